@@ -14,10 +14,10 @@ import (
 var (
 	// callersLimit is for all unauthenticated callers together.
 	callersLimit = overload.Limit{Burst: floodBurst, Every: time.Second / 20}
-	// grantLimit is for each grant: a client in a loop, or the holder of a token
-	// that can be presented again and again, must not fill the disk. What honest
-	// clients do with a grant, all instances of one together, is below it. At more for
-	// long, one client could push out the history within days.
+	// grantLimit is for each grant: a client in a loop, or the holder of a token that can
+	// be presented again and again, must not fill the disk. Correct clients stay below
+	// it, with all instances of one together. Without it, one client could displace the
+	// history within days.
 	grantLimit = overload.Limit{Burst: floodBurst, Every: time.Second / 2}
 )
 
@@ -118,8 +118,8 @@ func (l *lost) event(now time.Time) Event {
 	return e
 }
 
-// The audit log is usually on the disk of the store, which needs the space more.
-// Below the reserve, only changes are recorded. The reserve is a share of the
+// The audit log is usually on the disk of the store, which needs the space more. While
+// less than the reserve is free, only changes are recorded. The reserve is a share of the
 // disk, at least minReserve, and at most half of the disk.
 const (
 	minReserve   = 512 << 20

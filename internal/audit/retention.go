@@ -45,7 +45,7 @@ type removal struct {
 	at          time.Time // of its record
 }
 
-// Why segments are removed.
+// The reasons for which segments are removed.
 const (
 	ofAge  = "were older than the retention"
 	ofSize = "made the audit log larger than its limit"

@@ -63,7 +63,7 @@ func (s segment) firstEntry() (Entry, error) {
 	return parseLine(line)
 }
 
-// A tail is where the next line goes.
+// A tail is the end of the log: the position of the next line.
 type tail struct {
 	segment segment // number 0: there is none
 	size    int64
@@ -143,8 +143,8 @@ func lastLine(f io.ReaderAt, size int64) (line []byte, end int64, err error) {
 	}
 }
 
-// A lock keeps processes that write one audit log apart. It is a file of its own,
-// because segments change.
+// A lock serializes the processes that write one audit log (flock). It is a file of its
+// own, because segments change.
 type lock struct{ f *os.File }
 
 var errLocked = errors.New("another process holds the audit log's lock")
@@ -214,9 +214,9 @@ func (d *directory) create(name string, flags int) (*os.File, error) {
 	return f, nil
 }
 
-// giveToOwner gives away what root has made: a command that root runs must not
-// keep the server's user out. It goes by the open file: the server's user can put
-// something else in its place, and must not be given that.
+// giveToOwner changes the owner of a file that root has made, so that a command of root
+// does not keep the server's user out. It uses the open file: the server's user could
+// replace the path by another file, and must not become the owner of that.
 func (d *directory) giveToOwner(f *os.File) error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -246,8 +246,8 @@ func (d *directory) seek() (err error) {
 				return nil
 			}
 		}
-		// Others only append: what this process has written last is where it was.
-		// To go on from anything else would vouch for it.
+		// Other processes only append, so our last line must still be at its offset. If
+		// it is not, mark the log as damaged.
 		ours := d.tail
 		d.forget()
 		defer func() {
@@ -284,7 +284,7 @@ func (d *directory) seek() (err error) {
 	return nil
 }
 
-// stands reports whether the last line of t is where it was.
+// stands reports whether the last line of t is still at its offset.
 func (t tail) stands() bool {
 	f, err := os.Open(t.segment.path)
 	if err != nil {

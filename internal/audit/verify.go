@@ -104,8 +104,8 @@ func (c Check) VerifyFiles(paths []string) (Verdict, error) {
 
 // snapshot lists the segments and their sizes while no process writes.
 func snapshot(dir string) (list []segment, sizes []int64, err error) {
-	// Without the right to open the lock, a line that is being written looks
-	// like one that was never finished; that is no break.
+	// If this process may not open the lock, a line that is being written looks like an
+	// unfinished one, which is no break.
 	if f, err := os.Open(filepath.Join(dir, lockName)); err == nil {
 		defer f.Close()
 		l := lock{f}
@@ -330,10 +330,10 @@ func (w *verifier) finish() error {
 		return nil
 	}
 	for _, r := range w.removals {
-		// A process that was killed while it removed segments, oldest first, has left
-		// some that its record names: the log begins before the end of the removal.
-		// Nothing can hide behind that: the record is part of the chain, names the end of
-		// a segment and its hash, and the lines that are left are verified.
+		// A process that was killed while it removed segments, oldest first, leaves some
+		// that its record names: the log begins before the end of the removal. This hides
+		// nothing: the record is part of the chain and names the end of a segment and its
+		// hash, and the remaining lines are verified.
 		if end, known := w.ends[r.seq]; known && end == r.hash {
 			w.v.Removed, w.v.RemovedAt = w.beganAt.seq, r.at
 			w.v.Notes = append(w.v.Notes, fmt.Sprintf("the records up to seq %d were removed by %s", w.v.Removed, r.by()))

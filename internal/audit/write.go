@@ -65,8 +65,8 @@ func (t *tail) follow(text []byte, e *Event, by *author) []byte {
 	return text
 }
 
-// full reports whether the next line must begin a segment. One that a killed
-// process has left is not written again: its last bytes are evidence.
+// full reports whether the next line must begin a segment. A segment that a killed
+// process has left is not appended to: its last bytes are evidence.
 func (d *directory) full(size int64, now time.Time) bool {
 	t := &d.tail
 	return d.file == nil || t.size == 0 || t.torn > 0 || t.damaged != nil || t.size >= size ||

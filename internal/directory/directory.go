@@ -139,7 +139,8 @@ func (d *Directory) poll(ctx context.Context, tick bool) error {
 	}
 	defer d.done()
 	began := d.clock().Sub(d.origin)
-	// Before the heartbeat, by which commands see that the uses are written.
+	// The uses are written before the heartbeat: commands wait for heartbeats to know
+	// that the uses are in the store.
 	d.writeUses(ctx, d.unwritten(flushAtOnce))
 	// Without a successful heartbeat the node is not current, even if it can read:
 	// its database server may have been replaced.
@@ -154,7 +155,8 @@ func (d *Directory) poll(ctx context.Context, tick bool) error {
 	old := d.view.Load()
 	ch, err := d.store.Changes(ctx, old.version)
 	if err == nil && ch.Version < old.version {
-		// A backup was restored, or a standby without these changes was promoted.
+		// The store's version is lower than ours: a backup was restored, or a standby
+		// without these changes was promoted.
 		d.log.Error("the store's directory has gone back: reading all of it again; if an older copy was put in place, declare it: mintage restore --declare", "from", old.version, "to", ch.Version)
 		old, d.records = noView(), nil
 		ch, err = d.store.Changes(ctx, 0)
@@ -278,15 +280,15 @@ func (d *Directory) View() (*View, error) {
 	return d.view.Load(), nil
 }
 
-// Ring returns the key ring of the last poll, however old: for work that is better
-// done with old keys than not at all.
+// Ring returns the key ring of the last poll, however old, for work that old keys do
+// better than none.
 func (d *Directory) Ring() *keys.Ring { return d.view.Load().Ring }
 
 // KEK returns the key-encryption key that wraps the keys as last polled.
 func (d *Directory) KEK() *keys.KEK { return d.kek.Load() }
 
-// Latest returns the view of the last poll, however old: for work that is better
-// done with an old view than not at all.
+// Latest returns the view of the last poll, however old, for work that an old view does
+// better than none.
 func (d *Directory) Latest() *View { return d.view.Load() }
 
 // ClockFault returns an error if this node's clock is wrong, and the node therefore
@@ -302,11 +304,11 @@ func (d *Directory) ClockFault() error {
 // send a text that names a key.
 const learnPolls = 32
 
-// Learn is a newer view, if a text names a key that view lacks: the key that takes
-// the place of one that was withdrawn is used by other nodes before this one has
-// polled. It is nil if there is no such key: nobody names a key before it exists,
-// so that one which a poll did not find does not come later. It is an error if
-// the store could not be asked, or not so often: the key may exist.
+// Learn polls if a text names a key that view lacks, and returns the newer view, or nil
+// if there is no such key. After a withdrawal, other nodes use the new key before this
+// one has polled. A key that a poll did not find does not appear later, because nobody
+// names a key before it exists. An error means that the store could not be read, or not
+// again so soon: the key may exist.
 func (d *Directory) Learn(ctx context.Context, view *View, text string) (*View, error) {
 	id, unknown := view.Ring.UnknownKey(text)
 	if !unknown {

@@ -293,7 +293,7 @@ func WithdrawKeys(ctx context.Context, st store.Store, kek *keys.KEK, w Withdraw
 	return done, err
 }
 
-// Choose lists the records that w is about.
+// Choose lists the records of the keys that w withdraws.
 func (w Withdrawal) Choose(records []keys.Record) (list []keys.Record, err error) {
 	for _, id := range w.Keys {
 		i := slices.IndexFunc(records, func(r keys.Record) bool { return r.ID == id })
@@ -314,7 +314,7 @@ func (w Withdrawal) Choose(records []keys.Record) (list []keys.Record, err error
 	return list, nil
 }
 
-// An Ended is what stands for a withdrawal's effect, in numbers.
+// An Ended counts what the withdrawal of keys ends.
 type Ended struct {
 	Grants int // whose refresh tokens, or whose client's sealed id, are by withdrawn keys
 	JWTs   int // grants of which a JWT by a withdrawn key may be alive

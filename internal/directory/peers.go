@@ -14,8 +14,8 @@ import (
 // may be due to a slow write.
 const suspicion = 3
 
-// ended is how old the heartbeat of a node is that serves no longer: one that cannot
-// write any stops after StaleAfter. Clocks differ by max_skew, and a bit more.
+// ended is the age of a heartbeat from which on its node serves no longer: a node that
+// cannot write heartbeats stops after StaleAfter. The rest allows for max_skew.
 const ended = 3 * StaleAfter
 
 // OlderNodes reports whether a node runs that does not read these forms of codes,

@@ -29,7 +29,7 @@ func (v *View) NoteUse(clientID string, secret int, now grant.Instant) {
 }
 
 // FlushUses writes the uses of secrets that the store lacks. It takes at most two
-// seconds, so that a write that hangs does not stop the polls.
+// seconds: a write that hangs must not stop the polls.
 func (d *Directory) FlushUses(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

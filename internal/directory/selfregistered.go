@@ -8,9 +8,9 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// AdmitSelfRegistered sets which ids are those of clients that may register
-// themselves. It applies from the next request on, also to clients that have a
-// record: what an operator no longer allows gets no tokens.
+// AdmitSelfRegistered sets which ids are those of clients that may register themselves.
+// It applies from the next request on, also to clients with a record: a client that is no
+// longer admitted receives no tokens.
 func (d *Directory) AdmitSelfRegistered(admits func(id string) bool) { d.admits.Store(&admits) }
 
 // Admits reports whether an id is one of a client that may have registered itself.
@@ -47,7 +47,7 @@ func (v *View) OpenAPIs(realm string) []*store.API {
 	return slices.DeleteFunc(v.APIs(realm), func(a *store.API) bool { return !a.Open })
 }
 
-// Offer gives a client that registered itself the APIs that are open to such ones.
+// Offer adds the open APIs to what a client that registered itself may have.
 func (v *View) Offer(c *store.Client) {
 	if c.APIs = nil; v.apis == nil {
 		return

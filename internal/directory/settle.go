@@ -12,8 +12,8 @@ const (
 	// SettleTime bounds the wait for what servers have not written yet. A node
 	// that does not reach the store for so long answers no request.
 	SettleTime = 6 * time.Second
-	// running is when a node may still be running whose last heartbeat is that old,
-	// by another machine's clock.
+	// running is the age of a heartbeat, by another machine's clock, up to which its node
+	// may still be running.
 	running = 30 * time.Second
 )
 

@@ -18,8 +18,8 @@ const (
 	stopAfter = leaseTime - renewal
 )
 
-// A lease makes one of several nodes the leader: a document whose version is
-// compared. If two nodes lead for a moment, a client gets a token twice.
+// A lease elects one node as the leader: it is a document that nodes write by
+// compare-and-swap. If two nodes lead for a moment, a client gets a token twice.
 type lease struct {
 	id      [16]byte // of this node
 	held    bool

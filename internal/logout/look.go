@@ -68,7 +68,8 @@ func (o *Outbox) look(ctx context.Context, iss *issuer.Issuer, view *directory.V
 	return len(list) == page || len(again) == page, nil
 }
 
-// A receiver is a client that is told, and of which session; zero: of all.
+// A receiver is a client to notify, and the session that its token names; zero: all
+// sessions.
 type receiver struct {
 	clientID string
 	session  [16]byte
@@ -136,7 +137,8 @@ func (o *Outbox) expand(ctx context.Context, iss *issuer.Issuer, view *directory
 	all := append(documents, d)
 	for chunk := range slices.Chunk(all, page) {
 		err := o.commit(ctx, chunk, func() {
-			// A token may have been sent before a grant was made that was seen now.
+			// A token may already have been sent for an earlier grant, before the grant
+			// that was found now was made.
 			r.Seen = nil
 			all[len(documents)].Body = encode(r)
 		})
@@ -151,7 +153,8 @@ func (o *Outbox) expand(ctx context.Context, iss *issuer.Issuer, view *directory
 }
 
 // commit stores documents. On ErrConflict, it calls repeated and stores each document by
-// itself, the record last: tokens that are stored already hold up no others.
+// itself, the record last, so that tokens which are already stored do not block the
+// others.
 func (o *Outbox) commit(ctx context.Context, documents []store.Document, repeated func()) error {
 	err := o.Store.Commit(ctx, store.Change{Documents: documents})
 	if !errors.Is(err, store.ErrConflict) {

@@ -24,11 +24,13 @@ const (
 	// probesAtOnce is how many of them may be clients whose last attempt failed: those
 	// that hang leave room for the others.
 	probesAtOnce = atOnce / 2
-	// inARow is how many tokens of a client are sent before others have their turn.
+	// inARow is how many tokens of one client are sent before other clients have their
+	// turn.
 	inARow = 20
 	// maxFresh bounds queue.fresh.
 	maxFresh = 256
-	// rescan is how often all queues are looked at: tokens of a node that has ended.
+	// rescan is how often all queues are read again, to find the tokens of a node that
+	// has ended.
 	rescan = time.Minute
 )
 
@@ -79,7 +81,7 @@ func New(cfg Config) *Outbox {
 // Use makes o issue tokens by iss from now on.
 func (o *Outbox) Use(iss *issuer.Issuer) { o.issuer.Store(iss) }
 
-// Wake has o look for new records now.
+// Wake makes o look for new records now.
 func (o *Outbox) Wake() {
 	select {
 	case o.wake <- struct{}{}:
@@ -159,7 +161,7 @@ func (o *Outbox) lead(ctx context.Context) {
 	}
 }
 
-// forget drops what is known of queues that another node leads.
+// forget drops the state of the queues: another node leads.
 func (o *Outbox) forget() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -254,8 +256,8 @@ func (o *Outbox) called(ctx context.Context, key store.DocumentKey) bool {
 	return true
 }
 
-// Failing returns how many clients have not answered the last attempt, and since
-// when the oldest logout waits that this node knows of; zero: none.
+// Failing returns how many clients did not answer their last attempt, and the instant of
+// the oldest logout that this node knows to be waiting; zero: none.
 func (o *Outbox) Failing() (clients int, oldest grant.Instant) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -11,10 +11,10 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// A queue is what is known of a client's tokens, which are in the store. It is read in
-// the order of the ends until an attempt fails. After that, one token at a time is
-// tried, whichever is next: a token that always fails holds up no other. Its times are
-// those of the monotonic clock.
+// A queue is what this node knows of a client's tokens, which are in the store. Tokens
+// are sent in the order in which sessions ended, until an attempt fails. After that, one
+// token is tried at a time, each in turn, so that a token that always fails does not
+// block the others. Times are of the monotonic clock.
 type queue struct {
 	busy   bool
 	added  bool          // a token was added since it was last read
@@ -24,8 +24,8 @@ type queue struct {
 	tried  time.Time     // last attempt that failed
 	retry  time.Time     // next attempt after a failure, of whichever token
 	after  store.DocumentKey
-	// fresh are tokens that were not tried yet. Each triggers an attempt, although the
-	// client fails. Those beyond the limit wait for the next one of others.
+	// fresh are tokens that were not tried yet. Each triggers an attempt even while the
+	// client fails. Tokens over the limit wait for the next attempt of another one.
 	fresh []store.DocumentKey
 }
 
@@ -125,8 +125,8 @@ func (o *Outbox) deliver(ctx context.Context, iss *issuer.Issuer, clientID strin
 	return !whole, nil
 }
 
-// note keeps what the metrics say of a queue, whose first tokens are in list. It returns
-// the token after which to go on, and one to try before it; zero: none.
+// note updates the metrics of a queue, whose first tokens are in list. It returns the
+// token after which to continue, and one to try before it; zero: none.
 func (o *Outbox) note(q *queue, list []store.Document) (after, fresh store.DocumentKey, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -147,15 +147,15 @@ func (o *Outbox) note(q *queue, list []store.Document) (after, fresh store.Docum
 	return after, fresh, nil
 }
 
-// tried notes that a token is no fresh one any more.
+// tried removes a token from the fresh ones.
 func (o *Outbox) tried(q *queue, key store.DocumentKey) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	q.fresh = slices.DeleteFunc(q.fresh, func(k store.DocumentKey) bool { return k == key })
 }
 
-// settle sends a token and stores what has become of it. It reports whether the token is
-// settled: if not, the client does not answer. A fresh token is out of its turn.
+// settle sends a token and stores the result. It reports whether the token is settled: if
+// not, the client did not answer. A fresh token is sent out of turn.
 func (o *Outbox) settle(ctx context.Context, iss *issuer.Issuer, q *queue, d store.Document, fresh bool) (settled bool, err error) {
 	t, err := decode[Token](d)
 	if err != nil {

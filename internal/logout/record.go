@@ -31,8 +31,8 @@ type Record struct {
 	// Grants is set if all grants of the session end with it, whatever their clients
 	// are registered for.
 	Grants bool `json:"grants,omitempty"`
-	// Actor and Detail are those of the events of its grants, and RequestID and
-	// RemoteIP the request that ended it. Earlier versions do not store them.
+	// Actor and Detail are those of the events of its grants. RequestID and RemoteIP are
+	// those of the request that ended it.
 	Actor     string     `json:"actor,omitempty"`
 	Detail    string     `json:"detail,omitempty"`
 	RequestID string     `json:"request_id,omitempty"`
@@ -41,8 +41,8 @@ type Record struct {
 	// time: a code that was issued before the end may be redeemed after it.
 	Looked grant.Instant `json:"looked,omitempty"`
 	Done   bool          `json:"done,omitempty"`
-	// Seen are the ids of grants that the first look has found, of those that a later
-	// one may find again. It can lack some.
+	// Seen are the ids of grants which the first look has found and a later one may find
+	// again. It may be incomplete.
 	Seen []string `json:"seen,omitempty"`
 	// Tokens are those of the record, if they are not too many. More counts the others.
 	Tokens []TokenRef `json:"tokens,omitempty"`
@@ -64,7 +64,7 @@ func (r TokenRef) key() (key store.DocumentKey) {
 // a document 16 KiB.
 const maxRefs = 64
 
-// A State says what has become of a Token.
+// A State is the result of the delivery of a Token.
 type State string
 
 const (
@@ -75,7 +75,7 @@ const (
 	Dropped   State = "dropped"  // the client is disabled, or receives no logout tokens any more
 )
 
-// A Token is what one client is to be told. Its text is signed anew for each attempt.
+// A Token is a logout token for one client. Its text is signed again for each attempt.
 type Token struct {
 	ClientID  string        `json:"client_id"`
 	Subject   string        `json:"subject"`
@@ -90,14 +90,14 @@ type Token struct {
 }
 
 const (
-	// pendingFor is how long documents are kept that nobody has got to.
+	// pendingFor is how long documents are kept that no node has processed.
 	pendingFor = 7 * 24 * hour
-	// shownFor is how long one can ask what became of a logout.
+	// shownFor is how long the result of a logout can be shown.
 	shownFor = 24 * hour
 )
 
-// Of the outbox, what is unfinished has an owner that is no subject: it is found by
-// the index of owners. Names of subjects have no control characters.
+// Unfinished documents of the outbox have an owner that is no subject, and are found by
+// the index of owners. No subject contains control characters.
 func ownerNew(realm string) store.Owner   { return store.OwnerOf(realm, "\x00logouts") }
 func ownerLater(realm string) store.Owner { return store.OwnerOf(realm, "\x00logouts seen once") }
 func ownerQueue(realm, client string) store.Owner {

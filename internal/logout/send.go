@@ -85,8 +85,8 @@ func pause(attempts int) time.Duration {
 	return min(firstPause<<(max(1, attempts)-1), longestRest)
 }
 
-// attempt sends a token once and returns what is to be stored of it. If it fails, the
-// client's next attempt comes after wait.
+// attempt sends a token once and returns its new state. After a failure, the client's
+// next attempt is due after wait.
 func (o *Outbox) attempt(ctx context.Context, iss *issuer.Issuer, t Token, wait time.Duration) (Token, error) {
 	view, err := iss.Directory.View()
 	if err != nil {
@@ -154,7 +154,7 @@ func (o *Outbox) narrow(ctx context.Context, iss *issuer.Issuer, d store.Documen
 	return list, newer, nil
 }
 
-// record writes what has become of a token into the metrics and the audit log.
+// record writes the result of a token into the metrics and the audit log.
 func (o *Outbox) record(t Token) {
 	o.Metrics.LogoutToken(string(t.State))
 	outcome := map[State]audit.Outcome{Delivered: audit.Success, Refused: audit.Refused, GivenUp: audit.Failed}[t.State]

@@ -50,8 +50,8 @@ func parseHop(text string) (netip.Addr, error) {
 	return a.Unmap(), err
 }
 
-// alike reports whether every client may seem to have this address: they do if
-// a proxy on this machine is not declared.
+// alike reports whether all clients may seem to have this address, which is so behind an
+// undeclared proxy on this machine.
 func (p Proxies) alike(a netip.Addr) bool {
 	return p.PlainHTTP && len(p.TrustedProxies) == 0 && a.IsLoopback()
 }
@@ -95,10 +95,9 @@ func (p Proxies) encrypted(r *http.Request) bool {
 	return r.TLS != nil || r.Header["X-Forwarded-Proto"] != nil && len(p.TrustedProxies) > 0 && p.secure(r)
 }
 
-// strictTransport reports whether answers tell browsers to use https alone for
-// this host (RFC 6797). It is about every port of the host, so that
-// it would shut other servers of a developer's machine; and an address cannot be
-// told about (section 8.1.1).
+// strictTransport reports whether answers have Strict-Transport-Security (RFC 6797). The
+// header applies to every port of a host, so it would break other servers on a
+// developer's machine, and to no IP address (section 8.1.1).
 func (site Site) strictTransport() bool {
 	u, err := url.Parse(site.PublicURL)
 	if err != nil {
@@ -109,8 +108,8 @@ func (site Site) strictTransport() bool {
 	return err != nil && host != "localhost" && !strings.HasSuffix(host, ".localhost")
 }
 
-// secure reports whether the request came over TLS, to us or to a declared
-// proxy. There is never a redirect to https: the secret has already been sent.
+// secure reports whether the request came over TLS, to us or to a declared proxy. There
+// is never a redirect to https: the secret would already have been sent.
 func (p Proxies) secure(r *http.Request) bool {
 	if r.TLS != nil {
 		return true
@@ -122,7 +121,7 @@ func (p Proxies) secure(r *http.Request) bool {
 	if !p.trusted(addr) && (!addr.IsLoopback() || proto == nil) {
 		return addr.IsLoopback()
 	}
-	// What a proxy on this machine says of a request is heard even if nobody
-	// declared the proxy: it can make the request less secure, and not more.
+	// The headers of a proxy on this machine count even if it is not declared: they can
+	// make the request less secure, and not more.
 	return len(proto) == 1 && strings.EqualFold(proto[0], "https")
 }

@@ -64,9 +64,8 @@ func strong(c *x509.Certificate) error {
 // Certificates that live for ninety days are renewed a month before their end.
 const ExpiryWarning = 21 * 24 * time.Hour
 
-// doubts are what may be wrong with a certificate, although some clients may
-// take it: each says what to do. Host is the name that clients use, "" if it is
-// not known.
+// doubts lists what may be wrong with a certificate although some clients may accept it;
+// each item says what to do. Host is the name that clients use, "" if it is unknown.
 func doubts(pair *tls.Certificate, host string, now time.Time) (list []string) {
 	leaf := pair.Leaf
 	switch {
@@ -126,8 +125,8 @@ func (c *Certificate) Doubts(publicURL string) []string {
 	return doubts(c.Current(), host, time.Now())
 }
 
-// Expect tells which address clients use: from now on, a certificate that is not
-// for its host is a warning in the log, as are other doubts.
+// Expect sets the address that clients use. From now on, a certificate that is not valid
+// for its host causes a warning in the log, as other doubts do.
 func (c *Certificate) Expect(publicURL string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -51,7 +51,8 @@ func Published(load func(context.Context, *Request) (Document, error)) Handler {
 	}
 }
 
-// EntityTag is equal on every node that sends the same bytes.
+// EntityTag returns the entity tag of a body. Every node that sends the same bytes sends
+// the same tag.
 func EntityTag(body []byte) string {
 	sum := sha256.Sum256(body)
 	return `"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"`

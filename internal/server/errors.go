@@ -62,8 +62,8 @@ var statuses = map[*oauth.Error]int{
 
 func statusOf(told *oauth.Error) int { return cmp.Or(statuses[told], http.StatusBadRequest) }
 
-// refusal is the error of a refused grant. Whatever is wrong with it, the client
-// does one thing: it sends the user to log in again.
+// refusal is the error of a refused grant. The client's remedy is always the same: it
+// sends the user to log in again.
 func refusal(why grant.Refusal) *oauth.Error {
 	switch why {
 	case grant.StoreBehind:
@@ -102,8 +102,8 @@ func (s *Server) challenge(told *oauth.Error, err error) string {
 	return c
 }
 
-// retryAfter is the header of that name, for 429 and 503. The latter's is spread,
-// so that those who were refused together do not return so.
+// retryAfter returns Retry-After for 429 and 503. For 503 it is random within a range, so
+// that the clients that were refused together do not return together.
 func retryAfter(status int, err error) string {
 	var early *overload.TooMany
 	switch {
@@ -121,8 +121,8 @@ func retryAfter(status int, err error) string {
 // seconds: requests that were shed together come back at different times.
 const shedSpread = 8
 
-// InSeconds is a wait as Retry-After says it: never less, so that who waits so
-// long is let in.
+// InSeconds returns a wait in the form of Retry-After. It rounds up: a caller that waits
+// so long is let in.
 func InSeconds(wait time.Duration) string { return strconv.Itoa(int(math.Ceil(wait.Seconds()))) }
 
 // oauthError is the answer about an error as RFC 6749 section 5.2 has it, with the

@@ -69,7 +69,8 @@ func (h *Health) Handler(metrics http.Handler, profiles bool, names []string) ht
 		}
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// A probe with a name of its own must not stop a healthy node: it gets the status.
+		// A probe under a foreign host name gets the status alone: it must not make a
+		// healthy node look dead.
 		if r.URL.Path != "/livez" && r.URL.Path != "/readyz" && !isOwn(r.Host, names) {
 			plain(w, http.StatusMisdirectedRequest, "this listener does not have the name of the Host header: call it by its address, or add the name to management.hosts\n")
 			return

@@ -38,9 +38,9 @@ func HTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 	}
 }
 
-// A faultLog takes what net/http has to say, one message at a time. A panic is
-// a bug; what callers cause must not fill the log; the rest, such as too many open
-// files, is for the operator.
+// A faultLog logs the messages of net/http, one at a time: a panic as an error, because
+// it is a bug; what callers cause at level debug, because it must not fill the log; and
+// the rest, such as too many open files, as a warning for the operator.
 type faultLog struct{ log *slog.Logger }
 
 // causedByClients begin the messages about what a client sends, or does not.
@@ -165,8 +165,8 @@ func (c *Certificate) times() (t [2]time.Time, err error) {
 	return t, nil
 }
 
-// An alarm says that something happens, at most every ten seconds, and how
-// often it did.
+// An alarm logs an event at most every ten seconds, with the number of times that it
+// happened.
 type alarm struct {
 	n    atomic.Int64
 	last atomic.Int64 // nanoseconds since 1970

@@ -35,8 +35,8 @@ type probe struct {
 	arrival Arrival
 }
 
-// An Arrival is how the last request of a probe has arrived: what a proxy makes
-// of it, and nothing of its content.
+// An Arrival describes how the last request of a probe arrived: what proxies have made of
+// it, without its content.
 type Arrival struct {
 	Arrived  int    `json:"arrived"` // times; what follows is about the last one
 	Peer     string `json:"peer,omitempty"`

@@ -33,8 +33,8 @@ type Record struct {
 	ServiceRevoked bool
 	Inactive       error // why that token is not active, where the caller is not told
 
-	// Fault reports that the caller is sent on because something failed here: the
-	// status does not show it.
+	// Fault reports that a fault of the server caused a redirect, whose status does not
+	// show it.
 	Fault bool
 
 	Locale     string // of a page
@@ -106,7 +106,7 @@ func severity(r *Request, rec Record, status int, err error) (slog.Level, string
 	case rec.Tokens.Shared:
 		return slog.LevelInfo, "token request with an earlier refresh token answered"
 	case rec.Tokens.Repeated:
-		// A thief who holds the client's secret looks like this too.
+		// A caller that has stolen the client's secret causes the same record.
 		return slog.LevelInfo, "token request repeated, same pair answered"
 	}
 	return slog.LevelDebug, r.Route.Name + " answered"
@@ -130,8 +130,8 @@ func severityOfFault(r *Request, rec Record, status int, err error) (slog.Level,
 	return r.Route.Refusals, r.Route.Name + " refused"
 }
 
-// knownGrantType keeps what was mistaken for a grant type out of the log: it
-// may be a secret.
+// knownGrantType keeps unknown values of grant_type out of the log: a client may have put
+// a secret there.
 func knownGrantType(s string) string {
 	if s == "" || slices.Contains(store.GrantTypes, s) {
 		return s
@@ -147,8 +147,8 @@ func Printable(s string) string {
 	return s
 }
 
-// known is a client id as it may be written down. What names no client may be
-// a secret that was put into the wrong field.
+// known returns a client id for the log. An id of no client may be a secret in the wrong
+// field, and is left out.
 func (s *Server) known(id string) string {
 	_, registered := s.issuer.Directory.Latest().Registered(s.issuer.Realm, id)
 	if id == "" || registered || s.issuer.Directory.Admits(id) {
@@ -198,7 +198,8 @@ func countRefusal(m *metrics.Metrics, err error) {
 	}
 }
 
-// originOf lets what is stored in the course of a request be recorded with it.
+// originOf puts the request's origin into the context, so that events which are stored
+// during the request name it.
 func (s *Server) originOf(ctx context.Context, r *Request) context.Context {
 	if s.Audit == nil {
 		return ctx

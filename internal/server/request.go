@@ -26,8 +26,8 @@ type Request struct {
 	Route   *Route
 	ID      string
 	Address netip.Addr // of the client
-	// Counted is Address for limits: the zero address, for which nothing is
-	// counted, if every client may seem to have it.
+	// Counted is the Address that limits count. It is the zero address, for which nothing
+	// is counted, if all clients may seem to have one address.
 	Counted netip.Addr
 	// Challenge is appended to a Bearer challenge: ", name=value" or nothing.
 	Challenge string
@@ -103,9 +103,9 @@ func (r *Request) Enter(c overload.Class) error {
 	return nil
 }
 
-// EnterFor is Enter for the client that a request names: one that registered itself has
-// a class of its own. Nothing is verified yet: who uses another's name fails to
-// authenticate.
+// EnterFor is Enter for the client that a request names; clients that registered
+// themselves have a class of their own. The name is not verified yet: a caller that uses
+// another client's name fails to authenticate later.
 func (r *Request) EnterFor(c overload.Class, p oauth.Params) error {
 	if cred, err := r.credentials(p); err == nil && client.NamesItself(cred.ClientID) {
 		if named, ok := r.server.issuer.Directory.Latest().Registered(r.server.Realm, cred.ClientID); !ok || named.SelfRegistered() {
@@ -115,8 +115,8 @@ func (r *Request) EnterFor(c overload.Class, p oauth.Params) error {
 	return r.Enter(c)
 }
 
-// Served notes that a client has proved who it is: by its credentials, or, a public one,
-// by what it was given tokens for.
+// Served notes that a client is authentic: by its credentials or, if it is public, by the
+// grant for which it got tokens.
 func (r *Request) Served(c *store.Client) {
 	if !c.SelfRegistered() {
 		r.server.Queue.Operator()
@@ -246,7 +246,7 @@ func isForm(contentType []string) bool {
 	return err == nil && media == form && (!given || strings.EqualFold(charset, "utf-8"))
 }
 
-// FormBody is the body of a form, not yet decoded.
+// FormBody returns the undecoded body of a form.
 func (r *Request) FormBody() (string, error) {
 	if !isForm(r.Header["Content-Type"]) {
 		return "", oauth.ErrContentType

@@ -161,8 +161,8 @@ func exactPaths(mux *http.ServeMux, whole, anything map[string]http.Handler, not
 // its program sets another.
 const javaAccept = "text/html, image/gif, image/jpeg, *"
 
-// wantsPage reports whether a request accepts HTML by name, as every browser does
-// where it shows the answer, and no OAuth client but those of plain Java.
+// wantsPage reports whether the Accept header names HTML. Every browser's does where it
+// shows the answer; of OAuth clients, only plain Java's does.
 func wantsPage(r *http.Request) bool {
 	accept := strings.Join(r.Header["Accept"], ",")
 	if strings.HasPrefix(accept, javaAccept) {

@@ -104,8 +104,8 @@ func NewQueue(c overload.Capacity, onShed func(why string), log *slog.Logger) *o
 	})
 }
 
-// endpoint wraps a route's handler with what every request needs: an id, a
-// deadline, the answer, the log line, and a net under panics.
+// endpoint wraps a route's handler with what every request has: an id, a deadline, the
+// answer, the log line, and recovery from panics.
 func (s *Server) endpoint(rt Route) http.Handler {
 	rt.meter = s.Metrics.Route(rt.Name)
 	return http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {
@@ -223,14 +223,14 @@ const (
 	requestSpan = 100 * time.Millisecond
 )
 
-// deadlines are the contexts of requests. They belong to no request: a client
-// that goes away does not end what it asked for. It will ask again.
+// deadlines makes the contexts of requests. A disconnect does not cancel the work: the
+// client will retry.
 type deadlines struct{ latest atomic.Pointer[deadline] }
 
 type deadline struct {
 	context.Context
 	began time.Time
-	// Nobody ends it before its time: others may be at work under it.
+	// It is not cancelled early: several requests share it.
 	_ context.CancelFunc
 }
 
