@@ -1,20 +1,21 @@
 package cli
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mintage/mintage/internal/account"
-	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/adminapi"
+	"github.com/mintage/mintage/internal/adminclient"
 	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/show"
-	"github.com/mintage/mintage/internal/store"
 )
 
 func newUser(s *settings) *cobra.Command {
@@ -25,7 +26,7 @@ while the server runs or not, and apply at once.`,
 
 // invalidUser returns an error that names the wrong flag.
 func invalidUser(err error) error {
-	var invalid *account.Invalid
+	var invalid *oauth.Invalid
 	if !errors.As(err, &invalid) {
 		return err
 	}
@@ -74,7 +75,7 @@ func (p *passwordFlag) read(cmd *cobra.Command) (string, error) {
 }
 
 func newUserCreate(s *settings) *cobra.Command {
-	var r account.Registration
+	var in adminapi.UserDocument
 	var c claimFlags
 	var p passwordFlag
 	cmd := &cobra.Command{
@@ -89,19 +90,25 @@ username unless another one is given.`,
   printf %s "$PASSWORD" | mintage user create bob --subject u-1002 --password-stdin`,
 		Args: exactly(1, "one username"),
 	}
-	cmd.Flags().StringVar(&r.Name, "name", "", "what people call the user, shown on pages")
-	cmd.Flags().StringVar(&r.Subject, "subject", "", "what tokens call the user; default: the username")
+	cmd.Flags().StringVar(&in.Name, "name", "", "what people call the user, shown on pages")
+	cmd.Flags().StringVar(&in.Subject, "subject", "", "what tokens call the user; default: the username")
 	c.register(cmd, "a standard claim of OpenID Connect, such as email=alice@example.com or address.country=JP; can be repeated")
 	p.register(cmd)
-	return s.printsPassword(cmd, func(cmd *cobra.Command, a *session, args []string) (_ account.User, _ string, err error) {
-		r.Username = args[0]
-		if r.Claims, err = c.patch(); err != nil {
-			return account.User{}, "", err
+	return s.printsPassword(cmd, func(cmd *cobra.Command, a *adminclient.Client, args []string) (u adminapi.NewPassword, err error) {
+		in.Username = args[0]
+		if in.Claims, err = c.patch(); err != nil {
+			return u, err
 		}
-		if r.Password, err = p.read(cmd); err != nil {
-			return account.User{}, "", err
+		if in.Password, err = p.read(cmd); err != nil {
+			return u, err
 		}
-		return a.CreateUser(cmd.Context(), r)
+		for name, value := range map[string]string{"name": in.Name, "subject": in.Subject, "password-stdin": in.Password} {
+			if err := checkText(name, value); err != nil {
+				return u, err
+			}
+		}
+		err = a.Post(cmd.Context(), in, &u, "users")
+		return u, err
 	})
 }
 
@@ -116,46 +123,45 @@ func newUserList(s *settings) *cobra.Command {
   mintage user list --after alice`,
 	}
 	l.register(cmd, "username, name or subject", "username", adminapi.UserStates)
-	return s.prints(cmd, func(cmd *cobra.Command, a *session, _ []string) (any, text, error) {
-		list, more, err := a.Users(cmd.Context(), l.Page)
-		views, rows := []adminapi.User{}, [][]string{}
+	return s.shows(cmd, func(cmd *cobra.Command, a *adminclient.Client, _ []string) (any, text, error) {
+		list, next, err := adminclient.List[adminapi.User](cmd.Context(), a, "users", l.Page, nil)
+		rows := [][]string{}
 		for _, u := range list {
-			views = append(views, admin.ViewUser(u))
-			rows = append(rows, []string{u.Username, show.OrDash(u.Name), u.Subject, string(u.State), secondFactor(u), show.Instant(u.CreatedAt)})
+			rows = append(rows, []string{u.Username, show.OrDash(u.Name), u.Subject, u.State, secondFactor(u), instant(u.CreatedAt)})
 		}
-		if more {
-			l.noteMore(cmd.ErrOrStderr(), list[len(list)-1].Username)
+		if next != "" {
+			l.noteMore(cmd.ErrOrStderr(), next)
 		}
 		noteEmpty(cmd, rows, err, "no user is found")
-		return views, table("USERNAME|NAME|SUBJECT|STATE|SECOND FACTOR|CREATED", rows), err
+		return list, table("USERNAME|NAME|SUBJECT|STATE|SECOND FACTOR|CREATED", rows), err
 	})
 }
 
-func secondFactor(u account.User) string {
-	if u.TOTP != nil {
+func secondFactor(u adminapi.User) string {
+	if u.SecondFactor {
 		return "totp"
 	}
 	return "none"
 }
 
 func newUserShow(s *settings) *cobra.Command {
-	return s.prints(&cobra.Command{
+	return s.shows(&cobra.Command{
 		Use:   "show NAME",
 		Short: "Show one user and what is recorded of the subject",
 		Long: `Show one user and the events of the subject: what changed, by whom, and what was
 ended. "mintage grant list" shows what the user has granted.`,
 		Args: exactly(1, "one username"),
-	}, func(cmd *cobra.Command, a *session, args []string) (any, text, error) {
-		u, err := a.User(cmd.Context(), args[0])
+	}, func(cmd *cobra.Command, a *adminclient.Client, args []string) (any, text, error) {
+		var u adminapi.User
+		_, err := a.Get(cmd.Context(), &u, nil, "users", args[0])
 		if err != nil {
 			return nil, nil, err
 		}
-		v := admin.ViewUser(u)
-		v.Events, err = a.Events(cmd.Context(), store.AboutSubject(u.Subject))
-		return v, fields([][2]string{
-			{"username", u.Username}, {"name", u.Name}, {"subject", u.Subject}, {"state", string(u.State)}, {"second factor", secondFactor(u)},
-			{"claims", claimText(u.Claims)}, {"sessions ended", show.Instant(u.SessionsEnd)}, {"created", show.Instant(u.CreatedAt)}, {"updated", show.Instant(u.UpdatedAt)},
-		}, events(v.Events)), err
+		u.Events, err = eventsAbout(cmd.Context(), a, "subject", u.Subject)
+		return u, fields([][2]string{
+			{"username", u.Username}, {"name", u.Name}, {"subject", u.Subject}, {"state", u.State}, {"second factor", secondFactor(u)},
+			{"claims", claimText(u.Claims)}, {"sessions ended", instant(u.SessionsEnded)}, {"created", instant(u.CreatedAt)}, {"updated", instant(u.UpdatedAt)},
+		}, events(u.Events)), err
 	})
 }
 
@@ -189,53 +195,70 @@ Clients see the change when they next read userinfo.`,
 	}
 	cmd.Flags().StringVar(&name, "name", "", "what people call the user, shown on pages")
 	c.register(cmd, "a standard claim of OpenID Connect, such as email=alice@example.com, or email= to remove it; can be repeated")
-	return s.does(cmd, func(cmd *cobra.Command, a *session, args []string) (string, error) {
+	return s.changes(cmd, func(cmd *cobra.Command, a *adminclient.Client, args []string) (string, error) {
 		patch, err := c.patch()
 		if err != nil {
 			return "", err
 		}
-		var other *string
+		in := adminapi.UserPatch{Claims: patch}
 		if cmd.Flags().Changed("name") {
-			other = &name
+			if err := checkText("name", name); err != nil {
+				return "", err
+			}
+			if in.Name, err = json.Marshal(name); err != nil {
+				return "", err
+			}
 		}
-		if other == nil && len(patch) == 0 {
+		if in.Name == nil && len(patch) == 0 {
 			return "", deployment.Usage(errors.New("nothing to change: give --name or --claim"))
 		}
-		u, err := a.UpdateUser(cmd.Context(), args[0], "", other, patch)
+		var u adminapi.User
+		err = a.Patch(cmd.Context(), in, &u, "users", args[0])
 		return fmt.Sprintf("user %s is updated", u.Username), invalidUser(err)
 	})
 }
 
 func newUserDisable(s *settings) *cobra.Command {
-	return s.does(&cobra.Command{
+	return s.changes(&cobra.Command{
 		Use:   "disable NAME",
 		Short: "Lock a user out and end everything that the user has granted",
 		Long: `Lock a user out and end everything that the user has granted: sessions, grants,
 and codes that are not redeemed. Repeat it to end what was granted since.`,
 		Args: exactly(1, "one username"),
-	}, func(cmd *cobra.Command, a *session, args []string) (string, error) {
-		u, cut, err := a.DisableUser(cmd.Context(), args[0], "")
-		return fmt.Sprintf("user %s is disabled; everything that subject %q authorized until %s is refused", u.Username, u.Subject, show.Instant(cut.At)), err
+	}, func(cmd *cobra.Command, a *adminclient.Client, args []string) (string, error) {
+		var u adminapi.User
+		if err := a.Post(cmd.Context(), nil, &u, "users", args[0], "disable"); err != nil {
+			return "", err
+		}
+		done := fmt.Sprintf("user %s is disabled; everything that subject %q authorized until ", u.Username, u.Subject)
+		cuts, _, err := adminclient.List[adminapi.Cutoff](cmd.Context(), a, "cutoffs", adminapi.Page{Limit: adminapi.MaxLimit}, given("subject", u.Subject))
+		i := slices.IndexFunc(cuts, func(c adminapi.Cutoff) bool { return c.ClientID == "" })
+		if err != nil || i < 0 {
+			return done + "now is refused", nil // it has happened: an error would have it repeated
+		}
+		return done + instant(cuts[i].At) + " is refused", nil
 	})
 }
 
 func newUserEnable(s *settings) *cobra.Command {
-	return s.does(&cobra.Command{
+	return s.changes(&cobra.Command{
 		Use:   "enable NAME",
 		Short: "Let a disabled user log in again",
 		Long:  "Let a disabled user log in again. Ended sessions and grants stay ended.",
 		Args:  exactly(1, "one username"),
-	}, func(cmd *cobra.Command, a *session, args []string) (string, error) {
-		u, err := a.EnableUser(cmd.Context(), args[0], "")
+	}, func(cmd *cobra.Command, a *adminclient.Client, args []string) (string, error) {
+		var u adminapi.User
+		err := a.Post(cmd.Context(), nil, &u, "users", args[0], "enable")
 		return fmt.Sprintf("user %s is enabled", u.Username), err
 	})
 }
 
 // printsPassword is prints for a command that gives a user a password. It shows a
 // generated password, and no other.
-func (s *settings) printsPassword(cmd *cobra.Command, run func(cmd *cobra.Command, a *session, args []string) (u account.User, generated string, err error)) *cobra.Command {
-	return s.prints(cmd, func(cmd *cobra.Command, a *session, args []string) (any, text, error) {
-		u, password, err := run(cmd, a, args)
+func (s *settings) printsPassword(cmd *cobra.Command, run func(cmd *cobra.Command, a *adminclient.Client, args []string) (adminapi.NewPassword, error)) *cobra.Command {
+	return s.shows(cmd, func(cmd *cobra.Command, a *adminclient.Client, args []string) (any, text, error) {
+		answer, err := run(cmd, a, args)
+		u, password := answer.User, answer.Password
 		return struct {
 			Username string `json:"username"`
 			Subject  string `json:"subject"`
@@ -261,15 +284,19 @@ known the old password.`,
 	}
 	p.register(cmd)
 	cmd.Flags().BoolVar(&endGrants, "end-grants", false, "also end everything that the user has granted until now")
-	return s.printsPassword(cmd, func(cmd *cobra.Command, a *session, args []string) (u account.User, _ string, err error) {
-		if u, err = a.User(cmd.Context(), args[0]); err != nil {
-			return u, "", err // before a password is typed
+	return s.printsPassword(cmd, func(cmd *cobra.Command, a *adminclient.Client, args []string) (u adminapi.NewPassword, err error) {
+		if _, err = a.Get(cmd.Context(), &u.User, nil, "users", args[0]); err != nil {
+			return u, err // before a password is typed
 		}
-		password, err := p.read(cmd)
+		in := adminapi.PasswordRequest{EndGrants: endGrants}
+		if in.Password, err = p.read(cmd); err == nil {
+			err = checkText("password-stdin", in.Password)
+		}
 		if err != nil {
-			return u, "", err
+			return u, err
 		}
-		return a.SetPassword(cmd.Context(), args[0], "", password, endGrants)
+		err = a.Post(cmd.Context(), in, &u, "users", args[0], "password")
+		return u, err
 	})
 }
 
@@ -295,13 +322,14 @@ user's sessions. It is stored encrypted.`,
 		Secret   string `json:"secret,omitempty"`
 		URI      string `json:"uri,omitempty"`
 	}
-	return s.prints(cmd, func(cmd *cobra.Command, a *session, args []string) (any, text, error) {
+	return s.shows(cmd, func(cmd *cobra.Command, a *adminclient.Client, args []string) (any, text, error) {
 		if remove {
-			u, err := a.RemoveTOTP(cmd.Context(), args[0], "")
-			return view{Username: u.Username}, line("user %s has no second factor", u.Username), err
+			username := account.Fold(args[0])
+			return view{Username: username}, line("user %s has no second factor", username), a.Delete(cmd.Context(), nil, "users", args[0], "totp")
 		}
-		u, secret, err := a.SetTOTP(cmd.Context(), args[0], "")
-		v := view{u.Username, account.TOTPText(secret), u.TOTPURI(a.cfg.ServiceName(), secret)}
-		return v, secretFields(cmd, v.Secret, "give the secret to the user now", [][2]string{{"username", u.Username}, {"secret", v.Secret}, {"uri", v.URI}}), err
+		var answer adminapi.NewSecondFactor
+		err := a.Post(cmd.Context(), nil, &answer, "users", args[0], "totp")
+		v := view{answer.User.Username, answer.Secret, answer.URI}
+		return v, secretFields(cmd, v.Secret, "give the secret to the user now", [][2]string{{"username", v.Username}, {"secret", v.Secret}, {"uri", v.URI}}), err
 	})
 }
