@@ -19,8 +19,8 @@ import (
 )
 
 func newUser(s *settings) *cobra.Command {
-	return parent("user", "Create and manage the built-in users", `Create and manage the built-in users. The commands work on the store itself,
-while the server runs or not, and apply at once.`,
+	return parent("user", "Create and manage the built-in users", `Create and manage the built-in users. The commands call the server, or
+open the store if no server runs, and apply at once.`,
 		newUserCreate(s), newUserImport(s), newUserList(s), newUserShow(s), newUserUpdate(s), newUserDisable(s), newUserEnable(s), newUserPassword(s), newUserTOTP(s))
 }
 
