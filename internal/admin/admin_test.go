@@ -71,14 +71,14 @@ func TestTheHookIsCalledAfterEachChangeOfTheDirectory(t *testing.T) {
 			return nil
 		}},
 		{"update to the same", 0, func() error {
-			_, changes, err := a.UpdateClient(ctx, "billing", "", func(r *client.Registration) error { return nil })
+			_, changes, err := a.UpdateClient(ctx, "billing", "", func(r *client.Registration) error { return nil }, nil)
 			if changes != "" {
 				return errors.New("changed: " + changes)
 			}
 			return err
 		}},
 		{"update", 1, func() error {
-			_, _, err := a.UpdateClient(ctx, "billing", "", func(r *client.Registration) error { r.Name = "Invoices"; return nil })
+			_, _, err := a.UpdateClient(ctx, "billing", "", func(r *client.Registration) error { r.Name = "Invoices"; return nil }, nil)
 			return err
 		}},
 		{"add a secret", 1, func() (err error) { secret, _, err = a.AddSecret(ctx, "billing", time.Hour); return err }},
@@ -165,11 +165,11 @@ func TestAnETagIsMadeOfTheRegistration(t *testing.T) {
 	rename := func(name string) func(*client.Registration) error {
 		return func(r *client.Registration) error { r.Name = name; return nil }
 	}
-	c, _, err = a.UpdateClient(t.Context(), "billing", etag, rename("Invoices"))
+	c, _, err = a.UpdateClient(t.Context(), "billing", etag, rename("Invoices"), nil)
 	if err != nil || c.Name != "Invoices" || admin.ClientETag(c) == etag {
 		t.Errorf("after the first use of its secret: %v, %s", err, c.Name)
 	}
-	if _, _, err = a.UpdateClient(t.Context(), "billing", etag, rename("Bills")); codeOf(err) != admin.Changed {
+	if _, _, err = a.UpdateClient(t.Context(), "billing", etag, rename("Bills"), nil); codeOf(err) != admin.Changed {
 		t.Errorf("with the ETag of before a change: %v", err)
 	}
 	if _, err := a.DeleteClient(t.Context(), "billing", etag); codeOf(err) != admin.Changed {

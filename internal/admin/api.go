@@ -284,7 +284,11 @@ func (a *Admin) writeAPI(ctx context.Context, id string, write func(old *store.A
 			return next, err
 		}
 		var how record
-		if next, how, err = write(ch.FindAPI(id), ch); err != nil || how.none {
+		next, how, err = write(ch.FindAPI(id), ch)
+		if err == nil && !how.none && how.confirm != nil {
+			err = how.confirm()
+		}
+		if err != nil || how.none {
 			return next, err
 		}
 		err = a.commit(ctx, store.Change{Expect: ch.Version, Entries: []store.Entry{next.Entry()}}, a.event(a.now(), how.name, next.ID, how.detail))
@@ -330,8 +334,9 @@ func (a *Admin) APIs(ctx context.Context, p adminapi.Page) (list []store.API, mo
 }
 
 // UpdateAPI changes the registration of an API and says what has changed, "" if
-// nothing had to.
-func (a *Admin) UpdateAPI(ctx context.Context, id string, change func(*APIView) error) (next store.API, changes string, err error) {
+// nothing had to. Confirm, if it is not nil, is called before a change that can be
+// made: its error stops it.
+func (a *Admin) UpdateAPI(ctx context.Context, id string, change func(*APIView) error, confirm func() error) (next store.API, changes string, err error) {
 	next, err = a.writeAPI(ctx, id, func(old *store.API, ch store.Changes) (store.API, record, error) {
 		if old == nil {
 			return store.API{}, record{}, noAPI(id)
@@ -341,7 +346,7 @@ func (a *Admin) UpdateAPI(ctx context.Context, id string, change func(*APIView) 
 			return *old, record{}, err
 		}
 		next, how, err := a.changedAPI(v, *old, ch)
-		changes = how.detail
+		changes, how.confirm = how.detail, confirm
 		return next, how, err
 	})
 	return next, changes, err

@@ -47,7 +47,7 @@ func TestNumbersOfAPIsAndScopesNeverComeBack(t *testing.T) {
 				v.Scopes = append(v.Scopes, admin.APIScopeView{Name: name})
 			}
 			return nil
-		})
+		}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -125,8 +125,9 @@ func (a *Admin) Clients(ctx context.Context, p adminapi.Page, all bool) (list []
 }
 
 // UpdateClient changes the registration of a client and says what has changed, ""
-// if nothing had to. With an ETag, the client must still be as it was.
-func (a *Admin) UpdateClient(ctx context.Context, id, etag string, change func(*client.Registration) error) (c store.Client, changes string, err error) {
+// if nothing had to. With an ETag, the client must still be as it was. Confirm, if
+// it is not nil, is called before a change that can be made: its error stops it.
+func (a *Admin) UpdateClient(ctx context.Context, id, etag string, change func(*client.Registration) error, confirm func() error) (c store.Client, changes string, err error) {
 	c, err = a.change(ctx, id, etag, func(old store.Client, now grant.Instant) (store.Client, record, error) {
 		r := client.Registered(old)
 		if err := change(&r); err != nil {
@@ -134,7 +135,7 @@ func (a *Admin) UpdateClient(ctx context.Context, id, etag string, change func(*
 		}
 		c, err := r.Change(old, a.Policy)
 		changes = differences(client.Registered(old), client.Registered(c))
-		return c, record{name: store.EventClientChanged, detail: changes, none: changes == ""}, err
+		return c, record{name: store.EventClientChanged, detail: changes, none: changes == "", confirm: confirm}, err
 	})
 	return c, changes, err
 }
@@ -163,7 +164,8 @@ type record struct {
 	name    store.EventName
 	detail  string
 	cutoffs []store.Cutoff
-	none    bool // nothing has to be written
+	none    bool         // nothing has to be written
+	confirm func() error // called before a change that can be made, unless it is nil
 }
 
 // change is changeAny for what an operator registers.
@@ -190,6 +192,9 @@ func (a *Admin) changeAny(ctx context.Context, id, etag string, apply func(c sto
 	next, how, err := apply(c, now)
 	if err == nil {
 		err = a.checkAPIs(ctx, next, c)
+	}
+	if err == nil && !how.none && how.confirm != nil {
+		err = how.confirm()
 	}
 	if err != nil || how.none {
 		return next, err

@@ -147,7 +147,7 @@ func TestAClientThatRegisteredItselfIsOperated(t *testing.T) {
 	if _, err := a.SetClientState(ctx, c.ID, "another", store.ClientDisabled); codeOf(err) != admin.Changed {
 		t.Errorf("with another ETag: %v", err)
 	}
-	if _, _, err := a.UpdateClient(ctx, c.ID, "", func(r *client.Registration) error { r.Name = "Bank"; return nil }); codeOf(err) != admin.Conflict {
+	if _, _, err := a.UpdateClient(ctx, c.ID, "", func(r *client.Registration) error { r.Name = "Bank"; return nil }, nil); codeOf(err) != admin.Conflict {
 		t.Errorf("changed: %v", err)
 	}
 	if _, _, err := a.AddSecret(ctx, c.ID, 0); codeOf(err) != admin.Conflict {

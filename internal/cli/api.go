@@ -45,11 +45,12 @@ func (f *apiFlags) register(set *pflag.FlagSet, scope string) {
 }
 
 // apply changes the settings of v whose flags were given.
-func (f *apiFlags) apply(set *pflag.FlagSet, v *admin.APIView) error {
+func (f *apiFlags) apply(cmd *cobra.Command, v *admin.APIView) error {
+	set := cmd.Flags()
 	if set.Changed("name") {
 		v.Name = f.name
 	}
-	f.applyScopes(set, v)
+	f.applyScopes(cmd, v)
 	for _, typed := range f.texts {
 		language, text, ok := strings.Cut(typed, " ")
 		name, text, ok2 := strings.Cut(text, "=")
@@ -74,8 +75,8 @@ func (f *apiFlags) apply(set *pflag.FlagSet, v *admin.APIView) error {
 }
 
 // applyScopes changes the scopes of v and those that are the default.
-func (f *apiFlags) applyScopes(set *pflag.FlagSet, v *admin.APIView) {
-	old, defaults := v.Scopes, oauth.Scope(v.DefaultScope)
+func (f *apiFlags) applyScopes(cmd *cobra.Command, v *admin.APIView) {
+	set, old, defaults := cmd.Flags(), v.Scopes, oauth.Scope(v.DefaultScope)
 	if set.Changed("scope") {
 		v.Scopes = nil
 		for _, text := range f.scopes {
@@ -89,11 +90,19 @@ func (f *apiFlags) applyScopes(set *pflag.FlagSet, v *admin.APIView) {
 		return
 	}
 	fewer := *f.lists.remove["scope"]
+	for _, name := range fewer {
+		if !slices.ContainsFunc(old, func(was admin.APIScopeView) bool { return was.Name == name }) {
+			f.lists.missing(cmd, "scope", name)
+		}
+	}
 	v.Scopes = slices.DeleteFunc(slices.Clone(v.Scopes), func(s admin.APIScopeView) bool { return slices.Contains(fewer, s.Name) })
 	for _, text := range *f.lists.add["scope"] {
 		v.Scopes = withText(v.Scopes, text, old)
 	}
 	removed := oauth.Scope(strings.Join(*f.lists.remove["default-scope"], " "))
+	for _, name := range removed.Without(defaults).Tokens() {
+		f.lists.missing(cmd, "default-scope", name)
+	}
 	v.DefaultScope = string(oauth.Scope(v.DefaultScope).Without(removed).Union(oauth.Scope(strings.Join(*f.lists.add["default-scope"], " "))))
 	var lost []string
 	for _, s := range old {
@@ -158,7 +167,7 @@ slash and the case of the host make no other API.`,
 	f.register(cmd.Flags(), "scope, with a text in English for the consent page: \"SCOPE=TEXT\"; repeatable")
 	return s.does(cmd, func(cmd *cobra.Command, a *session, _ []string) (string, error) {
 		v := admin.APIView{ID: id}
-		if err := f.apply(cmd.Flags(), &v); err != nil {
+		if err := f.apply(cmd, &v); err != nil {
 			return "", err
 		}
 		api, err := a.CreateAPI(cmd.Context(), v)
@@ -249,12 +258,8 @@ list: if that would remove something, the command says what, and does it only wi
 	}
 	cmd.Flags().Lookup("add-scope").Usage = "add a scope, or change its text: \"SCOPE=TEXT\"; repeatable"
 	return s.does(cmd, func(cmd *cobra.Command, a *session, args []string) (string, error) {
-		api, changes, err := a.UpdateAPI(cmd.Context(), args[0], func(v *admin.APIView) error {
-			if err := f.apply(cmd.Flags(), v); err != nil {
-				return err
-			}
-			return f.lists.confirm(cmd)
-		})
+		api, changes, err := a.UpdateAPI(cmd.Context(), args[0], func(v *admin.APIView) error { return f.apply(cmd, v) },
+			func() error { return f.lists.confirm(cmd) })
 		if err == nil && changes == "" {
 			return fmt.Sprintf("API %s is like that already", api.ID), nil
 		}

@@ -389,11 +389,8 @@ for a removed redirect URI can still be redeemed.`,
 			if cmd.Flags().Changed("pkce") {
 				r.NoPKCE = store.Waiver(!pkce)
 			}
-			if err := r.Check(); err != nil {
-				return err // before a question
-			}
-			return f.lists.confirm(cmd)
-		})
+			return nil
+		}, func() error { return f.lists.confirm(cmd) })
 		if err == nil && changes == "" {
 			return fmt.Sprintf("client %s is like that already", c.ID), nil
 		}

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -19,6 +20,7 @@ type listFlags struct {
 	add, remove map[string]*[]string // by NAME
 	replace     bool
 	lost        []string // what --NAME would drop, for each NAME
+	noted       []string // notes that were printed
 }
 
 // register adds the flags of a list. Whole is set if a comma may be part of a value.
@@ -40,6 +42,16 @@ func (l *listFlags) register(f *pflag.FlagSet, name, title string, whole bool) {
 func (l *listFlags) drops(name string, items []string) {
 	if len(items) > 0 {
 		l.lost = append(l.lost, "--"+name+" removes "+strings.Join(items, ", "))
+	}
+}
+
+// missing prints a note that --remove-NAME names what is not in the list: once, also if
+// the change is tried again.
+func (l *listFlags) missing(cmd *cobra.Command, name, item string) {
+	note := fmt.Sprintf("mintage: --remove-%s: %s was not there", name, item)
+	if !slices.Contains(l.noted, note) {
+		l.noted = append(l.noted, note)
+		fmt.Fprintln(cmd.ErrOrStderr(), note)
 	}
 }
 
@@ -86,7 +98,7 @@ func (l *listFlags) change(cmd *cobra.Command, s client.Setting, r *client.Regis
 			return &oauth.Invalid{Field: "remove-" + s.Flag, Message: err.Error()}
 		}
 		if missing {
-			fmt.Fprintf(cmd.ErrOrStderr(), "mintage: --remove-%s: %s was not there\n", s.Flag, item)
+			l.missing(cmd, s.Flag, item)
 		}
 	}
 	for _, item := range more {
