@@ -11,6 +11,7 @@ import (
 
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -83,6 +84,7 @@ func checkClients(_ context.Context, p *Deployment) (f findings) {
 			window = c.RetryWindow.Duration()
 		}
 		f.judgeAPIs(p, c, window)
+		f.judgeServiceScope(p, c)
 		if window > most {
 			f.warn("mintage client update ID --retry-window DURATION", "%s has a retry window of %s: that long, a thief who has its credentials can share a grant unseen", name, window)
 		}
@@ -137,6 +139,26 @@ func (f *findings) judgeAPIs(p *Deployment, c store.Client, window time.Duration
 			f.warn("mintage api update ID --access-token-lifetime DURATION",
 				"%s has a retry window of %s, which ends after %s: tokens of the API %s live %s", clientName(c), window, max(0, life-time.Minute), api.ID, life)
 		}
+	}
+}
+
+// judgeServiceScope reports scopes of APIs that a client has without the API: the tokens
+// that it gets for itself have its own audience, which the API refuses.
+func (f *findings) judgeServiceScope(p *Deployment, c store.Client) {
+	if !c.MayUse(store.GrantClientCredentials) {
+		return
+	}
+	for i := range p.Changes.APIs {
+		api := &p.Changes.APIs[i]
+		same := func(text string) bool {
+			id, _, _ := strings.Cut(text, " ") // the scopes behind an allowed API
+			return oauth.CanonicalTarget(id) == oauth.CanonicalTarget(api.ID)
+		}
+		scope := c.Scope.Common(api.Scope())
+		if api.Deleted || scope == "" || slices.ContainsFunc(c.APIs, same) || slices.ContainsFunc(c.Audience, same) {
+			continue
+		}
+		f.warn("mintage client update ID --add-api API", "%s has the scope %q of the API %s, and is not allowed the API: its own tokens (client_credentials) do not name it", clientName(c), scope, api.ID)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -359,6 +360,48 @@ func TestDoctorJudgesTheAPIsOfClients(t *testing.T) {
 		}
 		if !strings.Contains(text, tt.want) || tt.want == "" && text != "" {
 			t.Errorf("%s with %d minutes: %q", tt.api, tt.window, text)
+		}
+	}
+}
+
+// A client that gets tokens for itself and has a scope of an API without the API gets
+// tokens that the API refuses.
+func TestDoctorNamesClientsWithTheScopeOfAnAPIAlone(t *testing.T) {
+	const orders, deleted = "https://orders.example", "https://deleted.example"
+	own := []string{store.GrantClientCredentials}
+	for _, tt := range []struct {
+		about string
+		c     store.Settings
+		scope oauth.Scope
+		warns bool
+	}{
+		{"the API's scope", store.Settings{GrantTypes: own}, "read orders", true},
+		{"another API beside it", store.Settings{GrantTypes: own, APIs: []string{"https://other.example orders"}}, "orders", true},
+		{"with the API", store.Settings{GrantTypes: own, APIs: []string{"https://Orders.example/ orders"}}, "orders", false},
+		{"the API is its audience", store.Settings{GrantTypes: own, Audience: []string{orders}}, "orders", false},
+		{"a scope of no API", store.Settings{GrantTypes: own}, "read", false},
+		{"the scope of a deleted API", store.Settings{GrantTypes: own}, "gone", false},
+		{"tokens of users alone", store.Settings{}, "orders", false},
+	} {
+		c := store.Client{ID: "billing", State: store.ClientEnabled, Settings: tt.c}
+		c.Name, c.Scope = "Billing", tt.scope
+		p := &Deployment{Config: config.Default(), Changes: store.Changes{Clients: []store.Client{c}, APIs: []store.API{
+			{ID: orders, Version: 1, Scopes: []store.APIScope{{Name: "orders"}}},
+			{ID: "https://other.example", Version: 1},
+			{ID: deleted, Version: 2, Deleted: true, Scopes: []store.APIScope{{Name: "gone"}}},
+		}}}
+		warned := false
+		for _, f := range checkClients(t.Context(), p) {
+			if f.Level != levelWarning {
+				continue
+			}
+			warned = true
+			if want := `client billing (Billing) has the scope "orders" of the API ` + orders; !strings.HasPrefix(f.Text, want) || f.Advice != "mintage client update ID --add-api API" {
+				t.Errorf("%s: %+v", tt.about, f)
+			}
+		}
+		if warned != tt.warns {
+			t.Errorf("%s: a warning: %t", tt.about, warned)
 		}
 	}
 }
