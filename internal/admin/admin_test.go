@@ -22,7 +22,7 @@ import (
 
 // newAdmin returns an Admin on a new store with keys, and how often its hook was
 // called.
-func newAdmin(t *testing.T) (a *admin.Admin, changes *int) {
+func newAdmin(t testing.TB) (a *admin.Admin, changes *int) {
 	t.Helper()
 	st, kek := testkit.Create(t, t.TempDir()), testkit.KEK(t)
 	at := time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)

@@ -71,11 +71,18 @@ type ImportError struct {
 func (e *ImportError) Error() string { return e.Err.Error() }
 func (e *ImportError) Unwrap() error { return e.Err }
 
+// ClientIDs are the ids of all clients, as they were at a version of the directory.
+type ClientIDs struct {
+	ids     map[string]bool
+	version int64
+}
+
 // ImportUsers creates the users of a list whose usernames are free, in one commit,
 // and returns how many those are. It leaves users that exist as they are, so that it
 // can be repeated. A user without a hash cannot log in until a password is set. If
-// dry is set, it stores nothing.
-func (a *Admin) ImportUsers(ctx context.Context, list []account.Registration, dry bool) (created int, err error) {
+// dry is set, it stores nothing. With the same clients, each further list reads only
+// those that are new.
+func (a *Admin) ImportUsers(ctx context.Context, list []account.Registration, dry bool, clients *ClientIDs) (created int, err error) {
 	now := a.now()
 	users := make([]account.User, len(list))
 	for i, r := range list {
@@ -86,16 +93,18 @@ func (a *Admin) ImportUsers(ctx context.Context, list []account.Registration, dr
 			return 0, &ImportError{i, err}
 		}
 	}
-	ch, err := a.Store.Changes(ctx, 0)
+	ch, err := a.Store.Changes(ctx, clients.version)
 	if err != nil {
 		return 0, err
 	}
-	clients := map[string]bool{}
+	if clients.version = ch.Version; clients.ids == nil {
+		clients.ids = map[string]bool{}
+	}
 	for _, c := range ch.Clients {
-		clients[c.ID] = true
+		clients.ids[c.ID] = true
 	}
 	done, err := account.CreateAll(ctx, a.Store, a.Realm, users, dry, func(u account.User) (store.Event, error) {
-		if clients[u.Subject] {
+		if clients.ids[u.Subject] {
 			i := slices.IndexFunc(users, func(other account.User) bool { return other.Username == u.Username })
 			return store.Event{}, &ImportError{i, isClient(u.Subject)}
 		}

@@ -53,7 +53,10 @@ all of it and stores nothing.`,
 			in = f
 		}
 		i := userImport{seen: map[string]int{}, subjects: map[string]int{}, progress: newProgress(cmd.ErrOrStderr(), time.Now)}
-		i.store = func(list []account.Registration) (int, error) { return a.ImportUsers(cmd.Context(), list, dry) }
+		clients := &admin.ClientIDs{}
+		i.store = func(list []account.Registration) (int, error) {
+			return a.ImportUsers(cmd.Context(), list, dry, clients)
+		}
 		err := i.read(in)
 		i.progress.end()
 		if err != nil && !dry && i.Created+i.Existing > 0 {
