@@ -10,10 +10,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.yaml.in/yaml/v4"
 
 	"github.com/mintage/mintage/internal/metrics"
+	"github.com/mintage/mintage/internal/server"
 )
 
 const monitoring = "../../packaging/monitoring/"
@@ -92,6 +94,21 @@ func TestEveryAlertSaysWhatToDo(t *testing.T) {
 		if !slices.Contains([]string{"info", "warning", "critical"}, r.Labels["severity"]) {
 			t.Errorf("%s: severity %q", r.Alert, r.Labels["severity"])
 		}
+	}
+}
+
+// The server, config check, doctor, the alert and the dashboard warn of a certificate's
+// end at the same time.
+func TestOneNumberWarnsOfACertificatesEnd(t *testing.T) {
+	t.Parallel()
+	warns := fmt.Sprintf("< %d * 86400", server.ExpiryWarning/(24*time.Hour))
+	if !slices.ContainsFunc(rules(t), func(r rule) bool { return r.Alert == "MintageCertificateExpires" && strings.HasSuffix(r.Expr, warns) }) {
+		t.Errorf("MintageCertificateExpires does not end with %q", warns)
+	}
+	_, panel, _ := strings.Cut(read(t, monitoring+"dashboard.json"), `"title": "Certificate"`)
+	panel, _, _ = strings.Cut(panel, `"title"`)
+	if threshold := fmt.Sprintf(`"value": %d`, server.ExpiryWarning/time.Second); !strings.Contains(panel, threshold) {
+		t.Errorf("the panel of certificates has no %s", threshold)
 	}
 }
 
