@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -34,6 +35,39 @@ func TestTutorialsNameTheDataDirectory(t *testing.T) {
 	}
 	if commands < 8 {
 		t.Errorf("only %d commands were looked at", commands)
+	}
+}
+
+// A how-to page with commands that name no deployment says which one they use.
+func TestHowToPagesSayWhichDeploymentTheyUse(t *testing.T) {
+	pages, err := filepath.Glob("../../docs/how-to/*.md")
+	if err != nil || len(pages) < 30 {
+		t.Fatal(pages, err)
+	}
+	root, found := Root("test"), 0
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.SplitSeq(strings.ReplaceAll(string(text), "\\\n", " "), "\n") {
+			args, isCommand := strings.CutPrefix(line, "mintage ")
+			if !isCommand {
+				continue
+			}
+			cmd, _, err := root.Find(strings.Fields(args))
+			if err != nil || !cmd.HasParent() || slices.Contains([]string{"serve", "backup", "schema", "check"}, cmd.Name()) || strings.Contains(line, "--data ") || strings.Contains(line, "--config ") || strings.Contains(line, "--from ") || strings.Contains(line, "--store ") {
+				continue
+			}
+			found++
+			if !strings.Contains(string(text), "install.md#which-deployment-a-command-uses") {
+				t.Errorf("%s: %s: say at the top which deployment that is", page, line)
+				break
+			}
+		}
+	}
+	if found < 30 {
+		t.Errorf("only %d commands were found", found)
 	}
 }
 
