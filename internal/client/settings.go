@@ -43,9 +43,9 @@ type Setting struct {
 
 // Settings are all fields of a registration that people choose, in the order in
 // which they are shown and checked.
-var Settings = slices.Concat(general, assertions)
+var Settings = slices.Concat(generalSettings, assertionSettings)
 
-var general = []Setting{
+var generalSettings = []Setting{
 	{
 		Name: "name", Member: "name", Flag: "name", Group: "Client", Help: "what people call it (required)", Update: "what people call it",
 		Field: func(r *Registration) any { return &r.Name },

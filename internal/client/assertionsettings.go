@@ -25,8 +25,8 @@ const (
 	maxRegisteredKeySet = 8 << 10          // bytes; also of a CA
 )
 
-// assertions are the settings of clients that present assertions.
-var assertions = []Setting{
+// assertionSettings are the settings of clients that present assertions.
+var assertionSettings = []Setting{
 	{
 		Name: "assertion alg", Member: "token_endpoint_auth_signing_alg", Optional: true, Flag: "assertion-signing-alg", Group: "Client assertions",
 		Help:  "the one algorithm that signs its assertions: ES256 (default of private_key_jwt), EdDSA, PS256 or RS256 (default of federated)",
@@ -98,7 +98,7 @@ var assertions = []Setting{
 func checkAssertions(r *Registration) error {
 	a := &r.Assertion
 	if !r.Auth.Asserts() {
-		for _, s := range assertions {
+		for _, s := range assertionSettings {
 			if !s.Left(r) {
 				return invalid(s.Flag, "it is for --auth-method private_key_jwt or federated")
 			}
