@@ -15,6 +15,7 @@ import (
 	"sync"
 
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/store"
@@ -112,7 +113,7 @@ func kilobytes(size int) int { return 1 + size/1024 }
 // begin stores a new interaction of a browser, whose user is signed in or not.
 func (a *Authorizer) begin(ctx context.Context, it *Interaction, v Visitor, signedIn bool) error {
 	now := a.now()
-	if err := a.admit(now, v, it.weight(), signedIn); err != nil {
+	if err := a.Pending.admit(now, a.InteractionLifetime.Milliseconds(), v, it.weight(), signedIn); err != nil {
 		return err
 	}
 	browser := sha256.Sum256([]byte(v.Browser))
@@ -123,7 +124,7 @@ func (a *Authorizer) begin(ctx context.Context, it *Interaction, v Visitor, sign
 
 // admit charges a visitor, whose user is signed in or not, for so many kilobytes of
 // what is stored until it is answered.
-func (a *Authorizer) admit(now grant.Instant, v Visitor, weight int, signedIn bool) error {
+func (p *Pending) admit(now grant.Instant, lifetime int64, v Visitor, weight int, signedIn bool) error {
 	if v.Charge != nil && !v.Charge(weight) {
 		return ErrLimited
 	}
@@ -131,7 +132,7 @@ func (a *Authorizer) admit(now grant.Instant, v Visitor, weight int, signedIn bo
 	if signedIn {
 		most = maxPending
 	}
-	return a.Pending.add(now, a.InteractionLifetime.Milliseconds(), v.Network, weight, most)
+	return p.add(now, lifetime, v.Network, weight, most)
 }
 
 // BeginAccount begins the login of somebody who wants to see the account pages.
@@ -142,7 +143,7 @@ func (a *Authorizer) BeginAccount(ctx context.Context, v Visitor) (*Interaction,
 
 // put stores the next version of it, and with in the same commit.
 func (a *Authorizer) put(ctx context.Context, it *Interaction, with store.Change) error {
-	d := store.Document{Kind: store.DocumentInteraction, Key: a.interactionKey(it.ID), Version: it.version + 1, ExpiresAt: it.ExpiresAt}
+	d := store.Document{Kind: store.DocumentInteraction, Key: interactionKey(a.Issuer.Realm, it.ID), Version: it.version + 1, ExpiresAt: it.ExpiresAt}
 	var err error
 	if d.Body, err = a.seal(interactionBox, it); err != nil {
 		return err
@@ -176,15 +177,15 @@ func (a *Authorizer) seal(box string, what any) ([]byte, error) {
 }
 
 // unseal reads the document of an id into what, or returns ErrInteraction.
-func (a *Authorizer) unseal(ctx context.Context, id string, key store.DocumentKey, box string, what any) (d store.Document, err error) {
-	view, err := a.Issuer.Directory.View()
+func unseal(ctx context.Context, iss *issuer.Issuer, id string, key store.DocumentKey, box string, what any) (d store.Document, err error) {
+	view, err := iss.Directory.View()
 	if err != nil {
 		return d, unavailable(err)
 	}
 	if len(id) != base64.RawURLEncoding.EncodedLen(32) {
 		return d, ErrInteraction
 	}
-	d, err = a.Issuer.Store.Document(ctx, key)
+	d, err = iss.Store.Document(ctx, key)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return d, ErrInteraction
@@ -198,14 +199,14 @@ func (a *Authorizer) unseal(ctx context.Context, id string, key store.DocumentKe
 	return d, json.Unmarshal(body, what)
 }
 
-func (a *Authorizer) interactionKey(id string) store.DocumentKey {
-	return store.KeyOf(store.DocumentInteraction, a.Issuer.Realm, id)
+func interactionKey(realm, id string) store.DocumentKey {
+	return store.KeyOf(store.DocumentInteraction, realm, id)
 }
 
 // load finds an interaction, whosever it is.
 func (a *Authorizer) load(ctx context.Context, id string) (*Interaction, error) {
 	it := &Interaction{ID: id}
-	d, err := a.unseal(ctx, id, a.interactionKey(id), interactionBox, it)
+	d, err := unseal(ctx, a.Issuer, id, interactionKey(a.Issuer.Realm, id), interactionBox, it)
 	if err != nil {
 		return nil, err
 	}

@@ -89,11 +89,11 @@ func (l *Logout) MustAsk(s *Session) bool {
 // KeepLogout stores a request as long as an interaction, and gives it an id.
 func (a *Authorizer) KeepLogout(ctx context.Context, l *Logout, v Visitor, signedIn bool) error {
 	now := a.now()
-	if err := a.admit(now, v, kilobytes(len(l.RedirectURI)+len(l.State)*4/3+len(l.UILocales)), signedIn); err != nil {
+	if err := a.Pending.admit(now, a.InteractionLifetime.Milliseconds(), v, kilobytes(len(l.RedirectURI)+len(l.State)*4/3+len(l.UILocales)), signedIn); err != nil {
 		return err
 	}
 	id := newID()
-	d := store.Document{Kind: store.DocumentLeaving, Key: a.logoutKey(id), Version: 1, ExpiresAt: now.Add(a.InteractionLifetime)}
+	d := store.Document{Kind: store.DocumentLeaving, Key: logoutKey(a.Issuer.Realm, id), Version: 1, ExpiresAt: now.Add(a.InteractionLifetime)}
 	var err error
 	if d.Body, err = a.seal(logoutBox, l); err != nil {
 		return err
@@ -105,15 +105,15 @@ func (a *Authorizer) KeepLogout(ctx context.Context, l *Logout, v Visitor, signe
 	return nil
 }
 
-func (a *Authorizer) logoutKey(id string) store.DocumentKey {
-	return store.KeyOf(store.DocumentLeaving, a.Issuer.Realm, id)
+func logoutKey(realm, id string) store.DocumentKey {
+	return store.KeyOf(store.DocumentLeaving, realm, id)
 }
 
 // KeptLogout finds a request that KeepLogout has stored, or ErrInteraction. With
 // ErrExpired, it returns the request.
 func (a *Authorizer) KeptLogout(ctx context.Context, id string) (*Logout, error) {
 	l := &Logout{ID: id}
-	d, err := a.unseal(ctx, id, a.logoutKey(id), logoutBox, l)
+	d, err := unseal(ctx, a.Issuer, id, logoutKey(a.Issuer.Realm, id), logoutBox, l)
 	if err != nil {
 		return nil, err
 	}
