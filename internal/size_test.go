@@ -24,8 +24,8 @@ type budget struct {
 // operators, and all else, which serves requests.
 var (
 	library = budget{"resource", 1_300}
-	tools   = budget{"tools of operators", 12_790}
-	serving = budget{"serving", 33_600}
+	tools   = budget{"tools of operators", 12_820}
+	serving = budget{"serving", 33_750}
 )
 
 // notProduct are directories, with all below them, that the size does not count:
@@ -75,7 +75,7 @@ func TestBudgets(t *testing.T) {
 
 // maxMethods is how many methods a type may have; the aim is 40. Lower it with each
 // division of a type.
-const maxMethods = 86
+const maxMethods = 82
 
 // No type does more and more. With -v, the test prints the largest.
 func TestMethods(t *testing.T) {

@@ -83,6 +83,8 @@ func (d *dataset) signInOne(ctx context.Context, st store.Store, front *login.Au
 	if v.Session, err = front.SignIn(ctx, stage.Interaction, login.Identity{Subject: name, Username: name}, v); err != nil {
 		return "", err
 	}
-	_, err = front.Allow(ctx, stage.Interaction, v, true)
+	_, err = front.Answer(ctx, v, login.Answer{
+		Interaction: stage.Interaction.ID, From: login.FromForm, Form: login.Form{Step: login.StepConsent, Decision: "allow", Remember: true},
+	})
 	return v.Session, err
 }

@@ -181,13 +181,13 @@ var authorizationMutations = []Mutation{
 		Test: here + "TestInteractionResubmitted",
 	},
 	{
-		Name: "a password that is changed before the code", In: "web.secondFactor",
-		Old: "if err := s.Authorizer.PasswordStands(ctx, it); err != nil {", New: "if err := error(nil); err != nil {",
+		Name: "a password that is changed before the code", In: "turn.prove",
+		Old: "if err := t.a.passwordStands(ctx, t.it); err != nil {", New: "if err := error(nil); err != nil {",
 		Test: "go test ./internal/web -run TestOutcomes",
 	},
 	{
-		Name: "a password that is changed while the code is compared", In: "web.secondFactor",
-		Old: "if who.Epoch != it.Epoch {", New: "if false {",
+		Name: "a password that is changed while the code is compared", In: "turn.prove",
+		Old: "case owed && who.Epoch != t.it.Epoch:", New: "case false:",
 		Test: "go test ./internal/web -run TestAPasswordThatIsChangedBeforeTheCode",
 	},
 	{
@@ -206,7 +206,7 @@ var authorizationMutations = []Mutation{
 		Test: "go test ./internal/web -run TestTwoClicksAtOnceAreOneConsent",
 	},
 	{
-		Name: "good logins at a provider are not charged", In: "web.callback",
+		Name: "good logins at a provider are not charged", In: "web.fromProvider",
 		Old: "s.Throttle.GiveBack(x.Counted) // it was not made up", New: "",
 		Test: "go test ./internal/web -run TestGoodAnswersOfAProviderAreNotCharged",
 	},
@@ -328,7 +328,7 @@ var authorizationMutations = []Mutation{
 		Test: "go test ./internal/account -run TestAPasswordThatIsChanged",
 	},
 	{
-		Name: "a page is for one user", In: "Authorizer.Restart",
+		Name: "a page is for one user", In: "Authorizer.restart",
 		Old:  "it.Step, it.Next = StepMoved, next.ID",
 		New:  "it.Step, it.Next = StepLogin, next.ID",
 		Test: "go test ./internal/login -run TestAPageIsNotAnswered",

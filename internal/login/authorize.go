@@ -104,13 +104,18 @@ type Visitor struct {
 	Charge func(kilobytes int) bool
 }
 
-// A Stage is where a request of a client, or an interaction, has got to: URL is
-// the answer that goes to the client, or else Interaction is what the user is
-// to be asked.
+// A Stage is where a request of a client, or an interaction, has got to: Next is the
+// interaction to whose page the browser goes, URL the answer that goes to the client,
+// Elsewhere the address where the user logs in, or else Interaction is what the user is
+// to be asked here.
 type Stage struct {
+	Next        string
 	URL         string
+	Elsewhere   string
 	Issued      grant.ID // of the code in URL, if it was made for this very answer
 	Decided     bool     // this very request has stored the decision of Interaction
+	ByUser      bool     // the decision is what the user has said on a page
+	Login       *Attempt // what this request has done to log a user in; nil: nothing
 	Interaction *Interaction
 	Client      *store.Client
 	Session     *Session

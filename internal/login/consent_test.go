@@ -114,9 +114,9 @@ func TestRecordConsentTogether(t *testing.T) {
 	v := h.signedIn("alice")
 	here, there := h.begin(asking(h.c, scope("a")), v, StepConsent), h.begin(asking(bank, scope("b")), v, StepConsent)
 	h.kit.Faulty.Inject(storetest.CommitDocument, 1, storetest.Meanwhile(func() {
-		h.code(h.Allow(t.Context(), there, v, true))
+		h.code(h.allow(t.Context(), there, v, true))
 	}))
-	h.code(h.Allow(t.Context(), here, v, true))
+	h.code(h.allow(t.Context(), here, v, true))
 	if a, b := h.recorded("alice", "shop"), h.recorded("alice", "bank"); a.Scope != "a" || b.Scope != "b" {
 		t.Errorf("shop %+v, bank %+v", a, b)
 	}
@@ -138,7 +138,7 @@ func TestAllowIsUnavailableIfTheConsentCannotBeKept(t *testing.T) {
 	} {
 		found := h.again(it, v)
 		inject()
-		st, err := h.Allow(t.Context(), found, v, true)
+		st, err := h.allow(t.Context(), found, v, true)
 		h.kit.Faulty.Heal()
 		if !errors.Is(err, store.ErrUnavailable) || st.URL != "" {
 			t.Errorf("%s: %v", name, err)
@@ -147,7 +147,7 @@ func TestAllowIsUnavailableIfTheConsentCannotBeKept(t *testing.T) {
 			t.Errorf("%s: a part is recorded: %+v", name, got.Decision)
 		}
 	}
-	if _, err := h.redeem(h.code(h.Allow(t.Context(), h.again(it, v), v, true))); err != nil {
+	if _, err := h.redeem(h.code(h.allow(t.Context(), h.again(it, v), v, true))); err != nil {
 		t.Errorf("pressed again: %v", err)
 	}
 	if h.code(h.Authorize(t.Context(), asking(h.c), v)) == "" {
@@ -163,7 +163,7 @@ func TestConnectionsAndDisconnect(t *testing.T) {
 	connect := func(c store.Client, remember bool, want oauth.Scope) string {
 		t.Helper()
 		it := h.begin(asking(c, scope(want)), v, StepConsent)
-		return h.code(h.Allow(t.Context(), it, v, remember))
+		return h.code(h.allow(t.Context(), it, v, remember))
 	}
 	first, err := h.redeem(connect(h.c, true, "a"))
 	if err != nil {
@@ -200,7 +200,7 @@ func TestConnectionsAndDisconnect(t *testing.T) {
 	}
 	it := h.begin(asking(h.c, scope("a")), v, StepConsent)
 	// Connected again at the same instant: it is not ended by what was before.
-	if _, err := h.redeem(h.code(h.Allow(t.Context(), it, v, true))); err != nil {
+	if _, err := h.redeem(h.code(h.allow(t.Context(), it, v, true))); err != nil {
 		t.Errorf("connected again: %v", err)
 	}
 	events, err := h.kit.Engine.Events(t.Context(), "subject:alice", 10)

@@ -56,16 +56,6 @@ func (a *Authorizer) visit(ctx context.Context, it *Interaction, v Visitor) (st 
 	})
 }
 
-// Proceed reports where an interaction has got to. If there is nothing to ask, it
-// answers the client.
-func (a *Authorizer) Proceed(ctx context.Context, it *Interaction, v Visitor) (Stage, error) {
-	st, err := a.visit(ctx, it, v)
-	if err != nil {
-		return st, err
-	}
-	return a.proceed(ctx, st)
-}
-
 // proceed records what needs no answer of the user, until Next returns a step
 // that does, or the client can be answered.
 func (a *Authorizer) proceed(ctx context.Context, st Stage) (Stage, error) {
@@ -91,8 +81,8 @@ func (a *Authorizer) proceed(ctx context.Context, st Stage) (Stage, error) {
 	}
 }
 
-// Allow records the user's agreement, and answers the client.
-func (a *Authorizer) Allow(ctx context.Context, it *Interaction, v Visitor, remember bool) (Stage, error) {
+// allow records the user's agreement, and answers the client.
+func (a *Authorizer) allow(ctx context.Context, it *Interaction, v Visitor, remember bool) (Stage, error) {
 	st, err := a.visit(ctx, it, v)
 	switch {
 	case err != nil:
@@ -127,10 +117,10 @@ func (a *Authorizer) WayBack(it *Interaction) (c *store.Client, address string) 
 	return c, errorCallback(it.Request, oauth.ErrDenied, a.Issuer.ID, "")
 }
 
-// Deny records the user's refusal, at any step, or that of another system that
+// deny records the user's refusal, at any step, or that of another system that
 // knows the user, and answers the client. The code is one of RFC 6749 section
 // 4.1.2.1.
-func (a *Authorizer) Deny(ctx context.Context, it *Interaction, v Visitor, code oauth.ErrorCode) (Stage, error) {
+func (a *Authorizer) deny(ctx context.Context, it *Interaction, v Visitor, code oauth.ErrorCode) (Stage, error) {
 	st, err := a.visit(ctx, it, v)
 	switch {
 	case err != nil:

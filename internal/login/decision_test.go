@@ -48,7 +48,7 @@ func TestAllowGivesOneCode(t *testing.T) {
 	var group sync.WaitGroup
 	for _, it := range stale {
 		group.Go(func() {
-			st, err := h.Allow(t.Context(), it, v, true)
+			st, err := h.allow(t.Context(), it, v, true)
 			mu.Lock()
 			defer mu.Unlock()
 			answers, faults = append(answers, st), append(faults, err)
@@ -64,14 +64,14 @@ func TestAllowGivesOneCode(t *testing.T) {
 	}
 	h.step(30 * time.Second)
 	h.kit.Faulty.Calls()
-	again := h.code(h.Allow(t.Context(), h.again(it, v), v, true))
+	again := h.code(h.allow(t.Context(), h.again(it, v), v, true))
 	if calls := h.kit.Faulty.Calls(); codes[again] != clicks || calls[storetest.CommitDocument] != 0 {
 		t.Errorf("later, the code is the same: %t; calls %v", codes[again] == clicks, calls)
 	}
 	if _, err := h.redeem(again); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.Allow(t.Context(), h.again(it, v), v, true); err != ErrAnswered {
+	if _, err := h.allow(t.Context(), h.again(it, v), v, true); err != ErrAnswered {
 		t.Errorf("after it was redeemed: %v", err)
 	}
 	if _, err := h.Proceed(t.Context(), h.again(it, v), v); err != ErrAnswered {
@@ -91,12 +91,12 @@ func TestAllowGivesOneCodeAcrossARotationOfTheSealingKey(t *testing.T) {
 	h.kit.Poll()
 	it := h.begin(asking(h.c), v, StepConsent)
 	before := h.kit.View().Ring.Current(keys.Seal, h.now())
-	first := h.code(h.Allow(t.Context(), h.again(it, v), v, true))
+	first := h.code(h.allow(t.Context(), h.again(it, v), v, true))
 	h.step(h.Issuer.CodeLifetime - time.Second)
 	if h.kit.View().Ring.Current(keys.Seal, h.now()) == before {
 		t.Fatal("the next key is not in use before the code expires")
 	}
-	if again := h.code(h.Allow(t.Context(), h.again(it, v), v, true)); again != first {
+	if again := h.code(h.allow(t.Context(), h.again(it, v), v, true)); again != first {
 		t.Error("the second submit has another code")
 	}
 }
@@ -109,7 +109,7 @@ func TestTheGrantIDOfADecisionBeginsWithItsTime(t *testing.T) {
 	it := h.begin(asking(h.c), v, StepConsent)
 	var ids [2]grant.ID
 	for i := range ids {
-		st, err := h.Allow(t.Context(), h.again(it, v), v, false)
+		st, err := h.allow(t.Context(), h.again(it, v), v, false)
 		h.code(st, err)
 		ids[i], _ = codeParts(h.kit.View().Ring, st.Interaction)
 		if at := st.Interaction.Decision.AuthorizedAt; binary.BigEndian.Uint32(ids[i][:4]) != uint32(at) {
@@ -128,7 +128,7 @@ func TestTheSecondClickDoesNotAgreeAgain(t *testing.T) {
 	v := h.signedIn("alice")
 	it := h.begin(asking(h.c), v, StepConsent)
 	late := h.again(it, v) // read before the first click has decided
-	first := h.code(h.Allow(t.Context(), it, v, true))
+	first := h.code(h.allow(t.Context(), it, v, true))
 	version := func() int64 {
 		d, err := h.kit.Engine.Document(t.Context(), store.KeyOf(store.DocumentConsents, realm, "alice"))
 		if err != nil {
@@ -137,7 +137,7 @@ func TestTheSecondClickDoesNotAgreeAgain(t *testing.T) {
 		return d.Version
 	}
 	before := version()
-	if again := h.code(h.Allow(t.Context(), late, v, true)); again != first {
+	if again := h.code(h.allow(t.Context(), late, v, true)); again != first {
 		t.Error("the second click has another code")
 	}
 	if after := version(); after != before {
@@ -152,11 +152,11 @@ func TestAllowWhoseAnswerIsLost(t *testing.T) {
 	v := h.signedIn("alice")
 	it := h.begin(asking(h.c), v, StepConsent)
 	h.kit.Faulty.Inject(storetest.CommitDocument, 1, storetest.Unanswered)
-	if _, err := h.Allow(t.Context(), h.again(it, v), v, false); !errors.Is(err, store.ErrUnavailable) {
+	if _, err := h.allow(t.Context(), h.again(it, v), v, false); !errors.Is(err, store.ErrUnavailable) {
 		t.Fatalf("%v", err)
 	}
-	first := h.code(h.Allow(t.Context(), h.again(it, v), v, false))
-	if second := h.code(h.Allow(t.Context(), h.again(it, v), v, false)); second != first {
+	first := h.code(h.allow(t.Context(), h.again(it, v), v, false))
+	if second := h.code(h.allow(t.Context(), h.again(it, v), v, false)); second != first {
 		t.Error("another code")
 	}
 }
@@ -169,12 +169,12 @@ func TestAllowOfWhatWasChangedMeanwhile(t *testing.T) {
 		want      error
 	}{
 		"begun again": {func(h *house, it *Interaction) error {
-			_, err := h.Restart(h.t.Context(), it, someone(), true)
+			_, err := h.restart(h.t.Context(), it, someone(), true)
 			return err
 		}, ErrStep},
 		"another signed in": {func(h *house, it *Interaction) error { return h.identify(h.t.Context(), it, h.identity("bob"), nil) }, ErrSwitched},
 		"denied": {func(h *house, it *Interaction) error {
-			_, err := h.Deny(h.t.Context(), it, h.signedIn("alice"), oauth.AccessDenied)
+			_, err := h.deny(h.t.Context(), it, h.signedIn("alice"), oauth.AccessDenied)
 			var said *ClientError
 			if errors.As(err, &said) {
 				return nil
@@ -189,7 +189,7 @@ func TestAllowOfWhatWasChangedMeanwhile(t *testing.T) {
 		if err := c.meanwhile(h, other); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		st, err := h.Allow(t.Context(), stale, v, true)
+		st, err := h.allow(t.Context(), stale, v, true)
 		if err != c.want || st.URL != "" {
 			t.Errorf("%s meanwhile: %v, sent on: %t; want %v", name, err, st.URL != "", c.want)
 		}
@@ -208,9 +208,9 @@ func TestDecisionsNeedTheUserWhoSignedIn(t *testing.T) {
 	nobody := Visitor{Browser: alice.Browser}
 	it := h.begin(asking(h.c), alice, StepConsent)
 	for name, do := range map[string]func(v Visitor) error{
-		"allow": func(v Visitor) error { _, err := h.Allow(t.Context(), h.again(it, v), v, true); return err },
+		"allow": func(v Visitor) error { _, err := h.allow(t.Context(), h.again(it, v), v, true); return err },
 		"deny": func(v Visitor) error {
-			_, err := h.Deny(t.Context(), h.again(it, v), v, oauth.AccessDenied)
+			_, err := h.deny(t.Context(), h.again(it, v), v, oauth.AccessDenied)
 			return err
 		},
 		"look": func(v Visitor) error { _, err := h.Proceed(t.Context(), h.again(it, v), v); return err },
@@ -222,14 +222,14 @@ func TestDecisionsNeedTheUserWhoSignedIn(t *testing.T) {
 			t.Errorf("%s when another is: %v", name, err)
 		}
 	}
-	code := h.code(h.Allow(t.Context(), h.again(it, alice), alice, false))
-	if _, err := h.Allow(t.Context(), h.again(it, bob), bob, false); err != ErrSwitched {
+	code := h.code(h.allow(t.Context(), h.again(it, alice), alice, false))
+	if _, err := h.allow(t.Context(), h.again(it, bob), bob, false); err != ErrSwitched {
 		t.Errorf("the code for another: %v", err)
 	}
 	if _, err := h.redeem(code); err != nil {
 		t.Error(err)
 	}
-	if err := h.Keep(t.Context(), h.begin(asking(h.c), someone(), StepLogin), nobody); err != ErrSignedOut {
+	if err := h.keep(t.Context(), h.begin(asking(h.c), someone(), StepLogin), nobody); err != ErrSignedOut {
 		t.Errorf("to keep nobody: %v", err)
 	}
 }
@@ -266,7 +266,7 @@ func TestDenyTellsTheClientOnceAndAgain(t *testing.T) {
 	for _, refusal := range refusals {
 		it := h.begin(asking(h.c), v, StepLogin)
 		for range 2 {
-			_, err := h.Deny(t.Context(), h.again(it, v), v, refusal.Code)
+			_, err := h.deny(t.Context(), h.again(it, v), v, refusal.Code)
 			var client *ClientError
 			if !errors.As(err, &client) || client.Told.Code != refusal.Code || client.Told.Description != refusal.Description || !client.SignedIn {
 				t.Fatalf("%s: %v", refusal.Code, err)
@@ -275,7 +275,7 @@ func TestDenyTellsTheClientOnceAndAgain(t *testing.T) {
 		if _, err := h.Proceed(t.Context(), h.again(it, v), v); told(t, err) != refusal.Code {
 			t.Errorf("looked at again: %v", err)
 		}
-		if _, err := h.Restart(t.Context(), h.again(it, v), v, true); err != ErrAnswered {
+		if _, err := h.restart(t.Context(), h.again(it, v), v, true); err != ErrAnswered {
 			t.Errorf("begun again after the answer: %v", err)
 		}
 		if _, err := h.SignIn(t.Context(), h.again(it, v), h.identity("alice"), v); err != ErrAnswered {
@@ -289,12 +289,12 @@ func TestCutoffBetweenConsentAndRedemption(t *testing.T) {
 	h := newHouse(t)
 	v := h.signedIn("alice")
 	it := h.begin(asking(h.c), v, StepConsent)
-	code := h.code(h.Allow(t.Context(), it, v, true))
+	code := h.code(h.allow(t.Context(), it, v, true))
 	h.cutOff(store.Cutoff{Subject: "alice"})
 	if _, err := h.redeem(code); err == nil {
 		t.Error("a code from before a cutoff is redeemed")
 	}
-	if _, err := h.Allow(t.Context(), h.again(it, v), v, true); err != ErrSignedOut {
+	if _, err := h.allow(t.Context(), h.again(it, v), v, true); err != ErrSignedOut {
 		t.Errorf("once more: %v", err)
 	}
 }
@@ -371,27 +371,27 @@ func TestFormsOfAnotherStepChangeNothing(t *testing.T) {
 	h.users()
 	v := h.signedIn("alice")
 	atConsent := h.begin(asking(h.c), v, StepConsent)
-	if err := h.PasswordShown(t.Context(), atConsent, "bob", 1); err != ErrStep {
+	if err := h.proveMore(t.Context(), atConsent, Proof{Identity: Identity{Username: "bob", Epoch: 1}, Owes: StepSecondFactor}); err != ErrStep {
 		t.Errorf("a password at the consent: %v", err)
 	}
-	if err := h.Keep(t.Context(), atConsent, v); err != ErrStep {
+	if err := h.keep(t.Context(), atConsent, v); err != ErrStep {
 		t.Errorf("an account at the consent: %v", err)
 	}
-	if err := h.KeepUpstream(t.Context(), atConsent, nil); err != ErrStep {
+	if err := h.keepUpstream(t.Context(), atConsent, nil); err != ErrStep {
 		t.Errorf("an upstream login at the consent: %v", err)
 	}
 	atLogin := h.begin(asking(h.c, login), v, StepLogin)
-	if _, err := h.Allow(t.Context(), atLogin, v, true); err != ErrStep {
+	if _, err := h.allow(t.Context(), atLogin, v, true); err != ErrStep {
 		t.Errorf("a consent at the login: %v", err)
 	}
 	own, err := h.BeginAccount(t.Context(), v)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.Allow(t.Context(), own, v, true); err != ErrStep {
+	if _, err := h.allow(t.Context(), own, v, true); err != ErrStep {
 		t.Errorf("a consent for no client: %v", err)
 	}
-	if _, err := h.Deny(t.Context(), own, v, oauth.AccessDenied); err != ErrStep {
+	if _, err := h.deny(t.Context(), own, v, oauth.AccessDenied); err != ErrStep {
 		t.Errorf("a refusal for no client: %v", err)
 	}
 	if got := h.again(atLogin, v); got.Step != StepLogin || got.Decision != nil {

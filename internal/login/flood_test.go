@@ -111,7 +111,7 @@ func TestAStateIsBoundedForWhoIsNotSignedIn(t *testing.T) {
 	v := h.signedIn("alice")
 	it := h.begin(asking(h.c, of(8192)), v, StepConsent)
 	// The session that ends meanwhile changes nothing.
-	if _, err := h.Restart(t.Context(), it, someone(), false); err != nil {
+	if _, err := h.restart(t.Context(), it, someone(), false); err != nil {
 		t.Error(err)
 	}
 }

@@ -144,6 +144,15 @@ func (h *house) again(it *Interaction, v Visitor) *Interaction {
 	return found
 }
 
+// Proceed looks at an interaction.
+func (h *house) Proceed(ctx ctx, it *Interaction, v Visitor) (Stage, error) {
+	st, err := h.visit(ctx, it, v)
+	if err != nil {
+		return st, err
+	}
+	return h.proceed(ctx, st)
+}
+
 // code is the code of a stage that ends at the client.
 func (h *house) code(st Stage, err error) string {
 	h.t.Helper()

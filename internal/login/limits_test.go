@@ -37,7 +37,7 @@ func TestALoginOfUnknownTimeIsStale(t *testing.T) {
 	if err != nil || stage.Interaction.Step != StepConsent {
 		t.Fatalf("%+v, %v", stage, err)
 	}
-	tokens, err := h.redeem(h.code(h.Allow(t.Context(), h.again(it, v), v, false)))
+	tokens, err := h.redeem(h.code(h.allow(t.Context(), h.again(it, v), v, false)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestTheScopeIsFixedWhenTheUserIsAsked(t *testing.T) {
 	}
 	h.kit.Poll()
 	h.c = wider
-	tokens, err := h.redeem(h.code(h.Allow(t.Context(), st.Interaction, v, true)))
+	tokens, err := h.redeem(h.code(h.allow(t.Context(), st.Interaction, v, true)))
 	if err != nil || tokens.Scope != "a b c" {
 		t.Errorf("granted %q, %v", tokens.Scope, err)
 	}
@@ -75,7 +75,7 @@ func TestAPageIsNotAnsweredByTheNextUser(t *testing.T) {
 	h := newHouse(t)
 	v := h.signedIn("alice")
 	shown := h.begin(asking(h.c), v, StepConsent)
-	next, err := h.Restart(t.Context(), h.again(shown, v), v, true)
+	next, err := h.restart(t.Context(), h.again(shown, v), v, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,13 +85,13 @@ func TestAPageIsNotAnsweredByTheNextUser(t *testing.T) {
 	if _, err := h.Interaction(t.Context(), shown.ID, v); err != ErrMoved {
 		t.Errorf("the page of before: %v", err)
 	}
-	if st, err := h.Allow(t.Context(), shown, v, true); err == nil || st.URL != "" {
+	if st, err := h.allow(t.Context(), shown, v, true); err == nil || st.URL != "" {
 		t.Errorf("answered: %v", err)
 	}
 	if got := h.recorded("bob", "shop"); got.At != 0 {
 		t.Error("a consent of bob's is recorded")
 	}
-	if _, err := h.Restart(t.Context(), shown, v, true); err != ErrMoved {
+	if _, err := h.restart(t.Context(), shown, v, true); err != ErrMoved {
 		t.Errorf("begun again twice: %v", err)
 	}
 }
@@ -117,7 +117,7 @@ func TestDeadGrantsHideNoConnection(t *testing.T) {
 	}
 	wg.Wait()
 	bank := h.client(client.Registration{ID: "bank", Settings: store.Settings{Name: "Bank"}})
-	code := h.code(h.Allow(t.Context(), h.begin(asking(bank, scope("b")), v, StepConsent), v, false))
+	code := h.code(h.allow(t.Context(), h.begin(asking(bank, scope("b")), v, StepConsent), v, false))
 	if _, err := h.Issuer.Exchange(t.Context(), &bank, issuer.CodeRequest{Code: code, RedirectURI: redirectURI}); err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func TestTheLongestRequestCanBeStored(t *testing.T) {
 		t.Fatal(err)
 	}
 	it = h.again(it, v)
-	if err := h.KeepUpstream(t.Context(), it, []byte(`"`+long(600, '<')+`"`)); err != nil {
+	if err := h.keepUpstream(t.Context(), it, []byte(`"`+long(600, '<')+`"`)); err != nil {
 		t.Fatal(err)
 	}
 	cookie, err := h.SignIn(t.Context(), it, who, v)
@@ -171,7 +171,7 @@ func TestTheLongestRequestCanBeStored(t *testing.T) {
 		t.Fatal(err)
 	}
 	v.Session = cookie
-	if st, err := h.Allow(t.Context(), h.again(it, v), v, true); err != nil || !strings.HasPrefix(st.URL, uri+"?code=") {
+	if st, err := h.allow(t.Context(), h.again(it, v), v, true); err != nil || !strings.HasPrefix(st.URL, uri+"?code=") {
 		t.Errorf("%.60s, %v", st.URL, err)
 	}
 }
@@ -180,7 +180,7 @@ func TestTheLongestRequestCanBeStored(t *testing.T) {
 func TestALimitedVisitor(t *testing.T) {
 	h := newHouse(t)
 	v := h.signedIn("alice")
-	h.code(h.Allow(t.Context(), h.begin(asking(h.c), v, StepConsent), v, true))
+	h.code(h.allow(t.Context(), h.begin(asking(h.c), v, StepConsent), v, true))
 	v.Charge = func(int) bool { return false }
 	h.code(h.Authorize(t.Context(), asking(h.c), v))
 	h.step(time.Second)

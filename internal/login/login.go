@@ -19,31 +19,31 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// PasswordShown notes that a built-in user has shown the password of an epoch,
-// and owes a second factor.
-func (a *Authorizer) PasswordShown(ctx context.Context, it *Interaction, username string, epoch int64) error {
+// proveMore notes that a built-in user has passed a step in an epoch of the user's
+// record, and owes another one.
+func (a *Authorizer) proveMore(ctx context.Context, it *Interaction, who Proof) error {
 	return a.change(ctx, it, nil, func(it *Interaction) error {
-		if it.Step != StepLogin && it.Step != StepSecondFactor {
+		if it.Step != StepLogin && it.Step != who.Owes {
 			return ErrStep
 		}
-		it.Step, it.Username, it.Epoch = StepSecondFactor, username, epoch
+		it.Step, it.Username, it.Epoch = who.Owes, who.Username, who.Epoch
 		return nil
 	})
 }
 
-// PasswordStands is ErrSignedOut if the password that was shown has been
+// passwordStands is ErrSignedOut if the password that was shown has been
 // changed since, or its user disabled.
-func (a *Authorizer) PasswordStands(ctx context.Context, it *Interaction) error {
+func (a *Authorizer) passwordStands(ctx context.Context, it *Interaction) error {
 	if alive, err := a.Alive(ctx, it.Username, it.Epoch); alive || err != nil {
 		return err
 	}
 	return ErrSignedOut
 }
 
-// Restart begins the login again, as another interaction: a page that was shown
+// restart begins the login again, as another interaction: a page that was shown
 // to one user is never answered by the next (CWE-639). With another, it is for
 // another user, and who is signed in elsewhere does not do.
-func (a *Authorizer) Restart(ctx context.Context, it *Interaction, v Visitor, another bool) (*Interaction, error) {
+func (a *Authorizer) restart(ctx context.Context, it *Interaction, v Visitor, another bool) (*Interaction, error) {
 	next := &Interaction{Request: it.Request, Client: it.Client, SeenEnds: it.SeenEnds, Step: StepLogin, Fresh: it.Fresh || another}
 	if err := a.begin(ctx, next, v, it.Identity != nil); err != nil {
 		return nil, err
@@ -107,9 +107,9 @@ func (a *Authorizer) SignIn(ctx context.Context, it *Interaction, who Identity, 
 	return "", cmp.Or(err, ErrProviderEnded)
 }
 
-// Keep moves an interaction that asks which user it is to be on with the one
+// keep moves an interaction that asks which user it is to be on with the one
 // who is signed in.
-func (a *Authorizer) Keep(ctx context.Context, it *Interaction, v Visitor) error {
+func (a *Authorizer) keep(ctx context.Context, it *Interaction, v Visitor) error {
 	s, err := a.Session(ctx, v.Session)
 	if err != nil {
 		return err
@@ -142,9 +142,9 @@ func (a *Authorizer) identify(ctx context.Context, it *Interaction, who Identity
 	})
 }
 
-// KeepUpstream notes what the answer of another provider is to be compared
+// keepUpstream notes what the answer of another provider is to be compared
 // with.
-func (a *Authorizer) KeepUpstream(ctx context.Context, it *Interaction, pending json.RawMessage) error {
+func (a *Authorizer) keepUpstream(ctx context.Context, it *Interaction, pending json.RawMessage) error {
 	return a.change(ctx, it, nil, func(it *Interaction) error {
 		if it.Step != StepLogin {
 			return ErrStep

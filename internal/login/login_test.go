@@ -119,7 +119,7 @@ func TestTakeLoginNeedsTheVerifier(t *testing.T) {
 	if l, err := h.TakeLogin(it, verifier); l != nil || err != nil {
 		t.Errorf("after the login: %v, %v", l, err)
 	}
-	next, err := h.Restart(t.Context(), it, v, true)
+	next, err := h.restart(t.Context(), it, v, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,7 +240,7 @@ func TestLoginOfAnUnknownOrOldChallenge(t *testing.T) {
 			t.Errorf("challenge of %d characters: %v, %v, %v", len(challenge), err1, err2, err3)
 		}
 	}
-	if _, err := h.Deny(t.Context(), h.again(it, v), v, oauth.AccessDenied); told(t, err) != oauth.AccessDenied {
+	if _, err := h.deny(t.Context(), h.again(it, v), v, oauth.AccessDenied); told(t, err) != oauth.AccessDenied {
 		t.Error(err)
 	}
 	if _, err := h.Login(t.Context(), it.ID); err != ErrAnswered {
@@ -276,14 +276,14 @@ func TestPasswordStands(t *testing.T) {
 		return username == "alice" && epoch == present, nil
 	}
 	it := h.begin(asking(h.c), someone(), StepLogin)
-	if err := h.PasswordShown(t.Context(), it, "alice", 7); err != nil || it.Step != StepSecondFactor {
+	if err := h.proveMore(t.Context(), it, Proof{Identity: Identity{Username: "alice", Epoch: 7}, Owes: StepSecondFactor}); err != nil || it.Step != StepSecondFactor {
 		t.Fatalf("step %s, %v", it.Step, err)
 	}
-	if err := h.PasswordStands(t.Context(), it); err != nil {
+	if err := h.passwordStands(t.Context(), it); err != nil {
 		t.Error(err)
 	}
 	present++
-	if err := h.PasswordStands(t.Context(), it); err != ErrSignedOut {
+	if err := h.passwordStands(t.Context(), it); err != ErrSignedOut {
 		t.Errorf("changed since: %v", err)
 	}
 }

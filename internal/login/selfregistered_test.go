@@ -139,7 +139,7 @@ func TestARecordComesWithTheFirstAgreement(t *testing.T) {
 	}
 	// The answer is about what was shown, whatever the document says now.
 	d.c.Name = "Bank"
-	if st, err = h.Allow(t.Context(), h.again(it, v), v, true); err != nil || !strings.HasPrefix(st.URL, redirectURI+"?code=") {
+	if st, err = h.allow(t.Context(), h.again(it, v), v, true); err != nil || !strings.HasPrefix(st.URL, redirectURI+"?code=") {
 		t.Fatalf("%q, %v", st.URL, err)
 	}
 	if c := record(); c == nil || c.Name != "Agent" || d.reads != 1 || c.RecordedUntil != h.Issuer.RecordUntil(h.now()) {
@@ -188,7 +188,7 @@ func TestAProgramOfTheDeviceIsNeverRemembered(t *testing.T) {
 			if st, err := h.Proceed(t.Context(), it, v); err != nil || st.Remember {
 				t.Errorf("%s: offered to remember: %v", sent, err)
 			}
-			if st, err := h.Allow(t.Context(), it, v, true); err != nil || !strings.HasPrefix(st.URL, sent+"?code=") {
+			if st, err := h.allow(t.Context(), it, v, true); err != nil || !strings.HasPrefix(st.URL, sent+"?code=") {
 				t.Fatalf("%s: %q, %v", sent, st.URL, err)
 			}
 		}
@@ -341,7 +341,7 @@ func TestWhatAUserIsShownOfAnAgentSurvivesAnotherLogin(t *testing.T) {
 	h.api("https://mcp.example", 1, true, "use", "use")
 	v := h.signedIn("alice")
 	it := h.begin(asAgent(redirectURI), v, StepConsent)
-	next, err := h.Restart(t.Context(), it, v, true)
+	next, err := h.restart(t.Context(), it, v, true)
 	if err != nil || next.Client == nil || next.Client.Name != "Agent" {
 		t.Errorf("%+v, %v", next, err)
 	}
@@ -434,9 +434,9 @@ func TestTwoFirstAgreementsRecordOneEvent(t *testing.T) {
 	one, two := h.signedIn("alice"), h.signedIn("bob")
 	first, second := h.begin(asAgent(redirectURI), one, StepConsent), h.begin(asAgent(redirectURI), two, StepConsent)
 	h.Issuer.Store = &overtaken{h.kit.Engine, func() {
-		h.code(h.Allow(t.Context(), h.again(second, two), two, true))
+		h.code(h.allow(t.Context(), h.again(second, two), two, true))
 	}}
-	h.code(h.Allow(t.Context(), h.again(first, one), one, true))
+	h.code(h.allow(t.Context(), h.again(first, one), one, true))
 	if events, err := h.kit.Engine.Events(t.Context(), agentID, 9); err != nil || len(events) != 1 {
 		t.Errorf("%+v, %v", events, err)
 	}

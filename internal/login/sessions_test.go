@@ -298,7 +298,7 @@ func TestAGrantBelongsToTheSessionThatAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	st, err := h.Allow(t.Context(), h.again(it, v), v, false)
+	st, err := h.allow(t.Context(), h.again(it, v), v, false)
 	if _, err := h.redeem(h.code(st, err)); err != nil {
 		t.Fatal(err)
 	}

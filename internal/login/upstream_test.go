@@ -205,7 +205,7 @@ func TestALoginInTheSecondOfAProvidersLogoutIsRefusedOnce(t *testing.T) {
 			}
 			again := func(it *Interaction) *Interaction {
 				t.Helper()
-				next, err := h.Restart(t.Context(), h.again(it, v), v, false)
+				next, err := h.restart(t.Context(), h.again(it, v), v, false)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -81,7 +81,7 @@ func (s *web) signInFirst(ctx context.Context, r *http.Request, x *exchange) (se
 func (s *web) disconnect(ctx context.Context, x *exchange, session *login.Session, clientID string) (server.Answer, error) {
 	x.ClientID = clientID
 	if x.ClientID == "" {
-		return server.Answer{}, errForm
+		return server.Answer{}, login.ErrForm
 	}
 	if err := s.Authorizer.Disconnect(ctx, session, x.ClientID, x.Origin()); err != nil {
 		return server.Answer{}, err

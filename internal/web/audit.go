@@ -1,6 +1,7 @@
 package web
 
 import (
+	"encoding/base64"
 	"errors"
 	"strings"
 
@@ -28,7 +29,7 @@ func (s *web) countLogin(err error) {
 		m.Throttled(metrics.LimitLoginFailures)
 	case errors.Is(err, account.ErrWrong):
 		m.Login(metrics.LoginWrong)
-	case errors.Is(err, upstream.ErrDenied), errors.Is(err, errRejected), errors.As(err, &unwilling), errors.Is(err, login.ErrSubject), errors.Is(err, login.ErrProviderEnded):
+	case errors.Is(err, upstream.ErrDenied), errors.Is(err, login.ErrRejected), errors.As(err, &unwilling), errors.Is(err, login.ErrSubject), errors.Is(err, login.ErrProviderEnded):
 		m.Login(metrics.LoginRejected)
 	default:
 		m.Login(metrics.LoginFailed)
@@ -77,11 +78,39 @@ func (s *web) loginWay() string {
 	return "login page of the provider"
 }
 
+// record counts and records what a request about an interaction has done, and gives the
+// browser the cookies of a login.
+func (s *web) record(x *exchange, st login.Stage) {
+	if l := st.Login; l != nil {
+		if l.Known != nil {
+			x.setCookie(knownCookie, base64.RawURLEncoding.EncodeToString(l.Known), knownFor)
+		}
+		switch {
+		case l.Err == nil:
+			s.countLogin(nil)
+			s.auditLogin(x, st.Interaction, l.Identity)
+			x.setCookie(sessionCookie, l.Cookie, 0)
+		case l.Fault:
+			s.countLogin(l.Err)
+		default:
+			s.loginFailed(x, st.Interaction, l.Subject, l.Err)
+		}
+	}
+	s.auditConsent(x, st)
+	if st.URL != "" {
+		s.auditCode(x, st)
+	}
+}
+
 // auditConsent records what a user has answered, if this request has stored the answer.
-func (s *web) auditConsent(x *exchange, st login.Stage, name audit.Name) {
+func (s *web) auditConsent(x *exchange, st login.Stage) {
 	it := st.Interaction
-	if s.Audit == nil || !st.Decided || it.Identity == nil {
+	if s.Audit == nil || !st.ByUser || !st.Decided || it.Identity == nil {
 		return
+	}
+	name := audit.ConsentDenied
+	if it.Decision.Allow {
+		name = audit.ConsentGiven
 	}
 	e := s.About(x.Request, x.ClientID, name, audit.Success)
 	e.ClientID, e.Subject, e.Detail = it.Request.ClientID, it.Identity.Subject, "scope "+string(it.Request.Scope)

@@ -20,9 +20,6 @@ func EnterUpstream(t *overload.Throttle, q *overload.Queue, from netip.Addr) (do
 	return (&web{Server: &server.Server{Options: server.Options{Throttle: t, Queue: q}}}).enterUpstream(from)
 }
 
-// ErrRejected is whoever knows the users, and does not let one in.
-var ErrRejected = errRejected
-
 // Metadata returns the members of the authorization endpoint.
 func (f *Front) Metadata() map[string]any { return f.metadata() }
 

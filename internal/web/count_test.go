@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/account"
+	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/metrics"
 	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/upstream"
@@ -41,7 +42,7 @@ func TestALoginIsCountedByWhatBecameOfIt(t *testing.T) {
 		{nil, "ok"},
 		{fmt.Errorf("%w", account.ErrWrong), "wrong"},
 		{&account.Throttled{RetryAfter: time.Minute}, "throttled"},
-		{web.ErrRejected, "rejected"},
+		{login.ErrRejected, "rejected"},
 		{upstream.ErrDenied, "rejected"},
 		{&upstream.InteractionRequired{}, "rejected"},
 		{upstream.ErrUnavailable, "failed"},

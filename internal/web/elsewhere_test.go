@@ -143,7 +143,7 @@ func TestAnAnswerOfTheProviderInAnotherBrowser(t *testing.T) {
 		t.Error("the next try sends what was spent")
 	}
 	// One that was begun again leads on.
-	r.Authorizer.Restart(t.Context(), must(r.Authorizer.Interaction(t.Context(), state, login.Visitor{Browser: b.cookies[browserName]})), login.Visitor{Browser: b.cookies[browserName]}, true)
+	must(r.Authorizer.Answer(t.Context(), login.Visitor{Browser: b.cookies[browserName]}, login.Answer{Interaction: state, From: login.FromForm, Form: login.Form{Step: login.StepLogin, Action: "switch"}}))
 	if s := b.get(callbackURL + "?code=c&state=" + state); s.StatusCode != http.StatusSeeOther || !strings.HasPrefix(s.to(), interactionURL) || s.to() == interactionURL+"?id="+state {
 		t.Errorf("begun again: status %d to %q", s.StatusCode, s.to())
 	}

@@ -14,14 +14,8 @@ import (
 	"github.com/mintage/mintage/internal/upstream"
 )
 
-var (
-	// errNoCookies is an interaction in a browser that sends no cookie back.
-	errNoCookies = errors.New("browser sends no cookies")
-	// errForm is a form that none of our pages has made.
-	errForm = errors.New("form of no page")
-	// errRejected is whoever knows the users, and does not let this one in.
-	errRejected = errors.New("login rejected")
-)
+// errNoCookies is an interaction in a browser that sends no cookie back.
+var errNoCookies = errors.New("browser sends no cookies")
 
 // A problem is the page for errors. The page shows the code of an oauth.Error if
 // coded is set.
@@ -43,8 +37,8 @@ var problems = []problem{
 	{http.StatusBadGateway, pages.ClientUnread, false, []error{login.ErrDescription}},
 	{http.StatusBadRequest, pages.ClientChanged, false, []error{login.ErrClientChanged}},
 	{http.StatusForbidden, pages.UserSwitched, false, []error{login.ErrSwitched, login.ErrSignedOut}},
-	{http.StatusBadRequest, pages.BadRequest, false, []error{login.ErrStep, errForm}},
-	{http.StatusForbidden, pages.Rejected, false, []error{upstream.ErrDenied, errRejected, login.ErrSubject}},
+	{http.StatusBadRequest, pages.BadRequest, false, []error{login.ErrStep, login.ErrForm}},
+	{http.StatusForbidden, pages.Rejected, false, []error{upstream.ErrDenied, login.ErrRejected, login.ErrSubject}},
 	{http.StatusBadGateway, pages.UpstreamFailed, false, []error{upstream.ErrInvalid, upstream.ErrUnavailable}},
 	{http.StatusTooManyRequests, pages.TooManyClients, false, []error{login.ErrRecords}},
 	{http.StatusTooManyRequests, pages.TooMany, false, []error{login.ErrLimited}},

@@ -87,7 +87,7 @@ func (s *web) logoutAsked(ctx context.Context, r *http.Request, x *exchange, p o
 		s.Metrics.Logout(metrics.LogoutDenied)
 		return seeOther(s.at(connectionsPath)), nil
 	case p["action"] != "logout":
-		return server.Answer{}, errForm
+		return server.Answer{}, login.ErrForm
 	}
 	return s.logOut(ctx, x, l, v, "asked by the client, confirmed by the user")
 }

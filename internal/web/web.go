@@ -188,15 +188,6 @@ func cookie(r *http.Request, name string) string {
 	return list[0].Value
 }
 
-// visitor is the visitor of a request, and where they are.
-func (s *web) visitor(r *http.Request, x *exchange) login.Visitor {
-	v := visitor(r)
-	if x.Counted.IsValid() {
-		v.Network = overload.Party(x.Counted)
-	}
-	return v
-}
-
 // guest is the visitor of a request that may begin an interaction: their browser
 // gets a cookie by which to know it again.
 func (s *web) guest(r *http.Request, x *exchange) login.Visitor {

@@ -1,0 +1,324 @@
+package login
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/openid"
+)
+
+// An Answer is what one request says about an interaction.
+type Answer struct {
+	Interaction string // its id
+	From        Source
+	Form
+	Verifier string // of a handoff: AcceptLogin and RejectLogin return it
+	// Check verifies what the user has typed, or what the provider has sent. It is nil
+	// if the form is none that this deployment has.
+	Check Check
+	// Enter takes a slot for the Check of a provider's answer; nil: none is needed.
+	Enter func() (leave func(), err error)
+	// Elsewhere begins a login at the system which has the users; nil: users sign in here.
+	Elsewhere func(context.Context, *Interaction) (Departure, error)
+}
+
+// A Source is from where an answer comes.
+type Source int
+
+const (
+	FromBrowser  Source = iota // the browser is here, perhaps with the verifier of a handoff
+	FromForm                   // the user has sent the form of a page
+	FromProvider               // the OpenID Connect provider has sent the browser back
+)
+
+// A Form is what the form of any step may say, beside what its Check verifies.
+type Form struct {
+	Step     Step   // that the form was for
+	Action   string // a button that several pages have: cancel, switch or continue
+	Decision string // a button of the consent page: allow or deny
+	Remember bool   // the decision
+}
+
+// A Check verifies a proof of who the user is. Its errors are attempts to log in that
+// failed. With an error, the proof has the user's subject, if it is known, and what was
+// typed as a username. The error is a *Refusal if another system rejects the login.
+type Check func(context.Context, *Interaction) (Proof, error)
+
+// A Proof is who the user is, as a form or another system has shown.
+type Proof struct {
+	Identity
+	Owes  Step   // the step at which this user must prove more first; "": none
+	Known []byte // for the browser, in which this user has signed in; nil: nothing
+}
+
+// A Refusal is a login that the system which has the users rejects.
+type Refusal struct {
+	Code  oauth.ErrorCode // for the client
+	Cause error
+}
+
+func (r *Refusal) Error() string { return r.Cause.Error() }
+func (r *Refusal) Unwrap() error { return r.Cause }
+
+// A Departure is how a browser goes to the system that has the users.
+type Departure struct {
+	URL string
+	// Keep is stored, to compare the system's answer with; nil: nothing new.
+	Keep json.RawMessage
+}
+
+// An Attempt is what one request has done to log a user in. It is counted and recorded.
+type Attempt struct {
+	Proof
+	Cookie string // of the session, if Err is nil
+	Err    error
+	Fault  bool // Err is a fault of the store, after the proof was verified
+}
+
+var (
+	// ErrForm means that no page of ours has made a form.
+	ErrForm = errors.New("form of no page")
+	// ErrRejected means that the login page of the provider's own rejects a login.
+	ErrRejected = errors.New("login rejected")
+)
+
+// A step is what an interaction can ask its user for.
+type step struct {
+	// take takes the form of the step, if it is the present one.
+	take func(*turn, context.Context, step) error
+	// gives is how a built-in user was authenticated who has passed the step.
+	gives openid.Login
+}
+
+// steps are all steps at which a user is asked. A step of one's own is a row here, and
+// one in package web for its page and its check.
+var steps = map[Step]step{
+	StepLogin:        {take: (*turn).prove, gives: openid.Password},
+	StepSecondFactor: {take: (*turn).prove, gives: openid.PasswordAndOTP},
+	StepAccount:      {take: (*turn).choose},
+	StepConsent:      {take: (*turn).consent},
+}
+
+// Answer takes one answer to an interaction, and returns where the interaction has got
+// to. It decides everything: web parses requests, and shows stages. A form for another
+// step than the present comes from the back button, another tab or a second click: the
+// browser is sent to the page of the present step. So it is if the login begins again.
+//
+// The stage has the interaction, the client and the attempt to log in with an error,
+// too, as far as they are known.
+func (a *Authorizer) Answer(ctx context.Context, v Visitor, said Answer) (Stage, error) {
+	it, err := a.Interaction(ctx, said.Interaction, v)
+	t := &turn{a: a, v: v, said: said, it: it}
+	t.st.Interaction = it
+	if err == nil {
+		err = t.take(ctx)
+	}
+	if errors.Is(err, ErrSignedOut) {
+		// By time, in another tab, or by an administrator.
+		err = t.restart(ctx, false)
+	}
+	if errors.Is(err, ErrMoved) {
+		t.st.Next, err = it.Next, nil
+	}
+	return t.st, err
+}
+
+// A turn is one answer to an interaction, and the stage that comes of it.
+type turn struct {
+	a    *Authorizer
+	v    Visitor
+	said Answer
+	it   *Interaction
+	st   Stage
+}
+
+func (t *turn) take(ctx context.Context) error {
+	said, it := t.said, t.it
+	switch said.From {
+	case FromProvider:
+		return t.provider(ctx)
+	case FromBrowser:
+		return t.look(ctx)
+	}
+	switch {
+	case said.Step == StepConsent && (said.Decision == "allow" || said.Decision == "deny"):
+		return t.consent(ctx, step{}) // also the same form again, after the decision
+	case said.Action == "cancel":
+		return t.deny(ctx)
+	case said.Step != it.Step:
+		return t.again(nil)
+	case said.Action == "switch":
+		return t.restart(ctx, true)
+	}
+	of, ok := steps[said.Step]
+	if !ok {
+		return ErrForm
+	}
+	return of.take(t, ctx, of)
+}
+
+// again sends the browser to the page of the interaction, unless err is set.
+func (t *turn) again(err error) error {
+	if err == nil {
+		t.st.Next = t.it.ID
+	}
+	return err
+}
+
+// reached keeps the stage that a request has got to.
+func (t *turn) reached(ctx context.Context, st Stage, err error) error {
+	st.Login = t.st.Login
+	t.st = st
+	switch {
+	case errors.Is(err, ErrStep):
+		return t.again(nil)
+	case err != nil || st.URL != "" || t.it.Step != StepLogin || t.said.Elsewhere == nil || t.it.OfAccount() && st.Session != nil:
+		return err
+	}
+	to, err := t.said.Elsewhere(ctx, t.it)
+	switch {
+	case err != nil:
+		t.st.Login = &Attempt{Err: err}
+	case to.Keep != nil:
+		err = t.a.keepUpstream(ctx, t.it, to.Keep)
+	}
+	t.st.Elsewhere = to.URL
+	return err
+}
+
+// look goes on with what is recorded, and with what a handoff has said.
+func (t *turn) look(ctx context.Context) error {
+	said, err := t.a.TakeLogin(t.it, t.said.Verifier)
+	switch {
+	case err != nil:
+		return err
+	case said != nil && said.Identity == nil:
+		return t.rejected(ctx, ErrRejected, said.Refused)
+	case said != nil:
+		if err := t.signIn(ctx, Proof{Identity: *said.Identity}); err != nil {
+			return err
+		}
+		t.v.Session = t.st.Login.Cookie
+	}
+	st, err := t.a.visit(ctx, t.it, t.v)
+	if err == nil {
+		st, err = t.a.proceed(ctx, st)
+	}
+	return t.reached(ctx, st, err)
+}
+
+// prove takes what a built-in user has typed.
+func (t *turn) prove(ctx context.Context, of step) error {
+	if t.said.Check == nil {
+		return ErrForm
+	}
+	owed := t.it.Username != "" // an earlier step was passed
+	if owed {
+		if err := t.a.passwordStands(ctx, t.it); err != nil {
+			return err
+		}
+	}
+	who, err := t.said.Check(ctx, t.it)
+	switch {
+	case err != nil:
+		t.st.Login = &Attempt{Proof: who, Err: err}
+		return err
+	case who.Owes != "":
+		return t.again(t.a.proveMore(ctx, t.it, who))
+	case owed && who.Epoch != t.it.Epoch:
+		return ErrSignedOut // the password was changed at this moment
+	}
+	who.Login = of.gives
+	return t.again(t.signIn(ctx, who))
+}
+
+// signIn signs in who has proven to be somebody.
+func (t *turn) signIn(ctx context.Context, who Proof) error {
+	cookie, err := t.a.SignIn(ctx, t.it, who.Identity, t.v)
+	refused := errors.Is(err, ErrSubject) || errors.Is(err, ErrProviderEnded)
+	t.st.Login = &Attempt{Proof: who, Cookie: cookie, Err: err, Fault: err != nil && !refused}
+	return err
+}
+
+// choose takes which user it is to be.
+func (t *turn) choose(ctx context.Context, _ step) error {
+	if t.said.Action != "continue" {
+		return ErrForm
+	}
+	return t.again(t.a.keep(ctx, t.it, t.v))
+}
+
+// consent takes the user's decision.
+func (t *turn) consent(ctx context.Context, _ step) error {
+	switch t.said.Decision {
+	case "allow":
+		st, err := t.a.allow(ctx, t.it, t.v, t.said.Remember)
+		st.ByUser = true
+		return t.reached(ctx, st, err)
+	case "deny":
+		return t.deny(ctx)
+	}
+	return ErrForm
+}
+
+// deny ends the interaction for a user who wants no more of it.
+func (t *turn) deny(ctx context.Context) error {
+	st, err := t.a.deny(ctx, t.it, t.v, oauth.AccessDenied)
+	st.ByUser = true
+	var told *ClientError
+	if errors.As(err, &told) {
+		told.Clicked = true
+	}
+	return t.reached(ctx, st, err)
+}
+
+// provider takes the answer of an OpenID Connect provider.
+func (t *turn) provider(ctx context.Context) error {
+	if t.it.Step != StepLogin || t.it.Upstream == nil {
+		return t.again(nil) // the back button: the answer was used
+	}
+	if t.said.Enter != nil {
+		leave, err := t.said.Enter()
+		if err != nil {
+			return err
+		}
+		defer leave()
+	}
+	who, err := t.said.Check(ctx, t.it)
+	var refused *Refusal
+	switch {
+	case errors.As(err, &refused):
+		return t.rejected(ctx, refused.Cause, refused.Code)
+	case err != nil:
+		t.st.Login = &Attempt{Proof: who, Err: err}
+		// The next try begins anew: this one's code may be spent.
+		return errors.Join(err, t.a.keepUpstream(ctx, t.it, nil))
+	}
+	err = t.signIn(ctx, who)
+	if errors.Is(err, ErrProviderEnded) {
+		err = nil // the login begins again
+	}
+	return t.again(err)
+}
+
+// rejected ends the interaction of a user whom another system rejects, if a client waits
+// for it.
+func (t *turn) rejected(ctx context.Context, why error, code oauth.ErrorCode) error {
+	t.st.Login = &Attempt{Err: why}
+	if t.it.OfAccount() {
+		return why
+	}
+	st, err := t.a.deny(ctx, t.it, t.v, code)
+	return t.reached(ctx, st, err)
+}
+
+// restart begins the login again, for another user or for the same.
+func (t *turn) restart(ctx context.Context, another bool) error {
+	next, err := t.a.restart(ctx, t.it, t.v, another)
+	if err == nil {
+		t.st.Next = next.ID
+	}
+	return err
+}

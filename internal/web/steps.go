@@ -1,0 +1,147 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net/http"
+
+	"github.com/mintage/mintage/internal/account"
+	"github.com/mintage/mintage/internal/login"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/pages"
+	"github.com/mintage/mintage/internal/server"
+)
+
+// A step is how a step of package login is shown, and how its form is checked.
+type step struct {
+	page func(*web, login.Stage, shown) any
+	// check returns the check of what a built-in user has typed; nil: the form needs none.
+	check func(*web, *http.Request, *exchange, oauth.Params) login.Check
+}
+
+var steps = map[login.Step]step{
+	login.StepLogin:        {page: (*web).loginPage, check: (*web).password},
+	login.StepSecondFactor: {page: (*web).secondFactorPage, check: (*web).secondFactor},
+	login.StepAccount:      {page: (*web).accountPage},
+	login.StepConsent:      {page: (*web).consentPage},
+}
+
+// shown is what a page shows beside its stage. A form that was not filled in right, or
+// too often, is shown again.
+type shown struct {
+	client           string
+	username         string
+	wrong, throttled bool
+	minutes          int // until the next try, if throttled
+}
+
+func (s *web) loginPage(st login.Stage, f shown) any {
+	it := st.Interaction
+	return pages.Login{
+		Interaction: it.ID, Client: f.client, Host: oauth.Host(it.Request.RedirectURI), Username: f.username,
+		Wrong: f.wrong, Throttled: f.throttled, RetryMinutes: f.minutes, Cancel: !it.OfAccount(),
+	}
+}
+
+func (s *web) secondFactorPage(st login.Stage, f shown) any {
+	it := st.Interaction
+	return pages.SecondFactor{Interaction: it.ID, Client: f.client, Wrong: f.wrong, Throttled: f.throttled, RetryMinutes: f.minutes, Cancel: !it.OfAccount()}
+}
+
+func (s *web) accountPage(st login.Stage, f shown) any {
+	v := pages.Account{Interaction: st.Interaction.ID, Client: f.client, Cancel: !st.Interaction.OfAccount()}
+	if st.Session != nil {
+		v.Name, v.Username = st.Session.Name, st.Session.Username
+	}
+	return v
+}
+
+func (s *web) consentPage(st login.Stage, _ shown) any {
+	it, host := st.Interaction, oauth.Host(st.Interaction.Request.RedirectURI)
+	c := pages.Consent{
+		Interaction: it.ID, Client: st.Client.Name, Host: host, Name: st.Session.Name, Username: st.Session.Username, Remember: st.Remember,
+		Known: append(s.scopes(st.Known), named(st.Agreed)...), Local: localTo(it.Request.RedirectURI),
+	}
+	if c.Own = st.Client.SelfRegistered(); oauth.IsClientAddress(st.Client.ID) {
+		c.Address, c.AddressHost = st.Client.ID, oauth.Host(st.Client.ID)
+	}
+	for _, name := range it.Request.Scope.Tokens() {
+		if !st.Known.Covers(oauth.Scope(name)) {
+			c.Scopes = append(c.Scopes, s.scope(name, st.Known != ""))
+		}
+	}
+	for _, s := range named(it.Named() &^ st.Agreed) {
+		c.Scopes = append(c.Scopes, pages.Scope{Name: s.Name, New: st.Known != ""})
+	}
+	return c
+}
+
+// password returns the check of a username and a password.
+func (s *web) password(r *http.Request, x *exchange, p oauth.Params) login.Check {
+	return func(ctx context.Context, _ *login.Interaction) (login.Proof, error) {
+		who, err := s.Users.Password(ctx, p["username"], p["password"], attempt(r, x))
+		if err != nil {
+			return login.Proof{Identity: login.Identity{Subject: who.Subject, Username: p["username"]}}, err
+		}
+		if who.SecondFactor {
+			return login.Proof{Identity: login.Identity{Username: who.Username, Epoch: who.Epoch}, Owes: login.StepSecondFactor}, nil
+		}
+		return s.proof(who)
+	}
+}
+
+// secondFactor returns the check of the code of an authenticator app.
+func (s *web) secondFactor(r *http.Request, x *exchange, p oauth.Params) login.Check {
+	return func(ctx context.Context, it *login.Interaction) (login.Proof, error) {
+		who, err := s.Users.SecondFactor(ctx, it.Username, p["code"], attempt(r, x))
+		if err != nil {
+			return login.Proof{Identity: login.Identity{Subject: who.Subject}}, err
+		}
+		return s.proof(who)
+	}
+}
+
+// proof is who a built-in user is, whose browser is known from now on.
+func (s *web) proof(who account.Account) (login.Proof, error) {
+	mark, err := s.Users.KnownBrowser(who.Username)
+	return login.Proof{
+		Identity: login.Identity{Subject: who.Subject, Username: who.Username, Name: who.Name, AuthTime: who.At, Epoch: who.Epoch}, Known: mark,
+	}, err
+}
+
+// attempt is where a password or a code comes from.
+func attempt(r *http.Request, x *exchange) account.Visitor {
+	return account.Visitor{Address: x.Counted, Known: known(r)}
+}
+
+// A formError is a form that is shown again because of what was typed into it.
+type formError struct {
+	shown server.Answer
+	cause error // for the log
+}
+
+func (e *formError) Error() string { return e.cause.Error() }
+func (e *formError) Unwrap() error { return e.cause }
+
+// wrong returns the form again for an error by which it was not filled in right, or too
+// often, and any other error as it is.
+func (s *web) wrong(ctx context.Context, x *exchange, st login.Stage, err error) error {
+	var throttled *account.Throttled
+	status, again := http.StatusUnprocessableEntity, shown{wrong: true}
+	if errors.As(err, &throttled) {
+		status, again = http.StatusTooManyRequests, shown{throttled: true, minutes: int(math.Ceil(throttled.RetryAfter.Minutes()))}
+	} else if !errors.Is(err, account.ErrWrong) {
+		return err
+	}
+	it := st.Interaction
+	again.client, again.username = s.clientName(ctx, it.Request.ClientID), st.Login.Username
+	a, fault := s.form(x, it.Request.RedirectURI, steps[it.Step].page(s, st, again), status)
+	if fault != nil {
+		return fault
+	}
+	if throttled != nil {
+		a.Header["Retry-After"] = []string{server.InSeconds(throttled.RetryAfter)}
+	}
+	return &formError{a, err}
+}
