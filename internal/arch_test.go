@@ -132,7 +132,8 @@ var mayImport = []importRule{
 	{dir: "internal/openid", standard: append([]string{"crypto/hmac", "crypto/sha512", "encoding/json"}, pure...), others: []string{"internal/grant"}},
 	{dir: "internal/issuer", others: []string{"internal/claims", "internal/directory", "internal/grant", "internal/keys", "internal/oauth", "internal/openid", "internal/store", "github.com/go-jose/go-jose/v4"},
 		not: []string{"net/http", "database/sql", "os"}},
-	{dir: "internal/logout", others: []string{"internal/audit", "internal/directory", "internal/grant", "internal/issuer", "internal/metrics", "internal/openid", "internal/store"},
+	{dir: "internal/lease", others: []string{"internal/store"}, not: []string{"net/http", "database/sql", "os"}},
+	{dir: "internal/logout", others: []string{"internal/audit", "internal/directory", "internal/grant", "internal/issuer", "internal/lease", "internal/metrics", "internal/openid", "internal/store"},
 		not: []string{"database/sql", "os"}},
 	{dir: "internal/sweep", others: []string{"internal/grant", "internal/store"}, not: []string{"net/http", "database/sql", "os"}},
 	// It asks another provider over HTTP, and is asked by the server alone.

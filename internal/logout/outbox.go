@@ -2,7 +2,6 @@ package logout
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -13,6 +12,7 @@ import (
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/lease"
 	"github.com/mintage/mintage/internal/metrics"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -62,7 +62,7 @@ type Outbox struct {
 	// Of the goroutine that runs:
 	later   grant.Instant // when records are to be looked at again
 	scanned time.Time     // when all queues were last looked at, by the monotonic clock
-	lease   lease
+	lease   *lease.Lease
 
 	mu     sync.Mutex // of what follows
 	queues map[string]*queue
@@ -74,7 +74,9 @@ func New(cfg Config) *Outbox {
 		Config: cfg, client: newClient(cfg.Transport), wake: make(chan struct{}, 1),
 		slots: make(chan struct{}, atOnce), probes: make(chan struct{}, probesAtOnce), queues: map[string]*queue{},
 	}
-	rand.Read(o.lease.id[:])
+	o.lease = lease.New(lease.Lease{
+		Store: cfg.Store, Key: store.KeyOf(store.DocumentDeployment, cfg.Realm, "logout leader"), Alone: cfg.Alone, Monotonic: cfg.Monotonic, Log: cfg.Log,
+	})
 	return o
 }
 
@@ -122,9 +124,9 @@ func (o *Outbox) waiting() bool {
 	return false
 }
 
-// Run delivers until ctx ends. Nodes that share a store take turns: see lease.
+// Run delivers until ctx ends. Nodes that share a store take turns: see package lease.
 func (o *Outbox) Run(ctx context.Context) {
-	defer func() { o.release(context.WithoutCancel(ctx)) }()
+	defer func() { o.lease.Release(context.WithoutCancel(ctx)) }()
 	for ctx.Err() == nil {
 		o.lead(ctx)
 	}

@@ -63,7 +63,7 @@ func newBench(t *testing.T) *bench {
 	b := &bench{t: t, answers: map[string]func(*http.Request) (*http.Response, error){}}
 	b.kit = testkit.New(t, func(s *testkit.Setup) { s.ID, s.IDTokenLifetime = issuerID, 5*time.Minute })
 	b.Outbox = b.node()
-	b.Alone = true
+	b.lease.Alone = true
 	return b
 }
 
@@ -974,7 +974,7 @@ func TestAKilledNodeLosesNothing(t *testing.T) {
 			b.working.Wait()
 			before := b.takeReceived()
 			b.Outbox = b.node()
-			b.Alone = true
+			b.lease.Alone = true
 			b.run(b.Outbox)
 			for host, list := range b.takeReceived() {
 				before[host] = append(before[host], list...)
@@ -1067,7 +1067,7 @@ func TestOneNodeLeads(t *testing.T) {
 		t.Error("nobody has taken over, or both lead")
 	}
 	// One that stops hands over at once.
-	y.release(t.Context())
+	y.lease.Release(t.Context())
 	if !leads(x) {
 		t.Error("the lease was not released")
 	}
@@ -1290,7 +1290,7 @@ func TestARestoreDropsNoLogoutThatWaits(t *testing.T) {
 	delete(b.answers, "shop.example")
 	b.mu.Unlock()
 	again := b.node() // on the restored store
-	again.Alone = true
+	again.lease.Alone = true
 	b.pass(again, 3*time.Second)
 	b.hosts("shop.example")
 }
