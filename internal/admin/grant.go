@@ -216,7 +216,7 @@ func (a *Admin) EndSessions(ctx context.Context, subject, session string) (e adm
 	}
 	r := list[i]
 	// The session first: it makes no grant after that, but for codes that are not
-	// redeemed yet. A server ends those later: see logout.Record.
+	// redeemed yet. A server ends those later: see issuer.Ends.
 	event := a.event(a.now(), store.EventSessionEnded, store.AboutSubject(subject), "session "+r.Name+" with its grants")
 	end := issuer.SessionEnd{Subject: r.Subject, Reference: r.Reference, Grants: true, Actor: a.Actor, Detail: "with session " + r.Name}
 	err = login.CommitEnd(ctx, a.Store, func(c *store.Change) (err error) {
@@ -225,7 +225,11 @@ func (a *Admin) EndSessions(ctx context.Context, subject, session string) (e adm
 			c.Delete = r.Documents
 			return nil
 		}
-		c.Documents = []store.Document{logout.EndOfSession(ctx, a.Realm, end, a.now())}
+		revoke, err := end.Document(ctx, a.Realm, a.now())
+		if err != nil {
+			return err
+		}
+		c.Documents = []store.Document{logout.EndOfSession(a.Realm, end, a.now()), revoke}
 		_, err = login.EndReference(ctx, a.Store, a.Realm, r.Subject, r.Reference, a.now(), c)
 		return err
 	})

@@ -93,10 +93,34 @@ var authorizationMutations = []Mutation{
 		Test: "go test ./internal/issuer -run TestEndGrantsEndsThoseOfTheSession",
 	},
 	{
-		Name: "who ended a session", In: "Record.end",
-		Old:  "Actor: r.Actor,",
+		Name: "who ended a session", In: "storedEnd.end",
+		Old:  "Actor: s.Actor,",
 		New:  `Actor: "server",`,
-		Test: "go test ./internal/logout -run TestAllGrantsEndWithASession",
+		Test: "go test ./internal/issuer -run TestEndsRecordWhoAndWhy",
+	},
+	{
+		Name: "the worker revokes the grants of a session that has ended", In: "Ends.revoke",
+		Old:  "_, err := iss.EndGrants(audit.With(ctx, origin), s.end())",
+		New:  "_, err := audit.With(ctx, origin), error(nil)",
+		Test: "go test ./internal/issuer -run TestEndsOfANodeThatDies",
+	},
+	{
+		Name: "grants of codes that were in flight at the end of a session", In: "Ends.revoke",
+		Old:  "last := s.Due != 0",
+		New:  "last := true || s.Due != 0",
+		Test: "go test ./internal/issuer -run TestEndsRevokeGrantsAtOnceAndAgain",
+	},
+	{
+		Name: "the lease of the worker", In: "Ends.look",
+		Old:  "err != nil || !leads",
+		New:  "err != nil && !leads",
+		Test: "go test ./internal/issuer -run TestOneNodeEndsGrantsAtATime",
+	},
+	{
+		Name: "the commit that ends a session stores it for the worker", In: "endLogouts",
+		Old:  "if revoked {",
+		New:  "if false {",
+		Test: "go test ./internal/node -run TestTheEndOfASessionIsStored",
 	},
 	{
 		Name: "calls at once of clients that are told of logouts", In: "Outbox.turn",

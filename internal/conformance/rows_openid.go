@@ -44,5 +44,5 @@ var openidRows = []Row{
 	{ID: "LO-32", Star: true, Source: "OpenID Connect RP-Initiated Logout section 2", Title: "with login.upstream.logout, a logout goes on at the provider and leads where it would have led; it is one whatever becomes of the provider", By: []string{"TestALogoutIsPassedOnToTheProvider", "TestALogoutIsOneWithoutTheProviderToo"}},
 	{ID: "LO-33", Star: true, Source: ownRule, Title: "a user who signs out everywhere, from our page alone, ends all sessions and grants; clients are told", By: []string{"TestAUserSignsOutEverywhere"}},
 	{ID: "LO-34", Source: ownRule, Title: "no client is told of a session that expires, because it was idle or has reached its lifetime", By: []string{"TestNobodyIsToldOfASessionThatExpires"}},
-	{ID: "LO-35", Source: ownRule, Title: "whichever process revokes the grants of a session that has ended records who ended it and why, and the command counts them", By: []string{"TestAllGrantsEndWithASessionThatAnOperatorEnds", "TestEndSessionsCountsWhatAServerWasFasterWith"}},
+	{ID: "LO-35", Source: ownRule, Title: "whichever process revokes the grants of a session that has ended records who ended it and why, and the command counts them", By: []string{"TestEndsRecordWhoAndWhy", "TestEndSessionsCountsWhatAServerWasFasterWith"}},
 }

@@ -180,7 +180,7 @@ func TestASessionShowsWhichClientsWereToldOfItsEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	end := logout.EndOfSession(t.Context(), testkit.Realm, issuer.SessionEnd{Subject: "alice", Reference: reference}, k.At())
+	end := logout.EndOfSession(testkit.Realm, issuer.SessionEnd{Subject: "alice", Reference: reference}, k.At())
 	if err := k.Engine.Commit(t.Context(), store.Change{Documents: []store.Document{end}}); err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +206,7 @@ func TestASessionShowsWhichClientsWereToldOfItsEnd(t *testing.T) {
 		}
 		return v
 	}
-	other := logout.EndOfSession(t.Context(), testkit.Realm, issuer.SessionEnd{Subject: "alice", Reference: [16]byte{8}}, k.At()-1000)
+	other := logout.EndOfSession(testkit.Realm, issuer.SessionEnd{Subject: "alice", Reference: [16]byte{8}}, k.At()-1000)
 	before := logout.EndOfAll(testkit.Realm, "alice", k.At()-1000)
 	if err := k.Engine.Commit(t.Context(), store.Change{Documents: []store.Document{other, before}}); err != nil {
 		t.Fatal(err)

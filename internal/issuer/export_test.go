@@ -1,4 +1,9 @@
 package issuer
 
+import "context"
+
 // SetFeedLimit bounds the grants, and the cutoffs, of the list of revocations.
 func (iss *Issuer) SetFeedLimit(n int) { iss.Feed.limit = n }
+
+// Look is what Run does at each interval.
+func (e *Ends) Look(ctx context.Context) (more bool, err error) { return e.look(ctx) }

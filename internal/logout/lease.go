@@ -25,7 +25,7 @@ func (o *Outbox) needed(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	for c := range view.Clients(o.Realm) {
-		if c.LogoutURI != "" || c.LogoutEndsGrants {
+		if c.LogoutURI != "" {
 			return true, nil
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
@@ -19,14 +18,7 @@ const (
 	hour = time.Hour
 	// page is how many documents are read, and stored, at once.
 	page = 100
-	// redeeming is how long the redemption of a code may take.
-	redeeming = 10 * time.Second
 )
-
-// inFlight is how long after its session has ended a code can become a grant.
-func inFlight(iss *issuer.Issuer) time.Duration {
-	return iss.CodeLifetime + 2*iss.Policy.MaxSkew + redeeming
-}
 
 // look finds the clients that the new records concern, and looks again at those
 // whose codes have expired since. It reports whether there is more to look at.
@@ -54,7 +46,7 @@ func (o *Outbox) look(ctx context.Context, iss *issuer.Issuer, view *directory.V
 		if err != nil {
 			return false, err
 		}
-		if due := r.At.Add(inFlight(iss)); due > now {
+		if due := r.At.Add(iss.InFlight()); due > now {
 			o.later = due
 			return len(list) == page, nil
 		}
@@ -81,11 +73,6 @@ func (o *Outbox) expand(ctx context.Context, iss *issuer.Issuer, view *directory
 	r, err := decode[Record](d)
 	if err != nil {
 		return err
-	}
-	if r.Session != "" {
-		if _, err := iss.EndGrants(audit.With(ctx, r.origin()), r.end()); err != nil {
-			return err
-		}
 	}
 	now := grant.At(iss.Now())
 	again := r.Looked != 0
@@ -126,12 +113,12 @@ func (o *Outbox) expand(ctx context.Context, iss *issuer.Issuer, view *directory
 			r.More++
 		}
 	}
-	r.Looked, r.Done, r.Seen = now, again || now >= r.At.Add(inFlight(iss)), seen
+	r.Looked, r.Done, r.Seen = now, again || now >= r.At.Add(iss.InFlight()), seen
 	if r.Done {
 		d.Owner, d.ExpiresAt, r.Seen = store.OwnerOf(iss.Realm, r.Subject), max(now, r.At).Add(pendingFor+shownFor), nil
 	} else {
 		d.Owner = ownerLater(iss.Realm)
-		o.later = min(o.later, r.At.Add(inFlight(iss)))
+		o.later = min(o.later, r.At.Add(iss.InFlight()))
 	}
 	d.Body = encode(r)
 	all := append(documents, d)
@@ -177,7 +164,7 @@ func (t Token) document(realm string, of store.DocumentKey, again bool) store.Do
 		round = "again"
 	}
 	return store.Document{
-		Kind: store.DocumentLogoutToken, Key: keyOf(t.At, realm, string(of[:]), t.ClientID, t.SessionID, round), Version: 1,
+		Kind: store.DocumentLogoutToken, Key: store.KeyAt(t.At, realm, string(of[:]), t.ClientID, t.SessionID, round), Version: 1,
 		ExpiresAt: t.At.Add(pendingFor), Owner: ownerQueue(realm, t.ClientID), Body: encode(t),
 	}
 }
@@ -187,7 +174,7 @@ func (t Token) document(realm string, of store.DocumentKey, again bool) store.Do
 // those that have redeemed a code since, by their sessions, so that no later session is
 // ended. seen are the grants that another look may find again.
 func (o *Outbox) receivers(ctx context.Context, iss *issuer.Issuer, view *directory.View, r Record, again bool) (list []receiver, seen []string, err error) {
-	from := r.At.Add(-inFlight(iss))
+	from := r.At.Add(-iss.InFlight())
 	listed := map[receiver]bool{}
 	for g, err := range store.GrantsOfSubject(ctx, o.Store, iss.Realm, r.Subject) {
 		if err != nil {

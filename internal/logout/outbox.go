@@ -227,7 +227,7 @@ func (o *Outbox) turn(ctx context.Context) (more bool, err error) {
 // or ctx ends.
 func (o *Outbox) Await(ctx context.Context, e issuer.SessionEnd, at grant.Instant) {
 	o.Wake()
-	key := EndOfSession(ctx, o.Realm, e, at).Key
+	key := EndOfSession(o.Realm, e, at).Key
 	for !o.called(ctx, key) {
 		select {
 		case <-ctx.Done():

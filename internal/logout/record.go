@@ -7,15 +7,11 @@
 package logout
 
 import (
-	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"net/netip"
 
-	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/store"
@@ -28,15 +24,6 @@ type Record struct {
 	// that began at or before At.
 	Session string        `json:"session,omitempty"`
 	At      grant.Instant `json:"at"`
-	// Grants is set if all grants of the session end with it, whatever their clients
-	// are registered for.
-	Grants bool `json:"grants,omitempty"`
-	// Actor and Detail are those of the events of its grants. RequestID and RemoteIP are
-	// those of the request that ended it.
-	Actor     string     `json:"actor,omitempty"`
-	Detail    string     `json:"detail,omitempty"`
-	RequestID string     `json:"request_id,omitempty"`
-	RemoteIP  netip.Addr `json:"remote_ip,omitzero"`
 	// Looked is when clients were last looked for, and Done whether for the last
 	// time: a code that was issued before the end may be redeemed after it.
 	Looked grant.Instant `json:"looked,omitempty"`
@@ -104,25 +91,16 @@ func ownerQueue(realm, client string) store.Owner {
 	return store.OwnerOf(realm, "\x00logout tokens\x00"+client)
 }
 
-// keyOf returns the key of a document of an instant: keys are in the order of time.
-func keyOf(at grant.Instant, name ...string) store.DocumentKey {
-	key := store.DocumentKey(sha256.Sum256(fmt.Appendf(nil, "%q", name)))
-	copy(key[:], at.Append(nil))
-	return key
-}
-
 // EndOfSession returns the document that says that a session has ended, to be stored
 // in the commit that ends it. An operator's end, with all grants, is sent whether or not
 // one was sent before, at the same instant even.
-func EndOfSession(ctx context.Context, realm string, e issuer.SessionEnd, at grant.Instant) store.Document {
+func EndOfSession(realm string, e issuer.SessionEnd, at grant.Instant) store.Document {
 	session := hex.EncodeToString(e.Reference[:])
-	name, from := session, audit.From(ctx)
+	name := session
 	if e.Grants {
 		name = rand.Text()
 	}
-	return Record{
-		Subject: e.Subject, Session: session, At: at, Grants: e.Grants, Actor: e.Actor, Detail: e.Detail, RequestID: from.RequestID, RemoteIP: from.RemoteIP,
-	}.document(realm, name)
+	return Record{Subject: e.Subject, Session: session, At: at}.document(realm, name)
 }
 
 // EndOfAll returns the document that says that all sessions of a subject that began
@@ -134,7 +112,7 @@ func EndOfAll(realm, subject string, at grant.Instant) store.Document {
 // document returns the first version of a record.
 func (r Record) document(realm, name string) store.Document {
 	return store.Document{
-		Kind: store.DocumentLogout, Key: keyOf(r.At, realm, r.Subject, name), Version: 1,
+		Kind: store.DocumentLogout, Key: store.KeyAt(r.At, realm, r.Subject, name), Version: 1,
 		ExpiresAt: r.At.Add(pendingFor), Owner: ownerNew(realm), Body: encode(r),
 	}
 }
@@ -152,16 +130,6 @@ func decode[T any](d store.Document) (v T, err error) {
 		err = fmt.Errorf("decode %s: %w", d.Kind, err)
 	}
 	return v, err
-}
-
-// end returns the end that r is the record of.
-func (r Record) end() issuer.SessionEnd {
-	return issuer.SessionEnd{Subject: r.Subject, Reference: r.reference(), Grants: r.Grants, Actor: r.Actor, Detail: r.Detail}
-}
-
-// origin returns the request that has ended the session.
-func (r Record) origin() audit.Origin {
-	return audit.Origin{RequestID: r.RequestID, RemoteIP: r.RemoteIP}
 }
 
 // reference returns the bytes of r.Session.

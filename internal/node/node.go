@@ -60,6 +60,7 @@ type node struct {
 	throttle      *overload.Throttle
 	probes        server.Probes
 	pending       login.Pending
+	ends          *issuer.Ends
 	logouts       *logout.Outbox
 	documents     *fetch.Cache[client.Document]
 	feed          *issuer.Feed
@@ -136,18 +137,27 @@ func (n *node) answer(cfg config.Config) (*answering, error) {
 }
 
 // endLogouts returns the hook by which the commit that ends a session stores that it has
-// ended, if there are clients to tell, or whose grants end with it.
+// ended: for the outbox, if there are clients to tell, and for the issuer, if there are
+// clients whose grants end with it.
 func endLogouts(iss *issuer.Issuer) func(context.Context, login.End, *store.Change) error {
 	return func(ctx context.Context, e login.End, c *store.Change) error {
 		view, err := iss.Directory.View()
 		if err != nil {
 			return err
 		}
+		told, revoked := false, false
 		for client := range view.Clients(iss.Realm) {
-			if client.LogoutURI != "" || client.LogoutEndsGrants {
-				c.Documents = append(c.Documents, logout.EndOfSession(ctx, iss.Realm, e.SessionEnd, e.At))
-				break
+			told, revoked = told || client.LogoutURI != "", revoked || client.LogoutEndsGrants
+		}
+		if told {
+			c.Documents = append(c.Documents, logout.EndOfSession(iss.Realm, e.SessionEnd, e.At))
+		}
+		if revoked {
+			d, err := e.Document(ctx, iss.Realm, e.At)
+			if err != nil {
+				return err
 			}
+			c.Documents = append(c.Documents, d)
 		}
 		return nil
 	}
@@ -172,6 +182,7 @@ func NewIssuer(cfg config.Config, st store.Store, directory *directory.Directory
 // they began with.
 func (n *node) use(cfg config.Config, a *answering) {
 	n.cfg, n.current = cfg, a
+	n.ends.Use(a.issuer)
 	n.logouts.Use(a.issuer)
 	deployment.SetLevel(n.level, cfg.Log)
 	n.throttle.SetLimits(throttleLimits(cfg))

@@ -21,6 +21,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/lease"
 	"github.com/mintage/mintage/internal/logout"
 	"github.com/mintage/mintage/internal/metrics"
 	"github.com/mintage/mintage/internal/overload"
@@ -218,8 +219,12 @@ func (n *node) equip(cfg config.Config) error {
 	if n.auditLog != nil {
 		n.clients.OldSecretUsed = n.auditLog.OldSecretUsed
 	}
+	alone := cfg.Store == config.StoreSQLite
+	n.ends = &issuer.Ends{Store: n.store, Log: n.log, Outage: n.outage, Lease: lease.New(lease.Lease{
+		Store: n.store, Key: store.KeyOf(store.DocumentDeployment, deployment.Realm, "ends leader"), Alone: alone, Monotonic: time.Now, Log: n.log,
+	})}
 	n.logouts = logout.New(logout.Config{
-		Realm: deployment.Realm, Store: n.store, Alone: cfg.Store == config.StoreSQLite, Metrics: n.metrics, Audit: n.auditLog, Log: n.log, Monotonic: time.Now, Outage: n.outage,
+		Realm: deployment.Realm, Store: n.store, Alone: alone, Metrics: n.metrics, Audit: n.auditLog, Log: n.log, Monotonic: time.Now, Outage: n.outage,
 	})
 	fetching, err := documentClient(cfg, n.dev)
 	if err != nil {
@@ -242,6 +247,7 @@ func (n *node) work(ctx context.Context, running *sync.WaitGroup) {
 		Now: time.Now, Monotonic: time.Now, Log: n.log, Outage: n.outage,
 	}
 	running.Go(func() { sweeper.Run(ctx) })
+	running.Go(func() { n.ends.Run(ctx) })
 	if n.current.front != nil {
 		running.Go(func() { n.logouts.Run(ctx) })
 	}

@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"crypto/sha256"
+	"fmt"
 
 	"github.com/mintage/mintage/internal/grant"
 )
@@ -26,7 +27,9 @@ const (
 	DocumentProviderSession DocumentKind = "provider_session" // the sessions of one at the provider, by issuer and sid
 	DocumentProviderLogout  DocumentKind = "provider_logout"  // a logout token that has counted, by issuer and jti
 
-	// Of package logout; their keys begin with an instant, which is their order.
+	// Their keys begin with an instant, which is their order; the first is of the issuer,
+	// the others are of package logout.
+	DocumentSessionEnd  DocumentKind = "session_end"  // the end of a session whose grants are to be revoked
 	DocumentLogout      DocumentKind = "logout"       // the end of a session, or of all sessions of a subject
 	DocumentLogoutToken DocumentKind = "logout_token" // what one client is told of it
 )
@@ -43,6 +46,14 @@ type DocumentKey [sha256.Size]byte
 // KeyOf is the key of the document of a kind that has a name in a realm.
 func KeyOf(kind DocumentKind, realm, name string) DocumentKey {
 	return sha256.Sum256([]byte(string(kind) + "\x00" + realm + "\x00" + name))
+}
+
+// KeyAt returns the key of a document of an instant, which has names: such keys are in
+// the order of time.
+func KeyAt(at grant.Instant, name ...string) DocumentKey {
+	key := DocumentKey(sha256.Sum256(fmt.Appendf(nil, "%q", name)))
+	copy(key[:], at.Append(nil))
+	return key
 }
 
 // ClaimsKey is the key of what the last login said about a subject.

@@ -1,0 +1,165 @@
+package issuer
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/mintage/mintage/internal/audit"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/lease"
+	"github.com/mintage/mintage/internal/store"
+)
+
+const (
+	// endsPage is how many ends are read at once, endsInterval the time between two looks.
+	endsPage     = 100
+	endsInterval = time.Second
+	// endsKept is how long an end is kept that no node has got to.
+	endsKept = 7 * 24 * time.Hour
+	// redeeming is how long the redemption of a code may take.
+	redeeming = 10 * time.Second
+)
+
+// InFlight is how long after its session has ended a code can become a grant.
+func (iss *Issuer) InFlight() time.Duration {
+	return iss.CodeLifetime + 2*iss.Policy.MaxSkew + redeeming
+}
+
+// A storedEnd is the document of a SessionEnd.
+type storedEnd struct {
+	Subject   string        `json:"subject"`
+	Session   string        `json:"session"` // the reference, in hexadecimal digits
+	At        grant.Instant `json:"at"`
+	Grants    bool          `json:"grants,omitempty"`
+	Actor     string        `json:"actor"`
+	Detail    string        `json:"detail"`
+	RequestID string        `json:"request_id,omitempty"` // of the request that has ended the session
+	RemoteIP  netip.Addr    `json:"remote_ip,omitzero"`
+	// Due is when the grants are to be looked for again; zero: they were not looked
+	// for yet.
+	Due grant.Instant `json:"due,omitempty"`
+}
+
+// ownerEnds is the owner of all ends that are not finished, and no subject: names of
+// subjects have no control characters.
+func ownerEnds(realm string) store.Owner { return store.OwnerOf(realm, "\x00session ends") }
+
+// Document returns what the commit that ends a session stores, at an instant, so that
+// Ends revokes the session's grants: the process of the commit may die right after it.
+func (e SessionEnd) Document(ctx context.Context, realm string, at grant.Instant) (store.Document, error) {
+	from := audit.From(ctx)
+	return storedEnd{
+		Subject: e.Subject, Session: hex.EncodeToString(e.Reference[:]), At: at, Grants: e.Grants, Actor: e.Actor, Detail: e.Detail,
+		RequestID: from.RequestID, RemoteIP: from.RemoteIP,
+	}.document(realm, store.KeyAt(at, realm, e.Subject, rand.Text()))
+}
+
+// document returns the first version of a document. Keys are in the order in which
+// their documents are due.
+func (s storedEnd) document(realm string, key store.DocumentKey) (store.Document, error) {
+	body, err := json.Marshal(s)
+	return store.Document{
+		Kind: store.DocumentSessionEnd, Key: key, Version: 1, ExpiresAt: max(s.At, s.Due).Add(endsKept), Owner: ownerEnds(realm), Body: body,
+	}, err
+}
+
+// end returns the end that s stores.
+func (s storedEnd) end() SessionEnd {
+	e := SessionEnd{Subject: s.Subject, Grants: s.Grants, Actor: s.Actor, Detail: s.Detail}
+	hex.Decode(e.Reference[:], []byte(s.Session))
+	return e
+}
+
+// Ends revokes the grants of sessions that have ended, on one node at a time. It does
+// so at once, as the process does that ends the session, and again when every code of
+// the session has become a grant or has expired. The ends are in the store: another
+// node goes on with those of one that died. One goroutine uses it.
+type Ends struct {
+	Store  store.Store
+	Lease  *lease.Lease
+	Log    *slog.Logger
+	Outage *store.Outage // nil: each failure is logged
+
+	issuer  atomic.Pointer[Issuer]
+	waiting bool // the last look has found ends
+}
+
+// Use makes e revoke by iss from now on. It must be called before Run.
+func (e *Ends) Use(iss *Issuer) { e.issuer.Store(iss) }
+
+// Run works until ctx ends.
+func (e *Ends) Run(ctx context.Context) {
+	defer func() { e.Lease.Release(context.WithoutCancel(ctx)) }()
+	for ctx.Err() == nil {
+		more, err := e.look(ctx)
+		if more && err == nil {
+			continue
+		}
+		if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrConflict) && e.waiting && !e.Outage.Combines(err, e.Lease.Monotonic()) {
+			e.Log.Warn("cannot end the grants of sessions at present; trying again", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(endsInterval):
+		}
+	}
+}
+
+// look revokes the grants of the ends that are due, and reports whether there may be
+// more of them. It holds the lease only meanwhile.
+func (e *Ends) look(ctx context.Context) (more bool, err error) {
+	iss := e.issuer.Load()
+	list, err := e.Store.Documents(ctx, store.DocumentFilter{Kind: store.DocumentSessionEnd, Owner: ownerEnds(iss.Realm), Limit: endsPage})
+	if err != nil {
+		return false, err
+	}
+	e.waiting = len(list) > 0
+	defer e.Lease.Release(ctx)
+	for _, d := range list {
+		var s storedEnd
+		if fault := json.Unmarshal(d.Body, &s); fault != nil {
+			err = fmt.Errorf("decode %s: %w", d.Kind, fault) // it holds up no other
+			continue
+		}
+		if s.Due > iss.now() {
+			continue
+		}
+		if leads, err := e.Lease.Leads(ctx); err != nil || !leads {
+			return false, err
+		}
+		more = len(list) == endsPage
+		if err := e.revoke(ctx, iss, d, s); err != nil && !errors.Is(err, store.ErrConflict) {
+			return false, err
+		}
+	}
+	return more, err
+}
+
+// revoke revokes the grants of an end. If the node dies before the store says so, it
+// happens again, and revokes nothing twice.
+func (e *Ends) revoke(ctx context.Context, iss *Issuer, d store.Document, s storedEnd) error {
+	due := s.At.Add(iss.InFlight())
+	last := s.Due != 0 || iss.now() >= due
+	origin := audit.Origin{RequestID: s.RequestID, RemoteIP: s.RemoteIP}
+	if _, err := iss.EndGrants(audit.With(ctx, origin), s.end()); err != nil {
+		return err
+	}
+	c := store.Change{Delete: []store.DocumentKey{d.Key}}
+	if !last {
+		s.Due = due
+		again, err := s.document(iss.Realm, store.KeyAt(due, string(d.Key[:])))
+		if err != nil {
+			return err
+		}
+		c.Documents = []store.Document{again}
+	}
+	return e.Store.Commit(ctx, c)
+}
