@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/logout"
 	"github.com/mintage/mintage/internal/openid"
-	"github.com/mintage/mintage/internal/server/admin"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/web"
 )
@@ -168,7 +168,12 @@ func TestAUserSignsOutEverywhere(t *testing.T) {
 	d, b := signedIn(t, func(o *options) {
 		o.tuneFront = func(f *web.Front) {
 			f.EndAll = func(ctx context.Context, subject string) error {
-				return admin.NewAdmin(d.issuer, nil, "", d.issuer.Log).EndAll(ctx, subject)
+				a := admin.Admin{
+					Store: d.store, Realm: realm, Actor: store.AboutSubject(subject), Policy: d.issuer.Policy, Now: d.issuer.Now,
+					Changed: func(ctx context.Context) { _ = d.issuer.Directory.Poll(ctx) },
+				}
+				_, _, err := a.CutOff(ctx, subject, "")
+				return err
 			}
 		}
 	})

@@ -35,7 +35,7 @@ func TestTheEndOfASessionIsStored(t *testing.T) {
 			k.Register(r)
 			end := login.End{SessionEnd: issuer.SessionEnd{Subject: "alice", Reference: [16]byte{1}}, At: k.At()}
 			var change store.Change
-			if err := endLogouts(k.Issuer)(t.Context(), end, &change); err != nil {
+			if err := endLogouts(testkit.Realm, k.Directory)(t.Context(), end, &change); err != nil {
 				t.Fatal(err)
 			}
 			var got []store.DocumentKind

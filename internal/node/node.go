@@ -93,7 +93,7 @@ func (n *node) answer(cfg config.Config) (*answering, error) {
 		return nil, err
 	}
 	if front != nil {
-		front.Authorizer.Ended = endLogouts(iss)
+		front.Authorizer.Ended = endLogouts(deployment.Realm, n.directory)
 		front.Authorizer.Told = func(ctx context.Context, e login.End) { n.logouts.Await(ctx, e.SessionEnd, e.At) }
 	}
 	secret, err := adminToken(cfg)
@@ -123,7 +123,7 @@ func (n *node) answer(cfg config.Config) (*answering, error) {
 	resources := &resource.Endpoints{Server: srv, Issuer: iss, ScopesSupported: cfg.ScopesSupported, TokenInfoQuery: cfg.Compat.TokenInfoQuery}
 	a := &answering{issuer: iss, front: front, server: srv, admin: adminAPI, documents: n.documentsOf(cfg), registrations: registrations}
 	if front != nil {
-		front.EndAll = adminAPI.EndAll
+		front.EndAll = n.endAll(policyOf(cfg))
 		resources.Claims, iss.Claims = front.Claims, front.Claims
 		front.Authorizer.SelfRegistered = a.selfRegistered
 		front.Documents = len(a.documents.Admitted) > 0
@@ -136,46 +136,24 @@ func (n *node) answer(cfg config.Config) (*answering, error) {
 	return a, nil
 }
 
-// endLogouts returns the hook by which the commit that ends a session stores that it has
-// ended: for the outbox, if there are clients to tell, and for the issuer, if there are
-// clients whose grants end with it.
-func endLogouts(iss *issuer.Issuer) func(context.Context, login.End, *store.Change) error {
-	return func(ctx context.Context, e login.End, c *store.Change) error {
-		view, err := iss.Directory.View()
-		if err != nil {
-			return err
-		}
-		told, revoked := false, false
-		for client := range view.Clients(iss.Realm) {
-			told, revoked = told || client.LogoutURI != "", revoked || client.LogoutEndsGrants
-		}
-		if told {
-			c.Documents = append(c.Documents, logout.EndOfSession(iss.Realm, e.SessionEnd, e.At))
-		}
-		if revoked {
-			d, err := e.Document(ctx, iss.Realm, e.At)
-			if err != nil {
-				return err
-			}
-			c.Documents = append(c.Documents, d)
-		}
-		return nil
-	}
-}
-
 // NewIssuer makes the issuer of a configuration. A nil feed is one of its own.
 func NewIssuer(cfg config.Config, st store.Store, directory *directory.Directory, feed *issuer.Feed, log *slog.Logger) *issuer.Issuer {
 	return issuer.New(issuer.Issuer{
 		Realm: deployment.Realm, ID: cfg.IssuerID(), Store: st, Directory: directory,
-		Policy: grant.Policy{
-			AccessLifetime: cfg.AccessTokenLifetime.Std(), RefreshLifetime: cfg.RefreshTokenLifetime.Std(),
-			GrantLifetime: cfg.GrantLifetime.Std(), RetryWindow: cfg.RetryWindow.Std(), MaxSkew: cfg.Skew(),
-		},
+		Policy:            policyOf(cfg),
 		RetryWindowPublic: cfg.RetryWindowPublic.Std(), OwnReuseGrace: cfg.ClientMetadata.ReuseGrace.Std(), CodeLifetime: cfg.CodeLifetime.Std(),
 		IDTokenLifetime: cfg.IDTokens(), HintAge: cfg.Session.Lifetime.Std() + cfg.RefreshTokenLifetime.Std(),
 		RevocationsMaxAge: cfg.RevocationsMaxAge.Std(),
 		Now:               time.Now, Monotonic: time.Now, Log: log, Feed: feed,
 	})
+}
+
+// policyOf returns the policy of a configuration.
+func policyOf(cfg config.Config) grant.Policy {
+	return grant.Policy{
+		AccessLifetime: cfg.AccessTokenLifetime.Std(), RefreshLifetime: cfg.RefreshTokenLifetime.Std(),
+		GrantLifetime: cfg.GrantLifetime.Std(), RetryWindow: cfg.RetryWindow.Std(), MaxSkew: cfg.Skew(),
+	}
 }
 
 // use has a answer from the next request on. Requests that run finish with what

@@ -49,15 +49,6 @@ func useCases(iss *issuer.Issuer) admin.Admin {
 	}
 }
 
-// EndAll ends all sessions and all grants of a subject, by its own wish.
-func (a *Admin) EndAll(ctx context.Context, subject string) error {
-	u := a.as(store.AboutSubject(subject))
-	if _, _, err := u.CutOff(ctx, subject, ""); err != nil {
-		return store.Unavailable(err)
-	}
-	return nil
-}
-
 // as returns the use cases for an actor, who is named in events.
 func (a *Admin) as(actor string) *admin.Admin {
 	cases := a.cases()
