@@ -25,7 +25,7 @@ type budget struct {
 var (
 	library = budget{"resource", 1_300}
 	tools   = budget{"tools of operators", 12_820}
-	serving = budget{"serving", 33_750}
+	serving = budget{"serving", 33_920}
 )
 
 // notProduct are directories, with all below them, that the size does not count:
@@ -121,7 +121,7 @@ func receiver(fn *ast.FuncDecl) string {
 
 // maxBorrowed is how often code outside of issuer may take what the issuer holds for
 // itself; the aim is 0: who needs the directory is given the directory.
-const maxBorrowed = 165
+const maxBorrowed = 159
 
 // With -v, the test prints which files use the issuer's store, directory, realm, clock
 // and policy.
