@@ -39,7 +39,8 @@ type Request struct {
 	slot    bool   // it has a slot of its class
 	class   overload.Class
 	network netip.Prefix // that the slot counts for
-	cred    *oauth.Credentials
+	cred    oauth.Credentials
+	parsed  bool // cred is set
 }
 
 // Origin is the request as changes record it.
@@ -125,15 +126,15 @@ func (r *Request) Served(c *store.Client) {
 
 // credentials parses the credentials of a request, once.
 func (r *Request) credentials(p oauth.Params) (oauth.Credentials, error) {
-	if r.cred != nil {
-		return *r.cred, nil
+	if r.parsed {
+		return r.cred, nil
 	}
 	cred, err := oauth.ParseCredentials(r.Header["Authorization"], p)
 	if err == nil && cred.Unnamed {
 		cred.ClientID, err = client.Named(cred.Assertion)
 	}
 	if err == nil {
-		r.cred = &cred
+		r.cred, r.parsed = cred, true
 	}
 	return cred, err
 }
