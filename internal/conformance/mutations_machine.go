@@ -164,7 +164,7 @@ var machineMutations = []Mutation{
 		Test: "go test ./internal/issuer -run TestTheRetryWindowEndsBefore",
 	},
 	{
-		Name: "longest reuse grace that can be registered", In: "general",
+		Name: "longest reuse grace that can be registered", In: "generalSettings",
 		Old: "d.Duration() > grant.MaxReuseGrace)", New: "d.Duration() > 2*grant.MaxReuseGrace)",
 		Test: "go test ./internal/client -run TestReuseGraceIsADayAtMost",
 	},

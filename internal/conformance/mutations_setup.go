@@ -3,7 +3,7 @@ package conformance
 // setupMutations break what is checked before anything is served.
 var setupMutations = []Mutation{
 	{
-		Name: "rotation of public clients' refresh tokens", In: "general",
+		Name: "rotation of public clients' refresh tokens", In: "generalSettings",
 		Old: "if r.NoRotation && r.Auth == store.AuthNone {", New: "if false {",
 		Test: here + "TestOP19",
 	},
