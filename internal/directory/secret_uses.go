@@ -56,9 +56,12 @@ func (d *Directory) writeUses(ctx context.Context, changed map[string]grant.Inst
 	if len(changed) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, PollInterval)
+	try, cancel := context.WithTimeout(ctx, PollInterval)
 	defer cancel()
-	err := d.store.NoteSecretUses(ctx, changed)
+	err := d.store.NoteSecretUses(try, changed)
+	if err != nil && ctx.Err() != nil {
+		return // the server stops
+	}
 	combined := d.Outage.Combines(err, d.clock())
 	if err != nil && !combined && !d.unnoted {
 		d.log.Warn("cannot note the last use of secrets; trying again", "error", err)

@@ -106,9 +106,12 @@ func (a *anchoring) put(ctx context.Context) {
 	if head == a.last {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, deployment.AnchorTime)
+	try, cancel := context.WithTimeout(ctx, deployment.AnchorTime)
 	defer cancel()
-	err := a.write(ctx, head, 0)
+	err := a.write(try, head, 0)
+	if err != nil && ctx.Err() != nil {
+		return // the server stops, and end writes it
+	}
 	combined := a.outage.Combines(err, time.Now())
 	switch {
 	case err == nil || combined || a.failing:

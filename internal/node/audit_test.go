@@ -2,6 +2,7 @@ package node
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -15,6 +16,7 @@ import (
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
+	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
@@ -55,6 +57,39 @@ func TestAnAnchorIsNotMovedToAnAuditLogThatWasWrittenAnew(t *testing.T) {
 	}
 	if after, err := deployment.Anchors(t.Context(), st); err != nil || after[0].Seq != 9 || after[0].Hash != before[0].Hash {
 		t.Errorf("%+v, %v", after, err)
+	}
+}
+
+// A stop interrupts what the server notes about the audit log: that is neither a failure
+// nor an outage, and it is noted later.
+func TestAStopIsNoOutage(t *testing.T) {
+	dir := t.TempDir()
+	st, err := sqlite.Create(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	var out bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&out, nil))
+	cfg := config.Config{Data: dir, Audit: config.Audit{Directory: filepath.Join(dir, "audit")}}
+	a := newAnchoring(cfg, st, &store.Outage{Log: log}, log)
+	a.auditLog = audit.Open(audit.Options{Directory: cfg.AuditDirectory(), Now: time.Now, Log: log})
+	a.auditLog.Record(audit.Event{Name: audit.ServerStarted})
+	if err := a.auditLog.Close(); err != nil {
+		t.Fatal(err)
+	}
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	a.put(stopped)
+	if out.Len() > 0 {
+		t.Errorf("a stop is logged: %s", &out)
+	}
+	a.put(t.Context())
+	if noted, err := deployment.Anchors(t.Context(), st); err != nil || len(noted) != 1 || noted[0].Seq != a.auditLog.Head().Seq {
+		t.Errorf("%+v, %v", noted, err)
+	}
+	if out.Len() > 0 {
+		t.Error(&out)
 	}
 }
 
