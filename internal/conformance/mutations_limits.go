@@ -58,6 +58,11 @@ var limitMutations = []Mutation{
 		Test: queue + "TestASlowHostHoldsNoSlot",
 	},
 	{
+		Name: "waits for hosts that take no logins", In: "Queue.stepAside",
+		Old: "network{aside: n}", New: "network{aside: n, slow: n}",
+		Test: queue + "TestWaitsForKeysTakeNoLogins",
+	},
+	{
 		Name: "a client's share of the waits for hosts", In: "Queue.stepAside",
 		Old: "!Fair(q.aside[client], n, room, networkShare) ||", New: "",
 		Test: queue + "TestASlowHostHoldsNoSlot",

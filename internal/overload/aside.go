@@ -52,13 +52,13 @@ func (q *Queue) stepAside(of netip.Prefix, client string, n int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	room := q.ownRoom() - q.asides
-	if n > 0 && (!Fair(q.aside[client], n, room, networkShare) || of.IsValid() && !Fair(q.networks[of].slow, n, room, networkShare)) {
+	if n > 0 && (!Fair(q.aside[client], n, room, networkShare) || of.IsValid() && !Fair(q.networks[of].aside, n, room, networkShare)) {
 		return false
 	}
 	q.asides += n
 	if q.aside[client] += n; q.aside[client] == 0 {
 		delete(q.aside, client)
 	}
-	q.count(of, network{slow: n})
+	q.count(of, network{aside: n})
 	return true
 }

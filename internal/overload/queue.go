@@ -90,7 +90,10 @@ type Queue struct {
 }
 
 // network counts the requests of one network.
-type network struct{ queued, present, slow int } // present: running or queued; slow: waiting for another server
+type network struct {
+	queued, present int // present: running or queued
+	slow, aside     int // waiting for another server: with a slot for logins, and without a slot
+}
 
 // NewQueue returns a Queue that calls shed with the reason for each request that
 // it sheds.
@@ -270,6 +273,7 @@ func (q *Queue) count(of netip.Prefix, more network) {
 	n.queued += more.queued
 	n.present += more.present
 	n.slow += more.slow
+	n.aside += more.aside
 	if n == (network{}) {
 		delete(q.networks, of)
 	} else {

@@ -560,6 +560,23 @@ func TestASlowHostHoldsNoSlot(t *testing.T) {
 	})
 }
 
+// Waits for the keys of clients take nothing of what a network has for logins at another
+// provider.
+func TestWaitsForKeysTakeNoLogins(t *testing.T) {
+	q := NewQueue(Capacity{Requests: 64, Waiting: 4096}, func(string) {})
+	of := netip.MustParsePrefix("192.0.2.0/24")
+	for range 40 {
+		if !q.stepAside(of, "slow", 1) {
+			t.Fatal("no room for 40 of 512")
+		}
+	}
+	done, err := q.Slow(of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done()
+}
+
 // A wait ends with its request, and without Aside it is any wait.
 func TestAWaitEndsWithItsRequest(t *testing.T) {
 	q := NewQueue(Capacity{Requests: 8}, func(string) {})
