@@ -87,6 +87,9 @@ type Ends struct {
 	Lease  *lease.Lease
 	Log    *slog.Logger
 	Outage *store.Outage // nil: each failure is logged
+	// ClockFault says why this node's clock is off, by the other nodes' clocks: a clock
+	// ahead would make the first look at an end the last.
+	ClockFault func() error
 
 	issuer  atomic.Pointer[Issuer]
 	waiting bool // the last look has found ends
@@ -116,13 +119,16 @@ func (e *Ends) Run(ctx context.Context) {
 // look revokes the grants of the ends that are due, and reports whether there may be
 // more of them. It holds the lease only meanwhile.
 func (e *Ends) look(ctx context.Context) (more bool, err error) {
+	if e.ClockFault() != nil {
+		return false, nil
+	}
 	iss := e.issuer.Load()
 	list, err := e.Store.Documents(ctx, store.DocumentFilter{Kind: store.DocumentSessionEnd, Owner: ownerEnds(iss.Realm), Limit: endsPage})
 	if err != nil {
 		return false, err
 	}
 	e.waiting = len(list) > 0
-	defer e.Lease.Release(ctx)
+	defer e.Lease.Release(context.WithoutCancel(ctx)) // also if the server stops meanwhile
 	for _, d := range list {
 		var s storedEnd
 		if fault := json.Unmarshal(d.Body, &s); fault != nil {

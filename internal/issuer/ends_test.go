@@ -39,7 +39,7 @@ func newEndsBench(t *testing.T) endsBench {
 func (b endsBench) node(st store.Store) *issuer.Ends {
 	iss := *b.Issuer
 	iss.Store = st
-	e := &issuer.Ends{Store: st, Log: b.Issuer.Log, Lease: lease.New(lease.Lease{
+	e := &issuer.Ends{Store: st, Log: b.Issuer.Log, ClockFault: b.Issuer.Directory.ClockFault, Lease: lease.New(lease.Lease{
 		Store: st, Key: store.DocumentKey{9}, Monotonic: b.Clock.Now, Log: b.Issuer.Log,
 	})}
 	e.Use(&iss)
@@ -307,6 +307,22 @@ func TestEndsDoNotWaitForEachOther(t *testing.T) {
 	if _, err := e.Look(t.Context()); err == nil {
 		t.Error("a document that cannot be read is no error")
 	}
+	b.want(grant.Revoked, id)
+}
+
+// A node whose clock is ahead leaves the ends to others: it would look at them once, and
+// what a code that is not redeemed yet becomes would go on.
+func TestAClockAheadEndsNoGrants(t *testing.T) {
+	b := newEndsBench(t)
+	b.end(t.Context())
+	e := b.node(b.Faulty)
+	e.ClockFault = func() error { return errors.New("an hour ahead") }
+	b.Clock.Advance(time.Hour)
+	b.look(e)
+	b.Clock.Advance(-time.Hour)
+	id := b.grant("ends", endedSession, 1)
+	e.ClockFault = func() error { return nil }
+	b.look(e)
 	b.want(grant.Revoked, id)
 }
 

@@ -220,7 +220,7 @@ func (n *node) equip(cfg config.Config) error {
 		n.clients.OldSecretUsed = n.auditLog.OldSecretUsed
 	}
 	alone := cfg.Store == config.StoreSQLite
-	n.ends = &issuer.Ends{Store: n.store, Log: n.log, Outage: n.outage, Lease: lease.New(lease.Lease{
+	n.ends = &issuer.Ends{Store: n.store, Log: n.log, Outage: n.outage, ClockFault: n.directory.ClockFault, Lease: lease.New(lease.Lease{
 		Store: n.store, Key: store.KeyOf(store.DocumentDeployment, deployment.Realm, "ends leader"), Alone: alone, Monotonic: time.Now, Log: n.log,
 	})}
 	n.logouts = logout.New(logout.Config{
