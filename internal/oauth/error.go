@@ -68,13 +68,18 @@ func Sent(err error, value string) error {
 // mistake. A client may have encoded it once too often, or not made it a URI at all.
 func LoggedURI(text string) string {
 	u, err := url.Parse(text)
-	if ends(text, ":/") == nil || err != nil && ends(text, "@") != nil {
+	first, _, hierarchical := strings.Cut(text, ":/")
+	if !hierarchical && ends(first, ":/") != nil {
+		first = first[:ends(first, ":/")[0]-1]
+		hierarchical = strings.Contains(first, ".") || strings.Contains(first, "%") || first == "urn" || first == "localhost"
+	}
+	if !hierarchical || err != nil && ends(text, "@") != nil {
 		return "(no URI)"
 	}
 	if at := ends(text, "?#&;=%"); at != nil {
 		text = text[:at[0]] + "..."
 	}
-	if users := ends(text, "@"); users != nil && (u.Host == "" || u.User != nil) {
+	if users := ends(text, "@"); users != nil && (u.Host == "" || u.User != nil || u.Port() != "") {
 		scheme := ""
 		if strings.HasPrefix(text, u.Scheme+":/") {
 			scheme = u.Scheme + "://"
