@@ -179,9 +179,9 @@ func (t *turn) reached(ctx context.Context, st Stage, err error) error {
 	}
 	to, err := t.said.Elsewhere(ctx, t.it)
 	switch {
-	case err != nil:
+	case err != nil && t.st.Login == nil:
 		t.st.Login = &Attempt{Err: err}
-	case to.Keep != nil:
+	case err == nil && to.Keep != nil:
 		err = t.a.keepUpstream(ctx, t.it, to.Keep)
 	}
 	t.st.Elsewhere = to.URL
