@@ -88,7 +88,7 @@ func (a *Admin) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := &call{Request: r, id: server.RequestID(), log: a.log, out: http.NewResponseController(w)}
 		w.Header().Set("X-Request-Id", x.id)
-		if x.isCommand() {
+		if x.isCommand() && a.allowed(r) {
 			w.Header().Set(adminapi.Version, a.Version)
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxAdminBody)

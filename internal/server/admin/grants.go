@@ -9,6 +9,7 @@ import (
 )
 
 func listGrants(x *call, u *admin.Admin) (any, error) {
+	x.takeTime()
 	var ch store.Changes
 	read := func(p adminapi.Page) (page []grant.Grant, more bool, err error) {
 		f := store.GrantFilter{Subject: x.params.Get("subject"), ClientID: x.params.Get("client_id"), Limit: p.Limit}
@@ -57,6 +58,7 @@ func listSessions(x *call, u *admin.Admin) (any, error) {
 }
 
 func endSessions(x *call, u *admin.Admin, in adminapi.SessionRequest) (any, error) {
+	x.takeTime()
 	return u.EndSessions(x.Context(), in.Subject, in.Session)
 }
 
@@ -68,6 +70,7 @@ func listCutoffs(x *call, u *admin.Admin) (any, error) {
 }
 
 func cutOff(x *call, u *admin.Admin, in adminapi.CutoffRequest) (any, error) {
+	x.takeTime()
 	cut, _, err := u.CutOff(x.Context(), in.Subject, in.ClientID)
 	if err != nil {
 		return nil, err
