@@ -24,7 +24,7 @@ type budget struct {
 // operators, and all else, which serves requests.
 var (
 	library = budget{"resource", 1_300}
-	tools   = budget{"tools of operators", 12_820}
+	tools   = budget{"tools of operators", 12_830}
 	serving = budget{"serving", 33_940}
 )
 

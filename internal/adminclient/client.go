@@ -15,6 +15,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 
@@ -289,6 +290,9 @@ func (a *Client) explain(err error) error {
 		return deployment.Hint(fmt.Errorf("no server answers on %s: %w", a.at, op.Err), "start it with `mintage serve`, and give this command the same --data")
 	}
 	err = fmt.Errorf("admin API: %w", err)
+	if os.IsTimeout(err) {
+		return deployment.Hint(fmt.Errorf("the server at %s does not answer: %w", a.at, err), "look whether it runs well (mintage doctor); what this command changes may have been changed, or not")
+	}
 	var untrusted *tls.CertificateVerificationError
 	if errors.As(err, &untrusted) {
 		return deployment.Hint(err, "name its authority with --ca-file, and a host of its certificate with --admin-listen HOST:PORT")

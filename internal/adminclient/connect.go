@@ -33,16 +33,20 @@ const (
 	pollTime = 2 * time.Second
 	// dialTime bounds how long a command looks for a server.
 	dialTime = 5 * time.Second
+	// answerTime bounds how long a command waits for an answer to begin: some answers
+	// read every grant.
+	answerTime = 5 * time.Minute
 	// lockInterval is how often a command looks for the lock and for a server.
 	lockInterval = 50 * time.Millisecond
 )
 
 // Connect returns a client of the configured deployment, for a command of a version:
 // of the server at its admin socket or its address, or of this process if no server
-// runs. The caller closes it.
-func Connect(ctx context.Context, cfg config.Config, version string) (*Client, error) {
+// runs, unless the operator has named a server: then only that one will do. The caller
+// closes it.
+func Connect(ctx context.Context, cfg config.Config, version string, named bool) (*Client, error) {
 	for end := time.Now().Add(deployment.LockTime); ; {
-		a, err := running(ctx, cfg)
+		a, err := running(ctx, cfg, named)
 		if a == nil && err == nil {
 			a, err = inProcess(ctx, cfg)
 		}
@@ -55,7 +59,7 @@ func Connect(ctx context.Context, cfg config.Config, version string) (*Client, e
 		}
 		if time.Now().After(end) {
 			return nil, deployment.Hint(fmt.Errorf("%w, and no server answers on %s", err, cfg.AdminListen()),
-				"if that process is a server, name its configuration with --config, or its admin API with --admin-listen and --admin-token-file")
+				"if that process is a server which is starting or stopping, try again; otherwise name its configuration with --config, or its admin API with --admin-listen and --admin-token-file")
 		}
 		if !directory.Pause(ctx, lockInterval) {
 			return nil, context.Cause(ctx)
@@ -64,7 +68,7 @@ func Connect(ctx context.Context, cfg config.Config, version string) (*Client, e
 }
 
 // running returns a client of the server that runs, or nil if none does.
-func running(ctx context.Context, cfg config.Config) (*Client, error) {
+func running(ctx context.Context, cfg config.Config, named bool) (*Client, error) {
 	path, unix := strings.CutPrefix(cfg.AdminListen(), "unix:")
 	network, address := "unix", path
 	if !unix {
@@ -94,7 +98,7 @@ func running(ctx context.Context, cfg config.Config) (*Client, error) {
 			return nil, nil // nor can the store be opened
 		}
 		return nil, deployment.Hint(fmt.Errorf("the admin socket %s refuses this user: %w", path, err), admitted(info))
-	case !unix && refused && isLocal(address):
+	case !unix && refused && !named && isLocal(address):
 		return nil, nil
 	}
 	return nil, deployment.Hint(fmt.Errorf("no server answers on %s: %w", address, err), "start it with `mintage serve`, or name another deployment with --config, --data or --admin-listen")
@@ -148,7 +152,7 @@ func reachable(listen string) (string, error) {
 // Open returns a client of a running server. It verifies a server on TCP with the
 // authorities of caFile, or else with those of the system and of the data directory.
 func Open(cfg config.Config, caFile string) (*Client, error) {
-	tr := &http.Transport{DisableKeepAlives: true}
+	tr := &http.Transport{DisableKeepAlives: true, TLSHandshakeTimeout: dialTime, ResponseHeaderTimeout: answerTime}
 	a := &Client{client: http.Client{Timeout: 10 * time.Second, Transport: tr}}
 	if path, unix := strings.CutPrefix(cfg.AdminListen(), "unix:"); unix {
 		a.at, a.url = path, "http://admin"

@@ -56,6 +56,26 @@ func answering(t *testing.T, cfg config.Config, handler http.HandlerFunc) {
 	t.Cleanup(s.Close)
 }
 
+// A server that the command line names is the one that is meant: where it does not answer,
+// as behind a tunnel that is down, the store of this machine is not changed instead.
+func TestANamedServerIsNotReplacedByTheStoreHere(t *testing.T) {
+	cfg := stored(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Admin.Listen = l.Addr().String()
+	l.Close()
+	if a, err := Connect(t.Context(), cfg, "1.0", true); err == nil || !strings.Contains(err.Error(), "no server answers on "+cfg.Admin.Listen) {
+		t.Errorf("%v, %v", a, err)
+	}
+	a, err := Connect(t.Context(), cfg, "1.0", false) // the server of this configuration has stopped
+	if err != nil || !strings.Contains(a.At(), "no server runs") {
+		t.Fatalf("%v, %v", a, err)
+	}
+	a.Close()
+}
+
 func TestWithoutAServerTheCommandAnswersItself(t *testing.T) {
 	cfg := stored(t)
 	// A socket that a killed server left does not count.
@@ -65,7 +85,7 @@ func TestWithoutAServerTheCommandAnswersItself(t *testing.T) {
 	}
 	l.SetUnlinkOnClose(false)
 	l.Close()
-	a, err := Connect(t.Context(), cfg, "1.0")
+	a, err := Connect(t.Context(), cfg, "1.0", false)
 	if err != nil || !strings.Contains(a.At(), "no server runs") {
 		t.Fatalf("%v, %v", a, err)
 	}
@@ -93,13 +113,13 @@ func TestWithoutAServerTheCommandAnswersItself(t *testing.T) {
 
 func TestCommandsWithoutAServerTakeTurns(t *testing.T) {
 	cfg := stored(t)
-	first, err := Connect(t.Context(), cfg, "1.0")
+	first, err := Connect(t.Context(), cfg, "1.0", false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	second := make(chan error)
 	go func() {
-		a, err := Connect(t.Context(), cfg, "1.0")
+		a, err := Connect(t.Context(), cfg, "1.0", false)
 		if err == nil {
 			a.Close()
 		}
@@ -141,7 +161,7 @@ func TestASocketThatRefusesTheCallerIsAnError(t *testing.T) {
 	if err := os.Chmod(filepath.Join(cfg.Data, "admin.sock"), 0); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Connect(t.Context(), cfg, "1.0"); !errors.Is(err, syscall.EACCES) || !strings.Contains(hint(err), "admin.group") {
+	if _, err := Connect(t.Context(), cfg, "1.0", false); !errors.Is(err, syscall.EACCES) || !strings.Contains(hint(err), "admin.group") {
 		t.Errorf("%v", err)
 	}
 }
@@ -156,7 +176,7 @@ func TestAServerOfAnotherVersionIsNamed(t *testing.T) {
 		w.WriteHeader(http.StatusNotFound)
 		w.Write([]byte(`{"title":"no such resource","status":404}`))
 	})
-	a, err := Connect(t.Context(), cfg, "2.0")
+	a, err := Connect(t.Context(), cfg, "2.0", false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +192,7 @@ func TestATokenThatIsRefusedIsNamed(t *testing.T) {
 		w.WriteHeader(http.StatusUnauthorized)
 		w.Write([]byte(`{"title":"admin token required","status":401}`))
 	})
-	a, err := Connect(t.Context(), cfg, "1.0")
+	a, err := Connect(t.Context(), cfg, "1.0", false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +210,7 @@ func TestAListIsReadInSeveralAnswers(t *testing.T) {
 		queries = append(queries, r.URL.RawQuery)
 		w.Write([]byte(`{"grants":[{"id":"a"},{"id":"b"}],"next":"b"}`))
 	})
-	a, err := Connect(t.Context(), cfg, "1.0")
+	a, err := Connect(t.Context(), cfg, "1.0", false)
 	if err != nil {
 		t.Fatal(err)
 	}

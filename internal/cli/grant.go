@@ -59,13 +59,12 @@ the events of the subject follow.`,
 			noteMore(cmd.ErrOrStderr(), limit, "--subject, --client", next)
 		}
 		noteEmpty(cmd, rows, err, "no grant is found")
-		return list, func(w io.Writer) error {
-			if err := table("GRANT|STATE|CLIENT|SUBJECT|SCOPE|GENERATION|ROTATED|EXPIRES", rows)(w); err != nil || subject == "" {
-				return err
-			}
-			list, err := eventsAbout(cmd.Context(), a, "subject", subject)
-			return errors.Join(err, events(list)(w))
-		}, err
+		forPeople := table("GRANT|STATE|CLIENT|SUBJECT|SCOPE|GENERATION|ROTATED|EXPIRES", rows)
+		if err != nil || subject == "" {
+			return list, forPeople, err
+		}
+		changes, err := eventsAbout(cmd.Context(), a, "subject", subject)
+		return list, func(w io.Writer) error { return errors.Join(forPeople(w), events(changes)(w)) }, err
 	})
 }
 

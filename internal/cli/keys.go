@@ -64,7 +64,8 @@ but the pepper, or of those with the named purposes. Servers publish a successor
 within two seconds, and use it 10 seconds plus max_skew later; signing keys also
 wait for jwks_max_age. What the old key made stays valid until it expires.
 
-The command needs the server's configuration, for jwks_max_age and max_skew.`,
+Without a running server, the command needs the server's configuration, for
+jwks_max_age and max_skew.`,
 		Example: `  mintage keys rotate --config /etc/mintage/mintage.yaml
   mintage keys rotate --purpose ES256 --in 24h --config /etc/mintage/mintage.yaml`,
 		RunE: s.calls(func(cmd *cobra.Command, a *adminclient.Client, _ []string) error {

@@ -69,7 +69,7 @@ func (s *settings) prints(cmd *cobra.Command, run func(cmd *cobra.Command, a *se
 // this process if no server runs.
 func (s *settings) calls(run func(cmd *cobra.Command, a *adminclient.Client, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		a, err := s.connect(cmd.Context(), cmd.Root().Version)
+		a, err := s.connect(cmd)
 		if err != nil {
 			return err
 		}
@@ -79,12 +79,12 @@ func (s *settings) calls(run func(cmd *cobra.Command, a *adminclient.Client, arg
 }
 
 // connect returns a client of the configured deployment's admin API.
-func (s *settings) connect(ctx context.Context, version string) (*adminclient.Client, error) {
+func (s *settings) connect(cmd *cobra.Command) (*adminclient.Client, error) {
 	cfg, err := s.load()
 	if err != nil {
 		return nil, err
 	}
-	a, err := adminclient.Connect(ctx, cfg, version)
+	a, err := adminclient.Connect(cmd.Context(), cfg, cmd.Root().Version, cmd.Flags().Changed("admin-listen"))
 	if err == nil && s.verbose && s.stderr != nil {
 		fmt.Fprintf(s.stderr(), "mintage: admin API: %s\n", a.At())
 	}
@@ -95,13 +95,18 @@ func (s *settings) connect(ctx context.Context, version string) (*adminclient.Cl
 // the value as JSON, or the text for people.
 func (s *settings) shows(cmd *cobra.Command, run func(cmd *cobra.Command, a *adminclient.Client, args []string) (any, text, error)) *cobra.Command {
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")
-	cmd.RunE = s.calls(func(cmd *cobra.Command, a *adminclient.Client, args []string) error {
-		value, forPeople, err := run(cmd, a, args)
-		if err != nil {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		var value any
+		var forPeople text
+		read := s.calls(func(cmd *cobra.Command, a *adminclient.Client, args []string) (err error) {
+			value, forPeople, err = run(cmd, a, args)
+			return err
+		})
+		if err := read(cmd, args); err != nil {
 			return err
 		}
-		return output(cmd, *asJSON, value, forPeople)
-	})
+		return output(cmd, *asJSON, value, forPeople) // a pager may read slowly: the store is closed
+	}
 	return cmd
 }
 
