@@ -100,7 +100,6 @@ func (e *Ends) Use(iss *Issuer) { e.issuer.Store(iss) }
 
 // Run works until ctx ends.
 func (e *Ends) Run(ctx context.Context) {
-	defer func() { e.Lease.Release(context.WithoutCancel(ctx)) }()
 	for ctx.Err() == nil {
 		more, err := e.look(ctx)
 		if more && err == nil {
