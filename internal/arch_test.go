@@ -257,7 +257,7 @@ var onlyIn = []struct {
 	{imported: "internal/show", dirs: []string{"internal/secretfile", "internal/admin", "internal/cli", "internal/node", "internal/deployment", "internal/doctor", "internal/explain", "internal/restore"}},
 	// listener.go notices changed certificate files, certificate.go keys that
 	// everybody may read, and request.go whether there is an audit log.
-	{imported: "os", dirs: []string{"internal/secretfile", "internal/cli", "internal/node", "internal/deployment", "internal/adminclient", "packaging", "examples", "internal/config", "internal/doctor", "internal/backup", "internal/restore", "internal/store/sqlite", "internal/store/postgres/pgtest", "internal/store/storetest", "bench", "internal/e2e", "internal/conformance", "internal/server/apidoc", "internal/audit", "internal/metrics/page", "internal/tracing"},
+	{imported: "os", dirs: []string{"internal/secretfile", "internal/cli", "internal/node", "internal/deployment", "internal/adminclient", "packaging", "examples", "internal/config", "internal/doctor", "internal/backup", "internal/restore", "internal/store/sqlite", "internal/store/postgres/pgtest", "internal/store/storetest", "bench", "internal/e2e", "internal/conformance", "internal/server/apidoc", "internal/audit", "internal/metrics/page", "internal/tracing", "internal/testkit"},
 		files: []string{"internal/server/listener.go", "internal/server/certificate.go", "internal/explain/request.go"}},
 	{imported: "github.com/prometheus", dirs: []string{"internal/metrics", "internal/node"}},
 	{imported: "go.opentelemetry.io", dirs: []string{"internal/tracing"}},

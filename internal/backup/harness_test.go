@@ -1,31 +1,26 @@
 package backup_test
 
 import (
-	"database/sql"
-	"testing"
-
+	"github.com/mintage/mintage/internal/backup"
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/store/sqlite"
 	"github.com/mintage/mintage/internal/store/storetest"
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-var create, raw = testkit.Create, testkit.Raw
-
-func run(t testing.TB, db *sql.DB, text string) {
-	t.Helper()
-	if _, err := db.Exec(text); err != nil {
-		t.Fatal(err)
-	}
-}
+var (
+	create     = testkit.Create
+	raw        = testkit.Raw
+	newKEK     = testkit.KEK
+	run        = testkit.Exec
+	makeBackup = testkit.MakeBackup
+	openBackup = testkit.OpenBackup
+	onlyFiles  = testkit.OnlyFiles
+	addKey     = testkit.AddKey
+	put        = testkit.PutGrants
+	newGrant   = storetest.Everyday
+	rotated    = storetest.Refreshed
+)
 
 const base grant.Instant = 1_700_000_000_000
 
-var newGrant, rotated = storetest.Everyday, storetest.Refreshed
-
-func holds(t testing.TB, st *sqlite.Store, g grant.Grant) {
-	t.Helper()
-	if got, err := st.Grant(t.Context(), g.ID); err != nil || got != g {
-		t.Errorf("Grant = %+v, %v; want %+v", got, err, g)
-	}
-}
+func ignore(backup.CopyProgress) {}
