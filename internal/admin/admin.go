@@ -37,6 +37,8 @@ type Admin struct {
 	Now      func() time.Time
 	KEK      func() (*keys.KEK, error)
 	Ring     func(context.Context) (*keys.Ring, error)
+	// DryRun checks changes of clients and APIs, and makes none.
+	DryRun bool
 	// Changed is called after a change of the directory, so that a running server
 	// reads it at once.
 	Changed func(context.Context)
@@ -110,9 +112,12 @@ func (a *Admin) event(at grant.Instant, name store.EventName, about, detail stri
 	return store.Event{At: at, Name: name, About: about, Actor: a.Actor, Detail: detail}
 }
 
-// commit stores a change with its event, and calls the hook if the change is one
-// of the directory.
+// commit stores a change with its event, unless it is a dry run, and calls the hook if
+// the change is one of the directory.
 func (a *Admin) commit(ctx context.Context, c store.Change, e store.Event) error {
+	if a.DryRun {
+		return nil
+	}
 	c.Events = []store.Event{e}
 	err := a.Store.Commit(ctx, c)
 	if !c.Directory() {

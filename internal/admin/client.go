@@ -49,6 +49,9 @@ func (a *Admin) CreateClient(ctx context.Context, r client.Registration, state s
 	if errors.Is(err, store.ErrConflict) {
 		err = &Error{Taken, "client", c.ID, fmt.Sprintf("the client id %q is taken", c.ID)}
 	}
+	if a.DryRun {
+		secret = "" // the client will have another one
+	}
 	return c, secret, err
 }
 

@@ -180,10 +180,10 @@ func (a *Admin) Routes() []Route {
 	const get, post, put, remove = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete
 	const c, u = clientsPath + "/{client}", usersPath + "/{user}"
 	return []Route{
-		{get, clientsPath, a.do(200, listClients, "match", "state", "after", "limit", "self_registered"), nil},
+		{get, clientsPath, a.do(200, listClients, "match", "state", "after", "limit", "self_registered", "deleted"), nil},
 		{post, clientsPath, a.do(201, with(createClient)), nil},
 		{get, c, a.do(200, showClient), nil},
-		{put, c, a.do(200, with(applyClient)), nil},
+		{put, c, a.do(200, with(applyClient), "dry_run"), nil},
 		{remove, c, a.do(204, deleteClient), nil},
 		{post, c + "/disable", a.do(200, bare(setClientState(store.ClientDisabled))), nil},
 		{post, c + "/enable", a.do(200, bare(setClientState(store.ClientEnabled))), nil},
@@ -193,7 +193,7 @@ func (a *Admin) Routes() []Route {
 		{get, apisPath, a.do(200, listAPIs, "match", "after", "limit"), nil},
 		{post, apisPath, a.do(201, with(createAPI)), nil},
 		{get, apisPath + "/{api}", a.do(200, showAPI), nil},
-		{put, apisPath + "/{api}", a.do(200, with(applyAPI)), nil},
+		{put, apisPath + "/{api}", a.do(200, with(applyAPI), "dry_run"), nil},
 		{remove, apisPath + "/{api}", a.do(204, deleteAPI), nil},
 		{get, usersPath, a.do(200, listUsers, "match", "state", "after", "limit"), nil},
 		{post, usersPath, a.do(201, with(createUser)), nil},

@@ -103,7 +103,12 @@ func (a *Admin) do(status int, act action, params ...string) func(*call, string)
 				return 0, nil, problem(fmt.Errorf("%w: %w", store.ErrUnavailable, x.Context().Err()))
 			}
 		}
-		body, err := act(x, a.as(x.actor()))
+		u := a.as(x.actor())
+		var err error
+		if u.DryRun, err = x.option("dry_run"); err != nil {
+			return 0, nil, x.problem(err)
+		}
+		body, err := act(x, u)
 		if err != nil {
 			return 0, nil, x.problem(err)
 		}
@@ -151,6 +156,15 @@ func (x *call) readQuery(names []string) (err error) {
 		}
 	}
 	return nil
+}
+
+// option reads a parameter that is true or false.
+func (x *call) option(name string) (bool, error) {
+	text := x.params.Get(name)
+	if text != "" && text != "true" && text != "false" {
+		return false, &oauth.Invalid{Field: name, Message: "is neither true nor false"}
+	}
+	return text == "true", nil
 }
 
 // page reads the parameters of a list.

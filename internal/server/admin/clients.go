@@ -35,14 +35,19 @@ func viewNewClient(u *admin.Admin) func(store.Client, oauth.Secret, error) (any,
 }
 
 func listClients(x *call, u *admin.Admin) (any, error) {
+	own, err := x.option("self_registered")
+	if err != nil {
+		return nil, err
+	}
+	all, err := x.option("deleted")
+	if err != nil {
+		return nil, err
+	}
 	read := func(p adminapi.Page) ([]store.Client, bool, error) {
-		switch x.params.Get("self_registered") {
-		case "", "false":
-			return u.Clients(x.Context(), p, false)
-		case "true":
-			return u.SelfRegisteredClients(x.Context(), p, false)
+		if own {
+			return u.SelfRegisteredClients(x.Context(), p, all)
 		}
-		return nil, false, &oauth.Invalid{Field: "self_registered", Message: "is neither true nor false"}
+		return u.Clients(x.Context(), p, all)
 	}
 	return pageOf(x, "clients", read, func(c store.Client) string { return c.ID }, func(c store.Client) admin.ClientView { return admin.ViewClient(c, grant.At(u.Now())) })
 }
@@ -90,11 +95,11 @@ func addSecret(x *call, u *admin.Admin, in adminapi.SecretRequest) (any, error) 
 }
 
 func revokeSecret(x *call, u *admin.Admin) (any, error) {
-	force := x.params.Get("force")
-	if force != "" && force != "true" && force != "false" {
-		return nil, &oauth.Invalid{Field: "force", Message: "is neither true nor false"}
+	force, err := x.option("force")
+	if err != nil {
+		return nil, err
 	}
-	return nil, u.RevokeSecret(x.Context(), x.names[0], x.names[1], force == "true")
+	return nil, u.RevokeSecret(x.Context(), x.names[0], x.names[1], force)
 }
 
 const apisPath = "/admin/v1/apis"

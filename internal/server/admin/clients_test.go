@@ -77,6 +77,35 @@ func TestAClientIsAppliedReadAndDeleted(t *testing.T) {
 	}
 }
 
+// A dry run finds what is wrong, and answers what would be.
+func TestADryRunChangesNothing(t *testing.T) {
+	a := newAdminAPI(t)
+	const client, api, apis = "/clients/invoices", "/apis/https%3A%2F%2Forders.example", `{"name":"Orders"}`
+	made, _ := a.call(t, 201, "PUT", client+"?dry_run=true", strings.Replace(invoices, `,"client_secret":"an imported secret"`, "", 1))
+	if made["client_secret"] != nil || made["client_id"] != "invoices" {
+		t.Errorf("the answer to a registration: %v", made)
+	}
+	a.call(t, 201, "PUT", api+"?dry_run=true", apis)
+	a.refused(t, 404, "not-found", "GET", client, "")
+	a.refused(t, 404, "not-found", "GET", api, "")
+	_, h := a.call(t, 201, "PUT", client, invoices)
+	a.call(t, 201, "PUT", api, apis)
+	other := strings.Replace(invoices, "Invoices", "Bills", 1)
+	if next, _ := a.call(t, 200, "PUT", client+"?dry_run=true", other, "If-Match", h.Get("ETag")); next["name"] != "Bills" {
+		t.Errorf("the answer to a change: %v", next)
+	}
+	a.call(t, 422, "PUT", client+"?dry_run=true", strings.Replace(invoices, "https", "http", 1))
+	a.call(t, 422, "PUT", client+"?dry_run=perhaps", invoices)
+	a.call(t, 422, "DELETE", client+"?dry_run=true", "") // which knows none
+	if shown, now := a.call(t, 200, "GET", client, ""); shown["name"] != "Invoices" || now.Get("ETag") != h.Get("ETag") {
+		t.Errorf("afterwards: %v", shown)
+	}
+	events, _ := a.call(t, 200, "GET", "/events?client_id=invoices", "")
+	if n := len(events.list("events")); n != 1 {
+		t.Errorf("%d events", n)
+	}
+}
+
 func TestClientsAreListedInPages(t *testing.T) {
 	a := newAdminAPI(t)
 	for _, id := range []string{"a", "b"} {
@@ -138,6 +167,16 @@ func TestClientsThatRegisteredThemselvesAreListedApart(t *testing.T) {
 	a.call(t, 422, "GET", "/clients?self_registered=perhaps", "")
 	a.call(t, 204, "DELETE", path, "")
 	a.refused(t, 404, "deleted", "GET", path, "")
+	if got := list("?self_registered=true"); got != nil {
+		t.Errorf("after the deletion: %q", got)
+	}
+	if got := list("?self_registered=true&deleted=true"); !slices.Equal(got, []string{id}) {
+		t.Errorf("with those that are deleted: %q", got)
+	}
+	a.call(t, 204, "DELETE", "/clients/"+before[0], "")
+	if got := list("?deleted=true"); !slices.Equal(got, before) {
+		t.Errorf("operators' clients with those that are deleted: %q", got)
+	}
 }
 
 func TestWhatIsWrongWithAClientIsAProblem(t *testing.T) {
