@@ -32,7 +32,7 @@ var inConstantTime = map[string]int{
 	"internal/login/login.go TakeLogin":           1, // the verifier of a handoff
 	"internal/account/totp.go stepOf":             1, // one-time codes
 	"internal/account/account.go nonce":           1, // the cookie of a known browser
-	"internal/server/admin/admin.go allowed":      1, // the token of the admin API
+	"internal/server/admin/admin.go authenticate": 1, // the token of the admin API
 	"internal/upstream/finish.go identity":        1, // the nonce of an upstream login
 }
 

@@ -31,7 +31,7 @@ var Languages = pages.Locales
 type Admin struct {
 	Store    store.Store
 	Realm    string
-	Actor    string // in events
+	Actor    Actor // in events
 	Policy   grant.Policy
 	Schedule keys.Schedule
 	Now      func() time.Time
@@ -109,7 +109,7 @@ func (a *Admin) now() grant.Instant { return grant.At(a.Now()) }
 func (a *Admin) cutoffAt() grant.Instant { return a.now().Add(directory.CutoffReach) }
 
 func (a *Admin) event(at grant.Instant, name store.EventName, about, detail string) store.Event {
-	return store.Event{At: at, Name: name, About: about, Actor: a.Actor, Detail: detail}
+	return store.Event{At: at, Name: name, About: about, Actor: a.Actor.String(), Detail: detail}
 }
 
 // commit stores a change with its event, unless it is a dry run, and calls the hook if

@@ -34,7 +34,7 @@ func newAdmin(t testing.TB) (a *admin.Admin, changes *int) {
 	}
 	changes = new(int)
 	return &admin.Admin{
-		Store: st, Realm: "/api", Actor: "operator:test", Now: now, Policy: grant.Policy{AccessLifetime: 5 * time.Minute}, Schedule: schedule,
+		Store: st, Realm: "/api", Actor: admin.ByUser("test"), Now: now, Policy: grant.Policy{AccessLifetime: 5 * time.Minute}, Schedule: schedule,
 		KEK:  func() (*keys.KEK, error) { return kek, nil },
 		Ring: func(context.Context) (*keys.Ring, error) { return dir.Ring(), nil }, Changed: func(context.Context) { *changes++ },
 	}, changes

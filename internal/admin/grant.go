@@ -218,7 +218,7 @@ func (a *Admin) EndSessions(ctx context.Context, subject, session string) (e adm
 	// The session first: it makes no grant after that, but for codes that are not
 	// redeemed yet. A server ends those later: see issuer.Ends.
 	event := a.event(a.now(), store.EventSessionEnded, store.AboutSubject(subject), "session "+r.Name+" with its grants")
-	end := issuer.SessionEnd{Subject: r.Subject, Reference: r.Reference, Grants: true, Actor: a.Actor, Detail: "with session " + r.Name}
+	end := issuer.SessionEnd{Subject: r.Subject, Reference: r.Reference, Grants: true, Actor: a.Actor.String(), Detail: "with session " + r.Name}
 	err = login.CommitEnd(ctx, a.Store, func(c *store.Change) (err error) {
 		c.Events = []store.Event{event}
 		if r.Reference == [16]byte{} {

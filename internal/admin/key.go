@@ -52,7 +52,7 @@ func (a *Admin) RotateKeys(ctx context.Context, purposes []string, in time.Durat
 	if err != nil {
 		return nil, err
 	}
-	added, err := directory.RotateKeys(ctx, a.Store, kek, a.Schedule, directory.Rotation{Purposes: list, In: in, Actor: a.Actor}, a.Now)
+	added, err := directory.RotateKeys(ctx, a.Store, kek, a.Schedule, directory.Rotation{Purposes: list, In: in, Actor: a.Actor.String()}, a.Now)
 	return added, a.announce(ctx, err)
 }
 
@@ -68,7 +68,7 @@ func ViewKeyChanges(records []keys.Record) []adminapi.KeyChange {
 // RewrapKeys wraps all keys by the next key-encryption key, and returns how many
 // there are.
 func (a *Admin) RewrapKeys(ctx context.Context, kek *keys.KEK) (int, error) {
-	n, err := directory.RewrapKeys(ctx, a.Store, kek, a.Actor, a.Now)
+	n, err := directory.RewrapKeys(ctx, a.Store, kek, a.Actor.String(), a.Now)
 	return n, a.announce(ctx, err)
 }
 
@@ -95,7 +95,7 @@ func purposesIn(s keys.Schedule, names []string) (list []keys.Purpose, err error
 // Withdrawal returns what withdraws the named keys and those of the purposes, or
 // all keys that rotate.
 func (a *Admin) Withdrawal(ids, purposes []string, all bool) (w directory.Withdrawal, err error) {
-	w.Actor = a.Actor
+	w.Actor = a.Actor.String()
 	if all == (len(ids)+len(purposes) > 0) {
 		return w, &oauth.Invalid{Field: "all", Message: "name keys, purposes or both; or all"}
 	}

@@ -115,7 +115,7 @@ func TestEndSessionsCountsWhatAServerWasFasterWith(t *testing.T) {
 		}
 		var e issuer.SessionEnd
 		list, err := st.Documents(ctx, store.DocumentFilter{Kind: store.DocumentSessionEnd, Limit: 10})
-		if err != nil || len(list) != 1 || json.Unmarshal(list[0].Body, &e) != nil || !e.Grants || e.Actor != a.Actor || e.Detail != "with session "+grant.SessionName(session) {
+		if err != nil || len(list) != 1 || json.Unmarshal(list[0].Body, &e) != nil || !e.Grants || e.Actor != a.Actor.String() || e.Detail != "with session "+grant.SessionName(session) {
 			t.Fatalf("the end does not say who and why: %+v, %v", list, err)
 		}
 		if err := st.UpdateGrant(ctx, grant.ID{2}, func(g grant.Grant) (grant.Grant, []store.Event) { return e.Revoke(g, g.AuthorizedAt) }); err != nil {
@@ -134,7 +134,7 @@ func TestEndSessionsCountsWhatAServerWasFasterWith(t *testing.T) {
 	}
 	for _, id := range []grant.ID{{2}, {4}, {5}} {
 		events, err := a.Events(ctx, id.String())
-		if err != nil || len(events) != 1 || events[0].Actor != a.Actor || events[0].Detail != "with session "+grant.SessionName(session) {
+		if err != nil || len(events) != 1 || events[0].Actor != a.Actor.String() || events[0].Detail != "with session "+grant.SessionName(session) {
 			t.Errorf("%s: %+v, %v", id, events, err)
 		}
 	}

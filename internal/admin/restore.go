@@ -52,7 +52,7 @@ func (a *Admin) merge(ctx context.Context, ended Ended) (err error) {
 		}
 	}
 	for range 5 {
-		if err = ended.Merge(ctx, a.Store, kek, a.Actor, a.Now); !errors.Is(err, store.ErrConflict) {
+		if err = ended.Merge(ctx, a.Store, kek, a.Actor.String(), a.Now); !errors.Is(err, store.ErrConflict) {
 			break
 		}
 	}

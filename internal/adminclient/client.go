@@ -123,7 +123,7 @@ func List[T any](ctx context.Context, a *Client, name string, p adminapi.Page, f
 func (a *Client) do(ctx context.Context, r request, out any) (etag string, err error) {
 	var cause error
 	if a.local {
-		ctx = admin.WithCause(admin.WithOperator(ctx, deployment.Operator()), &cause)
+		ctx = admin.WithCause(admin.WithUser(ctx, deployment.User()), &cause)
 	}
 	resp, err := a.send(ctx, r)
 	if err != nil {

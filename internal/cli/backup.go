@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/backup"
 	"github.com/mintage/mintage/internal/config"
@@ -103,7 +104,7 @@ func makeBackup(cmd *cobra.Command, s *settings, cfg config.Config, file string,
 	if err != nil {
 		return err
 	}
-	noteAlone(cfg, v.records, cmd.ErrOrStderr(), audit.Event{Name: audit.BackupMade, Actor: deployment.Operator(), Detail: fmt.Sprintf("%s, of %s", v.File, show.Instant(v.at))})
+	noteAlone(cfg, v.records, cmd.ErrOrStderr(), audit.Event{Name: audit.BackupMade, Actor: admin.ByUser(deployment.User()).String(), Detail: fmt.Sprintf("%s, of %s", v.File, show.Instant(v.at))})
 	err = output(cmd, asJSON, v, v.text(s.file))
 	if v.kekFault != nil {
 		err = errors.Join(err, deployment.Hint(fmt.Errorf("the backup was made, but its keys cannot be used: %w", v.kekFault),

@@ -307,13 +307,13 @@ func (r *restoration) install(cmd *cobra.Command, p *plan, kek *keys.KEK) (err e
 		return deployment.Hint(err, "the store is as it was")
 	}
 	now := admin.Restored(adminclient.Policy(p.cfg), p.at, grant.At(time.Now()), p.seen)
-	event := store.Event{At: grant.At(time.Now()), Name: store.EventRestored, About: admin.AboutStore, Actor: deployment.Operator(),
+	event := store.Event{At: grant.At(time.Now()), Name: store.EventRestored, About: admin.AboutStore, Actor: admin.ByUser(deployment.User()).String(),
 		Detail: fmt.Sprintf("%s, of %s", p.backup.File, show.Instant(p.at))}
 	merge := func(st store.Store) error {
 		if p.revive {
 			return nil
 		}
-		return p.Ended.Merge(cmd.Context(), st, kek, deployment.Operator(), time.Now)
+		return p.Ended.Merge(cmd.Context(), st, kek, admin.ByUser(deployment.User()).String(), time.Now)
 	}
 	if err := copied.Declare(cmd.Context(), merge, now, event); err != nil {
 		return deployment.Hint(errors.Join(err, copied.Discard()), "the store is as it was")
@@ -322,7 +322,7 @@ func (r *restoration) install(cmd *cobra.Command, p *plan, kek *keys.KEK) (err e
 	if err != nil {
 		return deployment.Hint(err, "nothing is lost: give the same command again")
 	}
-	noteAlone(p.cfg, p.records, cmd.ErrOrStderr(), audit.Event{Name: audit.Name(store.EventRestored), Actor: deployment.Operator(), Detail: event.Detail})
+	noteAlone(p.cfg, p.records, cmd.ErrOrStderr(), audit.Event{Name: audit.Name(store.EventRestored), Actor: admin.ByUser(deployment.User()).String(), Detail: event.Detail})
 	return printRestored(cmd.OutOrStdout(), now, kept)
 }
 

@@ -202,7 +202,7 @@ func TestDR09_AnOperatorDisablesAClientThatRegisteredItself(t *testing.T) {
 	d, b := signedIn(t, registering)
 	d.api(store.API{ID: ordersAPI, Number: 1, Open: true, Scopes: []store.APIScope{{Name: "orders", Number: 1}}})
 	c := d.registered(`{"client_name":"Agent","redirect_uris":["` + redirect + `"]}`)
-	operator := &admin.Admin{Store: d.sqlite, Realm: realm, Now: d.now, Actor: "operator:test", Changed: func(ctx context.Context) { _ = d.directory.Poll(ctx) }}
+	operator := &admin.Admin{Store: d.sqlite, Realm: realm, Now: d.now, Actor: admin.ByUser("test"), Changed: func(ctx context.Context) { _ = d.directory.Poll(ctx) }}
 	set := func(state store.ClientState) {
 		t.Helper()
 		if _, err := operator.SetClientState(t.Context(), c.ID, "", state); err != nil {

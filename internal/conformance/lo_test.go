@@ -169,7 +169,7 @@ func TestAUserSignsOutEverywhere(t *testing.T) {
 		o.tuneFront = func(f *web.Front) {
 			f.EndAll = func(ctx context.Context, subject string) error {
 				a := admin.Admin{
-					Store: d.store, Realm: realm, Actor: store.AboutSubject(subject), Policy: d.issuer.Policy, Now: d.issuer.Now,
+					Store: d.store, Realm: realm, Actor: admin.Actor{Via: admin.ViaAccount, Name: subject}, Policy: d.issuer.Policy, Now: d.issuer.Now,
 					Changed: func(ctx context.Context) { _ = d.issuer.Directory.Poll(ctx) },
 				}
 				_, _, err := a.CutOff(ctx, subject, "")

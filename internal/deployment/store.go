@@ -135,24 +135,21 @@ func Database(cfg config.Config) postgres.Database {
 	return d
 }
 
-// Operator returns the name under which changes by this user are recorded.
-func Operator() string {
+// User returns the name of the user of this process.
+func User() string {
 	if u, err := user.Current(); err == nil {
-		return "operator:" + u.Username
+		return u.Username
 	}
-	return operator(os.Getuid())
+	return UserOf(os.Getuid())
 }
 
-// OperatorOf returns the name under which changes by another user of this machine are
-// recorded.
-func OperatorOf(uid int) string {
+// UserOf returns the name of a user of this machine, or the id of one without a name.
+func UserOf(uid int) string {
 	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
-		return "operator:" + u.Username
+		return u.Username
 	}
-	return operator(uid)
+	return fmt.Sprintf("uid %d", uid)
 }
-
-func operator(uid int) string { return fmt.Sprintf("operator:uid %d", uid) }
 
 // KeySchedule returns the lifetimes of a deployment's keys. A retired signing key
 // stays published until the last token that it signed has expired, with allowance

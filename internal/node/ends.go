@@ -17,7 +17,7 @@ import (
 func (n *node) endAll(policy grant.Policy) func(ctx context.Context, subject string) error {
 	return func(ctx context.Context, subject string) error {
 		a := admin.Admin{
-			Store: n.store, Realm: deployment.Realm, Actor: store.AboutSubject(subject), Policy: policy, Now: time.Now,
+			Store: n.store, Realm: deployment.Realm, Actor: admin.Actor{Via: admin.ViaAccount, Name: subject}, Policy: policy, Now: time.Now,
 			Changed: func(ctx context.Context) { _ = n.directory.Poll(ctx) }, // one that cannot poll now does so within a second
 		}
 		if _, _, err := a.CutOff(ctx, subject, ""); err != nil {

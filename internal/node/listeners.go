@@ -73,7 +73,7 @@ func listen(cfg config.Config, public net.Listener, n *node) (list []listener, e
 		return list, fmt.Errorf("admin listener: %w", err)
 	}
 	adminServer := server.HTTPServer(&n.admin, n.log)
-	adminServer.ConnContext = nameOperator
+	adminServer.ConnContext = nameUser
 	if _, unix := api.Addr().(*net.UnixAddr); !unix {
 		adminServer.TLSConfig = server.TLSConfig(certificate)
 	}
@@ -86,9 +86,9 @@ func listen(cfg config.Config, public net.Listener, n *node) (list []listener, e
 	return append([]listener{{n.connections.Bound(public, srv), srv}}, list...), nil
 }
 
-// nameOperator adds the user at the other end of a Unix socket to the context of its
+// nameUser adds the user at the other end of a Unix socket to the context of its
 // requests.
-func nameOperator(ctx context.Context, conn net.Conn) context.Context {
+func nameUser(ctx context.Context, conn net.Conn) context.Context {
 	local, ok := conn.(*net.UnixConn)
 	if !ok {
 		return ctx
@@ -102,7 +102,7 @@ func nameOperator(ctx context.Context, conn net.Conn) context.Context {
 	if err != nil || uid < 0 {
 		return ctx
 	}
-	return admin.WithOperator(ctx, deployment.OperatorOf(uid))
+	return admin.WithUser(ctx, deployment.UserOf(uid))
 }
 
 // managementNames returns the names by which the management listener may be called.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"net"
+	"net/http"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -11,8 +12,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	cases "github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/deployment"
+	"github.com/mintage/mintage/internal/server/admin"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/testkit"
 )
 
 // socketPath is short: a socket's path has at most 107 characters.
@@ -171,5 +178,24 @@ func TestTheAdminSocketIsForItsGroupToo(t *testing.T) {
 	if c, err := net.Dial("unix", path); err == nil {
 		c.Close()
 		t.Error("a refused start goes on listening")
+	}
+}
+
+// Whatever program calls, the operating system says for whom.
+func TestTheUserAtTheOtherEndOfTheAdminSocketIsRecorded(t *testing.T) {
+	path := socketPath(t)
+	st := testkit.Create(t, t.TempDir())
+	s := http.Server{Handler: admin.NewLocal(cases.Admin{Store: st, Now: time.Now}).Handler(), ConnContext: nameUser}
+	go s.Serve(mustListen(t, path))
+	t.Cleanup(func() { s.Close() })
+	program := http.Client{Transport: &http.Transport{DisableKeepAlives: true, Dial: func(string, string) (net.Conn, error) { return net.Dial("unix", path) }}}
+	resp, err := program.Post("http://admin/admin/v1/users", "application/json", strings.NewReader(`{"username":"alice"}`))
+	if err != nil || resp.StatusCode != http.StatusCreated {
+		t.Fatalf("%v, %v", resp, err)
+	}
+	resp.Body.Close()
+	list, err := st.Events(t.Context(), store.AboutSubject("alice"), 9)
+	if want := "operator:" + deployment.User(); err != nil || len(list) != 1 || list[0].Actor != want {
+		t.Errorf("%v, %v, want one by %s", list, err, want)
 	}
 }

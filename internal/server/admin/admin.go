@@ -88,7 +88,8 @@ func (a *Admin) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := &call{Request: r, id: server.RequestID(), log: a.log, out: http.NewResponseController(w)}
 		w.Header().Set("X-Request-Id", x.id)
-		if x.isCommand() && a.allowed(r) {
+		var known bool
+		if x.actor, known = a.authenticate(r); known && x.isCommand() {
 			w.Header().Set(adminapi.Version, a.Version)
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxAdminBody)
@@ -116,8 +117,9 @@ func (a *Admin) Handler() http.Handler {
 // A call is one request, and what is known of it for the log.
 type call struct {
 	*http.Request
-	id   string
-	path string // with names in the place of what it names, which may be a secret
+	id    string
+	actor admin.Actor // the zero value: nobody
+	path  string      // with names in the place of what it names, which may be a secret
 
 	names  []string   // what stands for the parts of the route's path in braces
 	params url.Values // of the query
@@ -133,7 +135,7 @@ func (a *Admin) serve(x *call, routes []Route) (int, any, *Problem) {
 	if strings.HasPrefix(x.URL.Path, loginsPath) {
 		x.path = loginsPath + "{challenge}"
 	}
-	if !a.allowed(x.Request) {
+	if x.actor == (admin.Actor{}) {
 		a.auditRejected(x)
 		return 0, nil, &Problem{Problem: adminapi.Problem{Title: "admin token required", Status: http.StatusUnauthorized,
 			Detail: "send the token of admin.token_file as Authorization: Bearer"}}
@@ -308,15 +310,28 @@ func peerAddress(r *http.Request) string {
 	return peer.Addr().Unmap().String()
 }
 
-// allowed compares digests, so that neither length nor content shows in time.
-func (a *Admin) allowed(r *http.Request) bool {
+// authenticate returns who makes a request: on the socket, which admits operators
+// alone, the user of the process at its other end; elsewhere, the bearer of a token. It
+// compares digests, so that neither length nor content shows in time.
+func (a *Admin) authenticate(r *http.Request) (admin.Actor, bool) {
 	if a.token == "" {
-		return true
+		name, ok := r.Context().Value(userKey{}).(string)
+		if !ok {
+			name = "unknown" // not every operating system says
+		}
+		return admin.ByUser(name), true
 	}
 	scheme, sent, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	have, want := sha256.Sum256([]byte(sent)), sha256.Sum256([]byte(a.token))
-	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(have[:], want[:]) == 1
+	if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(have[:], want[:]) != 1 {
+		return admin.Actor{}, false
+	}
+	return admin.Actor{Via: admin.ViaToken, Name: configuredToken, Role: admin.RoleAdmin}, true
 }
+
+// configuredToken is the name of the token of the configuration. No other has it: their
+// names have no dot.
+const configuredToken = "admin.token_file"
 
 func (a *Admin) json(w http.ResponseWriter, status int, contentType string, v any) {
 	w.Header().Set("Cache-Control", "no-store")
@@ -348,7 +363,7 @@ func (a *Admin) auditRejected(x *call) {
 func (a *Admin) auditCode(x *call, req adminapi.CodeRequest, code issuer.IssuedCode) {
 	e := audit.Event{
 		Name: audit.CodeIssued, Realm: a.issuer.Realm, ClientID: req.ClientID, Subject: req.Subject, GrantID: code.GrantID.String(),
-		RequestID: x.id, Actor: "admin API", Detail: fmt.Sprintf("scope %s", code.Scope),
+		RequestID: x.id, Actor: x.actor.String(), Detail: fmt.Sprintf("scope %s", code.Scope),
 	}
 	e.RemoteIP, _ = netip.ParseAddr(peerAddress(x.Request))
 	a.Audit.Record(e)

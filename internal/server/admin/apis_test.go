@@ -45,7 +45,7 @@ func TestTheSameAPIAppliedTwiceIsWrittenOnce(t *testing.T) {
 	events, _ := a.call(t, 200, "GET", "/events?api="+url.QueryEscape(id), "")
 	recorded := map[any]bool{} // those of one instant are listed in any order
 	for _, e := range events.list("events") {
-		recorded[e["name"]] = e["actor"] == "admin API"
+		recorded[e["name"]] = e["actor"] == "token:admin.token_file"
 	}
 	if len(events.list("events")) != 2 || !recorded["api_created"] || !recorded["api_changed"] {
 		t.Errorf("%v", events.list("events"))

@@ -50,21 +50,21 @@ func useCases(iss *issuer.Issuer) admin.Admin {
 }
 
 // as returns the use cases for an actor, who is named in events.
-func (a *Admin) as(actor string) *admin.Admin {
+func (a *Admin) as(actor admin.Actor) *admin.Admin {
 	cases := a.cases()
 	cases.Actor = actor
 	return &cases
 }
 
 type (
-	operatorKey struct{}
-	causeKey    struct{}
+	userKey  struct{}
+	causeKey struct{}
 )
 
-// WithOperator returns the context of a connection whose caller the operating system
-// has named.
-func WithOperator(ctx context.Context, name string) context.Context {
-	return context.WithValue(ctx, operatorKey{}, name)
+// WithUser returns the context of a connection whose caller is a user of this machine:
+// the operating system says who, or the caller is this process.
+func WithUser(ctx context.Context, name string) context.Context {
+	return context.WithValue(ctx, userKey{}, name)
 }
 
 // WithCause returns the context of a request within this process, whose caller
@@ -75,15 +75,6 @@ func WithCause(ctx context.Context, cause *error) context.Context {
 
 // isCommand reports whether a request comes from the command line.
 func (x *call) isCommand() bool { return strings.HasPrefix(x.UserAgent(), adminapi.Agent) }
-
-// actor returns who makes a request, for events: the user of a command, or else the
-// admin API. Whoever may call could call as either.
-func (x *call) actor() string {
-	if name, ok := x.Context().Value(operatorKey{}).(string); ok && x.isCommand() {
-		return name
-	}
-	return "admin API"
-}
 
 // An action calls a use case, and returns the body of the answer.
 type action func(x *call, u *admin.Admin) (any, error)
@@ -103,7 +94,7 @@ func (a *Admin) do(status int, act action, params ...string) func(*call, string)
 				return 0, nil, problem(fmt.Errorf("%w: %w", store.ErrUnavailable, x.Context().Err()))
 			}
 		}
-		u := a.as(x.actor())
+		u := a.as(x.actor)
 		var err error
 		if u.DryRun, err = x.option("dry_run"); err != nil {
 			return 0, nil, x.problem(err)

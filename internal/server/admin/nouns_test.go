@@ -98,7 +98,7 @@ func TestTheSameClientAppliedTwiceOverHTTPIsWrittenOnce(t *testing.T) {
 	apply("after the use of the secret")
 	events, _ := a.call(t, 200, "GET", "/events?client_id=invoices", "")
 	for _, e := range events.list("events") {
-		if e["name"] == "client_changed" || e["name"] == "client_created" && e["actor"] != "admin API" {
+		if e["name"] == "client_changed" || e["name"] == "client_created" && e["actor"] != "token:admin.token_file" {
 			t.Errorf("%v", e)
 		}
 	}
