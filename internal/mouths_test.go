@@ -11,7 +11,6 @@ import (
 
 // noEndpoint are the use cases that the admin API does not offer, with the reason.
 var noEndpoint = map[string]string{
-	"UpdateAPI":    "as UpdateClient",
 	"UpdateClient": "the API replaces all settings at once (ApplyClient)",
 	"KeyRecords":   "a part of RewrapKeys",
 	"RewrapKeys":   "kek rotate replaces a file of the machine, between two steps of which operators copy it",

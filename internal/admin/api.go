@@ -26,37 +26,14 @@ const (
 	maxScopeText = 255
 )
 
-// An APIView is an API as people and programs see it and write it. What it leaves
-// out has its default; instants and events are read over.
-type APIView struct {
-	ID     string         `json:"id"`
-	Name   string         `json:"name"`
-	Scopes []APIScopeView `json:"scopes"`
-	// TokenFormat is opaque or jwt; "" leaves it to the client's registration.
-	TokenFormat         store.TokenFormat `json:"token_format,omitempty"`
-	AccessTokenLifetime *string           `json:"access_token_lifetime"` // null: the server's
-	// SelfRegistered lets clients that registered themselves ask for the API.
-	SelfRegistered bool             `json:"self_registered_clients"`
-	DefaultScope   string           `json:"default_scope,omitempty"`
-	CreatedAt      *time.Time       `json:"created_at,omitempty"`
-	UpdatedAt      *time.Time       `json:"updated_at,omitempty"`
-	Events         []adminapi.Event `json:"events,omitempty"`
-}
-
-// An APIScopeView is a scope of an API, with its texts by language.
-type APIScopeView struct {
-	Name  string            `json:"name"`
-	Texts map[string]string `json:"texts,omitempty"`
-}
-
 // ViewAPI returns the view of an API.
-func ViewAPI(a store.API) APIView {
-	v := APIView{
-		ID: a.ID, Name: a.Name, Scopes: []APIScopeView{}, TokenFormat: a.TokenFormat, SelfRegistered: a.Open,
+func ViewAPI(a store.API) adminapi.API {
+	v := adminapi.API{
+		ID: a.ID, Name: a.Name, Scopes: []adminapi.APIScope{}, TokenFormat: string(a.TokenFormat), SelfRegistered: a.Open,
 		DefaultScope: string(a.DefaultScope), CreatedAt: show.JSONInstant(a.CreatedAt), UpdatedAt: show.JSONInstant(a.UpdatedAt),
 	}
 	for _, s := range a.Scopes {
-		v.Scopes = append(v.Scopes, APIScopeView{s.Name, maps.Clone(s.Texts)})
+		v.Scopes = append(v.Scopes, adminapi.APIScope{Name: s.Name, Texts: maps.Clone(s.Texts)})
 	}
 	if a.AccessLifetime != nil {
 		text := config.Duration(a.AccessLifetime.Duration()).String()
@@ -65,75 +42,26 @@ func ViewAPI(a store.API) APIView {
 	return v
 }
 
-// Fields returns names and values for people.
-func (v APIView) Fields() [][2]string {
-	list := [][2]string{{"id", v.ID}, {"name", v.Name}, {"access tokens", string(v.TokenFormat)}}
-	if v.AccessTokenLifetime != nil {
-		list = append(list, [2]string{"access token lifetime", *v.AccessTokenLifetime})
-	}
-	return append(list, [2]string{"self-registered clients", fmt.Sprint(v.SelfRegistered)}, [2]string{"default scope", v.DefaultScope},
-		[2]string{"created", show.Instant(instantOf(v.CreatedAt))}, [2]string{"updated", show.Instant(instantOf(v.UpdatedAt))})
-}
-
-func instantOf(t *time.Time) grant.Instant {
-	if t == nil {
-		return 0
-	}
-	return grant.At(*t)
-}
-
-// registration returns what of v a caller can set, in one form.
-func (v APIView) registration() []member {
-	lifetime := ""
+// APIETag identifies an API's registration: what a caller can set, and the number, which
+// another API of the same id would not have.
+func APIETag(a store.API) string {
+	v, lifetime := ViewAPI(a), ""
 	if v.AccessTokenLifetime != nil {
 		lifetime = *v.AccessTokenLifetime
 	}
-	return []member{
+	text, err := encode([]member{
 		{"name", v.Name}, {"scopes", v.Scopes}, {"token_format", v.TokenFormat}, {"access_token_lifetime", lifetime},
-		{"self_registered_clients", v.SelfRegistered}, {"default_scope", v.DefaultScope},
-	}
-}
-
-// APIETag identifies an API's registration.
-func APIETag(a store.API) string {
-	text, err := encode(append(ViewAPI(a).registration(), member{"number", a.Number}))
+		{"self_registered_clients", v.SelfRegistered}, {"default_scope", v.DefaultScope}, {"number", a.Number},
+	})
 	if err != nil {
 		panic(err) // it holds texts, booleans and lists of texts
 	}
 	return etagOf(text)
 }
 
-// apiChanges says in one line what has changed between two registrations.
-func apiChanges(old, next APIView) string {
-	var list []string
-	before := map[string]map[string]string{}
-	for _, s := range old.Scopes {
-		before[s.Name] = s.Texts
-	}
-	for _, s := range next.Scopes {
-		switch texts, there := before[s.Name]; {
-		case !there:
-			list = append(list, "scope added "+s.Name)
-		case !maps.Equal(texts, s.Texts):
-			list = append(list, "texts of scope "+s.Name)
-		}
-		delete(before, s.Name)
-	}
-	for _, name := range slices.Sorted(maps.Keys(before)) {
-		list = append(list, "scope removed "+name)
-	}
-	was := old.registration()
-	for i, m := range next.registration() {
-		if m.name != "scopes" && m.value != was[i].value {
-			list = append(list, fmt.Sprintf("%s %q, was %q", strings.ReplaceAll(m.name, "_", " "), fmt.Sprint(m.value), fmt.Sprint(was[i].value)))
-		}
-	}
-	return strings.Join(list, "; ")
-}
-
 // build returns the API that v describes, as the successor of old, which may be the
 // zero API.
-func (a *Admin) build(v APIView, old store.API, ch store.Changes, now grant.Instant) (store.API, error) {
+func (a *Admin) build(v adminapi.API, old store.API, ch store.Changes, now grant.Instant) (store.API, error) {
 	invalid := func(field, format string, args ...any) (store.API, error) {
 		return old, &oauth.Invalid{Field: field, Message: fmt.Sprintf(format, args...)}
 	}
@@ -142,14 +70,14 @@ func (a *Admin) build(v APIView, old store.API, ch store.Changes, now grant.Inst
 		return invalid("id", "%q is not an absolute URI of at most %d ASCII characters without query and fragment, such as https://api.example.com/orders", v.ID, maxAPIID)
 	case strings.TrimSpace(v.Name) == "" || !oauth.IsText(v.Name, maxAPIName):
 		return invalid("name", "missing, or not UTF-8 text of at most %d bytes", maxAPIName)
-	case v.TokenFormat != "" && v.TokenFormat != store.TokenOpaque && v.TokenFormat != store.TokenJWT:
+	case v.TokenFormat != "" && v.TokenFormat != string(store.TokenOpaque) && v.TokenFormat != string(store.TokenJWT):
 		return invalid("token_format", "%q is neither opaque nor jwt", v.TokenFormat)
 	case len(v.Scopes) > store.MaxAPIScopes:
 		return invalid("scopes", "at most %d", store.MaxAPIScopes)
 	}
 	next := store.API{
 		ID: v.ID, Realm: a.Realm, Name: v.Name, Number: old.Number, Version: old.Version + 1, LastScope: old.LastScope, Scopes: []store.APIScope{},
-		TokenFormat: v.TokenFormat, LongestLifetime: old.LongestLifetime, Open: v.SelfRegistered, CreatedAt: old.CreatedAt, UpdatedAt: now,
+		TokenFormat: store.TokenFormat(v.TokenFormat), LongestLifetime: old.LongestLifetime, Open: v.SelfRegistered, CreatedAt: old.CreatedAt, UpdatedAt: now,
 	}
 	if old.Version == 0 || old.Deleted {
 		next.CreatedAt = now
@@ -192,7 +120,7 @@ func (a *Admin) build(v APIView, old store.API, ch store.Changes, now grant.Inst
 }
 
 // checkScope checks another scope of an API.
-func checkScope(a store.API, s APIScopeView) error {
+func checkScope(a store.API, s adminapi.APIScope) error {
 	one, err := oauth.ParseScope(s.Name)
 	_, twice := a.FindScope(s.Name)
 	fault := ""
@@ -264,7 +192,7 @@ func conflicts(a store.API, ch store.Changes) error {
 }
 
 // CreateAPI registers an API.
-func (a *Admin) CreateAPI(ctx context.Context, v APIView) (store.API, error) {
+func (a *Admin) CreateAPI(ctx context.Context, v adminapi.API) (store.API, error) {
 	return a.writeAPI(ctx, v.ID, func(old *store.API, ch store.Changes) (store.API, record, error) {
 		if old != nil {
 			return *old, record{}, &Error{Taken, "api", old.ID, fmt.Sprintf("the API %s exists", old.ID)}
@@ -285,9 +213,6 @@ func (a *Admin) writeAPI(ctx context.Context, id string, write func(old *store.A
 		}
 		var how record
 		next, how, err = write(ch.FindAPI(id), ch)
-		if err == nil && !how.none && how.confirm != nil {
-			err = how.confirm()
-		}
 		if err != nil || how.none {
 			return next, err
 		}
@@ -333,32 +258,13 @@ func (a *Admin) APIs(ctx context.Context, p adminapi.Page) (list []store.API, mo
 	return pick(p, present, func(api store.API) string { return api.ID }, func(api store.API) bool { return matchesPage(p, api.ID, api.Name) })
 }
 
-// UpdateAPI changes the registration of an API and says what has changed, "" if
-// nothing had to. Confirm, if it is not nil, is called before a change that can be
-// made: its error stops it.
-func (a *Admin) UpdateAPI(ctx context.Context, id string, change func(*APIView) error, confirm func() error) (next store.API, changes string, err error) {
-	next, err = a.writeAPI(ctx, id, func(old *store.API, ch store.Changes) (store.API, record, error) {
-		if old == nil {
-			return store.API{}, record{}, noAPI(id)
-		}
-		v := ViewAPI(*old)
-		if err := change(&v); err != nil {
-			return *old, record{}, err
-		}
-		next, how, err := a.changedAPI(v, *old, ch)
-		changes, how.confirm = how.detail, confirm
-		return next, how, err
-	})
-	return next, changes, err
-}
-
-func (a *Admin) changedAPI(v APIView, old store.API, ch store.Changes) (store.API, record, error) {
+func (a *Admin) changedAPI(v adminapi.API, old store.API, ch store.Changes) (store.API, record, error) {
 	v.ID = old.ID
 	next, err := a.build(v, old, ch, a.now())
 	if err != nil {
 		return old, record{}, err
 	}
-	changes := apiChanges(ViewAPI(old), ViewAPI(next))
+	changes := ViewAPI(next).Changes(ViewAPI(old))
 	if changes == "" {
 		next = old
 	}
@@ -368,7 +274,7 @@ func (a *Admin) changedAPI(v APIView, old store.API, ch store.Changes) (store.AP
 // ApplyAPI makes an API be as v says: it registers the API if there is none with the
 // id, and changes it otherwise. Nothing is written if the API is like that
 // already. With an ETag, the API must be there and as it was.
-func (a *Admin) ApplyAPI(ctx context.Context, id, etag string, v APIView) (next store.API, created bool, err error) {
+func (a *Admin) ApplyAPI(ctx context.Context, id, etag string, v adminapi.API) (next store.API, created bool, err error) {
 	if v.ID != "" && oauth.CanonicalTarget(v.ID) != oauth.CanonicalTarget(id) {
 		return next, false, &oauth.Invalid{Field: "id", Message: fmt.Sprintf("%q is another API", v.ID)}
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mintage/mintage/internal/admin"
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -16,7 +16,7 @@ func TestNumbersOfAPIsAndScopesNeverComeBack(t *testing.T) {
 	a, _ := newAdmin(t)
 	create := func(id string, number uint16) store.API {
 		t.Helper()
-		api, err := a.CreateAPI(t.Context(), admin.APIView{ID: id, Name: "A", Scopes: []admin.APIScopeView{{Name: oauth.CanonicalTarget(id)[8:9]}}})
+		api, err := a.CreateAPI(t.Context(), adminapi.API{ID: id, Name: "A", Scopes: []adminapi.APIScope{{Name: oauth.CanonicalTarget(id)[8:9]}}})
 		if err != nil || api.Number != number {
 			t.Errorf("%s has the number %d, %v; want %d", id, api.Number, err, number)
 		}
@@ -41,13 +41,11 @@ func TestNumbersOfAPIsAndScopesNeverComeBack(t *testing.T) {
 	create("https://b.example", 5)
 	put := func(scopes ...string) (next store.API) {
 		t.Helper()
-		next, _, err := a.UpdateAPI(t.Context(), "https://b.example", func(v *admin.APIView) error {
-			v.Scopes = nil
-			for _, name := range scopes {
-				v.Scopes = append(v.Scopes, admin.APIScopeView{Name: name})
-			}
-			return nil
-		}, nil)
+		v := adminapi.API{Name: "A"}
+		for _, name := range scopes {
+			v.Scopes = append(v.Scopes, adminapi.APIScope{Name: name})
+		}
+		next, _, err := a.ApplyAPI(t.Context(), "https://b.example", "", v)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +67,7 @@ func TestTokensOfAnAPIOutliveEveryRetryWindow(t *testing.T) {
 	a.Policy.RetryWindow = 90 * time.Second
 	lives := func(when, life string, want bool) {
 		t.Helper()
-		_, err := a.CreateAPI(t.Context(), admin.APIView{ID: "https://api.example/" + when + life, Name: "API", AccessTokenLifetime: &life})
+		_, err := a.CreateAPI(t.Context(), adminapi.API{ID: "https://api.example/" + when + life, Name: "API", AccessTokenLifetime: &life})
 		var invalid *oauth.Invalid
 		if want != (err == nil) || err != nil && (!errors.As(err, &invalid) || invalid.Field != "access_token_lifetime") {
 			t.Errorf("%s, %s: %v", when, life, err)

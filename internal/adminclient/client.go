@@ -68,11 +68,41 @@ func (a *Client) Post(ctx context.Context, in, out any, path ...string) error {
 	return err
 }
 
-// Put replaces a resource that still has an ETag.
-func (a *Client) Put(ctx context.Context, etag string, in, out any, path ...string) error {
-	_, err := a.do(ctx, request{method: http.MethodPut, path: path, etag: etag, in: in}, out)
-	return err
+// Update reads a resource, has it changed, and writes it unless somebody else has changed
+// it since; then it begins again. Confirm is called before a change that can be made: its
+// error stops it. Update returns the resource as it was and is.
+func Update[T any](ctx context.Context, a *Client, change func(*T) error, confirm func() error, path ...string) (old, next T, err error) {
+	for n := 1; ; n++ {
+		var text json.RawMessage
+		var was, in, is T
+		etag, err := a.Get(ctx, &text, nil, path...)
+		if err != nil {
+			return was, is, err
+		}
+		if err := errors.Join(json.Unmarshal(text, &was), json.Unmarshal(text, &in)); err != nil {
+			return was, is, a.notUnderstood(err)
+		}
+		if err := change(&in); err != nil {
+			return was, is, err
+		}
+		r := request{method: http.MethodPut, path: path, query: url.Values{"dry_run": {"true"}}, etag: etag, in: in}
+		if _, err = a.do(ctx, r, nil); err == nil {
+			err = confirm()
+		}
+		if r.query = nil; err == nil {
+			_, err = a.do(ctx, r, &is)
+		}
+		if n == updateAttempts || !errors.As(err, new(changed)) {
+			return was, is, err
+		}
+	}
 }
+
+// updateAttempts is how often Update tries a change while others change the resource.
+const updateAttempts = 5
+
+// A changed error refuses a write to a resource that no longer has the ETag.
+type changed struct{ error }
 
 // Patch changes a resource.
 func (a *Client) Patch(ctx context.Context, in, out any, path ...string) error {
@@ -194,6 +224,9 @@ func (a *Client) problem(resp *http.Response) error {
 		return &oauth.Invalid{Field: p.Field, Message: p.Detail}
 	case p.Type != "":
 		err := errors.New(p.Detail)
+		if p.Status == http.StatusPreconditionFailed {
+			err = changed{err}
+		}
 		if p.Advice == "" {
 			return err
 		}

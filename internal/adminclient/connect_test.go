@@ -2,6 +2,8 @@ package adminclient
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -217,5 +219,52 @@ func TestAListIsReadInSeveralAnswers(t *testing.T) {
 	list, next, err := List[adminapi.Grant](t.Context(), a, "grants", adminapi.Page{Limit: 4}, nil)
 	if err != nil || len(list) != 4 || next != "b" || strings.Join(queries, " ") != "limit=4 after=b&limit=2" {
 		t.Errorf("%v, %q, %v, %q", list, next, err, queries)
+	}
+}
+
+// A change is made of what the resource is: if somebody else changes it between reading
+// and writing, it is read again.
+func TestAnUpdateBeginsAgainIfSomebodyElseWasFirst(t *testing.T) {
+	cfg := stored(t)
+	puts, others := 0, 2 // changes by others, each just before a write
+	answering(t, cfg, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			w.Header().Set("ETag", fmt.Sprintf(`"%d"`, min(puts, others)))
+			fmt.Fprintf(w, `{"id":"a","name":"%d"}`, min(puts, others))
+			return
+		}
+		if r.URL.RawQuery == "dry_run=true" {
+			w.Write([]byte(`{}`))
+			return
+		}
+		if puts++; puts <= others {
+			w.WriteHeader(http.StatusPreconditionFailed)
+			w.Write([]byte(`{"type":"urn:mintage:problem:changed","title":"changed","status":412,"detail":"has changed"}`))
+			return
+		}
+		if r.Header.Get("If-Match") != fmt.Sprintf(`"%d"`, others) {
+			t.Errorf("If-Match %s", r.Header.Get("If-Match"))
+		}
+		io.Copy(w, r.Body)
+	})
+	a, err := Connect(t.Context(), cfg, "1.0", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	add := func(v *adminapi.API) error {
+		v.Name += "+"
+		return nil
+	}
+	agree := func() error { return nil }
+	if old, next, err := Update(t.Context(), a, add, agree, "apis", "a"); err != nil || old.Name != "2" || next.Name != "2+" {
+		t.Errorf("%+v, %+v, %v", old, next, err)
+	}
+	puts, others = 0, updateAttempts
+	refuse := errors.New("no")
+	if _, _, err := Update(t.Context(), a, add, func() error { return refuse }, "apis", "a"); !errors.Is(err, refuse) || puts > 0 {
+		t.Errorf("a change that nobody agreed to: %v after %d writes", err, puts)
+	}
+	if _, _, err := Update(t.Context(), a, add, agree, "apis", "a"); err == nil || err.Error() != "has changed" || puts != updateAttempts {
+		t.Errorf("%v after %d writes", err, puts)
 	}
 }

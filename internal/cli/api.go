@@ -10,19 +10,19 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/adminapi"
+	"github.com/mintage/mintage/internal/adminclient"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/pages"
 	"github.com/mintage/mintage/internal/show"
-	"github.com/mintage/mintage/internal/store"
 )
 
 func newAPI(s *settings) *cobra.Command {
 	return parent("api", "Register and manage APIs", `Register and manage APIs (resources, RFC 8707): what access tokens are for. A
 scope belongs to one API. Clients that are allowed an API (mintage client update
 ID --add-api) name it by their scope, or by the parameter resource to get a token
-for it alone. The commands work on the store itself, while the server runs or not.
-A change applies within two seconds.`,
+for it alone. The commands call the server, or open the store if no server runs. A
+change applies within two seconds.`,
 		newAPICreate(s), newAPIList(s), newAPIShow(s), newAPIUpdate(s), newAPIDelete(s))
 }
 
@@ -45,7 +45,7 @@ func (f *apiFlags) register(set *pflag.FlagSet, scope string) {
 }
 
 // apply changes the settings of v whose flags were given.
-func (f *apiFlags) apply(cmd *cobra.Command, v *admin.APIView) error {
+func (f *apiFlags) apply(cmd *cobra.Command, v *adminapi.API) error {
 	set := cmd.Flags()
 	if set.Changed("name") {
 		v.Name = f.name
@@ -54,14 +54,14 @@ func (f *apiFlags) apply(cmd *cobra.Command, v *admin.APIView) error {
 	for _, typed := range f.texts {
 		language, text, ok := strings.Cut(typed, " ")
 		name, text, ok2 := strings.Cut(text, "=")
-		i := slices.IndexFunc(v.Scopes, func(s admin.APIScopeView) bool { return s.Name == name })
+		i := slices.IndexFunc(v.Scopes, func(s adminapi.APIScope) bool { return s.Name == name })
 		if !ok || !ok2 || i < 0 {
 			return &oauth.Invalid{Field: "scope-text", Message: fmt.Sprintf("%q is not LANGUAGE SCOPE=TEXT with a scope of the API", typed)}
 		}
 		setText(&v.Scopes[i], language, text)
 	}
 	if set.Changed("token-format") {
-		v.TokenFormat = store.TokenFormat(f.format)
+		v.TokenFormat = f.format
 	}
 	if set.Changed("access-token-lifetime") {
 		if v.AccessTokenLifetime = &f.lifetime; f.lifetime == "default" {
@@ -75,7 +75,7 @@ func (f *apiFlags) apply(cmd *cobra.Command, v *admin.APIView) error {
 }
 
 // applyScopes changes the scopes of v and those that are the default.
-func (f *apiFlags) applyScopes(cmd *cobra.Command, v *admin.APIView) {
+func (f *apiFlags) applyScopes(cmd *cobra.Command, v *adminapi.API) {
 	set, old, defaults := cmd.Flags(), v.Scopes, oauth.Scope(v.DefaultScope)
 	if set.Changed("scope") {
 		v.Scopes = nil
@@ -91,11 +91,11 @@ func (f *apiFlags) applyScopes(cmd *cobra.Command, v *admin.APIView) {
 	}
 	fewer := *f.lists.remove["scope"]
 	for _, name := range fewer {
-		if !slices.ContainsFunc(old, func(was admin.APIScopeView) bool { return was.Name == name }) {
+		if !slices.ContainsFunc(old, func(was adminapi.APIScope) bool { return was.Name == name }) {
 			f.lists.missing(cmd, "scope", name)
 		}
 	}
-	v.Scopes = slices.DeleteFunc(slices.Clone(v.Scopes), func(s admin.APIScopeView) bool { return slices.Contains(fewer, s.Name) })
+	v.Scopes = slices.DeleteFunc(slices.Clone(v.Scopes), func(s adminapi.APIScope) bool { return slices.Contains(fewer, s.Name) })
 	for _, text := range *f.lists.add["scope"] {
 		v.Scopes = withText(v.Scopes, text, old)
 	}
@@ -106,7 +106,7 @@ func (f *apiFlags) applyScopes(cmd *cobra.Command, v *admin.APIView) {
 	v.DefaultScope = string(oauth.Scope(v.DefaultScope).Without(removed).Union(oauth.Scope(strings.Join(*f.lists.add["default-scope"], " "))))
 	var lost []string
 	for _, s := range old {
-		if !slices.Contains(fewer, s.Name) && !slices.ContainsFunc(v.Scopes, func(is admin.APIScopeView) bool { return is.Name == s.Name }) {
+		if !slices.Contains(fewer, s.Name) && !slices.ContainsFunc(v.Scopes, func(is adminapi.APIScope) bool { return is.Name == s.Name }) {
 			lost = append(lost, s.Name)
 		}
 	}
@@ -124,23 +124,23 @@ func invalidAPI(err error) error {
 
 // withText adds a scope as it is typed, NAME or NAME=TEXT, to a list or changes its
 // text. The other texts are those of old.
-func withText(list []admin.APIScopeView, typed string, old []admin.APIScopeView) []admin.APIScopeView {
+func withText(list []adminapi.APIScope, typed string, old []adminapi.APIScope) []adminapi.APIScope {
 	name, text, _ := strings.Cut(typed, "=")
-	i := slices.IndexFunc(list, func(s admin.APIScopeView) bool { return s.Name == name })
+	i := slices.IndexFunc(list, func(s adminapi.APIScope) bool { return s.Name == name })
 	if i < 0 {
-		s := admin.APIScopeView{Name: name}
-		if k := slices.IndexFunc(old, func(s admin.APIScopeView) bool { return s.Name == name }); k >= 0 {
+		s := adminapi.APIScope{Name: name}
+		if k := slices.IndexFunc(old, func(s adminapi.APIScope) bool { return s.Name == name }); k >= 0 {
 			s = old[k]
 		}
 		list, i = append(list, s), len(list)
 	}
 	if text != "" {
-		setText(&list[i], admin.Languages[0], text)
+		setText(&list[i], pages.Locales[0], text)
 	}
 	return list
 }
 
-func setText(s *admin.APIScopeView, language, text string) {
+func setText(s *adminapi.APIScope, language, text string) {
 	if s.Texts == nil {
 		s.Texts = map[string]string{}
 	}
@@ -165,13 +165,13 @@ slash and the case of the host make no other API.`,
 	}
 	cmd.Flags().StringVar(&id, "id", "", "absolute URI of the API (required)")
 	f.register(cmd.Flags(), "scope, with a text in English for the consent page: \"SCOPE=TEXT\"; repeatable")
-	return s.does(cmd, func(cmd *cobra.Command, a *session, _ []string) (string, error) {
-		v := admin.APIView{ID: id}
+	return s.changes(cmd, func(cmd *cobra.Command, a *adminclient.Client, _ []string) (string, error) {
+		v := adminapi.API{ID: id}
 		if err := f.apply(cmd, &v); err != nil {
 			return "", err
 		}
-		api, err := a.CreateAPI(cmd.Context(), v)
-		return fmt.Sprintf("API %s is registered", api.ID), invalidAPI(err)
+		err := a.Post(cmd.Context(), v, &v, "apis")
+		return fmt.Sprintf("API %s is registered", v.ID), invalidAPI(err)
 	})
 }
 
@@ -182,46 +182,58 @@ func newAPIList(s *settings) *cobra.Command {
 		Short:   "List APIs",
 		Long:    "List APIs with their scopes and the form and lifetime of their access tokens.",
 		Example: `  mintage api list --match orders`,
+		PreRunE: func(*cobra.Command, []string) error { return page.Check() },
 	}
 	cmd.Flags().StringVar(&page.Match, "match", "", "only those whose id or name contains this text, ignoring case")
 	registerPaging(cmd, &page.Limit, &page.After, "id")
-	return s.prints(cmd, func(cmd *cobra.Command, a *session, _ []string) (any, text, error) {
-		list, more, err := a.APIs(cmd.Context(), page)
-		views, rows := []admin.APIView{}, [][]string{}
-		for _, api := range list {
-			v := admin.ViewAPI(api)
-			lifetime := ""
-			if v.AccessTokenLifetime != nil {
-				lifetime = *v.AccessTokenLifetime
+	return s.shows(cmd, func(cmd *cobra.Command, a *adminclient.Client, _ []string) (any, text, error) {
+		list, next, err := adminclient.List[adminapi.API](cmd.Context(), a, "apis", page, nil)
+		rows := [][]string{}
+		for _, v := range list {
+			var scopes []string
+			for _, s := range v.Scopes {
+				scopes = append(scopes, s.Name)
 			}
-			views = append(views, v)
-			rows = append(rows, []string{v.ID, v.Name, show.OrDash(string(v.TokenFormat)), show.OrDash(lifetime), string(api.Scope())})
+			rows = append(rows, []string{v.ID, v.Name, show.OrDash(v.TokenFormat), show.OrDash(lifetime(v)), strings.Join(scopes, " ")})
 		}
-		if more {
-			noteMore(cmd.ErrOrStderr(), page.Limit, "--match", list[len(list)-1].ID)
+		if next != "" {
+			noteMore(cmd.ErrOrStderr(), page.Limit, "--match", next)
 		}
 		noteEmpty(cmd, rows, err, "no API is found")
-		return views, table("ID|NAME|TOKENS|LIFETIME|SCOPES", rows), err
+		return list, table("ID|NAME|TOKENS|LIFETIME|SCOPES", rows), err
 	})
 }
 
+// lifetime is that of an API's access tokens; "" for the server's.
+func lifetime(v adminapi.API) string {
+	if v.AccessTokenLifetime == nil {
+		return ""
+	}
+	return *v.AccessTokenLifetime
+}
+
 func newAPIShow(s *settings) *cobra.Command {
-	return s.prints(&cobra.Command{
+	return s.shows(&cobra.Command{
 		Use:   "show ID",
 		Short: "Show one API",
 		Long:  "Show the registration of an API, its scopes with their texts, and its last events.",
 		Args:  exactly(1, "one API's id"),
-	}, func(cmd *cobra.Command, a *session, args []string) (any, text, error) {
-		api, err := a.API(cmd.Context(), args[0])
+	}, func(cmd *cobra.Command, a *adminclient.Client, args []string) (any, text, error) {
+		var v adminapi.API
+		_, err := a.Get(cmd.Context(), &v, nil, "apis", args[0])
 		if err != nil {
 			return nil, nil, err
 		}
-		v := admin.ViewAPI(api)
-		v.Events, err = a.Events(cmd.Context(), api.ID)
-		return v, fields(v.Fields(), func(w io.Writer) error {
+		v.Events, err = eventsAbout(cmd.Context(), a, "api", v.ID)
+		list := [][2]string{{"id", v.ID}, {"name", v.Name}, {"access tokens", v.TokenFormat}}
+		if v.AccessTokenLifetime != nil {
+			list = append(list, [2]string{"access token lifetime", lifetime(v)})
+		}
+		return v, fields(append(list, [2]string{"self-registered clients", fmt.Sprint(v.SelfRegistered)}, [2]string{"default scope", v.DefaultScope},
+			[2]string{"created", instant(v.CreatedAt)}, [2]string{"updated", instant(v.UpdatedAt)}), func(w io.Writer) error {
 			var rows [][]string
 			for _, s := range v.Scopes {
-				for _, language := range admin.Languages {
+				for _, language := range pages.Locales {
 					if text := s.Texts[language]; text != "" {
 						rows = append(rows, []string{s.Name, language, text})
 					}
@@ -257,13 +269,14 @@ list: if that would remove something, the command says what, and does it only wi
 		f.lists.register(cmd.Flags(), name, "", true)
 	}
 	cmd.Flags().Lookup("add-scope").Usage = "add a scope, or change its text: \"SCOPE=TEXT\"; repeatable"
-	return s.does(cmd, func(cmd *cobra.Command, a *session, args []string) (string, error) {
-		api, changes, err := a.UpdateAPI(cmd.Context(), args[0], func(v *admin.APIView) error { return f.apply(cmd, v) },
-			func() error { return f.lists.confirm(cmd) })
+	return s.changes(cmd, func(cmd *cobra.Command, a *adminclient.Client, args []string) (string, error) {
+		old, next, err := adminclient.Update(cmd.Context(), a, func(v *adminapi.API) error { return f.apply(cmd, v) },
+			func() error { return f.lists.confirm(cmd) }, "apis", args[0])
+		changes := next.Changes(old)
 		if err == nil && changes == "" {
-			return fmt.Sprintf("API %s is like that already", api.ID), nil
+			return fmt.Sprintf("API %s is like that already", next.ID), nil
 		}
-		return fmt.Sprintf("API %s is changed: %s", api.ID, changes), invalidAPI(err)
+		return fmt.Sprintf("API %s is changed: %s", next.ID, changes), invalidAPI(err)
 	})
 }
 
@@ -277,8 +290,11 @@ registered again. Grants go on for the other APIs that they have.`,
 		Args:    exactly(1, "one API's id"),
 	}
 	deletesForGood(cmd)
-	return s.does(cmd, func(cmd *cobra.Command, a *session, args []string) (string, error) {
-		api, err := a.DeleteAPI(cmd.Context(), args[0], "")
-		return fmt.Sprintf("API %s is deleted", api.ID), err
+	return s.changes(cmd, func(cmd *cobra.Command, a *adminclient.Client, args []string) (string, error) {
+		var v adminapi.API
+		if _, err := a.Get(cmd.Context(), &v, nil, "apis", args[0]); err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("API %s is deleted", v.ID), a.Delete(cmd.Context(), nil, "apis", v.ID)
 	})
 }

@@ -78,8 +78,13 @@ type Problem struct {
 // Error is for the log.
 func (p *Problem) Error() string { return p.Title }
 
-// maxAdminBody is far more than a request needs.
-const maxAdminBody = 16 << 10
+const (
+	// maxAdminBody is far more than most requests need.
+	maxAdminBody = 16 << 10
+	// maxAPIBody is more than an API with the most scopes needs, which have texts in
+	// every language.
+	maxAPIBody = 128 << 10
+)
 
 // Handler answers every request with an id, and logs those that it refuses.
 // There is no mux: it would answer some requests itself.
@@ -92,7 +97,9 @@ func (a *Admin) Handler() http.Handler {
 		if x.actor, known = a.authenticate(r); known && x.isCommand() {
 			w.Header().Set(adminapi.Version, a.Version)
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, maxAdminBody)
+		whole := r.Body
+		x.limitBody = func(limit int64) { x.Body = http.MaxBytesReader(w, whole, limit) }
+		x.limitBody(maxAdminBody)
 		status, body, problem := a.serve(x, routes)
 		if problem == nil {
 			a.json(w, status, "application/json", body)
@@ -125,6 +132,8 @@ type call struct {
 	params url.Values // of the query
 	log    *slog.Logger
 	out    *http.ResponseController
+
+	limitBody func(int64) // limits what is read of the body, in bytes
 }
 
 // serve is the whole API: it returns the status and the body of a success, or a
@@ -193,9 +202,9 @@ func (a *Admin) Routes() []Route {
 		{post, c + "/secrets", a.do(201, may(addSecret)), nil},
 		{remove, c + "/secrets/{secret}", a.do(204, revokeSecret, "force"), nil},
 		{get, apisPath, a.do(200, listAPIs, "match", "after", "limit"), nil},
-		{post, apisPath, a.do(201, with(createAPI)), nil},
+		{post, apisPath, a.do(201, long(with(createAPI))), nil},
 		{get, apisPath + "/{api}", a.do(200, showAPI), nil},
-		{put, apisPath + "/{api}", a.do(200, with(applyAPI), "dry_run"), nil},
+		{put, apisPath + "/{api}", a.do(200, long(with(applyAPI)), "dry_run"), nil},
 		{remove, apisPath + "/{api}", a.do(204, deleteAPI), nil},
 		{get, usersPath, a.do(200, listUsers, "match", "state", "after", "limit"), nil},
 		{post, usersPath, a.do(201, with(createUser)), nil},

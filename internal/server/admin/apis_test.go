@@ -1,10 +1,15 @@
 package admin_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/adminapi"
+	"github.com/mintage/mintage/internal/pages"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -118,4 +123,27 @@ func TestAWrongAPIIsRefusedByMember(t *testing.T) {
 	if p, _ := a.call(t, 422, "PUT", "/clients/shop", `{"name":"Shop","redirect_uris":["https://shop.example/cb"],"scope":"read","apis":["https://nobody.example"]}`); p["field"] != "apis" {
 		t.Errorf("%v", p)
 	}
+}
+
+// The largest registration fits into a request, but not into one of another resource.
+func TestAnAPIWithTheMostScopesIsRegistered(t *testing.T) {
+	a := newAdminAPI(t)
+	api := adminapi.API{Name: "Large"}
+	for i := range store.MaxAPIScopes {
+		s := adminapi.APIScope{Name: fmt.Sprintf("%0100d", i), Texts: map[string]string{}}
+		for _, language := range pages.Locales {
+			s.Texts[language] = strings.Repeat("x", 255)
+		}
+		api.Scopes = append(api.Scopes, s)
+	}
+	body, err := json.Marshal(api)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := "/apis/" + url.PathEscape("https://large.example")
+	if got, _ := a.call(t, 201, "PUT", path, string(body)); len(got.list("scopes")) != store.MaxAPIScopes {
+		t.Errorf("%d scopes", len(got.list("scopes")))
+	}
+	a.call(t, 400, "PUT", path, `{"name":"`+strings.Repeat("x", 128<<10)+`"}`)
+	a.call(t, 400, "PUT", "/clients/large", string(body))
 }

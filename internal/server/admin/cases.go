@@ -136,6 +136,14 @@ func bare(act action) action {
 	return may(func(x *call, u *admin.Admin, _ struct{}) (any, error) { return act(x, u) })
 }
 
+// long makes an action whose body may be as long as the registration of an API.
+func long(act action) action {
+	return func(x *call, u *admin.Admin) (any, error) {
+		x.limitBody(maxAPIBody)
+		return act(x, u)
+	}
+}
+
 // readQuery reads the query, which may have the named parameters, each once.
 func (x *call) readQuery(names []string) (err error) {
 	if x.params, err = url.ParseQuery(x.URL.RawQuery); err != nil {

@@ -119,14 +119,14 @@ func listAPIs(x *call, u *admin.Admin) (any, error) {
 	return pageOf(x, "apis", read, func(api store.API) string { return api.ID }, admin.ViewAPI)
 }
 
-func createAPI(x *call, u *admin.Admin, v admin.APIView) (any, error) {
+func createAPI(x *call, u *admin.Admin, v adminapi.API) (any, error) {
 	return viewNewAPI(u.CreateAPI(x.Context(), v))
 }
 
 func showAPI(x *call, u *admin.Admin) (any, error) { return viewAPI(u.API(x.Context(), x.names[0])) }
 
 // applyAPI answers PUT: the same request again changes nothing.
-func applyAPI(x *call, u *admin.Admin, v admin.APIView) (any, error) {
+func applyAPI(x *call, u *admin.Admin, v adminapi.API) (any, error) {
 	api, created, err := u.ApplyAPI(x.Context(), x.names[0], x.ifMatch(), v)
 	if created {
 		return viewNewAPI(api, err)
