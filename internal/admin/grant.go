@@ -192,27 +192,17 @@ func (a *Admin) viewSession(ctx context.Context, r login.SessionRecord, ch store
 	return v, err
 }
 
-// EndSessions ends a session of a subject together with the grants that it made. A
-// session that has ended already may have made grants that go on. With "", it ends
-// all sessions and all grants of the subject in one cutoff, which reaches codes that
-// are not redeemed too. It can be repeated.
-func (a *Admin) EndSessions(ctx context.Context, subject, session string) (e adminapi.EndedSessions, err error) {
+// EndSession ends a session of a subject together with the grants that it made, and
+// returns how many those are. A session that has ended already may have made grants that
+// go on. It can be repeated.
+func (a *Admin) EndSession(ctx context.Context, subject, session string) (grants int, err error) {
 	list, err := a.sessions(ctx, subject)
-	e = adminapi.EndedSessions{Subject: subject, Session: session}
-	switch {
-	case err != nil:
-		return e, err
-	case session == "":
-		cut, _, err := a.CutOff(ctx, subject, "")
-		if err == nil {
-			e.Cutoff = show.JSONInstant(cut.At)
-			e.Grants, err = a.Covered(ctx, cut)
-		}
-		return e, err
+	if err != nil {
+		return 0, err
 	}
 	i := slices.IndexFunc(list, func(r login.SessionRecord) bool { return r.Name == session })
 	if i < 0 {
-		return e, &Error{NotFound, "session", session, fmt.Sprintf("subject %q has no session %q", subject, session)}
+		return 0, &Error{NotFound, "session", session, fmt.Sprintf("subject %q has no session %q", subject, session)}
 	}
 	r := list[i]
 	// The session first: it makes no grant after that, but for codes that are not
@@ -234,10 +224,9 @@ func (a *Admin) EndSessions(ctx context.Context, subject, session string) (e adm
 		return err
 	})
 	if err != nil {
-		return e, err
+		return 0, err
 	}
-	e.Grants, err = a.revoke(ctx, r.Grants, end)
-	return e, err
+	return a.revoke(ctx, r.Grants, end)
 }
 
 // revoke ends the grants of a session that has ended, and counts those that ended because

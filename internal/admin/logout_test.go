@@ -40,10 +40,10 @@ func TestWhatEndsSessionsIsToBeTold(t *testing.T) {
 			return err
 		}, ""},
 		{"end one session", func(a *admin.Admin) error {
-			_, err := a.EndSessions(t.Context(), "alice", grant.SessionName(session))
+			_, err := a.EndSession(t.Context(), "alice", grant.SessionName(session))
 			return err
 		}, hex.EncodeToString(session[:])},
-		{"end all sessions", func(a *admin.Admin) error { _, err := a.EndSessions(t.Context(), "alice", ""); return err }, "all"},
+		{"end all sessions", func(a *admin.Admin) error { _, _, err := a.CutOff(t.Context(), "alice", ""); return err }, "all"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a, _ := newAdmin(t)
@@ -127,8 +127,8 @@ func TestEndSessionsCountsWhatAServerWasFasterWith(t *testing.T) {
 		}
 	}
 	for _, want := range []int{3, 0} { // 2, 4 and 5: the client itself has ended 3
-		if e, err := a.EndSessions(ctx, "alice", grant.SessionName(session)); err != nil || e.Grants != want {
-			t.Errorf("%d grants, %v; want %d", e.Grants, err, want)
+		if n, err := a.EndSession(ctx, "alice", grant.SessionName(session)); err != nil || n != want {
+			t.Errorf("%d grants, %v; want %d", n, err, want)
 		}
 		st.ended = nil
 	}

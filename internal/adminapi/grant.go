@@ -47,10 +47,12 @@ type SessionRequest struct {
 
 // EndedSessions is its answer.
 type EndedSessions struct {
-	Subject string     `json:"subject"`
-	Session string     `json:"session,omitempty"` // absent: all
-	Grants  int        `json:"grants"`            // that were active and ended; of a cutoff those that it covers, at most MaxCovered
-	Cutoff  *time.Time `json:"cutoff,omitempty"`
+	Subject string `json:"subject"`
+	Session string `json:"session,omitempty"` // absent: all
+	// Grants is how many were active and ended; of a cutoff those that it covers, at most
+	// MaxCovered. It is absent if they could not be counted.
+	Grants *int       `json:"grants,omitempty"`
+	Cutoff *time.Time `json:"cutoff,omitempty"`
 }
 
 // A CutoffRequest is the body of POST /admin/v1/cutoffs.

@@ -240,16 +240,19 @@ cutoff within two seconds, as grant revoke --subject does.`,
 				fmt.Fprintf(w, "all sessions of subject %q have ended, and everything authorized until %s is refused: %s\n", subject, when(e.Cutoff), covers(e.Grants))
 				return nil
 			}
-			fmt.Fprintf(w, "session %s has ended, and %s\n", e.Session, show.Count(e.Grants, "grant", "grants"))
+			fmt.Fprintf(w, "session %s has ended, and %s\n", e.Session, covers(e.Grants))
 			return nil
 		}, err
 	})
 }
 
 // covers says how many grants a cutoff covers.
-func covers(n int) string {
-	if n >= adminapi.MaxCovered {
+func covers(n *int) string {
+	switch {
+	case n == nil:
+		return "the grants that this covers cannot be counted"
+	case *n >= adminapi.MaxCovered:
 		return fmt.Sprintf("%d or more grants", adminapi.MaxCovered)
 	}
-	return show.Count(n, "grant", "grants")
+	return show.Count(*n, "grant", "grants")
 }

@@ -59,7 +59,22 @@ func listSessions(x *call, u *admin.Admin) (any, error) {
 
 func endSessions(x *call, u *admin.Admin, in adminapi.SessionRequest) (any, error) {
 	x.takeTime()
-	return u.EndSessions(x.Context(), in.Subject, in.Session)
+	ended := adminapi.EndedSessions{Subject: in.Subject, Session: in.Session}
+	switch {
+	case in.Subject == "":
+		return nil, &oauth.Invalid{Field: "subject", Message: "name a subject"}
+	case in.Session != "":
+		n, err := u.EndSession(x.Context(), in.Subject, in.Session)
+		ended.Grants = &n
+		return ended, err
+	}
+	// One cutoff ends everything, also codes that are not redeemed.
+	cut, _, err := u.CutOff(x.Context(), in.Subject, "")
+	if err != nil {
+		return nil, err
+	}
+	ended.Cutoff, ended.Grants = admin.ViewCutoff(cut).At, x.covered(u, cut)
+	return ended, nil
 }
 
 func listCutoffs(x *call, u *admin.Admin) (any, error) {
@@ -75,13 +90,17 @@ func cutOff(x *call, u *admin.Admin, in adminapi.CutoffRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer := adminapi.NewCutoff{Cutoff: admin.ViewCutoff(cut)}
-	if covered, err := u.Covered(x.Context(), cut); err == nil {
-		answer.Grants = &covered
-	} else {
+	return adminapi.NewCutoff{Cutoff: admin.ViewCutoff(cut), Grants: x.covered(u, cut)}, nil
+}
+
+// covered counts the grants that a cutoff covers; nil if it cannot.
+func (x *call) covered(u *admin.Admin, cut store.Cutoff) *int {
+	n, err := u.Covered(x.Context(), cut)
+	if err != nil {
 		x.uncounted(err)
+		return nil
 	}
-	return answer, nil
+	return &n
 }
 
 func listEvents(x *call, u *admin.Admin) (any, error) {

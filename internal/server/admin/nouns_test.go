@@ -16,6 +16,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/storetest"
 )
 
 // An object is the body of an answer.
@@ -310,6 +311,24 @@ func TestKeysAreListedRotatedAndWithdrawn(t *testing.T) {
 	}
 	if p, _ := a.call(t, 422, "POST", "/keys/withdraw", `{"keys":["`+before["mac"]+`"]}`); p["field"] != "keys" {
 		t.Errorf("once more: %v", p)
+	}
+}
+
+// What was ended is not ended again because it could not be counted.
+func TestAnEndIsNoFailureBecauseItCannotBeCounted(t *testing.T) {
+	a := newAdminAPI(t)
+	a.makeGrant(t, 1, "alice")
+	for path, status := range map[string]int{"/sessions/end": 200, "/cutoffs": 201} {
+		a.faulty.Inject(storetest.Grants, 1, storetest.Lost)
+		if ended, _ := a.call(t, status, "POST", path, `{"subject":"alice"}`); ended["cutoff"] == nil && ended["at"] == nil || ended["grants"] != nil {
+			t.Errorf("%s: %v", path, ended)
+		}
+		if !strings.Contains(a.log.String(), "cannot count what a change ends") {
+			t.Errorf("%s: logged %s", path, a.log.String())
+		}
+		if ended, _ := a.call(t, status, "POST", path, `{"subject":"alice"}`); ended["grants"] != 1.0 {
+			t.Errorf("%s, again: %v", path, ended)
+		}
 	}
 }
 
