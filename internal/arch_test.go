@@ -172,7 +172,7 @@ var mayImport = []importRule{
 	{dir: "internal/deployment", others: []string{"internal/secretfile", "internal/audit", "internal/config", "internal/grant", "internal/keys", "internal/show", "internal/store",
 		"internal/store/postgres", "internal/store/sqlite"}, not: []string{"net/http", "database/sql"}},
 	// The use cases of an operator, whoever calls them. The store is open already.
-	{dir: "internal/admin", others: []string{"internal/account", "internal/adminapi", "internal/claims", "internal/client", "internal/config", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/login", "internal/logout", "internal/oauth", "internal/pages", "internal/show",
+	{dir: "internal/admin", others: []string{"internal/account", "internal/adminapi", "internal/claims", "internal/client", "internal/config", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/login", "internal/logout", "internal/oauth", "internal/pages", "internal/show", "github.com/go-jose/go-jose/v4",
 		"internal/store"}, not: []string{"net/http", "database/sql", "os", "log/slog"}},
 	// Requests and answers, for both sides of the admin API.
 	{dir: "internal/adminapi", others: []string{"internal/claims", "internal/oauth"}, not: []string{"net/http", "database/sql", "os", "log/slog"}},
@@ -186,7 +186,7 @@ var mayImport = []importRule{
 		"internal/server/resource", "internal/server/token", "internal/show", "internal/store", "internal/store/postgres", "internal/store/sqlite", "internal/sweep", "internal/tracing", "internal/upstream", "internal/web",
 		"github.com/prometheus/client_golang/prometheus/promhttp"}, not: []string{"database/sql"}},
 	{dir: "internal/cli", others: []string{"internal/account", "internal/admin", "internal/adminapi", "internal/adminclient", "internal/audit", "internal/backup", "internal/claims", "internal/client", "bench", "internal/config", "internal/deployment", "internal/directory",
-		"internal/doctor", "internal/explain", "internal/grant", "internal/issuer", "internal/keys", "internal/node", "internal/oauth", "internal/restore",
+		"internal/doctor", "internal/explain", "internal/grant", "internal/issuer", "internal/keys", "internal/node", "internal/oauth", "internal/pages", "internal/restore",
 		"internal/server/token", "internal/show", "internal/store", "internal/store/moving", "internal/store/postgres", "internal/store/sqlite",
 		"github.com/go-jose/go-jose/v4", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term"}, not: []string{"net/http", "database/sql"}},
 	{dir: "cmd/mintage", others: []string{"internal/cli"}, standard: []string{"runtime/debug"}},
@@ -264,7 +264,7 @@ var onlyIn = []struct {
 	{imported: "google.golang.org", dirs: []string{"internal/tracing"}},
 	{imported: "github.com/coreos/go-oidc", dirs: []string{"examples", "internal/upstream"}},
 	{imported: "github.com/spf13", dirs: []string{"internal/cli"}},
-	{imported: "github.com/go-jose", dirs: []string{"internal/client", "internal/keys", "internal/keyset", "internal/issuer", "internal/upstream", "internal/cli", "internal/e2e", "resource"}},
+	{imported: "github.com/go-jose", dirs: []string{"internal/admin", "internal/client", "internal/keys", "internal/keyset", "internal/issuer", "internal/upstream", "internal/cli", "internal/e2e", "resource"}},
 	{imported: "go.yaml.in", dirs: []string{"internal/config", "internal/pages", "internal/server/apidoc"}},
 	{imported: "testing", dirs: []string{"internal/store/storetest", "internal/testkit", "internal/store/postgres/pgtest", "internal/e2e", "internal/conformance"}},
 	{imported: "unsafe", files: []string{"internal/store/sqlite/statement.go"}},

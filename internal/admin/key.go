@@ -8,7 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-jose/go-jose/v4"
+
 	"github.com/mintage/mintage/internal/adminapi"
+	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
@@ -33,6 +36,17 @@ func (a *Admin) Keys(ctx context.Context) ([]adminapi.Key, error) {
 			CreatedAt: show.JSONInstant(l.CreatedAt), ActiveAt: show.JSONInstant(l.ActiveAt), EndsAt: show.JSONInstant(ends)})
 	}
 	return list, nil
+}
+
+// PublicKeys returns the signing keys that are next, active or retired, which the servers
+// publish.
+func (a *Admin) PublicKeys(ctx context.Context) ([]jose.JSONWebKey, error) {
+	ring, err := a.Ring(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ch, err := a.Store.Changes(ctx, 0)
+	return ring.JWKS(a.now(), a.Schedule.Retaining(ch.LongestJWT())), err
 }
 
 // KeyRecords returns the keys as the store has them.
@@ -132,6 +146,13 @@ func (a *Admin) WithdrawKeys(ctx context.Context, w directory.Withdrawal, dry bo
 	}
 	done, err = directory.WithdrawKeys(ctx, a.Store, kek, w, a.Now)
 	return done, a.announce(ctx, err)
+}
+
+// ViewWithdrawal returns the view of a withdrawal, before what it ends is counted.
+func (a *Admin) ViewWithdrawal(done directory.Withdrawn) adminapi.Withdrawal {
+	text := func(d time.Duration) string { return config.Duration(d).String() }
+	return adminapi.Withdrawal{Withdrawn: ViewKeyChanges(done.Keys), Added: ViewKeyChanges(done.Added), CodeLifetime: text(a.Policy.CodeLifetime),
+		AccessTokenLifetime: text(a.Policy.AccessLifetime), JWKSMaxAge: text(a.Schedule.MaxAge)}
 }
 
 // EndedBy counts what the withdrawal of keys ends, or would end.

@@ -39,6 +39,10 @@ type WithdrawRequest struct {
 type Withdrawal struct {
 	Withdrawn []KeyChange `json:"withdrawn"`
 	Added     []KeyChange `json:"added"`
+	// The lifetimes say how long what was issued before would have been valid.
+	CodeLifetime        string `json:"code_lifetime"`
+	AccessTokenLifetime string `json:"access_token_lifetime"`
+	JWKSMaxAge          string `json:"jwks_max_age"`
 	// Grants and JWTGrants are absent if they could not be counted.
 	Grants    *int `json:"grants,omitempty"`
 	JWTGrants *int `json:"jwt_grants,omitempty"`

@@ -247,7 +247,7 @@ func inProcess(ctx context.Context, cfg config.Config) (*Client, error) {
 
 // Policy returns what commands have to know of the tokens that servers issue.
 func Policy(cfg config.Config) grant.Policy {
-	return grant.Policy{AccessLifetime: cfg.AccessTokenLifetime.Std(), RetryWindow: max(cfg.RetryWindow, cfg.RetryWindowPublic).Std(), RefreshLifetime: cfg.RefreshTokenLifetime.Std(), MaxSkew: cfg.Skew()}
+	return grant.Policy{AccessLifetime: cfg.AccessTokenLifetime.Std(), CodeLifetime: cfg.CodeLifetime.Std(), RetryWindow: max(cfg.RetryWindow, cfg.RetryWindowPublic).Std(), RefreshLifetime: cfg.RefreshTokenLifetime.Std(), MaxSkew: cfg.Skew()}
 }
 
 // A handled request is answered by a handler in this process.

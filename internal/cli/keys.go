@@ -1,12 +1,15 @@
 package cli
 
 import (
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -94,46 +97,37 @@ publish, as a JWK Set or in PEM. Private keys are never printed. A verifier that
 uses a copy needs a new one before a key that the copy lacks is used.`,
 		Example: `  mintage keys export > jwks.json
   mintage keys export --format pem --id 0f1e2d3c`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		PreRunE: func(*cobra.Command, []string) error {
 			if format != "jwks" && format != "pem" {
 				return &oauth.Invalid{Field: "format", Message: fmt.Sprintf("%q is not jwks or pem", format)}
 			}
-			a, err := s.open(cmd.Context())
-			if err != nil {
+			return nil
+		},
+		RunE: s.calls(func(cmd *cobra.Command, a *adminclient.Client, _ []string) error {
+			set := jose.JSONWebKeySet{}
+			if _, err := a.Get(cmd.Context(), &set, nil, "keys", "public"); err != nil {
 				return err
-			}
-			defer a.Close()
-			ring, err := a.Ring(cmd.Context())
-			if err != nil {
-				return err
-			}
-			ch, err := a.Store.Changes(cmd.Context(), 0)
-			if err != nil {
-				return err
-			}
-			schedule := a.Schedule.Retaining(ch.LongestJWT()) // that of the servers
-			set := jose.JSONWebKeySet{Keys: []jose.JSONWebKey{}}
-			for _, k := range ring.JWKS(a.now, schedule) {
-				if id == "" || k.KeyID == id {
-					set.Keys = append(set.Keys, k)
-				}
-			}
-			if id != "" && len(set.Keys) == 0 {
-				return deployment.Hint(fmt.Errorf("no signing key %q is next, active or retired", id), "see: mintage keys list")
 			}
 			if len(set.Keys) == 0 {
 				return deployment.Hint(errors.New("the store has no signing keys yet"), "the server makes them when it starts")
 			}
-			if format == "jwks" {
+			set.Keys = slices.DeleteFunc(set.Keys, func(k jose.JSONWebKey) bool { return id != "" && k.KeyID != id })
+			switch {
+			case len(set.Keys) == 0:
+				return deployment.Hint(fmt.Errorf("no signing key %q is next, active or retired", id), "see: mintage keys list")
+			case format == "jwks":
 				return show.JSON(cmd.OutOrStdout(), set)
 			}
-			// Readers of PEM skip the line over each key.
+			// Readers of PEM (RFC 7468) skip the line over each key.
 			for _, k := range set.Keys {
-				text, _ := ring.PublicPEM(k.KeyID, a.now, schedule)
-				fmt.Fprintf(cmd.OutOrStdout(), "%s key %s\n%s", k.Algorithm, k.KeyID, text)
+				der, err := x509.MarshalPKIXPublicKey(k.Key)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "%s key %s\n%s", k.Algorithm, k.KeyID, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
 			}
 			return nil
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&format, "format", "jwks", "jwks or pem")
 	cmd.Flags().StringVar(&id, "id", "", "only this key; default: all")
@@ -164,34 +158,28 @@ nothing. If the key-encryption key was copied as well, replace that first, with
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, err := s.load()
-			if err != nil {
+		RunE: s.calls(func(cmd *cobra.Command, a *adminclient.Client, args []string) error {
+			var done adminapi.Withdrawal
+			in := adminapi.WithdrawRequest{Keys: args, Purposes: purposes, All: all, DryRun: dry}
+			if err := a.Post(cmd.Context(), in, &done, "keys", "withdraw"); err != nil {
 				return err
 			}
-			return s.calls(func(cmd *cobra.Command, a *adminclient.Client, args []string) error {
-				var done adminapi.Withdrawal
-				in := adminapi.WithdrawRequest{Keys: args, Purposes: purposes, All: all, DryRun: dry}
-				if err := a.Post(cmd.Context(), in, &done, "keys", "withdraw"); err != nil {
-					return err
+			for _, k := range done.Withdrawn {
+				if dry {
+					fmt.Fprintf(cmd.OutOrStdout(), "%s key %s would be withdrawn\n", k.Purpose, k.ID)
+				} else {
+					fmt.Fprintf(cmd.OutOrStdout(), "%s key %s is withdrawn since %s\n", k.Purpose, k.ID, instant(k.WithdrawnAt))
 				}
-				for _, k := range done.Withdrawn {
-					if dry {
-						fmt.Fprintf(cmd.OutOrStdout(), "%s key %s would be withdrawn\n", k.Purpose, k.ID)
-					} else {
-						fmt.Fprintf(cmd.OutOrStdout(), "%s key %s is withdrawn since %s\n", k.Purpose, k.ID, instant(k.WithdrawnAt))
-					}
-				}
-				for _, k := range done.Added {
-					fmt.Fprintf(cmd.OutOrStdout(), "%s key %s is used at once\n", k.Purpose, k.ID)
-				}
-				if done.Grants == nil || done.JWTGrants == nil {
-					return errors.New("the keys are withdrawn, but what that ends cannot be counted")
-				}
-				printEnded(cmd.OutOrStdout(), cfg, done, dry)
-				return nil
-			})(cmd, args)
-		},
+			}
+			for _, k := range done.Added {
+				fmt.Fprintf(cmd.OutOrStdout(), "%s key %s is used at once\n", k.Purpose, k.ID)
+			}
+			if done.Grants == nil || done.JWTGrants == nil {
+				return errors.New("the keys are withdrawn, but what that ends cannot be counted")
+			}
+			printEnded(cmd.OutOrStdout(), done, dry)
+			return nil
+		}),
 	}
 	cmd.Flags().StringSliceVar(&purposes, "purpose", nil, "all keys of a purpose, also retired and next ones: mac, seal, audit, ES256, EdDSA, RS256 or registration; repeatable")
 	cmd.Flags().BoolVar(&all, "all", false, "all keys but the pepper")
@@ -200,7 +188,7 @@ nothing. If the key-encryption key was copied as well, replace that first, with
 }
 
 // printEnded prints what the withdrawal of keys ends, or would end.
-func printEnded(out io.Writer, cfg config.Config, done adminapi.Withdrawal, dry bool) {
+func printEnded(out io.Writer, done adminapi.Withdrawal, dry bool) {
 	of, signs := map[keys.Purpose]bool{}, false
 	for _, k := range done.Withdrawn {
 		of[keys.Purpose(k.Purpose)] = true
@@ -215,10 +203,10 @@ func printEnded(out io.Writer, cfg config.Config, done adminapi.Withdrawal, dry 
 		fmt.Fprintf(out, "  %d grants: their users log in again\n", *done.Grants)
 	}
 	if of[keys.Seal] {
-		fmt.Fprintf(out, "  codes that were issued within the last %s and not redeemed: codes are not stored and cannot be counted\n", cfg.CodeLifetime)
+		fmt.Fprintf(out, "  codes that were issued within the last %s and not redeemed: codes are not stored and cannot be counted\n", done.CodeLifetime)
 	}
 	if signs {
-		fmt.Fprintf(out, "  JWTs of %d grants that were issued within the last %s, at introspection; a verifier that keeps the published set accepts them for up to %s\n", *done.JWTGrants, cfg.AccessTokenLifetime, cfg.JWKSMaxAge)
+		fmt.Fprintf(out, "  JWTs of %d grants that were issued within the last %s, at introspection; a verifier that keeps the published set accepts them for up to %s\n", *done.JWTGrants, done.AccessTokenLifetime, done.JWKSMaxAge)
 	}
 }
 

@@ -216,6 +216,7 @@ func (a *Admin) Routes() []Route {
 		{post, u + "/totp", a.do(200, bare(a.setTOTP)), nil},
 		{remove, u + "/totp", a.do(204, removeTOTP), nil},
 		{get, "/admin/v1/keys", a.do(200, listKeys), nil},
+		{get, "/admin/v1/keys/public", a.do(200, publicKeys), nil},
 		{post, "/admin/v1/keys/rotate", a.do(200, may(rotateKeys)), nil},
 		{post, "/admin/v1/keys/withdraw", a.do(200, with(withdrawKeys)), nil},
 		{get, "/admin/v1/grants", a.do(200, listGrants, "subject", "client_id", "after", "limit"), nil},

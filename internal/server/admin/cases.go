@@ -32,7 +32,7 @@ const (
 // useCases returns the operator's use cases on a server.
 func useCases(iss *issuer.Issuer) admin.Admin {
 	policy := iss.Policy
-	policy.RetryWindow = max(policy.RetryWindow, iss.RetryWindowPublic)
+	policy.RetryWindow, policy.CodeLifetime = max(policy.RetryWindow, iss.RetryWindowPublic), iss.CodeLifetime
 	return admin.Admin{
 		Store: iss.Store, Realm: iss.Realm, Policy: policy, Schedule: iss.Directory.Schedule, Now: iss.Now,
 		KEK: func() (*keys.KEK, error) { return iss.Directory.KEK(), nil },

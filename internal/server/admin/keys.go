@@ -12,6 +12,12 @@ func listKeys(x *call, u *admin.Admin) (any, error) {
 	return list{name: "keys", items: views}, err
 }
 
+// publicKeys answers with the signing keys that the servers publish, as a JWK Set.
+func publicKeys(x *call, u *admin.Admin) (any, error) {
+	set, err := u.PublicKeys(x.Context())
+	return list{name: "keys", items: set}, err
+}
+
 func rotateKeys(x *call, u *admin.Admin, in adminapi.RotateRequest) (any, error) {
 	d, err := admin.Positive("in", in.In)
 	if err != nil {
@@ -30,7 +36,7 @@ func withdrawKeys(x *call, u *admin.Admin, in adminapi.WithdrawRequest) (any, er
 	if err != nil {
 		return nil, err
 	}
-	answer := adminapi.Withdrawal{Withdrawn: admin.ViewKeyChanges(done.Keys), Added: admin.ViewKeyChanges(done.Added)}
+	answer := u.ViewWithdrawal(done)
 	x.takeTime()
 	ended, err := u.EndedBy(x.Context(), done.Keys)
 	if err == nil {
