@@ -19,6 +19,7 @@ import (
 	"strconv"
 	"strings"
 
+	cases "github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
@@ -153,7 +154,7 @@ func List[T any](ctx context.Context, a *Client, name string, p adminapi.Page, f
 func (a *Client) do(ctx context.Context, r request, out any) (etag string, err error) {
 	var cause error
 	if a.local {
-		ctx = admin.WithCause(admin.WithUser(ctx, deployment.User()), &cause)
+		ctx = admin.WithCause(admin.WithActor(ctx, cases.ByUser(deployment.User())), &cause)
 	}
 	resp, err := a.send(ctx, r)
 	if err != nil {

@@ -32,6 +32,7 @@ const (
 	TokenRefused     Name = "token_refused"      // a code or token was invalid for the request
 	ClientAuthFailed Name = "client_auth_failed" // no client, or not its secret
 	AdminAuthFailed  Name = "admin_auth_failed"  // a request to the admin API without its token
+	AdminForbidden   Name = "admin_forbidden"    // a request to the admin API by an actor without the role for it
 	OldSecretUsed    Name = "old_secret_used"    // a secret that is not its client's newest
 	LoginSucceeded   Name = "login_succeeded"
 	LoginFailed      Name = "login_failed"
@@ -62,7 +63,7 @@ const (
 // Names lists every event that an audit log can contain.
 func Names() []Name {
 	list := []Name{
-		CodeIssued, CodeRedeemed, TokensRefreshed, RefreshRepeated, RefreshShared, TokenRefused, ClientAuthFailed, AdminAuthFailed, OldSecretUsed,
+		CodeIssued, CodeRedeemed, TokensRefreshed, RefreshRepeated, RefreshShared, TokenRefused, ClientAuthFailed, AdminAuthFailed, AdminForbidden, OldSecretUsed,
 		LoginSucceeded, LoginFailed, ConsentGiven, ConsentDenied, LoggedOut, LogoutSent, Throttled,
 		ServerStarted, ServerStopped, ConfigReloaded, BackupMade, Gap, Segment, Removed,
 	}

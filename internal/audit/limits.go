@@ -29,12 +29,12 @@ type class int
 const (
 	change  class = iota // changes, logins and all that is rare: never left out
 	routine              // what clients do with each request
-	hostile              // failures that unauthenticated callers can cause
+	hostile              // failures that callers can cause as fast as they like
 )
 
 func classOf(e *Event) class {
 	switch e.Name {
-	case ClientAuthFailed, AdminAuthFailed, LoginFailed, Throttled:
+	case ClientAuthFailed, AdminAuthFailed, AdminForbidden, LoginFailed, Throttled:
 		return hostile
 	case TokenRefused:
 		if e.GrantID == "" {

@@ -19,6 +19,7 @@ import (
 	"syscall"
 	"time"
 
+	cases "github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/overload"
@@ -102,7 +103,7 @@ func nameUser(ctx context.Context, conn net.Conn) context.Context {
 	if err != nil || uid < 0 {
 		return ctx
 	}
-	return admin.WithUser(ctx, deployment.UserOf(uid))
+	return admin.WithActor(ctx, cases.ByUser(deployment.UserOf(uid)))
 }
 
 // managementNames returns the names by which the management listener may be called.

@@ -145,7 +145,7 @@ func (a *Admin) serve(x *call, routes []Route) (int, any, *Problem) {
 		x.path = loginsPath + "{challenge}"
 	}
 	if x.actor == (admin.Actor{}) {
-		a.auditRejected(x)
+		a.audit(x, audit.Event{Name: audit.AdminAuthFailed, Outcome: audit.Refused})
 		return 0, nil, &Problem{Problem: adminapi.Problem{Title: "admin token required", Status: http.StatusUnauthorized,
 			Detail: "send the token of admin.token_file as Authorization: Bearer"}}
 	}
@@ -161,6 +161,9 @@ func (a *Admin) serve(x *call, routes []Route) (int, any, *Problem) {
 		case x.Method == rt.Method:
 			x.path = rt.Path
 			x.names = names
+			if !x.actor.Role.Covers(rt.Needs) {
+				return 0, nil, a.forbidden(x, rt)
+			}
 			return rt.handle(x, strings.Join(names, "/"))
 		}
 		x.path = rt.Path
@@ -178,64 +181,67 @@ const loginsPath = "/admin/v1/logins/"
 // stands for any.
 type Route struct {
 	Method, Path string
+	Needs        admin.Role // at least
 	handle       func(x *call, challenge string) (int, any, *Problem)
 	absent       *Problem // why it is not there in this deployment
 }
 
-// Routes is the whole API.
+// Routes is the whole API. Whether an operation reads is its own matter, not the
+// method's: a POST can read.
 func (a *Admin) Routes() []Route {
 	var absent *Problem
 	if a.logins == nil {
 		absent = &Problem{Problem: adminapi.Problem{Title: "no logins", Status: http.StatusNotFound, Detail: "login.mode is not handoff"}}
 	}
 	const get, post, put, remove = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete
+	const reads, changes = admin.RoleAuditor, admin.RoleAdmin
 	const c, u = clientsPath + "/{client}", usersPath + "/{user}"
 	return []Route{
-		{get, clientsPath, a.do(200, listClients, "match", "state", "after", "limit", "self_registered", "deleted"), nil},
-		{post, clientsPath, a.do(201, with(createClient)), nil},
-		{get, c, a.do(200, showClient), nil},
-		{put, c, a.do(200, with(applyClient), "dry_run"), nil},
-		{remove, c, a.do(204, deleteClient), nil},
-		{post, c + "/disable", a.do(200, bare(setClientState(store.ClientDisabled))), nil},
-		{post, c + "/enable", a.do(200, bare(setClientState(store.ClientEnabled))), nil},
-		{get, c + "/secrets", a.do(200, listSecrets), nil},
-		{post, c + "/secrets", a.do(201, may(addSecret)), nil},
-		{remove, c + "/secrets/{secret}", a.do(204, revokeSecret, "force"), nil},
-		{get, apisPath, a.do(200, listAPIs, "match", "after", "limit"), nil},
-		{post, apisPath, a.do(201, long(with(createAPI))), nil},
-		{get, apisPath + "/{api}", a.do(200, showAPI), nil},
-		{put, apisPath + "/{api}", a.do(200, long(with(applyAPI)), "dry_run"), nil},
-		{remove, apisPath + "/{api}", a.do(204, deleteAPI), nil},
-		{get, usersPath, a.do(200, listUsers, "match", "state", "after", "limit"), nil},
-		{post, usersPath, a.do(201, with(createUser)), nil},
-		{get, u, a.do(200, showUser), nil},
-		{http.MethodPatch, u, a.do(200, with(updateUser)), nil},
-		{post, u + "/disable", a.do(200, bare(disableUser)), nil},
-		{post, u + "/enable", a.do(200, bare(enableUser)), nil},
-		{post, u + "/password", a.do(200, may(setPassword)), nil},
-		{post, u + "/totp", a.do(200, bare(a.setTOTP)), nil},
-		{remove, u + "/totp", a.do(204, removeTOTP), nil},
-		{get, "/admin/v1/keys", a.do(200, listKeys), nil},
-		{get, "/admin/v1/keys/public", a.do(200, publicKeys), nil},
-		{post, "/admin/v1/keys/rotate", a.do(200, may(rotateKeys)), nil},
-		{post, "/admin/v1/keys/withdraw", a.do(200, with(withdrawKeys)), nil},
-		{get, "/admin/v1/grants", a.do(200, listGrants, "subject", "client_id", "after", "limit"), nil},
-		{get, "/admin/v1/grants/{grant}", a.do(200, showGrant), nil},
-		{remove, "/admin/v1/grants/{grant}", a.do(204, revokeGrant), nil},
-		{get, "/admin/v1/sessions", a.do(200, listSessions, "subject"), nil},
-		{post, "/admin/v1/sessions/end", a.do(200, with(endSessions)), nil},
-		{get, "/admin/v1/cutoffs", a.do(200, listCutoffs, "subject", "client_id", "after", "limit"), nil},
-		{post, "/admin/v1/cutoffs", a.do(201, with(cutOff)), nil},
-		{get, "/admin/v1/events", a.do(200, listEvents, "subject", "client_id", "grant_id", "api"), nil},
-		{get, "/admin/v1/restores", a.do(200, listRestores), nil},
-		{post, "/admin/v1/restores", a.do(201, with(declareRestore)), nil},
-		{post, "/admin/v1/codes", a.codes, nil},
-		{post, "/admin/v1/directory/poll", a.poll, nil},
-		{post, "/admin/v1/probes", a.announceProbe, nil},
-		{get, "/admin/v1/probes/{probe}", a.probeArrival, nil},
-		{get, loginsPath + "{challenge}", answerLogin(a.loginRequest), absent},
-		{post, loginsPath + "{challenge}/accept", answerLogin(a.acceptLogin), absent},
-		{post, loginsPath + "{challenge}/reject", answerLogin(a.rejectLogin), absent},
+		{get, clientsPath, reads, a.do(200, listClients, "match", "state", "after", "limit", "self_registered", "deleted"), nil},
+		{post, clientsPath, changes, a.do(201, with(createClient)), nil},
+		{get, c, reads, a.do(200, showClient), nil},
+		{put, c, changes, a.do(200, with(applyClient), "dry_run"), nil},
+		{remove, c, changes, a.do(204, deleteClient), nil},
+		{post, c + "/disable", changes, a.do(200, bare(setClientState(store.ClientDisabled))), nil},
+		{post, c + "/enable", changes, a.do(200, bare(setClientState(store.ClientEnabled))), nil},
+		{get, c + "/secrets", reads, a.do(200, listSecrets), nil},
+		{post, c + "/secrets", changes, a.do(201, may(addSecret)), nil},
+		{remove, c + "/secrets/{secret}", changes, a.do(204, revokeSecret, "force"), nil},
+		{get, apisPath, reads, a.do(200, listAPIs, "match", "after", "limit"), nil},
+		{post, apisPath, changes, a.do(201, long(with(createAPI))), nil},
+		{get, apisPath + "/{api}", reads, a.do(200, showAPI), nil},
+		{put, apisPath + "/{api}", changes, a.do(200, long(with(applyAPI)), "dry_run"), nil},
+		{remove, apisPath + "/{api}", changes, a.do(204, deleteAPI), nil},
+		{get, usersPath, reads, a.do(200, listUsers, "match", "state", "after", "limit"), nil},
+		{post, usersPath, changes, a.do(201, with(createUser)), nil},
+		{get, u, reads, a.do(200, showUser), nil},
+		{http.MethodPatch, u, changes, a.do(200, with(updateUser)), nil},
+		{post, u + "/disable", changes, a.do(200, bare(disableUser)), nil},
+		{post, u + "/enable", changes, a.do(200, bare(enableUser)), nil},
+		{post, u + "/password", changes, a.do(200, may(setPassword)), nil},
+		{post, u + "/totp", changes, a.do(200, bare(a.setTOTP)), nil},
+		{remove, u + "/totp", changes, a.do(204, removeTOTP), nil},
+		{get, "/admin/v1/keys", reads, a.do(200, listKeys), nil},
+		{get, "/admin/v1/keys/public", reads, a.do(200, publicKeys), nil},
+		{post, "/admin/v1/keys/rotate", changes, a.do(200, may(rotateKeys)), nil},
+		{post, "/admin/v1/keys/withdraw", changes, a.do(200, with(withdrawKeys)), nil},
+		{get, "/admin/v1/grants", reads, a.do(200, listGrants, "subject", "client_id", "after", "limit"), nil},
+		{get, "/admin/v1/grants/{grant}", reads, a.do(200, showGrant), nil},
+		{remove, "/admin/v1/grants/{grant}", changes, a.do(204, revokeGrant), nil},
+		{get, "/admin/v1/sessions", reads, a.do(200, listSessions, "subject"), nil},
+		{post, "/admin/v1/sessions/end", changes, a.do(200, with(endSessions)), nil},
+		{get, "/admin/v1/cutoffs", reads, a.do(200, listCutoffs, "subject", "client_id", "after", "limit"), nil},
+		{post, "/admin/v1/cutoffs", changes, a.do(201, with(cutOff)), nil},
+		{get, "/admin/v1/events", reads, a.do(200, listEvents, "subject", "client_id", "grant_id", "api"), nil},
+		{get, "/admin/v1/restores", reads, a.do(200, listRestores), nil},
+		{post, "/admin/v1/restores", changes, a.do(201, with(declareRestore)), nil},
+		{post, "/admin/v1/codes", changes, a.codes, nil},
+		{post, "/admin/v1/directory/poll", reads, a.poll, nil},
+		{post, "/admin/v1/probes", reads, a.announceProbe, nil},
+		{get, "/admin/v1/probes/{probe}", reads, a.probeArrival, nil},
+		{get, loginsPath + "{challenge}", reads, answerLogin(a.loginRequest), absent},
+		{post, loginsPath + "{challenge}/accept", changes, answerLogin(a.acceptLogin), absent},
+		{post, loginsPath + "{challenge}/reject", changes, answerLogin(a.rejectLogin), absent},
 	}
 }
 
@@ -258,6 +264,16 @@ func (rt Route) matches(escaped string) (names []string, ok bool) {
 		}
 	}
 	return names, true
+}
+
+// forbidden is the answer to an actor without the role that a route needs.
+func (a *Admin) forbidden(x *call, rt Route) *Problem {
+	a.audit(x, audit.Event{Name: audit.AdminForbidden, Outcome: audit.Refused, Actor: x.actor.String(), Detail: rt.Method + " " + rt.Path})
+	return &Problem{Problem: adminapi.Problem{
+		Type: "urn:mintage:problem:role", Title: "another role is needed", Status: http.StatusForbidden,
+		Detail: fmt.Sprintf("this needs the role %s, and %s has the role %s", rt.Needs, x.actor, x.actor.Role),
+		Advice: "ask somebody with that role",
+	}}
 }
 
 func noResource() *Problem {
@@ -325,11 +341,10 @@ func peerAddress(r *http.Request) string {
 // compares digests, so that neither length nor content shows in time.
 func (a *Admin) authenticate(r *http.Request) (admin.Actor, bool) {
 	if a.token == "" {
-		name, ok := r.Context().Value(userKey{}).(string)
-		if !ok {
-			name = "unknown" // not every operating system says
+		if actor, ok := r.Context().Value(actorKey{}).(admin.Actor); ok {
+			return actor, true
 		}
-		return admin.ByUser(name), true
+		return admin.ByUser("unknown"), true // not every operating system says who
 	}
 	scheme, sent, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	have, want := sha256.Sum256([]byte(sent)), sha256.Sum256([]byte(a.token))
@@ -362,19 +377,17 @@ func (a *Admin) json(w http.ResponseWriter, status int, contentType string, v an
 	json.NewEncoder(w).Encode(v)
 }
 
-// auditRejected records an admin request that came without the token.
-func (a *Admin) auditRejected(x *call) {
-	e := audit.Event{Name: audit.AdminAuthFailed, Outcome: audit.Refused, RequestID: x.id}
+// audit records an event of a request.
+func (a *Admin) audit(x *call, e audit.Event) {
+	e.RequestID = x.id
 	e.RemoteIP, _ = netip.ParseAddr(peerAddress(x.Request))
 	a.Audit.Record(e)
 }
 
 // auditCode records a code that an operator's program asked for.
 func (a *Admin) auditCode(x *call, req adminapi.CodeRequest, code issuer.IssuedCode) {
-	e := audit.Event{
+	a.audit(x, audit.Event{
 		Name: audit.CodeIssued, Realm: a.issuer.Realm, ClientID: req.ClientID, Subject: req.Subject, GrantID: code.GrantID.String(),
-		RequestID: x.id, Actor: x.actor.String(), Detail: fmt.Sprintf("scope %s", code.Scope),
-	}
-	e.RemoteIP, _ = netip.ParseAddr(peerAddress(x.Request))
-	a.Audit.Record(e)
+		Actor: x.actor.String(), Detail: fmt.Sprintf("scope %s", code.Scope),
+	})
 }

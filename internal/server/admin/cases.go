@@ -57,14 +57,14 @@ func (a *Admin) as(actor admin.Actor) *admin.Admin {
 }
 
 type (
-	userKey  struct{}
+	actorKey struct{}
 	causeKey struct{}
 )
 
-// WithUser returns the context of a connection whose caller is a user of this machine:
-// the operating system says who, or the caller is this process.
-func WithUser(ctx context.Context, name string) context.Context {
-	return context.WithValue(ctx, userKey{}, name)
+// WithActor returns the context of a connection whose caller is known: the operating
+// system says who it is, or it is this process.
+func WithActor(ctx context.Context, actor admin.Actor) context.Context {
+	return context.WithValue(ctx, actorKey{}, actor)
 }
 
 // WithCause returns the context of a request within this process, whose caller

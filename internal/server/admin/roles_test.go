@@ -1,0 +1,60 @@
+package admin_test
+
+import (
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+
+	cases "github.com/mintage/mintage/internal/admin"
+	"github.com/mintage/mintage/internal/adminapi"
+	"github.com/mintage/mintage/internal/server/admin"
+)
+
+// readingPosts are the POSTs that an auditor may send: they change nothing that anybody
+// decides.
+var readingPosts = map[string]bool{"/admin/v1/directory/poll": true, "/admin/v1/probes": true}
+
+func TestTheRoleForEachRoute(t *testing.T) {
+	a := newAdminAPI(t)
+	api := admin.NewAdmin(a.iss, a.logins, "", slog.New(slog.DiscardHandler))
+	handler := api.Handler()
+	// ask returns the status for an actor who sends nothing of use.
+	ask := func(rt admin.Route, role cases.Role) (int, adminapi.Problem) {
+		path := regexp.MustCompile(`\{\w+\}`).ReplaceAllString(rt.Path, "none")
+		r := httptest.NewRequest(rt.Method, path, strings.NewReader(`{"no such member":1}`))
+		r = r.WithContext(admin.WithActor(t.Context(), cases.Actor{Via: cases.ViaToken, Name: "watch", Role: role}))
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		var p adminapi.Problem
+		json.Unmarshal(w.Body.Bytes(), &p)
+		return w.Code, p
+	}
+	for _, rt := range api.Routes() {
+		reads := rt.Method == http.MethodGet || readingPosts[rt.Path]
+		if want := map[bool]cases.Role{true: cases.RoleAuditor, false: cases.RoleAdmin}[reads]; rt.Needs != want {
+			t.Errorf("%s %s needs the role %q, want %q", rt.Method, rt.Path, rt.Needs, want)
+		}
+		if status, p := ask(rt, cases.RoleAuditor); reads == (status == http.StatusForbidden) || !reads && (p.Type != "urn:mintage:problem:role" || !strings.Contains(p.Detail, "token:watch has the role auditor")) {
+			t.Errorf("%s %s: an auditor gets %d %+v", rt.Method, rt.Path, status, p)
+		}
+		if status, _ := ask(rt, cases.RoleAdmin); status == http.StatusForbidden {
+			t.Errorf("%s %s: an admin gets %d", rt.Method, rt.Path, status)
+		}
+		if status, _ := ask(rt, ""); status != http.StatusForbidden {
+			t.Errorf("%s %s: an actor without a role gets %d", rt.Method, rt.Path, status)
+		}
+	}
+}
+
+// A route whose role is forgotten is for nobody.
+func TestNoRoleCoversNone(t *testing.T) {
+	for _, r := range []cases.Role{cases.RoleAuditor, cases.RoleAdmin, "", "root"} {
+		if r.Covers("") || r.Covers("root") {
+			t.Errorf("%q covers no role", r)
+		}
+	}
+}
