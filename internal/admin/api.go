@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -45,14 +46,8 @@ func ViewAPI(a store.API) adminapi.API {
 // APIETag identifies an API's registration: what a caller can set, and the number, which
 // another API of the same id would not have.
 func APIETag(a store.API) string {
-	v, lifetime := ViewAPI(a), ""
-	if v.AccessTokenLifetime != nil {
-		lifetime = *v.AccessTokenLifetime
-	}
-	text, err := encode([]member{
-		{"name", v.Name}, {"scopes", v.Scopes}, {"token_format", v.TokenFormat}, {"access_token_lifetime", lifetime},
-		{"self_registered_clients", v.SelfRegistered}, {"default_scope", v.DefaultScope}, {"number", a.Number},
-	})
+	v := ViewAPI(a)
+	text, err := json.Marshal([]any{v.Name, v.Scopes, v.TokenFormat, v.AccessTokenLifetime, v.SelfRegistered, v.DefaultScope, a.Number})
 	if err != nil {
 		panic(err) // it holds texts, booleans and lists of texts
 	}

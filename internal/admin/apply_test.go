@@ -7,11 +7,12 @@ import (
 	"testing"
 
 	"github.com/mintage/mintage/internal/admin"
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
 
-func document(t *testing.T, text string) (d admin.ClientDocument) {
+func document(t *testing.T, text string) (d adminapi.Client) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(text), &d); err != nil {
 		t.Fatal(err)
@@ -78,15 +79,15 @@ func TestWhatCannotBeAppliedIsNamed(t *testing.T) {
 		`{"name": 7}`:                    "name",
 		`{"name": null}`:                 "name",
 		`{"require_pkce": null}`:         "require_pkce",
-		`{"state": "deleted"}`:           "state",
-		`{"retry_window": "soon"}`:       "retry_window",
+		strings.Replace(invoices, "{", `{"state": "deleted", `, 1):    "state",
+		`{"retry_window": "soon"}`:                                    "retry_window",
 		strings.Replace(invoices, "an imported", "another", 1):        "client_secret",
 		strings.Replace(invoices, "{", `{"id": "billing", `, 1):       "id",
 		strings.Replace(invoices, `"name": "Invoices",`, "", 1):       "name",
 		strings.Replace(invoices, "https://inv", "http://inv", 1):     "redirect-uri",
 		strings.Replace(invoices, "{", `{"auth_method": "none", `, 1): "auth-method",
 	} {
-		var d admin.ClientDocument
+		var d adminapi.Client
 		err := json.Unmarshal([]byte(text), &d)
 		if err == nil {
 			_, _, _, err = a.ApplyClient(t.Context(), "invoices", "", d)

@@ -1,20 +1,17 @@
 package admin
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"crypto/subtle"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/client"
-	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
@@ -34,7 +31,7 @@ func (a *Admin) CreateClient(ctx context.Context, r client.Registration, state s
 	if err != nil {
 		return c, "", err
 	}
-	if err := a.noSubject(ctx, c.ID); err != nil {
+	if err := cmp.Or(checkState(state), a.noSubject(ctx, c.ID)); err != nil {
 		return c, "", err
 	}
 	c.State = state
@@ -53,6 +50,14 @@ func (a *Admin) CreateClient(ctx context.Context, r client.Registration, state s
 		secret = "" // the client will have another one
 	}
 	return c, secret, err
+}
+
+// checkState returns an error about a state that no client is given.
+func checkState(state store.ClientState) error {
+	if state != store.ClientEnabled && state != store.ClientDisabled {
+		return &oauth.Invalid{Field: "state", Message: "is neither enabled nor disabled"}
+	}
+	return nil
 }
 
 // noSubject returns an error if a built-in user's subject is the id of a new client:
@@ -98,14 +103,11 @@ func (a *Admin) unrecorded(ctx context.Context, id string) string {
 	return fmt.Sprintf(": it is a registration of %s, by the name %q and with %s, and no user has agreed to it, or not lately", show.Instant(s.At), s.Name, show.Count(len(s.Redirects), "redirect URI", "redirect URIs"))
 }
 
-// ClientStates are the states that a client can have.
-var ClientStates = []string{string(store.ClientEnabled), string(store.ClientDisabled), string(store.ClientDeleted)}
-
 // Clients returns the clients that operators registered, sorted by name, with the
 // last uses of their secrets, and whether more follow. Deleted ones are among them
 // only if the page's state says so, or all is true.
 func (a *Admin) Clients(ctx context.Context, p adminapi.Page, all bool) (list []store.Client, more bool, err error) {
-	if err := p.Check(ClientStates...); err != nil {
+	if err := p.Check(adminapi.ClientStates...); err != nil {
 		return nil, false, err
 	}
 	ch, err := a.Store.Changes(ctx, 0)
@@ -125,22 +127,6 @@ func (a *Admin) Clients(ctx context.Context, p adminapi.Page, all bool) (list []
 		}
 	}
 	return list, more, err
-}
-
-// UpdateClient changes the registration of a client and says what has changed, ""
-// if nothing had to. With an ETag, the client must still be as it was. Confirm, if
-// it is not nil, is called before a change that can be made: its error stops it.
-func (a *Admin) UpdateClient(ctx context.Context, id, etag string, change func(*client.Registration) error, confirm func() error) (c store.Client, changes string, err error) {
-	c, err = a.change(ctx, id, etag, func(old store.Client, now grant.Instant) (store.Client, record, error) {
-		r := client.Registered(old)
-		if err := change(&r); err != nil {
-			return old, record{}, err
-		}
-		c, err := r.Change(old, a.Policy)
-		changes = differences(client.Registered(old), client.Registered(c))
-		return c, record{name: store.EventClientChanged, detail: changes, none: changes == "", confirm: confirm}, err
-	})
-	return c, changes, err
 }
 
 // SetClientState enables or disables a client. One that registered itself is disabled by
@@ -167,8 +153,7 @@ type record struct {
 	name    store.EventName
 	detail  string
 	cutoffs []store.Cutoff
-	none    bool         // nothing has to be written
-	confirm func() error // called before a change that can be made, unless it is nil
+	none    bool // nothing has to be written
 }
 
 // change is changeAny for what an operator registers.
@@ -195,9 +180,6 @@ func (a *Admin) changeAny(ctx context.Context, id, etag string, apply func(c sto
 	next, how, err := apply(c, now)
 	if err == nil {
 		err = a.checkAPIs(ctx, next, c)
-	}
-	if err == nil && !how.none && how.confirm != nil {
-		err = how.confirm()
 	}
 	if err != nil || how.none {
 		return next, err
@@ -276,88 +258,11 @@ func (a *Admin) RevokeSecret(ctx context.Context, clientID, id string, force boo
 	return err
 }
 
-// A ClientDocument is what a caller writes of a client: members of ClientView, and
-// with client_secret a secret that exists already. What it leaves out has its
-// default.
-type ClientDocument struct {
-	client.Registration
-	State store.ClientState
-}
-
-// UnmarshalJSON reads the members. Those that callers cannot set are read over, so
-// that a client can be sent back as it was received; unknown ones are refused.
-func (d *ClientDocument) UnmarshalJSON(text []byte) error {
-	*d = ClientDocument{client.Registration{Settings: store.Settings{Auth: store.AuthEither}}, store.ClientEnabled}
-	dec := json.NewDecoder(bytes.NewReader(text))
-	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return errors.New("not a JSON object")
-	}
-	for dec.More() {
-		name, err := dec.Token()
-		if err != nil {
-			return err
-		}
-		member := name.(string)
-		var raw json.RawMessage
-		if err := dec.Decode(&raw); err != nil {
-			return err
-		}
-		if err := d.set(member, raw); err != nil {
-			return &oauth.Invalid{Field: member, Message: err.Error()}
-		}
-	}
-	if _, err := dec.Token(); err != nil && !errors.Is(err, io.EOF) {
-		return err
-	}
-	return nil
-}
-
-// set reads one member.
-func (d *ClientDocument) set(name string, raw json.RawMessage) error {
-	switch name {
-	case "created_at", "updated_at", "secrets", "self_registered", "events":
-		return nil
-	case "id":
-		return json.Unmarshal(raw, &d.ID)
-	case "client_secret":
-		return json.Unmarshal(raw, &d.Secret)
-	case "state":
-		if err := json.Unmarshal(raw, &d.State); err != nil || d.State != store.ClientEnabled && d.State != store.ClientDisabled {
-			return errors.New("is neither enabled nor disabled")
-		}
-		return nil
-	}
-	i := slices.IndexFunc(client.Settings, func(s client.Setting) bool { return s.Member == name })
-	if i < 0 {
-		return errors.New("is not a setting of clients")
-	}
-	s := client.Settings[i]
-	if _, ok := s.Field(&d.Registration).(**store.Milliseconds); !ok && string(raw) == "null" {
-		return errors.New("is null")
-	}
-	switch p := s.Field(&d.Registration).(type) {
-	case **store.Milliseconds:
-		var text *string
-		if err := json.Unmarshal(raw, &text); err != nil || text == nil {
-			return err
-		}
-		parsed, err := config.ParseDuration(*text)
-		*p = store.InMilliseconds(parsed.Std())
-		return err
-	case *bool:
-		err := json.Unmarshal(raw, p)
-		*p = *p != s.Inverse
-		return err
-	default:
-		return json.Unmarshal(raw, p)
-	}
-}
-
 // ApplyClient makes a client be as the document says: it registers the client if
 // there is none with the id, and changes it otherwise. Nothing is written if the
 // client is like that already, also if its imported secret was used since. With an
 // ETag, the client must be there and as it was.
-func (a *Admin) ApplyClient(ctx context.Context, id, etag string, d ClientDocument) (c store.Client, secret oauth.Secret, created bool, err error) {
+func (a *Admin) ApplyClient(ctx context.Context, id, etag string, d adminapi.Client) (c store.Client, secret oauth.Secret, created bool, err error) {
 	if d.ID != "" && d.ID != id {
 		return c, "", false, &oauth.Invalid{Field: "id", Message: fmt.Sprintf("%q is another client", d.ID)}
 	}
@@ -379,8 +284,11 @@ func (a *Admin) ApplyClient(ctx context.Context, id, etag string, d ClientDocume
 	}
 	c, err = a.change(ctx, id, etag, func(c store.Client, _ grant.Instant) (store.Client, record, error) {
 		next, err := d.Change(c, a.Policy)
+		if err == nil {
+			err = checkState(d.State)
+		}
 		next.State = d.State
-		detail := differences(client.Registered(c), client.Registered(next))
+		detail := ViewClient(next, 0).Changes(ViewClient(c, 0))
 		switch {
 		case c.State == d.State:
 		case detail == "":

@@ -5,14 +5,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/oauth"
-	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -46,7 +42,7 @@ const recordPage = 500
 // has agreed, in no order that means anything, and whether more follow. Deleted ones are
 // among them as in Clients.
 func (a *Admin) SelfRegisteredClients(ctx context.Context, p adminapi.Page, all bool) (list []store.Client, more bool, err error) {
-	if err := cmp.Or(p.Check(ClientStates...), storable("after", p.After)); err != nil {
+	if err := cmp.Or(p.Check(adminapi.ClientStates...), storable("after", p.After)); err != nil {
 		return nil, false, err
 	}
 	ch, err := a.Store.Changes(ctx, 0)
@@ -98,7 +94,7 @@ func (a *Admin) SelfRegisteredClients(ctx context.Context, p adminapi.Page, all 
 		slices.SortFunc(page, ordered)
 		for _, k := range page {
 			switch {
-			case !matchesPage(p, append(RedirectHosts(k.Client), k.ID, k.Name)...), p.State != "" && p.State != string(k.State), p.State == "" && !all && k.State == store.ClientDeleted:
+			case !matchesPage(p, append(redirectHosts(k.Client), k.ID, k.Name)...), p.State != "" && p.State != string(k.State), p.State == "" && !all && k.State == store.ClientDeleted:
 			case len(list) == p.Limit:
 				return list, true, nil
 			default:
@@ -109,46 +105,13 @@ func (a *Admin) SelfRegisteredClients(ctx context.Context, p adminapi.Page, all 
 	return list, false, nil
 }
 
-// RedirectHosts returns the hosts that answers of a client go to, or the schemes of
+// redirectHosts returns the hosts that answers of a client go to, or the schemes of
 // those without a host.
-func RedirectHosts(c store.Client) (list []string) {
+func redirectHosts(c store.Client) (list []string) {
 	for _, uri := range c.RedirectURIs {
 		if host := oauth.Host(uri); !slices.Contains(list, host) {
 			list = append(list, host)
 		}
 	}
 	return list
-}
-
-// A SelfRegisteredView is what is known of a client that registered itself, beside what
-// it says of itself: its name and its redirect URI, of the last agreement.
-type SelfRegisteredView struct {
-	By            store.Registrar `json:"by"`
-	RedirectHosts []string        `json:"redirect_hosts"`
-	FirstAgreedAt *time.Time      `json:"first_agreement_at"`
-	LastAgreedAt  *time.Time      `json:"last_agreement_at"` // null: it is disabled
-	KeptUntil     *time.Time      `json:"kept_until"`        // unless it gets tokens; null: for good
-}
-
-// ViewSelfRegistered returns the view of a client that registered itself.
-func ViewSelfRegistered(c store.Client) SelfRegisteredView {
-	v := SelfRegisteredView{By: c.RegisteredBy, RedirectHosts: RedirectHosts(c), FirstAgreedAt: show.JSONInstant(c.CreatedAt), KeptUntil: show.JSONInstant(c.RecordedUntil)}
-	if !c.Decides() {
-		v.LastAgreedAt = show.JSONInstant(c.UpdatedAt)
-	}
-	return v
-}
-
-// selfRegisteredFields are the fields of a client that registered itself.
-func (v ClientView) selfRegisteredFields() [][2]string {
-	by := map[store.Registrar]string{store.ByDocument: "itself, by the document at its id", store.ByRequest: "itself, by dynamic registration (RFC 7591)"}
-	list := [][2]string{
-		{"id", v.ID}, {"state", string(v.State)}, {"registered by", by[v.RegisteredBy]}, {"name it gives itself", fmt.Sprintf("%q", v.Name)},
-		{"redirect hosts", strings.Join(RedirectHosts(v.Client), " ")}, {"redirect uris", strings.Join(v.RedirectURIs, " ")},
-		{"auth method", string(v.Auth)}, {"jwks uri", v.Assertion.KeysURI}, {"first agreement", show.Instant(v.CreatedAt)},
-	}
-	if v.Decides() {
-		return append(list, [2]string{string(v.State) + " since", show.Instant(v.UpdatedAt)})
-	}
-	return append(list, [2]string{"last agreement", show.Instant(v.UpdatedAt)}, [2]string{"kept until", show.Instant(v.RecordedUntil)})
 }

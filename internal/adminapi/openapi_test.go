@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/mintage/mintage/internal/client"
 )
 
 // described are the types with the name of their schema. Optional members of requests
@@ -18,7 +20,7 @@ var described = map[string]any{
 	"RotateRequest": RotateRequest{}, "WithdrawRequest": WithdrawRequest{}, "Withdrawal": Withdrawal{}, "Grant": Grant{}, "Session": Session{},
 	"SessionRequest": SessionRequest{}, "EndedSessions": EndedSessions{}, "CutoffRequest": CutoffRequest{}, "NewCutoff": NewCutoff{},
 	"RestoreRequest": RestoreRequest{}, "Restore": Restore{}, "CodeRequest": CodeRequest{}, "CodeAnswer": CodeAnswer{}, "Login": Login{},
-	"AcceptRequest": AcceptRequest{}, "RejectRequest": RejectRequest{}, "ContinueAnswer": ContinueAnswer{}, "Probe": Probe{},
+	"NewClient": NewClient{}, "AcceptRequest": AcceptRequest{}, "RejectRequest": RejectRequest{}, "ContinueAnswer": ContinueAnswer{}, "Probe": Probe{},
 }
 
 // ofCommands are members that a command adds and no answer has.
@@ -41,24 +43,45 @@ func TestTypesAreWhatTheDescriptionSays(t *testing.T) {
 			t.Errorf("%s is not described", name)
 			continue
 		}
-		is := members(reflect.TypeOf(value))
-		for member, optional := range is {
-			if _, there := schema.Value.Properties[member]; !there && !slices.Contains(ofCommands, member) {
-				t.Errorf("%s.%s is not described", name, member)
-			}
-			if optional && slices.Contains(schema.Value.Required, member) {
-				t.Errorf("%s.%s is required, and may be left out", name, member)
-			}
+		compare(t, name, schema.Value, members(reflect.TypeOf(value)))
+	}
+	// A client's members are those of the table of settings.
+	answer, request := map[string]bool{}, map[string]bool{}
+	for _, s := range client.Settings {
+		answer[s.Member] = s.Optional
+	}
+	for name, optional := range map[string]bool{"id": false, "state": false, "secrets": false, "created_at": false, "updated_at": false, "self_registered": true} {
+		answer[name] = optional
+	}
+	for name := range answer {
+		request[name] = name != "name"
+	}
+	request["client_secret"] = true
+	compare(t, "Client", doc.Components.Schemas["Client"].Value, answer)
+	compare(t, "ClientDocument", doc.Components.Schemas["ClientDocument"].Value, request)
+	own := doc.Components.Schemas["Client"].Value.Properties["self_registered"].Value
+	compare(t, "self_registered", own, members(reflect.TypeFor[SelfRegistered]()))
+}
+
+// compare compares a schema with the members of a type, and whether each may be left out.
+func compare(t *testing.T, name string, schema *openapi3.Schema, is map[string]bool) {
+	t.Helper()
+	for member, optional := range is {
+		if _, there := schema.Properties[member]; !there && !slices.Contains(ofCommands, member) {
+			t.Errorf("%s.%s is not described", name, member)
 		}
-		for member := range schema.Value.Properties {
-			if _, there := is[member]; !there {
-				t.Errorf("%s.%s is described, and does not exist", name, member)
-			}
+		if optional && slices.Contains(schema.Required, member) {
+			t.Errorf("%s.%s is required, and may be left out", name, member)
 		}
-		for _, member := range schema.Value.Required {
-			if _, there := is[member]; !there {
-				t.Errorf("%s.%s is required, and does not exist", name, member)
-			}
+	}
+	for member := range schema.Properties {
+		if _, there := is[member]; !there {
+			t.Errorf("%s.%s is described, and does not exist", name, member)
+		}
+	}
+	for _, member := range schema.Required {
+		if _, there := is[member]; !there {
+			t.Errorf("%s.%s is required, and does not exist", name, member)
 		}
 	}
 }

@@ -150,7 +150,7 @@ func reachable(listen string) (string, error) {
 }
 
 // Open returns a client of a running server. It verifies a server on TCP with the
-// authorities of caFile, or else with those of the system and of the data directory.
+// authorities of caFile, or else with those of adminRoots.
 func Open(cfg config.Config, caFile string) (*Client, error) {
 	tr := &http.Transport{DisableKeepAlives: true, TLSHandshakeTimeout: dialTime, ResponseHeaderTimeout: answerTime}
 	a := &Client{client: http.Client{Timeout: 10 * time.Second, Transport: tr}}
@@ -179,25 +179,26 @@ func Open(cfg config.Config, caFile string) (*Client, error) {
 	return a, err
 }
 
-// adminRoots are the authorities of the file, or else those of the system and,
-// if there is one, of the data directory's --dev server.
+// adminRoots are the authorities of the file, or else those of the system and, if they are
+// there, of the data directory's --dev server and the certificate that the configuration
+// has for the server.
 func adminRoots(cfg config.Config, caFile string) (*x509.CertPool, error) {
-	roots, file := x509.NewCertPool(), caFile
+	roots, files := x509.NewCertPool(), []string{caFile}
 	if caFile == "" {
-		file = deployment.DevCAFile(cfg)
+		files = []string{deployment.DevCAFile(cfg), cfg.TLS.Cert}
 		if system, err := x509.SystemCertPool(); err == nil {
 			roots = system
 		}
 	}
-	pem, err := os.ReadFile(file)
-	if err != nil {
-		if caFile == "" && errors.Is(err, fs.ErrNotExist) {
-			return roots, nil
+	for _, file := range files {
+		pem, err := os.ReadFile(file)
+		switch {
+		case caFile == "" && err != nil: // this user may not read it
+		case err != nil:
+			return nil, fmt.Errorf("certificate authorities: %w", err)
+		case !roots.AppendCertsFromPEM(pem):
+			return nil, fmt.Errorf("certificate authorities: %s holds no certificate in PEM", file)
 		}
-		return nil, fmt.Errorf("certificate authorities: %w", err)
-	}
-	if !roots.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("certificate authorities: %s holds no certificate in PEM", file)
 	}
 	return roots, nil
 }

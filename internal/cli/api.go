@@ -47,6 +47,7 @@ func (f *apiFlags) register(set *pflag.FlagSet, scope string) {
 // apply changes the settings of v whose flags were given.
 func (f *apiFlags) apply(cmd *cobra.Command, v *adminapi.API) error {
 	set := cmd.Flags()
+	f.lists.lost = nil // of a try before
 	if set.Changed("name") {
 		v.Name = f.name
 	}

@@ -5,24 +5,26 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/adminapi"
+	"github.com/mintage/mintage/internal/adminclient"
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/deployment"
-	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 )
 
 func newClient(s *settings) *cobra.Command {
-	return parent("client", "Register and manage client systems", `Register and manage client systems. The commands work on the store itself,
-while the server runs or not. A change applies within two seconds.`,
+	return parent("client", "Register and manage client systems", `Register and manage client systems. The commands call the server, or open the
+store if no server runs. A change applies within two seconds.`,
 		newClientCreate(s), newClientList(s), newClientShow(s), newClientUpdate(s),
 		newClientState(s, "disable", store.ClientDisabled, "Refuse a client until it is enabled again", "Its grants continue when it is enabled."),
 		newClientState(s, "enable", store.ClientEnabled, "Let a disabled client authenticate again", "Its grants continue."),
@@ -30,7 +32,7 @@ while the server runs or not. A change applies within two seconds.`,
 }
 
 func newClientCreate(s *settings) *cobra.Command {
-	f := registrationFlags{Registration: client.Registration{Settings: store.Settings{Auth: store.AuthEither}}}
+	var id string
 	var public, fromStdin bool
 	cmd := &cobra.Command{
 		Use:   "create --name NAME --redirect-uri URI --scope \"A B\"",
@@ -57,55 +59,51 @@ keyed digest is stored.`,
   printf %s "$OLD_SECRET" | mintage client create --id billing --secret-stdin --name "Billing" \
     --redirect-uri https://billing.example/callback --scope read`,
 	}
-	f.register(cmd.Flags(), false)
+	registerSettings(cmd.Flags(), nil)
 	cmd.Flags().BoolVar(&public, "public", false, "register a client without a secret, such as a program on a user's device; it needs PKCE")
-	cmd.Flags().StringVar(&f.ID, "id", "", "the client's id; default: a generated one")
+	cmd.Flags().StringVar(&id, "id", "", "the client's id; default: a generated one")
 	cmd.Flags().BoolVar(&fromStdin, "secret-stdin", false, "read an existing secret from standard input")
 	group(cmd.Flags(), "Authentication", "public", "secret-stdin")
 	group(cmd.Flags(), "Client", "id")
-	return s.prints(cmd, func(cmd *cobra.Command, a *session, _ []string) (any, text, error) {
-		if err := f.readFiles(cmd.Flags()); err != nil {
+	return s.shows(cmd, func(cmd *cobra.Command, a *adminclient.Client, _ []string) (any, text, error) {
+		in := adminapi.Client{Registration: client.Registration{ID: id, Settings: store.Settings{Auth: store.AuthEither}}, State: store.ClientEnabled}
+		if err := applySettings(cmd, nil, &in.Registration); err != nil {
 			return nil, nil, err
 		}
-		r := f.Registration
 		if public {
-			if cmd.Flags().Changed("auth-method") && r.Auth != store.AuthNone {
+			if cmd.Flags().Changed("auth-method") && in.Auth != store.AuthNone {
 				return nil, nil, &oauth.Invalid{Field: "public", Message: "a public client does not authenticate: leave out --auth-method"}
 			}
-			r.Auth = store.AuthNone
+			in.Auth = store.AuthNone
 		}
-		var err error
-		for _, s := range client.Settings {
-			if d, isDuration := s.Field(&r).(**store.Milliseconds); isDuration && cmd.Flags().Changed(s.Flag) {
-				if *d, err = parseDuration(s.Flag, *f.durations[s.Flag]); err != nil {
-					return nil, nil, err
-				}
-			}
-		}
-		if fromStdin && r.Auth == store.AuthNone {
+		if fromStdin && in.Auth == store.AuthNone {
 			return nil, nil, &oauth.Invalid{Field: "secret-stdin", Message: "a public client has no secret"}
 		}
 		if fromStdin {
 			line, err := readLine(cmd, "secret")
+			if err == nil {
+				err = checkText("secret-stdin", line)
+			}
 			if err != nil {
 				return nil, nil, err
 			}
-			r.Secret = oauth.Secret(line)
+			in.Secret = oauth.Secret(line)
 		}
-		c, secret, err := a.CreateClient(cmd.Context(), r, store.ClientEnabled)
+		var made adminapi.NewClient
+		err := a.Post(cmd.Context(), in, &made, "clients")
 		if err == nil {
-			warnOfConsent(cmd, c)
+			warnOfConsent(cmd, made.Client)
 		}
 		return struct {
 			ClientID string `json:"client_id"`
 			Secret   string `json:"client_secret,omitempty"`
-		}{c.ID, string(secret)}, secretFields(cmd, string(secret), "keep the secret now", [][2]string{{"client_id", c.ID}, {"client_secret", string(secret)}}), err
+		}{made.ClientID, made.Secret}, secretFields(cmd, made.Secret, "keep the secret now", [][2]string{{"client_id", made.ClientID}, {"client_secret", made.Secret}}), err
 	})
 }
 
 // warnOfConsent warns that --first-party has no effect on redirect URIs that
 // every program of the user's device can use.
-func warnOfConsent(cmd *cobra.Command, c store.Client) {
+func warnOfConsent(cmd *cobra.Command, c adminapi.Client) {
 	for _, uri := range c.RedirectURIs {
 		if c.Native && c.FirstParty && !strings.HasPrefix(uri, "https:") {
 			fmt.Fprintf(cmd.ErrOrStderr(), "mintage: warning: users are asked for consent although the client is --first-party: any program on their device\n"+
@@ -150,82 +148,100 @@ which a user has agreed: by a document (their id is its address) or by request
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "include deleted clients")
 	cmd.Flags().BoolVar(&own, "self-registered", false, "list the clients that registered themselves")
-	l.register(cmd, "id or name", "client id", admin.ClientStates)
-	return s.prints(cmd, func(cmd *cobra.Command, a *session, _ []string) (any, text, error) {
-		if own {
-			return listSelfRegistered(cmd, a, &l, all)
-		}
-		list, more, err := a.Clients(cmd.Context(), l.Page, all)
-		views, rows := []admin.ClientView{}, [][]string{}
+	l.register(cmd, "id or name", "client id", adminapi.ClientStates)
+	return s.shows(cmd, func(cmd *cobra.Command, a *adminclient.Client, _ []string) (any, text, error) {
+		filter := url.Values{"self_registered": {strconv.FormatBool(own)}, "deleted": {strconv.FormatBool(all)}}
+		list, next, err := adminclient.List[adminapi.Client](cmd.Context(), a, "clients", l.Page, filter)
+		rows := [][]string{}
 		for _, c := range list {
-			views = append(views, admin.ViewClient(c, a.now))
-			var used grant.Instant
-			for _, sec := range c.Secrets {
-				used = max(used, sec.LastUsedAt)
-			}
-			rows = append(rows, []string{c.ID, c.Name, string(c.State), string(c.Auth), string(c.Scope),
-				fmt.Sprint(len(c.Secrets)), show.OrDash(show.Instant(used))})
+			rows = append(rows, clientRow(c))
 		}
-		if more {
-			l.noteMore(cmd.ErrOrStderr(), list[len(list)-1].ID)
+		if next != "" {
+			l.noteMore(cmd.ErrOrStderr(), next)
+		}
+		if own {
+			noteEmpty(cmd, rows, err, "no client is found that registered itself")
+			return list, table("ID|NAME IT GIVES ITSELF|STATE|BY|REDIRECT HOSTS|FIRST AGREEMENT|LAST AGREEMENT", rows), err
 		}
 		noteEmpty(cmd, rows, err, "no client is found")
 		if err == nil {
-			var others []store.Client
-			if others, _, err = a.SelfRegisteredClients(cmd.Context(), adminapi.Page{Limit: 1}, false); len(others) > 0 {
+			var others []adminapi.Client
+			if others, _, err = adminclient.List[adminapi.Client](cmd.Context(), a, "clients", adminapi.Page{Limit: 1}, given("self_registered", "true")); len(others) > 0 {
 				fmt.Fprintln(cmd.ErrOrStderr(), "mintage: clients that registered themselves are listed by: mintage client list --self-registered")
 			}
 		}
-		return views, table("ID|NAME|STATE|AUTH|SCOPE|SECRETS|LAST USED", rows), err
+		return list, table("ID|NAME|STATE|AUTH|SCOPE|SECRETS|LAST USED", rows), err
 	})
 }
 
-func listSelfRegistered(cmd *cobra.Command, a *session, l *listing, all bool) (any, text, error) {
-	list, more, err := a.SelfRegisteredClients(cmd.Context(), l.Page, all)
-	views, rows := []admin.ClientView{}, [][]string{}
-	for _, c := range list {
-		views = append(views, admin.ViewClient(c, a.now))
-		last := ""
-		if !c.Decides() {
-			last = show.Instant(c.UpdatedAt)
+// clientRow is a client in a list of those like it.
+func clientRow(c adminapi.Client) []string {
+	if own := c.SelfRegistered; own != nil {
+		return []string{c.ID, fmt.Sprintf("%q", c.Name), string(c.State), string(own.By),
+			strings.Join(own.RedirectHosts, " "), show.OrDash(instant(own.FirstAgreedAt)), show.OrDash(instant(own.LastAgreedAt))}
+	}
+	var used *time.Time
+	for _, s := range c.Secrets {
+		if used == nil || s.LastUsedAt != nil && s.LastUsedAt.After(*used) {
+			used = s.LastUsedAt
 		}
-		rows = append(rows, []string{c.ID, fmt.Sprintf("%q", c.Name), string(c.State), string(c.RegisteredBy),
-			strings.Join(admin.RedirectHosts(c), " "), show.OrDash(show.Instant(c.CreatedAt)), show.OrDash(last)})
 	}
-	if more {
-		l.noteMore(cmd.ErrOrStderr(), list[len(list)-1].ID)
-	}
-	noteEmpty(cmd, rows, err, "no client is found that registered itself")
-	return views, table("ID|NAME IT GIVES ITSELF|STATE|BY|REDIRECT HOSTS|FIRST AGREEMENT|LAST AGREEMENT", rows), err
+	return []string{c.ID, c.Name, string(c.State), string(c.Auth), string(c.Scope), fmt.Sprint(len(c.Secrets)), show.OrDash(instant(used))}
 }
 
 func newClientShow(s *settings) *cobra.Command {
-	return s.prints(&cobra.Command{
+	return s.shows(&cobra.Command{
 		Use:   "show ID",
 		Short: "Show one client",
 		Long: `Show the registration of a client, the ids of its secrets, and its last events.
 Of a client that registered itself, show what is recorded since a user agreed.
 Values that are not shown, such as a retry window, are the server's.`,
 		Args: exactly(1, "one client id"),
-	}, func(cmd *cobra.Command, a *session, args []string) (any, text, error) {
-		c, err := a.Client(cmd.Context(), args[0])
+	}, func(cmd *cobra.Command, a *adminclient.Client, args []string) (any, text, error) {
+		var c adminapi.Client
+		_, err := a.Get(cmd.Context(), &c, nil, "clients", args[0])
 		if err != nil {
 			return nil, nil, err
 		}
-		v := admin.ViewClient(c, a.now)
-		v.Events, err = a.Events(cmd.Context(), c.ID)
-		return v, fields(v.Fields(), func(w io.Writer) error {
-			if len(v.Secrets) == 0 {
+		c.Events, err = eventsAbout(cmd.Context(), a, "client_id", c.ID)
+		return c, fields(clientFields(c), func(w io.Writer) error {
+			if len(c.Secrets) == 0 {
 				return nil
 			}
 			fmt.Fprintln(w)
-			return secrets(v.Secrets)(w)
-		}, events(v.Events)), err
+			return secrets(c.Secrets)(w)
+		}, events(c.Events)), err
 	})
 }
 
+// clientFields returns names and values of a client.
+func clientFields(c adminapi.Client) [][2]string {
+	if own := c.SelfRegistered; own != nil {
+		by := map[store.Registrar]string{store.ByDocument: "itself, by the document at its id", store.ByRequest: "itself, by dynamic registration (RFC 7591)"}
+		list := [][2]string{
+			{"id", c.ID}, {"state", string(c.State)}, {"registered by", by[own.By]}, {"name it gives itself", fmt.Sprintf("%q", c.Name)},
+			{"redirect hosts", strings.Join(own.RedirectHosts, " ")}, {"redirect uris", strings.Join(c.RedirectURIs, " ")},
+			{"auth method", string(c.Auth)}, {"jwks uri", c.Assertion.KeysURI}, {"first agreement", instant(own.FirstAgreedAt)},
+		}
+		if own.LastAgreedAt == nil {
+			return append(list, [2]string{string(c.State) + " since", instant(c.UpdatedAt)})
+		}
+		return append(list, [2]string{"last agreement", instant(own.LastAgreedAt)}, [2]string{"kept until", instant(own.KeptUntil)})
+	}
+	list := [][2]string{{"id", c.ID}}
+	for i, s := range client.Settings {
+		if _, isList := s.Value(&c.Registration).([]string); s.Name != "" && (isList || !s.Left(&c.Registration)) {
+			list = append(list, [2]string{s.Name, c.Text(s)})
+		}
+		if i == 0 {
+			list = append(list, [2]string{"state", string(c.State)})
+		}
+	}
+	return append(list, [2]string{"created", instant(c.CreatedAt)}, [2]string{"updated", instant(c.UpdatedAt)})
+}
+
 func newClientUpdate(s *settings) *cobra.Command {
-	var f registrationFlags
+	var lists listFlags
 	var pkce bool
 	cmd := &cobra.Command{
 		Use:   "update ID [--add-redirect-uri URI] [--add-scope \"A B\"]",
@@ -253,38 +269,39 @@ for a removed redirect URI can still be redeemed.`,
 			return nil
 		},
 	}
-	f.register(cmd.Flags(), true)
+	registerSettings(cmd.Flags(), &lists)
 	cmd.Flags().BoolVar(&pkce, "pkce", false, "require PKCE, at the authorization endpoint and from login portals")
 	group(cmd.Flags(), "Authentication", "pkce")
-	return s.does(cmd, func(cmd *cobra.Command, a *session, args []string) (string, error) {
-		c, changes, err := a.UpdateClient(cmd.Context(), args[0], "", func(r *client.Registration) error {
-			if err := f.apply(cmd, r); err != nil {
-				return err
+	return s.changes(cmd, func(cmd *cobra.Command, a *adminclient.Client, args []string) (string, error) {
+		old, c, err := adminclient.Update(cmd.Context(), a, func(c *adminapi.Client) error {
+			if c.SelfRegistered != nil {
+				return nil // the server says why it cannot be changed
 			}
 			if cmd.Flags().Changed("pkce") {
-				r.NoPKCE = store.Waiver(!pkce)
+				c.NoPKCE = store.Waiver(!pkce)
 			}
-			return nil
-		}, func() error { return f.lists.confirm(cmd) })
-		if err == nil && changes == "" {
+			return applySettings(cmd, &lists, &c.Registration)
+		}, func() error { return lists.confirm(cmd) }, "clients", args[0])
+		if err != nil {
+			return "", err
+		}
+		changes := c.Changes(old)
+		if changes == "" {
 			return fmt.Sprintf("client %s is like that already", c.ID), nil
 		}
-		if err == nil {
-			warnOfConsent(cmd, c)
-		}
-		return fmt.Sprintf("client %s is changed: %s", c.ID, changes), err
+		warnOfConsent(cmd, c)
+		return fmt.Sprintf("client %s is changed: %s", c.ID, changes), nil
 	})
 }
 
 func newClientState(s *settings, verb string, state store.ClientState, short, more string) *cobra.Command {
-	return s.does(&cobra.Command{
+	return s.changes(&cobra.Command{
 		Use:   verb + " ID",
 		Short: short,
 		Long:  short + ". " + more,
 		Args:  exactly(1, "one client id"),
-	}, func(cmd *cobra.Command, a *session, args []string) (string, error) {
-		c, err := a.SetClientState(cmd.Context(), args[0], "", state)
-		return fmt.Sprintf("client %s is %s", c.ID, state), err
+	}, func(cmd *cobra.Command, a *adminclient.Client, args []string) (string, error) {
+		return fmt.Sprintf("client %s is %s", args[0], state), a.Post(cmd.Context(), nil, nil, "clients", args[0], verb)
 	})
 }
 
@@ -299,8 +316,7 @@ stop a client for a while, disable it instead.`,
 		Args: exactly(1, "one client id"),
 	}
 	deletesForGood(cmd)
-	return s.does(cmd, func(cmd *cobra.Command, a *session, args []string) (string, error) {
-		c, err := a.DeleteClient(cmd.Context(), args[0], "")
-		return fmt.Sprintf("client %s is deleted", c.ID), err
+	return s.changes(cmd, func(cmd *cobra.Command, a *adminclient.Client, args []string) (string, error) {
+		return fmt.Sprintf("client %s is deleted", args[0]), a.Delete(cmd.Context(), nil, "clients", args[0])
 	})
 }

@@ -86,6 +86,9 @@ func (l *listFlags) change(cmd *cobra.Command, s client.Setting, r *client.Regis
 	if !cmd.Flags().Changed(s.Flag) && len(more)+len(fewer) == 0 {
 		return nil
 	}
+	if err := checkText("add-"+s.Flag+" or --remove-"+s.Flag, strings.Join(slices.Concat(more, fewer), " ")); err != nil {
+		return err
+	}
 	list, _ := s.List(r)
 	kept := before
 	for _, item := range fewer {

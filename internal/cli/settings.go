@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/mintage/mintage/internal/adminapi"
+	"github.com/mintage/mintage/internal/adminclient"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/show"
@@ -246,12 +247,13 @@ func (s *settings) clientIDs(cmd *cobra.Command, args []string, _ string) (list 
 	defer cancel()
 	quiet := *s
 	quiet.stderr = nil
-	a, err := quiet.open(ctx)
+	cmd.SetContext(ctx)
+	a, err := quiet.connect(cmd)
 	if err != nil {
 		return nil, nothing
 	}
 	defer a.Close()
-	clients, _, err := a.Clients(ctx, adminapi.Page{Limit: adminapi.MaxLimit}, false)
+	clients, _, err := adminclient.List[adminapi.Client](ctx, a, "clients", adminapi.Page{Limit: adminapi.MaxLimit}, nil)
 	if err != nil {
 		return nil, nothing
 	}

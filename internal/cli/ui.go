@@ -152,18 +152,6 @@ func output(cmd *cobra.Command, asJSON bool, value any, forPeople text) error {
 	return forPeople(cmd.OutOrStdout())
 }
 
-// does completes a command that changes the store and prints a sentence.
-func (s *settings) does(cmd *cobra.Command, run func(cmd *cobra.Command, a *session, args []string) (string, error)) *cobra.Command {
-	cmd.RunE = s.with(func(cmd *cobra.Command, a *session, args []string) error {
-		done, err := run(cmd, a, args)
-		if err == nil {
-			fmt.Fprintln(cmd.OutOrStdout(), done)
-		}
-		return err
-	})
-	return cmd
-}
-
 // when formats an instant of a value for programs.
 func when(t *time.Time) string {
 	if t == nil {

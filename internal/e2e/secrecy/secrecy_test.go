@@ -140,7 +140,7 @@ func TestTK13_NoSecretIsLeftAnywhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.tokens()
-	for _, args := range [][]string{{"audit", "show"}, {"audit", "verify"}, {"client", "list", "--json"}, append([]string{"grant", "list", "--json"}, w.admin...), append([]string{"keys", "list"}, w.admin...)} {
+	for _, args := range [][]string{{"audit", "show"}, {"audit", "verify"}, append([]string{"client", "list", "--json"}, w.admin...), append([]string{"grant", "list", "--json"}, w.admin...), append([]string{"keys", "list"}, w.admin...)} {
 		w.s.Run(t, args...)
 	}
 	w.dump()

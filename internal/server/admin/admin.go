@@ -81,9 +81,9 @@ func (p *Problem) Error() string { return p.Title }
 const (
 	// maxAdminBody is far more than most requests need.
 	maxAdminBody = 16 << 10
-	// maxAPIBody is more than an API with the most scopes needs, which have texts in
-	// every language.
-	maxAPIBody = 128 << 10
+	// maxLongBody is more than a client with the most addresses needs, or an API with the
+	// most scopes, which have texts in every language.
+	maxLongBody = 128 << 10
 )
 
 // Handler answers every request with an id, and logs those that it refuses.
@@ -198,9 +198,9 @@ func (a *Admin) Routes() []Route {
 	const c, u = clientsPath + "/{client}", usersPath + "/{user}"
 	return []Route{
 		{get, clientsPath, reads, a.do(200, listClients, "match", "state", "after", "limit", "self_registered", "deleted"), nil},
-		{post, clientsPath, changes, a.do(201, with(createClient)), nil},
+		{post, clientsPath, changes, a.do(201, long(with(createClient))), nil},
 		{get, c, reads, a.do(200, showClient), nil},
-		{put, c, changes, a.do(200, with(applyClient), "dry_run"), nil},
+		{put, c, changes, a.do(200, long(with(applyClient)), "dry_run"), nil},
 		{remove, c, changes, a.do(204, deleteClient), nil},
 		{post, c + "/disable", changes, a.do(200, bare(setClientState(store.ClientDisabled))), nil},
 		{post, c + "/enable", changes, a.do(200, bare(setClientState(store.ClientEnabled))), nil},

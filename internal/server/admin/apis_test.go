@@ -145,5 +145,5 @@ func TestAnAPIWithTheMostScopesIsRegistered(t *testing.T) {
 		t.Errorf("%d scopes", len(got.list("scopes")))
 	}
 	a.call(t, 400, "PUT", path, `{"name":"`+strings.Repeat("x", 128<<10)+`"}`)
-	a.call(t, 400, "PUT", "/clients/large", string(body))
+	a.call(t, 400, "POST", "/users", string(body))
 }

@@ -136,10 +136,10 @@ func bare(act action) action {
 	return may(func(x *call, u *admin.Admin, _ struct{}) (any, error) { return act(x, u) })
 }
 
-// long makes an action whose body may be as long as the registration of an API.
+// long makes an action whose body may be as long as a registration.
 func long(act action) action {
 	return func(x *call, u *admin.Admin) (any, error) {
-		x.limitBody(maxAPIBody)
+		x.limitBody(maxLongBody)
 		return act(x, u)
 	}
 }

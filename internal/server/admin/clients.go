@@ -12,13 +12,6 @@ import (
 
 const clientsPath = "/admin/v1/clients"
 
-// A newClient is the answer to the registration of a client.
-type newClient struct {
-	ClientID string           `json:"client_id"`
-	Secret   string           `json:"client_secret,omitempty"` // generated, shown once
-	Client   admin.ClientView `json:"client"`
-}
-
 // viewClient returns the answer about a client, unless there is an error.
 func viewClient(u *admin.Admin) func(store.Client, error) (any, error) {
 	return func(c store.Client, err error) (any, error) {
@@ -30,7 +23,7 @@ func viewClient(u *admin.Admin) func(store.Client, error) (any, error) {
 func viewNewClient(u *admin.Admin) func(store.Client, oauth.Secret, error) (any, error) {
 	return func(c store.Client, secret oauth.Secret, err error) (any, error) {
 		view := admin.ViewClient(c, grant.At(u.Now()))
-		return tagged{body: newClient{c.ID, string(secret), view}, etag: admin.ClientETag(c), location: clientsPath + "/" + url.PathEscape(c.ID)}, err
+		return tagged{body: adminapi.NewClient{ClientID: c.ID, Secret: string(secret), Client: view}, etag: admin.ClientETag(c), location: clientsPath + "/" + url.PathEscape(c.ID)}, err
 	}
 }
 
@@ -49,10 +42,10 @@ func listClients(x *call, u *admin.Admin) (any, error) {
 		}
 		return u.Clients(x.Context(), p, all)
 	}
-	return pageOf(x, "clients", read, func(c store.Client) string { return c.ID }, func(c store.Client) admin.ClientView { return admin.ViewClient(c, grant.At(u.Now())) })
+	return pageOf(x, "clients", read, func(c store.Client) string { return c.ID }, func(c store.Client) adminapi.Client { return admin.ViewClient(c, grant.At(u.Now())) })
 }
 
-func createClient(x *call, u *admin.Admin, d admin.ClientDocument) (any, error) {
+func createClient(x *call, u *admin.Admin, d adminapi.Client) (any, error) {
 	return viewNewClient(u)(u.CreateClient(x.Context(), d.Registration, d.State))
 }
 
@@ -61,7 +54,7 @@ func showClient(x *call, u *admin.Admin) (any, error) {
 }
 
 // applyClient answers PUT: the same request again changes nothing.
-func applyClient(x *call, u *admin.Admin, d admin.ClientDocument) (any, error) {
+func applyClient(x *call, u *admin.Admin, d adminapi.Client) (any, error) {
 	c, secret, created, err := u.ApplyClient(x.Context(), x.names[0], x.ifMatch(), d)
 	if created {
 		return viewNewClient(u)(c, secret, err)

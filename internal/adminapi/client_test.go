@@ -1,0 +1,54 @@
+package adminapi
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// A command reads a client, changes it and sends it back: every setting survives.
+func TestEverySettingOfAClientIsWrittenAndRead(t *testing.T) {
+	full := Client{State: store.ClientDisabled, CreatedAt: new(time.Unix(1700000000, 0).UTC()), Secrets: []Secret{{ID: "one", State: "active"}},
+		SelfRegistered: &SelfRegistered{By: store.ByDocument, RedirectHosts: []string{"a.example"}}}
+	full.ID, full.Secret = "billing", "an imported secret"
+	for _, s := range client.Settings {
+		switch p := s.Field(&full.Registration).(type) {
+		case *string:
+			*p = "some <" + s.Member + "> & more"
+		case *bool:
+			*p = true
+		case *[]string:
+			*p = []string{s.Member, "other"}
+		case *json.RawMessage:
+			*p = json.RawMessage(`{"keys":[]}`)
+		case **store.Milliseconds:
+			*p = store.InMilliseconds(1500 * time.Millisecond)
+		default:
+			t.Fatalf("%s is a %T", s.Member, p)
+		}
+	}
+	text, err := json.Marshal(full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got Client
+	if err := json.Unmarshal(text, &got); err != nil || !reflect.DeepEqual(got, full) || got.Changes(full) != "" {
+		t.Errorf("%v\n%+v\n%+v", err, got, full)
+	}
+	// A request has no members of answers, and no list that is not given.
+	if text, err := json.Marshal(Client{State: store.ClientEnabled}); err != nil || strings.Contains(string(text), "secret") || strings.Contains(string(text), "_at") || strings.Contains(string(text), "grant_types") {
+		t.Errorf("%s, %v", text, err)
+	}
+	for _, text := range []string{`null`, `[]`, `{"colour": "red"}`, `{"name": null}`, `{"retry_window": 5}`} {
+		if err := json.Unmarshal([]byte(text), &got); err == nil || strings.HasPrefix(text, "{") != errors.As(err, new(*oauth.Invalid)) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
