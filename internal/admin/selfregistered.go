@@ -86,6 +86,9 @@ func (a *Admin) SelfRegisteredClients(ctx context.Context, p adminapi.Page, all 
 			if err != nil {
 				return nil, false, err
 			}
+			if c.Realm != a.Realm {
+				continue
+			}
 			page = append(page, keyed{d.Key, c})
 		}
 		for len(barred) > 0 && (last || bytes.Compare(barred[0].key[:], f.After[:]) <= 0) {

@@ -283,7 +283,7 @@ func TestCA21_ADisabledOrForeignClientIsAnUnknownOne(t *testing.T) {
 	for name, alter := range map[string]func(*store.Client){
 		"disabled": func(c *store.Client) { c.State = store.ClientDisabled },
 		"deleted":  func(c *store.Client) { c.State = store.ClientDeleted },
-		"foreign":  func(c *store.Client) { c.Realm = "/other" },
+		"foreign":  func(c *store.Client) { c.ID, c.Realm, c.Version = c.ID+"-elsewhere", "/other", 0 },
 	} {
 		c := d.client(client.Registration{})
 		c = d.change(c, alter)

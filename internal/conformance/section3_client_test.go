@@ -62,7 +62,7 @@ var clientRows = []row{
 	}),
 	badForm("C3", "other realm", func(x *flow) {
 		other := x.deployment.client(client.Registration{})
-		x.change(other, func(c *store.Client) { c.Realm = "/other" })
+		other = x.change(other, func(c *store.Client) { c.ID, c.Realm, c.Version = c.ID+"-elsewhere", "/other", 0 })
 		x.set("client_id", other.ID, "client_secret", other.secret)
 	}),
 	badForm("C4", "wrong secret", func(x *flow) { x.set("client_secret", "wrong") }),

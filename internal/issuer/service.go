@@ -223,8 +223,17 @@ const maxServiceRevoked = 1000
 
 // A serviceRevocation is the body of the document about a revoked service token.
 type serviceRevocation struct {
-	ID string        `json:"id"` // of the token, in all its forms
-	At grant.Instant `json:"at"` // when it was revoked
+	ID    string        `json:"id"` // of the token, in all its forms
+	At    grant.Instant `json:"at"` // when it was revoked
+	Realm string        `json:"realm,omitempty"`
+}
+
+// otherRealm returns the realm, or "" for the default one, whose documents name none.
+func otherRealm(realm string) string {
+	if realm == store.DefaultRealm {
+		return ""
+	}
+	return realm
 }
 
 // revokeOwn revokes a token that the client got for itself (RFC 7009) by a document
@@ -242,7 +251,7 @@ func (iss *Issuer) revokeOwn(ctx context.Context, view *directory.View, c *store
 		return store.Unavailable(err)
 	}
 	now := iss.now()
-	body, err := json.Marshal(serviceRevocation{t.GrantID.String(), now})
+	body, err := json.Marshal(serviceRevocation{t.GrantID.String(), now, otherRealm(iss.Realm)})
 	if err != nil {
 		return err
 	}
@@ -282,8 +291,8 @@ func (iss *Issuer) revokedServices(ctx context.Context, now grant.Instant) (list
 			if err := json.Unmarshal(d.Body, &r); err != nil {
 				return nil, err
 			}
-			if id, err := grant.ParseID(r.ID); err == nil && now < d.ExpiresAt {
-				list = append(list, store.Revocation{GrantID: id, At: r.At, Floor: grant.Never})
+			if id, err := grant.ParseID(r.ID); err == nil && now < d.ExpiresAt && r.Realm == otherRealm(iss.Realm) {
+				list = append(list, store.Revocation{Realm: iss.Realm, GrantID: id, At: r.At, Floor: grant.Never})
 			}
 			f.After = d.Key
 		}
@@ -312,7 +321,7 @@ func (iss *Issuer) LoggedScope(view *directory.View, text string) string {
 	names := strings.Fields(text)
 	names = names[:min(len(names), 20)]
 	for i, name := range names {
-		if name != oauth.OpenID && !view.KnowsScope(name) {
+		if name != oauth.OpenID && !view.KnowsScope(iss.Realm, name) {
 			names[i] = "?"
 		}
 	}

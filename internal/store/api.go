@@ -13,7 +13,7 @@ import (
 )
 
 // EntryAPI is the kind of an API's entry, whose id is oauth.CanonicalTarget of the
-// API's: two that differ by a trailing slash cannot both exist.
+// API's: two of a realm that differ by a trailing slash cannot both exist.
 const EntryAPI EntryKind = "api"
 
 // IssuerAPI is the number of the issuer, which is a built-in API: the scopes of
@@ -71,7 +71,7 @@ func (a API) Entry() Entry {
 	if err != nil {
 		panic(fmt.Sprintf("encode API: %v", err)) // it has no member that could fail
 	}
-	return Entry{EntryAPI, oauth.CanonicalTarget(a.ID), a.Version, body}
+	return Entry{EntryAPI, inRealm(a.Realm, oauth.CanonicalTarget(a.ID)), a.Version, body}
 }
 
 // API decodes an entry of kind EntryAPI.

@@ -150,7 +150,7 @@ const EntryClient EntryKind = "client"
 // deleted, and its id is never reused.
 type Entry struct {
 	Kind    EntryKind
-	ID      string
+	ID      string // with the realm, unless that is the default one
 	Version int64  // counts changes; the first is 1
 	Body    []byte // JSON
 }
@@ -170,7 +170,7 @@ func (c Client) Entry() Entry {
 	if err != nil {
 		panic(fmt.Sprintf("encode client: %v", err)) // it has no member that could fail
 	}
-	return Entry{EntryClient, c.ID, c.Version, body}
+	return Entry{EntryClient, inRealm(c.Realm, c.ID), c.Version, body}
 }
 
 // Client decodes an entry of kind EntryClient.

@@ -21,7 +21,7 @@ type Reader struct {
 	// Run calls f with a function that reads the database, in one snapshot if that
 	// is asked. It may call f several times: the last call counts.
 	Run func(ctx context.Context, snapshot bool, f func(Query) error) error
-	// Floors returns the query for the id, state and access_floor of grants, and its
+	// Floors returns the query for the id, realm, state and access_floor of grants, and its
 	// arguments.
 	Floors func(ids []grant.ID) (text string, args []any)
 }
@@ -225,7 +225,7 @@ func (r Reader) Revocations(ctx context.Context, since grant.Instant, limit int)
 	return slices.DeleteFunc(list, func(r Revocation) bool { return r.Floor == 0 }), from, nil
 }
 
-// readFloors reads the access floors of grants: older access tokens are revoked.
+// readFloors reads the realms and access floors of grants: older access tokens are revoked.
 func (r Reader) readFloors(ctx context.Context, list []Revocation) error {
 	at := make(map[grant.ID]int, len(list))
 	ids := make([]grant.ID, len(list))
@@ -236,16 +236,17 @@ func (r Reader) readFloors(ctx context.Context, list []Revocation) error {
 	return r.Run(ctx, false, func(q Query) error {
 		return q(func(row Scanner) error {
 			var id []byte
+			var realm string
 			var state int16
 			var floor grant.Instant
-			if err := row.Scan(&id, &state, (*int64)(&floor)); err != nil {
+			if err := row.Scan(&id, &realm, &state, (*int64)(&floor)); err != nil {
 				return err
 			}
 			if grant.State(state) == grant.Revoked {
 				floor = grant.Never
 			}
 			if i, ok := at[grant.ID(id)]; ok {
-				list[i].Floor = floor
+				list[i].Realm, list[i].Floor = realm, floor
 			}
 			return nil
 		}, text, args...)

@@ -73,8 +73,9 @@ type Store interface {
 	// since; 0 reads all of it.
 	Changes(ctx context.Context, since int64) (Changes, error)
 
-	// Client reads one client, with the last use of its secrets, or returns
-	// ErrNotFound. It finds deleted clients as well: an id is never reused.
+	// Client reads one client by the id of its entry, with the last use of its
+	// secrets, or returns ErrNotFound. It finds deleted clients as well: an id is
+	// never reused.
 	Client(ctx context.Context, id string) (Client, error)
 
 	// Commit stores a change: all of it or, with ErrConflict, nothing, if a version
@@ -181,6 +182,7 @@ type Cutoff struct {
 // A Revocation revokes the access tokens of a grant that were issued at or before
 // Floor.
 type Revocation struct {
+	Realm   string
 	GrantID grant.ID
 	Floor   grant.Instant // grant.Never for a revoked grant
 	At      grant.Instant // of the latest event

@@ -50,7 +50,7 @@ func (s *Store) run(ctx context.Context, snapshot bool, f func(store.Query) erro
 
 // floors is the Floors of a store.Reader.
 func floors(ids []grant.ID) (text string, args []any) {
-	return `SELECT id, state, access_floor FROM grants WHERE id = ANY($1::bytea[])`, []any{column(ids, func(id grant.ID) []byte { return id[:] })}
+	return `SELECT id, realm, state, access_floor FROM grants WHERE id = ANY($1::bytea[])`, []any{column(ids, func(id grant.ID) []byte { return id[:] })}
 }
 
 // A read is one caller's read of the row with an id.

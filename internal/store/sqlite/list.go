@@ -48,7 +48,7 @@ func read(db *sql.DB) store.Reader {
 			for _, id := range ids {
 				args = append(args, Prefix(id))
 			}
-			return `SELECT id, state, access_floor FROM grants WHERE prefix IN (?` + strings.Repeat(", ?", len(ids)-1) + ")", args
+			return `SELECT id, realm, state, access_floor FROM grants WHERE prefix IN (?` + strings.Repeat(", ?", len(ids)-1) + ")", args
 		},
 	}
 }

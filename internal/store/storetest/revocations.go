@@ -18,13 +18,13 @@ var revocationPromises = []promise{
 		end(t, st, third, store.EventRefreshReplayed, base+20)
 		raise(t, st, access, base+40, base+41)
 		sameRevocations(t, other, base, 10, base,
-			store.Revocation{GrantID: access.ID, Floor: base + 40, At: base + 41},
-			store.Revocation{GrantID: second.ID, Floor: grant.Never, At: base + 30},
-			store.Revocation{GrantID: third.ID, Floor: grant.Never, At: base + 20},
-			store.Revocation{GrantID: first.ID, Floor: grant.Never, At: base + 10})
+			store.Revocation{Realm: "/api", GrantID: access.ID, Floor: base + 40, At: base + 41},
+			store.Revocation{Realm: "/api", GrantID: second.ID, Floor: grant.Never, At: base + 30},
+			store.Revocation{Realm: "/api", GrantID: third.ID, Floor: grant.Never, At: base + 20},
+			store.Revocation{Realm: "/api", GrantID: first.ID, Floor: grant.Never, At: base + 10})
 		sameRevocations(t, other, base+30, 10, base+30,
-			store.Revocation{GrantID: access.ID, Floor: base + 40, At: base + 41},
-			store.Revocation{GrantID: second.ID, Floor: grant.Never, At: base + 30})
+			store.Revocation{Realm: "/api", GrantID: access.ID, Floor: base + 40, At: base + 41},
+			store.Revocation{Realm: "/api", GrantID: second.ID, Floor: grant.Never, At: base + 30})
 		sameRevocations(t, other, base+42, 10, base+42)
 	}},
 	{"Revocations lists a grant once, as it is by now", func(t *testing.T, db Database) {
@@ -32,11 +32,11 @@ var revocationPromises = []promise{
 		g := newGrant(1)
 		create(t, st, g)
 		g = raise(t, st, g, base+10, base+10)
-		sameRevocations(t, st, base, 10, base, store.Revocation{GrantID: g.ID, Floor: base + 10, At: base + 10})
+		sameRevocations(t, st, base, 10, base, store.Revocation{Realm: "/api", GrantID: g.ID, Floor: base + 10, At: base + 10})
 		g = raise(t, st, g, base+20, base+20)
-		sameRevocations(t, st, base, 10, base, store.Revocation{GrantID: g.ID, Floor: base + 20, At: base + 20})
+		sameRevocations(t, st, base, 10, base, store.Revocation{Realm: "/api", GrantID: g.ID, Floor: base + 20, At: base + 20})
 		end(t, st, g, store.EventGrantRevoked, base+30)
-		sameRevocations(t, st, base, 10, base, store.Revocation{GrantID: g.ID, Floor: grant.Never, At: base + 30})
+		sameRevocations(t, st, base, 10, base, store.Revocation{Realm: "/api", GrantID: g.ID, Floor: grant.Never, At: base + 30})
 	}},
 	{"Revocations tells of other events nothing", func(t *testing.T, db Database) {
 		st := open(t, db)
@@ -56,7 +56,7 @@ var revocationPromises = []promise{
 		if _, deleted, err := st.Sweep(t.Context(), store.SweptGrants, "", base+500_000, 10); err != nil || deleted != 1 {
 			t.Fatalf("Sweep: %d deleted, %v", deleted, err)
 		}
-		sameRevocations(t, st, base, 10, base, store.Revocation{GrantID: kept.ID, Floor: grant.Never, At: base + 10})
+		sameRevocations(t, st, base, 10, base, store.Revocation{Realm: "/api", GrantID: kept.ID, Floor: grant.Never, At: base + 10})
 	}},
 	{"Revocations counts a grant once, however often its access tokens were revoked", func(t *testing.T, db Database) {
 		st := open(t, db)
@@ -67,8 +67,8 @@ var revocationPromises = []promise{
 			often = raise(t, st, often, base+20+n, base+20+n)
 		}
 		sameRevocations(t, st, base, 2, base,
-			store.Revocation{GrantID: often.ID, Floor: base + 39, At: base + 39},
-			store.Revocation{GrantID: other.ID, Floor: grant.Never, At: base + 10})
+			store.Revocation{Realm: "/api", GrantID: often.ID, Floor: base + 39, At: base + 39},
+			store.Revocation{Realm: "/api", GrantID: other.ID, Floor: grant.Never, At: base + 10})
 	}},
 	{"Revocations lists no more grants than it may, and says from when on it knows all", func(t *testing.T, db Database) {
 		st := open(t, db)
@@ -78,7 +78,7 @@ var revocationPromises = []promise{
 			create(t, st, g)
 			at := base + grant.Instant(10*n)
 			end(t, st, g, store.EventGrantRevoked, at)
-			newest = slices.Insert(newest, 0, store.Revocation{GrantID: g.ID, Floor: grant.Never, At: at})
+			newest = slices.Insert(newest, 0, store.Revocation{Realm: "/api", GrantID: g.ID, Floor: grant.Never, At: at})
 		}
 		for limit := 1; limit < 5; limit++ {
 			sameRevocations(t, st, base, limit, newest[limit].At+1, newest[:limit]...)

@@ -36,6 +36,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) {
 		{"directory", directoryPromises},
 		{"commit", commitPromises},
 		{"revocations", revocationPromises},
+		{"realms", realmPromises},
 		{"handles", handlePromises},
 		{"history", historyPromises},
 		{"documents", slices.Concat(documentPromises, documentsTogetherPromises)},

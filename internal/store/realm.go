@@ -1,0 +1,114 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/mintage/mintage/internal/grant"
+)
+
+// DefaultRealm is the realm of a deployment that names no other. Stores from before
+// there were others hold its rows alone.
+const DefaultRealm = "/api"
+
+// inRealm returns the key of a name that is unique in its realm: a client's id, an API's,
+// or what an event is about. In the default realm, it is the name itself. Realms begin
+// with a slash and contain no space; of the names with which inRealm deals, none does both.
+func inRealm(realm, name string) string {
+	if cmp.Or(realm, DefaultRealm) == DefaultRealm {
+		return name
+	}
+	return realm + " " + name
+}
+
+// A Realm is the part of a store that belongs to one realm: nothing of another realm is
+// found by any id, or listed. Documents are not looked into: their keys and owners are
+// of a realm (see KeyOf and OwnerOf), and those that are listed by their kind say whose
+// they are.
+type Realm struct {
+	Store
+	Name string
+}
+
+// Grant implements Store, as do the methods below.
+func (r *Realm) Grant(ctx context.Context, id grant.ID) (grant.Grant, error) {
+	g, err := r.Store.Grant(ctx, id)
+	if err == nil && g.Realm != r.Name {
+		return grant.Grant{}, ErrNotFound
+	}
+	return g, err
+}
+
+func (r *Realm) UpdateGrant(ctx context.Context, id grant.ID, decide Decide) error {
+	// A call of decide may still be running when UpdateGrant has returned an error
+	// because ctx has ended. Without an error, the last has returned.
+	foreign := make(chan struct{}, 1)
+	err := r.Store.UpdateGrant(ctx, id, func(g grant.Grant) (grant.Grant, []Event) {
+		if g.Realm != r.Name {
+			select {
+			case foreign <- struct{}{}:
+			default:
+			}
+			return g, nil
+		}
+		return decide(g)
+	})
+	if err == nil && len(foreign) > 0 {
+		return ErrNotFound // the realm of a grant never changes
+	}
+	return err
+}
+
+func (r *Realm) Grants(ctx context.Context, f GrantFilter) ([]grant.Grant, error) {
+	f.Realm = r.Name
+	return r.Store.Grants(ctx, f)
+}
+
+func (r *Realm) Changes(ctx context.Context, since int64) (Changes, error) {
+	ch, err := r.Store.Changes(ctx, since)
+	ch.Clients = slices.DeleteFunc(ch.Clients, func(c Client) bool { return c.Realm != r.Name })
+	ch.APIs = slices.DeleteFunc(ch.APIs, func(a API) bool { return a.Realm != r.Name })
+	ch.Cutoffs = slices.DeleteFunc(ch.Cutoffs, func(c Cutoff) bool { return c.Realm != r.Name })
+	return ch, err
+}
+
+func (r *Realm) Client(ctx context.Context, id string) (Client, error) {
+	return r.Store.Client(ctx, inRealm(r.Name, id))
+}
+
+func (r *Realm) Revocations(ctx context.Context, since grant.Instant, limit int) (list []Revocation, from grant.Instant, err error) {
+	list, from, err = r.Store.Revocations(ctx, since, limit)
+	return slices.DeleteFunc(list, func(v Revocation) bool { return v.Realm != r.Name }), from, err
+}
+
+// Commit names the realm in what its events are about. Those about grants come with
+// UpdateGrant: the ids of grants are unique.
+func (r *Realm) Commit(ctx context.Context, c Change) error {
+	c.Events = slices.Clone(c.Events)
+	for i := range c.Events {
+		c.Events[i].About = inRealm(r.Name, c.Events[i].About)
+	}
+	return r.Store.Commit(ctx, c)
+}
+
+func (r *Realm) Events(ctx context.Context, about string, limit int) ([]Event, error) {
+	key := inRealm(r.Name, about)
+	if id, err := grant.ParseID(about); err == nil {
+		g, err := r.Store.Grant(ctx, id)
+		switch {
+		case err == nil && g.Realm != r.Name:
+			return nil, nil
+		case err == nil:
+			key = about
+		case !errors.Is(err, ErrNotFound):
+			return nil, err
+		}
+	}
+	list, err := r.Store.Events(ctx, key, limit)
+	for i := range list {
+		list[i].About = about
+	}
+	return list, err
+}
