@@ -152,7 +152,7 @@ func (a *Authenticator) bySecret(ctx context.Context, view *directory.View, cred
 		switch {
 		case s.Expired(now):
 		case subtle.ConstantTimeCompare(s.Digest, digest)|subtle.ConstantTimeCompare(s.Digest, raw) == 1:
-			view.NoteUse(c.ID, i, now)
+			view.NoteUse(c, i, now)
 			a.noteOldSecret(ctx, c, i)
 			return c, nil
 		case s.Slow != "":
@@ -169,7 +169,7 @@ func (a *Authenticator) bySecret(ctx context.Context, view *directory.View, cred
 	if proven == "" {
 		return nil, wrong(c, now, digest, raw)
 	}
-	view.NoteUse(c.ID, slow, now)
+	view.NoteUse(c, slow, now)
 	a.noteOldSecret(ctx, c, slow)
 	a.upgradeSecret(ctx, c.ID, c.Secrets[slow].ID, view.Ring.Digest(proven), now)
 	return c, nil

@@ -50,8 +50,23 @@ func TestOnlyAnEnabledClientOfTheRealmAuthenticates(t *testing.T) {
 	}
 	s.Administer(clientID, func(c *store.Client) { c.State = store.ClientEnabled })
 	s.proven(clientID, s.Secret, true)
-	s.Administer(clientID, func(c *store.Client) { c.Realm = "/other" })
-	s.proven(clientID, s.Secret, false)
+	s.proven(s.elsewhere(), s.Secret, false)
+}
+
+// elsewhere registers the fixture's client in another realm, with its secret and under
+// another id, which it returns.
+func (s *service) elsewhere() string {
+	s.T.Helper()
+	c := s.Client(clientID).Clone()
+	c.ID, c.Realm, c.State, c.Version = "elsewhere", "/other", store.ClientEnabled, 1
+	if err := s.Engine.Commit(s.T.Context(), store.Change{Entries: []store.Entry{c.Entry()}}); err != nil {
+		s.T.Fatal(err)
+	}
+	s.Poll()
+	if _, ok := s.View().Client("/other", c.ID); !ok {
+		s.T.Fatal("the client of another realm is not in the directory")
+	}
+	return c.ID
 }
 
 func TestAClientAuthenticatesByItsRegisteredMethodAlone(t *testing.T) {
@@ -414,6 +429,5 @@ func TestAnOperatorLearnsWhyAClientWasNotAuthenticated(t *testing.T) {
 	check(clientID, s.Secret+"x", oauth.AuthBasic, client.WrongSecret)
 	s.Administer(clientID, func(c *store.Client) { c.State = store.ClientDisabled })
 	check(clientID, s.Secret, oauth.AuthBasic, client.ClientInactive)
-	s.Administer(clientID, func(c *store.Client) { c.State, c.Realm = store.ClientEnabled, "/other" })
-	check(clientID, s.Secret, oauth.AuthBasic, client.UnknownClient)
+	check(s.elsewhere(), s.Secret, oauth.AuthBasic, client.UnknownClient)
 }

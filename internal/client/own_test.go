@@ -55,7 +55,7 @@ func (b *bench) describe(document []byte) {
 	if err != nil {
 		b.T.Fatal(err)
 	}
-	b.Directory.AdmitSelfRegistered(func(id string) bool { return id == address })
+	b.Directory.AdmitSelfRegistered(func(_, id string) bool { return id == address })
 }
 
 func (b *bench) own(change map[string]any) map[string]any {
@@ -110,7 +110,7 @@ func TestClientsThatRegisteredThemselvesSignAssertions(t *testing.T) {
 		if (err == nil) != public || err != nil && !errors.Is(err, client.WrongMethod) && !errors.Is(err, client.UnknownClient) {
 			t.Errorf("%s: without assertion: %v", methods, err)
 		}
-		b.Directory.AdmitSelfRegistered(func(string) bool { return false })
+		b.Directory.AdmitSelfRegistered(func(_, _ string) bool { return false })
 		if err := b.presentAs(address, b.signer.sign(b.own(nil))); !errors.Is(err, client.ErrClient) {
 			t.Errorf("%s: no longer admitted: %v", methods, err)
 		}

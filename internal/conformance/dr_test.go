@@ -193,7 +193,7 @@ func TestDR02_ARegisteredClientGetsTokens(t *testing.T) {
 	want(t, d.post(c.identify(forItself())), http.StatusBadRequest, "unauthorized_client")
 	d.alive(c, pair.RefreshToken)
 	// To disable registration is to end its clients.
-	d.directory.AdmitSelfRegistered(func(string) bool { return false })
+	d.directory.AdmitSelfRegistered(func(_, _ string) bool { return false })
 	want(t, d.post(c.refresh(pair.RefreshToken)), http.StatusUnauthorized, "invalid_client")
 	b.get(asking(c)).says(t, http.StatusBadRequest, pages.UnknownClient)
 }

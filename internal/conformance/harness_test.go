@@ -153,7 +153,7 @@ func start(t *testing.T, choose ...func(*options)) *deployment {
 	}
 	if o.Registrations != nil {
 		o.Registrations.Realm, o.Registrations.Directory, o.Registrations.Now = realm, d.directory, d.now
-		d.directory.AdmitSelfRegistered(o.Registrations.Admits)
+		d.directory.AdmitSelfRegistered(func(_, id string) bool { return o.Registrations.Admits(id) })
 	}
 	d.issuer = issuer.New(issuer.Issuer{
 		Realm: realm, ID: issuerID, Store: d.store, Directory: d.directory,

@@ -307,7 +307,7 @@ func TestOP07_WhoNamesAnOperatorsClientTakesNoSlots(t *testing.T) {
 // described lets clients describe themselves, to which a user has agreed.
 func (d *deployment) described(ids ...string) {
 	d.t.Helper()
-	d.directory.AdmitSelfRegistered(func(named string) bool { return slices.Contains(ids, named) })
+	d.directory.AdmitSelfRegistered(func(_, named string) bool { return slices.Contains(ids, named) })
 	for _, id := range ids {
 		c := store.Client{
 			ID: id, Realm: realm, RegisteredBy: store.ByDocument, State: store.ClientEnabled, Settings: store.Settings{Auth: store.AuthPrivateKeyJWT, GrantTypes: store.DefaultGrantTypes,

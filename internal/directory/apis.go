@@ -56,7 +56,7 @@ func (a *apis) with(changed []store.API) *apis {
 // without those that have changed.
 func (v *View) clientsOfAPIs(changed []store.Client) (list []store.Client) {
 	for _, r := range v.clients {
-		if len(r.APIs) > 0 && !slices.ContainsFunc(changed, func(c store.Client) bool { return c.ID == r.ID }) {
+		if len(r.APIs) > 0 && !slices.ContainsFunc(changed, func(c store.Client) bool { return c.Realm == r.Realm && c.ID == r.ID }) {
 			c := r.Client
 			c.Scope = r.registered
 			list = append(list, c)

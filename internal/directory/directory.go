@@ -65,7 +65,7 @@ type Directory struct {
 	// clockFault is set while this node's clock is wrong, which makes it not ready.
 	clockFault atomic.Pointer[error]
 	missing    atomic.Int64 // number of the newest forms that a node does not read; see OlderNodes
-	admits     atomic.Pointer[func(id string) bool]
+	admits     atomic.Pointer[func(realm, id string) bool]
 	origin     time.Time
 
 	learning sync.Mutex    // for what follows
@@ -223,16 +223,17 @@ func (d *Directory) apply(old *View, ch store.Changes) (*View, error) {
 				}
 				r.uses = append(r.uses, u)
 			}
-			v.countOrigins(v.clients[c.ID], -1)
+			name := clientName{c.Realm, c.ID}
+			v.countOrigins(v.clients[name], -1)
 			if !c.Decides() {
-				delete(v.clients, c.ID)
+				delete(v.clients, name)
 				continue
 			}
 			v.countOrigins(r, 1)
-			v.clients[c.ID] = r
+			v.clients[name] = r
 		}
-		v.scopes = sync.OnceValue(func() []string { return v.apis.scopesOf(v.clients) })
-		v.named = sync.OnceValue(func() map[string]bool {
+		v.scopes = sync.OnceValue(func() map[string][]string { return v.apis.scopesOf(v.clients) })
+		v.named = sync.OnceValue(func() map[scopeName]bool {
 			return v.apis.scopeNames(v.clients, func(*registration, string) bool { return true }, func(*store.API) bool { return true })
 		})
 		v.idTokens = sync.OnceValue(func() time.Duration { return longestIDToken(v.clients) })

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -111,6 +112,40 @@ func TestAPollBringsWhatOtherProcessesChanged(t *testing.T) {
 	if !s.View().Ring.Has(key.ID) {
 		t.Error("the key is unknown after the poll")
 	}
+}
+
+func TestRealmsHaveClientsAndScopesOfTheirOwn(t *testing.T) {
+	s := newService(t)
+	own := s.Client(clientID)
+	other := own.Clone()
+	other.Realm, other.Name, other.Scope, other.Version = "/other", "Other", "elsewhere", 1
+	if err := s.Engine.Commit(t.Context(), store.Change{Entries: []store.Entry{other.Entry()}}); err != nil {
+		t.Fatal(err)
+	}
+	s.Poll()
+	for _, want := range []store.Client{own, other} {
+		if c, ok := s.View().Client(want.Realm, clientID); !ok || c.Name != want.Name {
+			t.Errorf("client of %s: %+v", want.Realm, c)
+		}
+		for c := range s.View().Clients(want.Realm) {
+			if c.Name != want.Name {
+				t.Errorf("%s lists %q", want.Realm, c.Name)
+			}
+		}
+	}
+	if got := s.Directory.Scopes("/other"); !slices.Equal(got, []string{"elsewhere"}) {
+		t.Errorf("scopes of the other realm: %q", got)
+	}
+	if slices.Contains(s.Directory.Scopes(realm), "elsewhere") || s.View().KnowsScope(realm, "elsewhere") || !s.View().KnowsScope("/other", "elsewhere") {
+		t.Error("a realm has the scope of another")
+	}
+	gone := other.Clone()
+	gone.State, gone.Version = store.ClientDisabled, 2
+	if err := s.Engine.Commit(t.Context(), store.Change{Entries: []store.Entry{gone.Entry()}}); err != nil {
+		t.Fatal(err)
+	}
+	s.Poll()
+	s.proven(clientID, s.Secret, true)
 }
 
 func TestAViewDoesNotChange(t *testing.T) {

@@ -8,15 +8,16 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// AdmitSelfRegistered sets which ids are those of clients that may register themselves.
-// It applies from the next request on, also to clients with a record: a client that is no
-// longer admitted receives no tokens.
-func (d *Directory) AdmitSelfRegistered(admits func(id string) bool) { d.admits.Store(&admits) }
+// AdmitSelfRegistered sets which ids are those of clients that may register themselves
+// in a realm. It applies from the next request on, also to clients with a record: a
+// client that is no longer admitted receives no tokens.
+func (d *Directory) AdmitSelfRegistered(admits func(realm, id string) bool) { d.admits.Store(&admits) }
 
-// Admits reports whether an id is one of a client that may have registered itself.
-func (d *Directory) Admits(id string) bool {
+// Admits reports whether an id is one of a client that may have registered itself in a
+// realm.
+func (d *Directory) Admits(realm, id string) bool {
 	admits := d.admits.Load()
-	return admits != nil && (*admits)(id)
+	return admits != nil && (*admits)(realm, id)
 }
 
 // Client returns an enabled client of a realm, or nil: one of v, or one that
@@ -27,7 +28,7 @@ func (d *Directory) Client(ctx context.Context, v *View, realm, id string) (*sto
 	if c, ok := v.Client(realm, id); ok {
 		return c, nil
 	}
-	if _, known := v.Registered(realm, id); known || !d.Admits(id) {
+	if _, known := v.Registered(realm, id); known || !d.Admits(realm, id) {
 		return nil, nil
 	}
 	c, err := d.Record(ctx, realm, id)

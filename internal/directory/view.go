@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
-	"maps"
 	"slices"
 	"time"
 
@@ -23,14 +22,14 @@ const maxScopes = 200
 type View struct {
 	Ring    *keys.Ring
 	version int64
-	clients map[string]*registration
+	clients map[clientName]*registration
 	origins map[originName]int // number of redirect URIs of public clients
 	cutoffs map[cutoffName]grant.Instant
 	restore grant.Restore
-	apis    *apis           // nil if none was ever registered
-	scopes  func() []string // of clients, computed once
+	apis    *apis                      // nil if none was ever registered
+	scopes  func() map[string][]string // of clients, by realm, computed once
 	// named holds the name of every scope of a client or an API, computed once.
-	named func() map[string]bool
+	named func() map[scopeName]bool
 	// idTokens is the longest lifetime of id_tokens that a client asks for, or did.
 	idTokens func() time.Duration
 }
@@ -42,19 +41,26 @@ type registration struct {
 	origins    []originName // of a public client's redirect URIs
 }
 
+type clientName struct{ realm, id string }
+
+type scopeName struct{ realm, scope string }
+
 type cutoffName struct{ realm, subject, client string }
 
 type originName struct{ realm, origin string }
 
 func noView() *View {
-	return &View{clients: map[string]*registration{}, origins: map[originName]int{}, cutoffs: map[cutoffName]grant.Instant{}, scopes: func() []string { return nil }, named: func() map[string]bool { return nil }, idTokens: func() time.Duration { return 0 }}
+	return &View{
+		clients: map[clientName]*registration{}, origins: map[originName]int{}, cutoffs: map[cutoffName]grant.Instant{},
+		scopes: func() map[string][]string { return nil }, named: func() map[scopeName]bool { return nil }, idTokens: func() time.Duration { return 0 },
+	}
 }
 
 // IDTokenLifetime returns the longest lifetime that a client's registration gives, or
 // gave, its id_tokens, or zero.
 func (v *View) IDTokenLifetime() time.Duration { return v.idTokens() }
 
-func longestIDToken(clients map[string]*registration) (longest time.Duration) {
+func longestIDToken(clients map[clientName]*registration) (longest time.Duration) {
 	for _, c := range clients {
 		longest = max(longest, c.Client.LongestIDTokens())
 	}
@@ -93,8 +99,8 @@ func (v *View) Restore() grant.Restore { return v.restore }
 // Client returns an enabled client of a realm. Its Scope includes what it may have
 // of APIs.
 func (v *View) Client(realm, id string) (*store.Client, bool) {
-	r := v.clients[id]
-	if r == nil || r.Realm != realm || r.State != store.ClientEnabled {
+	r := v.clients[clientName{realm, id}]
+	if r == nil || r.State != store.ClientEnabled {
 		return nil, false
 	}
 	return &r.Client, true
@@ -102,8 +108,8 @@ func (v *View) Client(realm, id string) (*store.Client, bool) {
 
 // Registered returns a client of a realm in any state.
 func (v *View) Registered(realm, id string) (*store.Client, bool) {
-	r := v.clients[id]
-	if r == nil || r.Realm != realm {
+	r := v.clients[clientName{realm, id}]
+	if r == nil {
 		return nil, false
 	}
 	return &r.Client, true
@@ -159,44 +165,51 @@ func (d *Directory) IsScriptOrigin(realm, origin string) bool {
 	return chosen != "" && v.origins[originName{realm, chosen}] > 0
 }
 
-// scopesOf returns the scopes that enabled clients may ask for, sorted. If APIs are
-// registered, they are those of OpenID Connect and of open APIs: some clients ask
-// for every scope of the metadata.
-func (a *apis) scopesOf(clients map[string]*registration) []string {
+// scopesOf returns the scopes that enabled clients of each realm may ask for, sorted. If
+// APIs are registered, they are those of OpenID Connect and of open APIs: some clients
+// ask for every scope of the metadata.
+func (a *apis) scopesOf(clients map[clientName]*registration) map[string][]string {
 	set := a.scopeNames(clients, func(r *registration, name string) bool {
 		return r.State == store.ClientEnabled && r.MayUse(store.GrantAuthorizationCode) && (a == nil || oauth.OpenIDScopes.Has(name))
 	}, func(api *store.API) bool { return api.Open })
-	list := slices.Sorted(maps.Keys(set))
-	return list[:min(len(list), maxScopes)]
+	lists := map[string][]string{}
+	for name := range set {
+		lists[name.realm] = append(lists[name.realm], name.scope)
+	}
+	for realm, list := range lists {
+		slices.Sort(list)
+		lists[realm] = list[:min(len(list), maxScopes)]
+	}
+	return lists
 }
 
-// KnowsScope reports whether a client or an API has a scope.
-func (v *View) KnowsScope(name string) bool { return v.named()[name] }
+// KnowsScope reports whether a client or an API of a realm has a scope.
+func (v *View) KnowsScope(realm, name string) bool { return v.named()[scopeName{realm, name}] }
 
 // scopeNames returns the names of the scopes of clients and APIs, of those that the
 // functions select.
-func (a *apis) scopeNames(clients map[string]*registration, ofClient func(*registration, string) bool, ofAPI func(*store.API) bool) map[string]bool {
-	set := map[string]bool{}
+func (a *apis) scopeNames(clients map[clientName]*registration, ofClient func(*registration, string) bool, ofAPI func(*store.API) bool) map[scopeName]bool {
+	set := map[scopeName]bool{}
 	for _, r := range clients {
 		for _, name := range r.Scope.Tokens() {
 			if ofClient(r, name) {
-				set[name] = true
+				set[scopeName{r.Realm, name}] = true
 			}
 		}
 	}
 	if a != nil {
 		for name, api := range a.owner {
 			if ofAPI(api) {
-				set[name.name] = true
+				set[scopeName{name.realm, name.name}] = true
 			}
 		}
 	}
 	return set
 }
 
-// Scopes returns the scopes that enabled clients may ask for, sorted; of very
+// Scopes returns the scopes that enabled clients of a realm may ask for, sorted; of very
 // many, the first. It reads the directory as last polled, however long ago.
-func (d *Directory) Scopes() []string { return d.view.Load().scopes() }
+func (d *Directory) Scopes(realm string) []string { return d.view.Load().scopes()[realm] }
 
 // A Condition describes a directory for monitoring.
 type Condition struct {

@@ -431,7 +431,7 @@ func TestExplainNamesTheAPIsOfATokenAndOfItsGrant(t *testing.T) {
 
 func TestExplainKnowsAClientThatRegisteredItself(t *testing.T) {
 	s := newService(t)
-	s.Directory.AdmitSelfRegistered(func(string) bool { return true })
+	s.Directory.AdmitSelfRegistered(func(_, _ string) bool { return true })
 	agent := s.Agent()
 	tokens := s.LoginOfAgent(agent)
 	if e := s.explainToken(tokens.RefreshToken); e.Client == nil || e.Client.Name != "Agent" || e.Answer.Why != grant.Allowed {

@@ -17,7 +17,7 @@ import (
 // client, and a user has agreed to what it does for that user.
 func TestSelfRegisteredClientsGetNoTokensForThemselves(t *testing.T) {
 	s := newService(t)
-	s.Directory.AdmitSelfRegistered(func(id string) bool { return id == agentID })
+	s.Directory.AdmitSelfRegistered(func(_, id string) bool { return id == agentID })
 	s.Agent() // its record names every grant type
 	c := s.FoundAgent()
 	if c.MayUse(store.GrantClientCredentials) || !c.MayUse(store.GrantAuthorizationCode) || !c.MayUse(store.GrantRefreshToken) {
@@ -43,7 +43,7 @@ func TestAClientThatRegisteredItselfIsFoundByItsRecord(t *testing.T) {
 		t.Fatal("found although none is admitted")
 	}
 	admitted := true
-	s.Directory.AdmitSelfRegistered(func(id string) bool { return admitted && id == agentID })
+	s.Directory.AdmitSelfRegistered(func(_, id string) bool { return admitted && id == agentID })
 	c := s.FoundAgent()
 	if c == nil || !c.SelfRegistered() || c.Name != "Agent" || s.Listed(clientID).SelfRegistered() {
 		t.Fatalf("%+v", c)
@@ -115,7 +115,7 @@ func TestAClientThatRegisteredItselfIsFoundByItsRecord(t *testing.T) {
 
 func TestTheRecordOfAClientOutlivesItsLastGrantByAMonth(t *testing.T) {
 	s := newService(t)
-	s.Directory.AdmitSelfRegistered(func(string) bool { return true })
+	s.Directory.AdmitSelfRegistered(func(_, _ string) bool { return true })
 	c := s.Agent()
 	first := s.At()
 	tokens := s.LoginOfAgent(c)
@@ -177,7 +177,7 @@ func TestAClientThatRegisteredItselfHasAReuseGrace(t *testing.T) {
 // Agents ask for every scope that they have read of, at a refresh as well.
 func TestAClientThatRegisteredItselfGetsTheCoveredPartAtARefresh(t *testing.T) {
 	s := newService(t)
-	s.Directory.AdmitSelfRegistered(func(string) bool { return true })
+	s.Directory.AdmitSelfRegistered(func(_, _ string) bool { return true })
 	for _, a := range []store.API{testkit.OrdersAPI(), testkit.InvoicesAPI()} {
 		a.Open = true
 		s.PutAPI(a)

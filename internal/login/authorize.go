@@ -174,7 +174,7 @@ func isBarred(view *directory.View, realm, id string) bool {
 // registered, and which may register itself.
 func (a *Authorizer) registersItself(view *directory.View, id string) bool {
 	_, known := view.Registered(a.Issuer.Realm, id)
-	return !known && a.SelfRegistered != nil && a.Issuer.Directory.Admits(id)
+	return !known && a.SelfRegistered != nil && a.Issuer.Admits(id)
 }
 
 // unread is a client of which nothing is known but its id. It has no redirect URI,

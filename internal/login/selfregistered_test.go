@@ -31,7 +31,7 @@ func (h *house) agents(redirectURI string) *described {
 		ID: agentID, Realm: realm, State: store.ClientEnabled, Settings: store.Settings{Name: "Agent", Auth: store.AuthNone, Native: true, NoPKCE: false,
 			GrantTypes: store.GrantTypes, RedirectURIs: []string{redirectURI}}, RegisteredBy: store.ByDocument, Secrets: []store.Secret{},
 	}}
-	h.Issuer.Directory.AdmitSelfRegistered(func(id string) bool { return id == agentID })
+	h.Issuer.Directory.AdmitSelfRegistered(func(_, id string) bool { return id == agentID })
 	h.SelfRegistered = func(_ context.Context, r oauth.AuthorizationRequest, _ netip.Prefix, signedIn bool) (*store.Client, error) {
 		if !signedIn {
 			return nil, ErrSignInFirst
@@ -89,11 +89,11 @@ func TestOnlyASignedInBrowserHasADocumentRead(t *testing.T) {
 			t.Errorf("%s: %q, %v", name, st.URL, err)
 		}
 	}
-	h.kit.Directory.AdmitSelfRegistered(func(string) bool { return false })
+	h.kit.Directory.AdmitSelfRegistered(func(_, _ string) bool { return false })
 	if _, err := h.Authorize(t.Context(), asAgent(redirectURI), h.signedIn("alice")); !errors.Is(err, oauth.ErrUnknownClient) {
 		t.Errorf("one that is not admitted: %v", err)
 	}
-	h.kit.Directory.AdmitSelfRegistered(func(string) bool { return true })
+	h.kit.Directory.AdmitSelfRegistered(func(_, _ string) bool { return true })
 	if d.reads != 0 {
 		t.Fatal("read for a stranger, or one that is not admitted")
 	}

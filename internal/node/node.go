@@ -167,7 +167,7 @@ func (n *node) use(cfg config.Config, a *answering) {
 	n.guard.SetFailures(cfg.Throttle.LoginFailures)
 	n.queue.SetCapacity(capacity(cfg))
 	n.boundConnections(cfg)
-	n.directory.AdmitSelfRegistered(a.admits)
+	n.directory.AdmitSelfRegistered(func(_, id string) bool { return a.admits(id) })
 	n.public.swap(a.server.Handler())
 	n.admin.swap(a.admin.Handler())
 }

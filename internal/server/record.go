@@ -151,7 +151,7 @@ func Printable(s string) string {
 // field, and is left out.
 func (s *Server) known(id string) string {
 	_, registered := s.issuer.Directory.Latest().Registered(s.issuer.Realm, id)
-	if id == "" || registered || s.issuer.Directory.Admits(id) {
+	if id == "" || registered || s.issuer.Directory.Admits(s.Realm, id) {
 		return id
 	}
 	return unknownClient
