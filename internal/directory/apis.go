@@ -55,7 +55,7 @@ func (a *apis) with(changed []store.API) *apis {
 // clientsOfAPIs returns the clients that may have tokens for APIs, as registered,
 // without those that have changed.
 func (v *View) clientsOfAPIs(changed []store.Client) (list []store.Client) {
-	for _, r := range v.clients {
+	for r := range v.everyClient() {
 		if len(r.APIs) > 0 && !slices.ContainsFunc(changed, func(c store.Client) bool { return c.Realm == r.Realm && c.ID == r.ID }) {
 			c := r.Client
 			c.Scope = r.registered

@@ -11,7 +11,7 @@ func TestAPIsOfAView(t *testing.T) {
 	minutes := func(n int) *store.Milliseconds { ms := store.Milliseconds(n * 60000); return &ms }
 	api := store.API{ID: "https://api.example/Orders", Realm: "/api", Number: 1, Scopes: []store.APIScope{{Name: "read", Number: 1}, {Name: "write", Number: 2}},
 		AccessLifetime: minutes(10), LongestLifetime: *minutes(30)}
-	v := &View{clients: map[clientName]*registration{}}
+	v := noView()
 	if _, ok := v.API("/api", api.ID); ok || v.HasAPIs() || v.LongestAccess(time.Minute) != time.Minute || v.ShortestAccess(time.Hour) != time.Hour {
 		t.Error("a view without APIs has one")
 	}

@@ -210,6 +210,7 @@ func (d *Directory) apply(old *View, ch store.Changes) (*View, error) {
 	}
 	if len(ch.Clients) > 0 || len(ch.APIs) > 0 {
 		v.clients, v.origins = maps.Clone(old.clients), maps.Clone(old.origins)
+		copied := map[string]bool{}
 		for _, c := range ch.Clients {
 			r := &registration{Client: c, registered: c.Scope, origins: scriptOrigins(c)}
 			if len(c.APIs) > 0 {
@@ -223,20 +224,26 @@ func (d *Directory) apply(old *View, ch store.Changes) (*View, error) {
 				}
 				r.uses = append(r.uses, u)
 			}
-			name := clientName{c.Realm, c.ID}
-			v.countOrigins(v.clients[name], -1)
+			if !copied[c.Realm] {
+				copied[c.Realm] = true
+				if v.clients[c.Realm] = maps.Clone(v.clients[c.Realm]); v.clients[c.Realm] == nil {
+					v.clients[c.Realm] = registrations{}
+				}
+			}
+			clients := v.clients[c.Realm]
+			v.countOrigins(clients[c.ID], -1)
 			if !c.Decides() {
-				delete(v.clients, name)
+				delete(clients, c.ID)
 				continue
 			}
 			v.countOrigins(r, 1)
-			v.clients[name] = r
+			clients[c.ID] = r
 		}
-		v.scopes = sync.OnceValue(func() map[string][]string { return v.apis.scopesOf(v.clients) })
+		v.scopes = sync.OnceValue(v.scopesOf)
 		v.named = sync.OnceValue(func() map[scopeName]bool {
-			return v.apis.scopeNames(v.clients, func(*registration, string) bool { return true }, func(*store.API) bool { return true })
+			return v.scopeNames(func(*registration, string) bool { return true }, func(*store.API) bool { return true })
 		})
-		v.idTokens = sync.OnceValue(func() time.Duration { return longestIDToken(v.clients) })
+		v.idTokens = sync.OnceValue(v.longestIDToken)
 	}
 	if len(ch.Cutoffs) > 0 {
 		v.cutoffs = maps.Clone(old.cutoffs)
@@ -400,7 +407,7 @@ func (d *Directory) Ready() error {
 // Departures lists clients whose registration deviates from the specification, for
 // the log at the start.
 func (d *Directory) Departures() (list []string) {
-	for _, c := range d.view.Load().clients {
+	for c := range d.view.Load().everyClient() {
 		if c.NoRotation && c.State == store.ClientEnabled {
 			list = append(list, fmt.Sprintf("client %s: refresh rotation is off", c.ID))
 		}

@@ -22,7 +22,7 @@ type use struct{ at, written atomic.Int64 }
 
 // NoteUse records the use of a client's secret, by its index, in memory.
 func (v *View) NoteUse(c *store.Client, secret int, now grant.Instant) {
-	u := v.clients[clientName{c.Realm, c.ID}].uses[secret]
+	u := v.clients[c.Realm][c.ID].uses[secret]
 	// At most once a second: this avoids contention for the cache line.
 	if last := u.at.Load(); int64(now)-last >= 1000 {
 		u.at.CompareAndSwap(last, int64(now))

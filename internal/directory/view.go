@@ -22,8 +22,8 @@ const maxScopes = 200
 type View struct {
 	Ring    *keys.Ring
 	version int64
-	clients map[clientName]*registration
-	origins map[originName]int // number of redirect URIs of public clients
+	clients map[string]registrations // by realm
+	origins map[originName]int       // number of redirect URIs of public clients
 	cutoffs map[cutoffName]grant.Instant
 	restore grant.Restore
 	apis    *apis                      // nil if none was ever registered
@@ -41,7 +41,8 @@ type registration struct {
 	origins    []originName // of a public client's redirect URIs
 }
 
-type clientName struct{ realm, id string }
+// registrations are the clients of a realm by id.
+type registrations map[string]*registration
 
 type scopeName struct{ realm, scope string }
 
@@ -51,7 +52,7 @@ type originName struct{ realm, origin string }
 
 func noView() *View {
 	return &View{
-		clients: map[clientName]*registration{}, origins: map[originName]int{}, cutoffs: map[cutoffName]grant.Instant{},
+		clients: map[string]registrations{}, origins: map[originName]int{}, cutoffs: map[cutoffName]grant.Instant{},
 		scopes: func() map[string][]string { return nil }, named: func() map[scopeName]bool { return nil }, idTokens: func() time.Duration { return 0 },
 	}
 }
@@ -60,11 +61,24 @@ func noView() *View {
 // gave, its id_tokens, or zero.
 func (v *View) IDTokenLifetime() time.Duration { return v.idTokens() }
 
-func longestIDToken(clients map[clientName]*registration) (longest time.Duration) {
-	for _, c := range clients {
-		longest = max(longest, c.Client.LongestIDTokens())
+func (v *View) longestIDToken() (longest time.Duration) {
+	for c := range v.everyClient() {
+		longest = max(longest, c.LongestIDTokens())
 	}
 	return longest
+}
+
+// everyClient returns the clients of all realms, in no order.
+func (v *View) everyClient() iter.Seq[*registration] {
+	return func(yield func(*registration) bool) {
+		for _, clients := range v.clients {
+			for _, r := range clients {
+				if !yield(r) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // Cutoff returns the latest cutoff that applies to a subject's grants to a client,
@@ -99,7 +113,7 @@ func (v *View) Restore() grant.Restore { return v.restore }
 // Client returns an enabled client of a realm. Its Scope includes what it may have
 // of APIs.
 func (v *View) Client(realm, id string) (*store.Client, bool) {
-	r := v.clients[clientName{realm, id}]
+	r := v.clients[realm][id]
 	if r == nil || r.State != store.ClientEnabled {
 		return nil, false
 	}
@@ -108,7 +122,7 @@ func (v *View) Client(realm, id string) (*store.Client, bool) {
 
 // Registered returns a client of a realm in any state.
 func (v *View) Registered(realm, id string) (*store.Client, bool) {
-	r := v.clients[clientName{realm, id}]
+	r := v.clients[realm][id]
 	if r == nil {
 		return nil, false
 	}
@@ -118,8 +132,8 @@ func (v *View) Registered(realm, id string) (*store.Client, bool) {
 // Clients lists the clients of a realm in any state, in no order.
 func (v *View) Clients(realm string) iter.Seq[*store.Client] {
 	return func(yield func(*store.Client) bool) {
-		for _, r := range v.clients {
-			if r.Realm == realm && !yield(&r.Client) {
+		for _, r := range v.clients[realm] {
+			if !yield(&r.Client) {
 				return
 			}
 		}
@@ -168,9 +182,9 @@ func (d *Directory) IsScriptOrigin(realm, origin string) bool {
 // scopesOf returns the scopes that enabled clients of each realm may ask for, sorted. If
 // APIs are registered, they are those of OpenID Connect and of open APIs: some clients
 // ask for every scope of the metadata.
-func (a *apis) scopesOf(clients map[clientName]*registration) map[string][]string {
-	set := a.scopeNames(clients, func(r *registration, name string) bool {
-		return r.State == store.ClientEnabled && r.MayUse(store.GrantAuthorizationCode) && (a == nil || oauth.OpenIDScopes.Has(name))
+func (v *View) scopesOf() map[string][]string {
+	set := v.scopeNames(func(r *registration, name string) bool {
+		return r.State == store.ClientEnabled && r.MayUse(store.GrantAuthorizationCode) && (v.apis == nil || oauth.OpenIDScopes.Has(name))
 	}, func(api *store.API) bool { return api.Open })
 	lists := map[string][]string{}
 	for name := range set {
@@ -188,17 +202,17 @@ func (v *View) KnowsScope(realm, name string) bool { return v.named()[scopeName{
 
 // scopeNames returns the names of the scopes of clients and APIs, of those that the
 // functions select.
-func (a *apis) scopeNames(clients map[clientName]*registration, ofClient func(*registration, string) bool, ofAPI func(*store.API) bool) map[scopeName]bool {
+func (v *View) scopeNames(ofClient func(*registration, string) bool, ofAPI func(*store.API) bool) map[scopeName]bool {
 	set := map[scopeName]bool{}
-	for _, r := range clients {
+	for r := range v.everyClient() {
 		for _, name := range r.Scope.Tokens() {
 			if ofClient(r, name) {
 				set[scopeName{r.Realm, name}] = true
 			}
 		}
 	}
-	if a != nil {
-		for name, api := range a.owner {
+	if v.apis != nil {
+		for name, api := range v.apis.owner {
 			if ofAPI(api) {
 				set[scopeName{name.realm, name.name}] = true
 			}
@@ -257,7 +271,7 @@ func (d *Directory) Condition() Condition {
 }
 
 func (v *View) expiring(now grant.Instant) (list []ExpiringSecret) {
-	for _, r := range v.clients {
+	for r := range v.everyClient() {
 		if r.State != store.ClientEnabled {
 			continue
 		}
