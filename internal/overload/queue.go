@@ -51,6 +51,10 @@ const (
 	// many slots as they.
 	ownSlots, ownWaiting = 32, 8
 	ownPause             = time.Second
+	// ownRest is how long a slot of Own then stays empty after each use. Requests that
+	// need the processor alone, and not the disk, would otherwise follow one another in
+	// it without an end, and take what operators' clients wait for.
+	ownRest = 4 * time.Millisecond
 	// networkShare is the part of the free capacity that one network may have.
 	networkShare = 3
 )
@@ -236,8 +240,20 @@ func (q *Queue) Enter(ctx context.Context, c Class, of netip.Prefix) error {
 func (q *Queue) Leave(c Class, of netip.Prefix) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.used[c]--
 	q.count(of, network{present: -1})
+	if c == Own && time.Since(q.operators) < ownPause {
+		time.AfterFunc(ownRest, func() {
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			q.release(Own)
+		})
+		return
+	}
+	q.release(c)
+}
+
+func (q *Queue) release(c Class) {
+	q.used[c]--
 	q.dispatch()
 }
 
