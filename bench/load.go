@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/netip"
 	"net/url"
 	"slices"
 	"sync"
@@ -49,8 +50,13 @@ type Target struct {
 	Endpoint     string // https URL
 	ClientID     string
 	ClientSecret string
-	RedirectURI  string      // for codes
-	TLS          *tls.Config // RootCAs; the rest is filled in
+	// Assertion, if set, returns a client assertion (private_key_jwt) for each request,
+	// in place of a secret.
+	Assertion   func() string
+	RedirectURI string // for codes
+	// From, if it is valid, is the address for which a proxy sends the requests.
+	From netip.Addr
+	TLS  *tls.Config // RootCAs; the rest is filled in
 	// MaxExpiresIn is the largest expires_in that counts as right; zero: 300.
 	MaxExpiresIn int64
 	// FixedBody says that the endpoint gives every request the same body of
@@ -72,6 +78,9 @@ type Load struct {
 	// that is late because every connection waits for an answer counts from
 	// when it was due. Zero: each connection makes the next at once.
 	Rate float64
+	// Pause is how long a connection waits when the server is down or says that it has
+	// too much to do. Zero: 20 ms.
+	Pause time.Duration
 
 	Chains []*Chains // one for each connection
 	Codes  []string
@@ -286,6 +295,9 @@ func newRun(l *Load) (*run, error) {
 	r.tls.NextProtos = []string{"http/1.1"}
 	r.tls.ClientSessionCache = nil // each connection pays for its own handshake
 	verifyOnce(r.tls)
+	if l.Pause == 0 {
+		l.Pause = defaultPause
+	}
 	if l.Target.MaxExpiresIn == 0 {
 		l.Target.MaxExpiresIn = 300
 	}
@@ -294,6 +306,9 @@ func newRun(l *Load) (*run, error) {
 		credentials += "&client_secret=" + url.QueryEscape(l.Target.ClientSecret)
 	}
 	common := fmt.Sprintf("%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: mintage-bench\r\nAccept: application/json\r\n", u.RequestURI(), u.Host)
+	if l.Target.From.IsValid() {
+		common += "X-Forwarded-For: " + l.Target.From.String() + "\r\n"
+	}
 	r.head = []byte("POST " + common + "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: ")
 	switch l.Operation {
 	case Code:

@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// pause is how long a worker waits when the server is down or says that it has
-// too much to do.
-const pause = 20 * time.Millisecond
+// defaultPause is Load.Pause, unless that is set.
+const defaultPause = 20 * time.Millisecond
 
 // A worker is one connection and what it owns.
 type worker struct {
@@ -99,7 +98,7 @@ func (w *worker) work(ctx context.Context) {
 		if s := w.resp.status; s == 0 || s == 429 || s >= 500 {
 			select {
 			case <-ctx.Done():
-			case <-time.After(pause):
+			case <-time.After(w.Pause):
 			}
 			now = time.Now()
 		}
@@ -135,11 +134,16 @@ func (w *worker) build(credential []byte) {
 	if !plain(credential) {
 		credential = []byte(url.QueryEscape(string(credential)))
 	}
+	proof := ""
+	if w.Target.Assertion != nil {
+		proof = "&client_assertion_type=urn%3Aietf%3Aparams%3Aoauth%3Aclient-assertion-type%3Ajwt-bearer&client_assertion=" + w.Target.Assertion()
+	}
 	b := append(w.request[:0], w.head...)
-	b = strconv.AppendInt(b, int64(len(w.form)+len(credential)), 10)
+	b = strconv.AppendInt(b, int64(len(w.form)+len(credential)+len(proof)), 10)
 	b = append(b, "\r\n\r\n"...)
 	b = append(b, w.form...)
-	w.request = append(b, credential...)
+	b = append(b, credential...)
+	w.request = append(b, proof...)
 }
 
 // plain reports whether a credential is itself in a form body.
