@@ -264,7 +264,7 @@ var onlyIn = []struct {
 	{imported: "google.golang.org", dirs: []string{"internal/tracing"}},
 	{imported: "github.com/coreos/go-oidc", dirs: []string{"examples", "internal/upstream"}},
 	{imported: "github.com/spf13", dirs: []string{"internal/cli"}},
-	{imported: "github.com/go-jose", dirs: []string{"internal/admin", "internal/client", "internal/keys", "internal/keyset", "internal/issuer", "internal/upstream", "internal/cli", "internal/e2e", "resource"}},
+	{imported: "github.com/go-jose", dirs: []string{"internal/admin", "internal/client", "internal/keys", "internal/keyset", "internal/issuer", "internal/upstream", "internal/cli", "bench/suite", "internal/e2e", "resource"}},
 	{imported: "go.yaml.in", dirs: []string{"internal/config", "internal/pages", "internal/server/apidoc"}},
 	{imported: "testing", dirs: []string{"internal/store/storetest", "internal/testkit", "internal/store/postgres/pgtest", "internal/e2e", "internal/conformance"}},
 	{imported: "unsafe", files: []string{"internal/store/sqlite/statement.go"}},

@@ -54,7 +54,7 @@ func main() {
 	flag.DurationVar(&opt.duration, "duration", 3*time.Second, "length of each run")
 	flag.IntVar(&opt.connections, "connections", 64, "connections at the same time")
 	flag.IntVar(&opt.grants, "grants", 1_000_000, "grants of the large store")
-	flag.StringVar(&only, "only", "", "measure only these and what they are compared with, such as refresh,code: "+strings.Join(names, ", "))
+	flag.StringVar(&only, "only", "", "measure only these and what they are compared with, such as refresh,code: "+strings.Join(names, ", ")+"; with -shared: "+strings.Join(siegeNames(), ", "))
 	flag.BoolVar(&opt.postgres, "postgres", false, "measure nodes on a PostgreSQL instead, against pgbench and the embedded store")
 	flag.BoolVar(&opt.shared, "shared", false, "measure an operator's client beside clients that registered themselves, which fill what all clients share")
 	flag.Parse()
@@ -69,6 +69,11 @@ func main() {
 		defaults["rounds"] = func() { opt.rounds = 2 }
 		defaults["grants"] = func() { opt.grants = 20_000 }
 	}
+	if opt.quick && opt.shared {
+		defaults["duration"] = func() { opt.duration = 100 * time.Millisecond }
+		defaults["rounds"] = func() { opt.rounds = 1 }
+		defaults["connections"] = func() { opt.connections = 16 }
+	}
 	if opt.quick && opt.postgres {
 		defaults["duration"] = func() { opt.duration = 300 * time.Millisecond }
 		defaults["rounds"] = func() { opt.rounds = 1 }
@@ -82,13 +87,17 @@ func main() {
 	if only != "" {
 		opt.only = strings.Split(only, ",")
 	}
+	known := names
+	if opt.shared {
+		known = siegeNames()
+	}
 	for _, name := range opt.only {
-		if !slices.Contains(names, name) {
-			fail(fmt.Errorf("-only: %q is none of %s", name, strings.Join(names, ", ")))
+		if !slices.Contains(known, name) {
+			fail(fmt.Errorf("-only: %q is none of %s", name, strings.Join(known, ", ")))
 		}
 	}
 	if flag.NArg() > 0 || opt.rounds < 1 || opt.duration < 100*time.Millisecond || opt.connections < 1 || opt.grants < opt.connections ||
-		opt.shared && (opt.postgres || len(opt.only) > 0 || opt.connections < 4) || opt.postgres && (len(opt.only) > 0 || opt.connections < 3 || opt.grants < 3*opt.connections) {
+		opt.shared && (opt.postgres || opt.connections < 4) || opt.postgres && (len(opt.only) > 0 || opt.connections < 3 || opt.grants < 3*opt.connections) {
 		flag.Usage()
 		os.Exit(2)
 	}

@@ -29,6 +29,9 @@ const (
 	day      = 24 * time.Hour
 )
 
+// policy is what grants are made by.
+var policy = grant.Policy{AccessLifetime: 5 * time.Minute, RefreshLifetime: 31 * day}
+
 // A dataset is a data directory with a client of its own and grants, made
 // without a server.
 type dataset struct {
@@ -80,7 +83,6 @@ func makeDataset(ctx context.Context, dir string, open opener, n int, choose ...
 	for _, f := range choose {
 		f(&registration)
 	}
-	policy := grant.Policy{AccessLifetime: 5 * time.Minute, RefreshLifetime: 31 * day}
 	client, secret, err := registration.Client(realm, view.Ring, policy, grant.At(time.Now()))
 	if err != nil {
 		return nil, err

@@ -1,24 +1,25 @@
 package main
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
+	"net/http"
+	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mintage/mintage/bench"
-	"github.com/mintage/mintage/internal/client"
-	"github.com/mintage/mintage/internal/directory"
-	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/keys"
-	"github.com/mintage/mintage/internal/store"
-	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
 // This file measures what clients that registered themselves can do to an operator's
@@ -29,154 +30,358 @@ const (
 	ownClients = 2
 	// maxShared is the bar: by how much they may multiply the operator's client's p99.
 	maxShared = 2.0
-	sharedAPI = "https://api.example"
+	// fillTime limits how long a table takes to fill.
+	fillTime = 90 * time.Second
+	// signedRequests limits the requests of a run of an operator's client that signs.
+	signedRequests = 3000
 )
 
-// A siege is what the clients that registered themselves do.
+// A siege is a load of the clients that registered themselves.
 type siege struct {
-	title string
-	wrong bool // their secrets are wrong
+	name string
+	// signing says that the operator's client has private_key_jwt.
+	signing bool
+	// prepare makes what the load needs, once.
+	prepare func(ctx context.Context, w *world) (undo func(), err error)
+	// storm is the load of one of the two clients in a round, until ctx ends.
+	storm func(ctx context.Context, w *world, k, round int) (bench.Answers, error)
+	// fills are the tables that the load fills.
+	fills []table
 }
 
-var sieges = []siege{
-	{title: "refresh: slots, queue, writer of the store, audit log"},
-	{title: "wrong secrets: throttles, log", wrong: true},
+// A table is a row of the threat model, and how it is known that a siege fills it.
+type table struct {
+	name  string
+	seen  string // what is counted
+	count func(s seen) float64
+	full  float64 // the least count when the table is full
+	smoke float64 // the least count of a smoke test, which does not take the time
 }
 
-// registerOwn adds clients that registered themselves to the store of a dataset, each
-// with n grants for an open API.
-func (d *dataset) registerOwn(ctx context.Context, n int) (list []*dataset, err error) {
-	st, err := sqlite.Open(ctx, d.dir)
+// seen is what a siege has caused so far.
+type seen struct {
+	world  *world
+	before map[string]float64
+	after  map[string]float64
+}
+
+// of is by how much the metrics of some series have grown.
+func (s seen) of(series ...string) (n float64) {
+	for _, name := range series {
+		n += s.after[name] - s.before[name]
+	}
+	return n
+}
+
+// answered is how many answers had a status.
+func (s seen) answered(status string) (n float64) {
+	for name, now := range s.after {
+		if strings.HasPrefix(name, "http_server_request_duration_seconds_count{") && strings.Contains(name, `http_response_status_code="`+status+`"`) {
+			n += now - s.before[name]
+		}
+	}
+	return n
+}
+
+func siegeNames() (list []string) {
+	for _, s := range sieges {
+		list = append(list, s.name)
+	}
+	return list
+}
+
+// few is how many connections a client uses that does not need a crowd.
+func (w *world) few() int { return max(1, w.connections/4) }
+
+// A world is the server with both kinds of clients.
+type world struct {
+	options
+	*child
+	data       *dataset            // of the operator's client
+	signers    map[string]*dataset // of those that sign, one for each siege: the server remembers 50,000 assertions of each
+	own        []*dataset
+	publisher  *publisher
+	management string
+	issuer     string
+	dir        string // of the data
+	crowd      int    // connections of a client that exceeds its share of what waits
+	// chains are of the operator's clients, by id, and of the others.
+	chains  [ownClients][]*bench.Chains
+	chainOf map[string][]*bench.Chains
+	ids     []string                 // of clients that publish documents, for the present siege
+	sent    [ownClients]atomic.Int64 // numbers requests
+}
+
+func newWorld(ctx context.Context, opt options, dir string) (w *world, err error) {
+	note("building")
+	program, err := build(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, st.Close()) }()
-	api := store.API{ID: sharedAPI, Realm: realm, Number: 1, Open: true, Version: 1, Scopes: []store.APIScope{{Name: "orders", Number: 1}}}
-	if err := st.Commit(ctx, store.Change{Entries: []store.Entry{api.Entry()}}); err != nil {
+	w = &world{options: opt, dir: filepath.Join(dir, "shared"), chainOf: map[string][]*bench.Chains{}, signers: map[string]*dataset{}}
+	if w.data, err = makeDataset(ctx, w.dir, embedded, smallGrants); err != nil {
 		return nil, err
 	}
-	directory, err := directory.Open(ctx, st, d.kek, keys.Schedule{Registrations: true}, slog.New(slog.DiscardHandler), time.Now)
+	// More connections than the share of one network in what waits: by default, a third
+	// of an eighth of 4,096.
+	w.crowd = 200
+	waiting, grants := "0", toRevoke/ownClients+smallGrants
+	if opt.quick {
+		w.crowd, waiting, grants = 20, "128", 200
+	}
+	if w.own, err = w.data.registerOwn(ctx, grants); err != nil {
+		return nil, err
+	}
+	for k, own := range w.own {
+		// The first are refreshed, the last repeated; all are revoked in the end.
+		w.chains[k] = bench.Split(own.tokens[:w.crowd], w.crowd)
+	}
+	if w.child, err = serve(ctx, program, w.data, "--client-metadata-registration", "--client-metadata-documents", "any",
+		"--management-metrics-clients", "1", "--limits-waiting", waiting, "--trusted-proxies", "127.0.0.1/32"); err != nil {
+		return nil, err
+	}
+	var dev struct{ Issuer, Management string }
+	text, err := os.ReadFile(filepath.Join(w.dir, "dev.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &dev)
+	}
+	if err == nil {
+		w.issuer, w.management = dev.Issuer, strings.TrimSuffix(dev.Management, "/")
+		w.publisher, err = publish(w.dir)
+	}
+	for _, s := range sieges {
+		if err == nil && s.signing {
+			w.signers[s.name], err = w.data.registerSigner(ctx, w.publisher, smallGrants)
+		}
+	}
+	if err != nil {
+		w.kill()
+		return nil, err
+	}
+	time.Sleep(2 * time.Second) // the server reads its clients each second
+	return w, nil
+}
+
+// path is that of an endpoint beside the token endpoint.
+func (w *world) path(name string) string {
+	u, err := url.Parse(w.target.Endpoint)
+	if err != nil {
+		panic(err)
+	}
+	return strings.Replace(u.Path, "/access_token", "/"+name, 1) + "?" + u.RawQuery
+}
+
+// from is an address of the network of one of the clients, of 65,536.
+func (w *world) from(k int, n int64) netip.Addr {
+	return netip.AddrFrom4([4]byte{10, byte(k + 1), byte(n >> 8), byte(n)})
+}
+
+// metrics reads the server's.
+func (w *world) metrics(ctx context.Context) (map[string]float64, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, w.management+"/metrics", nil)
 	if err != nil {
 		return nil, err
 	}
-	registrations := client.Registrations{Realm: realm, Directory: directory, Now: time.Now}
-	for range ownClients {
-		answer, err := registrations.Register(fmt.Sprintf(`{"redirect_uris":[%q],"token_endpoint_auth_method":"client_secret_post"}`, callback))
-		if err != nil {
-			return nil, err
-		}
-		c, err := registrations.Client(answer.ID, callback)
-		if err != nil {
-			return nil, err
-		}
-		if err := st.Commit(ctx, store.Change{Documents: []store.Document{c.Record(grant.At(time.Now().Add(day)))}}); err != nil {
-			return nil, err
-		}
-		own := &dataset{dir: d.dir, clientID: answer.ID, scope: "orders", apis: grant.APIs{1}, secret: answer.Secret, ring: directory.Ring(), kek: d.kek, tokens: make([]string, n)}
-		if err := own.makeGrants(ctx, st, grant.Policy{AccessLifetime: 5 * time.Minute, RefreshLifetime: 31 * day}); err != nil {
-			return nil, err
-		}
-		list = append(list, own)
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, err
 	}
-	return list, nil
+	defer resp.Body.Close()
+	all := map[string]float64{}
+	lines := bufio.NewScanner(resp.Body)
+	for lines.Scan() {
+		if i := strings.LastIndexByte(lines.Text(), ' '); i > 0 && lines.Text()[0] != '#' {
+			if n, err := strconv.ParseFloat(lines.Text()[i+1:], 64); err == nil {
+				all[lines.Text()[:i]] = n
+			}
+		}
+	}
+	return all, lines.Err()
+}
+
+// A besieged is what one siege has shown.
+type besieged struct {
+	siege
+	alone, beside bench.Histogram
+	answers       bench.Answers
+	lasted        time.Duration
+	counts        []float64
 }
 
 // measureShared measures the operator's client alone and beside the others, in turn,
-// and prints a table. Its error is of a wrong answer, not of a figure.
+// and prints a table. Its error is of a wrong answer, or of a table that is not full:
+// not of a figure.
 func measureShared(ctx context.Context, opt options) (err error) {
 	dir, err := os.MkdirTemp("", "mintage-bench-")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	note("building")
-	program, err := build(ctx, dir)
+	w, err := newWorld(ctx, opt, dir)
 	if err != nil {
 		return err
 	}
-	data, err := makeDataset(ctx, filepath.Join(dir, "shared"), embedded, smallGrants)
-	if err != nil {
-		return err
+	defer w.kill()
+	defer w.publisher.close()
+	var results []*besieged
+	for _, s := range sieges {
+		if len(opt.only) > 0 && !slices.Contains(opt.only, s.name) {
+			continue
+		}
+		b, err := w.besiege(ctx, s)
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		results = append(results, b)
 	}
-	others, err := data.registerOwn(ctx, smallGrants)
-	if err != nil {
-		return err
+	printShared(os.Stdout, opt, results)
+	return w.stop()
+}
+
+// operators is the load that is measured.
+func (w *world) operators(s siege) bench.Load {
+	connections := w.few() // more would measure the load's own processor time
+	l := bench.Load{Target: w.target, Operation: bench.Refresh, Connections: connections, Duration: w.duration}
+	d := w.data
+	if s.signing {
+		d, l.Requests = w.signers[s.name], signedRequests
+		l.Target.ClientID, l.Target.ClientSecret = d.clientID, ""
+		l.Target.Assertion = func() string { return sign(w.publisher.signer, d.clientID, w.issuer) }
 	}
-	c, err := serve(ctx, program, data, "--client-metadata-registration")
-	if err != nil {
-		return err
+	if w.chainOf[d.clientID] == nil {
+		w.chainOf[d.clientID] = bench.Split(d.tokens, connections)
 	}
-	defer c.kill()
-	connections := opt.connections / 4 // of each client: more would measure the load's own processor time
-	operators := bench.Load{Target: c.target, Operation: bench.Refresh, Connections: connections, Duration: opt.duration, Chains: bench.Split(data.tokens, connections)}
-	var chains [][]*bench.Chains
-	for _, own := range others {
-		chains = append(chains, bench.Split(own.tokens, connections))
+	l.Chains = w.chainOf[d.clientID]
+	return l
+}
+
+// besiege measures beside one siege: each round alone, and then beside it, once it has
+// filled its tables.
+func (w *world) besiege(ctx context.Context, s siege) (b *besieged, err error) {
+	if s.prepare != nil {
+		undo, err := s.prepare(ctx, w)
+		if err != nil {
+			return nil, err
+		}
+		defer undo()
 	}
-	var alone bench.Histogram
-	beside, answered := make([]bench.Histogram, len(sieges)), make([]int64, len(sieges))
-	for round := range opt.rounds + 1 { // the first warms up
-		r, err := operators.Run(ctx)
+	load := w.operators(s)
+	measure := func(into *bench.Histogram) error {
+		r, err := load.Run(ctx)
 		if err == nil {
 			err = failures(r)
 		}
-		if err != nil {
-			return err
+		if err == nil && into != nil {
+			into.Merge(&r.Latency)
 		}
-		if round > 0 {
-			alone.Merge(&r.Latency)
-		}
-		for i, s := range sieges {
-			var wg sync.WaitGroup
-			ended, end := context.WithCancel(ctx)
-			results := make([]*bench.Result, len(others))
-			for k, own := range others {
-				l := bench.Load{Target: c.target, Operation: bench.Refresh, Connections: connections, Duration: time.Hour, Chains: chains[k]}
-				l.Target.ClientID, l.Target.ClientSecret = own.clientID, own.secret
-				if s.wrong {
-					l.Target.ClientSecret = "wrong"
-					l.Chains = bench.Split(slices.Repeat([]string{"mintage_rt_x"}, connections), connections)
-				}
-				wg.Go(func() { results[k], _ = l.Run(ended) })
-			}
-			r, err := operators.Run(ctx)
-			end()
-			wg.Wait()
-			if err == nil {
-				err = failures(r)
-			}
-			if err != nil {
-				return fmt.Errorf("%s: %w", s.title, err)
-			}
-			if round > 0 {
-				beside[i].Merge(&r.Latency)
-				for _, r := range results {
-					if r != nil {
-						answered[i] += r.Requests + r.Failed()
-					}
-				}
-			}
-			note("round %d/%d  %-50s p99 %s alone, %s beside", round, opt.rounds, s.title, milliseconds(alone.Quantile(.99)), milliseconds(r.Latency.Quantile(.99)))
+		return err
+	}
+	b = &besieged{siege: s, answers: bench.Answers{}, counts: make([]float64, len(s.fills))}
+	if !w.quick {
+		if err := measure(nil); err != nil { // warms up
+			return nil, err
 		}
 	}
-	printShared(os.Stdout, opt, &alone, beside, answered)
-	return c.stop()
+	so := seen{world: w}
+	if so.before, err = w.metrics(ctx); err != nil {
+		return nil, err
+	}
+	for round := range w.rounds {
+		if err := measure(&b.alone); err != nil {
+			return nil, err
+		}
+		end := w.begin(ctx, b, round)
+		err := w.await(ctx, b, &so)
+		if err == nil {
+			err = measure(&b.beside)
+		}
+		if err := errors.Join(err, end()); err != nil {
+			return nil, err
+		}
+		note("round %d/%d  %-12s p99 %s alone, %s beside", round+1, w.rounds, s.name, milliseconds(b.alone.Quantile(.99)), milliseconds(b.beside.Quantile(.99)))
+	}
+	return b, nil
 }
 
-func printShared(w io.Writer, opt options, alone *bench.Histogram, beside []bench.Histogram, answered []int64) {
-	if opt.quick {
-		fmt.Fprintln(w, "\nA smoke test: too short for its figures to mean anything.")
+// begin starts the load of each client. The returned function ends it.
+func (w *world) begin(ctx context.Context, b *besieged, round int) (end func() error) {
+	ctx, cancel := context.WithCancel(ctx)
+	began := time.Now()
+	answers, failed := make([]bench.Answers, ownClients), make([]error, ownClients)
+	var wg sync.WaitGroup
+	for k := range ownClients {
+		wg.Go(func() { answers[k], failed[k] = b.storm(ctx, w, k, round) })
 	}
-	fmt.Fprintf(w, "\n%s. An operator's client on %d connections, alone and beside %d clients that registered themselves, each on as many.\n\n", machine(), opt.connections/4, ownClients)
-	fmt.Fprintln(w, "| what they fill | p99 alone | p99 beside | ratio | bar | | their requests/s |")
-	fmt.Fprintln(w, "| --- | ---: | ---: | ---: | ---: | --- | ---: |")
-	for i, s := range sieges {
-		ratio := float64(beside[i].Quantile(.99)) / float64(alone.Quantile(.99))
+	return func() error {
+		cancel()
+		wg.Wait()
+		b.lasted += time.Since(began)
+		for _, a := range answers {
+			for status, n := range a {
+				b.answers[status] += n
+			}
+		}
+		return errors.Join(failed...)
+	}
+}
+
+// await returns once the siege has filled its tables.
+func (w *world) await(ctx context.Context, b *besieged, so *seen) (err error) {
+	for deadline := time.Now().Add(fillTime); ; {
+		if so.after, err = w.metrics(ctx); err != nil {
+			return err
+		}
+		short := ""
+		for i, t := range b.fills {
+			least := t.full
+			if w.quick {
+				least = t.smoke
+			}
+			if b.counts[i] = t.count(*so); b.counts[i] < least {
+				short = fmt.Sprintf("%s: %.0f %s, and %.0f are needed", t.name, b.counts[i], t.seen, least)
+			}
+		}
+		if short == "" {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return errors.New("the load does not fill what it is for: " + short)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-w.done:
+			return w.failure("ended")
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+func printShared(out io.Writer, opt options, results []*besieged) {
+	if opt.quick {
+		fmt.Fprintln(out, "\nA smoke test: too short for its figures to mean anything, and for tables to fill.")
+	}
+	fmt.Fprintf(out, "\n%s. An operator's client on %d connections, alone and beside %d clients that registered themselves.\n\n", machine(), max(1, opt.connections/4), ownClients)
+	fmt.Fprintln(out, "| table | filled: counted so far | p99 alone | p99 beside | ratio | bar | | their answers/s |")
+	fmt.Fprintln(out, "| --- | --- | ---: | ---: | ---: | ---: | --- | ---: |")
+	for _, b := range results {
+		var answered int64
+		for status, n := range b.answers {
+			if status != 0 {
+				answered += n
+			}
+		}
+		ratio := float64(b.beside.Quantile(.99)) / float64(b.alone.Quantile(.99))
 		verdict := "met"
 		if ratio > maxShared {
 			verdict = "missed"
 		}
-		fmt.Fprintf(w, "| %s | %s | %s | %.2f | %.0f | %s | %s |\n", s.title, milliseconds(alone.Quantile(.99)), milliseconds(beside[i].Quantile(.99)), ratio, maxShared, verdict,
-			thousands(float64(answered[i])/(opt.duration.Seconds()*float64(opt.rounds))))
+		for i, t := range b.fills {
+			fmt.Fprintf(out, "| %s | %s %s | %s | %s | %.2f | %.0f | %s | %s |\n", t.name, thousands(b.counts[i]), t.seen,
+				milliseconds(b.alone.Quantile(.99)), milliseconds(b.beside.Quantile(.99)), ratio, maxShared, verdict, thousands(float64(answered)/b.lasted.Seconds()))
+		}
+	}
+	for _, t := range unfilled {
+		fmt.Fprintf(out, "| %s | %s | | | | | | |\n", t.name, t.why)
 	}
 }
