@@ -187,6 +187,18 @@ func TestThePackageIsInstalledRunUpgradedAndRemoved(t *testing.T) {
 	}
 	m.run("rm -r /var/lib/mintage /etc/mintage; dpkg --force-depends --install " + inMachine + "; dpkg --purge mintage; test ! -e /etc/mintage")
 	m.fails("id mintage")
+
+	// The data is on a disk that is not mounted: nothing is made in its place, now and
+	// with an upgrade.
+	m.run("ln -s /mnt/disk/mintage /var/lib/mintage")
+	for range 2 {
+		m.run("dpkg --force-depends --install " + inMachine + "; test -L /var/lib/mintage; test ! -e /mnt/disk")
+	}
+	m.fails("systemctl start mintage")
+	out = m.run("dpkg --purge mintage; test -L /var/lib/mintage; test ! -e /mnt/disk; id mintage")
+	if !strings.Contains(out, "left as they are, with the user mintage: /var/lib/mintage\n") {
+		t.Errorf("a purge does not say that the link is left, and with it the user to whom the disk belongs:\n%s", out)
+	}
 }
 
 // keepsWhatClientsHave updates a list of a client: nothing goes unseen.
