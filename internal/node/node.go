@@ -94,7 +94,7 @@ func (n *node) answer(cfg config.Config) (*answering, error) {
 	}
 	if front != nil {
 		front.Authorizer.Ended = endLogouts(deployment.Realm, n.directory)
-		front.Authorizer.Told = func(ctx context.Context, e login.End) { n.logouts.Await(ctx, e.SessionEnd, e.At) }
+		front.Authorizer.Notified = func(ctx context.Context, e login.End) { n.logouts.Await(ctx, e.SessionEnd, e.At) }
 	}
 	secret, err := adminToken(cfg)
 	if err != nil {
