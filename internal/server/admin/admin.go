@@ -18,6 +18,7 @@ import (
 	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/audit"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/oauth"
@@ -28,11 +29,12 @@ import (
 // Admin answers the administrator's listener. On a Unix socket, the file's
 // permissions say who may call; over TCP, a bearer token does.
 type Admin struct {
-	cases  func() admin.Admin // of nobody yet
-	issuer *issuer.Issuer     // nil: no server runs, a command has opened the store
-	logins *login.Authorizer
-	log    *slog.Logger
-	token  string
+	cases     admin.Admin    // of nobody yet
+	issuer    *issuer.Issuer // nil: no server runs, a command has opened the store
+	directory *directory.Directory
+	logins    *login.Authorizer
+	log       *slog.Logger
+	token     string
 
 	// Audit is where security events are recorded, set before first use; nil:
 	// nowhere.
@@ -49,21 +51,21 @@ type Admin struct {
 	changes chan struct{} // concurrency slots of changes
 }
 
-// NewAdmin makes an Admin. Logins is nil where users do not log in by way of
+// NewAdmin makes an Admin of a server. Logins is nil where users do not log in by way of
 // it: login.mode is not handoff. An empty token asks for none.
-func NewAdmin(iss *issuer.Issuer, logins *login.Authorizer, token string, log *slog.Logger) *Admin {
-	a := newAdmin(func() admin.Admin { return useCases(iss) }, log)
-	a.issuer, a.logins, a.token = iss, logins, token
+func NewAdmin(cases admin.Admin, iss *issuer.Issuer, d *directory.Directory, logins *login.Authorizer, token string, log *slog.Logger) *Admin {
+	a := newAdmin(cases, log)
+	a.issuer, a.directory, a.logins, a.token = iss, d, logins, token
 	return a
 }
 
 // NewLocal makes an Admin for a command, which has opened the store because no
 // server runs.
 func NewLocal(cases admin.Admin) *Admin {
-	return newAdmin(func() admin.Admin { return cases }, slog.New(slog.DiscardHandler))
+	return newAdmin(cases, slog.New(slog.DiscardHandler))
 }
 
-func newAdmin(cases func() admin.Admin, log *slog.Logger) *Admin {
+func newAdmin(cases admin.Admin, log *slog.Logger) *Admin {
 	return &Admin{cases: cases, log: log, Probes: &server.Probes{}, changes: make(chan struct{}, maxChanges)}
 }
 
@@ -321,7 +323,7 @@ func (a *Admin) record(x *call, p *Problem) {
 // monotonic returns the time for intervals between lines of the log.
 func (a *Admin) monotonic() time.Time {
 	if a.issuer == nil {
-		return a.cases().Now()
+		return a.cases.Now()
 	}
 	return a.issuer.Monotonic()
 }
@@ -387,7 +389,7 @@ func (a *Admin) audit(x *call, e audit.Event) {
 // auditCode records a code that an operator's program asked for.
 func (a *Admin) auditCode(x *call, req adminapi.CodeRequest, code issuer.IssuedCode) {
 	a.audit(x, audit.Event{
-		Name: audit.CodeIssued, Realm: a.issuer.Realm, ClientID: req.ClientID, Subject: req.Subject, GrantID: code.GrantID.String(),
+		Name: audit.CodeIssued, Realm: a.cases.Realm, ClientID: req.ClientID, Subject: req.Subject, GrantID: code.GrantID.String(),
 		Actor: x.actor.String(), Detail: fmt.Sprintf("scope %s", code.Scope),
 	})
 }
