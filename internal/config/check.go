@@ -29,7 +29,12 @@ const minAuditSize = 256 * MiB
 // not safe. Its error joins a Fault for each fault. The --dev server sets its own
 // public_url and certificate before it calls Check.
 func (c *Config) Check() error {
-	var faults []error
+	faults := c.check()
+	return errors.Join(append(faults, c.checkRealms(faults)...)...)
+}
+
+// check checks the settings of one realm with those of the deployment.
+func (c *Config) check() (faults []error) {
 	for _, k := range Keys() {
 		if text := k.Text(*c); k.Choices != nil && !slices.Contains(k.Choices, text) {
 			faults = append(faults, &Fault{Name: k.Name, Err: k.noChoice(text)})
@@ -47,7 +52,7 @@ func (c *Config) Check() error {
 	c.checkLimits(bad)
 	c.checkClientMetadata(bad)
 	c.checkLogin(bad)
-	return errors.Join(faults...)
+	return faults
 }
 
 // A report adds the fault of a setting to those of the configuration.

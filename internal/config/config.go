@@ -9,7 +9,10 @@ import (
 	"net/netip"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"time"
+
+	"github.com/mintage/mintage/internal/oauth"
 )
 
 // Config holds all settings. Help texts, the reference page and the schema for
@@ -17,12 +20,18 @@ import (
 //
 //	yaml        its name in the file
 //	group       the title over it in help texts; that of a section holds for all in it
+//	realm       yes if each realm may have its own value; that of a section holds for all in it
 //	reload      whether a reload (SIGHUP) applies a new value: yes or no
 //	enum        the allowed values, if they are a closed set
 //	secret      yes if the value may contain a secret: it can come from a file
 //	credential  the systemd credential that is used if nothing else is given
 //	doc         its meaning
 type Config struct {
+	// Realm is the name of the realm of which the settings are, with a slash.
+	Realm string `yaml:"-"`
+	// Realms are the settings of all other realms. What a realm does not set is as here.
+	Realms []Config `yaml:"-"`
+
 	Data    string `yaml:"data" group:"Store and files" reload:"no" doc:"data directory: the store, its lock, the key-encryption key, the admin socket"`
 	KEKFile string `yaml:"kek_file" group:"Store and files" reload:"no" credential:"kek" doc:"key-encryption key; default: DATA/kek, made at first start"`
 
@@ -31,12 +40,12 @@ type Config struct {
 	Store             string `yaml:"store" group:"Store and files" reload:"no" credential:"store" secret:"yes" doc:"where grants and clients are stored: sqlite (in the data directory, for one node) or postgres://USER@HOST:5432/DATABASE, for several"`
 	StorePasswordFile string `yaml:"store_password_file" group:"Store and files" reload:"no" credential:"store_password" doc:"file with the password of the database's user; read again for each connection"`
 
-	PublicURL string `yaml:"public_url" group:"Addresses and TLS" reload:"no" doc:"address that clients use, such as https://auth.example.com; it is never taken from a request"`
-	BasePath  string `yaml:"base_path" group:"Addresses and TLS" reload:"no" doc:"path before /oauth2, such as /openam"`
-	Issuer    string `yaml:"issuer" group:"Addresses and TLS" reload:"no" doc:"issuer identifier; default: public_url + base_path + /oauth2/api"`
+	PublicURL string `yaml:"public_url" group:"Addresses and TLS" realm:"yes" reload:"no" doc:"address that clients use, such as https://auth.example.com; it is never taken from a request"`
+	BasePath  string `yaml:"base_path" group:"Addresses and TLS" realm:"yes" reload:"no" doc:"path before /oauth2, such as /openam"`
+	Issuer    string `yaml:"issuer" group:"Addresses and TLS" realm:"yes" reload:"no" doc:"issuer identifier; default: public_url + base_path + /oauth2/api"`
 	// ScopesSupported is for operators whose clients request every scope that the
 	// metadata names, or whose scopes are not public.
-	ScopesSupported []string `yaml:"scopes_supported" group:"Answers and compatibility" reload:"yes" doc:"scopes that the metadata list; default: all scopes that clients are registered for"`
+	ScopesSupported []string `yaml:"scopes_supported" group:"Answers and compatibility" realm:"yes" reload:"yes" doc:"scopes that the metadata list; default: all scopes that clients are registered for"`
 
 	Listen         string         `yaml:"listen" group:"Addresses and TLS" reload:"no" doc:"address of the public listener"`
 	TLS            TLS            `yaml:"tls" group:"Addresses and TLS"`
@@ -44,13 +53,13 @@ type Config struct {
 	Management     Management     `yaml:"management" group:"Addresses and TLS"`
 	Admin          Admin          `yaml:"admin" group:"Addresses and TLS"`
 
-	AccessTokenLifetime  Duration `yaml:"access_token_lifetime" group:"Lifetimes" reload:"no" doc:"lifetime of access tokens"`
-	IDTokenLifetime      Duration `yaml:"id_token_lifetime" group:"Lifetimes" reload:"no" doc:"lifetime of id_tokens, at most 24h; 0 means access_token_lifetime"`
-	RefreshTokenLifetime Duration `yaml:"refresh_token_lifetime" group:"Lifetimes" reload:"yes" doc:"lifetime of each refresh token, from its issue"`
-	CodeLifetime         Duration `yaml:"code_lifetime" group:"Lifetimes" reload:"yes" doc:"lifetime of authorization codes"`
-	GrantLifetime        Duration `yaml:"grant_lifetime" group:"Lifetimes" reload:"yes" doc:"lifetime of a grant from its authorization, even if it is refreshed; 0: unlimited"`
-	RetryWindow          Duration `yaml:"retry_window" group:"Lifetimes" reload:"yes" doc:"how long a spent refresh token is answered with the same pair again, while the successor is unused; 0: never"`
-	RetryWindowPublic    Duration `yaml:"retry_window_public" group:"Lifetimes" reload:"yes" doc:"the same for public clients"`
+	AccessTokenLifetime  Duration `yaml:"access_token_lifetime" group:"Lifetimes" realm:"yes" reload:"no" doc:"lifetime of access tokens"`
+	IDTokenLifetime      Duration `yaml:"id_token_lifetime" group:"Lifetimes" realm:"yes" reload:"no" doc:"lifetime of id_tokens, at most 24h; 0 means access_token_lifetime"`
+	RefreshTokenLifetime Duration `yaml:"refresh_token_lifetime" group:"Lifetimes" realm:"yes" reload:"yes" doc:"lifetime of each refresh token, from its issue"`
+	CodeLifetime         Duration `yaml:"code_lifetime" group:"Lifetimes" realm:"yes" reload:"yes" doc:"lifetime of authorization codes"`
+	GrantLifetime        Duration `yaml:"grant_lifetime" group:"Lifetimes" realm:"yes" reload:"yes" doc:"lifetime of a grant from its authorization, even if it is refreshed; 0: unlimited"`
+	RetryWindow          Duration `yaml:"retry_window" group:"Lifetimes" realm:"yes" reload:"yes" doc:"how long a spent refresh token is answered with the same pair again, while the successor is unused; 0: never"`
+	RetryWindowPublic    Duration `yaml:"retry_window_public" group:"Lifetimes" realm:"yes" reload:"yes" doc:"the same for public clients"`
 	MaxSkew              Duration `yaml:"max_skew" group:"Lifetimes" reload:"no" doc:"how far the clocks of nodes may differ; 0 means 2s with PostgreSQL, and nothing with the embedded store"`
 
 	KeyLifetime       Duration `yaml:"key_lifetime" group:"Keys" reload:"no" doc:"how long a key makes tokens, codes and signatures before its successor key does"`
@@ -60,16 +69,16 @@ type Config struct {
 
 	ClientMetadata ClientMetadata `yaml:"client_metadata" group:"Clients that register themselves"`
 
-	Login               Login    `yaml:"login" group:"Login and pages"`
-	Session             Session  `yaml:"session" group:"Login and pages"`
-	InteractionLifetime Duration `yaml:"interaction_lifetime" group:"Login and pages" reload:"yes" doc:"how long a user may take over login and consent"`
-	Pages               Pages    `yaml:"pages" group:"Login and pages"`
+	Login               Login    `yaml:"login" group:"Login and pages" realm:"yes"`
+	Session             Session  `yaml:"session" group:"Login and pages" realm:"yes"`
+	InteractionLifetime Duration `yaml:"interaction_lifetime" group:"Login and pages" realm:"yes" reload:"yes" doc:"how long a user may take over login and consent"`
+	Pages               Pages    `yaml:"pages" group:"Login and pages" realm:"yes"`
 
-	Authorization Authorization `yaml:"authorization" group:"Answers and compatibility"`
+	Authorization Authorization `yaml:"authorization" group:"Answers and compatibility" realm:"yes"`
 
-	Errors   Errors   `yaml:"errors" group:"Answers and compatibility"`
-	Compat   Compat   `yaml:"compat" group:"Answers and compatibility"`
-	CORS     CORS     `yaml:"cors" group:"Answers and compatibility"`
+	Errors   Errors   `yaml:"errors" group:"Answers and compatibility" realm:"yes"`
+	Compat   Compat   `yaml:"compat" group:"Answers and compatibility" realm:"yes"`
+	CORS     CORS     `yaml:"cors" group:"Answers and compatibility" realm:"yes"`
 	Throttle Throttle `yaml:"throttle" group:"Limits"`
 	Limits   Limits   `yaml:"limits" group:"Limits"`
 	Log      Log      `yaml:"log" group:"Log and audit"`
@@ -103,14 +112,14 @@ const (
 )
 
 type ClientMetadata struct {
-	Documents []string `yaml:"documents" reload:"yes" doc:"clients that may describe themselves by a document at their client_id, as agents do (Client ID Metadata Documents): off (default), any, or a list of hosts and of whole addresses"`
+	Documents []string `yaml:"documents" reload:"yes" realm:"yes" doc:"clients that may describe themselves by a document at their client_id, as agents do (Client ID Metadata Documents): off (default), any, or a list of hosts and of whole addresses"`
 	Schemes   []string `yaml:"schemes" reload:"no" doc:"private-use schemes of redirect URIs that these clients may have, beside those that begin with a domain (com.example.app) and those of known editors (cursor, kiro, vscode, vscode-insiders, vscodium, windsurf, windsurf-next, zed); without the colon"`
 	// Its keys are made at the start. The file follows it: a reload that took over the
 	// file alone would open registration to everybody when both are removed.
-	Registration          bool   `yaml:"registration" reload:"no" doc:"let clients register themselves (RFC 7591), as agents without a document do; nothing is stored until a user agrees"`
-	RegistrationTokenFile string `yaml:"registration_token_file" reload:"no" credential:"registration_token" doc:"file with the initial access token that registrations need, 32 characters or more; default: none is needed. A reload reads its content again; a first or another file takes a restart"`
+	Registration          bool   `yaml:"registration" reload:"no" realm:"yes" doc:"let clients register themselves (RFC 7591), as agents without a document do; nothing is stored until a user agrees"`
+	RegistrationTokenFile string `yaml:"registration_token_file" reload:"no" realm:"yes" credential:"registration_token" doc:"file with the initial access token that registrations need, 32 characters or more; default: none is needed. A reload reads its content again; a first or another file takes a restart"`
 	// Other than an operator's client, none of these can have a setting of its own.
-	ReuseGrace Duration `yaml:"reuse_grace" reload:"yes" doc:"how long after its issue a spent refresh token of a client that registered itself is treated as the present one: its processes share a token file, and nobody can say otherwise of each; 0s: never, at most 24h"`
+	ReuseGrace Duration `yaml:"reuse_grace" reload:"yes" realm:"yes" doc:"how long after its issue a spent refresh token of a client that registered itself is treated as the present one: its processes share a token file, and nobody can say otherwise of each; 0s: never, at most 24h"`
 }
 
 // Values of login.mode: where users authenticate.
@@ -209,6 +218,7 @@ const day = 24 * time.Hour
 // Default is the configuration of the service's specification.
 func Default() Config {
 	return Config{
+		Realm:                oauth.DefaultRealm,
 		Data:                 "mintage-data",
 		Store:                StoreSQLite,
 		Listen:               "127.0.0.1:8443",
@@ -271,7 +281,7 @@ func (c Config) IDTokens() time.Duration {
 
 // IssuerID is Issuer with its default.
 func (c Config) IssuerID() string {
-	return cmp.Or(c.Issuer, c.PublicURL+c.BasePath+"/oauth2/api")
+	return cmp.Or(c.Issuer, c.PublicURL+c.BasePath+"/oauth2"+c.Realm)
 }
 
 // ServiceName is what an authenticator app calls this service, and what its pages do
@@ -286,6 +296,19 @@ func (c Config) ServiceName() string {
 // Departures lists where the configuration leaves the service's specification
 // or switches a compatibility on, for the start-up log.
 func (c Config) Departures() (list []string) {
+	list = c.departures()
+	for _, r := range c.Realms {
+		for _, d := range r.departures() {
+			if !slices.Contains(list, d) {
+				list = append(list, "realm "+r.Realm[1:]+": "+d)
+			}
+		}
+	}
+	return list
+}
+
+// departures is Departures of one realm.
+func (c Config) departures() (list []string) {
 	def := Default()
 	note := func(differs bool, format string, args ...any) {
 		if differs {

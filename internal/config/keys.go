@@ -34,27 +34,34 @@ type Key struct {
 	// Reloads means that a reload (SIGHUP) applies a new value; other settings
 	// require a restart.
 	Reloads bool
+	// OfRealm means that each realm may have its own value.
+	OfRealm bool
 	isList  bool
 	kind    reflect.Type
 	field   []int
 }
 
 // Keys lists every setting in the order of Config.
-func Keys() []Key { return keysOf(reflect.TypeFor[Config](), reflect.ValueOf(Default()), "", "", nil) }
+func Keys() []Key { return keysOf(reflect.TypeFor[Config](), reflect.ValueOf(Default()), Key{}, nil) }
 
-func keysOf(t reflect.Type, def reflect.Value, group, prefix string, path []int) (keys []Key) {
+// keysOf lists the settings below a section.
+func keysOf(t reflect.Type, def reflect.Value, section Key, path []int) (keys []Key) {
 	for i := range t.NumField() {
 		f := t.Field(i)
-		name := prefix + f.Tag.Get("yaml")
-		at, group := append(slices.Clone(path), i), cmp.Or(f.Tag.Get("group"), group)
+		if f.Tag.Get("yaml") == "-" {
+			continue
+		}
+		name := section.Name + f.Tag.Get("yaml")
+		at, group := append(slices.Clone(path), i), cmp.Or(f.Tag.Get("group"), section.Group)
+		ofRealm := section.OfRealm || f.Tag.Get("realm") == "yes"
 		if f.Type.Kind() == reflect.Struct {
-			keys = append(keys, keysOf(f.Type, def.Field(i), group, name+".", at)...)
+			keys = append(keys, keysOf(f.Type, def.Field(i), Key{Name: name + ".", Group: group, OfRealm: ofRealm}, at)...)
 			continue
 		}
 		k := Key{
 			Name: name, Env: "MINTAGE_" + strings.ToUpper(strings.ReplaceAll(name, ".", "_")),
 			Flag: strings.NewReplacer(".", "-", "_", "-").Replace(name), Doc: f.Tag.Get("doc"), Group: group,
-			Credential: f.Tag.Get("credential"), Reloads: f.Tag.Get("reload") == "yes",
+			Credential: f.Tag.Get("credential"), Reloads: f.Tag.Get("reload") == "yes", OfRealm: ofRealm,
 			IsBool: f.Type.Kind() == reflect.Bool, isList: f.Type.Kind() == reflect.Slice, kind: f.Type, field: at,
 		}
 		if f.Tag.Get("secret") == "yes" {

@@ -9,9 +9,11 @@ import (
 // eachSetting calls f for the field of every setting.
 func eachSetting(t reflect.Type, f func(reflect.StructField)) {
 	for i := range t.NumField() {
-		if field := t.Field(i); field.Type.Kind() == reflect.Struct {
+		switch field := t.Field(i); {
+		case field.Tag.Get("yaml") == "-":
+		case field.Type.Kind() == reflect.Struct:
 			eachSetting(field.Type, f)
-		} else {
+		default:
 			f(field)
 		}
 	}
@@ -32,7 +34,7 @@ func TestEverySettingSaysWhetherAReloadTakesItOver(t *testing.T) {
 
 // A tag with a mistake in it is no tag for reflect, and says nothing.
 func TestTagsOfSettingsAreWellFormed(t *testing.T) {
-	known := map[string]bool{"yaml": true, "group": true, "reload": true, "enum": true, "secret": true, "credential": true, "doc": true}
+	known := map[string]bool{"yaml": true, "group": true, "realm": true, "reload": true, "enum": true, "secret": true, "credential": true, "doc": true}
 	eachSetting(reflect.TypeFor[Config](), func(f reflect.StructField) {
 		rest := string(f.Tag)
 		for name := range known {

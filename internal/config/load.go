@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"strings"
 )
@@ -125,11 +124,18 @@ func (l *loader) readCredentials(environ []string) {
 // applies. changed names those; kept names settings that differ but require a
 // restart.
 func (c Config) Reloaded(wanted Config) (next Config, changed, kept []string) {
+	next, changed, kept = c.reloaded(wanted)
+	ofRealms, keptRealms := c.reloadRealms(&next, wanted)
+	return next, append(changed, ofRealms...), append(kept, keptRealms...)
+}
+
+// reloaded is Reloaded for the settings of one realm.
+func (c Config) reloaded(wanted Config) (next Config, changed, kept []string) {
 	next = c
 	for _, k := range Keys() {
 		now, then := k.value(&next), k.value(&wanted)
 		switch {
-		case reflect.DeepEqual(now.Interface(), then.Interface()) || now.Kind() == reflect.Slice && now.Len() == 0 && then.Len() == 0:
+		case sameValue(now, then):
 		case k.Reloads:
 			now.Set(then)
 			changed = append(changed, k.Name)

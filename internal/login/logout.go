@@ -61,11 +61,11 @@ func (a *Authorizer) afterLogout(l *Logout) (string, error) {
 	if l.ClientID == "" {
 		return "", nil
 	}
-	view, err := a.view()
+	view, err := a.Issuer.Directory.View()
 	if err != nil {
-		return "", err
+		return "", unavailable(err)
 	}
-	c, ok := view.Client(a.Realm, l.ClientID)
+	c, ok := view.Client(a.Issuer.Realm, l.ClientID)
 	switch {
 	case l.RedirectURI == "" && (ok || l.SessionID != ""):
 		return "", nil
@@ -87,18 +87,18 @@ func (l *Logout) MustAsk(s *Session) bool {
 }
 
 // KeepLogout stores a request as long as an interaction, and gives it an id.
-func (ins *Interactions) KeepLogout(ctx context.Context, l *Logout, v Visitor, signedIn bool) error {
-	now := ins.now()
-	if err := ins.Pending.admit(now, ins.Lifetime.Milliseconds(), v, kilobytes(len(l.RedirectURI)+len(l.State)*4/3+len(l.UILocales)), signedIn); err != nil {
+func (a *Authorizer) KeepLogout(ctx context.Context, l *Logout, v Visitor, signedIn bool) error {
+	now := a.now()
+	if err := a.Pending.admit(now, a.InteractionLifetime.Milliseconds(), v, kilobytes(len(l.RedirectURI)+len(l.State)*4/3+len(l.UILocales)), signedIn); err != nil {
 		return err
 	}
 	id := newID()
-	d := store.Document{Kind: store.DocumentLeaving, Key: logoutKey(ins.Realm, id), Version: 1, ExpiresAt: now.Add(ins.Lifetime)}
+	d := store.Document{Kind: store.DocumentLeaving, Key: logoutKey(a.Issuer.Realm, id), Version: 1, ExpiresAt: now.Add(a.InteractionLifetime)}
 	var err error
-	if d.Body, err = ins.seal(logoutBox, l); err != nil {
+	if d.Body, err = a.seal(logoutBox, l); err != nil {
 		return err
 	}
-	if err := ins.Store.Commit(ctx, store.Change{Documents: []store.Document{d}}); err != nil {
+	if err := a.Issuer.Store.Commit(ctx, store.Change{Documents: []store.Document{d}}); err != nil {
 		return unavailable(err)
 	}
 	l.ID = id
@@ -111,20 +111,20 @@ func logoutKey(realm, id string) store.DocumentKey {
 
 // KeptLogout finds a request that KeepLogout has stored, or ErrInteraction. With
 // ErrExpired, it returns the request.
-func (ins *Interactions) KeptLogout(ctx context.Context, id string) (*Logout, error) {
+func (a *Authorizer) KeptLogout(ctx context.Context, id string) (*Logout, error) {
 	l := &Logout{ID: id}
-	d, err := ins.unseal(ctx, id, logoutKey(ins.Realm, id), logoutBox, l)
+	d, err := unseal(ctx, a.Issuer, id, logoutKey(a.Issuer.Realm, id), logoutBox, l)
 	if err != nil {
 		return nil, err
 	}
-	if ins.now() >= d.ExpiresAt {
+	if a.now() >= d.ExpiresAt {
 		return l, ErrExpired
 	}
 	return l, nil
 }
 
-// notifiedWithin is how long a redirect after a logout waits for the clients of the session.
-const notifiedWithin = time.Second
+// toldWithin is how long a redirect after a logout waits for the clients of the session.
+const toldWithin = time.Second
 
 // LogOut ends the session of a browser, if there is one, and returns it with the
 // address to which the browser goes, "" for a page of ours.
@@ -133,11 +133,11 @@ func (a *Authorizer) LogOut(ctx context.Context, l *Logout, v Visitor) (s *Sessi
 		return nil, "", err
 	}
 	s, err = a.EndSession(ctx, v.Session)
-	if s != nil && next != "" && a.Notified != nil {
+	if s != nil && next != "" && a.Told != nil {
 		// The next page is the client's, which perhaps shows another client's state.
-		ctx, cancel := context.WithTimeout(ctx, notifiedWithin)
+		ctx, cancel := context.WithTimeout(ctx, toldWithin)
 		defer cancel()
-		a.Notified(ctx, s.end)
+		a.Told(ctx, s.end)
 	}
 	return s, next, err
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/audit"
-	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/lease"
@@ -37,10 +36,8 @@ const (
 
 // A Config says for whom an Outbox delivers.
 type Config struct {
-	Realm     string
-	Store     store.Store
-	Directory *directory.Directory
-	Now       func() time.Time
+	Realm string
+	Store store.Store
 	// Alone is set if no other node can use the store.
 	Alone bool
 	// Transport carries the calls; nil for the default one.
@@ -55,7 +52,7 @@ type Config struct {
 // An Outbox delivers logout tokens.
 type Outbox struct {
 	Config
-	current atomic.Pointer[issuer.Issuer]
+	issuer  atomic.Pointer[issuer.Issuer]
 	client  *http.Client
 	wake    chan struct{}
 	slots   chan struct{} // of calls
@@ -84,7 +81,7 @@ func New(cfg Config) *Outbox {
 }
 
 // Use makes o issue tokens by iss from now on.
-func (o *Outbox) Use(iss *issuer.Issuer) { o.current.Store(iss) }
+func (o *Outbox) Use(iss *issuer.Issuer) { o.issuer.Store(iss) }
 
 // Wake makes o look for new records now.
 func (o *Outbox) Wake() {
@@ -177,8 +174,8 @@ func (o *Outbox) forget() {
 // turn looks at records, and starts the delivery of the queues that are due. It
 // reports whether there is more to look at.
 func (o *Outbox) turn(ctx context.Context) (more bool, err error) {
-	iss := o.current.Load()
-	view, err := o.Directory.View()
+	iss := o.issuer.Load()
+	view, err := iss.Directory.View()
 	if err != nil {
 		return false, err
 	}
@@ -189,7 +186,7 @@ func (o *Outbox) turn(ctx context.Context) (more bool, err error) {
 	if now.Sub(o.scanned) >= rescan {
 		o.scanned = now
 		o.mu.Lock()
-		for c := range view.Clients(o.Realm) {
+		for c := range view.Clients(iss.Realm) {
 			if c.LogoutURI != "" {
 				o.find(c.ID)
 			}

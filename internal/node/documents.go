@@ -112,7 +112,7 @@ func (a *answering) selfRegistered(ctx context.Context, r oauth.AuthorizationReq
 	case !signedIn:
 		return nil, login.ErrSignInFirst
 	}
-	view, err := a.directory.View()
+	view, err := a.issuer.Directory.View()
 	if err != nil {
 		return nil, store.Unavailable(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 	"time"
@@ -31,12 +32,14 @@ func (n *node) newFront(cfg config.Config, iss *issuer.Issuer) (*web.Front, erro
 	if err != nil {
 		return nil, err
 	}
-	authorizer := login.New(iss, login.Documents{Realm: deployment.Realm, Store: n.store, Directory: n.directory, Now: time.Now})
-	authorizer.Pending, authorizer.Interactions.Lifetime = &n.pending, cfg.InteractionLifetime.Std()
-	authorizer.Sessions.Lifetime, authorizer.Idle, authorizer.MaxSkew = cfg.Session.Lifetime.Std(), cfg.Session.Idle.Std(), cfg.Skew()
-	authorizer.ContinueURL = cfg.PublicURL + cfg.BasePath + "/oauth2/interaction?id="
-	authorizer.CallbackParameters, authorizer.Development = cfg.Compat.CallbackParameters, n.dev
-	front := &web.Front{Authorizer: authorizer, Pages: set, RedirectURIMismatch: cfg.Compat.RedirectURIMismatch, ErrorPage: cfg.Authorization.ErrorPage == config.ErrorPageAlways}
+	front := &web.Front{Pages: set, RedirectURIMismatch: cfg.Compat.RedirectURIMismatch, ErrorPage: cfg.Authorization.ErrorPage == config.ErrorPageAlways, Authorizer: &login.Authorizer{
+		Issuer: iss, Pending: &n.pending,
+		InteractionLifetime: cfg.InteractionLifetime.Std(),
+		SessionLifetime:     cfg.Session.Lifetime.Std(), SessionIdle: cfg.Session.Idle.Std(),
+		ContinueURL:        cfg.PublicURL + cfg.BasePath + "/oauth2/interaction?id=",
+		CallbackParameters: cfg.Compat.CallbackParameters,
+		Development:        n.dev,
+	}}
 	switch cfg.Login.Mode {
 	case config.LoginHandoff:
 		front.Handoff = cfg.Login.HandoffURL
@@ -45,17 +48,17 @@ func (n *node) newFront(cfg config.Config, iss *issuer.Issuer) (*web.Front, erro
 			return nil, err
 		}
 	default:
-		front.Users = n.newUsers()
-		authorizer.Alive = front.Users.Alive
+		front.Users = newUsers(iss, n.guard, n.log)
+		front.Authorizer.Alive = front.Users.Alive
 	}
 	return front, nil
 }
 
-func (n *node) newUsers() *account.Users {
+func newUsers(iss *issuer.Issuer, guard *account.Guard, log *slog.Logger) *account.Users {
 	return account.New(account.Users{
-		Realm: deployment.Realm, Store: n.store, Now: time.Now, Log: n.log, Guard: n.guard,
+		Realm: deployment.Realm, Store: iss.Store, Now: time.Now, Log: log, Guard: guard,
 		Ring: func() (*keys.Ring, error) {
-			view, err := n.directory.View()
+			view, err := iss.Directory.View()
 			if err != nil {
 				return nil, err
 			}

@@ -74,11 +74,10 @@ type node struct {
 
 // An answering is what answers under one configuration.
 type answering struct {
-	issuer    *issuer.Issuer
-	directory *directory.Directory
-	front     *web.Front // nil if there is none
-	server    *server.Server
-	admin     *admin.Admin
+	issuer *issuer.Issuer
+	front  *web.Front // nil if there is none
+	server *server.Server
+	admin  *admin.Admin
 
 	// Clients that no operator registers.
 	documents     *client.Documents
@@ -95,7 +94,7 @@ func (n *node) answer(cfg config.Config) (*answering, error) {
 	}
 	if front != nil {
 		front.Authorizer.Ended = endLogouts(deployment.Realm, n.directory)
-		front.Authorizer.Notified = func(ctx context.Context, e login.End) { n.logouts.Await(ctx, e.SessionEnd, e.At) }
+		front.Authorizer.Told = func(ctx context.Context, e login.End) { n.logouts.Await(ctx, e.SessionEnd, e.At) }
 	}
 	secret, err := adminToken(cfg)
 	if err != nil {
@@ -105,11 +104,11 @@ func (n *node) answer(cfg config.Config) (*answering, error) {
 	if cfg.Login.Mode == config.LoginHandoff {
 		logins = front.Authorizer
 	}
-	adminAPI := admin.NewAdmin(n.useCases(cfg), iss, n.directory, logins, secret, n.log)
+	adminAPI := admin.NewAdmin(iss, logins, secret, n.log)
 	adminAPI.Audit, adminAPI.Probes, adminAPI.Service = n.auditLog, &n.probes, cfg.ServiceName()
 	adminAPI.Outage, adminAPI.Version = n.outage, n.version
-	srv := server.New(n.directory, server.Options{
-		Site:            server.Site{PublicURL: cfg.PublicURL, BasePath: cfg.BasePath, Realm: deployment.Realm},
+	srv := server.New(iss, server.Options{
+		Site:            server.Site{PublicURL: cfg.PublicURL, BasePath: cfg.BasePath},
 		Proxies:         server.Proxies{TrustedProxies: cfg.TrustedProxies, PlainHTTP: cfg.TLS.Cert == ""},
 		BasicAuthStatus: cfg.Errors.BasicAuthStatus, CORSOrigins: cfg.CORS.Origins,
 		Clients: n.clients, Queue: n.queue, Throttle: n.throttle, Outage: n.outage, Probes: &n.probes, Audit: n.auditLog, Metrics: n.metrics, Tracer: n.tracer,
@@ -121,10 +120,10 @@ func (n *node) answer(cfg config.Config) (*answering, error) {
 	tokens := &token.Endpoints{
 		Issuer: iss, Registrations: registrations, QueryParameters: cfg.Compat.QueryParameters, InvalidRequestForDeadRefresh: cfg.Compat.InvalidRequestForDeadRefresh,
 	}
-	resources := &resource.Endpoints{Server: srv, Issuer: iss, Directory: n.directory, ScopesSupported: cfg.ScopesSupported, TokenInfoQuery: cfg.Compat.TokenInfoQuery}
-	a := &answering{issuer: iss, directory: n.directory, front: front, server: srv, admin: adminAPI, documents: n.documentsOf(cfg), registrations: registrations}
+	resources := &resource.Endpoints{Server: srv, Issuer: iss, ScopesSupported: cfg.ScopesSupported, TokenInfoQuery: cfg.Compat.TokenInfoQuery}
+	a := &answering{issuer: iss, front: front, server: srv, admin: adminAPI, documents: n.documentsOf(cfg), registrations: registrations}
 	if front != nil {
-		front.EndAll = n.endAll(n.useCases(cfg))
+		front.EndAll = n.endAll(policyOf(cfg))
 		resources.Claims, iss.Claims = front.Claims, front.Claims
 		front.Authorizer.SelfRegistered = a.selfRegistered
 		front.Documents = len(a.documents.Admitted) > 0

@@ -224,7 +224,7 @@ func (n *node) equip(cfg config.Config) error {
 		Store: n.store, Key: store.KeyOf(store.DocumentDeployment, deployment.Realm, "ends leader"), Alone: alone, Monotonic: time.Now, Log: n.log,
 	})}
 	n.logouts = logout.New(logout.Config{
-		Realm: deployment.Realm, Store: n.store, Directory: n.directory, Now: time.Now, Alone: alone, Metrics: n.metrics, Audit: n.auditLog, Log: n.log, Monotonic: time.Now, Outage: n.outage,
+		Realm: deployment.Realm, Store: n.store, Alone: alone, Metrics: n.metrics, Audit: n.auditLog, Log: n.log, Monotonic: time.Now, Outage: n.outage,
 	})
 	fetching, err := documentClient(cfg, n.dev)
 	if err != nil {

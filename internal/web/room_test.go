@@ -94,18 +94,18 @@ func newRoom(t *testing.T, choose ...func(*room, *choice)) *room {
 		Realm: testkit.Realm, Store: r.kit.Faulty, Now: r.kit.Clock.Now, Log: r.kit.Issuer.Log,
 		Ring: func() (*keys.Ring, error) { return r.kit.View().Ring, nil },
 	})
-	a := login.New(r.kit.Issuer, login.Documents{Realm: testkit.Realm, Store: r.kit.Issuer.Store, Directory: r.kit.Issuer.Directory, Now: r.kit.Issuer.Now})
-	a.Interactions.Lifetime, a.ContinueURL = 10*time.Minute, interactionURL+"?id="
-	a.Sessions.Lifetime, a.Idle, a.Alive = 12*time.Hour, time.Hour, users.Alive
-	r.Front = &web.Front{Pages: set, Users: users, Authorizer: a}
+	r.Front = &web.Front{Pages: set, Users: users, Authorizer: &login.Authorizer{
+		Issuer: r.kit.Issuer, Pending: &login.Pending{}, InteractionLifetime: 10 * time.Minute, SessionLifetime: 12 * time.Hour, SessionIdle: time.Hour,
+		ContinueURL: interactionURL + "?id=", Alive: users.Alive,
+	}}
 	c := &choice{Front: r.Front, capacity: overload.Capacity{Requests: 64}}
 	for _, f := range choose {
 		f(r, c)
 	}
 	log := slog.New(slog.NewTextHandler(r.kit.Logged, nil))
 	r.audit = audit.Open(audit.Options{Directory: r.auditDir, Node: "a", Routine: true, Now: r.kit.Clock.Now, Log: log})
-	r.server = server.New(r.kit.Issuer.Directory, server.Options{
-		Site: server.Site{PublicURL: publicURL, Realm: testkit.Realm}, Queue: overload.NewQueue(c.capacity, func(string) {}),
+	r.server = server.New(r.kit.Issuer, server.Options{
+		Site: server.Site{PublicURL: publicURL}, Queue: overload.NewQueue(c.capacity, func(string) {}),
 		Throttle: overload.NewThrottle(c.limits, r.metrics.Throttled), Audit: r.audit, Metrics: r.metrics,
 	}, log)
 	r.server.Mount(r.Front.Routes(r.server)...)

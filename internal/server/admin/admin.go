@@ -18,7 +18,6 @@ import (
 	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/audit"
-	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/oauth"
@@ -29,12 +28,11 @@ import (
 // Admin answers the administrator's listener. On a Unix socket, the file's
 // permissions say who may call; over TCP, a bearer token does.
 type Admin struct {
-	cases     admin.Admin    // of nobody yet
-	issuer    *issuer.Issuer // nil: no server runs, a command has opened the store
-	directory *directory.Directory
-	logins    *login.Authorizer
-	log       *slog.Logger
-	token     string
+	cases  func() admin.Admin // of nobody yet
+	issuer *issuer.Issuer     // nil: no server runs, a command has opened the store
+	logins *login.Authorizer
+	log    *slog.Logger
+	token  string
 
 	// Audit is where security events are recorded, set before first use; nil:
 	// nowhere.
@@ -51,21 +49,21 @@ type Admin struct {
 	changes chan struct{} // concurrency slots of changes
 }
 
-// NewAdmin makes an Admin of a server. Logins is nil where users do not log in by way of
+// NewAdmin makes an Admin. Logins is nil where users do not log in by way of
 // it: login.mode is not handoff. An empty token asks for none.
-func NewAdmin(cases admin.Admin, iss *issuer.Issuer, d *directory.Directory, logins *login.Authorizer, token string, log *slog.Logger) *Admin {
-	a := newAdmin(cases, log)
-	a.issuer, a.directory, a.logins, a.token = iss, d, logins, token
+func NewAdmin(iss *issuer.Issuer, logins *login.Authorizer, token string, log *slog.Logger) *Admin {
+	a := newAdmin(func() admin.Admin { return useCases(iss) }, log)
+	a.issuer, a.logins, a.token = iss, logins, token
 	return a
 }
 
 // NewLocal makes an Admin for a command, which has opened the store because no
 // server runs.
 func NewLocal(cases admin.Admin) *Admin {
-	return newAdmin(cases, slog.New(slog.DiscardHandler))
+	return newAdmin(func() admin.Admin { return cases }, slog.New(slog.DiscardHandler))
 }
 
-func newAdmin(cases admin.Admin, log *slog.Logger) *Admin {
+func newAdmin(cases func() admin.Admin, log *slog.Logger) *Admin {
 	return &Admin{cases: cases, log: log, Probes: &server.Probes{}, changes: make(chan struct{}, maxChanges)}
 }
 
@@ -86,9 +84,6 @@ const (
 	// maxLongBody is more than a client with the most addresses needs, or an API with the
 	// most scopes, which have texts in every language.
 	maxLongBody = 128 << 10
-	// maxImportBody is more than the longest import needs: 100 lines of 16 KiB, if each
-	// character is escaped.
-	maxImportBody = 10 << 20
 )
 
 // Handler answers every request with an id, and logs those that it refuses.
@@ -203,9 +198,9 @@ func (a *Admin) Routes() []Route {
 	const c, u = clientsPath + "/{client}", usersPath + "/{user}"
 	return []Route{
 		{get, clientsPath, reads, a.do(200, listClients, "match", "state", "after", "limit", "self_registered", "deleted"), nil},
-		{post, clientsPath, changes, a.do(201, long(maxLongBody, with(createClient))), nil},
+		{post, clientsPath, changes, a.do(201, long(with(createClient))), nil},
 		{get, c, reads, a.do(200, showClient), nil},
-		{put, c, changes, a.do(200, long(maxLongBody, with(applyClient)), "dry_run"), nil},
+		{put, c, changes, a.do(200, long(with(applyClient)), "dry_run"), nil},
 		{remove, c, changes, a.do(204, deleteClient), nil},
 		{post, c + "/disable", changes, a.do(200, bare(setClientState(store.ClientDisabled))), nil},
 		{post, c + "/enable", changes, a.do(200, bare(setClientState(store.ClientEnabled))), nil},
@@ -213,13 +208,12 @@ func (a *Admin) Routes() []Route {
 		{post, c + "/secrets", changes, a.do(201, may(addSecret)), nil},
 		{remove, c + "/secrets/{secret}", changes, a.do(204, revokeSecret, "force"), nil},
 		{get, apisPath, reads, a.do(200, listAPIs, "match", "after", "limit"), nil},
-		{post, apisPath, changes, a.do(201, long(maxLongBody, with(createAPI))), nil},
+		{post, apisPath, changes, a.do(201, long(with(createAPI))), nil},
 		{get, apisPath + "/{api}", reads, a.do(200, showAPI), nil},
-		{put, apisPath + "/{api}", changes, a.do(200, long(maxLongBody, with(applyAPI)), "dry_run"), nil},
+		{put, apisPath + "/{api}", changes, a.do(200, long(with(applyAPI)), "dry_run"), nil},
 		{remove, apisPath + "/{api}", changes, a.do(204, deleteAPI), nil},
 		{get, usersPath, reads, a.do(200, listUsers, "match", "state", "after", "limit"), nil},
 		{post, usersPath, changes, a.do(201, with(createUser)), nil},
-		{post, "/admin/v1/imports", changes, a.do(200, long(maxImportBody, with(importUsers))), nil},
 		{get, u, reads, a.do(200, showUser), nil},
 		{http.MethodPatch, u, changes, a.do(200, with(updateUser)), nil},
 		{post, u + "/disable", changes, a.do(200, bare(disableUser)), nil},
@@ -327,7 +321,7 @@ func (a *Admin) record(x *call, p *Problem) {
 // monotonic returns the time for intervals between lines of the log.
 func (a *Admin) monotonic() time.Time {
 	if a.issuer == nil {
-		return a.cases.Now()
+		return a.cases().Now()
 	}
 	return a.issuer.Monotonic()
 }
@@ -393,7 +387,7 @@ func (a *Admin) audit(x *call, e audit.Event) {
 // auditCode records a code that an operator's program asked for.
 func (a *Admin) auditCode(x *call, req adminapi.CodeRequest, code issuer.IssuedCode) {
 	a.audit(x, audit.Event{
-		Name: audit.CodeIssued, Realm: a.cases.Realm, ClientID: req.ClientID, Subject: req.Subject, GrantID: code.GrantID.String(),
+		Name: audit.CodeIssued, Realm: a.issuer.Realm, ClientID: req.ClientID, Subject: req.Subject, GrantID: code.GrantID.String(),
 		Actor: x.actor.String(), Detail: fmt.Sprintf("scope %s", code.Scope),
 	})
 }

@@ -1,0 +1,155 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/mintage/mintage/internal/oauth"
+)
+
+// Each returns the settings of each realm, the default one first.
+func (c Config) Each() []Config {
+	return append([]Config{c}, c.Realms...)
+}
+
+// Of returns the settings of a realm, by its name with a slash or without.
+func (c Config) Of(realm string) (Config, bool) {
+	for _, r := range c.Each() {
+		if r.Realm == "/"+strings.TrimPrefix(realm, "/") {
+			return r, true
+		}
+	}
+	return Config{}, false
+}
+
+// Named returns err with the faults of a further realm's settings under their whole
+// names.
+func (c Config) Named(err error) error {
+	if c.Realm == oauth.DefaultRealm {
+		return err
+	}
+	var list []error
+	for _, e := range apart(err) {
+		if f, ok := e.(*Fault); ok {
+			e = &Fault{c.inRealm(f.Name), f.Source, f.Err}
+		}
+		list = append(list, e)
+	}
+	return errors.Join(list...)
+}
+
+// realmName is what a realm may be called: the name is a part of paths, cookies and keys.
+var realmName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,39}$`)
+
+// ReservedRealms are the first parts of paths, at the base path or below /oauth2/, that
+// have another behind them: a realm of that name could not be told from the endpoint.
+var ReservedRealms = []string{"account", "connect", "jwks", "oauth2", "realms", "token", "verify"}
+
+// inRealm returns the name of a setting of a realm.
+func (c *Config) inRealm(key string) string {
+	return "realms." + strings.TrimPrefix(c.Realm, "/") + "." + key
+}
+
+// checkRealms checks the further realms. What is wrong with all of the deployment is
+// among the faults, and is not reported again.
+func (c *Config) checkRealms(faults []error) (list []error) {
+	keys := Keys()
+	ofRealm := func(name string) bool {
+		return slices.ContainsFunc(keys, func(k Key) bool { return k.OfRealm && (k.Name == name || strings.HasPrefix(k.Name, name+".")) })
+	}
+	known := func(f *Fault) bool {
+		return slices.ContainsFunc(faults, func(other error) bool { return other.Error() == f.Error() })
+	}
+	issuers, earlier := map[string]string{c.IssuerID(): c.Realm}, []*Config{c}
+	for i := range c.Realms {
+		r := &c.Realms[i]
+		fault := func(key, format string, args ...any) {
+			list = append(list, &Fault{Name: strings.TrimSuffix(r.inRealm(key), "."), Err: fmt.Errorf(format, args...)})
+		}
+		if r.Realm == c.Realm {
+			fault("", "that is the realm of the settings outside of realms")
+			continue
+		}
+		if name := r.Realm[1:]; !realmName.MatchString(name) || slices.Contains(ReservedRealms, name) {
+			fault("", "%s cannot be the name of a realm: use up to 40 lower-case letters, digits and dashes, and none of %s", quoted(name), strings.Join(ReservedRealms, ", "))
+			continue
+		}
+		for _, err := range r.check() {
+			var f *Fault
+			if errors.As(err, &f) && ofRealm(f.Name) && !known(f) {
+				fault(f.Name, "%w", f.Err)
+			}
+		}
+		if other, taken := issuers[r.IssuerID()]; taken {
+			fault("issuer", "%q is that of the realm %s too", r.IssuerID(), other)
+		}
+		issuers[r.IssuerID()] = r.Realm
+		for _, o := range earlier {
+			switch {
+			case r.PublicURL != o.PublicURL:
+			case r.BasePath == o.BasePath:
+				fault("base_path", "%q is that of the realm %s too, at the same public_url", r.BasePath, o.Realm)
+			case within(r, o) || within(o, r):
+				fault("base_path", "%q and that of the realm %s, %q, are in each other's way", r.BasePath, o.Realm, o.BasePath)
+			}
+		}
+		earlier = append(earlier, r)
+	}
+	return list
+}
+
+// within reports whether a's base path is among the paths of b.
+func within(a, b *Config) bool {
+	for _, part := range []string{"/oauth2/", "/account/", "/.well-known/", "/openapi.json/"} {
+		if strings.HasPrefix(a.BasePath+"/", b.BasePath+part) {
+			return true
+		}
+	}
+	return false
+}
+
+// reloadRealms sets the realms of next, which the deployment's settings are: those that
+// run, with the reloadable settings of wanted.
+func (c Config) reloadRealms(next *Config, wanted Config) (changed, kept []string) {
+	next.Realms = nil
+	for _, r := range c.Realms {
+		then, there := wanted.Of(r.Realm)
+		if !there {
+			kept = append(kept, strings.TrimSuffix(r.inRealm(""), "."))
+			then = r
+		}
+		after, own, same := r.reloaded(then)
+		// What a realm has from outside of realms is reported once.
+		for _, name := range own {
+			if k := keyNamed(name); k.OfRealm && !sameValue(k.value(next), k.value(&after)) {
+				changed = append(changed, r.inRealm(name))
+			}
+		}
+		for _, name := range same {
+			if k := keyNamed(name); k.OfRealm && !sameValue(k.value(&wanted), k.value(&then)) {
+				kept = append(kept, r.inRealm(name))
+			}
+		}
+		next.Realms = append(next.Realms, after)
+	}
+	for _, w := range wanted.Realms {
+		if _, there := c.Of(w.Realm); !there {
+			kept = append(kept, strings.TrimSuffix(w.inRealm(""), "."))
+		}
+	}
+	return changed, kept
+}
+
+func keyNamed(name string) Key {
+	keys := Keys()
+	return keys[slices.IndexFunc(keys, func(k Key) bool { return k.Name == name })]
+}
+
+// sameValue reports whether two values of a setting mean the same.
+func sameValue(a, b reflect.Value) bool {
+	return reflect.DeepEqual(a.Interface(), b.Interface()) || a.Kind() == reflect.Slice && a.Len() == 0 && b.Len() == 0
+}
