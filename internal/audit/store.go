@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -29,17 +30,19 @@ func (s *Store) record(ctx context.Context, err error, about Event, events []sto
 	for _, e := range events {
 		r := about
 		r.Name, r.Time, r.Actor, r.Detail = Name(e.Name), e.At.Time(), e.Actor, e.Detail
-		if subject, ok := strings.CutPrefix(e.About, store.AboutSubject("")); ok && r.Subject == "" {
+		realm, name := store.SplitRealm(e.About)
+		r.Realm = cmp.Or(r.Realm, realm)
+		if subject, ok := strings.CutPrefix(name, store.AboutSubject("")); ok && r.Subject == "" {
 			r.Subject = subject
 		}
 		if e.Name == store.EventCodeReplayed || e.Name == store.EventRefreshReplayed {
 			r.Outcome = Refused // and the grant has ended
 		}
 		if e.Name == store.EventKeyAdded || e.Name == store.EventKeyWithdrawn {
-			r.Detail = "key " + e.About + ": " + e.Detail
+			r.Detail = "key " + name + ": " + e.Detail
 		}
 		if e.Name == store.EventAPICreated || e.Name == store.EventAPIChanged || e.Name == store.EventAPIDeleted {
-			r.ClientID, r.Detail = "", "api "+e.About+": "+e.Detail
+			r.ClientID, r.Detail = "", "api "+name+": "+e.Detail
 		}
 		if err != nil {
 			r.Outcome = Unknown

@@ -21,7 +21,7 @@ import (
 )
 
 // Realm is the only realm of this version. It is part of every row and MAC.
-const Realm = store.DefaultRealm
+const Realm = "/api"
 
 // OpenStore checks the settings of the store, and opens it for a command.
 func OpenStore(ctx context.Context, cfg config.Config) (store.Store, error) {

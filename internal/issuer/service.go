@@ -230,7 +230,7 @@ type serviceRevocation struct {
 
 // otherRealm returns the realm, or "" for the default one, whose documents name none.
 func otherRealm(realm string) string {
-	if realm == store.DefaultRealm {
+	if realm == oauth.DefaultRealm {
 		return ""
 	}
 	return realm
