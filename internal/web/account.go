@@ -18,7 +18,7 @@ func (s *web) connections(ctx context.Context, r *http.Request, x *exchange) (se
 	if err != nil {
 		return server.Answer{}, err
 	}
-	session, err := a.Session(ctx, visitor(r).Session)
+	session, err := a.Session(ctx, s.visitor(r).Session)
 	if err != nil {
 		return server.Answer{}, err
 	}

@@ -83,13 +83,13 @@ func (s *web) loginWay() string {
 func (s *web) record(x *exchange, st login.Stage) {
 	if l := st.Login; l != nil {
 		if l.Known != nil {
-			x.setCookie(knownCookie, base64.RawURLEncoding.EncodeToString(l.Known), knownFor)
+			x.setCookie(s.ofRealm(knownCookie), base64.RawURLEncoding.EncodeToString(l.Known), knownFor)
 		}
 		switch {
 		case l.Err == nil:
 			s.countLogin(nil)
 			s.auditLogin(x, st.Interaction, l.Identity)
-			x.setCookie(sessionCookie, l.Cookie, 0)
+			x.setCookie(s.ofRealm(sessionCookie), l.Cookie, 0)
 		case l.Fault:
 			s.countLogin(l.Err)
 		default:

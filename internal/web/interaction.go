@@ -19,7 +19,7 @@ func (s *web) interaction(ctx context.Context, r *http.Request, x *exchange) (se
 	if err != nil {
 		return server.Answer{}, err
 	}
-	st, err := s.Authorizer.Answer(ctx, s.charged(x, visitor(r)), s.said(r, x, p))
+	st, err := s.Authorizer.Answer(ctx, s.charged(x, s.visitor(r)), s.said(r, x, p))
 	if st.Interaction == nil && errors.Is(err, login.ErrInteraction) {
 		return s.logoutAsked(ctx, r, x, p) // whose pages have the same address
 	}

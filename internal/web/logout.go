@@ -42,7 +42,7 @@ func (s *web) endSession(ctx context.Context, r *http.Request, x *exchange) (ser
 	if err != nil {
 		return s.logoutRefused(err)
 	}
-	v, signedIn := visitor(r), false
+	v, signedIn := s.visitor(r), false
 	if r.Method == http.MethodGet {
 		session, err := s.Authorizer.Session(ctx, v.Session)
 		if err != nil {
@@ -63,7 +63,7 @@ func (s *web) endSession(ctx context.Context, r *http.Request, x *exchange) (ser
 // is needless, and POST takes the answer. An answer about another session than the
 // present one is none: the user is asked again.
 func (s *web) logoutAsked(ctx context.Context, r *http.Request, x *exchange, p oauth.Params) (server.Answer, error) {
-	v := visitor(r)
+	v := s.visitor(r)
 	l, err := s.Authorizer.KeptLogout(ctx, p["id"])
 	if l != nil {
 		x.ClientID, x.Locale = l.ClientID, s.locale(x.Request, l.UILocales)
@@ -146,7 +146,7 @@ func (s *web) afterLogout(ctx context.Context, x *exchange, session *login.Sessi
 // loggedOut records that a session has ended, unless it is nil, and removes its
 // cookie.
 func (s *web) loggedOut(x *exchange, session *login.Session, detail string) {
-	x.setCookie(sessionCookie, "", 0)
+	x.setCookie(s.ofRealm(sessionCookie), "", 0)
 	if session == nil {
 		return
 	}
@@ -166,7 +166,7 @@ func (s *web) logoutRefused(err error) (server.Answer, error) {
 
 // logout ends the browser's session, after having asked.
 func (s *web) logout(ctx context.Context, r *http.Request, x *exchange) (server.Answer, error) {
-	a, v := s.Authorizer, visitor(r)
+	a, v := s.Authorizer, s.visitor(r)
 	if r.Method == http.MethodPost {
 		p, err := s.entered(r, x)
 		if err != nil {

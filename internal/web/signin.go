@@ -75,7 +75,7 @@ func (s *web) callback(ctx context.Context, r *http.Request, x *exchange) (serve
 	if err := x.Enter(x.Route.Class); err != nil {
 		return server.Answer{}, err
 	}
-	v := s.charged(x, visitor(r))
+	v := s.charged(x, s.visitor(r))
 	said := login.Answer{Interaction: p["state"], From: login.FromProvider, Check: s.fromProvider(x, p), Elsewhere: s.elsewhere()}
 	if x.Counted.IsValid() {
 		said.Enter = func() (func(), error) { return s.enterUpstream(x.Counted) }

@@ -80,7 +80,7 @@ func (s *web) consentPage(st login.Stage, _ shown) any {
 // password returns the check of a username and a password.
 func (s *web) password(r *http.Request, x *exchange, p oauth.Params) login.Check {
 	return func(ctx context.Context, _ *login.Interaction) (login.Proof, error) {
-		who, err := s.Users.Password(ctx, p["username"], p["password"], attempt(r, x))
+		who, err := s.Users.Password(ctx, p["username"], p["password"], s.attempt(r, x))
 		if err != nil {
 			return login.Proof{Identity: login.Identity{Subject: who.Subject, Username: p["username"]}}, err
 		}
@@ -94,7 +94,7 @@ func (s *web) password(r *http.Request, x *exchange, p oauth.Params) login.Check
 // secondFactor returns the check of the code of an authenticator app.
 func (s *web) secondFactor(r *http.Request, x *exchange, p oauth.Params) login.Check {
 	return func(ctx context.Context, it *login.Interaction) (login.Proof, error) {
-		who, err := s.Users.SecondFactor(ctx, it.Username, p["code"], attempt(r, x))
+		who, err := s.Users.SecondFactor(ctx, it.Username, p["code"], s.attempt(r, x))
 		if err != nil {
 			return login.Proof{Identity: login.Identity{Subject: who.Subject}}, err
 		}
@@ -111,8 +111,8 @@ func (s *web) proof(who account.Account) (login.Proof, error) {
 }
 
 // attempt is where a password or a code comes from.
-func attempt(r *http.Request, x *exchange) account.Visitor {
-	return account.Visitor{Address: x.Counted, Known: known(r)}
+func (s *web) attempt(r *http.Request, x *exchange) account.Visitor {
+	return account.Visitor{Address: x.Counted, Known: s.known(r)}
 }
 
 // A formError is a form that is shown again because of what was typed into it.

@@ -174,10 +174,18 @@ const (
 // knownFor is how long a browser is known, in seconds.
 const knownFor = 365 * 24 * 60 * 60
 
+// ofRealm returns the name of a cookie in the realm. Several realms may have one host.
+func (s *web) ofRealm(name string) string {
+	if s.Realm == oauth.DefaultRealm {
+		return name
+	}
+	return name + "_" + strings.TrimPrefix(s.Realm, "/")
+}
+
 // visitor is what the request's cookies say. Of two with one name, neither is
 // believed.
-func visitor(r *http.Request) login.Visitor {
-	return login.Visitor{Browser: cookie(r, browserCookie), Session: cookie(r, sessionCookie)}
+func (s *web) visitor(r *http.Request) login.Visitor {
+	return login.Visitor{Browser: cookie(r, s.ofRealm(browserCookie)), Session: cookie(r, s.ofRealm(sessionCookie))}
 }
 
 func cookie(r *http.Request, name string) string {
@@ -191,10 +199,10 @@ func cookie(r *http.Request, name string) string {
 // guest is the visitor of a request that may begin an interaction: their browser
 // gets a cookie by which to know it again.
 func (s *web) guest(r *http.Request, x *exchange) login.Visitor {
-	v := visitor(r)
+	v := s.visitor(r)
 	if v.Browser == "" {
 		v.Browser = login.NewBrowser()
-		x.setCookie(browserCookie, v.Browser, 0)
+		x.setCookie(s.ofRealm(browserCookie), v.Browser, 0)
 	}
 	return s.charged(x, v)
 }
@@ -212,13 +220,13 @@ func (s *web) charged(x *exchange, v login.Visitor) login.Visitor {
 // stamp notes in its cookie that a session is used.
 func (s *web) stamp(x *exchange, session *login.Session) {
 	if fresh := s.Authorizer.Refresh(session); fresh != "" {
-		x.setCookie(sessionCookie, fresh, 0)
+		x.setCookie(s.ofRealm(sessionCookie), fresh, 0)
 	}
 }
 
 // known is the cookie of a browser that has signed in before, or nil.
-func known(r *http.Request) []byte {
-	b, err := base64.RawURLEncoding.DecodeString(cookie(r, knownCookie))
+func (s *web) known(r *http.Request) []byte {
+	b, err := base64.RawURLEncoding.DecodeString(cookie(r, s.ofRealm(knownCookie)))
 	if err != nil || len(b) == 0 || len(b) > 128 {
 		return nil
 	}

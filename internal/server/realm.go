@@ -1,0 +1,146 @@
+package server
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// Realms returns the handler of the servers of all realms, the default one first. A
+// request is for the realm at whose public address it arrives. At the address of the
+// default realm, a path or the parameter realm names any realm with the same host, as in
+// OpenAM: /oauth2/{realm}/, /oauth2/realms/root/realms/{realm}/ and /oauth2/?realm={realm}.
+func Realms(servers []*Server) http.Handler {
+	if len(servers) == 1 {
+		return servers[0].Handler()
+	}
+	all := &sites{byHost: map[string]*site{}}
+	for _, s := range servers {
+		host := hostOf(s.PublicURL)
+		if all.byHost[host] == nil {
+			all.byHost[host] = &site{byBase: map[string]*Server{}, byName: map[string]*Server{}}
+		}
+		at := all.byHost[host]
+		at.list = append(at.list, s)
+		at.byBase[s.BasePath], at.byName[s.Realm] = s, s
+		at.depth = max(at.depth, strings.Count(s.BasePath, "/"))
+	}
+	all.main, all.first = servers[0], all.byHost[hostOf(servers[0].PublicURL)]
+	return all
+}
+
+// sites are the public addresses of several realms.
+type sites struct {
+	byHost map[string]*site
+	first  *site
+	main   *Server // of the default realm
+}
+
+// A site is the realms at one host.
+type site struct {
+	list   []*Server
+	byBase map[string]*Server
+	byName map[string]*Server
+	depth  int // the most parts of a base path
+}
+
+// hostOf returns the host of an address as a browser names it.
+func hostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return plainHost(u.Host)
+}
+
+// plainHost leaves out the default port of https.
+func plainHost(host string) string { return strings.TrimSuffix(strings.ToLower(host), ":443") }
+
+// ServeHTTP implements http.Handler.
+func (all *sites) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	at := all.byHost[plainHost(r.Host)]
+	if at == nil {
+		at = all.first // a proxy has put another host into the request
+	}
+	s, r := at.choose(r, all.main)
+	s.Handler().ServeHTTP(w, r)
+}
+
+// choose returns the server of a request, and the request as it reaches it. The default
+// realm's is main.
+func (at *site) choose(r *http.Request, main *Server) (*Server, *http.Request) {
+	s := at.ofPath(r.URL.Path)
+	if strings.Contains(r.URL.Path, "/.well-known/") {
+		return at.ofMetadata(s, r.URL.Path), r
+	}
+	below, ok := strings.CutPrefix(r.URL.Path, s.BasePath+"/oauth2/")
+	if s != main || !ok {
+		return s, r
+	}
+	other := s
+	if name, _, deeper := strings.Cut(strings.TrimPrefix(below, "realms/root/realms/"), "/"); deeper && at.byName["/"+name] != nil {
+		other = at.byName["/"+name]
+	} else if named := at.byName[realmParameter(r.URL.RawQuery)]; named != nil {
+		other = named
+	}
+	if other == s {
+		return s, r
+	}
+	// There, the path and the query name the realm of the address.
+	next, u := *r, *r.URL
+	u.Path = other.BasePath + strings.TrimPrefix(u.Path, s.BasePath)
+	if u.RawPath != "" {
+		u.RawPath = other.BasePath + strings.TrimPrefix(u.RawPath, s.BasePath)
+	}
+	next.URL = &u
+	return other, &next
+}
+
+// ofMetadata returns the server that has metadata at a path, which is the issuer's and
+// need not be below the base path; s if it has, or none has.
+func (at *site) ofMetadata(s *Server, path string) *Server {
+	if _, own := s.patterns[path]; own {
+		return s
+	}
+	for _, o := range at.list {
+		if _, own := o.patterns[path]; own {
+			return o
+		}
+	}
+	return s
+}
+
+// ofPath returns the server with the longest base path that a path has.
+func (at *site) ofPath(path string) *Server {
+	best, end := at.byBase[""], 0
+	for range at.depth {
+		i := strings.IndexByte(path[min(end+1, len(path)):], '/')
+		if i < 0 {
+			if s := at.byBase[path]; s != nil {
+				best = s
+			}
+			break
+		}
+		end += 1 + i
+		if s := at.byBase[path[:end]]; s != nil {
+			best = s
+		}
+	}
+	if best == nil {
+		return at.list[0]
+	}
+	return best
+}
+
+// realmParameter returns the realm that a query names, with a slash; "" if it names none
+// or several.
+func realmParameter(query string) string {
+	if !strings.Contains(query, "realm=") {
+		return ""
+	}
+	values, err := url.ParseQuery(query)
+	if err != nil || len(values["realm"]) != 1 {
+		return ""
+	}
+	return "/" + strings.TrimPrefix(values["realm"][0], "/")
+}
