@@ -30,6 +30,7 @@ var Languages = pages.Locales
 // look, disable and revoke.
 type Admin struct {
 	Store    store.Store
+	Whole    store.Store // of all realms, for keys and restores; nil: Store
 	Realm    string
 	Actor    Actor // in events
 	Policy   grant.Policy
@@ -100,6 +101,14 @@ func (e *Error) Advice() string {
 		return "add --force to do it all the same"
 	}
 	return fmt.Sprintf("see: mintage %s show %s", e.Kind, e.ID)
+}
+
+// whole returns the store of all realms.
+func (a *Admin) whole() store.Store {
+	if a.Whole != nil {
+		return a.Whole
+	}
+	return a.Store
 }
 
 func (a *Admin) now() grant.Instant { return grant.At(a.Now()) }

@@ -22,7 +22,7 @@ import (
 // Keys returns all keys. An active key without a successor ends when that is due. A
 // retired signing key ends when the servers publish it no more.
 func (a *Admin) Keys(ctx context.Context) ([]adminapi.Key, error) {
-	ch, err := a.Store.Changes(ctx, 0)
+	ch, err := a.whole().Changes(ctx, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -45,13 +45,13 @@ func (a *Admin) PublicKeys(ctx context.Context) ([]jose.JSONWebKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	ch, err := a.Store.Changes(ctx, 0)
+	ch, err := a.whole().Changes(ctx, 0)
 	return ring.JWKS(a.now(), a.Schedule.Retaining(ch.LongestJWT())), err
 }
 
 // KeyRecords returns the keys as the store has them.
 func (a *Admin) KeyRecords(ctx context.Context) ([]keys.Record, error) {
-	ch, err := a.Store.Changes(ctx, 0)
+	ch, err := a.whole().Changes(ctx, 0)
 	return ch.Keys, err
 }
 
@@ -66,7 +66,7 @@ func (a *Admin) RotateKeys(ctx context.Context, purposes []string, in time.Durat
 	if err != nil {
 		return nil, err
 	}
-	added, err := directory.RotateKeys(ctx, a.Store, kek, a.Schedule, directory.Rotation{Purposes: list, In: in, Actor: a.Actor.String()}, a.Now)
+	added, err := directory.RotateKeys(ctx, a.whole(), kek, a.Schedule, directory.Rotation{Purposes: list, In: in, Actor: a.Actor.String()}, a.Now)
 	return added, a.announce(ctx, err)
 }
 
@@ -82,7 +82,7 @@ func ViewKeyChanges(records []keys.Record) []adminapi.KeyChange {
 // RewrapKeys wraps all keys by the next key-encryption key, and returns how many
 // there are.
 func (a *Admin) RewrapKeys(ctx context.Context, kek *keys.KEK) (int, error) {
-	n, err := directory.RewrapKeys(ctx, a.Store, kek, a.Actor.String(), a.Now)
+	n, err := directory.RewrapKeys(ctx, a.whole(), kek, a.Actor.String(), a.Now)
 	return n, a.announce(ctx, err)
 }
 
@@ -144,7 +144,7 @@ func (a *Admin) WithdrawKeys(ctx context.Context, w directory.Withdrawal, dry bo
 	if err != nil {
 		return directory.Withdrawn{}, err
 	}
-	done, err = directory.WithdrawKeys(ctx, a.Store, kek, w, a.Now)
+	done, err = directory.WithdrawKeys(ctx, a.whole(), kek, w, a.Now)
 	return done, a.announce(ctx, err)
 }
 
@@ -157,5 +157,5 @@ func (a *Admin) ViewWithdrawal(done directory.Withdrawn) adminapi.Withdrawal {
 
 // EndedBy counts what the withdrawal of keys ends, or would end.
 func (a *Admin) EndedBy(ctx context.Context, records []keys.Record) (directory.Ended, error) {
-	return directory.CountEnded(ctx, a.Store, records, a.Policy.AccessLifetime, a.now())
+	return directory.CountEnded(ctx, a.whole(), records, a.Policy.AccessLifetime, a.now())
 }

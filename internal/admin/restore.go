@@ -28,7 +28,7 @@ func (a *Admin) DeclareRestore(ctx context.Context, backup grant.Instant, ended 
 	if backup <= 0 || backup > a.now() {
 		return r, seen, &oauth.Invalid{Field: "backup_time", Message: "is missing or still to come"}
 	}
-	if seen, err = issuedIn(ctx, a.Store, grantPage, progress); err != nil {
+	if seen, err = issuedIn(ctx, a.whole(), grantPage, progress); err != nil {
 		return r, seen, fmt.Errorf("nothing was declared: %w", err)
 	}
 	if err = a.merge(ctx, ended); err != nil {
@@ -52,7 +52,7 @@ func (a *Admin) merge(ctx context.Context, ended Ended) (err error) {
 		}
 	}
 	for range 5 {
-		if err = ended.Merge(ctx, a.Store, kek, a.Actor.String(), a.Now); !errors.Is(err, store.ErrConflict) {
+		if err = ended.Merge(ctx, a.whole(), kek, a.Actor.String(), a.Now); !errors.Is(err, store.ErrConflict) {
 			break
 		}
 	}
@@ -111,7 +111,7 @@ func ViewRestore(r grant.Restore, now grant.Instant) adminapi.Restore {
 // Restores returns the restores that were declared. A later one explains what an
 // earlier one does, for as long as the last of them (see directory.View).
 func (a *Admin) Restores(ctx context.Context) ([]adminapi.Restore, error) {
-	ch, err := a.Store.Changes(ctx, 0)
+	ch, err := a.whole().Changes(ctx, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -20,12 +20,14 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/admin"
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	serveradmin "github.com/mintage/mintage/internal/server/admin"
+	"github.com/mintage/mintage/internal/store"
 )
 
 const (
@@ -213,7 +215,7 @@ func inProcess(ctx context.Context, cfg config.Config) (*Client, error) {
 	}
 	st, began := deployment.Audited(cfg, opened), grant.At(time.Now())
 	cases := admin.Admin{
-		Store: st, Realm: deployment.Realm, Policy: Policy(cfg), Schedule: deployment.KeySchedule(cfg), Now: time.Now,
+		Store: st, Schedule: deployment.KeySchedule(cfg), Now: time.Now,
 		KEK: func() (*keys.KEK, error) { return deployment.ReadKEK(cfg) },
 		Ring: func(ctx context.Context) (*keys.Ring, error) {
 			kek, err := deployment.ReadKEK(cfg)
@@ -234,11 +236,20 @@ func inProcess(ctx context.Context, cfg config.Config) (*Client, error) {
 			directory.AwaitHeartbeats(ctx, nodes, began)
 		}
 	}
-	handler := serveradmin.NewLocal(cases)
-	handler.Service = cfg.ServiceName()
+	var realms []*serveradmin.Admin
+	for _, of := range cfg.Each() {
+		own := cases
+		if own.Realm, own.Policy = of.Realm, Policy(of); len(cfg.Realms) > 0 {
+			own.Store = &store.Realm{Store: st, Name: of.Realm}
+		}
+		a := serveradmin.NewLocal(own)
+		a.Service, a.Whole = of.ServiceName(), st
+		a.Realm = adminapi.Realm{Name: strings.TrimPrefix(of.Realm, "/"), Issuer: of.IssuerID(), Login: of.Login.Mode}
+		realms = append(realms, a)
+	}
 	return &Client{
 		at: "the store " + cfg.StoreName() + ", in this process: no server runs", url: "http://admin", local: true,
-		client: http.Client{Transport: handled{handler.Handler()}},
+		client: http.Client{Transport: handled{serveradmin.Realms(realms)}},
 		close: func() {
 			st.Close()
 			release()

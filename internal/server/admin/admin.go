@@ -46,6 +46,12 @@ type Admin struct {
 	// Version is that of the server, for commands, set before first use.
 	Version string
 
+	// Realm is the realm of all that is not the deployment's, and Whole the store of
+	// all realms, set before first use; nil: there is one realm.
+	Realm adminapi.Realm
+	Whole store.Store
+
+	realms  []adminapi.Realm
 	changes chan struct{} // concurrency slots of changes
 }
 
@@ -172,6 +178,10 @@ func (a *Admin) serve(x *call, routes []Route) (int, any, *Problem) {
 	if methods != nil {
 		return 0, nil, &Problem{Problem: adminapi.Problem{Title: "method must be " + strings.Join(methods, " or "), Status: http.StatusMethodNotAllowed}, allow: strings.Join(methods, ", ")}
 	}
+	if strings.HasPrefix(x.URL.Path, realmsPath+"/") {
+		return 0, nil, &Problem{Problem: adminapi.Problem{Type: "urn:mintage:problem:not-found", Title: "no such realm or resource", Status: http.StatusNotFound,
+			Detail: "the server has no such realm, or no such resource in it", Advice: "see: mintage realm list"}}
+	}
 	return 0, nil, noResource()
 }
 
@@ -233,6 +243,7 @@ func (a *Admin) Routes() []Route {
 		{get, "/admin/v1/cutoffs", reads, a.do(200, listCutoffs, "subject", "client_id", "after", "limit"), nil},
 		{post, "/admin/v1/cutoffs", changes, a.do(201, with(cutOff)), nil},
 		{get, "/admin/v1/events", reads, a.do(200, listEvents, "subject", "client_id", "grant_id", "api"), nil},
+		{get, realmsPath, reads, a.do(200, a.listRealms), nil},
 		{get, "/admin/v1/restores", reads, a.do(200, listRestores), nil},
 		{post, "/admin/v1/restores", changes, a.do(201, with(declareRestore)), nil},
 		{post, "/admin/v1/codes", changes, a.codes, nil},

@@ -52,7 +52,7 @@ func useCases(iss *issuer.Issuer) admin.Admin {
 // as returns the use cases for an actor, who is named in events.
 func (a *Admin) as(actor admin.Actor) *admin.Admin {
 	cases := a.cases()
-	cases.Actor = actor
+	cases.Actor, cases.Whole = actor, a.Whole
 	return &cases
 }
 

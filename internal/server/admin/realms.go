@@ -1,0 +1,45 @@
+package admin
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/mintage/mintage/internal/admin"
+	"github.com/mintage/mintage/internal/adminapi"
+)
+
+const realmsPath = "/admin/v1/realms"
+
+// Realms returns the handler of the admin APIs of all realms, the default one first,
+// whose paths name no realm. Those of another are below /admin/v1/realms/{realm}/.
+func Realms(list []*Admin) http.Handler {
+	others := map[string]http.Handler{}
+	var realms []adminapi.Realm
+	for _, a := range list {
+		realms = append(realms, a.Realm)
+	}
+	for _, a := range list {
+		a.realms, a.changes = realms, list[0].changes
+		others[a.Realm.Name] = a.Handler()
+	}
+	main := others[list[0].Realm.Name]
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		rest, named := strings.CutPrefix(r.URL.EscapedPath(), realmsPath+"/")
+		name, below, deeper := strings.Cut(rest, "/")
+		path, err := url.PathUnescape(below)
+		of := others[name]
+		if !named || !deeper || err != nil || of == nil {
+			main.ServeHTTP(w, r)
+			return
+		}
+		next, u := *r, *r.URL
+		u.Path, u.RawPath = "/admin/v1/"+path, "/admin/v1/"+below
+		next.URL = &u
+		of.ServeHTTP(w, &next)
+	})
+}
+
+func (a *Admin) listRealms(*call, *admin.Admin) (any, error) {
+	return adminapi.Realms{Realms: a.realms}, nil
+}
