@@ -21,6 +21,7 @@ import (
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
@@ -106,7 +107,7 @@ func TestARemovalWhileTheAuditLogIsReadIsNoBreak(t *testing.T) {
 		body, err := json.Marshal(deployment.Anchor{Chain: head.Chain, Node: deployment.HostName(), Seq: head.Seq, Hash: head.Hash.String(), Removed: removed})
 		version++
 		return errors.Join(err, st.Commit(ctx, store.Change{Documents: []store.Document{{
-			Kind: store.DocumentAuditHead, Key: store.KeyOf(store.DocumentAuditHead, deployment.Realm, head.Chain), Version: version, Body: body,
+			Kind: store.DocumentAuditHead, Key: store.KeyOf(store.DocumentAuditHead, oauth.DefaultRealm, head.Chain), Version: version, Body: body,
 		}}}))
 	}
 	o := audit.Options{Directory: dir, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)}

@@ -103,7 +103,7 @@ func asDev(cfg config.Config) (config.Config, error) {
 // fillDeployment sets what the checks read, except for flags. The caller closes the
 // store, if it was opened.
 func fillDeployment(ctx context.Context, cfg config.Config, p *doctor.Deployment) {
-	p.Config, p.Realm, p.Now, p.Schedule = cfg, deployment.Realm, grant.At(time.Now()), deployment.KeySchedule(cfg)
+	p.Config, p.Realm, p.Now, p.Schedule = cfg, cfg.Realm, grant.At(time.Now()), deployment.KeySchedule(cfg)
 	p.StoreErr = openDeployment(ctx, cfg, p)
 	p.StoreFile = filepath.Join(cfg.Data, sqlite.FileName)
 	p.KEKFile, _ = deployment.KEKPath(cfg)
@@ -163,7 +163,7 @@ func acceptIssuer(cmd *cobra.Command, p *doctor.Deployment) error {
 	if err := p.Config.Check(); err != nil {
 		return deployment.Usage(fmt.Errorf("configuration:\n%w", err))
 	}
-	if err := directory.AdoptIssuer(cmd.Context(), p.Store, deployment.Realm, p.Config.IssuerID()); err != nil {
+	if err := directory.AdoptIssuer(cmd.Context(), p.Store, p.Config.Realm, p.Config.IssuerID()); err != nil {
 		return err
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "the issuer is %s from now on\n", p.Config.IssuerID())

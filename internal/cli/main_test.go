@@ -17,8 +17,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
@@ -216,7 +216,7 @@ func scriptAgree(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	defer st.Close()
 	c := store.Client{
-		ID: args[1], Realm: deployment.Realm, State: store.ClientEnabled, Settings: store.Settings{Name: args[2], Auth: store.AuthNone, GrantTypes: store.DefaultGrantTypes,
+		ID: args[1], Realm: oauth.DefaultRealm, State: store.ClientEnabled, Settings: store.Settings{Name: args[2], Auth: store.AuthNone, GrantTypes: store.DefaultGrantTypes,
 			RedirectURIs: []string{"http://127.0.0.1/cb"}}, RegisteredBy: store.ByDocument, Secrets: []store.Secret{}, CreatedAt: now, UpdatedAt: now,
 	}
 	ts.Check(st.Commit(ctx, store.Change{Documents: []store.Document{c.Record(now.Add(24 * time.Hour))}}))

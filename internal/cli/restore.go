@@ -378,7 +378,7 @@ func (p *plan) compare(ctx context.Context) (err error) {
 			return ctx.Err()
 		case err == nil:
 			p.seen = p.seen.And(p.lost.Issued)
-			p.Since, err = restore.InStore(deployment.Realm, p.lost, func(ctx context.Context, f func(grant.Grant) error) error {
+			p.Since, err = restore.InStore(p.cfg.Realm, p.lost, func(ctx context.Context, f func(grant.Grant) error) error {
 				return restore.EachEnded(ctx, p.backup, p.cfg.Data, f)
 			})
 			return err
@@ -428,6 +428,6 @@ func (p *plan) readAuditLog(ctx context.Context, further []string) (err error) {
 	if p.backup != nil {
 		has = p.backup.HasGrant
 	}
-	p.Since, err = restore.InAuditLog(ctx, deployment.Realm, p.auditLog, has)
+	p.Since, err = restore.InAuditLog(ctx, p.cfg.Realm, p.auditLog, has)
 	return err
 }

@@ -41,7 +41,7 @@ func (s *settings) open(ctx context.Context) (*session, error) {
 	}
 	a := &session{cfg: cfg, now: grant.At(time.Now())}
 	a.Admin = admin.Admin{
-		Store: deployment.Audited(cfg, st), Realm: deployment.Realm, Actor: admin.ByUser(deployment.User()), Now: time.Now,
+		Store: deployment.Audited(cfg, st), Realm: cfg.Realm, Actor: admin.ByUser(deployment.User()), Now: time.Now,
 		Policy: adminclient.Policy(cfg), Schedule: deployment.KeySchedule(cfg),
 		KEK:     func() (*keys.KEK, error) { return deployment.ReadKEK(cfg) },
 		Ring:    a.ring,

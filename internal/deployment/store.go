@@ -20,9 +20,6 @@ import (
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
-// Realm is the only realm of this version. It is part of every row and MAC.
-const Realm = "/api"
-
 // OpenStore checks the settings of the store, and opens it for a command.
 func OpenStore(ctx context.Context, cfg config.Config) (store.Store, error) {
 	if err := cfg.CheckStore(); err != nil {
@@ -156,10 +153,15 @@ func UserOf(uid int) string {
 // for skew and for caches of the published set.
 func KeySchedule(cfg config.Config) keys.Schedule {
 	maxAge, skew := cfg.JWKSMaxAge.Std(), cfg.Skew()
+	longest, registrations := config.Duration(0), false
+	for _, c := range cfg.Each() {
+		longest = max(longest, c.AccessTokenLifetime, c.IDTokenLifetime)
+		registrations = registrations || c.ClientMetadata.Registration
+	}
 	return keys.Schedule{
 		Lifetime: cfg.KeyLifetime.Std(), Lead: cfg.KeyLead.Std(), MaxAge: maxAge, MaxSkew: skew,
-		Retention:  max(cfg.AccessTokenLifetime, cfg.IDTokenLifetime).Std() + maxAge + 2*skew + time.Minute,
-		Algorithms: keys.SigningAlgorithms, Registrations: cfg.ClientMetadata.Registration,
+		Retention:  longest.Std() + maxAge + 2*skew + time.Minute,
+		Algorithms: keys.SigningAlgorithms, Registrations: registrations,
 	}
 }
 

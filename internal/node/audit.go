@@ -16,6 +16,7 @@ import (
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -140,7 +141,7 @@ func (a *anchoring) write(ctx context.Context, head audit.Head, removed uint64) 
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := grant.At(time.Now())
-	key := store.KeyOf(store.DocumentAuditHead, deployment.Realm, head.Chain)
+	key := store.KeyOf(store.DocumentAuditHead, oauth.DefaultRealm, head.Chain)
 	d, err := a.store.Document(ctx, key)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err

@@ -29,6 +29,7 @@ import (
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -148,7 +149,7 @@ func warnOfDemo(cfg config.Config, dir *directory.Directory, log *slog.Logger) {
 	if err != nil {
 		return // no client can authenticate
 	}
-	if _, enabled := view.Client(deployment.Realm, info.ClientID); enabled {
+	if _, enabled := view.Client(oauth.DefaultRealm, info.ClientID); enabled {
 		log.Warn("the demo client of --dev is enabled, and its secret is in a file", "client_id", info.ClientID, "file", deployment.DevFile(cfg),
 			"advice", "mintage client delete "+info.ClientID+" --yes --data "+show.Quote(cfg.Data))
 	}
@@ -235,12 +236,12 @@ func finishDev(ctx context.Context, cfg config.Config, st store.Store, dir *dire
 	if err != nil {
 		return info, err
 	}
-	if _, there := view.Client(deployment.Realm, info.ClientID); !there {
+	if _, there := view.Client(oauth.DefaultRealm, info.ClientID); !there {
 		now := grant.At(time.Now())
 		c, secret, err := client.Registration{Settings: store.Settings{
 			Name: "Demo client of --dev", RedirectURIs: devRedirects, Scope: devScope, Auth: store.AuthEither, NoPKCE: true,
 			Native: true, FirstParty: true,
-		}}.Client(deployment.Realm, view.Ring, grant.Policy{AccessLifetime: cfg.AccessTokenLifetime.Std()}, now)
+		}}.Client(oauth.DefaultRealm, view.Ring, grant.Policy{AccessLifetime: cfg.AccessTokenLifetime.Std()}, now)
 		if err != nil {
 			return info, err
 		}
@@ -255,7 +256,7 @@ func finishDev(ctx context.Context, cfg config.Config, st store.Store, dir *dire
 	}
 	info.Issuer = cfg.IssuerID()
 	info.Listen = listeners[0].Addr().String()
-	info.TokenEndpoint = cfg.PublicURL + cfg.BasePath + "/oauth2/access_token?realm=" + deployment.Realm
+	info.TokenEndpoint = cfg.PublicURL + cfg.BasePath + "/oauth2/access_token?realm=" + oauth.DefaultRealm
 	info.CAFile = deployment.DevCAFile(cfg)
 	info.RedirectURI = devCallback
 	info.AdminSocket = listeners[2].Addr().String()
@@ -339,13 +340,13 @@ func makeDevUser(ctx context.Context, cfg config.Config, st store.Store, info *d
 		info.Username, info.Password, info.SignIn = "", "", ""
 		return nil
 	}
-	_, err := account.Find(ctx, st, deployment.Realm, devUsername)
+	_, err := account.Find(ctx, st, oauth.DefaultRealm, devUsername)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		now := grant.At(time.Now())
 		password := account.GeneratePassword()
 		user, err := account.NewUser(account.Registration{
-			Realm: deployment.Realm, Username: devUsername, Name: "Demo user", Password: password,
+			Realm: oauth.DefaultRealm, Username: devUsername, Name: "Demo user", Password: password,
 			Claims: claims.Claims{"email": json.RawMessage(`"demo@example.com"`), "email_verified": json.RawMessage("true")},
 		}, now)
 		if err != nil {

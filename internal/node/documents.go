@@ -54,13 +54,12 @@ func (n *node) openDocuments(c *fetch.Client, schemes []string) {
 			n.log.Warn("cannot read the document of a client", "client_id", address, "error", err)
 		}
 	}
-	keys := keyset.NewCache(time.Now, c, func(address string, err error) {
+	n.keys = keyset.NewCache(time.Now, c, func(address string, err error) {
 		n.metrics.Fetched(fetchOutcome(err))
 		if err != nil {
 			n.log.Warn("cannot read the keys of a client", "jwks_uri", address, "error", err)
 		}
 	})
-	n.clients.Keys, n.clients.OwnKeys = keys.Registered, keys.SelfRegistered
 }
 
 func fetchOutcome(err error) string {
@@ -76,9 +75,9 @@ func fetchOutcome(err error) string {
 }
 
 // documentsOf returns the clients that cfg lets describe themselves by a document.
-func (n *node) documentsOf(cfg config.Config) *client.Documents {
+func (n *realm) documentsOf(cfg config.Config) *client.Documents {
 	return &client.Documents{
-		Realm: deployment.Realm, Admitted: cfg.DocumentsAdmitted(), Any: config.DocumentsAny, Now: time.Now,
+		Realm: n.name, Admitted: cfg.DocumentsAdmitted(), Any: config.DocumentsAny, Now: time.Now,
 		Fetch: func(ctx context.Context, address string, from netip.Prefix) (client.Document, error) {
 			return n.documents.Get(ctx, address, from, nil)
 		},
@@ -90,7 +89,7 @@ func registrationsOf(cfg config.Config, d *directory.Directory) (r *client.Regis
 	if !cfg.ClientMetadata.Registration {
 		return nil, nil
 	}
-	r = &client.Registrations{Realm: deployment.Realm, Directory: d, Now: time.Now, Schemes: cfg.ClientMetadata.Schemes}
+	r = &client.Registrations{Realm: cfg.Realm, Directory: d, Now: time.Now, Schemes: cfg.ClientMetadata.Schemes}
 	if file := cfg.ClientMetadata.RegistrationTokenFile; file != "" {
 		if r.Token, err = deployment.ReadRegistrationToken(file); err != nil {
 			return nil, &config.Fault{Name: "client_metadata.registration_token_file", Err: err}

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/admin"
-	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/login"
@@ -14,10 +13,10 @@ import (
 )
 
 // endAll returns what ends all sessions and all grants of a subject, by its own wish.
-func (n *node) endAll(policy grant.Policy) func(ctx context.Context, subject string) error {
+func (n *realm) endAll(policy grant.Policy) func(ctx context.Context, subject string) error {
 	return func(ctx context.Context, subject string) error {
 		a := admin.Admin{
-			Store: n.store, Realm: deployment.Realm, Actor: admin.Actor{Via: admin.ViaAccount, Name: subject}, Policy: policy, Now: time.Now,
+			Store: n.store, Realm: n.name, Actor: admin.Actor{Via: admin.ViaAccount, Name: subject}, Policy: policy, Now: time.Now,
 			Changed: func(ctx context.Context) { _ = n.directory.Poll(ctx) }, // one that cannot poll now does so within a second
 		}
 		if _, _, err := a.CutOff(ctx, subject, ""); err != nil {

@@ -42,10 +42,6 @@ func CheckFiles(cfg config.Config) (faults []error) {
 		_, err := deployment.ReadAdminToken(cfg.Admin.TokenFile)
 		fault("admin.token_file", err)
 	}
-	if file := cfg.ClientMetadata.RegistrationTokenFile; file != "" {
-		_, err := deployment.ReadRegistrationToken(file)
-		fault("client_metadata.registration_token_file", err)
-	}
 	if cfg.StorePasswordFile != "" {
 		_, err := deployment.ReadSecretFile(cfg.StorePasswordFile)
 		fault("store_password_file", err)
@@ -53,6 +49,21 @@ func CheckFiles(cfg config.Config) (faults []error) {
 	if cfg.Store != config.StoreSQLite && cfg.CheckStore() == nil {
 		_, err := postgres.Unverified(deployment.Database(cfg))
 		fault("store", err)
+	}
+	for _, c := range cfg.Each() {
+		if err := c.Named(errors.Join(checkRealmFiles(c)...)); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	return faults
+}
+
+// checkRealmFiles reads the files that the settings of a realm name.
+func checkRealmFiles(cfg config.Config) (faults []error) {
+	if file := cfg.ClientMetadata.RegistrationTokenFile; file != "" {
+		if _, err := deployment.ReadRegistrationToken(file); err != nil {
+			faults = append(faults, &config.Fault{Name: "client_metadata.registration_token_file", Err: err})
+		}
 	}
 	if cfg.Login.Mode != config.LoginOff {
 		if _, err := newPages(cfg); err != nil {
@@ -174,7 +185,7 @@ func warnOfDatabase(cfg config.Config, log *slog.Logger) {
 // noteIssuer stores the issuer at the first start, and logs an error if it differs
 // later: clients and resource servers compare it.
 func noteIssuer(ctx context.Context, cfg config.Config, st store.Store, log *slog.Logger) {
-	was, err := directory.RememberIssuer(ctx, st, deployment.Realm, cfg.IssuerID())
+	was, err := directory.RememberIssuer(ctx, st, cfg.Realm, cfg.IssuerID())
 	switch {
 	case err != nil:
 		log.Warn("cannot have the store remember the issuer", "error", err)

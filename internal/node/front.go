@@ -24,7 +24,7 @@ import (
 )
 
 // newFront wires the part that people see, or nil if the deployment has none.
-func (n *node) newFront(cfg config.Config, iss *issuer.Issuer) (*web.Front, error) {
+func (n *realm) newFront(cfg config.Config, iss *issuer.Issuer) (*web.Front, error) {
 	if cfg.Login.Mode == config.LoginOff {
 		return nil, nil
 	}
@@ -56,7 +56,7 @@ func (n *node) newFront(cfg config.Config, iss *issuer.Issuer) (*web.Front, erro
 
 func newUsers(iss *issuer.Issuer, guard *account.Guard, log *slog.Logger) *account.Users {
 	return account.New(account.Users{
-		Realm: deployment.Realm, Store: iss.Store, Now: time.Now, Log: log, Guard: guard,
+		Realm: iss.Realm, Store: iss.Store, Now: time.Now, Log: log, Guard: guard,
 		Ring: func() (*keys.Ring, error) {
 			view, err := iss.Directory.View()
 			if err != nil {

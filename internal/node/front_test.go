@@ -21,7 +21,7 @@ func TestCallbackParametersReachTheAuthorizationEndpoint(t *testing.T) {
 		cfg := config.Default()
 		cfg.Login.Mode, cfg.Login.HandoffURL = config.LoginHandoff, "https://login.example/"
 		cfg.Compat.CallbackParameters = on
-		front, err := new(node).newFront(cfg, nil)
+		front, err := (&realm{node: new(node)}).newFront(cfg, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,7 +49,7 @@ func TestLifetimesOfIDTokensReachTheIssuer(t *testing.T) {
 // The node keeps the interactions under way, the failures of logins, and the list of
 // revocations, so that a reload forgets none.
 func TestCountsAndCachesOutliveAReload(t *testing.T) {
-	n := node{directory: &directory.Directory{}, feed: issuer.NewFeed(), guard: account.NewGuard(account.DefaultFailures)}
+	n := realm{node: &node{directory: &directory.Directory{}, guard: account.NewGuard(account.DefaultFailures)}, feed: issuer.NewFeed()}
 	cfg := config.Default()
 	cfg.Login.HandoffURL, cfg.PublicURL = "https://login.example/", "https://auth.example"
 	for _, mode := range []string{config.LoginHandoff, config.LoginUsers, config.LoginUsers} {

@@ -60,9 +60,12 @@ func (n *node) watch(certificate *server.Certificate) {
 		if certificate != nil {
 			s.Certificate, s.CertRefused = certificate.Current().Leaf.NotAfter, certificate.Refused()
 		}
-		failing, oldest := n.logouts.Failing()
-		if s.LogoutFailing = failing; oldest != 0 {
-			s.LogoutWaiting = max(0, now.Since(oldest))
+		for _, r := range n.realms {
+			failing, oldest := r.logouts.Failing()
+			s.LogoutFailing += failing
+			if oldest != 0 {
+				s.LogoutWaiting = max(s.LogoutWaiting, now.Since(oldest))
+			}
 		}
 		s.Working, s.Waiting = n.queue.Load()
 		auditLog := n.auditLog.Numbers()

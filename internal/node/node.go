@@ -4,13 +4,16 @@ package node
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/mintage/mintage/internal/account"
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/config"
@@ -19,6 +22,9 @@ import (
 	"github.com/mintage/mintage/internal/fetch"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/keyset"
+	"github.com/mintage/mintage/internal/lease"
 	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/logout"
 	"github.com/mintage/mintage/internal/metrics"
@@ -35,9 +41,7 @@ import (
 )
 
 // A node holds what lives as long as the process: the store, the directory, the
-// log, and the limits, counts and caches that the handlers share. The handlers are
-// made from it and the configuration (answer), are immutable, and are replaced as a
-// whole by a reload (reload.go).
+// log, and the limits, counts and caches that all realms share.
 type node struct {
 	dev       bool // serve --dev
 	version   string
@@ -49,7 +53,8 @@ type node struct {
 	outage    *store.Outage // of store
 	anchors   *anchoring    // of auditLog, in store
 	directory *directory.Directory
-	clients   *client.Authenticator
+	keys      *keyset.Cache // of clients
+	slow      *keys.SlowPool
 	health    *server.Health
 	metrics   *metrics.Metrics
 	tracer    *tracing.Tracer // nil if nothing is traced
@@ -60,19 +65,52 @@ type node struct {
 	throttle      *overload.Throttle
 	probes        server.Probes
 	pending       login.Pending
-	ends          *issuer.Ends
-	logouts       *logout.Outbox
 	documents     *fetch.Cache[client.Document]
-	feed          *issuer.Feed
 	guard         *account.Guard
-	discovered    upstream.Discovered
+	realms        []*realm // the default one first
 
 	// Of the start and then of the reloads, which come one after the other:
-	cfg     config.Config // in force
-	current *answering
+	cfg config.Config // in force
 }
 
-// An answering is what answers under one configuration.
+// A realm holds what lives as long as the process and belongs to one realm. Its handlers
+// are made from it and its configuration (answer), are immutable, and are replaced as a
+// whole by a reload (reload.go).
+type realm struct {
+	*node
+	name       string
+	store      store.Store // the part of the node's that is the realm's
+	clients    *client.Authenticator
+	ends       *issuer.Ends
+	logouts    *logout.Outbox
+	feed       *issuer.Feed
+	discovered upstream.Discovered
+	current    *answering // since the last reload
+}
+
+// newRealm makes what outlives a reload for one realm.
+func (n *node) newRealm(cfg config.Config) *realm {
+	r := &realm{node: n, name: cfg.Realm, store: n.store, feed: issuer.NewFeed()}
+	if several := len(n.cfg.Realms) > 0; several {
+		r.store = &store.Realm{Store: n.store, Name: r.name}
+	}
+	alone := cfg.Store == config.StoreSQLite
+	r.clients = &client.Authenticator{Realm: r.name, Store: r.store, Directory: n.directory, Now: time.Now, Log: n.log, Slow: n.slow,
+		Issuer: cfg.IssuerID(), TokenEndpoint: tokenEndpoints(cfg), Keys: n.keys.Registered, OwnKeys: n.keys.SelfRegistered,
+		Shared: !alone, Began: time.Now()}
+	if n.auditLog != nil {
+		r.clients.OldSecretUsed = n.auditLog.OldSecretUsed
+	}
+	r.ends = &issuer.Ends{Store: r.store, Log: n.log, Outage: n.outage, ClockFault: n.directory.ClockFault, Lease: lease.New(lease.Lease{
+		Store: r.store, Key: store.KeyOf(store.DocumentDeployment, r.name, "ends leader"), Alone: alone, Monotonic: time.Now, Log: n.log,
+	})}
+	r.logouts = logout.New(logout.Config{
+		Realm: r.name, Store: r.store, Alone: alone, Metrics: n.metrics, Audit: n.auditLog, Log: n.log, Monotonic: time.Now, Outage: n.outage,
+	})
+	return r
+}
+
+// An answering is what answers for a realm under one configuration.
 type answering struct {
 	issuer *issuer.Issuer
 	front  *web.Front // nil if there is none
@@ -84,16 +122,26 @@ type answering struct {
 	registrations *client.Registrations // nil: none
 }
 
-// answer makes what answers under cfg. It reads the files that cfg names, and
-// changes nothing that is in use.
-func (n *node) answer(cfg config.Config) (*answering, error) {
+// answer makes what answers under cfg for each realm. It reads the files that cfg names,
+// and changes nothing that is in use.
+func (n *node) answer(cfg config.Config) (list []*answering, err error) {
+	for i, r := range n.realms {
+		of := cfg.Each()[i]
+		a, answerErr := r.answer(of)
+		list, err = append(list, a), errors.Join(err, of.Named(answerErr))
+	}
+	return list, err
+}
+
+// answer makes what answers for the realm under its configuration.
+func (n *realm) answer(cfg config.Config) (*answering, error) {
 	iss := NewIssuer(cfg, n.store, n.directory, n.feed, n.log)
 	front, err := n.newFront(cfg, iss)
 	if err != nil {
 		return nil, err
 	}
 	if front != nil {
-		front.Authorizer.Ended = endLogouts(deployment.Realm, n.directory)
+		front.Authorizer.Ended = endLogouts(n.name, n.directory)
 		front.Authorizer.Told = func(ctx context.Context, e login.End) { n.logouts.Await(ctx, e.SessionEnd, e.At) }
 	}
 	secret, err := adminToken(cfg)
@@ -107,6 +155,10 @@ func (n *node) answer(cfg config.Config) (*answering, error) {
 	adminAPI := admin.NewAdmin(iss, logins, secret, n.log)
 	adminAPI.Audit, adminAPI.Probes, adminAPI.Service = n.auditLog, &n.probes, cfg.ServiceName()
 	adminAPI.Outage, adminAPI.Version = n.outage, n.version
+	adminAPI.Realm = adminapi.Realm{Name: strings.TrimPrefix(cfg.Realm, "/"), Issuer: cfg.IssuerID(), Login: cfg.Login.Mode}
+	if n.store != n.node.store {
+		adminAPI.Whole = n.node.store
+	}
 	srv := server.New(iss, server.Options{
 		Site:            server.Site{PublicURL: cfg.PublicURL, BasePath: cfg.BasePath},
 		Proxies:         server.Proxies{TrustedProxies: cfg.TrustedProxies, PlainHTTP: cfg.TLS.Cert == ""},
@@ -139,7 +191,7 @@ func (n *node) answer(cfg config.Config) (*answering, error) {
 // NewIssuer makes the issuer of a configuration. A nil feed is one of its own.
 func NewIssuer(cfg config.Config, st store.Store, directory *directory.Directory, feed *issuer.Feed, log *slog.Logger) *issuer.Issuer {
 	return issuer.New(issuer.Issuer{
-		Realm: deployment.Realm, ID: cfg.IssuerID(), Store: st, Directory: directory,
+		Realm: cfg.Realm, ID: cfg.IssuerID(), Store: st, Directory: directory,
 		Policy:            policyOf(cfg),
 		RetryWindowPublic: cfg.RetryWindowPublic.Std(), OwnReuseGrace: cfg.ClientMetadata.ReuseGrace.Std(), CodeLifetime: cfg.CodeLifetime.Std(),
 		IDTokenLifetime: cfg.IDTokens(), HintAge: cfg.Session.Lifetime.Std() + cfg.RefreshTokenLifetime.Std(),
@@ -156,20 +208,29 @@ func policyOf(cfg config.Config) grant.Policy {
 	}
 }
 
-// use has a answer from the next request on. Requests that run finish with what
+// use has list answer from the next request on. Requests that run finish with what
 // they began with.
-func (n *node) use(cfg config.Config, a *answering) {
-	n.cfg, n.current = cfg, a
-	n.ends.Use(a.issuer)
-	n.logouts.Use(a.issuer)
+func (n *node) use(cfg config.Config, list []*answering) {
+	n.cfg = cfg
+	admits := map[string]func(id string) bool{}
+	var servers []*server.Server
+	var admins []*admin.Admin
+	for i, a := range list {
+		r := n.realms[i]
+		r.current = a
+		r.ends.Use(a.issuer)
+		r.logouts.Use(a.issuer)
+		admits[r.name] = a.admits
+		servers, admins = append(servers, a.server), append(admins, a.admin)
+	}
 	deployment.SetLevel(n.level, cfg.Log)
 	n.throttle.SetLimits(throttleLimits(cfg))
 	n.guard.SetFailures(cfg.Throttle.LoginFailures)
 	n.queue.SetCapacity(capacity(cfg))
 	n.boundConnections(cfg)
-	n.directory.AdmitSelfRegistered(func(_, id string) bool { return a.admits(id) })
-	n.public.swap(a.server.Handler())
-	n.admin.swap(a.admin.Handler())
+	n.directory.AdmitSelfRegistered(func(realm, id string) bool { return admits[realm] != nil && admits[realm](id) })
+	n.public.swap(server.Realms(servers))
+	n.admin.swap(admin.Realms(admins))
 }
 
 // A swapped handler passes each request to the handler that was put in last.

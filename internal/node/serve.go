@@ -19,10 +19,7 @@ import (
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
-	"github.com/mintage/mintage/internal/lease"
-	"github.com/mintage/mintage/internal/logout"
 	"github.com/mintage/mintage/internal/metrics"
 	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/server"
@@ -211,26 +208,17 @@ func (n *node) open(ctx context.Context, cfg config.Config, address net.Addr) (c
 func (n *node) equip(cfg config.Config) error {
 	n.health = server.NewHealth(func(ctx context.Context) error { return errors.Join(n.directory.Ready(), n.store.Ready(ctx)) })
 	n.queue = server.NewQueue(capacity(cfg), n.metrics.Shed, n.log)
-	n.feed, n.guard = issuer.NewFeed(), account.NewGuard(cfg.Throttle.LoginFailures)
+	n.guard, n.slow = account.NewGuard(cfg.Throttle.LoginFailures), client.NewSlowPool()
 	n.throttle = overload.NewThrottle(throttleLimits(cfg), n.metrics.Throttled)
-	n.clients = &client.Authenticator{Realm: deployment.Realm, Store: n.store, Directory: n.directory, Now: time.Now, Log: n.log, Slow: client.NewSlowPool(),
-		Issuer: cfg.IssuerID(), TokenEndpoint: tokenEndpoints(cfg),
-		Shared: cfg.Store != config.StoreSQLite, Began: time.Now()}
-	if n.auditLog != nil {
-		n.clients.OldSecretUsed = n.auditLog.OldSecretUsed
-	}
-	alone := cfg.Store == config.StoreSQLite
-	n.ends = &issuer.Ends{Store: n.store, Log: n.log, Outage: n.outage, ClockFault: n.directory.ClockFault, Lease: lease.New(lease.Lease{
-		Store: n.store, Key: store.KeyOf(store.DocumentDeployment, deployment.Realm, "ends leader"), Alone: alone, Monotonic: time.Now, Log: n.log,
-	})}
-	n.logouts = logout.New(logout.Config{
-		Realm: deployment.Realm, Store: n.store, Alone: alone, Metrics: n.metrics, Audit: n.auditLog, Log: n.log, Monotonic: time.Now, Outage: n.outage,
-	})
 	fetching, err := documentClient(cfg, n.dev)
 	if err != nil {
 		return err
 	}
 	n.openDocuments(fetching, cfg.ClientMetadata.Schemes)
+	n.cfg = cfg
+	for _, c := range cfg.Each() {
+		n.realms = append(n.realms, n.newRealm(c))
+	}
 	return nil
 }
 
@@ -247,9 +235,11 @@ func (n *node) work(ctx context.Context, running *sync.WaitGroup) {
 		Now: time.Now, Monotonic: time.Now, Log: n.log, Outage: n.outage,
 	}
 	running.Go(func() { sweeper.Run(ctx) })
-	running.Go(func() { n.ends.Run(ctx) })
-	if n.current.front != nil {
-		running.Go(func() { n.logouts.Run(ctx) })
+	for _, r := range n.realms {
+		running.Go(func() { r.ends.Run(ctx) })
+		if r.current.front != nil {
+			running.Go(func() { r.logouts.Run(ctx) })
+		}
 	}
 }
 
@@ -257,7 +247,9 @@ func (n *node) work(ctx context.Context, running *sync.WaitGroup) {
 func (n *node) warn(ctx context.Context) {
 	if !n.dev {
 		warnOfDemo(n.cfg, n.directory, n.log)
-		noteIssuer(ctx, n.cfg, n.store, n.log)
+		for _, c := range n.cfg.Each() {
+			noteIssuer(ctx, c, n.store, n.log)
+		}
 	}
 	warnOfExposure(n.cfg, n.log)
 	warnOfDatabase(n.cfg, n.log)
@@ -272,7 +264,7 @@ func (n *node) warn(ctx context.Context) {
 // tokenEndpoints lists the addresses of the token endpoint that clients know: the one
 // in the metadata, and that of the service's specification.
 func tokenEndpoints(cfg config.Config) []string {
-	site := server.Site{PublicURL: cfg.PublicURL, BasePath: cfg.BasePath, Realm: deployment.Realm}
+	site := server.Site{PublicURL: cfg.PublicURL, BasePath: cfg.BasePath, Realm: cfg.Realm}
 	return []string{site.Endpoint("access_token"), site.PublicURL + site.BasePath + "/oauth2/access_token?realm=" + site.Realm}
 }
 

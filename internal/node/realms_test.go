@@ -1,0 +1,296 @@
+package node
+
+import (
+	"crypto/tls"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mintage/mintage/internal/config"
+)
+
+// realms is a node with the default realm, one at the same host, and one at a host of its
+// own.
+type realms struct {
+	t *testing.T
+	n *node
+}
+
+const defaultHost, otherHost = "auth.example", "other.example"
+
+func newRealms(t *testing.T) *realms {
+	t.Helper()
+	cfg := config.Default()
+	cfg.Data, cfg.PublicURL, cfg.TrustedProxies = t.TempDir(), "https://"+defaultHost, nil
+	cfg.TLS = config.TLS{Cert: "cert.pem", Key: "key.pem"}
+	near, far := cfg, cfg
+	near.Realm, near.BasePath = "/near", "/near"
+	far.Realm, far.PublicURL = "/far", "https://"+otherHost
+	cfg.Realms = []config.Config{near, far}
+	if err := cfg.Check(); err != nil {
+		t.Fatal(err)
+	}
+	n := &node{dev: true, version: "test", log: slog.New(slog.DiscardHandler), level: new(slog.LevelVar)}
+	cfg.NewStore = true
+	if err := openForTest(t, n, cfg); err != nil {
+		t.Fatal(err)
+	}
+	return &realms{t, n}
+}
+
+func openForTest(t *testing.T, n *node, cfg config.Config) error {
+	closing, err := n.open(t.Context(), cfg, nil)
+	if closing != nil {
+		t.Cleanup(func() { closing() })
+	}
+	if err != nil {
+		return err
+	}
+	if err := n.equip(cfg); err != nil {
+		return err
+	}
+	list, err := n.answer(cfg)
+	if err == nil {
+		n.use(cfg, list)
+	}
+	return err
+}
+
+// send sends a form, or a GET without one, to an address of the public listener.
+func (s *realms) send(address string, form url.Values, bearer string) (int, map[string]any, http.Header) {
+	s.t.Helper()
+	method, body := http.MethodGet, ""
+	if form != nil {
+		method, body = http.MethodPost, form.Encode()
+	}
+	r := httptest.NewRequest(method, address, strings.NewReader(body))
+	r.TLS = &tls.ConnectionState{}
+	if form != nil {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	if bearer != "" {
+		r.Header.Set("Authorization", "Bearer "+bearer)
+	}
+	w := httptest.NewRecorder()
+	s.n.public.ServeHTTP(w, r)
+	var answer map[string]any
+	json.Unmarshal(w.Body.Bytes(), &answer)
+	return w.Code, answer, w.Header()
+}
+
+// administer calls the admin API and returns the answer.
+func (s *realms) administer(method, path, body string, want int) map[string]any {
+	s.t.Helper()
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	w := httptest.NewRecorder()
+	s.n.admin.ServeHTTP(w, r)
+	if w.Code != want {
+		s.t.Fatalf("%s %s: %d %s, want %d", method, path, w.Code, w.Body, want)
+	}
+	var answer map[string]any
+	json.Unmarshal(w.Body.Bytes(), &answer)
+	return answer
+}
+
+// ofRealms are the ways to each realm: of its admin API, and the endpoints.
+var ofRealms = map[string]struct{ admin, endpoints string }{
+	"api":  {"/admin/v1", "https://" + defaultHost + "/oauth2/api"},
+	"near": {"/admin/v1/realms/near", "https://" + defaultHost + "/near/oauth2/near"},
+	"far":  {"/admin/v1/realms/far", "https://" + otherHost + "/oauth2/far"},
+}
+
+// An inhabitant is what one realm has: all have a client of the same id.
+type inhabitant struct {
+	realm, secret   string
+	access, refresh string
+}
+
+const sharedID, callback = "shop", "https://shop.example/cb"
+
+func (s *realms) register(realm string) inhabitant {
+	s.t.Helper()
+	c := s.administer("POST", ofRealms[realm].admin+"/clients", `{"id":"`+sharedID+`","name":"Shop of `+realm+`","redirect_uris":["`+callback+`"],"scope":"read","introspect":true,
+		"grant_types":["authorization_code","refresh_token"],"require_pkce":false}`, http.StatusCreated)
+	secret, _ := c["client_secret"].(string)
+	if secret == "" {
+		s.t.Fatalf("the client of %s has no secret: %v", realm, c)
+	}
+	i := inhabitant{realm: realm, secret: secret}
+	status, answer, _ := s.redeem(realm, i, s.code(realm))
+	if status != http.StatusOK {
+		s.t.Fatalf("a code of %s in its own realm: %d %v", realm, status, answer)
+	}
+	i.access, i.refresh = answer["access_token"].(string), answer["refresh_token"].(string)
+	return i
+}
+
+func (s *realms) code(realm string) string {
+	s.t.Helper()
+	answer := s.administer("POST", ofRealms[realm].admin+"/codes", `{"client_id":"`+sharedID+`","subject":"alice","redirect_uri":"`+callback+`"}`, http.StatusCreated)
+	return answer["code"].(string)
+}
+
+// redeem sends a code to the token endpoint of a realm, with the credentials of i.
+func (s *realms) redeem(at string, i inhabitant, code string) (int, map[string]any, http.Header) {
+	s.t.Helper()
+	return s.send(ofRealms[at].endpoints+"/access_token", url.Values{
+		"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {callback}, "client_id": {sharedID}, "client_secret": {i.secret},
+	}, "")
+}
+
+// Nothing of one realm has any effect at an endpoint of another (TC-28, AZ-71, OP-20),
+// although both have a client of the same id.
+func TestNothingCrossesRealms(t *testing.T) {
+	s := newRealms(t)
+	all := map[string]inhabitant{}
+	for name := range ofRealms {
+		all[name] = s.register(name)
+	}
+	for from, theirs := range all {
+		for at, own := range all {
+			if from == at {
+				continue
+			}
+			to := ofRealms[at].endpoints
+			post := func(path string, form url.Values) (int, map[string]any) {
+				form.Set("client_id", sharedID)
+				status, answer, _ := s.send(to+path, form, "")
+				return status, answer
+			}
+			// The credentials of the other realm's client are wrong here.
+			if status, answer := post("/access_token", url.Values{"grant_type": {"refresh_token"}, "refresh_token": {theirs.refresh}, "client_secret": {theirs.secret}}); status != 400 || answer["error"] != "invalid_client" {
+				t.Errorf("the secret of %s at %s: %d %v", from, at, status, answer)
+			}
+			// Its code and its tokens are no code and no tokens for the client of here.
+			code := s.code(from)
+			if status, answer, _ := s.redeem(at, own, code); status != 400 || answer["error"] != "invalid_grant" {
+				t.Errorf("a code of %s at %s: %d %v", from, at, status, answer)
+			}
+			if status, answer, _ := s.redeem(from, theirs, code); status != 200 {
+				t.Errorf("a code of %s in its own realm, after it was tried at %s: %d %v", from, at, status, answer)
+			}
+			if status, answer := post("/access_token", url.Values{"grant_type": {"refresh_token"}, "refresh_token": {theirs.refresh}, "client_secret": {own.secret}}); status != 400 || answer["error"] != "invalid_grant" {
+				t.Errorf("a refresh token of %s at %s: %d %v", from, at, status, answer)
+			}
+			for _, token := range []string{theirs.access, theirs.refresh} {
+				if status, answer := post("/introspect", url.Values{"token": {token}, "client_secret": {own.secret}}); status != 200 || answer["active"] != false || len(answer) != 1 {
+					t.Errorf("a token of %s inspected at %s: %d %v", from, at, status, answer)
+				}
+				if status, _ := post("/revoke", url.Values{"token": {token}, "client_secret": {own.secret}}); status != 200 {
+					t.Errorf("a token of %s revoked at %s: %d", from, at, status)
+				}
+			}
+			for _, path := range []string{"/tokeninfo", "/userinfo", "/verify"} {
+				if status, answer, _ := s.send(to+path, nil, theirs.access); status != 401 {
+					t.Errorf("an access token of %s at %s%s: %d %v", from, at, path, status, answer)
+				}
+			}
+			// Its grants, by their ids, and its users are not there.
+			grants := s.administer("GET", ofRealms[from].admin+"/grants?subject=alice", "", 200)["grants"].([]any)
+			id := grants[0].(map[string]any)["id"].(string)
+			s.administer("GET", ofRealms[at].admin+"/grants/"+id, "", 404)
+			s.administer("DELETE", ofRealms[at].admin+"/grants/"+id, "", 404)
+		}
+	}
+	// All that was tried has ended nothing.
+	for name, i := range all {
+		if status, answer, _ := s.send(ofRealms[name].endpoints+"/introspect", url.Values{"token": {i.access}, "client_id": {sharedID}, "client_secret": {i.secret}}, ""); status != 200 || answer["active"] != true {
+			t.Errorf("the access token of %s in its own realm: %d %v", name, status, answer)
+		}
+	}
+	// A cutoff of one realm ends nothing of the others.
+	s.administer("POST", ofRealms["near"].admin+"/cutoffs", `{"subject":"alice"}`, 201)
+	for name, want := range map[string]bool{"api": true, "near": false, "far": true} {
+		_, answer, _ := s.send(ofRealms[name].endpoints+"/introspect", url.Values{"token": {all[name].access}, "client_id": {sharedID}, "client_secret": {all[name].secret}}, "")
+		if answer["active"] != want {
+			t.Errorf("after a cutoff of near, the access token of %s: %v", name, answer)
+		}
+	}
+	if list := s.administer("GET", "/admin/v1/realms", "", 200)["realms"].([]any); len(list) != 3 {
+		t.Errorf("realms: %v", list)
+	}
+	s.administer("GET", "/admin/v1/realms/unknown/clients", "", 404)
+}
+
+// An address, a path or the parameter realm chooses the realm of a request, as in OpenAM.
+func TestARequestChoosesItsRealm(t *testing.T) {
+	s := newRealms(t)
+	all := map[string]inhabitant{}
+	for name := range ofRealms {
+		all[name] = s.register(name)
+	}
+	const main, other = "https://" + defaultHost, "https://" + otherHost
+	for _, c := range []struct {
+		address string
+		realms  []string // whose client it authenticates
+	}{
+		{main + "/oauth2/introspect", []string{"api"}},
+		{main + "/oauth2/introspect?realm=api", []string{"api"}},
+		{main + "/oauth2/introspect?realm=%2Fnear", []string{"near"}},
+		{main + "/oauth2/introspect?realm=near", []string{"near"}},
+		{main + "/oauth2/near/introspect", []string{"near"}},
+		{main + "/oauth2/realms/root/realms/near/introspect", []string{"near"}},
+		{main + ":443/near/oauth2/introspect", []string{"near"}},
+		{main + "/near/oauth2/near/introspect", []string{"near"}},
+		{other + "/oauth2/introspect", []string{"far"}},
+		{other + "/oauth2/far/introspect?realm=far", []string{"far"}},
+		// A realm at another host, an unknown one, and two that differ are none.
+		{main + "/oauth2/introspect?realm=far", nil},
+		{main + "/oauth2/introspect?realm=unknown", nil},
+		{main + "/oauth2/introspect?realm=near&realm=api", nil},
+		{main + "/oauth2/near/introspect?realm=api", nil},
+		{main + "/near/oauth2/introspect?realm=api", nil},
+		{main + "/oauth2/far/introspect", nil},
+		{other + "/oauth2/near/introspect", nil},
+		{other + "/near/oauth2/introspect", nil},
+	} {
+		for name, i := range all {
+			status, answer, _ := s.send(c.address, url.Values{"token": {"x"}, "client_id": {sharedID}, "client_secret": {i.secret}}, "")
+			if want := slices.Contains(c.realms, name); (status == 200) != want {
+				t.Errorf("%s authenticates the client of %s: %t (%d %v)", c.address, name, !want, status, answer)
+			}
+		}
+	}
+	for issuer, locations := range map[string][]string{
+		main + "/oauth2/api":               {main + "/.well-known/oauth-authorization-server/oauth2/api", main + "/.well-known/openid-configuration", main + "/oauth2/.well-known/openid-configuration"},
+		main + "/near/oauth2/near":         {main + "/.well-known/oauth-authorization-server/near/oauth2/near", main + "/near/oauth2/near/.well-known/openid-configuration"},
+		"https://other.example/oauth2/far": {other + "/.well-known/oauth-authorization-server/oauth2/far", other + "/.well-known/openid-configuration"},
+	} {
+		for _, location := range locations {
+			if _, answer, _ := s.send(location, nil, ""); answer["issuer"] != issuer {
+				t.Errorf("metadata at %s: issuer %v, want %s", location, answer["issuer"], issuer)
+			}
+		}
+	}
+	// Cookies of two realms at one host have different names.
+	names := map[string]string{}
+	for _, name := range []string{"api", "near"} {
+		_, _, h := s.send(ofRealms[name].endpoints+"/authorize?"+url.Values{"response_type": {"code"}, "client_id": {sharedID}, "redirect_uri": {callback}, "scope": {"read"}, "state": {"s"}}.Encode(), nil, "")
+		cookie, _, _ := strings.Cut(h.Get("Set-Cookie"), "=")
+		if names[cookie] != "" || cookie == "" {
+			t.Errorf("the cookie of %s is %q, and that of %q too", name, cookie, names[cookie])
+		}
+		names[cookie] = name
+	}
+}
+
+// No realm has a name that is the beginning of a path with more parts.
+func TestNamesOfRealmsAreNoPaths(t *testing.T) {
+	s := newRealms(t)
+	for _, rt := range s.n.realms[0].current.server.Routes() {
+		for _, path := range rt.Paths {
+			first, _, deeper := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+			if deeper && !strings.HasPrefix(first, ".") && !slices.Contains(config.ReservedRealms, first) {
+				t.Errorf("%s: a realm may be called %s", path, first)
+			}
+		}
+	}
+}
