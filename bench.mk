@@ -9,6 +9,7 @@ bench-postgres: ## nodes on PostgreSQL against pgbench and the embedded store, i
 	go test -vet=off -run '^$$' -bench Rotations -benchtime 5x ./internal/store/postgres
 
 bench-smoke: ## all three in a minute, for their checks; their figures mean nothing
-	go run ./bench/suite -quick
-	go run ./bench/suite -quick -postgres
-	go run ./bench/suite -quick -shared
+	go build -ldflags=-s -o bin/e2e/mintage ./cmd/mintage # as the target e2e has it
+	go run ./bench/suite -quick -program bin/e2e/mintage
+	go run ./bench/suite -quick -program bin/e2e/mintage -postgres
+	go run ./bench/suite -quick -program bin/e2e/mintage -shared

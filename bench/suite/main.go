@@ -27,6 +27,7 @@ type options struct {
 	only        []string
 	postgres    bool
 	shared      bool
+	program     string
 }
 
 // postgresGrants is how many grants are on PostgreSQL: enough that it finds each
@@ -57,6 +58,7 @@ func main() {
 	flag.StringVar(&only, "only", "", "measure only these and what they are compared with, such as refresh,code: "+strings.Join(names, ", ")+"; with -shared: "+strings.Join(siegeNames(), ", "))
 	flag.BoolVar(&opt.postgres, "postgres", false, "measure nodes on a PostgreSQL instead, against pgbench and the embedded store")
 	flag.BoolVar(&opt.shared, "shared", false, "measure an operator's client beside clients that registered themselves, which fill what all clients share")
+	flag.StringVar(&opt.program, "program", "", "the server's program; default: build it")
 	flag.Parse()
 	given := map[string]bool{}
 	flag.Visit(func(f *flag.Flag) { given[f.Name] = true })
@@ -125,8 +127,13 @@ func fail(err error) {
 	os.Exit(1)
 }
 
-// build makes the program as a release would, but without its version.
-func build(ctx context.Context, dir string) (string, error) {
+// build makes the program as a release would, but without its version, unless one is
+// given.
+func (o options) build(ctx context.Context, dir string) (string, error) {
+	if o.program != "" {
+		return filepath.Abs(o.program)
+	}
+	note("building")
 	path := filepath.Join(dir, "mintage")
 	out, err := exec.CommandContext(ctx, "go", "build", "-o", path, "github.com/mintage/mintage/cmd/mintage").CombinedOutput()
 	if err != nil {

@@ -82,8 +82,7 @@ func measure(ctx context.Context, opt options) (err error) {
 	if s.report.disk, err = probeDisk(dir); err != nil {
 		return err
 	}
-	note("building")
-	if s.program, err = build(ctx, dir); err != nil {
+	if s.program, err = s.build(ctx, dir); err != nil {
 		return err
 	}
 	if err := s.prepare(ctx); err != nil {

@@ -60,8 +60,7 @@ func measurePostgres(ctx context.Context, opt options) (err error) {
 	if c.report.disk, err = probeDisk(dir); err != nil {
 		return err
 	}
-	note("building")
-	if c.program, err = build(ctx, dir); err != nil {
+	if c.program, err = c.build(ctx, dir); err != nil {
 		return err
 	}
 	if err := c.prepare(ctx); err != nil {

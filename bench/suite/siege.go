@@ -113,8 +113,7 @@ type world struct {
 }
 
 func newWorld(ctx context.Context, opt options, dir string) (w *world, err error) {
-	note("building")
-	program, err := build(ctx, dir)
+	program, err := opt.build(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +126,7 @@ func newWorld(ctx context.Context, opt options, dir string) (w *world, err error
 	w.crowd = 200
 	waiting, grants := "0", toRevoke/ownClients+smallGrants
 	if opt.quick {
-		w.crowd, waiting, grants = 20, "128", 200
+		w.crowd, waiting, grants = 64, "128", 200
 	}
 	if w.own, err = w.data.registerOwn(ctx, grants); err != nil {
 		return nil, err
