@@ -15,10 +15,12 @@ test: ## everything; what CI runs
 	$(MAKE) unit fuzz e2e bench-smoke
 
 # Whatever is built with other settings, SQLite is compiled again for, which
-# takes a minute: there is one way with the race detector and one without.
+# takes a minute: there is one way with the race detector and one without. Without
+# the paths of directories, a copy of the source is not compiled again: the tests of
+# the documentation make one for each page that builds something.
 # Without the profile (docs/decisions/0009), too: the program of "make soak" and
 # "make bench" use it.
-lint unit race plain fuzz e2e bench-smoke: export GOFLAGS += -pgo=off
+lint unit race plain fuzz e2e bench-smoke: export GOFLAGS += -pgo=off -trimpath
 
 tools: ## what the tests need beside Go: installs it where it is missing
 	./scripts/tools
@@ -59,7 +61,7 @@ fuzz: ## each fuzz target for FUZZTIME
 
 e2e: export E2E_PROGRAM = $(CURDIR)/bin/e2e/mintage
 e2e: ## the built binary, real clients, crashes and faults, the documentation
-	go build -o bin/e2e/mintage ./cmd/mintage
+	go build -ldflags=-s -o bin/e2e/mintage ./cmd/mintage
 	go test -count 1 -vet=off -tags e2e ./internal/e2e/overload
 	go test -count 1 -vet=off -tags e2e -timeout 20m -p 4 $$(go list -tags e2e ./internal/e2e/... | grep -v /overload$$)
 

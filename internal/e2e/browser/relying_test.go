@@ -256,7 +256,8 @@ func buildApp(name string) func() (string, error) {
 		}
 		cmd := exec.Command("go", "build", "-o", dir+"/", "tool")
 		cmd.Dir = filepath.Join("apps", name)
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false")
+		// With other flags, the standard library would be compiled once more.
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS="+os.Getenv("GOFLAGS")+" -buildvcs=false")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return "", fmt.Errorf("go build of %s: %w\n%s", name, err, out)
 		}
