@@ -75,6 +75,9 @@ func New(opt Options) (*Set, error) {
 		}
 		s.locales[locale] = l
 	}
+	if opt.Brand == nil {
+		return s, nil // a test rehearses the built-in pages
+	}
 	return s, s.rehearse(brand)
 }
 
