@@ -82,6 +82,7 @@ type Queue struct {
 	used     [classes]int
 	queues   [classes]list.List // of *waiter
 	turns    uint
+	resting  int // slots of Own that are empty for ownRest, and not free
 	networks map[netip.Prefix]network
 	slow     int // slots in which another provider is waited for
 	// aside counts the requests of class Own that wait without a slot, by client, and
@@ -129,7 +130,7 @@ func (q *Queue) Load() (running, queued int) {
 		running += q.used[c]
 	}
 	queued, _ = q.queued()
-	return running, queued
+	return running - q.resting, queued
 }
 
 // Queued returns the number of queued requests of a class.
@@ -242,9 +243,11 @@ func (q *Queue) Leave(c Class, of netip.Prefix) {
 	defer q.mu.Unlock()
 	q.count(of, network{present: -1})
 	if c == Own && time.Since(q.operators) < ownPause {
+		q.resting++
 		time.AfterFunc(ownRest, func() {
 			q.mu.Lock()
 			defer q.mu.Unlock()
+			q.resting--
 			q.release(Own)
 		})
 		return

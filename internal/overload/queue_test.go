@@ -459,6 +459,9 @@ func TestClientsThatRegisteredThemselvesLeaveSlotsForOthers(t *testing.T) {
 			t.Errorf("beside an operator's client, %q got a slot", r.turns)
 		}
 		r.Leave(Own, netip.Prefix{})
+		if running, _ := r.Load(); running != 3+50+50 {
+			t.Errorf("%d run, counted with the slot that has to rest", running)
+		}
 		time.Sleep(ownRest - 1)
 		synctest.Wait()
 		if len(r.turns) != 0 {
