@@ -18,22 +18,23 @@ var comparing = []string{
 // inConstantTime lists how often each function compares in constant time. A
 // comparison that is taken away here is one by == or none.
 var inConstantTime = map[string]int{
-	"internal/oauth/pkce.go VerifyS256":           1, // PKCE
-	"internal/keys/token.go openMarked":           1, // of service tokens, and of ids of registrations
-	"internal/keys/token.go openToken":            1, // the MAC of tokens
-	"internal/keys/secret.go MatchSlow":           1, // imported client secrets, passwords
-	"internal/keys/audit.go CheckLineMAC":         1, // lines of the audit log
-	"internal/client/authenticate.go bySecret":    2, // client secrets
-	"internal/client/authenticate.go wrong":       2, // expired ones
-	"internal/client/authenticate.go bySealedID":  1, // secrets of clients that registered themselves
-	"internal/server/token/register.go register":  1, // the initial access token
-	"internal/login/interaction.go Interaction":   1, // a browser's cookie
-	"internal/login/session.go openSessionCookie": 1,
-	"internal/login/login.go TakeLogin":           1, // the verifier of a handoff
-	"internal/account/totp.go stepOf":             1, // one-time codes
-	"internal/account/account.go nonce":           1, // the cookie of a known browser
-	"internal/server/admin/admin.go authenticate": 1, // the token of the admin API
-	"internal/upstream/finish.go identity":        1, // the nonce of an upstream login
+	"internal/oauth/pkce.go VerifyS256":            1, // PKCE
+	"internal/keys/token.go openMarked":            1, // of service tokens, and of ids of registrations
+	"internal/keys/token.go openToken":             1, // the MAC of tokens
+	"internal/keys/secret.go MatchSlow":            1, // imported client secrets, passwords
+	"internal/keys/audit.go CheckLineMAC":          1, // lines of the audit log
+	"internal/client/authenticate.go bySecret":     2, // client secrets
+	"internal/client/authenticate.go wrong":        2, // expired ones
+	"internal/client/authenticate.go bySealedID":   1, // secrets of clients that registered themselves
+	"internal/server/token/register.go register":   1, // the initial access token
+	"internal/login/interaction.go Interaction":    1, // a browser's cookie
+	"internal/login/session.go openSessionCookie":  1,
+	"internal/login/login.go TakeLogin":            1, // the verifier of a handoff
+	"internal/account/totp.go stepOf":              1, // one-time codes
+	"internal/account/account.go nonce":            1, // the cookie of a known browser
+	"internal/server/admin/access.go isConfigured": 1, // the token of the configuration
+	"internal/keys/secret.go IsAdminToken":         1, // tokens of the admin API
+	"internal/upstream/finish.go identity":         1, // the nonce of an upstream login
 }
 
 // secretWord ends the names of what proves something, or of its stored form.

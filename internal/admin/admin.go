@@ -90,6 +90,9 @@ func (e *Error) Advice() string {
 		if e.Kind == "client" {
 			return "choose another with --id; ids never come back, even after deletion"
 		}
+		if e.Kind == tokenKind {
+			return "choose another name, or revoke it: mintage admin token revoke " + e.ID
+		}
 	case Changed:
 		if e.Kind == "restore" {
 			return "see: mintage restore --status"

@@ -20,7 +20,7 @@ var described = map[string]any{
 	"RotateRequest": RotateRequest{}, "WithdrawRequest": WithdrawRequest{}, "Withdrawal": Withdrawal{}, "Grant": Grant{}, "Session": Session{},
 	"SessionRequest": SessionRequest{}, "EndedSessions": EndedSessions{}, "CutoffRequest": CutoffRequest{}, "NewCutoff": NewCutoff{},
 	"RestoreRequest": RestoreRequest{}, "Restore": Restore{}, "CodeRequest": CodeRequest{}, "CodeAnswer": CodeAnswer{}, "Login": Login{},
-	"NewClient": NewClient{}, "AcceptRequest": AcceptRequest{}, "RejectRequest": RejectRequest{}, "ContinueAnswer": ContinueAnswer{}, "Probe": Probe{},
+	"NewClient": NewClient{}, "AcceptRequest": AcceptRequest{}, "RejectRequest": RejectRequest{}, "ContinueAnswer": ContinueAnswer{}, "Probe": Probe{}, "AdminToken": Token{}, "AdminTokenRequest": TokenRequest{}, "NewAdminToken": NewToken{},
 }
 
 // ofCommands are members that a command adds and no answer has.

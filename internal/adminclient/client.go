@@ -5,6 +5,7 @@ package adminclient
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -219,8 +220,8 @@ func (a *Client) problem(resp *http.Response) error {
 	text := strings.TrimSuffix(fmt.Sprintf("admin API at %s: %s: %s", a.at, p.Title, p.Detail), ": ")
 	switch {
 	case p.Status == http.StatusUnauthorized && a.token != "":
-		return deployment.Hint(fmt.Errorf("the admin API at %s refuses the token: it is wrong, or no longer valid", a.at),
-			"compare "+a.file+" with the file that admin.token_file of the server names")
+		return deployment.Hint(fmt.Errorf("the admin API at %s refuses the token: %s", a.at, cmp.Or(p.Detail, "it is wrong, or no longer valid")),
+			"it is that of "+a.file+"; an admin makes another: mintage admin token create NAME --role ROLE")
 	case p.Field != "":
 		return &oauth.Invalid{Field: p.Field, Message: p.Detail}
 	case p.Type != "":

@@ -83,6 +83,7 @@ var storeNames = []store.EventName{
 	store.EventSecretAdded, store.EventSecretRevoked, store.EventSecretUpgraded,
 	store.EventUserCreated, store.EventUserChanged, store.EventUserDisabled, store.EventUserEnabled,
 	store.EventPasswordChanged, store.EventTOTPSet, store.EventTOTPRemoved,
+	store.EventAdminTokenCreated, store.EventAdminTokenRevoked,
 }
 
 // An Outcome is the result of what is recorded.

@@ -106,10 +106,10 @@ func (c *Config) checkListeners(bad report) {
 			bad("admin.listen", "%q must be unix:PATH or HOST:PORT", c.Admin.Listen)
 		}
 		if c.Admin.Group != "" {
-			bad("admin.group", "is about the socket unix:PATH; over TCP, admin.token_file says who may call")
+			bad("admin.group", "is about the socket unix:PATH; over TCP, tokens say who may call")
 		}
-		if c.Admin.TokenFile == "" || c.TLS.Cert == "" {
-			bad("admin.listen", "over TCP it needs admin.token_file and tls.cert; unix:PATH needs neither")
+		if c.TLS.Cert == "" {
+			bad("admin.listen", "over TCP it needs tls.cert; unix:PATH does not")
 		}
 	}
 }

@@ -100,9 +100,9 @@ type Management struct {
 }
 
 type Admin struct {
-	Listen    string `yaml:"listen" reload:"no" doc:"address of the admin API: unix:PATH, or HOST:PORT, which needs tls and admin.token_file; default: unix:DATA/admin.sock"`
+	Listen    string `yaml:"listen" reload:"no" doc:"address of the admin API: unix:PATH, or HOST:PORT, which needs tls, and tokens of its callers; default: unix:DATA/admin.sock"`
 	Group     string `yaml:"group" reload:"no" doc:"group whose members may use the admin socket, and log in as any user through it; default: only Mintage's user"`
-	TokenFile string `yaml:"token_file" reload:"yes" credential:"admin_token" doc:"file with the bearer token of the admin API, 32 characters or more"`
+	TokenFile string `yaml:"token_file" reload:"yes" credential:"admin_token" doc:"file with a token of the admin API, 32 characters or more: the server accepts it as an admin, a command presents it"`
 }
 
 // Values of client_metadata.documents that are neither hosts nor addresses.

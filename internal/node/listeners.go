@@ -247,17 +247,18 @@ func listenAdmin(cfg config.Config) (net.Listener, error) {
 	return net.Listen("tcp", cfg.Admin.Listen)
 }
 
-// adminToken returns the token that the admin API requires; "" on a Unix socket,
-// where the file's permissions decide.
-func adminToken(cfg config.Config) (string, error) {
+// adminAccess returns who may call the admin API: on a Unix socket, the file's
+// permissions decide.
+func adminAccess(cfg config.Config) (access admin.Access, err error) {
 	if strings.HasPrefix(cfg.AdminListen(), "unix:") {
-		return "", nil
+		return admin.Access{Socket: true}, nil
 	}
-	token, err := deployment.ReadAdminToken(cfg.Admin.TokenFile)
-	if err != nil {
-		return "", fmt.Errorf("admin listener: %w", err)
+	if cfg.Admin.TokenFile != "" {
+		if access.Configured, err = deployment.ReadAdminToken(cfg.Admin.TokenFile); err != nil {
+			return access, fmt.Errorf("admin listener: %w", err)
+		}
 	}
-	return token, nil
+	return access, nil
 }
 
 // admit lets the members of a group use the socket at path.

@@ -144,7 +144,7 @@ func (n *realm) answer(cfg config.Config) (*answering, error) {
 		front.Authorizer.Ended = endLogouts(n.name, n.directory)
 		front.Authorizer.Told = func(ctx context.Context, e login.End) { n.logouts.Await(ctx, e.SessionEnd, e.At) }
 	}
-	secret, err := adminToken(cfg)
+	access, err := adminAccess(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +152,7 @@ func (n *realm) answer(cfg config.Config) (*answering, error) {
 	if cfg.Login.Mode == config.LoginHandoff {
 		logins = front.Authorizer
 	}
-	adminAPI := admin.NewAdmin(iss, logins, secret, n.log)
+	adminAPI := admin.NewAdmin(iss, logins, access, n.log)
 	adminAPI.Audit, adminAPI.Probes, adminAPI.Service = n.auditLog, &n.probes, cfg.ServiceName()
 	adminAPI.Outage, adminAPI.Version = n.outage, n.version
 	adminAPI.Realm = adminapi.Realm{Name: strings.TrimPrefix(cfg.Realm, "/"), Issuer: cfg.IssuerID(), Login: cfg.Login.Mode}

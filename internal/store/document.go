@@ -12,16 +12,17 @@ import (
 type DocumentKind string
 
 const (
-	DocumentUser        DocumentKind = "user"        // a built-in user, by username
-	DocumentSession     DocumentKind = "session"     // a browser's, by its id
-	DocumentInteraction DocumentKind = "interaction" // what is asked of a user, by its id
-	DocumentLeaving     DocumentKind = "leaving"     // a client's request to log a user out, by its id
-	DocumentConsents    DocumentKind = "consents"    // what a subject has agreed to, by subject
-	DocumentClaims      DocumentKind = "claims"      // what the last login said about a subject, by subject
-	DocumentClient      DocumentKind = "client"      // a client that registered itself, by its id
-	DocumentDeployment  DocumentKind = "deployment"  // what the store remembers of the deployment, by what that is
-	DocumentAssertion   DocumentKind = "assertion"   // a client assertion that was used, by client and jti
-	DocumentAuditHead   DocumentKind = "audit_head"  // how far an audit log has got, by the name of its chain
+	DocumentUser        DocumentKind = "user"         // a built-in user, by username
+	DocumentSession     DocumentKind = "session"      // a browser's, by its id
+	DocumentInteraction DocumentKind = "interaction"  // what is asked of a user, by its id
+	DocumentLeaving     DocumentKind = "leaving"      // a client's request to log a user out, by its id
+	DocumentConsents    DocumentKind = "consents"     // what a subject has agreed to, by subject
+	DocumentClaims      DocumentKind = "claims"       // what the last login said about a subject, by subject
+	DocumentClient      DocumentKind = "client"       // a client that registered itself, by its id
+	DocumentDeployment  DocumentKind = "deployment"   // what the store remembers of the deployment, by what that is
+	DocumentAssertion   DocumentKind = "assertion"    // a client assertion that was used, by client and jti
+	DocumentAdminTokens DocumentKind = "admin_tokens" // the tokens of the admin API, in one document
+	DocumentAuditHead   DocumentKind = "audit_head"   // how far an audit log has got, by the name of its chain
 
 	// Of logins at a provider.
 	DocumentProviderSession DocumentKind = "provider_session" // the sessions of one at the provider, by issuer and sid

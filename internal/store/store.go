@@ -235,4 +235,7 @@ const (
 	EventPasswordChanged EventName = "password_changed"
 	EventTOTPSet         EventName = "totp_set"
 	EventTOTPRemoved     EventName = "totp_removed"
+
+	EventAdminTokenCreated EventName = "admin_token_created" // of the admin API
+	EventAdminTokenRevoked EventName = "admin_token_revoked"
 )

@@ -27,6 +27,7 @@ var forms = []struct {
 	{"refresh", regexp.MustCompile(`\b(mintage_rt_[A-Za-z0-9_-]{20,})`)},
 	{"access", regexp.MustCompile(`\b(mintage_[as]t_[A-Za-z0-9_-]{20,})`)},
 	{"jwt", regexp.MustCompile(`\b(eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+)`)},
+	{"operator", regexp.MustCompile(`\b(mintage_op_[A-Za-z0-9]{43})\b`)},
 	{"client", regexp.MustCompile(`\b(mintage_ci_[A-Za-z0-9_-]{20,})`)},
 	{"secret", regexp.MustCompile(`"client_secret":"([A-Za-z0-9_-]{43})"`)},
 	{"client", regexp.MustCompile(`client(?:_id)?["':=]*\s*"?([A-Za-z0-9]{24})\b`)},

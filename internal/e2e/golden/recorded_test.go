@@ -76,7 +76,7 @@ func TestTranscriptsContainTheReference(t *testing.T) {
 			method = "(GET|HEAD)" // the two differ in the body alone; some are recorded
 		}
 		form := regexp.MustCompile(`\\\{\w+\\\}`).ReplaceAllString(regexp.QuoteMeta(path), `[^ ?]+`)
-		request := regexp.MustCompile(`^> (admin |management )?` + method + ` (/openam)?(/oauth2)?` + form + `(\?.*)?$`)
+		request := regexp.MustCompile(`^> ((tcp)?admin |management )?` + method + ` (/openam)?(/oauth2)?` + form + `(\?.*)?$`)
 		if !slices.ContainsFunc(lines, request.MatchString) {
 			missing(strings.ToUpper(m[1]) + " " + path)
 		}

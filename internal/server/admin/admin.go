@@ -3,8 +3,6 @@ package admin
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,7 +30,7 @@ type Admin struct {
 	issuer *issuer.Issuer     // nil: no server runs, a command has opened the store
 	logins *login.Authorizer
 	log    *slog.Logger
-	token  string
+	access Access
 
 	// Audit is where security events are recorded, set before first use; nil:
 	// nowhere.
@@ -53,24 +51,27 @@ type Admin struct {
 
 	realms  []adminapi.Realm
 	changes chan struct{} // concurrency slots of changes
+	lookups chan struct{} // and of looking up tokens
 }
 
 // NewAdmin makes an Admin. Logins is nil where users do not log in by way of
-// it: login.mode is not handoff. An empty token asks for none.
-func NewAdmin(iss *issuer.Issuer, logins *login.Authorizer, token string, log *slog.Logger) *Admin {
+// it: login.mode is not handoff.
+func NewAdmin(iss *issuer.Issuer, logins *login.Authorizer, access Access, log *slog.Logger) *Admin {
 	a := newAdmin(func() admin.Admin { return useCases(iss) }, log)
-	a.issuer, a.logins, a.token = iss, logins, token
+	a.issuer, a.logins, a.access = iss, logins, access
 	return a
 }
 
 // NewLocal makes an Admin for a command, which has opened the store because no
 // server runs.
 func NewLocal(cases admin.Admin) *Admin {
-	return newAdmin(func() admin.Admin { return cases }, slog.New(slog.DiscardHandler))
+	a := newAdmin(func() admin.Admin { return cases }, slog.New(slog.DiscardHandler))
+	a.access.Socket = true // its caller is this process
+	return a
 }
 
 func newAdmin(cases func() admin.Admin, log *slog.Logger) *Admin {
-	return &Admin{cases: cases, log: log, Probes: &server.Probes{}, changes: make(chan struct{}, maxChanges)}
+	return &Admin{cases: cases, log: log, Probes: &server.Probes{}, changes: make(chan struct{}, maxChanges), lookups: make(chan struct{}, maxLookups)}
 }
 
 // A Problem is an error answer.
@@ -97,16 +98,20 @@ const (
 func (a *Admin) Handler() http.Handler {
 	routes := a.Routes()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		x := &call{Request: r, id: server.RequestID(), log: a.log, out: http.NewResponseController(w)}
+		x := &call{Request: r, id: server.RequestID(), path: pathOfNothing(r), log: a.log, out: http.NewResponseController(w)}
 		w.Header().Set("X-Request-Id", x.id)
-		var known bool
-		if x.actor, known = a.authenticate(r); known && x.isCommand() {
-			w.Header().Set(adminapi.Version, a.Version)
-		}
 		whole := r.Body
 		x.limitBody = func(limit int64) { x.Body = http.MaxBytesReader(w, whole, limit) }
 		x.limitBody(maxAdminBody)
-		status, body, problem := a.serve(x, routes)
+		var status int
+		var body any
+		problem := a.authenticate(x)
+		if problem == nil {
+			if x.isCommand() {
+				w.Header().Set(adminapi.Version, a.Version)
+			}
+			status, body, problem = a.serve(x, routes)
+		}
 		if problem == nil {
 			a.json(w, status, "application/json", body)
 			return
@@ -145,16 +150,6 @@ type call struct {
 // serve is the whole API: it returns the status and the body of a success, or a
 // problem.
 func (a *Admin) serve(x *call, routes []Route) (int, any, *Problem) {
-	// What names no resource may be anything, a secret too.
-	x.path = "(unknown)"
-	if strings.HasPrefix(x.URL.Path, loginsPath) {
-		x.path = loginsPath + "{challenge}"
-	}
-	if x.actor == (admin.Actor{}) {
-		a.audit(x, audit.Event{Name: audit.AdminAuthFailed, Outcome: audit.Refused})
-		return 0, nil, &Problem{Problem: adminapi.Problem{Title: "admin token required", Status: http.StatusUnauthorized,
-			Detail: "send the token of admin.token_file as Authorization: Bearer"}}
-	}
 	var methods []string
 	for _, rt := range routes {
 		names, ok := rt.matches(x.URL.EscapedPath())
@@ -183,6 +178,15 @@ func (a *Admin) serve(x *call, routes []Route) (int, any, *Problem) {
 			Detail: "the server has no such realm, or no such resource in it", Advice: "see: mintage realm list"}}
 	}
 	return 0, nil, noResource()
+}
+
+// pathOfNothing is what stands in the log for a path that is no route's: it may be
+// anything, a secret too.
+func pathOfNothing(r *http.Request) string {
+	if strings.HasPrefix(r.URL.Path, loginsPath) {
+		return loginsPath + "{challenge}"
+	}
+	return "(unknown)"
 }
 
 const loginsPath = "/admin/v1/logins/"
@@ -246,6 +250,9 @@ func (a *Admin) Routes() []Route {
 		{get, realmsPath, reads, a.do(200, a.listRealms), nil},
 		{get, "/admin/v1/restores", reads, a.do(200, listRestores), nil},
 		{post, "/admin/v1/restores", changes, a.do(201, with(declareRestore)), nil},
+		{get, tokensPath, reads, a.do(200, listTokens), nil},
+		{post, tokensPath, changes, a.do(201, with(createToken)), nil},
+		{remove, tokensPath + "/{name}", changes, a.do(204, revokeToken), nil},
 		{post, "/admin/v1/codes", changes, a.codes, nil},
 		{post, "/admin/v1/directory/poll", reads, a.poll, nil},
 		{post, "/admin/v1/probes", reads, a.announceProbe, nil},
@@ -275,16 +282,6 @@ func (rt Route) matches(escaped string) (names []string, ok bool) {
 		}
 	}
 	return names, true
-}
-
-// forbidden is the answer to an actor without the role that a route needs.
-func (a *Admin) forbidden(x *call, rt Route) *Problem {
-	a.audit(x, audit.Event{Name: audit.AdminForbidden, Outcome: audit.Refused, Actor: x.actor.String(), Detail: rt.Method + " " + rt.Path})
-	return &Problem{Problem: adminapi.Problem{
-		Type: "urn:mintage:problem:role", Title: "another role is needed", Status: http.StatusForbidden,
-		Detail: fmt.Sprintf("this needs the role %s, and %s has the role %s", rt.Needs, x.actor, x.actor.Role),
-		Advice: "ask somebody with that role",
-	}}
 }
 
 func noResource() *Problem {
@@ -346,28 +343,6 @@ func peerAddress(r *http.Request) string {
 	}
 	return peer.Addr().Unmap().String()
 }
-
-// authenticate returns who makes a request: on the socket, which admits operators
-// alone, the user of the process at its other end; elsewhere, the bearer of a token. It
-// compares digests, so that neither length nor content shows in time.
-func (a *Admin) authenticate(r *http.Request) (admin.Actor, bool) {
-	if a.token == "" {
-		if actor, ok := r.Context().Value(actorKey{}).(admin.Actor); ok {
-			return actor, true
-		}
-		return admin.ByUser("unknown"), true // not every operating system says who
-	}
-	scheme, sent, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	have, want := sha256.Sum256([]byte(sent)), sha256.Sum256([]byte(a.token))
-	if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(have[:], want[:]) != 1 {
-		return admin.Actor{}, false
-	}
-	return admin.Actor{Via: admin.ViaToken, Name: configuredToken, Role: admin.RoleAdmin}, true
-}
-
-// configuredToken is the name of the token of the configuration. No other has it: their
-// names have no dot.
-const configuredToken = "admin.token_file"
 
 func (a *Admin) json(w http.ResponseWriter, status int, contentType string, v any) {
 	w.Header().Set("Cache-Control", "no-store")

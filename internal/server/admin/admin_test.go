@@ -48,7 +48,7 @@ func newAdminAPI(t *testing.T) *adminAPI {
 		Issuer:  a.iss, InteractionLifetime: 10 * time.Minute, SessionLifetime: time.Hour, SessionIdle: time.Hour,
 		ContinueURL: "https://auth.example.com/oauth2/interaction?id=",
 	}
-	api := admin.NewAdmin(a.iss, a.logins, adminToken, log)
+	api := admin.NewAdmin(a.iss, a.logins, admin.Access{Configured: adminToken}, log)
 	api.Service = "auth.example.com"
 	a.handler = api.Handler()
 	return a
@@ -99,7 +99,7 @@ func TestEveryAnswerOfTheAdminAPIHasAnIDThatIsInTheLog(t *testing.T) {
 		"another member":  {"POST", "/admin/v1/codes", adminToken, `{"user":"alice@example.com"}`, 400, "INFO", [2]string{}},
 		"another client":  {"POST", "/admin/v1/codes", adminToken, strings.Replace(goodCode, "billing", "mail", 1), 422, "INFO", [2]string{}},
 		"another method":  {"GET", "/admin/v1/codes", adminToken, "", 405, "INFO", [2]string{"Allow", "POST"}},
-		"another path":    {"POST", "/admin/v1/tokens", adminToken, goodCode, 404, "INFO", [2]string{}},
+		"another path":    {"POST", "/admin/v1/nothing", adminToken, goodCode, 404, "INFO", [2]string{}},
 		"a path to clean": {"POST", "/admin//v1/codes", adminToken, goodCode, 404, "INFO", [2]string{}},
 	} {
 		r := httptest.NewRequest(c.method, c.path, strings.NewReader(c.body))

@@ -1,0 +1,216 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mintage/mintage/internal/adminapi"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/show"
+	"github.com/mintage/mintage/internal/store"
+)
+
+const (
+	// TokenPrefix begins the tokens of the admin API, for people and for programs that
+	// look for secrets.
+	TokenPrefix = "mintage_op_"
+
+	// maxTokens fit into one document.
+	maxTokens        = 50
+	tokenLifetime    = 90 * 24 * time.Hour // unless another one is asked for
+	maxTokenLifetime = 366 * 24 * time.Hour
+	// useInterval is how often the last use of a token is written.
+	useInterval = time.Hour
+	useTime     = time.Second // for the write
+)
+
+// A Token is a token of the admin API, as it is stored.
+type Token struct {
+	Name      string        `json:"name"`
+	Role      Role          `json:"role"`
+	Realm     string        `json:"realm,omitempty"` // to which it is confined; "": none
+	Digest    []byte        `json:"digest"`
+	CreatedBy string        `json:"by"`
+	CreatedAt grant.Instant `json:"created"`
+	ExpiresAt grant.Instant `json:"expires"`
+	UsedAt    grant.Instant `json:"used,omitempty"`
+}
+
+// Expired reports whether the token is of no use any more.
+func (t Token) Expired(now grant.Instant) bool { return now >= t.ExpiresAt }
+
+// Actor returns who uses the token.
+func (t Token) Actor() Actor { return Actor{ViaToken, t.Name, t.Role} }
+
+// ViewToken returns the view of a token.
+func ViewToken(t Token, now grant.Instant) adminapi.Token {
+	state := "active"
+	if t.Expired(now) {
+		state = "expired"
+	}
+	return adminapi.Token{
+		Name: t.Name, Role: string(t.Role), State: state, CreatedBy: t.CreatedBy,
+		CreatedAt: show.JSONInstant(t.CreatedAt), ExpiresAt: show.JSONInstant(t.ExpiresAt), LastUsedAt: show.JSONInstant(t.UsedAt),
+	}
+}
+
+// tokensKey is the key of the one document with all tokens. A request reads it, so a
+// revocation applies to the next request on every node.
+var tokensKey = store.KeyOf(store.DocumentAdminTokens, "", "")
+
+// readTokens reads the tokens of the admin API, sorted by name, and their document.
+func readTokens(ctx context.Context, st store.Store) (store.Document, []Token, error) {
+	d, err := st.Document(ctx, tokensKey)
+	if errors.Is(err, store.ErrNotFound) {
+		return store.Document{Kind: store.DocumentAdminTokens, Key: tokensKey}, nil, nil
+	}
+	var list []Token
+	if err == nil {
+		err = json.Unmarshal(d.Body, &list)
+	}
+	return d, list, err
+}
+
+// changeTokens stores what decide makes of the tokens, with its events. Nodes that note
+// uses compete with it for the document.
+func changeTokens(ctx context.Context, st store.Store, decide func([]Token) ([]Token, []store.Event, error)) error {
+	for range 10 {
+		d, list, err := readTokens(ctx, st)
+		if err != nil {
+			return err
+		}
+		list, events, err := decide(list)
+		if err != nil {
+			return err
+		}
+		d.Version++
+		if d.Body, err = json.Marshal(list); err != nil {
+			return err
+		}
+		if err = st.Commit(ctx, store.Change{Documents: []store.Document{d}, Events: events}); !errors.Is(err, store.ErrConflict) {
+			return err
+		}
+	}
+	return store.Unavailable(store.ErrConflict)
+}
+
+// tokenKind is what errors call a token.
+const tokenKind = "admin token"
+
+// aboutTokens is what events of tokens are about; no client's id has a space.
+const aboutTokens = "admin tokens"
+
+// Tokens returns the tokens of the admin API, sorted by name.
+func (a *Admin) Tokens(ctx context.Context) ([]adminapi.Token, error) {
+	_, list, err := readTokens(ctx, a.Store)
+	views := []adminapi.Token{}
+	for _, t := range list {
+		views = append(views, ViewToken(t, a.now()))
+	}
+	return views, err
+}
+
+// tokenName has no dot, unlike the name of the token of the configuration.
+var tokenName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$`)
+
+// CreateToken creates a token of the admin API and returns its text, which is nowhere
+// else.
+func (a *Admin) CreateToken(ctx context.Context, r adminapi.TokenRequest) (v adminapi.NewToken, err error) {
+	lifetime, err := Positive("expires_in", r.ExpiresIn)
+	switch {
+	case err != nil:
+		return v, err
+	case !tokenName.MatchString(r.Name):
+		return v, &oauth.Invalid{Field: "name", Message: "is 1 to 40 letters, digits, - and _, the first a letter or a digit"}
+	case r.Role != string(RoleAuditor) && r.Role != string(RoleAdmin):
+		return v, &oauth.Invalid{Field: "role", Message: fmt.Sprintf("%q is neither auditor nor admin", r.Role)}
+	case lifetime > maxTokenLifetime:
+		return v, &oauth.Invalid{Field: "expires_in", Message: "is more than a year (366d)"}
+	case lifetime == 0:
+		lifetime = tokenLifetime
+	}
+	ring, err := a.Ring(ctx)
+	if err != nil {
+		return v, err
+	}
+	text, now := TokenPrefix+string(keys.NewSecret()), a.now()
+	t := Token{
+		Name: r.Name, Role: Role(r.Role), Digest: ring.AdminTokenDigest(oauth.Secret(text)),
+		CreatedBy: show.Bounded(a.Actor.String()), CreatedAt: now, ExpiresAt: now.Add(lifetime),
+	}
+	err = changeTokens(ctx, a.Store, func(list []Token) ([]Token, []store.Event, error) {
+		i, taken := slices.BinarySearchFunc(list, t.Name, byName)
+		switch {
+		case taken:
+			return nil, nil, &Error{Taken, tokenKind, t.Name, fmt.Sprintf("there is an admin token %q already", t.Name)}
+		case len(list) >= maxTokens:
+			return nil, nil, &oauth.Invalid{Field: "name", Message: fmt.Sprintf("there are %d admin tokens, and no more are possible: revoke one", len(list))}
+		}
+		return slices.Insert(list, i, t), []store.Event{a.event(now, store.EventAdminTokenCreated, aboutTokens, fmt.Sprintf("%s: %s, expires %s", t.Name, t.Role, show.Instant(t.ExpiresAt)))}, nil
+	})
+	return adminapi.NewToken{Token: text, Name: t.Name, Role: r.Role, ExpiresAt: show.JSONInstant(t.ExpiresAt)}, err
+}
+
+func byName(t Token, name string) int { return strings.Compare(t.Name, name) }
+
+// RevokeToken removes a token of the admin API.
+func (a *Admin) RevokeToken(ctx context.Context, name string) error {
+	return changeTokens(ctx, a.Store, func(list []Token) ([]Token, []store.Event, error) {
+		i, found := slices.BinarySearchFunc(list, name, byName)
+		if !found {
+			return nil, nil, &Error{NotFound, tokenKind, name, fmt.Sprintf("there is no admin token %q", name)}
+		}
+		return slices.Delete(list, i, i+1), []store.Event{a.event(a.now(), store.EventAdminTokenRevoked, aboutTokens, name)}, nil
+	})
+}
+
+// FindToken returns the token with a text, which may have expired, or nil. It notes the
+// use of one that has not.
+func (a *Admin) FindToken(ctx context.Context, text string) (*Token, error) {
+	if !strings.HasPrefix(text, TokenPrefix) {
+		return nil, nil
+	}
+	ring, err := a.Ring(ctx)
+	if err != nil {
+		return nil, err
+	}
+	_, list, err := readTokens(ctx, a.Store)
+	if err != nil {
+		return nil, store.Unavailable(err)
+	}
+	now := a.now()
+	var found *Token
+	for i := range list {
+		// One that is confined to a realm is for a later version than this.
+		if ring.IsAdminToken(list[i].Digest, oauth.Secret(text)) && list[i].Realm == "" {
+			found = &list[i]
+		}
+	}
+	if found != nil && !found.Expired(now) && now.Since(found.UsedAt) >= useInterval {
+		a.noteTokenUse(ctx, found.Name, now)
+	}
+	return found, nil
+}
+
+// noteTokenUse writes the last use of a token. If it cannot be written now, the next
+// use is.
+func (a *Admin) noteTokenUse(ctx context.Context, name string, now grant.Instant) {
+	ctx, cancel := context.WithTimeout(ctx, useTime)
+	defer cancel()
+	_ = changeTokens(ctx, a.Store, func(list []Token) ([]Token, []store.Event, error) {
+		i, found := slices.BinarySearchFunc(list, name, byName)
+		if !found || now <= list[i].UsedAt {
+			return nil, nil, store.ErrNotFound
+		}
+		list[i].UsedAt = now
+		return list, nil, nil
+	})
+}
