@@ -361,20 +361,27 @@ func TestOneNetworkDoesNotFillThePoolOfPasswordChecks(t *testing.T) {
 				if ended != 0 {
 					t.Fatalf("%d checks were made in a pool that rests", ended)
 				}
-				var honest sync.WaitGroup
+				let := 0 // in
 				for n := range 3 {
-					honest.Go(func() {
+					flood.Go(func() {
 						h.is("right", h.try("alice", right, Visitor{Address: addressOf(1<<16 + 256*n)}), "somebody elsewhere")
 						mu.Lock()
 						defer mu.Unlock()
-						if ended > 5+3 {
-							t.Errorf("somebody elsewhere waits for %d of the flood", ended)
-						}
+						let++
 					})
 					synctest.Wait()
 				}
+				// The pool rests again once those have had their turns.
+				rests := make(chan func())
+				go func() { rests <- h.pool.Pause() }()
+				synctest.Wait()
 				resume()
-				honest.Wait()
+				resume = <-rests
+				synctest.Wait()
+				if let != 3 || ended > 5+3 {
+					t.Errorf("of three elsewhere, %d were let in, and %d of the flood were checked before", let, ended)
+				}
+				resume()
 				flood.Wait()
 				if ended == 0 {
 					t.Error("no check of the flood was made")
