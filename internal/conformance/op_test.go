@@ -89,7 +89,7 @@ func TestOP11_AFaultyConfigurationIsRefusedAtStart(t *testing.T) {
 		"code_lifetime":            func(c *config.Config) { c.CodeLifetime = config.Duration(time.Hour) },
 		"errors.basic_auth_status": func(c *config.Config) { c.Errors.BasicAuthStatus = 403 },
 		"cors.origins":             func(c *config.Config) { c.CORS.Origins = []string{"*"} },
-		"admin.listen":             func(c *config.Config) { c.Admin.Listen = "0.0.0.0:9443" },
+		"admin.listen":             func(c *config.Config) { c.Admin.Listen, c.TLS = "127.0.0.1:9443", config.TLS{} },
 	} {
 		c := good
 		spoil(&c)

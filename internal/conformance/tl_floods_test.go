@@ -155,9 +155,10 @@ func TestTL11_RapidResetsHoldNobodyUp(t *testing.T) {
 	d := start(t)
 	pair, _ := d.tokens(d.a)
 	c := d.speakH2(local())
+	c.conn.SetDeadline(time.Now().Add(2 * time.Minute)) // the flood takes longer on a busy machine
 	var err error
 	n := 0
-	for ; n < 100_000 && err == nil; n++ {
+	for ; n < 30_000 && err == nil; n++ {
 		id := uint32(2*n + 1)
 		if err = c.request(id, true); err == nil {
 			err = c.WriteRSTStream(id, http2.ErrCodeCancel)
