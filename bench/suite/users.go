@@ -46,14 +46,11 @@ func (d *dataset) signIn(ctx context.Context, n int) (err error) {
 	if err != nil {
 		return err
 	}
-	front := &login.Authorizer{
-		Pending: &login.Pending{},
-		Issuer: issuer.New(issuer.Issuer{
-			Realm: realm, ID: "https://benchmark.example", Store: st, Directory: directory, CodeLifetime: time.Minute, Now: time.Now, Log: log,
-		}),
-		InteractionLifetime: time.Minute, SessionLifetime: time.Hour, SessionIdle: time.Hour,
-		Alive: func(context.Context, string, int64) (bool, error) { return true, nil },
-	}
+	front := login.New(issuer.New(issuer.Issuer{
+		Realm: realm, ID: "https://benchmark.example", Store: st, Directory: directory, CodeLifetime: time.Minute, Now: time.Now, Log: log,
+	}), login.Documents{Realm: realm, Store: st, Directory: directory, Now: time.Now})
+	front.Interactions.Lifetime, front.Sessions.Lifetime, front.Idle = time.Minute, time.Hour, time.Hour
+	front.Alive = func(context.Context, string, int64) (bool, error) { return true, nil }
 	d.sessions = make([]string, n)
 	failed := make([]error, 64)
 	var wg sync.WaitGroup

@@ -169,17 +169,17 @@ func (a *Admin) Sessions(ctx context.Context, subject string) ([]adminapi.Sessio
 	return views, nil
 }
 
-func (a *Admin) sessions(ctx context.Context, subject string) ([]login.SessionRecord, error) {
+func (a *Admin) sessions(ctx context.Context, subject string) ([]login.StoredSession, error) {
 	if subject == "" {
 		return nil, &oauth.Invalid{Field: "subject", Message: "name a subject"}
 	}
 	if err := storable("subject", subject); err != nil {
 		return nil, err
 	}
-	return login.Sessions(ctx, a.Store, a.Realm, subject)
+	return login.ListSessions(ctx, a.Store, a.Realm, subject)
 }
 
-func (a *Admin) viewSession(ctx context.Context, r login.SessionRecord, ch store.Changes) (v adminapi.Session, err error) {
+func (a *Admin) viewSession(ctx context.Context, r login.StoredSession, ch store.Changes) (v adminapi.Session, err error) {
 	now := a.now()
 	v = adminapi.Session{Session: r.Name, Subject: r.Subject, Grants: []adminapi.Grant{}}
 	for _, g := range r.Grants {
@@ -200,7 +200,7 @@ func (a *Admin) EndSession(ctx context.Context, subject, session string) (grants
 	if err != nil {
 		return 0, err
 	}
-	i := slices.IndexFunc(list, func(r login.SessionRecord) bool { return r.Name == session })
+	i := slices.IndexFunc(list, func(r login.StoredSession) bool { return r.Name == session })
 	if i < 0 {
 		return 0, &Error{NotFound, "session", session, fmt.Sprintf("subject %q has no session %q", subject, session)}
 	}

@@ -55,12 +55,9 @@ func (d *deployment) newFront() *web.Front {
 			return view.Ring, nil
 		},
 	})
-	d.authorizer = &login.Authorizer{
-		Pending: &login.Pending{},
-		Issuer:  d.issuer, InteractionLifetime: 10 * time.Minute, SessionLifetime: 12 * time.Hour, SessionIdle: time.Hour,
-		ContinueURL: interactionURL + "?id=",
-		Alive:       users.Alive,
-	}
+	d.authorizer = login.New(d.issuer, login.Documents{Realm: realm, Store: d.issuer.Store, Directory: d.directory, Now: d.now})
+	d.authorizer.Interactions.Lifetime, d.authorizer.ContinueURL = 10*time.Minute, interactionURL+"?id="
+	d.authorizer.Sessions.Lifetime, d.authorizer.Idle, d.authorizer.Alive = 12*time.Hour, time.Hour, users.Alive
 	return &web.Front{Authorizer: d.authorizer, Pages: set, Users: users}
 }
 

@@ -226,6 +226,6 @@ func TestHandedOffLogin(t *testing.T) {
 	// Too late, for either side.
 	late := begin()
 	lateURL := accept(late, login.Identity{Subject: "u-1"})
-	d.step(d.authorizer.InteractionLifetime + time.Second)
+	d.step(d.authorizer.Interactions.Lifetime + time.Second)
 	b.get(lateURL.String()).says(t, http.StatusGone, pages.InteractionExpired)
 }

@@ -34,8 +34,8 @@ func sessionEndings(d *deployment, b *browser) map[string]func() {
 			})
 		},
 		"all of the subject revoked": func() { d.cutOff(store.Cutoff{Subject: username}) },
-		"idle":                       func() { d.step(d.authorizer.SessionIdle + time.Millisecond) },
-		"at its absolute end":        func() { d.step(d.authorizer.SessionLifetime) },
+		"idle":                       func() { d.step(d.authorizer.Idle + time.Millisecond) },
+		"at its absolute end":        func() { d.step(d.authorizer.Sessions.Lifetime) },
 	}
 }
 
@@ -75,7 +75,7 @@ func TestInteractionSessionEndsAtTheConsent(t *testing.T) {
 
 // long gives users a day for an interaction, so that sessions end first.
 func long(o *options) {
-	o.tuneFront = func(f *web.Front) { f.Authorizer.InteractionLifetime = 24 * time.Hour }
+	o.tuneFront = func(f *web.Front) { f.Authorizer.Interactions.Lifetime = 24 * time.Hour }
 }
 
 // The same between the request and the login, and where an account is chosen.
@@ -146,7 +146,7 @@ func TestInteractionOfTheAccountPages(t *testing.T) {
 	if s := b.logIn(again, username, password); s.title() != "Connected applications" {
 		t.Errorf("signed in again: %q", s.title())
 	}
-	d.step(d.authorizer.InteractionLifetime)
+	d.step(d.authorizer.Interactions.Lifetime)
 	b.open(login.address()).says(t, http.StatusGone, pages.InteractionExpired)
 }
 

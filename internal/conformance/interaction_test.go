@@ -37,7 +37,7 @@ func TestInteractionAbandoned(t *testing.T) {
 	if q := b.decide(consent, "allow").location().Query(); q.Get("state") != "again" || q.Get("code") == "" {
 		t.Errorf("answered %v", slices.Sorted(maps.Keys(q)))
 	}
-	d.step(d.authorizer.InteractionLifetime)
+	d.step(d.authorizer.Interactions.Lifetime)
 	b.open(login.address()).says(t, http.StatusGone, pages.InteractionExpired)
 	if n := len(d.grants()); n != 0 {
 		t.Errorf("%d grants, and nothing was redeemed", n)
@@ -100,7 +100,7 @@ func TestInteractionOfAnotherBrowser(t *testing.T) {
 	steal()
 	b.decide(consent, "allow").code(t, redirect)
 	steal()
-	d.step(d.authorizer.InteractionLifetime)
+	d.step(d.authorizer.Interactions.Lifetime)
 	steal() // not even that it has expired
 }
 
@@ -269,7 +269,7 @@ func TestInteractionDecidedTheOtherWayAfterwards(t *testing.T) {
 
 func TestInteractionExpired(t *testing.T) {
 	d, b := visitor(t)
-	lifetime := d.authorizer.InteractionLifetime
+	lifetime := d.authorizer.Interactions.Lifetime
 	login := b.open(asking(d.a)).at(t, "login")
 	d.step(lifetime - time.Millisecond)
 	b.open(login.address()).at(t, "login")
@@ -296,7 +296,7 @@ func TestUI20_AnExpiredLoginLeadsBackToItsClient(t *testing.T) {
 	expired := ""
 	late := func(client oauthClient, edit ...string) sight {
 		expired = b.open(asking(client, edit...)).at(t, "login").address()
-		d.step(d.authorizer.InteractionLifetime)
+		d.step(d.authorizer.Interactions.Lifetime)
 		return b.open(expired)
 	}
 	shown := late(d.a, "state=a&b")
@@ -327,7 +327,7 @@ func TestUI20_AnExpiredLoginLeadsBackToItsClient(t *testing.T) {
 	moved := d.client(client.Registration{Settings: store.Settings{Name: "Moved"}})
 	login := b.open(asking(moved)).at(t, "login")
 	d.change(moved, func(c *store.Client) { c.RedirectURIs = []string{"https://moved.example/cb"} })
-	d.step(d.authorizer.InteractionLifetime)
+	d.step(d.authorizer.Interactions.Lifetime)
 	if back.MatchString(b.open(login.address()).body) {
 		t.Error("a redirect URI that is no longer registered is linked")
 	}

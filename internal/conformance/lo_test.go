@@ -126,7 +126,7 @@ func TestLO02_AnExpiredLogoutLeadsToNoClient(t *testing.T) {
 	if page.field("step") != "logout" {
 		t.Fatalf("step %q", page.field("step"))
 	}
-	d.step(d.authorizer.InteractionLifetime)
+	d.step(d.authorizer.Interactions.Lifetime)
 	if s := b.post(interactionURL, "id="+page.field("id"), "step=logout", "action=logout"); s.StatusCode == http.StatusSeeOther || strings.Contains(s.body, `id="back"`) {
 		t.Errorf("status %d: %s", s.StatusCode, s.body)
 	}

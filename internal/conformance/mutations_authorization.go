@@ -3,7 +3,7 @@ package conformance
 // authorizationMutations are those of the authorization endpoint.
 var authorizationMutations = []Mutation{
 	{
-		Name: "verified redirect URI", In: "Authorizer.client",
+		Name: "verified redirect URI", In: "Requests.client",
 		Old:  "if !oauth.MatchRedirectURI(c.RedirectURIs, r.RedirectURI) {",
 		New:  "if false {",
 		Test: here + "TestAZ03",
@@ -51,7 +51,7 @@ var authorizationMutations = []Mutation{
 		Test: here + "TestCM25",
 	},
 	{
-		Name: "records of one user in an hour", In: "Authorizer.consentDocument",
+		Name: "records of one user in an hour", In: "Consents.consentDocument",
 		Old:  "if len(cs.Records) >= recordPace {",
 		New:  "if false {",
 		Test: here + "TestCM26",
@@ -63,7 +63,7 @@ var authorizationMutations = []Mutation{
 		Test: "go test ./internal/login -run TestNextOnADevelopersMachine",
 	},
 	{
-		Name: "challenge asked of clients", In: "Authorizer.defect",
+		Name: "challenge asked of clients", In: "Requests.defect",
 		Old:  `case r.Challenge == "" && (c.RequiresPKCE() || c.Public()):`,
 		New:  `case r.Challenge == "" && c.Public():`,
 		Test: here + "TestAZ51",
@@ -75,7 +75,7 @@ var authorizationMutations = []Mutation{
 		Test: here + "TestAZ51",
 	},
 	{
-		Name: "a hint of another client", In: "Authorizer.hinted",
+		Name: "a hint of another client", In: "Requests.hinted",
 		Old:  "err == nil && h.ClientID != r.ClientID:",
 		New:  "false:",
 		Test: here + "TestOC20",
@@ -158,7 +158,7 @@ var authorizationMutations = []Mutation{
 		Test: here + "TestOC20",
 	},
 	{
-		Name: "claims of scopes that a client is not registered for", In: "Authorizer.openID",
+		Name: "claims of scopes that a client is not registered for", In: "Requests.openID",
 		Old:  "claims.SetOf(d.IDToken) & may",
 		New:  "claims.SetOf(d.IDToken)",
 		Test: here + "TestOC16",
@@ -186,7 +186,7 @@ var authorizationMutations = []Mutation{
 		Test: here + "TestAZ59",
 	},
 	{
-		Name: "browser of an interaction", In: "Authorizer.Interaction",
+		Name: "browser of an interaction", In: "Interactions.Interaction",
 		Old:  "subtle.ConstantTimeCompare(browser[:], it.Browser) != 1",
 		New:  "subtle.ConstantTimeCompare(browser[:], it.Browser) > 1",
 		Test: here + "TestInteractionOfAnotherBrowser",
@@ -267,14 +267,14 @@ var authorizationMutations = []Mutation{
 		Test: here + "TestUI02",
 	},
 	{
-		Name: "session of its own for a login", In: "Authorizer.newSession",
+		Name: "session of its own for a login", In: "Sessions.newSession",
 		Old:  "rand.Read(s.id[:])",
 		New:  "s.id = sessionID{1}",
 		Test: here + "TestUI10",
 	},
 	{
-		Name: "idle time of a session", In: "Authorizer.find",
-		Old:  " || now.Since(used) > a.SessionIdle {",
+		Name: "idle time of a session", In: "Sessions.find",
+		Old:  " || now.Since(used) > ss.Idle {",
 		New:  " {",
 		Test: here + "TestUI25",
 	},
@@ -309,8 +309,8 @@ var authorizationMutations = []Mutation{
 		Test: "go test ./internal/login -run TestSessionEndsWithItsSubjectsCutoff",
 	},
 	{
-		Name: "cutoff of a consent", In: "Authorizer.living",
-		Old:  "if have.At <= view.Cutoff(a.Issuer.Realm, subject, clientID) {",
+		Name: "cutoff of a consent", In: "Consents.living",
+		Old:  "if have.At <= view.Cutoff(co.Realm, subject, clientID) {",
 		New:  "if have.At == 0 {",
 		Test: "go test ./internal/login -run TestRecordConsentAdds",
 	},
@@ -321,13 +321,13 @@ var authorizationMutations = []Mutation{
 		Test: here + "TestAZ63",
 	},
 	{
-		Name: "remembered is what was on the page", In: "Authorizer.consentDocument",
+		Name: "remembered is what was on the page", In: "Consents.consentDocument",
 		Old:  "next.Remembered, next.RememberedClaims = union(r.Scope, have.Remembered), shown|have.RememberedClaims",
 		New:  "next.Remembered, next.RememberedClaims = union(r.Scope, have.Scope), shown|have.RememberedClaims",
 		Test: "go test ./internal/login -run TestRecordConsentAdds",
 	},
 	{
-		Name: "verifier of a handoff", In: "Authorizer.TakeLogin",
+		Name: "verifier of a handoff", In: "Interactions.TakeLogin",
 		Old:  "if subtle.ConstantTimeCompare([]byte(verifier), []byte(want)) != 1 {",
 		New:  "if subtle.ConstantTimeCompare([]byte(verifier), []byte(want)) > 1 {",
 		Test: "go test ./internal/login -run TestTakeLogin",
@@ -357,13 +357,13 @@ var authorizationMutations = []Mutation{
 		Test: "go test ./internal/account -run TestAPasswordThatIsChanged",
 	},
 	{
-		Name: "a page is for one user", In: "Authorizer.restart",
+		Name: "a page is for one user", In: "Interactions.restart",
 		Old:  "it.Step, it.Next = StepMoved, next.ID",
 		New:  "it.Step, it.Next = StepLogin, next.ID",
 		Test: "go test ./internal/login -run TestAPageIsNotAnswered",
 	},
 	{
-		Name: "scope that was shown", In: "Authorizer.covered",
+		Name: "scope that was shown", In: "Requests.covered",
 		Old:  "oauth.ParseScope(string(named.Default))",
 		New:  "oauth.ParseScope(string(named.Default[:0]))",
 		Test: "go test ./internal/login -run TestTheScopeIsFixed",

@@ -104,8 +104,8 @@ var machineMutations = []Mutation{
 		Test: "go test ./internal/issuer -run TestManyRevocations",
 	},
 	{
-		Name: "disabled clients that registered themselves", In: "Authorizer.client",
-		Old: "case isBarred(view, a.Issuer.Realm, r.ClientID):", New: "case false:",
+		Name: "disabled clients that registered themselves", In: "Requests.client",
+		Old: "case isBarred(view, rs.Realm, r.ClientID):", New: "case false:",
 		Test: "go test ./internal/conformance -run TestDR09",
 	},
 	{

@@ -308,7 +308,7 @@ func TestUI23_StateIsKeptOnTheServerAndExpires(t *testing.T) {
 		t.Error("what is under way is in the browser")
 	}
 	b.get(interactionURL+"?id="+first.field("id")).at(t, "login")
-	d.step(d.authorizer.InteractionLifetime + 1e9)
+	d.step(d.authorizer.Interactions.Lifetime + 1e9)
 	if _, deleted, err := d.sqlite.Sweep(t.Context(), store.SweptDocuments, "", grant.At(d.now()), 10*many); err != nil || deleted != many+1 {
 		t.Errorf("%d interactions are swept, %v; want %d", deleted, err, many+1)
 	}

@@ -183,7 +183,7 @@ func TestUI22_TheCodeIsOfTheAccountThatWasChosen(t *testing.T) {
 
 func TestUI25_SessionsEndByTheServersTime(t *testing.T) {
 	d, b := signedIn(t)
-	idle, lifetime := d.authorizer.SessionIdle, d.authorizer.SessionLifetime
+	idle, lifetime := d.authorizer.Idle, d.authorizer.Sessions.Lifetime
 	stolen := b.cookie(sessionName)
 
 	// Its use keeps it alive, and a copy from before its use does not.

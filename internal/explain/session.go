@@ -19,7 +19,7 @@ import (
 
 // sessionFacts is a session and the grants that it made.
 type sessionFacts struct {
-	*login.SessionRecord // nil if there is no such session
+	*login.StoredSession // nil if there is no such session
 	subject              string
 	state                string
 	directory            store.Changes
@@ -33,13 +33,13 @@ func (x *Explainer) findSession(ctx context.Context, v *Explained, subject strin
 		return err
 	}
 	v.session = &sessionFacts{subject: subject, state: "unknown", directory: directoryOf(view, x.Issuer.Realm)}
-	list, err := login.Sessions(ctx, x.Store, x.Issuer.Realm, subject)
-	i := slices.IndexFunc(list, func(r login.SessionRecord) bool { return fits(r.Reference) })
+	list, err := login.ListSessions(ctx, x.Store, x.Issuer.Realm, subject)
+	i := slices.IndexFunc(list, func(r login.StoredSession) bool { return fits(r.Reference) })
 	if err != nil || i < 0 {
 		return err
 	}
 	r := &list[i]
-	v.session.SessionRecord = r
+	v.session.StoredSession = r
 	logouts, err := logout.Of(ctx, x.Store, x.Issuer.Realm, subject)
 	if err != nil {
 		return err
@@ -64,7 +64,7 @@ func (x *Explainer) findHinted(ctx context.Context, v *Explained, hint openid.Hi
 // sessionText describes the session of a grant in one line.
 func (v *Explained) sessionText() string {
 	s := v.session
-	if s == nil || s.SessionRecord == nil {
+	if s == nil || s.StoredSession == nil {
 		return ""
 	}
 	return fmt.Sprintf("%s, %s; it made %s: mintage explain --subject %s %s", s.Name, s.state, show.Count(len(s.Grants), "grant", "grants"), show.Quote(s.subject), s.Name)
@@ -75,7 +75,7 @@ func (v *Explained) printSession(w io.Writer) error {
 	now := grant.At(v.by.Issuer.Now())
 	fmt.Fprintf(w, "A session, %s.\n\n", s.state)
 	rows := [][2]string{{"subject", s.subject}}
-	if s.SessionRecord == nil {
+	if s.StoredSession == nil {
 		rows = append(rows, [2]string{"why", "the subject has no such session, and no grant of it whose row is kept"},
 			[2]string{"next", "a session is found by its subject: mintage explain --subject SUBJECT SESSION; see: mintage session list --subject SUBJECT"})
 	} else {
@@ -89,7 +89,7 @@ func (v *Explained) printSession(w io.Writer) error {
 	for _, n := range v.asked.notes {
 		rows = append(rows, [2]string{"pasted", n})
 	}
-	if err := show.Fields(w, rows); err != nil || s.SessionRecord == nil {
+	if err := show.Fields(w, rows); err != nil || s.StoredSession == nil {
 		return err
 	}
 	if err := s.printLogouts(w, now); err != nil {
@@ -177,7 +177,7 @@ type sessionJSON struct {
 
 func (s *sessionFacts) json(now grant.Instant) *sessionJSON {
 	out := &sessionJSON{Subject: s.subject, State: s.state, Grants: []adminapi.Grant{}}
-	if s.SessionRecord == nil {
+	if s.StoredSession == nil {
 		return out
 	}
 	out.Session, out.Logouts = s.Name, s.logoutsJSON()

@@ -19,40 +19,27 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// An Authorizer serves one realm. Its fields are set before first use and do
-// not change; its methods are safe for concurrent use.
+// An Authorizer serves one realm: it decides what becomes of a client's request, by what
+// the parts hold. Its fields are set before first use and do not change; its methods are
+// safe for concurrent use.
 type Authorizer struct {
+	Documents
+	*Sessions
+	*Consents
+	*Interactions
+	*Requests
 	Issuer *issuer.Issuer
-	// InteractionLifetime is how long a user may take, from the client's
-	// request to the answer.
-	InteractionLifetime time.Duration
-	// SessionLifetime and SessionIdle end a session after its login, and after
-	// its last use.
-	SessionLifetime, SessionIdle time.Duration
-	// ContinueURL is the address of an interaction's page, up to its id.
-	ContinueURL string
-	// CallbackParameters adds scope and client_id to the code in the callback,
-	// as clients of OpenAM-style deployments know it (compat.callback_parameters).
-	CallbackParameters bool
 	// Development asks for no consent to the provider's own clients on this machine, too
 	// (serve --dev).
 	Development bool
-	// Alive reports whether the session of a built-in user, which began in an epoch of
-	// the user's record, goes on. It is nil where others know the users.
-	Alive Alive
-	// Ended adds to the change that ends a session what tells others of it; nil:
-	// nothing. It is called before the commit, and again after a conflict.
-	Ended func(ctx context.Context, e End, c *store.Change) error
-	// Told waits until those who are told of the end of a session have been called
-	// once, or ctx ends; nil: nobody is told.
-	Told func(ctx context.Context, e End)
-	// SelfRegistered returns a client that no operator registered, as it describes
-	// itself now, with the redirect URI of the request as its only one. Nil: there
-	// are none. Its errors are ErrSignInFirst, ErrDescription,
-	// oauth.ErrUnknownClient, oauth.ErrRedirectMismatch, or a fault.
-	SelfRegistered func(ctx context.Context, r oauth.AuthorizationRequest, from netip.Prefix, signedIn bool) (*store.Client, error)
-	// Pending counts the interactions under way. It outlives a reload.
-	Pending *Pending
+}
+
+// New makes an Authorizer. The caller sets the other fields of it and of its parts.
+func New(iss *issuer.Issuer, ds Documents) *Authorizer {
+	return &Authorizer{
+		Documents: ds, Issuer: iss, Sessions: &Sessions{Documents: ds, Issuer: iss}, Consents: &Consents{ds, iss},
+		Interactions: &Interactions{Documents: ds, Pending: &Pending{}}, Requests: &Requests{Documents: ds, Issuer: iss},
+	}
 }
 
 var (
@@ -129,19 +116,31 @@ type Stage struct {
 	agreed   *Consent  // what of them is alive, and of the client
 }
 
-// now is the instant of a decision.
-func (a *Authorizer) now() grant.Instant { return grant.At(a.Issuer.Now()) }
+// Requests verifies what clients want: who asks, where the answer goes, and what the
+// client may ask for.
+type Requests struct {
+	Documents
+	Issuer *issuer.Issuer
+	// CallbackParameters adds scope and client_id to the code in the callback,
+	// as clients of OpenAM-style deployments know it (compat.callback_parameters).
+	CallbackParameters bool
+	// SelfRegistered returns a client that no operator registered, as it describes
+	// itself now, with the redirect URI of the request as its only one. Nil: there
+	// are none. Its errors are ErrSignInFirst, ErrDescription,
+	// oauth.ErrUnknownClient, oauth.ErrRedirectMismatch, or a fault.
+	SelfRegistered func(ctx context.Context, r oauth.AuthorizationRequest, from netip.Prefix, signedIn bool) (*store.Client, error)
+}
 
 // client verifies who asks, and where the answer goes. Before it has, nobody
 // may be redirected (RFC 6749 section 4.1.2.1). Of a client that registered itself,
 // it is the one that the interaction holds, if there is one, or else unread.
-func (a *Authorizer) client(view *directory.View, r oauth.AuthorizationRequest, it *Interaction) (*store.Client, error) {
-	c, ok := view.Client(a.Issuer.Realm, r.ClientID)
+func (rs *Requests) client(view *directory.View, r oauth.AuthorizationRequest, it *Interaction) (*store.Client, error) {
+	c, ok := view.Client(rs.Realm, r.ClientID)
 	switch {
 	case ok:
-	case isBarred(view, a.Issuer.Realm, r.ClientID):
+	case isBarred(view, rs.Realm, r.ClientID):
 		return nil, oauth.ErrDisabledClient
-	case !a.registersItself(view, r.ClientID):
+	case !rs.registersItself(view, r.ClientID):
 		return nil, oauth.ErrUnknownClient
 	case it != nil && it.Client != nil:
 		return it.Client, nil
@@ -172,9 +171,9 @@ func isBarred(view *directory.View, realm, id string) bool {
 
 // registersItself reports whether an id is that of a client which no operator has
 // registered, and which may register itself.
-func (a *Authorizer) registersItself(view *directory.View, id string) bool {
-	_, known := view.Registered(a.Issuer.Realm, id)
-	return !known && a.SelfRegistered != nil && a.Issuer.Admits(id)
+func (rs *Requests) registersItself(view *directory.View, id string) bool {
+	_, known := view.Registered(rs.Realm, id)
+	return !known && rs.SelfRegistered != nil && rs.Directory.Admits(rs.Realm, id)
 }
 
 // unread is a client of which nothing is known but its id. It has no redirect URI,
@@ -203,8 +202,8 @@ func isUnread(c *store.Client) bool { return c.SelfRegistered() && len(c.Redirec
 
 // readClient reads a client that registered itself into st, unless nobody is signed in,
 // and returns its request as far as it is allowed.
-func (a *Authorizer) readClient(ctx context.Context, st *Stage, r oauth.AuthorizationRequest, v Visitor) (oauth.AuthorizationRequest, error) {
-	c, err := a.SelfRegistered(ctx, r, v.Network, st.Session != nil)
+func (rs *Requests) readClient(ctx context.Context, st *Stage, r oauth.AuthorizationRequest, v Visitor) (oauth.AuthorizationRequest, error) {
+	c, err := rs.SelfRegistered(ctx, r, v.Network, st.Session != nil)
 	switch {
 	case errors.Is(err, ErrSignInFirst):
 		return r, nil
@@ -214,14 +213,14 @@ func (a *Authorizer) readClient(ctx context.Context, st *Stage, r oauth.Authoriz
 		return r, err
 	}
 	st.Client = c
-	return a.covered(st.view, c, r), nil
+	return rs.covered(st.view, c, r), nil
 }
 
 // covered returns r with a scope that is fixed now: what the user is shown is what
 // the client gets. A client that registered itself asks for what it has heard of: it
 // gets the part that the open APIs cover which it names (RFC 6749 section 3.3), and
 // their default scopes if nothing is left. If it names none, those of its scope are meant.
-func (a *Authorizer) covered(view *directory.View, c *store.Client, r oauth.AuthorizationRequest) oauth.AuthorizationRequest {
+func (rs *Requests) covered(view *directory.View, c *store.Client, r oauth.AuthorizationRequest) oauth.AuthorizationRequest {
 	if c.AudienceParameter && r.Audience != "" && !slices.Contains(r.Resources, r.Audience) {
 		r.Resources = append(slices.Clip(r.Resources), r.Audience)
 	}
@@ -230,9 +229,9 @@ func (a *Authorizer) covered(view *directory.View, c *store.Client, r oauth.Auth
 		return r
 	}
 	if agent && len(r.Resources) == 0 {
-		r.Resources = a.Issuer.OpenOf(view, r.Scope)
+		r.Resources = rs.Issuer.OpenOf(view, r.Scope)
 	}
-	named, err := a.Issuer.Resources(view, c, r.Resources, r.Scope)
+	named, err := rs.Issuer.Resources(view, c, r.Resources, r.Scope)
 	switch {
 	case agent && err != nil:
 		r.Defect = oauth.ErrTarget
@@ -251,8 +250,8 @@ func (a *Authorizer) covered(view *directory.View, c *store.Client, r oauth.Auth
 }
 
 // defect is what is wrong with a request of c, or nil.
-func (a *Authorizer) defect(view *directory.View, c *store.Client, r oauth.AuthorizationRequest) *oauth.Error {
-	named, foreign := a.Issuer.Resources(view, c, r.Resources, r.Scope)
+func (rs *Requests) defect(view *directory.View, c *store.Client, r oauth.AuthorizationRequest) *oauth.Error {
+	named, foreign := rs.Issuer.Resources(view, c, r.Resources, r.Scope)
 	switch {
 	case r.Defect != nil || isUnread(c):
 		return r.Defect
@@ -280,8 +279,8 @@ func (a *Authorizer) defect(view *directory.View, c *store.Client, r oauth.Autho
 // Its errors are oauth.ErrUnknownClient, oauth.ErrDisabledClient, oauth.ErrRedirectMismatch, a
 // ClientError, or a fault.
 func (a *Authorizer) Authorize(ctx context.Context, r oauth.AuthorizationRequest, v Visitor) (st Stage, err error) {
-	if st.view, err = a.Issuer.Directory.View(); err != nil {
-		return st, unavailable(err)
+	if st.view, err = a.view(); err != nil {
+		return st, err
 	}
 	if st.Client, err = a.client(st.view, r, nil); err != nil {
 		return st, err
@@ -297,7 +296,7 @@ func (a *Authorizer) Authorize(ctx context.Context, r oauth.AuthorizationRequest
 		r = a.covered(st.view, st.Client, r)
 	}
 	if err == nil {
-		r, err = a.openID(r, st.Client)
+		r, err = a.openID(r, st.Client, a.builtIn())
 	}
 	if err == nil {
 		step, err = a.next(ctx, &st, r)
@@ -356,23 +355,23 @@ func authorization(r oauth.AuthorizationRequest, s *Session) issuer.Authorizatio
 
 // callback is the client's redirect URI with the authorization response (RFC
 // 6749 section 4.1.2, RFC 9207), and with OpenAM's members if they are on.
-func (a *Authorizer) callback(r oauth.AuthorizationRequest, c *store.Client, code issuer.IssuedCode) string {
+func (rs *Requests) callback(r oauth.AuthorizationRequest, c *store.Client, code issuer.IssuedCode) string {
 	uri := issuer.AppendQuery(r.RedirectURI, "code", code.Code)
-	if a.CallbackParameters {
+	if rs.CallbackParameters {
 		uri = issuer.AppendQuery(uri, "scope", string(code.Scope))
 	}
 	if r.State != nil {
 		uri = issuer.AppendQuery(uri, "state", string(r.State))
 	}
 	// RFC 9207: a client of several servers learns whose answer it is.
-	uri = issuer.AppendQuery(uri, "iss", a.Issuer.ID)
-	if a.CallbackParameters {
+	uri = issuer.AppendQuery(uri, "iss", rs.Issuer.ID)
+	if rs.CallbackParameters {
 		uri = issuer.AppendQuery(uri, "client_id", c.ID)
 	}
 	return uri
 }
 
-func (a *Authorizer) clientError(c *store.Client, r oauth.AuthorizationRequest, told *oauth.Error, signedIn bool, cause error) error {
+func (rs *Requests) clientError(c *store.Client, r oauth.AuthorizationRequest, told *oauth.Error, signedIn bool, cause error) error {
 	if isUnread(c) {
 		if cause != nil {
 			return cause
@@ -380,10 +379,10 @@ func (a *Authorizer) clientError(c *store.Client, r oauth.AuthorizationRequest, 
 		return told
 	}
 	scope := ""
-	if view, err := a.Issuer.Directory.View(); told == oauth.ErrScope && err == nil {
-		scope = a.Issuer.LoggedScope(view, string(cmp.Or(r.Asked, r.Scope)))
+	if view, err := rs.view(); told == oauth.ErrScope && err == nil {
+		scope = rs.Issuer.LoggedScope(view, string(cmp.Or(r.Asked, r.Scope)))
 	}
-	return &ClientError{Told: told, issuer: a.Issuer.ID, scope: scope, Client: c, Request: r, SignedIn: signedIn, Cause: cause}
+	return &ClientError{Told: told, issuer: rs.Issuer.ID, scope: scope, Client: c, Request: r, SignedIn: signedIn, Cause: cause}
 }
 
 // errorCallback is the client's redirect URI with an error (RFC 6749 section 4.1.2.1).

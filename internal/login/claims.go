@@ -11,20 +11,20 @@ import (
 // Claims returns what the last login of a subject said about it: nil if no login
 // did. A subject whose document was sealed by a key that was withdrawn has none
 // until its next login.
-func (a *Authorizer) Claims(ctx context.Context, subject string) (claims.Claims, error) {
-	text, _, err := a.storedClaims(ctx, subject)
+func (ss *Sessions) Claims(ctx context.Context, subject string) (claims.Claims, error) {
+	text, _, err := ss.storedClaims(ctx, subject)
 	if err != nil || text == nil {
 		return nil, err
 	}
 	return claims.Parse(text)
 }
 
-func (a *Authorizer) storedClaims(ctx context.Context, subject string) (text []byte, version int64, err error) {
-	view, err := a.Issuer.Directory.View()
+func (ss *Sessions) storedClaims(ctx context.Context, subject string) (text []byte, version int64, err error) {
+	view, err := ss.view()
 	if err != nil {
-		return nil, 0, unavailable(err)
+		return nil, 0, err
 	}
-	d, err := a.Issuer.Store.Document(ctx, store.ClaimsKey(a.Issuer.Realm, subject))
+	d, err := ss.Store.Document(ctx, store.ClaimsKey(ss.Realm, subject))
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, 0, nil
 	}
@@ -40,16 +40,16 @@ func claimsBox(subject string) string { return "claims/" + subject }
 
 // noteClaims adds to c that a login has said all that is known about a subject: the
 // last login wins. It adds nothing if the same is stored.
-func (a *Authorizer) noteClaims(ctx context.Context, who Identity, c *store.Change) error {
+func (ss *Sessions) noteClaims(ctx context.Context, who Identity, c *store.Change) error {
 	if who.Username != "" {
 		return nil // a built-in user's record is read
 	}
-	view, err := a.Issuer.Directory.View()
+	view, err := ss.view()
 	if err != nil {
-		return unavailable(err)
+		return err
 	}
-	stored, version, err := a.storedClaims(ctx, who.Subject)
-	key := store.ClaimsKey(a.Issuer.Realm, who.Subject)
+	stored, version, err := ss.storedClaims(ctx, who.Subject)
+	key := store.ClaimsKey(ss.Realm, who.Subject)
 	switch {
 	case err != nil:
 		return err
@@ -57,8 +57,8 @@ func (a *Authorizer) noteClaims(ctx context.Context, who Identity, c *store.Chan
 		c.Delete = append(c.Delete, key)
 	case who.Standard != "" && string(stored) != who.Standard:
 		c.Documents = append(c.Documents, store.Document{
-			Kind: store.DocumentClaims, Key: key, Version: version + 1, Owner: store.OwnerOf(a.Issuer.Realm, who.Subject),
-			Body: view.Ring.SealBox(claimsBox(who.Subject), []byte(who.Standard), a.now()),
+			Kind: store.DocumentClaims, Key: key, Version: version + 1, Owner: store.OwnerOf(ss.Realm, who.Subject),
+			Body: view.Ring.SealBox(claimsBox(who.Subject), []byte(who.Standard), ss.now()),
 		})
 	}
 	return nil

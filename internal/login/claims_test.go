@@ -167,7 +167,7 @@ func TestTwoLoginsSayClaimsAtOnce(t *testing.T) {
 	h := newHouse(t)
 	h.handOff("alice", `{"email":"a@example.com"}`)
 	between := &interleaved{h.Issuer.Store, func() { h.handOff("alice", `{"email":"b@example.com"}`) }}
-	h.Issuer.Store = between
+	h.Interactions.Store = between
 	h.handOff("alice", `{"email":"c@example.com"}`)
 	if got := h.known("alice"); between.before != nil || got != `{"email":"c@example.com"}` {
 		t.Errorf("%s, interleaved %t", got, between.before == nil)

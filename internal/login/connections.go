@@ -29,16 +29,16 @@ const maxGrants = 20_000
 
 // Connections lists what is connected with the user of a session, the latest
 // first.
-func (a *Authorizer) Connections(ctx context.Context, s *Session) ([]Connection, error) {
-	view, err := a.Issuer.Directory.View()
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	cs, err := a.consents(ctx, s.Subject)
+func (co *Consents) Connections(ctx context.Context, s *Session) ([]Connection, error) {
+	view, err := co.view()
 	if err != nil {
 		return nil, err
 	}
-	grants, err := a.livingGrants(ctx, view, s.Subject, "")
+	cs, err := co.consents(ctx, s.Subject)
+	if err != nil {
+		return nil, err
+	}
+	grants, err := co.livingGrants(ctx, view, s.Subject, "")
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (a *Authorizer) Connections(ctx context.Context, s *Session) ([]Connection,
 		c.Claims |= claims.Set(g.InUserInfo | g.InIDToken)
 	}
 	for clientID := range cs.Of {
-		have, ok := a.living(view, cs, s.Subject, clientID)
+		have, ok := co.living(view, cs, s.Subject, clientID)
 		if ok && (have.Remembered != "" || of[clientID] != nil) {
 			c := connection(clientID, have.At)
 			c.Scope = union(c.Scope, have.Scope)
@@ -68,7 +68,7 @@ func (a *Authorizer) Connections(ctx context.Context, s *Session) ([]Connection,
 	}
 	var list []Connection
 	for _, c := range of {
-		if c.Client, err = a.Issuer.Directory.Client(ctx, view, a.Issuer.Realm, c.ClientID); err != nil {
+		if c.Client, err = co.Directory.Client(ctx, view, co.Realm, c.ClientID); err != nil {
 			return nil, err
 		}
 		c.Claims &^= claims.Of(c.Scope)
@@ -82,16 +82,16 @@ func (a *Authorizer) Connections(ctx context.Context, s *Session) ([]Connection,
 
 // livingGrants are those of a subject, to one client or to any. Among them are
 // many that are dead: a client may begin a new one at each login.
-func (a *Authorizer) livingGrants(ctx context.Context, view *directory.View, subject, clientID string) (list []grant.Grant, err error) {
-	now, read := a.now(), 0
-	for g, err := range store.EachGrant(ctx, a.Issuer.Store, store.GrantFilter{Realm: a.Issuer.Realm, Subject: subject, ClientID: clientID}) {
+func (co *Consents) livingGrants(ctx context.Context, view *directory.View, subject, clientID string) (list []grant.Grant, err error) {
+	now, read := co.now(), 0
+	for g, err := range store.EachGrant(ctx, co.Store, store.GrantFilter{Realm: co.Realm, Subject: subject, ClientID: clientID}) {
 		if err != nil {
 			return nil, unavailable(err)
 		}
 		if read++; read > maxGrants {
 			break
 		}
-		if g.State == grant.Active && now < g.ExpiresAt && g.AuthorizedAt > view.Cutoff(a.Issuer.Realm, subject, g.ClientID) {
+		if g.State == grant.Active && now < g.ExpiresAt && g.AuthorizedAt > view.Cutoff(co.Realm, subject, g.ClientID) {
 			list = append(list, g)
 		}
 	}
@@ -108,27 +108,27 @@ func union(x, y oauth.Scope) oauth.Scope {
 
 // connected reports whether a client has something from the subject. Every node
 // keeps a cutoff in memory: none is made where there is nothing to end.
-func (a *Authorizer) connected(ctx context.Context, view *directory.View, cs consents, subject, clientID string) (bool, error) {
+func (co *Consents) connected(ctx context.Context, view *directory.View, cs consents, subject, clientID string) (bool, error) {
 	if _, ok := cs.Of[clientID]; ok {
 		return true, nil
 	}
-	grants, err := a.livingGrants(ctx, view, subject, clientID)
+	grants, err := co.livingGrants(ctx, view, subject, clientID)
 	return len(grants) > 0, err
 }
 
 // Disconnect ends what a client has from the user of a session: its grants, the
 // codes that it has not redeemed, and the consent.
-func (a *Authorizer) Disconnect(ctx context.Context, s *Session, clientID string, from grant.Origin) error {
-	err := CommitEnd(ctx, a.Issuer.Store, func(c *store.Change) error {
-		view, err := a.Issuer.Directory.View()
-		if err != nil {
-			return unavailable(err)
-		}
-		cs, err := a.consents(ctx, s.Subject)
+func (co *Consents) Disconnect(ctx context.Context, s *Session, clientID string, from grant.Origin) error {
+	err := CommitEnd(ctx, co.Store, func(c *store.Change) error {
+		view, err := co.view()
 		if err != nil {
 			return err
 		}
-		if there, err := a.connected(ctx, view, cs, s.Subject, clientID); !there {
+		cs, err := co.consents(ctx, s.Subject)
+		if err != nil {
+			return err
+		}
+		if there, err := co.connected(ctx, view, cs, s.Subject, clientID); !there {
 			return err
 		}
 		delete(cs.Of, clientID)
@@ -138,9 +138,9 @@ func (a *Authorizer) Disconnect(ctx context.Context, s *Session, clientID string
 		}
 		// It also covers what was agreed to after an earlier cutoff that lies
 		// ahead of this clock.
-		at := a.Issuer.AgreedAt(view, s.Subject, clientID, a.now())
-		*c = store.Change{Documents: []store.Document{doc}, Cutoffs: []store.Cutoff{{Realm: a.Issuer.Realm, Subject: s.Subject, ClientID: clientID, At: at}}, Events: []store.Event{{
-			At: a.now(), Name: store.EventDisconnected, About: store.AboutSubject(s.Subject), Actor: store.AboutSubject(s.Subject),
+		at := co.Issuer.AgreedAt(view, s.Subject, clientID, co.now())
+		*c = store.Change{Documents: []store.Document{doc}, Cutoffs: []store.Cutoff{{Realm: co.Realm, Subject: s.Subject, ClientID: clientID, At: at}}, Events: []store.Event{{
+			At: co.now(), Name: store.EventDisconnected, About: store.AboutSubject(s.Subject), Actor: store.AboutSubject(s.Subject),
 			Detail: fmt.Sprintf("client %q, from %s", clientID, from),
 		}}}
 		return nil
@@ -148,7 +148,7 @@ func (a *Authorizer) Disconnect(ctx context.Context, s *Session, clientID string
 	if err != nil {
 		return err
 	}
-	if err := a.Issuer.Directory.Poll(ctx); err != nil {
+	if err := co.Directory.Poll(ctx); err != nil {
 		return unavailable(err)
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -28,6 +29,12 @@ type Consent struct {
 	Terms            string     `json:"terms,omitempty"` // see terms
 }
 
+// Consents stores what users have agreed to.
+type Consents struct {
+	Documents
+	Issuer *issuer.Issuer
+}
+
 // consents are all of one subject, by client: one document.
 type consents struct {
 	Of map[string]Consent `json:"of"`
@@ -39,17 +46,17 @@ type consents struct {
 	version int64
 }
 
-func (a *Authorizer) consents(ctx context.Context, subject string) (consents, error) {
-	cs := consents{Of: map[string]Consent{}, key: store.KeyOf(store.DocumentConsents, a.Issuer.Realm, subject)}
-	d, err := a.document(ctx, store.DocumentConsents, cs.key, &cs)
+func (co *Consents) consents(ctx context.Context, subject string) (consents, error) {
+	cs := consents{Of: map[string]Consent{}, key: store.KeyOf(store.DocumentConsents, co.Realm, subject)}
+	d, err := co.document(ctx, store.DocumentConsents, cs.key, &cs)
 	cs.version = d.Version
 	return cs, err
 }
 
 // living is the consent to c that no cutoff has ended since.
-func (a *Authorizer) living(view *directory.View, cs consents, subject, clientID string) (Consent, bool) {
+func (co *Consents) living(view *directory.View, cs consents, subject, clientID string) (Consent, bool) {
 	have := cs.Of[clientID]
-	if have.At <= view.Cutoff(a.Issuer.Realm, subject, clientID) {
+	if have.At <= view.Cutoff(co.Realm, subject, clientID) {
 		return Consent{}, false
 	}
 	return have, true
@@ -76,18 +83,18 @@ func (cs consents) document() (store.Document, error) {
 // consentDocument is the consents of the user with what d adds for the client.
 // Only the first call for a stage uses what the stage has read. If the agreement makes
 // the record of a client, it is ErrRecords for a user who has made too many.
-func (a *Authorizer) consentDocument(ctx context.Context, st *Stage, d Decision, makes bool) (store.Document, error) {
+func (co *Consents) consentDocument(ctx context.Context, st *Stage, d Decision, makes bool) (store.Document, error) {
 	r, subject := st.Interaction.Request, st.Interaction.Identity.Subject
 	cs := st.consents
 	st.consents = nil
 	if cs == nil {
-		read, err := a.consents(ctx, subject)
+		read, err := co.consents(ctx, subject)
 		if err != nil {
 			return store.Document{}, err
 		}
 		cs = &read
 	}
-	have, _ := a.living(st.view, *cs, subject, r.ClientID)
+	have, _ := co.living(st.view, *cs, subject, r.ClientID)
 	if have.Terms != terms(st.Client, r.RedirectURI) {
 		have = Consent{}
 	}
@@ -101,12 +108,12 @@ func (a *Authorizer) consentDocument(ctx context.Context, st *Stage, d Decision,
 	next.Terms = terms(st.Client, r.RedirectURI)
 	cs.Of[r.ClientID] = next
 	if makes {
-		hourAgo := a.now().Add(-time.Hour)
+		hourAgo := co.now().Add(-time.Hour)
 		cs.Records = slices.DeleteFunc(cs.Records, func(at grant.Instant) bool { return at <= hourAgo })
 		if len(cs.Records) >= recordPace {
 			return store.Document{}, ErrRecords
 		}
-		cs.Records = append(cs.Records, a.now())
+		cs.Records = append(cs.Records, co.now())
 	}
 	return cs.document()
 }
@@ -117,15 +124,15 @@ const recordPace = 20
 
 // record adds the record of a client that registered itself, as the user has seen it,
 // beside before, which is nil if there is none.
-func (a *Authorizer) record(c, before *store.Client, with *store.Change) {
+func (co *Consents) record(c, before *store.Client, with *store.Change) {
 	next := c.Clone()
-	next.CreatedAt, next.UpdatedAt = a.now(), a.now()
+	next.CreatedAt, next.UpdatedAt = co.now(), co.now()
 	if next.Version = 0; before != nil {
 		next.Version, next.CreatedAt = before.Version, before.CreatedAt
 	} else {
-		with.Events = []store.Event{{At: a.now(), Name: store.EventClientRecorded, About: c.ID, Actor: c.ID, Detail: fmt.Sprintf("%q, redirect URI of %s", c.Name, oauth.Host(c.RedirectURIs[0]))}}
+		with.Events = []store.Event{{At: co.now(), Name: store.EventClientRecorded, About: c.ID, Actor: c.ID, Detail: fmt.Sprintf("%q, redirect URI of %s", c.Name, oauth.Host(c.RedirectURIs[0]))}}
 	}
-	with.Documents = append(with.Documents, next.Record(a.Issuer.RecordUntil(a.now())))
+	with.Documents = append(with.Documents, next.Record(co.Issuer.RecordUntil(co.now())))
 }
 
 // terms identifies what a user was told of a client that registered itself: after a

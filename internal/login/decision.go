@@ -27,8 +27,8 @@ type Decision struct {
 // its redirect URI may have changed since (RFC 9700 section 4.1).
 func (a *Authorizer) visit(ctx context.Context, it *Interaction, v Visitor) (st Stage, err error) {
 	st.Interaction = it
-	if st.view, err = a.Issuer.Directory.View(); err != nil {
-		return st, unavailable(err)
+	if st.view, err = a.view(); err != nil {
+		return st, err
 	}
 	if st.Session, err = a.Session(ctx, v.Session); err != nil || it.OfAccount() {
 		return st, err
@@ -107,7 +107,7 @@ func (a *Authorizer) allow(ctx context.Context, it *Interaction, v Visitor, reme
 // 4.1.2.1). The address is "" unless an operator registered both, the client has no
 // answer, and it takes answers as a query.
 func (a *Authorizer) WayBack(it *Interaction) (c *store.Client, address string) {
-	view, err := a.Issuer.Directory.View()
+	view, err := a.view()
 	if err != nil || it.OfAccount() || it.Decision != nil || it.Request.FormPost {
 		return nil, ""
 	}
@@ -171,7 +171,7 @@ func (a *Authorizer) decide(ctx context.Context, st *Stage, d Decision, consent 
 			var before *store.Client
 			if own {
 				var err error
-				if before, err = a.Issuer.Directory.Record(ctx, st.Client.Realm, st.Client.ID); err != nil {
+				if before, err = a.Directory.Record(ctx, st.Client.Realm, st.Client.ID); err != nil {
 					return err
 				}
 			}

@@ -353,7 +353,7 @@ func TestInteractionIsOfItsBrowserAlone(t *testing.T) {
 			t.Errorf("browser %s: %v", name, err)
 		}
 	}
-	h.step(h.InteractionLifetime)
+	h.step(h.Interactions.Lifetime)
 	if _, err := h.Interaction(t.Context(), it.ID, someone()); err != ErrInteraction {
 		t.Errorf("another browser learns that it has expired: %v", err)
 	}

@@ -41,10 +41,9 @@ func newHouse(t *testing.T) *house {
 		s.ID, s.Policy.RefreshLifetime = "https://auth.example/oauth2/api", 24*time.Hour
 		s.Schedule.Retention, s.Schedule.Algorithms = 2*time.Hour, []keys.Purpose{keys.ES256}
 	})
-	h.Authorizer = &Authorizer{
-		Issuer: h.kit.Issuer, Pending: &Pending{}, InteractionLifetime: 10 * time.Minute, SessionLifetime: 12 * time.Hour, SessionIdle: time.Hour,
-		ContinueURL: "https://auth.example/oauth2/interaction?id=",
-	}
+	h.Authorizer = New(h.kit.Issuer, Documents{realm, h.kit.Issuer.Store, h.kit.Issuer.Directory, h.kit.Issuer.Now})
+	h.Interactions.Lifetime, h.Sessions.Lifetime, h.Idle = 10*time.Minute, 12*time.Hour, time.Hour
+	h.ContinueURL = "https://auth.example/oauth2/interaction?id="
 	h.c = h.client(client.Registration{ID: "shop", Settings: store.Settings{Name: "Shop"}})
 	return h
 }

@@ -1,7 +1,6 @@
 package login
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -13,9 +12,9 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/store"
@@ -80,6 +79,17 @@ type Interaction struct {
 // OfAccount reports whether it is for the account pages.
 func (it *Interaction) OfAccount() bool { return it.Request.ClientID == "" }
 
+// Interactions stores what users are asked.
+type Interactions struct {
+	Documents
+	// Lifetime is how long a user may take, from the client's request to the answer.
+	Lifetime time.Duration
+	// ContinueURL is the address of an interaction's page, up to its id.
+	ContinueURL string
+	// Pending counts the interactions under way. It outlives a reload.
+	Pending *Pending
+}
+
 const interactionBox = "interaction"
 
 // newID is 256 random bits as text.
@@ -111,15 +121,15 @@ func (it *Interaction) weight() int {
 func kilobytes(size int) int { return 1 + size/1024 }
 
 // begin stores a new interaction of a browser, whose user is signed in or not.
-func (a *Authorizer) begin(ctx context.Context, it *Interaction, v Visitor, signedIn bool) error {
-	now := a.now()
-	if err := a.Pending.admit(now, a.InteractionLifetime.Milliseconds(), v, it.weight(), signedIn); err != nil {
+func (ins *Interactions) begin(ctx context.Context, it *Interaction, v Visitor, signedIn bool) error {
+	now := ins.now()
+	if err := ins.Pending.admit(now, ins.Lifetime.Milliseconds(), v, it.weight(), signedIn); err != nil {
 		return err
 	}
 	browser := sha256.Sum256([]byte(v.Browser))
 	it.ID, it.Browser = newID(), browser[:]
-	it.CreatedAt, it.ExpiresAt = now, now.Add(a.InteractionLifetime)
-	return a.put(ctx, it, store.Change{})
+	it.CreatedAt, it.ExpiresAt = now, now.Add(ins.Lifetime)
+	return ins.put(ctx, it, store.Change{})
 }
 
 // admit charges a visitor, whose user is signed in or not, for so many kilobytes of
@@ -136,20 +146,20 @@ func (p *Pending) admit(now grant.Instant, lifetime int64, v Visitor, weight int
 }
 
 // BeginAccount begins the login of somebody who wants to see the account pages.
-func (a *Authorizer) BeginAccount(ctx context.Context, v Visitor) (*Interaction, error) {
+func (ins *Interactions) BeginAccount(ctx context.Context, v Visitor) (*Interaction, error) {
 	it := &Interaction{Step: StepLogin}
-	return it, a.begin(ctx, it, v, false)
+	return it, ins.begin(ctx, it, v, false)
 }
 
 // put stores the next version of it, and with in the same commit.
-func (a *Authorizer) put(ctx context.Context, it *Interaction, with store.Change) error {
-	d := store.Document{Kind: store.DocumentInteraction, Key: interactionKey(a.Issuer.Realm, it.ID), Version: it.version + 1, ExpiresAt: it.ExpiresAt}
+func (ins *Interactions) put(ctx context.Context, it *Interaction, with store.Change) error {
+	d := store.Document{Kind: store.DocumentInteraction, Key: interactionKey(ins.Realm, it.ID), Version: it.version + 1, ExpiresAt: it.ExpiresAt}
 	var err error
-	if d.Body, err = a.seal(interactionBox, it); err != nil {
+	if d.Body, err = ins.seal(interactionBox, it); err != nil {
 		return err
 	}
 	with.Documents = append(slices.Clip(with.Documents), d)
-	err = a.Issuer.Store.Commit(ctx, with)
+	err = ins.Store.Commit(ctx, with)
 	switch {
 	case errors.Is(err, store.ErrConflict):
 		return err
@@ -160,53 +170,14 @@ func (a *Authorizer) put(ctx context.Context, it *Interaction, with store.Change
 	return nil
 }
 
-// seal returns the body of a document that holds what.
-func (a *Authorizer) seal(box string, what any) ([]byte, error) {
-	view, err := a.Issuer.Directory.View()
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	// Without escapes for HTML, which would make long requests too long.
-	var body bytes.Buffer
-	enc := json.NewEncoder(&body)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(what); err != nil {
-		return nil, err
-	}
-	return view.Ring.SealBox(box, body.Bytes(), a.now()), nil
-}
-
-// unseal reads the document of an id into what, or returns ErrInteraction.
-func unseal(ctx context.Context, iss *issuer.Issuer, id string, key store.DocumentKey, box string, what any) (d store.Document, err error) {
-	view, err := iss.Directory.View()
-	if err != nil {
-		return d, unavailable(err)
-	}
-	if len(id) != base64.RawURLEncoding.EncodedLen(32) {
-		return d, ErrInteraction
-	}
-	d, err = iss.Store.Document(ctx, key)
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return d, ErrInteraction
-	case err != nil:
-		return d, unavailable(err)
-	}
-	body, err := view.Ring.OpenBox(box, d.Body)
-	if err != nil {
-		return d, err
-	}
-	return d, json.Unmarshal(body, what)
-}
-
 func interactionKey(realm, id string) store.DocumentKey {
 	return store.KeyOf(store.DocumentInteraction, realm, id)
 }
 
 // load finds an interaction, whosever it is.
-func (a *Authorizer) load(ctx context.Context, id string) (*Interaction, error) {
+func (ins *Interactions) load(ctx context.Context, id string) (*Interaction, error) {
 	it := &Interaction{ID: id}
-	d, err := unseal(ctx, a.Issuer, id, interactionKey(a.Issuer.Realm, id), interactionBox, it)
+	d, err := ins.unseal(ctx, id, interactionKey(ins.Realm, id), interactionBox, it)
 	if err != nil {
 		return nil, err
 	}
@@ -214,7 +185,7 @@ func (a *Authorizer) load(ctx context.Context, id string) (*Interaction, error) 
 	if it.Step == stepLogout {
 		return nil, ErrInteraction
 	}
-	if a.now() >= it.ExpiresAt {
+	if ins.now() >= it.ExpiresAt {
 		return it, ErrExpired
 	}
 	return it, nil
@@ -222,8 +193,8 @@ func (a *Authorizer) load(ctx context.Context, id string) (*Interaction, error) 
 
 // Interaction finds an interaction of this browser. Somebody else's is the same
 // as none: whoever learns an id can do nothing with it.
-func (a *Authorizer) Interaction(ctx context.Context, id string, v Visitor) (*Interaction, error) {
-	it, err := a.load(ctx, id)
+func (ins *Interactions) Interaction(ctx context.Context, id string, v Visitor) (*Interaction, error) {
+	it, err := ins.load(ctx, id)
 	if it == nil {
 		return nil, err
 	}
@@ -240,7 +211,7 @@ func (a *Authorizer) Interaction(ctx context.Context, id string, v Visitor) (*In
 // change applies f to it and stores the result together with what f puts into
 // with, unless that is nil. If another request changed something meanwhile, f is
 // applied again to that. If f returns errUnchanged, nothing is stored.
-func (a *Authorizer) change(ctx context.Context, it *Interaction, with *store.Change, f func(*Interaction) error) error {
+func (ins *Interactions) change(ctx context.Context, it *Interaction, with *store.Change, f func(*Interaction) error) error {
 	if with == nil {
 		with = &store.Change{}
 	}
@@ -251,10 +222,10 @@ func (a *Authorizer) change(ctx context.Context, it *Interaction, with *store.Ch
 		case err != nil:
 			return err
 		}
-		if err := a.put(ctx, it, *with); !errors.Is(err, store.ErrConflict) {
+		if err := ins.put(ctx, it, *with); !errors.Is(err, store.ErrConflict) {
 			return err
 		}
-		now, err := a.load(ctx, it.ID)
+		now, err := ins.load(ctx, it.ID)
 		if err != nil {
 			return err
 		}

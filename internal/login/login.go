@@ -21,8 +21,8 @@ import (
 
 // proveMore notes that a built-in user has passed a step in an epoch of the user's
 // record, and owes another one.
-func (a *Authorizer) proveMore(ctx context.Context, it *Interaction, who Proof) error {
-	return a.change(ctx, it, nil, func(it *Interaction) error {
+func (ins *Interactions) proveMore(ctx context.Context, it *Interaction, who Proof) error {
+	return ins.change(ctx, it, nil, func(it *Interaction) error {
 		if it.Step != StepLogin && it.Step != who.Owes {
 			return ErrStep
 		}
@@ -33,8 +33,8 @@ func (a *Authorizer) proveMore(ctx context.Context, it *Interaction, who Proof) 
 
 // passwordStands is ErrSignedOut if the password that was shown has been
 // changed since, or its user disabled.
-func (a *Authorizer) passwordStands(ctx context.Context, it *Interaction) error {
-	if alive, err := a.Alive(ctx, it.Username, it.Epoch); alive || err != nil {
+func (ss *Sessions) passwordStands(ctx context.Context, it *Interaction) error {
+	if alive, err := ss.Alive(ctx, it.Username, it.Epoch); alive || err != nil {
 		return err
 	}
 	return ErrSignedOut
@@ -43,12 +43,12 @@ func (a *Authorizer) passwordStands(ctx context.Context, it *Interaction) error 
 // restart begins the login again, as another interaction: a page that was shown
 // to one user is never answered by the next (CWE-639). With another, it is for
 // another user, and who is signed in elsewhere does not do.
-func (a *Authorizer) restart(ctx context.Context, it *Interaction, v Visitor, another bool) (*Interaction, error) {
+func (ins *Interactions) restart(ctx context.Context, it *Interaction, v Visitor, another bool) (*Interaction, error) {
 	next := &Interaction{Request: it.Request, Client: it.Client, SeenEnds: it.SeenEnds, Step: StepLogin, Fresh: it.Fresh || another}
-	if err := a.begin(ctx, next, v, it.Identity != nil); err != nil {
+	if err := ins.begin(ctx, next, v, it.Identity != nil); err != nil {
 		return nil, err
 	}
-	err := a.change(ctx, it, nil, func(it *Interaction) error {
+	err := ins.change(ctx, it, nil, func(it *Interaction) error {
 		switch {
 		case it.Decision != nil:
 			return ErrAnswered
@@ -125,9 +125,9 @@ func (a *Authorizer) keep(ctx context.Context, it *Interaction, v Visitor) error
 
 // identify records who the user is, and in the same commit what add adds, unless it
 // is nil. Add may change who that is.
-func (a *Authorizer) identify(ctx context.Context, it *Interaction, who Identity, add func(*Identity, *store.Change) error) error {
+func (ins *Interactions) identify(ctx context.Context, it *Interaction, who Identity, add func(*Identity, *store.Change) error) error {
 	var with store.Change
-	return a.change(ctx, it, &with, func(it *Interaction) error {
+	return ins.change(ctx, it, &with, func(it *Interaction) error {
 		if it.Decision != nil {
 			return ErrAnswered
 		}
@@ -144,8 +144,8 @@ func (a *Authorizer) identify(ctx context.Context, it *Interaction, who Identity
 
 // keepUpstream notes what the answer of another provider is to be compared
 // with.
-func (a *Authorizer) keepUpstream(ctx context.Context, it *Interaction, pending json.RawMessage) error {
-	return a.change(ctx, it, nil, func(it *Interaction) error {
+func (ins *Interactions) keepUpstream(ctx context.Context, it *Interaction, pending json.RawMessage) error {
+	return ins.change(ctx, it, nil, func(it *Interaction) error {
 		if it.Step != StepLogin {
 			return ErrStep
 		}
@@ -197,9 +197,9 @@ func (a *Authorizer) Login(ctx context.Context, challenge string) (Challenge, er
 	if it.OfAccount() {
 		return l, nil
 	}
-	view, err := a.Issuer.Directory.View()
+	view, err := a.view()
 	if err != nil {
-		return l, unavailable(err)
+		return l, err
 	}
 	c, err := a.client(view, it.Request, it)
 	if err != nil {
@@ -239,9 +239,9 @@ func (a *Authorizer) AcceptLogin(ctx context.Context, challenge string, who Iden
 // rehearseLogin is rehearse for a login that another system accepts. A client whose
 // description was not read yet is taken to allow what its request asks for.
 func (a *Authorizer) rehearseLogin(it *Interaction, who Identity) error {
-	view, err := a.Issuer.Directory.View()
+	view, err := a.view()
 	if err != nil {
-		return unavailable(err)
+		return err
 	}
 	r := it.Request
 	c, err := a.client(view, r, it)
@@ -249,7 +249,7 @@ func (a *Authorizer) rehearseLogin(it *Interaction, who Identity) error {
 		return nil // there will be no code
 	}
 	if isUnread(c) {
-		c.Realm, c.Auth, c.GrantTypes, c.RedirectURIs = a.Issuer.Realm, store.AuthNone, store.GrantTypes, []string{r.RedirectURI}
+		c.Realm, c.Auth, c.GrantTypes, c.RedirectURIs = a.Realm, store.AuthNone, store.GrantTypes, []string{r.RedirectURI}
 		view.Offer(c)
 		r = a.covered(view, c, r)
 	}
@@ -292,8 +292,8 @@ func (a *Authorizer) RejectLogin(ctx context.Context, challenge string, code oau
 	return a.sayLogin(ctx, it, Outcome{Refused: code, At: a.now()})
 }
 
-func (a *Authorizer) sayLogin(ctx context.Context, it *Interaction, said Outcome) (string, error) {
-	err := a.change(ctx, it, nil, func(it *Interaction) error {
+func (ins *Interactions) sayLogin(ctx context.Context, it *Interaction, said Outcome) (string, error) {
+	err := ins.change(ctx, it, nil, func(it *Interaction) error {
 		switch {
 		case it.Login != nil && sameLogin(*it.Login, said):
 			return errUnchanged
@@ -306,8 +306,8 @@ func (a *Authorizer) sayLogin(ctx context.Context, it *Interaction, said Outcome
 	if err != nil {
 		return "", err
 	}
-	verifier, err := a.loginVerifier(it)
-	return a.ContinueURL + it.ID + "&verifier=" + verifier, err
+	verifier, err := ins.loginVerifier(it)
+	return ins.ContinueURL + it.ID + "&verifier=" + verifier, err
 }
 
 func sameLogin(a, b Outcome) bool {
@@ -318,10 +318,10 @@ func sameLogin(a, b Outcome) bool {
 }
 
 // loginVerifier proves to have been told by AcceptLogin or RejectLogin.
-func (a *Authorizer) loginVerifier(it *Interaction) (string, error) {
-	view, err := a.Issuer.Directory.View()
+func (ins *Interactions) loginVerifier(it *Interaction) (string, error) {
+	view, err := ins.view()
 	if err != nil {
-		return "", unavailable(err)
+		return "", err
 	}
 	said, err := json.Marshal(it.Login)
 	if err != nil {
@@ -332,11 +332,11 @@ func (a *Authorizer) loginVerifier(it *Interaction) (string, error) {
 
 // TakeLogin is what another system said of the interaction, for a browser that
 // was sent with the verifier; nil if nothing was said yet, or was taken.
-func (a *Authorizer) TakeLogin(it *Interaction, verifier string) (*Outcome, error) {
+func (ins *Interactions) TakeLogin(it *Interaction, verifier string) (*Outcome, error) {
 	if it.Login == nil || it.Step != StepLogin || verifier == "" {
 		return nil, nil
 	}
-	want, err := a.loginVerifier(it)
+	want, err := ins.loginVerifier(it)
 	if err != nil {
 		return nil, err
 	}
@@ -355,11 +355,11 @@ func (a *Authorizer) TakeLogin(it *Interaction, verifier string) (*Outcome, erro
 // checkSubject refuses a subject that is the id of a client, at every kind of login:
 // tokens of the client for itself have it as their sub (RFC 9068 section 5).
 func (a *Authorizer) checkSubject(subject string) error {
-	view, err := a.Issuer.Directory.View()
+	view, err := a.view()
 	if err != nil {
-		return unavailable(err)
+		return err
 	}
-	if _, taken := view.Registered(a.Issuer.Realm, subject); taken {
+	if _, taken := view.Registered(a.Realm, subject); taken {
 		return fmt.Errorf("%w: %w", ErrSubject, &oauth.Invalid{Field: "subject", Message: "it is the id of a client, whose own tokens have it as their sub"})
 	}
 	return nil

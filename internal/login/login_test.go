@@ -229,7 +229,7 @@ func TestLoginOfAnUnknownOrOldChallenge(t *testing.T) {
 	it := h.begin(asking(h.c, login, scope("a")), v, StepLogin)
 	l, err := h.Login(t.Context(), it.ID)
 	if err != nil || l.ClientID != "shop" || l.ClientName != "Shop" || l.RedirectHost != "client.example" || l.Scope != "a" || !l.Fresh || !l.Prompt.Login ||
-		l.RequestedAt != h.now().Time() || l.ExpiresAt.Sub(l.RequestedAt) != h.InteractionLifetime {
+		l.RequestedAt != h.now().Time() || l.ExpiresAt.Sub(l.RequestedAt) != h.Interactions.Lifetime {
 		t.Errorf("%+v, %v", l, err)
 	}
 	for _, challenge := range []string{"", "x", newID(), it.ID + "A"} {
@@ -250,7 +250,7 @@ func TestLoginOfAnUnknownOrOldChallenge(t *testing.T) {
 		t.Errorf("accepted after the user has cancelled: %v", err)
 	}
 	it = h.begin(asking(h.c), v, StepLogin)
-	h.step(h.InteractionLifetime)
+	h.step(h.Interactions.Lifetime)
 	if _, err := h.AcceptLogin(t.Context(), it.ID, Identity{Subject: "alice"}); err != ErrExpired {
 		t.Errorf("too late: %v", err)
 	}

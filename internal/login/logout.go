@@ -61,11 +61,11 @@ func (a *Authorizer) afterLogout(l *Logout) (string, error) {
 	if l.ClientID == "" {
 		return "", nil
 	}
-	view, err := a.Issuer.Directory.View()
+	view, err := a.view()
 	if err != nil {
-		return "", unavailable(err)
+		return "", err
 	}
-	c, ok := view.Client(a.Issuer.Realm, l.ClientID)
+	c, ok := view.Client(a.Realm, l.ClientID)
 	switch {
 	case l.RedirectURI == "" && (ok || l.SessionID != ""):
 		return "", nil
@@ -87,18 +87,18 @@ func (l *Logout) MustAsk(s *Session) bool {
 }
 
 // KeepLogout stores a request as long as an interaction, and gives it an id.
-func (a *Authorizer) KeepLogout(ctx context.Context, l *Logout, v Visitor, signedIn bool) error {
-	now := a.now()
-	if err := a.Pending.admit(now, a.InteractionLifetime.Milliseconds(), v, kilobytes(len(l.RedirectURI)+len(l.State)*4/3+len(l.UILocales)), signedIn); err != nil {
+func (ins *Interactions) KeepLogout(ctx context.Context, l *Logout, v Visitor, signedIn bool) error {
+	now := ins.now()
+	if err := ins.Pending.admit(now, ins.Lifetime.Milliseconds(), v, kilobytes(len(l.RedirectURI)+len(l.State)*4/3+len(l.UILocales)), signedIn); err != nil {
 		return err
 	}
 	id := newID()
-	d := store.Document{Kind: store.DocumentLeaving, Key: logoutKey(a.Issuer.Realm, id), Version: 1, ExpiresAt: now.Add(a.InteractionLifetime)}
+	d := store.Document{Kind: store.DocumentLeaving, Key: logoutKey(ins.Realm, id), Version: 1, ExpiresAt: now.Add(ins.Lifetime)}
 	var err error
-	if d.Body, err = a.seal(logoutBox, l); err != nil {
+	if d.Body, err = ins.seal(logoutBox, l); err != nil {
 		return err
 	}
-	if err := a.Issuer.Store.Commit(ctx, store.Change{Documents: []store.Document{d}}); err != nil {
+	if err := ins.Store.Commit(ctx, store.Change{Documents: []store.Document{d}}); err != nil {
 		return unavailable(err)
 	}
 	l.ID = id
@@ -111,20 +111,20 @@ func logoutKey(realm, id string) store.DocumentKey {
 
 // KeptLogout finds a request that KeepLogout has stored, or ErrInteraction. With
 // ErrExpired, it returns the request.
-func (a *Authorizer) KeptLogout(ctx context.Context, id string) (*Logout, error) {
+func (ins *Interactions) KeptLogout(ctx context.Context, id string) (*Logout, error) {
 	l := &Logout{ID: id}
-	d, err := unseal(ctx, a.Issuer, id, logoutKey(a.Issuer.Realm, id), logoutBox, l)
+	d, err := ins.unseal(ctx, id, logoutKey(ins.Realm, id), logoutBox, l)
 	if err != nil {
 		return nil, err
 	}
-	if a.now() >= d.ExpiresAt {
+	if ins.now() >= d.ExpiresAt {
 		return l, ErrExpired
 	}
 	return l, nil
 }
 
-// toldWithin is how long a redirect after a logout waits for the clients of the session.
-const toldWithin = time.Second
+// notifiedWithin is how long a redirect after a logout waits for the clients of the session.
+const notifiedWithin = time.Second
 
 // LogOut ends the session of a browser, if there is one, and returns it with the
 // address to which the browser goes, "" for a page of ours.
@@ -133,11 +133,11 @@ func (a *Authorizer) LogOut(ctx context.Context, l *Logout, v Visitor) (s *Sessi
 		return nil, "", err
 	}
 	s, err = a.EndSession(ctx, v.Session)
-	if s != nil && next != "" && a.Told != nil {
+	if s != nil && next != "" && a.Notified != nil {
 		// The next page is the client's, which perhaps shows another client's state.
-		ctx, cancel := context.WithTimeout(ctx, toldWithin)
+		ctx, cancel := context.WithTimeout(ctx, notifiedWithin)
 		defer cancel()
-		a.Told(ctx, s.end)
+		a.Notified(ctx, s.end)
 	}
 	return s, next, err
 }

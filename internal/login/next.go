@@ -110,7 +110,7 @@ func sameUser(it *Interaction, s *Session) error {
 // next calls Next for a stage, and reads the consents that it needs. An error for
 // the client is returned as a ClientError.
 func (a *Authorizer) next(ctx context.Context, st *Stage, r oauth.AuthorizationRequest) (Step, error) {
-	q := Request{AuthorizationRequest: r, Client: st.Client, At: a.now(), BuiltIn: a.Alive != nil, Development: a.Development}
+	q := Request{AuthorizationRequest: r, Client: st.Client, At: a.now(), BuiltIn: a.builtIn(), Development: a.Development}
 	if st.Client != nil {
 		q.Defect = a.defect(st.view, st.Client, r)
 	}
@@ -144,11 +144,11 @@ func (a *Authorizer) next(ctx context.Context, st *Stage, r oauth.AuthorizationR
 
 // asAgreed empties a consent to a client that registered itself, and that has changed
 // since or has no record: without one, it gets no tokens.
-func (a *Authorizer) asAgreed(ctx context.Context, c *store.Client, r oauth.AuthorizationRequest, agreed *Consent) error {
+func (co *Consents) asAgreed(ctx context.Context, c *store.Client, r oauth.AuthorizationRequest, agreed *Consent) error {
 	if !c.SelfRegistered() || agreed.At == 0 {
 		return nil
 	}
-	recorded, err := a.Issuer.Directory.Record(ctx, c.Realm, c.ID)
+	recorded, err := co.Directory.Record(ctx, c.Realm, c.ID)
 	if err == nil && (recorded == nil || agreed.Terms != terms(c, r.RedirectURI)) {
 		*agreed = Consent{}
 	}

@@ -16,7 +16,7 @@ const maxClaims = 4096
 
 // openID reads the parameters that count only if an id_token is asked for. What
 // is wrong with them is the request's defect; an error is a fault.
-func (a *Authorizer) openID(r oauth.AuthorizationRequest, c *store.Client) (oauth.AuthorizationRequest, error) {
+func (rs *Requests) openID(r oauth.AuthorizationRequest, c *store.Client, builtIn bool) (oauth.AuthorizationRequest, error) {
 	switch {
 	case !r.Scope.Has(oauth.OpenID):
 		r.Nonce, r.IDTokenHint, r.Claims, r.ACRValues = "", "", "", ""
@@ -39,7 +39,7 @@ func (a *Authorizer) openID(r oauth.AuthorizationRequest, c *store.Client) (oaut
 		case r.Subjects != nil && len(r.Subjects) == 0:
 			r.Defect = oauth.ErrLoginRequired // they exclude each other
 		case r.Classes != nil:
-			r.Classes = slices.DeleteFunc(d.Classes, func(class string) bool { return !a.mayReach(class) })
+			r.Classes = slices.DeleteFunc(d.Classes, func(class string) bool { return !mayReach(class, builtIn) })
 			if len(r.Classes) == 0 {
 				r.Defect = oauth.ErrUnmet // whoever logs in
 			}
@@ -48,7 +48,7 @@ func (a *Authorizer) openID(r oauth.AuthorizationRequest, c *store.Client) (oaut
 	if r.Defect != nil || r.IDTokenHint == "" {
 		return r, nil
 	}
-	return a.hinted(r)
+	return rs.hinted(r)
 }
 
 // named returns the claims that a request asks for by name and not by its scope: the
@@ -65,8 +65,8 @@ func (it *Interaction) Named() claims.Set { return named(it.Request) }
 
 // mayReach reports whether a login may have an acr: what other systems say is not
 // known before.
-func (a *Authorizer) mayReach(class string) bool {
-	if a.Alive == nil {
+func mayReach(class string, builtIn bool) bool {
+	if !builtIn {
 		return openid.IsACR(class)
 	}
 	return slices.Contains(openid.Classes, class)
@@ -83,8 +83,8 @@ func (it *Interaction) ACRValues() []string {
 
 // hinted demands the user whom the request's id_token_hint names (OpenID Connect
 // Core section 3.1.2.1).
-func (a *Authorizer) hinted(r oauth.AuthorizationRequest) (oauth.AuthorizationRequest, error) {
-	h, err := a.Issuer.Hint(r.IDTokenHint)
+func (rs *Requests) hinted(r oauth.AuthorizationRequest) (oauth.AuthorizationRequest, error) {
+	h, err := rs.Issuer.Hint(r.IDTokenHint)
 	switch {
 	case errors.Is(err, openid.ErrHint), err == nil && h.ClientID != r.ClientID:
 		r.Defect = oauth.ErrHint

@@ -433,7 +433,7 @@ func TestTwoFirstAgreementsRecordOneEvent(t *testing.T) {
 	h.api("https://mcp.example", 1, true, "use", "use")
 	one, two := h.signedIn("alice"), h.signedIn("bob")
 	first, second := h.begin(asAgent(redirectURI), one, StepConsent), h.begin(asAgent(redirectURI), two, StepConsent)
-	h.Issuer.Store = &overtaken{h.kit.Engine, func() {
+	h.Interactions.Store = &overtaken{h.kit.Engine, func() {
 		h.code(h.allow(t.Context(), h.again(second, two), two, true))
 	}}
 	h.code(h.allow(t.Context(), h.again(first, one), one, true))

@@ -58,6 +58,25 @@ type Session struct {
 	end      End           // once it has ended
 }
 
+// Sessions finds, begins and ends the sessions of users.
+type Sessions struct {
+	Documents
+	Issuer *issuer.Issuer
+	// Lifetime and Idle end a session after its login, and after its last use.
+	Lifetime, Idle time.Duration
+	// MaxSkew is how far the clocks of nodes may be apart.
+	MaxSkew time.Duration
+	// Alive reports whether the session of a built-in user, which began in an epoch of
+	// the user's record, goes on. It is nil where others know the users.
+	Alive Alive
+	// Ended adds to the change that ends a session what notifies clients of it; nil:
+	// nothing. It is called before the commit, and again after a conflict.
+	Ended func(ctx context.Context, e End, c *store.Change) error
+	// Notified waits until the clients of a session that has ended were called once, or
+	// ctx ends; nil: none is called.
+	Notified func(ctx context.Context, e End)
+}
+
 const (
 	overMoved = "moved" // the same session goes on in another document
 	overEnded = "ended"
@@ -110,8 +129,8 @@ func openSessionCookie(ring *keys.Ring, text string) (id sessionID, used grant.I
 }
 
 // Session finds the living session of a cookie, or nil. It writes nothing.
-func (a *Authorizer) Session(ctx context.Context, cookie string) (*Session, error) {
-	s, err := a.find(ctx, cookie)
+func (ss *Sessions) Session(ctx context.Context, cookie string) (*Session, error) {
+	s, err := ss.find(ctx, cookie)
 	if s != nil && s.Over != "" {
 		return nil, err
 	}
@@ -120,20 +139,20 @@ func (a *Authorizer) Session(ctx context.Context, cookie string) (*Session, erro
 
 // find finds the session of a cookie, also if it has moved to another document at this
 // moment, or nil.
-func (a *Authorizer) find(ctx context.Context, cookie string) (*Session, error) {
+func (ss *Sessions) find(ctx context.Context, cookie string) (*Session, error) {
 	if cookie == "" {
 		return nil, nil
 	}
-	view, err := a.Issuer.Directory.View()
+	view, err := ss.view()
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, err
 	}
 	id, used, ok := openSessionCookie(view.Ring, cookie)
-	now := a.now()
-	if !ok || now.Since(used) > a.SessionIdle {
+	now := ss.now()
+	if !ok || now.Since(used) > ss.Idle {
 		return nil, nil
 	}
-	d, err := a.Issuer.Store.Document(ctx, id.key(a.Issuer.Realm))
+	d, err := ss.Store.Document(ctx, id.key(ss.Realm))
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil
 	}
@@ -146,10 +165,10 @@ func (a *Authorizer) find(ctx context.Context, cookie string) (*Session, error) 
 	}
 	// Who has signed in by a way that the deployment no longer offers is not
 	// signed in.
-	if (s.Username != "") != (a.Alive != nil) {
+	if (s.Username != "") != ss.builtIn() {
 		return nil, nil
 	}
-	state, err := s.state(ctx, now, view.Cutoff(a.Issuer.Realm, s.Subject, ""), view.Restore().At, a.Alive)
+	state, err := s.state(ctx, now, view.Cutoff(ss.Realm, s.Subject, ""), view.Restore().At, ss.Alive)
 	switch {
 	case err != nil:
 		return nil, unavailable(err)
@@ -187,10 +206,13 @@ func (s *Session) state(ctx context.Context, now, cutoff, restored grant.Instant
 	return SessionActive, nil
 }
 
+// builtIn reports whether users are built in.
+func (ss *Sessions) builtIn() bool { return ss.Alive != nil }
+
 // Refresh is a new cookie for a session whose stamp has aged, or "".
-func (a *Authorizer) Refresh(s *Session) string {
-	now := a.now()
-	view, err := a.Issuer.Directory.View()
+func (ss *Sessions) Refresh(s *Session) string {
+	now := ss.now()
+	view, err := ss.view()
 	if s == nil || err != nil || now.Since(s.used) < stampEvery {
 		return ""
 	}
@@ -200,14 +222,14 @@ func (a *Authorizer) Refresh(s *Session) string {
 // leave gives who the reference of the session that is about to begin: that of the
 // browser's session of the same subject, or a new one. It adds to c that the browser has
 // that session no more (CWE-384). A session of another subject ends, and is returned.
-func (a *Authorizer) leave(ctx context.Context, who *Identity, old string, c *store.Change) (ends *Session, err error) {
-	s, err := a.find(ctx, old)
+func (ss *Sessions) leave(ctx context.Context, who *Identity, old string, c *store.Change) (ends *Session, err error) {
+	s, err := ss.find(ctx, old)
 	if err != nil {
 		return nil, err
 	}
 	if s != nil && s.Subject == who.Subject && s.Reference != "" {
 		who.Reference, s.Over = s.Reference, overMoved
-		d, err := over(s.document, s, a.now())
+		d, err := over(s.document, s, ss.now())
 		c.Documents = append(c.Documents, d)
 		return nil, err
 	}
@@ -215,9 +237,9 @@ func (a *Authorizer) leave(ctx context.Context, who *Identity, old string, c *st
 	rand.Read(reference[:])
 	who.Reference = hex.EncodeToString(reference[:])
 	if s == nil {
-		return nil, a.forget(old, c)
+		return nil, ss.forget(old, c)
 	}
-	if ended, err := a.end(ctx, s, c, store.AboutSubject(who.Subject), "another user has signed in"); err != nil || !ended {
+	if ended, err := ss.end(ctx, s, c, store.AboutSubject(who.Subject), "another user has signed in"); err != nil || !ended {
 		return nil, err
 	}
 	return s, nil
@@ -232,13 +254,13 @@ func over(d store.Document, s *Session, now grant.Instant) (store.Document, erro
 }
 
 // forget adds to c that the document of a cookie goes, whose session does not live.
-func (a *Authorizer) forget(cookie string, c *store.Change) error {
-	view, err := a.Issuer.Directory.View()
+func (ss *Sessions) forget(cookie string, c *store.Change) error {
+	view, err := ss.view()
 	if err != nil {
-		return unavailable(err)
+		return err
 	}
 	if id, _, ok := openSessionCookie(view.Ring, cookie); ok {
-		c.Delete = append(c.Delete, id.key(a.Issuer.Realm))
+		c.Delete = append(c.Delete, id.key(ss.Realm))
 	}
 	return nil
 }
@@ -250,21 +272,21 @@ func (who Identity) reference() (b [16]byte) {
 }
 
 // newSession returns the cookie and the document of a new session of who.
-func (a *Authorizer) newSession(who Identity) (cookie string, d store.Document, err error) {
-	view, err := a.Issuer.Directory.View()
+func (ss *Sessions) newSession(who Identity) (cookie string, d store.Document, err error) {
+	view, err := ss.view()
 	if err != nil {
-		return "", d, unavailable(err)
+		return "", d, err
 	}
-	now := a.now()
-	s := Session{Identity: who, Began: a.Issuer.AgreedAt(view, who.Subject, "", now)}
+	now := ss.now()
+	s := Session{Identity: who, Began: ss.Issuer.AgreedAt(view, who.Subject, "", now)}
 	rand.Read(s.id[:])
 	body, err := json.Marshal(s)
 	if err != nil {
 		return "", d, err
 	}
 	d = store.Document{
-		Kind: store.DocumentSession, Key: s.id.key(a.Issuer.Realm), Version: 1, ExpiresAt: now.Add(a.SessionLifetime),
-		Owner: store.OwnerOf(a.Issuer.Realm, who.Subject), Body: body,
+		Kind: store.DocumentSession, Key: s.id.key(ss.Realm), Version: 1, ExpiresAt: now.Add(ss.Lifetime),
+		Owner: store.OwnerOf(ss.Realm, who.Subject), Body: body,
 	}
 	return sessionCookie(view.Ring, s.id, now), d, nil
 }
@@ -278,23 +300,23 @@ type End struct {
 // EndSession ends the session of a cookie, if there is one, and returns it. If it
 // had expired, or has ended, it is nil: that is no logout. A login that continues the
 // session at the same moment does not keep it.
-func (a *Authorizer) EndSession(ctx context.Context, cookie string) (*Session, error) {
-	s, err := a.find(ctx, cookie)
+func (ss *Sessions) EndSession(ctx context.Context, cookie string) (*Session, error) {
+	s, err := ss.find(ctx, cookie)
 	if err != nil {
 		return nil, err
 	}
 	ended := false
-	err = CommitEnd(ctx, a.Issuer.Store, func(c *store.Change) (err error) {
+	err = CommitEnd(ctx, ss.Store, func(c *store.Change) (err error) {
 		if s == nil {
-			return a.forget(cookie, c)
+			return ss.forget(cookie, c)
 		}
-		ended, err = a.end(ctx, s, c, store.AboutSubject(s.Subject), "the user has signed out")
+		ended, err = ss.end(ctx, s, c, store.AboutSubject(s.Subject), "the user has signed out")
 		return err
 	})
 	if err != nil || !ended {
 		return nil, err
 	}
-	a.ended(ctx, s)
+	ss.ended(ctx, s)
 	return s, nil
 }
 
@@ -321,28 +343,28 @@ func CommitEnd(ctx context.Context, st store.Store, add func(c *store.Change) er
 
 // ended revokes the grants that end with s. What fails here is no fault of the logout,
 // which is durable: the later look at the end of the session does it again.
-func (a *Authorizer) ended(ctx context.Context, s *Session) {
-	if _, err := a.Issuer.EndGrants(ctx, s.end.SessionEnd); err != nil {
-		a.Issuer.Log.Warn("cannot end the grants of a session yet", "error", err)
+func (ss *Sessions) ended(ctx context.Context, s *Session) {
+	if _, err := ss.Issuer.EndGrants(ctx, s.end.SessionEnd); err != nil {
+		ss.Issuer.Log.Warn("cannot end the grants of a session yet", "error", err)
 	}
 }
 
 // end adds the end of s to a change: the session in every document that has its
 // reference, and what Ended adds. The grants that end with it record actor and why. It
 // reports whether the session has not ended before.
-func (a *Authorizer) end(ctx context.Context, s *Session, c *store.Change, actor, why string) (ended bool, err error) {
+func (ss *Sessions) end(ctx context.Context, s *Session, c *store.Change, actor, why string) (ended bool, err error) {
 	if s.Reference == "" {
 		c.Delete = append(c.Delete, s.document.Key)
 		return true, nil
 	}
-	now := a.now()
-	ended, err = EndReference(ctx, a.Issuer.Store, a.Issuer.Realm, s.Subject, s.reference(), now, c)
+	now := ss.now()
+	ended, err = EndReference(ctx, ss.Store, ss.Realm, s.Subject, s.reference(), now, c)
 	if err != nil {
 		return false, unavailable(err)
 	}
 	s.end = End{issuer.SessionEnd{Subject: s.Subject, Reference: s.reference(), Actor: actor, Detail: why + ": session " + grant.SessionName(s.reference())}, now}
-	if !ended || a.Ended == nil {
+	if !ended || ss.Ended == nil {
 		return ended, nil
 	}
-	return true, a.Ended(ctx, s.end, c)
+	return true, ss.Ended(ctx, s.end, c)
 }

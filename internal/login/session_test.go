@@ -85,7 +85,7 @@ func TestSessionIdleTimeGoesByTheStamp(t *testing.T) {
 	if renewed == "" || renewed == old {
 		t.Fatal("a stamp of a minute is not renewed")
 	}
-	h.step(h.SessionIdle - stampEvery)
+	h.step(h.Idle - stampEvery)
 	if h.is(old) != "alice" {
 		t.Error("a session is idle too early")
 	}
@@ -96,7 +96,7 @@ func TestSessionIdleTimeGoesByTheStamp(t *testing.T) {
 	if stale, _ := h.Session(t.Context(), old); h.Refresh(stale) != "" {
 		t.Error("no session, and a stamp for it")
 	}
-	for h.kit.Clock.Now().Before(started.Time().Add(h.SessionLifetime - 30*time.Minute)) {
+	for h.kit.Clock.Now().Before(started.Time().Add(h.Sessions.Lifetime - 30*time.Minute)) {
 		s, err := h.Session(t.Context(), renewed)
 		if err != nil || s == nil {
 			t.Fatalf("a session in use ended after %v (%v)", h.kit.Clock.Now().Sub(started.Time()), err)
@@ -104,7 +104,7 @@ func TestSessionIdleTimeGoesByTheStamp(t *testing.T) {
 		renewed = h.Refresh(s)
 		h.step(30 * time.Minute)
 	}
-	h.kit.Clock.Set(started.Time().Add(h.SessionLifetime - time.Millisecond))
+	h.kit.Clock.Set(started.Time().Add(h.Sessions.Lifetime - time.Millisecond))
 	if h.is(renewed) != "alice" {
 		t.Error("a session ends before its time")
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// A SessionRecord is a session of a subject as the store has it: its documents,
+// A StoredSession is a session of a subject as the store has it: its documents,
 // until it has ended, and the grants that it made.
-type SessionRecord struct {
+type StoredSession struct {
 	Name      string // for operators
 	Subject   string
 	Reference [16]byte            // zero for a session of an earlier version, which no grant refers to
@@ -23,15 +23,15 @@ type SessionRecord struct {
 	Grants    []grant.Grant       // whatever their state is
 }
 
-// Sessions returns the sessions of a subject, the latest first: those that have a
+// ListSessions returns the sessions of a subject, the latest first: those that have a
 // document, and those that have ended and to which grants still refer.
-func Sessions(ctx context.Context, st store.Store, realm, subject string) ([]SessionRecord, error) {
-	var list []SessionRecord
-	of := func(name string, reference [16]byte) *SessionRecord {
-		i := slices.IndexFunc(list, func(r SessionRecord) bool { return r.Name == name })
+func ListSessions(ctx context.Context, st store.Store, realm, subject string) ([]StoredSession, error) {
+	var list []StoredSession
+	of := func(name string, reference [16]byte) *StoredSession {
+		i := slices.IndexFunc(list, func(r StoredSession) bool { return r.Name == name })
 		if i < 0 {
 			i = len(list)
-			list = append(list, SessionRecord{Name: name, Subject: subject, Reference: reference})
+			list = append(list, StoredSession{Name: name, Subject: subject, Reference: reference})
 		}
 		return &list[i]
 	}
@@ -63,14 +63,14 @@ func Sessions(ctx context.Context, st store.Store, realm, subject string) ([]Ses
 			r.Grants = append(r.Grants, g)
 		}
 	}
-	slices.SortFunc(list, func(x, y SessionRecord) int {
+	slices.SortFunc(list, func(x, y StoredSession) int {
 		return cmp.Or(cmp.Compare(y.BeganAt(), x.BeganAt()), strings.Compare(x.Name, y.Name))
 	})
 	return list, nil
 }
 
 // State returns the state of the session at now; ch holds all cutoffs and restores.
-func (r SessionRecord) State(ctx context.Context, realm string, now grant.Instant, ch store.Changes, alive Alive) (string, error) {
+func (r StoredSession) State(ctx context.Context, realm string, now grant.Instant, ch store.Changes, alive Alive) (string, error) {
 	if r.Session == nil {
 		return SessionEnded, nil
 	}
@@ -113,7 +113,7 @@ func EndReference(ctx context.Context, st store.Store, realm, subject string, re
 }
 
 // BeganAt is when the session began, or the first of its grants that are left.
-func (r SessionRecord) BeganAt() grant.Instant {
+func (r StoredSession) BeganAt() grant.Instant {
 	if r.Session != nil {
 		return r.Session.Began
 	}

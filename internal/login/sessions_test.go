@@ -14,7 +14,7 @@ import (
 )
 
 // granted redeems a code for the user of a browser, and returns the grant's row.
-func (h *house) granted(v Visitor) (r SessionRecord) {
+func (h *house) granted(v Visitor) (r StoredSession) {
 	h.t.Helper()
 	s, err := h.Session(h.t.Context(), v.Session)
 	if err != nil || s == nil {
@@ -28,9 +28,9 @@ func (h *house) granted(v Visitor) (r SessionRecord) {
 }
 
 // sessionOf returns a session of a subject.
-func (h *house) sessionOf(subject, name string) SessionRecord {
+func (h *house) sessionOf(subject, name string) StoredSession {
 	h.t.Helper()
-	list, err := Sessions(h.t.Context(), h.kit.Engine, realm, subject)
+	list, err := ListSessions(h.t.Context(), h.kit.Engine, realm, subject)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func (h *house) sessionOf(subject, name string) SessionRecord {
 			return r
 		}
 	}
-	return SessionRecord{}
+	return StoredSession{}
 }
 
 // signInAs logs a subject in at a browser.
@@ -145,7 +145,7 @@ func TestAnotherSubjectsLoginEndsTheSessionWithItsLogouts(t *testing.T) {
 		t.Errorf("what Ended added is not in the commit: %v, %v", list, err)
 	}
 	// Neither idle nor absolute expiry is a logout.
-	h.step(h.SessionIdle + time.Minute)
+	h.step(h.Idle + time.Minute)
 	h.signInAs("carol", v)
 	if _, err := h.EndSession(t.Context(), v.Session); err != nil || len(ended) != 1 {
 		t.Errorf("an idle session was ended: %+v, %v", ended[1:], err)
@@ -162,15 +162,15 @@ func TestNobodyIsToldOfASessionThatExpires(t *testing.T) {
 		h.Ended = func(_ ctx, e End, _ *store.Change) error { ended = append(ended, e); return nil }
 		v := h.signInAs("alice", someone())
 		if !used {
-			h.step(h.SessionIdle + time.Minute)
+			h.step(h.Idle + time.Minute)
 		}
-		for passed := time.Duration(0); used && passed < h.SessionLifetime; passed += h.SessionIdle / 2 {
+		for passed := time.Duration(0); used && passed < h.Sessions.Lifetime; passed += h.Idle / 2 {
 			s, err := h.Session(t.Context(), v.Session)
 			if err != nil || s == nil {
 				t.Fatalf("the session has ended after %s: %v", passed, err)
 			}
 			v.Session = cmp.Or(h.Refresh(s), v.Session)
-			h.step(h.SessionIdle / 2)
+			h.step(h.Idle / 2)
 		}
 		if h.is(v.Session) != "" {
 			t.Fatalf("used %t: the session goes on", used)
@@ -274,7 +274,7 @@ func TestTheCookieBeforeTheLatestLogin(t *testing.T) {
 	if s, err := h.EndSession(t.Context(), latest.Session); s != nil || err != nil {
 		t.Errorf("it ended twice: %v, %v", s, err)
 	}
-	if list, err := Sessions(t.Context(), h.kit.Engine, realm, "alice"); err != nil || len(list) != 0 {
+	if list, err := ListSessions(t.Context(), h.kit.Engine, realm, "alice"); err != nil || len(list) != 0 {
 		t.Errorf("%+v, %v", list, err)
 	}
 }
@@ -315,7 +315,7 @@ func TestARedirectAfterALogoutWaitsASecondAtMost(t *testing.T) {
 	c := h.client(client.Registration{ID: "leaving", Settings: store.Settings{Name: "Leaving", PostLogoutRedirectURIs: []string{"https://client.example/bye"}}})
 	waited := 0
 	h.Ended = func(ctx, End, *store.Change) error { return nil }
-	h.Told = func(ctx ctx, e End) {
+	h.Notified = func(ctx ctx, e End) {
 		waited++
 		if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > time.Second || e.Subject != "alice" {
 			t.Errorf("waits until %v, %t, for %+v", deadline, ok, e)

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"strings"
 	"time"
@@ -32,14 +31,12 @@ func (n *realm) newFront(cfg config.Config, iss *issuer.Issuer) (*web.Front, err
 	if err != nil {
 		return nil, err
 	}
-	front := &web.Front{Pages: set, RedirectURIMismatch: cfg.Compat.RedirectURIMismatch, ErrorPage: cfg.Authorization.ErrorPage == config.ErrorPageAlways, Authorizer: &login.Authorizer{
-		Issuer: iss, Pending: &n.pending,
-		InteractionLifetime: cfg.InteractionLifetime.Std(),
-		SessionLifetime:     cfg.Session.Lifetime.Std(), SessionIdle: cfg.Session.Idle.Std(),
-		ContinueURL:        cfg.PublicURL + cfg.BasePath + "/oauth2/interaction?id=",
-		CallbackParameters: cfg.Compat.CallbackParameters,
-		Development:        n.dev,
-	}}
+	authorizer := login.New(iss, login.Documents{Realm: n.name, Store: n.store, Directory: n.directory, Now: time.Now})
+	authorizer.Pending, authorizer.Interactions.Lifetime = &n.pending, cfg.InteractionLifetime.Std()
+	authorizer.Sessions.Lifetime, authorizer.Idle, authorizer.MaxSkew = cfg.Session.Lifetime.Std(), cfg.Session.Idle.Std(), cfg.Skew()
+	authorizer.ContinueURL = cfg.PublicURL + cfg.BasePath + "/oauth2/interaction?id="
+	authorizer.CallbackParameters, authorizer.Development = cfg.Compat.CallbackParameters, n.dev
+	front := &web.Front{Authorizer: authorizer, Pages: set, RedirectURIMismatch: cfg.Compat.RedirectURIMismatch, ErrorPage: cfg.Authorization.ErrorPage == config.ErrorPageAlways}
 	switch cfg.Login.Mode {
 	case config.LoginHandoff:
 		front.Handoff = cfg.Login.HandoffURL
@@ -48,17 +45,17 @@ func (n *realm) newFront(cfg config.Config, iss *issuer.Issuer) (*web.Front, err
 			return nil, err
 		}
 	default:
-		front.Users = newUsers(iss, n.guard, n.log)
-		front.Authorizer.Alive = front.Users.Alive
+		front.Users = n.newUsers()
+		authorizer.Alive = front.Users.Alive
 	}
 	return front, nil
 }
 
-func newUsers(iss *issuer.Issuer, guard *account.Guard, log *slog.Logger) *account.Users {
+func (n *realm) newUsers() *account.Users {
 	return account.New(account.Users{
-		Realm: iss.Realm, Store: iss.Store, Now: time.Now, Log: log, Guard: guard,
+		Realm: n.name, Store: n.store, Now: time.Now, Log: n.log, Guard: n.guard,
 		Ring: func() (*keys.Ring, error) {
-			view, err := iss.Directory.View()
+			view, err := n.directory.View()
 			if err != nil {
 				return nil, err
 			}

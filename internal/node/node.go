@@ -142,7 +142,7 @@ func (n *realm) answer(cfg config.Config) (*answering, error) {
 	}
 	if front != nil {
 		front.Authorizer.Ended = endLogouts(n.name, n.directory)
-		front.Authorizer.Told = func(ctx context.Context, e login.End) { n.logouts.Await(ctx, e.SessionEnd, e.At) }
+		front.Authorizer.Notified = func(ctx context.Context, e login.End) { n.logouts.Await(ctx, e.SessionEnd, e.At) }
 	}
 	access, err := adminAccess(cfg)
 	if err != nil {

@@ -57,12 +57,12 @@ func (s *web) connections(ctx context.Context, r *http.Request, x *exchange) (se
 
 // clientName is what a registered client is called, or "".
 func (s *web) clientName(ctx context.Context, clientID string) string {
-	directory := s.Authorizer.Issuer.Directory
+	directory := s.Authorizer.Directory
 	view, err := directory.View()
 	if err != nil {
 		return ""
 	}
-	c, err := directory.Client(ctx, view, s.Authorizer.Issuer.Realm, clientID)
+	c, err := directory.Client(ctx, view, s.Authorizer.Realm, clientID)
 	if err != nil || c == nil {
 		return ""
 	}

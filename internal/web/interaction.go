@@ -129,8 +129,7 @@ func (s *web) scopes(list oauth.Scope) (out []pages.Scope) {
 // scope is a scope with the texts of its API, if one has it.
 func (s *web) scope(name string, isNew bool) pages.Scope {
 	out := pages.Scope{Name: name, New: isNew}
-	iss := s.Authorizer.Issuer
-	if api, ok := iss.Directory.Latest().APIOfScope(iss.Realm, name); ok {
+	if api, ok := s.Authorizer.Directory.Latest().APIOfScope(s.Authorizer.Realm, name); ok {
 		of, _ := api.FindScope(name)
 		out.Texts = of.Texts
 	}

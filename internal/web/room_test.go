@@ -94,10 +94,10 @@ func newRoom(t *testing.T, choose ...func(*room, *choice)) *room {
 		Realm: testkit.Realm, Store: r.kit.Faulty, Now: r.kit.Clock.Now, Log: r.kit.Issuer.Log,
 		Ring: func() (*keys.Ring, error) { return r.kit.View().Ring, nil },
 	})
-	r.Front = &web.Front{Pages: set, Users: users, Authorizer: &login.Authorizer{
-		Issuer: r.kit.Issuer, Pending: &login.Pending{}, InteractionLifetime: 10 * time.Minute, SessionLifetime: 12 * time.Hour, SessionIdle: time.Hour,
-		ContinueURL: interactionURL + "?id=", Alive: users.Alive,
-	}}
+	a := login.New(r.kit.Issuer, login.Documents{Realm: testkit.Realm, Store: r.kit.Issuer.Store, Directory: r.kit.Issuer.Directory, Now: r.kit.Issuer.Now})
+	a.Interactions.Lifetime, a.ContinueURL = 10*time.Minute, interactionURL+"?id="
+	a.Sessions.Lifetime, a.Idle, a.Alive = 12*time.Hour, time.Hour, users.Alive
+	r.Front = &web.Front{Pages: set, Users: users, Authorizer: a}
 	c := &choice{Front: r.Front, capacity: overload.Capacity{Requests: 64}}
 	for _, f := range choose {
 		f(r, c)

@@ -43,11 +43,9 @@ func newAdminAPI(t *testing.T) *adminAPI {
 	})
 	kit.Register(client.Registration{ID: "billing", Settings: store.Settings{Name: "Billing", RedirectURIs: []string{"https://client.example/cb"}, Scope: "openid read", Auth: store.AuthEither, NoPKCE: true}})
 	a.iss, a.faulty = kit.Issuer, kit.Faulty
-	a.logins = &login.Authorizer{
-		Pending: &login.Pending{},
-		Issuer:  a.iss, InteractionLifetime: 10 * time.Minute, SessionLifetime: time.Hour, SessionIdle: time.Hour,
-		ContinueURL: "https://auth.example.com/oauth2/interaction?id=",
-	}
+	a.logins = login.New(a.iss, login.Documents{Realm: testkit.Realm, Store: a.iss.Store, Directory: a.iss.Directory, Now: a.iss.Now})
+	a.logins.Interactions.Lifetime, a.logins.ContinueURL = 10*time.Minute, "https://auth.example.com/oauth2/interaction?id="
+	a.logins.Sessions.Lifetime, a.logins.Idle = time.Hour, time.Hour
 	api := admin.NewAdmin(a.iss, a.logins, admin.Access{Configured: adminToken}, log)
 	api.Service = "auth.example.com"
 	a.handler = api.Handler()

@@ -1,0 +1,85 @@
+package login
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/mintage/mintage/internal/directory"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// Documents reads and writes the documents of one realm in the store.
+type Documents struct {
+	Realm     string
+	Store     store.Store
+	Directory *directory.Directory
+	Now       func() time.Time
+}
+
+// now returns the instant of a decision.
+func (ds Documents) now() grant.Instant { return grant.At(ds.Now()) }
+
+// view returns what this node knows of the realm.
+func (ds Documents) view() (*directory.View, error) {
+	view, err := ds.Directory.View()
+	if err != nil {
+		err = unavailable(err)
+	}
+	return view, err
+}
+
+// document reads a document and its body, which may be absent: its version is 0 then.
+func (ds Documents) document(ctx context.Context, kind store.DocumentKind, key store.DocumentKey, body any) (store.Document, error) {
+	d, err := ds.Store.Document(ctx, key)
+	if errors.Is(err, store.ErrNotFound) {
+		return store.Document{Kind: kind, Key: key}, nil
+	}
+	if err != nil {
+		return d, unavailable(err)
+	}
+	return d, json.Unmarshal(d.Body, body)
+}
+
+// seal returns the body of a document that holds what.
+func (ds Documents) seal(box string, what any) ([]byte, error) {
+	view, err := ds.Directory.View()
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	// Without escapes for HTML, which would make long requests too long.
+	var body bytes.Buffer
+	enc := json.NewEncoder(&body)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(what); err != nil {
+		return nil, err
+	}
+	return view.Ring.SealBox(box, body.Bytes(), ds.now()), nil
+}
+
+// unseal reads the document of an id into what, or returns ErrInteraction.
+func (ds Documents) unseal(ctx context.Context, id string, key store.DocumentKey, box string, what any) (d store.Document, err error) {
+	view, err := ds.Directory.View()
+	if err != nil {
+		return d, unavailable(err)
+	}
+	if len(id) != base64.RawURLEncoding.EncodedLen(32) {
+		return d, ErrInteraction
+	}
+	d, err = ds.Store.Document(ctx, key)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return d, ErrInteraction
+	case err != nil:
+		return d, unavailable(err)
+	}
+	body, err := view.Ring.OpenBox(box, d.Body)
+	if err != nil {
+		return d, err
+	}
+	return d, json.Unmarshal(body, what)
+}
