@@ -19,8 +19,7 @@ func (o *Outbox) leads(ctx context.Context) (bool, error) {
 
 // needed reports whether there is anything to deliver, or may be.
 func (o *Outbox) needed(ctx context.Context) (bool, error) {
-	iss := o.issuer.Load()
-	view, err := iss.Directory.View()
+	view, err := o.Directory.View()
 	if err != nil {
 		return false, err
 	}

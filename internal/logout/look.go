@@ -23,7 +23,7 @@ const (
 // look finds the clients that the new records concern, and looks again at those
 // whose codes have expired since. It reports whether there is more to look at.
 func (o *Outbox) look(ctx context.Context, iss *issuer.Issuer, view *directory.View) (more bool, err error) {
-	list, err := o.Store.Documents(ctx, store.DocumentFilter{Kind: store.DocumentLogout, Owner: ownerNew(iss.Realm), Limit: page})
+	list, err := o.Store.Documents(ctx, store.DocumentFilter{Kind: store.DocumentLogout, Owner: ownerNew(o.Realm), Limit: page})
 	if err != nil {
 		return false, err
 	}
@@ -32,11 +32,11 @@ func (o *Outbox) look(ctx context.Context, iss *issuer.Issuer, view *directory.V
 			return false, err
 		}
 	}
-	now := grant.At(iss.Now())
+	now := grant.At(o.Now())
 	if now < o.later {
 		return len(list) == page, nil
 	}
-	again, err := o.Store.Documents(ctx, store.DocumentFilter{Kind: store.DocumentLogout, Owner: ownerLater(iss.Realm), Limit: page})
+	again, err := o.Store.Documents(ctx, store.DocumentFilter{Kind: store.DocumentLogout, Owner: ownerLater(o.Realm), Limit: page})
 	if err != nil {
 		return false, err
 	}
@@ -74,7 +74,7 @@ func (o *Outbox) expand(ctx context.Context, iss *issuer.Issuer, view *directory
 	if err != nil {
 		return err
 	}
-	now := grant.At(iss.Now())
+	now := grant.At(o.Now())
 	again := r.Looked != 0
 	receivers, seen, err := o.receivers(ctx, iss, view, r, again)
 	if err != nil {
@@ -90,11 +90,11 @@ func (o *Outbox) expand(ctx context.Context, iss *issuer.Issuer, view *directory
 		} else {
 			t.Until = r.At
 		}
-		doc := t.document(iss.Realm, d.Key, again)
+		doc := t.document(o.Realm, d.Key, again)
 		if again {
 			// The first token is enough if it waits. Storing it again makes the commit
 			// of an attempt already in flight conflict, so the token is sent again.
-			first, err := o.Store.Document(ctx, t.document(iss.Realm, d.Key, false).Key)
+			first, err := o.Store.Document(ctx, t.document(o.Realm, d.Key, false).Key)
 			if err != nil && !errors.Is(err, store.ErrNotFound) {
 				return err
 			}
@@ -115,9 +115,9 @@ func (o *Outbox) expand(ctx context.Context, iss *issuer.Issuer, view *directory
 	}
 	r.Looked, r.Done, r.Seen = now, again || now >= r.At.Add(iss.InFlight()), seen
 	if r.Done {
-		d.Owner, d.ExpiresAt, r.Seen = store.OwnerOf(iss.Realm, r.Subject), max(now, r.At).Add(pendingFor+shownFor), nil
+		d.Owner, d.ExpiresAt, r.Seen = store.OwnerOf(o.Realm, r.Subject), max(now, r.At).Add(pendingFor+shownFor), nil
 	} else {
-		d.Owner = ownerLater(iss.Realm)
+		d.Owner = ownerLater(o.Realm)
 		o.later = min(o.later, r.At.Add(iss.InFlight()))
 	}
 	d.Body = encode(r)
@@ -176,11 +176,11 @@ func (t Token) document(realm string, of store.DocumentKey, again bool) store.Do
 func (o *Outbox) receivers(ctx context.Context, iss *issuer.Issuer, view *directory.View, r Record, again bool) (list []receiver, seen []string, err error) {
 	from := r.At.Add(-iss.InFlight())
 	listed := map[receiver]bool{}
-	for g, err := range store.GrantsOfSubject(ctx, o.Store, iss.Realm, r.Subject) {
+	for g, err := range store.GrantsOfSubject(ctx, o.Store, o.Realm, r.Subject) {
 		if err != nil {
 			return nil, nil, err
 		}
-		c, ok := view.Client(iss.Realm, g.ClientID)
+		c, ok := view.Client(o.Realm, g.ClientID)
 		if !ok || c.LogoutURI == "" || again && (g.AuthorizedAt < from || slices.Contains(r.Seen, g.ID.String())) {
 			continue
 		}

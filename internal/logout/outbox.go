@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/audit"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/lease"
@@ -36,8 +37,10 @@ const (
 
 // A Config says for whom an Outbox delivers.
 type Config struct {
-	Realm string
-	Store store.Store
+	Realm     string
+	Store     store.Store
+	Directory *directory.Directory
+	Now       func() time.Time
 	// Alone is set if no other node can use the store.
 	Alone bool
 	// Transport carries the calls; nil for the default one.
@@ -175,7 +178,7 @@ func (o *Outbox) forget() {
 // reports whether there is more to look at.
 func (o *Outbox) turn(ctx context.Context) (more bool, err error) {
 	iss := o.issuer.Load()
-	view, err := iss.Directory.View()
+	view, err := o.Directory.View()
 	if err != nil {
 		return false, err
 	}
@@ -186,7 +189,7 @@ func (o *Outbox) turn(ctx context.Context) (more bool, err error) {
 	if now.Sub(o.scanned) >= rescan {
 		o.scanned = now
 		o.mu.Lock()
-		for c := range view.Clients(iss.Realm) {
+		for c := range view.Clients(o.Realm) {
 			if c.LogoutURI != "" {
 				o.find(c.ID)
 			}

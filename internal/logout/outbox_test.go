@@ -69,7 +69,7 @@ func newBench(t *testing.T) *bench {
 
 // node makes another node's Outbox on the same store.
 func (b *bench) node() *Outbox {
-	o := New(Config{Realm: testkit.Realm, Store: b.kit.Faulty, Transport: b, Log: b.kit.Log, Monotonic: b.kit.Clock.Now})
+	o := New(Config{Realm: testkit.Realm, Store: b.kit.Faulty, Directory: b.kit.Issuer.Directory, Now: b.kit.Issuer.Now, Transport: b, Log: b.kit.Log, Monotonic: b.kit.Clock.Now})
 	o.Use(b.kit.Issuer)
 	return o
 }

@@ -67,7 +67,7 @@ func (o *Outbox) serve(ctx context.Context, iss *issuer.Issuer, clientID string,
 // deliver sends tokens of a queue until one fails. It reports whether there are more.
 func (o *Outbox) deliver(ctx context.Context, iss *issuer.Issuer, clientID string, q *queue) (more bool, err error) {
 	read := func(after store.DocumentKey, limit int) ([]store.Document, error) {
-		return o.Store.Documents(ctx, store.DocumentFilter{Kind: store.DocumentLogoutToken, Owner: ownerQueue(iss.Realm, clientID), After: after, Limit: limit})
+		return o.Store.Documents(ctx, store.DocumentFilter{Kind: store.DocumentLogoutToken, Owner: ownerQueue(o.Realm, clientID), After: after, Limit: limit})
 	}
 	list, err := read(store.DocumentKey{}, inARow)
 	if err != nil {
@@ -138,7 +138,7 @@ func (o *Outbox) note(q *queue, list []store.Document) (after, fresh store.Docum
 	if err != nil {
 		return after, fresh, err
 	}
-	if q.oldest = t.At; grant.At(o.issuer.Load().Now()).Since(t.At) < giveUpAfter {
+	if q.oldest = t.At; grant.At(o.Now()).Since(t.At) < giveUpAfter {
 		after = q.after // otherwise the oldest are given up first
 	}
 	if len(q.fresh) > 0 && q.failed > 0 && o.Monotonic().Before(q.retry) {
@@ -171,7 +171,7 @@ func (o *Outbox) settle(ctx context.Context, iss *issuer.Issuer, q *queue, d sto
 	}
 	o.mu.Unlock()
 	if t.State == Pending && t.Until != 0 {
-		instead, newer, err := o.narrow(ctx, iss, d, t)
+		instead, newer, err := o.narrow(ctx, d, t)
 		if err != nil {
 			return false, err
 		}
@@ -193,7 +193,7 @@ func (o *Outbox) settle(ctx context.Context, iss *issuer.Issuer, q *queue, d sto
 	d.Version++
 	d.Body = encode(t)
 	if t.State != Pending {
-		d.Owner, d.ExpiresAt = store.OwnerOf(iss.Realm, t.Subject), grant.At(iss.Now()).Add(shownFor)
+		d.Owner, d.ExpiresAt = store.OwnerOf(o.Realm, t.Subject), grant.At(o.Now()).Add(shownFor)
 	}
 	if err := o.Store.Commit(ctx, store.Change{Documents: []store.Document{d}}); err != nil {
 		return false, err // it is sent once more

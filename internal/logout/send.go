@@ -88,11 +88,11 @@ func pause(attempts int) time.Duration {
 // attempt sends a token once and returns its new state. After a failure, the client's
 // next attempt is due after wait.
 func (o *Outbox) attempt(ctx context.Context, iss *issuer.Issuer, t Token, wait time.Duration) (Token, error) {
-	view, err := iss.Directory.View()
+	view, err := o.Directory.View()
 	if err != nil {
 		return t, err
 	}
-	c, ok := view.Client(iss.Realm, t.ClientID)
+	c, ok := view.Client(o.Realm, t.ClientID)
 	if !ok || c.LogoutURI == "" {
 		t.State, t.Answer = Dropped, "the client is disabled, or has no backchannel_logout_uri any more"
 		return t, nil
@@ -105,7 +105,7 @@ func (o *Outbox) attempt(ctx context.Context, iss *issuer.Issuer, t Token, wait 
 	if ctx.Err() != nil {
 		return t, ctx.Err() // we have stopped: it says nothing of the client
 	}
-	t.Tried = grant.At(iss.Now())
+	t.Tried = grant.At(o.Now())
 	t.Attempts++
 	switch {
 	case err != nil:
@@ -137,9 +137,9 @@ func short(err error) string {
 
 // narrow returns, for a token about all sessions of a subject, one for each session
 // that ended, if the client has got a session since, which goes on.
-func (o *Outbox) narrow(ctx context.Context, iss *issuer.Issuer, d store.Document, t Token) (list []store.Document, newer bool, err error) {
+func (o *Outbox) narrow(ctx context.Context, d store.Document, t Token) (list []store.Document, newer bool, err error) {
 	of := map[[16]byte]bool{}
-	for g, err := range store.EachGrant(ctx, o.Store, store.GrantFilter{Realm: iss.Realm, Subject: t.Subject, ClientID: t.ClientID}) {
+	for g, err := range store.EachGrant(ctx, o.Store, store.GrantFilter{Realm: o.Realm, Subject: t.Subject, ClientID: t.ClientID}) {
 		switch {
 		case err != nil:
 			return nil, false, err
@@ -148,7 +148,7 @@ func (o *Outbox) narrow(ctx context.Context, iss *issuer.Issuer, d store.Documen
 		case g.Session != [16]byte{} && !of[g.Session]:
 			of[g.Session] = true
 			one := Token{ClientID: t.ClientID, Subject: t.Subject, SessionID: openid.SessionID(g.Session, t.ClientID), At: t.At, State: Pending}
-			list = append(list, one.document(iss.Realm, d.Key, false))
+			list = append(list, one.document(o.Realm, d.Key, false))
 		}
 	}
 	return list, newer, nil

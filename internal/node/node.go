@@ -105,7 +105,7 @@ func (n *node) newRealm(cfg config.Config) *realm {
 		Store: r.store, Key: store.KeyOf(store.DocumentDeployment, r.name, "ends leader"), Alone: alone, Monotonic: time.Now, Log: n.log,
 	})}
 	r.logouts = logout.New(logout.Config{
-		Realm: r.name, Store: r.store, Alone: alone, Metrics: n.metrics, Audit: n.auditLog, Log: n.log, Monotonic: time.Now, Outage: n.outage,
+		Realm: r.name, Store: r.store, Directory: n.directory, Now: time.Now, Alone: alone, Metrics: n.metrics, Audit: n.auditLog, Log: n.log, Monotonic: time.Now, Outage: n.outage,
 	})
 	return r
 }
