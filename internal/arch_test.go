@@ -149,7 +149,7 @@ var mayImport = []importRule{
 		not: []string{"net/http", "database/sql", "os"}},
 	{dir: "internal/pages", others: []string{"go.yaml.in/yaml/v4"}, not: []string{"net/http", "database/sql", "os"}},
 	{dir: "internal/audit", others: []string{"internal/overload", "internal/grant", "internal/keys", "internal/store"}, not: []string{"net/http", "database/sql"}},
-	{dir: "internal/server", others: []string{"internal/secretfile", "internal/audit", "internal/client", "internal/overload", "internal/grant", "internal/issuer", "internal/oauth",
+	{dir: "internal/server", others: []string{"internal/secretfile", "internal/audit", "internal/client", "internal/directory", "internal/overload", "internal/grant", "internal/issuer", "internal/oauth",
 		"internal/metrics", "internal/store", "internal/tracing"},
 		not: []string{"database/sql"}},
 	{dir: "internal/web", others: []string{"internal/account", "internal/audit", "internal/claims", "internal/grant", "internal/login", "internal/metrics", "internal/oauth", "internal/openid", "internal/overload", "internal/pages",
@@ -158,9 +158,9 @@ var mayImport = []importRule{
 	// The endpoints know the transport; it names none of them.
 	{dir: "internal/server/token", others: []string{"internal/client", "internal/grant", "internal/issuer", "internal/keys", "internal/metrics", "internal/oauth", "internal/overload", "internal/server", "internal/store"},
 		not: []string{"database/sql", "os"}},
-	{dir: "internal/server/resource", others: []string{"internal/claims", "internal/client", "internal/grant", "internal/issuer", "internal/keys", "internal/metrics", "internal/oauth", "internal/overload", "internal/server"},
+	{dir: "internal/server/resource", others: []string{"internal/claims", "internal/client", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/metrics", "internal/oauth", "internal/overload", "internal/server"},
 		not: []string{"database/sql", "os"}},
-	{dir: "internal/server/admin", others: []string{"internal/account", "internal/admin", "internal/adminapi", "internal/audit", "internal/claims", "internal/client", "internal/grant", "internal/issuer", "internal/keys", "internal/login", "internal/oauth", "internal/openid",
+	{dir: "internal/server/admin", others: []string{"internal/account", "internal/admin", "internal/adminapi", "internal/audit", "internal/claims", "internal/client", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/login", "internal/oauth", "internal/openid",
 		"internal/server", "internal/store"}, not: []string{"database/sql", "os"}},
 	// They look, and change nothing. How a request arrived, the server tells.
 	{dir: "internal/secretfile", others: []string{"internal/show"}, not: []string{"net/http", "database/sql", "log/slog"}},

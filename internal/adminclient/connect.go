@@ -239,11 +239,11 @@ func inProcess(ctx context.Context, cfg config.Config) (*Client, error) {
 	var realms []*serveradmin.Admin
 	for _, of := range cfg.Each() {
 		own := cases
-		if own.Realm, own.Policy = of.Realm, Policy(of); len(cfg.Realms) > 0 {
+		if own.Realm, own.Policy, own.Whole = of.Realm, Policy(of), st; len(cfg.Realms) > 0 {
 			own.Store = &store.Realm{Store: st, Name: of.Realm}
 		}
 		a := serveradmin.NewLocal(own)
-		a.Service, a.Whole = of.ServiceName(), st
+		a.Service = of.ServiceName()
 		a.Realm = adminapi.Realm{Name: strings.TrimPrefix(of.Realm, "/"), Issuer: of.IssuerID(), Login: of.Login.Mode}
 		realms = append(realms, a)
 	}

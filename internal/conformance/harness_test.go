@@ -228,9 +228,10 @@ func newServer(iss *issuer.Issuer, o *options, log *slog.Logger) *server.Server 
 	o.Throttle = overload.NewThrottle(o.RateLimits, func(string) {})
 	o.Clients = &client.Authenticator{Realm: iss.Realm, Store: iss.Store, Directory: iss.Directory, Now: iss.Now, Log: log, Slow: client.NewSlowPool(),
 		Issuer: iss.ID, TokenEndpoint: []string{"https://auth.example/oauth2/api/access_token"}}
-	srv := server.New(iss, o.Options, log)
+	o.Realm = iss.Realm
+	srv := server.New(iss.Directory, o.Options, log)
 	o.Endpoints.Issuer = iss
-	resources := &resource.Endpoints{Server: srv, Issuer: iss, ScopesSupported: o.ScopesSupported, TokenInfoQuery: o.TokenInfoQuery}
+	resources := &resource.Endpoints{Server: srv, Issuer: iss, Directory: iss.Directory, ScopesSupported: o.ScopesSupported, TokenInfoQuery: o.TokenInfoQuery}
 	if o.Front != nil {
 		resources.Claims, iss.Claims = o.Front.Claims, o.Front.Claims
 	}

@@ -41,7 +41,7 @@ var auditMutations = []Mutation{
 	},
 	{
 		Name: "unknown client ids kept out of the records", In: "Server.known",
-		Old: "if id == \"\" || registered || s.issuer.Directory.Admits(s.Realm, id) {", New: "if id != \"\" || registered {",
+		Old: "if id == \"\" || registered || s.directory.Admits(s.Realm, id) {", New: "if id != \"\" || registered {",
 		Test: here + "TestOP08",
 	},
 	{

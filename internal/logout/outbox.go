@@ -55,7 +55,7 @@ type Config struct {
 // An Outbox delivers logout tokens.
 type Outbox struct {
 	Config
-	issuer  atomic.Pointer[issuer.Issuer]
+	current atomic.Pointer[issuer.Issuer]
 	client  *http.Client
 	wake    chan struct{}
 	slots   chan struct{} // of calls
@@ -84,7 +84,7 @@ func New(cfg Config) *Outbox {
 }
 
 // Use makes o issue tokens by iss from now on.
-func (o *Outbox) Use(iss *issuer.Issuer) { o.issuer.Store(iss) }
+func (o *Outbox) Use(iss *issuer.Issuer) { o.current.Store(iss) }
 
 // Wake makes o look for new records now.
 func (o *Outbox) Wake() {
@@ -177,7 +177,7 @@ func (o *Outbox) forget() {
 // turn looks at records, and starts the delivery of the queues that are due. It
 // reports whether there is more to look at.
 func (o *Outbox) turn(ctx context.Context) (more bool, err error) {
-	iss := o.issuer.Load()
+	iss := o.current.Load()
 	view, err := o.Directory.View()
 	if err != nil {
 		return false, err

@@ -111,7 +111,7 @@ func (a *answering) selfRegistered(ctx context.Context, r oauth.AuthorizationReq
 	case !signedIn:
 		return nil, login.ErrSignInFirst
 	}
-	view, err := a.issuer.Directory.View()
+	view, err := a.directory.View()
 	if err != nil {
 		return nil, store.Unavailable(err)
 	}

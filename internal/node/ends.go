@@ -5,20 +5,43 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/admin"
+	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/directory"
-	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/logout"
 	"github.com/mintage/mintage/internal/store"
 )
 
+// useCases returns the operator's use cases, of nobody yet.
+func (n *realm) useCases(cfg config.Config) admin.Admin {
+	policy := policyOf(cfg)
+	policy.RetryWindow, policy.CodeLifetime = max(policy.RetryWindow, cfg.RetryWindowPublic.Std()), cfg.CodeLifetime.Std()
+	a := admin.Admin{
+		Store: n.store, Realm: n.name, Policy: policy, Schedule: n.directory.Schedule, Now: time.Now,
+		KEK: func() (*keys.KEK, error) { return n.directory.KEK(), nil },
+		Ring: func(context.Context) (*keys.Ring, error) {
+			view, err := n.directory.View()
+			if err != nil {
+				return nil, store.Unavailable(err)
+			}
+			return view.Ring, nil
+		},
+		// A node that cannot poll now does so within a second.
+		Changed: func(ctx context.Context) { _ = n.directory.Poll(ctx) },
+		Settle:  n.directory.Settle,
+	}
+	if n.store != n.node.store {
+		a.Whole = n.node.store
+	}
+	return a
+}
+
 // endAll returns what ends all sessions and all grants of a subject, by its own wish.
-func (n *realm) endAll(policy grant.Policy) func(ctx context.Context, subject string) error {
+func (n *realm) endAll(cases admin.Admin) func(ctx context.Context, subject string) error {
 	return func(ctx context.Context, subject string) error {
-		a := admin.Admin{
-			Store: n.store, Realm: n.name, Actor: admin.Actor{Via: admin.ViaAccount, Name: subject}, Policy: policy, Now: time.Now,
-			Changed: func(ctx context.Context) { _ = n.directory.Poll(ctx) }, // one that cannot poll now does so within a second
-		}
+		a := cases
+		a.Actor = admin.Actor{Via: admin.ViaAccount, Name: subject}
 		if _, _, err := a.CutOff(ctx, subject, ""); err != nil {
 			return store.Unavailable(err)
 		}

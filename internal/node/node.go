@@ -112,10 +112,11 @@ func (n *node) newRealm(cfg config.Config) *realm {
 
 // An answering is what answers for a realm under one configuration.
 type answering struct {
-	issuer *issuer.Issuer
-	front  *web.Front // nil if there is none
-	server *server.Server
-	admin  *admin.Admin
+	issuer    *issuer.Issuer
+	directory *directory.Directory
+	front     *web.Front // nil if there is none
+	server    *server.Server
+	admin     *admin.Admin
 
 	// Clients that no operator registers.
 	documents     *client.Documents
@@ -152,15 +153,12 @@ func (n *realm) answer(cfg config.Config) (*answering, error) {
 	if cfg.Login.Mode == config.LoginHandoff {
 		logins = front.Authorizer
 	}
-	adminAPI := admin.NewAdmin(iss, logins, access, n.log)
+	adminAPI := admin.NewAdmin(n.useCases(cfg), iss, n.directory, logins, access, n.log)
 	adminAPI.Audit, adminAPI.Probes, adminAPI.Service = n.auditLog, &n.probes, cfg.ServiceName()
 	adminAPI.Outage, adminAPI.Version = n.outage, n.version
 	adminAPI.Realm = adminapi.Realm{Name: strings.TrimPrefix(cfg.Realm, "/"), Issuer: cfg.IssuerID(), Login: cfg.Login.Mode}
-	if n.store != n.node.store {
-		adminAPI.Whole = n.node.store
-	}
-	srv := server.New(iss, server.Options{
-		Site:            server.Site{PublicURL: cfg.PublicURL, BasePath: cfg.BasePath},
+	srv := server.New(n.directory, server.Options{
+		Site:            server.Site{PublicURL: cfg.PublicURL, BasePath: cfg.BasePath, Realm: n.name},
 		Proxies:         server.Proxies{TrustedProxies: cfg.TrustedProxies, PlainHTTP: cfg.TLS.Cert == ""},
 		BasicAuthStatus: cfg.Errors.BasicAuthStatus, CORSOrigins: cfg.CORS.Origins,
 		Clients: n.clients, Queue: n.queue, Throttle: n.throttle, Outage: n.outage, Probes: &n.probes, Audit: n.auditLog, Metrics: n.metrics, Tracer: n.tracer,
@@ -172,10 +170,10 @@ func (n *realm) answer(cfg config.Config) (*answering, error) {
 	tokens := &token.Endpoints{
 		Issuer: iss, Registrations: registrations, QueryParameters: cfg.Compat.QueryParameters, InvalidRequestForDeadRefresh: cfg.Compat.InvalidRequestForDeadRefresh,
 	}
-	resources := &resource.Endpoints{Server: srv, Issuer: iss, ScopesSupported: cfg.ScopesSupported, TokenInfoQuery: cfg.Compat.TokenInfoQuery}
-	a := &answering{issuer: iss, front: front, server: srv, admin: adminAPI, documents: n.documentsOf(cfg), registrations: registrations}
+	resources := &resource.Endpoints{Server: srv, Issuer: iss, Directory: n.directory, ScopesSupported: cfg.ScopesSupported, TokenInfoQuery: cfg.Compat.TokenInfoQuery}
+	a := &answering{issuer: iss, directory: n.directory, front: front, server: srv, admin: adminAPI, documents: n.documentsOf(cfg), registrations: registrations}
 	if front != nil {
-		front.EndAll = n.endAll(policyOf(cfg))
+		front.EndAll = n.endAll(n.useCases(cfg))
 		resources.Claims, iss.Claims = front.Claims, front.Claims
 		front.Authorizer.SelfRegistered = a.selfRegistered
 		front.Documents = len(a.documents.Admitted) > 0

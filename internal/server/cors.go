@@ -46,7 +46,7 @@ func (s *Server) cors(h http.Header, r *Request) {
 // mayRead reports whether scripts of an origin may read the answers of the token
 // and revocation endpoints.
 func (s *Server) mayRead(origin string) bool {
-	return origin != "" && (slices.Contains(s.CORSOrigins, origin) || s.issuer.Directory.IsScriptOrigin(s.Realm, origin))
+	return origin != "" && (slices.Contains(s.CORSOrigins, origin) || s.directory.IsScriptOrigin(s.Realm, origin))
 }
 
 func (s *Server) preflight(r *Request) bool {

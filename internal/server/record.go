@@ -150,8 +150,8 @@ func Printable(s string) string {
 // known returns a client id for the log. An id of no client may be a secret in the wrong
 // field, and is left out.
 func (s *Server) known(id string) string {
-	_, registered := s.issuer.Directory.Latest().Registered(s.issuer.Realm, id)
-	if id == "" || registered || s.issuer.Directory.Admits(s.Realm, id) {
+	_, registered := s.directory.Latest().Registered(s.Realm, id)
+	if id == "" || registered || s.directory.Admits(s.Realm, id) {
 		return id
 	}
 	return unknownClient

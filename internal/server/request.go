@@ -109,7 +109,7 @@ func (r *Request) Enter(c overload.Class) error {
 // another client's name fails to authenticate later.
 func (r *Request) EnterFor(c overload.Class, p oauth.Params) error {
 	if cred, err := r.credentials(p); err == nil && client.NamesItself(cred.ClientID) {
-		if named, ok := r.server.issuer.Directory.Latest().Registered(r.server.Realm, cred.ClientID); !ok || named.SelfRegistered() {
+		if named, ok := r.server.directory.Latest().Registered(r.server.Realm, cred.ClientID); !ok || named.SelfRegistered() {
 			c = overload.Own
 		}
 	}

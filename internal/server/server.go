@@ -22,7 +22,7 @@ import (
 
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/client"
-	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/metrics"
 	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/store"
@@ -62,10 +62,10 @@ func (s Site) Endpoint(path string) string {
 	return s.PublicURL + s.BasePath + "/oauth2" + s.Realm + "/" + path
 }
 
-// Server serves the mounted routes of one issuer.
+// Server serves the mounted routes of one realm.
 type Server struct {
 	Options
-	issuer    *issuer.Issuer
+	directory *directory.Directory
 	log       *slog.Logger
 	deadlines deadlines
 	strict    bool // browsers are told to use https alone
@@ -81,10 +81,9 @@ type Server struct {
 	}
 }
 
-// New returns a Server without routes; see Mount. The realm is the issuer's.
-func New(iss *issuer.Issuer, opt Options, log *slog.Logger) *Server {
-	s := &Server{Options: opt, issuer: iss, log: log}
-	s.Realm = iss.Realm
+// New returns a Server without routes; see Mount.
+func New(d *directory.Directory, opt Options, log *slog.Logger) *Server {
+	s := &Server{Options: opt, directory: d, log: log}
 	s.strict = s.Site.strictTransport()
 	s.throttled.Change(overload.PerMinute(1))
 	return s

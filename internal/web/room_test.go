@@ -104,8 +104,8 @@ func newRoom(t *testing.T, choose ...func(*room, *choice)) *room {
 	}
 	log := slog.New(slog.NewTextHandler(r.kit.Logged, nil))
 	r.audit = audit.Open(audit.Options{Directory: r.auditDir, Node: "a", Routine: true, Now: r.kit.Clock.Now, Log: log})
-	r.server = server.New(r.kit.Issuer, server.Options{
-		Site: server.Site{PublicURL: publicURL}, Queue: overload.NewQueue(c.capacity, func(string) {}),
+	r.server = server.New(r.kit.Issuer.Directory, server.Options{
+		Site: server.Site{PublicURL: publicURL, Realm: testkit.Realm}, Queue: overload.NewQueue(c.capacity, func(string) {}),
 		Throttle: overload.NewThrottle(c.limits, r.metrics.Throttled), Audit: r.audit, Metrics: r.metrics,
 	}, log)
 	r.server.Mount(r.Front.Routes(r.server)...)

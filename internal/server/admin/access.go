@@ -52,7 +52,7 @@ func (a *Admin) authenticate(x *call) *Problem {
 	case <-x.Context().Done():
 		return problem(store.Unavailable(x.Context().Err()))
 	}
-	u := a.cases() // of nobody yet
+	u := a.cases // of nobody yet
 	token, err := u.FindToken(x.Context(), sent)
 	switch {
 	case err != nil:

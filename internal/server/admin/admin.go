@@ -16,6 +16,7 @@ import (
 	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/audit"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/oauth"
@@ -26,11 +27,12 @@ import (
 // Admin answers the administrator's listener. On a Unix socket, the file's
 // permissions say who may call; over TCP, a bearer token does.
 type Admin struct {
-	cases  func() admin.Admin // of nobody yet
-	issuer *issuer.Issuer     // nil: no server runs, a command has opened the store
-	logins *login.Authorizer
-	log    *slog.Logger
-	access Access
+	cases     admin.Admin    // of nobody yet
+	issuer    *issuer.Issuer // nil: no server runs, a command has opened the store
+	directory *directory.Directory
+	logins    *login.Authorizer
+	log       *slog.Logger
+	access    Access
 
 	// Audit is where security events are recorded, set before first use; nil:
 	// nowhere.
@@ -44,33 +46,31 @@ type Admin struct {
 	// Version is that of the server, for commands, set before first use.
 	Version string
 
-	// Realm is the realm of all that is not the deployment's, and Whole the store of
-	// all realms, set before first use; nil: there is one realm.
+	// Realm is the realm of all that is not the deployment's, set before first use.
 	Realm adminapi.Realm
-	Whole store.Store
 
 	realms  []adminapi.Realm
 	changes chan struct{} // concurrency slots of changes
 	lookups chan struct{} // and of looking up tokens
 }
 
-// NewAdmin makes an Admin. Logins is nil where users do not log in by way of
+// NewAdmin makes an Admin of a server. Logins is nil where users do not log in by way of
 // it: login.mode is not handoff.
-func NewAdmin(iss *issuer.Issuer, logins *login.Authorizer, access Access, log *slog.Logger) *Admin {
-	a := newAdmin(func() admin.Admin { return useCases(iss) }, log)
-	a.issuer, a.logins, a.access = iss, logins, access
+func NewAdmin(cases admin.Admin, iss *issuer.Issuer, d *directory.Directory, logins *login.Authorizer, access Access, log *slog.Logger) *Admin {
+	a := newAdmin(cases, log)
+	a.issuer, a.directory, a.logins, a.access = iss, d, logins, access
 	return a
 }
 
 // NewLocal makes an Admin for a command, which has opened the store because no
 // server runs.
 func NewLocal(cases admin.Admin) *Admin {
-	a := newAdmin(func() admin.Admin { return cases }, slog.New(slog.DiscardHandler))
+	a := newAdmin(cases, slog.New(slog.DiscardHandler))
 	a.access.Socket = true // its caller is this process
 	return a
 }
 
-func newAdmin(cases func() admin.Admin, log *slog.Logger) *Admin {
+func newAdmin(cases admin.Admin, log *slog.Logger) *Admin {
 	return &Admin{cases: cases, log: log, Probes: &server.Probes{}, changes: make(chan struct{}, maxChanges), lookups: make(chan struct{}, maxLookups)}
 }
 
@@ -329,7 +329,7 @@ func (a *Admin) record(x *call, p *Problem) {
 // monotonic returns the time for intervals between lines of the log.
 func (a *Admin) monotonic() time.Time {
 	if a.issuer == nil {
-		return a.cases().Now()
+		return a.cases.Now()
 	}
 	return a.issuer.Monotonic()
 }
@@ -373,7 +373,7 @@ func (a *Admin) audit(x *call, e audit.Event) {
 // auditCode records a code that an operator's program asked for.
 func (a *Admin) auditCode(x *call, req adminapi.CodeRequest, code issuer.IssuedCode) {
 	a.audit(x, audit.Event{
-		Name: audit.CodeIssued, Realm: a.issuer.Realm, ClientID: req.ClientID, Subject: req.Subject, GrantID: code.GrantID.String(),
+		Name: audit.CodeIssued, Realm: a.cases.Realm, ClientID: req.ClientID, Subject: req.Subject, GrantID: code.GrantID.String(),
 		Actor: x.actor.String(), Detail: fmt.Sprintf("scope %s", code.Scope),
 	})
 }

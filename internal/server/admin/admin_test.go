@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"log/slog"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	operator "github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/issuer"
@@ -46,10 +48,27 @@ func newAdminAPI(t *testing.T) *adminAPI {
 	a.logins = login.New(a.iss, login.Documents{Realm: testkit.Realm, Store: a.iss.Store, Directory: a.iss.Directory, Now: a.iss.Now})
 	a.logins.Interactions.Lifetime, a.logins.ContinueURL = 10*time.Minute, "https://auth.example.com/oauth2/interaction?id="
 	a.logins.Sessions.Lifetime, a.logins.Idle = time.Hour, time.Hour
-	api := admin.NewAdmin(a.iss, a.logins, admin.Access{Configured: adminToken}, log)
+	api := admin.NewAdmin(a.cases(), a.iss, a.iss.Directory, a.logins, admin.Access{Configured: adminToken}, log)
 	api.Service = "auth.example.com"
 	a.handler = api.Handler()
 	return a
+}
+
+// cases returns the operator's use cases on the issuer's store.
+func (a *adminAPI) cases() operator.Admin {
+	return operator.Admin{
+		Store: a.iss.Store, Realm: testkit.Realm, Policy: a.iss.Policy, Schedule: a.iss.Directory.Schedule, Now: a.iss.Now,
+		KEK: func() (*keys.KEK, error) { return a.iss.Directory.KEK(), nil },
+		Ring: func(context.Context) (*keys.Ring, error) {
+			view, err := a.iss.Directory.View()
+			if err != nil {
+				return nil, store.Unavailable(err)
+			}
+			return view.Ring, nil
+		},
+		Changed: func(ctx context.Context) { _ = a.iss.Directory.Poll(ctx) },
+		Settle:  a.iss.Directory.Settle,
+	}
 }
 
 // A logLine is what these tests read of one.

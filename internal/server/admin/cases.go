@@ -15,8 +15,6 @@ import (
 	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/client"
-	"github.com/mintage/mintage/internal/issuer"
-	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -29,30 +27,10 @@ const (
 	defaultPage = 100 // items, unless limit says otherwise
 )
 
-// useCases returns the operator's use cases on a server.
-func useCases(iss *issuer.Issuer) admin.Admin {
-	policy := iss.Policy
-	policy.RetryWindow, policy.CodeLifetime = max(policy.RetryWindow, iss.RetryWindowPublic), iss.CodeLifetime
-	return admin.Admin{
-		Store: iss.Store, Realm: iss.Realm, Policy: policy, Schedule: iss.Directory.Schedule, Now: iss.Now,
-		KEK: func() (*keys.KEK, error) { return iss.Directory.KEK(), nil },
-		Ring: func(context.Context) (*keys.Ring, error) {
-			view, err := iss.Directory.View()
-			if err != nil {
-				return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
-			}
-			return view.Ring, nil
-		},
-		// A node that cannot poll now does so within a second.
-		Changed: func(ctx context.Context) { _ = iss.Directory.Poll(ctx) },
-		Settle:  iss.Directory.Settle,
-	}
-}
-
 // as returns the use cases for an actor, who is named in events.
 func (a *Admin) as(actor admin.Actor) *admin.Admin {
-	cases := a.cases()
-	cases.Actor, cases.Whole = actor, a.Whole
+	cases := a.cases
+	cases.Actor = actor
 	return &cases
 }
 

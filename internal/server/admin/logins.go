@@ -119,8 +119,8 @@ func loginProblem(err error) *Problem {
 // poll is POST /admin/v1/directory/poll: a command has changed clients, cutoffs
 // or keys, and does not want to wait until this node looks.
 func (a *Admin) poll(x *call, _ string) (int, any, *Problem) {
-	a.issuer.Directory.FlushUses(x.Context())
-	if err := a.issuer.Directory.Poll(x.Context()); err != nil {
+	a.directory.FlushUses(x.Context())
+	if err := a.directory.Poll(x.Context()); err != nil {
 		return 0, nil, problem(fmt.Errorf("%w: %w", store.ErrUnavailable, err))
 	}
 	return http.StatusOK, struct{}{}, nil
@@ -150,12 +150,12 @@ func (a *Admin) codes(x *call, _ string) (int, any, *Problem) {
 
 // announceProbe is POST /admin/v1/probes.
 func (a *Admin) announceProbe(*call, string) (int, any, *Problem) {
-	return http.StatusCreated, adminapi.Probe{Probe: a.Probes.Announce(a.issuer.Now())}, nil
+	return http.StatusCreated, adminapi.Probe{Probe: a.Probes.Announce(a.cases.Now())}, nil
 }
 
 // probeArrival is GET /admin/v1/probes/{probe}.
 func (a *Admin) probeArrival(_ *call, name string) (int, any, *Problem) {
-	arrival, ok := a.Probes.Arrival(name, a.issuer.Now())
+	arrival, ok := a.Probes.Arrival(name, a.cases.Now())
 	if !ok {
 		return 0, nil, &Problem{Problem: adminapi.Problem{Title: "no such probe", Status: http.StatusNotFound, Detail: "it was not announced to this server, or more than a minute ago"}}
 	}

@@ -22,11 +22,11 @@ func TestAProbeTellsHowItArrivedAndNothingElse(t *testing.T) {
 	a := newAdminAPI(t)
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	probes := &server.Probes{}
-	api := admin.NewAdmin(a.iss, nil, admin.Access{Configured: adminToken}, log)
+	api := admin.NewAdmin(a.cases(), a.iss, a.iss.Directory, nil, admin.Access{Configured: adminToken}, log)
 	api.Probes = probes
 	a.iss.ID = "https://auth.example.com/oauth2/api"
-	srv := server.New(a.iss, server.Options{
-		Site:    server.Site{PublicURL: "https://auth.example.com"},
+	srv := server.New(a.iss.Directory, server.Options{
+		Site:    server.Site{PublicURL: "https://auth.example.com", Realm: "/api"},
 		Proxies: server.Proxies{PlainHTTP: true, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.2/32")}},
 		Queue:   server.NewQueue(overload.Capacity{}, nil, log), Throttle: overload.NewThrottle(overload.RateLimits{}, nil), Probes: probes,
 	}, log)

@@ -17,7 +17,7 @@ func (e *Endpoints) keySet(context.Context, *server.Request) (server.Document, e
 		return server.Document{}, err
 	}
 	body, err := json.Marshal(map[string]any{"keys": list})
-	return server.Document{Media: "application/json", Body: body, MaxAge: e.Issuer.Directory.Schedule.MaxAge}, err
+	return server.Document{Media: "application/json", Body: body, MaxAge: e.Directory.Schedule.MaxAge}, err
 }
 
 // keyFile is one key of the set in PEM, for verifiers that read no JWKS.
@@ -30,7 +30,7 @@ func (e *Endpoints) keyFile(_ context.Context, r *server.Request) (server.Docume
 	if err == nil && !found {
 		err = oauth.ErrNotFound
 	}
-	return server.Document{Media: "application/x-pem-file", Body: text, MaxAge: e.Issuer.Directory.Schedule.MaxAge}, err
+	return server.Document{Media: "application/x-pem-file", Body: text, MaxAge: e.Directory.Schedule.MaxAge}, err
 }
 
 // A published list is large, asked for often, and the same for all who ask

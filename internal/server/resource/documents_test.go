@@ -48,7 +48,7 @@ func newPublicSide(t testing.TB, change ...func(*testkit.Setup, *server.Options)
 	p := &publicSide{t: t}
 	log := slog.New(slog.DiscardHandler)
 	options := server.Options{
-		Site: server.Site{PublicURL: publicURL}, BasicAuthStatus: 401, Queue: server.NewQueue(overload.Capacity{}, nil, log),
+		Site: server.Site{PublicURL: publicURL, Realm: testkit.Realm}, BasicAuthStatus: 401, Queue: server.NewQueue(overload.Capacity{}, nil, log),
 		Throttle: overload.NewThrottle(overload.RateLimits{AddressFailures: 3}, func(string) {}),
 	}
 	p.kit = testkit.New(t, func(s *testkit.Setup) {
@@ -63,8 +63,8 @@ func newPublicSide(t testing.TB, change ...func(*testkit.Setup, *server.Options)
 		ID: "billing", Settings: store.Settings{Name: "Billing", RedirectURIs: []string{callback}, Scope: "read", Auth: store.AuthEither, TokenFormat: store.TokenJWT, NoPKCE: true, Introspect: true},
 	})
 	p.client, p.secret = &c, secret
-	p.Server = server.New(p.kit.Issuer, options, log)
-	tokens, resources := token.Endpoints{Issuer: p.kit.Issuer}, resource.Endpoints{Server: p.Server, Issuer: p.kit.Issuer}
+	p.Server = server.New(p.kit.Directory, options, log)
+	tokens, resources := token.Endpoints{Issuer: p.kit.Issuer}, resource.Endpoints{Server: p.Server, Issuer: p.kit.Issuer, Directory: p.kit.Directory}
 	p.Mount(slices.Concat(tokens.Routes(), resources.Routes())...)
 	return p
 }

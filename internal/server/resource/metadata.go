@@ -110,7 +110,7 @@ func rank(member string) int {
 func (e *Endpoints) metadata(context.Context, *server.Request) (server.Document, error) {
 	scopes := e.ScopesSupported
 	if len(scopes) == 0 {
-		if scopes = e.Issuer.Directory.Scopes(e.Server.Realm); e.Issuer.IDTokenLifetime != 0 && !slices.Contains(scopes, oauth.OpenID) {
+		if scopes = e.Directory.Scopes(e.Server.Realm); e.Issuer.IDTokenLifetime != 0 && !slices.Contains(scopes, oauth.OpenID) {
 			scopes = append([]string{oauth.OpenID}, scopes...) // OpenID Connect Discovery section 3
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 
+	operator "github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/issuer"
@@ -24,7 +25,8 @@ import (
 // described is a server of which only the route table is used.
 func described(site server.Site, issuerID string, front *web.Front) *Endpoints {
 	iss := &issuer.Issuer{Realm: "/api", ID: issuerID, Directory: &directory.Directory{}}
-	e := &Endpoints{Server: server.New(iss, server.Options{Site: site}, nil), Issuer: iss}
+	site.Realm = "/api"
+	e := &Endpoints{Server: server.New(iss.Directory, server.Options{Site: site}, nil), Issuer: iss, Directory: iss.Directory}
 	routes := slices.Concat((&token.Endpoints{Issuer: iss, Registrations: &client.Registrations{}}).Routes(), e.Routes())
 	if front != nil {
 		routes = append(routes, front.Routes(e.Server)...)
@@ -145,7 +147,7 @@ func adminAndManagement(t *testing.T) map[string]map[string]bool {
 			all["http://127.0.0.1:9000"+strings.ReplaceAll(m[2], "...}", "}")] = map[string]bool{m[1]: true}
 		}
 	}
-	a := admin.NewAdmin(nil, nil, admin.Access{}, nil)
+	a := admin.NewAdmin(operator.Admin{}, nil, nil, nil, admin.Access{}, nil)
 	for _, rt := range a.Routes() {
 		for _, at := range []string{"http://admin", "https://auth.example.com:8444"} {
 			if all[at+rt.Path] == nil {

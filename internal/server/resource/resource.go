@@ -10,6 +10,7 @@ import (
 
 	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/overload"
@@ -20,6 +21,7 @@ import (
 type Endpoints struct {
 	Server          *server.Server // on which the routes are mounted
 	Issuer          *issuer.Issuer
+	Directory       *directory.Directory
 	ScopesSupported []string // in the metadata; none: all that clients are registered for
 	TokenInfoQuery  bool     // compat.tokeninfo_query
 	// Claims returns what is known about a subject; nil if nobody logs in here.
@@ -33,7 +35,7 @@ type Endpoints struct {
 func (e *Endpoints) Routes() []server.Route {
 	get := []string{http.MethodGet, http.MethodHead}
 	introspection := client.Metadata("introspection", true)
-	if algorithms := e.Issuer.Directory.Schedule.Algorithms; len(algorithms) > 0 {
+	if algorithms := e.Directory.Schedule.Algorithms; len(algorithms) > 0 {
 		introspection["introspection_signing_alg_values_supported"] = algorithms // RFC 9701
 	}
 	userinfo := server.Route{Name: "userinfo", Paths: []string{"userinfo"}, Methods: append(get, http.MethodPost), Class: overload.Check, Handle: e.userInfo, Refusals: slog.LevelDebug, AnyOrigin: true}

@@ -192,6 +192,6 @@ func (e *Endpoints) tokenInfo(ctx context.Context, r *server.Request) (a server.
 		// without it lets everybody in under one empty name.
 		Subject     string `json:"sub"`
 		SubjectName string `json:"subname"`
-	}{text, t.GrantType(), t.Scope.Tokens(), e.Issuer.Realm, "Bearer", e.Issuer.ExpiresIn(t), t.ClientID, t.Subject, t.Subject})
+	}{text, t.GrantType(), t.Scope.Tokens(), e.Server.Realm, "Bearer", e.Issuer.ExpiresIn(t), t.ClientID, t.Subject, t.Subject})
 	return server.Answer{Body: body}, rec, err
 }

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"testing"
 
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/server"
 )
@@ -43,7 +42,7 @@ func TestDemandsAddUpAndAreNeverGuessed(t *testing.T) {
 	var scope oauth.Scope
 	var audience string
 	var err error
-	s := server.New(&issuer.Issuer{Realm: "/api"}, server.Options{}, slog.New(slog.DiscardHandler))
+	s := server.New(nil, server.Options{Site: server.Site{Realm: "/api"}}, slog.New(slog.DiscardHandler))
 	s.Mount(server.Route{Paths: []string{"verify", "verify/{rest...}"}, Handle: func(_ context.Context, r *server.Request) (server.Answer, server.Record, error) {
 		scope, audience, err = demands(r)
 		return server.Answer{}, server.Record{}, err

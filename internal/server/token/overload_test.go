@@ -37,11 +37,11 @@ func busyWith(t *testing.T, waiting int, clients *directory.Directory) *server.S
 	t.Helper()
 	iss := &issuer.Issuer{Realm: "/api", ID: "https://auth.example/oauth2/api", Directory: clients}
 	log := slog.New(slog.DiscardHandler)
-	s := server.New(iss, server.Options{
-		Site: server.Site{PublicURL: "https://auth.example"}, Proxies: server.Proxies{PlainHTTP: true},
+	s := server.New(clients, server.Options{
+		Site: server.Site{PublicURL: "https://auth.example", Realm: "/api"}, Proxies: server.Proxies{PlainHTTP: true},
 		Queue: server.NewQueue(overload.Capacity{Requests: 1, Waiting: waiting}, nil, log), Throttle: overload.NewThrottle(overload.RateLimits{}, nil),
 	}, log)
-	tokens, resources := token.Endpoints{Issuer: iss}, resource.Endpoints{Server: s, Issuer: iss}
+	tokens, resources := token.Endpoints{Issuer: iss}, resource.Endpoints{Server: s, Issuer: iss, Directory: clients}
 	s.Mount(slices.Concat(tokens.Routes(), resources.Routes())...)
 	if err := s.Queue.Enter(t.Context(), overload.Refresh, netip.Prefix{}); err != nil {
 		t.Fatal(err)
