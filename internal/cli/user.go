@@ -66,12 +66,16 @@ func (p *passwordFlag) register(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&p.stdin, "password-stdin", false, "read the password from standard input, one line, instead of generating one")
 }
 
-// read returns "" to have a password generated.
-func (p *passwordFlag) read(cmd *cobra.Command) (string, error) {
+// read returns "" to have a password generated. It is called before the command
+// connects: nobody else can use the store while this process has it open.
+func (p *passwordFlag) read(cmd *cobra.Command) (password string, err error) {
 	if !p.stdin {
 		return "", nil
 	}
-	return readLine(cmd, "password")
+	if password, err = readLine(cmd, "password"); err == nil {
+		err = checkText("password-stdin", password)
+	}
+	return password, err
 }
 
 func newUserCreate(s *settings) *cobra.Command {
@@ -89,6 +93,10 @@ username unless another one is given.`,
 		Example: `  mintage user create alice --name "Alice Cooper" --claim email=alice@example.com --claim email_verified=true
   printf %s "$PASSWORD" | mintage user create bob --subject u-1002 --password-stdin`,
 		Args: exactly(1, "one username"),
+		PreRunE: func(cmd *cobra.Command, _ []string) (err error) {
+			in.Password, err = p.read(cmd)
+			return err
+		},
 	}
 	cmd.Flags().StringVar(&in.Name, "name", "", "what people call the user, shown on pages")
 	cmd.Flags().StringVar(&in.Subject, "subject", "", "what tokens call the user; default: the username")
@@ -99,10 +107,7 @@ username unless another one is given.`,
 		if in.Claims, err = c.patch(); err != nil {
 			return u, err
 		}
-		if in.Password, err = p.read(cmd); err != nil {
-			return u, err
-		}
-		for name, value := range map[string]string{"name": in.Name, "subject": in.Subject, "password-stdin": in.Password} {
+		for name, value := range map[string]string{"name": in.Name, "subject": in.Subject} {
 			if err := checkText(name, value); err != nil {
 				return u, err
 			}
@@ -269,7 +274,7 @@ func (s *settings) printsPassword(cmd *cobra.Command, run func(cmd *cobra.Comman
 
 func newUserPassword(s *settings) *cobra.Command {
 	var p passwordFlag
-	var endGrants bool
+	var in adminapi.PasswordRequest
 	cmd := &cobra.Command{
 		Use:   "password NAME [--password-stdin] [--end-grants]",
 		Short: "Change a user's password and end the user's sessions",
@@ -281,20 +286,22 @@ known the old password.`,
 		Example: `  mintage user password alice
   printf %s "$PASSWORD" | mintage user password alice --password-stdin --end-grants`,
 		Args: exactly(1, "one username"),
+		PreRunE: func(cmd *cobra.Command, args []string) (err error) {
+			if p.stdin { // whether there is the user is seen before a password is typed
+				err = s.calls(func(cmd *cobra.Command, a *adminclient.Client, args []string) error {
+					_, err := a.Get(cmd.Context(), nil, nil, "users", args[0])
+					return err
+				})(cmd, args)
+			}
+			if err == nil {
+				in.Password, err = p.read(cmd)
+			}
+			return err
+		},
 	}
 	p.register(cmd)
-	cmd.Flags().BoolVar(&endGrants, "end-grants", false, "also end everything that the user has granted until now")
+	cmd.Flags().BoolVar(&in.EndGrants, "end-grants", false, "also end everything that the user has granted until now")
 	return s.printsPassword(cmd, func(cmd *cobra.Command, a *adminclient.Client, args []string) (u adminapi.NewPassword, err error) {
-		if _, err = a.Get(cmd.Context(), &u.User, nil, "users", args[0]); err != nil {
-			return u, err // before a password is typed
-		}
-		in := adminapi.PasswordRequest{EndGrants: endGrants}
-		if in.Password, err = p.read(cmd); err == nil {
-			err = checkText("password-stdin", in.Password)
-		}
-		if err != nil {
-			return u, err
-		}
 		err = a.Post(cmd.Context(), in, &u, "users", args[0], "password")
 		return u, err
 	})
