@@ -11,10 +11,9 @@ import (
 
 // noEndpoint are the use cases that the admin API does not offer, with the reason.
 var noEndpoint = map[string]string{
-	"KeyRecords":  "a part of RewrapKeys",
-	"RewrapKeys":  "kek rotate replaces a file of the machine, between two steps of which operators copy it",
-	"ImportUsers": "programs create users one by one, with password_hash (CreateUser)",
-	"Merge":       "a restore replaces the file of the store, while no server runs",
+	"KeyRecords": "a part of RewrapKeys",
+	"RewrapKeys": "kek rotate replaces a file of the machine, between two steps of which operators copy it",
+	"Merge":      "a restore replaces the file of the store, while no server runs",
 }
 
 // The admin API offers all use cases, so that a command needs nothing else.

@@ -25,16 +25,15 @@ func TestClientsAndUsersShareNoName(t *testing.T) {
 	if _, err := a.DeleteClient(t.Context(), "billing", ""); err != nil {
 		t.Fatal(err)
 	}
-	for _, dry := range []bool{true, false} { // a deleted client's tokens may still be valid
+	for _, a.DryRun = range []bool{true, false} { // a deleted client's tokens may still be valid
 		for _, r := range []account.Registration{{Username: "billing"}, {Username: "bob", Subject: "billing"}} {
-			if n, err := a.ImportUsers(t.Context(), []account.Registration{{Username: "carol"}, r}, dry, &admin.ClientIDs{}); n != 0 || !errors.As(err, &user) || user.Field != "subject" {
-				t.Errorf("an imported user called as a client (dry: %t): %d, %v", dry, n, err)
+			if n, err := a.ImportUsers(t.Context(), []account.Registration{{Username: "carol"}, r}); n != 0 || !errors.As(err, &user) || user.Field != "subject" {
+				t.Errorf("an imported user called as a client (dry: %t): %d, %v", a.DryRun, n, err)
 			}
 		}
 	}
 	// A client that is registered during an import counts as well.
-	clients := &admin.ClientIDs{}
-	if n, err := a.ImportUsers(t.Context(), []account.Registration{{Username: "erin"}}, false, clients); n != 1 || err != nil {
+	if n, err := a.ImportUsers(t.Context(), []account.Registration{{Username: "erin"}}); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
 	late := billing()
@@ -43,7 +42,7 @@ func TestClientsAndUsersShareNoName(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, subject := range []string{"late", "billing"} {
-		if n, err := a.ImportUsers(t.Context(), []account.Registration{{Username: "bob", Subject: subject}}, false, clients); n != 0 || !errors.As(err, &user) || user.Field != "subject" {
+		if n, err := a.ImportUsers(t.Context(), []account.Registration{{Username: "bob", Subject: subject}}); n != 0 || !errors.As(err, &user) || user.Field != "subject" {
 			t.Errorf("a later list has a user called as the client %s: %d, %v", subject, n, err)
 		}
 	}

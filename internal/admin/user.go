@@ -44,10 +44,7 @@ func (a *Admin) CreateUser(ctx context.Context, r account.Registration) (u accou
 	if u, err = account.NewUser(r, now); err != nil {
 		return u, "", err
 	}
-	switch _, err := a.Store.Client(ctx, u.Subject); {
-	case err == nil:
-		return u, "", isClient(u.Subject)
-	case !errors.Is(err, store.ErrNotFound):
+	if err := a.isNoClient(ctx, u.Subject); err != nil {
 		return u, "", err
 	}
 	err = account.Create(ctx, a.Store, u, a.userEvent(now, store.EventUserCreated, u, ""))
@@ -57,9 +54,16 @@ func (a *Admin) CreateUser(ctx context.Context, r account.Registration) (u accou
 	return u, generated, err
 }
 
-// isClient is the error of a subject that is the id of a client, also of a deleted one.
-func isClient(subject string) error {
-	return &account.Invalid{Field: "subject", Message: fmt.Sprintf("%q is the id of a client: its own tokens would seem to be the user's", subject)}
+// isNoClient returns an error if a subject is the id of a client, also of a deleted one.
+func (a *Admin) isNoClient(ctx context.Context, subject string) error {
+	_, err := a.Store.Client(ctx, subject)
+	switch {
+	case err == nil:
+		return &account.Invalid{Field: "subject", Message: fmt.Sprintf("%q is the id of a client: its own tokens would seem to be the user's", subject)}
+	case errors.Is(err, store.ErrNotFound):
+		return nil
+	}
+	return err
 }
 
 // An ImportError is what is wrong with one user of a list.
@@ -71,18 +75,10 @@ type ImportError struct {
 func (e *ImportError) Error() string { return e.Err.Error() }
 func (e *ImportError) Unwrap() error { return e.Err }
 
-// ClientIDs are the ids of all clients, as they were at a version of the directory.
-type ClientIDs struct {
-	ids     map[string]bool
-	version int64
-}
-
 // ImportUsers creates the users of a list whose usernames are free, in one commit,
 // and returns how many those are. It leaves users that exist as they are, so that it
-// can be repeated. A user without a hash cannot log in until a password is set. If
-// dry is set, it stores nothing. With the same clients, each further list reads only
-// those that are new.
-func (a *Admin) ImportUsers(ctx context.Context, list []account.Registration, dry bool, clients *ClientIDs) (created int, err error) {
+// can be repeated. A user without a hash cannot log in until a password is set.
+func (a *Admin) ImportUsers(ctx context.Context, list []account.Registration) (created int, err error) {
 	now := a.now()
 	users := make([]account.User, len(list))
 	for i, r := range list {
@@ -93,20 +89,10 @@ func (a *Admin) ImportUsers(ctx context.Context, list []account.Registration, dr
 			return 0, &ImportError{i, err}
 		}
 	}
-	ch, err := a.Store.Changes(ctx, clients.version)
-	if err != nil {
-		return 0, err
-	}
-	if clients.version = ch.Version; clients.ids == nil {
-		clients.ids = map[string]bool{}
-	}
-	for _, c := range ch.Clients {
-		clients.ids[c.ID] = true
-	}
-	done, err := account.CreateAll(ctx, a.Store, a.Realm, users, dry, func(u account.User) (store.Event, error) {
-		if clients.ids[u.Subject] {
+	done, err := account.CreateAll(ctx, a.Store, a.Realm, users, a.DryRun, func(u account.User) (store.Event, error) {
+		if err := a.isNoClient(ctx, u.Subject); err != nil {
 			i := slices.IndexFunc(users, func(other account.User) bool { return other.Username == u.Username })
-			return store.Event{}, &ImportError{i, isClient(u.Subject)}
+			return store.Event{}, &ImportError{i, err}
 		}
 		return a.userEvent(now, store.EventUserCreated, u, "imported"), nil
 	})

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/mintage/mintage/internal/account"
-	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -23,13 +22,12 @@ func BenchmarkUsersAreImported(b *testing.B) {
 			b.Fatal(err)
 		}
 		b.StartTimer()
-		clients := &admin.ClientIDs{}
 		for n := 0; n < 10000; n += 100 {
 			list := make([]account.Registration, 100)
 			for i := range list {
 				list[i].Username = fmt.Sprintf("user-%d", n+i)
 			}
-			if created, err := a.ImportUsers(b.Context(), list, false, clients); created != 100 || err != nil {
+			if created, err := a.ImportUsers(b.Context(), list); created != 100 || err != nil {
 				b.Fatal(created, err)
 			}
 		}

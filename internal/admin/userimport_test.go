@@ -21,7 +21,8 @@ func TestUsersAreImported(t *testing.T) {
 	}
 	imports := func(about string, list []account.Registration, dry bool, want int) {
 		t.Helper()
-		if n, err := a.ImportUsers(ctx, list, dry, &admin.ClientIDs{}); n != want || err != nil {
+		a.DryRun = dry
+		if n, err := a.ImportUsers(ctx, list); n != want || err != nil {
 			t.Errorf("%s: %d, %v; want %d", about, n, err, want)
 		}
 	}
@@ -44,18 +45,18 @@ func TestUsersAreImported(t *testing.T) {
 	matches("carol", true)
 	matches("dave", false)
 	var wrong *admin.ImportError
-	if _, err := a.ImportUsers(ctx, []account.Registration{{Username: "frank"}, {Username: "no space"}}, false, &admin.ClientIDs{}); !errors.As(err, &wrong) || wrong.Index != 1 {
+	if _, err := a.ImportUsers(ctx, []account.Registration{{Username: "frank"}, {Username: "no space"}}); !errors.As(err, &wrong) || wrong.Index != 1 {
 		t.Errorf("%v", err)
 	}
-	if _, err := a.ImportUsers(ctx, []account.Registration{{Username: "frank"}, {Username: "gina", Subject: "u-1"}}, false, &admin.ClientIDs{}); err == nil {
+	if _, err := a.ImportUsers(ctx, []account.Registration{{Username: "frank"}, {Username: "gina", Subject: "u-1"}}); err == nil {
 		t.Error("two users have one subject")
 	}
-	for _, dry := range []bool{true, false} {
-		if _, err := a.ImportUsers(ctx, []account.Registration{{Username: "frank", Subject: "u-2"}, {Username: "gina", Subject: "u-2"}}, dry, &admin.ClientIDs{}); err == nil {
-			t.Errorf("two users of one list have one subject (dry: %t)", dry)
+	for _, a.DryRun = range []bool{true, false} {
+		if _, err := a.ImportUsers(ctx, []account.Registration{{Username: "frank", Subject: "u-2"}, {Username: "gina", Subject: "u-2"}}); err == nil {
+			t.Errorf("two users of one list have one subject (dry: %t)", a.DryRun)
 		}
-		if _, err := a.ImportUsers(ctx, []account.Registration{{Username: "frank", Subject: "gina"}, {Username: "gina"}}, dry, &admin.ClientIDs{}); err == nil {
-			t.Errorf("a username is the subject of another user of the list (dry: %t)", dry)
+		if _, err := a.ImportUsers(ctx, []account.Registration{{Username: "frank", Subject: "gina"}, {Username: "gina"}}); err == nil {
+			t.Errorf("a username is the subject of another user of the list (dry: %t)", a.DryRun)
 		}
 	}
 	if _, err := a.User(ctx, "frank"); codeOf(err) != admin.NotFound {

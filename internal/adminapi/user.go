@@ -35,6 +35,31 @@ type UserDocument struct {
 	PasswordHash string `json:"password_hash,omitempty"`
 }
 
+// An ImportRequest is the body of POST /admin/v1/imports.
+type ImportRequest struct {
+	Users  []ImportedUser `json:"users"` // at most MaxImport
+	DryRun bool           `json:"dry_run,omitempty"`
+}
+
+// MaxImport is the largest number of users of an ImportRequest.
+const MaxImport = 100
+
+// An ImportedUser is a user of another system. Without a hash of a password, the user
+// cannot log in until a password is set.
+type ImportedUser struct {
+	Username     string        `json:"username"`
+	Name         string        `json:"name,omitempty"`
+	Subject      string        `json:"subject,omitempty"` // the username if absent
+	Claims       claims.Claims `json:"claims,omitempty"`
+	PasswordHash string        `json:"password_hash,omitempty"` // argon2id in PHC text
+}
+
+// Imported says how many users of an ImportRequest were created, and exist.
+type Imported struct {
+	Created  int `json:"created"`
+	Existing int `json:"existing"`
+}
+
 // A UserPatch is the body of PATCH: a merge patch (RFC 7396), in which null removes
 // what it names.
 type UserPatch struct {

@@ -9,20 +9,20 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mintage/mintage/internal/account"
-	"github.com/mintage/mintage/internal/admin"
-	"github.com/mintage/mintage/internal/claims"
+	"github.com/mintage/mintage/internal/adminapi"
+	"github.com/mintage/mintage/internal/adminclient"
+	"github.com/mintage/mintage/internal/oauth"
 )
 
-// Limits of an import: a line holds all claims of a user, and a batch is one commit.
-const (
-	maxImportLine = 16 << 10
-	importBatch   = 100
-)
+// maxImportLine limits a line of an import, which holds all claims of a user.
+const maxImportLine = 16 << 10
 
 func newUserImport(s *settings) *cobra.Command {
 	var dry bool
@@ -42,7 +42,7 @@ all of it and stores nothing.`,
 		Args: exactly(1, "one file, or - for standard input"),
 	}
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "check the file, and store nothing")
-	return s.prints(cmd, func(cmd *cobra.Command, a *session, args []string) (any, text, error) {
+	return s.shows(cmd, func(cmd *cobra.Command, a *adminclient.Client, args []string) (any, text, error) {
 		in := cmd.InOrStdin()
 		if args[0] != "-" {
 			f, err := os.Open(args[0])
@@ -53,9 +53,9 @@ all of it and stores nothing.`,
 			in = f
 		}
 		i := userImport{seen: map[string]int{}, subjects: map[string]int{}, progress: newProgress(cmd.ErrOrStderr(), time.Now)}
-		clients := &admin.ClientIDs{}
-		i.store = func(list []account.Registration) (int, error) {
-			return a.ImportUsers(cmd.Context(), list, dry, clients)
+		i.send = func(users []adminapi.ImportedUser) (done adminapi.Imported, err error) {
+			err = a.Post(cmd.Context(), adminapi.ImportRequest{Users: users, DryRun: dry}, &done, "imports")
+			return done, err
 		}
 		err := i.read(in)
 		i.progress.end()
@@ -66,20 +66,19 @@ all of it and stores nothing.`,
 		if dry {
 			verb = "to import"
 		}
-		return i, line("users %s: %d, that exist: %d", verb, i.Created, i.Existing), err
+		return i.Imported, line("users %s: %d, that exist: %d", verb, i.Created, i.Existing), err
 	})
 }
 
-// A userImport reads a file in batches.
+// A userImport reads a file in batches, each of which is one commit.
 type userImport struct {
-	Created  int `json:"created"`
-	Existing int `json:"existing"`
+	adminapi.Imported
 
 	seen     map[string]int // lines by username
 	subjects map[string]int // lines by subject
-	batch    []account.Registration
+	batch    []adminapi.ImportedUser
 	lines    []int // of the batch
-	store    func([]account.Registration) (created int, err error)
+	send     func([]adminapi.ImportedUser) (adminapi.Imported, error)
 	progress *progress
 }
 
@@ -95,7 +94,7 @@ func (i *userImport) read(in io.Reader) error {
 		if err := i.add(n, lines.Bytes()); err != nil {
 			return fmt.Errorf("line %d: %w", n, err)
 		}
-		if len(i.batch) == importBatch {
+		if len(i.batch) == adminapi.MaxImport {
 			if err := i.flush(); err != nil {
 				return err
 			}
@@ -110,13 +109,7 @@ func (i *userImport) read(in io.Reader) error {
 }
 
 func (i *userImport) add(n int, text []byte) error {
-	var u struct {
-		Username     string        `json:"username"`
-		Name         string        `json:"name"`
-		Subject      string        `json:"subject"`
-		Claims       claims.Claims `json:"claims"`
-		PasswordHash string        `json:"password_hash"`
-	}
+	var u adminapi.ImportedUser
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&u); err != nil {
@@ -138,26 +131,30 @@ func (i *userImport) add(n int, text []byte) error {
 		return fmt.Errorf("the subject %q is in line %d already", subject, first)
 	}
 	i.subjects[subject] = n
-	i.batch = append(i.batch, account.Registration{Username: u.Username, Name: u.Name, Subject: u.Subject, Claims: u.Claims, PasswordHash: u.PasswordHash})
+	i.batch = append(i.batch, u)
 	i.lines = append(i.lines, n)
 	return nil
 }
 
-// flush stores the batch.
+// flush has the batch stored.
 func (i *userImport) flush() error {
 	if len(i.batch) == 0 {
 		return nil
 	}
-	created, err := i.store(i.batch)
-	var wrong *admin.ImportError
-	switch {
-	case errors.As(err, &wrong):
-		return fmt.Errorf("line %d: %w", i.lines[wrong.Index], wrong.Err)
-	case err != nil:
+	done, err := i.send(i.batch)
+	if wrong := (*oauth.Invalid)(nil); errors.As(err, &wrong) {
+		err = fmt.Errorf("%s: %s", wrong.Field, wrong.Message) // it names no flag
+		if at := strings.SplitN(wrong.Field, ".", 3); len(at) == 3 {
+			if n, bad := strconv.Atoi(at[1]); bad == nil && n < len(i.lines) {
+				return fmt.Errorf("line %d: %s: %s", i.lines[n], at[2], wrong.Message)
+			}
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("lines %d to %d: %w", i.lines[0], i.lines[len(i.lines)-1], err)
 	}
-	i.Created += created
-	i.Existing += len(i.batch) - created
+	i.Created += done.Created
+	i.Existing += done.Existing
 	i.batch, i.lines = i.batch[:0], i.lines[:0]
 	i.progress.report("import", int64(i.Created+i.Existing), 0, false, func(time.Duration) string {
 		return fmt.Sprintf("%d users", i.Created+i.Existing)

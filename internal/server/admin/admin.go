@@ -91,6 +91,9 @@ const (
 	// maxLongBody is more than a client with the most addresses needs, or an API with the
 	// most scopes, which have texts in every language.
 	maxLongBody = 128 << 10
+	// maxImportBody is more than the longest import needs: 100 lines of 16 KiB, if each
+	// character is escaped.
+	maxImportBody = 10 << 20
 )
 
 // Handler answers every request with an id, and logs those that it refuses.
@@ -212,9 +215,9 @@ func (a *Admin) Routes() []Route {
 	const c, u = clientsPath + "/{client}", usersPath + "/{user}"
 	return []Route{
 		{get, clientsPath, reads, a.do(200, listClients, "match", "state", "after", "limit", "self_registered", "deleted"), nil},
-		{post, clientsPath, changes, a.do(201, long(with(createClient))), nil},
+		{post, clientsPath, changes, a.do(201, long(maxLongBody, with(createClient))), nil},
 		{get, c, reads, a.do(200, showClient), nil},
-		{put, c, changes, a.do(200, long(with(applyClient)), "dry_run"), nil},
+		{put, c, changes, a.do(200, long(maxLongBody, with(applyClient)), "dry_run"), nil},
 		{remove, c, changes, a.do(204, deleteClient), nil},
 		{post, c + "/disable", changes, a.do(200, bare(setClientState(store.ClientDisabled))), nil},
 		{post, c + "/enable", changes, a.do(200, bare(setClientState(store.ClientEnabled))), nil},
@@ -222,12 +225,13 @@ func (a *Admin) Routes() []Route {
 		{post, c + "/secrets", changes, a.do(201, may(addSecret)), nil},
 		{remove, c + "/secrets/{secret}", changes, a.do(204, revokeSecret, "force"), nil},
 		{get, apisPath, reads, a.do(200, listAPIs, "match", "after", "limit"), nil},
-		{post, apisPath, changes, a.do(201, long(with(createAPI))), nil},
+		{post, apisPath, changes, a.do(201, long(maxLongBody, with(createAPI))), nil},
 		{get, apisPath + "/{api}", reads, a.do(200, showAPI), nil},
-		{put, apisPath + "/{api}", changes, a.do(200, long(with(applyAPI)), "dry_run"), nil},
+		{put, apisPath + "/{api}", changes, a.do(200, long(maxLongBody, with(applyAPI)), "dry_run"), nil},
 		{remove, apisPath + "/{api}", changes, a.do(204, deleteAPI), nil},
 		{get, usersPath, reads, a.do(200, listUsers, "match", "state", "after", "limit"), nil},
 		{post, usersPath, changes, a.do(201, with(createUser)), nil},
+		{post, "/admin/v1/imports", changes, a.do(200, long(maxImportBody, with(importUsers))), nil},
 		{get, u, reads, a.do(200, showUser), nil},
 		{http.MethodPatch, u, changes, a.do(200, with(updateUser)), nil},
 		{post, u + "/disable", changes, a.do(200, bare(disableUser)), nil},

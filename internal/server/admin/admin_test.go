@@ -56,8 +56,10 @@ func newAdminAPI(t *testing.T) *adminAPI {
 
 // cases returns the operator's use cases on the issuer's store.
 func (a *adminAPI) cases() operator.Admin {
+	policy := a.iss.Policy
+	policy.CodeLifetime = a.iss.CodeLifetime
 	return operator.Admin{
-		Store: a.iss.Store, Realm: testkit.Realm, Policy: a.iss.Policy, Schedule: a.iss.Directory.Schedule, Now: a.iss.Now,
+		Store: a.iss.Store, Realm: testkit.Realm, Policy: policy, Schedule: a.iss.Directory.Schedule, Now: a.iss.Now,
 		KEK: func() (*keys.KEK, error) { return a.iss.Directory.KEK(), nil },
 		Ring: func(context.Context) (*keys.Ring, error) {
 			view, err := a.iss.Directory.View()

@@ -114,10 +114,10 @@ func bare(act action) action {
 	return may(func(x *call, u *admin.Admin, _ struct{}) (any, error) { return act(x, u) })
 }
 
-// long makes an action whose body may be as long as a registration.
-func long(act action) action {
+// long makes an action whose body may be longer than most.
+func long(limit int64, act action) action {
 	return func(x *call, u *admin.Admin) (any, error) {
-		x.limitBody(maxLongBody)
+		x.limitBody(limit)
 		return act(x, u)
 	}
 }

@@ -2,6 +2,8 @@ package admin
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/url"
 
 	"github.com/mintage/mintage/internal/account"
@@ -25,6 +27,27 @@ func listUsers(x *call, u *admin.Admin) (any, error) {
 func createUser(x *call, u *admin.Admin, d adminapi.UserDocument) (any, error) {
 	user, password, err := u.CreateUser(x.Context(), account.Registration{Username: d.Username, Name: d.Name, Subject: d.Subject, Claims: d.Claims, Password: d.Password, PasswordHash: d.PasswordHash})
 	return tagged{body: adminapi.NewPassword{Password: password, User: admin.ViewUser(user)}, etag: admin.UserETag(user), location: usersPath + "/" + url.PathEscape(user.Username)}, err
+}
+
+// importUsers creates the users of a list as a whole, or names the one that is wrong.
+func importUsers(x *call, u *admin.Admin, in adminapi.ImportRequest) (any, error) {
+	if len(in.Users) > adminapi.MaxImport {
+		return nil, &oauth.Invalid{Field: "users", Message: fmt.Sprintf("are more than %d", adminapi.MaxImport)}
+	}
+	var list []account.Registration
+	for _, d := range in.Users {
+		list = append(list, account.Registration{Username: d.Username, Name: d.Name, Subject: d.Subject, Claims: d.Claims, PasswordHash: d.PasswordHash})
+	}
+	u.DryRun = in.DryRun
+	created, err := u.ImportUsers(x.Context(), list)
+	if wrong := (*admin.ImportError)(nil); errors.As(err, &wrong) {
+		p := x.problem(wrong.Err)
+		if p.Field != "" {
+			p.Field = fmt.Sprintf("users.%d.%s", wrong.Index, p.Field)
+		}
+		return nil, p
+	}
+	return adminapi.Imported{Created: created, Existing: len(list) - created}, err
 }
 
 func showUser(x *call, u *admin.Admin) (any, error) { return viewUser(u.User(x.Context(), x.names[0])) }
