@@ -4,23 +4,53 @@ package conformance
 // whose outcome is not known.
 var grantMutations = []Mutation{
 	{
+		Name: "key of a bound code", In: "Code.Redeem",
+		Old: "case c.JKT.Bound() && c.JKT != r.JKT:", New: "case false:",
+		Test: "go test ./internal/grant -run TestRedeemWithAKey",
+	},
+	{
+		Name: "key of a public client's grant", In: "Code.Redeem",
+		Old: "g.JKT = r.JKT //", New: "g.JKT = c.JKT //",
+		Test: "go test ./internal/grant -run TestRedeemWithAKey",
+	},
+	{
+		Name: "key of a bound refresh token", In: "Grant.Refresh",
+		Old: "case g.JKT.Bound() && g.JKT != r.JKT:", New: "case false:",
+		Test: "go test ./internal/grant -run TestRefreshOfABoundGrant",
+	},
+	{
+		Name: "key of a repeated refresh", In: "Grant.Refresh",
+		Old: "case repeats && !g.boundAs(r.JKT):", New: "case false:",
+		Test: "go test ./internal/grant -run TestRepeatedRefreshOfAConfidentialClient",
+	},
+	{
+		Name: "key in the MAC's text of an access token", In: "Ring.sealToken",
+		Old: "if size == boundSize {", New: "if false {",
+		Test: "go test ./internal/keys -run TestBoundTokens",
+	},
+	{
+		Name: "nodes that know no keys", In: "Issuer.viewFor",
+		Old: "key.Bound() && iss.Directory.OlderNodes(store.FormsBound)", New: "false",
+		Test: "go test ./internal/issuer -run TestNothingIsBoundBesideAnEarlierVersion",
+	},
+	{
 		Name: "end of a grant by a code under a cutoff", In: "Refusal.Foreign",
-		Old: "r == ProofMismatch\n", New: "r == ProofMismatch || r == CutOff\n",
+		Old: "r == KeyMismatch\n", New: "r == KeyMismatch || r == CutOff\n",
 		Test: "go test ./internal/issuer -run TestACodePresentedAgain",
 	},
 	{
 		Name: "end of a grant by a code without scopes left", In: "Refusal.Foreign",
-		Old: "r == ProofMismatch\n", New: "r == ProofMismatch || r == ScopeTooWide\n",
+		Old: "r == KeyMismatch\n", New: "r == KeyMismatch || r == ScopeTooWide\n",
 		Test: "go test ./internal/issuer -run TestACodePresentedAgain",
 	},
 	{
 		Name: "end of a grant by a code from before a restore", In: "Refusal.Foreign",
-		Old: "r == ProofMismatch\n", New: "r == ProofMismatch || r == CodeBeforeRestore\n",
+		Old: "r == KeyMismatch\n", New: "r == KeyMismatch || r == CodeBeforeRestore\n",
 		Test: "go test ./internal/issuer -run TestACodePresentedAgain",
 	},
 	{
 		Name: "end of a grant by an expired code", In: "Refusal.Foreign",
-		Old: "r == ProofMismatch\n", New: "r == ProofMismatch || r == CodeExpired\n",
+		Old: "r == KeyMismatch\n", New: "r == KeyMismatch || r == CodeExpired\n",
 		Test: "go test ./internal/issuer -run TestACodePresentedAgain",
 	},
 	{

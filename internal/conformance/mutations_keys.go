@@ -56,7 +56,7 @@ var keyMutations = []Mutation{
 	},
 	{
 		Name: "which key's token a rotation spends", In: "Issuer.Refresh",
-		Old: "req.Attempt = grant.NewAttempt(attempt(), tok.Key)", New: "req.Attempt = attempt()",
+		Old: "req.Attempt = grant.NewAttempt(attempt(), tok.Key, r.JKT)", New: "req.Attempt = attempt()",
 		Test: "go test ./internal/issuer -run TestWhoeverCopiedTheKeys",
 	},
 	{

@@ -14,7 +14,7 @@ var openidRows = []Row{
 	{ID: "OC-10", Source: "OpenID Connect Core section 2; RFC 8176", Title: "acr and amr say how the user logged in; sid differs by client, and stays at a new login in the same browser"},
 	{ID: "OC-11", Star: true, Source: "OpenID Connect Core section 3.1.2.1", Title: "only id_tokens of this server are hints, expired ones too; forged ones are refused", By: []string{"TestHints", "TestReadHint"}},
 	{ID: "OC-12", Source: "OpenID Connect Core section 10.1.1", Title: "a key is published for the longest lifetime of what it signed", By: []string{"TestAKeyIsPublishedForTheLongestLifetimeOfWhatItSigns"}},
-	{ID: "OC-13", Source: "RFC 6749 section 4.1.2", Title: "a code with openid has at most 2,000 characters, others 1,000", By: []string{"TestCodeOfAnAuthenticationRequest"}},
+	{ID: "OC-13", Source: "RFC 6749 section 4.1.2", Title: "a code with openid has at most 2,048 characters, others 1,000", By: []string{"TestCodeOfAnAuthenticationRequest"}},
 	{ID: "OC-15", Source: "OpenID Connect Core sections 2 and 5.5.1.1", Title: "acr and amr of a login elsewhere are what the login page or the provider says, and an essential acr is enforced with them", By: []string{"TestAnotherSystemSaysACRAndAMR", "TestTheProviderSaysACRAndAMR"}},
 	{ID: "OC-16", Star: true, Source: "OpenID Connect Core section 5.5", Title: "claims that a request names are in userinfo or in the id_token, as far as the client is registered and the user agrees; the consent page names them", By: []string{"TestAnIDTokenHasTheClaimsThatTheRequestNamed"}},
 	{ID: "OC-17", Star: true, Source: "OAuth 2.0 Form Post Response Mode section 2", Title: "responses and errors are posted on request, by one script that the policy allows by its hash, or by a button"},

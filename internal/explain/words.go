@@ -52,6 +52,8 @@ var refusalWords = map[grant.Refusal]words{
 		"the user logs in again: nothing of that grant is left"},
 	grant.TargetUnknown: {"the resource of the request is none of the APIs that the user agreed to, or nothing of the scope belongs to it",
 		"have the client name, as resource, one of the APIs that it named at the authorization endpoint (see: mintage client show, mintage api list)"},
+	grant.KeyMismatch: {"the proof was made by another key than the one that the code or token is bound to (RFC 9449)",
+		"send proofs by the key with which the login began; if the key is lost, the user logs in again"},
 	grant.TargetGone: {"an API that it names is no longer registered, or allowed to the client",
 		"register the API (mintage api create) or allow it (mintage client update ID --add-api), and have the user authorize anew"},
 	grant.CodeBeforeRestore: {"the store was put back to a backup after the code was issued, and nobody can tell whether it was redeemed", "the user logs in again, which makes a new code"},

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/mintage/mintage/internal/oauth"
 )
 
 // Facts are what an authorization says about the subject and the login. They are
@@ -29,6 +31,9 @@ type Facts struct {
 	// (OpenID Connect Core section 5.5): a bit for each claim, as package claims
 	// numbers them. InUserInfo has only those that the scope does not bring.
 	InUserInfo, InIDToken uint32
+	// JKT is the key that alone may redeem the code (RFC 9449 section 10) or, in a row,
+	// refresh the grant of a public client (section 5). Zero: no key is needed.
+	JKT oauth.JKT
 	// APIs are the numbers of the APIs agreed to; zero if the request named none.
 	// Access tokens name positions in it.
 	APIs APIs
@@ -57,6 +62,7 @@ const (
 	tagSaidAMR   = 2
 	tagRequested = 3 // InUserInfo 4 | InIDToken 4
 	tagAPIs      = 4 // number 2, for each
+	tagJKT       = 5
 )
 
 // SessionName returns what operators call the session of a reference: 24 hexadecimal
@@ -94,6 +100,9 @@ func (f Facts) Append(b []byte) []byte {
 			b[len(b)-2*i-3] += 2
 		}
 	}
+	if f.JKT.Bound() {
+		b = appendField(b, tagJKT, string(f.JKT[:]))
+	}
 	return b
 }
 
@@ -124,6 +133,8 @@ func (f *Facts) Read(b []byte) error {
 			f.SaidAMR = string(value)
 		case tag == tagRequested && len(value) == 8:
 			f.InUserInfo, f.InIDToken = binary.BigEndian.Uint32(value), binary.BigEndian.Uint32(value[4:])
+		case tag == tagJKT && len(value) == len(f.JKT):
+			f.JKT = oauth.JKT(value)
 		case tag == tagAPIs && len(value) <= 2*len(f.APIs):
 			for i := 0; i+1 < len(value); i += 2 {
 				f.APIs[i/2] = binary.BigEndian.Uint16(value[i:])

@@ -110,12 +110,16 @@ type Redemption struct {
 	Allowed     oauth.Scope // what the client is registered for at present
 	RedirectURI string
 	Verifier    string // PKCE; "" if none was sent
-	Maker       Maker  // of the code
-	Cutoff      Instant
-	Restore     Restore // the latest; zero if none
-	Attempt     uint64
-	KeyID       KeyID
-	Target      *Target // nil for a grant without APIs
+	// JKT is the key of the request's proof, or zero. The grant of a Public client is
+	// bound to it.
+	JKT     oauth.JKT
+	Public  bool
+	Maker   Maker // of the code
+	Cutoff  Instant
+	Restore Restore // the latest; zero if none
+	Attempt uint64
+	KeyID   KeyID
+	Target  *Target // nil for a grant without APIs
 }
 
 // A Refresh is an authenticated client's request with an authentic refresh
@@ -136,7 +140,8 @@ type Refresh struct {
 	Restore      Restore // the latest; zero if none
 	Attempt      uint64
 	KeyID        KeyID
-	Target       *Target // nil for a grant without APIs
+	JKT          oauth.JKT // the key of the request's proof, or zero
+	Target       *Target   // nil for a grant without APIs
 }
 
 // A Target says for which of a grant's APIs an access token is asked for (RFC 8707
@@ -189,6 +194,8 @@ func (c Code) Redeem(r Redemption, p Policy, now Instant) Decision {
 		return refuse(RedirectMismatch) // RFC 6749 section 4.1.3
 	case !c.proves(r.Verifier):
 		return refuse(ProofMismatch)
+	case c.JKT.Bound() && c.JKT != r.JKT:
+		return refuse(KeyMismatch) // RFC 9449 section 10
 	}
 	// A new AuthorizedAt is later than every cutoff and the latest restore, even
 	// if those were dated by a clock that was ahead.
@@ -214,6 +221,9 @@ func (c Code) Redeem(r Redemption, p Policy, now Instant) Decision {
 		Generation: 1, Version: 1, State: Active,
 		DeleteAfter: p.deleteAfter(c.ExpiresAt),
 	}
+	if g.JKT = (oauth.JKT{}); r.Public {
+		g.JKT = r.JKT // those of confidential clients are bound to the client (RFC 9449 section 5)
+	}
 	d := g.issue(r.Attempt, r.KeyID, "", r.Allowed, r.Target, p, max(now, r.Restore.At))
 	if d.Refusal != Allowed {
 		return refuse(d.Refusal)
@@ -233,8 +243,8 @@ func (g Grant) Replay(r Redemption) Decision {
 
 // Refresh decides what r does to g.
 //
-// The order of checks matters. Ownership comes before replay, so that a client
-// cannot end another client's grant with a token that it found. Replay comes
+// The order of checks matters. Ownership, of the key too, comes before replay, so that
+// nobody can end another client's grant with a token that they found. Replay comes
 // before expiry, so that a clock that is ahead hides no theft. Scope comes last,
 // so that a wrong scope ends nothing and hides nothing.
 //
@@ -254,6 +264,8 @@ func (g Grant) Refresh(r Refresh, p Policy, now Instant) Decision {
 	switch {
 	case g.ClientID != r.ClientID || g.Realm != r.Realm:
 		return g.refuse(OtherClient)
+	case g.JKT.Bound() && g.JKT != r.JKT:
+		return g.refuse(KeyMismatch)
 	case g.State == Revoked:
 		return g.refuse(GrantRevoked)
 	case p.cutOff(g.AuthorizedAt, r.Cutoff):
@@ -286,6 +298,8 @@ func (g Grant) Refresh(r Refresh, p Policy, now Instant) Decision {
 	switch {
 	case now >= g.ExpiresAt:
 		return stored.refuse(GrantExpired)
+	case repeats && !g.boundAs(r.JKT):
+		return stored.refuse(KeyMismatch)
 	case repeats, shared && (g.inWindow(p, now) || p.accessExpiry(again).Since(now) >= nearlySpent):
 		// If repeats: the successor is unused, because its use would have
 		// increased Generation. So the client repeats a request whose response

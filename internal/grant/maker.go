@@ -1,6 +1,11 @@
 package grant
 
-import "time"
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/mintage/mintage/internal/oauth"
+)
 
 // A Maker is the key that made a code or a token, with its period of use. The
 // zero Maker stands for a key in use.
@@ -54,8 +59,20 @@ func (m Maker) expiry(claimed Instant, life time.Duration, p Policy) Instant {
 
 // NewAttempt returns the Attempt of a rotation: random bits, and in the lower
 // half the key of the token that the rotation spends. A retry presents that
-// token, so its key must be the same.
-func NewAttempt(random uint64, spent KeyID) uint64 { return random&^0xffff_ffff | uint64(spent) }
+// token, so its key must be the same. If the access token is bound to a key, 16 of the
+// random bits are replaced by bits of its thumbprint.
+func NewAttempt(random uint64, spent KeyID, bound oauth.JKT) uint64 {
+	if bound.Bound() {
+		random = random&^(0xffff<<32) | uint64(binary.BigEndian.Uint16(bound[:]))<<32
+	}
+	return random&^0xffff_ffff | uint64(spent)
+}
+
+// boundAs reports whether g's last rotation can have been made with a key. A repeated
+// response binds its access token to the same key as the first one.
+func (g Grant) boundAs(key oauth.JKT) bool {
+	return !key.Bound() || uint16(g.Attempt>>32) == binary.BigEndian.Uint16(key[:])
+}
 
 // SpentKey returns the key of the token that g's last rotation spent. After a
 // redemption, or a rotation by an earlier version, it is random and the id of no

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/oauth"
 )
 
 // retiredAt is when the key of these tests was no longer used by any node.
@@ -112,12 +113,12 @@ func TestARetiredKeyMakesNoRefreshTokens(t *testing.T) {
 	g.KeyID = 8 // since retiredAt
 	g.RotatedAt = retiredAt + hour
 	g.ExpiresAt = g.RotatedAt + 31*day
-	g.Attempt = grant.NewAttempt(0xabcd_0000_0000, 8)
+	g.Attempt = grant.NewAttempt(0xabcd_0000_0000, 8, oauth.JKT{})
 	old := g // not refreshed since
 	old.KeyID, old.RotatedAt = 7, retiredAt-hour
 	first := old // refreshed once since
 	first.KeyID, first.RotatedAt = 8, g.RotatedAt
-	first.Attempt = grant.NewAttempt(1, 7)
+	first.Attempt = grant.NewAttempt(1, 7, oauth.JKT{})
 	wrong := old // by a clock that was far ahead, and is right again
 	wrong.RotatedAt, wrong.ExpiresAt = retiredAt+100*day, retiredAt+200*day
 	soon := g.RotatedAt + second

@@ -31,7 +31,9 @@ const (
 	// About APIs (see Target):
 	TargetUnknown // the resource is none of the grant's, or nothing of its scope is left
 	TargetGone    // every API of the grant, or one that the access token names, was deleted
-	refusals      // their number
+	// About keys of clients (see Facts.JKT):
+	KeyMismatch // bound to another key than that of the request's proof
+	refusals    // their number
 )
 
 var refusalNames = [refusals]string{
@@ -39,6 +41,7 @@ var refusalNames = [refusals]string{
 	"grant_revoked", "cut_off", "grant_expired", "refresh_replayed", "store_behind", "scope_too_wide", "token_unknown",
 	"access_revoked", "client_disabled", "restored_lost", "code_before_restore",
 	"key_retired", "key_withdrawn", "target_unknown", "target_gone",
+	"key_mismatch",
 }
 
 // String is a stable label for logs and metrics.
@@ -53,7 +56,7 @@ func (r Refusal) String() string {
 // client or request, or because the proof failed. Such a request must not end the
 // grant.
 func (r Refusal) Foreign() bool {
-	return r == OtherClient || r == RedirectMismatch || r == ProofMismatch
+	return r == OtherClient || r == RedirectMismatch || r == ProofMismatch || r == KeyMismatch
 }
 
 // Disowned reports that the key cannot have made the token, or is not trusted. The

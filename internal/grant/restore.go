@@ -63,7 +63,7 @@ func (g Grant) AccessAhead(generation uint32, issuedAt Instant) bool {
 // token proves.
 func (g Grant) caughtUp(r Refresh, p Policy) Grant {
 	g.Version++
-	g.Attempt = NewAttempt(r.Attempt, 0) // the key that the lost rotation spent is unknown
+	g.Attempt = NewAttempt(r.Attempt, 0, r.JKT) // the key that the lost rotation spent is unknown
 	g.Generation, g.RotatedAt, g.KeyID = r.Generation, r.IssuedAt, r.Maker.Key
 	g.ExpiresAt = min(r.ExpiresAt, r.Restore.Until) // by then, every token of before has expired
 	g.DeleteAfter = max(g.DeleteAfter, p.deleteAfter(g.ExpiresAt))

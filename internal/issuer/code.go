@@ -40,6 +40,8 @@ type Authorization struct {
 	// InUserInfo and InIDToken are the claims that the request named, as grant.Facts
 	// hold them.
 	InUserInfo, InIDToken uint32
+	// JKT is the key that alone may redeem the code (RFC 9449 section 10), or zero.
+	JKT oauth.JKT
 }
 
 // An IssuedCode is a code and its redirect URI. Its text is a secret.
@@ -129,7 +131,7 @@ func (iss *Issuer) IssueCode(ctx context.Context, a Authorization) (IssuedCode, 
 
 // IssueCodeTo is IssueCode for a client that the caller has found.
 func (iss *Issuer) IssueCodeTo(c *store.Client, a Authorization) (IssuedCode, error) {
-	view, err := iss.Directory.View()
+	view, err := iss.viewFor(a.JKT)
 	if err != nil {
 		return IssuedCode{}, store.Unavailable(err)
 	}
@@ -227,7 +229,7 @@ func (iss *Issuer) AgreedAt(view *directory.View, subject, clientID string, now 
 // IssueAgreed seals an agreement into its code, which is always the same. Nothing is
 // written.
 func (iss *Issuer) IssueAgreed(c *store.Client, a Agreement) (IssuedCode, error) {
-	view, err := iss.Directory.View()
+	view, err := iss.viewFor(a.JKT)
 	if err != nil {
 		return IssuedCode{}, store.Unavailable(err)
 	}
@@ -253,7 +255,7 @@ func (iss *Issuer) seal(view *directory.View, c *store.Client, a Agreement) (Iss
 	if err := checkAuthentication(a.Authorization, a.AuthorizedAt, &code); err != nil {
 		return IssuedCode{}, err
 	}
-	code.APIs = named.APIs
+	code.APIs, code.JKT = named.APIs, a.JKT
 	if err := iss.checkOpenID(a.Authorization, &code); err != nil {
 		return IssuedCode{}, err
 	}

@@ -61,6 +61,8 @@ type Token struct {
 	AuthorizedAt grant.Instant
 	AuthTime     grant.Instant // when the subject was authenticated; zero if unknown
 	Claims       string        // for AddClaims
+	// JKT is the key whose proof must accompany the token (RFC 9449); zero: none.
+	JKT oauth.JKT
 	// Named are claims for userinfo beside those of Scope: the request named them.
 	Named claims.Set
 
@@ -105,7 +107,7 @@ func (t Token) Of(g grant.Grant) Token {
 	t.ClientID, t.Subject, t.AuthorizedAt, t.AuthTime, t.Claims = g.ClientID, g.Subject, g.AuthorizedAt, g.AuthTime, g.Claims
 	switch {
 	case t.Kind == RefreshToken:
-		t.Scope = g.Scope
+		t.Scope, t.JKT = g.Scope, g.JKT
 	case t.Form == OfGrant:
 		t.Scope = g.Scope.Pick(t.scopes)
 	}
@@ -132,7 +134,7 @@ func (iss *Issuer) Read(view *directory.View, text string) (Token, error) {
 		t, err := view.Ring.OpenService(iss.Realm, text)
 		return Token{
 			Kind: AccessToken, Form: SelfContained, Key: t.Key, GrantID: t.ID, ClientID: t.ClientID, Subject: t.ClientID, Scope: t.Scope, APIs: t.APIs,
-			IssuedAt: t.IssuedAt, ExpiresAt: t.ExpiresAt, AuthorizedAt: t.AuthorizedAt,
+			IssuedAt: t.IssuedAt, ExpiresAt: t.ExpiresAt, AuthorizedAt: t.AuthorizedAt, JKT: t.JKT,
 		}, err
 	}
 	typ, payload, key, err := view.Ring.VerifyAt(text, iss.now(), iss.Directory.Schedule.Retaining(view.LongestAccess(0)))
@@ -156,7 +158,7 @@ func (iss *Issuer) Read(view *directory.View, text string) (Token, error) {
 func readOfGrant(kind Kind, t keys.Token) Token {
 	return Token{
 		Kind: kind, Form: OfGrant, Key: t.Key, GrantID: t.GrantID, Generation: t.Generation, IssuedAt: t.IssuedAt, ExpiresAt: t.ExpiresAt,
-		scopes: t.Bits, apis: t.APIs,
+		JKT: t.JKT, scopes: t.Bits, apis: t.APIs,
 	}
 }
 
@@ -169,17 +171,17 @@ func (iss *Issuer) write(view *directory.View, c *store.Client, t Token, now gra
 		return view.Ring.SealRefresh(t.Key, iss.Realm, keys.Token{GrantID: t.GrantID, Generation: t.Generation, IssuedAt: t.IssuedAt, ExpiresAt: t.ExpiresAt})
 	case t.Form == OfGrant:
 		return view.Ring.SealAccess(t.Key, iss.Realm, keys.Token{
-			GrantID: t.GrantID, Generation: t.Generation, IssuedAt: t.IssuedAt, ExpiresAt: t.ExpiresAt, Bits: t.scopes, APIs: t.apis,
+			GrantID: t.GrantID, Generation: t.Generation, IssuedAt: t.IssuedAt, ExpiresAt: t.ExpiresAt, Bits: t.scopes, APIs: t.apis, JKT: t.JKT,
 		})
 	case t.Form == SelfContained:
 		return view.Ring.SealService(t.Key, iss.Realm, keys.ServiceToken{
-			ID: t.GrantID, ClientID: t.ClientID, APIs: t.APIs, Scope: t.Scope, IssuedAt: t.IssuedAt, AuthorizedAt: t.AuthorizedAt, ExpiresAt: t.ExpiresAt,
+			ID: t.GrantID, ClientID: t.ClientID, APIs: t.APIs, Scope: t.Scope, IssuedAt: t.IssuedAt, AuthorizedAt: t.AuthorizedAt, ExpiresAt: t.ExpiresAt, JKT: t.JKT,
 		})
 	}
 	claims, err := json.Marshal(AccessClaims{
 		Issuer: iss.ID, Subject: t.Subject, Audience: t.Audience, ClientID: t.ClientID,
 		ExpiresAt: int64(t.ExpiresAt) / 1000, IssuedAt: int64(t.IssuedAt) / 1000, ID: t.ID(), Scope: t.Scope,
-		AuthTime: int64(t.AuthTime) / 1000,
+		AuthTime: int64(t.AuthTime) / 1000, Confirmation: ConfirmationOf(t.JKT),
 	})
 	if err != nil {
 		return "", err
@@ -209,6 +211,22 @@ type AccessClaims struct {
 	ID        string      `json:"jti"`
 	Scope     oauth.Scope `json:"scope"`
 	AuthTime  int64       `json:"auth_time,omitempty"`
+
+	Confirmation *Confirmation `json:"cnf,omitempty"`
+}
+
+// A Confirmation is the claim cnf (RFC 7800) of a token that is bound to a key (RFC
+// 9449 section 6).
+type Confirmation struct {
+	JKT string `json:"jkt"`
+}
+
+// ConfirmationOf returns the claim cnf for a key, or nil for none.
+func ConfirmationOf(key oauth.JKT) *Confirmation {
+	if !key.Bound() {
+		return nil
+	}
+	return &Confirmation{key.String()}
 }
 
 // Token returns the token that the claims describe, and whether their jti is one of
@@ -217,6 +235,11 @@ func (c AccessClaims) Token() (t Token, ok bool) {
 	t = Token{
 		Kind: AccessToken, Form: JWT, ClientID: c.ClientID, Subject: c.Subject, Scope: c.Scope, Audience: c.Audience,
 		IssuedAt: grant.Instant(c.IssuedAt) * 1000, ExpiresAt: grant.Instant(c.ExpiresAt) * 1000,
+	}
+	if c.Confirmation != nil {
+		if t.JKT, ok = oauth.ParseJKT(c.Confirmation.JKT); !ok {
+			return t, false
+		}
 	}
 	id, err := base64.RawURLEncoding.Strict().DecodeString(c.ID)
 	if err != nil || len(id) != tokenIDSize {

@@ -170,6 +170,7 @@ func (iss *Issuer) inspectRefresh(ctx context.Context, caller *store.Client, tex
 // Foresee decides a refresh of g by the client now. Nothing is stored.
 func (iss *Issuer) Foresee(view *directory.View, c *store.Client, t Token, g grant.Grant, now grant.Instant) grant.Decision {
 	r := iss.presents(view, c, t)
+	r.JKT = g.JKT
 	r.Target = iss.EveryAPI(view, c, g.APIs)
 	r.Cutoff, r.SpentByOther = view.Cutoff(g.Realm, g.Subject, g.ClientID), view.Ring.SpentByOther(g, t.Key)
 	return g.Refresh(r, iss.PolicyOf(c), now)

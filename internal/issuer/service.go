@@ -20,14 +20,15 @@ import (
 
 // A ServiceRequest is the client_credentials operation of an authenticated client.
 type ServiceRequest struct {
-	Scope    string // "": all that the client is registered for
-	Resource string // the API that it is for (RFC 8707); "": each whose scopes it has
+	Scope    string    // "": all that the client is registered for
+	Resource string    // the API that it is for (RFC 8707); "": each whose scopes it has
+	JKT      oauth.JKT // the key that signed the request's proof, or zero
 }
 
 // ServiceToken issues an access token to a client for itself (RFC 6749 section 4.4):
 // without a user, a grant and a refresh token. Nothing is written.
 func (iss *Issuer) ServiceToken(ctx context.Context, c *store.Client, r ServiceRequest) (Tokens, error) {
-	view, err := iss.Directory.View()
+	view, err := iss.viewFor(r.JKT)
 	if err != nil {
 		return Tokens{}, store.Unavailable(err)
 	}
@@ -44,7 +45,7 @@ func (iss *Issuer) ServiceToken(ctx context.Context, c *store.Client, r ServiceR
 	p.AccessLifetime = life
 	t := Token{
 		Kind: AccessToken, Form: SelfContained, ClientID: c.ID, Subject: c.ID, Scope: scope, APIs: numbers,
-		IssuedAt: now, ExpiresAt: p.AccessExpiry(now), AuthorizedAt: iss.AgreedAt(view, c.ID, c.ID, now),
+		IssuedAt: now, ExpiresAt: p.AccessExpiry(now), AuthorizedAt: iss.AgreedAt(view, c.ID, c.ID, now), JKT: r.JKT,
 	}
 	rand.Read(t.GrantID[:])
 	if format == store.TokenJWT {
@@ -58,7 +59,7 @@ func (iss *Issuer) ServiceToken(ctx context.Context, c *store.Client, r ServiceR
 	}
 	return Tokens{
 		Scope: scope, ExpiresIn: p.ExpiresIn(grant.Access{ExpiresAt: t.ExpiresAt}, now), AccessToken: text,
-		GrantID: t.GrantID, Subject: c.ID, Format: format,
+		GrantID: t.GrantID, Subject: c.ID, Format: format, Bound: t.JKT.Bound(),
 	}, nil
 }
 

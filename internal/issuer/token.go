@@ -28,6 +28,7 @@ type Tokens struct {
 	Repeated   bool              // the same pair as before; see grant.Decision
 	Shared     bool              // for a second holder of the token; see grant.Decision
 	Format     store.TokenFormat // of the access token; "": opaque
+	Bound      bool              // AccessToken is bound to a key
 }
 
 // A CodeRequest is the authorization_code operation of an authenticated client.
@@ -35,7 +36,8 @@ type CodeRequest struct {
 	Code        string
 	RedirectURI string
 	Verifier    string
-	Resource    string // "" for every API of the grant
+	Resource    string    // "" for every API of the grant
+	JKT         oauth.JKT // the key that signed the request's proof, or zero
 	From        grant.Origin
 }
 
@@ -43,7 +45,8 @@ type CodeRequest struct {
 type RefreshRequest struct {
 	RefreshToken string
 	Scope        string
-	Resource     string // "" for every API of the grant
+	Resource     string    // "" for every API of the grant
+	JKT          oauth.JKT // the key that signed the request's proof, or zero
 	From         grant.Origin
 }
 
@@ -51,7 +54,7 @@ type RefreshRequest struct {
 // in the code makes codes single-use: one caller wins, on any number of nodes, and
 // every other one ends the grant.
 func (iss *Issuer) Exchange(ctx context.Context, c *store.Client, r CodeRequest) (Tokens, error) {
-	view, err := iss.Directory.View()
+	view, err := iss.viewFor(r.JKT)
 	if err != nil {
 		return Tokens{}, store.Unavailable(err)
 	}
@@ -62,7 +65,7 @@ func (iss *Issuer) Exchange(ctx context.Context, c *store.Client, r CodeRequest)
 	now := iss.now()
 	req := grant.Redemption{
 		Realm: iss.Realm, ClientID: c.ID, Allowed: iss.AllowedScope(view, c),
-		RedirectURI: r.RedirectURI, Verifier: r.Verifier, Maker: view.Ring.Maker(code.KeyID),
+		RedirectURI: r.RedirectURI, Verifier: r.Verifier, JKT: r.JKT, Public: c.Public(), Maker: view.Ring.Maker(code.KeyID),
 		Cutoff:  view.Cutoff(iss.Realm, code.Subject, code.ClientID),
 		Restore: view.Restore(),
 		Attempt: attempt(), KeyID: view.Ring.Current(keys.MAC, now),
@@ -75,7 +78,7 @@ func (iss *Issuer) Exchange(ctx context.Context, c *store.Client, r CodeRequest)
 	}
 	if d.Refusal == grant.Allowed {
 		// Read before the code is spent: a code cannot be presented again.
-		answer := response{iss, view, c, d, now}
+		answer := response{iss, view, c, d, r.JKT, now}
 		about, err := answer.about(ctx)
 		if err != nil {
 			return Tokens{}, err
@@ -109,7 +112,7 @@ func (iss *Issuer) Exchange(ctx context.Context, c *store.Client, r CodeRequest)
 // Refresh rotates a refresh token (RFC 6749 section 6), or returns the same pair for
 // a repeated request.
 func (iss *Issuer) Refresh(ctx context.Context, c *store.Client, r RefreshRequest) (Tokens, error) {
-	view, err := iss.Directory.View()
+	view, err := iss.viewFor(r.JKT)
 	if err != nil {
 		return Tokens{}, store.Unavailable(err)
 	}
@@ -118,7 +121,8 @@ func (iss *Issuer) Refresh(ctx context.Context, c *store.Client, r RefreshReques
 		return Tokens{}, err
 	}
 	req := iss.presents(view, c, tok)
-	req.Attempt = grant.NewAttempt(attempt(), tok.Key)
+	req.JKT = r.JKT
+	req.Attempt = grant.NewAttempt(attempt(), tok.Key, r.JKT)
 	if r.Scope != "" {
 		if req.Scope, err = oauth.ParseScope(r.Scope); err != nil || req.Scope == "" {
 			// No grant covers it, and the other rules are applied first.
@@ -147,13 +151,24 @@ func (iss *Issuer) Refresh(ctx context.Context, c *store.Client, r RefreshReques
 		return Tokens{}, &grant.Refused{Why: d.Refusal, GrantID: tok.GrantID}
 	}
 	iss.keepRecord(ctx, c, now)
-	answer := response{iss, view, c, d, now}
+	answer := response{iss, view, c, d, r.JKT, now}
 	about, err := answer.about(ctx)
 	if err != nil {
 		return Tokens{}, err // the same request again gets the same pair
 	}
 	return answer.tokens("", about)
 }
+
+// viewFor returns the present view for what may be bound to a key. It fails as long as
+// a node runs that would read a bound token as none, or a bound row as any other.
+func (iss *Issuer) viewFor(key oauth.JKT) (*directory.View, error) {
+	if key.Bound() && iss.Directory.OlderNodes(store.FormsBound) {
+		return nil, errOlderNodes
+	}
+	return iss.Directory.View()
+}
+
+var errOlderNodes = errors.New("a node of an earlier version runs, which knows no keys of clients: upgrade it, or wait until it has ended")
 
 // unparsable is a scope that no grant has: its character is not allowed in scopes.
 const unparsable oauth.Scope = `"`
@@ -267,6 +282,7 @@ type response struct {
 	view *directory.View
 	c    *store.Client
 	d    grant.Decision
+	jkt  oauth.JKT // of the request's proof
 	now  grant.Instant
 }
 
@@ -288,7 +304,18 @@ func (r *response) tokens(nonce string, about claims.Claims) (out Tokens, err er
 	}
 	out.Scope, out.ExpiresIn = r.d.Access.Scope, r.iss.Policy.ExpiresIn(r.d.Access, r.now)
 	out.GrantID, out.Subject, out.Generation, out.Repeated, out.Shared = g.ID, g.Subject, g.Generation, r.d.Repeated, r.d.Shared
+	out.Bound = r.binding().Bound()
 	return out, nil
+}
+
+// binding returns the key that the access token is bound to. The grant of a public
+// client that began without a key stays without: its refresh token is a bearer token,
+// and a bound access token beside it would promise too much.
+func (r *response) binding() oauth.JKT {
+	if r.c.Public() {
+		return r.d.Next.JKT
+	}
+	return r.jkt
 }
 
 // accessToken returns the access token, in the format of its APIs or
@@ -297,7 +324,7 @@ func (r *response) accessToken() (string, store.TokenFormat, error) {
 	g, a := &r.d.Next, r.d.Access
 	t := Token{
 		Kind: AccessToken, Form: OfGrant, GrantID: g.ID, Generation: g.Generation, ClientID: g.ClientID, Subject: g.Subject, Scope: a.Scope,
-		IssuedAt: a.IssuedAt, ExpiresAt: a.ExpiresAt, AuthorizedAt: g.AuthorizedAt, AuthTime: g.AuthTime, Claims: g.Claims, apis: a.APIs,
+		IssuedAt: a.IssuedAt, ExpiresAt: a.ExpiresAt, AuthorizedAt: g.AuthorizedAt, AuthTime: g.AuthTime, Claims: g.Claims, JKT: r.binding(), apis: a.APIs,
 	}
 	format := r.c.TokenFormat
 	if a.APIs != 0 {

@@ -12,12 +12,12 @@ import (
 )
 
 // MaxCode is the longest text of an authorization code, in characters. A code with
-// the scope openid, or with APIs, carries more, and may be MaxOpenIDCode long: that is
-// enough for the longest value of each field at once, 1,995 characters, and less than
-// the 2,048 bytes that the token endpoint accepts.
+// the scope openid, with APIs or bound to a key carries more, and may be MaxOpenIDCode
+// long: that is enough for the longest value of each field at once, 2,041 characters,
+// and the token endpoint accepts as much.
 const (
 	MaxCode       = 1000
-	MaxOpenIDCode = 2000
+	MaxOpenIDCode = 2048
 )
 
 // NonceSize is the length in bytes of the nonce that SealCode takes.
@@ -54,7 +54,7 @@ const (
 
 // SealCode returns the text of a code. Equal arguments give equal texts; two
 // different codes must never share a nonce. It fails if the text would be longer
-// than MaxCode, or MaxOpenIDCode if its scope has openid or it has APIs.
+// than MaxCode, or MaxOpenIDCode if its scope has openid, it has APIs or it is bound.
 func (r *Ring) SealCode(id grant.KeyID, c grant.Code, nonce [NonceSize]byte) (string, error) {
 	k := r.lookup(id, Seal)
 	if k == nil {
@@ -64,7 +64,7 @@ func (r *Ring) SealCode(id grant.KeyID, c grant.Code, nonce [NonceSize]byte) (st
 		return "", fmt.Errorf("client id, subject, claims and nonce have at most 255 bytes each")
 	}
 	most := MaxCode
-	if c.Scope.Has(oauth.OpenID) || c.APIs != (grant.APIs{}) {
+	if c.Scope.Has(oauth.OpenID) || c.APIs != (grant.APIs{}) || c.JKT.Bound() {
 		most = MaxOpenIDCode
 	}
 	rec := append(make([]byte, 1, MaxCode), c.GrantID[:]...)

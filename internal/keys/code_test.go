@@ -256,16 +256,18 @@ func TestCodeOfAnAuthenticationRequest(t *testing.T) {
 	}
 	// An upstream provider says more about the login, and nothing that tokens carry.
 	said := longest
-	said.Facts = grant.Facts{Session: [16]byte{0xff}, SaidACR: strings.Repeat("a", grant.MaxSaidACR), SaidAMR: strings.Repeat("m", grant.MaxSaidAMR), InUserInfo: 1<<32 - 1, InIDToken: 1, APIs: longest.APIs}
+	said.Facts = grant.Facts{Session: [16]byte{0xff}, SaidACR: strings.Repeat("a", grant.MaxSaidACR), SaidAMR: strings.Repeat("m", grant.MaxSaidAMR), InUserInfo: 1<<32 - 1, InIDToken: 1, APIs: longest.APIs, JKT: oauth.JKT{0xff}}
 	// More than any authorization has: every field is as long as it can be.
 	most := said
 	most.Claims, most.ACR, most.AMR = longest.Claims, 0xff, 0xff
 	// APIs make room too, without openid.
 	apis := longest
 	apis.Scope, apis.Nonce, apis.Facts = oauth.Scope(strings.Repeat("x", oauth.MaxScopeLength)), "", grant.Facts{Claims: longest.Claims, APIs: longest.APIs}
+	bound := theCode()
+	bound.JKT, bound.Scope = oauth.JKT{0xff}, oauth.Scope(strings.Repeat("x", oauth.MaxScopeLength))
 	nonceOnly, factsOnly := theCode(), theCode()
 	nonceOnly.Nonce, factsOnly.Session = "n", [16]byte{1}
-	for name, want := range map[string]grant.Code{"longest": longest, "said": said, "most": most, "APIs": apis, "nonce": nonceOnly, "facts": factsOnly} {
+	for name, want := range map[string]grant.Code{"longest": longest, "said": said, "most": most, "APIs": apis, "bound": bound, "nonce": nonceOnly, "facts": factsOnly} {
 		want.KeyID = id
 		text, err := r.SealCode(id, want, nonce)
 		if err != nil || len(text) > keys.MaxOpenIDCode {
@@ -276,8 +278,8 @@ func TestCodeOfAnAuthenticationRequest(t *testing.T) {
 			t.Errorf("%s: read as %+v, %v", name, got, err)
 		}
 	}
-	if text, _ := r.SealCode(id, most, nonce); len(text) != 1995 {
-		t.Errorf("the longest code has %d characters, and 1995 are documented", len(text))
+	if text, _ := r.SealCode(id, most, nonce); len(text) != 2041 {
+		t.Errorf("the longest code has %d characters, and 2041 are documented", len(text))
 	}
 	for name, edit := range map[string]func(*grant.Code){
 		"without openid": func(c *grant.Code) {

@@ -108,10 +108,17 @@ func (r *Ring) Diagnose(realm, text string) Diagnosis {
 	// Decode the whole groups of characters of a truncated text.
 	head, _ := base64.RawURLEncoding.DecodeString(body[:len(body)/4*4])
 	first := byte(version)
-	if d.Form == AccessForm && len(head) > 0 && head[0] == targeted {
-		first = targeted
-		d.Least = len(AccessPrefix) + base64.RawURLEncoding.EncodedLen(targetedSize+macSize)
+	switch {
+	case len(head) == 0:
+	case d.Form == AccessForm && (head[0] == targeted || head[0] == bound):
+		size := targetedSize
+		if first = head[0]; first == bound {
+			size = boundSize
+		}
+		d.Least = len(AccessPrefix) + base64.RawURLEncoding.EncodedLen(size+macSize)
 		d.Most = d.Least
+	case d.Form == ServiceForm && head[0] == boundService:
+		first = boundService
 	}
 	if len(head) >= 5 && head[0] == first {
 		d.KeyID, d.NamesKey = grant.KeyID(binary.BigEndian.Uint32(head[1:])), true

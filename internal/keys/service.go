@@ -20,17 +20,20 @@ type ServiceToken struct {
 	IssuedAt     grant.Instant
 	AuthorizedAt grant.Instant // what cutoffs compare
 	ExpiresAt    grant.Instant
+	JKT          oauth.JKT   // the key that it is bound to
 	Key          grant.KeyID // that made it; known when it is opened
 }
 
 // Layout of a service token after its prefix, in base64url without padding:
 //
-//	version 1 | key id 4 | id 16 | issued 6 | authorized 6 | expires 6 | APIs 1 + 2 each | client 1 + its length | scope | MAC 24
+//	version 1 | key id 4 | id 16 | issued 6 | authorized 6 | expires 6 | JKT 32 (bound only) | APIs 1 + 2 each | client 1 + its length | scope | MAC 24
 //
 // The MAC covers the kind, the realm and all bytes before it. A realm does not
 // contain the version's byte, so the concatenation is unambiguous.
 const (
 	serviceHead = 1 + 4 + 16 + 3*6
+	// boundService is the version of service tokens that are bound to a client's key.
+	boundService = 2
 	// maxService limits the bytes of a service token: names, and scopes of 256 bytes
 	// for each of some APIs.
 	maxService = 2048
@@ -42,10 +45,14 @@ func (r *Ring) SealService(id grant.KeyID, realm string, t ServiceToken) (string
 	if k == nil {
 		return "", ErrUnknownKey
 	}
-	b := append(make([]byte, 0, serviceHead+2+2*len(t.APIs)+len(t.ClientID)+len(t.Scope)+32), version)
+	b := append(make([]byte, 0, serviceHead+len(t.JKT)+2+2*len(t.APIs)+len(t.ClientID)+len(t.Scope)+32), version)
 	b = binary.BigEndian.AppendUint32(b, uint32(id))
 	b = append(b, t.ID[:]...)
 	b = t.ExpiresAt.Append(t.AuthorizedAt.Append(t.IssuedAt.Append(b)))
+	if t.JKT.Bound() {
+		b[0] = boundService
+		b = append(b, t.JKT[:]...)
+	}
 	b = append(b, byte(len(t.APIs)))
 	for _, n := range t.APIs {
 		b = binary.BigEndian.AppendUint16(b, n)
@@ -72,6 +79,12 @@ func readService(b []byte) (ServiceToken, error) {
 		Key: grant.KeyID(binary.BigEndian.Uint32(b[1:])),
 	}
 	rest := b[serviceHead:]
+	if b[0] == boundService {
+		if len(rest) < len(t.JKT) {
+			return t, ErrNotAuthentic
+		}
+		t.JKT, rest = oauth.JKT(rest), rest[len(t.JKT):]
+	}
 	if len(rest) < 1 || len(rest) < 2+2*int(rest[0]) {
 		return t, ErrNotAuthentic
 	}

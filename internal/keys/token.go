@@ -7,6 +7,7 @@ import (
 	"errors"
 
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/oauth"
 )
 
 // Prefixes of codes and tokens, by which people and secret scanners recognise
@@ -22,6 +23,8 @@ const (
 	version = 1
 	// targeted is the version of opaque access tokens that name APIs.
 	targeted = 2
+	// bound is the version of opaque access tokens that are bound to a client's key.
+	bound = 3
 )
 
 // A Token holds the fields of a refresh or opaque access token. Bits are the
@@ -34,18 +37,20 @@ type Token struct {
 	ExpiresAt  grant.Instant
 	Bits       uint64
 	APIs       uint8       // of an access token: positions in the grant's APIs
+	JKT        oauth.JKT   // of an access token: the key that it is bound to
 	Key        grant.KeyID // that made it; known when it is opened
 }
 
 // Layout of a token after its prefix, in base64url without padding:
 //
-//	version 1 | key id 4 | grant id 16 | generation 4 | issued 6 | expires 6 | bits 8 (access only) | APIs 1 (targeted only) | MAC 24
+//	version 1 | key id 4 | grant id 16 | generation 4 | issued 6 | expires 6 | bits 8 (access only) | APIs 1 (targeted, bound) | JKT 32 (bound only) | MAC 24
 //
 // The MAC covers the kind, the realm and all bytes before it.
 const (
 	refreshSize  = 1 + 4 + 16 + 4 + 6 + 6
 	accessSize   = refreshSize + 8
 	targetedSize = accessSize + 1
+	boundSize    = targetedSize + 32
 	macSize      = 24 // 192 bits of HMAC-SHA-256
 )
 
@@ -62,7 +67,10 @@ func (r *Ring) SealRefresh(id grant.KeyID, realm string, t Token) (string, error
 // SealAccess returns the text of an opaque access token. Equal arguments give equal
 // texts.
 func (r *Ring) SealAccess(id grant.KeyID, realm string, t Token) (string, error) {
-	if t.APIs != 0 {
+	switch {
+	case t.JKT.Bound():
+		return r.sealToken(AccessPrefix, boundSize, id, realm, t)
+	case t.APIs != 0:
 		return r.sealToken(AccessPrefix, targetedSize, id, realm, t)
 	}
 	return r.sealToken(AccessPrefix, accessSize, id, realm, t)
@@ -77,7 +85,10 @@ func (r *Ring) OpenRefresh(realm, text string) (Token, error) {
 // OpenAccess verifies and decodes an opaque access token. The comparison of the MAC
 // takes constant time.
 func (r *Ring) OpenAccess(realm, text string) (Token, error) {
-	if len(text) == len(AccessPrefix)+base64.RawURLEncoding.EncodedLen(targetedSize+macSize) {
+	switch len(text) - len(AccessPrefix) {
+	case base64.RawURLEncoding.EncodedLen(boundSize + macSize):
+		return r.openToken(AccessPrefix, boundSize, realm, text)
+	case base64.RawURLEncoding.EncodedLen(targetedSize + macSize):
 		return r.openToken(AccessPrefix, targetedSize, realm, text)
 	}
 	return r.openToken(AccessPrefix, accessSize, realm, text)
@@ -88,7 +99,7 @@ func (r *Ring) sealToken(prefix string, size int, id grant.KeyID, realm string, 
 	if k == nil {
 		return "", ErrUnknownKey
 	}
-	var buf [targetedSize + 32]byte // room for a whole HMAC, of which macSize is kept
+	var buf [boundSize + 32]byte // room for a whole HMAC, of which macSize is kept
 	b := append(buf[:0], versionOf(size))
 	b = binary.BigEndian.AppendUint32(b, uint32(id))
 	b = append(b, t.GrantID[:]...)
@@ -98,26 +109,32 @@ func (r *Ring) sealToken(prefix string, size int, id grant.KeyID, realm string, 
 	if size >= accessSize {
 		b = binary.BigEndian.AppendUint64(b, t.Bits)
 	}
-	if size == targetedSize {
+	if size >= targetedSize {
 		b = append(b, t.APIs)
+	}
+	if size == boundSize {
+		b = append(b, t.JKT[:]...)
 	}
 	b = k.macToken(b, prefix, realm, b)[:size+macSize]
 
-	var text [len(RefreshPrefix) + (targetedSize+macSize)*4/3 + 2]byte
+	var text [len(RefreshPrefix) + (boundSize+macSize)*4/3 + 2]byte
 	out := append(text[:0], prefix...)
 	return string(base64.RawURLEncoding.AppendEncode(out, b)), nil
 }
 
 // versionOf returns the first byte of a token of a size.
 func versionOf(size int) byte {
-	if size == targetedSize {
+	switch size {
+	case targetedSize:
 		return targeted
+	case boundSize:
+		return bound
 	}
 	return version
 }
 
 func (r *Ring) openToken(prefix string, size int, realm, text string) (Token, error) {
-	var buf [targetedSize + macSize]byte
+	var buf [boundSize + macSize]byte
 	b, ok := decode(buf[:size+macSize], prefix, text)
 	if !ok || b[0] != versionOf(size) {
 		return Token{}, ErrNotAuthentic
@@ -134,8 +151,11 @@ func (r *Ring) openToken(prefix string, size int, realm, text string) (Token, er
 	if size >= accessSize {
 		t.Bits = binary.BigEndian.Uint64(b[refreshSize:])
 	}
-	if size == targetedSize {
+	if size >= targetedSize {
 		t.APIs = b[accessSize]
+	}
+	if size == boundSize {
+		t.JKT = oauth.JKT(b[targetedSize:])
 	}
 	return t, nil
 }
@@ -191,7 +211,7 @@ func (r *Ring) openMarked(p Purpose, prefix, realm, text string, least, most int
 		return nil, nil, ErrNotAuthentic
 	}
 	b, ok := decode(make([]byte, size), prefix, text)
-	if !ok || b[0] != version {
+	if !ok || b[0] != version && !(b[0] == boundService && prefix == ServicePrefix) {
 		return nil, nil, ErrNotAuthentic
 	}
 	b, sum := b[:size-macSize], b[size-macSize:]
