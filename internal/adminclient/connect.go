@@ -1,13 +1,11 @@
 package adminclient
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"net"
@@ -26,6 +24,7 @@ import (
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/server"
 	serveradmin "github.com/mintage/mintage/internal/server/admin"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -249,7 +248,7 @@ func inProcess(ctx context.Context, cfg config.Config) (*Client, error) {
 	}
 	return &Client{
 		at: "the store " + cfg.StoreName() + ", in this process: no server runs", url: "http://admin", local: true,
-		client: http.Client{Transport: handled{serveradmin.Realms(realms)}},
+		client: http.Client{Transport: server.InProcess{Handler: serveradmin.Realms(realms)}},
 		close: func() {
 			st.Close()
 			release()
@@ -261,32 +260,3 @@ func inProcess(ctx context.Context, cfg config.Config) (*Client, error) {
 func Policy(cfg config.Config) grant.Policy {
 	return grant.Policy{AccessLifetime: cfg.AccessTokenLifetime.Std(), CodeLifetime: cfg.CodeLifetime.Std(), RetryWindow: max(cfg.RetryWindow, cfg.RetryWindowPublic).Std(), RefreshLifetime: cfg.RefreshTokenLifetime.Std(), MaxSkew: cfg.Skew()}
 }
-
-// A handled request is answered by a handler in this process.
-type handled struct{ http.Handler }
-
-// RoundTrip implements http.RoundTripper.
-func (h handled) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r = r.Clone(r.Context()); r.Body == nil {
-		r.Body = http.NoBody
-	}
-	w := &answer{header: http.Header{}}
-	h.ServeHTTP(w, r)
-	return &http.Response{StatusCode: w.status, Status: http.StatusText(w.status), Header: w.header, Body: io.NopCloser(&w.body), Request: r}, nil
-}
-
-// An answer is what a handler has written.
-type answer struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-// Header implements http.ResponseWriter, as do the methods below.
-func (w *answer) Header() http.Header { return w.header }
-
-// WriteHeader keeps the status.
-func (w *answer) WriteHeader(status int) { w.status = status }
-
-// Write keeps the body.
-func (w *answer) Write(b []byte) (int, error) { return w.body.Write(b) }
