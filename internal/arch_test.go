@@ -155,6 +155,9 @@ var mayImport = []importRule{
 	{dir: "internal/web", others: []string{"internal/account", "internal/audit", "internal/claims", "internal/grant", "internal/login", "internal/metrics", "internal/oauth", "internal/openid", "internal/overload", "internal/pages",
 		"internal/server", "internal/store", "internal/upstream"},
 		not: []string{"database/sql", "os"}},
+	// A client of the public endpoints, with pages that show what it does.
+	{dir: "internal/demo", others: []string{"internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/oauth", "internal/overload", "internal/pages", "internal/server"},
+		not: []string{"database/sql", "os", "log/slog"}},
 	// The endpoints know the transport; it names none of them.
 	{dir: "internal/server/token", others: []string{"internal/client", "internal/grant", "internal/issuer", "internal/keys", "internal/metrics", "internal/oauth", "internal/overload", "internal/server", "internal/store"},
 		not: []string{"database/sql", "os"}},
@@ -181,7 +184,7 @@ var mayImport = []importRule{
 	{dir: "internal/restore", others: []string{"internal/account", "internal/admin", "internal/audit", "internal/backup", "internal/grant", "internal/keys", "internal/show", "internal/store", "internal/store/sqlite",
 		"modernc.org/sqlite/lib"}, not: []string{"net/http", "log/slog"}},
 	{dir: "internal/adminclient", others: []string{"internal/admin", "internal/adminapi", "internal/config", "internal/deployment", "internal/directory", "internal/grant", "internal/keys", "internal/oauth", "internal/server", "internal/server/admin", "internal/store"}, not: []string{"database/sql"}},
-	{dir: "internal/node", others: []string{"internal/secretfile", "internal/account", "internal/admin", "internal/adminapi", "internal/audit", "internal/claims", "internal/login", "internal/logout", "internal/client", "internal/config", "internal/deployment", "internal/directory", "internal/fetch", "internal/grant",
+	{dir: "internal/node", others: []string{"internal/secretfile", "internal/account", "internal/admin", "internal/adminapi", "internal/audit", "internal/claims", "internal/login", "internal/logout", "internal/client", "internal/config", "internal/demo", "internal/deployment", "internal/directory", "internal/explain", "internal/fetch", "internal/grant",
 		"internal/issuer", "internal/keys", "internal/keyset", "internal/lease", "internal/metrics", "internal/oauth", "internal/overload", "internal/pages", "internal/server", "internal/server/admin",
 		"internal/server/resource", "internal/server/token", "internal/show", "internal/store", "internal/store/postgres", "internal/store/sqlite", "internal/sweep", "internal/tracing", "internal/upstream", "internal/web",
 		"github.com/prometheus/client_golang/prometheus/promhttp"}, not: []string{"database/sql"}},
@@ -247,13 +250,13 @@ var onlyIn = []struct {
 	// disk.go measures what the pages of a closed store's file hold.
 	{imported: "database/sql", dirs: []string{"internal/store/sqlite", "internal/backup", "internal/restore", "internal/testkit"}, files: []string{"bench/suite/disk.go"}},
 	{imported: "modernc.org", dirs: []string{"internal/store/sqlite", "internal/backup", "internal/restore"}, files: []string{"bench/suite/disk.go"}},
-	{imported: "net/http", dirs: []string{"internal/server", "internal/web", "internal/doctor", "internal/upstream", "internal/fetch", "internal/logout", "internal/metrics", "internal/tracing", "internal/adminclient", "internal/node", "internal/cli", "examples", "bench", "internal/e2e", "resource"}},
+	{imported: "net/http", dirs: []string{"internal/server", "internal/web", "internal/demo", "internal/doctor", "internal/upstream", "internal/fetch", "internal/logout", "internal/metrics", "internal/tracing", "internal/adminclient", "internal/node", "internal/cli", "examples", "bench", "internal/e2e", "resource"}},
 	{imported: "github.com/jackc", dirs: []string{"internal/store/postgres"}, files: []string{"bench/suite/cluster.go"}},
 	{imported: "internal/store/postgres", dirs: []string{"internal/deployment", "internal/node", "internal/cli", "bench/suite", "internal/e2e"}},
 	{imported: "internal/store/sqlite", dirs: []string{"internal/backup", "internal/restore", "internal/deployment", "internal/node", "internal/cli", "bench/suite", "internal/e2e", "internal/testkit"}},
-	{imported: "internal/server", dirs: []string{"internal/server", "internal/web", "internal/adminclient", "internal/node", "internal/cli", "internal/doctor", "bench", "internal/e2e"}},
+	{imported: "internal/server", dirs: []string{"internal/server", "internal/web", "internal/demo", "internal/adminclient", "internal/node", "internal/cli", "internal/doctor", "bench", "internal/e2e"}},
 	{imported: "internal/doctor", dirs: []string{"internal/cli"}},
-	{imported: "internal/explain", dirs: []string{"internal/cli"}},
+	{imported: "internal/explain", dirs: []string{"internal/cli", "internal/node"}},
 	{imported: "internal/show", dirs: []string{"internal/secretfile", "internal/admin", "internal/cli", "internal/node", "internal/deployment", "internal/doctor", "internal/explain", "internal/restore"}},
 	// listener.go notices changed certificate files, certificate.go keys that
 	// everybody may read, and request.go whether there is an audit log.

@@ -25,7 +25,7 @@ type budget struct {
 var (
 	library = budget{"resource", 1_300}
 	tools   = budget{"tools of operators", 12_900}
-	serving = budget{"serving", 35_044}
+	serving = budget{"serving", 35_564}
 )
 
 // notProduct are directories, with all below them, that the size does not count:

@@ -156,7 +156,8 @@ type DevInfo struct {
 	RedirectURI   string `json:"redirect_uri"`
 	Username      string `json:"username,omitempty"` // of the demo user
 	Password      string `json:"password,omitempty"`
-	SignIn        string `json:"sign_in,omitempty"` // where the demo user signs in
+	SignIn        string `json:"sign_in,omitempty"`   // where the demo user signs in
+	DemoPage      string `json:"demo_page,omitempty"` // where a browser shows each step
 	AdminSocket   string `json:"admin_socket"`
 	Management    string `json:"management"`
 }

@@ -19,6 +19,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,6 +27,7 @@ import (
 	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/demo"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
@@ -239,7 +241,7 @@ func finishDev(ctx context.Context, cfg config.Config, st store.Store, dir *dire
 	if _, there := view.Client(oauth.DefaultRealm, info.ClientID); !there {
 		now := grant.At(time.Now())
 		c, secret, err := client.Registration{Settings: store.Settings{
-			Name: "Demo client of --dev", RedirectURIs: devRedirects, Scope: devScope, Auth: store.AuthEither, NoPKCE: true,
+			Name: "Demo client of --dev", RedirectURIs: append(slices.Clone(devRedirects), demoCallback(cfg)), Scope: devScope, Auth: store.AuthEither, NoPKCE: true,
 			Native: true, FirstParty: true,
 		}}.Client(oauth.DefaultRealm, view.Ring, grant.Policy{AccessLifetime: cfg.AccessTokenLifetime.Std()}, now)
 		if err != nil {
@@ -251,7 +253,7 @@ func finishDev(ctx context.Context, cfg config.Config, st store.Store, dir *dire
 		}
 		info.ClientID, info.ClientSecret = c.ID, string(secret)
 	}
-	if err := makeDevUser(ctx, cfg, st, &info); err != nil {
+	if err := errors.Join(admitDemoPage(ctx, cfg, st, dir, info), makeDevUser(ctx, cfg, st, &info)); err != nil {
 		return info, err
 	}
 	info.Issuer = cfg.IssuerID()
@@ -259,6 +261,10 @@ func finishDev(ctx context.Context, cfg config.Config, st store.Store, dir *dire
 	info.TokenEndpoint = cfg.PublicURL + cfg.BasePath + "/oauth2/access_token?realm=" + oauth.DefaultRealm
 	info.CAFile = deployment.DevCAFile(cfg)
 	info.RedirectURI = devCallback
+	info.DemoPage = ""
+	if cfg.Login.Mode != config.LoginOff {
+		info.DemoPage = cfg.PublicURL + cfg.BasePath + demo.Path
+	}
 	info.AdminSocket = listeners[2].Addr().String()
 	info.Management = "http://" + listeners[1].Addr().String()
 	text, err := json.MarshalIndent(info, "", "  ")
@@ -301,16 +307,21 @@ curl --silent --cacert %[6]s '%[7]s' \
 
 // devSignIn describes how to sign in as the demo user.
 func devSignIn(d deployment.DevInfo) string {
-	if d.Password == "" {
+	if d.DemoPage == "" {
 		return ""
 	}
-	return fmt.Sprintf(`3. Sign in as a user, in a browser (which does not know the certificate authority): %s, password %s
+	user := "a user"
+	if d.Password != "" {
+		user = d.Username + ", password " + d.Password
+	}
+	return fmt.Sprintf(`3. Or sign in with a browser, and see each step on a page: %s
 
 %s
 
-It ends at %s, where nobody listens: the code is in the address.
+The browser does not know the certificate of this server, and warns of it. Continue all the same:
+"Advanced", then "Proceed" (Chrome, Edge), "Accept the Risk and Continue" (Firefox), "visit this website" (Safari).
 
-`, d.Username, d.Password, d.SignIn, d.RedirectURI)
+`, user, d.DemoPage)
 }
 
 // devAdminFlags returns the flags that name an admin API at another address than the

@@ -67,7 +67,8 @@ type node struct {
 	pending       login.Pending
 	documents     *fetch.Cache[client.Document]
 	guard         *account.Guard
-	realms        []*realm // the default one first
+	realms        []*realm                           // the default one first
+	demo          atomic.Pointer[deployment.DevInfo] // of --dev, once it is there
 
 	// Of the start and then of the reloads, which come one after the other:
 	cfg config.Config // in force
@@ -181,6 +182,9 @@ func (n *realm) answer(cfg config.Config) (*answering, error) {
 	routes := slices.Concat(tokens.Routes(), resources.Routes())
 	if front != nil {
 		routes = append(routes, front.Routes(srv)...)
+		if pages := n.demoPages(cfg, iss, tokens); pages != nil {
+			routes = append(routes, pages.Routes(srv)...)
+		}
 	}
 	srv.Mount(routes...)
 	return a, nil

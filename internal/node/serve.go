@@ -118,6 +118,7 @@ func Serve(ctx context.Context, from Source) (err error) {
 		if demo, err = finishDev(ctx, cfg, n.store, n.directory, listeners); err != nil {
 			return errors.Join(err, closeAll(listeners))
 		}
+		n.demo.Store(&demo)
 	}
 	log.Info("serving", "version", from.Version, "issuer", cfg.IssuerID(), "listen", listeners[0].Addr().String(),
 		"management", listeners[1].Addr().String(), "admin", cfg.AdminListen(), "store", cfg.StoreName(), "data", cfg.Data)
