@@ -196,6 +196,7 @@ const completionTime = 2 * time.Second
 // complete registers completions of arguments and flag values for shells. A user
 // who may not read the store gets none from it.
 func (s *settings) complete(root *cobra.Command) {
+	keys := config.Keys()
 	walk(root, func(cmd *cobra.Command) {
 		switch words := strings.Fields(cmd.Use); {
 		case cmd.HasSubCommands() || cmd.Hidden:
@@ -211,8 +212,9 @@ func (s *settings) complete(root *cobra.Command) {
 		for flag, values := range ofCommand[cmd.CommandPath()] {
 			register(cmd, flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 		}
-		for _, k := range config.Keys() {
-			if f := cmd.LocalFlags().Lookup(k.Flag); k.Choices != nil && f != nil && f.Usage == k.Doc {
+		local := cmd.LocalFlags()
+		for _, k := range keys {
+			if f := local.Lookup(k.Flag); k.Choices != nil && f != nil && f.Usage == k.Doc {
 				register(cmd, k.Flag, cobra.FixedCompletions(k.Choices, cobra.ShellCompDirectiveNoFileComp))
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -42,7 +43,11 @@ type Key struct {
 }
 
 // Keys lists every setting in the order of Config.
-func Keys() []Key { return keysOf(reflect.TypeFor[Config](), reflect.ValueOf(Default()), Key{}, nil) }
+func Keys() []Key { return slices.Clone(keys()) }
+
+// keys are read from the tags once: a program that only prints its version needs them,
+// too, for its flags.
+var keys = sync.OnceValue(func() []Key { return keysOf(reflect.TypeFor[Config](), reflect.ValueOf(Default()), Key{}, nil) })
 
 // keysOf lists the settings below a section.
 func keysOf(t reflect.Type, def reflect.Value, section Key, path []int) (keys []Key) {
