@@ -172,9 +172,9 @@ func ofDev(cfg config.Config) config.Config {
 	return cfg
 }
 
-// explainer returns an Explainer on the session's store. Without the
+// explainer returns an Explainer on the store. Without the
 // key-encryption key it cannot verify tokens.
-func (a *session) explainer(ctx context.Context) (*explain.Explainer, error) {
+func (a *opened) explainer(ctx context.Context) (*explain.Explainer, error) {
 	cfg := ofDev(a.cfg)
 	kek, locked := deployment.ReadKEK(cfg)
 	known, err := directory.Read(ctx, a.Store, kek, deployment.KeySchedule(cfg), time.Now)

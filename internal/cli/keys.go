@@ -230,7 +230,14 @@ After a crash, repeat the command:
 
 With PostgreSQL, the command ends after step 1: copy the file to every node, and
 repeat it. A node without the new key answers 503 until it has the file.`,
-		RunE: s.with(func(cmd *cobra.Command, a *session, _ []string) error { return a.rotateKEK(cmd) }),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			a, err := s.open(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer a.Close()
+			return a.rotateKEK(cmd)
+		},
 	}
 }
 
@@ -243,7 +250,7 @@ func asRoot(err error, user int) string {
 	return ""
 }
 
-func (a *session) rotateKEK(cmd *cobra.Command) error {
+func (a *opened) rotateKEK(cmd *cobra.Command) error {
 	// The file may be a link; replace its target.
 	path, _ := deployment.KEKPath(a.cfg)
 	path, err := filepath.EvalSymlinks(path)

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mintage/mintage/internal/admin"
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/adminclient"
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/backup"
@@ -132,7 +133,9 @@ func (r *restoration) declareOnly(cmd *cobra.Command) error {
 	progress := newProgress(cmd.ErrOrStderr(), time.Now)
 	p := &plan{cfg: a.cfg, at: backup, progress: progress}
 	if !r.undo {
-		p.ring, _ = a.Ring(cmd.Context()) // without the keys, the chain alone is verified
+		if records, err := a.KeyRecords(cmd.Context()); err == nil {
+			_, p.ring, _ = fitsKEK(a.cfg, records) // without the keys, the chain alone is verified
+		}
 		if err := p.readAuditLog(cmd.Context(), r.auditLogs); err != nil {
 			return err
 		}
@@ -177,22 +180,22 @@ func printInForce(w io.Writer, now grant.Restore) error {
 }
 
 func (r *restoration) printStatus(cmd *cobra.Command) error {
-	a, err := r.open(cmd.Context())
+	a, err := r.connect(cmd)
 	if err != nil {
 		return err
 	}
 	defer a.Close()
-	views, err := a.Restores(cmd.Context())
-	if err != nil {
+	answer := struct{ Restores []adminapi.Restore }{[]adminapi.Restore{}}
+	if _, err := a.Get(cmd.Context(), &answer, nil, "restores"); err != nil {
 		return err
 	}
 	rows, latest := [][]string{}, time.Time{}
-	for _, v := range views {
+	for _, v := range answer.Restores {
 		if v.At.After(latest) {
 			latest = *v.At
 		}
 	}
-	for _, v := range views {
+	for _, v := range answer.Restores {
 		state := "over"
 		switch {
 		case v.InForce:
@@ -206,7 +209,7 @@ func (r *restoration) printStatus(cmd *cobra.Command) error {
 	if len(rows) == 0 {
 		list = line("no restore was ever declared")
 	}
-	return output(cmd, r.json, views, list)
+	return output(cmd, r.json, answer.Restores, list)
 }
 
 // putBack restores the embedded store from a file.

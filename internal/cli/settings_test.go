@@ -3,6 +3,8 @@ package cli
 import (
 	"bytes"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -77,16 +79,18 @@ func TestACommandSaysThatAnotherServerIsNear(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	running, stopped := fmt.Sprintln(os.Getpid()), "999999999\n" // no process has that number
+	const running, stopped = true, false
 	write("packaged.yaml", "data: "+dir+"/packaged\n")
 	write("here.yaml", "data: mintage-data\n")
 	write("packaged/kek", "")
+	write("mintage-data/kek", "")
 	defer func(was string) { packagedFile = was }(packagedFile)
 	const notice = "mintage: this is the deployment of %s, and not the server that runs in this directory; for that one, add --data mintage-data\n"
 	for _, c := range []struct {
-		name, packaged, env, lock string
-		args                      []string
-		used                      string // "": nothing is said
+		name, packaged, env string
+		runs                bool
+		args                []string
+		used                string // "": nothing is said
 	}{
 		{"the package", "packaged.yaml", "", running, []string{"client", "list"}, "packaged.yaml"},
 		{"a change", "packaged.yaml", "", running, []string{"client", "create", "--name", "Shop", "--redirect-uri", "https://shop.example/cb", "--scope", "read"}, "packaged.yaml"},
@@ -107,7 +111,15 @@ func TestACommandSaysThatAnotherServerIsNear(t *testing.T) {
 			if name, value, given := strings.Cut(c.env, "="); given {
 				t.Setenv(name, value)
 			}
-			write("mintage-data/serve.lock", c.lock)
+			if c.runs {
+				l, err := net.Listen("unix", "mintage-data/admin.sock")
+				if err != nil {
+					t.Fatal(err)
+				}
+				server := &http.Server{}
+				defer server.Close()
+				go server.Serve(l)
+			}
 			var stderr bytes.Buffer
 			root := Root("test")
 			root.SetArgs(c.args)

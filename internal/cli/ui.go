@@ -51,20 +51,6 @@ func fields(list [][2]string, more ...text) text {
 	}
 }
 
-// prints adds --json to a command on the store, which then prints the result of
-// run: the value as JSON, or the text for people.
-func (s *settings) prints(cmd *cobra.Command, run func(cmd *cobra.Command, a *session, args []string) (any, text, error)) *cobra.Command {
-	asJSON := cmd.Flags().Bool("json", false, "print JSON")
-	cmd.RunE = s.with(func(cmd *cobra.Command, a *session, args []string) error {
-		value, forPeople, err := run(cmd, a, args)
-		if err != nil {
-			return err
-		}
-		return output(cmd, *asJSON, value, forPeople)
-	})
-	return cmd
-}
-
 // calls returns the RunE of a command that calls the admin API: of the server, or of
 // this process if no server runs.
 func (s *settings) calls(run func(cmd *cobra.Command, a *adminclient.Client, args []string) error) func(*cobra.Command, []string) error {

@@ -258,7 +258,7 @@ func newUserEnable(s *settings) *cobra.Command {
 	})
 }
 
-// printsPassword is prints for a command that gives a user a password. It shows a
+// printsPassword is shows for a command that gives a user a password. It shows a
 // generated password, and no other.
 func (s *settings) printsPassword(cmd *cobra.Command, run func(cmd *cobra.Command, a *adminclient.Client, args []string) (adminapi.NewPassword, error)) *cobra.Command {
 	return s.shows(cmd, func(cmd *cobra.Command, a *adminclient.Client, args []string) (any, text, error) {
