@@ -22,7 +22,6 @@ import (
 
 	cases "github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/adminapi"
-	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/server/admin"
@@ -257,66 +256,10 @@ func (a *Client) notUnderstood(err error) error {
 	return deployment.Hint(fmt.Errorf("admin API at %s: cannot read the answer: %w", a.at, err), "the server may be of another version than this command")
 }
 
-// RequestCode requests an authorization code from the running server.
-func RequestCode(ctx context.Context, cfg config.Config, req adminapi.CodeRequest) (adminapi.CodeAnswer, error) {
-	api, err := Open(cfg, "")
-	if err != nil {
-		return adminapi.CodeAnswer{}, err
-	}
-	return api.Code(ctx, req)
-}
-
-// Code requests an authorization code.
-func (a *Client) Code(ctx context.Context, req adminapi.CodeRequest) (answer adminapi.CodeAnswer, err error) {
-	resp, err := a.send(ctx, request{method: http.MethodPost, path: []string{"codes"}, in: req})
-	if err != nil {
-		return answer, a.explain(err)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusCreated {
-		var p adminapi.Problem
-		if err := json.NewDecoder(resp.Body).Decode(&p); err != nil {
-			return answer, fmt.Errorf("admin API: status %s", resp.Status)
-		}
-		if p.Field != "" {
-			flag := strings.ReplaceAll(strings.TrimSuffix(p.Field, "_id"), "_", "-")
-			return answer, fmt.Errorf("--%s: %s", flag, p.Detail)
-		}
-		return answer, fmt.Errorf("admin API: %s: %s", p.Title, p.Detail)
-	}
-	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
-		return answer, fmt.Errorf("admin API: %w", err)
-	}
-	return answer, nil
-}
-
 // Call sends a request without a body to a path, and decodes the answer into out.
 func (a *Client) Call(ctx context.Context, method, path string, out any) error {
-	resp, err := a.send(ctx, request{method: method, path: strings.Split(strings.TrimPrefix(path, "/admin/v1/"), "/")})
-	if err != nil {
-		return a.explain(err)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode >= 300 {
-		var p adminapi.Problem
-		if json.NewDecoder(resp.Body).Decode(&p) == nil && p.Title != "" {
-			return fmt.Errorf("admin API: %s", p.Title)
-		}
-		return fmt.Errorf("admin API: status %s", resp.Status)
-	}
-	return json.NewDecoder(resp.Body).Decode(out)
-}
-
-// Poll requests that the server reads changes of the directory, and writes the
-// uses of secrets that it holds in memory. It reports whether the server has.
-func Poll(ctx context.Context, cfg config.Config) bool {
-	api, err := Open(cfg, "")
-	if err != nil {
-		return false
-	}
-	ctx, cancel := context.WithTimeout(ctx, pollTime)
-	defer cancel()
-	return api.Post(ctx, nil, nil, "directory", "poll") == nil
+	_, err := a.do(ctx, request{method: method, path: strings.Split(strings.TrimPrefix(path, "/admin/v1/"), "/")}, out)
+	return err
 }
 
 func (a *Client) explain(err error) error {

@@ -30,8 +30,6 @@ import (
 )
 
 const (
-	// pollTime bounds how long a command waits for the server to take a change.
-	pollTime = 2 * time.Second
 	// dialTime bounds how long a command looks for a server.
 	dialTime = 5 * time.Second
 	// answerTime bounds how long a command waits for an answer to begin: some answers

@@ -188,8 +188,13 @@ func (b *benchFlags) prepareDev(ctx context.Context, errOut io.Writer, cfg confi
 		n = b.requests
 	}
 	req := adminapi.CodeRequest{ClientID: dev.ClientID, RedirectURI: dev.RedirectURI, Subject: "mintage-bench", Scope: "read write"}
+	api, err := adminclient.Open(cfg, "")
+	if err != nil {
+		return err
+	}
 	codes, err := bench.IssueCodes(ctx, n, func(ctx context.Context) (string, time.Time, error) {
-		answer, err := adminclient.RequestCode(ctx, cfg, req)
+		var answer adminapi.CodeAnswer
+		err := api.Post(ctx, req, &answer, "codes")
 		return answer.Code, answer.ExpiresAt, err
 	})
 	if err != nil {

@@ -53,9 +53,9 @@ API of a server that listens on TCP with --admin-listen and --admin-token-file.`
 			if err != nil {
 				return err
 			}
-			answer, err := api.Code(cmd.Context(), req)
-			if err != nil {
-				return err
+			var answer adminapi.CodeAnswer
+			if err := api.Post(cmd.Context(), req, &answer, "codes"); err != nil {
+				return flagged(err)
 			}
 			result := answer.CallbackURL
 			if !callback && !asJSON {

@@ -133,7 +133,6 @@ func openDeployment(ctx context.Context, cfg config.Config, p *doctor.Deployment
 	if err != nil {
 		return err
 	}
-	adminclient.Poll(ctx, cfg) // for the last uses of secrets
 	changes, err := st.Changes(ctx, 0)
 	for i := range changes.Clients {
 		if c := &changes.Clients[i]; err == nil && c.State != store.ClientDeleted {

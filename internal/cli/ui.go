@@ -109,7 +109,10 @@ func (s *settings) changes(cmd *cobra.Command, run func(cmd *cobra.Command, a *a
 }
 
 // otherFlags are the flags of members whose name is another one.
-var otherFlags = map[string]string{"keys": "key", "purposes": "purpose", "client_secret": "secret-stdin", "client_id": "client"}
+var otherFlags = map[string]string{
+	"keys": "key", "purposes": "purpose", "client_secret": "secret-stdin", "client_id": "client",
+	"redirect_uri": "redirect-uri", "code_challenge": "code-challenge", "auth_time": "auth-time",
+}
 
 // flagged returns an error about a member of the admin API as one about the flag.
 func flagged(err error) error {

@@ -154,7 +154,7 @@ func (n *realm) answer(cfg config.Config) (*answering, error) {
 	if cfg.Login.Mode == config.LoginHandoff {
 		logins = front.Authorizer
 	}
-	adminAPI := admin.NewAdmin(n.useCases(cfg), iss, n.directory, logins, access, n.log)
+	adminAPI := admin.NewAdmin(n.useCases(cfg), iss, logins, access, n.log)
 	adminAPI.Audit, adminAPI.Probes, adminAPI.Service = n.auditLog, &n.probes, cfg.ServiceName()
 	adminAPI.Outage, adminAPI.Version = n.outage, n.version
 	adminAPI.Realm = adminapi.Realm{Name: strings.TrimPrefix(cfg.Realm, "/"), Issuer: cfg.IssuerID(), Login: cfg.Login.Mode}

@@ -16,7 +16,6 @@ import (
 	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/audit"
-	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/oauth"
@@ -27,12 +26,11 @@ import (
 // Admin answers the administrator's listener. On a Unix socket, the file's
 // permissions say who may call; over TCP, a bearer token does.
 type Admin struct {
-	cases     admin.Admin    // of nobody yet
-	issuer    *issuer.Issuer // nil: no server runs, a command has opened the store
-	directory *directory.Directory
-	logins    *login.Authorizer
-	log       *slog.Logger
-	access    Access
+	cases  admin.Admin    // of nobody yet
+	issuer *issuer.Issuer // nil: no server runs, a command has opened the store
+	logins *login.Authorizer
+	log    *slog.Logger
+	access Access
 
 	// Audit is where security events are recorded, set before first use; nil:
 	// nowhere.
@@ -56,9 +54,9 @@ type Admin struct {
 
 // NewAdmin makes an Admin of a server. Logins is nil where users do not log in by way of
 // it: login.mode is not handoff.
-func NewAdmin(cases admin.Admin, iss *issuer.Issuer, d *directory.Directory, logins *login.Authorizer, access Access, log *slog.Logger) *Admin {
+func NewAdmin(cases admin.Admin, iss *issuer.Issuer, logins *login.Authorizer, access Access, log *slog.Logger) *Admin {
 	a := newAdmin(cases, log)
-	a.issuer, a.directory, a.logins, a.access = iss, d, logins, access
+	a.issuer, a.logins, a.access = iss, logins, access
 	return a
 }
 
@@ -258,7 +256,6 @@ func (a *Admin) Routes() []Route {
 		{post, tokensPath, changes, a.do(201, with(createToken)), nil},
 		{remove, tokensPath + "/{name}", changes, a.do(204, revokeToken), nil},
 		{post, "/admin/v1/codes", changes, a.codes, nil},
-		{post, "/admin/v1/directory/poll", reads, a.poll, nil},
 		{post, "/admin/v1/probes", reads, a.announceProbe, nil},
 		{get, "/admin/v1/probes/{probe}", reads, a.probeArrival, nil},
 		{get, loginsPath + "{challenge}", reads, answerLogin(a.loginRequest), absent},

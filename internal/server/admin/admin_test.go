@@ -48,7 +48,7 @@ func newAdminAPI(t *testing.T) *adminAPI {
 	a.logins = login.New(a.iss, login.Documents{Realm: testkit.Realm, Store: a.iss.Store, Directory: a.iss.Directory, Now: a.iss.Now})
 	a.logins.Interactions.Lifetime, a.logins.ContinueURL = 10*time.Minute, "https://auth.example.com/oauth2/interaction?id="
 	a.logins.Sessions.Lifetime, a.logins.Idle = time.Hour, time.Hour
-	api := admin.NewAdmin(a.cases(), a.iss, a.iss.Directory, a.logins, admin.Access{Configured: adminToken}, log)
+	api := admin.NewAdmin(a.cases(), a.iss, a.logins, admin.Access{Configured: adminToken}, log)
 	api.Service = "auth.example.com"
 	a.handler = api.Handler()
 	return a

@@ -12,7 +12,6 @@ import (
 	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/openid"
-	"github.com/mintage/mintage/internal/store"
 )
 
 // maxReason bounds a reason, in bytes.
@@ -114,16 +113,6 @@ func loginProblem(err error) *Problem {
 			Detail: "something else was said about this login, or it has gone on: let the user start again at the application"}}
 	}
 	return problem(err)
-}
-
-// poll is POST /admin/v1/directory/poll: a command has changed clients, cutoffs
-// or keys, and does not want to wait until this node looks.
-func (a *Admin) poll(x *call, _ string) (int, any, *Problem) {
-	a.directory.FlushUses(x.Context())
-	if err := a.directory.Poll(x.Context()); err != nil {
-		return 0, nil, problem(fmt.Errorf("%w: %w", store.ErrUnavailable, err))
-	}
-	return http.StatusOK, struct{}{}, nil
 }
 
 // codes is POST /admin/v1/codes.
