@@ -114,7 +114,7 @@ func Open(ctx context.Context, dir string) (*Store, error) {
 	path := filepath.Join(dir, FileName)
 	if _, err := os.Stat(path); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("no store at %s: name the server's configuration with --config, or its data directory with --data; a first `mintage serve` makes a store", path)
+			return nil, fmt.Errorf("no store at %s: name the server's configuration with --config, or its data directory with --data; `mintage serve --dev`, or a first `mintage serve --new-store`, makes a store", path)
 		}
 		return nil, Explain(path, err)
 	}
