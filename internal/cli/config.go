@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -42,14 +43,18 @@ need a restart.`,
 			for _, d := range cfg.Departures() {
 				fmt.Fprintln(cmd.ErrOrStderr(), "mintage: departure from the specification:", d)
 			}
-			warnings := node.CertificateDoubts(cfg)
-			if text := cfg.Unheard(); text != "" {
-				warnings = append(warnings, text)
+			var warnings []string
+			for _, c := range cfg.Each() {
+				for _, text := range append(node.CertificateDoubts(c), c.Unheard()) {
+					if text != "" && !slices.Contains(warnings, text) {
+						warnings = append(warnings, text)
+					}
+				}
 			}
 			for _, w := range warnings {
 				fmt.Fprintln(cmd.ErrOrStderr(), "mintage: warning:", w)
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "the configuration is good; %d settings are given\n", len(from))
+			fmt.Fprintf(cmd.OutOrStdout(), "the configuration is good; %d settings are given\n", len(from)-len(cfg.Realms))
 			return nil
 		},
 	}

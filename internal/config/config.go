@@ -29,7 +29,8 @@ import (
 type Config struct {
 	// Realm is the name of the realm of which the settings are, with a slash.
 	Realm string `yaml:"-"`
-	// Realms are the settings of all other realms. What a realm does not set is as here.
+	// Realms are the settings of all other realms: the section realms of the file. What a
+	// realm does not set is as here.
 	Realms []Config `yaml:"-"`
 
 	Data    string `yaml:"data" group:"Store and files" reload:"no" doc:"data directory: the store, its lock, the key-encryption key, the admin socket"`

@@ -88,24 +88,35 @@ func inPlainWords(err error, text []byte) error {
 	return fmt.Errorf("line %d: this is not YAML: %s", at.Mark.Line, at.Message)
 }
 
-// A fileReader takes the settings of one file.
+// A fileReader takes the settings of one file, or those of one realm in it.
 type fileReader struct {
 	file   string
 	all    []Key
 	into   *Config
+	within string // "realms.NAME." of a realm, before the names of its settings
 	from   Sources
 	begun  map[string]int // line of each section
+	realms []realmSection
 	faults []error
 }
 
-func readFile(c *Config, all []Key, from Sources, file string) error {
+// A realmSection is what the file says of a realm.
+type realmSection struct {
+	name string
+	line int
+	node *yaml.Node // nil: nothing
+}
+
+// readFile reads the settings of the deployment into c. It returns the sections of the
+// realms, which are read when c is complete.
+func readFile(c *Config, all []Key, from Sources, file string) ([]realmSection, []error) {
 	text, err := readText(file)
 	if err != nil {
-		return err
+		return nil, []error{err}
 	}
 	top, err := parse(text)
 	if err != nil {
-		return fmt.Errorf("configuration %s: %w", file, inPlainWords(err, text))
+		return nil, []error{fmt.Errorf("configuration %s: %w", file, inPlainWords(err, text))}
 	}
 	r := fileReader{file: file, all: all, into: c, from: from, begun: map[string]int{}}
 	switch {
@@ -115,10 +126,37 @@ func readFile(c *Config, all []Key, from Sources, file string) error {
 	default:
 		r.walk(top, "")
 	}
-	if more := len(r.faults) - maxFaults; more > 0 {
-		r.faults = append(r.faults[:maxFaults], &Fault{Source: Source{File: file, Line: 1}, Err: fmt.Errorf("%d more faults", more)})
+	return r.realms, r.faults
+}
+
+// readRealms takes the section of each realm.
+func (r *fileReader) readRealms(line int, n *yaml.Node) {
+	switch {
+	case n.Kind == yaml.ScalarNode && n.Tag == "!!null":
+		return
+	case n.Kind != yaml.MappingNode:
+		r.fault(realmsKey, line, "realms are expected, each as NAME: with its settings below it, not %s", kindName(n))
+		return
+	case r.begun[realmsKey] != 0:
+		r.fault(realmsKey, line, "set before, in line %d", r.begun[realmsKey])
+		return
 	}
-	return errors.Join(r.faults...)
+	r.begun[realmsKey] = line
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		name := realmsKey + "." + key.Value
+		switch empty := value.Kind == yaml.ScalarNode && value.Tag == "!!null"; {
+		case key.Kind != yaml.ScalarNode:
+			r.fault("", key.Line, "the name of a realm is expected")
+		case r.begun[name] != 0:
+			r.fault(name, key.Line, "set before, in line %d", r.begun[name])
+		case !empty && value.Kind != yaml.MappingNode:
+			r.fault(name, key.Line, "the settings of the realm are expected, indented below it, not %s", kindName(value))
+		default:
+			r.begun[name] = key.Line
+			r.realms = append(r.realms, realmSection{key.Value, key.Line, value})
+		}
+	}
 }
 
 // kindName names the kind of a node that cannot hold settings.
@@ -133,6 +171,9 @@ func kindName(n *yaml.Node) string {
 }
 
 func (r *fileReader) fault(name string, line int, format string, args ...any) {
+	if name != "" {
+		name = r.within + name
+	}
 	r.faults = append(r.faults, &Fault{name, Source{File: r.file, Line: line}, fmt.Errorf(format, args...)})
 }
 
@@ -150,6 +191,8 @@ func (r *fileReader) walk(n *yaml.Node, prefix string) {
 			r.fault("", key.Line, "the name of a setting is expected")
 		case key.Value == "<<":
 			r.fault("", key.Line, "merge keys (<<) are not understood: write the settings themselves")
+		case name == realmsKey && r.within == "":
+			r.readRealms(key.Line, value)
 		case value.Kind == yaml.MappingNode && !r.isSection(name):
 			r.unknown(name, key.Line, value)
 		case value.Kind == yaml.MappingNode && r.begun[name] != 0:
@@ -171,20 +214,31 @@ func (r *fileReader) unknown(name string, line int, section *yaml.Node) {
 		if k := r.find(name); k != nil {
 			r.fault(name, line, "%s is expected", k.form())
 		} else {
-			r.fault("", line, "unknown setting %s%s", quoted(name), suggest(name, r.all, nameOf))
+			r.unknownSetting(name, line)
 		}
 	}
 	for i := 0; i+1 < len(section.Content); i += 2 {
 		below := name + "." + section.Content[i].Value
-		r.fault("", section.Content[i].Line, "unknown setting %s%s", quoted(below), suggest(below, r.all, nameOf))
+		r.unknownSetting(below, section.Content[i].Line)
 	}
+}
+
+// unknownSetting reports a setting that does not exist, or that no realm can have.
+func (r *fileReader) unknownSetting(name string, line int) {
+	if k := findKey(Keys(), name); r.within != "" && k != nil {
+		r.fault(name, line, "is a setting of the whole deployment: no realm has one of its own")
+		return
+	}
+	r.fault("", line, "unknown setting %s%s", quoted(r.within+name), suggest(name, r.all, nameOf))
 }
 
 func nameOf(k Key) string { return k.Name }
 
-func (r *fileReader) find(name string) *Key {
-	if i := slices.IndexFunc(r.all, func(k Key) bool { return k.Name == name }); i >= 0 {
-		return &r.all[i]
+func (r *fileReader) find(name string) *Key { return findKey(r.all, name) }
+
+func findKey(keys []Key, name string) *Key {
+	if i := slices.IndexFunc(keys, func(k Key) bool { return k.Name == name }); i >= 0 {
+		return &keys[i]
 	}
 	return nil
 }
@@ -201,17 +255,17 @@ func (r *fileReader) take(name string, n *yaml.Node) {
 	}
 	if found == nil {
 		if r.isSection(name) {
-			r.fault("", n.Line, "%s is a section: the settings in it are expected, indented below it", name)
+			r.fault("", n.Line, "%s is a section: the settings in it are expected, indented below it", r.within+name)
 			return
 		}
-		r.fault("", n.Line, "unknown setting %s%s", quoted(name), suggest(name, r.all, nameOf))
+		r.unknownSetting(name, n.Line)
 		return
 	}
-	if first, given := r.from[name]; given {
+	if first, given := r.from[r.within+name]; given {
 		r.fault(name, n.Line, "set before, in line %d", first.Line)
 		return
 	}
-	r.from[name] = Source{File: r.file, Line: n.Line}
+	r.from[r.within+name] = Source{File: r.file, Line: n.Line}
 	items := []*yaml.Node{n}
 	if n.Kind == yaml.SequenceNode && found.isList {
 		items = n.Content

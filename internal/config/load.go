@@ -23,8 +23,9 @@ const (
 // joins all faults; the other settings are read even then.
 func Load(file string, environ []string, flags map[string]string) (Config, Sources, error) {
 	l := loader{config: Default(), keys: Keys(), from: Sources{}}
+	var realms []realmSection
 	if file != "" {
-		l.faults = append(l.faults, readFile(&l.config, l.keys, l.from, file))
+		realms, l.faults = readFile(&l.config, l.keys, l.from, file)
 	}
 	l.readEnv(environ)
 	for _, k := range l.keys {
@@ -39,6 +40,10 @@ func Load(file string, environ []string, flags map[string]string) (Config, Sourc
 		l.set(k, Source{Flag: k.Flag}, text, false, err)
 	}
 	l.readCredentials(environ)
+	l.readRealms(file, realms, environ)
+	if more := len(l.faults) - maxFaults; more > 0 {
+		l.faults = append(l.faults[:maxFaults], &Fault{Source: Source{File: file, Line: 1}, Err: fmt.Errorf("%d more faults", more)})
+	}
 	return l.config, l.from, errors.Join(l.faults...)
 }
 
@@ -53,15 +58,21 @@ type loader struct {
 // set sets a key from text, or from the file that text names, unless err is the
 // fault of this source.
 func (l *loader) set(k Key, s Source, text string, isFile bool, err error) {
-	l.from[k.Name] = s
 	if err == nil && isFile {
 		text, err = readValue(text)
 	}
+	l.setOf(&l.config, k.Name, k, s, text, err)
+}
+
+// setOf sets a key of a realm's settings, which has the name there, from text, unless
+// err is the fault of this source.
+func (l *loader) setOf(c *Config, name string, k Key, s Source, text string, err error) {
+	l.from[name] = s
 	if err == nil {
-		err = k.set(&l.config, text)
+		err = k.set(c, text)
 	}
 	if err != nil {
-		l.faults = append(l.faults, &Fault{k.Name, s, err})
+		l.faults = append(l.faults, &Fault{name, s, err})
 	}
 }
 
@@ -82,7 +93,7 @@ func (l *loader) readEnv(environ []string) {
 	}
 	for _, kv := range environ {
 		name, text, _ := strings.Cut(kv, "=")
-		if !strings.HasPrefix(name, "MINTAGE_") || name == FileEnv {
+		if !strings.HasPrefix(name, "MINTAGE_") || name == FileEnv || strings.HasPrefix(name, realmsEnv) {
 			continue
 		}
 		k, known := byEnv[name]

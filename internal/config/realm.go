@@ -1,12 +1,15 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
 	"regexp"
 	"slices"
 	"strings"
+
+	"go.yaml.in/yaml/v4"
 
 	"github.com/mintage/mintage/internal/oauth"
 )
@@ -49,9 +52,111 @@ var realmName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,39}$`)
 // have another behind them: a realm of that name could not be told from the endpoint.
 var ReservedRealms = []string{"account", "connect", "jwks", "oauth2", "realms", "token", "verify"}
 
+const (
+	// realmsKey is the section of the file with the further realms.
+	realmsKey = "realms"
+	// realmsEnv begins the variables of their settings: MINTAGE_REALMS_STAFF_BASE_PATH.
+	realmsEnv = "MINTAGE_REALMS_"
+	// maxRealms is more than one server is for.
+	maxRealms = 1000
+)
+
+// RealmsDoc is the meaning of the section realms.
+const RealmsDoc = "further realms by their names, each with settings of its own: users, clients, APIs and an issuer that no other realm knows; what a realm does not set is as outside of realms"
+
 // inRealm returns the name of a setting of a realm.
 func (c *Config) inRealm(key string) string {
-	return "realms." + strings.TrimPrefix(c.Realm, "/") + "." + key
+	return realmsKey + "." + strings.TrimPrefix(c.Realm, "/") + "." + key
+}
+
+// readRealms reads the settings of the further realms when those of the deployment are
+// complete: what a realm does not set is as there.
+func (l *loader) readRealms(file string, sections []realmSection, environ []string) {
+	if more := len(sections) - maxRealms; more > 0 {
+		l.faults = append(l.faults, &Fault{realmsKey, Source{File: file, Line: sections[maxRealms].line}, fmt.Errorf("there are %d realms too many: at most %d", more, maxRealms)})
+		sections = sections[:maxRealms]
+	}
+	keys := slices.DeleteFunc(Keys(), func(k Key) bool { return !k.OfRealm })
+	realms := make([]Config, len(sections))
+	for i, section := range sections {
+		of := &realms[i]
+		*of = l.config
+		of.Realm = "/" + section.name
+		r := fileReader{file: file, all: keys, into: of, within: of.inRealm(""), from: l.from, begun: map[string]int{}}
+		l.from[strings.TrimSuffix(r.within, ".")] = Source{File: file, Line: section.line}
+		if section.node.Kind == yaml.MappingNode {
+			r.walk(section.node, "")
+		}
+		l.faults = append(l.faults, r.faults...)
+	}
+	l.readRealmsEnv(realms, keys, environ)
+	for i := range realms {
+		realms[i].inheritLess(keys, l.from)
+	}
+	if len(realms) > 0 {
+		l.config.Realms = realms
+	}
+}
+
+// readRealmsEnv reads the variables of realms that the file has. Those of the realm
+// staff-eu begin with MINTAGE_REALMS_STAFF_EU_.
+func (l *loader) readRealmsEnv(realms []Config, keys []Key, environ []string) {
+	for _, kv := range environ {
+		name, text, _ := strings.Cut(kv, "=")
+		rest, ok := strings.CutPrefix(name, realmsEnv)
+		if !ok {
+			continue
+		}
+		var of *Config
+		var key Key
+		found := 0
+		for i := range realms {
+			setting, ok := strings.CutPrefix(rest, strings.ToUpper(strings.ReplaceAll(realms[i].Realm[1:], "-", "_"))+"_")
+			if k := slices.IndexFunc(keys, func(k Key) bool { return ok && k.Env == "MINTAGE_"+setting }); k >= 0 {
+				of, key, found = &realms[i], keys[k], found+1
+			}
+		}
+		if found != 1 {
+			what := "is no setting of a realm that the file has"
+			if found > 1 {
+				what = "could be a setting of more than one realm: write it in the file"
+			}
+			l.faults = append(l.faults, &Fault{Source: Source{Env: name}, Err: errors.New(what)})
+			continue
+		}
+		l.setOf(of, of.inRealm(key.Name), key, Source{Env: name}, text, nil)
+	}
+}
+
+// inheritLess resets what a realm does not set and must not have from outside of realms:
+// the issuer; what is for the deployment's OpenID Connect provider, its secret too, if the
+// realm has a provider of its own; a token for registration, if the realm has none.
+func (c *Config) inheritLess(keys []Key, from Sources) {
+	def := Default()
+	given := func(name string) bool { _, ok := from[c.inRealm(name)]; return ok }
+	const provider = "login.upstream."
+	for _, k := range keys {
+		switch {
+		case given(k.Name):
+		case k.Name == "issuer", strings.HasPrefix(k.Name, provider) && given(provider+"issuer"),
+			k.Name == "client_metadata.registration_token_file" && !c.ClientMetadata.Registration:
+			k.value(c).Set(k.value(&def))
+		}
+	}
+}
+
+// Share sets what a realm does not have of its own to the deployment's value, where that
+// was changed after Load.
+func (c *Config) Share() {
+	for i := range c.Realms {
+		r := &c.Realms[i]
+		for _, k := range Keys() {
+			if !k.OfRealm {
+				k.value(r).Set(k.value(c))
+			}
+		}
+		r.PublicURL = cmp.Or(r.PublicURL, c.PublicURL)
+	}
 }
 
 // checkRealms checks the further realms. What is wrong with all of the deployment is
@@ -85,16 +190,16 @@ func (c *Config) checkRealms(faults []error) (list []error) {
 			}
 		}
 		if other, taken := issuers[r.IssuerID()]; taken {
-			fault("issuer", "%q is that of the realm %s too", r.IssuerID(), other)
+			fault("issuer", "%q is that of the realm %s too", r.IssuerID(), other[1:])
 		}
 		issuers[r.IssuerID()] = r.Realm
 		for _, o := range earlier {
 			switch {
 			case r.PublicURL != o.PublicURL:
 			case r.BasePath == o.BasePath:
-				fault("base_path", "%q is that of the realm %s too, at the same public_url", r.BasePath, o.Realm)
+				fault("base_path", "%q is that of the realm %s too, at the same public_url: give the realm one of its own, such as /%s, or a public_url", r.BasePath, o.Realm[1:], r.Realm[1:])
 			case within(r, o) || within(o, r):
-				fault("base_path", "%q and that of the realm %s, %q, are in each other's way", r.BasePath, o.Realm, o.BasePath)
+				fault("base_path", "%q and that of the realm %s, %q, are in each other's way", r.BasePath, o.Realm[1:], o.BasePath)
 			}
 		}
 		earlier = append(earlier, r)

@@ -19,18 +19,28 @@ import (
 func Show(w io.Writer, c Config, from Sources, changed bool) error {
 	top := &yaml.Node{Kind: yaml.MappingNode}
 	sections := map[string]*yaml.Node{"": top}
+	add := func(prefix string, k Key, of Config, source string) {
+		value, comment := k.shown(of)
+		value.LineComment = strings.ReplaceAll(source+comment, "\n", " ")
+		name := prefix + k.Name
+		i := strings.LastIndexByte(name, '.')
+		section := sectionOf(sections, name[:max(i, 0)])
+		section.Content = append(section.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: name[i+1:]}, value)
+	}
 	for _, k := range Keys() {
-		if _, given := from[k.Name]; changed && !given {
-			continue
+		if _, given := from[k.Name]; given || !changed {
+			add("", k, c, from[k.Name].String())
 		}
-		value, comment := k.shown(c)
-		value.LineComment = strings.ReplaceAll(from[k.Name].String()+comment, "\n", " ")
-		within, name := "", k.Name
-		if i := strings.LastIndexByte(k.Name, '.'); i >= 0 {
-			within, name = k.Name[:i], k.Name[i+1:]
+	}
+	for _, r := range c.Realms {
+		sectionOf(sections, strings.TrimSuffix(r.inRealm(""), "."))
+		for _, k := range Keys() {
+			if s, given := from[r.inRealm(k.Name)]; given {
+				add(r.inRealm(""), k, r, s.String())
+			} else if k.OfRealm && !changed {
+				add(r.inRealm(""), k, r, r.inherits(k, c, from))
+			}
 		}
-		section := sectionOf(sections, within)
-		section.Content = append(section.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: name}, value)
 	}
 	if len(top.Content) == 0 {
 		_, err := io.WriteString(w, "{}\n")
@@ -44,6 +54,14 @@ func Show(w io.Writer, c Config, from Sources, changed bool) error {
 	}
 	_, err := w.Write(b.Bytes())
 	return err
+}
+
+// inherits says where a realm has the value of a setting from that it does not set.
+func (c *Config) inherits(k Key, deployment Config, from Sources) string {
+	if s, given := from[k.Name]; given && sameValue(k.value(c), k.value(&deployment)) {
+		return "outside of realms: " + s.String()
+	}
+	return Source{}.String()
 }
 
 // sectionOf finds the node of a section such as login.upstream, or makes it.
@@ -159,33 +177,45 @@ type schema struct {
 	Maximum     *int               `json:"maximum,omitempty"`
 	Items       *schema            `json:"items,omitempty"`
 	Properties  map[string]*schema `json:"properties,omitempty"`
+	Patterns    map[string]*schema `json:"patternProperties,omitempty"`
 	Additional  *bool              `json:"additionalProperties,omitempty"`
 }
 
 // Schema is the JSON Schema of the file, for editors: the names of the settings,
 // what they mean, and the form of their values.
 func Schema() []byte {
-	top := section()
+	top, realm, realms := section(), section(), section()
 	top.Dialect, top.Title, top.Type = "https://json-schema.org/draft/2020-12/schema", "Configuration of Mintage", "object"
 	for _, k := range Keys() {
-		in, name := top, k.Name
-		for {
-			first, rest, nested := strings.Cut(name, ".")
-			if !nested {
-				break
-			}
-			if in.Properties[first] == nil {
-				in.Properties[first] = section()
-			}
-			in, name = in.Properties[first], rest
+		top.add(k.Name, k.schema())
+		if k.OfRealm {
+			own := k.schema()
+			own.Default = nil // it is the deployment's value
+			realm.add(k.Name, own)
 		}
-		in.Properties[name] = k.schema()
 	}
+	realms.Description, realms.Patterns = RealmsDoc, map[string]*schema{realmName.String(): realm}
+	top.Properties[realmsKey] = realms
 	text, err := json.MarshalIndent(top, "", "  ")
 	if err != nil {
 		panic(err) // it holds nothing that JSON cannot
 	}
 	return append(text, '\n')
+}
+
+// add adds a setting to the section that its name says.
+func (s *schema) add(name string, setting *schema) {
+	for {
+		first, rest, nested := strings.Cut(name, ".")
+		if !nested {
+			break
+		}
+		if s.Properties[first] == nil {
+			s.Properties[first] = section()
+		}
+		s, name = s.Properties[first], rest
+	}
+	s.Properties[name] = setting
 }
 
 // section is an object with settings, or null if all of them are commented out.

@@ -84,12 +84,16 @@ func (from Sources) of(name string) Source {
 	if s, given := from[name]; given {
 		return s
 	}
+	realm, setting := "", name
+	if parts := strings.SplitN(name, ".", 3); parts[0] == realmsKey {
+		realm, setting = strings.Join(parts[:min(2, len(parts))], ".")+".", strings.Join(parts[min(2, len(parts)):], "")
+	}
 	for _, k := range Keys() {
-		if s, given := from[k.Name]; given && strings.HasPrefix(k.Name, name+".") {
+		if s, given := from[realm+k.Name]; given && strings.HasPrefix(k.Name, setting+".") {
 			return s
 		}
 	}
-	return Source{}
+	return from[strings.TrimSuffix(realm, ".")] // the realm is there, and not the setting
 }
 
 // apart takes joined errors apart.

@@ -83,10 +83,10 @@ func prepareDev(cfg *config.Config, addr net.Addr) error {
 	if cfg.Pages.Name == "" {
 		cfg.Pages.Name = "Mintage" // and not the address
 	}
-	if cfg.TLS.Cert != "" {
-		return nil
+	if cfg.TLS.Cert == "" {
+		cfg.TLS.Cert, cfg.TLS.Key = deployment.DevCertificate(*cfg)
 	}
-	cfg.TLS.Cert, cfg.TLS.Key = deployment.DevCertificate(*cfg)
+	cfg.Share()
 	return nil
 }
 

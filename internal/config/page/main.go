@@ -47,6 +47,28 @@ JSON Schema of the file.
 		fmt.Fprintf(&b, "| `%s` | `%s` | `--%s` | %s | %s | %s |\n", k.Name, k.Env, k.Flag, def, reload, k.Doc)
 	}
 	b.WriteString(`
+## Realms
+
+` + "`realms`" + ` is a section of the file: ` + config.RealmsDoc + `.
+
+    realms:
+      staff:
+        base_path: /staff
+        login: {mode: off}
+
+A realm may be called by up to 40 lower-case letters, digits and dashes, but neither ` + "`api`" + `, which is the realm outside of
+this section, nor ` + reserved() + `. Each needs a ` + "`public_url`" + ` or a ` + "`base_path`" + ` of its own. It takes over
+neither ` + "`issuer`" + ` nor, if it has its own ` + "`login.upstream.issuer`" + `, any other setting of that section. A variable names the realm in
+capital letters, with ` + "`_`" + ` for dashes: ` + "`MINTAGE_REALMS_STAFF_BASE_PATH`" + ` changes a realm that is in the file. There are no flags.
+To add or remove a realm takes a restart. These settings may differ:
+
+`)
+	for _, k := range config.Keys() {
+		if k.OfRealm {
+			fmt.Fprintf(&b, "* `%s`\n", k.Name)
+		}
+	}
+	b.WriteString(`
 ## Secrets
 
 No secret needs to be in the file, and none may be in a flag, which everybody on the machine can read. A setting whose name ends in
@@ -71,4 +93,10 @@ The server refuses to start if everybody can read a file with secrets. ` + "`SIG
 		fmt.Fprintf(&b, "| `%s` | `%s` | `%s` |\n", k.Name, variable, k.Credential)
 	}
 	return b.String()
+}
+
+// reserved lists the names that no realm may have.
+func reserved() string {
+	last := len(config.ReservedRealms) - 1
+	return "`" + strings.Join(config.ReservedRealms[:last], "`, `") + "` or `" + config.ReservedRealms[last] + "`"
 }
