@@ -34,6 +34,7 @@ type Client struct {
 	token   string
 	file    string // that has the token
 	version string // of the command; "" of other callers
+	realm   string // whose API is called; "": the default one
 	client  http.Client
 	local   bool   // the handler is in this process
 	close   func() // nil: there is nothing to close
@@ -41,6 +42,9 @@ type Client struct {
 
 // At says for people where the admin API is.
 func (a *Client) At() string { return a.at }
+
+// InRealm makes the client call the API of a realm.
+func (a *Client) InRealm(name string) { a.realm = name }
 
 // Close closes what the client has opened.
 func (a *Client) Close() {
@@ -177,6 +181,9 @@ func (a *Client) do(ctx context.Context, r request, out any) (etag string, err e
 
 func (a *Client) send(ctx context.Context, r request) (*http.Response, error) {
 	address := a.url + "/admin/v1"
+	if a.realm != "" {
+		address += "/realms/" + url.PathEscape(a.realm)
+	}
 	for _, part := range r.path {
 		address += "/" + url.PathEscape(part)
 	}

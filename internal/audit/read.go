@@ -18,13 +18,14 @@ import (
 // A Filter selects entries. Empty members select all.
 type Filter struct {
 	GrantID, ClientID, Subject, RequestID string
+	Realms                                []string  // any of them, with their slash; "": records that name none
 	Events                                []Name    // any of them
 	Since, Until                          time.Time // first instant, and the one after the last
 }
 
 func (f *Filter) match(e *Entry) bool {
 	return (f.GrantID == "" || e.GrantID == f.GrantID) && (f.ClientID == "" || e.ClientID == f.ClientID) &&
-		(f.Subject == "" || e.Subject == f.Subject) && (f.RequestID == "" || e.RequestID == f.RequestID) &&
+		(len(f.Realms) == 0 || slices.Contains(f.Realms, e.Realm)) && (f.Subject == "" || e.Subject == f.Subject) && (f.RequestID == "" || e.RequestID == f.RequestID) &&
 		(len(f.Events) == 0 || slices.Contains(f.Events, e.Event)) &&
 		(f.Since.IsZero() || !e.Time.Before(f.Since)) && (f.Until.IsZero() || e.Time.Before(f.Until))
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
+	"github.com/mintage/mintage/internal/oauth"
 )
 
 func newAudit(s *settings) *cobra.Command {
@@ -71,9 +72,18 @@ as --limit allows. Subjects are personal data.`,
 			if limit < 0 {
 				return deployment.Usage(errors.New("--limit: not negative; 0 is all"))
 			}
-			dir, _, err := s.auditDirectory()
+			dir, cfg, err := s.auditDirectory()
 			if err != nil {
 				return err
+			}
+			if s.realm != "" {
+				of, err := s.settingsOf(cfg)
+				if err != nil {
+					return err
+				}
+				if f.Realms = []string{of.Realm}; of.Realm == oauth.DefaultRealm {
+					f.Realms = append(f.Realms, "")
+				}
 			}
 			out := cmd.OutOrStdout()
 			print := func(e audit.Entry) error { return printEntry(out, e, asJSON) }
@@ -108,6 +118,7 @@ as --limit allows. Subjects are personal data.`,
 	flags.StringVar(&f.GrantID, "grant", "", "only records of this grant")
 	flags.StringVar(&f.ClientID, "client", "", "only records of this client")
 	flags.StringVar(&f.Subject, "subject", "", "only records of this subject")
+	flags.StringVar(&s.realm, "realm", "", "only records of this realm; records of the whole deployment count for the default one")
 	flags.StringVar(&f.RequestID, "request", "", "only the request with this id")
 	flags.StringArrayVar(&events, "event", nil, "only events with this name; repeatable")
 	flags.StringVar(&since, "since", "", "only records from this time on: 2026-11-21 or 2026-11-21T09:30 (UTC), 2026-11-21T10:30:00+01:00, or an age such as 90m or 7d")

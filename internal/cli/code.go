@@ -53,6 +53,7 @@ API of a server that listens on TCP with --admin-listen and --admin-token-file.`
 			if err != nil {
 				return err
 			}
+			api.InRealm(s.realm)
 			var answer adminapi.CodeAnswer
 			if err := api.Post(cmd.Context(), req, &answer, "codes"); err != nil {
 				return flagged(err)

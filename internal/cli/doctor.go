@@ -62,7 +62,11 @@ unknowns, and 2 for a wrong command line.`,
 				defer p.Store.Close()
 			}
 			if accept {
-				return acceptIssuer(cmd, &p)
+				of, err := s.settingsOf(cfg)
+				if err != nil {
+					return err
+				}
+				return acceptIssuer(cmd, &p, of)
 			}
 			list := p.Examine(cmd.Context(), offline, func(f doctor.Finding) {
 				if !asJSON {
@@ -77,8 +81,9 @@ unknowns, and 2 for a wrong command line.`,
 	f.BoolVar(&p.Dev, "dev", false, "the server runs with --dev: take its address and certificate from its data directory (also done if no public_url is given)")
 	f.StringVar(&p.Connect, "connect", "", "connect to this HOST:PORT instead of the address of public_url")
 	f.StringVar(&p.CAFile, "ca-file", "", "certificate authorities that clients trust, PEM; default: the system's")
-	f.BoolVar(&accept, "accept-issuer", false, "store the configured issuer as the right one, and do nothing else")
+	f.BoolVar(&accept, "accept-issuer", false, "store the configured issuer as the right one, and do nothing else; with --realm, that of a realm")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
+	f.StringVar(&s.realm, "realm", "", "for --accept-issuer: the realm whose issuer is meant")
 	return cmd
 }
 
@@ -97,6 +102,7 @@ func asDev(cfg config.Config) (config.Config, error) {
 	if m, err := url.Parse(info.Management); err == nil {
 		cfg.Management.Listen = m.Host
 	}
+	cfg.Share()
 	return cfg, nil
 }
 
@@ -136,7 +142,7 @@ func openDeployment(ctx context.Context, cfg config.Config, p *doctor.Deployment
 	changes, err := st.Changes(ctx, 0)
 	for i := range changes.Clients {
 		if c := &changes.Clients[i]; err == nil && c.State != store.ClientDeleted {
-			*c, err = st.Client(ctx, c.ID) // with the last use of its secrets
+			*c, err = (&store.Realm{Store: st, Name: c.Realm}).Client(ctx, c.ID) // with the last use of its secrets
 		}
 	}
 	if err != nil {
@@ -155,17 +161,17 @@ func openDeployment(ctx context.Context, cfg config.Config, p *doctor.Deployment
 	return nil
 }
 
-func acceptIssuer(cmd *cobra.Command, p *doctor.Deployment) error {
+func acceptIssuer(cmd *cobra.Command, p *doctor.Deployment, of config.Config) error {
 	if p.Store == nil {
 		return p.StoreErr
 	}
 	if err := p.Config.Check(); err != nil {
 		return deployment.Usage(fmt.Errorf("configuration:\n%w", err))
 	}
-	if err := directory.AdoptIssuer(cmd.Context(), p.Store, p.Config.Realm, p.Config.IssuerID()); err != nil {
+	if err := directory.AdoptIssuer(cmd.Context(), p.Store, of.Realm, of.IssuerID()); err != nil {
 		return err
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "the issuer is %s from now on\n", p.Config.IssuerID())
+	fmt.Fprintf(cmd.OutOrStdout(), "the issuer is %s from now on\n", of.IssuerID())
 	return nil
 }
 

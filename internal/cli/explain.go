@@ -21,6 +21,7 @@ import (
 	"github.com/mintage/mintage/internal/explain"
 	"github.com/mintage/mintage/internal/node"
 	"github.com/mintage/mintage/internal/server/token"
+	"github.com/mintage/mintage/internal/store"
 )
 
 func newExplain(s *settings) *cobra.Command {
@@ -69,15 +70,19 @@ cannot verify tokens, and explains the rest.`,
 				return err
 			}
 			defer a.Close()
-			x, err := a.explainer(cmd.Context())
-			if err != nil {
-				return err
-			}
 			log, err := findLog(cmd, a.cfg, logFile, asked)
 			if err != nil {
 				return err
 			}
-			v, err := x.Explain(cmd.Context(), asked, log)
+			named := ""
+			if s.realm != "" {
+				of, err := s.settingsOf(a.cfg)
+				if err != nil {
+					return err
+				}
+				named = of.Realm
+			}
+			v, err := a.explain(cmd.Context(), asked, log, named)
 			if err != nil {
 				return err
 			}
@@ -161,20 +166,20 @@ func readUnseen(ctx context.Context, stdin *os.File, stderr io.Writer) ([]byte, 
 	}
 }
 
-// ofDev sets the issuer from dev.json unless one is configured: a --dev server
-// chooses its address itself.
+// ofDev sets the address of a --dev server, which chooses it itself, unless one is
+// configured.
 func ofDev(cfg config.Config) config.Config {
 	if cfg.PublicURL == "" && cfg.Issuer == "" {
-		if info, err := deployment.ReadDevFile(cfg); err == nil {
-			cfg.Issuer = info.Issuer
+		if dev, err := asDev(cfg); err == nil {
+			return dev
 		}
 	}
 	return cfg
 }
 
-// explainer returns an Explainer on the store. Without the
-// key-encryption key it cannot verify tokens.
-func (a *opened) explainer(ctx context.Context) (*explain.Explainer, error) {
+// explain explains what is asked in a realm. If none is named, it is the one that has made
+// the text, or in which the grant is; or else the default one.
+func (a *opened) explain(ctx context.Context, asked explain.Asked, log *explain.Log, named string) (first *explain.Explained, err error) {
 	cfg := ofDev(a.cfg)
 	kek, locked := deployment.ReadKEK(cfg)
 	known, err := directory.Read(ctx, a.Store, kek, deployment.KeySchedule(cfg), time.Now)
@@ -186,11 +191,27 @@ func (a *opened) explainer(ctx context.Context) (*explain.Explainer, error) {
 	if err != nil {
 		return nil, err
 	}
-	tokens := token.Endpoints{InvalidRequestForDeadRefresh: cfg.Compat.InvalidRequestForDeadRefresh}
-	return &explain.Explainer{
-		Config: cfg, Issuer: node.NewIssuer(cfg, a.Store, known, nil, slog.New(slog.DiscardHandler)), Store: a.Store, Locked: locked,
-		Told: tokens.Told,
-	}, nil
+	for _, of := range cfg.Each() {
+		if named != "" && of.Realm != named {
+			continue
+		}
+		st := a.Store
+		if len(cfg.Realms) > 0 {
+			st = &store.Realm{Store: a.Store, Name: of.Realm}
+		}
+		tokens := token.Endpoints{InvalidRequestForDeadRefresh: of.Compat.InvalidRequestForDeadRefresh}
+		x := &explain.Explainer{
+			Config: of, Issuer: node.NewIssuer(of, st, known, nil, slog.New(slog.DiscardHandler)), Store: st, Locked: locked, Told: tokens.Told,
+		}
+		v, err := x.Explain(ctx, asked, log)
+		if err != nil || v.Found() {
+			return v, err
+		}
+		if first == nil {
+			first = v
+		}
+	}
+	return first, nil
 }
 
 // findLog reads the lines about a request: from the file that --log names, or else

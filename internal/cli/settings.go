@@ -25,6 +25,7 @@ import (
 // settings reads the configuration, with the flags of the command line.
 type settings struct {
 	file       string
+	realm      string           // of what a command is about; "": the default one
 	verbose    bool             // name the admin API that is called
 	named      bool             // the command line names the deployment
 	stderr     func() io.Writer // of the command; nil: it prints nothing
@@ -193,6 +194,35 @@ var ofCommand = map[string]map[string][]string{
 // completionTime limits how long a shell waits for the store.
 const completionTime = 2 * time.Second
 
+// ofRealm gives a command, and those below it, the flag --realm.
+func (s *settings) ofRealm(cmd *cobra.Command) *cobra.Command {
+	cmd.PersistentFlags().StringVar(&s.realm, "realm", "", "realm of what the command is about (see: mintage realm list); default: the one whose settings are outside of realms")
+	return cmd
+}
+
+// settingsOf returns the settings of the realm that the command is about.
+func (s *settings) settingsOf(cfg config.Config) (config.Config, error) {
+	of, found := cfg.Of(cmp.Or(s.realm, cfg.Realm))
+	if !found {
+		return of, deployment.Usage(deployment.Hint(fmt.Errorf("--realm: the configuration has no realm %q", s.realm), "see: mintage realm list"))
+	}
+	return of, nil
+}
+
+// realms completes the names of realms.
+func (s *settings) realms(*cobra.Command, []string, string) (list []string, _ cobra.ShellCompDirective) {
+	quiet := *s
+	quiet.stderr = nil
+	cfg, err := quiet.load()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	for _, r := range cfg.Each() {
+		list = append(list, cobra.CompletionWithDesc(r.Realm[1:], r.IssuerID()))
+	}
+	return list, cobra.ShellCompDirectiveNoFileComp
+}
+
 // complete registers completions of arguments and flag values for shells. A user
 // who may not read the store gets none from it.
 func (s *settings) complete(root *cobra.Command) {
@@ -205,6 +235,9 @@ func (s *settings) complete(root *cobra.Command) {
 		default:
 			// Neither known words nor files.
 			cmd.ValidArgsFunction = cobra.NoFileCompletions
+		}
+		if cmd.PersistentFlags().Lookup("realm") != nil {
+			register(cmd, "realm", s.realms)
 		}
 		if cmd.LocalNonPersistentFlags().Lookup("client") != nil {
 			register(cmd, "client", s.clientIDs)

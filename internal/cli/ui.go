@@ -71,10 +71,14 @@ func (s *settings) connect(cmd *cobra.Command) (*adminclient.Client, error) {
 		return nil, err
 	}
 	a, err := adminclient.Connect(cmd.Context(), cfg, cmd.Root().Version, cmd.Flags().Changed("admin-listen"))
-	if err == nil && s.verbose && s.stderr != nil {
+	if err != nil {
+		return nil, err
+	}
+	if s.verbose && s.stderr != nil {
 		fmt.Fprintf(s.stderr(), "mintage: admin API: %s\n", a.At())
 	}
-	return a, err
+	a.InRealm(s.realm)
+	return a, nil
 }
 
 // shows adds --json to a command that calls the admin API and prints what it read:

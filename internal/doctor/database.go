@@ -15,6 +15,7 @@ import (
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -138,7 +139,10 @@ func (p *Deployment) restoring() bool {
 // checkIssuer compares the issuer with the one that the store remembers.
 func checkIssuer(ctx context.Context, p *Deployment) (f findings) {
 	was, err := directory.RememberedIssuer(ctx, p.Store, p.Realm)
-	is := p.Config.IssuerID()
+	is, accept := p.Config.IssuerID(), "mintage doctor --accept-issuer"
+	if p.Realm != oauth.DefaultRealm {
+		accept += " --realm " + p.Realm[1:]
+	}
 	switch {
 	case err != nil:
 		f.unknown("see database", "the issuer that the store remembers cannot be read: %v", err)
@@ -147,7 +151,7 @@ func checkIssuer(ctx context.Context, p *Deployment) (f findings) {
 	case was == "":
 		f.note("the store remembers none yet: the next start of a server notes it")
 	case was != is:
-		f.fault("put the old issuer (or public_url, base_path) back; if the change is meant: mintage doctor --accept-issuer",
+		f.fault("put the old issuer (or public_url, base_path) back; if the change is meant: "+accept,
 			"the issuer was %s and is %s: clients and resource servers that know the old one refuse what this server says", was, is)
 	default:
 		f.ok("%s, as it has always been", is)

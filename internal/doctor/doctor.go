@@ -135,31 +135,32 @@ type checkup struct {
 	name    string
 	network bool // it needs the public address
 	stored  bool // it needs the store
+	ofRealm bool // it is made for each realm
 	limit   time.Duration
 	run     func(context.Context, *Deployment) findings
 }
 
 // checkups lists the checks in the order of their lines, dependencies first.
 var checkups = []checkup{
-	{"configuration", false, false, 0, checkConfiguration},
-	{"files", false, false, 0, checkFiles},
-	{"certificate", false, false, 0, checkCertificate},
-	{"listeners", false, false, 0, checkListeners},
-	{"database", false, true, 20 * time.Second, checkDatabase},
-	{"integrity", false, true, 2 * time.Minute, checkIntegrity},
-	{"issuer", false, true, 0, checkIssuer},
-	{"keys", false, true, 0, checkKeys},
-	{"backup", false, false, 0, checkBackup},
-	{"clients", false, true, 0, checkClients},
-	{"secrets", false, true, 0, checkSecrets},
-	{"demo client", false, true, 0, checkDemo},
-	{"audit log", false, false, 30 * time.Second, checkAudit},
-	{"server", false, false, 0, checkServer},
-	{"public address", true, false, 30 * time.Second, checkPublic},
-	{"clock", false, false, 20 * time.Second, checkClock},
-	{"plain http", true, false, 0, checkPlainHTTP},
-	{"published keys", true, true, 0, checkPublishedKeys},
-	{"proxy", true, false, 30 * time.Second, checkProxy},
+	{"configuration", false, false, false, 0, checkConfiguration},
+	{"files", false, false, false, 0, checkFiles},
+	{"certificate", false, false, true, 0, checkCertificate},
+	{"listeners", false, false, false, 0, checkListeners},
+	{"database", false, true, false, 20 * time.Second, checkDatabase},
+	{"integrity", false, true, false, 2 * time.Minute, checkIntegrity},
+	{"issuer", false, true, true, 0, checkIssuer},
+	{"keys", false, true, false, 0, checkKeys},
+	{"backup", false, false, false, 0, checkBackup},
+	{"clients", false, true, true, 0, checkClients},
+	{"secrets", false, true, true, 0, checkSecrets},
+	{"demo client", false, true, false, 0, checkDemo},
+	{"audit log", false, false, false, 30 * time.Second, checkAudit},
+	{"server", false, false, false, 0, checkServer},
+	{"public address", true, false, true, 30 * time.Second, checkPublic},
+	{"clock", false, false, false, 20 * time.Second, checkClock},
+	{"plain http", true, false, true, 0, checkPlainHTTP},
+	{"published keys", true, true, false, 0, checkPublishedKeys},
+	{"proxy", true, false, false, 30 * time.Second, checkProxy},
 }
 
 // checkTime limits a check without a limit of its own.
@@ -167,21 +168,46 @@ const checkTime = 10 * time.Second
 
 // Examine runs every check in order, and calls report with each finding.
 func (p *Deployment) Examine(ctx context.Context, offline bool, report func(Finding)) (list []Finding) {
+	realms := p.realms()
 	for _, c := range checkups {
-		var found findings
-		switch {
-		case offline && c.network:
-			found.note("left out: --offline")
-		case c.stored && p.Store == nil && c.name != "database":
-			found.unknown("see database", "could not be checked: the store does not open")
-		default:
-			found = p.check(ctx, c)
+		for _, of := range realms {
+			if of != p && !c.ofRealm {
+				continue
+			}
+			var found findings
+			switch {
+			case offline && c.network:
+				found.note("left out: --offline")
+			case c.stored && p.Store == nil && c.name != "database":
+				found.unknown("see database", "could not be checked: the store does not open")
+			default:
+				found = of.check(ctx, c)
+			}
+			for _, f := range found {
+				f.Check = c.name
+				if of != p {
+					f.Check += " of realm " + of.Realm[1:]
+				}
+				report(f)
+				list = append(list, f)
+			}
 		}
-		for _, f := range found {
-			f.Check = c.name
-			report(f)
-			list = append(list, f)
-		}
+	}
+	return list
+}
+
+// realms returns the deployment as it is for each realm, first p itself, of which only
+// the clients and APIs of the default realm are left.
+func (p *Deployment) realms() []*Deployment {
+	list := []*Deployment{p}
+	whole := p.Changes
+	for _, cfg := range p.Config.Realms {
+		of := *p
+		of.Config, of.Realm, of.Changes, of.seen = cfg, cfg.Realm, whole.OfRealm(cfg.Realm), nil
+		list = append(list, &of)
+	}
+	if len(list) > 1 {
+		p.Changes = whole.OfRealm(p.Realm)
 	}
 	return list
 }

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -61,7 +62,12 @@ func checkFiles(_ context.Context, p *Deployment) (f findings) {
 		f.exposed(service, p.StoreFile, levelWarning, false)
 	}
 	f.exposed(service, p.KEKFile, levelFault, false)
-	for _, path := range []string{p.Config.Admin.TokenFile, p.Config.ClientMetadata.RegistrationTokenFile, p.Config.StorePasswordFile, p.Config.Login.Upstream.ClientSecretFile, p.Config.TLS.Key} {
+	secrets := []string{p.Config.Admin.TokenFile, p.Config.ClientMetadata.RegistrationTokenFile, p.Config.StorePasswordFile, p.Config.Login.Upstream.ClientSecretFile, p.Config.TLS.Key}
+	for _, of := range p.Config.Realms {
+		secrets = append(secrets, of.ClientMetadata.RegistrationTokenFile, of.Login.Upstream.ClientSecretFile)
+	}
+	slices.Sort(secrets)
+	for _, path := range slices.Compact(secrets) {
 		if path != "" {
 			f.exposed(service, path, levelFault, true)
 		}

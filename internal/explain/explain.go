@@ -50,6 +50,11 @@ type Explained struct {
 	service bool
 }
 
+// Found reports whether the realm has made the text, or has the grant.
+func (v *Explained) Found() bool {
+	return v.Explanation != nil && v.Genuine && (v.As != AsGrant || v.Grant != nil)
+}
+
 // holders is the line about a refresh token that several processes hold, or "".
 func (v *Explained) holders() string {
 	if v.shared == 0 {

@@ -11,6 +11,7 @@ import (
 	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -209,10 +210,18 @@ func (v *Explained) grantFields() [][2]string {
 		state += ": " + g.Reason.String()
 	}
 	return [][2]string{
-		{"id", g.ID.String()}, {"state", state}, {"client", client}, {"subject", g.Subject}, {"scope", string(g.Scope)}, {"apis", strings.Join(show.APIs(g.APIs[:], g.Realm, e.Directory.APIs), " ")}, {"claims", g.Claims},
+		{"id", g.ID.String()}, {"realm", v.otherRealm()}, {"state", state}, {"client", client}, {"subject", g.Subject}, {"scope", string(g.Scope)}, {"apis", strings.Join(show.APIs(g.APIs[:], g.Realm, e.Directory.APIs), " ")}, {"claims", g.Claims},
 		{"session", v.sessionText()}, {"authenticated", show.Instant(g.AuthTime)}, {"authorized", v.when(g.AuthorizedAt)}, {"generation", fmt.Sprint(g.Generation)}, {"holders", v.holders()},
 		{"last rotation", v.when(g.RotatedAt)}, {"expires", v.when(g.ExpiresAt)}, {"access ended until", v.when(g.AccessFloor)}, {"row kept until", v.when(g.DeleteAfter)},
 	}
+}
+
+// otherRealm is the realm of what is explained, unless it is the default one.
+func (v *Explained) otherRealm() string {
+	if realm := v.by.Config.Realm; realm != oauth.DefaultRealm {
+		return realm
+	}
+	return ""
 }
 
 func printLife(w io.Writer, title string, life []lifeEntry) error {
@@ -336,6 +345,7 @@ func (v *Explained) MarshalJSON() ([]byte, error) {
 	}
 	out := struct {
 		Kind    string          `json:"kind"`
+		Realm   string          `json:"realm,omitempty"` // unless it is the default one
 		Genuine *bool           `json:"genuine,omitempty"`
 		Now     *reading        `json:"now,omitempty"`
 		Notes   []string        `json:"notes,omitempty"`
@@ -348,7 +358,7 @@ func (v *Explained) MarshalJSON() ([]byte, error) {
 		Holders string          `json:"holders,omitempty"`
 		Life    []lifeEntry     `json:"life,omitempty"`
 		Trail   string          `json:"trail,omitempty"`
-	}{Kind: "request", Notes: v.asked.notes, Holders: v.holders(), Life: v.life, Trail: v.auditNote}
+	}{Kind: "request", Realm: v.otherRealm(), Notes: v.asked.notes, Holders: v.holders(), Life: v.life, Trail: v.auditNote}
 	if q := v.request; q != nil {
 		out.Request = &requestJSON{q.id, q.refusal(), q.defect(), q.hints, q.audit, q.lines()}
 	}

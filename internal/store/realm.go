@@ -75,10 +75,15 @@ func (r *Realm) Grants(ctx context.Context, f GrantFilter) ([]grant.Grant, error
 
 func (r *Realm) Changes(ctx context.Context, since int64) (Changes, error) {
 	ch, err := r.Store.Changes(ctx, since)
-	ch.Clients = slices.DeleteFunc(ch.Clients, func(c Client) bool { return c.Realm != r.Name })
-	ch.APIs = slices.DeleteFunc(ch.APIs, func(a API) bool { return a.Realm != r.Name })
-	ch.Cutoffs = slices.DeleteFunc(ch.Cutoffs, func(c Cutoff) bool { return c.Realm != r.Name })
-	return ch, err
+	return ch.OfRealm(r.Name), err
+}
+
+// OfRealm returns a copy without what belongs to other realms.
+func (ch Changes) OfRealm(realm string) Changes {
+	ch.Clients = slices.DeleteFunc(slices.Clone(ch.Clients), func(c Client) bool { return c.Realm != realm })
+	ch.APIs = slices.DeleteFunc(slices.Clone(ch.APIs), func(a API) bool { return a.Realm != realm })
+	ch.Cutoffs = slices.DeleteFunc(slices.Clone(ch.Cutoffs), func(c Cutoff) bool { return c.Realm != realm })
+	return ch
 }
 
 func (r *Realm) Client(ctx context.Context, id string) (Client, error) {

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -174,9 +175,11 @@ func (a *Admin) serve(x *call, routes []Route) (int, any, *Problem) {
 	if methods != nil {
 		return 0, nil, &Problem{Problem: adminapi.Problem{Title: "method must be " + strings.Join(methods, " or "), Status: http.StatusMethodNotAllowed}, allow: strings.Join(methods, ", ")}
 	}
-	if strings.HasPrefix(x.URL.Path, realmsPath+"/") {
-		return 0, nil, &Problem{Problem: adminapi.Problem{Type: "urn:mintage:problem:not-found", Title: "no such realm or resource", Status: http.StatusNotFound,
-			Detail: "the server has no such realm, or no such resource in it", Advice: "see: mintage realm list"}}
+	if name, ok := strings.CutPrefix(x.URL.Path, realmsPath+"/"); ok {
+		if name, _, _ = strings.Cut(name, "/"); !slices.ContainsFunc(a.realms, func(r adminapi.Realm) bool { return r.Name == name }) {
+			return 0, nil, &Problem{Problem: adminapi.Problem{Type: "urn:mintage:problem:not-found", Title: "no such realm", Status: http.StatusNotFound,
+				Detail: fmt.Sprintf("there is no realm %q", name), Advice: "see: mintage realm list"}}
+		}
 	}
 	return 0, nil, noResource()
 }
