@@ -43,25 +43,30 @@ func TestTranscripts(t *testing.T) {
 		if folder == "both" {
 			engines = []string{"sqlite", "postgres"}
 		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, ways := string(text), waysOf(string(text))
 		if *update {
-			engines = engines[:1] // a run without -update compares the second
+			engines, ways = engines[:1], ways[:1] // a run without -update compares the others
 		}
 		for _, engine := range engines {
-			t.Run(engine+"/"+name, func(t *testing.T) {
-				t.Parallel()
-				compare(t, engine, file)
-			})
+			for _, as := range ways {
+				t.Run(engine+"/"+name+"/"+string(as), func(t *testing.T) {
+					t.Parallel()
+					compare(t, engine, as, file, want)
+				})
+			}
 		}
 	}
 }
 
-func compare(t *testing.T, engine, file string) {
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := newWorld(t, engine).run(string(want))
-	if got == string(want) {
+func compare(t *testing.T, engine string, as way, file, want string) {
+	w := newWorld(t, engine)
+	w.takeWay(as)
+	got := as.comparable(w.run(want))
+	if want = as.comparable(want); got == want {
 		return
 	}
 	if *update {
@@ -71,7 +76,7 @@ func compare(t *testing.T, engine, file string) {
 		return
 	}
 	t.Errorf("%s differs (- recorded, + now):\n%s\nIf the difference is wanted: a line in CHANGELOG.md, and go test -tags e2e ./internal/e2e/golden -update",
-		file, difference(string(want), got))
+		file, difference(want, got))
 }
 
 // difference lists the lines that differ, each run of them below the step to

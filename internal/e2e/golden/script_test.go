@@ -22,6 +22,7 @@ import (
 //	>                           the admin API at <admin>, "> management
 //	>                           GET /path" to the management listener
 //	> body
+//	@ also alone remote         has the script run in these ways too, see way
 //	@ start COMMAND             starts a server and waits until it is ready
 //	@ reload                    sends it SIGHUP and waits until it has reloaded
 //	@ stop                      stops it and prints its standard output and log
@@ -77,6 +78,8 @@ func (w *world) do(step []string) string {
 	}
 	verb, rest, _ := strings.Cut(w.names.expand(w.t, text[2:]), " ")
 	switch verb {
+	case "also":
+		return ""
 	case "start":
 		return w.start(rest)
 	case "reload":
@@ -102,8 +105,11 @@ func (w *world) do(step []string) string {
 // shell runs a command line as an operator does.
 func (w *world) shell(line string, hide func(string) string) string {
 	w.t.Helper()
+	if strings.Contains(line, "mintage ") {
+		w.serving(needsServer.MatchString(line))
+	}
 	cmd := exec.CommandContext(w.t.Context(), "sh", "-c", line)
-	cmd.Dir, cmd.Env = w.dir, w.env
+	cmd.Dir, cmd.Env = w.dir, w.environment(line)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	status := ""

@@ -46,6 +46,8 @@ type world struct {
 	listen, management string
 	admin              string        // address of the admin API, if a script asks for one
 	states             *net.UnixConn // the service manager's end of NOTIFY_SOCKET
+	way                way
+	command            string // that started the server; "" before, and after a stop
 	server             *exec.Cmd
 	stdout, log        *binary.Output
 }
@@ -137,14 +139,21 @@ func (w *world) start(command string) string {
 	if w.server != nil {
 		w.t.Fatal("a server runs already")
 	}
+	if w.way == remote && !strings.Contains(command, "--admin-listen") {
+		command += " --admin-listen " + w.admin + " --admin-token-file .token"
+	}
+	w.command, w.stdout, w.log = command, &binary.Output{}, &binary.Output{}
+	w.launch(command)
+	return ""
+}
+
+func (w *world) launch(command string) {
 	w.server = exec.Command("sh", "-c", "exec "+command)
 	w.server.Dir, w.server.Env = w.dir, w.env
 	w.server.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	w.stdout, w.log = &binary.Output{}, &binary.Output{}
 	w.server.Stdout, w.server.Stderr = w.stdout, w.log
 	w.must(w.server.Start())
 	w.await("READY=1")
-	return ""
 }
 
 // await reads what the server reports to the service manager until it contains
@@ -171,13 +180,21 @@ func (w *world) reload() string {
 	return ""
 }
 
-func (w *world) stop() string {
+// shutDown ends the server in order.
+func (w *world) shutDown() {
 	w.must(w.server.Process.Signal(syscall.SIGTERM))
 	err := w.server.Wait()
 	w.server = nil
 	if err != nil {
 		w.t.Fatalf("the server ended with %v\n%s", err, w.log)
 	}
+}
+
+func (w *world) stop() string {
+	if w.server != nil {
+		w.shutDown()
+	}
+	w.command = ""
 	lines := slices.DeleteFunc(strings.Split(strings.TrimSuffix(w.names.replace(w.log.String()), "\n"), "\n"), sporadic.MatchString)
 	return indent("  ", w.names.hide(w.stdout.String())) + indent("! ", strings.Join(sortedLines(lines), "\n"))
 }
@@ -235,7 +252,11 @@ func (w *world) jwt(token string) string {
 // request sends the lines of a request, of which the first names the listener
 // if it is not the public one, and returns the answer byte for byte.
 func (w *world) request(lines []string) string {
+	w.serving(true)
 	where, method, _ := strings.Cut(lines[0], " ")
+	if where == "admin" && w.way == remote {
+		where, lines = "tcpadmin", slices.Insert(slices.Clone(lines), 1, "Authorization: Bearer "+remoteToken)
+	}
 	var conn net.Conn
 	var err error
 	host := w.listen
