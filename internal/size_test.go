@@ -25,7 +25,7 @@ type budget struct {
 var (
 	library = budget{"resource", 1_300}
 	tools   = budget{"tools of operators", 13_025}
-	serving = budget{"serving", 35_683}
+	serving = budget{"serving", 36_083}
 )
 
 // notProduct are directories, with all below them, that the size does not count:

@@ -1,6 +1,8 @@
 package directory
 
 import (
+	"cmp"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -12,11 +14,14 @@ import (
 
 // apis are the registered APIs of a View. It does not change.
 type apis struct {
-	byID     map[apiName]*store.API
-	byNumber map[apiNumber]*store.API
-	owner    map[apiName]*store.API // by the name of a scope
-	longest  time.Duration          // that access tokens of an API ever lived
-	shortest time.Duration          // that those of a present API live; 0: none has a lifetime of its own
+	byID     table[apiName, *store.API] // also deleted ones
+	byNumber table[apiNumber, *store.API]
+	owner    table[apiName, *store.API] // by the name of a scope
+	sorted   order[*store.API]          // by realm and id
+	open     order[*store.API]          // of sorted, those of clients that registered themselves
+	timed    order[*store.API]          // those with a lifetime of their own, the shortest first
+	last     map[string]uint16          // the highest number of a realm
+	longest  time.Duration              // that access tokens of an API ever lived
 }
 
 type apiName struct{ realm, name string }
@@ -26,57 +31,87 @@ type apiNumber struct {
 	number uint16
 }
 
+func compareAPIs(a, b *store.API) int {
+	return cmp.Or(strings.Compare(a.Realm, b.Realm), strings.Compare(a.ID, b.ID))
+}
+
+func compareLifetimes(a, b *store.API) int {
+	return cmp.Or(cmp.Compare(a.Lifetime(0), b.Lifetime(0)), compareAPIs(a, b))
+}
+
 // with returns the APIs with those that have changed. a may be nil.
 func (a *apis) with(changed []store.API) *apis {
-	rows := map[apiName]*store.API{}
-	if a != nil {
-		maps.Copy(rows, a.byID)
+	if a == nil {
+		a = &apis{sorted: order[*store.API]{compare: compareAPIs}, open: order[*store.API]{compare: compareAPIs}, timed: order[*store.API]{compare: compareLifetimes}}
 	}
-	for _, c := range changed {
-		rows[apiName{c.Realm, oauth.CanonicalTarget(c.ID)}] = &c
+	byID, byNumber, owner := a.byID.change(), a.byNumber.change(), a.owner.change()
+	sorted, open, timed := a.sorted.change(), a.open.change(), a.timed.change()
+	next := &apis{last: maps.Clone(a.last), longest: a.longest}
+	if next.last == nil {
+		next.last = map[string]uint16{}
 	}
-	next := &apis{byID: rows, byNumber: map[apiNumber]*store.API{}, owner: map[apiName]*store.API{}}
-	for _, api := range rows {
+	for i := range changed {
+		api := &changed[i]
+		name := apiName{api.Realm, oauth.CanonicalTarget(api.ID)}
+		if was := byID.get(name); was != nil && !was.Deleted {
+			byNumber.delete(apiNumber{was.Realm, was.Number})
+			for _, s := range was.Scopes {
+				if scope := (apiName{was.Realm, s.Name}); owner.get(scope) == was {
+					owner.delete(scope)
+				}
+			}
+			sorted.remove(was)
+			open.remove(was)
+			timed.remove(was)
+		}
+		byID.set(name, api)
 		next.longest = max(next.longest, api.LongestLifetime.Duration())
+		next.last[api.Realm] = max(next.last[api.Realm], api.Number)
 		if api.Deleted {
 			continue
 		}
-		next.byNumber[apiNumber{api.Realm, api.Number}] = api
+		byNumber.set(apiNumber{api.Realm, api.Number}, api)
 		for _, s := range api.Scopes {
-			next.owner[apiName{api.Realm, s.Name}] = api
+			owner.set(apiName{api.Realm, s.Name}, api)
 		}
-		if life := api.Lifetime(0); life != 0 && (next.shortest == 0 || life < next.shortest) {
-			next.shortest = life
+		sorted.insert(api)
+		if api.Open {
+			open.insert(api)
+		}
+		if api.Lifetime(0) != 0 {
+			timed.insert(api)
 		}
 	}
+	next.byID, next.byNumber, next.owner = byID.table, byNumber.table, owner.table
+	next.sorted, next.open, next.timed = sorted.order, open.order, timed.order
 	return next
 }
 
-// clientsOfAPIs returns the clients that may have tokens for APIs, as registered,
-// without those that have changed.
-func (v *View) clientsOfAPIs(changed []store.Client) (list []store.Client) {
-	for r := range v.everyClient() {
-		if len(r.APIs) > 0 && !slices.ContainsFunc(changed, func(c store.Client) bool { return c.Realm == r.Realm && c.ID == r.ID }) {
-			c := r.Client
-			c.Scope = r.registered
-			list = append(list, c)
+// apisOf lists the APIs of a realm, after an id.
+func apisOf(sorted order[*store.API], realm, after string) iter.Seq[*store.API] {
+	return func(yield func(*store.API) bool) {
+		for api := range sorted.from(func(api *store.API) int {
+			return cmp.Or(strings.Compare(api.Realm, realm), strings.Compare(api.ID, after))
+		}) {
+			if api.Realm != realm || api.ID != after && !yield(api) {
+				return
+			}
 		}
 	}
-	return list
 }
 
-// allow adds what c may have of APIs to its scope.
-func (a *apis) allow(c *store.Client, registered oauth.Scope) {
-	c.Scope = registered
+// allowed returns the scope of c with what it may have of APIs. a may be nil.
+func (a *apis) allowed(c *store.Client, registered oauth.Scope) oauth.Scope {
 	for _, text := range c.APIs {
 		allowed, err := store.ReadAllowedAPI(text)
 		if err != nil {
 			continue // registration refuses it
 		}
 		if api := a.find(c.Realm, allowed.ID); api != nil {
-			c.Scope = c.Scope.Union(allowed.Of(api))
+			registered = registered.Union(allowed.Of(api))
 		}
 	}
+	return registered
 }
 
 // find returns a present API by its id, or nil. a may be nil.
@@ -84,7 +119,7 @@ func (a *apis) find(realm, id string) *store.API {
 	if a == nil {
 		return nil
 	}
-	api := a.byID[apiName{realm, oauth.CanonicalTarget(id)}]
+	api := a.byID.get(apiName{realm, oauth.CanonicalTarget(id)})
 	if api == nil || api.Deleted {
 		return nil
 	}
@@ -106,7 +141,7 @@ func (v *View) APIByNumber(realm string, number uint16) (*store.API, bool) {
 	if v.apis == nil {
 		return nil, false
 	}
-	api := v.apis.byNumber[apiNumber{realm, number}]
+	api := v.apis.byNumber.get(apiNumber{realm, number})
 	return api, api != nil
 }
 
@@ -115,22 +150,38 @@ func (v *View) APIOfScope(realm, scope string) (*store.API, bool) {
 	if v.apis == nil {
 		return nil, false
 	}
-	api := v.apis.owner[apiName{realm, scope}]
+	api := v.apis.owner.get(apiName{realm, scope})
 	return api, api != nil
 }
 
 // APIs returns the registered APIs of a realm, sorted by id.
-func (v *View) APIs(realm string) (list []*store.API) {
+func (v *View) APIs(realm string) []*store.API { return slices.Collect(v.APIsAfter(realm, "")) }
+
+// APIsAfter lists the registered APIs of a realm in the order of their ids, after one.
+func (v *View) APIsAfter(realm, id string) iter.Seq[*store.API] {
 	if v.apis == nil {
-		return nil
+		return func(func(*store.API) bool) {}
 	}
-	for n, api := range v.apis.byNumber {
-		if n.realm == realm {
-			list = append(list, api)
+	return apisOf(v.apis.sorted, realm, id)
+}
+
+// APIRow returns the row of an API's id, present or deleted; the zero API if there is
+// none.
+func (v *View) APIRow(realm, id string) (row store.API) {
+	if v.apis != nil {
+		if api := v.apis.byID.get(apiName{realm, oauth.CanonicalTarget(id)}); api != nil {
+			row = *api
 		}
 	}
-	slices.SortFunc(list, func(a, b *store.API) int { return strings.Compare(a.ID, b.ID) })
-	return list
+	return row
+}
+
+// LastAPI returns the highest number that an API of a realm has, or had.
+func (v *View) LastAPI(realm string) uint16 {
+	if v.apis == nil {
+		return 0
+	}
+	return v.apis.last[realm]
 }
 
 // LongestAccess returns the longest lifetime that access tokens have, or had for an
@@ -145,8 +196,10 @@ func (v *View) LongestAccess(life time.Duration) time.Duration {
 // ShortestAccess returns the shortest lifetime that access tokens have if the
 // deployment's is life.
 func (v *View) ShortestAccess(life time.Duration) time.Duration {
-	if v.apis == nil || v.apis.shortest == 0 {
-		return life
+	if v.apis != nil {
+		for api := range v.apis.timed.all {
+			return min(life, api.Lifetime(life))
+		}
 	}
-	return min(life, v.apis.shortest)
+	return life
 }

@@ -34,14 +34,14 @@ func TestAPIsOfAView(t *testing.T) {
 	}
 	for text, want := range map[string]string{api.ID: "free read write", api.ID + " write": "free write", "https://gone.example": "free"} {
 		c := store.Client{Realm: "/api", Settings: store.Settings{APIs: []string{text}}}
-		if v.apis.allow(&c, "free"); string(c.Scope) != want {
-			t.Errorf("%s allows %q, want %q", text, c.Scope, want)
+		if scope := v.apis.allowed(&c, "free"); string(scope) != want {
+			t.Errorf("%s allows %q, want %q", text, scope, want)
 		}
 	}
 	before := v.apis
 	api.Deleted = true
 	v.apis = v.apis.with([]store.API{api})
-	if _, ok := v.APIByNumber("/api", 1); ok || v.LongestAccess(0) != 30*time.Minute || before.byNumber[apiNumber{"/api", 1}] == nil {
+	if _, ok := v.APIByNumber("/api", 1); ok || v.LongestAccess(0) != 30*time.Minute || before.byNumber.get(apiNumber{"/api", 1}) == nil {
 		t.Error("a deleted API is there, or is forgotten, or an older view has changed")
 	}
 }

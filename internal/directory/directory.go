@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -56,9 +55,9 @@ type Directory struct {
 
 	turn    chan struct{} // a mutex for the fields that follow; see wait
 	records []keys.Record
-	uses    map[string]*use // by secret id
-	unnoted bool            // the last write of uses has failed
-	peers   *peers          // nil before Join
+	uses    *uses
+	unnoted bool   // the last write of uses has failed
+	peers   *peers // nil before Join
 
 	view   atomic.Pointer[View]
 	polled atomic.Int64 // when the last good poll began: nanoseconds since origin
@@ -102,26 +101,15 @@ func Open(ctx context.Context, st store.Store, kek *keys.KEK, s keys.Schedule, l
 // polled. Without a key-encryption key, its ring opens no token.
 func Read(ctx context.Context, st store.Store, kek *keys.KEK, s keys.Schedule, clock func() time.Time) (*Directory, error) {
 	d := newDirectory(st, kek, s, slog.New(slog.DiscardHandler), clock)
-	ch, err := st.Changes(ctx, 0)
-	if err != nil {
-		return nil, err
-	}
-	empty := noView()
-	if kek == nil {
-		empty.Ring, ch.Keys = keys.LockedRing(ch.Keys), nil
-	}
-	view, err := d.apply(empty, ch)
-	if err != nil {
-		return nil, err
-	}
-	d.view.Store(view)
-	return d, nil
+	d.view.Store(noView())
+	_, err := d.Current(ctx)
+	return d, err
 }
 
 func newDirectory(st store.Store, kek *keys.KEK, s keys.Schedule, log *slog.Logger, clock func() time.Time) *Directory {
 	d := &Directory{
 		Schedule: s, store: st, log: log, clock: clock,
-		turn: make(chan struct{}, 1), uses: map[string]*use{}, origin: clock(),
+		turn: make(chan struct{}, 1), uses: newUses(), origin: clock(),
 	}
 	d.kek.Store(kek)
 	return d
@@ -152,6 +140,28 @@ func (d *Directory) poll(ctx context.Context, tick bool) error {
 			return err
 		}
 	}
+	if err := d.update(ctx); err != nil {
+		return err
+	}
+	d.polled.Store(int64(began))
+	return nil
+}
+
+// Current returns the view of the directory as the store has it now, for a use case of
+// an operator. It reads what has changed since the last poll.
+func (d *Directory) Current(ctx context.Context) (*View, error) {
+	if err := d.wait(ctx); err != nil {
+		return nil, err
+	}
+	defer d.done()
+	if err := d.update(ctx); err != nil {
+		return nil, err
+	}
+	return d.view.Load(), nil
+}
+
+// update reads what has changed in the store. The caller has the turn.
+func (d *Directory) update(ctx context.Context) error {
 	old := d.view.Load()
 	ch, err := d.store.Changes(ctx, old.version)
 	if err == nil && ch.Version < old.version {
@@ -171,7 +181,6 @@ func (d *Directory) poll(ctx context.Context, tick bool) error {
 		}
 		d.view.Store(next)
 	}
-	d.polled.Store(int64(began))
 	return nil
 }
 
@@ -188,9 +197,12 @@ func (d *Directory) wait(ctx context.Context) error {
 
 func (d *Directory) done() { <-d.turn }
 
+// apply returns the view after changes. It costs what has changed, however much the
+// view holds: an empty directory and one of 100,000 clients take the same change alike.
 func (d *Directory) apply(old *View, ch store.Changes) (*View, error) {
-	v := &View{version: ch.Version, Ring: old.Ring, clients: old.clients, origins: old.origins, cutoffs: old.cutoffs, restore: old.restore, apis: old.apis, scopes: old.scopes, named: old.named, idTokens: old.idTokens}
-	if len(ch.Keys) > 0 {
+	v := *old
+	v.version = ch.Version
+	if len(ch.Keys) > 0 || v.Ring == nil && d.kek.Load() == nil {
 		changed := func(r keys.Record) bool {
 			return slices.ContainsFunc(ch.Keys, func(c keys.Record) bool { return c.ID == r.ID })
 		}
@@ -206,50 +218,20 @@ func (d *Directory) apply(old *View, ch store.Changes) (*View, error) {
 	}
 	if len(ch.APIs) > 0 {
 		v.apis = old.apis.with(ch.APIs)
-		ch.Clients = append(ch.Clients, old.clientsOfAPIs(ch.Clients)...)
+	}
+	if len(ch.Clients) > 0 {
+		v.clients = old.clients.with(ch.Clients, d.uses)
 	}
 	if len(ch.Clients) > 0 || len(ch.APIs) > 0 {
-		v.clients, v.origins = maps.Clone(old.clients), maps.Clone(old.origins)
-		copied := map[string]bool{}
-		for _, c := range ch.Clients {
-			r := &registration{Client: c, registered: c.Scope, origins: scriptOrigins(c)}
-			if len(c.APIs) > 0 {
-				v.apis.allow(&r.Client, c.Scope)
-			}
-			for _, s := range c.Secrets {
-				u := d.uses[s.ID]
-				if u == nil {
-					u = &use{}
-					d.uses[s.ID] = u
-				}
-				r.uses = append(r.uses, u)
-			}
-			if !copied[c.Realm] {
-				copied[c.Realm] = true
-				if v.clients[c.Realm] = maps.Clone(v.clients[c.Realm]); v.clients[c.Realm] == nil {
-					v.clients[c.Realm] = registrations{}
-				}
-			}
-			clients := v.clients[c.Realm]
-			v.countOrigins(clients[c.ID], -1)
-			if !c.Decides() {
-				delete(clients, c.ID)
-				continue
-			}
-			v.countOrigins(r, 1)
-			clients[c.ID] = r
-		}
 		v.scopes = sync.OnceValue(v.scopesOf)
-		v.named = sync.OnceValue(func() map[scopeName]bool {
-			return v.scopeNames(func(*registration, string) bool { return true }, func(*store.API) bool { return true })
-		})
-		v.idTokens = sync.OnceValue(v.longestIDToken)
 	}
 	if len(ch.Cutoffs) > 0 {
-		v.cutoffs = maps.Clone(old.cutoffs)
+		byName, sorted := v.cutoffs.change(), v.sortedCutoffs.change()
 		for _, c := range ch.Cutoffs {
-			v.cutoffs[cutoffName{c.Realm, c.Subject, c.ClientID}] = c.At
+			byName.set(cutoffName{c.Realm, c.Subject, c.ClientID}, c.At)
+			sorted.insert(c)
 		}
+		v.cutoffs, v.sortedCutoffs = byName.table, sorted.order
 	}
 	for _, r := range ch.Restores {
 		until := max(v.restore.Until, r.Until)
@@ -258,12 +240,15 @@ func (d *Directory) apply(old *View, ch store.Changes) (*View, error) {
 		}
 		v.restore.Until = until
 	}
-	return v, nil
+	return &v, nil
 }
 
-// openRing unwraps records. It reads the key-encryption key again if another
-// process has replaced it.
+// openRing unwraps records, unless there is no key-encryption key. It reads that again
+// if another process has replaced it.
 func (d *Directory) openRing(records []keys.Record) (*keys.Ring, error) {
+	if d.kek.Load() == nil {
+		return keys.LockedRing(records), nil
+	}
 	ring, err := keys.Open(d.kek.Load(), records)
 	var other *keys.OtherKEK
 	if d.ReadKEK == nil || !errors.As(err, &other) {
@@ -407,7 +392,7 @@ func (d *Directory) Ready() error {
 // Departures lists clients whose registration deviates from the specification, for
 // the log at the start.
 func (d *Directory) Departures() (list []string) {
-	for c := range d.view.Load().everyClient() {
+	for c := range d.view.Load().clients.sorted.all {
 		if c.NoRotation && c.State == store.ClientEnabled {
 			list = append(list, fmt.Sprintf("client %s: refresh rotation is off", c.ID))
 		}

@@ -2,6 +2,7 @@ package directory
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,15 +18,42 @@ const (
 	flushAtOnce = 12 * time.Hour
 )
 
+// uses holds the last use of each secret that the directory has read, and which of
+// them the store lacks.
+type uses struct {
+	byID map[string]*use // by secret id
+
+	mu    sync.Mutex
+	noted map[*use]bool // those that may be newer than the stored ones
+}
+
 // A use is the last use of a secret. written is what the store has.
-type use struct{ at, written atomic.Int64 }
+type use struct {
+	id          string
+	all         *uses
+	at, written atomic.Int64
+}
+
+func newUses() *uses { return &uses{byID: map[string]*use{}, noted: map[*use]bool{}} }
+
+// of returns the use of a secret.
+func (u *uses) of(secret string) *use {
+	found := u.byID[secret]
+	if found == nil {
+		found = &use{id: secret, all: u}
+		u.byID[secret] = found
+	}
+	return found
+}
 
 // NoteUse records the use of a client's secret, by its index, in memory.
 func (v *View) NoteUse(c *store.Client, secret int, now grant.Instant) {
-	u := v.clients[c.Realm][c.ID].uses[secret]
+	u := v.clients.find(c.Realm, c.ID).uses[secret]
 	// At most once a second: this avoids contention for the cache line.
-	if last := u.at.Load(); int64(now)-last >= 1000 {
-		u.at.CompareAndSwap(last, int64(now))
+	if last := u.at.Load(); int64(now)-last >= 1000 && u.at.CompareAndSwap(last, int64(now)) {
+		u.all.mu.Lock()
+		u.all.noted[u] = true
+		u.all.mu.Unlock()
 	}
 }
 
@@ -44,9 +72,11 @@ func (d *Directory) FlushUses(ctx context.Context) {
 // least.
 func (d *Directory) unwritten(older time.Duration) map[string]grant.Instant {
 	changed := map[string]grant.Instant{}
-	for id, u := range d.uses {
+	d.uses.mu.Lock()
+	defer d.uses.mu.Unlock()
+	for u := range d.uses.noted {
 		if at, written := u.at.Load(), u.written.Load(); at != written && at-written >= older.Milliseconds() {
-			changed[id] = grant.Instant(at)
+			changed[u.id] = grant.Instant(at)
 		}
 	}
 	return changed
@@ -70,7 +100,13 @@ func (d *Directory) writeUses(ctx context.Context, changed map[string]grant.Inst
 	if d.unnoted = err != nil && !combined; err != nil {
 		return
 	}
+	d.uses.mu.Lock()
+	defer d.uses.mu.Unlock()
 	for id, at := range changed {
-		d.uses[id].written.Store(int64(at))
+		u := d.uses.byID[id]
+		u.written.Store(int64(at))
+		if u.at.Load() == int64(at) { // else NoteUse notes it again, or has done so
+			delete(d.uses.noted, u)
+		}
 	}
 }

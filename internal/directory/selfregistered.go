@@ -45,7 +45,10 @@ func (d *Directory) Client(ctx context.Context, v *View, realm, id string) (*sto
 // OpenAPIs returns the APIs that are open to clients which registered themselves,
 // sorted by id.
 func (v *View) OpenAPIs(realm string) []*store.API {
-	return slices.DeleteFunc(v.APIs(realm), func(a *store.API) bool { return !a.Open })
+	if v.apis == nil {
+		return nil
+	}
+	return slices.Collect(apisOf(v.apis.open, realm, ""))
 }
 
 // Offer adds the open APIs to what a client that registered itself may have.
@@ -56,7 +59,7 @@ func (v *View) Offer(c *store.Client) {
 	for _, a := range v.OpenAPIs(c.Realm) {
 		c.APIs = append(c.APIs, a.ID)
 	}
-	v.apis.allow(c, "")
+	c.Scope = v.apis.allowed(c, "")
 }
 
 // Record reads the record of a client that registered itself, or nil.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mintage/mintage/internal/grant"
@@ -22,83 +23,58 @@ const maxScopes = 200
 type View struct {
 	Ring    *keys.Ring
 	version int64
-	clients map[string]registrations // by realm
-	origins map[originName]int       // number of redirect URIs of public clients
-	cutoffs map[cutoffName]grant.Instant
-	restore grant.Restore
-	apis    *apis                      // nil if none was ever registered
-	scopes  func() map[string][]string // of clients, by realm, computed once
-	// named holds the name of every scope of a client or an API, computed once.
-	named func() map[scopeName]bool
-	// idTokens is the longest lifetime of id_tokens that a client asks for, or did.
-	idTokens func() time.Duration
+	clients *clients
+	cutoffs table[cutoffName, grant.Instant]
+	// sortedCutoffs are cutoffs by realm, subject and client.
+	sortedCutoffs order[store.Cutoff]
+	restore       grant.Restore
+	apis          *apis                      // nil if none was ever registered
+	scopes        func() map[string][]string // of clients, by realm, computed once
 }
-
-type registration struct {
-	store.Client
-	registered oauth.Scope  // without that of APIs
-	uses       []*use       // of Client.Secrets, in their order
-	origins    []originName // of a public client's redirect URIs
-}
-
-// registrations are the clients of a realm by id.
-type registrations map[string]*registration
-
-type scopeName struct{ realm, scope string }
 
 type cutoffName struct{ realm, subject, client string }
 
-type originName struct{ realm, origin string }
-
 func noView() *View {
 	return &View{
-		clients: map[string]registrations{}, origins: map[originName]int{}, cutoffs: map[cutoffName]grant.Instant{},
-		scopes: func() map[string][]string { return nil }, named: func() map[scopeName]bool { return nil }, idTokens: func() time.Duration { return 0 },
+		clients: noClients(), scopes: func() map[string][]string { return nil },
+		sortedCutoffs: order[store.Cutoff]{compare: func(a, b store.Cutoff) int { return compareCutoffs(a, b.Realm, b.Subject, b.ClientID) }},
 	}
 }
 
-// IDTokenLifetime returns the longest lifetime that a client's registration gives, or
-// gave, its id_tokens, or zero.
-func (v *View) IDTokenLifetime() time.Duration { return v.idTokens() }
+// Version returns the version of the directory.
+func (v *View) Version() int64 { return v.version }
 
-func (v *View) longestIDToken() (longest time.Duration) {
-	for c := range v.everyClient() {
-		longest = max(longest, c.LongestIDTokens())
-	}
-	return longest
-}
-
-// everyClient returns the clients of all realms, in no order.
-func (v *View) everyClient() iter.Seq[*registration] {
-	return func(yield func(*registration) bool) {
-		for _, clients := range v.clients {
-			for _, r := range clients {
-				if !yield(r) {
-					return
-				}
-			}
-		}
-	}
+func compareCutoffs(c store.Cutoff, realm, subject, client string) int {
+	return cmp.Or(strings.Compare(c.Realm, realm), strings.Compare(c.Subject, subject), strings.Compare(c.ClientID, client))
 }
 
 // Cutoff returns the latest cutoff that applies to a subject's grants to a client,
 // or zero.
 func (v *View) Cutoff(realm, subject, client string) grant.Instant {
-	if len(v.cutoffs) == 0 {
+	if v.cutoffs.shards == nil {
 		return 0
 	}
 	return max(
-		v.cutoffs[cutoffName{realm, subject, ""}],
-		v.cutoffs[cutoffName{realm, "", client}],
-		v.cutoffs[cutoffName{realm, subject, client}],
+		v.cutoffs.get(cutoffName{realm, subject, ""}),
+		v.cutoffs.get(cutoffName{realm, "", client}),
+		v.cutoffs.get(cutoffName{realm, subject, client}),
 	)
 }
 
-// Cutoffs lists the cutoffs of a realm, in no order.
-func (v *View) Cutoffs(realm string) iter.Seq[store.Cutoff] {
+// HasCutoff reports whether there is a cutoff of just this name.
+func (v *View) HasCutoff(realm, subject, client string) bool {
+	return v.cutoffs.get(cutoffName{realm, subject, client}) != 0
+}
+
+// Cutoffs lists the cutoffs of a realm, sorted by subject and client.
+func (v *View) Cutoffs(realm string) iter.Seq[store.Cutoff] { return v.CutoffsFrom(realm, "", "") }
+
+// CutoffsFrom lists the cutoffs of a realm, sorted by subject and client, from a
+// subject and a client on.
+func (v *View) CutoffsFrom(realm, subject, client string) iter.Seq[store.Cutoff] {
 	return func(yield func(store.Cutoff) bool) {
-		for name, at := range v.cutoffs {
-			if name.realm == realm && !yield(store.Cutoff{Realm: realm, Subject: name.subject, ClientID: name.client, At: at}) {
+		for c := range v.sortedCutoffs.from(func(c store.Cutoff) int { return compareCutoffs(c, realm, subject, client) }) {
+			if c.Realm != realm || !yield(c) {
 				return
 			}
 		}
@@ -110,115 +86,45 @@ func (v *View) Cutoffs(realm string) iter.Seq[store.Cutoff] {
 // than those from before the latest.
 func (v *View) Restore() grant.Restore { return v.restore }
 
-// Client returns an enabled client of a realm. Its Scope includes what it may have
-// of APIs.
-func (v *View) Client(realm, id string) (*store.Client, bool) {
-	r := v.clients[realm][id]
-	if r == nil || r.State != store.ClientEnabled {
-		return nil, false
-	}
-	return &r.Client, true
-}
-
-// Registered returns a client of a realm in any state.
-func (v *View) Registered(realm, id string) (*store.Client, bool) {
-	r := v.clients[realm][id]
-	if r == nil {
-		return nil, false
-	}
-	return &r.Client, true
-}
-
-// Clients lists the clients of a realm in any state, in no order.
-func (v *View) Clients(realm string) iter.Seq[*store.Client] {
-	return func(yield func(*store.Client) bool) {
-		for _, r := range v.clients[realm] {
-			if !yield(&r.Client) {
-				return
-			}
-		}
-	}
-}
-
-// scriptOrigins returns the web origins whose scripts redeem and refresh the
-// client's tokens: those of its redirect URIs, if it is a public client that may
-// authenticate.
-func scriptOrigins(c store.Client) (list []originName) {
-	if !c.Public() || c.State != store.ClientEnabled {
-		return nil
-	}
-	for _, uri := range c.RedirectURIs {
-		if origin := oauth.RedirectOrigin(uri); origin != "" {
-			list = append(list, originName{c.Realm, origin})
-		}
-	}
-	return list
-}
-
-// countOrigins adds n for each of r's redirect URIs. r may be nil.
-func (v *View) countOrigins(r *registration, n int) {
-	if r == nil {
-		return
-	}
-	for _, o := range r.origins {
-		if v.origins[o] += n; v.origins[o] == 0 {
-			delete(v.origins, o)
-		}
-	}
-}
-
 // IsScriptOrigin reports whether origin is that of a redirect URI of an enabled
 // public client, at the cost of one or two lookups. It reads the directory as
 // last polled, however long ago: a script must be able to read a 503.
 func (d *Directory) IsScriptOrigin(realm, origin string) bool {
 	v := d.view.Load()
-	if v.origins[originName{realm, origin}] > 0 {
+	if v.clients.origins.get(originName{realm, origin}) > 0 {
 		return true
 	}
 	chosen := oauth.OriginOfAnyPort(origin)
-	return chosen != "" && v.origins[originName{realm, chosen}] > 0
+	return chosen != "" && v.clients.origins.get(originName{realm, chosen}) > 0
 }
 
 // scopesOf returns the scopes that enabled clients of each realm may ask for, sorted. If
 // APIs are registered, they are those of OpenID Connect and of open APIs: some clients
 // ask for every scope of the metadata.
 func (v *View) scopesOf() map[string][]string {
-	set := v.scopeNames(func(r *registration, name string) bool {
-		return r.State == store.ClientEnabled && r.MayUse(store.GrantAuthorizationCode) && (v.apis == nil || oauth.OpenIDScopes.Has(name))
-	}, func(api *store.API) bool { return api.Open })
 	lists := map[string][]string{}
-	for name := range set {
-		lists[name.realm] = append(lists[name.realm], name.scope)
+	for name := range v.clients.offered.all {
+		if v.apis == nil || oauth.OpenIDScopes.Has(name.scope) {
+			lists[name.realm] = append(lists[name.realm], name.scope)
+		}
+	}
+	if v.apis != nil {
+		for api := range v.apis.open.all {
+			lists[api.Realm] = append(lists[api.Realm], api.Scope().Tokens()...)
+		}
 	}
 	for realm, list := range lists {
 		slices.Sort(list)
+		list = slices.Compact(list)
 		lists[realm] = list[:min(len(list), maxScopes)]
 	}
 	return lists
 }
 
 // KnowsScope reports whether a client or an API of a realm has a scope.
-func (v *View) KnowsScope(realm, name string) bool { return v.named()[scopeName{realm, name}] }
-
-// scopeNames returns the names of the scopes of clients and APIs, of those that the
-// functions select.
-func (v *View) scopeNames(ofClient func(*registration, string) bool, ofAPI func(*store.API) bool) map[scopeName]bool {
-	set := map[scopeName]bool{}
-	for r := range v.everyClient() {
-		for _, name := range r.Scope.Tokens() {
-			if ofClient(r, name) {
-				set[scopeName{r.Realm, name}] = true
-			}
-		}
-	}
-	if v.apis != nil {
-		for name, api := range v.apis.owner {
-			if ofAPI(api) {
-				set[scopeName{name.realm, name.name}] = true
-			}
-		}
-	}
-	return set
+func (v *View) KnowsScope(realm, name string) bool {
+	_, ofAPI := v.APIOfScope(realm, name)
+	return ofAPI || v.ClientsHave(realm, name)
 }
 
 // Scopes returns the scopes that enabled clients of a realm may ask for, sorted; of very
@@ -271,22 +177,13 @@ func (d *Directory) Condition() Condition {
 }
 
 func (v *View) expiring(now grant.Instant) (list []ExpiringSecret) {
-	for r := range v.everyClient() {
-		if r.State != store.ClientEnabled {
-			continue
-		}
-		for _, s := range r.Secrets {
-			if s.ExpiresAt == 0 || now.Since(s.ExpiresAt) > lately {
-				continue
-			}
-			outlives := func(o store.Secret) bool { return o.ExpiresAt == 0 || o.ExpiresAt > s.ExpiresAt }
-			list = append(list, ExpiringSecret{r.ID, s, slices.ContainsFunc(r.Secrets, outlives)})
+	from := now.Add(-lately)
+	for s := range v.clients.expiring.from(func(s ExpiringSecret) int { return cmp.Compare(s.ExpiresAt, from) }) {
+		if list = append(list, s); len(list) == maxExpiring {
+			break
 		}
 	}
-	slices.SortFunc(list, func(a, b ExpiringSecret) int {
-		return cmp.Or(cmp.Compare(a.ExpiresAt, b.ExpiresAt), cmp.Compare(a.ClientID, b.ClientID), cmp.Compare(a.ID, b.ID))
-	})
-	return list[:min(len(list), maxExpiring)]
+	return list
 }
 
 // An issuer identifier must not change: it is in every JWT, and clients and resource

@@ -1,0 +1,135 @@
+package directory
+
+import (
+	"fmt"
+	"log/slog"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/store"
+)
+
+func clientNumber(n int) store.Client {
+	return store.Client{ID: fmt.Sprintf("client-%06d", n), Realm: "/many", State: store.ClientEnabled, Version: 1, Settings: store.Settings{
+		Name: fmt.Sprintf("Client %d", n), Scope: "read write", Auth: store.AuthBasic, GrantTypes: store.DefaultGrantTypes,
+		RedirectURIs: []string{"https://client.example/callback"}, APIs: []string{"https://api-000001.example"}}}
+}
+
+func apiNumbered(n int) store.API {
+	return store.API{ID: fmt.Sprintf("https://api-%06d.example", n), Realm: "/many", Number: uint16(n), Version: 1, Open: n < 3,
+		Scopes: []store.APIScope{{Name: fmt.Sprintf("scope%d", n), Number: 1}}}
+}
+
+// holding returns a directory of n clients, APIs and cutoffs.
+func holding(t *testing.T, n int) (*Directory, *View) {
+	t.Helper()
+	d := newDirectory(nil, nil, keys.Schedule{}, slog.New(slog.DiscardHandler), time.Now)
+	ch := store.Changes{Version: 1}
+	for i := range n {
+		ch.Clients = append(ch.Clients, clientNumber(i+1))
+		ch.APIs = append(ch.APIs, apiNumbered(i+1))
+		ch.Cutoffs = append(ch.Cutoffs, store.Cutoff{Realm: "/many", Subject: fmt.Sprint("user", i), At: grant.Instant(i + 1)})
+	}
+	v, err := d.apply(noView(), ch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d, v
+}
+
+// What a change costs does not grow with what the directory holds: it is measured in
+// bytes, which are the same on every machine.
+func TestAChangeCostsWhatHasChanged(t *testing.T) {
+	changes := map[string]store.Changes{
+		"client": {Version: 2, Clients: []store.Client{clientNumber(500000)}},
+		"API":    {Version: 2, APIs: []store.API{apiNumbered(60001)}},
+		"cutoff": {Version: 2, Cutoffs: []store.Cutoff{{Realm: "/many", Subject: "somebody", At: 7}}},
+	}
+	cost := func(d *Directory, v *View, ch store.Changes) uint64 {
+		const rounds = 20
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range rounds {
+			if _, err := d.apply(v, ch); err != nil {
+				t.Fatal(err)
+			}
+		}
+		runtime.ReadMemStats(&after)
+		return (after.TotalAlloc - before.TotalAlloc) / rounds
+	}
+	few, ofFew := holding(t, 100)
+	many, ofMany := holding(t, 20000)
+	for name, ch := range changes {
+		low, high := cost(few, ofFew, ch), cost(many, ofMany, ch)
+		t.Logf("a %s: %d bytes with 100, %d with 20,000", name, low, high)
+		// Two hundred times as many cost the index of the blocks and larger shards.
+		if high > 3*low {
+			t.Errorf("a changed %s takes %d bytes with 20,000 and %d with 100", name, high, low)
+		}
+	}
+}
+
+// A client's scope follows the APIs of the view that is asked, with none of them read
+// when an API changes.
+func TestTheScopeOfAClientFollowsItsAPIs(t *testing.T) {
+	d, before := holding(t, 10)
+	api := apiNumbered(1)
+	api.Scopes = append(api.Scopes, store.APIScope{Name: "more", Number: 2})
+	after, err := d.apply(before, store.Changes{Version: 2, APIs: []store.API{api}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // a second time, the other view's was computed last
+		for v, want := range map[*View]string{before: "read write scope1", after: "read write scope1 more"} {
+			if c, ok := v.Client("/many", "client-000007"); !ok || string(c.Scope) != want {
+				t.Errorf("scope %q, want %q", c.Scope, want)
+			}
+		}
+	}
+	for c := range after.Clients("/many") {
+		if c.Scope != "read write" {
+			t.Fatalf("the registration of %s has the scope %q", c.ID, c.Scope)
+		}
+	}
+}
+
+// Lists go on after an item, in one order, whatever has changed meanwhile.
+func TestListsOfAView(t *testing.T) {
+	d, v := holding(t, 700)
+	rename := clientNumber(5)
+	rename.Name = "aaa"
+	v, err := d.apply(v, store.Changes{Version: 2, Clients: []store.Client{rename}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for c := range v.Clients("/many") {
+		all = append(all, c.ID)
+	}
+	if len(all) != 700 || all[0] != "client-000005" || all[1] != "client-000100" {
+		t.Errorf("%d clients, the first are %v", len(all), all[:2])
+	}
+	for _, after := range []string{all[0], all[255], all[256], all[698], all[699]} {
+		rest, ok := v.ClientsAfter("/many", after)
+		var got []string
+		for c := range rest {
+			got = append(got, c.ID)
+		}
+		if want := all[slices.Index(all, after)+1:]; !ok || !slices.Equal(got, want) {
+			t.Errorf("after %s: %d clients, want %d", after, len(got), len(want))
+		}
+	}
+	if _, ok := v.ClientsAfter("/many", "nobody"); ok {
+		t.Error("there is a list after a client that is not there")
+	}
+	if n := len(slices.Collect(v.Clients("/other"))); n != 0 {
+		t.Errorf("%d clients of another realm", n)
+	}
+	if open := v.OpenAPIs("/many"); len(open) != 2 || v.LastAPI("/many") != 700 {
+		t.Errorf("%d open APIs, the last is %d", len(open), v.LastAPI("/many"))
+	}
+}
