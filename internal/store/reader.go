@@ -140,6 +140,50 @@ func (r Reader) Client(ctx context.Context, id string) (c Client, err error) {
 	return c, nil
 }
 
+// usesAtOnce is the number of secrets in one statement, of which an engine then prepares
+// one.
+const usesAtOnce = 100
+
+var usesSQL = func() string {
+	text := "SELECT secret, used_at FROM secret_uses WHERE secret IN ($1"
+	for n := range usesAtOnce - 1 {
+		text += fmt.Sprintf(", $%d", n+2)
+	}
+	return text + ")"
+}()
+
+// ReadSecretUses implements Store.
+func (r Reader) ReadSecretUses(ctx context.Context, clients []Client) error {
+	var ids []any
+	for _, c := range clients {
+		for _, s := range c.Secrets {
+			ids = append(ids, s.ID)
+		}
+	}
+	used := make(map[string]grant.Instant, len(ids))
+	for part := range slices.Chunk(ids, usesAtOnce) {
+		args := slices.Concat(part, slices.Repeat(part[:1], usesAtOnce-len(part)))
+		err := r.Run(ctx, false, func(q Query) error {
+			return q(func(row Scanner) error {
+				var id string
+				var at grant.Instant
+				err := row.Scan(&id, (*int64)(&at))
+				used[id] = at
+				return err
+			}, usesSQL, args...)
+		})
+		if err != nil {
+			return fmt.Errorf("read uses of secrets: %w", err)
+		}
+	}
+	for i := range clients {
+		for j := range clients[i].Secrets {
+			clients[i].Secrets[j].LastUsedAt = used[clients[i].Secrets[j].ID]
+		}
+	}
+	return nil
+}
+
 // Events implements Store.
 func (r Reader) Events(ctx context.Context, about string, limit int) ([]Event, error) {
 	events, err := ReadList(ctx, r, func(row Scanner) (e Event, err error) {

@@ -78,6 +78,9 @@ type Store interface {
 	// never reused.
 	Client(ctx context.Context, id string) (Client, error)
 
+	// ReadSecretUses sets the last uses of the secrets of clients.
+	ReadSecretUses(ctx context.Context, clients []Client) error
+
 	// Commit stores a change: all of it or, with ErrConflict, nothing, if a version
 	// that it requires is not the one before, a restore of the same instant is
 	// stored, or a key has another record. If the store already holds every record

@@ -172,6 +172,28 @@ var clientPromises = []promise{
 			}
 		}
 	}},
+	{"ReadSecretUses sets the last uses of many clients, and of secrets without one to zero", func(t *testing.T, db Database) {
+		st := open(t, db)
+		var clients []store.Client
+		uses := map[string]grant.Instant{}
+		for n := range 120 { // with more secrets than one statement reads
+			c := newClient(fmt.Sprintf("client%d", n))
+			for i := range c.Secrets {
+				c.Secrets[i].ID = fmt.Sprintf("%d of %s", i, c.ID)
+				c.Secrets[i].LastUsedAt = base + 1000000 // what the caller believed
+			}
+			uses[c.Secrets[0].ID] = base + grant.Instant(n)
+			clients = append(clients, c)
+		}
+		if err := errors.Join(st.NoteSecretUses(t.Context(), uses), st.ReadSecretUses(t.Context(), nil), st.ReadSecretUses(t.Context(), clients)); err != nil {
+			t.Fatal(err)
+		}
+		for n, c := range clients {
+			if c.Secrets[0].LastUsedAt != base+grant.Instant(n) || c.Secrets[1].LastUsedAt != 0 {
+				t.Errorf("client %d: last uses %d and %d", n, c.Secrets[0].LastUsedAt, c.Secrets[1].LastUsedAt)
+			}
+		}
+	}},
 	{"NoteSecretUses does not change the directory's version", func(t *testing.T, db Database) {
 		st := open(t, db)
 		c := newClient("billing")

@@ -269,6 +269,10 @@ func (f *Faulty) Changes(ctx context.Context, since int64) (changes store.Change
 	return changes, err
 }
 
+func (f *Faulty) ReadSecretUses(ctx context.Context, clients []store.Client) error {
+	return f.hooked(ctx, Client, grant.Grant{}, func() error { return f.store.ReadSecretUses(ctx, clients) })
+}
+
 func (f *Faulty) Client(ctx context.Context, id string) (store.Client, error) {
 	return read(f, ctx, Client, func() (store.Client, error) { return f.store.Client(ctx, id) })
 }
