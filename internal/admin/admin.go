@@ -6,6 +6,7 @@ package admin
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -38,6 +39,9 @@ type Admin struct {
 	Now      func() time.Time
 	KEK      func() (*keys.KEK, error)
 	Ring     func(context.Context) (*keys.Ring, error)
+	// Current returns the directory as the store has it now. Nil: each use case that
+	// needs it reads all of it.
+	Current func(context.Context) (*directory.View, error)
 	// DryRun checks changes of clients and APIs, and makes none.
 	DryRun bool
 	// Changed is called after a change of the directory, so that a running server
@@ -112,6 +116,18 @@ func (a *Admin) whole() store.Store {
 		return a.Whole
 	}
 	return a.Store
+}
+
+// view returns the directory as the store has it now. It is of all realms.
+func (a *Admin) view(ctx context.Context) (*directory.View, error) {
+	if a.Current != nil {
+		return a.Current(ctx)
+	}
+	d, err := directory.Read(ctx, a.whole(), nil, a.Schedule, a.Now)
+	if err != nil {
+		return nil, err
+	}
+	return d.Latest(), nil
 }
 
 func (a *Admin) now() grant.Instant { return grant.At(a.Now()) }
@@ -195,22 +211,19 @@ func Positive(field, text string) (time.Duration, error) {
 
 // matches reports whether one of the texts contains what p selects.
 func matchesPage(p adminapi.Page, texts ...string) bool {
-	return slices.ContainsFunc(texts, func(text string) bool {
-		return strings.Contains(strings.ToLower(text), strings.ToLower(p.Match))
+	match := strings.ToLower(p.Match)
+	return match == "" || slices.ContainsFunc(texts, func(text string) bool {
+		return strings.Contains(strings.ToLower(text), match)
 	})
 }
 
-// pick returns the page of a sorted list, and whether more follows. The item with
-// the key p.After need not be selected, but must be in the list.
-func pick[T any](p adminapi.Page, all []T, key func(T) string, selected func(T) bool) (shown []T, more bool, err error) {
-	if p.After != "" {
-		i := slices.IndexFunc(all, func(item T) bool { return key(item) == p.After })
-		if i < 0 {
-			return nil, false, &oauth.Invalid{Field: "after", Message: fmt.Sprintf("%q is not in the list", p.After)}
-		}
-		all = all[i+1:]
+// pick returns the page of a sorted list, and whether more follows. The list begins
+// after the item of p.After; it need not be selected, but must be in the list.
+func pick[T any](p adminapi.Page, rest iter.Seq[T], selected func(T) bool) (shown []T, more bool, err error) {
+	if rest == nil {
+		return nil, false, &oauth.Invalid{Field: "after", Message: fmt.Sprintf("%q is not in the list", p.After)}
 	}
-	for _, item := range all {
+	for item := range rest {
 		switch {
 		case !selected(item):
 		case len(shown) == p.Limit:
@@ -220,4 +233,17 @@ func pick[T any](p adminapi.Page, all []T, key func(T) string, selected func(T) 
 		}
 	}
 	return shown, false, nil
+}
+
+// after lists the items of a sorted list that follow the one with the key p.After, or
+// returns nil if there is none.
+func after[T any](p adminapi.Page, all []T, key func(T) string) iter.Seq[T] {
+	if p.After != "" {
+		i := slices.IndexFunc(all, func(item T) bool { return key(item) == p.After })
+		if i < 0 {
+			return nil
+		}
+		all = all[i+1:]
+	}
+	return slices.Values(all)
 }

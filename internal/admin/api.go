@@ -13,6 +13,7 @@ import (
 
 	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/show"
@@ -56,7 +57,7 @@ func APIETag(a store.API) string {
 
 // build returns the API that v describes, as the successor of old, which may be the
 // zero API.
-func (a *Admin) build(v adminapi.API, old store.API, ch store.Changes, now grant.Instant) (store.API, error) {
+func (a *Admin) build(v adminapi.API, old store.API, view *directory.View, now grant.Instant) (store.API, error) {
 	invalid := func(field, format string, args ...any) (store.API, error) {
 		return old, &oauth.Invalid{Field: field, Message: fmt.Sprintf(format, args...)}
 	}
@@ -76,10 +77,7 @@ func (a *Admin) build(v adminapi.API, old store.API, ch store.Changes, now grant
 	}
 	if old.Version == 0 || old.Deleted {
 		next.CreatedAt = now
-		for _, other := range ch.APIs {
-			next.Number = max(next.Number, other.Number)
-		}
-		if next.Number++; next.Number >= store.ClientAudience {
+		if next.Number = view.LastAPI(a.Realm) + 1; next.Number >= store.ClientAudience {
 			return invalid("id", "there were %d APIs already", store.ClientAudience-1)
 		}
 	}
@@ -106,12 +104,12 @@ func (a *Admin) build(v adminapi.API, old store.API, ch store.Changes, now grant
 		return invalid("default_scope", "has other scopes than those of the API")
 	}
 	if v.AccessTokenLifetime != nil {
-		if next.AccessLifetime, err = a.accessLifetime(*v.AccessTokenLifetime, ch.Clients); err != nil {
+		if next.AccessLifetime, err = accessLifetime(*v.AccessTokenLifetime, max(a.Policy.RetryWindow, view.LongestRetryWindow(a.Realm))); err != nil {
 			return old, err
 		}
 		next.LongestLifetime = max(next.LongestLifetime, *next.AccessLifetime)
 	}
-	return next, conflicts(next, ch)
+	return next, conflicts(next, view)
 }
 
 // checkScope checks another scope of an API.
@@ -141,17 +139,11 @@ func checkScope(a store.API, s adminapi.APIScope) error {
 }
 
 // accessLifetime reads the lifetime of an API's access tokens: a repeated answer
-// must contain one that has not expired.
-func (a *Admin) accessLifetime(text string, clients []store.Client) (*store.Milliseconds, error) {
+// must contain one that has not expired. window is the longest retry window.
+func accessLifetime(text string, window time.Duration) (*store.Milliseconds, error) {
 	life, err := Positive("access_token_lifetime", text)
 	if err != nil {
 		return nil, err
-	}
-	window := a.Policy.RetryWindow
-	for _, c := range clients {
-		if c.RetryWindow != nil && c.State != store.ClientDeleted {
-			window = max(window, c.RetryWindow.Duration())
-		}
 	}
 	if least := window + time.Minute; life < least || life > grant.MaxAccessLifetime || life%time.Second != 0 {
 		return nil, &oauth.Invalid{Field: "access_token_lifetime", Message: fmt.Sprintf(
@@ -162,18 +154,22 @@ func (a *Admin) accessLifetime(text string, clients []store.Client) (*store.Mill
 
 // conflicts returns an error if a scope of an API is that of another one, or is
 // allowed to clients without an API.
-func conflicts(a store.API, ch store.Changes) error {
-	for _, other := range ch.APIs {
-		if other.Deleted || oauth.CanonicalTarget(other.ID) == oauth.CanonicalTarget(a.ID) {
-			continue
-		}
-		if common := a.Scope().Common(other.Scope()); common != "" {
+func conflicts(a store.API, view *directory.View) error {
+	direct := false
+	for _, s := range a.Scopes {
+		other, taken := view.APIOfScope(a.Realm, s.Name)
+		if taken && oauth.CanonicalTarget(other.ID) != oauth.CanonicalTarget(a.ID) {
+			common := a.Scope().Common(other.Scope())
 			return &Error{Conflict, "scope", string(common), fmt.Sprintf("scope %q belongs to the API %s: a scope belongs to one API only", common, other.ID)}
 		}
+		direct = direct || view.ClientsHave(a.Realm, s.Name)
+	}
+	if !direct {
+		return nil
 	}
 	var clients []string
 	var names oauth.Scope
-	for _, c := range ch.Clients {
+	for c := range view.Clients(a.Realm) {
 		if common := a.Scope().Common(c.Scope); common != "" && c.State != store.ClientDeleted {
 			clients, names = append(clients, c.ID), names.Union(common)
 		}
@@ -188,30 +184,30 @@ func conflicts(a store.API, ch store.Changes) error {
 
 // CreateAPI registers an API.
 func (a *Admin) CreateAPI(ctx context.Context, v adminapi.API) (store.API, error) {
-	return a.writeAPI(ctx, v.ID, func(old *store.API, ch store.Changes) (store.API, record, error) {
+	return a.writeAPI(ctx, v.ID, func(old *store.API, view *directory.View) (store.API, record, error) {
 		if old != nil {
 			return *old, record{}, &Error{Taken, "api", old.ID, fmt.Sprintf("the API %s exists", old.ID)}
 		}
-		next, err := a.build(v, ch.APIRow(v.ID), ch, a.now())
+		next, err := a.build(v, view.APIRow(a.Realm, v.ID), view, a.now())
 		return next, record{name: store.EventAPICreated, detail: v.Name}, err
 	})
 }
 
-// writeAPI reads all APIs and clients, and stores what write makes of one, which is
-// nil if there is none. The change requires that nothing else in the directory has
+// writeAPI stores what write makes of an API, which is nil if there is none. The change requires that nothing else in the directory has
 // changed: that is what keeps scopes and numbers unique.
-func (a *Admin) writeAPI(ctx context.Context, id string, write func(old *store.API, ch store.Changes) (store.API, record, error)) (next store.API, err error) {
+func (a *Admin) writeAPI(ctx context.Context, id string, write func(old *store.API, view *directory.View) (store.API, record, error)) (next store.API, err error) {
 	for range apiAttempts {
-		var ch store.Changes
-		if ch, err = a.Store.Changes(ctx, 0); err != nil {
+		var view *directory.View
+		if view, err = a.view(ctx); err != nil {
 			return next, err
 		}
 		var how record
-		next, how, err = write(ch.FindAPI(id), ch)
+		old, _ := view.API(a.Realm, id)
+		next, how, err = write(old, view)
 		if err != nil || how.none {
 			return next, err
 		}
-		err = a.commit(ctx, store.Change{Expect: ch.Version, Entries: []store.Entry{next.Entry()}}, a.event(a.now(), how.name, next.ID, how.detail))
+		err = a.commit(ctx, store.Change{Expect: view.Version(), Entries: []store.Entry{next.Entry()}}, a.event(a.now(), how.name, next.ID, how.detail))
 		if !errors.Is(err, store.ErrConflict) {
 			return next, err
 		}
@@ -225,11 +221,11 @@ const apiAttempts = 5
 
 // API returns a registered API.
 func (a *Admin) API(ctx context.Context, id string) (store.API, error) {
-	ch, err := a.Store.Changes(ctx, 0)
+	view, err := a.view(ctx)
 	if err != nil {
 		return store.API{}, err
 	}
-	if found := ch.FindAPI(id); found != nil {
+	if found, ok := view.API(a.Realm, id); ok {
 		return *found, nil
 	}
 	return store.API{}, noAPI(id)
@@ -244,18 +240,24 @@ func (a *Admin) APIs(ctx context.Context, p adminapi.Page) (list []store.API, mo
 	if err := p.Check(); err != nil {
 		return nil, false, err
 	}
-	ch, err := a.Store.Changes(ctx, 0)
+	view, err := a.view(ctx)
 	if err != nil {
 		return nil, false, err
 	}
-	present := slices.DeleteFunc(ch.APIs, func(api store.API) bool { return api.Deleted })
-	slices.SortFunc(present, func(a, b store.API) int { return strings.Compare(a.ID, b.ID) })
-	return pick(p, present, func(api store.API) string { return api.ID }, func(api store.API) bool { return matchesPage(p, api.ID, api.Name) })
+	rest := view.APIsAfter(a.Realm, p.After)
+	if found, ok := view.API(a.Realm, p.After); p.After != "" && (!ok || found.ID != p.After) {
+		rest = nil
+	}
+	page, more, err := pick(p, rest, func(api *store.API) bool { return matchesPage(p, api.ID, api.Name) })
+	for _, api := range page {
+		list = append(list, *api)
+	}
+	return list, more, err
 }
 
-func (a *Admin) changedAPI(v adminapi.API, old store.API, ch store.Changes) (store.API, record, error) {
+func (a *Admin) changedAPI(v adminapi.API, old store.API, view *directory.View) (store.API, record, error) {
 	v.ID = old.ID
-	next, err := a.build(v, old, ch, a.now())
+	next, err := a.build(v, old, view, a.now())
 	if err != nil {
 		return old, record{}, err
 	}
@@ -273,10 +275,10 @@ func (a *Admin) ApplyAPI(ctx context.Context, id, etag string, v adminapi.API) (
 	if v.ID != "" && oauth.CanonicalTarget(v.ID) != oauth.CanonicalTarget(id) {
 		return next, false, &oauth.Invalid{Field: "id", Message: fmt.Sprintf("%q is another API", v.ID)}
 	}
-	next, err = a.writeAPI(ctx, id, func(old *store.API, ch store.Changes) (store.API, record, error) {
+	next, err = a.writeAPI(ctx, id, func(old *store.API, view *directory.View) (store.API, record, error) {
 		if created = old == nil && etag == ""; created {
 			v.ID = id
-			next, err := a.build(v, ch.APIRow(id), ch, a.now())
+			next, err := a.build(v, view.APIRow(a.Realm, id), view, a.now())
 			return next, record{name: store.EventAPICreated, detail: v.Name}, err
 		}
 		if old == nil {
@@ -285,7 +287,7 @@ func (a *Admin) ApplyAPI(ctx context.Context, id, etag string, v adminapi.API) (
 		if !matches(etag, APIETag(*old)) {
 			return *old, record{}, changed("api", old.ID)
 		}
-		return a.changedAPI(v, *old, ch)
+		return a.changedAPI(v, *old, view)
 	})
 	return next, created && err == nil, err
 }
@@ -293,7 +295,7 @@ func (a *Admin) ApplyAPI(ctx context.Context, id, etag string, v adminapi.API) (
 // DeleteAPI deletes an API. Access tokens that name it are inactive at once. With an
 // ETag, the API must still be as it was.
 func (a *Admin) DeleteAPI(ctx context.Context, id, etag string) (store.API, error) {
-	return a.writeAPI(ctx, id, func(old *store.API, _ store.Changes) (store.API, record, error) {
+	return a.writeAPI(ctx, id, func(old *store.API, _ *directory.View) (store.API, record, error) {
 		if old == nil {
 			return store.API{}, record{}, noAPI(id)
 		}
@@ -321,22 +323,23 @@ func (a *Admin) checkAPIs(ctx context.Context, c, old store.Client) error {
 	if slices.Equal(c.APIs, old.APIs) && c.Scope == old.Scope {
 		return nil
 	}
-	ch, err := a.Store.Changes(ctx, 0)
+	view, err := a.view(ctx)
 	if err != nil {
 		return err
 	}
 	for _, text := range c.APIs {
 		allowed, err := store.ReadAllowedAPI(text)
-		switch api := ch.FindAPI(allowed.ID); {
+		switch api, ok := view.API(a.Realm, allowed.ID); {
 		case err != nil || slices.Contains(old.APIs, text): // it was right when it was given
-		case api == nil:
+		case !ok:
 			return &oauth.Invalid{Field: "api", Message: fmt.Sprintf("there is no API %q (see: mintage api list)", allowed.ID)}
 		case !api.Scope().Covers(allowed.Scope):
 			return &oauth.Invalid{Field: "api", Message: fmt.Sprintf("the API %s has the scopes %q only", api.ID, api.Scope())}
 		}
 	}
-	for _, api := range ch.APIs {
-		if common := c.Scope.Without(old.Scope).Common(api.Scope()); common != "" && !api.Deleted {
+	for _, name := range c.Scope.Without(old.Scope).Tokens() {
+		if api, ok := view.APIOfScope(a.Realm, name); ok {
+			common := c.Scope.Without(old.Scope).Common(api.Scope())
 			return &oauth.Invalid{Field: "scope", Message: fmt.Sprintf("%q belongs to the API %s: allow it with --api \"%s %s\", or to a client that exists with --add-api", common, api.ID, api.ID, common)}
 		}
 	}

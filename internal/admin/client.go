@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/mintage/mintage/internal/adminapi"
@@ -110,21 +109,19 @@ func (a *Admin) Clients(ctx context.Context, p adminapi.Page, all bool) (list []
 	if err := p.Check(adminapi.ClientStates...); err != nil {
 		return nil, false, err
 	}
-	ch, err := a.Store.Changes(ctx, 0)
+	view, err := a.view(ctx)
 	if err != nil {
 		return nil, false, err
 	}
-	ch.Clients = slices.DeleteFunc(ch.Clients, store.Client.SelfRegistered)
-	slices.SortFunc(ch.Clients, func(a, b store.Client) int {
-		return strings.Compare(strings.ToLower(a.Name)+a.ID, strings.ToLower(b.Name)+b.ID)
+	rest, _ := view.ClientsAfter(a.Realm, p.After)
+	page, more, err := pick(p, rest, func(c *store.Client) bool {
+		return !c.SelfRegistered() && (p.State == string(c.State) || p.State == "" && (all || c.State != store.ClientDeleted)) && matchesPage(p, c.ID, c.Name)
 	})
-	list, more, err = pick(p, ch.Clients, func(c store.Client) string { return c.ID }, func(c store.Client) bool {
-		return matchesPage(p, c.ID, c.Name) && (p.State == string(c.State) || p.State == "" && (all || c.State != store.ClientDeleted))
-	})
-	for i := range list {
-		if err == nil {
-			list[i], err = a.Store.Client(ctx, list[i].ID)
-		}
+	for _, c := range page {
+		list = append(list, c.Clone())
+	}
+	if err == nil {
+		err = a.Store.ReadSecretUses(ctx, list)
 	}
 	return list, more, err
 }

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/adminapi"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/login"
@@ -20,36 +20,42 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// Grants returns grants in the order of their ids, the directory with all cutoffs
-// and APIs, and whether more grants follow.
-func (a *Admin) Grants(ctx context.Context, f store.GrantFilter) (list []grant.Grant, ch store.Changes, more bool, err error) {
+// Grants returns grants in the order of their ids, the directory, and whether more
+// grants follow.
+func (a *Admin) Grants(ctx context.Context, f store.GrantFilter) (list []grant.Grant, view *directory.View, more bool, err error) {
 	if err := errors.Join((adminapi.Page{Limit: f.Limit}).Check(), storable("subject", f.Subject), storable("client_id", f.ClientID)); err != nil {
-		return nil, ch, false, err
+		return nil, nil, false, err
 	}
-	if ch, err = a.Store.Changes(ctx, 0); err != nil {
-		return nil, ch, false, err
+	if view, err = a.view(ctx); err != nil {
+		return nil, nil, false, err
 	}
 	limit := f.Limit
 	f.Realm, f.Limit = a.Realm, limit+1
 	list, err = a.Store.Grants(ctx, f)
-	return list[:min(limit, len(list))], ch, len(list) > limit, err
+	return list[:min(limit, len(list))], view, len(list) > limit, err
 }
 
-// Grant returns a grant, and the directory with all cutoffs and APIs.
-func (a *Admin) Grant(ctx context.Context, id grant.ID) (g grant.Grant, ch store.Changes, err error) {
+// Grant returns a grant, and the directory.
+func (a *Admin) Grant(ctx context.Context, id grant.ID) (g grant.Grant, view *directory.View, err error) {
 	g, err = a.Store.Grant(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
-		return g, ch, &Error{NotFound, "grant", id.String(), fmt.Sprintf("there is no grant %s", id)}
+		return g, nil, &Error{NotFound, "grant", id.String(), fmt.Sprintf("there is no grant %s", id)}
 	}
 	if err != nil {
-		return g, ch, err
+		return g, nil, err
 	}
-	ch, err = a.Store.Changes(ctx, 0)
-	return g, ch, err
+	view, err = a.view(ctx)
+	return g, view, err
 }
 
-// ViewGrant returns the view of a grant at now. It needs all cutoffs and APIs.
-func ViewGrant(g grant.Grant, ch store.Changes, now grant.Instant) adminapi.Grant {
+// ViewGrant returns the view of a grant at now.
+func ViewGrant(g grant.Grant, view *directory.View, now grant.Instant) adminapi.Grant {
+	ch := store.Changes{Cutoffs: []store.Cutoff{{Realm: g.Realm, Subject: g.Subject, ClientID: g.ClientID, At: view.Cutoff(g.Realm, g.Subject, g.ClientID)}}}
+	for _, number := range g.APIs {
+		if api, ok := view.APIByNumber(g.Realm, number); ok {
+			ch.APIs = append(ch.APIs, *api)
+		}
+	}
 	return show.GrantAt(g, ch, now)
 }
 
@@ -111,15 +117,20 @@ func (a *Admin) Cutoffs(ctx context.Context, subject, client string, p adminapi.
 	if err := p.Check(); err != nil {
 		return nil, false, err
 	}
-	ch, err := a.Store.Changes(ctx, 0)
+	view, err := a.view(ctx)
 	if err != nil {
 		return nil, false, err
 	}
-	slices.SortFunc(ch.Cutoffs, func(a, b store.Cutoff) int {
-		return cmp.Or(cmp.Compare(a.Subject, b.Subject), cmp.Compare(a.ClientID, b.ClientID))
-	})
-	return pick(p, ch.Cutoffs, CutoffKey, func(c store.Cutoff) bool {
-		return c.Realm == a.Realm && (subject == "" || c.Subject == subject) && (client == "" || c.ClientID == client)
+	rest := view.Cutoffs(a.Realm)
+	if p.After != "" {
+		key, _ := base64.RawURLEncoding.DecodeString(p.After)
+		ofSubject, ofClient, _ := strings.Cut(string(key), "\x00")
+		if rest = view.CutoffsFrom(a.Realm, ofSubject, ofClient); !view.HasCutoff(a.Realm, ofSubject, ofClient) {
+			rest = nil
+		}
+	}
+	return pick(p, rest, func(c store.Cutoff) bool {
+		return CutoffKey(c) != p.After && (subject == "" || c.Subject == subject) && (client == "" || c.ClientID == client)
 	})
 }
 
@@ -154,13 +165,13 @@ func (a *Admin) Sessions(ctx context.Context, subject string) ([]adminapi.Sessio
 	if err != nil {
 		return nil, err
 	}
-	ch, err := a.Store.Changes(ctx, 0)
+	view, err := a.view(ctx)
 	if err != nil {
 		return nil, err
 	}
 	views := []adminapi.Session{}
 	for _, r := range list {
-		v, err := a.viewSession(ctx, r, ch)
+		v, err := a.viewSession(ctx, r, view)
 		if err != nil {
 			return nil, err
 		}
@@ -179,16 +190,16 @@ func (a *Admin) sessions(ctx context.Context, subject string) ([]login.StoredSes
 	return login.ListSessions(ctx, a.Store, a.Realm, subject)
 }
 
-func (a *Admin) viewSession(ctx context.Context, r login.StoredSession, ch store.Changes) (v adminapi.Session, err error) {
+func (a *Admin) viewSession(ctx context.Context, r login.StoredSession, view *directory.View) (v adminapi.Session, err error) {
 	now := a.now()
 	v = adminapi.Session{Session: r.Name, Subject: r.Subject, Grants: []adminapi.Grant{}}
 	for _, g := range r.Grants {
-		v.Grants = append(v.Grants, show.GrantAt(g, ch, now))
+		v.Grants = append(v.Grants, ViewGrant(g, view, now))
 	}
 	if s := r.Session; s != nil {
 		v.Username, v.AuthTime, v.Began, v.ExpiresAt = s.Username, show.JSONInstant(s.AuthTime), show.JSONInstant(s.Began), show.JSONInstant(s.ExpiresAt)
 	}
-	v.State, err = r.State(ctx, a.Realm, now, ch, (&account.Users{Realm: a.Realm, Store: a.Store}).Alive)
+	v.State, err = r.State(ctx, now, view.Cutoff(a.Realm, r.Subject, ""), view.Restore().At, (&account.Users{Realm: a.Realm, Store: a.Store}).Alive)
 	return v, err
 }
 

@@ -45,7 +45,7 @@ func (a *Admin) SelfRegisteredClients(ctx context.Context, p adminapi.Page, all 
 	if err := cmp.Or(p.Check(adminapi.ClientStates...), storable("after", p.After)); err != nil {
 		return nil, false, err
 	}
-	ch, err := a.Store.Changes(ctx, 0)
+	view, err := a.view(ctx)
 	if err != nil {
 		return nil, false, err
 	}
@@ -59,14 +59,10 @@ func (a *Admin) SelfRegisteredClients(ctx context.Context, p adminapi.Page, all 
 	if p.After != "" {
 		f.After = store.ClientKey(a.Realm, p.After)
 	}
-	decided := map[store.DocumentKey]bool{}
 	var barred []keyed
-	for _, c := range ch.Clients {
-		if k := (keyed{store.ClientKey(a.Realm, c.ID), c}); c.Decides() {
-			decided[k.key] = true
-			if c.SelfRegistered() && bytes.Compare(k.key[:], f.After[:]) > 0 {
-				barred = append(barred, k)
-			}
+	for c := range view.Barred(a.Realm) {
+		if k := (keyed{store.ClientKey(a.Realm, c.ID), c.Clone()}); bytes.Compare(k.key[:], f.After[:]) > 0 {
+			barred = append(barred, k)
 		}
 	}
 	slices.SortFunc(barred, ordered)
@@ -79,14 +75,15 @@ func (a *Admin) SelfRegisteredClients(ctx context.Context, p adminapi.Page, all 
 		last = len(docs) < f.Limit
 		var page []keyed
 		for _, d := range docs {
-			if f.After = d.Key; decided[d.Key] || now >= d.ExpiresAt {
+			if f.After = d.Key; now >= d.ExpiresAt {
 				continue
 			}
 			c, err := recorded(d)
 			if err != nil {
 				return nil, false, err
 			}
-			if c.Realm != a.Realm {
+			// An entry of the directory takes the place of the record.
+			if _, decided := view.Registered(a.Realm, c.ID); decided || c.Realm != a.Realm {
 				continue
 			}
 			page = append(page, keyed{d.Key, c})

@@ -136,7 +136,7 @@ func (a *Admin) Users(ctx context.Context, p adminapi.Page) ([]account.User, boo
 	if err != nil {
 		return nil, false, err
 	}
-	return pick(p, list, func(u account.User) string { return u.Username }, func(u account.User) bool {
+	return pick(p, after(p, list, func(u account.User) string { return u.Username }), func(u account.User) bool {
 		return matchesPage(p, u.Username, u.Name, u.Subject) && (p.State == "" || p.State == string(u.State))
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"os/user"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -211,7 +212,18 @@ func inProcess(ctx context.Context, cfg config.Config) (*Client, error) {
 		return nil, err
 	}
 	st, began := deployment.Audited(cfg, opened), grant.At(time.Now())
+	// Of several requests of a command, the first reads all of the directory.
+	known := sync.OnceValues(func() (*directory.Directory, error) {
+		return directory.Read(context.WithoutCancel(ctx), st, nil, deployment.KeySchedule(cfg), time.Now)
+	})
 	cases := admin.Admin{
+		Current: func(ctx context.Context) (*directory.View, error) {
+			d, err := known()
+			if err != nil {
+				return nil, err
+			}
+			return d.Current(ctx)
+		},
 		Store: st, Schedule: deployment.KeySchedule(cfg), Now: time.Now,
 		KEK: func() (*keys.KEK, error) { return deployment.ReadKEK(cfg) },
 		Ring: func(ctx context.Context) (*keys.Ring, error) {

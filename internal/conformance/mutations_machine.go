@@ -154,9 +154,14 @@ var machineMutations = []Mutation{
 		Test: "go test ./internal/issuer -run TestExpiredRevocationsDoNotCount",
 	},
 	{
-		Name: "tokens of an API outlive every retry window", In: "Admin.accessLifetime",
-		Old: "window = max(window, c.RetryWindow.Duration())", New: "_ = window",
+		Name: "tokens of an API outlive every retry window", In: "Admin.build",
+		Old: "max(a.Policy.RetryWindow, view.LongestRetryWindow(a.Realm))", New: "a.Policy.RetryWindow",
 		Test: "go test ./internal/admin -run TestTokensOfAnAPIOutliveEveryRetryWindow",
+	},
+	{
+		Name: "what a client may have of APIs, as it was before one changed", In: "registration.at",
+		Old: "known == nil || known.apis != apis", New: "known == nil",
+		Test: "go test ./internal/directory -run TestTheScopeOfAClientFollowsItsAPIs",
 	},
 	{
 		Name: "the retry window before the shortest token of an API", In: "Issuer.PolicyOf",

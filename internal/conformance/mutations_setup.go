@@ -38,8 +38,8 @@ var setupMutations = []Mutation{
 		Test: "go test ./internal/cli -run TestScripts/lists",
 	},
 	{
-		Name: "the number of a deleted API", In: "Admin.build",
-		Old: "next.Number = max(next.Number, other.Number)", New: "if !other.Deleted {\n				next.Number = max(next.Number, other.Number)\n			}",
+		Name: "the number of a deleted API", In: "apis.with",
+		Old: "next.last[api.Realm] = max(next.last[api.Realm], api.Number)", New: "if !api.Deleted {\n			next.last[api.Realm] = max(next.last[api.Realm], api.Number)\n		}",
 		Test: "go test ./internal/admin -run TestNumbersOfAPIs",
 	},
 	{

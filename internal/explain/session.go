@@ -49,7 +49,7 @@ func (x *Explainer) findSession(ctx context.Context, v *Explained, subject strin
 			v.session.logouts = append(v.session.logouts, t)
 		}
 	}
-	v.session.state, err = r.State(ctx, x.Issuer.Realm, grant.At(x.Issuer.Now()), v.session.directory, (&account.Users{Realm: x.Issuer.Realm, Store: x.Store}).Alive)
+	v.session.state, err = r.State(ctx, grant.At(x.Issuer.Now()), view.Cutoff(x.Issuer.Realm, subject, ""), view.Restore().At, (&account.Users{Realm: x.Issuer.Realm, Store: x.Store}).Alive)
 	return err
 }
 

@@ -69,19 +69,11 @@ func ListSessions(ctx context.Context, st store.Store, realm, subject string) ([
 	return list, nil
 }
 
-// State returns the state of the session at now; ch holds all cutoffs and restores.
-func (r StoredSession) State(ctx context.Context, realm string, now grant.Instant, ch store.Changes, alive Alive) (string, error) {
+// State returns the state of the session at now, with the latest cutoff of its subject
+// and the latest restore.
+func (r StoredSession) State(ctx context.Context, now, cutoff, restored grant.Instant, alive Alive) (string, error) {
 	if r.Session == nil {
 		return SessionEnded, nil
-	}
-	var cutoff, restored grant.Instant
-	for _, c := range ch.Cutoffs {
-		if c.Realm == realm && c.Subject == r.Subject && c.ClientID == "" {
-			cutoff = max(cutoff, c.At)
-		}
-	}
-	for _, x := range ch.Restores {
-		restored = max(restored, x.At)
 	}
 	return r.Session.state(ctx, now, cutoff, restored, alive)
 }

@@ -27,8 +27,9 @@ func (n *realm) useCases(cfg config.Config) admin.Admin {
 			}
 			return view.Ring, nil
 		},
-		// A node that cannot poll now does so within a second.
-		Changed: func(ctx context.Context) { _ = n.directory.Poll(ctx) },
+		Current: n.directory.Current,
+		// A node that cannot read it now does so within a second.
+		Changed: func(ctx context.Context) { _, _ = n.directory.Current(ctx) },
 		Settle:  n.directory.Settle,
 	}
 	if n.store != n.node.store {

@@ -3,6 +3,7 @@ package admin
 import (
 	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/adminapi"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
@@ -10,7 +11,7 @@ import (
 
 func listGrants(x *call, u *admin.Admin) (any, error) {
 	x.takeTime()
-	var ch store.Changes
+	var view *directory.View
 	read := func(p adminapi.Page) (page []grant.Grant, more bool, err error) {
 		f := store.GrantFilter{Subject: x.params.Get("subject"), ClientID: x.params.Get("client_id"), Limit: p.Limit}
 		if p.After != "" {
@@ -18,10 +19,10 @@ func listGrants(x *call, u *admin.Admin) (any, error) {
 				return nil, false, &oauth.Invalid{Field: "after", Message: err.Error()}
 			}
 		}
-		page, ch, more, err = u.Grants(x.Context(), f)
+		page, view, more, err = u.Grants(x.Context(), f)
 		return page, more, err
 	}
-	return pageOf(x, "grants", read, func(g grant.Grant) string { return g.ID.String() }, func(g grant.Grant) any { return admin.ViewGrant(g, ch, grant.At(u.Now())) })
+	return pageOf(x, "grants", read, func(g grant.Grant) string { return g.ID.String() }, func(g grant.Grant) any { return admin.ViewGrant(g, view, grant.At(u.Now())) })
 }
 
 // grantID reads the id of a grant in the path; nothing else is one.
@@ -38,10 +39,13 @@ func showGrant(x *call, u *admin.Admin) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	g, ch, err := u.Grant(x.Context(), id)
-	v := admin.ViewGrant(g, ch, grant.At(u.Now()))
+	g, view, err := u.Grant(x.Context(), id)
+	if err != nil {
+		return nil, err
+	}
+	v := admin.ViewGrant(g, view, grant.At(u.Now()))
 	v.Key = g.KeyID.String()
-	return v, err
+	return v, nil
 }
 
 func revokeGrant(x *call, u *admin.Admin) (any, error) {
