@@ -298,7 +298,7 @@ func problem(err error) *Problem {
 	switch {
 	case errors.As(err, &invalid):
 		return &Problem{Problem: adminapi.Problem{Title: "invalid request", Status: http.StatusUnprocessableEntity, Detail: invalid.Message, Field: invalid.Field}}
-	case errors.Is(err, store.ErrUnavailable):
+	case store.Interrupted(err):
 		return &Problem{Problem: adminapi.Problem{Title: "try again later", Status: http.StatusServiceUnavailable, Detail: err.Error()}, cause: err}
 	}
 	return &Problem{Problem: adminapi.Problem{Title: "internal error", Status: http.StatusInternalServerError}, cause: err}

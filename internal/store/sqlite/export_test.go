@@ -45,6 +45,14 @@ func (s *Store) alone(ctx context.Context, f func() error) error {
 	return s.writer.do(ctx, &operation{alone: f})
 }
 
+// Fill lets the file of the store grow no more.
+func (s *Store) Fill(ctx context.Context) error {
+	return s.alone(ctx, func() error {
+		_, err := s.writer.conn.exec("PRAGMA max_page_count = 1")
+		return err
+	})
+}
+
 // Hold keeps the writer in an operation of ctx until release is called, so
 // that others wait in its queue. The channel tells what became of it.
 func (s *Store) Hold(ctx context.Context) (release func(), outcome <-chan error) {

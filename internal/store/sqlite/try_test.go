@@ -1,8 +1,11 @@
 package sqlite_test
 
 import (
+	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,5 +68,28 @@ func TestReadyWritesOnceASecond(t *testing.T) {
 	}
 	if n, most := st.Load().Batches.Count, 1+uint64(time.Since(began)/time.Second); n > most {
 		t.Errorf("%d writes for %d questions within %s, want at most %d", n, asked, time.Since(began), most)
+	}
+}
+
+// TestAWriteToAFullDiskMaySucceedLater holds for each kind of write, alone and in a
+// batch, and that the error says what is wrong.
+func TestAWriteToAFullDiskMaySucceedLater(t *testing.T) {
+	t.Parallel()
+	st, err := sqlite.Create(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	if err := st.Fill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	big := bytes.Repeat([]byte("x"), store.MaxDocument/2)
+	for what, err := range map[string]error{
+		"an entry":   st.Commit(t.Context(), store.Change{Entries: []store.Entry{{Kind: store.EntryClient, ID: "a", Version: 1, Body: big}}}),
+		"a document": st.Commit(t.Context(), store.Change{Documents: []store.Document{{Kind: "d", Version: 1, Body: big}}}),
+	} {
+		if !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "full") {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }

@@ -186,6 +186,9 @@ func (op *operation) outcome() error {
 }
 
 func (op *operation) finish(err error) {
+	if diskFailed(err) { // there may be room later
+		err = store.Unavailable(err)
+	}
 	op.err = err
 	close(op.result)
 }
