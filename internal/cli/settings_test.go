@@ -116,6 +116,7 @@ func TestACommandSaysThatAnotherServerIsNear(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				defer l.Close() // the server may not have begun when it is closed
 				server := &http.Server{}
 				defer server.Close()
 				go server.Serve(l)
