@@ -27,6 +27,7 @@ type Ended struct {
 	APIs     []EndedAPI
 	Users    []EndedUser
 	Sessions []store.DocumentKey
+	Tokens   []EndedToken // of the admin API
 	// Grants calls a function with each grant that was revoked, or whose access
 	// tokens were; only ID, State, Reason and AccessFloor count. It may call it
 	// twice with the same grant. Nil: there is none.
@@ -59,6 +60,12 @@ type EndedUser struct {
 	// Now is the user's present record, if it is known: its password and its
 	// second factor end those of the backup.
 	Now *account.User
+}
+
+// An EndedToken is a token of the admin API that was revoked.
+type EndedToken struct {
+	Name string
+	At   grant.Instant // when, if that is known: one that was created later goes on
 }
 
 // Merge ends in st, the restored store, what has ended since. It may be called again
@@ -105,6 +112,9 @@ func (e Ended) Merge(ctx context.Context, st store.Store, kek *keys.KEK, actor s
 		if err := st.Commit(ctx, store.Change{Cutoffs: []store.Cutoff{c}, Events: []store.Event{event(store.EventCutoff, about, MergedDetail)}}); err != nil {
 			return fmt.Errorf("cutoff: %w", err)
 		}
+	}
+	if err := revokeTokens(ctx, st, e.Tokens, event); err != nil {
+		return fmt.Errorf("admin tokens: %w", err)
 	}
 	for _, key := range e.Sessions {
 		if err := st.Commit(ctx, store.Change{Delete: []store.DocumentKey{key}}); err != nil {

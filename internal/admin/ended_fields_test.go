@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -23,7 +24,7 @@ func fieldsOf(of reflect.Type, path string) (fields []string) {
 	for i := range of.NumField() {
 		f := of.Field(i)
 		switch {
-		case slices.Contains([]string{"Realm", "ID", "Username", "Subject"}, f.Name):
+		case slices.Contains([]string{"Realm", "ID", "Username", "Subject", "Name"}, f.Name):
 		case f.Type.Kind() == reflect.Slice && strings.HasPrefix(f.Type.Elem().Name(), "Ended"):
 			fields = append(fields, fieldsOf(f.Type.Elem(), f.Name+".")...)
 		default:
@@ -80,6 +81,10 @@ func TestEachThingThatHasEndedIsEndedOrTheMergeFails(t *testing.T) {
 	cut := store.Cutoff{Realm: realm, Subject: "s-carol", At: grant.At(now) + 3}
 	own := store.Client{ID: "https://agent.example/client.json", Realm: realm, RegisteredBy: store.ByDocument, State: store.ClientDisabled, Settings: store.Settings{Name: "Agent", Auth: store.AuthNone}, Secrets: []store.Secret{}}
 
+	tokens := []admin.Token{{Name: "again", CreatedAt: 5}, {Name: "kept", CreatedAt: 5}, {Name: "later", CreatedAt: 9}}
+	body, err := json.Marshal(tokens)
+	must(t, err, st.Commit(t.Context(), store.Change{Documents: []store.Document{{Kind: store.DocumentAdminTokens, Key: store.KeyOf(store.DocumentAdminTokens, "", ""), Version: 1, Body: body}}}))
+
 	covered := map[string]bool{}
 	for _, tt := range []struct {
 		field string
@@ -118,6 +123,14 @@ func TestEachThingThatHasEndedIsEndedOrTheMergeFails(t *testing.T) {
 		{"Sessions", admin.Ended{Sessions: []store.DocumentKey{session("out").Key}}, func() bool {
 			_, err := plain.Document(t.Context(), session("out").Key)
 			return errors.Is(err, store.ErrNotFound)
+		}},
+		// One that was created later has the name of one that was revoked.
+		{"Tokens.At", admin.Ended{Tokens: []admin.EndedToken{{Name: "again", At: 5}, {Name: "later", At: 8}, {Name: "none"}}}, func() bool {
+			list, err := (&admin.Admin{Store: plain, Now: clock}).Tokens(t.Context())
+			must(t, err)
+			events, err := plain.Events(t.Context(), "admin tokens", 9)
+			must(t, err)
+			return len(list) == 2 && list[0].Name == "kept" && list[1].Name == "later" && len(events) == 1 && events[0].Detail == "again"
 		}},
 		{"Grants", admin.Ended{Grants: all(func(g *grant.Grant) { g.AccessFloor = grant.At(now) + 9 })}, func() bool {
 			return every(func(g grant.Grant) bool { return g.AccessFloor == grant.At(now)+9 && g.State == grant.Active })

@@ -172,6 +172,33 @@ func (a *Admin) RevokeToken(ctx context.Context, name string) error {
 	})
 }
 
+// revokeTokens removes those of a list that the store has.
+func revokeTokens(ctx context.Context, st store.Store, revoked []EndedToken, event eventOf) error {
+	if len(revoked) == 0 {
+		return nil
+	}
+	err := changeTokens(ctx, st, func(list []Token) (rest []Token, events []store.Event, err error) {
+		for _, t := range list {
+			if slices.ContainsFunc(revoked, func(e EndedToken) bool { return e.Name == t.Name && (e.At == 0 || t.CreatedAt <= e.At) }) {
+				events = append(events, event(store.EventAdminTokenRevoked, aboutTokens, t.Name))
+			} else {
+				rest = append(rest, t)
+			}
+		}
+		if events == nil {
+			err = errNoToken
+		}
+		return rest, events, err
+	})
+	if errors.Is(err, errNoToken) {
+		return nil
+	}
+	return err
+}
+
+// errNoToken says that there is nothing to change.
+var errNoToken = errors.New("there is no such admin token")
+
 // FindToken returns the token with a text, which may have expired, or nil. It notes the
 // use of one that has not.
 func (a *Admin) FindToken(ctx context.Context, text string) (*Token, error) {
@@ -208,7 +235,7 @@ func (a *Admin) noteTokenUse(ctx context.Context, name string, now grant.Instant
 	_ = changeTokens(ctx, a.Store, func(list []Token) ([]Token, []store.Event, error) {
 		i, found := slices.BinarySearchFunc(list, name, byName)
 		if !found || now <= list[i].UsedAt {
-			return nil, nil, store.ErrNotFound
+			return nil, nil, errNoToken
 		}
 		list[i].UsedAt = now
 		return list, nil, nil

@@ -102,6 +102,9 @@ func (p *plan) printSince(w io.Writer) {
 			add("everything of subject %q at client %s until %s", c.Subject, c.ClientID, show.Instant(c.At))
 		}
 	}
+	for _, t := range p.Ended.Tokens {
+		add("admin token %s, revoked", t.Name)
+	}
 	if p.EndedGrants > 0 {
 		add("grants that were revoked: %d", p.EndedGrants)
 	}

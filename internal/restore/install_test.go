@@ -396,6 +396,10 @@ func TestWhatABackupLacksIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	tokens := store.Document{Kind: store.DocumentAdminTokens, Key: store.KeyOf(store.DocumentAdminTokens, "", ""), Version: 1, Body: []byte(`[{"name":"alice"},{"name":"watch"}]`)}
+	if err := st.Commit(t.Context(), store.Change{Documents: []store.Document{tokens}}); err != nil {
+		t.Fatal(err)
+	}
 	api := store.API{ID: "https://api.example/", Number: 1, Version: 1, Open: true}
 	if err := st.Commit(t.Context(), store.Change{Entries: []store.Entry{api.Entry()}}); err != nil {
 		t.Fatal(err)
@@ -422,6 +426,10 @@ func TestWhatABackupLacksIsTold(t *testing.T) {
 	err = errors.Join(st.Commit(t.Context(), store.Change{Documents: []store.Document{alice}}), st.Commit(t.Context(), store.Change{Documents: []store.Document{session}}), st.Commit(t.Context(), store.Change{Entries: []store.Entry{old.Entry()}}),
 		st.Commit(t.Context(), store.Change{Entries: []store.Entry{store.Client{ID: "young", Version: 1}.Entry()}}), st.Commit(t.Context(), store.Change{Cutoffs: []store.Cutoff{cut}}), st.Commit(t.Context(), store.Change{Delete: []store.DocumentKey{gone.Key}}))
 	if err != nil {
+		t.Fatal(err)
+	}
+	tokens.Version, tokens.Body = 2, []byte(`[{"name":"watch"}]`)
+	if err := st.Commit(t.Context(), store.Change{Documents: []store.Document{tokens}}); err != nil {
 		t.Fatal(err)
 	}
 	api.Version, api.Deleted = 2, true
@@ -466,6 +474,9 @@ func TestWhatABackupLacksIsTold(t *testing.T) {
 	}
 	if len(l.Users) != 1 || string(l.Users[0].Was) != "then" || string(l.Users[0].Is) != "now" {
 		t.Errorf("users %q", l.Users)
+	}
+	if len(l.Tokens.Was) != 2 || len(l.Tokens.Is) != 1 || l.Tokens.Is[0].Name != "watch" {
+		t.Errorf("admin tokens %+v", l.Tokens)
 	}
 	if want := newGrant(1).Issued().And(rotated(list[0], 9).Issued()); l.Issued != want {
 		t.Errorf("issued %+v, want %+v", l.Issued, want)

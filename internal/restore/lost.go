@@ -7,6 +7,7 @@ import (
 	"errors"
 	"path/filepath"
 
+	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/backup"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
@@ -24,8 +25,9 @@ type Lost struct {
 	Clients   []ClientChange
 	APIs      []APIChange
 	Users     []UserChange
-	Sessions  int64               // of browsers, that the backup lacks
-	SignedOut []store.DocumentKey // sessions of the backup that have ended
+	Tokens    struct{ Was, Is []admin.Token } // of the admin API
+	Sessions  int64                           // of browsers, that the backup lacks
+	SignedOut []store.DocumentKey             // sessions of the backup that have ended
 	Keys      int64
 	Withdrawn []grant.KeyID // keys of the backup that were withdrawn since
 	Issued    grant.Issued  // summary of the refresh tokens of the store
@@ -155,6 +157,13 @@ func compare(ctx context.Context, b *backup.File, path string, db *sql.DB) (l Lo
 			err := rows.Scan(&c.Was, &c.Is)
 			l.Users = append(l.Users, c)
 			return err
+		}},
+		{`SELECT coalesce((SELECT body FROM b.documents WHERE kind = 'admin_tokens'), '[]'), coalesce((SELECT body FROM main.documents WHERE kind = 'admin_tokens'), '[]')`, func(rows store.Scanner) error {
+			var was, is []byte
+			if err := rows.Scan(&was, &is); err != nil {
+				return err
+			}
+			return errors.Join(json.Unmarshal(was, &l.Tokens.Was), json.Unmarshal(is, &l.Tokens.Is))
 		}},
 		{`SELECT (SELECT count(*) FROM main.documents p WHERE p.kind = 'session' AND p.version = 1 AND p.id NOT IN (SELECT id FROM b.documents)),
 			(SELECT count(*) FROM main.keys WHERE id NOT IN (SELECT id FROM b.keys))`, func(rows store.Scanner) error {

@@ -36,6 +36,7 @@ var Lasting = []audit.Name{
 	audit.Name(store.EventAPICreated), audit.Name(store.EventAPIChanged), audit.Name(store.EventAPIDeleted),
 	audit.Name(store.EventUserCreated), audit.Name(store.EventUserChanged), audit.Name(store.EventUserDisabled), audit.Name(store.EventUserEnabled),
 	audit.Name(store.EventPasswordChanged), audit.Name(store.EventTOTPSet), audit.Name(store.EventTOTPRemoved),
+	audit.Name(store.EventAdminTokenCreated), audit.Name(store.EventAdminTokenRevoked),
 }
 
 // A userChange is a built-in user in the backup and in the present store.
@@ -92,7 +93,26 @@ func InStore(realm string, l Lost, grants func(context.Context, func(grant.Grant
 	for _, u := range users {
 		s.ofUser(u)
 	}
+	s.ofTokens(l.Tokens.Was, l.Tokens.Is)
 	return s, nil
+}
+
+// ofTokens compares the tokens of the admin API. One that has the name of another is
+// another one.
+func (s *Since) ofTokens(was, is []admin.Token) {
+	has := func(list []admin.Token, t admin.Token) bool {
+		return slices.ContainsFunc(list, func(other admin.Token) bool { return bytes.Equal(other.Digest, t.Digest) })
+	}
+	for _, t := range was {
+		if !has(is, t) {
+			s.Ended.Tokens = append(s.Ended.Tokens, admin.EndedToken{Name: t.Name})
+		}
+	}
+	for _, t := range is {
+		if !has(was, t) {
+			s.miss("admin token %s was created, and is lost: mintage admin token create %s --role %s", t.Name, t.Name, t.Role)
+		}
+	}
 }
 
 func (s *Since) ofClient(c ClientChange) {
@@ -270,6 +290,8 @@ func (r *replay) entry(e audit.Entry) {
 		// The detail is "api ID: NAME", and no id has a space.
 		id, _, _ := strings.Cut(rest, ": ")
 		r.since.Ended.APIs = append(r.since.Ended.APIs, admin.EndedAPI{ID: id, Deleted: true, At: grant.At(e.Time)})
+	case name == store.EventAdminTokenRevoked:
+		r.since.Ended.Tokens = append(r.since.Ended.Tokens, admin.EndedToken{Name: e.Detail, At: grant.At(e.Time)})
 	case name == store.EventUserDisabled:
 		r.users[e.Subject] = true
 		r.cutOff(e) // its grants ended

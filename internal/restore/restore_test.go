@@ -118,6 +118,8 @@ func TestTheAuditLogTellsAllThatHasEnded(t *testing.T) {
 		entry(store.EventUserDisabled, audit.Entry{Subject: "carol", Detail: "grants ended"}),
 		entry(store.EventUserDisabled, audit.Entry{Subject: "dave", Detail: "grants ended"}),
 		entry(store.EventUserEnabled, audit.Entry{Subject: "dave"}),
+		entry(store.EventAdminTokenRevoked, audit.Entry{Detail: "watch"}),
+		entry(store.EventAdminTokenCreated, audit.Entry{Detail: "watch: auditor, expires 2026-12-01T00:00:00Z"}),
 		entry(store.EventPasswordChanged, audit.Entry{Subject: "erin", Detail: "sessions and grants ended"}),
 		entry(store.EventPasswordChanged, audit.Entry{Subject: "frank", Detail: "sessions ended"}),
 	}, nil)
@@ -145,10 +147,11 @@ func TestTheAuditLogTellsAllThatHasEnded(t *testing.T) {
 		Cutoffs: []store.Cutoff{cut("alice", ""), cut("grace", ""), cut("bob", "mail"), cut("carol", ""), cut("dave", ""), cut("erin", "")},
 		Clients: []admin.EndedClient{{ID: "a", State: store.ClientDeleted}, {ID: "b", State: store.ClientDisabled}, {ID: "c", State: store.ClientDisabled}, {ID: "d"}, {ID: "e", Secrets: []string{"s1"}}},
 		Users:   []admin.EndedUser{{Subject: "carol", Disabled: true}},
+		Tokens:  []admin.EndedToken{{Name: "watch", At: now}},
 	}); !reflect.DeepEqual(p.Ended, want) {
 		t.Errorf("%+v\nwant\n%+v", p.Ended, want)
 	}
-	if len(p.Missing) != 3 {
+	if len(p.Missing) != 4 {
 		t.Errorf("to be repeated: %q", p.Missing)
 	}
 }
@@ -202,6 +205,17 @@ func TestTheStoreTellsEachThingThatHasEnded(t *testing.T) {
 	factor, forFactor := users(func(u *account.User) { u.TOTP = []byte("another") })
 	epoch, forEpoch := users(func(u *account.User) { u.Epoch = 2 })
 	agent := &store.Client{ID: "https://agent.example/client.json", RegisteredBy: store.ByDocument, State: store.ClientDisabled}
+	tokens := func(secrets ...string) (l Lost) {
+		token := func(secret string) admin.Token {
+			name, _, _ := strings.Cut(secret, " ")
+			return admin.Token{Name: name, Digest: []byte(secret)}
+		}
+		l.Tokens.Was = []admin.Token{token("alice"), token("watch")}
+		for _, secret := range secrets {
+			l.Tokens.Is = append(l.Tokens.Is, token(secret))
+		}
+		return l
+	}
 
 	for name, tt := range map[string]struct {
 		lost Lost
@@ -221,6 +235,8 @@ func TestTheStoreTellsEachThingThatHasEnded(t *testing.T) {
 		"a user has another password":    {password, forPassword},
 		"a user has another factor":      {factor, forFactor},
 		"a user's sessions have ended":   {epoch, forEpoch},
+		"an admin token is revoked":      {tokens("watch"), admin.Ended{Tokens: []admin.EndedToken{{Name: "alice"}}}},
+		"an admin token is another":      {tokens("watch", "alice anew"), admin.Ended{Tokens: []admin.EndedToken{{Name: "alice"}}}},
 		"a login, which changes no more": {func() Lost { l, _ := users(func(u *account.User) { u.TOTPStep = 9 }); return l }(), admin.Ended{}},
 	} {
 		s, err := InStore("/api", tt.lost, nil)
