@@ -29,18 +29,23 @@ func (e *LockedError) Error() string {
 // Lock locks a data directory for one server. Two servers would each treat their
 // cached clients and cutoffs as current. The lock ends with the process. The lock
 // file contains the process id, for sending it a signal. A command that has the
-// directory is awaited.
+// directory is awaited. The file names the holder before as long as a new one has not
+// written its name, so a server is believed when it is seen twice.
 func Lock(dir string) (release func(), err error) {
+	seen := "" // the process id of a server
 	for end := time.Now().Add(LockTime); ; time.Sleep(LockTime / 200) {
 		release, err = lock(dir, "")
 		var locked *LockedError
 		switch {
 		case !errors.As(err, &locked):
 			return release, err
-		case !locked.command:
+		case !locked.command && locked.Process == seen:
 			return nil, fmt.Errorf("another mintage server is running on %s: stop it first, or give this one its own --data directory", dir)
 		case time.Now().After(end):
 			return nil, err
+		}
+		if seen = ""; !locked.command {
+			seen = locked.Process
 		}
 	}
 }

@@ -10,7 +10,9 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
@@ -146,6 +148,39 @@ func TestAServerAwaitsACommand(t *testing.T) {
 		server <- err
 	}()
 	release()
+	if err := <-server; err != nil {
+		t.Error(err)
+	}
+}
+
+// A command that has just taken the lock has not written so yet: the file still names the
+// server before, and one that starts in this moment waits all the same.
+func TestAServerAwaitsACommandThatHasJustBegun(t *testing.T) {
+	dir := t.TempDir()
+	f, err := os.OpenFile(filepath.Join(dir, "serve.lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := errors.Join(os.WriteFile(f.Name(), []byte("4711\n"), 0o600), syscall.Flock(int(f.Fd()), syscall.LOCK_EX)); err != nil {
+		t.Fatal(err)
+	}
+	server := make(chan error, 1)
+	go func() {
+		release, err := sqlite.Lock(dir)
+		if err == nil {
+			release()
+		}
+		server <- err
+	}()
+	select { // less than the pause between two looks, and far more than the first one takes
+	case err := <-server:
+		t.Fatalf("it did not wait: %v", err)
+	case <-time.After(20 * time.Millisecond):
+	}
+	if err := errors.Join(os.WriteFile(f.Name(), []byte("4712 command\n"), 0o600), f.Close()); err != nil {
+		t.Fatal(err)
+	}
 	if err := <-server; err != nil {
 		t.Error(err)
 	}
