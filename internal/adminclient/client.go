@@ -16,7 +16,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 
@@ -275,7 +274,8 @@ func (a *Client) explain(err error) error {
 		return deployment.Hint(fmt.Errorf("no server answers on %s: %w", a.at, op.Err), "start it with `mintage serve`, and give this command the same --data")
 	}
 	err = fmt.Errorf("admin API: %w", err)
-	if os.IsTimeout(err) {
+	var slow net.Error
+	if errors.As(err, &slow) && slow.Timeout() {
 		return deployment.Hint(fmt.Errorf("the server at %s does not answer: %w", a.at, err), "look whether it runs well (mintage doctor); what this command changes may have been changed, or not")
 	}
 	var untrusted *tls.CertificateVerificationError

@@ -45,7 +45,12 @@ const (
 // runs, unless the operator has named a server: then only that one will do. The caller
 // closes it.
 func Connect(ctx context.Context, cfg config.Config, version string, named bool) (*Client, error) {
-	for end := time.Now().Add(deployment.LockTime); ; {
+	return connect(ctx, cfg, version, named, deployment.LockTime)
+}
+
+// connect waits so long for the lock.
+func connect(ctx context.Context, cfg config.Config, version string, named bool, wait time.Duration) (*Client, error) {
+	for end := time.Now().Add(wait); ; {
 		a, err := running(ctx, cfg, named)
 		if a == nil && err == nil {
 			a, err = inProcess(ctx, cfg)

@@ -138,6 +138,49 @@ func TestCommandsWithoutAServerTakeTurns(t *testing.T) {
 	}
 }
 
+// The second of two commands waits for the first, and then names its process.
+func TestACommandThatWaitsInVainNamesTheProcess(t *testing.T) {
+	cfg := stored(t)
+	first, err := Connect(t.Context(), cfg, "1.0", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	a, err := connect(t.Context(), cfg, "1.0", false, 2*lockInterval)
+	if err == nil {
+		a.Close()
+		t.Fatal("two commands have the store")
+	}
+	if text := hint(err); !strings.Contains(text, fmt.Sprintf("process %d has locked %s", os.Getpid(), cfg.Data)) || !strings.Contains(text, "--config") {
+		t.Errorf("%s", text)
+	}
+}
+
+// A server that does not answer may have done what it was asked for.
+func TestAServerThatHangsIsAnError(t *testing.T) {
+	cfg := stored(t)
+	end := make(chan struct{})
+	answering(t, cfg, func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-end:
+		case <-r.Context().Done():
+		}
+	})
+	defer close(end)
+	a, err := Connect(t.Context(), cfg, "1.0", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.client.Timeout != 0 || a.client.Transport.(*http.Transport).ResponseHeaderTimeout != answerTime {
+		t.Errorf("it waits for %s and %s", a.client.Timeout, a.client.Transport.(*http.Transport).ResponseHeaderTimeout)
+	}
+	a.client.Transport.(*http.Transport).ResponseHeaderTimeout = lockInterval
+	err = a.Post(t.Context(), nil, nil, "keys", "rotate")
+	if text := hint(err); !strings.Contains(text, "the server at "+a.At()+" does not answer") || !strings.Contains(text, "mintage doctor") || !strings.Contains(text, "may have been changed, or not") {
+		t.Errorf("%s", text)
+	}
+}
+
 func TestASocketThatRefusesTheCallerIsAnError(t *testing.T) {
 	if os.Geteuid() == 0 {
 		// Root may use every socket: the advice is all that can be seen.

@@ -33,6 +33,10 @@ func TestTheRoleForEachRoute(t *testing.T) {
 		json.Unmarshal(w.Body.Bytes(), &p)
 		return w.Code, p
 	}
+	before, err := a.faulty.Changes(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, rt := range api.Routes() {
 		reads := rt.Method == http.MethodGet || readingPosts[rt.Path]
 		if want := map[bool]cases.Role{true: cases.RoleAuditor, false: cases.RoleAdmin}[reads]; rt.Needs != want {
@@ -47,6 +51,9 @@ func TestTheRoleForEachRoute(t *testing.T) {
 		if status, _ := ask(rt, ""); status != http.StatusForbidden {
 			t.Errorf("%s %s: an actor without a role gets %d", rt.Method, rt.Path, status)
 		}
+	}
+	if after, err := a.faulty.Changes(t.Context(), 0); err != nil || after.Version != before.Version {
+		t.Errorf("something was written: version %d, was %d, %v", after.Version, before.Version, err)
 	}
 }
 
