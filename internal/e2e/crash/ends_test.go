@@ -12,8 +12,8 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// TestANodeThatDiesLeavesNoGrantOfAnEndedSession kills the node at which a user signs out,
-// from just before its answer to just after it. The client's grants end with the session:
+// TestANodeThatDiesLeavesNoGrantOfAnEndedSession kills the node at which a user signs out, or
+// an operator ends a session, from just before its answer to just after it. The client's grants end with the session:
 // another node revokes them, or the same one after a restart.
 func TestANodeThatDiesLeavesNoGrantOfAnEndedSession(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, s *binary.Server, store ...string) {
@@ -52,7 +52,13 @@ func TestANodeThatDiesLeavesNoGrantOfAnEndedSession(t *testing.T) {
 			if round > 0 {
 				time.AfterFunc(rand.N(25*time.Millisecond), kill)
 			}
-			acknowledged := v.leave(s)
+			var acknowledged bool
+			if round%2 == 0 {
+				acknowledged = v.leave(s)
+			} else { // an operator ends one
+				args := append([]string{"session", "end", "--subject", "demo", both[0], "--data", s.Dir}, store...)
+				acknowledged = binary.Command(t, args...).Run() == nil
+			}
 			if round == 0 { // once, surely behind the answer
 				kill()
 			}
