@@ -11,9 +11,9 @@ import (
 
 // noEndpoint are the use cases that the admin API does not offer, with the reason.
 var noEndpoint = map[string]string{
-	"KeyRecords": "a part of RewrapKeys",
-	"RewrapKeys": "kek rotate replaces a file of the machine, between two steps of which operators copy it",
-	"Merge":      "a restore replaces the file of the store, while no server runs",
+	"Keys.Records": "a part of Rewrap",
+	"Keys.Rewrap":  "kek rotate replaces a file of the machine, between two steps of which operators copy it",
+	"Ended.Merge":  "a restore replaces the file of the store, while no server runs",
 }
 
 // The admin API offers all use cases, so that a command needs nothing else.
@@ -57,14 +57,18 @@ func useCases(t *testing.T, text []byte) (names []string) {
 			continue
 		}
 		if s, ok := f.Type.Params.List[0].Type.(*ast.SelectorExpr); ok && s.Sel.Name == "Context" {
-			names = append(names, f.Name.Name)
+			name := f.Name.Name
+			if of := f.Recv; of != nil && receiver(f) != "Admin" {
+				name = receiver(f) + "." + name
+			}
+			names = append(names, name)
 		}
 	}
 	return names
 }
 
 // calls returns the methods that are called on variables or fields with one of the
-// names.
+// names, and on what a method of these returns.
 func calls(t *testing.T, text []byte, receivers ...string) map[string]bool {
 	file, err := parser.ParseFile(token.NewFileSet(), "", text, parser.SkipObjectResolution)
 	if err != nil {
@@ -80,15 +84,21 @@ func calls(t *testing.T, text []byte, receivers ...string) map[string]bool {
 		if !ok {
 			return true
 		}
-		name := ""
-		switch on := method.X.(type) {
+		name, of := "", ""
+		on := method.X
+		if call, ok := on.(*ast.CallExpr); ok {
+			if noun, ok := call.Fun.(*ast.SelectorExpr); ok {
+				on, of = noun.X, noun.Sel.Name+"."
+			}
+		}
+		switch on := on.(type) {
 		case *ast.Ident:
 			name = on.Name
 		case *ast.SelectorExpr:
 			name = on.Sel.Name
 		}
 		if slices.Contains(receivers, name) {
-			found[method.Sel.Name] = true
+			found[of+method.Sel.Name] = true
 		}
 		return true
 	})
@@ -99,14 +109,15 @@ func TestUseCasesAndTheirCallsAreFound(t *testing.T) {
 	const text = `package p
 func (a *Admin) Do(ctx context.Context, name string) error { return nil }
 func (a *Admin) undo(ctx context.Context) {}
+func (a Users) Read(ctx context.Context) {}
 func View(name string) {}
-func f() { u.Do(ctx, ""); u.x.View(""); v.Undo(); g := p.ended.Merge }
+func f() { u.Do(ctx, ""); u.x.View(""); v.Undo(); g := p.ended.Merge; u.Users().Read(ctx) }
 func h() { p.ended.Merge(ctx) }
 `
-	if got := useCases(t, []byte(text)); !slices.Equal(got, []string{"Do"}) {
+	if got := useCases(t, []byte(text)); !slices.Equal(got, []string{"Do", "Users.Read"}) {
 		t.Errorf("use cases: %v", got)
 	}
-	if got := slices.Sorted(maps.Keys(calls(t, []byte(text), "u", "ended"))); !slices.Equal(got, []string{"Do", "Merge"}) {
+	if got := slices.Sorted(maps.Keys(calls(t, []byte(text), "u", "ended"))); !slices.Equal(got, []string{"Do", "Merge", "Users", "Users.Read"}) {
 		t.Errorf("calls: %v", got)
 	}
 }

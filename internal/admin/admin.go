@@ -110,6 +110,49 @@ func (e *Error) Advice() string {
 	return fmt.Sprintf("see: mintage %s show %s", e.Kind, e.ID)
 }
 
+// Clients returns the use cases of clients and their secrets.
+func (a *Admin) Clients() Clients { return Clients{a} }
+
+// APIs returns the use cases of APIs.
+func (a *Admin) APIs() APIs { return APIs{a} }
+
+// Users returns the use cases of built-in users.
+func (a *Admin) Users() Users { return Users{a} }
+
+// Grants returns the use cases of grants and cutoffs.
+func (a *Admin) Grants() Grants { return Grants{a} }
+
+// Sessions returns the use cases of sessions.
+func (a *Admin) Sessions() Sessions { return Sessions{a} }
+
+// Keys returns the use cases of the key ring.
+func (a *Admin) Keys() Keys { return Keys{a} }
+
+// Restores returns the use cases of restores.
+func (a *Admin) Restores() Restores { return Restores{a} }
+
+// Tokens returns the use cases of tokens of the admin API.
+func (a *Admin) Tokens() Tokens { return Tokens{a} }
+
+type (
+	// Clients registers, changes and reads clients.
+	Clients struct{ *Admin }
+	// APIs registers, changes and reads APIs.
+	APIs struct{ *Admin }
+	// Users makes, changes and reads built-in users.
+	Users struct{ *Admin }
+	// Grants reads and revokes grants, one by one and by cutoffs.
+	Grants struct{ *Admin }
+	// Sessions reads and ends the sessions of users.
+	Sessions struct{ *Admin }
+	// Keys reads, rotates and withdraws keys.
+	Keys struct{ *Admin }
+	// Restores reads and declares restores.
+	Restores struct{ *Admin }
+	// Tokens makes, reads and revokes tokens of the admin API.
+	Tokens struct{ *Admin }
+)
+
 // whole returns the store of all realms.
 func (a *Admin) whole() store.Store {
 	if a.Whole != nil {

@@ -64,9 +64,9 @@ func TestTheHookIsCalledAfterEachChangeOfTheDirectory(t *testing.T) {
 		want int
 		do   func() error
 	}{
-		{"create a client", 1, func() error { _, _, err := a.CreateClient(ctx, billing(), store.ClientEnabled); return err }},
+		{"create a client", 1, func() error { _, _, err := a.Clients().Create(ctx, billing(), store.ClientEnabled); return err }},
 		{"create it again", 0, func() error {
-			if _, _, err := a.CreateClient(ctx, billing(), store.ClientEnabled); codeOf(err) != admin.Taken {
+			if _, _, err := a.Clients().Create(ctx, billing(), store.ClientEnabled); codeOf(err) != admin.Taken {
 				return errors.New("the id was not taken")
 			}
 			return nil
@@ -76,25 +76,25 @@ func TestTheHookIsCalledAfterEachChangeOfTheDirectory(t *testing.T) {
 			return err
 		}},
 		{"update", 1, func() error { _, err := rename(t, a, "billing", "", "Invoices"); return err }},
-		{"add a secret", 1, func() (err error) { secret, _, err = a.AddSecret(ctx, "billing", time.Hour); return err }},
-		{"revoke it", 1, func() error { return a.RevokeSecret(ctx, "billing", secret, false) }},
-		{"disable", 1, func() error { _, err := a.SetClientState(ctx, "billing", "", store.ClientDisabled); return err }},
-		{"disable again", 0, func() error { _, err := a.SetClientState(ctx, "billing", "", store.ClientDisabled); return err }},
-		{"cut off a subject", 1, func() error { _, _, err := a.CutOff(ctx, "alice", ""); return err }},
-		{"rotate a key", 1, func() error { _, err := a.RotateKeys(ctx, []string{"mac"}, 0); return err }},
-		{"create a user", 0, func() error { _, _, err := a.CreateUser(ctx, account.Registration{Username: "alice"}); return err }},
-		{"enable it", 0, func() error { _, err := a.EnableUser(ctx, "alice", ""); return err }},
-		{"set a password", 0, func() error { _, _, err := a.SetPassword(ctx, "alice", "", "", false); return err }},
-		{"end the grants", 1, func() error { _, _, err := a.SetPassword(ctx, "alice", "", "", true); return err }},
-		{"disable the user", 1, func() error { _, _, err := a.DisableUser(ctx, "alice", ""); return err }},
-		{"delete the client", 1, func() error { _, err := a.DeleteClient(ctx, "billing", ""); return err }},
+		{"add a secret", 1, func() (err error) { secret, _, err = a.Clients().AddSecret(ctx, "billing", time.Hour); return err }},
+		{"revoke it", 1, func() error { return a.Clients().RevokeSecret(ctx, "billing", secret, false) }},
+		{"disable", 1, func() error { _, err := a.Clients().SetState(ctx, "billing", "", store.ClientDisabled); return err }},
+		{"disable again", 0, func() error { _, err := a.Clients().SetState(ctx, "billing", "", store.ClientDisabled); return err }},
+		{"cut off a subject", 1, func() error { _, _, err := a.Grants().CutOff(ctx, "alice", ""); return err }},
+		{"rotate a key", 1, func() error { _, err := a.Keys().Rotate(ctx, []string{"mac"}, 0); return err }},
+		{"create a user", 0, func() error { _, _, err := a.Users().Create(ctx, account.Registration{Username: "alice"}); return err }},
+		{"enable it", 0, func() error { _, err := a.Users().Enable(ctx, "alice", ""); return err }},
+		{"set a password", 0, func() error { _, _, err := a.Users().SetPassword(ctx, "alice", "", "", false); return err }},
+		{"end the grants", 1, func() error { _, _, err := a.Users().SetPassword(ctx, "alice", "", "", true); return err }},
+		{"disable the user", 1, func() error { _, _, err := a.Users().Disable(ctx, "alice", ""); return err }},
+		{"delete the client", 1, func() error { _, err := a.Clients().Delete(ctx, "billing", ""); return err }},
 	} {
 		*changes = 0
 		if err := step.do(); err != nil || *changes != step.want {
 			t.Errorf("%s: %v, the hook was called %d times, want %d", step.name, err, *changes, step.want)
 		}
 	}
-	if _, err := a.Client(ctx, "billing"); codeOf(err) != admin.Deleted {
+	if _, err := a.Clients().Read(ctx, "billing"); codeOf(err) != admin.Deleted {
 		t.Errorf("a deleted client: %v", err)
 	}
 	events, err := a.Events(ctx, "billing")
@@ -111,13 +111,13 @@ func TestTheHookIsCalledAfterEachChangeOfTheDirectory(t *testing.T) {
 // rename gives a client another name, or none, as a command does.
 func rename(t *testing.T, a *admin.Admin, id, etag, name string) (store.Client, error) {
 	t.Helper()
-	c, err := a.Client(t.Context(), id)
+	c, err := a.Clients().Read(t.Context(), id)
 	if err != nil {
 		return c, err
 	}
 	in := admin.ViewClient(c, 0)
 	in.Name = cmp.Or(name, in.Name)
-	c, _, _, err = a.ApplyClient(t.Context(), id, cmp.Or(etag, admin.ClientETag(c)), in)
+	c, _, _, err = a.Clients().Apply(t.Context(), id, cmp.Or(etag, admin.ClientETag(c)), in)
 	return c, err
 }
 
@@ -126,7 +126,7 @@ func rename(t *testing.T, a *admin.Admin, id, etag, name string) (store.Client, 
 func TestACutoffOfASubjectErasesItsClaims(t *testing.T) {
 	a, _ := newAdmin(t)
 	ctx := t.Context()
-	if _, _, err := a.CreateClient(ctx, billing(), store.ClientEnabled); err != nil {
+	if _, _, err := a.Clients().Create(ctx, billing(), store.ClientEnabled); err != nil {
 		t.Fatal(err)
 	}
 	var documents []store.Document
@@ -142,7 +142,7 @@ func TestACutoffOfASubjectErasesItsClaims(t *testing.T) {
 		subject, client string
 		alice           error // of reading alice's claims afterwards
 	}{{"", "billing", nil}, {"alice", "billing", nil}, {"alice", "", store.ErrNotFound}, {"alice", "", store.ErrNotFound}} {
-		if _, _, err := a.CutOff(ctx, step.subject, step.client); err != nil {
+		if _, _, err := a.Grants().CutOff(ctx, step.subject, step.client); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := a.Store.Document(ctx, store.ClaimsKey("/api", "alice")); !errors.Is(err, step.alice) {
@@ -158,7 +158,7 @@ func TestACutoffOfASubjectErasesItsClaims(t *testing.T) {
 // use of an imported secret writes the row anew, and changes no registration.
 func TestAnETagIsMadeOfTheRegistration(t *testing.T) {
 	a, _ := newAdmin(t)
-	c, _, err := a.CreateClient(t.Context(), billing(), store.ClientEnabled)
+	c, _, err := a.Clients().Create(t.Context(), billing(), store.ClientEnabled)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,31 +177,31 @@ func TestAnETagIsMadeOfTheRegistration(t *testing.T) {
 	if _, err = rename(t, a, "billing", etag, "Bills"); codeOf(err) != admin.Changed {
 		t.Errorf("with the ETag of before a change: %v", err)
 	}
-	if _, err := a.DeleteClient(t.Context(), "billing", etag); codeOf(err) != admin.Changed {
+	if _, err := a.Clients().Delete(t.Context(), "billing", etag); codeOf(err) != admin.Changed {
 		t.Errorf("deleted with the ETag of before a change: %v", err)
 	}
 }
 
 func TestWithoutTheKeyEncryptionKeyAnOperatorCanLookDisableAndRevoke(t *testing.T) {
 	a, _ := newAdmin(t)
-	if _, _, err := a.CreateClient(t.Context(), billing(), store.ClientEnabled); err != nil {
+	if _, _, err := a.Clients().Create(t.Context(), billing(), store.ClientEnabled); err != nil {
 		t.Fatal(err)
 	}
-	second, _, err := a.AddSecret(t.Context(), "billing", 0)
+	second, _, err := a.Clients().AddSecret(t.Context(), "billing", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	lost := errors.New("the key is lost")
 	a.KEK = func() (*keys.KEK, error) { return nil, lost }
 	a.Ring = func(context.Context) (*keys.Ring, error) { return nil, lost }
-	if _, _, err := a.AddSecret(t.Context(), "billing", 0); !errors.Is(err, lost) {
+	if _, _, err := a.Clients().AddSecret(t.Context(), "billing", 0); !errors.Is(err, lost) {
 		t.Errorf("a secret was made: %v", err)
 	}
-	_, _, listed := a.Clients(t.Context(), adminapi.Page{Limit: 10}, false)
-	_, keyed := a.Keys(t.Context())
-	_, disabled := a.SetClientState(t.Context(), "billing", "", store.ClientDisabled)
-	_, _, cut := a.CutOff(t.Context(), "", "billing")
-	if err := errors.Join(listed, keyed, disabled, cut, a.RevokeSecret(t.Context(), "billing", second, true)); err != nil {
+	_, _, listed := a.Clients().List(t.Context(), adminapi.Page{Limit: 10}, false)
+	_, keyed := a.Keys().List(t.Context())
+	_, disabled := a.Clients().SetState(t.Context(), "billing", "", store.ClientDisabled)
+	_, _, cut := a.Grants().CutOff(t.Context(), "", "billing")
+	if err := errors.Join(listed, keyed, disabled, cut, a.Clients().RevokeSecret(t.Context(), "billing", second, true)); err != nil {
 		t.Error(err)
 	}
 }

@@ -57,7 +57,7 @@ func APIETag(a store.API) string {
 
 // build returns the API that v describes, as the successor of old, which may be the
 // zero API.
-func (a *Admin) build(v adminapi.API, old store.API, view *directory.View, now grant.Instant) (store.API, error) {
+func (a APIs) build(v adminapi.API, old store.API, view *directory.View, now grant.Instant) (store.API, error) {
 	invalid := func(field, format string, args ...any) (store.API, error) {
 		return old, &oauth.Invalid{Field: field, Message: fmt.Sprintf(format, args...)}
 	}
@@ -182,9 +182,9 @@ func conflicts(a store.API, view *directory.View) error {
 		names, strings.Join(clients, ", "))}
 }
 
-// CreateAPI registers an API.
-func (a *Admin) CreateAPI(ctx context.Context, v adminapi.API) (store.API, error) {
-	return a.writeAPI(ctx, v.ID, func(old *store.API, view *directory.View) (store.API, record, error) {
+// Create registers an API.
+func (a APIs) Create(ctx context.Context, v adminapi.API) (store.API, error) {
+	return a.write(ctx, v.ID, func(old *store.API, view *directory.View) (store.API, record, error) {
 		if old != nil {
 			return *old, record{}, &Error{Taken, "api", old.ID, fmt.Sprintf("the API %s exists", old.ID)}
 		}
@@ -193,9 +193,9 @@ func (a *Admin) CreateAPI(ctx context.Context, v adminapi.API) (store.API, error
 	})
 }
 
-// writeAPI stores what write makes of an API, which is nil if there is none. The change requires that nothing else in the directory has
+// write stores what write makes of an API, which is nil if there is none. The change requires that nothing else in the directory has
 // changed: that is what keeps scopes and numbers unique.
-func (a *Admin) writeAPI(ctx context.Context, id string, write func(old *store.API, view *directory.View) (store.API, record, error)) (next store.API, err error) {
+func (a APIs) write(ctx context.Context, id string, write func(old *store.API, view *directory.View) (store.API, record, error)) (next store.API, err error) {
 	for range apiAttempts {
 		var view *directory.View
 		if view, err = a.view(ctx); err != nil {
@@ -219,8 +219,8 @@ func (a *Admin) writeAPI(ctx context.Context, id string, write func(old *store.A
 // directory.
 const apiAttempts = 5
 
-// API returns a registered API.
-func (a *Admin) API(ctx context.Context, id string) (store.API, error) {
+// Read returns a registered API.
+func (a APIs) Read(ctx context.Context, id string) (store.API, error) {
 	view, err := a.view(ctx)
 	if err != nil {
 		return store.API{}, err
@@ -235,8 +235,8 @@ func noAPI(id string) error {
 	return &Error{NotFound, "api", id, fmt.Sprintf("there is no API %q", id)}
 }
 
-// APIs returns the registered APIs sorted by id, and whether more follow.
-func (a *Admin) APIs(ctx context.Context, p adminapi.Page) (list []store.API, more bool, err error) {
+// List returns the registered APIs sorted by id, and whether more follow.
+func (a APIs) List(ctx context.Context, p adminapi.Page) (list []store.API, more bool, err error) {
 	if err := p.Check(); err != nil {
 		return nil, false, err
 	}
@@ -255,7 +255,7 @@ func (a *Admin) APIs(ctx context.Context, p adminapi.Page) (list []store.API, mo
 	return list, more, err
 }
 
-func (a *Admin) changedAPI(v adminapi.API, old store.API, view *directory.View) (store.API, record, error) {
+func (a APIs) changed(v adminapi.API, old store.API, view *directory.View) (store.API, record, error) {
 	v.ID = old.ID
 	next, err := a.build(v, old, view, a.now())
 	if err != nil {
@@ -268,14 +268,14 @@ func (a *Admin) changedAPI(v adminapi.API, old store.API, view *directory.View) 
 	return next, record{name: store.EventAPIChanged, detail: changes, none: changes == ""}, nil
 }
 
-// ApplyAPI makes an API be as v says: it registers the API if there is none with the
+// Apply makes an API be as v says: it registers the API if there is none with the
 // id, and changes it otherwise. Nothing is written if the API is like that
 // already. With an ETag, the API must be there and as it was.
-func (a *Admin) ApplyAPI(ctx context.Context, id, etag string, v adminapi.API) (next store.API, created bool, err error) {
+func (a APIs) Apply(ctx context.Context, id, etag string, v adminapi.API) (next store.API, created bool, err error) {
 	if v.ID != "" && oauth.CanonicalTarget(v.ID) != oauth.CanonicalTarget(id) {
 		return next, false, &oauth.Invalid{Field: "id", Message: fmt.Sprintf("%q is another API", v.ID)}
 	}
-	next, err = a.writeAPI(ctx, id, func(old *store.API, view *directory.View) (store.API, record, error) {
+	next, err = a.write(ctx, id, func(old *store.API, view *directory.View) (store.API, record, error) {
 		if created = old == nil && etag == ""; created {
 			v.ID = id
 			next, err := a.build(v, view.APIRow(a.Realm, id), view, a.now())
@@ -287,15 +287,15 @@ func (a *Admin) ApplyAPI(ctx context.Context, id, etag string, v adminapi.API) (
 		if !matches(etag, APIETag(*old)) {
 			return *old, record{}, changed("api", old.ID)
 		}
-		return a.changedAPI(v, *old, view)
+		return a.changed(v, *old, view)
 	})
 	return next, created && err == nil, err
 }
 
-// DeleteAPI deletes an API. Access tokens that name it are inactive at once. With an
+// Delete deletes an API. Access tokens that name it are inactive at once. With an
 // ETag, the API must still be as it was.
-func (a *Admin) DeleteAPI(ctx context.Context, id, etag string) (store.API, error) {
-	return a.writeAPI(ctx, id, func(old *store.API, _ *directory.View) (store.API, record, error) {
+func (a APIs) Delete(ctx context.Context, id, etag string) (store.API, error) {
+	return a.write(ctx, id, func(old *store.API, _ *directory.View) (store.API, record, error) {
 		if old == nil {
 			return store.API{}, record{}, noAPI(id)
 		}
@@ -319,7 +319,7 @@ func deletedAPI(a store.API) store.API {
 // checkAPIs returns an error if a client's registration, which was old, allows an
 // API that is not there, a scope that the API has not, or without an API a scope
 // that one has.
-func (a *Admin) checkAPIs(ctx context.Context, c, old store.Client) error {
+func (a Clients) checkAPIs(ctx context.Context, c, old store.Client) error {
 	if slices.Equal(c.APIs, old.APIs) && c.Scope == old.Scope {
 		return nil
 	}

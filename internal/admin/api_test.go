@@ -16,7 +16,7 @@ func TestNumbersOfAPIsAndScopesNeverComeBack(t *testing.T) {
 	a, _ := newAdmin(t)
 	create := func(id string, number uint16) store.API {
 		t.Helper()
-		api, err := a.CreateAPI(t.Context(), adminapi.API{ID: id, Name: "A", Scopes: []adminapi.APIScope{{Name: oauth.CanonicalTarget(id)[8:9]}}})
+		api, err := a.APIs().Create(t.Context(), adminapi.API{ID: id, Name: "A", Scopes: []adminapi.APIScope{{Name: oauth.CanonicalTarget(id)[8:9]}}})
 		if err != nil || api.Number != number {
 			t.Errorf("%s has the number %d, %v; want %d", id, api.Number, err, number)
 		}
@@ -24,7 +24,7 @@ func TestNumbersOfAPIsAndScopesNeverComeBack(t *testing.T) {
 	}
 	remove := func(id string) {
 		t.Helper()
-		if _, err := a.DeleteAPI(t.Context(), id, ""); err != nil {
+		if _, err := a.APIs().Delete(t.Context(), id, ""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -45,7 +45,7 @@ func TestNumbersOfAPIsAndScopesNeverComeBack(t *testing.T) {
 		for _, name := range scopes {
 			v.Scopes = append(v.Scopes, adminapi.APIScope{Name: name})
 		}
-		next, _, err := a.ApplyAPI(t.Context(), "https://b.example", "", v)
+		next, _, err := a.APIs().Apply(t.Context(), "https://b.example", "", v)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +67,7 @@ func TestTokensOfAnAPIOutliveEveryRetryWindow(t *testing.T) {
 	a.Policy.RetryWindow = 90 * time.Second
 	lives := func(when, life string, want bool) {
 		t.Helper()
-		_, err := a.CreateAPI(t.Context(), adminapi.API{ID: "https://api.example/" + when + life, Name: "API", AccessTokenLifetime: &life})
+		_, err := a.APIs().Create(t.Context(), adminapi.API{ID: "https://api.example/" + when + life, Name: "API", AccessTokenLifetime: &life})
 		var invalid *oauth.Invalid
 		if want != (err == nil) || err != nil && (!errors.As(err, &invalid) || invalid.Field != "access_token_lifetime") {
 			t.Errorf("%s, %s: %v", when, life, err)
@@ -77,12 +77,12 @@ func TestTokensOfAnAPIOutliveEveryRetryWindow(t *testing.T) {
 	lives("server", "2m30s", true)
 	r := billing()
 	r.RetryWindow = store.InMilliseconds(3 * time.Minute)
-	if _, _, err := a.CreateClient(t.Context(), r, store.ClientEnabled); err != nil {
+	if _, _, err := a.Clients().Create(t.Context(), r, store.ClientEnabled); err != nil {
 		t.Fatal(err)
 	}
 	lives("client", "3m59s", false)
 	lives("client", "4m", true)
-	if _, err := a.DeleteClient(t.Context(), r.ID, ""); err != nil {
+	if _, err := a.Clients().Delete(t.Context(), r.ID, ""); err != nil {
 		t.Fatal(err)
 	}
 	lives("deleted", "2m30s", true)

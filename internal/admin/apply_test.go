@@ -26,14 +26,14 @@ const invoices = `{"name": "Invoices", "redirect_uris": ["https://invoices.examp
 // A tool applies what it has in a file again and again.
 func TestTheSameClientAppliedTwiceIsWrittenOnce(t *testing.T) {
 	a, changes := newAdmin(t)
-	c, secret, created, err := a.ApplyClient(t.Context(), "invoices", "", document(t, invoices))
+	c, secret, created, err := a.Clients().Apply(t.Context(), "invoices", "", document(t, invoices))
 	if err != nil || !created || secret != "" || c.RequiresPKCE() || c.TokenFormat != store.TokenJWT || c.RetryWindow.Duration().Seconds() != 30 {
 		t.Fatalf("%+v, %q, %t, %v", c, secret, created, err)
 	}
 	again := func(what string) {
 		t.Helper()
 		*changes = 0
-		next, secret, created, err := a.ApplyClient(t.Context(), "invoices", admin.ClientETag(c), document(t, invoices))
+		next, secret, created, err := a.Clients().Apply(t.Context(), "invoices", admin.ClientETag(c), document(t, invoices))
 		if err != nil || created || secret != "" || *changes != 0 || admin.ClientETag(next) != admin.ClientETag(c) {
 			t.Errorf("%s: %d changes, created: %t, %v", what, *changes, created, err)
 		}
@@ -54,24 +54,24 @@ func TestTheSameClientAppliedTwiceIsWrittenOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	*changes = 0
-	if _, _, _, err := a.ApplyClient(t.Context(), "invoices", "", document(t, string(text))); err != nil || *changes != 0 {
+	if _, _, _, err := a.Clients().Apply(t.Context(), "invoices", "", document(t, string(text))); err != nil || *changes != 0 {
 		t.Errorf("the client as it was read: %d changes, %v", *changes, err)
 	}
-	next, _, _, err := a.ApplyClient(t.Context(), "invoices", admin.ClientETag(c), document(t, strings.Replace(invoices, "{", `{"state": "disabled", `, 1)))
+	next, _, _, err := a.Clients().Apply(t.Context(), "invoices", admin.ClientETag(c), document(t, strings.Replace(invoices, "{", `{"state": "disabled", `, 1)))
 	if err != nil || next.State != store.ClientDisabled || *changes != 1 {
 		t.Errorf("disabled: %s, %d changes, %v", next.State, *changes, err)
 	}
-	if _, _, _, err := a.ApplyClient(t.Context(), "invoices", admin.ClientETag(c), document(t, invoices)); codeOf(err) != admin.Changed {
+	if _, _, _, err := a.Clients().Apply(t.Context(), "invoices", admin.ClientETag(c), document(t, invoices)); codeOf(err) != admin.Changed {
 		t.Errorf("with the ETag of before: %v", err)
 	}
-	if _, _, _, err := a.ApplyClient(t.Context(), "other", admin.ClientETag(c), document(t, invoices)); codeOf(err) != admin.NotFound {
+	if _, _, _, err := a.Clients().Apply(t.Context(), "other", admin.ClientETag(c), document(t, invoices)); codeOf(err) != admin.NotFound {
 		t.Errorf("a client that must be there: %v", err)
 	}
 }
 
 func TestWhatCannotBeAppliedIsNamed(t *testing.T) {
 	a, _ := newAdmin(t)
-	if _, _, _, err := a.ApplyClient(t.Context(), "invoices", "", document(t, invoices)); err != nil {
+	if _, _, _, err := a.Clients().Apply(t.Context(), "invoices", "", document(t, invoices)); err != nil {
 		t.Fatal(err)
 	}
 	for text, field := range map[string]string{
@@ -90,7 +90,7 @@ func TestWhatCannotBeAppliedIsNamed(t *testing.T) {
 		var d adminapi.Client
 		err := json.Unmarshal([]byte(text), &d)
 		if err == nil {
-			_, _, _, err = a.ApplyClient(t.Context(), "invoices", "", d)
+			_, _, _, err = a.Clients().Apply(t.Context(), "invoices", "", d)
 		}
 		var invalid *oauth.Invalid
 		if !errors.As(err, &invalid) || invalid.Field != field {

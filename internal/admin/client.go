@@ -18,9 +18,9 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// CreateClient registers a client and returns it with the secret that was
+// Create registers a client and returns it with the secret that was
 // generated for it, if one was.
-func (a *Admin) CreateClient(ctx context.Context, r client.Registration, state store.ClientState) (store.Client, oauth.Secret, error) {
+func (a Clients) Create(ctx context.Context, r client.Registration, state store.ClientState) (store.Client, oauth.Secret, error) {
 	ring, err := a.Ring(ctx)
 	if err != nil {
 		return store.Client{}, "", err
@@ -61,7 +61,7 @@ func checkState(state store.ClientState) error {
 
 // noSubject returns an error if a built-in user's subject is the id of a new client:
 // it is the sub of the client's own tokens.
-func (a *Admin) noSubject(ctx context.Context, id string) error {
+func (a Clients) noSubject(ctx context.Context, id string) error {
 	users, err := a.Store.Documents(ctx, store.DocumentFilter{Kind: store.DocumentUser, Owner: store.OwnerOf(a.Realm, id), Limit: 1})
 	if err == nil && len(users) > 0 {
 		err = &oauth.Invalid{Field: "id", Message: fmt.Sprintf("%q is the subject of a user: tokens of the client would seem to be the user's", id)}
@@ -69,9 +69,9 @@ func (a *Admin) noSubject(ctx context.Context, id string) error {
 	return err
 }
 
-// Client returns a client that has not been deleted, also one that registered itself and
+// Read returns a client that has not been deleted, also one that registered itself and
 // to which a user has agreed.
-func (a *Admin) Client(ctx context.Context, id string) (c store.Client, err error) {
+func (a Clients) Read(ctx context.Context, id string) (c store.Client, err error) {
 	err = store.ErrNotFound
 	if storable("id", id) == nil {
 		c, err = a.find(ctx, id)
@@ -87,7 +87,7 @@ func (a *Admin) Client(ctx context.Context, id string) (c store.Client, err erro
 
 // unrecorded describes an unknown client id that is a sealed registration, or looks like
 // one. Of redirect URIs, it has digests alone.
-func (a *Admin) unrecorded(ctx context.Context, id string) string {
+func (a Clients) unrecorded(ctx context.Context, id string) string {
 	if !keys.IsRegistration(id) {
 		return ""
 	}
@@ -102,10 +102,10 @@ func (a *Admin) unrecorded(ctx context.Context, id string) string {
 	return fmt.Sprintf(": it is a registration of %s, by the name %q and with %s, and no user has agreed to it, or not lately", show.Instant(s.At), s.Name, show.Count(len(s.Redirects), "redirect URI", "redirect URIs"))
 }
 
-// Clients returns the clients that operators registered, sorted by name, with the
+// List returns the clients that operators registered, sorted by name, with the
 // last uses of their secrets, and whether more follow. Deleted ones are among them
 // only if the page's state says so, or all is true.
-func (a *Admin) Clients(ctx context.Context, p adminapi.Page, all bool) (list []store.Client, more bool, err error) {
+func (a Clients) List(ctx context.Context, p adminapi.Page, all bool) (list []store.Client, more bool, err error) {
 	if err := p.Check(adminapi.ClientStates...); err != nil {
 		return nil, false, err
 	}
@@ -126,9 +126,9 @@ func (a *Admin) Clients(ctx context.Context, p adminapi.Page, all bool) (list []
 	return list, more, err
 }
 
-// SetClientState enables or disables a client. One that registered itself is disabled by
+// SetState enables or disables a client. One that registered itself is disabled by
 // an entry of the directory, which takes the place of its record on every node.
-func (a *Admin) SetClientState(ctx context.Context, id, etag string, state store.ClientState) (store.Client, error) {
+func (a Clients) SetState(ctx context.Context, id, etag string, state store.ClientState) (store.Client, error) {
 	return a.changeAny(ctx, id, etag, func(c store.Client, _ grant.Instant) (store.Client, record, error) {
 		same := c.State == state
 		c.State = state
@@ -136,8 +136,8 @@ func (a *Admin) SetClientState(ctx context.Context, id, etag string, state store
 	})
 }
 
-// DeleteClient deletes a client for good and ends its grants.
-func (a *Admin) DeleteClient(ctx context.Context, id, etag string) (store.Client, error) {
+// Delete deletes a client for good and ends its grants.
+func (a Clients) Delete(ctx context.Context, id, etag string) (store.Client, error) {
 	return a.changeAny(ctx, id, etag, func(c store.Client, _ grant.Instant) (store.Client, record, error) {
 		c.State, c.Secrets = store.ClientDeleted, []store.Secret{}
 		cut := store.Cutoff{Realm: c.Realm, ClientID: c.ID, At: a.cutoffAt()}
@@ -154,7 +154,7 @@ type record struct {
 }
 
 // change is changeAny for what an operator registers.
-func (a *Admin) change(ctx context.Context, id, etag string, apply func(c store.Client, now grant.Instant) (store.Client, record, error)) (store.Client, error) {
+func (a Clients) change(ctx context.Context, id, etag string, apply func(c store.Client, now grant.Instant) (store.Client, record, error)) (store.Client, error) {
 	return a.changeAny(ctx, id, etag, func(c store.Client, now grant.Instant) (store.Client, record, error) {
 		if c.SelfRegistered() {
 			return c, record{}, &Error{Conflict, "client", id, fmt.Sprintf("client %q registered itself: it can be disabled, enabled and deleted, but not changed", id)}
@@ -165,8 +165,8 @@ func (a *Admin) change(ctx context.Context, id, etag string, apply func(c store.
 
 // changeAny reads a client, changes it and writes it back. With an ETag, the client
 // must be as it was when that was made.
-func (a *Admin) changeAny(ctx context.Context, id, etag string, apply func(c store.Client, now grant.Instant) (store.Client, record, error)) (store.Client, error) {
-	c, err := a.Client(ctx, id)
+func (a Clients) changeAny(ctx context.Context, id, etag string, apply func(c store.Client, now grant.Instant) (store.Client, record, error)) (store.Client, error) {
+	c, err := a.Read(ctx, id)
 	if err != nil {
 		return c, err
 	}
@@ -196,8 +196,8 @@ func changed(kind, id string) error {
 
 // AddSecret gives a client another secret, which expires after a duration unless
 // that is zero, and returns its id and its text.
-func (a *Admin) AddSecret(ctx context.Context, clientID string, expires time.Duration) (id string, text oauth.Secret, err error) {
-	if _, err := a.Client(ctx, clientID); err != nil {
+func (a Clients) AddSecret(ctx context.Context, clientID string, expires time.Duration) (id string, text oauth.Secret, err error) {
+	if _, err := a.Read(ctx, clientID); err != nil {
 		return "", "", err
 	}
 	ring, err := a.Ring(ctx)
@@ -221,23 +221,23 @@ func (a *Admin) AddSecret(ctx context.Context, clientID string, expires time.Dur
 	return id, text, err
 }
 
-// ClientInUse returns a client with the last uses of its secrets, also those that
+// InUse returns a client with the last uses of its secrets, also those that
 // running servers hold in memory. They write a use that matters for the verdict
 // at their next poll; only a secret that seems safe to revoke is worth the wait.
-func (a *Admin) ClientInUse(ctx context.Context, id string) (store.Client, error) {
-	c, err := a.Client(ctx, id)
+func (a Clients) InUse(ctx context.Context, id string) (store.Client, error) {
+	c, err := a.Read(ctx, id)
 	now := a.now()
 	if err != nil || a.Settle == nil || !slices.ContainsFunc(c.Secrets, func(s store.Secret) bool { return client.SecretVerdict(c, s, now) == "" }) {
 		return c, err
 	}
 	a.Settle(ctx)
-	return a.Client(ctx, id)
+	return a.Read(ctx, id)
 }
 
 // RevokeSecret takes a secret from a client. One that is in use, or the only one,
 // is revoked only by force.
-func (a *Admin) RevokeSecret(ctx context.Context, clientID, id string, force bool) error {
-	if _, err := a.ClientInUse(ctx, clientID); err != nil {
+func (a Clients) RevokeSecret(ctx context.Context, clientID, id string, force bool) error {
+	if _, err := a.InUse(ctx, clientID); err != nil {
 		return err
 	}
 	_, err := a.change(ctx, clientID, "", func(c store.Client, now grant.Instant) (store.Client, record, error) {
@@ -255,19 +255,19 @@ func (a *Admin) RevokeSecret(ctx context.Context, clientID, id string, force boo
 	return err
 }
 
-// ApplyClient makes a client be as the document says: it registers the client if
+// Apply makes a client be as the document says: it registers the client if
 // there is none with the id, and changes it otherwise. Nothing is written if the
 // client is like that already, also if its imported secret was used since. With an
 // ETag, the client must be there and as it was.
-func (a *Admin) ApplyClient(ctx context.Context, id, etag string, d adminapi.Client) (c store.Client, secret oauth.Secret, created bool, err error) {
+func (a Clients) Apply(ctx context.Context, id, etag string, d adminapi.Client) (c store.Client, secret oauth.Secret, created bool, err error) {
 	if d.ID != "" && d.ID != id {
 		return c, "", false, &oauth.Invalid{Field: "id", Message: fmt.Sprintf("%q is another client", d.ID)}
 	}
-	old, err := a.Client(ctx, id)
+	old, err := a.Read(ctx, id)
 	var failed *Error
 	if etag == "" && (errors.As(err, &failed) && failed.Code == NotFound || err == nil && old.SelfRegistered()) {
 		d.ID = id
-		c, secret, err = a.CreateClient(ctx, d.Registration, d.State)
+		c, secret, err = a.Create(ctx, d.Registration, d.State)
 		return c, secret, err == nil, err
 	}
 	if err != nil {
@@ -299,7 +299,7 @@ func (a *Admin) ApplyClient(ctx context.Context, id, etag string, d adminapi.Cli
 }
 
 // holds returns an error unless a client has the secret.
-func (a *Admin) holds(ctx context.Context, c store.Client, secret oauth.Secret) error {
+func (a Clients) holds(ctx context.Context, c store.Client, secret oauth.Secret) error {
 	ring, err := a.Ring(ctx)
 	if err != nil {
 		return err

@@ -20,9 +20,9 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// Grants returns grants in the order of their ids, the directory, and whether more
+// List returns grants in the order of their ids, the directory, and whether more
 // grants follow.
-func (a *Admin) Grants(ctx context.Context, f store.GrantFilter) (list []grant.Grant, view *directory.View, more bool, err error) {
+func (a Grants) List(ctx context.Context, f store.GrantFilter) (list []grant.Grant, view *directory.View, more bool, err error) {
 	if err := errors.Join((adminapi.Page{Limit: f.Limit}).Check(), storable("subject", f.Subject), storable("client_id", f.ClientID)); err != nil {
 		return nil, nil, false, err
 	}
@@ -35,8 +35,8 @@ func (a *Admin) Grants(ctx context.Context, f store.GrantFilter) (list []grant.G
 	return list[:min(limit, len(list))], view, len(list) > limit, err
 }
 
-// Grant returns a grant, and the directory.
-func (a *Admin) Grant(ctx context.Context, id grant.ID) (g grant.Grant, view *directory.View, err error) {
+// Read returns a grant, and the directory.
+func (a Grants) Read(ctx context.Context, id grant.ID) (g grant.Grant, view *directory.View, err error) {
 	g, err = a.Store.Grant(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
 		return g, nil, &Error{NotFound, "grant", id.String(), fmt.Sprintf("there is no grant %s", id)}
@@ -59,8 +59,8 @@ func ViewGrant(g grant.Grant, view *directory.View, now grant.Instant) adminapi.
 	return show.GrantAt(g, ch, now)
 }
 
-// RevokeGrant ends a grant.
-func (a *Admin) RevokeGrant(ctx context.Context, id grant.ID) error {
+// Revoke ends a grant.
+func (a Grants) Revoke(ctx context.Context, id grant.ID) error {
 	now := a.now()
 	err := a.Store.UpdateGrant(ctx, id, func(g grant.Grant) (grant.Grant, []store.Event) {
 		return g.Revoke(grant.ReasonOperator).Next, []store.Event{a.event(now, store.EventGrantRevoked, id.String(), "by command")}
@@ -73,7 +73,7 @@ func (a *Admin) RevokeGrant(ctx context.Context, id grant.ID) error {
 
 // CutOff ends everything that was authorized until now by a subject, for a client,
 // or by the subject for the client, and says for whom.
-func (a *Admin) CutOff(ctx context.Context, subject, client string) (cut store.Cutoff, of string, err error) {
+func (a Grants) CutOff(ctx context.Context, subject, client string) (cut store.Cutoff, of string, err error) {
 	if subject == "" && client == "" {
 		return cut, "", &oauth.Invalid{Field: "subject", Message: "name a subject, a client or both"}
 	}
@@ -86,7 +86,7 @@ func (a *Admin) CutOff(ctx context.Context, subject, client string) (cut store.C
 		list = append(list, fmt.Sprintf("subject %q", subject))
 	}
 	if client != "" {
-		if _, err := a.Client(ctx, client); err != nil {
+		if _, err := a.Clients().Read(ctx, client); err != nil {
 			return cut, "", err
 		}
 		list = append(list, fmt.Sprintf("client %q", client))
@@ -107,13 +107,13 @@ func (a *Admin) CutOff(ctx context.Context, subject, client string) (cut store.C
 // endOfAll returns the document by which clients are told that the sessions of a
 // subject have ended that began until an instant. The clock of the node that began
 // them may be ahead.
-func (a *Admin) endOfAll(subject string, at grant.Instant) store.Document {
+func (a Grants) endOfAll(subject string, at grant.Instant) store.Document {
 	return logout.EndOfAll(a.Realm, subject, at.Add(a.Policy.MaxSkew))
 }
 
 // Cutoffs returns cutoffs sorted by subject and client, of one subject or one
 // client if they are named, and whether more follow.
-func (a *Admin) Cutoffs(ctx context.Context, subject, client string, p adminapi.Page) (list []store.Cutoff, more bool, err error) {
+func (a Grants) Cutoffs(ctx context.Context, subject, client string, p adminapi.Page) (list []store.Cutoff, more bool, err error) {
 	if err := p.Check(); err != nil {
 		return nil, false, err
 	}
@@ -146,7 +146,7 @@ func ViewCutoff(c store.Cutoff) adminapi.Cutoff {
 
 // Covered counts the grants that a cutoff covers, whatever their state is: none is
 // perhaps a name that was mistyped.
-func (a *Admin) Covered(ctx context.Context, cut store.Cutoff) (covered int, err error) {
+func (a Grants) Covered(ctx context.Context, cut store.Cutoff) (covered int, err error) {
 	for g, err := range store.EachGrant(ctx, a.Store, store.GrantFilter{Realm: cut.Realm, Subject: cut.Subject, ClientID: cut.ClientID}) {
 		if err != nil || covered >= adminapi.MaxCovered {
 			return covered, err
@@ -158,10 +158,10 @@ func (a *Admin) Covered(ctx context.Context, cut store.Cutoff) (covered int, err
 	return covered, nil
 }
 
-// Sessions returns the sessions of a subject, the latest first: those that go on,
+// List returns the sessions of a subject, the latest first: those that go on,
 // and those that have ended and made grants whose rows are kept.
-func (a *Admin) Sessions(ctx context.Context, subject string) ([]adminapi.Session, error) {
-	list, err := a.sessions(ctx, subject)
+func (a Sessions) List(ctx context.Context, subject string) ([]adminapi.Session, error) {
+	list, err := a.stored(ctx, subject)
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +180,7 @@ func (a *Admin) Sessions(ctx context.Context, subject string) ([]adminapi.Sessio
 	return views, nil
 }
 
-func (a *Admin) sessions(ctx context.Context, subject string) ([]login.StoredSession, error) {
+func (a Sessions) stored(ctx context.Context, subject string) ([]login.StoredSession, error) {
 	if subject == "" {
 		return nil, &oauth.Invalid{Field: "subject", Message: "name a subject"}
 	}
@@ -190,7 +190,7 @@ func (a *Admin) sessions(ctx context.Context, subject string) ([]login.StoredSes
 	return login.ListSessions(ctx, a.Store, a.Realm, subject)
 }
 
-func (a *Admin) viewSession(ctx context.Context, r login.StoredSession, view *directory.View) (v adminapi.Session, err error) {
+func (a Sessions) viewSession(ctx context.Context, r login.StoredSession, view *directory.View) (v adminapi.Session, err error) {
 	now := a.now()
 	v = adminapi.Session{Session: r.Name, Subject: r.Subject, Grants: []adminapi.Grant{}}
 	for _, g := range r.Grants {
@@ -203,11 +203,11 @@ func (a *Admin) viewSession(ctx context.Context, r login.StoredSession, view *di
 	return v, err
 }
 
-// EndSession ends a session of a subject together with the grants that it made, and
+// End ends a session of a subject together with the grants that it made, and
 // returns how many those are. A session that has ended already may have made grants that
 // go on. It can be repeated.
-func (a *Admin) EndSession(ctx context.Context, subject, session string) (grants int, err error) {
-	list, err := a.sessions(ctx, subject)
+func (a Sessions) End(ctx context.Context, subject, session string) (grants int, err error) {
+	list, err := a.stored(ctx, subject)
 	if err != nil {
 		return 0, err
 	}
@@ -242,7 +242,7 @@ func (a *Admin) EndSession(ctx context.Context, subject, session string) (grants
 
 // revoke ends the grants of a session that has ended, and counts those that ended because
 // of it, although a server may be faster. before are those listed before the end.
-func (a *Admin) revoke(ctx context.Context, before []grant.Grant, e issuer.SessionEnd) (revoked int, err error) {
+func (a Sessions) revoke(ctx context.Context, before []grant.Grant, e issuer.SessionEnd) (revoked int, err error) {
 	if e.Reference == [16]byte{} {
 		return 0, nil
 	}

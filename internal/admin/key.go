@@ -19,9 +19,9 @@ import (
 	"github.com/mintage/mintage/internal/show"
 )
 
-// Keys returns all keys. An active key without a successor ends when that is due. A
+// List returns all keys. An active key without a successor ends when that is due. A
 // retired signing key ends when the servers publish it no more.
-func (a *Admin) Keys(ctx context.Context) ([]adminapi.Key, error) {
+func (a Keys) List(ctx context.Context) ([]adminapi.Key, error) {
 	ch, err := a.whole().Changes(ctx, 0)
 	if err != nil {
 		return nil, err
@@ -38,9 +38,9 @@ func (a *Admin) Keys(ctx context.Context) ([]adminapi.Key, error) {
 	return list, nil
 }
 
-// PublicKeys returns the signing keys that are next, active or retired, which the servers
+// Public returns the signing keys that are next, active or retired, which the servers
 // publish.
-func (a *Admin) PublicKeys(ctx context.Context) ([]jose.JSONWebKey, error) {
+func (a Keys) Public(ctx context.Context) ([]jose.JSONWebKey, error) {
 	ring, err := a.Ring(ctx)
 	if err != nil {
 		return nil, err
@@ -49,15 +49,15 @@ func (a *Admin) PublicKeys(ctx context.Context) ([]jose.JSONWebKey, error) {
 	return ring.JWKS(a.now(), a.Schedule.Retaining(ch.LongestJWT())), err
 }
 
-// KeyRecords returns the keys as the store has them.
-func (a *Admin) KeyRecords(ctx context.Context) ([]keys.Record, error) {
+// Records returns the keys as the store has them.
+func (a Keys) Records(ctx context.Context) ([]keys.Record, error) {
 	ch, err := a.whole().Changes(ctx, 0)
 	return ch.Keys, err
 }
 
-// RotateKeys makes successors of the keys with the purposes, or of all. They are
+// Rotate makes successors of the keys with the purposes, or of all. They are
 // used after in, or if that is zero as soon as every verifier can know them.
-func (a *Admin) RotateKeys(ctx context.Context, purposes []string, in time.Duration) ([]keys.Record, error) {
+func (a Keys) Rotate(ctx context.Context, purposes []string, in time.Duration) ([]keys.Record, error) {
 	list, err := purposesIn(a.Schedule, purposes)
 	if err != nil {
 		return nil, err
@@ -79,9 +79,9 @@ func ViewKeyChanges(records []keys.Record) []adminapi.KeyChange {
 	return views
 }
 
-// RewrapKeys wraps all keys by the next key-encryption key, and returns how many
+// Rewrap wraps all keys by the next key-encryption key, and returns how many
 // there are.
-func (a *Admin) RewrapKeys(ctx context.Context, kek *keys.KEK) (int, error) {
+func (a Keys) Rewrap(ctx context.Context, kek *keys.KEK) (int, error) {
 	n, err := directory.RewrapKeys(ctx, a.whole(), kek, a.Actor.String(), a.Now)
 	return n, a.announce(ctx, err)
 }
@@ -108,7 +108,7 @@ func purposesIn(s keys.Schedule, names []string) (list []keys.Purpose, err error
 
 // Withdrawal returns what withdraws the named keys and those of the purposes, or
 // all keys that rotate.
-func (a *Admin) Withdrawal(ids, purposes []string, all bool) (w directory.Withdrawal, err error) {
+func (a Keys) Withdrawal(ids, purposes []string, all bool) (w directory.Withdrawal, err error) {
 	w.Actor = a.Actor.String()
 	if all == (len(ids)+len(purposes) > 0) {
 		return w, &oauth.Invalid{Field: "all", Message: "name keys, purposes or both; or all"}
@@ -131,10 +131,10 @@ func (a *Admin) Withdrawal(ids, purposes []string, all bool) (w directory.Withdr
 	return w, nil
 }
 
-// WithdrawKeys declares keys untrusted, now. A dry run only names them.
-func (a *Admin) WithdrawKeys(ctx context.Context, w directory.Withdrawal, dry bool) (done directory.Withdrawn, err error) {
+// Withdraw declares keys untrusted, now. A dry run only names them.
+func (a Keys) Withdraw(ctx context.Context, w directory.Withdrawal, dry bool) (done directory.Withdrawn, err error) {
 	if dry {
-		records, err := a.KeyRecords(ctx)
+		records, err := a.Records(ctx)
 		if err == nil {
 			done.Keys, err = w.Choose(records)
 		}
@@ -148,14 +148,14 @@ func (a *Admin) WithdrawKeys(ctx context.Context, w directory.Withdrawal, dry bo
 	return done, a.announce(ctx, err)
 }
 
-// ViewWithdrawal returns the view of a withdrawal, before what it ends is counted.
-func (a *Admin) ViewWithdrawal(done directory.Withdrawn) adminapi.Withdrawal {
+// View returns the view of a withdrawal, before what it ends is counted.
+func (a Keys) View(done directory.Withdrawn) adminapi.Withdrawal {
 	text := func(d time.Duration) string { return config.Duration(d).String() }
 	return adminapi.Withdrawal{Withdrawn: ViewKeyChanges(done.Keys), Added: ViewKeyChanges(done.Added), CodeLifetime: text(a.Policy.CodeLifetime),
 		AccessTokenLifetime: text(a.Policy.AccessLifetime), JWKSMaxAge: text(a.Schedule.MaxAge)}
 }
 
 // EndedBy counts what the withdrawal of keys ends, or would end.
-func (a *Admin) EndedBy(ctx context.Context, records []keys.Record) (directory.Ended, error) {
+func (a Keys) EndedBy(ctx context.Context, records []keys.Record) (directory.Ended, error) {
 	return directory.CountEnded(ctx, a.whole(), records, a.Policy.AccessLifetime, a.now())
 }

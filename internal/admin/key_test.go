@@ -31,14 +31,14 @@ func TestASigningKeyIsListedForTheLongestJWT(t *testing.T) {
 			if err := a.Store.Commit(t.Context(), store.Change{Entries: c.entries}); err != nil {
 				t.Fatal(err)
 			}
-			added, err := a.RotateKeys(t.Context(), []string{string(keys.ES256)}, 0)
+			added, err := a.Keys().Rotate(t.Context(), []string{string(keys.ES256)}, 0)
 			if err != nil || len(added) != 1 {
 				t.Fatal(added, err)
 			}
 			from := added[0].ActiveAt
 			retired := from.Add(time.Second).Time()
 			a.Now = func() time.Time { return retired }
-			list, err := a.Keys(t.Context())
+			list, err := a.Keys().List(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -23,36 +23,42 @@ func TestWhatEndsSessionsIsToBeTold(t *testing.T) {
 		do   func(a *admin.Admin) error
 		of   string // "": nothing, "all", or a session
 	}{
-		{"cut a subject off", func(a *admin.Admin) error { _, _, err := a.CutOff(t.Context(), "alice", ""); return err }, "all"},
-		{"cut a client off", func(a *admin.Admin) error { _, _, err := a.CutOff(t.Context(), "", "billing"); return err }, ""},
-		{"cut a client of a subject off", func(a *admin.Admin) error { _, _, err := a.CutOff(t.Context(), "alice", "billing"); return err }, ""},
-		{"disable", func(a *admin.Admin) error { _, _, err := a.DisableUser(t.Context(), "alice", ""); return err }, "all"},
-		{"enable", func(a *admin.Admin) error { _, err := a.EnableUser(t.Context(), "alice", ""); return err }, ""},
+		{"cut a subject off", func(a *admin.Admin) error { _, _, err := a.Grants().CutOff(t.Context(), "alice", ""); return err }, "all"},
+		{"cut a client off", func(a *admin.Admin) error { _, _, err := a.Grants().CutOff(t.Context(), "", "billing"); return err }, ""},
+		{"cut a client of a subject off", func(a *admin.Admin) error {
+			_, _, err := a.Grants().CutOff(t.Context(), "alice", "billing")
+			return err
+		}, ""},
+		{"disable", func(a *admin.Admin) error { _, _, err := a.Users().Disable(t.Context(), "alice", ""); return err }, "all"},
+		{"enable", func(a *admin.Admin) error { _, err := a.Users().Enable(t.Context(), "alice", ""); return err }, ""},
 		{"password", func(a *admin.Admin) error {
-			_, _, err := a.SetPassword(t.Context(), "alice", "", "", false)
+			_, _, err := a.Users().SetPassword(t.Context(), "alice", "", "", false)
 			return err
 		}, "all"},
-		{"password and grants", func(a *admin.Admin) error { _, _, err := a.SetPassword(t.Context(), "alice", "", "", true); return err }, "all"},
-		{"second factor", func(a *admin.Admin) error { _, _, err := a.SetTOTP(t.Context(), "alice", ""); return err }, "all"},
+		{"password and grants", func(a *admin.Admin) error {
+			_, _, err := a.Users().SetPassword(t.Context(), "alice", "", "", true)
+			return err
+		}, "all"},
+		{"second factor", func(a *admin.Admin) error { _, _, err := a.Users().SetTOTP(t.Context(), "alice", ""); return err }, "all"},
 		{"rename", func(a *admin.Admin) error {
 			name := "Alice B"
-			_, err := a.UpdateUser(t.Context(), "alice", "", &name, nil)
+			_, err := a.Users().Update(t.Context(), "alice", "", &name, nil)
 			return err
 		}, ""},
 		{"end one session", func(a *admin.Admin) error {
-			_, err := a.EndSession(t.Context(), "alice", grant.SessionName(session))
+			_, err := a.Sessions().End(t.Context(), "alice", grant.SessionName(session))
 			return err
 		}, hex.EncodeToString(session[:])},
-		{"end all sessions", func(a *admin.Admin) error { _, _, err := a.CutOff(t.Context(), "alice", ""); return err }, "all"},
+		{"end all sessions", func(a *admin.Admin) error { _, _, err := a.Grants().CutOff(t.Context(), "alice", ""); return err }, "all"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a, _ := newAdmin(t)
 			a.Policy.MaxSkew = 2 * time.Second
 			ctx := t.Context()
-			if _, _, err := a.CreateUser(ctx, account.Registration{Username: "alice", Subject: "alice"}); err != nil {
+			if _, _, err := a.Users().Create(ctx, account.Registration{Username: "alice", Subject: "alice"}); err != nil {
 				t.Fatal(err)
 			}
-			if _, _, err := a.CreateClient(ctx, billing(), "enabled"); err != nil {
+			if _, _, err := a.Clients().Create(ctx, billing(), "enabled"); err != nil {
 				t.Fatal(err)
 			}
 			at := grant.At(a.Now())
@@ -106,7 +112,7 @@ func TestEndSessionsCountsWhatAServerWasFasterWith(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := a.RevokeGrant(ctx, grant.ID{1}); err != nil { // before
+	if err := a.Grants().Revoke(ctx, grant.ID{1}); err != nil { // before
 		t.Fatal(err)
 	}
 	st.ended = func() {
@@ -127,7 +133,7 @@ func TestEndSessionsCountsWhatAServerWasFasterWith(t *testing.T) {
 		}
 	}
 	for _, want := range []int{3, 0} { // 2, 4 and 5: the client itself has ended 3
-		if n, err := a.EndSession(ctx, "alice", grant.SessionName(session)); err != nil || n != want {
+		if n, err := a.Sessions().End(ctx, "alice", grant.SessionName(session)); err != nil || n != want {
 			t.Errorf("%d grants, %v; want %d", n, err, want)
 		}
 		st.ended = nil

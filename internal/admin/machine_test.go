@@ -15,46 +15,46 @@ func TestClientsAndUsersShareNoName(t *testing.T) {
 	t.Parallel()
 	a, _ := newAdmin(t)
 	var invalid *oauth.Invalid
-	if _, _, err := a.CreateClient(t.Context(), billing(), store.ClientEnabled); err != nil {
+	if _, _, err := a.Clients().Create(t.Context(), billing(), store.ClientEnabled); err != nil {
 		t.Fatal(err)
 	}
 	var user *account.Invalid
-	if _, _, err := a.CreateUser(t.Context(), account.Registration{Username: "billing"}); !errors.As(err, &user) || user.Field != "subject" {
+	if _, _, err := a.Users().Create(t.Context(), account.Registration{Username: "billing"}); !errors.As(err, &user) || user.Field != "subject" {
 		t.Errorf("a user called as a client: %v", err)
 	}
-	if _, err := a.DeleteClient(t.Context(), "billing", ""); err != nil {
+	if _, err := a.Clients().Delete(t.Context(), "billing", ""); err != nil {
 		t.Fatal(err)
 	}
 	for _, a.DryRun = range []bool{true, false} { // a deleted client's tokens may still be valid
 		for _, r := range []account.Registration{{Username: "billing"}, {Username: "bob", Subject: "billing"}} {
-			if n, err := a.ImportUsers(t.Context(), []account.Registration{{Username: "carol"}, r}); n != 0 || !errors.As(err, &user) || user.Field != "subject" {
+			if n, err := a.Users().Import(t.Context(), []account.Registration{{Username: "carol"}, r}); n != 0 || !errors.As(err, &user) || user.Field != "subject" {
 				t.Errorf("an imported user called as a client (dry: %t): %d, %v", a.DryRun, n, err)
 			}
 		}
 	}
 	// A client that is registered during an import counts as well.
-	if n, err := a.ImportUsers(t.Context(), []account.Registration{{Username: "erin"}}); n != 1 || err != nil {
+	if n, err := a.Users().Import(t.Context(), []account.Registration{{Username: "erin"}}); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
 	late := billing()
 	late.ID, late.Secret = "late", ""
-	if _, _, err := a.CreateClient(t.Context(), late, store.ClientEnabled); err != nil {
+	if _, _, err := a.Clients().Create(t.Context(), late, store.ClientEnabled); err != nil {
 		t.Fatal(err)
 	}
 	for _, subject := range []string{"late", "billing"} {
-		if n, err := a.ImportUsers(t.Context(), []account.Registration{{Username: "bob", Subject: subject}}); n != 0 || !errors.As(err, &user) || user.Field != "subject" {
+		if n, err := a.Users().Import(t.Context(), []account.Registration{{Username: "bob", Subject: subject}}); n != 0 || !errors.As(err, &user) || user.Field != "subject" {
 			t.Errorf("a later list has a user called as the client %s: %d, %v", subject, n, err)
 		}
 	}
-	if _, err := a.User(t.Context(), "carol"); codeOf(err) != admin.NotFound {
+	if _, err := a.Users().Read(t.Context(), "carol"); codeOf(err) != admin.NotFound {
 		t.Errorf("a part of the list was stored: %v", err)
 	}
-	if _, _, err := a.CreateUser(t.Context(), account.Registration{Username: "alice", Subject: "user-1"}); err != nil {
+	if _, _, err := a.Users().Create(t.Context(), account.Registration{Username: "alice", Subject: "user-1"}); err != nil {
 		t.Fatal(err)
 	}
 	r := billing()
 	r.ID = "user-1"
-	if _, _, err := a.CreateClient(t.Context(), r, store.ClientEnabled); !errors.As(err, &invalid) || invalid.Field != "id" {
+	if _, _, err := a.Clients().Create(t.Context(), r, store.ClientEnabled); !errors.As(err, &invalid) || invalid.Field != "id" {
 		t.Errorf("a client called as a user: %v", err)
 	}
 }

@@ -72,7 +72,7 @@ func TestManyClients(t *testing.T) {
 		rows.rows = 0
 	}
 	page := func(p adminapi.Page) (ids []string, more bool) {
-		list, more, err := a.Clients(ctx, p, false)
+		list, more, err := a.Clients().List(ctx, p, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,25 +112,25 @@ func TestManyClients(t *testing.T) {
 		return nil
 	})
 	step("a page of APIs", 0, func() error {
-		list, more, err := a.APIs(ctx, adminapi.Page{After: "https://api-2400.example", Limit: 50})
+		list, more, err := a.APIs().List(ctx, adminapi.Page{After: "https://api-2400.example", Limit: 50})
 		if err == nil && (len(list) != 50 || !more || list[0].ID != "https://api-2401.example") {
 			err = fmt.Errorf("%d APIs, %t", len(list), more)
 		}
 		return err
 	})
 	step("a page after an API that is not there", 0, func() error {
-		if _, _, err := a.APIs(ctx, adminapi.Page{After: "https://api-2400.example/", Limit: 50}); err == nil {
+		if _, _, err := a.APIs().List(ctx, adminapi.Page{After: "https://api-2400.example/", Limit: 50}); err == nil {
 			return fmt.Errorf("it is not refused")
 		}
 		return nil
 	})
 	step("a new client", 1, func() error {
-		_, _, err := a.CreateClient(ctx, client.Registration{Settings: store.Settings{Name: "New", RedirectURIs: []string{"https://new.example/callback"},
+		_, _, err := a.Clients().Create(ctx, client.Registration{Settings: store.Settings{Name: "New", RedirectURIs: []string{"https://new.example/callback"},
 			Scope: "read", Auth: store.AuthBasic, APIs: []string{"https://api-0007.example"}}}, store.ClientEnabled)
 		return err
 	})
 	step("a client with the scope of an API", 0, func() error {
-		_, _, err := a.CreateClient(ctx, client.Registration{Settings: store.Settings{Name: "New", RedirectURIs: []string{"https://new.example/callback"},
+		_, _, err := a.Clients().Create(ctx, client.Registration{Settings: store.Settings{Name: "New", RedirectURIs: []string{"https://new.example/callback"},
 			Scope: "scope9", Auth: store.AuthBasic}}, store.ClientEnabled)
 		if err == nil || !strings.Contains(err.Error(), "belongs to the API https://api-0009.example") {
 			return fmt.Errorf("it is not refused: %w", cmp.Or(err, fmt.Errorf("no error")))
@@ -138,21 +138,21 @@ func TestManyClients(t *testing.T) {
 		return nil
 	})
 	step("a new API", 1, func() error {
-		api, err := a.CreateAPI(ctx, adminapi.API{ID: "https://new.example", Name: "New", Scopes: []adminapi.APIScope{{Name: "new"}}})
+		api, err := a.APIs().Create(ctx, adminapi.API{ID: "https://new.example", Name: "New", Scopes: []adminapi.APIScope{{Name: "new"}}})
 		if err == nil && api.Number != present+1 {
 			err = fmt.Errorf("its number is %d", api.Number)
 		}
 		return err
 	})
 	step("an API with the scope of another", 0, func() error {
-		_, err := a.CreateAPI(ctx, adminapi.API{ID: "https://newer.example", Name: "Newer", Scopes: []adminapi.APIScope{{Name: "scope100"}}})
+		_, err := a.APIs().Create(ctx, adminapi.API{ID: "https://newer.example", Name: "Newer", Scopes: []adminapi.APIScope{{Name: "scope100"}}})
 		if codeOf(err) != admin.Conflict {
 			return fmt.Errorf("it is not refused: %v", err)
 		}
 		return nil
 	})
 	step("an API with the scope of clients", 0, func() error {
-		_, err := a.CreateAPI(ctx, adminapi.API{ID: "https://newer.example", Name: "Newer", Scopes: []adminapi.APIScope{{Name: "read"}}})
+		_, err := a.APIs().Create(ctx, adminapi.API{ID: "https://newer.example", Name: "Newer", Scopes: []adminapi.APIScope{{Name: "read"}}})
 		if codeOf(err) != admin.Conflict {
 			return fmt.Errorf("it is not refused: %v", err)
 		}
@@ -160,7 +160,7 @@ func TestManyClients(t *testing.T) {
 	})
 	step("another state", 1, func() error {
 		i := slices.IndexFunc(all, func(c *store.Client) bool { return c.State == store.ClientEnabled })
-		_, err := a.SetClientState(ctx, all[i].ID, "", store.ClientDisabled)
+		_, err := a.Clients().SetState(ctx, all[i].ID, "", store.ClientDisabled)
 		return err
 	})
 }

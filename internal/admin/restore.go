@@ -20,11 +20,11 @@ const AboutStore = "store"
 // grantPage is how many grants are read at a time.
 const grantPage = 5000
 
-// DeclareRestore declares that the store was restored by other means from a backup
+// Declare declares that the store was restored by other means from a backup
 // of an instant. First it ends again what had ended since the backup. It reads all
 // grants, which takes some seconds for each million of them, and reports to
 // progress, if that is set, how many it has read.
-func (a *Admin) DeclareRestore(ctx context.Context, backup grant.Instant, ended Ended, progress func(read int)) (r grant.Restore, seen grant.Issued, err error) {
+func (a Restores) Declare(ctx context.Context, backup grant.Instant, ended Ended, progress func(read int)) (r grant.Restore, seen grant.Issued, err error) {
 	if backup <= 0 || backup > a.now() {
 		return r, seen, &oauth.Invalid{Field: "backup_time", Message: "is missing or still to come"}
 	}
@@ -44,7 +44,7 @@ func (a *Admin) DeclareRestore(ctx context.Context, backup grant.Instant, ended 
 }
 
 // merge ends in the store, which servers use, what had ended since a backup.
-func (a *Admin) merge(ctx context.Context, ended Ended) (err error) {
+func (a Restores) merge(ctx context.Context, ended Ended) (err error) {
 	var kek *keys.KEK
 	if len(ended.Keys) > 0 {
 		if kek, err = a.KEK(); err != nil {
@@ -108,9 +108,9 @@ func ViewRestore(r grant.Restore, now grant.Instant) adminapi.Restore {
 	return adminapi.Restore{At: show.JSONInstant(r.At), Backup: show.JSONInstant(r.Backup), Until: show.JSONInstant(r.Until), InForce: r.InForce(now)}
 }
 
-// Restores returns the restores that were declared. A later one explains what an
+// List returns the restores that were declared. A later one explains what an
 // earlier one does, for as long as the last of them (see directory.View).
-func (a *Admin) Restores(ctx context.Context) ([]adminapi.Restore, error) {
+func (a Restores) List(ctx context.Context) ([]adminapi.Restore, error) {
 	ch, err := a.whole().Changes(ctx, 0)
 	if err != nil {
 		return nil, err

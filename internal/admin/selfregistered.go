@@ -14,7 +14,7 @@ import (
 
 // find returns a client in any state: what the directory holds, or the record of one
 // that registered itself, with the version of its entry.
-func (a *Admin) find(ctx context.Context, id string) (store.Client, error) {
+func (a Clients) find(ctx context.Context, id string) (store.Client, error) {
 	entry, err := a.Store.Client(ctx, id)
 	if err == nil && entry.Decides() || err != nil && !errors.Is(err, store.ErrNotFound) {
 		return entry, err
@@ -38,10 +38,10 @@ func recorded(d store.Document) (store.Client, error) {
 // recordPage is how many records are read at once.
 const recordPage = 500
 
-// SelfRegisteredClients returns the clients that registered themselves and to which a user
+// ListSelfRegistered returns the clients that registered themselves and to which a user
 // has agreed, in no order that means anything, and whether more follow. Deleted ones are
 // among them as in Clients.
-func (a *Admin) SelfRegisteredClients(ctx context.Context, p adminapi.Page, all bool) (list []store.Client, more bool, err error) {
+func (a Clients) ListSelfRegistered(ctx context.Context, p adminapi.Page, all bool) (list []store.Client, more bool, err error) {
 	if err := cmp.Or(p.Check(adminapi.ClientStates...), storable("after", p.After)); err != nil {
 		return nil, false, err
 	}

@@ -45,14 +45,14 @@ func TestClientsThatRegisteredThemselvesAreListed(t *testing.T) {
 		ids = append(ids, agreed(t, a, i).ID)
 	}
 	for _, id := range ids[:3] {
-		if _, err := a.SetClientState(ctx, id, "", store.ClientDisabled); err != nil {
+		if _, err := a.Clients().SetState(ctx, id, "", store.ClientDisabled); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := a.Store.Commit(ctx, store.Change{Delete: []store.DocumentKey{store.ClientKey(a.Realm, ids[0])}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.DeleteClient(ctx, ids[4], ""); err != nil {
+	if _, err := a.Clients().Delete(ctx, ids[4], ""); err != nil {
 		t.Fatal(err)
 	}
 	// A record whose time is over is none, although no sweep has removed it yet.
@@ -62,13 +62,13 @@ func TestClientsThatRegisteredThemselvesAreListed(t *testing.T) {
 	if err := a.Store.Commit(ctx, store.Change{Documents: []store.Document{d}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := a.CreateClient(ctx, billing(), store.ClientEnabled); err != nil {
+	if _, _, err := a.Clients().Create(ctx, billing(), store.ClientEnabled); err != nil {
 		t.Fatal(err)
 	}
 	list := func(p adminapi.Page, all bool) (found []string) {
 		t.Helper()
 		for {
-			page, more, err := a.SelfRegisteredClients(ctx, p, all)
+			page, more, err := a.Clients().ListSelfRegistered(ctx, p, all)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -105,7 +105,7 @@ func TestClientsThatRegisteredThemselvesAreListed(t *testing.T) {
 			t.Errorf("%s: %q, want %q", what, got, tt.want)
 		}
 	}
-	if page, _, err := a.Clients(ctx, adminapi.Page{Limit: 100}, true); err != nil || len(page) != 1 || page[0].ID != "billing" {
+	if page, _, err := a.Clients().List(ctx, adminapi.Page{Limit: 100}, true); err != nil || len(page) != 1 || page[0].ID != "billing" {
 		t.Errorf("among those of operators: %+v, %v", page, err)
 	}
 }
@@ -116,7 +116,7 @@ func TestAClientThatRegisteredItselfIsOperated(t *testing.T) {
 	a, changes := newAdmin(t)
 	ctx := t.Context()
 	c := agreed(t, a, 1)
-	got, err := a.Client(ctx, c.ID)
+	got, err := a.Clients().Read(ctx, c.ID)
 	if err != nil || got.Name != "Agent 1" || got.Scope != "" || got.APIs != nil {
 		t.Fatalf("%+v, %v", got, err)
 	}
@@ -127,50 +127,50 @@ func TestAClientThatRegisteredItselfIsOperated(t *testing.T) {
 	for range 2 { // the second time it is so already
 		for _, state := range []store.ClientState{store.ClientDisabled, store.ClientEnabled} {
 			before := *changes
-			next, err := a.SetClientState(ctx, c.ID, "", state)
+			next, err := a.Clients().SetState(ctx, c.ID, "", state)
 			if err != nil || next.State != state || *changes != before+1 {
 				t.Fatalf("%s: %+v, %v", state, next, err)
 			}
-			if again, err := a.SetClientState(ctx, c.ID, admin.ClientETag(next), state); err != nil || again.State != state || *changes != before+1 {
+			if again, err := a.Clients().SetState(ctx, c.ID, admin.ClientETag(next), state); err != nil || again.State != state || *changes != before+1 {
 				t.Errorf("%s again: %v", state, err)
 			}
-			if got, err := a.Client(ctx, c.ID); err != nil || got.State != state {
+			if got, err := a.Clients().Read(ctx, c.ID); err != nil || got.State != state {
 				t.Errorf("%s: %+v, %v", state, got, err)
 			}
 		}
 	}
-	if _, err := a.SetClientState(ctx, c.ID, "another", store.ClientDisabled); codeOf(err) != admin.Changed {
+	if _, err := a.Clients().SetState(ctx, c.ID, "another", store.ClientDisabled); codeOf(err) != admin.Changed {
 		t.Errorf("with another ETag: %v", err)
 	}
 	if _, err := rename(t, a, c.ID, "", "Bank"); codeOf(err) != admin.Conflict {
 		t.Errorf("changed: %v", err)
 	}
-	if _, _, err := a.AddSecret(ctx, c.ID, 0); codeOf(err) != admin.Conflict {
+	if _, _, err := a.Clients().AddSecret(ctx, c.ID, 0); codeOf(err) != admin.Conflict {
 		t.Errorf("with a secret: %v", err)
 	}
-	if _, err := a.Client(ctx, "https://none.example/client.json"); codeOf(err) != admin.NotFound {
+	if _, err := a.Clients().Read(ctx, "https://none.example/client.json"); codeOf(err) != admin.NotFound {
 		t.Errorf("one to which nobody has agreed: %v", err)
 	}
 	events, err := a.Events(ctx, c.ID)
 	if err != nil || len(events) != 4 || events[0].Name != "client_changed" || events[0].Detail != "disabled" || events[3].Detail != "enabled" {
 		t.Errorf("%+v, %v", events, err)
 	}
-	if _, err := a.DeleteClient(ctx, c.ID, ""); err != nil {
+	if _, err := a.Clients().Delete(ctx, c.ID, ""); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.Client(ctx, c.ID); codeOf(err) != admin.Deleted {
+	if _, err := a.Clients().Read(ctx, c.ID); codeOf(err) != admin.Deleted {
 		t.Errorf("after its deletion: %v", err)
 	}
 	other := agreed(t, a, 2)
-	if _, err := a.SetClientState(ctx, other.ID, "", store.ClientDisabled); err != nil {
+	if _, err := a.Clients().SetState(ctx, other.ID, "", store.ClientDisabled); err != nil {
 		t.Fatal(err)
 	}
 	r := billing()
 	r.ID = other.ID
-	if _, _, err := a.CreateClient(ctx, r, store.ClientEnabled); err != nil {
+	if _, _, err := a.Clients().Create(ctx, r, store.ClientEnabled); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := a.Client(ctx, other.ID); err != nil || got.SelfRegistered() || got.Name != "Billing" {
+	if got, err := a.Clients().Read(ctx, other.ID); err != nil || got.SelfRegistered() || got.Name != "Billing" {
 		t.Errorf("registered by an operator: %+v, %v", got, err)
 	}
 }
@@ -231,13 +231,13 @@ func TestARegistrationThatNobodyAgreedToIsDescribed(t *testing.T) {
 		changed:   "it looks like a registration, and is none of this server",
 		"billing": `there is no client "billing"`,
 	} {
-		_, err := a.Client(t.Context(), id)
+		_, err := a.Clients().Read(t.Context(), id)
 		if codeOf(err) != admin.NotFound || !strings.Contains(err.Error(), want) || (id == "billing") != (err.Error() == want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
 	a.Ring = func(context.Context) (*keys.Ring, error) { return nil, errors.New("no key-encryption key") }
-	if _, err := a.Client(t.Context(), id); codeOf(err) != admin.NotFound || !strings.Contains(err.Error(), "is unknown: no key-encryption key") {
+	if _, err := a.Clients().Read(t.Context(), id); codeOf(err) != admin.NotFound || !strings.Contains(err.Error(), "is unknown: no key-encryption key") {
 		t.Error(err)
 	}
 }

@@ -108,8 +108,8 @@ const tokenKind = "admin token"
 // aboutTokens is what events of tokens are about; no client's id has a space.
 const aboutTokens = "admin tokens"
 
-// Tokens returns the tokens of the admin API, sorted by name.
-func (a *Admin) Tokens(ctx context.Context) ([]adminapi.Token, error) {
+// List returns the tokens of the admin API, sorted by name.
+func (a Tokens) List(ctx context.Context) ([]adminapi.Token, error) {
 	_, list, err := readTokens(ctx, a.Store)
 	views := []adminapi.Token{}
 	for _, t := range list {
@@ -121,9 +121,9 @@ func (a *Admin) Tokens(ctx context.Context) ([]adminapi.Token, error) {
 // tokenName has no dot, unlike the name of the token of the configuration.
 var tokenName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$`)
 
-// CreateToken creates a token of the admin API and returns its text, which is nowhere
+// Create creates a token of the admin API and returns its text, which is nowhere
 // else.
-func (a *Admin) CreateToken(ctx context.Context, r adminapi.TokenRequest) (v adminapi.NewToken, err error) {
+func (a Tokens) Create(ctx context.Context, r adminapi.TokenRequest) (v adminapi.NewToken, err error) {
 	lifetime, err := Positive("expires_in", r.ExpiresIn)
 	switch {
 	case err != nil:
@@ -161,8 +161,8 @@ func (a *Admin) CreateToken(ctx context.Context, r adminapi.TokenRequest) (v adm
 
 func byName(t Token, name string) int { return strings.Compare(t.Name, name) }
 
-// RevokeToken removes a token of the admin API.
-func (a *Admin) RevokeToken(ctx context.Context, name string) error {
+// Revoke removes a token of the admin API.
+func (a Tokens) Revoke(ctx context.Context, name string) error {
 	return changeTokens(ctx, a.Store, func(list []Token) ([]Token, []store.Event, error) {
 		i, found := slices.BinarySearchFunc(list, name, byName)
 		if !found {
@@ -199,9 +199,9 @@ func revokeTokens(ctx context.Context, st store.Store, revoked []EndedToken, eve
 // errNoToken says that there is nothing to change.
 var errNoToken = errors.New("there is no such admin token")
 
-// FindToken returns the token with a text, which may have expired, or nil. It notes the
+// Find returns the token with a text, which may have expired, or nil. It notes the
 // use of one that has not.
-func (a *Admin) FindToken(ctx context.Context, text string) (*Token, error) {
+func (a Tokens) Find(ctx context.Context, text string) (*Token, error) {
 	if !strings.HasPrefix(text, TokenPrefix) {
 		return nil, nil
 	}
@@ -222,14 +222,14 @@ func (a *Admin) FindToken(ctx context.Context, text string) (*Token, error) {
 		}
 	}
 	if found != nil && !found.Expired(now) && now.Since(found.UsedAt) >= useInterval {
-		a.noteTokenUse(ctx, found.Name, now)
+		a.noteUse(ctx, found.Name, now)
 	}
 	return found, nil
 }
 
-// noteTokenUse writes the last use of a token. If it cannot be written now, the next
+// noteUse writes the last use of a token. If it cannot be written now, the next
 // use is.
-func (a *Admin) noteTokenUse(ctx context.Context, name string, now grant.Instant) {
+func (a Tokens) noteUse(ctx context.Context, name string, now grant.Instant) {
 	ctx, cancel := context.WithTimeout(ctx, useTime)
 	defer cancel()
 	_ = changeTokens(ctx, a.Store, func(list []Token) ([]Token, []store.Event, error) {

@@ -32,9 +32,9 @@ func UserETag(u account.User) string {
 	return etagOf(fmt.Appendf(nil, "%q %q %q %q %s %d %t", u.Username, u.Name, u.Subject, u.Claims, u.State, u.Epoch, u.TOTP != nil))
 }
 
-// CreateUser creates a user and returns it with its password, if one had to be
+// Create creates a user and returns it with its password, if one had to be
 // generated.
-func (a *Admin) CreateUser(ctx context.Context, r account.Registration) (u account.User, generated string, err error) {
+func (a Users) Create(ctx context.Context, r account.Registration) (u account.User, generated string, err error) {
 	if r.Password == "" && r.PasswordHash == "" {
 		generated = account.GeneratePassword()
 		r.Password = generated
@@ -55,7 +55,7 @@ func (a *Admin) CreateUser(ctx context.Context, r account.Registration) (u accou
 }
 
 // isNoClient returns an error if a subject is the id of a client, also of a deleted one.
-func (a *Admin) isNoClient(ctx context.Context, subject string) error {
+func (a Users) isNoClient(ctx context.Context, subject string) error {
 	_, err := a.Store.Client(ctx, subject)
 	switch {
 	case err == nil:
@@ -75,10 +75,10 @@ type ImportError struct {
 func (e *ImportError) Error() string { return e.Err.Error() }
 func (e *ImportError) Unwrap() error { return e.Err }
 
-// ImportUsers creates the users of a list whose usernames are free, in one commit,
+// Import creates the users of a list whose usernames are free, in one commit,
 // and returns how many those are. It leaves users that exist as they are, so that it
 // can be repeated. A user without a hash cannot log in until a password is set.
-func (a *Admin) ImportUsers(ctx context.Context, list []account.Registration) (created int, err error) {
+func (a Users) Import(ctx context.Context, list []account.Registration) (created int, err error) {
 	now := a.now()
 	users := make([]account.User, len(list))
 	for i, r := range list {
@@ -99,8 +99,8 @@ func (a *Admin) ImportUsers(ctx context.Context, list []account.Registration) (c
 	return len(done), err
 }
 
-// User returns a user.
-func (a *Admin) User(ctx context.Context, username string) (account.User, error) {
+// Read returns a user.
+func (a Users) Read(ctx context.Context, username string) (account.User, error) {
 	u, err := account.Find(ctx, a.Store, a.Realm, username)
 	if errors.Is(err, store.ErrNotFound) {
 		err = &Error{NotFound, "user", username, fmt.Sprintf("there is no user %q", username)}
@@ -108,11 +108,11 @@ func (a *Admin) User(ctx context.Context, username string) (account.User, error)
 	return u, err
 }
 
-// UpdateUser changes what people call a user, unless name is nil, and the claims
+// Update changes what people call a user, unless name is nil, and the claims
 // that the patch names; a null value removes a claim (claims.Merge). It can be
 // repeated.
-func (a *Admin) UpdateUser(ctx context.Context, username, etag string, name *string, patch claims.Claims) (account.User, error) {
-	return a.changeUser(ctx, username, etag, func(u account.User, now grant.Instant) (account.User, record, error) {
+func (a Users) Update(ctx context.Context, username, etag string, name *string, patch claims.Claims) (account.User, error) {
+	return a.change(ctx, username, etag, func(u account.User, now grant.Instant) (account.User, record, error) {
 		next, err := u.SetProfile(name, patch, now)
 		var changed []string
 		if next.Name != u.Name {
@@ -127,8 +127,8 @@ func (a *Admin) UpdateUser(ctx context.Context, username, etag string, name *str
 	})
 }
 
-// Users returns users sorted by username, and whether more follow.
-func (a *Admin) Users(ctx context.Context, p adminapi.Page) ([]account.User, bool, error) {
+// List returns users sorted by username, and whether more follow.
+func (a Users) List(ctx context.Context, p adminapi.Page) ([]account.User, bool, error) {
 	if err := p.Check(adminapi.UserStates...); err != nil {
 		return nil, false, err
 	}
@@ -141,19 +141,19 @@ func (a *Admin) Users(ctx context.Context, p adminapi.Page) ([]account.User, boo
 	})
 }
 
-// DisableUser locks a user out and ends everything that the user has granted. It
+// Disable locks a user out and ends everything that the user has granted. It
 // can be repeated.
-func (a *Admin) DisableUser(ctx context.Context, username, etag string) (u account.User, cut store.Cutoff, err error) {
-	u, err = a.changeUser(ctx, username, etag, func(u account.User, now grant.Instant) (account.User, record, error) {
+func (a Users) Disable(ctx context.Context, username, etag string) (u account.User, cut store.Cutoff, err error) {
+	u, err = a.change(ctx, username, etag, func(u account.User, now grant.Instant) (account.User, record, error) {
 		cut = u.Cutoff(a.cutoffAt())
 		return u.Disable(now), record{name: store.EventUserDisabled, detail: "grants ended", cutoffs: []store.Cutoff{cut}}, nil
 	})
 	return u, cut, err
 }
 
-// EnableUser lets a disabled user log in again.
-func (a *Admin) EnableUser(ctx context.Context, username, etag string) (account.User, error) {
-	return a.changeUser(ctx, username, etag, func(u account.User, now grant.Instant) (account.User, record, error) {
+// Enable lets a disabled user log in again.
+func (a Users) Enable(ctx context.Context, username, etag string) (account.User, error) {
+	return a.change(ctx, username, etag, func(u account.User, now grant.Instant) (account.User, record, error) {
 		return u.Enable(now), record{name: store.EventUserEnabled, none: u.State == account.Enabled}, nil
 	})
 }
@@ -161,12 +161,12 @@ func (a *Admin) EnableUser(ctx context.Context, username, etag string) (account.
 // SetPassword gives a user another password, "" for a generated one, which is
 // returned. It ends the user's sessions and, if endGrants is set, everything
 // that the user has granted.
-func (a *Admin) SetPassword(ctx context.Context, username, etag, password string, endGrants bool) (u account.User, generated string, err error) {
+func (a Users) SetPassword(ctx context.Context, username, etag, password string, endGrants bool) (u account.User, generated string, err error) {
 	if password == "" {
 		generated = account.GeneratePassword()
 		password = generated
 	}
-	u, err = a.changeUser(ctx, username, etag, func(u account.User, now grant.Instant) (account.User, record, error) {
+	u, err = a.change(ctx, username, etag, func(u account.User, now grant.Instant) (account.User, record, error) {
 		next, err := u.SetPassword(password, now)
 		how := record{name: store.EventPasswordChanged, detail: "sessions ended"}
 		if endGrants {
@@ -178,15 +178,15 @@ func (a *Admin) SetPassword(ctx context.Context, username, etag, password string
 }
 
 // SetTOTP gives a user a new second factor and returns its secret.
-func (a *Admin) SetTOTP(ctx context.Context, username, etag string) (u account.User, secret []byte, err error) {
-	if _, err := a.User(ctx, username); err != nil {
+func (a Users) SetTOTP(ctx context.Context, username, etag string) (u account.User, secret []byte, err error) {
+	if _, err := a.Read(ctx, username); err != nil {
 		return u, nil, err
 	}
 	ring, err := a.Ring(ctx)
 	if err != nil {
 		return u, nil, err
 	}
-	u, err = a.changeUser(ctx, username, etag, func(u account.User, now grant.Instant) (account.User, record, error) {
+	u, err = a.change(ctx, username, etag, func(u account.User, now grant.Instant) (account.User, record, error) {
 		u, secret = u.SetTOTP(ring, now)
 		return u, record{name: store.EventTOTPSet}, nil
 	})
@@ -194,16 +194,16 @@ func (a *Admin) SetTOTP(ctx context.Context, username, etag string) (u account.U
 }
 
 // RemoveTOTP takes a user's second factor away.
-func (a *Admin) RemoveTOTP(ctx context.Context, username, etag string) (account.User, error) {
-	return a.changeUser(ctx, username, etag, func(u account.User, now grant.Instant) (account.User, record, error) {
+func (a Users) RemoveTOTP(ctx context.Context, username, etag string) (account.User, error) {
+	return a.change(ctx, username, etag, func(u account.User, now grant.Instant) (account.User, record, error) {
 		return u.RemoveTOTP(now), record{name: store.EventTOTPRemoved, none: u.TOTP == nil}, nil
 	})
 }
 
-// changeUser reads a user, changes it and writes it back. With an ETag, the user
+// change reads a user, changes it and writes it back. With an ETag, the user
 // must be as it was when that was made.
-func (a *Admin) changeUser(ctx context.Context, username, etag string, apply func(u account.User, now grant.Instant) (account.User, record, error)) (account.User, error) {
-	u, err := a.User(ctx, username)
+func (a Users) change(ctx context.Context, username, etag string, apply func(u account.User, now grant.Instant) (account.User, record, error)) (account.User, error) {
+	u, err := a.Read(ctx, username)
 	if err != nil {
 		return u, err
 	}
@@ -224,7 +224,7 @@ func (a *Admin) changeUser(ctx context.Context, username, etag string, apply fun
 		for _, cut := range how.cutoffs {
 			ended = cut.At
 		}
-		change.Documents = []store.Document{a.endOfAll(next.Subject, ended)}
+		change.Documents = []store.Document{a.Grants().endOfAll(next.Subject, ended)}
 	}
 	err = account.Put(ctx, a.Store, next, change)
 	if errors.Is(err, store.ErrConflict) {
@@ -237,7 +237,7 @@ func (a *Admin) changeUser(ctx context.Context, username, etag string, apply fun
 }
 
 // userEvent records a change of a user as an event about the subject.
-func (a *Admin) userEvent(at grant.Instant, name store.EventName, u account.User, detail string) store.Event {
+func (a Users) userEvent(at grant.Instant, name store.EventName, u account.User, detail string) store.Event {
 	text := fmt.Sprintf("user %q", u.Username)
 	if detail != "" {
 		text += ": " + detail

@@ -27,7 +27,7 @@ func BenchmarkUsersAreImported(b *testing.B) {
 			for i := range list {
 				list[i].Username = fmt.Sprintf("user-%d", n+i)
 			}
-			if created, err := a.ImportUsers(b.Context(), list); created != 100 || err != nil {
+			if created, err := a.Users().Import(b.Context(), list); created != 100 || err != nil {
 				b.Fatal(created, err)
 			}
 		}

@@ -22,19 +22,19 @@ func TestUsersAreImported(t *testing.T) {
 	imports := func(about string, list []account.Registration, dry bool, want int) {
 		t.Helper()
 		a.DryRun = dry
-		if n, err := a.ImportUsers(ctx, list); n != want || err != nil {
+		if n, err := a.Users().Import(ctx, list); n != want || err != nil {
 			t.Errorf("%s: %d, %v; want %d", about, n, err, want)
 		}
 	}
 	imports("tried", good, true, 2)
-	if _, err := a.User(ctx, "carol"); codeOf(err) != admin.NotFound {
+	if _, err := a.Users().Read(ctx, "carol"); codeOf(err) != admin.NotFound {
 		t.Errorf("a trial has stored a user: %v", err)
 	}
 	imports("imported", good, false, 2)
 	imports("again", append(good, account.Registration{Username: "erin"}), false, 1)
 	matches := func(name string, want bool) {
 		t.Helper()
-		u, err := a.User(ctx, name)
+		u, err := a.Users().Read(ctx, name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,30 +45,30 @@ func TestUsersAreImported(t *testing.T) {
 	matches("carol", true)
 	matches("dave", false)
 	var wrong *admin.ImportError
-	if _, err := a.ImportUsers(ctx, []account.Registration{{Username: "frank"}, {Username: "no space"}}); !errors.As(err, &wrong) || wrong.Index != 1 {
+	if _, err := a.Users().Import(ctx, []account.Registration{{Username: "frank"}, {Username: "no space"}}); !errors.As(err, &wrong) || wrong.Index != 1 {
 		t.Errorf("%v", err)
 	}
-	if _, err := a.ImportUsers(ctx, []account.Registration{{Username: "frank"}, {Username: "gina", Subject: "u-1"}}); err == nil {
+	if _, err := a.Users().Import(ctx, []account.Registration{{Username: "frank"}, {Username: "gina", Subject: "u-1"}}); err == nil {
 		t.Error("two users have one subject")
 	}
 	for _, a.DryRun = range []bool{true, false} {
-		if _, err := a.ImportUsers(ctx, []account.Registration{{Username: "frank", Subject: "u-2"}, {Username: "gina", Subject: "u-2"}}); err == nil {
+		if _, err := a.Users().Import(ctx, []account.Registration{{Username: "frank", Subject: "u-2"}, {Username: "gina", Subject: "u-2"}}); err == nil {
 			t.Errorf("two users of one list have one subject (dry: %t)", a.DryRun)
 		}
-		if _, err := a.ImportUsers(ctx, []account.Registration{{Username: "frank", Subject: "gina"}, {Username: "gina"}}); err == nil {
+		if _, err := a.Users().Import(ctx, []account.Registration{{Username: "frank", Subject: "gina"}, {Username: "gina"}}); err == nil {
 			t.Errorf("a username is the subject of another user of the list (dry: %t)", a.DryRun)
 		}
 	}
-	if _, err := a.User(ctx, "frank"); codeOf(err) != admin.NotFound {
+	if _, err := a.Users().Read(ctx, "frank"); codeOf(err) != admin.NotFound {
 		t.Errorf("a part of a list was stored: %v", err)
 	}
 	// The API creates them one by one.
-	u, generated, err := a.CreateUser(ctx, account.Registration{Username: "hugo", PasswordHash: keys.HashSlow(password)})
+	u, generated, err := a.Users().Create(ctx, account.Registration{Username: "hugo", PasswordHash: keys.HashSlow(password)})
 	if err != nil || generated != "" || u.Username != "hugo" {
 		t.Fatalf("%v, %q", err, generated)
 	}
 	matches("hugo", true)
-	if _, _, err := a.CreateUser(ctx, account.Registration{Username: "iris", PasswordHash: keys.NoSlow(), Password: password}); err == nil {
+	if _, _, err := a.Users().Create(ctx, account.Registration{Username: "iris", PasswordHash: keys.NoSlow(), Password: password}); err == nil {
 		t.Error("a password and a hash")
 	}
 }

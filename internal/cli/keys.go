@@ -281,7 +281,7 @@ func (a *opened) rotateKEK(cmd *cobra.Command) error {
 	}
 	mode := info.Mode().Perm()
 	lines := strings.Fields(text)
-	records, err := a.KeyRecords(cmd.Context())
+	records, err := a.Keys().Records(cmd.Context())
 	if err != nil {
 		return err
 	}
@@ -305,7 +305,7 @@ func (a *opened) rotateKEK(cmd *cobra.Command) error {
 			return nil
 		}
 	}
-	n, err := a.RewrapKeys(cmd.Context(), kek)
+	n, err := a.Keys().Rewrap(cmd.Context(), kek)
 	if err != nil {
 		return err
 	}

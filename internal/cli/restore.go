@@ -133,7 +133,7 @@ func (r *restoration) declareOnly(cmd *cobra.Command) error {
 	progress := newProgress(cmd.ErrOrStderr(), time.Now)
 	p := &plan{cfg: a.cfg, at: backup, progress: progress}
 	if !r.undo {
-		if records, err := a.KeyRecords(cmd.Context()); err == nil {
+		if records, err := a.Keys().Records(cmd.Context()); err == nil {
 			_, p.ring, _ = fitsKEK(a.cfg, records) // without the keys, the chain alone is verified
 		}
 		if err := p.readAuditLog(cmd.Context(), r.auditLogs); err != nil {
@@ -145,7 +145,7 @@ func (r *restoration) declareOnly(cmd *cobra.Command) error {
 		p.printSince(w)
 		return deployment.Usage(deployment.Hint(errors.New("nothing was declared: this ends what had ended since the backup, and lets clients go on that are ahead of the store"), "add --yes to do it"))
 	}
-	now, seen, err := a.DeclareRestore(cmd.Context(), backup, p.Ended, func(read int) {
+	now, seen, err := a.Restores().Declare(cmd.Context(), backup, p.Ended, func(read int) {
 		progress.report("", 0, 0, false, func(time.Duration) string { return fmt.Sprintf("looking for the last token: %d grants read", read) })
 	})
 	progress.end()

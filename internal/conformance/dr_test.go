@@ -205,7 +205,7 @@ func TestDR09_AnOperatorDisablesAClientThatRegisteredItself(t *testing.T) {
 	operator := &admin.Admin{Store: d.sqlite, Realm: realm, Now: d.now, Actor: admin.ByUser("test"), Changed: func(ctx context.Context) { _ = d.directory.Poll(ctx) }}
 	set := func(state store.ClientState) {
 		t.Helper()
-		if _, err := operator.SetClientState(t.Context(), c.ID, "", state); err != nil {
+		if _, err := operator.Clients().SetState(t.Context(), c.ID, "", state); err != nil {
 			t.Fatal(err)
 		}
 	}

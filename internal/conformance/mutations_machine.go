@@ -154,7 +154,7 @@ var machineMutations = []Mutation{
 		Test: "go test ./internal/issuer -run TestExpiredRevocationsDoNotCount",
 	},
 	{
-		Name: "tokens of an API outlive every retry window", In: "Admin.build",
+		Name: "tokens of an API outlive every retry window", In: "APIs.build",
 		Old: "max(a.Policy.RetryWindow, view.LongestRetryWindow(a.Realm))", New: "a.Policy.RetryWindow",
 		Test: "go test ./internal/admin -run TestTokensOfAnAPIOutliveEveryRetryWindow",
 	},

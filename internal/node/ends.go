@@ -43,7 +43,7 @@ func (n *realm) endAll(cases admin.Admin) func(ctx context.Context, subject stri
 	return func(ctx context.Context, subject string) error {
 		a := cases
 		a.Actor = admin.Actor{Via: admin.ViaAccount, Name: subject}
-		if _, _, err := a.CutOff(ctx, subject, ""); err != nil {
+		if _, _, err := a.Grants().CutOff(ctx, subject, ""); err != nil {
 			return store.Unavailable(err)
 		}
 		return nil

@@ -53,7 +53,7 @@ func (a *Admin) authenticate(x *call) *Problem {
 		return problem(store.Unavailable(x.Context().Err()))
 	}
 	u := a.cases // of nobody yet
-	token, err := u.FindToken(x.Context(), sent)
+	token, err := u.Tokens().Find(x.Context(), sent)
 	switch {
 	case err != nil:
 		return problem(err)

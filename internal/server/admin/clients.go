@@ -38,24 +38,24 @@ func listClients(x *call, u *admin.Admin) (any, error) {
 	}
 	read := func(p adminapi.Page) ([]store.Client, bool, error) {
 		if own {
-			return u.SelfRegisteredClients(x.Context(), p, all)
+			return u.Clients().ListSelfRegistered(x.Context(), p, all)
 		}
-		return u.Clients(x.Context(), p, all)
+		return u.Clients().List(x.Context(), p, all)
 	}
 	return pageOf(x, "clients", read, func(c store.Client) string { return c.ID }, func(c store.Client) adminapi.Client { return admin.ViewClient(c, grant.At(u.Now())) })
 }
 
 func createClient(x *call, u *admin.Admin, d adminapi.Client) (any, error) {
-	return viewNewClient(u)(u.CreateClient(x.Context(), d.Registration, d.State))
+	return viewNewClient(u)(u.Clients().Create(x.Context(), d.Registration, d.State))
 }
 
 func showClient(x *call, u *admin.Admin) (any, error) {
-	return viewClient(u)(u.Client(x.Context(), x.names[0]))
+	return viewClient(u)(u.Clients().Read(x.Context(), x.names[0]))
 }
 
 // applyClient answers PUT: the same request again changes nothing.
 func applyClient(x *call, u *admin.Admin, d adminapi.Client) (any, error) {
-	c, secret, created, err := u.ApplyClient(x.Context(), x.names[0], x.ifMatch(), d)
+	c, secret, created, err := u.Clients().Apply(x.Context(), x.names[0], x.ifMatch(), d)
 	if created {
 		return viewNewClient(u)(c, secret, err)
 	}
@@ -64,17 +64,17 @@ func applyClient(x *call, u *admin.Admin, d adminapi.Client) (any, error) {
 
 func setClientState(state store.ClientState) action {
 	return func(x *call, u *admin.Admin) (any, error) {
-		return viewClient(u)(u.SetClientState(x.Context(), x.names[0], x.ifMatch(), state))
+		return viewClient(u)(u.Clients().SetState(x.Context(), x.names[0], x.ifMatch(), state))
 	}
 }
 
 func deleteClient(x *call, u *admin.Admin) (any, error) {
-	_, err := u.DeleteClient(x.Context(), x.names[0], x.ifMatch())
+	_, err := u.Clients().Delete(x.Context(), x.names[0], x.ifMatch())
 	return nil, err
 }
 
 func listSecrets(x *call, u *admin.Admin) (any, error) {
-	c, err := u.ClientInUse(x.Context(), x.names[0])
+	c, err := u.Clients().InUse(x.Context(), x.names[0])
 	return list{name: "secrets", items: admin.ViewSecrets(c, grant.At(u.Now()))}, err
 }
 
@@ -83,7 +83,7 @@ func addSecret(x *call, u *admin.Admin, in adminapi.SecretRequest) (any, error) 
 	if err != nil {
 		return nil, err
 	}
-	id, secret, err := u.AddSecret(x.Context(), x.names[0], expires)
+	id, secret, err := u.Clients().AddSecret(x.Context(), x.names[0], expires)
 	return adminapi.NewSecret{ClientID: x.names[0], SecretID: id, Secret: string(secret)}, err
 }
 
@@ -92,7 +92,7 @@ func revokeSecret(x *call, u *admin.Admin) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, u.RevokeSecret(x.Context(), x.names[0], x.names[1], force)
+	return nil, u.Clients().RevokeSecret(x.Context(), x.names[0], x.names[1], force)
 }
 
 const apisPath = "/admin/v1/apis"
@@ -108,19 +108,21 @@ func viewNewAPI(api store.API, err error) (any, error) {
 }
 
 func listAPIs(x *call, u *admin.Admin) (any, error) {
-	read := func(p adminapi.Page) ([]store.API, bool, error) { return u.APIs(x.Context(), p) }
+	read := func(p adminapi.Page) ([]store.API, bool, error) { return u.APIs().List(x.Context(), p) }
 	return pageOf(x, "apis", read, func(api store.API) string { return api.ID }, admin.ViewAPI)
 }
 
 func createAPI(x *call, u *admin.Admin, v adminapi.API) (any, error) {
-	return viewNewAPI(u.CreateAPI(x.Context(), v))
+	return viewNewAPI(u.APIs().Create(x.Context(), v))
 }
 
-func showAPI(x *call, u *admin.Admin) (any, error) { return viewAPI(u.API(x.Context(), x.names[0])) }
+func showAPI(x *call, u *admin.Admin) (any, error) {
+	return viewAPI(u.APIs().Read(x.Context(), x.names[0]))
+}
 
 // applyAPI answers PUT: the same request again changes nothing.
 func applyAPI(x *call, u *admin.Admin, v adminapi.API) (any, error) {
-	api, created, err := u.ApplyAPI(x.Context(), x.names[0], x.ifMatch(), v)
+	api, created, err := u.APIs().Apply(x.Context(), x.names[0], x.ifMatch(), v)
 	if created {
 		return viewNewAPI(api, err)
 	}
@@ -128,6 +130,6 @@ func applyAPI(x *call, u *admin.Admin, v adminapi.API) (any, error) {
 }
 
 func deleteAPI(x *call, u *admin.Admin) (any, error) {
-	_, err := u.DeleteAPI(x.Context(), x.names[0], x.ifMatch())
+	_, err := u.APIs().Delete(x.Context(), x.names[0], x.ifMatch())
 	return nil, err
 }

@@ -19,7 +19,7 @@ func listGrants(x *call, u *admin.Admin) (any, error) {
 				return nil, false, &oauth.Invalid{Field: "after", Message: err.Error()}
 			}
 		}
-		page, view, more, err = u.Grants(x.Context(), f)
+		page, view, more, err = u.Grants().List(x.Context(), f)
 		return page, more, err
 	}
 	return pageOf(x, "grants", read, func(g grant.Grant) string { return g.ID.String() }, func(g grant.Grant) any { return admin.ViewGrant(g, view, grant.At(u.Now())) })
@@ -39,7 +39,7 @@ func showGrant(x *call, u *admin.Admin) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	g, view, err := u.Grant(x.Context(), id)
+	g, view, err := u.Grants().Read(x.Context(), id)
 	if err != nil {
 		return nil, err
 	}
@@ -53,11 +53,11 @@ func revokeGrant(x *call, u *admin.Admin) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, u.RevokeGrant(x.Context(), id)
+	return nil, u.Grants().Revoke(x.Context(), id)
 }
 
 func listSessions(x *call, u *admin.Admin) (any, error) {
-	views, err := u.Sessions(x.Context(), x.params.Get("subject"))
+	views, err := u.Sessions().List(x.Context(), x.params.Get("subject"))
 	return list{name: "sessions", items: views}, err
 }
 
@@ -68,12 +68,12 @@ func endSessions(x *call, u *admin.Admin, in adminapi.SessionRequest) (any, erro
 	case in.Subject == "":
 		return nil, &oauth.Invalid{Field: "subject", Message: "name a subject"}
 	case in.Session != "":
-		n, err := u.EndSession(x.Context(), in.Subject, in.Session)
+		n, err := u.Sessions().End(x.Context(), in.Subject, in.Session)
 		ended.Grants = &n
 		return ended, err
 	}
 	// One cutoff ends everything, also codes that are not redeemed.
-	cut, _, err := u.CutOff(x.Context(), in.Subject, "")
+	cut, _, err := u.Grants().CutOff(x.Context(), in.Subject, "")
 	if err != nil {
 		return nil, err
 	}
@@ -83,14 +83,14 @@ func endSessions(x *call, u *admin.Admin, in adminapi.SessionRequest) (any, erro
 
 func listCutoffs(x *call, u *admin.Admin) (any, error) {
 	read := func(p adminapi.Page) ([]store.Cutoff, bool, error) {
-		return u.Cutoffs(x.Context(), x.params.Get("subject"), x.params.Get("client_id"), p)
+		return u.Grants().Cutoffs(x.Context(), x.params.Get("subject"), x.params.Get("client_id"), p)
 	}
 	return pageOf(x, "cutoffs", read, admin.CutoffKey, admin.ViewCutoff)
 }
 
 func cutOff(x *call, u *admin.Admin, in adminapi.CutoffRequest) (any, error) {
 	x.takeTime()
-	cut, _, err := u.CutOff(x.Context(), in.Subject, in.ClientID)
+	cut, _, err := u.Grants().CutOff(x.Context(), in.Subject, in.ClientID)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func cutOff(x *call, u *admin.Admin, in adminapi.CutoffRequest) (any, error) {
 
 // covered counts the grants that a cutoff covers; nil if it cannot.
 func (x *call) covered(u *admin.Admin, cut store.Cutoff) *int {
-	n, err := u.Covered(x.Context(), cut)
+	n, err := u.Grants().Covered(x.Context(), cut)
 	if err != nil {
 		x.uncounted(err)
 		return nil
@@ -120,13 +120,13 @@ func listEvents(x *call, u *admin.Admin) (any, error) {
 }
 
 func listRestores(x *call, u *admin.Admin) (any, error) {
-	views, err := u.Restores(x.Context())
+	views, err := u.Restores().List(x.Context())
 	return list{name: "restores", items: views}, err
 }
 
 func declareRestore(x *call, u *admin.Admin, in adminapi.RestoreRequest) (any, error) {
 	x.takeTime()
-	r, seen, err := u.DeclareRestore(x.Context(), grant.At(in.BackupTime), admin.Ended{}, nil)
+	r, seen, err := u.Restores().Declare(x.Context(), grant.At(in.BackupTime), admin.Ended{}, nil)
 	now := grant.At(u.Now())
 	answer := admin.ViewRestore(r, now)
 	answer.ClockIsBehind = admin.ClockIsBehind(now, seen)

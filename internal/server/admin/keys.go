@@ -8,13 +8,13 @@ import (
 )
 
 func listKeys(x *call, u *admin.Admin) (any, error) {
-	views, err := u.Keys(x.Context())
+	views, err := u.Keys().List(x.Context())
 	return list{name: "keys", items: views}, err
 }
 
 // publicKeys answers with the signing keys that the servers publish, as a JWK Set.
 func publicKeys(x *call, u *admin.Admin) (any, error) {
-	set, err := u.PublicKeys(x.Context())
+	set, err := u.Keys().Public(x.Context())
 	return list{name: "keys", items: set}, err
 }
 
@@ -23,22 +23,22 @@ func rotateKeys(x *call, u *admin.Admin, in adminapi.RotateRequest) (any, error)
 	if err != nil {
 		return nil, err
 	}
-	added, err := u.RotateKeys(x.Context(), in.Purposes, d)
+	added, err := u.Keys().Rotate(x.Context(), in.Purposes, d)
 	return list{name: "added", items: admin.ViewKeyChanges(added)}, err
 }
 
 func withdrawKeys(x *call, u *admin.Admin, in adminapi.WithdrawRequest) (any, error) {
-	w, err := u.Withdrawal(in.Keys, in.Purposes, in.All)
+	w, err := u.Keys().Withdrawal(in.Keys, in.Purposes, in.All)
 	if err != nil {
 		return nil, err
 	}
-	done, err := u.WithdrawKeys(x.Context(), w, in.DryRun)
+	done, err := u.Keys().Withdraw(x.Context(), w, in.DryRun)
 	if err != nil {
 		return nil, err
 	}
-	answer := u.ViewWithdrawal(done)
+	answer := u.Keys().View(done)
 	x.takeTime()
-	ended, err := u.EndedBy(x.Context(), done.Keys)
+	ended, err := u.Keys().EndedBy(x.Context(), done.Keys)
 	if err == nil {
 		answer.Grants, answer.JWTGrants = &ended.Grants, &ended.JWTs
 	} else if x.uncounted(err); in.DryRun {

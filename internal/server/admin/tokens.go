@@ -8,14 +8,14 @@ import (
 const tokensPath = "/admin/v1/admin-tokens"
 
 func listTokens(x *call, u *admin.Admin) (any, error) {
-	views, err := u.Tokens(x.Context())
+	views, err := u.Tokens().List(x.Context())
 	return list{name: "admin_tokens", items: views}, err
 }
 
 func createToken(x *call, u *admin.Admin, in adminapi.TokenRequest) (any, error) {
-	return u.CreateToken(x.Context(), in)
+	return u.Tokens().Create(x.Context(), in)
 }
 
 func revokeToken(x *call, u *admin.Admin) (any, error) {
-	return nil, u.RevokeToken(x.Context(), x.names[0])
+	return nil, u.Tokens().Revoke(x.Context(), x.names[0])
 }

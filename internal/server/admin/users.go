@@ -20,12 +20,12 @@ func viewUser(user account.User, err error) (any, error) {
 }
 
 func listUsers(x *call, u *admin.Admin) (any, error) {
-	read := func(p adminapi.Page) ([]account.User, bool, error) { return u.Users(x.Context(), p) }
+	read := func(p adminapi.Page) ([]account.User, bool, error) { return u.Users().List(x.Context(), p) }
 	return pageOf(x, "users", read, func(user account.User) string { return user.Username }, admin.ViewUser)
 }
 
 func createUser(x *call, u *admin.Admin, d adminapi.UserDocument) (any, error) {
-	user, password, err := u.CreateUser(x.Context(), account.Registration{Username: d.Username, Name: d.Name, Subject: d.Subject, Claims: d.Claims, Password: d.Password, PasswordHash: d.PasswordHash})
+	user, password, err := u.Users().Create(x.Context(), account.Registration{Username: d.Username, Name: d.Name, Subject: d.Subject, Claims: d.Claims, Password: d.Password, PasswordHash: d.PasswordHash})
 	return tagged{body: adminapi.NewPassword{Password: password, User: admin.ViewUser(user)}, etag: admin.UserETag(user), location: usersPath + "/" + url.PathEscape(user.Username)}, err
 }
 
@@ -39,7 +39,7 @@ func importUsers(x *call, u *admin.Admin, in adminapi.ImportRequest) (any, error
 		list = append(list, account.Registration{Username: d.Username, Name: d.Name, Subject: d.Subject, Claims: d.Claims, PasswordHash: d.PasswordHash})
 	}
 	u.DryRun = in.DryRun
-	created, err := u.ImportUsers(x.Context(), list)
+	created, err := u.Users().Import(x.Context(), list)
 	if wrong := (*admin.ImportError)(nil); errors.As(err, &wrong) {
 		p := x.problem(wrong.Err)
 		if p.Field != "" {
@@ -50,7 +50,9 @@ func importUsers(x *call, u *admin.Admin, in adminapi.ImportRequest) (any, error
 	return adminapi.Imported{Created: created, Existing: len(list) - created}, err
 }
 
-func showUser(x *call, u *admin.Admin) (any, error) { return viewUser(u.User(x.Context(), x.names[0])) }
+func showUser(x *call, u *admin.Admin) (any, error) {
+	return viewUser(u.Users().Read(x.Context(), x.names[0]))
+}
 
 func updateUser(x *call, u *admin.Admin, patch adminapi.UserPatch) (any, error) {
 	var name *string
@@ -60,29 +62,29 @@ func updateUser(x *call, u *admin.Admin, patch adminapi.UserPatch) (any, error) 
 			return nil, &oauth.Invalid{Field: "name", Message: "is no text"}
 		}
 	}
-	return viewUser(u.UpdateUser(x.Context(), x.names[0], x.ifMatch(), name, patch.Claims))
+	return viewUser(u.Users().Update(x.Context(), x.names[0], x.ifMatch(), name, patch.Claims))
 }
 
 func disableUser(x *call, u *admin.Admin) (any, error) {
-	user, _, err := u.DisableUser(x.Context(), x.names[0], x.ifMatch())
+	user, _, err := u.Users().Disable(x.Context(), x.names[0], x.ifMatch())
 	return viewUser(user, err)
 }
 
 func enableUser(x *call, u *admin.Admin) (any, error) {
-	return viewUser(u.EnableUser(x.Context(), x.names[0], x.ifMatch()))
+	return viewUser(u.Users().Enable(x.Context(), x.names[0], x.ifMatch()))
 }
 
 func setPassword(x *call, u *admin.Admin, in adminapi.PasswordRequest) (any, error) {
-	user, password, err := u.SetPassword(x.Context(), x.names[0], x.ifMatch(), in.Password, in.EndGrants)
+	user, password, err := u.Users().SetPassword(x.Context(), x.names[0], x.ifMatch(), in.Password, in.EndGrants)
 	return tagged{body: adminapi.NewPassword{Password: password, User: admin.ViewUser(user)}, etag: admin.UserETag(user)}, err
 }
 
 func (a *Admin) setTOTP(x *call, u *admin.Admin) (any, error) {
-	user, secret, err := u.SetTOTP(x.Context(), x.names[0], x.ifMatch())
+	user, secret, err := u.Users().SetTOTP(x.Context(), x.names[0], x.ifMatch())
 	return tagged{body: adminapi.NewSecondFactor{Secret: account.TOTPText(secret), URI: user.TOTPURI(a.Service, secret), User: admin.ViewUser(user)}, etag: admin.UserETag(user)}, err
 }
 
 func removeTOTP(x *call, u *admin.Admin) (any, error) {
-	_, err := u.RemoveTOTP(x.Context(), x.names[0], x.ifMatch())
+	_, err := u.Users().RemoveTOTP(x.Context(), x.names[0], x.ifMatch())
 	return nil, err
 }
