@@ -33,7 +33,7 @@ var authorizationMutations = []Mutation{
 		Test: here + "TestCM24",
 	},
 	{
-		Name: "a denial starts no program", In: "web.redirects",
+		Name: "a denial starts no program", In: "Front.redirects",
 		Old:  "return e.Clicked && localTo(e.Request.RedirectURI) != pages.LocalApp",
 		New:  "return e.Clicked",
 		Test: here + "TestCM24",
@@ -176,12 +176,12 @@ var authorizationMutations = []Mutation{
 		Test: here + "TestAZ19",
 	},
 	{
-		Name: "strangers are asked first", In: "web.redirects",
+		Name: "strangers are asked first", In: "Front.redirects",
 		Old: "return e.SignedIn || e.Request.Prompt.None", New: "return true",
 		Test: here + "TestAZ59",
 	},
 	{
-		Name: "users of clients that registered themselves are asked first", In: "web.redirects",
+		Name: "users of clients that registered themselves are asked first", In: "Front.redirects",
 		Old: "case e.Client.SelfRegistered():", New: "case false:",
 		Test: here + "TestAZ59",
 	},
@@ -220,7 +220,7 @@ var authorizationMutations = []Mutation{
 		Test: "go test ./internal/web -run TestAPasswordThatIsChangedBeforeTheCode",
 	},
 	{
-		Name: "max_age at the provider", In: "web.sendUpstream",
+		Name: "max_age at the provider", In: "provider.send",
 		Old: "MaxAge: it.Request.MaxAge,", New: "",
 		Test: "go test ./internal/web -run TestTheProviderGetsWhatTheClientAsks|TestAnOldLoginAtTheProviderIsNone",
 	},
@@ -230,17 +230,17 @@ var authorizationMutations = []Mutation{
 		Test: "go test ./internal/web -run TestConnections",
 	},
 	{
-		Name: "one record of a consent", In: "web.auditConsent",
+		Name: "one record of a consent", In: "events.consent",
 		Old: "|| !st.Decided ", New: "",
 		Test: "go test ./internal/web -run TestTwoClicksAtOnceAreOneConsent",
 	},
 	{
-		Name: "good logins at a provider are not charged", In: "web.fromProvider",
+		Name: "good logins at a provider are not charged", In: "provider.check",
 		Old: "s.Throttle.GiveBack(x.Counted) // it was not made up", New: "",
 		Test: "go test ./internal/web -run TestGoodAnswersOfAProviderAreNotCharged",
 	},
 	{
-		Name: "good logouts of a provider are not charged", In: "web.providerLogout",
+		Name: "good logouts of a provider are not charged", In: "provider.logout",
 		Old: "s.Throttle.GiveBack(r.Counted) // it was not made up", New: "",
 		Test: "go test ./internal/web -run TestGoodAnswersOfAProviderAreNotCharged",
 	},

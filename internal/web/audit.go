@@ -13,8 +13,11 @@ import (
 	"github.com/mintage/mintage/internal/upstream"
 )
 
+// events counts what users do, and records it in the audit log.
+type events struct{ *web }
+
 // countLogin counts a user's attempt to log in.
-func (s *web) countLogin(err error) {
+func (s events) countLogin(err error) {
 	m := s.Metrics
 	if m == nil {
 		return
@@ -36,8 +39,8 @@ func (s *web) countLogin(err error) {
 	}
 }
 
-// auditLogin records who has signed in, by which way.
-func (s *web) auditLogin(x *exchange, it *login.Interaction, who login.Identity) {
+// loggedIn records who has signed in, by which way.
+func (s events) loggedIn(x *exchange, it *login.Interaction, who login.Identity) {
 	e := s.About(x.Request, x.ClientID, audit.LoginSucceeded, audit.Success)
 	e.ClientID, e.Subject, e.Detail = it.Request.ClientID, who.Subject, s.loginWay()
 	s.Audit.Record(e)
@@ -45,7 +48,7 @@ func (s *web) auditLogin(x *exchange, it *login.Interaction, who login.Identity)
 
 // loginFailed counts and records a login that failed. The subject is that of a user whom
 // there is, or empty: what was typed as a username may be a password.
-func (s *web) loginFailed(x *exchange, it *login.Interaction, subject string, err error) {
+func (s events) loginFailed(x *exchange, it *login.Interaction, subject string, err error) {
 	s.countLogin(err)
 	if s.Audit == nil || errors.As(err, new(*account.Throttled)) {
 		return // package server records that an address is throttled
@@ -67,20 +70,20 @@ func (s *web) loginFailed(x *exchange, it *login.Interaction, subject string, er
 	s.Audit.Record(e)
 }
 
-// loginWay is who knows the users.
-func (s *web) loginWay() string {
+// loginWay names the system that has the users.
+func (f *Front) loginWay() string {
 	switch {
-	case s.Users != nil:
+	case f.Users != nil:
 		return "built-in users"
-	case s.Upstream != nil:
+	case f.Upstream != nil:
 		return "OpenID Connect provider"
 	}
 	return "login page of the provider"
 }
 
-// record counts and records what a request about an interaction has done, and gives the
+// stage counts and records what a request about an interaction has done, and gives the
 // browser the cookies of a login.
-func (s *web) record(x *exchange, st login.Stage) {
+func (s events) stage(x *exchange, st login.Stage) {
 	if l := st.Login; l != nil {
 		if l.Known != nil {
 			x.setCookie(s.ofRealm(knownCookie), base64.RawURLEncoding.EncodeToString(l.Known), knownFor)
@@ -88,7 +91,7 @@ func (s *web) record(x *exchange, st login.Stage) {
 		switch {
 		case l.Err == nil:
 			s.countLogin(nil)
-			s.auditLogin(x, st.Interaction, l.Identity)
+			s.loggedIn(x, st.Interaction, l.Identity)
 			x.setCookie(s.ofRealm(sessionCookie), l.Cookie, 0)
 		case l.Fault:
 			s.countLogin(l.Err)
@@ -96,14 +99,14 @@ func (s *web) record(x *exchange, st login.Stage) {
 			s.loginFailed(x, st.Interaction, l.Subject, l.Err)
 		}
 	}
-	s.auditConsent(x, st)
+	s.consent(x, st)
 	if st.URL != "" {
-		s.auditCode(x, st)
+		s.code(x, st)
 	}
 }
 
-// auditConsent records what a user has answered, if this request has stored the answer.
-func (s *web) auditConsent(x *exchange, st login.Stage) {
+// consent records what a user has answered, if this request has stored the answer.
+func (s events) consent(x *exchange, st login.Stage) {
 	it := st.Interaction
 	if s.Audit == nil || !st.ByUser || !st.Decided || it.Identity == nil {
 		return
@@ -120,8 +123,8 @@ func (s *web) auditConsent(x *exchange, st login.Stage) {
 	s.Audit.Record(e)
 }
 
-// auditCode records a code that was issued at the authorization endpoint.
-func (s *web) auditCode(x *exchange, st login.Stage) {
+// code records a code that was issued at the authorization endpoint.
+func (s events) code(x *exchange, st login.Stage) {
 	if s.Audit == nil || st.Issued == (grant.ID{}) || st.Client == nil {
 		return
 	}

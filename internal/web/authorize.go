@@ -52,7 +52,7 @@ func (s *web) authorize(ctx context.Context, r *http.Request, x *exchange) (serv
 	if err != nil {
 		return server.Answer{}, err
 	}
-	s.auditCode(x, st)
+	events{s}.code(x, st)
 	s.stamp(x, st.Session)
 	if st.URL != "" {
 		return s.respond(x.Locale, st.Client, req, st.URL)

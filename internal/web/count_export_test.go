@@ -12,12 +12,12 @@ import (
 // CountLogin counts a login that ended with err.
 func CountLogin(m *metrics.Metrics, err error) {
 	s := &web{Server: &server.Server{Options: server.Options{Metrics: m}}}
-	s.countLogin(err)
+	events{s}.countLogin(err)
 }
 
 // EnterUpstream begins a callback from an address.
 func EnterUpstream(t *overload.Throttle, q *overload.Queue, from netip.Addr) (done func(), err error) {
-	return (&web{Server: &server.Server{Options: server.Options{Throttle: t, Queue: q}}}).enterUpstream(from)
+	return provider{(&web{Server: &server.Server{Options: server.Options{Throttle: t, Queue: q}}})}.enter(from)
 }
 
 // Metadata returns the members of the authorization endpoint.

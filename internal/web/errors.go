@@ -53,7 +53,7 @@ var problems = []problem{
 }
 
 // pageProblem is the one map from what we know to what a user is told.
-func (s *web) pageProblem(err error) (status int, key pages.MessageKey, code oauth.ErrorCode) {
+func (f *Front) pageProblem(err error) (status int, key pages.MessageKey, code oauth.ErrorCode) {
 	var told *oauth.Error
 	errors.As(err, &told)
 	for _, p := range problems {
@@ -63,7 +63,7 @@ func (s *web) pageProblem(err error) (status int, key pages.MessageKey, code oau
 		switch {
 		case p.key == pages.Unavailable:
 			code = oauth.TemporarilyUnavailable
-		case told == oauth.ErrRedirectMismatch && s.RedirectURIMismatch:
+		case told == oauth.ErrRedirectMismatch && f.RedirectURIMismatch:
 			code = "redirect_uri_mismatch"
 		case p.coded:
 			code = told.Code
@@ -79,13 +79,13 @@ func (s *web) pageProblem(err error) (status int, key pages.MessageKey, code oau
 // section 4.11.2). With ErrorPage, this is assumed of every client, unless the user
 // is signed in or the client has asked for no page. A fault of ours is a page as
 // well: the user can try again.
-func (s *web) redirects(e *login.ClientError) bool {
+func (f *Front) redirects(e *login.ClientError) bool {
 	switch {
 	case e.Client.SelfRegistered():
 		// On a page that named the redirect URI's host. A program is not started by a user
 		// who denies it something.
 		return e.Clicked && localTo(e.Request.RedirectURI) != pages.LocalApp
-	case s.ErrorPage, e.Cause != nil:
+	case f.ErrorPage, e.Cause != nil:
 		return e.SignedIn || e.Request.Prompt.None
 	}
 	return true

@@ -21,7 +21,7 @@ func (s *web) interaction(ctx context.Context, r *http.Request, x *exchange) (se
 	}
 	st, err := s.Authorizer.Answer(ctx, s.charged(x, s.visitor(r)), s.said(r, x, p))
 	if st.Interaction == nil && errors.Is(err, login.ErrInteraction) {
-		return s.logoutAsked(ctx, r, x, p) // whose pages have the same address
+		return logouts{s}.kept(ctx, r, x, p) // whose pages have the same address
 	}
 	return s.reached(ctx, x, st, err)
 }
@@ -49,7 +49,7 @@ func (s *web) reached(ctx context.Context, x *exchange, st login.Stage, err erro
 		x.ClientID, x.found = it.Request.ClientID, it
 		x.Locale = s.locale(x.Request, it.Request.UILocales)
 	}
-	s.record(x, st)
+	events{s}.stage(x, st)
 	if st.Client != nil {
 		x.ClientName = login.ShownName(st.Client)
 	}

@@ -14,12 +14,15 @@ import (
 	"github.com/mintage/mintage/internal/server"
 )
 
-// endSession is the end-session endpoint (OpenID Connect RP-Initiated Logout 1.0
+// logouts are the pages on which users sign out, and clients have them signed out.
+type logouts struct{ *web }
+
+// asked is the end-session endpoint (OpenID Connect RP-Initiated Logout 1.0
 // section 2). A request that needs no question is answered at once. Every other one
 // is stored, and the browser comes back with its cookies, which it does not send
 // with a POST from another site. For the same reason, there is no check of the
 // origin: what another site can send is a question to the user.
-func (s *web) endSession(ctx context.Context, r *http.Request, x *exchange) (server.Answer, error) {
+func (s logouts) asked(ctx context.Context, r *http.Request, x *exchange) (server.Answer, error) {
 	body, err := posted(r, x)
 	if err != nil {
 		return server.Answer{}, err
@@ -31,7 +34,7 @@ func (s *web) endSession(ctx context.Context, r *http.Request, x *exchange) (ser
 		err = oauth.ErrRealm
 	}
 	if err != nil {
-		return s.logoutRefused(err)
+		return s.refused(err)
 	}
 	if err := x.Enter(x.Route.Class); err != nil {
 		return server.Answer{}, err
@@ -40,7 +43,7 @@ func (s *web) endSession(ctx context.Context, r *http.Request, x *exchange) (ser
 	x.ClientID = l.ClientID
 	x.ClientName = s.clientName(ctx, x.ClientID)
 	if err != nil {
-		return s.logoutRefused(err)
+		return s.refused(err)
 	}
 	v, signedIn := s.visitor(r), false
 	if r.Method == http.MethodGet {
@@ -49,7 +52,7 @@ func (s *web) endSession(ctx context.Context, r *http.Request, x *exchange) (ser
 			return server.Answer{}, err
 		}
 		if !l.MustAsk(session) {
-			return s.logOut(ctx, x, l, v, "asked by the client")
+			return s.end(ctx, x, l, v, "asked by the client")
 		}
 		signedIn = true
 	}
@@ -59,10 +62,10 @@ func (s *web) endSession(ctx context.Context, r *http.Request, x *exchange) (ser
 	return seeOther(s.interactionURL(l.ID)), nil
 }
 
-// logoutAsked goes on with a stored logout request: GET asks the user, unless that
+// kept goes on with a stored logout request: GET asks the user, unless that
 // is needless, and POST takes the answer. An answer about another session than the
 // present one is none: the user is asked again.
-func (s *web) logoutAsked(ctx context.Context, r *http.Request, x *exchange, p oauth.Params) (server.Answer, error) {
+func (s logouts) kept(ctx context.Context, r *http.Request, x *exchange, p oauth.Params) (server.Answer, error) {
 	v := s.visitor(r)
 	l, err := s.Authorizer.KeptLogout(ctx, p["id"])
 	if l != nil {
@@ -78,7 +81,7 @@ func (s *web) logoutAsked(ctx context.Context, r *http.Request, x *exchange, p o
 	x.ClientName = s.clientName(ctx, x.ClientID)
 	switch {
 	case !l.MustAsk(session):
-		return s.logOut(ctx, x, l, v, "asked by the client")
+		return s.end(ctx, x, l, v, "asked by the client")
 	case r.Method == http.MethodGet, p["action"] == "logout" && isOther(session, p):
 		s.Metrics.Logout(metrics.LogoutAsked)
 		s.stamp(x, session)
@@ -89,7 +92,7 @@ func (s *web) logoutAsked(ctx context.Context, r *http.Request, x *exchange, p o
 	case p["action"] != "logout":
 		return server.Answer{}, login.ErrForm
 	}
-	return s.logOut(ctx, x, l, v, "asked by the client, confirmed by the user")
+	return s.end(ctx, x, l, v, "asked by the client, confirmed by the user")
 }
 
 // isOther reports whether a form asked about another session than the present one:
@@ -98,21 +101,21 @@ func isOther(present *login.Session, form oauth.Params) bool {
 	return form["session"] != "" && form["session"] != present.Mark()
 }
 
-// logOut ends the session, and sends the browser on.
-func (s *web) logOut(ctx context.Context, x *exchange, l *login.Logout, v login.Visitor, detail string) (server.Answer, error) {
+// end ends the session, and sends the browser on.
+func (s logouts) end(ctx context.Context, x *exchange, l *login.Logout, v login.Visitor, detail string) (server.Answer, error) {
 	session, next, err := s.Authorizer.LogOut(ctx, l, v)
 	if err != nil {
-		return s.logoutRefused(err)
+		return s.refused(err)
 	}
-	s.loggedOut(x, session, detail)
-	return seeOther(s.afterLogout(ctx, x, session, l, next)), nil
+	s.record(x, session, detail)
+	return seeOther(s.after(ctx, x, session, l, next)), nil
 }
 
-// afterLogout returns where the browser goes after the end of a session, which is nil
+// after returns where the browser goes after the end of a session, which is nil
 // if there was none: to next, or to a page of ours if that is "", and before that to
 // the provider where the user has logged in, if logouts are passed on. What fails
 // there is no fault of the logout.
-func (s *web) afterLogout(ctx context.Context, x *exchange, session *login.Session, l *login.Logout, next string) string {
+func (s logouts) after(ctx context.Context, x *exchange, session *login.Session, l *login.Logout, next string) string {
 	here := s.at(LogoutPath)
 	if next != "" {
 		here = next
@@ -143,9 +146,9 @@ func (s *web) afterLogout(ctx context.Context, x *exchange, session *login.Sessi
 	return here
 }
 
-// loggedOut records that a session has ended, unless it is nil, and removes its
+// record records that a session has ended, unless it is nil, and removes its
 // cookie.
-func (s *web) loggedOut(x *exchange, session *login.Session, detail string) {
+func (s logouts) record(x *exchange, session *login.Session, detail string) {
 	x.setCookie(s.ofRealm(sessionCookie), "", 0)
 	if session == nil {
 		return
@@ -156,16 +159,16 @@ func (s *web) loggedOut(x *exchange, session *login.Session, detail string) {
 	s.Audit.Record(e)
 }
 
-// logoutRefused counts a request that is answered by a page about its defect.
-func (s *web) logoutRefused(err error) (server.Answer, error) {
+// refused counts a request that is answered by a page about its defect.
+func (s logouts) refused(err error) (server.Answer, error) {
 	if errors.As(err, new(*oauth.Error)) {
 		s.Metrics.Logout(metrics.LogoutRefused)
 	}
 	return server.Answer{}, err
 }
 
-// logout ends the browser's session, after having asked.
-func (s *web) logout(ctx context.Context, r *http.Request, x *exchange) (server.Answer, error) {
+// ofAccount ends the browser's session, after having asked.
+func (s logouts) ofAccount(ctx context.Context, r *http.Request, x *exchange) (server.Answer, error) {
 	a, v := s.Authorizer, s.visitor(r)
 	if r.Method == http.MethodPost {
 		p, err := s.entered(r, x)
@@ -177,14 +180,14 @@ func (s *web) logout(ctx context.Context, r *http.Request, x *exchange) (server.
 			return server.Answer{}, err
 		}
 		if session != nil && isOther(session, p) {
-			return s.askLogout(x, session)
+			return s.ask(x, session)
 		}
-		ended, detail, err := s.endSessions(ctx, v, p["everywhere"] == "yes")
+		ended, detail, err := s.sessions(ctx, v, p["everywhere"] == "yes")
 		if err != nil {
 			return server.Answer{}, err
 		}
-		s.loggedOut(x, ended, detail)
-		return seeOther(s.afterLogout(ctx, x, ended, nil, "")), nil
+		s.record(x, ended, detail)
+		return seeOther(s.after(ctx, x, ended, nil, "")), nil
 	}
 	state := ""
 	if s.Upstream != nil {
@@ -208,11 +211,11 @@ func (s *web) logout(ctx context.Context, r *http.Request, x *exchange) (server.
 	if session == nil {
 		return s.page(x, http.StatusOK, pages.SignedOut{})
 	}
-	return s.askLogout(x, session)
+	return s.ask(x, session)
 }
 
-// askLogout asks the user of a session whether to sign out.
-func (s *web) askLogout(x *exchange, session *login.Session) (server.Answer, error) {
+// ask asks the user of a session whether to sign out.
+func (s logouts) ask(x *exchange, session *login.Session) (server.Answer, error) {
 	shown, err := s.page(x, http.StatusOK, pages.Logout{Session: session.Mark(), Name: session.Name, Username: session.Username, Everywhere: s.EndAll != nil})
 	if s.Upstream != nil && s.Upstream.PassesLogout() {
 		shown.Header = http.Header{"Content-Security-Policy": formPolicy(s.login())}
@@ -220,9 +223,9 @@ func (s *web) askLogout(x *exchange, session *login.Session) (server.Answer, err
 	return shown, err
 }
 
-// endSessions ends the session of a browser, and returns it; everywhere, all of its
+// sessions ends the session of a browser, and returns it; everywhere, all of its
 // user with all that they allowed.
-func (s *web) endSessions(ctx context.Context, v login.Visitor, everywhere bool) (session *login.Session, detail string, err error) {
+func (s logouts) sessions(ctx context.Context, v login.Visitor, everywhere bool) (session *login.Session, detail string, err error) {
 	if everywhere && s.EndAll != nil {
 		if session, err = s.Authorizer.Session(ctx, v.Session); err != nil {
 			return nil, "", err

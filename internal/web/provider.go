@@ -15,6 +15,9 @@ import (
 	"github.com/mintage/mintage/internal/upstream"
 )
 
+// provider is the side of the OpenID Connect provider at which users sign in.
+type provider struct{ *web }
+
 // providerSession names a session at the provider.
 func (f *Front) providerSession(sid string) string {
 	if sid == "" {
@@ -23,10 +26,10 @@ func (f *Front) providerSession(sid string) string {
 	return f.Upstream.Issuer() + "\x00" + sid
 }
 
-// providerLogout takes a logout token of the provider (OpenID Connect Back-Channel
+// logout takes a logout token of the provider (OpenID Connect Back-Channel
 // Logout 1.0 sections 2.5 to 2.8). What does not verify is answered 400; a fault is
 // answered 503, so that the provider may try again.
-func (s *web) providerLogout(ctx context.Context, r *server.Request) (a server.Answer, rec server.Record, err error) {
+func (s provider) logout(ctx context.Context, r *server.Request) (a server.Answer, rec server.Record, err error) {
 	if err = r.Admit(); err != nil {
 		return a, rec, err
 	}
@@ -42,7 +45,7 @@ func (s *web) providerLogout(ctx context.Context, r *server.Request) (a server.A
 		return a, rec, err
 	}
 	if r.Counted.IsValid() {
-		leave, err := s.enterUpstream(r.Counted)
+		leave, err := s.enter(r.Counted)
 		if err != nil {
 			return a, rec, err
 		}

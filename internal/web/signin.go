@@ -22,7 +22,7 @@ import (
 func (s *web) elsewhere() func(context.Context, *login.Interaction) (login.Departure, error) {
 	switch {
 	case s.Upstream != nil:
-		return s.sendUpstream
+		return provider{s}.send
 	case s.Users == nil:
 		return s.sendToLogin
 	}
@@ -44,9 +44,9 @@ func (s *web) sendToLogin(_ context.Context, it *login.Interaction) (login.Depar
 	return login.Departure{URL: u.String()}, nil
 }
 
-// sendUpstream sends the browser to the OpenID Connect provider: always with the
+// send sends the browser to the OpenID Connect provider: always with the
 // same request, so that each of two tabs may bring back the answer.
-func (s *web) sendUpstream(ctx context.Context, it *login.Interaction) (login.Departure, error) {
+func (s provider) send(ctx context.Context, it *login.Interaction) (login.Departure, error) {
 	var pending upstream.Pending
 	if it.Upstream != nil {
 		err := json.Unmarshal(it.Upstream, &pending)
@@ -67,7 +67,7 @@ func (s *web) sendUpstream(ctx context.Context, it *login.Interaction) (login.De
 // callback takes the answer of the OpenID Connect provider. Its state is the
 // interaction's id, which is worth nothing in another browser (RFC 9700 section
 // 4.7).
-func (s *web) callback(ctx context.Context, r *http.Request, x *exchange) (server.Answer, error) {
+func (s provider) callback(ctx context.Context, r *http.Request, x *exchange) (server.Answer, error) {
 	p, err := oauth.ParseCallback(r.URL.RawQuery)
 	if err != nil {
 		return server.Answer{}, err
@@ -76,16 +76,16 @@ func (s *web) callback(ctx context.Context, r *http.Request, x *exchange) (serve
 		return server.Answer{}, err
 	}
 	v := s.charged(x, s.visitor(r))
-	said := login.Answer{Interaction: p["state"], From: login.FromProvider, Check: s.fromProvider(x, p), Elsewhere: s.elsewhere()}
+	said := login.Answer{Interaction: p["state"], From: login.FromProvider, Check: s.check(x, p), Elsewhere: s.elsewhere()}
 	if x.Counted.IsValid() {
-		said.Enter = func() (func(), error) { return s.enterUpstream(x.Counted) }
+		said.Enter = func() (func(), error) { return s.enter(x.Counted) }
 	}
 	st, err := s.Authorizer.Answer(ctx, v, said)
 	return s.reached(ctx, x, st, cookieless(v, err))
 }
 
-// fromProvider returns the check of a provider's answer.
-func (s *web) fromProvider(x *exchange, p oauth.Params) login.Check {
+// check returns the check of a provider's answer.
+func (s provider) check(x *exchange, p oauth.Params) login.Check {
 	return func(ctx context.Context, it *login.Interaction) (who login.Proof, err error) {
 		var pending upstream.Pending
 		if err := json.Unmarshal(it.Upstream, &pending); err != nil {
@@ -110,10 +110,10 @@ func (s *web) fromProvider(x *exchange, p oauth.Params) login.Check {
 	}
 }
 
-// enterUpstream charges a callback to its address, and takes a slot of its network
+// enter charges a callback to its address, and takes a slot of its network
 // until done is called: whoever makes up answers makes us ask the provider about
 // each, and wait for it. A callback that is shed is not charged.
-func (s *web) enterUpstream(from netip.Addr) (done func(), err error) {
+func (s provider) enter(from netip.Addr) (done func(), err error) {
 	if !s.Throttle.Begin(from, 1) {
 		return nil, oauth.ErrTooManyRequests
 	}

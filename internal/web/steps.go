@@ -21,9 +21,9 @@ type step struct {
 }
 
 var steps = map[login.Step]step{
-	login.StepLogin:        {page: (*web).loginPage, check: (*web).password},
-	login.StepSecondFactor: {page: (*web).secondFactorPage, check: (*web).secondFactor},
-	login.StepAccount:      {page: (*web).accountPage},
+	login.StepLogin:        {page: loginPage, check: (*web).password},
+	login.StepSecondFactor: {page: secondFactorPage, check: (*web).secondFactor},
+	login.StepAccount:      {page: accountPage},
 	login.StepConsent:      {page: (*web).consentPage},
 }
 
@@ -36,7 +36,7 @@ type shown struct {
 	minutes          int // until the next try, if throttled
 }
 
-func (s *web) loginPage(st login.Stage, f shown) any {
+func loginPage(_ *web, st login.Stage, f shown) any {
 	it := st.Interaction
 	return pages.Login{
 		Interaction: it.ID, Client: f.client, Host: oauth.Host(it.Request.RedirectURI), Username: f.username,
@@ -44,12 +44,12 @@ func (s *web) loginPage(st login.Stage, f shown) any {
 	}
 }
 
-func (s *web) secondFactorPage(st login.Stage, f shown) any {
+func secondFactorPage(_ *web, st login.Stage, f shown) any {
 	it := st.Interaction
 	return pages.SecondFactor{Interaction: it.ID, Client: f.client, Wrong: f.wrong, Throttled: f.throttled, RetryMinutes: f.minutes, Cancel: !it.OfAccount()}
 }
 
-func (s *web) accountPage(st login.Stage, f shown) any {
+func accountPage(_ *web, st login.Stage, f shown) any {
 	v := pages.Account{Interaction: st.Interaction.ID, Client: f.client, Cancel: !st.Interaction.OfAccount()}
 	if st.Session != nil {
 		v.Name, v.Username = st.Session.Name, st.Session.Username

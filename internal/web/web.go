@@ -110,16 +110,16 @@ func (f *Front) Routes(s *server.Server) []server.Route {
 	asset := page("asset", s.BasePath+"/account/assets/{file}", []string{http.MethodGet, http.MethodHead}, nil)
 	asset.Handle = server.Published(w.asset)
 	// The second path is that of OpenAM.
-	endSession := page("end session", "end_session", form, w.endSession)
+	endSession := page("end session", "end_session", form, logouts{w}.asked)
 	endSession.Paths, endSession.Member = append(endSession.Paths, "connect/endSession"), "end_session_endpoint"
 	routes := []server.Route{
 		authorization, endSession, page("interaction", "interaction", form, w.interaction),
-		page("connections", s.BasePath+connectionsPath, form, w.connections), page("logout", s.BasePath+LogoutPath, form, w.logout),
+		page("connections", s.BasePath+connectionsPath, form, w.connections), page("logout", s.BasePath+LogoutPath, form, logouts{w}.ofAccount),
 		asset, page("request", "/", nil, w.lost),
 	}
 	if f.Upstream != nil {
-		routes = append(routes, page("upstream login", "callback", form[:1], w.callback), server.Route{
-			Name: "upstream logout", Paths: []string{"backchannel_logout"}, Methods: form[1:], Class: overload.Login, Handle: w.providerLogout,
+		routes = append(routes, page("upstream login", "callback", form[:1], provider{w}.callback), server.Route{
+			Name: "upstream logout", Paths: []string{"backchannel_logout"}, Methods: form[1:], Class: overload.Login, Handle: provider{w}.logout,
 		})
 	}
 	return routes
