@@ -44,7 +44,7 @@ func TestOnlyAnEnabledClientOfTheRealmAuthenticates(t *testing.T) {
 		s.Administer(clientID, func(c *store.Client) { c.State = state })
 		s.proven(clientID, s.Secret, false)
 		var invalid *oauth.Invalid
-		if _, err := s.IssueCode(t.Context(), testkit.Authorization()); !errors.As(err, &invalid) || invalid.Field != "client_id" {
+		if _, err := s.Codes().Issue(t.Context(), testkit.Authorization()); !errors.As(err, &invalid) || invalid.Field != "client_id" {
 			t.Errorf("a code for a client that is %s: %v", state, err)
 		}
 	}

@@ -378,7 +378,7 @@ func (d *deployment) code(c oauthClient, choose ...func(*issuer.Authorization)) 
 	if !ok {
 		d.t.Fatalf("client %s is not there, or disabled", c.ID)
 	}
-	code, err := d.issuer.IssueAgreed(registered, agreed)
+	code, err := d.issuer.Codes().IssueAgreed(registered, agreed)
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -291,7 +291,7 @@ var authorizationMutations = []Mutation{
 		Test: "go test ./internal/login -run TestTheSecondClick",
 	},
 	{
-		Name: "PKCE of codes that a login portal issues", In: "Issuer.IssueCode",
+		Name: "PKCE of codes that a login portal issues", In: "Codes.Issue",
 		Old:  `if c.RequiresPKCE() && !c.Public() && a.Challenge == "" {`,
 		New:  `if c.RequiresPKCE() && !c.Public() && a.Challenge == "" && false {`,
 		Test: "go test ./internal/issuer -run TestACodeOfAClientThatMustUsePKCE",

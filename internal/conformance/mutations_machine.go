@@ -89,17 +89,17 @@ var machineMutations = []Mutation{
 		Test: "go test ./internal/issuer -run TestServiceTokensAreOf",
 	},
 	{
-		Name: "revoked service tokens in the list of revocations", In: "Issuer.makeRevocations",
-		Old: "list = append(list, services...)", New: "list = append(list, services[:0]...)",
+		Name: "revoked service tokens in the list of revocations", In: "Issuer.revokedSince",
+		Old: "list = append(list, own...)", New: "list = append(list, own[:0]...)",
 		Test: "go test ./internal/issuer -run TestARevokedServiceToken",
 	},
 	{
-		Name: "list of revocations that is too short for all service tokens", In: "Issuer.makeRevocations",
-		Old: "from = max(from, list[iss.Feed.limit].At+1)", New: "from = max(from, 0)",
+		Name: "list of revocations that is too short for all service tokens", In: "Issuer.revokedSince",
+		Old: "max(from, list[limit].At+1)", New: "max(from, 0)",
 		Test: "go test ./internal/issuer -run TestAFullListRefuses",
 	},
 	{
-		Name: "bound of the revocations of one client", In: "Issuer.manyRevoked",
+		Name: "bound of the revocations of one client", In: "services.manyRevoked",
 		Old: "return living >= maxServiceRevoked", New: "return living > maxServiceRevoked",
 		Test: "go test ./internal/issuer -run TestManyRevocations",
 	},
@@ -129,7 +129,7 @@ var machineMutations = []Mutation{
 		Test: "go test ./internal/issuer -run TestScopesNameTheirAPIs",
 	},
 	{
-		Name: "the nonce of a code follows its APIs", In: "Issuer.seal",
+		Name: "the nonce of a code follows its APIs", In: "Codes.seal",
 		Old: "code.APIs != (grant.APIs{})", New: "false",
 		Test: "go test ./internal/issuer -run TestAnAgreementWithOtherAPIs",
 	},
@@ -144,12 +144,12 @@ var machineMutations = []Mutation{
 		Test: "go test ./internal/issuer -run TestServiceTokensLoseTheScopes",
 	},
 	{
-		Name: "the revocation of a service token outlives it", In: "Issuer.revokeOwn",
+		Name: "the revocation of a service token outlives it", In: "services.revoke",
 		Old: "t.ExpiresAt.Add(2*iss.Policy.MaxSkew + time.Minute)", New: "t.ExpiresAt.Add(time.Minute - time.Minute)",
 		Test: "go test ./internal/issuer -run TestARevocationOutlivesItsServiceToken",
 	},
 	{
-		Name: "expired revocations of one client", In: "Issuer.manyRevoked",
+		Name: "expired revocations of one client", In: "services.manyRevoked",
 		Old: "if now < d.ExpiresAt {", New: "if now < d.ExpiresAt || true {",
 		Test: "go test ./internal/issuer -run TestExpiredRevocationsDoNotCount",
 	},

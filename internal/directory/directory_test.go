@@ -34,8 +34,8 @@ func TestADirectoryWithoutNewsForMoreThanFiveSecondsAnswersNothing(t *testing.T)
 	s.Unavailable(s.Exchange(t.Context(), c, issuer.CodeRequest{Code: code, RedirectURI: redirectURI}))
 	s.Unavailable(s.Refresh(t.Context(), c, issuer.RefreshRequest{RefreshToken: tokens.RefreshToken}))
 	_, authErr := s.Authenticate(clientID, s.Secret)
-	_, codeErr := s.IssueCode(t.Context(), testkit.Authorization())
-	for name, err := range map[string]error{"Authenticate": authErr, "IssueCode": codeErr} {
+	_, codeErr := s.Codes().Issue(t.Context(), testkit.Authorization())
+	for name, err := range map[string]error{"Authenticate": authErr, "Issue": codeErr} {
 		if !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, directory.ErrStale) || errors.Is(err, client.ErrClient) {
 			t.Errorf("%s: %v, want ErrUnavailable and ErrStale", name, err)
 		}
@@ -167,17 +167,17 @@ func TestACodeForAClientMadeThisMomentNeedsNoWait(t *testing.T) {
 	}
 	a := testkit.Authorization()
 	a.ClientID = "fresh"
-	if _, err := s.IssueCode(t.Context(), a); err != nil {
-		t.Errorf("IssueCode: %v", err)
+	if _, err := s.Codes().Issue(t.Context(), a); err != nil {
+		t.Errorf("Issue: %v", err)
 	}
 	a.ClientID = "absent"
 	s.Faulty.Inject(storetest.Changes, 1, storetest.Lost)
-	if _, err := s.IssueCode(t.Context(), a); !errors.Is(err, store.ErrUnavailable) {
-		t.Errorf("IssueCode without a store: %v, want ErrUnavailable", err)
+	if _, err := s.Codes().Issue(t.Context(), a); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("Issue without a store: %v, want ErrUnavailable", err)
 	}
 	var invalid *oauth.Invalid
-	if _, err := s.IssueCode(t.Context(), a); !errors.As(err, &invalid) || invalid.Field != "client_id" {
-		t.Errorf("IssueCode for nobody: %v", err)
+	if _, err := s.Codes().Issue(t.Context(), a); !errors.As(err, &invalid) || invalid.Field != "client_id" {
+		t.Errorf("Issue for nobody: %v", err)
 	}
 }
 

@@ -103,14 +103,14 @@ func TestAServerStartsThoughTheKeysThatAreDueCannotBeWritten(t *testing.T) {
 func TestTheKeySetOfANodeWithoutNewsIsNotShown(t *testing.T) {
 	s := newNodes(t, testkit.Rotating, 1)[0]
 	kid := s.View().Ring.Current(keys.ES256, s.At()).String()
-	if text, found, err := s.PublicPEM(kid); err != nil || !found || !strings.HasPrefix(string(text), "-----BEGIN PUBLIC KEY-----\n") {
+	if text, found, err := s.Signer().PublicPEM(kid); err != nil || !found || !strings.HasPrefix(string(text), "-----BEGIN PUBLIC KEY-----\n") {
 		t.Fatalf("%t, %v", found, err)
 	}
 	s.Clock.Advance(5*time.Second + time.Millisecond)
-	if set, err := s.PublicKeys(); !errors.Is(err, store.ErrUnavailable) || set != nil {
+	if set, err := s.Signer().PublicKeys(); !errors.Is(err, store.ErrUnavailable) || set != nil {
 		t.Errorf("PublicKeys: %d, %v; want ErrUnavailable", len(set), err)
 	}
-	if text, found, err := s.PublicPEM(kid); !errors.Is(err, store.ErrUnavailable) || found || text != nil {
+	if text, found, err := s.Signer().PublicPEM(kid); !errors.Is(err, store.ErrUnavailable) || found || text != nil {
 		t.Errorf("PublicPEM: %t, %v; want ErrUnavailable", found, err)
 	}
 }
@@ -224,7 +224,7 @@ func TestVerifiersNeverMeetAKeyThatTheyCannotKnow(t *testing.T) {
 				t.Fatal(err)
 			}
 			if copied.keys == nil || time.Since(copied.at) >= maxAge {
-				if copied.keys, err = other.PublicKeys(); err != nil {
+				if copied.keys, err = other.Signer().PublicKeys(); err != nil {
 					t.Fatal(err)
 				}
 				copied.at = time.Now()

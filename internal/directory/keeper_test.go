@@ -103,7 +103,7 @@ func TestAStoreThatWasOffPastTheEndOfItsKeysPublishesBeforeUse(t *testing.T) {
 	if now := s.View().Ring.Current(keys.ES256, s.At()); now != before {
 		t.Error("the start uses a key that nobody knows")
 	}
-	set, err := s.PublicKeys()
+	set, err := s.Signer().PublicKeys()
 	if err != nil || len(set) != 4 || set[0].KeyID != before.String() || set[1].KeyID != list[1].ID.String() {
 		t.Errorf("%d keys are published, %v; want the old and the new one of two algorithms", len(set), err)
 	}
@@ -189,8 +189,8 @@ func TestAJWTVerifiesUntilItsKeyIsGone(t *testing.T) {
 		t.Helper()
 		s.RotateKeys()
 		_, _, _, err := s.View().Ring.VerifyAt(text, s.At(), testkit.Rotating)
-		_, found, pemErr := s.PublicPEM(kid)
-		set, setErr := s.PublicKeys()
+		_, found, pemErr := s.Signer().PublicPEM(kid)
+		set, setErr := s.Signer().PublicKeys()
 		listed := false
 		for _, k := range set {
 			listed = listed || k.KeyID == kid

@@ -33,7 +33,7 @@ func TestAGrantHasItsSessionAndASessionItsGrants(t *testing.T) {
 	for _, id := range []string{"shop", "billing"} {
 		c, _ := k.Register(client.Registration{ID: id, Settings: store.Settings{Name: id, RedirectURIs: []string{"https://client.example/cb"}, Scope: "openid read", Auth: store.AuthEither, NoPKCE: true, FirstParty: true, IDTokenAlg: keys.ES256}})
 		a := issuer.Authorization{ClientID: id, RedirectURI: "https://client.example/cb", Subject: "alice", Scope: "openid", Session: reference}
-		code, err := k.Issuer.IssueCode(t.Context(), a)
+		code, err := k.Issuer.Codes().Issue(t.Context(), a)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -172,7 +172,7 @@ func TestASessionShowsWhichClientsWereToldOfItsEnd(t *testing.T) {
 	for host := range answers {
 		id := strings.TrimSuffix(host, ".example")
 		c, _ := k.Register(client.Registration{ID: id, Settings: store.Settings{Name: id, RedirectURIs: []string{"https://" + host + "/cb"}, LogoutURI: "https://" + host + "/logout", Scope: "openid", Auth: store.AuthEither, NoPKCE: true, IDTokenAlg: keys.ES256}})
-		code, err := k.Issuer.IssueCode(t.Context(), issuer.Authorization{ClientID: id, RedirectURI: c.RedirectURIs[0], Subject: "alice", Scope: "openid", Session: reference})
+		code, err := k.Issuer.Codes().Issue(t.Context(), issuer.Authorization{ClientID: id, RedirectURI: c.RedirectURIs[0], Subject: "alice", Scope: "openid", Session: reference})
 		if err == nil {
 			_, err = k.Issuer.Exchange(t.Context(), &c, issuer.CodeRequest{Code: code.Code, RedirectURI: c.RedirectURIs[0]})
 		}

@@ -38,7 +38,7 @@ const boundVerifier, boundChallenge = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEj
 
 func boundCode(t *testing.T, s *service, c *store.Client, jkt oauth.JKT) issuer.CodeRequest {
 	t.Helper()
-	code, err := s.IssueCodeTo(c, issuer.Authorization{ClientID: c.ID, RedirectURI: redirectURI, Subject: "alice", Challenge: boundChallenge, JKT: jkt})
+	code, err := s.Codes().IssueTo(c, issuer.Authorization{ClientID: c.ID, RedirectURI: redirectURI, Subject: "alice", Challenge: boundChallenge, JKT: jkt})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func TestNothingIsBoundBesideAnEarlierVersion(t *testing.T) {
 		bound := issuer.RefreshRequest{RefreshToken: tokens.RefreshToken, JKT: aKey, From: testkit.Origin}
 		s.Unavailable(s.Refresh(t.Context(), s.Listed(testkit.ClientID), bound))
 		s.Unavailable(s.ServiceToken(t.Context(), s.Listed(testkit.ClientID), issuer.ServiceRequest{JKT: aKey}))
-		if _, err := s.IssueCodeTo(s.Listed(testkit.ClientID), issuer.Authorization{ClientID: testkit.ClientID, RedirectURI: testkit.RedirectURI, Subject: "a", JKT: aKey}); err == nil {
+		if _, err := s.Codes().IssueTo(s.Listed(testkit.ClientID), issuer.Authorization{ClientID: testkit.ClientID, RedirectURI: testkit.RedirectURI, Subject: "a", JKT: aKey}); err == nil {
 			t.Error("a code is bound")
 		}
 		s.Must(s.Renew(tokens.RefreshToken)) // and whoever needs no key is served

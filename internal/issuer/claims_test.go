@@ -56,7 +56,7 @@ func (s *service) authenticated(at time.Time, claims string) issuer.Tokens {
 	s.T.Helper()
 	a := testkit.Authorization()
 	a.AuthTime, a.Claims = at, json.RawMessage(claims)
-	code, err := s.IssueCode(s.T.Context(), a)
+	code, err := s.Codes().Issue(s.T.Context(), a)
 	if err != nil {
 		s.T.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestWhatIsSaidOfTheSubjectIsInEveryTokenOfTheGrant(t *testing.T) {
 			}
 			text := pair.AccessToken
 			if format == store.TokenOpaque {
-				if text, err = s.SignPhantom(t.Context(), tok); err != nil {
+				if text, err = s.Signer().Phantom(t.Context(), tok); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -116,14 +116,14 @@ func TestTheTimeOfAuthenticationIsPastOrCorrectedToNow(t *testing.T) {
 		a := testkit.Authorization()
 		a.AuthTime = at
 		var invalid *oauth.Invalid
-		if code, err := s.IssueCode(t.Context(), a); !errors.As(err, &invalid) || invalid.Field != "auth_time" || code.Code != "" {
+		if code, err := s.Codes().Issue(t.Context(), a); !errors.As(err, &invalid) || invalid.Field != "auth_time" || code.Code != "" {
 			t.Errorf("authenticated at %s: %v, want it refused", at, err)
 		}
 	}
 	a := testkit.Authorization()
 	a.Claims = json.RawMessage(`{"sub":"mallory"}`)
 	var invalid *oauth.Invalid
-	if code, err := s.IssueCode(t.Context(), a); !errors.As(err, &invalid) || invalid.Field != "claims" || code.Code != "" {
+	if code, err := s.Codes().Issue(t.Context(), a); !errors.As(err, &invalid) || invalid.Field != "claims" || code.Code != "" {
 		t.Errorf("a claim that is not one: %v, want it refused", err)
 	}
 }

@@ -19,6 +19,9 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
+// Codes issues authorization codes.
+type Codes struct{ *Issuer }
+
 // An Authorization states that an authenticated subject has consented to a client's
 // access.
 type Authorization struct {
@@ -98,8 +101,8 @@ func (iss *Issuer) keepRecord(ctx context.Context, c *store.Client, now grant.In
 	}
 }
 
-// IssueCode seals an authorization into a code. Nothing is written.
-func (iss *Issuer) IssueCode(ctx context.Context, a Authorization) (IssuedCode, error) {
+// Issue seals an authorization into a code. Nothing is written.
+func (iss Codes) Issue(ctx context.Context, a Authorization) (IssuedCode, error) {
 	view, err := iss.Directory.View()
 	if err != nil {
 		return IssuedCode{}, store.Unavailable(err)
@@ -126,11 +129,11 @@ func (iss *Issuer) IssueCode(ctx context.Context, a Authorization) (IssuedCode, 
 		// section 2.1.1).
 		return IssuedCode{}, &oauth.Invalid{Field: "code_challenge", Message: "the client must use PKCE: pass on the code_challenge of its request, or register it with --no-pkce"}
 	}
-	return iss.IssueCodeTo(c, a)
+	return iss.IssueTo(c, a)
 }
 
-// IssueCodeTo is IssueCode for a client that the caller has found.
-func (iss *Issuer) IssueCodeTo(c *store.Client, a Authorization) (IssuedCode, error) {
+// IssueTo is Issue for a client that the caller has found.
+func (iss Codes) IssueTo(c *store.Client, a Authorization) (IssuedCode, error) {
 	view, err := iss.viewFor(a.JKT)
 	if err != nil {
 		return IssuedCode{}, store.Unavailable(err)
@@ -147,7 +150,7 @@ func (iss *Issuer) IssueCodeTo(c *store.Client, a Authorization) (IssuedCode, er
 	return iss.seal(view, c, agreed)
 }
 
-func (iss *Issuer) checkAuthorization(c *store.Client, a Authorization, named Resources, code *grant.Code) error {
+func (iss Codes) checkAuthorization(c *store.Client, a Authorization, named Resources, code *grant.Code) error {
 	switch {
 	case !c.MayUse(store.GrantAuthorizationCode):
 		return &oauth.Invalid{Field: "client_id", Message: "the client is not registered for the authorization_code grant"}
@@ -228,7 +231,7 @@ func (iss *Issuer) AgreedAt(view *directory.View, subject, clientID string, now 
 
 // IssueAgreed seals an agreement into its code, which is always the same. Nothing is
 // written.
-func (iss *Issuer) IssueAgreed(c *store.Client, a Agreement) (IssuedCode, error) {
+func (iss Codes) IssueAgreed(c *store.Client, a Agreement) (IssuedCode, error) {
 	view, err := iss.viewFor(a.JKT)
 	if err != nil {
 		return IssuedCode{}, store.Unavailable(err)
@@ -236,7 +239,7 @@ func (iss *Issuer) IssueAgreed(c *store.Client, a Agreement) (IssuedCode, error)
 	return iss.seal(view, c, a)
 }
 
-func (iss *Issuer) seal(view *directory.View, c *store.Client, a Agreement) (IssuedCode, error) {
+func (iss Codes) seal(view *directory.View, c *store.Client, a Agreement) (IssuedCode, error) {
 	if _, taken := view.Registered(iss.Realm, a.Subject); taken {
 		// The sub of a client's own tokens is its id (RFC 9068 section 5).
 		return IssuedCode{}, &oauth.Invalid{Field: "subject", Message: "it is the id of a client, whose own tokens have it as their sub"}
@@ -276,7 +279,7 @@ func (iss *Issuer) seal(view *directory.View, c *store.Client, a Agreement) (Iss
 }
 
 // Redeemed reports whether the code of a grant id was redeemed.
-func (iss *Issuer) Redeemed(ctx context.Context, id grant.ID) (bool, error) {
+func (iss Codes) Redeemed(ctx context.Context, id grant.ID) (bool, error) {
 	_, err := iss.Store.Grant(ctx, id)
 	switch {
 	case err == nil:

@@ -86,18 +86,9 @@ func (iss *Issuer) makeRevocations(ctx context.Context, view *directory.View) (s
 	covers := view.LongestAccess(iss.Policy.AccessLifetime) + 2*skew + time.Second
 	begin := now - now%grant.Instant(feedPeriod.Milliseconds())
 	since := begin.Add(-covers - skew)
-	list, from, err := iss.Store.Revocations(ctx, since, iss.Feed.limit)
+	list, from, err := iss.revokedSince(ctx, since, now)
 	if err != nil {
 		return "", err
-	}
-	services, err := iss.revokedServices(ctx, now)
-	if err != nil {
-		return "", err
-	}
-	if list = append(list, services...); len(list) > iss.Feed.limit {
-		slices.SortFunc(list, func(a, b store.Revocation) int { return cmp.Compare(b.At, a.At) })
-		from = max(from, list[iss.Feed.limit].At+1)
-		list = list[:iss.Feed.limit]
 	}
 	cutoffs := cutoffsSince(view, iss.Realm, since.Add(-directory.StaleAfter), skew)
 	if n := iss.Feed.limit; len(cutoffs) > n {
@@ -136,6 +127,25 @@ func (iss *Issuer) makeRevocations(ctx context.Context, view *directory.View) (s
 		return "", err
 	}
 	return view.Ring.Sign(keys.ES256, "revocations+jwt", claims, now)
+}
+
+// revokedSince returns the grants, and the tokens without a grant, that were revoked
+// since an instant. If there are more than the list can hold, it returns the latest, of
+// those since from.
+func (iss *Issuer) revokedSince(ctx context.Context, since, now grant.Instant) (list []store.Revocation, from grant.Instant, err error) {
+	limit := iss.Feed.limit
+	if list, from, err = iss.Store.Revocations(ctx, since, limit); err != nil {
+		return nil, 0, err
+	}
+	own, err := services{iss}.revoked(ctx, now)
+	if err != nil {
+		return nil, 0, err
+	}
+	if list = append(list, own...); len(list) > limit {
+		slices.SortFunc(list, func(a, b store.Revocation) int { return cmp.Compare(b.At, a.At) })
+		list, from = list[:limit], max(from, list[limit].At+1)
+	}
+	return list, from, nil
 }
 
 // A cutoffEntry is a cutoff as published to subscribers: what was authorized until

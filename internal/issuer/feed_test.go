@@ -40,7 +40,7 @@ func newFeed(t *testing.T, change ...func(*issuer.Issuer)) *service {
 // verified reads a JWT by the published keys, as a third party does.
 func (s *service) verified(text string, claims any) (typ string) {
 	s.T.Helper()
-	keys, err := s.PublicKeys()
+	keys, err := s.Signer().PublicKeys()
 	if err != nil {
 		s.T.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func (s *service) list() (l list) {
 
 func (s *service) loginJWT(who string) issuer.Tokens {
 	s.T.Helper()
-	code, err := s.IssueCode(s.T.Context(), issuer.Authorization{ClientID: jwtClient, RedirectURI: redirectURI, Subject: who})
+	code, err := s.Codes().Issue(s.T.Context(), issuer.Authorization{ClientID: jwtClient, RedirectURI: redirectURI, Subject: who})
 	if err != nil {
 		s.T.Fatal(err)
 	}

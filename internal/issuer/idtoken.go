@@ -22,7 +22,7 @@ func (iss *Issuer) speaksOpenID(scope oauth.Scope) bool {
 
 // checkOpenID adds to a code what an id_token will say. Without the scope openid,
 // nothing is added.
-func (iss *Issuer) checkOpenID(a Authorization, code *grant.Code) error {
+func (iss Codes) checkOpenID(a Authorization, code *grant.Code) error {
 	if !iss.speaksOpenID(code.Scope) {
 		return nil
 	}
@@ -82,10 +82,10 @@ func (r *response) idToken(nonce, access string, about claims.Claims) (string, e
 // IDTokenAlg returns the algorithm of a client's id_tokens.
 func IDTokenAlg(c *store.Client) keys.Purpose { return cmp.Or(c.IDTokenAlg, keys.RS256) }
 
-// SignLogout returns a new logout token for a client (OpenID Connect Back-Channel
+// Logout returns a new logout token for a client (OpenID Connect Back-Channel
 // Logout 1.0 section 2.4), signed as its id_tokens are. Without a sid, it says that
 // all sessions of the subject have ended.
-func (iss *Issuer) SignLogout(c *store.Client, subject, sid string) (string, error) {
+func (iss Signer) Logout(c *store.Client, subject, sid string) (string, error) {
 	view, err := iss.Directory.View()
 	if err != nil {
 		return "", store.Unavailable(err)
@@ -100,10 +100,10 @@ func (iss *Issuer) SignLogout(c *store.Client, subject, sid string) (string, err
 	return view.Ring.Sign(IDTokenAlg(c), openid.LogoutType, claims, now)
 }
 
-// SignUserInfo returns claims about a user as a JWT for a client (OpenID Connect
+// UserInfo returns claims about a user as a JWT for a client (OpenID Connect
 // Core section 5.3.2), or "" if the client is registered for JSON. It is no
 // id_token: without iat and exp, neither clients nor Hint take it for one.
-func (iss *Issuer) SignUserInfo(ctx context.Context, clientID string, about claims.Claims) (string, error) {
+func (iss Signer) UserInfo(ctx context.Context, clientID string, about claims.Claims) (string, error) {
 	view, err := iss.Directory.View()
 	if err != nil {
 		return "", store.Unavailable(err)

@@ -43,7 +43,7 @@ func authentication(scope string) issuer.Authorization {
 
 func (s *service) authenticates(a issuer.Authorization) issuer.Tokens {
 	s.T.Helper()
-	code, err := s.IssueCode(s.T.Context(), a)
+	code, err := s.Codes().Issue(s.T.Context(), a)
 	if err != nil {
 		s.T.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestRequestsWithoutOpenIDCostWhatTheyDid(t *testing.T) {
 		const runs = 20
 		codes := make([]string, 0, runs+1)
 		for range cap(codes) {
-			code, err := s.IssueCode(t.Context(), a)
+			code, err := s.Codes().Issue(t.Context(), a)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -134,13 +134,13 @@ func TestRequestsWithoutOpenIDCostWhatTheyDid(t *testing.T) {
 // before, whatever the login was.
 func TestWithoutOpenIDNothingIsAdded(t *testing.T) {
 	s := newProvider(t)
-	with, err := s.IssueCode(s.T.Context(), authentication("read"))
+	with, err := s.Codes().Issue(s.T.Context(), authentication("read"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	plain := authentication("read")
 	plain.Nonce, plain.Session, plain.Login = "", [16]byte{}, openid.Login{}
-	without, err := s.IssueCode(s.T.Context(), plain)
+	without, err := s.Codes().Issue(s.T.Context(), plain)
 	if err != nil || len(with.Code) != len(without.Code) {
 		t.Errorf("codes of %d and %d characters, %v", len(with.Code), len(without.Code), err)
 	}
@@ -258,8 +258,8 @@ func TestAKeyIsPublishedForTheLongestLifetimeOfWhatItSigns(t *testing.T) {
 	s.AddKey(key)
 	s.Poll()
 	published := func() bool {
-		_, found, err := s.PublicPEM(old.String())
-		list, err2 := s.PublicKeys()
+		_, found, err := s.Signer().PublicPEM(old.String())
+		list, err2 := s.Signer().PublicKeys()
 		if err != nil || err2 != nil {
 			t.Fatal(err, err2)
 		}
@@ -287,16 +287,16 @@ func TestSubjectsThatCannotBeInAnIDToken(t *testing.T) {
 	a := authentication("openid")
 	a.Subject = "ålice"
 	var invalid *oauth.Invalid
-	if _, err := s.IssueCode(t.Context(), a); !errors.As(err, &invalid) || invalid.Field != "subject" {
+	if _, err := s.Codes().Issue(t.Context(), a); !errors.As(err, &invalid) || invalid.Field != "subject" {
 		t.Errorf("openid: %v", err)
 	}
 	a.Scope = "read"
-	if _, err := s.IssueCode(t.Context(), a); err != nil {
+	if _, err := s.Codes().Issue(t.Context(), a); err != nil {
 		t.Errorf("without openid: %v", err)
 	}
 	a = authentication("openid")
 	a.Nonce = strings.Repeat("n", 256)
-	if _, err := s.IssueCode(t.Context(), a); !errors.As(err, &invalid) || invalid.Field != "nonce" {
+	if _, err := s.Codes().Issue(t.Context(), a); !errors.As(err, &invalid) || invalid.Field != "nonce" {
 		t.Errorf("a nonce of 256 bytes: %v", err)
 	}
 }
@@ -328,7 +328,7 @@ func TestHints(t *testing.T) {
 		}
 		return segment([]byte(strings.ReplaceAll(string(payload), old, new)))
 	}
-	public, _, err := s.PublicPEM(kid)
+	public, _, err := s.Signer().PublicPEM(kid)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func (iss *Issuer) Inspect(ctx context.Context, text string) (Token, error) {
 	}
 	inspect := iss.inspectOfGrant
 	if t.Own() {
-		inspect = iss.inspectOwn
+		inspect = services{iss}.inspect
 	}
 	active, why, err := inspect(ctx, view, t)
 	switch {

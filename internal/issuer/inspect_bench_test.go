@@ -21,7 +21,7 @@ func BenchmarkInspect(b *testing.B) {
 			Name: "Orders", Scope: "orders.read orders.write", RedirectURIs: []string{redirectURI}, Auth: store.AuthEither, NoPKCE: true,
 			GrantTypes: []string{store.GrantAuthorizationCode, store.GrantClientCredentials}, TokenFormat: format,
 		}})
-		code, err := k.IssueCode(b.Context(), issuer.Authorization{ClientID: machineID, RedirectURI: redirectURI, Subject: subject})
+		code, err := k.Codes().Issue(b.Context(), issuer.Authorization{ClientID: machineID, RedirectURI: redirectURI, Subject: subject})
 		if err != nil {
 			b.Fatal(err)
 		}

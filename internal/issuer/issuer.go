@@ -59,6 +59,12 @@ func New(iss Issuer) *Issuer {
 	return &iss
 }
 
+// Codes returns the use cases of authorization codes.
+func (iss *Issuer) Codes() Codes { return Codes{iss} }
+
+// Signer returns what signs JWTs that are no access tokens of a response.
+func (iss *Issuer) Signer() Signer { return Signer{iss} }
+
 func (iss *Issuer) now() grant.Instant { return grant.At(iss.Now()) }
 
 // PolicyOf returns the policy for one client.

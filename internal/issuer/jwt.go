@@ -12,9 +12,13 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// SignPhantom returns an active access token as a JWT, which a gateway passes on
+// A Signer signs statements about tokens and users, and publishes the keys to verify
+// them and JWT access tokens by.
+type Signer struct{ *Issuer }
+
+// Phantom returns an active access token as a JWT, which a gateway passes on
 // instead of the opaque token (phantom token).
-func (iss *Issuer) SignPhantom(ctx context.Context, t Token) (string, error) {
+func (iss Signer) Phantom(ctx context.Context, t Token) (string, error) {
 	view, err := iss.Directory.View()
 	if err != nil {
 		return "", store.Unavailable(err)
@@ -31,9 +35,9 @@ func (iss *Issuer) SignPhantom(ctx context.Context, t Token) (string, error) {
 	return text, nil
 }
 
-// SignIntrospection returns an introspection response as a JWT for the caller (RFC
+// Introspection returns an introspection response as a JWT for the caller (RFC
 // 9701 section 5), signed by the algorithm that it is registered for.
-func (iss *Issuer) SignIntrospection(caller *store.Client, answer json.RawMessage) (string, error) {
+func (iss Signer) Introspection(caller *store.Client, answer json.RawMessage) (string, error) {
 	view, err := iss.Directory.View()
 	if err != nil {
 		return "", store.Unavailable(err)
@@ -61,7 +65,7 @@ func (iss *Issuer) ExpiresIn(t Token) int64 {
 }
 
 // PublicKeys returns the public signing keys, for verifiers of JWTs.
-func (iss *Issuer) PublicKeys() ([]jose.JSONWebKey, error) {
+func (iss Signer) PublicKeys() ([]jose.JSONWebKey, error) {
 	view, err := iss.Directory.View()
 	if err != nil {
 		return nil, store.Unavailable(err)
@@ -71,12 +75,12 @@ func (iss *Issuer) PublicKeys() ([]jose.JSONWebKey, error) {
 
 // publication is the schedule of published keys: a key is published for the
 // longest lifetime of what it signs, which a client's registration may prolong.
-func (iss *Issuer) publication(view *directory.View) keys.Schedule {
+func (iss Signer) publication(view *directory.View) keys.Schedule {
 	return iss.Directory.Schedule.Retaining(max(view.IDTokenLifetime(), view.LongestAccess(0)))
 }
 
 // PublicPEM returns one of PublicKeys by its kid.
-func (iss *Issuer) PublicPEM(kid string) (text []byte, found bool, err error) {
+func (iss Signer) PublicPEM(kid string) (text []byte, found bool, err error) {
 	view, err := iss.Directory.View()
 	if err != nil {
 		return nil, false, store.Unavailable(err)

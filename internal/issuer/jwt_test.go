@@ -142,7 +142,7 @@ func TestThePhantomOfATokenIsThatToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := s.SignPhantom(t.Context(), opaque)
+	text, err := s.Signer().Phantom(t.Context(), opaque)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func TestThePhantomOfATokenIsThatToken(t *testing.T) {
 
 func TestASignedIntrospectionIsForItsCallerAndNoAccessToken(t *testing.T) {
 	s := newResource(t)
-	text, err := s.SignIntrospection(s.Listed(apiID), json.RawMessage(`{"active":false}`))
+	text, err := s.Signer().Introspection(s.Listed(apiID), json.RawMessage(`{"active":false}`))
 	if err != nil {
 		t.Fatal(err)
 	}

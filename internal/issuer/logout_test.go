@@ -26,7 +26,7 @@ func TestEndGrantsEndsThoseOfTheSession(t *testing.T) {
 	keeps, ends := register("keeps", false), register("ends", true)
 	issue := func(c *store.Client, subject string, session byte) string {
 		t.Helper()
-		code, err := k.Issuer.IssueCode(t.Context(), issuer.Authorization{ClientID: c.ID, RedirectURI: "https://client.example/cb", Subject: subject, Scope: "openid", Session: [16]byte{session}})
+		code, err := k.Issuer.Codes().Issue(t.Context(), issuer.Authorization{ClientID: c.ID, RedirectURI: "https://client.example/cb", Subject: subject, Scope: "openid", Session: [16]byte{session}})
 		if err != nil {
 			t.Fatal(err)
 		}

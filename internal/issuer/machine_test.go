@@ -309,7 +309,7 @@ func TestARevokedServiceTokenTakesItsJWTsAlong(t *testing.T) {
 			text = s.serviceToken("", "").AccessToken
 			in, err := s.Inspect(t.Context(), text)
 			if err == nil {
-				signed, err = s.SignPhantom(t.Context(), in)
+				signed, err = s.Signer().Phantom(t.Context(), in)
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -525,7 +525,7 @@ func TestNoUserIsCalledAsAClient(t *testing.T) {
 	s := newService(t)
 	s.machine(nil)
 	issue := func(subject string) error {
-		_, err := s.IssueCode(t.Context(), issuer.Authorization{ClientID: clientID, RedirectURI: redirectURI, Subject: subject})
+		_, err := s.Codes().Issue(t.Context(), issuer.Authorization{ClientID: clientID, RedirectURI: redirectURI, Subject: subject})
 		return err
 	}
 	var invalid *oauth.Invalid

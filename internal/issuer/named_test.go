@@ -54,7 +54,7 @@ func TestAnIDTokenHasTheClaimsThatTheRequestNamed(t *testing.T) {
 
 	// A fault leaves the code and the refresh token as they were.
 	fault = store.Unavailable(errors.New("no store"))
-	code, err := s.IssueCode(t.Context(), asks("openid email", "email"))
+	code, err := s.Codes().Issue(t.Context(), asks("openid email", "email"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -181,7 +181,7 @@ func TestAnAuthorizationNamesOneToFiveAPIsOfTheClient(t *testing.T) {
 	}
 	s.Register(client.Registration{ID: "six", Settings: store.Settings{Name: "Six", RedirectURIs: []string{redirectURI}, APIs: append([]string{orders + " orders:read", invoices}, six...), Auth: store.AuthEither, NoPKCE: true}})
 	of := func(id, scope string, resources ...string) error {
-		_, err := s.IssueCode(t.Context(), issuer.Authorization{ClientID: id, RedirectURI: redirectURI, Subject: subject, Scope: scope, Resources: resources})
+		_, err := s.Codes().Issue(t.Context(), issuer.Authorization{ClientID: id, RedirectURI: redirectURI, Subject: subject, Scope: scope, Resources: resources})
 		return err
 	}
 	for _, c := range []struct {
@@ -268,7 +268,7 @@ func TestAnAgreementWithOtherAPIsHasAnotherNonce(t *testing.T) {
 	nonces := map[string]bool{}
 	seal := func(scope string, resources ...string) (nonce string) {
 		t.Helper()
-		code, err := s.IssueAgreed(s.Listed("shop"), issuer.Agreement{
+		code, err := s.Codes().IssueAgreed(s.Listed("shop"), issuer.Agreement{
 			Authorization: issuer.Authorization{ClientID: "shop", RedirectURI: redirectURI, Subject: subject, Scope: scope, Resources: resources},
 			KeyID:         s.View().Ring.Current(keys.Seal, grant.At(s.Now())), AuthorizedAt: grant.At(s.Now()), ExpiresAt: grant.At(s.Now()).Add(time.Minute),
 		})
@@ -347,7 +347,7 @@ func TestKeysAndTheFeedOutliveTheLongestTokenOfAnAPI(t *testing.T) {
 		t.Errorf("%v, expires in %d", err, s.ExpiresIn(got))
 	}
 	header, _ := base64.RawURLEncoding.DecodeString(strings.Split(token.AccessToken, ".")[0])
-	published, err := s.PublicKeys()
+	published, err := s.Signer().PublicKeys()
 	if err != nil || !slices.ContainsFunc(published, func(k jose.JSONWebKey) bool { return strings.Contains(string(header), k.KeyID) }) {
 		t.Errorf("its key is not published: %s, %v", header, err)
 	}

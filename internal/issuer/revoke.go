@@ -31,7 +31,7 @@ func (iss *Issuer) Revoke(ctx context.Context, c *store.Client, text string, fro
 	case err != nil:
 		return Token{}, err
 	case t.Own():
-		return t, iss.revokeOwn(ctx, view, c, t)
+		return t, services{iss}.revoke(ctx, view, c, t)
 	}
 	presented, refresh := iss.presented(view, t, c.ID), t.Kind == RefreshToken
 	d, now, err := iss.update(ctx, t.GrantID, evidence{act: "revoked by its client", from: from}, func(g grant.Grant, now grant.Instant) grant.Decision {

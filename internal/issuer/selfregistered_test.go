@@ -184,7 +184,7 @@ func TestAClientThatRegisteredItselfGetsTheCoveredPartAtARefresh(t *testing.T) {
 	}
 	c := s.Agent()
 	const verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
-	code, err := s.IssueCodeTo(c, issuer.Authorization{
+	code, err := s.Codes().IssueTo(c, issuer.Authorization{
 		ClientID: agentID, RedirectURI: redirectURI, Subject: subject, Scope: "orders:read invoices", Resources: []string{orders, invoices},
 		Challenge: "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM",
 	})

@@ -158,10 +158,13 @@ func (e entitlements) serviceAudience(apis []*store.API) []string {
 	return list
 }
 
-// inspectOwn verifies a token that its client got for itself, and completes it: its
+// services are the tokens that clients get for themselves.
+type services struct{ *Issuer }
+
+// inspect verifies a token that its client got for itself, and completes it: its
 // client, the cutoffs, and that it was not revoked.
-func (iss *Issuer) inspectOwn(ctx context.Context, view *directory.View, t Token) (Token, grant.Refusal, error) {
-	if why := iss.ownInForce(view, t); why != grant.Allowed {
+func (iss services) inspect(ctx context.Context, view *directory.View, t Token) (Token, grant.Refusal, error) {
+	if why := iss.inForce(view, t); why != grant.Allowed {
 		return t, why, nil
 	}
 	c, ok := view.Client(iss.Realm, t.ClientID)
@@ -183,9 +186,9 @@ func (iss *Issuer) inspectOwn(ctx context.Context, view *directory.View, t Token
 	return t, grant.Allowed, nil
 }
 
-// ownInForce returns why a client's token for itself is dead by its instants alone, or
+// inForce returns why a client's token for itself is dead by its instants alone, or
 // Allowed.
-func (iss *Issuer) ownInForce(view *directory.View, t Token) grant.Refusal {
+func (iss services) inForce(view *directory.View, t Token) grant.Refusal {
 	presented := iss.presented(view, t, t.ClientID)
 	presented.Cutoff = view.Cutoff(iss.Realm, t.ClientID, t.ClientID)
 	return presented.InspectService(t.AuthorizedAt, iss.longest(view), iss.now())
@@ -237,14 +240,14 @@ func otherRealm(realm string) string {
 	return realm
 }
 
-// revokeOwn revokes a token that the client got for itself (RFC 7009) by a document
+// revoke revokes a token that the client got for itself (RFC 7009) by a document
 // that expires with it. The document is under the token's id, which the JWTs that were
 // made of an opaque token have as well, and the list of revocations names it.
-func (iss *Issuer) revokeOwn(ctx context.Context, view *directory.View, c *store.Client, t Token) error {
+func (iss services) revoke(ctx context.Context, view *directory.View, c *store.Client, t Token) error {
 	if t.ClientID != c.ID {
 		return &grant.Refused{Why: grant.OtherClient, GrantID: t.GrantID}
 	}
-	if iss.ownInForce(view, t) != grant.Allowed {
+	if iss.inForce(view, t) != grant.Allowed {
 		return nil // dead already
 	}
 	many, err := iss.manyRevoked(ctx, c)
@@ -278,9 +281,9 @@ func (iss *Issuer) revokeOwn(ctx context.Context, view *directory.View, c *store
 	return nil
 }
 
-// revokedServices returns the living revocations of service tokens. It fails if there
+// revoked returns the living revocations of service tokens. It fails if there
 // are far more than the list of revocations can name.
-func (iss *Issuer) revokedServices(ctx context.Context, now grant.Instant) (list []store.Revocation, err error) {
+func (iss services) revoked(ctx context.Context, now grant.Instant) (list []store.Revocation, err error) {
 	f := store.DocumentFilter{Kind: store.DocumentServiceRevoked, Limit: iss.Feed.limit}
 	for range 10 {
 		page, err := iss.Store.Documents(ctx, f)
@@ -305,7 +308,7 @@ func (iss *Issuer) revokedServices(ctx context.Context, now grant.Instant) (list
 }
 
 // manyRevoked reports whether a client has maxServiceRevoked living revocations.
-func (iss *Issuer) manyRevoked(ctx context.Context, c *store.Client) (bool, error) {
+func (iss services) manyRevoked(ctx context.Context, c *store.Client) (bool, error) {
 	list, err := iss.Store.Documents(ctx, store.DocumentFilter{Kind: store.DocumentServiceRevoked, Owner: store.OwnerOf(iss.Realm, c.ID), Limit: 2 * maxServiceRevoked})
 	now, living := iss.now(), 0
 	for _, d := range list {

@@ -401,11 +401,11 @@ func TestACodeOfAClientThatMustUsePKCEHasAChallenge(t *testing.T) {
 		s.Administer(clientID, func(c *store.Client) { c.NoPKCE = store.Waiver(!required) })
 		a := testkit.Authorization()
 		var invalid *oauth.Invalid
-		if _, err := s.IssueCode(t.Context(), a); required != (errors.As(err, &invalid) && invalid.Field == "code_challenge") {
+		if _, err := s.Codes().Issue(t.Context(), a); required != (errors.As(err, &invalid) && invalid.Field == "code_challenge") {
 			t.Errorf("required: %t, without a challenge: %v", required, err)
 		}
 		a.Challenge = challenge
-		if _, err := s.IssueCode(t.Context(), a); err != nil {
+		if _, err := s.Codes().Issue(t.Context(), a); err != nil {
 			t.Errorf("required: %t, with a challenge: %v", required, err)
 		}
 	}

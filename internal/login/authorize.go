@@ -310,7 +310,7 @@ func (a *Authorizer) Authorize(ctx context.Context, r oauth.AuthorizationRequest
 	case step != StepAnswered:
 		return a.ask(ctx, st, r, v, step)
 	}
-	code, err := a.Issuer.IssueCodeTo(st.Client, authorization(r, st.Session))
+	code, err := a.Issuer.Codes().IssueTo(st.Client, authorization(r, st.Session))
 	if err != nil {
 		return st, a.clientError(st.Client, r, faultTold(err), true, err)
 	}

@@ -205,7 +205,7 @@ func (a *Authorizer) answer(ctx context.Context, st Stage) (Stage, error) {
 	} else if err := a.mayRepeat(ctx, st, id); err != nil {
 		return st, err
 	}
-	code, err := a.Issuer.IssueAgreed(st.Client, issuer.Agreement{
+	code, err := a.Issuer.Codes().IssueAgreed(st.Client, issuer.Agreement{
 		Authorization: authorization(it.Request, &Session{Identity: *it.Identity}),
 		GrantID:       id, Nonce: nonce, KeyID: d.KeyID, AuthorizedAt: d.AuthorizedAt, ExpiresAt: d.ExpiresAt,
 	})
@@ -224,7 +224,7 @@ func (a *Authorizer) mayRepeat(ctx context.Context, st Stage, id grant.ID) error
 	if a.now() >= st.Interaction.Decision.ExpiresAt {
 		return ErrAnswered
 	}
-	redeemed, err := a.Issuer.Redeemed(ctx, id)
+	redeemed, err := a.Issuer.Codes().Redeemed(ctx, id)
 	if redeemed {
 		return ErrAnswered
 	}

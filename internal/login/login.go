@@ -265,7 +265,7 @@ func (a *Authorizer) rehearseLogin(it *Interaction, who Identity) error {
 func (a *Authorizer) rehearse(view *directory.View, c *store.Client, r oauth.AuthorizationRequest, who Identity) error {
 	now := a.now()
 	who.AuthTime = cmp.Or(who.AuthTime, now) // as TakeLogin will have it
-	_, err := a.Issuer.IssueAgreed(c, issuer.Agreement{
+	_, err := a.Issuer.Codes().IssueAgreed(c, issuer.Agreement{
 		Authorization: authorization(r, &Session{Identity: who}),
 		KeyID:         view.Ring.Current(keys.Seal, now), AuthorizedAt: now, ExpiresAt: now.Add(a.Issuer.CodeLifetime),
 	})

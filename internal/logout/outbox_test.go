@@ -114,7 +114,7 @@ func status(code int, body string) func(*http.Request) (*http.Response, error) {
 // verify checks the signature of a token by the published keys.
 func (b *bench) verify(text string) (header, claims map[string]any) {
 	b.t.Helper()
-	set, err := b.kit.PublicKeys()
+	set, err := b.kit.Signer().PublicKeys()
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -321,7 +321,7 @@ func TestLogoutTokensAreNoHints(t *testing.T) {
 	b := newBench(t)
 	b.register("shop")
 	c := b.kit.Client("shop")
-	text, err := b.kit.SignLogout(&c, "alice", "")
+	text, err := b.kit.Signer().Logout(&c, "alice", "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -97,7 +97,7 @@ func (o *Outbox) attempt(ctx context.Context, iss *issuer.Issuer, t Token, wait 
 		t.State, t.Answer = Dropped, "the client is disabled, or has no backchannel_logout_uri any more"
 		return t, nil
 	}
-	text, err := iss.SignLogout(c, t.Subject, t.SessionID)
+	text, err := iss.Signer().Logout(c, t.Subject, t.SessionID)
 	if err != nil {
 		return t, err
 	}

@@ -63,7 +63,7 @@ func WithAPIs(t *testing.T, change ...func(*issuer.Issuer)) *Service {
 // AuthorizeAt issues a code of the client of WithAPIs for resources.
 func (s *Service) AuthorizeAt(scope string, resources ...string) (issuer.IssuedCode, error) {
 	s.T.Helper()
-	return s.IssueCode(s.T.Context(), issuer.Authorization{ClientID: "shop", RedirectURI: RedirectURI, Subject: Subject, Scope: scope, Resources: resources})
+	return s.Codes().Issue(s.T.Context(), issuer.Authorization{ClientID: "shop", RedirectURI: RedirectURI, Subject: Subject, Scope: scope, Resources: resources})
 }
 
 // RefreshAt presents a refresh token of the client of WithAPIs, and asks for a token for one resource.
@@ -99,7 +99,7 @@ func (s *Service) FoundAgent() *store.Client {
 func (s *Service) LoginOfAgent(c *store.Client) issuer.Tokens {
 	s.T.Helper()
 	const verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
-	code, err := s.IssueCodeTo(c, issuer.Authorization{
+	code, err := s.Codes().IssueTo(c, issuer.Authorization{
 		ClientID: AgentID, RedirectURI: RedirectURI, Subject: Subject, Scope: "a", Challenge: "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM",
 	})
 	if err != nil {

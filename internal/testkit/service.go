@@ -71,7 +71,7 @@ func (s *Service) Listed(id string) *store.Client {
 // NewCode issues a code of the client.
 func (s *Service) NewCode() string {
 	s.T.Helper()
-	code, err := s.IssueCode(s.T.Context(), Authorization())
+	code, err := s.Codes().Issue(s.T.Context(), Authorization())
 	if err != nil {
 		s.T.Fatal(err)
 	}

@@ -121,7 +121,7 @@ func (a *Admin) codes(x *call, _ string) (int, any, *Problem) {
 	if p := x.read(&req); p != nil {
 		return 0, nil, p
 	}
-	code, err := a.issuer.IssueCode(x.Context(), issuer.Authorization{
+	code, err := a.issuer.Codes().Issue(x.Context(), issuer.Authorization{
 		ClientID: req.ClientID, RedirectURI: req.RedirectURI, Subject: req.Subject, Scope: req.Scope, Challenge: req.Challenge,
 		AuthTime: req.AuthTime, Claims: req.Claims, Resources: req.Resource,
 	})

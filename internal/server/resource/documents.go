@@ -12,7 +12,7 @@ import (
 // keySet is the JWKS (RFC 7517 section 5). A key is in it before its first use
 // for longer than anybody may keep the set.
 func (e *Endpoints) keySet(context.Context, *server.Request) (server.Document, error) {
-	list, err := e.Issuer.PublicKeys()
+	list, err := e.Issuer.Signer().PublicKeys()
 	if err != nil {
 		return server.Document{}, err
 	}
@@ -26,7 +26,7 @@ func (e *Endpoints) keyFile(_ context.Context, r *server.Request) (server.Docume
 	if !isPEM {
 		return server.Document{}, oauth.ErrNotFound
 	}
-	text, found, err := e.Issuer.PublicPEM(kid)
+	text, found, err := e.Issuer.Signer().PublicPEM(kid)
 	if err == nil && !found {
 		err = oauth.ErrNotFound
 	}

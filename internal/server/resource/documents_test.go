@@ -134,7 +134,7 @@ func read[T any](t testing.TB, body string) (v T) {
 // for which it may be kept.
 func (p *publicSide) documents() map[string][2]string {
 	p.t.Helper()
-	list, err := p.kit.PublicKeys()
+	list, err := p.kit.Signer().PublicKeys()
 	if err != nil {
 		p.t.Fatal(err)
 	}

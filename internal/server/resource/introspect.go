@@ -62,9 +62,9 @@ func (e *Endpoints) introspect(ctx context.Context, r *server.Request) (a server
 	case form == mediaIntrospectionJWT:
 		var body string
 		if dead {
-			body, err = e.Issuer.SignIntrospection(c, inactive)
+			body, err = e.Issuer.Signer().Introspection(c, inactive)
 		} else {
-			body, err = e.Issuer.SignIntrospection(c, e.introspection(t))
+			body, err = e.Issuer.Signer().Introspection(c, e.introspection(t))
 		}
 		return server.Answer{Body: []byte(body), Header: contentType(mediaIntrospectionJWT)}, rec, err
 	case dead:
@@ -72,7 +72,7 @@ func (e *Endpoints) introspect(ctx context.Context, r *server.Request) (a server
 	case form == mediaJWT && t.Kind == issuer.AccessToken && t.MayBeAskedBy(c):
 		// Its own token is no reason: who verifies JWTs without asking would take
 		// the JWT of a client with opaque tokens until it expires, also revoked.
-		body, err := e.Issuer.SignPhantom(ctx, t)
+		body, err := e.Issuer.Signer().Phantom(ctx, t)
 		return server.Answer{Body: []byte(body), Header: contentType(mediaJWT)}, rec, err
 	}
 	return server.Answer{Body: e.introspection(t)}, rec, nil

@@ -56,7 +56,7 @@ func (p *publicSide) forms(tokens issuer.Tokens) map[string]map[string]any {
 
 func TestIntrospectionTellsWhenTheSubjectWasAuthenticatedAndWhatWasSaidOfIt(t *testing.T) {
 	p := newPublicSide(t)
-	code, err := p.kit.IssueCode(t.Context(), issuer.Authorization{
+	code, err := p.kit.Codes().Issue(t.Context(), issuer.Authorization{
 		ClientID: "billing", RedirectURI: callback, Subject: "alice",
 		AuthTime: p.now().Add(-time.Hour), Claims: json.RawMessage(`{"tenant": "t1 <é>", "roles": ["a"]}`),
 	})

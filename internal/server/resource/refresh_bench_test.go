@@ -16,7 +16,7 @@ import (
 // fsync.
 func BenchmarkRefresh(b *testing.B) {
 	p := newPublicSide(b)
-	code, err := p.kit.IssueCode(b.Context(), issuer.Authorization{ClientID: "billing", RedirectURI: callback, Subject: "alice"})
+	code, err := p.kit.Codes().Issue(b.Context(), issuer.Authorization{ClientID: "billing", RedirectURI: callback, Subject: "alice"})
 	if err != nil {
 		b.Fatal(err)
 	}

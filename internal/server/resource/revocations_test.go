@@ -40,7 +40,7 @@ func (p *publicSide) list() (l revocationList, etag string) {
 
 func (p *publicSide) login(subject string) issuer.Tokens {
 	p.t.Helper()
-	code, err := p.kit.IssueCode(p.t.Context(), issuer.Authorization{ClientID: "billing", RedirectURI: callback, Subject: subject})
+	code, err := p.kit.Codes().Issue(p.t.Context(), issuer.Authorization{ClientID: "billing", RedirectURI: callback, Subject: subject})
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -45,7 +45,7 @@ func (e *Endpoints) userInfo(ctx context.Context, r *server.Request) (a server.A
 	if about["sub"], err = json.Marshal(t.Subject); err != nil {
 		return a, rec, err
 	}
-	if text, err := e.Issuer.SignUserInfo(ctx, t.ClientID, about); text != "" || err != nil {
+	if text, err := e.Issuer.Signer().UserInfo(ctx, t.ClientID, about); text != "" || err != nil {
 		return server.Answer{Body: []byte(text), Header: contentType(mediaJWT)}, rec, err
 	}
 	body, err := json.Marshal(about)
