@@ -36,6 +36,9 @@ type Authorization struct {
 	Claims json.RawMessage
 	// Resources are the APIs that the request names (RFC 8707); none: see Resources.
 	Resources []string
+	// Resolved is what Issuer.Resources has returned for Resources and Scope in the same
+	// request; nil: they are resolved when the code is made.
+	Resolved *Resources
 	// Nonce, Session and Login are for id_tokens: others do without them.
 	Nonce   string // of the authentication request, or ""
 	Session [16]byte
@@ -247,12 +250,16 @@ func (iss Codes) seal(view *directory.View, c *store.Client, a Agreement) (Issue
 	code := grant.Code{
 		GrantID: a.GrantID, Realm: iss.Realm, ClientID: c.ID, Subject: a.Subject, AuthorizedAt: a.AuthorizedAt, ExpiresAt: a.ExpiresAt,
 	}
-	named, err := iss.Resources(view, c, a.Resources, oauth.Scope(a.Scope))
-	if err != nil {
-		return IssuedCode{}, &oauth.Invalid{Field: "resource", Message: fmt.Sprintf(
-			"neither it nor the scope is of one to %d APIs that are registered and allowed to the client (see: mintage api list)", grant.MaxAPIs)}
+	named := a.Resolved
+	if named == nil {
+		of, err := iss.Resources(view, c, a.Resources, oauth.Scope(a.Scope))
+		if err != nil {
+			return IssuedCode{}, &oauth.Invalid{Field: "resource", Message: fmt.Sprintf(
+				"neither it nor the scope is of one to %d APIs that are registered and allowed to the client (see: mintage api list)", grant.MaxAPIs)}
+		}
+		named = &of
 	}
-	if err := iss.checkAuthorization(c, a.Authorization, named, &code); err != nil {
+	if err := iss.checkAuthorization(c, a.Authorization, *named, &code); err != nil {
 		return IssuedCode{}, err
 	}
 	if err := checkAuthentication(a.Authorization, a.AuthorizedAt, &code); err != nil {

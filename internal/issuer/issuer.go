@@ -90,8 +90,5 @@ func (iss *Issuer) PolicyOf(c *store.Client) grant.Policy {
 	return p
 }
 
-// Admits reports whether an id is one of a client that may have registered itself.
-func (iss *Issuer) Admits(id string) bool { return iss.Directory.Admits(iss.Realm, id) }
-
 // attempt returns a write nonce, which tells writes apart. It is no secret.
 func attempt() uint64 { return rand.Uint64() }

@@ -112,6 +112,7 @@ type Stage struct {
 	Remember bool        // whether an answer can be kept
 
 	view     *directory.View
+	targets  *targets  // what the request asks for of the APIs; nil: not resolved yet
 	consents *consents // of the session's subject, if they were read
 	agreed   *Consent  // what of them is alive, and of the client
 }
@@ -213,14 +214,31 @@ func (rs *Requests) readClient(ctx context.Context, st *Stage, r oauth.Authoriza
 		return r, err
 	}
 	st.Client = c
-	return rs.covered(st.view, c, r), nil
+	return rs.covered(st, r), nil
+}
+
+// targets are the APIs that a request names, by its resources or its scope, as they were
+// resolved once for a stage. The error is oauth.ErrTarget.
+type targets struct {
+	issuer.Resources
+	err error
+}
+
+// resolve returns the APIs that the request of a stage names.
+func (rs *Requests) resolve(st *Stage, r oauth.AuthorizationRequest) *targets {
+	if st.targets == nil {
+		of, err := rs.Issuer.Resources(st.view, st.Client, r.Resources, r.Scope)
+		st.targets = &targets{of, err}
+	}
+	return st.targets
 }
 
 // covered returns r with a scope that is fixed now: what the user is shown is what
 // the client gets. A client that registered itself asks for what it has heard of: it
 // gets the part that the open APIs cover which it names (RFC 6749 section 3.3), and
 // their default scopes if nothing is left. If it names none, those of its scope are meant.
-func (rs *Requests) covered(view *directory.View, c *store.Client, r oauth.AuthorizationRequest) oauth.AuthorizationRequest {
+func (rs *Requests) covered(st *Stage, r oauth.AuthorizationRequest) oauth.AuthorizationRequest {
+	view, c := st.view, st.Client
 	if c.AudienceParameter && r.Audience != "" && !slices.Contains(r.Resources, r.Audience) {
 		r.Resources = append(slices.Clip(r.Resources), r.Audience)
 	}
@@ -231,9 +249,9 @@ func (rs *Requests) covered(view *directory.View, c *store.Client, r oauth.Autho
 	if agent && len(r.Resources) == 0 {
 		r.Resources = rs.Issuer.OpenOf(view, r.Scope)
 	}
-	named, err := rs.Issuer.Resources(view, c, r.Resources, r.Scope)
+	named := rs.resolve(st, r)
 	switch {
-	case agent && err != nil:
+	case agent && named.err != nil:
 		r.Defect = oauth.ErrTarget
 		return r
 	case agent && !named.Scope.Covers(r.Scope):
@@ -249,17 +267,19 @@ func (rs *Requests) covered(view *directory.View, c *store.Client, r oauth.Autho
 	return r
 }
 
-// defect is what is wrong with a request of c, or nil.
-func (rs *Requests) defect(view *directory.View, c *store.Client, r oauth.AuthorizationRequest) *oauth.Error {
-	named, foreign := rs.Issuer.Resources(view, c, r.Resources, r.Scope)
-	switch {
-	case r.Defect != nil || isUnread(c):
+// defect is what is wrong with the request of a stage, or nil.
+func (rs *Requests) defect(st *Stage, r oauth.AuthorizationRequest) *oauth.Error {
+	c := st.Client
+	if r.Defect != nil || isUnread(c) {
 		return r.Defect
+	}
+	named := rs.resolve(st, r)
+	switch {
 	case !c.MayUse(store.GrantAuthorizationCode):
 		return oauth.ErrResponseClient
 	case r.Challenge == "" && (c.RequiresPKCE() || c.Public()):
 		return oauth.ErrNoChallenge
-	case foreign != nil && c.SelfRegistered():
+	case named.err != nil && c.SelfRegistered():
 		return oauth.ErrTarget
 	case !named.Scope.Covers(r.Scope), r.Scope == "" && c.SelfRegistered():
 		return oauth.ErrScope
@@ -267,7 +287,7 @@ func (rs *Requests) defect(view *directory.View, c *store.Client, r oauth.Author
 	if len(r.Nonce) > oauth.MaxNonce && (r.Scope.Has(oauth.OpenID) || r.Scope == "" && c.Scope.Has(oauth.OpenID)) {
 		return oauth.ErrTooLong
 	}
-	if foreign != nil {
+	if named.err != nil {
 		return oauth.ErrTarget
 	}
 	return nil
@@ -293,7 +313,7 @@ func (a *Authorizer) Authorize(ctx context.Context, r oauth.AuthorizationRequest
 		}
 	}
 	if !st.Client.SelfRegistered() || st.Session == nil {
-		r = a.covered(st.view, st.Client, r)
+		r = a.covered(&st, r)
 	}
 	if err == nil {
 		r, err = a.openID(r, st.Client, a.builtIn())
@@ -310,7 +330,7 @@ func (a *Authorizer) Authorize(ctx context.Context, r oauth.AuthorizationRequest
 	case step != StepAnswered:
 		return a.ask(ctx, st, r, v, step)
 	}
-	code, err := a.Issuer.Codes().IssueTo(st.Client, authorization(r, st.Session))
+	code, err := a.Issuer.Codes().IssueTo(st.Client, authorization(r, st.Session.Identity, st.targets))
 	if err != nil {
 		return st, a.clientError(st.Client, r, faultTold(err), true, err)
 	}
@@ -341,14 +361,18 @@ func (a *Authorizer) ask(ctx context.Context, st Stage, r oauth.AuthorizationReq
 	return st, nil
 }
 
-func authorization(r oauth.AuthorizationRequest, s *Session) issuer.Authorization {
+func authorization(r oauth.AuthorizationRequest, who Identity, of *targets) issuer.Authorization {
 	var authTime time.Time
-	if s.AuthTime != 0 {
-		authTime = s.AuthTime.Time()
+	if who.AuthTime != 0 {
+		authTime = who.AuthTime.Time()
+	}
+	var resolved *issuer.Resources
+	if of != nil && of.err == nil {
+		resolved = &of.Resources
 	}
 	return issuer.Authorization{
-		ClientID: r.ClientID, RedirectURI: r.RedirectURI, Subject: s.Subject, Scope: string(r.Scope), Challenge: r.Challenge, Resources: r.Resources,
-		AuthTime: authTime, Claims: issuer.CarriedClaims(s.Claims), Nonce: r.Nonce, Session: s.reference(), Login: s.Login,
+		ClientID: r.ClientID, RedirectURI: r.RedirectURI, Subject: who.Subject, Scope: string(r.Scope), Challenge: r.Challenge, Resources: r.Resources, Resolved: resolved,
+		AuthTime: authTime, Claims: issuer.CarriedClaims(who.Claims), Nonce: r.Nonce, Session: who.reference(), Login: who.Login,
 		InUserInfo: r.InUserInfo, InIDToken: r.InIDToken,
 	}
 }

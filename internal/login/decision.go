@@ -43,6 +43,7 @@ func (a *Authorizer) visit(ctx context.Context, it *Interaction, v Visitor) (st 
 	if err != nil {
 		return st, err
 	}
+	st.targets = nil // what it asks for may stay as it was
 	// Recorded before it is shown, so that the answer is about what was shown.
 	return st, a.change(ctx, it, nil, func(it *Interaction) error {
 		if it.Client != nil {
@@ -206,7 +207,7 @@ func (a *Authorizer) answer(ctx context.Context, st Stage) (Stage, error) {
 		return st, err
 	}
 	code, err := a.Issuer.Codes().IssueAgreed(st.Client, issuer.Agreement{
-		Authorization: authorization(it.Request, &Session{Identity: *it.Identity}),
+		Authorization: authorization(it.Request, *it.Identity, st.targets),
 		GrantID:       id, Nonce: nonce, KeyID: d.KeyID, AuthorizedAt: d.AuthorizedAt, ExpiresAt: d.ExpiresAt,
 	})
 	if err != nil {

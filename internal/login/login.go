@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
@@ -248,26 +247,27 @@ func (a *Authorizer) rehearseLogin(it *Interaction, who Identity) error {
 	if it.OfAccount() || err != nil {
 		return nil // there will be no code
 	}
+	st := &Stage{Client: c, view: view}
 	if isUnread(c) {
 		c.Realm, c.Auth, c.GrantTypes, c.RedirectURIs = a.Realm, store.AuthNone, store.GrantTypes, []string{r.RedirectURI}
 		view.Offer(c)
-		r = a.covered(view, c, r)
+		r = a.covered(st, r)
 	}
-	if a.defect(view, c, r) != nil {
+	if a.defect(st, r) != nil {
 		return nil // the client's fault, and not the system's
 	}
-	return a.rehearse(view, c, r, who)
+	return a.rehearse(st, r, who)
 }
 
 // rehearse makes the code that the identity would give, so that one that does not fit
 // into a code is refused before the user or the system that has the users has done
 // more.
-func (a *Authorizer) rehearse(view *directory.View, c *store.Client, r oauth.AuthorizationRequest, who Identity) error {
+func (a *Authorizer) rehearse(st *Stage, r oauth.AuthorizationRequest, who Identity) error {
 	now := a.now()
 	who.AuthTime = cmp.Or(who.AuthTime, now) // as TakeLogin will have it
-	_, err := a.Issuer.Codes().IssueAgreed(c, issuer.Agreement{
-		Authorization: authorization(r, &Session{Identity: who}),
-		KeyID:         view.Ring.Current(keys.Seal, now), AuthorizedAt: now, ExpiresAt: now.Add(a.Issuer.CodeLifetime),
+	_, err := a.Issuer.Codes().IssueAgreed(st.Client, issuer.Agreement{
+		Authorization: authorization(r, who, st.targets),
+		KeyID:         st.view.Ring.Current(keys.Seal, now), AuthorizedAt: now, ExpiresAt: now.Add(a.Issuer.CodeLifetime),
 	})
 	return err
 }

@@ -112,7 +112,7 @@ func sameUser(it *Interaction, s *Session) error {
 func (a *Authorizer) next(ctx context.Context, st *Stage, r oauth.AuthorizationRequest) (Step, error) {
 	q := Request{AuthorizationRequest: r, Client: st.Client, At: a.now(), BuiltIn: a.builtIn(), Development: a.Development}
 	if st.Client != nil {
-		q.Defect = a.defect(st.view, st.Client, r)
+		q.Defect = a.defect(st, r)
 	}
 	step, err := Next(q, st.Session, st.agreed, st.Interaction)
 	if step == StepReadConsents {
@@ -135,7 +135,7 @@ func (a *Authorizer) next(ctx context.Context, st *Stage, r oauth.AuthorizationR
 		err = a.clientError(st.Client, r, told, st.Session != nil, nil)
 	case err == nil && step == StepConsent && st.Client != nil && st.Session != nil:
 		// Nobody is asked about an authorization of which no code can be made.
-		if err = a.rehearse(st.view, st.Client, r, st.Session.Identity); err != nil {
+		if err = a.rehearse(st, r, st.Session.Identity); err != nil {
 			err = a.clientError(st.Client, r, faultTold(err), true, err)
 		}
 	}
