@@ -46,13 +46,6 @@ type Form struct {
 // typed as a username. The error is a *Refusal if another system rejects the login.
 type Check func(context.Context, *Interaction) (Proof, error)
 
-// A Proof is who the user is, as a form or another system has shown.
-type Proof struct {
-	Identity
-	Owes  Step   // the step at which this user must prove more first; "": none
-	Known []byte // for the browser, in which this user has signed in; nil: nothing
-}
-
 // A Refusal is a login that the system which has the users rejects.
 type Refusal struct {
 	Code  oauth.ErrorCode // for the client
@@ -67,14 +60,6 @@ type Departure struct {
 	URL string
 	// Keep is stored, to compare the system's answer with; nil: nothing new.
 	Keep json.RawMessage
-}
-
-// An Attempt is what one request has done to log a user in. It is counted and recorded.
-type Attempt struct {
-	Proof
-	Cookie string // of the session, if Err is nil
-	Err    error
-	Fault  bool // Err is a fault of the store, after the proof was verified
 }
 
 var (

@@ -98,14 +98,6 @@ func (co *Consents) livingGrants(ctx context.Context, view *directory.View, subj
 	return list, nil
 }
 
-// union is every scope of both, or the first alone where they are too many.
-func union(x, y oauth.Scope) oauth.Scope {
-	if both, err := oauth.ParseScope(string(x) + " " + string(y)); err == nil {
-		return both
-	}
-	return x
-}
-
 // connected reports whether a client has something from the subject. Every node
 // keeps a cutoff in memory: none is made where there is nothing to end.
 func (co *Consents) connected(ctx context.Context, view *directory.View, cs consents, subject, clientID string) (bool, error) {

@@ -144,3 +144,11 @@ func terms(c *store.Client, redirectURI string) string {
 	sum := sha256.Sum256([]byte(c.Name + "\x00" + oauth.Host(redirectURI) + "\x00" + string(c.Auth) + "\x00" + c.Assertion.KeysURI))
 	return base64.RawURLEncoding.EncodeToString(sum[:16])
 }
+
+// union is every scope of both, or the first alone where they are too many.
+func union(x, y oauth.Scope) oauth.Scope {
+	if both, err := oauth.ParseScope(string(x) + " " + string(y)); err == nil {
+		return both
+	}
+	return x
+}

@@ -11,18 +11,6 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// A Decision is how an interaction ends. It is recorded once: whoever sends the
-// same form again gets the same answer, on any node.
-type Decision struct {
-	Allow    bool            `json:"allow"`
-	Remember bool            `json:"remember,omitempty"`
-	Code     oauth.ErrorCode `json:"code,omitempty"` // for the client, if not allowed
-	// Of what is allowed:
-	KeyID        grant.KeyID   `json:"key_id,omitempty"`
-	AuthorizedAt grant.Instant `json:"authorized_at,omitempty"`
-	ExpiresAt    grant.Instant `json:"expires_at,omitempty"` // of the code
-}
-
 // visit is what every request about an interaction begins with. The client and
 // its redirect URI may have changed since (RFC 9700 section 4.1).
 func (a *Authorizer) visit(ctx context.Context, it *Interaction, v Visitor) (st Stage, err error) {
@@ -240,20 +228,4 @@ func codeParts(ring *keys.Ring, it *Interaction) (id grant.ID, nonce [keys.Nonce
 	id = grant.NewID(it.Decision.AuthorizedAt, [16]byte(ring.Tag("grant of an interaction", []byte(it.ID), recorded)))
 	nonce = [keys.NonceSize]byte(ring.Tag("code of an interaction", []byte(it.ID), recorded)[:keys.NonceSize])
 	return id, nonce
-}
-
-// describe is the constant text of an error that somebody else has chosen.
-func describe(code oauth.ErrorCode) string {
-	for _, known := range refusals {
-		if known.Code == code {
-			return known.Description
-		}
-	}
-	return ""
-}
-
-// refusals are the errors by which an interaction can end.
-var refusals = []*oauth.Error{
-	oauth.ErrDenied, oauth.ErrLoginRequired, oauth.ErrUnmet, oauth.ErrInteraction, oauth.ErrAccountSelection, oauth.ErrConsentRequired,
-	oauth.ErrUnavailable, oauth.ErrInternal,
 }

@@ -4,8 +4,46 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
+)
+
+var (
+	// ErrInteraction means that there is no such interaction in this browser.
+	ErrInteraction = errors.New("no such interaction")
+	// ErrExpired means that the user took too long.
+	ErrExpired = errors.New("interaction expired")
+	// ErrAnswered means that the client has its answer, another one or too
+	// long ago for the same to be given again.
+	ErrAnswered = errors.New("interaction answered before")
+	// ErrSwitched means that somebody else has signed in since.
+	ErrSwitched = errors.New("another user is signed in")
+	// ErrMoved means that the interaction was begun again, as another one.
+	ErrMoved = errors.New("interaction begun again")
+	// ErrStep means that a form belongs to another step than the present one.
+	ErrStep = errors.New("form of another step")
+	// ErrSignedOut means that a session has ended: the user has to sign in
+	// again.
+	ErrSignedOut = errors.New("session ended")
+	// ErrClientChanged means that the client, or its redirect URI, has gone
+	// since the interaction began.
+	ErrClientChanged = errors.New("client changed")
+	// ErrSignInFirst means that a client is looked up only for a browser that is signed
+	// in: a stranger makes this server send no requests.
+	ErrSignInFirst = errors.New("client is looked up for signed-in users only")
+	// ErrDescription means that a client's description of itself cannot be read, or
+	// not now.
+	ErrDescription = errors.New("description of the client cannot be read")
+	// ErrSubject means that nobody may sign in by a name: it is the id of a client.
+	ErrSubject = errors.New("subject refused")
+	// ErrCrowded means that too many interactions are under way.
+	ErrCrowded = errors.New("too many interactions")
+	// ErrRecords means that the user has agreed to too many clients that registered
+	// themselves.
+	ErrRecords = errors.New("too many records of clients by one user")
+	// ErrLimited means that this visitor may begin no interaction now.
+	ErrLimited = errors.New("too many interactions of one address")
 )
 
 // A ClientError is an error that the client is to hear, at a redirect URI that
@@ -61,4 +99,34 @@ func unavailable(err error) error {
 		return err
 	}
 	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+}
+
+// errorCallback is the client's redirect URI with an error (RFC 6749 section 4.1.2.1).
+func errorCallback(r oauth.AuthorizationRequest, told *oauth.Error, issuerID, requestID string) string {
+	description := told.Description
+	if requestID != "" {
+		description += " (request " + requestID + ")"
+	}
+	uri := issuer.AppendQuery(r.RedirectURI, "error", string(told.Code))
+	uri = issuer.AppendQuery(uri, "error_description", description)
+	if r.State != nil {
+		uri = issuer.AppendQuery(uri, "state", string(r.State))
+	}
+	return issuer.AppendQuery(uri, "iss", issuerID)
+}
+
+// describe is the constant text of an error that somebody else has chosen.
+func describe(code oauth.ErrorCode) string {
+	for _, known := range refusals {
+		if known.Code == code {
+			return known.Description
+		}
+	}
+	return ""
+}
+
+// refusals are the errors by which an interaction can end.
+var refusals = []*oauth.Error{
+	oauth.ErrDenied, oauth.ErrLoginRequired, oauth.ErrUnmet, oauth.ErrInteraction, oauth.ErrAccountSelection, oauth.ErrConsentRequired,
+	oauth.ErrUnavailable, oauth.ErrInternal,
 }

@@ -294,3 +294,35 @@ func (p *Pending) add(now grant.Instant, lifetime int64, network netip.Prefix, k
 	}
 	return nil
 }
+
+// A Decision is how an interaction ends. It is recorded once: whoever sends the
+// same form again gets the same answer, on any node.
+type Decision struct {
+	Allow    bool            `json:"allow"`
+	Remember bool            `json:"remember,omitempty"`
+	Code     oauth.ErrorCode `json:"code,omitempty"` // for the client, if not allowed
+	// Of what is allowed:
+	KeyID        grant.KeyID   `json:"key_id,omitempty"`
+	AuthorizedAt grant.Instant `json:"authorized_at,omitempty"`
+	ExpiresAt    grant.Instant `json:"expires_at,omitempty"` // of the code
+}
+
+// An Outcome is what another system has said about an interaction: Identity, or
+// Refused.
+type Outcome struct {
+	Identity *Identity       `json:"identity,omitempty"`
+	Refused  oauth.ErrorCode `json:"refused,omitempty"`
+	At       grant.Instant   `json:"at"`
+}
+
+// A Visitor is what a browser shows of itself.
+type Visitor struct {
+	Browser string // content of the browser's cookie
+	Session string // content of the session's cookie
+	// Network is where the visitor is, to have a share of the interactions of
+	// all; the zero prefix if visitors cannot be told apart by it.
+	Network netip.Prefix
+	// Charge, if set, charges the visitor's address for an interaction of so many
+	// kilobytes. It returns false if the address has begun too much.
+	Charge func(kilobytes int) bool
+}

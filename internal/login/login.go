@@ -12,7 +12,6 @@ import (
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
-	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/openid"
 	"github.com/mintage/mintage/internal/store"
@@ -153,14 +152,6 @@ func (ins *Interactions) keepUpstream(ctx context.Context, it *Interaction, pend
 	})
 }
 
-// An Outcome is what another system has said about an interaction: Identity, or
-// Refused.
-type Outcome struct {
-	Identity *Identity       `json:"identity,omitempty"`
-	Refused  oauth.ErrorCode `json:"refused,omitempty"`
-	At       grant.Instant   `json:"at"`
-}
-
 // A Challenge is what another system must know to log a user in.
 type Challenge struct {
 	ClientID     string
@@ -257,19 +248,6 @@ func (a *Authorizer) rehearseLogin(it *Interaction, who Identity) error {
 		return nil // the client's fault, and not the system's
 	}
 	return a.rehearse(st, r, who)
-}
-
-// rehearse makes the code that the identity would give, so that one that does not fit
-// into a code is refused before the user or the system that has the users has done
-// more.
-func (a *Authorizer) rehearse(st *Stage, r oauth.AuthorizationRequest, who Identity) error {
-	now := a.now()
-	who.AuthTime = cmp.Or(who.AuthTime, now) // as TakeLogin will have it
-	_, err := a.Issuer.Codes().IssueAgreed(st.Client, issuer.Agreement{
-		Authorization: authorization(r, who, st.targets),
-		KeyID:         st.view.Ring.Current(keys.Seal, now), AuthorizedAt: now, ExpiresAt: now.Add(a.Issuer.CodeLifetime),
-	})
-	return err
 }
 
 // RejectLogin says that the user of a challenge is not let in, and what the

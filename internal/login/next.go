@@ -1,11 +1,14 @@
 package login
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
 
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -152,5 +155,18 @@ func (co *Consents) asAgreed(ctx context.Context, c *store.Client, r oauth.Autho
 	if err == nil && (recorded == nil || agreed.Terms != terms(c, r.RedirectURI)) {
 		*agreed = Consent{}
 	}
+	return err
+}
+
+// rehearse makes the code that the identity would give, so that one that does not fit
+// into a code is refused before the user or the system that has the users has done
+// more.
+func (a *Authorizer) rehearse(st *Stage, r oauth.AuthorizationRequest, who Identity) error {
+	now := a.now()
+	who.AuthTime = cmp.Or(who.AuthTime, now) // as TakeLogin will have it
+	_, err := a.Issuer.Codes().IssueAgreed(st.Client, issuer.Agreement{
+		Authorization: authorization(r, who, st.targets),
+		KeyID:         st.view.Ring.Current(keys.Seal, now), AuthorizedAt: now, ExpiresAt: now.Add(a.Issuer.CodeLifetime),
+	})
 	return err
 }

@@ -78,32 +78,6 @@ func (r StoredSession) State(ctx context.Context, now, cutoff, restored grant.In
 	return r.Session.state(ctx, now, cutoff, restored, alive)
 }
 
-// everyDocument is more than a subject has. What one call of Documents returns is one
-// state of the store: no login comes between two pages of it.
-const everyDocument = 1 << 20
-
-// EndReference adds to c the end of a session: each document that has its reference.
-// If a login continues the session meanwhile, the commit of c is a conflict. It reports
-// whether the session has not ended before.
-func EndReference(ctx context.Context, st store.Store, realm, subject string, reference [16]byte, now grant.Instant, c *store.Change) (ended bool, err error) {
-	list, err := st.Documents(ctx, store.DocumentFilter{Kind: store.DocumentSession, Owner: store.OwnerOf(realm, subject), Limit: everyDocument})
-	if err != nil {
-		return false, err
-	}
-	for _, d := range list {
-		var s Session
-		if json.Unmarshal(d.Body, &s) != nil || s.reference() != reference {
-			continue
-		}
-		d, err := over(d, &Session{Over: overEnded}, now)
-		if err != nil {
-			return false, err
-		}
-		c.Documents, ended = append(c.Documents, d), true
-	}
-	return ended, nil
-}
-
 // BeganAt is when the session began, or the first of its grants that are left.
 func (r StoredSession) BeganAt() grant.Instant {
 	if r.Session != nil {

@@ -1,0 +1,233 @@
+package login
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/mintage/mintage/internal/directory"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// Requests verifies what clients want: who asks, where the answer goes, and what the
+// client may ask for.
+type Requests struct {
+	Documents
+	Issuer *issuer.Issuer
+	// CallbackParameters adds scope and client_id to the code in the callback,
+	// as clients of OpenAM-style deployments know it (compat.callback_parameters).
+	CallbackParameters bool
+	// SelfRegistered returns a client that no operator registered, as it describes
+	// itself now, with the redirect URI of the request as its only one. Nil: there
+	// are none. Its errors are ErrSignInFirst, ErrDescription,
+	// oauth.ErrUnknownClient, oauth.ErrRedirectMismatch, or a fault.
+	SelfRegistered func(ctx context.Context, r oauth.AuthorizationRequest, from netip.Prefix, signedIn bool) (*store.Client, error)
+}
+
+// client verifies who asks, and where the answer goes. Before it has, nobody
+// may be redirected (RFC 6749 section 4.1.2.1). Of a client that registered itself,
+// it is the one that the interaction holds, if there is one, or else unread.
+func (rs *Requests) client(view *directory.View, r oauth.AuthorizationRequest, it *Interaction) (*store.Client, error) {
+	c, ok := view.Client(rs.Realm, r.ClientID)
+	switch {
+	case ok:
+	case isBarred(view, rs.Realm, r.ClientID):
+		return nil, oauth.ErrDisabledClient
+	case !rs.registersItself(view, r.ClientID):
+		return nil, oauth.ErrUnknownClient
+	case it != nil && it.Client != nil:
+		return it.Client, nil
+	default:
+		c = unread(r.ClientID)
+		if _, err := oauth.ParseRedirectURI(r.RedirectURI); err != nil {
+			return c, mismatch(r) // before a page shows its host
+		}
+		return c, nil
+	}
+	if !oauth.MatchRedirectURI(c.RedirectURIs, r.RedirectURI) {
+		return c, mismatch(r)
+	}
+	return c, nil
+}
+
+// mismatch is oauth.ErrRedirectMismatch with the redirect URI that was sent, for the log.
+func mismatch(r oauth.AuthorizationRequest) error {
+	return oauth.Sent(oauth.ErrRedirectMismatch, oauth.LoggedURI(r.RedirectURI))
+}
+
+// isBarred reports whether an id is that of a client which registered itself and which
+// an operator has disabled.
+func isBarred(view *directory.View, realm, id string) bool {
+	c, known := view.Registered(realm, id)
+	return known && c.SelfRegistered()
+}
+
+// registersItself reports whether an id is that of a client which no operator has
+// registered, and which may register itself.
+func (rs *Requests) registersItself(view *directory.View, id string) bool {
+	_, known := view.Registered(rs.Realm, id)
+	return !known && rs.SelfRegistered != nil && rs.Directory.Admits(rs.Realm, id)
+}
+
+// unread is a client of which nothing is known but its id. It has no redirect URI,
+// so that nobody is redirected.
+func unread(id string) *store.Client {
+	return &store.Client{ID: id, Settings: store.Settings{Name: oauth.Host(id)}, RegisteredBy: store.ByDocument}
+}
+
+// ShownName returns what a client is called on every page but the consent page: nobody
+// vouches for the name that a client which registered itself gives itself, and unquoted
+// it would be a sentence of ours. Such a client is the host of its address, or of its
+// redirect URI.
+func ShownName(c *store.Client) string {
+	switch {
+	case !c.SelfRegistered():
+		return c.Name
+	case oauth.IsClientAddress(c.ID):
+		return oauth.Host(c.ID)
+	case len(c.RedirectURIs) > 0:
+		return oauth.Host(c.RedirectURIs[0])
+	}
+	return ""
+}
+
+func isUnread(c *store.Client) bool { return c.SelfRegistered() && len(c.RedirectURIs) == 0 }
+
+// readClient reads a client that registered itself into st, unless nobody is signed in,
+// and returns its request as far as it is allowed.
+func (rs *Requests) readClient(ctx context.Context, st *Stage, r oauth.AuthorizationRequest, v Visitor) (oauth.AuthorizationRequest, error) {
+	c, err := rs.SelfRegistered(ctx, r, v.Network, st.Session != nil)
+	switch {
+	case errors.Is(err, ErrSignInFirst):
+		return r, nil
+	case errors.Is(err, oauth.ErrRedirectMismatch):
+		return r, mismatch(r)
+	case err != nil:
+		return r, err
+	}
+	st.Client = c
+	return rs.covered(st, r), nil
+}
+
+// resolve returns the APIs that the request of a stage names.
+func (rs *Requests) resolve(st *Stage, r oauth.AuthorizationRequest) *targets {
+	if st.targets == nil {
+		of, err := rs.Issuer.Resources(st.view, st.Client, r.Resources, r.Scope)
+		st.targets = &targets{of, err}
+	}
+	return st.targets
+}
+
+// covered returns r with a scope that is fixed now: what the user is shown is what
+// the client gets. A client that registered itself asks for what it has heard of: it
+// gets the part that the open APIs cover which it names (RFC 6749 section 3.3), and
+// their default scopes if nothing is left. If it names none, those of its scope are meant.
+func (rs *Requests) covered(st *Stage, r oauth.AuthorizationRequest) oauth.AuthorizationRequest {
+	view, c := st.view, st.Client
+	if c.AudienceParameter && r.Audience != "" && !slices.Contains(r.Resources, r.Audience) {
+		r.Resources = append(slices.Clip(r.Resources), r.Audience)
+	}
+	agent := c.SelfRegistered() && view.HasAPIs()
+	if isUnread(c) || agent && r.Defect != nil || c.SelfRegistered() && !agent {
+		return r
+	}
+	if agent && len(r.Resources) == 0 {
+		r.Resources = rs.Issuer.OpenOf(view, r.Scope)
+	}
+	named := rs.resolve(st, r)
+	switch {
+	case agent && named.err != nil:
+		r.Defect = oauth.ErrTarget
+		return r
+	case agent && !named.Scope.Covers(r.Scope):
+		r.Asked, r.Scope = r.Scope, r.Scope.Common(named.Scope)
+	}
+	if r.Scope != "" {
+		return r
+	}
+	var wide error
+	if r.Scope, wide = oauth.ParseScope(string(named.Default)); (wide != nil || r.Scope == "" && named.APIs != (grant.APIs{}) && !agent) && r.Defect == nil {
+		r.Defect = oauth.ErrScope
+	}
+	return r
+}
+
+// defect is what is wrong with the request of a stage, or nil.
+func (rs *Requests) defect(st *Stage, r oauth.AuthorizationRequest) *oauth.Error {
+	c := st.Client
+	if r.Defect != nil || isUnread(c) {
+		return r.Defect
+	}
+	named := rs.resolve(st, r)
+	switch {
+	case !c.MayUse(store.GrantAuthorizationCode):
+		return oauth.ErrResponseClient
+	case r.Challenge == "" && (c.RequiresPKCE() || c.Public()):
+		return oauth.ErrNoChallenge
+	case named.err != nil && c.SelfRegistered():
+		return oauth.ErrTarget
+	case !named.Scope.Covers(r.Scope), r.Scope == "" && c.SelfRegistered():
+		return oauth.ErrScope
+	}
+	if len(r.Nonce) > oauth.MaxNonce && (r.Scope.Has(oauth.OpenID) || r.Scope == "" && c.Scope.Has(oauth.OpenID)) {
+		return oauth.ErrTooLong
+	}
+	if named.err != nil {
+		return oauth.ErrTarget
+	}
+	return nil
+}
+
+// callback is the client's redirect URI with the authorization response (RFC
+// 6749 section 4.1.2, RFC 9207), and with OpenAM's members if they are on.
+func (rs *Requests) callback(r oauth.AuthorizationRequest, c *store.Client, code issuer.IssuedCode) string {
+	uri := issuer.AppendQuery(r.RedirectURI, "code", code.Code)
+	if rs.CallbackParameters {
+		uri = issuer.AppendQuery(uri, "scope", string(code.Scope))
+	}
+	if r.State != nil {
+		uri = issuer.AppendQuery(uri, "state", string(r.State))
+	}
+	// RFC 9207: a client of several servers learns whose answer it is.
+	uri = issuer.AppendQuery(uri, "iss", rs.Issuer.ID)
+	if rs.CallbackParameters {
+		uri = issuer.AppendQuery(uri, "client_id", c.ID)
+	}
+	return uri
+}
+
+func (rs *Requests) clientError(c *store.Client, r oauth.AuthorizationRequest, told *oauth.Error, signedIn bool, cause error) error {
+	if isUnread(c) {
+		if cause != nil {
+			return cause
+		}
+		return told
+	}
+	scope := ""
+	if view, err := rs.view(); told == oauth.ErrScope && err == nil {
+		scope = rs.Issuer.LoggedScope(view, string(cmp.Or(r.Asked, r.Scope)))
+	}
+	return &ClientError{Told: told, issuer: rs.Issuer.ID, scope: scope, Client: c, Request: r, SignedIn: signedIn, Cause: cause}
+}
+
+func authorization(r oauth.AuthorizationRequest, who Identity, of *targets) issuer.Authorization {
+	var authTime time.Time
+	if who.AuthTime != 0 {
+		authTime = who.AuthTime.Time()
+	}
+	var resolved *issuer.Resources
+	if of != nil && of.err == nil {
+		resolved = &of.Resources
+	}
+	return issuer.Authorization{
+		ClientID: r.ClientID, RedirectURI: r.RedirectURI, Subject: who.Subject, Scope: string(r.Scope), Challenge: r.Challenge, Resources: r.Resources, Resolved: resolved,
+		AuthTime: authTime, Claims: issuer.CarriedClaims(who.Claims), Nonce: r.Nonce, Session: who.reference(), Login: who.Login,
+		InUserInfo: r.InUserInfo, InIDToken: r.InIDToken,
+	}
+}

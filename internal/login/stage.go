@@ -1,0 +1,58 @@
+package login
+
+import (
+	"github.com/mintage/mintage/internal/claims"
+	"github.com/mintage/mintage/internal/directory"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// A Stage is where a request of a client, or an interaction, has got to: Next is the
+// interaction to whose page the browser goes, URL the answer that goes to the client,
+// Elsewhere the address where the user logs in, or else Interaction is what the user is
+// to be asked here.
+type Stage struct {
+	Next        string
+	URL         string
+	Elsewhere   string
+	Issued      grant.ID // of the code in URL, if it was made for this very answer
+	Decided     bool     // this very request has stored the decision of Interaction
+	ByUser      bool     // the decision is what the user has said on a page
+	Login       *Attempt // what this request has done to log a user in; nil: nothing
+	Interaction *Interaction
+	Client      *store.Client
+	Session     *Session
+	// Of a consent that is to be asked for:
+	Known    oauth.Scope // what of the scope was agreed to before
+	Agreed   claims.Set  // what of the named claims was agreed to before
+	Remember bool        // whether an answer can be kept
+
+	view     *directory.View
+	targets  *targets  // what the request asks for of the APIs; nil: not resolved yet
+	consents *consents // of the session's subject, if they were read
+	agreed   *Consent  // what of them is alive, and of the client
+}
+
+// targets are the APIs that a request names, by its resources or its scope, as they were
+// resolved once for a stage. The error is oauth.ErrTarget.
+type targets struct {
+	issuer.Resources
+	err error
+}
+
+// A Proof is who the user is, as a form or another system has shown.
+type Proof struct {
+	Identity
+	Owes  Step   // the step at which this user must prove more first; "": none
+	Known []byte // for the browser, in which this user has signed in; nil: nothing
+}
+
+// An Attempt is what one request has done to log a user in. It is counted and recorded.
+type Attempt struct {
+	Proof
+	Cookie string // of the session, if Err is nil
+	Err    error
+	Fault  bool // Err is a fault of the store, after the proof was verified
+}
