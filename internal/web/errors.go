@@ -14,9 +14,6 @@ import (
 	"github.com/mintage/mintage/internal/upstream"
 )
 
-// errNoCookies is an interaction in a browser that sends no cookie back.
-var errNoCookies = errors.New("browser sends no cookies")
-
 // A problem is the page for errors. The page shows the code of an oauth.Error if
 // coded is set.
 type problem struct {

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/oauth"
-	"github.com/mintage/mintage/internal/pages"
 	"github.com/mintage/mintage/internal/server"
 )
 
@@ -108,45 +106,5 @@ func cookieless(v login.Visitor, err error) error {
 	return err
 }
 
-// localTo says which program of the user's device a redirect URI leads to.
-func localTo(redirectURI string) pages.Local {
-	switch {
-	case oauth.IsRemote(redirectURI):
-		return ""
-	case oauth.IsLoopback(redirectURI):
-		return pages.LocalProgram
-	}
-	return pages.LocalApp
-}
-
-func (s *web) scopes(list oauth.Scope) (out []pages.Scope) {
-	for _, name := range list.Tokens() {
-		out = append(out, s.scope(name, false))
-	}
-	return out
-}
-
-// scope is a scope with the texts of its API, if one has it.
-func (s *web) scope(name string, isNew bool) pages.Scope {
-	out := pages.Scope{Name: name, New: isNew}
-	if api, ok := s.Authorizer.Directory.Latest().APIOfScope(s.Authorizer.Realm, name); ok {
-		of, _ := api.FindScope(name)
-		out.Texts = of.Texts
-	}
-	return out
-}
-
-// named lists claims as the pages explain them.
-func named(set claims.Set) (out []pages.Scope) {
-	for _, name := range set.Names() {
-		out = append(out, pages.Scope{Name: pages.ClaimPrefix + name})
-	}
-	return out
-}
-
-// form is a page whose form may end at the client.
-func (s *web) form(x *exchange, redirectURI string, view any, status int) (server.Answer, error) {
-	a, err := s.page(x, status, view)
-	a.Header = http.Header{"Content-Security-Policy": formPolicy(redirectURI, s.login())}
-	return a, err
-}
+// errNoCookies is an interaction in a browser that sends no cookie back.
+var errNoCookies = errors.New("browser sends no cookies")

@@ -15,17 +15,6 @@ import (
 	"github.com/mintage/mintage/internal/upstream"
 )
 
-// provider is the side of the OpenID Connect provider at which users sign in.
-type provider struct{ *web }
-
-// providerSession names a session at the provider.
-func (f *Front) providerSession(sid string) string {
-	if sid == "" {
-		return ""
-	}
-	return f.Upstream.Issuer() + "\x00" + sid
-}
-
 // logout takes a logout token of the provider (OpenID Connect Back-Channel
 // Logout 1.0 sections 2.5 to 2.8). What does not verify is answered 400; a fault is
 // answered 503, so that the provider may try again.

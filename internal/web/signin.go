@@ -122,3 +122,14 @@ func (s provider) enter(from netip.Addr) (done func(), err error) {
 	}
 	return done, err
 }
+
+// provider is the side of the OpenID Connect provider at which users sign in.
+type provider struct{ *web }
+
+// providerSession names a session at the provider.
+func (f *Front) providerSession(sid string) string {
+	if sid == "" {
+		return ""
+	}
+	return f.Upstream.Issuer() + "\x00" + sid
+}

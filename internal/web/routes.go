@@ -1,0 +1,104 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/mintage/mintage/internal/claims"
+	"github.com/mintage/mintage/internal/login"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/openid"
+	"github.com/mintage/mintage/internal/overload"
+	"github.com/mintage/mintage/internal/pages"
+	"github.com/mintage/mintage/internal/server"
+)
+
+// metadata returns the members of the authorization endpoint (OpenID Connect
+// Discovery section 3). Absent, the two about requests would say that request_uri is
+// supported.
+func (f *Front) metadata() map[string]any {
+	members := map[string]any{
+		"ui_locales_supported": pages.Locales, "subject_types_supported": []string{"public"},
+		"prompt_values_supported":  []string{"none", "login", "consent", "select_account"},
+		"response_modes_supported": []string{"query", "form_post"}, "claims_parameter_supported": true, "request_parameter_supported": false, "request_uri_parameter_supported": false,
+		"backchannel_logout_supported": true, "backchannel_logout_session_supported": true,
+	}
+	if f.Documents { // absent means no
+		members["client_id_metadata_document_supported"] = true
+	}
+	supported := slices.Concat(openid.ClaimsSupported, claims.Names())
+	switch {
+	case f.Users != nil:
+		members["acr_values_supported"] = openid.Classes // of other systems nobody knows theirs
+	case f.Upstream != nil:
+		supported = slices.Concat(openid.ClaimsSupported, f.Upstream.Claims())
+	}
+	slices.Sort(supported)
+	members["claims_supported"] = supported
+	return members
+}
+
+// Routes returns the pages, to be mounted on s.
+func (f *Front) Routes(s *server.Server) []server.Route {
+	w := &web{s, f, http.NewCrossOriginProtection()}
+	// A proxy may have put another Host into the request.
+	if err := w.sameOrigin.AddTrustedOrigin(s.PublicURL); err != nil {
+		panic(err) // the check of the configuration refuses such an address
+	}
+	// HEAD is not among the methods of a form: a code is never made for a caller
+	// that does not read it.
+	form := []string{http.MethodGet, http.MethodPost}
+	page := func(name, path string, methods []string, handle pageHandler) server.Route {
+		return server.Route{Name: name, Paths: []string{path}, Methods: methods, Class: overload.Login, Handle: w.handler(handle), Error: w.pageAnswer, Page: true, Headers: pageHeaders}
+	}
+	authorization := page("authorization", "authorize", form, w.authorize)
+	authorization.Class, authorization.Member, authorization.Metadata = overload.Code, "authorization_endpoint", f.metadata()
+	asset := page("asset", s.BasePath+"/account/assets/{file}", []string{http.MethodGet, http.MethodHead}, nil)
+	asset.Handle = server.Published(w.asset)
+	// The second path is that of OpenAM.
+	endSession := page("end session", "end_session", form, logouts{w}.asked)
+	endSession.Paths, endSession.Member = append(endSession.Paths, "connect/endSession"), "end_session_endpoint"
+	routes := []server.Route{
+		authorization, endSession, page("interaction", "interaction", form, w.interaction),
+		page("connections", s.BasePath+connectionsPath, form, w.connections), page("logout", s.BasePath+LogoutPath, form, logouts{w}.ofAccount),
+		asset, page("request", "/", nil, w.lost),
+	}
+	if f.Upstream != nil {
+		routes = append(routes, page("upstream login", "callback", form[:1], provider{w}.callback), server.Route{
+			Name: "upstream logout", Paths: []string{"backchannel_logout"}, Methods: form[1:], Class: overload.Login, Handle: provider{w}.logout,
+		})
+	}
+	return routes
+}
+
+type pageHandler func(ctx context.Context, r *http.Request, x *exchange) (server.Answer, error)
+
+// handler makes a Handler of a page's.
+func (s *web) handler(handle pageHandler) server.Handler {
+	return func(ctx context.Context, r *server.Request) (server.Answer, server.Record, error) {
+		x := &exchange{Request: r}
+		x.Locale = s.locale(r, "")
+		var a server.Answer
+		err := r.Admit()
+		if err == nil {
+			a, err = handle(ctx, r.Request, x)
+		}
+		err = s.withWayBack(x, err)
+		var told *login.ClientError
+		x.Fault = errors.As(err, &told) && told.Cause != nil
+		a.Cookies = x.cookies
+		return a, x.Record, err
+	}
+}
+
+// lost shows the way to people who have typed the address of the server alone.
+func (s *web) lost(_ context.Context, r *http.Request, _ *exchange) (server.Answer, error) {
+	switch strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, s.BasePath), "/") {
+	case "", "/account":
+		return seeOther(s.at(connectionsPath)), nil
+	}
+	return server.Answer{}, oauth.ErrNotFound
+}
