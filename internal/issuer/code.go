@@ -296,3 +296,24 @@ func (iss Codes) Redeemed(ctx context.Context, id grant.ID) (bool, error) {
 	}
 	return false, store.Unavailable(err)
 }
+
+// checkOpenID adds to a code what an id_token will say. Without the scope openid,
+// nothing is added.
+func (iss Codes) checkOpenID(a Authorization, code *grant.Code) error {
+	if !iss.speaksOpenID(code.Scope) {
+		return nil
+	}
+	if !openid.IsSubject(a.Subject) {
+		return &oauth.Invalid{Field: "subject", Message: "the sub of an id_token has 1 to 255 ASCII characters without control characters (OpenID Connect Core section 2)"}
+	}
+	if len(a.Nonce) > oauth.MaxNonce {
+		return &oauth.Invalid{Field: "nonce", Message: "at most 255 bytes"}
+	}
+	code.Nonce, code.Session = a.Nonce, a.Session
+	code.ACR, code.AMR, code.SaidACR, code.SaidAMR = a.Login.ACR, a.Login.AMR, a.Login.SaidACR, a.Login.SaidAMR
+	code.InUserInfo, code.InIDToken = a.InUserInfo, a.InIDToken
+	return nil
+}
+
+// Codes returns the use cases of authorization codes.
+func (iss *Issuer) Codes() Codes { return Codes{iss} }

@@ -28,19 +28,6 @@ const (
 	feedLimit = 20_000
 )
 
-// A Feed caches the last list of revocations. Issuers of one realm that replace one
-// another share it.
-type Feed struct {
-	limit int
-	turn  chan struct{} // a mutex for the fields that follow
-	made  time.Time     // on the monotonic clock
-	text  string
-	err   error
-}
-
-// NewFeed makes an empty Feed.
-func NewFeed() *Feed { return &Feed{limit: feedLimit, turn: make(chan struct{}, 1)} }
-
 // revocations are the claims of the list. It is complete for the access tokens
 // issued at or after IssuedAt - Covers; older ones have expired, or else must
 // be refused.

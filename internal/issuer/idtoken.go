@@ -8,35 +8,10 @@ import (
 	"maps"
 
 	"github.com/mintage/mintage/internal/claims"
-	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
-	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/openid"
 	"github.com/mintage/mintage/internal/store"
 )
-
-// speaksOpenID reports whether answers with a scope have an id_token.
-func (iss *Issuer) speaksOpenID(scope oauth.Scope) bool {
-	return iss.IDTokenLifetime != 0 && scope.Has(oauth.OpenID)
-}
-
-// checkOpenID adds to a code what an id_token will say. Without the scope openid,
-// nothing is added.
-func (iss Codes) checkOpenID(a Authorization, code *grant.Code) error {
-	if !iss.speaksOpenID(code.Scope) {
-		return nil
-	}
-	if !openid.IsSubject(a.Subject) {
-		return &oauth.Invalid{Field: "subject", Message: "the sub of an id_token has 1 to 255 ASCII characters without control characters (OpenID Connect Core section 2)"}
-	}
-	if len(a.Nonce) > oauth.MaxNonce {
-		return &oauth.Invalid{Field: "nonce", Message: "at most 255 bytes"}
-	}
-	code.Nonce, code.Session = a.Nonce, a.Session
-	code.ACR, code.AMR, code.SaidACR, code.SaidAMR = a.Login.ACR, a.Login.AMR, a.Login.SaidACR, a.Login.SaidAMR
-	code.InUserInfo, code.InIDToken = a.InUserInfo, a.InIDToken
-	return nil
-}
 
 // about returns the claims about the user that the id_token has: those
 // that the request named and the client is registered for, unless their scope was

@@ -189,11 +189,3 @@ func (iss *Issuer) presents(view *directory.View, c *store.Client, t Token) gran
 		Maker: view.Ring.Maker(t.Key), Restore: view.Restore(),
 	}
 }
-
-// audience returns the audience of the client's access tokens.
-func (e entitlements) audience() []string {
-	if len(e.c.Audience) > 0 {
-		return e.c.Audience
-	}
-	return []string{e.iss.ID}
-}

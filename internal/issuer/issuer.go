@@ -12,6 +12,7 @@ import (
 	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -59,12 +60,6 @@ func New(iss Issuer) *Issuer {
 	return &iss
 }
 
-// Codes returns the use cases of authorization codes.
-func (iss *Issuer) Codes() Codes { return Codes{iss} }
-
-// Signer returns what signs JWTs that are no access tokens of a response.
-func (iss *Issuer) Signer() Signer { return Signer{iss} }
-
 func (iss *Issuer) now() grant.Instant { return grant.At(iss.Now()) }
 
 // PolicyOf returns the policy for one client.
@@ -92,3 +87,30 @@ func (iss *Issuer) PolicyOf(c *store.Client) grant.Policy {
 
 // attempt returns a write nonce, which tells writes apart. It is no secret.
 func attempt() uint64 { return rand.Uint64() }
+
+// speaksOpenID reports whether answers with a scope have an id_token.
+func (iss *Issuer) speaksOpenID(scope oauth.Scope) bool {
+	return iss.IDTokenLifetime != 0 && scope.Has(oauth.OpenID)
+}
+
+// viewFor returns the present view for what may be bound to a key. It fails as long as
+// a node runs that would read a bound token as none, or a bound row as any other.
+func (iss *Issuer) viewFor(key oauth.JKT) (*directory.View, error) {
+	if key.Bound() && iss.Directory.OlderNodes(store.FormsBound) {
+		return nil, errOlderNodes
+	}
+	return iss.Directory.View()
+}
+
+// A Feed caches the last list of revocations. Issuers of one realm that replace one
+// another share it.
+type Feed struct {
+	limit int
+	turn  chan struct{} // a mutex for the fields that follow
+	made  time.Time     // on the monotonic clock
+	text  string
+	err   error
+}
+
+// NewFeed makes an empty Feed.
+func NewFeed() *Feed { return &Feed{limit: feedLimit, turn: make(chan struct{}, 1)} }

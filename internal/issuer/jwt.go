@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 
 	"github.com/go-jose/go-jose/v4"
+
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
@@ -88,3 +89,6 @@ func (iss Signer) PublicPEM(kid string) (text []byte, found bool, err error) {
 	text, found = view.Ring.PublicPEM(kid, iss.now(), iss.publication(view))
 	return text, found, nil
 }
+
+// Signer returns what signs JWTs that are no access tokens of a response.
+func (iss *Issuer) Signer() Signer { return Signer{iss} }

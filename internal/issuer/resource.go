@@ -337,3 +337,34 @@ func (iss *Issuer) longest(view *directory.View) grant.Policy {
 	p.AccessLifetime = view.LongestAccess(p.AccessLifetime)
 	return p
 }
+
+// audience returns the audience of the client's access tokens.
+func (e entitlements) audience() []string {
+	if len(e.c.Audience) > 0 {
+		return e.c.Audience
+	}
+	return []string{e.iss.ID}
+}
+
+// own stands for the client's audience beside those of APIs.
+var own = &store.API{Number: store.IssuerAPI}
+
+// apisOf returns the APIs that scopes of the client belong to, none if all of them belong
+// to none.
+func (e entitlements) apisOf(scope oauth.Scope) (apis []*store.API) {
+	for _, name := range scope.Tokens() {
+		api := own
+		if of, ok := e.view.APIOfScope(e.iss.Realm, name); ok {
+			if r, may := e.allowed(of.Number); may && r.scope.Has(name) {
+				api = of
+			}
+		}
+		if !slices.Contains(apis, api) {
+			apis = append(apis, api)
+		}
+	}
+	if len(apis) == 1 && apis[0] == own {
+		return nil
+	}
+	return apis
+}

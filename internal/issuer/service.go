@@ -84,9 +84,6 @@ func serviceForm(c *store.Client, apis []*store.API, life time.Duration) (time.D
 	return shortest, format, numbers
 }
 
-// own stands for the client's audience beside those of APIs.
-var own = &store.API{Number: store.IssuerAPI}
-
 // serviceScope returns what a request asks for, of what the client is registered for,
 // and the APIs that it is for. Scopes of OpenID Connect are about users.
 func (e entitlements) serviceScope(r ServiceRequest) (scope oauth.Scope, apis []*store.API, err error) {
@@ -120,26 +117,6 @@ func (e entitlements) serviceScope(r ServiceRequest) (scope oauth.Scope, apis []
 	default:
 		return narrowed, []*store.API{api}, nil
 	}
-}
-
-// apisOf returns the APIs that scopes of the client belong to, none if all of them belong
-// to none.
-func (e entitlements) apisOf(scope oauth.Scope) (apis []*store.API) {
-	for _, name := range scope.Tokens() {
-		api := own
-		if of, ok := e.view.APIOfScope(e.iss.Realm, name); ok {
-			if r, may := e.allowed(of.Number); may && r.scope.Has(name) {
-				api = of
-			}
-		}
-		if !slices.Contains(apis, api) {
-			apis = append(apis, api)
-		}
-	}
-	if len(apis) == 1 && apis[0] == own {
-		return nil
-	}
-	return apis
 }
 
 // serviceAudience is the audience of a service token: its APIs, or that of the client.

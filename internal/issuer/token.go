@@ -159,15 +159,6 @@ func (iss *Issuer) Refresh(ctx context.Context, c *store.Client, r RefreshReques
 	return answer.tokens("", about)
 }
 
-// viewFor returns the present view for what may be bound to a key. It fails as long as
-// a node runs that would read a bound token as none, or a bound row as any other.
-func (iss *Issuer) viewFor(key oauth.JKT) (*directory.View, error) {
-	if key.Bound() && iss.Directory.OlderNodes(store.FormsBound) {
-		return nil, errOlderNodes
-	}
-	return iss.Directory.View()
-}
-
 var errOlderNodes = errors.New("a node of an earlier version runs, which knows no keys of clients: upgrade it, or wait until it has ended")
 
 // unparsable is a scope that no grant has: its character is not allowed in scopes.
