@@ -24,8 +24,8 @@ type budget struct {
 // operators, and all else, which serves requests.
 var (
 	library = budget{"resource", 1_300}
-	tools   = budget{"tools of operators", 13_056}
-	serving = budget{"serving", 36_117}
+	tools   = budget{"tools of operators", 13_057}
+	serving = budget{"serving", 36_217}
 )
 
 // notProduct are directories, with all below them, that the size does not count:
@@ -75,7 +75,7 @@ func TestBudgets(t *testing.T) {
 
 // maxMethods is how many methods a type may have; the aim is 40. Lower it with each
 // division of a type.
-const maxMethods = 75
+const maxMethods = 42
 
 // No type does more and more. With -v, the test prints the largest.
 func TestMethods(t *testing.T) {

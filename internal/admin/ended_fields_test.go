@@ -126,7 +126,7 @@ func TestEachThingThatHasEndedIsEndedOrTheMergeFails(t *testing.T) {
 		}},
 		// One that was created later has the name of one that was revoked.
 		{"Tokens.At", admin.Ended{Tokens: []admin.EndedToken{{Name: "again", At: 5}, {Name: "later", At: 8}, {Name: "none"}}}, func() bool {
-			list, err := (&admin.Admin{Store: plain, Now: clock}).Tokens(t.Context())
+			list, err := (&admin.Admin{Store: plain, Now: clock}).Tokens().List(t.Context())
 			must(t, err)
 			events, err := plain.Events(t.Context(), "admin tokens", 9)
 			must(t, err)
