@@ -25,7 +25,7 @@ type budget struct {
 var (
 	library = budget{"resource", 1_300}
 	tools   = budget{"tools of operators", 13_057}
-	serving = budget{"serving", 36_217}
+	serving = budget{"serving", 36_222}
 )
 
 // notProduct are directories, with all below them, that the size does not count:

@@ -37,7 +37,7 @@ type Admin struct {
 	Policy   grant.Policy
 	Schedule keys.Schedule
 	Now      func() time.Time
-	KEK      func() (*keys.KEK, error)
+	KEK      func(context.Context) (*keys.KEK, error)
 	Ring     func(context.Context) (*keys.Ring, error)
 	// Current returns the directory as the store has it now. Nil: each use case that
 	// needs it reads all of it.

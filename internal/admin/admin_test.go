@@ -36,7 +36,7 @@ func newAdmin(t testing.TB) (a *admin.Admin, changes *int) {
 	changes = new(int)
 	return &admin.Admin{
 		Store: st, Realm: "/api", Actor: admin.ByUser("test"), Now: now, Policy: grant.Policy{AccessLifetime: 5 * time.Minute}, Schedule: schedule,
-		KEK:  func() (*keys.KEK, error) { return kek, nil },
+		KEK:  func(context.Context) (*keys.KEK, error) { return kek, nil },
 		Ring: func(context.Context) (*keys.Ring, error) { return dir.Ring(), nil }, Changed: func(context.Context) { *changes++ },
 	}, changes
 }
@@ -192,7 +192,7 @@ func TestWithoutTheKeyEncryptionKeyAnOperatorCanLookDisableAndRevoke(t *testing.
 		t.Fatal(err)
 	}
 	lost := errors.New("the key is lost")
-	a.KEK = func() (*keys.KEK, error) { return nil, lost }
+	a.KEK = func(context.Context) (*keys.KEK, error) { return nil, lost }
 	a.Ring = func(context.Context) (*keys.Ring, error) { return nil, lost }
 	if _, _, err := a.Clients().AddSecret(t.Context(), "billing", 0); !errors.Is(err, lost) {
 		t.Errorf("a secret was made: %v", err)

@@ -62,7 +62,7 @@ func (a Keys) Rotate(ctx context.Context, purposes []string, in time.Duration) (
 	if err != nil {
 		return nil, err
 	}
-	kek, err := a.KEK()
+	kek, err := a.KEK(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func (a Keys) Withdraw(ctx context.Context, w directory.Withdrawal, dry bool) (d
 		}
 		return done, err
 	}
-	kek, err := a.KEK()
+	kek, err := a.KEK(ctx)
 	if err != nil {
 		return directory.Withdrawn{}, err
 	}

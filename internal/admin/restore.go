@@ -47,7 +47,7 @@ func (a Restores) Declare(ctx context.Context, backup grant.Instant, ended Ended
 func (a Restores) merge(ctx context.Context, ended Ended) (err error) {
 	var kek *keys.KEK
 	if len(ended.Keys) > 0 {
-		if kek, err = a.KEK(); err != nil {
+		if kek, err = a.KEK(ctx); err != nil {
 			return err
 		}
 	}

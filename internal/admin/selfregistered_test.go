@@ -180,7 +180,7 @@ func TestAClientThatRegisteredItselfIsOperated(t *testing.T) {
 func TestADisabledClientThatRegisteredItselfStaysSoAfterARestore(t *testing.T) {
 	a, _ := newAdmin(t)
 	c := agreed(t, a, 1)
-	kek, err := a.KEK()
+	kek, err := a.KEK(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +210,7 @@ func TestADisabledClientThatRegisteredItselfStaysSoAfterARestore(t *testing.T) {
 // is one of this server.
 func TestARegistrationThatNobodyAgreedToIsDescribed(t *testing.T) {
 	a, _ := newAdmin(t)
-	kek, err := a.KEK()
+	kek, err := a.KEK(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

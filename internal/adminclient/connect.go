@@ -230,7 +230,7 @@ func inProcess(ctx context.Context, cfg config.Config) (*Client, error) {
 			return d.Current(ctx)
 		},
 		Store: st, Schedule: deployment.KeySchedule(cfg), Now: time.Now,
-		KEK: func() (*keys.KEK, error) { return deployment.ReadKEK(cfg) },
+		KEK: func(context.Context) (*keys.KEK, error) { return deployment.ReadKEK(cfg) },
 		Ring: func(ctx context.Context) (*keys.Ring, error) {
 			kek, err := deployment.ReadKEK(cfg)
 			if err != nil {

@@ -34,7 +34,7 @@ func (s *settings) open(ctx context.Context) (*opened, error) {
 	return &opened{admin.Admin{
 		Store: deployment.Audited(cfg, st), Realm: cfg.Realm, Actor: admin.ByUser(deployment.User()), Now: time.Now,
 		Policy: adminclient.Policy(cfg), Schedule: deployment.KeySchedule(cfg),
-		KEK: func() (*keys.KEK, error) { return deployment.ReadKEK(cfg) },
+		KEK: func(context.Context) (*keys.KEK, error) { return deployment.ReadKEK(cfg) },
 	}, cfg}, nil
 }
 

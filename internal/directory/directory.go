@@ -277,8 +277,14 @@ func (d *Directory) View() (*View, error) {
 // better than none.
 func (d *Directory) Ring() *keys.Ring { return d.view.Load().Ring }
 
-// KEK returns the key-encryption key that wraps the keys as last polled.
-func (d *Directory) KEK() *keys.KEK { return d.kek.Load() }
+// KEK returns the key-encryption key that wraps the keys as the store has them now: a
+// command may have replaced it since the last poll.
+func (d *Directory) KEK(ctx context.Context) (*keys.KEK, error) {
+	if _, err := d.Current(ctx); err != nil {
+		return nil, store.Unavailable(err)
+	}
+	return d.kek.Load(), nil
+}
 
 // Latest returns the view of the last poll, however old, for work that an old view does
 // better than none.

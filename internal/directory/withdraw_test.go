@@ -267,6 +267,14 @@ func TestRunningNodesFollowANewKeyEncryptionKey(t *testing.T) {
 	if n, err := directory.RewrapKeys(t.Context(), s.Faulty, both, "operator:test", s.Clock.Now); err != nil || n < 10 {
 		t.Fatalf("%d keys, %v", n, err)
 	}
+	// What an operator asks this node for before its next poll uses the new one.
+	kek, err := s.Issuer.Directory.KEK(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := directory.RotateKeys(t.Context(), s.Faulty, kek, testkit.Quick(), directory.Rotation{}, s.Clock.Now); err != nil {
+		t.Error(err)
+	}
 	goesOn("after the keys are wrapped by the new key")
 	if n, err := directory.RewrapKeys(t.Context(), s.Faulty, both, "operator:test", s.Clock.Now); err != nil || n != 0 {
 		t.Fatalf("again: %d keys, %v", n, err)

@@ -19,7 +19,7 @@ func (n *realm) useCases(cfg config.Config) admin.Admin {
 	policy.RetryWindow, policy.CodeLifetime = max(policy.RetryWindow, cfg.RetryWindowPublic.Std()), cfg.CodeLifetime.Std()
 	a := admin.Admin{
 		Store: n.store, Realm: n.name, Policy: policy, Schedule: n.directory.Schedule, Now: time.Now,
-		KEK: func() (*keys.KEK, error) { return n.directory.KEK(), nil },
+		KEK: n.directory.KEK,
 		Ring: func(context.Context) (*keys.Ring, error) {
 			view, err := n.directory.View()
 			if err != nil {

@@ -60,7 +60,7 @@ func (a *adminAPI) cases() operator.Admin {
 	policy.CodeLifetime = a.iss.CodeLifetime
 	return operator.Admin{
 		Store: a.iss.Store, Realm: testkit.Realm, Policy: policy, Schedule: a.iss.Directory.Schedule, Now: a.iss.Now,
-		KEK: func() (*keys.KEK, error) { return a.iss.Directory.KEK(), nil },
+		KEK: a.iss.Directory.KEK,
 		Ring: func(context.Context) (*keys.Ring, error) {
 			view, err := a.iss.Directory.View()
 			if err != nil {
