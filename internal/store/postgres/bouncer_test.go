@@ -41,6 +41,40 @@ func TestStoreKeepsItsPromisesThroughAPoolerInTransactionMode(t *testing.T) {
 	})
 }
 
+// A batch's statements are prepared on connections to the server itself, and never
+// where a pooler stands between, or where the operator has chosen another mode.
+func TestStatementsArePreparedWhereNoPoolerForbidsIt(t *testing.T) {
+	t.Parallel()
+	_, direct := server.Schema(t, "pool_max_conns=1")
+	_, chosen := server.Schema(t, "pool_max_conns=1", "default_query_exec_mode=cache_describe")
+	for name, c := range map[string]struct {
+		url  string
+		want bool
+	}{
+		"directly":         {direct, true},
+		"by choice":        {chosen, false},
+		"through a pooler": {throughBouncer(t, "default_pool_size=1").Schema(t, "pool_max_conns=1"), false},
+	} {
+		st, err := postgres.Create(t.Context(), postgres.Database{URL: c.url}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer st.Close()
+		for n := range 3 {
+			g := newGrant(uint64(n) + 1)
+			create(t, st, g)
+			holds(t, st, g)
+		}
+		prepared := 0
+		err = st.Run(t.Context(), false, func(q store.Query) error {
+			return q(func(row store.Scanner) error { return row.Scan(&prepared) }, `SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE '%grants%'`)
+		})
+		if err != nil || prepared > 0 != c.want {
+			t.Errorf("%s: %d prepared statements about grants, %v", name, prepared, err)
+		}
+	}
+}
+
 // Without this, the test above could pass although nothing stands between.
 func TestPreparedStatementsFailThroughAPoolerInTransactionMode(t *testing.T) {
 	t.Parallel()

@@ -1,7 +1,9 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -51,17 +53,19 @@ func fixed(grants []*grant.Grant) []any {
 	}
 }
 
-// writtenIDs runs a statement that returns the ids of the rows that it has written.
-// An id identifies an operation of the batch, because a batch holds one operation
-// for each id.
-func writtenIDs(ctx context.Context, q querier, text string, args ...any) (map[grant.ID]bool, error) {
-	written := map[grant.ID]bool{}
+// writtenOf runs a statement that returns the ids of the rows that it has written, and
+// reports for each of grants, which are sorted by id, whether its row is one. An id
+// identifies an operation of the batch, because a batch holds one operation for each id.
+func writtenOf(ctx context.Context, q querier, grants []*grant.Grant, text string, args ...any) ([]bool, error) {
+	written := make([]bool, len(grants))
+	var id []byte
 	err := each(ctx, q, func(rows pgx.Rows) error {
-		var id []byte
 		if err := rows.Scan(&id); err != nil {
 			return err
 		}
-		written[grant.ID(id)] = true
+		if i, ok := slices.BinarySearchFunc(grants, id, func(g *grant.Grant, id []byte) int { return bytes.Compare(g.ID[:], id) }); ok {
+			written[i] = true
+		}
 		return nil
 	}, text, args...)
 	return written, err

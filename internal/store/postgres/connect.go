@@ -29,7 +29,8 @@ var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 4 * time.Second, Interva
 
 // settings parses a URL. The defaults work through every connection pooler:
 // pgbouncer before version 1.21 has no prepared statements in transaction mode,
-// and rejects session settings.
+// and rejects session settings. Without a pooler, statements of batches are prepared;
+// see prepares.
 func settings(d Database) (*pgxpool.Config, error) {
 	given, err := url.Parse(d.URL)
 	if err != nil || given.Scheme != "postgres" && given.Scheme != "postgresql" {
@@ -44,7 +45,8 @@ func settings(d Database) (*pgxpool.Config, error) {
 	if !query.Has("pool_max_conns") {
 		c.MaxConns = connections
 	}
-	if !query.Has("default_query_exec_mode") {
+	chosen := query.Has("default_query_exec_mode")
+	if !chosen {
 		c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	}
 	if c.ConnConfig.ConnectTimeout == 0 {
@@ -58,7 +60,11 @@ func settings(d Database) (*pgxpool.Config, error) {
 				return err
 			}
 		}
-		return confirmPrimary(ctx, conn)
+		err := confirmPrimary(ctx, conn)
+		if err == nil && !chosen {
+			err = noteDirect(ctx, conn)
+		}
+		return err
 	}
 	c.BeforeConnect = func(_ context.Context, cc *pgx.ConnConfig) (err error) {
 		cc.DialFunc, cc.AfterConnect = dialer()
@@ -68,6 +74,31 @@ func settings(d Database) (*pgxpool.Config, error) {
 		return err
 	}
 	return c, nil
+}
+
+// directKey marks, in its custom data, a connection to the server itself.
+const directKey = "mintage.direct"
+
+// noteDirect marks a connection with no pooler in between: the process id that came with
+// the connection is that of the server's process. A pooler gives a number of its own,
+// because it can cancel a statement only by its own key.
+func noteDirect(ctx context.Context, conn *pgconn.PgConn) error {
+	results, err := conn.Exec(ctx, `SELECT pg_backend_pid()`).ReadAll()
+	if err != nil {
+		return err
+	}
+	if len(results) == 1 && len(results[0].Rows) == 1 && string(results[0].Rows[0][0]) == fmt.Sprint(conn.PID()) {
+		conn.CustomData()[directKey] = true
+	}
+	return nil
+}
+
+// prepares reports whether statements on a connection are prepared by name: the server
+// then parses each of them once, and plans it a few times. Through a pooler, the next
+// statement may reach a connection that does not know the name.
+func prepares(conn *pgx.Conn) bool {
+	_, direct := conn.PgConn().CustomData()[directKey]
+	return direct
 }
 
 var errNoCancel = errors.New("statements are not cancelled")

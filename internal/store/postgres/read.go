@@ -17,6 +17,9 @@ type querier interface {
 
 // each runs a query and calls f with each row.
 func each(ctx context.Context, q querier, f func(rows pgx.Rows) error, text string, args ...any) error {
+	if on, ok := q.(interface{ Conn() *pgx.Conn }); ok && prepares(on.Conn()) {
+		args = append([]any{pgx.QueryExecModeCacheStatement}, args...)
+	}
 	rows, err := q.Query(ctx, text, args...)
 	if err != nil {
 		return err

@@ -143,12 +143,12 @@ func updateAndRecord(ctx context.Context, conn *pgxpool.Conn, batch []*update) e
 func updateGrants(ctx context.Context, q querier, batch []*update) (won []*update, err error) {
 	slices.SortFunc(batch, func(a, b *update) int { return bytes.Compare(a.id[:], b.id[:]) })
 	next := column(batch, func(u *update) *grant.Grant { return &u.next })
-	written, err := writtenIDs(ctx, q, updateGrantsSQL, changing(next)...)
+	written, err := writtenOf(ctx, q, next, updateGrantsSQL, changing(next)...)
 	if err != nil {
 		return nil, fmt.Errorf("write grants: %w", err)
 	}
-	for _, u := range batch {
-		if written[u.id] {
+	for i, u := range batch {
+		if written[i] {
 			won = append(won, u)
 		}
 	}
@@ -171,7 +171,7 @@ func (s *Store) CreateGrant(ctx context.Context, g grant.Grant) error {
 func serveCreations(ctx context.Context, conn *pgxpool.Conn, batch []*creation) error {
 	slices.SortFunc(batch, func(a, b *creation) int { return bytes.Compare(a.grant.ID[:], b.grant.ID[:]) })
 	grants := column(batch, func(c *creation) *grant.Grant { return &c.grant })
-	written, err := writtenIDs(ctx, conn, insertGrantsSQL, append(changing(grants), fixed(grants)...)...)
+	written, err := writtenOf(ctx, conn, grants, insertGrantsSQL, append(changing(grants), fixed(grants)...)...)
 	if err == nil {
 		err = confirmed(conn.Conn().PgConn())
 	}
@@ -180,8 +180,8 @@ func serveCreations(ctx context.Context, conn *pgxpool.Conn, batch []*creation) 
 	}
 	var taken []*creation
 	var ids [][]byte
-	for _, n := range batch {
-		if written[n.grant.ID] {
+	for i, n := range batch {
+		if written[i] {
 			n.settle(nil)
 		} else {
 			taken, ids = append(taken, n), append(ids, n.grant.ID[:])
