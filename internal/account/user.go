@@ -319,20 +319,12 @@ var ErrTaken = errors.New("the username is taken")
 // the other's grants. (It reads before it writes: two users that are created at the
 // same time may both be stored.)
 func Create(ctx context.Context, st store.Store, u User, events ...store.Event) error {
-	list, err := List(ctx, st, u.Realm)
+	err := free(ctx, st, u)
+	if err == nil {
+		err = haveRoom(ctx, st, u.Realm, 1)
+	}
 	if err != nil {
 		return err
-	}
-	for _, other := range list {
-		switch {
-		case other.Username == u.Username:
-			return ErrTaken
-		case other.Subject == u.Subject:
-			return &Invalid{"subject", fmt.Sprintf("%q is the subject of the user %q already", u.Subject, other.Username)}
-		}
-	}
-	if len(list) >= MaxUsers {
-		return fmt.Errorf("there are %d users, and no more are possible", len(list))
 	}
 	err = Put(ctx, st, u, store.Change{Events: events})
 	if errors.Is(err, store.ErrConflict) {
@@ -341,25 +333,63 @@ func Create(ctx context.Context, st store.Store, u User, events ...store.Event) 
 	return err
 }
 
+// free returns ErrTaken if the name of a new user is taken, and an Invalid if its subject
+// is: a look-up each, however many users there are.
+func free(ctx context.Context, st store.Store, u User) error {
+	switch _, err := st.Document(ctx, keyOf(u.Realm, u.Username)); {
+	case err == nil:
+		return ErrTaken
+	case !errors.Is(err, store.ErrNotFound):
+		return err
+	}
+	found, err := st.Documents(ctx, store.DocumentFilter{Kind: store.DocumentUser, Owner: store.OwnerOf(u.Realm, u.Subject), Limit: 1})
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	other, err := read(found[0])
+	if err != nil {
+		return err
+	}
+	return &Invalid{"subject", fmt.Sprintf("%q is the subject of the user %q already", u.Subject, other.Username)}
+}
+
+// haveRoom returns an error if n more users of a realm would be too many.
+func haveRoom(ctx context.Context, st store.Store, realm string, n int) error {
+	present, err := st.CountDocuments(ctx, store.DocumentUser)
+	if err == nil && present+n > MaxUsers { // of all realms
+		var list []User
+		list, err = List(ctx, st, realm)
+		present = len(list)
+	}
+	if err == nil && present+n > MaxUsers {
+		err = fmt.Errorf("there are %d users, and %d are possible", present, MaxUsers)
+	}
+	return err
+}
+
 // CreateAll stores those of new users whose usernames are free, in one commit with an
 // event for each, and returns them. If admit refuses one, or dry is set, it stores nothing.
 func CreateAll(ctx context.Context, st store.Store, realm string, users []User, dry bool, admit func(User) (store.Event, error)) (created []User, err error) {
 	for range 4 {
-		list, err := List(ctx, st, realm)
-		if err != nil {
-			return nil, err
-		}
 		names, subjects := map[string]bool{}, map[string]string{}
-		for _, other := range list {
-			names[other.Username], subjects[other.Subject] = true, other.Username
-		}
 		created = nil
 		var c store.Change
 		for _, u := range users {
 			if names[u.Username] {
 				continue
 			}
-			if other, taken := subjects[u.Subject]; taken {
+			other, taken := subjects[u.Subject]
+			err := free(ctx, st, u)
+			var invalid *Invalid
+			switch {
+			case errors.Is(err, ErrTaken):
+				names[u.Username] = true
+				continue
+			case errors.As(err, &invalid):
+				return nil, &Invalid{invalid.Field, fmt.Sprintf("%s, and cannot be that of %q", invalid.Message, u.Username)}
+			case err != nil:
+				return nil, err
+			case taken:
 				return nil, &Invalid{"subject", fmt.Sprintf("%q is the subject of the user %q already, and cannot be that of %q", u.Subject, other, u.Username)}
 			}
 			names[u.Username], subjects[u.Subject] = true, u.Username
@@ -374,8 +404,8 @@ func CreateAll(ctx context.Context, st store.Store, realm string, users []User, 
 			created = append(created, u)
 			c.Documents, c.Events = append(c.Documents, d), append(c.Events, event)
 		}
-		if len(list)+len(created) > MaxUsers {
-			return nil, fmt.Errorf("there are %d users, and %d are possible", len(list), MaxUsers)
+		if err := haveRoom(ctx, st, realm, len(created)); err != nil {
+			return nil, err
 		}
 		if dry || len(created) == 0 {
 			return created, nil

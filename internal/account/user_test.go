@@ -232,7 +232,14 @@ type crowd struct {
 	docs []store.Document
 }
 
+func (c crowd) CountDocuments(context.Context, store.DocumentKind) (int, error) {
+	return len(c.docs), nil
+}
+
 func (c crowd) Documents(_ context.Context, f store.DocumentFilter) ([]store.Document, error) {
+	if f.Owner != (store.Owner{}) {
+		return slices.DeleteFunc(slices.Clone(c.docs), func(d store.Document) bool { return d.Owner != f.Owner }), nil
+	}
 	at := slices.IndexFunc(c.docs, func(d store.Document) bool { return d.Key == f.After }) + 1
 	return c.docs[at:min(at+f.Limit, len(c.docs))], nil
 }
@@ -251,6 +258,41 @@ func TestThereIsALimitOfUsers(t *testing.T) {
 	c.docs = c.docs[1:]
 	if err := Create(t.Context(), c, u); err != nil {
 		t.Errorf("the last one: %v", err)
+	}
+}
+
+// unlisted is a store that does not list the users.
+type unlisted struct{ store.Store }
+
+func (u unlisted) Documents(ctx context.Context, f store.DocumentFilter) ([]store.Document, error) {
+	if f.Owner == (store.Owner{}) {
+		return nil, errors.New("all users are read")
+	}
+	return u.Store.Documents(ctx, f)
+}
+
+// What a new user costs does not grow with the number of users.
+func TestANewUserReadsNoOther(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.add("alice")
+	st := unlisted{h.faulty}
+	if err := Create(t.Context(), st, User{Realm: realm, Username: "bob", Subject: "s-bob"}.changed(started)); err != nil {
+		t.Error(err)
+	}
+	if err := Create(t.Context(), st, User{Realm: realm, Username: "alice", Subject: "other"}.changed(started)); !errors.Is(err, ErrTaken) {
+		t.Errorf("a taken name: %v", err)
+	}
+	var invalid *Invalid
+	if err := Create(t.Context(), st, User{Realm: realm, Username: "carol", Subject: "s-alice"}.changed(started)); !errors.As(err, &invalid) || invalid.Field != "subject" {
+		t.Errorf("a taken subject: %v", err)
+	}
+	list := []User{
+		User{Realm: realm, Username: "alice", Subject: "s-alice"}.changed(started), User{Realm: realm, Username: "dave", Subject: "s-dave"}.changed(started),
+	}
+	created, err := CreateAll(t.Context(), st, realm, list, false, func(User) (store.Event, error) { return store.Event{}, nil })
+	if err != nil || len(created) != 1 || created[0].Username != "dave" {
+		t.Errorf("of a list: %v, %v", created, err)
 	}
 }
 

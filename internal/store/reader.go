@@ -330,6 +330,14 @@ func (r Reader) FindDue(ctx context.Context, table SweptTable, now grant.Instant
 	return next, due, err
 }
 
+// CountDocuments implements Store.
+func (r Reader) CountDocuments(ctx context.Context, kind DocumentKind) (n int, err error) {
+	if _, err = r.readOne(ctx, []any{&n}, `SELECT count(*) FROM documents WHERE kind = $1`, string(kind)); err != nil {
+		err = fmt.Errorf("count documents: %w", err)
+	}
+	return n, err
+}
+
 // Migration reads the migration state.
 func (r Reader) Migration(ctx context.Context) (m Migration, err error) {
 	err = r.Run(ctx, false, func(q Query) error {

@@ -110,6 +110,9 @@ type Store interface {
 	// Documents lists documents in the order of their keys, after a key.
 	Documents(ctx context.Context, f DocumentFilter) ([]Document, error)
 
+	// CountDocuments counts the documents of a kind.
+	CountDocuments(ctx context.Context, kind DocumentKind) (int, error)
+
 	// Heartbeat durably records the clock of a node, and lists the other nodes,
 	// including some that have ended. At a node's first one, Clock is Since. Its
 	// success proves that the node uses the primary server, not one that was

@@ -126,6 +126,23 @@ var documentPromises = []promise{
 		holdsDocument(t, st, gone)
 	}},
 	{"Documents lists one kind in the order of the keys, after a key, at most limit", listedDocuments},
+	{"CountDocuments counts those of one kind", func(t *testing.T, db Database) {
+		st := open(t, db)
+		for _, d := range []store.Document{
+			{Kind: store.DocumentUser, Key: store.DocumentKey{1}, Version: 1, Body: []byte("{}")},
+			{Kind: store.DocumentUser, Key: store.DocumentKey{2}, Version: 1, Body: []byte("{}")},
+			{Kind: store.DocumentSession, Key: store.DocumentKey{3}, Version: 1, Body: []byte("{}")},
+		} {
+			if err := st.Commit(t.Context(), store.Change{Documents: []store.Document{d}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for kind, want := range map[store.DocumentKind]int{store.DocumentUser: 2, store.DocumentSession: 1, store.DocumentConsents: 0} {
+			if n, err := st.CountDocuments(t.Context(), kind); err != nil || n != want {
+				t.Errorf("%d documents of kind %s, %v; want %d", n, kind, err, want)
+			}
+		}
+	}},
 	{"Documents lists those of one owner and kind, which a later version may have got", ownedDocuments},
 	{"the store keeps no hold of a body that it was given or gave", func(t *testing.T, db Database) {
 		st := open(t, db)

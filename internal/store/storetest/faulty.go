@@ -269,6 +269,10 @@ func (f *Faulty) Changes(ctx context.Context, since int64) (changes store.Change
 	return changes, err
 }
 
+func (f *Faulty) CountDocuments(ctx context.Context, kind store.DocumentKind) (int, error) {
+	return read(f, ctx, Documents, func() (int, error) { return f.store.CountDocuments(ctx, kind) })
+}
+
 func (f *Faulty) ReadSecretUses(ctx context.Context, clients []store.Client) error {
 	return f.hooked(ctx, Client, grant.Grant{}, func() error { return f.store.ReadSecretUses(ctx, clients) })
 }
