@@ -56,6 +56,9 @@ func (a Clients) ListSelfRegistered(ctx context.Context, p adminapi.Page, all bo
 	}
 	ordered := func(a, b keyed) int { return bytes.Compare(a.key[:], b.key[:]) }
 	f := store.DocumentFilter{Kind: store.DocumentClient, Limit: recordPage}
+	if p.Match == "" { // most records that are read are in the answer
+		f.Limit = min(recordPage, p.Limit+1)
+	}
 	if p.After != "" {
 		f.After = store.ClientKey(a.Realm, p.After)
 	}
