@@ -27,6 +27,8 @@ type options struct {
 	only        []string
 	postgres    bool
 	shared      bool
+	many        bool
+	entries     int // of each kind, with many
 	program     string
 }
 
@@ -58,6 +60,8 @@ func main() {
 	flag.StringVar(&only, "only", "", "measure only these and what they are compared with, such as refresh,code: "+strings.Join(names, ", ")+"; with -shared: "+strings.Join(siegeNames(), ", "))
 	flag.BoolVar(&opt.postgres, "postgres", false, "measure nodes on a PostgreSQL instead, against pgbench and the embedded store")
 	flag.BoolVar(&opt.shared, "shared", false, "measure an operator's client beside clients that registered themselves, which fill what all clients share")
+	flag.BoolVar(&opt.many, "many", false, "measure a directory of many clients, APIs and users by the admin API, on both engines")
+	flag.IntVar(&opt.entries, "entries", 100_000, "clients, users and agreements, with -many")
 	flag.StringVar(&opt.program, "program", "", "the server's program; default: build it")
 	flag.Parse()
 	given := map[string]bool{}
@@ -81,6 +85,9 @@ func main() {
 		defaults["rounds"] = func() { opt.rounds = 1 }
 		defaults["grants"] = func() { opt.grants = 2000 }
 	}
+	if opt.quick && opt.many {
+		defaults["entries"] = func() { opt.entries = 1000 }
+	}
 	for name, set := range defaults {
 		if !given[name] {
 			set()
@@ -99,7 +106,7 @@ func main() {
 		}
 	}
 	if flag.NArg() > 0 || opt.rounds < 1 || opt.duration < 100*time.Millisecond || opt.connections < 1 || opt.grants < opt.connections ||
-		opt.shared && (opt.postgres || opt.connections < 4) || opt.postgres && (len(opt.only) > 0 || opt.connections < 3 || opt.grants < 3*opt.connections) {
+		opt.shared && (opt.postgres || opt.connections < 4) || opt.postgres && (len(opt.only) > 0 || opt.connections < 3 || opt.grants < 3*opt.connections) || opt.many && (opt.shared || opt.postgres || opt.entries < 200) {
 		flag.Usage()
 		os.Exit(2)
 	}
@@ -110,6 +117,9 @@ func main() {
 	}
 	if opt.shared {
 		do = measureShared
+	}
+	if opt.many {
+		do = measureMany
 	}
 	err := do(ctx, opt)
 	stop()
