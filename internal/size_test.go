@@ -25,7 +25,7 @@ type budget struct {
 var (
 	library = budget{"resource", 1_300}
 	tools   = budget{"tools of operators", 13_057}
-	serving = budget{"serving", 36_222}
+	serving = budget{"serving", 36_284}
 )
 
 // notProduct are directories, with all below them, that the size does not count:
