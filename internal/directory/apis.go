@@ -93,7 +93,7 @@ func apisOf(sorted order[*store.API], realm, after string) iter.Seq[*store.API] 
 		for api := range sorted.from(func(api *store.API) int {
 			return cmp.Or(strings.Compare(api.Realm, realm), strings.Compare(api.ID, after))
 		}) {
-			if api.Realm != realm || api.ID != after && !yield(api) {
+			if api.Realm != realm || (after == "" || api.ID != after) && !yield(api) {
 				return
 			}
 		}
