@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/directory"
@@ -24,14 +25,21 @@ import (
 
 // An Explainer reads the store and the audit log, also while a server uses them.
 type Explainer struct {
-	Config config.Config
-	Issuer *issuer.Issuer
-	Store  store.Store
+	Config    config.Config
+	Realm     string
+	Store     store.Store
+	Directory *directory.Directory
+	Now       func() time.Time
+	MaxSkew   time.Duration  // how far the clocks of nodes may be apart
+	Issuer    *issuer.Issuer // decides what would become of a request
 	// Locked is the reason why tokens cannot be verified, or nil.
 	Locked error
 	// Told returns the token endpoint's answer to a refused request of a grant type.
 	Told func(grantType string, why grant.Refusal) (status int, code oauth.ErrorCode)
 }
+
+// now returns the instant of an explanation.
+func (x *Explainer) now() grant.Instant { return grant.At(x.Now()) }
 
 // An Explained is a complete explanation.
 type Explained struct {
@@ -76,14 +84,14 @@ func (x *Explainer) Explain(ctx context.Context, a Asked, log *Log) (*Explained,
 		return v, x.completeLife(ctx, v)
 	case askedGrant:
 		id, _ := grant.ParseID(a.Text)
-		e, err = ExplainGrant(ctx, x.Issuer, id)
+		e, err = x.Grant(ctx, id)
 	case askedSession:
 		return v, x.findSession(ctx, v, a.Subject, func(reference [16]byte) bool { return grant.SessionName(reference) == a.Text })
 	default:
 		if hint, err := x.Issuer.Hint(a.Text); err == nil {
 			return v, x.findHinted(ctx, v, hint)
 		}
-		e, err = ExplainToken(ctx, x.Issuer, a.Text)
+		e, err = x.Token(ctx, a.Text)
 	}
 	if err != nil {
 		return nil, err
@@ -199,13 +207,13 @@ func Parse(text string) Asked {
 
 // clientOf returns a client in any state, or nil, as the endpoints find it: with the
 // scopes of its APIs, and also if it registered itself.
-func clientOf(ctx context.Context, iss *issuer.Issuer, view *directory.View, id string) (*store.Client, error) {
-	if c, ok := view.Registered(iss.Realm, id); ok {
+func (x *Explainer) clientOf(ctx context.Context, view *directory.View, id string) (*store.Client, error) {
+	if c, ok := view.Registered(x.Realm, id); ok {
 		known := *c
 		known.Secrets = nil // not even their digests are of use here
 		return &known, nil
 	}
-	c, err := iss.Directory.Record(ctx, iss.Realm, id)
+	c, err := x.Directory.Record(ctx, x.Realm, id)
 	if c != nil && err == nil {
 		view.Offer(c)
 		c.Secrets = nil

@@ -98,15 +98,15 @@ type Answer struct {
 // explainedEvents bounds the events of one explanation.
 const explainedEvents = 1000
 
-// ExplainToken explains a refresh token, an access token of either form, or a
+// Token explains a refresh token, an access token of either form, or a
 // code. It writes nothing.
-func ExplainToken(ctx context.Context, iss *issuer.Issuer, text string) (Explanation, error) {
-	view, err := iss.Directory.View()
+func (x *Explainer) Token(ctx context.Context, text string) (Explanation, error) {
+	view, err := x.Directory.View()
 	if err != nil {
 		return Explanation{}, err
 	}
-	e := Explanation{As: AsUnknown, Now: grant.At(iss.Now()), Diagnosis: view.Ring.Diagnose(iss.Realm, text), Directory: directoryOf(view, iss.Realm)}
-	token, err := iss.Read(view, text)
+	e := Explanation{As: AsUnknown, Now: x.now(), Diagnosis: view.Ring.Diagnose(x.Realm, text), Directory: directoryOf(view, x.Realm)}
+	token, err := x.Issuer.Read(view, text)
 	e.Genuine = err == nil
 	switch e.Diagnosis.Form {
 	case keys.RefreshForm:
@@ -116,10 +116,10 @@ func ExplainToken(ctx context.Context, iss *issuer.Issuer, text string) (Explana
 	case keys.CodeForm:
 		e.As = AsCode
 	default:
-		readJWT(iss, view, text, &e)
+		x.readJWT(view, text, &e)
 	}
 	if e.Diagnosis.NamesKey {
-		if life, known := view.Ring.Life(e.Diagnosis.KeyID, e.Now, iss.Directory.Schedule); known {
+		if life, known := view.Ring.Life(e.Diagnosis.KeyID, e.Now, x.Directory.Schedule); known {
 			e.Key = &life
 		}
 	}
@@ -127,7 +127,7 @@ func ExplainToken(ctx context.Context, iss *issuer.Issuer, text string) (Explana
 	case e.Genuine:
 		e.Token, e.Named, e.Scope = token, !token.Own(), string(token.Scope)
 	case e.As == AsCode && e.Diagnosis.Fault == keys.NoFault:
-		code, err := view.Ring.OpenCode(iss.Realm, text)
+		code, err := view.Ring.OpenCode(x.Realm, text)
 		if err != nil {
 			return e, err
 		}
@@ -138,46 +138,46 @@ func ExplainToken(ctx context.Context, iss *issuer.Issuer, text string) (Explana
 		e.Token = issuer.Token{Key: c.Key, GrantID: c.GrantID, Generation: c.Generation, IssuedAt: c.IssuedAt, ExpiresAt: c.ExpiresAt}
 		e.Named = true
 	}
-	if err := lookUp(ctx, iss, view, &e); err != nil {
+	if err := x.lookUp(ctx, view, &e); err != nil {
 		return e, err
 	}
-	return e, answer(ctx, iss, view, text, &e)
+	return e, x.answer(ctx, view, text, &e)
 }
 
-// ExplainGrant explains a grant by its id. It needs no key.
-func ExplainGrant(ctx context.Context, iss *issuer.Issuer, id grant.ID) (Explanation, error) {
-	view, err := iss.Directory.View()
+// Grant explains a grant by its id. It needs no key.
+func (x *Explainer) Grant(ctx context.Context, id grant.ID) (Explanation, error) {
+	view, err := x.Directory.View()
 	if err != nil {
 		return Explanation{}, err
 	}
-	e := Explanation{As: AsGrant, Now: grant.At(iss.Now()), Named: true, Genuine: true, Token: issuer.Token{GrantID: id}, Directory: directoryOf(view, iss.Realm)}
-	if err := lookUp(ctx, iss, view, &e); err != nil || e.Grant == nil {
+	e := Explanation{As: AsGrant, Now: x.now(), Named: true, Genuine: true, Token: issuer.Token{GrantID: id}, Directory: directoryOf(view, x.Realm)}
+	if err := x.lookUp(ctx, view, &e); err != nil || e.Grant == nil {
 		return e, err
 	}
 	g := *e.Grant
 	e.Token = issuer.Token{GrantID: id, Generation: g.Generation, IssuedAt: g.RotatedAt, ExpiresAt: g.ExpiresAt, Key: g.KeyID}
-	if life, known := view.Ring.Life(g.KeyID, e.Now, iss.Directory.Schedule); known {
+	if life, known := view.Ring.Life(g.KeyID, e.Now, x.Directory.Schedule); known {
 		e.Key = &life
 	}
-	answerRefresh(iss, view, &e)
+	x.answerRefresh(view, &e)
 	return e, nil
 }
 
 // lookUp reads what the store knows of what e names.
-func lookUp(ctx context.Context, iss *issuer.Issuer, view *directory.View, e *Explanation) error {
+func (x *Explainer) lookUp(ctx context.Context, view *directory.View, e *Explanation) error {
 	e.Restore = view.Restore()
 	var err error
 	clientID, subject, authorized := "", "", grant.Instant(0)
 	if e.own() {
 		clientID, subject, authorized = e.Token.ClientID, e.Token.Subject, e.Token.AuthorizedAt
-		e.APIs = show.APIs(e.Token.APIs, iss.Realm, e.Directory.APIs)
+		e.APIs = show.APIs(e.Token.APIs, x.Realm, e.Directory.APIs)
 	}
 	if e.Code != nil {
 		clientID, subject, authorized = e.Code.ClientID, e.Code.Subject, e.Code.AuthorizedAt
-		e.APIs = show.APIs(e.Code.APIs[:], iss.Realm, e.Directory.APIs)
+		e.APIs = show.APIs(e.Code.APIs[:], x.Realm, e.Directory.APIs)
 	}
 	if e.Named {
-		g, err := iss.Store.Grant(ctx, e.Token.GrantID)
+		g, err := x.Store.Grant(ctx, e.Token.GrantID)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
@@ -189,17 +189,17 @@ func lookUp(ctx context.Context, iss *issuer.Issuer, view *directory.View, e *Ex
 				e.Scope, e.APIs = string(e.Token.Scope), show.APIs(e.Token.APIs, g.Realm, e.Directory.APIs)
 			}
 		}
-		if e.Events, err = iss.Store.Events(ctx, e.Token.GrantID.String(), explainedEvents); err != nil {
+		if e.Events, err = x.Store.Events(ctx, e.Token.GrantID.String(), explainedEvents); err != nil {
 			return err
 		}
 	}
 	if clientID == "" {
 		return nil
 	}
-	if e.Client, err = clientOf(ctx, iss, view, clientID); err != nil {
+	if e.Client, err = x.clientOf(ctx, view, clientID); err != nil {
 		return err
 	}
-	e.Cutoffs = cutoffsOf(view, iss.Realm, subject, clientID, authorized, iss.Policy.MaxSkew)
+	e.Cutoffs = cutoffsOf(view, x.Realm, subject, clientID, authorized, x.MaxSkew)
 	if e.Code != nil && e.Client != nil {
 		for _, uri := range e.Client.RedirectURIs {
 			if grant.HashRedirectURI(uri) == e.Code.RedirectHash {
@@ -225,7 +225,7 @@ func cutoffsOf(v *directory.View, realm, subject, client string, authorized gran
 }
 
 // answer decides what would become of an authentic text now, as the endpoints do.
-func answer(ctx context.Context, iss *issuer.Issuer, view *directory.View, text string, e *Explanation) error {
+func (x *Explainer) answer(ctx context.Context, view *directory.View, text string, e *Explanation) error {
 	if !e.Genuine {
 		// The endpoints ask nothing further. A locked key may have made it.
 		if e.Diagnosis.Fault != keys.Locked && (e.JWT == nil || !e.JWT.Locked) {
@@ -235,11 +235,11 @@ func answer(ctx context.Context, iss *issuer.Issuer, view *directory.View, text 
 	}
 	switch e.As {
 	case AsRefresh:
-		answerRefresh(iss, view, e)
+		x.answerRefresh(view, e)
 	case AsCode:
-		answerCode(iss, view, e)
+		x.answerCode(view, e)
 	case AsAccess, AsJWT:
-		in, err := iss.Inspect(ctx, text)
+		in, err := x.Issuer.Inspect(ctx, text)
 		var refused *grant.Refused
 		if err != nil && !errors.As(err, &refused) {
 			return err
@@ -256,7 +256,7 @@ func answer(ctx context.Context, iss *issuer.Issuer, view *directory.View, text 
 	return nil
 }
 
-func answerRefresh(iss *issuer.Issuer, view *directory.View, e *Explanation) {
+func (x *Explainer) answerRefresh(view *directory.View, e *Explanation) {
 	a := Answer{Known: true, Client: e.clientTrouble(store.GrantRefreshToken)}
 	switch {
 	case e.Grant == nil:
@@ -265,10 +265,10 @@ func answerRefresh(iss *issuer.Issuer, view *directory.View, e *Explanation) {
 		a.Why = grant.ClientDisabled
 	default:
 		g := *e.Grant
-		d := iss.Foresee(view, e.Client, e.Token, g, e.Now)
+		d := x.Issuer.Foresee(view, e.Client, e.Token, g, e.Now)
 		a.Why, a.Repeats = d.Refusal, d.Repeated
 		a.Revokes = d.Next.State == grant.Revoked && g.State != grant.Revoked
-		p := iss.PolicyOf(e.Client)
+		p := x.Issuer.PolicyOf(e.Client)
 		if p.RetryWindow > 0 {
 			a.WindowEnds = g.RotatedAt.Add(p.RetryWindow + p.MaxSkew)
 		}
@@ -282,7 +282,7 @@ func answerRefresh(iss *issuer.Issuer, view *directory.View, e *Explanation) {
 
 // answerCode decides on all but what only the request can show: whether it has
 // the redirect URI and the verifier that the code is for.
-func answerCode(iss *issuer.Issuer, view *directory.View, e *Explanation) {
+func (x *Explainer) answerCode(view *directory.View, e *Explanation) {
 	a := Answer{Known: true, Client: e.clientTrouble(store.GrantAuthorizationCode)}
 	if e.Client == nil {
 		a.Why = grant.ClientDisabled
@@ -290,13 +290,13 @@ func answerCode(iss *issuer.Issuer, view *directory.View, e *Explanation) {
 		return
 	}
 	r := grant.Redemption{
-		Realm: iss.Realm, ClientID: e.Client.ID, Allowed: iss.AllowedScope(view, e.Client),
-		Cutoff: view.Cutoff(iss.Realm, e.Code.Subject, e.Code.ClientID), Restore: view.Restore(),
-		Target: iss.EveryAPI(view, e.Client, e.Code.APIs),
+		Realm: x.Realm, ClientID: e.Client.ID, Allowed: x.Issuer.AllowedScope(view, e.Client),
+		Cutoff: view.Cutoff(x.Realm, e.Code.Subject, e.Code.ClientID), Restore: view.Restore(),
+		Target: x.Issuer.EveryAPI(view, e.Client, e.Code.APIs),
 	}
 	proven := *e.Code
 	proven.RedirectHash, proven.Challenged = grant.HashRedirectURI(""), false
-	a.Why = proven.Redeem(r, iss.PolicyOf(e.Client), e.Now).Refusal
+	a.Why = proven.Redeem(r, x.Issuer.PolicyOf(e.Client), e.Now).Refusal
 	if e.Grant != nil {
 		d := e.Grant.Replay(r)
 		a.Why, a.Revokes = d.Refusal, d.Next.State == grant.Revoked && e.Grant.State != grant.Revoked
@@ -367,7 +367,7 @@ type JWTFacts struct {
 }
 
 // readJWT reads a text that may be a JWT. e says whether it is an access token.
-func readJWT(iss *issuer.Issuer, view *directory.View, text string, e *Explanation) {
+func (x *Explainer) readJWT(view *directory.View, text string, e *Explanation) {
 	parts := strings.Split(text, ".")
 	if len(parts) != 3 || len(text) > keys.MaxJWT {
 		return
@@ -386,7 +386,7 @@ func readJWT(iss *issuer.Issuer, view *directory.View, text string, e *Explanati
 		return
 	}
 	e.As = AsJWT
-	facts := &JWTFacts{Algorithm: header.Alg, Type: header.Typ, ExpectsIssuer: iss.ID}
+	facts := &JWTFacts{Algorithm: header.Alg, Type: header.Typ, ExpectsIssuer: x.Issuer.ID}
 	e.JWT = facts
 	if id, err := hex.DecodeString(header.Kid); err == nil && len(id) == 4 {
 		e.Diagnosis.KeyID = grant.KeyID(uint32(id[0])<<24 | uint32(id[1])<<16 | uint32(id[2])<<8 | uint32(id[3]))
@@ -399,15 +399,15 @@ func readJWT(iss *issuer.Issuer, view *directory.View, text string, e *Explanati
 	}
 	facts.Issuer, facts.ClientID, facts.Subject, facts.Audience = c.Issuer, c.ClientID, c.Subject, c.Audience
 	e.Scope = string(c.Scope)
-	if c.Issuer != iss.ID {
+	if c.Issuer != x.Issuer.ID {
 		c.ID = "" // it names no grant of this issuer
 	}
 	e.Token, e.Named = c.Token()
-	life, known := view.Ring.Life(e.Diagnosis.KeyID, e.Now, iss.Directory.Schedule)
+	life, known := view.Ring.Life(e.Diagnosis.KeyID, e.Now, x.Directory.Schedule)
 	_, _, _, signed := view.Ring.Verify(text)
 	switch {
 	case e.Genuine:
-	case c.Issuer != iss.ID:
+	case c.Issuer != x.Issuer.ID:
 		facts.Fault = JWTOtherIssuer
 	case !e.Diagnosis.NamesKey || !known:
 		facts.Fault = JWTUnknownKey

@@ -18,7 +18,7 @@ import (
 // explained returns what is printed of a text, with the log's line of a request.
 func (s *service) explained(t *testing.T, text string, line explain.LogLine) string {
 	t.Helper()
-	x := &explain.Explainer{Issuer: s.Issuer, Store: s.Engine}
+	x := explainer(s.Issuer, s.Engine)
 	x.Config.Audit.Directory = config.AuditOff
 	line.RequestID = text
 	v, err := x.Explain(t.Context(), explain.Parse(text), &explain.Log{Name: "the log", Lines: []explain.LogLine{line}})
@@ -98,7 +98,7 @@ func TestAnOldCutoffIsNoCause(t *testing.T) {
 	s.CutOff(store.Cutoff{Realm: realm, Subject: subject, At: s.At()})
 	s.Clock.Advance(time.Hour)
 	tokens := s.Login()
-	e, err := explain.ExplainGrant(t.Context(), s.Issuer, tokens.GrantID)
+	e, err := explainer(s.Issuer, s.Issuer.Store).Grant(t.Context(), tokens.GrantID)
 	if err != nil || len(e.Cutoffs) != 0 || e.Answer.Why != grant.Allowed {
 		t.Errorf("%+v, %v", e.Cutoffs, err)
 	}

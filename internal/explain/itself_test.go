@@ -27,7 +27,7 @@ func TestATokenOfAClientForItselfHasAHistory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		x := &explain.Explainer{Issuer: k.Issuer, Store: k.Engine}
+		x := explainer(k.Issuer, k.Engine)
 		x.Config.Audit.Directory = t.TempDir()
 		record := func(name audit.Name, request string) {
 			t.Helper()

@@ -143,7 +143,7 @@ func (v *Explained) tokenFields() [][2]string {
 		rows = append(rows, [2]string{"issuer", v.claims(show.Bounded(j.Issuer))}, [2]string{"type", show.Bounded(j.Type)}, [2]string{"algorithm", show.Bounded(j.Algorithm)},
 			[2]string{"client", v.claims(show.Bounded(j.ClientID))}, [2]string{"subject", v.claims(show.Bounded(j.Subject))}, [2]string{"audience", v.claims(show.Bounded(strings.Join(j.Audience, " ")))})
 	} else if e.Genuine {
-		rows = append(rows, [2]string{"realm", v.by.Issuer.Realm})
+		rows = append(rows, [2]string{"realm", v.by.Realm})
 		if e.own() && e.Client != nil {
 			rows = append(rows, [2]string{"client", e.Client.ID})
 		}
@@ -363,7 +363,7 @@ func (v *Explained) MarshalJSON() ([]byte, error) {
 		out.Request = &requestJSON{q.id, q.refusal(), q.defect(), q.hints, q.audit, q.lines()}
 	}
 	if s := v.session; s != nil {
-		out.Session = s.json(grant.At(v.by.Issuer.Now()))
+		out.Session = s.json(v.by.now())
 		if v.request == nil && v.Explanation == nil {
 			out.Kind = "session"
 		}

@@ -123,7 +123,7 @@ func (x *Explainer) findRequest(ctx context.Context, v *Explained, log *Log) err
 	}
 	q.others = ids[1:]
 	id, _ := grant.ParseID(ids[0])
-	e, err := ExplainGrant(ctx, x.Issuer, id)
+	e, err := x.Grant(ctx, id)
 	v.Explanation = &e
 	return err
 }
@@ -193,7 +193,7 @@ func (x *Explainer) hint(ctx context.Context, q *requestFacts) error {
 	for _, l := range q.lines() {
 		id = cmp.Or(id, l.ClientID)
 	}
-	view, err := x.Issuer.Directory.View()
+	view, err := x.Directory.View()
 	if err != nil || id == "" {
 		return err
 	}
@@ -213,7 +213,7 @@ func (x *Explainer) hint(ctx context.Context, q *requestFacts) error {
 			if s.ExpiresAt != 0 {
 				expiry = "expires " + show.Instant(s.ExpiresAt)
 			}
-			if s.Expired(grant.At(x.Issuer.Now())) {
+			if s.Expired(x.now()) {
 				expiry = "expired " + show.Instant(s.ExpiresAt)
 			}
 			q.hints = append(q.hints, fmt.Sprintf("secret %s: %s, %s", s.ID, use, expiry))
@@ -224,7 +224,7 @@ func (x *Explainer) hint(ctx context.Context, q *requestFacts) error {
 	if text, err = strconv.Unquote(text); !sent || err != nil {
 		return nil // the log has no value
 	}
-	c, err := clientOf(ctx, x.Issuer, view, id)
+	c, err := x.clientOf(ctx, view, id)
 	if err != nil || c == nil {
 		return err
 	}
@@ -232,7 +232,7 @@ func (x *Explainer) hint(ctx context.Context, q *requestFacts) error {
 		return nil // no command gives it an API
 	}
 	for _, name := range strings.Fields(text) {
-		for _, api := range view.APIs(x.Issuer.Realm) {
+		for _, api := range view.APIs(x.Realm) {
 			if !c.Scope.Has(name) && api.Scope().Has(name) {
 				q.hints = append(q.hints, fmt.Sprintf("scope %s belongs to the API %s: mintage client update %s --add-api %s", name, api.ID, show.Quote(id), show.Quote(api.ID+" "+name)))
 			}

@@ -28,19 +28,19 @@ type sessionFacts struct {
 
 // findSession finds the session of a subject whose reference fits.
 func (x *Explainer) findSession(ctx context.Context, v *Explained, subject string, fits func(reference [16]byte) bool) error {
-	view, err := x.Issuer.Directory.View()
+	view, err := x.Directory.View()
 	if err != nil {
 		return err
 	}
-	v.session = &sessionFacts{subject: subject, state: "unknown", directory: directoryOf(view, x.Issuer.Realm)}
-	list, err := login.ListSessions(ctx, x.Store, x.Issuer.Realm, subject)
+	v.session = &sessionFacts{subject: subject, state: "unknown", directory: directoryOf(view, x.Realm)}
+	list, err := login.ListSessions(ctx, x.Store, x.Realm, subject)
 	i := slices.IndexFunc(list, func(r login.StoredSession) bool { return fits(r.Reference) })
 	if err != nil || i < 0 {
 		return err
 	}
 	r := &list[i]
 	v.session.StoredSession = r
-	logouts, err := logout.Of(ctx, x.Store, x.Issuer.Realm, subject)
+	logouts, err := logout.Of(ctx, x.Store, x.Realm, subject)
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (x *Explainer) findSession(ctx context.Context, v *Explained, subject strin
 			v.session.logouts = append(v.session.logouts, t)
 		}
 	}
-	v.session.state, err = r.State(ctx, grant.At(x.Issuer.Now()), view.Cutoff(x.Issuer.Realm, subject, ""), view.Restore().At, (&account.Users{Realm: x.Issuer.Realm, Store: x.Store}).Alive)
+	v.session.state, err = r.State(ctx, x.now(), view.Cutoff(x.Realm, subject, ""), view.Restore().At, (&account.Users{Realm: x.Realm, Store: x.Store}).Alive)
 	return err
 }
 
@@ -72,7 +72,7 @@ func (v *Explained) sessionText() string {
 
 func (v *Explained) printSession(w io.Writer) error {
 	s := v.session
-	now := grant.At(v.by.Issuer.Now())
+	now := v.by.now()
 	fmt.Fprintf(w, "A session, %s.\n\n", s.state)
 	rows := [][2]string{{"subject", s.subject}}
 	if s.StoredSession == nil {

@@ -42,7 +42,7 @@ func TestAGrantHasItsSessionAndASessionItsGrants(t *testing.T) {
 		}
 	}
 	name := grant.SessionName(reference)
-	x := &explain.Explainer{Issuer: k.Issuer, Store: k.Engine}
+	x := explainer(k.Issuer, k.Engine)
 	x.Config.Audit.Directory = config.AuditOff
 	say := func(a explain.Asked) (text string, program map[string]any) {
 		t.Helper()
@@ -141,7 +141,7 @@ func TestASessionEndsWithTheEpochOfItsUser(t *testing.T) {
 			c.change(k, u)
 			asked := explain.Parse(grant.SessionName(reference))
 			asked.Subject = "alice"
-			v, err := (&explain.Explainer{Issuer: k.Issuer, Store: k.Engine}).Explain(t.Context(), asked, nil)
+			v, err := explainer(k.Issuer, k.Engine).Explain(t.Context(), asked, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -184,7 +184,7 @@ func TestASessionShowsWhichClientsWereToldOfItsEnd(t *testing.T) {
 	if err := k.Engine.Commit(t.Context(), store.Change{Documents: []store.Document{end}}); err != nil {
 		t.Fatal(err)
 	}
-	x := &explain.Explainer{Issuer: k.Issuer, Store: k.Engine}
+	x := explainer(k.Issuer, k.Engine)
 	x.Config.Audit.Directory = config.AuditOff
 	asked := explain.Parse(grant.SessionName(reference))
 	asked.Subject = "alice"

@@ -19,9 +19,14 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
+// explainer explains what an issuer has made, from a store.
+func explainer(iss *issuer.Issuer, st store.Store) *explain.Explainer {
+	return &explain.Explainer{Realm: iss.Realm, Store: st, Directory: iss.Directory, Now: iss.Now, MaxSkew: iss.Policy.MaxSkew, Issuer: iss}
+}
+
 func (s *service) explainToken(text string) explain.Explanation {
 	s.T.Helper()
-	e, err := explain.ExplainToken(s.T.Context(), s.Issuer, text)
+	e, err := explainer(s.Issuer, s.Issuer.Store).Token(s.T.Context(), text)
 	if err != nil {
 		s.T.Fatal(err)
 	}
@@ -371,7 +376,7 @@ func TestExplainWithoutTheKeyTellsWhatItCan(t *testing.T) {
 	if e := locked.explainToken(code); e.Genuine || e.Answer.Known || e.Diagnosis.Fault != keys.Locked || e.Code != nil {
 		t.Errorf("a code: %+v", e)
 	}
-	e, err = explain.ExplainGrant(t.Context(), locked.Issuer, pair.GrantID)
+	e, err = explainer(locked.Issuer, locked.Issuer.Store).Grant(t.Context(), pair.GrantID)
 	if err != nil || e.Grant == nil || !e.Answer.Known || e.Answer.Why != grant.Allowed {
 		t.Errorf("a grant: %+v, %v", e.Answer, err)
 	}
@@ -389,14 +394,14 @@ func TestExplainedGrantHasItsEventsAndCutoffs(t *testing.T) {
 	s.Refused(grant.RefreshReplayed)(s.Renew(first.RefreshToken))
 	s.CutOff(store.Cutoff{Realm: realm, Subject: "bob", At: s.At()})
 	s.CutOff(store.Cutoff{Realm: realm, Subject: subject, ClientID: clientID, At: s.At()})
-	e, err := explain.ExplainGrant(t.Context(), s.Issuer, first.GrantID)
+	e, err := explainer(s.Issuer, s.Issuer.Store).Grant(t.Context(), first.GrantID)
 	if err != nil || e.Grant == nil || e.Answer.Why != grant.GrantRevoked || len(e.Events) != 1 || e.Events[0].Name != store.EventRefreshReplayed {
 		t.Fatalf("explained: %+v, %v", e, err)
 	}
 	if len(e.Cutoffs) != 1 || e.Cutoffs[0].Subject != subject || e.Client == nil || e.Client.Name != "Billing" {
 		t.Errorf("cutoffs %+v, client %+v", e.Cutoffs, e.Client)
 	}
-	if e, err := explain.ExplainGrant(t.Context(), s.Issuer, grant.ID{9}); err != nil || e.Grant != nil || e.Answer.Known {
+	if e, err := explainer(s.Issuer, s.Issuer.Store).Grant(t.Context(), grant.ID{9}); err != nil || e.Grant != nil || e.Answer.Known {
 		t.Errorf("a grant that is not there: %+v, %v", e, err)
 	}
 }

@@ -152,7 +152,7 @@ func TestARetiredSigningKeyMakesNoTokensOfLaterForIntrospection(t *testing.T) {
 	// It is gone later, and is not even read.
 	s.Clock.Advance(testkit.Quick().Retention)
 	s.RotateKeys()
-	e, err := explain.ExplainToken(t.Context(), s.Issuer, sign(map[string]any{"exp": s.At().Add(time.Hour) / 1000}))
+	e, err := (&explain.Explainer{Realm: s.Realm, Store: s.Store, Directory: s.Directory, Now: s.Now, Issuer: s.Issuer}).Token(t.Context(), sign(map[string]any{"exp": s.At().Add(time.Hour) / 1000}))
 	if err != nil || e.Genuine || e.JWT == nil || e.JWT.Fault != explain.JWTKeyGone || e.Answer.Why != grant.TokenUnknown {
 		t.Errorf("a JWT by a key that is gone: genuine %t, %+v, %s, %v", e.Genuine, e.JWT, e.Answer.Why, err)
 	}

@@ -36,7 +36,7 @@ func (n *realm) demoPages(cfg config.Config, iss *issuer.Issuer, tokens *token.E
 			return demo.Client{ID: info.ClientID, Secret: oauth.Secret(info.ClientSecret), Username: info.Username}
 		},
 		Explain: func(ctx context.Context, w io.Writer, text string) error {
-			x := explain.Explainer{Config: cfg, Issuer: iss, Store: n.store, Told: tokens.Told}
+			x := explain.Explainer{Config: cfg, Realm: n.name, Store: n.store, Directory: n.directory, Now: time.Now, MaxSkew: cfg.Skew(), Issuer: iss, Told: tokens.Told}
 			v, err := x.Explain(ctx, explain.Parse(text), nil)
 			if err != nil {
 				return err
