@@ -299,7 +299,7 @@ func (d *Directory) ClockFault() error {
 	return nil
 }
 
-// learnPolls is how many polls Learn makes at most in a PollInterval: anybody can
+// learnPolls limits the polls of Learn in a PollInterval: an unauthenticated caller can
 // send a text that names a key.
 const learnPolls = 32
 

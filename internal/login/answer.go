@@ -46,7 +46,7 @@ type Form struct {
 // typed as a username. The error is a *Refusal if another system rejects the login.
 type Check func(context.Context, *Interaction) (Proof, error)
 
-// A Refusal is a login that the system which has the users rejects.
+// A Refusal is a login that was rejected by the system which has the users.
 type Refusal struct {
 	Code  oauth.ErrorCode // for the client
 	Cause error
@@ -194,7 +194,7 @@ func (t *turn) look(ctx context.Context) error {
 	return t.reached(ctx, st, err)
 }
 
-// prove takes what a built-in user has typed.
+// prove checks what a built-in user has typed.
 func (t *turn) prove(ctx context.Context, of step) error {
 	if t.said.Check == nil {
 		return ErrForm
@@ -219,7 +219,7 @@ func (t *turn) prove(ctx context.Context, of step) error {
 	return t.again(t.signIn(ctx, who))
 }
 
-// signIn signs in who has proven to be somebody.
+// signIn signs in the user whom a proof names.
 func (t *turn) signIn(ctx context.Context, who Proof) error {
 	cookie, err := t.a.SignIn(ctx, t.it, who.Identity, t.v)
 	refused := errors.Is(err, ErrSubject) || errors.Is(err, ErrProviderEnded)
@@ -227,7 +227,7 @@ func (t *turn) signIn(ctx context.Context, who Proof) error {
 	return err
 }
 
-// choose takes which user it is to be.
+// choose continues with the user who is signed in.
 func (t *turn) choose(ctx context.Context, _ step) error {
 	if t.said.Action != "continue" {
 		return ErrForm
@@ -235,7 +235,7 @@ func (t *turn) choose(ctx context.Context, _ step) error {
 	return t.again(t.a.keep(ctx, t.it, t.v))
 }
 
-// consent takes the user's decision.
+// consent records the user's decision.
 func (t *turn) consent(ctx context.Context, _ step) error {
 	switch t.said.Decision {
 	case "allow":
@@ -248,7 +248,7 @@ func (t *turn) consent(ctx context.Context, _ step) error {
 	return ErrForm
 }
 
-// deny ends the interaction for a user who wants no more of it.
+// deny ends the interaction because the user has cancelled it.
 func (t *turn) deny(ctx context.Context) error {
 	st, err := t.a.deny(ctx, t.it, t.v, oauth.AccessDenied)
 	st.ByUser = true

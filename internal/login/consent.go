@@ -135,7 +135,7 @@ func (co *Consents) record(c, before *store.Client, with *store.Change) {
 	with.Documents = append(with.Documents, next.Record(co.Issuer.RecordUntil(co.now())))
 }
 
-// terms identifies what a user was told of a client that registered itself: after a
+// terms identifies what a user was shown of a client that registered itself: after a
 // change, the user is asked again. Operators vouch for their clients.
 func terms(c *store.Client, redirectURI string) string {
 	if !c.SelfRegistered() {

@@ -17,7 +17,7 @@ var (
 	// ErrAnswered means that the client has its answer, another one or too
 	// long ago for the same to be given again.
 	ErrAnswered = errors.New("interaction answered before")
-	// ErrSwitched means that somebody else has signed in since.
+	// ErrSwitched means that another user has signed in since.
 	ErrSwitched = errors.New("another user is signed in")
 	// ErrMoved means that the interaction was begun again, as another one.
 	ErrMoved = errors.New("interaction begun again")
@@ -30,7 +30,7 @@ var (
 	// since the interaction began.
 	ErrClientChanged = errors.New("client changed")
 	// ErrSignInFirst means that a client is looked up only for a browser that is signed
-	// in: a stranger makes this server send no requests.
+	// in: an unauthenticated visitor cannot make this server send requests.
 	ErrSignInFirst = errors.New("client is looked up for signed-in users only")
 	// ErrDescription means that a client's description of itself cannot be read, or
 	// not now.
@@ -46,7 +46,7 @@ var (
 	ErrLimited = errors.New("too many interactions of one address")
 )
 
-// A ClientError is an error that the client is to hear, at a redirect URI that
+// A ClientError is an error that is sent to the client, at a redirect URI that
 // is its own. If SignedIn is not set, nobody is known to sit at the browser
 // (RFC 9700 section 4.11.2).
 type ClientError struct {
@@ -80,7 +80,7 @@ func (e *ClientError) Callback(requestID string) string {
 
 func (e *ClientError) Unwrap() error { return e.Cause }
 
-// faultTold is what a client hears of a fault.
+// faultTold returns the error that is sent to the client for a fault.
 func faultTold(err error) *oauth.Error {
 	var invalid *oauth.Invalid
 	switch {
@@ -115,7 +115,7 @@ func errorCallback(r oauth.AuthorizationRequest, told *oauth.Error, issuerID, re
 	return issuer.AppendQuery(uri, "iss", issuerID)
 }
 
-// describe is the constant text of an error that somebody else has chosen.
+// describe returns the constant text of an error code that the login system has chosen.
 func describe(code oauth.ErrorCode) string {
 	for _, known := range refusals {
 		if known.Code == code {

@@ -47,7 +47,7 @@ type Interaction struct {
 	Browser []byte                     `json:"browser"` // a digest
 	Request oauth.AuthorizationRequest `json:"request"`
 	Step    Step                       `json:"step"`
-	// Fresh says that who is signed in already must sign in again.
+	// Fresh says that a user who is already signed in must sign in again.
 	Fresh     bool          `json:"fresh,omitempty"`
 	CreatedAt grant.Instant `json:"created_at"`
 	ExpiresAt grant.Instant `json:"-"`
@@ -145,7 +145,7 @@ func (p *Pending) admit(now grant.Instant, lifetime int64, v Visitor, weight int
 	return p.add(now, lifetime, v.Network, weight, most)
 }
 
-// BeginAccount begins the login of somebody who wants to see the account pages.
+// BeginAccount begins a login for the account pages.
 func (ins *Interactions) BeginAccount(ctx context.Context, v Visitor) (*Interaction, error) {
 	it := &Interaction{Step: StepLogin}
 	return it, ins.begin(ctx, it, v, false)
@@ -192,7 +192,7 @@ func (ins *Interactions) load(ctx context.Context, id string) (*Interaction, err
 }
 
 // Interaction finds an interaction of this browser. Somebody else's is the same
-// as none: whoever learns an id can do nothing with it.
+// as none: an id is of no use in another browser.
 func (ins *Interactions) Interaction(ctx context.Context, id string, v Visitor) (*Interaction, error) {
 	it, err := ins.load(ctx, id)
 	if it == nil {
@@ -237,8 +237,8 @@ func (ins *Interactions) change(ctx context.Context, it *Interaction, with *stor
 var errUnchanged = errors.New("unchanged")
 
 // maxPending bounds, in kilobytes, the interactions that one node begins within
-// the lifetime of one: they are made for whoever asks. The last fifth is for
-// those who are signed in, so that strangers cannot keep them out.
+// the lifetime of one, because unauthenticated requests begin them. The last fifth is
+// reserved for users who are signed in.
 const (
 	maxPending      = 128 << 10
 	maxPendingGuest = maxPending * 4 / 5

@@ -40,7 +40,7 @@ func (ss *Sessions) passwordStands(ctx context.Context, it *Interaction) error {
 
 // restart begins the login again, as another interaction: a page that was shown
 // to one user is never answered by the next (CWE-639). With another, it is for
-// another user, and who is signed in elsewhere does not do.
+// another user: a session in another tab does not count.
 func (ins *Interactions) restart(ctx context.Context, it *Interaction, v Visitor, another bool) (*Interaction, error) {
 	next := &Interaction{Request: it.Request, Client: it.Client, SeenEnds: it.SeenEnds, Step: StepLogin, Fresh: it.Fresh || another}
 	if err := ins.begin(ctx, next, v, it.Identity != nil); err != nil {
@@ -200,8 +200,8 @@ func (a *Authorizer) Login(ctx context.Context, challenge string) (Challenge, er
 }
 
 // AcceptLogin says who the user of a challenge is. It returns where to send the
-// browser. The address proves that this call was made: whoever sends somebody
-// else his own challenge does not learn it. To say the same again is no error.
+// browser. The address proves that this call was made: an attacker who sends
+// another user his own challenge does not learn it. The same call again is no error.
 func (a *Authorizer) AcceptLogin(ctx context.Context, challenge string, who Identity) (continueURL string, err error) {
 	if err := a.checkIdentity(&who); err != nil {
 		return "", err
@@ -251,7 +251,7 @@ func (a *Authorizer) rehearseLogin(it *Interaction, who Identity) error {
 }
 
 // RejectLogin says that the user of a challenge is not let in, and what the
-// client hears: "" is access_denied.
+// client receives: "" is access_denied.
 func (a *Authorizer) RejectLogin(ctx context.Context, challenge string, code oauth.ErrorCode) (continueURL string, err error) {
 	if code == "" {
 		code = oauth.AccessDenied
@@ -295,7 +295,7 @@ func sameLogin(a, b Outcome) bool {
 	return *a.Identity == *b.Identity
 }
 
-// loginVerifier proves to have been told by AcceptLogin or RejectLogin.
+// loginVerifier returns the proof that AcceptLogin or RejectLogin has sent the browser.
 func (ins *Interactions) loginVerifier(it *Interaction) (string, error) {
 	view, err := ins.view()
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 // A Logout is a client's request to end the session of a user (OpenID Connect
 // RP-Initiated Logout 1.0 section 2). It is stored, sealed, if the user must be asked.
 // It belongs to no browser: a POST from another site comes without cookies (SameSite).
-// Whoever has its id can do no more with it than with the request itself.
+// Its id permits no more than the request itself.
 type Logout struct {
 	ID          string `json:"-"` // "" until it is stored
 	ClientID    string `json:"client_id,omitempty"`

@@ -18,7 +18,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// An Identity is who sits at a browser, as somebody says who knows.
+// An Identity is the authenticated user, as the system that has the users reports.
 type Identity struct {
 	Subject  string `json:"subject"`
 	Username string `json:"username,omitempty"` // of a built-in user
@@ -82,13 +82,13 @@ const (
 	overEnded = "ended"
 )
 
-// Mark tells the session from others on its own pages. A login that continues the session
+// Mark identifies the session on its own pages. A login that continues the session
 // does not change it.
 func (s *Session) Mark() string {
 	return cmp.Or(grant.SessionName(s.reference()), hex.EncodeToString(s.document.Key[:12]))
 }
 
-// A sessionID is 256 random bits. Nothing at rest tells it.
+// A sessionID is 256 random bits. The store has only a hash of it.
 type sessionID [32]byte
 
 func (id sessionID) key(realm string) store.DocumentKey {

@@ -53,7 +53,7 @@ func (ss *Sessions) ofProvider(ctx context.Context, session string) (d store.Doc
 }
 
 // ErrProviderEnded means that a login comes from a session that has ended at the provider
-// since the provider told of it.
+// since the provider reported it.
 var ErrProviderEnded = errors.New("the session has ended at the OpenID Connect provider")
 
 // endKey is the key of the latest end of a session at the provider, or of all those of

@@ -49,7 +49,7 @@ var problems = []problem{
 	{http.StatusBadRequest, pages.BadRequest, true, nil}, // of any oauth.Error
 }
 
-// pageProblem is the one map from what we know to what a user is told.
+// pageProblem maps each error to the page that the user sees. It is the only such map.
 func (f *Front) pageProblem(err error) (status int, key pages.MessageKey, code oauth.ErrorCode) {
 	var told *oauth.Error
 	errors.As(err, &told)
@@ -112,8 +112,7 @@ func (s *web) withWayBack(x *exchange, err error) error {
 	return err
 }
 
-// pageAnswer is the page for err, or the way to the client that is to hear of
-// it.
+// pageAnswer returns the page for err, or the redirect to the client that receives it.
 func (s *web) pageAnswer(h http.Header, r *server.Request, rec server.Record, err error) server.Answer {
 	var form *formError
 	if errors.As(err, &form) {

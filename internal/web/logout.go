@@ -96,7 +96,7 @@ func (s logouts) kept(ctx context.Context, r *http.Request, x *exchange, p oauth
 }
 
 // isOther reports whether a form asked about another session than the present one:
-// somebody has signed in since it was shown. A page of a brand may not say which.
+// another user has signed in since it was shown. The pages of a brand may lack the field.
 func isOther(present *login.Session, form oauth.Params) bool {
 	return form["session"] != "" && form["session"] != present.Mark()
 }

@@ -60,7 +60,7 @@ func (s provider) logout(ctx context.Context, r *server.Request) (a server.Answe
 	return server.Answer{Body: []byte(`{}`)}, rec, nil
 }
 
-// providerFault returns what a provider hears, with the cause for the log.
+// providerFault returns the error that is sent to the provider, with the cause for the log.
 func providerFault(err error) error {
 	if errors.Is(err, upstream.ErrInvalid) || errors.Is(err, login.ErrReplayed) {
 		return fmt.Errorf("%w: %w", oauth.ErrLogoutToken, err)

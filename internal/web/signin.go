@@ -111,8 +111,8 @@ func (s provider) check(x *exchange, p oauth.Params) login.Check {
 }
 
 // enter charges a callback to its address, and takes a slot of its network
-// until done is called: whoever makes up answers makes us ask the provider about
-// each, and wait for it. A callback that is shed is not charged.
+// until done is called: each forged callback makes this server call the provider, and
+// wait for it. A callback that is shed is not charged.
 func (s provider) enter(from netip.Addr) (done func(), err error) {
 	if !s.Throttle.Begin(from, 1) {
 		return nil, oauth.ErrTooManyRequests

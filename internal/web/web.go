@@ -91,8 +91,8 @@ func (s *web) ofRealm(name string) string {
 	return name + "_" + strings.TrimPrefix(s.Realm, "/")
 }
 
-// visitor is what the request's cookies say. Of two with one name, neither is
-// believed.
+// visitor returns the visitor that the request's cookies identify. Of two cookies with
+// one name, neither counts.
 func (s *web) visitor(r *http.Request) login.Visitor {
 	return login.Visitor{Browser: cookie(r, s.ofRealm(browserCookie)), Session: cookie(r, s.ofRealm(sessionCookie))}
 }
@@ -152,11 +152,11 @@ func (x *exchange) setCookie(name, value string, age int) {
 	x.cookies = append(x.cookies, c.String())
 }
 
-// errCrossSite is a form that another site has sent, or made somebody send.
+// errCrossSite means that a form was sent from another site (CSRF).
 var errCrossSite = errors.New("form sent by another site")
 
-// crossSite refuses requests that our own pages did not make (CWE-352). What
-// tells neither where it comes from nor how is no browser of this decade.
+// crossSite refuses requests that our own pages did not make (CWE-352). It refuses
+// requests with neither Origin nor Sec-Fetch-Site: every current browser sends one.
 func (s *web) crossSite(r *http.Request) error {
 	if r.Header.Get("Sec-Fetch-Site") == "" && r.Header.Get("Origin") == "" {
 		return errCrossSite
@@ -167,8 +167,8 @@ func (s *web) crossSite(r *http.Request) error {
 	return nil
 }
 
-// at is the address of a page of ours. It is never made of what a request says
-// of its host.
+// at returns the address of a page of this server, from the configuration and never
+// from the request's Host.
 func (s *web) at(path string) string { return s.PublicURL + s.BasePath + path }
 
 func (s *web) interactionURL(id string) string {
