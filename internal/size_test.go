@@ -24,7 +24,7 @@ type budget struct {
 // operators, and all else, which serves requests.
 var (
 	library = budget{"resource", 1_300}
-	tools   = budget{"tools of operators", 13_064}
+	tools   = budget{"tools of operators", 13_050}
 	serving = budget{"serving", 36_284}
 )
 

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -115,14 +114,6 @@ func (f *apiFlags) applyScopes(cmd *cobra.Command, v *adminapi.API) {
 	f.lists.drops("default-scope", defaults.Without(removed).Without(oauth.Scope(v.DefaultScope)).Tokens())
 }
 
-// invalidAPI returns an error that names the wrong flag.
-func invalidAPI(err error) error {
-	if invalid := (*oauth.Invalid)(nil); errors.As(err, &invalid) {
-		return &oauth.Invalid{Field: strings.ReplaceAll(strings.TrimSuffix(invalid.Field, "s"), "_", "-"), Message: invalid.Message}
-	}
-	return err
-}
-
 // withText adds a scope as it is typed, NAME or NAME=TEXT, to a list or changes its
 // text. The other texts are those of old.
 func withText(list []adminapi.APIScope, typed string, old []adminapi.APIScope) []adminapi.APIScope {
@@ -172,7 +163,7 @@ slash and the case of the host make no other API.`,
 			return "", err
 		}
 		err := a.Post(cmd.Context(), v, &v, "apis")
-		return fmt.Sprintf("API %s is registered", v.ID), invalidAPI(err)
+		return fmt.Sprintf("API %s is registered", v.ID), err
 	})
 }
 
@@ -277,7 +268,7 @@ list: if that would remove something, the command says what, and does it only wi
 		if err == nil && changes == "" {
 			return fmt.Sprintf("API %s is like that already", next.ID), nil
 		}
-		return fmt.Sprintf("API %s is changed: %s", next.ID, changes), invalidAPI(err)
+		return fmt.Sprintf("API %s is changed: %s", next.ID, changes), err
 	})
 }
 

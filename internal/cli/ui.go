@@ -113,10 +113,7 @@ func (s *settings) changes(cmd *cobra.Command, run func(cmd *cobra.Command, a *a
 }
 
 // otherFlags are the flags of members whose name is another one.
-var otherFlags = map[string]string{
-	"keys": "key", "purposes": "purpose", "client_secret": "secret-stdin", "client_id": "client",
-	"redirect_uri": "redirect-uri", "code_challenge": "code-challenge", "auth_time": "auth-time",
-}
+var otherFlags = map[string]string{"keys": "key", "purposes": "purpose", "scopes": "scope", "client_secret": "secret-stdin", "password": "password-stdin", "client_id": "client"}
 
 // flagged returns an error about a member of the admin API as one about the flag.
 func flagged(err error) error {
@@ -124,7 +121,7 @@ func flagged(err error) error {
 	if !errors.As(err, &invalid) {
 		return err
 	}
-	flag := cmp.Or(otherFlags[invalid.Field], invalid.Field)
+	flag := cmp.Or(otherFlags[invalid.Field], strings.ReplaceAll(invalid.Field, "_", "-"))
 	if i := slices.IndexFunc(client.Settings, func(s client.Setting) bool { return s.Member == invalid.Field }); i >= 0 {
 		flag = client.Settings[i].Flag
 	}

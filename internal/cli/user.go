@@ -24,21 +24,17 @@ open the store if no server runs, and apply at once.`,
 		newUserCreate(s), newUserImport(s), newUserList(s), newUserShow(s), newUserUpdate(s), newUserDisable(s), newUserEnable(s), newUserPassword(s), newUserTOTP(s))
 }
 
-// invalidUser returns an error that names the wrong flag.
+// invalidUser returns an error about a member as one about what is typed for it.
 func invalidUser(err error) error {
-	var invalid *oauth.Invalid
-	if !errors.As(err, &invalid) {
-		return err
-	}
-	switch invalid.Field {
-	case "claims":
+	invalid := (*oauth.Invalid)(nil)
+	switch {
+	case !errors.As(err, &invalid):
+	case invalid.Field == "claims":
 		return &oauth.Invalid{Field: "claim", Message: invalid.Message}
-	case "username":
+	case invalid.Field == "username":
 		return deployment.Usage(fmt.Errorf("the username is invalid: %s", invalid.Message))
-	case "password":
-		return &oauth.Invalid{Field: "password-stdin", Message: invalid.Message}
 	}
-	return &oauth.Invalid{Field: invalid.Field, Message: invalid.Message}
+	return err
 }
 
 // claimFlags are claims as they are typed: NAME=VALUE.
