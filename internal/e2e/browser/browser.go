@@ -19,7 +19,7 @@ import (
 
 // patience bounds what a test may ask of one browser; a machine that is busy
 // with other tests is slow to start one.
-const patience = 3 * time.Minute
+const patience = 10 * time.Minute
 
 // program is the one process that the tests share, and running is it, once a
 // test has needed it.
