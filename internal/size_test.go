@@ -25,7 +25,7 @@ type budget struct {
 var (
 	library = budget{"resource", 1_300}
 	tools   = budget{"tools of operators", 13_050}
-	serving = budget{"serving", 36_284}
+	serving = budget{"serving", 36_541}
 )
 
 // notProduct are directories, with all below them, that the size does not count:

@@ -81,6 +81,12 @@ var generalSettings = []Setting{
 		Field:  func(r *Registration) any { return (*bool)(&r.NoPKCE) },
 	},
 	{
+		Name: "pushed requests", Member: "require_pushed_authorization_requests", Flag: "require-par", Group: "Authentication", Optional: true,
+		Help:   "refuse its authorization requests unless they were pushed (RFC 9126)",
+		Update: "refuse its authorization requests unless they were pushed (RFC 9126); --require-par=false: accept others too",
+		Field:  func(r *Registration) any { return &r.RequirePAR },
+	},
+	{
 		Name: "first party", Member: "first_party", Flag: "first-party", Group: "Client",
 		Help:   "it is the provider's own: users are not asked for consent",
 		Update: "it is the provider's own: users are not asked for consent; --first-party=false: they are",

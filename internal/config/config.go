@@ -167,7 +167,8 @@ const (
 )
 
 type Authorization struct {
-	ErrorPage string `yaml:"error_page" reload:"yes" enum:"self_registered,always" doc:"whose errors are shown on a page with a link, instead of a redirect to the client: those of clients that registered themselves, or always if the user is not signed in"`
+	ErrorPage  string `yaml:"error_page" reload:"yes" enum:"self_registered,always" doc:"whose errors are shown on a page with a link, instead of a redirect to the client: those of clients that registered themselves, or always if the user is not signed in"`
+	RequirePAR bool   `yaml:"require_par" reload:"yes" doc:"refuse authorization requests that were not pushed (RFC 9126), of every client; otherwise by client"`
 }
 
 type Errors struct {

@@ -198,7 +198,7 @@ func TestAZ64_RequestObjectsAreRefusedAndNothingIsFetched(t *testing.T) {
 	const object = "eyJhbGciOiJub25lIn0.eyJjbGllbnRfaWQiOiJ4In0."
 	for value, code := range map[string]oauth.ErrorCode{
 		"request=" + object: "request_not_supported", "request=x": "request_not_supported",
-		"request_uri=" + site.URL + "/x": "request_uri_not_supported", "request_uri=urn:ietf:params:oauth:request_uri:x": "request_uri_not_supported",
+		"request_uri=" + site.URL + "/x": "request_uri_not_supported", "request_uri=urn:example:x": "request_uri_not_supported",
 		"request_uri=file:///etc/passwd": "request_uri_not_supported", "request_uri=http://169.254.169.254/": "request_uri_not_supported",
 	} {
 		b.get(asking(c, value)).told(t, redirect, code)

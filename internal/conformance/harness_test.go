@@ -30,6 +30,7 @@ import (
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/login"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/server"
 	"github.com/mintage/mintage/internal/server/resource"
@@ -231,6 +232,11 @@ func newServer(iss *issuer.Issuer, o *options, log *slog.Logger) *server.Server 
 	o.Realm = iss.Realm
 	srv := server.New(iss.Directory, o.Options, log)
 	o.Endpoints.Issuer = iss
+	if o.Front != nil {
+		o.PushedLifetime, o.Push = login.PushedLifetime, func(ctx context.Context, _ *server.Request, req oauth.AuthorizationRequest, form string, known bool) (string, error) {
+			return o.Front.Authorizer.Push(ctx, req, form, login.Visitor{}, known)
+		}
+	}
 	resources := &resource.Endpoints{Server: srv, Issuer: iss, Directory: iss.Directory, ScopesSupported: o.ScopesSupported, TokenInfoQuery: o.TokenInfoQuery}
 	if o.Front != nil {
 		resources.Claims, iss.Claims = o.Front.Claims, o.Front.Claims

@@ -16,9 +16,8 @@ var laterAreas = map[string]struct {
 	members []string
 	served  func(d *deployment) bool
 }{
-	"operation":                     {},
-	"DPoP and mutual TLS":           {members: []string{"dpop_signing_alg_values_supported", "mtls_endpoint_aliases", "tls_client_certificate_bound_access_tokens"}},
-	"pushed authorization requests": {members: []string{"pushed_authorization_request_endpoint", "require_pushed_authorization_requests"}},
+	"operation":           {},
+	"DPoP and mutual TLS": {members: []string{"dpop_signing_alg_values_supported", "mtls_endpoint_aliases", "tls_client_certificate_bound_access_tokens"}},
 	"a second realm": {served: func(d *deployment) bool {
 		resp, _ := d.fetch("GET", "/oauth2/other/.well-known/openid-configuration")
 		return resp.StatusCode == 200

@@ -3,6 +3,41 @@ package conformance
 // authorizationMutations are those of the authorization endpoint.
 var authorizationMutations = []Mutation{
 	{
+		Name: "client of a pushed request", In: "Authorizer.Pushed",
+		Old: "p.ClientID != clientID", New: "false",
+		Test: here + "TestPA10",
+	},
+	{
+		Name: "end of a pushed request", In: "Authorizer.Pushed",
+		Old: "a.now() >= p.Until", New: "false",
+		Test: here + "TestPA10",
+	},
+	{
+		Name: "second use of a pushed request", In: "Authorizer.Pushed",
+		Old: "p.Used ||", New: "false ||",
+		Test: here + "TestPA10",
+	},
+	{
+		Name: "second answer to a pushed request", In: "Documents.spend",
+		Old: "err == nil && p.Used", New: "false",
+		Test: here + "TestPA13",
+	},
+	{
+		Name: "requests that must be pushed", In: "Requests.defect",
+		Old: `r.Pushed == "" && (rs.RequirePAR || c.RequirePAR)`, New: "false",
+		Test: here + "TestAZ65",
+	},
+	{
+		Name: "parameters beside a pushed request", In: "ParseAuthorization",
+		Old: "return AuthorizationRequest{ClientID: r.ClientID, Pushed: id}, realm, nil", New: "r.Pushed = id",
+		Test: here + "TestPA14",
+	},
+	{
+		Name: "credentials in a stored request", In: "PushedForm",
+		Old: "!isCredential(name)", New: "name != \"\"",
+		Test: "go test ./internal/oauth -run TestPushedForm",
+	},
+	{
 		Name: "verified redirect URI", In: "Requests.client",
 		Old:  "if !oauth.MatchRedirectURI(c.RedirectURIs, r.RedirectURI) {",
 		New:  "if false {",

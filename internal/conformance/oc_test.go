@@ -178,7 +178,7 @@ func TestMD12_OC08_EveryAddressOfAProviderAnswers(t *testing.T) {
 	d := start(t, registering)
 	b := d.browser()
 	want := map[string]int{
-		"authorization_endpoint": 400, "token_endpoint": 405, "userinfo_endpoint": 401, "end_session_endpoint": 303, "registration_endpoint": 405,
+		"authorization_endpoint": 400, "token_endpoint": 405, "userinfo_endpoint": 401, "end_session_endpoint": 303, "registration_endpoint": 405, "pushed_authorization_request_endpoint": 405,
 		"introspection_endpoint": 405, "revocation_endpoint": 405, "jwks_uri": 200, "revocations_uri": 200,
 	}
 	for name, value := range d.metadata() {

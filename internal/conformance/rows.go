@@ -25,17 +25,16 @@ const ownRule = "own rule"
 
 // Areas that bring later rows.
 const (
-	operation      = "operation"
-	proofOfKey     = "DPoP and mutual TLS"
-	secondRealm    = "a second realm"
-	pushedRequests = "pushed authorization requests"
+	operation   = "operation"
+	proofOfKey  = "DPoP and mutual TLS"
+	secondRealm = "a second realm"
 )
 
 // Rows lists the rules of the authorization endpoint (AZ) and of the pages that
 // people see (UI), of clients that describe themselves (CM), of OpenID Connect (OC) and logout (LO), of the token endpoint (TG, TC, TR), of client
 // authentication (CA), of introspection (IN), userinfo (CL) and revocation (RV), of codes and tokens (TK), of
 // metadata and keys (MD), of TLS and HTTP (TL) and of running the service (OP).
-var Rows = slices.Concat(authorizationRows, openidRows, machineRows, apiRows, documentRows, registrationRows, []Row{
+var Rows = slices.Concat(authorizationRows, openidRows, machineRows, pushedRows, apiRows, documentRows, registrationRows, []Row{
 	{ID: "TG-01", Star: true, Source: "RFC 6749 section 5.1", Title: "a success is 200 with all five members, expires_in a number, and nothing cached"},
 	{ID: "TG-02", Star: true, Source: "RFC 6749 section 5.2", Title: "errors of every status are JSON and not cached"},
 	{ID: "TG-03", Star: true, Source: "RFC 6749 section 3.2", Title: "only POST is served; other methods are 405 with Allow"},
@@ -256,7 +255,7 @@ var Rows = slices.Concat(authorizationRows, openidRows, machineRows, apiRows, do
 	{ID: "MD-13", Source: "RFC 8414 section 2", Title: "every member is known and of its type"},
 	{ID: "MD-14", Source: "RFC 8414 section 2", Choice: true, Title: "scopes are those that clients may ask for, in the grammar of scopes"},
 	{ID: "MD-15", Source: "RFC 8414 section 2", Title: "signing algorithms of client assertions are named, and work", By: []string{"TestAssertionAlgorithms"}},
-	{ID: "MD-16", Source: "RFC 9126 section 5", Title: "pushed authorization requests", Later: pushedRequests},
+	{ID: "MD-16", Source: "RFC 9126 section 5", Title: "pushed authorization requests"},
 	{ID: "MD-17", Source: "RFC 8705 sections 3.3 and 5; RFC 9449 section 5.1", Title: "mutual TLS and DPoP", Later: proofOfKey},
 	{ID: "MD-18", Star: true, Source: "RFC 7517 section 4", Title: "the key set has the public parts of strong keys, with kid, use and alg"},
 	{ID: "MD-19", Star: true, Source: "OpenID Connect Core section 10.1.1", Title: "a key is published before its use and kept after it"},

@@ -67,7 +67,7 @@ var authorizationRows = []Row{
 	{ID: "AZ-62", Source: "RFC 6819 section 5.1.5.4", Title: "a consent sent again gives the same code, until it is used"},
 	{ID: "AZ-63", Source: "RFC 8252 section 8.6; RFC 6749 section 10.2", Title: "a native client's user is asked each time"},
 	{ID: "AZ-64", Star: true, Source: "RFC 9101 section 10.4", Title: "request and request_uri are refused, and nothing is fetched"},
-	{ID: "AZ-65", Star: true, Source: "FAPI 2.0 section 5.3.2.2", Title: "FAPI clients push their requests", Later: pushedRequests},
+	{ID: "AZ-65", Star: true, Source: "FAPI 2.0 section 5.3.2.2", Title: "requests that must be pushed, by client or all"},
 	{ID: "AZ-66", Source: "RFC 8707 section 2", Title: "a resource that is no URI, or not the client's"},
 	{ID: "AZ-67", Source: "RFC 6749 section 3.1", Title: "the published address has no fragment"},
 	{ID: "AZ-68", Source: "RFC 6749 section 4.1.2.1", Title: "a store that is down in the middle loses and doubles nothing"},

@@ -132,6 +132,7 @@ var areas = []area{
 	{"CM", "Clients that describe themselves"},
 	{"DR", "Clients that register themselves"},
 	{"LO", "Logout"},
+	{"PA", "Pushed authorization requests"},
 	{"TG", "Token endpoint: HTTP and parameters"},
 	{"TC", "Token endpoint: authorization_code"},
 	{"TR", "Token endpoint: refresh_token"},

@@ -11,7 +11,8 @@ import (
 )
 
 // Authorize decides what becomes of a client's request. A user who is signed in
-// and has agreed before is not asked, and nothing is written.
+// and has agreed before is not asked, and nothing is written but that a pushed request
+// is used.
 //
 // Its errors are oauth.ErrUnknownClient, oauth.ErrDisabledClient, oauth.ErrRedirectMismatch, a
 // ClientError, or a fault.
@@ -46,6 +47,9 @@ func (a *Authorizer) Authorize(ctx context.Context, r oauth.AuthorizationRequest
 		return st, a.clientError(st.Client, r, oauth.ErrUnavailable, st.Session != nil, err)
 	case step != StepAnswered:
 		return a.ask(ctx, st, r, v, step)
+	}
+	if err := a.spendNow(ctx, r); err != nil {
+		return st, err
 	}
 	code, err := a.Issuer.Codes().IssueTo(st.Client, authorization(r, st.Session.Identity, st.targets))
 	if err != nil {

@@ -155,11 +155,15 @@ func (a *Authorizer) decide(ctx context.Context, st *Stage, d Decision, consent 
 				it.Identity = &of
 			}
 		}
+		var err error
+		with.Events = nil
+		if with.Documents, err = a.spend(ctx, it.Request); err != nil {
+			return err
+		}
 		if consent {
 			own := st.Client.SelfRegistered()
 			var before *store.Client
 			if own {
-				var err error
 				if before, err = a.Directory.Record(ctx, st.Client.Realm, st.Client.ID); err != nil {
 					return err
 				}
@@ -168,7 +172,7 @@ func (a *Authorizer) decide(ctx context.Context, st *Stage, d Decision, consent 
 			if err != nil {
 				return err
 			}
-			if with.Documents, with.Events = []store.Document{doc}, nil; own {
+			if with.Documents = append(with.Documents, doc); own {
 				a.record(st.Client, before, with)
 			}
 		}

@@ -23,6 +23,8 @@ type Requests struct {
 	// CallbackParameters adds scope and client_id to the code in the callback,
 	// as clients of OpenAM-style deployments know it (compat.callback_parameters).
 	CallbackParameters bool
+	// RequirePAR refuses requests of every client that were not pushed.
+	RequirePAR bool
 	// SelfRegistered returns a client that no operator registered, as it describes
 	// itself now, with the redirect URI of the request as its only one. Nil: there
 	// are none. Its errors are ErrSignInFirst, ErrDescription,
@@ -161,6 +163,9 @@ func (rs *Requests) covered(st *Stage, r oauth.AuthorizationRequest) oauth.Autho
 // defect is what is wrong with the request of a stage, or nil.
 func (rs *Requests) defect(st *Stage, r oauth.AuthorizationRequest) *oauth.Error {
 	c := st.Client
+	if r.Pushed == "" && (rs.RequirePAR || c.RequirePAR) {
+		return oauth.ErrNotPushed
+	}
 	if r.Defect != nil || isUnread(c) {
 		return r.Defect
 	}

@@ -3,6 +3,7 @@ package node
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -17,7 +18,10 @@ import (
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/pages"
+	"github.com/mintage/mintage/internal/server"
+	"github.com/mintage/mintage/internal/server/token"
 	"github.com/mintage/mintage/internal/upstream"
 	"github.com/mintage/mintage/internal/web"
 )
@@ -36,6 +40,7 @@ func (n *realm) newFront(cfg config.Config, iss *issuer.Issuer) (*web.Front, err
 	authorizer.Sessions.Lifetime, authorizer.Idle, authorizer.MaxSkew = cfg.Session.Lifetime.Std(), cfg.Session.Idle.Std(), cfg.Skew()
 	authorizer.ContinueURL = cfg.PublicURL + cfg.BasePath + "/oauth2/interaction?id="
 	authorizer.CallbackParameters, authorizer.Development = cfg.Compat.CallbackParameters, n.dev
+	authorizer.RequirePAR = cfg.Authorization.RequirePAR
 	front := &web.Front{Authorizer: authorizer, Pages: set, RedirectURIMismatch: cfg.Compat.RedirectURIMismatch, ErrorPage: cfg.Authorization.ErrorPage == config.ErrorPageAlways}
 	switch cfg.Login.Mode {
 	case config.LoginHandoff:
@@ -49,6 +54,17 @@ func (n *realm) newFront(cfg config.Config, iss *issuer.Issuer) (*web.Front, err
 		authorizer.Alive = front.Users.Alive
 	}
 	return front, nil
+}
+
+// pusher stores the requests that clients push.
+func pusher(a *login.Authorizer) token.Pusher {
+	return func(ctx context.Context, r *server.Request, req oauth.AuthorizationRequest, form string, known bool) (string, error) {
+		v := login.Visitor{}
+		if r.Counted.IsValid() {
+			v = login.Visitor{Network: overload.Party(r.Counted), Charge: r.Charge}
+		}
+		return a.Push(ctx, req, form, v, known)
+	}
 }
 
 func (n *realm) newUsers() *account.Users {

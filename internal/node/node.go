@@ -178,6 +178,7 @@ func (n *realm) answer(cfg config.Config) (*answering, error) {
 		resources.Claims, iss.Claims = front.Claims, front.Claims
 		front.Authorizer.SelfRegistered = a.selfRegistered
 		front.Documents = len(a.documents.Admitted) > 0
+		tokens.Push, tokens.PushedLifetime, tokens.RequirePAR = pusher(front.Authorizer), login.PushedLifetime, cfg.Authorization.RequirePAR
 	}
 	routes := slices.Concat(tokens.Routes(), resources.Routes())
 	if front != nil {

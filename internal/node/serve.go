@@ -266,7 +266,7 @@ func (n *node) warn(ctx context.Context) {
 // in the metadata, and that of the service's specification.
 func tokenEndpoints(cfg config.Config) []string {
 	site := server.Site{PublicURL: cfg.PublicURL, BasePath: cfg.BasePath, Realm: cfg.Realm}
-	return []string{site.Endpoint("access_token"), site.PublicURL + site.BasePath + "/oauth2/access_token?realm=" + site.Realm}
+	return []string{site.Endpoint("access_token"), site.PublicURL + site.BasePath + "/oauth2/access_token?realm=" + site.Realm, site.Endpoint("par")}
 }
 
 // checked returns an error with every fault of the configuration and its source.

@@ -25,11 +25,13 @@ type AuthorizationRequest struct {
 	State []byte `json:"state,omitempty"`
 	// FormPost: the response is a form that the browser posts (OAuth 2.0 Form Post
 	// Response Mode), and not a redirect.
-	FormPost  bool     `json:"form_post,omitempty"`
-	Scope     Scope    `json:"scope,omitempty"` // "" for all that the client is registered for
-	Asked     Scope    `json:"asked,omitempty"` // the scope as sent, if Scope is less, for the log
-	Challenge string   `json:"challenge,omitempty"`
-	Nonce     string   `json:"nonce,omitempty"` // for the id_token; "" without the scope openid
+	FormPost  bool   `json:"form_post,omitempty"`
+	Scope     Scope  `json:"scope,omitempty"` // "" for all that the client is registered for
+	Asked     Scope  `json:"asked,omitempty"` // the scope as sent, if Scope is less, for the log
+	Challenge string `json:"challenge,omitempty"`
+	Nonce     string `json:"nonce,omitempty"` // for the id_token; "" without the scope openid
+	// Pushed is the id of the pushed request that this is (RFC 9126), or "".
+	Pushed    string   `json:"pushed,omitempty"`
 	Prompt    Prompt   `json:"prompt"`
 	MaxAge    *int     `json:"max_age,omitempty"` // seconds since the login
 	LoginHint string   `json:"login_hint,omitempty"`
@@ -71,8 +73,9 @@ const maxAgeLimit = 1_000_000_000
 // query of its URL. A parameter in both is repeated. The realm is returned
 // apart, as ParseParams does.
 //
-// An error means that the client or the redirect URI is unknown, so that the
-// browser must not be redirected. Every other defect is the request's Defect.
+// Of a request that was pushed, only the client and the id are returned. An error means
+// that the client or the redirect URI is unknown, so that the browser must not be
+// redirected. Every other defect is the request's Defect.
 func ParseAuthorization(body, rawQuery string) (r AuthorizationRequest, realm string, err error) {
 	inBody, err := readPairs(body)
 	if err != nil {
@@ -118,6 +121,10 @@ func ParseAuthorization(body, rawQuery string) (r AuthorizationRequest, realm st
 	}
 	if r.ClientID = p["client_id"]; r.ClientID == "" {
 		return r, realm, ErrAuthorizationClient
+	}
+	if id, ok := strings.CutPrefix(p["request_uri"], PushedPrefix); ok {
+		// Nothing else in the address counts (RFC 9126 section 4, RFC 9101 section 6.3).
+		return AuthorizationRequest{ClientID: r.ClientID, Pushed: id}, realm, nil
 	}
 	if r.RedirectURI = p["redirect_uri"]; r.RedirectURI == "" {
 		return r, realm, ErrAuthorizationRedirect

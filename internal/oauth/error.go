@@ -42,6 +42,7 @@ const (
 	UnmetRequirements        ErrorCode = "unmet_authentication_requirements" // OpenID Connect Core Error Code, section 1
 	RequestNotSupported      ErrorCode = "request_not_supported"
 	RequestURINotSupported   ErrorCode = "request_uri_not_supported"
+	InvalidRequestURI        ErrorCode = "invalid_request_uri" // RFC 9101 section 6.2
 )
 
 // An Error is a defect that is reported to a client. Description is a constant: it
@@ -185,6 +186,9 @@ var (
 	ErrResponseType     = &Error{UnsupportedResponseType, "response_type must be code"}
 	ErrResponseMode     = &Error{InvalidRequest, "response_mode must be query or form_post"}
 	ErrResponseClient   = &Error{UnauthorizedClient, "client may not ask for codes"}
+	ErrNotPushed        = &Error{InvalidRequest, "request must be pushed"}                      // RFC 9126 section 5
+	ErrPushedURI        = &Error{InvalidRequest, "request_uri not allowed in a pushed request"} // RFC 9126 section 2.1
+	ErrPushed           = &Error{InvalidRequestURI, "request_uri unknown, expired, used or of another client"}
 	ErrNoChallenge      = &Error{InvalidRequest, "code_challenge missing"}
 	ErrChallengeMethod  = &Error{InvalidRequest, "code_challenge_method must be S256"}
 	ErrChallenge        = &Error{InvalidRequest, "code_challenge malformed"}

@@ -40,7 +40,8 @@ type Request struct {
 	class   overload.Class
 	network netip.Prefix // that the slot counts for
 	cred    oauth.Credentials
-	parsed  bool // cred is set
+	parsed  bool   // cred is set
+	form    string // that Form has read
 }
 
 // Origin is the request as changes record it.
@@ -146,6 +147,7 @@ func (r *Request) Form(queryAllowed bool) (oauth.Params, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.form = body
 	p, realm, err := oauth.ParseParams(body, r.URL.RawQuery, queryAllowed)
 	if state := p["state"]; IsVisible(state) && (oauth.Params{"state": state}).CheckLengths() == nil {
 		r.state = state
@@ -160,6 +162,9 @@ func (r *Request) Form(queryAllowed bool) (oauth.Params, error) {
 	}
 	return p, p.CheckLengths()
 }
+
+// Posted returns the undecoded form that Form has read.
+func (r *Request) Posted() string { return r.form }
 
 // Query parses the parameters of a request that has no form. It may leave the
 // realm out, and must not name another.
@@ -205,6 +210,32 @@ func (r *Request) Client(ctx context.Context, p oauth.Params) (c *store.Client, 
 	}
 	return nil, cred.ClientID, err
 }
+
+// ClientOrNew is Client, but for a client that may have registered itself and to which
+// no user has agreed: without an authentication, it could send a browser here with the
+// same request. Its client is nil.
+func (r *Request) ClientOrNew(ctx context.Context, p oauth.Params) (c *store.Client, id string, err error) {
+	cred, err := r.credentials(p)
+	if err != nil || !client.NamesItself(cred.ClientID) {
+		return r.Client(ctx, p)
+	}
+	directory := r.server.directory
+	view, err := directory.View()
+	if err != nil {
+		return nil, cred.ClientID, store.Unavailable(err)
+	}
+	if _, listed := view.Registered(r.server.Realm, cred.ClientID); listed || !directory.Admits(r.server.Realm, cred.ClientID) {
+		return r.Client(ctx, p)
+	}
+	if c, err = directory.Record(ctx, r.server.Realm, cred.ClientID); err != nil || c == nil {
+		return nil, cred.ClientID, err
+	}
+	return r.Client(ctx, p)
+}
+
+// Charge charges the address for a login that it begins, of so many kilobytes. It
+// returns false if the address has begun too much.
+func (r *Request) Charge(kilobytes int) bool { return r.server.Throttle.Begin(r.Counted, kilobytes) }
 
 // AboutToken reads a request about the token in parameter token and authenticates
 // its client, in the order of the token endpoint's checks. token_type_hint is not
@@ -266,7 +297,7 @@ func (r *Request) JSONBody() (string, error) {
 		return "", oauth.ErrMetadata
 	}
 	body, err := readBody(r.Request)
-	if err == nil && !r.server.Throttle.Begin(r.Counted, 1+len(body)>>10) {
+	if err == nil && !r.Charge(1+len(body)>>10) {
 		err = oauth.ErrTooManyRequests
 	}
 	return body, err

@@ -115,6 +115,8 @@ type Settings struct {
 	Auth   AuthRule `json:"auth_method"`
 	Native bool     `json:"native,omitempty"`
 	NoPKCE Waiver   `json:"require_pkce"`
+	// RequirePAR refuses its authorization requests unless they were pushed (RFC 9126).
+	RequirePAR bool `json:"require_pushed_authorization_requests,omitempty"`
 	// FirstParty is the provider's own: its users are not asked for consent.
 	FirstParty   bool          `json:"first_party,omitempty"`
 	GrantTypes   []string      `json:"grant_types"` // nil in a registration: DefaultGrantTypes

@@ -15,6 +15,7 @@ const (
 	DocumentUser        DocumentKind = "user"         // a built-in user, by username
 	DocumentSession     DocumentKind = "session"      // a browser's, by its id
 	DocumentInteraction DocumentKind = "interaction"  // what is asked of a user, by its id
+	DocumentPushed      DocumentKind = "pushed"       // a client's authorization request that its browser brings later, by its id
 	DocumentLeaving     DocumentKind = "leaving"      // a client's request to log a user out, by its id
 	DocumentConsents    DocumentKind = "consents"     // what a subject has agreed to, by subject
 	DocumentClaims      DocumentKind = "claims"       // what the last login said about a subject, by subject

@@ -45,6 +45,12 @@ func (s *web) authorize(ctx context.Context, r *http.Request, x *exchange) (serv
 	if err := x.Enter(x.Route.Class); err != nil {
 		return server.Answer{}, err
 	}
+	if req.Pushed != "" {
+		if req, err = s.Authorizer.Pushed(ctx, req.ClientID, req.Pushed); err != nil {
+			return server.Answer{}, err
+		}
+		x.Locale = s.locale(x.Request, req.UILocales)
+	}
 	st, err := s.Authorizer.Authorize(ctx, req, s.guest(r, x))
 	if st.Client != nil {
 		x.ClientName = login.ShownName(st.Client)

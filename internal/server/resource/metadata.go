@@ -48,7 +48,7 @@ func metadataLocations(issuer string) []string {
 // 2); further ones follow by name. Each is there because a route adds it, except
 // those of base.
 var memberOrder = []string{
-	"issuer", "authorization_endpoint", "token_endpoint", "jwks_uri", "introspection_endpoint", "revocation_endpoint", "revocations_uri", "userinfo_endpoint", "registration_endpoint",
+	"issuer", "authorization_endpoint", "token_endpoint", "jwks_uri", "introspection_endpoint", "revocation_endpoint", "revocations_uri", "userinfo_endpoint", "registration_endpoint", "pushed_authorization_request_endpoint", "require_pushed_authorization_requests",
 	"scopes_supported", "grant_types_supported", "response_types_supported", "response_modes_supported",
 	"authorization_response_iss_parameter_supported", "code_challenge_methods_supported", "token_endpoint_auth_methods_supported",
 	"token_endpoint_auth_signing_alg_values_supported",

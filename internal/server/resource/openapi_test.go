@@ -1,6 +1,7 @@
 package resource
 
 import (
+	"context"
 	"maps"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/server"
 	"github.com/mintage/mintage/internal/server/admin"
 	"github.com/mintage/mintage/internal/server/token"
@@ -27,7 +29,13 @@ func described(site server.Site, issuerID string, front *web.Front) *Endpoints {
 	iss := &issuer.Issuer{Realm: "/api", ID: issuerID, Directory: &directory.Directory{}}
 	site.Realm = "/api"
 	e := &Endpoints{Server: server.New(iss.Directory, server.Options{Site: site}, nil), Issuer: iss, Directory: iss.Directory}
-	routes := slices.Concat((&token.Endpoints{Issuer: iss, Registrations: &client.Registrations{}}).Routes(), e.Routes())
+	tokens := &token.Endpoints{Issuer: iss, Registrations: &client.Registrations{}}
+	if front != nil {
+		tokens.Push = func(context.Context, *server.Request, oauth.AuthorizationRequest, string, bool) (string, error) {
+			return "", nil
+		}
+	}
+	routes := slices.Concat(tokens.Routes(), e.Routes())
 	if front != nil {
 		routes = append(routes, front.Routes(e.Server)...)
 	}

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
@@ -25,8 +26,11 @@ import (
 type Endpoints struct {
 	Issuer                       *issuer.Issuer
 	Registrations                *client.Registrations // nil: clients may not register themselves
-	QueryParameters              bool                  // compat.query_parameters
-	InvalidRequestForDeadRefresh bool                  // compat.invalid_request_for_dead_refresh
+	Push                         Pusher                // nil: nobody logs in here
+	PushedLifetime               time.Duration
+	RequirePAR                   bool // authorization.require_par
+	QueryParameters              bool // compat.query_parameters
+	InvalidRequestForDeadRefresh bool // compat.invalid_request_for_dead_refresh
 }
 
 // Routes returns the token and revocation endpoints.
@@ -42,6 +46,10 @@ func (e *Endpoints) Routes() []server.Route {
 			Member: "token_endpoint", Metadata: tokens},
 		{Name: "revocation", Paths: []string{"revoke", "token/revoke"}, Methods: post, Class: overload.Refresh, Handle: e.revoke, Scripts: true,
 			Member: "revocation_endpoint", Metadata: client.Metadata("revocation", false)},
+	}
+	if e.Push != nil {
+		routes = append(routes, server.Route{Name: "pushed authorization request", Paths: []string{"par"}, Methods: post, Class: overload.Login, Handle: e.push, Scripts: true,
+			Member: "pushed_authorization_request_endpoint", Metadata: map[string]any{"require_pushed_authorization_requests": e.RequirePAR}})
 	}
 	if e.Registrations != nil {
 		routes = append(routes, server.Route{Name: "client registration", Paths: []string{"register"}, Methods: post, Class: overload.Login, Handle: e.register,

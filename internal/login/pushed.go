@@ -1,0 +1,123 @@
+package login
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// PushedLifetime is how long a browser has to come with a pushed request.
+const PushedLifetime = time.Minute
+
+// A pushed request is one that its client has sent before the browser comes (RFC 9126).
+// It is stored, sealed, for longer than it can be used: the interactions that it begins
+// outlive it, and only the first of them that ends answers the client.
+type pushed struct {
+	ClientID string        `json:"client_id"`
+	Form     string        `json:"form,omitempty"` // for oauth.ParseAuthorization
+	Until    grant.Instant `json:"until"`          // the browser must have come by then
+	Used     bool          `json:"used,omitempty"` // the client is answered
+}
+
+const pushedBox = "pushed request"
+
+func (ds Documents) pushedKey(id string) store.DocumentKey {
+	return store.KeyOf(store.DocumentPushed, ds.Realm, id)
+}
+
+// Push checks a client's request as Authorize does, and stores its form (RFC 9126
+// section 2). Who is known has authenticated: others have the share of visitors who are
+// not signed in. It returns the reference. Its errors are oauth.Errors or faults.
+func (a *Authorizer) Push(ctx context.Context, r oauth.AuthorizationRequest, form string, v Visitor, known bool) (reference string, err error) {
+	st := &Stage{}
+	if st.view, err = a.view(); err != nil {
+		return "", err
+	}
+	if st.Client, err = a.client(st.view, r, nil); err != nil {
+		return "", err
+	}
+	r.Pushed = "x" // it is being pushed
+	if r, err = a.openID(a.covered(st, r), st.Client, a.builtIn()); err != nil {
+		return "", err
+	}
+	if told := a.defect(st, r); told != nil {
+		return "", told
+	}
+	now := a.now()
+	switch err := a.Pending.admit(now, a.Interactions.Lifetime.Milliseconds(), v, kilobytes(len(form)), known); {
+	case errors.Is(err, ErrLimited):
+		return "", oauth.ErrTooManyRequests
+	case err != nil:
+		return "", unavailable(err)
+	}
+	id := newID()
+	d := store.Document{Kind: store.DocumentPushed, Key: a.pushedKey(id), Version: 1, ExpiresAt: now.Add(PushedLifetime + a.Interactions.Lifetime + time.Minute)}
+	if d.Body, err = a.seal(pushedBox, pushed{ClientID: r.ClientID, Form: form, Until: now.Add(PushedLifetime)}); err != nil {
+		return "", err
+	}
+	if err = a.Store.Commit(ctx, store.Change{Documents: []store.Document{d}}); err != nil {
+		return "", unavailable(err)
+	}
+	return oauth.PushedPrefix + id, nil
+}
+
+// Pushed returns the request that a client has pushed, by its id. The same request can
+// begin any number of interactions until one of them ends: a user reloads the page.
+func (a *Authorizer) Pushed(ctx context.Context, clientID, id string) (oauth.AuthorizationRequest, error) {
+	p, _, err := a.findPushed(ctx, id)
+	if err == nil && (p.Used || p.ClientID != clientID || a.now() >= p.Until) {
+		err = oauth.ErrPushed
+	}
+	if err != nil {
+		return oauth.AuthorizationRequest{ClientID: clientID}, err
+	}
+	r, _, err := oauth.ParseAuthorization(p.Form, "")
+	r.Pushed = id
+	return r, err
+}
+
+func (ds Documents) findPushed(ctx context.Context, id string) (p pushed, d store.Document, err error) {
+	if d, err = ds.unseal(ctx, id, ds.pushedKey(id), pushedBox, &p); errors.Is(err, ErrInteraction) {
+		err = oauth.ErrPushed
+	}
+	return p, d, err
+}
+
+// spend returns the record of a pushed request as used, for the commit with which its
+// client is answered (RFC 9126 section 7.3); nothing for a request that was not pushed.
+func (ds Documents) spend(ctx context.Context, r oauth.AuthorizationRequest) ([]store.Document, error) {
+	if r.Pushed == "" {
+		return nil, nil
+	}
+	p, d, err := ds.findPushed(ctx, r.Pushed)
+	if err == nil && p.Used {
+		err = ErrAnswered
+	}
+	if err != nil {
+		return nil, err
+	}
+	p.Form, p.Used = "", true
+	d.Version++
+	d.Body, err = ds.seal(pushedBox, p)
+	return []store.Document{d}, err
+}
+
+// spendNow stores what spend returns.
+func (ds Documents) spendNow(ctx context.Context, r oauth.AuthorizationRequest) error {
+	list, err := ds.spend(ctx, r)
+	if err != nil || list == nil {
+		return err
+	}
+	err = ds.Store.Commit(ctx, store.Change{Documents: list})
+	switch {
+	case errors.Is(err, store.ErrConflict):
+		return ErrAnswered
+	case err != nil:
+		return unavailable(err)
+	}
+	return nil
+}

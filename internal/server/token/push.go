@@ -1,0 +1,65 @@
+package token
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/server"
+)
+
+// A Pusher checks and stores the authorization request of a client (RFC 9126), whose
+// credentials were verified if it is known, and returns its request_uri.
+type Pusher func(ctx context.Context, r *server.Request, req oauth.AuthorizationRequest, form string, known bool) (requestURI string, err error)
+
+// push is the endpoint for pushed authorization requests (RFC 9126 section 2). The
+// order of its phases is that of the token endpoint.
+func (e *Endpoints) push(ctx context.Context, r *server.Request) (a server.Answer, rec server.Record, err error) {
+	if err = r.Admit(); err != nil {
+		return a, rec, err
+	}
+	if err = r.CountAddress(); err != nil {
+		return a, rec, err
+	}
+	if err = r.Early(); err != nil {
+		return a, rec, err
+	}
+	p, err := r.Form(false)
+	if err != nil {
+		return a, rec, err
+	}
+	if p["request_uri"] != "" {
+		return a, rec, oauth.ErrPushedURI
+	}
+	if err = r.EnterFor(r.Route.Class, p); err != nil {
+		return a, rec, err
+	}
+	c, id, err := r.ClientOrNew(ctx, p)
+	rec.ClientID = id
+	if err != nil {
+		return a, rec, err
+	}
+	known := c != nil && !c.Public()
+	if c != nil {
+		if err = r.CountClient(c); err != nil {
+			return a, rec, err
+		}
+	}
+	form := oauth.PushedForm(r.Posted(), id)
+	req, _, err := oauth.ParseAuthorization(form, "")
+	if err != nil {
+		return a, rec, err
+	}
+	uri, err := e.Push(ctx, r, req, form, known)
+	if err != nil {
+		return a, rec, err
+	}
+	a.Status = http.StatusCreated
+	a.Body, err = json.Marshal(struct {
+		RequestURI string `json:"request_uri"`
+		ExpiresIn  int    `json:"expires_in"`
+	}{uri, int(e.PushedLifetime / time.Second)})
+	return a, rec, err
+}
