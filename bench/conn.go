@@ -87,9 +87,16 @@ func (c *conn) extend(now time.Time) {
 	}
 }
 
-// exchange sends a request and reads its answer.
-func (c *conn) exchange(request []byte, r *response, now time.Time) error {
+// exchange sends a request and reads its answer. What precedes the body has a write of
+// its own unless body is 0.
+func (c *conn) exchange(request []byte, body int, r *response, now time.Time) error {
 	c.extend(now)
+	if body > 0 {
+		if _, err := c.tls.Write(request[:body]); err != nil {
+			return err
+		}
+		request = request[body:]
+	}
 	if _, err := c.tls.Write(request); err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -57,12 +58,22 @@ type Target struct {
 	// From, if it is valid, is the address for which a proxy sends the requests.
 	From netip.Addr
 	TLS  *tls.Config // RootCAs; the rest is filled in
+	// Shape is how requests look; the zero Shape is this package's own.
+	Shape Shape
 	// MaxExpiresIn is the largest expires_in that counts as right; zero: 300.
 	MaxExpiresIn int64
 	// FixedBody says that the endpoint gives every request the same body of
 	// this size, so that nothing can be said about the tokens in it: it is the
 	// yardstick of a comparison. Zero for a token endpoint.
 	FixedBody int
+}
+
+// A Shape is how the requests of an HTTP client look on the wire.
+type Shape struct {
+	// Header are its header lines beside Host, Content-Type and Content-Length.
+	Header []string
+	// Apart sends header and body in two writes, and so in two TLS records.
+	Apart bool
 }
 
 // A Load is one run. Exactly one of Chains and Codes is used, by Operation.
@@ -305,7 +316,11 @@ func newRun(l *Load) (*run, error) {
 	if l.Target.ClientSecret != "" {
 		credentials += "&client_secret=" + url.QueryEscape(l.Target.ClientSecret)
 	}
-	common := fmt.Sprintf("%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: mintage-bench\r\nAccept: application/json\r\n", u.RequestURI(), u.Host)
+	lines := l.Target.Shape.Header
+	if lines == nil {
+		lines = []string{"User-Agent: mintage-bench", "Accept: application/json"}
+	}
+	common := fmt.Sprintf("%s HTTP/1.1\r\nHost: %s\r\n%s\r\n", u.RequestURI(), u.Host, strings.Join(lines, "\r\n"))
 	if l.Target.From.IsValid() {
 		common += "X-Forwarded-For: " + l.Target.From.String() + "\r\n"
 	}

@@ -86,7 +86,7 @@ func (s Storm) send(ctx context.Context, addr string, cfg *tls.Config, i int, an
 		}
 		if err == nil {
 			request = s.Next(request[:0], i)
-			err = c.exchange(request, &resp, time.Now())
+			err = c.exchange(request, 0, &resp, time.Now())
 		}
 		status := resp.status
 		if err != nil {

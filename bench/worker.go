@@ -19,6 +19,7 @@ type worker struct {
 	conn    *conn
 	chains  *Chains
 	request []byte
+	body    int // where the body begins in request, if it is sent apart
 	resp    response
 	answer  answer
 
@@ -141,6 +142,9 @@ func (w *worker) build(credential []byte) {
 	b := append(w.request[:0], w.head...)
 	b = strconv.AppendInt(b, int64(len(w.form)+len(credential)+len(proof)), 10)
 	b = append(b, "\r\n\r\n"...)
+	if w.Target.Shape.Apart {
+		w.body = len(b)
+	}
 	b = append(b, w.form...)
 	b = append(b, credential...)
 	w.request = append(b, proof...)
@@ -166,7 +170,7 @@ func (w *worker) exchange(ctx context.Context, now time.Time, sent []byte) error
 			return transport("connect", err)
 		}
 	}
-	if err := w.conn.exchange(w.request, &w.resp, now); err != nil {
+	if err := w.conn.exchange(w.request, w.body, &w.resp, now); err != nil {
 		w.resp.status = 0
 		w.disconnect()
 		return transport("exchange", err)

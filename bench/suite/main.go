@@ -27,6 +27,7 @@ type options struct {
 	only        []string
 	postgres    bool
 	shared      bool
+	shapes      bool
 	many        bool
 	entries     int // of each kind, with many
 	program     string
@@ -60,6 +61,7 @@ func main() {
 	flag.StringVar(&only, "only", "", "measure only these and what they are compared with, such as refresh,code: "+strings.Join(names, ", ")+"; with -shared: "+strings.Join(siegeNames(), ", "))
 	flag.BoolVar(&opt.postgres, "postgres", false, "measure nodes on a PostgreSQL instead, against pgbench and the embedded store")
 	flag.BoolVar(&opt.shared, "shared", false, "measure an operator's client beside clients that registered themselves, which fill what all clients share")
+	flag.BoolVar(&opt.shapes, "shapes", false, "measure the refresh with the requests of several HTTP clients and numbers of connections")
 	flag.BoolVar(&opt.many, "many", false, "measure a directory of many clients, APIs and users by the admin API, on both engines")
 	flag.IntVar(&opt.entries, "entries", 100_000, "clients, users and agreements, with -many")
 	flag.StringVar(&opt.program, "program", "", "the server's program; default: build it")
@@ -106,7 +108,7 @@ func main() {
 		}
 	}
 	if flag.NArg() > 0 || opt.rounds < 1 || opt.duration < 100*time.Millisecond || opt.connections < 1 || opt.grants < opt.connections ||
-		opt.shared && (opt.postgres || opt.connections < 4) || opt.postgres && (len(opt.only) > 0 || opt.connections < 3 || opt.grants < 3*opt.connections) || opt.many && (opt.shared || opt.postgres || opt.entries < 200) {
+		opt.shared && (opt.postgres || opt.connections < 4) || opt.postgres && (len(opt.only) > 0 || opt.connections < 3 || opt.grants < 3*opt.connections) || opt.many && (opt.shared || opt.postgres || opt.entries < 200) || opt.shapes && (opt.many || opt.shared || opt.postgres || len(opt.only) > 0) {
 		flag.Usage()
 		os.Exit(2)
 	}
@@ -120,6 +122,9 @@ func main() {
 	}
 	if opt.many {
 		do = measureMany
+	}
+	if opt.shapes {
+		do = measureShapes
 	}
 	err := do(ctx, opt)
 	stop()
