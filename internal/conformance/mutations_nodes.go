@@ -26,7 +26,7 @@ var nodeMutations = []Mutation{
 	},
 	{
 		Name: "confirmation of a new connection", In: "settings",
-		Old: "return confirmPrimary(ctx, conn)", New: "return nil",
+		Old: "err := confirmPrimary(ctx, conn)", New: "var err error",
 		Test: engine + "TestHostsThatConfirmNoWriteArePassedOver",
 	},
 	{
