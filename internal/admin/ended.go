@@ -20,7 +20,6 @@ import (
 // An Ended is what has ended since a backup was made: revoked, disabled, deleted
 // or withdrawn. The backup still holds all of it as if it went on.
 type Ended struct {
-	Realm    string
 	Keys     []grant.KeyID
 	Cutoffs  []store.Cutoff
 	Clients  []EndedClient
@@ -36,6 +35,7 @@ type Ended struct {
 
 // An EndedClient is what has ended of one client.
 type EndedClient struct {
+	Realm   string // "": the default one
 	ID      string
 	State   store.ClientState // disabled or deleted; "": it goes on
 	Secrets []string          // the ids of those that were revoked
@@ -45,6 +45,7 @@ type EndedClient struct {
 
 // An EndedAPI is what has ended of one API.
 type EndedAPI struct {
+	Realm   string // "": the default one
 	ID      string
 	Deleted bool          // also if it was registered again: that is another API
 	At      grant.Instant // when it was deleted, if that is known: one that was registered later goes on
@@ -54,6 +55,7 @@ type EndedAPI struct {
 
 // An EndedUser is what has ended of one built-in user.
 type EndedUser struct {
+	Realm    string // "": the default one
 	Username string
 	Subject  string // in place of a username that is not known
 	Disabled bool
@@ -76,11 +78,14 @@ func (e Ended) Merge(ctx context.Context, st store.Store, kek *keys.KEK, actor s
 	event := func(name store.EventName, about, detail string) store.Event {
 		return store.Event{At: now, Name: name, About: about, Actor: actor, Detail: detail}
 	}
+	of := func(realm string) *store.Realm {
+		return &store.Realm{Store: st, Name: cmp.Or(realm, oauth.DefaultRealm)}
+	}
 	if err := e.withdraw(ctx, st, kek, actor, clock); err != nil {
 		return fmt.Errorf("withdraw keys: %w", err)
 	}
 	for _, c := range e.Clients {
-		if err := c.merge(ctx, st, e.Realm, now, event); err != nil {
+		if err := c.merge(ctx, of(c.Realm), now, event); err != nil {
 			return fmt.Errorf("client %s: %w", c.ID, err)
 		}
 	}
@@ -89,7 +94,7 @@ func (e Ended) Merge(ctx context.Context, st store.Store, kek *keys.KEK, actor s
 		return err
 	}
 	for _, a := range e.APIs {
-		if err := a.merge(ctx, st, ch, now, event); err != nil {
+		if err := a.merge(ctx, of(a.Realm), ch.OfRealm(of(a.Realm).Name), now, event); err != nil {
 			return fmt.Errorf("API %s: %w", a.ID, err)
 		}
 	}
@@ -100,7 +105,7 @@ func (e Ended) Merge(ctx context.Context, st store.Store, kek *keys.KEK, actor s
 		}
 	}
 	for _, u := range e.Users {
-		if err := u.merge(ctx, st, e.Realm, ring, now, event); err != nil {
+		if err := u.merge(ctx, of(u.Realm), ring, now, event); err != nil {
 			return fmt.Errorf("user %s: %w", cmp.Or(u.Username, u.Subject), err)
 		}
 	}
@@ -109,7 +114,7 @@ func (e Ended) Merge(ctx context.Context, st store.Store, kek *keys.KEK, actor s
 		if about == "" {
 			about = store.AboutSubject(c.Subject)
 		}
-		if err := st.Commit(ctx, store.Change{Cutoffs: []store.Cutoff{c}, Events: []store.Event{event(store.EventCutoff, about, MergedDetail)}}); err != nil {
+		if err := of(c.Realm).Commit(ctx, store.Change{Cutoffs: []store.Cutoff{c}, Events: []store.Event{event(store.EventCutoff, about, MergedDetail)}}); err != nil {
 			return fmt.Errorf("cutoff: %w", err)
 		}
 	}
@@ -154,10 +159,10 @@ func (e Ended) withdraw(ctx context.Context, st store.Store, kek *keys.KEK, acto
 
 type eventOf func(name store.EventName, about, detail string) store.Event
 
-func (e EndedClient) merge(ctx context.Context, st store.Store, realm string, now grant.Instant, event eventOf) error {
+func (e EndedClient) merge(ctx context.Context, st *store.Realm, now grant.Instant, event eventOf) error {
 	c, err := st.Client(ctx, e.ID)
 	if errors.Is(err, store.ErrNotFound) {
-		if c, err = e.own(ctx, st, realm); errors.Is(err, store.ErrNotFound) {
+		if c, err = e.own(ctx, st); errors.Is(err, store.ErrNotFound) {
 			return nil
 		}
 	}
@@ -171,7 +176,7 @@ func (e EndedClient) merge(ctx context.Context, st store.Store, realm string, no
 		return nil
 	case e.State == store.ClientDeleted:
 		c.State, c.Secrets = e.State, []store.Secret{}
-		cutoffs = []store.Cutoff{{Realm: realm, ClientID: c.ID, At: now}}
+		cutoffs = []store.Cutoff{{Realm: st.Name, ClientID: c.ID, At: now}}
 		events = []store.Event{event(store.EventClientDeleted, c.ID, MergedDetail)}
 	default:
 		if e.State == store.ClientDisabled && c.State != e.State {
@@ -197,13 +202,13 @@ func (e EndedClient) merge(ctx context.Context, st store.Store, realm string, no
 }
 
 // own returns the client that registered itself, to be barred by its first entry.
-func (e EndedClient) own(ctx context.Context, st store.Store, realm string) (store.Client, error) {
+func (e EndedClient) own(ctx context.Context, st *store.Realm) (store.Client, error) {
 	if e.Own != nil {
 		c := e.Own.Clone()
 		c.State, c.Version = store.ClientEnabled, 0
 		return c, nil
 	}
-	doc, err := st.Document(ctx, store.ClientKey(realm, e.ID))
+	doc, err := st.Document(ctx, store.ClientKey(st.Name, e.ID))
 	if err != nil {
 		return store.Client{}, err
 	}
@@ -212,7 +217,7 @@ func (e EndedClient) own(ctx context.Context, st store.Store, realm string) (sto
 	return c, err
 }
 
-func (e EndedAPI) merge(ctx context.Context, st store.Store, ch store.Changes, now grant.Instant, event eventOf) error {
+func (e EndedAPI) merge(ctx context.Context, st *store.Realm, ch store.Changes, now grant.Instant, event eventOf) error {
 	a := ch.FindAPI(e.ID)
 	if a == nil || e.At != 0 && a.CreatedAt > e.At {
 		return nil
@@ -232,8 +237,8 @@ func (e EndedAPI) merge(ctx context.Context, st store.Store, ch store.Changes, n
 	return st.Commit(ctx, store.Change{Entries: []store.Entry{next.Entry()}, Events: []store.Event{event(name, a.ID, MergedDetail)}})
 }
 
-func (e EndedUser) merge(ctx context.Context, st store.Store, realm string, ring *keys.Ring, now grant.Instant, event eventOf) error {
-	u, err := e.find(ctx, st, realm)
+func (e EndedUser) merge(ctx context.Context, st *store.Realm, ring *keys.Ring, now grant.Instant, event eventOf) error {
+	u, err := e.find(ctx, st)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
 	}
@@ -255,11 +260,11 @@ func (e EndedUser) merge(ctx context.Context, st store.Store, realm string, ring
 	return st.Commit(ctx, store.Change{Documents: []store.Document{doc}, Events: []store.Event{event(name, store.AboutSubject(u.Subject), MergedDetail)}})
 }
 
-func (e EndedUser) find(ctx context.Context, st store.Store, realm string) (account.User, error) {
+func (e EndedUser) find(ctx context.Context, st *store.Realm) (account.User, error) {
 	if e.Username != "" {
-		return account.Find(ctx, st, realm, e.Username)
+		return account.Find(ctx, st, st.Name, e.Username)
 	}
-	list, err := account.List(ctx, st, realm)
+	list, err := account.List(ctx, st, st.Name)
 	if i := slices.IndexFunc(list, func(u account.User) bool { return u.Subject == e.Subject }); err == nil && i >= 0 {
 		return list[i], nil
 	}

@@ -140,7 +140,6 @@ func TestEachThingThatHasEndedIsEndedOrTheMergeFails(t *testing.T) {
 		}},
 	} {
 		covered[tt.field] = true
-		tt.e.Realm = realm
 		merge := func() error { return tt.e.Merge(t.Context(), st, kek, "operator:root", clock) }
 		if tt.ended() {
 			t.Fatalf("%s has ended before", tt.field)

@@ -87,7 +87,7 @@ func TestWhatHasEndedSinceABackupIsEndedInItsCopy(t *testing.T) {
 	floor := grant.At(now) + 9
 	cut := store.Cutoff{Realm: realm, Subject: "s-carol", At: grant.At(now) + 3}
 	e := admin.Ended{
-		Realm: realm, Keys: []grant.KeyID{withdrawn, 0xdead}, Cutoffs: []store.Cutoff{cut},
+		Keys: []grant.KeyID{withdrawn, 0xdead}, Cutoffs: []store.Cutoff{cut},
 		Clients: []admin.EndedClient{
 			{ID: "deleted", State: store.ClientDeleted}, {ID: "disabled", State: store.ClientDisabled},
 			{ID: "revoked", Secrets: []string{"one"}}, {ID: "made since", State: store.ClientDeleted},
@@ -180,7 +180,7 @@ func TestWhatHasEndedSinceABackupIsEndedInItsCopy(t *testing.T) {
 func TestAFaultOfTheListOfEndedGrantsEndsTheMerge(t *testing.T) {
 	st, kek, grants := aCopy(t)
 	damaged := errors.New("damaged")
-	e := admin.Ended{Realm: realm, Grants: func(_ context.Context, f func(grant.Grant) error) error {
+	e := admin.Ended{Grants: func(_ context.Context, f func(grant.Grant) error) error {
 		return errors.Join(f(grant.Grant{ID: grants[0].ID, State: grant.Revoked}), damaged)
 	}}
 	if err := e.Merge(t.Context(), st, kek, "operator:root", clock); !errors.Is(err, damaged) {
@@ -206,7 +206,7 @@ func TestWhatHasEndedOfAPIsSinceABackupIsEndedInItsCopy(t *testing.T) {
 			ID: id, Realm: realm, Number: uint16(i + 1), CreatedAt: grant.Instant(i + 1), Version: 1, Open: true, DefaultScope: "a b", Scopes: []store.APIScope{{Name: "a", Number: 1}, {Name: "b", Number: 2}},
 		}.Entry()}}))
 	}
-	e := admin.Ended{Realm: realm, APIs: []admin.EndedAPI{
+	e := admin.Ended{APIs: []admin.EndedAPI{
 		{ID: "https://deleted.example", Deleted: true, At: 1}, {ID: "https://again.example", Deleted: true, At: 3}, {ID: "https://narrowed.example", Closed: true, Scope: "a gone"}, {ID: "https://young.example", Deleted: true},
 	}}
 	for range 2 { // the second time, nothing is left to do
@@ -237,5 +237,47 @@ func TestWhatHasEndedOfAPIsSinceABackupIsEndedInItsCopy(t *testing.T) {
 	}
 	if len(ch.APIs) != 4 {
 		t.Errorf("%d APIs", len(ch.APIs))
+	}
+}
+
+// What has ended in one realm goes on in another that has the same name.
+func TestEndsAreMergedIntoTheirRealm(t *testing.T) {
+	st, kek, _ := aCopy(t)
+	const other = "/staff"
+	of := &store.Realm{Store: st, Name: other}
+	for _, name := range []string{realm, other} {
+		if name == other {
+			must(t, st.Commit(t.Context(), store.Change{Entries: []store.Entry{store.Client{ID: "kept", Realm: other, State: store.ClientEnabled, Version: 1, Secrets: []store.Secret{{ID: "one"}}}.Entry()}}))
+		}
+		must(t, st.Commit(t.Context(), store.Change{Entries: []store.Entry{store.API{ID: "https://api.example", Realm: name, Number: 1, CreatedAt: 1, Version: 1}.Entry()}}))
+	}
+	u, err := account.NewUser(account.Registration{Realm: other, Username: "alice", Subject: "s-alice", Password: "correct horse battery"}, grant.At(now))
+	must(t, err)
+	u.Version = 1
+	d, err := u.Document()
+	must(t, err, st.Commit(t.Context(), store.Change{Documents: []store.Document{d}}))
+	cut := store.Cutoff{Realm: other, Subject: "s-carol", At: grant.At(now)}
+	e := admin.Ended{
+		Cutoffs: []store.Cutoff{cut}, Clients: []admin.EndedClient{{Realm: other, ID: "kept", State: store.ClientDeleted}},
+		APIs: []admin.EndedAPI{{Realm: other, ID: "https://api.example", Deleted: true}}, Users: []admin.EndedUser{{Realm: other, Subject: "s-alice", Disabled: true}},
+	}
+	must(t, e.Merge(t.Context(), st, kek, "operator:root", clock))
+	ch, err := st.Changes(t.Context(), 0)
+	must(t, err)
+	for name, ended := range map[string]bool{realm: false, other: true} {
+		own := ch.OfRealm(name)
+		i := slices.IndexFunc(own.Clients, func(c store.Client) bool { return c.ID == "kept" })
+		u, err := account.Find(t.Context(), st, name, "alice")
+		must(t, err)
+		if (own.Clients[i].State == store.ClientDeleted) != ended || own.APIs[0].Deleted != ended || (u.State == account.Disabled) != ended || slices.Contains(own.Cutoffs, cut) != ended {
+			t.Errorf("realm %s: client %s, API deleted %t, user %s, cutoffs %v", name, own.Clients[i].State, own.APIs[0].Deleted, u.State, own.Cutoffs)
+		}
+		list, err := (&store.Realm{Store: st, Name: name}).Events(t.Context(), "kept", 9)
+		if must(t, err); (len(list) > 0) != ended {
+			t.Errorf("events of the client of %s: %v", name, list)
+		}
+	}
+	if list, err := of.Events(t.Context(), store.AboutSubject("s-alice"), 9); err != nil || len(list) != 1 || list[0].Name != store.EventUserDisabled {
+		t.Errorf("events of the user: %v, %v", list, err)
 	}
 }

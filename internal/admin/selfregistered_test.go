@@ -186,7 +186,7 @@ func TestADisabledClientThatRegisteredItselfStaysSoAfterARestore(t *testing.T) {
 	}
 	gone := c
 	gone.ID, gone.State = "https://gone.example/client.json", store.ClientDisabled
-	e := admin.Ended{Realm: a.Realm, Clients: []admin.EndedClient{
+	e := admin.Ended{Clients: []admin.EndedClient{
 		{ID: c.ID, State: store.ClientDisabled},
 		{ID: gone.ID, State: store.ClientDisabled, Own: &gone},
 		{ID: "unknown", State: store.ClientDisabled},

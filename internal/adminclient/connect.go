@@ -253,7 +253,8 @@ func inProcess(ctx context.Context, cfg config.Config) (*Client, error) {
 	var realms []*serveradmin.Admin
 	for _, of := range cfg.Each() {
 		own := cases
-		if own.Realm, own.Policy, own.Whole = of.Realm, Policy(of), st; len(cfg.Realms) > 0 {
+		own.Realm, own.Policy, own.Whole = of.Realm, Policy(of), st
+		if own.Policy.RefreshLifetime = cfg.LongestRefresh(); len(cfg.Realms) > 0 {
 			own.Store = &store.Realm{Store: st, Name: of.Realm}
 		}
 		a := serveradmin.NewLocal(own)

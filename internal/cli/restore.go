@@ -309,7 +309,9 @@ func (r *restoration) install(cmd *cobra.Command, p *plan, kek *keys.KEK) (err e
 	if err != nil {
 		return deployment.Hint(err, "the store is as it was")
 	}
-	now := admin.Restored(adminclient.Policy(p.cfg), p.at, grant.At(time.Now()), p.seen)
+	policy := adminclient.Policy(p.cfg)
+	policy.RefreshLifetime = p.cfg.LongestRefresh()
+	now := admin.Restored(policy, p.at, grant.At(time.Now()), p.seen)
 	event := store.Event{At: grant.At(time.Now()), Name: store.EventRestored, About: admin.AboutStore, Actor: admin.ByUser(deployment.User()).String(),
 		Detail: fmt.Sprintf("%s, of %s", p.backup.File, show.Instant(p.at))}
 	merge := func(st store.Store) error {
@@ -381,7 +383,7 @@ func (p *plan) compare(ctx context.Context) (err error) {
 			return ctx.Err()
 		case err == nil:
 			p.seen = p.seen.And(p.lost.Issued)
-			p.Since, err = restore.InStore(p.cfg.Realm, p.lost, func(ctx context.Context, f func(grant.Grant) error) error {
+			p.Since, err = restore.InStore(p.lost, func(ctx context.Context, f func(grant.Grant) error) error {
 				return restore.EachEnded(ctx, p.backup, p.cfg.Data, f)
 			})
 			return err
@@ -431,6 +433,6 @@ func (p *plan) readAuditLog(ctx context.Context, further []string) (err error) {
 	if p.backup != nil {
 		has = p.backup.HasGrant
 	}
-	p.Since, err = restore.InAuditLog(ctx, p.cfg.Realm, p.auditLog, has)
+	p.Since, err = restore.InAuditLog(ctx, p.auditLog, has)
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/show"
 )
 
@@ -65,41 +66,49 @@ func (p *plan) printSince(w io.Writer) {
 	for _, id := range p.Ended.Keys {
 		add("key %s, withdrawn", id)
 	}
+	in := func(realm, text string) string {
+		if realm == "" || realm == oauth.DefaultRealm {
+			return text
+		}
+		return text + " of realm " + realm[1:]
+	}
 	for _, c := range p.Ended.Clients {
+		name := in(c.Realm, "client "+c.ID)
 		if c.State != "" {
-			add("client %s, %s", c.ID, c.State)
+			add("%s, %s", name, c.State)
 		}
 		for _, id := range c.Secrets {
-			add("secret %s of client %s, revoked", id, c.ID)
+			add("secret %s of %s, revoked", id, name)
 		}
 	}
 	for _, a := range p.Ended.APIs {
+		name := in(a.Realm, "API "+a.ID)
 		if a.Deleted {
-			add("API %s, deleted", a.ID)
+			add("%s, deleted", name)
 		}
 		if a.Closed {
-			add("API %s, closed to clients that registered themselves", a.ID)
+			add("%s, closed to clients that registered themselves", name)
 		}
 		if a.Scope != "" {
-			add("scope %s of API %s, removed", a.Scope, a.ID)
+			add("scope %s of %s, removed", a.Scope, name)
 		}
 	}
 	for _, u := range p.Ended.Users {
-		switch name := cmp.Or(u.Username, u.Subject); {
+		switch name := in(u.Realm, "user "+cmp.Or(u.Username, u.Subject)); {
 		case u.Disabled:
-			add("user %s, disabled", name)
+			add("%s, disabled", name)
 		default:
-			add("sessions, password or second factor of user %s, as they were before the last change", name)
+			add("sessions, password or second factor of %s, as they were before the last change", name)
 		}
 	}
 	for _, c := range p.Ended.Cutoffs {
 		switch {
 		case c.Subject == "":
-			add("everything of client %s until %s", c.ClientID, show.Instant(c.At))
+			add("everything of %s until %s", in(c.Realm, "client "+c.ClientID), show.Instant(c.At))
 		case c.ClientID == "":
-			add("everything of subject %q until %s", c.Subject, show.Instant(c.At))
+			add("everything of %s until %s", in(c.Realm, fmt.Sprintf("subject %q", c.Subject)), show.Instant(c.At))
 		default:
-			add("everything of subject %q at client %s until %s", c.Subject, c.ClientID, show.Instant(c.At))
+			add("everything of subject %q at %s until %s", c.Subject, in(c.Realm, "client "+c.ClientID), show.Instant(c.At))
 		}
 	}
 	for _, t := range p.Ended.Tokens {

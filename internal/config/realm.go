@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v4"
 
@@ -27,6 +28,14 @@ func (c Config) Of(realm string) (Config, bool) {
 		}
 	}
 	return Config{}, false
+}
+
+// LongestRefresh returns the longest lifetime that a realm gives refresh tokens.
+func (c Config) LongestRefresh() (longest time.Duration) {
+	for _, r := range c.Each() {
+		longest = max(longest, r.RefreshTokenLifetime.Std())
+	}
+	return longest
 }
 
 // Named returns err with the faults of a further realm's settings under their whole
@@ -50,7 +59,7 @@ var realmName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,39}$`)
 
 // ReservedRealms are the first parts of paths, at the base path or below /oauth2/, that
 // have another behind them: a realm of that name could not be told from the endpoint.
-var ReservedRealms = []string{"account", "connect", "jwks", "oauth2", "realms", "token", "verify"}
+var ReservedRealms = []string{"account", "connect", "demo", "jwks", "oauth2", "realms", "token", "verify"}
 
 const (
 	// realmsKey is the section of the file with the further realms.

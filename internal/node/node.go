@@ -127,16 +127,16 @@ type answering struct {
 // answer makes what answers under cfg for each realm. It reads the files that cfg names,
 // and changes nothing that is in use.
 func (n *node) answer(cfg config.Config) (list []*answering, err error) {
-	for i, r := range n.realms {
-		of := cfg.Each()[i]
-		a, answerErr := r.answer(of)
+	for i, of := range cfg.Each() {
+		a, answerErr := n.realms[i].answer(of, cfg.LongestRefresh())
 		list, err = append(list, a), errors.Join(err, of.Named(answerErr))
 	}
 	return list, err
 }
 
-// answer makes what answers for the realm under its configuration.
-func (n *realm) answer(cfg config.Config) (*answering, error) {
+// answer makes what answers for the realm under its configuration. The longest lifetime
+// that any realm gives refresh tokens is for restores, which are of all realms.
+func (n *realm) answer(cfg config.Config, longest time.Duration) (*answering, error) {
 	iss := NewIssuer(cfg, n.store, n.directory, n.feed, n.log)
 	front, err := n.newFront(cfg, iss)
 	if err != nil {
@@ -154,7 +154,9 @@ func (n *realm) answer(cfg config.Config) (*answering, error) {
 	if cfg.Login.Mode == config.LoginHandoff {
 		logins = front.Authorizer
 	}
-	adminAPI := admin.NewAdmin(n.useCases(cfg), iss, logins, access, n.log)
+	cases := n.useCases(cfg)
+	cases.Policy.RefreshLifetime = longest
+	adminAPI := admin.NewAdmin(cases, iss, logins, access, n.log)
 	adminAPI.Audit, adminAPI.Probes, adminAPI.Service = n.auditLog, &n.probes, cfg.ServiceName()
 	adminAPI.Outage, adminAPI.Version = n.outage, n.version
 	adminAPI.Realm = adminapi.Realm{Name: strings.TrimPrefix(cfg.Realm, "/"), Issuer: cfg.IssuerID(), Login: cfg.Login.Mode}
@@ -174,7 +176,7 @@ func (n *realm) answer(cfg config.Config) (*answering, error) {
 	resources := &resource.Endpoints{Server: srv, Issuer: iss, Directory: n.directory, ScopesSupported: cfg.ScopesSupported, TokenInfoQuery: cfg.Compat.TokenInfoQuery}
 	a := &answering{issuer: iss, directory: n.directory, front: front, server: srv, admin: adminAPI, documents: n.documentsOf(cfg), registrations: registrations}
 	if front != nil {
-		front.EndAll = n.endAll(n.useCases(cfg))
+		front.EndAll = n.endAll(cases)
 		resources.Claims, iss.Claims = front.Claims, front.Claims
 		front.Authorizer.SelfRegistered = a.selfRegistered
 		front.Documents = len(a.documents.Admitted) > 0

@@ -8,6 +8,7 @@ package restore
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -23,6 +24,7 @@ import (
 	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -76,9 +78,9 @@ type Since struct {
 
 // InStore finds what has happened since a backup in the store that is to be
 // replaced. The function calls its argument for each grant that has ended.
-func InStore(realm string, l Lost, grants func(context.Context, func(grant.Grant) error) error) (Since, error) {
+func InStore(l Lost, grants func(context.Context, func(grant.Grant) error) error) (Since, error) {
 	s := Since{EndedGrants: l.Ended, Ended: admin.Ended{
-		Realm: realm, Keys: l.Withdrawn, Cutoffs: l.Cutoffs, Sessions: l.SignedOut, Grants: grants,
+		Keys: l.Withdrawn, Cutoffs: l.Cutoffs, Sessions: l.SignedOut, Grants: grants,
 	}}
 	users, err := userChanges(l.Users)
 	if err != nil {
@@ -110,7 +112,7 @@ func (s *Since) ofTokens(was, is []admin.Token) {
 	}
 	for _, t := range is {
 		if !has(was, t) {
-			s.miss("admin token %s was created, and is lost: mintage admin token create %s --role %s", t.Name, t.Name, t.Role)
+			s.miss("", "admin token %s was created, and is lost: mintage admin token create %s --role %s", t.Name, t.Name, t.Role)
 		}
 	}
 }
@@ -120,21 +122,21 @@ func (s *Since) ofClient(c ClientChange) {
 	switch {
 	case c.Is.SelfRegistered():
 		if c.Is.State != store.ClientEnabled {
-			s.Ended.Clients = append(s.Ended.Clients, admin.EndedClient{ID: id, State: c.Is.State, Own: c.Is})
+			s.Ended.Clients = append(s.Ended.Clients, admin.EndedClient{Realm: other(c.Is.Realm), ID: id, State: c.Is.State, Own: c.Is})
 		} else if c.Was != nil && c.Was.State != c.Is.State {
-			s.miss("client %s was enabled: mintage client enable %s", id, id)
+			s.miss(c.Is.Realm, "client %s was enabled: mintage client enable %s", id, id)
 		}
 		return
 	case c.Was == nil && c.Is.State == store.ClientDeleted:
 		return // made and deleted since
 	case c.Was == nil:
-		s.miss("client %s (%q) was registered: register it anew, with --id %s", id, c.Is.Name, id)
+		s.miss(c.Is.Realm, "client %s (%q) was registered: register it anew, with --id %s", id, c.Is.Name, id)
 		return
 	}
-	end := admin.EndedClient{ID: id}
+	end := admin.EndedClient{Realm: other(c.Is.Realm), ID: id}
 	if c.Was.State != c.Is.State {
 		if c.Is.State == store.ClientEnabled {
-			s.miss("client %s was enabled: mintage client enable %s", id, id)
+			s.miss(c.Is.Realm, "client %s was enabled: mintage client enable %s", id, id)
 		} else {
 			end.State = c.Is.State
 		}
@@ -144,7 +146,7 @@ func (s *Since) ofClient(c ClientChange) {
 	}
 	for _, secret := range c.Is.Secrets {
 		if !has(c.Was.Secrets, secret.ID) {
-			s.miss("client %s got the secret %s, which is lost: add one and bring it there", id, secret.ID)
+			s.miss(c.Is.Realm, "client %s got the secret %s, which is lost: add one and bring it there", id, secret.ID)
 		}
 	}
 	for _, secret := range c.Was.Secrets {
@@ -160,7 +162,7 @@ func (s *Since) ofClient(c ClientChange) {
 		x.Secrets, x.State, x.Version, x.UpdatedAt, x.LongestIDToken = nil, "", 0, 0, 0
 	}
 	if end.State != store.ClientDeleted && !reflect.DeepEqual(was, is) {
-		s.miss("the registration of client %s was changed on %s: change it again", id, show.Instant(c.Is.UpdatedAt))
+		s.miss(c.Is.Realm, "the registration of client %s was changed on %s: change it again", id, show.Instant(c.Is.UpdatedAt))
 	}
 }
 
@@ -169,16 +171,16 @@ func (s *Since) ofAPI(c APIChange) {
 	was, is := c.Was, *c.Is
 	deleted := was != nil && !was.Deleted && (is.Deleted || is.Number != was.Number)
 	if deleted {
-		s.Ended.APIs = append(s.Ended.APIs, admin.EndedAPI{ID: was.ID, Deleted: true})
+		s.Ended.APIs = append(s.Ended.APIs, admin.EndedAPI{Realm: other(was.Realm), ID: was.ID, Deleted: true})
 	}
 	switch {
 	case is.Deleted:
 		return
 	case was == nil || was.Deleted || deleted:
-		s.miss("API %s (%q) was registered: register it anew: mintage api create", id, is.Name)
+		s.miss(c.Is.Realm, "API %s (%q) was registered: register it anew: mintage api create", id, is.Name)
 		return
 	}
-	end := admin.EndedAPI{ID: id, Closed: was.Open && !is.Open, Scope: was.Scope().Without(is.Scope())}
+	end := admin.EndedAPI{Realm: other(c.Is.Realm), ID: id, Closed: was.Open && !is.Open, Scope: was.Scope().Without(is.Scope())}
 	if end.Closed || end.Scope != "" {
 		s.Ended.APIs = append(s.Ended.APIs, end)
 	}
@@ -190,37 +192,38 @@ func (s *Since) ofAPI(c APIChange) {
 		x.Version, x.UpdatedAt, x.LastScope, x.LongestLifetime = 0, 0, 0, 0
 	}
 	if !reflect.DeepEqual(merged, is) {
-		s.miss("the registration of the API %s was changed on %s: change it again: mintage api update", id, show.Instant(c.Is.UpdatedAt))
+		s.miss(c.Is.Realm, "the registration of the API %s was changed on %s: change it again: mintage api update", id, show.Instant(c.Is.UpdatedAt))
 	}
 }
 
 func (s *Since) ofUser(c userChange) {
-	name := c.is.Username
+	user := c.is
+	name, realm := user.Username, user.Realm
 	switch {
 	case c.was == nil:
-		s.miss("user %s was made: make it anew, with --subject %s", name, c.is.Subject)
+		s.miss(realm, "user %s was made: make it anew, with --subject %s", name, c.is.Subject)
 		return
 	case c.is.State == account.Enabled && c.was.State != account.Enabled:
-		s.miss("user %s was enabled: mintage user enable %s", name, name)
+		s.miss(realm, "user %s was enabled: mintage user enable %s", name, name)
 	}
 	if c.otherProfile() {
-		s.miss("the name or the claims of user %s were changed: mintage user update %s", name, name)
+		s.miss(realm, "the name or the claims of user %s were changed: mintage user update %s", name, name)
 	}
 	if !bytes.Equal(c.was.TOTP, c.is.TOTP) {
-		s.miss("the second factor of user %s was changed; look whether it works, or: mintage user totp %s", name, name)
+		s.miss(realm, "the second factor of user %s was changed; look whether it works, or: mintage user totp %s", name, name)
 	}
-	s.Ended.Users = append(s.Ended.Users, admin.EndedUser{Username: name, Disabled: c.is.State == account.Disabled, Now: c.is})
+	s.Ended.Users = append(s.Ended.Users, admin.EndedUser{Realm: other(realm), Username: name, Disabled: c.is.State == account.Disabled, Now: c.is})
 }
 
 // InAuditLog finds what has happened since a backup in the entries of audit
 // logs, in the order of their time. The function reports whether the backup has a
 // grant; nil if that is unknown.
-func InAuditLog(ctx context.Context, realm string, entries []audit.Entry, has func(context.Context, grant.ID) (bool, error)) (Since, error) {
+func InAuditLog(ctx context.Context, entries []audit.Entry, has func(context.Context, grant.ID) (bool, error)) (Since, error) {
 	r := replay{
-		since: Since{Ended: admin.Ended{Realm: realm}}, has: has, known: map[grant.ID]int{}, cutOffs: map[[2]string]bool{},
-		clients: map[string]*admin.EndedClient{}, users: map[string]bool{},
+		has: has, known: map[grant.ID]int{}, cutOffs: map[[3]string]bool{}, clients: map[[2]string]*admin.EndedClient{}, users: map[[2]string]bool{},
 	}
 	for _, e := range entries {
+		e.Realm = other(e.Realm)
 		if e.GrantID == "" {
 			r.entry(e)
 		} else if err := r.grant(ctx, e); err != nil {
@@ -236,9 +239,9 @@ type replay struct {
 	has     func(context.Context, grant.ID) (bool, error)
 	grants  []grant.Grant
 	known   map[grant.ID]int   // index in grants
-	cutOffs map[[2]string]bool // subjects and clients
-	clients map[string]*admin.EndedClient
-	users   map[string]bool // subjects, and whether they are disabled
+	cutOffs map[[3]string]bool // realms, subjects and clients
+	clients map[[2]string]*admin.EndedClient
+	users   map[[2]string]bool // subjects of realms, and whether they are disabled
 }
 
 // grant notes the end of a grant, or of its access tokens.
@@ -281,22 +284,22 @@ func (r *replay) entry(e audit.Entry) {
 			r.since.Ended.Keys = append(r.since.Ended.Keys, grant.KeyID(key))
 		}
 	case name == store.EventClientDeleted:
-		r.client(e.ClientID).State = store.ClientDeleted
+		r.client(e).State = store.ClientDeleted
 	case name == store.EventClientChanged:
 		r.clientChanged(e)
 	case name == store.EventSecretRevoked && word == "secret":
-		r.client(e.ClientID).Secrets = append(r.client(e.ClientID).Secrets, rest)
+		r.client(e).Secrets = append(r.client(e).Secrets, rest)
 	case name == store.EventAPIDeleted:
 		// The detail is "api ID: NAME", and no id has a space.
 		id, _, _ := strings.Cut(rest, ": ")
-		r.since.Ended.APIs = append(r.since.Ended.APIs, admin.EndedAPI{ID: id, Deleted: true, At: grant.At(e.Time)})
+		r.since.Ended.APIs = append(r.since.Ended.APIs, admin.EndedAPI{Realm: e.Realm, ID: id, Deleted: true, At: grant.At(e.Time)})
 	case name == store.EventAdminTokenRevoked:
 		r.since.Ended.Tokens = append(r.since.Ended.Tokens, admin.EndedToken{Name: e.Detail, At: grant.At(e.Time)})
 	case name == store.EventUserDisabled:
-		r.users[e.Subject] = true
+		r.users[[2]string{e.Realm, e.Subject}] = true
 		r.cutOff(e) // its grants ended
 	case name == store.EventUserEnabled:
-		r.users[e.Subject] = false
+		r.users[[2]string{e.Realm, e.Subject}] = false
 	case name == store.EventPasswordChanged && strings.Contains(e.Detail, "grants ended"):
 		r.cutOff(e)
 		r.miss(e)
@@ -311,9 +314,9 @@ func (r *replay) clientChanged(e audit.Entry) {
 	state := e.Detail[strings.LastIndex(e.Detail, "; ")+1:]
 	switch store.ClientState(strings.TrimSpace(state)) {
 	case store.ClientDisabled:
-		r.client(e.ClientID).State = store.ClientDisabled
+		r.client(e).State = store.ClientDisabled
 	case store.ClientEnabled:
-		r.client(e.ClientID).State = ""
+		r.client(e).State = ""
 	default:
 		state = ""
 	}
@@ -325,34 +328,35 @@ func (r *replay) clientChanged(e audit.Entry) {
 // cutOff notes a cutoff. What a merge recorded is later than what it repeats, which may
 // be in another audit log.
 func (r *replay) cutOff(e audit.Entry) {
-	of := [2]string{e.Subject, e.ClientID}
+	of := [3]string{e.Realm, e.Subject, e.ClientID}
 	if e.Subject+e.ClientID != "" && !(e.Detail == admin.MergedDetail && r.cutOffs[of]) {
 		r.cutOffs[of] = true
-		r.since.Ended.Cutoffs = append(r.since.Ended.Cutoffs, store.Cutoff{Realm: r.since.Ended.Realm, Subject: e.Subject, ClientID: e.ClientID, At: grant.At(e.Time)})
+		r.since.Ended.Cutoffs = append(r.since.Ended.Cutoffs, store.Cutoff{Realm: cmp.Or(e.Realm, oauth.DefaultRealm), Subject: e.Subject, ClientID: e.ClientID, At: grant.At(e.Time)})
 	}
 }
 
-func (r *replay) client(id string) *admin.EndedClient {
-	if r.clients[id] == nil {
-		r.clients[id] = &admin.EndedClient{ID: id}
+func (r *replay) client(e audit.Entry) *admin.EndedClient {
+	of := [2]string{e.Realm, e.ClientID}
+	if r.clients[of] == nil {
+		r.clients[of] = &admin.EndedClient{Realm: e.Realm, ID: e.ClientID}
 	}
-	return r.clients[id]
+	return r.clients[of]
 }
 
 func (r *replay) miss(e audit.Entry) {
 	about := strings.TrimSpace(strings.Join([]string{e.ClientID, e.Subject, e.Detail}, " "))
-	r.since.miss("%s: %s %s, by %s", e.Time.Format(time.RFC3339), e.Event, about, e.Actor)
+	r.since.miss(e.Realm, "%s: %s %s, by %s", e.Time.Format(time.RFC3339), e.Event, about, e.Actor)
 }
 
 // result returns what the entries said, clients and users in the order of their names.
 func (r *replay) result() Since {
 	s := r.since
-	for _, id := range slices.Sorted(maps.Keys(r.clients)) {
-		s.Ended.Clients = append(s.Ended.Clients, *r.clients[id])
+	for _, of := range sorted(r.clients) {
+		s.Ended.Clients = append(s.Ended.Clients, *r.clients[of])
 	}
-	for _, subject := range slices.Sorted(maps.Keys(r.users)) {
-		if r.users[subject] {
-			s.Ended.Users = append(s.Ended.Users, admin.EndedUser{Subject: subject, Disabled: true})
+	for _, of := range sorted(r.users) {
+		if r.users[of] {
+			s.Ended.Users = append(s.Ended.Users, admin.EndedUser{Realm: of[0], Subject: of[1], Disabled: true})
 		}
 	}
 	s.Ended.Grants = func(_ context.Context, f func(grant.Grant) error) error {
@@ -366,6 +370,19 @@ func (r *replay) result() Since {
 	return s
 }
 
+// other returns a realm, or "" for the default one.
+func other(realm string) string {
+	if realm == oauth.DefaultRealm {
+		return ""
+	}
+	return realm
+}
+
+// sorted returns the keys of a map, by realm and name.
+func sorted[V any](m map[[2]string]V) [][2]string {
+	return slices.SortedFunc(maps.Keys(m), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
+}
+
 // reasonOf is the reason of a grant's end by the event of the audit log. One event
 // stands for operators and clients.
 var reasonOf = map[store.EventName]grant.Reason{
@@ -374,7 +391,10 @@ var reasonOf = map[store.EventName]grant.Reason{
 
 // miss notes a change that the operator has to repeat. Control characters in
 // stored text cannot break its line.
-func (s *Since) miss(format string, args ...any) {
+func (s *Since) miss(realm, format string, args ...any) {
+	if realm = other(realm); realm != "" {
+		format, args = "realm %s: "+format, append([]any{strings.TrimPrefix(realm, "/")}, args...)
+	}
 	s.Missing = append(s.Missing, strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return ' '

@@ -53,7 +53,7 @@ func TestARestoreTakesNoEndOfAnAPIBack(t *testing.T) {
 		}
 	}
 
-	p, err := InAuditLog(t.Context(), "/api", []audit.Entry{
+	p, err := InAuditLog(t.Context(), []audit.Entry{
 		{Event: audit.Name(store.EventAPIDeleted), Time: time.UnixMilli(7), Detail: "api https://api.example:8443/orders: Orders: all"},
 		{Event: audit.Name(store.EventAPIChanged), Detail: `api https://api.example: self registered clients "false", was "true"`},
 	}, nil)
@@ -98,7 +98,7 @@ func TestTheAuditLogTellsAllThatHasEnded(t *testing.T) {
 		change.Event, change.Outcome, change.Time = audit.Name(name), audit.Success, at
 		return change
 	}
-	p, err := InAuditLog(t.Context(), "/api", []audit.Entry{
+	p, err := InAuditLog(t.Context(), []audit.Entry{
 		entry(store.EventGrantRevoked, audit.Entry{GrantID: one.String()}),
 		entry(store.EventAccessRevoked, audit.Entry{GrantID: two.String()}),
 		entry(store.EventAccessRevoked, audit.Entry{GrantID: three.String()}),
@@ -122,6 +122,11 @@ func TestTheAuditLogTellsAllThatHasEnded(t *testing.T) {
 		entry(store.EventAdminTokenCreated, audit.Entry{Detail: "watch: auditor, expires 2026-12-01T00:00:00Z"}),
 		entry(store.EventPasswordChanged, audit.Entry{Subject: "erin", Detail: "sessions and grants ended"}),
 		entry(store.EventPasswordChanged, audit.Entry{Subject: "frank", Detail: "sessions ended"}),
+		// What has the same name in another realm is another.
+		entry(store.EventClientChanged, audit.Entry{Realm: "/staff", ClientID: "d", Detail: "disabled"}),
+		entry(store.EventUserDisabled, audit.Entry{Realm: "/staff", Subject: "dave", Detail: "grants ended"}),
+		entry(store.EventAPIDeleted, audit.Entry{Realm: "/staff", Detail: "api https://api.example: Orders"}),
+		entry(store.EventClientCreated, audit.Entry{Realm: "/staff", ClientID: "new", Detail: "New"}),
 	}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -143,15 +148,15 @@ func TestTheAuditLogTellsAllThatHasEnded(t *testing.T) {
 		return store.Cutoff{Realm: "/api", Subject: subject, ClientID: client, At: now}
 	}
 	if want := (admin.Ended{
-		Realm: "/api", Keys: []grant.KeyID{0x2a}, APIs: []admin.EndedAPI{{ID: "https://api.example", Deleted: true, At: now}},
-		Cutoffs: []store.Cutoff{cut("alice", ""), cut("grace", ""), cut("bob", "mail"), cut("carol", ""), cut("dave", ""), cut("erin", "")},
-		Clients: []admin.EndedClient{{ID: "a", State: store.ClientDeleted}, {ID: "b", State: store.ClientDisabled}, {ID: "c", State: store.ClientDisabled}, {ID: "d"}, {ID: "e", Secrets: []string{"s1"}}},
-		Users:   []admin.EndedUser{{Subject: "carol", Disabled: true}},
+		Keys: []grant.KeyID{0x2a}, APIs: []admin.EndedAPI{{ID: "https://api.example", Deleted: true, At: now}, {Realm: "/staff", ID: "https://api.example", Deleted: true, At: now}},
+		Cutoffs: []store.Cutoff{cut("alice", ""), cut("grace", ""), cut("bob", "mail"), cut("carol", ""), cut("dave", ""), cut("erin", ""), {Realm: "/staff", Subject: "dave", At: now}},
+		Clients: []admin.EndedClient{{ID: "a", State: store.ClientDeleted}, {ID: "b", State: store.ClientDisabled}, {ID: "c", State: store.ClientDisabled}, {ID: "d"}, {ID: "e", Secrets: []string{"s1"}}, {Realm: "/staff", ID: "d", State: store.ClientDisabled}},
+		Users:   []admin.EndedUser{{Subject: "carol", Disabled: true}, {Realm: "/staff", Subject: "dave", Disabled: true}},
 		Tokens:  []admin.EndedToken{{Name: "watch", At: now}},
 	}); !reflect.DeepEqual(p.Ended, want) {
 		t.Errorf("%+v\nwant\n%+v", p.Ended, want)
 	}
-	if len(p.Missing) != 4 {
+	if len(p.Missing) != 5 || !strings.HasPrefix(p.Missing[4], "realm staff: ") {
 		t.Errorf("to be repeated: %q", p.Missing)
 	}
 }
@@ -239,14 +244,13 @@ func TestTheStoreTellsEachThingThatHasEnded(t *testing.T) {
 		"an admin token is another":      {tokens("watch", "alice anew"), admin.Ended{Tokens: []admin.EndedToken{{Name: "alice"}}}},
 		"a login, which changes no more": {func() Lost { l, _ := users(func(u *account.User) { u.TOTPStep = 9 }); return l }(), admin.Ended{}},
 	} {
-		s, err := InStore("/api", tt.lost, nil)
-		tt.want.Realm = "/api"
+		s, err := InStore(tt.lost, nil)
 		if err != nil || !reflect.DeepEqual(s.Ended, tt.want) {
 			t.Errorf("%s: %v\n%+v\nwant\n%+v", name, err, s.Ended, tt.want)
 		}
 	}
 	called := false
-	s, err := InStore("/api", Lost{Ended: 3}, func(context.Context, func(grant.Grant) error) error { called = true; return nil })
+	s, err := InStore(Lost{Ended: 3}, func(context.Context, func(grant.Grant) error) error { called = true; return nil })
 	if err != nil || s.EndedGrants != 3 || s.Ended.Grants == nil || s.Ended.Grants(t.Context(), nil) != nil || !called {
 		t.Errorf("grants: %+v, %v", s, err)
 	}
