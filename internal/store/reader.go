@@ -83,13 +83,17 @@ func readChanges(q Query, since int64) (ch Changes, err error) {
 	if err := q(func(row Scanner) error { return row.Scan(&ch.Version) }, versionSQL); err != nil {
 		return ch, err
 	}
+	query, args := `SELECT kind, doc FROM clients WHERE changed > $1`, []any{since}
+	if since == 0 {
+		query, args = `SELECT kind, doc FROM clients`, nil // in the order of the table: no row is looked up by an index
+	}
 	err = q(func(row Scanner) error {
 		var e Entry
 		if err := row.Scan((*string)(&e.Kind), &e.Body); err != nil {
 			return err
 		}
 		return ch.Add(e)
-	}, `SELECT kind, doc FROM clients WHERE changed > $1`, since)
+	}, query, args...)
 	if err != nil {
 		return ch, err
 	}
