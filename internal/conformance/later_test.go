@@ -18,10 +18,6 @@ var laterAreas = map[string]struct {
 }{
 	"operation":           {},
 	"DPoP and mutual TLS": {members: []string{"dpop_signing_alg_values_supported", "mtls_endpoint_aliases", "tls_client_certificate_bound_access_tokens"}},
-	"a second realm": {served: func(d *deployment) bool {
-		resp, _ := d.fetch("GET", "/oauth2/other/.well-known/openid-configuration")
-		return resp.StatusCode == 200
-	}},
 }
 
 // identifier is a word of a protocol, such as private_key_jwt.

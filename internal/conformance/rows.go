@@ -25,9 +25,8 @@ const ownRule = "own rule"
 
 // Areas that bring later rows.
 const (
-	operation   = "operation"
-	proofOfKey  = "DPoP and mutual TLS"
-	secondRealm = "a second realm"
+	operation  = "operation"
+	proofOfKey = "DPoP and mutual TLS"
 )
 
 // Rows lists the rules of the authorization endpoint (AZ) and of the pages that
@@ -108,7 +107,7 @@ var Rows = slices.Concat(authorizationRows, openidRows, machineRows, pushedRows,
 	{ID: "TC-25", Source: "RFC 6749 section 4.1.3", Title: "scope with a code widens nothing"},
 	{ID: "TC-26", Source: "RFC 6749 sections 5.1 and 3.3", Title: "the answer names the granted scope"},
 	{ID: "TC-27", Source: "RFC 8707 section 2.2", Title: "resource with a code narrows its access token to one API; a wrong one does not spend the code"},
-	{ID: "TC-28", Source: "RFC 9700 section 4.4", Title: "a code at another realm", Later: secondRealm},
+	{ID: "TC-28", Source: "RFC 9700 section 4.4", Title: "a code at another realm"},
 	{ID: "TC-29", Source: "RFC 6749 appendix A.11", Title: "no trimming, folding or padding of codes"},
 	{ID: "TC-30", Star: true, Source: "RFC 6749 section 5.2", Title: "failed client authentication does not spend the code"},
 	{ID: "TC-31", Star: true, Source: "RFC 9449 section 8", Title: "a DPoP nonce demand does not spend the code", Later: proofOfKey},
@@ -310,7 +309,7 @@ var Rows = slices.Concat(authorizationRows, openidRows, machineRows, pushedRows,
 	{ID: "OP-17", Source: ownRule, Title: "no leak over days", Later: operation},
 	{ID: "OP-18", Source: "RFC 7009 section 1", Title: "revoke everything of a user, a client, a family"},
 	{ID: "OP-19", Source: "RFC 6749 section 3.1.2.2; RFC 9700 section 4.1.3", Title: "registration refuses unsafe redirect URIs"},
-	{ID: "OP-20", Source: "RFC 9700 section 4.4", Title: "nothing crosses realms", Later: secondRealm},
+	{ID: "OP-20", Source: "RFC 9700 section 4.4", Title: "nothing crosses realms"},
 	{ID: "OP-21", Source: "RFC 9700 section 4.13", Title: "agreement with a real proxy"},
 	{ID: "OP-22", Source: ownRule, Title: "documentation of every choice"},
 	{ID: "OP-23", Star: true, Source: "RFC 9110 sections 7.2, 15.5.20; CWE-346", Title: "under the name of another site (DNS rebinding), the management listener shows nothing", By: []string{"TestAForeignNameGetsNothingFromTheManagementListener"}},

@@ -3,10 +3,14 @@ package node
 import (
 	"crypto/tls"
 	"encoding/json"
+	"io"
 	"log/slog"
 	"net/http"
+	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
+
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -77,10 +81,19 @@ func (s *realms) send(address string, form url.Values, bearer string) (int, map[
 		r.Header.Set("Authorization", "Bearer "+bearer)
 	}
 	w := httptest.NewRecorder()
+	s.poll()
 	s.n.public.ServeHTTP(w, r)
 	var answer map[string]any
 	json.Unmarshal(w.Body.Bytes(), &answer)
 	return w.Code, answer, w.Header()
+}
+
+// poll does what the node does each second: after five without news, it answers 503.
+func (s *realms) poll() {
+	s.t.Helper()
+	if err := s.n.directory.Poll(s.t.Context()); err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 // administer calls the admin API and returns the answer.
@@ -111,14 +124,16 @@ var ofRealms = map[string]struct{ admin, endpoints string }{
 type inhabitant struct {
 	realm, secret   string
 	access, refresh string
+	idToken         string
+	service, jwt    string // tokens of a client for itself
 }
 
 const sharedID, callback = "shop", "https://shop.example/cb"
 
 func (s *realms) register(realm string) inhabitant {
 	s.t.Helper()
-	c := s.administer("POST", ofRealms[realm].admin+"/clients", `{"id":"`+sharedID+`","name":"Shop of `+realm+`","redirect_uris":["`+callback+`"],"scope":"read","introspect":true,
-		"grant_types":["authorization_code","refresh_token"],"require_pkce":false}`, http.StatusCreated)
+	c := s.administer("POST", ofRealms[realm].admin+"/clients", `{"id":"`+sharedID+`","name":"Shop of `+realm+`","redirect_uris":["`+callback+`"],"scope":"read openid","introspect":true,
+		"grant_types":["authorization_code","refresh_token","client_credentials"],"require_pkce":false,"post_logout_redirect_uris":["https://shop.example/bye"]}`, http.StatusCreated)
 	secret, _ := c["client_secret"].(string)
 	if secret == "" {
 		s.t.Fatalf("the client of %s has no secret: %v", realm, c)
@@ -129,6 +144,17 @@ func (s *realms) register(realm string) inhabitant {
 		s.t.Fatalf("a code of %s in its own realm: %d %v", realm, status, answer)
 	}
 	i.access, i.refresh = answer["access_token"].(string), answer["refresh_token"].(string)
+	i.idToken, _ = answer["id_token"].(string)
+	_, answer, _ = s.send(ofRealms[realm].endpoints+"/access_token", url.Values{"grant_type": {"client_credentials"}, "client_id": {sharedID}, "client_secret": {secret}, "scope": {"read"}}, "")
+	i.service, _ = answer["access_token"].(string)
+	s.administer("PUT", ofRealms[realm].admin+"/clients/jwt", `{"name":"JWT","redirect_uris":["`+callback+`"],"scope":"read","access_token_format":"jwt","audience":["https://api.example"],
+		"grant_types":["client_credentials"]}`, http.StatusCreated)
+	jwt := s.administer("POST", ofRealms[realm].admin+"/clients/jwt/secrets", "", http.StatusCreated)
+	_, answer, _ = s.send(ofRealms[realm].endpoints+"/access_token", url.Values{"grant_type": {"client_credentials"}, "client_id": {"jwt"}, "client_secret": {jwt["client_secret"].(string)}}, "")
+	i.jwt, _ = answer["access_token"].(string)
+	if i.idToken == "" || i.service == "" || i.jwt == "" {
+		s.t.Fatalf("%s: no id_token, no service token or no JWT: %+v, %v", realm, i, answer)
+	}
 	return i
 }
 
@@ -146,9 +172,9 @@ func (s *realms) redeem(at string, i inhabitant, code string) (int, map[string]a
 	}, "")
 }
 
-// Nothing of one realm has any effect at an endpoint of another (TC-28, AZ-71, OP-20),
-// although both have a client of the same id.
-func TestNothingCrossesRealms(t *testing.T) {
+// Nothing of one realm has any effect at an endpoint of another, although both have a
+// client of the same id.
+func TestTC28_AZ71_OP20_NothingCrossesRealms(t *testing.T) {
 	s := newRealms(t)
 	all := map[string]inhabitant{}
 	for name := range ofRealms {
@@ -180,7 +206,7 @@ func TestNothingCrossesRealms(t *testing.T) {
 			if status, answer := post("/access_token", url.Values{"grant_type": {"refresh_token"}, "refresh_token": {theirs.refresh}, "client_secret": {own.secret}}); status != 400 || answer["error"] != "invalid_grant" {
 				t.Errorf("a refresh token of %s at %s: %d %v", from, at, status, answer)
 			}
-			for _, token := range []string{theirs.access, theirs.refresh} {
+			for _, token := range []string{theirs.access, theirs.refresh, theirs.service, theirs.jwt, theirs.idToken} {
 				if status, answer := post("/introspect", url.Values{"token": {token}, "client_secret": {own.secret}}); status != 200 || answer["active"] != false || len(answer) != 1 {
 					t.Errorf("a token of %s inspected at %s: %d %v", from, at, status, answer)
 				}
@@ -189,9 +215,16 @@ func TestNothingCrossesRealms(t *testing.T) {
 				}
 			}
 			for _, path := range []string{"/tokeninfo", "/userinfo", "/verify"} {
-				if status, answer, _ := s.send(to+path, nil, theirs.access); status != 401 {
-					t.Errorf("an access token of %s at %s%s: %d %v", from, at, path, status, answer)
+				for _, token := range []string{theirs.access, theirs.service, theirs.jwt} {
+					if status, answer, _ := s.send(to+path, nil, token); status != 401 {
+						t.Errorf("an access token of %s at %s%s: %d %v", from, at, path, status, answer)
+					}
 				}
+			}
+			// An id_token of there names no client here that could be returned to.
+			hint := url.Values{"id_token_hint": {theirs.idToken}, "post_logout_redirect_uri": {"https://shop.example/bye"}, "state": {"s"}}
+			if _, _, h := s.send(to+"/connect/endSession?"+hint.Encode(), nil, ""); strings.HasPrefix(h.Get("Location"), "https://shop.example") {
+				t.Errorf("an id_token of %s leads from the logout of %s to %s", from, at, h.Get("Location"))
 			}
 			// Its grants, by their ids, and its users are not there.
 			grants := s.administer("GET", ofRealms[from].admin+"/grants?subject=alice", "", 200)["grants"].([]any)
@@ -202,8 +235,10 @@ func TestNothingCrossesRealms(t *testing.T) {
 	}
 	// All that was tried has ended nothing.
 	for name, i := range all {
-		if status, answer, _ := s.send(ofRealms[name].endpoints+"/introspect", url.Values{"token": {i.access}, "client_id": {sharedID}, "client_secret": {i.secret}}, ""); status != 200 || answer["active"] != true {
-			t.Errorf("the access token of %s in its own realm: %d %v", name, status, answer)
+		for _, token := range []string{i.access, i.service, i.jwt} {
+			if status, answer, _ := s.send(ofRealms[name].endpoints+"/introspect", url.Values{"token": {token}, "client_id": {sharedID}, "client_secret": {i.secret}}, ""); status != 200 || answer["active"] != true {
+				t.Errorf("a token of %s in its own realm: %d %v", name, status, answer)
+			}
 		}
 	}
 	// A cutoff of one realm ends nothing of the others.
@@ -291,6 +326,169 @@ func TestNamesOfRealmsAreNoPaths(t *testing.T) {
 			if deeper && !strings.HasPrefix(first, ".") && !slices.Contains(config.ReservedRealms, first) {
 				t.Errorf("%s: a realm may be called %s", path, first)
 			}
+		}
+	}
+}
+
+// A visit is a browser with cookies, which follows no redirect.
+type visit struct {
+	*http.Client
+	s *realms
+}
+
+func (s *realms) visit() visit {
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return visit{&http.Client{
+		Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			in := httptest.NewRequest(r.Method, r.URL.String(), r.Body)
+			in.Header, in.TLS = r.Header.Clone(), &tls.ConnectionState{}
+			in.Header.Set("Sec-Fetch-Site", "same-origin")
+			w := httptest.NewRecorder()
+			s.poll()
+			s.n.public.ServeHTTP(w, in)
+			resp := w.Result()
+			resp.Request = r
+			return resp, nil
+		}),
+	}, s}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+var hiddenID = regexp.MustCompile(`name="id" value="([^"]*)"`)
+
+// open opens a page, or sends it a form, and follows redirects for as long as they stay
+// at the server. It returns where they lead, and the id of the interaction on the page.
+func (v visit) open(address string, form url.Values) (status int, location, id string) {
+	v.s.t.Helper()
+	for range 10 {
+		var resp *http.Response
+		var err error
+		if form != nil {
+			resp, err = v.PostForm(address, form)
+		} else {
+			resp, err = v.Get(address)
+		}
+		if err != nil {
+			v.s.t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			v.s.t.Fatal(err)
+		}
+		to, err := resp.Location()
+		if err != nil || to.Host == "shop.example" {
+			if m := hiddenID.FindSubmatch(body); m != nil {
+				id = string(m[1])
+			}
+			if to != nil {
+				location = to.String()
+			}
+			return resp.StatusCode, location, id
+		}
+		address, form = to.String(), nil
+	}
+	v.s.t.Fatal("a loop of redirects")
+	return 0, "", ""
+}
+
+// take gives the browser the cookies of another one, as those of a realm, at its host.
+func (v visit) take(theirs visit, from, at string) {
+	there, _ := url.Parse(ofRealms[from].endpoints)
+	here, _ := url.Parse(ofRealms[at].endpoints)
+	suffix := func(realm string) string { return map[bool]string{true: "", false: "_" + realm}[realm == "api"] }
+	var list []*http.Cookie
+	for _, c := range theirs.Jar.Cookies(there) {
+		list = append(list, &http.Cookie{Name: strings.TrimSuffix(c.Name, suffix(from)) + suffix(at), Value: c.Value, Path: "/", Secure: true})
+	}
+	if len(list) < 2 {
+		v.s.t.Fatalf("the browser of %s has the cookies %v", from, list)
+	}
+	v.Jar.SetCookies(here, list)
+}
+
+// A session, an interaction, a consent and a logout of one realm are none of another,
+// whatever name and host a cookie is given.
+func TestOP20_NoLoginCrossesRealms(t *testing.T) {
+	s := newRealms(t)
+	ask := func(realm, more string) string {
+		return ofRealms[realm].endpoints + "/authorize?" + url.Values{"response_type": {"code"}, "client_id": {sharedID}, "redirect_uri": {callback}, "scope": {"read"}, "state": {"s"}}.Encode() + more
+	}
+	interactions := func(realm string) string {
+		return strings.TrimSuffix(ofRealms[realm].endpoints, "/"+realm) + "/interaction"
+	}
+	signedIn, pending := map[string]visit{}, map[string]visit{}
+	ids := map[string]string{}
+	for name := range ofRealms {
+		s.register(name)
+		s.administer("POST", ofRealms[name].admin+"/users", `{"username":"alice","password":"correct horse battery of `+name+`"}`, http.StatusCreated)
+		b := s.visit()
+		_, _, id := b.open(ask(name, ""), nil)
+		_, _, id = b.open(interactions(name), url.Values{"id": {id}, "step": {"login"}, "username": {"alice"}, "password": {"correct horse battery of " + name}})
+		if id == "" {
+			t.Fatalf("%s: no page of consent", name)
+		}
+		if _, location, _ := b.open(interactions(name), url.Values{"id": {id}, "step": {"consent"}, "decision": {"allow"}, "remember": {"yes"}}); !strings.Contains(location, "code=") {
+			t.Fatalf("%s: the consent leads to %q", name, location)
+		}
+		if _, location, _ := b.open(ask(name, "&prompt=none"), nil); !strings.Contains(location, "code=") {
+			t.Fatalf("%s: the session is of no use in its own realm: %q", name, location)
+		}
+		signedIn[name] = b
+		pending[name] = s.visit()
+		_, _, ids[name] = pending[name].open(ask(name, ""), nil)
+	}
+	for from := range ofRealms {
+		for at := range ofRealms {
+			if from == at {
+				continue
+			}
+			// The password of one realm is wrong in another.
+			b := s.visit()
+			_, _, id := b.open(ask(at, ""), nil)
+			if _, location, _ := b.open(interactions(at), url.Values{"id": {id}, "step": {"login"}, "username": {"alice"}, "password": {"correct horse battery of " + from}}); location != "" {
+				t.Errorf("the password of %s at %s leads to %s", from, at, location)
+			}
+			if _, location, _ := b.open(ask(at, "&prompt=none"), nil); !strings.Contains(location, "error=login_required") {
+				t.Errorf("the password of %s signs in at %s: %s", from, at, location)
+			}
+			// Its session, with the consent that is remembered there.
+			b = s.visit()
+			b.take(signedIn[from], from, at)
+			if _, location, _ := b.open(ask(at, "&prompt=none"), nil); !strings.Contains(location, "error=login_required") {
+				t.Errorf("the session of %s at %s: %s", from, at, location)
+			}
+			// Its logout.
+			b.open(ofRealms[at].endpoints+"/connect/endSession", nil)
+			b.open(strings.TrimSuffix(ofRealms[at].endpoints, "/oauth2/"+at)+"/account/logout", url.Values{})
+			// Its interaction, by the id and the cookie of its browser.
+			b = s.visit()
+			b.open(ask(from, ""), nil)
+			b.take(signedIn[from], from, at)
+			if status, location, _ := b.open(interactions(at), url.Values{"id": {ids[from]}, "step": {"login"}, "username": {"alice"}, "password": {"correct horse battery of " + at}}); status < 400 || location != "" {
+				t.Errorf("the interaction of %s at %s: status %d, %s", from, at, status, location)
+			}
+		}
+	}
+	for name := range ofRealms {
+		if _, location, _ := signedIn[name].open(ask(name, "&prompt=none"), nil); !strings.Contains(location, "code=") {
+			t.Errorf("the session of %s has ended: %s", name, location)
+		}
+		// Sessions of a subject are listed and ended by realm.
+		if n := len(s.administer("GET", ofRealms[name].admin+"/sessions?subject=alice", "", 200)["sessions"].([]any)); n != 1 {
+			t.Errorf("alice has %d sessions in %s", n, name)
+		}
+	}
+	s.administer("POST", ofRealms["near"].admin+"/sessions/end", `{"subject":"alice"}`, 200)
+	for name, want := range map[string]string{"api": "code=", "near": "error=login_required", "far": "code="} {
+		if _, location, _ := signedIn[name].open(ask(name, "&prompt=none"), nil); !strings.Contains(location, want) {
+			t.Errorf("after the sessions of near have ended, %s: %s", name, location)
 		}
 	}
 }

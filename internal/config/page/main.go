@@ -49,7 +49,8 @@ JSON Schema of the file.
 	b.WriteString(`
 ## Realms
 
-` + "`realms`" + ` is a section of the file: ` + config.RealmsDoc + `.
+` + "`realms`" + ` is a section of the file: ` + config.RealmsDoc + `. [Several realms](../how-to/several-realms.md)
+says what they are for.
 
     realms:
       staff:
