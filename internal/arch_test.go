@@ -117,6 +117,8 @@ type importRule struct {
 var mayImport = []importRule{
 	{dir: "internal/oauth", standard: pure},
 	{dir: "internal/grant", standard: pure, others: []string{"internal/oauth"}, not: []string{"net/url"}},
+	{dir: "internal/dpop", others: []string{"github.com/go-jose/go-jose/v4/json"},
+		standard: slices.Concat(pure, []string{"crypto", "crypto/ecdsa", "crypto/ed25519", "crypto/elliptic", "crypto/rsa", "math/big", "sync"})},
 	{dir: "internal/claims", others: []string{"internal/oauth"}, standard: slices.Concat(pure, []string{"encoding/json"})},
 	{dir: "internal/keys", others: []string{"internal/overload", "internal/grant", "internal/oauth", "github.com/go-jose/go-jose/v4", "golang.org/x/crypto/argon2"},
 		not: []string{"net", "net/http", "database/sql", "os", "log/slog", "encoding/json"}},
@@ -149,7 +151,7 @@ var mayImport = []importRule{
 		not: []string{"net/http", "database/sql", "os"}},
 	{dir: "internal/pages", others: []string{"go.yaml.in/yaml/v4"}, not: []string{"net/http", "database/sql", "os"}},
 	{dir: "internal/audit", others: []string{"internal/overload", "internal/grant", "internal/keys", "internal/store"}, not: []string{"net/http", "database/sql"}},
-	{dir: "internal/server", others: []string{"internal/secretfile", "internal/audit", "internal/client", "internal/directory", "internal/overload", "internal/grant", "internal/issuer", "internal/oauth",
+	{dir: "internal/server", others: []string{"internal/dpop", "internal/secretfile", "internal/audit", "internal/client", "internal/directory", "internal/overload", "internal/grant", "internal/issuer", "internal/oauth",
 		"internal/metrics", "internal/store", "internal/tracing"},
 		not: []string{"database/sql"}},
 	{dir: "internal/web", others: []string{"internal/account", "internal/audit", "internal/claims", "internal/grant", "internal/login", "internal/metrics", "internal/oauth", "internal/openid", "internal/overload", "internal/pages",
@@ -159,7 +161,7 @@ var mayImport = []importRule{
 	{dir: "internal/demo", others: []string{"internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/oauth", "internal/overload", "internal/pages", "internal/server"},
 		not: []string{"database/sql", "os", "log/slog"}},
 	// The endpoints know the transport; it names none of them.
-	{dir: "internal/server/token", others: []string{"internal/client", "internal/grant", "internal/issuer", "internal/keys", "internal/metrics", "internal/oauth", "internal/overload", "internal/server", "internal/store"},
+	{dir: "internal/server/token", others: []string{"internal/client", "internal/dpop", "internal/grant", "internal/issuer", "internal/keys", "internal/metrics", "internal/oauth", "internal/overload", "internal/server", "internal/store"},
 		not: []string{"database/sql", "os"}},
 	{dir: "internal/server/resource", others: []string{"internal/claims", "internal/client", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/metrics", "internal/oauth", "internal/overload", "internal/server"},
 		not: []string{"database/sql", "os"}},
@@ -184,7 +186,7 @@ var mayImport = []importRule{
 	{dir: "internal/restore", others: []string{"internal/account", "internal/admin", "internal/audit", "internal/backup", "internal/grant", "internal/keys", "internal/oauth", "internal/show", "internal/store", "internal/store/sqlite",
 		"modernc.org/sqlite/lib"}, not: []string{"net/http", "log/slog"}},
 	{dir: "internal/adminclient", others: []string{"internal/admin", "internal/adminapi", "internal/config", "internal/deployment", "internal/directory", "internal/grant", "internal/keys", "internal/oauth", "internal/server", "internal/server/admin", "internal/store"}, not: []string{"database/sql"}},
-	{dir: "internal/node", others: []string{"internal/secretfile", "internal/account", "internal/admin", "internal/adminapi", "internal/audit", "internal/claims", "internal/login", "internal/logout", "internal/client", "internal/config", "internal/demo", "internal/deployment", "internal/directory", "internal/explain", "internal/fetch", "internal/grant",
+	{dir: "internal/node", others: []string{"internal/secretfile", "internal/account", "internal/admin", "internal/adminapi", "internal/audit", "internal/claims", "internal/login", "internal/logout", "internal/client", "internal/config", "internal/demo", "internal/deployment", "internal/directory", "internal/dpop", "internal/explain", "internal/fetch", "internal/grant",
 		"internal/issuer", "internal/keys", "internal/keyset", "internal/lease", "internal/metrics", "internal/oauth", "internal/overload", "internal/pages", "internal/server", "internal/server/admin",
 		"internal/server/resource", "internal/server/token", "internal/show", "internal/store", "internal/store/postgres", "internal/store/sqlite", "internal/sweep", "internal/tracing", "internal/upstream", "internal/web",
 		"github.com/prometheus/client_golang/prometheus/promhttp"}, not: []string{"database/sql"}},
@@ -211,8 +213,9 @@ var mayImport = []importRule{
 		"github.com/jackc/pgx/v5", "github.com/jackc/pgx/v5/pgconn", "github.com/jackc/pgx/v5/pgxpool"},
 		not: []string{"net/http", "database/sql", "os"}},
 	{dir: "internal/store/moving", others: []string{"internal/store"}, not: []string{"net/http", "database/sql", "os", "log/slog"}},
-	// What others import brings nothing of the server with it.
-	{dir: "resource", others: []string{"github.com/go-jose/go-jose/v4", "github.com/go-jose/go-jose/v4/json"},
+	// What others import brings nothing of the server with it: proofs are the same here and
+	// there, and their package knows neither.
+	{dir: "resource", others: []string{"internal/dpop", "github.com/go-jose/go-jose/v4", "github.com/go-jose/go-jose/v4/json"},
 		not: []string{"database/sql", "os", "unsafe"}},
 }
 
@@ -267,7 +270,7 @@ var onlyIn = []struct {
 	{imported: "google.golang.org", dirs: []string{"internal/tracing"}},
 	{imported: "github.com/coreos/go-oidc", dirs: []string{"examples", "internal/upstream"}},
 	{imported: "github.com/spf13", dirs: []string{"internal/cli"}},
-	{imported: "github.com/go-jose", dirs: []string{"internal/admin", "internal/client", "internal/keys", "internal/keyset", "internal/issuer", "internal/upstream", "internal/cli", "bench/suite", "internal/e2e", "resource"}},
+	{imported: "github.com/go-jose", dirs: []string{"internal/admin", "internal/client", "internal/keys", "internal/keyset", "internal/issuer", "internal/upstream", "internal/cli", "bench/suite", "internal/dpop", "internal/e2e", "resource"}},
 	{imported: "go.yaml.in", dirs: []string{"internal/config", "internal/pages", "internal/server/apidoc"}},
 	{imported: "testing", dirs: []string{"internal/store/storetest", "internal/testkit", "internal/store/postgres/pgtest", "internal/e2e", "internal/conformance"}},
 	{imported: "unsafe", files: []string{"internal/store/sqlite/statement.go"}},

@@ -23,9 +23,9 @@ type budget struct {
 // The budgets, from the first that a file fits: the public package, the tools of
 // operators, and all else, which serves requests.
 var (
-	library = budget{"resource", 1_300}
+	library = budget{"resource", 1_419}
 	tools   = budget{"tools of operators", 13_089}
-	serving = budget{"serving", 36_571}
+	serving = budget{"serving", 37_140}
 )
 
 // notProduct are directories, with all below them, that the size does not count:

@@ -61,6 +61,17 @@ type Config struct {
 	// otherwise an ID token would be accepted as an access token.
 	AllowPlainJWTType bool
 
+	// Origin is scheme, host and port at which clients reach this API, such as
+	// https://api.example.com: DPoP proofs (RFC 9449) name it, with the path of the
+	// request. If it is empty, it is that of Audience. Requests may arrive under
+	// another Host, which a client could choose.
+	Origin string
+
+	// NonceKey demands a nonce in DPoP proofs, which this API makes: then none can be
+	// made in advance, and none is of use for longer than two minutes on any instance.
+	// All instances have the same key of 32 random bytes.
+	NonceKey []byte
+
 	// PublishMetadata makes challenges name the metadata of this API (RFC 9728),
 	// from which clients that know only the API, such as agents, learn its
 	// authorization server. Serve [Verifier.Metadata] at [Verifier.MetadataPath].
@@ -113,6 +124,10 @@ func (c *Config) check() error {
 		return errors.New("resource: Audience is required: the identifier of this API, which its tokens must name")
 	case !quotable(c.Audience):
 		return errors.New(`resource: Audience: only printable ASCII without " and \`)
+	case c.Origin != "" && checkOrigin(c.Origin) != nil:
+		return fmt.Errorf("resource: Origin: %w", checkOrigin(c.Origin))
+	case len(c.NonceKey) > 0 && len(c.NonceKey) < 32:
+		return errors.New("resource: NonceKey: at least 32 bytes")
 	case c.PublishMetadata && checkResource(c.Audience) != nil:
 		return fmt.Errorf("resource: PublishMetadata: Audience: %w", checkResource(c.Audience))
 	case len(c.ScopesSupported) > 0 && !c.PublishMetadata:
@@ -132,6 +147,10 @@ func (c *Config) check() error {
 	case c.Leeway < 0:
 		c.Leeway = 0
 	}
+	if c.Origin == "" && checkURL(c.Audience) == nil {
+		u, _ := url.Parse(c.Audience)
+		c.Origin = u.Scheme + "://" + u.Host
+	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
@@ -149,6 +168,17 @@ func checkURL(text string) error {
 		return nil
 	}
 	return errors.New("neither https nor on this machine")
+}
+
+// checkOrigin accepts an address without a path.
+func checkOrigin(text string) error {
+	if err := checkURL(text); err != nil {
+		return err
+	}
+	if u, err := url.Parse(text); err != nil || u.Path != "" || strings.ContainsAny(text, "?#") {
+		return errors.New("scheme and host alone")
+	}
+	return nil
 }
 
 func isLoopback(host string) bool {

@@ -20,11 +20,20 @@ var (
 	// ErrInsufficientScope is for a valid token that lacks a scope: 403,
 	// error="insufficient_scope".
 	ErrInsufficientScope = errors.New("insufficient scope")
+	// ErrInvalidProof is for a DPoP proof that breaks a rule of RFC 9449 section 4.3, or
+	// was used before: 401, error="invalid_dpop_proof".
+	ErrInvalidProof = errors.New("invalid DPoP proof")
+	// ErrUseNonce is for a DPoP proof without a present nonce, with Config.NonceKey: 401,
+	// error="use_dpop_nonce", and the nonce in the header DPoP-Nonce.
+	ErrUseNonce = errors.New("DPoP proof without a present nonce")
 	// ErrUnavailable is for a token that cannot be verified now, because the
 	// authorization server did not respond, or failed: 503 with Retry-After. The
 	// token may be valid, so the client must not log in again.
 	ErrUnavailable = errors.New("token cannot be checked now")
 )
+
+// errBound is the reason for a token that is bound to a key and came without a proof.
+var errBound = fmt.Errorf("%w: bound to a key, and no bearer token", ErrInvalidToken)
 
 func invalid(reason string) error { return fmt.Errorf("%w: %s", ErrInvalidToken, reason) }
 

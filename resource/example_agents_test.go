@@ -46,5 +46,5 @@ func ExampleVerifier_Metadata() {
 	fmt.Println(w.Code, w.Body)
 	// Output:
 	// 401 Bearer realm="https://mcp.example.com/mcp", scope="tickets:read", resource_metadata="https://mcp.example.com/.well-known/oauth-protected-resource/mcp"
-	// 200 {"resource":"https://mcp.example.com/mcp","authorization_servers":["https://auth.example.com/oauth2/api"],"scopes_supported":["tickets:read","tickets:write"],"bearer_methods_supported":["header"]}
+	// 200 {"resource":"https://mcp.example.com/mcp","authorization_servers":["https://auth.example.com/oauth2/api"],"scopes_supported":["tickets:read","tickets:write"],"bearer_methods_supported":["header"],"dpop_signing_alg_values_supported":["ES256","EdDSA","PS256"]}
 }

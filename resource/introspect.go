@@ -23,14 +23,13 @@ func (v *Verifier) introspect(ctx context.Context, token string) (Principal, err
 		return Principal{}, err
 	}
 	v.introspection.note(nil)
+	jkt, ok := c.key()
 	switch {
 	case !*c.Active:
 		return Principal{}, invalid("not active")
-	case !strings.EqualFold(c.TokenType, "Bearer"):
-		// Refresh tokens have no type. Other types need proof of a key.
-		return Principal{}, invalid("not a bearer token")
-	case c.bound():
-		return Principal{}, invalid("bound to a key, and no bearer token")
+	case !ok, !strings.EqualFold(c.TokenType, "Bearer") && jkt == "", !strings.EqualFold(c.TokenType, "DPoP") && jkt != "":
+		// Refresh tokens have no type.
+		return Principal{}, invalid("neither a bearer token nor bound to a key")
 	case !c.Audience.has(v.cfg.Audience):
 		return Principal{}, invalid("for another audience")
 	}

@@ -29,18 +29,28 @@ type claims struct {
 	AccessHash   json.RawMessage `json:"at_hash"`
 }
 
-// bound reports whether the token requires proof of a key (RFC 7800), which this
-// package does not verify.
-func (c *claims) bound() bool { return len(c.Confirmation) > 0 }
+// key returns the thumbprint of the key to which the token is bound (RFC 9449 section
+// 6), "" for none, and whether it is bound in no other way (RFC 7800).
+func (c *claims) key() (jkt string, ok bool) {
+	if len(c.Confirmation) == 0 {
+		return "", true
+	}
+	var all map[string]string
+	if json.Unmarshal(c.Confirmation, &all) != nil || len(all) != 1 || all["jkt"] == "" {
+		return "", false
+	}
+	return all["jkt"], true
+}
 
 // isIDToken reports whether the token has a claim that access tokens never have, and
 // id_tokens do (OpenID Connect Core sections 2 and 3.1.3.6).
 func (c *claims) isIDToken() bool { return len(c.Nonce) > 0 || len(c.AccessHash) > 0 }
 
 func (c *claims) principal() Principal {
+	jkt, _ := c.key()
 	return Principal{
 		Subject: c.Subject, ClientID: c.ClientID, Scope: strings.Fields(c.Scope), Audience: c.Audience,
-		IssuedAt: c.IssuedAt.time(), ExpiresAt: c.ExpiresAt.time(), TokenID: c.ID,
+		IssuedAt: c.IssuedAt.time(), ExpiresAt: c.ExpiresAt.time(), TokenID: c.ID, KeyThumbprint: jkt,
 	}
 }
 
@@ -98,6 +108,7 @@ func (v *Verifier) verifyJWT(ctx context.Context, token string) (Principal, erro
 		return Principal{}, invalid("malformed claims")
 	}
 	now := time.Now()
+	_, ok := c.key()
 	switch {
 	case c.Issuer != v.cfg.Issuer:
 		return Principal{}, invalid("of another issuer")
@@ -111,8 +122,8 @@ func (v *Verifier) verifyJWT(ctx context.Context, token string) (Principal, erro
 		return Principal{}, invalid("not valid yet")
 	case c.isIDToken():
 		return Principal{}, invalid("an id_token, and no access token")
-	case c.bound():
-		return Principal{}, invalid("bound to a key, and no bearer token")
+	case !ok:
+		return Principal{}, invalid("bound in a way that is not understood")
 	}
 	if v.revocations != nil {
 		if err := v.revocations.check(ctx, &c); err != nil {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Require returns middleware that passes a request if its access token is valid and
@@ -30,10 +31,17 @@ func (v *Verifier) Require(scopes ...string) func(http.Handler) http.Handler {
 	wanted := strings.Join(scopes, " ")
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			token, err := bearerToken(r.Header)
+			token, bound, err := presentedToken(r.Header)
 			var p Principal
-			if err == nil {
+			switch {
+			case err != nil:
+			case bound:
+				p, err = v.VerifyBound(r.Context(), token, v.proofOf(r), scopes...)
+			default:
 				p, err = v.Verify(r.Context(), token, scopes...)
+			}
+			if v.nonces != nil && bound {
+				w.Header().Set("DPoP-Nonce", v.nonces.At(time.Now()))
 			}
 			if err != nil {
 				v.refuse(w, r, err, wanted)
@@ -44,31 +52,31 @@ func (v *Verifier) Require(scopes ...string) func(http.Handler) http.Handler {
 	}
 }
 
-// bearerToken returns the token of a request. It refuses an ambiguous header, which
-// another parser could read differently.
-func bearerToken(h http.Header) (string, error) {
+// presentedToken returns the token of a request, and whether it came by the scheme DPoP.
+// It refuses an ambiguous header, which another parser could read differently.
+func presentedToken(h http.Header) (token string, bound bool, err error) {
 	all := h["Authorization"]
 	if len(all) > 1 {
-		return "", fmt.Errorf("%w: %d Authorization headers", ErrInvalidRequest, len(all))
+		return "", false, fmt.Errorf("%w: %d Authorization headers", ErrInvalidRequest, len(all))
 	}
 	if len(all) == 0 {
-		return "", ErrNoToken
+		return "", false, ErrNoToken
 	}
 	// RFC 9110 section 11.1: the scheme is case-insensitive.
 	scheme, rest, _ := strings.Cut(all[0], " ")
-	if !strings.EqualFold(scheme, "Bearer") {
-		return "", ErrNoToken
+	bound = strings.EqualFold(scheme, "DPoP")
+	if !bound && !strings.EqualFold(scheme, "Bearer") {
+		return "", false, ErrNoToken
 	}
-	token := strings.TrimLeft(rest, " ")
-	if !isToken(token) {
-		return "", fmt.Errorf("%w: not one token after Bearer", ErrInvalidRequest)
+	if token = strings.TrimLeft(rest, " "); !isToken(token) {
+		return "", bound, fmt.Errorf("%w: not one token after the scheme", ErrInvalidRequest)
 	}
-	return token, nil
+	return token, bound, nil
 }
 
 // refuse answers a request that does not pass.
 func (v *Verifier) refuse(w http.ResponseWriter, r *http.Request, err error, scope string) {
-	challenge := `Bearer realm="` + v.cfg.Audience + `"`
+	challenge := v.scheme(r, err)
 	var status int
 	var text string
 	switch {
@@ -78,6 +86,12 @@ func (v *Verifier) refuse(w http.ResponseWriter, r *http.Request, err error, sco
 	case errors.Is(err, ErrInvalidToken):
 		status, text = http.StatusUnauthorized, "the access token is not valid"
 		challenge += `, error="invalid_token"`
+	case errors.Is(err, ErrInvalidProof):
+		status, text = http.StatusUnauthorized, "the DPoP proof is not valid"
+		challenge += `, error="invalid_dpop_proof"`
+	case errors.Is(err, ErrUseNonce):
+		status, text = http.StatusUnauthorized, "the DPoP proof needs the nonce of DPoP-Nonce"
+		challenge += `, error="use_dpop_nonce"`
 	case errors.Is(err, ErrInvalidRequest):
 		status, text = http.StatusBadRequest, "the Authorization header is malformed"
 		challenge += `, error="invalid_request"`

@@ -24,6 +24,9 @@ type Principal struct {
 	// TokenID names the token (jti). Log it in place of the token: it is of no use
 	// to a thief. Safe retries of a refresh have the same one.
 	TokenID string
+	// KeyThumbprint names the client's key to which the token is bound (cnf.jkt, RFC
+	// 9449), or is "" for a bearer token.
+	KeyThumbprint string
 }
 
 // HasScope reports whether the token was granted every one of these scopes.

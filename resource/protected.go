@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/mintage/mintage/internal/dpop"
 )
 
 // protectedPath is the path of the metadata of a resource (RFC 9728 section 3).
@@ -50,7 +52,8 @@ func (v *Verifier) Metadata() http.Handler {
 		Servers  []string `json:"authorization_servers"`
 		Scopes   []string `json:"scopes_supported,omitempty"`
 		Methods  []string `json:"bearer_methods_supported"`
-	}{v.cfg.Audience, []string{v.cfg.Issuer}, v.cfg.ScopesSupported, []string{"header"}})
+		Proofs   []string `json:"dpop_signing_alg_values_supported"`
+	}{v.cfg.Audience, []string{v.cfg.Issuer}, v.cfg.ScopesSupported, []string{"header"}, dpop.Algorithms})
 	if err != nil {
 		panic(err) // it holds texts
 	}

@@ -241,7 +241,7 @@ func wantsIn(ctx context.Context, t *testing.T, what string, v *resource.Verifie
 
 // kinds counts of which of the package's errors err is.
 func kinds(err error) (n int) {
-	for _, k := range []error{resource.ErrNoToken, resource.ErrInvalidRequest, resource.ErrInvalidToken, resource.ErrInsufficientScope, resource.ErrUnavailable} {
+	for _, k := range []error{resource.ErrNoToken, resource.ErrInvalidRequest, resource.ErrInvalidToken, resource.ErrInsufficientScope, resource.ErrInvalidProof, resource.ErrUseNonce, resource.ErrUnavailable} {
 		if errors.Is(err, k) {
 			n++
 		}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+
+	"github.com/mintage/mintage/internal/dpop"
 )
 
 // maxToken is the longest accepted token, in characters.
@@ -21,6 +23,8 @@ type Verifier struct {
 	lookups       *lookups  // nil without ClientID
 	revocations   *follower // nil unless they are followed
 	introspection outage
+	nonces        dpop.Nonces // nil: none are demanded
+	seen          dpop.Seen
 }
 
 // New returns a verifier. It sends no request, so the authorization server may be
@@ -30,7 +34,7 @@ func New(cfg Config) (*Verifier, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	v := &Verifier{cfg: cfg, client: newClient(cfg.HTTPClient), work: newBackground()}
+	v := &Verifier{cfg: cfg, nonces: noncesOf(cfg.NonceKey), client: newClient(cfg.HTTPClient), work: newBackground()}
 	v.metadata = &document[metadata]{name: "metadata", load: v.loadMetadata, work: v.work}
 	v.metadata.outage = outage{what: "fetching the authorization server's metadata", log: cfg.Logger}
 	v.keys = &document[keySet]{name: "keys", load: v.loadKeys, work: v.work}
@@ -56,8 +60,9 @@ func (v *Verifier) Close() {
 }
 
 // Verify verifies an access token: a JWT (RFC 9068) by the server's keys, any other
-// token by introspection. Token is the text after "Bearer ". Use it where
-// [Verifier.Require] does not fit.
+// token by introspection. Token is the text after "Bearer ". Use it, and
+// [Verifier.VerifyBound], where [Verifier.Require] does not fit. A token that is bound to
+// a key is not valid here.
 //
 // The error wraps ErrInvalidToken if the token is not valid, ErrInsufficientScope if
 // it lacks one of scopes, and ErrUnavailable if it cannot be verified now or ctx has
@@ -65,6 +70,9 @@ func (v *Verifier) Close() {
 // revocations, are not cached.
 func (v *Verifier) Verify(ctx context.Context, token string, scopes ...string) (Principal, error) {
 	p, err := v.verify(ctx, token)
+	if err == nil && p.KeyThumbprint != "" {
+		err = errBound
+	}
 	if err != nil {
 		return Principal{}, err
 	}

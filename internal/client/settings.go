@@ -87,6 +87,14 @@ var generalSettings = []Setting{
 		Field:  func(r *Registration) any { return &r.RequirePAR },
 	},
 	{
+		Name: "dpop", Member: "dpop", Flag: "dpop", Group: "Access tokens", Default: string(store.DPoPAllowed),
+		Help:  "whether its tokens are bound to keys (RFC 9449): allowed (default): if it sends proofs; required: always; off: its proofs are ignored",
+		Field: func(r *Registration) any { return (*string)(&r.DPoP) },
+		check: func(r *Registration) error {
+			return oneOf(cmp.Or(r.DPoP, store.DPoPAllowed), store.DPoPAllowed, store.DPoPRequired, store.DPoPOff)
+		},
+	},
+	{
 		Name: "first party", Member: "first_party", Flag: "first-party", Group: "Client",
 		Help:   "it is the provider's own: users are not asked for consent",
 		Update: "it is the provider's own: users are not asked for consent; --first-party=false: they are",

@@ -166,8 +166,16 @@ const (
 	ErrorPageAlways         = "always"
 )
 
+// Values of authorization.dpop_nonce.
+const (
+	DPoPNonceOff    = "off"
+	DPoPNoncePublic = "public"
+	DPoPNonceAll    = "all"
+)
+
 type Authorization struct {
 	ErrorPage  string `yaml:"error_page" reload:"yes" enum:"self_registered,always" doc:"whose errors are shown on a page with a link, instead of a redirect to the client: those of clients that registered themselves, or always if the user is not signed in"`
+	DPoPNonce  string `yaml:"dpop_nonce" reload:"yes" enum:"off,public,all" doc:"whose proofs of keys (RFC 9449) must have a nonce of this server, so that none can be made in advance: nobody's, those of public clients, or all"`
 	RequirePAR bool   `yaml:"require_par" reload:"yes" doc:"refuse authorization requests that were not pushed (RFC 9126), of every client; otherwise by client"`
 }
 
@@ -239,7 +247,7 @@ func Default() Config {
 		Session:              Session{Lifetime: Duration(12 * time.Hour), Idle: Duration(time.Hour)},
 		InteractionLifetime:  Duration(10 * time.Minute),
 		Pages:                Pages{Locale: "en"},
-		Authorization:        Authorization{ErrorPage: ErrorPageSelfRegistered},
+		Authorization:        Authorization{ErrorPage: ErrorPageSelfRegistered, DPoPNonce: DPoPNonceOff},
 		Errors:               Errors{BasicAuthStatus: 401},
 		Throttle:             Throttle{AddressFailures: 600, ClientFailures: 30, LoginFailures: 5, Interactions: 600},
 		Limits:               Limits{Connections: 4096, ConnectionsPerAddress: 1024},

@@ -26,6 +26,7 @@ import (
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/directory"
+	"github.com/mintage/mintage/internal/dpop"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
@@ -230,6 +231,7 @@ func newServer(iss *issuer.Issuer, o *options, log *slog.Logger) *server.Server 
 	o.Clients = &client.Authenticator{Realm: iss.Realm, Store: iss.Store, Directory: iss.Directory, Now: iss.Now, Log: log, Slow: client.NewSlowPool(),
 		Issuer: iss.ID, TokenEndpoint: []string{"https://auth.example/oauth2/api/access_token"}}
 	o.Realm = iss.Realm
+	o.Proofs.Seen, o.Proofs.Now = &dpop.Seen{}, iss.Now
 	srv := server.New(iss.Directory, o.Options, log)
 	o.Endpoints.Issuer = iss
 	if o.Front != nil {

@@ -16,8 +16,7 @@ var laterAreas = map[string]struct {
 	members []string
 	served  func(d *deployment) bool
 }{
-	"operation":           {},
-	"DPoP and mutual TLS": {members: []string{"dpop_signing_alg_values_supported", "mtls_endpoint_aliases", "tls_client_certificate_bound_access_tokens"}},
+	"operation": {},
 }
 
 // identifier is a word of a protocol, such as private_key_jwt.

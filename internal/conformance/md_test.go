@@ -342,7 +342,7 @@ var types = map[string]string{
 	"scopes_supported": "list", "grant_types_supported": "list", "response_types_supported": "list", "response_modes_supported": "list", "code_challenge_methods_supported": "list",
 	"token_endpoint_auth_methods_supported": "list", "introspection_endpoint_auth_methods_supported": "list", "revocation_endpoint_auth_methods_supported": "list",
 	"token_endpoint_auth_signing_alg_values_supported": "list", "introspection_endpoint_auth_signing_alg_values_supported": "list", "revocation_endpoint_auth_signing_alg_values_supported": "list",
-	"introspection_signing_alg_values_supported": "list", "authorization_response_iss_parameter_supported": "bool",
+	"dpop_signing_alg_values_supported": "list", "introspection_signing_alg_values_supported": "list", "authorization_response_iss_parameter_supported": "bool",
 }
 
 func TestMD13_MD14_EveryMemberIsKnownAndOfItsType(t *testing.T) {

@@ -15,7 +15,7 @@ var grantMutations = []Mutation{
 	},
 	{
 		Name: "key of a bound refresh token", In: "Grant.Refresh",
-		Old: "case g.JKT.Bound() && g.JKT != r.JKT:", New: "case false:",
+		Old: "case (g.JKT.Bound() || r.MustBeBound) && g.JKT != r.JKT:", New: "case false:",
 		Test: "go test ./internal/grant -run TestRefreshOfABoundGrant",
 	},
 	{
@@ -27,6 +27,56 @@ var grantMutations = []Mutation{
 		Name: "key in the MAC's text of an access token", In: "Ring.sealToken",
 		Old: "if size == boundSize {", New: "if false {",
 		Test: "go test ./internal/keys -run TestBoundTokens",
+	},
+	{
+		Name: "bound token as Bearer", In: "Request.Presented",
+		Old: "case bound.Bound() != r.dpop:", New: "case bound.Bound() != r.dpop && false:",
+		Test: here + "TestDP30",
+	},
+	{
+		Name: "key of an access token", In: "Request.Presented",
+		Old: "case key != bound:", New: "case false:",
+		Test: here + "TestDP30",
+	},
+	{
+		Name: "proofs that were used", In: "Request.Proof",
+		Old: "err == nil && !of.Seen.First(proof, now)", New: "false",
+		Test: here + "TestDP02",
+	},
+	{
+		Name: "nonces before the client", In: "Endpoints.token",
+		Old: "if err = r.AskNonce(p); err != nil {", New: "if false {",
+		Test: here + "TestDP23",
+	},
+	{
+		Name: "clients that must have proofs", In: "keyOf",
+		Old: "case c.DPoP == store.DPoPRequired && !r.HasProof():", New: "case false:",
+		Test: here + "TestDP02",
+	},
+	{
+		Name: "signature of a proof", In: "Proof.Verify",
+		Old: "if !p.verifies() {", New: "if false {",
+		Test: "go test ./internal/dpop -run TestProofsThatAreRefused",
+	},
+	{
+		Name: "private members of a key", In: "readKey",
+		Old: "if k.D != nil ||", New: "if false ||",
+		Test: "go test ./internal/dpop -run TestProofsThatAreRefused",
+	},
+	{
+		Name: "hash of the token in a proof", In: "Proof.Verify",
+		Old: "subtle.ConstantTimeCompare([]byte(want), []byte(p.tokenHash)) != 1", New: `false && want == ""`,
+		Test: "go test ./internal/dpop -run TestATokenIsNamedByItsHash",
+	},
+	{
+		Name: "nonces of other minutes", In: "Nonces.Valid",
+		Old: "n.At(now.Add(at))", New: "nonce",
+		Test: "go test ./internal/dpop -run TestNonces",
+	},
+	{
+		Name: "key of a token at an API in Go", In: "Verifier.VerifyBound",
+		Old: "if p.KeyThumbprint != base64.RawURLEncoding.EncodeToString(read.Key[:]) {", New: "if false {",
+		Test: "go test ./resource -run TestBoundTokens",
 	},
 	{
 		Name: "nodes that know no keys", In: "Issuer.viewFor",

@@ -25,15 +25,14 @@ const ownRule = "own rule"
 
 // Areas that bring later rows.
 const (
-	operation  = "operation"
-	proofOfKey = "DPoP and mutual TLS"
+	operation = "operation"
 )
 
 // Rows lists the rules of the authorization endpoint (AZ) and of the pages that
 // people see (UI), of clients that describe themselves (CM), of OpenID Connect (OC) and logout (LO), of the token endpoint (TG, TC, TR), of client
 // authentication (CA), of introspection (IN), userinfo (CL) and revocation (RV), of codes and tokens (TK), of
 // metadata and keys (MD), of TLS and HTTP (TL) and of running the service (OP).
-var Rows = slices.Concat(authorizationRows, openidRows, machineRows, pushedRows, apiRows, documentRows, registrationRows, []Row{
+var Rows = slices.Concat(authorizationRows, openidRows, machineRows, pushedRows, boundRows, apiRows, documentRows, registrationRows, []Row{
 	{ID: "TG-01", Star: true, Source: "RFC 6749 section 5.1", Title: "a success is 200 with all five members, expires_in a number, and nothing cached"},
 	{ID: "TG-02", Star: true, Source: "RFC 6749 section 5.2", Title: "errors of every status are JSON and not cached"},
 	{ID: "TG-03", Star: true, Source: "RFC 6749 section 3.2", Title: "only POST is served; other methods are 405 with Allow"},
@@ -110,11 +109,11 @@ var Rows = slices.Concat(authorizationRows, openidRows, machineRows, pushedRows,
 	{ID: "TC-28", Source: "RFC 9700 section 4.4", Title: "a code at another realm"},
 	{ID: "TC-29", Source: "RFC 6749 appendix A.11", Title: "no trimming, folding or padding of codes"},
 	{ID: "TC-30", Star: true, Source: "RFC 6749 section 5.2", Title: "failed client authentication does not spend the code"},
-	{ID: "TC-31", Star: true, Source: "RFC 9449 section 8", Title: "a DPoP nonce demand does not spend the code", Later: proofOfKey},
+	{ID: "TC-31", Star: true, Source: "RFC 9449 section 8", Title: "a DPoP nonce demand does not spend the code"},
 	{ID: "TC-32", Source: "RFC 6749 sections 3.2.1 and 4.1.3", Title: "a public client names itself"},
 	{ID: "TC-33", Source: "RFC 6749 section 10.10", Title: "time tells nothing of a stranger's code"},
 	{ID: "TC-34", Source: "RFC 6819 section 5.1.4.1.3", Title: "codes are not in the store nor in the log"},
-	{ID: "TC-35", Source: "FAPI 2.0 section 5.3.2.1", Title: "sender-constrained answers with a code", Later: proofOfKey},
+	{ID: "TC-35", Source: "FAPI 2.0 section 5.3.2.1", Title: "sender-constrained answers with a code"},
 
 	{ID: "TR-01", Star: true, Source: "RFC 6749 section 6", Title: "a refresh gives a new pair"},
 	{ID: "TR-02", Source: "RFC 6749 section 6", Title: "refresh_token is required"},
@@ -145,9 +144,9 @@ var Rows = slices.Concat(authorizationRows, openidRows, machineRows, pushedRows,
 	{ID: "TR-27", Star: true, Source: "RFC 7009 section 2.1", Title: "revocation during a refresh leaves nothing alive"},
 	{ID: "TR-28", Source: "RFC 8707 section 2.2", Title: "resource with a refresh narrows its access token to one API; a wrong one does not spend the token"},
 	{ID: "TR-29", Source: "RFC 6749 section 3.2", Title: "parameters of the other grant are ignored"},
-	{ID: "TR-30", Source: "RFC 9449 section 5", Title: "a bound public client with another key", Later: proofOfKey},
-	{ID: "TR-31", Star: true, Source: "RFC 9449 section 5", Title: "a bound confidential client with a new key", Later: proofOfKey},
-	{ID: "TR-32", Source: "RFC 9449 section 5", Title: "a sender-constrained refresh without proof", Later: proofOfKey},
+	{ID: "TR-30", Source: "RFC 9449 section 5", Title: "a bound public client with another key"},
+	{ID: "TR-31", Star: true, Source: "RFC 9449 section 5", Title: "a bound confidential client with a new key"},
+	{ID: "TR-32", Source: "RFC 9449 section 5", Title: "a sender-constrained refresh without proof"},
 	{ID: "TR-33", Star: true, Source: "RFC 6749 appendix A.17", Title: "characters, length and entropy of refresh tokens"},
 	{ID: "TR-34", Source: "RFC 8414 section 2", Title: "metadata lists the grant type"},
 	{ID: "TR-35", Source: "RFC 6749 section 6", Title: "refresh after key rotation, restart and failover"},
@@ -195,7 +194,7 @@ var Rows = slices.Concat(authorizationRows, openidRows, machineRows, pushedRows,
 	{ID: "IN-10", Star: true, Source: "RFC 7662 section 2.2", Title: "a spent refresh token is active while a repeat would be answered; other kinds never"},
 	{ID: "IN-11", Source: "RFC 7662 section 4; RFC 8707 section 3", Title: "a resource server sees what is meant for it"},
 	{ID: "IN-12", Star: true, Source: "RFC 7009 section 2.1", Title: "what has ended is inactive on the next call, on every node"},
-	{ID: "IN-13", Source: "RFC 9449 section 6.2; RFC 8705 section 3.2", Title: "bound tokens say their key", Later: proofOfKey},
+	{ID: "IN-13", Source: "RFC 9449 section 6.2; RFC 8705 section 3.2", Title: "bound tokens say their key"},
 	{ID: "IN-14", Source: "RFC 9701 section 5", Title: "signed answers and phantom tokens"},
 	{ID: "IN-15", Source: "CWE-770", Title: "huge and strange tokens cost nothing"},
 	{ID: "IN-16", Source: "RFC 7662 section 4", Title: "scanning: guesses cost no look-up, tokens one and never a write"},
@@ -214,7 +213,7 @@ var Rows = slices.Concat(authorizationRows, openidRows, machineRows, pushedRows,
 	{ID: "RV-11", Star: true, Source: "RFC 7009 section 2.2.1", Title: "a failed write is 503, never a success"},
 	{ID: "RV-12", Star: true, Source: "RFC 7009 section 2.1", Choice: true, Title: "any generation of the refresh token ends the grant"},
 	{ID: "RV-13", Source: "RFC 7009 section 2.1", Title: "simultaneous revocations and refreshes leave nothing alive"},
-	{ID: "RV-14", Source: "RFC 7009 section 2.1", Choice: true, Title: "revocation without proof of the key", Later: proofOfKey},
+	{ID: "RV-14", Source: "RFC 7009 section 2.1", Choice: true, Title: "revocation without proof of the key"},
 	{ID: "RV-15", Source: "RFC 7009 section 2.2", Title: "nothing of the answer is cached"},
 	{ID: "RV-16", Source: "RFC 6749 section 2.3.1", Title: "no token in the query"},
 	{ID: "RV-17", Source: "RFC 7009 section 3", Title: "revoked at one node, dead at another"},
@@ -255,7 +254,7 @@ var Rows = slices.Concat(authorizationRows, openidRows, machineRows, pushedRows,
 	{ID: "MD-14", Source: "RFC 8414 section 2", Choice: true, Title: "scopes are those that clients may ask for, in the grammar of scopes"},
 	{ID: "MD-15", Source: "RFC 8414 section 2", Title: "signing algorithms of client assertions are named, and work", By: []string{"TestAssertionAlgorithms"}},
 	{ID: "MD-16", Source: "RFC 9126 section 5", Title: "pushed authorization requests"},
-	{ID: "MD-17", Source: "RFC 8705 sections 3.3 and 5; RFC 9449 section 5.1", Title: "mutual TLS and DPoP", Later: proofOfKey},
+	{ID: "MD-17", Source: "RFC 9449 section 5.1", Title: "the algorithms of proofs"},
 	{ID: "MD-18", Star: true, Source: "RFC 7517 section 4", Title: "the key set has the public parts of strong keys, with kid, use and alg"},
 	{ID: "MD-19", Star: true, Source: "OpenID Connect Core section 10.1.1", Title: "a key is published before its use and kept after it"},
 	{ID: "MD-20", Source: "FAPI 2.0 section 5.4.2", Title: "no signature names an address for its key"},

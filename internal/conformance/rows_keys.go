@@ -1,5 +1,44 @@
 package conformance
 
+// boundRows are the rules of DPoP.
+var boundRows = []Row{
+	{ID: "DP-01", Star: true, Source: "RFC 9449 sections 5 and 6", Title: "a proof binds every access token: opaque, JWT, and of a client for itself"},
+	{ID: "DP-02", Star: true, Source: "RFC 9449 section 5", Title: "no proof of a client that must have one"},
+	{ID: "DP-03", Star: true, Source: "RFC 9449 section 4.3", Title: "two proofs, in two headers or one"},
+	{ID: "DP-04", Source: "RFC 9449 section 4.3", Title: "what is no JWT, or too long", By: []string{"TestProofsThatAreRefused"}},
+	{ID: "DP-05", Star: true, Source: "RFC 9449 section 4.2", Title: "a member that is missing", By: []string{"TestProofsThatAreRefused"}},
+	{ID: "DP-06", Star: true, Source: "RFC 9449 section 4.3", Title: "another typ", By: []string{"TestProofsThatAreRefused", "TestProofsThatAreAccepted"}},
+	{ID: "DP-07", Star: true, Source: "RFC 9449 section 4.3", Title: "no signature, or a symmetric one", By: []string{"TestProofsThatAreRefused"}},
+	{ID: "DP-08", Source: "FAPI 2.0 section 5.4.1", Title: "RS256 is refused; ES256, EdDSA and PS256 are accepted", By: []string{"TestProofsThatAreRefused", "TestProofsOfEveryAlgorithm"}},
+	{ID: "DP-09", Star: true, Source: "RFC 9449 section 4.3", Title: "a wrong signature", By: []string{"TestProofsThatAreRefused"}},
+	{ID: "DP-10", Star: true, Source: "RFC 9449 section 4.3", Title: "private or symmetric keys, and certificates", By: []string{"TestProofsThatAreRefused"}},
+	{ID: "DP-11", Source: "RFC 8725 section 3.4", Title: "points off the curve and weak keys", By: []string{"TestProofsThatAreRefused"}},
+	{ID: "DP-12", Star: true, Source: "RFC 9449 section 4.3", Title: "another method"},
+	{ID: "DP-13", Star: true, Source: "RFC 9449 section 4.3", Title: "another address"},
+	{ID: "DP-14", Star: true, Source: "RFC 9449 section 4.3", Title: "query and fragment of htu do not count"},
+	{ID: "DP-15", Source: "RFC 9449 section 4.3; RFC 3986 section 6.2.2", Title: "htu is normalized", By: []string{"TestProofsThatAreAccepted", "FuzzSameURI"}},
+	{ID: "DP-16", Star: true, Source: "RFC 9700 section 4.13", Title: "the address is the configured one, whatever Host says"},
+	{ID: "DP-17", Source: "RFC 9449 section 4.2", Title: "htu that is no text, relative or empty", By: []string{"TestProofsThatAreRefused"}},
+	{ID: "DP-18", Star: true, Source: "FAPI 2.0 section 5.3.2.1", Title: "iat 10 s ahead or ago"},
+	{ID: "DP-19", Star: true, Source: "RFC 9449 section 11.1", Title: "iat more than a minute ahead or ago"},
+	{ID: "DP-20", Source: "RFC 7519 section 2", Title: "iat that is no instant", By: []string{"TestProofsThatAreRefused"}},
+	{ID: "DP-21", Star: true, Source: "RFC 9449 section 11.1", Title: "a proof again, in bounded memory", By: []string{"TestAProofCountsOnce"}},
+	{ID: "DP-22", Source: "RFC 9449 section 11.1", Title: "jti that is empty, long or no text", By: []string{"TestProofsThatAreRefused"}},
+	{ID: "DP-23", Star: true, Source: "RFC 9449 section 8", Title: "a nonce is demanded before anything is used"},
+	{ID: "DP-24", Source: "RFC 9449 section 8", Title: "a wrong or old nonce, and that of the minute before"},
+	{ID: "DP-25", Source: "RFC 9449 section 8.2", Title: "nonces need no store, and come with every answer", By: []string{"TestNonces", "TestNoncesOfAccessTokens"}},
+	{ID: "DP-26", Star: true, Source: "RFC 9449 section 10", Title: "dpop_jkt binds the code"},
+	{ID: "DP-27", Star: true, Source: "RFC 9449 section 10.1", Title: "the proof of a pushed request binds the code"},
+	{ID: "DP-28", Source: "RFC 9449 section 10", Title: "a bound code without a proof"},
+	{ID: "DP-29", Source: "RFC 9449 section 10", Title: "dpop_jkt that is no thumbprint"},
+	{ID: "DP-30", Star: true, Source: "RFC 9449 section 7.2", Title: "a bound token as Bearer"},
+	{ID: "DP-31", Star: true, Source: "RFC 9449 section 7", Title: "a bound token without a proof, or with one of another key, token, method, address or time"},
+	{ID: "DP-32", Source: "RFC 9110 section 11.1", Title: "the scheme in any case"},
+	{ID: "DP-34", Star: true, Source: "RFC 9449 section 5", Title: "refresh tokens of public clients are bound", By: []string{"TestRefreshOfABoundGrant", "TestRefreshTokensAndKeys"}},
+	{ID: "DP-37", Source: "RFC 9449 section 5", Title: "an answer to a proof is bound and says so"},
+	{ID: "DP-38", Source: "RFC 7638 section 3", Title: "the thumbprint", By: []string{"TestThumbprintOfTheRFC", "TestProofsOfEveryAlgorithm"}},
+}
+
 // pushedRows are the rules of pushed authorization requests.
 var pushedRows = []Row{
 	{ID: "PA-01", Star: true, Source: "RFC 9126 section 2.2", Title: "a pushed request is answered 201 with request_uri and expires_in"},
@@ -22,5 +61,6 @@ var pushedRows = []Row{
 	{ID: "PA-20", Source: "RFC 9126 section 2.1", Title: "other response types"},
 	{ID: "PA-21", Source: "RFC 9126 section 2.3", Title: "the errors of the authorization endpoint, none about the user"},
 	{ID: "PA-22", Source: "RFC 9126 section 7.4", Title: "what was pushed is checked again when the browser comes"},
+	{ID: "PA-23", Star: true, Source: "RFC 9449 section 10.1", Title: "a proof with a pushed request, by another key than dpop_jkt"},
 	{ID: "PA-25", Source: "RFC 9126 section 7.3", Title: "of several users who answer at once, one gets a code"},
 }

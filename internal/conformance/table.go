@@ -132,6 +132,7 @@ var areas = []area{
 	{"CM", "Clients that describe themselves"},
 	{"DR", "Clients that register themselves"},
 	{"LO", "Logout"},
+	{"DP", "Proofs of keys (DPoP)"},
 	{"PA", "Pushed authorization requests"},
 	{"TG", "Token endpoint: HTTP and parameters"},
 	{"TC", "Token endpoint: authorization_code"},
@@ -160,7 +161,7 @@ named after the rows that it covers. A star marks the rows that matter most; a t
 
 Beside the rows, two tests walk the whole table of the token endpoint's answers (steps H1 to E2 of [the reference](token-endpoint.md)):
 status, complete header set and exact body of each, then whether the code or token still works; and that answers inside a group are
-byte-identical. They are ` + "`TestTG43_...` and `TestCA02_TC02_...`" + ` in internal/conformance. Steps about PoP keys wait for that feature.
+byte-identical. They are ` + "`TestTG43_...` and `TestCA02_TC02_...`" + ` in internal/conformance. Steps about PoP keys are in the rows of DPoP.
 
 `)
 	covered, stars, starred := 0, 0, 0

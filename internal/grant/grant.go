@@ -141,6 +141,7 @@ type Refresh struct {
 	Attempt      uint64
 	KeyID        KeyID
 	JKT          oauth.JKT // the key of the request's proof, or zero
+	MustBeBound  bool      // the grant must be bound to a key
 	Target       *Target   // nil for a grant without APIs
 }
 
@@ -264,7 +265,7 @@ func (g Grant) Refresh(r Refresh, p Policy, now Instant) Decision {
 	switch {
 	case g.ClientID != r.ClientID || g.Realm != r.Realm:
 		return g.refuse(OtherClient)
-	case g.JKT.Bound() && g.JKT != r.JKT:
+	case (g.JKT.Bound() || r.MustBeBound) && g.JKT != r.JKT:
 		return g.refuse(KeyMismatch)
 	case g.State == Revoked:
 		return g.refuse(GrantRevoked)

@@ -1,6 +1,10 @@
 package grant
 
-import "net/netip"
+import (
+	"net/netip"
+
+	"github.com/mintage/mintage/internal/oauth"
+)
 
 // A Refusal is why a request fails. The list is closed. All of them are one
 // response to a client; the log has the name.
@@ -97,10 +101,12 @@ type Refused struct {
 
 func (r *Refused) Error() string { return "refused: " + r.Why.String() }
 
-// An Origin is where a request came from. Events record it.
+// An Origin is where a request came from, which events record, and the key that has
+// signed its proof, or zero.
 type Origin struct {
 	Address   netip.Addr
 	RequestID string
+	JKT       oauth.JKT
 }
 
 func (o Origin) String() string { return o.Address.String() + ", request " + o.RequestID }

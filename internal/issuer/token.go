@@ -121,7 +121,7 @@ func (iss *Issuer) Refresh(ctx context.Context, c *store.Client, r RefreshReques
 		return Tokens{}, err
 	}
 	req := iss.presents(view, c, tok)
-	req.JKT = r.JKT
+	req.JKT, req.MustBeBound = r.JKT, c.Public() && c.DPoP == store.DPoPRequired
 	req.Attempt = grant.NewAttempt(attempt(), tok.Key, r.JKT)
 	if r.Scope != "" {
 		if req.Scope, err = oauth.ParseScope(r.Scope); err != nil || req.Scope == "" {

@@ -132,6 +132,9 @@ func (rs *Requests) resolve(st *Stage, r oauth.AuthorizationRequest) *targets {
 // their default scopes if nothing is left. If it names none, those of its scope are meant.
 func (rs *Requests) covered(st *Stage, r oauth.AuthorizationRequest) oauth.AuthorizationRequest {
 	view, c := st.view, st.Client
+	if c.DPoP == store.DPoPOff {
+		r.JKT = "" // it has no proofs with which to redeem a bound code
+	}
 	if c.AudienceParameter && r.Audience != "" && !slices.Contains(r.Resources, r.Audience) {
 		r.Resources = append(slices.Clip(r.Resources), r.Audience)
 	}
@@ -230,8 +233,9 @@ func authorization(r oauth.AuthorizationRequest, who Identity, of *targets) issu
 	if of != nil && of.err == nil {
 		resolved = &of.Resources
 	}
+	key, _ := oauth.ParseJKT(r.JKT)
 	return issuer.Authorization{
-		ClientID: r.ClientID, RedirectURI: r.RedirectURI, Subject: who.Subject, Scope: string(r.Scope), Challenge: r.Challenge, Resources: r.Resources, Resolved: resolved,
+		JKT: key, ClientID: r.ClientID, RedirectURI: r.RedirectURI, Subject: who.Subject, Scope: string(r.Scope), Challenge: r.Challenge, Resources: r.Resources, Resolved: resolved,
 		AuthTime: authTime, Claims: issuer.CarriedClaims(who.Claims), Nonce: r.Nonce, Session: who.reference(), Login: who.Login,
 		InUserInfo: r.InUserInfo, InIDToken: r.InIDToken,
 	}

@@ -4,6 +4,7 @@ package node
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -19,6 +20,7 @@ import (
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/directory"
+	"github.com/mintage/mintage/internal/dpop"
 	"github.com/mintage/mintage/internal/fetch"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
@@ -65,6 +67,7 @@ type node struct {
 	throttle      *overload.Throttle
 	probes        server.Probes
 	pending       login.Pending
+	seen          dpop.Seen
 	documents     *fetch.Cache[client.Document]
 	guard         *account.Guard
 	realms        []*realm                           // the default one first
@@ -164,7 +167,7 @@ func (n *realm) answer(cfg config.Config, longest time.Duration) (*answering, er
 		Site:            server.Site{PublicURL: cfg.PublicURL, BasePath: cfg.BasePath, Realm: n.name},
 		Proxies:         server.Proxies{TrustedProxies: cfg.TrustedProxies, PlainHTTP: cfg.TLS.Cert == ""},
 		BasicAuthStatus: cfg.Errors.BasicAuthStatus, CORSOrigins: cfg.CORS.Origins,
-		Clients: n.clients, Queue: n.queue, Throttle: n.throttle, Outage: n.outage, Probes: &n.probes, Audit: n.auditLog, Metrics: n.metrics, Tracer: n.tracer,
+		Clients: n.clients, Proofs: n.proofs(cfg), Queue: n.queue, Throttle: n.throttle, Outage: n.outage, Probes: &n.probes, Audit: n.auditLog, Metrics: n.metrics, Tracer: n.tracer,
 	}, n.log)
 	registrations, err := registrationsOf(cfg, n.directory)
 	if err != nil {
@@ -191,6 +194,18 @@ func (n *realm) answer(cfg config.Config, longest time.Duration) (*answering, er
 	}
 	srv.Mount(routes...)
 	return a, nil
+}
+
+// proofs returns how proofs are taken under cfg. A nonce is an HMAC tag of the realm and
+// the minute, which every node can make.
+func (n *realm) proofs(cfg config.Config) server.Proofs {
+	p := server.Proofs{Seen: &n.seen, OfAll: cfg.Authorization.DPoPNonce == config.DPoPNonceAll, Now: time.Now}
+	if cfg.Authorization.DPoPNonce != config.DPoPNonceOff {
+		p.Nonces = func(minute int64) []byte {
+			return n.directory.Latest().Ring.Tag("nonce of a proof", []byte(n.name), binary.BigEndian.AppendUint64(nil, uint64(minute)))
+		}
+	}
+	return p
 }
 
 // NewIssuer makes the issuer of a configuration. A nil feed is one of its own.

@@ -51,6 +51,9 @@ type AuthorizationRequest struct {
 	// as grant.Facts hold them.
 	InUserInfo uint32 `json:"in_userinfo,omitempty"`
 	InIDToken  uint32 `json:"in_id_token,omitempty"`
+	// JKT is the thumbprint of the key that alone may redeem the code (RFC 9449 section
+	// 10), or "".
+	JKT string `json:"dpop_jkt,omitempty"`
 	// Defect is the first defect beside those of client and redirect URI. It is
 	// sent to the client once both are verified.
 	Defect *Error `json:"-"`
@@ -61,7 +64,7 @@ type AuthorizationRequest struct {
 var maxAuthorization = map[string]int{
 	"client_id": 255, "redirect_uri": 2048, "state": 8192, "scope": 1024,
 	"response_type": 255, "response_mode": 255, "code_challenge": 255, "code_challenge_method": 255,
-	"prompt": 255, "max_age": 20, "login_hint": 255, "acr_values": 1024, "ui_locales": 255, "resource": 2048,
+	"dpop_jkt": 255, "prompt": 255, "max_age": 20, "login_hint": 255, "acr_values": 1024, "ui_locales": 255, "resource": 2048,
 	"request": 1 << 20, "request_uri": 1 << 20, // refused whatever they are
 }
 
@@ -162,6 +165,11 @@ func (r *AuthorizationRequest) parse(p Params) {
 		r.note(ErrResponseMode)
 	}
 	r.parsePKCE(p["code_challenge"], p["code_challenge_method"])
+	if r.JKT = p["dpop_jkt"]; r.JKT != "" {
+		if _, ok := ParseJKT(r.JKT); !ok {
+			r.note(ErrJKT)
+		}
+	}
 	r.parsePrompt(p["prompt"])
 	if text := p["max_age"]; text != "" {
 		age, err := strconv.ParseUint(text, 10, 63)

@@ -27,6 +27,8 @@ const (
 	InsufficientScope      ErrorCode = "insufficient_scope"     // RFC 6750 section 3.1
 	InvalidRedirectURI     ErrorCode = "invalid_redirect_uri"   // RFC 7591 section 3.2.2
 	InvalidClientMetadata  ErrorCode = "invalid_client_metadata"
+	InvalidDPoPProof       ErrorCode = "invalid_dpop_proof" // RFC 9449 section 5
+	UseDPoPNonce           ErrorCode = "use_dpop_nonce"     // RFC 9449 section 8
 	ServerError            ErrorCode = "server_error"
 	TemporarilyUnavailable ErrorCode = "temporarily_unavailable"
 
@@ -140,6 +142,10 @@ var (
 	ErrClientDiffer = &Error{InvalidRequest, "client_id mismatch"}
 	ErrAssertion    = &Error{InvalidRequest, "client assertion malformed"}
 
+	ErrProof      = &Error{InvalidDPoPProof, "DPoP proof is not valid"}
+	ErrNoProof    = &Error{InvalidDPoPProof, "DPoP proof missing"}
+	ErrProofNonce = &Error{UseDPoPNonce, "DPoP proof needs the nonce of DPoP-Nonce"}
+
 	ErrClient           = &Error{InvalidClient, "client authentication failed"}
 	ErrClientGrantType  = &Error{UnauthorizedClient, "grant type not allowed for this client"}
 	ErrGrant            = &Error{InvalidGrant, "grant is invalid"}
@@ -160,6 +166,8 @@ var (
 	ErrBearer            = &Error{InvalidRequest, "malformed bearer token"}
 	ErrHeaderName        = &Error{InvalidRequest, "ambiguous header name"}
 	ErrInvalidToken      = &Error{InvalidToken, "token is invalid"}
+	ErrTokenProof        = &Error{InvalidDPoPProof, "DPoP proof of the access token missing or not valid"}
+	ErrTokenNonce        = &Error{UseDPoPNonce, "DPoP proof of the access token needs the nonce of DPoP-Nonce"}
 	ErrInsufficientScope = &Error{InsufficientScope, "token lacks a scope"}
 )
 
@@ -192,6 +200,7 @@ var (
 	ErrNoChallenge      = &Error{InvalidRequest, "code_challenge missing"}
 	ErrChallengeMethod  = &Error{InvalidRequest, "code_challenge_method must be S256"}
 	ErrChallenge        = &Error{InvalidRequest, "code_challenge malformed"}
+	ErrJKT              = &Error{InvalidRequest, "dpop_jkt malformed"}
 	ErrGuestState       = &Error{InvalidRequest, "state too long: at most 4096 bytes for a user who is not signed in"}
 	ErrPrompt           = &Error{InvalidRequest, "prompt not supported"}
 	ErrMaxAge           = &Error{InvalidRequest, "max_age malformed"}

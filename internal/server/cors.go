@@ -14,7 +14,10 @@ var headerVaryOrigin = []string{"Origin"}
 // the browser are never part of it, and these endpoints read no cookie: what a
 // script may read is what its own request has proved.
 func (s *Server) cors(h http.Header, r *Request) {
-	origin, exposed, allowed := "*", "WWW-Authenticate, Retry-After, X-Request-Id", "Authorization, Content-Type"
+	origin, exposed, allowed := "*", "WWW-Authenticate, Retry-After, X-Request-Id", "Authorization, Content-Type, DPoP"
+	if r.HasProof() {
+		exposed += ", DPoP-Nonce" // what the others get is as before
+	}
 	switch {
 	case r.Route.Public || r.Route.AnyOrigin:
 		// The wildcard stands for every header but Authorization (Fetch

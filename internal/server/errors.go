@@ -8,9 +8,11 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/dpop"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/overload"
@@ -57,6 +59,8 @@ var statuses = map[*oauth.Error]int{
 	oauth.ErrInternal:          http.StatusInternalServerError,
 	oauth.ErrNoBearer:          http.StatusUnauthorized,
 	oauth.ErrInvalidToken:      http.StatusUnauthorized,
+	oauth.ErrTokenProof:        http.StatusUnauthorized,
+	oauth.ErrTokenNonce:        http.StatusUnauthorized,
 	oauth.ErrInsufficientScope: http.StatusForbidden,
 }
 
@@ -88,10 +92,13 @@ type MissingScope struct{ Scope oauth.Scope }
 func (e *MissingScope) Error() string { return oauth.ErrInsufficientScope.Error() }
 func (e *MissingScope) Unwrap() error { return oauth.ErrInsufficientScope }
 
-// challenge is the WWW-Authenticate header of the Bearer scheme (RFC 6750 section
-// 3). Scopes hold no quote and no backslash.
-func (s *Server) challenge(told *oauth.Error, err error) string {
+// challenge is the WWW-Authenticate header of the Bearer scheme (RFC 6750 section 3),
+// or of DPoP (RFC 9449 section 7.1). Scopes hold no quote and no backslash.
+func (s *Server) challenge(r *Request, told *oauth.Error, err error) string {
 	c := `Bearer realm="` + s.Realm + `"`
+	if r.dpop {
+		c = `DPoP realm="` + s.Realm + `", algs="` + strings.Join(dpop.Algorithms, " ") + `"`
+	}
 	if told.Code != "" {
 		c += `, error="` + string(told.Code) + `", error_description="` + told.Description + `"`
 	}
@@ -130,8 +137,8 @@ func InSeconds(wait time.Duration) string { return strconv.Itoa(int(math.Ceil(wa
 func (s *Server) oauthError(h http.Header, r *Request, _ Record, err error) Answer {
 	status, told := s.wireError(r, err)
 	switch told {
-	case oauth.ErrNoBearer, oauth.ErrInvalidToken, oauth.ErrInsufficientScope, oauth.ErrBearer, oauth.ErrTwoTokens:
-		h["Www-Authenticate"] = []string{s.challenge(told, err) + r.Challenge}
+	case oauth.ErrNoBearer, oauth.ErrInvalidToken, oauth.ErrInsufficientScope, oauth.ErrBearer, oauth.ErrTwoTokens, oauth.ErrTokenProof, oauth.ErrTokenNonce:
+		h["Www-Authenticate"] = []string{s.challenge(r, told, err) + r.Challenge}
 	}
 	a := Answer{Status: status}
 	switch status {
@@ -139,7 +146,7 @@ func (s *Server) oauthError(h http.Header, r *Request, _ Record, err error) Answ
 		switch { // RFC 6749 section 5.2: the challenge matches the scheme used.
 		case told != oauth.ErrClient:
 		case r.bearer:
-			h["Www-Authenticate"] = []string{s.challenge(oauth.ErrInvalidToken, nil)} // RFC 7662 section 2.3
+			h["Www-Authenticate"] = []string{s.challenge(r, oauth.ErrInvalidToken, nil)} // RFC 7662 section 2.3
 		default:
 			h["Www-Authenticate"] = []string{`Basic realm="` + s.Realm + `", charset="UTF-8"`}
 		}

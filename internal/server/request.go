@@ -42,6 +42,8 @@ type Request struct {
 	cred    oauth.Credentials
 	parsed  bool   // cred is set
 	form    string // that Form has read
+	dpop    bool   // the access token came by the DPoP scheme, or should have
+	nonce   string // for the next proof, to be sent with the answer
 }
 
 // Origin is the request as changes record it.
@@ -362,10 +364,22 @@ func isBearer(authorization string) bool {
 // maxBearer is the longest access token that is read, in characters.
 const maxBearer = 8192
 
+// Token is Bearer for the DPoP scheme too (RFC 9449 section 7.1); see Presented.
+func (r *Request) Token() (text string, err error) {
+	if h := r.Header["Authorization"]; len(h) == 1 {
+		scheme, rest, _ := strings.Cut(h[0], " ")
+		if r.dpop = strings.EqualFold(scheme, "DPoP"); r.dpop {
+			return bearer([]string{"Bearer " + rest})
+		}
+	}
+	return r.Bearer()
+}
+
 // Bearer returns the access token of the Authorization header (RFC 6750 section
 // 2.1).
-func (r *Request) Bearer() (text string, err error) {
-	h := r.Header["Authorization"]
+func (r *Request) Bearer() (text string, err error) { return bearer(r.Header["Authorization"]) }
+
+func bearer(h []string) (text string, err error) {
 	if len(h) == 0 || len(h) == 1 && !isBearer(h[0]) {
 		return "", oauth.ErrNoBearer
 	}

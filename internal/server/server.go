@@ -42,6 +42,7 @@ type Options struct {
 	Throttle *overload.Throttle
 
 	Clients *client.Authenticator
+	Proofs  Proofs
 	Outage  *store.Outage    // nil: each failure is logged
 	Probes  *Probes          // nil: there are none
 	Audit   *audit.Log       // nil: nothing is recorded
@@ -172,6 +173,9 @@ func (s *Server) respond(w http.ResponseWriter, r *Request, rec Record, a Answer
 	h["Pragma"] = headerNoCache
 	h["X-Content-Type-Options"] = headerNosniff
 	h["X-Request-Id"] = []string{r.ID}
+	if r.nonce != "" {
+		h["Dpop-Nonce"] = []string{r.nonce}
+	}
 	if s.strict && s.encrypted(r.Request) {
 		h["Strict-Transport-Security"] = headerStrict
 	}

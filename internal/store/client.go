@@ -117,6 +117,8 @@ type Settings struct {
 	NoPKCE Waiver   `json:"require_pkce"`
 	// RequirePAR refuses its authorization requests unless they were pushed (RFC 9126).
 	RequirePAR bool `json:"require_pushed_authorization_requests,omitempty"`
+	// DPoP is whether its tokens are bound to keys (RFC 9449); "": as it wishes.
+	DPoP DPoPRule `json:"dpop,omitempty"`
 	// FirstParty is the provider's own: its users are not asked for consent.
 	FirstParty   bool          `json:"first_party,omitempty"`
 	GrantTypes   []string      `json:"grant_types"` // nil in a registration: DefaultGrantTypes
@@ -193,6 +195,15 @@ type AssertionRule struct {
 	Claims   []string      `json:"claims,omitempty"`          // name=value
 	Lifetime *Milliseconds `json:"max_lifetime_ms,omitempty"` // nil: 70 minutes
 }
+
+// A DPoPRule is whether a client proves keys (RFC 9449).
+type DPoPRule string
+
+const (
+	DPoPAllowed  DPoPRule = "allowed"
+	DPoPRequired DPoPRule = "required" // its token requests have proofs
+	DPoPOff      DPoPRule = "off"      // its proofs are ignored
+)
 
 // A TokenFormat is what an access token looks like to others.
 type TokenFormat string

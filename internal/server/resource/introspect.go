@@ -30,6 +30,8 @@ type introspection struct {
 	Issuer    string      `json:"iss"`
 	ID        string      `json:"jti,omitempty"`
 	AuthTime  int64       `json:"auth_time,omitempty"`
+
+	Confirmation *issuer.Confirmation `json:"cnf,omitempty"` // RFC 9449 section 6.2
 }
 
 // inactive is the whole answer about any token that is not alive for the one
@@ -123,6 +125,7 @@ func (e *Endpoints) introspection(t issuer.Token) []byte {
 	a := introspection{
 		Active: true, Scope: t.Scope, ClientID: t.ClientID, ExpiresAt: int64(t.ExpiresAt) / 1000, IssuedAt: int64(t.IssuedAt) / 1000,
 		Subject: t.Subject, Issuer: e.Issuer.ID, ID: t.ID(), AuthTime: int64(t.AuthTime) / 1000,
+		Confirmation: issuer.ConfirmationOf(t.JKT),
 	}
 	switch len(t.Audience) {
 	case 0:
@@ -131,7 +134,11 @@ func (e *Endpoints) introspection(t issuer.Token) []byte {
 	default:
 		a.Audience = t.Audience
 	}
-	if t.Kind == issuer.AccessToken {
+	switch {
+	case t.Kind != issuer.AccessToken:
+	case t.JKT.Bound():
+		a.TokenType = "DPoP"
+	default:
 		a.TokenType = "Bearer"
 	}
 	body, err := json.Marshal(a)

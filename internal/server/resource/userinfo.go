@@ -25,6 +25,9 @@ func (e *Endpoints) userInfo(ctx context.Context, r *server.Request) (a server.A
 	if err != nil {
 		return a, rec, err
 	}
+	if err = r.Presented(text, t.JKT, r.Method, e.Server.PublicURL+r.URL.Path); err != nil {
+		return a, rec, err
+	}
 	if t.Own() {
 		return a, rec, oauth.ErrInvalidToken // it is about no user
 	}
@@ -76,5 +79,5 @@ func (e *Endpoints) presented(r *server.Request) (text string, err error) {
 			return text, nil
 		}
 	}
-	return r.Bearer()
+	return r.Token()
 }

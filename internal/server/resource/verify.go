@@ -15,16 +15,8 @@ import (
 	"github.com/mintage/mintage/internal/server"
 )
 
-// bearer returns the access token of a request and what it allows.
-func (e *Endpoints) bearer(ctx context.Context, r *server.Request) (text string, t issuer.Token, rec server.Record, err error) {
-	if text, err = r.Bearer(); err != nil {
-		return "", t, rec, err
-	}
-	t, rec, err = e.alive(ctx, r, text)
-	return text, t, rec, err
-}
-
-// alive is bearer for a token that was found elsewhere.
+// alive returns what an access token of a request allows. Whether the request may
+// present it, Request.Presented says.
 func (e *Endpoints) alive(ctx context.Context, r *server.Request, text string) (t issuer.Token, rec server.Record, err error) {
 	if err = r.Enter(r.Route.Class); err != nil {
 		return t, rec, err
@@ -47,12 +39,19 @@ func (e *Endpoints) verify(ctx context.Context, r *server.Request) (a server.Ans
 	if err = r.Secure(); err != nil {
 		return a, rec, err
 	}
-	scope, audience, err := demands(r)
+	scope, audience, at, err := demands(r)
 	if err != nil {
 		return a, rec, err
 	}
-	_, t, rec, err := e.bearer(ctx, r)
+	text, err := r.Token()
 	if err != nil {
+		return a, rec, err
+	}
+	t, rec, err := e.alive(ctx, r, text)
+	if err != nil {
+		return a, rec, err
+	}
+	if err = r.Presented(text, t.JKT, at.method, at.uri); err != nil {
 		return a, rec, err
 	}
 	if audience != "" && !t.IsFor(audience) {
@@ -73,10 +72,10 @@ func (e *Endpoints) verify(ctx context.Context, r *server.Request) (a server.Ans
 // demands reads what a token must be good for, and sets the metadata that r's
 // challenges name. A proxy's mistake here must not open the door, so whatever is
 // unclear is refused.
-func demands(r *server.Request) (scope oauth.Scope, audience string, err error) {
+func demands(r *server.Request) (scope oauth.Scope, audience string, at target, err error) {
 	for name := range r.Header {
 		if isAlias(name) {
-			return "", "", oauth.ErrHeaderName
+			return "", "", at, oauth.ErrHeaderName
 		}
 	}
 	query := r.URL.RawQuery
@@ -87,15 +86,15 @@ func demands(r *server.Request) (scope oauth.Scope, audience string, err error) 
 	}
 	p, err := r.Query(query)
 	if err != nil {
-		return "", "", err
+		return "", "", at, err
 	}
-	if asked, err := url.ParseQuery(query); err != nil || asked.Has("scope") && p["scope"] == "" || asked.Has("aud") && p["aud"] == "" {
-		return "", "", oauth.ErrMalformedValue // a variable that the proxy has not set
+	if asked, err := url.ParseQuery(query); err != nil || asked.Has("scope") && p["scope"] == "" || asked.Has("aud") && p["aud"] == "" || asked.Has("dpop") && p["dpop"] == "" {
+		return "", "", at, oauth.ErrMalformedValue // a variable that the proxy has not set
 	}
 	wanted, err := oauth.ParseScope(p["scope"])
 	metadata := p["resource_metadata"]
 	if err != nil || !server.IsVisible(metadata) || strings.ContainsAny(metadata, `"\`) {
-		return "", "", oauth.ErrMalformedValue
+		return "", "", at, oauth.ErrMalformedValue
 	}
 	if metadata != "" {
 		r.Challenge = `, resource_metadata="` + metadata + `"` // RFC 9728 section 5.1
@@ -103,7 +102,7 @@ func demands(r *server.Request) (scope oauth.Scope, audience string, err error) 
 	for _, h := range r.Header["X-Required-Scope"] {
 		more, err := oauth.ParseScope(string(wanted) + " " + h)
 		if err != nil || strings.TrimSpace(h) == "" {
-			return "", "", oauth.ErrMalformedValue
+			return "", "", at, oauth.ErrMalformedValue
 		}
 		wanted = more
 	}
@@ -111,13 +110,50 @@ func demands(r *server.Request) (scope oauth.Scope, audience string, err error) 
 	for _, h := range r.Header["X-Required-Audience"] {
 		switch {
 		case h == "":
-			return "", "", oauth.ErrMalformedValue
+			return "", "", at, oauth.ErrMalformedValue
 		case audience != "" && audience != h:
-			return "", "", oauth.ErrRepeated
+			return "", "", at, oauth.ErrRepeated
 		}
 		audience = h
 	}
-	return wanted, audience, nil
+	at, err = originalOf(r, p["dpop"])
+	return wanted, audience, at, err
+}
+
+// A target is the method and the address of the request that a proxy asks about.
+type target struct{ method, uri string }
+
+// originalOf returns what a proxy says of the request that it asks about. The origin
+// comes from the proxy's configuration; method and path from headers that it sets: those
+// of Traefik and Caddy, or those that the pages of other proxies name. A proxy that
+// leaves them out verifies no proof: of no origin, there is none.
+func originalOf(r *server.Request, origin string) (target, error) {
+	if origin == "" {
+		return target{}, nil
+	}
+	one := func(names ...string) (value string, err error) {
+		for _, name := range names {
+			for _, v := range r.Header[name] {
+				if v == "" || value != "" && v != value {
+					return "", oauth.ErrMalformedValue
+				}
+				value = v
+			}
+		}
+		return value, nil
+	}
+	method, err := one("X-Forwarded-Method", "X-Original-Method")
+	if err != nil {
+		return target{}, err
+	}
+	path, err := one("X-Forwarded-Uri", "X-Original-Uri")
+	switch {
+	case err != nil:
+		return target{}, err
+	case method == "" || !strings.HasPrefix(path, "/"):
+		return target{}, oauth.ErrMalformedValue
+	}
+	return target{method, strings.TrimSuffix(origin, "/") + path}, nil
 }
 
 // isAlias reports whether name is a header of verification in another spelling.
@@ -172,9 +208,14 @@ func (e *Endpoints) tokenInfo(ctx context.Context, r *server.Request) (a server.
 	case text != "" && (!e.TokenInfoQuery || len(r.Header["Authorization"]) > 0):
 		return a, rec, oauth.ErrTokenInQuery
 	case text != "":
-		t, rec, err = e.alive(ctx, r, text)
 	default:
-		text, t, rec, err = e.bearer(ctx, r)
+		text, err = r.Token()
+	}
+	if err == nil {
+		t, rec, err = e.alive(ctx, r, text)
+	}
+	if err == nil && t.JKT.Bound() { // who asks here cannot verify proofs
+		err = oauth.ErrInvalidToken
 	}
 	if err != nil {
 		return a, rec, err

@@ -44,7 +44,7 @@ func TestDemandsAddUpAndAreNeverGuessed(t *testing.T) {
 	var err error
 	s := server.New(nil, server.Options{Site: server.Site{Realm: "/api"}}, slog.New(slog.DiscardHandler))
 	s.Mount(server.Route{Paths: []string{"verify", "verify/{rest...}"}, Handle: func(_ context.Context, r *server.Request) (server.Answer, server.Record, error) {
-		scope, audience, err = demands(r)
+		scope, audience, _, err = demands(r)
 		return server.Answer{}, server.Record{}, err
 	}})
 	for _, c := range []struct {

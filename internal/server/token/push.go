@@ -3,11 +3,13 @@ package token
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"time"
 
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/server"
+	"github.com/mintage/mintage/internal/store"
 )
 
 // A Pusher checks and stores the authorization request of a client (RFC 9126), whose
@@ -36,6 +38,9 @@ func (e *Endpoints) push(ctx context.Context, r *server.Request) (a server.Answe
 	if err = r.EnterFor(r.Route.Class, p); err != nil {
 		return a, rec, err
 	}
+	if err = r.AskNonce(p); err != nil {
+		return a, rec, err
+	}
 	c, id, err := r.ClientOrNew(ctx, p)
 	rec.ClientID = id
 	if err != nil {
@@ -48,6 +53,18 @@ func (e *Endpoints) push(ctx context.Context, r *server.Request) (a server.Answe
 		}
 	}
 	form := oauth.PushedForm(r.Posted(), id)
+	if r.HasProof() && (c == nil || c.DPoP != store.DPoPOff) {
+		// The key of the proof is that of the code (RFC 9449 section 10.1).
+		key, err := r.OwnProof("")
+		switch {
+		case err != nil:
+			return a, rec, err
+		case p["dpop_jkt"] == "":
+			form += "&dpop_jkt=" + key.String()
+		case p["dpop_jkt"] != key.String():
+			return a, rec, fmt.Errorf("%w: it was made by another key than dpop_jkt", oauth.ErrProof)
+		}
+	}
 	req, _, err := oauth.ParseAuthorization(form, "")
 	if err != nil {
 		return a, rec, err

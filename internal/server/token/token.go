@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/dpop"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
@@ -40,6 +41,7 @@ func (e *Endpoints) Routes() []server.Route {
 	if e.Issuer.IDTokenLifetime != 0 {
 		tokens["id_token_signing_alg_values_supported"] = []keys.Purpose{keys.RS256, keys.ES256, keys.EdDSA}
 	}
+	tokens["dpop_signing_alg_values_supported"] = dpop.Algorithms
 	maps.Copy(tokens, client.Metadata("token", false))
 	routes := []server.Route{
 		{Name: "token request", Paths: []string{"access_token"}, Methods: post, Class: overload.Refresh, Handle: e.token, Count: countToken, Scripts: true, NeedsRealm: true,
@@ -125,6 +127,9 @@ func (e *Endpoints) token(ctx context.Context, r *server.Request) (a server.Answ
 	if err = r.EnterFor(of.class, p); err != nil {
 		return a, rec, err
 	}
+	if err = r.AskNonce(p); err != nil {
+		return a, rec, err
+	}
 	c, id, err := r.Client(ctx, p)
 	rec.ClientID = id
 	if err != nil {
@@ -142,7 +147,11 @@ func (e *Endpoints) token(ctx context.Context, r *server.Request) (a server.Answ
 	if c.AudienceParameter && p["audience"] != "" {
 		p.AddResource(p["audience"])
 	}
-	rec.Tokens, err = of.grant(e, ctx, c, p, r.Origin())
+	from := r.Origin()
+	if from.JKT, err = keyOf(r, c); err != nil {
+		return a, rec, err
+	}
+	rec.Tokens, err = of.grant(e, ctx, c, p, from)
 	if err != nil {
 		return a, rec, err
 	}
@@ -153,15 +162,15 @@ func (e *Endpoints) token(ctx context.Context, r *server.Request) (a server.Answ
 }
 
 func (e *Endpoints) exchange(ctx context.Context, c *store.Client, p oauth.Params, from grant.Origin) (issuer.Tokens, error) {
-	return e.Issuer.Exchange(ctx, c, issuer.CodeRequest{Code: p["code"], RedirectURI: p["redirect_uri"], Verifier: p["code_verifier"], Resource: p["resource"], From: from})
+	return e.Issuer.Exchange(ctx, c, issuer.CodeRequest{Code: p["code"], RedirectURI: p["redirect_uri"], Verifier: p["code_verifier"], Resource: p["resource"], JKT: from.JKT, From: from})
 }
 
-func (e *Endpoints) service(ctx context.Context, c *store.Client, p oauth.Params, _ grant.Origin) (issuer.Tokens, error) {
-	return e.Issuer.ServiceToken(ctx, c, issuer.ServiceRequest{Scope: p["scope"], Resource: p["resource"]})
+func (e *Endpoints) service(ctx context.Context, c *store.Client, p oauth.Params, from grant.Origin) (issuer.Tokens, error) {
+	return e.Issuer.ServiceToken(ctx, c, issuer.ServiceRequest{Scope: p["scope"], Resource: p["resource"], JKT: from.JKT})
 }
 
 func (e *Endpoints) refresh(ctx context.Context, c *store.Client, p oauth.Params, from grant.Origin) (issuer.Tokens, error) {
-	t, err := e.Issuer.Refresh(ctx, c, issuer.RefreshRequest{RefreshToken: p["refresh_token"], Scope: p["scope"], Resource: p["resource"], From: from})
+	t, err := e.Issuer.Refresh(ctx, c, issuer.RefreshRequest{RefreshToken: p["refresh_token"], Scope: p["scope"], Resource: p["resource"], JKT: from.JKT, From: from})
 	if err != nil && e.dead(store.GrantRefreshToken, refusalOf(err)) {
 		err = fmt.Errorf("%w: %w", oauth.ErrDeadRefreshToken, err)
 	}
@@ -191,7 +200,11 @@ func tokenAnswer(t issuer.Tokens) []byte {
 	b := make([]byte, 0, 128+len(t.Scope)+len(t.RefreshToken)+len(t.AccessToken)+len(t.IDToken))
 	b = append(append(b, `{"scope":"`...), t.Scope...)
 	b = strconv.AppendInt(append(b, `","expires_in":`...), t.ExpiresIn, 10)
-	b = append(b, `,"token_type":"Bearer","`...)
+	kind := "Bearer"
+	if t.Bound {
+		kind = "DPoP" // RFC 9449 section 5
+	}
+	b = append(append(append(b, `,"token_type":"`...), kind...), `","`...)
 	if t.RefreshToken != "" { // RFC 6749 section 4.4.3
 		b = append(append(append(b, `refresh_token":"`...), t.RefreshToken...), `","`...)
 	}

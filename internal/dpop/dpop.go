@@ -1,0 +1,233 @@
+// Package dpop reads and verifies DPoP proofs (RFC 9449 section 4): JWTs by which a
+// client shows, with one request, that it holds the private key of a public one. It does
+// no I/O, and the time is passed in. The server and package resource use it.
+package dpop
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"math/big"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4/json"
+)
+
+// Algorithms are those that may sign a proof. RS256 is not among them (FAPI 2.0 section
+// 5.4.1).
+var Algorithms = []string{"ES256", "EdDSA", "PS256"}
+
+// Window is how far the iat of a proof may be from the verifier's clock, either way.
+const Window = time.Minute
+
+// Limits of a proof.
+const (
+	maxProof = 6 << 10 // bytes of the header
+	maxJTI   = 256
+	minRSA   = 2048
+	maxRSA   = 4096
+)
+
+// A Fault is why a proof is not valid, for logs. It contains nothing of the proof.
+type Fault string
+
+func (f Fault) Error() string { return "DPoP proof: " + string(f) }
+
+// A Proof is a proof that was read. Nothing in it counts before Verify.
+type Proof struct {
+	// Key is the SHA-256 thumbprint of its public key (RFC 7638).
+	Key [sha256.Size]byte
+	// ID is its jti, and Nonce that of a server, or "".
+	ID, Nonce string
+
+	method, uri, tokenHash string
+	issued                 float64 // seconds
+	public                 crypto.PublicKey
+	signed, signature      []byte
+}
+
+type header struct {
+	Type string          `json:"typ"`
+	Alg  string          `json:"alg"`
+	Key  json.RawMessage `json:"jwk"`
+	// None of these is understood, and no certificate vouches for a key.
+	Crit   json.RawMessage `json:"crit"`
+	B64    json.RawMessage `json:"b64"`
+	Zip    json.RawMessage `json:"zip"`
+	Chain  json.RawMessage `json:"x5c"`
+	URL    json.RawMessage `json:"x5u"`
+	SetURL json.RawMessage `json:"jku"`
+}
+
+type payload struct {
+	ID        *string  `json:"jti"`
+	Method    *string  `json:"htm"`
+	URI       *string  `json:"htu"`
+	IssuedAt  *float64 `json:"iat"`
+	TokenHash string   `json:"ath"`
+	Nonce     string   `json:"nonce"`
+}
+
+// Read reads the proof in the DPoP header fields of a request, of which there must be
+// one (RFC 9449 section 4.3). Its errors are Faults.
+func Read(fields []string) (*Proof, error) {
+	if len(fields) != 1 {
+		return nil, Fault("there is more than one DPoP header, or none")
+	}
+	text := fields[0]
+	first, rest, _ := strings.Cut(text, ".")
+	second, third, _ := strings.Cut(rest, ".")
+	if len(text) > maxProof || strings.Contains(third, ".") {
+		return nil, Fault("it is no JWT, or too long")
+	}
+	var h header
+	var c payload
+	if !decodeJSON(first, &h) || !decodeJSON(second, &c) {
+		return nil, Fault("its header or claims are not JSON objects with members of the right types")
+	}
+	signature, ok := decode(third)
+	switch {
+	case !ok:
+		return nil, Fault("its signature is not base64url")
+	case !strings.EqualFold(strings.TrimPrefix(h.Type, "application/"), "dpop+jwt"):
+		return nil, Fault("its typ is not dpop+jwt")
+	case h.Crit != nil || h.B64 != nil || h.Zip != nil:
+		return nil, Fault("its header has crit, b64 or zip")
+	case h.Chain != nil || h.URL != nil || h.SetURL != nil:
+		return nil, Fault("its header has a certificate, or an address of keys")
+	case c.ID == nil || *c.ID == "" || len(*c.ID) > maxJTI:
+		return nil, Fault("its jti is missing, or longer than 256 bytes")
+	case c.Method == nil || c.URI == nil:
+		return nil, Fault("its htm or htu is missing")
+	case c.IssuedAt == nil:
+		return nil, Fault("its iat is missing")
+	}
+	p := &Proof{
+		ID: *c.ID, Nonce: c.Nonce, method: *c.Method, uri: *c.URI, tokenHash: c.TokenHash, issued: *c.IssuedAt,
+		signed: []byte(text[:len(first)+1+len(second)]), signature: signature,
+	}
+	var err error
+	p.public, p.Key, err = readKey(h.Alg, h.Key)
+	return p, err
+}
+
+// A Request is what a proof must be made for.
+type Request struct {
+	Method string
+	URI    string // its query and fragment do not count
+	Token  string // the access token beside the proof, or ""
+}
+
+// Verify verifies that p was made for r, about now, and by the holder of its key.
+func (p *Proof) Verify(r Request, now time.Time) error {
+	at := float64(now.UnixMilli()) / 1000
+	switch {
+	case p.method != r.Method:
+		return Fault("its htm is not the method of the request")
+	case !sameURI(p.uri, r.URI):
+		return Fault("its htu is not the address of the request")
+	case !(p.issued > at-Window.Seconds()-1 && p.issued < at+Window.Seconds()):
+		return Fault("its iat is more than a minute ago or ahead: compare the clocks")
+	}
+	if r.Token != "" {
+		sum := sha256.Sum256([]byte(r.Token))
+		if want := base64.RawURLEncoding.EncodeToString(sum[:]); subtle.ConstantTimeCompare([]byte(want), []byte(p.tokenHash)) != 1 {
+			return Fault("its ath is not the hash of the access token")
+		}
+	}
+	if !p.verifies() {
+		return Fault("its signature does not verify by its key")
+	}
+	return nil
+}
+
+func (p *Proof) verifies() bool {
+	sum := sha256.Sum256(p.signed)
+	switch key := p.public.(type) {
+	case *ecdsa.PublicKey: // RFC 7518 section 3.4
+		return len(p.signature) == 64 && ecdsa.Verify(key, sum[:], new(big.Int).SetBytes(p.signature[:32]), new(big.Int).SetBytes(p.signature[32:]))
+	case ed25519.PublicKey:
+		return ed25519.Verify(key, p.signed, p.signature)
+	case *rsa.PublicKey: // RFC 7518 section 3.5
+		return rsa.VerifyPSS(key, crypto.SHA256, sum[:], p.signature, &rsa.PSSOptions{SaltLength: sha256.Size}) == nil
+	}
+	return false
+}
+
+// jwk is a public key (RFC 7517). The members of a private one are refused.
+type jwk struct {
+	Kty string `json:"kty"`
+	Crv string `json:"crv"`
+	X   string `json:"x"`
+	Y   string `json:"y"`
+	N   string `json:"n"`
+	E   string `json:"e"`
+
+	D     json.RawMessage `json:"d"`
+	P     json.RawMessage `json:"p"`
+	Q     json.RawMessage `json:"q"`
+	K     json.RawMessage `json:"k"`
+	Chain json.RawMessage `json:"x5c"`
+	URL   json.RawMessage `json:"x5u"`
+}
+
+// readKey returns the public key of a proof and its thumbprint, over the members in
+// the order of RFC 7638 section 3.2: each has one spelling only.
+func readKey(alg string, text json.RawMessage) (public crypto.PublicKey, print [sha256.Size]byte, err error) {
+	var k jwk
+	if len(text) == 0 || text[0] != '{' || json.Unmarshal(text, &k) != nil {
+		return nil, print, Fault("its jwk is missing, or no JSON Web Key")
+	}
+	if k.D != nil || k.P != nil || k.Q != nil || k.K != nil || k.Chain != nil || k.URL != nil {
+		return nil, print, Fault("its jwk has private members or a certificate")
+	}
+	var canonical string
+	switch {
+	case alg == "ES256" && k.Kty == "EC" && k.Crv == "P-256":
+		x, okX := decode(k.X)
+		y, okY := decode(k.Y)
+		if okX && okY && len(x) == 32 && len(y) == 32 {
+			if key, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), append(append([]byte{4}, x...), y...)); err == nil {
+				public, canonical = key, `{"crv":"P-256","kty":"EC","x":"`+k.X+`","y":"`+k.Y+`"}`
+			}
+		}
+	case alg == "EdDSA" && k.Kty == "OKP" && k.Crv == "Ed25519":
+		if x, ok := decode(k.X); ok && len(x) == ed25519.PublicKeySize {
+			public, canonical = ed25519.PublicKey(x), `{"crv":"Ed25519","kty":"OKP","x":"`+k.X+`"}`
+		}
+	case alg == "PS256" && k.Kty == "RSA":
+		n, okN := decode(k.N)
+		e, okE := decode(k.E)
+		if okN && okE && len(n) > 0 && n[0] != 0 && len(n)*8 >= minRSA && len(n)*8 <= maxRSA && len(e) > 0 && len(e) <= 3 && e[0] != 0 {
+			if exponent := int(new(big.Int).SetBytes(e).Int64()); exponent >= 3 && exponent%2 == 1 {
+				public, canonical = &rsa.PublicKey{N: new(big.Int).SetBytes(n), E: exponent}, `{"e":"`+k.E+`","kty":"RSA","n":"`+k.N+`"}`
+			}
+		}
+	default:
+		return nil, print, Fault("its alg is none of ES256, EdDSA and PS256, or does not fit its jwk")
+	}
+	if public == nil {
+		return nil, print, Fault("its jwk is no public key, or too weak")
+	}
+	return public, sha256.Sum256([]byte(canonical)), nil
+}
+
+// decode decodes base64url in its one spelling.
+func decode(text string) ([]byte, bool) {
+	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	// The decoder skips line breaks.
+	return b, err == nil && base64.RawURLEncoding.EncodedLen(len(b)) == len(text)
+}
+
+// decodeJSON reads a JSON object in base64url. Names are compared exactly, and
+// duplicates refused.
+func decodeJSON(text string, into any) bool {
+	b, ok := decode(text)
+	return ok && len(b) > 0 && b[0] == '{' && json.Unmarshal(b, into) == nil
+}

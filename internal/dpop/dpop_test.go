@@ -1,0 +1,321 @@
+package dpop
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/big"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+var now = time.Unix(1_800_000_000, 0)
+
+func b64(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
+
+// A signer makes proofs by one key.
+type signer struct {
+	alg  string
+	jwk  map[string]any
+	sign func(text []byte) []byte
+}
+
+func es256(t testing.TB) signer {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	point, err := key.PublicKey.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signer{"ES256", map[string]any{"kty": "EC", "crv": "P-256", "x": b64(point[1:33]), "y": b64(point[33:])}, func(text []byte) []byte {
+		sum := sha256.Sum256(text)
+		r, s, err := ecdsa.Sign(rand.Reader, key, sum[:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return append(r.FillBytes(make([]byte, 32)), s.FillBytes(make([]byte, 32))...)
+	}}
+}
+
+func eddsa() signer {
+	public, private, _ := ed25519.GenerateKey(nil)
+	return signer{"EdDSA", map[string]any{"kty": "OKP", "crv": "Ed25519", "x": b64(public)}, func(text []byte) []byte { return ed25519.Sign(private, text) }}
+}
+
+var rsaKey = sync.OnceValue(func() *rsa.PrivateKey {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		panic(err)
+	}
+	return key
+})
+
+func ps256() signer {
+	key := rsaKey()
+	return signer{"PS256", map[string]any{"kty": "RSA", "n": b64(key.N.Bytes()), "e": b64(big.NewInt(int64(key.E)).Bytes())}, func(text []byte) []byte {
+		sum := sha256.Sum256(text)
+		s, err := rsa.SignPSS(rand.Reader, key, crypto.SHA256, sum[:], &rsa.PSSOptions{SaltLength: 32})
+		if err != nil {
+			panic(err)
+		}
+		return s
+	}}
+}
+
+const address = "https://auth.example/oauth2/api/access_token"
+
+// proof is a good one; edit spoils header and claims before they are signed.
+func (s signer) proof(edit func(h, c map[string]any)) string {
+	h := map[string]any{"typ": "dpop+jwt", "alg": s.alg, "jwk": maps.Clone(s.jwk)}
+	c := map[string]any{"jti": "one", "htm": "POST", "htu": address, "iat": now.Unix()}
+	if edit != nil {
+		edit(h, c)
+	}
+	head, _ := json.Marshal(h)
+	claims, _ := json.Marshal(c)
+	text := b64(head) + "." + b64(claims)
+	return text + "." + b64(s.sign([]byte(text)))
+}
+
+var wanted = Request{Method: "POST", URI: address}
+
+func verify(fields []string, r Request) (*Proof, error) {
+	p, err := Read(fields)
+	if err == nil {
+		err = p.Verify(r, now)
+	}
+	return p, err
+}
+
+func TestProofsOfEveryAlgorithm(t *testing.T) {
+	seen := map[[32]byte]bool{}
+	for _, s := range []signer{es256(t), eddsa(), ps256()} {
+		p, err := verify([]string{s.proof(nil)}, wanted)
+		if err != nil {
+			t.Fatalf("%s: %v", s.alg, err)
+		}
+		// RFC 7638 section 3: the required members, sorted, without spaces.
+		canonical, _ := json.Marshal(s.jwk)
+		if p.Key != sha256.Sum256(canonical) || seen[p.Key] || p.ID != "one" {
+			t.Errorf("%s: thumbprint %x of %s", s.alg, p.Key, canonical)
+		}
+		seen[p.Key] = true
+	}
+}
+
+// The example of RFC 7638 section 3.1.
+func TestThumbprintOfTheRFC(t *testing.T) {
+	const n = "0vx7agoebGcQSuuPiLJXZptN9nndrQmbXEps2aiAFbWhM78LhWx4cbbfAAtVT86zwu1RK7aPFFxuhDR1L6tSoc_BJECPebWKRXjBZCiFV4n3oknjhMstn64tZ_2W-5JsGY4Hc5n9yBXArwl93lqt7_RN5w6Cf0h4QyQ5v-65YGjQR0_FDW2QvzqY368QQMicAtaSqzs8KJZgnYb9c7d0zgdAZHzu6qMQvRL5hajrn1n91CbOpbISD08qNLyrdkt-bFTWhAI4vMQFh6WeZu0fM4lFd2NcRwr3XPksINHaQ-G_xBniIqbw0Ls1jF44-csFCur-kEgU8awapJzKnqDKgw"
+	_, print, err := readKey("PS256", []byte(`{"kty":"RSA","n":"`+n+`","e":"AQAB","alg":"RS256","kid":"2011-04-29"}`))
+	if err != nil || b64(print[:]) != "NzbLsXh8uDCcd-6MNwXF4W_7noWXFZAfHkxZsRGC9Xs" {
+		t.Errorf("%s, %v", b64(print[:]), err)
+	}
+}
+
+func TestProofsThatAreRefused(t *testing.T) {
+	s, other := es256(t), es256(t)
+	good := s.proof(nil)
+	type m = map[string]any
+	h := func(name string, value any) func(h, c m) { return func(h, _ m) { h[name] = value } }
+	c := func(name string, value any) func(h, c m) { return func(_, c m) { c[name] = value } }
+	k := func(name string, value any) func(h, c m) { return func(h, _ m) { h["jwk"].(m)[name] = value } }
+	cases := map[string][]string{
+		"none": nil, "two": {good, good}, "two in one": {good + "," + good}, "empty": {""}, "no JWT": {"x"}, "four parts": {good + ".x"},
+		"altered": {good[:len(good)-2] + "AA"}, "JSON form": {`{"payload":"x"}`}, "long": {strings.Repeat("x", 64<<10)}, "line break": {strings.Replace(good, ".", "\n.", 1)},
+		"RS256": {ps256().proof(h("alg", "RS256"))},
+	}
+	for name, edit := range map[string]func(h, c m){
+		"alg none": h("alg", "none"), "alg nOnE": h("alg", "nOnE"), "HS256": h("alg", "HS256"), "alg of another key": h("alg", "EdDSA"), "ES384": h("alg", "ES384"), "alg missing": func(h, _ m) { delete(h, "alg") },
+		"typ": h("typ", "JWT"), "typ missing": func(h, _ m) { delete(h, "typ") }, "at+jwt": h("typ", "at+jwt"),
+		"crit": h("crit", []string{"b64"}), "empty crit": h("crit", []string{}), "b64": h("b64", false), "zip": h("zip", "DEF"),
+		"x5c": h("x5c", []string{"MII"}), "x5u": h("x5u", "https://x"), "jku": h("jku", "https://x"), "x5c in the key": k("x5c", []string{"MII"}),
+		"no key": func(h, _ m) { delete(h, "jwk") }, "key is null": h("jwk", nil), "key is a text": h("jwk", "x"), "private": k("d", "AAAA"), "symmetric": h("jwk", m{"kty": "oct", "k": "AAAA"}),
+		"another key": h("jwk", other.jwk), "off the curve": k("x", b64(make([]byte, 32))), "short x": k("x", "AAAA"), "x with a line break": k("x", s.jwk["x"].(string)+"\n"), "P-384": k("crv", "P-384"),
+		"small RSA": func(h, _ m) {
+			h["alg"], h["jwk"] = "PS256", m{"kty": "RSA", "n": b64(rsaKey().N.Bytes()[:128]), "e": "AQAB"}
+		},
+		"RSA e=1": func(h, _ m) { h["alg"], h["jwk"] = "PS256", m{"kty": "RSA", "n": b64(rsaKey().N.Bytes()), "e": "AQ"} },
+		"RSA zeros": func(h, _ m) {
+			h["alg"], h["jwk"] = "PS256", m{"kty": "RSA", "n": "AAAA" + b64(rsaKey().N.Bytes()), "e": "AQAB"}
+		},
+		"jti missing": func(_, c m) { delete(c, "jti") }, "jti empty": c("jti", ""), "jti long": c("jti", strings.Repeat("x", 257)), "jti number": c("jti", 1),
+		"htm missing": func(_, c m) { delete(c, "htm") }, "htm": c("htm", "GET"), "htm lower case": c("htm", "post"),
+		"htu missing": func(_, c m) { delete(c, "htu") }, "htu empty": c("htu", ""), "htu list": c("htu", []string{address}), "htu number": c("htu", 1), "htu relative": c("htu", "/oauth2/api/access_token"),
+		"htu host": c("htu", "https://other.example/oauth2/api/access_token"), "htu scheme": c("htu", "http://auth.example/oauth2/api/access_token"), "htu port": c("htu", "https://auth.example:444/oauth2/api/access_token"),
+		"htu path": c("htu", address+"/"), "htu path case": c("htu", strings.ToUpper(address)), "htu user": c("htu", "https://u@auth.example/oauth2/api/access_token"),
+		"iat missing": func(_, c m) { delete(c, "iat") }, "iat text": c("iat", fmt.Sprint(now.Unix())), "iat old": c("iat", now.Unix()-3600), "iat 62 s ago": c("iat", now.Unix()-62), "iat ahead": c("iat", now.Unix()+61),
+		"iat huge": c("iat", 1e20), "iat negative": c("iat", -1),
+	} {
+		cases[name] = []string{s.proof(edit)}
+	}
+	for name, fields := range cases {
+		if p, err := verify(fields, wanted); err == nil {
+			t.Errorf("%s: accepted, %+v", name, p)
+		} else if fault, ok := err.(Fault); !ok || strings.Contains(string(fault), "auth.example") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	twice := strings.Split(good, ".")
+	claims := b64([]byte(`{"jti":"a","jti":"b","htm":"POST","htu":"` + address + `","iat":1800000000}`))
+	if _, err := verify([]string{twice[0] + "." + claims + "." + b64(s.sign([]byte(twice[0]+"."+claims)))}, wanted); err == nil {
+		t.Error("a claim that is there twice is accepted")
+	}
+}
+
+func TestProofsThatAreAccepted(t *testing.T) {
+	s := es256(t)
+	type m = map[string]any
+	for name, edit := range map[string]func(h, c m){
+		"10 s ago": func(_, c m) { c["iat"] = now.Unix() - 10 }, "10 s ahead": func(_, c m) { c["iat"] = now.Unix() + 10 }, "fraction": func(_, c m) { c["iat"] = float64(now.Unix()) + 0.5 },
+		"query": func(_, c m) { c["htu"] = address + "?realm=/api#x" }, "host case": func(_, c m) { c["htu"] = "HTTPS://AUTH.example/oauth2/api/access_token" },
+		"port": func(_, c m) { c["htu"] = "https://auth.example:443/oauth2/api/access_token" }, "encoded": func(_, c m) { c["htu"] = "https://auth.example/oauth2/api/%61ccess%5ftoken" },
+		"dots": func(_, c m) { c["htu"] = "https://auth.example/oauth2/x/../api/./access_token" }, "long typ": func(h, _ m) { h["typ"] = "application/DPoP+jwt" },
+		"more": func(h, c m) { h["kid"], c["extra"] = "x", m{"a": 1} },
+	} {
+		if _, err := verify([]string{s.proof(edit)}, wanted); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestATokenIsNamedByItsHash(t *testing.T) {
+	s := es256(t)
+	// The example of RFC 9449 section 7.1.
+	const token, hash = "Kz~8mXK1EalYznwH-LC-1fBAo.4Ljp~zsPE_NeO.gxU", "fUHyO2r2Z3DZ53EsNrWBb0xWXoaNy59IiKCAqksmQEo"
+	with := wanted
+	with.Token = token
+	if _, err := verify([]string{s.proof(func(_, c map[string]any) { c["ath"] = hash })}, with); err != nil {
+		t.Error(err)
+	}
+	for _, ath := range []any{"", hash[:42] + "A", token} {
+		if _, err := verify([]string{s.proof(func(_, c map[string]any) { c["ath"] = ath })}, with); err == nil {
+			t.Errorf("ath %q is accepted", ath)
+		}
+	}
+	if _, err := verify([]string{s.proof(nil)}, with); err == nil {
+		t.Error("without ath")
+	}
+}
+
+func TestAProofCountsOnce(t *testing.T) {
+	var seen Seen
+	s := es256(t)
+	p, err := Read([]string{s.proof(nil)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := *p
+	other.Key[0]++
+	for i, c := range []struct {
+		p     *Proof
+		after time.Duration
+		first bool
+	}{{p, 0, true}, {p, time.Second, false}, {&other, time.Second, true}, {p, 2 * time.Minute, false}, {p, 3 * time.Minute, false}} {
+		if got := seen.First(c.p, now.Add(c.after)); got != c.first {
+			t.Errorf("%d: first %t", i, got)
+		}
+	}
+	var wins sync.Map
+	var all sync.WaitGroup
+	fresh := *p
+	fresh.ID = "another"
+	for i := range 50 {
+		all.Go(func() {
+			if seen.First(&fresh, now) {
+				wins.Store(i, true)
+			}
+		})
+	}
+	all.Wait()
+	n := 0
+	wins.Range(func(any, any) bool { n++; return true })
+	if n != 1 {
+		t.Errorf("%d of 50 were first", n)
+	}
+	for i := range 3 * maxSeen {
+		fresh.ID = fmt.Sprint(i)
+		seen.First(&fresh, now)
+	}
+	if n := len(seen.present) + len(seen.last); n > 2*maxSeen+1 {
+		t.Errorf("%d are remembered", n)
+	}
+}
+
+func TestNonces(t *testing.T) {
+	mac := func(key byte) Nonces {
+		return func(minute int64) []byte { s := sha256.Sum256(fmt.Append(nil, key, minute)); return s[:] }
+	}
+	n, other := mac(1), mac(2)
+	nonce := n.At(now)
+	if len(nonce) != 22 || nonce != n.At(now.Add(time.Second)) || nonce == n.At(now.Add(time.Minute)) {
+		t.Errorf("nonce %q", nonce)
+	}
+	for after, want := range map[time.Duration]bool{0: true, time.Minute: true, 2 * time.Minute: false, -time.Minute: true, -2 * time.Minute: false} {
+		if n.Valid(nonce, now.Add(after)) != want {
+			t.Errorf("%s later: valid %t", after, !want)
+		}
+	}
+	if other.Valid(nonce, now) || n.Valid("", now) {
+		t.Error("a nonce of nobody is valid")
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	s := eddsa()
+	good := s.proof(nil)
+	for _, text := range []string{good, good[:len(good)-1], "", "..", strings.Replace(good, ".", "..", 1), ps256().proof(nil), es256(f).proof(nil)} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := verify([]string{text}, wanted)
+		if err == nil && (p.Key == [32]byte{} || p.ID == "") {
+			t.Errorf("accepted %+v", p)
+		}
+	})
+}
+
+func FuzzSameURI(f *testing.F) {
+	f.Add(address)
+	f.Add("HTTPS://a:443/%7e/../%2f?x")
+	f.Fuzz(func(t *testing.T, uri string) {
+		one, ok := normalize(uri)
+		if again, same := normalize(one); ok && (!same || again != one) {
+			t.Errorf("%q is %q, and that is %q", uri, one, again)
+		}
+	})
+}
+
+func BenchmarkVerify(b *testing.B) {
+	s := es256(b)
+	text := []string{s.proof(nil)}
+	for b.Loop() {
+		if _, err := verify(text, wanted); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkSignature is the least that a proof costs.
+func BenchmarkSignature(b *testing.B) {
+	p, err := Read([]string{es256(b).proof(nil)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if !p.verifies() {
+			b.Fatal()
+		}
+	}
+}

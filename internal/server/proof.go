@@ -1,0 +1,98 @@
+package server
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/mintage/mintage/internal/dpop"
+	"github.com/mintage/mintage/internal/oauth"
+)
+
+// Proofs is how proofs of clients' keys (RFC 9449) are taken. Proofs that were seen are
+// the node's, whatever the configuration.
+type Proofs struct {
+	Seen *dpop.Seen
+	// Nonces makes the nonces that proofs must have: those of public clients, or all.
+	// Nil: none must.
+	Nonces dpop.Nonces
+	OfAll  bool
+	Now    func() time.Time
+}
+
+// HasProof reports whether the request has a DPoP header.
+func (r *Request) HasProof() bool { return len(r.Header["Dpop"]) > 0 }
+
+// AskNonce refuses a proof without a nonce that it must have, before anything is used
+// that can be used once (RFC 9449 section 8). It reads no more of the proof.
+func (r *Request) AskNonce(p oauth.Params) error {
+	cred, err := r.credentials(p)
+	if !r.HasProof() || err != nil {
+		return nil // a defect of the credentials is reported in its turn
+	}
+	return r.askNonce(cred.Method == oauth.AuthNone)
+}
+
+func (r *Request) askNonce(public bool) error {
+	of := r.server.Proofs
+	if of.Nonces == nil || !public && !of.OfAll {
+		return nil
+	}
+	now := of.Now()
+	r.nonce = of.Nonces.At(now)
+	proof, err := dpop.Read(r.Header["Dpop"])
+	if err != nil || of.Nonces.Valid(proof.Nonce, now) {
+		return nil
+	}
+	return oauth.ErrProofNonce
+}
+
+// Proof returns the key that has signed the request's proof, which must be for a method
+// and an address and, unless it is "", for an access token; zero if there is none.
+func (r *Request) Proof(method, uri, token string) (oauth.JKT, error) {
+	if !r.HasProof() {
+		return oauth.JKT{}, nil
+	}
+	of := r.server.Proofs
+	proof, err := dpop.Read(r.Header["Dpop"])
+	now := of.Now()
+	if err == nil {
+		err = proof.Verify(dpop.Request{Method: method, URI: uri, Token: token}, now)
+	}
+	if err == nil && !of.Seen.First(proof, now) {
+		err = dpop.Fault("its jti was used before")
+	}
+	if err != nil {
+		return oauth.JKT{}, fmt.Errorf("%w: %w", oauth.ErrProof, err)
+	}
+	return proof.Key, nil
+}
+
+// OwnProof is Proof for this very request.
+func (r *Request) OwnProof(token string) (oauth.JKT, error) {
+	return r.Proof(r.Method, r.server.PublicURL+r.URL.Path, token)
+}
+
+// Presented verifies that an access token that is bound to a key, or to none, came with
+// a proof of that key (RFC 9449 section 7), for a method and an address.
+func (r *Request) Presented(token string, bound oauth.JKT, method, uri string) error {
+	switch {
+	case bound.Bound() != r.dpop:
+		r.dpop = r.dpop || bound.Bound() // for the challenge
+		return oauth.ErrInvalidToken
+	case !r.dpop:
+		return nil
+	case !r.HasProof():
+		return oauth.ErrTokenProof
+	}
+	if err := r.askNonce(true); err != nil {
+		return oauth.ErrTokenNonce
+	}
+	key, err := r.Proof(method, uri, token)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %w", oauth.ErrTokenProof, err)
+	case key != bound:
+		return fmt.Errorf("%w: the proof was made by another key than that of the token", oauth.ErrInvalidToken)
+	}
+	return nil
+}

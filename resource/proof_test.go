@@ -1,0 +1,137 @@
+package resource_test
+
+import (
+	"crypto"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/mintage/mintage/resource"
+)
+
+// prove makes a DPoP proof by s, for GET of this address and a token.
+func (s signer) prove(uri, token string, changes ...map[string]any) string {
+	sum := sha256.Sum256([]byte(token))
+	claims := map[string]any{"jti": rand.Text(), "htm": "GET", "htu": uri, "iat": time.Now().Unix(), "ath": base64.RawURLEncoding.EncodeToString(sum[:])}
+	return s.compact(map[string]any{"typ": "dpop+jwt", "alg": "ES256", "jwk": jose.JSONWebKey{Key: s.public()}}, altered(claims, changes...))
+}
+
+func (s signer) cnf() map[string]any {
+	print := must((&jose.JSONWebKey{Key: s.public()}).Thumbprint(crypto.SHA256))
+	return map[string]any{"jkt": base64.RawURLEncoding.EncodeToString(print)}
+}
+
+// ask sends a request to the handler, with lines of headers.
+func askHandler(h http.Handler, lines ...string) *http.Response {
+	r := httptest.NewRequest("GET", "http://backend:8080/any?page=2", nil)
+	for _, line := range lines {
+		name, value, _ := strings.Cut(line, ": ")
+		r.Header.Add(name, value)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Result()
+}
+
+const at = audience + "/any"
+
+// A bound token of either form passes with a proof of its key, for this request, once.
+func TestBoundTokensPassWithAProof(t *testing.T) {
+	timed(t, func(t *testing.T, s *authServer) {
+		client, thief := newES256("client"), newES256("thief")
+		v := verifier(t, s.config())
+		h := v.Require("read")(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			p, _ := resource.FromContext(r.Context())
+			fmt.Fprint(w, p.KeyThumbprint)
+		}))
+		cnf := map[string]any{"cnf": client.cnf()}
+		plain := s.token()
+		for form, token := range map[string]string{"JWT": s.token(cnf), "opaque": s.issue("bound", cnf, map[string]any{"token_type": "DPoP"})} {
+			proof := client.prove(at, token)
+			for _, scheme := range []string{"DPoP", "dpop"} {
+				if resp := askHandler(h, "Authorization: "+scheme+" "+token, "DPoP: "+client.prove(at+"#x", token)); resp.StatusCode != 200 {
+					t.Errorf("%s, %s: %d", form, scheme, resp.StatusCode)
+				}
+			}
+			for name, c := range map[string]struct {
+				code  string
+				lines []string
+			}{
+				"as Bearer":               {"invalid_token", []string{"Authorization: Bearer " + token}},
+				"as Bearer, with a proof": {"invalid_token", []string{"Authorization: Bearer " + token, "DPoP: " + client.prove(at, token)}},
+				"no proof":                {"invalid_dpop_proof", []string{"Authorization: DPoP " + token}},
+				"two":                     {"invalid_dpop_proof", []string{"Authorization: DPoP " + token, "DPoP: " + proof, "DPoP: " + proof}},
+				"another key":             {"invalid_token", []string{"Authorization: DPoP " + token, "DPoP: " + thief.prove(at, token)}},
+				"another token":           {"invalid_dpop_proof", []string{"Authorization: DPoP " + token, "DPoP: " + client.prove(at, plain)}},
+				"method":                  {"invalid_dpop_proof", []string{"Authorization: DPoP " + token, "DPoP: " + client.prove(at, token, map[string]any{"htm": "POST"})}},
+				"address":                 {"invalid_dpop_proof", []string{"Authorization: DPoP " + token, "DPoP: " + client.prove("http://backend:8080/any", token)}},
+				"old":                     {"invalid_dpop_proof", []string{"Authorization: DPoP " + token, "DPoP: " + client.prove(at, token, map[string]any{"iat": time.Now().Unix() - 120})}},
+				"bearer token":            {"invalid_token", []string{"Authorization: DPoP " + plain, "DPoP: " + client.prove(at, plain)}},
+			} {
+				resp := askHandler(h, c.lines...)
+				challenge := resp.Header.Get("WWW-Authenticate")
+				if resp.StatusCode != 401 || !strings.HasPrefix(challenge, `DPoP realm="`+audience+`", algs="ES256 EdDSA PS256", error="`+c.code+`"`) {
+					t.Errorf("%s, %s: %d %s", form, name, resp.StatusCode, challenge)
+				}
+			}
+			once := client.prove(at, token, map[string]any{"jti": "once " + form})
+			if first, again := askHandler(h, "Authorization: DPoP "+token, "DPoP: "+once), askHandler(h, "Authorization: DPoP "+token, "DPoP: "+once); first.StatusCode != 200 || again.StatusCode != 401 {
+				t.Errorf("%s: a proof passes with %d and then %d", form, first.StatusCode, again.StatusCode)
+			}
+			if _, err := v.Verify(t.Context(), token); !errors.Is(err, resource.ErrInvalidToken) {
+				t.Errorf("%s without a proof: %v", form, err)
+			}
+			p, err := v.VerifyBound(t.Context(), token, resource.Proof{Header: []string{client.prove(at, token)}, Method: "GET", URL: at}, "admin")
+			if !errors.Is(err, resource.ErrInsufficientScope) || p.Subject != "" {
+				t.Errorf("%s, a scope that was not granted: %v", form, err)
+			}
+		}
+		if resp := askHandler(h, "Authorization: Bearer "+plain); resp.StatusCode != 200 {
+			t.Errorf("a bearer token: %d", resp.StatusCode)
+		}
+		for what, cnf := range map[string]any{"certificate": map[string]any{"x5t#S256": "x"}, "both": map[string]any{"jkt": client.cnf()["jkt"], "x5t#S256": "x"}, "empty": map[string]any{}} {
+			token := s.token(map[string]any{"cnf": cnf})
+			if resp := askHandler(h, "Authorization: DPoP "+token, "DPoP: "+client.prove(at, token)); resp.StatusCode != 401 {
+				t.Errorf("bound by %s: %d", what, resp.StatusCode)
+			}
+		}
+	})
+}
+
+// With a key for nonces, every instance makes the same ones, and proofs need them.
+func TestNoncesOfAResource(t *testing.T) {
+	timed(t, func(t *testing.T, s *authServer) {
+		client := newES256("client")
+		token := s.token(map[string]any{"cnf": client.cnf(), "exp": time.Now().Unix() + 3000})
+		cfg := s.config()
+		cfg.NonceKey = make([]byte, 32)
+		handler := func() http.Handler {
+			return verifier(t, cfg).Require()(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		}
+		one, other := handler(), handler()
+		resp := askHandler(one, "Authorization: DPoP "+token, "DPoP: "+client.prove(at, token))
+		nonce := resp.Header.Get("DPoP-Nonce")
+		if resp.StatusCode != 401 || nonce == "" || !strings.Contains(resp.Header.Get("WWW-Authenticate"), `error="use_dpop_nonce"`) {
+			t.Fatalf("%d %v", resp.StatusCode, resp.Header)
+		}
+		with := map[string]any{"nonce": nonce}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if resp := askHandler(other, "Authorization: DPoP "+token, "DPoP: "+client.prove(at, token, with)); resp.StatusCode != 200 || resp.Header.Get("DPoP-Nonce") == "" {
+			t.Errorf("on another instance: %d", resp.StatusCode)
+		}
+		time.Sleep(2 * time.Minute)
+		if resp := askHandler(one, "Authorization: DPoP "+token, "DPoP: "+client.prove(at, token, with)); resp.StatusCode != 401 {
+			t.Errorf("an old nonce: %d", resp.StatusCode)
+		}
+	})
+}
