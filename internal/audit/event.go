@@ -84,6 +84,7 @@ var storeNames = []store.EventName{
 	store.EventUserCreated, store.EventUserChanged, store.EventUserDisabled, store.EventUserEnabled,
 	store.EventPasswordChanged, store.EventTOTPSet, store.EventTOTPRemoved,
 	store.EventAdminTokenCreated, store.EventAdminTokenRevoked,
+	store.EventOperatorAdded, store.EventOperatorRemoved, store.EventConsoleInvited, store.EventConsoleInvitationUsed, store.EventConsoleSignIn, store.EventConsoleSessionEnded,
 }
 
 // An Outcome is the result of what is recorded.

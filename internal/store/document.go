@@ -23,7 +23,12 @@ const (
 	DocumentDeployment  DocumentKind = "deployment"   // what the store remembers of the deployment, by what that is
 	DocumentAssertion   DocumentKind = "assertion"    // a client assertion that was used, by client and jti
 	DocumentAdminTokens DocumentKind = "admin_tokens" // the tokens of the admin API, in one document
+	DocumentOperators   DocumentKind = "operators"    // of the console, in one document
 	DocumentAuditHead   DocumentKind = "audit_head"   // how far an audit log has got, by the name of its chain
+
+	// Of the console, by a text that only a browser or a link has.
+	DocumentConsoleSession    DocumentKind = "console_session"
+	DocumentConsoleInvitation DocumentKind = "console_invitation"
 
 	// Of logins at a provider.
 	DocumentProviderSession DocumentKind = "provider_session" // the sessions of one at the provider, by issuer and sid

@@ -244,4 +244,11 @@ const (
 
 	EventAdminTokenCreated EventName = "admin_token_created" // of the admin API
 	EventAdminTokenRevoked EventName = "admin_token_revoked"
+
+	EventOperatorAdded         EventName = "operator_added" // of the console
+	EventOperatorRemoved       EventName = "operator_removed"
+	EventConsoleInvited        EventName = "console_invited"
+	EventConsoleInvitationUsed EventName = "console_invitation_used"
+	EventConsoleSignIn         EventName = "console_signed_in"
+	EventConsoleSessionEnded   EventName = "console_session_ended" // by an operator
 )

@@ -1,0 +1,156 @@
+// Package operator holds who operates a deployment through the console: operators and
+// their roles, invitations, and sessions. All are documents in the store, which every
+// node reads at each request: a change applies to the next.
+package operator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// An Operator is a person who may use the console.
+type Operator struct {
+	Name      string        `json:"name"` // of a built-in user, where users are built in
+	Role      string        `json:"role"` // auditor or admin
+	CreatedBy string        `json:"by"`
+	CreatedAt grant.Instant `json:"created"`
+	SeenAt    grant.Instant `json:"seen,omitempty"` // the last sign-in
+}
+
+// Roles that an operator can have.
+const (
+	Auditor = "auditor"
+	Admin   = "admin"
+)
+
+// maxOperators fit into one document.
+const maxOperators = 50
+
+// An Error says why nothing was done.
+type Error string
+
+const (
+	ErrUnknown   Error = "there is no such operator"
+	ErrTaken     Error = "there is such an operator already"
+	ErrLastAdmin Error = "this is the last admin: add another first"
+	ErrFull      Error = "there are 50 operators, and no more are possible"
+)
+
+func (e Error) Error() string { return string(e) }
+
+// name is what an operator can be called: a built-in user's name, which may be an
+// address.
+var name = regexp.MustCompile(`^[a-z0-9][a-z0-9._@+-]{0,63}$`)
+
+// ValidName reports whether an operator can have a name.
+func ValidName(s string) bool { return name.MatchString(s) }
+
+// key is that of the one document with all operators.
+var key = store.KeyOf(store.DocumentOperators, "", "")
+
+// List returns the operators, sorted by name.
+func List(ctx context.Context, st store.Store) ([]Operator, error) {
+	_, list, err := read(ctx, st)
+	return list, err
+}
+
+// Find returns the operator with a name, or ErrUnknown.
+func Find(ctx context.Context, st store.Store, name string) (Operator, error) {
+	list, err := List(ctx, st)
+	if err != nil {
+		return Operator{}, err
+	}
+	if i, found := slices.BinarySearchFunc(list, name, byName); found {
+		return list[i], nil
+	}
+	return Operator{}, ErrUnknown
+}
+
+func byName(o Operator, name string) int { return strings.Compare(o.Name, name) }
+
+func read(ctx context.Context, st store.Store) (store.Document, []Operator, error) {
+	d, err := st.Document(ctx, key)
+	if errors.Is(err, store.ErrNotFound) {
+		return store.Document{Kind: store.DocumentOperators, Key: key}, nil, nil
+	}
+	var list []Operator
+	if err == nil {
+		err = json.Unmarshal(d.Body, &list)
+	}
+	return d, list, err
+}
+
+// change stores what decide makes of the operators, with its events.
+func change(ctx context.Context, st store.Store, decide func([]Operator) ([]Operator, []store.Event, error)) error {
+	for range 10 {
+		d, list, err := read(ctx, st)
+		if err != nil {
+			return err
+		}
+		list, events, err := decide(list)
+		if err != nil {
+			return err
+		}
+		d.Version++
+		if d.Body, err = json.Marshal(list); err != nil {
+			return err
+		}
+		if err = st.Commit(ctx, store.Change{Documents: []store.Document{d}, Events: events}); !errors.Is(err, store.ErrConflict) {
+			return err
+		}
+	}
+	return store.Unavailable(store.ErrConflict)
+}
+
+// about is what events of operators are about; no client's id has a space.
+const about = "console operators"
+
+// Add adds an operator.
+func Add(ctx context.Context, st store.Store, o Operator) error {
+	return change(ctx, st, func(list []Operator) ([]Operator, []store.Event, error) {
+		i, found := slices.BinarySearchFunc(list, o.Name, byName)
+		switch {
+		case found:
+			return nil, nil, ErrTaken
+		case len(list) >= maxOperators:
+			return nil, nil, ErrFull
+		}
+		return slices.Insert(list, i, o), []store.Event{{At: o.CreatedAt, Name: store.EventOperatorAdded, About: about, Actor: o.CreatedBy, Detail: o.Name + ": " + o.Role}}, nil
+	})
+}
+
+// Remove removes an operator, but not the last admin while there are others.
+func Remove(ctx context.Context, st store.Store, name, actor string, now grant.Instant) error {
+	return change(ctx, st, func(list []Operator) ([]Operator, []store.Event, error) {
+		i, found := slices.BinarySearchFunc(list, name, byName)
+		if !found {
+			return nil, nil, ErrUnknown
+		}
+		rest := slices.Delete(slices.Clone(list), i, i+1)
+		isAdmin := func(o Operator) bool { return o.Role == Admin }
+		if isAdmin(list[i]) && !slices.ContainsFunc(rest, isAdmin) {
+			return nil, nil, ErrLastAdmin
+		}
+		return rest, []store.Event{{At: now, Name: store.EventOperatorRemoved, About: about, Actor: actor, Detail: fmt.Sprintf("%s: was %s", name, list[i].Role)}}, nil
+	})
+}
+
+// seen notes a sign-in.
+func seen(ctx context.Context, st store.Store, name string, now grant.Instant, e store.Event) error {
+	return change(ctx, st, func(list []Operator) ([]Operator, []store.Event, error) {
+		i, found := slices.BinarySearchFunc(list, name, byName)
+		if !found {
+			return nil, nil, ErrUnknown
+		}
+		list[i].SeenAt = now
+		return list, []store.Event{e}, nil
+	})
+}

@@ -1,0 +1,203 @@
+package operator_test
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/operator"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/testkit"
+)
+
+const began grant.Instant = 1_795_000_000_000
+
+func newStore(t *testing.T, operators ...operator.Operator) store.Store {
+	t.Helper()
+	st := testkit.Create(t, t.TempDir())
+	for _, o := range operators {
+		if err := operator.Add(t.Context(), st, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return st
+}
+
+func TestOperatorsAreAddedOnceAndTheLastAdminStays(t *testing.T) {
+	st := newStore(t)
+	ctx := t.Context()
+	for _, step := range []struct {
+		what string
+		do   func() error
+		want error
+	}{
+		{"add alice", func() error {
+			return operator.Add(ctx, st, operator.Operator{Name: "alice", Role: operator.Admin})
+		}, nil},
+		{"add alice again", func() error {
+			return operator.Add(ctx, st, operator.Operator{Name: "alice", Role: operator.Auditor})
+		}, operator.ErrTaken},
+		{"add bob", func() error { return operator.Add(ctx, st, operator.Operator{Name: "bob", Role: operator.Auditor}) }, nil},
+		{"remove alice", func() error { return operator.Remove(ctx, st, "alice", "test", began) }, operator.ErrLastAdmin},
+		{"remove carol", func() error { return operator.Remove(ctx, st, "carol", "test", began) }, operator.ErrUnknown},
+		{"remove bob", func() error { return operator.Remove(ctx, st, "bob", "test", began) }, nil},
+		{"add carol", func() error { return operator.Add(ctx, st, operator.Operator{Name: "carol", Role: operator.Admin}) }, nil},
+		{"remove alice, who is not the last", func() error { return operator.Remove(ctx, st, "alice", "test", began) }, nil},
+	} {
+		if err := step.do(); !errors.Is(err, step.want) {
+			t.Errorf("%s: %v, want %v", step.what, err, step.want)
+		}
+	}
+	list, err := operator.List(ctx, st)
+	if err != nil || len(list) != 1 || list[0].Name != "carol" {
+		t.Errorf("%v, %v", list, err)
+	}
+}
+
+// Of many requests with one invitation, one gets in.
+func TestAnInvitationIsSpentOnce(t *testing.T) {
+	st := newStore(t, operator.Operator{Name: "alice", Role: operator.Admin})
+	ctx := t.Context()
+	text, expires, err := operator.Invite(ctx, st, "alice", "test", began)
+	if err != nil || expires != began.Add(10*time.Minute) {
+		t.Fatalf("expires %d, %v", expires, err)
+	}
+	for range 3 { // looking spends nothing
+		if name, err := operator.Invited(ctx, st, text, began); name != "alice" || err != nil {
+			t.Fatalf("for %q, %v", name, err)
+		}
+	}
+	const n = 8
+	outcomes := make([]error, n)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { _, outcomes[i] = operator.Spend(ctx, st, text, "192.0.2.1", began) })
+	}
+	all.Wait()
+	won := 0
+	for _, err := range outcomes {
+		switch {
+		case err == nil:
+			won++
+		case !errors.Is(err, operator.ErrSpent):
+			t.Errorf("a late request: %v", err)
+		}
+	}
+	if won != 1 {
+		t.Errorf("%d of %d requests have spent the invitation", won, n)
+	}
+}
+
+func TestInvitationsThatDoNotWork(t *testing.T) {
+	st := newStore(t, operator.Operator{Name: "alice", Role: operator.Admin}, operator.Operator{Name: "bob", Role: operator.Admin})
+	ctx := t.Context()
+	if _, _, err := operator.Invite(ctx, st, "carol", "test", began); !errors.Is(err, operator.ErrUnknown) {
+		t.Errorf("for nobody: %v", err)
+	}
+	if _, err := operator.Spend(ctx, st, "guessed", "", began); !errors.Is(err, operator.ErrNoInvitation) {
+		t.Errorf("a guess: %v", err)
+	}
+	text, expires, err := operator.Invite(ctx, st, "bob", "test", began)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := operator.Spend(ctx, st, text, "", expires); !errors.Is(err, operator.ErrExpired) {
+		t.Errorf("after ten minutes: %v", err)
+	}
+	if err := operator.Remove(ctx, st, "bob", "test", began); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := operator.Spend(ctx, st, text, "", began); !errors.Is(err, operator.ErrUnknown) {
+		t.Errorf("of an operator who was removed: %v", err)
+	}
+}
+
+// A session ends after half an hour without use, and after twelve hours in any case.
+func TestSessionsEnd(t *testing.T) {
+	st := newStore(t, operator.Operator{Name: "alice", Role: operator.Admin})
+	ctx := t.Context()
+	begin := func() string {
+		t.Helper()
+		cookie, err := operator.Begin(ctx, st, operator.Session{Operator: "alice", How: operator.ByPassword, BeganAt: began})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cookie
+	}
+	idle, used := begin(), begin()
+	if _, err := operator.Open(ctx, st, idle, began.Add(operator.Idle)); !errors.Is(err, operator.ErrNoSession) {
+		t.Errorf("idle for half an hour: %v", err)
+	}
+	at := began
+	for at < began.Add(operator.Lifetime-20*time.Minute) {
+		at = at.Add(20 * time.Minute)
+		if _, err := operator.Open(ctx, st, used, at); err != nil {
+			t.Fatalf("used after %s: %v", at.Since(began), err)
+		}
+	}
+	if _, err := operator.Open(ctx, st, used, began.Add(operator.Lifetime)); !errors.Is(err, operator.ErrNoSession) {
+		t.Errorf("after twelve hours: %v", err)
+	}
+	if _, err := operator.Open(ctx, st, "guessed", began); !errors.Is(err, operator.ErrNoSession) {
+		t.Errorf("a guess: %v", err)
+	}
+}
+
+// What has ended stays so, also for a request that had read the session before.
+func TestAnEndedSessionIsNotRevived(t *testing.T) {
+	st := newStore(t, operator.Operator{Name: "alice", Role: operator.Admin})
+	ctx := t.Context()
+	cookie, err := operator.Begin(ctx, st, operator.Session{Operator: "alice", BeganAt: began})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := operator.Open(ctx, st, cookie, began)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := operator.EndByID(ctx, st, "", s.ID(), "test", began); n != 1 || err != nil {
+		t.Fatalf("%d ended, %v", n, err)
+	}
+	if err := s.Enrol(ctx, st, []byte("late")); err == nil {
+		t.Error("a request that had read the session has stored it again")
+	}
+	if _, err := operator.Open(ctx, st, cookie, began); !errors.Is(err, operator.ErrNoSession) {
+		t.Errorf("after its end: %v", err)
+	}
+	if _, err := operator.EndByID(ctx, st, "", s.ID(), "test", began); !errors.Is(err, operator.ErrNoSession) {
+		t.Errorf("ended twice: %v", err)
+	}
+}
+
+// A checked factor gives the browser another cookie, so that a cookie of before is of
+// no use.
+func TestConfirmChangesTheCookie(t *testing.T) {
+	st := newStore(t, operator.Operator{Name: "alice", Role: operator.Admin})
+	ctx := t.Context()
+	before, err := operator.Begin(ctx, st, operator.Session{Operator: "alice", Pending: true, BeganAt: began})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := operator.Open(ctx, st, before, began)
+	if err != nil || !s.Pending {
+		t.Fatalf("pending %t, %v", s.Pending, err)
+	}
+	if list, err := operator.Sessions(ctx, st, began); len(list) != 0 || err != nil {
+		t.Errorf("a session without its factor is listed: %v, %v", list, err)
+	}
+	after, err := s.Confirm(ctx, st, began)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := operator.Open(ctx, st, before, began); !errors.Is(err, operator.ErrNoSession) {
+		t.Errorf("the cookie of before: %v", err)
+	}
+	s, err = operator.Open(ctx, st, after, began)
+	list, listErr := operator.Sessions(ctx, st, began)
+	if err != nil || s.Pending || listErr != nil || !slices.ContainsFunc(list, func(o operator.Session) bool { return o.ID() == s.ID() }) {
+		t.Errorf("pending %t, listed %d, %v %v", s.Pending, len(list), err, listErr)
+	}
+}

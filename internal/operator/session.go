@@ -1,0 +1,289 @@
+package operator
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// Limits of sessions and invitations.
+const (
+	Idle       = 30 * time.Minute
+	Lifetime   = 12 * time.Hour
+	Invitation = 10 * time.Minute
+	// fresh is how long a sign-in is recent enough for what asks for one.
+	fresh = 5 * time.Minute
+	// spentFor is how long a spent or expired invitation is remembered, to say so.
+	spentFor = 24 * time.Hour
+	// useInterval is how often the last use of a session is written.
+	useInterval = time.Minute
+	// maxSessions bounds what is listed.
+	maxSessions = 1000
+)
+
+// A Session is a browser in which an operator has signed in to the console.
+type Session struct {
+	Operator string        `json:"operator"`
+	How      string        `json:"how"` // invitation, or password and code
+	Address  string        `json:"address"`
+	BeganAt  grant.Instant `json:"began"`
+	UsedAt   grant.Instant `json:"used"`
+	FreshAt  grant.Instant `json:"fresh"` // the last time that a factor was checked
+
+	// Pending is set while a factor is still to be checked; Factor is that which the
+	// operator is enrolling, sealed.
+	Pending bool   `json:"pending,omitempty"`
+	Factor  []byte `json:"factor,omitempty"`
+
+	doc store.Document
+}
+
+// ID names a session for operators. It is of no use as a cookie.
+func (s Session) ID() string { return hex.EncodeToString(s.doc.Key[:12]) }
+
+// Fresh reports whether the operator has signed in a moment ago.
+func (s Session) Fresh(now grant.Instant) bool { return now.Since(s.FreshAt) < fresh }
+
+// EndsAt is when the session ends, if it is not used again.
+func (s Session) EndsAt() grant.Instant { return min(s.UsedAt.Add(Idle), s.BeganAt.Add(Lifetime)) }
+
+// Ways to sign in.
+const (
+	ByInvitation = "invitation"
+	ByPassword   = "password and code"
+)
+
+// Begin makes a session and returns its cookie. One that is not pending is a sign-in.
+func Begin(ctx context.Context, st store.Store, s Session) (cookie string, err error) {
+	cookie = string(keys.NewSecret())
+	s.UsedAt, s.FreshAt = s.BeganAt, s.BeganAt
+	d, err := s.document(store.Document{Kind: store.DocumentConsoleSession, Key: store.KeyOf(store.DocumentConsoleSession, "", cookie)})
+	if err != nil {
+		return "", err
+	}
+	if err := st.Commit(ctx, store.Change{Documents: []store.Document{d}}); err != nil {
+		return "", err
+	}
+	if s.Pending {
+		return cookie, nil
+	}
+	return cookie, seen(ctx, st, s.Operator, s.BeganAt, s.signedIn())
+}
+
+func (s Session) signedIn() store.Event {
+	return store.Event{At: s.FreshAt, Name: store.EventConsoleSignIn, About: about, Actor: "console:" + s.Operator, Detail: "by " + s.How + ", from " + s.Address}
+}
+
+func (s Session) document(d store.Document) (store.Document, error) {
+	body, err := json.Marshal(s)
+	d.Version++
+	d.ExpiresAt, d.Body = s.EndsAt(), body
+	return d, err
+}
+
+func parse(d store.Document) (s Session, err error) {
+	err = json.Unmarshal(d.Body, &s)
+	s.doc = d
+	return s, err
+}
+
+// ErrNoSession says that a cookie is that of no session, or of one that has ended.
+const ErrNoSession Error = "there is no such session"
+
+// Open returns the session of a cookie, and notes its use.
+func Open(ctx context.Context, st store.Store, cookie string, now grant.Instant) (Session, error) {
+	d, err := st.Document(ctx, store.KeyOf(store.DocumentConsoleSession, "", cookie))
+	if errors.Is(err, store.ErrNotFound) {
+		return Session{}, ErrNoSession
+	}
+	if err != nil {
+		return Session{}, store.Unavailable(err)
+	}
+	s, err := parse(d)
+	if err == nil && now >= s.EndsAt() {
+		err = ErrNoSession
+	}
+	if err != nil || now.Since(s.UsedAt) < useInterval {
+		return s, err
+	}
+	used := s
+	used.UsedAt = now
+	if err := used.put(ctx, st); err == nil {
+		s = used
+	} // or another request has noted it
+	return s, nil
+}
+
+// put stores a session that was read.
+func (s *Session) put(ctx context.Context, st store.Store, events ...store.Event) error {
+	d, err := s.document(s.doc)
+	if err != nil {
+		return err
+	}
+	if err := st.Commit(ctx, store.Change{Documents: []store.Document{d}, Events: events}); err != nil {
+		return err
+	}
+	s.doc = d
+	return nil
+}
+
+// Enrol keeps the sealed factor that the operator is enrolling.
+func (s *Session) Enrol(ctx context.Context, st store.Store, sealed []byte) error {
+	s.Factor = sealed
+	return s.put(ctx, st)
+}
+
+// Confirm ends a session whose factor was checked, and begins another in its place: the
+// cookie of before is of no use.
+func (s Session) Confirm(ctx context.Context, st store.Store, now grant.Instant) (cookie string, err error) {
+	if err := s.End(ctx, st); err != nil {
+		return "", err
+	}
+	return Begin(ctx, st, Session{Operator: s.Operator, How: s.How, Address: s.Address, BeganAt: now})
+}
+
+// End ends a session.
+func (s Session) End(ctx context.Context, st store.Store, events ...store.Event) error {
+	return st.Commit(ctx, store.Change{Delete: []store.DocumentKey{s.doc.Key}, Events: events})
+}
+
+// Sessions returns the sessions that have not ended, the latest first.
+func Sessions(ctx context.Context, st store.Store, now grant.Instant) (list []Session, err error) {
+	docs, err := st.Documents(ctx, store.DocumentFilter{Kind: store.DocumentConsoleSession, Limit: maxSessions})
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range docs {
+		if s, err := parse(d); err == nil && now < s.EndsAt() && !s.Pending {
+			list = append(list, s)
+		}
+	}
+	slices.SortFunc(list, func(a, b Session) int { return int(b.BeganAt - a.BeganAt) })
+	return list, nil
+}
+
+// EndByID ends the session with an ID, or all sessions of an operator if id is "".
+func EndByID(ctx context.Context, st store.Store, operator, id, actor string, now grant.Instant) (ended int, err error) {
+	list, err := Sessions(ctx, st, now)
+	if err != nil {
+		return 0, err
+	}
+	for _, s := range list {
+		if s.ID() != id && (id != "" || s.Operator != operator) {
+			continue
+		}
+		e := store.Event{At: now, Name: store.EventConsoleSessionEnded, About: about, Actor: actor, Detail: "of " + s.Operator + ", from " + s.Address}
+		if err := s.End(ctx, st, e); err != nil {
+			return ended, err
+		}
+		ended++
+	}
+	if ended == 0 && id != "" {
+		return 0, ErrNoSession
+	}
+	return ended, nil
+}
+
+// An invitation lets an operator in once.
+type invitation struct {
+	Operator  string        `json:"operator"`
+	By        string        `json:"by"`
+	At        grant.Instant `json:"at"`
+	ExpiresAt grant.Instant `json:"expires"`
+	SpentAt   grant.Instant `json:"spent,omitempty"`
+	// Nonce is of the request that has spent it: to the store, two that write the same
+	// are one.
+	Nonce uint64 `json:"nonce,omitempty"`
+}
+
+// Errors of invitations.
+const (
+	ErrNoInvitation Error = "there is no such invitation"
+	ErrSpent        Error = "the invitation was used"
+	ErrExpired      Error = "the invitation has expired"
+)
+
+// Invite makes an invitation for an operator, and returns the text that its link ends
+// with.
+func Invite(ctx context.Context, st store.Store, name, actor string, now grant.Instant) (text string, expires grant.Instant, err error) {
+	if _, err := Find(ctx, st, name); err != nil {
+		return "", 0, err
+	}
+	text = string(keys.NewSecret())
+	i := invitation{Operator: name, By: actor, At: now, ExpiresAt: now.Add(Invitation)}
+	d, err := i.document(store.Document{Kind: store.DocumentConsoleInvitation, Key: invitationKey(text)})
+	if err != nil {
+		return "", 0, err
+	}
+	e := store.Event{At: now, Name: store.EventConsoleInvited, About: about, Actor: actor, Detail: name}
+	return text, i.ExpiresAt, st.Commit(ctx, store.Change{Documents: []store.Document{d}, Events: []store.Event{e}})
+}
+
+func invitationKey(text string) store.DocumentKey {
+	return store.KeyOf(store.DocumentConsoleInvitation, "", text)
+}
+
+func (i invitation) document(d store.Document) (store.Document, error) {
+	body, err := json.Marshal(i)
+	d.Version++
+	d.ExpiresAt, d.Body = i.ExpiresAt.Add(spentFor), body
+	return d, err
+}
+
+func readInvitation(ctx context.Context, st store.Store, text string, now grant.Instant) (i invitation, d store.Document, err error) {
+	d, err = st.Document(ctx, invitationKey(text))
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return i, d, ErrNoInvitation
+	case err != nil:
+		return i, d, store.Unavailable(err)
+	}
+	err = json.Unmarshal(d.Body, &i)
+	switch {
+	case err != nil:
+	case i.SpentAt != 0:
+		err = ErrSpent
+	case now >= i.ExpiresAt:
+		err = ErrExpired
+	}
+	return i, d, err
+}
+
+// Invited returns whom an invitation is for, and changes nothing: programs that look at
+// links in messages do not spend it.
+func Invited(ctx context.Context, st store.Store, text string, now grant.Instant) (name string, err error) {
+	i, _, err := readInvitation(ctx, st, text, now)
+	return i.Operator, err
+}
+
+// Spend spends an invitation, once, and returns whom it is for.
+func Spend(ctx context.Context, st store.Store, text, address string, now grant.Instant) (name string, err error) {
+	i, d, err := readInvitation(ctx, st, text, now)
+	if err != nil {
+		return i.Operator, err
+	}
+	if _, err := Find(ctx, st, i.Operator); err != nil {
+		return "", err
+	}
+	i.SpentAt, i.Nonce = now, rand.Uint64()
+	if d, err = i.document(d); err != nil {
+		return "", err
+	}
+	e := store.Event{At: now, Name: store.EventConsoleInvitationUsed, About: about, Actor: "console:" + i.Operator, Detail: "from " + address + ", made by " + i.By}
+	if err = st.Commit(ctx, store.Change{Documents: []store.Document{d}, Events: []store.Event{e}}); errors.Is(err, store.ErrConflict) {
+		err = ErrSpent // by another request, at the same time
+	}
+	return i.Operator, err
+}
+
+// Fold returns a name as it is stored.
+func Fold(name string) string { return strings.ToLower(strings.TrimSpace(name)) }
