@@ -13,6 +13,7 @@ type Via string
 const (
 	ViaMachine Via = "operator" // a user of this machine, on the admin socket or with the store open
 	ViaToken   Via = "token"    // a token of the admin API
+	ViaConsole Via = "console"  // an operator of the console
 	ViaAccount Via = "subject"  // a user, on the account pages
 )
 

@@ -91,6 +91,9 @@ func (e *Error) Advice() string {
 	case Deleted:
 		return "see: mintage client list --all"
 	case Taken:
+		if e.Kind == operatorKind {
+			return "to change the role, remove and add the operator: mintage operator remove " + e.ID
+		}
 		if e.Kind == "client" {
 			return "choose another with --id; ids never come back, even after deletion"
 		}
@@ -105,6 +108,9 @@ func (e *Error) Advice() string {
 	case Conflict:
 		return "see: mintage api list, and mintage client list"
 	case InUse:
+		if e.Kind == operatorKind {
+			return "add another admin first: mintage operator add NAME --role admin"
+		}
 		return "add --force to do it all the same"
 	}
 	return fmt.Sprintf("see: mintage %s show %s", e.Kind, e.ID)

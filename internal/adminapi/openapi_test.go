@@ -21,6 +21,7 @@ var described = map[string]any{
 	"SessionRequest": SessionRequest{}, "EndedSessions": EndedSessions{}, "CutoffRequest": CutoffRequest{}, "NewCutoff": NewCutoff{},
 	"RestoreRequest": RestoreRequest{}, "Restore": Restore{}, "CodeRequest": CodeRequest{}, "CodeAnswer": CodeAnswer{}, "Login": Login{},
 	"NewClient": NewClient{}, "AcceptRequest": AcceptRequest{}, "RejectRequest": RejectRequest{}, "ContinueAnswer": ContinueAnswer{}, "Probe": Probe{}, "AdminToken": Token{}, "AdminTokenRequest": TokenRequest{}, "NewAdminToken": NewToken{},
+	"Operator": Operator{}, "OperatorRequest": OperatorRequest{}, "InvitationRequest": InvitationRequest{}, "NewInvitation": NewInvitation{}, "ConsoleSession": ConsoleSession{},
 }
 
 // ofCommands are members that a command adds and no answer has.

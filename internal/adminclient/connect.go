@@ -259,6 +259,7 @@ func inProcess(ctx context.Context, cfg config.Config) (*Client, error) {
 		}
 		a := serveradmin.NewLocal(own)
 		a.Service = of.ServiceName()
+		a.ConsoleURL = cfg.ConsoleURL()
 		a.Realm = adminapi.Realm{Name: strings.TrimPrefix(of.Realm, "/"), Issuer: of.IssuerID(), Login: of.Login.Mode}
 		realms = append(realms, a)
 	}

@@ -87,6 +87,7 @@ func (c *Config) checkListeners(bad report) {
 	if _, _, err := net.SplitHostPort(c.Management.Listen); err != nil {
 		bad("management.listen", "%q must be HOST:PORT", c.Management.Listen)
 	}
+	c.checkConsole(bad)
 	for _, name := range c.Management.Hosts {
 		if u, err := url.Parse("http://" + name); err != nil || name == "" || u.Hostname() != name {
 			bad("management.hosts", "%q must be a name without scheme and port, such as mintage.example.com", name)
@@ -235,6 +236,33 @@ func (c *Config) DocumentsAdmitted() []string {
 		return nil
 	}
 	return c.ClientMetadata.Documents
+}
+
+// checkConsole checks where the console is. Its pages need TLS unless only this machine
+// reaches them.
+func (c *Config) checkConsole(bad report) {
+	if c.Console.Listen == "" {
+		if c.Console.URL != "" {
+			bad("console.url", "there is no console: set console.listen")
+		}
+		return
+	}
+	host, _, err := net.SplitHostPort(c.Console.Listen)
+	switch a, addressErr := netip.ParseAddr(host); {
+	case err != nil:
+		bad("console.listen", "%q must be HOST:PORT", c.Console.Listen)
+	case c.TLS.Cert == "" && !isLoopback(host):
+		bad("console.listen", "%q needs tls.cert and tls.key: operators' sessions must not cross a network in the clear", c.Console.Listen)
+	case c.Console.URL == "" && (host == "" || addressErr == nil && a.IsUnspecified()):
+		bad("console.url", "missing: browsers cannot open %s; name the address that they open, such as https://console.example.com:8445", c.Console.Listen)
+	}
+	if c.Console.URL == "" {
+		return
+	}
+	u, err := url.Parse(c.Console.URL)
+	if err != nil || u.Host == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && !(u.Scheme == "http" && isLoopback(u.Hostname())) {
+		bad("console.url", "%q must be https://HOST or https://HOST:PORT and nothing more", c.Console.URL)
+	}
 }
 
 // OnLoopback reports whether every listener is reached from this machine only.

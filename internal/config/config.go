@@ -53,6 +53,7 @@ type Config struct {
 	TrustedProxies []netip.Prefix `yaml:"trusted_proxies" group:"Addresses and TLS" reload:"yes" doc:"networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted"`
 	Management     Management     `yaml:"management" group:"Addresses and TLS"`
 	Admin          Admin          `yaml:"admin" group:"Addresses and TLS"`
+	Console        Console        `yaml:"console" group:"Addresses and TLS"`
 
 	AccessTokenLifetime  Duration `yaml:"access_token_lifetime" group:"Lifetimes" realm:"yes" reload:"no" doc:"lifetime of access tokens"`
 	IDTokenLifetime      Duration `yaml:"id_token_lifetime" group:"Lifetimes" realm:"yes" reload:"no" doc:"lifetime of id_tokens, at most 24h; 0 means access_token_lifetime"`
@@ -104,6 +105,11 @@ type Admin struct {
 	Listen    string `yaml:"listen" reload:"no" doc:"address of the admin API: unix:PATH, or HOST:PORT, which needs tls, and tokens of its callers; default: unix:DATA/admin.sock"`
 	Group     string `yaml:"group" reload:"no" doc:"group whose members may use the admin socket, and log in as any user through it; default: only Mintage's user"`
 	TokenFile string `yaml:"token_file" reload:"yes" credential:"admin_token" doc:"file with a token of the admin API, 32 characters or more: the server accepts it as an admin, a command presents it"`
+}
+
+type Console struct {
+	Listen string `yaml:"listen" reload:"no" doc:"address of the console, HOST:PORT; it needs tls unless it is on loopback; off by default, and 127.0.0.1:8445 with serve --dev"`
+	URL    string `yaml:"url" reload:"no" doc:"address of the console in browsers, https://HOST or https://HOST:PORT; default: made of console.listen"`
 }
 
 // Values of client_metadata.documents that are neither hosts nor addresses.
@@ -254,6 +260,18 @@ func Default() Config {
 		Audit:                Audit{Refreshes: true, Retention: Duration(400 * day), MaxSize: 10 * GiB},
 		Log:                  Log{Level: "info", Format: "auto"},
 	}
+}
+
+// ConsoleURL returns the address of the console in browsers, without a slash at its end;
+// "" if there is no console.
+func (c Config) ConsoleURL() string {
+	switch {
+	case c.Console.Listen == "" || c.Console.URL != "":
+		return c.Console.URL
+	case c.TLS.Cert == "":
+		return "http://" + c.Console.Listen
+	}
+	return "https://" + c.Console.Listen
 }
 
 // AdminListen is Admin.Listen with its default.

@@ -28,14 +28,16 @@ const configuredToken = "admin.token_file"
 // and the look-up is a read of the store.
 const maxLookups = 4
 
-// authenticate finds out who makes a request: on the socket, the user of the process at
-// its other end; elsewhere, the bearer of a token.
+// authenticate finds out who makes a request: the actor of the context, which is the user
+// of the process at the other end of the socket or an operator of the console; elsewhere,
+// the bearer of a token.
 func (a *Admin) authenticate(x *call) *Problem {
+	if actor, known := x.Context().Value(actorKey{}).(admin.Actor); known {
+		x.actor = actor
+		return nil
+	}
 	if a.access.Socket {
-		var known bool
-		if x.actor, known = x.Context().Value(actorKey{}).(admin.Actor); !known {
-			x.actor = admin.ByUser("unknown") // not every operating system says who
-		}
+		x.actor = admin.ByUser("unknown") // not every operating system says who
 		return nil
 	}
 	scheme, sent, _ := strings.Cut(x.Header.Get("Authorization"), " ")

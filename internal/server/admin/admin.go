@@ -42,6 +42,8 @@ type Admin struct {
 	Probes *server.Probes
 	// Service is what authenticator apps call this service, set before first use.
 	Service string
+	// ConsoleURL is the address of the console, set before first use; "": there is none.
+	ConsoleURL string
 	// Version is that of the server, for commands, set before first use.
 	Version string
 
@@ -258,6 +260,12 @@ func (a *Admin) Routes() []Route {
 		{get, tokensPath, reads, a.do(200, listTokens), nil},
 		{post, tokensPath, changes, a.do(201, with(createToken)), nil},
 		{remove, tokensPath + "/{name}", changes, a.do(204, revokeToken), nil},
+		{get, operatorsPath, reads, a.do(200, listOperators), nil},
+		{post, operatorsPath, changes, a.do(201, with(addOperator)), nil},
+		{remove, operatorsPath + "/{name}", changes, a.do(204, removeOperator), nil},
+		{post, consolePath + "/invitations", changes, a.do(201, with(a.inviteOperator)), nil},
+		{get, consolePath + "/sessions", reads, a.do(200, listConsoleSessions), nil},
+		{remove, consolePath + "/sessions/{session}", changes, a.do(204, endConsoleSession), nil},
 		{post, "/admin/v1/codes", changes, a.codes, nil},
 		{post, "/admin/v1/probes", reads, a.announceProbe, nil},
 		{get, "/admin/v1/probes/{probe}", reads, a.probeArrival, nil},

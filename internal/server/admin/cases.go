@@ -262,7 +262,7 @@ func (x *call) failure(e *admin.Error) *Problem {
 		f = failures[admin.Taken]
 	}
 	if f == failures[admin.Taken] {
-		kind = map[string]string{"client": "client id", "user": "username", "api": "API's id", "admin token": "name"}[kind]
+		kind = map[string]string{"client": "client id", "user": "username", "api": "API's id", "admin token": "name", "operator": "name"}[kind]
 	}
 	if conditional && code == admin.Changed {
 		f.status = http.StatusPreconditionFailed

@@ -1,0 +1,104 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/mintage/mintage/internal/adminapi"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/operator"
+	"github.com/mintage/mintage/internal/show"
+)
+
+// What errors call an operator and a session of the console.
+const (
+	operatorKind       = "operator"
+	consoleSessionKind = "console session"
+)
+
+// A Console has the use cases about the console, for the operator of an Admin.
+type Console struct{ *Admin }
+
+// Operators returns the operators of the console, sorted by name.
+func (a Console) Operators(ctx context.Context) ([]adminapi.Operator, error) {
+	list, err := operator.List(ctx, a.whole())
+	views := []adminapi.Operator{}
+	for _, o := range list {
+		views = append(views, viewOperator(o))
+	}
+	return views, err
+}
+
+func viewOperator(o operator.Operator) adminapi.Operator {
+	return adminapi.Operator{Name: o.Name, Role: o.Role, CreatedBy: o.CreatedBy, CreatedAt: show.JSONInstant(o.CreatedAt), SeenAt: show.JSONInstant(o.SeenAt)}
+}
+
+// AddOperator adds an operator of the console.
+func (a Console) AddOperator(ctx context.Context, r adminapi.OperatorRequest) (adminapi.Operator, error) {
+	o := operator.Operator{Name: operator.Fold(r.Name), Role: r.Role, CreatedBy: show.Bounded(a.Actor.String()), CreatedAt: a.now()}
+	switch {
+	case !operator.ValidName(o.Name):
+		return adminapi.Operator{}, &oauth.Invalid{Field: "name", Message: "is 1 to 64 letters, digits and . _ @ + -, the first a letter or a digit"}
+	case o.Role != operator.Auditor && o.Role != operator.Admin:
+		return adminapi.Operator{}, &oauth.Invalid{Field: "role", Message: fmt.Sprintf("%q is neither auditor nor admin", r.Role)}
+	}
+	return viewOperator(o), operatorError(o.Name, operator.Add(ctx, a.whole(), o))
+}
+
+// RemoveOperator removes an operator of the console, and ends the sessions.
+func (a Console) RemoveOperator(ctx context.Context, name string) error {
+	name = operator.Fold(name)
+	if err := operator.Remove(ctx, a.whole(), name, a.Actor.String(), a.now()); err != nil {
+		return operatorError(name, err)
+	}
+	_, err := operator.EndByID(ctx, a.whole(), name, "", a.Actor.String(), a.now())
+	return err
+}
+
+// InviteOperator makes an invitation, and returns the text that its link ends with.
+func (a Console) InviteOperator(ctx context.Context, r adminapi.InvitationRequest) (v adminapi.NewInvitation, text string, err error) {
+	name := operator.Fold(r.Operator)
+	text, expires, err := operator.Invite(ctx, a.whole(), name, a.Actor.String(), a.now())
+	return adminapi.NewInvitation{Operator: name, ExpiresAt: show.JSONInstant(expires)}, text, operatorError(name, err)
+}
+
+// ConsoleSessions returns the sessions of the console, the latest first.
+func (a Console) ConsoleSessions(ctx context.Context) ([]adminapi.ConsoleSession, error) {
+	list, err := operator.Sessions(ctx, a.whole(), a.now())
+	views := []adminapi.ConsoleSession{}
+	for _, s := range list {
+		views = append(views, adminapi.ConsoleSession{ID: s.ID(), Operator: s.Operator, How: s.How, Address: s.Address,
+			BeganAt: show.JSONInstant(s.BeganAt), UsedAt: show.JSONInstant(s.UsedAt), EndsAt: show.JSONInstant(s.EndsAt())})
+	}
+	return views, err
+}
+
+// EndConsoleSession ends a session of the console.
+func (a Console) EndConsoleSession(ctx context.Context, id string) error {
+	_, err := operator.EndByID(ctx, a.whole(), "", id, a.Actor.String(), a.now())
+	if errors.Is(err, operator.ErrNoSession) {
+		err = &Error{NotFound, consoleSessionKind, id, fmt.Sprintf("there is no console session %q", show.Bounded(id))}
+	}
+	return err
+}
+
+// operatorError returns the error about an operator.
+func operatorError(name string, err error) error {
+	code, message := Conflict, ""
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, operator.ErrUnknown):
+		code, message = NotFound, fmt.Sprintf("there is no operator %q", show.Bounded(name))
+	case errors.Is(err, operator.ErrTaken):
+		code, message = Taken, fmt.Sprintf("there is an operator %q already", name)
+	case errors.Is(err, operator.ErrLastAdmin):
+		code, message = InUse, fmt.Sprintf("operator %q is the last admin", name)
+	case errors.Is(err, operator.ErrFull):
+		return &oauth.Invalid{Field: "name", Message: err.Error()}
+	default:
+		return err
+	}
+	return &Error{code, operatorKind, name, message}
+}

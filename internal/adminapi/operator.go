@@ -1,0 +1,41 @@
+package adminapi
+
+import "time"
+
+// An Operator is a person who may use the console.
+type Operator struct {
+	Name      string     `json:"name"`
+	Role      string     `json:"role"`
+	CreatedBy string     `json:"created_by"`
+	CreatedAt *time.Time `json:"created_at"`
+	SeenAt    *time.Time `json:"last_sign_in_at"` // null: never
+}
+
+// An OperatorRequest is the body of POST /admin/v1/operators.
+type OperatorRequest struct {
+	Name string `json:"name"`
+	Role string `json:"role"`
+}
+
+// An InvitationRequest is the body of POST /admin/v1/console/invitations.
+type InvitationRequest struct {
+	Operator string `json:"operator"`
+}
+
+// A NewInvitation is its answer: the only one that has the link.
+type NewInvitation struct {
+	Operator  string     `json:"operator"`
+	URL       string     `json:"url"`
+	ExpiresAt *time.Time `json:"expires_at"`
+}
+
+// A ConsoleSession is a browser in which an operator has signed in to the console.
+type ConsoleSession struct {
+	ID       string     `json:"id"`
+	Operator string     `json:"operator"`
+	How      string     `json:"how"`
+	Address  string     `json:"address"`
+	BeganAt  *time.Time `json:"began_at"`
+	UsedAt   *time.Time `json:"last_used_at"` // to the minute
+	EndsAt   *time.Time `json:"ends_at"`      // unless it is used again
+}

@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/mintage/mintage/internal/adminapi"
+	"github.com/mintage/mintage/internal/adminclient"
+)
+
+func newOperator(s *settings) *cobra.Command {
+	return parent("operator", "Manage who may use the console", `Manage who may use the console. An operator has a role: an auditor reads, an admin
+reads and changes. Where users are built in, an operator is one of them, by name.`,
+		newOperatorAdd(s), newOperatorList(s), newOperatorRemove(s))
+}
+
+func newOperatorAdd(s *settings) *cobra.Command {
+	var in adminapi.OperatorRequest
+	cmd := &cobra.Command{
+		Use:   "add NAME --role auditor|admin",
+		Short: "Add an operator of the console",
+		Long: `Add an operator of the console, who needs an invitation for the first sign-in:
+mintage console invite NAME.`,
+		Example: "  mintage operator add alice --role admin",
+		Args:    exactly(1, "one name"),
+	}
+	cmd.Flags().StringVar(&in.Role, "role", "", "what the operator may do: auditor or admin (required)")
+	return s.changes(cmd, func(cmd *cobra.Command, a *adminclient.Client, args []string) (string, error) {
+		var v adminapi.Operator
+		in.Name = args[0]
+		err := a.Post(cmd.Context(), in, &v, "operators")
+		return "operator " + v.Name + " is added, as " + v.Role, err
+	})
+}
+
+func newOperatorList(s *settings) *cobra.Command {
+	return s.shows(&cobra.Command{
+		Use:   "list",
+		Short: "List the operators of the console",
+		Long:  "List the operators of the console, with their role, who added them, and their last\nsign-in.",
+	}, func(cmd *cobra.Command, a *adminclient.Client, _ []string) (any, text, error) {
+		answer := struct {
+			Operators []adminapi.Operator `json:"operators"`
+		}{[]adminapi.Operator{}}
+		_, err := a.Get(cmd.Context(), &answer, nil, "operators")
+		var rows [][]string
+		for _, o := range answer.Operators {
+			rows = append(rows, []string{o.Name, o.Role, when(o.CreatedAt), o.CreatedBy, when(o.SeenAt)})
+		}
+		noteEmpty(cmd, rows, err, "there is no operator")
+		return answer.Operators, table("NAME|ROLE|ADDED|BY|LAST SIGN-IN", rows), err
+	})
+}
+
+func newOperatorRemove(s *settings) *cobra.Command {
+	return s.changes(&cobra.Command{
+		Use:   "remove NAME",
+		Short: "Remove an operator of the console",
+		Long:  "Remove an operator of the console, and end the sessions. It applies to the next\nrequest, on every node. The last admin is not removed.",
+		Args:  exactly(1, "one name"),
+	}, func(cmd *cobra.Command, a *adminclient.Client, args []string) (string, error) {
+		return "operator " + args[0] + " is removed", a.Delete(cmd.Context(), nil, "operators", args[0])
+	})
+}
+
+func newConsole(s *settings) *cobra.Command {
+	session := parent("session", "List and end sessions of the console", "List and end sessions of the console, each of which is a browser of an operator.",
+		newConsoleSessionList(s), newConsoleSessionEnd(s))
+	return parent("console", "Let operators into the console", `Let operators into the console, which console.listen switches on.`, newConsoleInvite(s), session)
+}
+
+func newConsoleInvite(s *settings) *cobra.Command {
+	return s.shows(&cobra.Command{
+		Use:   "invite NAME",
+		Short: "Make a link that lets an operator into the console once",
+		Long: `Make a link that lets an operator into the console once, within 10 minutes: for the
+first sign-in, and for when operators cannot sign in. A built-in user sets up a
+second factor with it, or enters a code of the one that is set up.`,
+		Args: exactly(1, "one name"),
+	}, func(cmd *cobra.Command, a *adminclient.Client, args []string) (any, text, error) {
+		var v adminapi.NewInvitation
+		err := a.Post(cmd.Context(), adminapi.InvitationRequest{Operator: args[0]}, &v, "console", "invitations")
+		return v, secretFields(cmd, v.URL, "give the link to the operator alone", [][2]string{{"operator", v.Operator}, {"expires", when(v.ExpiresAt)}, {"link", v.URL}}), err
+	})
+}
+
+func newConsoleSessionList(s *settings) *cobra.Command {
+	return s.shows(&cobra.Command{
+		Use:   "list",
+		Short: "List the sessions of the console",
+		Long:  "List the sessions of the console, the latest first.",
+	}, func(cmd *cobra.Command, a *adminclient.Client, _ []string) (any, text, error) {
+		answer := struct {
+			Sessions []adminapi.ConsoleSession `json:"sessions"`
+		}{[]adminapi.ConsoleSession{}}
+		_, err := a.Get(cmd.Context(), &answer, nil, "console", "sessions")
+		var rows [][]string
+		for _, v := range answer.Sessions {
+			rows = append(rows, []string{v.ID, v.Operator, v.How, v.Address, when(v.BeganAt), when(v.UsedAt), when(v.EndsAt)})
+		}
+		noteEmpty(cmd, rows, err, "nobody is signed in to the console")
+		return answer.Sessions, table("ID|OPERATOR|SIGNED IN BY|ADDRESS|BEGAN|LAST USED|ENDS", rows), err
+	})
+}
+
+func newConsoleSessionEnd(s *settings) *cobra.Command {
+	return s.changes(&cobra.Command{
+		Use:   "end ID",
+		Short: "End a session of the console",
+		Long:  "End a session of the console: the browser is signed out with its next request.",
+		Args:  exactly(1, "one id"),
+	}, func(cmd *cobra.Command, a *adminclient.Client, args []string) (string, error) {
+		return "console session " + args[0] + " has ended", a.Delete(cmd.Context(), nil, "console", "sessions", args[0])
+	})
+}
