@@ -1,0 +1,342 @@
+package console_test
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/admin"
+	"github.com/mintage/mintage/internal/adminapi"
+	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/console"
+	"github.com/mintage/mintage/internal/directory"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/operator"
+	serveradmin "github.com/mintage/mintage/internal/server/admin"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/testkit"
+)
+
+const origin = "https://console.example:8445"
+
+// A room is a console on a store of its own, where users are not built in: invitations
+// let in.
+type room struct {
+	t       *testing.T
+	store   store.Store
+	handler http.Handler
+	now     time.Time
+	cases   admin.Admin
+}
+
+func open(t *testing.T) *room {
+	t.Helper()
+	r := &room{t: t, store: testkit.Create(t, t.TempDir()), now: time.Date(2026, 11, 25, 9, 30, 0, 0, time.UTC)}
+	now := func() time.Time { return r.now }
+	schedule := keys.Schedule{Lifetime: 30 * 24 * time.Hour, Lead: 24 * time.Hour, MaxAge: time.Hour, Retention: time.Hour, Algorithms: keys.SigningAlgorithms}
+	kek := testkit.KEK(t)
+	dir, err := directory.Open(t.Context(), r.store, kek, schedule, slog.New(slog.DiscardHandler), now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.cases = admin.Admin{
+		Store: r.store, Realm: "/api", Actor: admin.ByUser("test"), Now: now, Policy: grant.Policy{AccessLifetime: 5 * time.Minute}, Schedule: schedule,
+		KEK: func() (*keys.KEK, error) { return kek, nil }, Ring: func(context.Context) (*keys.Ring, error) { return dir.Ring(), nil },
+	}
+	api := serveradmin.NewLocal(r.cases)
+	api.Realm, api.ConsoleURL = adminapi.Realm{Name: "api", Issuer: "https://auth.example/oauth2/api", Login: "upstream"}, origin
+	c := &console.Console{URL: origin, Service: "Example", API: serveradmin.Realms([]*serveradmin.Admin{api}), Store: r.store, Now: now, Log: slog.New(slog.DiscardHandler)}
+	r.handler = c.Handler()
+	return r
+}
+
+// operator adds an operator and returns a browser in which it is signed in.
+func (r *room) operator(name, role string) *browser {
+	r.t.Helper()
+	if err := operator.Add(r.t.Context(), r.store, operator.Operator{Name: name, Role: role}); err != nil {
+		r.t.Fatal(err)
+	}
+	b := &browser{room: r}
+	if w := b.post(r.invitation(name), nil); w.Code != http.StatusSeeOther || b.cookie == nil {
+		r.t.Fatalf("the invitation of %s: %d\n%s", name, w.Code, w.Body)
+	}
+	return b
+}
+
+// invitation returns the path of a new invitation.
+func (r *room) invitation(name string) string {
+	r.t.Helper()
+	text, _, err := operator.Invite(r.t.Context(), r.store, name, "test", grant.At(r.now))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return "/invitation/" + text
+}
+
+// A browser keeps the cookie of the console.
+type browser struct {
+	*room
+	cookie *http.Cookie
+}
+
+func (b *browser) do(method, path string, form url.Values, change func(*http.Request)) *httptest.ResponseRecorder {
+	b.t.Helper()
+	r := httptest.NewRequest(method, origin+path, strings.NewReader(form.Encode()))
+	if method == http.MethodPost {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Origin", origin)
+	}
+	if b.cookie != nil {
+		r.AddCookie(b.cookie)
+	}
+	if change != nil {
+		change(r)
+	}
+	w := httptest.NewRecorder()
+	b.handler.ServeHTTP(w, r)
+	for _, c := range w.Result().Cookies() {
+		if b.cookie = c; c.MaxAge < 0 {
+			b.cookie = nil
+		}
+	}
+	return w
+}
+
+func (b *browser) get(path string) *httptest.ResponseRecorder {
+	b.t.Helper()
+	return b.do(http.MethodGet, path, nil, nil)
+}
+
+func (b *browser) post(path string, form url.Values) *httptest.ResponseRecorder {
+	b.t.Helper()
+	return b.do(http.MethodPost, path, form, nil)
+}
+
+// pagesOfOperators are those that need a session.
+var pagesOfOperators = []string{"/", "/keys", "/operators"}
+
+func TestNobodySeesAnythingWithoutASession(t *testing.T) {
+	r := open(t)
+	alice := r.operator("alice", operator.Admin)
+	for _, path := range pagesOfOperators {
+		if w := alice.get(path); w.Code != http.StatusOK {
+			t.Errorf("%s of an operator: %d\n%s", path, w.Code, w.Body)
+		}
+		for name, b := range map[string]*browser{"no cookie": {room: r}, "a guess": {room: r, cookie: &http.Cookie{Name: "__Host-mintage_console", Value: "guess"}},
+			"the account's cookie":         {room: r, cookie: &http.Cookie{Name: "__Host-mintage_session", Value: alice.cookie.Value}},
+			"the console's under its name": {room: r, cookie: &http.Cookie{Name: "mintage_console", Value: alice.cookie.Value}}} {
+			if w := b.get(path); w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/sign-in" {
+				t.Errorf("%s with %s: %d", path, name, w.Code)
+			}
+		}
+	}
+}
+
+func TestTheCookieIsForTheConsoleAlone(t *testing.T) {
+	c := open(t).operator("alice", operator.Admin).cookie
+	if c.Name != "__Host-mintage_console" || !c.HttpOnly || !c.Secure || c.SameSite != http.SameSiteStrictMode || c.Path != "/" || c.Domain != "" {
+		t.Errorf("the cookie is %v", c)
+	}
+}
+
+// A form is accepted from a page of the console alone (CWE-352).
+func TestForgedForms(t *testing.T) {
+	r := open(t)
+	alice := r.operator("alice", operator.Admin)
+	for _, from := range []string{"", "null", "https://evil.example", "https://console.example", "https://console.example:8443", "http://console.example:8445", "https://console.example:8445.evil.example"} {
+		for _, path := range []string{"/sign-out", "/sign-in", "/factor", r.invitation("alice"), "/operators/sessions/000000000000000000000000/end"} {
+			w := alice.do(http.MethodPost, path, nil, func(r *http.Request) {
+				r.Header.Set("Origin", from)
+				if from == "" {
+					r.Header.Del("Origin")
+				}
+			})
+			if w.Code != http.StatusForbidden {
+				t.Errorf("POST %s from %q: %d", path, from, w.Code)
+			}
+		}
+	}
+	if w := alice.get("/"); w.Code != http.StatusOK {
+		t.Errorf("a forged form has signed the operator out: %d", w.Code)
+	}
+}
+
+// After DNS rebinding, a page of another site reaches the console under its own name.
+func TestTheConsoleAnswersUnderItsOwnNameAlone(t *testing.T) {
+	alice := open(t).operator("alice", operator.Admin)
+	for _, host := range []string{"evil.example:8445", "127.0.0.1:8445", "console.example", "console.example:8443", ""} {
+		w := alice.do(http.MethodGet, "/", nil, func(r *http.Request) { r.Host = host })
+		if w.Code != http.StatusMisdirectedRequest || strings.Contains(w.Body.String(), "alice") {
+			t.Errorf("under %q: %d", host, w.Code)
+		}
+	}
+}
+
+// No page can be framed, has a script, or sends its address elsewhere.
+func TestHeadersOfEveryPage(t *testing.T) {
+	r := open(t)
+	alice := r.operator("alice", operator.Admin)
+	script := regexp.MustCompile(`(?i)<script|\son[a-z]+=|javascript:|<style|\sstyle=`)
+	for _, path := range append([]string{"/sign-in", "/nothing", "/factor", "/invitation/guess"}, pagesOfOperators...) {
+		w := alice.get(path)
+		h := w.Header()
+		if csp := h.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") || !strings.Contains(csp, "frame-ancestors 'none'") || strings.Contains(csp, "unsafe") {
+			t.Errorf("%s: policy %s", path, csp)
+		}
+		if h.Get("X-Frame-Options") != "DENY" || h.Get("Referrer-Policy") != "same-origin" || h.Get("Cache-Control") != "no-store" || h.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s: %v", path, h)
+		}
+		if found := script.Find(w.Body.Bytes()); found != nil {
+			t.Errorf("%s has %s", path, found)
+		}
+	}
+}
+
+// A role is read at each request, and so is whether there is an operator.
+func TestALostRoleCountsAtTheNextRequest(t *testing.T) {
+	r := open(t)
+	r.operator("carol", operator.Admin)
+	alice := r.operator("alice", operator.Admin)
+	if w := alice.get("/operators"); w.Code != http.StatusOK {
+		t.Fatal(w.Code)
+	}
+	if err := operator.Remove(t.Context(), r.store, "alice", "test", grant.At(r.now)); err != nil {
+		t.Fatal(err)
+	}
+	if w := alice.get("/operators"); w.Code != http.StatusSeeOther {
+		t.Errorf("after the removal: %d", w.Code)
+	}
+	if err := operator.Add(t.Context(), r.store, operator.Operator{Name: "alice", Role: operator.Auditor}); err != nil {
+		t.Fatal(err)
+	}
+	if w := alice.get("/operators"); w.Code == http.StatusOK && strings.Contains(w.Body.String(), "/end\">") {
+		t.Error("an auditor who was an admin is offered changes")
+	}
+}
+
+// An auditor can end no session but the own one, whatever form is sent; an admin can.
+func TestAnAuditorChangesNothing(t *testing.T) {
+	r := open(t)
+	alice, bob := r.operator("alice", operator.Admin), r.operator("bob", operator.Auditor)
+	list, err := operator.Sessions(t.Context(), r.store, grant.At(r.now))
+	if err != nil || len(list) != 2 {
+		t.Fatalf("%d sessions, %v", len(list), err)
+	}
+	of := map[string]string{}
+	for _, s := range list {
+		of[s.Operator] = s.ID()
+	}
+	if body := bob.get("/operators").Body.String(); strings.Contains(body, "/end\"") {
+		t.Error("an auditor is offered the end of a session")
+	}
+	if w := bob.post("/operators/sessions/"+of["alice"]+"/end", nil); w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "Your role does not allow this") {
+		t.Errorf("an auditor ends a session: %d", w.Code)
+	}
+	if w := alice.get("/operators/sessions/" + of["bob"] + "/end"); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "End this session?") {
+		t.Errorf("the question: %d", w.Code)
+	}
+	if w := alice.post("/operators/sessions/"+of["bob"]+"/end", nil); w.Code != http.StatusSeeOther {
+		t.Errorf("an admin ends a session: %d", w.Code)
+	}
+	if w := bob.get("/"); w.Code != http.StatusSeeOther {
+		t.Errorf("after the end: %d", w.Code)
+	}
+}
+
+// A link that was seen by a program that opens links still works, once.
+func TestInvitations(t *testing.T) {
+	r := open(t)
+	alice := r.operator("alice", operator.Admin)
+	link := r.invitation("alice")
+	for range 3 {
+		if w := (&browser{room: r}).get(link); w.Code != http.StatusOK || len(w.Result().Cookies()) > 0 {
+			t.Fatalf("the page: %d, %v", w.Code, w.Result().Cookies())
+		}
+	}
+	if w := (&browser{room: r}).do(http.MethodHead, link, nil, nil); len(w.Result().Cookies()) > 0 {
+		t.Error("HEAD gives a cookie")
+	}
+	first, second := &browser{room: r}, &browser{room: r}
+	if w := first.post(link, nil); w.Code != http.StatusSeeOther || first.cookie == nil {
+		t.Errorf("the first: %d", w.Code)
+	}
+	if w := second.post(link, nil); w.Code != http.StatusGone || second.cookie != nil || !strings.Contains(w.Body.String(), "used already") {
+		t.Errorf("the second: %d", w.Code)
+	}
+	late := r.invitation("alice")
+	r.now = r.now.Add(operator.Invitation)
+	if w := second.post(late, nil); w.Code != http.StatusGone || !strings.Contains(w.Body.String(), "expired") {
+		t.Errorf("after ten minutes: %d", w.Code)
+	}
+	if w := second.post("/invitation/guess", nil); w.Code != http.StatusGone {
+		t.Errorf("a guess: %d", w.Code)
+	}
+
+	// Somebody else's link, opened in the browser of alice.
+	r.operator("bob", operator.Auditor)
+	theirs, mine := r.invitation("bob"), alice.cookie.Value
+	if w := alice.get(theirs); !strings.Contains(w.Body.String(), "another operator is signed in") {
+		t.Error("the page does not say who is signed in")
+	}
+	if w := alice.post(theirs, nil); w.Code != http.StatusOK || alice.cookie.Value != mine {
+		t.Errorf("without an answer to the question, alice is signed out: %d", w.Code)
+	}
+	if w := alice.post(theirs, url.Values{"instead": {"alice"}}); w.Code != http.StatusSeeOther || alice.cookie.Value == mine {
+		t.Errorf("after the answer: %d", w.Code)
+	}
+	if w := (&browser{room: r, cookie: &http.Cookie{Name: "__Host-mintage_console", Value: mine}}).get("/"); w.Code != http.StatusSeeOther {
+		t.Error("the session of alice goes on in the browser of bob")
+	}
+}
+
+// hostile are names that mean something to a browser, a spreadsheet, a shell, a terminal
+// or a reader.
+var hostile = []string{`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `=HYPERLINK("http://evil.example")`, `$(touch /tmp/x)`, "safe\u202eelbat", `</title><h1>`}
+
+func TestHostileNames(t *testing.T) {
+	r := open(t)
+	alice := r.operator("alice", operator.Admin)
+	for i, name := range hostile {
+		c, _, err := r.cases.CreateClient(t.Context(), client.Registration{Settings: store.Settings{Name: name, RedirectURIs: []string{"https://shop.example/cb"}, Scope: "read", Auth: store.AuthEither}, Secret: ""}, store.ClientEnabled)
+		if err != nil {
+			t.Fatalf("%d: %v", i, err)
+		}
+		// A secret that ends soon is named by the overview.
+		if _, _, err := r.cases.AddSecret(t.Context(), c.ID, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		secrets := c.Secrets
+		if err := r.cases.RevokeSecret(t.Context(), c.ID, secrets[0].ID, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	body := alice.get("/").Body.String()
+	if n := strings.Count(body, "the last secret of this client ends on"); n != len(hostile) {
+		t.Fatalf("%d clients are named, of %d", n, len(hostile))
+	}
+	for _, bad := range []string{"<script>alert", "<img", "\u202e", "</title><h1>"} {
+		if strings.Contains(body, bad) {
+			t.Errorf("the page has %q", bad)
+		}
+	}
+	if !strings.Contains(body, `\u202e`) {
+		t.Error("the page hides that a name changes the direction")
+	}
+}
+
+func TestJapanese(t *testing.T) {
+	alice := open(t).operator("alice", operator.Admin)
+	for accept, want := range map[string]string{"ja,en;q=0.5": "要確認", "fr, ja;q=0.8": "要確認", "en-GB": "Needs attention", "": "Needs attention", "x;;,": "Needs attention"} {
+		w := alice.do(http.MethodGet, "/", nil, func(r *http.Request) { r.Header.Set("Accept-Language", accept) })
+		if !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%q: no %s", accept, want)
+		}
+	}
+}

@@ -1,0 +1,45 @@
+package console
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/mintage/mintage/internal/show"
+)
+
+// quote returns an argument of a command for a POSIX shell. Characters that a terminal
+// or a page would act on, or would not show, are escaped.
+func quote(text string) string {
+	hidden := func(c rune) bool {
+		return unicode.IsControl(c) || unicode.Is(unicode.C, c) || unicode.Is(unicode.Z, c) && c != ' '
+	}
+	prefix := ""
+	if strings.HasPrefix(text, "-") {
+		prefix = "-- " // it is no flag
+	}
+	if utf8.ValidString(text) && !strings.ContainsFunc(text, hidden) {
+		return prefix + show.Quote(text)
+	}
+	var b strings.Builder
+	for i := 0; i < len(text); {
+		c, n := utf8.DecodeRuneInString(text[i:])
+		switch {
+		case c == utf8.RuneError || hidden(c):
+			for _, octet := range []byte(text[i : i+n]) {
+				fmt.Fprintf(&b, `\%03o`, octet)
+			}
+		case c == '\'':
+			b.WriteString(`\047`)
+		case c == '\\':
+			b.WriteString(`\\`)
+		case c == '%':
+			b.WriteString("%%")
+		default:
+			b.WriteString(text[i : i+n])
+		}
+		i += n
+	}
+	return prefix + `"$(printf '` + b.String() + `')"`
+}

@@ -1,0 +1,195 @@
+package console
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html/template"
+	"net/http"
+	"reflect"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/mintage/mintage/internal/pages"
+	"github.com/mintage/mintage/internal/store"
+)
+
+//go:embed templates/*.html
+var templates embed.FS
+
+//go:embed static/console.css
+var own []byte
+
+//go:embed texts/ja.json
+var japanese []byte
+
+// style is the style sheet of all pages with that of the console, and styleName its name,
+// which changes with it.
+var (
+	style     = append(pages.StyleSheet(), own...)
+	styleName = nameOf(style)
+)
+
+func nameOf(text []byte) string {
+	sum := sha256.Sum256(text)
+	return "style-" + hex.EncodeToString(sum[:8]) + ".css"
+}
+
+// Locales of the console. English is the text in the templates.
+var locales = map[string]map[string]string{"en": {}, "ja": readTexts(japanese)}
+
+func readTexts(text []byte) (m map[string]string) {
+	if err := json.Unmarshal(text, &m); err != nil {
+		panic(err) // it is part of the program
+	}
+	return m
+}
+
+// localeOf returns the first language of Accept-Language that the console has.
+func localeOf(r *http.Request) string {
+	for member := range strings.SplitSeq(r.Header.Get("Accept-Language"), ",") {
+		tag, _, _ := strings.Cut(strings.TrimSpace(member), ";")
+		primary, _, _ := strings.Cut(strings.ToLower(tag), "-")
+		if _, ok := locales[primary]; ok {
+			return primary
+		}
+	}
+	return "en"
+}
+
+var trees = parse()
+
+func parse() map[string]*template.Template {
+	all := map[string]*template.Template{}
+	for locale, texts := range locales {
+		say := func(text string, args ...any) string {
+			if own, ok := texts[text]; ok {
+				text = own
+			}
+			if len(args) == 0 {
+				return text
+			}
+			return fmt.Sprintf(text, args...)
+		}
+		all[locale] = template.Must(template.New("").Funcs(template.FuncMap{
+			"t": say, "when": when, "shown": shown, "asset": func() string { return "/assets/" + styleName },
+		}).ParseFS(templates, "templates/*.html"))
+	}
+	return all
+}
+
+func when(t *time.Time) template.HTML {
+	if t == nil {
+		return pages.Time(time.Time{})
+	}
+	return pages.Time(*t)
+}
+
+// shown returns a text of others without what would change the order or the meaning of
+// the text around it: control and format characters are visible.
+func shown(text string) string {
+	var b strings.Builder
+	for _, c := range text {
+		if unicode.IsControl(c) || unicode.Is(unicode.Cf, c) || unicode.Is(unicode.Zl, c) || unicode.Is(unicode.Zp, c) {
+			fmt.Fprintf(&b, "\\u%04x", c)
+		} else {
+			b.WriteRune(c)
+		}
+	}
+	return b.String()
+}
+
+// A frame is what the layout shows around a page.
+type frame struct {
+	Locale  string
+	Service string
+	Path    string
+	Who     string
+	Role    string
+	Name    string // of the template
+	Page    any
+}
+
+// write writes a page.
+func (c *Console) write(w http.ResponseWriter, r *request, a reply) {
+	f := frame{Locale: r.locale, Service: c.Service, Path: r.URL.Path, Page: a.page}
+	f.Name = strings.TrimSuffix(reflect.TypeOf(a.page).Name(), "Page")
+	if r.who != nil {
+		f.Who, f.Role = r.who.Name, r.who.Role
+	}
+	var content, whole bytes.Buffer
+	tree := trees[r.locale]
+	err := tree.ExecuteTemplate(&content, f.Name, a.page)
+	if err == nil {
+		err = tree.ExecuteTemplate(&whole, "layout", struct {
+			frame
+			Content template.HTML
+			Title   string
+		}{f, template.HTML(content.String()), titleOf(content.String())})
+	}
+	if err != nil {
+		c.Log.Error("cannot render a page of the console", "request_id", r.id, "error", err)
+		http.Error(w, "internal error, request "+r.id, http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	if a.status != 0 {
+		w.WriteHeader(a.status)
+	}
+	_, _ = w.Write(whole.Bytes())
+}
+
+// titleOf returns the heading of a page, which templates have escaped.
+func titleOf(content string) string {
+	_, rest, _ := strings.Cut(content, "<h1>")
+	text, _, _ := strings.Cut(rest, "</h1>")
+	for _, tag := range []string{"<bdi>", "</bdi>", "<code>", "</code>"} {
+		text = strings.ReplaceAll(text, tag, "")
+	}
+	return text
+}
+
+// Errors that are pages.
+var (
+	errNotFound = errors.New("there is no such page")
+	errForged   = errors.New("a form that no page of the console has sent")
+)
+
+// A failurePage says what went wrong, and what to do.
+type failurePage struct {
+	Kind      string // a text of the template
+	Detail    string // in English
+	Advice    string // in English
+	RequestID string
+}
+
+// failed returns the page about an error.
+func (c *Console) failed(r *request, err error) reply {
+	p := failurePage{RequestID: r.id}
+	status := http.StatusInternalServerError
+	var refused *problem
+	switch {
+	case errors.Is(err, errNotFound):
+		status, p.Kind = http.StatusNotFound, "missing"
+	case errors.Is(err, errForged):
+		status, p.Kind = http.StatusForbidden, "forged"
+	case errors.As(err, &refused):
+		status, p.Detail, p.Advice = refused.Status, refused.Detail, refused.Advice
+		p.Kind = map[int]string{http.StatusForbidden: "role", http.StatusNotFound: "missing", http.StatusConflict: "conflict", http.StatusPreconditionFailed: "conflict",
+			http.StatusTooManyRequests: "busy", http.StatusServiceUnavailable: "unavailable"}[status]
+	case errors.Is(err, store.ErrUnavailable):
+		status, p.Kind = http.StatusServiceUnavailable, "unavailable"
+	}
+	if p.Kind == "" {
+		p.Kind = "internal"
+	}
+	if status >= http.StatusInternalServerError {
+		c.Log.Error("a page of the console failed", "request_id", r.id, "error", err)
+	}
+	return reply{status: status, page: p}
+}

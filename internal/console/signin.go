@@ -1,0 +1,241 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/mintage/mintage/internal/account"
+	"github.com/mintage/mintage/internal/audit"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/operator"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// A signInPage asks who comes.
+type signInPage struct {
+	BuiltIn   bool // there are built-in users
+	Username  string
+	Wrong     bool
+	NoFactor  bool
+	Minutes   int // until another try; 0: at once
+	SignedOut bool
+}
+
+func (c *Console) signInPage(_ context.Context, r *request) (reply, error) {
+	if r.who != nil {
+		return reply{to: "/"}, nil
+	}
+	return reply{page: signInPage{BuiltIn: c.Users != nil, SignedOut: r.URL.Query().Has("out")}}, nil
+}
+
+// signIn checks a password and a code. Only an operator who has a second factor gets in.
+func (c *Console) signIn(ctx context.Context, r *request) (reply, error) {
+	if c.Users == nil {
+		return reply{}, errNotFound
+	}
+	username, code := operator.Fold(r.PostFormValue("username")), r.PostFormValue("code")
+	p := signInPage{BuiltIn: true, Username: username}
+	visitor := account.Visitor{Address: r.address}
+	user, err := c.Users.Password(ctx, username, r.PostFormValue("password"), visitor)
+	if err == nil && !user.SecondFactor {
+		c.record(r, audit.LoginFailed, username, "console: no second factor")
+		p.NoFactor = true
+		return reply{status: http.StatusUnprocessableEntity, page: p}, nil
+	}
+	if err == nil {
+		user, err = c.Users.SecondFactor(ctx, username, code, visitor)
+	}
+	var o operator.Operator
+	if err == nil {
+		if o, err = operator.Find(ctx, c.Store, user.Username); errors.Is(err, operator.ErrUnknown) {
+			err = account.ErrWrong // who is an operator is no matter of other users
+		}
+	}
+	var throttled *account.Throttled
+	switch {
+	case errors.As(err, &throttled):
+		p.Minutes = minutes(throttled)
+		return reply{status: http.StatusTooManyRequests, page: p}, nil
+	case errors.Is(err, account.ErrWrong):
+		c.record(r, audit.LoginFailed, username, "console")
+		p.Wrong = true
+		return reply{status: http.StatusUnprocessableEntity, page: p}, nil
+	case err != nil:
+		return reply{}, err
+	}
+	return c.begin(ctx, r, operator.Session{Operator: o.Name, How: operator.ByPassword})
+}
+
+// minutes is when another try is possible, for people.
+func minutes(t *account.Throttled) int { return int(t.RetryAfter/time.Minute) + 1 }
+
+// begin begins a session in the place of the one that the browser has.
+func (c *Console) begin(ctx context.Context, r *request, s operator.Session) (reply, error) {
+	if r.session != nil {
+		if err := r.session.End(ctx, c.Store); err != nil {
+			return reply{}, err
+		}
+	}
+	s.Address, s.BeganAt = r.remote(), c.now()
+	cookie, err := operator.Begin(ctx, c.Store, s)
+	if err != nil {
+		return reply{}, err
+	}
+	to := "/"
+	if s.Pending {
+		to = "/factor"
+	}
+	return reply{to: to, cookie: c.cookie(cookie)}, nil
+}
+
+func (c *Console) signOut(ctx context.Context, r *request) (reply, error) {
+	if r.session != nil {
+		if err := r.session.End(ctx, c.Store); err != nil {
+			return reply{}, err
+		}
+	}
+	return reply{to: "/sign-in?out", cookie: c.cookie("")}, nil
+}
+
+// An invitationPage has the button that spends an invitation. Opening the link changes
+// nothing: programs that scan messages open links.
+type invitationPage struct {
+	For     string
+	Present string // who is signed in in this browser, if it is another operator
+	Problem string // spent, expired, unknown or user
+}
+
+func (c *Console) invitationPage(ctx context.Context, r *request) (reply, error) {
+	return c.invitation(ctx, r, "")
+}
+
+// invitation shows the page of an invitation.
+func (c *Console) invitation(ctx context.Context, r *request, problem string) (reply, error) {
+	p := invitationPage{Problem: problem}
+	var err error
+	if p.For, err = operator.Invited(ctx, c.Store, r.PathValue("text"), c.now()); err != nil {
+		return invitationProblem(p, err)
+	}
+	if r.who != nil && r.who.Name != p.For {
+		p.Present = r.who.Name
+	}
+	return reply{page: p}, nil
+}
+
+func invitationProblem(p invitationPage, err error) (reply, error) {
+	switch {
+	case errors.Is(err, operator.ErrSpent):
+		p.Problem = "spent"
+	case errors.Is(err, operator.ErrExpired):
+		p.Problem = "expired"
+	case errors.Is(err, operator.ErrNoInvitation), errors.Is(err, operator.ErrUnknown):
+		p.Problem = "unknown"
+	case errors.Is(err, account.ErrWrong):
+		p.Problem = "user"
+	default:
+		return reply{}, err
+	}
+	return reply{status: http.StatusGone, page: p}, nil
+}
+
+func (c *Console) spendInvitation(ctx context.Context, r *request) (reply, error) {
+	text := r.PathValue("text")
+	name, err := operator.Invited(ctx, c.Store, text, c.now())
+	p := invitationPage{For: name}
+	if err != nil {
+		return invitationProblem(p, err)
+	}
+	// A browser sends no cookie with a link from elsewhere, so that the page may not have
+	// known who is signed in.
+	if r.who != nil && r.who.Name != name && r.PostFormValue("instead") != r.who.Name {
+		p.Present = r.who.Name
+		return reply{page: p}, nil
+	}
+	s := operator.Session{Operator: name, How: operator.ByInvitation}
+	if c.Users != nil && !c.Dev {
+		user, err := c.Users.Present(ctx, name)
+		if err != nil {
+			return invitationProblem(p, err)
+		}
+		if s.Pending = true; !user.SecondFactor {
+			if s.Factor, err = c.Users.NewFactor(name); err != nil {
+				return reply{}, err
+			}
+		}
+	}
+	if _, err := operator.Spend(ctx, c.Store, text, r.remote(), c.now()); err != nil {
+		return invitationProblem(p, err)
+	}
+	return c.begin(ctx, r, s)
+}
+
+// A factorPage asks for a code, and shows the secret of a factor that is being enrolled.
+type factorPage struct {
+	Operator  string
+	Enrolling bool
+	Secret    string // in groups of four
+	URI       string
+	Wrong     bool
+	Minutes   int
+}
+
+func (c *Console) factorPage(_ context.Context, r *request) (reply, error) {
+	return c.factor(r, factorPage{}, http.StatusOK)
+}
+
+func (c *Console) factor(r *request, p factorPage, status int) (reply, error) {
+	switch {
+	case r.session == nil || c.Users == nil:
+		return reply{to: "/sign-in"}, nil
+	case !r.session.Pending:
+		return reply{to: "/"}, nil
+	}
+	p.Operator = r.session.Operator
+	if p.Enrolling = r.session.Factor != nil; p.Enrolling {
+		text, uri, err := c.Users.ShowFactor(p.Operator, c.Service, r.session.Factor)
+		if err != nil {
+			return reply{}, err
+		}
+		p.URI = uri
+		for i := 0; i < len(text); i += 4 {
+			p.Secret += " " + text[i:min(i+4, len(text))]
+		}
+		p.Secret = strings.TrimSpace(p.Secret)
+	}
+	return reply{status: status, page: p}, nil
+}
+
+// checkFactor checks a code: of the factor that the operator has, or of the one that the
+// page has shown, which counts from then on.
+func (c *Console) checkFactor(ctx context.Context, r *request) (reply, error) {
+	s := r.session
+	if s == nil || !s.Pending || c.Users == nil {
+		return c.factor(r, factorPage{}, http.StatusOK)
+	}
+	code, visitor := r.PostFormValue("code"), account.Visitor{Address: r.address}
+	var err error
+	if s.Factor == nil {
+		_, err = c.Users.SecondFactor(ctx, s.Operator, code, visitor)
+	} else {
+		_, err = c.Users.ConfirmFactor(ctx, s.Operator, s.Factor, code, visitor, func(u account.User, at grant.Instant) store.Event {
+			return store.Event{At: at, Name: store.EventTOTPSet, About: store.AboutSubject(u.Subject), Actor: "console:" + s.Operator, Detail: "user \"" + u.Username + "\": enrolled with an invitation"}
+		})
+	}
+	var throttled *account.Throttled
+	switch {
+	case errors.As(err, &throttled):
+		return c.factor(r, factorPage{Minutes: minutes(throttled)}, http.StatusTooManyRequests)
+	case errors.Is(err, account.ErrWrong):
+		c.record(r, audit.LoginFailed, s.Operator, "console: code")
+		return c.factor(r, factorPage{Wrong: true}, http.StatusUnprocessableEntity)
+	case errors.Is(err, account.ErrHasFactor): // another browser was faster
+		return c.signOut(ctx, r)
+	case err != nil:
+		return reply{}, err
+	}
+	cookie, err := s.Confirm(ctx, c.Store, c.now())
+	return reply{to: "/", cookie: c.cookie(cookie)}, err
+}
