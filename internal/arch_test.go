@@ -157,6 +157,11 @@ var mayImport = []importRule{
 	{dir: "internal/web", others: []string{"internal/account", "internal/audit", "internal/claims", "internal/grant", "internal/login", "internal/metrics", "internal/oauth", "internal/openid", "internal/overload", "internal/pages",
 		"internal/server", "internal/store", "internal/upstream"},
 		not: []string{"database/sql", "os"}},
+	// Who uses the console; it knows no pages.
+	{dir: "internal/operator", others: []string{"internal/grant", "internal/keys", "internal/store"}, not: []string{"net/http", "database/sql", "os", "log/slog"}},
+	// Pages of operators. They call the admin API, and the store for sign-ins alone.
+	{dir: "internal/console", others: []string{"internal/account", "internal/admin", "internal/adminapi", "internal/audit", "internal/grant", "internal/operator", "internal/pages", "internal/server", "internal/server/admin",
+		"internal/show", "internal/store"}, not: []string{"database/sql", "os"}},
 	// A client of the public endpoints, with pages that show what it does.
 	{dir: "internal/demo", others: []string{"internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/oauth", "internal/overload", "internal/pages", "internal/server"},
 		not: []string{"database/sql", "os", "log/slog"}},
@@ -177,7 +182,7 @@ var mayImport = []importRule{
 	{dir: "internal/deployment", others: []string{"internal/secretfile", "internal/audit", "internal/config", "internal/grant", "internal/keys", "internal/show", "internal/store",
 		"internal/store/postgres", "internal/store/sqlite"}, not: []string{"net/http", "database/sql"}},
 	// The use cases of an operator, whoever calls them. The store is open already.
-	{dir: "internal/admin", others: []string{"internal/account", "internal/adminapi", "internal/claims", "internal/client", "internal/config", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/login", "internal/logout", "internal/oauth", "internal/pages", "internal/show", "github.com/go-jose/go-jose/v4",
+	{dir: "internal/admin", others: []string{"internal/account", "internal/adminapi", "internal/claims", "internal/client", "internal/config", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/login", "internal/logout", "internal/oauth", "internal/operator", "internal/pages", "internal/show", "github.com/go-jose/go-jose/v4",
 		"internal/store"}, not: []string{"net/http", "database/sql", "os", "log/slog"}},
 	// Requests and answers, for both sides of the admin API.
 	{dir: "internal/adminapi", others: []string{"internal/claims", "internal/client", "internal/config", "internal/oauth", "internal/store"}, not: []string{"net/http", "database/sql", "os", "log/slog"}},
@@ -186,8 +191,8 @@ var mayImport = []importRule{
 	{dir: "internal/restore", others: []string{"internal/account", "internal/admin", "internal/audit", "internal/backup", "internal/grant", "internal/keys", "internal/oauth", "internal/show", "internal/store", "internal/store/sqlite",
 		"modernc.org/sqlite/lib"}, not: []string{"net/http", "log/slog"}},
 	{dir: "internal/adminclient", others: []string{"internal/admin", "internal/adminapi", "internal/config", "internal/deployment", "internal/directory", "internal/grant", "internal/keys", "internal/oauth", "internal/server", "internal/server/admin", "internal/store"}, not: []string{"database/sql"}},
-	{dir: "internal/node", others: []string{"internal/secretfile", "internal/account", "internal/admin", "internal/adminapi", "internal/audit", "internal/claims", "internal/login", "internal/logout", "internal/client", "internal/config", "internal/demo", "internal/deployment", "internal/directory", "internal/dpop", "internal/explain", "internal/fetch", "internal/grant",
-		"internal/issuer", "internal/keys", "internal/keyset", "internal/lease", "internal/metrics", "internal/oauth", "internal/overload", "internal/pages", "internal/server", "internal/server/admin",
+	{dir: "internal/node", others: []string{"internal/secretfile", "internal/account", "internal/admin", "internal/adminapi", "internal/audit", "internal/claims", "internal/login", "internal/logout", "internal/client", "internal/config", "internal/console", "internal/demo", "internal/deployment", "internal/directory", "internal/dpop", "internal/explain", "internal/fetch", "internal/grant",
+		"internal/issuer", "internal/keys", "internal/keyset", "internal/lease", "internal/metrics", "internal/oauth", "internal/operator", "internal/overload", "internal/pages", "internal/server", "internal/server/admin",
 		"internal/server/resource", "internal/server/token", "internal/show", "internal/store", "internal/store/postgres", "internal/store/sqlite", "internal/sweep", "internal/tracing", "internal/upstream", "internal/web",
 		"github.com/prometheus/client_golang/prometheus/promhttp"}, not: []string{"database/sql"}},
 	{dir: "internal/cli", others: []string{"internal/account", "internal/admin", "internal/adminapi", "internal/adminclient", "internal/audit", "internal/backup", "internal/claims", "internal/client", "bench", "internal/config", "internal/deployment", "internal/directory",
@@ -253,14 +258,14 @@ var onlyIn = []struct {
 	// disk.go measures what the pages of a closed store's file hold.
 	{imported: "database/sql", dirs: []string{"internal/store/sqlite", "internal/backup", "internal/restore", "internal/testkit"}, files: []string{"bench/suite/disk.go"}},
 	{imported: "modernc.org", dirs: []string{"internal/store/sqlite", "internal/backup", "internal/restore"}, files: []string{"bench/suite/disk.go"}},
-	{imported: "net/http", dirs: []string{"internal/server", "internal/web", "internal/demo", "internal/doctor", "internal/upstream", "internal/fetch", "internal/logout", "internal/metrics", "internal/tracing", "internal/adminclient", "internal/node", "internal/cli", "examples", "bench", "internal/e2e", "resource"}},
+	{imported: "net/http", dirs: []string{"internal/server", "internal/web", "internal/console", "internal/demo", "internal/doctor", "internal/upstream", "internal/fetch", "internal/logout", "internal/metrics", "internal/tracing", "internal/adminclient", "internal/node", "internal/cli", "examples", "bench", "internal/e2e", "resource"}},
 	{imported: "github.com/jackc", dirs: []string{"internal/store/postgres"}, files: []string{"bench/suite/cluster.go"}},
 	{imported: "internal/store/postgres", dirs: []string{"internal/deployment", "internal/node", "internal/cli", "bench/suite", "internal/e2e"}},
 	{imported: "internal/store/sqlite", dirs: []string{"internal/backup", "internal/restore", "internal/deployment", "internal/node", "internal/cli", "bench/suite", "internal/e2e", "internal/testkit"}},
-	{imported: "internal/server", dirs: []string{"internal/server", "internal/web", "internal/demo", "internal/adminclient", "internal/node", "internal/cli", "internal/doctor", "bench", "internal/e2e"}},
+	{imported: "internal/server", dirs: []string{"internal/server", "internal/web", "internal/console", "internal/demo", "internal/adminclient", "internal/node", "internal/cli", "internal/doctor", "bench", "internal/e2e"}},
 	{imported: "internal/doctor", dirs: []string{"internal/cli"}},
 	{imported: "internal/explain", dirs: []string{"internal/cli", "internal/node"}},
-	{imported: "internal/show", dirs: []string{"internal/secretfile", "internal/admin", "internal/cli", "internal/node", "internal/deployment", "internal/doctor", "internal/explain", "internal/restore"}},
+	{imported: "internal/show", dirs: []string{"internal/console", "internal/secretfile", "internal/admin", "internal/cli", "internal/node", "internal/deployment", "internal/doctor", "internal/explain", "internal/restore"}},
 	// listener.go notices changed certificate files, certificate.go keys that
 	// everybody may read, and request.go whether there is an audit log.
 	{imported: "os", dirs: []string{"internal/secretfile", "internal/cli", "internal/node", "internal/deployment", "internal/adminclient", "packaging", "examples", "internal/config", "internal/doctor", "internal/backup", "internal/restore", "internal/store/sqlite", "internal/store/postgres/pgtest", "internal/store/storetest", "bench", "internal/e2e", "internal/conformance", "internal/server/apidoc", "internal/audit", "internal/metrics/page", "internal/tracing", "internal/testkit"},

@@ -122,6 +122,9 @@ func (a *Admin) Clients() Clients { return Clients{a} }
 // APIs returns the use cases of APIs.
 func (a *Admin) APIs() APIs { return APIs{a} }
 
+// Console returns the use cases of the console.
+func (a *Admin) Console() Console { return Console{a} }
+
 // Users returns the use cases of built-in users.
 func (a *Admin) Users() Users { return Users{a} }
 

@@ -17,7 +17,7 @@ const (
 	consoleSessionKind = "console session"
 )
 
-// A Console has the use cases about the console, for the operator of an Admin.
+// Console has the use cases of operators, invitations and sessions of the console.
 type Console struct{ *Admin }
 
 // Operators returns the operators of the console, sorted by name.

@@ -48,7 +48,7 @@ func open(t *testing.T) *room {
 	}
 	r.cases = admin.Admin{
 		Store: r.store, Realm: "/api", Actor: admin.ByUser("test"), Now: now, Policy: grant.Policy{AccessLifetime: 5 * time.Minute}, Schedule: schedule,
-		KEK: func() (*keys.KEK, error) { return kek, nil }, Ring: func(context.Context) (*keys.Ring, error) { return dir.Ring(), nil },
+		KEK: func(context.Context) (*keys.KEK, error) { return kek, nil }, Ring: func(context.Context) (*keys.Ring, error) { return dir.Ring(), nil },
 	}
 	api := serveradmin.NewLocal(r.cases)
 	api.Realm, api.ConsoleURL = adminapi.Realm{Name: "api", Issuer: "https://auth.example/oauth2/api", Login: "upstream"}, origin
@@ -304,16 +304,16 @@ func TestHostileNames(t *testing.T) {
 	r := open(t)
 	alice := r.operator("alice", operator.Admin)
 	for i, name := range hostile {
-		c, _, err := r.cases.CreateClient(t.Context(), client.Registration{Settings: store.Settings{Name: name, RedirectURIs: []string{"https://shop.example/cb"}, Scope: "read", Auth: store.AuthEither}, Secret: ""}, store.ClientEnabled)
+		c, _, err := r.cases.Clients().Create(t.Context(), client.Registration{Settings: store.Settings{Name: name, RedirectURIs: []string{"https://shop.example/cb"}, Scope: "read", Auth: store.AuthEither}, Secret: ""}, store.ClientEnabled)
 		if err != nil {
 			t.Fatalf("%d: %v", i, err)
 		}
 		// A secret that ends soon is named by the overview.
-		if _, _, err := r.cases.AddSecret(t.Context(), c.ID, time.Hour); err != nil {
+		if _, _, err := r.cases.Clients().AddSecret(t.Context(), c.ID, time.Hour); err != nil {
 			t.Fatal(err)
 		}
 		secrets := c.Secrets
-		if err := r.cases.RevokeSecret(t.Context(), c.ID, secrets[0].ID, true); err != nil {
+		if err := r.cases.Clients().RevokeSecret(t.Context(), c.ID, secrets[0].ID, true); err != nil {
 			t.Fatal(err)
 		}
 	}

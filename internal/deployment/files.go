@@ -158,6 +158,7 @@ type DevInfo struct {
 	Password      string `json:"password,omitempty"`
 	SignIn        string `json:"sign_in,omitempty"`   // where the demo user signs in
 	DemoPage      string `json:"demo_page,omitempty"` // where a browser shows each step
+	Console       string `json:"console,omitempty"`
 	AdminSocket   string `json:"admin_socket"`
 	Management    string `json:"management"`
 }

@@ -80,6 +80,9 @@ func prepareDev(cfg *config.Config, addr net.Addr) error {
 	if cfg.PublicURL == "" {
 		cfg.PublicURL = "https://" + tcp.String()
 	}
+	if cfg.Console.Listen == "" {
+		cfg.Console.Listen = devConsole(tcp)
+	}
 	if cfg.Pages.Name == "" {
 		cfg.Pages.Name = "Mintage" // and not the address
 	}
@@ -265,6 +268,7 @@ func finishDev(ctx context.Context, cfg config.Config, st store.Store, dir *dire
 	if cfg.Login.Mode != config.LoginOff {
 		info.DemoPage = cfg.PublicURL + cfg.BasePath + demo.Path
 	}
+	info.Console = cfg.ConsoleURL()
 	info.AdminSocket = listeners[2].Addr().String()
 	info.Management = "http://" + listeners[1].Addr().String()
 	text, err := json.MarshalIndent(info, "", "  ")
@@ -278,7 +282,7 @@ func finishDev(ctx context.Context, cfg config.Config, st store.Store, dir *dire
 // printDev prints commands to paste. They request their own code, because a printed
 // one would expire within a minute. They name this executable: go run does not put
 // it into the PATH.
-func printDev(w io.Writer, cfg config.Config, d deployment.DevInfo) {
+func printDev(w io.Writer, cfg config.Config, d deployment.DevInfo, invitation string) {
 	self, err := os.Executable()
 	if err != nil {
 		self = "mintage"
@@ -300,9 +304,10 @@ curl --silent --cacert %[6]s '%[7]s' \
   --data grant_type=refresh_token --data "refresh_token=$refresh" \
   --data client_id=%[4]s --data client_secret=%[8]s
 
-%[12]sScripts find these values in %[10]s
+%[12]s%[13]sScripts find these values in %[10]s
 `, cfg.PublicURL, show.Quote(self), show.Quote(cfg.Data), d.ClientID, d.RedirectURI, show.Quote(d.CAFile), d.TokenEndpoint, d.ClientSecret,
-		show.Quote(filepath.Join(cfg.Data, "tokens.json")), deployment.DevFile(cfg), devAdminFlags(cfg, d), devSignIn(d))
+		show.Quote(filepath.Join(cfg.Data, "tokens.json")), deployment.DevFile(cfg), devAdminFlags(cfg, d), devSignIn(d),
+		devInvitation(invitation, show.Quote(self), show.Quote(cfg.Data)+devAdminFlags(cfg, d)))
 }
 
 // devSignIn describes how to sign in as the demo user.

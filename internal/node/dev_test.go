@@ -18,7 +18,7 @@ func TestPrintedCommandsRunThisProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b strings.Builder
-	printDev(&b, config.Default(), deployment.DevInfo{})
+	printDev(&b, config.Default(), deployment.DevInfo{}, "")
 	if !strings.Contains(b.String(), "code=$("+show.Quote(self)+" code issue ") {
 		t.Errorf("the commands do not run %s:\n%s", self, b.String())
 	}

@@ -45,8 +45,8 @@ func listenPublic(cfg config.Config) (net.Listener, error) {
 	return l, nil
 }
 
-// listen opens the sockets: public, management, admin, in this order in the
-// list. The public one is opened last, unless it is open already.
+// listen opens the sockets: public, management, admin, and the console if there is one,
+// in this order in the list. The public one is opened last, unless it is open already.
 func listen(cfg config.Config, public net.Listener, n *node) (list []listener, err error) {
 	defer func() {
 		if err != nil {
@@ -79,6 +79,16 @@ func listen(cfg config.Config, public net.Listener, n *node) (list []listener, e
 		adminServer.TLSConfig = server.TLSConfig(certificate)
 	}
 	list = append(list, listener{api, adminServer})
+	if cfg.Console.Listen != "" {
+		switch l, err := listenConsole(cfg, certificate, n); {
+		case err == nil:
+			list = append(list, l)
+		case n.dev: // nobody need have asked for it
+			n.log.Warn("there is no console", "error", err)
+		default:
+			return list, err
+		}
+	}
 	if public == nil {
 		if public, err = listenPublic(cfg); err != nil {
 			return list, err

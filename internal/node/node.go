@@ -62,6 +62,7 @@ type node struct {
 	tracer    *tracing.Tracer // nil if nothing is traced
 
 	public, admin swapped
+	console       swapped             // answers if the configuration has a console
 	connections   *server.Connections // of the public listener
 	queue         *overload.Queue
 	throttle      *overload.Throttle
@@ -161,7 +162,7 @@ func (n *realm) answer(cfg config.Config, longest time.Duration) (*answering, er
 	cases.Policy.RefreshLifetime = longest
 	adminAPI := admin.NewAdmin(cases, iss, logins, access, n.log)
 	adminAPI.Audit, adminAPI.Probes, adminAPI.Service = n.auditLog, &n.probes, cfg.ServiceName()
-	adminAPI.Outage, adminAPI.Version = n.outage, n.version
+	adminAPI.Outage, adminAPI.Version, adminAPI.ConsoleURL = n.outage, n.version, cfg.ConsoleURL()
 	adminAPI.Realm = adminapi.Realm{Name: strings.TrimPrefix(cfg.Realm, "/"), Issuer: cfg.IssuerID(), Login: cfg.Login.Mode}
 	srv := server.New(n.directory, server.Options{
 		Site:            server.Site{PublicURL: cfg.PublicURL, BasePath: cfg.BasePath, Realm: n.name},
@@ -250,7 +251,9 @@ func (n *node) use(cfg config.Config, list []*answering) {
 	n.boundConnections(cfg)
 	n.directory.AdmitSelfRegistered(func(realm, id string) bool { return admits[realm] != nil && admits[realm](id) })
 	n.public.swap(server.Realms(servers))
-	n.admin.swap(admin.Realms(admins))
+	api := admin.Realms(admins)
+	n.admin.swap(api)
+	n.console.swap(n.consoleHandler(cfg, list[0], api))
 }
 
 // A swapped handler passes each request to the handler that was put in last.

@@ -114,16 +114,22 @@ func Serve(ctx context.Context, from Source) (err error) {
 		return err
 	}
 	var demo deployment.DevInfo
+	invitation := ""
 	if dev {
 		if demo, err = finishDev(ctx, cfg, n.store, n.directory, listeners); err != nil {
 			return errors.Join(err, closeAll(listeners))
 		}
 		n.demo.Store(&demo)
+		if len(listeners) > 3 { // there is a console
+			if invitation, err = inviteDev(ctx, cfg, n.store); err != nil {
+				return errors.Join(err, closeAll(listeners))
+			}
+		}
 	}
 	log.Info("serving", "version", from.Version, "issuer", cfg.IssuerID(), "listen", listeners[0].Addr().String(),
 		"management", listeners[1].Addr().String(), "admin", cfg.AdminListen(), "store", cfg.StoreName(), "data", cfg.Data)
 	if dev {
-		printDev(os.Stdout, cfg, demo)
+		printDev(os.Stdout, cfg, demo, invitation)
 	}
 	running.Go(func() {
 		n.reloadOn(background, hangups, func() (config.Config, config.Sources, error) { return from.load(address) }, stop)

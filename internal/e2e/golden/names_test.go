@@ -45,6 +45,9 @@ var forms = []struct {
 	{"login", regexp.MustCompile(`\b([0-9a-f]{24})\b`)}, // a session, as operators see it
 	{"grant", regexp.MustCompile(`\b([0-9a-f]{32})\b`)},
 	{"key", regexp.MustCompile(`(?:"kid": ?"|kid="|"id": "|key +|beside |kek\.|by |from |to |"fingerprint":"|is now |(?m:^))([0-9a-f]{8})\b`)},
+	{"console", regexp.MustCompile(`https://(127\.0\.0\.1:\d+)/invitation/`)},
+	{"console", regexp.MustCompile(`"console": ?"https://(127\.0\.0\.1:\d+)"`)},
+	{"invitation", regexp.MustCompile(`/invitation/([A-Za-z0-9]{43})\b`)},
 	{"style", regexp.MustCompile(`/style-([0-9a-f]{16})\.css`)},
 	{"chain", regexp.MustCompile(`chain["':=]*\s*"?([0-9a-f]{16})\b`)},
 }

@@ -13,41 +13,35 @@ const (
 	consolePath   = "/admin/v1/console"
 )
 
-func listOperators(x *call, a *admin.Admin) (any, error) {
-	u := admin.Console{Admin: a}
-	views, err := u.Operators(x.Context())
+func listOperators(x *call, u *admin.Admin) (any, error) {
+	views, err := u.Console().Operators(x.Context())
 	return list{name: "operators", items: views}, err
 }
 
-func addOperator(x *call, a *admin.Admin, in adminapi.OperatorRequest) (any, error) {
-	u := admin.Console{Admin: a}
-	return u.AddOperator(x.Context(), in)
+func addOperator(x *call, u *admin.Admin, in adminapi.OperatorRequest) (any, error) {
+	return u.Console().AddOperator(x.Context(), in)
 }
 
-func removeOperator(x *call, a *admin.Admin) (any, error) {
-	u := admin.Console{Admin: a}
-	return nil, u.RemoveOperator(x.Context(), x.names[0])
+func removeOperator(x *call, u *admin.Admin) (any, error) {
+	return nil, u.Console().RemoveOperator(x.Context(), x.names[0])
 }
 
 // inviteOperator answers with the link of an invitation, if there is a console.
-func (a *Admin) inviteOperator(x *call, of *admin.Admin, in adminapi.InvitationRequest) (any, error) {
-	u := admin.Console{Admin: of}
+func (a *Admin) inviteOperator(x *call, u *admin.Admin, in adminapi.InvitationRequest) (any, error) {
 	if a.ConsoleURL == "" {
 		return nil, &Problem{Problem: adminapi.Problem{Type: "urn:mintage:problem:no-console", Title: "no console", Status: http.StatusConflict,
 			Detail: "the server has no console", Advice: "set console.listen, and restart the server"}}
 	}
-	v, text, err := u.InviteOperator(x.Context(), in)
+	v, text, err := u.Console().InviteOperator(x.Context(), in)
 	v.URL = strings.TrimSuffix(a.ConsoleURL, "/") + "/invitation/" + text
 	return v, err
 }
 
-func listConsoleSessions(x *call, a *admin.Admin) (any, error) {
-	u := admin.Console{Admin: a}
-	views, err := u.ConsoleSessions(x.Context())
+func listConsoleSessions(x *call, u *admin.Admin) (any, error) {
+	views, err := u.Console().ConsoleSessions(x.Context())
 	return list{name: "sessions", items: views}, err
 }
 
-func endConsoleSession(x *call, a *admin.Admin) (any, error) {
-	u := admin.Console{Admin: a}
-	return nil, u.EndConsoleSession(x.Context(), x.names[0])
+func endConsoleSession(x *call, u *admin.Admin) (any, error) {
+	return nil, u.Console().EndConsoleSession(x.Context(), x.names[0])
 }

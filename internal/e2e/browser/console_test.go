@@ -1,0 +1,147 @@
+//go:build e2e
+
+package browser
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/e2e/binary"
+)
+
+// A consoleWorld is a server with a console. It runs without --dev, with which an
+// invitation alone lets in.
+type consoleWorld struct {
+	url string // of the console
+	dir string
+}
+
+func openConsole(t *testing.T, args ...string) *consoleWorld {
+	t.Helper()
+	cert, key := certificateFiles(t)
+	public, console := binary.FreeAddress(t, mintageHost), binary.FreeAddress(t, mintageHost)
+	w := &consoleWorld{url: "https://" + console, dir: t.TempDir()}
+	binary.Serve(t, binary.Command(t, append([]string{"serve", "--new-store", "--data", w.dir, "--public-url", "https://" + public, "--listen", public, "--management-listen", "127.0.0.1:0",
+		"--tls-cert", cert, "--tls-key", key, "--console-listen", console}, args...)...), console)
+	return w
+}
+
+// run runs a command, and reads its JSON into out unless that is nil.
+func (w *consoleWorld) run(t *testing.T, out any, args ...string) {
+	t.Helper()
+	args = append(args, "--data", w.dir)
+	if out != nil {
+		args = append(args, "--json")
+	}
+	text, err := binary.Command(t, args...).Output()
+	if err != nil {
+		t.Fatalf("mintage %s: %v", strings.Join(args, " "), err)
+	}
+	if out != nil {
+		if err := json.Unmarshal(text, out); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// user creates a built-in user, who is an operator with a role, and returns the password.
+func (w *consoleWorld) operator(t *testing.T, name, role string) (password string) {
+	t.Helper()
+	var made struct{ Password string }
+	w.run(t, &made, "user", "create", name)
+	w.run(t, nil, "operator", "add", name, "--role", role)
+	return made.Password
+}
+
+// invite makes an invitation.
+func (w *consoleWorld) invite(t *testing.T, name string) (link string) {
+	t.Helper()
+	var v struct{ URL string }
+	if w.run(t, &v, "console", "invite", name); !strings.HasPrefix(v.URL, w.url+"/invitation/") {
+		t.Fatalf("the invitation leads to %q", bare(v.URL))
+	}
+	return v.URL
+}
+
+// enters lets an operator in who has no second factor yet.
+func (w *consoleWorld) enters(t *testing.T, b *tab, name string) (secret string) {
+	t.Helper()
+	b.open(w.invite(t, name))
+	b.click("#enter")
+	secret = b.text("#secret")
+	b.fill("#code", totp(t, secret, time.Now()))
+	b.enter()
+	b.reads("Needs attention")
+	return secret
+}
+
+// The whole way in: an invitation, a second factor that is set up with it, the pages, a
+// way out, and a sign-in with password and code.
+func TestConsole(t *testing.T) {
+	t.Parallel()
+	w := openConsole(t)
+	password := w.operator(t, "alice", "admin")
+	w.operator(t, "bob", "auditor")
+	w.run(t, nil, "admin", "token", "create", "watch", "--role", "auditor", "--expires-in", "3d")
+
+	b := newWindow(t).knowsAxe()
+	link := w.invite(t, "alice")
+	b.open(link)
+	b.reads("You are invited to the console")
+	b.examine(t, "console-invitation")
+	b.open(link) // again: opening has spent nothing
+	b.click("#enter")
+	b.reads("Set up a second factor")
+	b.examine(t, "console-factor")
+	secret := b.text("#secret")
+	b.fill("#code", "000000")
+	b.enter()
+	b.reads("The code is not correct")
+	b.answered(422)
+	b.fill("#code", totp(t, secret, time.Now()))
+	b.enter()
+	b.reads("Needs attention")
+	b.reads("bob: this operator has never signed in.")
+	b.examine(t, "console-overview")
+	b.open(w.url + "/keys")
+	b.reads("Keys rotate by the clock")
+	b.examine(t, "console-keys")
+	b.open(w.url + "/operators")
+	b.reads("this browser")
+	b.examine(t, "console-operators")
+	b.open(w.url + "/nothing")
+	b.reads("There is nothing here")
+	b.answered(404)
+	b.examine(t, "console-missing")
+
+	t.Run("an invitation works once", func(t *testing.T) {
+		other := newWindow(t).knowsAxe().withoutScripts()
+		other.open(link)
+		other.reads("It was used already")
+		other.answered(410)
+		// The user has a second factor now, and an invitation asks for a code of it.
+		other.open(w.invite(t, "alice"))
+		other.click("#enter")
+		other.reads("Enter the code from your app")
+	})
+	t.Run("somebody else is signed in", func(t *testing.T) {
+		b.open(w.invite(t, "bob"))
+		b.reads("another operator is signed in")
+		b.examine(t, "console-instead")
+	})
+	b.open(w.url + "/")
+	b.click("#sign-out")
+	b.reads("You have signed out.")
+	b.examine(t, "console-sign-in")
+	b.fill("#username", "Alice")
+	b.fill("#password", password)
+	b.fill("#code", "000000")
+	b.click("#submit")
+	b.reads("is not correct, or you are no operator")
+	b.examine(t, "console-wrong")
+	if b.holds("document.scripts.length > 0") {
+		t.Error("a page of the console has a script")
+	}
+}

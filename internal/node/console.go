@@ -1,0 +1,80 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/console"
+	"github.com/mintage/mintage/internal/deployment"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/operator"
+	"github.com/mintage/mintage/internal/server"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// consoleHandler returns what answers on the listener of the console. Operators are users
+// of the default realm.
+func (n *node) consoleHandler(cfg config.Config, a *answering, api http.Handler) http.Handler {
+	c := &console.Console{
+		URL: cfg.ConsoleURL(), Service: cfg.ServiceName(), Dev: n.dev, API: api, Store: n.store, Now: time.Now, Log: n.log, Audit: n.auditLog,
+	}
+	if a.front != nil {
+		c.Users = a.front.Users
+	}
+	return c.Handler()
+}
+
+// listenConsole opens the listener of the console.
+func listenConsole(cfg config.Config, certificate *server.Certificate, n *node) (listener, error) {
+	l, err := net.Listen("tcp", cfg.Console.Listen)
+	if err != nil {
+		return listener{}, deployment.Hint(fmt.Errorf("console listener: %w", err), "choose another address with --console-listen")
+	}
+	srv := server.HTTPServer(&n.console, n.log)
+	if certificate != nil {
+		srv.TLSConfig = server.TLSConfig(certificate)
+	}
+	return listener{l, srv}, nil
+}
+
+// devConsole returns where the console of --dev is: two ports above the public listener,
+// in each reading of the configuration.
+func devConsole(public *net.TCPAddr) string {
+	port := public.Port + 2
+	if port > 65535 {
+		port = public.Port - 2
+	}
+	return net.JoinHostPort(public.IP.String(), strconv.Itoa(port))
+}
+
+// devOperator is the operator of --dev.
+const devOperator = "dev"
+
+// inviteDev makes the operator of --dev, unless there is one, and an invitation.
+func inviteDev(ctx context.Context, cfg config.Config, st store.Store) (link string, err error) {
+	now := grant.At(time.Now())
+	err = operator.Add(ctx, st, operator.Operator{Name: devOperator, Role: operator.Admin, CreatedBy: devActor, CreatedAt: now})
+	if err != nil && !errors.Is(err, operator.ErrTaken) {
+		return "", err
+	}
+	text, _, err := operator.Invite(ctx, st, devOperator, devActor, now)
+	return cfg.ConsoleURL() + "/invitation/" + text, err
+}
+
+// devInvitation describes how to open the console.
+func devInvitation(link, self, data string) string {
+	if link == "" {
+		return ""
+	}
+	return fmt.Sprintf(`4. Open the console, as the operator dev. The link works once, for 10 minutes; %s console invite dev --data %s makes another:
+
+%s
+
+`, self, data, link)
+}
