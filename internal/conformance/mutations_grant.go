@@ -35,7 +35,7 @@ var grantMutations = []Mutation{
 	},
 	{
 		Name: "key of an access token", In: "Request.Presented",
-		Old: "case key != bound:", New: "case false:",
+		Old: "case key != bound:", New: "case key != bound && false:",
 		Test: here + "TestDP30",
 	},
 	{
@@ -65,17 +65,17 @@ var grantMutations = []Mutation{
 	},
 	{
 		Name: "hash of the token in a proof", In: "Proof.Verify",
-		Old: "subtle.ConstantTimeCompare([]byte(want), []byte(p.tokenHash)) != 1", New: `false && want == ""`,
+		Old: "subtle.ConstantTimeCompare([]byte(want), []byte(p.tokenHash)) != 1", New: `subtle.ConstantTimeCompare([]byte(want), []byte(p.tokenHash)) > 1`,
 		Test: "go test ./internal/dpop -run TestATokenIsNamedByItsHash",
 	},
 	{
 		Name: "nonces of other minutes", In: "Nonces.Valid",
-		Old: "n.At(now.Add(at))", New: "nonce",
+		Old: "n.At(now.Add(at))", New: "nonce[:len(nonce)+0*int(at)]",
 		Test: "go test ./internal/dpop -run TestNonces",
 	},
 	{
 		Name: "key of a token at an API in Go", In: "Verifier.VerifyBound",
-		Old: "if p.KeyThumbprint != base64.RawURLEncoding.EncodeToString(read.Key[:]) {", New: "if false {",
+		Old: "if p.KeyThumbprint != base64", New: "if false && p.KeyThumbprint != base64",
 		Test: "go test ./resource -run TestBoundTokens",
 	},
 	{
