@@ -176,13 +176,15 @@ func (k *key) aead(label string, nonce [NonceSize]byte) cipher.AEAD {
 	return aead
 }
 
-// A sealing separates codes and boxes: by the label of the key that is derived for
+// A sealing separates codes, device codes and boxes: by the label of the key that is derived for
 // each nonce, and by what the associated data begins with.
 type sealing struct{ key, kind string }
 
 var (
 	codes = sealing{"mintage/1/code key\x00", CodePrefix}
 	boxes = sealing{"mintage/1/box key\x00", "mintage/1/box\x00"}
+
+	deviceCodes = sealing{"mintage/1/device code key\x00", DevicePrefix}
 )
 
 // binding returns the associated data: the kind, the realm or label, and the head.

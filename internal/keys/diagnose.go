@@ -33,6 +33,7 @@ const (
 	AccessForm  Form = "access_token"
 	CodeForm    Form = "authorization_code"
 	ServiceForm Form = "service_token" // an access token of a client for itself
+	DeviceForm  Form = "device_code"
 )
 
 // A Diagnosis holds what is known of a text. Nothing in it is proven unless Fault
@@ -74,6 +75,7 @@ var forms = map[Form]form{
 	AccessForm:  {AccessPrefix, accessSize + macSize, 0, MAC, opener((*Ring).OpenAccess)},
 	CodeForm:    {CodePrefix, codeHead + codeTag, MaxOpenIDCode, Seal, opener((*Ring).OpenCode)},
 	ServiceForm: {ServicePrefix, serviceHead + 2 + macSize, len(ServicePrefix) + base64.RawURLEncoding.EncodedLen(maxService), MAC, opener((*Ring).OpenService)},
+	DeviceForm:  {DevicePrefix, codeHead + deviceRecord + codeTag, maxDeviceCode, Seal, opener((*Ring).OpenDeviceCode)},
 }
 
 func opener[T any](open func(r *Ring, realm, text string) (T, error)) func(r *Ring, realm, text string) error {
@@ -123,7 +125,7 @@ func (r *Ring) Diagnose(realm, text string) Diagnosis {
 	if len(head) >= 5 && head[0] == first {
 		d.KeyID, d.NamesKey = grant.KeyID(binary.BigEndian.Uint32(head[1:])), true
 	}
-	if d.Form != CodeForm && d.Form != ServiceForm && d.NamesKey && len(head) >= refreshSize {
+	if (d.Form == RefreshForm || d.Form == AccessForm) && d.NamesKey && len(head) >= refreshSize {
 		d.Claim, d.Legible = readToken(head), true
 	}
 	d.Fault = r.fault(d, realm, text, of, head, first)

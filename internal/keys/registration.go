@@ -38,7 +38,8 @@ const (
 // id contains it, so that a flood of registrations writes nothing.
 type SealedRegistration struct {
 	Redirects [][16]byte // digests of its redirect URIs, see RedirectDigest
-	Method    byte       // of authentication, as the caller numbers them
+	Method    byte       // of authentication, as the caller numbers them; below 128
+	Device    bool       // it asks for the device grant
 	Name      string     // UTF-8
 	At        grant.Instant
 }
@@ -59,6 +60,9 @@ const (
 	maxRegistration  = registrationHead + 16*MaxSealedRedirects + MaxSealedName + macSize
 )
 
+// sealedDevice is the bit of the method's byte that stands for Device.
+const sealedDevice = 0x80
+
 // SealRegistration returns the client id of a registration, by the key in use.
 func (r *Ring) SealRegistration(realm string, s SealedRegistration) (string, error) {
 	k := r.current(Registration, s.At)
@@ -71,6 +75,9 @@ func (r *Ring) SealRegistration(realm string, s SealedRegistration) (string, err
 	b := append(make([]byte, 0, 255), version)
 	b = binary.BigEndian.AppendUint32(b, uint32(k.ID))
 	b = s.At.Append(b)
+	if s.Device {
+		s.Method |= sealedDevice
+	}
 	b = append(b, s.Method, byte(len(s.Redirects)))
 	for _, d := range s.Redirects {
 		b = append(b, d[:]...)
@@ -87,7 +94,7 @@ func (r *Ring) OpenRegistration(realm, id string, now grant.Instant) (SealedRegi
 	if err != nil {
 		return SealedRegistration{}, err
 	}
-	s := SealedRegistration{At: grant.ReadInstant(b[5:]), Method: b[11]}
+	s := SealedRegistration{At: grant.ReadInstant(b[5:]), Method: b[11] &^ sealedDevice, Device: b[11]&sealedDevice != 0}
 	n := int(b[12])
 	if n == 0 || n > MaxSealedRedirects || len(b) < registrationHead+16*n || len(b) > registrationHead+16*n+MaxSealedName {
 		return SealedRegistration{}, ErrNotAuthentic

@@ -159,7 +159,7 @@ func (r *Ring) SpentByOther(g grant.Grant, id grant.KeyID) bool {
 // UnknownKey returns the key that a text in one of our forms names, and whether
 // the ring lacks it. The text may be forged.
 func (r *Ring) UnknownKey(text string) (id grant.KeyID, unknown bool) {
-	for _, prefix := range []string{RefreshPrefix, AccessPrefix, CodePrefix, ServicePrefix} {
+	for _, prefix := range []string{RefreshPrefix, AccessPrefix, CodePrefix, ServicePrefix, DevicePrefix} {
 		if body, ok := strings.CutPrefix(text, prefix); ok {
 			if len(body) < 8 {
 				return 0, false

@@ -1,0 +1,63 @@
+package keys_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
+)
+
+func theDeviceCode() keys.DeviceCode {
+	return keys.DeviceCode{GrantID: grant.ID{1, 2}, UserCode: [32]byte{3}, ClientID: "cli", IssuedAt: theCode().AuthorizedAt, ExpiresAt: theCode().AuthorizedAt.Add(10 * time.Minute)}
+}
+
+func TestDeviceCodes(t *testing.T) {
+	r := frozenRing(t)
+	for _, id := range []string{"", "cli", strings.Repeat("x", 255)} {
+		d := theDeviceCode()
+		d.ClientID = id
+		text, err := r.SealDeviceCode("/api", d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := r.OpenDeviceCode("/api", text); err != nil || got != d {
+			t.Errorf("%+v, %v", got, err)
+		}
+		if again, _ := r.SealDeviceCode("/api", d); again == text {
+			t.Error("two codes are the same text")
+		}
+		if _, err := r.OpenDeviceCode("/other", text); err != keys.ErrNotAuthentic {
+			t.Errorf("in another realm: %v", err)
+		}
+		if _, err := r.OpenCode("/api", keys.CodePrefix+strings.TrimPrefix(text, keys.DevicePrefix)); err != keys.ErrNotAuthentic {
+			t.Errorf("as an authorization code: %v", err)
+		}
+		if got := r.Diagnose("/api", text); got.Form != keys.DeviceForm || got.Fault != keys.NoFault {
+			t.Errorf("diagnosed as %+v", got)
+		}
+	}
+}
+
+func FuzzOpenDeviceCode(f *testing.F) {
+	r := frozenRing(f)
+	sealed, err := r.SealDeviceCode("/api", theDeviceCode())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add("/api", sealed)
+	f.Add("", sealed)
+	f.Add("/api", keys.DevicePrefix)
+	f.Add("/api", sealed+"A")
+	f.Add("/api", sealed[:len(sealed)-1])
+	f.Fuzz(func(t *testing.T, realm, text string) {
+		got, err := r.OpenDeviceCode(realm, text)
+		if err == nil && (realm != "/api" || text != sealed || got != theDeviceCode()) {
+			t.Fatalf("%q is accepted: %+v", text, got)
+		}
+		if err != nil && (err != keys.ErrNotAuthentic || got != keys.DeviceCode{}) {
+			t.Fatalf("%q is refused with %+v, %v", text, got, err)
+		}
+	})
+}
