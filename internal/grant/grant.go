@@ -242,6 +242,26 @@ func (g Grant) Replay(r Redemption) Decision {
 	return g.revoke(CodeReplayed)
 }
 
+// Redeemed decides a request with a device code that was redeemed before. Devices poll:
+// one whose answer was lost asks again, and gets the same pair as long as the retry
+// window is open and the pair unused. Later, it is a replay.
+func (g Grant) Redeemed(r Redemption, p Policy, now Instant) Decision {
+	switch {
+	case g.ClientID != r.ClientID || g.Realm != r.Realm:
+		return g.refuse(OtherClient)
+	case g.State == Revoked:
+		return g.refuse(GrantRevoked)
+	case p.cutOff(g.AuthorizedAt, r.Cutoff):
+		return g.refuse(CutOff)
+	case g.Generation == 1 && p.RetryWindow > 0 && g.inWindow(p, now):
+		if r.Target != nil && r.Target.Lifetime != 0 {
+			p.AccessLifetime = r.Target.Lifetime
+		}
+		return g.answer(max(g.RotatedAt, g.AccessFloor+1), "", r.Allowed, r.Target, p, now, true)
+	}
+	return g.revoke(CodeReplayed)
+}
+
 // Refresh decides what r does to g.
 //
 // The order of checks matters. Ownership, of the key too, comes before replay, so that

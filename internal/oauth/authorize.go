@@ -54,6 +54,9 @@ type AuthorizationRequest struct {
 	// JKT is the thumbprint of the key that alone may redeem the code (RFC 9449 section
 	// 10), or "".
 	JKT string `json:"dpop_jkt,omitempty"`
+	// Device: a device asks, which polls for its answer (RFC 8628). There is no redirect
+	// URI.
+	Device bool `json:"device,omitempty"`
 	// Defect is the first defect beside those of client and redirect URI. It is
 	// sent to the client once both are verified.
 	Defect *Error `json:"-"`
@@ -164,7 +167,7 @@ func (r *AuthorizationRequest) parse(p Params) {
 	case p["response_mode"] != "" && p["response_mode"] != "query" && !r.FormPost:
 		r.note(ErrResponseMode)
 	}
-	r.parsePKCE(p["code_challenge"], p["code_challenge_method"])
+	r.ParsePKCE(p["code_challenge"], p["code_challenge_method"])
 	if r.JKT = p["dpop_jkt"]; r.JKT != "" {
 		if _, ok := ParseJKT(r.JKT); !ok {
 			r.note(ErrJKT)
@@ -192,9 +195,9 @@ func (r *AuthorizationRequest) parse(p Params) {
 	}
 }
 
-// parsePKCE accepts only S256. A challenge without a method would mean plain (RFC
+// ParsePKCE reads the challenge of a request, and accepts only S256. A challenge without a method would mean plain (RFC
 // 7636 section 4.3), whose verifier is in the request.
-func (r *AuthorizationRequest) parsePKCE(challenge, method string) {
+func (r *AuthorizationRequest) ParsePKCE(challenge, method string) {
 	if challenge == "" && method == "" {
 		return
 	}

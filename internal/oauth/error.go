@@ -27,8 +27,11 @@ const (
 	InsufficientScope      ErrorCode = "insufficient_scope"     // RFC 6750 section 3.1
 	InvalidRedirectURI     ErrorCode = "invalid_redirect_uri"   // RFC 7591 section 3.2.2
 	InvalidClientMetadata  ErrorCode = "invalid_client_metadata"
-	InvalidDPoPProof       ErrorCode = "invalid_dpop_proof" // RFC 9449 section 5
-	UseDPoPNonce           ErrorCode = "use_dpop_nonce"     // RFC 9449 section 8
+	InvalidDPoPProof       ErrorCode = "invalid_dpop_proof"    // RFC 9449 section 5
+	UseDPoPNonce           ErrorCode = "use_dpop_nonce"        // RFC 9449 section 8
+	AuthorizationPending   ErrorCode = "authorization_pending" // RFC 8628 section 3.5
+	SlowDown               ErrorCode = "slow_down"
+	ExpiredToken           ErrorCode = "expired_token"
 	ServerError            ErrorCode = "server_error"
 	TemporarilyUnavailable ErrorCode = "temporarily_unavailable"
 
@@ -137,6 +140,7 @@ var (
 	ErrNoRedirect   = &Error{InvalidRequest, "redirect_uri missing"}
 	ErrNoRefresh    = &Error{InvalidRequest, "refresh_token missing"}
 	ErrVerifier     = &Error{InvalidRequest, "code_verifier malformed"}
+	ErrNoDeviceCode = &Error{InvalidRequest, "device_code missing"}
 	ErrNoClient     = &Error{InvalidRequest, "client_id missing"}
 	ErrTwoMethods   = &Error{InvalidRequest, "more than one client authentication method"}
 	ErrClientDiffer = &Error{InvalidRequest, "client_id mismatch"}
@@ -153,6 +157,15 @@ var (
 	ErrScope            = &Error{InvalidScope, "scope not allowed"}
 	ErrUnavailable      = &Error{TemporarilyUnavailable, "try again later"}
 	ErrInternal         = &Error{ServerError, "internal error"}
+)
+
+// The answers to a client that polls for its device (RFC 8628 section 3.5), beside
+// ErrDenied; and to one that may not begin with a device.
+var (
+	ErrPending       = &Error{AuthorizationPending, "the user has not answered yet"}
+	ErrSlowDown      = &Error{SlowDown, "polled too soon: wait 5 seconds more between polls"}
+	ErrExpiredDevice = &Error{ExpiredToken, "device code expired"}
+	ErrDeviceClient  = &Error{InvalidClient, "a confidential client authenticates here too (golang.org/x/oauth2: DeviceAuth with SetAuthURLParam of client_secret), or is registered as public"}
 )
 
 // The defects of requests about tokens and with them.

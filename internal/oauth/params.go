@@ -33,6 +33,8 @@ var maxLength = map[string]int{
 	"password":              1024,
 	"access_token":          8192,
 	"token":                 8192,
+	"device_code":           2048,
+	"user_code":             64,
 }
 
 // SeveralResources begins the parameter resource if the form has several (RFC 8707

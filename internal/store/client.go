@@ -63,12 +63,13 @@ const (
 	GrantAuthorizationCode = "authorization_code"
 	GrantRefreshToken      = "refresh_token"
 	GrantClientCredentials = "client_credentials"
+	GrantDeviceCode        = "urn:ietf:params:oauth:grant-type:device_code" // RFC 8628
 )
 
 // GrantTypes lists those that a client can be registered for, and DefaultGrantTypes
 // those of a client that names none.
 var (
-	GrantTypes        = []string{GrantAuthorizationCode, GrantRefreshToken, GrantClientCredentials}
+	GrantTypes        = []string{GrantAuthorizationCode, GrantRefreshToken, GrantClientCredentials, GrantDeviceCode}
 	DefaultGrantTypes = GrantTypes[:2]
 )
 

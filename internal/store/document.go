@@ -29,6 +29,7 @@ const (
 	// Of the console, by a text that only a browser or a link has.
 	DocumentConsoleSession    DocumentKind = "console_session"
 	DocumentConsoleInvitation DocumentKind = "console_invitation"
+	DocumentDevice            DocumentKind = "device" // a device authorization, by its user code
 
 	// Of logins at a provider.
 	DocumentProviderSession DocumentKind = "provider_session" // the sessions of one at the provider, by issuer and sid
