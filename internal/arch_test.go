@@ -132,7 +132,7 @@ var mayImport = []importRule{
 		"github.com/go-jose/go-jose/v4", "github.com/go-jose/go-jose/v4/json"},
 		not: []string{"net/http", "database/sql", "os"}},
 	{dir: "internal/openid", standard: append([]string{"crypto/hmac", "crypto/sha512", "encoding/json"}, pure...), others: []string{"internal/grant"}},
-	{dir: "internal/issuer", others: []string{"internal/audit", "internal/claims", "internal/directory", "internal/grant", "internal/keys", "internal/lease", "internal/oauth", "internal/openid", "internal/store", "github.com/go-jose/go-jose/v4"},
+	{dir: "internal/issuer", others: []string{"internal/audit", "internal/claims", "internal/directory", "internal/grant", "internal/keys", "internal/lease", "internal/oauth", "internal/openid", "internal/overload", "internal/store", "github.com/go-jose/go-jose/v4"},
 		not: []string{"net/http", "database/sql", "os"}},
 	{dir: "internal/lease", others: []string{"internal/store"}, not: []string{"net/http", "database/sql", "os"}},
 	{dir: "internal/logout", others: []string{"internal/audit", "internal/directory", "internal/grant", "internal/issuer", "internal/lease", "internal/metrics", "internal/openid", "internal/store"},

@@ -43,6 +43,8 @@ type Authorization struct {
 	Nonce   string // of the authentication request, or ""
 	Session [16]byte
 	Login   openid.Login
+	// Device: the code waits for a device that polls, and no browser carries it.
+	Device bool
 	// InUserInfo and InIDToken are the claims that the request named, as grant.Facts
 	// hold them.
 	InUserInfo, InIDToken uint32
@@ -155,13 +157,15 @@ func (iss Codes) IssueTo(c *store.Client, a Authorization) (IssuedCode, error) {
 
 func (iss Codes) checkAuthorization(c *store.Client, a Authorization, named Resources, code *grant.Code) error {
 	switch {
-	case !c.MayUse(store.GrantAuthorizationCode):
+	case a.Device && !c.MayUse(store.GrantDeviceCode):
+		return &oauth.Invalid{Field: "client_id", Message: "the client is not registered for the device grant"}
+	case !a.Device && !c.MayUse(store.GrantAuthorizationCode):
 		return &oauth.Invalid{Field: "client_id", Message: "the client is not registered for the authorization_code grant"}
-	case !oauth.MatchRedirectURI(c.RedirectURIs, a.RedirectURI):
+	case !a.Device && !oauth.MatchRedirectURI(c.RedirectURIs, a.RedirectURI):
 		return &oauth.Invalid{Field: "redirect_uri", Message: "not one of the client's registered redirect URIs, which are compared character by character"}
 	case !oauth.IsSubject(a.Subject):
 		return &oauth.Invalid{Field: "subject", Message: fmt.Sprintf("1 to %d bytes of UTF-8 without control characters", oauth.MaxSubject)}
-	case a.Challenge == "" && c.Public():
+	case !a.Device && a.Challenge == "" && c.Public():
 		return &oauth.Invalid{Field: "code_challenge", Message: "a public client needs one (RFC 9700 section 2.1.1): nothing else ties the code to it"}
 	}
 	scope, err := oauth.ParseScope(a.Scope)

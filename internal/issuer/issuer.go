@@ -47,6 +47,8 @@ type Issuer struct {
 	Log       *slog.Logger
 	// Feed caches the list of revocations. Nil: New makes one.
 	Feed *Feed
+	// Devices counts what devices do. It outlives a reload. Nil: New makes one.
+	Devices *Devices
 }
 
 // New completes an Issuer.
@@ -56,6 +58,9 @@ func New(iss Issuer) *Issuer {
 	}
 	if iss.Feed == nil {
 		iss.Feed = NewFeed()
+	}
+	if iss.Devices == nil {
+		iss.Devices = &Devices{}
 	}
 	return &iss
 }

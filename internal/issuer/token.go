@@ -62,6 +62,11 @@ func (iss *Issuer) Exchange(ctx context.Context, c *store.Client, r CodeRequest)
 	if err != nil {
 		return Tokens{}, err
 	}
+	return iss.redeem(ctx, view, c, code, r, iss.PolicyOf(c))
+}
+
+// redeem redeems a code that was opened with a view, under a policy.
+func (iss *Issuer) redeem(ctx context.Context, view *directory.View, c *store.Client, code grant.Code, r CodeRequest, policy grant.Policy) (Tokens, error) {
 	now := iss.now()
 	req := grant.Redemption{
 		Realm: iss.Realm, ClientID: c.ID, Allowed: iss.AllowedScope(view, c),
@@ -71,7 +76,7 @@ func (iss *Issuer) Exchange(ctx context.Context, c *store.Client, r CodeRequest)
 		Attempt: attempt(), KeyID: view.Ring.Current(keys.MAC, now),
 		Target: iss.of(view, c).target(code.APIs, r.Resource),
 	}
-	d := code.Redeem(req, iss.PolicyOf(c), now)
+	d := code.Redeem(req, policy, now)
 	refused := &grant.Refused{Why: d.Refusal, GrantID: code.GrantID}
 	if d.Refusal.Foreign() || d.Refusal.Disowned() {
 		return Tokens{}, refused
@@ -94,10 +99,20 @@ func (iss *Issuer) Exchange(ctx context.Context, c *store.Client, r CodeRequest)
 	}
 	// The code was redeemed before, or is refused for its age, and still ends the
 	// grant that it has created.
-	d, _, err = iss.update(ctx, code.GrantID, evidence{act: "code presented again", from: r.From}, func(g grant.Grant, _ grant.Instant) grant.Decision {
+	d, now, err := iss.update(ctx, code.GrantID, evidence{act: "code presented again", from: r.From}, func(g grant.Grant, now grant.Instant) grant.Decision {
+		if r.RedirectURI == deviceRedirect {
+			return g.Redeemed(req, policy, now)
+		}
 		return g.Replay(req)
 	})
 	switch {
+	case err == nil && d.Refusal == grant.Allowed:
+		answer := response{iss, view, c, d, now}
+		about, err := answer.about(ctx)
+		if err != nil {
+			return Tokens{}, err // the same request again gets the same pair
+		}
+		return answer.tokens("", about)
 	case errors.Is(err, store.ErrNotFound) && refused.Why == grant.Allowed:
 		// The grant existed a moment ago, and a sweep has deleted it: it has expired.
 		return Tokens{}, &grant.Refused{Why: grant.CodeExpired, GrantID: code.GrantID}

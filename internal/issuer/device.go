@@ -1,0 +1,295 @@
+package issuer
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/mintage/mintage/internal/directory"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// DeviceLifetime is how long a user has to enter a code and to answer, and
+// DeviceInterval how long a device waits between polls (RFC 8628 section 3.2).
+const (
+	DeviceLifetime = 10 * time.Minute
+	DeviceInterval = 5 * time.Second
+)
+
+// deviceRedirect stands for the redirect URI of codes that wait for a device: no request
+// can name it.
+const deviceRedirect = store.GrantDeviceCode
+
+// ErrUserCode means that nobody waits under a user code, or no longer.
+var ErrUserCode = errors.New("user code unknown")
+
+// A DeviceRequest is the device authorization request of a client (RFC 8628 section
+// 3.1). Network is where it comes from if nothing proves that the client sent it: the
+// zero prefix is not counted.
+type DeviceRequest struct {
+	Scope     string
+	Resource  string
+	Challenge string // S256 code challenge (RFC 7636), or ""
+	From      netip.Addr
+	Network   netip.Prefix
+}
+
+// A DeviceAnswer is its answer. The codes are secrets.
+type DeviceAnswer struct {
+	DeviceCode string
+	UserCode   string
+	GrantID    grant.ID
+}
+
+// A Device is what the store holds about a user code. It is changed once: by the
+// decision of the user.
+type Device struct {
+	ClientID    string        `json:"client_id"`
+	Scope       oauth.Scope   `json:"scope,omitempty"`
+	Resources   []string      `json:"resources,omitempty"`
+	Challenge   string        `json:"challenge,omitempty"`
+	From        string        `json:"from,omitempty"` // address of the device
+	RequestedAt grant.Instant `json:"requested_at"`
+	ExpiresAt   grant.Instant `json:"expires_at"` // of the codes
+	Grant       string        `json:"grant"`
+	Denied      bool          `json:"denied,omitempty"`
+	Code        string        `json:"code,omitempty"` // sealed; that of a user who has allowed it
+
+	key     store.DocumentKey
+	version int64
+}
+
+// GrantID returns the id of the grant that the device code is redeemed for.
+func (d Device) GrantID() grant.ID {
+	id, _ := grant.ParseID(d.Grant)
+	return id
+}
+
+// Decided reports whether a user has answered.
+func (d Device) Decided() bool { return d.Denied || d.Code != "" }
+
+// DeviceAuthorization begins the authorization of a device: it stores one document. What
+// a client that registered itself may ask for is checked when the user enters the code.
+func (iss *Issuer) DeviceAuthorization(ctx context.Context, c *store.Client, r DeviceRequest) (_ DeviceAnswer, err error) {
+	view, err := iss.Directory.View()
+	if err != nil {
+		return DeviceAnswer{}, store.Unavailable(err)
+	}
+	now := iss.now()
+	d := Device{ClientID: c.ID, Challenge: r.Challenge, From: r.From.String(), RequestedAt: now, ExpiresAt: now.Add(DeviceLifetime)}
+	if r.Resource != "" {
+		if !oauth.IsTarget(r.Resource) { // several, too
+			return DeviceAnswer{}, oauth.ErrTarget
+		}
+		d.Resources = []string{r.Resource}
+	}
+	if d.Scope, err = oauth.ParseScope(r.Scope); err != nil {
+		return DeviceAnswer{}, oauth.Sent(oauth.ErrScope, iss.LoggedScope(view, r.Scope))
+	}
+	d.Scope = d.Scope.Without(oauth.OfflineAccess)
+	if !c.SelfRegistered() {
+		named, err := iss.Resources(view, c, d.Resources, d.Scope)
+		if err != nil {
+			return DeviceAnswer{}, err
+		}
+		if !named.Scope.Covers(d.Scope) {
+			return DeviceAnswer{}, oauth.Sent(oauth.ErrScope, iss.LoggedScope(view, r.Scope))
+		}
+		if d.Scope == "" {
+			if d.Scope, err = oauth.ParseScope(string(named.Default)); err != nil || d.Scope == "" {
+				return DeviceAnswer{}, oauth.ErrScope
+			}
+		}
+	}
+	var random [16]byte
+	rand.Read(random[:])
+	id := grant.NewID(now, random)
+	d.Grant = id.String()
+	opened, err := iss.Devices.open(now, r.Network, c.ID)
+	if err != nil {
+		return DeviceAnswer{}, err
+	}
+	defer func() { opened.settle(d.key, err) }()
+	// A code that is taken is drawn again.
+	for range 4 {
+		user := newUserCode(opened.letters)
+		d.key = iss.userCodeKey(view, user)
+		doc, err := iss.DeviceDocument(d)
+		if err != nil {
+			return DeviceAnswer{}, err
+		}
+		switch err = iss.Store.Commit(ctx, store.Change{Documents: []store.Document{doc}}); {
+		case errors.Is(err, store.ErrConflict):
+			continue
+		case err != nil:
+			return DeviceAnswer{}, store.Unavailable(err)
+		}
+		text, err := view.Ring.SealDeviceCode(iss.Realm, keys.DeviceCode{GrantID: id, UserCode: d.key, ClientID: c.ID, IssuedAt: now, ExpiresAt: d.ExpiresAt})
+		if err != nil {
+			return DeviceAnswer{}, store.Unavailable(err)
+		}
+		return DeviceAnswer{DeviceCode: text, UserCode: user, GrantID: id}, nil
+	}
+	return DeviceAnswer{}, store.Unavailable(fmt.Errorf("four user codes of %d letters are taken", opened.letters))
+}
+
+// DeviceToken answers the poll of a device (RFC 8628 section 3.4), and writes nothing
+// until the user has allowed it. Then it redeems the code. The same request again gets
+// the same pair as long as the retry window is open.
+func (iss *Issuer) DeviceToken(ctx context.Context, c *store.Client, r CodeRequest) (Tokens, error) {
+	view, err := iss.Directory.View()
+	if err != nil {
+		return Tokens{}, store.Unavailable(err)
+	}
+	code, view, err := reread(ctx, iss, view, r.Code, func(view *directory.View) (keys.DeviceCode, error) {
+		return view.Ring.OpenDeviceCode(iss.Realm, r.Code)
+	})
+	if err != nil {
+		return Tokens{}, err
+	}
+	now := iss.now()
+	if code.ClientID != c.ID {
+		return Tokens{}, &grant.Refused{Why: grant.OtherClient, GrantID: code.GrantID}
+	}
+	if iss.Devices.tooSoon(code.UserCode, now) {
+		return Tokens{}, oauth.ErrSlowDown
+	}
+	d, err := iss.readDevice(ctx, view, code.UserCode)
+	switch {
+	case errors.Is(err, ErrUserCode):
+		return Tokens{}, oauth.ErrExpiredDevice
+	case err != nil:
+		// Some clients give up on any other error, and the next poll decides the same.
+		return Tokens{}, fmt.Errorf("%w: %w", oauth.ErrPending, err)
+	case d.Denied:
+		return Tokens{}, oauth.ErrDenied
+	case d.Code == "" && now >= d.ExpiresAt:
+		return Tokens{}, oauth.ErrExpiredDevice
+	case d.Code == "":
+		return Tokens{}, oauth.ErrPending
+	}
+	agreed, view, err := reread(ctx, iss, view, d.Code, func(view *directory.View) (grant.Code, error) { return view.Ring.OpenCode(iss.Realm, d.Code) })
+	if err != nil {
+		return Tokens{}, err
+	}
+	policy := iss.PolicyOf(c)
+	policy.CodeLifetime = DeviceLifetime
+	r.RedirectURI = deviceRedirect
+	tokens, err := iss.redeem(ctx, view, c, agreed, r, policy)
+	var refused *grant.Refused
+	if errors.As(err, &refused) && refused.Why == grant.CodeExpired {
+		return Tokens{}, oauth.ErrExpiredDevice
+	}
+	return tokens, err
+}
+
+// DeviceOf returns the fields of a device code, and what the store has of it, which is
+// nil once it is forgotten.
+func (iss *Issuer) DeviceOf(ctx context.Context, view *directory.View, text string) (keys.DeviceCode, *Device, error) {
+	code, err := view.Ring.OpenDeviceCode(iss.Realm, text)
+	if err != nil {
+		return code, nil, err
+	}
+	d, err := iss.readDevice(ctx, view, code.UserCode)
+	if errors.Is(err, ErrUserCode) {
+		return code, nil, nil
+	}
+	return code, &d, err
+}
+
+// FindDevice returns what waits under a user code, or ErrUserCode.
+func (iss *Issuer) FindDevice(ctx context.Context, view *directory.View, userCode string) (Device, error) {
+	d, err := iss.readDevice(ctx, view, iss.userCodeKey(view, userCode))
+	if err == nil && !d.Decided() && iss.now() >= d.ExpiresAt {
+		err = ErrUserCode
+	}
+	return d, err
+}
+
+func (iss *Issuer) readDevice(ctx context.Context, view *directory.View, key store.DocumentKey) (d Device, err error) {
+	doc, err := iss.Store.Document(ctx, key)
+	if errors.Is(err, store.ErrNotFound) {
+		return d, ErrUserCode
+	}
+	if err != nil {
+		return d, store.Unavailable(err)
+	}
+	body, err := view.Ring.OpenBox(deviceBox, doc.Body)
+	if err != nil {
+		return d, store.Unavailable(fmt.Errorf("device authorization: %w", err)) // a key that this node does not have yet
+	}
+	d.key, d.version = key, doc.Version
+	return d, json.Unmarshal(body, &d)
+}
+
+const deviceBox = "device"
+
+// DeviceDocument returns the next version of d as a document. It is kept until a lost
+// answer about it can no longer be repeated.
+func (iss *Issuer) DeviceDocument(d Device) (store.Document, error) {
+	view, err := iss.Directory.View()
+	if err != nil {
+		return store.Document{}, store.Unavailable(err)
+	}
+	body, err := json.Marshal(d)
+	if err != nil {
+		return store.Document{}, err
+	}
+	return store.Document{
+		Kind: store.DocumentDevice, Key: d.key, Version: d.version + 1,
+		ExpiresAt: d.ExpiresAt.Add(max(iss.Policy.RetryWindow, iss.RetryWindowPublic) + 2*iss.Policy.MaxSkew + time.Minute),
+		Body:      view.Ring.SealBox(deviceBox, body, iss.now()),
+	}, nil
+}
+
+// AllowDevice returns d with the code of an authorization.
+func (iss *Issuer) AllowDevice(c *store.Client, d Device, a Agreement) (Device, error) {
+	a.Device, a.RedirectURI, a.GrantID, a.ExpiresAt = true, deviceRedirect, d.GrantID(), d.ExpiresAt
+	rand.Read(a.Nonce[:])
+	code, err := iss.IssueAgreed(c, a)
+	d.Code = code.Code
+	return d, err
+}
+
+// Unrecorded returns a stand-in for a client that may register itself and has no record
+// yet, or nil. Nothing is known of it but its id, and nothing is fetched: the device
+// code, which is sealed for it, is all that it proves.
+func (iss *Issuer) Unrecorded(ctx context.Context, id string) (*store.Client, error) {
+	if _, known := iss.Directory.Latest().Registered(iss.Realm, id); known || !iss.Admits(id) {
+		return nil, nil
+	}
+	c, err := iss.Directory.Record(ctx, iss.Realm, id)
+	if c != nil || err != nil {
+		return nil, err
+	}
+	return &store.Client{
+		ID: id, Realm: iss.Realm, State: store.ClientEnabled, RegisteredBy: store.ByDocument,
+		Settings: store.Settings{Auth: store.AuthNone, GrantTypes: []string{store.GrantDeviceCode}},
+	}, nil
+}
+
+// newUserCode draws a user code, as it is shown.
+func newUserCode(length int) string {
+	letters := make([]byte, 0, length)
+	var b [1]byte
+	for len(letters) < length {
+		rand.Read(b[:])
+		if b[0] < 240 { // 12 times 20: each letter is as likely as the others
+			letters = append(letters, oauth.UserLetters[b[0]%20])
+		}
+	}
+	return oauth.ShowUserCode(string(letters))
+}
+
+// userCodeKey returns the key of a user code's document: an HMAC, because the codes are
+// short enough to try all.
+func (iss *Issuer) userCodeKey(view *directory.View, code string) store.DocumentKey {
+	return store.DocumentKey(view.Ring.Tag("user code", []byte(iss.Realm), []byte(code)))
+}

@@ -1,0 +1,254 @@
+package issuer
+
+import (
+	"fmt"
+	"math"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/overload"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// Limits of the device codes that one node has open: issued, and not yet decided.
+const (
+	maxDevices = 100_000
+	// Of one client there are no more than maxDevicesOfClient, but devicesBeyond for each
+	// network: nobody uses up a public client's for others.
+	maxDevicesOfClient = 1_000
+	devicesBeyond      = 2
+)
+
+// Limits of wrong user codes. A code of n letters is one of 20^n. See Devices.letters.
+const (
+	guessesOfSubject = 10  // an hour
+	guessesOfNetwork = 100 // an hour; of subjects with a wrong code alone
+	yearly           = 365 * 24
+	foundInAYear     = 0.01 // how many open codes may be guessed in a year
+)
+
+// ErrManyDevices means that a device has to wait until others have their answers.
+var ErrManyDevices = fmt.Errorf("%w: device codes that are open", oauth.ErrTooManyRequests)
+
+// Devices counts the open device codes, polls and wrong user codes of one node, in
+// bounded memory. The zero value is ready; it is safe for concurrent use.
+type Devices struct {
+	mu         sync.Mutex
+	ofNetwork  int // open codes that one network may have; 0: no limit
+	waiting    map[store.DocumentKey]waiting
+	inOrder    []store.DocumentKey // of waiting, by expiry, and decided ones
+	first      int                 // of inOrder that may be waiting
+	reserved   int                 // being stored
+	networks   map[netip.Prefix]int
+	clients    map[string]int
+	ofClientAt map[clientAt]int
+	polls      [2]map[store.DocumentKey]poll // young and old
+
+	subjects, guessers overload.Limiter[any]
+	guesses            [2]int // wrong codes in this hour, and in the one before
+	hour               int64
+}
+
+type clientAt struct {
+	client  string
+	network netip.Prefix
+}
+
+// waiting is an open code.
+type waiting struct {
+	until grant.Instant
+	clientAt
+}
+
+// SetLimit changes how many open codes one network may have; 0: no limit.
+func (d *Devices) SetLimit(ofNetwork int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ofNetwork = ofNetwork
+}
+
+// An opening is a device code that is being stored.
+type opening struct {
+	of      *Devices
+	letters int // of its user code
+	waiting
+}
+
+// open counts a code of a client for a network, and returns it until it is stored.
+func (d *Devices) open(now grant.Instant, network netip.Prefix, client string) (*opening, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.forget(now)
+	at := clientAt{client, network}
+	switch {
+	case len(d.waiting)+d.reserved >= maxDevices,
+		network.IsValid() && d.ofNetwork > 0 && d.networks[network] >= d.ofNetwork,
+		network.IsValid() && d.clients[client] >= maxDevicesOfClient && d.ofClientAt[at] >= devicesBeyond:
+		return nil, ErrManyDevices
+	}
+	if d.waiting == nil {
+		d.waiting, d.networks, d.clients, d.ofClientAt = map[store.DocumentKey]waiting{}, map[netip.Prefix]int{}, map[string]int{}, map[clientAt]int{}
+	}
+	d.reserved++
+	d.count(at, 1)
+	return &opening{d, d.letters(now), waiting{now.Add(DeviceLifetime), at}}, nil
+}
+
+// settle ends the storing of a code: with an error, there is none.
+func (o *opening) settle(key store.DocumentKey, err error) {
+	d := o.of
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.reserved--
+	if err != nil {
+		d.count(o.clientAt, -1)
+		return
+	}
+	d.waiting[key] = o.waiting
+	d.inOrder = append(d.inOrder, key)
+}
+
+// Decided uncounts a code, unless another node has issued it.
+func (d *Devices) Decided(of Device) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.end(of.key)
+}
+
+func (d *Devices) end(key store.DocumentKey) {
+	if w, ok := d.waiting[key]; ok {
+		delete(d.waiting, key)
+		d.count(w.clientAt, -1)
+	}
+}
+
+// forget uncounts the codes that have expired.
+func (d *Devices) forget(now grant.Instant) {
+	for ; d.first < len(d.inOrder); d.first++ {
+		key := d.inOrder[d.first]
+		if w, ok := d.waiting[key]; ok && now < w.until {
+			break
+		}
+		d.end(key)
+	}
+	if d.first > len(d.inOrder)/2 {
+		d.inOrder, d.first = append([]store.DocumentKey(nil), d.inOrder[d.first:]...), 0
+	}
+}
+
+func (d *Devices) count(at clientAt, n int) {
+	add(d.networks, at.network, n)
+	add(d.clients, at.client, n)
+	add(d.ofClientAt, at, n)
+}
+
+func add[K comparable](counts map[K]int, key K, n int) {
+	if counts[key] += n; counts[key] == 0 {
+		delete(counts, key)
+	}
+}
+
+// A poll is the last poll of a device.
+type poll struct {
+	at       grant.Instant
+	interval time.Duration
+	slow     bool // it was answered slow_down
+}
+
+// Two polls within samePoll are one: golang.org/x/oauth2 tries two forms of
+// authentication. Clocks and networks may shorten an interval by earlyPoll.
+const (
+	samePoll  = time.Second
+	earlyPoll = 500 * time.Millisecond
+	maxPolls  = 50_000 // in each of two generations
+)
+
+// tooSoon counts the poll of a device, and reports whether the device must slow down
+// (RFC 8628 section 3.5): its interval then grows by five seconds.
+func (d *Devices) tooSoon(key store.DocumentKey, now grant.Instant) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p, known := d.polls[0][key]
+	if !known {
+		p, known = d.polls[1][key]
+	}
+	since := now.Since(p.at)
+	switch {
+	case !known:
+		p.interval = DeviceInterval
+	case since >= 0 && since < samePoll:
+		return p.slow
+	default:
+		if p.slow = since >= 0 && since < p.interval-earlyPoll; p.slow {
+			p.interval = min(p.interval+DeviceInterval, time.Minute)
+		}
+	}
+	p.at = now
+	if d.polls[0] == nil || len(d.polls[0]) >= maxPolls {
+		d.polls[1], d.polls[0] = d.polls[0], map[store.DocumentKey]poll{}
+	}
+	d.polls[0][key] = p
+	return p.slow
+}
+
+// MayGuess reports whether a subject at a network may enter a code. One without a wrong
+// code always may: nobody can close the page for others.
+func (d *Devices) MayGuess(now grant.Instant, subject string, network netip.Prefix) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	at := now.Time()
+	if d.subjects.Wait(subject, at) > 0 {
+		return false
+	}
+	full := d.subjects.WaitFor(subject, guessesOfSubject, at) > 0 // it has a wrong code
+	return !full || !network.IsValid() || d.guessers.Wait(network, at) == 0
+}
+
+// Guessed counts a wrong code.
+func (d *Devices) Guessed(now grant.Instant, subject string, network netip.Prefix) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.subjects.Change(overload.Limit{Burst: guessesOfSubject, Every: time.Hour / guessesOfSubject})
+	d.guessers.Change(overload.Limit{Burst: guessesOfNetwork, Every: time.Hour / guessesOfNetwork})
+	d.subjects.Add(subject, now.Time())
+	if network.IsValid() {
+		d.guessers.Add(network, now.Time())
+	}
+	d.turn(now)
+	d.guesses[0]++
+}
+
+// turn begins another hour of guesses.
+func (d *Devices) turn(now grant.Instant) {
+	switch hour := int64(now) / time.Hour.Milliseconds(); hour {
+	case d.hour:
+	case d.hour + 1:
+		d.hour, d.guesses = hour, [2]int{0, d.guesses[0]}
+	default:
+		d.hour, d.guesses = hour, [2]int{}
+	}
+}
+
+// letters returns how many letters a new user code has: as few as keep the number of
+// open codes that are guessed in a year, at the rate of now, below foundInAYear.
+func (d *Devices) letters(now grant.Instant) int {
+	d.turn(now)
+	return lettersFor(d.guesses[0]+d.guesses[1], len(d.waiting)+1)
+}
+
+func lettersFor(guesses, open int) int {
+	n := oauth.MinUserCode
+	for n < oauth.MaxUserCode && Found(guesses*yearly, open, n) >= foundInAYear {
+		n++
+	}
+	return n
+}
+
+// Found returns how many of the open codes, of so many letters, a number of guesses
+// finds on average.
+func Found(guesses, open, letters int) float64 {
+	return float64(guesses) * float64(open) / math.Pow(float64(len(oauth.UserLetters)), float64(letters))
+}
