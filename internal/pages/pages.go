@@ -119,6 +119,12 @@ func nameOf(page any) string {
 		return "account"
 	case Consent:
 		return "consent"
+	case DeviceCode:
+		return "device_code"
+	case Device:
+		return "device"
+	case DeviceDone:
+		return "device_done"
 	case Connections:
 		return "connections"
 	case Logout:
@@ -150,6 +156,12 @@ func (l *localized) title(page any) string {
 		if v.Again() {
 			key += "_again"
 		}
+	case DeviceCode:
+		failed = v.Wrong
+	case DeviceDone:
+		if v.Denied {
+			key = "denied"
+		}
 	case Bounce:
 		if v.Denied {
 			key = "denied"
@@ -165,7 +177,7 @@ func (l *localized) title(page any) string {
 }
 
 // Render makes the page of a view: a Login, SecondFactor, Account, Consent,
-// Connections, Logout, EndSession, SignedOut, Bounce, FormPost or Message. A locale
+// DeviceCode, Device, DeviceDone, Connections, Logout, EndSession, SignedOut, Bounce, FormPost or Message. A locale
 // that is not supported is the default.
 func (s *Set) Render(locale string, page any) ([]byte, error) {
 	l, ok := s.locales[locale]

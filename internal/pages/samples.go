@@ -43,6 +43,15 @@ func Samples() []Sample {
 		{"consent-agent-elsewhere", Consent{Interaction: id, Client: client, Own: true, Address: "https://agent.example/oauth/client.json", AddressHost: "agent.example", Host: host, Username: "alice", Scopes: []Scope{read}, Remember: true}},
 		{"consent-agent-local", Consent{Interaction: id, Client: "Example Agent", Own: true, Address: "https://agent.example/oauth/client.json", AddressHost: "agent.example", Host: "localhost:3118", Local: LocalProgram, Username: "alice", Scopes: []Scope{read}}},
 		{"consent-agent-app", Consent{Interaction: id, Client: "Example Agent", Own: true, Host: "cursor:", Local: LocalApp, Username: "alice", Scopes: []Scope{fresh}, Known: []Scope{plain}}},
+		{"device-code", DeviceCode{}},
+		{"device-code-wrong", DeviceCode{Wrong: true}},
+		{"device", Device{Interaction: id, Code: "WDJB-MJHT", Client: "Example CLI", Name: "Alice Example", Username: "alice", From: "192.0.2.7", Minutes: 1, Scopes: []Scope{read, order, plain}}},
+		{"device-agent", Device{Interaction: id, Code: "WDJB-MJHT-BCDF", Client: "Example Agent", Own: true, Address: "https://agent.example/oauth/client.json", AddressHost: "agent.example", Username: "alice", From: "2001:db8::7", Minutes: 3, Scopes: []Scope{read}}},
+		{"device-unnamed", Device{Interaction: id, Code: "WDJB-MJHT", Client: "Example Agent", Own: true, Username: "alice", From: "192.0.2.7"}},
+		{"device-done", DeviceDone{Client: "Example CLI"}},
+		{"device-done-unnamed", DeviceDone{}},
+		{"device-denied", DeviceDone{Client: "Example CLI", Denied: true}},
+		{"device-denied-unnamed", DeviceDone{Denied: true}},
 		{"connections", Connections{Name: "Alice Example", Username: "alice", Items: []Connection{
 			{ClientID: "Zx81kQ", Client: client, Scopes: []Scope{read, order}, Since: day.AddDate(-1, 0, 0), LastUsed: day},
 			{ClientID: "Ht40aV", Client: "Billing", Scopes: []Scope{plain}, Since: day},
@@ -72,6 +81,7 @@ func Samples() []Sample {
 var fields = map[string][]string{
 	"login": {"id", "step", "username", "password"}, "second_factor": {"id", "step", "code"},
 	"account": {"id", "step", "action"}, "consent": {"id", "step", "decision"},
+	"device_code": {"user_code"}, "device": {"id", "step", "decision", "same"},
 	"end_session": {"id", "step", "action"},
 }
 

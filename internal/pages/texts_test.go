@@ -104,7 +104,7 @@ func TestTextsFollowTheCustomsOfTheirLanguage(t *testing.T) {
 
 func TestEveryTextIsUsed(t *testing.T) {
 	used := map[string]bool{"error_title": true, "consent_again.title": true}
-	for _, name := range []string{"login", "second_factor", "account", "consent", "connections", "logout", "end_session", "signed_out", "bounce"} {
+	for _, name := range []string{"login", "second_factor", "account", "consent", "device_code", "device", "device_done", "connections", "logout", "end_session", "signed_out", "bounce"} {
 		used[name+".title"] = true
 	}
 	for _, key := range pages.MessageKeys() {

@@ -67,6 +67,32 @@ type Consent struct {
 	Address, AddressHost string
 }
 
+// DeviceCode is the form for the code that a device shows.
+type DeviceCode struct {
+	Wrong bool // no device waits under the code that was entered
+}
+
+// Device is the question whether a device that shows a code may act for the user.
+type Device struct {
+	Interaction string
+	Code        string
+	Client      string
+	Name        string // of the signed-in user
+	Username    string
+	From        string // address of the device
+	Minutes     int    // since it asked
+	Scopes      []Scope
+	// Own, Address and AddressHost are those of Consent.
+	Own                  bool
+	Address, AddressHost string
+}
+
+// DeviceDone says that the user has answered, which the device will find out.
+type DeviceDone struct {
+	Client string // its name; empty: unknown
+	Denied bool
+}
+
 // Again reports whether all of it was agreed to before: the user only continues.
 func (c Consent) Again() bool { return len(c.Scopes) == 0 && len(c.Known) > 0 }
 
@@ -178,6 +204,7 @@ const (
 	ClientDisabled      MessageKey = "client_disabled"      // an operator has disabled a client that registered itself
 	ClientUnread        MessageKey = "client_unread"        // what the client says of itself cannot be read
 	TooMany             MessageKey = "too_many"             // 429
+	TooManyCodes        MessageKey = "too_many_codes"       // 429: wrong ones of devices
 	TooManyClients      MessageKey = "too_many_clients"     // 429: of those that registered themselves
 	Unavailable         MessageKey = "unavailable"          // 503
 	Internal            MessageKey = "internal"             // 500
@@ -193,7 +220,7 @@ const (
 func MessageKeys() []MessageKey {
 	return []MessageKey{
 		UnknownClient, BadRedirectURI, BadRequest, InteractionExpired, InteractionUnknown, InteractionAnswered,
-		UserSwitched, CrossSite, ClientChanged, ClientDisabled, ClientUnread, TooMany, TooManyClients, Unavailable, Internal, NotFound, Method,
+		UserSwitched, CrossSite, ClientChanged, ClientDisabled, ClientUnread, TooMany, TooManyCodes, TooManyClients, Unavailable, Internal, NotFound, Method,
 		UpstreamFailed, Rejected, CookiesOff, TooLarge,
 	}
 }
