@@ -38,6 +38,7 @@ const (
 	LoginFailed      Name = "login_failed"
 	ConsentGiven     Name = "consent_given"
 	ConsentDenied    Name = "consent_denied"
+	UserCodeRefused  Name = "user_code_refused" // a user has entered a code that no device has, or too many
 	LoggedOut        Name = "logged_out"
 	LogoutSent       Name = "logout_sent" // a client was told of a logout, has refused it, or could not be told
 	Throttled        Name = "throttled"   // too many failures of one address
@@ -64,7 +65,7 @@ const (
 func Names() []Name {
 	list := []Name{
 		CodeIssued, CodeRedeemed, TokensRefreshed, RefreshRepeated, RefreshShared, TokenRefused, ClientAuthFailed, AdminAuthFailed, AdminForbidden, OldSecretUsed,
-		LoginSucceeded, LoginFailed, ConsentGiven, ConsentDenied, LoggedOut, LogoutSent, Throttled,
+		LoginSucceeded, LoginFailed, ConsentGiven, ConsentDenied, UserCodeRefused, LoggedOut, LogoutSent, Throttled,
 		ServerStarted, ServerStopped, ConfigReloaded, BackupMade, Gap, Segment, Removed,
 	}
 	list = append(list, ServiceTokenIssued, ServiceTokenRevoked)

@@ -37,26 +37,43 @@ func (d *Documents) Admits(id string) bool {
 }
 
 // Client returns the client of an address as its document describes it now, with the
-// registered form of a redirect URI as its only one. Any port of this machine matches,
+// registered form of a redirect URI as its only one; "" is that of a device. Any port of this machine matches,
 // that of localhost too: a program takes the one that is free.
 func (d *Documents) Client(ctx context.Context, id, redirectURI string, from netip.Prefix) (*store.Client, error) {
 	doc, err := d.Fetch(ctx, id, from)
 	if err != nil {
 		return nil, err
 	}
+	if redirectURI == "" {
+		doc.RedirectURIs = []string{""}
+	}
 	i := slices.IndexFunc(doc.RedirectURIs, func(uri string) bool { return oauth.MatchRedirectURI([]string{oauth.LoopbackForm(uri)}, redirectURI) })
 	if i < 0 {
 		return nil, oauth.ErrRedirectMismatch
 	}
-	c := own(d.Realm, id, doc.Name, oauth.LoopbackForm(doc.RedirectURIs[i]), grant.At(d.Now()))
+	c := own(d.Realm, id, doc.Name, oauth.LoopbackForm(doc.RedirectURIs[i]), doc.Device, grant.At(d.Now()))
 	c.RegisteredBy, c.Auth, c.Assertion = store.ByDocument, doc.Auth, store.AssertionRule{Alg: doc.Alg, KeysURI: doc.KeysURI}
 	return c, nil
 }
 
-// own is a client that registered itself.
-func own(realm, id, name, redirectURI string, now grant.Instant) *store.Client {
-	return &store.Client{
+// own is a client that registered itself, for a redirect URI, or for the device grant
+// alone.
+func own(realm, id, name, redirectURI string, device bool, now grant.Instant) *store.Client {
+	c := &store.Client{
 		ID: id, Realm: realm, State: store.ClientEnabled, Secrets: []store.Secret{}, CreatedAt: now, UpdatedAt: now,
-		Settings: store.Settings{Name: name, Native: true, GrantTypes: slices.Clone(store.DefaultGrantTypes), RedirectURIs: []string{redirectURI}},
+		Settings: store.Settings{Name: name, Native: true, GrantTypes: ownGrantTypes(device), RedirectURIs: []string{}},
 	}
+	if redirectURI != "" {
+		c.RedirectURIs = []string{redirectURI}
+	}
+	return c
+}
+
+// ownGrantTypes are those of a client that registered itself.
+func ownGrantTypes(device bool) []string {
+	types := slices.Clone(store.DefaultGrantTypes)
+	if device {
+		types = append(types, store.GrantDeviceCode)
+	}
+	return types
 }

@@ -62,8 +62,9 @@ func (r *Registrations) Register(body string) (RegistrationAnswer, error) {
 		asked.Method = sealedMethods[0]
 	}
 	method := slices.Index(sealedMethods, asked.Method)
-	out := RegistrationAnswer{Name: ownShortName(asked.Name), RedirectURIs: OwnRedirectURIs(asked.RedirectURIs, r.Schemes), GrantTypes: store.DefaultGrantTypes, ResponseTypes: []string{"code"}, Method: asked.Method}
-	sealed := keys.SealedRegistration{Method: byte(method), Name: out.Name, At: grant.At(r.Now())}
+	out := RegistrationAnswer{Name: ownShortName(asked.Name), RedirectURIs: OwnRedirectURIs(asked.RedirectURIs, r.Schemes), ResponseTypes: []string{"code"}, Method: asked.Method}
+	sealed := keys.SealedRegistration{Method: byte(method), Device: slices.Contains(asked.GrantTypes, store.GrantDeviceCode), Name: out.Name, At: grant.At(r.Now())}
+	out.GrantTypes = ownGrantTypes(sealed.Device)
 	for _, uri := range out.RedirectURIs {
 		if d := keys.RedirectDigest(oauth.LoopbackForm(uri)); !slices.Contains(sealed.Redirects, d) {
 			sealed.Redirects = append(sealed.Redirects, d)
@@ -126,7 +127,7 @@ func (r *Registrations) Admits(id string) bool {
 }
 
 // Client returns the client of an id as it has registered itself, with the registered
-// form of a redirect URI as its only one.
+// form of a redirect URI as its only one; "" is that of a device.
 func (r *Registrations) Client(id, redirectURI string) (*store.Client, error) {
 	s, err := r.open(id)
 	if err != nil || int(s.Method) >= len(sealedMethods) {
@@ -134,15 +135,15 @@ func (r *Registrations) Client(id, redirectURI string) (*store.Client, error) {
 	}
 	// A registration of an earlier version may hold what is no longer accepted, and a
 	// port of localhost.
-	if oauth.CheckOwnRedirectURI(redirectURI, r.Schemes...) != nil {
+	if redirectURI != "" && oauth.CheckOwnRedirectURI(redirectURI, r.Schemes...) != nil {
 		return nil, oauth.ErrRedirectMismatch
 	}
 	forms := []string{redirectURI, oauth.LoopbackForm(redirectURI)}
-	i := slices.IndexFunc(forms, func(uri string) bool { return slices.Contains(s.Redirects, keys.RedirectDigest(uri)) })
+	i := slices.IndexFunc(forms, func(uri string) bool { return uri == "" || slices.Contains(s.Redirects, keys.RedirectDigest(uri)) })
 	if i < 0 {
 		return nil, oauth.ErrRedirectMismatch
 	}
-	c := own(r.Realm, id, OwnName(s.Name, ""), forms[i], grant.At(r.Now()))
+	c := own(r.Realm, id, OwnName(s.Name, ""), forms[i], s.Device, grant.At(r.Now()))
 	c.RegisteredBy, c.Auth, c.CreatedAt = store.ByRequest, store.AuthEither, s.At
 	if sealedMethods[s.Method] == oauth.AuthNone {
 		c.Auth = store.AuthNone

@@ -191,7 +191,7 @@ func (c *Config) checkLimits(bad report) {
 	if c.Limits.Connections > 0 && c.Limits.ConnectionsPerAddress > c.Limits.Connections {
 		bad("limits.connections_per_address", "%d is more than limits.connections, %d", c.Limits.ConnectionsPerAddress, c.Limits.Connections)
 	}
-	if t := c.Throttle; min(t.AddressFailures, t.ClientFailures, t.Interactions, t.AddressRequests, t.ClientRequests) < 0 {
+	if t := c.Throttle; min(t.AddressFailures, t.ClientFailures, t.Interactions, t.AddressRequests, t.ClientRequests, t.DeviceCodes) < 0 {
 		bad("throttle", "limits are not negative")
 	}
 	if c.Throttle.LoginFailures < 1 {

@@ -208,6 +208,7 @@ type Throttle struct {
 	Interactions    int `yaml:"interactions" reload:"yes" doc:"logins and consents that one address may begin in a minute, each counted once for every kilobyte of its request or part of one; 0: no limit"`
 	AddressRequests int `yaml:"address_requests" reload:"yes" doc:"token requests that one address may make in a minute before it is answered 429; 0: no limit"`
 	ClientRequests  int `yaml:"client_requests" reload:"yes" doc:"the same for one client, from all addresses; a public client is counted for each address"`
+	DeviceCodes     int `yaml:"device_codes" reload:"yes" doc:"device codes that wait for their users at once and that public clients of one network (a /24, or a /48 of IPv6) have asked for, before it is answered 429; 0: no limit"`
 }
 
 type Limits struct {
@@ -255,7 +256,7 @@ func Default() Config {
 		Pages:                Pages{Locale: "en"},
 		Authorization:        Authorization{ErrorPage: ErrorPageSelfRegistered, DPoPNonce: DPoPNonceOff},
 		Errors:               Errors{BasicAuthStatus: 401},
-		Throttle:             Throttle{AddressFailures: 600, ClientFailures: 30, LoginFailures: 5, Interactions: 600},
+		Throttle:             Throttle{AddressFailures: 600, ClientFailures: 30, LoginFailures: 5, Interactions: 600, DeviceCodes: 200},
 		Limits:               Limits{Connections: 4096, ConnectionsPerAddress: 1024},
 		Audit:                Audit{Refreshes: true, Retention: Duration(400 * day), MaxSize: 10 * GiB},
 		Log:                  Log{Level: "info", Format: "auto"},

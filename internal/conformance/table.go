@@ -138,6 +138,7 @@ var areas = []area{
 	{"TC", "Token endpoint: authorization_code"},
 	{"TR", "Token endpoint: refresh_token"},
 	{"CC", "Token endpoint: client_credentials"},
+	{"DV", "Devices"},
 	{"CA", "Client authentication"},
 	{"PK", "Client authentication by assertions"},
 	{"IN", "Introspection"},

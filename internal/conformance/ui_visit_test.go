@@ -149,6 +149,7 @@ var messages = map[pages.MessageKey][2]string{
 	pages.CookiesOff:          {"This page needs a cookie", "allow cookies for this site"},
 	pages.TooLarge:            {"This request is too large", "Go back to the application and start again"},
 	pages.TooMany:             {"Too many attempts", "then try again"},
+	pages.TooManyCodes:        {"Too many wrong codes", "Please wait an hour"},
 	pages.TooManyClients:      {"Too many new applications", "wait an hour"},
 	pages.Unavailable:         {"Not available right now", "Please try again in a moment"},
 }

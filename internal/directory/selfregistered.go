@@ -42,6 +42,23 @@ func (d *Directory) Client(ctx context.Context, v *View, realm, id string) (*sto
 	return c, nil
 }
 
+// Unrecorded returns a stand-in for a client that may register itself and has no record
+// yet, or nil. Nothing is known of it but its id, and nothing is fetched: the device
+// code, which is sealed for it, is all that it proves.
+func (d *Directory) Unrecorded(ctx context.Context, realm, id string) (*store.Client, error) {
+	if _, known := d.Latest().Registered(realm, id); known || !d.Admits(realm, id) {
+		return nil, nil
+	}
+	c, err := d.Record(ctx, realm, id)
+	if c != nil || err != nil {
+		return nil, err
+	}
+	return &store.Client{
+		ID: id, Realm: realm, State: store.ClientEnabled, RegisteredBy: store.ByDocument,
+		Settings: store.Settings{Auth: store.AuthNone, GrantTypes: []string{store.GrantDeviceCode}},
+	}, nil
+}
+
 // OpenAPIs returns the APIs that are open to clients which registered themselves,
 // sorted by id.
 func (v *View) OpenAPIs(realm string) []*store.API {

@@ -85,6 +85,7 @@ func checkClients(_ context.Context, p *Deployment) (f findings) {
 		}
 		f.judgeAPIs(p, c, window)
 		f.judgeServiceScope(p, c)
+		f.judgeDevice(p, c)
 		if window > most {
 			f.warn("mintage client update ID --retry-window DURATION", "%s has a retry window of %s: that long, a thief who has its credentials can share a grant unseen", name, window)
 		}
@@ -120,6 +121,18 @@ func (f *findings) judgeSelfRegistration(p *Deployment) {
 		case way.on:
 			f.note("clients may %s, for %s", way.what, show.Count(open, "API", "APIs"))
 		}
+	}
+}
+
+// judgeDevice reports clients whose devices cannot sign anybody in, and those whose
+// programs must authenticate when a device asks, which golang.org/x/oauth2 does not.
+func (f *findings) judgeDevice(p *Deployment, c store.Client) {
+	switch {
+	case !c.MayUse(store.GrantDeviceCode):
+	case p.Config.Login.Mode == "off":
+		f.warn("set login.mode", "%s is registered for the device grant, and users cannot sign in: login.mode is off", clientName(c))
+	case !c.Public():
+		f.note("%s is confidential and registered for the device grant: its devices must authenticate at /device_authorization, too", clientName(c))
 	}
 }
 

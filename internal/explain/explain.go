@@ -141,7 +141,7 @@ var (
 
 // namedForms match a token or a code in a JSON object, a form or a URL. The first
 // form that matches is used.
-var namedForms = []*regexp.Regexp{named("refresh_token"), named("code"), named("id_token_hint"), named("access_token"), named("token")}
+var namedForms = []*regexp.Regexp{named("refresh_token"), named("device_code"), named("code"), named("id_token_hint"), named("access_token"), named("token")}
 
 func named(name string) *regexp.Regexp {
 	return regexp.MustCompile(`(?:^|[?&#"'{,\s])(` + name + `)("\s*:\s*"|=)([^"'&#\s]+)`)

@@ -29,6 +29,7 @@ const (
 	AsJWT     ExplainedAs = "jwt"
 	AsCode    ExplainedAs = "authorization_code"
 	AsGrant   ExplainedAs = "grant"
+	AsDevice  ExplainedAs = "device_code"
 )
 
 // An Explanation is all that is known of a token, a code or a grant, and what
@@ -49,6 +50,9 @@ type Explanation struct {
 	Token issuer.Token
 	Scope string // of an access token
 	Code  *grant.Code
+	// Device is what a device code asks for, and what its user has answered; nil if it
+	// is in the store no more.
+	Device *issuer.Device
 	// RedirectURI is the registered one that the code is for, "" if there is
 	// none any more.
 	RedirectURI string
@@ -115,6 +119,8 @@ func (x *Explainer) Token(ctx context.Context, text string) (Explanation, error)
 		e.As = AsAccess
 	case keys.CodeForm:
 		e.As = AsCode
+	case keys.DeviceForm:
+		e.As = AsDevice
 	default:
 		x.readJWT(view, text, &e)
 	}
@@ -133,6 +139,10 @@ func (x *Explainer) Token(ctx context.Context, text string) (Explanation, error)
 		}
 		e.Code, e.Named, e.Genuine = &code, true, true
 		e.Token.GrantID = code.GrantID
+	case e.As == AsDevice && e.Diagnosis.Fault == keys.NoFault:
+		if err := readDevice(ctx, x.Issuer, view, text, &e); err != nil {
+			return e, err
+		}
 	case e.Diagnosis.Legible:
 		c := e.Diagnosis.Claim
 		e.Token = issuer.Token{Key: c.Key, GrantID: c.GrantID, Generation: c.Generation, IssuedAt: c.IssuedAt, ExpiresAt: c.ExpiresAt}
@@ -168,6 +178,9 @@ func (x *Explainer) lookUp(ctx context.Context, view *directory.View, e *Explana
 	e.Restore = view.Restore()
 	var err error
 	clientID, subject, authorized := "", "", grant.Instant(0)
+	if e.As == AsDevice {
+		clientID = e.Token.ClientID
+	}
 	if e.own() {
 		clientID, subject, authorized = e.Token.ClientID, e.Token.Subject, e.Token.AuthorizedAt
 		e.APIs = show.APIs(e.Token.APIs, x.Realm, e.Directory.APIs)
@@ -238,6 +251,8 @@ func (x *Explainer) answer(ctx context.Context, view *directory.View, text strin
 		x.answerRefresh(view, e)
 	case AsCode:
 		x.answerCode(view, e)
+	case AsDevice:
+		e.Answer = Answer{Known: true, Client: e.clientTrouble(store.GrantDeviceCode)}
 	case AsAccess, AsJWT:
 		in, err := x.Issuer.Inspect(ctx, text)
 		var refused *grant.Refused
@@ -321,7 +336,7 @@ func (e *Explanation) clientTrouble(grantType string) string {
 // generation) or ahead (one that the row has not heard of); "" if there is no
 // row, or nothing that has a place in it.
 func (e *Explanation) Standing() string {
-	if e.Grant == nil || !e.Named || e.As == AsCode {
+	if e.Grant == nil || !e.Named || e.As == AsCode || e.As == AsDevice {
 		return ""
 	}
 	ahead := e.Grant.AccessAhead

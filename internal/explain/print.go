@@ -19,7 +19,7 @@ import (
 // names of what can be explained.
 var explainedNames = map[ExplainedAs]string{
 	AsUnknown: "a text of no known form", AsRefresh: "a refresh token", AsAccess: "an access token",
-	AsJWT: "a JWT", AsCode: "an authorization code", AsGrant: "a grant",
+	AsJWT: "a JWT", AsCode: "an authorization code", AsGrant: "a grant", AsDevice: "a device code",
 }
 
 // headline is the first sentence.
@@ -135,7 +135,7 @@ func (v *Explained) apisText() string { return strings.Join(v.APIs, " ") }
 
 func (v *Explained) tokenFields() [][2]string {
 	e := v.Explanation
-	if e.As == AsGrant || e.As == AsCode || e.As == AsUnknown {
+	if e.As == AsGrant || e.As == AsCode || e.As == AsDevice || e.As == AsUnknown {
 		return nil
 	}
 	rows := [][2]string{{"key", v.keyText()}}
@@ -380,7 +380,7 @@ func (v *Explained) MarshalJSON() ([]byte, error) {
 	if e.As != AsGrant && (e.Answer.Known || e.Genuine) {
 		out.Genuine = &e.Genuine
 	}
-	if e.As != AsGrant && e.As != AsCode {
+	if e.As != AsGrant && e.As != AsCode && e.As != AsDevice {
 		t := &tokenJSON{Key: v.keyText(), Fault: string(e.Diagnosis.Fault), Standing: e.Standing(), Scope: e.Scope, APIs: e.APIs, Audience: e.Audience, RefusedBy: e.refusedBy(),
 			IssuedAt: show.JSONInstant(e.Token.IssuedAt), ExpiresAt: show.JSONInstant(e.Token.ExpiresAt), Generation: e.Token.Generation}
 		if e.Named || e.own() {

@@ -78,6 +78,9 @@ func (v *Explained) read() reading {
 	if a.Client != "" {
 		return v.readClient()
 	}
+	if e.As == AsDevice && e.Genuine {
+		return v.readDevice()
+	}
 	if a.Why == grant.Allowed {
 		v.readAllowed(&r)
 		return r
@@ -114,6 +117,9 @@ func (v *Explained) readClient() reading {
 		kind := store.GrantRefreshToken
 		if e.As == AsCode {
 			kind = store.GrantAuthorizationCode
+		}
+		if e.As == AsDevice {
+			kind = store.GrantDeviceCode
 		}
 		r.Why, r.Next = "client "+id+" is not registered for the "+kind+" grant", "grant types never change: register another client, with --grant-types authorization_code,refresh_token"
 		r.Told = "400 " + string(oauth.UnauthorizedClient)

@@ -249,6 +249,8 @@ func (g Grant) Redeemed(r Redemption, p Policy, now Instant) Decision {
 	switch {
 	case g.ClientID != r.ClientID || g.Realm != r.Realm:
 		return g.refuse(OtherClient)
+	case g.JKT.Bound() && g.JKT != r.JKT:
+		return g.refuse(KeyMismatch)
 	case g.State == Revoked:
 		return g.refuse(GrantRevoked)
 	case p.cutOff(g.AuthorizedAt, r.Cutoff):

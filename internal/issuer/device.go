@@ -66,6 +66,9 @@ type Device struct {
 	version int64
 }
 
+// DeviceCodes are the use cases of the device grant (RFC 8628).
+type DeviceCodes struct{ *Issuer }
+
 // GrantID returns the id of the grant that the device code is redeemed for.
 func (d Device) GrantID() grant.ID {
 	id, _ := grant.ParseID(d.Grant)
@@ -77,7 +80,7 @@ func (d Device) Decided() bool { return d.Denied || d.Code != "" }
 
 // DeviceAuthorization begins the authorization of a device: it stores one document. What
 // a client that registered itself may ask for is checked when the user enters the code.
-func (iss *Issuer) DeviceAuthorization(ctx context.Context, c *store.Client, r DeviceRequest) (_ DeviceAnswer, err error) {
+func (iss DeviceCodes) DeviceAuthorization(ctx context.Context, c *store.Client, r DeviceRequest) (_ DeviceAnswer, err error) {
 	view, err := iss.Directory.View()
 	if err != nil {
 		return DeviceAnswer{}, store.Unavailable(err)
@@ -131,7 +134,7 @@ func (iss *Issuer) DeviceAuthorization(ctx context.Context, c *store.Client, r D
 		case err != nil:
 			return DeviceAnswer{}, store.Unavailable(err)
 		}
-		text, err := view.Ring.SealDeviceCode(iss.Realm, keys.DeviceCode{GrantID: id, UserCode: d.key, ClientID: c.ID, IssuedAt: now, ExpiresAt: d.ExpiresAt})
+		text, err := keys.SealDeviceCode(view.Ring, iss.Realm, keys.DeviceCode{GrantID: id, UserCode: d.key, ClientID: c.ID, IssuedAt: now, ExpiresAt: d.ExpiresAt})
 		if err != nil {
 			return DeviceAnswer{}, store.Unavailable(err)
 		}
@@ -143,13 +146,13 @@ func (iss *Issuer) DeviceAuthorization(ctx context.Context, c *store.Client, r D
 // DeviceToken answers the poll of a device (RFC 8628 section 3.4), and writes nothing
 // until the user has allowed it. Then it redeems the code. The same request again gets
 // the same pair as long as the retry window is open.
-func (iss *Issuer) DeviceToken(ctx context.Context, c *store.Client, r CodeRequest) (Tokens, error) {
+func (iss DeviceCodes) DeviceToken(ctx context.Context, c *store.Client, r CodeRequest) (Tokens, error) {
 	view, err := iss.Directory.View()
 	if err != nil {
 		return Tokens{}, store.Unavailable(err)
 	}
-	code, view, err := reread(ctx, iss, view, r.Code, func(view *directory.View) (keys.DeviceCode, error) {
-		return view.Ring.OpenDeviceCode(iss.Realm, r.Code)
+	code, view, err := reread(ctx, iss.Issuer, view, r.Code, func(view *directory.View) (keys.DeviceCode, error) {
+		return keys.OpenDeviceCode(view.Ring, iss.Realm, r.Code)
 	})
 	if err != nil {
 		return Tokens{}, err
@@ -175,7 +178,7 @@ func (iss *Issuer) DeviceToken(ctx context.Context, c *store.Client, r CodeReque
 	case d.Code == "":
 		return Tokens{}, oauth.ErrPending
 	}
-	agreed, view, err := reread(ctx, iss, view, d.Code, func(view *directory.View) (grant.Code, error) { return view.Ring.OpenCode(iss.Realm, d.Code) })
+	agreed, view, err := reread(ctx, iss.Issuer, view, d.Code, func(view *directory.View) (grant.Code, error) { return view.Ring.OpenCode(iss.Realm, d.Code) })
 	if err != nil {
 		return Tokens{}, err
 	}
@@ -192,8 +195,8 @@ func (iss *Issuer) DeviceToken(ctx context.Context, c *store.Client, r CodeReque
 
 // DeviceOf returns the fields of a device code, and what the store has of it, which is
 // nil once it is forgotten.
-func (iss *Issuer) DeviceOf(ctx context.Context, view *directory.View, text string) (keys.DeviceCode, *Device, error) {
-	code, err := view.Ring.OpenDeviceCode(iss.Realm, text)
+func (iss DeviceCodes) DeviceOf(ctx context.Context, view *directory.View, text string) (keys.DeviceCode, *Device, error) {
+	code, err := keys.OpenDeviceCode(view.Ring, iss.Realm, text)
 	if err != nil {
 		return code, nil, err
 	}
@@ -205,7 +208,7 @@ func (iss *Issuer) DeviceOf(ctx context.Context, view *directory.View, text stri
 }
 
 // FindDevice returns what waits under a user code, or ErrUserCode.
-func (iss *Issuer) FindDevice(ctx context.Context, view *directory.View, userCode string) (Device, error) {
+func (iss DeviceCodes) FindDevice(ctx context.Context, view *directory.View, userCode string) (Device, error) {
 	d, err := iss.readDevice(ctx, view, iss.userCodeKey(view, userCode))
 	if err == nil && !d.Decided() && iss.now() >= d.ExpiresAt {
 		err = ErrUserCode
@@ -213,7 +216,7 @@ func (iss *Issuer) FindDevice(ctx context.Context, view *directory.View, userCod
 	return d, err
 }
 
-func (iss *Issuer) readDevice(ctx context.Context, view *directory.View, key store.DocumentKey) (d Device, err error) {
+func (iss DeviceCodes) readDevice(ctx context.Context, view *directory.View, key store.DocumentKey) (d Device, err error) {
 	doc, err := iss.Store.Document(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
 		return d, ErrUserCode
@@ -233,7 +236,7 @@ const deviceBox = "device"
 
 // DeviceDocument returns the next version of d as a document. It is kept until a lost
 // answer about it can no longer be repeated.
-func (iss *Issuer) DeviceDocument(d Device) (store.Document, error) {
+func (iss DeviceCodes) DeviceDocument(d Device) (store.Document, error) {
 	view, err := iss.Directory.View()
 	if err != nil {
 		return store.Document{}, store.Unavailable(err)
@@ -250,29 +253,12 @@ func (iss *Issuer) DeviceDocument(d Device) (store.Document, error) {
 }
 
 // AllowDevice returns d with the code of an authorization.
-func (iss *Issuer) AllowDevice(c *store.Client, d Device, a Agreement) (Device, error) {
+func (iss DeviceCodes) AllowDevice(c *store.Client, d Device, a Agreement) (Device, error) {
 	a.Device, a.RedirectURI, a.GrantID, a.ExpiresAt = true, deviceRedirect, d.GrantID(), d.ExpiresAt
 	rand.Read(a.Nonce[:])
-	code, err := iss.IssueAgreed(c, a)
+	code, err := iss.Codes().IssueAgreed(c, a)
 	d.Code = code.Code
 	return d, err
-}
-
-// Unrecorded returns a stand-in for a client that may register itself and has no record
-// yet, or nil. Nothing is known of it but its id, and nothing is fetched: the device
-// code, which is sealed for it, is all that it proves.
-func (iss *Issuer) Unrecorded(ctx context.Context, id string) (*store.Client, error) {
-	if _, known := iss.Directory.Latest().Registered(iss.Realm, id); known || !iss.Admits(id) {
-		return nil, nil
-	}
-	c, err := iss.Directory.Record(ctx, iss.Realm, id)
-	if c != nil || err != nil {
-		return nil, err
-	}
-	return &store.Client{
-		ID: id, Realm: iss.Realm, State: store.ClientEnabled, RegisteredBy: store.ByDocument,
-		Settings: store.Settings{Auth: store.AuthNone, GrantTypes: []string{store.GrantDeviceCode}},
-	}, nil
 }
 
 // newUserCode draws a user code, as it is shown.
@@ -290,6 +276,6 @@ func newUserCode(length int) string {
 
 // userCodeKey returns the key of a user code's document: an HMAC, because the codes are
 // short enough to try all.
-func (iss *Issuer) userCodeKey(view *directory.View, code string) store.DocumentKey {
+func (iss DeviceCodes) userCodeKey(view *directory.View, code string) store.DocumentKey {
 	return store.DocumentKey(view.Ring.Tag("user code", []byte(iss.Realm), []byte(code)))
 }

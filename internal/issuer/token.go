@@ -107,7 +107,7 @@ func (iss *Issuer) redeem(ctx context.Context, view *directory.View, c *store.Cl
 	})
 	switch {
 	case err == nil && d.Refusal == grant.Allowed:
-		answer := response{iss, view, c, d, now}
+		answer := response{iss, view, c, d, r.JKT, now}
 		about, err := answer.about(ctx)
 		if err != nil {
 			return Tokens{}, err // the same request again gets the same pair

@@ -29,7 +29,7 @@ const (
 
 // SealDeviceCode returns the text of a device code, by the sealing key in use at its
 // instant of issue.
-func (r *Ring) SealDeviceCode(realm string, d DeviceCode) (string, error) {
+func SealDeviceCode(r *Ring, realm string, d DeviceCode) (string, error) {
 	k := r.current(Seal, d.IssuedAt)
 	if k == nil {
 		return "", ErrUnknownKey
@@ -44,7 +44,7 @@ func (r *Ring) SealDeviceCode(realm string, d DeviceCode) (string, error) {
 
 // OpenDeviceCode verifies and decodes a device code. One that names an instant at which
 // its key was not in use is not authentic.
-func (r *Ring) OpenDeviceCode(realm, text string) (DeviceCode, error) {
+func OpenDeviceCode(r *Ring, realm, text string) (DeviceCode, error) {
 	size := base64.RawURLEncoding.DecodedLen(max(0, len(text)-len(DevicePrefix)))
 	if len(text) > maxDeviceCode || size < codeHead+deviceRecord+codeTag {
 		return DeviceCode{}, ErrNotAuthentic

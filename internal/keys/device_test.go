@@ -18,17 +18,17 @@ func TestDeviceCodes(t *testing.T) {
 	for _, id := range []string{"", "cli", strings.Repeat("x", 255)} {
 		d := theDeviceCode()
 		d.ClientID = id
-		text, err := r.SealDeviceCode("/api", d)
+		text, err := keys.SealDeviceCode(r, "/api", d)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := r.OpenDeviceCode("/api", text); err != nil || got != d {
+		if got, err := keys.OpenDeviceCode(r, "/api", text); err != nil || got != d {
 			t.Errorf("%+v, %v", got, err)
 		}
-		if again, _ := r.SealDeviceCode("/api", d); again == text {
+		if again, _ := keys.SealDeviceCode(r, "/api", d); again == text {
 			t.Error("two codes are the same text")
 		}
-		if _, err := r.OpenDeviceCode("/other", text); err != keys.ErrNotAuthentic {
+		if _, err := keys.OpenDeviceCode(r, "/other", text); err != keys.ErrNotAuthentic {
 			t.Errorf("in another realm: %v", err)
 		}
 		if _, err := r.OpenCode("/api", keys.CodePrefix+strings.TrimPrefix(text, keys.DevicePrefix)); err != keys.ErrNotAuthentic {
@@ -42,7 +42,7 @@ func TestDeviceCodes(t *testing.T) {
 
 func FuzzOpenDeviceCode(f *testing.F) {
 	r := frozenRing(f)
-	sealed, err := r.SealDeviceCode("/api", theDeviceCode())
+	sealed, err := keys.SealDeviceCode(r, "/api", theDeviceCode())
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func FuzzOpenDeviceCode(f *testing.F) {
 	f.Add("/api", sealed+"A")
 	f.Add("/api", sealed[:len(sealed)-1])
 	f.Fuzz(func(t *testing.T, realm, text string) {
-		got, err := r.OpenDeviceCode(realm, text)
+		got, err := keys.OpenDeviceCode(r, realm, text)
 		if err == nil && (realm != "/api" || text != sealed || got != theDeviceCode()) {
 			t.Fatalf("%q is accepted: %+v", text, got)
 		}

@@ -75,7 +75,7 @@ var forms = map[Form]form{
 	AccessForm:  {AccessPrefix, accessSize + macSize, 0, MAC, opener((*Ring).OpenAccess)},
 	CodeForm:    {CodePrefix, codeHead + codeTag, MaxOpenIDCode, Seal, opener((*Ring).OpenCode)},
 	ServiceForm: {ServicePrefix, serviceHead + 2 + macSize, len(ServicePrefix) + base64.RawURLEncoding.EncodedLen(maxService), MAC, opener((*Ring).OpenService)},
-	DeviceForm:  {DevicePrefix, codeHead + deviceRecord + codeTag, maxDeviceCode, Seal, opener((*Ring).OpenDeviceCode)},
+	DeviceForm:  {DevicePrefix, codeHead + deviceRecord + codeTag, maxDeviceCode, Seal, opener(OpenDeviceCode)},
 }
 
 func opener[T any](open func(r *Ring, realm, text string) (T, error)) func(r *Ring, realm, text string) error {

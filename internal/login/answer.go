@@ -39,6 +39,7 @@ type Form struct {
 	Action   string // a button that several pages have: cancel, switch or continue
 	Decision string // a button of the consent page: allow or deny
 	Remember bool   // the decision
+	Same     bool   // the device shows the same code as the page
 }
 
 // A Check verifies a proof of who the user is. Its errors are attempts to log in that
@@ -239,6 +240,9 @@ func (t *turn) choose(ctx context.Context, _ step) error {
 func (t *turn) consent(ctx context.Context, _ step) error {
 	switch t.said.Decision {
 	case "allow":
+		if t.it.Request.Device && !t.said.Same {
+			return t.again(nil)
+		}
 		st, err := t.a.allow(ctx, t.it, t.v, t.said.Remember)
 		st.ByUser = true
 		return t.reached(ctx, st, err)

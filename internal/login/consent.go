@@ -106,7 +106,9 @@ func (co *Consents) consentDocument(ctx context.Context, st *Stage, d Decision, 
 		next.Remembered, next.RememberedClaims = union(r.Scope, have.Remembered), shown|have.RememberedClaims
 	}
 	next.Terms = terms(st.Client, r.RedirectURI)
-	cs.Of[r.ClientID] = next
+	if !r.Device { // about which the user is always asked
+		cs.Of[r.ClientID] = next
+	}
 	if makes {
 		hourAgo := co.now().Add(-time.Hour)
 		cs.Records = slices.DeleteFunc(cs.Records, func(at grant.Instant) bool { return at <= hourAgo })
@@ -129,8 +131,11 @@ func (co *Consents) record(c, before *store.Client, with *store.Change) {
 	next.CreatedAt, next.UpdatedAt = co.now(), co.now()
 	if next.Version = 0; before != nil {
 		next.Version, next.CreatedAt = before.Version, before.CreatedAt
+		if len(next.RedirectURIs) == 0 { // a device asks
+			next.RedirectURIs = before.RedirectURIs
+		}
 	} else {
-		with.Events = []store.Event{{At: co.now(), Name: store.EventClientRecorded, About: c.ID, Actor: c.ID, Detail: fmt.Sprintf("%q, redirect URI of %s", c.Name, oauth.Host(c.RedirectURIs[0]))}}
+		with.Events = []store.Event{{At: co.now(), Name: store.EventClientRecorded, About: c.ID, Actor: c.ID, Detail: fmt.Sprintf("%q, redirect URI of %s", c.Name, oauth.Host(slices.Concat(c.RedirectURIs, []string{c.ID})[0]))}}
 	}
 	with.Documents = append(with.Documents, next.Record(co.Issuer.RecordUntil(co.now())))
 }

@@ -18,7 +18,10 @@ func (a *Authorizer) visit(ctx context.Context, it *Interaction, v Visitor) (st 
 	if st.view, err = a.view(); err != nil {
 		return st, err
 	}
-	if st.Session, err = a.Session(ctx, v.Session); err != nil || it.OfAccount() {
+	if st.Session, err = a.Session(ctx, v.Session); err == nil && st.Session != nil && it.Device != nil && it.OfAccount() {
+		err = a.findDevice(ctx, st, v)
+	}
+	if err != nil || it.OfAccount() {
 		return st, err
 	}
 	if st.Client, err = a.client(st.view, it.Request, it); err != nil {
@@ -97,7 +100,7 @@ func (a *Authorizer) allow(ctx context.Context, it *Interaction, v Visitor, reme
 // answer, and it takes answers as a query.
 func (a *Authorizer) WayBack(it *Interaction) (c *store.Client, address string) {
 	view, err := a.view()
-	if err != nil || it.OfAccount() || it.Decision != nil || it.Request.FormPost {
+	if err != nil || it.OfAccount() || it.Decision != nil || it.Request.FormPost || it.Request.Device {
 		return nil, ""
 	}
 	if c, err = a.client(view, it.Request, nil); err != nil || c.SelfRegistered() {
@@ -176,6 +179,16 @@ func (a *Authorizer) decide(ctx context.Context, st *Stage, d Decision, consent 
 				a.record(st.Client, before, with)
 			}
 		}
+		if it.Device != nil {
+			doc, err := a.decideDevice(ctx, st, it, d)
+			if err != nil {
+				return err
+			}
+			if !consent {
+				with.Documents = nil
+			}
+			with.Documents = append(with.Documents, doc)
+		}
 		it.Decision, it.Step, st.Decided = &d, StepAnswered, true
 		return nil
 	})
@@ -188,6 +201,9 @@ func (a *Authorizer) decide(ctx context.Context, st *Stage, d Decision, consent 
 // make the client end its own grant.
 func (a *Authorizer) answer(ctx context.Context, st Stage) (Stage, error) {
 	it, d := st.Interaction, st.Interaction.Decision
+	if it.Request.Device {
+		return st, nil // the device polls for it
+	}
 	if !d.Allow {
 		told := &oauth.Error{Code: d.Code, Description: describe(d.Code)}
 		return st, a.clientError(st.Client, it.Request, told, true, nil)

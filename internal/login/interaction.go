@@ -66,6 +66,9 @@ type Interaction struct {
 	// SeenEnds are the ends at the provider that were seen before this login began.
 	SeenEnds []string `json:"seen_ends,omitempty"`
 
+	// Device is what a device asks for, if the user has come to enter its code.
+	Device *DeviceAsked `json:"device,omitempty"`
+
 	// Client is a client that registered itself, as the user is shown it.
 	Client *store.Client `json:"client,omitempty"`
 

@@ -42,7 +42,7 @@ func (ss *Sessions) passwordStands(ctx context.Context, it *Interaction) error {
 // to one user is never answered by the next (CWE-639). With another, it is for
 // another user: a session in another tab does not count.
 func (ins *Interactions) restart(ctx context.Context, it *Interaction, v Visitor, another bool) (*Interaction, error) {
-	next := &Interaction{Request: it.Request, Client: it.Client, SeenEnds: it.SeenEnds, Step: StepLogin, Fresh: it.Fresh || another}
+	next := &Interaction{Request: it.Request, Client: it.Client, Device: it.Device, SeenEnds: it.SeenEnds, Step: StepLogin, Fresh: it.Fresh || another}
 	if err := ins.begin(ctx, next, v, it.Identity != nil); err != nil {
 		return nil, err
 	}

@@ -76,7 +76,8 @@ func (r Request) signIn(s *Session, it *Interaction) (Step, error) {
 func (r Request) consent(agreed *Consent) (Step, error) {
 	// Any program of the user's machine could have made the request in the name of a
 	// client that is one: the user is always asked (RFC 8252 section 8.6).
-	always := r.Prompt.Consent || !oauth.IsRemote(r.RedirectURI) && !(r.Development && r.Client.FirstParty && oauth.IsLoopback(r.RedirectURI))
+	// So is one whose device asks: somebody else may have sent the user its code.
+	always := r.Device || r.Prompt.Consent || !oauth.IsRemote(r.RedirectURI) && !(r.Development && r.Client.FirstParty && oauth.IsLoopback(r.RedirectURI))
 	switch {
 	case r.Client.FirstParty && !always:
 		return StepAnswered, nil

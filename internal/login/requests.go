@@ -47,12 +47,12 @@ func (rs *Requests) client(view *directory.View, r oauth.AuthorizationRequest, i
 		return it.Client, nil
 	default:
 		c = unread(r.ClientID)
-		if _, err := oauth.ParseRedirectURI(r.RedirectURI); err != nil {
+		if _, err := oauth.ParseRedirectURI(r.RedirectURI); err != nil && !r.Device {
 			return c, mismatch(r) // before a page shows its host
 		}
 		return c, nil
 	}
-	if !oauth.MatchRedirectURI(c.RedirectURIs, r.RedirectURI) {
+	if !r.Device && !oauth.MatchRedirectURI(c.RedirectURIs, r.RedirectURI) {
 		return c, mismatch(r)
 	}
 	return c, nil
@@ -78,7 +78,7 @@ func (rs *Requests) registersItself(view *directory.View, id string) bool {
 }
 
 // unread is a client of which nothing is known but its id. It has no redirect URI,
-// so that nobody is redirected.
+// so that nobody is redirected, and no grant type.
 func unread(id string) *store.Client {
 	return &store.Client{ID: id, Settings: store.Settings{Name: oauth.Host(id)}, RegisteredBy: store.ByDocument}
 }
@@ -99,7 +99,7 @@ func ShownName(c *store.Client) string {
 	return ""
 }
 
-func isUnread(c *store.Client) bool { return c.SelfRegistered() && len(c.RedirectURIs) == 0 }
+func isUnread(c *store.Client) bool { return c.SelfRegistered() && len(c.GrantTypes) == 0 }
 
 // readClient reads a client that registered itself into st, unless nobody is signed in,
 // and returns its request as far as it is allowed.
@@ -174,9 +174,11 @@ func (rs *Requests) defect(st *Stage, r oauth.AuthorizationRequest) *oauth.Error
 	}
 	named := rs.resolve(st, r)
 	switch {
-	case !c.MayUse(store.GrantAuthorizationCode):
+	case r.Device && !c.MayUse(store.GrantDeviceCode):
+		return oauth.ErrClientGrantType
+	case !r.Device && !c.MayUse(store.GrantAuthorizationCode):
 		return oauth.ErrResponseClient
-	case r.Challenge == "" && (c.RequiresPKCE() || c.Public()):
+	case !r.Device && r.Challenge == "" && (c.RequiresPKCE() || c.Public()):
 		return oauth.ErrNoChallenge
 	case named.err != nil && c.SelfRegistered():
 		return oauth.ErrTarget
@@ -211,7 +213,7 @@ func (rs *Requests) callback(r oauth.AuthorizationRequest, c *store.Client, code
 }
 
 func (rs *Requests) clientError(c *store.Client, r oauth.AuthorizationRequest, told *oauth.Error, signedIn bool, cause error) error {
-	if isUnread(c) {
+	if isUnread(c) || r.Device {
 		if cause != nil {
 			return cause
 		}
@@ -235,7 +237,7 @@ func authorization(r oauth.AuthorizationRequest, who Identity, of *targets) issu
 	}
 	key, _ := oauth.ParseJKT(r.JKT)
 	return issuer.Authorization{
-		JKT: key, ClientID: r.ClientID, RedirectURI: r.RedirectURI, Subject: who.Subject, Scope: string(r.Scope), Challenge: r.Challenge, Resources: r.Resources, Resolved: resolved,
+		JKT: key, ClientID: r.ClientID, RedirectURI: r.RedirectURI, Device: r.Device, Subject: who.Subject, Scope: string(r.Scope), Challenge: r.Challenge, Resources: r.Resources, Resolved: resolved,
 		AuthTime: authTime, Claims: issuer.CarriedClaims(who.Claims), Nonce: r.Nonce, Session: who.reference(), Login: who.Login,
 		InUserInfo: r.InUserInfo, InIDToken: r.InIDToken,
 	}

@@ -39,6 +39,7 @@ const (
 	introspections   = "mintage_introspections_total"
 	authFailures     = "mintage_client_auth_failures_total"
 	logins           = "mintage_login_attempts_total"
+	devices          = "mintage_device_authorizations_total"
 	logouts          = "mintage_logouts_total"
 	logoutTokens     = "mintage_logout_tokens_total"
 	logoutFailing    = "mintage_logout_clients_failing"
@@ -105,6 +106,9 @@ var families = []Family{
 	{logins, Counter, []string{"result"},
 		"Attempts of users to log in.",
 		"wrong grows without ok: an attacker guesses passwords. failed: the system that authenticates the users cannot be reached."},
+	{devices, Counter, []string{"result"},
+		"Device authorizations: asked for by a device, allowed or denied by a user, a wrong code, or limited because the user or the network has entered too many.",
+		"wrong or limited grows: somebody guesses user codes."},
 	{logouts, Counter, []string{"result"},
 		"Logouts: sessions that users or their clients have ended, and requests of clients that were asked about, denied by the user, or refused.",
 		"refused: a client sends an id_token or an address that is not its own; its log line names the defect."},

@@ -59,6 +59,7 @@ const (
 	LimitClientRequests  = "client_requests"
 	LimitLoginFailures   = "login_failures"
 	LimitInteractions    = "interactions"
+	LimitDeviceCodes     = "device_codes"
 )
 
 // What is shed; see Shed.
@@ -67,6 +68,15 @@ const (
 	ShedLate                 = "late"                   // waited for too long
 	ShedConnections          = "connections"            // too many at once
 	ShedConnectionsOfAddress = "connections_of_address" // of one address
+)
+
+// Steps of a device authorization; see Device.
+const (
+	DeviceAsked   = "asked"   // codes were issued
+	DeviceAllowed = "allowed" // by the user
+	DeviceDenied  = "denied"
+	DeviceWrong   = "wrong" // a code that no device has
+	DeviceLimited = "limited"
 )
 
 // Results of a logout; see Logout.
@@ -97,6 +107,7 @@ var (
 	results    = []string{
 		ok, string(oauth.InvalidRequest), string(oauth.InvalidClient), string(oauth.InvalidGrant), string(oauth.UnauthorizedClient),
 		string(oauth.UnsupportedGrantType), string(oauth.InvalidScope), string(oauth.InvalidTarget), string(oauth.ServerError), string(oauth.TemporarilyUnavailable),
+		string(oauth.AuthorizationPending), string(oauth.SlowDown), string(oauth.AccessDenied), string(oauth.ExpiredToken),
 	}
 )
 
@@ -112,10 +123,11 @@ var counted = map[string][]set{
 	revocations:    {{values: []string{byClient, byUser, byReplay}}},
 	introspections: {{values: []string{"true", "false"}}},
 	authFailures:   {{authReasons, Other}},
+	devices:        {{values: []string{DeviceAsked, DeviceAllowed, DeviceDenied, DeviceWrong, DeviceLimited}}},
 	logouts:        {{values: []string{LogoutEnded, LogoutAsked, LogoutDenied, LogoutRefused}}},
 	logins:         {{[]string{LoginOK, LoginWrong, LoginThrottled, LoginRejected, LoginFailed}, Other}},
 	logoutTokens:   {{values: []string{"delivered", "refused", "pending", "given_up", "dropped"}}},
-	throttled:      {{[]string{LimitAddressFailures, LimitClientFailures, LimitAddressRequests, LimitClientRequests, LimitLoginFailures, LimitInteractions}, Other}},
+	throttled:      {{[]string{LimitAddressFailures, LimitClientFailures, LimitAddressRequests, LimitClientRequests, LimitLoginFailures, LimitInteractions, LimitDeviceCodes}, Other}},
 	fetches:        {{[]string{"ok", "forbidden", "unreachable", "unusable"}, Other}},
 	shed:           {{[]string{ShedRequests, ShedLate, ShedConnections, ShedConnectionsOfAddress}, Other}},
 	storeFaults:    {{[]string{"busy"}, Other}},

@@ -127,6 +127,9 @@ func (m *Metrics) ClientAuthFailed(reason string) { m.inc(authFailures, reason) 
 // Login counts a user's attempt to log in, by one of the results LoginOK...
 func (m *Metrics) Login(result string) { m.inc(logins, result) }
 
+// Device counts a step of a device authorization, one of DeviceAsked...
+func (m *Metrics) Device(result string) { m.inc(devices, result) }
+
 // Logout counts a logout, or a request for one, by one of the results LogoutEnded...
 func (m *Metrics) Logout(result string) { m.inc(logouts, result) }
 

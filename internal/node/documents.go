@@ -126,6 +126,8 @@ func (a *answering) selfRegistered(ctx context.Context, r oauth.AuthorizationReq
 		return nil, err
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", login.ErrDescription, err)
+	case r.Device && !c.MayUse(store.GrantDeviceCode):
+		return nil, oauth.ErrClientGrantType
 	}
 	view.Offer(c)
 	return c, nil

@@ -69,6 +69,7 @@ type node struct {
 	probes        server.Probes
 	pending       login.Pending
 	seen          dpop.Seen
+	devices       issuer.Devices
 	documents     *fetch.Cache[client.Document]
 	guard         *account.Guard
 	realms        []*realm                           // the default one first
@@ -142,6 +143,7 @@ func (n *node) answer(cfg config.Config) (list []*answering, err error) {
 // that any realm gives refresh tokens is for restores, which are of all realms.
 func (n *realm) answer(cfg config.Config, longest time.Duration) (*answering, error) {
 	iss := NewIssuer(cfg, n.store, n.directory, n.feed, n.log)
+	iss.Devices = &n.devices
 	front, err := n.newFront(cfg, iss)
 	if err != nil {
 		return nil, err
@@ -176,6 +178,9 @@ func (n *realm) answer(cfg config.Config, longest time.Duration) (*answering, er
 	}
 	tokens := &token.Endpoints{
 		Issuer: iss, Registrations: registrations, QueryParameters: cfg.Compat.QueryParameters, InvalidRequestForDeadRefresh: cfg.Compat.InvalidRequestForDeadRefresh,
+	}
+	if front != nil {
+		tokens.DevicePage = cfg.PublicURL + cfg.BasePath + web.DevicePath
 	}
 	resources := &resource.Endpoints{Server: srv, Issuer: iss, Directory: n.directory, ScopesSupported: cfg.ScopesSupported, TokenInfoQuery: cfg.Compat.TokenInfoQuery}
 	a := &answering{issuer: iss, directory: n.directory, front: front, server: srv, admin: adminAPI, documents: n.documentsOf(cfg), registrations: registrations}
@@ -239,6 +244,7 @@ func (n *node) use(cfg config.Config, list []*answering) {
 	for i, a := range list {
 		r := n.realms[i]
 		r.current = a
+		r.devices.SetLimit(cfg.Throttle.DeviceCodes)
 		r.ends.Use(a.issuer)
 		r.logouts.Use(a.issuer)
 		admits[r.name] = a.admits

@@ -120,6 +120,8 @@ func severityOfFault(r *Request, rec Record, status int, err error) (slog.Level,
 		return slog.LevelDebug, r.Route.Name + " shed" // the alarm is for all of them
 	case errors.As(err, &bug):
 		return slog.LevelError, "bug"
+	case !rec.Fault && (errors.Is(err, oauth.ErrPending) || errors.Is(err, oauth.ErrSlowDown)):
+		return slog.LevelDebug, r.Route.Name + " of a device that waits" // every few seconds
 	case status >= 500 && errors.As(err, &refused):
 		return slog.LevelError, "an authentic token has no record: the store has lost commits; was an older backup or a replica put in place?"
 	case errors.Is(err, client.ErrOwnKeys):
@@ -231,7 +233,7 @@ func (s *Server) audit(r *Request, rec Record, status int, err error) {
 			e.Name = audit.RefreshShared
 		} else if rec.Tokens.Repeated {
 			e.Name = audit.RefreshRepeated
-		} else if rec.GrantType == store.GrantAuthorizationCode {
+		} else if rec.GrantType == store.GrantAuthorizationCode || rec.GrantType == store.GrantDeviceCode {
 			e.Name = audit.CodeRedeemed
 		} else if rec.GrantType == store.GrantClientCredentials {
 			e.Name = audit.ServiceTokenIssued

@@ -235,6 +235,17 @@ func (r *Request) ClientOrNew(ctx context.Context, p oauth.Params) (c *store.Cli
 	return r.Client(ctx, p)
 }
 
+// DeviceClient is Client for the device grant. A client that may register itself has no
+// record until its user has agreed: until then its name is all that it proves.
+func (r *Request) DeviceClient(ctx context.Context, p oauth.Params) (c *store.Client, id string, err error) {
+	if cred, err := r.credentials(p); err == nil && client.NamesItself(cred.ClientID) {
+		if c, err = r.server.directory.Unrecorded(ctx, r.server.Realm, cred.ClientID); c != nil || err != nil {
+			return c, cred.ClientID, err
+		}
+	}
+	return r.Client(ctx, p)
+}
+
 // Charge charges the address for a login that it begins, of so many kilobytes. It
 // returns false if the address has begun too much.
 func (r *Request) Charge(kilobytes int) bool { return r.server.Throttle.Begin(r.Counted, kilobytes) }

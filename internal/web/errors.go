@@ -37,6 +37,7 @@ var problems = []problem{
 	{http.StatusBadRequest, pages.BadRequest, false, []error{login.ErrStep, login.ErrForm}},
 	{http.StatusForbidden, pages.Rejected, false, []error{upstream.ErrDenied, login.ErrRejected, login.ErrSubject}},
 	{http.StatusBadGateway, pages.UpstreamFailed, false, []error{upstream.ErrInvalid, upstream.ErrUnavailable}},
+	{http.StatusTooManyRequests, pages.TooManyCodes, false, []error{login.ErrManyCodes}},
 	{http.StatusTooManyRequests, pages.TooManyClients, false, []error{login.ErrRecords}},
 	{http.StatusTooManyRequests, pages.TooMany, false, []error{login.ErrLimited}},
 	{http.StatusServiceUnavailable, pages.Unavailable, true, []error{overload.ErrShed, login.ErrCrowded, store.ErrUnavailable, store.ErrBusy}},

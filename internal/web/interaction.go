@@ -7,6 +7,7 @@ import (
 
 	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/pages"
 	"github.com/mintage/mintage/internal/server"
 )
 
@@ -32,7 +33,7 @@ func (s *web) said(r *http.Request, x *exchange, p oauth.Params) login.Answer {
 		return a
 	}
 	a.From = login.FromForm
-	a.Form = login.Form{Step: login.Step(p["step"]), Action: p["action"], Decision: p["decision"], Remember: p["remember"] == "yes"}
+	a.Form = login.Form{Step: login.Step(p["step"]), Action: p["action"], Decision: p["decision"], Remember: p["remember"] == "yes", Same: p["same"] == "yes"}
 	if check := steps[a.Step].check; check != nil && s.Users != nil {
 		a.Check = check(s, r, x, p)
 	}
@@ -53,9 +54,12 @@ func (s *web) reached(ctx context.Context, x *exchange, st login.Stage, err erro
 	}
 	switch {
 	case err != nil:
-		return server.Answer{}, s.wrong(ctx, x, st, err)
+		return server.Answer{}, s.wrong(ctx, x, st, wrongCode(s, x, st, err))
 	case st.Next != "":
 		return seeOther(s.interactionURL(st.Next)), nil
+	case it.Request.Device && it.Decision != nil:
+		countDevice(s, st)
+		return s.page(x, http.StatusOK, pages.DeviceDone{Client: x.ClientName, Denied: !it.Decision.Allow})
 	case st.URL != "":
 		s.stamp(x, st.Session)
 		return s.respond(x.Locale, st.Client, it.Request, st.URL)

@@ -32,6 +32,7 @@ func TestRoutesOfThePages(t *testing.T) {
 		"authorization":   {[]string{"authorize"}, form, overload.Code, "authorization_endpoint"},
 		"end session":     {[]string{"end_session", "connect/endSession"}, form, overload.Login, "end_session_endpoint"},
 		"interaction":     {[]string{"interaction"}, form, overload.Login, ""},
+		"device":          {[]string{"/device"}, form, overload.Login, ""},
 		"connections":     {[]string{"/account/connections"}, form, overload.Login, ""},
 		"logout":          {[]string{"/account/logout"}, form, overload.Login, ""},
 		"asset":           {[]string{"/account/assets/{file}"}, []string{"GET", "HEAD"}, overload.Login, ""},

@@ -62,7 +62,7 @@ func (f *Front) Routes(s *server.Server) []server.Route {
 	endSession := page("end session", "end_session", form, logouts{w}.asked)
 	endSession.Paths, endSession.Member = append(endSession.Paths, "connect/endSession"), "end_session_endpoint"
 	routes := []server.Route{
-		authorization, endSession, page("interaction", "interaction", form, w.interaction),
+		authorization, endSession, page("interaction", "interaction", form, w.interaction), page("device", s.BasePath+DevicePath, form, w.device),
 		page("connections", s.BasePath+connectionsPath, form, w.connections), page("logout", s.BasePath+LogoutPath, form, logouts{w}.ofAccount),
 		asset, page("request", "/", nil, w.lost),
 	}

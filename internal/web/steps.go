@@ -58,6 +58,9 @@ func accountPage(_ *web, st login.Stage, f shown) any {
 }
 
 func (s *web) consentPage(st login.Stage, _ shown) any {
+	if st.Interaction.Request.Device {
+		return s.devicePage(st)
+	}
 	it, host := st.Interaction, oauth.Host(st.Interaction.Request.RedirectURI)
 	c := pages.Consent{
 		Interaction: it.ID, Client: st.Client.Name, Host: host, Name: st.Session.Name, Username: st.Session.Username, Remember: st.Remember,

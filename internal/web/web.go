@@ -179,6 +179,9 @@ const (
 	interactionPath = "/oauth2/interaction"
 	connectionsPath = "/account/connections"
 
+	// DevicePath is the address of the page on which users enter the codes of devices.
+	DevicePath = "/device"
+
 	// LogoutPath is the address of the page that ends a session, and to which an
 	// OpenID Connect provider sends browsers back.
 	LogoutPath = "/account/logout"

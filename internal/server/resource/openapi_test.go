@@ -29,7 +29,7 @@ func described(site server.Site, issuerID string, front *web.Front) *Endpoints {
 	iss := &issuer.Issuer{Realm: "/api", ID: issuerID, Directory: &directory.Directory{}}
 	site.Realm = "/api"
 	e := &Endpoints{Server: server.New(iss.Directory, server.Options{Site: site}, nil), Issuer: iss, Directory: iss.Directory}
-	tokens := &token.Endpoints{Issuer: iss, Registrations: &client.Registrations{}}
+	tokens := &token.Endpoints{Issuer: iss, Registrations: &client.Registrations{}, DevicePage: openapiExample + web.DevicePath}
 	if front != nil {
 		tokens.Push = func(context.Context, *server.Request, oauth.AuthorizationRequest, string, bool) (string, error) {
 			return "", nil

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -29,15 +30,20 @@ type Endpoints struct {
 	Registrations                *client.Registrations // nil: clients may not register themselves
 	Push                         Pusher                // nil: nobody logs in here
 	PushedLifetime               time.Duration
-	RequirePAR                   bool // authorization.require_par
-	QueryParameters              bool // compat.query_parameters
-	InvalidRequestForDeadRefresh bool // compat.invalid_request_for_dead_refresh
+	RequirePAR                   bool   // authorization.require_par
+	DevicePage                   string // address where users enter the codes of devices; "": there is no device grant
+	QueryParameters              bool   // compat.query_parameters
+	InvalidRequestForDeadRefresh bool   // compat.invalid_request_for_dead_refresh
 }
 
 // Routes returns the token and revocation endpoints.
 func (e *Endpoints) Routes() []server.Route {
 	post := []string{http.MethodPost}
-	tokens := map[string]any{"grant_types_supported": store.GrantTypes}
+	supported := slices.Clone(store.GrantTypes)
+	if e.DevicePage == "" {
+		supported = slices.DeleteFunc(supported, func(name string) bool { return name == store.GrantDeviceCode })
+	}
+	tokens := map[string]any{"grant_types_supported": supported}
 	if e.Issuer.IDTokenLifetime != 0 {
 		tokens["id_token_signing_alg_values_supported"] = []keys.Purpose{keys.RS256, keys.ES256, keys.EdDSA}
 	}
@@ -52,6 +58,10 @@ func (e *Endpoints) Routes() []server.Route {
 	if e.Push != nil {
 		routes = append(routes, server.Route{Name: "pushed authorization request", Paths: []string{"par"}, Methods: post, Class: overload.Login, Handle: e.push, Scripts: true,
 			Member: "pushed_authorization_request_endpoint", Metadata: map[string]any{"require_pushed_authorization_requests": e.RequirePAR}})
+	}
+	if e.DevicePage != "" {
+		routes = append(routes, server.Route{Name: "device authorization", Paths: []string{"device_authorization"}, Methods: post, Class: overload.Login, Handle: e.device, Count: countDevice, Scripts: true,
+			Member: "device_authorization_endpoint"})
 	}
 	if e.Registrations != nil {
 		routes = append(routes, server.Route{Name: "client registration", Paths: []string{"register"}, Methods: post, Class: overload.Login, Handle: e.register,
@@ -87,6 +97,15 @@ var grantTypes = map[string]grantType{
 		return nil
 	}, (*Endpoints).exchange},
 	store.GrantClientCredentials: {overload.Code, func(oauth.Params) error { return nil }, (*Endpoints).service},
+	store.GrantDeviceCode: {overload.Refresh, func(p oauth.Params) error {
+		switch {
+		case p["device_code"] == "":
+			return oauth.ErrNoDeviceCode
+		case p["code_verifier"] != "" && !oauth.IsVerifier(p["code_verifier"]):
+			return oauth.ErrVerifier
+		}
+		return nil
+	}, (*Endpoints).poll},
 }
 
 // token is the token endpoint. Its phases have a fixed order, cheap before
@@ -116,7 +135,7 @@ func (e *Endpoints) token(ctx context.Context, r *server.Request) (a server.Answ
 		return a, rec, oauth.ErrNoGrantType
 	}
 	of, ok := grantTypes[rec.GrantType]
-	if !ok {
+	if !ok || rec.GrantType == store.GrantDeviceCode && e.DevicePage == "" {
 		return a, rec, oauth.ErrGrantType
 	}
 	if err = of.check(p); err != nil {
@@ -130,7 +149,11 @@ func (e *Endpoints) token(ctx context.Context, r *server.Request) (a server.Answ
 	if err = r.AskNonce(p); err != nil {
 		return a, rec, err
 	}
-	c, id, err := r.Client(ctx, p)
+	authenticate := r.Client
+	if rec.GrantType == store.GrantDeviceCode {
+		authenticate = r.DeviceClient
+	}
+	c, id, err := authenticate(ctx, p)
 	rec.ClientID = id
 	if err != nil {
 		return a, rec, err
@@ -153,6 +176,7 @@ func (e *Endpoints) token(ctx context.Context, r *server.Request) (a server.Answ
 	}
 	rec.Tokens, err = of.grant(e, ctx, c, p, from)
 	if err != nil {
+		rec.Fault = errors.Is(err, oauth.ErrPending) && errors.Is(err, store.ErrUnavailable)
 		return a, rec, err
 	}
 	if c.Public() {

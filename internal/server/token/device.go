@@ -1,0 +1,100 @@
+package token
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/url"
+	"time"
+
+	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/metrics"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/overload"
+	"github.com/mintage/mintage/internal/server"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// device is the device authorization endpoint (RFC 8628 section 3.1). Its phases are
+// those of the token endpoint.
+func (e *Endpoints) device(ctx context.Context, r *server.Request) (a server.Answer, rec server.Record, err error) {
+	if err = r.Admit(); err != nil {
+		return a, rec, err
+	}
+	if err = r.CountAddress(); err != nil {
+		return a, rec, err
+	}
+	if err = r.Early(); err != nil {
+		return a, rec, err
+	}
+	p, err := r.Form(false)
+	if err != nil {
+		return a, rec, err
+	}
+	asked := oauth.AuthorizationRequest{}
+	if asked.ParsePKCE(p["code_challenge"], p["code_challenge_method"]); asked.Defect != nil {
+		return a, rec, asked.Defect
+	}
+	if err = r.EnterFor(r.Route.Class, p); err != nil {
+		return a, rec, err
+	}
+	c, id, err := r.DeviceClient(ctx, p)
+	rec.ClientID = id
+	if errors.Is(err, client.ErrClient) && !client.NamesItself(id) && p["client_id"] != "" && p["client_secret"] == "" && p["client_assertion"] == "" && len(r.Header["Authorization"]) == 0 {
+		err = &notHere{err}
+	}
+	if err != nil {
+		return a, rec, err
+	}
+	rec.Own = c.SelfRegistered()
+	if err = r.CountClient(c); err != nil {
+		return a, rec, err
+	}
+	if !c.MayUse(store.GrantDeviceCode) && !rec.Own { // of others, it is found out when their user comes
+		return a, rec, oauth.ErrClientGrantType
+	}
+	if c.AudienceParameter && p["audience"] != "" {
+		p.AddResource(p["audience"])
+	}
+	begun := issuer.DeviceRequest{Scope: p["scope"], Resource: p["resource"], Challenge: asked.Challenge, From: r.Address}
+	if c.Public() && r.Counted.IsValid() {
+		begun.Network = overload.Party(r.Counted)
+	}
+	d, err := issuer.DeviceCodes{Issuer: e.Issuer}.DeviceAuthorization(ctx, c, begun)
+	if err != nil {
+		return a, rec, err
+	}
+	rec.GrantID = d.GrantID
+	a.Body, err = json.Marshal(struct {
+		DeviceCode string `json:"device_code"`
+		UserCode   string `json:"user_code"`
+		Page       string `json:"verification_uri"`
+		Complete   string `json:"verification_uri_complete"`
+		ExpiresIn  int64  `json:"expires_in"`
+		Interval   int64  `json:"interval"`
+	}{d.DeviceCode, d.UserCode, e.DevicePage, e.DevicePage + "?user_code=" + url.QueryEscape(d.UserCode),
+		int64(issuer.DeviceLifetime / time.Second), int64(issuer.DeviceInterval / time.Second)})
+	return a, rec, err
+}
+
+// notHere is the failed authentication of a client that has sent its name alone, as
+// golang.org/x/oauth2 does here. The answer names the remedy of a confidential client.
+type notHere struct{ error }
+
+func (e *notHere) Unwrap() []error { return []error{e.error, oauth.ErrDeviceClient} }
+
+// poll answers a device (RFC 8628 section 3.4).
+func (e *Endpoints) poll(ctx context.Context, c *store.Client, p oauth.Params, from grant.Origin) (issuer.Tokens, error) {
+	return issuer.DeviceCodes{Issuer: e.Issuer}.DeviceToken(ctx, c, issuer.CodeRequest{Code: p["device_code"], Verifier: p["code_verifier"], Resource: p["resource"], JKT: from.JKT, From: from})
+}
+
+func countDevice(m *metrics.Metrics, o server.Outcome) {
+	switch {
+	case o.Err == nil:
+		m.Device(metrics.DeviceAsked)
+	case errors.Is(o.Err, issuer.ErrManyDevices):
+		m.Throttled(metrics.LimitDeviceCodes)
+	}
+}

@@ -1,0 +1,88 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/mintage/mintage/internal/audit"
+	"github.com/mintage/mintage/internal/login"
+	"github.com/mintage/mintage/internal/metrics"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/pages"
+	"github.com/mintage/mintage/internal/server"
+)
+
+// device is the page on which a user enters the code of a device (RFC 8628 section
+// 3.3). A link with the code begins the same interaction, so that the code does not stay
+// in the address. Only the form of a code is checked here: whether a device has it is
+// for users who are signed in.
+func (s *web) device(ctx context.Context, r *http.Request, x *exchange) (server.Answer, error) {
+	p, err := s.entered(r, x)
+	if err != nil {
+		return server.Answer{}, err
+	}
+	if p["user_code"] == "" && r.Method == http.MethodGet {
+		return s.page(x, http.StatusOK, pages.DeviceCode{})
+	}
+	code, ok := oauth.ReadUserCode(p["user_code"])
+	if !ok {
+		return s.page(x, http.StatusUnprocessableEntity, pages.DeviceCode{Wrong: true})
+	}
+	it, err := s.Authorizer.BeginDevice(ctx, s.guest(r, x), code)
+	if err != nil {
+		return server.Answer{}, err
+	}
+	return seeOther(s.interactionURL(it.ID)), nil
+}
+
+// devicePage asks the user to compare the code, and to agree. A user may have been sent a
+// link with the code of somebody else's device (RFC 8628 section 5.4).
+func (s *web) devicePage(st login.Stage) any {
+	it, c := st.Interaction, st.Client
+	v := pages.Device{
+		Interaction: it.ID, Code: it.Device.UserCode, Client: c.Name, Own: c.SelfRegistered(), Name: st.Session.Name, Username: st.Session.Username,
+		From: it.Device.From, Minutes: int(s.Authorizer.Now().Sub(it.Device.At.Time()).Minutes()), Scopes: s.scopes(it.Request.Scope),
+	}
+	if oauth.IsClientAddress(c.ID) && v.Own {
+		v.Address, v.AddressHost = c.ID, oauth.Host(c.ID)
+	}
+	return v
+}
+
+// wrongCode returns the page for another code, if err is that of a wrong one, which it
+// counts and records.
+func wrongCode(s *web, x *exchange, st login.Stage, err error) error {
+	result := metrics.DeviceWrong
+	switch {
+	case errors.Is(err, login.ErrManyCodes):
+		result = metrics.DeviceLimited
+	case !errors.Is(err, login.ErrUserCode):
+		return err
+	}
+	s.Metrics.Device(result)
+	if s.Audit != nil && st.Session != nil {
+		e := s.About(x.Request, "", audit.UserCodeRefused, audit.Refused)
+		e.Subject, e.Detail = st.Session.Subject, result
+		s.Audit.Record(e)
+	}
+	if result == metrics.DeviceLimited {
+		return err
+	}
+	a, fault := s.page(x, http.StatusUnprocessableEntity, pages.DeviceCode{Wrong: true})
+	if fault != nil {
+		return fault
+	}
+	return &formError{a, err}
+}
+
+// countDevice counts the decision of a user, if this request has stored it.
+func countDevice(s *web, st login.Stage) {
+	switch {
+	case !st.Decided:
+	case st.Interaction.Decision.Allow:
+		s.Metrics.Device(metrics.DeviceAllowed)
+	default:
+		s.Metrics.Device(metrics.DeviceDenied)
+	}
+}
