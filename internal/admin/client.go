@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mintage/mintage/internal/adminapi"
@@ -113,7 +114,7 @@ func (a Clients) List(ctx context.Context, p adminapi.Page, all bool) (list []st
 	if err != nil {
 		return nil, false, err
 	}
-	rest, _ := view.ClientsAfter(a.Realm, p.After)
+	rest, _ := view.ClientsAfter(a.Realm, p.After, strings.ToLower(p.Match))
 	page, more, err := pick(p, rest, func(c *store.Client) bool {
 		return !c.SelfRegistered() && (p.State == string(c.State) || p.State == "" && (all || c.State != store.ClientDeleted)) && matchesPage(p, c.ID, c.Name)
 	})

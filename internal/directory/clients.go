@@ -186,25 +186,29 @@ func (v *View) Registered(realm, id string) (*store.Client, bool) {
 
 // Clients lists the clients of a realm in any state as they are registered, sorted by
 // name: in any case, and those of one name by id.
-func (v *View) Clients(realm string) iter.Seq[*store.Client] { return v.clients.after(realm, "") }
+func (v *View) Clients(realm string) iter.Seq[*store.Client] { return v.clients.after(realm, "", "") }
 
 // ClientsAfter lists what follows a client in the list of Clients, and reports whether
-// the client is in it. An empty id is before the first.
-func (v *View) ClientsAfter(realm, id string) (iter.Seq[*store.Client], bool) {
+// the client is in it. An empty id is before the first. With a text in small letters, it
+// leaves out most clients that have it neither in the name nor in the id.
+func (v *View) ClientsAfter(realm, id, text string) (iter.Seq[*store.Client], bool) {
 	if id == "" {
-		return v.Clients(realm), true
+		return v.clients.after(realm, "", text), true
 	}
 	r := v.clients.find(realm, id)
 	if r == nil {
 		return nil, false
 	}
-	return v.clients.after(realm, r.key), true
+	return v.clients.after(realm, r.key, text), true
 }
 
-func (c *clients) after(realm, key string) iter.Seq[*store.Client] {
+func (c *clients) after(realm, key, text string) iter.Seq[*store.Client] {
 	return func(yield func(*store.Client) bool) {
 		for r := range c.sorted.from(func(r *registration) int { return cmp.Or(strings.Compare(r.Realm, realm), strings.Compare(r.key, key)) }) {
-			if r.Realm != realm || r.key != key && !yield(&r.Client) {
+			if r.Realm == realm && (r.key == key || !strings.Contains(strings.ToLower(r.key), text)) {
+				continue
+			}
+			if r.Realm != realm || !yield(&r.Client) {
 				return
 			}
 		}

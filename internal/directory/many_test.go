@@ -114,7 +114,7 @@ func TestListsOfAView(t *testing.T) {
 		t.Errorf("%d clients, the first are %v", len(all), all[:2])
 	}
 	for _, after := range []string{all[0], all[255], all[256], all[698], all[699]} {
-		rest, ok := v.ClientsAfter("/many", after)
+		rest, ok := v.ClientsAfter("/many", after, "")
 		var got []string
 		for c := range rest {
 			got = append(got, c.ID)
@@ -123,7 +123,7 @@ func TestListsOfAView(t *testing.T) {
 			t.Errorf("after %s: %d clients, want %d", after, len(got), len(want))
 		}
 	}
-	if _, ok := v.ClientsAfter("/many", "nobody"); ok {
+	if _, ok := v.ClientsAfter("/many", "nobody", ""); ok {
 		t.Error("there is a list after a client that is not there")
 	}
 	if n := len(slices.Collect(v.Clients("/other"))); n != 0 {
