@@ -1,14 +1,17 @@
 package postgres_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/bench"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/postgres"
@@ -73,4 +76,61 @@ func rotationRate(b *testing.B, st *postgres.Store, ids []grant.ID, callers int,
 	}
 	done.Wait()
 	return float64(n.Load()) / time.Since(begin).Seconds()
+}
+
+// What prepared statements save: pairs of runs, in turn and in both orders, on stores that
+// differ in nothing else. Reported are the medians of the ratios within each pair, of
+// processor time for a rotation, and their smallest and largest.
+func BenchmarkPreparedRotations(b *testing.B) {
+	const grants, callers, length = 10_000, 64, 500 * time.Millisecond
+	_, url := server.Schema(b)
+	described, prepared := open(b, url+"&default_query_exec_mode=cache_describe"), open(b, url)
+	ids := make([]grant.ID, grants)
+	atOnce(b, grants, func(i int) error {
+		g := newGrant(uint64(i))
+		ids[i] = g.ID
+		return prepared.CreateGrant(b.Context(), g)
+	})
+	var ofServer, ofNode, rates []float64
+	for round := 0; b.Loop(); round++ {
+		var rate, server, node [2]float64
+		for i := range 2 {
+			which := (i + round) % 2
+			st := []*postgres.Store{described, prepared}[which]
+			serverBefore, nodeBefore := processorTime(b, st)
+			rate[which] = rotationRate(b, st, ids, callers, length)
+			serverAfter, nodeAfter := processorTime(b, st)
+			done := rate[which] * length.Seconds()
+			server[which], node[which] = float64(serverAfter-serverBefore)/done, float64(nodeAfter-nodeBefore)/done
+		}
+		rates, ofServer, ofNode = append(rates, rate[1]/rate[0]), append(ofServer, server[1]/server[0]), append(ofNode, node[1]/node[0])
+	}
+	for name, list := range map[string][]float64{"rate": rates, "server-cpu": ofServer, "node-cpu": ofNode} {
+		slices.Sort(list)
+		b.ReportMetric(list[len(list)/2], name)
+		b.ReportMetric(list[0], name+"-least")
+		b.ReportMetric(list[len(list)-1], name+"-most")
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+// processorTime returns what the database's processes of this schema's connections have
+// used so far, and what this process has.
+func processorTime(b *testing.B, st *postgres.Store) (server, node time.Duration) {
+	b.Helper()
+	err := st.Run(b.Context(), false, func(q store.Query) error {
+		return q(func(row store.Scanner) error {
+			var pid int
+			err := row.Scan(&pid)
+			if u, gone := bench.ReadUsage(pid); gone == nil {
+				server += u.CPU
+			}
+			return err
+		}, `SELECT pid FROM pg_stat_activity`)
+	})
+	own, failed := bench.ReadUsage(os.Getpid())
+	if err = errors.Join(err, failed); err != nil {
+		b.Fatal(err)
+	}
+	return server, own.CPU
 }
