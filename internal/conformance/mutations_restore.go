@@ -29,7 +29,7 @@ var restoreMutations = []Mutation{
 	},
 	{
 		Name: "cutoff of a client that was deleted since a backup", In: "EndedClient.merge",
-		Old: "cutoffs = []store.Cutoff{{Realm: realm, ClientID: c.ID, At: now}}", New: "cutoffs = nil",
+		Old: "cutoffs = []store.Cutoff{{Realm: st.Name, ClientID: c.ID, At: now}}", New: "cutoffs = nil",
 		Test: "go test ./internal/admin -run TestEachThingThatHasEnded",
 	},
 	{
