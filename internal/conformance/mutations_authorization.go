@@ -39,7 +39,7 @@ var authorizationMutations = []Mutation{
 	},
 	{
 		Name: "verified redirect URI", In: "Requests.client",
-		Old:  "if !oauth.MatchRedirectURI(c.RedirectURIs, r.RedirectURI) {",
+		Old:  "if !r.Device && !oauth.MatchRedirectURI(c.RedirectURIs, r.RedirectURI) {",
 		New:  "if false {",
 		Test: here + "TestAZ03",
 	},
@@ -57,7 +57,7 @@ var authorizationMutations = []Mutation{
 	},
 	{
 		Name: "schemes of a self-registered client, at use", In: "Registrations.Client",
-		Old:  "if oauth.CheckOwnRedirectURI(redirectURI, r.Schemes...) != nil {",
+		Old:  `if redirectURI != "" && oauth.CheckOwnRedirectURI(redirectURI, r.Schemes...) != nil {`,
 		New:  "if false {",
 		Test: here + "TestCM24",
 	},
@@ -99,12 +99,12 @@ var authorizationMutations = []Mutation{
 	},
 	{
 		Name: "challenge asked of clients", In: "Requests.defect",
-		Old:  `case r.Challenge == "" && (c.RequiresPKCE() || c.Public()):`,
-		New:  `case r.Challenge == "" && c.Public():`,
+		Old:  `case !r.Device && r.Challenge == "" && (c.RequiresPKCE() || c.Public()):`,
+		New:  `case !r.Device && r.Challenge == "" && c.Public():`,
 		Test: here + "TestAZ51",
 	},
 	{
-		Name: "method of a challenge", In: "AuthorizationRequest.parsePKCE",
+		Name: "method of a challenge", In: "AuthorizationRequest.ParsePKCE",
 		Old:  `case method != "S256":`,
 		New:  `case method != "S256" && method != "":`,
 		Test: here + "TestAZ51",

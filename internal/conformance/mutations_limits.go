@@ -74,7 +74,7 @@ var limitMutations = []Mutation{
 	},
 	{
 		Name: "a place before the client is authenticated", In: "Endpoints.token",
-		Old:  "if err = r.EnterFor(of.class, p); err != nil {\n\t\treturn a, rec, err\n\t}\n\tif err = r.AskNonce(p); err != nil {\n\t\treturn a, rec, err\n\t}\n\tc, id, err := r.Client(ctx, p)\n\trec.ClientID = id\n",
+		Old:  "if err = r.EnterFor(of.class, p); err != nil {\n\t\treturn a, rec, err\n\t}\n\tif err = r.AskNonce(p); err != nil {\n\t\treturn a, rec, err\n\t}\n\tauthenticate := r.Client\n\tif rec.GrantType == store.GrantDeviceCode {\n\t\tauthenticate = r.DeviceClient\n\t}\n\tc, id, err := authenticate(ctx, p)\n\trec.ClientID = id\n",
 		New:  "c, id, err := r.Client(ctx, p)\n\trec.ClientID = id\n\tif err == nil {\n\t\terr = r.EnterFor(of.class, p)\n\t}\n",
 		Test: atToken + "TestARequestWaitsInItsClass",
 	},

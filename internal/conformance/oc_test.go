@@ -127,7 +127,7 @@ func TestOC02_OC08_MetadataOfAProvider(t *testing.T) {
 		"subject_types_supported":               `["public"]`,
 		"id_token_signing_alg_values_supported": `["RS256","ES256","EdDSA"]`,
 		"userinfo_signing_alg_values_supported": `["ES256","EdDSA","RS256"]`,
-		"grant_types_supported":                 `["authorization_code","refresh_token","client_credentials"]`,
+		"grant_types_supported":                 `["authorization_code","refresh_token","client_credentials","urn:ietf:params:oauth:grant-type:device_code"]`,
 		"acr_values_supported":                  `["urn:mintage:1","urn:mintage:2"]`,
 		"prompt_values_supported":               `["none","login","consent","select_account"]`,
 		"claims_parameter_supported":            `true`,
@@ -157,7 +157,8 @@ func TestOC02_OC08_MetadataOfAProvider(t *testing.T) {
 		switch name {
 		case "subject_types_supported", "id_token_signing_alg_values_supported", "userinfo_signing_alg_values_supported", "claims_supported", "acr_values_supported", "prompt_values_supported",
 			"claims_parameter_supported", "request_parameter_supported", "request_uri_parameter_supported",
-			"backchannel_logout_supported", "backchannel_logout_session_supported", "userinfo_endpoint", "end_session_endpoint", "authorization_endpoint", "ui_locales_supported":
+			"backchannel_logout_supported", "backchannel_logout_session_supported", "userinfo_endpoint", "end_session_endpoint", "authorization_endpoint", "ui_locales_supported",
+			"device_authorization_endpoint", "pushed_authorization_request_endpoint", "require_pushed_authorization_requests":
 			if there {
 				t.Errorf("%s is there with login.mode off", name)
 			}
@@ -178,7 +179,7 @@ func TestMD12_OC08_EveryAddressOfAProviderAnswers(t *testing.T) {
 	d := start(t, registering)
 	b := d.browser()
 	want := map[string]int{
-		"authorization_endpoint": 400, "token_endpoint": 405, "userinfo_endpoint": 401, "end_session_endpoint": 303, "registration_endpoint": 405, "pushed_authorization_request_endpoint": 405,
+		"authorization_endpoint": 400, "token_endpoint": 405, "userinfo_endpoint": 401, "end_session_endpoint": 303, "registration_endpoint": 405, "pushed_authorization_request_endpoint": 405, "device_authorization_endpoint": 405,
 		"introspection_endpoint": 405, "revocation_endpoint": 405, "jwks_uri": 200, "revocations_uri": 200,
 	}
 	for name, value := range d.metadata() {

@@ -272,7 +272,7 @@ func TestTG38_CORSIsForConfiguredOriginsWithoutCredentials(t *testing.T) {
 	}
 	a.header["Content-Length"] = []string{"0"} // 204 has none
 	compareHeader(t, a, append(shared, "-Content-Type", "Access-Control-Allow-Methods: POST",
-		"Access-Control-Allow-Headers: Authorization, Content-Type", "Access-Control-Max-Age: 600")...)
+		"Access-Control-Allow-Headers: Authorization, Content-Type, DPoP", "Access-Control-Max-Age: 600")...)
 
 	r := newRequest(with(good, "code", "made-up"))
 	r.set("Origin", origin)
