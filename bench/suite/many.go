@@ -201,6 +201,7 @@ func (c *crowd) fill(ctx context.Context) (err error) {
 }
 
 func (c *crowd) report(name, value, bar, verdict string) {
+	note("  %s: %s %s %s", name, value, bar, verdict)
 	c.lines = append(c.lines, line{name: name, value: value, bar: bar, verdict: verdict})
 }
 
