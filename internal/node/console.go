@@ -64,7 +64,10 @@ func inviteDev(ctx context.Context, cfg config.Config, st store.Store) (link str
 		return "", err
 	}
 	text, _, err := operator.Invite(ctx, st, devOperator, devActor, now)
-	return cfg.ConsoleURL() + "/invitation/" + text, err
+	if err != nil {
+		return "", err
+	}
+	return cfg.ConsoleURL() + "/invitation/" + text, nil
 }
 
 // devInvitation describes how to open the console.

@@ -121,8 +121,9 @@ func Serve(ctx context.Context, from Source) (err error) {
 		}
 		n.demo.Store(&demo)
 		if len(listeners) > 3 { // there is a console
+			// A server starts beside a store that is locked, and answers 503 until it is free.
 			if invitation, err = inviteDev(ctx, cfg, n.store); err != nil {
-				return errors.Join(err, closeAll(listeners))
+				log.Warn("cannot make an invitation to the console: run mintage console invite dev", "error", err)
 			}
 		}
 	}
