@@ -87,7 +87,7 @@ var generalSettings = []Setting{
 		Field:  func(r *Registration) any { return &r.RequirePAR },
 	},
 	{
-		Name: "dpop", Member: "dpop", Flag: "dpop", Group: "Access tokens", Default: string(store.DPoPAllowed),
+		Name: "dpop", Member: "dpop", Optional: true, Flag: "dpop", Group: "Access tokens",
 		Help:  "whether its tokens are bound to keys (RFC 9449): allowed (default): if it sends proofs; required: always; off: its proofs are ignored",
 		Field: func(r *Registration) any { return (*string)(&r.DPoP) },
 		check: func(r *Registration) error {
