@@ -230,11 +230,11 @@ func TestAnInterruptedMoveSaysHowToGoOnAndCanBeGivenUp(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	// As soon as it has marked the store.
+	// As soon as it has marked the store, which doctor opens beside whoever has locked it.
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		out, err := binary.Command(t, "client", "list", "--data", s.Dir).CombinedOutput()
-		if err != nil {
-			says(t, string(out), "it is being moved to postgres://127.0.0.1:", "mintage migrate-store --undo --from "+from)
+		out, _ := binary.Command(t, "doctor", "--data", s.Dir).CombinedOutput()
+		if strings.Contains(string(out), "it is being moved to postgres://127.0.0.1:") {
+			says(t, string(out), "mintage migrate-store --undo --from "+from)
 			break
 		}
 		if time.Now().After(deadline) {

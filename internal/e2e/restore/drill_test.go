@@ -180,6 +180,12 @@ func TestOP13_AnUndeclaredRestoreIsOurLossAndIsMendedByItsDeclaration(t *testing
 		s.post(0, server.RefreshForm(h.newest().RefreshToken), http.StatusServiceUnavailable, "temporarily_unavailable")
 	}
 	server.Run(t, "restore", "--declare", "--backup-time", began.Add(-time.Minute).Format(time.RFC3339), "--yes")
+	// The server reads the declaration with its next poll.
+	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if status, _ := c.introspect(0, c.crowd.holders[0].newest().AccessToken); status == http.StatusOK {
+			break
+		}
+	}
 	c.check()
 	if err := server.Stop(); err != nil {
 		t.Error(err)
