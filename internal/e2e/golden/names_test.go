@@ -24,11 +24,11 @@ var forms = []struct {
 	form *regexp.Regexp
 }{
 	{"code", regexp.MustCompile(`\b(mintage_ac_[A-Za-z0-9_-]{20,})`)},
+	{"device-code", regexp.MustCompile(`\b(mintage_dc_[A-Za-z0-9_-]{20,})`)},
+	{"user-code", regexp.MustCompile(`\b([BCDFGHJKLMNPQRSTVWXZ]{4}(?:-[BCDFGHJKLMNPQRSTVWXZ]{4}){1,2})\b`)},
 	{"refresh", regexp.MustCompile(`\b(mintage_rt_[A-Za-z0-9_-]{20,})`)},
 	{"access", regexp.MustCompile(`\b(mintage_[as]t_[A-Za-z0-9_-]{20,})`)},
 	{"jwt", regexp.MustCompile(`\b(eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+)`)},
-	{"device", regexp.MustCompile(`\b(mintage_dc_[A-Za-z0-9_-]{20,})`)},
-	{"usercode", regexp.MustCompile(`\b([BCDFGHJKLMNPQRSTVWXZ]{4}-[BCDFGHJKLMNPQRSTVWXZ]{4})\b`)},
 	{"pushed", regexp.MustCompile(`urn:ietf:params:oauth:request_uri:([A-Za-z0-9_-]{16,})`)},
 	{"operator", regexp.MustCompile(`\b(mintage_op_[A-Za-z0-9]{43})\b`)},
 	{"client", regexp.MustCompile(`\b(mintage_ci_[A-Za-z0-9_-]{20,})`)},
