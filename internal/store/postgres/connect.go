@@ -79,11 +79,17 @@ func settings(d Database) (*pgxpool.Config, error) {
 // directKey marks, in its custom data, a connection to the server itself.
 const directKey = "mintage.direct"
 
+const backendSQL = `SELECT pg_backend_pid()`
+
 // noteDirect marks a connection with no pooler in between: the process id that came with
 // the connection is that of the server's process. A pooler gives a number of its own,
-// because it can cancel a statement only by its own key.
+// because it can cancel a statement only by its own key. An engine may refuse the
+// question: its connections are not marked.
 func noteDirect(ctx context.Context, conn *pgconn.PgConn) error {
-	results, err := conn.Exec(ctx, `SELECT pg_backend_pid()`).ReadAll()
+	results, err := conn.Exec(ctx, backendSQL).ReadAll()
+	if refused := new(pgconn.PgError); errors.As(err, &refused) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ const (
 
 	ExamineTableSQL  = examineTableSQL
 	ExamineServerSQL = examineServerSQL
+	BackendSQL       = backendSQL
 
 	SelectDocumentsSQL = selectDocumentsSQL
 	InsertDocumentsSQL = insertDocumentsSQL
