@@ -28,7 +28,7 @@ func cutQuery(uri string) string {
 // normalize returns the one spelling of an absolute http address.
 func normalize(uri string) (string, bool) {
 	u, err := url.Parse(uri)
-	if err != nil || u.Host == "" || u.User != nil || u.Opaque != "" {
+	if err != nil || u.Hostname() == "" || u.User != nil || u.Opaque != "" {
 		return "", false
 	}
 	scheme, host := strings.ToLower(u.Scheme), strings.ToLower(u.Host)

@@ -53,7 +53,8 @@ func FuzzOpenDeviceCode(f *testing.F) {
 	f.Add("/api", sealed[:len(sealed)-1])
 	f.Fuzz(func(t *testing.T, realm, text string) {
 		got, err := keys.OpenDeviceCode(r, realm, text)
-		if err == nil && (realm != "/api" || text != sealed || got != theDeviceCode()) {
+		// Each process that fuzzes seals another text: what is compared is what it says.
+		if err == nil && (realm != "/api" || got != theDeviceCode()) {
 			t.Fatalf("%q is accepted: %+v", text, got)
 		}
 		if err != nil && (err != keys.ErrNotAuthentic || got != keys.DeviceCode{}) {
