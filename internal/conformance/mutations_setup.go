@@ -62,4 +62,9 @@ var setupMutations = []Mutation{
 		Old: "h[\"X-Request-Id\"] = []string{r.ID}", New: "h[\"X-Request-Id\"] = []string{r.ID[1:]}",
 		Test: here + "TestTR01",
 	},
+	{
+		Name: "a right password without a second factor that the console's page tells", In: "signIn",
+		Old: "if !user.SecondFactor {\n", New: "if !user.SecondFactor {\n			p.Minutes = 1\n			return reply{status: http.StatusUnprocessableEntity, page: p}, nil\n",
+		Test: "go test ./internal/console -run TestARefusedSignIn",
+	},
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/client"
@@ -31,9 +32,11 @@ const origin = "https://console.example:8445"
 type room struct {
 	t       *testing.T
 	store   store.Store
+	console *console.Console
 	handler http.Handler
 	now     time.Time
 	cases   admin.Admin
+	users   *account.Users // of the realm; the console does not know them unless a test says so
 }
 
 func open(t *testing.T) *room {
@@ -52,8 +55,9 @@ func open(t *testing.T) *room {
 	}
 	api := serveradmin.NewLocal(r.cases)
 	api.Realm, api.ConsoleURL = adminapi.Realm{Name: "api", Issuer: "https://auth.example/oauth2/api", Login: "upstream"}, origin
-	c := &console.Console{URL: origin, Service: "Example", API: serveradmin.Realms([]*serveradmin.Admin{api}), Store: r.store, Now: now, Log: slog.New(slog.DiscardHandler)}
-	r.handler = c.Handler()
+	r.users = account.New(account.Users{Realm: "/api", Store: r.store, Ring: func() (*keys.Ring, error) { return dir.Ring(), nil }, Now: now, Log: slog.New(slog.DiscardHandler)})
+	r.console = &console.Console{URL: origin, Service: "Example", API: serveradmin.Realms([]*serveradmin.Admin{api}), Store: r.store, Now: now, Log: slog.New(slog.DiscardHandler)}
+	r.handler = r.console.Handler()
 	return r
 }
 
@@ -195,6 +199,41 @@ func TestHeadersOfEveryPage(t *testing.T) {
 		}
 		if found := script.Find(w.Body.Bytes()); found != nil {
 			t.Errorf("%s has %s", path, found)
+		}
+	}
+}
+
+// A wrong password, a user without a second factor, one who is no operator and a user whom
+// nobody knows get the same answer: whoever guesses passwords learns nothing.
+func TestARefusedSignInDoesNotSayWhatWasRight(t *testing.T) {
+	r := open(t)
+	r.console.Users = r.users
+	passwords := map[string]string{"nobody": "a guess"}
+	for _, name := range []string{"alice", "bob"} {
+		_, generated, err := r.cases.Users().Create(t.Context(), account.Registration{Username: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		passwords[name] = generated
+	}
+	if err := operator.Add(t.Context(), r.store, operator.Operator{Name: "alice", Role: operator.Admin}); err != nil {
+		t.Fatal(err)
+	}
+	answer := func(name, password string) string {
+		b := &browser{room: r}
+		w := b.post("/sign-in", url.Values{"username": {name}, "password": {password}, "code": {"123456"}})
+		if w.Code != http.StatusUnprocessableEntity || b.cookie != nil {
+			t.Errorf("%s: %d", name, w.Code)
+		}
+		return strings.ReplaceAll(w.Body.String(), name, "NAME")
+	}
+	want := answer("alice", "a guess")
+	if !strings.Contains(want, "or you are no operator") {
+		t.Fatalf("a wrong password is answered with\n%s", want)
+	}
+	for name, password := range passwords {
+		if got := answer(name, password); got != want {
+			t.Errorf("%s is answered with\n%s", name, got)
 		}
 	}
 }

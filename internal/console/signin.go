@@ -19,7 +19,6 @@ type signInPage struct {
 	BuiltIn   bool // there are built-in users
 	Username  string
 	Wrong     bool
-	NoFactor  bool
 	Minutes   int // until another try; 0: at once
 	SignedOut bool
 }
@@ -40,12 +39,12 @@ func (c *Console) signIn(ctx context.Context, r *request) (reply, error) {
 	p := signInPage{BuiltIn: true, Username: username}
 	visitor := account.Visitor{Address: r.address}
 	user, err := c.Users.Password(ctx, username, r.PostFormValue("password"), visitor)
-	if err == nil && !user.SecondFactor {
-		c.record(r, audit.LoginFailed, username, "console: no second factor")
-		p.NoFactor = true
-		return reply{status: http.StatusUnprocessableEntity, page: p}, nil
-	}
+	detail := "console"
 	if err == nil {
+		// The page does not say that there is no factor: the password was right.
+		if !user.SecondFactor {
+			detail = "console: no second factor"
+		}
 		user, err = c.Users.SecondFactor(ctx, username, code, visitor)
 	}
 	var o operator.Operator
@@ -60,7 +59,7 @@ func (c *Console) signIn(ctx context.Context, r *request) (reply, error) {
 		p.Minutes = minutes(throttled)
 		return reply{status: http.StatusTooManyRequests, page: p}, nil
 	case errors.Is(err, account.ErrWrong):
-		c.record(r, audit.LoginFailed, username, "console")
+		c.record(r, audit.LoginFailed, username, detail)
 		p.Wrong = true
 		return reply{status: http.StatusUnprocessableEntity, page: p}, nil
 	case err != nil:
