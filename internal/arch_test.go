@@ -185,7 +185,7 @@ var mayImport = []importRule{
 	{dir: "internal/admin", others: []string{"internal/account", "internal/adminapi", "internal/claims", "internal/client", "internal/config", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/login", "internal/logout", "internal/oauth", "internal/operator", "internal/pages", "internal/show", "github.com/go-jose/go-jose/v4",
 		"internal/store"}, not: []string{"net/http", "database/sql", "os", "log/slog"}},
 	// Requests and answers, for both sides of the admin API.
-	{dir: "internal/adminapi", others: []string{"internal/claims", "internal/client", "internal/config", "internal/oauth", "internal/store"}, not: []string{"net/http", "database/sql", "os", "log/slog"}},
+	{dir: "internal/adminapi", others: []string{"internal/audit", "internal/claims", "internal/client", "internal/config", "internal/oauth", "internal/store"}, not: []string{"net/http", "database/sql", "os", "log/slog"}},
 	// Putting a backup in a store's place, and what that must not undo. Commands call it;
 	// admin ends what it finds.
 	{dir: "internal/restore", others: []string{"internal/account", "internal/admin", "internal/audit", "internal/backup", "internal/grant", "internal/keys", "internal/oauth", "internal/show", "internal/store", "internal/store/sqlite",

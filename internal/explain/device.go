@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
@@ -23,17 +24,17 @@ func readDevice(ctx context.Context, iss *issuer.Issuer, view *directory.View, t
 }
 
 // readDevice explains what a poll with the device code would be answered now.
-func (v *Explained) readDevice() reading {
+func (v *Explained) readDevice() adminapi.Reading {
 	e, d := v.Explanation, v.Explanation.Device
-	refused := func(told *oauth.Error, why, next string) reading {
-		return reading{Verdict: "refused", Refusal: string(told.Code), Told: "400 " + string(told.Code), Why: why, Next: next}
+	refused := func(told *oauth.Error, why, next string) adminapi.Reading {
+		return adminapi.Reading{Verdict: "refused", Refusal: string(told.Code), Told: "400 " + string(told.Code), Why: why, Next: next}
 	}
 	again := "the user lets the device ask again"
 	switch {
 	case e.Grant != nil && e.Grant.State == grant.Revoked:
 		return refused(oauth.ErrGrant, "it was redeemed, and the grant was revoked: "+e.Grant.Reason.String(), again)
 	case e.Grant != nil:
-		return reading{Verdict: "answered", Why: "it was redeemed on " + show.Instant(e.Grant.AuthorizedAt) + ": the same request gets the same pair as long as the retry window is open and the pair unused, and ends the grant later",
+		return adminapi.Reading{Verdict: "answered", Why: "it was redeemed on " + show.Instant(e.Grant.AuthorizedAt) + ": the same request gets the same pair as long as the retry window is open and the pair unused, and ends the grant later",
 			Next: "the device refreshes"}
 	case d == nil:
 		return refused(oauth.ErrExpiredDevice, "nobody waits for it any more: it expired on "+show.Instant(e.Token.ExpiresAt), again)
@@ -42,8 +43,8 @@ func (v *Explained) readDevice() reading {
 	case d.Code == "" && e.Now >= d.ExpiresAt:
 		return refused(oauth.ErrExpiredDevice, "no user has answered until "+show.Instant(d.ExpiresAt), again+", and enters the code within ten minutes")
 	case d.Code == "":
-		return reading{Verdict: "answered", Told: "400 " + string(oauth.AuthorizationPending), Why: fmt.Sprintf("no user has answered yet; it was asked for on %s from %s, and expires on %s", show.Instant(d.RequestedAt), d.From, show.Instant(d.ExpiresAt)),
+		return adminapi.Reading{Verdict: "answered", Told: "400 " + string(oauth.AuthorizationPending), Why: fmt.Sprintf("no user has answered yet; it was asked for on %s from %s, and expires on %s", show.Instant(d.RequestedAt), d.From, show.Instant(d.ExpiresAt)),
 			Next: "the user enters the user code at " + v.by.Config.PublicURL + v.by.Config.BasePath + "/device"}
 	}
-	return reading{Verdict: "answered", Why: "a user has allowed it, and the device has not polled since", Next: "the device polls: is it running, and does it send the code_verifier if it sent a code_challenge?"}
+	return adminapi.Reading{Verdict: "answered", Why: "a user has allowed it, and the device has not polled since", Next: "the device polls: is it running, and does it send the code_verifier if it sent a code_challenge?"}
 }

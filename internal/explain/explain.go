@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
@@ -48,7 +49,7 @@ type Explained struct {
 	asked        Asked
 	session      *sessionFacts // of a session, or of the session that made the grant
 	request      *requestFacts
-	life         []lifeEntry
+	life         []adminapi.LifeEntry
 	// auditNote is the reason why the audit log could not be read to its end, or "".
 	auditNote string
 	// shared counts the audit log's records of requests by a second holder of the

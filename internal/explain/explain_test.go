@@ -5,6 +5,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/login"
@@ -117,7 +118,7 @@ func TestAdviceOnClientsThatDescribeThemselves(t *testing.T) {
 // operator is, with the log or without.
 func TestAWrongAssertionIsExplained(t *testing.T) {
 	t.Parallel()
-	log := &Log{Lines: []LogLine{{Message: "token request refused", Error: "client authentication failed: wrong_assertion: aud is not the issuer"}}}
+	log := &Log{Lines: []adminapi.LogLine{{Message: "token request refused", Error: "client authentication failed: wrong_assertion: aud is not the issuer"}}}
 	trail := []audit.Entry{{Event: audit.ClientAuthFailed, Outcome: audit.Refused, Detail: "token request, wrong_assertion: aud is not the issuer"}}
 	for name, q := range map[string]requestFacts{"log": {log: log}, "audit log": {audit: trail}, "both": {log: log, audit: trail}} {
 		var out strings.Builder

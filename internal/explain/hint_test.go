@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/explain"
 	"github.com/mintage/mintage/internal/grant"
@@ -16,12 +17,12 @@ import (
 )
 
 // explained returns what is printed of a text, with the log's line of a request.
-func (s *service) explained(t *testing.T, text string, line explain.LogLine) string {
+func (s *service) explained(t *testing.T, text string, line adminapi.LogLine) string {
 	t.Helper()
 	x := explainer(s.Issuer, s.Engine)
 	x.Config.Audit.Directory = config.AuditOff
 	line.RequestID = text
-	v, err := x.Explain(t.Context(), explain.Parse(text), &explain.Log{Name: "the log", Lines: []explain.LogLine{line}})
+	v, err := x.Explain(t.Context(), explain.Parse(text), &explain.Log{Name: "the log", Lines: []adminapi.LogLine{line}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +63,7 @@ func TestARefusedRequestShowsWhatTheStoreHas(t *testing.T) {
 			`redirect_uri not registered: it was "com.example.app:/cb?..."`, "--add-redirect-uri URI",
 		}},
 	} {
-		text := s.explained(t, "00000000000000aa", explain.LogLine{Message: "refused", ClientID: "shop", Error: c.error})
+		text := s.explained(t, "00000000000000aa", adminapi.LogLine{Message: "refused", ClientID: "shop", Error: c.error})
 		for _, part := range c.want {
 			if !strings.Contains(text, part) {
 				t.Errorf("%q is missing in\n%s", part, text)
@@ -83,10 +84,10 @@ func TestAnOpaqueTokenShowsItsAudience(t *testing.T) {
 		t.Fatal(err)
 	}
 	tokens := s.Must(s.Exchange(t.Context(), s.Listed("shop"), issuer.CodeRequest{Code: code.Code, RedirectURI: redirectURI, From: testkit.Origin}))
-	if text := s.explained(t, tokens.AccessToken, explain.LogLine{}); !strings.Contains(text, "audience "+orders) || !strings.Contains(text, "refused by "+invoices) {
+	if text := s.explained(t, tokens.AccessToken, adminapi.LogLine{}); !strings.Contains(text, "audience "+orders) || !strings.Contains(text, "refused by "+invoices) {
 		t.Error(text)
 	}
-	if text := s.explained(t, "mintage", explain.LogLine{}); !strings.Contains(text, "mintage_st_") {
+	if text := s.explained(t, "mintage", adminapi.LogLine{}); !strings.Contains(text, "mintage_st_") {
 		t.Error(text)
 	}
 }
@@ -103,7 +104,7 @@ func TestAnOldCutoffIsNoCause(t *testing.T) {
 		t.Errorf("%+v, %v", e.Cutoffs, err)
 	}
 	old := "cut off until then"
-	if text := s.explained(t, tokens.GrantID.String(), explain.LogLine{}); strings.Contains(text, old) {
+	if text := s.explained(t, tokens.GrantID.String(), adminapi.LogLine{}); strings.Contains(text, old) {
 		t.Errorf("an old cutoff is in the life of the grant:\n%s", text)
 	}
 }

@@ -8,20 +8,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 )
-
-// A lifeEntry is something that happened to a grant, or will.
-type lifeEntry struct {
-	At     *time.Time `json:"at"` // null if unknown
-	What   string     `json:"what"`
-	Actor  string     `json:"actor,omitempty"`
-	Detail string     `json:"detail,omitempty"`
-}
 
 // shownRefreshes is how many routine refreshes of the audit log are listed; the
 // others are counted.
@@ -49,7 +42,7 @@ func (x *Explainer) completeLife(ctx context.Context, v *Explained) error {
 		return nil
 	}
 	add := func(at grant.Instant, what, actor, detail string) {
-		v.life = append(v.life, lifeEntry{show.JSONInstant(at), what, actor, detail})
+		v.life = append(v.life, adminapi.LifeEntry{At: show.JSONInstant(at), What: what, Actor: actor, Detail: detail})
 	}
 	entries := x.audited(v, audit.Filter{GrantID: e.Token.GrantID.String()})
 	v.service = slices.ContainsFunc(entries, ofService)
@@ -63,7 +56,7 @@ func (x *Explainer) completeLife(ctx context.Context, v *Explained) error {
 			}
 		default:
 			if !redeemed {
-				v.life = append(v.life, lifeEntry{nil, "code redeemed", g.ClientID, "the first pair; the store does not keep when"})
+				v.life = append(v.life, adminapi.LifeEntry{At: nil, What: "code redeemed", Actor: g.ClientID, Detail: "the first pair; the store does not keep when"})
 			}
 			add(g.RotatedAt, fmt.Sprintf("refreshed %d times in all", g.Generation-1), g.ClientID, fmt.Sprintf("this is the last time: generation %d", g.Generation))
 		}
@@ -89,7 +82,7 @@ func (x *Explainer) completeLife(ctx context.Context, v *Explained) error {
 		return err
 	}
 	v.addAudited(entries)
-	slices.SortStableFunc(v.life, func(a, b lifeEntry) int {
+	slices.SortStableFunc(v.life, func(a, b adminapi.LifeEntry) int {
 		if a.At == nil || b.At == nil {
 			return 0
 		}
@@ -114,7 +107,7 @@ func (x *Explainer) cutters(ctx context.Context, v *Explained) error {
 					e.Name == store.EventPasswordChanged || e.Name == store.EventClientDeleted
 				// A cutoff lies a little ahead of its making; see issuer.CutoffReach.
 				if made && c.At.Since(e.At).Abs() <= 2*directory.CutoffReach {
-					v.life = append(v.life, lifeEntry{show.JSONInstant(e.At), string(e.Name), e.Actor, e.Detail})
+					v.life = append(v.life, adminapi.LifeEntry{At: show.JSONInstant(e.At), What: string(e.Name), Actor: e.Actor, Detail: e.Detail})
 				}
 			}
 		}
@@ -151,12 +144,12 @@ func (v *Explained) recorded(a audit.Entry) bool {
 	})
 }
 
-func entryOf(a audit.Entry) lifeEntry {
+func entryOf(a audit.Entry) adminapi.LifeEntry {
 	what := string(a.Event)
 	if a.Outcome != audit.Success && a.Outcome != "" {
 		what += " (" + string(a.Outcome) + ")"
 	}
-	return lifeEntry{At: &a.Time, What: what, Actor: cmp.Or(a.Actor, a.ClientID), Detail: auditDetail(a)}
+	return adminapi.LifeEntry{At: &a.Time, What: what, Actor: cmp.Or(a.Actor, a.ClientID), Detail: auditDetail(a)}
 }
 
 // auditDetail is the evidence of an entry in one line.

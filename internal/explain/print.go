@@ -9,11 +9,9 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/adminapi"
-	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/show"
-	"github.com/mintage/mintage/internal/store"
 )
 
 // names of what can be explained.
@@ -224,7 +222,7 @@ func (v *Explained) otherRealm() string {
 	return ""
 }
 
-func printLife(w io.Writer, title string, life []lifeEntry) error {
+func printLife(w io.Writer, title string, life []adminapi.LifeEntry) error {
 	if len(life) == 0 {
 		return nil
 	}
@@ -281,7 +279,7 @@ func (v *Explained) printRequest(w io.Writer) error {
 			return err
 		}
 	}
-	var entries []lifeEntry
+	var entries []adminapi.LifeEntry
 	for _, a := range q.audit {
 		entries = append(entries, entryOf(a))
 	}
@@ -289,7 +287,7 @@ func (v *Explained) printRequest(w io.Writer) error {
 }
 
 // logDetail formats the members of a log line besides its message.
-func logDetail(l LogLine) string {
+func logDetail(l adminapi.LogLine) string {
 	var parts []string
 	for _, m := range [][2]string{{"status", fmt.Sprint(l.Status)}, {"reason", l.Reason}, {"error", l.Error}, {"client", l.ClientID},
 		{"grant type", l.GrantType}, {"from", l.RemoteIP}, {"grant", l.GrantID}} {
@@ -305,62 +303,9 @@ func logDetail(l LogLine) string {
 
 // MarshalJSON is the explanation for programs.
 func (v *Explained) MarshalJSON() ([]byte, error) {
-	type requestJSON struct {
-		ID      string        `json:"id"`
-		Refusal string        `json:"refusal,omitempty"`
-		Defect  string        `json:"defect,omitempty"`
-		Hints   []string      `json:"hints,omitempty"`
-		Audit   []audit.Entry `json:"audit"`
-		Log     []LogLine     `json:"log"`
-	}
-	type tokenJSON struct {
-		Key        string     `json:"key,omitempty"`
-		Fault      string     `json:"fault,omitempty"`
-		GrantID    string     `json:"grant_id,omitempty"`
-		Generation uint32     `json:"generation,omitempty"`
-		Standing   string     `json:"standing,omitempty"`
-		Scope      string     `json:"scope,omitempty"`
-		APIs       []string   `json:"apis,omitempty"`
-		Audience   []string   `json:"audience,omitempty"`
-		RefusedBy  []string   `json:"refused_by,omitempty"`
-		Issuer     string     `json:"issuer,omitempty"`
-		IssuedAt   *time.Time `json:"issued_at,omitempty"`
-		ExpiresAt  *time.Time `json:"expires_at,omitempty"`
-	}
-	type codeJSON struct {
-		ClientID    string     `json:"client_id"`
-		Subject     string     `json:"subject"`
-		Scope       string     `json:"scope"`
-		RedirectURI string     `json:"redirect_uri,omitempty"`
-		APIs        []string   `json:"apis,omitempty"`
-		PKCE        bool       `json:"pkce"`
-		Redeemed    bool       `json:"redeemed"`
-		IssuedAt    *time.Time `json:"issued_at"`
-		ExpiresAt   *time.Time `json:"expires_at"`
-	}
-	type clientJSON struct {
-		ID    string            `json:"id"`
-		Name  string            `json:"name"`
-		State store.ClientState `json:"state"`
-	}
-	out := struct {
-		Kind    string          `json:"kind"`
-		Realm   string          `json:"realm,omitempty"` // unless it is the default one
-		Genuine *bool           `json:"genuine,omitempty"`
-		Now     *reading        `json:"now,omitempty"`
-		Notes   []string        `json:"notes,omitempty"`
-		Request *requestJSON    `json:"request,omitempty"`
-		Token   *tokenJSON      `json:"token,omitempty"`
-		Code    *codeJSON       `json:"code,omitempty"`
-		Client  *clientJSON     `json:"client,omitempty"`
-		Grant   *adminapi.Grant `json:"grant,omitempty"`
-		Session *sessionJSON    `json:"session,omitempty"`
-		Holders string          `json:"holders,omitempty"`
-		Life    []lifeEntry     `json:"life,omitempty"`
-		Trail   string          `json:"trail,omitempty"`
-	}{Kind: "request", Realm: v.otherRealm(), Notes: v.asked.notes, Holders: v.holders(), Life: v.life, Trail: v.auditNote}
+	out := adminapi.Explanation{Kind: "request", Realm: v.otherRealm(), Notes: v.asked.notes, Holders: v.holders(), Life: v.life, Trail: v.auditNote}
 	if q := v.request; q != nil {
-		out.Request = &requestJSON{q.id, q.refusal(), q.defect(), q.hints, q.audit, q.lines()}
+		out.Request = &adminapi.ExplainedRequest{ID: q.id, Refusal: q.refusal(), Defect: q.defect(), Hints: q.hints, Audit: q.audit, Log: q.lines()}
 	}
 	if s := v.session; s != nil {
 		out.Session = s.json(v.by.now())
@@ -381,7 +326,7 @@ func (v *Explained) MarshalJSON() ([]byte, error) {
 		out.Genuine = &e.Genuine
 	}
 	if e.As != AsGrant && e.As != AsCode && e.As != AsDevice {
-		t := &tokenJSON{Key: v.keyText(), Fault: string(e.Diagnosis.Fault), Standing: e.Standing(), Scope: e.Scope, APIs: e.APIs, Audience: e.Audience, RefusedBy: e.refusedBy(),
+		t := &adminapi.ExplainedToken{Key: v.keyText(), Fault: string(e.Diagnosis.Fault), Standing: e.Standing(), Scope: e.Scope, APIs: e.APIs, Audience: e.Audience, RefusedBy: e.refusedBy(),
 			IssuedAt: show.JSONInstant(e.Token.IssuedAt), ExpiresAt: show.JSONInstant(e.Token.ExpiresAt), Generation: e.Token.Generation}
 		if e.Named || e.own() {
 			t.GrantID = e.Token.GrantID.String()
@@ -392,10 +337,13 @@ func (v *Explained) MarshalJSON() ([]byte, error) {
 		out.Token = t
 	}
 	if c := e.Code; c != nil {
-		out.Code = &codeJSON{c.ClientID, c.Subject, string(c.Scope), e.RedirectURI, e.APIs, c.Challenged, e.Grant != nil, show.JSONInstant(c.AuthorizedAt), show.JSONInstant(c.ExpiresAt)}
+		out.Code = &adminapi.ExplainedCode{
+			ClientID: c.ClientID, Subject: c.Subject, Scope: string(c.Scope), RedirectURI: e.RedirectURI, APIs: e.APIs, PKCE: c.Challenged, Redeemed: e.Grant != nil,
+			IssuedAt: show.JSONInstant(c.AuthorizedAt), ExpiresAt: show.JSONInstant(c.ExpiresAt),
+		}
 	}
 	if c := e.Client; c != nil {
-		out.Client = &clientJSON{c.ID, c.Name, c.State}
+		out.Client = &adminapi.ExplainedClient{ID: c.ID, Name: c.Name, State: string(c.State)}
 	}
 	if e.Grant != nil {
 		g := show.GrantAt(*e.Grant, e.Directory, e.Now)

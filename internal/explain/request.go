@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/grant"
@@ -33,31 +34,13 @@ type requestFacts struct {
 	hints  []string // what the store has about the defect
 }
 
-// A LogLine is a line of the server's log in JSON, as far as it matters here.
-type LogLine struct {
-	Time      string  `json:"time"`
-	Level     string  `json:"level"`
-	Message   string  `json:"msg"`
-	RequestID string  `json:"request_id"`
-	Status    int     `json:"status,omitempty"`
-	Method    string  `json:"method,omitempty"`
-	RemoteIP  string  `json:"remote_ip,omitempty"`
-	GrantType string  `json:"grant_type,omitempty"`
-	ClientID  string  `json:"client_id,omitempty"`
-	Took      float64 `json:"dur_ms,omitempty"`
-	Reason    string  `json:"reason,omitempty"`
-	Error     string  `json:"error,omitempty"`
-	GrantID   string  `json:"grant_id,omitempty"`
-	TraceID   string  `json:"trace_id,omitempty"`
-}
-
 // maxLogLine is more than the server writes into one line, stacks included.
 const maxLogLine = 1 << 20
 
 // A Log holds the log lines of a request.
 type Log struct {
 	Name  string // where it is, for people
-	Lines []LogLine
+	Lines []adminapi.LogLine
 	Read  int // how many lines there were in all
 }
 
@@ -80,7 +63,7 @@ func ReadLog(r io.Reader, requestID string) (*Log, error) {
 			log.Read++
 		}
 		if i := bytes.IndexByte(line, '{'); i >= 0 && bytes.Contains(line, needle) {
-			var l LogLine
+			var l adminapi.LogLine
 			if json.Unmarshal(bytes.TrimSpace(line[i:]), &l) == nil && l.RequestID == requestID {
 				log.Lines = append(log.Lines, l)
 			}
@@ -134,7 +117,7 @@ func ofService(a audit.Entry) bool {
 }
 
 // lines are those of the log.
-func (q *requestFacts) lines() []LogLine {
+func (q *requestFacts) lines() []adminapi.LogLine {
 	if q.log == nil {
 		return nil
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"time"
 
 	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/adminapi"
@@ -140,21 +139,10 @@ func (s *sessionFacts) printLogouts(w io.Writer, now grant.Instant) error {
 	return show.Table(w, "  ENDED|OF|CLIENT|TOLD|ATTEMPTS|ANSWER|NEXT", rows)
 }
 
-// A logoutJSON is what one client was told.
-type logoutJSON struct {
-	EndedAt  *time.Time `json:"ended_at"`
-	All      bool       `json:"all_sessions"`
-	ClientID string     `json:"client_id"`
-	State    string     `json:"state"`
-	Attempts int        `json:"attempts"`
-	Answer   string     `json:"answer,omitempty"`
-	Next     *time.Time `json:"next_attempt_at,omitempty"`
-}
-
-func (s *sessionFacts) logoutsJSON() (list []logoutJSON) {
+func (s *sessionFacts) logoutsJSON() (list []adminapi.ExplainedLogout) {
 	for _, t := range s.logouts {
 		for _, token := range t.Tokens {
-			j := logoutJSON{show.JSONInstant(t.At), t.Session == "", token.ClientID, string(token.State), token.Attempts, token.Answer, nil}
+			j := adminapi.ExplainedLogout{EndedAt: show.JSONInstant(t.At), All: t.Session == "", ClientID: token.ClientID, State: string(token.State), Attempts: token.Attempts, Answer: token.Answer}
 			if token.State == logout.Pending {
 				j.Next = show.JSONInstant(token.Next)
 			}
@@ -164,19 +152,8 @@ func (s *sessionFacts) logoutsJSON() (list []logoutJSON) {
 	return list
 }
 
-type sessionJSON struct {
-	Session   string           `json:"session,omitempty"` // absent: there is none
-	Subject   string           `json:"subject"`
-	State     string           `json:"state"`
-	AuthTime  *time.Time       `json:"auth_time,omitempty"`
-	Began     *time.Time       `json:"began_at,omitempty"`
-	ExpiresAt *time.Time       `json:"expires_at,omitempty"`
-	Grants    []adminapi.Grant `json:"grants"`
-	Logouts   []logoutJSON     `json:"logouts,omitempty"`
-}
-
-func (s *sessionFacts) json(now grant.Instant) *sessionJSON {
-	out := &sessionJSON{Subject: s.subject, State: s.state, Grants: []adminapi.Grant{}}
+func (s *sessionFacts) json(now grant.Instant) *adminapi.ExplainedSession {
+	out := &adminapi.ExplainedSession{Subject: s.subject, State: s.state, Grants: []adminapi.Grant{}}
 	if s.StoredSession == nil {
 		return out
 	}

@@ -5,21 +5,13 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 )
-
-// A reading is what an explanation comes to, in words.
-type reading struct {
-	Verdict string `json:"verdict"` // answered, refused, retry (503) or unknown
-	Refusal string `json:"refusal,omitempty"`
-	Why     string `json:"why"`
-	Told    string `json:"told,omitempty"` // the answer to the client
-	Next    string `json:"next"`           // what to do
-}
 
 // words hold the reason of a refusal, and what to do about it.
 type words struct{ why, next string }
@@ -60,21 +52,21 @@ var refusalWords = map[grant.Refusal]words{
 }
 
 // read puts into words what would become of a request with the text now.
-func (v *Explained) read() reading {
+func (v *Explained) read() adminapi.Reading {
 	e := v.Explanation
 	a := e.Answer
 	switch {
 	case !a.Known && v.by.Locked != nil:
-		return reading{Verdict: "unknown", Why: "it cannot be checked: " + firstLine(v.by.Locked), Next: "run this where the server's key-encryption key can be read, or name its file with --kek-file"}
+		return adminapi.Reading{Verdict: "unknown", Why: "it cannot be checked: " + firstLine(v.by.Locked), Next: "run this where the server's key-encryption key can be read, or name its file with --kek-file"}
 	case e.As == AsGrant && e.Grant == nil && v.service:
-		return reading{Verdict: "unknown", Why: "it is no grant: it is the id of a token that a client got for itself (client_credentials), of which nothing is stored", Next: "explain the token itself; see the history below"}
+		return adminapi.Reading{Verdict: "unknown", Why: "it is no grant: it is the id of a token that a client got for itself (client_credentials), of which nothing is stored", Next: "explain the token itself; see the history below"}
 	case e.As == AsGrant && e.Grant == nil:
-		return reading{Verdict: "unknown", Why: "there is no grant of this id in the store", Next: "it never began (its code was not redeemed), or its last token has expired and its row was removed; is this the right store? " + v.by.Config.StoreName()}
+		return adminapi.Reading{Verdict: "unknown", Why: "there is no grant of this id in the store", Next: "it never began (its code was not redeemed), or its last token has expired and its row was removed; is this the right store? " + v.by.Config.StoreName()}
 	case !a.Known:
-		return reading{Verdict: "unknown", Why: "it cannot be told", Next: "see below"}
+		return adminapi.Reading{Verdict: "unknown", Why: "it cannot be told", Next: "see below"}
 	}
 	w := refusalWords[a.Why]
-	r := reading{Verdict: "answered", Why: w.why, Next: w.next}
+	r := adminapi.Reading{Verdict: "answered", Why: w.why, Next: w.next}
 	if a.Client != "" {
 		return v.readClient()
 	}
@@ -103,9 +95,9 @@ func (v *Explained) read() reading {
 }
 
 // readClient explains a client that is not allowed to make the request.
-func (v *Explained) readClient() reading {
+func (v *Explained) readClient() adminapi.Reading {
 	id, e := v.Explanation.Client.ID, v.Explanation
-	r := reading{Verdict: "refused", Refusal: grant.ClientDisabled.String()}
+	r := adminapi.Reading{Verdict: "refused", Refusal: grant.ClientDisabled.String()}
 	switch e.Answer.Client {
 	case string(store.ClientDisabled):
 		r.Why, r.Next = "client "+id+" is disabled since "+show.Instant(e.Client.UpdatedAt), "if that was not meant: mintage client enable "+id
@@ -133,7 +125,7 @@ func (v *Explained) readClient() reading {
 	return r
 }
 
-func (v *Explained) readAllowed(r *reading) {
+func (v *Explained) readAllowed(r *adminapi.Reading) {
 	e := v.Explanation
 	a := e.Answer
 	switch {
@@ -160,7 +152,7 @@ func (v *Explained) readAllowed(r *reading) {
 }
 
 // detail adds what is known about the cause of a refusal.
-func (v *Explained) detail(r *reading) {
+func (v *Explained) detail(r *adminapi.Reading) {
 	e := v.Explanation
 	switch e.Answer.Why {
 	case grant.TokenUnknown:
