@@ -9,6 +9,7 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 
+	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/client"
 )
 
@@ -22,6 +23,8 @@ var described = map[string]any{
 	"RestoreRequest": RestoreRequest{}, "Restore": Restore{}, "CodeRequest": CodeRequest{}, "CodeAnswer": CodeAnswer{}, "Login": Login{},
 	"NewClient": NewClient{}, "AcceptRequest": AcceptRequest{}, "RejectRequest": RejectRequest{}, "ContinueAnswer": ContinueAnswer{}, "Probe": Probe{}, "AdminToken": Token{}, "AdminTokenRequest": TokenRequest{}, "NewAdminToken": NewToken{},
 	"Operator": Operator{}, "OperatorRequest": OperatorRequest{}, "InvitationRequest": InvitationRequest{}, "NewInvitation": NewInvitation{}, "ConsoleSession": ConsoleSession{},
+	"AuditRecord": audit.Entry{}, "AuditRecords": AuditRecords{}, "AuditHead": AuditHead{}, "ExplainRequest": ExplainRequest{}, "Explanation": Explanation{}, "Reading": Reading{}, "LifeEntry": LifeEntry{},
+	"ExplainedRequest": ExplainedRequest{}, "ExplainedToken": ExplainedToken{}, "ExplainedCode": ExplainedCode{}, "ExplainedClient": ExplainedClient{}, "ExplainedSession": ExplainedSession{}, "ExplainedLogout": ExplainedLogout{},
 }
 
 // ofCommands are members that a command adds and no answer has.

@@ -21,6 +21,14 @@ type Filter struct {
 	Realms                                []string  // any of them, with their slash; "": records that name none
 	Events                                []Name    // any of them
 	Since, Until                          time.Time // first instant, and the one after the last
+
+	done <-chan struct{} // nil, or it ends the reading of a segment
+}
+
+// Within returns the filter for a reading that ends with ctx, also where nothing matches.
+func (f Filter) Within(ctx context.Context) Filter {
+	f.done = ctx.Done()
+	return f
 }
 
 func (f *Filter) match(e *Entry) bool {
@@ -125,6 +133,11 @@ func readSegment(s segment, from int64, f *Filter, yield func(Entry, error) bool
 	}
 	lines := newLines(file)
 	for {
+		select {
+		case <-f.done:
+			return end, false
+		default:
+		}
 		line, err := lines.next()
 		end = from + lines.offset
 		switch {

@@ -44,7 +44,7 @@ func (x *Explainer) completeLife(ctx context.Context, v *Explained) error {
 	add := func(at grant.Instant, what, actor, detail string) {
 		v.life = append(v.life, adminapi.LifeEntry{At: show.JSONInstant(at), What: what, Actor: actor, Detail: detail})
 	}
-	entries := x.audited(v, audit.Filter{GrantID: e.Token.GrantID.String()})
+	entries := x.audited(ctx, v, audit.Filter{GrantID: e.Token.GrantID.String()})
 	v.service = slices.ContainsFunc(entries, ofService)
 	redeemed := slices.ContainsFunc(entries, func(a audit.Entry) bool { return a.Event == audit.CodeRedeemed && a.Outcome == audit.Success })
 	if g := e.Grant; g != nil {
@@ -169,18 +169,21 @@ func auditDetail(a audit.Entry) string {
 
 // audited reads the audit log of this machine. A fault of the log becomes a note, and
 // the explanation goes on.
-func (x *Explainer) audited(v *Explained, f audit.Filter) (list []audit.Entry) {
+func (x *Explainer) audited(ctx context.Context, v *Explained, f audit.Filter) (list []audit.Entry) {
 	dir := x.Config.AuditDirectory()
 	if dir == "" {
 		v.auditNote = "the audit log is switched off (audit.directory)"
 		return nil
 	}
-	for entry, err := range audit.Read(dir, f) {
+	for entry, err := range audit.Read(dir, f.Within(ctx)) {
 		if err != nil {
 			v.auditNote = "the audit log is not complete: " + firstLine(err) + " (see: mintage audit verify)"
 			continue
 		}
 		list = append(list, entry)
+	}
+	if ctx.Err() != nil {
+		v.auditNote = "the audit log was not read to its end: it took too long"
 	}
 	return list
 }

@@ -83,7 +83,7 @@ func ReadLog(r io.Reader, requestID string) (*Log, error) {
 func (x *Explainer) findRequest(ctx context.Context, v *Explained, log *Log) error {
 	q := &requestFacts{id: v.asked.Text, log: log}
 	v.request = q
-	q.audit = x.audited(v, audit.Filter{RequestID: q.id})
+	q.audit = x.audited(ctx, v, audit.Filter{RequestID: q.id})
 	var ids []string
 	note := func(id string) {
 		if parsed, err := grant.ParseID(id); err == nil && parsed != (grant.ID{}) && !slices.Contains(ids, id) {

@@ -8,11 +8,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/demo"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/directory"
-	"github.com/mintage/mintage/internal/explain"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
@@ -36,8 +36,7 @@ func (n *realm) demoPages(cfg config.Config, iss *issuer.Issuer, tokens *token.E
 			return demo.Client{ID: info.ClientID, Secret: oauth.Secret(info.ClientSecret), Username: info.Username}
 		},
 		Explain: func(ctx context.Context, w io.Writer, text string) error {
-			x := explain.Explainer{Config: cfg, Realm: n.name, Store: n.store, Directory: n.directory, Now: time.Now, MaxSkew: cfg.Skew(), Issuer: iss, Told: tokens.Told}
-			v, err := x.Explain(ctx, explain.Parse(text), nil)
+			v, err := n.explain(ctx, cfg, iss, tokens, adminapi.ExplainRequest{Text: text})
 			if err != nil {
 				return err
 			}

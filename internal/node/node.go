@@ -179,6 +179,10 @@ func (n *realm) answer(cfg config.Config, longest time.Duration) (*answering, er
 	tokens := &token.Endpoints{
 		Issuer: iss, Registrations: registrations, QueryParameters: cfg.Compat.QueryParameters, InvalidRequestForDeadRefresh: cfg.Compat.InvalidRequestForDeadRefresh,
 	}
+	adminAPI.AuditDirectory = cfg.AuditDirectory()
+	adminAPI.Explain = func(ctx context.Context, in adminapi.ExplainRequest) (any, error) {
+		return n.explain(ctx, cfg, iss, tokens, in)
+	}
 	if front != nil {
 		tokens.DevicePage = cfg.PublicURL + cfg.BasePath + web.DevicePath
 	}

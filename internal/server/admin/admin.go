@@ -47,12 +47,19 @@ type Admin struct {
 	// Version is that of the server, for commands, set before first use.
 	Version string
 
+	// AuditDirectory is where the audit log is, set before first use; "": there is none.
+	AuditDirectory string
+	// Explain explains a text, set before first use; nil: no server runs.
+	Explain func(context.Context, adminapi.ExplainRequest) (any, error)
+
 	// Realm is the realm of all that is not the deployment's, set before first use.
 	Realm adminapi.Realm
 
 	realms  []adminapi.Realm
 	changes chan struct{} // concurrency slots of changes
 	lookups chan struct{} // and of looking up tokens
+
+	searches chan struct{} // and of searches of the audit log
 }
 
 // NewAdmin makes an Admin of a server. Logins is nil where users do not log in by way of
@@ -72,7 +79,7 @@ func NewLocal(cases admin.Admin) *Admin {
 }
 
 func newAdmin(cases admin.Admin, log *slog.Logger) *Admin {
-	return &Admin{cases: cases, log: log, Probes: &server.Probes{}, changes: make(chan struct{}, maxChanges), lookups: make(chan struct{}, maxLookups)}
+	return &Admin{cases: cases, log: log, Probes: &server.Probes{}, changes: make(chan struct{}, maxChanges), lookups: make(chan struct{}, maxLookups), searches: make(chan struct{}, maxSearches)}
 }
 
 // A Problem is an error answer.
@@ -254,6 +261,9 @@ func (a *Admin) Routes() []Route {
 		{get, "/admin/v1/cutoffs", reads, a.do(200, listCutoffs, "subject", "client_id", "after", "limit"), nil},
 		{post, "/admin/v1/cutoffs", changes, a.do(201, with(cutOff)), nil},
 		{get, "/admin/v1/events", reads, a.do(200, listEvents, "subject", "client_id", "grant_id", "api"), nil},
+		{get, auditPath, reads, a.do(200, a.searching(a.listAudit), "grant_id", "client_id", "subject", "request_id", "event", "since", "until", "before", "limit"), nil},
+		{get, auditPath + "/head", reads, a.do(200, a.auditHead), nil},
+		{post, "/admin/v1/explain", reads, a.do(200, long(maxLongBody, a.searching(with(a.explain)))), nil},
 		{get, realmsPath, reads, a.do(200, a.listRealms), nil},
 		{get, "/admin/v1/restores", reads, a.do(200, listRestores), nil},
 		{post, "/admin/v1/restores", changes, a.do(201, with(declareRestore)), nil},

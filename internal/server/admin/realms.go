@@ -20,7 +20,7 @@ func Realms(list []*Admin) http.Handler {
 		realms = append(realms, a.Realm)
 	}
 	for _, a := range list {
-		a.realms, a.changes, a.lookups = realms, list[0].changes, list[0].lookups
+		a.realms, a.changes, a.lookups, a.searches = realms, list[0].changes, list[0].lookups, list[0].searches
 		others[a.Realm.Name] = a.Handler()
 	}
 	main := others[list[0].Realm.Name]

@@ -1,0 +1,109 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"time"
+)
+
+// Last returns at most n entries that the filter selects, of those before a sequence
+// number (0: the end of the log), the latest first; and the number to go on with, 0 if
+// there are no more. It reads the log from its end, and does not verify the chain: lines
+// that are no records are left out. If ctx ends, it returns what it has found so far.
+func Last(ctx context.Context, dir string, f Filter, before uint64, n int) (list []Entry, next uint64, err error) {
+	files, err := segments(dir)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, s := range slices.Backward(files) {
+		first, damaged := s.firstEntry()
+		if damaged == nil && before != 0 && first.Seq >= before {
+			continue
+		}
+		err = s.backwards(func(line []byte) bool {
+			interrupted := ctx.Err() != nil
+			if !interrupted && !f.mayMatch(line) {
+				return true
+			}
+			e, err := parseLine(line)
+			switch {
+			case err != nil, before != 0 && e.Seq >= before:
+				return true
+			case interrupted:
+				next = e.Seq + 1
+				return false
+			case !f.match(&e):
+				return true
+			case len(list) == n:
+				next = list[n-1].Seq
+				return false
+			}
+			list = append(list, e)
+			return true
+		})
+		// Records of several processes may be out of order by the time they are queued.
+		if err != nil || next != 0 || damaged == nil && !f.Since.IsZero() && first.Time.Before(f.Since.Add(-time.Minute)) {
+			return list, next, err
+		}
+	}
+	return list, 0, nil
+}
+
+// backwards calls line with each line of the segment that is finished, the last one
+// first, until it returns false.
+func (s segment) backwards(line func([]byte) bool) error {
+	file, err := os.Open(s.path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // removed by retention meanwhile
+	}
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	var rest []byte // the end of a line whose beginning is not read yet
+	finished := false
+	for from := info.Size(); from > 0; {
+		step := min(from, backStep)
+		from -= step
+		text := make([]byte, step, step+int64(len(rest)))
+		if _, err := file.ReadAt(text, from); err != nil && err != io.EOF {
+			return err
+		}
+		if text = append(text, rest...); !finished {
+			end := bytes.LastIndexByte(text, '\n')
+			if end < 0 {
+				continue // the line is being written
+			}
+			text, finished = text[:end], true
+		}
+		for {
+			i := bytes.LastIndexByte(text, '\n')
+			if i < 0 {
+				break
+			}
+			if !line(text[i+1:]) {
+				return nil
+			}
+			text = text[:i]
+		}
+		// No record is as long: what is left of it is not read as one.
+		if rest = text; len(rest) > 2*maxLine {
+			rest = nil
+		}
+	}
+	if finished {
+		line(rest)
+	}
+	return nil
+}
+
+// backStep is how much is read at once.
+const backStep = 64 << 10
