@@ -122,7 +122,7 @@ func TestAWrongAssertionIsExplained(t *testing.T) {
 	trail := []audit.Entry{{Event: audit.ClientAuthFailed, Outcome: audit.Refused, Detail: "token request, wrong_assertion: aud is not the issuer"}}
 	for name, q := range map[string]requestFacts{"log": {log: log}, "audit log": {audit: trail}, "both": {log: log, audit: trail}} {
 		var out strings.Builder
-		if err := (&Explained{request: &q}).printRequest(&out); err != nil {
+		if err := (&Explained{by: &Explainer{}, request: &q}).Print(&out); err != nil {
 			t.Fatal(err)
 		}
 		for _, part := range []string{"wrong_assertion: aud is not the issuer", "compare the claim with the client's registration", "token-endpoint.md"} {

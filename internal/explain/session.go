@@ -3,7 +3,6 @@ package explain
 import (
 	"context"
 	"fmt"
-	"io"
 	"slices"
 
 	"github.com/mintage/mintage/internal/account"
@@ -69,100 +68,80 @@ func (v *Explained) sessionText() string {
 	return fmt.Sprintf("%s, %s; it made %s: mintage explain --subject %s %s", s.Name, s.state, show.Count(len(s.Grants), "grant", "grants"), show.Quote(s.subject), s.Name)
 }
 
-func (v *Explained) printSession(w io.Writer) error {
-	s := v.session
-	now := v.by.now()
-	fmt.Fprintf(w, "A session, %s.\n\n", s.state)
-	rows := [][2]string{{"subject", s.subject}}
+// sessionParts are the session, and for people its logouts and grants. Of the session
+// that made a grant, people see a row of the grant.
+func (v *Explained) sessionParts() []part {
+	s, now := v.session, v.by.now()
+	p := part{name: "session", facts: []fact{{"subject", s.subject, "subject", s.subject}, member("state", s.state)}}
+	alone := v.request == nil && v.Explanation == nil
+	if alone {
+		p.head = "A session, " + s.state + ".\n\n"
+	}
+	grants := []adminapi.Grant{}
 	if s.StoredSession == nil {
-		rows = append(rows, [2]string{"why", "the subject has no such session, and no grant of it whose row is kept"},
-			[2]string{"next", "a session is found by its subject: mintage explain --subject SUBJECT SESSION; see: mintage session list --subject SUBJECT"})
-	} else {
-		rows = append(rows, [2]string{"session", s.Name})
-		if in := s.Session; in != nil {
-			rows = append(rows, [2]string{"authenticated", show.Instant(in.AuthTime)}, [2]string{"began", show.Instant(in.Began) + " (" + show.Ago(now, in.Began) + ")"},
-				[2]string{"expires", show.Instant(in.ExpiresAt) + " (" + show.Ago(now, in.ExpiresAt) + ")"})
-		}
-		rows = append(rows, [2]string{"end it", fmt.Sprintf("mintage session end --subject %s %s", show.Quote(s.subject), s.Name)})
+		p.facts = append(p.facts, row("why", "the subject has no such session, and no grant of it whose row is kept"),
+			row("next", "a session is found by its subject: mintage explain --subject SUBJECT SESSION; see: mintage session list --subject SUBJECT"), member("grants", grants))
+		p.facts = append(p.facts, v.pasted()...)
+		return []part{p}
 	}
-	for _, n := range v.asked.notes {
-		rows = append(rows, [2]string{"pasted", n})
+	p.facts = append(p.facts, both("session", "session", s.Name))
+	if in := s.Session; in != nil {
+		when := func(at grant.Instant) string { return show.Instant(at) + " (" + show.Ago(now, at) + ")" }
+		p.facts = append(p.facts, fact{"authenticated", show.Instant(in.AuthTime), "auth_time", show.JSONInstant(in.AuthTime)}, fact{"began", when(in.Began), "began_at", show.JSONInstant(in.Began)},
+			fact{"expires", when(in.ExpiresAt), "expires_at", show.JSONInstant(in.ExpiresAt)})
 	}
-	if err := show.Fields(w, rows); err != nil || s.StoredSession == nil {
-		return err
-	}
-	if err := s.printLogouts(w, now); err != nil {
-		return err
-	}
-	var grants [][]string
+	p.facts = append(p.facts, row("end it", fmt.Sprintf("mintage session end --subject %s %s", show.Quote(s.subject), s.Name)))
+	made := table{columns: "GRANT|STATE|CLIENT|SCOPE|AUTHORIZED|EXPIRES"}
 	for _, g := range s.Grants {
 		at := show.GrantAt(g, s.directory, now)
-		grants = append(grants, []string{"  " + at.ID, at.State, at.ClientID, at.Scope, show.Instant(g.AuthorizedAt), show.Instant(g.ExpiresAt)})
+		grants = append(grants, at)
+		made.rows = append(made.rows, []string{at.ID, at.State, at.ClientID, at.Scope, show.Instant(g.AuthorizedAt), show.Instant(g.ExpiresAt)})
+	}
+	logouts, told := s.told(now)
+	p.facts = append(append(p.facts, member("grants", grants), member("logouts", logouts)), v.pasted()...)
+	parts := []part{p}
+	if !alone {
+		return parts
+	}
+	if len(told.rows) > 0 {
+		parts = append(parts, part{head: "logouts", table: told})
 	}
 	if len(grants) == 0 {
-		_, err := fmt.Fprintln(w, "\nno grant: only those whose scope has openid refer to a session")
-		return err
+		return append(parts, part{head: "no grant: only those whose scope has openid refer to a session"})
 	}
-	fmt.Fprintln(w, "\ngrants")
-	return show.Table(w, "  GRANT|STATE|CLIENT|SCOPE|AUTHORIZED|EXPIRES", grants)
+	return append(parts, part{head: "grants", table: made})
 }
 
-// printLogouts says which clients were told that the session has ended, and which
-// were not, and why.
-func (s *sessionFacts) printLogouts(w io.Writer, now grant.Instant) error {
-	if len(s.logouts) == 0 {
-		return nil
-	}
-	fmt.Fprintln(w, "\nlogouts")
-	var rows [][]string
-	for _, t := range s.logouts {
+// told says which clients were told that the session has ended, and which were not,
+// and why.
+func (s *sessionFacts) told(now grant.Instant) (list []adminapi.ExplainedLogout, t table) {
+	t.columns = "ENDED|OF|CLIENT|TOLD|ATTEMPTS|ANSWER|NEXT"
+	for _, of := range s.logouts {
 		what := "the session"
-		if t.Session == "" {
+		if of.Session == "" {
 			what = "all sessions"
 		}
-		for _, token := range t.Tokens {
-			next := ""
+		for _, token := range of.Tokens {
+			told, next := adminapi.ExplainedLogout{EndedAt: show.JSONInstant(of.At), All: of.Session == "", ClientID: token.ClientID, State: string(token.State), Attempts: token.Attempts, Answer: token.Answer}, ""
 			if token.State == logout.Pending {
+				told.Next = show.JSONInstant(token.Next)
 				next = show.Ago(now, max(token.Next, now)) + ", or with the client's next logout"
 			}
-			rows = append(rows, []string{"  " + show.Instant(t.At), what, token.ClientID, string(token.State), fmt.Sprint(token.Attempts), show.Bounded(token.Answer), next})
+			list = append(list, told)
+			t.rows = append(t.rows, []string{show.Instant(of.At), what, token.ClientID, string(token.State), fmt.Sprint(token.Attempts), show.Bounded(token.Answer), next})
 		}
+		rest := ""
 		switch {
-		case t.Looked == 0:
-			rows = append(rows, []string{"  " + show.Instant(t.At), what, "", "clients are looked for within seconds"})
-		case len(t.Tokens) == 0:
-			rows = append(rows, []string{"  " + show.Instant(t.At), what, "", "no client of it receives logout tokens"})
-		case t.More > 0:
-			rows = append(rows, []string{"  " + show.Instant(t.At), what, "", fmt.Sprintf("and %d more", t.More)})
+		case of.Looked == 0:
+			rest = "clients are looked for within seconds"
+		case len(of.Tokens) == 0:
+			rest = "no client of it receives logout tokens"
+		case of.More > 0:
+			rest = fmt.Sprintf("and %d more", of.More)
+		}
+		if rest != "" {
+			t.rows = append(t.rows, []string{show.Instant(of.At), what, "", rest})
 		}
 	}
-	return show.Table(w, "  ENDED|OF|CLIENT|TOLD|ATTEMPTS|ANSWER|NEXT", rows)
-}
-
-func (s *sessionFacts) logoutsJSON() (list []adminapi.ExplainedLogout) {
-	for _, t := range s.logouts {
-		for _, token := range t.Tokens {
-			j := adminapi.ExplainedLogout{EndedAt: show.JSONInstant(t.At), All: t.Session == "", ClientID: token.ClientID, State: string(token.State), Attempts: token.Attempts, Answer: token.Answer}
-			if token.State == logout.Pending {
-				j.Next = show.JSONInstant(token.Next)
-			}
-			list = append(list, j)
-		}
-	}
-	return list
-}
-
-func (s *sessionFacts) json(now grant.Instant) *adminapi.ExplainedSession {
-	out := &adminapi.ExplainedSession{Subject: s.subject, State: s.state, Grants: []adminapi.Grant{}}
-	if s.StoredSession == nil {
-		return out
-	}
-	out.Session, out.Logouts = s.Name, s.logoutsJSON()
-	if in := s.Session; in != nil {
-		out.AuthTime, out.Began, out.ExpiresAt = show.JSONInstant(in.AuthTime), show.JSONInstant(in.Began), show.JSONInstant(in.ExpiresAt)
-	}
-	for _, g := range s.Grants {
-		out.Grants = append(out.Grants, show.GrantAt(g, s.directory, now))
-	}
-	return out
+	return list, t
 }

@@ -1,0 +1,410 @@
+package explain
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/mintage/mintage/internal/adminapi"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/show"
+)
+
+// A part is one piece of an explanation, for people and for programs.
+type part struct {
+	head  string // above it for people, who do not see a part without one
+	facts []fact
+	table table
+	name  string // of the member for programs; without one, they see the facts as members of the whole
+	value any    // of the member, if the facts are for people only
+}
+
+// A fact is a row for people, unless it has no text, and a member for programs, unless it
+// has no name.
+type fact struct {
+	label, text string
+	name        string
+	value       any
+}
+
+// A table is for people. Its columns are separated by "|".
+type table struct {
+	columns string
+	rows    [][]string
+}
+
+func row(label, text string) fact { return fact{label: label, text: text} }
+
+func member(name string, value any) fact { return fact{name: name, value: value} }
+
+// both is a fact that people and programs see as the same text.
+func both(label, name, text string) fact { return fact{label, text, name, text} }
+
+// parts returns the explanation in the order in which it is shown.
+func (v *Explained) parts() []part {
+	e, s, q := v.Explanation, v.session, v.request
+	kind, genuine := "request", (*bool)(nil)
+	switch {
+	case q != nil:
+	case e != nil:
+		kind = string(e.As)
+	case s != nil:
+		kind = "session"
+	}
+	if e != nil && e.As != AsGrant && (e.Answer.Known || e.Genuine) {
+		genuine = &e.Genuine
+	}
+	list := []part{{facts: []fact{member("kind", kind), member("realm", v.otherRealm()), member("genuine", genuine), member("notes", v.asked.notes)}}}
+	if q != nil {
+		list = append(list, v.requestParts()...)
+	}
+	if e != nil {
+		list = append(list, v.verdictPart(), v.tokenPart(), v.codePart(), v.clientPart(), v.grantPart())
+	}
+	if s != nil {
+		list = append(list, v.sessionParts()...)
+	}
+	life := part{head: "life", table: lifeTable(v.life), name: "life", value: v.life}
+	note := part{facts: []fact{member("holders", v.holders()), member("trail", v.auditNote)}}
+	if e != nil && (e.Named || e.own()) {
+		note.head = v.auditNote
+	}
+	return append(list, life, note)
+}
+
+// Print writes the explanation for people. A part whose head ends a paragraph is the
+// text below it; the others have titles.
+func (v *Explained) Print(w io.Writer) error {
+	for _, p := range v.parts() {
+		titled, indent := !strings.HasSuffix(p.head, "\n\n"), ""
+		if titled {
+			indent = "  "
+		}
+		var rows [][2]string
+		for _, f := range p.facts {
+			if f.label != "" && f.text != "" {
+				rows = append(rows, [2]string{indent + f.label, f.text})
+			}
+		}
+		switch {
+		case p.head == "", p.name != "" && len(rows)+len(p.table.rows) == 0:
+			continue
+		case titled:
+			fmt.Fprintf(w, "\n%s\n", p.head)
+		default:
+			fmt.Fprint(w, p.head)
+		}
+		if err := show.Fields(w, rows); err != nil {
+			return err
+		}
+		for _, r := range p.table.rows {
+			r[0] = indent + r[0]
+		}
+		if len(p.table.rows) > 0 {
+			if err := show.Table(w, indent+p.table.columns, p.table.rows); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// MarshalJSON is the explanation for programs, as the admin API answers it: in the order
+// of that type, and without what is empty.
+func (v *Explained) MarshalJSON() ([]byte, error) {
+	whole := map[string]any{}
+	for _, p := range v.parts() {
+		members := whole
+		if p.name != "" {
+			members = map[string]any{}
+		}
+		for _, f := range p.facts {
+			if f.name != "" {
+				members[f.name] = f.value
+			}
+		}
+		if p.value != nil {
+			whole[p.name] = p.value
+		} else if p.name != "" && len(members) > 0 {
+			whole[p.name] = members
+		}
+	}
+	text, err := json.Marshal(whole)
+	if err != nil {
+		return nil, err
+	}
+	var answer adminapi.Explanation
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&answer); err != nil {
+		return nil, err
+	}
+	return json.Marshal(answer)
+}
+
+// names of what can be explained.
+var explainedNames = map[ExplainedAs]string{
+	AsUnknown: "a text of no known form", AsRefresh: "a refresh token", AsAccess: "an access token",
+	AsJWT: "a JWT", AsCode: "an authorization code", AsGrant: "a grant", AsDevice: "a device code",
+}
+
+// headline is the first sentence.
+func (v *Explained) headline() string {
+	e := v.Explanation
+	name := explainedNames[e.As]
+	switch {
+	case v.request != nil:
+		return "\nThe grant behind it, as it is now."
+	case e.As == AsGrant || e.As == AsUnknown:
+	case e.Genuine:
+		if e.As == AsJWT {
+			name = "an access token (JWT)"
+		}
+		if e.own() {
+			name += " of a client for itself (client_credentials)"
+		}
+		name += ", authentic"
+	case !e.Answer.Known:
+		name += " that cannot be checked here"
+	default:
+		name += ", not authentic"
+	}
+	return strings.ToUpper(name[:1]) + name[1:] + "."
+}
+
+var verdictWords = map[string]string{
+	"answered": "It would be answered now", "refused": "It would be refused now", "retry": "The client would be told to try again", "unknown": "What would become of it is not known",
+}
+
+func (v *Explained) verdictPart() part {
+	r := v.read()
+	head := v.headline() + " " + verdictWords[r.Verdict]
+	if r.Refusal != "" {
+		head += ": " + r.Refusal
+	}
+	facts := []fact{member("verdict", r.Verdict), member("refusal", r.Refusal), both("why", "why", r.Why), both("told", "told", r.Told), both("next", "next", r.Next)}
+	return part{head: head + ".\n\n", name: "now", facts: append(facts, v.pasted()...)}
+}
+
+// pasted says how the token was extracted from what was pasted.
+func (v *Explained) pasted() (facts []fact) {
+	for _, n := range v.asked.notes {
+		facts = append(facts, row("pasted", n))
+	}
+	return facts
+}
+
+func (v *Explained) when(at grant.Instant) string {
+	if at == 0 {
+		return ""
+	}
+	return show.Instant(at) + " (" + show.Ago(v.Now, at) + ")"
+}
+
+func (v *Explained) keyText() string {
+	e := v.Explanation
+	switch {
+	case e.Key != nil:
+		return fmt.Sprintf("%s (%s, %s)", e.Key.ID, e.Key.Purpose, e.Key.Phase)
+	case e.Diagnosis.NamesKey:
+		return e.Diagnosis.KeyID.String() + " (not in this store)"
+	}
+	return ""
+}
+
+// claims marks a value of a token that is not authenticated.
+func (v *Explained) claims(text string) string {
+	if text == "" || v.Genuine {
+		return text
+	}
+	return show.Bounded(text) + " (as it says; not proven)"
+}
+
+func (v *Explained) tokenPart() part {
+	e := v.Explanation
+	if e.As == AsGrant || e.As == AsCode || e.As == AsDevice {
+		return part{}
+	}
+	t := e.Token
+	facts := []fact{both("key", "key", v.keyText()), member("fault", e.Diagnosis.Fault)}
+	if j := e.JWT; j != nil {
+		facts[1].value = j.Fault
+		facts = append(facts, fact{"issuer", v.claims(j.Issuer), "issuer", j.Issuer}, row("type", show.Bounded(j.Type)), row("algorithm", show.Bounded(j.Algorithm)),
+			row("client", v.claims(j.ClientID)), row("subject", v.claims(j.Subject)), row("audience", v.claims(strings.Join(j.Audience, " "))), member("audience", e.Audience))
+	} else {
+		if e.Genuine {
+			facts = append(facts, row("realm", v.by.Realm))
+		}
+		if e.own() && e.Client != nil {
+			facts = append(facts, row("client", e.Client.ID))
+		}
+		facts = append(facts, fact{"audience", strings.Join(e.Audience, " "), "audience", e.Audience})
+	}
+	facts = append(facts, fact{"refused by", strings.Join(e.refusedBy(), " "), "refused_by", e.refusedBy()})
+	issued := ""
+	switch {
+	case e.own():
+		facts = append(facts, both("id", "grant_id", t.GrantID.String()))
+	case e.Named:
+		generation := fmt.Sprint(t.Generation)
+		if e.Grant != nil {
+			standing := e.Standing()
+			if e.As != AsRefresh {
+				standing = map[string]string{"present": "of the present pair", "spent": "of an earlier pair", "ahead": "ahead"}[standing]
+			}
+			generation += fmt.Sprintf(", %s: the grant is at %d", standing, e.Grant.Generation)
+		}
+		id := t.GrantID.String()
+		issued = v.claims(v.when(t.IssuedAt))
+		facts = append(facts, fact{"grant", v.claims(id), "grant_id", id}, fact{"generation", v.claims(generation), "generation", t.Generation}, member("standing", e.Standing()))
+	}
+	p := part{head: "token", name: "token", facts: append(facts, fact{"scope", v.claims(e.Scope), "scope", e.Scope}, fact{"apis", strings.Join(v.APIs, " "), "apis", v.APIs},
+		fact{"issued", issued, "issued_at", show.JSONInstant(t.IssuedAt)}, fact{"expires", v.claims(v.when(t.ExpiresAt)), "expires_at", show.JSONInstant(t.ExpiresAt)})}
+	if e.As == AsUnknown {
+		p.head = "" // it says nothing
+	}
+	return p
+}
+
+func (v *Explained) codePart() part {
+	e := v.Explanation
+	if e.As != AsCode {
+		return part{}
+	}
+	p := part{head: "code", name: "code", facts: []fact{row("key", v.keyText())}}
+	c := e.Code
+	if c == nil {
+		return p
+	}
+	pkce, redeemed, future := "no challenge", "no", c.GrantID.String()
+	if c.Challenged {
+		pkce = "S256 challenge"
+	}
+	if e.Grant != nil {
+		redeemed, future = "yes: grant "+future, ""
+	}
+	p.facts = append(p.facts, fact{"redeemed", redeemed, "redeemed", e.Grant != nil}, both("client", "client_id", c.ClientID), both("subject", "subject", c.Subject),
+		fact{"scope", string(c.Scope), "scope", c.Scope}, fact{"apis", strings.Join(v.APIs, " "), "apis", v.APIs},
+		fact{"redirect uri", cmp.Or(e.RedirectURI, "none of those that its client has now"), "redirect_uri", e.RedirectURI}, fact{"pkce", pkce, "pkce", c.Challenged},
+		row("authenticated", show.Instant(c.AuthTime)), fact{"issued", v.when(c.AuthorizedAt), "issued_at", show.JSONInstant(c.AuthorizedAt)},
+		fact{"expires", v.when(c.ExpiresAt), "expires_at", show.JSONInstant(c.ExpiresAt)}, row("would make grant", future))
+	return p
+}
+
+// clientPart is for programs: people see the client in the grant.
+func (v *Explained) clientPart() part {
+	if c := v.Client; c != nil {
+		return part{name: "client", facts: []fact{member("id", c.ID), member("name", c.Name), member("state", c.State)}}
+	}
+	return part{}
+}
+
+func (v *Explained) grantPart() part {
+	e := v.Explanation
+	g := e.Grant
+	p := part{head: "grant", name: "grant"}
+	if g == nil {
+		if e.Named && e.Code == nil {
+			p.facts = []fact{row("id", e.Token.GrantID.String()), row("row", "there is none in this store")}
+		}
+		return p
+	}
+	client := g.ClientID + ", which is not in this store"
+	if e.Client != nil {
+		client = fmt.Sprintf("%s (%s), %s", g.ClientID, e.Client.Name, e.Client.State)
+	}
+	state := g.State.String()
+	if g.State == grant.Revoked {
+		state += ": " + g.Reason.String()
+	}
+	p.value = show.GrantAt(*g, e.Directory, e.Now)
+	p.facts = []fact{
+		row("id", g.ID.String()), row("realm", v.otherRealm()), row("state", state), row("client", client), row("subject", g.Subject), row("scope", string(g.Scope)), row("apis", strings.Join(show.APIs(g.APIs[:], g.Realm, e.Directory.APIs), " ")), row("claims", g.Claims),
+		row("session", v.sessionText()), row("authenticated", show.Instant(g.AuthTime)), row("authorized", v.when(g.AuthorizedAt)), row("generation", fmt.Sprint(g.Generation)), row("holders", v.holders()),
+		row("last rotation", v.when(g.RotatedAt)), row("expires", v.when(g.ExpiresAt)), row("access ended until", v.when(g.AccessFloor)), row("row kept until", v.when(g.DeleteAfter)),
+	}
+	return p
+}
+
+// otherRealm is the realm of what is explained, unless it is the default one.
+func (v *Explained) otherRealm() string {
+	if realm := v.by.Config.Realm; realm != oauth.DefaultRealm {
+		return realm
+	}
+	return ""
+}
+
+func lifeTable(life []adminapi.LifeEntry) table {
+	t := table{columns: "AT|EVENT|ACTOR|DETAIL"}
+	for _, l := range life {
+		at := "?"
+		if l.At != nil {
+			at = l.At.UTC().Format(time.RFC3339)
+		}
+		t.rows = append(t.rows, []string{at, l.What, show.OrDash(l.Actor), show.OrDash(l.Detail)})
+	}
+	return t
+}
+
+func (v *Explained) requestParts() []part {
+	q := v.request
+	reason, defect := q.refusal(), q.defect()
+	p := part{head: "A request.\n\n", name: "request", facts: []fact{member("id", q.id), member("refusal", reason), member("defect", defect), member("hints", q.hints), member("audit", q.audit)}}
+	if !q.known() {
+		p.head = "A request of which nothing is recorded here.\n\n"
+		why := cmp.Or(v.auditNote, "it is not in the audit log "+v.by.Config.AuditDirectory())
+		if dir := v.by.Config.AuditDirectory(); dir != "" && auditMissing(dir) {
+			why = "there is no audit log at " + dir
+		}
+		if q.log != nil {
+			why += ", and not in the log: " + q.log.Name
+		}
+		p.facts = append(p.facts, member("log", nil), row("why", why), row("next", v.unknownAdvice()))
+		return []part{p}
+	}
+	p.facts = append(p.facts, row("request", q.id))
+	if words, ok := wordsOf(reason); ok {
+		p.facts = append(p.facts, row("refused", reason+": "+words.why), row("next", words.next))
+	} else if reason == "" && defect != "" {
+		p.facts = append(p.facts, row("refused", defect), row("next", adviceOn(defect)))
+	}
+	for _, hint := range q.hints {
+		p.facts = append(p.facts, row("known", hint))
+	}
+	lines, logged, recorded := q.lines(), table{columns: "AT|LEVEL|MESSAGE|DETAIL"}, []adminapi.LifeEntry(nil)
+	p.facts = append(p.facts, row("other grants", strings.Join(q.others, " ")), member("log", lines))
+	parts := []part{p}
+	for _, l := range lines {
+		logged.rows = append(logged.rows, []string{l.Time, l.Level, l.Message, logDetail(l)})
+	}
+	if len(lines) > 0 {
+		parts = append(parts, part{head: fmt.Sprintf("log (%s)", q.log.Name), table: logged})
+	}
+	for _, a := range q.audit {
+		recorded = append(recorded, entryOf(a))
+	}
+	if len(recorded) > 0 {
+		parts = append(parts, part{head: "audit log", table: lifeTable(recorded)})
+	}
+	return parts
+}
+
+// logDetail formats the members of a log line besides its message.
+func logDetail(l adminapi.LogLine) string {
+	var parts []string
+	for _, m := range [][2]string{{"status", fmt.Sprint(l.Status)}, {"reason", l.Reason}, {"error", l.Error}, {"client", l.ClientID},
+		{"grant type", l.GrantType}, {"from", l.RemoteIP}, {"grant", l.GrantID}} {
+		if strings.Trim(m[1], "0") != "" {
+			parts = append(parts, m[0]+" "+show.Bounded(m[1]))
+		}
+	}
+	if l.Took > 0 {
+		parts = append(parts, fmt.Sprintf("%.3g ms", l.Took))
+	}
+	return strings.Join(parts, ", ")
+}
