@@ -260,7 +260,7 @@ var authorizationMutations = []Mutation{
 		Test: "go test ./internal/web -run TestTheProviderGetsWhatTheClientAsks|TestAnOldLoginAtTheProviderIsNone",
 	},
 	{
-		Name: "a link that says of a connected client that it is none", In: "web.connections",
+		Name: "a link that says of a connected client that it is none", In: "connections.shown",
 		Old: "view.Done = \"\" // a link may say so of anybody", New: "",
 		Test: "go test ./internal/web -run TestConnections",
 	},

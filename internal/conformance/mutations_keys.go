@@ -125,7 +125,7 @@ var keyMutations = []Mutation{
 		Test: "go test ./internal/directory -run TestRunningNodesFollow",
 	},
 	{
-		Name: "skew in what the feed covers", In: "Issuer.makeRevocations",
+		Name: "skew in what the feed covers", In: "feed.text",
 		Old: "covers := view.LongestAccess(iss.Policy.AccessLifetime) + 2*skew + time.Second", New: "covers := view.LongestAccess(iss.Policy.AccessLifetime) + time.Second",
 		Test: "go test ./internal/issuer -run TestTheListCovers",
 	},

@@ -89,12 +89,12 @@ var machineMutations = []Mutation{
 		Test: "go test ./internal/issuer -run TestServiceTokensAreOf",
 	},
 	{
-		Name: "revoked service tokens in the list of revocations", In: "Issuer.revokedSince",
+		Name: "revoked service tokens in the list of revocations", In: "feed.revoked",
 		Old: "list = append(list, own...)", New: "list = append(list, own[:0]...)",
 		Test: "go test ./internal/issuer -run TestARevokedServiceToken",
 	},
 	{
-		Name: "list of revocations that is too short for all service tokens", In: "Issuer.revokedSince",
+		Name: "list of revocations that is too short for all service tokens", In: "feed.revoked",
 		Old: "max(from, list[limit].At+1)", New: "max(from, 0)",
 		Test: "go test ./internal/issuer -run TestAFullListRefuses",
 	},

@@ -59,7 +59,7 @@ func (iss *Issuer) Revocations(ctx context.Context) (string, error) {
 	began := iss.Monotonic()
 	if age := began.Sub(f.made); f.made.IsZero() || age < 0 || age >= feedInterval {
 		f.made = began
-		if f.text, f.err = iss.makeRevocations(ctx, view); f.err != nil {
+		if f.text, f.err = (feed{iss}).text(ctx, view); f.err != nil {
 			f.err = store.Unavailable(f.err)
 			f.made = iss.Monotonic() // at most one attempt a second
 		}
@@ -67,13 +67,16 @@ func (iss *Issuer) Revocations(ctx context.Context) (string, error) {
 	return f.text, f.err
 }
 
-func (iss *Issuer) makeRevocations(ctx context.Context, view *directory.View) (string, error) {
+// feed is what makes the list of revocations.
+type feed struct{ *Issuer }
+
+func (iss feed) text(ctx context.Context, view *directory.View) (string, error) {
 	now, skew := iss.now(), iss.Policy.MaxSkew
 	// One second more, because expiry is rounded up to seconds.
 	covers := view.LongestAccess(iss.Policy.AccessLifetime) + 2*skew + time.Second
 	begin := now - now%grant.Instant(feedPeriod.Milliseconds())
 	since := begin.Add(-covers - skew)
-	list, from, err := iss.revokedSince(ctx, since, now)
+	list, from, err := iss.revoked(ctx, since, now)
 	if err != nil {
 		return "", err
 	}
@@ -116,15 +119,15 @@ func (iss *Issuer) makeRevocations(ctx context.Context, view *directory.View) (s
 	return view.Ring.Sign(keys.ES256, "revocations+jwt", claims, now)
 }
 
-// revokedSince returns the grants, and the tokens without a grant, that were revoked
+// revoked returns the grants, and the tokens without a grant, that were revoked
 // since an instant. If there are more than the list can hold, it returns the latest, of
 // those since from.
-func (iss *Issuer) revokedSince(ctx context.Context, since, now grant.Instant) (list []store.Revocation, from grant.Instant, err error) {
+func (iss feed) revoked(ctx context.Context, since, now grant.Instant) (list []store.Revocation, from grant.Instant, err error) {
 	limit := iss.Feed.limit
 	if list, from, err = iss.Store.Revocations(ctx, since, limit); err != nil {
 		return nil, 0, err
 	}
-	own, err := services{iss}.revoked(ctx, now)
+	own, err := services{iss.Issuer}.revoked(ctx, now)
 	if err != nil {
 		return nil, 0, err
 	}

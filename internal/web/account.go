@@ -10,9 +10,11 @@ import (
 	"github.com/mintage/mintage/internal/server"
 )
 
-// connections shows a user the clients that can act for them, and disconnects
-// one.
-func (s *web) connections(ctx context.Context, r *http.Request, x *exchange) (server.Answer, error) {
+// connections is the page on which users see the clients that can act for them, and
+// disconnect one.
+type connections struct{ *web }
+
+func (s connections) shown(ctx context.Context, r *http.Request, x *exchange) (server.Answer, error) {
 	a := s.Authorizer
 	p, err := s.entered(r, x)
 	if err != nil {
@@ -23,7 +25,11 @@ func (s *web) connections(ctx context.Context, r *http.Request, x *exchange) (se
 		return server.Answer{}, err
 	}
 	if session == nil {
-		return s.signInFirst(ctx, r, x)
+		it, err := a.BeginAccount(ctx, s.guest(r, x)) // it comes back here
+		if err != nil {
+			return server.Answer{}, err
+		}
+		return seeOther(s.interactionURL(it.ID)), nil
 	}
 	if r.Method == http.MethodPost {
 		return s.disconnect(ctx, x, session, p["client_id"])
@@ -47,12 +53,12 @@ func (s *web) connections(ctx context.Context, r *http.Request, x *exchange) (se
 		}
 		view.Items = append(view.Items, item)
 	}
-	shown, err := s.page(x, http.StatusOK, view)
+	page, err := s.page(x, http.StatusOK, view)
 	if elsewhere := s.login(); elsewhere != "" {
 		// Its forms lead there if the session has ended meanwhile.
-		shown.Header = http.Header{"Content-Security-Policy": formPolicy(elsewhere)}
+		page.Header = http.Header{"Content-Security-Policy": formPolicy(elsewhere)}
 	}
-	return shown, err
+	return page, err
 }
 
 // clientName is what a registered client is called, or "".
@@ -69,16 +75,7 @@ func (s *web) clientName(ctx context.Context, clientID string) string {
 	return login.ShownName(c)
 }
 
-// signInFirst begins a login that comes back to the account pages.
-func (s *web) signInFirst(ctx context.Context, r *http.Request, x *exchange) (server.Answer, error) {
-	it, err := s.Authorizer.BeginAccount(ctx, s.guest(r, x))
-	if err != nil {
-		return server.Answer{}, err
-	}
-	return seeOther(s.interactionURL(it.ID)), nil
-}
-
-func (s *web) disconnect(ctx context.Context, x *exchange, session *login.Session, clientID string) (server.Answer, error) {
+func (s connections) disconnect(ctx context.Context, x *exchange, session *login.Session, clientID string) (server.Answer, error) {
 	x.ClientID = clientID
 	if x.ClientID == "" {
 		return server.Answer{}, login.ErrForm

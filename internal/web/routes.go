@@ -63,7 +63,7 @@ func (f *Front) Routes(s *server.Server) []server.Route {
 	endSession.Paths, endSession.Member = append(endSession.Paths, "connect/endSession"), "end_session_endpoint"
 	routes := []server.Route{
 		authorization, endSession, page("interaction", "interaction", form, w.interaction), page("device", s.BasePath+DevicePath, form, w.device),
-		page("connections", s.BasePath+connectionsPath, form, w.connections), page("logout", s.BasePath+LogoutPath, form, logouts{w}.ofAccount),
+		page("connections", s.BasePath+connectionsPath, form, connections{w}.shown), page("logout", s.BasePath+LogoutPath, form, logouts{w}.ofAccount),
 		asset, page("request", "/", nil, w.lost),
 	}
 	if f.Upstream != nil {
