@@ -24,8 +24,8 @@ type budget struct {
 // operators, and all else, which serves requests.
 var (
 	library = budget{"resource", 1_419}
-	tools   = budget{"tools of operators", 13_493}
-	serving = budget{"serving", 39_668}
+	tools   = budget{"tools of operators", 13_519}
+	serving = budget{"serving", 39_658}
 )
 
 // notProduct are directories, with all below them, that the size does not count:
@@ -73,9 +73,8 @@ func TestBudgets(t *testing.T) {
 	}
 }
 
-// maxMethods is how many methods a type may have; the aim is 40. Lower it with each
-// division of a type.
-const maxMethods = 42
+// maxMethods is how many methods a type may have.
+const maxMethods = 40
 
 // No type does more and more. With -v, the test prints the largest.
 func TestMethods(t *testing.T) {

@@ -96,7 +96,7 @@ func (a Clients) unrecorded(ctx context.Context, id string) string {
 	if err != nil {
 		return fmt.Sprintf(": whether it is a registration that no user has agreed to is unknown: %v", err)
 	}
-	s, err := ring.OpenRegistration(a.Realm, id, a.now())
+	s, err := ring.Registrations(a.Realm).Open(id, a.now())
 	if err != nil {
 		return ": it looks like a registration, and is none of this server, or of a key that was withdrawn or has ended"
 	}

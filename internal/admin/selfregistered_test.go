@@ -221,7 +221,7 @@ func TestARegistrationThatNobodyAgreedToIsDescribed(t *testing.T) {
 	}
 	a.Ring = func(context.Context) (*keys.Ring, error) { return dir.Ring(), nil }
 	at := grant.At(a.Now())
-	id, err := dir.Ring().SealRegistration(a.Realm, keys.SealedRegistration{Name: "Agent", At: at, Redirects: [][16]byte{{1}, {2}}})
+	id, err := dir.Ring().Registrations(a.Realm).Seal(keys.SealedRegistration{Name: "Agent", At: at, Redirects: [][16]byte{{1}, {2}}})
 	if err != nil {
 		t.Fatal(err)
 	}

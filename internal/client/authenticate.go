@@ -178,7 +178,7 @@ func (a *Authenticator) bySecret(ctx context.Context, view *directory.View, cred
 // bySealedID finds a client that registered itself, whose secret is computed from its
 // id. For a wrong one, the store is not read.
 func (a *Authenticator) bySealedID(ctx context.Context, view *directory.View, cred oauth.Credentials) (*store.Client, error) {
-	secret, err := view.Ring.RegistrationSecret(a.Realm, cred.ClientID)
+	secret, err := view.Ring.Registrations(a.Realm).Secret(cred.ClientID)
 	if err != nil {
 		return nil, unfit(view, a.Realm, cred.ClientID)
 	}

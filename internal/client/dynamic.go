@@ -86,13 +86,13 @@ func (r *Registrations) Register(body string) (RegistrationAnswer, error) {
 	if err != nil {
 		return RegistrationAnswer{}, store.Unavailable(err)
 	}
-	if out.ID, err = view.Ring.SealRegistration(r.Realm, sealed); err != nil {
+	if out.ID, err = view.Ring.Registrations(r.Realm).Seal(sealed); err != nil {
 		return RegistrationAnswer{}, store.Unavailable(err)
 	}
 	out.IssuedAt = sealed.At.Time().Unix()
 	if out.Method != oauth.AuthNone {
 		out.SecretExpiresAt = new(int)
-		secret, err := view.Ring.RegistrationSecret(r.Realm, out.ID)
+		secret, err := view.Ring.Registrations(r.Realm).Secret(out.ID)
 		if err != nil {
 			return RegistrationAnswer{}, err
 		}
@@ -114,7 +114,7 @@ func ownShortName(name any) string {
 
 // open returns the registration that an id is.
 func (r *Registrations) open(id string) (keys.SealedRegistration, error) {
-	return r.Directory.Ring().OpenRegistration(r.Realm, id, grant.At(r.Now()))
+	return r.Directory.Ring().Registrations(r.Realm).Open(id, grant.At(r.Now()))
 }
 
 // Admits reports whether an id is an authentic sealed registration. Of nil, none is.

@@ -39,7 +39,7 @@ func TestSealedNamesAreCheckedAgain(t *testing.T) {
 	b := testkit.New(t, func(s *testkit.Setup) { s.Schedule.Registrations = true })
 	r := client.Registrations{Realm: realm, Directory: b.Directory, Now: b.Clock.Now}
 	for name, want := range map[string]string{"Agent": "Agent", `x" is verified by Mintage. "`: "agent.example"} {
-		id, err := b.View().Ring.SealRegistration(realm, keys.SealedRegistration{Method: 2, Name: name, At: b.At(), Redirects: [][16]byte{keys.RedirectDigest("https://agent.example/cb")}})
+		id, err := b.View().Ring.Registrations(realm).Seal(keys.SealedRegistration{Method: 2, Name: name, At: b.At(), Redirects: [][16]byte{keys.RedirectDigest("https://agent.example/cb")}})
 		if err != nil {
 			t.Fatal(err)
 		}

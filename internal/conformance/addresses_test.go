@@ -64,7 +64,7 @@ func TestCM24_WhatPagesShowOfARedirectURI(t *testing.T) {
 				t.Errorf("%q is registered", r.URI)
 			}
 			// A registration of an earlier version, which accepted it.
-			old, err := d.directory.Ring().SealRegistration(realm, keys.SealedRegistration{Method: 2, Name: "Agent", At: grant.At(d.now()), Redirects: [][16]byte{keys.RedirectDigest(r.URI)}})
+			old, err := d.directory.Ring().Registrations(realm).Seal(keys.SealedRegistration{Method: 2, Name: "Agent", At: grant.At(d.now()), Redirects: [][16]byte{keys.RedirectDigest(r.URI)}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -227,9 +227,9 @@ var tokenMutations = []Mutation{
 		Test: here + "TestTR26",
 	},
 	{
-		Name: "MAC of tokens", In: "Ring.openToken",
-		Old:  "if subtle.ConstantTimeCompare(k.macToken(sum[:0], prefix, realm, b[:size])[:macSize], b[size:]) != 1 {",
-		New:  "if subtle.ConstantTimeCompare(k.macToken(sum[:0], prefix, realm, b[:size])[:macSize], b[size:]) == 2 {",
+		Name: "MAC of tokens", In: "Ring.openText",
+		Old:  "if k == nil || subtle.ConstantTimeCompare(k.macToken(made[:0], prefix, realm, b)[:macSize], sum) != 1 {",
+		New:  "if k == nil || subtle.ConstantTimeCompare(k.macToken(made[:0], prefix, realm, b)[:macSize], sum) == 2 {",
 		Test: here + "TestTR03",
 	},
 	{
@@ -268,9 +268,9 @@ var tokenMutations = []Mutation{
 		Test: "go test ./internal -run TestSecretsAreCompared",
 	},
 	{
-		Name: "MAC of tokens in constant time", In: "Ring.openToken",
-		Old:  "if subtle.ConstantTimeCompare(k.macToken(sum[:0], prefix, realm, b[:size])[:macSize], b[size:]) != 1 {",
-		New:  "_ = subtle.ConstantTimeCompare\n\tif string(k.macToken(sum[:0], prefix, realm, b[:size])[:macSize]) != string(b[size:]) {",
+		Name: "MAC of tokens in constant time", In: "Ring.openText",
+		Old:  "if k == nil || subtle.ConstantTimeCompare(k.macToken(made[:0], prefix, realm, b)[:macSize], sum) != 1 {",
+		New:  "_ = subtle.ConstantTimeCompare\n\tif k == nil || string(k.macToken(made[:0], prefix, realm, b)[:macSize]) != string(sum) {",
 		Test: "go test ./internal -run TestSecretsAreCompared",
 	},
 	{

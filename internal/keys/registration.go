@@ -63,9 +63,18 @@ const (
 // sealedDevice is the bit of the method's byte that stands for Device.
 const sealedDevice = 0x80
 
-// SealRegistration returns the client id of a registration, by the key in use.
-func (r *Ring) SealRegistration(realm string, s SealedRegistration) (string, error) {
-	k := r.current(Registration, s.At)
+// Registrations seals and opens the registrations of a realm.
+type Registrations struct {
+	ring  *Ring
+	realm string
+}
+
+// Registrations seals and opens those of a realm.
+func (r *Ring) Registrations(realm string) Registrations { return Registrations{r, realm} }
+
+// Seal returns the client id of a registration, by the key in use.
+func (r Registrations) Seal(s SealedRegistration) (string, error) {
+	k := r.ring.current(Registration, s.At)
 	switch {
 	case k == nil:
 		return "", ErrUnknownKey
@@ -83,14 +92,14 @@ func (r *Ring) SealRegistration(realm string, s SealedRegistration) (string, err
 		b = append(b, d[:]...)
 	}
 	b = append(b, s.Name...)
-	return k.sealMarked(RegistrationPrefix, realm, b), nil
+	return k.sealText(RegistrationPrefix, r.realm, b), nil
 }
 
-// OpenRegistration verifies and decodes a client id. It accepts an id for
+// Open verifies and decodes a client id. It accepts an id for
 // RegistrationRetention after its key's period of use, and only if it names an
 // instant in that period. The comparison of the MAC takes constant time.
-func (r *Ring) OpenRegistration(realm, id string, now grant.Instant) (SealedRegistration, error) {
-	k, b, err := r.openRegistration(realm, id)
+func (r Registrations) Open(id string, now grant.Instant) (SealedRegistration, error) {
+	k, b, err := r.open(id)
 	if err != nil {
 		return SealedRegistration{}, err
 	}
@@ -112,8 +121,8 @@ func (r *Ring) OpenRegistration(realm, id string, now grant.Instant) (SealedRegi
 	return s, nil
 }
 
-func (r *Ring) openRegistration(realm, id string) (*key, []byte, error) {
-	return r.openMarked(Registration, RegistrationPrefix, realm, id, registrationHead, maxRegistration)
+func (r Registrations) open(id string) (*key, []byte, error) {
+	return r.ring.openText(make([]byte, maxRegistration), Registration, RegistrationPrefix, version, r.realm, id, registrationHead)
 }
 
 // RegistrationKey returns the key that a client id names, or 0 if the id is no sealed
@@ -127,13 +136,13 @@ func RegistrationKey(id string) grant.KeyID {
 	return grant.KeyID(binary.BigEndian.Uint32(b[1:]))
 }
 
-// RegistrationSecret returns the client secret of a sealed id. It is computed, and
+// Secret returns the client secret of a sealed id. It is computed, and
 // stored nowhere.
-func (r *Ring) RegistrationSecret(realm, id string) (oauth.Secret, error) {
-	k, _, err := r.openRegistration(realm, id)
+func (r Registrations) Secret(id string) (oauth.Secret, error) {
+	k, _, err := r.open(id)
 	if err != nil {
 		return "", err
 	}
-	sum := k.mac(nil, []byte("mintage/1/registration secret\x00"), []byte(realm), []byte{0}, []byte(id))
+	sum := k.mac(nil, []byte("mintage/1/registration secret\x00"), []byte(r.realm), []byte{0}, []byte(id))
 	return oauth.Secret(base64.RawURLEncoding.EncodeToString(sum)), nil
 }

@@ -43,37 +43,37 @@ func TestARegistrationIsItsClientID(t *testing.T) {
 		full.Redirects = append(full.Redirects, RedirectDigest("https://client.example/"+uri))
 	}
 	for _, s := range []SealedRegistration{full, {Redirects: full.Redirects[:1], At: at}} {
-		id, err := ring.SealRegistration("/api", s)
+		id, err := ring.Registrations("/api").Seal(s)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if len(id) > 255 {
 			t.Errorf("%d characters", len(id))
 		}
-		got, err := ring.OpenRegistration("/api", id, at)
+		got, err := ring.Registrations("/api").Open(id, at)
 		if err != nil || got.Name != s.Name || got.Method != s.Method || got.At != s.At || len(got.Redirects) != len(s.Redirects) || got.Redirects[0] != s.Redirects[0] {
 			t.Fatalf("%+v, %v", got, err)
 		}
-		if _, err := ring.OpenRegistration("/other", id, at); err == nil {
+		if _, err := ring.Registrations("/other").Open(id, at); err == nil {
 			t.Error("accepted in another realm")
 		}
 		for i := range id {
 			altered := []byte(id)
 			altered[i] ^= 1
-			if _, err := ring.OpenRegistration("/api", string(altered), at); err == nil {
+			if _, err := ring.Registrations("/api").Open(string(altered), at); err == nil {
 				t.Errorf("accepted with another character at %d", i)
 			}
 		}
-		secret, err := ring.RegistrationSecret("/api", id)
-		again, _ := ring.RegistrationSecret("/api", id)
+		secret, err := ring.Registrations("/api").Secret(id)
+		again, _ := ring.Registrations("/api").Secret(id)
 		if err != nil || secret != again || len(secret) < 43 || strings.Contains(id, string(secret)) {
 			t.Errorf("secret: %v, %d characters", err, len(secret))
 		}
 		// Its key is retired after a day, and forgotten a year later.
-		if _, err := ring.OpenRegistration("/api", id, at.Add(24*time.Hour+RegistrationRetention)); err != nil {
+		if _, err := ring.Registrations("/api").Open(id, at.Add(24*time.Hour+RegistrationRetention)); err != nil {
 			t.Errorf("after a year: %v", err)
 		}
-		if _, err := ring.OpenRegistration("/api", id, at.Add(25*time.Hour+RegistrationRetention)); err == nil {
+		if _, err := ring.Registrations("/api").Open(id, at.Add(25*time.Hour+RegistrationRetention)); err == nil {
 			t.Error("accepted for ever")
 		}
 	}
@@ -83,7 +83,7 @@ func TestARegistrationIsItsClientID(t *testing.T) {
 		"a long name":       {At: at, Redirects: full.Redirects, Name: full.Name + "x"},
 		"a name of garbage": {At: at, Redirects: full.Redirects, Name: "\xff"},
 	} {
-		if _, err := ring.SealRegistration("/api", s); err == nil {
+		if _, err := ring.Registrations("/api").Seal(s); err == nil {
 			t.Errorf("%s is sealed", what)
 		}
 	}

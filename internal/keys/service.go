@@ -28,8 +28,7 @@ type ServiceToken struct {
 //
 //	version 1 | key id 4 | id 16 | issued 6 | authorized 6 | expires 6 | JKT 32 (bound only) | APIs 1 + 2 each | client 1 + its length | scope | MAC 24
 //
-// The MAC covers the kind, the realm and all bytes before it. A realm does not
-// contain the version's byte, so the concatenation is unambiguous.
+// The MAC covers the kind, the realm and all bytes before it.
 const (
 	serviceHead = 1 + 4 + 16 + 3*6
 	// boundService is the version of service tokens that are bound to a client's key.
@@ -59,13 +58,13 @@ func (r *Ring) SealService(id grant.KeyID, realm string, t ServiceToken) (string
 	}
 	b = append(append(b, byte(len(t.ClientID))), t.ClientID...)
 	b = append(b, t.Scope...)
-	return k.sealMarked(ServicePrefix, realm, b), nil
+	return k.sealText(ServicePrefix, realm, b), nil
 }
 
-// OpenService verifies and decodes a service token. The comparison of the MAC takes
-// constant time.
+// OpenService verifies and decodes a service token.
 func (r *Ring) OpenService(realm, text string) (ServiceToken, error) {
-	_, b, err := r.openMarked(MAC, ServicePrefix, realm, text, serviceHead+2, maxService)
+	var buf [maxService]byte
+	_, b, err := r.openText(buf[:], MAC, ServicePrefix, boundService, realm, text, serviceHead+2)
 	if err != nil {
 		return ServiceToken{}, err
 	}

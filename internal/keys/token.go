@@ -76,22 +76,14 @@ func (r *Ring) SealAccess(id grant.KeyID, realm string, t Token) (string, error)
 	return r.sealToken(AccessPrefix, accessSize, id, realm, t)
 }
 
-// OpenRefresh verifies and decodes a refresh token. The comparison of the MAC takes
-// constant time.
+// OpenRefresh verifies and decodes a refresh token.
 func (r *Ring) OpenRefresh(realm, text string) (Token, error) {
-	return r.openToken(RefreshPrefix, refreshSize, realm, text)
+	return r.openToken(RefreshPrefix, version, refreshSize, realm, text)
 }
 
-// OpenAccess verifies and decodes an opaque access token. The comparison of the MAC
-// takes constant time.
+// OpenAccess verifies and decodes an opaque access token.
 func (r *Ring) OpenAccess(realm, text string) (Token, error) {
-	switch len(text) - len(AccessPrefix) {
-	case base64.RawURLEncoding.EncodedLen(boundSize + macSize):
-		return r.openToken(AccessPrefix, boundSize, realm, text)
-	case base64.RawURLEncoding.EncodedLen(targetedSize + macSize):
-		return r.openToken(AccessPrefix, targetedSize, realm, text)
-	}
-	return r.openToken(AccessPrefix, accessSize, realm, text)
+	return r.openToken(AccessPrefix, bound, accessSize, realm, text)
 }
 
 func (r *Ring) sealToken(prefix string, size int, id grant.KeyID, realm string, t Token) (string, error) {
@@ -115,11 +107,7 @@ func (r *Ring) sealToken(prefix string, size int, id grant.KeyID, realm string, 
 	if size == boundSize {
 		b = append(b, t.JKT[:]...)
 	}
-	b = k.macToken(b, prefix, realm, b)[:size+macSize]
-
-	var text [len(RefreshPrefix) + (boundSize+macSize)*4/3 + 2]byte
-	out := append(text[:0], prefix...)
-	return string(base64.RawURLEncoding.AppendEncode(out, b)), nil
+	return k.sealText(prefix, realm, b), nil
 }
 
 // versionOf returns the first byte of a token of a size.
@@ -133,28 +121,20 @@ func versionOf(size int) byte {
 	return version
 }
 
-func (r *Ring) openToken(prefix string, size int, realm, text string) (Token, error) {
+func (r *Ring) openToken(prefix string, newest byte, least int, realm, text string) (Token, error) {
 	var buf [boundSize + macSize]byte
-	b, ok := decode(buf[:size+macSize], prefix, text)
-	if !ok || b[0] != versionOf(size) {
-		return Token{}, ErrNotAuthentic
-	}
-	k := r.lookup(grant.KeyID(binary.BigEndian.Uint32(b[1:])), MAC)
-	if k == nil {
-		return Token{}, ErrNotAuthentic
-	}
-	var sum [32]byte
-	if subtle.ConstantTimeCompare(k.macToken(sum[:0], prefix, realm, b[:size])[:macSize], b[size:]) != 1 {
+	_, b, err := r.openText(buf[:], MAC, prefix, newest, realm, text, least)
+	if err != nil || b[0] != versionOf(len(b)) {
 		return Token{}, ErrNotAuthentic
 	}
 	t := readToken(b)
-	if size >= accessSize {
+	if len(b) >= accessSize {
 		t.Bits = binary.BigEndian.Uint64(b[refreshSize:])
 	}
-	if size >= targetedSize {
+	if len(b) >= targetedSize {
 		t.APIs = b[accessSize]
 	}
-	if size == boundSize {
+	if len(b) == boundSize {
 		t.JKT = oauth.JKT(b[targetedSize:])
 	}
 	return t, nil
@@ -173,8 +153,8 @@ func readToken(b []byte) Token {
 }
 
 // macToken appends the MAC of body under a kind and a realm. All prefixes have one
-// length, and the bodies of a kind and version have one, so the concatenation is
-// unambiguous.
+// length. The body begins with its version, a byte that no realm contains, so the
+// concatenation is unambiguous.
 func (k *key) macToken(dst []byte, prefix, realm string, body []byte) []byte {
 	var label [64]byte
 	l := append(label[:0], prefix...)
@@ -193,30 +173,32 @@ func decode(b []byte, prefix, text string) ([]byte, bool) {
 	return b, err == nil && n == len(b)
 }
 
-// sealMarked returns the text of a body: its prefix, and in base64url the body and a
-// MAC.
-func (k *key) sealMarked(prefix, realm string, b []byte) string {
+// sealText returns the text of a body: its prefix, and in base64url the body and a
+// MAC. The body begins with its version and the key id.
+func (k *key) sealText(prefix, realm string, b []byte) string {
 	b = k.macToken(b, prefix, realm, b)[:len(b)+macSize]
-	text := append(make([]byte, 0, len(prefix)+base64.RawURLEncoding.EncodedLen(len(b))), prefix...)
+	var buf [len(RefreshPrefix) + (boundSize+macSize)*4/3 + 2]byte // enough for tokens of grants
+	text := append(buf[:0], prefix...)
 	return string(base64.RawURLEncoding.AppendEncode(text, b))
 }
 
-// openMarked returns the body of what sealMarked has made with a key of a purpose,
-// and that key, or ErrNotAuthentic. The body begins with the version and the key id,
-// and has at least least bytes; with the MAC, it has at most most. The comparison of
-// the MAC takes constant time.
-func (r *Ring) openMarked(p Purpose, prefix, realm, text string, least, most int) (*key, []byte, error) {
+// openText returns the body of what sealText has made with a key of a purpose, and
+// that key, or ErrNotAuthentic. The body is of no later version than newest, and has at
+// least least bytes; buf has room for the body and the MAC. The comparison of the MAC
+// takes constant time.
+func (r *Ring) openText(buf []byte, p Purpose, prefix string, newest byte, realm, text string, least int) (*key, []byte, error) {
 	size := base64.RawURLEncoding.DecodedLen(max(0, len(text)-len(prefix)))
-	if size < least+macSize || size > most {
+	if size < least+macSize || size > len(buf) {
 		return nil, nil, ErrNotAuthentic
 	}
-	b, ok := decode(make([]byte, size), prefix, text)
-	if !ok || b[0] != version && !(b[0] == boundService && prefix == ServicePrefix) {
+	b, ok := decode(buf[:size], prefix, text)
+	if !ok || b[0] < version || b[0] > newest {
 		return nil, nil, ErrNotAuthentic
 	}
 	b, sum := b[:size-macSize], b[size-macSize:]
 	k := r.lookup(grant.KeyID(binary.BigEndian.Uint32(b[1:])), p)
-	if k == nil || subtle.ConstantTimeCompare(k.macToken(nil, prefix, realm, b)[:macSize], sum) != 1 {
+	var made [32]byte
+	if k == nil || subtle.ConstantTimeCompare(k.macToken(made[:0], prefix, realm, b)[:macSize], sum) != 1 {
 		return nil, nil, ErrNotAuthentic
 	}
 	return k, b, nil
