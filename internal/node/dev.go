@@ -230,6 +230,23 @@ func writePEM(name string, mode os.FileMode, kind string, der []byte) error {
 	return deployment.ReplaceFile(name, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), mode)
 }
 
+// makeDemo makes what --dev shows: the demo client, and an invitation to the console if
+// there is one.
+func (n *node) makeDemo(ctx context.Context, cfg config.Config, listeners []listener) (invitation string, err error) {
+	demo, err := finishDev(ctx, cfg, n.store, n.directory, listeners)
+	if err != nil {
+		return "", err
+	}
+	n.demo.Store(&demo)
+	if len(listeners) > 3 { // there is a console
+		// A server starts beside a store that is locked, and answers 503 until it is free.
+		if invitation, err = inviteDev(ctx, cfg, n.store); err != nil {
+			n.log.Warn("cannot make an invitation to the console: run mintage console invite dev", "error", err)
+		}
+	}
+	return invitation, nil
+}
+
 // finishDev creates the demo client, unless dev.json names an existing one, and
 // writes dev.json.
 func finishDev(ctx context.Context, cfg config.Config, st store.Store, dir *directory.Directory, listeners []listener) (deployment.DevInfo, error) {

@@ -41,8 +41,7 @@ func Serve(ctx context.Context, from Source) (err error) {
 	if err != nil {
 		return deployment.Unreadable(err)
 	}
-	dev := from.Dev
-	if !dev {
+	if !from.Dev {
 		if err := checked(&cfg, sources); err != nil {
 			return err
 		}
@@ -60,7 +59,7 @@ func Serve(ctx context.Context, from Source) (err error) {
 	// otherwise send requests too early.
 	var public net.Listener
 	var address net.Addr // of the public listener, with --dev
-	if dev {
+	if from.Dev {
 		if public, address, err = devAddress(cfg); err != nil {
 			return err
 		}
@@ -75,7 +74,7 @@ func Serve(ctx context.Context, from Source) (err error) {
 		}
 	}
 	log, level := deployment.NewLogger(os.Stderr, cfg.Log)
-	log = linkLog(cfg, dev, os.Stderr, log, level)
+	log = linkLog(cfg, from.Dev, os.Stderr, log, level)
 	started := false
 	defer func() {
 		if err != nil && !started && ctx.Err() != nil {
@@ -84,7 +83,7 @@ func Serve(ctx context.Context, from Source) (err error) {
 		}
 	}()
 	tuneRuntime()
-	n := &node{dev: dev, version: from.Version, log: log, level: level}
+	n := &node{dev: from.Dev, version: from.Version, log: log, level: level}
 	closing, err := n.open(ctx, cfg, address)
 	if closing != nil {
 		defer func() { err = errors.Join(err, closing()) }()
@@ -113,24 +112,16 @@ func Serve(ctx context.Context, from Source) (err error) {
 	if err != nil {
 		return err
 	}
-	var demo deployment.DevInfo
 	invitation := ""
-	if dev {
-		if demo, err = finishDev(ctx, cfg, n.store, n.directory, listeners); err != nil {
+	if n.dev {
+		if invitation, err = n.makeDemo(ctx, cfg, listeners); err != nil {
 			return errors.Join(err, closeAll(listeners))
-		}
-		n.demo.Store(&demo)
-		if len(listeners) > 3 { // there is a console
-			// A server starts beside a store that is locked, and answers 503 until it is free.
-			if invitation, err = inviteDev(ctx, cfg, n.store); err != nil {
-				log.Warn("cannot make an invitation to the console: run mintage console invite dev", "error", err)
-			}
 		}
 	}
 	log.Info("serving", "version", from.Version, "issuer", cfg.IssuerID(), "listen", listeners[0].Addr().String(),
 		"management", listeners[1].Addr().String(), "admin", cfg.AdminListen(), "store", cfg.StoreName(), "data", cfg.Data)
-	if dev {
-		printDev(os.Stdout, cfg, demo, invitation)
+	if n.dev {
+		printDev(os.Stdout, cfg, *n.demo.Load(), invitation)
 	}
 	running.Go(func() {
 		n.reloadOn(background, hangups, func() (config.Config, config.Sources, error) { return from.load(address) }, stop)
