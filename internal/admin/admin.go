@@ -36,9 +36,11 @@ type Admin struct {
 	Actor    Actor // in events
 	Policy   grant.Policy
 	Schedule keys.Schedule
-	Now      func() time.Time
-	KEK      func(context.Context) (*keys.KEK, error)
-	Ring     func(context.Context) (*keys.Ring, error)
+	// Profile is the one that every client must follow which gets tokens; "": none.
+	Profile store.Profile
+	Now     func() time.Time
+	KEK     func(context.Context) (*keys.KEK, error)
+	Ring    func(context.Context) (*keys.Ring, error)
 	// Current returns the directory as the store has it now. Nil: each use case that
 	// needs it reads all of it.
 	Current func(context.Context) (*directory.View, error)

@@ -205,3 +205,37 @@ func TestWithoutTheKeyEncryptionKeyAnOperatorCanLookDisableAndRevoke(t *testing.
 		t.Error(err)
 	}
 }
+
+func TestEveryClientFollowsTheProfileOfTheDeployment(t *testing.T) {
+	a, _ := newAdmin(t)
+	ctx := t.Context()
+	before, _, err := a.Clients().Create(ctx, billing(), store.ClientEnabled)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Profile = store.ProfileFAPI2
+	other := billing()
+	other.ID = "other"
+	var invalid *oauth.Invalid
+	if _, _, err := a.Clients().Create(ctx, other, store.ClientEnabled); !errors.As(err, &invalid) || invalid.Field != "profile" {
+		t.Errorf("a client without the profile: %v", err)
+	}
+	d := adminapi.Client{Registration: client.Registered(before), State: store.ClientEnabled}
+	d.Name = "Other"
+	if _, _, _, err := a.Clients().Apply(ctx, before.ID, "", d); !errors.As(err, &invalid) || invalid.Field != "profile" {
+		t.Errorf("a change of one without the profile: %v", err)
+	}
+	if _, err := a.Clients().SetState(ctx, before.ID, "", store.ClientDisabled); err != nil {
+		t.Errorf("disabling it: %v", err)
+	}
+	reader := client.Registration{ID: "api", Settings: store.Settings{Name: "API", Auth: store.AuthEither, Introspect: true}}
+	if _, _, err := a.Clients().Create(ctx, reader, store.ClientEnabled); err != nil {
+		t.Errorf("a resource server, which gets no tokens: %v", err)
+	}
+	other.Profile, other.Secret = store.ProfileFAPI2, ""
+	other.Follow()
+	other.Assertion.KeysURI = "https://billing.example/keys"
+	if _, _, err := a.Clients().Create(ctx, other, store.ClientEnabled); err != nil {
+		t.Errorf("a client of the profile: %v", err)
+	}
+}

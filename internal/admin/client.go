@@ -31,7 +31,7 @@ func (a Clients) Create(ctx context.Context, r client.Registration, state store.
 	if err != nil {
 		return c, "", err
 	}
-	if err := cmp.Or(checkState(state), a.noSubject(ctx, c.ID)); err != nil {
+	if err := cmp.Or(checkState(state), a.follows(c), a.noSubject(ctx, c.ID)); err != nil {
 		return c, "", err
 	}
 	c.State = state
@@ -58,6 +58,15 @@ func checkState(state store.ClientState) error {
 		return &oauth.Invalid{Field: "state", Message: "is neither enabled nor disabled"}
 	}
 	return nil
+}
+
+// follows returns an error about a client that does not follow the profile of the
+// deployment. A resource server that gets no tokens itself need not.
+func (a Clients) follows(c store.Client) error {
+	if a.Profile == "" || c.Profile == a.Profile || len(c.GrantTypes) == 0 {
+		return nil
+	}
+	return &oauth.Invalid{Field: "profile", Message: fmt.Sprintf("authorization.profile demands of every client that gets tokens that it is registered with --profile %s", a.Profile)}
 }
 
 // noSubject returns an error if a built-in user's subject is the id of a new client:
@@ -283,7 +292,7 @@ func (a Clients) Apply(ctx context.Context, id, etag string, d adminapi.Client) 
 	c, err = a.change(ctx, id, etag, func(c store.Client, _ grant.Instant) (store.Client, record, error) {
 		next, err := d.Change(c, a.Policy)
 		if err == nil {
-			err = checkState(d.State)
+			err = cmp.Or(checkState(d.State), a.follows(next))
 		}
 		next.State = d.State
 		detail := ViewClient(next, 0).Changes(ViewClient(c, 0))

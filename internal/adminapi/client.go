@@ -101,6 +101,12 @@ func (c *Client) UnmarshalJSON(text []byte) error {
 	if err := json.Unmarshal(text, &members); err != nil || members == nil {
 		return errors.Join(errors.New("not a JSON object"), err)
 	}
+	if raw, ok := members["profile"]; ok { // its values come before those that are given
+		if err := json.Unmarshal(raw, &c.Profile); err != nil {
+			return &oauth.Invalid{Field: "profile", Message: err.Error()}
+		}
+		c.Follow()
+	}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		if err := c.set(name, members[name]); err != nil {
 			return &oauth.Invalid{Field: name, Message: err.Error()}

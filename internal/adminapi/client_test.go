@@ -52,3 +52,18 @@ func TestEverySettingOfAClientIsWrittenAndRead(t *testing.T) {
 		}
 	}
 }
+
+// The values of a profile come before those that are given beside it, in any order.
+func TestAProfileIsFollowedBeforeOtherMembersAreRead(t *testing.T) {
+	var c Client
+	if err := json.Unmarshal([]byte(`{"name":"A","dpop":"allowed","profile":"fapi2"}`), &c); err != nil {
+		t.Fatal(err)
+	}
+	if c.Auth != store.AuthPrivateKeyJWT || !c.RequirePAR || !c.NoRotation || c.DPoP != store.DPoPAllowed {
+		t.Errorf("%+v", c.Settings)
+	}
+	text, err := json.Marshal(Client{State: store.ClientEnabled})
+	if err != nil || strings.Contains(string(text), "profile") {
+		t.Errorf("%s, %v", text, err)
+	}
+}

@@ -254,6 +254,7 @@ func inProcess(ctx context.Context, cfg config.Config) (*Client, error) {
 	for _, of := range cfg.Each() {
 		own := cases
 		own.Realm, own.Policy, own.Whole = of.Realm, Policy(of), st
+		own.Profile = store.Profile(of.Authorization.Demanded())
 		if own.Policy.RefreshLifetime = cfg.LongestRefresh(); len(cfg.Realms) > 0 {
 			own.Store = &store.Realm{Store: st, Name: of.Realm}
 		}

@@ -57,6 +57,10 @@ func applySettings(cmd *cobra.Command, lists *listFlags, r *client.Registration)
 	if lists != nil {
 		lists.lost = nil // of a try before
 	}
+	if f := cmd.Flag("profile"); f.Changed {
+		r.Profile = store.Profile(f.Value.String())
+		r.Follow()
+	}
 	for _, s := range client.Settings {
 		before, isList := s.List(r)
 		if cmd.Flags().Changed(s.Flag) {

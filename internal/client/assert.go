@@ -49,15 +49,19 @@ func (f *AssertionFault) Unwrap() error { return WrongAssertion }
 func wrongClaim(claim, why string) error { return &AssertionFault{claim, why} }
 
 // An audience is one string or a list (RFC 7519 section 4.1.3).
-type audience []string
+type audience struct {
+	names []string
+	list  bool
+}
 
 func (a *audience) UnmarshalJSON(b []byte) error {
 	var one string
 	if json.Unmarshal(b, &one) == nil {
-		*a = audience{one}
+		*a = audience{names: []string{one}}
 		return nil
 	}
-	return json.Unmarshal(b, (*[]string)(a))
+	a.list = true
+	return json.Unmarshal(b, &a.names)
 }
 
 // assertion holds the claims that have rules (RFC 7523 section 3).
@@ -213,9 +217,11 @@ func (a *Authenticator) checkOwn(c *store.Client, claims assertion, now time.Tim
 		return wrongClaim("iss", "is not the client id")
 	case claims.Subject != c.ID:
 		return wrongClaim("sub", "is not the client id")
-	case len(claims.Audience) != 1:
+	case len(claims.Audience.names) != 1:
 		return wrongClaim("aud", "is not one string, or a list of one")
-	case claims.Audience[0] != a.Issuer && !((c.Assertion.TokenEndpoint || c.SelfRegistered()) && slices.Contains(a.TokenEndpoint, claims.Audience[0])):
+	case claims.Audience.list && c.FAPI():
+		return wrongClaim("aud", "is a list, and must be the issuer as a string (FAPI 2.0 section 5.3.2.1)")
+	case claims.Audience.names[0] != a.Issuer && !((c.Assertion.TokenEndpoint || c.SelfRegistered()) && slices.Contains(a.TokenEndpoint, claims.Audience.names[0])):
 		return wrongClaim("aud", "is not the issuer")
 	case claims.ID == "" || len(claims.ID) > maxJTI:
 		return wrongClaim("jti", fmt.Sprintf("is missing, or longer than %d bytes", maxJTI))
@@ -248,9 +254,9 @@ func (a *Authenticator) checkFederated(c *store.Client, signed *jose.JSONWebSign
 		return wrongClaim("iss", "is this server, whose tokens authenticate no client")
 	case !MatchSubject(trust.Subject, claims.Subject):
 		return wrongClaim("sub", "does not match the subject that the client trusts")
-	case len(claims.Audience) != 1:
+	case len(claims.Audience.names) != 1:
 		return wrongClaim("aud", "is not one string, or a list of one")
-	case claims.Audience[0] != wanted:
+	case claims.Audience.names[0] != wanted:
 		return wrongClaim("aud", "is not the audience that the client is registered for")
 	}
 	if err := checkTimes(claims, now, life); err != nil {

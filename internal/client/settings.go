@@ -60,6 +60,13 @@ var generalSettings = []Setting{
 		},
 	},
 	{
+		Name: "profile", Member: "profile", Optional: true, Flag: "profile", Group: "Authentication",
+		Help:   "fapi2: it follows the FAPI 2.0 Security Profile, which sets pushed requests, PKCE, private_key_jwt, DPoP, no rotation of refresh tokens, and algorithms; what contradicts it is refused",
+		Update: "fapi2: set and demand what the FAPI 2.0 Security Profile says; \"\": demand it no longer",
+		Field:  func(r *Registration) any { return (*string)(&r.Profile) },
+		check:  (*Registration).checkProfile,
+	},
+	{
 		Name: "auth method", Member: "auth_method", Flag: "auth-method", Group: "Authentication", Help: "post, basic, either, none, private_key_jwt, or federated", Update: "post, basic, either, private_key_jwt or federated",
 		Field: func(r *Registration) any { return (*string)(&r.Auth) },
 		check: func(r *Registration) error {

@@ -52,7 +52,32 @@ func (c *Config) check() (faults []error) {
 	c.checkLimits(bad)
 	c.checkClientMetadata(bad)
 	c.checkLogin(bad)
+	for _, w := range c.Weakens(c.Authorization.Profile) {
+		bad(w.Name, "contradicts authorization.profile %s: %s", c.Authorization.Profile, w.Rule)
+	}
 	return faults
+}
+
+// A Weakness is a setting that contradicts a profile, and the rule.
+type Weakness struct{ Name, Rule string }
+
+// Weakens lists the settings that contradict a value of authorization.profile.
+func (c *Config) Weakens(profile string) (list []Weakness) {
+	for _, d := range []struct {
+		met        bool
+		name, rule string
+	}{
+		{c.CodeLifetime.Std() <= time.Minute, "code_lifetime", "codes live a minute at most (FAPI 2.0 section 5.3.2.1-11)"},
+		{!c.Compat.QueryParameters, "compat.query_parameters", "codes and refresh tokens are in no address (RFC 6749 section 3.2)"},
+		{!c.Compat.TokenInfoQuery, "compat.tokeninfo_query", "access tokens are in no address (FAPI 2.0 section 5.3.4-2)"},
+		{len(c.DocumentsAdmitted()) == 0, "client_metadata.documents", "clients are confidential, and those that describe themselves need not be (FAPI 2.0 section 5.3.2.1-3)"},
+		{!c.ClientMetadata.Registration, "client_metadata.registration", "clients are confidential and have keys, and those that register themselves have none (FAPI 2.0 section 5.3.2.1-6)"},
+	} {
+		if profile == ProfileFAPI2 && !d.met {
+			list = append(list, Weakness{d.name, d.rule})
+		}
+	}
+	return list
 }
 
 // A report adds the fault of a setting to those of the configuration.

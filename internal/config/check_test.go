@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mintage/mintage/internal/config"
 )
@@ -32,5 +33,32 @@ func TestAPublicURLWhosePortNobodyListensOnIsNoticed(t *testing.T) {
 		if text := cfg.Unheard(); (text == "") != (c.unheard == "") || !strings.Contains(text, c.unheard) {
 			t.Errorf("%s on %s: %q, want %q", c.public, c.listen, text, c.unheard)
 		}
+	}
+}
+
+// Settings that weaken a profile are refused where the configuration demands it of every
+// client, and none of them anywhere else.
+func TestAConfigurationThatDemandsAProfile(t *testing.T) {
+	for name, weaken := range map[string]func(*config.Config){
+		"code_lifetime":                func(c *config.Config) { c.CodeLifetime = config.Duration(61 * time.Second) },
+		"compat.query_parameters":      func(c *config.Config) { c.Compat.QueryParameters = true },
+		"compat.tokeninfo_query":       func(c *config.Config) { c.Compat.TokenInfoQuery = true },
+		"client_metadata.documents":    func(c *config.Config) { c.ClientMetadata.Documents = []string{config.DocumentsAny} },
+		"client_metadata.registration": func(c *config.Config) { c.ClientMetadata.Registration = true },
+	} {
+		c := deployed()
+		weaken(&c)
+		if err := c.Check(); err != nil {
+			t.Errorf("%s without a profile: %v", name, err)
+		}
+		c.Authorization.Profile = config.ProfileFAPI2
+		if err := c.Check(); err == nil || !strings.HasPrefix(err.Error(), name+": contradicts authorization.profile fapi2: ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	c := deployed()
+	c.Authorization.Profile = config.ProfileFAPI2
+	if err := c.Check(); err != nil {
+		t.Error(err)
 	}
 }

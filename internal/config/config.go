@@ -179,10 +179,25 @@ const (
 	DPoPNonceAll    = "all"
 )
 
+// Values of authorization.profile.
+const (
+	ProfileOff   = "off"
+	ProfileFAPI2 = "fapi2" // store.ProfileFAPI2
+)
+
 type Authorization struct {
+	Profile    string `yaml:"profile" reload:"yes" enum:"off,fapi2" doc:"security profile that every client follows which gets tokens: off (each as it is registered), or fapi2 (FAPI 2.0): registrations without --profile fapi2 and settings that weaken it are refused"`
 	ErrorPage  string `yaml:"error_page" reload:"yes" enum:"self_registered,always" doc:"whose errors are shown on a page with a link, instead of a redirect to the client: those of clients that registered themselves, or always if the user is not signed in"`
 	DPoPNonce  string `yaml:"dpop_nonce" reload:"yes" enum:"off,public,all" doc:"whose proofs of keys (RFC 9449) must have a nonce of this server, so that none can be made in advance: nobody's, those of public clients, or all"`
 	RequirePAR bool   `yaml:"require_par" reload:"yes" doc:"refuse authorization requests that were not pushed (RFC 9126), of every client; otherwise by client"`
+}
+
+// Demanded returns the profile that every client must follow, or "".
+func (a Authorization) Demanded() string {
+	if a.Profile == ProfileOff {
+		return ""
+	}
+	return a.Profile
 }
 
 type Errors struct {
@@ -254,7 +269,7 @@ func Default() Config {
 		Session:              Session{Lifetime: Duration(12 * time.Hour), Idle: Duration(time.Hour)},
 		InteractionLifetime:  Duration(10 * time.Minute),
 		Pages:                Pages{Locale: "en"},
-		Authorization:        Authorization{ErrorPage: ErrorPageSelfRegistered, DPoPNonce: DPoPNonceOff},
+		Authorization:        Authorization{Profile: ProfileOff, ErrorPage: ErrorPageSelfRegistered, DPoPNonce: DPoPNonceOff},
 		Errors:               Errors{BasicAuthStatus: 401},
 		Throttle:             Throttle{AddressFailures: 600, ClientFailures: 30, LoginFailures: 5, Interactions: 600, DeviceCodes: 200},
 		Limits:               Limits{Connections: 4096, ConnectionsPerAddress: 1024},

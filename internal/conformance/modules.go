@@ -1,5 +1,7 @@
 package conformance
 
+import "slices"
+
 // A Module is a test of the OpenID Foundation's conformance suite, and what
 // stands for it here.
 type Module struct {
@@ -20,9 +22,11 @@ const (
 	browserTest   = "TestRelyingParties"
 )
 
-// Modules are those of the four plans of the suite that concern this server, in
+// Modules are those of the five plans of the suite that concern this server, in
 // the order of the plans (gitlab.com/openid/conformance-suite, 2026).
-var Modules = []Module{
+var Modules = slices.Concat(openIDModules, fapiModules)
+
+var openIDModules = []Module{
 	{Plan: basicOP, Name: "oidcc-server", By: []string{ownSuite, browserTest, "TestGoOIDCSignsAUserIn"}},
 	{Plan: basicOP, Name: "oidcc-response-type-missing", By: []string{ownSuite}},
 	{Plan: basicOP, Name: "oidcc-idtoken-signature", By: []string{"TestGoOIDCSignsAUserIn", "TestOpenIDClientSignsAUserIn", "TestIDTokensFollowTheRegistration"}},

@@ -5,12 +5,12 @@ package conformance
 var machineMutations = []Mutation{
 	{
 		Name: "audience of an assertion", In: "Authenticator.checkOwn",
-		Old: "case claims.Audience[0] != a.Issuer && ", New: "case false && claims.Audience[0] != a.Issuer && ",
+		Old: "case claims.Audience.names[0] != a.Issuer && ", New: "case false && claims.Audience.names[0] != a.Issuer && ",
 		Test: "go test ./internal/client -run TestAssertions",
 	},
 	{
 		Name: "audience of a foreign assertion", In: "Authenticator.checkFederated",
-		Old: "case claims.Audience[0] != wanted:", New: "case false:",
+		Old: "case claims.Audience.names[0] != wanted:", New: "case false:",
 		Test: "go test ./internal/client -run TestFederatedAssertions",
 	},
 	{

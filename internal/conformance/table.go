@@ -134,6 +134,7 @@ var areas = []area{
 	{"LO", "Logout"},
 	{"DP", "Proofs of keys (DPoP)"},
 	{"PA", "Pushed authorization requests"},
+	{"FA", "FAPI 2.0 Security Profile"},
 	{"TG", "Token endpoint: HTTP and parameters"},
 	{"TC", "Token endpoint: authorization_code"},
 	{"TR", "Token endpoint: refresh_token"},

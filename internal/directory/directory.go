@@ -399,7 +399,7 @@ func (d *Directory) Ready() error {
 // the log at the start.
 func (d *Directory) Departures() (list []string) {
 	for c := range d.view.Load().clients.sorted.all {
-		if c.NoRotation && c.State == store.ClientEnabled {
+		if c.NoRotation && !c.FAPI() && c.State == store.ClientEnabled {
 			list = append(list, fmt.Sprintf("client %s: refresh rotation is off", c.ID))
 		}
 	}

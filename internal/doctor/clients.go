@@ -89,11 +89,12 @@ func checkClients(_ context.Context, p *Deployment) (f findings) {
 		if window > most {
 			f.warn("mintage client update ID --retry-window DURATION", "%s has a retry window of %s: that long, a thief who has its credentials can share a grant unseen", name, window)
 		}
-		if c.NoRotation {
+		if c.NoRotation && !c.FAPI() {
 			f.warn("register the client anew, without --no-rotation", "%s has refresh rotation off: a stolen refresh token is not noticed", name)
 		}
 	}
 	f.judgeSelfRegistration(p)
+	f.judgeProfile(p)
 	f.bounded("see: mintage client list")
 	return f.unless("%s, none of them weak", show.Count(len(list), "enabled client", "enabled clients"))
 }

@@ -134,6 +134,13 @@ func TestEachCheckFindsItsFaultAndNothingElse(t *testing.T) {
 			must(t, os.WriteFile(p.Config.ClientMetadata.RegistrationTokenFile, []byte("x"), 0o644))
 			must(t, os.Chmod(p.Config.ClientMetadata.RegistrationTokenFile, 0o644))
 		}, levelFault, "everybody on this machine can read or change"},
+		{"clients", "a setting that weakens it", func(t *testing.T, p *Deployment) {
+			p.followFAPI(t)
+			p.Config.Compat.QueryParameters = true
+		}, levelWarning, "compat.query_parameters contradicts it"},
+		{"clients", "one without the profile that all must follow", func(_ *testing.T, p *Deployment) {
+			p.Config.Authorization.Profile = config.ProfileFAPI2
+		}, levelFault, "without the profile that authorization.profile demands"},
 		{"clients", "no rotation", func(t *testing.T, p *Deployment) { p.change(t, func(c *store.Client) { c.NoRotation = true }) }, levelWarning, "rotation off"},
 		{"clients", "one that trusts any owner", func(_ *testing.T, p *Deployment) {
 			p.Changes.Clients = append(p.Changes.Clients, store.Client{ID: "ci", State: store.ClientEnabled, Settings: store.Settings{Name: "CI", Auth: store.AuthFederated, Assertion: store.AssertionRule{Issuer: "https://ci.example", Subject: "repo:*/*:*"}}})

@@ -123,6 +123,7 @@ func checkPublic(ctx context.Context, p *Deployment) (f findings) {
 	p.seen = &publicAnswer{at: time.Now(), took: time.Since(began)}
 	p.seen.date, _ = http.ParseTime(resp.Header.Get("Date"))
 	f.judgeTLS(resp.TLS)
+	f.judgeProfileOfTLS(ctx, p, resp.Header)
 	f.judgeMetadata(p, resp, body)
 	// Clients that have only the issuer look here (RFC 8414 section 3.1).
 	if issuer, err := url.Parse(p.Config.IssuerID()); err == nil {

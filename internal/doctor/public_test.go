@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/server"
@@ -25,7 +26,8 @@ import (
 // A place is what answers at the public address.
 type place struct {
 	cert, key, ca string
-	most          uint16 // version of TLS; 0: the library's
+	least, most   uint16 // versions of TLS; 0: the library's
+	suites        []uint16
 	answer        http.HandlerFunc
 }
 
@@ -63,7 +65,7 @@ func (p *Deployment) serve(t *testing.T, at place) {
 	s := httptest.NewUnstartedServer(at.answer)
 	pair, err := tls.LoadX509KeyPair(at.cert, at.key)
 	must(t, err)
-	s.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, MaxVersion: at.most}
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: at.least, MaxVersion: at.most, CipherSuites: at.suites}
 	s.Config.ErrorLog = stdlog.New(io.Discard, "", 0)
 	s.StartTLS()
 	t.Cleanup(s.Close)
@@ -400,4 +402,53 @@ func TestClocksOfNodesThatRunAreCompared(t *testing.T) {
 	}
 	expect(t, f, levelFault, "node behind differs from this machine's by 28 s")
 	expect(t, f, levelFault, "node ahead differs from this machine's by 29 s")
+}
+
+// followFAPI has the only client follow the profile.
+func (p *Deployment) followFAPI(t *testing.T) {
+	p.change(t, func(c *store.Client) { c.Profile, c.NoRotation = store.ProfileFAPI2, true })
+}
+
+func TestThePublicAddressOfAProfile(t *testing.T) {
+	t.Parallel()
+	strict := func(p *Deployment) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Strict-Transport-Security", "max-age=31536000")
+			right(p)(w, r)
+		}
+	}
+	own := server.TLSConfig(nil)
+	for _, c := range []struct {
+		name        string
+		change      func(t *testing.T, p *Deployment, at *place)
+		level, text string
+	}{
+		{"as this server answers", func(_ *testing.T, p *Deployment, _ *place) {}, levelOK, "answers as configured"},
+		{"without HSTS", func(_ *testing.T, p *Deployment, at *place) { at.answer = right(p) }, levelFault, "section 5.2.3"},
+		{"with weak cipher suites", func(_ *testing.T, _ *Deployment, at *place) { at.suites = nil }, levelFault, "the public address accepts TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA, TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA: FAPI 2.0 section 5.2.2"},
+		{"with TLS 1.1", func(_ *testing.T, _ *Deployment, at *place) { at.least, at.suites = tls.VersionTLS11, nil }, levelFault, "accepts TLS 1.1 or 1.0: FAPI 2.0 section 5.2.1"},
+		{"with neither, and no profile", func(t *testing.T, p *Deployment, at *place) {
+			p.change(t, func(c *store.Client) { c.Profile = "" })
+			at.answer, at.suites = right(p), nil
+		}, levelOK, "answers as configured"},
+		{"with neither, and a configuration that demands the profile", func(t *testing.T, p *Deployment, at *place) {
+			p.change(t, func(c *store.Client) { c.Profile = "" })
+			p.Config.Authorization.Profile = config.ProfileFAPI2
+			at.answer = right(p)
+		}, levelFault, "section 5.2.3"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			p := healthy(t)
+			p.followFAPI(t)
+			at := place{answer: strict(p), suites: own.CipherSuites}
+			at.cert, at.key, at.ca = certify(t, "auth.example.com", 60*day)
+			c.change(t, p, &at)
+			p.serve(t, at)
+			expect(t, checkPublic(t.Context(), p), c.level, c.text)
+		})
+	}
+	p := healthy(t)
+	p.followFAPI(t)
+	expect(t, checkClients(t.Context(), p), levelOK, "none of them weak") // no rotation is what the profile demands
 }

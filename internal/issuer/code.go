@@ -129,6 +129,9 @@ func (iss Codes) Issue(ctx context.Context, a Authorization) (IssuedCode, error)
 	if c == nil {
 		return IssuedCode{}, &oauth.Invalid{Field: "client_id", Message: "no such client, or it is disabled (see: mintage client list)"}
 	}
+	if c.FAPI() {
+		return IssuedCode{}, &oauth.Invalid{Field: "client_id", Message: "the client follows the FAPI 2.0 Security Profile: it gets codes for pushed requests alone, at the authorization endpoint (section 5.3.2.2-3)"}
+	}
 	if c.RequiresPKCE() && !c.Public() && a.Challenge == "" {
 		// A code without a challenge can be redeemed without a verifier (RFC 9700
 		// section 2.1.1).
@@ -146,7 +149,7 @@ func (iss Codes) IssueTo(c *store.Client, a Authorization) (IssuedCode, error) {
 	now := iss.now()
 	agreed := Agreement{
 		Authorization: a, KeyID: view.Ring.Current(keys.Seal, now),
-		AuthorizedAt: iss.AgreedAt(view, a.Subject, c.ID, now), ExpiresAt: now.Add(iss.CodeLifetime),
+		AuthorizedAt: iss.AgreedAt(view, a.Subject, c.ID, now), ExpiresAt: now.Add(iss.CodeLifetimeOf(c)),
 	}
 	var random [16]byte
 	rand.Read(random[:])

@@ -86,8 +86,17 @@ func (iss *Issuer) PolicyOf(c *store.Client) grant.Policy {
 		p.ReuseGrace = iss.OwnReuseGrace
 	}
 	p.NoRotation = c.NoRotation
-	p.CodeLifetime = iss.CodeLifetime
+	p.CodeLifetime = iss.CodeLifetimeOf(c)
 	return p
+}
+
+// CodeLifetimeOf returns how long authorization codes of a client live: a minute at most
+// by the FAPI 2.0 Security Profile, section 5.3.2.1-11.
+func (iss *Issuer) CodeLifetimeOf(c *store.Client) time.Duration {
+	if c.FAPI() {
+		return min(iss.CodeLifetime, time.Minute)
+	}
+	return iss.CodeLifetime
 }
 
 // attempt returns a write nonce, which tells writes apart. It is no secret.

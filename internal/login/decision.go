@@ -148,7 +148,7 @@ func (a *Authorizer) decide(ctx context.Context, st *Stage, d Decision, consent 
 		case d.Allow:
 			now := a.now()
 			d.AuthorizedAt = a.Issuer.AgreedAt(st.view, who.Subject, st.Client.ID, now)
-			d.ExpiresAt = now.Add(a.Issuer.CodeLifetime)
+			d.ExpiresAt = now.Add(a.Issuer.CodeLifetimeOf(st.Client))
 			d.KeyID = st.view.Ring.Current(keys.Seal, now)
 			// The session that answers, which may have begun after the one that was asked
 			// had ended: the grant is found by it when it ends.

@@ -167,7 +167,7 @@ func (a *Authorizer) rehearse(st *Stage, r oauth.AuthorizationRequest, who Ident
 	who.AuthTime = cmp.Or(who.AuthTime, now) // as TakeLogin will have it
 	_, err := a.Issuer.Codes().IssueAgreed(st.Client, issuer.Agreement{
 		Authorization: authorization(r, who, st.targets),
-		KeyID:         st.view.Ring.Current(keys.Seal, now), AuthorizedAt: now, ExpiresAt: now.Add(a.Issuer.CodeLifetime),
+		KeyID:         st.view.Ring.Current(keys.Seal, now), AuthorizedAt: now, ExpiresAt: now.Add(a.Issuer.CodeLifetimeOf(st.Client)),
 	})
 	return err
 }

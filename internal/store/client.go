@@ -112,7 +112,11 @@ type Client struct {
 
 // Settings are what a registration chooses for a client.
 type Settings struct {
-	Name   string   `json:"name"`
+	Name string `json:"name"`
+	// Profile is the security profile that the client follows, or "". Its registration
+	// has every setting that the profile demands; see FAPI for what else it demands.
+	Profile Profile `json:"profile,omitempty"`
+
 	Auth   AuthRule `json:"auth_method"`
 	Native bool     `json:"native,omitempty"`
 	NoPKCE Waiver   `json:"require_pkce"`
@@ -196,6 +200,18 @@ type AssertionRule struct {
 	Claims   []string      `json:"claims,omitempty"`          // name=value
 	Lifetime *Milliseconds `json:"max_lifetime_ms,omitempty"` // nil: 70 minutes
 }
+
+// A Profile is a set of rules that a client follows, by one name.
+type Profile string
+
+// ProfileFAPI2 is the FAPI 2.0 Security Profile.
+const ProfileFAPI2 Profile = "fapi2"
+
+// FAPI reports whether the client follows the FAPI 2.0 Security Profile. Beside what its
+// settings say, its assertions name the issuer as a string (section 5.3.2.1-8), its codes
+// live a minute at most (5.3.2.1-11), and it gets none without a pushed request
+// (5.3.2.2-3).
+func (s Settings) FAPI() bool { return s.Profile == ProfileFAPI2 }
 
 // A DPoPRule is whether a client proves keys (RFC 9449).
 type DPoPRule string

@@ -1,0 +1,86 @@
+package client
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// A demand is what a profile says of one setting.
+type demand struct {
+	flag string
+	rule string // and where the profile says so
+	met  func(*Registration) bool
+	set  func(*Registration) // nil: no value would do for every client
+}
+
+// must is a demand that one value of a setting meets.
+func must[T comparable](flag string, of func(*Registration) *T, value T, rule string) demand {
+	return demand{flag, rule, func(r *Registration) bool { return *of(r) == value }, func(r *Registration) { *of(r) = value }}
+}
+
+// signs is a demand of the algorithm that signs something: RS256, which is the default
+// of some, is not among those of FAPI.
+func signs[T ~string](flag string, of func(*Registration) *T, none bool, value T) demand {
+	return demand{flag, "PS256, ES256 and EdDSA sign, and RS256 does not (section 5.4.1)",
+		func(r *Registration) bool { return *of(r) != T(keys.RS256) && (none || *of(r) != "") },
+		func(r *Registration) {
+			if *of(r) == T(keys.RS256) || !none {
+				*of(r) = value
+			}
+		}}
+}
+
+// fapi2 are the demands of the FAPI 2.0 Security Profile on a client. What it demands of
+// the server alone (iss, redirects by 303, no codes again) holds for every client; see
+// store.Profile for the rest.
+var fapi2 = []demand{
+	must("auth-method", func(r *Registration) *store.AuthRule { return &r.Auth }, store.AuthPrivateKeyJWT,
+		"clients are confidential and authenticate by private_key_jwt (sections 5.3.2.1-3 and 5.3.2.1-6)"),
+	signs("assertion-signing-alg", func(r *Registration) *string { return &r.Assertion.Alg }, true, string(keys.ES256)),
+	must("assertion-token-endpoint-audience", func(r *Registration) *bool { return &r.Assertion.TokenEndpoint }, false,
+		"the issuer is the only audience of assertions (section 5.3.2.1-8)"),
+	must("no-pkce", func(r *Registration) *store.Waiver { return &r.NoPKCE }, false,
+		"every request has a PKCE challenge (section 5.3.2.2-5)"),
+	must("require-par", func(r *Registration) *bool { return &r.RequirePAR }, true,
+		"every authorization request is pushed (section 5.3.2.2-3)"),
+	must("dpop", func(r *Registration) *store.DPoPRule { return &r.DPoP }, store.DPoPRequired,
+		"every access token is bound to a key (section 5.3.2.1-4)"),
+	must("no-rotation", func(r *Registration) *bool { return &r.NoRotation }, true,
+		"refresh tokens do not rotate (section 5.3.2.1-9)"),
+	{"grant-types", "device codes are neither pushed nor have PKCE (sections 5.3.2.2-3 and 5.3.2.2-5)",
+		func(r *Registration) bool { return !slices.Contains(r.GrantTypes, store.GrantDeviceCode) }, nil},
+	signs("signing-alg", func(r *Registration) *keys.Purpose { return &r.SigningAlg }, true, keys.ES256),
+	signs("id-token-signing-alg", func(r *Registration) *keys.Purpose { return &r.IDTokenAlg }, false, keys.ES256),
+	signs("userinfo-signed-response-alg", func(r *Registration) *keys.Purpose { return &r.UserInfoAlg }, true, keys.ES256),
+}
+
+// Follow gives every setting of which the profile says something the value that it
+// demands. A registration follows first, and then takes what else is said of it: what
+// contradicts the profile is still there to be refused.
+func (r *Registration) Follow() {
+	if r.Profile != store.ProfileFAPI2 {
+		return
+	}
+	for _, d := range fapi2 {
+		if d.set != nil && !d.met(r) {
+			d.set(r)
+		}
+	}
+}
+
+// checkProfile returns an error that names the first rule of the profile which the
+// registration contradicts.
+func (r *Registration) checkProfile() error {
+	if err := oneOf(r.Profile, "", store.ProfileFAPI2); err != nil {
+		return fmt.Errorf("%q is not %s", string(r.Profile), store.ProfileFAPI2)
+	}
+	for _, d := range fapi2 {
+		if r.Profile == store.ProfileFAPI2 && !d.met(r) {
+			return invalid(d.flag, "it contradicts --profile %s: by the FAPI 2.0 Security Profile, %s", r.Profile, d.rule)
+		}
+	}
+	return nil
+}

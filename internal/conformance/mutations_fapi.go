@@ -1,0 +1,45 @@
+package conformance
+
+// fapiMutations are about clients that follow the FAPI 2.0 Security Profile.
+var fapiMutations = []Mutation{
+	{
+		Name: "a list as audience of a client of the profile", In: "Authenticator.checkOwn",
+		Old: "case claims.Audience.list && c.FAPI():", New: "case false:",
+		Test: here + "TestFAPISecurityProfile",
+	},
+	{
+		Name: "codes of a minute", In: "Issuer.CodeLifetimeOf",
+		Old: "if c.FAPI() {", New: "if false {",
+		Test: here + "TestFAPISecurityProfile",
+	},
+	{
+		Name: "codes of operators for clients of the profile", In: "Codes.Issue",
+		Old: "if c.FAPI() {", New: "if false {",
+		Test: here + "TestFA04",
+	},
+	{
+		Name: "contradictions to the profile", In: "Registration.checkProfile",
+		Old: "r.Profile == store.ProfileFAPI2 && !d.met(r)", New: "false",
+		Test: here + "TestFA02",
+	},
+	{
+		Name: "values of the profile", In: "Registration.Follow",
+		Old: "if d.set != nil && !d.met(r) {", New: "if false {",
+		Test: "go test ./internal/adminapi -run TestAProfile",
+	},
+	{
+		Name: "the profile of every client", In: "Clients.follows",
+		Old: `if a.Profile == "" || c.Profile == a.Profile || len(c.GrantTypes) == 0 {`, New: "if true {",
+		Test: "go test ./internal/admin -run TestEveryClientFollows",
+	},
+	{
+		Name: "settings that weaken the profile", In: "Config.Weakens",
+		Old: "profile == ProfileFAPI2 && !d.met", New: "false",
+		Test: "go test ./internal/config -run TestAConfigurationThatDemands",
+	},
+	{
+		Name: "cipher suites at the public address", In: "findings.judgeProfileOfTLS",
+		Old: "if weak != nil {", New: "if false {",
+		Test: "go test ./internal/doctor -run TestThePublicAddressOfAProfile",
+	},
+}

@@ -1,0 +1,14 @@
+package conformance
+
+// fapiRows are those of the FAPI 2.0 Security Profile, as one word of a registration.
+var fapiRows = []Row{
+	{ID: "FA-01", Star: true, Source: "FAPI 2.0 sections 5.3.2 and 5.4", Title: "one word of a registration sets every setting that the profile demands"},
+	{ID: "FA-02", Star: true, Source: "FAPI 2.0 sections 5.3.2 and 5.4", Title: "what contradicts the profile is refused at registration, with its rule"},
+	{ID: "FA-03", Star: true, Source: "FAPI 2.0 section 5.3.2.1-8", Title: "the issuer as a string is the only audience of assertions", By: []string{"TestFAPISecurityProfile"}},
+	{ID: "FA-04", Star: true, Source: "FAPI 2.0 section 5.3.2.2-3", Title: "no code without a pushed request, and none of an operator's"},
+	{ID: "FA-05", Star: true, Source: "FAPI 2.0 section 5.3.2.1-11", Title: "codes live a minute, whatever the configuration says", By: []string{"TestFAPISecurityProfile"}},
+	{ID: "FA-06", Star: true, Source: "FAPI 2.0 section 5.3.2.1-9", Title: "refresh tokens do not rotate", By: []string{"TestFAPISecurityProfile"}},
+	{ID: "FA-07", Source: "FAPI 2.0 section 5.3.2", Title: "a configuration that demands the profile of every client has no setting that weakens it", By: []string{"TestAConfigurationThatDemandsAProfile"}},
+	{ID: "FA-08", Source: "FAPI 2.0 section 5.3.2.1-3", Title: "where every client follows the profile, others cannot be registered", By: []string{"TestEveryClientFollowsTheProfileOfTheDeployment"}},
+	{ID: "FA-09", Source: "FAPI 2.0 section 5.2", Title: "doctor compares TLS and HSTS at the public address with the profile", By: []string{"TestThePublicAddressOfAProfile"}},
+}
