@@ -37,7 +37,7 @@ const (
 	// no more than its connection, and its client sends nothing else meanwhile.
 	defaultWaiting = 4096
 	// MaxWait is how long a request is queued. Together with the work on it, an
-	// answer comes within a second.
+	// answer comes within a second if the server serves 500 requests a second.
 	MaxWait = 500 * time.Millisecond
 	// lowTurn is how often a queued request of a low class (Code, Login) goes
 	// first: one turn in so many, so that those classes do not starve.
