@@ -31,6 +31,7 @@ type options struct {
 	many        bool
 	entries     int // of each kind, with many
 	program     string
+	before      string // program to compare with
 }
 
 // postgresGrants is how many grants are on PostgreSQL: enough that it finds each
@@ -65,6 +66,7 @@ func main() {
 	flag.BoolVar(&opt.many, "many", false, "measure a directory of many clients, APIs and users by the admin API, on both engines")
 	flag.IntVar(&opt.entries, "entries", 100_000, "clients, users and agreements, with -many")
 	flag.StringVar(&opt.program, "program", "", "the server's program; default: build it")
+	flag.StringVar(&opt.before, "before", "", "measure this program in turn with the present one, and how many objects each allocates for a request")
 	flag.Parse()
 	given := map[string]bool{}
 	flag.Visit(func(f *flag.Flag) { given[f.Name] = true })
@@ -108,7 +110,8 @@ func main() {
 		}
 	}
 	if flag.NArg() > 0 || opt.rounds < 1 || opt.duration < 100*time.Millisecond || opt.connections < 1 || opt.grants < opt.connections ||
-		opt.shared && (opt.postgres || opt.connections < 4) || opt.postgres && (len(opt.only) > 0 || opt.connections < 3 || opt.grants < 3*opt.connections) || opt.many && (opt.shared || opt.postgres || opt.entries < 200) || opt.shapes && (opt.many || opt.shared || opt.postgres || len(opt.only) > 0) {
+		opt.shared && (opt.postgres || opt.connections < 4) || opt.postgres && (len(opt.only) > 0 || opt.connections < 3 || opt.grants < 3*opt.connections) || opt.many && (opt.shared || opt.postgres || opt.entries < 200) || opt.shapes && (opt.many || opt.shared || opt.postgres || len(opt.only) > 0) ||
+		opt.before != "" && (opt.shapes || opt.many || opt.shared || opt.postgres) {
 		flag.Usage()
 		os.Exit(2)
 	}
@@ -125,6 +128,9 @@ func main() {
 	}
 	if opt.shapes {
 		do = measureShapes
+	}
+	if opt.before != "" {
+		do = measurePairs
 	}
 	err := do(ctx, opt)
 	stop()

@@ -72,11 +72,7 @@ func measure(ctx context.Context, opt options) (err error) {
 	}
 	s := &suite{options: opt, dir: dir, report: newReport(opt), codeRate: map[string]float64{}}
 	defer func() {
-		for _, h := range []*host{s.bare, s.tuned, s.signing, s.small, s.codes, s.idTokens, s.large, s.jwts} {
-			if h != nil {
-				h.kill()
-			}
-		}
+		s.kill()
 		err = errors.Join(err, os.RemoveAll(dir))
 	}()
 	if s.report.disk, err = probeDisk(dir); err != nil {
@@ -124,6 +120,15 @@ func measure(ctx context.Context, opt options) (err error) {
 	}
 	s.report.print(os.Stdout)
 	return nil
+}
+
+// kill ends every server.
+func (s *suite) kill() {
+	for _, h := range []*host{s.bare, s.tuned, s.signing, s.small, s.codes, s.idTokens, s.large, s.jwts} {
+		if h != nil {
+			h.kill()
+		}
+	}
 }
 
 // wanted lists the measurements of this execution, each after its yardstick.
@@ -224,22 +229,34 @@ type measured struct {
 // cpu is microseconds of the server's processors for each request.
 func (m measured) cpu() float64 { return float64(m.CPUPerRequest().Nanoseconds()) / 1000 }
 
+// hostOf is the server of a measurement.
+func (s *suite) hostOf(name string) *host {
+	switch name {
+	case bareRefresh, bareConnect:
+		return s.bare
+	case bareTuned:
+		return s.tuned
+	case code:
+		return s.codes
+	case idToken:
+		return s.idTokens
+	case large:
+		return s.large
+	case bareSigning:
+		return s.signing
+	case jwt:
+		return s.jwts
+	}
+	return s.small
+}
+
 // run makes one run. A wrong answer is an error.
 func (s *suite) run(ctx context.Context, name string, d time.Duration) (measured, error) {
 	// What the run before has left to be written is not this one's load.
 	syscall.Sync()
 	l := bench.Load{Operation: bench.Refresh, Connections: s.connections, Duration: d}
-	h := s.small
-	switch name {
-	case bareRefresh, bareConnect:
-		h = s.bare
-	case bareTuned:
-		h = s.tuned
-	case code, idToken:
-		h = s.codes
-		if name == idToken {
-			h = s.idTokens
-		}
+	h := s.hostOf(name)
+	if name == code || name == idToken {
 		l.Operation = bench.Code
 		// A faster run ends with its codes, and is as good.
 		rate := s.codeRate[name] * 1.5
@@ -250,12 +267,6 @@ func (s *suite) run(ctx context.Context, name string, d time.Duration) (measured
 		if l.Codes, err = h.data.codes(max(int(rate*d.Seconds()), 1000), d); err != nil {
 			return measured{}, err
 		}
-	case large:
-		h = s.large
-	case bareSigning:
-		h = s.signing
-	case jwt:
-		h = s.jwts
 	}
 	if name == connect || name == bareConnect {
 		l.Operation = bench.Connect
