@@ -94,7 +94,15 @@ func (s *Store) CreateGrant(ctx context.Context, g grant.Grant) error {
 
 // UpdateGrant implements store.Store.
 func (s *Store) UpdateGrant(ctx context.Context, id grant.ID, decide store.Decide) error {
-	return s.writer.do(ctx, &operation{id: id, decide: decide})
+	op := updates.Get().(*operation)
+	op.id, op.decide = id, decide
+	err := s.writer.do(ctx, op)
+	if err == nil {
+		op.decide = nil
+		op.state.Store(waiting)
+		updates.Put(op)
+	}
+	return err
 }
 
 // Grants implements store.Store.

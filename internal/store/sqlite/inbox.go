@@ -19,7 +19,7 @@ func newInbox[T any]() inbox[T] {
 	return inbox[T]{queue: make(chan T, queueLength), closed: make(chan struct{}), done: make(chan struct{})}
 }
 
-// submit queues op and waits until its result is closed. It returns store.ErrBusy
+// submit queues op and waits for its result. It returns store.ErrBusy
 // if the queue is full, errClosed if the store was closed before op was done, and
 // the context's error if ctx ends first.
 func (q *inbox[T]) submit(ctx context.Context, op T, result <-chan struct{}) error {
@@ -33,12 +33,20 @@ func (q *inbox[T]) submit(ctx context.Context, op T, result <-chan struct{}) err
 	default:
 		return store.ErrBusy
 	}
+	// What was queued before the inbox closed has a result before done is closed: the
+	// select then waits for one channel less, which each request would pay for.
+	done := q.done
+	select {
+	case <-q.closed:
+	default:
+		done = nil
+	}
 	select {
 	case <-result:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-q.done:
+	case <-done:
 		select {
 		case <-result:
 			return nil

@@ -1,7 +1,9 @@
 package sqlite_test
 
 import (
+	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 
 	"github.com/mintage/mintage/internal/grant"
@@ -124,4 +126,36 @@ func TestTheSweepLeavesAGrantThatWasMadeAgainSinceItLooked(t *testing.T) {
 		t.Errorf("%d deleted", n)
 	}
 	holds(t, st, again)
+}
+
+// A caller that gives up leaves its operation in the queue. The writer drops it, and takes
+// no later one for it.
+func TestAnOperationThatWasGivenUpIsNotUsedAgain(t *testing.T) {
+	st := create(t, t.TempDir())
+	g := newGrant(1)
+	if err := st.CreateGrant(t.Context(), g); err != nil {
+		t.Fatal(err)
+	}
+	release, held := st.Hold(t.Context())
+	outcomes := make(chan error, 2)
+	var first, second atomic.Int32
+	update := func(ctx context.Context, asked *atomic.Int32) {
+		outcomes <- st.UpdateGrant(ctx, g.ID, func(have grant.Grant) (grant.Grant, []store.Event) {
+			asked.Add(1)
+			return have, nil
+		})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go update(ctx, &first)
+	queued(t, st, 1)
+	cancel()
+	if err := <-outcomes; !errors.Is(err, store.ErrBusy) {
+		t.Fatalf("given up: %v", err)
+	}
+	go update(t.Context(), &second)
+	queued(t, st, 2)
+	release()
+	if err := errors.Join(<-held, <-outcomes); err != nil || first.Load() != 0 || second.Load() != 1 {
+		t.Errorf("%v; asked %d and %d times, want 0 and 1", err, first.Load(), second.Load())
+	}
 }

@@ -257,6 +257,9 @@ func Explain(path string, err error) error {
 
 // IsCode reports whether err has one of SQLite's primary result codes.
 func IsCode(err error, codes ...int) bool {
+	if err == nil {
+		return false // most calls: nothing is allocated for them
+	}
 	var coded interface{ Code() int }
 	return errors.As(err, &coded) && slices.Contains(codes, coded.Code()&0xff)
 }

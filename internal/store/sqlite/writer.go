@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -56,9 +57,14 @@ type operation struct {
 
 	state    atomic.Int32 // waiting, running, or abandoned
 	err      error
-	panicked any // what decide panicked with
-	result   chan struct{}
+	panicked any           // what decide panicked with
+	result   chan struct{} // has one message when the outcome is known
 }
+
+// updates are operations that decide about a grant, to be used again with their
+// channels. An operation goes back when its outcome is known: until then the writer may
+// hold it, even if its caller has given up.
+var updates = sync.Pool{New: func() any { return &operation{result: make(chan struct{}, 1)} }}
 
 const (
 	waiting = iota
@@ -112,7 +118,9 @@ func (w *writer) do(ctx context.Context, op *operation) error {
 	if ctx.Err() != nil {
 		return errNotBegun
 	}
-	op.result = make(chan struct{})
+	if op.result == nil {
+		op.result = make(chan struct{}, 1)
+	}
 	switch err := w.submit(ctx, op, op.result); {
 	case err == nil:
 		return op.outcome()
@@ -190,7 +198,7 @@ func (op *operation) finish(err error) {
 		err = store.Unavailable(err)
 	}
 	op.err = err
-	close(op.result)
+	op.result <- struct{}{}
 }
 
 // commitBatch applies the batch in one transaction and acknowledges no operation
@@ -242,7 +250,7 @@ func (w *writer) commitBatch(batch []*operation) {
 	w.failure.Store(nil)
 	w.batches.Add(len(batch))
 	for _, op := range batch {
-		close(op.result)
+		op.result <- struct{}{}
 	}
 	w.checkpoint.committed(w.conn)
 }
