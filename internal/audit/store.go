@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/mintage/mintage/internal/grant"
@@ -55,20 +56,16 @@ func (s *Store) record(ctx context.Context, err error, about Event, events []sto
 // UpdateGrant implements store.Store, as do the methods below. What decide has
 // returned last is recorded.
 func (s *Store) UpdateGrant(ctx context.Context, id grant.ID, decide store.Decide) error {
-	// A call of decide may still be running when UpdateGrant returns because ctx
-	// has ended.
-	var last atomic.Pointer[decided]
-	err := s.Store.UpdateGrant(ctx, id, func(g grant.Grant) (grant.Grant, []store.Event) {
-		next, events := decide(g)
-		if len(events) > 0 && next != g {
-			last.Store(&decided{g, events})
-		} else {
-			last.Store(nil)
-		}
-		return next, events
-	})
-	if d := last.Load(); d != nil {
+	h := hearings.Get().(*hearing)
+	h.decide = decide
+	err := s.Store.UpdateGrant(ctx, id, h.on)
+	if d := h.last.Load(); d != nil {
 		s.record(ctx, err, aboutGrant(d.grant), d.events)
+	}
+	if err == nil { // otherwise decide may still be running
+		h.decide = nil
+		h.last.Store(nil)
+		hearings.Put(h)
 	}
 	return err
 }
@@ -77,6 +74,30 @@ type decided struct {
 	grant  grant.Grant
 	events []store.Event
 }
+
+// A hearing is a decision whose events are recorded. They are used again, each with
+// the function that it is for the store: a closure for each refresh would be allocated.
+type hearing struct {
+	decide store.Decide
+	// A call of decide may still be running when UpdateGrant returns because its
+	// context has ended.
+	last atomic.Pointer[decided]
+	on   store.Decide
+}
+
+var hearings = sync.Pool{New: func() any {
+	h := &hearing{}
+	h.on = func(g grant.Grant) (grant.Grant, []store.Event) {
+		next, events := h.decide(g)
+		if len(events) > 0 && next != g {
+			h.last.Store(&decided{g, events})
+		} else {
+			h.last.Store(nil)
+		}
+		return next, events
+	}
+	return h
+}}
 
 func aboutGrant(g grant.Grant) Event {
 	return Event{Realm: g.Realm, ClientID: g.ClientID, Subject: g.Subject, GrantID: g.ID.String(), Generation: g.Generation}

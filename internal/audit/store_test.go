@@ -280,3 +280,33 @@ func TestNamesHasEveryEventOfTheStoreOnce(t *testing.T) {
 		t.Error("a name stands twice")
 	}
 }
+
+// A store that does not respond in time may decide later: it decides as it was asked,
+// whatever was asked since.
+func TestALateDecisionIsTheOneThatWasAsked(t *testing.T) {
+	s := newAuditedStore(t)
+	if err := s.CreateGrant(t.Context(), aGrant()); err != nil {
+		t.Fatal(err)
+	}
+	asked := map[string]int{}
+	decide := func(who string) store.Decide {
+		return func(g grant.Grant) (grant.Grant, []store.Event) {
+			asked[who]++
+			return g, nil
+		}
+	}
+	var later func() error
+	s.faulty.Inject(storetest.UpdateGrant, 1, func(_ context.Context, do func() error) error {
+		later = do
+		return storetest.ErrInjected
+	})
+	if err := s.UpdateGrant(t.Context(), aGrant().ID, decide("first")); !errors.Is(err, storetest.ErrInjected) {
+		t.Fatal(err)
+	}
+	if err := s.UpdateGrant(t.Context(), aGrant().ID, decide("second")); err != nil {
+		t.Fatal(err)
+	}
+	if err := later(); err != nil || asked["first"] != 1 || asked["second"] != 1 {
+		t.Errorf("%v, asked %v", err, asked)
+	}
+}

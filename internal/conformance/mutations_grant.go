@@ -129,9 +129,19 @@ var grantMutations = []Mutation{
 		Test: "go test ./internal/issuer -run TestAFullStore",
 	},
 	{
-		Name: "no look at a decision after its request", In: "Issuer.update",
-		Old: "case ctx.Err() == nil && iss.settled(ctx, c.made.Next, err):", New: "case iss.settled(ctx, c.made.Next, err):",
+		Name: "no look at a decision after its request", In: "change.commit",
+		Old: "case ctx.Err() == nil && c.iss.settled(ctx, c.made.Next, err):", New: "case c.iss.settled(ctx, c.made.Next, err):",
 		Test: "go test ./internal/issuer -run TestAWriteIsNotSearchedFor",
+	},
+	{
+		Name: "what decides is used again while it may still decide", In: "Issuer.Refresh",
+		Old: "return Tokens{}, err // the store may", New: "rot.reuse()\n\t\treturn Tokens{}, err // the store may",
+		Test: "go test ./internal/issuer -run TestALateDecision",
+	},
+	{
+		Name: "what records is used again while it may still decide", In: "Store.UpdateGrant",
+		Old: "if err == nil { // otherwise decide", New: "{ // otherwise decide",
+		Test: "go test ./internal/audit -run TestALateDecision",
 	},
 	{
 		Name: "a token of a later generation that is older than its row", In: "Grant.Refresh",

@@ -289,3 +289,24 @@ func TestIssuingACodeNeedsNothingOfTheStore(t *testing.T) {
 	s.Faulty.Heal()
 	s.Must(s.Redeem(code))
 }
+
+// A store that does not respond in time may decide later, when other refreshes have come
+// and gone: it still decides about the request that it was asked about.
+func TestALateDecisionIsAboutItsOwnRequest(t *testing.T) {
+	s := newService(t)
+	slow, other := s.Login(), s.Login()
+	var later func() error
+	s.Faulty.Inject(storetest.UpdateGrant, 1, func(_ context.Context, do func() error) error {
+		later = do
+		return storetest.ErrInjected
+	})
+	s.Unavailable(s.Renew(slow.RefreshToken))
+	s.Must(s.Renew(other.RefreshToken))
+	if err := later(); err != nil {
+		t.Fatal(err)
+	}
+	s.WantActive(slow.GrantID, 2)
+	s.WantActive(other.GrantID, 2)
+	s.Must(s.Renew(slow.RefreshToken)) // the same pair again
+	s.WantActive(slow.GrantID, 2)
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/mintage/mintage/internal/claims"
@@ -83,7 +84,7 @@ func (iss *Issuer) redeem(ctx context.Context, view *directory.View, c *store.Cl
 	}
 	if d.Refusal == grant.Allowed {
 		// Read before the code is spent: a code cannot be presented again.
-		answer := response{iss, view, c, d, r.JKT, now}
+		answer := response{iss, view, c, &d, r.JKT, now}
 		about, err := answer.about(ctx)
 		if err != nil {
 			return Tokens{}, err
@@ -107,7 +108,7 @@ func (iss *Issuer) redeem(ctx context.Context, view *directory.View, c *store.Cl
 	})
 	switch {
 	case err == nil && d.Refusal == grant.Allowed:
-		answer := response{iss, view, c, d, r.JKT, now}
+		answer := response{iss, view, c, &d, r.JKT, now}
 		about, err := answer.about(ctx)
 		if err != nil {
 			return Tokens{}, err // the same request again gets the same pair
@@ -135,7 +136,11 @@ func (iss *Issuer) Refresh(ctx context.Context, c *store.Client, r RefreshReques
 	if err != nil {
 		return Tokens{}, err
 	}
-	req := iss.presents(view, c, tok)
+	rot := rotations.Get().(*rotation)
+	rot.change = change{iss: iss, decide: rot.decide, evidence: evidence{generation: tok.Generation, from: r.From}}
+	rot.view, rot.c, rot.resource, rot.key, rot.policy = view, c, r.Resource, tok.Key, iss.PolicyOf(c)
+	rot.req = iss.presents(view, c, tok)
+	req := &rot.req
 	req.JKT, req.MustBeBound = r.JKT, c.Public() && c.DPoP == store.DPoPRequired
 	req.Attempt = grant.NewAttempt(attempt(), tok.Key, r.JKT)
 	if r.Scope != "" {
@@ -145,33 +150,65 @@ func (iss *Issuer) Refresh(ctx context.Context, c *store.Client, r RefreshReques
 		}
 		req.Scope = req.Scope.Without(oauth.OfflineAccess)
 	}
-	asked := req.Scope
-	policy, key := iss.PolicyOf(c), tok.Key
-	d, now, err := iss.update(ctx, tok.GrantID, evidence{generation: tok.Generation, from: r.From}, func(g grant.Grant, now grant.Instant) grant.Decision {
-		req.Cutoff = view.Cutoff(g.Realm, g.Subject, g.ClientID)
-		req.KeyID = view.Ring.Current(keys.MAC, now)
-		req.SpentByOther = view.Ring.SpentByOther(g, key)
-		req.Target = iss.of(view, c).target(g.APIs, r.Resource)
-		if asked != "" && asked != unparsable && c.SelfRegistered() {
-			req.Scope = covered(asked, g.Scope.Common(req.Allowed), req.Target)
-		}
-		return g.Refresh(req, policy, now)
-	})
+	rot.asked = req.Scope
+	err = rot.commit(ctx, tok.GrantID, rot.on)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return Tokens{}, &grant.Refused{Why: req.Unrecorded(policy, now), GrantID: tok.GrantID}
+		return Tokens{}, &grant.Refused{Why: req.Unrecorded(rot.policy, iss.now()), GrantID: tok.GrantID}
 	case err != nil:
-		return Tokens{}, err
-	case d.Refusal != grant.Allowed:
-		return Tokens{}, &grant.Refused{Why: d.Refusal, GrantID: tok.GrantID}
+		return Tokens{}, err // the store may still be writing to rot
 	}
-	iss.keepRecord(ctx, c, now)
-	answer := response{iss, view, c, d, r.JKT, now}
+	defer rot.reuse()
+	if why := rot.made.Refusal; why != grant.Allowed {
+		return Tokens{}, &grant.Refused{Why: why, GrantID: tok.GrantID}
+	}
+	iss.keepRecord(ctx, c, rot.now)
+	answer := response{iss, view, c, &rot.made, r.JKT, rot.now}
 	about, err := answer.about(ctx)
 	if err != nil {
 		return Tokens{}, err // the same request again gets the same pair
 	}
 	return answer.tokens("", about)
+}
+
+// A rotation is a refresh in progress. They are used again, each with the functions that
+// decide: a refresh would allocate as much as the rest of the issuer's work on it.
+type rotation struct {
+	change
+	decide func(grant.Grant, grant.Instant) grant.Decision
+	on     store.Decide
+
+	view     *directory.View
+	c        *store.Client
+	req      grant.Refresh
+	policy   grant.Policy
+	key      grant.KeyID // of the token
+	asked    oauth.Scope
+	resource string
+}
+
+var rotations = sync.Pool{New: func() any {
+	r := &rotation{}
+	r.decide, r.on = r.refresh, r.change.on
+	return r
+}}
+
+// reuse gives r back, of which nothing may be read any more.
+func (r *rotation) reuse() {
+	*r = rotation{decide: r.decide, on: r.on}
+	rotations.Put(r)
+}
+
+// refresh decides by the row. The store may call it again.
+func (r *rotation) refresh(g grant.Grant, now grant.Instant) grant.Decision {
+	r.req.Cutoff = r.view.Cutoff(g.Realm, g.Subject, g.ClientID)
+	r.req.KeyID = r.view.Ring.Current(keys.MAC, now)
+	r.req.SpentByOther = r.view.Ring.SpentByOther(g, r.key)
+	r.req.Target = r.iss.of(r.view, r.c).target(g.APIs, r.resource)
+	if r.asked != "" && r.asked != unparsable && r.c.SelfRegistered() {
+		r.req.Scope = covered(r.asked, g.Scope.Common(r.req.Allowed), r.req.Target)
+	}
+	return g.Refresh(r.req, r.policy, now)
 }
 
 var errOlderNodes = errors.New("a node of an earlier version runs, which knows no keys of clients: upgrade it, or wait until it has ended")
@@ -190,7 +227,7 @@ func covered(asked, granted oauth.Scope, t *grant.Target) oauth.Scope {
 }
 
 // A change is a decision about a stored grant: how it is made and, once the store
-// has read the row, what it is. A refresh allocates it whole.
+// has read the row, what it is.
 type change struct {
 	iss      *Issuer
 	decide   func(g grant.Grant, now grant.Instant) grant.Decision
@@ -211,17 +248,27 @@ func (c *change) on(g grant.Grant) (grant.Grant, []store.Event) {
 // revocation after a replay is never lost. It returns store.ErrNotFound unchanged.
 func (iss *Issuer) update(ctx context.Context, id grant.ID, e evidence, decide func(g grant.Grant, now grant.Instant) grant.Decision) (grant.Decision, grant.Instant, error) {
 	c := &change{iss: iss, decide: decide, evidence: e}
-	err := iss.Store.UpdateGrant(ctx, id, c.on)
-	switch {
+	switch err := c.commit(ctx, id, c.on); {
 	case err == nil:
 		return c.made, c.now, nil
 	case errors.Is(err, store.ErrNotFound):
 		return grant.Decision{}, iss.now(), err
-	case ctx.Err() == nil && iss.settled(ctx, c.made.Next, err):
-		// If the context has ended, the store may still be writing to c.
-		return c.made, c.now, nil
+	default:
+		return grant.Decision{}, 0, err
 	}
-	return grant.Decision{}, 0, store.Unavailable(err)
+}
+
+// commit has the store decide by on, which is that of c. After an error, the store may
+// still be writing to c.
+func (c *change) commit(ctx context.Context, id grant.ID, on store.Decide) error {
+	err := c.iss.Store.UpdateGrant(ctx, id, on)
+	switch {
+	case err == nil, errors.Is(err, store.ErrNotFound):
+		return err
+	case ctx.Err() == nil && c.iss.settled(ctx, c.made.Next, err):
+		return nil
+	}
+	return store.Unavailable(err)
 }
 
 // evidence is the request that may end a grant, as the event records it.
@@ -287,7 +334,7 @@ type response struct {
 	iss  *Issuer
 	view *directory.View
 	c    *store.Client
-	d    grant.Decision
+	d    *grant.Decision
 	jkt  oauth.JKT // of the request's proof
 	now  grant.Instant
 }

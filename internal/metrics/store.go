@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -97,17 +98,34 @@ func (s *Store) CreateGrant(ctx context.Context, g grant.Grant) (err error) {
 
 func (s *Store) UpdateGrant(ctx context.Context, id grant.ID, decide store.Decide) (err error) {
 	defer s.done(opUpdateGrant, time.Now(), &err)
-	var events []store.Event
-	err = s.Store.UpdateGrant(ctx, id, func(g grant.Grant) (next grant.Grant, list []store.Event) {
-		next, list = decide(g)
-		events = list
-		return next, list
-	})
+	h := hearings.Get().(*hearing)
+	h.decide = decide
+	err = s.Store.UpdateGrant(ctx, id, h.on)
 	if err == nil { // otherwise decide may still be running
-		s.ended(events)
+		s.ended(h.events)
+		h.decide, h.events = nil, nil
+		hearings.Put(h)
 	}
 	return err
 }
+
+// A hearing is a decision whose events are counted. They are used again, each with
+// the function that it is for the store: a closure for each refresh would be allocated.
+type hearing struct {
+	decide store.Decide
+	events []store.Event
+	on     store.Decide
+}
+
+var hearings = sync.Pool{New: func() any {
+	h := &hearing{}
+	h.on = func(g grant.Grant) (grant.Grant, []store.Event) {
+		next, events := h.decide(g)
+		h.events = events
+		return next, events
+	}
+	return h
+}}
 
 func (s *Store) Document(ctx context.Context, key store.DocumentKey) (d store.Document, err error) {
 	defer s.done(opDocument, time.Now(), &err)
