@@ -28,7 +28,8 @@ type Metrics struct {
 	routes    map[string]*Route
 
 	tables  map[string]table // by family
-	clients *clients         // nil if there are no labels of clients
+	issued  map[issuance][]prometheus.Counter
+	clients *clients // nil if there are no labels of clients
 
 	operations []prometheus.Observer // by operation
 	swept      [2]walked             // of sweptTables
@@ -144,6 +145,7 @@ func New(version string, clients int) *Metrics {
 	for name, sets := range counted {
 		m.tables[name] = m.table(name, sets)
 	}
+	m.issued = m.issuances()
 	if clients > 0 {
 		m.clients = m.newClients(clients)
 	}
@@ -222,12 +224,19 @@ func (m *Metrics) add(name string, n float64, values ...string) {
 	if m == nil {
 		return
 	}
+	if c := m.cell(name, values...); c != nil {
+		c.Add(n)
+	}
+}
+
+// cell is the counter of a combination of values, or nil.
+func (m *Metrics) cell(name string, values ...string) prometheus.Counter {
 	t, v := m.tables[name], [2]string{}
 	copy(v[:], values)
 	for _, cell := range [][2]string{v, {v[0], t.rest[1]}, {t.rest[0], v[1]}, t.rest} {
 		if c := t.cells[cell]; c != nil {
-			c.Add(n)
-			return
+			return c
 		}
 	}
+	return nil
 }

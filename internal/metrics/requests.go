@@ -86,28 +86,57 @@ func (m *Metrics) TokenRequest(r TokenRequest) {
 	if m == nil {
 		return
 	}
-	grantType, result := cmp.Or(r.GrantType, noGrantType), cmp.Or(r.Error, ok)
-	m.inc(tokenRequests, grantType, result)
-	m.clients.count(r.ClientID, r.Own, result)
+	m.clients.count(r.ClientID, r.Own, cmp.Or(r.Error, ok))
 	if r.Error != "" {
+		m.inc(tokenRequests, cmp.Or(r.GrantType, noGrantType), r.Error)
 		return
 	}
-	if r.Shared {
-		m.inc(refreshShared)
+	for _, c := range m.issued[issuance{r.GrantType, cmp.Or(r.Format, store.TokenOpaque), r.Repeated, r.Shared}] {
+		c.Inc()
+	}
+}
+
+// An issuance is how a request got tokens. What each counts is looked up once.
+type issuance struct {
+	grantType        string
+	format           store.TokenFormat
+	repeated, shared bool
+}
+
+// issuances returns the counters of each issuance that there can be.
+func (m *Metrics) issuances() map[issuance][]prometheus.Counter {
+	all := map[issuance][]prometheus.Counter{}
+	for _, grantType := range store.GrantTypes {
+		for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
+			for _, repeated := range []bool{false, true} {
+				for _, shared := range []bool{false, true} {
+					i := issuance{grantType, format, repeated, shared}
+					all[i] = m.ofIssuance(i)
+				}
+			}
+		}
+	}
+	return all
+}
+
+func (m *Metrics) ofIssuance(i issuance) []prometheus.Counter {
+	list := []prometheus.Counter{m.cell(tokenRequests, i.grantType, ok)}
+	if i.shared {
+		list = append(list, m.cell(refreshShared))
 	}
 	switch {
-	case r.Repeated && r.Shared:
-		return
-	case r.Repeated:
-		m.inc(refreshRepeats)
-		return
-	case grantType == store.GrantRefreshToken:
-		m.inc(refreshes)
+	case i.repeated && i.shared:
+		return list
+	case i.repeated:
+		return append(list, m.cell(refreshRepeats))
+	case i.grantType == store.GrantRefreshToken:
+		list = append(list, m.cell(refreshes))
 	}
-	m.inc(tokensIssued, "access", string(cmp.Or(r.Format, store.TokenOpaque)))
-	if grantType != store.GrantClientCredentials {
-		m.inc(tokensIssued, "refresh", string(store.TokenOpaque))
+	list = append(list, m.cell(tokensIssued, "access", string(i.format)))
+	if i.grantType != store.GrantClientCredentials {
+		list = append(list, m.cell(tokensIssued, "refresh", string(store.TokenOpaque)))
 	}
+	return list
 }
 
 // Replay counts a code or a refresh token that was presented after its use:
