@@ -59,7 +59,7 @@ var setupMutations = []Mutation{
 	},
 	{
 		Name: "a header that the description of the API demands", In: "Server.respond",
-		Old: "h[\"X-Request-Id\"] = []string{r.ID}", New: "h[\"X-Request-Id\"] = []string{r.ID[1:]}",
+		Old: "h[\"X-Request-Id\"] = r.ids[:]", New: "h[\"X-Request-Id\"] = []string{r.ID[1:]}",
 		Test: here + "TestTR01",
 	},
 	{

@@ -83,11 +83,11 @@ const maxAgeLimit = 1_000_000_000
 // that the client or the redirect URI is unknown, so that the browser must not be
 // redirected. Every other defect is the request's Defect.
 func ParseAuthorization(body, rawQuery string) (r AuthorizationRequest, realm string, err error) {
-	inBody, err := readPairs(body)
+	inBody, err := readPairs(make([]pair, 0, usualPairs), body)
 	if err != nil {
 		return r, "", err
 	}
-	inQuery, err := readPairs(rawQuery)
+	inQuery, err := readPairs(make([]pair, 0, usualPairs), rawQuery)
 	if err != nil {
 		return r, "", err
 	}
@@ -248,7 +248,7 @@ func (r *AuthorizationRequest) parsePrompt(text string) {
 // redirect URI (RFC 6749 section 4.1.2, RFC 9207). It ignores other parameters,
 // such as an error description.
 func ParseCallback(rawQuery string) (Params, error) {
-	pairs, err := readPairs(rawQuery)
+	pairs, err := readPairs(make([]pair, 0, usualPairs), rawQuery)
 	if err != nil {
 		return nil, err
 	}

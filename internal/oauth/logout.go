@@ -34,11 +34,11 @@ var (
 // ParseLogout reads a logout request from a form body and the query. It returns what
 // it could read even with an error.
 func ParseLogout(body, rawQuery string) (r LogoutRequest, realm string, err error) {
-	inBody, err := parsePairs(body)
+	inBody, err := parsePairs(make([]pair, 0, usualPairs), body)
 	if err != nil {
 		return r, "", err
 	}
-	inQuery, err := parsePairs(rawQuery)
+	inQuery, err := parsePairs(make([]pair, 0, usualPairs), rawQuery)
 	if err != nil {
 		return r, "", err
 	}

@@ -56,11 +56,11 @@ type Params map[string]string
 //
 // For ErrRepeated, ErrQuery and ErrRealm, p holds what was sent once.
 func ParseParams(body, rawQuery string, queryAllowed bool) (p Params, realm string, err error) {
-	inBody, err := parsePairs(body)
+	inBody, err := parsePairs(make([]pair, 0, usualPairs), body)
 	if err != nil {
 		return nil, "", err
 	}
-	inQuery, err := parsePairs(rawQuery)
+	inQuery, err := parsePairs(make([]pair, 0, usualPairs), rawQuery)
 	if err != nil {
 		return nil, "", err
 	}
@@ -133,9 +133,12 @@ type pair struct {
 	foul        bool
 }
 
-// parsePairs reads pairs of which none is foul.
-func parsePairs(s string) ([]pair, error) {
-	pairs, err := readPairs(s)
+// usualPairs is how many pairs a caller makes room for, which nearly every form fits.
+const usualPairs = 8
+
+// parsePairs appends pairs of which none is foul to an empty list.
+func parsePairs(pairs []pair, s string) ([]pair, error) {
+	pairs, err := readPairs(pairs, s)
 	if slices.ContainsFunc(pairs, func(kv pair) bool { return kv.foul }) {
 		return nil, ErrMalformedValue
 	}
@@ -143,15 +146,12 @@ func parsePairs(s string) ([]pair, error) {
 }
 
 // readPairs splits and decodes application/x-www-form-urlencoded text (RFC
-// 6749 appendix B). Pairs without a name are dropped.
-func readPairs(s string) ([]pair, error) {
+// 6749 appendix B), and appends the pairs to an empty list. Pairs without a name are
+// dropped.
+func readPairs(pairs []pair, s string) ([]pair, error) {
 	if strings.IndexByte(s, ';') >= 0 {
 		return nil, ErrMalformedBody
 	}
-	if s == "" {
-		return nil, nil
-	}
-	pairs := make([]pair, 0, 8)
 	for n := 0; s != ""; n++ {
 		if n == maxPairs {
 			return nil, ErrMalformedBody

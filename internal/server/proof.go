@@ -69,6 +69,9 @@ func (r *Request) Proof(method, uri, token string) (oauth.JKT, error) {
 
 // OwnProof is Proof for this very request.
 func (r *Request) OwnProof(token string) (oauth.JKT, error) {
+	if !r.HasProof() {
+		return oauth.JKT{}, nil // most requests: their address is not put together
+	}
 	return r.Proof(r.Method, r.server.PublicURL+r.URL.Path, token)
 }
 

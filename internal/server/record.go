@@ -51,8 +51,9 @@ type Outcome struct {
 
 // record counts the request and writes its log line: faults as errors, refusals
 // for people who search, successes only for those who debug.
-func (s *Server) record(r *Request, rec Record, status int, err error, took time.Duration) {
-	s.count(r, rec, status, err, took)
+func (s *Server) record(r *Request, took time.Duration) {
+	s.count(r, took)
+	rec, status, err := &r.outcome.Record, r.outcome.Status, r.outcome.Err
 	if err == nil && !rec.Tokens.Repeated && !rec.Tokens.Shared && !s.log.Enabled(context.Background(), slog.LevelDebug) {
 		return // nearly every request: its message is not made
 	}
@@ -99,7 +100,7 @@ func DuringOutage(o *store.Outage, now time.Time, level slog.Level, err error) s
 	return level
 }
 
-func severity(r *Request, rec Record, status int, err error) (slog.Level, string) {
+func severity(r *Request, rec *Record, status int, err error) (slog.Level, string) {
 	switch {
 	case err != nil:
 		return severityOfFault(r, rec, status, err)
@@ -112,7 +113,7 @@ func severity(r *Request, rec Record, status int, err error) (slog.Level, string
 	return slog.LevelDebug, r.Route.Name + " answered"
 }
 
-func severityOfFault(r *Request, rec Record, status int, err error) (slog.Level, string) {
+func severityOfFault(r *Request, rec *Record, status int, err error) (slog.Level, string) {
 	var refused *grant.Refused
 	var bug *panicError
 	switch {
@@ -162,21 +163,20 @@ func (s *Server) known(id string) string {
 const unknownClient = "(unknown)"
 
 // count counts the request. A refresh that succeeds allocates nothing here.
-func (s *Server) count(r *Request, rec Record, status int, err error, took time.Duration) {
-	m := s.Metrics
+func (s *Server) count(r *Request, took time.Duration) {
+	m, o := s.Metrics, &r.outcome
 	if m == nil {
 		return
 	}
-	r.Route.meter.Answered(r.Method, status, took)
-	o := Outcome{Record: rec, Status: status, Err: err}
-	if err != nil {
-		countRefusal(m, err)
+	r.Route.meter.Answered(r.Method, o.Status, took)
+	if o.Err != nil {
+		countRefusal(m, o.Err)
 	}
 	if r.Route.Count == nil || !slices.Contains(r.Route.Methods, r.Method) {
 		return
 	}
-	if err != nil {
-		_, told := s.wireError(r, err)
+	if o.Err != nil {
+		_, told := s.wireError(r, o.Err)
 		o.Code = told.Code
 	}
 	r.Route.Count(m, o)
@@ -218,11 +218,12 @@ func (s *Server) About(r *Request, clientID string, name audit.Name, outcome aud
 
 // audit records the end of a request: what changes nothing in the store. Changes
 // are recorded where they are stored (package audit).
-func (s *Server) audit(r *Request, rec Record, status int, err error) {
+func (s *Server) audit(r *Request) {
+	rec, err := &r.outcome.Record, r.outcome.Err
 	switch {
 	case s.Audit == nil:
 	case err != nil:
-		s.auditFault(r, rec, status, err)
+		s.auditFault(r, rec, r.outcome.Status, err)
 	case rec.ServiceRevoked:
 		e := s.About(r, rec.ClientID, audit.ServiceTokenRevoked, audit.Success)
 		e.GrantID = rec.GrantID.String()
@@ -243,7 +244,7 @@ func (s *Server) audit(r *Request, rec Record, status int, err error) {
 	}
 }
 
-func (s *Server) auditFault(r *Request, rec Record, status int, err error) {
+func (s *Server) auditFault(r *Request, rec *Record, status int, err error) {
 	var refused *grant.Refused
 	switch {
 	case errors.Is(err, client.ErrClient), errors.Is(err, oauth.ErrClient):
@@ -268,7 +269,7 @@ func (s *Server) auditFault(r *Request, rec Record, status int, err error) {
 	}
 }
 
-func (s *Server) auditRefusal(r *Request, rec Record, refused *grant.Refused) {
+func (s *Server) auditRefusal(r *Request, rec *Record, refused *grant.Refused) {
 	if r.Route.Refusals < 0 {
 		return // invalid tokens of unauthenticated callers, at the endpoints of resource servers
 	}

@@ -44,6 +44,10 @@ type Request struct {
 	form    string // that Form has read
 	dpop    bool   // the access token came by the DPoP scheme, or should have
 	nonce   string // for the next proof, to be sent with the answer
+
+	// These are here so that they are allocated with the request.
+	outcome Outcome
+	ids     [1]string // ID as the value of a header
 }
 
 // Origin is the request as changes record it.

@@ -31,7 +31,7 @@ type Route struct {
 	Error ErrorWriter
 	// Count counts the outcomes of requests with a method of the route. It may be
 	// nil; what all routes have in common is counted anyway.
-	Count func(*metrics.Metrics, Outcome)
+	Count func(*metrics.Metrics, *Outcome)
 	// Refusals is the level at which refusals are logged: debug where invalid
 	// tokens of unauthenticated callers are everyday.
 	Refusals slog.Level

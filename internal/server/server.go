@@ -111,17 +111,20 @@ func (s *Server) endpoint(rt Route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {
 		began := time.Now()
 		r := &Request{Request: hr, Route: &rt, ID: RequestID(), Address: s.address(hr), server: s}
+		r.ids[0] = r.ID
 		if !s.alike(r.Address) {
 			r.Counted = r.Address
 		}
 		s.noteProbe(r)
 		ctx, span := s.Tracer.Request(s.deadlines.of(began), hr.Header, hr.Method, rt.Name)
 		r.trace = span.ID()
-		a, rec, err := s.safely(s.originOf(ctx, r), r)
-		status := s.respond(w, r, rec, a, err)
-		s.record(r, rec, status, err, time.Since(began))
-		span.End(status, knownGrantType(rec.GrantType), r.ID)
-		s.audit(r, rec, status, err)
+		o := &r.outcome
+		var a Answer
+		a, o.Record, o.Err = s.safely(s.originOf(ctx, r), r)
+		o.Status = s.respond(w, r, a)
+		s.record(r, time.Since(began))
+		span.End(o.Status, knownGrantType(o.GrantType), r.ID)
+		s.audit(r)
 	})
 }
 
@@ -152,7 +155,9 @@ func (s *Server) safely(ctx context.Context, r *Request) (a Answer, rec Record, 
 func RequestID() string {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], rand.Uint64())
-	return hex.EncodeToString(b[:])
+	var text [2 * len(b)]byte
+	hex.Encode(text[:], b[:])
+	return string(text[:])
 }
 
 // Headers that every answer carries, shared so that none is allocated.
@@ -165,14 +170,15 @@ var (
 	headerStrict  = []string{"max-age=31536000"} // a year; RFC 6797 section 6.1
 )
 
-// respond writes the answer or the error, and returns the status.
-func (s *Server) respond(w http.ResponseWriter, r *Request, rec Record, a Answer, err error) int {
+// respond writes the answer or the error of the request's outcome, and returns the
+// status.
+func (s *Server) respond(w http.ResponseWriter, r *Request, a Answer) int {
 	h := w.Header()
 	h["Content-Type"] = headerJSON
 	h["Cache-Control"] = headerNoStore
 	h["Pragma"] = headerNoCache
 	h["X-Content-Type-Options"] = headerNosniff
-	h["X-Request-Id"] = []string{r.ID}
+	h["X-Request-Id"] = r.ids[:]
 	if r.nonce != "" {
 		h["Dpop-Nonce"] = []string{r.nonce}
 	}
@@ -187,13 +193,13 @@ func (s *Server) respond(w http.ResponseWriter, r *Request, rec Record, a Answer
 		// that header. Nothing that follows on the connection is read.
 		h["Connection"] = headerClose
 	}
-	if err != nil {
+	if err := r.outcome.Err; err != nil {
 		write := s.oauthError
 		if r.Route.Error != nil {
 			write = r.Route.Error
 		}
 		cookies := a.Cookies
-		a = write(h, r, rec, err)
+		a = write(h, r, r.outcome.Record, err)
 		a.Cookies = cookies
 	}
 	for _, c := range a.Cookies {

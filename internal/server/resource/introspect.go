@@ -113,7 +113,7 @@ func preferred(accept []string) string {
 }
 
 // countIntrospection counts an answer by whether the token was active.
-func countIntrospection(m *metrics.Metrics, o server.Outcome) {
+func countIntrospection(m *metrics.Metrics, o *server.Outcome) {
 	if o.Err == nil {
 		m.Introspection(o.Inactive == nil)
 	}

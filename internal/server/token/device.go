@@ -90,7 +90,7 @@ func (e *Endpoints) poll(ctx context.Context, c *store.Client, p oauth.Params, f
 	return issuer.DeviceCodes{Issuer: e.Issuer}.DeviceToken(ctx, c, issuer.CodeRequest{Code: p["device_code"], Verifier: p["code_verifier"], Resource: p["resource"], JKT: from.JKT, From: from})
 }
 
-func countDevice(m *metrics.Metrics, o server.Outcome) {
+func countDevice(m *metrics.Metrics, o *server.Outcome) {
 	switch {
 	case o.Err == nil:
 		m.Device(metrics.DeviceAsked)

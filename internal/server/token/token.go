@@ -253,7 +253,7 @@ func refusalOf(err error) grant.Refusal {
 
 // countToken counts a token request, and a replay that ended a grant: only here
 // is a token presented by its client.
-func countToken(m *metrics.Metrics, o server.Outcome) {
+func countToken(m *metrics.Metrics, o *server.Outcome) {
 	switch refusalOf(o.Err) {
 	case grant.RefreshReplayed:
 		m.Replay(metrics.ReplayedRefresh)
