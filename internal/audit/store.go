@@ -62,7 +62,7 @@ func (s *Store) UpdateGrant(ctx context.Context, id grant.ID, decide store.Decid
 	if d := h.last.Load(); d != nil {
 		s.record(ctx, err, aboutGrant(d.grant), d.events)
 	}
-	if err == nil { // otherwise decide may still be running
+	if err == nil { // after any other answer, decide may still be running
 		h.decide = nil
 		h.last.Store(nil)
 		hearings.Put(h)

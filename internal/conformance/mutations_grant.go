@@ -140,7 +140,7 @@ var grantMutations = []Mutation{
 	},
 	{
 		Name: "what records is used again while it may still decide", In: "Store.UpdateGrant",
-		Old: "if err == nil { // otherwise decide", New: "{ // otherwise decide",
+		Old: "if err == nil { // after any other", New: "{ // after any other",
 		Test: "go test ./internal/audit -run TestALateDecision",
 	},
 	{
