@@ -66,8 +66,13 @@ func main() {
 	flag.BoolVar(&opt.many, "many", false, "measure a directory of many clients, APIs and users by the admin API, on both engines")
 	flag.IntVar(&opt.entries, "entries", 100_000, "clients, users and agreements, with -many")
 	flag.StringVar(&opt.program, "program", "", "the server's program; default: build it")
+	page := flag.String("plot", "", "measure nothing, and draw the table of this page as SVG on the standard output")
 	flag.StringVar(&opt.before, "before", "", "measure this program in turn with the present one, and how many objects each allocates for a request")
 	flag.Parse()
+	if *page != "" {
+		fail(plot(os.Stdout, *page))
+		return
+	}
 	given := map[string]bool{}
 	flag.Visit(func(f *flag.Flag) { given[f.Name] = true })
 	defaults := map[string]func(){}
