@@ -44,6 +44,9 @@ type Session struct {
 	Pending bool   `json:"pending,omitempty"`
 	Factor  []byte `json:"factor,omitempty"`
 
+	// Forms are the ids of the last forms that were sent in the session.
+	Forms []string `json:"forms,omitempty"`
+
 	doc store.Document
 }
 
@@ -134,6 +137,48 @@ func (s *Session) put(ctx context.Context, st store.Store, events ...store.Event
 	}
 	s.doc = d
 	return nil
+}
+
+// ErrRepeated says that a form was sent before.
+const ErrRepeated Error = "the form was sent already"
+
+// maxForms bounds the forms of a session that are remembered: a browser repeats one soon.
+const maxForms = 50
+
+// NewForm returns an id for a form that does something once.
+func NewForm() string { return keys.RandomText(16) }
+
+// SpendForm notes that a form is sent, on every node. It returns ErrRepeated if it was
+// sent before, and for an id that NewForm does not make.
+func (s *Session) SpendForm(ctx context.Context, st store.Store, form string) error {
+	if len(form) != len(NewForm()) {
+		return ErrRepeated
+	}
+	const tries = 4
+	for range tries {
+		if slices.Contains(s.Forms, form) {
+			return ErrRepeated
+		}
+		next := *s
+		if next.Forms = append(slices.Clone(s.Forms), form); len(next.Forms) > maxForms {
+			next.Forms = next.Forms[1:]
+		}
+		err := next.put(ctx, st)
+		if !errors.Is(err, store.ErrConflict) {
+			if err == nil {
+				*s = next
+			}
+			return err
+		}
+		d, err := st.Document(ctx, s.doc.Key) // another request has noted something
+		if err != nil {
+			return store.Unavailable(err)
+		}
+		if *s, err = parse(d); err != nil {
+			return err
+		}
+	}
+	return store.Unavailable(store.ErrConflict)
 }
 
 // Enrol keeps the sealed factor that the operator is enrolling.
