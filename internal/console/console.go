@@ -62,6 +62,13 @@ type reply struct {
 	page   any
 	to     string       // a redirect, in place of the page
 	cookie *http.Cookie // nil: none
+	file   *file        // in place of a page
+}
+
+// A file is what a browser saves.
+type file struct {
+	name, kind string
+	content    []byte
 }
 
 type handler func(ctx context.Context, r *request) (reply, error)
@@ -75,6 +82,7 @@ type route struct {
 
 func (c *Console) routes() []route {
 	const get, post = http.MethodGet, http.MethodPost
+	k, g, a := clientPages{c}, grantPages{c}, auditPages{c}
 	return []route{
 		{get, "/sign-in", c.signInPage, true},
 		{post, "/sign-in", c.signIn, true},
@@ -85,6 +93,30 @@ func (c *Console) routes() []route {
 		{post, "/sign-out", c.signOut, true},
 		{get, "/{$}", c.overview, false},
 		{get, "/keys", c.keys, false},
+		{get, "/audit", a.auditLog, false},
+		{get, "/audit/export", a.exportAudit, false},
+		{get, "/explain", c.explainForm, false},
+		{post, "/explain", c.explain, false},
+		{get, "/grants", g.grants, false},
+		{get, "/grants/end", g.askEndGrants, false},
+		{post, "/grants/end", g.endGrants, false},
+		{get, "/grants/{grant}", g.grant, false},
+		{get, "/grants/{grant}/end", g.askEndGrant, false},
+		{post, "/grants/{grant}/end", g.endGrant, false},
+		{get, "/sessions/end", g.askEndUserSession, false},
+		{post, "/sessions/end", g.endUserSession, false},
+		{get, "/clients", k.clients, false},
+		{get, "/new/client", k.newClient, false},
+		{post, "/new/client", k.createClient, false},
+		{get, "/clients/{client}", k.client, false},
+		{get, "/clients/{client}/edit", k.editClient, false},
+		{post, "/clients/{client}/edit", k.saveClient, false},
+		{post, "/clients/{client}/state", k.clientState, false},
+		{post, "/clients/{client}/secrets", k.addSecret, false},
+		{get, "/clients/{client}/secrets/{secret}/revoke", k.askRevokeSecret, false},
+		{post, "/clients/{client}/secrets/{secret}/revoke", k.revokeSecret, false},
+		{get, "/clients/{client}/delete", k.askDeleteClient, false},
+		{post, "/clients/{client}/delete", k.deleteClient, false},
 		{get, "/operators", c.operators, false},
 		{get, "/operators/sessions/{session}/end", c.askEndSession, false},
 		{post, "/operators/sessions/{session}/end", c.endSession, false},
@@ -173,6 +205,12 @@ func (c *Console) serve(rt route) http.Handler {
 		}
 		if a.to != "" {
 			http.Redirect(w, hr, a.to, http.StatusSeeOther)
+			return
+		}
+		if a.file != nil {
+			w.Header().Set("Content-Type", a.file.kind)
+			w.Header().Set("Content-Disposition", `attachment; filename="`+a.file.name+`"`)
+			_, _ = w.Write(a.file.content)
 			return
 		}
 		c.write(w, r, a)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/adminapi"
+	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/console"
 	"github.com/mintage/mintage/internal/directory"
@@ -36,6 +38,7 @@ type room struct {
 	handler http.Handler
 	now     time.Time
 	cases   admin.Admin
+	audit   *audit.Log
 	users   *account.Users // of the realm; the console does not know them unless a test says so
 }
 
@@ -54,6 +57,17 @@ func open(t *testing.T) *room {
 		KEK: func(context.Context) (*keys.KEK, error) { return kek, nil }, Ring: func(context.Context) (*keys.Ring, error) { return dir.Ring(), nil },
 	}
 	api := serveradmin.NewLocal(r.cases)
+	auditDir := filepath.Join(t.TempDir(), "audit")
+	r.audit = audit.Open(audit.Options{Directory: auditDir, Node: "a", Now: now, Log: slog.New(slog.DiscardHandler)})
+	t.Cleanup(func() { r.audit.Close() })
+	api.Audit, api.AuditDirectory = r.audit, auditDir
+	// What explanations say is tested where they are made.
+	api.Explain = func(_ context.Context, in adminapi.ExplainRequest) (any, error) {
+		if _, err := grant.ParseID(in.Text); err == nil {
+			return adminapi.Explanation{Kind: "grant", Grant: &adminapi.Grant{ID: in.Text, State: "active", ClientID: "shop", Subject: "alice"}, Life: []adminapi.LifeEntry{{What: "authorized"}}}, nil
+		}
+		return adminapi.Explanation{Kind: "unknown", Now: &adminapi.Reading{Verdict: "unknown", Why: "it is no token", Next: "look elsewhere"}}, nil
+	}
 	api.Realm, api.ConsoleURL = adminapi.Realm{Name: "api", Issuer: "https://auth.example/oauth2/api", Login: "upstream"}, origin
 	r.users = account.New(account.Users{Realm: "/api", Store: r.store, Ring: func() (*keys.Ring, error) { return dir.Ring(), nil }, Now: now, Log: slog.New(slog.DiscardHandler)})
 	r.console = &console.Console{URL: origin, Service: "Example", API: serveradmin.Realms([]*serveradmin.Admin{api}), Store: r.store, Now: now, Log: slog.New(slog.DiscardHandler)}
@@ -124,7 +138,7 @@ func (b *browser) post(path string, form url.Values) *httptest.ResponseRecorder 
 }
 
 // pagesOfOperators are those that need a session.
-var pagesOfOperators = []string{"/", "/keys", "/operators"}
+var pagesOfOperators = []string{"/", "/keys", "/operators", "/clients", "/new/client", "/new/client?kind=web", "/grants", "/grants?subject=alice", "/audit", "/audit/export", "/explain"}
 
 func TestNobodySeesAnythingWithoutASession(t *testing.T) {
 	r := open(t)

@@ -3,7 +3,6 @@ package console
 import (
 	"cmp"
 	"context"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -167,6 +166,6 @@ func (c *Console) askEndSession(ctx context.Context, r *request) (reply, error) 
 }
 
 func (c *Console) endSession(ctx context.Context, r *request) (reply, error) {
-	err := c.call(ctx, r, http.MethodDelete, nil, nil, nil, "console", "sessions", r.PathValue("session"))
+	err := c.remove(ctx, r, "console", "sessions", r.PathValue("session"))
 	return reply{to: "/operators?ended"}, err
 }

@@ -9,18 +9,22 @@ import (
 	"github.com/mintage/mintage/internal/show"
 )
 
-// quote returns an argument of a command for a POSIX shell. Characters that a terminal
-// or a page would act on, or would not show, are escaped.
+// quote returns an argument of a command that is not the value of a flag.
 func quote(text string) string {
+	if strings.HasPrefix(text, "-") {
+		return "-- " + quoteValue(text) // it is no flag
+	}
+	return quoteValue(text)
+}
+
+// quoteValue returns a text for a POSIX shell, as the value of a flag. Characters that a terminal
+// or a page would act on, or would not show, are escaped.
+func quoteValue(text string) string {
 	hidden := func(c rune) bool {
 		return unicode.IsControl(c) || unicode.Is(unicode.C, c) || unicode.Is(unicode.Z, c) && c != ' '
 	}
-	prefix := ""
-	if strings.HasPrefix(text, "-") {
-		prefix = "-- " // it is no flag
-	}
 	if utf8.ValidString(text) && !strings.ContainsFunc(text, hidden) {
-		return prefix + show.Quote(text)
+		return show.Quote(text)
 	}
 	var b strings.Builder
 	for i := 0; i < len(text); {
@@ -41,5 +45,5 @@ func quote(text string) string {
 		}
 		i += n
 	}
-	return prefix + `"$(printf '` + b.String() + `')"`
+	return `"$(printf '` + b.String() + `')"`
 }

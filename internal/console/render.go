@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"net/url"
 	"reflect"
 	"strings"
 	"time"
@@ -77,11 +78,14 @@ func parse() map[string]*template.Template {
 			return fmt.Sprintf(text, args...)
 		}
 		all[locale] = template.Must(template.New("").Funcs(template.FuncMap{
-			"t": say, "when": when, "shown": shown, "asset": func() string { return "/assets/" + styleName },
+			"t": say, "when": when, "whenExactly": pages.Time, "shown": shown, "rows": rows, "seg": segment, "asset": func() string { return "/assets/" + styleName },
 		}).ParseFS(templates, "templates/*.html"))
 	}
 	return all
 }
+
+// segment returns a segment of the path of an address: an id may have a slash.
+func segment(id string) template.URL { return template.URL(url.PathEscape(id)) }
 
 func when(t *time.Time) template.HTML {
 	if t == nil {
@@ -152,6 +156,23 @@ func titleOf(content string) string {
 		text = strings.ReplaceAll(text, tag, "")
 	}
 	return text
+}
+
+// isKind reports whether an error is a problem of the admin API with a type.
+func isKind(err error, kind string) bool {
+	var p *problem
+	return errors.As(err, &p) && p.Type == "urn:mintage:problem:"+kind
+}
+
+// Current marks the entry of the menu whose page, or one below it, is shown.
+func (f frame) Current(path string) template.HTMLAttr {
+	switch {
+	case f.Path == path:
+		return `aria-current="page"`
+	case path != "/" && strings.HasPrefix(f.Path, path+"/"):
+		return `aria-current="true"`
+	}
+	return ""
 }
 
 // Errors that are pages.

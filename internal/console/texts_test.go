@@ -8,7 +8,7 @@ import (
 )
 
 // values are texts that the templates say by a value.
-var values = []string{"admin", "auditor", "active", "expired", "clients", "operators", "tokens", "invitation", "password and code"}
+var values = []string{"enabled", "disabled", "admin", "auditor", "active", "expired", "clients", "operators", "tokens", "invitation", "password and code"}
 
 // Every text of the templates has a translation with the same verbs, and none is left
 // over.
@@ -21,7 +21,7 @@ func TestEveryTextIsTranslated(t *testing.T) {
 	if err != nil || len(names) < 3 {
 		t.Fatalf("%d templates, %v", len(names), err)
 	}
-	said := regexp.MustCompile(`t "([^"]*)"`)
+	said := regexp.MustCompile(`[{(]t "([^"]*)"`)
 	for _, name := range names {
 		text, err := fs.ReadFile(templates, name)
 		if err != nil {

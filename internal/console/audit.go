@@ -1,0 +1,174 @@
+package console
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/mintage/mintage/internal/adminapi"
+	"github.com/mintage/mintage/internal/audit"
+)
+
+// auditPages are the pages about the audit log.
+type auditPages struct{ *Console }
+
+// An auditPage searches the audit log.
+type auditPage struct {
+	Search  auditSearch
+	Events  []string
+	Records []audit.Entry
+	Older   string // address of the records before these; ""
+	First   string // address without a number; "": it is this one
+	Export  string
+	Follow  string
+	Head    *adminapi.AuditHead
+	Command string
+	Off     bool // there is no audit log
+}
+
+// An auditSearch is what a search of the audit log asks for.
+type auditSearch struct{ Event, Client, Subject, Grant, Request, Since string }
+
+// auditAges are what a search can be limited to, beside everything.
+var auditAges = map[string]time.Duration{"1h": time.Hour, "24h": 24 * time.Hour, "7d": 7 * 24 * time.Hour, "30d": 30 * 24 * time.Hour}
+
+const auditPageSize = 50
+
+func readAuditSearch(q url.Values) auditSearch {
+	s := auditSearch{Event: q.Get("event"), Client: q.Get("client"), Subject: q.Get("subject"), Grant: q.Get("grant"), Request: q.Get("request"), Since: q.Get("since")}
+	if auditAges[s.Since] == 0 {
+		s.Since = ""
+	}
+	return s
+}
+
+// fields returns the search in the order of the form, as the console, the admin API and
+// the command call them.
+func (s auditSearch) fields() [][4]string {
+	return [][4]string{{s.Event, "event", "event", "--event"}, {s.Client, "client", "client_id", "--client"}, {s.Subject, "subject", "subject", "--subject"},
+		{s.Grant, "grant", "grant_id", "--grant"}, {s.Request, "request", "request_id", "--request"}}
+}
+
+// address returns the address of a page of the search.
+func (s auditSearch) address(path string, before uint64) string {
+	q := url.Values{}
+	for _, f := range s.fields() {
+		if f[0] != "" {
+			q.Set(f[1], f[0])
+		}
+	}
+	if s.Since != "" {
+		q.Set("since", s.Since)
+	}
+	if before != 0 {
+		q.Set("before", strconv.FormatUint(before, 10))
+	}
+	if len(q) == 0 {
+		return path
+	}
+	return path + "?" + q.Encode()
+}
+
+// query returns the search as the admin API asks for it.
+func (s auditSearch) query(now time.Time, limit int) url.Values {
+	q := url.Values{"limit": {strconv.Itoa(limit)}}
+	for _, f := range s.fields() {
+		if f[0] != "" {
+			q.Set(f[2], f[0])
+		}
+	}
+	if age := auditAges[s.Since]; age != 0 {
+		q.Set("since", now.Add(-age).UTC().Format(time.RFC3339))
+	}
+	return q
+}
+
+// command returns the command that does the same.
+func (s auditSearch) command() string {
+	text := "mintage audit show"
+	for _, f := range s.fields() {
+		if f[0] != "" {
+			text += " " + f[3] + " " + quoteValue(f[0])
+		}
+	}
+	if s.Since != "" {
+		text += " --since " + s.Since
+	}
+	return text
+}
+
+func (c auditPages) auditLog(ctx context.Context, r *request) (reply, error) {
+	s := readAuditSearch(r.URL.Query())
+	p := auditPage{Search: s, Command: s.command(), Export: s.address("/audit/export", 0), Follow: s.address("/audit/follow", 0)}
+	for _, name := range audit.Names() {
+		p.Events = append(p.Events, string(name))
+	}
+	slices.Sort(p.Events)
+	query := s.query(c.Now(), auditPageSize)
+	if before := r.URL.Query().Get("before"); before != "" {
+		query.Set("before", before)
+		p.First = s.address("/audit", 0)
+	}
+	var answer adminapi.AuditRecords
+	if err := c.get(ctx, r, &answer, query, "audit"); isKind(err, "no-audit-log") {
+		p.Off = true
+		return reply{page: p}, nil
+	} else if err != nil {
+		return reply{}, err
+	}
+	p.Records = answer.Records
+	if answer.Next != 0 {
+		p.Older = s.address("/audit", answer.Next)
+	}
+	var head adminapi.AuditHead
+	if err := c.get(ctx, r, &head, nil, "audit", "head"); err == nil {
+		p.Head = &head
+	}
+	return reply{page: p}, nil
+}
+
+// maxExport bounds the records of an export.
+const maxExport = 10000
+
+// exportAudit answers with the records of a search as JSON lines. There is no CSV: what a
+// client says of itself could be a formula of a spreadsheet.
+func (c auditPages) exportAudit(ctx context.Context, r *request) (reply, error) {
+	query := readAuditSearch(r.URL.Query()).query(c.Now(), adminapi.MaxPage)
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	for n := 0; n < maxExport; {
+		var answer adminapi.AuditRecords
+		if err := c.get(ctx, r, &answer, query, "audit"); err != nil {
+			return reply{}, err
+		}
+		for _, e := range answer.Records {
+			if err := enc.Encode(e); err != nil {
+				return reply{}, err
+			}
+		}
+		if n += len(answer.Records); answer.Next == 0 || len(answer.Records) == 0 {
+			break
+		}
+		query.Set("before", strconv.FormatUint(answer.Next, 10))
+	}
+	return reply{file: &file{"audit-" + c.Now().UTC().Format("20060102T150405Z") + ".jsonl", "application/jsonl", text.Bytes()}}, nil
+}
+
+// A recordRow is a record of the audit log as tables show it.
+type recordRow struct {
+	audit.Entry
+	Who string // who caused it
+}
+
+// rows returns the records for a table.
+func rows(list []audit.Entry) (rows []recordRow) {
+	for _, e := range list {
+		rows = append(rows, recordRow{e, cmp.Or(e.Actor, e.ClientID)})
+	}
+	return rows
+}

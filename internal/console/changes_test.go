@@ -1,0 +1,400 @@
+package console_test
+
+import (
+	"html"
+	"net/http"
+	"net/url"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/adminapi"
+	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/console"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/operator"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/testkit"
+)
+
+// shop registers a client with a secret, and returns it.
+func (r *room) shop(name, id string) store.Client {
+	r.t.Helper()
+	c, _, err := r.cases.Clients().Create(r.t.Context(), client.Registration{ID: id, Settings: store.Settings{Name: name, RedirectURIs: []string{"https://shop.example/cb"}, Scope: "read", Auth: store.AuthEither}}, store.ClientEnabled)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return c
+}
+
+// field returns the value of a hidden field of a page.
+func field(body, name string) string {
+	m := regexp.MustCompile(`name="` + name + `" value="([^"]*)"`).FindStringSubmatch(body)
+	if m == nil {
+		return ""
+	}
+	return html.UnescapeString(m[1])
+}
+
+// forms are what a valid form of each page that changes something has. Those that are not
+// here have nothing.
+func forms(once string, c store.Client) map[string]url.Values {
+	return map[string]url.Values{
+		"/new/client":                               {"once": {once}, "kind": {"web"}, "name": {"Shop"}, "redirect_uris": {"https://shop.example/cb"}, "scope": {"read"}},
+		"/clients/{client}/edit":                    {"once": {once}, "name": {"Other"}, "redirect_uris": {"https://shop.example/cb"}, "scope": {"read"}, "auth_method": {"either"}, "retry_window": {"30s"}},
+		"/clients/{client}/state":                   {"state": {"disabled"}},
+		"/clients/{client}/secrets":                 {"once": {once}},
+		"/clients/{client}/delete":                  {"typed": {c.ID}, "counted": {"9"}},
+		"/grants/end":                               {"subject": {"alice"}, "counted": {"9"}},
+		"/sessions/end":                             {"subject": {"alice"}, "session": {"5f2b6c0e9a1d44735f2b6c0e"}},
+		"/clients/{client}/secrets/{secret}/revoke": {"typed": {c.ID}},
+	}
+}
+
+// reading are the POSTs that change nothing: their text may be a secret.
+var reading = []string{"/explain"}
+
+// An auditor tries every change of the console with a valid form, and nothing is written.
+// Each form that comes from elsewhere is refused to an admin too.
+func TestEveryChangeIsForAdminsAndOfThisOrigin(t *testing.T) {
+	r := open(t)
+	alice, bob := r.operator("alice", operator.Admin), r.operator("bob", operator.Auditor)
+	c := r.shop("Shop", "shop")
+	g := testkit.PutGrants(t, r.store, 1)[0]
+	sessions, err := operator.Sessions(t.Context(), r.store, grant.At(r.now))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := func(rt console.Route) string {
+		return strings.NewReplacer("{client}", c.ID, "{secret}", c.Secrets[0].ID, "{grant}", g.ID.String(), "{session}", sessions[0].ID()).Replace(rt.Path)
+	}
+	before, err := r.store.Changes(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tried := 0
+	for _, rt := range r.console.Routes() {
+		if rt.Method != http.MethodPost || rt.Public {
+			continue
+		}
+		form := forms(operator.NewForm(), c)[rt.Path]
+		for _, from := range []string{"", "null", "https://evil.example", "https://console.example", "http://console.example:8445"} {
+			w := alice.do(http.MethodPost, path(rt), form, func(r *http.Request) {
+				r.Header.Set("Origin", from)
+				if from == "" {
+					r.Header.Del("Origin")
+				}
+			})
+			if w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "not sent from the console") {
+				t.Errorf("POST %s from %q: %d", rt.Path, from, w.Code)
+			}
+		}
+		if slices.Contains(reading, rt.Path) {
+			continue
+		}
+		tried++
+		if w := bob.post(path(rt), form); w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "Your role does not allow this") {
+			t.Errorf("an auditor sends %s: %d\n%s", rt.Path, w.Code, w.Body)
+		}
+		if w := (&browser{room: r}).post(path(rt), form); w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/sign-in" {
+			t.Errorf("nobody sends %s: %d", rt.Path, w.Code)
+		}
+	}
+	if tried < 9 {
+		t.Errorf("%d changes were tried: this test looks in the wrong place", tried)
+	}
+	after, err := r.store.Changes(t.Context(), 0)
+	if err != nil || after.Version != before.Version {
+		t.Errorf("something was written: version %d, was %d, %v", after.Version, before.Version, err)
+	}
+	if now, err := r.store.Grant(t.Context(), g.ID); err != nil || now.State != grant.Active {
+		t.Errorf("the grant is %v, %v", now.State, err)
+	}
+	// What an auditor sees offers no change.
+	for _, page := range []string{"/clients", "/clients/shop", "/grants?subject=alice", "/grants/" + g.ID.String(), "/operators"} {
+		body := bob.get(page).Body.String()
+		if found := regexp.MustCompile(`href="[^"]*/(end|delete|edit|revoke)"|action="/(clients|new|grants)[^"]*" method="post"|method="post" action="/(clients|new|grants)`).FindString(body); found != "" {
+			t.Errorf("%s offers an auditor %s", page, found)
+		}
+	}
+}
+
+// A client is created once, however often its form is sent, and its secret is in the
+// answer alone.
+func TestAClientIsCreatedOnce(t *testing.T) {
+	r := open(t)
+	alice := r.operator("alice", operator.Admin)
+	once := field(alice.get("/new/client?kind=web").Body.String(), "once")
+	form := forms(once, store.Client{})["/new/client"]
+	form.Set("id", "shop")
+	form.Set("redirect_uris", "http://shop.example/cb")
+	w := alice.post("/new/client", form)
+	body := w.Body.String()
+	if w.Code != http.StatusUnprocessableEntity || !strings.Contains(body, `role="alert"`) || !strings.Contains(body, `value="Shop"`) || !strings.Contains(body, `name="redirect_uris" rows="3" required autocapitalize="none" spellcheck="false" aria-invalid="true"`) {
+		t.Fatalf("a redirect URI without TLS: %d\n%s", w.Code, body)
+	}
+	form.Set("once", field(body, "once"))
+	form.Set("redirect_uris", "https://shop.example/cb\r\n\r\n https://shop.example/two ")
+	w = alice.post("/new/client", form)
+	secret := regexp.MustCompile(`id="secret" translate="no">([^<]+)<`).FindStringSubmatch(w.Body.String())
+	if w.Code != http.StatusOK || secret == nil || w.Header().Get("Cache-Control") != "no-store" || !strings.Contains(w.Body.String(), "mintage client create --name Shop --id shop") {
+		t.Fatalf("the creation: %d\n%s", w.Code, w.Body)
+	}
+	if w := alice.post("/new/client", form); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "This was done already") {
+		t.Errorf("the same form again: %d", w.Code)
+	}
+	c, err := r.cases.Clients().Read(t.Context(), "shop")
+	if err != nil || !slices.Equal(c.RedirectURIs, []string{"https://shop.example/cb", "https://shop.example/two"}) || len(c.Secrets) != 1 {
+		t.Errorf("the client is %+v, %v", c.Settings, err)
+	}
+	form.Set("once", operator.NewForm())
+	if w := alice.post("/new/client", form); w.Code != http.StatusUnprocessableEntity {
+		t.Errorf("the same id again: %d", w.Code)
+	}
+	for _, page := range []string{"/clients", "/clients/shop", "/audit"} {
+		if strings.Contains(alice.get(page).Body.String(), secret[1]) {
+			t.Errorf("%s has the secret", page)
+		}
+	}
+	// A second secret, and the end of the first.
+	page := alice.get("/clients/shop").Body.String()
+	w = alice.post("/clients/shop/secrets", url.Values{"once": {field(page, "once")}, "expires": {"90d"}})
+	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "The secrets of before stay valid") || !strings.Contains(w.Body.String(), "--expires-in 90d shop") {
+		t.Errorf("another secret: %d\n%s", w.Code, w.Body)
+	}
+	if w := alice.post("/clients/shop/secrets", url.Values{"once": {field(page, "once")}}); w.Code != http.StatusConflict {
+		t.Errorf("the same form again: %d", w.Code)
+	}
+	c, err = r.cases.Clients().Read(t.Context(), "shop")
+	if err != nil || len(c.Secrets) != 2 || c.Secrets[1].ExpiresAt.Since(grant.At(r.now)) != 90*24*time.Hour {
+		t.Fatalf("the secrets are %+v, %v", c.Secrets, err)
+	}
+	revoke := func(i int) string { return "/clients/shop/secrets/" + c.Secrets[i].ID + "/revoke" }
+	if w := alice.post(revoke(0), nil); w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/clients/shop?done=revoked" {
+		t.Errorf("an unused secret is revoked: %d", w.Code)
+	}
+	// The last one wants the name typed.
+	if w := alice.post(revoke(1), url.Values{"typed": {"shopp"}}); w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), "only secret") {
+		t.Errorf("without its name: %d", w.Code)
+	}
+	if w := alice.post(revoke(1), url.Values{"typed": {"shop"}}); w.Code != http.StatusSeeOther {
+		t.Errorf("with its name: %d", w.Code)
+	}
+}
+
+// Settings that somebody else has changed since the form was opened are not overwritten,
+// and those that the form leaves alone stay.
+func TestAStaleFormChangesNothing(t *testing.T) {
+	r := open(t)
+	alice, carol := r.operator("alice", operator.Admin), r.operator("carol", operator.Admin)
+	c := r.shop("Shop", "shop")
+	edit := func(b *browser, page, name string) int {
+		form := url.Values{}
+		for _, m := range regexp.MustCompile(`<input [^>]*name="([^"]+)" value="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+			form.Set(m[1], html.UnescapeString(m[2]))
+		}
+		for _, m := range regexp.MustCompile(`(?s)<textarea [^>]*name="([^"]+)"[^>]*>([^<]*)<`).FindAllStringSubmatch(page, -1) {
+			form.Set(m[1], html.UnescapeString(m[2]))
+		}
+		for _, m := range regexp.MustCompile(`name="([^"]+)" type="checkbox" value="1" checked`).FindAllStringSubmatch(page, -1) {
+			form.Set(m[1], "1")
+		}
+		form.Set("name", name)
+		return b.post("/clients/shop/edit", form).Code
+	}
+	first, second := alice.get("/clients/shop/edit").Body.String(), carol.get("/clients/shop/edit").Body.String()
+	if status := edit(alice, first, "Alice's"); status != http.StatusSeeOther {
+		t.Fatalf("the first: %d", status)
+	}
+	if status := edit(carol, second, "Carol's"); status != http.StatusPreconditionFailed {
+		t.Errorf("the stale one: %d", status)
+	}
+	now, err := r.cases.Clients().Read(t.Context(), "shop")
+	if err != nil || now.Name != "Alice's" || now.Scope != c.Scope || !slices.Equal(now.RedirectURIs, c.RedirectURIs) || now.Auth != c.Auth || len(now.Secrets) != 1 || now.NoPKCE != c.NoPKCE {
+		t.Errorf("the client is %+v, %v", now.Settings, err)
+	}
+}
+
+// What can be undone takes one click, and so does undoing it. What cannot be wants the
+// name typed, and the number that was seen.
+func TestUndoAndDelete(t *testing.T) {
+	r := open(t)
+	alice := r.operator("alice", operator.Admin)
+	r.shop("Shop", "a/b")
+	state := func() store.ClientState {
+		c, err := r.cases.Clients().Read(t.Context(), "a/b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.State
+	}
+	w := alice.post("/clients/a%2Fb/state", url.Values{"state": {"disabled"}})
+	if w.Code != http.StatusSeeOther || state() != store.ClientDisabled {
+		t.Fatalf("disabled: %d, %s", w.Code, state())
+	}
+	page := alice.get(w.Header().Get("Location")).Body.String()
+	if !strings.Contains(page, `id="undo"`) || !strings.Contains(page, `action="/clients/a%2Fb/state"`) {
+		t.Fatalf("there is no undo:\n%s", page)
+	}
+	alice.post("/clients/a%2Fb/state", url.Values{"state": {field(page, "state")}})
+	if state() != store.ClientEnabled {
+		t.Error("it was not undone")
+	}
+	question := alice.get("/clients/a%2Fb/delete").Body.String()
+	if !strings.Contains(question, "Active grants that end: 0.") || !strings.Contains(question, "mintage client delete --yes a/b") {
+		t.Errorf("the question:\n%s", question)
+	}
+	for _, form := range []url.Values{{"counted": {"0"}}, {"typed": {"a"}, "counted": {"0"}}, {"typed": {"a/b"}}} {
+		if w := alice.post("/clients/a%2Fb/delete", form); w.Code != http.StatusUnprocessableEntity || state() != store.ClientEnabled {
+			t.Errorf("%v: %d", form, w.Code)
+		}
+	}
+	if w := alice.post("/clients/a%2Fb/delete", url.Values{"typed": {"a/b"}, "counted": {"0"}}); w.Code != http.StatusSeeOther {
+		t.Errorf("deleted: %d", w.Code)
+	}
+	if w := alice.get("/clients/a%2Fb"); w.Code != http.StatusNotFound {
+		t.Errorf("after that: %d", w.Code)
+	}
+}
+
+// Grants are found by their subject, and end when the number that was seen is still right.
+func TestGrantsEnd(t *testing.T) {
+	r := open(t)
+	alice := r.operator("alice", operator.Admin)
+	list := testkit.PutGrants(t, r.store, 3)
+	subject := list[0].Subject
+	whom := url.Values{"subject": {subject}}.Encode()
+	page := alice.get("/grants?" + whom).Body.String()
+	if !strings.Contains(page, list[0].ID.String()) || !strings.Contains(page, "mintage grant list --subject ") {
+		t.Fatalf("the grants:\n%s", page)
+	}
+	if w := alice.post("/explain", url.Values{"text": {list[0].ID.String()}}); w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/grants/"+list[0].ID.String() {
+		t.Errorf("looked up: %d %s", w.Code, w.Header().Get("Location"))
+	}
+	if w := alice.post("/grants/"+list[0].ID.String()+"/end", nil); w.Code != http.StatusSeeOther {
+		t.Errorf("the end of one: %d", w.Code)
+	}
+	if g, err := r.store.Grant(t.Context(), list[0].ID); err != nil || g.State != grant.Revoked {
+		t.Errorf("it is %v, %v", g.State, err)
+	}
+	question := alice.get("/grants/end?" + whom).Body.String()
+	form := url.Values{"subject": {subject}, "counted": {"-1"}}
+	if w := alice.post("/grants/end", form); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "there are more than before") {
+		t.Errorf("with a smaller number: %d", w.Code)
+	}
+	form.Set("counted", field(question, "counted"))
+	if w := alice.post("/grants/end", form); w.Code != http.StatusSeeOther {
+		t.Errorf("with the number: %d", w.Code)
+	}
+	if cut, _, err := r.cases.Grants().Cutoffs(t.Context(), subject, "", adminapi.Page{Limit: 1}); err != nil || len(cut) != 1 {
+		t.Errorf("%d cutoffs, %v", len(cut), err)
+	}
+	if w := alice.post("/sessions/end", url.Values{"subject": {subject}}); w.Code != http.StatusNotFound {
+		t.Errorf("no session is named: %d", w.Code)
+	}
+}
+
+// Ids and names lead to their pages; nothing of another text is shown again.
+func TestLookUp(t *testing.T) {
+	r := open(t)
+	alice := r.operator("alice", operator.Auditor)
+	r.shop("Shop", "a/b")
+	if w := alice.post("/explain", url.Values{"text": {" a/b "}}); w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/clients/a%2Fb" {
+		t.Errorf("the id of a client: %d %s", w.Code, w.Header().Get("Location"))
+	}
+	w := alice.post("/explain", url.Values{"text": {"mintage_rt_secretive"}})
+	if w.Code != http.StatusOK || strings.Contains(w.Body.String(), "secretive") || w.Header().Get("Cache-Control") != "no-store" || !strings.Contains(w.Body.String(), "it is no token") {
+		t.Errorf("a token: %d\n%s", w.Code, w.Body)
+	}
+	if w := alice.post("/explain", url.Values{"text": {" "}}); w.Code != http.StatusUnprocessableEntity {
+		t.Errorf("nothing: %d", w.Code)
+	}
+	if w := alice.get("/explain?text=mintage_rt_secretive"); strings.Contains(w.Body.String(), "secretive") {
+		t.Error("a text of an address is shown")
+	}
+}
+
+// Names that mean something to a browser, a shell, a terminal or a reader are shown as
+// what they are on every page, and the command of a page does what it says.
+func TestHostileNamesOfClients(t *testing.T) {
+	r := open(t)
+	alice := r.operator("alice", operator.Admin)
+	for i, name := range hostile {
+		r.shop(name, []string{"$(reboot)", "';id;'", "<script>", "-rf", "a?b#c", "..%2f"}[i])
+	}
+	pages := map[string]string{"the list": alice.get("/clients").Body.String()}
+	for _, m := range regexp.MustCompile(`<a href="(/clients/[^"]+)"`).FindAllStringSubmatch(pages["the list"], -1) {
+		address := html.UnescapeString(m[1])
+		for _, below := range []string{"", "/edit", "/delete"} {
+			w := alice.get(address + below)
+			if w.Code != http.StatusOK {
+				t.Errorf("%s%s: %d", address, below, w.Code)
+			}
+			pages[address+below] = w.Body.String()
+		}
+	}
+	if len(pages) != 1+3*len(hostile) {
+		t.Fatalf("%d pages", len(pages))
+	}
+	pages["a search"] = alice.get("/clients?match=" + url.QueryEscape("\x1b[31m$(id)'\u202e")).Body.String()
+	for name, body := range pages {
+		for _, bad := range []string{"<script", "<img", "\u202e", "</title><h1>", "\x1b"} {
+			// What can be edited is as it is.
+			if strings.Contains(regexp.MustCompile(` value="[^"]*"`).ReplaceAllString(body, ""), bad) {
+				t.Errorf("%s has %q", name, bad)
+			}
+		}
+		for _, m := range regexp.MustCompile(`<code lang="en">(mintage [^<]*)</code>`).FindAllStringSubmatch(body, -1) {
+			command := html.UnescapeString(m[1])
+			out, err := exec.Command("sh", "-c", "mintage() { printf '%s\\n' \"$@\"; }\n"+command).Output()
+			if err != nil || strings.Contains(string(out), "uid=") {
+				t.Errorf("%s: a shell reads %s as %q, %v", name, command, out, err)
+			}
+		}
+	}
+}
+
+// A list leads to its next page, and back.
+func TestPagesOfAList(t *testing.T) {
+	r := open(t)
+	alice := r.operator("alice", operator.Auditor)
+	for i := range 60 {
+		r.shop("Shop", "shop-"+string(rune('a'+i/26))+string(rune('a'+i%26)))
+	}
+	link := func(body, id string) string {
+		m := regexp.MustCompile(`id="` + id + `" href="([^"]+)"`).FindStringSubmatch(body)
+		if m == nil {
+			return ""
+		}
+		return html.UnescapeString(m[1])
+	}
+	ids := func(body string) []string {
+		return regexp.MustCompile(`href="/clients/shop-..`).FindAllString(body, -1)
+	}
+	var seen [][]string
+	at := "/clients?match=shop"
+	for at != "" {
+		body := alice.get(at).Body.String()
+		seen, at = append(seen, ids(body)), link(body, "next")
+		if len(seen) > 3 {
+			t.Fatal("the list does not end")
+		}
+		if at == "" {
+			for i := len(seen) - 2; i >= 0; i-- {
+				body = alice.get(link(body, "previous")).Body.String()
+				if !slices.Equal(ids(body), seen[i]) {
+					t.Errorf("back to page %d: %q", i, ids(body))
+				}
+			}
+			if link(body, "previous") != "" {
+				t.Error("there is a page before the first one")
+			}
+		}
+	}
+	if all := slices.Concat(seen...); len(seen) != 2 || len(all) != 60 {
+		t.Errorf("%d clients on %d pages", len(all), len(seen))
+	}
+}

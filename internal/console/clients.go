@@ -1,0 +1,446 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mintage/mintage/internal/adminapi"
+	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// clientPages are the pages about clients.
+type clientPages struct{ *Console }
+
+// A clientsPage lists clients.
+type clientsPage struct {
+	Match, State string
+	Own          bool // those that registered themselves
+	Clients      []adminapi.Client
+	pager
+	Admin   bool
+	Done    string
+	Command string
+}
+
+func (c clientPages) clients(ctx context.Context, r *request) (reply, error) {
+	q := r.URL.Query()
+	p := clientsPage{Match: strings.TrimSpace(q.Get("match")), State: q.Get("state"), Own: q.Get("own") != "", Admin: r.admin(), Done: q.Get("done"), Command: "mintage client list"}
+	query := url.Values{"limit": {strconv.Itoa(listSize)}}
+	setIf(query, "match", p.Match)
+	setIf(query, "state", p.State)
+	setIf(query, "after", q.Get("after"))
+	if p.Own {
+		query.Set("self_registered", "true")
+		p.Command += " --self-registered"
+	}
+	if p.Match != "" {
+		p.Command += " --match " + quoteValue(p.Match)
+	}
+	if p.State != "" {
+		p.Command += " --state " + quoteValue(p.State)
+	}
+	var answer struct {
+		Clients []adminapi.Client
+		Next    string
+	}
+	err := c.get(ctx, r, &answer, query, "clients")
+	p.Clients, p.pager = answer.Clients, r.pages("/clients", answer.Next)
+	return reply{page: p}, err
+}
+
+// A clientKind is what people want to register.
+type clientKind struct {
+	Name     string
+	Redirect bool // it has redirect URIs
+	Scope    string
+	flags    string
+	set      func(*client.Registration)
+}
+
+var clientKinds = []clientKind{
+	{"web", true, "openid profile", "", func(*client.Registration) {}},
+	{"browser", true, "openid profile", " --public", func(r *client.Registration) { r.Auth = store.AuthNone }},
+	{"native", true, "openid profile", " --public --native", func(r *client.Registration) { r.Auth, r.Native = store.AuthNone, true }},
+	{"service", false, "", " --grant-types client_credentials", func(r *client.Registration) { r.GrantTypes = []string{store.GrantClientCredentials} }},
+	{"device", false, "openid profile", " --public --grant-types device_code,refresh_token", func(r *client.Registration) {
+		r.Auth, r.GrantTypes = store.AuthNone, []string{store.GrantDeviceCode, store.GrantRefreshToken}
+	}},
+	{"api", false, "", " --introspect", func(r *client.Registration) { r.Introspect = true }},
+}
+
+// A newClientPage asks for what a client of a kind needs.
+type newClientPage struct {
+	form
+	Kinds     []clientKind // there is no kind yet
+	Kind      clientKind
+	Name, ID  string
+	Redirects string
+	Scope     string
+	Command   string
+}
+
+func (c clientPages) newClient(_ context.Context, r *request) (reply, error) {
+	p := newClientPage{form: newForm(), Command: "mintage client create --name NAME --redirect-uri URI --scope \"A B\""}
+	i := slices.IndexFunc(clientKinds, func(k clientKind) bool { return k.Name == r.URL.Query().Get("kind") })
+	if i < 0 {
+		p.Kinds = clientKinds
+		return reply{page: p}, nil
+	}
+	p.Kind = clientKinds[i]
+	p.Scope, p.Command = p.Kind.Scope, p.command()
+	return reply{page: p}, nil
+}
+
+// command returns the command that registers the client of the form.
+func (p *newClientPage) command() string {
+	orName := func(text, name string) string {
+		if text == "" {
+			return name
+		}
+		return quoteValue(text)
+	}
+	text := "mintage client create --name " + orName(p.Name, "NAME")
+	if p.ID != "" {
+		text += " --id " + quoteValue(p.ID)
+	}
+	text += p.Kind.flags
+	if p.Kind.Redirect && p.Redirects == "" {
+		text += " --redirect-uri URI"
+	}
+	for _, uri := range lines(p.Redirects) {
+		text += " --redirect-uri " + quoteValue(uri)
+	}
+	if p.Scope != "" || p.Kind.Name != "api" {
+		text += " --scope " + orName(p.Scope, `"A B"`)
+	}
+	return text
+}
+
+// A secretPage is the answer to the POST that made a secret, and the only one that has it.
+type secretPage struct {
+	Client  adminapi.Client
+	Secret  string // "": the client has none
+	New     bool   // the client is
+	Overlap bool   // another secret is valid beside it
+	Kind    string
+	Command string
+}
+
+func (c clientPages) createClient(ctx context.Context, r *request) (reply, error) {
+	i := slices.IndexFunc(clientKinds, func(k clientKind) bool { return k.Name == r.PostFormValue("kind") })
+	if i < 0 {
+		return reply{}, errNotFound
+	}
+	p := newClientPage{form: newForm(), Kind: clientKinds[i], Name: r.PostFormValue("name"), ID: strings.TrimSpace(r.PostFormValue("id")), Redirects: r.PostFormValue("redirect_uris"), Scope: strings.TrimSpace(r.PostFormValue("scope"))}
+	p.Command = p.command()
+	if again, err := c.once(ctx, r, "/clients"); again != nil || err != nil {
+		return orError(again, err)
+	}
+	in := adminapi.Client{State: store.ClientEnabled, Registration: client.Registration{ID: p.ID, Settings: store.Settings{Name: p.Name, Auth: store.AuthEither, RedirectURIs: lines(p.Redirects)}}}
+	in.Scope = oauth.Scope(strings.Join(strings.Fields(p.Scope), " "))
+	p.Kind.set(&in.Registration)
+	var made adminapi.NewClient
+	if err := c.post(ctx, r, in, &made, "clients"); p.refused(err) {
+		return reply{status: http.StatusUnprocessableEntity, page: p}, nil
+	} else if err != nil {
+		return reply{}, err
+	}
+	return reply{page: secretPage{Client: made.Client, Secret: made.Secret, New: true, Kind: p.Kind.Name, Command: p.Command}}, nil
+}
+
+// orError returns a reply, or an error.
+func orError(a *reply, err error) (reply, error) {
+	if err != nil {
+		return reply{}, err
+	}
+	return *a, nil
+}
+
+// A clientPage shows a client.
+type clientPage struct {
+	adminapi.Client
+	Rows     [][2]string // settings
+	Public   bool        // it has no secret
+	Admin    bool
+	Done     string
+	Expiries []string
+	Once     string
+	Command  string
+}
+
+func (c clientPages) client(ctx context.Context, r *request) (reply, error) {
+	p := clientPage{Admin: r.admin(), Done: r.URL.Query().Get("done"), Once: newForm().Once, Command: "mintage client show " + quote(r.PathValue("client"))}
+	if err := c.get(ctx, r, &p.Client, nil, "clients", r.PathValue("client")); err != nil {
+		return reply{}, err
+	}
+	p.Public = p.Auth == store.AuthNone || p.Auth.Asserts()
+	for _, s := range client.Settings {
+		if text := p.Text(s); s.Name != "" && s.Name != "name" && text != "" {
+			p.Rows = append(p.Rows, [2]string{s.Name, text})
+		}
+	}
+	return reply{page: p}, nil
+}
+
+// clientState disables or enables a client. Both can be undone.
+func (c clientPages) clientState(ctx context.Context, r *request) (reply, error) {
+	id, act, done := r.PathValue("client"), "enable", "enabled"
+	if r.PostFormValue("state") == string(store.ClientDisabled) {
+		act, done = "disable", "disabled"
+	}
+	err := c.post(ctx, r, nil, nil, "clients", id, act)
+	return reply{to: "/clients/" + url.PathEscape(id) + "?done=" + done}, err
+}
+
+// A settingField is a field of the form of a client's settings.
+type settingField struct {
+	client.Setting
+	Kind  string // text, list, flag or json
+	Value string
+	On    bool // of a flag
+	Wrong bool
+}
+
+// A settingGroup has the fields of one title.
+type settingGroup struct {
+	Title  string
+	Fields []settingField
+	Open   bool
+}
+
+// An editClientPage has the settings of a client as a form.
+type editClientPage struct {
+	form
+	ID      string
+	ETag    string
+	Name    string
+	Groups  []settingGroup
+	Command string
+}
+
+func (p *editClientPage) fill(v *adminapi.Client) {
+	for _, s := range client.Settings {
+		if s.Fixed {
+			continue
+		}
+		f := settingField{Setting: s, Kind: "text", Wrong: p.Field == s.Member}
+		switch field := s.Field(&v.Registration).(type) {
+		case *bool:
+			f.Kind, f.On = "flag", *field
+		case *[]string:
+			f.Kind, f.Value = "list", strings.Join(*field, "\n")
+		case *string:
+			f.Value = *field
+		case **store.Milliseconds:
+			if *field != nil {
+				f.Value = config.Duration((*field).Duration()).String()
+			}
+		case *json.RawMessage:
+			f.Kind, f.Value = "json", string(*field)
+		}
+		i := slices.IndexFunc(p.Groups, func(g settingGroup) bool { return g.Title == s.Group })
+		if i < 0 {
+			p.Groups = append(p.Groups, settingGroup{Title: s.Group, Open: s.Group == "Client"})
+			i = len(p.Groups) - 1
+		}
+		p.Groups[i].Fields = append(p.Groups[i].Fields, f)
+		p.Groups[i].Open = p.Groups[i].Open || f.Wrong
+	}
+}
+
+// read gives v the settings of a sent form, and returns the field that it cannot read, "".
+func readSettings(form url.Values, v *adminapi.Client) (wrong, why string) {
+	for _, s := range client.Settings {
+		if s.Fixed {
+			continue
+		}
+		text := strings.TrimSpace(form.Get(s.Member))
+		switch field := s.Field(&v.Registration).(type) {
+		case *bool:
+			*field = form.Get(s.Member) != ""
+		case *[]string:
+			*field = lines(text)
+		case *string:
+			*field = text
+		case **store.Milliseconds:
+			*field = nil
+			if text == "" {
+				continue
+			}
+			d, err := config.ParseDuration(text)
+			if err != nil {
+				return s.Member, err.Error()
+			}
+			*field = store.InMilliseconds(d.Std())
+		case *json.RawMessage:
+			if *field = nil; text == "" {
+				continue
+			}
+			if !json.Valid([]byte(text)) {
+				return s.Member, "is no JSON"
+			}
+			*field = json.RawMessage(text)
+		}
+	}
+	return "", ""
+}
+
+func (c clientPages) editClient(ctx context.Context, r *request) (reply, error) {
+	p := editClientPage{form: newForm(), ID: r.PathValue("client")}
+	p.Command = "mintage client update --help"
+	var v adminapi.Client
+	if err := c.do(ctx, r, ask{method: http.MethodGet, path: []string{"clients", p.ID}, out: &v, etag: &p.ETag}); err != nil {
+		return reply{}, err
+	}
+	p.Name = v.Name
+	p.fill(&v)
+	return reply{page: p}, nil
+}
+
+// saveClient changes the settings of a client, unless somebody else has changed them since
+// the form was opened.
+func (c clientPages) saveClient(ctx context.Context, r *request) (reply, error) {
+	id := r.PathValue("client")
+	p := editClientPage{form: newForm(), ID: id, ETag: r.PostFormValue("etag"), Command: "mintage client update --help"}
+	if again, err := c.once(ctx, r, "/clients/"+url.PathEscape(id)); again != nil || err != nil {
+		return orError(again, err)
+	}
+	var v adminapi.Client
+	if err := c.get(ctx, r, &v, nil, "clients", id); err != nil {
+		return reply{}, err
+	}
+	p.Name = v.Name
+	refuse := func() (reply, error) {
+		p.fill(&v)
+		return reply{status: http.StatusUnprocessableEntity, page: p}, nil
+	}
+	if p.Field, p.Problem = readSettings(r.PostForm, &v); p.Field != "" {
+		return refuse()
+	}
+	in := v
+	in.Secrets, in.SelfRegistered, in.CreatedAt, in.UpdatedAt = nil, nil, nil, nil
+	err := c.do(ctx, r, ask{method: http.MethodPut, path: []string{"clients", id}, in: in, ifMatch: p.ETag})
+	if p.refused(err) {
+		return refuse()
+	}
+	return reply{to: "/clients/" + url.PathEscape(id) + "?done=saved"}, err
+}
+
+// expiries are lifetimes of new secrets.
+var expiries = []string{"30d", "90d", "365d"}
+
+func (c clientPages) addSecret(ctx context.Context, r *request) (reply, error) {
+	id := r.PathValue("client")
+	if again, err := c.once(ctx, r, "/clients/"+url.PathEscape(id)); again != nil || err != nil {
+		return orError(again, err)
+	}
+	p := secretPage{Command: "mintage client secret add "}
+	in := adminapi.SecretRequest{}
+	if text := r.PostFormValue("expires"); slices.Contains(expiries, text) {
+		in.ExpiresIn = text
+		p.Command += "--expires-in " + text + " "
+	}
+	p.Command += quote(id)
+	var made adminapi.NewSecret
+	if err := c.post(ctx, r, in, &made, "clients", id, "secrets"); err != nil {
+		return reply{}, err
+	}
+	p.Secret = made.Secret
+	err := c.get(ctx, r, &p.Client, nil, "clients", id)
+	p.Overlap = len(p.Client.Secrets) > 1
+	return reply{page: p}, err
+}
+
+// A revokeSecretPage asks whether a secret is to be revoked. One that may be in use wants
+// the name of the client typed.
+type revokeSecretPage struct {
+	ID, Name string
+	adminapi.Secret
+	Typed   bool // a name is to be typed
+	Wrong   bool
+	Command string
+}
+
+func (c clientPages) secretQuestion(ctx context.Context, r *request) (p revokeSecretPage, err error) {
+	var v adminapi.Client
+	if err := c.get(ctx, r, &v, nil, "clients", r.PathValue("client")); err != nil {
+		return p, err
+	}
+	i := slices.IndexFunc(v.Secrets, func(s adminapi.Secret) bool { return s.ID == r.PathValue("secret") })
+	if i < 0 {
+		return p, errNotFound
+	}
+	p = revokeSecretPage{ID: v.ID, Name: v.Name, Secret: v.Secrets[i], Command: "mintage client secret revoke "}
+	if p.Typed = p.Revocation != "safe"; p.Typed {
+		p.Command += "--force "
+	}
+	p.Command += quote(v.ID) + " " + v.Secrets[i].ID
+	return p, nil
+}
+
+func (c clientPages) askRevokeSecret(ctx context.Context, r *request) (reply, error) {
+	p, err := c.secretQuestion(ctx, r)
+	return reply{page: p}, err
+}
+
+func (c clientPages) revokeSecret(ctx context.Context, r *request) (reply, error) {
+	p, err := c.secretQuestion(ctx, r)
+	if err != nil {
+		return reply{}, err
+	}
+	query := url.Values{}
+	if p.Typed {
+		if strings.TrimSpace(r.PostFormValue("typed")) != p.ID {
+			p.Wrong = true
+			return reply{status: http.StatusUnprocessableEntity, page: p}, nil
+		}
+		query.Set("force", "true")
+	}
+	err = c.do(ctx, r, ask{method: http.MethodDelete, path: []string{"clients", p.ID, "secrets", p.Secret.ID}, query: query})
+	return reply{to: "/clients/" + url.PathEscape(p.ID) + "?done=revoked"}, err
+}
+
+// A deletePage asks whether something is to be removed for good.
+type deletePage struct {
+	Noun    string // clients or apis
+	ID      string
+	Name    string
+	N       *count // of what ends with it; nil: nothing does
+	More    bool   // there are more than when it was asked
+	Wrong   bool   // what was typed
+	Command string
+}
+
+func (c clientPages) deleteQuestion(ctx context.Context, r *request) (p deletePage, err error) {
+	var v adminapi.Client
+	if err := c.get(ctx, r, &v, nil, "clients", r.PathValue("client")); err != nil {
+		return p, err
+	}
+	n, err := c.countGrants(ctx, r, "", v.ID)
+	return deletePage{Noun: "clients", ID: v.ID, Name: v.Name, N: &n, Command: "mintage client delete --yes " + quote(v.ID)}, err
+}
+
+func (c clientPages) askDeleteClient(ctx context.Context, r *request) (reply, error) {
+	p, err := c.deleteQuestion(ctx, r)
+	return reply{page: p}, err
+}
+
+func (c clientPages) deleteClient(ctx context.Context, r *request) (reply, error) {
+	p, err := c.deleteQuestion(ctx, r)
+	if err != nil {
+		return reply{}, err
+	}
+	if p.Wrong, p.More = strings.TrimSpace(r.PostFormValue("typed")) != p.ID, p.N.grew(r.PostFormValue("counted")); p.Wrong || p.More {
+		return reply{status: http.StatusUnprocessableEntity, page: p}, nil
+	}
+	err = c.remove(ctx, r, "clients", p.ID)
+	return reply{to: "/clients?done=deleted"}, err
+}

@@ -1,0 +1,74 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/mintage/mintage/internal/adminapi"
+)
+
+// An explainPage asks for what is to be explained. It is sent in a body, because it may be
+// a secret, and no page shows it again.
+type explainPage struct{ Empty bool }
+
+func (c *Console) explainForm(context.Context, *request) (reply, error) {
+	return reply{page: explainPage{}}, nil
+}
+
+// An explainedPage shows an explanation.
+type explainedPage struct {
+	adminapi.Explanation
+	Rows []recordRow // of a request
+	// Of the page of a grant.
+	OfGrant bool
+	Admin   bool
+	Command string
+}
+
+// explain explains what was pasted. The id of a client, a user or an API leads to its page.
+func (c *Console) explain(ctx context.Context, r *request) (reply, error) {
+	text := strings.TrimSpace(r.PostFormValue("text"))
+	if text == "" {
+		return reply{status: http.StatusUnprocessableEntity, page: explainPage{Empty: true}}, nil
+	}
+	p := explainedPage{Command: "mintage explain"}
+	err := c.post(ctx, r, adminapi.ExplainRequest{Text: text, Subject: strings.TrimSpace(r.PostFormValue("subject"))}, &p.Explanation, "explain")
+	if err != nil {
+		return reply{}, err
+	}
+	switch {
+	case p.Kind == "grant" && p.Grant != nil:
+		return reply{to: "/grants/" + url.PathEscape(p.Grant.ID)}, nil
+	case p.Kind == "unknown":
+		if to, err := c.find(ctx, r, text); err != nil || to != "" {
+			return reply{to: to}, err
+		}
+	}
+	if p.Request != nil {
+		p.Rows = rows(p.Request.Audit)
+	}
+	return reply{page: p}, nil
+}
+
+// maxName is longer than any id or name.
+const maxName = 255
+
+// find returns the page of what has the text as its id or name, "" if nothing has.
+func (c *Console) find(ctx context.Context, r *request, text string) (to string, err error) {
+	if len(text) > maxName {
+		return "", nil
+	}
+	for _, noun := range []string{"clients", "users", "apis"} {
+		var problem *problem
+		switch err := c.get(ctx, r, nil, nil, noun, text); {
+		case err == nil:
+			return "/" + noun + "/" + url.PathEscape(text), nil
+		case !errors.As(err, &problem) || problem.Status != http.StatusNotFound && problem.Status != http.StatusUnprocessableEntity:
+			return "", err
+		}
+	}
+	return "", nil
+}

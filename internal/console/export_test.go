@@ -1,0 +1,15 @@
+package console
+
+// Routes returns method and path of each page, and whether it needs nobody to be signed in.
+func (c *Console) Routes() (list []Route) {
+	for _, rt := range c.routes() {
+		list = append(list, Route{rt.method, rt.path, rt.public})
+	}
+	return list
+}
+
+// A Route is a page, for tests.
+type Route struct {
+	Method, Path string
+	Public       bool
+}

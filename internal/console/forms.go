@@ -1,0 +1,96 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/mintage/mintage/internal/operator"
+)
+
+// A form is what each page with a form that creates something has.
+type form struct {
+	Once    string // its id, which is spent by sending it
+	Problem string // why it was refused, in English; ""
+	Advice  string
+	Field   string // which field is wrong; ""
+}
+
+func newForm() form { return form{Once: operator.NewForm()} }
+
+// refused returns the form for another try if err is about what it says.
+func (f *form) refused(err error) bool {
+	var p *problem
+	if !errors.As(err, &p) || p.Status != http.StatusUnprocessableEntity && p.Status != http.StatusBadRequest && (p.Status != http.StatusConflict || p.Type != "urn:mintage:problem:taken") {
+		return false
+	}
+	f.Problem, f.Advice, f.Field = p.Detail, p.Advice, p.Field
+	return true
+}
+
+// A repeatedPage says that a form was sent before: a browser has repeated it.
+type repeatedPage struct{ List string }
+
+// once spends the form of a request. Its page is that of a repeated form, or nil.
+func (c *Console) once(ctx context.Context, r *request, list string) (*reply, error) {
+	err := r.session.SpendForm(ctx, c.Store, r.PostFormValue("once"))
+	if errors.Is(err, operator.ErrRepeated) {
+		return &reply{status: http.StatusConflict, page: repeatedPage{list}}, nil
+	}
+	return nil, err
+}
+
+// lines returns the lines of a text field that are not empty.
+func lines(text string) (list []string) {
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" {
+			list = append(list, line)
+		}
+	}
+	return list
+}
+
+// A pager leads through a list by the keys of its items (keyset pagination), also back.
+type pager struct{ Next, Previous string }
+
+// maxBack bounds how far back the links of a page lead; the first page is before that.
+const maxBack = 20
+
+// pages returns the links of a page of a list, whose other parameters stay.
+func (r *request) pages(path, next string) (p pager) {
+	q := r.URL.Query()
+	after, back := q.Get("after"), q["back"]
+	q.Del("done")
+	if next != "" {
+		n := r.URL.Query()
+		n.Del("done")
+		n.Set("after", next)
+		if n["back"] = append(back, after); len(n["back"]) > maxBack {
+			n["back"] = n["back"][1:]
+		}
+		p.Next = path + "?" + n.Encode()
+	}
+	if after != "" {
+		q.Del("after")
+		q.Del("back")
+		if n := len(back); n > 0 {
+			setIf(q, "after", back[n-1])
+			q["back"] = back[:n-1]
+		}
+		if p.Previous = path; len(q) > 0 {
+			p.Previous += "?" + q.Encode()
+		}
+	}
+	return p
+}
+
+// counted returns the number that a form says that it was asked about.
+func counted(text string) int {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return -1
+	}
+	return n
+}
