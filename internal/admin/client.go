@@ -231,9 +231,9 @@ func (a Clients) AddSecret(ctx context.Context, clientID string, expires time.Du
 	return id, text, err
 }
 
-// InUse returns a client with the last uses of its secrets, also those that
-// running servers hold in memory. They write a use that matters for the verdict
-// at their next poll; only a secret that seems safe to revoke is worth the wait.
+// InUse returns a client with the last uses of its secrets. Running servers hold some
+// of them in memory until their next poll: if a secret seems safe to revoke, InUse waits
+// for that poll.
 func (a Clients) InUse(ctx context.Context, id string) (store.Client, error) {
 	c, err := a.Read(ctx, id)
 	now := a.now()

@@ -216,7 +216,7 @@ func (d *Demo) send(r *server.Request, method, path, authorization string, form 
 	if err != nil {
 		return nil, err
 	}
-	// It is a request of this browser's machine, over the connection of its own.
+	// The endpoint sees the browser's address and TLS, as if the browser had sent it.
 	out.RemoteAddr, out.TLS = r.RemoteAddr, r.TLS
 	out.Header.Set("Authorization", authorization)
 	if form != nil {

@@ -16,7 +16,7 @@ type Answer struct {
 	Form
 	Verifier string // of a handoff: AcceptLogin and RejectLogin return it
 	// Check verifies what the user has typed, or what the provider has sent. It is nil
-	// if the form is none that this deployment has.
+	// if this deployment has no such form.
 	Check Check
 	// Enter takes a slot for the Check of a provider's answer; nil: none is needed.
 	Enter func() (leave func(), err error)

@@ -25,8 +25,8 @@ const (
 	// sweepDrift: a live row that goes takes its tokens with it.
 	Settle     = 10 * time.Minute
 	sweepDrift = time.Minute
-	// A session that goes costs its user a login. Those of a server that is
-	// started again and again must go at some time.
+	// Deleting a session costs its user a login, so a wrong clock must not do it. It is
+	// shorter than that of grants, so that a server which restarts often deletes, too.
 	documentSettle = time.Minute
 )
 

@@ -145,8 +145,8 @@ type Pending struct {
 	URL      string // where the browser goes
 	Nonce    string `json:"nonce"`
 	Verifier string `json:"verifier"` // PKCE (RFC 7636)
-	// AuthenticatedAfter is the earliest auth_time that will do; zero for any,
-	// and for none.
+	// AuthenticatedAfter is the earliest auth_time that is accepted. If it is zero,
+	// every auth_time is, and an ID token without one.
 	AuthenticatedAfter time.Time `json:"authenticated_after,omitzero"`
 	OpenID             bool      `json:"openid,omitempty"` // of the request
 }

@@ -14,9 +14,9 @@
 //	left             arriving      source and copy were compared
 //	left             arrived       servers may use the destination
 //
-// Undo takes the source from leaving to returned. From left, it first takes the
-// destination from arrived to undone. A destination changes from arriving to
-// arrived only while the source has left and names its claim. Every change of
+// Undo changes the source's state from leaving to returned. If the source has left, it
+// first changes the destination's state from arrived to undone. A destination's state
+// changes from arriving to arrived only while the source has left and names its claim. Every change of
 // state is made under the source's lock.
 package moving
 

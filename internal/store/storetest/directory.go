@@ -226,7 +226,7 @@ var directoryPromises = []promise{
 		if err := st.Commit(t.Context(), store.Change{Expect: version, Keys: []keys.Record{changed, newKey(7)}, Events: []store.Event{event("done", base, 1)}}); err != nil {
 			t.Fatal(err)
 		}
-		// Who polls hears of the changed record and the new one, and of no other.
+		// A poll returns the changed key and the new one, and no other.
 		sameKeys(t, changes(t, other, version).Keys, []keys.Record{changed, newKey(7)})
 		sameKeys(t, changes(t, other, 0).Keys, []keys.Record{changed, newKey(6), newKey(7)})
 		if list := recorded(t, st, "done"); len(list) != 1 {
