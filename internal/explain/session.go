@@ -21,7 +21,7 @@ type sessionFacts struct {
 	subject              string
 	state                string
 	directory            store.Changes
-	logouts              []logout.Told
+	logouts              []logout.Notified
 }
 
 // findSession finds the session of a subject whose reference fits.

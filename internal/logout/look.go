@@ -42,7 +42,7 @@ func (o *Outbox) look(ctx context.Context, iss *issuer.Issuer, view *directory.V
 	}
 	o.later = grant.Never
 	for _, d := range again {
-		r, err := decode[Record](d)
+		r, err := decode[End](d)
 		if err != nil {
 			return false, err
 		}
@@ -70,7 +70,7 @@ type receiver struct {
 // expand stores the tokens of a record. If the node ends before the record says so,
 // it happens again, and stores nothing twice.
 func (o *Outbox) expand(ctx context.Context, iss *issuer.Issuer, view *directory.View, d store.Document) error {
-	r, err := decode[Record](d)
+	r, err := decode[End](d)
 	if err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func (t Token) document(realm string, of store.DocumentKey, again bool) store.Do
 // that refer to the session, whatever has become of the grants. Again, it returns
 // those that have redeemed a code since, by their sessions, so that no later session is
 // ended. seen are the grants that another look may find again.
-func (o *Outbox) receivers(ctx context.Context, iss *issuer.Issuer, view *directory.View, r Record, again bool) (list []receiver, seen []string, err error) {
+func (o *Outbox) receivers(ctx context.Context, iss *issuer.Issuer, view *directory.View, r End, again bool) (list []receiver, seen []string, err error) {
 	from := r.At.Add(-iss.InFlight())
 	listed := map[receiver]bool{}
 	for g, err := range store.GrantsOfSubject(ctx, o.Store, o.Realm, r.Subject) {

@@ -245,7 +245,7 @@ func (o *Outbox) called(ctx context.Context, key store.DocumentKey) bool {
 	if err != nil {
 		return errors.Is(err, store.ErrNotFound)
 	}
-	r, err := decode[Record](d)
+	r, err := decode[End](d)
 	if err != nil || r.Looked == 0 {
 		return err != nil
 	}

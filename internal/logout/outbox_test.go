@@ -258,13 +258,13 @@ func (b *bench) token(key string) Token {
 	return t
 }
 
-func (b *bench) readRecord(key store.DocumentKey) Record {
+func (b *bench) readEnd(key store.DocumentKey) End {
 	b.t.Helper()
 	d, err := b.kit.Engine.Document(b.t.Context(), key)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	r, err := decode[Record](d)
+	r, err := decode[End](d)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -373,7 +373,7 @@ func TestAttemptsAreRepeatedWithNewTokensUntilTheClientAnswers(t *testing.T) {
 	if len(slices.Compact(ids)) != len(want) {
 		t.Errorf("a jti was used twice: %v", ids)
 	}
-	got := b.token(b.readRecord(key).Tokens[0].Key)
+	got := b.token(b.readEnd(key).Tokens[0].Key)
 	if got.State != Delivered || got.Attempts != 8 || got.Answer != "answered 204" {
 		t.Errorf("%+v", got)
 	}
@@ -390,7 +390,7 @@ func TestA400IsFinalAndRecorded(t *testing.T) {
 	b.run(b.Outbox)
 	b.pass(b.Outbox, 2*time.Minute)
 	b.hosts("shop.example")
-	if got := b.token(b.readRecord(key).Tokens[0].Key); got.State != Refused || got.Answer != "answered 400 invalid_request" {
+	if got := b.token(b.readEnd(key).Tokens[0].Key); got.State != Refused || got.Answer != "answered 400 invalid_request" {
 		t.Errorf("%+v", got)
 	}
 	if n := b.kit.Logged.Count("has refused a logout token"); n != 1 {
@@ -415,7 +415,7 @@ func TestATokenIsGivenUpAfterADay(t *testing.T) {
 			attempts += n
 		}
 	}
-	got := b.token(b.readRecord(key).Tokens[0].Key)
+	got := b.token(b.readEnd(key).Tokens[0].Key)
 	if got.State != GivenUp || got.Tried.Since(got.At) < 24*time.Hour || got.Tried.Since(got.At) > 25*time.Hour+time.Minute {
 		t.Errorf("%+v", got)
 	}
@@ -668,7 +668,7 @@ func TestTheNextAttemptOfALongQueueIsShown(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	now := b.kit.At()
-	r := Record{Subject: "alice", At: now}
+	r := End{Subject: "alice", At: now}
 	change := func(documents ...store.Document) {
 		if err := b.kit.Engine.Commit(t.Context(), store.Change{Documents: documents}); err != nil {
 			t.Fatal(err)
@@ -706,7 +706,7 @@ func TestATokenThatWaitsShowsItsClientsNextAttempt(t *testing.T) {
 	b.end("alice", session1)
 	b.pass(b.Outbox, time.Minute)
 	b.end("bob", session2)
-	if err := b.expand(t.Context(), b.kit.Issuer, b.view(), b.newRecord()); err != nil {
+	if err := b.expand(t.Context(), b.kit.Issuer, b.view(), b.newEnd()); err != nil {
 		t.Fatal(err)
 	}
 	for _, subject := range []string{"alice", "bob"} {
@@ -793,7 +793,7 @@ func TestAClockThatIsSetBackStopsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.end("alice", session2)
-	if err := o.expand(t.Context(), b.kit.Issuer, b.view(), b.newRecord()); err != nil {
+	if err := o.expand(t.Context(), b.kit.Issuer, b.view(), b.newEnd()); err != nil {
 		t.Fatal(err)
 	}
 	b.pass(b.Outbox, time.Minute)
@@ -810,8 +810,8 @@ func (b *bench) view() *directory.View {
 	return v
 }
 
-// newRecord returns the only record that was not looked at.
-func (b *bench) newRecord() store.Document {
+// newEnd returns the only end that was not looked at.
+func (b *bench) newEnd() store.Document {
 	b.t.Helper()
 	list, err := b.kit.Engine.Documents(b.t.Context(), store.DocumentFilter{Kind: store.DocumentLogout, Owner: ownerNew(testkit.Realm), Limit: 2})
 	if err != nil || len(list) != 1 {
@@ -1123,7 +1123,7 @@ func TestDeadClientsHoldUpNobody(t *testing.T) {
 		if got := len(b.takeReceived()); got != 3*atOnce {
 			t.Errorf("%d of %d clients were called", got, 3*atOnce)
 		}
-		if r := b.readRecord(key); len(r.Tokens) != 3*atOnce || r.More != 0 {
+		if r := b.readEnd(key); len(r.Tokens) != 3*atOnce || r.More != 0 {
 			t.Errorf("%d tokens in the record, %d more", len(r.Tokens), r.More)
 		}
 		b.kit.Clock.Advance(time.Minute)
@@ -1158,7 +1158,7 @@ func TestManyTokensOfOneRecord(t *testing.T) {
 	if got := len(b.takeReceived()["strict.example"]); got != 250 {
 		t.Errorf("%d of 250 sessions", got)
 	}
-	if r := b.readRecord(key); len(r.Tokens) != maxRefs || r.More != 250-maxRefs {
+	if r := b.readEnd(key); len(r.Tokens) != maxRefs || r.More != 250-maxRefs {
 		t.Errorf("%d tokens in the record, %d more", len(r.Tokens), r.More)
 	}
 }

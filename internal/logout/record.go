@@ -1,6 +1,6 @@
 // Package logout tells clients that sessions have ended (OpenID Connect Back-Channel
-// Logout 1.0). It is a transactional outbox: the change that ends a session stores a
-// Record in the same commit; one node at a time finds the clients that are concerned,
+// Logout 1.0). It is a transactional outbox: the change that ends a session stores an
+// End in the same commit; one node at a time finds the clients that are concerned,
 // stores a Token for each, and sends it until the client has answered or 24 hours
 // are over. A client gets its tokens one after the other, in the order of the ends,
 // each at least once.
@@ -17,8 +17,8 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// A Record is the end of one session, or of all sessions of a subject.
-type Record struct {
+// An End is the end of one session, or of all sessions of a subject.
+type End struct {
 	Subject string `json:"subject"`
 	// Session is the reference of the session, in hexadecimal digits; "": all sessions
 	// that began at or before At.
@@ -47,7 +47,7 @@ func (r TokenRef) key() (key store.DocumentKey) {
 	return key
 }
 
-// maxRefs bounds Record.Tokens and Record.Seen: a client's id has at most 64 bytes, and
+// maxRefs bounds End.Tokens and End.Seen: a client's id has at most 64 bytes, and
 // a document 16 KiB.
 const maxRefs = 64
 
@@ -100,17 +100,17 @@ func EndOfSession(realm string, e issuer.SessionEnd, at grant.Instant) store.Doc
 	if e.Grants {
 		name = rand.Text()
 	}
-	return Record{Subject: e.Subject, Session: session, At: at}.document(realm, name)
+	return End{Subject: e.Subject, Session: session, At: at}.document(realm, name)
 }
 
 // EndOfAll returns the document that says that all sessions of a subject that began
 // at or before an instant have ended.
 func EndOfAll(realm, subject string, at grant.Instant) store.Document {
-	return Record{Subject: subject, At: at}.document(realm, rand.Text()) // another one may end at the same instant
+	return End{Subject: subject, At: at}.document(realm, rand.Text()) // another one may end at the same instant
 }
 
 // document returns the first version of a record.
-func (r Record) document(realm, name string) store.Document {
+func (r End) document(realm, name string) store.Document {
 	return store.Document{
 		Kind: store.DocumentLogout, Key: store.KeyAt(r.At, realm, r.Subject, name), Version: 1,
 		ExpiresAt: r.At.Add(pendingFor), Owner: ownerNew(realm), Body: encode(r),
@@ -133,7 +133,7 @@ func decode[T any](d store.Document) (v T, err error) {
 }
 
 // reference returns the bytes of r.Session.
-func (r Record) reference() (b [16]byte) {
+func (r End) reference() (b [16]byte) {
 	hex.Decode(b[:], []byte(r.Session))
 	return b
 }

@@ -10,14 +10,14 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// A Told is a Record with its tokens, for operators.
-type Told struct {
-	Record
+// A Notified is an End with its tokens, for operators.
+type Notified struct {
+	End
 	Tokens []Token
 }
 
 // Concerns reports whether t is about a session that began at an instant.
-func (t Told) Concerns(reference [16]byte, began grant.Instant) bool {
+func (t Notified) Concerns(reference [16]byte, began grant.Instant) bool {
 	if t.Session == "" {
 		return began <= t.At
 	}
@@ -26,24 +26,24 @@ func (t Told) Concerns(reference [16]byte, began grant.Instant) bool {
 
 // Of returns the logouts of a subject whose records are kept, the oldest first. The next
 // attempt of a token that waits is that of its client, whichever token it is of.
-func Of(ctx context.Context, st store.Store, realm, subject string) (list []Told, err error) {
+func Of(ctx context.Context, st store.Store, realm, subject string) (list []Notified, err error) {
 	for _, owner := range []store.Owner{store.OwnerOf(realm, subject), ownerLater(realm), ownerNew(realm)} {
 		for d, err := range store.DocumentsOfOwner(ctx, st, store.DocumentLogout, owner) {
 			if err != nil {
 				return nil, err
 			}
-			r, err := decode[Record](d)
+			r, err := decode[End](d)
 			if err != nil {
 				return nil, err
 			}
 			if r.Subject == subject {
-				list = append(list, Told{Record: r})
+				list = append(list, Notified{End: r})
 			}
 		}
 	}
 	next := map[string]grant.Instant{} // by client
 	for i := range list {
-		for _, ref := range list[i].Record.Tokens {
+		for _, ref := range list[i].End.Tokens {
 			d, err := st.Document(ctx, ref.key())
 			if err != nil {
 				continue // it was removed
@@ -65,7 +65,7 @@ func Of(ctx context.Context, st store.Store, realm, subject string) (list []Told
 			list[i].Tokens = append(list[i].Tokens, t)
 		}
 	}
-	slices.SortFunc(list, func(x, y Told) int { return cmp.Compare(x.At, y.At) })
+	slices.SortFunc(list, func(x, y Notified) int { return cmp.Compare(x.At, y.At) })
 	return list, nil
 }
 
