@@ -93,7 +93,7 @@ func pair(t testing.TB, g byte, generation uint32) (refresh, access string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var records []keys.Record
+	var records []keys.Stored
 	for _, p := range keys.Purposes {
 		r, err := keys.New(kek, p, 1, 1)
 		if err != nil {

@@ -64,7 +64,7 @@ func newHouse(t *testing.T) *house {
 func newRing(t *testing.T) *keys.Ring {
 	t.Helper()
 	kek := testkit.KEK(t)
-	var records []keys.Record
+	var records []keys.Stored
 	for _, p := range keys.Purposes {
 		rec, err := keys.New(kek, p, started, started)
 		if err != nil {

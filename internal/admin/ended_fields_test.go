@@ -75,7 +75,7 @@ func TestEachThingThatHasEndedIsEndedOrTheMergeFails(t *testing.T) {
 		}
 		return true
 	}
-	key := changes().Keys[slices.IndexFunc(changes().Keys, func(r keys.Record) bool { return r.Purpose == keys.MAC })].ID
+	key := changes().Keys[slices.IndexFunc(changes().Keys, func(r keys.Stored) bool { return r.Purpose == keys.MAC })].ID
 	present, err := user("bob").SetPassword("another battery staple", grant.At(now)+5)
 	must(t, err)
 	cut := store.Cutoff{Realm: realm, Subject: "s-carol", At: grant.At(now) + 3}
@@ -92,7 +92,7 @@ func TestEachThingThatHasEndedIsEndedOrTheMergeFails(t *testing.T) {
 		ended func() bool
 	}{
 		{"Keys", admin.Ended{Keys: []grant.KeyID{key}}, func() bool {
-			return slices.ContainsFunc(changes().Keys, func(r keys.Record) bool { return r.ID == key && r.WithdrawnAt() != 0 })
+			return slices.ContainsFunc(changes().Keys, func(r keys.Stored) bool { return r.ID == key && r.WithdrawnAt() != 0 })
 		}},
 		{"Cutoffs", admin.Ended{Cutoffs: []store.Cutoff{cut}}, func() bool { return slices.Contains(changes().Cutoffs, cut) }},
 		{"Clients.State", admin.Ended{Clients: []admin.EndedClient{{ID: "disabled", State: store.ClientDisabled}}}, func() bool {

@@ -37,7 +37,7 @@ func aCopy(t *testing.T) (store.Store, *keys.KEK, []grant.Grant) {
 	t.Cleanup(func() { st.Close() })
 	kek, err := keys.ParseKEK(keys.NewKEKText())
 	must(t, err)
-	var records []keys.Record
+	var records []keys.Stored
 	for _, p := range keys.Purposes {
 		draft, err := keys.NewDraft(p)
 		must(t, err)
@@ -78,7 +78,7 @@ func TestWhatHasEndedSinceABackupIsEndedInItsCopy(t *testing.T) {
 	must(t, st.Commit(t.Context(), store.Change{Documents: []store.Document{session("out")}}), st.Commit(t.Context(), store.Change{Documents: []store.Document{session("in")}}))
 	ch, err := st.Changes(t.Context(), 0)
 	must(t, err)
-	withdrawn := ch.Keys[slices.IndexFunc(ch.Keys, func(r keys.Record) bool { return r.Purpose == keys.MAC })].ID
+	withdrawn := ch.Keys[slices.IndexFunc(ch.Keys, func(r keys.Stored) bool { return r.Purpose == keys.MAC })].ID
 	present, err := account.Find(t.Context(), st, realm, "bob")
 	must(t, err)
 	present, err = present.SetPassword("another battery staple", grant.At(now)+5)

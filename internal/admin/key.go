@@ -50,14 +50,14 @@ func (a Keys) Public(ctx context.Context) ([]jose.JSONWebKey, error) {
 }
 
 // Records returns the keys as the store has them.
-func (a Keys) Records(ctx context.Context) ([]keys.Record, error) {
+func (a Keys) Records(ctx context.Context) ([]keys.Stored, error) {
 	ch, err := a.whole().Changes(ctx, 0)
 	return ch.Keys, err
 }
 
 // Rotate makes successors of the keys with the purposes, or of all. They are
 // used after in, or if that is zero as soon as every verifier can know them.
-func (a Keys) Rotate(ctx context.Context, purposes []string, in time.Duration) ([]keys.Record, error) {
+func (a Keys) Rotate(ctx context.Context, purposes []string, in time.Duration) ([]keys.Stored, error) {
 	list, err := purposesIn(a.Schedule, purposes)
 	if err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func (a Keys) Rotate(ctx context.Context, purposes []string, in time.Duration) (
 }
 
 // ViewKeyChanges returns the views of keys that were made or withdrawn.
-func ViewKeyChanges(records []keys.Record) []adminapi.KeyChange {
+func ViewKeyChanges(records []keys.Stored) []adminapi.KeyChange {
 	views := []adminapi.KeyChange{}
 	for _, r := range records {
 		views = append(views, adminapi.KeyChange{ID: r.ID.String(), Purpose: string(r.Purpose), ActiveAt: show.JSONInstant(r.ActiveAt), WithdrawnAt: show.JSONInstant(r.WithdrawnAt())})
@@ -156,6 +156,6 @@ func (a Keys) View(done directory.Withdrawn) adminapi.Withdrawal {
 }
 
 // EndedBy counts what the withdrawal of keys ends, or would end.
-func (a Keys) EndedBy(ctx context.Context, records []keys.Record) (directory.Ended, error) {
+func (a Keys) EndedBy(ctx context.Context, records []keys.Stored) (directory.Ended, error) {
 	return directory.CountEnded(ctx, a.whole(), records, a.Policy.AccessLifetime, a.now())
 }

@@ -53,7 +53,7 @@ func rotated(t testing.TB, activeAt ...time.Time) (rings []*keys.Ring) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var records []keys.Record
+	var records []keys.Stored
 	add := func(p keys.Purpose, at grant.Instant) {
 		r, err := keys.New(kek, p, at, at)
 		if err != nil {

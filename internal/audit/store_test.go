@@ -134,7 +134,7 @@ func TestEveryChangeIsRecordedWithWhomItConcerns(t *testing.T) {
 		t.Fatal(err)
 	}
 	steps = append(steps,
-		s.Commit(ctx, store.Change{Expect: ch.Version, Keys: []keys.Record{{ID: 7, Purpose: keys.MAC, CreatedAt: base, ActiveAt: base, Wrapped: []byte{1}}}, Events: []store.Event{event(store.EventKeyAdded, "00000007")}}),
+		s.Commit(ctx, store.Change{Expect: ch.Version, Keys: []keys.Stored{{ID: 7, Purpose: keys.MAC, CreatedAt: base, ActiveAt: base, Wrapped: []byte{1}}}, Events: []store.Event{event(store.EventKeyAdded, "00000007")}}),
 		s.Commit(ctx, store.Change{Restores: []grant.Restore{{At: base, Backup: base - 1000, Until: base + 1000}}, Events: []store.Event{event(store.EventRestored, "store")}}),
 	)
 	if err := errors.Join(steps...); err != nil {

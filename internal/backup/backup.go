@@ -270,8 +270,8 @@ func countRows(ctx context.Context, db *sql.DB) (map[string]int64, error) {
 	return list, nil
 }
 
-func readKeys(ctx context.Context, db *sql.DB) ([]keys.Record, error) {
-	var list []keys.Record
+func readKeys(ctx context.Context, db *sql.DB) ([]keys.Stored, error) {
+	var list []keys.Stored
 	err := sqlite.Query(ctx, db)(func(row store.Scanner) error {
 		r, err := store.ScanKey(row)
 		list = append(list, r)

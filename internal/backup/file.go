@@ -146,7 +146,7 @@ func (b *File) Check(ctx context.Context, report func(CopyProgress)) error {
 }
 
 // KeyRecords returns its wrapped keys in the order of their use.
-func (b *File) KeyRecords(ctx context.Context) ([]keys.Record, error) {
+func (b *File) KeyRecords(ctx context.Context) ([]keys.Stored, error) {
 	list, err := readKeys(ctx, b.db)
 	if err != nil {
 		return nil, fmt.Errorf("backup %s: %w", b.File, damaged(err))

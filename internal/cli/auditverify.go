@@ -139,7 +139,7 @@ func (v *verification) readStore(ctx context.Context, cfg config.Config) {
 	}
 }
 
-func (v *verification) readKeys(cfg config.Config, records []keys.Record) {
+func (v *verification) readKeys(cfg config.Config, records []keys.Stored) {
 	kek, err := deployment.ReadKEK(cfg)
 	if err == nil {
 		v.check.Ring, err = keys.Open(kek, records)

@@ -160,7 +160,7 @@ type backupView struct {
 	CompleteUntil *time.Time `json:"complete_until"`
 
 	at, complete grant.Instant
-	records      []keys.Record
+	records      []keys.Stored
 	kekFault     error
 }
 
@@ -234,8 +234,8 @@ func (v backupView) text(configuration string) text {
 }
 
 // noteAlone records an event for a command that opens no store.
-func noteAlone(cfg config.Config, records []keys.Record, stderr io.Writer, e audit.Event) {
-	auditLog := deployment.CommandAudit(cfg, func() ([]keys.Record, error) { return records, nil })
+func noteAlone(cfg config.Config, records []keys.Stored, stderr io.Writer, e audit.Event) {
+	auditLog := deployment.CommandAudit(cfg, func() ([]keys.Stored, error) { return records, nil })
 	auditLog.Record(e)
 	if err := auditLog.Close(); err != nil {
 		fmt.Fprintf(stderr, "mintage: done, but not recorded in the audit log: %v\n", err)

@@ -281,7 +281,7 @@ func (r *restoration) putBack(cmd *cobra.Command, file string) error {
 }
 
 // fitsKEK opens the backup's keys, if the key-encryption key does.
-func fitsKEK(cfg config.Config, records []keys.Record) (*keys.KEK, *keys.Ring, error) {
+func fitsKEK(cfg config.Config, records []keys.Stored) (*keys.KEK, *keys.Ring, error) {
 	kek, err := deployment.ReadKEK(cfg)
 	if err != nil {
 		return nil, nil, fmt.Errorf("nothing was done: %w", err)
@@ -348,7 +348,7 @@ type plan struct {
 	cfg      config.Config
 	backup   *backup.File
 	at       grant.Instant
-	records  []keys.Record
+	records  []keys.Stored
 	progress *progress
 	ring     *keys.Ring // of the restored store; nil: it cannot be opened
 

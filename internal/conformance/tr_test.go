@@ -94,7 +94,7 @@ func foreignRing(t *testing.T) *keys.Ring {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var records []keys.Record
+	var records []keys.Stored
 	for _, p := range append(slices.Clone(keys.Purposes), keys.ES256) {
 		r, err := keys.New(kek, p, 1, 1)
 		if err != nil {

@@ -95,7 +95,7 @@ type notingStore struct {
 // Nothing is made before there is something to record.
 // Its lines have MACs if records, those of the key ring, are there and the
 // key-encryption key is at hand.
-func CommandAudit(cfg config.Config, records func() ([]keys.Record, error)) *audit.Log {
+func CommandAudit(cfg config.Config, records func() ([]keys.Stored, error)) *audit.Log {
 	if cfg.AuditDirectory() == "" {
 		return nil
 	}
@@ -123,7 +123,7 @@ func CommandAudit(cfg config.Config, records func() ([]keys.Record, error)) *aud
 
 // Audited returns st with a command's changes recorded in the audit log.
 func Audited(cfg config.Config, st store.Store) store.Store {
-	auditLog := CommandAudit(cfg, func() ([]keys.Record, error) {
+	auditLog := CommandAudit(cfg, func() ([]keys.Stored, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), AnchorTime)
 		defer cancel()
 		ch, err := st.Changes(ctx, 0)

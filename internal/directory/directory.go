@@ -54,7 +54,7 @@ type Directory struct {
 	clock func() time.Time // monotonic, for the age of the last poll
 
 	turn    chan struct{} // a mutex for the fields that follow; see wait
-	records []keys.Record
+	records []keys.Stored
 	uses    *uses
 	unnoted bool   // the last write of uses has failed
 	peers   *peers // nil before Join
@@ -203,8 +203,8 @@ func (d *Directory) apply(old *View, ch store.Changes) (*View, error) {
 	v := *old
 	v.version = ch.Version
 	if len(ch.Keys) > 0 || v.Ring == nil && d.kek.Load() == nil {
-		changed := func(r keys.Record) bool {
-			return slices.ContainsFunc(ch.Keys, func(c keys.Record) bool { return c.ID == r.ID })
+		changed := func(r keys.Stored) bool {
+			return slices.ContainsFunc(ch.Keys, func(c keys.Stored) bool { return c.ID == r.ID })
 		}
 		records := append(slices.DeleteFunc(slices.Clone(d.records), changed), ch.Keys...)
 		ring, err := d.openRing(records)
@@ -245,7 +245,7 @@ func (d *Directory) apply(old *View, ch store.Changes) (*View, error) {
 
 // openRing unwraps records, unless there is no key-encryption key. It reads that again
 // if another process has replaced it.
-func (d *Directory) openRing(records []keys.Record) (*keys.Ring, error) {
+func (d *Directory) openRing(records []keys.Stored) (*keys.Ring, error) {
 	if d.kek.Load() == nil {
 		return keys.LockedRing(records), nil
 	}

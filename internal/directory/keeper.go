@@ -69,7 +69,7 @@ func (d *Directory) RotateDue(ctx context.Context) error {
 		return err
 	}
 	view := d.view.Load()
-	var records []keys.Record
+	var records []keys.Stored
 	for _, f := range view.Ring.Due(now, d.Schedule) {
 		draft, ok := drafts.take(f.Purpose)
 		if !ok {
@@ -101,7 +101,7 @@ func (d *Directory) RotateDue(ctx context.Context) error {
 // them wins.
 func (d *Directory) firstKeys(ctx context.Context) error {
 	now := grant.At(d.clock())
-	var records []keys.Record
+	var records []keys.Stored
 	for _, p := range append(d.Schedule.Rotating(), keys.Pepper) {
 		r, err := keys.New(d.kek.Load(), p, now, now)
 		if err != nil {
@@ -124,11 +124,11 @@ func (d *Directory) firstKeys(ctx context.Context) error {
 }
 
 // addKeys adds records if the directory has a version, and records who did it.
-func addKeys(ctx context.Context, st store.Store, version int64, records []keys.Record, actor string, now grant.Instant) error {
+func addKeys(ctx context.Context, st store.Store, version int64, records []keys.Stored, actor string, now grant.Instant) error {
 	return st.Commit(ctx, store.Change{Expect: version, Keys: records, Events: addedEvents(records, actor, now)})
 }
 
-func addedEvents(records []keys.Record, actor string, now grant.Instant) (events []store.Event) {
+func addedEvents(records []keys.Stored, actor string, now grant.Instant) (events []store.Event) {
 	for _, r := range records {
 		events = append(events, store.Event{
 			At: now, Name: store.EventKeyAdded, About: r.ID.String(), Actor: actor,
@@ -149,7 +149,7 @@ type Rotation struct {
 
 // RotateKeys adds a successor key for each purpose, whether one is due or not.
 // Servers may use the store meanwhile.
-func RotateKeys(ctx context.Context, st store.Store, kek *keys.KEK, s keys.Schedule, r Rotation, clock func() time.Time) ([]keys.Record, error) {
+func RotateKeys(ctx context.Context, st store.Store, kek *keys.KEK, s keys.Schedule, r Rotation, clock func() time.Time) ([]keys.Stored, error) {
 	if len(r.Purposes) == 0 {
 		r.Purposes = s.Rotating()
 	}
@@ -162,7 +162,7 @@ func RotateKeys(ctx context.Context, st store.Store, kek *keys.KEK, s keys.Sched
 	if err != nil {
 		return nil, err
 	}
-	var records []keys.Record
+	var records []keys.Stored
 	err = changeKeys(ctx, st, clock, func(ch store.Changes, now grant.Instant) (store.Change, error) {
 		records = nil
 		// A key that another key-encryption key wraps would stop every node.
@@ -243,7 +243,7 @@ type Withdrawal struct {
 
 // Withdrawn lists the keys that were withdrawn, and the successors of those that
 // were in use.
-type Withdrawn struct{ Keys, Added []keys.Record }
+type Withdrawn struct{ Keys, Added []keys.Stored }
 
 // WithdrawKeys declares keys untrusted from now on. Nodes stop trusting them at
 // their next poll. If a key in use is withdrawn, the same transaction adds its
@@ -294,9 +294,9 @@ func WithdrawKeys(ctx context.Context, st store.Store, kek *keys.KEK, w Withdraw
 }
 
 // Choose lists the records of the keys that w withdraws.
-func (w Withdrawal) Choose(records []keys.Record) (list []keys.Record, err error) {
+func (w Withdrawal) Choose(records []keys.Stored) (list []keys.Stored, err error) {
 	for _, id := range w.Keys {
-		i := slices.IndexFunc(records, func(r keys.Record) bool { return r.ID == id })
+		i := slices.IndexFunc(records, func(r keys.Stored) bool { return r.ID == id })
 		switch {
 		case i < 0:
 			return nil, &oauth.Invalid{Field: "key", Message: fmt.Sprintf("no key %s (see: mintage keys list)", id)}
@@ -322,7 +322,7 @@ type Ended struct {
 
 // CountEnded counts what the withdrawal of keys ends, or would end. It reads every
 // grant.
-func CountEnded(ctx context.Context, st store.Store, records []keys.Record, accessLifetime time.Duration, now grant.Instant) (n Ended, err error) {
+func CountEnded(ctx context.Context, st store.Store, records []keys.Stored, accessLifetime time.Duration, now grant.Instant) (n Ended, err error) {
 	made := map[grant.KeyID]bool{}
 	signed := map[keys.Purpose]bool{}
 	for _, r := range records {
@@ -357,7 +357,7 @@ func CountEnded(ctx context.Context, st store.Store, records []keys.Record, acce
 // RewrapKeys wraps every key by the key-encryption key that replaces kek, in one
 // transaction. It returns how many it has wrapped: none if that was done before.
 func RewrapKeys(ctx context.Context, st store.Store, kek *keys.KEK, actor string, clock func() time.Time) (int, error) {
-	var changed []keys.Record
+	var changed []keys.Stored
 	err := changeKeys(ctx, st, clock, func(ch store.Changes, now grant.Instant) (store.Change, error) {
 		changed = nil
 		from, to := kek.Of(ch.Keys), kek.Next()

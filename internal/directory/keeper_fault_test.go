@@ -117,7 +117,7 @@ func TestTheKeySetOfANodeWithoutNewsIsNotShown(t *testing.T) {
 
 func TestAnOperatorRotatesBeforeTheTime(t *testing.T) {
 	s := newNodes(t, testkit.Rotating, 1)[0]
-	rotate := func(r directory.Rotation) ([]keys.Record, error) {
+	rotate := func(r directory.Rotation) ([]keys.Stored, error) {
 		r.Actor = "operator:root"
 		return directory.RotateKeys(t.Context(), s.Faulty, s.KEK, testkit.Rotating, r, s.Clock.Now)
 	}

@@ -199,7 +199,7 @@ func (s *service) twoKEKs() (path, old, fresh string, both *keys.KEK) {
 	if err != nil {
 		s.T.Fatal(err)
 	}
-	var changed []keys.Record
+	var changed []keys.Stored
 	for _, r := range ch.Keys {
 		if r, err = to.Rewrap(s.KEK, r); err != nil {
 			s.T.Fatal(err)

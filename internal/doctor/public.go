@@ -274,7 +274,7 @@ func checkPublishedKeys(ctx context.Context, p *Deployment) (f findings) {
 		}
 	}
 	for kid := range published {
-		if !slices.ContainsFunc(p.Changes.Keys, func(r keys.Record) bool { return r.ID.String() == kid }) {
+		if !slices.ContainsFunc(p.Changes.Keys, func(r keys.Stored) bool { return r.ID.String() == kid }) {
 			f.fault("does the address lead to a server on this store?", "key %s is published and not in this store", show.Bounded(kid))
 		}
 	}

@@ -12,7 +12,7 @@ func (k *KEK) Fingerprint() string { return hex.EncodeToString(k.id[:]) }
 
 // WrappedBy returns the Fingerprint of the key-encryption key that wraps r, or ""
 // if this version cannot read r.
-func (r Record) WrappedBy() string {
+func (r Stored) WrappedBy() string {
 	if len(r.Wrapped) < 5 || r.Wrapped[0] != inUse && r.WithdrawnAt() == 0 {
 		return ""
 	}

@@ -57,7 +57,7 @@ type Diagnosis struct {
 
 // LockedRing returns a ring whose keys stay wrapped: it has their timeline and
 // opens nothing.
-func LockedRing(records []Record) *Ring {
+func LockedRing(records []Stored) *Ring {
 	return &Ring{Timeline: NewTimeline(records), byID: map[grant.KeyID]*key{}}
 }
 
@@ -157,7 +157,7 @@ func isBase64URL(c rune) bool {
 }
 
 // record finds a key, wrapped or not.
-func (t Timeline) record(id grant.KeyID) (Record, bool) {
+func (t Timeline) record(id grant.KeyID) (Stored, bool) {
 	for _, line := range t.lines {
 		for _, r := range line {
 			if r.ID == id {
@@ -165,7 +165,7 @@ func (t Timeline) record(id grant.KeyID) (Record, bool) {
 			}
 		}
 	}
-	return Record{}, false
+	return Stored{}, false
 }
 
 // Life returns the phase of a key, if there is such a key.

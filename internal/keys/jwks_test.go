@@ -22,7 +22,7 @@ import (
 func fourKeys(t *testing.T) (*keys.Ring, []grant.KeyID) {
 	t.Helper()
 	ids := []grant.KeyID{signingRecords(t, keys.ES256)[0].ID}
-	var followers []keys.Record
+	var followers []keys.Stored
 	for i := range 3 {
 		followers = append(followers, newKey(t, parseKEK(t, frozenKEK), keys.ES256, frozenAt+grant.Instant(i+1)*3600_000))
 		ids = append(ids, followers[i].ID)

@@ -54,7 +54,7 @@ func newPrivateKey(alg Purpose) ([]byte, error) {
 
 // newSigner decodes what newPrivateKey has made. It refuses a key whose type is not
 // that of its purpose: each algorithm has its own keys.
-func newSigner(rec Record, material []byte) (*signer, error) {
+func newSigner(rec Stored, material []byte) (*signer, error) {
 	private, err := x509.ParsePKCS8PrivateKey(material)
 	if err != nil {
 		return nil, fmt.Errorf("key %s is damaged: %w", rec.ID, err)

@@ -152,7 +152,7 @@ func TestSignaturesOfOthersAreRefused(t *testing.T) {
 	}
 	// The same kid in another ring.
 	other := newKey(t, parseKEK(t, frozenKEK), keys.ES256, frozenAt)
-	stranger, err := signingRing(t, []keys.Record{other}).SignHeader(other.ID, `{"alg":"ES256","kid":"`+kid.String()+`","typ":"at+jwt"}`, benchClaims)
+	stranger, err := signingRing(t, []keys.Stored{other}).SignHeader(other.ID, `{"alg":"ES256","kid":"`+kid.String()+`","typ":"at+jwt"}`, benchClaims)
 	if err != nil {
 		t.Fatal(err)
 	}

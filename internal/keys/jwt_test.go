@@ -28,10 +28,10 @@ var libraryAlgorithms = []jose.SignatureAlgorithm{jose.ES256, jose.EdDSA, jose.R
 var noRotation = keys.Schedule{Retention: 3600e9}
 
 // signingRecords are the frozen keys of the algorithms, or of all.
-func signingRecords(t testing.TB, algorithms ...keys.Purpose) (list []keys.Record) {
+func signingRecords(t testing.TB, algorithms ...keys.Purpose) (list []keys.Stored) {
 	t.Helper()
 	for line := range strings.Lines(frozenSigning) {
-		r := keys.Record{CreatedAt: frozenAt, ActiveAt: frozenAt}
+		r := keys.Stored{CreatedAt: frozenAt, ActiveAt: frozenAt}
 		if _, err := fmt.Sscanf(line, "%s %x %x", &r.Purpose, &r.ID, &r.Wrapped); err != nil {
 			t.Fatal(err)
 		}
@@ -49,7 +49,7 @@ func signingRecords(t testing.TB, algorithms ...keys.Purpose) (list []keys.Recor
 
 // signingRing is the frozen ring with a signing key of each of the algorithms,
 // and more records.
-func signingRing(t testing.TB, more []keys.Record, algorithms ...keys.Purpose) *keys.Ring {
+func signingRing(t testing.TB, more []keys.Stored, algorithms ...keys.Purpose) *keys.Ring {
 	t.Helper()
 	r, err := keys.Open(parseKEK(t, frozenKEK), append(append(frozenRecords(), signingRecords(t, algorithms...)...), more...))
 	if err != nil {
@@ -131,7 +131,7 @@ func TestFrozenJWTs(t *testing.T) {
 
 func TestSignUsesTheKeyThatIsActive(t *testing.T) {
 	follower := newKey(t, parseKEK(t, frozenKEK), keys.ES256, frozenAt+1000)
-	r := signingRing(t, []keys.Record{follower}, keys.ES256)
+	r := signingRing(t, []keys.Stored{follower}, keys.ES256)
 	first := signingRecords(t, keys.ES256)[0].ID
 	for now, want := range map[grant.Instant]grant.KeyID{
 		0: first, frozenAt: first, frozenAt + 999: first, frozenAt + 1000: follower.ID, frozenAt + 1_000_000: follower.ID,
@@ -188,7 +188,7 @@ func TestAKeyOfAnotherTypeDoesNotOpen(t *testing.T) {
 // A verifier that keeps keys apart by time takes what was signed before.
 func TestVerifyUntilTheKeyIsGone(t *testing.T) {
 	follower := newKey(t, parseKEK(t, frozenKEK), keys.ES256, frozenAt+1000)
-	r := signingRing(t, []keys.Record{follower}, keys.ES256)
+	r := signingRing(t, []keys.Stored{follower}, keys.ES256)
 	text := sign(t, r, keys.ES256)
 	end := frozenAt + 1000 + 3600_000
 	for now, want := range map[grant.Instant]error{

@@ -73,7 +73,7 @@ func (k *KEK) Next() *KEK { return k.next }
 
 // Of returns the one of k and Next that wraps the records, or k. Wrap new records
 // with the same: other nodes may not have the new key yet.
-func (k *KEK) Of(records []Record) *KEK {
+func (k *KEK) Of(records []Stored) *KEK {
 	if k.next != nil && len(records) > 0 && records[0].WrappedBy() == k.next.Fingerprint() {
 		return k.next
 	}
@@ -91,14 +91,14 @@ const (
 )
 
 // WithdrawnAt returns when the key was declared untrusted, or zero.
-func (r Record) WithdrawnAt() grant.Instant {
+func (r Stored) WithdrawnAt() grant.Instant {
 	if len(r.Wrapped) < 13 || r.Wrapped[0] != withdrawn {
 		return 0
 	}
 	return grant.Instant(binary.BigEndian.Uint64(r.Wrapped[5:]))
 }
 
-func (k *KEK) wrap(r Record, material []byte, withdrawnAt grant.Instant) ([]byte, error) {
+func (k *KEK) wrap(r Stored, material []byte, withdrawnAt grant.Instant) ([]byte, error) {
 	out := append([]byte{inUse}, k.id[:]...)
 	if withdrawnAt != 0 {
 		out[0] = withdrawn
@@ -112,7 +112,7 @@ func (k *KEK) wrap(r Record, material []byte, withdrawnAt grant.Instant) ([]byte
 }
 
 // Withdraw returns r as a key that is untrusted since an instant.
-func (k *KEK) Withdraw(r Record, at grant.Instant) (Record, error) {
+func (k *KEK) Withdraw(r Stored, at grant.Instant) (Stored, error) {
 	material, err := k.unwrap(r)
 	if err == nil {
 		r.Wrapped, err = k.wrap(r, material, at)
@@ -121,7 +121,7 @@ func (k *KEK) Withdraw(r Record, at grant.Instant) (Record, error) {
 }
 
 // Rewrap returns r wrapped by k. From or its Next wraps r.
-func (k *KEK) Rewrap(from *KEK, r Record) (Record, error) {
+func (k *KEK) Rewrap(from *KEK, r Stored) (Stored, error) {
 	material, err := from.unwrap(r)
 	if err == nil {
 		r.Wrapped, err = k.wrap(r, material, r.WithdrawnAt())
@@ -137,7 +137,7 @@ func (e *OtherKEK) Error() string {
 		"put back the kek file that belongs to this store (a new one cannot open it)", e.Needs, e.Given)
 }
 
-func (k *KEK) unwrap(r Record) ([]byte, error) {
+func (k *KEK) unwrap(r Stored) ([]byte, error) {
 	w := r.Wrapped
 	head := 5
 	if len(w) > 0 && w[0] == withdrawn {
@@ -162,7 +162,7 @@ func (k *KEK) unwrap(r Record) ([]byte, error) {
 }
 
 // binding returns the associated data of the wrapped form, which begins with head.
-func (r Record) binding(head []byte) []byte {
+func (r Stored) binding(head []byte) []byte {
 	b := []byte("mintage/1/key\x00")
 	b = binary.BigEndian.AppendUint32(b, uint32(r.ID))
 	b = binary.BigEndian.AppendUint64(b, uint64(r.CreatedAt))

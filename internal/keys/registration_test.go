@@ -16,7 +16,7 @@ func registrationRing(t *testing.T, at grant.Instant) *Ring {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var records []Record
+	var records []Stored
 	for _, p := range append(Purposes, Registration) {
 		rec, err := New(kek, p, at, at)
 		if err != nil {

@@ -47,10 +47,10 @@ var SigningAlgorithms = []Purpose{ES256, EdDSA, RS256}
 // Signs reports whether p is the purpose of a signing key.
 func (p Purpose) Signs() bool { return slices.Contains(SigningAlgorithms, p) }
 
-// A Record is a stored key, wrapped by the key-encryption key. Its instants never
+// Stored is a key as the store has it, wrapped by the key-encryption key. Its instants never
 // change. The wrapped form changes if the key is withdrawn or the key-encryption
 // key is replaced.
-type Record struct {
+type Stored struct {
 	ID        grant.KeyID
 	Purpose   Purpose
 	CreatedAt grant.Instant
@@ -79,10 +79,10 @@ func NewDraft(purpose Purpose) (Draft, error) {
 }
 
 // Wrap returns d as a record that is used from activeAt on.
-func (d Draft) Wrap(kek *KEK, now, activeAt grant.Instant) (Record, error) {
+func (d Draft) Wrap(kek *KEK, now, activeAt grant.Instant) (Stored, error) {
 	var id [4]byte
 	rand.Read(id[:])
-	r := Record{
+	r := Stored{
 		ID: grant.KeyID(binary.BigEndian.Uint32(id[:])), Purpose: d.Purpose,
 		CreatedAt: now, ActiveAt: activeAt,
 	}
@@ -92,10 +92,10 @@ func (d Draft) Wrap(kek *KEK, now, activeAt grant.Instant) (Record, error) {
 }
 
 // New generates and wraps a key.
-func New(kek *KEK, purpose Purpose, now, activeAt grant.Instant) (Record, error) {
+func New(kek *KEK, purpose Purpose, now, activeAt grant.Instant) (Stored, error) {
 	d, err := NewDraft(purpose)
 	if err != nil {
-		return Record{}, err
+		return Stored{}, err
 	}
 	return d.Wrap(kek, now, activeAt)
 }
@@ -107,7 +107,7 @@ type Ring struct {
 }
 
 type key struct {
-	Record
+	Stored
 	material []byte
 	macs     sync.Pool // of *macState, keyed with material
 	signer   *signer   // of a signing key
@@ -116,14 +116,14 @@ type key struct {
 
 // Open unwraps records into a ring. It fails if it cannot unwrap one of them: an
 // incomplete ring would refuse authentic tokens.
-func Open(kek *KEK, records []Record) (*Ring, error) {
+func Open(kek *KEK, records []Stored) (*Ring, error) {
 	r := &Ring{Timeline: NewTimeline(records), byID: map[grant.KeyID]*key{}}
 	for _, rec := range records {
 		material, err := kek.unwrap(rec)
 		if err != nil {
 			return nil, err
 		}
-		k := &key{Record: rec, material: material, maker: r.Timeline.maker(rec)}
+		k := &key{Stored: rec, material: material, maker: r.Timeline.maker(rec)}
 		k.macs.New = func() any { return &macState{hash: hmac.New(sha256.New, material)} }
 		if rec.Purpose.Signs() {
 			if k.signer, err = newSigner(rec, material); err != nil {

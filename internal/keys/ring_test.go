@@ -21,7 +21,7 @@ const (
 	frozenAt     grant.Instant = 1_800_000_000_000
 )
 
-func frozenRecords() []keys.Record {
+func frozenRecords() []keys.Stored {
 	unhex := func(s string) []byte {
 		b, err := hex.DecodeString(s)
 		if err != nil {
@@ -29,7 +29,7 @@ func frozenRecords() []keys.Record {
 		}
 		return b
 	}
-	return []keys.Record{
+	return []keys.Stored{
 		{ID: frozenMAC, Purpose: keys.MAC, CreatedAt: frozenAt, ActiveAt: frozenAt,
 			Wrapped: unhex("013415ac879706182a9ad3f222818f586c004ca4a6707c167107cb541c4203f30e0b13dfa3336a1a139f92a4596a72740660dd40366ff125df47293f17ba6bdb88")},
 		{ID: frozenSeal, Purpose: keys.Seal, CreatedAt: frozenAt, ActiveAt: frozenAt,
@@ -61,7 +61,7 @@ func frozenRing(t testing.TB) *keys.Ring {
 func newRing(t testing.TB) *keys.Ring {
 	t.Helper()
 	kek := parseKEK(t, keys.NewKEKText())
-	var records []keys.Record
+	var records []keys.Stored
 	for _, p := range keys.Purposes {
 		records = append(records, newKey(t, kek, p, frozenAt))
 	}
@@ -72,7 +72,7 @@ func newRing(t testing.TB) *keys.Ring {
 	return r
 }
 
-func newKey(t testing.TB, kek *keys.KEK, p keys.Purpose, activeAt grant.Instant) keys.Record {
+func newKey(t testing.TB, kek *keys.KEK, p keys.Purpose, activeAt grant.Instant) keys.Stored {
 	t.Helper()
 	rec, err := keys.New(kek, p, frozenAt, activeAt)
 	if err != nil {
@@ -143,12 +143,12 @@ func TestDamagedRecordIsRefused(t *testing.T) {
 // another.
 func TestRecordsFieldsAreBoundToTheKey(t *testing.T) {
 	kek := parseKEK(t, frozenKEK)
-	for name, edit := range map[string]func(r []keys.Record){
-		"id":           func(r []keys.Record) { r[0].ID++ },
-		"purpose":      func(r []keys.Record) { r[0].Purpose, r[1].Purpose = r[1].Purpose, r[0].Purpose },
-		"created":      func(r []keys.Record) { r[0].CreatedAt++ },
-		"active":       func(r []keys.Record) { r[0].ActiveAt-- },
-		"wrapped text": func(r []keys.Record) { r[0].Wrapped, r[1].Wrapped = r[1].Wrapped, r[0].Wrapped },
+	for name, edit := range map[string]func(r []keys.Stored){
+		"id":           func(r []keys.Stored) { r[0].ID++ },
+		"purpose":      func(r []keys.Stored) { r[0].Purpose, r[1].Purpose = r[1].Purpose, r[0].Purpose },
+		"created":      func(r []keys.Stored) { r[0].CreatedAt++ },
+		"active":       func(r []keys.Stored) { r[0].ActiveAt-- },
+		"wrapped text": func(r []keys.Stored) { r[0].Wrapped, r[1].Wrapped = r[1].Wrapped, r[0].Wrapped },
 	} {
 		records := frozenRecords()
 		edit(records)
@@ -176,7 +176,7 @@ func TestCurrentKey(t *testing.T) {
 	kek := parseKEK(t, frozenKEK)
 	past, future := newKey(t, kek, keys.MAC, frozenAt-1000), newKey(t, kek, keys.MAC, frozenAt+1000)
 	// The order of the records does not matter.
-	r, err := keys.Open(kek, append([]keys.Record{future, past}, frozenRecords()...))
+	r, err := keys.Open(kek, append([]keys.Stored{future, past}, frozenRecords()...))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -86,18 +86,18 @@ const (
 
 // A Timeline holds keys in the order of their use. It is immutable.
 type Timeline struct {
-	lines map[Purpose][]Record // of one purpose, in the order of their use
-	used  map[Purpose][]Record // the same, without keys that were withdrawn before their use
+	lines map[Purpose][]Stored // of one purpose, in the order of their use
+	used  map[Purpose][]Stored // the same, without keys that were withdrawn before their use
 }
 
 // NewTimeline sorts records. It needs no key-encryption key.
-func NewTimeline(records []Record) Timeline {
-	t := Timeline{lines: map[Purpose][]Record{}, used: map[Purpose][]Record{}}
+func NewTimeline(records []Stored) Timeline {
+	t := Timeline{lines: map[Purpose][]Stored{}, used: map[Purpose][]Stored{}}
 	for _, r := range records {
 		t.lines[r.Purpose] = append(t.lines[r.Purpose], r)
 	}
 	for _, line := range t.lines {
-		slices.SortFunc(line, func(a, b Record) int {
+		slices.SortFunc(line, func(a, b Stored) int {
 			return cmp.Or(cmp.Compare(a.ActiveAt, b.ActiveAt), cmp.Compare(a.ID, b.ID))
 		})
 	}
@@ -112,7 +112,7 @@ func NewTimeline(records []Record) Timeline {
 }
 
 // Records lists all keys.
-func (t Timeline) Records() (list []Record) {
+func (t Timeline) Records() (list []Stored) {
 	for _, line := range t.lines {
 		list = append(list, line...)
 	}
@@ -122,7 +122,7 @@ func (t Timeline) Records() (list []Record) {
 // active returns the index of the key in use. If the clock is behind the one that
 // dated the first key, it is the first key. The successor of a withdrawn key is in
 // use at once, also if this clock has not reached its instant.
-func active(line []Record, now grant.Instant) int {
+func active(line []Stored, now grant.Instant) int {
 	at := 0
 	for i := len(line) - 1; i > 0; i-- {
 		if line[i].ActiveAt <= now {
@@ -137,7 +137,7 @@ func active(line []Record, now grant.Instant) int {
 }
 
 // maker returns the period of use of r.
-func (t Timeline) maker(r Record) grant.Maker {
+func (t Timeline) maker(r Stored) grant.Maker {
 	m := grant.Maker{Key: r.ID, Withdrawn: r.WithdrawnAt() != 0}
 	line := t.used[r.Purpose]
 	if i := place(line, r.ID); i >= 0 && i+1 < len(line) {
@@ -148,7 +148,7 @@ func (t Timeline) maker(r Record) grant.Maker {
 
 // A Life is a key and its phase.
 type Life struct {
-	Record
+	Stored
 	Phase Phase
 	// EndsAt is when the phase ends, or zero if it has no end: a retired key of
 	// tokens, codes or the audit log is needed for ever, to recognise old ones.
@@ -173,12 +173,12 @@ func (t Timeline) Phase(id grant.KeyID, now grant.Instant, s Schedule) Phase {
 }
 
 // place returns the index of a key, or -1.
-func place(line []Record, id grant.KeyID) int {
-	return slices.IndexFunc(line, func(r Record) bool { return r.ID == id })
+func place(line []Stored, id grant.KeyID) int {
+	return slices.IndexFunc(line, func(r Stored) bool { return r.ID == id })
 }
 
-func (t Timeline) life(r Record, now grant.Instant, s Schedule) Life {
-	l := Life{Record: r}
+func (t Timeline) life(r Stored, now grant.Instant, s Schedule) Life {
+	l := Life{Stored: r}
 	if r.WithdrawnAt() != 0 {
 		l.Phase = Withdrawn
 		return l

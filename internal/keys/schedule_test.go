@@ -19,15 +19,15 @@ var quarterly = keys.Schedule{
 }
 
 // record is a key by its number, without anything in it.
-func record(id grant.KeyID, p keys.Purpose, activeAt grant.Instant) keys.Record {
-	return keys.Record{ID: id, Purpose: p, CreatedAt: frozenAt, ActiveAt: activeAt}
+func record(id grant.KeyID, p keys.Purpose, activeAt grant.Instant) keys.Stored {
+	return keys.Stored{ID: id, Purpose: p, CreatedAt: frozenAt, ActiveAt: activeAt}
 }
 
 func TestPhasesOverTime(t *testing.T) {
 	second, third := frozenAt.Add(90*day), frozenAt.Add(180*day)
 	for _, p := range []keys.Purpose{keys.ES256, keys.EdDSA, keys.RS256, keys.MAC, keys.Seal} {
 		// The order of the records does not matter.
-		line := keys.NewTimeline([]keys.Record{record(3, p, third), record(1, p, frozenAt), record(2, p, second)})
+		line := keys.NewTimeline([]keys.Stored{record(3, p, third), record(1, p, frozenAt), record(2, p, second)})
 		gone := keys.Retired
 		if p.Signs() {
 			gone = keys.Gone
@@ -78,7 +78,7 @@ func TestEndsOfPhases(t *testing.T) {
 		{"gone has no end", keys.ES256, second.Add(67 * time.Minute), 0, 0},
 		{"a retired MAC key has no end", keys.MAC, second, 0, 0},
 	} {
-		line := keys.NewTimeline([]keys.Record{record(1, tt.p, frozenAt), record(2, tt.p, second)})
+		line := keys.NewTimeline([]keys.Stored{record(1, tt.p, frozenAt), record(2, tt.p, second)})
 		if l := line.Lives(tt.now, quarterly); l[0].EndsAt != tt.first || l[1].EndsAt != tt.last {
 			t.Errorf("%s: %d and %d, want %d and %d", tt.name, l[0].EndsAt, l[1].EndsAt, tt.first, tt.last)
 		}
@@ -86,7 +86,7 @@ func TestEndsOfPhases(t *testing.T) {
 }
 
 func TestOfTwoKeysOfOneInstantTheLargerIDIsUsed(t *testing.T) {
-	for _, records := range [][]keys.Record{
+	for _, records := range [][]keys.Stored{
 		{record(1, keys.ES256, frozenAt), record(2, keys.ES256, frozenAt)},
 		{record(2, keys.ES256, frozenAt), record(1, keys.ES256, frozenAt)},
 	} {
@@ -119,7 +119,7 @@ func TestDue(t *testing.T) {
 		{"the clock is behind every key", []time.Duration{0, 90 * day}, -9999 * day, nil},
 		{"one is used before a late follower could be", []time.Duration{0, 90*day + time.Minute}, 90 * day, nil},
 	} {
-		records := []keys.Record{record(1, keys.Seal, frozenAt.Add(tt.now)), record(2, keys.MAC, frozenAt.Add(tt.now)), record(3, keys.Audit, frozenAt.Add(tt.now))}
+		records := []keys.Stored{record(1, keys.Seal, frozenAt.Add(tt.now)), record(2, keys.MAC, frozenAt.Add(tt.now)), record(3, keys.Audit, frozenAt.Add(tt.now))}
 		for i, d := range tt.there {
 			records = append(records, record(grant.KeyID(10+i), keys.ES256, frozenAt.Add(d)))
 		}
@@ -135,7 +135,7 @@ func TestDue(t *testing.T) {
 
 func TestEveryPurposeRotatesButThePepper(t *testing.T) {
 	all := []keys.Purpose{keys.MAC, keys.Seal, keys.Audit, keys.Pepper, keys.ES256, keys.EdDSA, keys.RS256}
-	var records []keys.Record
+	var records []keys.Stored
 	for i, p := range all {
 		records = append(records, record(grant.KeyID(i+1), p, frozenAt))
 	}
@@ -174,7 +174,7 @@ func TestKeysArePublishedBeforeUseAndKeptAfterIt(t *testing.T) {
 		s.Retention = alive + s.MaxAge + 2*s.MaxSkew + time.Minute
 		published := map[grant.KeyID]grant.Instant{}
 		used := map[grant.KeyID]grant.Instant{} // when something was last signed
-		records := []keys.Record{record(1, keys.MAC, frozenAt), record(2, keys.Seal, frozenAt), record(3, keys.ES256, frozenAt), record(4, keys.Audit, frozenAt)}
+		records := []keys.Stored{record(1, keys.MAC, frozenAt), record(2, keys.Seal, frozenAt), record(3, keys.ES256, frozenAt), record(4, keys.Audit, frozenAt)}
 		now, steady := frozenAt, frozenAt // steady: since when somebody looks every second
 		planned := 0
 		add := func(p keys.Purpose, activeAt grant.Instant) {
@@ -252,7 +252,7 @@ func TestKeysOfRegistrations(t *testing.T) {
 		t.Error("no key where clients may register themselves")
 	}
 	next := frozenAt.Add(90 * day)
-	line := keys.NewTimeline([]keys.Record{record(1, keys.Registration, frozenAt), record(2, keys.Registration, next)})
+	line := keys.NewTimeline([]keys.Stored{record(1, keys.Registration, frozenAt), record(2, keys.Registration, next)})
 	for now, want := range map[grant.Instant]keys.Phase{frozenAt: keys.Active, next: keys.Retired, next.Add(365 * day): keys.Retired, next.Add(366 * day): keys.Gone} {
 		if got := line.Phase(1, now, s); got != want || len(line.Lives(now, s)) != 2 {
 			t.Errorf("%s, want %s", got, want)

@@ -76,7 +76,7 @@ func TestDigest(t *testing.T) {
 func TestDigestKeepsTheFirstPepper(t *testing.T) {
 	kek := parseKEK(t, frozenKEK)
 	for _, activeAt := range []grant.Instant{frozenAt + 1, frozenAt + 1_000_000} {
-		r, err := keys.Open(kek, append([]keys.Record{newKey(t, kek, keys.Pepper, activeAt)}, frozenRecords()...))
+		r, err := keys.Open(kek, append([]keys.Stored{newKey(t, kek, keys.Pepper, activeAt)}, frozenRecords()...))
 		if err != nil {
 			t.Fatal(err)
 		}

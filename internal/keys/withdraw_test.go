@@ -30,7 +30,7 @@ func kekPair(t *testing.T) (old, fresh, both *keys.KEK) {
 }
 
 // wrappedRing is a key of each purpose that a ring needs, in use since now.
-func wrappedRing(t *testing.T, kek *keys.KEK) (records []keys.Record) {
+func wrappedRing(t *testing.T, kek *keys.KEK) (records []keys.Stored) {
 	t.Helper()
 	for _, p := range []keys.Purpose{keys.MAC, keys.Seal, keys.Pepper, keys.ES256} {
 		r, err := keys.New(kek, p, frozenAt, frozenAt)
@@ -60,7 +60,7 @@ func TestKeysAreRewrappedByANewKeyEncryptionKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var wrapped []keys.Record
+	var wrapped []keys.Stored
 	for i, r := range records {
 		// Also what was rewrapped before a crash.
 		for range 2 {
@@ -134,14 +134,14 @@ func TestAWithdrawalCannotBeAlteredWithoutTheKeyEncryptionKey(t *testing.T) {
 func TestAWithdrawnKeyIsFollowedAtOnceAndMakesNothingAgain(t *testing.T) {
 	old, _, _ := kekPair(t)
 	at := frozenAt.Add(time.Hour)
-	newKey := func(activeAt grant.Instant) keys.Record {
+	newKey := func(activeAt grant.Instant) keys.Stored {
 		r, err := keys.New(old, keys.ES256, frozenAt, activeAt)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return r
 	}
-	withdraw := func(r keys.Record) keys.Record {
+	withdraw := func(r keys.Stored) keys.Stored {
 		r, err := old.Withdraw(r, at)
 		if err != nil {
 			t.Fatal(err)

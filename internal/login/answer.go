@@ -256,9 +256,9 @@ func (t *turn) consent(ctx context.Context, _ step) error {
 func (t *turn) deny(ctx context.Context) error {
 	st, err := t.a.deny(ctx, t.it, t.v, oauth.AccessDenied)
 	st.ByUser = true
-	var told *ClientError
-	if errors.As(err, &told) {
-		told.Clicked = true
+	var toClient *ClientError
+	if errors.As(err, &toClient) {
+		toClient.Clicked = true
 	}
 	return t.reached(ctx, st, err)
 }

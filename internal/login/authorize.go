@@ -39,9 +39,9 @@ func (a *Authorizer) Authorize(ctx context.Context, r oauth.AuthorizationRequest
 	if err == nil {
 		step, err = a.next(ctx, &st, r)
 	}
-	var told *ClientError
+	var toClient *ClientError
 	switch {
-	case errors.As(err, &told):
+	case errors.As(err, &toClient):
 		return st, err
 	case err != nil:
 		return st, a.clientError(st.Client, r, oauth.ErrUnavailable, st.Session != nil, err)

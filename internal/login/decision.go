@@ -205,8 +205,8 @@ func (a *Authorizer) answer(ctx context.Context, st Stage) (Stage, error) {
 		return st, nil // the device polls for it
 	}
 	if !d.Allow {
-		told := &oauth.Error{Code: d.Code, Description: describe(d.Code)}
-		return st, a.clientError(st.Client, it.Request, told, true, nil)
+		public := &oauth.Error{Code: d.Code, Description: describe(d.Code)}
+		return st, a.clientError(st.Client, it.Request, public, true, nil)
 	}
 	id, nonce := codeParts(st.view.Ring, it)
 	if st.Decided {

@@ -268,7 +268,7 @@ func TestDenyTellsTheClientOnceAndAgain(t *testing.T) {
 		for range 2 {
 			_, err := h.deny(t.Context(), h.again(it, v), v, refusal.Code)
 			var client *ClientError
-			if !errors.As(err, &client) || client.Told.Code != refusal.Code || client.Told.Description != refusal.Description || !client.SignedIn {
+			if !errors.As(err, &client) || client.Public.Code != refusal.Code || client.Public.Description != refusal.Description || !client.SignedIn {
 				t.Fatalf("%s: %v", refusal.Code, err)
 			}
 		}
@@ -329,7 +329,7 @@ func TestInteractionsAreBounded(t *testing.T) {
 	h.Pending = &Pending{stretch: int64(h.now()) / lifetime, young: begun{kilobytes: maxPending}}
 	_, err := h.Authorize(t.Context(), asking(h.c), someone())
 	var client *ClientError
-	if !errors.As(err, &client) || client.Told != oauth.ErrUnavailable || client.Cause != ErrCrowded {
+	if !errors.As(err, &client) || client.Public != oauth.ErrUnavailable || client.Cause != ErrCrowded {
 		t.Errorf("%v", err)
 	}
 	if _, err := h.BeginAccount(t.Context(), someone()); err != ErrCrowded {

@@ -50,7 +50,7 @@ var (
 // is its own. If SignedIn is not set, nobody is known to sit at the browser
 // (RFC 9700 section 4.11.2).
 type ClientError struct {
-	Told     *oauth.Error
+	Public   *oauth.Error
 	Client   *store.Client
 	Request  oauth.AuthorizationRequest
 	SignedIn bool
@@ -63,19 +63,19 @@ type ClientError struct {
 func (e *ClientError) Error() string {
 	switch {
 	case e.Cause != nil:
-		return e.Told.Error() + ": " + e.Cause.Error()
+		return e.Public.Error() + ": " + e.Cause.Error()
 	case e.scope != "":
-		return oauth.Sent(e.Told, e.scope).Error()
+		return oauth.Sent(e.Public, e.scope).Error()
 	}
-	return e.Told.Error()
+	return e.Public.Error()
 }
 
 // Callback returns the redirect URI with the error, whose description names the request.
 func (e *ClientError) Callback(requestID string) string {
-	if e.Told.Code == oauth.ErrDenied.Code {
+	if e.Public.Code == oauth.ErrDenied.Code {
 		requestID = "" // nothing went wrong, and a repeated answer is the same
 	}
-	return errorCallback(e.Request, e.Told, e.issuer, requestID)
+	return errorCallback(e.Request, e.Public, e.issuer, requestID)
 }
 
 func (e *ClientError) Unwrap() error { return e.Cause }
@@ -102,12 +102,12 @@ func unavailable(err error) error {
 }
 
 // errorCallback is the client's redirect URI with an error (RFC 6749 section 4.1.2.1).
-func errorCallback(r oauth.AuthorizationRequest, told *oauth.Error, issuerID, requestID string) string {
-	description := told.Description
+func errorCallback(r oauth.AuthorizationRequest, public *oauth.Error, issuerID, requestID string) string {
+	description := public.Description
 	if requestID != "" {
 		description += " (request " + requestID + ")"
 	}
-	uri := issuer.AppendQuery(r.RedirectURI, "error", string(told.Code))
+	uri := issuer.AppendQuery(r.RedirectURI, "error", string(public.Code))
 	uri = issuer.AppendQuery(uri, "error_description", description)
 	if r.State != nil {
 		uri = issuer.AppendQuery(uri, "state", string(r.State))

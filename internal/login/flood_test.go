@@ -102,7 +102,7 @@ func TestAStateIsBoundedForWhoIsNotSignedIn(t *testing.T) {
 	h.begin(asking(h.c, of(MaxGuestState)), someone(), StepLogin)
 	_, err := h.Authorize(t.Context(), asking(h.c, of(MaxGuestState+1)), someone())
 	var client *ClientError
-	if !errors.As(err, &client) || client.Told != oauth.ErrGuestState || client.SignedIn || !strings.Contains(client.Callback(""), strings.Repeat("s", MaxGuestState+1)) {
+	if !errors.As(err, &client) || client.Public != oauth.ErrGuestState || client.SignedIn || !strings.Contains(client.Callback(""), strings.Repeat("s", MaxGuestState+1)) {
 		t.Errorf("%.100v", err)
 	}
 	if !strings.Contains(oauth.ErrGuestState.Description, strconv.Itoa(MaxGuestState)) {

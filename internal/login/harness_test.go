@@ -185,7 +185,7 @@ func told(t *testing.T, err error) oauth.ErrorCode {
 	if !errors.As(err, &client) {
 		t.Fatalf("%v is no error for the client", err)
 	}
-	return client.Told.Code
+	return client.Public.Code
 }
 
 type ctx = context.Context
@@ -195,14 +195,14 @@ const fuzzKEK = "M8jJ+nvL8emcy/6Jc4l7Vf52OHJbr51p3ffew/ZN8EY=\n"
 
 func fuzzRing(t testing.TB, kek *keys.KEK) *keys.Ring {
 	t.Helper()
-	record := func(id grant.KeyID, p keys.Purpose, wrapped string) keys.Record {
+	record := func(id grant.KeyID, p keys.Purpose, wrapped string) keys.Stored {
 		b, err := hex.DecodeString(wrapped)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return keys.Record{ID: id, Purpose: p, CreatedAt: 1_800_000_000_000, ActiveAt: 1_800_000_000_000, Wrapped: b}
+		return keys.Stored{ID: id, Purpose: p, CreatedAt: 1_800_000_000_000, ActiveAt: 1_800_000_000_000, Wrapped: b}
 	}
-	ring, err := keys.Open(kek, []keys.Record{
+	ring, err := keys.Open(kek, []keys.Stored{
 		record(0x7d492396, keys.MAC, "013415ac879706182a9ad3f222818f586c004ca4a6707c167107cb541c4203f30e0b13dfa3336a1a139f92a4596a72740660dd40366ff125df47293f17ba6bdb88"),
 		record(0x42305e7f, keys.Seal, "013415ac87982096ccfe529a7694f5a250ed0dbb8fd9d947026bb31e1a8ed1499f23864ad314ee40984c225cefb13e8e72af5178446d605f78f5db18b511c05ca3"),
 		record(0xd0e114fb, keys.Pepper, "013415ac87625179d50cee1207c108b6d47d62076156ce8ead777570f558b6a1d2284080fcdf2b9a770016093702daad96aae1bd55f692c1cc1b8b2ce5084d7d1e"),

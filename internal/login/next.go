@@ -56,8 +56,8 @@ func (r Request) signIn(s *Session, it *Interaction) (Step, error) {
 	known := s != nil && !stale(r.AuthorizationRequest, s, r.At) && unmet(r.AuthorizationRequest, s) == nil && !r.Prompt.Login && (it == nil || !it.Fresh)
 	switch {
 	case it != nil && it.Step == StepConsent:
-		if told := unmet(r.AuthorizationRequest, s); sameUser(it, s) == nil && told != nil {
-			return "", told
+		if public := unmet(r.AuthorizationRequest, s); sameUser(it, s) == nil && public != nil {
+			return "", public
 		}
 		return StepConsent, sameUser(it, s)
 	case it != nil && it.Step != StepLogin:
@@ -133,10 +133,10 @@ func (a *Authorizer) next(ctx context.Context, st *Stage, r oauth.AuthorizationR
 		st.Agreed = named(r) & agreed.Claims
 		step, err = Next(q, st.Session, st.agreed, st.Interaction)
 	}
-	var told *oauth.Error
+	var public *oauth.Error
 	switch {
-	case errors.As(err, &told):
-		err = a.clientError(st.Client, r, told, st.Session != nil, nil)
+	case errors.As(err, &public):
+		err = a.clientError(st.Client, r, public, st.Session != nil, nil)
 	case err == nil && step == StepConsent && st.Client != nil && st.Session != nil:
 		// Nobody is asked about an authorization of which no code can be made.
 		if err = a.rehearse(st, r, st.Session.Identity); err != nil {

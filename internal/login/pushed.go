@@ -44,8 +44,8 @@ func (a *Authorizer) Push(ctx context.Context, r oauth.AuthorizationRequest, for
 	if r, err = a.openID(a.covered(st, r), st.Client, a.builtIn()); err != nil {
 		return "", err
 	}
-	if told := a.defect(st, r); told != nil {
-		return "", told
+	if public := a.defect(st, r); public != nil {
+		return "", public
 	}
 	now := a.now()
 	switch err := a.Pending.admit(now, a.Interactions.Lifetime.Milliseconds(), v, kilobytes(len(form)), known); {

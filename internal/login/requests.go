@@ -212,18 +212,18 @@ func (rs *Requests) callback(r oauth.AuthorizationRequest, c *store.Client, code
 	return uri
 }
 
-func (rs *Requests) clientError(c *store.Client, r oauth.AuthorizationRequest, told *oauth.Error, signedIn bool, cause error) error {
+func (rs *Requests) clientError(c *store.Client, r oauth.AuthorizationRequest, public *oauth.Error, signedIn bool, cause error) error {
 	if isUnread(c) || r.Device {
 		if cause != nil {
 			return cause
 		}
-		return told
+		return public
 	}
 	scope := ""
-	if view, err := rs.view(); told == oauth.ErrScope && err == nil {
+	if view, err := rs.view(); public == oauth.ErrScope && err == nil {
 		scope = rs.Issuer.LoggedScope(view, string(cmp.Or(r.Asked, r.Scope)))
 	}
-	return &ClientError{Told: told, issuer: rs.Issuer.ID, scope: scope, Client: c, Request: r, SignedIn: signedIn, Cause: cause}
+	return &ClientError{Public: public, issuer: rs.Issuer.ID, scope: scope, Client: c, Request: r, SignedIn: signedIn, Cause: cause}
 }
 
 func authorization(r oauth.AuthorizationRequest, who Identity, of *targets) issuer.Authorization {

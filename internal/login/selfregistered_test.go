@@ -231,7 +231,7 @@ func TestTheCoveredPartOfAWish(t *testing.T) {
 	} {
 		scope, resources, err := ask(c.scope, c.resources...)
 		var told *ClientError
-		if c.told != nil && (!errors.As(err, &told) || told.Told != c.told) || c.told == nil && (err != nil || scope != c.want || len(resources) != 1) {
+		if c.told != nil && (!errors.As(err, &told) || told.Public != c.told) || c.told == nil && (err != nil || scope != c.want || len(resources) != 1) {
 			t.Errorf("%s: %q for %q, %v", name, scope, resources, err)
 		}
 	}
@@ -239,7 +239,7 @@ func TestTheCoveredPartOfAWish(t *testing.T) {
 	h.api(files, 3, true, "", "files:read")
 	var told *ClientError
 	for _, scope := range []oauth.Scope{"", "pay", "openid other"} {
-		if _, _, err := ask(scope); !errors.As(err, &told) || told.Told != oauth.ErrTarget {
+		if _, _, err := ask(scope); !errors.As(err, &told) || told.Public != oauth.ErrTarget {
 			t.Errorf("%q names none of two: %v", scope, err)
 		}
 	}
@@ -251,7 +251,7 @@ func TestTheCoveredPartOfAWish(t *testing.T) {
 	if scope, _, err := ask("tools:read files:read", files); err != nil || scope != "files:read" {
 		t.Errorf("another API's scope: %q, %v", scope, err)
 	}
-	if _, _, err := ask("openid", files); !errors.As(err, &told) || told.Told != oauth.ErrScope {
+	if _, _, err := ask("openid", files); !errors.As(err, &told) || told.Public != oauth.ErrScope {
 		t.Errorf("nothing is left: %v", err)
 	}
 }

@@ -182,7 +182,7 @@ func compare(ctx context.Context, b *backup.File, path string, db *sql.DB) (l Lo
 			return err
 		}},
 		{`SELECT p.id, p.wrapped, k.wrapped FROM main.keys p JOIN b.keys k ON k.id = p.id ORDER BY p.id`, func(rows store.Scanner) error {
-			var is, was keys.Record
+			var is, was keys.Stored
 			if err := rows.Scan(&is.ID, &is.Wrapped, &was.Wrapped); err != nil {
 				return err
 			}

@@ -19,7 +19,7 @@ type Change struct {
 	Documents []Document    // each follows version Version-1; the first is 1
 	Delete    []DocumentKey // whatever the version; an absent one is no error
 	Cutoffs   []Cutoff      // unless a later one of the same name is stored
-	Keys      []keys.Record // new ones, and new wrapped forms of stored ones
+	Keys      []keys.Stored // new ones, and new wrapped forms of stored ones
 	Restores  []grant.Restore
 	Events    []Event
 }
@@ -135,7 +135,7 @@ func (c Change) Held() (list []Statement) {
 	return list
 }
 
-func keyArgs(k keys.Record) []any {
+func keyArgs(k keys.Stored) []any {
 	return []any{int64(k.ID), string(k.Purpose), int64(k.CreatedAt), int64(k.ActiveAt), k.Wrapped}
 }
 

@@ -111,7 +111,7 @@ func readChanges(q Query, since int64) (ch Changes, err error) {
 }
 
 // ScanKey reads id, purpose, created_at, active_at and wrapped.
-func ScanKey(row Scanner) (r keys.Record, err error) {
+func ScanKey(row Scanner) (r keys.Stored, err error) {
 	err = row.Scan((*uint32)(&r.ID), (*string)(&r.Purpose), (*int64)(&r.CreatedAt), (*int64)(&r.ActiveAt), &r.Wrapped)
 	return r, err
 }

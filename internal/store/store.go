@@ -159,7 +159,7 @@ type Changes struct {
 	Clients  []Client
 	APIs     []API
 	Cutoffs  []Cutoff
-	Keys     []keys.Record
+	Keys     []keys.Stored
 	Restores []grant.Restore
 }
 

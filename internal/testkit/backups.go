@@ -78,7 +78,7 @@ func OnlyFiles(t testing.TB, dir string, want ...string) {
 }
 
 // AddKey stores a MAC key, as active since 2023.
-func AddKey(t testing.TB, st *sqlite.Store, kek *keys.KEK) keys.Record {
+func AddKey(t testing.TB, st *sqlite.Store, kek *keys.KEK) keys.Stored {
 	t.Helper()
 	const since grant.Instant = 1_700_000_000_000
 	r, err := keys.New(kek, keys.MAC, since, since)
@@ -89,7 +89,7 @@ func AddKey(t testing.TB, st *sqlite.Store, kek *keys.KEK) keys.Record {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := st.Commit(t.Context(), store.Change{Expect: ch.Version, Keys: []keys.Record{r}}); err != nil {
+	if err := st.Commit(t.Context(), store.Change{Expect: ch.Version, Keys: []keys.Stored{r}}); err != nil {
 		t.Fatal(err)
 	}
 	return r

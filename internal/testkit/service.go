@@ -243,11 +243,11 @@ func RefusalOf(t *testing.T, err error) grant.Refusal {
 }
 
 // AddKey adds a key in another process.
-func (s *Service) AddKey(key keys.Record) {
+func (s *Service) AddKey(key keys.Stored) {
 	s.T.Helper()
 	ch, err := s.Engine.Changes(s.T.Context(), 0)
 	if err == nil {
-		err = s.Engine.Commit(s.T.Context(), store.Change{Expect: ch.Version, Keys: []keys.Record{key}})
+		err = s.Engine.Commit(s.T.Context(), store.Change{Expect: ch.Version, Keys: []keys.Stored{key}})
 	}
 	if err != nil {
 		s.T.Fatal(err)

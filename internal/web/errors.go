@@ -52,19 +52,19 @@ var problems = []problem{
 
 // pageProblem maps each error to the page that the user sees. It is the only such map.
 func (f *Front) pageProblem(err error) (status int, key pages.MessageKey, code oauth.ErrorCode) {
-	var told *oauth.Error
-	errors.As(err, &told)
+	var public *oauth.Error
+	errors.As(err, &public)
 	for _, p := range problems {
-		if !slices.ContainsFunc(p.of, func(e error) bool { return errors.Is(err, e) }) && (p.of != nil || told == nil) {
+		if !slices.ContainsFunc(p.of, func(e error) bool { return errors.Is(err, e) }) && (p.of != nil || public == nil) {
 			continue
 		}
 		switch {
 		case p.key == pages.Unavailable:
 			code = oauth.TemporarilyUnavailable
-		case told == oauth.ErrRedirectMismatch && f.RedirectURIMismatch:
+		case public == oauth.ErrRedirectMismatch && f.RedirectURIMismatch:
 			code = "redirect_uri_mismatch"
 		case p.coded:
-			code = told.Code
+			code = public.Code
 		}
 		return p.status, p.key, code
 	}
@@ -135,7 +135,7 @@ func (s *web) pageAnswer(h http.Header, r *server.Request, rec server.Record, er
 		// The user decides whether to follow a link to the client.
 		bounce := pages.Bounce{
 			Client: login.ShownName(toClient.Client), Host: oauth.Host(toClient.Request.RedirectURI), URL: toClient.Callback(r.ID),
-			Code: string(toClient.Told.Code), Detail: toClient.Told.Description, RequestID: r.ID, Denied: toClient.Clicked,
+			Code: string(toClient.Public.Code), Detail: toClient.Public.Description, RequestID: r.ID, Denied: toClient.Clicked,
 		}
 		if localTo(toClient.Request.RedirectURI) == pages.LocalApp {
 			bounce.Host = ""
@@ -150,9 +150,9 @@ func (s *web) pageAnswer(h http.Header, r *server.Request, rec server.Record, er
 		status, key, code = s.pageProblem(err)
 		message := pages.Message{Key: key, Client: rec.ClientName, Code: string(code), RequestID: r.ID}
 		// Without a code, the message itself says all of it.
-		var told *oauth.Error
-		if code != "" && errors.As(err, &told) {
-			message.Detail = told.Description
+		var public *oauth.Error
+		if code != "" && errors.As(err, &public) {
+			message.Detail = public.Description
 		}
 		var stuck *stuckError
 		if errors.As(err, &stuck) {

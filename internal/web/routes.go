@@ -21,7 +21,7 @@ import (
 // supported.
 func (f *Front) metadata() map[string]any {
 	members := map[string]any{
-		"ui_locales_supported": pages.Locales, "subject_types_supported": []string{"public"},
+		"ui_locales_supported": pages.Locales, "subject_types_supported": []string{"toClient"},
 		"prompt_values_supported":  []string{"none", "login", "consent", "select_account"},
 		"response_modes_supported": []string{"query", "form_post"}, "claims_parameter_supported": true, "request_parameter_supported": false, "request_uri_parameter_supported": false,
 		"backchannel_logout_supported": true, "backchannel_logout_session_supported": true,
@@ -87,8 +87,8 @@ func (s *web) handler(handle pageHandler) server.Handler {
 			a, err = handle(ctx, r.Request, x)
 		}
 		err = s.withWayBack(x, err)
-		var told *login.ClientError
-		x.Fault = errors.As(err, &told) && told.Cause != nil
+		var toClient *login.ClientError
+		x.Fault = errors.As(err, &toClient) && toClient.Cause != nil
 		a.Cookies = x.cookies
 		return a, x.Record, err
 	}

@@ -57,7 +57,7 @@ func read(t *testing.T, st store.Store) (c contents) {
 	for i := range c.Changes.Keys {
 		c.Changes.Keys[i].Wrapped = append([]byte{}, c.Changes.Keys[i].Wrapped...) // empty is nil in one engine
 	}
-	slices.SortFunc(c.Changes.Keys, func(a, b keys.Record) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(c.Changes.Keys, func(a, b keys.Stored) int { return cmp.Compare(a.ID, b.ID) })
 	for _, client := range c.Changes.Clients {
 		client, err = st.Client(t.Context(), client.ID)
 		check(err)

@@ -158,8 +158,8 @@ func TestAChangeOfTheDirectoryIsToldOnce(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				record := keys.Record{ID: grant.KeyID(n + 1), Purpose: keys.MAC, CreatedAt: base, ActiveAt: base, Wrapped: []byte{1}}
-				if err := writer.Commit(t.Context(), store.Change{Expect: ch.Version, Keys: []keys.Record{record}}); err != nil {
+				record := keys.Stored{ID: grant.KeyID(n + 1), Purpose: keys.MAC, CreatedAt: base, ActiveAt: base, Wrapped: []byte{1}}
+				if err := writer.Commit(t.Context(), store.Change{Expect: ch.Version, Keys: []keys.Stored{record}}); err != nil {
 					return err
 				}
 			}

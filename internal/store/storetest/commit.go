@@ -27,7 +27,7 @@ var commitPromises = []promise{
 			{store.Change{Entries: []store.Entry{newClient("a").Entry(), newClient("b").Entry()}}, true},
 			{store.Change{Cutoffs: []store.Cutoff{{Realm: "/api", Subject: "alice", At: base}, {Realm: "/api", Subject: "bob", At: base}}}, true},
 			{store.Change{Restores: []grant.Restore{{At: base, Backup: base - 1, Until: base + 1}}}, true},
-			{store.Change{Expect: version + 3, Keys: []keys.Record{newKey(1), newKey(2)}, Events: []store.Event{event("alice", base, 1)}}, true},
+			{store.Change{Expect: version + 3, Keys: []keys.Stored{newKey(1), newKey(2)}, Events: []store.Event{event("alice", base, 1)}}, true},
 			{whole(version+4, 9), true},
 		} {
 			commit(t, st, c.change)
@@ -243,7 +243,7 @@ var commitPromises = []promise{
 	}},
 	{"keys require the directory's version", func(t *testing.T, db Database) {
 		st := open(t, db)
-		if err := st.Commit(t.Context(), store.Change{Keys: []keys.Record{newKey(1)}}); !errors.Is(err, store.ErrConflict) {
+		if err := st.Commit(t.Context(), store.Change{Keys: []keys.Stored{newKey(1)}}); !errors.Is(err, store.ErrConflict) {
 			t.Errorf("Commit: %v, want ErrConflict", err)
 		}
 		if n := len(changes(t, st, 0).Keys); n != 0 {
@@ -289,7 +289,7 @@ func whole(expect int64, n int) store.Change {
 		Documents: []store.Document{d, e},
 		Delete:    []store.DocumentKey{store.KeyOf(store.DocumentSession, "/gone", name)},
 		Cutoffs:   []store.Cutoff{{Realm: "/api", Subject: name, At: base + grant.Instant(n)}},
-		Keys:      []keys.Record{newKey(grant.KeyID(100 + 2*n)), newKey(grant.KeyID(101 + 2*n))},
+		Keys:      []keys.Stored{newKey(grant.KeyID(100 + 2*n)), newKey(grant.KeyID(101 + 2*n))},
 		Restores:  []grant.Restore{{At: base + grant.Instant(n), Backup: base - 1, Until: base + 1}},
 		Events:    []store.Event{event(name, base, n)},
 	}
@@ -370,9 +370,9 @@ func holdsChange(t *testing.T, st store.Store, c store.Change) {
 			t.Errorf("no restore %+v", r)
 		}
 	}
-	var ring []keys.Record
+	var ring []keys.Stored
 	for _, k := range ch.Keys {
-		if slices.ContainsFunc(c.Keys, func(o keys.Record) bool { return o.ID == k.ID }) {
+		if slices.ContainsFunc(c.Keys, func(o keys.Stored) bool { return o.ID == k.ID }) {
 			ring = append(ring, k)
 		}
 	}

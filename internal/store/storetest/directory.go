@@ -21,7 +21,7 @@ var directoryPromises = []promise{
 		createClient(t, st, b)
 		cutoff := store.Cutoff{Realm: "/api", Subject: "alice", At: base}
 		addCutoff(t, st, cutoff)
-		ring := []keys.Record{newKey(1), newKey(1<<32 - 1)}
+		ring := []keys.Stored{newKey(1), newKey(1<<32 - 1)}
 		addKeys(t, st, ring)
 		ch := changes(t, st, 0)
 		sameClients(t, ch.Clients, a, b)
@@ -75,7 +75,7 @@ var directoryPromises = []promise{
 		only(next(), 0, 1, 0)
 		addCutoff(t, st, store.Cutoff{Realm: "/api", ClientID: "a", At: base + 1})
 		only(next(), 0, 1, 0)
-		addKeys(t, st, []keys.Record{newKey(1)})
+		addKeys(t, st, []keys.Stored{newKey(1)})
 		only(next(), 0, 0, 1)
 		only(changes(t, st, 0), 2, 1, 1)
 	}},
@@ -142,9 +142,9 @@ var directoryPromises = []promise{
 	{"of concurrent Commits of keys at one version of the directory one succeeds", func(t *testing.T, db Database) {
 		st, other := open(t, db), open(t, db)
 		version := changes(t, st, 0).Version
-		rings, errs := make([][]keys.Record, 16), make([]error, 16)
+		rings, errs := make([][]keys.Stored, 16), make([]error, 16)
 		atOnce(len(rings), func(n int) {
-			rings[n] = []keys.Record{newKey(grant.KeyID(3*n + 1)), newKey(grant.KeyID(3*n + 2)), newKey(grant.KeyID(3*n + 3))}
+			rings[n] = []keys.Stored{newKey(grant.KeyID(3*n + 1)), newKey(grant.KeyID(3*n + 2)), newKey(grant.KeyID(3*n + 3))}
 			errs[n] = []store.Store{st, other}[n%2].Commit(t.Context(), store.Change{Expect: version, Keys: rings[n], Events: []store.Event{event(fmt.Sprintf("ring %d", n), base, n)}})
 		})
 		won := -1
@@ -171,37 +171,37 @@ var directoryPromises = []promise{
 		for n, change := range []func(){
 			func() { createClient(t, st, newClient("a")) },
 			func() { addCutoff(t, st, store.Cutoff{Realm: "/api", Subject: "alice", At: base}) },
-			func() { addKeys(t, st, []keys.Record{newKey(1)}) },
+			func() { addKeys(t, st, []keys.Stored{newKey(1)}) },
 		} {
 			change()
 			for _, stale := range []int64{version, version - 1, version + 2} {
-				if err := st.Commit(t.Context(), store.Change{Expect: stale, Keys: []keys.Record{newKey(9)}, Events: []store.Event{event("stale", base, n)}}); !errors.Is(err, store.ErrConflict) {
+				if err := st.Commit(t.Context(), store.Change{Expect: stale, Keys: []keys.Stored{newKey(9)}, Events: []store.Event{event("stale", base, n)}}); !errors.Is(err, store.ErrConflict) {
 					t.Errorf("Commit of keys at version %d after a change: %v, want ErrConflict", stale, err)
 				}
 			}
 			version = changes(t, st, 0).Version
 		}
-		sameKeys(t, changes(t, st, 0).Keys, []keys.Record{newKey(1)})
+		sameKeys(t, changes(t, st, 0).Keys, []keys.Stored{newKey(1)})
 		if list := recorded(t, st, "stale"); len(list) != 0 {
 			t.Errorf("%d events of keys that were not added", len(list))
 		}
 	}},
 	{"Commit adds all keys or none", func(t *testing.T, db Database) {
 		st := open(t, db)
-		addKeys(t, st, []keys.Record{newKey(5)})
+		addKeys(t, st, []keys.Stored{newKey(5)})
 		version := changes(t, st, 0).Version
-		if err := st.Commit(t.Context(), store.Change{Expect: version, Keys: []keys.Record{newKey(6), newKey(5)}, Events: []store.Event{event("twice", base, 1)}}); err == nil {
+		if err := st.Commit(t.Context(), store.Change{Expect: version, Keys: []keys.Stored{newKey(6), newKey(5)}, Events: []store.Event{event("twice", base, 1)}}); err == nil {
 			t.Error("a key's id was taken twice")
 		}
 		if list := recorded(t, st, "twice"); len(list) != 0 {
 			t.Errorf("%d events of keys that were not added", len(list))
 		}
 		nothingNew(t, st, version)
-		sameKeys(t, changes(t, st, 0).Keys, []keys.Record{newKey(5)})
+		sameKeys(t, changes(t, st, 0).Keys, []keys.Stored{newKey(5)})
 	}},
 	{"Commit replaces wrapped forms of keys and adds keys, all or nothing, at one version", func(t *testing.T, db Database) {
 		st, other := open(t, db), open(t, db)
-		addKeys(t, st, []keys.Record{newKey(5), newKey(6)})
+		addKeys(t, st, []keys.Stored{newKey(5), newKey(6)})
 		version := changes(t, st, 0).Version
 		changed := newKey(5)
 		changed.Wrapped = []byte("wrapped otherwise")
@@ -209,11 +209,11 @@ var directoryPromises = []promise{
 		signing.Purpose = keys.ES256
 		for name, c := range map[string]struct {
 			version        int64
-			changed, added []keys.Record
+			changed, added []keys.Stored
 		}{
-			"at a version that is gone":   {version - 1, []keys.Record{changed}, []keys.Record{newKey(7)}},
-			"of what a key is for":        {version, []keys.Record{changed, signing}, []keys.Record{newKey(7)}},
-			"with a record that is there": {version, []keys.Record{changed}, []keys.Record{newKey(7), newKey(6)}},
+			"at a version that is gone":   {version - 1, []keys.Stored{changed}, []keys.Stored{newKey(7)}},
+			"of what a key is for":        {version, []keys.Stored{changed, signing}, []keys.Stored{newKey(7)}},
+			"with a record that is there": {version, []keys.Stored{changed}, []keys.Stored{newKey(7), newKey(6)}},
 		} {
 			if err := st.Commit(t.Context(), store.Change{Expect: c.version, Keys: slices.Concat(c.changed, c.added), Events: []store.Event{event("not done", base, 1)}}); err == nil {
 				t.Errorf("a change %s was made", name)
@@ -223,12 +223,12 @@ var directoryPromises = []promise{
 		if list := recorded(t, st, "not done"); len(list) != 0 {
 			t.Errorf("%d events of changes that were not made", len(list))
 		}
-		if err := st.Commit(t.Context(), store.Change{Expect: version, Keys: []keys.Record{changed, newKey(7)}, Events: []store.Event{event("done", base, 1)}}); err != nil {
+		if err := st.Commit(t.Context(), store.Change{Expect: version, Keys: []keys.Stored{changed, newKey(7)}, Events: []store.Event{event("done", base, 1)}}); err != nil {
 			t.Fatal(err)
 		}
 		// A poll returns the changed key and the new one, and no other.
-		sameKeys(t, changes(t, other, version).Keys, []keys.Record{changed, newKey(7)})
-		sameKeys(t, changes(t, other, 0).Keys, []keys.Record{changed, newKey(6), newKey(7)})
+		sameKeys(t, changes(t, other, version).Keys, []keys.Stored{changed, newKey(7)})
+		sameKeys(t, changes(t, other, 0).Keys, []keys.Stored{changed, newKey(6), newKey(7)})
 		if list := recorded(t, st, "done"); len(list) != 1 {
 			t.Errorf("%d events of one change", len(list))
 		}
@@ -294,8 +294,8 @@ func followChanges(t *testing.T, db Database) {
 }
 
 // newKey is a record that no key-encryption key opens: a store only keeps it.
-func newKey(id grant.KeyID) keys.Record {
-	return keys.Record{ID: id, Purpose: keys.MAC, CreatedAt: base, ActiveAt: 1<<48 - 1, Wrapped: []byte{0, 1, 0xff, byte(id)}}
+func newKey(id grant.KeyID) keys.Stored {
+	return keys.Stored{ID: id, Purpose: keys.MAC, CreatedAt: base, ActiveAt: 1<<48 - 1, Wrapped: []byte{0, 1, 0xff, byte(id)}}
 }
 
 func changes(t *testing.T, st store.Store, since int64) store.Changes {
@@ -323,7 +323,7 @@ func addCutoff(t *testing.T, st store.Store, c store.Cutoff, events ...store.Eve
 	}
 }
 
-func addKeys(t *testing.T, st store.Store, records []keys.Record) {
+func addKeys(t *testing.T, st store.Store, records []keys.Stored) {
 	t.Helper()
 	if err := st.Commit(t.Context(), store.Change{Expect: changes(t, st, 0).Version, Keys: records}); err != nil {
 		t.Fatalf("Commit: %v", err)
@@ -349,11 +349,11 @@ func sameCutoffs(t *testing.T, got, want []store.Cutoff) {
 	}
 }
 
-func sameKeys(t *testing.T, got, want []keys.Record) {
+func sameKeys(t *testing.T, got, want []keys.Stored) {
 	t.Helper()
-	order := func(a, b keys.Record) int { return cmp.Compare(a.ID, b.ID) }
+	order := func(a, b keys.Stored) int { return cmp.Compare(a.ID, b.ID) }
 	got, want = slices.SortedFunc(slices.Values(got), order), slices.SortedFunc(slices.Values(want), order)
-	if !slices.EqualFunc(got, want, func(a, b keys.Record) bool {
+	if !slices.EqualFunc(got, want, func(a, b keys.Stored) bool {
 		return a.ID == b.ID && a.Purpose == b.Purpose && a.CreatedAt == b.CreatedAt && a.ActiveAt == b.ActiveAt && bytes.Equal(a.Wrapped, b.Wrapped)
 	}) {
 		t.Errorf("keys\n%+v, want\n%+v", got, want)

@@ -114,7 +114,7 @@ func TestEveryMethodCanFailAndAnswersNothingThen(t *testing.T) {
 		storetest.UpdateGrant:    f.UpdateGrant(ctx, grant.ID{}, func(g grant.Grant) (grant.Grant, []store.Event) { return g, nil }),
 		storetest.CommitEntry:    f.Commit(ctx, store.Change{Entries: []store.Entry{store.Client{Version: 1}.Entry()}}),
 		storetest.CommitCutoff:   f.Commit(ctx, store.Change{Cutoffs: []store.Cutoff{{}}}),
-		storetest.CommitKeys:     f.Commit(ctx, store.Change{Expect: 1, Keys: []keys.Record{{}}}),
+		storetest.CommitKeys:     f.Commit(ctx, store.Change{Expect: 1, Keys: []keys.Stored{{}}}),
 		storetest.CommitRestore:  f.Commit(ctx, store.Change{Restores: []grant.Restore{{}}}),
 		storetest.CommitDocument: f.Commit(ctx, store.Change{Documents: []store.Document{{Version: 1}}}),
 		storetest.CommitDelete:   f.Commit(ctx, store.Change{Delete: []store.DocumentKey{{}}}),

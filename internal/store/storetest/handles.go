@@ -78,7 +78,7 @@ var handlePromises = []promise{
 				"Commit of an entry":                st.Commit(ended, store.Change{Entries: []store.Entry{newClient("other").Entry()}}),
 				"Commit of an entry and a cutoff":   st.Commit(ended, store.Change{Entries: []store.Entry{changed.Entry()}, Cutoffs: []store.Cutoff{cutoff}}),
 				"Commit of a cutoff":                st.Commit(ended, store.Change{Cutoffs: []store.Cutoff{cutoff}}),
-				"Commit of a key":                   st.Commit(ended, store.Change{Expect: 1, Keys: []keys.Record{newKey(1)}}),
+				"Commit of a key":                   st.Commit(ended, store.Change{Expect: 1, Keys: []keys.Stored{newKey(1)}}),
 				"NoteSecretUses":                    st.NoteSecretUses(ended, map[string]grant.Instant{c.Secrets[0].ID: base}),
 				"Commit of a document":              st.Commit(ended, store.Change{Documents: []store.Document{document}}),
 				"Commit of a document and a cutoff": st.Commit(ended, store.Change{Documents: []store.Document{document}, Cutoffs: []store.Cutoff{cutoff}}),
@@ -155,7 +155,7 @@ func everyMethod(ctx context.Context, st store.Store) map[string]error {
 		"Commit of events":   st.Commit(ctx, store.Change{Events: []store.Event{event("alice", base, 1)}}),
 		"NoteSecretUses":     st.NoteSecretUses(ctx, map[string]grant.Instant{"a": 1}),
 		"Commit of a cutoff": st.Commit(ctx, store.Change{Cutoffs: []store.Cutoff{{Realm: "/api", Subject: "alice", At: base}}}),
-		"Commit of a key":    st.Commit(ctx, store.Change{Expect: 1, Keys: []keys.Record{newKey(1)}}),
+		"Commit of a key":    st.Commit(ctx, store.Change{Expect: 1, Keys: []keys.Stored{newKey(1)}}),
 		"Document":           documentErr, "Documents": documentsErr, "Sweep of documents": sweepDocumentsErr,
 		"Commit of a document":              st.Commit(ctx, store.Change{Documents: []store.Document{newDocument(0)}}),
 		"Commit of a document and an event": st.Commit(ctx, store.Change{Documents: []store.Document{newDocument(0)}, Events: []store.Event{event("alice", base, 1)}}),
@@ -178,7 +178,7 @@ func reopened(t *testing.T, db Database) {
 	c.Version, c.Name = 2, "Changed"
 	cutoffs := []store.Cutoff{{Realm: "/api", ClientID: c.ID, At: base}}
 	updateClient(t, st, c, cutoffs)
-	ring := []keys.Record{newKey(1), newKey(2)}
+	ring := []keys.Stored{newKey(1), newKey(2)}
 	addKeys(t, st, ring)
 	if err := st.NoteSecretUses(t.Context(), map[string]grant.Instant{c.Secrets[1].ID: base + 3}); err != nil {
 		t.Fatalf("NoteSecretUses: %v", err)
