@@ -12,6 +12,7 @@ import (
 	"path"
 	"regexp"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -111,6 +112,9 @@ func templateNames() (names []string) {
 	}
 	return names
 }
+
+// builtInAssets returns the assets of sets without a brand, which share them.
+var builtInAssets = sync.OnceValues(brand{}.collectAssets)
 
 // collectAssets overlays the built-in files with the operator's. The name of the
 // style sheet depends on its content, so that browsers may cache it.

@@ -15,6 +15,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 )
 
 //go:embed templates/*.html
@@ -47,11 +48,12 @@ type localized struct {
 	locale    string
 	name      string // of the service
 	texts     texts
-	templates *template.Template
+	templates func() (*template.Template, error) // parses them when first called
 }
 
-// New parses everything and renders each page once, so that a mistake in the
-// brand directory is found now, with its file and line.
+// New reads the brand directory and renders each of its pages once, so that a mistake in
+// it is found now, with its file and line. Built-in pages are parsed when one of their
+// locale is first rendered: a server has a Set for each realm.
 func New(opt Options) (*Set, error) {
 	if opt.Locale == "" {
 		opt.Locale = "en"
@@ -66,46 +68,49 @@ func New(opt Options) (*Set, error) {
 	if opt.Scopes, err = withOpenID(opt.Scopes); err != nil {
 		return nil, err
 	}
-	assets, style := brand.collectAssets()
+	assets, style := builtInAssets()
+	if opt.Brand != nil {
+		assets, style = brand.collectAssets()
+	}
 	s := &Set{locale: opt.Locale, locales: map[string]*localized{}, assets: assets}
 	for _, locale := range Locales {
-		l, err := newLocalized(locale, opt, brand, assets, style)
+		all, err := builtInTexts[locale]()
 		if err != nil {
 			return nil, err
 		}
+		l := &localized{locale: locale, name: opt.Name, texts: all}
+		l.templates = sync.OnceValues(func() (*template.Template, error) {
+			return parse(brand, l.functions(opt, assets, style))
+		})
 		s.locales[locale] = l
 	}
 	if opt.Brand == nil {
 		return s, nil // a test rehearses the built-in pages
 	}
+	for _, locale := range Locales {
+		if _, err := s.locales[locale].templates(); err != nil {
+			return nil, err
+		}
+	}
 	return s, s.rehearse(brand)
 }
 
-func newLocalized(locale string, opt Options, brand brand, assets map[string]asset, style string) (*localized, error) {
-	all, err := readTexts(locale)
-	if err != nil {
-		return nil, err
-	}
-	l := &localized{locale: locale, name: opt.Name, texts: all}
-	l.templates = template.New("").Funcs(l.functions(opt, assets, style))
-	names, err := fs.Glob(templates, "templates/*.html")
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range names {
-		text, err := templates.ReadFile(name)
+// parse parses the templates of a brand, and the built-in ones of which it has none.
+func parse(brand brand, functions template.FuncMap) (*template.Template, error) {
+	all := template.New("").Funcs(functions)
+	for _, name := range templateNames() {
+		text, err := templates.ReadFile("templates/" + name)
 		if err != nil {
 			return nil, err
 		}
-		name = strings.TrimPrefix(name, "templates/")
 		if own, ok := brand.templates[name]; ok {
 			text = own
 		}
-		if _, err := l.templates.New(name).Parse(string(text)); err != nil {
+		if _, err := all.New(name).Parse(string(text)); err != nil {
 			return nil, err
 		}
 	}
-	return l, nil
+	return all, nil
 }
 
 // nameOf is the template of a view, and the beginning of its texts' keys.
@@ -191,11 +196,15 @@ func (s *Set) Render(locale string, page any) ([]byte, error) {
 	if m, ok := page.(Message); ok && !slices.Contains(MessageKeys(), m.Key) {
 		return nil, fmt.Errorf("there is no message %q", m.Key)
 	}
-	var content, whole bytes.Buffer
-	if err := l.templates.ExecuteTemplate(&content, name+".html", page); err != nil {
+	all, err := l.templates()
+	if err != nil {
 		return nil, err
 	}
-	err := l.templates.ExecuteTemplate(&whole, "layout.html", struct {
+	var content, whole bytes.Buffer
+	if err := all.ExecuteTemplate(&content, name+".html", page); err != nil {
+		return nil, err
+	}
+	err = all.ExecuteTemplate(&whole, "layout.html", struct {
 		Lang, Kind, Title, Name string
 		Content                 template.HTML
 	}{l.locale, strings.ReplaceAll(name, "_", "-"), l.title(page), l.name, template.HTML(content.String())})

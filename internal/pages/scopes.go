@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
@@ -61,13 +62,21 @@ const ClaimPrefix = "claims."
 //go:embed scopes.yaml
 var openIDScopes []byte
 
+// builtInScopes reads the built-in texts of scopes once, for all sets of pages.
+var builtInScopes = sync.OnceValues(func() (map[string]map[string]string, error) {
+	return ReadScopes(bytes.NewReader(openIDScopes))
+})
+
 // withOpenID adds the built-in texts of scopes that have none.
 func withOpenID(own map[string]map[string]string) (map[string]map[string]string, error) {
-	all, err := ReadScopes(bytes.NewReader(openIDScopes))
+	all, err := builtInScopes()
 	if err != nil {
 		return nil, fmt.Errorf("scopes.yaml: %w", err)
 	}
-	maps.Copy(all, own)
+	if len(own) > 0 {
+		all = maps.Clone(all)
+		maps.Copy(all, own)
+	}
 	return all, nil
 }
 

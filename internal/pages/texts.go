@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -20,6 +21,15 @@ var textFiles embed.FS
 
 // texts are the texts of the pages in one locale, by key.
 type texts map[string]string
+
+// builtInTexts reads the texts of each locale once, for all sets of pages.
+var builtInTexts = func() map[string]func() (texts, error) {
+	all := map[string]func() (texts, error){}
+	for _, locale := range Locales {
+		all[locale] = sync.OnceValues(func() (texts, error) { return readTexts(locale) })
+	}
+	return all
+}()
 
 func readTexts(locale string) (texts, error) {
 	name := "texts/" + locale + ".yaml"
