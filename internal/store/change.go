@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -174,23 +175,28 @@ func (c Client) Entry() Entry {
 }
 
 // Client decodes an entry of kind EntryClient.
-func (e Entry) Client() (c Client, err error) {
-	if err = json.Unmarshal(e.Body, &c); err != nil {
-		err = fmt.Errorf("decode client %q: %w", e.ID, err)
+func (e Entry) Client() (Client, error) { return decodeClient(e.ID, string(e.Body)) }
+
+func decodeClient(id, text string) (c Client, err error) {
+	if c, ok := plainClient(text); ok {
+		return c, nil
+	}
+	if err = json.Unmarshal([]byte(text), &c); err != nil {
+		err = fmt.Errorf("decode client %q: %w", cmp.Or(id, c.ID), err)
 	}
 	return c, err
 }
 
-// Add decodes an entry into the list of its kind. It ignores kinds of later
+// add decodes an entry into the list of its kind. It ignores kinds of later
 // versions.
-func (ch *Changes) Add(e Entry) error {
-	switch e.Kind {
+func (ch *Changes) add(kind EntryKind, text string) error {
+	switch kind {
 	case EntryClient:
-		c, err := e.Client()
+		c, err := decodeClient("", text)
 		ch.Clients = append(ch.Clients, c)
 		return err
 	case EntryAPI:
-		a, err := e.API()
+		a, err := Entry{Kind: kind, Body: []byte(text)}.API()
 		ch.APIs = append(ch.APIs, a)
 		return err
 	}

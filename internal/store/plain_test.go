@@ -1,0 +1,144 @@
+package store
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+)
+
+// filled returns a value of a type that is not the zero value.
+func filled(t *testing.T, of reflect.Type) reflect.Value {
+	v := reflect.New(of).Elem()
+	switch of.Kind() {
+	case reflect.String:
+		v.SetString("größer")
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int64:
+		v.SetInt(1795730000123)
+	case reflect.Uint8:
+		v.SetUint(7)
+	case reflect.Pointer:
+		v.Set(reflect.New(of.Elem()))
+		v.Elem().Set(filled(t, of.Elem()))
+	case reflect.Slice:
+		v = reflect.Append(v, filled(t, of.Elem()), filled(t, of.Elem()))
+	case reflect.Struct:
+		for i := range of.NumField() {
+			if of.Field(i).Tag.Get("json") != "-" {
+				v.Field(i).Set(filled(t, of.Field(i).Type))
+			}
+		}
+	default:
+		t.Fatalf("there is no value for %s", of)
+	}
+	return v
+}
+
+// Each member of a client is read as encoding/json reads it, alone and beside all others,
+// and those of the table are read without it, in the order in which they are written.
+func TestPlainClients(t *testing.T) {
+	plainNames := map[string]bool{}
+	for _, m := range clientMembers {
+		plainNames[m.name] = true
+	}
+	all := Client{}
+	try := func(name string, c Client, want bool) {
+		t.Helper()
+		e := c.Entry()
+		var decoded Client
+		if err := json.Unmarshal(e.Body, &decoded); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := e.Client(); err != nil || !reflect.DeepEqual(got, decoded) {
+			t.Errorf("%s: %+v, %v; encoding/json has %+v", name, got, err, decoded)
+		}
+		if _, ok := plainClient(string(e.Body)); ok != want {
+			t.Errorf("%s: plain %t, want %t: %s", name, ok, want, e.Body)
+		}
+	}
+	members := 0
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[Client]()) {
+		tag := f.Tag.Get("json")
+		if f.Anonymous || tag == "-" {
+			continue
+		}
+		name := nameOfTag(tag)
+		value := Client{}
+		if name == "jwks" {
+			continue
+		}
+		v := reflect.ValueOf(&value).Elem().FieldByIndex(f.Index)
+		if name == "assertion" {
+			value.Assertion = AssertionRule{Alg: "ES256", Keys: json.RawMessage(`{"keys":[]}`)}
+		} else {
+			v.Set(filled(t, f.Type))
+		}
+		try(name, value, plainNames[name])
+		if plainNames[name] {
+			members++
+			reflect.ValueOf(&all).Elem().FieldByIndex(f.Index).Set(v)
+		}
+	}
+	if members != len(clientMembers) {
+		t.Errorf("%d members of the table are members of a client, of %d", members, len(clientMembers))
+	}
+	try("all", all, true)
+	try("none", Client{}, true)
+	all.RedirectURIs = []string{"https://client.example/?a=1&b=2"} // which encoding/json escapes
+	try("an escape", all, false)
+}
+
+func nameOfTag(tag string) string {
+	for i, c := range tag {
+		if c == ',' {
+			return tag[:i]
+		}
+	}
+	return tag
+}
+
+// What is read without encoding/json is what encoding/json reads.
+func FuzzPlainClient(f *testing.F) {
+	f.Add(string(Client{ID: "a", Settings: Settings{Name: "Ä", GrantTypes: DefaultGrantTypes}, Secrets: []Secret{{ID: "s", Digest: []byte{1, 2}}}}.Entry().Body))
+	for _, text := range []string{
+		`{}`, `{"id":"a","id":"b"}`, `{"version":01}`, `{"version":+1}`, `{"version":-0}`, `{"version":1e3}`, `{"version":-7}`, `{"version":9223372036854775808}`,
+		`{"secrets":null}`, `{"secrets":[null]}`, `{"secrets":[{"digest":""}]}`, `{"secrets":[{"digest":"AA=="}]}`, `{"secrets":[{"digest":"AB=="}]}`,
+		`{"id":"\u0041"}`, "{\"id\":\"\xff\"}", "{\"id\":\"a\nb\"}", `{"ID":"a"}`, `{"id":null}`, `{"id":"a"} `, `{"id":"a",}`, `{"redirect_uris":[]}`, `{"redirect_uris":["a",]}`,
+		`{"native":true,"require_pkce":true}`, `{"retry_window_ms":null}`, `{"digest":"A\r\n"}`,
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got, ok := plainClient(text)
+		if !ok {
+			return
+		}
+		var want Client
+		if err := json.Unmarshal([]byte(text), &want); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: %+v, and encoding/json has %+v, %v", text, got, want, err)
+		}
+	})
+}
+
+func BenchmarkDecodeClient(b *testing.B) {
+	c := Client{ID: "client-17", Realm: "/api", State: ClientEnabled, Version: 1, CreatedAt: 1795730000123, UpdatedAt: 1795730000123,
+		Settings: Settings{Name: "Client", Auth: AuthEither, RedirectURIs: []string{"https://client.example/callback"}, Scope: "read write", GrantTypes: DefaultGrantTypes},
+		Secrets:  []Secret{{ID: "secret", Digest: make([]byte, 32)}}}
+	text := string(c.Entry().Body)
+	b.Run("plain", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			plainClient(text)
+		}
+	})
+	b.Run("json", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			var c Client
+			if err := json.Unmarshal([]byte(text), &c); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
