@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,11 +18,20 @@ import (
 // write that surely did not happen leaves no record.
 type Store struct {
 	store.Store
-	log *Log
+	log   *Log
+	realm string
 }
 
-// NewStore wraps a store.
-func NewStore(st store.Store, log *Log) *Store { return &Store{st, log} }
+// NewStore wraps a store. Where there are several realms, the records of the default one
+// have its name, realm: those of the deployment have none.
+func NewStore(st store.Store, log *Log, realm string) *Store { return &Store{st, log, realm} }
+
+// ofDeployment are the events that belong to no realm.
+var ofDeployment = []store.EventName{
+	store.EventKeyAdded, store.EventKeyWithdrawn, store.EventKEKRotated, store.EventRestored,
+	store.EventAdminTokenCreated, store.EventAdminTokenRevoked,
+	store.EventOperatorAdded, store.EventOperatorRemoved, store.EventConsoleInvited, store.EventConsoleInvitationUsed, store.EventConsoleSignIn, store.EventConsoleSessionEnded,
+}
 
 // record records the events of a write, with its outcome.
 func (s *Store) record(ctx context.Context, err error, about Event, events []store.Event) {
@@ -33,6 +43,9 @@ func (s *Store) record(ctx context.Context, err error, about Event, events []sto
 		r.Name, r.Time, r.Actor, r.Detail = Name(e.Name), e.At.Time(), e.Actor, e.Detail
 		realm, name := store.SplitRealm(e.About)
 		r.Realm = cmp.Or(r.Realm, realm)
+		if !slices.Contains(ofDeployment, e.Name) {
+			r.Realm = cmp.Or(r.Realm, s.realm)
+		}
 		if subject, ok := strings.CutPrefix(name, store.AboutSubject("")); ok && r.Subject == "" {
 			r.Subject = subject
 		}

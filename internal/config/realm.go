@@ -30,6 +30,15 @@ func (c Config) Of(realm string) (Config, bool) {
 	return Config{}, false
 }
 
+// RealmOfRecords returns the realm that records of the default one name, or "" where
+// there is no other from which to tell it apart.
+func (c Config) RealmOfRecords() string {
+	if len(c.Realms) == 0 {
+		return ""
+	}
+	return c.Realm
+}
+
 // LongestRefresh returns the longest lifetime that a realm gives refresh tokens.
 func (c Config) LongestRefresh() (longest time.Duration) {
 	for _, r := range c.Each() {

@@ -132,7 +132,7 @@ func Audited(cfg config.Config, st store.Store) store.Store {
 	if auditLog == nil {
 		return st
 	}
-	return notingStore{audit.NewStore(st, auditLog), auditLog, os.Stderr}
+	return notingStore{audit.NewStore(st, auditLog, cfg.RealmOfRecords()), auditLog, os.Stderr}
 }
 
 // Close writes the records. If it cannot, it warns the operator: the changes are

@@ -58,7 +58,7 @@ func noClients() *clients {
 			return cmp.Or(strings.Compare(a.Realm, b.Realm), strings.Compare(a.key, b.key))
 		}},
 		expiring: order[ExpiringSecret]{compare: func(a, b ExpiringSecret) int {
-			return cmp.Or(cmp.Compare(a.ExpiresAt, b.ExpiresAt), cmp.Compare(a.ClientID, b.ClientID), cmp.Compare(a.ID, b.ID))
+			return cmp.Or(cmp.Compare(a.ExpiresAt, b.ExpiresAt), cmp.Compare(a.Realm, b.Realm), cmp.Compare(a.ClientID, b.ClientID), cmp.Compare(a.ID, b.ID))
 		}},
 	}
 }
@@ -142,7 +142,7 @@ func (r *registration) expiring() (list []ExpiringSecret) {
 	for _, s := range r.Secrets {
 		if s.ExpiresAt != 0 {
 			outlives := func(o store.Secret) bool { return o.ExpiresAt == 0 || o.ExpiresAt > s.ExpiresAt }
-			list = append(list, ExpiringSecret{r.ID, s, slices.ContainsFunc(r.Secrets, outlives)})
+			list = append(list, ExpiringSecret{r.Realm, r.ID, s, slices.ContainsFunc(r.Secrets, outlives)})
 		}
 	}
 	return list

@@ -395,10 +395,10 @@ func (d *Directory) Ready() error {
 	return d.ClockFault()
 }
 
-// Departures lists clients whose registration deviates from the specification, for
-// the log at the start.
-func (d *Directory) Departures() (list []string) {
-	for c := range d.view.Load().clients.sorted.all {
+// Departures lists clients of a realm whose registration deviates from the
+// specification, for the log at the start.
+func (d *Directory) Departures(realm string) (list []string) {
+	for c := range d.view.Load().Clients(realm) {
 		if c.NoRotation && !c.FAPI() && c.State == store.ClientEnabled {
 			list = append(list, fmt.Sprintf("client %s: refresh rotation is off", c.ID))
 		}

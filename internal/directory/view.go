@@ -144,7 +144,7 @@ type Condition struct {
 // An ExpiringSecret is a secret of an enabled client that expires, or has expired
 // within lately.
 type ExpiringSecret struct {
-	ClientID string
+	Realm, ClientID string
 	store.Secret
 	Replaced bool // another secret of the client outlives it
 }

@@ -71,6 +71,15 @@ const (
 	buildInformation = "mintage_build_info"
 )
 
+// ofRealms are the families that have the label realm as well, where there are several.
+var ofRealms = []string{
+	httpDuration, tokenRequests, tokensIssued, refreshes, refreshRepeats, refreshShared, replays, storeBehind, revocations, introspections,
+	authFailures, logins, devices, logouts, logoutTokens, logoutFailing, logoutWaiting, throttled, clientRequests, secretExpiry,
+}
+
+// OfRealms reports whether a family has the label realm as well, where there are several.
+func (f Family) OfRealms() bool { return slices.Contains(ofRealms, f.Name) }
+
 // families is the reference, in the order in which people read it.
 var families = []Family{
 	{httpDuration, Histogram, []string{"http_route", "http_request_method", "http_response_status_code"},
@@ -220,7 +229,7 @@ func Labels() (list []Label) {
 		keyExpiry:     {"as above", "as above"},
 		secretExpiry:  {"the client's id", "the secret's id, as in `mintage client secret list`", "`true`, `false`"},
 		clientRequests: {
-			"the client's id, `self_registered` or `other`", words(append(slices.Clone(results), Other)),
+			"the client's id, `self_registered` or `other`", words(append(slices.Clone(tokenResults), Other)),
 		},
 		buildInformation: {"what `mintage --version` says", "Go's version"},
 	}

@@ -18,24 +18,36 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// A Metrics is all counters of one server. Its methods are safe for concurrent
-// use, and a nil one counts nothing: tests and commands need none.
+// A Metrics is all counters of one server, or of one of its realms if it has several.
+// Its methods are safe for concurrent use, and a nil one counts nothing: tests and
+// commands need none.
 type Metrics struct {
-	registry *prometheus.Registry
+	*shared
+	realm string // its label; "" if there is none
 
-	durations *prometheus.HistogramVec
+	durations prometheus.ObserverVec
 	routesMu  sync.Mutex
 	routes    map[string]*Route
 
-	tables  map[string]table // by family
-	issued  map[issuance][]prometheus.Counter
-	clients *clients // nil if there are no labels of clients
+	tables map[string]table // by family
+	issued map[issuance][]prometheus.Counter
+}
+
+// shared is what the Metrics of all realms share.
+type shared struct {
+	registry *prometheus.Registry
+	realms   map[string]*Metrics // empty if there is one realm
+	clients  *clients            // nil if there are no labels of clients
 
 	operations []prometheus.Observer // by operation
 	swept      [2]walked             // of sweptTables
 
 	state atomic.Pointer[func() State]
 }
+
+// realmLabel is the label of what is counted for each realm, if there are several. Its
+// values are those of the log and the audit log, which have a slash.
+const realmLabel = "realm"
 
 // Values of labels. Any other value is counted as Other.
 const (
@@ -104,8 +116,8 @@ const MalformedCredentials = "malformed"
 var authReasons = []string{"unknown_client", "client_disabled", "wrong_method", "wrong_secret", "expired_secret", "wrong_assertion", MalformedCredentials}
 
 var (
-	grantTypes = append([]string{noGrantType}, store.GrantTypes...)
-	results    = []string{
+	grantTypes   = append([]string{noGrantType}, store.GrantTypes...)
+	tokenResults = []string{
 		ok, string(oauth.InvalidRequest), string(oauth.InvalidClient), string(oauth.InvalidGrant), string(oauth.UnauthorizedClient),
 		string(oauth.UnsupportedGrantType), string(oauth.InvalidScope), string(oauth.InvalidTarget), string(oauth.ServerError), string(oauth.TemporarilyUnavailable),
 		string(oauth.AuthorizationPending), string(oauth.SlowDown), string(oauth.AccessDenied), string(oauth.ExpiredToken),
@@ -114,7 +126,7 @@ var (
 
 // counted are the counters with the values of their labels, in the order of the labels.
 var counted = map[string][]set{
-	tokenRequests:  {{grantTypes, otherGrantType}, {results, Other}},
+	tokenRequests:  {{grantTypes, otherGrantType}, {tokenResults, Other}},
 	tokensIssued:   {{values: []string{"access", "refresh"}}, {values: []string{string(store.TokenOpaque), string(store.TokenJWT)}}},
 	refreshes:      nil,
 	refreshRepeats: nil,
@@ -136,40 +148,89 @@ var counted = map[string][]set{
 }
 
 // New makes the Metrics of a program's version. Clients is how many clients
-// have labels of their own; 0: none, and no metric of clients.
-func New(version string, clients int) *Metrics {
-	m := &Metrics{registry: prometheus.NewRegistry(), routes: map[string]*Route{}, tables: map[string]table{}}
-	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-
-	m.durations = m.histogram(httpDuration, []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5})
-	for name, sets := range counted {
-		m.tables[name] = m.table(name, sets)
+// have labels of their own; 0: none, and no metric of clients. Several realms have
+// counters of their own (Realm), with a label that one realm alone has not.
+func New(version string, clients int, realms ...string) *Metrics {
+	s := &shared{registry: prometheus.NewRegistry(), realms: map[string]*Metrics{}}
+	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if len(realms) == 1 {
+		realms = nil
 	}
-	m.issued = m.issuances()
+	for _, name := range realms {
+		s.realms[name] = newMetrics(s, name)
+	}
+	m := newMetrics(s, "")
+	durations := s.histogram(httpDuration, []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5})
+	for name, sets := range counted {
+		vec := s.counters(name)
+		if !s.byRealm(name) {
+			m.tables[name] = newTable(vec, sets)
+		}
+		for _, of := range s.realms {
+			if of.tables[name] = m.tables[name]; s.byRealm(name) {
+				of.tables[name] = newTable(vec.MustCurryWith(of.labels()), sets)
+			}
+		}
+	}
+	m.durations = durations // of no realm: nothing is observed unless there is one alone
+	for _, of := range s.realms {
+		of.durations = durations.MustCurryWith(of.labels())
+	}
+	for _, of := range s.realms {
+		of.issued = of.issuances()
+	}
+	if len(s.realms) == 0 {
+		m.issued = m.issuances()
+	}
 	if clients > 0 {
-		m.clients = m.newClients(clients)
+		s.clients = s.newClients(clients, realms)
 	}
 	m.addStore()
-	m.registry.MustRegister(stateCollector{m})
+	s.registry.MustRegister(stateCollector{m})
 
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: buildInformation, Help: family(buildInformation).Help}, family(buildInformation).Labels)
 	build.WithLabelValues(version, runtime.Version()).Set(1)
-	m.registry.MustRegister(build)
+	s.registry.MustRegister(build)
 	return m
+}
+
+func newMetrics(s *shared, realm string) *Metrics {
+	return &Metrics{shared: s, realm: realm, routes: map[string]*Route{}, tables: map[string]table{}}
+}
+
+// Realm returns the Metrics of what belongs to a realm: m itself if there is only one.
+func (m *Metrics) Realm(name string) *Metrics {
+	if m == nil || len(m.realms) == 0 {
+		return m
+	}
+	return m.realms[name]
+}
+
+func (m *Metrics) labels() prometheus.Labels { return prometheus.Labels{realmLabel: m.realm} }
+
+// byRealm reports whether a family is counted for each realm.
+func (s *shared) byRealm(name string) bool { return len(s.realms) > 0 && family(name).OfRealms() }
+
+// labelsOf returns the labels of a family here.
+func (s *shared) labelsOf(name string) []string {
+	if s.byRealm(name) {
+		return append(slices.Clone(family(name).Labels), realmLabel)
+	}
+	return family(name).Labels
 }
 
 // Gatherer returns the registry of all metrics.
 func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
 
-func (m *Metrics) counters(name string) *prometheus.CounterVec {
-	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: family(name).Help}, family(name).Labels)
-	m.registry.MustRegister(c)
+func (s *shared) counters(name string) *prometheus.CounterVec {
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: family(name).Help}, s.labelsOf(name))
+	s.registry.MustRegister(c)
 	return c
 }
 
-func (m *Metrics) histogram(name string, buckets []float64) *prometheus.HistogramVec {
-	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: family(name).Help, Buckets: buckets}, family(name).Labels)
-	m.registry.MustRegister(h)
+func (s *shared) histogram(name string, buckets []float64) *prometheus.HistogramVec {
+	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: family(name).Help, Buckets: buckets}, s.labelsOf(name))
+	s.registry.MustRegister(h)
 	return h
 }
 
@@ -195,8 +256,8 @@ type table struct {
 	rest  [2]string
 }
 
-// table makes a counter for every combination of values.
-func (m *Metrics) table(name string, sets []set) table {
+// newTable makes a counter for every combination of values.
+func newTable(vec *prometheus.CounterVec, sets []set) table {
 	t := table{cells: map[[2]string]prometheus.Counter{}}
 	cells := [][2]string{{}}
 	for i, s := range sets {
@@ -209,7 +270,6 @@ func (m *Metrics) table(name string, sets []set) table {
 		}
 		cells = longer
 	}
-	vec := m.counters(name)
 	for _, cell := range cells {
 		t.cells[cell] = vec.WithLabelValues(cell[:len(sets)]...)
 	}

@@ -220,6 +220,7 @@ type fixedStore struct {
 	err    error
 	events []store.Event
 	next   string
+	realm  string // of the grant
 }
 
 func (s *fixedStore) Grant(context.Context, grant.ID) (grant.Grant, error) {
@@ -229,7 +230,7 @@ func (s *fixedStore) CreateGrant(context.Context, grant.Grant) error { return s.
 func (s *fixedStore) Commit(context.Context, store.Change) error     { return s.err }
 func (s *fixedStore) UpdateGrant(_ context.Context, _ grant.ID, decide store.Decide) error {
 	time.Sleep(30 * time.Millisecond)
-	decide(grant.Grant{})
+	decide(grant.Grant{Realm: s.realm})
 	return s.err
 }
 
@@ -364,6 +365,61 @@ func TestTheStateIsReadWhenSomebodyAsks(t *testing.T) {
 	}
 }
 
+// Several realms count apart, with a label that one alone has not.
+func TestRealmsAreCountedApart(t *testing.T) {
+	synctest.Test(t, testRealmsApart) // a clock that stands still
+}
+
+func testRealmsApart(t *testing.T) {
+	m := metrics.New("v1", 1, "/api", "/staff")
+	staff := m.Realm("/staff")
+	const requests = "mintage_token_requests_total{grant_type=refresh_token"
+	wantGrown(t, m, "a refresh of a realm", func() {
+		staff.TokenRequest(metrics.TokenRequest{GrantType: "refresh_token", ClientID: "a"})
+		m.Realm("/api").TokenRequest(metrics.TokenRequest{GrantType: "refresh_token", Error: "invalid_grant", ClientID: "a"})
+		m.Realm("/api").TokenRequest(metrics.TokenRequest{GrantType: "refresh_token", ClientID: "a"}) // one client has a label, of all realms
+	}, map[string]float64{
+		requests + ",realm=/staff,result=ok}": 1, requests + ",realm=/api,result=invalid_grant}": 1, requests + ",realm=/api,result=ok}": 1,
+		"mintage_refreshes_total{realm=/staff}": 1, "mintage_refreshes_total{realm=/api}": 1,
+		"mintage_tokens_issued_total{format=opaque,realm=/staff,type=access}": 1, "mintage_tokens_issued_total{format=opaque,realm=/staff,type=refresh}": 1,
+		"mintage_tokens_issued_total{format=opaque,realm=/api,type=access}": 1, "mintage_tokens_issued_total{format=opaque,realm=/api,type=refresh}": 1,
+		"mintage_client_token_requests_total{client_id=a,realm=/staff,result=ok}":              1,
+		"mintage_client_token_requests_total{client_id=other,realm=/api,result=ok}":            1,
+		"mintage_client_token_requests_total{client_id=other,realm=/api,result=invalid_grant}": 1,
+	})
+	wantGrown(t, m, "durations, and what belongs to no realm", func() {
+		staff.Route("token request").Answered("POST", 200, time.Millisecond)
+		staff.Shed(metrics.ShedLate)
+		m.Shed(metrics.ShedLate)
+	}, map[string]float64{
+		"http_server_request_duration_seconds{http_request_method=POST,http_response_status_code=200,http_route=token request,realm=/staff}": 1,
+		"mintage_shed_total{what=late}": 2,
+	})
+	st := m.Store(&fixedStore{realm: "/staff"})
+	wantGrown(t, m, "a revocation", func() {
+		if err := st.UpdateGrant(t.Context(), grant.ID{}, func(g grant.Grant) (grant.Grant, []store.Event) {
+			return g, []store.Event{{Name: store.EventGrantRevoked}}
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}, map[string]float64{
+		"mintage_revocations_total{by=client,realm=/staff}": 1, "mintage_store_operation_duration_seconds{operation=update_grant}": 1,
+		"mintage_sweep_lag_seconds{table=documents}": 0.03, "mintage_sweep_lag_seconds{table=grants}": 0.03, // what the update takes
+	})
+	expiry := time.Unix(1_800_000_000, 0)
+	wantGrown(t, m, "the state", func() {
+		m.Watch(func() metrics.State {
+			return metrics.State{
+				Secrets: []metrics.Secret{{Realm: "/staff", ClientID: "a", ID: "s1", Expiry: expiry}},
+				Logouts: []metrics.Logouts{{Realm: "/api"}, {Realm: "/staff", Failing: 2, Waiting: time.Minute}},
+			}
+		})
+	}, map[string]float64{
+		"mintage_client_secret_expiry_timestamp_seconds{client_id=a,realm=/staff,replaced=false,secret=s1}": 1.8e9,
+		"mintage_logout_clients_failing{realm=/staff}":                                                      2, "mintage_logout_oldest_seconds{realm=/staff}": 60,
+	})
+}
+
 // everything is a Metrics in which each family has a series.
 func everything() *metrics.Metrics {
 	m := metrics.New("v1", 1)
@@ -372,7 +428,7 @@ func everything() *metrics.Metrics {
 	at := time.Unix(1_800_000_000, 0)
 	m.Watch(func() metrics.State {
 		return metrics.State{
-			Keys: []metrics.Key{{Expiry: at}}, Secrets: []metrics.Secret{{Expiry: at}}, Certificate: at, RestoreUntil: at,
+			Keys: []metrics.Key{{Expiry: at}}, Secrets: []metrics.Secret{{Expiry: at}}, Certificate: at, RestoreUntil: at, Logouts: make([]metrics.Logouts, 1),
 		}
 	})
 	return m

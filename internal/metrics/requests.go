@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -18,7 +19,7 @@ import (
 // once a request with its method and status has been there.
 type Route struct {
 	name string
-	of   *prometheus.HistogramVec
+	of   prometheus.ObserverVec
 	// known is copied on write: every request reads it, and it grows by one entry
 	// for each status of the endpoint.
 	known atomic.Pointer[map[ending]prometheus.Observer]
@@ -86,7 +87,7 @@ func (m *Metrics) TokenRequest(r TokenRequest) {
 	if m == nil {
 		return
 	}
-	m.clients.count(r.ClientID, r.Own, cmp.Or(r.Error, ok))
+	m.clients.count(m.realm, r.ClientID, r.Own, cmp.Or(r.Error, ok))
 	if r.Error != "" {
 		m.inc(tokenRequests, cmp.Or(r.GrantType, noGrantType), r.Error)
 		return
@@ -185,53 +186,70 @@ type clients struct {
 	vec *prometheus.CounterVec
 	max int
 
-	mu  sync.RWMutex
-	of  map[string]map[string]prometheus.Counter // by client id, by result
-	own map[string]prometheus.Counter            // by result
+	mu        sync.RWMutex
+	of        map[clientName]results // those that have a label of their own
+	rest, own map[string]results     // by realm
 }
 
-func (m *Metrics) newClients(max int) *clients {
-	c := &clients{vec: m.counters(clientRequests), max: max, of: map[string]map[string]prometheus.Counter{}}
-	c.of[""], c.own = c.row(Other), c.row(selfRegistered)
+type (
+	clientName struct{ realm, id string }
+	results    map[string]prometheus.Counter // by result
+)
+
+func (s *shared) newClients(max int, realms []string) *clients {
+	c := &clients{vec: s.counters(clientRequests), max: max, of: map[clientName]results{}, rest: map[string]results{}, own: map[string]results{}}
+	for _, realm := range append(slices.Clone(realms), "") {
+		if realm != "" || len(realms) == 0 {
+			c.rest[realm], c.own[realm] = c.row(realm, Other), c.row(realm, selfRegistered)
+		}
+	}
 	return c
 }
 
-func (c *clients) row(clientID string) map[string]prometheus.Counter {
-	row := map[string]prometheus.Counter{}
-	for _, result := range append([]string{Other}, results...) {
-		row[result] = c.vec.WithLabelValues(clientID, result)
+func (c *clients) row(realm, clientID string) results {
+	row := results{}
+	for _, result := range append([]string{Other}, tokenResults...) {
+		labels := []string{clientID, result}
+		if realm != "" {
+			labels = append(labels, realm)
+		}
+		row[result] = c.vec.WithLabelValues(labels...)
 	}
 	return row
 }
 
-func (c *clients) count(clientID string, own bool, result string) {
-	switch {
-	case c == nil:
-		return
-	case own:
-		cmp.Or(c.own[result], c.own[Other]).Inc()
+func (c *clients) count(realm, clientID string, own bool, result string) {
+	if c == nil {
 		return
 	}
-	c.mu.RLock()
-	row, known := c.of[clientID]
-	full := len(c.of) > c.max // one of them is for all other clients
-	c.mu.RUnlock()
-	if !known && !full && result == ok {
-		row, known = c.admit(clientID)
-	}
-	if !known {
-		row = c.of[""]
+	row := c.own[realm]
+	if !own {
+		row = c.rowOf(clientName{realm, clientID}, result)
 	}
 	cmp.Or(row[result], row[Other]).Inc()
 }
 
-func (c *clients) admit(clientID string) (row map[string]prometheus.Counter, known bool) {
+func (c *clients) rowOf(name clientName, result string) results {
+	c.mu.RLock()
+	row, known := c.of[name]
+	full := len(c.of) >= c.max
+	c.mu.RUnlock()
+	if !known && !full && result == ok {
+		row, known = c.admit(name)
+	}
+	if !known {
+		row = c.rest[name.realm]
+	}
+	return row
+}
+
+func (c *clients) admit(name clientName) (row results, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if row, known = c.of[clientID]; known || len(c.of) > c.max {
+	if row, known = c.of[name]; known || len(c.of) >= c.max {
 		return row, known
 	}
-	row = c.row(clientID)
-	c.of[clientID] = row
+	row = c.row(name.realm, name.id)
+	c.of[name] = row
 	return row, true
 }

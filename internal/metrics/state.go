@@ -28,8 +28,14 @@ type State struct {
 	AuditWritten, AuditLost         uint64
 	AuditOverRate, AuditWithoutRoom uint64 // left out on purpose
 
-	LogoutFailing int           // clients
-	LogoutWaiting time.Duration // age of the oldest; 0: none
+	Logouts []Logouts // of each realm
+}
+
+// Logouts are the logout tokens that a realm has to deliver.
+type Logouts struct {
+	Realm   string
+	Failing int           // clients
+	Waiting time.Duration // age of the oldest; 0: none
 }
 
 const (
@@ -49,9 +55,9 @@ type Key struct {
 
 // A Secret is a client's secret that runs out.
 type Secret struct {
-	ClientID, ID string
-	Expiry       time.Time
-	Replaced     bool // another secret of the client expires later
+	Realm, ClientID, ID string
+	Expiry              time.Time
+	Replaced            bool // another secret of the client expires later
 }
 
 // Watch sets the function that returns the state.
@@ -59,23 +65,30 @@ func (m *Metrics) Watch(read func() State) { m.state.Store(&read) }
 
 type stateCollector struct{ m *Metrics }
 
-var descriptions = func() map[string]*prometheus.Desc {
+func (s *shared) descriptions() map[string]*prometheus.Desc {
 	all := map[string]*prometheus.Desc{}
 	for _, f := range families {
-		all[f.Name] = prometheus.NewDesc(f.Name, f.Help, f.Labels, nil)
+		all[f.Name] = prometheus.NewDesc(f.Name, f.Help, s.labelsOf(f.Name), nil)
 	}
 	return all
-}()
+}
 
 // Describe sends nothing: the metrics depend on the state (unchecked collector).
 func (stateCollector) Describe(chan<- *prometheus.Desc) {}
 
 func (c stateCollector) Collect(out chan<- prometheus.Metric) {
+	descriptions := c.m.descriptions()
 	send := func(name string, kind prometheus.ValueType, value float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(descriptions[name], kind, value, labels...)
 	}
 	gauge := func(name string, value float64, labels ...string) {
 		send(name, prometheus.GaugeValue, value, labels...)
+	}
+	ofRealm := func(realm string, labels ...string) []string {
+		if len(c.m.realms) > 0 {
+			labels = append(labels, realm)
+		}
+		return labels
 	}
 	instant := func(name string, at time.Time, labels ...string) {
 		if !at.IsZero() {
@@ -101,7 +114,7 @@ func (c stateCollector) Collect(out chan<- prometheus.Metric) {
 		instant(keyExpiry, k.Expiry, k.ID, k.Purpose)
 	}
 	for _, secret := range s.Secrets {
-		instant(secretExpiry, secret.Expiry, secret.ClientID, secret.ID, strconv.FormatBool(secret.Replaced))
+		instant(secretExpiry, secret.Expiry, ofRealm(secret.Realm, secret.ClientID, secret.ID, strconv.FormatBool(secret.Replaced))...)
 	}
 	if instant(certificate, s.Certificate); !s.Certificate.IsZero() {
 		gauge(certRefused, truth(s.CertRefused))
@@ -115,8 +128,10 @@ func (c stateCollector) Collect(out chan<- prometheus.Metric) {
 		buckets[float64(int(1)<<i)] = n
 	}
 	out <- prometheus.MustNewConstHistogram(descriptions[storeBatch], s.Load.Batches.Count, float64(s.Load.Batches.Operations), buckets)
-	gauge(logoutFailing, float64(s.LogoutFailing))
-	gauge(logoutWaiting, s.LogoutWaiting.Seconds())
+	for _, l := range s.Logouts {
+		gauge(logoutFailing, float64(l.Failing), ofRealm(l.Realm)...)
+		gauge(logoutWaiting, l.Waiting.Seconds(), ofRealm(l.Realm)...)
+	}
 	send(auditWritten, prometheus.CounterValue, float64(s.AuditWritten))
 	send(auditLost, prometheus.CounterValue, float64(s.AuditLost))
 	send(auditLeftOut, prometheus.CounterValue, float64(s.AuditOverRate), leftOutRate)

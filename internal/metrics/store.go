@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -102,8 +104,8 @@ func (s *Store) UpdateGrant(ctx context.Context, id grant.ID, decide store.Decid
 	h.decide = decide
 	err = s.Store.UpdateGrant(ctx, id, h.on)
 	if err == nil { // otherwise decide may still be running
-		s.ended(h.events)
-		h.decide, h.events = nil, nil
+		s.ended(h.realm, h.events)
+		h.decide, h.realm, h.events = nil, "", nil
 		hearings.Put(h)
 	}
 	return err
@@ -113,6 +115,7 @@ func (s *Store) UpdateGrant(ctx context.Context, id grant.ID, decide store.Decid
 // the function that it is for the store: a closure for each refresh would be allocated.
 type hearing struct {
 	decide store.Decide
+	realm  string
 	events []store.Event
 	on     store.Decide
 }
@@ -121,7 +124,7 @@ var hearings = sync.Pool{New: func() any {
 	h := &hearing{}
 	h.on = func(g grant.Grant) (grant.Grant, []store.Event) {
 		next, events := h.decide(g)
-		h.events = events
+		h.realm, h.events = g.Realm, events
 		return next, events
 	}
 	return h
@@ -139,7 +142,7 @@ func (s *Store) Commit(ctx context.Context, c store.Change) (err error) {
 	}
 	defer s.done(opPutDocument, time.Now(), &err)
 	if err = s.Store.Commit(ctx, c); err == nil {
-		s.ended(c.Events)
+		s.ended("", c.Events)
 	}
 	return err
 }
@@ -164,16 +167,19 @@ func (s *Store) Sweep(ctx context.Context, table store.SweptTable, after string,
 	return next, deleted, err
 }
 
-// ended counts the events that end a grant early.
-func (s *Store) ended(events []store.Event) {
+// ended counts the events that end a grant early. If its realm is "", what the events are
+// about names it.
+func (s *Store) ended(realm string, events []store.Event) {
 	for _, e := range events {
+		named, _ := store.SplitRealm(e.About)
+		m := s.m.Realm(cmp.Or(realm, named, oauth.DefaultRealm))
 		switch e.Name {
 		case store.EventCodeReplayed, store.EventRefreshReplayed:
-			s.m.inc(revocations, byReplay)
+			m.inc(revocations, byReplay)
 		case store.EventDisconnected:
-			s.m.inc(revocations, byUser)
+			m.inc(revocations, byUser)
 		case store.EventGrantRevoked, store.EventAccessRevoked:
-			s.m.inc(revocations, byClient)
+			m.inc(revocations, byClient)
 		}
 	}
 }

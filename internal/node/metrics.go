@@ -55,17 +55,18 @@ func (n *node) watch(certificate *server.Certificate) {
 			s.Keys = append(s.Keys, key)
 		}
 		for _, e := range c.Expiring {
-			s.Secrets = append(s.Secrets, metrics.Secret{ClientID: e.ClientID, ID: e.ID, Expiry: e.ExpiresAt.Time(), Replaced: e.Replaced})
+			s.Secrets = append(s.Secrets, metrics.Secret{Realm: e.Realm, ClientID: e.ClientID, ID: e.ID, Expiry: e.ExpiresAt.Time(), Replaced: e.Replaced})
 		}
 		if certificate != nil {
 			s.Certificate, s.CertRefused = certificate.Current().Leaf.NotAfter, certificate.Refused()
 		}
 		for _, r := range n.realms {
 			failing, oldest := r.logouts.Failing()
-			s.LogoutFailing += failing
+			l := metrics.Logouts{Realm: r.name, Failing: failing}
 			if oldest != 0 {
-				s.LogoutWaiting = max(s.LogoutWaiting, now.Since(oldest))
+				l.Waiting = now.Since(oldest)
 			}
+			s.Logouts = append(s.Logouts, l)
 		}
 		s.Working, s.Waiting = n.queue.Load()
 		auditLog := n.auditLog.Numbers()

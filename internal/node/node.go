@@ -85,6 +85,8 @@ type node struct {
 type realm struct {
 	*node
 	name       string
+	log        *slog.Logger // the node's; its lines name the realm if there are several
+	metrics    *metrics.Metrics
 	store      store.Store // the part of the node's that is the realm's
 	clients    *client.Authenticator
 	ends       *issuer.Ends
@@ -96,22 +98,23 @@ type realm struct {
 
 // newRealm makes what outlives a reload for one realm.
 func (n *node) newRealm(cfg config.Config) *realm {
-	r := &realm{node: n, name: cfg.Realm, store: n.store, feed: issuer.NewFeed()}
+	r := &realm{node: n, name: cfg.Realm, log: n.log, metrics: n.metrics.Realm(cfg.Realm), store: n.store, feed: issuer.NewFeed()}
 	if several := len(n.cfg.Realms) > 0; several {
 		r.store = &store.Realm{Store: n.store, Name: r.name}
+		r.log = n.log.With("realm", r.name)
 	}
 	alone := cfg.Store == config.StoreSQLite
-	r.clients = &client.Authenticator{Realm: r.name, Store: r.store, Directory: n.directory, Now: time.Now, Log: n.log, Slow: n.slow,
+	r.clients = &client.Authenticator{Realm: r.name, Store: r.store, Directory: n.directory, Now: time.Now, Log: r.log, Slow: n.slow,
 		Issuer: cfg.IssuerID(), TokenEndpoint: tokenEndpoints(cfg), Keys: n.keys.Registered, OwnKeys: n.keys.SelfRegistered,
 		Shared: !alone, Began: time.Now()}
 	if n.auditLog != nil {
 		r.clients.OldSecretUsed = n.auditLog.OldSecretUsed
 	}
-	r.ends = &issuer.Ends{Store: r.store, Log: n.log, Outage: n.outage, ClockFault: n.directory.ClockFault, Lease: lease.New(lease.Lease{
-		Store: r.store, Key: store.KeyOf(store.DocumentDeployment, r.name, "ends leader"), Alone: alone, Monotonic: time.Now, Log: n.log,
+	r.ends = &issuer.Ends{Store: r.store, Log: r.log, Outage: n.outage, ClockFault: n.directory.ClockFault, Lease: lease.New(lease.Lease{
+		Store: r.store, Key: store.KeyOf(store.DocumentDeployment, r.name, "ends leader"), Alone: alone, Monotonic: time.Now, Log: r.log,
 	})}
 	r.logouts = logout.New(logout.Config{
-		Realm: r.name, Store: r.store, Directory: n.directory, Now: time.Now, Alone: alone, Metrics: n.metrics, Audit: n.auditLog, Log: n.log, Monotonic: time.Now, Outage: n.outage,
+		Realm: r.name, Store: r.store, Directory: n.directory, Now: time.Now, Alone: alone, Metrics: r.metrics, Audit: n.auditLog, Log: r.log, Monotonic: time.Now, Outage: n.outage,
 	})
 	return r
 }
@@ -171,7 +174,7 @@ func (n *realm) answer(cfg config.Config, longest time.Duration) (*answering, er
 		Proxies:         server.Proxies{TrustedProxies: cfg.TrustedProxies, PlainHTTP: cfg.TLS.Cert == ""},
 		BasicAuthStatus: cfg.Errors.BasicAuthStatus, CORSOrigins: cfg.CORS.Origins,
 		Clients: n.clients, Proofs: n.proofs(cfg), Queue: n.queue, Throttle: n.throttle, Outage: n.outage, Probes: &n.probes, Audit: n.auditLog, Metrics: n.metrics, Tracer: n.tracer,
-	}, n.log)
+	}, n.node.log) // the lines of requests name their realm
 	registrations, err := registrationsOf(cfg, n.directory)
 	if err != nil {
 		return nil, err

@@ -21,8 +21,9 @@ import (
 // realms is a node with the default realm, one at the same host, and one at a host of its
 // own.
 type realms struct {
-	t *testing.T
-	n *node
+	t   *testing.T
+	n   *node
+	log *logLines
 }
 
 const defaultHost, otherHost = "auth.example", "other.example"
@@ -39,12 +40,13 @@ func newRealms(t *testing.T) *realms {
 	if err := cfg.Check(); err != nil {
 		t.Fatal(err)
 	}
-	n := &node{dev: true, version: "test", log: slog.New(slog.DiscardHandler), level: new(slog.LevelVar)}
+	lines := new(logLines)
+	n := &node{dev: true, version: "test", log: slog.New(slog.NewJSONHandler(lines, nil)), level: new(slog.LevelVar)}
 	cfg.NewStore = true
 	if err := openForTest(t, n, cfg); err != nil {
 		t.Fatal(err)
 	}
-	return &realms{t, n}
+	return &realms{t, n, lines}
 }
 
 func openForTest(t *testing.T, n *node, cfg config.Config) error {
@@ -104,6 +106,7 @@ func (s *realms) administer(method, path, body string, want int) map[string]any 
 		r.Header.Set("Content-Type", "application/json")
 	}
 	w := httptest.NewRecorder()
+	s.poll()
 	s.n.admin.ServeHTTP(w, r)
 	if w.Code != want {
 		s.t.Fatalf("%s %s: %d %s, want %d", method, path, w.Code, w.Body, want)

@@ -166,7 +166,11 @@ func (n *node) open(ctx context.Context, cfg config.Config, address net.Addr) (c
 		return nil, err
 	}
 	n.embedded, _ = st.(*sqlite.Store)
-	n.metrics = metrics.New(n.version, cfg.Management.MetricsClients)
+	var realms []string
+	for _, of := range cfg.Each() {
+		realms = append(realms, of.Realm)
+	}
+	n.metrics = metrics.New(n.version, cfg.Management.MetricsClients, realms...)
 	n.tracer = openTracer(ctx, n.version, n.log)
 	st = traced(n.metrics.Store(st), n.tracer, cfg)
 	var opened atomic.Pointer[directory.Directory]
@@ -174,7 +178,7 @@ func (n *node) open(ctx context.Context, cfg config.Config, address net.Addr) (c
 	n.anchors = newAnchoring(cfg, st, n.outage, n.log)
 	n.auditLog = openAuditLog(cfg, n.version, &opened, n.anchors, n.log)
 	n.anchors.auditLog = n.auditLog
-	n.store = audited(st, n.auditLog)
+	n.store = audited(st, n.auditLog, cfg)
 	closing = func() error {
 		n.anchors.end()
 		closeTracer(n.tracer)
@@ -255,8 +259,10 @@ func (n *node) warn(ctx context.Context) {
 	for _, d := range n.cfg.Departures() {
 		n.log.Warn("departure from the specification", "what", d)
 	}
-	for _, c := range n.directory.Departures() {
-		n.log.Warn("departure from the specification", "what", c)
+	for _, r := range n.realms {
+		for _, c := range n.directory.Departures(r.name) {
+			r.log.Warn("departure from the specification", "what", c)
+		}
 	}
 }
 

@@ -30,15 +30,21 @@ says how to scrape the metrics, and has the dashboard and the alerts.
 Labels have few values, and never a path, an address, a user or a token. Two metrics have clients' ids: the expiry of secrets, and token
 requests if ` + "`management.metrics_clients`" + ` is set. Names and labels stay the same from release to release; new ones may be added.
 
+Where there are [several realms](../how-to/several-realms.md), the metrics with a label in parentheses have it: ` + "`realm`" + `, with the value that the
+log and the audit log have, such as ` + "`/staff`" + `. With one realm, there is no such label.
+
 | metric | type | labels | meaning | when to worry |
 |---|---|---|---|---|
 `)
 	for _, f := range metrics.Families() {
-		labels := ""
-		if len(f.Labels) > 0 {
-			labels = "`" + strings.Join(f.Labels, "`, `") + "`"
+		var labels []string
+		for _, label := range f.Labels {
+			labels = append(labels, "`"+label+"`")
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", f.Name, f.Kind, labels, f.Help, f.Worry)
+		if f.OfRealms() {
+			labels = append(labels, "(`realm`)")
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", f.Name, f.Kind, strings.Join(labels, ", "), f.Help, f.Worry)
 	}
 	b.WriteString(`
 The server also exports the metrics of Go (` + "`go_...`" + `) and of the process (` + "`process_...`" + `: memory, CPU time, open files). A histogram has the series
