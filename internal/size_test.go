@@ -25,7 +25,7 @@ type budget struct {
 var (
 	library = budget{"resource", 1_419}
 	tools   = budget{"tools of operators", 13_829}
-	serving = budget{"serving", 40_984}
+	serving = budget{"serving", 41_287}
 )
 
 // notProduct are directories, with all below them, that the size does not count:

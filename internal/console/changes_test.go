@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/account"
+	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/console"
@@ -50,6 +52,12 @@ func forms(once string, c store.Client) map[string]url.Values {
 		"/clients/{client}/delete":                  {"typed": {c.ID}, "counted": {"9"}},
 		"/grants/end":                               {"subject": {"alice"}, "counted": {"9"}},
 		"/sessions/end":                             {"subject": {"alice"}, "session": {"5f2b6c0e9a1d44735f2b6c0e"}},
+		"/new/user":                                 {"once": {once}, "username": {"mallory"}},
+		"/users/{user}/password":                    {"once": {once}},
+		"/users/{user}/disable":                     {"counted": {"9"}},
+		"/new/api":                                  {"once": {once}, "id": {"https://other.example"}, "name": {"Other"}, "scopes": {"a=A"}},
+		"/apis/{api}/edit":                          {"once": {once}, "name": {"Other"}, "scopes": {"a=A"}},
+		"/apis/{api}/delete":                        {"typed": {"https://orders.example"}},
 		"/clients/{client}/secrets/{secret}/revoke": {"typed": {c.ID}},
 	}
 }
@@ -64,12 +72,18 @@ func TestEveryChangeIsForAdminsAndOfThisOrigin(t *testing.T) {
 	alice, bob := r.operator("alice", operator.Admin), r.operator("bob", operator.Auditor)
 	c := r.shop("Shop", "shop")
 	g := testkit.PutGrants(t, r.store, 1)[0]
+	if _, _, err := r.cases.Users().Create(t.Context(), account.Registration{Username: "erin"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.cases.APIs().Create(t.Context(), adminapi.API{ID: "https://orders.example", Name: "Orders", Scopes: []adminapi.APIScope{{Name: "a"}}}); err != nil {
+		t.Fatal(err)
+	}
 	sessions, err := operator.Sessions(t.Context(), r.store, grant.At(r.now))
 	if err != nil {
 		t.Fatal(err)
 	}
 	path := func(rt console.Route) string {
-		return strings.NewReplacer("{client}", c.ID, "{secret}", c.Secrets[0].ID, "{grant}", g.ID.String(), "{session}", sessions[0].ID()).Replace(rt.Path)
+		return strings.NewReplacer("{user}", "erin", "{api}", "https:%2F%2Forders.example", "{client}", c.ID, "{secret}", c.Secrets[0].ID, "{grant}", g.ID.String(), "{session}", sessions[0].ID()).Replace(rt.Path)
 	}
 	before, err := r.store.Changes(t.Context(), 0)
 	if err != nil {
@@ -103,7 +117,7 @@ func TestEveryChangeIsForAdminsAndOfThisOrigin(t *testing.T) {
 			t.Errorf("nobody sends %s: %d", rt.Path, w.Code)
 		}
 	}
-	if tried < 9 {
+	if tried < 18 {
 		t.Errorf("%d changes were tried: this test looks in the wrong place", tried)
 	}
 	after, err := r.store.Changes(t.Context(), 0)
@@ -114,9 +128,9 @@ func TestEveryChangeIsForAdminsAndOfThisOrigin(t *testing.T) {
 		t.Errorf("the grant is %v, %v", now.State, err)
 	}
 	// What an auditor sees offers no change.
-	for _, page := range []string{"/clients", "/clients/shop", "/grants?subject=alice", "/grants/" + g.ID.String(), "/operators"} {
+	for _, page := range []string{"/clients", "/clients/shop", "/users/erin", "/apis", "/apis/https:%2F%2Forders.example", "/grants?subject=alice", "/grants/" + g.ID.String(), "/operators"} {
 		body := bob.get(page).Body.String()
-		if found := regexp.MustCompile(`href="[^"]*/(end|delete|edit|revoke)"|action="/(clients|new|grants)[^"]*" method="post"|method="post" action="/(clients|new|grants)`).FindString(body); found != "" {
+		if found := regexp.MustCompile(`href="[^"]*/(end|delete|edit|revoke|disable|factor)"|href="/new/|method="post" action="/(clients|new|grants|users|apis)`).FindString(body); found != "" {
 			t.Errorf("%s offers an auditor %s", page, found)
 		}
 	}
@@ -396,5 +410,98 @@ func TestPagesOfAList(t *testing.T) {
 	}
 	if all := slices.Concat(seen...); len(seen) != 2 || len(all) != 60 {
 		t.Errorf("%d clients on %d pages", len(all), len(seen))
+	}
+}
+
+// The life of a built-in user, as an operator sees it. A factor is removed only by whoever
+// has signed in a moment ago.
+func TestUsers(t *testing.T) {
+	r := open(t)
+	alice := r.operator("alice", operator.Admin)
+	once := field(alice.get("/new/user").Body.String(), "once")
+	w := alice.post("/new/user", url.Values{"once": {once}, "username": {"erin"}, "name": {"Erin"}})
+	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `id="secret"`) || !strings.Contains(w.Body.String(), "mintage user create --name Erin erin") {
+		t.Fatalf("the creation: %d\n%s", w.Code, w.Body)
+	}
+	if w := alice.post("/new/user", url.Values{"once": {once}, "username": {"erin2"}}); w.Code != http.StatusConflict {
+		t.Errorf("the same form again: %d", w.Code)
+	}
+	if w := alice.post("/new/user", url.Values{"once": {operator.NewForm()}, "username": {"erin"}}); w.Code != http.StatusUnprocessableEntity {
+		t.Errorf("the same name again: %d", w.Code)
+	}
+	page := alice.get("/users/erin").Body.String()
+	w = alice.post("/users/erin/password", url.Values{"once": {field(page, "once")}, "grants": {"1"}})
+	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "--end-grants erin") {
+		t.Errorf("another password: %d", w.Code)
+	}
+	if w := alice.post("/users/erin/disable", url.Values{"counted": {"-1"}}); w.Code != http.StatusConflict {
+		t.Errorf("with a number that was not seen: %d", w.Code)
+	}
+	if w := alice.post("/users/erin/disable", url.Values{"counted": {"0"}}); w.Code != http.StatusSeeOther {
+		t.Errorf("disabled: %d", w.Code)
+	}
+	if u, err := r.cases.Users().Read(t.Context(), "erin"); err != nil || u.State != account.Disabled {
+		t.Errorf("erin is %s, %v", u.State, err)
+	}
+	if w := alice.post("/users/erin/enable", nil); w.Code != http.StatusSeeOther {
+		t.Errorf("enabled: %d", w.Code)
+	}
+	if _, _, err := r.cases.Users().SetTOTP(t.Context(), "erin", ""); err != nil {
+		t.Fatal(err)
+	}
+	factor := func() bool {
+		u, err := r.cases.Users().Read(t.Context(), "erin")
+		return err == nil && u.TOTP != nil
+	}
+	r.now = r.now.Add(6 * time.Minute)
+	if w := alice.post("/users/erin/factor", nil); w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "Sign in again for this") || !factor() {
+		t.Errorf("long after the sign-in: %d", w.Code)
+	}
+	if w := alice.post(r.invitation("alice"), nil); w.Code != http.StatusSeeOther {
+		t.Fatal(w.Code)
+	}
+	if w := alice.post("/users/erin/factor", nil); w.Code != http.StatusSeeOther || factor() {
+		t.Errorf("after a new one: %d", w.Code)
+	}
+}
+
+// Texts in other languages survive a form that has the English ones alone.
+func TestAPIs(t *testing.T) {
+	r := open(t)
+	alice := r.operator("alice", operator.Admin)
+	if w := alice.post("/new/api", url.Values{"once": {operator.NewForm()}, "id": {"https://orders.example/v1"}, "name": {"Orders"}, "scopes": {"orders:read=See your orders\norders:write"}}); w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/apis/https:%2F%2Forders.example%2Fv1?done=saved" {
+		t.Fatalf("the creation: %d %s\n%s", w.Code, w.Header().Get("Location"), w.Body)
+	}
+	api, err := r.cases.APIs().Read(t.Context(), "https://orders.example/v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := admin.ViewAPI(api)
+	v.Scopes[0].Texts["ja"] = "注文を見る"
+	if _, _, err := r.cases.APIs().Apply(t.Context(), v.ID, "", v); err != nil {
+		t.Fatal(err)
+	}
+	page := "/apis/https:%2F%2Forders.example%2Fv1"
+	stale := field(alice.get(page+"/edit").Body.String(), "etag")
+	change := func(etag, name string) int {
+		return alice.post(page+"/edit", url.Values{"once": {operator.NewForm()}, "etag": {etag}, "name": {name}, "scopes": {"orders:read=Read your orders"}}).Code
+	}
+	if status := change(stale, "The orders"); status != http.StatusSeeOther {
+		t.Fatalf("the change: %d", status)
+	}
+	if status := change(stale, "Nothing"); status != http.StatusPreconditionFailed {
+		t.Errorf("a stale form: %d", status)
+	}
+	body := alice.get(page).Body.String()
+	for _, text := range []string{"The orders", "Read your orders", "注文を見る"} {
+		if !strings.Contains(body, text) {
+			t.Errorf("the page lacks %s", text)
+		}
+	}
+	if w := alice.post(page+"/delete", url.Values{"typed": {"orders"}}); w.Code != http.StatusUnprocessableEntity {
+		t.Errorf("without its id: %d", w.Code)
+	}
+	if w := alice.post(page+"/delete", url.Values{"typed": {"https://orders.example/v1"}}); w.Code != http.StatusSeeOther {
+		t.Errorf("deleted: %d", w.Code)
 	}
 }

@@ -82,7 +82,7 @@ type route struct {
 
 func (c *Console) routes() []route {
 	const get, post = http.MethodGet, http.MethodPost
-	k, g, a := clientPages{c}, grantPages{c}, auditPages{c}
+	k, g, a, u, i := clientPages{c}, grantPages{c}, auditPages{c}, userPages{c}, apiPages{c}
 	return []route{
 		{get, "/sign-in", c.signInPage, true},
 		{post, "/sign-in", c.signIn, true},
@@ -93,6 +93,25 @@ func (c *Console) routes() []route {
 		{post, "/sign-out", c.signOut, true},
 		{get, "/{$}", c.overview, false},
 		{get, "/keys", c.keys, false},
+		{get, "/users", u.users, false},
+		{get, "/new/user", u.newUser, false},
+		{post, "/new/user", u.createUser, false},
+		{get, "/users/{user}", u.user, false},
+		{post, "/users/{user}/password", u.setPassword, false},
+		{get, "/users/{user}/disable", u.askDisableUser, false},
+		{post, "/users/{user}/disable", u.disableUser, false},
+		{post, "/users/{user}/enable", u.enableUser, false},
+		{get, "/users/{user}/factor", u.askResetFactor, false},
+		{post, "/users/{user}/factor", u.resetFactor, false},
+		{get, "/apis", i.apis, false},
+		{get, "/new/api", i.newAPI, false},
+		{post, "/new/api", i.saveAPI, false},
+		{get, "/apis/{api}", i.api, false},
+		{get, "/apis/{api}/edit", i.editAPI, false},
+		{post, "/apis/{api}/edit", i.saveAPI, false},
+		{get, "/apis/{api}/delete", i.askDeleteAPI, false},
+		{post, "/apis/{api}/delete", i.deleteAPI, false},
+		{get, "/restores", c.restores, false},
 		{get, "/audit", a.auditLog, false},
 		{get, "/audit/export", a.exportAudit, false},
 		{get, "/explain", c.explainForm, false},

@@ -138,7 +138,7 @@ func (b *browser) post(path string, form url.Values) *httptest.ResponseRecorder 
 }
 
 // pagesOfOperators are those that need a session.
-var pagesOfOperators = []string{"/", "/keys", "/operators", "/clients", "/new/client", "/new/client?kind=web", "/grants", "/grants?subject=alice", "/audit", "/audit/export", "/explain"}
+var pagesOfOperators = []string{"/", "/keys", "/operators", "/clients", "/new/client", "/new/client?kind=web", "/grants", "/grants?subject=alice", "/audit", "/audit/export", "/explain", "/users", "/new/user", "/apis", "/new/api", "/restores"}
 
 func TestNobodySeesAnythingWithoutASession(t *testing.T) {
 	r := open(t)

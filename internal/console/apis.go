@@ -1,0 +1,163 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/mintage/mintage/internal/adminapi"
+)
+
+// apiPages are the pages about APIs.
+type apiPages struct{ *Console }
+
+// An apisPage lists APIs.
+type apisPage struct {
+	Match string
+	APIs  []adminapi.API
+	pager
+	Admin   bool
+	Done    string
+	Command string
+}
+
+func (c apiPages) apis(ctx context.Context, r *request) (reply, error) {
+	q := r.URL.Query()
+	p := apisPage{Match: strings.TrimSpace(q.Get("match")), Admin: r.admin(), Done: q.Get("done"), Command: "mintage api list"}
+	query := url.Values{"limit": {strconv.Itoa(listSize)}}
+	setIf(query, "match", p.Match)
+	setIf(query, "after", q.Get("after"))
+	if p.Match != "" {
+		p.Command += " --match " + quoteValue(p.Match)
+	}
+	var answer struct {
+		APIs []adminapi.API
+		Next string
+	}
+	err := c.get(ctx, r, &answer, query, "apis")
+	p.APIs, p.pager = answer.APIs, r.pages("/apis", answer.Next)
+	return reply{page: p}, err
+}
+
+// An apiPage shows an API.
+type apiPage struct {
+	adminapi.API
+	Admin   bool
+	Done    string
+	Command string
+}
+
+func (c apiPages) api(ctx context.Context, r *request) (reply, error) {
+	p := apiPage{Admin: r.admin(), Done: r.URL.Query().Get("done"), Command: "mintage api show " + quote(r.PathValue("api"))}
+	err := c.get(ctx, r, &p.API, nil, "apis", r.PathValue("api"))
+	return reply{page: p}, err
+}
+
+// An editAPIPage has an API as a form. Without an ETag, it is a new one.
+type editAPIPage struct {
+	form
+	ETag, ID, Name string
+	Scopes         string // SCOPE=TEXT, one a line, as the commands have them
+	Command        string
+}
+
+func (c apiPages) newAPI(context.Context, *request) (reply, error) {
+	return reply{page: editAPIPage{form: newForm(), Command: `mintage api create --id URI --name NAME --scope "SCOPE=TEXT"`}}, nil
+}
+
+func (c apiPages) editAPI(ctx context.Context, r *request) (reply, error) {
+	p := editAPIPage{form: newForm(), Command: "mintage api update --help"}
+	var api adminapi.API
+	if err := c.do(ctx, r, ask{method: http.MethodGet, path: []string{"apis", r.PathValue("api")}, out: &api, etag: &p.ETag}); err != nil {
+		return reply{}, err
+	}
+	p.ID, p.Name = api.ID, api.Name
+	for _, s := range api.Scopes {
+		p.Scopes += s.Name
+		if text := s.Texts["en"]; text != "" {
+			p.Scopes += "=" + text
+		}
+		p.Scopes += "\n"
+	}
+	return reply{page: p}, nil
+}
+
+// scopes returns the scopes of the form. Texts in other languages stay.
+func (p *editAPIPage) scopes(old []adminapi.APIScope) (list []adminapi.APIScope) {
+	for _, line := range lines(p.Scopes) {
+		name, text, _ := strings.Cut(line, "=")
+		s := adminapi.APIScope{Name: strings.TrimSpace(name), Texts: map[string]string{}}
+		for _, o := range old {
+			if o.Name == s.Name {
+				for locale, text := range o.Texts {
+					s.Texts[locale] = text
+				}
+			}
+		}
+		if delete(s.Texts, "en"); strings.TrimSpace(text) != "" {
+			s.Texts["en"] = strings.TrimSpace(text)
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+// saveAPI registers an API, or changes it unless somebody else has since the form was
+// opened.
+func (c apiPages) saveAPI(ctx context.Context, r *request) (reply, error) {
+	p := editAPIPage{form: newForm(), ETag: r.PostFormValue("etag"), ID: strings.TrimSpace(r.PostFormValue("id")), Name: strings.TrimSpace(r.PostFormValue("name")), Scopes: r.PostFormValue("scopes"), Command: "mintage api update --help"}
+	if again, err := c.once(ctx, r, "/apis"); again != nil || err != nil {
+		return orError(again, err)
+	}
+	made := ask{method: http.MethodPost, path: []string{"apis"}}
+	api := adminapi.API{ID: p.ID}
+	if id := r.PathValue("api"); id != "" {
+		if err := c.get(ctx, r, &api, nil, "apis", id); err != nil {
+			return reply{}, err
+		}
+		p.ID, api.CreatedAt, api.UpdatedAt = id, nil, nil
+		made = ask{method: http.MethodPut, path: []string{"apis", id}, ifMatch: p.ETag}
+	}
+	api.Name, api.Scopes = p.Name, p.scopes(api.Scopes)
+	made.in = api
+	if err := c.do(ctx, r, made); p.refused(err) {
+		return reply{status: http.StatusUnprocessableEntity, page: p}, nil
+	} else if err != nil {
+		return reply{}, err
+	}
+	return reply{to: "/apis/" + url.PathEscape(p.ID) + "?done=saved"}, nil
+}
+
+func (c apiPages) deleteQuestion(ctx context.Context, r *request) (deletePage, error) {
+	var api adminapi.API
+	err := c.get(ctx, r, &api, nil, "apis", r.PathValue("api"))
+	return deletePage{Noun: "apis", ID: api.ID, Name: api.Name, Command: "mintage api delete --yes " + quote(api.ID)}, err
+}
+
+func (c apiPages) askDeleteAPI(ctx context.Context, r *request) (reply, error) {
+	p, err := c.deleteQuestion(ctx, r)
+	return reply{page: p}, err
+}
+
+func (c apiPages) deleteAPI(ctx context.Context, r *request) (reply, error) {
+	p, err := c.deleteQuestion(ctx, r)
+	if err != nil {
+		return reply{}, err
+	}
+	if p.Wrong = strings.TrimSpace(r.PostFormValue("typed")) != p.ID; p.Wrong {
+		return reply{status: http.StatusUnprocessableEntity, page: p}, nil
+	}
+	err = c.remove(ctx, r, "apis", p.ID)
+	return reply{to: "/apis?done=deleted"}, err
+}
+
+// A restoresPage lists declared restores.
+type restoresPage struct{ Restores []adminapi.Restore }
+
+func (c *Console) restores(ctx context.Context, r *request) (reply, error) {
+	var p restoresPage
+	err := c.get(ctx, r, &p, nil, "restores")
+	return reply{page: p}, err
+}
