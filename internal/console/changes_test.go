@@ -323,6 +323,9 @@ func TestLookUp(t *testing.T) {
 	if w.Code != http.StatusOK || strings.Contains(w.Body.String(), "secretive") || w.Header().Get("Cache-Control") != "no-store" || !strings.Contains(w.Body.String(), "it is no token") {
 		t.Errorf("a token: %d\n%s", w.Code, w.Body)
 	}
+	if w := alice.post("/explain", url.Values{"text": {"forged"}}); !strings.Contains(w.Body.String(), "refresh_token, not authentic") {
+		t.Errorf("a forged token:\n%s", w.Body)
+	}
 	if w := alice.post("/explain", url.Values{"text": {" "}}); w.Code != http.StatusUnprocessableEntity {
 		t.Errorf("nothing: %d", w.Code)
 	}

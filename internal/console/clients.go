@@ -183,7 +183,7 @@ func (c clientPages) client(ctx context.Context, r *request) (reply, error) {
 	}
 	p.Public = p.Auth == store.AuthNone || p.Auth.Asserts()
 	for _, s := range client.Settings {
-		if text := p.Text(s); s.Name != "" && s.Name != "name" && text != "" {
+		if text := p.Text(s); s.Name != "" && s.Name != "name" && text != "" && text != "false" {
 			p.Rows = append(p.Rows, [2]string{s.Name, text})
 		}
 	}

@@ -66,6 +66,9 @@ func open(t *testing.T) *room {
 		if _, err := grant.ParseID(in.Text); err == nil {
 			return adminapi.Explanation{Kind: "grant", Grant: &adminapi.Grant{ID: in.Text, State: "active", ClientID: "shop", Subject: "alice"}, Life: []adminapi.LifeEntry{{What: "authorized"}}}, nil
 		}
+		if in.Text == "forged" {
+			return adminapi.Explanation{Kind: "refresh_token", Genuine: new(bool), Now: &adminapi.Reading{Verdict: "refused", Why: "its MAC is wrong", Next: "look elsewhere"}}, nil
+		}
 		return adminapi.Explanation{Kind: "unknown", Now: &adminapi.Reading{Verdict: "unknown", Why: "it is no token", Next: "look elsewhere"}}, nil
 	}
 	api.Realm, api.ConsoleURL = adminapi.Realm{Name: "api", Issuer: "https://auth.example/oauth2/api", Login: "upstream"}, origin

@@ -28,6 +28,17 @@ type explainedPage struct {
 	Command string
 }
 
+// Origin says whether the realm has made the text, "" if that is not known.
+func (p explainedPage) Origin() string {
+	switch {
+	case p.Genuine == nil:
+		return ""
+	case *p.Genuine:
+		return "authentic"
+	}
+	return "not authentic"
+}
+
 // explain explains what was pasted. The id of a client, a user or an API leads to its page.
 func (c *Console) explain(ctx context.Context, r *request) (reply, error) {
 	text := strings.TrimSpace(r.PostFormValue("text"))
