@@ -94,7 +94,7 @@ func (s segment) backwards(line func([]byte) bool) error {
 			}
 			text = text[:i]
 		}
-		// No record is as long: what is left of it is not read as one.
+		// The line is longer than any record: the rest of it is skipped.
 		if rest = text; len(rest) > 2*maxLine {
 			rest = nil
 		}

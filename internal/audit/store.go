@@ -69,7 +69,7 @@ func (s *Store) record(ctx context.Context, err error, about Event, events []sto
 // UpdateGrant implements store.Store, as do the methods below. What decide has
 // returned last is recorded.
 func (s *Store) UpdateGrant(ctx context.Context, id grant.ID, decide store.Decide) error {
-	h := hearings.Get().(*hearing)
+	h := observedPool.Get().(*observed)
 	h.decide = decide
 	err := s.Store.UpdateGrant(ctx, id, h.on)
 	if d := h.last.Load(); d != nil {
@@ -78,7 +78,7 @@ func (s *Store) UpdateGrant(ctx context.Context, id grant.ID, decide store.Decid
 	if err == nil { // after any other answer, decide may still be running
 		h.decide = nil
 		h.last.Store(nil)
-		hearings.Put(h)
+		observedPool.Put(h)
 	}
 	return err
 }
@@ -88,9 +88,9 @@ type decided struct {
 	events []store.Event
 }
 
-// A hearing is a decision whose events are recorded. They are used again, each with
-// the function that it is for the store: a closure for each refresh would be allocated.
-type hearing struct {
+// An observed is a decision whose events are recorded. They are reused, each with the
+// function that the store calls: a closure for each refresh would be allocated.
+type observed struct {
 	decide store.Decide
 	// A call of decide may still be running when UpdateGrant returns because its
 	// context has ended.
@@ -98,8 +98,8 @@ type hearing struct {
 	on   store.Decide
 }
 
-var hearings = sync.Pool{New: func() any {
-	h := &hearing{}
+var observedPool = sync.Pool{New: func() any {
+	h := &observed{}
 	h.on = func(g grant.Grant) (grant.Grant, []store.Event) {
 		next, events := h.decide(g)
 		if len(events) > 0 && next != g {

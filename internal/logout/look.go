@@ -20,7 +20,7 @@ const (
 	page = 100
 )
 
-// look finds the clients that the new records concern, and looks again at those
+// look finds the clients that the new ends concern, and looks again at those
 // whose codes have expired since. It reports whether there is more to look at.
 func (o *Outbox) look(ctx context.Context, iss *issuer.Issuer, view *directory.View) (more bool, err error) {
 	list, err := o.Store.Documents(ctx, store.DocumentFilter{Kind: store.DocumentLogout, Owner: ownerNew(o.Realm), Limit: page})
@@ -67,8 +67,8 @@ type receiver struct {
 	session  [16]byte
 }
 
-// expand stores the tokens of a record. If the node ends before the record says so,
-// it happens again, and stores nothing twice.
+// expand stores the tokens of an End. If the node stops before the End says so, another
+// node repeats it, and stores nothing twice.
 func (o *Outbox) expand(ctx context.Context, iss *issuer.Issuer, view *directory.View, d store.Document) error {
 	r, err := decode[End](d)
 	if err != nil {
@@ -140,7 +140,7 @@ func (o *Outbox) expand(ctx context.Context, iss *issuer.Issuer, view *directory
 }
 
 // commit stores documents. On ErrConflict, it calls repeated and stores each document by
-// itself, the record last, so that tokens which are already stored do not block the
+// itself, the End last, so that tokens which are already stored do not block the
 // others.
 func (o *Outbox) commit(ctx context.Context, documents []store.Document, repeated func()) error {
 	err := o.Store.Commit(ctx, store.Change{Documents: documents})
@@ -169,7 +169,7 @@ func (t Token) document(realm string, of store.DocumentKey, again bool) store.Do
 	}
 }
 
-// receivers returns the clients that a record concerns: those of the subject's grants
+// receivers returns the clients that an End concerns: those of the subject's grants
 // that refer to the session, whatever has become of the grants. Again, it returns
 // those that have redeemed a code since, by their sessions, so that no later session is
 // ended. seen are the grants that another look may find again.

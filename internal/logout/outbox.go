@@ -63,7 +63,7 @@ type Outbox struct {
 	working sync.WaitGroup
 
 	// Of the goroutine that runs:
-	later   grant.Instant // when records are to be looked at again
+	later   grant.Instant // when ends are to be looked at again
 	scanned time.Time     // when all queues were last looked at, by the monotonic clock
 	lease   *lease.Lease
 
@@ -86,7 +86,7 @@ func New(cfg Config) *Outbox {
 // Use makes o issue tokens by iss from now on.
 func (o *Outbox) Use(iss *issuer.Issuer) { o.current.Store(iss) }
 
-// Wake makes o look for new records now.
+// Wake makes o look for new ends now.
 func (o *Outbox) Wake() {
 	select {
 	case o.wake <- struct{}{}:
@@ -174,7 +174,7 @@ func (o *Outbox) forget() {
 	o.later, o.scanned = 0, time.Time{}
 }
 
-// turn looks at records, and starts the delivery of the queues that are due. It
+// turn looks at ends, and starts the delivery of the queues that are due. It
 // reports whether there is more to look at.
 func (o *Outbox) turn(ctx context.Context) (more bool, err error) {
 	iss := o.current.Load()

@@ -31,7 +31,7 @@ type End struct {
 	// Seen are the ids of grants which the first look has found and a later one may find
 	// again. It may be incomplete.
 	Seen []string `json:"seen,omitempty"`
-	// Tokens are those of the record, if they are not too many. More counts the others.
+	// Tokens are those of the end, if they are not too many. More counts the others.
 	Tokens []TokenRef `json:"tokens,omitempty"`
 	More   int        `json:"more,omitempty"`
 }
@@ -109,7 +109,7 @@ func EndOfAll(realm, subject string, at grant.Instant) store.Document {
 	return End{Subject: subject, At: at}.document(realm, rand.Text()) // another one may end at the same instant
 }
 
-// document returns the first version of a record.
+// document returns the first version of an End.
 func (r End) document(realm, name string) store.Document {
 	return store.Document{
 		Kind: store.DocumentLogout, Key: store.KeyAt(r.At, realm, r.Subject, name), Version: 1,

@@ -49,8 +49,8 @@ type Outcome struct {
 	Code   oauth.ErrorCode // of Err, as the client is told
 }
 
-// record counts the request and writes its log line: faults as errors, refusals
-// for people who search, successes only for those who debug.
+// record counts the request and writes its log line: faults at the level error, refusals
+// at info, successes at debug.
 func (s *Server) record(r *Request, took time.Duration) {
 	s.count(r, took)
 	rec, status, err := &r.outcome.Record, r.outcome.Status, r.outcome.Err
