@@ -56,7 +56,7 @@ func CheckDataDirectory(dir string) error {
 	}
 	if info.Mode().Perm()&0o022 != 0 {
 		return Hint(fmt.Errorf("data directory %s: others than its owner can write to it (mode %04o)", dir, info.Mode().Perm()),
-			"run: "+secretfile.ServiceOf(dir).Close(dir, "go-w")+" (or name a directory inside of it with --data)")
+			"run: "+secretfile.UserOf(dir).Close(dir, "go-w")+" (or name a directory inside of it with --data)")
 	}
 	return nil
 }
@@ -111,7 +111,7 @@ func ReplaceFile(path string, text []byte, mode fs.FileMode) error {
 func withAdvice(err error) error {
 	var exposed *config.Exposed
 	if errors.As(err, &exposed) {
-		return Hint(err, "run: "+secretfile.ServiceOf("").Close(exposed.Path, "o=")+" (in Kubernetes: defaultMode: 0440)")
+		return Hint(err, "run: "+secretfile.UserOf("").Close(exposed.Path, "o=")+" (in Kubernetes: defaultMode: 0440)")
 	}
 	return err
 }

@@ -49,19 +49,19 @@ func checkConfiguration(_ context.Context, p *Deployment) (f findings) {
 // secrets that the configuration names.
 func checkFiles(_ context.Context, p *Deployment) (f findings) {
 	info, err := os.Stat(p.Config.Data)
-	service := secretfile.ServiceOf(p.Config.Data)
+	user := secretfile.UserOf(p.Config.Data)
 	switch {
 	case err != nil:
 		return f.fault("name the server's data directory: --data or --config", "data directory: %v", err)
 	case info.Mode().Perm()&0o022 != 0:
-		f.fault(service.Close(p.Config.Data, "go-w"), "others than its owner can write to the data directory %s (mode %04o)", p.Config.Data, info.Mode().Perm())
+		f.fault(user.Close(p.Config.Data, "go-w"), "others than its owner can write to the data directory %s (mode %04o)", p.Config.Data, info.Mode().Perm())
 	case info.Mode().Perm()&0o055 != 0:
-		f.warn(service.Close(p.Config.Data, "go="), "others than its owner can read the data directory %s (mode %04o)", p.Config.Data, info.Mode().Perm())
+		f.warn(user.Close(p.Config.Data, "go="), "others than its owner can read the data directory %s (mode %04o)", p.Config.Data, info.Mode().Perm())
 	}
 	if p.Config.Store == config.StoreSQLite {
-		f.exposed(service, p.StoreFile, levelWarning, false)
+		f.exposed(user, p.StoreFile, levelWarning, false)
 	}
-	f.exposed(service, p.KEKFile, levelFault, false)
+	f.exposed(user, p.KEKFile, levelFault, false)
 	secrets := []string{p.Config.Admin.TokenFile, p.Config.ClientMetadata.RegistrationTokenFile, p.Config.StorePasswordFile, p.Config.Login.Upstream.ClientSecretFile, p.Config.TLS.Key}
 	for _, of := range p.Config.Realms {
 		secrets = append(secrets, of.ClientMetadata.RegistrationTokenFile, of.Login.Upstream.ClientSecretFile)
@@ -69,7 +69,7 @@ func checkFiles(_ context.Context, p *Deployment) (f findings) {
 	slices.Sort(secrets)
 	for _, path := range slices.Compact(secrets) {
 		if path != "" {
-			f.exposed(service, path, levelFault, true)
+			f.exposed(user, path, levelFault, true)
 		}
 	}
 	return f.unless("the data directory %s and the files with secrets are for the server alone", p.Config.Data)
@@ -77,8 +77,8 @@ func checkFiles(_ context.Context, p *Deployment) (f findings) {
 
 // exposed reports a file that others than the server can read or change, at a level
 // if everybody can.
-func (f *findings) exposed(service secretfile.Service, path, level string, anyGroup bool) {
-	switch e, err := service.Exposure(path, anyGroup); {
+func (f *findings) exposed(user secretfile.User, path, level string, anyGroup bool) {
+	switch e, err := user.Exposure(path, anyGroup); {
 	case err != nil:
 		f.unknown("is the path right, and may this user look there?", "%v", err)
 	case e != nil && e.Everybody:
@@ -132,7 +132,7 @@ func checkListeners(_ context.Context, p *Deployment) (f findings) {
 		}
 	} else if info, err := os.Stat(path); err == nil {
 		if mode := info.Mode().Perm(); mode&0o007 != 0 {
-			f.fault(secretfile.ServiceOf(p.Config.Data).Close(path, "o="), "everybody on this machine can use the admin socket %s (mode %04o)", path, mode)
+			f.fault(secretfile.UserOf(p.Config.Data).Close(path, "o="), "everybody on this machine can use the admin socket %s (mode %04o)", path, mode)
 		}
 	}
 	if p.Config.TLS.Cert == "" && exposedAddress(p.Config.Listen) {
@@ -186,7 +186,7 @@ func checkAudit(_ context.Context, p *Deployment) (f findings) {
 		return f.unknown("run this as the server's user", "%v", err)
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		f.warn(secretfile.ServiceOf(p.Config.Data).Close(dir, "go="), "others than its owner can look into the audit log %s (mode %04o)", dir, mode)
+		f.warn(secretfile.UserOf(p.Config.Data).Close(dir, "go="), "others than its owner can look into the audit log %s (mode %04o)", dir, mode)
 	}
 	trial, err := os.CreateTemp(dir, ".doctor-*")
 	if err != nil {

@@ -85,9 +85,9 @@ func warnOfExposure(cfg config.Config, log *slog.Logger) {
 		log.Warn("new_store is set: if the store is lost, the next start makes an empty one in its place", "advice", "leave new_store out from now on")
 	}
 	kek, _ := deployment.KEKPath(cfg)
-	service := secretfile.ServiceOf(cfg.Data)
+	user := secretfile.UserOf(cfg.Data)
 	for _, path := range []string{filepath.Join(cfg.Data, sqlite.FileName), kek, cfg.Admin.TokenFile, cfg.ClientMetadata.RegistrationTokenFile, cfg.StorePasswordFile} {
-		if e, err := service.Exposure(path, path != kek); err == nil && e != nil {
+		if e, err := user.Exposure(path, path != kek); err == nil && e != nil {
 			log.Warn("a file is open to more than the server", "file", path, "mode", fmt.Sprintf("%04o", e.Mode), "advice", e.Advice)
 		}
 	}

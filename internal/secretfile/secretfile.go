@@ -15,21 +15,21 @@ import (
 	"github.com/mintage/mintage/internal/show"
 )
 
-// A Service is the user as which the server runs, by numbers.
-type Service struct {
+// A User is the user as which the server runs, by numbers.
+type User struct {
 	users  []int // this process's, or the data directory's owner; empty if neither is known
 	own    []int // groups that are its own, the primary one first
 	member []int // other groups that it is in
 }
 
-// ServiceOf returns the user of the server on a data directory: the directory's owner,
+// UserOf returns the user of the server on a data directory: the directory's owner,
 // whoever runs this process, perhaps for the server. If there is no directory, or it is
 // root's, that is the user of this process, unless root runs it. Data may be "".
-func ServiceOf(data string) (s Service) {
-	return serviceOf(os.Geteuid(), data)
+func UserOf(data string) (s User) {
+	return userOf(os.Geteuid(), data)
 }
 
-func serviceOf(process int, data string) (s Service) {
+func userOf(process int, data string) (s User) {
 	info, err := os.Stat(data)
 	uid, gid := -1, -1
 	if err == nil {
@@ -78,7 +78,7 @@ type Exposure struct {
 
 // Exposure returns nil for a file that only the server can read and change. The
 // server's own group may read it. With anyGroup, any other group may do so, too.
-func (s Service) Exposure(path string, anyGroup bool) (*Exposure, error) {
+func (s User) Exposure(path string, anyGroup bool) (*Exposure, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func (s Service) Exposure(path string, anyGroup bool) (*Exposure, error) {
 // Close returns the command that makes a change of a file's or a directory's mode,
 // such as "g=,o=". If the server would lose it by that, the command also gives it to
 // the server.
-func (s Service) Close(path, change string) string {
+func (s User) Close(path, change string) string {
 	quoted := show.Quote(path)
 	info, err := os.Stat(path)
 	if err != nil {

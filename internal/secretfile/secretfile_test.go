@@ -25,18 +25,18 @@ func TestTheServersOwnGroupMayReadAndNoAdviceLocksItOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	uid, gid := ownerOf(info)
-	owner := Service{users: []int{uid}, own: []int{gid}}
-	group := Service{users: []int{stranger}, own: []int{strangers, gid}} // as of root:mintage
-	member := Service{users: []int{stranger}, own: []int{strangers}, member: []int{gid}}
-	other := Service{users: []int{stranger}, own: []int{strangers}}
-	lone := Service{users: []int{uid}, own: []int{strangers}}
+	owner := User{users: []int{uid}, own: []int{gid}}
+	group := User{users: []int{stranger}, own: []int{strangers, gid}} // as of root:mintage
+	member := User{users: []int{stranger}, own: []int{strangers}, member: []int{gid}}
+	other := User{users: []int{stranger}, own: []int{strangers}}
+	lone := User{users: []int{uid}, own: []int{strangers}}
 	if uid == 0 {
 		lone.users = []int{0}
 	}
 	give := "chgrp 4000000002 PATH && chmod 640 PATH"
 	for _, c := range []struct {
 		name      string
-		service   Service
+		user      User
 		mode      fs.FileMode
 		anyGroup  bool
 		everybody bool
@@ -54,12 +54,12 @@ func TestTheServersOwnGroupMayReadAndNoAdviceLocksItOut(t *testing.T) {
 		{"another group that may read", member, 0o640, true, false, ""},
 		{"another group that may write", member, 0o660, true, false, "chmod g-w PATH"},
 		{"everybody, another group that may write", member, 0o666, true, true, "chmod g-w,o= PATH"},
-		{"unknown", Service{}, 0o644, true, true, "chmod o= PATH, and let the server's user own it or be in its group"},
+		{"unknown", User{}, 0o644, true, true, "chmod o= PATH, and let the server's user own it or be in its group"},
 	} {
 		if err := os.Chmod(path, c.mode); err != nil {
 			t.Fatal(err)
 		}
-		e, err := c.service.Exposure(path, c.anyGroup)
+		e, err := c.user.Exposure(path, c.anyGroup)
 		switch want := strings.ReplaceAll(c.advice, "PATH", path); {
 		case err != nil:
 			t.Error(err)
@@ -85,10 +85,10 @@ func TestTheServerIsTheOwnerOfItsDataDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	uid, gid := ownerOf(info)
-	if s := ServiceOf(dir); !slices.Contains(s.users, uid) || !slices.Contains(s.own, gid) {
+	if s := UserOf(dir); !slices.Contains(s.users, uid) || !slices.Contains(s.own, gid) {
 		t.Errorf("%+v, want user %d and group %d", s, uid, gid)
 	}
-	if s := ServiceOf(""); os.Geteuid() == 0 && len(s.users) != 0 {
+	if s := UserOf(""); os.Geteuid() == 0 && len(s.users) != 0 {
 		t.Errorf("root runs the server by default: %+v", s)
 	}
 }
@@ -107,16 +107,16 @@ func TestAnotherUsersProcessIsNotTheServer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := serviceOf(stranger, dir).Close(dir, "go="); got != "chmod go= "+dir {
+	if got := userOf(stranger, dir).Close(dir, "go="); got != "chmod go= "+dir {
 		t.Errorf("the advice takes the directory from its owner: %s", got)
 	}
-	if s := serviceOf(stranger, filepath.Join(dir, "absent")); !slices.Equal(s.users, []int{stranger}) {
+	if s := userOf(stranger, filepath.Join(dir, "absent")); !slices.Equal(s.users, []int{stranger}) {
 		t.Errorf("without a directory, the server is this process: %+v", s)
 	}
 	if err := os.Chmod(dir, 0o777|fs.ModeSticky); err != nil {
 		t.Fatal(err)
 	}
-	if got := (Service{users: []int{stranger}, own: []int{strangers}}).Close(dir, "go-w"); strings.Contains(got, "chown") {
+	if got := (User{users: []int{stranger}, own: []int{strangers}}).Close(dir, "go-w"); strings.Contains(got, "chown") {
 		t.Errorf("the advice takes a directory that others use: %s", got)
 	}
 }

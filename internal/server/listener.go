@@ -126,7 +126,7 @@ func private(keyFile string) error {
 	if err != nil || info.Mode().Perm()&0o006 == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s: everybody on this machine can read or change the private key (mode %04o): run %s (in Kubernetes: defaultMode: 0440)", keyFile, info.Mode().Perm(), secretfile.ServiceOf("").Close(keyFile, "o="))
+	return fmt.Errorf("%s: everybody on this machine can read or change the private key (mode %04o): run %s (in Kubernetes: defaultMode: 0440)", keyFile, info.Mode().Perm(), secretfile.UserOf("").Close(keyFile, "o="))
 }
 
 func (c *Certificate) reload() {
