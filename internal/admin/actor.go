@@ -5,6 +5,9 @@ type Actor struct {
 	Via  Via
 	Name string
 	Role Role
+	// Realm is the only realm for which the role is, with its slash; "": it is for the
+	// deployment and every realm.
+	Realm string
 }
 
 // A Via says how an actor came, and so what its name is the name of.
@@ -18,7 +21,7 @@ const (
 )
 
 // ByUser returns the actor that is a user of this machine.
-func ByUser(name string) Actor { return Actor{ViaMachine, name, RoleAdmin} }
+func ByUser(name string) Actor { return Actor{Via: ViaMachine, Name: name, Role: RoleAdmin} }
 
 // String returns the form in events.
 func (a Actor) String() string { return string(a.Via) + ":" + a.Name }

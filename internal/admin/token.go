@@ -48,7 +48,7 @@ type Token struct {
 func (t Token) Expired(now grant.Instant) bool { return now >= t.ExpiresAt }
 
 // Actor returns who uses the token.
-func (t Token) Actor() Actor { return Actor{ViaToken, t.Name, t.Role} }
+func (t Token) Actor() Actor { return Actor{ViaToken, t.Name, t.Role, t.Realm} }
 
 // ViewToken returns the view of a token.
 func ViewToken(t Token, now grant.Instant) adminapi.Token {
@@ -57,7 +57,7 @@ func ViewToken(t Token, now grant.Instant) adminapi.Token {
 		state = "expired"
 	}
 	return adminapi.Token{
-		Name: t.Name, Role: string(t.Role), State: state, CreatedBy: t.CreatedBy,
+		Name: t.Name, Role: string(t.Role), Realm: strings.TrimPrefix(t.Realm, "/"), State: state, CreatedBy: t.CreatedBy,
 		CreatedAt: show.JSONInstant(t.CreatedAt), ExpiresAt: show.JSONInstant(t.ExpiresAt), LastUsedAt: show.JSONInstant(t.UsedAt),
 	}
 }
@@ -122,7 +122,7 @@ func (a Tokens) List(ctx context.Context) ([]adminapi.Token, error) {
 var tokenName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$`)
 
 // Create creates a token of the admin API and returns its text, which is nowhere
-// else.
+// else. The caller knows that the realm of r exists.
 func (a Tokens) Create(ctx context.Context, r adminapi.TokenRequest) (v adminapi.NewToken, err error) {
 	lifetime, err := Positive("expires_in", r.ExpiresIn)
 	switch {
@@ -143,7 +143,7 @@ func (a Tokens) Create(ctx context.Context, r adminapi.TokenRequest) (v adminapi
 	}
 	text, now := TokenPrefix+string(keys.NewSecret()), a.now()
 	t := Token{
-		Name: r.Name, Role: Role(r.Role), Digest: ring.AdminTokenDigest(oauth.Secret(text)),
+		Name: r.Name, Role: Role(r.Role), Realm: realmOf(r.Realm), Digest: ring.AdminTokenDigest(oauth.Secret(text)),
 		CreatedBy: show.Bounded(a.Actor.String()), CreatedAt: now, ExpiresAt: now.Add(lifetime),
 	}
 	err = changeTokens(ctx, a.Store, func(list []Token) ([]Token, []store.Event, error) {
@@ -154,9 +154,25 @@ func (a Tokens) Create(ctx context.Context, r adminapi.TokenRequest) (v adminapi
 		case len(list) >= maxTokens:
 			return nil, nil, &oauth.Invalid{Field: "name", Message: fmt.Sprintf("there are %d admin tokens, and no more are possible: revoke one", len(list))}
 		}
-		return slices.Insert(list, i, t), []store.Event{a.event(now, store.EventAdminTokenCreated, aboutTokens, fmt.Sprintf("%s: %s, expires %s", t.Name, t.Role, show.Instant(t.ExpiresAt)))}, nil
+		return slices.Insert(list, i, t), []store.Event{a.event(now, store.EventAdminTokenCreated, aboutTokens, fmt.Sprintf("%s: %s, expires %s", t.Name, t.described(), show.Instant(t.ExpiresAt)))}, nil
 	})
-	return adminapi.NewToken{Token: text, Name: t.Name, Role: r.Role, ExpiresAt: show.JSONInstant(t.ExpiresAt)}, err
+	return adminapi.NewToken{Token: text, Name: t.Name, Role: r.Role, Realm: strings.TrimPrefix(t.Realm, "/"), ExpiresAt: show.JSONInstant(t.ExpiresAt)}, err
+}
+
+// realmOf returns a realm with its slash; "" is none.
+func realmOf(name string) string {
+	if name == "" {
+		return ""
+	}
+	return "/" + strings.TrimPrefix(name, "/")
+}
+
+// described returns the role, and where it is valid.
+func (t Token) described() string {
+	if t.Realm == "" {
+		return string(t.Role)
+	}
+	return string(t.Role) + " of the realm " + t.Realm[1:]
 }
 
 func byName(t Token, name string) int { return strings.Compare(t.Name, name) }
@@ -216,8 +232,7 @@ func (a Tokens) Find(ctx context.Context, text string) (*Token, error) {
 	now := a.now()
 	var found *Token
 	for i := range list {
-		// One that is confined to a realm is for a later version than this.
-		if ring.IsAdminToken(list[i].Digest, oauth.Secret(text)) && list[i].Realm == "" {
+		if ring.IsAdminToken(list[i].Digest, oauth.Secret(text)) {
 			found = &list[i]
 		}
 	}

@@ -6,7 +6,8 @@ import "time"
 type Token struct {
 	Name       string     `json:"name"`
 	Role       string     `json:"role"`
-	State      string     `json:"state"` // active or expired
+	Realm      string     `json:"realm,omitempty"` // the only one that it is for
+	State      string     `json:"state"`           // active or expired
 	CreatedBy  string     `json:"created_by"`
 	CreatedAt  *time.Time `json:"created_at"`
 	ExpiresAt  *time.Time `json:"expires_at"`
@@ -17,6 +18,7 @@ type Token struct {
 type TokenRequest struct {
 	Name      string `json:"name"`
 	Role      string `json:"role"`
+	Realm     string `json:"realm,omitempty"`      // the only one that it is for
 	ExpiresIn string `json:"expires_in,omitempty"` // such as 90d, which it is if absent
 }
 
@@ -25,5 +27,6 @@ type NewToken struct {
 	Token     string     `json:"token"`
 	Name      string     `json:"name"`
 	Role      string     `json:"role"`
+	Realm     string     `json:"realm,omitempty"`
 	ExpiresAt *time.Time `json:"expires_at"`
 }

@@ -18,23 +18,27 @@ which are the server's user and the members of admin.group, may do everything.`,
 func newAdminTokenCreate(s *settings) *cobra.Command {
 	var in adminapi.TokenRequest
 	cmd := &cobra.Command{
-		Use:   "create NAME --role auditor|admin [--expires-in 90d]",
+		Use:   "create NAME --role auditor|admin [--realm REALM] [--expires-in 90d]",
 		Short: "Create a token of the admin API and print it",
 		Long: `Create a token of the admin API and print it once. The audit log names it as the
 actor of what its bearer changes.
 
-An auditor reads; an admin reads and changes, and may create further tokens.`,
+An auditor reads; an admin reads and changes, and may create further tokens. With
+--realm, the role is for what that realm has: its clients, APIs, users, grants and
+sessions. All else, such as keys, restores and tokens, is refused to its bearer.`,
 		Example: `  mintage admin token create alice --role admin --expires-in 30d
-  mintage admin token create monitoring --role auditor --json`,
+  mintage admin token create monitoring --role auditor --json
+  mintage admin token create help-desk --role admin --realm staff`,
 		Args: exactly(1, "one name"),
 	}
 	cmd.Flags().StringVar(&in.Role, "role", "", "what its bearer may do: auditor or admin (required)")
+	cmd.PersistentFlags().StringVar(&in.Realm, "realm", "", "the only realm that the token is for (see: mintage realm list); default: all, and the deployment")
 	cmd.Flags().StringVar(&in.ExpiresIn, "expires-in", "", "lifetime, at most 366d; default: 90d")
 	return s.shows(cmd, func(cmd *cobra.Command, a *adminclient.Client, args []string) (any, text, error) {
 		var v adminapi.NewToken
 		in.Name = args[0]
 		err := a.Post(cmd.Context(), in, &v, "admin-tokens")
-		return v, secretFields(cmd, v.Token, "keep the token now", [][2]string{{"name", v.Name}, {"role", v.Role}, {"expires", when(v.ExpiresAt)}, {"token", v.Token}}), err
+		return v, secretFields(cmd, v.Token, "keep the token now", [][2]string{{"name", v.Name}, {"role", v.Role}, {"realm", v.Realm}, {"expires", when(v.ExpiresAt)}, {"token", v.Token}}), err
 	})
 }
 
@@ -51,7 +55,11 @@ who created them. The token of admin.token_file is not among them.`,
 		_, err := a.Get(cmd.Context(), &answer, nil, "admin-tokens")
 		var rows [][]string
 		for _, t := range answer.Tokens {
-			rows = append(rows, []string{t.Name, t.Role, t.State, when(t.CreatedAt), t.CreatedBy, when(t.ExpiresAt), when(t.LastUsedAt)})
+			role := t.Role
+			if t.Realm != "" {
+				role += " of " + t.Realm
+			}
+			rows = append(rows, []string{t.Name, role, t.State, when(t.CreatedAt), t.CreatedBy, when(t.ExpiresAt), when(t.LastUsedAt)})
 		}
 		noteEmpty(cmd, rows, err, "there is no admin token")
 		return answer.Tokens, table("NAME|ROLE|STATE|CREATED|BY|EXPIRES|LAST USED", rows), err

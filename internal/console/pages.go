@@ -71,7 +71,7 @@ func (c *Console) overview(ctx context.Context, r *request) (reply, error) {
 	}
 	for _, t := range tokens.Tokens {
 		if t.ExpiresAt != nil && t.ExpiresAt.Sub(c.Now()) < soon {
-			p.Attention = append(p.Attention, attention{"token", t.Name, t.ExpiresAt, "mintage admin token create NAME --role " + t.Role})
+			p.Attention = append(p.Attention, attention{"token", t.Name, t.ExpiresAt, tokenCommand(t)})
 		}
 	}
 	p.Counts = []count{clients, {Kind: "operators", N: len(operators.Operators)}, {Kind: "tokens", N: len(tokens.Tokens)}}
@@ -168,4 +168,13 @@ func (c *Console) askEndSession(ctx context.Context, r *request) (reply, error) 
 func (c *Console) endSession(ctx context.Context, r *request) (reply, error) {
 	err := c.remove(ctx, r, "console", "sessions", r.PathValue("session"))
 	return reply{to: "/operators?ended"}, err
+}
+
+// tokenCommand is the command that creates a token like t.
+func tokenCommand(t adminapi.Token) string {
+	command := "mintage admin token create NAME --role " + t.Role
+	if t.Realm != "" {
+		command += " --realm " + t.Realm
+	}
+	return command
 }

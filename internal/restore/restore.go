@@ -112,7 +112,11 @@ func (s *Since) ofTokens(was, is []admin.Token) {
 	}
 	for _, t := range is {
 		if !has(was, t) {
-			s.miss("", "admin token %s was created, and is lost: mintage admin token create %s --role %s", t.Name, t.Name, t.Role)
+			of := ""
+			if t.Realm != "" {
+				of = " --realm " + t.Realm[1:]
+			}
+			s.miss("", "admin token %s was created, and is lost: mintage admin token create %s --role %s%s", t.Name, t.Name, t.Role, of)
 		}
 	}
 }

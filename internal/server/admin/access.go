@@ -11,6 +11,7 @@ import (
 	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/audit"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -88,4 +89,34 @@ func (a *Admin) forbidden(x *call, rt Route) *Problem {
 		Detail: fmt.Sprintf("this needs the role %s, and %s has the role %s", rt.Needs, x.actor, x.actor.Role),
 		Advice: "ask somebody with that role, or use a token that has it: mintage admin token create NAME --role " + string(rt.Needs),
 	}}
+}
+
+// reaches reports whether an actor may use a route here: one of a realm uses what that
+// realm has, and nothing else. Operators of the console are users of the default realm:
+// whoever changes them operates the deployment.
+func (a *Admin) reaches(actor admin.Actor, rt Route) bool {
+	switch {
+	case actor.Realm == "":
+		return true
+	case actor.Realm != a.cases.Realm || !rt.ofRealm():
+		return false
+	}
+	return a.ConsoleURL == "" || a.cases.Realm != oauth.DefaultRealm || rt.Needs == admin.RoleAuditor || !rt.about("users", "imports")
+}
+
+// elsewhere is the answer to an actor of one realm at what another realm or the
+// deployment has.
+func (a *Admin) elsewhere(x *call, rt Route) *Problem {
+	own := strings.TrimPrefix(x.actor.Realm, "/")
+	a.audit(x, audit.Event{Name: audit.AdminForbidden, Outcome: audit.Refused, Actor: x.actor.String(), Detail: rt.Method + " " + rt.Path + ", outside of the realm " + own})
+	p := &Problem{Problem: adminapi.Problem{
+		Type: "urn:mintage:problem:realm", Title: "another realm's, or the deployment's", Status: http.StatusForbidden,
+		Detail: fmt.Sprintf("%s is for the realm %s alone, and this belongs to the realm %s", x.actor, own, a.Realm.Name),
+		Advice: "name the realm: --realm " + own + ", or " + realmsPath + "/" + own + "/ in a path",
+	}}
+	if !rt.ofRealm() || x.actor.Realm == a.cases.Realm {
+		p.Detail = fmt.Sprintf("%s is for the realm %s alone, and this belongs to the deployment", x.actor, own)
+		p.Advice = "ask somebody who operates the deployment"
+	}
+	return p
 }

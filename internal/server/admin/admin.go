@@ -173,6 +173,9 @@ func (a *Admin) serve(x *call, routes []Route) (int, any, *Problem) {
 		case x.Method == rt.Method:
 			x.path = rt.Path
 			x.names = names
+			if !a.reaches(x.actor, rt) {
+				return 0, nil, a.elsewhere(x, rt)
+			}
 			if !x.actor.Role.Covers(rt.Needs) {
 				return 0, nil, a.forbidden(x, rt)
 			}
@@ -211,6 +214,18 @@ type Route struct {
 	Needs        admin.Role // at least
 	handle       func(x *call, challenge string) (int, any, *Problem)
 	absent       *Problem // why it is not there in this deployment
+}
+
+// ofRealm reports whether the route is about what one realm has. All else is the
+// deployment's: a route that is new is, until it is listed here.
+func (rt Route) ofRealm() bool {
+	return rt.about("clients", "apis", "users", "imports", "grants", "sessions", "cutoffs", "events", "codes", "logins") || rt.Path == realmsPath
+}
+
+// about reports whether the route's path begins with one of resources.
+func (rt Route) about(resources ...string) bool {
+	first, _, _ := strings.Cut(strings.TrimPrefix(rt.Path, "/admin/v1/"), "/")
+	return slices.Contains(resources, first)
 }
 
 // Routes is the whole API. Whether an operation reads is its own matter, not the
@@ -268,7 +283,7 @@ func (a *Admin) Routes() []Route {
 		{get, "/admin/v1/restores", reads, a.do(200, listRestores), nil},
 		{post, "/admin/v1/restores", changes, a.do(201, with(declareRestore)), nil},
 		{get, tokensPath, reads, a.do(200, listTokens), nil},
-		{post, tokensPath, changes, a.do(201, with(createToken)), nil},
+		{post, tokensPath, changes, a.do(201, with(a.createToken)), nil},
 		{remove, tokensPath + "/{name}", changes, a.do(204, revokeToken), nil},
 		{get, operatorsPath, reads, a.do(200, listOperators), nil},
 		{post, operatorsPath, changes, a.do(201, with(addOperator)), nil},

@@ -50,7 +50,8 @@ func newAdminAPI(t *testing.T) *adminAPI {
 	a.logins.Sessions.Lifetime, a.logins.Idle = time.Hour, time.Hour
 	api := admin.NewAdmin(a.cases(), a.iss, a.logins, admin.Access{Configured: adminToken}, log)
 	api.Service = "auth.example.com"
-	a.handler = api.Handler()
+	api.Realm.Name = testkit.Realm[1:]
+	a.handler = admin.Realms([]*admin.Admin{api})
 	return a
 }
 

@@ -1,0 +1,109 @@
+package admin_test
+
+import (
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	cases "github.com/mintage/mintage/internal/admin"
+	"github.com/mintage/mintage/internal/adminapi"
+	"github.com/mintage/mintage/internal/server/admin"
+	"github.com/mintage/mintage/internal/testkit"
+)
+
+// ofOneRealm are the first parts of the paths that an actor of one realm may use there.
+// All else is refused to it: a new resource is, until somebody decides otherwise here.
+var ofOneRealm = []string{"clients", "apis", "users", "imports", "grants", "sessions", "cutoffs", "events", "codes", "logins", "realms"}
+
+// An actor of one realm uses what that realm has: nothing of another, and nothing of the
+// deployment, for any route that there is.
+func TestAnActorOfOneRealmStaysInIt(t *testing.T) {
+	a := newAdminAPI(t)
+	var list []*admin.Admin
+	for _, realm := range []string{"/api", "/staff"} {
+		own := a.cases()
+		own.Realm = realm
+		api := admin.NewAdmin(own, a.iss, a.logins, admin.Access{Socket: true}, slog.New(slog.DiscardHandler))
+		api.Realm = adminapi.Realm{Name: realm[1:]}
+		list = append(list, api)
+	}
+	handler := admin.Realms(list)
+	ask := func(rt admin.Route, of, at string, role cases.Role) (int, adminapi.Problem) {
+		path := regexp.MustCompile(`\{\w+\}`).ReplaceAllString(rt.Path, "none")
+		if at != "" {
+			path = strings.Replace(path, "/admin/v1/", "/admin/v1/realms/"+at+"/", 1)
+		}
+		r := httptest.NewRequest(rt.Method, path, strings.NewReader(`{"no such member":1}`))
+		r = r.WithContext(admin.WithActor(t.Context(), cases.Actor{Via: cases.ViaToken, Name: "desk", Role: role, Realm: of}))
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		var p adminapi.Problem
+		json.Unmarshal(w.Body.Bytes(), &p)
+		return w.Code, p
+	}
+	for _, rt := range list[0].Routes() {
+		first, _, _ := strings.Cut(strings.TrimPrefix(rt.Path, "/admin/v1/"), "/")
+		inside := slices.Contains(ofOneRealm, first)
+		for _, c := range []struct {
+			of, at string
+			may    bool
+		}{
+			{"/staff", "staff", inside}, {"/api", "", inside}, {"/api", "api", inside},
+			{"/staff", "", false}, {"/staff", "api", false}, {"/api", "staff", false}, {"/gone", "", false}, {"/gone", "staff", false},
+		} {
+			status, p := ask(rt, c.of, c.at, cases.RoleAdmin)
+			if refused := status == http.StatusForbidden && p.Type == "urn:mintage:problem:realm"; refused == c.may {
+				t.Errorf("%s %s at %q: an admin of %s gets %d %+v", rt.Method, rt.Path, c.at, c.of, status, p)
+			}
+			if status, _ := ask(rt, c.of, c.at, cases.RoleAuditor); rt.Needs == cases.RoleAdmin && status != http.StatusForbidden {
+				t.Errorf("%s %s at %q: an auditor of %s gets %d", rt.Method, rt.Path, c.at, c.of, status)
+			}
+		}
+	}
+	// Operators of the console are users of the default realm, and operate all of it.
+	for _, api := range list {
+		api.ConsoleURL = "https://console.example"
+	}
+	for _, rt := range list[0].Routes() {
+		users := strings.HasPrefix(rt.Path, "/admin/v1/users") || strings.HasPrefix(rt.Path, "/admin/v1/imports")
+		if status, p := ask(rt, "/api", "", cases.RoleAdmin); users && rt.Needs == cases.RoleAdmin && (status != http.StatusForbidden || !strings.Contains(p.Detail, "belongs to the deployment")) {
+			t.Errorf("%s %s beside a console: an admin of the default realm gets %d %+v", rt.Method, rt.Path, status, p)
+		}
+		if status, p := ask(rt, "/staff", "staff", cases.RoleAdmin); users && p.Type != "" && status == http.StatusForbidden {
+			t.Errorf("%s %s beside a console: an admin of another realm gets %d %+v", rt.Method, rt.Path, status, p)
+		}
+	}
+}
+
+func TestATokenOfOneRealm(t *testing.T) {
+	a := newAdminAPI(t)
+	if status, p := a.as(t, adminToken, "POST", "/admin-tokens", `{"name":"desk","role":"admin","realm":"unknown"}`); status != 422 || p.Field != "realm" {
+		t.Errorf("a token of a realm that is not there: %d %+v", status, p)
+	}
+	made, _ := a.call(t, 201, "POST", "/admin-tokens", `{"name":"desk","role":"admin","realm":"`+testkit.Realm[1:]+`"}`)
+	text, _ := made["token"].(string)
+	if made["realm"] != testkit.Realm[1:] {
+		t.Errorf("the answer has the realm %v", made["realm"])
+	}
+	if status, p := a.as(t, text, "GET", "/clients", ""); status != 200 {
+		t.Errorf("the clients of its realm: %d %+v", status, p)
+	}
+	for method, path := range map[string]string{"GET": "/keys", "POST": "/admin-tokens"} {
+		if status, p := a.as(t, text, method, path, `{"name":"more","role":"admin"}`); status != 403 || p.Type != "urn:mintage:problem:realm" {
+			t.Errorf("%s %s: %d %+v", method, path, status, p)
+		}
+	}
+	listed, _ := a.call(t, 200, "GET", "/admin-tokens", "")
+	if got := listed.list("admin_tokens")[0]["realm"]; got != testkit.Realm[1:] {
+		t.Errorf("the list has the realm %v", got)
+	}
+	events, err := a.faulty.Events(t.Context(), "admin tokens", 9)
+	if err != nil || len(events) != 1 || !strings.Contains(events[0].Detail, "admin of the realm "+testkit.Realm[1:]) {
+		t.Errorf("recorded %+v, %v", events, err)
+	}
+}
