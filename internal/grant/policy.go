@@ -69,3 +69,6 @@ func (p Policy) deleteAfter(expiry Instant) Instant {
 func (p Policy) cutOff(authorizedAt, cutoff Instant) bool {
 	return cutoff != 0 && authorizedAt <= cutoff.Add(p.MaxSkew)
 }
+
+// CutOffAt reports whether a cutoff ends what a client was given at an instant.
+func CutOffAt(given, cutoff Instant, p Policy) bool { return p.cutOff(given, cutoff) }

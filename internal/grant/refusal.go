@@ -37,7 +37,13 @@ const (
 	TargetGone    // every API of the grant, or one that the access token names, was deleted
 	// About keys of clients (see Facts.JKT):
 	KeyMismatch // bound to another key than that of the request's proof
-	refusals    // their number
+	// About exchanges (see Exchange):
+	NotExchanged // the client may not exchange tokens of the grant's client
+	NotServed    // the token is neither for an API of the client nor its own
+	MayNotAct    // another client alone may act by it
+	HidesActor   // impersonation would leave out an actor
+	ManyActors   // more than MaxActors
+	refusals     // their number
 )
 
 var refusalNames = [refusals]string{
@@ -45,7 +51,7 @@ var refusalNames = [refusals]string{
 	"grant_revoked", "cut_off", "grant_expired", "refresh_replayed", "store_behind", "scope_too_wide", "token_unknown",
 	"access_revoked", "client_disabled", "restored_lost", "code_before_restore",
 	"key_retired", "key_withdrawn", "target_unknown", "target_gone",
-	"key_mismatch",
+	"key_mismatch", "not_exchanged", "not_served", "may_not_act", "hides_actor", "many_actors",
 }
 
 // String is a stable label for logs and metrics.

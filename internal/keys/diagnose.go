@@ -32,7 +32,7 @@ const (
 	RefreshForm Form = "refresh_token"
 	AccessForm  Form = "access_token"
 	CodeForm    Form = "authorization_code"
-	ServiceForm Form = "service_token" // an access token of a client for itself
+	ServiceForm Form = "service_token" // an access token of a client for itself, or one that it got in exchange
 	DeviceForm  Form = "device_code"
 )
 
@@ -119,8 +119,8 @@ func (r *Ring) Diagnose(realm, text string) Diagnosis {
 		}
 		d.Least = len(AccessPrefix) + base64.RawURLEncoding.EncodedLen(size+macSize)
 		d.Most = d.Least
-	case d.Form == ServiceForm && head[0] == boundService:
-		first = boundService
+	case d.Form == ServiceForm && (head[0] == boundService || head[0] == exchangedService):
+		first = head[0]
 	}
 	if len(head) >= 5 && head[0] == first {
 		d.KeyID, d.NamesKey = grant.KeyID(binary.BigEndian.Uint32(head[1:])), true

@@ -2,6 +2,7 @@ package keys
 
 import (
 	"encoding/binary"
+	"errors"
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/oauth"
@@ -22,17 +23,30 @@ type ServiceToken struct {
 	ExpiresAt    grant.Instant
 	JKT          oauth.JKT   // the key that it is bound to
 	Key          grant.KeyID // that made it; known when it is opened
+
+	// Of a token that was exchanged for one of a grant (RFC 8693): the grant, the
+	// generation of that token, and the actors, the present one first. AuthorizedAt is
+	// then when it was exchanged.
+	GrantID    grant.ID
+	Generation uint32
+	Actors     []grant.Actor
 }
 
 // Layout of a service token after its prefix, in base64url without padding:
 //
 //	version 1 | key id 4 | id 16 | issued 6 | authorized 6 | expires 6 | JKT 32 (bound only) | APIs 1 + 2 each | client 1 + its length | scope | MAC 24
 //
+// One that was exchanged always has a JKT, which may be zero, and behind it
+//
+//	grant 16 | generation 4 | actors 1 | issuer 1 + its length, subject 1 + its length (each)
+//
 // The MAC covers the kind, the realm and all bytes before it.
 const (
 	serviceHead = 1 + 4 + 16 + 3*6
 	// boundService is the version of service tokens that are bound to a client's key.
 	boundService = 2
+	// exchangedService is the version of tokens that were exchanged.
+	exchangedService = 3
 	// maxService limits the bytes of a service token: names, and scopes of 256 bytes
 	// for each of some APIs.
 	maxService = 2048
@@ -48,9 +62,19 @@ func (r *Ring) SealService(id grant.KeyID, realm string, t ServiceToken) (string
 	b = binary.BigEndian.AppendUint32(b, uint32(id))
 	b = append(b, t.ID[:]...)
 	b = t.ExpiresAt.Append(t.AuthorizedAt.Append(t.IssuedAt.Append(b)))
-	if t.JKT.Bound() {
+	exchanged := t.GrantID != grant.ID{}
+	if t.JKT.Bound() || exchanged {
 		b[0] = boundService
 		b = append(b, t.JKT[:]...)
+	}
+	if exchanged {
+		b[0] = exchangedService
+		b = append(b, t.GrantID[:]...)
+		b = append(binary.BigEndian.AppendUint32(b, t.Generation), byte(len(t.Actors)))
+		for _, a := range t.Actors {
+			b = append(append(b, byte(len(a.Issuer))), a.Issuer...)
+			b = append(append(b, byte(len(a.Subject))), a.Subject...)
+		}
 	}
 	b = append(b, byte(len(t.APIs)))
 	for _, n := range t.APIs {
@@ -58,13 +82,18 @@ func (r *Ring) SealService(id grant.KeyID, realm string, t ServiceToken) (string
 	}
 	b = append(append(b, byte(len(t.ClientID))), t.ClientID...)
 	b = append(b, t.Scope...)
+	if len(b)+macSize > maxService {
+		return "", errTokenTooLong
+	}
 	return k.sealText(ServicePrefix, realm, b), nil
 }
+
+var errTokenTooLong = errors.New("the names in an access token are too long together")
 
 // OpenService verifies and decodes a service token.
 func (r *Ring) OpenService(realm, text string) (ServiceToken, error) {
 	var buf [maxService]byte
-	_, b, err := r.openText(buf[:], MAC, ServicePrefix, boundService, realm, text, serviceHead+2)
+	_, b, err := r.openText(buf[:], MAC, ServicePrefix, exchangedService, realm, text, serviceHead+2)
 	if err != nil {
 		return ServiceToken{}, err
 	}
@@ -77,24 +106,39 @@ func readService(b []byte) (ServiceToken, error) {
 		ID: grant.ID(b[5:21]), IssuedAt: grant.ReadInstant(b[21:]), AuthorizedAt: grant.ReadInstant(b[27:]), ExpiresAt: grant.ReadInstant(b[33:]),
 		Key: grant.KeyID(binary.BigEndian.Uint32(b[1:])),
 	}
-	rest := b[serviceHead:]
-	if b[0] == boundService {
-		if len(rest) < len(t.JKT) {
-			return t, ErrNotAuthentic
+	rest, ok := fields(b[serviceHead:]), true
+	if b[0] != version {
+		t.JKT = oauth.JKT(rest.take(len(t.JKT), &ok))
+	}
+	if b[0] == exchangedService {
+		t.GrantID, t.Generation = grant.ID(rest.take(16, &ok)), binary.BigEndian.Uint32(rest.take(4, &ok))
+		for range rest.take(1, &ok)[0] {
+			t.Actors = append(t.Actors, grant.Actor{Issuer: rest.text(&ok), Subject: rest.text(&ok)})
 		}
-		t.JKT, rest = oauth.JKT(rest), rest[len(t.JKT):]
 	}
-	if len(rest) < 1 || len(rest) < 2+2*int(rest[0]) {
+	for range rest.take(1, &ok)[0] {
+		t.APIs = append(t.APIs, binary.BigEndian.Uint16(rest.take(2, &ok)))
+	}
+	t.ClientID, t.Scope = rest.text(&ok), oauth.Scope(rest)
+	if !ok {
 		return t, ErrNotAuthentic
 	}
-	n, rest := int(rest[0]), rest[1:]
-	for range n {
-		t.APIs = append(t.APIs, binary.BigEndian.Uint16(rest))
-		rest = rest[2:]
-	}
-	if len(rest) < 1+int(rest[0]) {
-		return t, ErrNotAuthentic
-	}
-	t.ClientID, t.Scope = string(rest[1:1+int(rest[0])]), oauth.Scope(rest[1+int(rest[0]):])
 	return t, nil
 }
+
+// fields are what is left of a record.
+type fields []byte
+
+// take removes n bytes. If there are fewer, it returns zeros and sets ok to false.
+func (f *fields) take(n int, ok *bool) []byte {
+	if len(*f) < n {
+		*ok = false
+		return make([]byte, n)
+	}
+	b := (*f)[:n]
+	*f = (*f)[n:]
+	return b
+}
+
+// text removes a text behind its length.
+func (f *fields) text(ok *bool) string { return string(f.take(int(f.take(1, ok)[0]), ok)) }

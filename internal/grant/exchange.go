@@ -1,0 +1,68 @@
+package grant
+
+import (
+	"slices"
+
+	"github.com/mintage/mintage/internal/oauth"
+)
+
+// An Actor acts for the subject of a token (RFC 8693 section 4.1): a client of the
+// realm or, with an Issuer, a party that another issuer names.
+type Actor struct {
+	Issuer  string
+	Subject string
+}
+
+// MaxActors limits the chain of actors of a token. A client that is in it twice counts
+// twice.
+const MaxActors = 4
+
+// EveryClient stands in Exchange.From for the grants of every client.
+const EveryClient = "*"
+
+// An Exchange is the request of an authenticated client to exchange an active access
+// token of a user for one of its own (RFC 8693 section 2.1), with what is registered
+// about it.
+type Exchange struct {
+	ClientID string
+	From     []string // clients whose grants it may use
+	Serves   bool     // the subject token is for an API of the client
+	Hides    bool     // it impersonates: the token is to have no actor
+
+	GrantedTo string  // client of the grant
+	Holder    string  // client that the subject token was issued to
+	MayAct    string  // client that alone may act by tokens of the holder; "": all
+	Actors    []Actor // of the subject token, the present one first
+
+	Available oauth.Scope // of the API that is asked for
+	Scope     oauth.Scope // asked for; "": all that is available
+}
+
+// Exchange returns the actors and the scope of the token that x asks for, the present
+// actor first, or why there is none. Whose token it is comes before what is asked for.
+func (x Exchange) Exchange() (actors []Actor, scope oauth.Scope, why Refusal) {
+	actors = x.Actors
+	if !x.Hides {
+		actors = append([]Actor{{Subject: x.ClientID}}, x.Actors...)
+	}
+	switch {
+	case !slices.Contains(x.From, EveryClient) && !slices.Contains(x.From, x.GrantedTo):
+		return nil, "", NotExchanged
+	case !x.Serves && x.Holder != x.ClientID:
+		return nil, "", NotServed // it may have been found in a log
+	case x.MayAct != "" && x.MayAct != x.ClientID && x.Holder != x.ClientID:
+		return nil, "", MayNotAct // RFC 8693 section 4.4
+	case x.Hides && len(x.Actors) > 0:
+		return nil, "", HidesActor
+	case len(actors) > MaxActors:
+		return nil, "", ManyActors
+	case x.Available == "":
+		return nil, "", TargetUnknown
+	case !x.Available.Covers(x.Scope):
+		return nil, "", ScopeTooWide
+	}
+	if scope = x.Scope; scope == "" {
+		scope = x.Available
+	}
+	return actors, scope, Allowed
+}
