@@ -193,6 +193,7 @@ func (a Clients) changeAny(ctx context.Context, id, etag string, apply func(c st
 	}
 	next.Version++
 	next.UpdatedAt = now
+	next.DateBeyond(now)
 	err = a.commit(ctx, store.Change{Entries: []store.Entry{next.Entry()}, Cutoffs: how.cutoffs}, a.event(now, how.name, id, how.detail))
 	if errors.Is(err, store.ErrConflict) {
 		err = changed("client", id)

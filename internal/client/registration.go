@@ -54,6 +54,7 @@ func (r Registration) Client(realm string, ring *keys.Ring, policy grant.Policy,
 	if c, err = r.apply(c, policy); err != nil {
 		return c, "", err
 	}
+	c.DateBeyond(now)
 	switch {
 	case c.Public(), c.Auth.Asserts():
 	case r.Secret != "":
@@ -102,7 +103,7 @@ func (r *Registration) Check() error {
 func (r Registration) apply(c store.Client, policy grant.Policy) (store.Client, error) {
 	if r.GrantTypes == nil {
 		r.GrantTypes = slices.Clone(store.DefaultGrantTypes)
-		if r.Introspect && len(r.RedirectURIs) == 0 {
+		if (r.Introspect || len(r.ExchangeFrom) > 0) && len(r.RedirectURIs) == 0 {
 			r.GrantTypes = []string{}
 		}
 	}

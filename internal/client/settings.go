@@ -43,7 +43,7 @@ type Setting struct {
 
 // Settings are all fields of a registration that people choose, in the order in
 // which they are shown and checked.
-var Settings = slices.Concat(generalSettings, assertionSettings)
+var Settings = slices.Concat(generalSettings, exchangeSettings, assertionSettings)
 
 var generalSettings = []Setting{
 	{
@@ -143,6 +143,9 @@ var generalSettings = []Setting{
 			for i, name := range r.GrantTypes {
 				if strings.HasSuffix(store.GrantDeviceCode, ":"+name) {
 					r.GrantTypes[i] = store.GrantDeviceCode
+				}
+				if strings.HasSuffix(":"+store.GrantTokenExchange, ":"+name) {
+					return fmt.Errorf("a client may exchange tokens by --exchange-from, which is no grant type of a list")
 				}
 			}
 			if r.Auth == store.AuthNone && slices.Contains(r.GrantTypes, store.GrantClientCredentials) {

@@ -63,14 +63,17 @@ const (
 	GrantAuthorizationCode = "authorization_code"
 	GrantRefreshToken      = "refresh_token"
 	GrantClientCredentials = "client_credentials"
-	GrantDeviceCode        = "urn:ietf:params:oauth:grant-type:device_code" // RFC 8628
+	GrantDeviceCode        = "urn:ietf:params:oauth:grant-type:device_code"    // RFC 8628
+	GrantTokenExchange     = "urn:ietf:params:oauth:grant-type:token-exchange" // RFC 8693
 )
 
 // GrantTypes lists those that a client can be registered for, and DefaultGrantTypes
-// those of a client that names none.
+// those of a client that names none. A client exchanges tokens by its ExchangeFrom.
+// AllGrantTypes are those of the endpoint.
 var (
 	GrantTypes        = []string{GrantAuthorizationCode, GrantRefreshToken, GrantClientCredentials, GrantDeviceCode}
 	DefaultGrantTypes = GrantTypes[:2]
+	AllGrantTypes     = append(slices.Clone(GrantTypes), GrantTokenExchange)
 )
 
 // A Registrar is who registered a client.
@@ -103,6 +106,9 @@ type Client struct {
 	// first and the last agreement.
 	RegisteredBy  Registrar     `json:"registered_by,omitempty"`
 	RecordedUntil grant.Instant `json:"-"` // when the record may go; zero for others
+
+	// Beyond are the scopes of ExchangeBeyond, and since when they are there.
+	Beyond []Beyond `json:"exchange_beyond_since,omitempty"`
 
 	Secrets   []Secret      `json:"secrets"`
 	CreatedAt grant.Instant `json:"created_at"`
@@ -163,11 +169,59 @@ type Settings struct {
 
 	// Introspect makes it a resource server, which may ask about the access
 	// tokens of every client: those for one of IntrospectAudience, if it is set.
-	// Without redirect URIs, it gets no grant types unless they are named.
+	// Without redirect URIs, it gets no grant types unless they are named; nor does one
+	// with ExchangeFrom.
 	Introspect         bool     `json:"introspect,omitempty"`
 	IntrospectAudience []string `json:"introspect_audience,omitempty"`
 
 	Assertion AssertionRule `json:"assertion,omitzero"` // if Auth asserts
+
+	// Which tokens of users it may exchange (RFC 8693): those of grants to these clients
+	// (grant.EveryClient: to all) that are for one of these APIs or its own; and for
+	// which APIs, with which scopes. Beyond what a user has agreed to, only ExchangeBeyond
+	// allows. See ReadAllowedAPI.
+	ExchangeFrom   []string     `json:"exchange_from,omitempty"`
+	ServesAPIs     []string     `json:"serves_apis,omitempty"`
+	ExchangeAPIs   []string     `json:"exchange_apis,omitempty"`
+	ExchangeMode   ExchangeMode `json:"exchange_mode,omitempty"`
+	ExchangeBeyond []string     `json:"exchange_beyond,omitempty"`
+	// MayAct is the client that alone may exchange its tokens; "": all that may otherwise.
+	MayAct string `json:"may_act,omitempty"`
+}
+
+// An ExchangeMode is whether tokens that a client gets in exchange name it as an actor.
+type ExchangeMode string
+
+const (
+	Delegate    ExchangeMode = "delegate" // they do
+	Impersonate ExchangeMode = "impersonate"
+)
+
+// A Beyond is a scope of an API that a client may have beyond what a user has agreed to,
+// in exchanges of tokens of grants that were made later than Since.
+type Beyond struct {
+	API   string        `json:"api"`
+	Scope oauth.Scope   `json:"scope"`
+	Since grant.Instant `json:"since"`
+}
+
+// DateBeyond sets Beyond to what ExchangeBeyond says at now. What was there keeps its
+// date.
+func (c *Client) DateBeyond(now grant.Instant) {
+	before := c.Beyond
+	c.Beyond = nil
+	for _, text := range c.ExchangeBeyond {
+		a, _ := ReadAllowedAPI(text) // it has been checked
+		for _, name := range a.Scope.Tokens() {
+			b := Beyond{a.ID, oauth.Scope(name), now}
+			for _, was := range before {
+				if oauth.CanonicalTarget(was.API) == oauth.CanonicalTarget(b.API) && was.Scope == b.Scope {
+					b.Since = was.Since
+				}
+			}
+			c.Beyond = append(c.Beyond, b)
+		}
+	}
 }
 
 // A Waiver frees a client from a requirement. The stored form says whether the
@@ -270,8 +324,12 @@ func (c Client) SelfRegistered() bool { return c.RegisteredBy != ByOperator }
 func (c Client) Decides() bool { return !c.SelfRegistered() || c.State != ClientEnabled }
 
 // MayUse reports whether the client is registered for the grant type. Tokens for
-// itself are for confidential clients (RFC 6749 section 4.4) of an operator only.
+// itself (RFC 6749 section 4.4), and exchanges, are for confidential clients of an
+// operator only.
 func (c Client) MayUse(grantType string) bool {
+	if grantType == GrantTokenExchange {
+		return len(c.ExchangeFrom) > 0 && !c.Public() && !c.SelfRegistered()
+	}
 	return slices.Contains(c.GrantTypes, grantType) && (grantType != GrantClientCredentials || !c.Public() && !c.SelfRegistered())
 }
 
@@ -279,6 +337,7 @@ func (c Client) MayUse(grantType string) bool {
 func (c Client) Clone() Client {
 	c.Settings = c.Settings.Clone()
 	c.Secrets = slices.Clone(c.Secrets)
+	c.Beyond = slices.Clone(c.Beyond)
 	return c
 }
 
@@ -293,6 +352,8 @@ func (s Settings) Clone() Settings {
 	s.Audience = slices.Clone(s.Audience)
 	s.APIs = slices.Clone(s.APIs)
 	s.IntrospectAudience = slices.Clone(s.IntrospectAudience)
+	s.ExchangeFrom, s.ServesAPIs = slices.Clone(s.ExchangeFrom), slices.Clone(s.ServesAPIs)
+	s.ExchangeAPIs, s.ExchangeBeyond = slices.Clone(s.ExchangeAPIs), slices.Clone(s.ExchangeBeyond)
 	s.Assertion.Keys, s.Assertion.Claims = slices.Clone(s.Assertion.Keys), slices.Clone(s.Assertion.Claims)
 	return s
 }
