@@ -24,7 +24,7 @@ const MaxClaims = 128
 var registered = []string{
 	"iss", "sub", "aud", "exp", "iat", "nbf", "jti", "client_id", "scope", "token_type", "active", "auth_time",
 	"username", "realm", "grant_id", "grant_type", "access_token", "refresh_token", "expires_in",
-	"cnf", "act", "may_act", "authorization_details", "token_introspection", "azp",
+	"cnf", "act", "may_act", "granted_client_id", "authorization_details", "token_introspection", "azp",
 	"acr", "amr", "nonce", "at_hash", "c_hash", "sid", "events",
 }
 

@@ -73,6 +73,17 @@ type Token struct {
 	// ForClient is set if it is for the audience of its client's registration as well.
 	ForClient bool
 
+	// Actors act for the subject (RFC 8693 section 4.1), the present one first.
+	Actors []grant.Actor
+	// MayAct is the client that alone may act by the token (RFC 8693 section 4.4), or "".
+	MayAct string
+	// Serial is the own id of a token that its client got in exchange (RFC 8693), by which
+	// it is revoked alone, or zero. ExchangedAt is when, after every cutoff of that client,
+	// and GrantedTo the client of its grant.
+	Serial      grant.ID
+	ExchangedAt grant.Instant
+	GrantedTo   string
+
 	scopes uint64 // of the form OfGrant: positions in the grant's scope
 	apis   uint8  // of the form OfGrant: positions in the grant's APIs
 }
@@ -81,11 +92,17 @@ type Token struct {
 // there is no user and no grant, and GrantID is the token's own id.
 func (t Token) Own() bool { return t.Generation == 0 && (t.Form == SelfContained || t.Form == JWT) }
 
+// Exchanged reports whether the client got the token in exchange for one of a grant (RFC
+// 8693), which may be another client's.
+func (t Token) Exchanged() bool { return t.Serial != grant.ID{} }
+
 // GrantType returns the grant type of the request that an access token was issued for.
 func (t Token) GrantType() string {
 	switch {
 	case t.Own():
 		return store.GrantClientCredentials
+	case t.Exchanged():
+		return store.GrantTokenExchange
 	case t.Generation == 1:
 		return store.GrantAuthorizationCode
 	}
@@ -98,13 +115,18 @@ func (t Token) ID() string {
 	if t.Kind != AccessToken {
 		return ""
 	}
-	return tokenID(t.GrantID, t.Generation, t.IssuedAt, t.AuthorizedAt)
+	return tokenID(t)
 }
 
 // Of returns t with what its grant says. The text of an opaque token names positions
 // in the grant's lists; a JWT contains its own scope.
 func (t Token) Of(g grant.Grant) Token {
-	t.ClientID, t.Subject, t.AuthorizedAt, t.AuthTime, t.Claims = g.ClientID, g.Subject, g.AuthorizedAt, g.AuthTime, g.Claims
+	t.Subject, t.AuthorizedAt, t.AuthTime, t.Claims = g.Subject, g.AuthorizedAt, g.AuthTime, g.Claims
+	if t.Exchanged() {
+		t.GrantedTo = g.ClientID
+		return t
+	}
+	t.ClientID = g.ClientID
 	switch {
 	case t.Kind == RefreshToken:
 		t.Scope, t.JKT = g.Scope, g.JKT
@@ -132,10 +154,15 @@ func (iss *Issuer) Read(view *directory.View, text string) (Token, error) {
 		return readOfGrant(AccessToken, t), err
 	case strings.HasPrefix(text, keys.ServicePrefix):
 		t, err := view.Ring.OpenService(iss.Realm, text)
-		return Token{
+		out := Token{
 			Kind: AccessToken, Form: SelfContained, Key: t.Key, GrantID: t.ID, ClientID: t.ClientID, Subject: t.ClientID, Scope: t.Scope, APIs: t.APIs,
 			IssuedAt: t.IssuedAt, ExpiresAt: t.ExpiresAt, AuthorizedAt: t.AuthorizedAt, JKT: t.JKT,
-		}, err
+		}
+		if t.GrantID != (grant.ID{}) {
+			out.GrantID, out.Generation, out.Actors, out.Serial, out.ExchangedAt = t.GrantID, t.Generation, t.Actors, t.ID, t.AuthorizedAt
+			out.Subject, out.AuthorizedAt = "", 0 // as its grant says: see Of
+		}
+		return out, err
 	}
 	typ, payload, key, err := view.Ring.VerifyAt(text, iss.now(), iss.Directory.Schedule.Retaining(view.LongestAccess(0)))
 	if err != nil {
@@ -174,14 +201,19 @@ func (iss *Issuer) write(view *directory.View, c *store.Client, t Token, now gra
 			GrantID: t.GrantID, Generation: t.Generation, IssuedAt: t.IssuedAt, ExpiresAt: t.ExpiresAt, Bits: t.scopes, APIs: t.apis, JKT: t.JKT,
 		})
 	case t.Form == SelfContained:
-		return view.Ring.SealService(t.Key, iss.Realm, keys.ServiceToken{
+		s := keys.ServiceToken{
 			ID: t.GrantID, ClientID: t.ClientID, APIs: t.APIs, Scope: t.Scope, IssuedAt: t.IssuedAt, AuthorizedAt: t.AuthorizedAt, ExpiresAt: t.ExpiresAt, JKT: t.JKT,
-		})
+		}
+		if t.Exchanged() {
+			s.ID, s.AuthorizedAt, s.GrantID, s.Generation, s.Actors = t.Serial, t.ExchangedAt, t.GrantID, t.Generation, t.Actors
+		}
+		return view.Ring.SealService(t.Key, iss.Realm, s)
 	}
 	claims, err := json.Marshal(AccessClaims{
 		Issuer: iss.ID, Subject: t.Subject, Audience: t.Audience, ClientID: t.ClientID,
 		ExpiresAt: int64(t.ExpiresAt) / 1000, IssuedAt: int64(t.IssuedAt) / 1000, ID: t.ID(), Scope: t.Scope,
 		AuthTime: int64(t.AuthTime) / 1000, Confirmation: ConfirmationOf(t.JKT),
+		Delegation: t.Delegation(),
 	})
 	if err != nil {
 		return "", err
@@ -213,6 +245,36 @@ type AccessClaims struct {
 	AuthTime  int64       `json:"auth_time,omitempty"`
 
 	Confirmation *Confirmation `json:"cnf,omitempty"`
+	Delegation
+}
+
+// A Delegation holds the claims of a token by which others act for its subject (RFC 8693
+// section 4), and the client of its grant, if the token is another client's.
+type Delegation struct {
+	Actor     *Actor `json:"act,omitempty"`
+	MayAct    *Actor `json:"may_act,omitempty"`
+	GrantedTo string `json:"granted_client_id,omitempty"`
+}
+
+// An Actor is the claim act: who acts, and for whom before.
+type Actor struct {
+	Issuer  string `json:"iss,omitempty"` // of a party of another issuer
+	Subject string `json:"sub"`
+	Before  *Actor `json:"act,omitempty"`
+}
+
+// Delegation returns the claims about the actors of a token.
+func (t Token) Delegation() (d Delegation) {
+	for _, a := range slices.Backward(t.Actors) {
+		d.Actor = &Actor{a.Issuer, a.Subject, d.Actor}
+	}
+	if t.MayAct != "" {
+		d.MayAct = &Actor{Subject: t.MayAct}
+	}
+	if t.Exchanged() {
+		d.GrantedTo = t.GrantedTo
+	}
+	return d
 }
 
 // A Confirmation is the claim cnf (RFC 7800) of a token that is bound to a key (RFC
@@ -242,11 +304,17 @@ func (c AccessClaims) Token() (t Token, ok bool) {
 		}
 	}
 	id, err := base64.RawURLEncoding.Strict().DecodeString(c.ID)
-	if err != nil || len(id) != tokenIDSize {
+	if err != nil || len(id) != tokenIDSize && len(id) != exchangedIDSize {
 		return t, false
 	}
 	t.GrantID, t.Generation = grant.ID(id[:16]), binary.BigEndian.Uint32(id[16:])
 	t.IssuedAt, t.AuthorizedAt = grant.ReadInstant(id[20:]), grant.ReadInstant(id[26:])
+	if len(id) == exchangedIDSize {
+		t.Serial, t.ExchangedAt, t.GrantedTo = grant.ID(id[tokenIDSize:]), grant.ReadInstant(id[tokenIDSize+16:]), c.GrantedTo
+	}
+	for a := c.Actor; a != nil; a = a.Before {
+		t.Actors = append(t.Actors, grant.Actor{Issuer: a.Issuer, Subject: a.Subject})
+	}
 	return t, true
 }
 
@@ -270,14 +338,20 @@ func (a *audience) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*[]string)(a))
 }
 
-// A token id is grant 16 | generation 4 | issued 6 | authorized 6, in base64url:
-// introspection finds the row by it, and subscribers of the revocation feed find
-// out whether the token is revoked.
-const tokenIDSize = 16 + 4 + 6 + 6
+// A token id is grant 16 | generation 4 | issued 6 | authorized 6, and of a token that was
+// exchanged its own id 16 | exchanged 6, in base64url: introspection finds the row by it,
+// and subscribers of the revocation feed find out whether the token is revoked.
+const (
+	tokenIDSize     = 16 + 4 + 6 + 6
+	exchangedIDSize = tokenIDSize + 16 + 6
+)
 
-func tokenID(id grant.ID, generation uint32, issued, authorized grant.Instant) string {
-	b := append(make([]byte, 0, tokenIDSize+2), id[:]...)
-	b = binary.BigEndian.AppendUint32(b, generation)
-	b = issued.Append(b)
-	return base64.RawURLEncoding.EncodeToString(authorized.Append(b))
+func tokenID(t Token) string {
+	b := append(make([]byte, 0, exchangedIDSize), t.GrantID[:]...)
+	b = binary.BigEndian.AppendUint32(b, t.Generation)
+	b = t.AuthorizedAt.Append(t.IssuedAt.Append(b))
+	if t.Exchanged() {
+		b = t.ExchangedAt.Append(append(b, t.Serial[:]...))
+	}
+	return base64.RawURLEncoding.EncodeToString(b)
 }

@@ -26,11 +26,13 @@ func (iss *Issuer) Inspect(ctx context.Context, text string) (Token, error) {
 	if err != nil {
 		return Token{}, err
 	}
-	inspect := iss.inspectOfGrant
+	var active Token
+	var why grant.Refusal
 	if t.Own() {
-		inspect = services{iss}.inspect
+		active, why, err = services{iss}.inspect(ctx, view, t)
+	} else {
+		active, _, why, err = iss.inspectOfGrant(ctx, view, t)
 	}
-	active, why, err := inspect(ctx, view, t)
 	switch {
 	case err != nil:
 		return Token{}, err
@@ -40,36 +42,49 @@ func (iss *Issuer) Inspect(ctx context.Context, text string) (Token, error) {
 	return active, nil
 }
 
+// rests is what an access token of a grant rests on: the row, and its client.
+type rests struct {
+	grant  grant.Grant
+	client *store.Client
+}
+
 // inspectOfGrant verifies an access token of a grant, and completes it.
-func (iss *Issuer) inspectOfGrant(ctx context.Context, view *directory.View, t Token) (Token, grant.Refusal, error) {
+func (iss *Issuer) inspectOfGrant(ctx context.Context, view *directory.View, t Token) (Token, rests, grant.Refusal, error) {
+	var on rests
 	now, policy, presented := iss.now(), iss.longest(view), iss.presented(view, t, "")
 	if presented.Expired(policy, now) {
-		return t, grant.GrantExpired, nil // without reading the store
+		return t, on, grant.GrantExpired, nil // without reading the store
 	}
 	g, err := iss.Store.Grant(ctx, t.GrantID)
 	if errors.Is(err, store.ErrNotFound) {
-		return t, presented.Unrecorded(policy, now), nil
+		return t, on, presented.Unrecorded(policy, now), nil
 	}
 	if err != nil {
-		return t, 0, store.Unavailable(err)
+		return t, on, 0, store.Unavailable(err)
 	}
 	presented.Cutoff = view.Cutoff(g.Realm, g.Subject, g.ClientID)
 	why := g.Inspect(presented, policy, now)
 	c, err := iss.Directory.Client(ctx, view, g.Realm, g.ClientID)
 	if err != nil {
-		return t, 0, err
+		return t, on, 0, err
 	}
 	if why == grant.Allowed && c == nil {
 		why = grant.ClientDisabled
 	}
 	if why != grant.Allowed {
-		return t, why, nil
+		return t, on, why, nil
+	}
+	on = rests{g, c}
+	if t.Exchanged() {
+		t, why, err = exchanges{iss}.inspect(ctx, view, t, on)
+		return t, on, why, err
 	}
 	if t.Form == JWT && (!g.Scope.Covers(t.Scope) || t.Subject != g.Subject || t.ClientID != g.ClientID) {
 		// The signature verifies and the grant differs: this server did not sign it.
-		return t, grant.TokenUnknown, nil
+		return t, on, grant.TokenUnknown, nil
 	}
 	t = t.Of(g)
+	t.MayAct = c.MayAct
 	standing, e := false, iss.of(view, c)
 	if t.Form == JWT {
 		standing = e.standing(g.APIs, t.Audience)
@@ -77,7 +92,7 @@ func (iss *Issuer) inspectOfGrant(ctx context.Context, view *directory.View, t T
 		t.Audience, _, standing = e.named(g.APIs, t.apis)
 	}
 	if !standing {
-		return t, grant.TargetGone, nil
+		return t, on, grant.TargetGone, nil
 	}
 	if g.APIs != (grant.APIs{}) {
 		t.Restricted, t.Lifetime = true, t.ExpiresAt.Since(t.IssuedAt).Truncate(time.Second)
@@ -86,7 +101,7 @@ func (iss *Issuer) inspectOfGrant(ctx context.Context, view *directory.View, t T
 	if g.InUserInfo != 0 {
 		t.Named = claims.Set(g.InUserInfo) & claims.Of(c.Scope)
 	}
-	return t, grant.Allowed, nil
+	return t, on, grant.Allowed, nil
 }
 
 // presented returns a token as the rules of package grant take it.

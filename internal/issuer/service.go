@@ -154,13 +154,27 @@ func (iss services) inspect(ctx context.Context, view *directory.View, t Token) 
 	if !iss.of(view, c).ownTargets(&t) {
 		return t, grant.AccessRevoked, nil
 	}
-	switch _, err := iss.Store.Document(ctx, store.KeyOf(store.DocumentServiceRevoked, iss.Realm, t.GrantID.String())); {
-	case err == nil:
-		return t, grant.AccessRevoked, nil
-	case !errors.Is(err, store.ErrNotFound):
-		return t, 0, store.Unavailable(err)
+	why, err := iss.standing(ctx, t.own())
+	return t, why, err
+}
+
+// own is the id under which a token is revoked alone.
+func (t Token) own() grant.ID {
+	if t.Exchanged() {
+		return t.Serial
 	}
-	return t, grant.Allowed, nil
+	return t.GrantID
+}
+
+// standing returns whether a token was revoked alone, by its own id.
+func (iss services) standing(ctx context.Context, id grant.ID) (grant.Refusal, error) {
+	switch _, err := iss.Store.Document(ctx, store.KeyOf(store.DocumentServiceRevoked, iss.Realm, id.String())); {
+	case err == nil:
+		return grant.AccessRevoked, nil
+	case !errors.Is(err, store.ErrNotFound):
+		return 0, store.Unavailable(err)
+	}
+	return grant.Allowed, nil
 }
 
 // inForce returns why a client's token for itself is dead by its instants alone, or
@@ -217,14 +231,14 @@ func otherRealm(realm string) string {
 	return realm
 }
 
-// revoke revokes a token that the client got for itself (RFC 7009) by a document
-// that expires with it. The document is under the token's id, which the JWTs that were
+// revoke revokes a token that the client got for itself, or in exchange (RFC 7009), by a
+// document that expires with it. The document is under the token's id, which the JWTs that were
 // made of an opaque token have as well, and the list of revocations names it.
 func (iss services) revoke(ctx context.Context, view *directory.View, c *store.Client, t Token) error {
 	if t.ClientID != c.ID {
 		return &grant.Refused{Why: grant.OtherClient, GrantID: t.GrantID}
 	}
-	if iss.inForce(view, t) != grant.Allowed {
+	if t.Exchanged() && iss.presented(view, t, c.ID).Expired(iss.longest(view), iss.now()) || !t.Exchanged() && iss.inForce(view, t) != grant.Allowed {
 		return nil // dead already
 	}
 	many, err := iss.manyRevoked(ctx, c)
@@ -232,20 +246,21 @@ func (iss services) revoke(ctx context.Context, view *directory.View, c *store.C
 		return store.Unavailable(err)
 	}
 	now := iss.now()
-	body, err := json.Marshal(serviceRevocation{t.GrantID.String(), now, otherRealm(iss.Realm)})
+	id := t.own().String()
+	body, err := json.Marshal(serviceRevocation{id, now, otherRealm(iss.Realm)})
 	if err != nil {
 		return err
 	}
 	change := store.Change{Documents: []store.Document{{
-		Kind: store.DocumentServiceRevoked, Key: store.KeyOf(store.DocumentServiceRevoked, iss.Realm, t.GrantID.String()), Version: 1,
+		Kind: store.DocumentServiceRevoked, Key: store.KeyOf(store.DocumentServiceRevoked, iss.Realm, id), Version: 1,
 		ExpiresAt: t.ExpiresAt.Add(2*iss.Policy.MaxSkew + time.Minute), Owner: store.OwnerOf(iss.Realm, c.ID), Body: body,
 	}}}
 	if many {
 		// Later tokens are dated after it: see AgreedAt.
 		change = store.Change{
-			Cutoffs: []store.Cutoff{{Realm: iss.Realm, Subject: c.ID, ClientID: c.ID, At: max(now, t.AuthorizedAt)}},
+			Cutoffs: []store.Cutoff{{Realm: iss.Realm, Subject: c.ID, ClientID: c.ID, At: max(now, t.AuthorizedAt, t.ExchangedAt)}},
 			Events: []store.Event{{At: now, Name: store.EventCutoff, About: c.ID, Actor: c.ID,
-				Detail: fmt.Sprintf("all of its own tokens: it has revoked more than %d that have not expired", maxServiceRevoked)}},
+				Detail: fmt.Sprintf("all of its own and exchanged tokens: it has revoked more than %d that have not expired", maxServiceRevoked)}},
 		}
 	}
 	err = iss.Store.Commit(ctx, change)

@@ -30,6 +30,14 @@ type Tokens struct {
 	Shared     bool              // for a second holder of the token; see grant.Decision
 	Format     store.TokenFormat // of the access token; "": opaque
 	Bound      bool              // AccessToken is bound to a key
+	Exchanged  *Exchanged        // of an exchange
+}
+
+// Exchanged is what a token exchange adds to its answer and its records.
+type Exchanged struct {
+	From         string // client that the subject token was issued to
+	AsJWT        bool   // a JWT was asked for
+	Impersonates bool   // the token has no actor
 }
 
 // A CodeRequest is the authorization_code operation of an authenticated client.
@@ -378,6 +386,7 @@ func (r *response) accessToken() (string, store.TokenFormat, error) {
 	t := Token{
 		Kind: AccessToken, Form: OfGrant, GrantID: g.ID, Generation: g.Generation, ClientID: g.ClientID, Subject: g.Subject, Scope: a.Scope,
 		IssuedAt: a.IssuedAt, ExpiresAt: a.ExpiresAt, AuthorizedAt: g.AuthorizedAt, AuthTime: g.AuthTime, Claims: g.Claims, JKT: r.binding(), apis: a.APIs,
+		MayAct: r.c.MayAct,
 	}
 	format := r.c.TokenFormat
 	if a.APIs != 0 {

@@ -168,6 +168,16 @@ var (
 	ErrDeviceClient  = &Error{InvalidClient, "a confidential client authenticates here too (golang.org/x/oauth2: DeviceAuth with SetAuthURLParam of client_secret), or is registered as public"}
 )
 
+// The defects of a token exchange (RFC 8693 section 2.2.2).
+var (
+	ErrNoSubject     = &Error{InvalidRequest, "subject_token or subject_token_type missing"}
+	ErrActorType     = &Error{InvalidRequest, "actor_token and actor_token_type go together"}
+	ErrExchangeType  = &Error{InvalidRequest, "token type not supported: access_token and jwt are"}
+	ErrRequestedType = &Error{InvalidRequest, "requested_token_type not available for this API"}
+	ErrSubjectToken  = &Error{InvalidRequest, "subject_token is not acceptable"}
+	ErrActorToken    = &Error{InvalidRequest, "actor_token is not acceptable"}
+)
+
 // The defects of requests about tokens and with them.
 var (
 	ErrNotGet            = &Error{InvalidRequest, "method must be GET"}
@@ -182,6 +192,8 @@ var (
 	ErrTokenProof        = &Error{InvalidDPoPProof, "DPoP proof of the access token missing or not valid"}
 	ErrTokenNonce        = &Error{UseDPoPNonce, "DPoP proof of the access token needs the nonce of DPoP-Nonce"}
 	ErrInsufficientScope = &Error{InsufficientScope, "token lacks a scope"}
+	ErrNoActor           = &Error{InsufficientScope, "token names no actor"}
+	ErrActor             = &Error{InsufficientScope, "token names an actor"}
 )
 
 // Errors of the registration endpoint (RFC 7591 section 3.2.2).

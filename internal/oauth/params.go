@@ -35,6 +35,11 @@ var maxLength = map[string]int{
 	"token":                 8192,
 	"device_code":           2048,
 	"user_code":             64,
+	"subject_token":         8192,
+	"subject_token_type":    255,
+	"actor_token":           8192,
+	"actor_token_type":      255,
+	"requested_token_type":  255,
 }
 
 // SeveralResources begins the parameter resource if the form has several (RFC 8707
