@@ -51,7 +51,14 @@ const (
 // Events of access tokens of clients for themselves; grant_id is the token's own id.
 const (
 	ServiceTokenIssued  Name = "service_token_issued"
-	ServiceTokenRevoked Name = "service_token_revoked" // by its client
+	ServiceTokenRevoked Name = "service_token_revoked" // by its client; of tokens that were exchanged, too
+)
+
+// Events of tokens that clients got in exchange for those of users; grant_id is the
+// grant's.
+const (
+	TokenExchanged   Name = "token_exchanged"   // the new token names the client as the actor
+	UserImpersonated Name = "user_impersonated" // it names no actor
 )
 
 // Events of the audit log itself.
@@ -68,7 +75,7 @@ func Names() []Name {
 		LoginSucceeded, LoginFailed, ConsentGiven, ConsentDenied, UserCodeRefused, LoggedOut, LogoutSent, Throttled,
 		ServerStarted, ServerStopped, ConfigReloaded, BackupMade, Gap, Segment, Removed,
 	}
-	list = append(list, ServiceTokenIssued, ServiceTokenRevoked)
+	list = append(list, ServiceTokenIssued, ServiceTokenRevoked, TokenExchanged, UserImpersonated)
 	for _, n := range storeNames {
 		list = append(list, Name(n))
 	}

@@ -116,7 +116,7 @@ const MalformedCredentials = "malformed"
 var authReasons = []string{"unknown_client", "client_disabled", "wrong_method", "wrong_secret", "expired_secret", "wrong_assertion", MalformedCredentials}
 
 var (
-	grantTypes   = append([]string{noGrantType}, store.GrantTypes...)
+	grantTypes   = append([]string{noGrantType}, store.AllGrantTypes...)
 	tokenResults = []string{
 		ok, string(oauth.InvalidRequest), string(oauth.InvalidClient), string(oauth.InvalidGrant), string(oauth.UnauthorizedClient),
 		string(oauth.UnsupportedGrantType), string(oauth.InvalidScope), string(oauth.InvalidTarget), string(oauth.ServerError), string(oauth.TemporarilyUnavailable),

@@ -62,6 +62,8 @@ var statuses = map[*oauth.Error]int{
 	oauth.ErrTokenProof:        http.StatusUnauthorized,
 	oauth.ErrTokenNonce:        http.StatusUnauthorized,
 	oauth.ErrInsufficientScope: http.StatusForbidden,
+	oauth.ErrNoActor:           http.StatusForbidden,
+	oauth.ErrActor:             http.StatusForbidden,
 }
 
 func statusOf(told *oauth.Error) int { return cmp.Or(statuses[told], http.StatusBadRequest) }
@@ -137,7 +139,7 @@ func InSeconds(wait time.Duration) string { return strconv.Itoa(int(math.Ceil(wa
 func (s *Server) oauthError(h http.Header, r *Request, _ Record, err error) Answer {
 	status, told := s.wireError(r, err)
 	switch told {
-	case oauth.ErrNoBearer, oauth.ErrInvalidToken, oauth.ErrInsufficientScope, oauth.ErrBearer, oauth.ErrTwoTokens, oauth.ErrTokenProof, oauth.ErrTokenNonce:
+	case oauth.ErrNoBearer, oauth.ErrInvalidToken, oauth.ErrInsufficientScope, oauth.ErrNoActor, oauth.ErrActor, oauth.ErrBearer, oauth.ErrTwoTokens, oauth.ErrTokenProof, oauth.ErrTokenNonce:
 		h["Www-Authenticate"] = []string{s.challenge(r, told, err) + r.Challenge}
 	}
 	a := Answer{Status: status}

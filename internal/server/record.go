@@ -136,7 +136,7 @@ func severityOfFault(r *Request, rec *Record, status int, err error) (slog.Level
 // knownGrantType keeps unknown values of grant_type out of the log: a client may have put
 // a secret there.
 func knownGrantType(s string) string {
-	if s == "" || slices.Contains(store.GrantTypes, s) {
+	if s == "" || slices.Contains(store.AllGrantTypes, s) {
 		return s
 	}
 	return "unsupported"
@@ -238,6 +238,11 @@ func (s *Server) audit(r *Request) {
 			e.Name = audit.CodeRedeemed
 		} else if rec.GrantType == store.GrantClientCredentials {
 			e.Name = audit.ServiceTokenIssued
+		} else if x := rec.Tokens.Exchanged; x != nil {
+			if e.Name = audit.TokenExchanged; x.Impersonates {
+				e.Name = audit.UserImpersonated
+			}
+			e.Detail = "a token of client " + s.known(x.From)
 		}
 		e.GrantID, e.Subject, e.Generation = rec.Tokens.GrantID.String(), rec.Tokens.Subject, rec.Tokens.Generation
 		s.Audit.Record(e)

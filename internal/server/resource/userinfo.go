@@ -28,8 +28,8 @@ func (e *Endpoints) userInfo(ctx context.Context, r *server.Request) (a server.A
 	if err = r.Presented(text, t.JKT, r.Method, e.Server.PublicURL+r.URL.Path); err != nil {
 		return a, rec, err
 	}
-	if t.Own() {
-		return a, rec, oauth.ErrInvalidToken // it is about no user
+	if t.Own() || t.Exchanged() {
+		return a, rec, oauth.ErrInvalidToken // about no user, or for APIs: claims are for the client of the login
 	}
 	if t.Restricted && !t.ForClient && !t.IsFor(e.Issuer.ID) {
 		return a, rec, oauth.ErrInvalidToken // it is for other APIs

@@ -39,7 +39,7 @@ func (e *Endpoints) verify(ctx context.Context, r *server.Request) (a server.Ans
 	if err = r.Secure(); err != nil {
 		return a, rec, err
 	}
-	scope, audience, at, err := demands(r)
+	d, err := demands(r)
 	if err != nil {
 		return a, rec, err
 	}
@@ -51,31 +51,61 @@ func (e *Endpoints) verify(ctx context.Context, r *server.Request) (a server.Ans
 	if err != nil {
 		return a, rec, err
 	}
-	if err = r.Presented(text, t.JKT, at.method, at.uri); err != nil {
+	if err = r.Presented(text, t.JKT, d.at.method, d.at.uri); err != nil {
 		return a, rec, err
 	}
-	if audience != "" && !t.IsFor(audience) {
+	switch {
+	case d.audience != "" && !t.IsFor(d.audience):
 		return a, rec, oauth.ErrInvalidToken // RFC 9068 section 4: a token for another audience is not valid here
+	case !t.Scope.Covers(d.scope):
+		return a, rec, &server.MissingScope{Scope: d.scope}
+	case d.actor == actorRequired && len(t.Actors) == 0:
+		return a, rec, oauth.ErrNoActor
+	case d.actor == actorRefused && len(t.Actors) > 0:
+		return a, rec, oauth.ErrActor
 	}
-	if !t.Scope.Covers(scope) {
-		return a, rec, &server.MissingScope{Scope: scope}
-	}
-	return server.Answer{Header: http.Header{
+	a.Header = http.Header{
 		"Content-Type":   nil,
 		"X-Auth-Subject": {headerText(t.Subject)},
 		"X-Auth-Client":  {headerText(t.ClientID)},
 		"X-Auth-Scope":   {string(t.Scope)},
 		"X-Auth-Expires": {strconv.FormatInt(int64(t.ExpiresAt)/1000, 10)},
-	}}, rec, nil
+	}
+	if len(t.Actors) > 0 { // the present one decides (RFC 8693 section 4.1)
+		a.Header["X-Auth-Actor"] = []string{actorText(t.Actors[0])}
+	}
+	return a, rec, nil
 }
+
+// actorText is an actor in a header. The issuer of a party of another issuer stands
+// before a space, which no client's id contains.
+func actorText(a grant.Actor) string {
+	if a.Issuer == "" {
+		return headerText(a.Subject)
+	}
+	return headerText(a.Issuer) + " " + headerText(a.Subject)
+}
+
+// A demand is what a token must be good for, where a proxy asks.
+type demand struct {
+	scope    oauth.Scope
+	audience string
+	actor    string // actorRequired, actorRefused, or ""
+	at       target
+}
+
+const (
+	actorRequired = "required"
+	actorRefused  = "refused"
+)
 
 // demands reads what a token must be good for, and sets the metadata that r's
 // challenges name. A proxy's mistake here must not open the door, so whatever is
 // unclear is refused.
-func demands(r *server.Request) (scope oauth.Scope, audience string, at target, err error) {
+func demands(r *server.Request) (d demand, err error) {
 	for name := range r.Header {
 		if isAlias(name) {
-			return "", "", at, oauth.ErrHeaderName
+			return demand{}, oauth.ErrHeaderName
 		}
 	}
 	query := r.URL.RawQuery
@@ -86,38 +116,51 @@ func demands(r *server.Request) (scope oauth.Scope, audience string, at target, 
 	}
 	p, err := r.Query(query)
 	if err != nil {
-		return "", "", at, err
+		return demand{}, err
 	}
-	if asked, err := url.ParseQuery(query); err != nil || asked.Has("scope") && p["scope"] == "" || asked.Has("aud") && p["aud"] == "" || asked.Has("dpop") && p["dpop"] == "" {
-		return "", "", at, oauth.ErrMalformedValue // a variable that the proxy has not set
+	if asked, err := url.ParseQuery(query); err != nil || asked.Has("scope") && p["scope"] == "" || asked.Has("aud") && p["aud"] == "" || asked.Has("dpop") && p["dpop"] == "" || asked.Has("actor") && p["actor"] == "" {
+		return demand{}, oauth.ErrMalformedValue // a variable that the proxy has not set
 	}
-	wanted, err := oauth.ParseScope(p["scope"])
+	d.scope, err = oauth.ParseScope(p["scope"])
 	metadata := p["resource_metadata"]
 	if err != nil || !server.IsVisible(metadata) || strings.ContainsAny(metadata, `"\`) {
-		return "", "", at, oauth.ErrMalformedValue
+		return demand{}, oauth.ErrMalformedValue
 	}
 	if metadata != "" {
 		r.Challenge = `, resource_metadata="` + metadata + `"` // RFC 9728 section 5.1
 	}
 	for _, h := range r.Header["X-Required-Scope"] {
-		more, err := oauth.ParseScope(string(wanted) + " " + h)
+		more, err := oauth.ParseScope(string(d.scope) + " " + h)
 		if err != nil || strings.TrimSpace(h) == "" {
-			return "", "", at, oauth.ErrMalformedValue
+			return demand{}, oauth.ErrMalformedValue
 		}
-		wanted = more
+		d.scope = more
 	}
-	audience = p["aud"]
+	d.audience = p["aud"]
 	for _, h := range r.Header["X-Required-Audience"] {
 		switch {
 		case h == "":
-			return "", "", at, oauth.ErrMalformedValue
-		case audience != "" && audience != h:
-			return "", "", at, oauth.ErrRepeated
+			return demand{}, oauth.ErrMalformedValue
+		case d.audience != "" && d.audience != h:
+			return demand{}, oauth.ErrRepeated
 		}
-		audience = h
+		d.audience = h
 	}
-	at, err = originalOf(r, p["dpop"])
-	return wanted, audience, at, err
+	actors := r.Header["X-Required-Actor"]
+	if p["actor"] != "" {
+		actors = append([]string{p["actor"]}, actors...)
+	}
+	for _, h := range actors {
+		switch {
+		case h != actorRequired && h != actorRefused:
+			return demand{}, oauth.ErrMalformedValue
+		case d.actor != "" && d.actor != h:
+			return demand{}, oauth.ErrRepeated
+		}
+		d.actor = h
+	}
+	d.at, err = originalOf(r, p["dpop"])
+	return d, err
 }
 
 // A target is the method and the address of the request that a proxy asks about.

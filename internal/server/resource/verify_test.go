@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"testing"
 
+	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/server"
 )
@@ -36,6 +37,52 @@ func TestHeaderTextIsVisibleASCIIAndComesBackWhole(t *testing.T) {
 	}
 }
 
+// Whether an actor is demanded or refused is never guessed.
+func TestDemandedActors(t *testing.T) {
+	var got demand
+	var err error
+	s := server.New(nil, server.Options{Site: server.Site{Realm: "/api"}}, slog.New(slog.DiscardHandler))
+	s.Mount(server.Route{Paths: []string{"verify", "verify/{rest...}"}, Handle: func(_ context.Context, r *server.Request) (server.Answer, server.Record, error) {
+		got, err = demands(r)
+		return server.Answer{}, server.Record{}, err
+	}})
+	for _, c := range []struct {
+		path, query string
+		header      []string
+		want        string
+		err         error
+	}{
+		{"", "", nil, "", nil},
+		{"", "actor=required", nil, "required", nil},
+		{"", "actor=refused", []string{"refused"}, "refused", nil},
+		{"", "", []string{"required", "required"}, "required", nil},
+		{"/a", "actor=x", []string{"required"}, "required", nil},
+		{"/a", "actor=required", nil, "", nil}, // the query is the client's own
+
+		{"", "actor=", nil, "", oauth.ErrMalformedValue},
+		{"", "actor", nil, "", oauth.ErrMalformedValue},
+		{"", "actor=gateway", nil, "", oauth.ErrMalformedValue},
+		{"", "", []string{""}, "", oauth.ErrMalformedValue},
+		{"", "actor=required", []string{""}, "", oauth.ErrMalformedValue},
+		{"", "actor=required", []string{"refused"}, "", oauth.ErrRepeated},
+		{"", "", []string{"refused", "required"}, "", oauth.ErrRepeated},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/oauth2/verify"+c.path, nil)
+		r.URL.RawQuery, r.Header["X-Required-Actor"] = c.query, c.header
+		s.Handler().ServeHTTP(httptest.NewRecorder(), r)
+		if got.actor != c.want || err != c.err {
+			t.Errorf("%s?%s %q: %q, %v; want %q, %v", c.path, c.query, c.header, got.actor, err, c.want, c.err)
+		}
+	}
+	for want, a := range map[string]grant.Actor{
+		"gateway": {Subject: "gateway"}, "a%20b": {Subject: "a b"}, "https://idp.example agent": {Issuer: "https://idp.example", Subject: "agent"},
+	} {
+		if text := actorText(a); text != want {
+			t.Errorf("%+v is %q, want %q", a, text, want)
+		}
+	}
+}
+
 // What a proxy demands adds up; where two places contradict each other, nobody
 // passes.
 func TestDemandsAddUpAndAreNeverGuessed(t *testing.T) {
@@ -44,7 +91,9 @@ func TestDemandsAddUpAndAreNeverGuessed(t *testing.T) {
 	var err error
 	s := server.New(nil, server.Options{Site: server.Site{Realm: "/api"}}, slog.New(slog.DiscardHandler))
 	s.Mount(server.Route{Paths: []string{"verify", "verify/{rest...}"}, Handle: func(_ context.Context, r *server.Request) (server.Answer, server.Record, error) {
-		scope, audience, _, err = demands(r)
+		var got demand
+		got, err = demands(r)
+		scope, audience = got.scope, got.audience
 		return server.Answer{}, server.Record{}, err
 	}})
 	for _, c := range []struct {

@@ -39,7 +39,7 @@ type Endpoints struct {
 // Routes returns the token and revocation endpoints.
 func (e *Endpoints) Routes() []server.Route {
 	post := []string{http.MethodPost}
-	supported := slices.Clone(store.GrantTypes)
+	supported := slices.Clone(store.AllGrantTypes)
 	if e.DevicePage == "" {
 		supported = slices.DeleteFunc(supported, func(name string) bool { return name == store.GrantDeviceCode })
 	}
@@ -106,6 +106,7 @@ var grantTypes = map[string]grantType{
 		}
 		return nil
 	}, (*Endpoints).poll},
+	store.GrantTokenExchange: {overload.Refresh, checkExchange, (*Endpoints).exchangeTokens},
 }
 
 // token is the token endpoint. Its phases have a fixed order, cheap before
@@ -236,6 +237,9 @@ func tokenAnswer(t issuer.Tokens) []byte {
 	if t.IDToken != "" { // OpenID Connect Core section 3.1.3.3
 		b = append(append(b, `","id_token":"`...), t.IDToken...)
 	}
+	if t.Exchanged != nil {
+		b = appendExchanged(b, t.Exchanged)
+	}
 	return append(b, `"}`...)
 }
 
@@ -274,6 +278,6 @@ func (e *Endpoints) revoke(ctx context.Context, r *server.Request) (server.Answe
 		return server.Answer{}, rec, err
 	}
 	t, err := e.Issuer.Revoke(ctx, c, p["token"], r.Origin())
-	rec.GrantID, rec.ServiceRevoked = t.GrantID, err == nil && t.Own()
+	rec.GrantID, rec.ServiceRevoked = t.GrantID, err == nil && (t.Own() || t.Exchanged())
 	return server.Answer{Body: []byte(`{}`)}, rec, err
 }
