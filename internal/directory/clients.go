@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -22,6 +23,7 @@ type clients struct {
 	offered table[scopeName, int]            // of those, the enabled ones that log users in
 	windows table[windowName, int]           // number of clients, but deleted ones, with a retry window
 	barred  table[clientName, *registration] // those of byID that registered themselves
+	beyond  table[clientName, *registration] // enabled ones with Beyond
 	// expiring are the secrets of enabled clients that expire, the next first.
 	expiring order[ExpiringSecret]
 	// longest is the longest lifetime of id_tokens that a registration gives, or gave.
@@ -65,7 +67,7 @@ func noClients() *clients {
 
 // with returns the clients with those that have changed.
 func (c *clients) with(changed []store.Client, uses *uses) *clients {
-	byID, barred, sorted, expiring := c.byID.change(), c.barred.change(), c.sorted.change(), c.expiring.change()
+	byID, barred, beyond, sorted, expiring := c.byID.change(), c.barred.change(), c.beyond.change(), c.sorted.change(), c.expiring.change()
 	origins, known, offered, windows := c.origins.change(), c.known.change(), c.offered.change(), c.windows.change()
 	next := &clients{longest: c.longest}
 	count := func(r *registration, n int) {
@@ -89,6 +91,7 @@ func (c *clients) with(changed []store.Client, uses *uses) *clients {
 			sorted.remove(was)
 			byID.delete(name)
 			barred.delete(name)
+			beyond.delete(name)
 			for _, s := range was.expiring() {
 				expiring.remove(s)
 			}
@@ -106,12 +109,15 @@ func (c *clients) with(changed []store.Client, uses *uses) *clients {
 		if client.SelfRegistered() {
 			barred.set(name, r)
 		}
+		if r.State == store.ClientEnabled && len(r.Beyond) > 0 {
+			beyond.set(name, r)
+		}
 		for _, s := range r.expiring() {
 			expiring.insert(s)
 		}
 		next.longest = max(next.longest, client.LongestIDTokens())
 	}
-	next.byID, next.barred, next.sorted, next.expiring = byID.table, barred.table, sorted.order, expiring.order
+	next.byID, next.barred, next.beyond, next.sorted, next.expiring = byID.table, barred.table, beyond.table, sorted.order, expiring.order
 	next.origins, next.known, next.offered, next.windows = origins.table, known.table, offered.table, windows.table
 	return next
 }
@@ -225,6 +231,18 @@ func (v *View) Barred(realm string) iter.Seq[*store.Client] {
 			}
 		}
 	}
+}
+
+// Beyond lists the clients that may have more than the users of a client agree to, by
+// exchanging their tokens, sorted by name.
+func (v *View) Beyond(realm, id string) (list []*store.Client) {
+	for name, r := range v.clients.beyond.all {
+		if name.realm == realm && (slices.Contains(r.ExchangeFrom, id) || slices.Contains(r.ExchangeFrom, grant.EveryClient)) {
+			list = append(list, &r.Client)
+		}
+	}
+	slices.SortFunc(list, func(a, b *store.Client) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
+	return list
 }
 
 // ClientsHave reports whether a client of a realm has a scope without an API, or had it

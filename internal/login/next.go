@@ -23,6 +23,9 @@ type Request struct {
 	BuiltIn bool          // users are built in, so that they choose an account here
 	// Development: the machine is the developer's, and every program on it.
 	Development bool
+	// Beyond is since when other clients may have more by the tokens than the client asks
+	// for: users who have agreed before are asked again.
+	Beyond grant.Instant
 }
 
 // Next returns the step that comes next, from what is recorded. It is pure. The
@@ -83,7 +86,7 @@ func (r Request) consent(agreed *Consent) (Step, error) {
 		return StepAnswered, nil
 	case agreed == nil:
 		return StepReadConsents, nil
-	case agreed.At != 0 && !always && agreed.Remembered.Covers(r.Scope) && named(r.AuthorizationRequest)&^agreed.RememberedClaims == 0:
+	case agreed.At > r.Beyond && !always && agreed.Remembered.Covers(r.Scope) && named(r.AuthorizationRequest)&^agreed.RememberedClaims == 0:
 		return StepAnswered, nil
 	case r.Prompt.None && !oauth.IsRemote(r.RedirectURI):
 		return "", oauth.ErrInteraction
@@ -117,6 +120,11 @@ func (a *Authorizer) next(ctx context.Context, st *Stage, r oauth.AuthorizationR
 	q := Request{AuthorizationRequest: r, Client: st.Client, At: a.now(), BuiltIn: a.builtIn(), Development: a.Development}
 	if st.Client != nil {
 		q.Defect = a.defect(st, r)
+		for _, c := range st.view.Beyond(a.Realm, st.Client.ID) {
+			for _, b := range c.Beyond {
+				q.Beyond = max(q.Beyond, b.Since)
+			}
+		}
 	}
 	step, err := Next(q, st.Session, st.agreed, st.Interaction)
 	if step == StepReadConsents {

@@ -35,6 +35,7 @@ func Samples() []Sample {
 		{"account", Account{Interaction: id, Client: client, Name: "Alice Example", Username: "alice", Cancel: true}},
 		{"consent", Consent{Interaction: id, Client: client, Host: host, Name: "Alice Example", Username: "alice", Scopes: []Scope{read, order, plain}, Remember: true}},
 		{"consent-more", Consent{Interaction: id, Client: client, Host: host, Name: "Alice Example", Username: "alice", Scopes: []Scope{fresh}, Known: []Scope{read, plain}, Remember: true}},
+		{"consent-beyond", Consent{Interaction: id, Client: client, Host: host, Username: "alice", Scopes: []Scope{read}, Beyond: []Beyond{{"Shipping", []Scope{order, plain}}}, Remember: true}},
 		{"consent-again", Consent{Interaction: id, Client: client, Host: host, Username: "alice", Known: []Scope{read}}},
 		{"consent-agent-again", Consent{Interaction: id, Client: "Example Agent", Own: true, Address: "https://agent.example/oauth/client.json", AddressHost: "agent.example", Host: "127.0.0.1:3118", Local: LocalProgram, Username: "alice", Known: []Scope{read}}},
 		{"consent-nothing", Consent{Interaction: id, Client: client, Host: host, Username: "alice"}},

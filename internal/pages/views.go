@@ -57,7 +57,8 @@ type Consent struct {
 	Username    string
 	Scopes      []Scope // requested scopes
 	Known       []Scope // agreed before, and part of the request again
-	Remember    bool    // offer to remember the choice
+	Beyond      []Beyond
+	Remember    bool // offer to remember the choice
 	// Local is set if a program on the user's device receives the answer.
 	Local Local
 	// Own is set if the client registered itself: Client is the name that it gives
@@ -65,6 +66,13 @@ type Consent struct {
 	// that.
 	Own                  bool
 	Address, AddressHost string
+}
+
+// Beyond is what another client may have by tokens of the view's client that this one
+// does not ask for (RFC 8693).
+type Beyond struct {
+	Client string
+	Scopes []Scope
 }
 
 // DeviceCode is the form for the code that a device shows.
@@ -82,6 +90,7 @@ type Device struct {
 	From        string // address of the device
 	Minutes     int    // since it asked
 	Scopes      []Scope
+	Beyond      []Beyond
 	// Own, Address and AddressHost are those of Consent.
 	Own                  bool
 	Address, AddressHost string

@@ -43,6 +43,7 @@ func (s *web) devicePage(st login.Stage) any {
 	v := pages.Device{
 		Interaction: it.ID, Code: it.Device.UserCode, Client: c.Name, Own: c.SelfRegistered(), Name: st.Session.Name, Username: st.Session.Username,
 		From: it.Device.From, Minutes: int(s.Authorizer.Now().Sub(it.Device.At.Time()).Minutes()), Scopes: s.scopes(it.Request.Scope),
+		Beyond: s.beyond(c.ID),
 	}
 	if oauth.IsClientAddress(c.ID) && v.Own {
 		v.Address, v.AddressHost = c.ID, oauth.Host(c.ID)

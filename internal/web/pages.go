@@ -43,6 +43,18 @@ func (s *web) scope(name string, isNew bool) pages.Scope {
 	return out
 }
 
+// beyond is what other clients may have by exchanging tokens of a client.
+func (s *web) beyond(clientID string) (out []pages.Beyond) {
+	for _, c := range s.Authorizer.Directory.Latest().Beyond(s.Authorizer.Realm, clientID) {
+		b := pages.Beyond{Client: c.Name}
+		for _, of := range c.Beyond {
+			b.Scopes = append(b.Scopes, s.scopes(of.Scope)...)
+		}
+		out = append(out, b)
+	}
+	return out
+}
+
 // named lists claims as the pages explain them.
 func named(set claims.Set) (out []pages.Scope) {
 	for _, name := range set.Names() {

@@ -65,6 +65,7 @@ func (s *web) consentPage(st login.Stage, _ shown) any {
 	c := pages.Consent{
 		Interaction: it.ID, Client: st.Client.Name, Host: host, Name: st.Session.Name, Username: st.Session.Username, Remember: st.Remember,
 		Known: append(s.scopes(st.Known), named(st.Agreed)...), Local: localTo(it.Request.RedirectURI),
+		Beyond: s.beyond(st.Client.ID),
 	}
 	if c.Own = st.Client.SelfRegistered(); oauth.IsClientAddress(st.Client.ID) {
 		c.Address, c.AddressHost = st.Client.ID, oauth.Host(st.Client.ID)
