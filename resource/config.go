@@ -81,6 +81,10 @@ type Config struct {
 	// ScopesSupported are listed in the metadata. Some clients ask for all of them.
 	ScopesSupported []string
 
+	// Actors is whether tokens may or must name an actor (RFC 8693): a client that acts for
+	// the user by a token that it got in exchange. Default: they may. Others get 403.
+	Actors ActorRule
+
 	// Leeway is how much this machine's clock and the server's may differ in the
 	// checks of a JWT's times: 0 means 5 seconds, a negative value none. More than
 	// a minute is an error.
@@ -103,6 +107,15 @@ type Config struct {
 	// when it works again. If nil, it is slog.Default.
 	Logger *slog.Logger
 }
+
+// An ActorRule is whether the tokens of an API may or must name an actor.
+type ActorRule string
+
+const (
+	ActorsAllowed  ActorRule = ""
+	ActorsRequired ActorRule = "required"
+	ActorsRefused  ActorRule = "refused"
+)
 
 const (
 	defaultLeeway = 5 * time.Second
@@ -140,6 +153,8 @@ func (c *Config) check() error {
 		return errors.New("resource: IntrospectionCache without ClientID: nothing is introspected")
 	case c.StaleRevocations > 0 && !c.FollowRevocations:
 		return errors.New("resource: StaleRevocations without FollowRevocations: there are no lists")
+	case c.Actors != ActorsAllowed && c.Actors != ActorsRequired && c.Actors != ActorsRefused:
+		return errors.New("resource: Actors: required or refused")
 	case c.Leeway > maxLeeway:
 		return errors.New("resource: Leeway: at most a minute; set the clocks instead")
 	case c.Leeway == 0:

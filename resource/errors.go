@@ -17,8 +17,8 @@ var (
 	// ErrInvalidToken is for a token that is forged, expired, revoked or for
 	// another audience: 401, error="invalid_token".
 	ErrInvalidToken = errors.New("invalid token")
-	// ErrInsufficientScope is for a valid token that lacks a scope: 403,
-	// error="insufficient_scope".
+	// ErrInsufficientScope is for a valid token that lacks a scope, or that Config.Actors
+	// excludes: 403, error="insufficient_scope".
 	ErrInsufficientScope = errors.New("insufficient scope")
 	// ErrInvalidProof is for a DPoP proof that breaks a rule of RFC 9449 section 4.3, or
 	// was used before: 401, error="invalid_dpop_proof".

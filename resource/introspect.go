@@ -24,6 +24,7 @@ func (v *Verifier) introspect(ctx context.Context, token string) (Principal, err
 	}
 	v.introspection.note(nil)
 	jkt, ok := c.key()
+	_, named := c.actors()
 	switch {
 	case !*c.Active:
 		return Principal{}, invalid("not active")
@@ -32,6 +33,8 @@ func (v *Verifier) introspect(ctx context.Context, token string) (Principal, err
 		return Principal{}, invalid("neither a bearer token nor bound to a key")
 	case !c.Audience.has(v.cfg.Audience):
 		return Principal{}, invalid("for another audience")
+	case !named:
+		return Principal{}, invalid("with an actor that is not understood")
 	}
 	// The server has checked the expiry by its own clock.
 	return c.principal(), nil

@@ -27,6 +27,29 @@ type claims struct {
 	Confirmation json.RawMessage `json:"cnf"`
 	Nonce        json.RawMessage `json:"nonce"`
 	AccessHash   json.RawMessage `json:"at_hash"`
+	Actor        *actor          `json:"act"`
+	GrantedTo    string          `json:"granted_client_id"` // of a token that was exchanged
+}
+
+// An actor is the claim act (RFC 8693 section 4.1).
+type actor struct {
+	Issuer  string `json:"iss"`
+	Subject string `json:"sub"`
+	Before  *actor `json:"act"`
+}
+
+// maxActors limits a chain of actors.
+const maxActors = 16
+
+// actors returns the chain of actors, the present one first, and whether each has a name.
+func (c *claims) actors() (list []Actor, ok bool) {
+	for a := c.Actor; a != nil; a = a.Before {
+		if a.Subject == "" || len(list) == maxActors {
+			return nil, false
+		}
+		list = append(list, Actor{a.Issuer, a.Subject})
+	}
+	return list, true
 }
 
 // key returns the thumbprint of the key to which the token is bound (RFC 9449 section
@@ -48,9 +71,10 @@ func (c *claims) isIDToken() bool { return len(c.Nonce) > 0 || len(c.AccessHash)
 
 func (c *claims) principal() Principal {
 	jkt, _ := c.key()
+	actors, _ := c.actors()
 	return Principal{
 		Subject: c.Subject, ClientID: c.ClientID, Scope: strings.Fields(c.Scope), Audience: c.Audience,
-		IssuedAt: c.IssuedAt.time(), ExpiresAt: c.ExpiresAt.time(), TokenID: c.ID, KeyThumbprint: jkt,
+		IssuedAt: c.IssuedAt.time(), ExpiresAt: c.ExpiresAt.time(), TokenID: c.ID, KeyThumbprint: jkt, Actors: actors,
 	}
 }
 
@@ -109,6 +133,7 @@ func (v *Verifier) verifyJWT(ctx context.Context, token string) (Principal, erro
 	}
 	now := time.Now()
 	_, ok := c.key()
+	_, named := c.actors()
 	switch {
 	case c.Issuer != v.cfg.Issuer:
 		return Principal{}, invalid("of another issuer")
@@ -124,6 +149,8 @@ func (v *Verifier) verifyJWT(ctx context.Context, token string) (Principal, erro
 		return Principal{}, invalid("an id_token, and no access token")
 	case !ok:
 		return Principal{}, invalid("bound in a way that is not understood")
+	case !named:
+		return Principal{}, invalid("with an actor that is not understood")
 	}
 	if v.revocations != nil {
 		if err := v.revocations.check(ctx, &c); err != nil {

@@ -27,6 +27,26 @@ type Principal struct {
 	// KeyThumbprint names the client's key to which the token is bound (cnf.jkt, RFC
 	// 9449), or is "" for a bearer token.
 	KeyThumbprint string
+	// Actors act for the user (act, RFC 8693 section 4.1), the present one first. A token
+	// without actors is the user's own client's. Only the first may decide: those behind
+	// it say who has passed the request on.
+	Actors []Actor
+}
+
+// An Actor acts for the user of a token.
+type Actor struct {
+	// Issuer is that of an actor whom another authorization server names, or "".
+	Issuer string
+	// Subject is the id of a client or, with an Issuer, what that issuer calls the actor.
+	Subject string
+}
+
+// Actor returns who acts for the user now, and whether anybody does.
+func (p Principal) Actor() (Actor, bool) {
+	if len(p.Actors) == 0 {
+		return Actor{}, false
+	}
+	return p.Actors[0], true
 }
 
 // HasScope reports whether the token was granted every one of these scopes.
@@ -43,6 +63,7 @@ func (p Principal) HasScope(scopes ...string) bool {
 func (p Principal) clone() Principal {
 	p.Scope = slices.Clone(p.Scope)
 	p.Audience = slices.Clone(p.Audience)
+	p.Actors = slices.Clone(p.Actors)
 	return p
 }
 

@@ -53,8 +53,8 @@ func (v *Verifier) VerifyBound(ctx context.Context, token string, proof Proof, s
 	if !v.seen.First(read, now) {
 		return Principal{}, badProof(errors.New("its jti was used before"))
 	}
-	if !p.HasScope(scopes...) {
-		return Principal{}, ErrInsufficientScope
+	if err := v.suffices(p, scopes); err != nil {
+		return Principal{}, err
 	}
 	return p.clone(), nil
 }

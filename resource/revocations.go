@@ -78,21 +78,48 @@ func parseRevocations(payload []byte, issuer string, now time.Time, leeway time.
 	return l, nil
 }
 
-// revoked reports whether the token is revoked, and why.
-func (l *revocations) revoked(id tokenID, subject, clientID string) (reason string, dead bool) {
+// revoked reports whether the token is revoked, and why. One that was exchanged rests on
+// its grant, which is of another client perhaps, and on each client that acts.
+func (l *revocations) revoked(id tokenID, c *claims) (reason string, dead bool) {
 	if floor, ok := l.grants[blindGrant(id.grant)]; ok && id.issuedAt <= floor {
 		return "revoked", true
 	}
-	for _, who := range [][2]string{{subject, ""}, {"", clientID}, {subject, clientID}} {
-		if at, ok := l.cutoffs[blindCutoff(issuerRealm, who[0], who[1])]; ok && id.authorizedAt <= at {
-			return "revoked with all of a subject or client", true
+	clientID := c.ClientID
+	if id.exchanged {
+		if _, ok := l.grants[blindGrant(id.own)]; ok {
+			return "revoked", true
 		}
+		clients := []string{c.ClientID}
+		for a := c.Actor; a != nil; a = a.Before {
+			if a.Issuer == "" {
+				clients = append(clients, a.Subject)
+			}
+		}
+		for _, actor := range clients {
+			if l.cut(id.exchangedAt, c.Subject, actor) || l.cut(id.exchangedAt, actor, actor) {
+				return "revoked with all of a client", true
+			}
+		}
+		clientID = c.GrantedTo
+	}
+	if l.cut(id.authorizedAt, c.Subject, clientID) {
+		return "revoked with all of a subject or client", true
 	}
 	if time.UnixMilli(id.issuedAt).Before(l.issuedAt.Add(-l.covers)) {
 		// Leeway would accept it after its revocation has left the list.
 		return "expired when the list of revocations was made", true
 	}
 	return "", false
+}
+
+// cut reports whether all of a subject, a client or both until after an instant is revoked.
+func (l *revocations) cut(instant int64, subject, clientID string) bool {
+	for _, who := range [][2]string{{subject, ""}, {"", clientID}, {subject, clientID}} {
+		if at, ok := l.cutoffs[blindCutoff(issuerRealm, who[0], who[1])]; ok && instant <= at {
+			return true
+		}
+	}
+	return false
 }
 
 // A follower holds the current list of revocations.
@@ -178,10 +205,10 @@ func (f *follower) check(ctx context.Context, c *claims) error {
 		return err
 	}
 	id, ok := parseTokenID(c.ID)
-	if !ok {
+	if !ok || id.exchanged != (c.GrantedTo != "") {
 		return invalid("its jti is not one that the list of revocations could name")
 	}
-	if reason, dead := l.revoked(id, c.Subject, c.ClientID); dead {
+	if reason, dead := l.revoked(id, c); dead {
 		return invalid(reason)
 	}
 	return nil

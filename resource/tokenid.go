@@ -10,27 +10,40 @@ import (
 //
 //	grant 16 | generation 4 | issued 6 | authorized 6
 //
+// That of a token which was exchanged (RFC 8693) goes on with its own id 16 | exchanged 6.
 // Instants are milliseconds since 1970. The jti is a signed claim, so a caller cannot
 // choose it.
 type tokenID struct {
 	grant        [16]byte
 	issuedAt     int64 // of this token
 	authorizedAt int64 // of the grant
+	exchanged    bool
+	own          [16]byte
+	exchangedAt  int64
 }
 
-const tokenIDSize = 16 + 4 + 6 + 6
+const (
+	tokenIDSize     = 16 + 4 + 6 + 6
+	exchangedIDSize = tokenIDSize + 16 + 6
+)
 
 func parseTokenID(jti string) (id tokenID, ok bool) {
-	if len(jti) != base64.RawURLEncoding.EncodedLen(tokenIDSize) {
-		return id, false
+	id.exchanged = len(jti) == base64.RawURLEncoding.EncodedLen(exchangedIDSize)
+	size := tokenIDSize
+	if id.exchanged {
+		size = exchangedIDSize
 	}
 	// The decoder skips line breaks, and then finds too few bytes.
 	b, err := base64.RawURLEncoding.Strict().DecodeString(jti)
-	if err != nil || len(b) != tokenIDSize {
+	if err != nil || len(b) != size || len(jti) != base64.RawURLEncoding.EncodedLen(size) {
 		return id, false
 	}
 	copy(id.grant[:], b)
 	id.issuedAt, id.authorizedAt = instant(b[20:]), instant(b[26:])
+	if id.exchanged {
+		copy(id.own[:], b[tokenIDSize:])
+		id.exchangedAt = instant(b[tokenIDSize+16:])
+	}
 	return id, true
 }
 

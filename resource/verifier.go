@@ -3,6 +3,7 @@ package resource
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -76,10 +77,24 @@ func (v *Verifier) Verify(ctx context.Context, token string, scopes ...string) (
 	if err != nil {
 		return Principal{}, err
 	}
-	if !p.HasScope(scopes...) {
-		return Principal{}, ErrInsufficientScope
+	if err := v.suffices(p, scopes); err != nil {
+		return Principal{}, err
 	}
 	return p.clone(), nil
+}
+
+// suffices returns an error for a token without one of scopes, or against Config.Actors.
+func (v *Verifier) suffices(p Principal, scopes []string) error {
+	_, acts := p.Actor()
+	switch {
+	case !p.HasScope(scopes...):
+		return ErrInsufficientScope
+	case v.cfg.Actors == ActorsRequired && !acts:
+		return fmt.Errorf("%w: without an actor, and one is required", ErrInsufficientScope)
+	case v.cfg.Actors == ActorsRefused && acts:
+		return fmt.Errorf("%w: with an actor, and none may be", ErrInsufficientScope)
+	}
+	return nil
 }
 
 func (v *Verifier) verify(ctx context.Context, token string) (Principal, error) {
