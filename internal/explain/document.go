@@ -168,6 +168,9 @@ func (v *Explained) headline() string {
 		if e.own() {
 			name += " of a client for itself (client_credentials)"
 		}
+		if e.Token.Exchanged() {
+			name += " that its client got in exchange (RFC 8693)"
+		}
 		name += ", authentic"
 	case !e.Answer.Known:
 		name += " that cannot be checked here"
@@ -243,9 +246,18 @@ func (v *Explained) tokenPart() part {
 		if e.own() && e.Client != nil {
 			facts = append(facts, row("client", e.Client.ID))
 		}
+		if t.Exchanged() {
+			facts = append(facts, row("client", t.ClientID))
+		}
 		facts = append(facts, fact{"audience", strings.Join(e.Audience, " "), "audience", e.Audience})
 	}
 	facts = append(facts, fact{"refused by", strings.Join(e.refusedBy(), " "), "refused_by", e.refusedBy()})
+	if list := e.actors(); len(list) > 0 {
+		facts = append(facts, fact{"acts", v.claims(strings.Join(list, ", for ")), "actors", list})
+	}
+	if t.Exchanged() {
+		facts = append(facts, fact{"id", v.claims(t.Serial.String()), "id", t.Serial.String()})
+	}
 	issued := ""
 	switch {
 	case e.own():
@@ -269,6 +281,14 @@ func (v *Explained) tokenPart() part {
 		p.head = "" // it says nothing
 	}
 	return p
+}
+
+// actors lists those who act by an access token, the present one first.
+func (e *Explanation) actors() (list []string) {
+	for _, a := range e.Token.Actors {
+		list = append(list, strings.TrimSpace(a.Issuer+" "+a.Subject))
+	}
+	return list
 }
 
 func (v *Explained) codePart() part {

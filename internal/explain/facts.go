@@ -213,6 +213,12 @@ func (x *Explainer) lookUp(ctx context.Context, view *directory.View, e *Explana
 		return err
 	}
 	e.Cutoffs = cutoffsOf(view, x.Realm, subject, clientID, authorized, x.MaxSkew)
+	if e.Genuine && e.Token.Exchanged() {
+		for _, a := range append([]grant.Actor{{Subject: e.Token.ClientID}}, e.Token.Actors...) {
+			e.Cutoffs = append(e.Cutoffs, cutoffsOf(view, x.Realm, subject, a.Subject, e.Token.ExchangedAt, x.MaxSkew)...)
+			e.Cutoffs = append(e.Cutoffs, cutoffsOf(view, x.Realm, a.Subject, a.Subject, e.Token.ExchangedAt, x.MaxSkew)...)
+		}
+	}
 	if e.Code != nil && e.Client != nil {
 		for _, uri := range e.Client.RedirectURIs {
 			if grant.HashRedirectURI(uri) == e.Code.RedirectHash {

@@ -48,6 +48,16 @@ var refusalWords = map[grant.Refusal]words{
 		"send proofs by the key with which the login began; if the key is lost, the user logs in again"},
 	grant.TargetGone: {"an API that it names is no longer registered, or allowed to the client",
 		"register the API (mintage api create) or allow it (mintage client update ID --add-api), and have the user authorize anew"},
+	grant.NotExchanged: {"the client that exchanges is not registered for tokens of the client that the user has signed in at",
+		"if it is to exchange them: mintage client update ID --add-exchange-from CLIENT, where CLIENT is that of the grant, however often its tokens were exchanged"},
+	grant.NotServed: {"the token to exchange is neither for an API that the client serves nor the client's own: it may have been found somewhere",
+		"if the client serves the API: mintage client update ID --add-serves-api API; otherwise let it exchange the token that its own requests bring"},
+	grant.MayNotAct: {"another client alone may act by tokens of the client that holds it (may_act)",
+		"let that client exchange it, or change the registration of the holder: mintage client update ID --may-act CLIENT"},
+	grant.HidesActor: {"the token names an actor, and a client that impersonates would leave it out",
+		"send an actor_token, or register the client to delegate: mintage client update ID --exchange-mode delegate"},
+	grant.ManyActors: {fmt.Sprintf("the chain of actors would be longer than %d", grant.MaxActors),
+		"pass the token on as it is where nobody has to know of another hop, or exchange the user's first token"},
 	grant.CodeBeforeRestore: {"the store was put back to a backup after the code was issued, and nobody can tell whether it was redeemed", "the user logs in again, which makes a new code"},
 }
 
@@ -82,6 +92,9 @@ func (v *Explained) read() adminapi.Reading {
 		r.Verdict = "retry"
 	}
 	v.detail(&r)
+	if e.Token.Exchanged() && a.Why == grant.AccessRevoked {
+		r.Why, r.Next = "its client has revoked it, or the access tokens that its grant had given until then were revoked", "nothing: the client exchanges the user's present token again"
+	}
 	if e.own() {
 		r.Next = "nothing: the client requests another one (client_credentials)"
 		if a.Why == grant.AccessRevoked {
@@ -186,7 +199,9 @@ func (v *Explained) detail(r *adminapi.Reading) {
 		if e.Grant == nil {
 			break // a service token
 		}
-		r.Why += fmt.Sprintf(" (all that were issued until %s)", show.Instant(e.Grant.AccessFloor))
+		if e.Grant.AccessFloor != 0 {
+			r.Why += fmt.Sprintf(" (all that were issued until %s)", show.Instant(e.Grant.AccessFloor))
+		}
 	case grant.ClientDisabled:
 		if e.Client == nil {
 			r.Why = "its client is not in this store"
