@@ -173,4 +173,79 @@ var machineMutations = []Mutation{
 		Old: "d.Duration() > grant.MaxReuseGrace)", New: "d.Duration() > 2*grant.MaxReuseGrace)",
 		Test: "go test ./internal/client -run TestReuseGraceIsADayAtMost",
 	},
+	{
+		Name: "whose tokens a client may exchange", In: "Exchange.Exchange",
+		Old: "!slices.Contains(x.From, EveryClient) && ", New: "false && ",
+		Test: "go test ./internal/issuer -run TestExchanges",
+	},
+	{
+		Name: "which tokens a client may exchange", In: "Exchange.Exchange",
+		Old: "case !x.Serves && ", New: "case false && ",
+		Test: "go test ./internal/issuer -run TestExchanges",
+	},
+	{
+		Name: "who may act", In: "Exchange.Exchange",
+		Old: `case x.MayAct != "" && `, New: "case false && ",
+		Test: "go test ./internal/issuer -run TestExchanges",
+	},
+	{
+		Name: "an impersonation hides no actor", In: "Exchange.Exchange",
+		Old: "case x.Hides && len(x.Actors) > 0:", New: "case false:",
+		Test: "go test ./internal/issuer -run TestExchanges",
+	},
+	{
+		Name: "length of a chain of actors", In: "Exchange.Exchange",
+		Old: "case len(actors) > MaxActors:", New: "case false:",
+		Test: "go test ./internal/issuer -run TestExchanges",
+	},
+	{
+		Name: "an exchange only narrows", In: "entitlements.exchanged",
+		Old: "scope = subject.Scope.Common(api.Scope())", New: "scope = api.Scope()",
+		Test: "go test ./internal/issuer -run TestExchanges",
+	},
+	{
+		Name: "an exchange is within the agreement", In: "entitlements.exchanged",
+		Old: "scope = on.grant.Scope.Common(agreed.scope)", New: "scope = agreed.scope.Union(on.grant.Scope)",
+		Test: "go test ./internal/issuer -run TestExchanges",
+	},
+	{
+		Name: "since when an exchange may go beyond the agreement", In: "entitlements.exchanged",
+		Old: " && b.Since < on.grant.AuthorizedAt", New: "",
+		Test: "go test ./internal/issuer -run TestBeyondHoldsForLaterGrants",
+	},
+	{
+		Name: "clients of an exchanged token", In: "exchanges.inspect",
+		Old: "if _, ok := view.Client(iss.Realm, a.Subject); !ok {", New: "if false {",
+		Test: "go test ./internal/issuer -run TestEndsOfExchangedTokens",
+	},
+	{
+		Name: "cutoffs of the clients of an exchanged token", In: "exchanges.inspect",
+		Old: "if grant.CutOffAt(t.ExchangedAt, cutoff, iss.Policy) {", New: "if false {",
+		Test: "go test ./internal/issuer -run TestEndsOfExchangedTokens",
+	},
+	{
+		Name: "an exchanged token outlives no other", In: "Issuer.ExchangeToken",
+		Old: "ExpiresAt: min(ends, p.AccessExpiry(at)),", New: "ExpiresAt: max(ends, p.AccessExpiry(at)),",
+		Test: "go test ./internal/issuer -run TestAnExchangedTokenEndsWithTheFirst",
+	},
+	{
+		Name: "whose an actor token is", In: "Issuer.ExchangeToken",
+		Old: "actor.ClientID != c.ID || ", New: "",
+		Test: "go test ./internal/issuer -run TestTokensOfAnExchange",
+	},
+	{
+		Name: "userinfo of an exchanged token", In: "Endpoints.userInfo",
+		Old: "if t.Own() || t.Exchanged() {", New: "if t.Own() {",
+		Test: here + "TestTX02",
+	},
+	{
+		Name: "consent to what other clients may have", In: "Request.consent",
+		Old: "case agreed.At > r.Beyond && ", New: "case agreed.At != 0 && ",
+		Test: here + "TestTX11",
+	},
+	{
+		Name: "actor that a proxy demands", In: "Endpoints.verify",
+		Old: "case d.actor == actorRequired && len(t.Actors) == 0:", New: "case false:",
+		Test: here + "TestTX02",
+	},
 }

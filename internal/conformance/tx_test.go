@@ -1,0 +1,169 @@
+package conformance_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/store"
+)
+
+const (
+	accessTokenType = "urn:ietf:params:oauth:token-type:access_token"
+	jwtType         = "urn:ietf:params:oauth:token-type:jwt"
+)
+
+// exchanger registers a client that may exchange the tokens of another one.
+func (d *deployment) exchanger(of oauthClient, change func(*client.Registration)) oauthClient {
+	d.t.Helper()
+	r := client.Registration{Settings: store.Settings{Name: "Gateway", Scope: "a", GrantTypes: []string{store.GrantClientCredentials},
+		ExchangeFrom: []string{of.ID}, ServesAPIs: []string{ordersAPI}, ExchangeAPIs: []string{ordersAPI, invoicesAPI}}}
+	if change != nil {
+		change(&r)
+	}
+	return d.client(r)
+}
+
+// exchanges is the request of a client with a subject token.
+func (c oauthClient) exchanges(subject string, pairs ...string) url.Values {
+	return with(c.identify(url.Values{"grant_type": {store.GrantTokenExchange}, "subject_token": {subject}, "subject_token_type": {accessTokenType}}), pairs...)
+}
+
+// shopping signs a user in at a client for both APIs, and returns the browser, the client
+// and an access token for the first of them.
+func shopping(t *testing.T) (*deployment, *browser, oauthClient, string) {
+	t.Helper()
+	d, b := signedIn(t)
+	c := d.withAPIs()
+	pair := d.mustIssue(d.post(c.challenged(b.agree(asking(c, "scope=openid orders invoices")).Query().Get("code"))))
+	form := c.refresh(pair.RefreshToken)
+	form.Set("resource", ordersAPI)
+	return d, b, c, d.mustIssue(d.post(form)).AccessToken
+}
+
+func TestTX01_TX07_ParametersOfAnExchange(t *testing.T) {
+	d, _, shop, subject := shopping(t)
+	c := d.exchanger(shop, nil)
+	own := d.post(c.identify(forItself())).accessToken(t)
+	for _, row := range []struct {
+		pairs []string
+		code  string
+	}{
+		{nil, ""},
+		{[]string{"resource", invoicesAPI}, ""},
+		{[]string{"audience", invoicesAPI}, ""},
+		{[]string{"resource", invoicesAPI + "/", "audience", invoicesAPI}, ""},
+		{[]string{"resource", invoicesAPI, "scope", "invoices"}, ""},
+		{[]string{"resource", invoicesAPI, "requested_token_type", jwtType}, ""},
+		{[]string{"requested_token_type", accessTokenType}, ""},
+		{[]string{"actor_token", own, "actor_token_type", accessTokenType}, ""},
+
+		{[]string{"subject_token", ""}, "invalid_request"},
+		{[]string{"subject_token_type", ""}, "invalid_request"},
+		{[]string{"subject_token_type", "urn:ietf:params:oauth:token-type:refresh_token"}, "invalid_request"},
+		{[]string{"subject_token_type", "urn:ietf:params:oauth:token-type:id_token"}, "invalid_request"},
+		{[]string{"subject_token_type", jwtType}, "invalid_request"}, // it is opaque
+		{[]string{"actor_token", own}, "invalid_request"},
+		{[]string{"actor_token_type", accessTokenType}, "invalid_request"},
+		{[]string{"actor_token", own, "actor_token_type", jwtType}, "invalid_request"},
+		{[]string{"actor_token", subject, "actor_token_type", accessTokenType}, "invalid_request"},
+		{[]string{"requested_token_type", "urn:ietf:params:oauth:token-type:saml2"}, "invalid_request"},
+		{[]string{"requested_token_type", jwtType}, "invalid_request"}, // the API has none
+		{[]string{"resource", ordersAPI, "audience", invoicesAPI}, "invalid_target"},
+		{[]string{"audience", c.ID}, "invalid_target"},
+		{[]string{"audience", shop.ID}, "invalid_target"},
+		{[]string{"resource", issuerID}, "invalid_target"},
+		{[]string{"resource", "https://api.example/none"}, "invalid_target"},
+		{[]string{"scope", "openid"}, "invalid_scope"},
+		{[]string{"scope", "invoices"}, "invalid_scope"},
+	} {
+		a := d.post(c.exchanges(subject, row.pairs...))
+		if row.code != "" {
+			want(t, a, http.StatusBadRequest, row.code)
+		} else if a.status != http.StatusOK {
+			t.Errorf("%q: %v", row.pairs, a)
+		}
+	}
+	want(t, d.post(shop.exchanges(subject)), http.StatusBadRequest, "unauthorized_client")
+	public := d.client(client.Registration{Settings: store.Settings{Auth: store.AuthNone}})
+	want(t, d.post(public.exchanges(subject)), http.StatusBadRequest, "unauthorized_client")
+}
+
+// The answer, the claims, and who reads them.
+func TestTX02_TX05_TX06_TX10_AnExchangedToken(t *testing.T) {
+	d, _, shop, subject := shopping(t)
+	c := d.exchanger(shop, func(r *client.Registration) { r.MayAct = "mesh" })
+	a := d.post(c.exchanges(subject))
+	text := a.accessToken(t)
+	if want := `{"scope":"orders","expires_in":300,"token_type":"Bearer","access_token":"` + text + `","issued_token_type":"` + accessTokenType + `"}`; a.body != want {
+		t.Errorf("the answer is %s, want %s", a.body, want)
+	}
+	if kind := d.post(c.exchanges(subject, "resource", invoicesAPI, "requested_token_type", jwtType)); !strings.HasSuffix(kind.body, `"issued_token_type":"`+jwtType+`"}`) {
+		t.Errorf("the answer with a JWT is %s", kind.body)
+	}
+	const claims = `"act":{"sub":"CLIENT"},"may_act":{"sub":"mesh"},"granted_client_id":"SHOP"`
+	named := strings.NewReplacer("CLIENT", c.ID, "SHOP", shop.ID).Replace(claims)
+	if in := d.introspect(c, text); !strings.Contains(in.body, named) || !strings.Contains(in.body, `"client_id":"`+c.ID+`"`) || !strings.Contains(in.body, `"sub":"alice"`) {
+		t.Errorf("introspection answers %s", in.body)
+	}
+	if in := d.introspect(shop, text); in.body != `{"active":false}` {
+		t.Errorf("the client of the grant is told %s", in.body)
+	}
+	jwt := d.post(c.exchanges(subject, "resource", invoicesAPI)).accessToken(t)
+	if v := d.verified(jwt); v.claims["client_id"] != c.ID || v.claims["granted_client_id"] != shop.ID || v.claims["act"].(map[string]any)["sub"] != c.ID || v.claims["aud"] != invoicesAPI {
+		t.Errorf("claims %v", v.claims)
+	}
+	for _, token := range []string{text, jwt} {
+		if v := d.verify(token, "X-Required-Actor: required"); v.status != http.StatusOK || v.header["X-Auth-Actor"][0] != c.ID || v.header["X-Auth-Subject"][0] != "alice" {
+			t.Errorf("verification answers %v", v)
+		}
+		if v := d.verify(token, "X-Required-Actor: refused"); v.status != http.StatusForbidden || !strings.Contains(v.header["Www-Authenticate"][0], "insufficient_scope") {
+			t.Errorf("verification that refuses actors answers %v", v)
+		}
+		if u := d.userInfo(token); u.status != http.StatusUnauthorized {
+			t.Errorf("userinfo answers %v", u)
+		}
+	}
+	if v := d.verify(subject, "X-Required-Actor: required"); v.status != http.StatusForbidden {
+		t.Errorf("verification that demands an actor answers %v", v)
+	}
+	if v := d.verify(subject, "X-Required-Actor: refused"); v.status != http.StatusOK || v.header["X-Auth-Actor"] != nil {
+		t.Errorf("verification of a direct token answers %v", v)
+	}
+	if r := d.revoke(c, text); r.status != http.StatusOK {
+		t.Errorf("revocation answers %v", r)
+	}
+	if v := d.verify(text); v.status != http.StatusUnauthorized {
+		t.Errorf("after its revocation, verification answers %v", v)
+	}
+	if v := d.verify(subject); v.status != http.StatusOK {
+		t.Errorf("the subject token is gone with it: %v", v)
+	}
+}
+
+// A user agrees to what other clients may have beyond the request, and is asked again
+// when that grows.
+func TestTX11_TheConsentPageNamesWhatOthersMayHave(t *testing.T) {
+	d, b := signedIn(t)
+	c := d.withAPIs()
+	ask := asking(c, "scope=orders", "resource="+ordersAPI)
+	b.agree(ask)
+	if again := b.get(ask); !strings.HasPrefix(again.Header.Get("Location"), redirect) {
+		t.Fatalf("the user is asked again: %v", again)
+	}
+	d.step(time.Second)
+	d.exchanger(c, func(r *client.Registration) { r.Name, r.ExchangeBeyond = "Shipping", []string{invoicesAPI + " invoices"} })
+	d.poll()
+	page := b.open(ask)
+	if !strings.Contains(page.body, "<bdi>Shipping</bdi> may also:") || !strings.Contains(page.body, "<code translate=\"no\">invoices</code>") {
+		t.Errorf("the page does not name the other client: %s", page.body)
+	}
+	d.step(time.Second)
+	b.agree(ask)
+	if again := b.get(ask); !strings.HasPrefix(again.Header.Get("Location"), redirect) {
+		t.Errorf("the user is asked about the same again: %v", again)
+	}
+}
