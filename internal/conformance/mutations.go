@@ -418,17 +418,17 @@ var tokenMutations = []Mutation{
 	},
 	{
 		Name: "scope at the door", In: "Endpoints.verify",
-		Old: "if !t.Scope.Covers(scope) {", New: "if !t.Scope.Covers(scope) && false {",
+		Old: "case !t.Scope.Covers(d.scope):", New: "case !t.Scope.Covers(d.scope) && false:",
 		Test: here + "TestTL21",
 	},
 	{
 		Name: "audience at the door", In: "Endpoints.verify",
-		Old: `if audience != "" && !t.IsFor(audience) {`, New: `if audience == "-" && !t.IsFor(audience) {`,
+		Old: `case d.audience != "" && !t.IsFor(d.audience):`, New: `case d.audience == "-" && !t.IsFor(d.audience):`,
 		Test: here + "TestTK09",
 	},
 	{
 		Name: "demands that contradict each other", In: "demands",
-		Old: `case audience != "" && audience != h:`, New: `case audience == "-":`,
+		Old: `case d.audience != "" && d.audience != h:`, New: `case d.audience == "-":`,
 		Test: here + "TestTL21",
 	},
 }

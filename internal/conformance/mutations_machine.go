@@ -85,7 +85,7 @@ var machineMutations = []Mutation{
 	},
 	{
 		Name: "tokens for themselves of an operator's clients only", In: "Client.MayUse",
-		Old: "!c.Public() && !c.SelfRegistered()", New: "true",
+		Old: "(grantType != GrantClientCredentials || !c.Public() && !c.SelfRegistered())", New: "true",
 		Test: "go test ./internal/issuer -run TestServiceTokensAreOf",
 	},
 	{
@@ -220,7 +220,7 @@ var machineMutations = []Mutation{
 	},
 	{
 		Name: "cutoffs of the clients of an exchanged token", In: "exchanges.inspect",
-		Old: "if grant.CutOffAt(t.ExchangedAt, cutoff, iss.Policy) {", New: "if false {",
+		Old: "if grant.CutOffAt(t.ExchangedAt, cutoff, iss.Policy) {", New: "if grant.CutOffAt(t.ExchangedAt, cutoff, iss.Policy) && false {",
 		Test: "go test ./internal/issuer -run TestEndsOfExchangedTokens",
 	},
 	{

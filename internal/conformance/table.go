@@ -140,6 +140,7 @@ var areas = []area{
 	{"TR", "Token endpoint: refresh_token"},
 	{"CC", "Token endpoint: client_credentials"},
 	{"DV", "Devices"},
+	{"TX", "Token exchange"},
 	{"CA", "Client authentication"},
 	{"PK", "Client authentication by assertions"},
 	{"IN", "Introspection"},
