@@ -23,9 +23,9 @@ type budget struct {
 // The budgets, from the first that a file fits: the public package, the tools of
 // operators, and all else, which serves requests.
 var (
-	library = budget{"resource", 1_419}
-	tools   = budget{"tools of operators", 13_850}
-	serving = budget{"serving", 41_355}
+	library = budget{"resource", 1_513}
+	tools   = budget{"tools of operators", 13_893}
+	serving = budget{"serving", 42_008}
 )
 
 // notProduct are directories, with all below them, that the size does not count:
