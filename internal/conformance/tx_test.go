@@ -155,7 +155,9 @@ func TestTX11_TheConsentPageNamesWhatOthersMayHave(t *testing.T) {
 		t.Fatalf("the user is asked again: %v", again)
 	}
 	d.step(time.Second)
-	d.exchanger(c, func(r *client.Registration) { r.Name, r.ExchangeBeyond = "Shipping", []string{invoicesAPI + " invoices"} })
+	d.exchanger(c, func(r *client.Registration) {
+		r.Name, r.ExchangeBeyond = "Shipping", []string{invoicesAPI + " invoices"}
+	})
 	d.poll()
 	page := b.open(ask)
 	if !strings.Contains(page.body, "<bdi>Shipping</bdi> may also:") || !strings.Contains(page.body, "<code translate=\"no\">invoices</code>") {
