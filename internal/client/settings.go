@@ -144,9 +144,6 @@ var generalSettings = []Setting{
 				if strings.HasSuffix(store.GrantDeviceCode, ":"+name) {
 					r.GrantTypes[i] = store.GrantDeviceCode
 				}
-				if strings.HasSuffix(":"+store.GrantTokenExchange, ":"+name) {
-					return fmt.Errorf("a client may exchange tokens by --exchange-from, which is no grant type of a list")
-				}
 			}
 			if r.Auth == store.AuthNone && slices.Contains(r.GrantTypes, store.GrantClientCredentials) {
 				return fmt.Errorf("client_credentials is for confidential clients (RFC 6749 section 4.4)")

@@ -214,22 +214,22 @@ var machineMutations = []Mutation{
 		Test: "go test ./internal/issuer -run TestBeyondHoldsForLaterGrants",
 	},
 	{
-		Name: "clients of an exchanged token", In: "exchanges.inspect",
+		Name: "clients of an exchanged token", In: "Exchanges.inspect",
 		Old: "if _, ok := view.Client(iss.Realm, a.Subject); !ok {", New: "if false {",
 		Test: "go test ./internal/issuer -run TestEndsOfExchangedTokens",
 	},
 	{
-		Name: "cutoffs of the clients of an exchanged token", In: "exchanges.inspect",
+		Name: "cutoffs of the clients of an exchanged token", In: "Exchanges.inspect",
 		Old: "if grant.CutOffAt(t.ExchangedAt, cutoff, iss.Policy) {", New: "if grant.CutOffAt(t.ExchangedAt, cutoff, iss.Policy) && false {",
 		Test: "go test ./internal/issuer -run TestEndsOfExchangedTokens",
 	},
 	{
-		Name: "an exchanged token outlives no other", In: "Issuer.ExchangeToken",
+		Name: "an exchanged token outlives no other", In: "Exchanges.ExchangeToken",
 		Old: "ExpiresAt: min(ends, p.AccessExpiry(at)),", New: "ExpiresAt: max(ends, p.AccessExpiry(at)),",
 		Test: "go test ./internal/issuer -run TestAnExchangedTokenEndsWithTheFirst",
 	},
 	{
-		Name: "whose an actor token is", In: "Issuer.ExchangeToken",
+		Name: "whose an actor token is", In: "Exchanges.ExchangeToken",
 		Old: "actor.ClientID != c.ID || ", New: "",
 		Test: "go test ./internal/issuer -run TestTokensOfAnExchange",
 	},

@@ -28,13 +28,13 @@ type ExchangeRequest struct {
 	JKT          oauth.JKT // the key that signed the request's proof, or zero
 }
 
-// exchanges are the tokens that clients get in exchange for those of users. Each belongs
-// to the grant of the token that it was exchanged for, and ends with it.
-type exchanges struct{ *Issuer }
+// Exchanges are the use cases of tokens that clients get in exchange for those of users.
+// Each belongs to the grant of the token that it was exchanged for, and ends with it.
+type Exchanges struct{ *Issuer }
 
 // ExchangeToken exchanges an access token of a user for one of the client (RFC 8693).
 // Nothing is written.
-func (iss *Issuer) ExchangeToken(ctx context.Context, c *store.Client, r ExchangeRequest) (Tokens, error) {
+func (iss Exchanges) ExchangeToken(ctx context.Context, c *store.Client, r ExchangeRequest) (Tokens, error) {
 	view, err := iss.Directory.View()
 	if err == nil && iss.Directory.OlderNodes(store.FormsExchanged) {
 		err = errOlderNodes
@@ -42,7 +42,7 @@ func (iss *Issuer) ExchangeToken(ctx context.Context, c *store.Client, r Exchang
 	if err != nil {
 		return Tokens{}, store.Unavailable(err)
 	}
-	subject, on, view, err := exchanges{iss}.subject(ctx, view, r)
+	subject, on, view, err := iss.subject(ctx, view, r)
 	if err != nil {
 		return Tokens{}, unacceptable(oauth.ErrSubjectToken, err)
 	}
@@ -123,7 +123,7 @@ func unacceptable(told *oauth.Error, err error) error {
 
 // subject returns the active access token of a user that is to be exchanged, and what it
 // rests on.
-func (iss exchanges) subject(ctx context.Context, view *directory.View, r ExchangeRequest) (Token, rests, *directory.View, error) {
+func (iss Exchanges) subject(ctx context.Context, view *directory.View, r ExchangeRequest) (Token, rests, *directory.View, error) {
 	t, view, err := iss.open(ctx, view, r.SubjectToken, AccessToken)
 	if err != nil {
 		return t, rests{}, view, err
@@ -175,7 +175,7 @@ func (e entitlements) exchanged(uri string, subject Token, on rests) (*store.API
 
 // inspect verifies what an exchanged token has beside its grant, which is active: the
 // API, the clients that act, their cutoffs, and that it was not revoked alone.
-func (iss exchanges) inspect(ctx context.Context, view *directory.View, t Token, on rests) (Token, grant.Refusal, error) {
+func (iss Exchanges) inspect(ctx context.Context, view *directory.View, t Token, on rests) (Token, grant.Refusal, error) {
 	if t.Form == JWT && (t.Subject != on.grant.Subject || t.GrantedTo != on.grant.ClientID) || t.ExchangedAt == 0 {
 		return t, grant.TokenUnknown, nil // this server did not sign it
 	}

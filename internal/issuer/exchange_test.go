@@ -1,6 +1,7 @@
 package issuer_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -46,6 +47,11 @@ func withExchangers(t *testing.T, change ...func(*issuer.Issuer)) *service {
 	s.Register(client.Registration{ID: "till", Settings: store.Settings{Name: "Till", RedirectURIs: []string{redirectURI}, APIs: []string{orders, stock}, Auth: store.AuthEither, NoPKCE: true, MayAct: "counter"}})
 	s.Clock.Advance(time.Second)
 	return s
+}
+
+// ExchangeToken is the request of a client.
+func (s *service) ExchangeToken(ctx context.Context, c *store.Client, r issuer.ExchangeRequest) (issuer.Tokens, error) {
+	return issuer.Exchanges{Issuer: s.Issuer}.ExchangeToken(ctx, c, r)
 }
 
 // tokenOf returns an access token of a client's grant for all of some scopes, and narrowed

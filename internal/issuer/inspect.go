@@ -76,7 +76,7 @@ func (iss *Issuer) inspectOfGrant(ctx context.Context, view *directory.View, t T
 	}
 	on = rests{g, c}
 	if t.Exchanged() {
-		t, why, err = exchanges{iss}.inspect(ctx, view, t, on)
+		t, why, err = Exchanges{iss}.inspect(ctx, view, t, on)
 		return t, on, why, err
 	}
 	if t.Form == JWT && (!g.Scope.Covers(t.Scope) || t.Subject != g.Subject || t.ClientID != g.ClientID) {

@@ -35,7 +35,7 @@ func (e *Endpoints) exchangeTokens(ctx context.Context, c *store.Client, p oauth
 	if p["audience"] != "" {
 		p.AddResource(p["audience"])
 	}
-	return e.Issuer.ExchangeToken(ctx, c, issuer.ExchangeRequest{
+	return issuer.Exchanges{Issuer: e.Issuer}.ExchangeToken(ctx, c, issuer.ExchangeRequest{
 		SubjectToken: p["subject_token"], SubjectJWT: p["subject_token_type"] == typeJWT,
 		ActorToken: p["actor_token"], ActorJWT: p["actor_token_type"] == typeJWT, AsJWT: p["requested_token_type"] == typeJWT,
 		Scope: p["scope"], Resource: p["resource"], JKT: from.JKT,
