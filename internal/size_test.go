@@ -25,7 +25,7 @@ type budget struct {
 var (
 	library = budget{"resource", 1_513}
 	tools   = budget{"tools of operators", 13_905}
-	serving = budget{"serving", 42_076}
+	serving = budget{"serving", 42_101}
 )
 
 // notProduct are directories, with all below them, that the size does not count:

@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/directory"
@@ -44,6 +45,8 @@ type Admin struct {
 	// Current returns the directory as the store has it now. Nil: each use case that
 	// needs it reads all of it.
 	Current func(context.Context) (*directory.View, error)
+	// Roll holds the users for the next page. Nil: each page reads all of them.
+	Roll *account.Roll
 	// DryRun checks changes of clients and APIs, and makes none.
 	DryRun bool
 	// Changed is called after a change of the directory, so that a running server

@@ -132,7 +132,7 @@ func (a Users) List(ctx context.Context, p adminapi.Page) ([]account.User, bool,
 	if err := p.Check(adminapi.UserStates...); err != nil {
 		return nil, false, err
 	}
-	list, err := account.List(ctx, a.Store, a.Realm)
+	list, err := a.Roll.List(ctx, a.Store, a.Realm)
 	if err != nil {
 		return nil, false, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/directory"
@@ -27,7 +28,7 @@ func (n *realm) useCases(cfg config.Config) admin.Admin {
 			}
 			return view.Ring, nil
 		},
-		Current: n.directory.Current,
+		Current: n.directory.Current, Roll: &account.Roll{},
 		// A node that cannot read it now does so within a second.
 		Changed: func(ctx context.Context) { _, _ = n.directory.Current(ctx) },
 		Settle:  n.directory.Settle,

@@ -122,6 +122,10 @@ type DocumentFilter struct {
 	Limit int
 }
 
+// A Tally is how many documents there are of a kind, and the sum of their versions. As
+// long as none is deleted, every change of one changes it.
+type Tally struct{ Documents, Versions int64 }
+
 // Equal reports whether two documents are the same in every member.
 func (d Document) Equal(o Document) bool {
 	return d.Kind == o.Kind && d.Key == o.Key && d.Version == o.Version && d.ExpiresAt == o.ExpiresAt && d.Owner == o.Owner && bytes.Equal(d.Body, o.Body)

@@ -340,6 +340,18 @@ func (r Reader) FindDue(ctx context.Context, table SweptTable, now grant.Instant
 	return next, due, err
 }
 
+// TallyDocuments implements Store.
+func (r Reader) TallyDocuments(ctx context.Context, kind DocumentKind) (t Tally, err error) {
+	_, err = r.readOne(ctx, []any{&t.Documents, &t.Versions}, TallyDocumentsSQL, string(kind))
+	if err != nil {
+		err = fmt.Errorf("tally documents: %w", err)
+	}
+	return t, err
+}
+
+// TallyDocumentsSQL counts the documents of a kind and their versions.
+const TallyDocumentsSQL = `SELECT count(*), CAST(coalesce(sum(version), 0) AS BIGINT) FROM documents WHERE kind = $1`
+
 // CountDocuments implements Store.
 func (r Reader) CountDocuments(ctx context.Context, kind DocumentKind) (n int, err error) {
 	if _, err = r.readOne(ctx, []any{&n}, `SELECT count(*) FROM documents WHERE kind = $1`, string(kind)); err != nil {

@@ -138,6 +138,7 @@ func TestStatementsFindTheirRowsByAnIndex(t *testing.T) {
 		postgres.SweepDocumentsSQL:  "documents_pkey",
 		postgres.WalkDocumentsSQL:   "documents_pkey",
 		postgres.ListDocumentsSQL:   "documents_by_kind",
+		store.TallyDocumentsSQL:     "documents_by_kind",
 	} {
 		// The plan for 64 rows that are known when it is made.
 		out := server.Run(t, "postgres", `SET search_path = `+name+`; PREPARE p AS `+text+`; EXPLAIN EXECUTE p(`+arguments(text)+`)`)

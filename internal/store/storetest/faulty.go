@@ -269,6 +269,10 @@ func (f *Faulty) Changes(ctx context.Context, since int64) (changes store.Change
 	return changes, err
 }
 
+func (f *Faulty) TallyDocuments(ctx context.Context, kind store.DocumentKind) (store.Tally, error) {
+	return read(f, ctx, Documents, func() (store.Tally, error) { return f.store.TallyDocuments(ctx, kind) })
+}
+
 func (f *Faulty) CountDocuments(ctx context.Context, kind store.DocumentKind) (int, error) {
 	return read(f, ctx, Documents, func() (int, error) { return f.store.CountDocuments(ctx, kind) })
 }
