@@ -23,6 +23,7 @@ type Document struct {
 	RedirectURIs []string
 	Auth         store.AuthRule
 	Device       bool   // it asks for the device grant
+	Bound        bool   // all its tokens are bound to keys (RFC 9449 section 5.2)
 	KeysURI      string // jwks_uri, if it signs assertions; its own address, if it has jwks
 	Alg          string // of its assertions; "": that of its keys
 }
@@ -41,6 +42,7 @@ func ReadDocument(address string, body []byte, schemes ...string) (Document, err
 		Keys         json.RawMessage `json:"jwks"`
 		Alg          string          `json:"token_endpoint_auth_signing_alg"`
 		GrantTypes   []any           `json:"grant_types"`
+		Bound        bool            `json:"dpop_bound_access_tokens"`
 	}
 	if err := json.Unmarshal(body, &d); err != nil {
 		return Document{}, fmt.Errorf("a member has another type: %w", err)
@@ -48,7 +50,7 @@ func ReadDocument(address string, body []byte, schemes ...string) (Document, err
 	if d.ID != address {
 		return Document{}, errors.New("its client_id is not its address, byte for byte")
 	}
-	out := Document{Name: OwnName(d.Name, address), Device: slices.Contains(d.GrantTypes, any(store.GrantDeviceCode))}
+	out := Document{Name: OwnName(d.Name, address), Device: slices.Contains(d.GrantTypes, any(store.GrantDeviceCode)), Bound: d.Bound}
 	if out.RedirectURIs = OwnRedirectURIs(d.RedirectURIs, schemes); len(out.RedirectURIs) == 0 && !out.Device {
 		return Document{}, errors.New("it has no redirect URI that is accepted here: https, http on 127.0.0.1, [::1] or localhost, or a private-use scheme that is admitted: see client_metadata.schemes")
 	}

@@ -144,3 +144,17 @@ func TestTheClientOfADocument(t *testing.T) {
 		}
 	}
 }
+
+func TestDocumentsThatBindTokens(t *testing.T) {
+	for member, want := range map[string]bool{``: false, `,"dpop_bound_access_tokens":true`: true, `,"dpop_bound_access_tokens":false`: false} {
+		d, err := client.ReadDocument(address, []byte(`{"client_id":"`+address+`","redirect_uris":["https://agent.example/cb"]`+member+`}`))
+		if err != nil || d.Bound != want {
+			t.Errorf("%s: %t, %v", member, d.Bound, err)
+		}
+		docs := &client.Documents{Realm: "/api", Now: time.Now, Fetch: func(context.Context, string, netip.Prefix) (client.Document, error) { return d, nil }}
+		c, err := docs.Client(t.Context(), address, "https://agent.example/cb", netip.Prefix{})
+		if err != nil || (c.DPoP == store.DPoPRequired) != want {
+			t.Errorf("%s: %+v, %v", member, c, err)
+		}
+	}
+}

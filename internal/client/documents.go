@@ -53,6 +53,9 @@ func (d *Documents) Client(ctx context.Context, id, redirectURI string, from net
 	}
 	c := own(d.Realm, id, doc.Name, oauth.LoopbackForm(doc.RedirectURIs[i]), doc.Device, grant.At(d.Now()))
 	c.RegisteredBy, c.Auth, c.Assertion = store.ByDocument, doc.Auth, store.AssertionRule{Alg: doc.Alg, KeysURI: doc.KeysURI}
+	if doc.Bound {
+		c.DPoP = store.DPoPRequired
+	}
 	return c, nil
 }
 

@@ -43,6 +43,7 @@ type RegistrationAnswer struct {
 	GrantTypes      []string         `json:"grant_types"`
 	ResponseTypes   []string         `json:"response_types"`
 	Method          oauth.AuthMethod `json:"token_endpoint_auth_method"`
+	Bound           bool             `json:"dpop_bound_access_tokens,omitempty"` // RFC 9449 section 5.2
 }
 
 // Register answers a registration. It leaves out redirect URIs that are not accepted,
@@ -54,6 +55,7 @@ func (r *Registrations) Register(body string) (RegistrationAnswer, error) {
 		GrantTypes    []string         `json:"grant_types"`
 		ResponseTypes []string         `json:"response_types"`
 		Name          any              `json:"client_name"`
+		Bound         bool             `json:"dpop_bound_access_tokens"`
 	}
 	if json.Unmarshal([]byte(body), &asked) != nil {
 		return RegistrationAnswer{}, oauth.ErrMetadata
@@ -62,8 +64,8 @@ func (r *Registrations) Register(body string) (RegistrationAnswer, error) {
 		asked.Method = sealedMethods[0]
 	}
 	method := slices.Index(sealedMethods, asked.Method)
-	out := RegistrationAnswer{Name: ownShortName(asked.Name), RedirectURIs: OwnRedirectURIs(asked.RedirectURIs, r.Schemes), ResponseTypes: []string{"code"}, Method: asked.Method}
-	sealed := keys.SealedRegistration{Method: byte(method), Device: slices.Contains(asked.GrantTypes, store.GrantDeviceCode), Name: out.Name, At: grant.At(r.Now())}
+	out := RegistrationAnswer{Name: ownShortName(asked.Name), RedirectURIs: OwnRedirectURIs(asked.RedirectURIs, r.Schemes), ResponseTypes: []string{"code"}, Method: asked.Method, Bound: asked.Bound}
+	sealed := keys.SealedRegistration{Method: byte(method), Device: slices.Contains(asked.GrantTypes, store.GrantDeviceCode), Bound: asked.Bound, Name: out.Name, At: grant.At(r.Now())}
 	out.GrantTypes = ownGrantTypes(sealed.Device)
 	for _, uri := range out.RedirectURIs {
 		if d := keys.RedirectDigest(oauth.LoopbackForm(uri)); !slices.Contains(sealed.Redirects, d) {
@@ -147,6 +149,9 @@ func (r *Registrations) Client(id, redirectURI string) (*store.Client, error) {
 	c.RegisteredBy, c.Auth, c.CreatedAt = store.ByRequest, store.AuthEither, s.At
 	if sealedMethods[s.Method] == oauth.AuthNone {
 		c.Auth = store.AuthNone
+	}
+	if s.Bound {
+		c.DPoP = store.DPoPRequired
 	}
 	if c.Name == "" {
 		c.Name = oauth.Host(forms[i])

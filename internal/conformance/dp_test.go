@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
@@ -353,5 +354,50 @@ func TestRV14_RevocationNeedsNoProof(t *testing.T) {
 	}
 	if a := d.proven(c.refresh(bound.RefreshToken), p); a.Error != string(oauth.InvalidGrant) {
 		t.Errorf("after its revocation: %s", a)
+	}
+}
+
+// A client that registers itself may bind itself: then no request of its goes without.
+func TestDP36_ARegistrationBindsItsTokens(t *testing.T) {
+	d := start(t, registering)
+	d.withAPIs()
+	d.user(username)
+	b := d.browser()
+	d.signIn(b, username)
+	answer := members(t, d.register(`{"client_name":"Agent","redirect_uris":["`+redirect+`"],"token_endpoint_auth_method":"none","dpop_bound_access_tokens":true}`).body)
+	if answer["dpop_bound_access_tokens"] != true {
+		t.Errorf("the answer %v", answer)
+	}
+	c := oauthClient{store.Client{ID: answer["client_id"].(string), Settings: store.Settings{RedirectURIs: []string{redirect}}}, ""}
+	code := c.challenged(b.decide(b.open(asking(c, "scope=orders")).at(t, "consent"), "allow").code(t, redirect))
+	if a := d.post(code); a.Error != string(oauth.InvalidDPoPProof) {
+		t.Errorf("without a proof: %s", a)
+	}
+	p := testkit.NewProver(t)
+	bound := d.mustIssue(d.proven(code, p))
+	if a := d.post(c.refresh(bound.RefreshToken)); a.Error != string(oauth.InvalidDPoPProof) {
+		t.Errorf("a refresh without a proof: %s", a)
+	}
+	if other := members(t, d.register(`{"redirect_uris":["`+redirect+`"]}`).body); other["dpop_bound_access_tokens"] != nil {
+		t.Errorf("the answer about another client %v", other)
+	}
+}
+
+// The audit log says which key tokens are bound to, and which rule a proof has broken.
+func TestTheAuditLogHasKeysAndProofs(t *testing.T) {
+	var tr auditLog
+	d := start(t, audited(t, &tr))
+	p := testkit.NewProver(t)
+	code := d.exchange(d.a)
+	d.proven(code, p, func(c map[string]any) { c["htm"] = "PUT" })
+	d.mustIssue(d.proven(code, p))
+	d.mustIssue(d.post(d.exchange(d.a)))
+	list := tr.entries()
+	redeemed, refused := of(list, audit.CodeRedeemed), of(list, audit.TokenRefused)
+	if len(redeemed) != 2 || redeemed[0].Detail != "bound to the DPoP key "+p.JKT.String() || redeemed[1].Detail != "" {
+		t.Errorf("redeemed: %+v", redeemed)
+	}
+	if len(refused) != 1 || !strings.Contains(refused[0].Detail, "its htm is not the method of the request") || refused[0].ClientID != d.a.ID {
+		t.Errorf("refused: %+v", refused)
 	}
 }

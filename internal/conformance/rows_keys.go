@@ -35,6 +35,7 @@ var boundRows = []Row{
 	{ID: "DP-31", Star: true, Source: "RFC 9449 section 7", Title: "a bound token without a proof, or with one of another key, token, method, address or time"},
 	{ID: "DP-32", Source: "RFC 9110 section 11.1", Title: "the scheme in any case"},
 	{ID: "DP-34", Star: true, Source: "RFC 9449 section 5", Title: "refresh tokens of public clients are bound", By: []string{"TestRefreshOfABoundGrant", "TestRefreshTokensAndKeys"}},
+	{ID: "DP-36", Star: true, Source: "RFC 9449 section 5.2", Title: "dpop_bound_access_tokens of clients that register or describe themselves", By: []string{"TestDocumentsThatBindTokens"}},
 	{ID: "DP-37", Source: "RFC 9449 section 5", Title: "an answer to a proof is bound and says so"},
 	{ID: "DP-38", Source: "RFC 7638 section 3", Title: "the thumbprint", By: []string{"TestThumbprintOfTheRFC", "TestProofsOfEveryAlgorithm"}},
 }

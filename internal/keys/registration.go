@@ -38,8 +38,9 @@ const (
 // id contains it, so that a flood of registrations writes nothing.
 type SealedRegistration struct {
 	Redirects [][16]byte // digests of its redirect URIs, see RedirectDigest
-	Method    byte       // of authentication, as the caller numbers them; below 128
+	Method    byte       // of authentication, as the caller numbers them; below 64
 	Device    bool       // it asks for the device grant
+	Bound     bool       // all its tokens are bound to keys
 	Name      string     // UTF-8
 	At        grant.Instant
 }
@@ -60,8 +61,12 @@ const (
 	maxRegistration  = registrationHead + 16*MaxSealedRedirects + MaxSealedName + macSize
 )
 
-// sealedDevice is the bit of the method's byte that stands for Device.
-const sealedDevice = 0x80
+// sealedDevice and sealedBound are the bits of the method's byte that stand for Device
+// and Bound. A version that does not know one knows no such method, and no such client.
+const (
+	sealedDevice = 0x80
+	sealedBound  = 0x40
+)
 
 // Registrations seals and opens the registrations of a realm.
 type Registrations struct {
@@ -87,6 +92,9 @@ func (r Registrations) Seal(s SealedRegistration) (string, error) {
 	if s.Device {
 		s.Method |= sealedDevice
 	}
+	if s.Bound {
+		s.Method |= sealedBound
+	}
 	b = append(b, s.Method, byte(len(s.Redirects)))
 	for _, d := range s.Redirects {
 		b = append(b, d[:]...)
@@ -103,7 +111,7 @@ func (r Registrations) Open(id string, now grant.Instant) (SealedRegistration, e
 	if err != nil {
 		return SealedRegistration{}, err
 	}
-	s := SealedRegistration{At: grant.ReadInstant(b[5:]), Method: b[11] &^ sealedDevice, Device: b[11]&sealedDevice != 0}
+	s := SealedRegistration{At: grant.ReadInstant(b[5:]), Method: b[11] &^ (sealedDevice | sealedBound), Device: b[11]&sealedDevice != 0, Bound: b[11]&sealedBound != 0}
 	n := int(b[12])
 	if n == 0 || n > MaxSealedRedirects || len(b) < registrationHead+16*n || len(b) > registrationHead+16*n+MaxSealedName {
 		return SealedRegistration{}, ErrNotAuthentic

@@ -42,7 +42,7 @@ func TestARegistrationIsItsClientID(t *testing.T) {
 	for _, uri := range []string{"a", "b", "c", "d", "e"} {
 		full.Redirects = append(full.Redirects, RedirectDigest("https://client.example/"+uri))
 	}
-	for _, s := range []SealedRegistration{full, {Redirects: full.Redirects[:1], At: at}} {
+	for _, s := range []SealedRegistration{full, {Redirects: full.Redirects[:1], At: at}, {Redirects: full.Redirects[:1], At: at, Method: 2, Bound: true}, {Redirects: full.Redirects[:1], At: at, Device: true, Bound: true}} {
 		id, err := ring.Registrations("/api").Seal(s)
 		if err != nil {
 			t.Fatal(err)

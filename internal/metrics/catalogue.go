@@ -34,6 +34,7 @@ const (
 	refreshRepeats   = "mintage_refresh_repeats_total"
 	refreshShared    = "mintage_refresh_shared_total"
 	replays          = "mintage_replays_total"
+	proofs           = "mintage_dpop_proofs_total"
 	storeBehind      = "mintage_store_behind_total"
 	revocations      = "mintage_revocations_total"
 	introspections   = "mintage_introspections_total"
@@ -73,7 +74,7 @@ const (
 
 // ofRealms are the families that have the label realm as well, where there are several.
 var ofRealms = []string{
-	httpDuration, tokenRequests, tokensIssued, refreshes, refreshRepeats, refreshShared, replays, storeBehind, revocations, introspections,
+	httpDuration, tokenRequests, tokensIssued, refreshes, refreshRepeats, refreshShared, replays, proofs, storeBehind, revocations, introspections,
 	authFailures, logins, devices, logouts, logoutTokens, logoutFailing, logoutWaiting, throttled, clientRequests, secretExpiry,
 }
 
@@ -102,6 +103,9 @@ var families = []Family{
 	{replays, Counter, []string{"kind"},
 		"Replayed codes and refresh tokens; each ended its grant.",
 		"Ever: each is a thief, or a client that keeps old tokens. The audit log has the client and its address."},
+	{proofs, Counter, []string{"result"},
+		"Proofs of keys (DPoP): accepted, invalid, replayed on this node, or without the nonce that authorization.dpop_nonce demands.",
+		"Replayed ones: somebody has recorded requests of a client. Many invalid ones: a client whose clock or address is wrong; the log names the rule."},
 	{storeBehind, Counter, nil,
 		"Authentic tokens that the store has no record of, answered 503: commits were lost.",
 		"Ever: an older copy of the store was put in place, or a replica promoted that lacked commits."},

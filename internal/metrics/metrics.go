@@ -121,6 +121,7 @@ var (
 		ok, string(oauth.InvalidRequest), string(oauth.InvalidClient), string(oauth.InvalidGrant), string(oauth.UnauthorizedClient),
 		string(oauth.UnsupportedGrantType), string(oauth.InvalidScope), string(oauth.InvalidTarget), string(oauth.ServerError), string(oauth.TemporarilyUnavailable),
 		string(oauth.AuthorizationPending), string(oauth.SlowDown), string(oauth.AccessDenied), string(oauth.ExpiredToken),
+		string(oauth.InvalidDPoPProof), string(oauth.UseDPoPNonce),
 	}
 )
 
@@ -132,6 +133,7 @@ var counted = map[string][]set{
 	refreshRepeats: nil,
 	refreshShared:  nil,
 	replays:        {{values: []string{ReplayedCode, ReplayedRefresh}}},
+	proofs:         {{values: []string{ProofAccepted, ProofInvalid, ProofReplayed, ProofWithoutNonce}}},
 	storeBehind:    nil,
 	revocations:    {{values: []string{byClient, byUser, byReplay}}},
 	introspections: {{values: []string{"true", "false"}}},

@@ -122,6 +122,8 @@ func TestEachEventHasItsCounter(t *testing.T) {
 		"mintage_replays_total{kind=code}":                     func() { m.Replay(metrics.ReplayedCode) },
 		"mintage_replays_total{kind=refresh}":                  func() { m.Replay(metrics.ReplayedRefresh) },
 		"mintage_store_behind_total":                           m.StoreBehind,
+		"mintage_dpop_proofs_total{result=accepted}":           func() { m.Proof(metrics.ProofAccepted) },
+		"mintage_dpop_proofs_total{result=replayed}":           func() { m.Proof(metrics.ProofReplayed) },
 		"mintage_introspections_total{active=true}":            func() { m.Introspection(true) },
 		"mintage_introspections_total{active=false}":           func() { m.Introspection(false) },
 		"mintage_client_auth_failures_total{reason=malformed}": func() { m.ClientAuthFailed(metrics.MalformedCredentials) },

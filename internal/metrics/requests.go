@@ -144,6 +144,17 @@ func (m *Metrics) ofIssuance(i issuance) []prometheus.Counter {
 // ReplayedCode or ReplayedRefresh.
 func (m *Metrics) Replay(kind string) { m.inc(replays, kind) }
 
+// Results of proofs of keys.
+const (
+	ProofAccepted     = "accepted"
+	ProofInvalid      = "invalid"
+	ProofReplayed     = "replayed"
+	ProofWithoutNonce = "no_nonce"
+)
+
+// Proof counts a proof of a key (RFC 9449), by one of the results ProofAccepted...
+func (m *Metrics) Proof(result string) { m.inc(proofs, result) }
+
 // StoreBehind counts an authentic token that the store has no record of.
 func (m *Metrics) StoreBehind() { m.inc(storeBehind) }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/dpop"
+	"github.com/mintage/mintage/internal/metrics"
 	"github.com/mintage/mintage/internal/oauth"
 )
 
@@ -43,6 +44,7 @@ func (r *Request) askNonce(public bool) error {
 	if err != nil || of.Nonces.Valid(proof.Nonce, now) {
 		return nil
 	}
+	r.server.Metrics.Proof(metrics.ProofWithoutNonce)
 	return oauth.ErrProofNonce
 }
 
@@ -58,12 +60,16 @@ func (r *Request) Proof(method, uri, token string) (oauth.JKT, error) {
 	if err == nil {
 		err = proof.Verify(dpop.Request{Method: method, URI: uri, Token: token}, now)
 	}
+	result := metrics.ProofInvalid
 	if err == nil && !of.Seen.First(proof, now) {
-		err = dpop.Fault("its jti was used before")
+		result, err = metrics.ProofReplayed, dpop.Fault("its jti was used before")
 	}
 	if err != nil {
+		r.server.Metrics.Proof(result)
 		return oauth.JKT{}, fmt.Errorf("%w: %w", oauth.ErrProof, err)
 	}
+	r.server.Metrics.Proof(metrics.ProofAccepted)
+	r.key = proof.Key
 	return proof.Key, nil
 }
 

@@ -245,6 +245,9 @@ func (s *Server) audit(r *Request) {
 			e.Detail = "a token of client " + s.known(x.From)
 		}
 		e.GrantID, e.Subject, e.Generation = rec.Tokens.GrantID.String(), rec.Tokens.Subject, rec.Tokens.Generation
+		if rec.Tokens.Bound {
+			e.Detail = "bound to the DPoP key " + r.key.String()
+		}
 		s.Audit.Record(e)
 	}
 }
@@ -271,6 +274,10 @@ func (s *Server) auditFault(r *Request, rec *Record, status int, err error) {
 		s.AuditThrottled(r, rec.ClientID)
 	case errors.As(err, &refused):
 		s.auditRefusal(r, rec, refused)
+	case errors.Is(err, oauth.ErrProof) && r.Route.Refusals >= 0:
+		e := s.About(r, rec.ClientID, audit.TokenRefused, audit.Refused)
+		e.Detail = err.Error() + ", " + strings.TrimSpace(knownGrantType(rec.GrantType)+" "+r.Route.Name)
+		s.Audit.Record(e)
 	}
 }
 

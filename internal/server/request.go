@@ -40,10 +40,11 @@ type Request struct {
 	class   overload.Class
 	network netip.Prefix // that the slot counts for
 	cred    oauth.Credentials
-	parsed  bool   // cred is set
-	form    string // that Form has read
-	dpop    bool   // the access token came by the DPoP scheme, or should have
-	nonce   string // for the next proof, to be sent with the answer
+	parsed  bool      // cred is set
+	form    string    // that Form has read
+	dpop    bool      // the access token came by the DPoP scheme, or should have
+	nonce   string    // for the next proof, to be sent with the answer
+	key     oauth.JKT // of the proof that was verified
 
 	// These are here so that they are allocated with the request.
 	outcome Outcome
