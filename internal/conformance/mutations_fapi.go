@@ -8,6 +8,11 @@ var fapiMutations = []Mutation{
 		Test: here + "TestFAPISecurityProfile",
 	},
 	{
+		Name: "a stolen access token with a thief's proof", In: "Request.Presented",
+		Old: "case key != bound:", New: "case false:",
+		Test: here + "TestDP39",
+	},
+	{
 		Name: "codes of a minute", In: "Issuer.CodeLifetimeOf",
 		Old: "if c.FAPI() {", New: "if false {",
 		Test: here + "TestFAPISecurityProfile",

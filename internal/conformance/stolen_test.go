@@ -1,0 +1,206 @@
+package conformance_test
+
+import (
+	"bufio"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/overload"
+	"github.com/mintage/mintage/internal/server"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/testkit"
+)
+
+// A node answers requests. Two nodes have one store, and each remembers proofs of its own.
+type node func(*request) answer
+
+// another is a second node of the deployment.
+func (d *deployment) another() node {
+	d.t.Helper()
+	o := options{
+		Options:  server.Options{Site: server.Site{PublicURL: publicURL}, BasicAuthStatus: config.Default().Errors.BasicAuthStatus, Proofs: server.Proofs{Nonces: d.server.Proofs.Nonces, OfAll: d.server.Proofs.OfAll}},
+		Capacity: overload.Capacity{Requests: 64},
+	}
+	h := newServer(d.issuer, &o, slog.New(slog.DiscardHandler)).Handler()
+	return func(r *request) (a answer) {
+		d.t.Helper()
+		in, err := http.ReadRequest(bufio.NewReader(strings.NewReader(r.text())))
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		in.RemoteAddr, in.TLS = "192.0.2.7:1000", &tls.ConnectionState{}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, in)
+		a.status, a.header, a.body = w.Code, w.Header(), w.Body.String()
+		if strings.HasPrefix(w.Header().Get("Content-Type"), "application/json") {
+			if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil {
+				d.t.Fatal(err)
+			}
+		}
+		return a
+	}
+}
+
+// A loot is what a thief has of a victim: things by their names.
+type loot map[string]bool
+
+var things = []string{"access token", "refresh token", "code", "request_uri", "proof", "nonce"}
+
+// loots are each thing alone, and each pair.
+func loots() (list []loot) {
+	for i, one := range things {
+		list = append(list, loot{one: true})
+		for _, other := range things[i+1:] {
+			list = append(list, loot{one: true, other: true})
+		}
+	}
+	return list
+}
+
+// A victim is a client whose tokens are bound to its key, and the user of whom it has
+// them. Everything of its was used once, as a thief finds it: the proofs at the first
+// node, a moment ago.
+type victim struct {
+	c                                  oauthClient
+	key                                *testkit.Prover
+	access, refresh, code, requestURI  string
+	apiProof, tokenProof, nonce, other string
+}
+
+func (d *deployment) robbed(b *browser, auth store.AuthRule) *victim {
+	d.t.Helper()
+	v := &victim{c: d.client(client.Registration{Settings: store.Settings{Auth: auth, Scope: "openid a", FirstParty: true}}), key: testkit.NewProver(d.t)}
+	v.nonce = d.server.Proofs.Nonces.At(d.now())
+	proof := func(method, uri, token string) string {
+		return v.key.Proof(method, uri, token, d.now(), testkit.WithNonce(v.nonce))
+	}
+	grant := func() string {
+		return b.get(asking(v.c, "dpop_jkt="+v.key.JKT.String())).granted(d.t, redirect).Get("code")
+	}
+	first := d.mustIssue(d.withProofs(v.c.challenged(grant()), proof("POST", tokenURL, "")))
+	v.tokenProof = proof("POST", tokenURL, "")
+	pair := d.mustIssue(d.withProofs(v.c.refresh(first.RefreshToken), v.tokenProof))
+	v.access, v.refresh, v.code = pair.AccessToken, pair.RefreshToken, grant()
+	v.apiProof = proof("GET", publicURL+userInfoPath, v.access)
+	if a := d.presenting("GET", userInfoPath, "DPoP", v.access, "DPoP: "+v.apiProof); a.status != 200 {
+		d.t.Fatalf("the victim itself: %d", a.status)
+	}
+	pushed := pushing(v.c)
+	uri, _ := members(d.t, d.send(pushed).body)["request_uri"].(string)
+	v.requestURI = uri
+	return v
+}
+
+// Of all that a thief may find of a victim, alone and in pairs, nothing is honoured beyond
+// what docs/reference/dpop.md says: at a node that has not seen a proof, the request of
+// that proof counts once more, within its minute, and what comes of it is bound to the
+// victim's key.
+func TestDP39_NothingStolenIsOfUse(t *testing.T) {
+	for name, auth := range map[string]store.AuthRule{"public": store.AuthNone, "confidential": store.AuthPost} {
+		d, b := signedIn(t, withNonces(true), alone)
+		thief := testkit.NewProver(t)
+		for _, has := range loots() {
+			v := d.robbed(b, auth)
+			nodes := map[string]node{"first node": d.send, "another node": d.another()}
+			for _, later := range []time.Duration{0, 61 * time.Second, 2 * time.Minute} {
+				d.step(later)
+				for at, send := range nodes {
+					d.tryToken(t, fmt.Sprintf("%s client, %v, %s later, %s", name, has, later, at), v, has, thief, send, at == "another node" && later == 0)
+					d.tryAPI(t, fmt.Sprintf("%s client, %v, %s later, %s", name, has, later, at), v, has, thief, send, at == "another node" && later == 0)
+				}
+			}
+			if has["request_uri"] && len(has) == 1 {
+				// The thief sees the login of the client, and another client nothing.
+				d.browser().get(brings(d.a.ID, v.requestURI)).refusedPage(t, 400)
+			}
+			// The owner goes on, whatever the thief has tried.
+			v.nonce = d.server.Proofs.Nonces.At(d.now())
+			own := d.withProofs(v.c.refresh(v.refresh), v.key.Proof("POST", tokenURL, "", d.now(), testkit.WithNonce(v.nonce)))
+			if own.status != 200 && !(auth == store.AuthNone && has["refresh token"] && has["proof"]) {
+				t.Errorf("%s client, %v: its owner cannot go on: %s", name, has, own)
+			}
+		}
+	}
+}
+
+// proofsOf are the proofs that a thief can present: none, of their own key, with the nonce
+// if they have it, and those that were stolen.
+func (v *victim) proofsOf(d *deployment, has loot, thief *testkit.Prover, method, uri, token string) map[string][]string {
+	list := map[string][]string{"no proof": nil, "the thief's proof": {thief.Proof(method, uri, token, d.now())}}
+	if has["nonce"] {
+		list["the thief's proof with the nonce"] = []string{thief.Proof(method, uri, token, d.now(), testkit.WithNonce(v.nonce))}
+	}
+	if has["proof"] {
+		list["the stolen proof of a token request"], list["the stolen proof of an API request"] = []string{v.tokenProof}, []string{v.apiProof}
+	}
+	return list
+}
+
+// tryToken presents what a thief has at the token endpoint, without the secret of a
+// confidential client and without the verifier.
+func (d *deployment) tryToken(t *testing.T, about string, v *victim, has loot, thief *testkit.Prover, send node, unseen bool) {
+	t.Helper()
+	for what, form := range map[string]url.Values{
+		"refresh token": {"grant_type": {"refresh_token"}, "refresh_token": {v.refresh}, "client_id": {v.c.ID}},
+		"code":          {"grant_type": {"authorization_code"}, "code": {v.code}, "redirect_uri": {redirect}, "client_id": {v.c.ID}},
+	} {
+		if !has[what] {
+			continue
+		}
+		for proven, proofs := range v.proofsOf(d, has, thief, "POST", tokenURL, "") {
+			r := newRequest(form)
+			for _, p := range proofs {
+				r.header = append(r.header, "DPoP: "+p)
+			}
+			a := send(r)
+			// The proof of a token request is for any token request of its key.
+			may := unseen && what == "refresh token" && v.c.Auth == store.AuthNone && proven == "the stolen proof of a token request"
+			if a.status != 200 {
+				continue
+			}
+			use := d.presenting("GET", userInfoPath, "DPoP", a.AccessToken, "DPoP: "+thief.Proof("GET", publicURL+userInfoPath, a.AccessToken, d.now(), testkit.WithNonce(d.server.Proofs.Nonces.At(d.now()))))
+			if !may || a.TokenType != "DPoP" || use.status == 200 {
+				t.Errorf("%s: %s with %s is honoured", about, what, proven)
+			}
+		}
+	}
+}
+
+// tryAPI presents what a thief has at resources, by every method and scheme.
+func (d *deployment) tryAPI(t *testing.T, about string, v *victim, has loot, thief *testkit.Prover, send node, unseen bool) {
+	t.Helper()
+	if !has["access token"] {
+		return
+	}
+	const origin = "https://api.example"
+	for _, method := range []string{"GET", "POST"} {
+		for path, uri := range map[string]string{userInfoPath: publicURL + userInfoPath, verifyPath + "?dpop=" + url.QueryEscape(origin): origin + "/orders", "/oauth2/tokeninfo": publicURL + "/oauth2/tokeninfo"} {
+			for _, scheme := range []string{"Bearer", "DPoP"} {
+				for proven, proofs := range v.proofsOf(d, has, thief, method, uri, v.access) {
+					empty := ""
+					r := newRequest(nil)
+					r.method, r.target, r.body = method, path, &empty
+					r.set("Content-Type", "")
+					r.header = append(r.header, "Authorization: "+scheme+" "+v.access, "X-Forwarded-Method: "+method, "X-Forwarded-Uri: /orders")
+					for _, p := range proofs {
+						r.header = append(r.header, "DPoP: "+p)
+					}
+					may := unseen && scheme == "DPoP" && method == "GET" && path == userInfoPath && proven == "the stolen proof of an API request"
+					if a := send(r); a.status == 200 && !may {
+						t.Errorf("%s: %s %s by %s with %s is honoured", about, method, path, scheme, proven)
+					}
+				}
+			}
+		}
+	}
+}
