@@ -9,7 +9,7 @@ var fapiMutations = []Mutation{
 	},
 	{
 		Name: "a stolen access token with a thief's proof", In: "Request.Presented",
-		Old: "case key != bound:", New: "case false:",
+		Old: "case key != bound:", New: "case key == oauth.JKT{}:",
 		Test: here + "TestDP39",
 	},
 	{

@@ -100,7 +100,7 @@ var keyMutations = []Mutation{
 		Test: "go test ./internal/keys -run TestAWithdrawnKeyIsFollowedAtOnce",
 	},
 	{
-		Name: "the mark of a withdrawal is authenticated", In: "Record.binding",
+		Name: "the mark of a withdrawal is authenticated", In: "Stored.binding",
 		Old: "b = append(append(b, 0), head...)", New: "b = append(b, 0)",
 		Test: "go test ./internal/keys -run TestAWithdrawalCannotBeAltered",
 	},
