@@ -241,7 +241,7 @@ func (d *deployment) challengedCode(c oauthClient) string {
 
 func TestMD06_TR34_TheGrantTypesAreThoseOfTheTokenEndpoint(t *testing.T) {
 	d := start(t)
-	if got := list(t, d.metadata(), "grant_types_supported"); !slices.Equal(got, []string{"authorization_code", "refresh_token", "client_credentials"}) {
+	if got := list(t, d.metadata(), "grant_types_supported"); !slices.Equal(got, []string{"authorization_code", "refresh_token", "client_credentials", "urn:ietf:params:oauth:grant-type:token-exchange"}) {
 		t.Errorf("%q", got)
 	}
 	pair, _ := d.tokens(d.a)

@@ -21,7 +21,7 @@ import (
 // supported.
 func (f *Front) metadata() map[string]any {
 	members := map[string]any{
-		"ui_locales_supported": pages.Locales, "subject_types_supported": []string{"toClient"},
+		"ui_locales_supported": pages.Locales, "subject_types_supported": []string{"public"},
 		"prompt_values_supported":  []string{"none", "login", "consent", "select_account"},
 		"response_modes_supported": []string{"query", "form_post"}, "claims_parameter_supported": true, "request_parameter_supported": false, "request_uri_parameter_supported": false,
 		"backchannel_logout_supported": true, "backchannel_logout_session_supported": true,
