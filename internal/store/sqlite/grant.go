@@ -94,13 +94,13 @@ func (s *Store) CreateGrant(ctx context.Context, g grant.Grant) error {
 
 // UpdateGrant implements store.Store.
 func (s *Store) UpdateGrant(ctx context.Context, id grant.ID, decide store.Decide) error {
-	op := updates.Get().(*operation)
+	op := s.writer.updates.Get().(*operation)
 	op.id, op.decide = id, decide
 	err := s.writer.do(ctx, op)
 	if err == nil {
 		op.decide = nil
 		op.state.Store(waiting)
-		updates.Put(op)
+		s.writer.updates.Put(op)
 	}
 	return err
 }

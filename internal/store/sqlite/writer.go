@@ -39,6 +39,10 @@ type writer struct {
 
 	checkpoint *checkpointer
 	inbox[*operation]
+	// updates are operations that decide about a grant, to be used again with their
+	// channels. An operation goes back when its outcome is known: until then the writer
+	// may hold it, even if its caller has given up.
+	updates sync.Pool
 
 	insertGrant, updateGrant, selectGrant *statement
 	insertEvent                           *statement
@@ -61,11 +65,6 @@ type operation struct {
 	result   chan struct{} // has one message when the outcome is known
 }
 
-// updates are operations that decide about a grant, to be used again with their
-// channels. An operation goes back when its outcome is known: until then the writer may
-// hold it, even if its caller has given up.
-var updates = sync.Pool{New: func() any { return &operation{result: make(chan struct{}, 1)} }}
-
 const (
 	waiting = iota
 	running
@@ -74,6 +73,7 @@ const (
 
 func newWriter(path string, timeout time.Duration) (w *writer, err error) {
 	w = &writer{timeout: timeout, inbox: newInbox[*operation]()}
+	w.updates.New = func() any { return &operation{result: make(chan struct{}, 1)} }
 	// The cache holds the upper pages of the tree, 3 MB for a million grants. The
 	// leaves are too many; the operating system caches them.
 	if w.conn, err = connect(path, slices.Concat(Pragmas, []string{"cache_size = -6000", "busy_timeout = 0"})); err != nil {
