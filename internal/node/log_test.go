@@ -2,11 +2,14 @@ package node
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/mintage/mintage/internal/config"
@@ -93,5 +96,18 @@ func TestADevServerOnATerminalKeepsItsLog(t *testing.T) {
 	}
 	if b.String() != "abc" {
 		t.Errorf("a writer of 5 bytes has written %q", &b)
+	}
+}
+
+func TestAScraperThatGoesAwayIsNoError(t *testing.T) {
+	var out strings.Builder
+	log := scrapeLog{slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelInfo}))}
+	log.Println("error encoding and sending metric family:", &net.OpError{Op: "write", Net: "tcp", Err: syscall.EPIPE})
+	if out.Len() > 0 {
+		t.Errorf("logged: %s", out.String())
+	}
+	log.Println("error gathering metrics:", errors.New("collected before"))
+	if !strings.Contains(out.String(), "level=ERROR") || !strings.Contains(out.String(), "collected before") {
+		t.Errorf("logged: %q", out.String())
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -33,10 +34,20 @@ func (n *node) scrape() http.Handler {
 	})
 }
 
-// A scrapeLog logs the errors of promhttp.
+// A scrapeLog logs the errors of promhttp. A scraper that closes its connection early is
+// none of the server's, and promhttp reports it once for each metric that is left.
 type scrapeLog struct{ log *slog.Logger }
 
-func (s scrapeLog) Println(v ...any) { s.log.Error("cannot gather metrics", "what", v) }
+func (s scrapeLog) Println(v ...any) {
+	level := slog.LevelError
+	for _, what := range v {
+		var gone *net.OpError
+		if err, ok := what.(error); ok && errors.As(err, &gone) {
+			level = slog.LevelDebug
+		}
+	}
+	s.log.Log(context.Background(), level, "cannot gather metrics", "what", v)
+}
 
 // watch lets the metrics read the node's state. The certificate of the public
 // listener is nil if TLS ends at a proxy.
