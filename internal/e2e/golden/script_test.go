@@ -87,6 +87,7 @@ func (w *world) do(step []string) string {
 	case "stop":
 		return w.stop()
 	case "kill":
+		w.awaitAudit()
 		w.must(w.server.Process.Kill())
 		w.server.Wait()
 		w.server = nil

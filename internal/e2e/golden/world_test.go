@@ -208,6 +208,24 @@ func (w *world) auditLog() string {
 	return strings.Join(sortedLines(strings.SplitAfter(text, "\n")), "")
 }
 
+// awaitAudit waits until the server has written to its audit log: one that is killed
+// before has left nothing there that could be missed.
+func (w *world) awaitAudit() {
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		resp, err := http.Get("http://" + w.management + "/metrics")
+		w.must(err)
+		text, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		w.must(err)
+		if regexp.MustCompile(`(?m)^mintage_audit_written_total [1-9]`).Match(text) {
+			return
+		}
+		if time.Now().After(deadline) {
+			w.t.Fatal("the server writes no audit log")
+		}
+	}
+}
+
 // metrics are the type and the series of each metric of Mintage without values,
 // and its help where it is asked for.
 func (w *world) metrics(help bool) string {
