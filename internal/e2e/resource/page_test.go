@@ -17,6 +17,7 @@ const (
 	howTo = "../../../docs/how-to"
 	// The page with the configurations of all proxies.
 	proxies = "verify-at-a-proxy.md"
+	actors  = "act-for-a-user.md"
 )
 
 // A block is a fenced block of a how-to page.
@@ -127,7 +128,13 @@ func TestEveryPageThatChecksTokensShowsTheAudienceAndTheMetadata(t *testing.T) {
 	found := 0
 	for _, file := range append(pages, tutorials...) {
 		parts := []string{string(readFile(t, file))}
-		if filepath.Base(file) == proxies {
+		switch filepath.Base(file) {
+		case actors: // shows one answer, and sends whoever wants it configured to the proxies
+			if !strings.Contains(parts[0], "]("+proxies+")") {
+				t.Errorf("%s does not name the page of proxies", actors)
+			}
+			continue
+		case proxies:
 			parts = strings.Split(parts[0], "\n## ") // each proxy by itself
 		}
 		for _, part := range parts {
