@@ -41,6 +41,7 @@ func FuzzTokenID(f *testing.F) {
 	f.Add(strings.Repeat("A", 43))
 	f.Add(strings.Repeat("_", 43))
 	f.Add("AAAA\n" + strings.Repeat("A", 38))
+	f.Add(strings.Repeat("A", 72)) // of an exchanged token
 	f.Fuzz(func(t *testing.T, text string) {
 		grant, issued, authorized, ok := resource.ParseTokenID(text)
 		if !ok {
@@ -50,9 +51,13 @@ func FuzzTokenID(f *testing.F) {
 		if err != nil || base64.RawURLEncoding.EncodeToString(b) != text {
 			t.Fatalf("%q is not the one spelling", text)
 		}
-		again := jti(grant[15], time.UnixMilli(issued), time.UnixMilli(authorized))
-		// jti makes the first 15 bytes of the grant, and the generation, itself.
-		if string(grant[:]) != string(b[:16]) || issued < 0 || authorized < 0 || again[27:] != text[27:] {
+		again, err := base64.RawURLEncoding.DecodeString(jti(grant[15], time.UnixMilli(issued), time.UnixMilli(authorized)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// jti makes the first 15 bytes of the grant, and the generation, itself. An
+		// exchanged token has fields behind these.
+		if string(grant[:]) != string(b[:16]) || issued < 0 || authorized < 0 || string(again[20:]) != string(b[20:len(again)]) {
 			t.Fatalf("%q: grant %x, issued %d, authorized %d", text, grant, issued, authorized)
 		}
 	})
