@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"github.com/mintage/mintage/internal/adminapi"
@@ -26,12 +25,8 @@ type apisPage struct {
 func (c apiPages) apis(ctx context.Context, r *request) (reply, error) {
 	q := r.URL.Query()
 	p := apisPage{Match: strings.TrimSpace(q.Get("match")), Admin: r.admin(), Done: q.Get("done"), Command: "mintage api list"}
-	query := url.Values{"limit": {strconv.Itoa(listSize)}}
-	setIf(query, "match", p.Match)
-	setIf(query, "after", q.Get("after"))
-	if p.Match != "" {
-		p.Command += " --match " + quoteValue(p.Match)
-	}
+	query, flags := filtered(q.Get("after"), p.Match, "")
+	p.Command += flags
 	var answer struct {
 		APIs []adminapi.API
 		Next string

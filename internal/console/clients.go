@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/mintage/mintage/internal/adminapi"
@@ -33,20 +32,12 @@ type clientsPage struct {
 func (c clientPages) clients(ctx context.Context, r *request) (reply, error) {
 	q := r.URL.Query()
 	p := clientsPage{Match: strings.TrimSpace(q.Get("match")), State: q.Get("state"), Own: q.Get("own") != "", Admin: r.admin(), Done: q.Get("done"), Command: "mintage client list"}
-	query := url.Values{"limit": {strconv.Itoa(listSize)}}
-	setIf(query, "match", p.Match)
-	setIf(query, "state", p.State)
-	setIf(query, "after", q.Get("after"))
+	query, flags := filtered(q.Get("after"), p.Match, p.State)
 	if p.Own {
 		query.Set("self_registered", "true")
 		p.Command += " --self-registered"
 	}
-	if p.Match != "" {
-		p.Command += " --match " + quoteValue(p.Match)
-	}
-	if p.State != "" {
-		p.Command += " --state " + quoteValue(p.State)
-	}
+	p.Command += flags
 	var answer struct {
 		Clients []adminapi.Client
 		Next    string

@@ -75,6 +75,22 @@ func setIf(q url.Values, name, value string) {
 	}
 }
 
+// filtered returns the query of a page of a list, and the flags of the command that
+// lists the same from its beginning. "" stands for no filter.
+func filtered(after, match, state string) (query url.Values, flags string) {
+	query = url.Values{"limit": {strconv.Itoa(listSize)}}
+	setIf(query, "match", match)
+	setIf(query, "state", state)
+	setIf(query, "after", after)
+	if match != "" {
+		flags += " --match " + quoteValue(match)
+	}
+	if state != "" {
+		flags += " --state " + quoteValue(state)
+	}
+	return query, flags
+}
+
 // ofWhom returns the flags of a subject and a client.
 func ofWhom(subject, client string) (flags string) {
 	if subject != "" {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"github.com/mintage/mintage/internal/adminapi"
@@ -25,16 +24,8 @@ type usersPage struct {
 func (c userPages) users(ctx context.Context, r *request) (reply, error) {
 	q := r.URL.Query()
 	p := usersPage{Match: strings.TrimSpace(q.Get("match")), State: q.Get("state"), Admin: r.admin(), Command: "mintage user list"}
-	query := url.Values{"limit": {strconv.Itoa(listSize)}}
-	setIf(query, "match", p.Match)
-	setIf(query, "state", p.State)
-	setIf(query, "after", q.Get("after"))
-	if p.Match != "" {
-		p.Command += " --match " + quoteValue(p.Match)
-	}
-	if p.State != "" {
-		p.Command += " --state " + quoteValue(p.State)
-	}
+	query, flags := filtered(q.Get("after"), p.Match, p.State)
+	p.Command += flags
 	var answer struct {
 		Users []adminapi.User
 		Next  string
