@@ -4,15 +4,19 @@ package clients
 
 import (
 	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
 	"net/http"
-	"net/http/cookiejar"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"golang.org/x/oauth2"
 
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
@@ -26,11 +30,7 @@ func TestSignInFromATerminal(t *testing.T) {
 	}
 	s := binary.Start(t, t.TempDir())
 	s.Run(t, "client", "create", "--data", s.Dir, "--name", "Example CLI", "--id", "example-cli", "--public", "--grant-types", "device_code,refresh_token", "--scope", "read write")
-	add := binary.Command(t, "user", "create", "alice", "--data", s.Dir, "--password-stdin")
-	add.Stdin = strings.NewReader(password)
-	if out, err := add.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	user := s.DeviceUser(t, "alice")
 	dir := t.TempDir()
 	block := func(language, begins string) string {
 		t.Helper()
@@ -74,7 +74,9 @@ func TestSignInFromATerminal(t *testing.T) {
 			if m == nil {
 				t.Fatalf("the program says %q", lines.Text())
 			}
-			allowDevice(t, s, m[1], m[2])
+			if err := user.Allow(m[1], m[2]); err != nil {
+				t.Fatal(err)
+			}
 			lines.Scan()
 			last := lines.Text()
 			if err := cmd.Wait(); err != nil || !strings.HasPrefix(last, "signed in until") && !strings.HasPrefix(last, "mintage_at_") {
@@ -85,47 +87,131 @@ func TestSignInFromATerminal(t *testing.T) {
 	}
 }
 
-const password = "Correct-Horse-1 on a terminal"
-
-// allowDevice is the user: it enters a code, signs in, compares and allows.
-func allowDevice(t *testing.T, s *binary.Server, page, code string) {
+// deviceClients are clients for the device grant, by how they authenticate.
+func deviceClients(t *testing.T, s *binary.Server) map[string]registered {
 	t.Helper()
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
+	grants := []string{"--grant-types", "device_code,refresh_token", "--scope", "openid read"}
+	return map[string]registered{
+		"none":                register(t, s, "", append(grants, "--public")...),
+		"client_secret_basic": register(t, s, "", append(grants, "--auth-method", "basic")...),
+		"client_secret_post":  register(t, s, "", append(grants, "--auth-method", "post")...),
 	}
-	browser := &http.Client{Jar: jar, Transport: s.Transport(t, "")}
-	at, err := url.Parse(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	send := func(path string, form url.Values) string {
-		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, at.Scheme+"://"+at.Host+path, strings.NewReader(form.Encode()))
-		if err != nil {
-			t.Fatal(err)
+}
+
+// The device grant with each library as its documentation shows it: discovery, codes,
+// polls until the user has allowed it, the id_token with its signature, and a refresh.
+func TestNodeLibrariesSignInADevice(t *testing.T) {
+	install(t)
+	s := binary.Start(t, t.TempDir())
+	user := s.DeviceUser(t, "alice")
+	for method, c := range deviceClients(t, s) {
+		for _, library := range libraries {
+			t.Run(library+"/"+method, func(t *testing.T) {
+				in, err := json.Marshal(map[string]string{
+					"library": library, "issuer": s.Issuer, "client_id": c.id, "client_secret": c.secret, "auth_method": method, "scope": "openid read",
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				var stderr bytes.Buffer
+				cmd := exec.CommandContext(t.Context(), "node", "device.mjs")
+				cmd.Dir, cmd.Stdin, cmd.Stderr = "js", bytes.NewReader(in), &stderr
+				cmd.Env = append(os.Environ(), "NODE_EXTRA_CA_CERTS="+s.CAFile)
+				out, err := cmd.StdoutPipe()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				said := json.NewDecoder(out)
+				var codes binary.Device
+				if err := said.Decode(&codes); err != nil {
+					cmd.Wait()
+					t.Fatalf("%v\n%s", err, &stderr)
+				}
+				if err := user.Allow(codes.Page, codes.UserCode); err != nil {
+					t.Error(err)
+				}
+				var got struct {
+					Subject   string `json:"sub"`
+					Token     string `json:"access_token"`
+					Refreshed string `json:"refreshed"`
+					Scope     string `json:"scope"`
+				}
+				err = said.Decode(&got)
+				if wait := cmd.Wait(); err != nil || wait != nil {
+					t.Fatalf("%v, %v\n%s", err, wait, &stderr)
+				}
+				if got.Subject == "" || got.Scope != "openid read" || !strings.HasPrefix(got.Token, "mintage_at_") || !strings.HasPrefix(got.Refreshed, "mintage_at_") || got.Token == got.Refreshed {
+					t.Errorf("the program got %+v", got)
+				}
+				s.Leaks.Know("access token", got.Token, got.Refreshed)
+			})
 		}
-		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		r.Header.Set("Origin", at.Scheme+"://"+at.Host)
-		res, err := browser.Do(r)
-		if err != nil {
-			t.Fatal(err)
+	}
+}
+
+// golang.org/x/oauth2 without an AuthStyle: it names the client alone when it asks for
+// codes, unless a program adds the line that the refusal shows, and polls in two forms.
+func TestOAuth2LibrarySignsInADevice(t *testing.T) {
+	s := binary.Start(t, t.TempDir())
+	user := s.DeviceUser(t, "alice")
+	for method, c := range deviceClients(t, s) {
+		t.Run(method, func(t *testing.T) {
+			conf, ctx, n := library(t, s, c, s.TokenEndpoint, oauth2.AuthStyleAutoDetect)
+			conf.Endpoint.DeviceAuthURL, conf.Scopes = s.Issuer+"/device_authorization", []string{"openid", "read"}
+			var remedy []oauth2.AuthCodeOption
+			if c.secret != "" {
+				_, err := conf.DeviceAuth(ctx)
+				var refused *oauth2.RetrieveError
+				if !errors.As(err, &refused) || refused.ErrorCode != "invalid_client" || !strings.Contains(refused.ErrorDescription, "SetAuthURLParam of client_secret") {
+					t.Errorf("without the secret: %v", err)
+				}
+				remedy = append(remedy, oauth2.SetAuthURLParam("client_secret", conf.ClientSecret))
+			}
+			codes, err := conf.DeviceAuth(ctx, remedy...)
+			if err != nil {
+				if method != "client_secret_basic" {
+					t.Fatal(err)
+				}
+				return // the library sends no header here: such a client registers "either" or "post"
+			}
+			s.Leaks.Know("device code", codes.DeviceCode)
+			before := n.requests.Load()
+			allowed := make(chan error, 1)
+			n.RoundTripper = afterPolls{n.RoundTripper, n, before + 2, func() { allowed <- user.Allow(codes.VerificationURI, codes.UserCode) }}
+			token, err := conf.DeviceAccessToken(ctx, codes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := <-allowed; err != nil {
+				t.Fatal(err)
+			}
+			if !token.Valid() || token.RefreshToken == "" {
+				t.Error("the library takes the token for invalid")
+			}
+		})
+	}
+}
+
+// afterPolls calls then after a number of requests: the polls before it are pending.
+type afterPolls struct {
+	http.RoundTripper
+	n    *counter
+	most int64
+	then func()
+}
+
+func (a afterPolls) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := a.RoundTripper.RoundTrip(r)
+	if a.n.requests.Load() == a.most {
+		body, read := io.ReadAll(res.Body)
+		if read != nil {
+			return nil, read
 		}
-		defer res.Body.Close()
-		var body strings.Builder
-		if _, err := bufio.NewReader(res.Body).WriteTo(&body); err != nil || res.StatusCode != http.StatusOK {
-			t.Fatalf("%s: %d, %v", path, res.StatusCode, err)
-		}
-		return body.String()
+		res.Body = io.NopCloser(bytes.NewReader(body))
+		a.then()
 	}
-	id := regexp.MustCompile(`name="id" value="([^"]*)"`)
-	login := send(at.Path, url.Values{"user_code": {strings.ToLower(code)}})
-	compare := send("/oauth2/interaction", url.Values{"id": {id.FindStringSubmatch(login)[1]}, "step": {"login"}, "username": {"alice"}, "password": {password}})
-	if !strings.Contains(compare, code) {
-		t.Fatal("the page does not show the code")
-	}
-	done := send("/oauth2/interaction", url.Values{"id": {id.FindStringSubmatch(compare)[1]}, "step": {"consent"}, "decision": {"allow"}, "same": {"yes"}})
-	if !strings.Contains(done, "You can go back to your device") {
-		t.Fatal("the user is not told that it is done")
-	}
+	return res, err
 }
