@@ -125,7 +125,7 @@ func (f *front) checkHeaders(t *testing.T, w *world) {
 		}
 	})
 	t.Run("a client cannot say who it is", func(t *testing.T) {
-		lies := []string{"X-Auth-Subject", "admin", "x-auth-client", "admin", "X-AUTH-SCOPE", "admin", "X-Auth-Expires", "9999999999",
+		lies := []string{"X-Auth-Subject", "admin", "x-auth-client", "admin", "X-AUTH-SCOPE", "admin", "X-Auth-Expires", "9999999999", "X-Auth-Actor", "admin",
 			"X_Auth_Subject", "admin", "x_auth_client", "admin"}
 		if f.name != "nginx" { // it removes headers by their whole names only
 			lies = append(lies, "X-Auth-Admin", "1")
@@ -197,7 +197,7 @@ func (f *front) wantGood(t *testing.T, o outcome, c client, scope string) {
 func (f *front) checkOpenRoute(t *testing.T) {
 	t.Run("whoever is refused finds the metadata", func(t *testing.T) {
 		f.ask(t, "GET", "/reports", "").wantRefused(t, http.StatusUnauthorized, noToken+`, resource_metadata="`+audience+metadataPath+`"`)
-		lies := []string{"X-Auth-Subject", "admin", "X-Auth-Client", "admin", "X-Auth-Scope", "admin", "X-Auth-Expires", "9", "X-Auth_Subject", "admin", "Authorization", "Bearer x"}
+		lies := []string{"X-Auth-Subject", "admin", "X-Auth-Client", "admin", "X-Auth-Scope", "admin", "X-Auth-Expires", "9", "X-Auth-Actor", "admin", "X-Auth_Subject", "admin", "Authorization", "Bearer x"}
 		o := f.ask(t, "GET", metadataPath, "", lies...)
 		if o.status != http.StatusOK || o.seen == nil || o.challenge != "" {
 			t.Fatalf("status %d, challenge %q, API reached: %t", o.status, o.challenge, o.seen != nil)

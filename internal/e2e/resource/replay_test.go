@@ -61,10 +61,12 @@ func wantAnswer(t *testing.T, resp *http.Response, status int, challenge string,
 		t.Errorf("%s %s: status %d, challenge %q; want %d, %q", resp.Request.Method, resp.Request.URL.Path, resp.StatusCode, resp.Header.Get("WWW-Authenticate"), status, challenge)
 	}
 	names := []string{"X-Auth-Subject", "X-Auth-Client", "X-Auth-Scope", "X-Auth-Expires"}
-	for _, name := range names {
+	for _, name := range append(names, "X-Auth-Actor") {
 		if !slices.ContainsFunc(passedOn, func(p string) bool { return strings.EqualFold(p, name) }) {
 			t.Errorf("the page does not have %s passed on", name)
 		}
+	}
+	for _, name := range names {
 		if got := resp.Header.Get(name) != ""; got != (status == http.StatusOK) {
 			t.Errorf("status %d, and %s is there: %t", status, name, got)
 		}
@@ -148,6 +150,11 @@ type envoyManager struct {
 	Options struct {
 		Underscores string `yaml:"headers_with_underscores_action"`
 	} `yaml:"common_http_protocol_options"`
+	Early []struct {
+		Config struct {
+			Mutations []struct{ Remove string }
+		} `yaml:"typed_config"`
+	} `yaml:"early_header_mutation_extensions"`
 	LocalReply struct {
 		Mappers []struct {
 			Filter struct {

@@ -93,7 +93,7 @@ func TestNoSpellingOfAVerifiedHeaderPassesAProxy(t *testing.T) {
 				if f.checkVariables(t, "no forged header", plain, w.jwt); plain.status != http.StatusOK {
 					t.Fatalf("status %d", plain.status)
 				}
-				for _, name := range []string{"X-Auth-Subject", "X-Auth-Client", "X-Auth-Scope", "X-Auth-Expires", "X-Required-Scope", "X-Required-Audience"} {
+				for _, name := range []string{"X-Auth-Subject", "X-Auth-Client", "X-Auth-Scope", "X-Auth-Expires", "X-Auth-Actor", "X-Required-Scope", "X-Required-Audience"} {
 					for _, s := range append(spellings(name), name) {
 						f.checkVariables(t, s, f.ask(t, "GET", "/", "", append(bearer(token), s, forged)...), w.jwt)
 					}
@@ -225,7 +225,7 @@ func (w *world) playTraefik(t *testing.T, behind *api) *front {
 }
 
 // playEnvoy does what Envoy documents of the options on its page:
-// headers_with_underscores_action, ext_authz and its allowed_headers,
+// headers_with_underscores_action, early_header_mutation_extensions, ext_authz and its allowed_headers,
 // request_headers_to_remove, direct_response, and local_reply_config, which is
 // applied after the header of ext_authz's refusal is set.
 func (w *world) playEnvoy(t *testing.T, behind *api) *front {
@@ -245,6 +245,11 @@ func (w *world) playEnvoy(t *testing.T, behind *api) *front {
 			if strings.Contains(name, "_") && page.Options.Underscores == "REJECT_REQUEST" {
 				rw.WriteHeader(http.StatusBadRequest)
 				return true
+			}
+		}
+		for _, e := range page.Early {
+			for _, m := range e.Config.Mutations {
+				r.Header.Del(m.Remove)
 			}
 		}
 		for _, route := range host.Hosts[0].Routes {
