@@ -1,0 +1,68 @@
+package web_test
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/login"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/testkit"
+	"github.com/mintage/mintage/internal/web"
+)
+
+// A user of a provider or of a portal enters the code of a device first, signs in there,
+// and is asked here: neither can answer for the user, nor leave the question out.
+func TestADeviceOfAUserWhoSignsInElsewhere(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t)
+	for name, elsewhere := range map[string]struct {
+		choose  func(*room, *choice)
+		signIn  func(r *room, b *browser, s sight) sight
+		subject string
+	}{
+		"provider": {atProvider(p), func(_ *room, b *browser, s sight) sight {
+			return b.follow(b.get(callbackURL + "?code=c&state=" + p.sent(s)))
+		}, "people:42"},
+		"portal": {handoff, func(r *room, b *browser, s sight) sight {
+			next := must(r.Authorizer.AcceptLogin(t.Context(), s.query().Get("challenge"), login.Identity{Subject: "42", Name: "Ulla"}))
+			return b.follow(b.get(next))
+		}, "42"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRoom(t, elsewhere.choose)
+			cli := r.client(client.Registration{ID: "cli", Settings: store.Settings{Name: "Terminal", FirstParty: true, GrantTypes: []string{store.GrantDeviceCode, store.GrantRefreshToken}}})
+			devices := issuer.DeviceCodes{Issuer: r.kit.Issuer}
+			asked := must(devices.DeviceAuthorization(t.Context(), &cli, issuer.DeviceRequest{Scope: "openid a", From: netip.MustParseAddr("192.0.2.7")}))
+			poll := func() (issuer.Tokens, error) {
+				r.kit.Clock.Advance(5 * time.Second)
+				return devices.DeviceToken(t.Context(), &cli, issuer.CodeRequest{Code: asked.DeviceCode, From: testkit.Origin})
+			}
+			b := r.browser()
+			page := elsewhere.signIn(r, b, b.follow(b.post(publicURL+web.DevicePath, "user_code="+asked.UserCode))).at(t, login.StepConsent)
+			for _, shown := range []string{asked.UserCode, "Terminal", "192.0.2.7", `name="same"`} {
+				if !strings.Contains(page.body, shown) {
+					t.Errorf("the page does not show %s", shown)
+				}
+			}
+			if _, err := poll(); err != oauth.ErrPending {
+				t.Errorf("before the answer: %v", err)
+			}
+			b.follow(b.post(interactionURL, "id="+page.field("id"), "step=consent", "decision=allow", "same=yes"))
+			tokens, err := poll()
+			if err != nil || tokens.Subject != elsewhere.subject || tokens.IDToken == "" {
+				t.Fatalf("after the answer: subject %q, %v", tokens.Subject, err)
+			}
+			// Signed in, the user is asked about the next device all the same.
+			asked = must(devices.DeviceAuthorization(t.Context(), &cli, issuer.DeviceRequest{Scope: "openid a"}))
+			b.follow(b.post(publicURL+web.DevicePath, "user_code="+asked.UserCode)).at(t, login.StepConsent)
+			if _, err := poll(); err != oauth.ErrPending {
+				t.Errorf("the next device: %v", err)
+			}
+		})
+	}
+}
