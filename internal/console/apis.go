@@ -125,27 +125,12 @@ func (c apiPages) saveAPI(ctx context.Context, r *request) (reply, error) {
 	return reply{to: "/apis/" + url.PathEscape(p.ID) + "?done=saved"}, nil
 }
 
-func (c apiPages) deleteQuestion(ctx context.Context, r *request) (deletePage, error) {
+func (c apiPages) askDeleteAPI(ctx context.Context, r *request) (askPage, act, error) {
 	var api adminapi.API
 	err := c.get(ctx, r, &api, nil, "apis", r.PathValue("api"))
-	return deletePage{Noun: "apis", ID: api.ID, Name: api.Name, Command: "mintage api delete --yes " + quote(api.ID)}, err
-}
-
-func (c apiPages) askDeleteAPI(ctx context.Context, r *request) (reply, error) {
-	p, err := c.deleteQuestion(ctx, r)
-	return reply{page: p}, err
-}
-
-func (c apiPages) deleteAPI(ctx context.Context, r *request) (reply, error) {
-	p, err := c.deleteQuestion(ctx, r)
-	if err != nil {
-		return reply{}, err
-	}
-	if p.Wrong = strings.TrimSpace(r.PostFormValue("typed")) != p.ID; p.Wrong {
-		return reply{status: http.StatusUnprocessableEntity, page: p}, nil
-	}
-	err = c.remove(ctx, r, "apis", p.ID)
-	return reply{to: "/apis?done=deleted"}, err
+	return askPage{question: deleteAPIQuestion, Typed: api.ID, Facts: []fact{{Name: "Name", Value: api.Name}},
+			Back: "/apis/" + url.PathEscape(api.ID), Command: "mintage api delete --yes " + quote(api.ID)},
+		func() (string, error) { return "/apis?done=deleted", c.remove(ctx, r, "apis", api.ID) }, err
 }
 
 // A restoresPage lists declared restores.

@@ -261,9 +261,11 @@ func TestUndoAndDelete(t *testing.T) {
 	if !strings.Contains(question, "Active grants that end: 0.") || !strings.Contains(question, "mintage client delete --yes a/b") {
 		t.Errorf("the question:\n%s", question)
 	}
-	for _, form := range []url.Values{{"counted": {"0"}}, {"typed": {"a"}, "counted": {"0"}}, {"typed": {"a/b"}}} {
-		if w := alice.post("/clients/a%2Fb/delete", form); w.Code != http.StatusUnprocessableEntity || state() != store.ClientEnabled {
-			t.Errorf("%v: %d", form, w.Code)
+	for status, forms := range map[int][]url.Values{http.StatusUnprocessableEntity: {{"counted": {"0"}}, {"typed": {"a"}, "counted": {"0"}}}, http.StatusConflict: {{"typed": {"a/b"}}}} {
+		for _, form := range forms {
+			if w := alice.post("/clients/a%2Fb/delete", form); w.Code != status || state() != store.ClientEnabled {
+				t.Errorf("%v: %d", form, w.Code)
+			}
 		}
 	}
 	if w := alice.post("/clients/a%2Fb/delete", url.Values{"typed": {"a/b"}, "counted": {"0"}}); w.Code != http.StatusSeeOther {
@@ -296,7 +298,7 @@ func TestGrantsEnd(t *testing.T) {
 	}
 	question := alice.get("/grants/end?" + whom).Body.String()
 	form := url.Values{"subject": {subject}, "counted": {"-1"}}
-	if w := alice.post("/grants/end", form); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "there are more than before") {
+	if w := alice.post("/grants/end", form); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "more would end than before") {
 		t.Errorf("with a smaller number: %d", w.Code)
 	}
 	form.Set("counted", field(question, "counted"))

@@ -181,14 +181,13 @@ func (c clientPages) client(ctx context.Context, r *request) (reply, error) {
 	return reply{page: p}, nil
 }
 
-// clientState disables or enables a client. Both can be undone.
-func (c clientPages) clientState(ctx context.Context, r *request) (reply, error) {
+// clientState disables or enables a client.
+func (c clientPages) clientState(ctx context.Context, r *request) (to string, err error) {
 	id, act, done := r.PathValue("client"), "enable", "enabled"
 	if r.PostFormValue("state") == string(store.ClientDisabled) {
 		act, done = "disable", "disabled"
 	}
-	err := c.post(ctx, r, nil, nil, "clients", id, act)
-	return reply{to: "/clients/" + url.PathEscape(id) + "?done=" + done}, err
+	return "/clients/" + url.PathEscape(id) + "?done=" + done, c.post(ctx, r, nil, nil, "clients", id, act)
 }
 
 // A settingField is a field of the form of a client's settings.
@@ -350,88 +349,38 @@ func (c clientPages) addSecret(ctx context.Context, r *request) (reply, error) {
 	return reply{page: p}, err
 }
 
-// A revokeSecretPage asks whether a secret is to be revoked. One that may be in use wants
-// the name of the client typed.
-type revokeSecretPage struct {
-	ID, Name string
-	adminapi.Secret
-	Typed   bool // a name is to be typed
-	Wrong   bool
-	Command string
-}
-
-func (c clientPages) secretQuestion(ctx context.Context, r *request) (p revokeSecretPage, err error) {
+// askRevokeSecret asks before a secret is revoked. One that may be in use wants the id of
+// the client typed.
+func (c clientPages) askRevokeSecret(ctx context.Context, r *request) (askPage, act, error) {
 	var v adminapi.Client
 	if err := c.get(ctx, r, &v, nil, "clients", r.PathValue("client")); err != nil {
-		return p, err
+		return askPage{}, nil, err
 	}
 	i := slices.IndexFunc(v.Secrets, func(s adminapi.Secret) bool { return s.ID == r.PathValue("secret") })
 	if i < 0 {
-		return p, errNotFound
+		return askPage{}, nil, errNotFound
 	}
-	p = revokeSecretPage{ID: v.ID, Name: v.Name, Secret: v.Secrets[i], Command: "mintage client secret revoke "}
-	if p.Typed = p.Revocation != "safe"; p.Typed {
+	s, query := v.Secrets[i], url.Values{}
+	p := askPage{question: revokeSecretQuestion, Back: "/clients/" + url.PathEscape(v.ID), Command: "mintage client secret revoke ",
+		Facts: []fact{{Name: "Client", Value: v.Name}, {Name: "Secret", Value: s.ID, Code: true}, {Name: "Last used", At: s.LastUsedAt}}}
+	if s.Revocation != "safe" {
+		p.Typed, p.Doubt = v.ID, s.Revocation
 		p.Command += "--force "
-	}
-	p.Command += quote(v.ID) + " " + v.Secrets[i].ID
-	return p, nil
-}
-
-func (c clientPages) askRevokeSecret(ctx context.Context, r *request) (reply, error) {
-	p, err := c.secretQuestion(ctx, r)
-	return reply{page: p}, err
-}
-
-func (c clientPages) revokeSecret(ctx context.Context, r *request) (reply, error) {
-	p, err := c.secretQuestion(ctx, r)
-	if err != nil {
-		return reply{}, err
-	}
-	query := url.Values{}
-	if p.Typed {
-		if strings.TrimSpace(r.PostFormValue("typed")) != p.ID {
-			p.Wrong = true
-			return reply{status: http.StatusUnprocessableEntity, page: p}, nil
-		}
 		query.Set("force", "true")
 	}
-	err = c.do(ctx, r, ask{method: http.MethodDelete, path: []string{"clients", p.ID, "secrets", p.Secret.ID}, query: query})
-	return reply{to: "/clients/" + url.PathEscape(p.ID) + "?done=revoked"}, err
+	p.Command += quote(v.ID) + " " + s.ID
+	return p, func() (string, error) {
+		return p.Back + "?done=revoked", c.do(ctx, r, ask{method: http.MethodDelete, path: []string{"clients", v.ID, "secrets", s.ID}, query: query})
+	}, nil
 }
 
-// A deletePage asks whether something is to be removed for good.
-type deletePage struct {
-	Noun    string // clients or apis
-	ID      string
-	Name    string
-	N       *count // of what ends with it; nil: nothing does
-	More    bool   // there are more than when it was asked
-	Wrong   bool   // what was typed
-	Command string
-}
-
-func (c clientPages) deleteQuestion(ctx context.Context, r *request) (p deletePage, err error) {
+func (c clientPages) askDeleteClient(ctx context.Context, r *request) (askPage, act, error) {
 	var v adminapi.Client
 	if err := c.get(ctx, r, &v, nil, "clients", r.PathValue("client")); err != nil {
-		return p, err
+		return askPage{}, nil, err
 	}
 	n, err := c.countGrants(ctx, r, "", v.ID)
-	return deletePage{Noun: "clients", ID: v.ID, Name: v.Name, N: &n, Command: "mintage client delete --yes " + quote(v.ID)}, err
-}
-
-func (c clientPages) askDeleteClient(ctx context.Context, r *request) (reply, error) {
-	p, err := c.deleteQuestion(ctx, r)
-	return reply{page: p}, err
-}
-
-func (c clientPages) deleteClient(ctx context.Context, r *request) (reply, error) {
-	p, err := c.deleteQuestion(ctx, r)
-	if err != nil {
-		return reply{}, err
-	}
-	if p.Wrong, p.More = strings.TrimSpace(r.PostFormValue("typed")) != p.ID, p.N.grew(r.PostFormValue("counted")); p.Wrong || p.More {
-		return reply{status: http.StatusUnprocessableEntity, page: p}, nil
-	}
-	err = c.remove(ctx, r, "clients", p.ID)
-	return reply{to: "/clients?done=deleted"}, err
+	return askPage{question: deleteClientQuestion, Typed: v.ID, N: &n, Facts: []fact{{Name: "Name", Value: v.Name}},
+			Back: "/clients/" + url.PathEscape(v.ID), Command: "mintage client delete --yes " + quote(v.ID)},
+		func() (string, error) { return "/clients?done=deleted", c.remove(ctx, r, "clients", v.ID) }, err
 }

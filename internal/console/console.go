@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,6 +51,7 @@ const (
 type request struct {
 	*http.Request
 	id      string
+	now     grant.Instant
 	locale  string
 	address netip.Addr
 	session *operator.Session  // nil: nobody has signed in
@@ -83,7 +85,7 @@ type route struct {
 func (c *Console) routes() []route {
 	const get, post = http.MethodGet, http.MethodPost
 	k, g, a, u, i := clientPages{c}, grantPages{c}, auditPages{c}, userPages{c}, apiPages{c}
-	return []route{
+	return slices.Concat([]route{
 		{get, "/sign-in", c.signInPage, true},
 		{post, "/sign-in", c.signIn, true},
 		{get, "/invitation/{text}", c.invitationPage, true},
@@ -98,48 +100,40 @@ func (c *Console) routes() []route {
 		{post, "/new/user", u.createUser, false},
 		{get, "/users/{user}", u.user, false},
 		{post, "/users/{user}/password", u.setPassword, false},
-		{get, "/users/{user}/disable", u.askDisableUser, false},
-		{post, "/users/{user}/disable", u.disableUser, false},
-		{post, "/users/{user}/enable", u.enableUser, false},
-		{get, "/users/{user}/factor", u.askResetFactor, false},
-		{post, "/users/{user}/factor", u.resetFactor, false},
 		{get, "/apis", i.apis, false},
 		{get, "/new/api", i.newAPI, false},
 		{post, "/new/api", i.saveAPI, false},
 		{get, "/apis/{api}", i.api, false},
 		{get, "/apis/{api}/edit", i.editAPI, false},
 		{post, "/apis/{api}/edit", i.saveAPI, false},
-		{get, "/apis/{api}/delete", i.askDeleteAPI, false},
-		{post, "/apis/{api}/delete", i.deleteAPI, false},
 		{get, "/restores", c.restores, false},
 		{get, "/audit", a.auditLog, false},
 		{get, "/audit/export", a.exportAudit, false},
 		{get, "/explain", c.explainForm, false},
 		{post, "/explain", c.explain, false},
 		{get, "/grants", g.grants, false},
-		{get, "/grants/end", g.askEndGrants, false},
-		{post, "/grants/end", g.endGrants, false},
 		{get, "/grants/{grant}", g.grant, false},
-		{get, "/grants/{grant}/end", g.askEndGrant, false},
-		{post, "/grants/{grant}/end", g.endGrant, false},
-		{get, "/sessions/end", g.askEndUserSession, false},
-		{post, "/sessions/end", g.endUserSession, false},
 		{get, "/clients", k.clients, false},
 		{get, "/new/client", k.newClient, false},
 		{post, "/new/client", k.createClient, false},
 		{get, "/clients/{client}", k.client, false},
 		{get, "/clients/{client}/edit", k.editClient, false},
 		{post, "/clients/{client}/edit", k.saveClient, false},
-		{post, "/clients/{client}/state", k.clientState, false},
 		{post, "/clients/{client}/secrets", k.addSecret, false},
-		{get, "/clients/{client}/secrets/{secret}/revoke", k.askRevokeSecret, false},
-		{post, "/clients/{client}/secrets/{secret}/revoke", k.revokeSecret, false},
-		{get, "/clients/{client}/delete", k.askDeleteClient, false},
-		{post, "/clients/{client}/delete", k.deleteClient, false},
 		{get, "/operators", c.operators, false},
-		{get, "/operators/sessions/{session}/end", c.askEndSession, false},
-		{post, "/operators/sessions/{session}/end", c.endSession, false},
-	}
+	},
+		reverses("/users/{user}/enable", u.enableUser),
+		reverses("/clients/{client}/state", k.clientState),
+		asks("/grants/end", g.askEndGrants),
+		asks("/grants/{grant}/end", g.askEndGrant),
+		asks("/sessions/end", g.askEndUserSession),
+		asks("/operators/sessions/{session}/end", c.askEndSession),
+		asks("/users/{user}/disable", u.askDisableUser),
+		asks("/users/{user}/factor", u.askResetFactor),
+		asks("/clients/{client}/secrets/{secret}/revoke", k.askRevokeSecret),
+		asks("/clients/{client}/delete", k.askDeleteClient),
+		asks("/apis/{api}/delete", i.askDeleteAPI),
+	)
 }
 
 // Handler serves the console.
@@ -210,7 +204,7 @@ func (c *Console) serve(rt route) http.Handler {
 		ctx, cancel := context.WithTimeout(hr.Context(), requestTime)
 		defer cancel()
 		hr.Body = http.MaxBytesReader(w, hr.Body, maxForm)
-		r := &request{Request: hr.WithContext(ctx), id: server.RequestID(), locale: localeOf(hr)}
+		r := &request{Request: hr.WithContext(ctx), id: server.RequestID(), now: c.now(), locale: localeOf(hr)}
 		if peer, err := netip.ParseAddrPort(hr.RemoteAddr); err == nil {
 			r.address = peer.Addr().Unmap()
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -118,33 +119,14 @@ func (c grantPages) grant(ctx context.Context, r *request) (reply, error) {
 	return reply{page: p}, err
 }
 
-// An endGrantPage asks whether a grant is to end.
-type endGrantPage struct {
-	adminapi.Grant
-	Command string
-}
-
-func (c grantPages) askEndGrant(ctx context.Context, r *request) (reply, error) {
-	p := endGrantPage{Command: "mintage grant revoke " + quote(r.PathValue("grant"))}
-	err := c.get(ctx, r, &p.Grant, nil, "grants", r.PathValue("grant"))
-	return reply{page: p}, err
-}
-
-func (c grantPages) endGrant(ctx context.Context, r *request) (reply, error) {
+func (c grantPages) askEndGrant(ctx context.Context, r *request) (askPage, act, error) {
 	var g adminapi.Grant
-	if err := c.get(ctx, r, &g, nil, "grants", r.PathValue("grant")); err != nil {
-		return reply{}, err
-	}
-	err := c.remove(ctx, r, "grants", g.ID)
-	return reply{to: "/grants?" + url.Values{"subject": {g.Subject}, "done": {"grant"}}.Encode()}, err
-}
-
-// An endGrantsPage asks whether all that a subject, a client or both have is to end.
-type endGrantsPage struct {
-	Subject, Client string
-	N               count
-	More            bool // there are more than when it was asked
-	Command         string
+	err := c.get(ctx, r, &g, nil, "grants", r.PathValue("grant"))
+	return askPage{question: endGrantQuestion, Back: "/grants/" + url.PathEscape(g.ID), Command: "mintage grant revoke " + quote(g.ID),
+			Facts: []fact{{Name: "Grant", Value: g.ID, Code: true}, {Name: "Client", Value: g.ClientID}, {Name: "Subject", Value: g.Subject}, {Name: "Scope", Value: g.Scope}}},
+		func() (string, error) {
+			return "/grants?" + url.Values{"subject": {g.Subject}, "done": {"grant"}}.Encode(), c.remove(ctx, r, "grants", g.ID)
+		}, err
 }
 
 // maxCounted is how far grants are counted.
@@ -178,74 +160,55 @@ func (c *Console) countGrants(ctx context.Context, r *request, subject, client s
 	return n, nil
 }
 
-// grew reports whether there are more than a form says that it was asked about.
-func (n count) grew(form string) bool { return n.N > counted(form) }
-
-func (c grantPages) endGrantsQuestion(ctx context.Context, r *request) (p endGrantsPage, err error) {
-	p.Subject, p.Client = r.FormValue("subject"), r.FormValue("client")
-	if p.Subject == "" && p.Client == "" {
-		return p, errNotFound
+// askEndGrants asks before all that a subject, a client or both have ends.
+func (c grantPages) askEndGrants(ctx context.Context, r *request) (askPage, act, error) {
+	subject, client := r.FormValue("subject"), r.FormValue("client")
+	if subject == "" && client == "" {
+		return askPage{}, nil, errNotFound
 	}
-	p.Command = "mintage grant revoke" + ofWhom(p.Subject, p.Client)
-	p.N, err = c.countGrants(ctx, r, p.Subject, p.Client)
-	return p, err
-}
-
-func (c grantPages) askEndGrants(ctx context.Context, r *request) (reply, error) {
-	p, err := c.endGrantsQuestion(ctx, r)
-	return reply{page: p}, err
-}
-
-func (c grantPages) endGrants(ctx context.Context, r *request) (reply, error) {
-	p, err := c.endGrantsQuestion(ctx, r)
-	if err != nil {
-		return reply{}, err
-	}
-	if p.N.grew(r.PostFormValue("counted")) {
-		p.More = true
-		return reply{status: http.StatusConflict, page: p}, nil
-	}
-	if err := c.post(ctx, r, adminapi.CutoffRequest{Subject: p.Subject, ClientID: p.Client}, nil, "cutoffs"); err != nil {
-		return reply{}, err
-	}
-	whom := url.Values{"done": {"grants"}}
-	setIf(whom, "subject", p.Subject)
-	setIf(whom, "client", p.Client)
-	return reply{to: "/grants?" + whom.Encode()}, nil
-}
-
-// An endUserSessionPage asks whether a session of a subject is to end.
-type endUserSessionPage struct {
-	adminapi.Session
-	Active  int // grants that it has made
-	Command string
-}
-
-func (c grantPages) askEndUserSession(ctx context.Context, r *request) (reply, error) {
-	subject, session := r.FormValue("subject"), r.FormValue("session")
-	var sessions struct{ Sessions []adminapi.Session }
-	if err := c.get(ctx, r, &sessions, url.Values{"subject": {subject}}, "sessions"); err != nil {
-		return reply{}, err
-	}
-	for _, s := range sessions.Sessions {
-		if s.Session == session {
-			active := 0
-			for _, g := range s.Grants {
-				if g.State == "active" {
-					active++
-				}
-			}
-			return reply{page: endUserSessionPage{s, active, "mintage session end --subject " + quoteValue(subject) + " " + quote(session)}}, nil
+	n, err := c.countGrants(ctx, r, subject, client)
+	whom := url.Values{}
+	setIf(whom, "subject", subject)
+	setIf(whom, "client", client)
+	p := askPage{question: endGrantsQuestion, N: &n, Back: "/grants?" + whom.Encode(), Command: "mintage grant revoke" + ofWhom(subject, client)}
+	for _, f := range []fact{{Name: "Subject", Value: subject}, {Name: "Client", Value: client}} {
+		if f.Value != "" {
+			p.Facts = append(p.Facts, f)
 		}
 	}
-	return reply{}, errNotFound
+	return p, func() (string, error) {
+		return p.Back + "&done=grants", c.post(ctx, r, adminapi.CutoffRequest{Subject: subject, ClientID: client}, nil, "cutoffs")
+	}, err
 }
 
-func (c grantPages) endUserSession(ctx context.Context, r *request) (reply, error) {
-	in := adminapi.SessionRequest{Subject: r.PostFormValue("subject"), Session: r.PostFormValue("session")}
+// askEndUserSession asks before a session of a subject ends. The request that ends it needs
+// no look at it: the API knows whether it is there.
+func (c grantPages) askEndUserSession(ctx context.Context, r *request) (askPage, act, error) {
+	in := adminapi.SessionRequest{Subject: r.FormValue("subject"), Session: r.FormValue("session")}
 	if in.Session == "" { // it would end all
-		return reply{}, errNotFound
+		return askPage{}, nil, errNotFound
 	}
-	err := c.post(ctx, r, in, nil, "sessions", "end")
-	return reply{to: "/grants?" + url.Values{"subject": {in.Subject}, "done": {"session"}}.Encode()}, err
+	of := url.Values{"subject": {in.Subject}}
+	end := func() (string, error) {
+		return "/grants?" + of.Encode() + "&done=session", c.post(ctx, r, in, nil, "sessions", "end")
+	}
+	if r.Method == http.MethodPost {
+		return askPage{}, end, nil
+	}
+	var sessions struct{ Sessions []adminapi.Session }
+	if err := c.get(ctx, r, &sessions, of, "sessions"); err != nil {
+		return askPage{}, nil, err
+	}
+	i := slices.IndexFunc(sessions.Sessions, func(s adminapi.Session) bool { return s.Session == in.Session })
+	if i < 0 {
+		return askPage{}, nil, errNotFound
+	}
+	s, active := sessions.Sessions[i], count{Kind: "grants"}
+	for _, g := range s.Grants {
+		if g.State == "active" {
+			active.N++
+		}
+	}
+	return askPage{question: userSessionQuestion, N: &active, Back: "/grants?" + of.Encode(), Command: "mintage session end --subject " + quoteValue(in.Subject) + " " + quote(in.Session),
+		Facts: []fact{{Name: "Session", Value: s.Session, Code: true}, {Name: "Subject", Value: s.Subject}, {Name: "Began", At: s.Began}}}, end, nil
 }

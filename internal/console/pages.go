@@ -150,24 +150,19 @@ func (c *Console) sessions(ctx context.Context, r *request) ([]adminapi.ConsoleS
 	return answer.Sessions, err
 }
 
-// An endSessionPage asks before a session is ended.
-type endSessionPage struct{ adminapi.ConsoleSession }
-
-func (c *Console) askEndSession(ctx context.Context, r *request) (reply, error) {
+func (c *Console) askEndSession(ctx context.Context, r *request) (askPage, act, error) {
 	list, err := c.sessions(ctx, r)
 	if err != nil {
-		return reply{}, err
+		return askPage{}, nil, err
 	}
 	i := slices.IndexFunc(list, func(s adminapi.ConsoleSession) bool { return s.ID == r.PathValue("session") })
 	if i < 0 {
-		return reply{}, errNotFound
+		return askPage{}, nil, errNotFound
 	}
-	return reply{page: endSessionPage{list[i]}}, nil
-}
-
-func (c *Console) endSession(ctx context.Context, r *request) (reply, error) {
-	err := c.remove(ctx, r, "console", "sessions", r.PathValue("session"))
-	return reply{to: "/operators?ended"}, err
+	s := list[i]
+	return askPage{question: sessionQuestion, Back: "/operators", Command: "mintage console session end " + s.ID,
+			Facts: []fact{{Name: "Operator", Value: s.Operator}, {Name: "Address", Value: s.Address, Code: true}, {Name: "Began", At: s.BeganAt}}},
+		func() (string, error) { return "/operators?ended", c.remove(ctx, r, "console", "sessions", s.ID) }, nil
 }
 
 // tokenCommand is the command that creates a token like t.

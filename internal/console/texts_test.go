@@ -17,6 +17,11 @@ func TestEveryTextIsTranslated(t *testing.T) {
 	for _, text := range values {
 		used[text] = true
 	}
+	for _, q := range questions {
+		for _, text := range []string{q.Heading, q.Note, q.Button} {
+			used[text] = true
+		}
+	}
 	names, err := fs.Glob(templates, "templates/*.html")
 	if err != nil || len(names) < 3 {
 		t.Fatalf("%d templates, %v", len(names), err)

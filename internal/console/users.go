@@ -103,67 +103,32 @@ func (c userPages) setPassword(ctx context.Context, r *request) (reply, error) {
 	return reply{page: p}, err
 }
 
-// A disableUserPage asks whether a user is to be disabled.
-type disableUserPage struct {
-	adminapi.User
-	N       count
-	More    bool // there are more than when it was asked
-	Command string
-}
-
-func (c userPages) disableQuestion(ctx context.Context, r *request) (p disableUserPage, err error) {
-	p.Command = "mintage user disable " + quote(r.PathValue("user"))
-	if err := c.get(ctx, r, &p.User, nil, "users", r.PathValue("user")); err != nil {
-		return p, err
+func (c userPages) askDisableUser(ctx context.Context, r *request) (askPage, act, error) {
+	var u adminapi.User
+	if err := c.get(ctx, r, &u, nil, "users", r.PathValue("user")); err != nil {
+		return askPage{}, nil, err
 	}
-	p.N, err = c.countGrants(ctx, r, p.Subject, "")
-	return p, err
+	n, err := c.countGrants(ctx, r, u.Subject, "")
+	p := askPage{question: disableUserQuestion, N: &n, Facts: userFacts(u), Back: "/users/" + url.PathEscape(u.Username), Command: "mintage user disable " + quote(u.Username)}
+	return p, func() (string, error) {
+		return p.Back + "?done=disabled", c.post(ctx, r, nil, nil, "users", u.Username, "disable")
+	}, err
 }
 
-func (c userPages) askDisableUser(ctx context.Context, r *request) (reply, error) {
-	p, err := c.disableQuestion(ctx, r)
-	return reply{page: p}, err
+func userFacts(u adminapi.User) []fact {
+	return []fact{{Name: "Name", Value: u.Name}, {Name: "Username", Value: u.Username, Code: true}}
 }
 
-func (c userPages) disableUser(ctx context.Context, r *request) (reply, error) {
-	p, err := c.disableQuestion(ctx, r)
-	if err != nil {
-		return reply{}, err
-	}
-	if p.More = p.N.grew(r.PostFormValue("counted")); p.More {
-		return reply{status: http.StatusConflict, page: p}, nil
-	}
-	err = c.post(ctx, r, nil, nil, "users", p.Username, "disable")
-	return reply{to: "/users/" + url.PathEscape(p.Username) + "?done=disabled"}, err
-}
-
-func (c userPages) enableUser(ctx context.Context, r *request) (reply, error) {
+func (c userPages) enableUser(ctx context.Context, r *request) (to string, err error) {
 	name := r.PathValue("user")
-	err := c.post(ctx, r, nil, nil, "users", name, "enable")
-	return reply{to: "/users/" + url.PathEscape(name) + "?done=enabled"}, err
+	return "/users/" + url.PathEscape(name) + "?done=enabled", c.post(ctx, r, nil, nil, "users", name, "enable")
 }
 
-// A resetFactorPage asks whether a second factor is to be removed.
-type resetFactorPage struct {
-	adminapi.User
-	Command string
-}
-
-func (c userPages) askResetFactor(ctx context.Context, r *request) (reply, error) {
-	p := resetFactorPage{Command: "mintage user totp --remove " + quote(r.PathValue("user"))}
-	err := c.get(ctx, r, &p.User, nil, "users", r.PathValue("user"))
-	return reply{page: p}, err
-}
-
-// A stalePage asks for a new sign-in.
-type stalePage struct{}
-
-// resetFactor removes a second factor. Whoever finds an open browser cannot.
-func (c userPages) resetFactor(ctx context.Context, r *request) (reply, error) {
-	if !r.session.Fresh(c.now()) && r.admin() {
-		return reply{status: http.StatusForbidden, page: stalePage{}}, nil
-	}
-	name := r.PathValue("user")
-	err := c.remove(ctx, r, "users", name, "totp")
-	return reply{to: "/users/" + url.PathEscape(name) + "?done=factor"}, err
+func (c userPages) askResetFactor(ctx context.Context, r *request) (askPage, act, error) {
+	var u adminapi.User
+	err := c.get(ctx, r, &u, nil, "users", r.PathValue("user"))
+	p := askPage{question: resetFactorQuestion, Fresh: true, Facts: userFacts(u), Back: "/users/" + url.PathEscape(u.Username), Command: "mintage user totp --remove " + quote(u.Username)}
+	return p, func() (string, error) {
+		return p.Back + "?done=factor", c.remove(ctx, r, "users", u.Username, "totp")
+	}, err
 }

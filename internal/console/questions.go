@@ -1,0 +1,93 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// A question has the texts with which an action asks, in English.
+type question struct{ ID, Heading, Note, Button string }
+
+var (
+	endGrantQuestion     = question{"end", "End this grant?", "The client loses this access, and the user has to sign in again to give it back.", "End the grant"}
+	endGrantsQuestion    = question{"end", "End all of these grants?", "Codes that were not redeemed end too.", "End them"}
+	userSessionQuestion  = question{"end", "End this session?", "The user is signed out in that browser.", "End the session"}
+	sessionQuestion      = question{"end", "End this session?", "The browser is signed out with its next request.", "End the session"}
+	disableUserQuestion  = question{"disable", "Disable this user?", "The user cannot sign in, and is signed out everywhere. Enabling gives no grant back.", "Disable the user"}
+	resetFactorQuestion  = question{"remove", "Remove the second factor?", "The user then signs in with the password alone, until another factor is set up. Make sure who asks for it.", "Remove it"}
+	revokeSecretQuestion = question{"revoke", "Revoke this secret?", "A program that still has it is refused from then on. It cannot be brought back.", "Revoke the secret"}
+	deleteClientQuestion = question{"delete", "Delete this client?", "It cannot be brought back, and its id is never given again.", "Delete for good"}
+	deleteAPIQuestion    = question{"delete", "Delete this API?", "It cannot be brought back.", "Delete for good"}
+
+	questions = []question{endGrantQuestion, endGrantsQuestion, userSessionQuestion, sessionQuestion, disableUserQuestion, resetFactorQuestion, revokeSecretQuestion, deleteClientQuestion, deleteAPIQuestion}
+)
+
+// An askPage asks before something ends.
+type askPage struct {
+	question
+	Facts   []fact
+	N       *count // of the active grants that end; nil: they are not counted
+	Doubt   string // why it may be in use, in English; ""
+	Typed   string // what is to be typed, because it cannot be undone; "": nothing
+	Fresh   bool   // it needs a fresh sign-in
+	Back    string
+	Command string
+
+	Grown bool // more would end than when it was asked
+	Wrong bool // something else was typed
+}
+
+// A fact is what a question shows of its object. Its name is a text of the console.
+type fact struct {
+	Name, Value string
+	At          *time.Time // in place of Value
+	Code        bool
+}
+
+// asking returns what a question shows, and the function that does what it asks about.
+type asking func(ctx context.Context, r *request) (askPage, act, error)
+
+// An act does something, and returns the address of the page that says so.
+type act func() (to string, err error)
+
+// A stalePage asks for a new sign-in.
+type stalePage struct{}
+
+// asks returns the pages of an action that ends something, or cannot be undone: the
+// question, and what is done if the answer still fits what is there now.
+func asks(path string, prepare asking) []route {
+	ask := func(ctx context.Context, r *request) (reply, error) {
+		p, _, err := prepare(ctx, r)
+		return reply{page: p}, err
+	}
+	do := func(ctx context.Context, r *request) (reply, error) {
+		p, do, err := prepare(ctx, r)
+		if err != nil {
+			return reply{}, err
+		}
+		p.Wrong = p.Typed != "" && strings.TrimSpace(r.PostFormValue("typed")) != p.Typed
+		p.Grown = p.N != nil && p.N.N > counted(r.PostFormValue("counted"))
+		switch {
+		case p.Fresh && r.admin() && !r.session.Fresh(r.now): // whoever finds an open browser cannot
+			return reply{status: http.StatusForbidden, page: stalePage{}}, nil
+		case p.Grown:
+			return reply{status: http.StatusConflict, page: p}, nil
+		case p.Wrong:
+			return reply{status: http.StatusUnprocessableEntity, page: p}, nil
+		}
+		to, err := do()
+		return reply{to: to}, err
+	}
+	return []route{{method: http.MethodGet, path: path, handle: ask}, {method: http.MethodPost, path: path, handle: do}}
+}
+
+// reverses returns the page of an action that can be undone: it is done at once, and its
+// page offers the way back.
+func reverses(path string, do func(ctx context.Context, r *request) (to string, err error)) []route {
+	return []route{{method: http.MethodPost, path: path, handle: func(ctx context.Context, r *request) (reply, error) {
+		to, err := do(ctx, r)
+		return reply{to: to}, err
+	}}}
+}
