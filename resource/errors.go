@@ -20,6 +20,9 @@ var (
 	// ErrInsufficientScope is for a valid token that lacks a scope, or that Config.Actors
 	// excludes: 403, error="insufficient_scope".
 	ErrInsufficientScope = errors.New("insufficient scope")
+	// ErrInsufficientLogin is for a valid token whose user must sign in again, as an
+	// [Authentication] says: 401, error="insufficient_user_authentication" (RFC 9470).
+	ErrInsufficientLogin = errors.New("insufficient user authentication")
 	// ErrInvalidProof is for a DPoP proof that breaks a rule of RFC 9449 section 4.3, or
 	// was used before: 401, error="invalid_dpop_proof".
 	ErrInvalidProof = errors.New("invalid DPoP proof")

@@ -22,6 +22,8 @@ type claims struct {
 	ExpiresAt    numericDate     `json:"exp"`
 	IssuedAt     numericDate     `json:"iat"`
 	NotBefore    numericDate     `json:"nbf"`
+	AuthTime     numericDate     `json:"auth_time"`
+	ACR          string          `json:"acr"`
 	ID           string          `json:"jti"`
 	Scope        string          `json:"scope"`
 	Confirmation json.RawMessage `json:"cnf"`
@@ -72,8 +74,12 @@ func (c *claims) isIDToken() bool { return len(c.Nonce) > 0 || len(c.AccessHash)
 func (c *claims) principal() Principal {
 	jkt, _ := c.key()
 	actors, _ := c.actors()
+	var authTime time.Time
+	if c.AuthTime != 0 {
+		authTime = c.AuthTime.time()
+	}
 	return Principal{
-		Subject: c.Subject, ClientID: c.ClientID, Scope: strings.Fields(c.Scope), Audience: c.Audience,
+		AuthTime: authTime, ACR: c.ACR, Subject: c.Subject, ClientID: c.ClientID, Scope: strings.Fields(c.Scope), Audience: c.Audience,
 		IssuedAt: c.IssuedAt.time(), ExpiresAt: c.ExpiresAt.time(), TokenID: c.ID, KeyThumbprint: jkt, Actors: actors,
 	}
 }

@@ -23,6 +23,16 @@ import (
 // Put middleware for cross-origin requests outside of it, because preflights have
 // no token. Require panics if RFC 6749 section 3.3 does not allow a scope.
 func (v *Verifier) Require(scopes ...string) func(http.Handler) http.Handler {
+	return v.RequireLogin(Authentication{}, scopes...)
+}
+
+// RequireLogin is [Verifier.Require] for what needs a fresh or a stronger login: others
+// get 401, and what the client must ask the authorization server for (RFC 9470). It
+// panics if how cannot be in a challenge.
+func (v *Verifier) RequireLogin(how Authentication, scopes ...string) func(http.Handler) http.Handler {
+	if err := how.valid(); err != nil {
+		panic("resource: " + err.Error())
+	}
 	for _, s := range scopes {
 		if s == "" || !quotable(s) || strings.Contains(s, " ") {
 			panic(fmt.Sprintf("resource: %q is not a scope", s))
@@ -40,11 +50,14 @@ func (v *Verifier) Require(scopes ...string) func(http.Handler) http.Handler {
 			default:
 				p, err = v.Verify(r.Context(), token, scopes...)
 			}
+			if err == nil {
+				err = how.Check(p, time.Now())
+			}
 			if v.nonces != nil && bound {
 				w.Header().Set("DPoP-Nonce", v.nonces.At(time.Now()))
 			}
 			if err != nil {
-				v.refuse(w, r, err, wanted)
+				v.refuse(w, r, err, wanted, how)
 				return
 			}
 			next.ServeHTTP(w, r.WithContext(NewContext(r.Context(), p)))
@@ -75,7 +88,7 @@ func presentedToken(h http.Header) (token string, bound bool, err error) {
 }
 
 // refuse answers a request that does not pass.
-func (v *Verifier) refuse(w http.ResponseWriter, r *http.Request, err error, scope string) {
+func (v *Verifier) refuse(w http.ResponseWriter, r *http.Request, err error, scope string, how Authentication) {
 	challenge := v.scheme(r, err)
 	var status int
 	var text string
@@ -92,6 +105,9 @@ func (v *Verifier) refuse(w http.ResponseWriter, r *http.Request, err error, sco
 	case errors.Is(err, ErrUseNonce):
 		status, text = http.StatusUnauthorized, "the DPoP proof needs the nonce of DPoP-Nonce"
 		challenge += `, error="use_dpop_nonce"`
+	case errors.Is(err, ErrInsufficientLogin):
+		status, text = http.StatusUnauthorized, "the user must sign in again"
+		challenge += `, error="insufficient_user_authentication"` + how.challenge()
 	case errors.Is(err, ErrInvalidRequest):
 		status, text = http.StatusBadRequest, "the Authorization header is malformed"
 		challenge += `, error="invalid_request"`

@@ -27,6 +27,7 @@ func exampleServer() (issuer string, client *http.Client, tokenFor func(subject,
 func TestPageShowsTheExample(t *testing.T) {
 	pageShows(t, "../docs/how-to/go-api.md", "example_test.go", 3)
 	pageShows(t, "../docs/how-to/mcp.md", "example_agents_test.go", 1)
+	pageShows(t, "../docs/how-to/step-up.md", "example_login_test.go", 3)
 }
 
 // The commands by which the page adds the package to a module work today, with a

@@ -21,6 +21,12 @@ type Principal struct {
 	// IssuedAt and ExpiresAt are the token's (iat, exp), to the second and in UTC.
 	// Long work for a request should end before ExpiresAt.
 	IssuedAt, ExpiresAt time.Time
+	// AuthTime is when the user signed in (auth_time), to the second; zero if the server
+	// does not know, and for a client's own tokens.
+	AuthTime time.Time
+	// ACR is how the user signed in (acr), if the client has asked for a class of login
+	// (RFC 9470), or "".
+	ACR string
 	// TokenID names the token (jti). Log it in place of the token: it is of no use
 	// to a thief. Safe retries of a refresh have the same one.
 	TokenID string

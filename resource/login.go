@@ -1,0 +1,56 @@
+package resource
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// An Authentication is how the user of a token must have signed in (RFC 9470). The zero
+// value demands nothing.
+type Authentication struct {
+	// MaxAge is how long ago at most, in whole seconds. 0: at any time.
+	MaxAge time.Duration
+	// ACR lists the classes of which the token must name one, the preferred one first.
+	// They are compared as texts: name each that does. None: any.
+	ACR []string
+}
+
+// valid returns an error for what cannot be in a challenge.
+func (a Authentication) valid() error {
+	for _, class := range a.ACR {
+		if class == "" || !quotable(class) || strings.Contains(class, " ") {
+			return fmt.Errorf("%q is no acr", class)
+		}
+	}
+	if a.MaxAge < 0 || a.MaxAge%time.Second != 0 {
+		return errors.New("MaxAge: whole seconds")
+	}
+	return nil
+}
+
+// Check returns an error that wraps ErrInsufficientLogin unless the user of p has signed
+// in as a says. It is for callers of [Verifier.Verify].
+func (a Authentication) Check(p Principal, now time.Time) error {
+	switch {
+	case a.MaxAge != 0 && (p.AuthTime.IsZero() || now.Sub(p.AuthTime) > a.MaxAge):
+		return fmt.Errorf("%w: too long ago, or at an unknown time", ErrInsufficientLogin)
+	case len(a.ACR) > 0 && !slices.Contains(a.ACR, p.ACR):
+		return fmt.Errorf("%w: of another class", ErrInsufficientLogin)
+	}
+	return nil
+}
+
+// challenge returns the members of a challenge (RFC 9470 section 3).
+func (a Authentication) challenge() (text string) {
+	if len(a.ACR) > 0 {
+		text = `, acr_values="` + strings.Join(a.ACR, " ") + `"`
+	}
+	if a.MaxAge > 0 {
+		text += `, max_age="` + strconv.FormatInt(int64(a.MaxAge/time.Second), 10) + `"`
+	}
+	return text
+}
