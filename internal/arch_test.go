@@ -339,6 +339,37 @@ func TestArchClockIsReadInAFewPackages(t *testing.T) {
 	}
 }
 
+// knowProofs are the files outside of package dpop that know what a proof of a key is
+// (RFC 9449), and what for. All others know the key alone, an oauth.JKT.
+var knowProofs = map[string]string{
+	"internal/server/proof.go":       "verifies the proofs of requests, for every endpoint",
+	"internal/server/errors.go":      "names the algorithms in challenges",
+	"internal/server/token/token.go": "names the algorithms in the metadata",
+	"internal/node/node.go":          "keeps what a reload must not forget: the proofs that were seen",
+	"resource/proof.go":              "verifies the proofs of requests to an API",
+	"resource/verifier.go":           "keeps the proofs that were seen",
+	"resource/protected.go":          "names the algorithms in the metadata of an API",
+}
+
+func TestArchProofsAreKnownInAFewFiles(t *testing.T) {
+	code, _ := goFiles(t)
+	known := map[string]bool{}
+	for _, f := range code {
+		if f.in(unrestricted...) || !slices.Contains(f.imports, "internal/dpop") {
+			continue
+		}
+		known[f.name] = true
+		if knowProofs[f.name] == "" {
+			t.Errorf("%s knows what a proof is", f.name)
+		}
+	}
+	for name := range knowProofs {
+		if !known[name] {
+			t.Errorf("%s may know what a proof is, and does not", name)
+		}
+	}
+}
+
 func TestNamesAndSizes(t *testing.T) {
 	code, tests := goFiles(t)
 	meaningless := []string{"util", "utils", "common", "helper", "helpers", "base", "core", "types", "misc", "shared"}
