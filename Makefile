@@ -81,7 +81,7 @@ soak: tools lint ## the long form: takes about an hour on two cores
 soak-beside:
 	$(MAKE) --jobs 2 --keep-going --output-sync=target soak-e2e soak-race soak-mutations soak-release soak-fuzz
 
-soak-measured soak-e2e soak-race soak-mutations soak-fuzz: export GOFLAGS += -pgo=off
+soak-measured soak-e2e soak-race soak-mutations soak-fuzz: export GOFLAGS += -pgo=off -trimpath
 soak-measured soak-e2e soak-race: export SOAK = 1
 soak-measured soak-e2e: export E2E_PROGRAM = $(CURDIR)/bin/e2e/mintage
 

@@ -119,7 +119,9 @@ func fill(t *testing.T, dir string, grants int) {
 }
 
 func TestLiveTokensGoOnAfterTheStoreHasMoved(t *testing.T) {
-	old := binary.Start(t, t.TempDir())
+	// The move is killed forty times in the long form, while a code waits.
+	lasting := []string{"--code-lifetime", "10m"}
+	old := binary.Start(t, t.TempDir(), lasting...)
 	s := service{t, old, &http.Client{Transport: old.Transport(t, ""), Timeout: 30 * time.Second}}
 	from, to := "sqlite:"+old.Dir, database.URL(database.Database(t))
 	move := []string{"migrate-store", "--from", from, "--to", to}
@@ -175,7 +177,7 @@ func TestLiveTokensGoOnAfterTheStoreHasMoved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Server = binary.Start(t, old.Dir, "--store", to, "--listen", u.Host)
+	s.Server = binary.Start(t, old.Dir, append(lasting, "--store", to, "--listen", u.Host)...)
 	live = s.refresh(live)
 	s.redeem(unredeemed)
 	s.refused(s.RefreshForm(revoked))

@@ -69,7 +69,7 @@ func (c *scene) afterBackup() {
 	c.nodes[0].Run(c.T, "grant", "revoke", c.revokedID)
 	c.dead(c.revoked.newest().RefreshToken)
 	// A server that is killed loses what its audit log has not written yet.
-	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(c.nodes[0].Run(c.T, "audit", "show"), c.revokedID); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(c.nodes[0].Run(c.T, "audit", "show", "--grant", c.revokedID), "grant_revoked"); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			c.Fatal("the audit log does not have the revocation")
 		}
