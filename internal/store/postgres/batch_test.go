@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/postgres"
 	"github.com/mintage/mintage/internal/store/storetest"
@@ -181,6 +182,78 @@ func TestAnOperationThatFailsDoesNotUndoItsNeighbours(t *testing.T) {
 		if len(events) != recorded {
 			t.Errorf("update %d left %d events, want %d", n, len(events), recorded)
 		}
+	}
+}
+
+func TestChangesOfTheDirectoryShareATransaction(t *testing.T) {
+	st, database := fresh(t)
+	server.Run(t, "postgres", `CREATE EXTENSION IF NOT EXISTS pg_stat_statements`)
+	server.Run(t, database, `
+		CREATE FUNCTION bad() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'bad'; END $$;
+		CREATE TRIGGER bad_event BEFORE INSERT ON events FOR EACH ROW WHEN (NEW.name = 'bad') EXECUTE FUNCTION bad();`)
+	version := func() int64 {
+		ch, err := st.Changes(t.Context(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ch.Version
+	}
+	entered := func(id string, event store.EventName) error {
+		c := store.Client{ID: id, Realm: "/api", Version: 1, State: store.ClientEnabled, CreatedAt: base, UpdatedAt: base}
+		return st.Commit(t.Context(), store.Change{Entries: []store.Entry{c.Entry()}, Events: []store.Event{{At: base, Name: event, About: id}}})
+	}
+	const n = 12
+	commits, began := calls(t, database, "commit"), version()
+	if err := errors.Join(together(t, st, postgres.Changes, n, func(n int) error { return entered(fmt.Sprint("good-", n), "good") })...); err != nil {
+		t.Fatal(err)
+	}
+	if commits = calls(t, database, "commit") - commits; commits != 1 || version() != began+n {
+		t.Errorf("%d changes took %d commits and %d versions, want 1 and %d", n, commits, version()-began, n)
+	}
+
+	began = version()
+	for i, err := range together(t, st, postgres.Changes, n, func(n int) error {
+		switch n {
+		case 3:
+			return entered("fails", "bad")
+		case 5, 6:
+			return entered("twice", store.EventName(fmt.Sprint("good-", n)))
+		case 8:
+			return st.Commit(t.Context(), store.Change{Expect: began - 1, Keys: []keys.Stored{{ID: 1, Purpose: keys.MAC, CreatedAt: base, ActiveAt: base, Wrapped: []byte{1}}}})
+		}
+		return entered(fmt.Sprint("neighbour-", n), "good")
+	}) {
+		switch i {
+		case 3:
+			if err == nil || errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrBusy) {
+				t.Errorf("the change that fails: %v", err)
+			}
+		case 8:
+			if !errors.Is(err, store.ErrConflict) {
+				t.Errorf("the change of another version: %v, want ErrConflict", err)
+			}
+		default:
+			if err != nil {
+				t.Errorf("change %d, a neighbour: %v", i, err)
+			}
+		}
+	}
+	// One of the two equal changes was made, and the other recognised as made.
+	if made := version() - began; made != n-3 {
+		t.Errorf("%d changes were made, want %d", made, n-3)
+	}
+	for i := range n {
+		id, want := fmt.Sprint("neighbour-", i), 1
+		switch i {
+		case 3, 5, 6, 8:
+			id, want = "fails", 0
+		}
+		if events, err := st.Events(t.Context(), id, 10); err != nil || len(events) != want {
+			t.Errorf("%s has %d events, %v; want %d", id, len(events), err, want)
+		}
+	}
+	if events, err := st.Events(t.Context(), "twice", 10); err != nil || len(events) != 1 {
+		t.Errorf("the change that was made once has the events %v, %v", events, err)
 	}
 }
 

@@ -1,18 +1,21 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/mintage/mintage/internal/store"
 )
 
-// Commit implements store.Store. One document joins the batch of those that wait;
-// any other change has a transaction of its own.
+// Commit implements store.Store. One document joins the batch of those that wait, and
+// changes of the directory that of their own: each of them begins with the same row, so
+// they would wait for one another's commits. Any other change has a transaction.
 func (s *Store) Commit(ctx context.Context, c store.Change) error {
 	c, err := c.Checked()
 	if err != nil {
@@ -21,31 +24,91 @@ func (s *Store) Commit(ctx context.Context, c store.Change) error {
 	if c.OneDocument() {
 		return s.puts.do(ctx, &put{document: c.Documents[0]})
 	}
-	statements := c.Statements()
-	if len(statements) > 0 {
-		select {
-		case s.turn <- struct{}{}:
-			defer func() { <-s.turn }()
-		case <-ctx.Done():
-			return errNotBegun
-		}
+	if statements := c.Statements(); len(statements) > 0 {
+		err = s.changes.do(ctx, &change{Change: c, statements: statements})
+	} else {
+		err = s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error { return putAll(ctx, tx, c) })
 	}
-	err = s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		for _, st := range statements {
-			tag, err := tx.Exec(ctx, st.Text, st.Args...)
-			if st.Must {
-				err = one(tag, err)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return putAll(ctx, tx, c)
-	})
 	if errors.Is(err, store.ErrConflict) {
 		return s.recognised(ctx, c, err)
 	}
 	return err
+}
+
+// A change is one caller's change of the directory.
+type change struct {
+	seat
+	store.Change
+	statements []store.Statement
+}
+
+func (c *change) key() *change { return c }
+
+// serveChanges commits the changes of a batch together. If one of them conflicts with
+// what is stored, or with another of the batch, each is tried by itself.
+func serveChanges(ctx context.Context, conn *pgxpool.Conn, batch []*change) error {
+	err := commitTogether(ctx, conn, batch)
+	switch conflict := errors.Is(err, store.ErrConflict); {
+	case conflict && len(batch) == 1:
+		batch[0].settle(err)
+		return nil
+	case conflict:
+		for i := range batch {
+			if err := serveChanges(ctx, conn, batch[i:i+1]); err != nil {
+				return err
+			}
+		}
+		return nil
+	case err == nil:
+		for _, c := range batch {
+			c.settle(nil)
+		}
+	}
+	return err
+}
+
+// commitTogether makes changes in one transaction, in their order.
+func commitTogether(ctx context.Context, conn *pgxpool.Conn, batch []*change) error {
+	tx, err := conn.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	for _, c := range batch {
+		if err = putEntries(ctx, tx, c.statements); err == nil {
+			err = putAll(ctx, tx, c.Change)
+		}
+		if err != nil {
+			abort(ctx, tx)
+			if judge(err) == unknown && !errors.Is(err, store.ErrConflict) {
+				return unwritten(err) // the commit was not sent
+			}
+			return err
+		}
+	}
+	if err = tx.Commit(ctx); err == nil {
+		err = confirmed(conn.Conn().PgConn())
+	}
+	return err
+}
+
+// putEntries stores what is of the directory, in one round trip.
+func putEntries(ctx context.Context, tx pgx.Tx, statements []store.Statement) error {
+	var sent pgx.Batch
+	for _, st := range statements {
+		sent.Queue(st.Text, st.Args...)
+	}
+	results := tx.SendBatch(ctx, &sent)
+	var err error
+	for _, st := range statements {
+		tag, failed := results.Exec()
+		if st.Must {
+			failed = one(tag, failed)
+		}
+		if err = failed; err != nil {
+			break
+		}
+	}
+	return cmp.Or(err, results.Close())
 }
 
 // putAll stores what is not of the directory.

@@ -58,6 +58,7 @@ const (
 	Creations
 	Puts
 	GrantReads
+	Changes
 )
 
 // Hold keeps the operations of a kind waiting until release is called.
@@ -69,6 +70,8 @@ func (s *Store) Hold(k Kind) (release func()) {
 		return hold(s.creations)
 	case Puts:
 		return hold(s.puts)
+	case Changes:
+		return hold(s.changes)
 	}
 	return hold(s.grantReads)
 }
@@ -82,6 +85,8 @@ func (s *Store) Waiting(k Kind) int {
 		return s.creations.queued()
 	case Puts:
 		return s.puts.queued()
+	case Changes:
+		return s.changes.queued()
 	}
 	return s.grantReads.queued()
 }

@@ -28,16 +28,14 @@ const (
 	creationLength, creationLanes = 128, 1
 	documentLength, documentLanes = 32, 1
 	readLength, readLanes         = 128, 2
+	changeLength, changeLanes     = 32, 1
 )
 
 // Store is a store.Store on one database.
 type Store struct {
 	store.Reader
-	pool  *pgxpool.Pool
-	hosts *hosts
-	// turn serialises changes of the directory. They would wait for one another's
-	// row lock in any case; here they wait without a connection.
-	turn    chan struct{}
+	pool    *pgxpool.Pool
+	hosts   *hosts
 	failure atomic.Pointer[error]
 	full    atomic.Bool // a write has failed on the server's disk, and no test write has succeeded since
 	closed  atomic.Bool
@@ -48,6 +46,7 @@ type Store struct {
 	grantReads    *batcher[grant.ID, *read[grant.ID, grant.Grant]]
 	puts          *batcher[store.DocumentKey, *put]
 	documentReads *batcher[store.DocumentKey, *read[store.DocumentKey, store.Document]]
+	changes       *batcher[*change, *change]
 }
 
 var _ store.Store = (*Store)(nil)
@@ -137,12 +136,13 @@ func open(ctx context.Context, d Database, prepare func(context.Context, *pgxpoo
 	if err != nil {
 		return nil, explain(err)
 	}
-	s := &Store{pool: pool, hosts: known, turn: make(chan struct{}, 1)}
+	s := &Store{pool: pool, hosts: known}
 	s.Reader = store.Reader{Run: s.run, Floors: floors}
 	s.updates = newBatcher(s, updateLength, updateLanes, false, serveUpdates)
 	s.creations = newBatcher(s, creationLength, creationLanes, false, serveCreations)
 	s.grantReads = newBatcher(s, readLength, readLanes, true, serveReads(findGrants))
 	s.puts = newBatcher(s, documentLength, documentLanes, false, servePuts)
+	s.changes = newBatcher(s, changeLength, changeLanes, false, serveChanges)
 	s.documentReads = newBatcher(s, documentLength, documentLanes, true, serveReads(findDocuments))
 	if err := prepare(ctx, pool); err != nil {
 		s.Close()
@@ -157,6 +157,7 @@ func (s *Store) Close() error {
 	s.updates.close()
 	s.creations.close()
 	s.puts.close()
+	s.changes.close()
 	s.grantReads.close()
 	s.documentReads.close()
 	s.pool.Close() // waits for connections in use
