@@ -31,12 +31,12 @@ func TestARatioComparesRunsOfTheSameRound(t *testing.T) {
 }
 
 func TestAVerdictIsWhatTheFigureSays(t *testing.T) {
-	verdicts := func(refreshes, cpu, codes, many, pages, peak, written int64) string {
+	verdicts := func(refreshes, cpu, codes, exchange, many, pages, peak, written int64) string {
 		r := newReport(options{grants: 1_000_000})
 		r.total, r.written = 1000, written
-		r.add(bareRefresh, runOf(1000, 50))
+		r.add(bareRefresh, runOf(1000, 100))
 		r.add(refresh, runOf(refreshes, cpu))
-		r.add(code, runOf(codes, 50))
+		r.add(code, runOf(codes, exchange))
 		r.add(large, runOf(many, 50))
 		r.sizes = &sizes{grants: 10, table: pages, index: 1, payload: 1, file: 1}
 		r.usage["small"] = bench.Usage{Resident: 1, Peak: peak}
@@ -53,14 +53,14 @@ func TestAVerdictIsWhatTheFigureSays(t *testing.T) {
 		}
 		return strings.Join(got, " ")
 	}
-	// refresh, its processor time, codes, large, bytes written, bytes, memory
-	if got, want := verdicts(500, 90, 400, 425, 2500, 99_999_999, 3_000_000), "met met met met met met met"; got != want {
+	// refresh, its processor time, codes, their processor time, large, bytes of pages, memory, bytes written
+	if got, want := verdicts(500, 210, 400, 290, 400, 2500, 99_999_999, 2_400_000), "met met met met met met met met"; got != want {
 		t.Errorf("at the bars: %s", got)
 	}
-	if got, want := verdicts(499, 91, 399, 424, 2501, 100_000_000, 3_001_000), "missed missed missed missed missed missed missed"; got != want {
+	if got, want := verdicts(499, 211, 399, 291, 399, 2501, 100_000_000, 2_401_000), "missed missed missed missed missed missed missed missed"; got != want {
 		t.Errorf("just beyond them: %s", got)
 	}
-	if got, want := verdicts(1000, 50, 399, 850, 2500, 1, 1), "met met missed met met met met"; got != want {
+	if got, want := verdicts(1000, 100, 399, 100, 850, 2500, 1, 1), "met met missed met met met met met"; got != want {
 		t.Errorf("one missed: %s", got)
 	}
 }
