@@ -19,6 +19,7 @@ import (
 	"testing"
 
 	"github.com/mintage/mintage/internal/e2e/binary"
+	"github.com/mintage/mintage/resource"
 )
 
 // nodeProgram runs a program with the Node and the libraries of the MCP tests.
@@ -162,4 +163,89 @@ func signInAgent(t *testing.T, w *world, password, scope string, agent *exec.Cmd
 		t.Fatalf("%v:\n%s", err, &stderr)
 	}
 	return report
+}
+
+// The Model Context Protocol's judge of clients accepts proving.mjs, with nonces and
+// without.
+func TestTheJudgeOfMCPAcceptsTheAgentThatProvesItsKey(t *testing.T) {
+	t.Parallel()
+	node, err := filepath.Abs("mcp/node_modules/.bin/node")
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent, err := filepath.Abs("mcp/proving.mjs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for scenario, checks := range map[string]string{"auth/dpop": "Passed: 12/12", "auth/dpop-nonce": "Passed: 14/14"} {
+		cmd := exec.Command(node, "node_modules/@modelcontextprotocol/conformance/dist/index.js", "client", "--command", node+" "+agent, "--scenario", scenario)
+		cmd.Dir = "mcp"
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), checks) {
+			t.Errorf("%s: %v:\n%s", scenario, err, out)
+		}
+	}
+}
+
+// The same agent signs its user in at Mintage, calls an MCP server in Go, which demands
+// proofs with nonces of its own or none, refreshes and calls it again. A server that gets
+// its token as Bearer refuses it.
+func TestAnAgentOfMCPProvesItsKey(t *testing.T) {
+	t.Parallel()
+	for _, nonces := range []string{"off", "all"} {
+		t.Run(nonces, func(t *testing.T) {
+			t.Parallel()
+			w := openWorld(t, t.TempDir(), binary.FreeAddress(t, mintageHost), "--client-metadata-registration", "--authorization-dpop-nonce", nonces)
+			password := w.user(t, "alice", "Alice Cooper")
+			address := serveProvenTools(t, w, nonces == "all")
+			redirect := "http://" + binary.FreeAddress(t, "127.0.0.1") + "/callback"
+			got := signInAgent(t, w, password, "Read your tickets", nodeProgram(t, w, "proving.mjs", address, redirect))
+			if got.Text != "tickets of alice" || got.Again != "401 DPoP" || !got.Refreshed || got.Scope != "tickets:read" {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+// serveProvenTools runs an MCP server with one tool, whose tokens may be bound to keys,
+// and returns its address.
+func serveProvenTools(t *testing.T, w *world, nonces bool) string {
+	t.Helper()
+	var handler http.Handler
+	address := "https://" + mintageHost + ":" + serveHTTPS(t, mintageHost+":0", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { handler.ServeHTTP(rw, r) })) + "/mcp"
+	w.Run(t, "api", "create", "--id", address, "--name", "Ticket tools", "--scope", "tickets:read=Read your tickets",
+		"--self-registered-clients", "--default-scope", "tickets:read", "--token-format", "jwt")
+	config := resource.Config{Issuer: w.Issuer, Audience: address, PublishMetadata: true, ScopesSupported: []string{"tickets:read"}, HTTPClient: w.post}
+	if nonces {
+		config.NonceKey = []byte(strings.Repeat("a key of nonces ", 2))
+	}
+	verifier, err := resource.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(verifier.Close)
+	mux := http.NewServeMux()
+	mux.Handle(verifier.MetadataPath(), verifier.Metadata())
+	mux.Handle("POST /mcp", verifier.Require("tickets:read")(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		caller, _ := resource.FromContext(r.Context())
+		var call struct {
+			ID     json.RawMessage `json:"id"`
+			Method string          `json:"method"`
+		}
+		if err := json.NewDecoder(r.Body).Decode(&call); err != nil || caller.KeyThumbprint == "" {
+			http.Error(rw, "not a bound call", http.StatusBadRequest)
+			return
+		}
+		rw.Header().Set("Content-Type", "application/json")
+		result := map[string]any{"tools": []any{map[string]any{"name": "tickets of " + caller.Subject, "inputSchema": map[string]any{"type": "object"}}}}
+		if call.Method == "initialize" {
+			result = map[string]any{"protocolVersion": "2025-11-25", "capabilities": map[string]any{"tools": map[string]any{}}, "serverInfo": map[string]any{"name": "tickets", "version": "1"}}
+		}
+		if call.ID == nil {
+			rw.WriteHeader(http.StatusAccepted)
+			return
+		}
+		json.NewEncoder(rw).Encode(map[string]any{"jsonrpc": "2.0", "id": call.ID, "result": result})
+	})))
+	handler = mux
+	return address
 }
