@@ -32,6 +32,7 @@ type options struct {
 	entries     int // of each kind, with many
 	program     string
 	before      string // program to compare with
+	profile     string // file for a profile of the server
 }
 
 // postgresGrants is how many grants are on PostgreSQL: enough that it finds each
@@ -68,6 +69,7 @@ func main() {
 	flag.StringVar(&opt.program, "program", "", "the server's program; default: build it")
 	page := flag.String("plot", "", "measure nothing, and draw the table of this page as SVG on the standard output")
 	flag.StringVar(&opt.before, "before", "", "measure this program in turn with the present one, and how many objects each allocates for a request")
+	flag.StringVar(&opt.profile, "profile", "", "measure nothing, and write a CPU profile of the server under the loads to this file: scripts/profile")
 	flag.Parse()
 	if *page != "" {
 		fail(plot(os.Stdout, *page))
@@ -136,6 +138,9 @@ func main() {
 	}
 	if opt.before != "" {
 		do = measurePairs
+	}
+	if opt.profile != "" {
+		do = recordProfile
 	}
 	err := do(ctx, opt)
 	stop()

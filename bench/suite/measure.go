@@ -54,6 +54,8 @@ type suite struct {
 	small, codes, idTokens, large, jwts *host
 	bare, tuned, signing                *host
 	codeRate                            map[string]float64 // redeemed per second so far, by measurement
+	args                                []string           // of the servers
+	began                               func()             // called when a run begins, if set
 }
 
 // A host is a server process with the tokens that are used on it.
@@ -207,7 +209,7 @@ func (s *suite) host(ctx context.Context, name string, grants int, choose ...fun
 	if err != nil {
 		return nil, err
 	}
-	c, err := serve(ctx, s.program, data)
+	c, err := serve(ctx, s.program, data, s.args...)
 	if err != nil {
 		return nil, err
 	}
@@ -287,6 +289,9 @@ func (s *suite) run(ctx context.Context, name string, d time.Duration) (measured
 	if name == authorized {
 		l.Operation, l.Chains = bench.Authorize, bench.Split(h.data.sessions, s.connections)
 		l.Target.Endpoint = strings.Replace(l.Target.Endpoint, "/access_token?", "/authorize?", 1) + "&" + h.data.request()
+	}
+	if s.began != nil {
+		s.began()
 	}
 	r, err := h.load(ctx, l)
 	if err == nil && l.Operation == bench.Code {

@@ -139,22 +139,24 @@ func (a *age) run(ctx context.Context, name string) (m measured, objects float64
 	return m, (after - before) / float64(m.Requests), err
 }
 
-// allocated reads how many objects a server has allocated so far; 0 of the yardstick,
-// which has no metrics.
-func (h *host) allocated(ctx context.Context) (float64, error) {
+// management is the address of a server's metrics, or "" for the yardstick, which has
+// none.
+func (h *host) management() (address string, err error) {
 	log, err := os.ReadFile(h.log)
-	if err != nil {
-		return 0, err
-	}
-	address := ""
 	for line := range bytes.Lines(log) {
 		var record struct{ Msg, Management string }
 		if json.Unmarshal(line, &record) == nil && record.Msg == "serving" {
 			address = record.Management
 		}
 	}
-	if address == "" {
-		return 0, nil
+	return address, err
+}
+
+// allocated reads how many objects a server has allocated so far; 0 of the yardstick.
+func (h *host) allocated(ctx context.Context) (float64, error) {
+	address, err := h.management()
+	if address == "" || err != nil {
+		return 0, err
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
 	if err != nil {
