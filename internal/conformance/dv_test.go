@@ -109,6 +109,9 @@ func TestDV01_ADeviceGetsAPair(t *testing.T) {
 	if in := d.introspect(d.resourceServer(), pair.AccessToken); !strings.Contains(in.body, `"sub":"alice"`) || !strings.Contains(in.body, `"client_id":"`+c.ID+`"`) {
 		t.Errorf("introspection answers %s", in.body)
 	}
+	if a := d.tokenInfo(pair.AccessToken); !strings.Contains(a.body, `"grant_type":"`+store.GrantDeviceCode+`"`) {
+		t.Errorf("token info answers %s", a.body)
+	}
 	d.alive(c, pair.RefreshToken)
 }
 

@@ -37,6 +37,8 @@ type Facts struct {
 	// APIs are the numbers of the APIs agreed to; zero if the request named none.
 	// Access tokens name positions in it.
 	APIs APIs
+	// Device is set if the subject agreed to the request of a device (RFC 8628).
+	Device bool
 }
 
 // MaxAPIs limits the APIs of a grant.
@@ -63,6 +65,7 @@ const (
 	tagRequested = 3 // InUserInfo 4 | InIDToken 4
 	tagAPIs      = 4 // number 2, for each
 	tagJKT       = 5
+	tagDevice    = 6 // 1
 )
 
 // SessionName returns what operators call the session of a reference: 24 hexadecimal
@@ -103,6 +106,9 @@ func (f Facts) Append(b []byte) []byte {
 	if f.JKT.Bound() {
 		b = appendField(b, tagJKT, string(f.JKT[:]))
 	}
+	if f.Device {
+		b = append(b, tagDevice, 1, 1)
+	}
 	return b
 }
 
@@ -135,6 +141,8 @@ func (f *Facts) Read(b []byte) error {
 			f.InUserInfo, f.InIDToken = binary.BigEndian.Uint32(value), binary.BigEndian.Uint32(value[4:])
 		case tag == tagJKT && len(value) == len(f.JKT):
 			f.JKT = oauth.JKT(value)
+		case tag == tagDevice:
+			f.Device = true
 		case tag == tagAPIs && len(value) <= 2*len(f.APIs):
 			for i := 0; i+1 < len(value); i += 2 {
 				f.APIs[i/2] = binary.BigEndian.Uint16(value[i:])

@@ -19,8 +19,9 @@ func TestFactsText(t *testing.T) {
 		{InUserInfo: 1 << 31},
 		{APIs: APIs{1}},
 		{JKT: [32]byte{31: 1}},
+		{Device: true},
 		{Session: session, APIs: APIs{1, 2, 0xffff, 4, 5, 0xfffe}, Claims: `{"tenant":"t1"}`},
-		{Claims: `{"tenant":"t1"}`, Session: session, SaidACR: strings.Repeat("a", 80), SaidAMR: strings.Repeat("m", 64), InUserInfo: 1<<32 - 1, InIDToken: 1<<32 - 2, JKT: [32]byte{0: 0xff, 31: 1}},
+		{Claims: `{"tenant":"t1"}`, Session: session, SaidACR: strings.Repeat("a", 80), SaidAMR: strings.Repeat("m", 64), InUserInfo: 1<<32 - 1, InIDToken: 1<<32 - 2, JKT: [32]byte{0: 0xff, 31: 1}, Device: true},
 	} {
 		text := f.Text()
 		if back, err := ParseFacts(text); err != nil || back != f {

@@ -272,7 +272,7 @@ func (iss Codes) seal(view *directory.View, c *store.Client, a Agreement) (Issue
 	if err := checkAuthentication(a.Authorization, a.AuthorizedAt, &code); err != nil {
 		return IssuedCode{}, err
 	}
-	code.APIs, code.JKT = named.APIs, a.JKT
+	code.APIs, code.JKT, code.Device = named.APIs, a.JKT, a.Device
 	if err := iss.checkOpenID(a.Authorization, &code); err != nil {
 		return IssuedCode{}, err
 	}

@@ -66,6 +66,8 @@ type Token struct {
 	// Named are claims for userinfo beside those of Scope: the request named them.
 	Named claims.Set
 
+	// Device is set if its user agreed to the request of a device (RFC 8628).
+	Device bool
 	// Lifetime is that of a token for APIs; 0: the deployment's.
 	Lifetime time.Duration
 	// Restricted is set if the token names APIs, which are its audience.
@@ -103,6 +105,8 @@ func (t Token) GrantType() string {
 		return store.GrantClientCredentials
 	case t.Exchanged():
 		return store.GrantTokenExchange
+	case t.Generation == 1 && t.Device:
+		return store.GrantDeviceCode
 	case t.Generation == 1:
 		return store.GrantAuthorizationCode
 	}
@@ -121,7 +125,7 @@ func (t Token) ID() string {
 // Of returns t with what its grant says. The text of an opaque token names positions
 // in the grant's lists; a JWT contains its own scope.
 func (t Token) Of(g grant.Grant) Token {
-	t.Subject, t.AuthorizedAt, t.AuthTime, t.Claims = g.Subject, g.AuthorizedAt, g.AuthTime, g.Claims
+	t.Subject, t.AuthorizedAt, t.AuthTime, t.Claims, t.Device = g.Subject, g.AuthorizedAt, g.AuthTime, g.Claims, g.Device
 	if t.Exchanged() {
 		t.GrantedTo = g.ClientID
 		return t
