@@ -25,7 +25,7 @@ type budget struct {
 var (
 	library = budget{"resource", 1_576}
 	tools   = budget{"tools of operators", 13_893}
-	serving = budget{"serving", 42_114}
+	serving = budget{"serving", 42_384}
 )
 
 // notProduct are directories, with all below them, that the size does not count:

@@ -98,4 +98,41 @@ var exchangeSettings = []Setting{
 			return nil
 		},
 	},
+	{
+		Name: "id-jags", Change: "id-jag", Member: "id_jags", Optional: true, Each: true, Flag: "id-jag", Group: "Token exchange",
+		Help:   "issuer of an authorization server for which it may get identity assertions (ID-JAG) of its users and, each after a space, client= with its id there, resource=, scope=, alg= (default RS256), and public for a public client; repeatable",
+		Update: "issuer, and what its identity assertions for it may contain, instead of all that there were; \"\": none; repeatable",
+		Field:  func(r *Registration) any { return &r.IDJAGs },
+		check:  checkIDJAGs,
+	},
+}
+
+// maxIDJAGs limits the servers for which a client may get identity assertions, and
+// maxIDJAG the text about one.
+const (
+	maxIDJAGs = 20
+	maxIDJAG  = 1000
+)
+
+func checkIDJAGs(r *Registration) error {
+	if len(r.IDJAGs) > maxIDJAGs {
+		return fmt.Errorf("at most %d", maxIDJAGs)
+	}
+	seen := map[string]bool{}
+	for _, text := range r.IDJAGs {
+		p, err := store.ReadIDJAG(text)
+		switch of := oauth.CanonicalTarget(p.Audience); {
+		case err != nil:
+			return err
+		case len(text) > maxIDJAG || !oauth.IsText(text, maxIDJAG):
+			return fmt.Errorf("at most %d characters each", maxIDJAG)
+		case seen[of]:
+			return fmt.Errorf("%q is there twice", p.Audience)
+		case p.Public != (r.Auth == store.AuthNone):
+			return fmt.Errorf("the word public is for a public client, which needs it: whoever has a user's id_token gets an assertion in its name")
+		default:
+			seen[of] = true
+		}
+	}
+	return nil
 }

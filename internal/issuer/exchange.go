@@ -181,7 +181,7 @@ func (iss Exchanges) inspect(ctx context.Context, view *directory.View, t Token,
 	}
 	t = t.Of(on.grant)
 	c, ok := view.Client(iss.Realm, t.ClientID)
-	if !ok || !c.MayUse(store.GrantTokenExchange) {
+	if !ok || !c.Exchanges() {
 		return t, grant.ClientDisabled, nil
 	}
 	for _, a := range append([]grant.Actor{{Subject: t.ClientID}}, t.Actors...) {

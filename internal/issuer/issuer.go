@@ -39,6 +39,9 @@ type Issuer struct {
 	// Claims returns what is known about a subject, for id_tokens whose request named
 	// claims. Nil: nothing is.
 	Claims func(ctx context.Context, subject string) (claims.Claims, error)
+	// SessionLives reports whether a session of a subject has not ended: that for whose
+	// reference is is true. Nil: nobody logs in.
+	SessionLives func(ctx context.Context, subject string, is func(reference [16]byte) bool) (bool, error)
 	// RevocationsMaxAge is how long subscribers may cache the list of revocations.
 	RevocationsMaxAge time.Duration
 	Now               func() time.Time

@@ -37,6 +37,7 @@ type Tokens struct {
 type Exchanged struct {
 	From         string // client that the subject token was issued to
 	AsJWT        bool   // a JWT was asked for
+	For          string // of an identity assertion: issuer of the server that is to accept it
 	Impersonates bool   // the token has no actor
 }
 

@@ -69,8 +69,8 @@ func (l Login) Class() string {
 	return Classes[l.ACR-1]
 }
 
-// methods returns the amr claim.
-func (l Login) methods() []string {
+// Methods returns the amr claim.
+func (l Login) Methods() []string {
 	list := strings.Fields(l.SaidAMR)
 	for i, m := range methods {
 		if l.AMR&(1<<i) != 0 {
@@ -131,14 +131,17 @@ type claims struct {
 	AMR        []string `json:"amr,omitempty"`
 }
 
+// LoginOf returns how the subject of facts was authenticated.
+func LoginOf(f grant.Facts) Login { return Login{f.ACR, f.AMR, f.SaidACR, f.SaidAMR} }
+
 // Claims returns the claims of an id_token that is signed by an algorithm. Equal
 // arguments give equal bytes.
 func (t Token) Claims(alg string) ([]byte, error) {
-	login := Login{t.Facts.ACR, t.Facts.AMR, t.Facts.SaidACR, t.Facts.SaidAMR}
+	login := LoginOf(t.Facts)
 	c := claims{
 		Issuer: t.Issuer, Subject: t.Subject, Audience: t.ClientID,
 		ExpiresAt: int64(t.ExpiresAt) / 1000, IssuedAt: int64(t.IssuedAt) / 1000, AuthTime: int64(t.AuthTime) / 1000,
-		Nonce: t.Nonce, AccessHash: accessHash(alg, t.AccessToken), ACR: login.Class(), AMR: login.methods(),
+		Nonce: t.Nonce, AccessHash: accessHash(alg, t.AccessToken), ACR: login.Class(), AMR: login.Methods(),
 	}
 	if t.Facts.Session != [16]byte{} {
 		c.SessionID = SessionID(t.Facts.Session, t.ClientID)
@@ -178,7 +181,10 @@ type Hint struct {
 	Subject   string
 	ClientID  string
 	SessionID string // "" if the login had no session
-	IssuedAt  grant.Instant
+	IssuedAt, ExpiresAt,
+	AuthTime grant.Instant // zero if unknown
+	ACR string
+	AMR string // values with spaces between them
 }
 
 // ErrHint means that a text is no id_token of this issuer for one client.
@@ -190,12 +196,15 @@ var ErrHint = errors.New("not an id_token of this issuer")
 // id_token is a good hint.
 func ReadHint(typ string, payload []byte, issuer string) (Hint, error) {
 	var c struct {
-		Issuer    string `json:"iss"`
-		Subject   string `json:"sub"`
-		Audience  string `json:"aud"` // one; a list is refused
-		SessionID string `json:"sid"`
-		IssuedAt  int64  `json:"iat"`
-		ExpiresAt int64  `json:"exp"`
+		Issuer    string   `json:"iss"`
+		Subject   string   `json:"sub"`
+		Audience  string   `json:"aud"` // one; a list is refused
+		SessionID string   `json:"sid"`
+		IssuedAt  int64    `json:"iat"`
+		ExpiresAt int64    `json:"exp"`
+		AuthTime  int64    `json:"auth_time"`
+		ACR       string   `json:"acr"`
+		AMR       []string `json:"amr"`
 
 		ClientID json.RawMessage `json:"client_id"`
 		Scope    json.RawMessage `json:"scope"`
@@ -208,7 +217,10 @@ func ReadHint(typ string, payload []byte, issuer string) (Hint, error) {
 		c.ClientID != nil, c.Scope != nil, c.Events != nil, isTokenID(c.ID):
 		return Hint{}, ErrHint
 	}
-	return Hint{Subject: c.Subject, ClientID: c.Audience, SessionID: c.SessionID, IssuedAt: grant.Instant(c.IssuedAt) * 1000}, nil
+	return Hint{
+		Subject: c.Subject, ClientID: c.Audience, SessionID: c.SessionID, IssuedAt: grant.Instant(c.IssuedAt) * 1000, ExpiresAt: grant.Instant(c.ExpiresAt) * 1000,
+		AuthTime: grant.Instant(c.AuthTime) * 1000, ACR: c.ACR, AMR: strings.Join(c.AMR, " "),
+	}, nil
 }
 
 // isTokenID reports whether id has the form of an access token's jti.

@@ -91,7 +91,8 @@ func TestReadHint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Hint{Subject: "alice", ClientID: "billing", SessionID: SessionID([16]byte{1}, "billing"), IssuedAt: 1_700_000_000_000}
+	want := Hint{Subject: "alice", ClientID: "billing", SessionID: SessionID([16]byte{1}, "billing"), IssuedAt: 1_700_000_000_000, ExpiresAt: 1_700_000_300_000,
+		AuthTime: 1_699_999_000_000, ACR: "urn:mintage:2", AMR: "pwd otp mfa"}
 	if got, err := ReadHint("JWT", payload, issuerID); err != nil || got != want {
 		t.Errorf("%+v, %v", got, err)
 	}

@@ -187,6 +187,9 @@ type Settings struct {
 	ExchangeBeyond []string     `json:"exchange_beyond,omitempty"`
 	// MayAct is the client that alone may exchange its tokens; "": all that may otherwise.
 	MayAct string `json:"may_act,omitempty"`
+	// IDJAGs are the authorization servers for which it may get identity assertions; see
+	// ReadIDJAG.
+	IDJAGs []string `json:"id_jags,omitempty"`
 }
 
 // An ExchangeMode is whether tokens that a client gets in exchange name it as an actor.
@@ -325,12 +328,17 @@ func (c Client) Decides() bool { return !c.SelfRegistered() || c.State != Client
 
 // MayUse reports whether the client is registered for the grant type. Tokens for
 // itself (RFC 6749 section 4.4), and exchanges, are for confidential clients of an
-// operator only.
+// operator only. Identity assertions are for public clients, too; see IDJAG.
 func (c Client) MayUse(grantType string) bool {
 	if grantType == GrantTokenExchange {
-		return len(c.ExchangeFrom) > 0 && !c.Public() && !c.SelfRegistered()
+		return c.Exchanges() || len(c.IDJAGs) > 0 && !c.SelfRegistered()
 	}
 	return slices.Contains(c.GrantTypes, grantType) && (grantType != GrantClientCredentials || !c.Public() && !c.SelfRegistered())
+}
+
+// Exchanges reports whether the client is registered to exchange access tokens.
+func (c Client) Exchanges() bool {
+	return len(c.ExchangeFrom) > 0 && !c.Public() && !c.SelfRegistered()
 }
 
 // Clone copies c and its lists, to be changed and written back.
@@ -354,6 +362,7 @@ func (s Settings) Clone() Settings {
 	s.IntrospectAudience = slices.Clone(s.IntrospectAudience)
 	s.ExchangeFrom, s.ServesAPIs = slices.Clone(s.ExchangeFrom), slices.Clone(s.ServesAPIs)
 	s.ExchangeAPIs, s.ExchangeBeyond = slices.Clone(s.ExchangeAPIs), slices.Clone(s.ExchangeBeyond)
+	s.IDJAGs = slices.Clone(s.IDJAGs)
 	s.Assertion.Keys, s.Assertion.Claims = slices.Clone(s.Assertion.Keys), slices.Clone(s.Assertion.Claims)
 	return s
 }
