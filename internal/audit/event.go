@@ -61,6 +61,10 @@ const (
 	UserImpersonated Name = "user_impersonated" // it names no actor
 )
 
+// IDJAGIssued is the event of an identity assertion for another authorization server;
+// grant_id is its jti.
+const IDJAGIssued Name = "id_jag_issued"
+
 // Events of the audit log itself.
 const (
 	Gap     Name = "audit_gap"     // something is missing before this line
@@ -75,7 +79,7 @@ func Names() []Name {
 		LoginSucceeded, LoginFailed, ConsentGiven, ConsentDenied, UserCodeRefused, LoggedOut, LogoutSent, Throttled,
 		ServerStarted, ServerStopped, ConfigReloaded, BackupMade, Gap, Segment, Removed,
 	}
-	list = append(list, ServiceTokenIssued, ServiceTokenRevoked, TokenExchanged, UserImpersonated)
+	list = append(list, ServiceTokenIssued, ServiceTokenRevoked, TokenExchanged, UserImpersonated, IDJAGIssued)
 	for _, n := range storeNames {
 		list = append(list, Name(n))
 	}

@@ -242,6 +242,7 @@ func newServer(iss *issuer.Issuer, o *options, log *slog.Logger) *server.Server 
 	resources := &resource.Endpoints{Server: srv, Issuer: iss, Directory: iss.Directory, ScopesSupported: o.ScopesSupported, TokenInfoQuery: o.TokenInfoQuery}
 	if o.Front != nil {
 		resources.Claims, iss.Claims = o.Front.Claims, o.Front.Claims
+		iss.SessionLives = o.Front.Authorizer.Sessions.Lives
 		o.DevicePage = publicURL + web.DevicePath
 	}
 	routes := slices.Concat(o.Endpoints.Routes(), resources.Routes())

@@ -343,6 +343,7 @@ var types = map[string]string{
 	"token_endpoint_auth_methods_supported": "list", "introspection_endpoint_auth_methods_supported": "list", "revocation_endpoint_auth_methods_supported": "list",
 	"token_endpoint_auth_signing_alg_values_supported": "list", "introspection_endpoint_auth_signing_alg_values_supported": "list", "revocation_endpoint_auth_signing_alg_values_supported": "list",
 	"dpop_signing_alg_values_supported": "list", "introspection_signing_alg_values_supported": "list", "authorization_response_iss_parameter_supported": "bool",
+	"identity_chaining_requested_token_types_supported": "list",
 }
 
 func TestMD13_MD14_EveryMemberIsKnownAndOfItsType(t *testing.T) {

@@ -248,4 +248,79 @@ var machineMutations = []Mutation{
 		Old: "case d.actor == actorRequired && len(t.Actors) == 0:", New: "case false:",
 		Test: here + "TestTX02",
 	},
+	{
+		Name: "audience of an identity assertion", In: "Settings.IDJAGFor",
+		Old: "err == nil && oauth.CanonicalTarget(p.Audience)", New: "err == nil || oauth.CanonicalTarget(p.Audience)",
+		Test: "go test ./internal/issuer -run TestWhoGetsIdentityAssertions",
+	},
+	{
+		Name: "identity assertions of public clients", In: "Exchanges.IDJAG",
+		Old: "if c.Public() && !p.Public {", New: "if false {",
+		Test: "go test ./internal/issuer -run TestWhoGetsIdentityAssertions",
+	},
+	{
+		Name: "whose the id_token of an identity assertion is", In: "Exchanges.byIDToken",
+		Old: "case h.ClientID != c.ID:", New: "case false:",
+		Test: here + "TestIG03",
+	},
+	{
+		Name: "expiry of the id_token of an identity assertion", In: "Exchanges.byIDToken",
+		Old: "case now >= h.ExpiresAt:", New: "case now < 0:",
+		Test: "go test ./internal/issuer -run TestWhoGetsIdentityAssertions",
+	},
+	{
+		Name: "cutoffs before an identity assertion", In: "Exchanges.byIDToken",
+		Old: "case grant.CutOffAt(", New: "case false && grant.CutOffAt(",
+		Test: "go test ./internal/issuer -run TestWhoGetsIdentityAssertions",
+	},
+	{
+		Name: "ended session of an identity assertion", In: "Sessions.Lives",
+		Old: `if state == SessionActive && s.Over == "" {`, New: "if state != SessionExpired {",
+		Test: here + "TestIG04",
+	},
+	{
+		Name: "replay of the refresh token of an identity assertion", In: "Exchanges.byRefreshToken",
+		Old: "if d.Next != g {", New: "if false {",
+		Test: "go test ./internal/issuer -run TestIdentityAssertionsOfRefreshTokens",
+	},
+	{
+		Name: "scope of an identity assertion", In: "Exchanges.IDJAG",
+		Old: "err != nil || !p.Scope.Covers(asked)", New: "err != nil",
+		Test: "go test ./internal/issuer -run TestWhoGetsIdentityAssertions",
+	},
+	{
+		Name: "owner of a device code", In: "DeviceCodes.DeviceToken",
+		Old: "if code.ClientID != c.ID {", New: "if false {",
+		Test: here + "TestDV06",
+	},
+	{
+		Name: "a device that polls too soon", In: "DeviceCodes.DeviceToken",
+		Old: "if iss.Devices.tooSoon(code.UserCode, now) {", New: "if iss.Devices.tooSoon(code.UserCode, now) && false {",
+		Test: here + "TestDV06",
+	},
+	{
+		Name: "a device that was denied", In: "DeviceCodes.DeviceToken",
+		Old: "case d.Denied:", New: "case false:",
+		Test: here + "TestDV06",
+	},
+	{
+		Name: "a repeated device code after the retry window", In: "Grant.Redeemed",
+		Old: "case g.Generation == 1 && p.RetryWindow > 0 && g.inWindow(p, now):", New: "case g.Generation == 1:",
+		Test: here + "TestDV07",
+	},
+	{
+		Name: "a repeated device code after a refresh", In: "Grant.Redeemed",
+		Old: "case g.Generation == 1 && ", New: "case ",
+		Test: "go test ./internal/grant -run TestRedeemedDeviceCodes",
+	},
+	{
+		Name: "a fault while a device polls", In: "DeviceCodes.DeviceToken",
+		Old: `return Tokens{}, fmt.Errorf("%w: %w", oauth.ErrPending, err)`, New: "return Tokens{}, err",
+		Test: here + "TestDV09",
+	},
+	{
+		Name: "client of an exchanged token", In: "Exchanges.inspect",
+		Old: "if !ok || !c.Exchanges() {", New: "if !ok && false {",
+		Test: "go test ./internal/issuer -run TestEndsOfExchangedTokens",
+	},
 }

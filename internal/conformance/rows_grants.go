@@ -1,6 +1,7 @@
 package conformance
 
-// grantRows are the rules of grants without a browser of one's own: devices (DV).
+// grantRows are the rules of grants without a browser of one's own: devices (DV), token exchange
+// (TX) and identity assertions (IG).
 var grantRows = []Row{
 	{ID: "DV-01", Star: true, Source: "RFC 8628 sections 3.1, 3.2, 3.4 and 3.5", Title: "a device gets its codes, authorization_pending until its user has answered, and then a pair"},
 	{ID: "DV-02", Star: true, Source: "RFC 8628 section 3.1", Title: "a confidential client authenticates at the device authorization endpoint; the refusal of one that sends its name alone says how"},
@@ -28,4 +29,10 @@ var grantRows = []Row{
 	{ID: "TX-09", Star: true, Source: "RFC 7009 section 2.1", Title: "its client revokes it alone; another client does not", By: []string{"TestRevokingAnExchangedToken"}},
 	{ID: "TX-10", Star: true, Source: ownRule, Title: "verification names the actor, and demands or refuses one; userinfo refuses the token", By: []string{"TestDemandedActors"}},
 	{ID: "TX-11", Star: true, Source: ownRule, Title: "the consent page names what other clients may have beyond the request, and asks again after a change"},
+	{ID: "IG-01", Star: true, Source: "draft-ietf-oauth-identity-assertion-authz-grant-04 section 4.3; RFC 8693 section 2.2.1", Title: "an identity assertion is asked for by audience and an id_token or refresh token; the answer has issued_token_type id-jag and token_type N_A"},
+	{ID: "IG-02", Star: true, Source: "draft-ietf-oauth-identity-assertion-authz-grant-04 section 3", Title: "its typ is oauth-id-jag+jwt; it names the audience, the client there, resources, scopes and the login, and lives five minutes", By: []string{"TestClaimsOfAnIdentityAssertion"}},
+	{ID: "IG-03", Star: true, Source: "draft-ietf-oauth-identity-assertion-authz-grant-04 section 4.3", Title: "which client gets assertions for which audience, resources and scopes is denied by default; a public client needs an express policy", By: []string{"TestWhoGetsIdentityAssertions"}},
+	{ID: "IG-04", Star: true, Source: ownRule, Title: "an id_token counts until it expires, its session ends or a cutoff; a refresh token as long as it could be refreshed, and is not rotated", By: []string{"TestWhoGetsIdentityAssertions", "TestIdentityAssertionsOfRefreshTokens"}},
+	{ID: "IG-05", Star: true, Source: "RFC 8725 section 3.11", Title: "an assertion is no access token, hint or subject token here", By: []string{"TestClaimsOfAnIdentityAssertion"}},
+	{ID: "IG-06", Source: "draft-ietf-oauth-identity-chaining section 3", Title: "metadata have identity_chaining_requested_token_types_supported"},
 }

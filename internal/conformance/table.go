@@ -141,6 +141,7 @@ var areas = []area{
 	{"CC", "Token endpoint: client_credentials"},
 	{"DV", "Devices"},
 	{"TX", "Token exchange"},
+	{"IG", "Identity assertions"},
 	{"CA", "Client authentication"},
 	{"PK", "Client authentication by assertions"},
 	{"IN", "Introspection"},

@@ -178,6 +178,33 @@ func (ss *Sessions) find(ctx context.Context, cookie string) (*Session, error) {
 	return s, nil
 }
 
+// Lives reports whether a subject has a session that has not ended: that for whose
+// reference is is true. How long its browser was idle does not count.
+func (ss *Sessions) Lives(ctx context.Context, subject string, is func(reference [16]byte) bool) (bool, error) {
+	view, err := ss.view()
+	if err != nil {
+		return false, err
+	}
+	list, err := ss.Store.Documents(ctx, store.DocumentFilter{Kind: store.DocumentSession, Owner: store.OwnerOf(ss.Realm, subject), Limit: everyDocument})
+	if err != nil {
+		return false, unavailable(err)
+	}
+	for _, d := range list {
+		s := Session{ExpiresAt: d.ExpiresAt}
+		if json.Unmarshal(d.Body, &s) != nil || s.Subject != subject || s.Reference == "" || !is(s.reference()) || (s.Username != "") != ss.builtIn() {
+			continue
+		}
+		state, err := s.state(ctx, ss.now(), view.Cutoff(ss.Realm, subject, ""), view.Restore().At, ss.Alive)
+		if err != nil {
+			return false, unavailable(err)
+		}
+		if state == SessionActive && s.Over == "" {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
 // States of a session.
 const (
 	SessionActive  = "active" // unless the browser has been idle: only its cookie tells

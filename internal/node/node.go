@@ -194,6 +194,7 @@ func (n *realm) answer(cfg config.Config, longest time.Duration) (*answering, er
 	if front != nil {
 		front.EndAll = n.endAll(cases)
 		resources.Claims, iss.Claims = front.Claims, front.Claims
+		iss.SessionLives = front.Authorizer.Sessions.Lives
 		front.Authorizer.SelfRegistered = a.selfRegistered
 		front.Documents = len(a.documents.Admitted) > 0
 		tokens.Push, tokens.PushedLifetime, tokens.RequirePAR = pusher(front.Authorizer), login.PushedLifetime, cfg.Authorization.RequirePAR

@@ -176,6 +176,9 @@ var (
 	ErrRequestedType = &Error{InvalidRequest, "requested_token_type not available for this API"}
 	ErrSubjectToken  = &Error{InvalidRequest, "subject_token is not acceptable"}
 	ErrActorToken    = &Error{InvalidRequest, "actor_token is not acceptable"}
+	ErrIDJAGType     = &Error{InvalidRequest, "subject_token_type not supported for an id-jag: id_token and refresh_token are"}
+	ErrIDJAGActor    = &Error{InvalidRequest, "actor_token not supported for an id-jag"}
+	ErrNoAudience    = &Error{InvalidRequest, "audience missing: the issuer of the server that is to accept the id-jag"}
 )
 
 // The defects of requests about tokens and with them.

@@ -242,7 +242,9 @@ func (s *Server) audit(r *Request) {
 			if e.Name = audit.TokenExchanged; x.Impersonates {
 				e.Name = audit.UserImpersonated
 			}
-			e.Detail = "a token of client " + s.known(x.From)
+			if e.Detail = "a token of client " + s.known(x.From); x.For != "" {
+				e.Name, e.Detail = audit.IDJAGIssued, "for "+x.For
+			}
 		}
 		e.GrantID, e.Subject, e.Generation = rec.Tokens.GrantID.String(), rec.Tokens.Subject, rec.Tokens.Generation
 		if rec.Tokens.Bound {

@@ -2,6 +2,7 @@ package token
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
@@ -11,13 +12,40 @@ import (
 
 // Token types (RFC 8693 section 3).
 const (
-	typeAccessToken = "urn:ietf:params:oauth:token-type:access_token"
-	typeJWT         = "urn:ietf:params:oauth:token-type:jwt"
+	typeAccessToken  = "urn:ietf:params:oauth:token-type:access_token"
+	typeJWT          = "urn:ietf:params:oauth:token-type:jwt"
+	typeIDToken      = "urn:ietf:params:oauth:token-type:id_token"
+	typeRefreshToken = "urn:ietf:params:oauth:token-type:refresh_token"
 )
+
+// asksIDJAG reports whether an exchange is for an identity assertion, whose audience is
+// the authorization server of another party.
+func asksIDJAG(p oauth.Params) bool {
+	return p["grant_type"] == store.GrantTokenExchange && p["requested_token_type"] == oauth.TypeIDJAG
+}
+
+// checkIDJAG checks what a request for an identity assertion requires
+// (draft-ietf-oauth-identity-assertion-authz-grant-04 section 4.3).
+func checkIDJAG(p oauth.Params) error {
+	switch {
+	case p["subject_token"] == "" || p["subject_token_type"] == "":
+		return oauth.ErrNoSubject
+	case p["subject_token_type"] != typeIDToken && p["subject_token_type"] != typeRefreshToken:
+		return oauth.ErrIDJAGType
+	case p["actor_token"] != "" || p["actor_token_type"] != "":
+		return oauth.ErrIDJAGActor
+	case p["audience"] == "":
+		return oauth.ErrNoAudience
+	}
+	return nil
+}
 
 // checkExchange checks what a token exchange requires (RFC 8693 section 2.1).
 func checkExchange(p oauth.Params) error {
 	known := func(name string) bool { return p[name] == typeAccessToken || p[name] == typeJWT }
+	if asksIDJAG(p) {
+		return checkIDJAG(p)
+	}
 	switch {
 	case p["subject_token"] == "" || p["subject_token_type"] == "":
 		return oauth.ErrNoSubject
@@ -32,6 +60,15 @@ func checkExchange(p oauth.Params) error {
 // exchangeTokens answers a token exchange (RFC 8693). Its parameter audience names an API
 // as resource does, and both have to name the same.
 func (e *Endpoints) exchangeTokens(ctx context.Context, c *store.Client, p oauth.Params, from grant.Origin) (issuer.Tokens, error) {
+	if asksIDJAG(p) {
+		return issuer.Exchanges{Issuer: e.Issuer}.IDJAG(ctx, c, issuer.IDJAGRequest{
+			SubjectToken: p["subject_token"], Refresh: p["subject_token_type"] == typeRefreshToken,
+			Audience: p["audience"], Resource: p["resource"], Scope: p["scope"], JKT: from.JKT, From: from,
+		})
+	}
+	if !c.Exchanges() {
+		return issuer.Tokens{}, oauth.ErrClientGrantType
+	}
 	if p["audience"] != "" {
 		p.AddResource(p["audience"])
 	}
@@ -50,4 +87,16 @@ func appendExchanged(b []byte, x *issuer.Exchanged) []byte {
 		kind = typeJWT
 	}
 	return append(append(b, `","issued_token_type":"`...), kind...)
+}
+
+// idJAGAnswer is the answer with an identity assertion. It is no access token: its
+// token_type is N_A (RFC 8693 section 2.2.1).
+func idJAGAnswer(t issuer.Tokens) ([]byte, error) {
+	return json.Marshal(struct {
+		IssuedType string      `json:"issued_token_type"`
+		Token      string      `json:"access_token"`
+		Type       string      `json:"token_type"`
+		Scope      oauth.Scope `json:"scope,omitempty"`
+		ExpiresIn  int64       `json:"expires_in"`
+	}{oauth.TypeIDJAG, t.AccessToken, "N_A", t.Scope, t.ExpiresIn})
 }

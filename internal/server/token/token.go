@@ -48,6 +48,7 @@ func (e *Endpoints) Routes() []server.Route {
 		tokens["id_token_signing_alg_values_supported"] = []keys.Purpose{keys.RS256, keys.ES256, keys.EdDSA}
 	}
 	tokens["dpop_signing_alg_values_supported"] = dpop.Algorithms
+	tokens["identity_chaining_requested_token_types_supported"] = []string{oauth.TypeIDJAG}
 	maps.Copy(tokens, client.Metadata("token", false))
 	routes := []server.Route{
 		{Name: "token request", Paths: []string{"access_token"}, Methods: post, Class: overload.Refresh, Handle: e.token, Count: countToken, Scripts: true, NeedsRealm: true,
@@ -168,7 +169,7 @@ func (e *Endpoints) token(ctx context.Context, r *server.Request) (a server.Answ
 	}
 
 	// 5. Grant.
-	if c.AudienceParameter && p["audience"] != "" {
+	if c.AudienceParameter && p["audience"] != "" && !asksIDJAG(p) {
 		p.AddResource(p["audience"])
 	}
 	from := r.Origin()
@@ -182,6 +183,10 @@ func (e *Endpoints) token(ctx context.Context, r *server.Request) (a server.Answ
 	}
 	if c.Public() {
 		r.Served(c)
+	}
+	if x := rec.Tokens.Exchanged; x != nil && x.For != "" {
+		a.Body, err = idJAGAnswer(rec.Tokens)
+		return a, rec, err
 	}
 	return server.Answer{Body: tokenAnswer(rec.Tokens)}, rec, nil
 }
