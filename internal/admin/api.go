@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/adminapi"
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
@@ -316,25 +317,44 @@ func deletedAPI(a store.API) store.API {
 	return a
 }
 
-// checkAPIs returns an error if a client's registration, which was old, allows an
-// API that is not there, a scope that the API has not, or without an API a scope
+// checkAPIs returns an error if a client's registration, which was old, names an API or
+// a client that is not there, a scope that the API has not, or without an API a scope
 // that one has.
 func (a Clients) checkAPIs(ctx context.Context, c, old store.Client) error {
-	if slices.Equal(c.APIs, old.APIs) && c.Scope == old.Scope {
+	lists := []struct {
+		flag        string
+		now, before []string
+	}{
+		{"api", c.APIs, old.APIs}, {"serves-api", c.ServesAPIs, old.ServesAPIs},
+		{"exchange-api", c.ExchangeAPIs, old.ExchangeAPIs}, {"exchange-beyond", c.ExchangeBeyond, old.ExchangeBeyond},
+	}
+	same := c.Scope == old.Scope && slices.Equal(c.ExchangeFrom, old.ExchangeFrom)
+	for _, l := range lists {
+		same = same && slices.Equal(l.now, l.before)
+	}
+	if same {
 		return nil
 	}
 	view, err := a.view(ctx)
 	if err != nil {
 		return err
 	}
-	for _, text := range c.APIs {
-		allowed, err := store.ReadAllowedAPI(text)
-		switch api, ok := view.API(a.Realm, allowed.ID); {
-		case err != nil || slices.Contains(old.APIs, text): // it was right when it was given
-		case !ok:
-			return &oauth.Invalid{Field: "api", Message: fmt.Sprintf("there is no API %q (see: mintage api list)", allowed.ID)}
-		case !api.Scope().Covers(allowed.Scope):
-			return &oauth.Invalid{Field: "api", Message: fmt.Sprintf("the API %s has the scopes %q only", api.ID, api.Scope())}
+	for _, l := range lists {
+		for _, text := range l.now {
+			allowed, err := store.ReadAllowedAPI(text)
+			switch api, ok := view.API(a.Realm, allowed.ID); {
+			case err != nil || slices.Contains(l.before, text): // it was right when it was given
+			case !ok:
+				return &oauth.Invalid{Field: l.flag, Message: fmt.Sprintf("there is no API %q (see: mintage api list)", allowed.ID)}
+			case !api.Scope().Covers(allowed.Scope):
+				return &oauth.Invalid{Field: l.flag, Message: fmt.Sprintf("the API %s has the scopes %q only", api.ID, api.Scope())}
+			}
+		}
+	}
+	for _, id := range c.ExchangeFrom {
+		_, ok := view.Registered(a.Realm, id)
+		if !ok && id != grant.EveryClient && id != c.ID && !client.NamesItself(id) && !slices.Contains(old.ExchangeFrom, id) {
+			return &oauth.Invalid{Field: "exchange-from", Message: fmt.Sprintf("there is no client %q (see: mintage client list)", id)}
 		}
 	}
 	for _, name := range c.Scope.Without(old.Scope).Tokens() {

@@ -57,7 +57,10 @@ func (p *Deployment) enabled() (list []store.Client) {
 }
 
 func checkClients(_ context.Context, p *Deployment) (f findings) {
-	list := p.enabled()
+	list, present := p.enabled(), map[string]bool{}
+	for _, c := range list {
+		present[c.ID] = true
+	}
 	for _, c := range list {
 		name := clientName(c)
 		if c.Public() && !c.RequiresPKCE() && c.MayUse(store.GrantAuthorizationCode) {
@@ -86,6 +89,7 @@ func checkClients(_ context.Context, p *Deployment) (f findings) {
 		f.judgeAPIs(p, c, window)
 		f.judgeServiceScope(p, c)
 		f.judgeDevice(p, c)
+		f.judgeExchange(p, c, present)
 		if window > most {
 			f.warn("mintage client update ID --retry-window DURATION", "%s has a retry window of %s: that long, a thief who has its credentials can share a grant unseen", name, window)
 		}
@@ -133,7 +137,10 @@ func (f *findings) judgeDevice(p *Deployment, c store.Client) {
 	case p.Config.Login.Mode == "off":
 		f.warn("set login.mode", "%s is registered for the device grant, and users cannot sign in: login.mode is off", clientName(c))
 	case !c.Public():
-		f.note("%s is confidential and registered for the device grant: its devices must authenticate at /device_authorization, too", clientName(c))
+		f.note("%s is confidential and registered for the device grant: its devices must authenticate at /device_authorization, too; with golang.org/x/oauth2, by DeviceAuth(ctx, oauth2.SetAuthURLParam(\"client_secret\", secret))", clientName(c))
+		if c.Auth == store.AuthBasic {
+			f.warn("mintage client update ID --auth-method either", "%s must authenticate by Basic, which golang.org/x/oauth2 does not at /device_authorization", clientName(c))
+		}
 	}
 }
 
@@ -153,6 +160,23 @@ func (f *findings) judgeAPIs(p *Deployment, c store.Client, window time.Duration
 			f.warn("mintage api update ID --access-token-lifetime DURATION",
 				"%s has a retry window of %s, which ends after %s: tokens of the API %s live %s", clientName(c), window, max(0, life-time.Minute), api.ID, life)
 		}
+	}
+}
+
+// judgeExchange reports what the token exchange of a client names and is gone.
+func (f *findings) judgeExchange(p *Deployment, c store.Client, present map[string]bool) {
+	for _, text := range slices.Concat(c.ServesAPIs, c.ExchangeAPIs, c.ExchangeBeyond) {
+		if a, err := store.ReadAllowedAPI(text); err == nil && p.Changes.FindAPI(a.ID) == nil {
+			f.warn("mintage client update ID --remove-serves-api, --remove-exchange-api or --remove-exchange-beyond", "%s names the API %s for token exchange, which does not exist", clientName(c), a.ID)
+		}
+	}
+	for _, id := range c.ExchangeFrom {
+		if id != grant.EveryClient && !client.NamesItself(id) && !present[id] {
+			f.warn("mintage client update ID --remove-exchange-from CLIENT", "%s may exchange tokens of the client %s, which does not exist or is disabled", clientName(c), id)
+		}
+	}
+	if c.MayAct != "" && !present[c.MayAct] {
+		f.warn("mintage client update ID --may-act CLIENT", "only %s may act by tokens of %s, and that client does not exist or is disabled: nobody may", c.MayAct, clientName(c))
 	}
 }
 

@@ -371,6 +371,39 @@ func TestDoctorJudgesTheAPIsOfClients(t *testing.T) {
 	}
 }
 
+func TestDoctorJudgesTokenExchange(t *testing.T) {
+	const orders, gone = "https://orders.example", "https://gone.example"
+	for _, tt := range []struct {
+		c    store.Settings
+		want string
+	}{
+		{store.Settings{ExchangeFrom: []string{"shop"}, ServesAPIs: []string{orders}, ExchangeAPIs: []string{orders + " a"}, MayAct: "shop"}, ""},
+		{store.Settings{ExchangeFrom: []string{"*"}, ExchangeAPIs: []string{orders}}, ""},
+		{store.Settings{ExchangeFrom: []string{"shop"}, ExchangeAPIs: []string{gone + " a"}}, "names the API " + gone},
+		{store.Settings{ExchangeFrom: []string{"shop"}, ServesAPIs: []string{gone}, ExchangeAPIs: []string{orders}}, "names the API " + gone},
+		{store.Settings{ExchangeFrom: []string{"nobody"}, ExchangeAPIs: []string{orders}}, "tokens of the client nobody"},
+		{store.Settings{ExchangeFrom: []string{"closed"}, ExchangeAPIs: []string{orders}}, "tokens of the client closed"},
+		{store.Settings{MayAct: "closed"}, "only closed may act"},
+		{store.Settings{GrantTypes: []string{store.GrantDeviceCode}, Auth: store.AuthBasic}, "golang.org/x/oauth2 does not"},
+		{store.Settings{GrantTypes: []string{store.GrantDeviceCode}, Auth: store.AuthEither}, ""},
+	} {
+		p := &Deployment{Config: config.Default(), Changes: store.Changes{
+			Clients: []store.Client{{ID: "gateway", State: store.ClientEnabled, Settings: tt.c}, {ID: "shop", State: store.ClientEnabled}, {ID: "closed", State: store.ClientDisabled}},
+			APIs:    []store.API{{ID: gone, Version: 2, Deleted: true}, {ID: orders, Version: 1}},
+		}}
+		p.Config.Login.Mode = config.LoginUsers
+		text := ""
+		for _, f := range checkClients(t.Context(), p) {
+			if f.Level == levelWarning {
+				text += f.Text + "\n"
+			}
+		}
+		if !strings.Contains(text, tt.want) || tt.want == "" && text != "" {
+			t.Errorf("%+v: %q, want %q", tt.c, text, tt.want)
+		}
+	}
+}
+
 // A client that gets tokens for itself and has a scope of an API without the API gets
 // tokens that the API refuses.
 func TestDoctorNamesClientsWithTheScopeOfAnAPIAlone(t *testing.T) {
