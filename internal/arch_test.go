@@ -165,6 +165,7 @@ var mayImport = []importRule{
 	// A client of the public endpoints, with pages that show what it does.
 	{dir: "internal/demo", others: []string{"internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/oauth", "internal/overload", "internal/pages", "internal/server"},
 		not: []string{"database/sql", "os", "log/slog"}},
+	{dir: "internal/traffic", others: []string{"internal/grant", "internal/keys", "internal/store"}, not: []string{"net/http", "database/sql", "os", "log/slog"}},
 	// The endpoints know the transport; it names none of them.
 	{dir: "internal/server/token", others: []string{"internal/client", "internal/dpop", "internal/grant", "internal/issuer", "internal/keys", "internal/metrics", "internal/oauth", "internal/overload", "internal/server", "internal/store"},
 		not: []string{"database/sql", "os"}},
@@ -191,9 +192,9 @@ var mayImport = []importRule{
 	{dir: "internal/restore", others: []string{"internal/account", "internal/admin", "internal/audit", "internal/backup", "internal/grant", "internal/keys", "internal/oauth", "internal/show", "internal/store", "internal/store/sqlite",
 		"modernc.org/sqlite/lib"}, not: []string{"net/http", "log/slog"}},
 	{dir: "internal/adminclient", others: []string{"internal/admin", "internal/adminapi", "internal/config", "internal/deployment", "internal/directory", "internal/grant", "internal/keys", "internal/oauth", "internal/server", "internal/server/admin", "internal/store"}, not: []string{"database/sql"}},
-	{dir: "internal/node", others: []string{"internal/secretfile", "internal/account", "internal/admin", "internal/adminapi", "internal/audit", "internal/claims", "internal/login", "internal/logout", "internal/client", "internal/config", "internal/console", "internal/demo", "internal/deployment", "internal/directory", "internal/dpop", "internal/explain", "internal/fetch", "internal/grant",
+	{dir: "internal/node", others: []string{"internal/secretfile", "internal/account", "internal/admin", "internal/adminapi", "internal/audit", "internal/claims", "internal/login", "internal/logout", "internal/client", "internal/config", "internal/console", "internal/demo", "internal/deployment", "internal/directory", "internal/doctor", "internal/dpop", "internal/explain", "internal/fetch", "internal/grant",
 		"internal/issuer", "internal/keys", "internal/keyset", "internal/lease", "internal/metrics", "internal/oauth", "internal/operator", "internal/overload", "internal/pages", "internal/server", "internal/server/admin",
-		"internal/server/resource", "internal/server/token", "internal/show", "internal/store", "internal/store/postgres", "internal/store/sqlite", "internal/sweep", "internal/tracing", "internal/upstream", "internal/web",
+		"internal/server/resource", "internal/server/token", "internal/show", "internal/store", "internal/store/postgres", "internal/store/sqlite", "internal/sweep", "internal/tracing", "internal/traffic", "internal/upstream", "internal/web",
 		"github.com/prometheus/client_golang/prometheus/promhttp"}, not: []string{"database/sql"}},
 	{dir: "internal/cli", others: []string{"internal/account", "internal/admin", "internal/adminapi", "internal/adminclient", "internal/audit", "internal/backup", "internal/claims", "internal/client", "bench", "internal/config", "internal/deployment", "internal/directory",
 		"internal/doctor", "internal/explain", "internal/grant", "internal/issuer", "internal/keys", "internal/node", "internal/oauth", "internal/pages", "internal/restore",
@@ -263,7 +264,7 @@ var onlyIn = []struct {
 	{imported: "internal/store/postgres", dirs: []string{"internal/deployment", "internal/node", "internal/cli", "bench/suite", "internal/e2e"}},
 	{imported: "internal/store/sqlite", dirs: []string{"internal/backup", "internal/restore", "internal/deployment", "internal/node", "internal/cli", "bench/suite", "internal/e2e", "internal/testkit"}},
 	{imported: "internal/server", dirs: []string{"internal/server", "internal/web", "internal/console", "internal/demo", "internal/adminclient", "internal/node", "internal/cli", "internal/doctor", "bench", "internal/e2e"}},
-	{imported: "internal/doctor", dirs: []string{"internal/cli"}},
+	{imported: "internal/doctor", dirs: []string{"internal/cli", "internal/node"}},
 	{imported: "internal/explain", dirs: []string{"internal/cli", "internal/node"}},
 	{imported: "internal/show", dirs: []string{"internal/console", "internal/secretfile", "internal/admin", "internal/cli", "internal/node", "internal/deployment", "internal/doctor", "internal/explain", "internal/restore"}},
 	// listener.go notices changed certificate files, certificate.go keys that

@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mintage/mintage/internal/adminapi"
+	"github.com/mintage/mintage/internal/adminclient"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/node"
@@ -88,7 +90,7 @@ func everyFault(cfg config.Config, from config.Sources, unread error) error {
 }
 
 func newConfigShow(s *settings) *cobra.Command {
-	var changed bool
+	var changed, running bool
 	cmd := &cobra.Command{
 		Use:   "show [--changed]",
 		Short: "Show every setting and its source",
@@ -97,6 +99,9 @@ systemd credential, or the default. Passwords are left out. The output is a
 configuration file.`,
 		Example: `  mintage config show --config /etc/mintage/mintage.yaml --changed`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if running {
+				return s.runningSettings(cmd, changed)
+			}
 			cfg, from, err := s.read()
 			if err != nil {
 				return deployment.Unreadable(err)
@@ -105,7 +110,34 @@ configuration file.`,
 		},
 	}
 	cmd.Flags().BoolVar(&changed, "changed", false, "leave out settings with their default")
+	cmd.Flags().BoolVar(&running, "running", false, "show those with which the server runs, as a table, and what a reload or a restart would change; from any machine")
 	return cmd
+}
+
+// runningSettings prints the settings of the server that runs.
+func (s *settings) runningSettings(cmd *cobra.Command, changed bool) error {
+	return s.calls(func(cmd *cobra.Command, a *adminclient.Client, _ []string) error {
+		var v adminapi.Settings
+		if _, err := a.Get(cmd.Context(), &v, nil, "settings"); err != nil {
+			return err
+		}
+		var rows [][]string
+		for _, x := range v.Settings {
+			change := ""
+			if slices.Contains(v.OnReload, x.Name) {
+				change = "a reload changes it"
+			} else if slices.Contains(v.OnRestart, x.Name) {
+				change = "a restart changes it"
+			}
+			if x.Given || change != "" || !changed {
+				rows = append(rows, []string{x.Name, x.Value, x.Source, change})
+			}
+		}
+		for _, fault := range v.Faults {
+			fmt.Fprintln(cmd.ErrOrStderr(), "mintage: warning: the configuration cannot be used as it is now:", fault)
+		}
+		return table("SETTING|VALUE|SOURCE|", rows)(cmd.OutOrStdout())
+	})(cmd, nil)
 }
 
 func newConfigSchema() *cobra.Command {

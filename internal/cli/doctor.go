@@ -7,26 +7,23 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/adminclient"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/doctor"
-	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/node"
 	"github.com/mintage/mintage/internal/show"
-	"github.com/mintage/mintage/internal/store"
-	"github.com/mintage/mintage/internal/store/postgres"
-	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
 func newDoctor(s *settings) *cobra.Command {
 	var p doctor.Deployment
-	var offline, asJSON, accept bool
+	var offline, asJSON, accept, last bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Find what is wrong with the deployment, and what to do",
@@ -47,6 +44,9 @@ unknowns, and 2 for a wrong command line.`,
   mintage doctor --dev --data mintage-data`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s.apart = p.Dev
+			if last {
+				return s.lastCheckup(cmd, asJSON)
+			}
 			cfg, err := s.load()
 			if err != nil {
 				return err
@@ -82,9 +82,34 @@ unknowns, and 2 for a wrong command line.`,
 	f.StringVar(&p.Connect, "connect", "", "connect to this HOST:PORT instead of the address of public_url")
 	f.StringVar(&p.CAFile, "ca-file", "", "certificate authorities that clients trust, PEM; default: the system's")
 	f.BoolVar(&accept, "accept-issuer", false, "store the configured issuer as the right one, and do nothing else; with --realm, that of a realm")
+	f.BoolVar(&last, "last", false, "print what the running server found when it last examined itself, which it does each hour if it has a console; from any machine")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	f.StringVar(&s.realm, "realm", "", "for --accept-issuer: the realm whose issuer is meant")
 	return cmd
+}
+
+// lastCheckup prints what the server has found.
+func (s *settings) lastCheckup(cmd *cobra.Command, asJSON bool) error {
+	return s.calls(func(cmd *cobra.Command, a *adminclient.Client, _ []string) error {
+		var v adminapi.Checkup
+		if _, err := a.Get(cmd.Context(), &v, nil, "checkup"); err != nil {
+			return err
+		}
+		if v.At == nil {
+			return deployment.Hint(errors.New("the server has not examined itself yet"), "use: mintage doctor, on the server's machine")
+		}
+		var list []doctor.Finding
+		for _, f := range v.Findings {
+			list = append(list, doctor.Finding(f))
+		}
+		if !asJSON {
+			fmt.Fprintf(cmd.OutOrStdout(), "at %s:\n", when(v.At))
+			for _, f := range list {
+				f.Print(cmd.OutOrStdout())
+			}
+		}
+		return conclude(cmd.OutOrStdout(), doctor.Conclude(list), asJSON)
+	})(cmd, nil)
 }
 
 // asDev sets what serve --dev sets.
@@ -109,13 +134,8 @@ func asDev(cfg config.Config) (config.Config, error) {
 // fillDeployment sets what the checks read, except for flags. The caller closes the
 // store, if it was opened.
 func fillDeployment(ctx context.Context, cfg config.Config, p *doctor.Deployment) {
-	p.Config, p.Realm, p.Now, p.Schedule = cfg, cfg.Realm, grant.At(time.Now()), deployment.KeySchedule(cfg)
+	node.DescribeDeployment(cfg, p)
 	p.StoreErr = openDeployment(ctx, cfg, p)
-	p.StoreFile = filepath.Join(cfg.Data, sqlite.FileName)
-	p.KEKFile, _ = deployment.KEKPath(cfg)
-	p.KEK, p.KEKErr = deployment.ReadKEK(cfg)
-	info, err := deployment.ReadDevFile(cfg)
-	p.Demo = doctor.Demo{File: deployment.DevFile(cfg), ClientID: info.ClientID, Err: err}
 	api, unreachable := adminclient.Open(cfg, p.CAFile)
 	p.Admin = func(ctx context.Context, method, path string, out any) error {
 		if unreachable != nil {
@@ -139,25 +159,10 @@ func openDeployment(ctx context.Context, cfg config.Config, p *doctor.Deployment
 	if err != nil {
 		return err
 	}
-	changes, err := st.Changes(ctx, 0)
-	for i := range changes.Clients {
-		if c := &changes.Clients[i]; err == nil && c.State != store.ClientDeleted {
-			*c, err = (&store.Realm{Store: st, Name: c.Realm}).Client(ctx, c.ID) // with the last use of its secrets
-		}
-	}
-	if err != nil {
+	if err := node.ReadStore(ctx, st, p); err != nil {
 		return errors.Join(err, st.Close())
 	}
-	p.Store, p.Changes = st, changes
-	switch st := st.(type) {
-	case *sqlite.Store:
-		p.Embedded = &doctor.Embedded{TryWrite: st.TryWrite, Examine: st.Examine, QuickCheck: st.QuickCheck}
-	case *postgres.Store:
-		p.Database = &doctor.Database{TryWrite: st.TryWrite, Examine: st.Examine, Nodes: st.Nodes}
-		if hosts, err := postgres.Unverified(deployment.Database(cfg)); err == nil {
-			p.Database.Unverified = hosts
-		}
-	}
+	node.NameEngine(cfg, st, p)
 	return nil
 }
 

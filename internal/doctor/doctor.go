@@ -75,6 +75,7 @@ type Deployment struct {
 	Realm  string
 	Now    grant.Instant
 	Dev    bool // the server runs with --dev
+	Beside bool // the server examines itself: what reads the whole store is left out
 
 	// The store, or why it cannot be used; its directory, with the last uses of
 	// secrets; and one of Embedded and Database.
@@ -136,31 +137,32 @@ type checkup struct {
 	network bool // it needs the public address
 	stored  bool // it needs the store
 	ofRealm bool // it is made for each realm
+	whole   bool // it reads the whole store
 	limit   time.Duration
 	run     func(context.Context, *Deployment) findings
 }
 
 // checkups lists the checks in the order of their lines, dependencies first.
 var checkups = []checkup{
-	{"configuration", false, false, false, 0, checkConfiguration},
-	{"files", false, false, false, 0, checkFiles},
-	{"certificate", false, false, true, 0, checkCertificate},
-	{"listeners", false, false, false, 0, checkListeners},
-	{"database", false, true, false, 20 * time.Second, checkDatabase},
-	{"integrity", false, true, false, 2 * time.Minute, checkIntegrity},
-	{"issuer", false, true, true, 0, checkIssuer},
-	{"keys", false, true, false, 0, checkKeys},
-	{"backup", false, false, false, 0, checkBackup},
-	{"clients", false, true, true, 0, checkClients},
-	{"secrets", false, true, true, 0, checkSecrets},
-	{"demo client", false, true, false, 0, checkDemo},
-	{"audit log", false, false, false, 30 * time.Second, checkAudit},
-	{"server", false, false, false, 0, checkServer},
-	{"public address", true, false, true, 30 * time.Second, checkPublic},
-	{"clock", false, false, false, 20 * time.Second, checkClock},
-	{"plain http", true, false, true, 0, checkPlainHTTP},
-	{"published keys", true, true, false, 0, checkPublishedKeys},
-	{"proxy", true, false, false, 30 * time.Second, checkProxy},
+	{"configuration", false, false, false, false, 0, checkConfiguration},
+	{"files", false, false, false, false, 0, checkFiles},
+	{"certificate", false, false, true, false, 0, checkCertificate},
+	{"listeners", false, false, false, false, 0, checkListeners},
+	{"database", false, true, false, false, 20 * time.Second, checkDatabase},
+	{"integrity", false, true, false, true, 2 * time.Minute, checkIntegrity},
+	{"issuer", false, true, true, false, 0, checkIssuer},
+	{"keys", false, true, false, false, 0, checkKeys},
+	{"backup", false, false, false, false, 0, checkBackup},
+	{"clients", false, true, true, false, 0, checkClients},
+	{"secrets", false, true, true, false, 0, checkSecrets},
+	{"demo client", false, true, false, false, 0, checkDemo},
+	{"audit log", false, false, false, false, 30 * time.Second, checkAudit},
+	{"server", false, false, false, false, 0, checkServer},
+	{"public address", true, false, true, false, 30 * time.Second, checkPublic},
+	{"clock", false, false, false, false, 20 * time.Second, checkClock},
+	{"plain http", true, false, true, false, 0, checkPlainHTTP},
+	{"published keys", true, true, false, false, 0, checkPublishedKeys},
+	{"proxy", true, false, false, false, 30 * time.Second, checkProxy},
 }
 
 // checkTime limits a check without a limit of its own.
@@ -178,6 +180,8 @@ func (p *Deployment) Examine(ctx context.Context, offline bool, report func(Find
 			switch {
 			case offline && c.network:
 				found.note("left out: --offline")
+			case p.Beside && c.whole:
+				found.note("left out beside a running server (mintage doctor)")
 			case c.stored && p.Store == nil && c.name != "database":
 				found.unknown("see database", "could not be checked: the store does not open")
 			default:

@@ -239,6 +239,17 @@ var defectAdvice = map[*oauth.Error]string{
 	oauth.ErrClient:           "compare the client's id, secret and way to authenticate with: mintage client show ID",
 }
 
+// Remedy returns why a request was refused, and what to do about it.
+func Remedy(err error) (why, next string) {
+	var refused *grant.Refused
+	if errors.As(err, &refused) {
+		w := refusalWords[refused.Why]
+		return w.why, w.next
+	}
+	defect := show.Bounded(err.Error())
+	return defect, adviceOn(defect)
+}
+
 func adviceOn(defect string) string {
 	if strings.Contains(defect, "wrong_assertion") {
 		return "compare the claim with the client's registration (mintage client show ID) and " + config.Page("reference/token-endpoint.md") + ", Client assertions"

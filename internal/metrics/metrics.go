@@ -36,8 +36,9 @@ type Metrics struct {
 // shared is what the Metrics of all realms share.
 type shared struct {
 	registry *prometheus.Registry
-	realms   map[string]*Metrics // empty if there is one realm
-	clients  *clients            // nil if there are no labels of clients
+	totals   *prometheus.Registry // the part of it that Totals adds up
+	realms   map[string]*Metrics  // empty if there is one realm
+	clients  *clients             // nil if there are no labels of clients
 
 	operations []prometheus.Observer // by operation
 	swept      [2]walked             // of sweptTables
@@ -153,7 +154,7 @@ var counted = map[string][]set{
 // have labels of their own; 0: none, and no metric of clients. Several realms have
 // counters of their own (Realm), with a label that one realm alone has not.
 func New(version string, clients int, realms ...string) *Metrics {
-	s := &shared{registry: prometheus.NewRegistry(), realms: map[string]*Metrics{}}
+	s := &shared{registry: prometheus.NewRegistry(), totals: prometheus.NewRegistry(), realms: map[string]*Metrics{}}
 	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if len(realms) == 1 {
 		realms = nil
@@ -226,14 +227,21 @@ func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
 
 func (s *shared) counters(name string) *prometheus.CounterVec {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: family(name).Help}, s.labelsOf(name))
-	s.registry.MustRegister(c)
+	s.register(name, c)
 	return c
 }
 
 func (s *shared) histogram(name string, buckets []float64) *prometheus.HistogramVec {
 	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: family(name).Help, Buckets: buckets}, s.labelsOf(name))
-	s.registry.MustRegister(h)
+	s.register(name, h)
 	return h
+}
+
+func (s *shared) register(name string, c prometheus.Collector) {
+	s.registry.MustRegister(c)
+	if slices.Contains(inTotals, name) {
+		s.totals.MustRegister(c)
+	}
 }
 
 // A set is the values that a label can have. Rest, unless it is empty, stands

@@ -38,6 +38,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/sqlite"
 	"github.com/mintage/mintage/internal/tracing"
+	"github.com/mintage/mintage/internal/traffic"
 	"github.com/mintage/mintage/internal/upstream"
 	"github.com/mintage/mintage/internal/web"
 )
@@ -60,6 +61,10 @@ type node struct {
 	health    *server.Health
 	metrics   *metrics.Metrics
 	tracer    *tracing.Tracer // nil if nothing is traced
+	traffic   *traffic.Recorder
+	checkups  checkups
+	inForce   atomic.Pointer[inForce]
+	engine    store.Store // store without what wraps it
 
 	public, admin swapped
 	console       swapped             // answers if the configuration has a console
@@ -67,6 +72,7 @@ type node struct {
 	queue         *overload.Queue
 	throttle      *overload.Throttle
 	probes        server.Probes
+	watches       server.Watches
 	pending       login.Pending
 	seen          dpop.Seen
 	devices       issuer.Devices
@@ -173,7 +179,7 @@ func (n *realm) answer(cfg config.Config, longest time.Duration) (*answering, er
 		Site:            server.Site{PublicURL: cfg.PublicURL, BasePath: cfg.BasePath, Realm: n.name},
 		Proxies:         server.Proxies{TrustedProxies: cfg.TrustedProxies, PlainHTTP: cfg.TLS.Cert == ""},
 		BasicAuthStatus: cfg.Errors.BasicAuthStatus, CORSOrigins: cfg.CORS.Origins,
-		Clients: n.clients, Proofs: n.proofs(cfg), Queue: n.queue, Throttle: n.throttle, Outage: n.outage, Probes: &n.probes, Audit: n.auditLog, Metrics: n.metrics, Tracer: n.tracer,
+		Clients: n.clients, Proofs: n.proofs(cfg), Queue: n.queue, Throttle: n.throttle, Outage: n.outage, Probes: &n.probes, Watches: &n.watches, Audit: n.auditLog, Metrics: n.metrics, Tracer: n.tracer,
 	}, n.node.log) // the lines of requests name their realm
 	registrations, err := registrationsOf(cfg, n.directory)
 	if err != nil {
@@ -182,7 +188,8 @@ func (n *realm) answer(cfg config.Config, longest time.Duration) (*answering, er
 	tokens := &token.Endpoints{
 		Issuer: iss, Registrations: registrations, QueryParameters: cfg.Compat.QueryParameters, InvalidRequestForDeadRefresh: cfg.Compat.InvalidRequestForDeadRefresh,
 	}
-	adminAPI.AuditDirectory = cfg.AuditDirectory()
+	adminAPI.AuditDirectory, adminAPI.Traffic, adminAPI.Checkup = cfg.AuditDirectory(), n.trafficOf, n.checkup
+	adminAPI.Watch, adminAPI.Settings = n.watchClient, n.settings
 	adminAPI.Explain = func(ctx context.Context, in adminapi.ExplainRequest) (any, error) {
 		return n.explain(ctx, cfg, iss, tokens, in)
 	}
@@ -246,6 +253,7 @@ func policyOf(cfg config.Config) grant.Policy {
 // they began with.
 func (n *node) use(cfg config.Config, list []*answering) {
 	n.cfg = cfg
+	n.checkups.use(cfg)
 	admits := map[string]func(id string) bool{}
 	var servers []*server.Server
 	var admins []*admin.Admin

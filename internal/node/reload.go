@@ -84,7 +84,7 @@ func (n *node) reloadOn(ctx context.Context, h hangups, load func() (config.Conf
 		tell(n.log, stateReloading, "reading the configuration again")
 		cfg, from, err := load()
 		if err == nil {
-			err = from.Explain(n.reload(cfg))
+			err = from.Explain(n.reload(cfg, from))
 		}
 		if err != nil {
 			n.log.Error("the configuration cannot be used; nothing has changed", "faults", strings.Split(err.Error(), "\n"))
@@ -94,7 +94,7 @@ func (n *node) reloadOn(ctx context.Context, h hangups, load func() (config.Conf
 }
 
 // reload applies the reloadable settings. On an error, nothing has changed.
-func (n *node) reload(wanted config.Config) error {
+func (n *node) reload(wanted config.Config, from config.Sources) error {
 	before := n.cfg
 	cfg, changed, kept := before.Reloaded(wanted)
 	if err := cfg.Check(); err != nil {
@@ -105,6 +105,7 @@ func (n *node) reload(wanted config.Config) error {
 		return err
 	}
 	n.use(cfg, next)
+	n.runWith(cfg, from, kept, n.inForce.Load().load)
 	if len(kept) > 0 {
 		n.log.Warn("settings that take a restart to change have kept their values", "settings", kept)
 	}

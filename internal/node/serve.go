@@ -26,6 +26,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/sqlite"
 	"github.com/mintage/mintage/internal/sweep"
+	"github.com/mintage/mintage/internal/traffic"
 )
 
 // drainTime limits the wait for running requests after a stop. A stop takes at most
@@ -99,6 +100,8 @@ func Serve(ctx context.Context, from Source) (err error) {
 		return err
 	}
 	n.use(cfg, first)
+	load := func() (config.Config, config.Sources, error) { return from.load(address) }
+	n.runWith(cfg, sources, nil, load)
 
 	// Background work ends before the store is closed.
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
@@ -124,7 +127,7 @@ func Serve(ctx context.Context, from Source) (err error) {
 		printDev(os.Stdout, cfg, *n.demo.Load(), invitation)
 	}
 	running.Go(func() {
-		n.reloadOn(background, hangups, func() (config.Config, config.Sources, error) { return from.load(address) }, stop)
+		n.reloadOn(background, hangups, load, stop)
 	})
 	tell(log, stateReady, "serving "+cfg.IssuerID())
 	started = true
@@ -165,6 +168,7 @@ func (n *node) open(ctx context.Context, cfg config.Config, address net.Addr) (c
 	if err != nil {
 		return nil, err
 	}
+	n.engine = st
 	n.embedded, _ = st.(*sqlite.Store)
 	var realms []string
 	for _, of := range cfg.Each() {
@@ -179,6 +183,7 @@ func (n *node) open(ctx context.Context, cfg config.Config, address net.Addr) (c
 	n.auditLog = openAuditLog(cfg, n.version, &opened, n.anchors, n.log)
 	n.anchors.auditLog = n.auditLog
 	n.store = audited(st, n.auditLog, cfg)
+	n.traffic = traffic.New(n.store, n.metrics.Totals, time.Now)
 	closing = func() error {
 		n.anchors.end()
 		closeTracer(n.tracer)
@@ -229,6 +234,8 @@ func (n *node) equip(cfg config.Config) error {
 func (n *node) work(ctx context.Context, running *sync.WaitGroup) {
 	running.Go(func() { n.directory.Run(ctx) })
 	running.Go(func() { n.anchors.run(ctx) })
+	running.Go(func() { n.record(ctx) })
+	running.Go(func() { n.checkUp(ctx, running) })
 	running.Go(func() { watchOutage(ctx, n.outage, n.health.Ready, n.log) })
 	if n.embedded != nil {
 		running.Go(func() { watchStore(ctx, n.embedded.Present, n.log) })

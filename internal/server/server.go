@@ -45,6 +45,7 @@ type Options struct {
 	Proofs  Proofs
 	Outage  *store.Outage    // nil: each failure is logged
 	Probes  *Probes          // nil: there are none
+	Watches *Watches         // nil: nobody watches
 	Audit   *audit.Log       // nil: nothing is recorded
 	Metrics *metrics.Metrics // nil: nothing is counted
 	Tracer  *tracing.Tracer  // nil: nothing is traced
@@ -123,6 +124,7 @@ func (s *Server) endpoint(rt Route) http.Handler {
 		a, o.Record, o.Err = s.safely(s.originOf(ctx, r), r)
 		o.Status = s.respond(w, r, a)
 		s.record(r, time.Since(began))
+		s.watch(r)
 		span.End(o.Status, knownGrantType(o.GrantType), r.ID)
 		s.audit(r)
 	})

@@ -24,6 +24,7 @@ const (
 	DocumentAssertion   DocumentKind = "assertion"    // a client assertion that was used, by client and jti
 	DocumentAdminTokens DocumentKind = "admin_tokens" // the tokens of the admin API, in one document
 	DocumentOperators   DocumentKind = "operators"    // of the console, in one document
+	DocumentTraffic     DocumentKind = "traffic"      // what a process has answered in two hours, by these and the process
 	DocumentAuditHead   DocumentKind = "audit_head"   // how far an audit log has got, by the name of its chain
 
 	// Of the console, by a text that only a browser or a link has.

@@ -20,6 +20,8 @@ var notRecorded = map[string]string{
 	"GET /debug/pprof/trace":     "takes a second, and is a binary text",
 	"GET /metrics":               "recorded by the step @ metrics, without values",
 	"GET /openapi.json":          "HEAD is recorded; another test compares the text with docs/reference/openapi.yaml",
+	"GET /admin/v1/traffic":      "in which step a count is depends on the time; the command is recorded",
+	"GET /admin/v1/settings":     "a long text; the command is recorded",
 	"the event audit_removed":    "recorded once an hour, of files that are a day old",
 	"the event logout_sent":      "needs a client that answers; package logout tests it",
 	"the event client_recorded":  "needs a client's document that can be fetched; TestAnAgentSignsInByItsDocument reads one",

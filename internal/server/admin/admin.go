@@ -52,6 +52,21 @@ type Admin struct {
 	// Explain explains a text, set before first use; nil: no server runs.
 	Explain func(context.Context, adminapi.ExplainRequest) (any, error)
 
+	// Traffic adds up what all nodes have answered, set before first use; nil: no server runs.
+	Traffic func(ctx context.Context, of, step time.Duration) (adminapi.Traffic, error)
+
+	// Checkup returns the last checkup of the server, and starts another one if it is to, set
+	// before first use; nil: no server runs.
+	Checkup func(start bool) adminapi.Checkup
+
+	// Watch returns what a client of the realm has sent since the first look, set before
+	// first use; nil: no server runs.
+	Watch func(store.Client) (w adminapi.Watch, ok bool)
+
+	// Settings returns those with which the server runs, set before first use; nil: no server
+	// runs.
+	Settings func() adminapi.Settings
+
 	// Realm is the realm of all that is not the deployment's, set before first use.
 	Realm adminapi.Realm
 
@@ -242,6 +257,7 @@ func (a *Admin) Routes() []Route {
 		{get, clientsPath, reads, a.do(200, listClients, "match", "state", "after", "limit", "self_registered", "deleted"), nil},
 		{post, clientsPath, changes, a.do(201, long(maxLongBody, with(createClient))), nil},
 		{get, c, reads, a.do(200, showClient), nil},
+		{get, c + "/watch", reads, a.do(200, a.watchClient), nil},
 		{put, c, changes, a.do(200, long(maxLongBody, with(applyClient)), "dry_run"), nil},
 		{remove, c, changes, a.do(204, deleteClient), nil},
 		{post, c + "/disable", changes, a.do(200, bare(setClientState(store.ClientDisabled))), nil},
@@ -279,6 +295,10 @@ func (a *Admin) Routes() []Route {
 		{get, auditPath, reads, a.do(200, a.searching(a.listAudit), "grant_id", "client_id", "subject", "request_id", "event", "since", "until", "before", "limit"), nil},
 		{get, auditPath + "/head", reads, a.do(200, a.auditHead), nil},
 		{post, "/admin/v1/explain", reads, a.do(200, long(maxLongBody, a.searching(with(a.explain)))), nil},
+		{get, "/admin/v1/traffic", reads, a.do(200, a.traffic, "period"), nil},
+		{get, "/admin/v1/checkup", reads, a.do(200, a.checkup(false)), nil},
+		{post, "/admin/v1/checkup", reads, a.do(202, bare(a.checkup(true))), nil},
+		{get, "/admin/v1/settings", reads, a.do(200, a.showSettings), nil},
 		{get, realmsPath, reads, a.do(200, a.listRealms), nil},
 		{get, "/admin/v1/restores", reads, a.do(200, listRestores), nil},
 		{post, "/admin/v1/restores", changes, a.do(201, with(declareRestore)), nil},

@@ -27,6 +27,7 @@ const adminToken = "0123456789abcdef0123456789abcdef"
 
 // An adminAPI is that of an issuer with one client, and what it logs.
 type adminAPI struct {
+	api     *admin.Admin
 	handler http.Handler
 	iss     *issuer.Issuer
 	logins  *login.Authorizer
@@ -50,6 +51,7 @@ func newAdminAPI(t *testing.T) *adminAPI {
 	a.logins.Sessions.Lifetime, a.logins.Idle = time.Hour, time.Hour
 	api := admin.NewAdmin(a.cases(), a.iss, a.logins, admin.Access{Configured: adminToken}, log)
 	api.Service = "auth.example.com"
+	a.api = api
 	api.Realm.Name = testkit.Realm[1:]
 	a.handler = admin.Realms([]*admin.Admin{api})
 	return a

@@ -44,8 +44,7 @@ func (a *Admin) explain(x *call, _ *admin.Admin, in adminapi.ExplainRequest) (an
 		return nil, &oauth.Invalid{Field: "text", Message: "is empty"}
 	}
 	if a.Explain == nil {
-		return nil, &Problem{Problem: adminapi.Problem{Type: "urn:mintage:problem:no-server", Title: "no explanations", Status: http.StatusConflict,
-			Detail: "no server runs here", Advice: "use: mintage explain"}}
+		return nil, noServer("use: mintage explain")
 	}
 	return a.Explain(x.Context(), in)
 }
