@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/mintage/mintage/internal/adminapi"
 )
@@ -134,10 +135,48 @@ func (c apiPages) askDeleteAPI(ctx context.Context, r *request) (askPage, act, e
 }
 
 // A restoresPage lists declared restores.
-type restoresPage struct{ Restores []adminapi.Restore }
+type restoresPage struct {
+	Restores []adminapi.Restore
+	Admin    bool
+	Done     string
+}
 
 func (c *Console) restores(ctx context.Context, r *request) (reply, error) {
-	var p restoresPage
+	p := restoresPage{Admin: r.admin(), Done: r.URL.Query().Get("done")}
 	err := c.get(ctx, r, &p, nil, "restores")
 	return reply{page: p}, err
+}
+
+// A newRestorePage asks of when the backup is by which a store was restored.
+type newRestorePage struct {
+	form
+	Backup  string
+	Command string
+}
+
+const declareCommand = "mintage restore --declare --yes --backup-time "
+
+func (c *Console) newRestore(context.Context, *request) (reply, error) {
+	return reply{page: newRestorePage{form: newForm(), Command: declareCommand + "INSTANT"}}, nil
+}
+
+// declareRestore declares that the store was restored by other means. It cannot be undone,
+// but has an effect only on tokens that the store does not know.
+func (c *Console) declareRestore(ctx context.Context, r *request) (reply, error) {
+	p := newRestorePage{form: newForm(), Backup: strings.TrimSpace(r.PostFormValue("backup_time"))}
+	p.Command = declareCommand + quoteValue(p.Backup)
+	if again, err := c.once(ctx, r, "/restores"); again != nil || err != nil {
+		return orError(again, err)
+	}
+	at, err := time.Parse(time.RFC3339, p.Backup)
+	if err != nil {
+		p.Field, p.Problem = "backup_time", "is no time such as 2026-11-21T03:00:00Z"
+		return reply{status: http.StatusUnprocessableEntity, page: p}, nil
+	}
+	if err := c.post(ctx, r, adminapi.RestoreRequest{BackupTime: at}, nil, "restores"); p.refused(err) {
+		return reply{status: http.StatusUnprocessableEntity, page: p}, nil
+	} else if err != nil {
+		return reply{}, err
+	}
+	return reply{to: "/restores?done=declared"}, nil
 }

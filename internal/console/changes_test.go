@@ -46,7 +46,7 @@ func field(body, name string) string {
 func forms(once string, c store.Client) map[string]url.Values {
 	return map[string]url.Values{
 		"/new/client":                               {"once": {once}, "kind": {"web"}, "name": {"Shop"}, "redirect_uris": {"https://shop.example/cb"}, "scope": {"read"}},
-		"/clients/{client}/edit":                    {"once": {once}, "name": {"Other"}, "redirect_uris": {"https://shop.example/cb"}, "scope": {"read"}, "auth_method": {"either"}, "retry_window": {"30s"}},
+		"/clients/{client}/edit":                    {"once": {once}, "name": {"Other"}, "redirect_uris": {"https://shop.example/cb"}, "scope": {"read"}, "auth_method": {"either"}, "grant_types": {"authorization_code\nrefresh_token"}, "retry_window": {"30s"}},
 		"/clients/{client}/state":                   {"state": {"disabled"}},
 		"/clients/{client}/secrets":                 {"once": {once}},
 		"/clients/{client}/delete":                  {"typed": {c.ID}, "counted": {"9"}},
@@ -55,6 +55,7 @@ func forms(once string, c store.Client) map[string]url.Values {
 		"/new/user":                                 {"once": {once}, "username": {"mallory"}},
 		"/users/{user}/password":                    {"once": {once}},
 		"/users/{user}/disable":                     {"counted": {"9"}},
+		"/new/restore":                              {"once": {once}, "backup_time": {"2026-11-25T03:00:00Z"}},
 		"/new/api":                                  {"once": {once}, "id": {"https://other.example"}, "name": {"Other"}, "scopes": {"a=A"}},
 		"/apis/{api}/edit":                          {"once": {once}, "name": {"Other"}, "scopes": {"a=A"}},
 		"/apis/{api}/delete":                        {"typed": {"https://orders.example"}},
@@ -63,7 +64,7 @@ func forms(once string, c store.Client) map[string]url.Values {
 }
 
 // reading are the POSTs that change nothing: their text may be a secret.
-var reading = []string{"/explain"}
+var reading = []string{"/explain", "/checkup"}
 
 // An auditor tries every change of the console with a valid form, and nothing is written.
 // Each form that comes from elsewhere is refused to an admin too.

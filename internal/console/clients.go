@@ -123,6 +123,8 @@ type secretPage struct {
 	Overlap bool   // another secret is valid beside it
 	Kind    string
 	Command string
+
+	Programs []program // finished ones, of a new client
 }
 
 func (c clientPages) createClient(ctx context.Context, r *request) (reply, error) {
@@ -144,7 +146,22 @@ func (c clientPages) createClient(ctx context.Context, r *request) (reply, error
 	} else if err != nil {
 		return reply{}, err
 	}
-	return reply{page: secretPage{Client: made.Client, Secret: made.Secret, New: true, Kind: p.Kind.Name, Command: p.Command}}, nil
+	// The secret is shown once: no failure after this may hide it.
+	issuer, err := c.issuer(ctx, r)
+	s := secretPage{Client: made.Client, Secret: made.Secret, New: true, Kind: p.Kind.Name, Command: p.Command}
+	if err == nil {
+		s.Programs = programsOf(made.Client, issuer)
+	}
+	return reply{page: s}, nil
+}
+
+// issuer returns the identifier of the issuer whose clients are shown.
+func (c *Console) issuer(ctx context.Context, r *request) (string, error) {
+	var realms adminapi.Realms
+	if err := c.get(ctx, r, &realms, nil, "realms"); err != nil {
+		return "", err
+	}
+	return realms.Realms[0].Issuer, nil
 }
 
 // orError returns a reply, or an error.

@@ -4,6 +4,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -37,7 +38,9 @@ type Console struct {
 	Log     *slog.Logger
 	Audit   *audit.Log // nil: nothing is recorded
 
-	slots chan struct{}
+	slots    chan struct{} // of requests
+	streams  chan struct{} // of pages that grow
+	interval time.Duration // between their looks
 }
 
 // Limits of the console, so that looking never takes much from the token endpoint.
@@ -50,6 +53,7 @@ const (
 // A request is one request, and what is known of it.
 type request struct {
 	*http.Request
+	outer   context.Context // without the time of a request
 	id      string
 	now     grant.Instant
 	locale  string
@@ -65,6 +69,7 @@ type reply struct {
 	to     string       // a redirect, in place of the page
 	cookie *http.Cookie // nil: none
 	file   *file        // in place of a page
+	stream *stream      // which the page grows by; nil: it does not
 }
 
 // A file is what a browser saves.
@@ -84,16 +89,20 @@ type route struct {
 
 func (c *Console) routes() []route {
 	const get, post = http.MethodGet, http.MethodPost
-	k, g, a, u, i := clientPages{c}, grantPages{c}, auditPages{c}, userPages{c}, apiPages{c}
+	k, g, a, u, i, e, o := clientPages{c}, grantPages{c}, auditPages{c}, userPages{c}, apiPages{c}, entrance{c}, overviewPages{c}
 	return slices.Concat([]route{
-		{get, "/sign-in", c.signInPage, true},
+		{get, "/sign-in", e.signInPage, true},
 		{post, "/sign-in", c.signIn, true},
-		{get, "/invitation/{text}", c.invitationPage, true},
-		{post, "/invitation/{text}", c.spendInvitation, true},
-		{get, "/factor", c.factorPage, true},
-		{post, "/factor", c.checkFactor, true},
-		{post, "/sign-out", c.signOut, true},
-		{get, "/{$}", c.overview, false},
+		{get, "/invitation/{text}", e.invitationPage, true},
+		{post, "/invitation/{text}", e.spendInvitation, true},
+		{get, "/factor", e.factorPage, true},
+		{post, "/factor", e.checkFactor, true},
+		{post, "/sign-out", e.signOut, true},
+		{get, "/{$}", o.overview, false},
+		{get, "/checkup", o.checkupFindings, false},
+		{post, "/checkup", o.checkNow, false},
+		{get, "/realms", o.realms, false},
+		{get, "/settings", o.settings, false},
 		{get, "/keys", c.keys, false},
 		{get, "/users", u.users, false},
 		{get, "/new/user", u.newUser, false},
@@ -107,8 +116,11 @@ func (c *Console) routes() []route {
 		{get, "/apis/{api}/edit", i.editAPI, false},
 		{post, "/apis/{api}/edit", i.saveAPI, false},
 		{get, "/restores", c.restores, false},
+		{get, "/new/restore", c.newRestore, false},
+		{post, "/new/restore", c.declareRestore, false},
 		{get, "/audit", a.auditLog, false},
 		{get, "/audit/export", a.exportAudit, false},
+		{get, "/audit/follow", a.followAudit, false},
 		{get, "/explain", c.explainForm, false},
 		{post, "/explain", c.explain, false},
 		{get, "/grants", g.grants, false},
@@ -117,6 +129,7 @@ func (c *Console) routes() []route {
 		{get, "/new/client", k.newClient, false},
 		{post, "/new/client", k.createClient, false},
 		{get, "/clients/{client}", k.client, false},
+		{get, "/clients/{client}/watch", k.watch, false},
 		{get, "/clients/{client}/edit", k.editClient, false},
 		{post, "/clients/{client}/edit", k.saveClient, false},
 		{post, "/clients/{client}/secrets", k.addSecret, false},
@@ -138,7 +151,7 @@ func (c *Console) routes() []route {
 
 // Handler serves the console.
 func (c *Console) Handler() http.Handler {
-	c.slots = make(chan struct{}, maxRequests)
+	c.slots, c.streams, c.interval = make(chan struct{}, maxRequests), make(chan struct{}, maxStreams), cmp.Or(c.interval, streamInterval)
 	mux := http.NewServeMux()
 	for _, rt := range c.routes() {
 		mux.Handle(rt.method+" "+rt.path, c.serve(rt))
@@ -204,7 +217,7 @@ func (c *Console) serve(rt route) http.Handler {
 		ctx, cancel := context.WithTimeout(hr.Context(), requestTime)
 		defer cancel()
 		hr.Body = http.MaxBytesReader(w, hr.Body, maxForm)
-		r := &request{Request: hr.WithContext(ctx), id: server.RequestID(), now: c.now(), locale: localeOf(hr)}
+		r := &request{Request: hr.WithContext(ctx), outer: hr.Context(), id: server.RequestID(), now: c.now(), locale: localeOf(hr)}
 		if peer, err := netip.ParseAddrPort(hr.RemoteAddr); err == nil {
 			r.address = peer.Addr().Unmap()
 		}
@@ -226,6 +239,10 @@ func (c *Console) serve(rt route) http.Handler {
 			_, _ = w.Write(a.file.content)
 			return
 		}
+		if a.stream != nil {
+			c.follow(w, r, a)
+			return
+		}
 		c.write(w, r, a)
 	})
 }
@@ -236,12 +253,11 @@ func (c *Console) answer(ctx context.Context, rt route, r *request) (reply, erro
 	if r.Method != http.MethodGet && r.Method != http.MethodHead && r.Header.Get("Origin") != c.URL {
 		return reply{}, errForged
 	}
-	select {
-	case c.slots <- struct{}{}:
-		defer func() { <-c.slots }()
-	case <-ctx.Done():
-		return reply{}, store.Unavailable(ctx.Err())
+	free, err := c.slot(ctx)
+	if err != nil {
+		return reply{}, err
 	}
+	defer free()
 	if err := c.identify(ctx, r); err != nil {
 		return reply{}, err
 	}
@@ -252,6 +268,16 @@ func (c *Console) answer(ctx context.Context, rt route, r *request) (reply, erro
 		return reply{to: "/factor"}, nil
 	}
 	return reply{to: "/sign-in"}, nil
+}
+
+// slot waits for a slot of the requests that run at once.
+func (c *Console) slot(ctx context.Context) (free func(), err error) {
+	select {
+	case c.slots <- struct{}{}:
+		return func() { <-c.slots }, nil
+	case <-ctx.Done():
+		return nil, store.Unavailable(ctx.Err())
+	}
 }
 
 // identify reads the session of the request's cookie, and the operator as it is now.

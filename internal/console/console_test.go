@@ -38,8 +38,13 @@ type room struct {
 	handler http.Handler
 	now     time.Time
 	cases   admin.Admin
-	audit   *audit.Log
-	users   *account.Users // of the realm; the console does not know them unless a test says so
+
+	checkups int // that were asked for
+	watch    func() adminapi.Watch
+
+	auditDirectory string
+	audit          *audit.Log
+	users          *account.Users // of the realm; the console does not know them unless a test says so
 }
 
 func open(t *testing.T) *room {
@@ -57,10 +62,10 @@ func open(t *testing.T) *room {
 		KEK: func(context.Context) (*keys.KEK, error) { return kek, nil }, Ring: func(context.Context) (*keys.Ring, error) { return dir.Ring(), nil },
 	}
 	api := serveradmin.NewLocal(r.cases)
-	auditDir := filepath.Join(t.TempDir(), "audit")
-	r.audit = audit.Open(audit.Options{Directory: auditDir, Node: "a", Now: now, Log: slog.New(slog.DiscardHandler)})
+	r.auditDirectory = filepath.Join(t.TempDir(), "audit")
+	r.audit = audit.Open(audit.Options{Directory: r.auditDirectory, Node: "a", Now: now, Log: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() { r.audit.Close() })
-	api.Audit, api.AuditDirectory = r.audit, auditDir
+	api.Audit, api.AuditDirectory = r.audit, r.auditDirectory
 	// What explanations say is tested where they are made.
 	api.Explain = func(_ context.Context, in adminapi.ExplainRequest) (any, error) {
 		if _, err := grant.ParseID(in.Text); err == nil {
@@ -72,8 +77,33 @@ func open(t *testing.T) *room {
 		return adminapi.Explanation{Kind: "unknown", Now: &adminapi.Reading{Verdict: "unknown", Why: "it is no token", Next: "look elsewhere"}}, nil
 	}
 	api.Realm, api.ConsoleURL = adminapi.Realm{Name: "api", Issuer: "https://auth.example/oauth2/api", Login: "upstream"}, origin
+	api.Checkup = func(start bool) adminapi.Checkup {
+		if start {
+			r.checkups++
+		}
+		return adminapi.Checkup{At: new(r.now.Add(-7 * time.Minute)), Running: start, Findings: []adminapi.Finding{
+			{Check: "files", Level: "ok", Text: "all is well"}, {Check: "secrets", Level: "warning", Text: "<b>one</b> ends soon"}, {Check: "certificate", Level: "fault", Text: "it has expired", Advice: "renew it"},
+		}}
+	}
+	api.Settings = func() adminapi.Settings {
+		return adminapi.Settings{OnReload: []string{"log.level"}, Settings: []adminapi.SettingValue{{Name: "data", Group: "Files", Value: "/var/lib/<mintage>", Source: "--data", Given: true}, {Name: "log.level", Group: "Log", Value: "info", Source: "default", Reloads: true}}}
+	}
+	api.Watch = func(store.Client) (adminapi.Watch, bool) { return r.watch(), true }
+	api.Traffic = func(_ context.Context, of, step time.Duration) (adminapi.Traffic, error) {
+		n := int(of / step)
+		v := adminapi.Traffic{From: r.now.Add(-of), Step: int(step / time.Second)}
+		for _, name := range []string{"requests", "refreshes", "codes", "logins", "invalid_grant", "invalid_scope"} {
+			s := adminapi.Series{Name: name, Error: strings.HasPrefix(name, "invalid"), Counts: make([]uint64, n)}
+			if name == "requests" || name == "invalid_grant" {
+				s.Counts[1], s.Counts[n-1], s.Total = 200, 1, 201
+			}
+			v.Series = append(v.Series, s)
+		}
+		return v, nil
+	}
 	r.users = account.New(account.Users{Realm: "/api", Store: r.store, Ring: func() (*keys.Ring, error) { return dir.Ring(), nil }, Now: now, Log: slog.New(slog.DiscardHandler)})
 	r.console = &console.Console{URL: origin, Service: "Example", API: serveradmin.Realms([]*serveradmin.Admin{api}), Store: r.store, Now: now, Log: slog.New(slog.DiscardHandler)}
+	r.console.Hurry(time.Millisecond)
 	r.handler = r.console.Handler()
 	return r
 }
@@ -141,7 +171,7 @@ func (b *browser) post(path string, form url.Values) *httptest.ResponseRecorder 
 }
 
 // pagesOfOperators are those that need a session.
-var pagesOfOperators = []string{"/", "/keys", "/operators", "/clients", "/new/client", "/new/client?kind=web", "/grants", "/grants?subject=alice", "/audit", "/audit/export", "/explain", "/users", "/new/user", "/apis", "/new/api", "/restores"}
+var pagesOfOperators = []string{"/", "/?period=week", "/checkup", "/realms", "/settings", "/keys", "/operators", "/clients", "/new/client", "/new/client?kind=web", "/grants", "/grants?subject=alice", "/audit", "/audit/export", "/explain", "/users", "/new/user", "/apis", "/new/api", "/restores", "/new/restore"}
 
 func TestNobodySeesAnythingWithoutASession(t *testing.T) {
 	r := open(t)

@@ -1,5 +1,7 @@
 package console
 
+import "time"
+
 // Routes returns method and path of each page, and whether it needs nobody to be signed in.
 func (c *Console) Routes() (list []Route) {
 	for _, rt := range c.routes() {
@@ -13,3 +15,6 @@ type Route struct {
 	Method, Path string
 	Public       bool
 }
+
+// Hurry sets how often a page that grows looks.
+func (c *Console) Hurry(interval time.Duration) { c.interval = interval }

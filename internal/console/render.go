@@ -78,7 +78,7 @@ func parse() map[string]*template.Template {
 			return fmt.Sprintf(text, args...)
 		}
 		all[locale] = template.Must(template.New("").Funcs(template.FuncMap{
-			"t": say, "when": when, "whenExactly": pages.Time, "shown": shown, "rows": rows, "seg": segment, "asset": func() string { return "/assets/" + styleName },
+			"t": say, "when": when, "whenExactly": pages.Time, "shown": shown, "rows": rows, "more": func() template.HTML { return more }, "seg": segment, "asset": func() string { return "/assets/" + styleName },
 		}).ParseFS(templates, "templates/*.html"))
 	}
 	return all
@@ -116,36 +116,49 @@ type frame struct {
 	Who     string
 	Role    string
 	Name    string // of the template
-	Page    any
 }
 
 // write writes a page.
 func (c *Console) write(w http.ResponseWriter, r *request, a reply) {
-	f := frame{Locale: r.locale, Service: c.Service, Path: r.URL.Path, Page: a.page}
-	f.Name = strings.TrimSuffix(reflect.TypeOf(a.page).Name(), "Page")
-	if r.who != nil {
-		f.Who, f.Role = r.who.Name, r.who.Role
-	}
-	var content, whole bytes.Buffer
-	tree := trees[r.locale]
-	err := tree.ExecuteTemplate(&content, f.Name, a.page)
-	if err == nil {
-		err = tree.ExecuteTemplate(&whole, "layout", struct {
-			frame
-			Content template.HTML
-			Title   string
-		}{f, template.HTML(content.String()), titleOf(content.String())})
-	}
+	whole, err := render(c.frameOf(r, a.page), a.page)
 	if err != nil {
-		c.Log.Error("cannot render a page of the console", "request_id", r.id, "error", err)
-		http.Error(w, "internal error, request "+r.id, http.StatusInternalServerError)
+		c.broken(w, r, err)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	if a.status != 0 {
 		w.WriteHeader(a.status)
 	}
-	_, _ = w.Write(whole.Bytes())
+	_, _ = w.Write(whole)
+}
+
+// broken answers for a page that cannot be rendered.
+func (c *Console) broken(w http.ResponseWriter, r *request, err error) {
+	c.Log.Error("cannot render a page of the console", "request_id", r.id, "error", err)
+	http.Error(w, "internal error, request "+r.id, http.StatusInternalServerError)
+}
+
+func (c *Console) frameOf(r *request, page any) frame {
+	f := frame{Locale: r.locale, Service: c.Service, Path: r.URL.Path, Name: strings.TrimSuffix(reflect.TypeOf(page).Name(), "Page")}
+	if r.who != nil {
+		f.Who, f.Role = r.who.Name, r.who.Role
+	}
+	return f
+}
+
+// render returns a page within its frame.
+func render(f frame, page any) ([]byte, error) {
+	var content, whole bytes.Buffer
+	tree := trees[f.Locale]
+	if err := tree.ExecuteTemplate(&content, f.Name, page); err != nil {
+		return nil, err
+	}
+	err := tree.ExecuteTemplate(&whole, "layout", struct {
+		frame
+		Content template.HTML
+		Title   string
+	}{f, template.HTML(content.String()), titleOf(content.String())})
+	return whole.Bytes(), err
 }
 
 // titleOf returns the heading of a page, which templates have escaped.

@@ -11,8 +11,12 @@ import (
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/operator"
+	"github.com/mintage/mintage/internal/qr"
 	"github.com/mintage/mintage/internal/store"
 )
+
+// entrance are the pages of those who have not signed in.
+type entrance struct{ *Console }
 
 // A signInPage asks who comes.
 type signInPage struct {
@@ -23,7 +27,7 @@ type signInPage struct {
 	SignedOut bool
 }
 
-func (c *Console) signInPage(_ context.Context, r *request) (reply, error) {
+func (c entrance) signInPage(_ context.Context, r *request) (reply, error) {
 	if r.who != nil {
 		return reply{to: "/"}, nil
 	}
@@ -65,14 +69,14 @@ func (c *Console) signIn(ctx context.Context, r *request) (reply, error) {
 	case err != nil:
 		return reply{}, err
 	}
-	return c.begin(ctx, r, operator.Session{Operator: o.Name, How: operator.ByPassword})
+	return entrance{c}.begin(ctx, r, operator.Session{Operator: o.Name, How: operator.ByPassword})
 }
 
 // minutes is when another try is possible, for people.
 func minutes(t *account.Throttled) int { return int(t.RetryAfter/time.Minute) + 1 }
 
 // begin begins a session in the place of the one that the browser has.
-func (c *Console) begin(ctx context.Context, r *request, s operator.Session) (reply, error) {
+func (c entrance) begin(ctx context.Context, r *request, s operator.Session) (reply, error) {
 	if r.session != nil {
 		if err := r.session.End(ctx, c.Store); err != nil {
 			return reply{}, err
@@ -90,7 +94,7 @@ func (c *Console) begin(ctx context.Context, r *request, s operator.Session) (re
 	return reply{to: to, cookie: c.cookie(cookie)}, nil
 }
 
-func (c *Console) signOut(ctx context.Context, r *request) (reply, error) {
+func (c entrance) signOut(ctx context.Context, r *request) (reply, error) {
 	if r.session != nil {
 		if err := r.session.End(ctx, c.Store); err != nil {
 			return reply{}, err
@@ -107,12 +111,12 @@ type invitationPage struct {
 	Problem string // spent, expired, unknown or user
 }
 
-func (c *Console) invitationPage(ctx context.Context, r *request) (reply, error) {
+func (c entrance) invitationPage(ctx context.Context, r *request) (reply, error) {
 	return c.invitation(ctx, r, "")
 }
 
 // invitation shows the page of an invitation.
-func (c *Console) invitation(ctx context.Context, r *request, problem string) (reply, error) {
+func (c entrance) invitation(ctx context.Context, r *request, problem string) (reply, error) {
 	p := invitationPage{Problem: problem}
 	var err error
 	if p.For, err = operator.Invited(ctx, c.Store, r.PathValue("text"), c.now()); err != nil {
@@ -140,7 +144,7 @@ func invitationProblem(p invitationPage, err error) (reply, error) {
 	return reply{status: http.StatusGone, page: p}, nil
 }
 
-func (c *Console) spendInvitation(ctx context.Context, r *request) (reply, error) {
+func (c entrance) spendInvitation(ctx context.Context, r *request) (reply, error) {
 	text := r.PathValue("text")
 	name, err := operator.Invited(ctx, c.Store, text, c.now())
 	p := invitationPage{For: name}
@@ -177,15 +181,16 @@ type factorPage struct {
 	Enrolling bool
 	Secret    string // in groups of four
 	URI       string
+	Code      *qr.Code // of URI; nil: it is too long
 	Wrong     bool
 	Minutes   int
 }
 
-func (c *Console) factorPage(_ context.Context, r *request) (reply, error) {
+func (c entrance) factorPage(_ context.Context, r *request) (reply, error) {
 	return c.factor(r, factorPage{}, http.StatusOK)
 }
 
-func (c *Console) factor(r *request, p factorPage, status int) (reply, error) {
+func (c entrance) factor(r *request, p factorPage, status int) (reply, error) {
 	switch {
 	case r.session == nil || c.Users == nil:
 		return reply{to: "/sign-in"}, nil
@@ -199,6 +204,7 @@ func (c *Console) factor(r *request, p factorPage, status int) (reply, error) {
 			return reply{}, err
 		}
 		p.URI = uri
+		p.Code, _ = qr.Encode(uri)
 		for i := 0; i < len(text); i += 4 {
 			p.Secret += " " + text[i:min(i+4, len(text))]
 		}
@@ -209,7 +215,7 @@ func (c *Console) factor(r *request, p factorPage, status int) (reply, error) {
 
 // checkFactor checks a code: of the factor that the operator has, or of the one that the
 // page has shown, which counts from then on.
-func (c *Console) checkFactor(ctx context.Context, r *request) (reply, error) {
+func (c entrance) checkFactor(ctx context.Context, r *request) (reply, error) {
 	s := r.session
 	if s == nil || !s.Pending || c.Users == nil {
 		return c.factor(r, factorPage{}, http.StatusOK)

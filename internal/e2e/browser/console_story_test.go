@@ -3,9 +3,103 @@
 package browser
 
 import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/e2e/binary"
 )
+
+// grows waits for a text of a page that is not complete yet.
+func (b *tab) grows(text string) {
+	b.t.Helper()
+	b.until(fmt.Sprintf("the text %q", text), fmt.Sprintf("document.body.innerText.includes(%q)", text))
+}
+
+// A new client comes with a program, and a page shows its first requests as they come:
+// a mistake with its remedy, and each stage to the first refresh. The audit log can be
+// followed likewise. The browser runs no script.
+func TestConsoleFirstRequest(t *testing.T) {
+	t.Parallel()
+	w := openConsole(t)
+	w.operator(t, "alice", "admin")
+	b := newWindow(t).knowsAxe().withoutScripts()
+	w.enters(t, b, "alice")
+	const redirect = "https://shop.example/callback"
+	b.open(w.url + "/new/client?kind=web")
+	b.fill("#name", "Shop")
+	b.fill("#redirect_uris", redirect)
+	b.click("#create")
+	b.reads("A program for it")
+	id, secret := b.text("#client-id"), b.text("#secret")
+	b.examine(t, "console-client-new")
+	b.click("#watch")
+	b.grows("Nothing comes?")
+
+	leaf, err := x509.ParseCertificate(certificate().Certificate[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(leaf)
+	client := http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	authorize := func(redirect string) {
+		t.Helper()
+		resp, err := client.Get(w.public + "/oauth2/api/authorize?" + url.Values{"response_type": {"code"}, "client_id": {id}, "redirect_uri": {redirect}, "scope": {"openid"}, "state": {"a"},
+			"code_challenge": {strings.Repeat("a", 43)}, "code_challenge_method": {"S256"}}.Encode())
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+	}
+	token := func(form url.Values) (pair struct {
+		Refresh string `json:"refresh_token"`
+	}) {
+		t.Helper()
+		form.Set("client_id", id)
+		form.Set("client_secret", secret)
+		resp, err := client.PostForm(w.public+"/oauth2/api/access_token", form)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if err := json.NewDecoder(resp.Body).Decode(&pair); err != nil {
+			t.Fatal(err)
+		}
+		return pair
+	}
+	authorize("https://shop.example/other")
+	b.grows("have the client send a redirect_uri that is registered")
+	authorize(redirect)
+	b.grows("sign-in asked for: done")
+	code, err := binary.Command(t, "code", "issue", "--client", id, "--redirect-uri", redirect, "--subject", "alice", "--scope", "openid", "--data", w.dir).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair := token(url.Values{"grant_type": {"authorization_code"}, "code": {strings.TrimSpace(string(code))}, "redirect_uri": {redirect}})
+	b.grows("tokens: done")
+	token(url.Values{"grant_type": {"refresh_token"}, "refresh_token": {pair.Refresh}})
+	b.reads("It works")
+	b.examine(t, "console-watch")
+	if strings.Contains(b.text("main"), secret) {
+		t.Error("the page has the secret")
+	}
+
+	b.open(w.url + "/audit?client=" + id)
+	b.click("#follow")
+	b.grows("tokens_refreshed")
+	w.run(t, nil, "client", "disable", id)
+	b.grows("client_disabled")
+	b.click("#stop")
+	b.reads("Export")
+}
 
 // The days of an admin: a first client, another secret for it and the end of the first,
 // a change, a mistake that is undone, what the audit log says of it, and an explanation.

@@ -14,15 +14,16 @@ import (
 // A consoleWorld is a server with a console. It runs without --dev, with which an
 // invitation alone lets in.
 type consoleWorld struct {
-	url string // of the console
-	dir string
+	url    string // of the console
+	public string // the address of the server
+	dir    string
 }
 
 func openConsole(t *testing.T, args ...string) *consoleWorld {
 	t.Helper()
 	cert, key := certificateFiles(t)
 	public, console := binary.FreeAddress(t, mintageHost), binary.FreeAddress(t, mintageHost)
-	w := &consoleWorld{url: "https://" + console, dir: t.TempDir()}
+	w := &consoleWorld{url: "https://" + console, public: "https://" + public, dir: t.TempDir()}
 	binary.Serve(t, binary.Command(t, append([]string{"serve", "--new-store", "--data", w.dir, "--public-url", "https://" + public, "--listen", public, "--management-listen", "127.0.0.1:0",
 		"--tls-cert", cert, "--tls-key", key, "--console-listen", console}, args...)...), console)
 	return w
@@ -105,6 +106,21 @@ func TestConsole(t *testing.T) {
 	b.reads("Needs attention")
 	b.reads("bob: this operator has never signed in.")
 	b.examine(t, "console-overview")
+	b.click("#check")
+	b.reads("The server is being examined.")
+	b.wait("the findings", func() bool {
+		b.open(w.url + "/")
+		return b.holds(`document.body.innerText.includes("Last checked 0 min ago")`)
+	})
+	b.examine(t, "console-overview-checked")
+	b.click("#findings")
+	b.reads("Findings")
+	b.examine(t, "console-findings")
+	for path, text := range map[string]string{"/settings": "With these the server runs", "/realms": "Each realm has", "/restores": "Declare a restore", "/users": "New user", "/apis": "New API", "/new/restore": "When the backup began"} {
+		b.open(w.url + path)
+		b.reads(text)
+		b.examine(t, "console"+strings.ReplaceAll(path, "/", "-"))
+	}
 	b.open(w.url + "/keys")
 	b.reads("Keys rotate by the clock")
 	b.examine(t, "console-keys")

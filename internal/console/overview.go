@@ -1,0 +1,264 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mintage/mintage/internal/adminapi"
+)
+
+// overviewPages are the pages about the deployment as a whole.
+type overviewPages struct{ *Console }
+
+// An overviewPage says what needs attention, what was answered, and what there is.
+type overviewPage struct {
+	Attention []attention
+	Checkup   *checkupView // nil: no server examines itself here
+	Traffic   *trafficView // nil: no server counts here
+	Counts    []count
+	Done      string
+}
+
+// An attention is something that an operator should look at.
+type attention struct {
+	Kind    string // a text of the template
+	Name    string
+	At      *time.Time
+	Command string
+}
+
+// A count is how many there are of something; More: of which it was not counted further.
+type count struct {
+	Kind string
+	N    int
+	More bool
+}
+
+// soon is how long before an end the overview names it.
+const soon = 30 * 24 * time.Hour
+
+func (c overviewPages) overview(ctx context.Context, r *request) (reply, error) {
+	p := overviewPage{Done: r.URL.Query().Get("done")}
+	var err error
+	if p.Checkup, err = c.checkup(ctx, r); err != nil {
+		return reply{}, err
+	}
+	if p.Traffic, err = c.traffic(ctx, r); err != nil {
+		return reply{}, err
+	}
+	var operators struct{ Operators []adminapi.Operator }
+	if err := c.get(ctx, r, &operators, nil, "operators"); err != nil {
+		return reply{}, err
+	}
+	admins := 0
+	for _, o := range operators.Operators {
+		if o.Role == "admin" {
+			admins++
+		}
+		if o.SeenAt == nil {
+			p.Attention = append(p.Attention, attention{"never", o.Name, o.CreatedAt, "mintage console invite " + quote(o.Name)})
+		}
+	}
+	if admins < 2 && !c.Dev {
+		p.Attention = append(p.Attention, attention{"alone", "", nil, "mintage operator add NAME --role admin"})
+	}
+	clients, err := c.secretsThatEnd(ctx, r, &p)
+	if err != nil {
+		return reply{}, err
+	}
+	var tokens struct {
+		Tokens []adminapi.Token `json:"admin_tokens"`
+	}
+	if err := c.get(ctx, r, &tokens, nil, "admin-tokens"); err != nil {
+		return reply{}, err
+	}
+	for _, t := range tokens.Tokens {
+		if t.ExpiresAt != nil && t.ExpiresAt.Sub(c.Now()) < soon {
+			p.Attention = append(p.Attention, attention{"token", t.Name, t.ExpiresAt, tokenCommand(t)})
+		}
+	}
+	p.Counts = []count{clients, {Kind: "operators", N: len(operators.Operators)}, {Kind: "tokens", N: len(tokens.Tokens)}}
+	return reply{page: p}, nil
+}
+
+// secretsThatEnd adds clients whose only secrets end soon, and counts the clients of the
+// first page.
+func (c overviewPages) secretsThatEnd(ctx context.Context, r *request, p *overviewPage) (count, error) {
+	var answer struct {
+		Clients []adminapi.Client
+		Next    string
+	}
+	query := url.Values{"limit": {strconv.Itoa(adminapi.MaxPage)}, "state": {"enabled"}}
+	if err := c.get(ctx, r, &answer, query, "clients"); err != nil {
+		return count{}, err
+	}
+	for _, k := range answer.Clients {
+		var last *time.Time
+		for _, s := range k.Secrets {
+			if s.ExpiresAt == nil {
+				last = nil
+				break
+			}
+			if last == nil || s.ExpiresAt.After(*last) {
+				last = s.ExpiresAt
+			}
+		}
+		if last != nil && last.Sub(c.Now()) < soon {
+			p.Attention = append(p.Attention, attention{"secret", cmp.Or(k.Name, k.ID), last, "mintage client secret add " + quote(k.ID)})
+		}
+	}
+	return count{Kind: "clients", N: len(answer.Clients), More: answer.Next != ""}, nil
+}
+
+// A checkupView is a checkup as pages show it.
+type checkupView struct {
+	adminapi.Checkup
+	Bad     []adminapi.Finding // those that need attention, the worst first
+	Minutes int                // since it ended
+}
+
+// checkup returns the last checkup of the server.
+func (c overviewPages) checkup(ctx context.Context, r *request) (*checkupView, error) {
+	var v checkupView
+	if err := c.get(ctx, r, &v.Checkup, nil, "checkup"); isKind(err, "no-server") {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	if v.At != nil {
+		v.Minutes = int(c.Now().Sub(*v.At) / time.Minute)
+	}
+	for _, level := range []string{"fault", "warning", "unknown"} {
+		for _, f := range v.Findings {
+			if f.Level == level {
+				v.Bad = append(v.Bad, f)
+			}
+		}
+	}
+	return &v, nil
+}
+
+// A checkupPage has all findings of the last checkup.
+type checkupPage struct {
+	Checkup *checkupView
+	Command string
+}
+
+func (c overviewPages) checkupFindings(ctx context.Context, r *request) (reply, error) {
+	v, err := c.checkup(ctx, r)
+	if v == nil && err == nil {
+		err = errNotFound
+	}
+	return reply{page: checkupPage{v, "mintage doctor --last"}}, err
+}
+
+// checkNow has the server examine itself. It changes nothing.
+func (c overviewPages) checkNow(ctx context.Context, r *request) (reply, error) {
+	err := c.post(ctx, r, nil, nil, "checkup")
+	return reply{to: "/?done=checkup"}, err
+}
+
+// A trafficView is what was answered in a period, as charts.
+type trafficView struct {
+	Period  string
+	Periods []string
+	Good    []chart // what went well
+	Errors  []chart // causes of errors, the most frequent first
+	Command string
+}
+
+// A chart is a row of bars. Its path is as wide as there are steps, and 100 high.
+type chart struct {
+	Name        string
+	Total, Most uint64
+	Width       int
+	Path        string
+	From, To    time.Time
+}
+
+const chartHeight = 100
+
+// good are the series that are shown even if nothing was counted.
+var good = []string{"requests", "refreshes", "logins"}
+
+func (c overviewPages) traffic(ctx context.Context, r *request) (*trafficView, error) {
+	v := trafficView{Period: r.URL.Query().Get("period"), Periods: []string{"hour", "day", "week"}}
+	if !slices.Contains(v.Periods, v.Period) {
+		v.Period = "day"
+	}
+	v.Command = "mintage traffic --period " + v.Period
+	var answer adminapi.Traffic
+	if err := c.get(ctx, r, &answer, url.Values{"period": {v.Period}}, "traffic"); isKind(err, "no-server") {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	for _, s := range answer.Series {
+		switch drawn := draw(s, answer); {
+		case s.Error && s.Total > 0:
+			v.Errors = append(v.Errors, drawn)
+		case slices.Contains(good, s.Name):
+			v.Good = append(v.Good, drawn)
+		}
+	}
+	slices.SortStableFunc(v.Errors, func(a, b chart) int { return cmp.Compare(b.Total, a.Total) })
+	return &v, nil
+}
+
+// draw draws the counts of a series.
+func draw(s adminapi.Series, of adminapi.Traffic) chart {
+	c := chart{Name: s.Name, Total: s.Total, Width: len(s.Counts), From: of.From, To: of.From.Add(time.Duration(of.Step*len(s.Counts)) * time.Second)}
+	if len(s.Counts) > 0 {
+		c.Most = slices.Max(s.Counts)
+	}
+	var path strings.Builder
+	for i, n := range s.Counts {
+		if n == 0 {
+			continue
+		}
+		// A bar is never lower than can be seen.
+		height := max(3, int(n*chartHeight/c.Most))
+		fmt.Fprintf(&path, "M%d %dh1v%dh-1z", i, chartHeight-height, height)
+	}
+	c.Path = path.String()
+	return c
+}
+
+// A settingsPage shows the settings of the server that answers.
+type settingsPage struct {
+	adminapi.Settings
+	Groups  []settingsGroup
+	Command string
+}
+
+// A settingsGroup has the settings of one title.
+type settingsGroup struct {
+	Title    string
+	Settings []shownSetting
+	Given    bool // one of them is not the default
+}
+
+type shownSetting struct {
+	adminapi.SettingValue
+	OnReload, OnRestart bool // changes it
+}
+
+func (c overviewPages) settings(ctx context.Context, r *request) (reply, error) {
+	p := settingsPage{Command: "mintage config show --running"}
+	err := c.get(ctx, r, &p.Settings, nil, "settings")
+	for _, s := range p.Settings.Settings {
+		if n := len(p.Groups); n == 0 || p.Groups[n-1].Title != s.Group {
+			p.Groups = append(p.Groups, settingsGroup{Title: s.Group})
+		}
+		g := &p.Groups[len(p.Groups)-1]
+		v := shownSetting{s, slices.Contains(p.OnReload, s.Name), slices.Contains(p.OnRestart, s.Name)}
+		g.Settings, g.Given = append(g.Settings, v), g.Given || s.Given || v.OnReload || v.OnRestart
+	}
+	return reply{page: p}, err
+}
