@@ -37,11 +37,26 @@ const (
 	// Service gets a token for the client itself; Chains are scopes.
 	Service Operation = "service"
 
+	// Poll asks as a device whose user has not answered (RFC 8628 section 3.4). Chains are
+	// device codes; each of a connection's is polled for pollMoment.
+	Poll Operation = "poll"
+
+	// Exchange gets a token in exchange for another (RFC 8693). Chains are the subject
+	// tokens.
+	Exchange Operation = "exchange"
+
 	// Authorize asks for a code as a browser does whose user is signed in and
 	// has agreed before. Chains are session cookies, and the Target's endpoint
 	// is the request's whole address.
 	Authorize Operation = "authorize"
 )
+
+// pollMoment leaves room for slow answers in the second within which all polls of a device
+// are one.
+const pollMoment = 400 * time.Millisecond
+
+// PollCodes is how many device codes a connection needs for a run.
+func PollCodes(d time.Duration) int { return int(d/pollMoment) + 1 }
 
 // Operations lists those of a token endpoint.
 var Operations = []Operation{Refresh, Code, Connect}
@@ -108,6 +123,9 @@ type Chains struct {
 	tokens [][]byte
 	next   int
 }
+
+// Copy returns chains with the same tokens, for another connection.
+func (c *Chains) Copy() *Chains { return &Chains{tokens: slices.Clone(c.tokens)} }
 
 // Split deals tokens out to n connections.
 func Split(tokens []string, n int) []*Chains {
@@ -330,6 +348,11 @@ func newRun(l *Load) (*run, error) {
 		r.form = []byte("grant_type=authorization_code&" + credentials + "&redirect_uri=" + url.QueryEscape(l.Target.RedirectURI) + "&code=")
 	case Service:
 		r.form = []byte("grant_type=client_credentials&" + credentials + "&scope=")
+	case Poll:
+		r.form = []byte("grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Adevice_code&" + credentials + "&device_code=")
+	case Exchange:
+		r.form = []byte("grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Atoken-exchange&" + credentials +
+			"&subject_token_type=urn%3Aietf%3Aparams%3Aoauth%3Atoken-type%3Aaccess_token&subject_token=")
 	case Introspect:
 		r.form = []byte(credentials + "&token=")
 	case Verify:

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/url"
@@ -72,6 +73,9 @@ func (w *worker) work(ctx context.Context) {
 		} else {
 			if len(w.chains.tokens) == 0 {
 				return // every chain was refused
+			}
+			if w.Operation == Poll {
+				w.chains.next = int(now.Sub(w.begin) / pollMoment)
 			}
 			w.chains.next %= len(w.chains.tokens)
 			sent = w.chains.tokens[w.chains.next]
@@ -181,11 +185,14 @@ func (w *worker) exchange(ctx context.Context, now time.Time, sent []byte) error
 	if w.Operation == Authorize {
 		return codeAt(&w.resp, w.Target.RedirectURI)
 	}
+	if w.Operation == Poll && w.resp.status == 400 && bytes.Contains(w.resp.body, []byte(`{"error":"authorization_pending",`)) {
+		return nil
+	}
 	if w.Target.FixedBody == 0 && w.resp.status == 200 {
 		switch w.Operation {
 		case Introspect:
 			return aliveJSON(&w.resp)
-		case Service:
+		case Service, Exchange:
 			return w.answer.service(&w.resp, w.Target.MaxExpiresIn)
 		case Verify:
 			return aliveEmpty(&w.resp)
@@ -209,7 +216,7 @@ func (w *worker) exchange(ctx context.Context, now time.Time, sent []byte) error
 func (w *worker) goOn(err error) {
 	c := w.chains
 	switch {
-	case w.Target.FixedBody != 0, err == nil && (w.Operation == Introspect || w.Operation == Verify || w.Operation == Service || w.Operation == Authorize):
+	case w.Target.FixedBody != 0, err == nil && w.Operation != Refresh && w.Operation != Connect:
 		c.next++
 	case w.resp.status == 200 && len(w.answer.refresh) > 0:
 		c.tokens[c.next] = append(c.tokens[c.next][:0], w.answer.refresh...)

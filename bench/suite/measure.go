@@ -14,6 +14,7 @@ import (
 
 	"github.com/mintage/mintage/bench"
 	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -29,6 +30,8 @@ const (
 	verify      = "verify"
 	service     = "service"
 	authorized  = "authorize"
+	devicePoll  = "device-poll"
+	exchanged   = "exchange"
 	bareSigning = "bare-signing"
 	jwt         = "jwt"
 	idToken     = "id-token"
@@ -36,11 +39,11 @@ const (
 	connect     = "connect"
 )
 
-var names = []string{bareRefresh, bareTuned, refresh, introspect, verify, service, authorized, bareSigning, jwt, code, idToken, large, bareConnect, connect}
+var names = []string{bareRefresh, bareTuned, refresh, introspect, verify, service, authorized, devicePoll, exchanged, bareSigning, jwt, code, idToken, large, bareConnect, connect}
 
 // yardstick is what each measurement is compared with.
 var yardstick = map[string]string{
-	refresh: bareRefresh, code: bareRefresh, large: bareRefresh, introspect: bareRefresh, verify: bareRefresh, service: bareRefresh, authorized: bareRefresh,
+	refresh: bareRefresh, code: bareRefresh, large: bareRefresh, introspect: bareRefresh, verify: bareRefresh, service: bareRefresh, authorized: bareRefresh, devicePoll: bareRefresh, exchanged: bareRefresh,
 	jwt: bareSigning, idToken: bareSigning, connect: bareConnect,
 }
 
@@ -51,11 +54,11 @@ type suite struct {
 	program string
 	report  report
 
-	small, codes, idTokens, large, jwts *host
-	bare, tuned, signing                *host
-	codeRate                            map[string]float64 // redeemed per second so far, by measurement
-	args                                []string           // of the servers
-	began                               func()             // called when a run begins, if set
+	small, codes, idTokens, large, jwts, exchanges *host
+	bare, tuned, signing                           *host
+	codeRate                                       map[string]float64 // redeemed per second so far, by measurement
+	args                                           []string           // of the servers
+	began                                          func()             // called when a run begins, if set
 }
 
 // A host is a server process with the tokens that are used on it.
@@ -126,7 +129,7 @@ func measure(ctx context.Context, opt options) (err error) {
 
 // kill ends every server.
 func (s *suite) kill() {
-	for _, h := range []*host{s.bare, s.tuned, s.signing, s.small, s.codes, s.idTokens, s.large, s.jwts} {
+	for _, h := range []*host{s.bare, s.tuned, s.signing, s.small, s.codes, s.idTokens, s.large, s.jwts, s.exchanges} {
 		if h != nil {
 			h.kill()
 		}
@@ -187,6 +190,14 @@ func (s *suite) prepare(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	if wants(exchanged) {
+		if s.exchanges, err = s.host(ctx, "exchanges", smallGrants, func(r *client.Registration) {
+			r.APIs, r.ExchangeAPIs, r.ExchangeFrom = []string{sharedAPI}, []string{sharedAPI}, []string{grant.EveryClient}
+			r.GrantTypes = store.DefaultGrantTypes
+		}); err != nil {
+			return err
+		}
+	}
 	if wants(code) {
 		if s.codes, err = s.host(ctx, "codes", 0); err != nil {
 			return err
@@ -214,7 +225,7 @@ func (s *suite) host(ctx context.Context, name string, grants int, choose ...fun
 		return nil, err
 	}
 	h := &host{child: c, data: data, chains: bench.Split(data.tokens, s.connections)}
-	if name != "small" {
+	if name != "small" && name != "exchanges" {
 		data.tokens = nil // the chains hold them
 	}
 	return h, nil
@@ -248,6 +259,8 @@ func (s *suite) hostOf(name string) *host {
 		return s.signing
 	case jwt:
 		return s.jwts
+	case exchanged:
+		return s.exchanges
 	}
 	return s.small
 }
@@ -283,6 +296,24 @@ func (s *suite) run(ctx context.Context, name string, d time.Duration) (measured
 		l.Operation, l.Chains = bench.Operation(name), bench.Split(tokens, s.connections)
 		l.Target.Endpoint = strings.Replace(l.Target.Endpoint, "/access_token?", "/"+name+"?", 1)
 	}
+	if name == exchanged {
+		tokens, err := h.data.accessTokens()
+		if err != nil {
+			return measured{}, err
+		}
+		l.Operation, l.Chains = bench.Exchange, bench.Split(tokens, s.connections)
+	}
+	if name == devicePoll {
+		codes, err := h.deviceCodes(ctx, pollers*bench.PollCodes(d))
+		if err != nil {
+			return measured{}, err
+		}
+		sets := bench.Split(codes, pollers)
+		l.Operation, l.Chains = bench.Poll, nil
+		for i := range s.connections {
+			l.Chains = append(l.Chains, sets[i%pollers].Copy())
+		}
+	}
 	if name == service {
 		l.Operation, l.Chains = bench.Service, bench.Split(slices.Repeat([]string{"a"}, s.connections), s.connections)
 	}
@@ -294,6 +325,9 @@ func (s *suite) run(ctx context.Context, name string, d time.Duration) (measured
 		s.began()
 	}
 	r, err := h.load(ctx, l)
+	if most := uint32(2*d.Seconds()) + 10; err == nil && (name == devicePoll || name == exchanged) && r.commits > most {
+		err = fmt.Errorf("%d write transactions, and the heartbeats of %s are %d at most", r.commits, d, most)
+	}
 	if err == nil && l.Operation == bench.Code {
 		s.codeRate[name] = r.Throughput()
 	}

@@ -88,6 +88,10 @@ func (r *report) title(name string) string {
 		return "token of a client for itself, opaque"
 	case authorized:
 		return "authorization, signed in and agreed before"
+	case devicePoll:
+		return "poll of a device whose user has not answered"
+	case exchanged:
+		return "token exchange, opaque"
 	case bareSigning:
 		return "bare handler and one ES256 signature"
 	case jwt:
@@ -181,6 +185,8 @@ func (r *report) bars() (list []bar) {
 	atMost("verification of bare", verify, bareRefresh, 1.35)
 	atLeast("token of a client for itself, throughput of bare", service, bareRefresh, 0.75)
 	atMost("authorization of bare", authorized, bareRefresh, 2.8)
+	atLeast("poll of a device, throughput of bare", devicePoll, bareRefresh, 0.7)
+	atLeast("token exchange, throughput of bare", exchanged, bareRefresh, 0.6)
 	signed := func(what, name string, most float64) {
 		if len(r.runs[name]) > 0 {
 			v := r.ratio(bareSigning, name, measured.Throughput)

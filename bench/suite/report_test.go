@@ -81,7 +81,7 @@ func TestFiguresAreGroupedForPeople(t *testing.T) {
 
 func TestAMeasurementIsMadeWithWhatItIsComparedWith(t *testing.T) {
 	for only, want := range map[string]string{
-		"":             "bare bare-tuned refresh introspect verify service authorize bare-signing jwt code id-token large bare-connect connect",
+		"":             "bare bare-tuned refresh introspect verify service authorize device-poll exchange bare-signing jwt code id-token large bare-connect connect",
 		"refresh":      "bare refresh",
 		"large":        "bare refresh large",
 		"jwt,verify":   "bare verify bare-signing jwt",

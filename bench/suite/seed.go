@@ -83,6 +83,15 @@ func makeDataset(ctx context.Context, dir string, open opener, n int, choose ...
 	for _, f := range choose {
 		f(&registration)
 	}
+	var apis grant.APIs
+	granted := oauth.Scope(registration.Scope)
+	if len(registration.APIs) > 0 {
+		api := store.API{ID: registration.APIs[0], Realm: realm, Number: 1, Version: 1, Scopes: []store.APIScope{{Name: "orders", Number: 1}}}
+		if err := st.Commit(ctx, store.Change{Entries: []store.Entry{api.Entry()}}); err != nil {
+			return nil, err
+		}
+		apis, granted = grant.APIs{api.Number}, api.Scope()
+	}
 	client, secret, err := registration.Client(realm, view.Ring, policy, grant.At(time.Now()))
 	if err != nil {
 		return nil, err
@@ -90,7 +99,7 @@ func makeDataset(ctx context.Context, dir string, open opener, n int, choose ...
 	if err := st.Commit(ctx, store.Change{Entries: []store.Entry{client.Entry()}}); err != nil {
 		return nil, err
 	}
-	d := &dataset{dir: dir, clientID: client.ID, scope: oauth.Scope(registration.Scope), secret: string(secret), ring: view.Ring, kek: kek, tokens: make([]string, n)}
+	d := &dataset{dir: dir, clientID: client.ID, scope: granted, apis: apis, secret: string(secret), ring: view.Ring, kek: kek, tokens: make([]string, n)}
 	return d, d.makeGrants(ctx, st, policy)
 }
 
@@ -152,11 +161,15 @@ func (d *dataset) accessTokens() ([]string, error) {
 	now := grant.At(time.Now())
 	key := d.ring.Current(keys.MAC, now)
 	list := make([]string, len(d.tokens))
+	var apis uint8 // positions in those of the grants
+	if d.apis[0] != 0 {
+		apis = 1
+	}
 	for i, text := range d.tokens {
 		t, err := d.ring.OpenRefresh(realm, text)
 		if err == nil {
 			list[i], err = d.ring.SealAccess(key, realm, keys.Token{
-				GrantID: t.GrantID, Generation: 1, IssuedAt: now, ExpiresAt: now.Add(5 * time.Minute), Bits: d.scope.All(),
+				GrantID: t.GrantID, Generation: 1, IssuedAt: now, ExpiresAt: now.Add(5 * time.Minute), Bits: d.scope.All(), APIs: apis,
 			})
 		}
 		if err != nil {
