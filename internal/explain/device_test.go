@@ -107,3 +107,15 @@ func TestExplainTellsOfExchangedTokens(t *testing.T) {
 		s.Clock.Advance(time.Minute)
 	}
 }
+
+// An identity assertion is nothing that this server accepts, and explain says what it is.
+func TestExplainTellsOfIdentityAssertions(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	s.Administer(clientID, func(c *store.Client) { c.IDJAGs = []string{"https://chat.example client=there alg=ES256"} })
+	got, err := issuer.Exchanges{Issuer: s.Issuer}.IDJAG(t.Context(), s.Listed(clientID), issuer.IDJAGRequest{SubjectToken: s.Login().RefreshToken, Refresh: true, Audience: "https://chat.example", From: testkit.Origin})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.says("assertion", got.AccessToken, "refused", `it was made here for another use: its type is "oauth-id-jag+jwt"`)
+}
