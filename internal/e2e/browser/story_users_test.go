@@ -47,6 +47,7 @@ func TestUsers(t *testing.T) {
 	t.Run("two tabs", w.twoTabs)
 	t.Run("another user in another tab", w.switchedUser)
 	t.Run("no cookies", w.cookiesOff)
+	t.Run("a device", w.device)
 }
 
 // wholeStory is told in a browser without scripts.

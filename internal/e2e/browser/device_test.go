@@ -1,0 +1,70 @@
+//go:build e2e
+
+package browser
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/e2e/binary"
+)
+
+// device has a user type the code of a device, and open the link of another one, in a
+// browser without scripts.
+func (w *world) device(t *testing.T) {
+	t.Parallel()
+	password := w.user(t, "dora", "Dora")
+	w.create(t, "", "--name", "Terminal", "--id", "terminal", "--public", "--grant-types", "device_code,refresh_token", "--scope", "read")
+	ask := func() (d binary.Device) {
+		t.Helper()
+		var err error
+		for deadline := time.Now().Add(within); ; time.Sleep(20 * time.Millisecond) {
+			if d, err = w.Device(w.post, "terminal"); err == nil {
+				return d
+			}
+			if time.Now().After(deadline) {
+				t.Fatal(err)
+			}
+		}
+	}
+	polls := func(d binary.Device, want string) {
+		t.Helper()
+		a, err := w.Post(t.Context(), w.post, d.PollForm())
+		if err != nil || a.Error != want || want == "" && a.Status != http.StatusOK {
+			t.Errorf("the poll is answered %d %s, %v; want %q", a.Status, a.Error, err, want)
+		}
+	}
+	typed, linked := ask(), ask()
+	b := newWindow(t).withoutScripts()
+	b.open(typed.Page)
+	b.until("the focus on the code", "document.activeElement.id === 'user_code'")
+	b.fill("#user_code", strings.ToLower(strings.ReplaceAll(typed.UserCode, "-", "")))
+	b.enter()
+	b.signIn("dora", password)
+	b.reads(typed.UserCode)
+	b.reads("Terminal")
+	b.click("#allow") // without the comparison, the browser does not send the form
+	b.reads(typed.UserCode)
+	polls(typed, "authorization_pending")
+	b.click("#same")
+	b.click("#allow")
+	b.reads("You can go back to your device")
+	polls(typed, "") // within a second or after an interval: neither is too soon for a device that was not slow
+
+	b.open(linked.Page + "?user_code=" + linked.UserCode)
+	b.reads(linked.UserCode)
+	b.until("an address without the code", "!location.href.includes('"+linked.UserCode+"')")
+	b.click("#deny")
+	b.wait("the refusal of the device", func() bool {
+		a, err := w.Post(t.Context(), w.post, linked.PollForm())
+		return err == nil && a.Error == "access_denied"
+	})
+	if broken := b.broken(); len(broken) > 0 {
+		t.Errorf("broken: %q", broken)
+	}
+	if n := w.grants(t, "dora"); n != 1 {
+		t.Errorf("there are %d grants", n)
+	}
+}
