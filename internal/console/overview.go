@@ -253,10 +253,12 @@ func (c overviewPages) settings(ctx context.Context, r *request) (reply, error) 
 	p := settingsPage{Command: "mintage config show --running"}
 	err := c.get(ctx, r, &p.Settings, nil, "settings")
 	for _, s := range p.Settings.Settings {
-		if n := len(p.Groups); n == 0 || p.Groups[n-1].Title != s.Group {
+		i := slices.IndexFunc(p.Groups, func(g settingsGroup) bool { return g.Title == s.Group })
+		if i < 0 {
+			i = len(p.Groups)
 			p.Groups = append(p.Groups, settingsGroup{Title: s.Group})
 		}
-		g := &p.Groups[len(p.Groups)-1]
+		g := &p.Groups[i]
 		v := shownSetting{s, slices.Contains(p.OnReload, s.Name), slices.Contains(p.OnRestart, s.Name)}
 		g.Settings, g.Given = append(g.Settings, v), g.Given || s.Given || v.OnReload || v.OnRestart
 	}

@@ -51,6 +51,9 @@ func TestSettings(t *testing.T) {
 			t.Errorf("the page lacks %s\n%s", text, body)
 		}
 	}
+	if strings.Count(body, ">Files</summary>") != 1 {
+		t.Error("a group is there twice")
+	}
 	if n := strings.Count(body, "a reload changes it"); n != 1 {
 		t.Errorf("%d settings are marked", n)
 	}
