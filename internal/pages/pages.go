@@ -12,10 +12,10 @@ import (
 	"fmt"
 	"html/template"
 	"io/fs"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
+	"unicode"
 )
 
 //go:embed templates/*.html
@@ -113,39 +113,18 @@ func parse(brand brand, functions template.FuncMap) (*template.Template, error) 
 	return all, nil
 }
 
-// nameOf is the template of a view, and the beginning of its texts' keys.
+// nameOf is the template of a view, and the beginning of its texts' keys: the name of its
+// type, as second_factor is that of SecondFactor.
 func nameOf(page any) string {
-	switch page.(type) {
-	case Login:
-		return "login"
-	case SecondFactor:
-		return "second_factor"
-	case Account:
-		return "account"
-	case Consent:
-		return "consent"
-	case DeviceCode:
-		return "device_code"
-	case Device:
-		return "device"
-	case DeviceDone:
-		return "device_done"
-	case Connections:
-		return "connections"
-	case Logout:
-		return "logout"
-	case EndSession:
-		return "end_session"
-	case SignedOut:
-		return "signed_out"
-	case Bounce:
-		return "bounce"
-	case FormPost:
-		return "form_post"
-	case Message:
-		return "message"
+	name, _ := strings.CutPrefix(fmt.Sprintf("%T", page), "pages.")
+	var b strings.Builder
+	for i, c := range name {
+		if i > 0 && unicode.IsUpper(c) {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToLower(c))
 	}
-	return ""
+	return b.String()
 }
 
 // title is the title of the page. A form that is shown again because of an error
@@ -181,24 +160,22 @@ func (l *localized) title(page any) string {
 	return title
 }
 
-// Render makes the page of a view: a Login, SecondFactor, Account, Consent,
-// DeviceCode, Device, DeviceDone, Connections, Logout, EndSession, SignedOut, Bounce, FormPost or Message. A locale
-// that is not supported is the default.
+// Render makes the page of a view. A locale that is not supported is the default.
 func (s *Set) Render(locale string, page any) ([]byte, error) {
 	l, ok := s.locales[locale]
 	if !ok {
 		l = s.locales[s.locale]
 	}
 	name := nameOf(page)
-	if name == "" {
-		return nil, fmt.Errorf("there is no page for %s", reflect.TypeOf(page))
-	}
 	if m, ok := page.(Message); ok && !slices.Contains(MessageKeys(), m.Key) {
 		return nil, fmt.Errorf("there is no message %q", m.Key)
 	}
 	all, err := l.templates()
 	if err != nil {
 		return nil, err
+	}
+	if all.Lookup(name+".html") == nil {
+		return nil, fmt.Errorf("there is no page for %T", page)
 	}
 	var content, whole bytes.Buffer
 	if err := all.ExecuteTemplate(&content, name+".html", page); err != nil {
