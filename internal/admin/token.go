@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
@@ -62,45 +61,8 @@ func ViewToken(t Token, now grant.Instant) adminapi.Token {
 	}
 }
 
-// tokensKey is the key of the one document with all tokens. A request reads it, so a
-// revocation applies to the next request on every node.
-var tokensKey = store.KeyOf(store.DocumentAdminTokens, "", "")
-
-// readTokens reads the tokens of the admin API, sorted by name, and their document.
-func readTokens(ctx context.Context, st store.Store) (store.Document, []Token, error) {
-	d, err := st.Document(ctx, tokensKey)
-	if errors.Is(err, store.ErrNotFound) {
-		return store.Document{Kind: store.DocumentAdminTokens, Key: tokensKey}, nil, nil
-	}
-	var list []Token
-	if err == nil {
-		err = json.Unmarshal(d.Body, &list)
-	}
-	return d, list, err
-}
-
-// changeTokens stores what decide makes of the tokens, with its events. Nodes that note
-// uses compete with it for the document.
-func changeTokens(ctx context.Context, st store.Store, decide func([]Token) ([]Token, []store.Event, error)) error {
-	for range 10 {
-		d, list, err := readTokens(ctx, st)
-		if err != nil {
-			return err
-		}
-		list, events, err := decide(list)
-		if err != nil {
-			return err
-		}
-		d.Version++
-		if d.Body, err = json.Marshal(list); err != nil {
-			return err
-		}
-		if err = st.Commit(ctx, store.Change{Documents: []store.Document{d}, Events: events}); !errors.Is(err, store.ErrConflict) {
-			return err
-		}
-	}
-	return store.Unavailable(store.ErrConflict)
-}
+// tokens are those of the admin API, sorted by name.
+const tokens = store.List[Token](store.DocumentAdminTokens)
 
 // tokenKind is what errors call a token.
 const tokenKind = "admin token"
@@ -110,7 +72,7 @@ const aboutTokens = "admin tokens"
 
 // List returns the tokens of the admin API, sorted by name.
 func (a Tokens) List(ctx context.Context) ([]adminapi.Token, error) {
-	_, list, err := readTokens(ctx, a.Store)
+	list, err := tokens.Read(ctx, a.Store)
 	views := []adminapi.Token{}
 	for _, t := range list {
 		views = append(views, ViewToken(t, a.now()))
@@ -146,7 +108,7 @@ func (a Tokens) Create(ctx context.Context, r adminapi.TokenRequest) (v adminapi
 		Name: r.Name, Role: Role(r.Role), Realm: realmOf(r.Realm), Digest: ring.AdminTokenDigest(oauth.Secret(text)),
 		CreatedBy: show.Bounded(a.Actor.String()), CreatedAt: now, ExpiresAt: now.Add(lifetime),
 	}
-	err = changeTokens(ctx, a.Store, func(list []Token) ([]Token, []store.Event, error) {
+	err = tokens.Change(ctx, a.Store, func(list []Token) ([]Token, []store.Event, error) {
 		i, taken := slices.BinarySearchFunc(list, t.Name, byName)
 		switch {
 		case taken:
@@ -179,7 +141,7 @@ func byName(t Token, name string) int { return strings.Compare(t.Name, name) }
 
 // Revoke removes a token of the admin API.
 func (a Tokens) Revoke(ctx context.Context, name string) error {
-	return changeTokens(ctx, a.Store, func(list []Token) ([]Token, []store.Event, error) {
+	return tokens.Change(ctx, a.Store, func(list []Token) ([]Token, []store.Event, error) {
 		i, found := slices.BinarySearchFunc(list, name, byName)
 		if !found {
 			return nil, nil, &Error{NotFound, tokenKind, name, fmt.Sprintf("there is no admin token %q", name)}
@@ -193,7 +155,7 @@ func revokeTokens(ctx context.Context, st store.Store, revoked []EndedToken, eve
 	if len(revoked) == 0 {
 		return nil
 	}
-	err := changeTokens(ctx, st, func(list []Token) (rest []Token, events []store.Event, err error) {
+	err := tokens.Change(ctx, st, func(list []Token) (rest []Token, events []store.Event, err error) {
 		for _, t := range list {
 			if slices.ContainsFunc(revoked, func(e EndedToken) bool { return e.Name == t.Name && (e.At == 0 || t.CreatedAt <= e.At) }) {
 				events = append(events, event(store.EventAdminTokenRevoked, aboutTokens, t.Name))
@@ -225,7 +187,7 @@ func (a Tokens) Find(ctx context.Context, text string) (*Token, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, list, err := readTokens(ctx, a.Store)
+	list, err := tokens.Read(ctx, a.Store)
 	if err != nil {
 		return nil, store.Unavailable(err)
 	}
@@ -247,7 +209,7 @@ func (a Tokens) Find(ctx context.Context, text string) (*Token, error) {
 func (a Tokens) noteUse(ctx context.Context, name string, now grant.Instant) {
 	ctx, cancel := context.WithTimeout(ctx, useTime)
 	defer cancel()
-	_ = changeTokens(ctx, a.Store, func(list []Token) ([]Token, []store.Event, error) {
+	_ = tokens.Change(ctx, a.Store, func(list []Token) ([]Token, []store.Event, error) {
 		i, found := slices.BinarySearchFunc(list, name, byName)
 		if !found || now <= list[i].UsedAt {
 			return nil, nil, errNoToken

@@ -5,8 +5,6 @@ package operator
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -53,14 +51,11 @@ var name = regexp.MustCompile(`^[a-z0-9][a-z0-9._@+-]{0,63}$`)
 // ValidName reports whether an operator can have a name.
 func ValidName(s string) bool { return name.MatchString(s) }
 
-// key is that of the one document with all operators.
-var key = store.KeyOf(store.DocumentOperators, "", "")
+// operators are sorted by name.
+const operators = store.List[Operator](store.DocumentOperators)
 
 // List returns the operators, sorted by name.
-func List(ctx context.Context, st store.Store) ([]Operator, error) {
-	_, list, err := read(ctx, st)
-	return list, err
-}
+func List(ctx context.Context, st store.Store) ([]Operator, error) { return operators.Read(ctx, st) }
 
 // Find returns the operator with a name, or ErrUnknown.
 func Find(ctx context.Context, st store.Store, name string) (Operator, error) {
@@ -76,46 +71,12 @@ func Find(ctx context.Context, st store.Store, name string) (Operator, error) {
 
 func byName(o Operator, name string) int { return strings.Compare(o.Name, name) }
 
-func read(ctx context.Context, st store.Store) (store.Document, []Operator, error) {
-	d, err := st.Document(ctx, key)
-	if errors.Is(err, store.ErrNotFound) {
-		return store.Document{Kind: store.DocumentOperators, Key: key}, nil, nil
-	}
-	var list []Operator
-	if err == nil {
-		err = json.Unmarshal(d.Body, &list)
-	}
-	return d, list, err
-}
-
-// change stores what decide makes of the operators, with its events.
-func change(ctx context.Context, st store.Store, decide func([]Operator) ([]Operator, []store.Event, error)) error {
-	for range 10 {
-		d, list, err := read(ctx, st)
-		if err != nil {
-			return err
-		}
-		list, events, err := decide(list)
-		if err != nil {
-			return err
-		}
-		d.Version++
-		if d.Body, err = json.Marshal(list); err != nil {
-			return err
-		}
-		if err = st.Commit(ctx, store.Change{Documents: []store.Document{d}, Events: events}); !errors.Is(err, store.ErrConflict) {
-			return err
-		}
-	}
-	return store.Unavailable(store.ErrConflict)
-}
-
 // about is what events of operators are about; no client's id has a space.
 const about = "console operators"
 
 // Add adds an operator.
 func Add(ctx context.Context, st store.Store, o Operator) error {
-	return change(ctx, st, func(list []Operator) ([]Operator, []store.Event, error) {
+	return operators.Change(ctx, st, func(list []Operator) ([]Operator, []store.Event, error) {
 		i, found := slices.BinarySearchFunc(list, o.Name, byName)
 		switch {
 		case found:
@@ -129,7 +90,7 @@ func Add(ctx context.Context, st store.Store, o Operator) error {
 
 // Remove removes an operator, but not the last admin while there are others.
 func Remove(ctx context.Context, st store.Store, name, actor string, now grant.Instant) error {
-	return change(ctx, st, func(list []Operator) ([]Operator, []store.Event, error) {
+	return operators.Change(ctx, st, func(list []Operator) ([]Operator, []store.Event, error) {
 		i, found := slices.BinarySearchFunc(list, name, byName)
 		if !found {
 			return nil, nil, ErrUnknown
@@ -145,7 +106,7 @@ func Remove(ctx context.Context, st store.Store, name, actor string, now grant.I
 
 // seen notes a sign-in.
 func seen(ctx context.Context, st store.Store, name string, now grant.Instant, e store.Event) error {
-	return change(ctx, st, func(list []Operator) ([]Operator, []store.Event, error) {
+	return operators.Change(ctx, st, func(list []Operator) ([]Operator, []store.Event, error) {
 		i, found := slices.BinarySearchFunc(list, name, byName)
 		if !found {
 			return nil, nil, ErrUnknown
