@@ -20,6 +20,14 @@ func (c Config) Each() []Config {
 	return append([]Config{c}, c.Realms...)
 }
 
+// RealmNames returns the realms, the default one first.
+func (c Config) RealmNames() (list []string) {
+	for _, of := range c.Each() {
+		list = append(list, of.Realm)
+	}
+	return list
+}
+
 // Of returns the settings of a realm, by its name with a slash or without.
 func (c Config) Of(realm string) (Config, bool) {
 	for _, r := range c.Each() {

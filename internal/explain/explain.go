@@ -20,6 +20,7 @@ import (
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -28,6 +29,7 @@ import (
 type Explainer struct {
 	Config    config.Config
 	Realm     string
+	Realms    []string // all, to name the one that has made a token
 	Store     store.Store
 	Directory *directory.Directory
 	Now       func() time.Time
@@ -41,6 +43,16 @@ type Explainer struct {
 
 // now returns the instant of an explanation.
 func (x *Explainer) now() grant.Instant { return grant.At(x.Now()) }
+
+// madeIn returns the other realm that has made a text, or "".
+func (x *Explainer) madeIn(ring *keys.Ring, text string) string {
+	for _, realm := range x.Realms {
+		if realm != x.Realm && ring.Diagnose(realm, text).Fault == keys.NoFault {
+			return realm
+		}
+	}
+	return ""
+}
 
 // An Explained is a complete explanation.
 type Explained struct {

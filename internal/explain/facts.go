@@ -42,6 +42,7 @@ type Explanation struct {
 	// says why that is not so, and what the text claims is not proven.
 	Genuine   bool
 	Diagnosis keys.Diagnosis
+	MadeIn    string     // the realm that has made the text, if that is another one
 	JWT       *JWTFacts  // of a JWT
 	Key       *keys.Life // that the text names, if this store has it
 
@@ -112,6 +113,7 @@ func (x *Explainer) Token(ctx context.Context, text string) (Explanation, error)
 	e := Explanation{As: AsUnknown, Now: x.now(), Diagnosis: view.Ring.Diagnose(x.Realm, text), Directory: directoryOf(view, x.Realm)}
 	token, err := x.Issuer.Read(view, text)
 	e.Genuine = err == nil
+	e.MadeIn = x.madeIn(view.Ring, text)
 	switch e.Diagnosis.Form {
 	case keys.RefreshForm:
 		e.As = AsRefresh

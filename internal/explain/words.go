@@ -281,6 +281,9 @@ func (v *Explained) notGenuine(next string) (why, advice string) {
 	case keys.WrongPurpose:
 		return fmt.Sprintf("it names key %s, which makes other things: it was altered, or made up", d.KeyID), next
 	case keys.WrongSeal:
+		if e.MadeIn != "" {
+			return fmt.Sprintf("the realm %s has made it, and this is %s", e.MadeIn, v.by.Realm), "find the client that takes it to the endpoints of this realm; for the rest: mintage explain --realm " + e.MadeIn[1:]
+		}
 		return fmt.Sprintf("it names key %s of this store, and that key has not made it: at least one character was altered, or it was made up", d.KeyID), next
 	}
 	return refusalWords[grant.TokenUnknown].why, next

@@ -14,6 +14,9 @@ import (
 // explain explains a text as a request of the realm would be answered under cfg.
 func (n *realm) explain(ctx context.Context, cfg config.Config, iss *issuer.Issuer, tokens *token.Endpoints, in adminapi.ExplainRequest) (*explain.Explained, error) {
 	x := explain.Explainer{Config: cfg, Realm: n.name, Store: n.store, Directory: n.directory, Now: time.Now, MaxSkew: cfg.Skew(), Issuer: iss, Told: tokens.Told}
+	for _, r := range n.realms {
+		x.Realms = append(x.Realms, r.name)
+	}
 	asked := explain.Parse(in.Text)
 	asked.Subject = in.Subject
 	return x.Explain(ctx, asked, nil)

@@ -170,11 +170,7 @@ func (n *node) open(ctx context.Context, cfg config.Config, address net.Addr) (c
 	}
 	n.engine = st
 	n.embedded, _ = st.(*sqlite.Store)
-	var realms []string
-	for _, of := range cfg.Each() {
-		realms = append(realms, of.Realm)
-	}
-	n.metrics = metrics.New(n.version, cfg.Management.MetricsClients, realms...)
+	n.metrics = metrics.New(n.version, cfg.Management.MetricsClients, cfg.RealmNames()...)
 	n.tracer = openTracer(ctx, n.version, n.log)
 	st = traced(n.metrics.Store(st), n.tracer, cfg)
 	var opened atomic.Pointer[directory.Directory]
