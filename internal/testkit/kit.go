@@ -5,6 +5,7 @@ package testkit
 import (
 	"bytes"
 	"database/sql"
+	"fmt"
 	"log/slog"
 	"path/filepath"
 	"strings"
@@ -35,6 +36,7 @@ type Kit struct {
 	// sees Engine.
 	Faulty *storetest.Faulty
 	Engine *sqlite.Store
+	Dir    string // of Engine
 	KEK    *keys.KEK
 	// Clock is the time of day, Uptime the age of the directory.
 	Clock, Uptime *Clock
@@ -60,8 +62,9 @@ const Started = grant.Instant(1_700_000_000_123)
 // New makes a kit that lives until the test ends.
 func New(t testing.TB, change ...func(*Setup)) *Kit {
 	t.Helper()
-	k := &Kit{T: t, KEK: KEK(t), Logged: &Log{}}
-	k.Engine, k.Faulty = Store(t)
+	k := &Kit{T: t, Dir: t.TempDir(), KEK: KEK(t), Logged: &Log{}}
+	k.Engine = Create(t, k.Dir)
+	k.Faulty = storetest.NewFaulty(k.Engine)
 	s := Setup{
 		Issuer: issuer.Issuer{
 			Realm: Realm, Store: k.Faulty,
@@ -117,6 +120,40 @@ func Raw(t testing.TB, dir string) *sql.DB {
 	db.SetMaxOpenConns(1)
 	t.Cleanup(func() { db.Close() })
 	return db
+}
+
+// Tables returns every row of every table of a store.
+func Tables(t testing.TB, dir string) string {
+	t.Helper()
+	db := Raw(t, dir)
+	var text strings.Builder
+	for _, name := range column(t, db, `SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name`) {
+		columns := column(t, db, `SELECT 'quote("'||name||'")' FROM pragma_table_info('`+name+`')`)
+		rows := column(t, db, `SELECT `+strings.Join(columns, `||' '||`)+` AS row FROM "`+name+`" ORDER BY row`)
+		fmt.Fprintf(&text, "%s, %d rows\n%s\n", name, len(rows), strings.Join(rows, "\n"))
+	}
+	return text.String()
+}
+
+// column returns what a query for one column finds.
+func column(t testing.TB, db *sql.DB, query string) (list []string) {
+	t.Helper()
+	rows, err := db.Query(query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, text)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return list
 }
 
 // KEK makes a key-encryption key.
