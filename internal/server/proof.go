@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/mintage/mintage/internal/dpop"
@@ -78,7 +79,17 @@ func (r *Request) OwnProof(token string) (oauth.JKT, error) {
 	if !r.HasProof() {
 		return oauth.JKT{}, nil // most requests: their address is not put together
 	}
-	return r.Proof(r.Method, r.server.PublicURL+r.URL.Path, token)
+	return r.Proof(r.Method, r.OwnURI(), token)
+}
+
+// OwnURI returns the address of the request as its client knows it, without the query.
+// Realms may have rewritten the path.
+func (r *Request) OwnURI() string {
+	path, _, _ := strings.Cut(r.RequestURI, "?")
+	if !strings.HasPrefix(path, "/") {
+		path = r.URL.Path // of a request of this process, or one in absolute form
+	}
+	return r.server.PublicURL + path
 }
 
 // Presented verifies that an access token that is bound to a key, or to none, came with

@@ -25,7 +25,7 @@ func (e *Endpoints) userInfo(ctx context.Context, r *server.Request) (a server.A
 	if err != nil {
 		return a, rec, err
 	}
-	if err = r.Presented(text, t.JKT, r.Method, e.Server.PublicURL+r.URL.Path); err != nil {
+	if err = r.Presented(text, t.JKT, r.Method, r.OwnURI()); err != nil {
 		return a, rec, err
 	}
 	if t.Own() || t.Exchanged() {
