@@ -161,7 +161,7 @@ func TestAnEndedSessionIsNotRevived(t *testing.T) {
 	if n, err := operator.EndByID(ctx, st, "", s.ID(), "test", began); n != 1 || err != nil {
 		t.Fatalf("%d ended, %v", n, err)
 	}
-	if err := s.Enrol(ctx, st, []byte("late")); err == nil {
+	if err := s.SpendForm(ctx, st, operator.NewForm()); err == nil {
 		t.Error("a request that had read the session has stored it again")
 	}
 	if _, err := operator.Open(ctx, st, cookie, began); !errors.Is(err, operator.ErrNoSession) {

@@ -181,12 +181,6 @@ func (s *Session) SpendForm(ctx context.Context, st store.Store, form string) er
 	return store.Unavailable(store.ErrConflict)
 }
 
-// Enrol keeps the sealed factor that the operator is enrolling.
-func (s *Session) Enrol(ctx context.Context, st store.Store, sealed []byte) error {
-	s.Factor = sealed
-	return s.put(ctx, st)
-}
-
 // Confirm ends a session whose factor was checked, and begins another in its place: the
 // cookie of before is of no use.
 func (s Session) Confirm(ctx context.Context, st store.Store, now grant.Instant) (cookie string, err error) {
