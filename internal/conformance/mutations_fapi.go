@@ -47,4 +47,29 @@ var fapiMutations = []Mutation{
 		Old: "if weak != nil {", New: "if false {",
 		Test: "go test ./internal/doctor -run TestThePublicAddressOfAProfile",
 	},
+	{
+		Name: "a login that is too old at a proxy", In: "Authenticated",
+		Old: "iss.now().Since(t.AuthTime) <= maxAge", New: "true",
+		Test: here + "TestSU01",
+	},
+	{
+		Name: "a login of another class at a proxy", In: "Authenticated",
+		Old: "len(classes) == 0 || slices.Contains(classes, t.ACR)", New: "true",
+		Test: here + "TestSU01",
+	},
+	{
+		Name: "the class of a login that nobody asked for", In: "ClassOf",
+		Old: "if !f.SaysACR {", New: "if false {",
+		Test: "go test ./internal/issuer -run TestTheClassOfALogin",
+	},
+	{
+		Name: "the class that a request asks for", In: "Requests.openID",
+		Old: "r.Classes = wished(r.ACRValues, builtIn)", New: "",
+		Test: here + "TestSU05",
+	},
+	{
+		Name: "a login that is too old at an API in Go", In: "Authentication.Check",
+		Old: "now.Sub(p.AuthTime) > a.MaxAge", New: "false",
+		Test: "go test ./resource -run TestAnAPIDemandsALogin",
+	},
 }

@@ -82,7 +82,7 @@ func TestOC21_RequestedClaims(t *testing.T) {
 func TestOC22_ParametersThatAreAcceptedAndIgnored(t *testing.T) {
 	d, b := signedIn(t)
 	c := d.relying()
-	b.get(asking(c, "scope=openid", "prompt=none", "acr_values=x urn:mintage:2", "display=popup", "claims_locales=ja en")).granted(t, redirect)
+	b.get(asking(c, "scope=openid", "prompt=none", "acr_values=x y", "display=popup", "claims_locales=ja en")).granted(t, redirect)
 }
 
 func TestOC23_SelectAccountAndRequestObjects(t *testing.T) {

@@ -32,7 +32,7 @@ const (
 // people see (UI), of clients that describe themselves (CM), of OpenID Connect (OC) and logout (LO), of the token endpoint (TG, TC, TR), of client
 // authentication (CA), of introspection (IN), userinfo (CL) and revocation (RV), of codes and tokens (TK), of
 // metadata and keys (MD), of TLS and HTTP (TL) and of running the service (OP).
-var Rows = slices.Concat(authorizationRows, openidRows, machineRows, pushedRows, boundRows, apiRows, documentRows, registrationRows, grantRows, fapiRows, []Row{
+var Rows = slices.Concat(authorizationRows, openidRows, machineRows, pushedRows, boundRows, apiRows, documentRows, registrationRows, grantRows, fapiRows, stepUpRows, []Row{
 	{ID: "TG-01", Star: true, Source: "RFC 6749 section 5.1", Title: "a success is 200 with all five members, expires_in a number, and nothing cached"},
 	{ID: "TG-02", Star: true, Source: "RFC 6749 section 5.2", Title: "errors of every status are JSON and not cached"},
 	{ID: "TG-03", Star: true, Source: "RFC 6749 section 3.2", Title: "only POST is served; other methods are 405 with Allow"},

@@ -12,3 +12,13 @@ var fapiRows = []Row{
 	{ID: "FA-08", Source: "FAPI 2.0 section 5.3.2.1-3", Title: "where every client follows the profile, others cannot be registered", By: []string{"TestEveryClientFollowsTheProfileOfTheDeployment"}},
 	{ID: "FA-09", Source: "FAPI 2.0 section 5.2", Title: "doctor compares TLS and HSTS at the public address with the profile", By: []string{"TestThePublicAddressOfAProfile"}},
 }
+
+// stepUpRows are those of logins that an API demands.
+var stepUpRows = []Row{
+	{ID: "SU-01", Star: true, Source: "RFC 9470 section 3", Title: "a token whose login is too old or of another class is 401 insufficient_user_authentication, with acr_values and max_age", By: []string{"TestAnAPIDemandsALogin"}},
+	{ID: "SU-02", Source: ownRule, Title: "a demand that is empty or malformed is refused"},
+	{ID: "SU-03", Star: true, Source: "RFC 9470 section 6", Title: "access tokens of each form and introspection have auth_time, and acr if the request asked for one"},
+	{ID: "SU-04", Star: true, Source: "RFC 9470 section 6.1", Title: "a refresh keeps the time and the class of the login"},
+	{ID: "SU-05", Star: true, Source: "RFC 9470 section 5", Title: "acr_values is fulfilled with the second factor that the user has, or the answer is unmet_authentication_requirements"},
+	{ID: "SU-06", Star: true, Source: "RFC 9470 section 3", Title: "a token without a user fulfils no demand"},
+}

@@ -20,7 +20,7 @@ var openidRows = []Row{
 	{ID: "OC-17", Star: true, Source: "OAuth 2.0 Form Post Response Mode section 2", Title: "responses and errors are posted on request, by one script that the policy allows by its hash, or by a button"},
 	{ID: "OC-20", Star: true, Source: "OpenID Connect Core section 3.1.2.1", Title: "an id_token_hint of another client, or that does not verify, is refused; an expired one counts; another user than it names must log in"},
 	{ID: "OC-21", Star: true, Source: "OpenID Connect Core section 5.5", Title: "claims is read strictly; value and values of sub and of an essential acr are enforced, of other claims ignored", By: []string{"TestReadClaims", "TestNextWithAnExpectedUser"}},
-	{ID: "OC-22", Source: "OpenID Connect Core section 3.1.2.1", Title: "acr_values, display and claims_locales are accepted"},
+	{ID: "OC-22", Source: "OpenID Connect Core section 3.1.2.1", Title: "display, claims_locales, and acr_values of which no login can have one are accepted"},
 	{ID: "OC-23", Source: "OpenID Connect Core sections 3.1.2.1 and 6", Title: "prompt=select_account lets the user choose; request and request_uri are refused with their own errors"},
 	{ID: "LO-01", Star: true, Source: "OpenID Connect RP-Initiated Logout section 2", Title: "an id_token of the browser's session, expired or not, ends it without a question; the browser goes to a registered address with state and nothing else"},
 	{ID: "LO-02", Star: true, Source: "OpenID Connect RP-Initiated Logout sections 2 and 6; CWE-352", Title: "without an id_token of the browser's session, the user is asked; the answer is taken from our page only", By: []string{"TestTheAnswerIsAboutTheSessionThatWasAskedAbout"}},

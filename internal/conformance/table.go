@@ -23,7 +23,7 @@ const Page = "docs/reference/conformance.md"
 // named after one row or several: TestTC19_..., TestTC14_TC16_...
 func Tests(root string) (byRow map[string][]string, err error) {
 	byRow = map[string][]string{}
-	for _, dir := range []string{"bench", "internal", "cmd"} {
+	for _, dir := range []string{"bench", "internal", "cmd", "resource"} {
 		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
 				return err
@@ -135,6 +135,7 @@ var areas = []area{
 	{"DP", "Proofs of keys (DPoP)"},
 	{"PA", "Pushed authorization requests"},
 	{"FA", "FAPI 2.0 Security Profile"},
+	{"SU", "Step-up authentication"},
 	{"TG", "Token endpoint: HTTP and parameters"},
 	{"TC", "Token endpoint: authorization_code"},
 	{"TR", "Token endpoint: refresh_token"},

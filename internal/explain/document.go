@@ -11,6 +11,7 @@ import (
 
 	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/show"
 )
@@ -311,7 +312,7 @@ func (v *Explained) codePart() part {
 	p.facts = append(p.facts, fact{"redeemed", redeemed, "redeemed", e.Grant != nil}, both("client", "client_id", c.ClientID), both("subject", "subject", c.Subject),
 		fact{"scope", string(c.Scope), "scope", c.Scope}, fact{"apis", strings.Join(v.APIs, " "), "apis", v.APIs},
 		fact{"redirect uri", cmp.Or(e.RedirectURI, "none of those that its client has now"), "redirect_uri", e.RedirectURI}, fact{"pkce", pkce, "pkce", c.Challenged},
-		row("authenticated", show.Instant(c.AuthTime)), fact{"issued", v.when(c.AuthorizedAt), "issued_at", show.JSONInstant(c.AuthorizedAt)},
+		row("authenticated", show.Instant(c.AuthTime)), row("acr of its tokens", issuer.ClassOf(c.Facts)), fact{"issued", v.when(c.AuthorizedAt), "issued_at", show.JSONInstant(c.AuthorizedAt)},
 		fact{"expires", v.when(c.ExpiresAt), "expires_at", show.JSONInstant(c.ExpiresAt)}, row("would make grant", future))
 	return p
 }
@@ -345,7 +346,7 @@ func (v *Explained) grantPart() part {
 	p.value = show.GrantAt(*g, e.Directory, e.Now)
 	p.facts = []fact{
 		row("id", g.ID.String()), row("realm", v.otherRealm()), row("state", state), row("client", client), row("subject", g.Subject), row("scope", string(g.Scope)), row("apis", strings.Join(show.APIs(g.APIs[:], g.Realm, e.Directory.APIs), " ")), row("claims", g.Claims),
-		row("session", v.sessionText()), row("authenticated", show.Instant(g.AuthTime)), row("authorized", v.when(g.AuthorizedAt)), row("generation", fmt.Sprint(g.Generation)), row("holders", v.holders()),
+		row("session", v.sessionText()), row("authenticated", show.Instant(g.AuthTime)), row("acr of its tokens", issuer.ClassOf(g.Facts)), row("authorized", v.when(g.AuthorizedAt)), row("generation", fmt.Sprint(g.Generation)), row("holders", v.holders()),
 		row("last rotation", v.when(g.RotatedAt)), row("expires", v.when(g.ExpiresAt)), row("access ended until", v.when(g.AccessFloor)), row("row kept until", v.when(g.DeleteAfter)),
 	}
 	return p

@@ -24,6 +24,9 @@ type Facts struct {
 	// ACR and AMR are how the subject was authenticated; zero if that is unknown.
 	// Package openid names their values.
 	ACR, AMR uint8
+	// SaysACR: the request named acr_values, so that access tokens say the class that
+	// the login reached (RFC 9470 section 6).
+	SaysACR bool
 	// SaidACR and SaidAMR are what another system said of it: its acr, and the values
 	// of its amr with spaces between them.
 	SaidACR, SaidAMR string
@@ -66,6 +69,7 @@ const (
 	tagAPIs      = 4 // number 2, for each
 	tagJKT       = 5
 	tagDevice    = 6 // 1
+	tagSaysACR   = 7 // 1
 )
 
 // SessionName returns what operators call the session of a reference: 24 hexadecimal
@@ -109,6 +113,9 @@ func (f Facts) Append(b []byte) []byte {
 	if f.Device {
 		b = append(b, tagDevice, 1, 1)
 	}
+	if f.SaysACR {
+		b = append(b, tagSaysACR, 1, 1)
+	}
 	return b
 }
 
@@ -143,6 +150,8 @@ func (f *Facts) Read(b []byte) error {
 			f.JKT = oauth.JKT(value)
 		case tag == tagDevice:
 			f.Device = true
+		case tag == tagSaysACR:
+			f.SaysACR = true
 		case tag == tagAPIs && len(value) <= 2*len(f.APIs):
 			for i := 0; i+1 < len(value); i += 2 {
 				f.APIs[i/2] = binary.BigEndian.Uint16(value[i:])

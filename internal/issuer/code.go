@@ -43,6 +43,9 @@ type Authorization struct {
 	Nonce   string // of the authentication request, or ""
 	Session [16]byte
 	Login   openid.Login
+	// SaysACR: access tokens say the class of the login, as the request asked for
+	// one (RFC 9470 section 6).
+	SaysACR bool
 	// Device: the code waits for a device that polls, and no browser carries it.
 	Device bool
 	// InUserInfo and InIDToken are the claims that the request named, as grant.Facts
@@ -304,9 +307,12 @@ func (iss Codes) Redeemed(ctx context.Context, id grant.ID) (bool, error) {
 	return false, store.Unavailable(err)
 }
 
-// checkOpenID adds to a code what an id_token will say. Without the scope openid,
-// nothing is added.
+// checkOpenID adds to a code what its tokens will say of the login: to those without an
+// id_token, nothing but a class that was asked for.
 func (iss Codes) checkOpenID(a Authorization, code *grant.Code) error {
+	if code.SaysACR = a.SaysACR && a.Login.Class() != ""; code.SaysACR {
+		code.ACR, code.SaidACR = a.Login.ACR, a.Login.SaidACR
+	}
 	if !iss.speaksOpenID(code.Scope) {
 		return nil
 	}

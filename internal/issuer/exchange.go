@@ -87,7 +87,7 @@ func (iss Exchanges) ExchangeToken(ctx context.Context, c *store.Client, r Excha
 	t := Token{
 		Kind: AccessToken, Form: SelfContained, GrantID: subject.GrantID, Generation: subject.Generation, ClientID: c.ID, Subject: subject.Subject,
 		Scope: scope, Audience: []string{api.ID}, APIs: []uint16{api.Number}, IssuedAt: at, ExpiresAt: min(ends, p.AccessExpiry(at)),
-		AuthorizedAt: subject.AuthorizedAt, AuthTime: subject.AuthTime, Claims: subject.Claims, JKT: r.JKT,
+		AuthorizedAt: subject.AuthorizedAt, AuthTime: subject.AuthTime, ACR: subject.ACR, Claims: subject.Claims, JKT: r.JKT,
 		Actors: actors, MayAct: c.MayAct, GrantedTo: on.grant.ClientID,
 		ExchangedAt: max(iss.AgreedAt(view, subject.Subject, c.ID, now), iss.AgreedAt(view, c.ID, c.ID, now)),
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/openid"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -60,6 +61,7 @@ type Token struct {
 	// AuthorizedAt is what cutoffs compare.
 	AuthorizedAt grant.Instant
 	AuthTime     grant.Instant // when the subject was authenticated; zero if unknown
+	ACR          string        // the class of that authentication, if the request asked for one
 	Claims       string        // for AddClaims
 	// JKT is the key whose proof must accompany the token (RFC 9449); zero: none.
 	JKT oauth.JKT
@@ -125,7 +127,7 @@ func (t Token) ID() string {
 // Of returns t with what its grant says. The text of an opaque token names positions
 // in the grant's lists; a JWT contains its own scope.
 func (t Token) Of(g grant.Grant) Token {
-	t.Subject, t.AuthorizedAt, t.AuthTime, t.Claims, t.Device = g.Subject, g.AuthorizedAt, g.AuthTime, g.Claims, g.Device
+	t.Subject, t.AuthorizedAt, t.AuthTime, t.ACR, t.Claims, t.Device = g.Subject, g.AuthorizedAt, g.AuthTime, ClassOf(g.Facts), g.Claims, g.Device
 	if t.Exchanged() {
 		t.GrantedTo = g.ClientID
 		return t
@@ -143,6 +145,20 @@ func (t Token) Of(g grant.Grant) Token {
 		}
 	}
 	return t
+}
+
+// ClassOf returns the acr that access tokens say, or "" if no request asked for it.
+func ClassOf(f grant.Facts) string {
+	if !f.SaysACR {
+		return ""
+	}
+	return openid.Login{ACR: f.ACR, SaidACR: f.SaidACR}.Class()
+}
+
+// Authenticated reports whether the subject of t was authenticated within maxAge, unless
+// that is 0, and in one of classes, unless there are none (RFC 9470 section 3).
+func Authenticated(iss *Issuer, t Token, maxAge time.Duration, classes []string) bool {
+	return (maxAge == 0 || t.AuthTime != 0 && iss.now().Since(t.AuthTime) <= maxAge) && (len(classes) == 0 || slices.Contains(classes, t.ACR))
 }
 
 // Read verifies that a text is a token of this issuer, active or not, and returns what
@@ -216,7 +232,7 @@ func (iss *Issuer) write(view *directory.View, c *store.Client, t Token, now gra
 	claims, err := json.Marshal(AccessClaims{
 		Issuer: iss.ID, Subject: t.Subject, Audience: t.Audience, ClientID: t.ClientID,
 		ExpiresAt: int64(t.ExpiresAt) / 1000, IssuedAt: int64(t.IssuedAt) / 1000, ID: t.ID(), Scope: t.Scope,
-		AuthTime: int64(t.AuthTime) / 1000, Confirmation: ConfirmationOf(t.JKT),
+		AuthTime: int64(t.AuthTime) / 1000, ACR: t.ACR, Confirmation: ConfirmationOf(t.JKT),
 		Delegation: t.Delegation(),
 	})
 	if err != nil {
@@ -234,8 +250,8 @@ func kindOf(text string) Kind {
 }
 
 // AccessClaims are the claims of a JWT access token: all that RFC 9068 section
-// 2.2 requires, the scope, and when the subject was authenticated (section
-// 2.2.1). Those about the subject are added to them; nothing else names a
+// 2.2 requires, the scope, and when and how the subject was authenticated (section
+// 2.2.1, RFC 9470 section 6). Those about the subject are added to them; nothing else names a
 // person.
 type AccessClaims struct {
 	Issuer    string      `json:"iss"`
@@ -247,6 +263,7 @@ type AccessClaims struct {
 	ID        string      `json:"jti"`
 	Scope     oauth.Scope `json:"scope"`
 	AuthTime  int64       `json:"auth_time,omitempty"`
+	ACR       string      `json:"acr,omitempty"`
 
 	Confirmation *Confirmation `json:"cnf,omitempty"`
 	Delegation

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
@@ -288,5 +289,14 @@ func TestAccessTokensOfARegistrationAreChecked(t *testing.T) {
 	again, err := client.Registered(c).Change(c, s.Policy)
 	if err != nil || len(again.GrantTypes) != 0 || !again.Introspect {
 		t.Errorf("unchanged: %+v, %v", again, err)
+	}
+}
+
+// Access tokens say the class of the login to those alone who asked for it.
+func TestTheClassOfALogin(t *testing.T) {
+	for want, f := range map[string]grant.Facts{"": {ACR: 2, SaidACR: "x"}, "urn:mintage:2": {ACR: 2, SaysACR: true}, "gold": {SaidACR: "gold", SaysACR: true}} {
+		if got := issuer.ClassOf(f); got != want {
+			t.Errorf("%+v: %q", f, got)
+		}
 	}
 }

@@ -386,7 +386,7 @@ func (r *response) accessToken() (string, store.TokenFormat, error) {
 	g, a := &r.d.Next, r.d.Access
 	t := Token{
 		Kind: AccessToken, Form: OfGrant, GrantID: g.ID, Generation: g.Generation, ClientID: g.ClientID, Subject: g.Subject, Scope: a.Scope,
-		IssuedAt: a.IssuedAt, ExpiresAt: a.ExpiresAt, AuthorizedAt: g.AuthorizedAt, AuthTime: g.AuthTime, Claims: g.Claims, JKT: r.binding(), apis: a.APIs,
+		IssuedAt: a.IssuedAt, ExpiresAt: a.ExpiresAt, AuthorizedAt: g.AuthorizedAt, AuthTime: g.AuthTime, ACR: ClassOf(g.Facts), Claims: g.Claims, JKT: r.binding(), apis: a.APIs,
 		MayAct: r.c.MayAct,
 	}
 	format := r.c.TokenFormat

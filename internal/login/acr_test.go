@@ -93,13 +93,22 @@ func TestAnotherSystemSaysACRAndAMR(t *testing.T) {
 	if _, err := h.Authorize(t.Context(), asking(h.c, essentialACR(`"a b"`)), someone()); told(t, err) != oauth.UnmetRequirements {
 		t.Error(err)
 	}
-	// acr_values is a wish.
-	it = h.begin(asking(h.c, func(r *oauth.AuthorizationRequest) { r.Scope, r.ACRValues = "openid", gold+" "+silver }), someone(), StepLogin)
-	if got := it.ACRValues(); !slices.Equal(got, []string{gold, silver}) || it.Request.Classes != nil {
-		t.Errorf("wishes %q, demands %q", got, it.Request.Classes)
-	}
-	if it = h.begin(asking(h.c, func(r *oauth.AuthorizationRequest) { r.Scope, r.ACRValues = "a", gold }), someone(), StepLogin); len(it.ACRValues()) > 0 {
-		t.Error("without openid, acr_values is an unknown parameter")
+	// acr_values names what the login should reach, with openid and without. A system that
+	// says another acr has not; one that says none need not know any.
+	for _, scope := range []oauth.Scope{"openid", "a"} {
+		wish := func(r *oauth.AuthorizationRequest) { r.Scope, r.ACRValues = scope, gold+" "+silver }
+		it = h.begin(asking(h.c, wish), someone(), StepLogin)
+		if got := it.ACRValues(); !slices.Equal(got, []string{gold, silver}) {
+			t.Errorf("%s: the portal should reach %q", scope, got)
+		}
+		for acr, reached := range map[string]bool{gold: true, silver: true, "": true, "bronze": false} {
+			v := someone()
+			v.Session = h.session(said(acr))
+			st, err := h.Authorize(t.Context(), asking(h.c, wish), v)
+			if err != nil || (st.URL != "") != reached {
+				t.Errorf("%s, a login that says %q: %q, %v", scope, acr, st.URL, err)
+			}
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package login
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -14,12 +15,13 @@ import (
 // maxClaims is the longest parameter claims in bytes.
 const maxClaims = 4096
 
-// openID reads the parameters that count only if an id_token is asked for. What
-// is wrong with them is the request's defect; an error is a fault.
+// openID reads acr_values, and the parameters that count only if an id_token is asked
+// for. What is wrong with them is the request's defect; an error is a fault.
 func (rs *Requests) openID(r oauth.AuthorizationRequest, c *store.Client, builtIn bool) (oauth.AuthorizationRequest, error) {
+	r.Classes = wished(r.ACRValues, builtIn)
 	switch {
 	case !r.Scope.Has(oauth.OpenID):
-		r.Nonce, r.IDTokenHint, r.Claims, r.ACRValues = "", "", "", ""
+		r.Nonce, r.IDTokenHint, r.Claims = "", "", ""
 		return r, nil
 	case r.Defect != nil:
 		return r, nil
@@ -29,7 +31,7 @@ func (rs *Requests) openID(r oauth.AuthorizationRequest, c *store.Client, builtI
 	}
 	if r.Claims != "" {
 		d, err := openid.ReadClaims(r.Claims)
-		r.Subjects, r.Classes = d.Subjects, d.Classes
+		r.Subjects = d.Subjects
 		may := claims.Of(c.Scope)
 		r.InUserInfo = uint32(claims.SetOf(d.UserInfo) & may &^ claims.Of(r.Scope))
 		r.InIDToken = uint32(claims.SetOf(d.IDToken) & may)
@@ -38,7 +40,7 @@ func (rs *Requests) openID(r oauth.AuthorizationRequest, c *store.Client, builtI
 			r.Defect = oauth.ErrClaims
 		case r.Subjects != nil && len(r.Subjects) == 0:
 			r.Defect = oauth.ErrLoginRequired // they exclude each other
-		case r.Classes != nil:
+		case d.Classes != nil:
 			r.Classes = slices.DeleteFunc(d.Classes, func(class string) bool { return !mayReach(class, builtIn) })
 			if len(r.Classes) == 0 {
 				r.Defect = oauth.ErrUnmet // whoever logs in
@@ -72,13 +74,29 @@ func mayReach(class string, builtIn bool) bool {
 	return slices.Contains(openid.Classes, class)
 }
 
+// wished returns the classes of which one must be the login's, by acr_values (RFC 9470
+// section 5), or nil if no login can have one of them. Of built-in users, a stronger class
+// does for a weaker one. Other systems need not say an acr: a login without one does.
+func wished(values string, builtIn bool) (list []string) {
+	for class := range strings.FieldsSeq(values) {
+		if mayReach(class, builtIn) {
+			list = append(list, class)
+		}
+	}
+	switch {
+	case list == nil:
+		return nil
+	case !builtIn:
+		return append(list, "")
+	}
+	weakest := slices.IndexFunc(openid.Classes, func(class string) bool { return slices.Contains(list, class) })
+	return append(list, openid.Classes[weakest+1:]...)
+}
+
 // ACRValues returns the acr that the system which has the users should reach, the
 // best first: what the client demands, or else prefers.
 func (it *Interaction) ACRValues() []string {
-	if it.Request.Classes != nil {
-		return it.Request.Classes
-	}
-	return strings.Fields(it.Request.ACRValues)
+	return strings.Fields(cmp.Or(strings.Join(it.Request.Classes, " "), it.Request.ACRValues))
 }
 
 // hinted demands the user whom the request's id_token_hint names (OpenID Connect

@@ -239,6 +239,6 @@ func authorization(r oauth.AuthorizationRequest, who Identity, of *targets) issu
 	return issuer.Authorization{
 		JKT: key, ClientID: r.ClientID, RedirectURI: r.RedirectURI, Device: r.Device, Subject: who.Subject, Scope: string(r.Scope), Challenge: r.Challenge, Resources: r.Resources, Resolved: resolved,
 		AuthTime: authTime, Claims: issuer.CarriedClaims(who.Claims), Nonce: r.Nonce, Session: who.reference(), Login: who.Login,
-		InUserInfo: r.InUserInfo, InIDToken: r.InIDToken,
+		InUserInfo: r.InUserInfo, InIDToken: r.InIDToken, SaysACR: r.ACRValues != "",
 	}
 }

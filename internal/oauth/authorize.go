@@ -45,7 +45,7 @@ type AuthorizationRequest struct {
 	Claims      string `json:"-"`
 	// Subjects are those of whom one must be signed in; none for anybody.
 	Subjects []string `json:"subjects,omitempty"`
-	// Classes are those of which one must be the login's acr; none for any.
+	// Classes are those of which one must be the login's acr, "" for none; nil for any.
 	Classes []string `json:"classes,omitempty"`
 	// InUserInfo and InIDToken are the claims that it asks for by name, and may have,
 	// as grant.Facts hold them.

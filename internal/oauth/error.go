@@ -27,9 +27,10 @@ const (
 	InsufficientScope      ErrorCode = "insufficient_scope"     // RFC 6750 section 3.1
 	InvalidRedirectURI     ErrorCode = "invalid_redirect_uri"   // RFC 7591 section 3.2.2
 	InvalidClientMetadata  ErrorCode = "invalid_client_metadata"
-	InvalidDPoPProof       ErrorCode = "invalid_dpop_proof"    // RFC 9449 section 5
-	UseDPoPNonce           ErrorCode = "use_dpop_nonce"        // RFC 9449 section 8
-	AuthorizationPending   ErrorCode = "authorization_pending" // RFC 8628 section 3.5
+	InvalidDPoPProof       ErrorCode = "invalid_dpop_proof"               // RFC 9449 section 5
+	UseDPoPNonce           ErrorCode = "use_dpop_nonce"                   // RFC 9449 section 8
+	InsufficientLogin      ErrorCode = "insufficient_user_authentication" // RFC 9470 section 3
+	AuthorizationPending   ErrorCode = "authorization_pending"            // RFC 8628 section 3.5
 	SlowDown               ErrorCode = "slow_down"
 	ExpiredToken           ErrorCode = "expired_token"
 	ServerError            ErrorCode = "server_error"
@@ -197,6 +198,7 @@ var (
 	ErrInsufficientScope = &Error{InsufficientScope, "token lacks a scope"}
 	ErrNoActor           = &Error{InsufficientScope, "token names no actor"}
 	ErrActor             = &Error{InsufficientScope, "token names an actor"}
+	ErrInsufficientLogin = &Error{InsufficientLogin, "a more recent or another login of the user is required"}
 )
 
 // Errors of the registration endpoint (RFC 7591 section 3.2.2).

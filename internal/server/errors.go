@@ -61,6 +61,7 @@ var statuses = map[*oauth.Error]int{
 	oauth.ErrInvalidToken:      http.StatusUnauthorized,
 	oauth.ErrTokenProof:        http.StatusUnauthorized,
 	oauth.ErrTokenNonce:        http.StatusUnauthorized,
+	oauth.ErrInsufficientLogin: http.StatusUnauthorized,
 	oauth.ErrInsufficientScope: http.StatusForbidden,
 	oauth.ErrNoActor:           http.StatusForbidden,
 	oauth.ErrActor:             http.StatusForbidden,
@@ -94,6 +95,13 @@ type MissingScope struct{ Scope oauth.Scope }
 func (e *MissingScope) Error() string { return oauth.ErrInsufficientScope.Error() }
 func (e *MissingScope) Unwrap() error { return oauth.ErrInsufficientScope }
 
+// A WeakLogin is the error of an access token whose user must sign in again (RFC 9470
+// section 3). Its fields are the members of the challenge that names it.
+type WeakLogin struct{ ACRValues, MaxAge string }
+
+func (e *WeakLogin) Error() string { return oauth.ErrInsufficientLogin.Error() }
+func (e *WeakLogin) Unwrap() error { return oauth.ErrInsufficientLogin }
+
 // challenge is the WWW-Authenticate header of the Bearer scheme (RFC 6750 section 3),
 // or of DPoP (RFC 9449 section 7.1). Scopes hold no quote and no backslash.
 func (s *Server) challenge(r *Request, told *oauth.Error, err error) string {
@@ -107,6 +115,13 @@ func (s *Server) challenge(r *Request, told *oauth.Error, err error) string {
 	var missing *MissingScope
 	if errors.As(err, &missing) && missing.Scope != "" {
 		c += `, scope="` + string(missing.Scope) + `"`
+	}
+	var weak *WeakLogin
+	if errors.As(err, &weak) && weak.ACRValues != "" {
+		c += `, acr_values="` + weak.ACRValues + `"`
+	}
+	if weak != nil && weak.MaxAge != "" {
+		c += `, max_age="` + weak.MaxAge + `"`
 	}
 	return c
 }
@@ -139,7 +154,7 @@ func InSeconds(wait time.Duration) string { return strconv.Itoa(int(math.Ceil(wa
 func (s *Server) oauthError(h http.Header, r *Request, _ Record, err error) Answer {
 	status, told := s.wireError(r, err)
 	switch told {
-	case oauth.ErrNoBearer, oauth.ErrInvalidToken, oauth.ErrInsufficientScope, oauth.ErrNoActor, oauth.ErrActor, oauth.ErrBearer, oauth.ErrTwoTokens, oauth.ErrTokenProof, oauth.ErrTokenNonce:
+	case oauth.ErrNoBearer, oauth.ErrInvalidToken, oauth.ErrInsufficientScope, oauth.ErrInsufficientLogin, oauth.ErrNoActor, oauth.ErrActor, oauth.ErrBearer, oauth.ErrTwoTokens, oauth.ErrTokenProof, oauth.ErrTokenNonce:
 		h["Www-Authenticate"] = []string{s.challenge(r, told, err) + r.Challenge}
 	}
 	a := Answer{Status: status}

@@ -30,6 +30,7 @@ type introspection struct {
 	Issuer    string      `json:"iss"`
 	ID        string      `json:"jti,omitempty"`
 	AuthTime  int64       `json:"auth_time,omitempty"`
+	ACR       string      `json:"acr,omitempty"` // RFC 9470 section 6.2
 
 	Confirmation      *issuer.Confirmation `json:"cnf,omitempty"` // RFC 9449 section 6.2
 	issuer.Delegation                      // RFC 8693 section 4
@@ -125,7 +126,7 @@ func contentType(media string) http.Header { return http.Header{"Content-Type": 
 func (e *Endpoints) introspection(t issuer.Token) []byte {
 	a := introspection{
 		Active: true, Scope: t.Scope, ClientID: t.ClientID, ExpiresAt: int64(t.ExpiresAt) / 1000, IssuedAt: int64(t.IssuedAt) / 1000,
-		Subject: t.Subject, Issuer: e.Issuer.ID, ID: t.ID(), AuthTime: int64(t.AuthTime) / 1000,
+		Subject: t.Subject, Issuer: e.Issuer.ID, ID: t.ID(), AuthTime: int64(t.AuthTime) / 1000, ACR: t.ACR,
 		Confirmation: issuer.ConfirmationOf(t.JKT), Delegation: t.Delegation(),
 	}
 	switch len(t.Audience) {

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
@@ -63,6 +65,8 @@ func (e *Endpoints) verify(ctx context.Context, r *server.Request) (a server.Ans
 		return a, rec, oauth.ErrNoActor
 	case d.actor == actorRefused && len(t.Actors) > 0:
 		return a, rec, oauth.ErrActor
+	case !issuer.Authenticated(e.Issuer, t, d.login.maxAge, strings.Fields(d.login.ACRValues)):
+		return a, rec, &d.login.WeakLogin
 	}
 	a.Header = http.Header{
 		"Content-Type":   nil,
@@ -91,7 +95,31 @@ type demand struct {
 	scope    oauth.Scope
 	audience string
 	actor    string // actorRequired, actorRefused, or ""
+	login    freshness
 	at       target
+}
+
+// A freshness is how the user must have signed in (RFC 9470), and the error of one who
+// has not.
+type freshness struct {
+	maxAge time.Duration // 0: at any time
+	server.WeakLogin
+}
+
+// freshnessOf reads acr and max_age. No login is younger than max_age=0.
+func freshnessOf(p oauth.Params) (f freshness, err error) {
+	f.ACRValues, f.MaxAge = p["acr"], p["max_age"]
+	if !server.IsVisible(f.ACRValues) || strings.ContainsAny(f.ACRValues, `"\`) {
+		return f, oauth.ErrMalformedValue
+	}
+	if f.MaxAge != "" {
+		seconds, err := strconv.ParseUint(f.MaxAge, 10, 31)
+		if err != nil || seconds == 0 {
+			return f, oauth.ErrMalformedValue
+		}
+		f.maxAge = time.Duration(seconds) * time.Second
+	}
+	return f, nil
 }
 
 const (
@@ -118,8 +146,12 @@ func demands(r *server.Request) (d demand, err error) {
 	if err != nil {
 		return demand{}, err
 	}
-	if asked, err := url.ParseQuery(query); err != nil || asked.Has("scope") && p["scope"] == "" || asked.Has("aud") && p["aud"] == "" || asked.Has("dpop") && p["dpop"] == "" || asked.Has("actor") && p["actor"] == "" {
+	asked, err := url.ParseQuery(query)
+	if err != nil || slices.ContainsFunc([]string{"scope", "aud", "dpop", "actor", "acr", "max_age"}, func(name string) bool { return asked.Has(name) && strings.TrimSpace(p[name]) == "" }) {
 		return demand{}, oauth.ErrMalformedValue // a variable that the proxy has not set
+	}
+	if d.login, err = freshnessOf(p); err != nil {
+		return demand{}, err
 	}
 	d.scope, err = oauth.ParseScope(p["scope"])
 	metadata := p["resource_metadata"]
