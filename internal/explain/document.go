@@ -338,6 +338,9 @@ func (v *Explained) grantPart() part {
 	client := g.ClientID + ", which is not in this store"
 	if e.Client != nil {
 		client = fmt.Sprintf("%s (%s), %s", g.ClientID, e.Client.Name, e.Client.State)
+		if e.Client.Profile != "" {
+			client += ", follows the profile " + string(e.Client.Profile)
+		}
 	}
 	state := g.State.String()
 	if g.State == grant.Revoked {

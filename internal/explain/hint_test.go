@@ -108,3 +108,16 @@ func TestAnOldCutoffIsNoCause(t *testing.T) {
 		t.Errorf("an old cutoff is in the life of the grant:\n%s", text)
 	}
 }
+
+// Explain says which profile the client of a grant follows.
+func TestTheClientOfAGrantFollowsAProfile(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	token := s.Login().RefreshToken
+	for profile, want := range map[store.Profile]string{"": "enabled subject", store.ProfileFAPI2: "enabled, follows the profile fapi2 subject"} {
+		s.Administer(testkit.ClientID, func(c *store.Client) { c.Profile = profile })
+		if got := s.explained(t, token, adminapi.LogLine{}); !strings.Contains(got, "(Billing), "+want) {
+			t.Errorf("profile %q:\n%s", profile, got)
+		}
+	}
+}
