@@ -29,6 +29,8 @@ func TestResourceServers(t *testing.T) {
 			t.Run("JWT", func(t *testing.T) { f.checkTokens(t, w, w.jwt) })
 			f.checkHeaders(t, w)
 			f.checkMetadata(t, w)
+			t.Run("bound, opaque", func(t *testing.T) { f.checkBound(t, w, w.opaque) })
+			t.Run("bound, JWT", func(t *testing.T) { f.checkBound(t, w, w.jwt) })
 		})
 	}
 	t.Run("HAProxy", func(t *testing.T) {
@@ -36,6 +38,7 @@ func TestResourceServers(t *testing.T) {
 		haproxy.checkHeaders(t, w)
 		haproxy.checkMetadata(t, w)
 		haproxy.checkOffline(t, w)
+		t.Run("bound, JWT", func(t *testing.T) { haproxy.checkBound(t, w, w.jwt) })
 		t.Run("each of the key files counts", func(t *testing.T) { w.checkKeys(t) })
 	})
 	t.Run("phantom token", func(t *testing.T) { gateway.checkPhantom(t, w) })

@@ -55,7 +55,10 @@ func startHAProxy(t *testing.T, w *world, slot int, behind *api) *front {
 		"bind :443 ", "bind "+address+" ",
 		"127.0.0.1:8080", behind.address,
 		"/etc/ssl/private/api.example.com.pem", both,
-		"/etc/haproxy/mintage/", dir+"/")
+		"/etc/haproxy/mintage/", dir+"/",
+		"/etc/ssl/certs/ca-certificates.crt", w.ca.file,
+		"/etc/haproxy/mintage-verify.lua", write(t, filepath.Join(dir, "mintage-verify.lua"), here(t, shown(t, proxies, "/etc/haproxy/mintage-verify.lua"),
+			"url = address,", fmt.Sprintf("url = address, dst = %q,", w.host()))))
 	// What of Debian's matters here.
 	around := "global\n\tlog stderr local0 warning\ndefaults\n\tlog global\n\tmode http\n\ttimeout connect 5s\n\ttimeout client 50s\n\ttimeout server 50s\n\n"
 	binary.Serve(t, exec.Command("/usr/sbin/haproxy", "-db", "-f", write(t, filepath.Join(dir, "haproxy.cfg"), around+site)), address)
