@@ -5,8 +5,10 @@ package binary
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -100,10 +102,13 @@ type Server struct {
 
 	// Leaks are the secrets of the tests, which nothing that is produced may
 	// hold. It is searched for them at the end of the test.
-	Leaks   *Leaks
-	exempt  []string // files
-	logged  []byte   // by runs before the present one
-	metrics []byte
+	Leaks *Leaks
+	// Verifier is the PKCE verifier of each code, whose client is public; "": the client
+	// has a secret.
+	Verifier string
+	exempt   []string // files
+	logged   []byte   // by runs before the present one
+	metrics  []byte
 }
 
 // Start runs `mintage serve --dev` on a data directory and waits until it is
@@ -312,7 +317,12 @@ func (s *Server) FastCode(ctx context.Context, subject string) (string, error) {
 		var d net.Dialer
 		return d.DialContext(ctx, "unix", s.AdminSocket)
 	}, DisableKeepAlives: true}}
-	body, _ := json.Marshal(map[string]string{"client_id": s.ClientID, "redirect_uri": s.RedirectURI, "subject": subject, "scope": "read write"})
+	asked := map[string]string{"client_id": s.ClientID, "redirect_uri": s.RedirectURI, "subject": subject, "scope": "read write"}
+	if s.Verifier != "" {
+		sum := sha256.Sum256([]byte(s.Verifier))
+		asked["code_challenge"] = base64.RawURLEncoding.EncodeToString(sum[:])
+	}
+	body, _ := json.Marshal(asked)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://admin/admin/v1/codes", bytes.NewReader(body))
 	if err != nil {
 		return "", err
@@ -338,7 +348,7 @@ func (s *Server) FastCode(ctx context.Context, subject string) (string, error) {
 // ExchangeForm is the body that redeems a code for the demo client.
 func (s *Server) ExchangeForm(code string) url.Values {
 	return url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {s.RedirectURI},
-		"client_id": {s.ClientID}, "client_secret": {s.ClientSecret}}
+		"client_id": {s.ClientID}, "client_secret": {s.ClientSecret}, "code_verifier": {s.Verifier}}
 }
 
 // RefreshForm is the body that refreshes for the demo client.
@@ -363,6 +373,11 @@ type Answer struct {
 // Post sends a form to the token endpoint. The error is the transport's: no
 // whole answer was received.
 func (s *Server) Post(ctx context.Context, client *http.Client, form url.Values) (a Answer, err error) {
+	return s.PostProven(ctx, client, form, "")
+}
+
+// PostProven is Post with a proof of the client's key (RFC 9449), unless it is "".
+func (s *Server) PostProven(ctx context.Context, client *http.Client, form url.Values, proof string) (a Answer, err error) {
 	if id := form.Get("client_id"); id != s.ClientID {
 		s.Leaks.KnowClient(id, form.Get("client_secret"))
 	}
@@ -371,6 +386,9 @@ func (s *Server) Post(ctx context.Context, client *http.Client, form url.Values)
 		return a, err
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if proof != "" {
+		req.Header.Set("DPoP", proof)
+	}
 	resp, err := client.Do(req)
 	if err != nil {
 		return a, err

@@ -30,6 +30,12 @@ func TestOP01_KilledServerKeepsItsWord(t *testing.T) {
 	killLoop(t, binary.Scaled(5, 50), history.Habit{TwiceCode: 4, TwiceRefresh: 15, Replay: 3, Generations: 12})
 }
 
+// TestKilledServerKeepsItsWordToBoundClients is the same with public clients whose
+// refresh tokens are bound to keys: others present them too, and gain and end nothing.
+func TestKilledServerKeepsItsWordToBoundClients(t *testing.T) {
+	killLoop(t, binary.Scaled(3, 30), history.Habit{TwiceCode: 4, TwiceRefresh: 15, Replay: 3, Steal: 20, Generations: 12, Proofs: true})
+}
+
 // TestTC22_KilledRedemptionSpendsItsCodeOrDoesNothing does nothing but redeem
 // codes. One whose answer was lost is redeemed by the next request or has been
 // spent; there is no token without a spent code.

@@ -11,14 +11,25 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/e2e/binary"
+	"github.com/mintage/mintage/internal/e2e/history"
 )
 
 // TestKilledPrimaryIsReplaced kills the primary, promotes its standby, and lets
 // the old primary come back at its old address.
 func TestKilledPrimaryIsReplaced(t *testing.T) {
 	t.Parallel()
-	w := begin(t, 3)
-	rounds := binary.Scaled(2, 10)
+	begin(t, 3).killPrimaries(binary.Scaled(2, 10))
+}
+
+// TestKilledPrimaryIsReplacedUnderBoundClients is the same on two nodes with public
+// clients whose refresh tokens are bound to keys, and thieves who have other keys.
+func TestKilledPrimaryIsReplacedUnderBoundClients(t *testing.T) {
+	t.Parallel()
+	begin(t, 2, func(h *history.Habit) { h.Proofs, h.Steal = true, 20 }).killPrimaries(binary.Scaled(1, 4))
+}
+
+func (w *world) killPrimaries(rounds int) {
+	w.Helper()
 	for round := range rounds {
 		time.Sleep(time.Second)
 		w.must(w.old().server.Kill())
@@ -27,7 +38,7 @@ func TestKilledPrimaryIsReplaced(t *testing.T) {
 		w.unserved()
 		for i, a := range w.load.Since() {
 			if a.Unavailable == 0 {
-				t.Errorf("node %d has not answered 503 in the second after the primary's death", i)
+				w.Errorf("node %d has not answered 503 in the second after the primary's death", i)
 			}
 		}
 		w.must(w.new().server.Promote())

@@ -52,7 +52,7 @@ type world struct {
 }
 
 // begin starts everything, with some nodes.
-func begin(t *testing.T, nodes int) *world {
+func begin(t *testing.T, nodes int, habits ...func(*history.Habit)) *world {
 	t.Helper()
 	w := &world{T: t}
 	// Processes are killed here, and no machines: nothing is lost for want of
@@ -69,7 +69,11 @@ func begin(t *testing.T, nodes int) *world {
 		w.nodes = append(w.nodes, w.nodes[0].Peer(t))
 	}
 	w.client = &http.Client{Transport: w.nodes[0].Transport(t, ""), Timeout: 10 * time.Second}
-	w.load = history.NewLoad(t, history.Habit{TwiceCode: 4, TwiceRefresh: 15, Replay: 3, Generations: 12, Pause: 15 * time.Millisecond}, w.nodes...)
+	habit := history.Habit{TwiceCode: 4, TwiceRefresh: 15, Replay: 3, Generations: 12, Pause: 15 * time.Millisecond}
+	for _, f := range habits {
+		f(&habit)
+	}
+	w.load = history.NewLoad(t, habit, w.nodes...)
 	w.load.Patience = patience
 
 	// Inside t.Context, so that a failed test does not leave them at work.

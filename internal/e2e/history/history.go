@@ -19,7 +19,8 @@ import (
 // token of a generation.
 type request struct {
 	code       bool
-	generation int // of the refresh token
+	generation int  // of the refresh token
+	stolen     bool // presented with a proof of another key than the grant's
 }
 
 // A reply is what the client knows of the outcome.
@@ -69,6 +70,10 @@ var rules = (&porcupine.NondeterministicModel{
 func step(s state, in request, r reply) []any {
 	next := s
 	switch {
+	case in.stolen: // it is refused, and changes nothing (RFC 9449 section 5)
+		if r.verdict == issued {
+			return nil
+		}
 	case s.revoked:
 		if r.verdict == issued {
 			return nil
@@ -138,6 +143,9 @@ func describe(history []porcupine.Operation) string {
 		what := fmt.Sprintf("refresh of generation %d", in.generation)
 		if in.code {
 			what = "redemption"
+		}
+		if in.stolen {
+			what += " by another key"
 		}
 		end := "without end"
 		if op.Return != never {

@@ -47,6 +47,10 @@ func TestHistoriesAreJudged(t *testing.T) {
 		history []porcupine.Operation
 		good    bool
 	}{
+		{"another key is refused, and ends nothing", serial(code, gave("a"), request{generation: 1, stolen: true}, no, token(1), gave("b")), true},
+		{"another key may be refused without an answer", serial(code, gave("a"), request{generation: 1, stolen: true}, gone, token(1), gave("b")), true},
+		{"another key gets a pair", serial(code, gave("a"), request{generation: 1, stolen: true}, gave("b")), false},
+		{"another key ends the grant", serial(code, gave("a"), request{generation: 1, stolen: true}, no, token(1), no), false},
 		{"a chain", serial(code, gave("a"), token(1), gave("b"), token(2), gave("c")), true},
 		{"a repeat answers the same pair", serial(code, gave("a"), token(1), gave("b"), token(1), gave("b")), true},
 		{"a lost refresh took effect", serial(code, gave("a"), token(1), gone, token(1), gave("b"), token(2), gave("c")), true},

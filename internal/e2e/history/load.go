@@ -2,6 +2,7 @@ package history
 
 import (
 	"context"
+	crand "crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,6 +21,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/mintage/mintage/internal/e2e/binary"
+	"github.com/mintage/mintage/internal/testkit"
 )
 
 // A Habit is what the clients of a load do, in chances out of a hundred.
@@ -27,6 +30,10 @@ type Habit struct {
 	TwiceRefresh int // refresh with two requests at once
 	Replay       int // end the chain by presenting something spent
 	Generations  int // how long a chain gets
+	// Proofs: each grant is of a public client with a key of its own, which it proves
+	// with each request.
+	Proofs bool
+	Steal  int // have another key present the newest refresh token first, with Proofs
 	// Pause is how long a client rests between two requests, on average.
 	Pause time.Duration
 }
@@ -65,6 +72,8 @@ type Chain struct {
 	tokens []string // refresh tokens by generation; the first is of generation 1
 	ended  bool     // a refusal is what the client must expect
 	unsure bool     // whether it has ended depends on a request without answer
+	// key is its client's, and thief another; nil without proofs.
+	key, thief *testkit.Prover
 
 	mu      sync.Mutex
 	history []porcupine.Operation
@@ -88,7 +97,42 @@ func NewLoad(t *testing.T, h Habit, nodes ...*binary.Server) *Load {
 	for _, n := range nodes {
 		l.nodes = append(l.nodes, binary.Server{Dev: n.Dev, Dir: n.Dir})
 	}
+	if h.Proofs {
+		l.usePublicClient(nodes[0])
+	}
 	return l
+}
+
+// usePublicClient registers a client whose tokens are bound to keys, and waits until
+// every node knows it.
+func (l *Load) usePublicClient(at *binary.Server) {
+	l.t.Helper()
+	const id = "bound"
+	at.Run(l.t, "client", "create", "--id", id, "--name", "Bound", "--public", "--dpop", "required", "--redirect-uri", at.RedirectURI, "--scope", "read write")
+	client, verifier := &http.Client{Transport: at.Transport(l.t, "")}, crand.Text()+crand.Text()
+	for i := range l.nodes {
+		n := &l.nodes[i]
+		n.ClientID, n.ClientSecret, n.Verifier = id, "", verifier
+		for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+			code, err := n.FastCode(l.t.Context(), "first")
+			var a binary.Answer
+			if err == nil {
+				a, err = n.PostProven(l.t.Context(), client, n.ExchangeForm(code), l.proof(testkit.NewProver(l.t)))
+			}
+			if err == nil && a.Status == http.StatusOK {
+				break
+			}
+			if time.Since(began) > l.Patience {
+				l.t.Fatalf("node %d does not serve the public client: %d %s, %v", i, a.Status, a.Error, err)
+			}
+		}
+	}
+}
+
+// proof is one for a token request at any node: their public address is one.
+func (l *Load) proof(p *testkit.Prover) string {
+	address, _, _ := strings.Cut(l.nodes[0].TokenEndpoint, "?")
+	return p.Proof("POST", address, "", time.Now())
 }
 
 func (l *Load) now() int64 { return int64(time.Since(l.start)) }
@@ -97,8 +141,15 @@ func (l *Load) now() int64 { return int64(time.Since(l.start)) }
 func (l *Load) send(client *http.Client, node int, c *Chain, in request, form url.Values) (binary.Answer, verdict) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
+	proof := ""
+	switch {
+	case in.stolen:
+		proof = l.proof(c.thief)
+	case c.key != nil:
+		proof = l.proof(c.key)
+	}
 	op := porcupine.Operation{Input: in, Call: l.now()}
-	a, err := l.nodes[node].Post(ctx, client, form)
+	a, err := l.nodes[node].PostProven(ctx, client, form, proof)
 	op.Return = l.now()
 	l.note(node, op.Call, a)
 	out := reply{verdict: lost}
@@ -191,6 +242,9 @@ func (l *Load) Work(ctx context.Context, client *http.Client, rng *rand.Rand) {
 			continue
 		}
 		c := &Chain{code: code}
+		if l.Habit.Proofs {
+			c.key, c.thief = testkit.NewProver(l.t), testkit.NewProver(l.t)
+		}
 		l.run(ctx, client, c, chance)
 		l.mu.Lock()
 		l.finished = append(l.finished, c)
@@ -222,6 +276,9 @@ func (l *Load) run(ctx context.Context, client *http.Client, c *Chain, chance fu
 				l.redeem(client, c, false)
 			}
 			break
+		}
+		if c.thief != nil && chance(l.Habit.Steal) {
+			l.ask(client, c, request{generation: newest, stolen: true}, l.nodes[0].RefreshForm(c.tokens[newest-1]), false)
 		}
 		a, ok := l.refresh(client, c, newest, chance(l.Habit.TwiceRefresh))
 		if !ok {
