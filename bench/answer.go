@@ -25,7 +25,7 @@ func (f *fault) Error() string { return f.kind }
 var (
 	errNotJSON     = &fault{"answer: not the JSON object expected"}
 	errContentType = &fault{"answer: Content-Type is not application/json"}
-	errTokenType   = &fault{"answer: token_type is not Bearer"}
+	errTokenType   = &fault{"answer: token_type is neither Bearer nor DPoP"}
 	errExpiresIn   = &fault{"answer: expires_in out of bounds"}
 	errNoAccess    = &fault{"answer: access_token missing"}
 	errNoRefresh   = &fault{"answer: refresh_token missing"}
@@ -167,7 +167,7 @@ func (a *answer) check(r *response, sent []byte, maxExpiresIn int64) error {
 	switch {
 	case !r.json:
 		return errContentType
-	case string(a.tokenType) != "Bearer":
+	case string(a.tokenType) != "Bearer" && string(a.tokenType) != "DPoP":
 		return errTokenType
 	case a.expiresIn < 1 || a.expiresIn > maxExpiresIn:
 		return errExpiresIn
@@ -202,7 +202,7 @@ func (a *answer) service(r *response, maxExpiresIn int64) error {
 	switch {
 	case !r.json:
 		return errContentType
-	case string(a.tokenType) != "Bearer":
+	case string(a.tokenType) != "Bearer" && string(a.tokenType) != "DPoP":
 		return errTokenType
 	case a.expiresIn < 1 || a.expiresIn > maxExpiresIn:
 		return errExpiresIn

@@ -68,7 +68,10 @@ type Target struct {
 	ClientSecret string
 	// Assertion, if set, returns a client assertion (private_key_jwt) for each request,
 	// in place of a secret.
-	Assertion   func() string
+	Assertion func() string
+	// Proof, if set, returns a new DPoP proof (RFC 9449) for each request, which has a
+	// code or a token.
+	Proof       func(credential []byte) string
 	RedirectURI string // for codes
 	// From, if it is valid, is the address for which a proxy sends the requests.
 	From netip.Addr
@@ -356,7 +359,11 @@ func newRun(l *Load) (*run, error) {
 	case Introspect:
 		r.form = []byte(credentials + "&token=")
 	case Verify:
-		r.head = []byte("GET " + common + "Authorization: Bearer ")
+		scheme := "Bearer "
+		if l.Target.Proof != nil { // of the request that the proxy asks about
+			scheme, common = "DPoP ", common+"X-Original-Method: GET\r\nX-Original-Uri: /\r\n"
+		}
+		r.head = []byte("GET " + common + "Authorization: " + scheme)
 	case Authorize:
 		r.head = []byte("GET " + common + "Cookie: __Host-mintage_session=")
 	default:

@@ -132,8 +132,12 @@ func (w *worker) await(ctx context.Context, ticket int64) (time.Time, bool) {
 
 // build writes the request that carries a code or a token.
 func (w *worker) build(credential []byte) {
+	end := "\r\n\r\n"
+	if w.Target.Proof != nil {
+		end = "\r\nDPoP: " + w.Target.Proof(credential) + end
+	}
 	if w.Operation == Verify || w.Operation == Authorize {
-		w.request = append(append(append(w.request[:0], w.head...), credential...), "\r\n\r\n"...)
+		w.request = append(append(append(w.request[:0], w.head...), credential...), end...)
 		return
 	}
 	if !plain(credential) {
@@ -145,7 +149,7 @@ func (w *worker) build(credential []byte) {
 	}
 	b := append(w.request[:0], w.head...)
 	b = strconv.AppendInt(b, int64(len(w.form)+len(credential)+len(proof)), 10)
-	b = append(b, "\r\n\r\n"...)
+	b = append(b, end...)
 	if w.Target.Shape.Apart {
 		w.body = len(b)
 	}

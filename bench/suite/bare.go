@@ -25,9 +25,9 @@ func tunedThreads() int { return runtime.GOMAXPROCS(0) + 1 }
 // bare is the yardstick, in a process of its own: a net/http handler that
 // parses the form and writes a fixed JSON body, behind the same listener, TLS
 // settings and timeouts as the real server. With signing, it also makes one
-// ES256 signature for each answer, and does nothing with it. It runs until it
-// is killed.
-func bare(certFile, keyFile, bodyFile string, signing bool) error {
+// ES256 signature for each answer, and does nothing with it; with verifying, it
+// verifies one. It runs until it is killed.
+func bare(certFile, keyFile, bodyFile, mode string) error {
 	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
 	body, err := os.ReadFile(bodyFile)
 	if err != nil {
@@ -41,12 +41,23 @@ func bare(certFile, keyFile, bodyFile string, signing bool) error {
 	if err != nil {
 		return err
 	}
+	digest := sha256.Sum256(body)
+	signature, err := ecdsa.SignASN1(rand.Reader, key, digest[:])
+	if err != nil {
+		return err
+	}
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := r.ParseForm(); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		if signing {
+		if mode == verifyingFlag {
+			if sum := sha256.Sum256(body); !ecdsa.VerifyASN1(&key.PublicKey, sum[:], signature) {
+				http.Error(w, "the signature is not valid", http.StatusInternalServerError)
+				return
+			}
+		}
+		if mode == signingFlag {
 			sum := sha256.Sum256(body)
 			if _, err := ecdsa.SignASN1(rand.Reader, key, sum[:]); err != nil {
 				http.Error(w, err.Error(), http.StatusInternalServerError)

@@ -44,13 +44,14 @@ const smallGrants = 1000
 
 // The suite runs itself as the yardstick.
 const (
-	bareFlag    = "-bare"
-	signingFlag = "-bare-signing"
+	bareFlag      = "-bare"
+	signingFlag   = "-bare-signing"
+	verifyingFlag = "-bare-verifying"
 )
 
 func main() {
-	if len(os.Args) == 5 && (os.Args[1] == bareFlag || os.Args[1] == signingFlag) {
-		fail(bare(os.Args[2], os.Args[3], os.Args[4], os.Args[1] == signingFlag))
+	if len(os.Args) == 5 && slices.Contains([]string{bareFlag, signingFlag, verifyingFlag}, os.Args[1]) {
+		fail(bare(os.Args[2], os.Args[3], os.Args[4], os.Args[1]))
 		return
 	}
 	opt := options{}

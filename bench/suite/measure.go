@@ -16,6 +16,7 @@ import (
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -34,17 +35,24 @@ const (
 	exchanged   = "exchange"
 	bareSigning = "bare-signing"
 	jwt         = "jwt"
+
+	bareVerifying   = "bare-verifying"
+	refreshBound    = "refresh-bound"
+	introspectBound = "introspect-bound"
+	verifyBound     = "verify-bound"
+
 	idToken     = "id-token"
 	bareConnect = "bare-connect"
 	connect     = "connect"
 )
 
-var names = []string{bareRefresh, bareTuned, refresh, introspect, verify, service, authorized, devicePoll, exchanged, bareSigning, jwt, code, idToken, large, bareConnect, connect}
+var names = []string{bareRefresh, bareTuned, refresh, introspect, verify, service, authorized, devicePoll, exchanged, bareSigning, jwt, bareVerifying, refreshBound, introspectBound, verifyBound, code, idToken, large, bareConnect, connect}
 
 // yardstick is what each measurement is compared with.
 var yardstick = map[string]string{
 	refresh: bareRefresh, code: bareRefresh, large: bareRefresh, introspect: bareRefresh, verify: bareRefresh, service: bareRefresh, authorized: bareRefresh, devicePoll: bareRefresh, exchanged: bareRefresh,
 	jwt: bareSigning, idToken: bareSigning, connect: bareConnect,
+	refreshBound: bareVerifying, introspectBound: bareVerifying, verifyBound: bareVerifying,
 }
 
 // A suite is the state of one execution.
@@ -55,7 +63,8 @@ type suite struct {
 	report  report
 
 	small, codes, idTokens, large, jwts, exchanges *host
-	bare, tuned, signing                           *host
+	bare, tuned, signing, verifying                *host
+	prover                                         *prover
 	codeRate                                       map[string]float64 // redeemed per second so far, by measurement
 	args                                           []string           // of the servers
 	began                                          func()             // called when a run begins, if set
@@ -129,7 +138,7 @@ func measure(ctx context.Context, opt options) (err error) {
 
 // kill ends every server.
 func (s *suite) kill() {
-	for _, h := range []*host{s.bare, s.tuned, s.signing, s.small, s.codes, s.idTokens, s.large, s.jwts, s.exchanges} {
+	for _, h := range []*host{s.bare, s.tuned, s.signing, s.verifying, s.small, s.codes, s.idTokens, s.large, s.jwts, s.exchanges} {
 		if h != nil {
 			h.kill()
 		}
@@ -184,6 +193,16 @@ func (s *suite) prepare(ctx context.Context) (err error) {
 			return err
 		}
 		s.signing = &host{child: signing, chains: bench.Split(s.small.data.tokens, s.connections)}
+	}
+	if wants(bareVerifying) {
+		verifying, err := serveBare(verifyingFlag, s.small.child, s.small.data, body)
+		if err != nil {
+			return err
+		}
+		s.verifying = &host{child: verifying, chains: bench.Split(s.small.data.tokens, s.connections)}
+		if s.prover, err = newProver(); err != nil {
+			return err
+		}
 	}
 	if wants(jwt) {
 		if s.jwts, err = s.host(ctx, "jwts", smallGrants, func(r *client.Registration) { r.TokenFormat = store.TokenJWT }); err != nil {
@@ -257,6 +276,8 @@ func (s *suite) hostOf(name string) *host {
 		return s.large
 	case bareSigning:
 		return s.signing
+	case bareVerifying:
+		return s.verifying
 	case jwt:
 		return s.jwts
 	case exchanged:
@@ -287,17 +308,22 @@ func (s *suite) run(ctx context.Context, name string, d time.Duration) (measured
 		l.Operation = bench.Connect
 	}
 	l.Target, l.Chains, l.PID = h.target, h.chains, h.pid()
-	if name == introspect || name == verify {
+	if plain, bound := strings.CutSuffix(name, "-bound"); plain == introspect || plain == verify {
 		// They live five minutes, so each run has its own.
-		tokens, err := h.data.accessTokens()
+		var key oauth.JKT
+		if bound {
+			key = s.prover.jkt
+		}
+		tokens, err := h.data.accessTokens(key)
 		if err != nil {
 			return measured{}, err
 		}
-		l.Operation, l.Chains = bench.Operation(name), bench.Split(tokens, s.connections)
-		l.Target.Endpoint = strings.Replace(l.Target.Endpoint, "/access_token?", "/"+name+"?", 1)
+		l.Operation, l.Chains = bench.Operation(plain), bench.Split(tokens, s.connections)
+		l.Target.Endpoint = strings.Replace(l.Target.Endpoint, "/access_token?", "/"+plain+"?", 1)
 	}
+	s.prove(&l, name, d)
 	if name == exchanged {
-		tokens, err := h.data.accessTokens()
+		tokens, err := h.data.accessTokens(oauth.JKT{})
 		if err != nil {
 			return measured{}, err
 		}
@@ -328,8 +354,11 @@ func (s *suite) run(ctx context.Context, name string, d time.Duration) (measured
 	if most := uint32(2*d.Seconds()) + 10; err == nil && (name == devicePoll || name == exchanged) && r.commits > most {
 		err = fmt.Errorf("%d write transactions, and the heartbeats of %s are %d at most", r.commits, d, most)
 	}
-	if err == nil && l.Operation == bench.Code {
+	if err == nil && (l.Operation == bench.Code || l.Target.Proof != nil) {
 		s.codeRate[name] = r.Throughput()
+	}
+	if err == nil && name == refreshBound && !bytes.Contains(r.Sample, []byte(`"token_type":"DPoP"`)) {
+		err = errors.New("the answers are not bound to a key")
 	}
 	if err == nil && name == idToken && !bytes.Contains(r.Sample, []byte(`"id_token":"`)) {
 		err = errors.New("the answers have no id_token")

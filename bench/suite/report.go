@@ -94,6 +94,14 @@ func (r *report) title(name string) string {
 		return "token exchange, opaque"
 	case bareSigning:
 		return "bare handler and one ES256 signature"
+	case bareVerifying:
+		return "bare handler that verifies one ES256 signature"
+	case refreshBound:
+		return "refresh with a DPoP proof, opaque tokens"
+	case introspectBound:
+		return "introspection, access token that is bound to a key"
+	case verifyBound:
+		return "verification for a proxy, bound access token and proof"
 	case jwt:
 		return "refresh, ES256 JWT access token"
 	case idToken:
@@ -195,6 +203,13 @@ func (r *report) bars() (list []bar) {
 		atMost(what+" of bare and one signature", name, bareSigning, most)
 	}
 	signed("refresh with a JWT", jwt, 1.5)
+	for _, name := range []string{refreshBound, introspectBound, verifyBound} {
+		if len(r.runs[name]) > 0 {
+			v := r.ratio(bareVerifying, name, measured.Throughput)
+			list = append(list, bar{r.title(name) + ", cost of bare and one verification (inverse throughput)", fmt.Sprintf("%.3f", v), "≤ 1.30", v <= 1.3})
+		}
+		atMost(r.title(name)+" of bare and one verification", name, bareVerifying, 1.3)
+	}
 	signed("code exchange with an id_token", idToken, 1.65)
 	atLeast("code exchange, throughput of bare", code, bareRefresh, 0.4)
 	atMost("code exchange of bare", code, bareRefresh, 2.9)

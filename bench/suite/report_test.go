@@ -81,12 +81,13 @@ func TestFiguresAreGroupedForPeople(t *testing.T) {
 
 func TestAMeasurementIsMadeWithWhatItIsComparedWith(t *testing.T) {
 	for only, want := range map[string]string{
-		"":             "bare bare-tuned refresh introspect verify service authorize device-poll exchange bare-signing jwt code id-token large bare-connect connect",
+		"":             "bare bare-tuned refresh introspect verify service authorize device-poll exchange bare-signing jwt bare-verifying refresh-bound introspect-bound verify-bound code id-token large bare-connect connect",
 		"refresh":      "bare refresh",
 		"large":        "bare refresh large",
 		"jwt,verify":   "bare verify bare-signing jwt",
 		"code,connect": "bare code bare-connect connect",
 		"id-token":     "bare-signing id-token",
+		"verify-bound": "bare-verifying verify-bound",
 	} {
 		s := suite{}
 		if only != "" {

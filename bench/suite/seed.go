@@ -156,10 +156,10 @@ func (d *dataset) makeGrant(ctx context.Context, st store.Store, p grant.Policy)
 }
 
 // accessTokens makes an access token of each grant, as its first answer would
-// have held one.
-func (d *dataset) accessTokens() ([]string, error) {
+// have held one. They are bound to a key, unless it is zero.
+func (d *dataset) accessTokens(key oauth.JKT) ([]string, error) {
 	now := grant.At(time.Now())
-	key := d.ring.Current(keys.MAC, now)
+	mac := d.ring.Current(keys.MAC, now)
 	list := make([]string, len(d.tokens))
 	var apis uint8 // positions in those of the grants
 	if d.apis[0] != 0 {
@@ -168,8 +168,8 @@ func (d *dataset) accessTokens() ([]string, error) {
 	for i, text := range d.tokens {
 		t, err := d.ring.OpenRefresh(realm, text)
 		if err == nil {
-			list[i], err = d.ring.SealAccess(key, realm, keys.Token{
-				GrantID: t.GrantID, Generation: 1, IssuedAt: now, ExpiresAt: now.Add(5 * time.Minute), Bits: d.scope.All(), APIs: apis,
+			list[i], err = d.ring.SealAccess(mac, realm, keys.Token{
+				GrantID: t.GrantID, Generation: 1, IssuedAt: now, ExpiresAt: now.Add(5 * time.Minute), Bits: d.scope.All(), APIs: apis, JKT: key,
 			})
 		}
 		if err != nil {
