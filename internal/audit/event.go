@@ -65,6 +65,10 @@ const (
 // grant_id is its jti.
 const IDJAGIssued Name = "id_jag_issued"
 
+// AssertionAccepted is the event of an assertion of another issuer for which tokens were
+// issued; grant_id is the grant's, or the own id of a workload's token.
+const AssertionAccepted Name = "assertion_accepted"
+
 // Events of the audit log itself.
 const (
 	Gap     Name = "audit_gap"     // something is missing before this line
@@ -79,7 +83,7 @@ func Names() []Name {
 		LoginSucceeded, LoginFailed, ConsentGiven, ConsentDenied, UserCodeRefused, LoggedOut, LogoutSent, Throttled,
 		ServerStarted, ServerStopped, ConfigReloaded, BackupMade, Gap, Segment, Removed,
 	}
-	list = append(list, ServiceTokenIssued, ServiceTokenRevoked, TokenExchanged, UserImpersonated, IDJAGIssued)
+	list = append(list, ServiceTokenIssued, ServiceTokenRevoked, TokenExchanged, UserImpersonated, IDJAGIssued, AssertionAccepted)
 	for _, n := range storeNames {
 		list = append(list, Name(n))
 	}
@@ -92,6 +96,7 @@ var storeNames = []store.EventName{
 	store.EventKeyAdded, store.EventKeyWithdrawn, store.EventKEKRotated, store.EventRestored, store.EventCutoff, store.EventDisconnected, store.EventClientRecorded, store.EventSessionEnded,
 	store.EventClientCreated, store.EventClientChanged, store.EventClientDeleted,
 	store.EventAPICreated, store.EventAPIChanged, store.EventAPIDeleted,
+	store.EventTrustCreated, store.EventTrustChanged, store.EventTrustDeleted,
 	store.EventSecretAdded, store.EventSecretRevoked, store.EventSecretUpgraded,
 	store.EventUserCreated, store.EventUserChanged, store.EventUserDisabled, store.EventUserEnabled,
 	store.EventPasswordChanged, store.EventTOTPSet, store.EventTOTPRemoved,

@@ -58,6 +58,9 @@ func (s *Store) record(ctx context.Context, err error, about Event, events []sto
 		if e.Name == store.EventAPICreated || e.Name == store.EventAPIChanged || e.Name == store.EventAPIDeleted {
 			r.ClientID, r.Detail = "", "api "+name+": "+e.Detail
 		}
+		if e.Name == store.EventTrustCreated || e.Name == store.EventTrustChanged || e.Name == store.EventTrustDeleted {
+			r.Detail = "trust " + name + ": " + e.Detail
+		}
 		if err != nil {
 			r.Outcome = Unknown
 		}
@@ -131,6 +134,9 @@ func (s *Store) Commit(ctx context.Context, c store.Change) error {
 		// An API has a realm too, and its events name it in their detail.
 		if client, decodeErr := e.Client(); decodeErr == nil {
 			about = Event{Realm: client.Realm, ClientID: client.ID}
+		}
+		if trust, decodeErr := e.Trust(); e.Kind == store.EntryTrust && decodeErr == nil {
+			about.ClientID = trust.ClientID
 		}
 	}
 	s.record(ctx, err, about, c.Events)

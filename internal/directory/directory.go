@@ -219,6 +219,9 @@ func (d *Directory) apply(old *View, ch store.Changes) (*View, error) {
 	if len(ch.APIs) > 0 {
 		v.apis = old.apis.with(ch.APIs)
 	}
+	if len(ch.Trusts) > 0 {
+		v.trusts = old.trusts.with(ch.Trusts)
+	}
 	if len(ch.Clients) > 0 {
 		v.clients = old.clients.with(ch.Clients, d.uses)
 	}

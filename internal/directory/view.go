@@ -29,6 +29,7 @@ type View struct {
 	sortedCutoffs order[store.Cutoff]
 	restore       grant.Restore
 	apis          *apis                      // nil if none was ever registered
+	trusts        *trusts                    // nil if none was ever created
 	scopes        func() map[string][]string // of clients, by realm, computed once
 }
 

@@ -199,6 +199,10 @@ func (ch *Changes) add(kind EntryKind, text string) error {
 		a, err := Entry{Kind: kind, Body: []byte(text)}.API()
 		ch.APIs = append(ch.APIs, a)
 		return err
+	case EntryTrust:
+		t, err := Entry{Kind: kind, Body: []byte(text)}.Trust()
+		ch.Trusts = append(ch.Trusts, t)
+		return err
 	}
 	return nil
 }

@@ -82,6 +82,7 @@ func (r *Realm) Changes(ctx context.Context, since int64) (Changes, error) {
 func (ch Changes) OfRealm(realm string) Changes {
 	ch.Clients = slices.DeleteFunc(slices.Clone(ch.Clients), func(c Client) bool { return c.Realm != realm })
 	ch.APIs = slices.DeleteFunc(slices.Clone(ch.APIs), func(a API) bool { return a.Realm != realm })
+	ch.Trusts = slices.DeleteFunc(slices.Clone(ch.Trusts), func(t Trust) bool { return t.Realm != realm })
 	ch.Cutoffs = slices.DeleteFunc(slices.Clone(ch.Cutoffs), func(c Cutoff) bool { return c.Realm != realm })
 	return ch
 }

@@ -160,6 +160,7 @@ type Changes struct {
 	Version  int64 // of the directory; grows with each change
 	Clients  []Client
 	APIs     []API
+	Trusts   []Trust
 	Cutoffs  []Cutoff
 	Keys     []keys.Stored
 	Restores []grant.Restore
@@ -201,7 +202,7 @@ type Revocation struct {
 type Event struct {
 	At    grant.Instant
 	Name  EventName
-	About string // grant id, client id, API id, or AboutSubject
+	About string // grant id, client id, API id, trust id, or AboutSubject
 	// Actor is a client id, or the operator's account.
 	Actor  string
 	Detail string // one line of evidence for people
@@ -233,6 +234,9 @@ const (
 	EventAPICreated      EventName = "api_created"
 	EventAPIChanged      EventName = "api_changed"
 	EventAPIDeleted      EventName = "api_deleted"
+	EventTrustCreated    EventName = "trust_created"
+	EventTrustChanged    EventName = "trust_changed"
+	EventTrustDeleted    EventName = "trust_deleted"
 	EventSecretAdded     EventName = "secret_added"
 	EventSecretRevoked   EventName = "secret_revoked"
 	EventSecretUpgraded  EventName = "secret_upgraded"

@@ -107,3 +107,14 @@ func (s *Service) LoginOfAgent(c *store.Client) issuer.Tokens {
 	}
 	return s.Must(s.Exchange(s.T.Context(), c, issuer.CodeRequest{Code: code.Code, RedirectURI: RedirectURI, Verifier: verifier}))
 }
+
+// Put stores a trust as its next version.
+func (k *Kit) Put(t store.Trust) store.Trust {
+	k.T.Helper()
+	t.Realm, t.ID, t.Version, t.UpdatedAt = Realm, store.TrustID(t.Issuer, t.Kind, t.ClientID), 1, k.At()
+	if row := k.View().TrustRow(Realm, t.ID); row != nil {
+		t.Version = row.Version + 1
+	}
+	k.commit(store.Change{Entries: []store.Entry{t.Entry()}})
+	return t
+}
