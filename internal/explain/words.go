@@ -58,6 +58,12 @@ var refusalWords = map[grant.Refusal]words{
 		"send an actor_token, or register the client to delegate: mintage client update ID --exchange-mode delegate"},
 	grant.ManyActors: {fmt.Sprintf("the chain of actors would be longer than %d", grant.MaxActors),
 		"pass the token on as it is where nobody has to know of another hop, or exchange the user's first token"},
+	grant.AssertionReplayed: {"another assertion of its issuer had the same jti: each has one of its own (RFC 7519 section 4.1.7)",
+		"have the issuer make a new jti for each assertion; if it does, somebody has made one of the two with its key"},
+	grant.TrustEnded: {"the trust by which it was issued was disabled or deleted, also if it is there again, or allows nothing of it any more",
+		"if that was not meant: mintage trust show; then have the client present a new assertion"},
+	grant.UserBarred: {"its subject is that of a built-in user, whom the issuer may not name, or who is disabled",
+		"if the issuer is to name the users of this server: mintage trust update ID --subject-from aud_sub; see also mintage user show"},
 	grant.CodeBeforeRestore: {"the store was put back to a backup after the code was issued, and nobody can tell whether it was redeemed", "the user logs in again, which makes a new code"},
 }
 

@@ -42,6 +42,10 @@ type Facts struct {
 	APIs APIs
 	// Device is set if the subject agreed to the request of a device (RFC 8628).
 	Device bool
+	// Trust is the id of the trust by which an assertion made the grant, or "". Acting are
+	// the actors that the assertion named: see ActorsText.
+	Trust  string
+	Acting string
 }
 
 // MaxAPIs limits the APIs of a grant.
@@ -70,7 +74,41 @@ const (
 	tagJKT       = 5
 	tagDevice    = 6 // 1
 	tagSaysACR   = 7 // 1
+	tagTrust     = 8
+	tagActing    = 9
 )
+
+// ActorsText returns actors as a fact: issuer 1 + its length, subject 1 + its length, for
+// each. It is false if they are too many, or too long.
+func ActorsText(actors []Actor) (text string, ok bool) {
+	var b []byte
+	for _, a := range actors {
+		if len(a.Issuer) > 255 || len(a.Subject) > 255 {
+			return "", false
+		}
+		b = append(append(b, byte(len(a.Issuer))), a.Issuer...)
+		b = append(append(b, byte(len(a.Subject))), a.Subject...)
+	}
+	return string(b), len(b) <= 255 && len(actors) <= MaxActors
+}
+
+// Actors returns the actors of f, the present one first.
+func (f Facts) Actors() (list []Actor) {
+	b := f.Acting
+	take := func() (text string) {
+		if b != "" && len(b) > int(b[0]) {
+			text, b = b[1:1+int(b[0])], b[1+int(b[0]):]
+		} else {
+			b = ""
+		}
+		return text
+	}
+	for b != "" {
+		issuer := take()
+		list = append(list, Actor{issuer, take()})
+	}
+	return list
+}
 
 // SessionName returns what operators call the session of a reference: 24 hexadecimal
 // digits, the form of no other id, or "" if there is no session. It is a digest,
@@ -116,7 +154,7 @@ func (f Facts) Append(b []byte) []byte {
 	if f.SaysACR {
 		b = append(b, tagSaysACR, 1, 1)
 	}
-	return b
+	return appendField(appendField(b, tagTrust, f.Trust), tagActing, f.Acting)
 }
 
 func appendField(b []byte, tag byte, value string) []byte {
@@ -152,6 +190,10 @@ func (f *Facts) Read(b []byte) error {
 			f.Device = true
 		case tag == tagSaysACR:
 			f.SaysACR = true
+		case tag == tagTrust:
+			f.Trust = string(value)
+		case tag == tagActing:
+			f.Acting = string(value)
 		case tag == tagAPIs && len(value) <= 2*len(f.APIs):
 			for i := 0; i+1 < len(value); i += 2 {
 				f.APIs[i/2] = binary.BigEndian.Uint16(value[i:])

@@ -43,7 +43,11 @@ const (
 	MayNotAct    // another client alone may act by it
 	HidesActor   // impersonation would leave out an actor
 	ManyActors   // more than MaxActors
-	refusals     // their number
+	// About assertions (see Assertion):
+	AssertionReplayed // another assertion of the issuer had the same jti
+	TrustEnded        // the trust was disabled or deleted, or allows no scope of the token any more
+	UserBarred        // the subject is a built-in user's, whom the issuer may not name, or who is disabled
+	refusals          // their number
 )
 
 var refusalNames = [refusals]string{
@@ -52,6 +56,7 @@ var refusalNames = [refusals]string{
 	"access_revoked", "client_disabled", "restored_lost", "code_before_restore",
 	"key_retired", "key_withdrawn", "target_unknown", "target_gone",
 	"key_mismatch", "not_exchanged", "not_served", "may_not_act", "hides_actor", "many_actors",
+	"assertion_replayed", "trust_ended", "user_barred",
 }
 
 // String is a stable label for logs and metrics.
