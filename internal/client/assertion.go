@@ -139,12 +139,8 @@ func (a *Authenticator) verify(ctx context.Context, c *store.Client, signed *jos
 	if header.Algorithm != string(alg) {
 		return wrongClaim("alg", "is not the one that the client is registered for")
 	}
-	// No extension is understood here, and none changes what is signed or how it is
-	// read (RFC 7515 section 4.1.11, RFC 7797 section 7, RFC 7519 section 5.1).
-	for _, member := range []string{"b64", "crit", "zip"} {
-		if _, given := header.ExtraHeaders[jose.HeaderKey(member)]; given {
-			return wrongClaim(member, "is in the header, and must not be")
-		}
+	if err := checkHeader(signed); err != nil {
+		return err
 	}
 	// Tokens of other uses are no assertions (RFC 8725 section 3.11).
 	if typ, given := header.ExtraHeaders["typ"]; given {
@@ -177,6 +173,18 @@ func (a *Authenticator) verify(ctx context.Context, c *store.Client, signed *jos
 		}
 	}
 	return wrongClaim("signature", "does not verify with the client's keys")
+}
+
+// checkHeader refuses extensions: none is understood here, and none changes what is
+// signed or how it is read (RFC 7515 section 4.1.11, RFC 7797 section 7, RFC 7519 section
+// 5.1).
+func checkHeader(signed *jose.JSONWebSignature) error {
+	for _, member := range []string{"b64", "crit", "zip"} {
+		if _, given := signed.Signatures[0].Header.ExtraHeaders[jose.HeaderKey(member)]; given {
+			return wrongClaim(member, "is in the header, and must not be")
+		}
+	}
+	return nil
 }
 
 // keySet returns the keys of a client. Nobody vouches for an address that a client

@@ -4,6 +4,7 @@ package client
 import (
 	"context"
 	"crypto/subtle"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -53,6 +54,12 @@ type Authenticator struct {
 	// Keys returns the key set at an address. CA holds certificates (PEM) to trust
 	// there, or "". A set that is not enough is fetched anew, if it may be.
 	Keys func(ctx context.Context, uri, ca string, enough func(keyset.Set) bool) (keyset.Set, error)
+	// Discovered returns the key set that the metadata of an issuer name, which must name
+	// that issuer.
+	Discovered func(ctx context.Context, issuer, ca string, enough func(keyset.Set) bool) (keyset.Set, error)
+	// UpstreamSubject returns the subject that a login at an issuer makes of the claims of
+	// its id_token. Nil: users sign in at none.
+	UpstreamSubject func(issuer string, claims map[string]json.RawMessage) (string, error)
 	// OwnKeys does so for clients that registered themselves, for a caller's network:
 	// their addresses are fetched only where everybody could.
 	OwnKeys func(ctx context.Context, uri string, from netip.Prefix, enough func(keyset.Set) bool) (keyset.Set, error)

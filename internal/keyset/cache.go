@@ -2,34 +2,77 @@ package keyset
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
+	"net/url"
 	"strings"
 	"time"
+
+	"github.com/go-jose/go-jose/v4/json"
 
 	"github.com/mintage/mintage/internal/fetch"
 )
 
 // A Cache fetches key sets and keeps them. Its methods are safe for concurrent use.
-type Cache struct{ registered, own *fetch.Cache[Set] }
+type Cache struct{ registered, discovered, own *fetch.Cache[Set] }
 
 // NewCache returns an empty Cache. Own fetches the sets of clients that registered
 // themselves, and done, unless it is nil, is called after each of these fetches.
 func NewCache(now func() time.Time, own *fetch.Client, done func(address string, err error)) *Cache {
-	get := func(ctx context.Context, key string) (fetch.Answer, error) {
+	anywhere := func(key string) (string, *fetch.Client, error) {
 		uri, ca, _ := strings.Cut(key, "\n")
 		roots, err := Roots(ca)
+		return uri, &fetch.Client{Reachable: func(netip.Addr) bool { return true }, Roots: roots}, err
+	}
+	get := func(ctx context.Context, key string) (fetch.Answer, error) {
+		uri, c, err := anywhere(key)
 		if err != nil {
 			return fetch.Answer{}, err
 		}
-		anywhere := &fetch.Client{Reachable: func(netip.Addr) bool { return true }, Roots: roots}
-		return anywhere.Get(ctx, uri)
+		return c.Get(ctx, uri)
+	}
+	discover := func(ctx context.Context, key string) (fetch.Answer, error) {
+		issuer, c, err := anywhere(key)
+		if err != nil {
+			return fetch.Answer{}, err
+		}
+		return discovered(ctx, c, issuer)
 	}
 	read := func(operators bool) func(string, []byte) (Set, error) {
 		return func(_ string, body []byte) (Set, error) { return ParseFetched(body, operators) }
 	}
-	c := &Cache{fetch.NewCache(get, read(true), now), fetch.NewCache(own.Get, read(false), now)}
-	c.registered.Stale, c.own.Stale, c.own.Done = stale, stale, done
+	c := &Cache{fetch.NewCache(get, read(true), now), fetch.NewCache(discover, read(true), now), fetch.NewCache(own.Get, read(false), now)}
+	c.registered.Stale, c.discovered.Stale, c.own.Stale, c.own.Done = stale, stale, stale, done
 	return c
+}
+
+// discovered fetches the key set of an issuer by its metadata: of OpenID Connect
+// Discovery or, if there are none, of RFC 8414.
+func discovered(ctx context.Context, c *fetch.Client, issuer string) (fetch.Answer, error) {
+	u, err := url.Parse(issuer)
+	if err != nil {
+		return fetch.Answer{}, fmt.Errorf("%w: not a URL", fetch.ErrAddress)
+	}
+	a, err := c.Get(ctx, strings.TrimSuffix(issuer, "/")+"/.well-known/openid-configuration")
+	if err != nil {
+		path := strings.TrimSuffix(u.Path, "/")
+		u.Path, u.RawPath = "/.well-known/oauth-authorization-server"+path, ""
+		var again error
+		if a, again = c.Get(ctx, u.String()); again != nil {
+			return a, err
+		}
+	}
+	var m struct {
+		Issuer  string `json:"issuer"`
+		KeysURI string `json:"jwks_uri"`
+	}
+	switch err := json.Unmarshal(a.Body, &m); {
+	case err != nil:
+		return a, fmt.Errorf("%w: %w", fetch.ErrAnswer, err)
+	case m.Issuer != issuer: // OpenID Connect Discovery section 4.3
+		return a, fmt.Errorf("%w: the metadata are those of another issuer", fetch.ErrAnswer)
+	}
+	return c.Get(ctx, m.KeysURI)
 }
 
 // stale is how long keys serve after their time if they cannot be fetched.
@@ -41,6 +84,11 @@ const stale = 24 * time.Hour
 // until then.
 func (c *Cache) Registered(ctx context.Context, uri, ca string, enough func(Set) bool) (Set, error) {
 	return c.registered.Get(ctx, uri+"\n"+ca, netip.Prefix{}, enough)
+}
+
+// Discovered is Registered for the key set that the metadata of an issuer name.
+func (c *Cache) Discovered(ctx context.Context, issuer, ca string, enough func(Set) bool) (Set, error) {
+	return c.discovered.Get(ctx, issuer+"\n"+ca, netip.Prefix{}, enough)
 }
 
 // SelfRegistered is Registered for an address that a client has given itself: it is

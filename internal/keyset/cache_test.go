@@ -233,3 +233,46 @@ func TestSetsThatAreNone(t *testing.T) {
 		}
 	}
 }
+
+// TestKeysByTheMetadataOfAnIssuer: the metadata must name the issuer, character by
+// character, and are found by either of the two addresses.
+func TestKeysByTheMetadataOfAnIssuer(t *testing.T) {
+	t.Parallel()
+	p := newPublisher(t)
+	keys, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: newES256(t), KeyID: "a"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var issuer string
+	p.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch r.URL.Path {
+		case "/a/.well-known/openid-configuration", "/.well-known/oauth-authorization-server/b", "/.well-known/openid-configuration":
+			json.NewEncoder(w).Encode(map[string]string{"issuer": issuer, "jwks_uri": p.URL + "/keys"})
+		case "/keys":
+			w.Write(keys)
+		default:
+			w.WriteHeader(http.StatusNotFound)
+		}
+	})
+	for name, row := range map[string]struct {
+		asked, says string
+		there       bool
+	}{
+		"OpenID Connect":                 {p.URL + "/a", p.URL + "/a", true},
+		"RFC 8414":                       {p.URL + "/b", p.URL + "/b", true},
+		"without a path":                 {p.URL, p.URL, true},
+		"another issuer":                 {p.URL + "/a", p.URL + "/b", false},
+		"the issuer with a slash":        {p.URL + "/a", p.URL + "/a/", false},
+		"no metadata":                    {p.URL + "/c", p.URL + "/c", false},
+		"without TLS":                    {"http" + p.URL[len("https"):], "http" + p.URL[len("https"):], false},
+		"what is no address of a server": {"job@example.com", "job@example.com", false},
+	} {
+		issuer = row.says
+		c := keyset.NewCache(func() time.Time { return p.now }, p.outside(), nil)
+		set, err := c.Discovered(t.Context(), row.asked, p.ca(), has("a"))
+		if (err == nil && set.Has("a", jose.ES256)) != row.there {
+			t.Errorf("%s: %d keys, %v", name, len(set), err)
+		}
+	}
+}

@@ -1,0 +1,296 @@
+package client
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/json"
+
+	"github.com/mintage/mintage/internal/directory"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keyset"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// Bounds of the lifetime of an assertion that is a grant.
+const (
+	defaultIDJAG = 5 * time.Minute
+	maxTrusted   = time.Hour
+)
+
+// A GrantFault is why an assertion is no grant: the claim, the member of the header or
+// the trust that failed. It repeats nothing of the assertion.
+type GrantFault struct{ Claim, Why string }
+
+func (f *GrantFault) Error() string {
+	return oauth.ErrGrant.Error() + ": the assertion's " + f.Claim + " " + f.Why
+}
+func (f *GrantFault) Unwrap() error { return oauth.ErrGrant }
+
+// An Asserted is what an assertion says that is a grant (RFC 7523 section 2.1).
+type Asserted struct {
+	Trust     *store.Trust
+	ID        string // jti, of an ID-JAG
+	Subject   string // ours of a user; that of a workload
+	Scope     oauth.Scope
+	Scoped    bool     // it names a scope
+	Resources []string // APIs that it names
+	IssuedAt  grant.Instant
+	ExpiresAt grant.Instant
+	AuthTime  grant.Instant
+	Actors    []grant.Actor
+	JKT       oauth.JKT // the key whose proof must be there, or zero
+	Digest    uint64    // of what is signed
+}
+
+// grantClaims are the claims of an assertion that is a grant.
+type grantClaims struct {
+	assertion
+	ClientID      string    `json:"client_id"`
+	Scope         *string   `json:"scope"`
+	Resource      audience  `json:"resource"`
+	Tenant        string    `json:"tenant"`
+	AudienceSub   string    `json:"aud_sub"`
+	Email         string    `json:"email"`
+	EmailVerified any       `json:"email_verified"`
+	AuthTime      *float64  `json:"auth_time"`
+	Actor         *actClaim `json:"act"`
+
+	Confirmation map[string]json.RawMessage `json:"cnf"`
+	// What would change what is granted, and what makes an id_token or an event.
+	Details        json.RawMessage `json:"authorization_details"`
+	AudienceTenant json.RawMessage `json:"aud_tenant"`
+	Nonce          json.RawMessage `json:"nonce"`
+	AccessHash     json.RawMessage `json:"at_hash"`
+	CodeHash       json.RawMessage `json:"c_hash"`
+	Events         json.RawMessage `json:"events"`
+}
+
+type actClaim struct {
+	Issuer  string    `json:"iss"`
+	Subject string    `json:"sub"`
+	Before  *actClaim `json:"act"`
+}
+
+// A judgement is an assertion that is being judged.
+type judgement struct {
+	a      *Authenticator
+	view   *directory.View
+	client string // the client, or "" for that of the trust
+	text   oauth.Secret
+	now    time.Time
+
+	authenticated bool // the client is
+
+	signed *jose.JSONWebSignature
+	kind   store.TrustKind
+	claims grantClaims
+	all    map[string]json.RawMessage
+	out    Asserted
+}
+
+// A rule is a check of an assertion, by the claim that it is about.
+type rule struct {
+	claim string
+	check func(*judgement, context.Context) error
+}
+
+// rules are those of both kinds, in their order: nothing that an assertion says is used
+// before it is known who signed it, but to find the trust.
+var rules = []rule{
+	{"form", (*judgement).read},
+	{"typ", (*judgement).typ},
+	{"header", (*judgement).header},
+	{"iss", (*judgement).trust},
+	{"signature", (*judgement).signature},
+	{"client_id", (*judgement).forClient},
+	{"aud", (*judgement).audience},
+	{"exp", (*judgement).times},
+	{"jti", (*judgement).id},
+	{"sub", (*judgement).sub},
+	{"tenant", (*judgement).tenant},
+	{"narrowing", (*judgement).narrows},
+	{"cnf", (*judgement).confirmation},
+	{"act", (*judgement).actors},
+	{"scope", (*judgement).scope},
+	{"subject", (*judgement).subject},
+}
+
+// A Finding is what one rule says of an assertion.
+type Finding struct {
+	Claim string `json:"claim"`
+	Fault string `json:"fault,omitempty"` // "": it is right
+}
+
+// Assertion verifies an assertion that a client presents as a grant. Without a client id,
+// its client is that of the one trust which it fits. Of a client that is not authenticated,
+// an ID-JAG is oauth.ErrClient; the other errors are GrantFaults and faults of the server.
+func (a *Authenticator) Assertion(ctx context.Context, clientID string, authenticated bool, text oauth.Secret) (*Asserted, error) {
+	j, err := a.judge(clientID, authenticated, text)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range rules {
+		if err := r.check(j, ctx); err != nil {
+			return nil, granted(err)
+		}
+	}
+	return &j.out, nil
+}
+
+// Findings returns what each rule says of an assertion, as the client of its trust would
+// present it, up to the first without which the others cannot be checked.
+func (a *Authenticator) Findings(ctx context.Context, text oauth.Secret) (list []Finding, out *Asserted, err error) {
+	j, err := a.judge("", true, text)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, r := range rules {
+		var fault *GrantFault
+		switch err := granted(r.check(j, ctx)); {
+		case err == nil:
+			list = append(list, Finding{Claim: r.claim})
+		case errors.As(err, &fault):
+			list = append(list, Finding{r.claim, fault.Claim + " " + fault.Why})
+		default:
+			list = append(list, Finding{r.claim, err.Error()})
+		}
+		if r.claim == "typ" && j.kind == store.TrustIDJAG {
+			j.client = j.claims.ClientID
+		}
+		if fault != nil && j.out.Trust == nil {
+			break // of which no rule holds
+		}
+	}
+	return list, &j.out, nil
+}
+
+func (a *Authenticator) judge(clientID string, authenticated bool, text oauth.Secret) (*judgement, error) {
+	view, err := a.Directory.View()
+	if err != nil {
+		return nil, store.Unavailable(err)
+	}
+	return &judgement{a: a, view: view, client: clientID, authenticated: authenticated, text: text, now: a.Now()}, nil
+}
+
+// granted makes a fault of an assertion one of a grant.
+func granted(err error) error {
+	var fault *AssertionFault
+	if errors.As(err, &fault) {
+		return &GrantFault{fault.Claim, fault.Why}
+	}
+	return err
+}
+
+// read decodes the assertion.
+func (j *judgement) read(context.Context) (err error) {
+	if j.signed, j.claims.assertion, err = parseAssertion(j.text); err != nil {
+		return err
+	}
+	payload := j.signed.UnsafePayloadWithoutVerification()
+	if json.Unmarshal(payload, &j.claims) != nil || json.Unmarshal(payload, &j.all) != nil {
+		return wrongClaim("claims", "are not a JSON object with members of the right types")
+	}
+	end := strings.LastIndexByte(string(j.text), '.')
+	sum := sha256.Sum256([]byte(j.text[:max(0, end)]))
+	j.out.Digest = binary.BigEndian.Uint64(sum[:])
+	return nil
+}
+
+// typ decides by the type alone which kind it is (RFC 8725 section 3.11): an ID-JAG is
+// never accepted as a workload's.
+func (j *judgement) typ(context.Context) error {
+	value, given := j.signed.Signatures[0].Header.ExtraHeaders["typ"]
+	exact, _ := value.(string)
+	typ := strings.TrimPrefix(strings.ToLower(exact), "application/")
+	j.kind = store.TrustWorkload
+	switch {
+	case exact == oauth.JWTIDJAG && !j.authenticated:
+		return oauth.ErrClient
+	case exact == oauth.JWTIDJAG:
+		j.kind = store.TrustIDJAG
+	case typ == oauth.JWTIDJAG:
+		return wrongClaim("typ", "is not written "+oauth.JWTIDJAG)
+	case given && typ == "", slices.Contains(otherTypes, typ):
+		return wrongClaim("typ", "is that of another kind of token")
+	}
+	return nil
+}
+
+// otherTypes are the types of tokens that are no assertions.
+var otherTypes = []string{"at+jwt", "logout+jwt", "secevent+jwt", "dpop+jwt", "token-introspection+jwt", "revocations+jwt"}
+
+func (j *judgement) header(context.Context) error { return checkHeader(j.signed) }
+
+// trust finds the trust: the client's or, if nobody is authenticated, the only one that
+// fits. This server is no issuer of assertions for itself, whatever the rows say.
+func (j *judgement) trust(context.Context) error {
+	if j.claims.Issuer == j.a.Issuer {
+		return wrongClaim("iss", "is this server, whose tokens are no assertions")
+	}
+	if j.client != "" {
+		t, ok := j.view.Trust(j.a.Realm, j.claims.Issuer, j.kind, j.client)
+		switch {
+		case !ok:
+			return wrongClaim("iss", fmt.Sprintf("is not one whose %s assertions the client may present: see mintage trust list", j.kind))
+		case t.Disabled:
+			return wrongClaim("iss", "is one whose trust is disabled: mintage trust update "+t.ID+" --disabled=false")
+		}
+		j.out.Trust = t
+		return nil
+	}
+	var fits []*store.Trust
+	for t := range j.view.TrustsOf(j.a.Realm, j.claims.Issuer) {
+		if t.Kind == j.kind && !t.Disabled && j.aimed(t) && matches(t, j.claims.Subject) {
+			fits = append(fits, t)
+		}
+	}
+	if len(fits) != 1 {
+		return wrongClaim("iss", fmt.Sprintf("with sub and aud fits %d trusts of workloads, and one must fit: narrow the subjects, or send client_id", len(fits)))
+	}
+	j.out.Trust = fits[0]
+	return nil
+}
+
+func (j *judgement) signature(ctx context.Context) error {
+	t, header := j.out.Trust, j.signed.Signatures[0].Header
+	alg := jose.SignatureAlgorithm(header.Algorithm)
+	set, err := j.a.trustedKeys(ctx, t, func(s keyset.Set) bool { return s.Has(header.KeyID, alg) })
+	if err != nil {
+		return store.Unavailable(fmt.Errorf("fetch keys of trust %s: %w", t.ID, err))
+	}
+	candidates := set.Find(header.KeyID, alg)
+	switch {
+	case len(candidates) == 0:
+		return wrongClaim("kid", "names none of the issuer's keys")
+	case header.KeyID == "" && len(candidates) > 1:
+		return wrongClaim("kid", "is missing, and more than one of the issuer's keys fits")
+	}
+	for _, key := range candidates[:min(len(candidates), maxCandidates)] {
+		if _, err := j.signed.Verify(key.Key); err == nil {
+			return nil
+		}
+	}
+	return wrongClaim("signature", "does not verify with the issuer's keys")
+}
+
+// trustedKeys returns the keys of a trust's issuer.
+func (a *Authenticator) trustedKeys(ctx context.Context, t *store.Trust, enough func(keyset.Set) bool) (keyset.Set, error) {
+	switch {
+	case len(t.Keys) > 0:
+		return keyset.Parse(t.Keys)
+	case a.Keys == nil || a.Discovered == nil:
+		return nil, errors.New("no key sets are fetched here")
+	case t.KeysURI != "":
+		return a.Keys(ctx, t.KeysURI, t.KeysCA, enough)
+	}
+	return a.Discovered(ctx, t.Issuer, t.KeysCA, enough)
+}
