@@ -237,6 +237,16 @@ func (u *Users) find(ctx context.Context, name string) (user User, ok bool, err 
 	return user, err == nil, err
 }
 
+// Standing reports whether a user has a subject, and is enabled.
+func (u *Users) Standing(ctx context.Context, subject string) (known, enabled bool, err error) {
+	found, err := u.Store.Documents(ctx, store.DocumentFilter{Kind: store.DocumentUser, Owner: store.OwnerOf(u.Realm, subject), Limit: 1})
+	if err != nil || len(found) == 0 {
+		return false, false, err
+	}
+	user, err := read(found[0])
+	return true, user.State == Enabled, err
+}
+
 // Claims returns what clients may learn about the user with a subject, or
 // store.ErrNotFound if there is no such user.
 func (u *Users) Claims(ctx context.Context, subject string) (claims.Claims, error) {

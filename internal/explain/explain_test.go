@@ -135,3 +135,21 @@ func TestAWrongAssertionIsExplained(t *testing.T) {
 		}
 	}
 }
+
+// TestARefusedAssertionIsExplained: of another issuer's, as a grant.
+func TestARefusedAssertionIsExplained(t *testing.T) {
+	t.Parallel()
+	log := &Log{Lines: []adminapi.LogLine{{Message: "token request refused", Error: "invalid_grant: grant is invalid: the assertion's aud is not the issuer"}}}
+	trail := []audit.Entry{{Event: audit.TokenRefused, Outcome: audit.Refused, Detail: "assertion's aud is not the issuer"}}
+	for name, q := range map[string]requestFacts{"log": {log: log}, "audit log": {audit: trail}, "both": {log: log, audit: trail}} {
+		var out strings.Builder
+		if err := (&Explained{by: &Explainer{}, request: &q}).Print(&out); err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range []string{"assertion's aud is not the issuer", "mintage trust test", "Assertions of other issuers"} {
+			if !strings.Contains(out.String(), part) {
+				t.Errorf("%s: %q is missing in %s", name, part, out.String())
+			}
+		}
+	}
+}

@@ -153,7 +153,7 @@ func (q *requestFacts) defect() string {
 		}
 	}
 	for _, a := range q.audit {
-		if a.Event == audit.ClientAuthFailed {
+		if a.Event == audit.ClientAuthFailed || strings.HasPrefix(a.Detail, "assertion's ") {
 			return show.Bounded(a.Detail)
 		}
 	}
@@ -251,6 +251,9 @@ func Remedy(err error) (why, next string) {
 }
 
 func adviceOn(defect string) string {
+	if strings.Contains(defect, "assertion's ") { // see client.GrantFault
+		return "compare the claim with the trust: mintage trust list, and mintage trust test ASSERTION; the claims are in " + config.Page("reference/token-endpoint.md") + ", Assertions of other issuers"
+	}
 	if strings.Contains(defect, "wrong_assertion") {
 		return "compare the claim with the client's registration (mintage client show ID) and " + config.Page("reference/token-endpoint.md") + ", Client assertions"
 	}

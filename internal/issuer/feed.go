@@ -146,7 +146,8 @@ type cutoffEntry struct {
 }
 
 // cutoffsSince lists cutoffs, and clients that were disabled or deleted, the latest
-// first. The tokens of such a client are refused until they have all expired.
+// first. The tokens of such a client are refused until they have all expired. What a
+// client has got for itself ends with each of its trusts as a workload.
 func cutoffsSince(v *directory.View, realm string, since grant.Instant, skew time.Duration) (list []cutoffEntry) {
 	for c := range v.Cutoffs(realm) {
 		if c.At >= since {
@@ -156,6 +157,12 @@ func cutoffsSince(v *directory.View, realm string, since grant.Instant, skew tim
 	for c := range v.Clients(realm) {
 		if c.State != store.ClientEnabled && c.UpdatedAt >= since {
 			list = append(list, cutoffEntry{store.Cutoff{ClientID: c.ID, At: c.UpdatedAt}, grant.Never})
+		}
+	}
+	for t := range v.EndedTrusts(realm) {
+		// The grants of users are revoked one by one; a workload asks for another token.
+		if t.Kind == store.TrustWorkload && t.UpdatedAt >= since {
+			list = append(list, cutoffEntry{store.Cutoff{Subject: t.ClientID, ClientID: t.ClientID, At: t.UpdatedAt}, t.UpdatedAt.Add(skew)})
 		}
 	}
 	slices.SortFunc(list, func(a, b cutoffEntry) int { return cmp.Compare(b.At, a.At) })

@@ -87,6 +87,8 @@ type Token struct {
 	Serial      grant.ID
 	ExchangedAt grant.Instant
 	GrantedTo   string
+	// Trust is the id of the trust by which an active token was issued, or "".
+	Trust string
 
 	scopes uint64 // of the form OfGrant: positions in the grant's scope
 	apis   uint8  // of the form OfGrant: positions in the grant's APIs
@@ -103,6 +105,8 @@ func (t Token) Exchanged() bool { return t.Serial != grant.ID{} }
 // GrantType returns the grant type of the request that an access token was issued for.
 func (t Token) GrantType() string {
 	switch {
+	case t.Trust != "" && !t.Exchanged():
+		return oauth.GrantJWTBearer
 	case t.Own():
 		return store.GrantClientCredentials
 	case t.Exchanged():
@@ -132,7 +136,7 @@ func (t Token) Of(g grant.Grant) Token {
 		t.GrantedTo = g.ClientID
 		return t
 	}
-	t.ClientID = g.ClientID
+	t.ClientID, t.Trust, t.Actors = g.ClientID, g.Trust, g.Actors()
 	switch {
 	case t.Kind == RefreshToken:
 		t.Scope, t.JKT = g.Scope, g.JKT

@@ -75,6 +75,12 @@ func (iss *Issuer) inspectOfGrant(ctx context.Context, view *directory.View, t T
 		return t, on, why, nil
 	}
 	on = rests{g, c}
+	var trust *store.Trust
+	if g.Trust != "" {
+		if trust = view.TrustRow(iss.Realm, g.Trust); !trust.Permits(g.RotatedAt) {
+			return t, on, grant.TrustEnded, nil
+		}
+	}
 	if t.Exchanged() {
 		t, why, err = Exchanges{iss}.inspect(ctx, view, t, on)
 		return t, on, why, err
@@ -86,6 +92,11 @@ func (iss *Issuer) inspectOfGrant(ctx context.Context, view *directory.View, t T
 	t = t.Of(g)
 	t.MayAct = c.MayAct
 	standing, e := false, iss.of(view, c)
+	if trust != nil {
+		if t.Scope = t.Scope.Common(e.trusted(trust)); t.Scope == "" {
+			return t, on, grant.TrustEnded, nil
+		}
+	}
 	if t.Form == JWT {
 		standing = e.standing(g.APIs, t.Audience)
 	} else {

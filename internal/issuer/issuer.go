@@ -42,6 +42,9 @@ type Issuer struct {
 	// SessionLives reports whether a session of a subject has not ended: that for whose
 	// reference is is true. Nil: nobody logs in.
 	SessionLives func(ctx context.Context, subject string, is func(reference [16]byte) bool) (bool, error)
+	// Users reports whether a built-in user has a subject, and is enabled. Nil: there are no
+	// built-in users.
+	Users func(ctx context.Context, subject string) (known, enabled bool, err error)
 	// RevocationsMaxAge is how long subscribers may cache the list of revocations.
 	RevocationsMaxAge time.Duration
 	Now               func() time.Time

@@ -39,17 +39,23 @@ func (iss *Issuer) ServiceToken(ctx context.Context, c *store.Client, r ServiceR
 	if _, err := oauth.ParseScope(string(scope)); err != nil {
 		return Tokens{}, oauth.ErrScope // all that it is registered for is too much for one token
 	}
-	now := iss.now()
+	var id grant.ID
+	rand.Read(id[:])
+	return iss.of(view, c).serviceToken(id, scope, apis, r.JKT, iss.now())
+}
+
+// serviceToken makes an access token with an id of its own for the client of e.
+func (e entitlements) serviceToken(id grant.ID, scope oauth.Scope, apis []*store.API, key oauth.JKT, now grant.Instant) (Tokens, error) {
+	iss, view, c := e.iss, e.view, e.c
 	life, format, numbers := serviceForm(c, apis, iss.Policy.AccessLifetime)
 	p := iss.Policy
 	p.AccessLifetime = life
 	t := Token{
-		Kind: AccessToken, Form: SelfContained, ClientID: c.ID, Subject: c.ID, Scope: scope, APIs: numbers,
-		IssuedAt: now, ExpiresAt: p.AccessExpiry(now), AuthorizedAt: iss.AgreedAt(view, c.ID, c.ID, now), JKT: r.JKT,
+		Kind: AccessToken, Form: SelfContained, GrantID: id, ClientID: c.ID, Subject: c.ID, Scope: scope, APIs: numbers,
+		IssuedAt: now, ExpiresAt: p.AccessExpiry(now), AuthorizedAt: iss.AgreedAt(view, c.ID, c.ID, now), JKT: key,
 	}
-	rand.Read(t.GrantID[:])
 	if format == store.TokenJWT {
-		t.Form, t.Audience = JWT, iss.of(view, c).serviceAudience(apis)
+		t.Form, t.Audience = JWT, e.serviceAudience(apis)
 	} else {
 		t.Key = view.Ring.Current(keys.MAC, now)
 	}
@@ -145,11 +151,20 @@ func (iss services) inspect(ctx context.Context, view *directory.View, t Token) 
 		return t, why, nil
 	}
 	c, ok := view.Client(iss.Realm, t.ClientID)
-	if !ok || !c.MayUse(store.GrantClientCredentials) {
+	trust, why := iss.trustedWorkload(view, &t)
+	switch {
+	case !ok || trust == nil && !c.MayUse(store.GrantClientCredentials):
 		return t, grant.ClientDisabled, nil
+	case why != grant.Allowed:
+		return t, why, nil
 	}
 	if t.Subject != t.ClientID {
 		return t, grant.TokenUnknown, nil // this server did not sign it
+	}
+	if trust != nil {
+		if t.Scope = t.Scope.Common(iss.of(view, c).trusted(trust)); t.Scope == "" {
+			return t, grant.TrustEnded, nil
+		}
 	}
 	if !iss.of(view, c).ownTargets(&t) {
 		return t, grant.AccessRevoked, nil

@@ -31,6 +31,7 @@ type Tokens struct {
 	Format     store.TokenFormat // of the access token; "": opaque
 	Bound      bool              // AccessToken is bound to a key
 	Exchanged  *Exchanged        // of an exchange
+	Trust      string            // by which an assertion was accepted, or ""
 }
 
 // Exchanged is what a token exchange adds to its answer and its records.
@@ -387,7 +388,7 @@ func (r *response) accessToken() (string, store.TokenFormat, error) {
 	t := Token{
 		Kind: AccessToken, Form: OfGrant, GrantID: g.ID, Generation: g.Generation, ClientID: g.ClientID, Subject: g.Subject, Scope: a.Scope,
 		IssuedAt: a.IssuedAt, ExpiresAt: a.ExpiresAt, AuthorizedAt: g.AuthorizedAt, AuthTime: g.AuthTime, ACR: ClassOf(g.Facts), Claims: g.Claims, JKT: r.binding(), apis: a.APIs,
-		MayAct: r.c.MayAct,
+		MayAct: r.c.MayAct, Actors: g.Actors(),
 	}
 	format := r.c.TokenFormat
 	if a.APIs != 0 {

@@ -5,6 +5,7 @@ package node
 import (
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -99,7 +100,8 @@ type realm struct {
 	logouts    *logout.Outbox
 	feed       *issuer.Feed
 	discovered upstream.Discovered
-	current    *answering // since the last reload
+	provider   atomic.Pointer[upstream.Provider] // where users sign in since the last reload, or nil
+	current    *answering                        // since the last reload
 }
 
 // newRealm makes what outlives a reload for one realm.
@@ -111,8 +113,9 @@ func (n *node) newRealm(cfg config.Config) *realm {
 	}
 	alone := cfg.Store == config.StoreSQLite
 	r.clients = &client.Authenticator{Realm: r.name, Store: r.store, Directory: n.directory, Now: time.Now, Log: r.log, Slow: n.slow,
-		Issuer: cfg.IssuerID(), TokenEndpoint: tokenEndpoints(cfg), Keys: n.keys.Registered, OwnKeys: n.keys.SelfRegistered,
+		Issuer: cfg.IssuerID(), TokenEndpoint: tokenEndpoints(cfg), Keys: n.keys.Registered, Discovered: n.keys.Discovered, OwnKeys: n.keys.SelfRegistered,
 		Shared: !alone, Began: time.Now()}
+	r.clients.UpstreamSubject = r.upstreamSubject
 	if n.auditLog != nil {
 		r.clients.OldSecretUsed = n.auditLog.OldSecretUsed
 	}
@@ -123,6 +126,15 @@ func (n *node) newRealm(cfg config.Config) *realm {
 		Realm: r.name, Store: r.store, Directory: n.directory, Now: time.Now, Alone: alone, Metrics: r.metrics, Audit: n.auditLog, Log: r.log, Monotonic: time.Now, Outage: n.outage,
 	})
 	return r
+}
+
+// upstreamSubject returns the subject that a login at an issuer makes of claims.
+func (n *realm) upstreamSubject(issuer string, claims map[string]json.RawMessage) (string, error) {
+	p := n.provider.Load()
+	if p == nil || p.Issuer() != issuer {
+		return "", errors.New("users do not sign in there")
+	}
+	return p.Subject(claims)
 }
 
 // An answering is what answers for a realm under one configuration.
@@ -186,7 +198,7 @@ func (n *realm) answer(cfg config.Config, longest time.Duration) (*answering, er
 		return nil, err
 	}
 	tokens := &token.Endpoints{
-		Issuer: iss, Registrations: registrations, QueryParameters: cfg.Compat.QueryParameters, InvalidRequestForDeadRefresh: cfg.Compat.InvalidRequestForDeadRefresh,
+		Issuer: iss, Assertions: n.clients, Registrations: registrations, QueryParameters: cfg.Compat.QueryParameters, InvalidRequestForDeadRefresh: cfg.Compat.InvalidRequestForDeadRefresh,
 	}
 	adminAPI.AuditDirectory, adminAPI.Traffic, adminAPI.Checkup = cfg.AuditDirectory(), n.trafficOf, n.checkup
 	adminAPI.Watch, adminAPI.Settings = n.watchClient, n.settings
@@ -202,6 +214,9 @@ func (n *realm) answer(cfg config.Config, longest time.Duration) (*answering, er
 		front.EndAll = n.endAll(cases)
 		resources.Claims, iss.Claims = front.Claims, front.Claims
 		iss.SessionLives = front.Authorizer.Sessions.Lives
+		if front.Users != nil {
+			iss.Users = front.Users.Standing
+		}
 		front.Authorizer.SelfRegistered = a.selfRegistered
 		front.Documents = len(a.documents.Admitted) > 0
 		tokens.Push, tokens.PushedLifetime, tokens.RequirePAR = pusher(front.Authorizer), login.PushedLifetime, cfg.Authorization.RequirePAR
@@ -260,6 +275,9 @@ func (n *node) use(cfg config.Config, list []*answering) {
 	for i, a := range list {
 		r := n.realms[i]
 		r.current = a
+		if r.provider.Store(nil); a.front != nil {
+			r.provider.Store(a.front.Upstream)
+		}
 		r.devices.SetLimit(cfg.Throttle.DeviceCodes)
 		r.ends.Use(a.issuer)
 		r.logouts.Use(a.issuer)

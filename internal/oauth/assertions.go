@@ -10,4 +10,6 @@ const (
 	// section 3), and JWTIDJAG the typ of its header.
 	TypeIDJAG = "urn:ietf:params:oauth:token-type:id-jag"
 	JWTIDJAG  = "oauth-id-jag+jwt"
+	// ProfileIDJAG is the grant profile that metadata name (section 7.2 of the draft).
+	ProfileIDJAG = "urn:ietf:params:oauth:grant-profile:id-jag"
 )

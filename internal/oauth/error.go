@@ -171,6 +171,7 @@ var (
 
 // The defects of a token exchange (RFC 8693 section 2.2.2).
 var (
+	ErrNoAssertion   = &Error{InvalidRequest, "assertion missing"}
 	ErrNoSubject     = &Error{InvalidRequest, "subject_token or subject_token_type missing"}
 	ErrActorType     = &Error{InvalidRequest, "actor_token and actor_token_type go together"}
 	ErrExchangeType  = &Error{InvalidRequest, "token type not supported: access_token and jwt are"}

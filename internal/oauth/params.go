@@ -28,6 +28,7 @@ var maxLength = map[string]int{
 	"state":                 2048,
 	"client_assertion":      8192,
 	"client_assertion_type": 255,
+	"assertion":             8192,
 	"resource":              2048,
 	"username":              255,
 	"password":              1024,

@@ -238,6 +238,8 @@ func (s *Server) audit(r *Request) {
 			e.Name = audit.CodeRedeemed
 		} else if rec.GrantType == store.GrantClientCredentials {
 			e.Name = audit.ServiceTokenIssued
+		} else if rec.Tokens.Trust != "" {
+			e.Name, e.Detail = audit.AssertionAccepted, "trust "+rec.Tokens.Trust
 		} else if x := rec.Tokens.Exchanged; x != nil {
 			if e.Name = audit.TokenExchanged; x.Impersonates {
 				e.Name = audit.UserImpersonated
@@ -276,6 +278,10 @@ func (s *Server) auditFault(r *Request, rec *Record, status int, err error) {
 		s.AuditThrottled(r, rec.ClientID)
 	case errors.As(err, &refused):
 		s.auditRefusal(r, rec, refused)
+	case errors.As(err, new(*client.GrantFault)):
+		e := s.About(r, rec.ClientID, audit.TokenRefused, audit.Refused)
+		_, e.Detail, _ = strings.Cut(err.Error(), ": the ")
+		s.Audit.Record(e)
 	case errors.Is(err, oauth.ErrProof) && r.Route.Refusals >= 0:
 		e := s.About(r, rec.ClientID, audit.TokenRefused, audit.Refused)
 		e.Detail = err.Error() + ", " + strings.TrimSpace(knownGrantType(rec.GrantType)+" "+r.Route.Name)

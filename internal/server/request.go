@@ -31,6 +31,8 @@ type Request struct {
 	Counted netip.Addr
 	// Challenge is appended to a Bearer challenge: ", name=value" or nothing.
 	Challenge string
+	// Asserts is set if it presents an assertion as a grant, whose trust may name the client.
+	Asserts bool
 
 	server  *Server
 	trace   string // id of the trace; "" if there is none
@@ -196,6 +198,9 @@ func (r *Request) IsRealm(name string) bool {
 // also on failure. Failures count against the client from this address, so that
 // another caller cannot lock the client out, and against the address.
 func (r *Request) Client(ctx context.Context, p oauth.Params) (c *store.Client, id string, err error) {
+	if r.Asserts && len(r.Header["Authorization"]) == 0 && p["client_secret"] == "" && p["client_assertion"] == "" {
+		return r.assertingClient(ctx, p)
+	}
 	throttle := r.server.Throttle
 	cred, err := r.credentials(p)
 	if err == nil {
@@ -249,6 +254,28 @@ func (r *Request) DeviceClient(ctx context.Context, p oauth.Params) (c *store.Cl
 		}
 	}
 	return r.Client(ctx, p)
+}
+
+// assertingClient returns the client of the trust that an assertion as a grant fits, whose
+// keys prove it: the request has no credentials of a client.
+func (r *Request) assertingClient(ctx context.Context, p oauth.Params) (c *store.Client, id string, err error) {
+	id = p["client_id"]
+	a, err := r.server.Clients.Assertion(ctx, id, false, oauth.Secret(p["assertion"]))
+	if errors.Is(err, oauth.ErrClient) {
+		r.server.Throttle.Failed(r.Counted, id)
+	}
+	if err != nil {
+		return nil, id, err
+	}
+	view, err := r.server.directory.View()
+	if err != nil {
+		return nil, id, store.Unavailable(err)
+	}
+	c, ok := view.Client(r.server.Realm, a.Trust.ClientID)
+	if !ok {
+		return nil, a.Trust.ClientID, client.ClientInactive
+	}
+	return c, c.ID, nil
 }
 
 // Charge charges the address for a login that it begins, of so many kilobytes. It

@@ -68,12 +68,13 @@ const (
 )
 
 // GrantTypes lists those that a client can be registered for, and DefaultGrantTypes
-// those of a client that names none. A client exchanges tokens by its ExchangeFrom.
+// those of a client that names none. A client exchanges tokens by its ExchangeFrom, and
+// presents assertions by a Trust.
 // AllGrantTypes are those of the endpoint.
 var (
 	GrantTypes        = []string{GrantAuthorizationCode, GrantRefreshToken, GrantClientCredentials, GrantDeviceCode}
 	DefaultGrantTypes = GrantTypes[:2]
-	AllGrantTypes     = append(slices.Clone(GrantTypes), GrantTokenExchange)
+	AllGrantTypes     = append(slices.Clone(GrantTypes), GrantTokenExchange, oauth.GrantJWTBearer)
 )
 
 // A Registrar is who registered a client.
@@ -330,8 +331,11 @@ func (c Client) Decides() bool { return !c.SelfRegistered() || c.State != Client
 // itself (RFC 6749 section 4.4), and exchanges, are for confidential clients of an
 // operator only. Identity assertions are for public clients, too; see IDJAG.
 func (c Client) MayUse(grantType string) bool {
-	if grantType == GrantTokenExchange {
+	switch grantType {
+	case GrantTokenExchange:
 		return c.Exchanges() || len(c.IDJAGs) > 0 && !c.SelfRegistered()
+	case oauth.GrantJWTBearer:
+		return true // its trusts decide
 	}
 	return slices.Contains(c.GrantTypes, grantType) && (grantType != GrantClientCredentials || !c.Public() && !c.SelfRegistered())
 }

@@ -9,13 +9,15 @@ type NodeID [16]byte
 // reads. A version that writes a form which the version before does not read has a
 // higher one, and writes that form only once directory.OlderNodes reports that every
 // node reads it. Numbers below 4 are those of versions before the first release.
-const Forms = FormsExchanged
+const Forms = FormsAsserted
 
 const (
 	// FormsBound is the number of the first forms that name keys of clients (RFC 9449).
 	FormsBound = 5
 	// FormsExchanged is the number of the first forms that name actors (RFC 8693).
 	FormsExchanged = 6
+	// FormsAsserted is the number of the first forms that end with a trust.
+	FormsAsserted = 7
 )
 
 // A Node is a server that uses the store, as the others see it.

@@ -27,6 +27,7 @@ import (
 // Endpoints are the endpoints at which clients obtain and end tokens.
 type Endpoints struct {
 	Issuer                       *issuer.Issuer
+	Assertions                   *client.Authenticator // verifies assertions as grants
 	Registrations                *client.Registrations // nil: clients may not register themselves
 	Push                         Pusher                // nil: nobody logs in here
 	PushedLifetime               time.Duration
@@ -39,7 +40,7 @@ type Endpoints struct {
 // Routes returns the token and revocation endpoints.
 func (e *Endpoints) Routes() []server.Route {
 	post := []string{http.MethodPost}
-	supported := slices.Clone(store.AllGrantTypes)
+	supported := slices.DeleteFunc(slices.Clone(store.AllGrantTypes), func(name string) bool { return name == oauth.GrantJWTBearer })
 	if e.DevicePage == "" {
 		supported = slices.DeleteFunc(supported, func(name string) bool { return name == store.GrantDeviceCode })
 	}
@@ -108,6 +109,12 @@ var grantTypes = map[string]grantType{
 		return nil
 	}, (*Endpoints).poll},
 	store.GrantTokenExchange: {overload.Refresh, checkExchange, (*Endpoints).exchangeTokens},
+	oauth.GrantJWTBearer: {overload.Refresh, func(p oauth.Params) error {
+		if p["assertion"] == "" {
+			return oauth.ErrNoAssertion
+		}
+		return nil
+	}, (*Endpoints).assert},
 }
 
 // token is the token endpoint. Its phases have a fixed order, cheap before
@@ -143,6 +150,8 @@ func (e *Endpoints) token(ctx context.Context, r *server.Request) (a server.Answ
 	if err = of.check(p); err != nil {
 		return a, rec, err
 	}
+
+	r.Asserts = rec.GrantType == oauth.GrantJWTBearer
 
 	// 4. A slot, the client, its limit, and its permission.
 	if err = r.EnterFor(of.class, p); err != nil {

@@ -1,0 +1,223 @@
+package issuer
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"slices"
+
+	"github.com/mintage/mintage/internal/directory"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// An AssertionRequest is the request of a client with an assertion of another issuer
+// that was verified (RFC 7523 section 2.1): what the assertion says, and what is asked for.
+type AssertionRequest struct {
+	Trust     *store.Trust
+	ID        string // its jti
+	Subject   string // of the user; ignored for a workload, which is the client
+	Named     oauth.Scope
+	NamesAny  bool     // it names scopes, to which it is limited
+	Resources []string // to which it is limited, unless there is none
+	IssuedAt  grant.Instant
+	ExpiresAt grant.Instant
+	AuthTime  grant.Instant
+	Actors    []grant.Actor
+	Bound     oauth.JKT // the key whose proof must be there, or zero
+	Digest    uint64
+
+	Scope    string
+	Resource string
+	JKT      oauth.JKT // the key that signed the request's proof, or zero
+}
+
+// Assertions are the use cases of assertions as grants. What they issue ends with its
+// trust.
+type Assertions struct{ *Issuer }
+
+// AssertionToken issues an access token for an assertion: about a user with a grant that
+// the first presentation makes, to a workload for itself.
+func (iss Assertions) AssertionToken(ctx context.Context, c *store.Client, r AssertionRequest) (Tokens, error) {
+	view, err := iss.viewFor(r.JKT)
+	if err == nil && iss.Directory.OlderNodes(store.FormsAsserted) {
+		err = errOlderNodes
+	}
+	if err != nil {
+		return Tokens{}, store.Unavailable(err)
+	}
+	asked, err := oauth.ParseScope(r.Scope)
+	if err != nil {
+		return Tokens{}, oauth.Sent(oauth.ErrScope, iss.LoggedScope(view, r.Scope))
+	}
+	asked = asked.Without(oauth.OfflineAccess)
+	now, trust := iss.now(), view.TrustRow(iss.Realm, r.Trust.ID)
+	switch {
+	case !trust.Permits(now):
+		return Tokens{}, &grant.Refused{Why: grant.TrustEnded}
+	case r.Bound.Bound() && r.Bound != r.JKT:
+		return Tokens{}, &grant.Refused{Why: grant.KeyMismatch} // RFC 7800 section 3
+	}
+	e := iss.of(view, c)
+	apis, scope, err := e.asserted(trust, r)
+	if err != nil {
+		return Tokens{}, err
+	}
+	if trust.Kind == store.TrustWorkload {
+		return iss.workload(e, trust, apis, scope, asked, r, now)
+	}
+	if err := iss.mayBe(ctx, trust, r.Subject); err != nil {
+		return Tokens{}, err
+	}
+	a := grant.Assertion{
+		GrantID: store.AssertionID(iss.Realm, trust.Issuer, r.ID), Realm: iss.Realm, ClientID: c.ID, Subject: r.Subject, Scope: scope,
+		IssuedAt: r.IssuedAt, ExpiresAt: r.ExpiresAt, AuthTime: r.AuthTime, Digest: r.Digest,
+	}
+	a.Trust = trust.ID
+	a.Acting, _ = grant.ActorsText(r.Actors)
+	for i, api := range apis {
+		a.APIs[i] = api.Number
+	}
+	return iss.user(ctx, e, trust, a, asked, r, now)
+}
+
+// asserted returns the APIs that an assertion is for, and its scope there: what the trust,
+// the client's registration and the assertion all allow. The scopes of OpenID Connect are
+// for who signs in at the client.
+func (e entitlements) asserted(t *store.Trust, r AssertionRequest) (apis []*store.API, scope oauth.Scope, err error) {
+	err = oauth.ErrTarget
+	for _, text := range t.APIs {
+		l, _ := store.ReadAllowedAPI(text)
+		api, ok := e.view.API(e.iss.Realm, l.ID)
+		if !ok || slices.Contains(apis, api) || len(r.Resources) > 0 && !slices.ContainsFunc(r.Resources, func(uri string) bool {
+			return oauth.CanonicalTarget(uri) == oauth.CanonicalTarget(api.ID)
+		}) {
+			continue
+		}
+		may, allowed := e.allowed(api.Number)
+		of, _ := t.Of(api)
+		if of = of.Common(may.scope).Without(oauth.OpenIDScopes); !allowed || of == "" {
+			continue
+		}
+		if r.NamesAny {
+			if of = of.Common(r.Named); of == "" {
+				err = oauth.ErrScope
+				continue
+			}
+		}
+		if apis, scope = append(apis, api), scope.Union(of); len(apis) > grant.MaxAPIs {
+			return nil, "", oauth.ErrTarget
+		}
+	}
+	if len(apis) > 0 {
+		err = nil
+	}
+	return apis, scope, err
+}
+
+// trusted returns the scopes that a trust allows now.
+func (e entitlements) trusted(t *store.Trust) (scope oauth.Scope) {
+	for _, text := range t.APIs {
+		l, _ := store.ReadAllowedAPI(text)
+		if api, ok := e.view.API(e.iss.Realm, l.ID); ok {
+			scope = scope.Union(l.Of(api))
+		}
+	}
+	return scope
+}
+
+// mayBe returns an error if a trust must not make a subject: that of a built-in user, who
+// signs in here, unless the issuer is trusted to name our subjects and the user is enabled.
+func (iss Assertions) mayBe(ctx context.Context, t *store.Trust, subject string) error {
+	if iss.Users == nil {
+		return nil
+	}
+	known, enabled, err := iss.Users(ctx, subject)
+	switch {
+	case err != nil:
+		return store.Unavailable(err)
+	case known && (t.SubjectFrom != store.SubjectAudSub || !enabled):
+		return &grant.Refused{Why: grant.UserBarred}
+	}
+	return nil
+}
+
+// user makes the grant of an assertion, or finds the one that it has made.
+func (iss Assertions) user(ctx context.Context, e entitlements, t *store.Trust, a grant.Assertion, asked oauth.Scope, r AssertionRequest, now grant.Instant) (Tokens, error) {
+	view, p := e.view, iss.PolicyOf(e.c)
+	req := grant.Redemption{
+		Allowed: iss.AllowedScope(view, e.c).Common(e.trusted(t)), Cutoff: view.Cutoff(iss.Realm, a.Subject, a.ClientID),
+		Restore: view.Restore(), KeyID: view.Ring.Current(keys.MAC, now), Target: e.target(a.APIs, r.Resource),
+	}
+	d := a.Redeem(asked, req, p, view.LongestAccess(iss.Policy.AccessLifetime), now)
+	if d.Refusal == grant.Allowed {
+		err := iss.Store.CreateGrant(ctx, d.Next)
+		switch {
+		case errors.Is(err, store.ErrConflict):
+			g, err := iss.Store.Grant(ctx, a.GrantID)
+			if err != nil {
+				return Tokens{}, store.Unavailable(err) // a sweep has deleted it: the assertion has expired by the store's clock
+			}
+			req.Cutoff, req.Target = view.Cutoff(iss.Realm, g.Subject, g.ClientID), e.target(g.APIs, r.Resource)
+			if d = g.Asserted(a, asked, req, p, now); d.Refusal == grant.Allowed && !t.Permits(g.RotatedAt) {
+				d.Refusal = grant.TrustEnded
+			}
+		case err != nil && !iss.settled(ctx, d.Next, err):
+			return Tokens{}, store.Unavailable(err)
+		}
+	}
+	if d.Refusal != grant.Allowed {
+		return Tokens{}, &grant.Refused{Why: d.Refusal, GrantID: a.GrantID}
+	}
+	iss.keepRecord(ctx, e.c, now)
+	answer := response{iss.Issuer, view, e.c, &d, r.JKT, now}
+	text, format, err := answer.accessToken()
+	if err != nil {
+		return Tokens{}, store.Unavailable(err)
+	}
+	return Tokens{
+		Scope: d.Access.Scope, ExpiresIn: p.ExpiresIn(d.Access, now), AccessToken: text, Format: format, Bound: answer.binding().Bound(),
+		GrantID: a.GrantID, Subject: d.Next.Subject, Generation: d.Next.Generation, Trust: t.ID,
+	}, nil
+}
+
+// workload issues an access token to a client for itself. Its id names the trust.
+func (iss Assertions) workload(e entitlements, t *store.Trust, apis []*store.API, scope, asked oauth.Scope, r AssertionRequest, now grant.Instant) (Tokens, error) {
+	if r.Resource != "" {
+		apis = slices.DeleteFunc(apis, func(api *store.API) bool { return oauth.CanonicalTarget(api.ID) != oauth.CanonicalTarget(r.Resource) })
+		if len(apis) == 0 {
+			return Tokens{}, oauth.ErrTarget
+		}
+		scope = scope.Common(apis[0].Scope())
+	}
+	if asked != "" {
+		if !scope.Covers(asked) {
+			return Tokens{}, oauth.Sent(oauth.ErrScope, iss.LoggedScope(e.view, r.Scope))
+		}
+		scope = asked
+		apis = slices.DeleteFunc(apis, func(api *store.API) bool { return api.Scope().Common(asked) == "" })
+	}
+	var id grant.ID
+	rand.Read(id[:])
+	out, err := e.serviceToken(t.NewID(id), scope, apis, r.JKT, now)
+	out.Trust = t.ID
+	return out, err
+}
+
+// trustedWorkload returns what has become of a token that a client got for itself: by
+// which trust, or nil if by none, and whether that is in force.
+func (iss services) trustedWorkload(view *directory.View, t *Token) (*store.Trust, grant.Refusal) {
+	trust := view.TrustOfToken(iss.Realm, t.GrantID)
+	switch {
+	case trust == nil:
+		return nil, grant.Allowed
+	case trust.Kind != store.TrustWorkload || trust.ClientID != t.ClientID:
+		return trust, grant.TokenUnknown
+	case !trust.Permits(t.IssuedAt):
+		return trust, grant.TrustEnded
+	}
+	t.Trust = trust.ID
+	return trust, grant.Allowed
+}
