@@ -34,7 +34,8 @@ type Admin struct {
 	Store    store.Store
 	Whole    store.Store // of all realms, for keys and restores; nil: Store
 	Realm    string
-	Actor    Actor // in events
+	Issuer   string // the issuer identifier of the realm
+	Actor    Actor  // in events
 	Policy   grant.Policy
 	Schedule keys.Schedule
 	// Profile is the one that every client must follow which gets tokens; "": none.

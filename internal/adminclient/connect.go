@@ -253,7 +253,7 @@ func inProcess(ctx context.Context, cfg config.Config) (*Client, error) {
 	var realms []*serveradmin.Admin
 	for _, of := range cfg.Each() {
 		own := cases
-		own.Realm, own.Policy, own.Whole = of.Realm, Policy(of), st
+		own.Realm, own.Issuer, own.Policy, own.Whole = of.Realm, of.IssuerID(), Policy(of), st
 		own.Profile = store.Profile(of.Authorization.Demanded())
 		if own.Policy.RefreshLifetime = cfg.LongestRefresh(); len(cfg.Realms) > 0 {
 			own.Store = &store.Realm{Store: st, Name: of.Realm}

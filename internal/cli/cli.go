@@ -95,7 +95,7 @@ Then, in another terminal:
 	s.register(root.PersistentFlags(), "data", "store", "store-password-file", "kek-file", "admin-listen", "admin-token-file", "audit-directory")
 	root.PersistentFlags().StringVar(&s.file, "config", "", "configuration file (YAML), which environment variables MINTAGE_* and flags override; default: $MINTAGE_CONFIG, or else /etc/mintage/mintage.yaml unless a data directory or a store is named")
 	root.PersistentFlags().BoolVar(&s.verbose, "verbose", false, "say which admin API a command calls: that of a server, or its own if no server runs")
-	root.AddCommand(newServe(s), newConfig(s), newRealm(s), s.ofRealm(newAPI(s)), newAdmin(s), newOperator(s), newConsole(s), s.ofRealm(newClient(s)), s.ofRealm(newUser(s)), s.ofRealm(newGrant(s)),
+	root.AddCommand(newServe(s), newConfig(s), newRealm(s), s.ofRealm(newAPI(s)), newAdmin(s), newOperator(s), newConsole(s), s.ofRealm(newClient(s)), s.ofRealm(newTrust(s)), s.ofRealm(newUser(s)), s.ofRealm(newGrant(s)),
 		s.ofRealm(newSession(s)), s.ofRealm(newCode(s)), newKeys(s), newKEK(s), newMigrateStore(s), newBackup(s), newRestore(s), s.ofRealm(newExplain(s)), newDoctor(s), newTraffic(s), newAudit(s), newBench(s), newVersion())
 	walk(root, func(cmd *cobra.Command) {
 		if cmd.Args == nil {

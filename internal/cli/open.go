@@ -32,7 +32,7 @@ func (s *settings) open(ctx context.Context) (*opened, error) {
 		return nil, err
 	}
 	return &opened{admin.Admin{
-		Store: deployment.Audited(cfg, st), Realm: cfg.Realm, Actor: admin.ByUser(deployment.User()), Now: time.Now,
+		Store: deployment.Audited(cfg, st), Realm: cfg.Realm, Issuer: cfg.IssuerID(), Actor: admin.ByUser(deployment.User()), Now: time.Now,
 		Policy: adminclient.Policy(cfg), Schedule: deployment.KeySchedule(cfg),
 		KEK: func(context.Context) (*keys.KEK, error) { return deployment.ReadKEK(cfg) },
 	}, cfg}, nil

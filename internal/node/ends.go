@@ -19,7 +19,7 @@ func (n *realm) useCases(cfg config.Config) admin.Admin {
 	policy := policyOf(cfg)
 	policy.RetryWindow, policy.CodeLifetime = max(policy.RetryWindow, cfg.RetryWindowPublic.Std()), cfg.CodeLifetime.Std()
 	a := admin.Admin{
-		Store: n.store, Realm: n.name, Policy: policy, Profile: store.Profile(cfg.Authorization.Demanded()), Schedule: n.directory.Schedule, Now: time.Now,
+		Store: n.store, Realm: n.name, Issuer: cfg.IssuerID(), Policy: policy, Profile: store.Profile(cfg.Authorization.Demanded()), Schedule: n.directory.Schedule, Now: time.Now,
 		KEK: n.directory.KEK,
 		Ring: func(context.Context) (*keys.Ring, error) {
 			view, err := n.directory.View()

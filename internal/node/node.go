@@ -200,6 +200,7 @@ func (n *realm) answer(cfg config.Config, longest time.Duration) (*answering, er
 	tokens := &token.Endpoints{
 		Issuer: iss, Assertions: n.clients, Registrations: registrations, QueryParameters: cfg.Compat.QueryParameters, InvalidRequestForDeadRefresh: cfg.Compat.InvalidRequestForDeadRefresh,
 	}
+	adminAPI.Assertions = n.clients
 	adminAPI.AuditDirectory, adminAPI.Traffic, adminAPI.Checkup = cfg.AuditDirectory(), n.trafficOf, n.checkup
 	adminAPI.Watch, adminAPI.Settings = n.watchClient, n.settings
 	adminAPI.Explain = func(ctx context.Context, in adminapi.ExplainRequest) (any, error) {

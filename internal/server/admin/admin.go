@@ -17,6 +17,7 @@ import (
 	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/audit"
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/oauth"
@@ -66,6 +67,9 @@ type Admin struct {
 	// Settings returns those with which the server runs, set before first use; nil: no server
 	// runs.
 	Settings func() adminapi.Settings
+
+	// Assertions verifies assertions as grants, set before first use; nil: no server runs.
+	Assertions *client.Authenticator
 
 	// Realm is the realm of all that is not the deployment's, set before first use.
 	Realm adminapi.Realm
@@ -234,7 +238,7 @@ type Route struct {
 // ofRealm reports whether the route is about what one realm has. All else is the
 // deployment's: a route that is new is, until it is listed here.
 func (rt Route) ofRealm() bool {
-	return rt.about("clients", "apis", "users", "imports", "grants", "sessions", "cutoffs", "events", "codes", "logins") || rt.Path == realmsPath
+	return rt.about("clients", "apis", "trusts", "assertions", "users", "imports", "grants", "sessions", "cutoffs", "events", "codes", "logins") || rt.Path == realmsPath
 }
 
 // about reports whether the route's path begins with one of resources.
@@ -270,6 +274,12 @@ func (a *Admin) Routes() []Route {
 		{get, apisPath + "/{api}", reads, a.do(200, showAPI), nil},
 		{put, apisPath + "/{api}", changes, a.do(200, long(maxLongBody, with(applyAPI)), "dry_run"), nil},
 		{remove, apisPath + "/{api}", changes, a.do(204, deleteAPI), nil},
+		{get, trustsPath, reads, a.do(200, listTrusts, "match", "after", "limit"), nil},
+		{post, trustsPath, changes, a.do(201, long(maxLongBody, with(createTrust))), nil},
+		{get, trustsPath + "/{trust}", reads, a.do(200, showTrust), nil},
+		{put, trustsPath + "/{trust}", changes, a.do(200, long(maxLongBody, with(changeTrust)), "dry_run"), nil},
+		{remove, trustsPath + "/{trust}", changes, a.do(204, deleteTrust), nil},
+		{post, "/admin/v1/assertions", reads, a.do(200, with(a.judge)), nil},
 		{get, usersPath, reads, a.do(200, listUsers, "match", "state", "after", "limit"), nil},
 		{post, usersPath, changes, a.do(201, with(createUser)), nil},
 		{post, "/admin/v1/imports", changes, a.do(200, long(maxImportBody, with(importUsers))), nil},
@@ -291,7 +301,7 @@ func (a *Admin) Routes() []Route {
 		{post, "/admin/v1/sessions/end", changes, a.do(200, with(endSessions)), nil},
 		{get, "/admin/v1/cutoffs", reads, a.do(200, listCutoffs, "subject", "client_id", "after", "limit"), nil},
 		{post, "/admin/v1/cutoffs", changes, a.do(201, with(cutOff)), nil},
-		{get, "/admin/v1/events", reads, a.do(200, listEvents, "subject", "client_id", "grant_id", "api"), nil},
+		{get, "/admin/v1/events", reads, a.do(200, listEvents, "subject", "client_id", "grant_id", "api", "trust"), nil},
 		{get, auditPath, reads, a.do(200, a.searching(a.listAudit), "grant_id", "client_id", "subject", "request_id", "event", "since", "until", "before", "limit"), nil},
 		{get, auditPath + "/head", reads, a.do(200, a.auditHead), nil},
 		{post, "/admin/v1/explain", reads, a.do(200, long(maxLongBody, a.searching(with(a.explain)))), nil},

@@ -109,9 +109,9 @@ func (x *call) covered(u *admin.Admin, cut store.Cutoff) *int {
 
 func listEvents(x *call, u *admin.Admin) (any, error) {
 	if len(x.params) != 1 {
-		return nil, &oauth.Invalid{Field: "subject", Message: "name one of subject, client_id, grant_id and api"}
+		return nil, &oauth.Invalid{Field: "subject", Message: "name one of subject, client_id, grant_id, api and trust"}
 	}
-	about := x.params.Get("client_id") + x.params.Get("grant_id") + x.params.Get("api")
+	about := x.params.Get("client_id") + x.params.Get("grant_id") + x.params.Get("api") + x.params.Get("trust")
 	if subject := x.params.Get("subject"); subject != "" {
 		about = store.AboutSubject(subject)
 	}

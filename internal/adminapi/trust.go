@@ -1,0 +1,80 @@
+package adminapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// A Trust lets a client present assertions of an issuer as a grant. What a request leaves
+// out has its default; the id and the instants in it are ignored. The issuer, the kind and
+// the client of a trust never change.
+type Trust struct {
+	ID       string   `json:"id,omitempty"`
+	Issuer   string   `json:"issuer"`
+	Kind     string   `json:"kind"`
+	ClientID string   `json:"client_id"`
+	Disabled bool     `json:"disabled"`
+	APIs     []string `json:"apis"`
+	// The keys are JWKS, or at JWKSURI, or else where the issuer's metadata say.
+	JWKS         json.RawMessage `json:"jwks,omitempty"`
+	JWKSURI      string          `json:"jwks_uri,omitempty"`
+	JWKSCA       string          `json:"jwks_ca,omitempty"`
+	Audience     string          `json:"audience,omitempty"`
+	MaxLifetime  string          `json:"max_lifetime,omitempty"`
+	Tenant       string          `json:"tenant,omitempty"`
+	Subjects     []string        `json:"subjects,omitempty"`
+	SubjectFrom  string          `json:"subject_from,omitempty"`
+	EmailDomains []string        `json:"email_domains,omitempty"`
+	CreatedAt    *time.Time      `json:"created_at,omitempty"`
+	UpdatedAt    *time.Time      `json:"updated_at,omitempty"`
+	Events       []Event         `json:"events,omitempty"` // of a command
+}
+
+// Changes says in one line what has changed since the trust was as old says, "" if
+// nothing has.
+func (t Trust) Changes(old Trust) string {
+	var list []string
+	was := old.Settings()
+	for i, s := range t.Settings() {
+		if s[1] != was[i][1] {
+			list = append(list, fmt.Sprintf("%s %q, was %q", s[0], s[1], was[i][1]))
+		}
+	}
+	if string(t.JWKS) != string(old.JWKS) {
+		list = append(list, "jwks")
+	}
+	if t.JWKSCA != old.JWKSCA {
+		list = append(list, "jwks ca")
+	}
+	return strings.Join(list, "; ")
+}
+
+// Settings returns names and values of what can be set, but for keys and certificates.
+func (t Trust) Settings() [][2]string {
+	return [][2]string{{"disabled", fmt.Sprint(t.Disabled)}, {"apis", strings.Join(t.APIs, ", ")}, {"jwks uri", t.JWKSURI}, {"audience", t.Audience},
+		{"max lifetime", t.MaxLifetime}, {"tenant", t.Tenant}, {"subjects", strings.Join(t.Subjects, ", ")}, {"subject from", t.SubjectFrom},
+		{"email domains", strings.Join(t.EmailDomains, ", ")}}
+}
+
+// An AssertionRequest asks what would become of an assertion.
+type AssertionRequest struct {
+	Assertion string `json:"assertion"`
+}
+
+// A Judgement is what would become of an assertion that the client of its trust presents
+// now. Nothing is recorded.
+type Judgement struct {
+	Accepted bool             `json:"accepted"`
+	Trust    *Trust           `json:"trust"` // null: none is for it
+	Subject  string           `json:"subject,omitempty"`
+	Scope    string           `json:"scope,omitempty"` // that it names
+	Findings []JudgementClaim `json:"findings"`
+}
+
+// A JudgementClaim is what a rule says of an assertion: the first fault decides.
+type JudgementClaim struct {
+	Claim string `json:"claim"`
+	Fault string `json:"fault,omitempty"`
+}

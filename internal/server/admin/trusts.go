@@ -1,0 +1,60 @@
+package admin
+
+import (
+	"net/url"
+
+	"github.com/mintage/mintage/internal/admin"
+	"github.com/mintage/mintage/internal/adminapi"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+)
+
+const trustsPath = "/admin/v1/trusts"
+
+func viewTrust(t store.Trust, err error) (any, error) {
+	return tagged{body: admin.ViewTrust(t), etag: admin.TrustETag(t)}, err
+}
+
+func listTrusts(x *call, u *admin.Admin) (any, error) {
+	read := func(p adminapi.Page) ([]store.Trust, bool, error) { return u.Trusts().List(x.Context(), p) }
+	return pageOf(x, "trusts", read, func(t store.Trust) string { return t.ID }, admin.ViewTrust)
+}
+
+func createTrust(x *call, u *admin.Admin, v adminapi.Trust) (any, error) {
+	t, err := u.Trusts().Create(x.Context(), v)
+	return tagged{body: admin.ViewTrust(t), etag: admin.TrustETag(t), location: trustsPath + "/" + url.PathEscape(t.ID)}, err
+}
+
+func showTrust(x *call, u *admin.Admin) (any, error) {
+	return viewTrust(u.Trusts().Read(x.Context(), x.names[0]))
+}
+
+func changeTrust(x *call, u *admin.Admin, v adminapi.Trust) (any, error) {
+	return viewTrust(u.Trusts().Change(x.Context(), x.names[0], x.ifMatch(), v))
+}
+
+func deleteTrust(x *call, u *admin.Admin) (any, error) {
+	return nil, u.Trusts().Delete(x.Context(), x.names[0], x.ifMatch())
+}
+
+// judge says what would become of an assertion. It reads the issuer's keys, which a
+// running server keeps.
+func (a *Admin) judge(x *call, _ *admin.Admin, in adminapi.AssertionRequest) (any, error) {
+	if a.Assertions == nil {
+		return nil, &oauth.Invalid{Field: "assertion", Message: "a server must run: it fetches the keys of issuers"}
+	}
+	findings, out, err := a.Assertions.Findings(x.Context(), oauth.Secret(in.Assertion))
+	if err != nil {
+		return nil, err
+	}
+	j := adminapi.Judgement{Accepted: true, Findings: []adminapi.JudgementClaim{}}
+	for _, f := range findings {
+		j.Accepted = j.Accepted && f.Fault == ""
+		j.Findings = append(j.Findings, adminapi.JudgementClaim(f))
+	}
+	if out.Trust != nil {
+		v := admin.ViewTrust(*out.Trust)
+		j.Trust, j.Subject, j.Scope = &v, out.Subject, string(out.Scope)
+	}
+	return j, nil
+}
