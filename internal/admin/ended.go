@@ -24,6 +24,7 @@ type Ended struct {
 	Cutoffs  []store.Cutoff
 	Clients  []EndedClient
 	APIs     []EndedAPI
+	Trusts   []EndedTrust
 	Users    []EndedUser
 	Sessions []store.DocumentKey
 	Tokens   []EndedToken // of the admin API
@@ -51,6 +52,15 @@ type EndedAPI struct {
 	At      grant.Instant // when it was deleted, if that is known: one that was registered later goes on
 	Closed  bool          // to clients that registered themselves
 	Scope   oauth.Scope   // that was removed
+}
+
+// An EndedTrust is what has ended of one trust: it was deleted, or disabled. One that was
+// changed is disabled in a restored store, which may allow more than an operator has left.
+type EndedTrust struct {
+	Realm   string // "": the default one
+	ID      string
+	Deleted bool
+	At      grant.Instant // when, if that is known: one that was created later goes on
 }
 
 // An EndedUser is what has ended of one built-in user.
@@ -96,6 +106,11 @@ func (e Ended) Merge(ctx context.Context, st store.Store, kek *keys.KEK, actor s
 	for _, a := range e.APIs {
 		if err := a.merge(ctx, of(a.Realm), ch.OfRealm(of(a.Realm).Name), now, event); err != nil {
 			return fmt.Errorf("API %s: %w", a.ID, err)
+		}
+	}
+	for _, t := range e.Trusts {
+		if err := t.merge(ctx, of(t.Realm), ch.OfRealm(of(t.Realm).Name), now, event); err != nil {
+			return fmt.Errorf("trust %s: %w", t.ID, err)
 		}
 	}
 	var ring *keys.Ring
@@ -235,6 +250,23 @@ func (e EndedAPI) merge(ctx context.Context, st *store.Realm, ch store.Changes, 
 	next.Version++
 	next.UpdatedAt = now
 	return st.Commit(ctx, store.Change{Entries: []store.Entry{next.Entry()}, Events: []store.Event{event(name, a.ID, MergedDetail)}})
+}
+
+func (e EndedTrust) merge(ctx context.Context, st *store.Realm, ch store.Changes, now grant.Instant, event eventOf) error {
+	i := slices.IndexFunc(ch.Trusts, func(t store.Trust) bool { return t.ID == e.ID })
+	if i < 0 || e.At != 0 && ch.Trusts[i].CreatedAt > e.At {
+		return nil
+	}
+	next, name := ch.Trusts[i], store.EventTrustChanged
+	if next.Deleted || next.Disabled && !e.Deleted {
+		return nil
+	}
+	if next.Disabled = true; e.Deleted {
+		next.Deleted, name = true, store.EventTrustDeleted
+	}
+	next.Version++
+	next.UpdatedAt = now
+	return st.Commit(ctx, store.Change{Entries: []store.Entry{next.Entry()}, Events: []store.Event{event(name, next.ID, MergedDetail)}})
 }
 
 func (e EndedUser) merge(ctx context.Context, st *store.Realm, ring *keys.Ring, now grant.Instant, event eventOf) error {

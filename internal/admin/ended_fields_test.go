@@ -44,6 +44,12 @@ func TestEachThingThatHasEndedIsEndedOrTheMergeFails(t *testing.T) {
 			ID: id, Realm: realm, Number: uint16(i + 1), CreatedAt: 5, Version: 1, Open: true, Scopes: []store.APIScope{{Name: "a", Number: 1}, {Name: "b", Number: 2}},
 		}.Entry()}}))
 	}
+	var trusts []store.Trust
+	for _, id := range []string{"deleted", "disabled"} {
+		next := store.Trust{ID: store.TrustID("https://idp.example", store.TrustIDJAG, id), Realm: realm, ClientID: id, CreatedAt: 5, Version: 1}
+		must(t, st.Commit(t.Context(), store.Change{Entries: []store.Entry{next.Entry()}}))
+		trusts = append(trusts, next)
+	}
 	must(t, st.Commit(t.Context(), store.Change{Documents: []store.Document{session("out")}}))
 	for i := range byte(150) { // more than are ended at once
 		g := grants[0]
@@ -54,6 +60,10 @@ func TestEachThingThatHasEndedIsEndedOrTheMergeFails(t *testing.T) {
 		ch, err := plain.Changes(t.Context(), 0)
 		must(t, err)
 		return ch
+	}
+	trust := func(i int) store.Trust {
+		list := changes().Trusts
+		return list[slices.IndexFunc(list, func(is store.Trust) bool { return is.ID == trusts[i].ID })]
 	}
 	client := func(id string) store.Client {
 		c, err := plain.Client(t.Context(), id)
@@ -114,6 +124,8 @@ func TestEachThingThatHasEndedIsEndedOrTheMergeFails(t *testing.T) {
 		{"APIs.Deleted", admin.Ended{APIs: []admin.EndedAPI{{ID: "https://deleted.example", Deleted: true}}}, func() bool { return changes().APIRow("https://deleted.example").Deleted }},
 		{"APIs.At", admin.Ended{APIs: []admin.EndedAPI{{ID: "https://again.example", Deleted: true, At: 5}}}, func() bool { return changes().APIRow("https://again.example").Deleted }},
 		{"APIs.Closed", admin.Ended{APIs: []admin.EndedAPI{{ID: "https://closed.example", Closed: true}}}, func() bool { return !changes().APIRow("https://closed.example").Open }},
+		{"Trusts.Deleted", admin.Ended{Trusts: []admin.EndedTrust{{ID: trusts[0].ID, Deleted: true}}}, func() bool { return trust(0).Deleted }},
+		{"Trusts.At", admin.Ended{Trusts: []admin.EndedTrust{{ID: trusts[1].ID, At: 5}}}, func() bool { return trust(1).Disabled }},
 		{"APIs.Scope", admin.Ended{APIs: []admin.EndedAPI{{ID: "https://narrowed.example", Scope: "a"}}}, func() bool { return changes().APIRow("https://narrowed.example").Scope() == "b" }},
 		{"Users.Disabled", admin.Ended{Users: []admin.EndedUser{{Username: "alice", Disabled: true}}}, func() bool { return user("alice").State == account.Disabled && user("alice").Epoch == 1 }},
 		{"Users.Disabled", admin.Ended{Users: []admin.EndedUser{{Subject: "s-carol", Disabled: true}}}, func() bool { return user("carol").State == account.Disabled }},

@@ -93,6 +93,13 @@ func (p *plan) printSince(w io.Writer) {
 			add("scope %s of %s, removed", a.Scope, name)
 		}
 	}
+	for _, t := range p.Ended.Trusts {
+		what := "changed or disabled"
+		if t.Deleted {
+			what = "deleted"
+		}
+		add("%s, %s", in(t.Realm, "trust "+t.ID), what)
+	}
 	for _, u := range p.Ended.Users {
 		switch name := in(u.Realm, "user "+cmp.Or(u.Username, u.Subject)); {
 		case u.Disabled:

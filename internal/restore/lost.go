@@ -24,6 +24,7 @@ type Lost struct {
 	Cutoffs   []store.Cutoff
 	Clients   []ClientChange
 	APIs      []APIChange
+	Trusts    []TrustChange
 	Users     []UserChange
 	Tokens    struct{ Was, Is []admin.Token } // of the admin API
 	Sessions  int64                           // of browsers, that the backup lacks
@@ -46,6 +47,7 @@ type Changed[T any] struct{ Was, Is *T }
 type (
 	ClientChange = Changed[store.Client]
 	APIChange    = Changed[store.API]
+	TrustChange  = Changed[store.Trust]
 )
 
 // changed returns a function that reads two JSON texts, of which the first may be
@@ -151,6 +153,8 @@ func compare(ctx context.Context, b *backup.File, path string, db *sql.DB) (l Lo
 			WHERE p.kind = 'client' AND (c.version IS NULL OR c.version <> p.version) ORDER BY p.id`, changed(&l.Clients)},
 		{`SELECT c.doc, p.doc FROM main.clients p LEFT JOIN b.clients c ON c.id = p.id AND c.kind = p.kind
 			WHERE p.kind = 'api' AND (c.version IS NULL OR c.version <> p.version) ORDER BY p.id`, changed(&l.APIs)},
+		{`SELECT c.doc, p.doc FROM main.clients p LEFT JOIN b.clients c ON c.id = p.id AND c.kind = p.kind
+			WHERE p.kind = 'trust' AND (c.version IS NULL OR c.version <> p.version) ORDER BY p.id`, changed(&l.Trusts)},
 		{`SELECT d.body, p.body FROM main.documents p LEFT JOIN b.documents d ON d.id = p.id
 			WHERE p.kind = 'user' AND (d.version IS NULL OR d.version <> p.version) ORDER BY p.id`, func(rows store.Scanner) error {
 			var c UserChange

@@ -36,6 +36,7 @@ var Lasting = []audit.Name{
 	audit.Name(store.EventClientCreated), audit.Name(store.EventClientChanged), audit.Name(store.EventClientDeleted),
 	audit.Name(store.EventSecretAdded), audit.Name(store.EventSecretRevoked),
 	audit.Name(store.EventAPICreated), audit.Name(store.EventAPIChanged), audit.Name(store.EventAPIDeleted),
+	audit.Name(store.EventTrustCreated), audit.Name(store.EventTrustChanged), audit.Name(store.EventTrustDeleted),
 	audit.Name(store.EventUserCreated), audit.Name(store.EventUserChanged), audit.Name(store.EventUserDisabled), audit.Name(store.EventUserEnabled),
 	audit.Name(store.EventPasswordChanged), audit.Name(store.EventTOTPSet), audit.Name(store.EventTOTPRemoved),
 	audit.Name(store.EventAdminTokenCreated), audit.Name(store.EventAdminTokenRevoked),
@@ -91,6 +92,9 @@ func InStore(l Lost, grants func(context.Context, func(grant.Grant) error) error
 	}
 	for _, a := range l.APIs {
 		s.ofAPI(a)
+	}
+	for _, t := range l.Trusts {
+		s.ofTrust(t)
 	}
 	for _, u := range users {
 		s.ofUser(u)
@@ -200,6 +204,25 @@ func (s *Since) ofAPI(c APIChange) {
 	}
 }
 
+func (s *Since) ofTrust(c TrustChange) {
+	was, now := c.Was, *c.Is
+	switch {
+	case now.Deleted && was != nil && !was.Deleted:
+		s.Ended.Trusts = append(s.Ended.Trusts, admin.EndedTrust{Realm: other(now.Realm), ID: now.ID, Deleted: true})
+	case now.Deleted:
+	case was == nil || was.Deleted || was.Since != now.Since && !was.Disabled && !now.Disabled:
+		if was != nil && !was.Deleted {
+			s.Ended.Trusts = append(s.Ended.Trusts, admin.EndedTrust{Realm: other(now.Realm), ID: now.ID, Deleted: true})
+		}
+		s.miss(now.Realm, "trust %s in %s was created: create it anew: mintage trust create", now.ID, now.Issuer)
+	default:
+		s.Ended.Trusts = append(s.Ended.Trusts, admin.EndedTrust{Realm: other(now.Realm), ID: now.ID})
+		if !now.Disabled {
+			s.miss(now.Realm, "trust %s in %s was changed on %s: change it again, and enable it: mintage trust update", now.ID, now.Issuer, show.Instant(now.UpdatedAt))
+		}
+	}
+}
+
 func (s *Since) ofUser(c userChange) {
 	user := c.is
 	name, realm := user.Username, user.Realm
@@ -297,6 +320,13 @@ func (r *replay) entry(e audit.Entry) {
 		// The detail is "api ID: NAME", and no id has a space.
 		id, _, _ := strings.Cut(rest, ": ")
 		r.since.Ended.APIs = append(r.since.Ended.APIs, admin.EndedAPI{Realm: e.Realm, ID: id, Deleted: true, At: grant.At(e.Time)})
+	case name == store.EventTrustDeleted || name == store.EventTrustChanged:
+		// The detail is "trust ID: ...".
+		id, _, _ := strings.Cut(rest, ": ")
+		r.since.Ended.Trusts = append(r.since.Ended.Trusts, admin.EndedTrust{Realm: e.Realm, ID: id, Deleted: name == store.EventTrustDeleted, At: grant.At(e.Time)})
+		if name == store.EventTrustChanged {
+			r.miss(e)
+		}
 	case name == store.EventAdminTokenRevoked:
 		r.since.Ended.Tokens = append(r.since.Ended.Tokens, admin.EndedToken{Name: e.Detail, At: grant.At(e.Time)})
 	case name == store.EventUserDisabled:
