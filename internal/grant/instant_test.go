@@ -89,10 +89,10 @@ func TestLabelsAreDistinctWordsForLogs(t *testing.T) {
 		}
 		seen[s] = true
 	}
-	for r := range grant.ManyActors + 1 {
+	for r := range grant.UserBarred + 1 {
 		label(r.String())
 	}
-	if got := (grant.ManyActors + 1).String(); got != "unknown" {
+	if got := (grant.UserBarred + 1).String(); got != "unknown" {
 		t.Errorf("a refusal outside the list is %q", got)
 	}
 	clear(seen)
