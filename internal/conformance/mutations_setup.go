@@ -97,4 +97,29 @@ var setupMutations = []Mutation{
 		Old: "if !user.SecondFactor {\n", New: "if !user.SecondFactor {\n			p.Minutes = 1\n			return reply{status: http.StatusUnprocessableEntity, page: p}, nil\n",
 		Test: "go test ./internal/console -run TestARefusedSignIn",
 	},
+	{
+		Name: "the number of grants that a question has named", In: "console.asks",
+		Old: `p.N != nil && p.N.N > counted(r.PostFormValue("counted"))`, New: "false",
+		Test: "go test ./internal/console -run TestGrantsEnd",
+	},
+	{
+		Name: "the name to type before what cannot be undone", In: "console.asks",
+		Old: `p.Typed != "" && strings.TrimSpace(r.PostFormValue("typed")) != p.Typed`, New: "false",
+		Test: "go test ./internal/console -run TestUndoAndDelete",
+	},
+	{
+		Name: "the end of a growing page with its session", In: "Console.look",
+		Old: "r.session, r.who, r.now = nil, nil, c.now()", New: "r.now = c.now()",
+		Test: "go test ./internal/console -run TestAGrowingPageEnds",
+	},
+	{
+		Name: "the realm of a watched client", In: "Watches.note",
+		Old: "key.realm == realm && ", New: "",
+		Test: "go test ./internal/server -run TestWatches",
+	},
+	{
+		Name: "own counts that are added up twice", In: "Recorder.Sum",
+		Old: "own[d.Key] || ", New: "",
+		Test: "go test ./internal/traffic -run TestNodes",
+	},
 }
