@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -127,6 +129,11 @@ func TestIG04_TheSessionOfAnIDToken(t *testing.T) {
 		t.Fatalf("of a session: %v", a)
 	}
 	b.get(leave("id_token_hint="+login.IDToken)).gone(t, b, logoutURL)
+	want(t, d.post(c.asserts(login.IDToken)), http.StatusBadRequest, "invalid_request")
+	d.signIn(b, username) // another session
+	want(t, d.post(c.asserts(login.IDToken)), http.StatusBadRequest, "invalid_request")
+	login = b.signsIn(d, c)
+	d.changeUser(username, func(u account.User) account.User { return u.Disable(grant.At(d.now())) })
 	want(t, d.post(c.asserts(login.IDToken)), http.StatusBadRequest, "invalid_request")
 	if in := d.log.String(); !strings.Contains(in, "grant_revoked") {
 		t.Error("the log does not name the reason")

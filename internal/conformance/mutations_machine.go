@@ -261,7 +261,7 @@ var machineMutations = []Mutation{
 	{
 		Name: "whose the id_token of an identity assertion is", In: "Exchanges.byIDToken",
 		Old: "case h.ClientID != c.ID:", New: "case false:",
-		Test: here + "TestIG03",
+		Test: "go test ./internal/issuer -run TestWhoGetsIdentityAssertions",
 	},
 	{
 		Name: "expiry of the id_token of an identity assertion", In: "Exchanges.byIDToken",
@@ -274,8 +274,13 @@ var machineMutations = []Mutation{
 		Test: "go test ./internal/issuer -run TestWhoGetsIdentityAssertions",
 	},
 	{
+		Name: "which session an identity assertion rests on", In: "Sessions.Lives",
+		Old: "|| !is(s.reference()) ", New: "",
+		Test: here + "TestIG04",
+	},
+	{
 		Name: "ended session of an identity assertion", In: "Sessions.Lives",
-		Old: `if state == SessionActive && s.Over == "" {`, New: "if state != SessionExpired {",
+		Old: `if state == SessionActive && `, New: "if state != SessionExpired && ",
 		Test: here + "TestIG04",
 	},
 	{

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
@@ -118,6 +119,13 @@ func TestWhoGetsIdentityAssertions(t *testing.T) {
 	check("access token", issuer.IDJAGRequest{SubjectToken: tokens.AccessToken}, oauth.ErrSubjectToken, grant.TokenUnknown)
 	check("refresh token as id_token", issuer.IDJAGRequest{SubjectToken: tokens.RefreshToken}, oauth.ErrSubjectToken, grant.TokenUnknown)
 	check("id_token as refresh token", issuer.IDJAGRequest{Refresh: true}, oauth.ErrSubjectToken, grant.TokenUnknown)
+
+	s.Register(client.Registration{ID: "other", Settings: store.Settings{Name: "Other", Auth: store.AuthEither, RedirectURIs: []string{redirectURI}, Scope: "openid", IDJAGs: []string{policy}}})
+	_, err := issuer.Exchanges{Issuer: s.Issuer}.IDJAG(t.Context(), s.Listed("other"), issuer.IDJAGRequest{SubjectToken: tokens.IDToken, Audience: chat})
+	var refused *grant.Refused
+	if !errors.Is(err, oauth.ErrSubjectToken) || !errors.As(err, &refused) || refused.Why != grant.OtherClient {
+		t.Errorf("another client: %v", err)
+	}
 
 	s.Administer(clientID, func(c *store.Client) { c.IDJAGs = []string{issuerID + " client=itself"} })
 	check("this server", issuer.IDJAGRequest{Audience: issuerID}, oauth.ErrTarget, grant.Allowed)
