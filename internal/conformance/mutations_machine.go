@@ -64,7 +64,7 @@ var machineMutations = []Mutation{
 		Test: "go test ./internal/client -run TestPublishedKeysAndTheirKids",
 	},
 	{
-		Name: "extensions of an assertion", In: "Authenticator.verify",
+		Name: "extensions of an assertion", In: "client.checkHeader",
 		Old: `{"b64", "crit", "zip"}`, New: `{}`,
 		Test: "go test ./internal/client -run TestAssertionHeaders",
 	},

@@ -104,7 +104,7 @@ var setupMutations = []Mutation{
 	},
 	{
 		Name: "the name to type before what cannot be undone", In: "console.asks",
-		Old: `p.Typed != "" && strings.TrimSpace(r.PostFormValue("typed")) != p.Typed`, New: "false",
+		Old: `p.Typed != "" && strings.TrimSpace(r.PostFormValue("typed")) != p.Typed`, New: `strings.TrimSpace("") != ""`,
 		Test: "go test ./internal/console -run TestUndoAndDelete",
 	},
 	{
