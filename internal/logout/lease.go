@@ -6,8 +6,8 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// leads reports whether this node delivers. It does not begin to while there is nothing
-// to deliver. An error is that of the store.
+// leads reports whether this node delivers. A node does not take the lease while there is
+// nothing to deliver. An error is that of the store.
 func (o *Outbox) leads(ctx context.Context) (bool, error) {
 	if !o.lease.Held() {
 		if needed, err := o.needed(ctx); err != nil || !needed {

@@ -169,10 +169,10 @@ func (t Token) document(realm string, of store.DocumentKey, again bool) store.Do
 	}
 }
 
-// receivers returns the clients that an End concerns: those of the subject's grants
-// that refer to the session, whatever has become of the grants. Again, it returns
-// those that have redeemed a code since, by their sessions, so that no later session is
-// ended. seen are the grants that another look may find again.
+// receivers returns the clients that an End concerns: those of the subject's grants that
+// refer to the session, whatever the state of the grants. With again, it returns the
+// clients that have redeemed a code since the last look, each with its session, so that
+// no later session ends. seen are the grants that a later look may find again.
 func (o *Outbox) receivers(ctx context.Context, iss *issuer.Issuer, view *directory.View, r End, again bool) (list []receiver, seen []string, err error) {
 	from := r.At.Add(-iss.InFlight())
 	listed := map[receiver]bool{}

@@ -35,7 +35,7 @@ const (
 	rescan = time.Minute
 )
 
-// A Config says for whom an Outbox delivers.
+// A Config names the realm of an Outbox, and holds what it uses.
 type Config struct {
 	Realm     string
 	Store     store.Store

@@ -1,9 +1,9 @@
-// Package logout tells clients that sessions have ended (OpenID Connect Back-Channel
-// Logout 1.0). It is a transactional outbox: the change that ends a session stores an
-// End in the same commit; one node at a time finds the clients that are concerned,
-// stores a Token for each, and sends it until the client has answered or 24 hours
-// are over. A client gets its tokens one after the other, in the order of the ends,
-// each at least once.
+// Package logout notifies clients that sessions have ended (OpenID Connect Back-Channel
+// Logout 1.0). It is a transactional outbox: the change that ends a session stores an End
+// in the same commit; one node at a time finds the clients that the End concerns, stores
+// a Token for each, and sends it until the client answers or 24 hours have passed. A
+// client gets its tokens one after the other, in the order of the ends, each at least
+// once.
 package logout
 
 import (
@@ -91,9 +91,9 @@ func ownerQueue(realm, client string) store.Owner {
 	return store.OwnerOf(realm, "\x00logout tokens\x00"+client)
 }
 
-// EndOfSession returns the document that says that a session has ended, to be stored
-// in the commit that ends it. An operator's end, with all grants, is sent whether or not
-// one was sent before, at the same instant even.
+// EndOfSession returns the document that says that a session has ended, to be stored in
+// the commit that ends it. An end by an operator, with all grants, is sent even if
+// another end of the session was sent before, or has the same instant.
 func EndOfSession(realm string, e issuer.SessionEnd, at grant.Instant) store.Document {
 	session := hex.EncodeToString(e.Reference[:])
 	name := session

@@ -25,7 +25,7 @@ const (
 	attemptTime = 5 * time.Second
 	firstPause  = time.Second
 	longestRest = time.Hour
-	// giveUpAfter is how long a token is tried, and at least once.
+	// giveUpAfter is how long a token is sent again. It is sent once in any case.
 	giveUpAfter = 24 * time.Hour
 	// maxBody is how much of an answer is read.
 	maxBody = 4 << 10
@@ -135,8 +135,8 @@ func short(err error) string {
 	return text[:min(len(text), 200)]
 }
 
-// narrow returns, for a token about all sessions of a subject, one for each session
-// that ended, if the client has got a session since, which goes on.
+// narrow returns, for a token about all sessions of a subject, a token for each session
+// that ended. newer reports that the client has got a session since, which must go on.
 func (o *Outbox) narrow(ctx context.Context, d store.Document, t Token) (list []store.Document, newer bool, err error) {
 	of := map[[16]byte]bool{}
 	for g, err := range store.EachGrant(ctx, o.Store, store.GrantFilter{Realm: o.Realm, Subject: t.Subject, ClientID: t.ClientID}) {

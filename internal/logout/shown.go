@@ -24,8 +24,8 @@ func (t Notified) Concerns(reference [16]byte, began grant.Instant) bool {
 	return t.Session == hex.EncodeToString(reference[:])
 }
 
-// Of returns the logouts of a subject that are kept, the oldest first. The next
-// attempt of a token that waits is that of its client, whichever token it is of.
+// Of returns the logouts of a subject that are kept, the oldest first. The next attempt
+// of a pending token is the next call of its client, which may send another token.
 func Of(ctx context.Context, st store.Store, realm, subject string) (list []Notified, err error) {
 	for _, owner := range []store.Owner{store.OwnerOf(realm, subject), ownerLater(realm), ownerNew(realm)} {
 		for d, err := range store.DocumentsOfOwner(ctx, st, store.DocumentLogout, owner) {

@@ -50,14 +50,14 @@ func parseHop(text string) (netip.Addr, error) {
 	return a.Unmap(), err
 }
 
-// alike reports whether all clients may seem to have this address, which is so behind an
-// undeclared proxy on this machine.
+// alike reports whether this may be the address of an undeclared proxy on this machine,
+// so that all clients seem to have it.
 func (p Proxies) alike(a netip.Addr) bool {
 	return p.PlainHTTP && len(p.TrustedProxies) == 0 && a.IsLoopback()
 }
 
-// noticeProxy warns, once, of a proxy on this machine that is not declared:
-// its clients share one address, and it need not say how they came.
+// noticeProxy warns, once, of a proxy on this machine that is not declared: its clients
+// share one address, and nothing shows whether they came over TLS.
 func (s *Server) noticeProxy(r *http.Request) {
 	if !s.PlainHTTP || len(s.TrustedProxies) > 0 {
 		return

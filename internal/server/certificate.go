@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// loadPair reads a certificate and its key, and refuses what clients would, or
-// should: a weak key or signature (RFC 9325 sections 4.4 and 4.5). A key that is
-// open to everybody is no secret. A group may read it, as other secrets.
+// loadPair reads a certificate and its key. It refuses a weak key or signature (RFC 9325
+// sections 4.4 and 4.5), as clients do or should, and a key file that everybody can read.
+// A group may read it, as other secrets.
 func loadPair(certFile, keyFile string) (tls.Certificate, error) {
 	if err := private(keyFile); err != nil {
 		return tls.Certificate{}, err
@@ -96,7 +96,7 @@ func doubts(pair *tls.Certificate, host string, now time.Time) (list []string) {
 }
 
 // worse returns an error for a certificate that clients refuse now, if they accept the
-// one in service, or if that expires later.
+// one in service or if that one expires later.
 func (c *Certificate) worse(next *x509.Certificate, now time.Time) error {
 	have := c.current.Leaf
 	switch {

@@ -375,8 +375,8 @@ func (c *Connections) stream(r *http.Request) (leave func(), ok bool) {
 	}, true
 }
 
-// longestWithRequests is the one with requests that has waited longest for its
-// client, or nil. It is looked for only when there are too many requests.
+// longestWithRequests returns the connection with requests that has waited longest for
+// its client, or nil. It scans the list only when there are too many requests.
 func (c *group) longestWithRequests() *connection {
 	for l := c.waiting.first; l != nil; l = l.after {
 		if l.of.streams > 0 {

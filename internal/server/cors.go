@@ -28,8 +28,8 @@ func (s *Server) cors(h http.Header, r *Request) {
 	case !r.Route.Scripts:
 		return
 	default:
-		// Nothing that these endpoints answer is stored, so that what goes to others
-		// than scripts need not vary.
+		// The answers of these endpoints are not stored by caches, so that answers to
+		// other callers need no Vary.
 		if origin = r.Header.Get("Origin"); origin == "" && len(s.CORSOrigins) == 0 {
 			return
 		}

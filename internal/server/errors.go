@@ -19,9 +19,9 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// wireError maps an error to the status and the error of the answer. Everything
-// that a request check finds is 400; the other statuses are for requests that were
-// not checked, for faults of the server, and for a failed Authorization header.
+// wireError maps an error to the status and the error of the answer. The status of a
+// defect of the request is 400; others are for requests that were not checked, for faults
+// of the server, and for a failed Authorization header.
 func (s *Server) wireError(r *Request, err error) (status int, told *oauth.Error) {
 	var refused *grant.Refused
 	switch {

@@ -16,8 +16,8 @@ import (
 // readyTime bounds what /readyz finds out.
 const readyTime = 3 * time.Second
 
-// Health answers the management listener's questions: is the process alive,
-// and should it be sent requests?
+// Health is the management listener: it reports whether the process is alive, and whether
+// it should receive requests.
 type Health struct {
 	ready    func(context.Context) error
 	draining atomic.Bool
@@ -41,10 +41,10 @@ func (h *Health) Ready(ctx context.Context) error {
 
 var errStopping = errors.New("stopping")
 
-// Handler is the route table of the management listener, with the metrics unless
-// they are nil, and Go's profiles if they are wanted. Names are what it may be called
-// beside isOwn: under any other name, as after DNS rebinding, a browser would let
-// scripts of another site read the answers.
+// Handler is the route table of the management listener, with the metrics unless they are
+// nil, and Go's profiles if pprof is set. Requests must name a host that isOwn accepts,
+// or one of names: under any other, as after DNS rebinding, a browser would let scripts
+// of another site read the answers.
 func (h *Health) Handler(metrics http.Handler, profiles bool, names []string) http.Handler {
 	mux := http.NewServeMux()
 	if metrics != nil {

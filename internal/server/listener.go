@@ -78,8 +78,8 @@ func TLSConfig(c *Certificate) *tls.Config {
 	}
 }
 
-// A Certificate is a certificate and its key in two files. New files are used
-// from the next handshake on that comes a second after the last look.
+// A Certificate is a certificate and its key in two files. A handshake looks for new
+// files if the last look was a second ago or longer.
 type Certificate struct {
 	certFile, keyFile string
 	log               *slog.Logger
@@ -174,8 +174,8 @@ type alarm struct {
 
 const alarmEvery = 10 * time.Second
 
-// ring counts, and returns how often it happened since the last time that it
-// returned a number; zero if nothing is to be said now.
+// ring counts an event. It returns how many there were since it last returned a number,
+// or zero if it did so less than ten seconds ago.
 func (a *alarm) ring(now time.Time) int64 {
 	a.n.Add(1)
 	last := a.last.Load()

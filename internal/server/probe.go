@@ -19,10 +19,9 @@ const (
 	maxProbes = 8
 )
 
-// Probes are requests that an administrator sends to the public address, to see
-// how they arrive through what is in between. Only what was announced by the
-// admin API is looked for. The zero value is ready; it is safe for concurrent
-// use.
+// Probes are requests that an administrator sends to the public address, to see how they
+// arrive through the proxies before it. Only a probe that the admin API has announced is
+// noted. The zero value is ready; it is safe for concurrent use.
 type Probes struct {
 	open atomic.Int32 // so that other requests cost nothing
 	mu   sync.Mutex

@@ -10,12 +10,12 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 )
 
-// Proofs is how proofs of clients' keys (RFC 9449) are taken. Proofs that were seen are
-// the node's, whatever the configuration.
+// Proofs says how proofs of clients' keys (RFC 9449) are verified. The memory of seen
+// proofs is the node's, whatever the configuration.
 type Proofs struct {
 	Seen *dpop.Seen
-	// Nonces makes the nonces that proofs must have: those of public clients, or all.
-	// Nil: none must.
+	// Nonces makes the nonces that the proofs of public clients must have, or all proofs.
+	// Nil: no proof needs one.
 	Nonces dpop.Nonces
 	OfAll  bool
 	Now    func() time.Time
@@ -24,8 +24,8 @@ type Proofs struct {
 // HasProof reports whether the request has a DPoP header.
 func (r *Request) HasProof() bool { return len(r.Header["Dpop"]) > 0 }
 
-// AskNonce refuses a proof without a nonce that it must have, before anything is used
-// that can be used once (RFC 9449 section 8). It reads no more of the proof.
+// AskNonce refuses a proof that lacks a nonce, before anything is used that can be used
+// once (RFC 9449 section 8). It verifies nothing else of the proof.
 func (r *Request) AskNonce(p oauth.Params) error {
 	cred, err := r.credentials(p)
 	if !r.HasProof() || err != nil {

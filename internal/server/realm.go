@@ -96,8 +96,9 @@ func (at *site) choose(r *http.Request, main *Server) (*Server, *http.Request) {
 	return other, &next
 }
 
-// ofMetadata returns the server that has metadata at a path, which is the issuer's and
-// need not be below the base path; s if it has, or none has.
+// ofMetadata returns the server whose metadata is at a path. The issuer determines the
+// path, which need not be below the base path. It returns s if that is s's, or no
+// server's.
 func (at *site) ofMetadata(s *Server, path string) *Server {
 	if _, own := s.patterns[path]; own {
 		return s

@@ -216,8 +216,8 @@ func (s *Server) About(r *Request, clientID string, name audit.Name, outcome aud
 	}
 }
 
-// audit records the end of a request: what changes nothing in the store. Changes
-// are recorded where they are stored (package audit).
+// audit records the end of a request that changes nothing in the store. Changes are
+// recorded where they are stored (package audit).
 func (s *Server) audit(r *Request) {
 	rec, err := &r.outcome.Record, r.outcome.Err
 	switch {
@@ -300,8 +300,8 @@ func (s *Server) auditRefusal(r *Request, rec *Record, refused *grant.Refused) {
 	if refused.GrantID != (grant.ID{}) {
 		e.GrantID = refused.GrantID.String()
 	}
-	// A grant is looked at once its type is known to be one, so that this is no
-	// text of the caller.
+	// Only a request with a known grant type reaches a grant: the type is no text of the
+	// caller.
 	e.Detail = refused.Why.String() + ", " + strings.TrimSpace(rec.GrantType+" "+r.Route.Name)
 	s.Audit.Record(e)
 }

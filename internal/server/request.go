@@ -245,8 +245,8 @@ func (r *Request) ClientOrNew(ctx context.Context, p oauth.Params) (c *store.Cli
 	return r.Client(ctx, p)
 }
 
-// DeviceClient is Client for the device grant. A client that may register itself has no
-// record until its user has agreed: until then its name is all that it proves.
+// DeviceClient is Client for the device grant. A client that registers itself has no
+// record until its user has agreed: until then, its id is enough.
 func (r *Request) DeviceClient(ctx context.Context, p oauth.Params) (c *store.Client, id string, err error) {
 	if cred, err := r.credentials(p); err == nil && client.NamesItself(cred.ClientID) {
 		if c, err = r.server.directory.Unrecorded(ctx, r.server.Realm, cred.ClientID); c != nil || err != nil {
@@ -334,8 +334,8 @@ func (r *Request) FormBody() (string, error) {
 	return readBody(r.Request)
 }
 
-// JSONBody is the body of a request whose content is declared to be JSON, or
-// oauth.ErrMetadata. It is charged to the address as the beginning of a login is.
+// JSONBody returns the body of a request whose content is declared to be JSON, or
+// oauth.ErrMetadata. It charges the address as for a login that begins.
 func (r *Request) JSONBody() (string, error) {
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || media != "application/json" {
@@ -348,8 +348,8 @@ func (r *Request) JSONBody() (string, error) {
 	return body, err
 }
 
-// usualForm is the size of a buffer that nearly every form fits. Buffers are used
-// again, so that the returned text is the only copy that a request allocates.
+// usualForm is the size of a buffer that nearly every form fits. Buffers are reused, so
+// that a request allocates only the returned text.
 const usualForm = 4 << 10
 
 var forms = sync.Pool{New: func() any { return new([usualForm]byte) }}

@@ -128,10 +128,10 @@ func (s *Server) Patterns() map[string]Route { return s.patterns }
 // Handler serves the mounted routes.
 func (s *Server) Handler() http.Handler { return s.handler }
 
-// exactPaths sends every spelling of a path but its own to notFound. The mux
-// would redirect some, and make clients send their secrets twice. Below the
-// prefixes of anything, a path belongs to another server, in any spelling. Paths
-// without a variable part are looked up in whole: the mux takes a microsecond.
+// exactPaths answers notFound for every spelling of a path but the registered one. The
+// mux would redirect some of them, and clients would send their secrets twice. A path
+// below a prefix in anything is another server's, and passes in any spelling. A path
+// without a variable part is looked up in whole, because the mux takes a microsecond.
 func exactPaths(mux *http.ServeMux, whole, anything map[string]http.Handler, notFound, notPath http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if h := whole[r.URL.Path]; h != nil && r.URL.RawPath == "" {

@@ -190,9 +190,9 @@ func (s *Server) respond(w http.ResponseWriter, r *Request, a Answer) int {
 	s.cors(h, r)
 	maps.Copy(h, r.Route.Headers)
 	if len(r.TransferEncoding) > 0 {
-		// With a Content-Length beside it, two readers could disagree about
-		// where this request ends (RFC 9112 section 6.1), and net/http hides
-		// that header. Nothing that follows on the connection is read.
+		// With a Content-Length beside it, a proxy and this server could disagree about
+		// where this request ends (RFC 9112 section 6.1), and net/http hides that header.
+		// Nothing that follows on the connection is read.
 		h["Connection"] = headerClose
 	}
 	if err := r.outcome.Err; err != nil {
@@ -229,8 +229,8 @@ func (s *Server) respond(w http.ResponseWriter, r *Request, a Answer) int {
 const (
 	// requestTime bounds the work on one request, from its last header on.
 	requestTime = 5 * time.Second
-	// requestSpan is how much later it may end: requests that begin within it
-	// share a deadline, because one for each costs ten times as much.
+	// requestSpan is how much later it may end: requests that begin within it share a
+	// deadline, because one for each request costs ten times as much.
 	requestSpan = 100 * time.Millisecond
 )
 

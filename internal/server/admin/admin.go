@@ -215,8 +215,8 @@ func (a *Admin) serve(x *call, routes []Route) (int, any, *Problem) {
 	return 0, nil, noResource()
 }
 
-// pathOfNothing is what stands in the log for a path that is no route's: it may be
-// anything, a secret too.
+// pathOfNothing stands in the log for a path that is no route's: the path may be
+// anything, even a secret.
 func pathOfNothing(r *http.Request) string {
 	if strings.HasPrefix(r.URL.Path, loginsPath) {
 		return loginsPath + "{challenge}"
@@ -236,7 +236,7 @@ type Route struct {
 }
 
 // ofRealm reports whether the route is about what one realm has. All else is the
-// deployment's: a route that is new is, until it is listed here.
+// deployment's, and so is a new route until it is listed here.
 func (rt Route) ofRealm() bool {
 	return rt.about("clients", "apis", "trusts", "assertions", "users", "imports", "grants", "sessions", "cutoffs", "events", "codes", "logins") || rt.Path == realmsPath
 }
@@ -247,8 +247,8 @@ func (rt Route) about(resources ...string) bool {
 	return slices.Contains(resources, first)
 }
 
-// Routes is the whole API. Whether an operation reads is its own matter, not the
-// method's: a POST can read.
+// Routes is the whole API. An operation says itself whether it reads, whatever its
+// method: a POST can read.
 func (a *Admin) Routes() []Route {
 	var absent *Problem
 	if a.logins == nil {
@@ -367,8 +367,8 @@ func problem(err error) *Problem {
 	return &Problem{Problem: adminapi.Problem{Title: "internal error", Status: http.StatusInternalServerError}, cause: err}
 }
 
-// record logs a refusal: a missing token as a warning, a mistake for people who
-// search. What the request holds stays out: it names a person.
+// record logs a refusal: a missing token as a warning, a mistake at a lower level. It
+// logs nothing of the request's content, which names a person.
 func (a *Admin) record(x *call, p *Problem) {
 	level, message := slog.LevelInfo, "admin request refused"
 	switch {

@@ -236,8 +236,8 @@ func (x *call) problem(err error) *Problem {
 	return p
 }
 
-// failures are the titles and statuses of what use cases do not do. Types are
-// made of the codes, and stay.
+// failures are the titles and statuses of the errors of use cases. The types are made of
+// the codes, and do not change.
 var failures = map[admin.Code]struct {
 	title  string
 	status int

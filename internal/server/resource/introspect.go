@@ -36,8 +36,8 @@ type introspection struct {
 	issuer.Delegation                      // RFC 8693 section 4
 }
 
-// inactive is the whole answer about any token that is not alive for the one
-// who asks: the reason is nobody's business (RFC 7662 section 2.2).
+// inactive is the whole answer about a token that is not active for its caller, who does
+// not learn the reason (RFC 7662 section 2.2).
 var inactive = []byte(`{"active":false}`)
 
 // introspect is the introspection endpoint. Beside JSON it speaks two forms of
@@ -74,8 +74,9 @@ func (e *Endpoints) introspect(ctx context.Context, r *server.Request) (a server
 	case dead:
 		return server.Answer{Body: inactive}, rec, nil
 	case form == mediaJWT && t.Kind == issuer.AccessToken && t.MayBeAskedBy(c):
-		// Its own token is no reason: who verifies JWTs without asking would take
-		// the JWT of a client with opaque tokens until it expires, also revoked.
+		// A client that introspects its own token gets no JWT: a verifier that never asks
+		// would accept the JWT of an opaque token until it expires, even after a
+		// revocation.
 		body, err := e.Issuer.Signer().Phantom(ctx, t)
 		return server.Answer{Body: []byte(body), Header: contentType(mediaJWT)}, rec, err
 	}

@@ -127,9 +127,9 @@ const (
 	actorRefused  = "refused"
 )
 
-// demands reads what a token must be good for, and sets the metadata that r's
-// challenges name. A proxy's mistake here must not open the door, so whatever is
-// unclear is refused.
+// demands reads which scope and audience a token must have, and sets the metadata that
+// r's challenges name. It refuses whatever is unclear, so that a proxy's mistake admits
+// nobody.
 func demands(r *server.Request) (d demand, err error) {
 	for name := range r.Header {
 		if isAlias(name) {
@@ -138,8 +138,8 @@ func demands(r *server.Request) (d demand, err error) {
 	}
 	query := r.URL.RawQuery
 	if r.PathValue("rest") != "" {
-		// It came with the path, and is the client's own. With nothing but a
-		// slash, it may be a proxy's whose address has one too many.
+		// The query belongs to the client's path. Of a path that is only a slash, it may
+		// be the proxy's, whose address has one slash too many.
 		query = ""
 	}
 	p, err := r.Query(query)
@@ -198,10 +198,10 @@ func demands(r *server.Request) (d demand, err error) {
 // A target is the method and the address of the request that a proxy asks about.
 type target struct{ method, uri string }
 
-// originalOf returns what a proxy says of the request that it asks about. The origin
-// comes from the proxy's configuration; method and path from headers that it sets: those
-// of Traefik and Caddy, or those that the pages of other proxies name. A proxy that
-// leaves them out verifies no proof: of no origin, there is none.
+// originalOf returns the method and the address that a proxy reports of the request that
+// it asks about. The origin comes from the proxy's configuration; method and path from
+// headers that it sets: those of Traefik and Caddy, or those that the pages of other
+// proxies name. If a proxy leaves them out, no proof is verified: there is no address.
 func originalOf(r *server.Request, origin string) (target, error) {
 	if origin == "" {
 		return target{}, nil

@@ -79,7 +79,7 @@ func (e *Endpoints) device(ctx context.Context, r *server.Request) (a server.Ans
 	return a, rec, err
 }
 
-// notHere is the failed authentication of a client that has sent its name alone, as
+// notHere is the failed authentication of a client that has sent only its id, as
 // golang.org/x/oauth2 does here. The answer names the remedy of a confidential client.
 type notHere struct{ error }
 

@@ -283,9 +283,9 @@ func countToken(m *metrics.Metrics, o *server.Outcome) {
 	})
 }
 
-// revoke is the revocation endpoint (RFC 7009). The answer says the same of a
-// token that was revoked, was dead before, or never was: what the client wanted
-// is so. It is sent after the revocation is durable.
+// revoke is the revocation endpoint (RFC 7009). The answer is the same for a token that
+// was revoked, was inactive before, or never existed. It is sent after the revocation is
+// durable.
 func (e *Endpoints) revoke(ctx context.Context, r *server.Request) (server.Answer, server.Record, error) {
 	c, p, rec, err := r.AboutToken(ctx)
 	if err != nil {
