@@ -125,7 +125,7 @@ type ClientMetadata struct {
 	// file alone would open registration to everybody when both are removed.
 	Registration          bool   `yaml:"registration" reload:"no" realm:"yes" doc:"let clients register themselves (RFC 7591), as agents without a document do; nothing is stored until a user agrees"`
 	RegistrationTokenFile string `yaml:"registration_token_file" reload:"no" realm:"yes" credential:"registration_token" doc:"file with the initial access token that registrations need, 32 characters or more; default: none is needed. A reload reads its content again; a first or another file takes a restart"`
-	// Other than an operator's client, none of these can have a setting of its own.
+	// An operator's client can have a grace of its own, and these clients cannot.
 	ReuseGrace Duration `yaml:"reuse_grace" reload:"yes" realm:"yes" doc:"how long after its issue a spent refresh token of a client that registered itself is treated as the present one: its processes share a token file, and nobody can say otherwise of each; 0s: never, at most 24h"`
 }
 

@@ -78,8 +78,8 @@ func (v *Explained) parts() []part {
 	return append(list, life, note)
 }
 
-// Print writes the explanation for people. A part whose head ends a paragraph is the
-// text below it; the others have titles.
+// Print writes the explanation for people. The head of a part is its title, unless it
+// ends with an empty line: then it is a paragraph.
 func (v *Explained) Print(w io.Writer) error {
 	for _, p := range v.parts() {
 		titled, indent := !strings.HasSuffix(p.head, "\n\n"), ""

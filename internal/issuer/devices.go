@@ -16,8 +16,8 @@ import (
 // Limits of the device codes that one node has open: issued, and not yet decided.
 const (
 	maxDevices = 100_000
-	// Of one client there are no more than maxDevicesOfClient, but devicesBeyond for each
-	// network: nobody uses up a public client's for others.
+	// A client has at most maxDevicesOfClient of them. Above that, each network may still
+	// have devicesBeyond, so that nobody can use up those of a public client.
 	maxDevicesOfClient = 1_000
 	devicesBeyond      = 2
 )

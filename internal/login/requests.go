@@ -126,10 +126,10 @@ func (rs *Requests) resolve(st *Stage, r oauth.AuthorizationRequest) *targets {
 	return st.targets
 }
 
-// covered returns r with a scope that is fixed now: what the user is shown is what
-// the client gets. A client that registered itself asks for what it has heard of: it
-// gets the part that the open APIs cover which it names (RFC 6749 section 3.3), and
-// their default scopes if nothing is left. If it names none, those of its scope are meant.
+// covered returns r with its final scope: the client gets what the user is shown. A
+// client that registered itself may ask for scopes that it cannot have. It gets those of
+// the open APIs that it names (RFC 6749 section 3.3), or their default scopes if none is
+// left. If it names no API, it means the open APIs of its scope.
 func (rs *Requests) covered(st *Stage, r oauth.AuthorizationRequest) oauth.AuthorizationRequest {
 	view, c := st.view, st.Client
 	if c.DPoP == store.DPoPOff {

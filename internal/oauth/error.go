@@ -96,8 +96,8 @@ func LoggedURI(text string) string {
 	return text
 }
 
-// ends returns where each of the marks in text ends, as it is or percent-encoded; of "%",
-// the encoded alone.
+// ends returns where each character of marks ends in text, as it is or percent-encoded.
+// It finds "%" only if that is encoded.
 func ends(text, marks string) (list []int) {
 	for i := range len(text) {
 		if c := text[i]; c != '%' && strings.IndexByte(marks, c) >= 0 {

@@ -108,8 +108,8 @@ func (b *Limiter[K]) Len() int { return len(b.young) + len(b.old) }
 
 func (b *Limiter[K]) id(key K) uint64 { return maphash.Comparable(b.seed, key) }
 
-// forgiven is when the key has no events any more, and no earlier than now. If
-// the clock went back, it is no later than for a bucket that is full: nobody
+// forgiven returns when the bucket of a key will be empty, at the earliest now. If the
+// clock went back, it returns at the latest the time of a full bucket, so that no caller
 // waits longer than an interval.
 func (b *Limiter[K]) forgiven(id uint64, now int64) int64 {
 	at, ok := b.young[id]

@@ -88,10 +88,10 @@ const (
 // A Migration is the migration state of a store; zero if it has never moved.
 type Migration struct {
 	State MoveState
-	// Random names: of the store that is moved, which it keeps; of this move of
-	// it, drawn anew after an undone one; and of the destination's part in it.
-	// The destination draws Claim, and the source learns it only when it has
-	// left: no other copy can then be opened.
+	// Random names. Source is that of the store that moves, which it keeps. Move is that
+	// of this move; after an undone move, the next has another one. The destination
+	// makes Claim, and the source stores it only when it has left, so that no other
+	// copy can be opened from then on.
 	Source, Move, Claim string
 	// Elsewhere is the location of the other side, for people.
 	Elsewhere string
