@@ -58,6 +58,16 @@ var setupMutations = []Mutation{
 		Test: "go test ./internal/server/admin -run TestAnActorOfOneRealm",
 	},
 	{
+		Name: "the address of a proof where the path was rewritten", In: "Request.OwnURI",
+		Old: `!strings.HasPrefix(path, "/")`, New: "true",
+		Test: "go test ./internal/node -run TestOP20_NothingThatIsGivenOut",
+	},
+	{
+		Name: "the realm in the nonce of a proof", In: "realm.proofs",
+		Old: "[]byte(n.name), ", New: "",
+		Test: "go test ./internal/node -run TestOP20_NothingThatIsGivenOut",
+	},
+	{
 		Name: "the realm in the key of a document", In: "KeyOf",
 		Old: "+ realm +", New: "+",
 		Test: "go test ./internal/node -run TestOP20",
