@@ -233,7 +233,7 @@ func newServer(iss *issuer.Issuer, o *options, log *slog.Logger) *server.Server 
 	o.Realm = iss.Realm
 	o.Proofs.Seen, o.Proofs.Now = &dpop.Seen{}, iss.Now
 	srv := server.New(iss.Directory, o.Options, log)
-	o.Endpoints.Issuer = iss
+	o.Endpoints.Issuer, o.Endpoints.Assertions = iss, o.Clients
 	if o.Front != nil {
 		o.PushedLifetime, o.Push = login.PushedLifetime, func(ctx context.Context, _ *server.Request, req oauth.AuthorizationRequest, form string, known bool) (string, error) {
 			return o.Front.Authorizer.Push(ctx, req, form, login.Visitor{}, known)

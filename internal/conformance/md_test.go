@@ -241,7 +241,7 @@ func (d *deployment) challengedCode(c oauthClient) string {
 
 func TestMD06_TR34_TheGrantTypesAreThoseOfTheTokenEndpoint(t *testing.T) {
 	d := start(t)
-	if got := list(t, d.metadata(), "grant_types_supported"); !slices.Equal(got, []string{"authorization_code", "refresh_token", "client_credentials", "urn:ietf:params:oauth:grant-type:token-exchange"}) {
+	if got := list(t, d.metadata(), "grant_types_supported"); !slices.Equal(got, []string{"authorization_code", "refresh_token", "client_credentials", "urn:ietf:params:oauth:grant-type:token-exchange", "urn:ietf:params:oauth:grant-type:jwt-bearer"}) {
 		t.Errorf("%q", got)
 	}
 	pair, _ := d.tokens(d.a)
@@ -344,6 +344,7 @@ var types = map[string]string{
 	"token_endpoint_auth_signing_alg_values_supported": "list", "introspection_endpoint_auth_signing_alg_values_supported": "list", "revocation_endpoint_auth_signing_alg_values_supported": "list",
 	"dpop_signing_alg_values_supported": "list", "introspection_signing_alg_values_supported": "list", "authorization_response_iss_parameter_supported": "bool",
 	"identity_chaining_requested_token_types_supported": "list",
+	"authorization_grant_profiles_supported":            "list",
 }
 
 func TestMD13_MD14_EveryMemberIsKnownAndOfItsType(t *testing.T) {

@@ -136,7 +136,7 @@ func (m Mutation) Apply(root string, declarations map[string][]Declaration) (fil
 const here = "go test ./internal/conformance -run "
 
 // Mutations lists what must not be taken out unnoticed.
-var Mutations = slices.Concat(tokenMutations, authorizationMutations, nodeMutations, restoreMutations, auditMutations, setupMutations, machineMutations, limitMutations, grantMutations, keyMutations, storeMutations, fapiMutations)
+var Mutations = slices.Concat(tokenMutations, authorizationMutations, nodeMutations, restoreMutations, auditMutations, setupMutations, machineMutations, limitMutations, grantMutations, keyMutations, storeMutations, fapiMutations, trustMutations)
 
 var tokenMutations = []Mutation{
 	{

@@ -127,7 +127,7 @@ func TestOC02_OC08_MetadataOfAProvider(t *testing.T) {
 		"subject_types_supported":               `["public"]`,
 		"id_token_signing_alg_values_supported": `["RS256","ES256","EdDSA"]`,
 		"userinfo_signing_alg_values_supported": `["ES256","EdDSA","RS256"]`,
-		"grant_types_supported":                 `["authorization_code","refresh_token","client_credentials","urn:ietf:params:oauth:grant-type:device_code","urn:ietf:params:oauth:grant-type:token-exchange"]`,
+		"grant_types_supported":                 `["authorization_code","refresh_token","client_credentials","urn:ietf:params:oauth:grant-type:device_code","urn:ietf:params:oauth:grant-type:token-exchange","urn:ietf:params:oauth:grant-type:jwt-bearer"]`,
 		"acr_values_supported":                  `["urn:mintage:1","urn:mintage:2"]`,
 		"prompt_values_supported":               `["none","login","consent","select_account"]`,
 		"claims_parameter_supported":            `true`,

@@ -35,4 +35,19 @@ var grantRows = []Row{
 	{ID: "IG-04", Star: true, Source: ownRule, Title: "an id_token counts until it expires, its session ends or a cutoff; a refresh token as long as it could be refreshed, and is not rotated", By: []string{"TestWhoGetsIdentityAssertions", "TestIdentityAssertionsOfRefreshTokens"}},
 	{ID: "IG-05", Star: true, Source: "RFC 8725 section 3.11", Title: "an assertion is no access token, hint or subject token here", By: []string{"TestClaimsOfAnIdentityAssertion"}},
 	{ID: "IG-06", Source: "draft-ietf-oauth-identity-chaining section 3", Title: "metadata have identity_chaining_requested_token_types_supported"},
+	{ID: "AG-01", Star: true, Source: "RFC 7523 section 2.1; RFC 7521 section 4.1", Title: "an assertion of a trusted issuer gets an access token, and no refresh token; without assertion, invalid_request"},
+	{ID: "AG-02", Star: true, Source: "RFC 7523 section 3; RFC 8725 sections 3.1 and 3.11", Title: "an assertion that is forged, stale, misaddressed, overreaching or of another kind is invalid_grant, with the claim in the record", By: []string{"TestRefusedAssertions"}},
+	{ID: "AG-03", Star: true, Source: draft, Title: "an ID-JAG has its type letter by letter, the client, the issuer as the audience, and lives five minutes unless the trust says so"},
+	{ID: "AG-04", Star: true, Source: draft, Title: "an ID-JAG is accepted of a client that authenticates alone"},
+	{ID: "AG-05", Star: true, Source: draft + "; own rule", Title: "an ID-JAG makes one grant; again, it gets another access token of it; another one with its jti gets none", By: []string{"TestAnAssertionIsPresentedAgain", "TestAnAssertionAtTwoNodes", "TestALostAnswerAboutAnAssertion"}},
+	{ID: "AG-06", Star: true, Source: "RFC 6749 section 3.3; RFC 8707 section 2.2; own rule", Title: "what is granted is what trust, client, assertion and request all allow, never scopes of OpenID Connect", By: []string{"TestAssertions"}},
+	{ID: "AG-07", Star: true, Source: "RFC 7800 section 3; RFC 8693 section 4.1", Title: "cnf needs the proof of its key; act is carried with its issuer", By: []string{"TestAssertions", "TestActorsOfAssertions"}},
+	{ID: "AG-08", Star: true, Source: ownRule, Title: "what an assertion got ends with its grant, user, client, API and trust, on every node and in every form, and no assertion of before brings it back", By: []string{"TestEndsOfAssertions", "TestATrustEndsItsOwnTokensAlone", "TestARestoreTakesNoEndOfATrustBack"}},
+	{ID: "AG-09", Star: true, Source: "RFC 7521 section 4.1; own rule", Title: "a workload needs no client: one trust must fit; an id_token is no assertion", By: []string{"TestWorkloadsWithoutAClient"}},
+	{ID: "AG-10", Star: true, Source: ownRule, Title: "keys of an issuer that cannot be fetched are 503", By: []string{"TestKeysOfAnIssuerThatCannotBeFetched"}},
+	{ID: "AG-11", Source: draft + "; RFC 8414 section 2", Title: "metadata name the grant type and the grant profile"},
+	{ID: "AG-12", Star: true, Source: ownRule, Title: "an issuer names no built-in user, unless it is trusted to name users of this server; no trust is in this server", By: []string{"TestAssertionsAboutBuiltInUsers", "TestTrustsThatAreRefused"}},
 }
+
+// draft is the version of the draft about ID-JAGs whose rules the rows follow.
+const draft = "draft-ietf-oauth-identity-assertion-authz-grant-04"

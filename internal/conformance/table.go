@@ -143,6 +143,7 @@ var areas = []area{
 	{"DV", "Devices"},
 	{"TX", "Token exchange"},
 	{"IG", "Identity assertions"},
+	{"AG", "Assertions of other issuers"},
 	{"CA", "Client authentication"},
 	{"PK", "Client authentication by assertions"},
 	{"IN", "Introspection"},

@@ -350,7 +350,7 @@ func TestTG28_TG29_TG30_OnlyTheThreeGrantTypesAreServed(t *testing.T) {
 	want(t, d.post(with(good, "grant_type", "")), 400, "invalid_request")
 	for _, kind := range []string{
 		"foo", "Authorization_Code", " authorization_code", "authorization_code ", "authorization_code,refresh_token",
-		"password", "implicit", "urn:ietf:params:oauth:grant-type:jwt-bearer",
+		"password", "implicit", "urn:ietf:params:oauth:grant-type:saml2-bearer",
 	} {
 		form := with(good, "grant_type", kind, "username", "alice", "password", "secret")
 		want(t, d.post(form), 400, "unsupported_grant_type")

@@ -40,7 +40,7 @@ type Endpoints struct {
 // Routes returns the token and revocation endpoints.
 func (e *Endpoints) Routes() []server.Route {
 	post := []string{http.MethodPost}
-	supported := slices.DeleteFunc(slices.Clone(store.AllGrantTypes), func(name string) bool { return name == oauth.GrantJWTBearer })
+	supported := slices.Clone(store.AllGrantTypes)
 	if e.DevicePage == "" {
 		supported = slices.DeleteFunc(supported, func(name string) bool { return name == store.GrantDeviceCode })
 	}
@@ -48,6 +48,7 @@ func (e *Endpoints) Routes() []server.Route {
 	if e.Issuer.IDTokenLifetime != 0 {
 		tokens["id_token_signing_alg_values_supported"] = []keys.Purpose{keys.RS256, keys.ES256, keys.EdDSA}
 	}
+	tokens["authorization_grant_profiles_supported"] = []string{oauth.ProfileIDJAG}
 	tokens["dpop_signing_alg_values_supported"] = dpop.Algorithms
 	tokens["identity_chaining_requested_token_types_supported"] = []string{oauth.TypeIDJAG}
 	maps.Copy(tokens, client.Metadata("token", false))
