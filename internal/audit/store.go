@@ -136,7 +136,7 @@ func (s *Store) Commit(ctx context.Context, c store.Change) error {
 			about = Event{Realm: client.Realm, ClientID: client.ID}
 		}
 		if trust, decodeErr := e.Trust(); e.Kind == store.EntryTrust && decodeErr == nil {
-			about.ClientID = trust.ClientID
+			about = Event{Realm: trust.Realm, ClientID: trust.ClientID}
 		}
 	}
 	s.record(ctx, err, about, c.Events)

@@ -113,7 +113,7 @@ func (s *settings) changes(cmd *cobra.Command, run func(cmd *cobra.Command, a *a
 }
 
 // otherFlags are the flags of members whose name is another one.
-var otherFlags = map[string]string{"keys": "key", "purposes": "purpose", "scopes": "scope", "client_secret": "secret-stdin", "password": "password-stdin", "client_id": "client"}
+var otherFlags = map[string]string{"keys": "key", "purposes": "purpose", "scopes": "scope", "client_secret": "secret-stdin", "password": "password-stdin", "client_id": "client", "subjects": "subject", "email_domains": "email-domain"}
 
 // flagged returns an error about a member of the admin API as one about the flag.
 func flagged(err error) error {
