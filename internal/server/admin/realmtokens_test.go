@@ -18,7 +18,7 @@ import (
 
 // ofOneRealm are the first parts of the paths that an actor of one realm may use there.
 // All else is refused to it: a new resource is, until somebody decides otherwise here.
-var ofOneRealm = []string{"clients", "apis", "users", "imports", "grants", "sessions", "cutoffs", "events", "codes", "logins", "realms"}
+var ofOneRealm = []string{"clients", "apis", "users", "imports", "grants", "sessions", "cutoffs", "events", "codes", "logins", "realms", "trusts", "assertions"}
 
 // An actor of one realm uses what that realm has: nothing of another, and nothing of the
 // deployment, for any route that there is.

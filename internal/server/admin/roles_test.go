@@ -16,7 +16,7 @@ import (
 
 // readingPosts are the POSTs that an auditor may send: they change nothing that anybody
 // decides.
-var readingPosts = map[string]bool{"/admin/v1/probes": true, "/admin/v1/explain": true, "/admin/v1/checkup": true}
+var readingPosts = map[string]bool{"/admin/v1/probes": true, "/admin/v1/explain": true, "/admin/v1/checkup": true, "/admin/v1/assertions": true}
 
 func TestTheRoleForEachRoute(t *testing.T) {
 	a := newAdminAPI(t)
