@@ -15,16 +15,17 @@ const reference = "../../../docs/reference/"
 
 // notRecorded lists what no transcript contains, with the reason.
 var notRecorded = map[string]string{
-	"GET /debug/pprof/{profile}": "a binary text; its HEAD is recorded",
-	"GET /debug/pprof/profile":   "takes 30 seconds",
-	"GET /debug/pprof/trace":     "takes a second, and is a binary text",
-	"GET /metrics":               "recorded by the step @ metrics, without values",
-	"GET /openapi.json":          "HEAD is recorded; another test compares the text with docs/reference/openapi.yaml",
-	"GET /admin/v1/traffic":      "in which step a count is depends on the time; the command is recorded",
-	"GET /admin/v1/settings":     "a long text; the command is recorded",
-	"the event audit_removed":    "recorded once an hour, of files that are a day old",
-	"the event logout_sent":      "needs a client that answers; package logout tests it",
-	"the event client_recorded":  "needs a client's document that can be fetched; TestAnAgentSignsInByItsDocument reads one",
+	"GET /debug/pprof/{profile}":   "a binary text; its HEAD is recorded",
+	"GET /debug/pprof/profile":     "takes 30 seconds",
+	"GET /debug/pprof/trace":       "takes a second, and is a binary text",
+	"GET /metrics":                 "recorded by the step @ metrics, without values",
+	"GET /openapi.json":            "HEAD is recorded; another test compares the text with docs/reference/openapi.yaml",
+	"GET /admin/v1/traffic":        "in which step a count is depends on the time; the command is recorded",
+	"GET /admin/v1/settings":       "a long text; the command is recorded",
+	"the event audit_removed":      "recorded once an hour, of files that are a day old",
+	"the event logout_sent":        "needs a client that answers; package logout tests it",
+	"the event assertion_accepted": "needs an assertion that another issuer has signed; the AG tests of package conformance present some",
+	"the event client_recorded":    "needs a client's document that can be fetched; TestAnAgentSignsInByItsDocument reads one",
 }
 
 // Each command, endpoint, metric and event of the reference is in a transcript:
