@@ -329,7 +329,9 @@ func TestKilledCommandsLeaveNothingHalfDone(t *testing.T) {
 				}
 				if fmt.Sprint(after) == fmt.Sprint(before) {
 					undone++
-					if out, err := binary.Command(t, args...).CombinedOutput(); err != nil {
+					out, err := binary.Command(t, args...).CombinedOutput()
+					// A server that was left alive may still have had the request to do.
+					if err != nil && (beside || fmt.Sprint(c.effects(o, n)) == fmt.Sprint(before)) {
 						t.Errorf("mintage %s, given again: %v\n%s", name, err, out)
 					}
 				} else {
