@@ -15,7 +15,7 @@ import (
 // browser without scripts.
 func (w *world) device(t *testing.T) {
 	t.Parallel()
-	password := w.user(t, "dora", "Dora")
+	password := w.user(t, "dana", "Dana")
 	w.create(t, "", "--name", "Terminal", "--id", "terminal", "--public", "--grant-types", "device_code,refresh_token", "--scope", "read")
 	ask := func() (d binary.Device) {
 		t.Helper()
@@ -42,7 +42,7 @@ func (w *world) device(t *testing.T) {
 	b.until("the focus on the code", "document.activeElement.id === 'user_code'")
 	b.fill("#user_code", strings.ToLower(strings.ReplaceAll(typed.UserCode, "-", "")))
 	b.enter()
-	b.signIn("dora", password)
+	b.signIn("dana", password)
 	b.reads(typed.UserCode)
 	b.reads("Terminal")
 	b.click("#allow") // without the comparison, the browser does not send the form
@@ -64,7 +64,7 @@ func (w *world) device(t *testing.T) {
 	if broken := b.broken(); len(broken) > 0 {
 		t.Errorf("broken: %q", broken)
 	}
-	if n := w.grants(t, "dora"); n != 1 {
+	if n := w.grants(t, "dana"); n != 1 {
 		t.Errorf("there are %d grants", n)
 	}
 }
