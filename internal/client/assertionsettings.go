@@ -132,8 +132,7 @@ func isKeysURI(text string) bool {
 	return err == nil && u.Scheme == "https" && u.Host != "" && u.User == nil && u.Fragment == "" && len(text) <= 2048
 }
 
-// checkKeys checks the keys of a client. The bounds of keys that the client has already
-// are those of the version that registered them.
+// checkKeys checks the keys of a client, and keeps of a set what verifies.
 func checkKeys(a *store.AssertionRule, before json.RawMessage) error {
 	if (len(a.Keys) == 0) == (a.KeysURI == "") {
 		return invalid("jwks", "give the keys that verify its assertions: either --jwks FILE or --jwks-uri URL")
@@ -150,26 +149,38 @@ func checkKeys(a *store.AssertionRule, before json.RawMessage) error {
 	if a.KeysCA != "" {
 		return invalid("jwks-ca", "it is for --jwks-uri")
 	}
-	set, err := keyset.Parse(a.Keys)
+	keys, err := registeredKeys(a.Keys, before, jose.SignatureAlgorithm(a.Alg))
+	if err == nil {
+		a.Keys = keys
+	}
+	return err
+}
+
+// registeredKeys returns the part of a registered key set that verifies. One of the keys
+// must be for alg, unless alg is empty. The bounds of keys that were there before are
+// those of the version that registered them.
+func registeredKeys(text, before json.RawMessage, alg jose.SignatureAlgorithm) (json.RawMessage, error) {
+	set, err := keyset.Parse(text)
 	old, _ := keyset.Parse(before)
 	if set = set.Bounded(true, old); err == nil && len(set) == 0 {
 		err = keyset.ErrNone
 	}
 	switch {
 	case err != nil:
-		return invalid("jwks", "%s", err)
-	case len(set) > maxRegisteredKeys || len(a.Keys) > 4*maxRegisteredKeySet:
-		return invalid("jwks", "at most %d keys", maxRegisteredKeys)
-	case len(set.Find("", jose.SignatureAlgorithm(a.Alg))) == 0:
-		return invalid("jwks", "none of the keys verifies %s, which --assertion-signing-alg names", a.Alg)
+		return nil, invalid("jwks", "%s", err)
+	case len(set) > maxRegisteredKeys || len(text) > 4*maxRegisteredKeySet:
+		return nil, invalid("jwks", "at most %d keys", maxRegisteredKeys)
+	case alg != "" && len(set.Find("", alg)) == 0:
+		return nil, invalid("jwks", "none of the keys verifies %s, which --assertion-signing-alg names", alg)
 	}
 	for i := range set { // only what verifies is kept
 		set[i] = jose.JSONWebKey{Key: set[i].Key, KeyID: set[i].KeyID, Algorithm: set[i].Algorithm, Use: set[i].Use}
 	}
-	if a.Keys, err = json.Marshal(jose.JSONWebKeySet{Keys: set}); err == nil && len(a.Keys) > maxRegisteredKeySet {
-		return invalid("jwks", "the keys have %d bytes, and %d are allowed", len(a.Keys), maxRegisteredKeySet)
+	kept, err := json.Marshal(jose.JSONWebKeySet{Keys: set})
+	if err == nil && len(kept) > maxRegisteredKeySet {
+		err = invalid("jwks", "the keys have %d bytes, and %d are allowed", len(kept), maxRegisteredKeySet)
 	}
-	return err
+	return kept, err
 }
 
 func checkTrust(r *Registration) error {

@@ -1,13 +1,10 @@
 package client
 
 import (
-	"encoding/json"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/go-jose/go-jose/v4"
 
 	"github.com/mintage/mintage/internal/keyset"
 	"github.com/mintage/mintage/internal/oauth"
@@ -126,22 +123,9 @@ func checkTrustedKeys(t *store.Trust, old store.Trust) error {
 	case len(t.Keys) == 0:
 		return nil
 	}
-	set, err := keyset.Parse(t.Keys)
-	before, _ := keyset.Parse(old.Keys)
-	if set = set.Bounded(true, before); err == nil && len(set) == 0 {
-		err = keyset.ErrNone
-	}
-	switch {
-	case err != nil:
-		return invalid("jwks", "%s", err)
-	case len(set) > maxRegisteredKeys || len(t.Keys) > 4*maxRegisteredKeySet:
-		return invalid("jwks", "at most %d keys", maxRegisteredKeys)
-	}
-	for i := range set { // only what verifies is kept
-		set[i] = jose.JSONWebKey{Key: set[i].Key, KeyID: set[i].KeyID, Algorithm: set[i].Algorithm, Use: set[i].Use}
-	}
-	if t.Keys, err = json.Marshal(jose.JSONWebKeySet{Keys: set}); err == nil && len(t.Keys) > maxRegisteredKeySet {
-		return invalid("jwks", "the keys have %d bytes, and %d are allowed", len(t.Keys), maxRegisteredKeySet)
+	keys, err := registeredKeys(t.Keys, old.Keys, "")
+	if err == nil {
+		t.Keys = keys
 	}
 	return err
 }
