@@ -69,26 +69,18 @@ func serveChanges(ctx context.Context, conn *pgxpool.Conn, batch []*change) erro
 
 // commitTogether makes changes in one transaction, in their order.
 func commitTogether(ctx context.Context, conn *pgxpool.Conn, batch []*change) error {
-	tx, err := conn.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	for _, c := range batch {
-		if err = putEntries(ctx, tx, c.statements); err == nil {
-			err = putAll(ctx, tx, c.Change)
-		}
-		if err != nil {
-			abort(ctx, tx)
-			if judge(err) == unknown && !errors.Is(err, store.ErrConflict) {
-				return unwritten(err) // the commit was not sent
+	return commit(ctx, conn, func(tx pgx.Tx) error {
+		for _, c := range batch {
+			err := putEntries(ctx, tx, c.statements)
+			if err == nil {
+				err = putAll(ctx, tx, c.Change)
 			}
-			return err
+			if err != nil {
+				return err
+			}
 		}
-	}
-	if err = tx.Commit(ctx); err == nil {
-		err = confirmed(conn.Conn().PgConn())
-	}
-	return err
+		return nil
+	})
 }
 
 // putEntries stores what is of the directory, in one round trip.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/mintage/mintage/internal/store"
 )
@@ -44,8 +45,7 @@ func (s *Store) transact(ctx context.Context, f func(ctx context.Context, tx pgx
 	}
 }
 
-// once runs f in one transaction. The error of the commit is returned unchanged,
-// because its outcome may be unknown; earlier errors are unwritten.
+// once runs f in one transaction, as commit does, on a connection of the pool.
 func (s *Store) once(ctx context.Context, f func(ctx context.Context, tx pgx.Tx) error) error {
 	conn, err := s.acquire(ctx)
 	if err != nil {
@@ -58,9 +58,15 @@ func (s *Store) once(ctx context.Context, f func(ctx context.Context, tx pgx.Tx)
 		}
 		conn.Release()
 	}()
+	return commit(ctx, conn, func(tx pgx.Tx) error { return f(ctx, tx) })
+}
+
+// commit runs f in one transaction on a connection. The error of the commit is returned
+// unchanged, because its outcome may be unknown; earlier errors are unwritten.
+func commit(ctx context.Context, conn *pgxpool.Conn, f func(tx pgx.Tx) error) error {
 	tx, err := conn.Begin(ctx)
 	if err == nil {
-		err = f(ctx, tx)
+		err = f(tx)
 	}
 	if err == nil {
 		if err = tx.Commit(ctx); err == nil {
