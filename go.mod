@@ -30,6 +30,7 @@ require (
 	modernc.org/libc v1.79.0 // the version that modernc.org/sqlite names
 	modernc.org/sqlite v1.61.1
 	pgregory.net/rapid v1.3.0
+	rsc.io/qr v0.2.0
 )
 
 require (

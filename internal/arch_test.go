@@ -162,7 +162,7 @@ var mayImport = []importRule{
 	// Pages of operators. They call the admin API, and the store for sign-ins alone.
 	{dir: "internal/console", others: []string{"internal/account", "internal/admin", "internal/adminapi", "internal/audit", "internal/client", "internal/config", "internal/grant", "internal/oauth", "internal/operator", "internal/pages", "internal/qr", "internal/server", "internal/server/admin",
 		"internal/show", "internal/store"}, not: []string{"database/sql", "os"}},
-	{dir: "internal/qr", standard: pure},
+	{dir: "internal/qr", standard: pure, others: []string{"rsc.io/qr/coding"}},
 	// A client of the public endpoints, with pages that show what it does.
 	{dir: "internal/demo", others: []string{"internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/oauth", "internal/overload", "internal/pages", "internal/server"},
 		not: []string{"database/sql", "os", "log/slog"}},
