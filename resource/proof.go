@@ -28,7 +28,7 @@ type Proof struct {
 // have been seen by this Verifier. The error wraps ErrInvalidProof or ErrUseNonce if the
 // proof is the reason.
 func (v *Verifier) VerifyBound(ctx context.Context, token string, proof Proof, scopes ...string) (Principal, error) {
-	read, err := dpop.Read(proof.Header)
+	read, err := v.seen.Read(proof.Header)
 	now := time.Now()
 	switch {
 	case err != nil:

@@ -48,6 +48,7 @@ type Proof struct {
 
 	method, uri, tokenHash string
 	issued                 float64 // seconds
+	header                 string  // encoded
 	public                 crypto.PublicKey
 	signed, signature      []byte
 }
@@ -76,7 +77,10 @@ type payload struct {
 
 // Read reads the proof in the DPoP header fields of a request, of which there must be
 // one (RFC 9449 section 4.3). Its errors are Faults.
-func Read(fields []string) (*Proof, error) {
+func Read(fields []string) (*Proof, error) { return read(fields, readHeader) }
+
+// read reads a proof, whose encoded header keyOf reads.
+func read(fields []string, keyOf func(text string) (key, error)) (*Proof, error) {
 	if len(fields) != 1 {
 		return nil, Fault("there is more than one DPoP header, or none")
 	}
@@ -86,21 +90,14 @@ func Read(fields []string) (*Proof, error) {
 	if len(text) > maxProof || strings.Contains(third, ".") {
 		return nil, Fault("it is no JWT, or too long")
 	}
-	var h header
 	var c payload
-	if !decodeJSON(first, &h) || !decodeJSON(second, &c) {
-		return nil, Fault("its header or claims are not JSON objects with members of the right types")
+	if !decodeJSON(second, &c) {
+		return nil, Fault("its claims are no JSON object with members of the right types")
 	}
 	signature, ok := decode(third)
 	switch {
 	case !ok:
 		return nil, Fault("its signature is not base64url")
-	case !strings.EqualFold(strings.TrimPrefix(h.Type, "application/"), "dpop+jwt"):
-		return nil, Fault("its typ is not dpop+jwt")
-	case h.Crit != nil || h.B64 != nil || h.Zip != nil:
-		return nil, Fault("its header has crit, b64 or zip")
-	case h.Chain != nil || h.URL != nil || h.SetURL != nil:
-		return nil, Fault("its header has a certificate, or an address of keys")
 	case c.ID == nil || *c.ID == "" || len(*c.ID) > maxJTI:
 		return nil, Fault("its jti is missing, or longer than 256 bytes")
 	case c.Method == nil || c.URI == nil:
@@ -108,13 +105,38 @@ func Read(fields []string) (*Proof, error) {
 	case c.IssuedAt == nil:
 		return nil, Fault("its iat is missing")
 	}
-	p := &Proof{
-		ID: *c.ID, Nonce: c.Nonce, method: *c.Method, uri: *c.URI, tokenHash: c.TokenHash, issued: *c.IssuedAt,
-		signed: []byte(text[:len(first)+1+len(second)]), signature: signature,
+	k, err := keyOf(first)
+	if err != nil {
+		return nil, err
 	}
-	var err error
-	p.public, p.Key, err = readKey(h.Alg, h.Key)
-	return p, err
+	return &Proof{
+		Key: k.print, ID: *c.ID, Nonce: c.Nonce, method: *c.Method, uri: *c.URI, tokenHash: c.TokenHash, issued: *c.IssuedAt,
+		header: first, public: k.public, signed: []byte(text[:len(first)+1+len(second)]), signature: signature,
+	}, nil
+}
+
+// A key is what the header of a proof says.
+type key struct {
+	public crypto.PublicKey
+	print  [sha256.Size]byte
+}
+
+// readHeader reads the encoded header of a proof.
+func readHeader(text string) (key, error) {
+	var h header
+	if !decodeJSON(text, &h) {
+		return key{}, Fault("its header is no JSON object with members of the right types")
+	}
+	switch {
+	case !strings.EqualFold(strings.TrimPrefix(h.Type, "application/"), "dpop+jwt"):
+		return key{}, Fault("its typ is not dpop+jwt")
+	case h.Crit != nil || h.B64 != nil || h.Zip != nil:
+		return key{}, Fault("its header has crit, b64 or zip")
+	case h.Chain != nil || h.URL != nil || h.SetURL != nil:
+		return key{}, Fault("its header has a certificate, or an address of keys")
+	}
+	public, print, err := readKey(h.Alg, h.Key)
+	return key{public, print}, err
 }
 
 // A Request is what a proof must be made for.

@@ -127,6 +127,10 @@ func TestThumbprintOfTheRFC(t *testing.T) {
 func TestProofsThatAreRefused(t *testing.T) {
 	s, other := es256(t), es256(t)
 	good := s.proof(nil)
+	var knowing Seen
+	if p, err := verify([]string{good}, wanted); err != nil || !knowing.First(p, now) {
+		t.Fatal(err)
+	}
 	type m = map[string]any
 	h := func(name string, value any) func(h, c m) { return func(h, _ m) { h[name] = value } }
 	c := func(name string, value any) func(h, c m) { return func(_, c m) { c[name] = value } }
@@ -161,10 +165,19 @@ func TestProofsThatAreRefused(t *testing.T) {
 		cases[name] = []string{s.proof(edit)}
 	}
 	for name, fields := range cases {
-		if p, err := verify(fields, wanted); err == nil {
+		p, err := verify(fields, wanted)
+		if err == nil {
 			t.Errorf("%s: accepted, %+v", name, p)
 		} else if fault, ok := err.(Fault); !ok || strings.Contains(string(fault), "auth.example") {
 			t.Errorf("%s: %v", name, err)
+		}
+		// A verifier that knows the key of the good proof says the same.
+		p, again := knowing.Read(fields)
+		if again == nil {
+			again = p.Verify(wanted, now)
+		}
+		if again != err {
+			t.Errorf("%s: %v, and of a known key %v", name, err, again)
 		}
 	}
 	twice := strings.Split(good, ".")
@@ -253,6 +266,34 @@ func TestAProofCountsOnce(t *testing.T) {
 	}
 }
 
+func TestKeysOfVerifiedProofsAreRemembered(t *testing.T) {
+	var seen Seen
+	s := es256(t)
+	text := []string{s.proof(nil)}
+	p, err := seen.Read(text)
+	if err != nil || len(seen.keys) != 0 {
+		t.Fatalf("%d keys before a proof was verified, %v", len(seen.keys), err)
+	}
+	for _, after := range []time.Duration{0, 3 * time.Minute} { // the second begins another period
+		seen.First(p, now.Add(after))
+		p, err = seen.Read(text)
+		if err != nil || len(seen.keys) != 1 || p.Key != seen.keys[p.header].print || p.Verify(wanted, now) != nil {
+			t.Errorf("after %s: %d keys, %+v, %v", after, len(seen.keys), p, err)
+		}
+	}
+	for i := range 2 * maxKeys {
+		another := *p
+		another.header = fmt.Sprint(i)
+		seen.First(&another, now)
+	}
+	long := *p
+	long.header = strings.Repeat("x", maxHeader+1)
+	seen.First(&long, now.Add(6*time.Minute))
+	if len(seen.keysOfLast) != maxKeys || len(seen.keys) != 0 {
+		t.Errorf("%d and %d keys are remembered", len(seen.keysOfLast), len(seen.keys))
+	}
+}
+
 func TestNonces(t *testing.T) {
 	mac := func(key byte) Nonces {
 		return func(minute int64) []byte { s := sha256.Sum256(fmt.Append(nil, key, minute)); return s[:] }
@@ -302,6 +343,22 @@ func BenchmarkVerify(b *testing.B) {
 	text := []string{s.proof(nil)}
 	for b.Loop() {
 		if _, err := verify(text, wanted); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkKnown reads a further proof of a client, without its signature.
+func BenchmarkKnown(b *testing.B) {
+	var seen Seen
+	text := []string{es256(b).proof(nil)}
+	p, err := Read(text)
+	if err != nil {
+		b.Fatal(err)
+	}
+	seen.First(p, now)
+	for b.Loop() {
+		if _, err := seen.Read(text); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
+	"strings"
 	"sync"
 	"time"
 )
@@ -11,29 +12,58 @@ import (
 // maxSeen bounds what one period of Seen holds, at about 40 bytes for each proof.
 const maxSeen = 200_000
 
+// A Seen holds at most 8,192 keys, of headers of at most 1 KiB.
+const (
+	maxKeys   = 4096 // in one period
+	maxHeader = 1024
+)
+
 // Seen remembers the proofs of the last minutes, so that each counts once (RFC 9449
 // section 11.1): those of one node, in memory. If there are more than 200,000 in two
 // minutes, it forgets the oldest first. What it forgets, and what another node has seen,
-// server nonces limit. The zero value is ready; it is safe for concurrent use.
+// server nonces limit. It remembers the keys of their headers, too, so that reading the
+// next proof of a client costs less. The zero value is ready; it is safe for concurrent
+// use.
 type Seen struct {
-	mu            sync.Mutex
-	began         time.Time
-	present, last map[[16]byte]struct{}
+	mu               sync.Mutex
+	began            time.Time
+	present, last    map[[16]byte]struct{}
+	keys, keysOfLast map[string]key // by the encoded header
+}
+
+// Read is [Read]. It remembers the key of a header that a verified proof had.
+func (s *Seen) Read(fields []string) (*Proof, error) {
+	return read(fields, func(header string) (key, error) {
+		s.mu.Lock()
+		k, known := s.keys[header]
+		if !known {
+			k, known = s.keysOfLast[header]
+		}
+		s.mu.Unlock()
+		if known {
+			return k, nil
+		}
+		return readHeader(header)
+	})
 }
 
 // First notes a proof that was verified, and reports whether it was not seen before.
 func (s *Seen) First(p *Proof, now time.Time) bool {
 	sum := sha256.Sum256(append(p.Key[:], p.ID...))
-	key := [16]byte(sum[:])
+	id := [16]byte(sum[:])
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	// A proof is valid from Window before its iat to Window after it.
 	if s.present == nil || now.Sub(s.began) > 2*Window+2*time.Second || len(s.present) >= maxSeen {
 		s.last, s.present, s.began = s.present, map[[16]byte]struct{}{}, now
+		s.keysOfLast, s.keys = s.keys, map[string]key{}
 	}
-	_, again := s.present[key]
-	_, before := s.last[key]
-	s.present[key] = struct{}{}
+	if _, known := s.keys[p.header]; !known && len(p.header) <= maxHeader && len(s.keys) < maxKeys {
+		s.keys[strings.Clone(p.header)] = key{p.public, p.Key}
+	}
+	_, again := s.present[id]
+	_, before := s.last[id]
+	s.present[id] = struct{}{}
 	return !again && !before
 }
 

@@ -41,7 +41,7 @@ func (r *Request) askNonce(public bool) error {
 	}
 	now := of.Now()
 	r.nonce = of.Nonces.At(now)
-	proof, err := dpop.Read(r.Header["Dpop"])
+	proof, err := of.Seen.Read(r.Header["Dpop"])
 	if err != nil || of.Nonces.Valid(proof.Nonce, now) {
 		return nil
 	}
@@ -56,7 +56,7 @@ func (r *Request) Proof(method, uri, token string) (oauth.JKT, error) {
 		return oauth.JKT{}, nil
 	}
 	of := r.server.Proofs
-	proof, err := dpop.Read(r.Header["Dpop"])
+	proof, err := of.Seen.Read(r.Header["Dpop"])
 	now := of.Now()
 	if err == nil {
 		err = proof.Verify(dpop.Request{Method: method, URI: uri, Token: token}, now)
