@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -291,6 +292,9 @@ func cutoffOf(o operator, n string) []int {
 	return []int{len(list.Cutoffs), o.events(subject(n), "cutoff", "")}
 }
 
+// alike reports whether each effect is there as often as the others.
+func alike(effects []int) bool { return len(slices.Compact(slices.Clone(effects))) <= 1 }
+
 // TestKilledCommandsLeaveNothingHalfDone kills commands at random moments, or the server
 // beside them: what each changes is there as a whole or not at all, and the command can
 // be given again.
@@ -321,11 +325,15 @@ func TestKilledCommandsLeaveNothingHalfDone(t *testing.T) {
 					restart(t, s)
 				}
 				after := c.effects(o, n)
-				for i := range after {
-					if after[i] != after[0] {
-						t.Errorf("mintage %s: of its effects there are %v, and were %v", name, after, before)
-						break
+				// A server that was left alive may do what the command had sent while
+				// its effects are read, one after the other. What is half done stays so.
+				for range 3 {
+					if !beside && !alike(after) {
+						after = c.effects(o, n)
 					}
+				}
+				if !alike(after) {
+					t.Errorf("mintage %s: of its effects there are %v, and were %v", name, after, before)
 				}
 				if fmt.Sprint(after) == fmt.Sprint(before) {
 					undone++
