@@ -280,12 +280,12 @@ var authorizationMutations = []Mutation{
 		Test: "go test ./internal/web -run TestGoodAnswersOfAProviderAreNotCharged",
 	},
 	{
-		Name: "a slot for each page", In: "web.entered",
+		Name: "a slot for each page", In: "endpoints.entered",
 		Old: "return p, x.Enter(x.Route.Class)", New: "return p, nil",
 		Test: "go test ./internal/web -run TestAPageHoldsASlotWhileItWorks",
 	},
 	{
-		Name: "the charge of an interaction", In: "web.charged",
+		Name: "the charge of an interaction", In: "endpoints.charged",
 		Old: "v.Charge = func(kilobytes int) bool { return s.Throttle.Begin(x.Counted, kilobytes) }", New: "",
 		Test: "go test ./internal/web -run TestEveryBeginningIsChargedToItsAddress",
 	},
@@ -296,7 +296,7 @@ var authorizationMutations = []Mutation{
 		Test: here + "TestUI13",
 	},
 	{
-		Name: "forms of other sites", In: "web.crossSite",
+		Name: "forms of other sites", In: "endpoints.crossSite",
 		Old:  "if s.sameOrigin.Check(r) != nil {",
 		New:  "if false {",
 		Test: here + "TestUI02",

@@ -87,7 +87,7 @@ func (d *Demo) Routes(s *server.Server) []server.Route {
 	base := d.Site.BasePath
 	page := func(name, path string, methods []string, handle func(context.Context, *server.Request) (server.Answer, error)) server.Route {
 		return server.Route{Name: name, Paths: []string{base + path}, Methods: methods, Class: overload.Login, Page: true, Headers: headers,
-			Handle: func(ctx context.Context, r *server.Request) (a server.Answer, rec server.Record, err error) {
+			Handle: func(ctx context.Context, r *server.Request) (a server.Answer, rec server.Report, err error) {
 				if err = r.Admit(); err == nil {
 					a, err = handle(ctx, r)
 				}
@@ -105,14 +105,14 @@ func (d *Demo) Routes(s *server.Server) []server.Route {
 	}
 }
 
-func (d *Demo) asset(_ context.Context, r *server.Request) (server.Document, error) {
+func (d *Demo) asset(_ context.Context, r *server.Request) (server.Publication, error) {
 	switch r.PathValue("file") {
 	case "style.css":
-		return server.Document{Media: "text/css; charset=utf-8", Body: append(pages.StyleSheet(), style...)}, nil
+		return server.Publication{Media: "text/css; charset=utf-8", Body: append(pages.StyleSheet(), style...)}, nil
 	case "icon.svg":
-		return server.Document{Media: "image/svg+xml", Body: pages.Icon()}, nil
+		return server.Publication{Media: "image/svg+xml", Body: pages.Icon()}, nil
 	}
-	return server.Document{}, oauth.ErrNotFound
+	return server.Publication{}, oauth.ErrNotFound
 }
 
 // at returns the address of a page.

@@ -60,11 +60,11 @@ func endLogouts(realm string, directory *directory.Directory) func(context.Conte
 		if err != nil {
 			return err
 		}
-		told, revoked := false, false
+		receivers, revoked := false, false
 		for client := range view.Clients(realm) {
-			told, revoked = told || client.LogoutURI != "", revoked || client.LogoutEndsGrants
+			receivers, revoked = receivers || client.LogoutURI != "", revoked || client.LogoutEndsGrants
 		}
-		if told {
+		if receivers {
 			c.Documents = append(c.Documents, logout.EndOfSession(realm, e.SessionEnd, e.At))
 		}
 		if revoked {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Document is the same for every caller, and may be cached for a while.
-type Document struct {
+// Publication is the same for every caller, and may be cached for a while.
+type Publication struct {
 	Media  string
 	Body   []byte
 	MaxAge time.Duration
@@ -20,8 +20,8 @@ type Document struct {
 
 // Published serves a document with conditional requests (RFC 9110 section 13),
 // unchanged by anything in the request but a realm that does not exist.
-func Published(load func(context.Context, *Request) (Document, error)) Handler {
-	return func(ctx context.Context, r *Request) (a Answer, rec Record, err error) {
+func Published(load func(context.Context, *Request) (Publication, error)) Handler {
+	return func(ctx context.Context, r *Request) (a Answer, rec Report, err error) {
 		if err = r.Admit(); err != nil {
 			return a, rec, err
 		}

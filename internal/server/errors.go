@@ -22,29 +22,29 @@ import (
 // wireError maps an error to the status and the error of the answer. The status of a
 // defect of the request is 400; others are for requests that were not checked, for faults
 // of the server, and for a failed Authorization header.
-func (s *Server) wireError(r *Request, err error) (status int, told *oauth.Error) {
+func (s *Server) wireError(r *Request, err error) (status int, wire *oauth.Error) {
 	var refused *grant.Refused
 	switch {
-	case errors.As(err, &told):
+	case errors.As(err, &wire):
 	case errors.As(err, &refused):
-		told = refusal(refused.Why)
+		wire = refusal(refused.Why)
 	case errors.Is(err, client.ErrClient):
-		told = oauth.ErrClient
+		wire = oauth.ErrClient
 	case errors.As(err, new(*overload.TooMany)):
-		told = oauth.ErrTooManyRequests
+		wire = oauth.ErrTooManyRequests
 	case errors.Is(err, overload.ErrShed), errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrBusy):
-		told = oauth.ErrUnavailable
+		wire = oauth.ErrUnavailable
 	default:
-		told = oauth.ErrInternal
+		wire = oauth.ErrInternal
 	}
 	// Clients that registered themselves do so again only after 401.
-	if told == oauth.ErrClient && errors.Is(err, client.ErrUnregistered) {
-		return http.StatusUnauthorized, told
+	if wire == oauth.ErrClient && errors.Is(err, client.ErrUnregistered) {
+		return http.StatusUnauthorized, wire
 	}
-	if told == oauth.ErrClient && len(r.Header["Authorization"]) > 0 {
-		return s.BasicAuthStatus, told
+	if wire == oauth.ErrClient && len(r.Header["Authorization"]) > 0 {
+		return s.BasicAuthStatus, wire
 	}
-	return statusOf(told), told
+	return statusOf(wire), wire
 }
 
 // statuses are those other than 400.
@@ -67,7 +67,7 @@ var statuses = map[*oauth.Error]int{
 	oauth.ErrActor:             http.StatusForbidden,
 }
 
-func statusOf(told *oauth.Error) int { return cmp.Or(statuses[told], http.StatusBadRequest) }
+func statusOf(wire *oauth.Error) int { return cmp.Or(statuses[wire], http.StatusBadRequest) }
 
 // refusal is the error of a refused grant. The client's remedy is always the same: it
 // sends the user to log in again.
@@ -85,8 +85,8 @@ func refusal(why grant.Refusal) *oauth.Error {
 
 // Refusal is the status and the error code of the answer about a refused grant.
 func Refusal(why grant.Refusal) (status int, code oauth.ErrorCode) {
-	told := refusal(why)
-	return statusOf(told), told.Code
+	wire := refusal(why)
+	return statusOf(wire), wire.Code
 }
 
 // MissingScope is the error of an access token that lacks a scope.
@@ -104,13 +104,13 @@ func (e *WeakLogin) Unwrap() error { return oauth.ErrInsufficientLogin }
 
 // challenge is the WWW-Authenticate header of the Bearer scheme (RFC 6750 section 3),
 // or of DPoP (RFC 9449 section 7.1). Scopes hold no quote and no backslash.
-func (s *Server) challenge(r *Request, told *oauth.Error, err error) string {
+func (s *Server) challenge(r *Request, wire *oauth.Error, err error) string {
 	c := `Bearer realm="` + s.Realm + `"`
 	if r.dpop {
 		c = `DPoP realm="` + s.Realm + `", algs="` + strings.Join(dpop.Algorithms, " ") + `"`
 	}
-	if told.Code != "" {
-		c += `, error="` + string(told.Code) + `", error_description="` + told.Description + `"`
+	if wire.Code != "" {
+		c += `, error="` + string(wire.Code) + `", error_description="` + wire.Description + `"`
 	}
 	var missing *MissingScope
 	if errors.As(err, &missing) && missing.Scope != "" {
@@ -151,17 +151,17 @@ func InSeconds(wait time.Duration) string { return strconv.Itoa(int(math.Ceil(wa
 
 // oauthError is the answer about an error as RFC 6749 section 5.2 has it, with the
 // headers that its kind needs.
-func (s *Server) oauthError(h http.Header, r *Request, _ Record, err error) Answer {
-	status, told := s.wireError(r, err)
-	switch told {
+func (s *Server) oauthError(h http.Header, r *Request, _ Report, err error) Answer {
+	status, wire := s.wireError(r, err)
+	switch wire {
 	case oauth.ErrNoBearer, oauth.ErrInvalidToken, oauth.ErrInsufficientScope, oauth.ErrInsufficientLogin, oauth.ErrNoActor, oauth.ErrActor, oauth.ErrBearer, oauth.ErrTwoTokens, oauth.ErrTokenProof, oauth.ErrTokenNonce:
-		h["Www-Authenticate"] = []string{s.challenge(r, told, err) + r.Challenge}
+		h["Www-Authenticate"] = []string{s.challenge(r, wire, err) + r.Challenge}
 	}
 	a := Answer{Status: status}
 	switch status {
 	case http.StatusUnauthorized:
 		switch { // RFC 6749 section 5.2: the challenge matches the scheme used.
-		case told != oauth.ErrClient:
+		case wire != oauth.ErrClient:
 		case r.bearer:
 			h["Www-Authenticate"] = []string{s.challenge(r, oauth.ErrInvalidToken, nil)} // RFC 7662 section 2.3
 		default:
@@ -170,7 +170,7 @@ func (s *Server) oauthError(h http.Header, r *Request, _ Record, err error) Answ
 	default:
 		StatusHeaders(h, r, status, err)
 	}
-	if told.Code == "" {
+	if wire.Code == "" {
 		a.Header = http.Header{"Content-Type": nil}
 		return a
 	}
@@ -178,7 +178,7 @@ func (s *Server) oauthError(h http.Header, r *Request, _ Record, err error) Answ
 		Error       oauth.ErrorCode `json:"error"`
 		Description string          `json:"error_description"`
 		State       string          `json:"state,omitempty"`
-	}{told.Code, told.Description, r.state})
+	}{wire.Code, wire.Description, r.state})
 	return a
 }
 

@@ -25,7 +25,7 @@ func TestTheBearerSchemeIsKnownInAnyCaseAndByItselfAlone(t *testing.T) {
 func TestAChallengeTellsWhatIsMissing(t *testing.T) {
 	s := &Server{Options: Options{Site: Site{Realm: "/api"}}}
 	for _, c := range []struct {
-		told  *oauth.Error
+		wire  *oauth.Error
 		scope oauth.Scope
 		want  string
 	}{
@@ -34,7 +34,7 @@ func TestAChallengeTellsWhatIsMissing(t *testing.T) {
 		{oauth.ErrBearer, "", `Bearer realm="/api", error="invalid_request", error_description="malformed bearer token"`},
 		{oauth.ErrInsufficientScope, "a b", `Bearer realm="/api", error="insufficient_scope", error_description="token lacks a scope", scope="a b"`},
 	} {
-		if got := s.challenge(&Request{}, c.told, &MissingScope{c.scope}); got != c.want {
+		if got := s.challenge(&Request{}, c.wire, &MissingScope{c.scope}); got != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)
 		}
 	}

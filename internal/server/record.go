@@ -20,9 +20,9 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// Record is what a handler reports about a request beside its answer. The log
+// Report is what a handler reports about a request beside its answer. The log
 // line, the metrics, the audit log and the page about an error are made of it.
-type Record struct {
+type Report struct {
 	ClientID  string // as the request named it; written down if there is such a client
 	Own       bool   // the client has authenticated, and registered itself
 	GrantType string // as the request named it; written down if it is one
@@ -43,7 +43,7 @@ type Record struct {
 
 // Outcome is how a request ended.
 type Outcome struct {
-	Record
+	Report
 	Status int
 	Err    error           // nil: success
 	Code   oauth.ErrorCode // of Err, as the client is told
@@ -53,7 +53,7 @@ type Outcome struct {
 // at info, successes at debug.
 func (s *Server) record(r *Request, took time.Duration) {
 	s.count(r, took)
-	rec, status, err := &r.outcome.Record, r.outcome.Status, r.outcome.Err
+	rec, status, err := &r.outcome.Report, r.outcome.Status, r.outcome.Err
 	if err == nil && !rec.Tokens.Repeated && !rec.Tokens.Shared && !s.log.Enabled(context.Background(), slog.LevelDebug) {
 		return // nearly every request: its message is not made
 	}
@@ -80,8 +80,8 @@ func (s *Server) record(r *Request, took time.Duration) {
 	case err == nil && rec.Tokens.GrantID != (grant.ID{}):
 		attrs = append(attrs, slog.String("grant_id", rec.Tokens.GrantID.String()), slog.Uint64("generation", uint64(rec.Tokens.Generation)))
 	case errors.As(err, &refused):
-		_, told := s.wireError(r, err)
-		attrs = append(attrs, slog.String("error", string(told.Code)), slog.String("reason", refused.Why.String()),
+		_, wire := s.wireError(r, err)
+		attrs = append(attrs, slog.String("error", string(wire.Code)), slog.String("reason", refused.Why.String()),
 			slog.String("grant_id", refused.GrantID.String()))
 	case errors.As(err, &bug):
 		attrs = append(attrs, slog.String("error", err.Error()), slog.String("stack", string(bug.stack)))
@@ -100,7 +100,7 @@ func DuringOutage(o *store.Outage, now time.Time, level slog.Level, err error) s
 	return level
 }
 
-func severity(r *Request, rec *Record, status int, err error) (slog.Level, string) {
+func severity(r *Request, rec *Report, status int, err error) (slog.Level, string) {
 	switch {
 	case err != nil:
 		return severityOfFault(r, rec, status, err)
@@ -113,7 +113,7 @@ func severity(r *Request, rec *Record, status int, err error) (slog.Level, strin
 	return slog.LevelDebug, r.Route.Name + " answered"
 }
 
-func severityOfFault(r *Request, rec *Record, status int, err error) (slog.Level, string) {
+func severityOfFault(r *Request, rec *Report, status int, err error) (slog.Level, string) {
 	var refused *grant.Refused
 	var bug *panicError
 	switch {
@@ -176,8 +176,8 @@ func (s *Server) count(r *Request, took time.Duration) {
 		return
 	}
 	if o.Err != nil {
-		_, told := s.wireError(r, o.Err)
-		o.Code = told.Code
+		_, wire := s.wireError(r, o.Err)
+		o.Code = wire.Code
 	}
 	r.Route.Count(m, o)
 }
@@ -219,7 +219,7 @@ func (s *Server) About(r *Request, clientID string, name audit.Name, outcome aud
 // audit records the end of a request that changes nothing in the store. Changes are
 // recorded where they are stored (package audit).
 func (s *Server) audit(r *Request) {
-	rec, err := &r.outcome.Record, r.outcome.Err
+	rec, err := &r.outcome.Report, r.outcome.Err
 	switch {
 	case s.Audit == nil:
 	case err != nil:
@@ -256,7 +256,7 @@ func (s *Server) audit(r *Request) {
 	}
 }
 
-func (s *Server) auditFault(r *Request, rec *Record, status int, err error) {
+func (s *Server) auditFault(r *Request, rec *Report, status int, err error) {
 	var refused *grant.Refused
 	switch {
 	case errors.Is(err, client.ErrClient), errors.Is(err, oauth.ErrClient):
@@ -289,7 +289,7 @@ func (s *Server) auditFault(r *Request, rec *Record, status int, err error) {
 	}
 }
 
-func (s *Server) auditRefusal(r *Request, rec *Record, refused *grant.Refused) {
+func (s *Server) auditRefusal(r *Request, rec *Report, refused *grant.Refused) {
 	if r.Route.Refusals < 0 {
 		return // invalid tokens of unauthenticated callers, at the endpoints of resource servers
 	}

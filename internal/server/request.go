@@ -285,7 +285,7 @@ func (r *Request) Charge(kilobytes int) bool { return r.server.Throttle.Begin(r.
 // AboutToken reads a request about the token in parameter token and authenticates
 // its client, in the order of the token endpoint's checks. token_type_hint is not
 // needed: a token names its kind.
-func (r *Request) AboutToken(ctx context.Context) (c *store.Client, p oauth.Params, rec Record, err error) {
+func (r *Request) AboutToken(ctx context.Context) (c *store.Client, p oauth.Params, rec Report, err error) {
 	if err = r.Admit(); err != nil {
 		return nil, nil, rec, err
 	}

@@ -49,11 +49,11 @@ type Route struct {
 	meter *metrics.Route // nil if nothing is counted
 }
 
-// Handler answers a request. It returns a Record also with an error.
-type Handler func(context.Context, *Request) (Answer, Record, error)
+// Handler answers a request. It returns a Report also with an error.
+type Handler func(context.Context, *Request) (Answer, Report, error)
 
 // ErrorWriter makes the answer about an error. It may set headers.
-type ErrorWriter func(http.Header, *Request, Record, error) Answer
+type ErrorWriter func(http.Header, *Request, Report, error) Answer
 
 // Answer is a response to send. The zero Status is 200. Header replaces what every
 // response carries. Cookies are set with an error's answer, too.
@@ -103,7 +103,7 @@ func (s *Server) Mount(routes ...Route) {
 		}
 	}
 	refuse := func(err error) http.Handler {
-		return s.endpoint(Route{Name: "request", Handle: func(context.Context, *Request) (Answer, Record, error) { return Answer{}, Record{}, err }})
+		return s.endpoint(Route{Name: "request", Handle: func(context.Context, *Request) (Answer, Report, error) { return Answer{}, Report{}, err }})
 	}
 	elsewhere := refuse(oauth.ErrNotFound)
 	if program := elsewhere; person != nil {

@@ -121,7 +121,7 @@ func (s *Server) endpoint(rt Route) http.Handler {
 		r.trace = span.ID()
 		o := &r.outcome
 		var a Answer
-		a, o.Record, o.Err = s.safely(s.originOf(ctx, r), r)
+		a, o.Report, o.Err = s.safely(s.originOf(ctx, r), r)
 		o.Status = s.respond(w, r, a)
 		s.record(r, time.Since(began))
 		s.watch(r)
@@ -138,7 +138,7 @@ type panicError struct {
 
 func (p *panicError) Error() string { return fmt.Sprint("panic: ", p.value) }
 
-func (s *Server) safely(ctx context.Context, r *Request) (a Answer, rec Record, err error) {
+func (s *Server) safely(ctx context.Context, r *Request) (a Answer, rec Report, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = &panicError{v, debug.Stack()}
@@ -201,7 +201,7 @@ func (s *Server) respond(w http.ResponseWriter, r *Request, a Answer) int {
 			write = r.Route.Error
 		}
 		cookies := a.Cookies
-		a = write(h, r, r.outcome.Record, err)
+		a = write(h, r, r.outcome.Report, err)
 		a.Cookies = cookies
 	}
 	for _, c := range a.Cookies {

@@ -83,7 +83,7 @@ func (w *Watches) note(realm, clientID string, s Sighting) {
 // watch keeps the request for whoever watches its client. A request costs one atomic read
 // while nobody does.
 func (s *Server) watch(r *Request) {
-	rec := &r.outcome.Record
+	rec := &r.outcome.Report
 	if s.Watches == nil || s.Watches.watched.Load() == 0 || rec.ClientID == "" {
 		return
 	}

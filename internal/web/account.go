@@ -12,7 +12,7 @@ import (
 
 // connections is the page on which users see the clients that can act for them, and
 // disconnect one.
-type connections struct{ *web }
+type connections struct{ *endpoints }
 
 func (s connections) shown(ctx context.Context, r *http.Request, x *exchange) (server.Answer, error) {
 	a := s.Authorizer
@@ -62,7 +62,7 @@ func (s connections) shown(ctx context.Context, r *http.Request, x *exchange) (s
 }
 
 // clientName is what a registered client is called, or "".
-func (s *web) clientName(ctx context.Context, clientID string) string {
+func (s *endpoints) clientName(ctx context.Context, clientID string) string {
 	directory := s.Authorizer.Directory
 	view, err := directory.View()
 	if err != nil {

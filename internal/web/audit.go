@@ -14,7 +14,7 @@ import (
 )
 
 // events counts what users do, and records it in the audit log.
-type events struct{ *web }
+type events struct{ *endpoints }
 
 // countLogin counts a user's attempt to log in.
 func (s events) countLogin(err error) {

@@ -18,7 +18,7 @@ const maxForwarded = 12 << 10
 // authorize is the authorization endpoint (RFC 6749 section 4.1.1). Its phases:
 // transport, parameters, the client and its redirect URI, what it asks for, the
 // user. Nobody is redirected before the third is done.
-func (s *web) authorize(ctx context.Context, r *http.Request, x *exchange) (server.Answer, error) {
+func (s *endpoints) authorize(ctx context.Context, r *http.Request, x *exchange) (server.Answer, error) {
 	body, err := posted(r, x)
 	if err != nil {
 		return server.Answer{}, err

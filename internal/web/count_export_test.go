@@ -11,13 +11,13 @@ import (
 
 // CountLogin counts a login that ended with err.
 func CountLogin(m *metrics.Metrics, err error) {
-	s := &web{Server: &server.Server{Options: server.Options{Metrics: m}}}
+	s := &endpoints{Server: &server.Server{Options: server.Options{Metrics: m}}}
 	events{s}.countLogin(err)
 }
 
 // EnterUpstream begins a callback from an address.
 func EnterUpstream(t *overload.Throttle, q *overload.Queue, from netip.Addr) (done func(), err error) {
-	return provider{(&web{Server: &server.Server{Options: server.Options{Throttle: t, Queue: q}}})}.enter(from)
+	return provider{(&endpoints{Server: &server.Server{Options: server.Options{Throttle: t, Queue: q}}})}.enter(from)
 }
 
 // Metadata returns the members of the authorization endpoint.
@@ -25,5 +25,5 @@ func (f *Front) Metadata() map[string]any { return f.metadata() }
 
 // Charged is a visitor at an address who may begin an interaction.
 func Charged(from netip.Addr) login.Visitor {
-	return new(web).charged(&exchange{Request: &server.Request{Counted: from}}, login.Visitor{})
+	return new(endpoints).charged(&exchange{Request: &server.Request{Counted: from}}, login.Visitor{})
 }

@@ -17,7 +17,7 @@ import (
 // 3.3). A link with the code begins the same interaction, so that the code does not stay
 // in the address. Only the form of a code is checked here: whether a device has it is
 // for users who are signed in.
-func (s *web) device(ctx context.Context, r *http.Request, x *exchange) (server.Answer, error) {
+func (s *endpoints) device(ctx context.Context, r *http.Request, x *exchange) (server.Answer, error) {
 	p, err := s.entered(r, x)
 	if err != nil {
 		return server.Answer{}, err
@@ -38,7 +38,7 @@ func (s *web) device(ctx context.Context, r *http.Request, x *exchange) (server.
 
 // devicePage asks the user to compare the code, and to agree. A user may have been sent a
 // link with the code of somebody else's device (RFC 8628 section 5.4).
-func (s *web) devicePage(st login.Stage) any {
+func (s *endpoints) devicePage(st login.Stage) any {
 	it, c := st.Interaction, st.Client
 	v := pages.Device{
 		Interaction: it.ID, Code: it.Device.UserCode, Client: c.Name, Own: c.SelfRegistered(), Name: st.Session.Name, Username: st.Session.Username,
@@ -53,7 +53,7 @@ func (s *web) devicePage(st login.Stage) any {
 
 // wrongCode returns the page for another code, if err is that of a wrong one, which it
 // counts and records.
-func wrongCode(s *web, x *exchange, st login.Stage, err error) error {
+func wrongCode(s *endpoints, x *exchange, st login.Stage, err error) error {
 	result := metrics.DeviceWrong
 	switch {
 	case errors.Is(err, login.ErrManyCodes):
@@ -78,7 +78,7 @@ func wrongCode(s *web, x *exchange, st login.Stage, err error) error {
 }
 
 // countDevice counts the decision of a user, if this request has stored it.
-func countDevice(s *web, st login.Stage) {
+func countDevice(s *endpoints, st login.Stage) {
 	switch {
 	case !st.Decided:
 	case st.Interaction.Decision.Allow:

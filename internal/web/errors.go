@@ -99,7 +99,7 @@ func (e *stuckError) Unwrap() error { return e.error }
 
 // withWayBack adds the way back to the client to an error that ends a login, if there
 // is a safe one.
-func (s *web) withWayBack(x *exchange, err error) error {
+func (s *endpoints) withWayBack(x *exchange, err error) error {
 	if err == nil || x.found == nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (s *web) withWayBack(x *exchange, err error) error {
 }
 
 // pageAnswer returns the page for err, or the redirect to the client that receives it.
-func (s *web) pageAnswer(h http.Header, r *server.Request, rec server.Record, err error) server.Answer {
+func (s *endpoints) pageAnswer(h http.Header, r *server.Request, rec server.Report, err error) server.Answer {
 	var form *formError
 	if errors.As(err, &form) {
 		return form.shown
@@ -169,7 +169,7 @@ func (s *web) pageAnswer(h http.Header, r *server.Request, rec server.Record, er
 	return a
 }
 
-func (s *web) unrendered(r *server.Request, fault error) {
+func (s *endpoints) unrendered(r *server.Request, fault error) {
 	if fault != nil {
 		s.Authorizer.Issuer.Log.Error("cannot render a page", "request_id", r.ID, "error", fault)
 	}

@@ -13,7 +13,7 @@ import (
 
 // interaction is the page on which a user is asked what is asked next: GET
 // shows it, and POST takes the answer.
-func (s *web) interaction(ctx context.Context, r *http.Request, x *exchange) (server.Answer, error) {
+func (s *endpoints) interaction(ctx context.Context, r *http.Request, x *exchange) (server.Answer, error) {
 	p, err := s.entered(r, x)
 	if err != nil {
 		return server.Answer{}, err
@@ -26,7 +26,7 @@ func (s *web) interaction(ctx context.Context, r *http.Request, x *exchange) (se
 }
 
 // said is what a request says about an interaction.
-func (s *web) said(r *http.Request, x *exchange, p oauth.Params) login.Answer {
+func (s *endpoints) said(r *http.Request, x *exchange, p oauth.Params) login.Answer {
 	a := login.Answer{Interaction: p["id"], Elsewhere: s.elsewhere()}
 	if r.Method == http.MethodGet {
 		a.Verifier = p["verifier"]
@@ -42,7 +42,7 @@ func (s *web) said(r *http.Request, x *exchange, p oauth.Params) login.Answer {
 
 // reached is the answer for a stage, after what was done is recorded: the way to the
 // client, or the page of the present step.
-func (s *web) reached(ctx context.Context, x *exchange, st login.Stage, err error) (server.Answer, error) {
+func (s *endpoints) reached(ctx context.Context, x *exchange, st login.Stage, err error) (server.Answer, error) {
 	it := st.Interaction
 	if it != nil {
 		x.ClientID, x.found = it.Request.ClientID, it
@@ -73,7 +73,7 @@ func (s *web) reached(ctx context.Context, x *exchange, st login.Stage, err erro
 
 // entered takes a slot, and returns the parameters of the query, or of the form that
 // was submitted.
-func (s *web) entered(r *http.Request, x *exchange) (p oauth.Params, err error) {
+func (s *endpoints) entered(r *http.Request, x *exchange) (p oauth.Params, err error) {
 	if r.Method == http.MethodPost {
 		p, err = s.submitted(x)
 	} else {
@@ -86,7 +86,7 @@ func (s *web) entered(r *http.Request, x *exchange) (p oauth.Params, err error) 
 }
 
 // submitted is a form of one of our pages.
-func (s *web) submitted(x *exchange) (oauth.Params, error) {
+func (s *endpoints) submitted(x *exchange) (oauth.Params, error) {
 	if err := s.crossSite(x.Request.Request); err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // logouts are the pages on which users sign out, and clients have them signed out.
-type logouts struct{ *web }
+type logouts struct{ *endpoints }
 
 // asked is the end-session endpoint (OpenID Connect RP-Initiated Logout 1.0
 // section 2). A request that needs no question is answered at once. Every other one

@@ -26,7 +26,7 @@ func localTo(redirectURI string) pages.Local {
 	return pages.LocalApp
 }
 
-func (s *web) scopes(list oauth.Scope) (out []pages.Scope) {
+func (s *endpoints) scopes(list oauth.Scope) (out []pages.Scope) {
 	for _, name := range list.Tokens() {
 		out = append(out, s.scope(name, false))
 	}
@@ -34,7 +34,7 @@ func (s *web) scopes(list oauth.Scope) (out []pages.Scope) {
 }
 
 // scope is a scope with the texts of its API, if one has it.
-func (s *web) scope(name string, isNew bool) pages.Scope {
+func (s *endpoints) scope(name string, isNew bool) pages.Scope {
 	out := pages.Scope{Name: name, New: isNew}
 	if api, ok := s.Authorizer.Directory.Latest().APIOfScope(s.Authorizer.Realm, name); ok {
 		of, _ := api.FindScope(name)
@@ -44,7 +44,7 @@ func (s *web) scope(name string, isNew bool) pages.Scope {
 }
 
 // beyond is what other clients may have by exchanging tokens of a client.
-func (s *web) beyond(clientID string) (out []pages.Beyond) {
+func (s *endpoints) beyond(clientID string) (out []pages.Beyond) {
 	for _, c := range s.Authorizer.Directory.Latest().Beyond(s.Authorizer.Realm, clientID) {
 		b := pages.Beyond{Client: c.Name}
 		for _, of := range c.Beyond {
@@ -64,7 +64,7 @@ func named(set claims.Set) (out []pages.Scope) {
 }
 
 // form is a page whose form may end at the client.
-func (s *web) form(x *exchange, redirectURI string, view any, status int) (server.Answer, error) {
+func (s *endpoints) form(x *exchange, redirectURI string, view any, status int) (server.Answer, error) {
 	a, err := s.page(x, status, view)
 	a.Header = http.Header{"Content-Security-Policy": formPolicy(redirectURI, s.login())}
 	return a, err
@@ -108,17 +108,17 @@ func targets(addresses ...string) string {
 }
 
 // page renders a view in the language of the request.
-func (s *web) page(x *exchange, status int, view any) (server.Answer, error) {
+func (s *endpoints) page(x *exchange, status int, view any) (server.Answer, error) {
 	return s.render(x.Locale, status, view)
 }
 
-func (s *web) render(locale string, status int, view any) (server.Answer, error) {
+func (s *endpoints) render(locale string, status int, view any) (server.Answer, error) {
 	body, err := s.Pages.Render(locale, view)
 	return server.Answer{Status: status, Body: body}, err
 }
 
 // locale is the language of the user, as the client or the browser says.
-func (s *web) locale(r *server.Request, uiLocales string) string {
+func (s *endpoints) locale(r *server.Request, uiLocales string) string {
 	return s.Pages.Locale(uiLocales, strings.Join(r.Header["Accept-Language"], ","))
 }
 
@@ -130,7 +130,7 @@ func seeOther(to string) server.Answer {
 
 // respond sends the browser to the client with a response, as the client wants it:
 // uri is the redirect URI with the response as its query.
-func (s *web) respond(locale string, c *store.Client, r oauth.AuthorizationRequest, uri string) (server.Answer, error) {
+func (s *endpoints) respond(locale string, c *store.Client, r oauth.AuthorizationRequest, uri string) (server.Answer, error) {
 	if !r.FormPost {
 		return seeOther(uri), nil
 	}

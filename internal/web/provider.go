@@ -18,7 +18,7 @@ import (
 // logout takes a logout token of the provider (OpenID Connect Back-Channel
 // Logout 1.0 sections 2.5 to 2.8). What does not verify is answered 400; a fault is
 // answered 503, so that the provider may try again.
-func (s provider) logout(ctx context.Context, r *server.Request) (a server.Answer, rec server.Record, err error) {
+func (s provider) logout(ctx context.Context, r *server.Request) (a server.Answer, rec server.Report, err error) {
 	if err = r.Admit(); err != nil {
 		return a, rec, err
 	}

@@ -43,7 +43,7 @@ func (f *Front) metadata() map[string]any {
 
 // Routes returns the pages, to be mounted on s.
 func (f *Front) Routes(s *server.Server) []server.Route {
-	w := &web{s, f, http.NewCrossOriginProtection()}
+	w := &endpoints{s, f, http.NewCrossOriginProtection()}
 	// A proxy may have put another Host into the request.
 	if err := w.sameOrigin.AddTrustedOrigin(s.PublicURL); err != nil {
 		panic(err) // the check of the configuration refuses such an address
@@ -77,8 +77,8 @@ func (f *Front) Routes(s *server.Server) []server.Route {
 type pageHandler func(ctx context.Context, r *http.Request, x *exchange) (server.Answer, error)
 
 // handler makes a Handler of a page's.
-func (s *web) handler(handle pageHandler) server.Handler {
-	return func(ctx context.Context, r *server.Request) (server.Answer, server.Record, error) {
+func (s *endpoints) handler(handle pageHandler) server.Handler {
+	return func(ctx context.Context, r *server.Request) (server.Answer, server.Report, error) {
 		x := &exchange{Request: r}
 		x.Locale = s.locale(r, "")
 		var a server.Answer
@@ -90,12 +90,12 @@ func (s *web) handler(handle pageHandler) server.Handler {
 		var toClient *login.ClientError
 		x.Fault = errors.As(err, &toClient) && toClient.Cause != nil
 		a.Cookies = x.cookies
-		return a, x.Record, err
+		return a, x.Report, err
 	}
 }
 
 // lost shows the way to people who have typed the address of the server alone.
-func (s *web) lost(_ context.Context, r *http.Request, _ *exchange) (server.Answer, error) {
+func (s *endpoints) lost(_ context.Context, r *http.Request, _ *exchange) (server.Answer, error) {
 	switch strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, s.BasePath), "/") {
 	case "", "/account":
 		return seeOther(s.at(connectionsPath)), nil

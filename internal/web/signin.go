@@ -19,7 +19,7 @@ import (
 
 // elsewhere returns how a login begins at the system that has the users, or nil if they
 // are built in.
-func (s *web) elsewhere() func(context.Context, *login.Interaction) (login.Departure, error) {
+func (s *endpoints) elsewhere() func(context.Context, *login.Interaction) (login.Departure, error) {
 	switch {
 	case s.Upstream != nil:
 		return provider{s}.send
@@ -30,7 +30,7 @@ func (s *web) elsewhere() func(context.Context, *login.Interaction) (login.Depar
 }
 
 // sendToLogin sends the browser to the provider's own login page.
-func (s *web) sendToLogin(_ context.Context, it *login.Interaction) (login.Departure, error) {
+func (s *endpoints) sendToLogin(_ context.Context, it *login.Interaction) (login.Departure, error) {
 	u, err := url.Parse(s.Handoff)
 	if err != nil {
 		return login.Departure{}, err
@@ -124,7 +124,7 @@ func (s provider) enter(from netip.Addr) (done func(), err error) {
 }
 
 // provider is the side of the OpenID Connect provider at which users sign in.
-type provider struct{ *web }
+type provider struct{ *endpoints }
 
 // providerSession names a session at the provider.
 func (f *Front) providerSession(sid string) string {

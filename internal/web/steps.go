@@ -15,16 +15,16 @@ import (
 
 // A step is how a step of package login is shown, and how its form is checked.
 type step struct {
-	page func(*web, login.Stage, shown) any
+	page func(*endpoints, login.Stage, shown) any
 	// check returns the check of what a built-in user has typed; nil: the form needs none.
-	check func(*web, *http.Request, *exchange, oauth.Params) login.Check
+	check func(*endpoints, *http.Request, *exchange, oauth.Params) login.Check
 }
 
 var steps = map[login.Step]step{
-	login.StepLogin:        {page: loginPage, check: (*web).password},
-	login.StepSecondFactor: {page: secondFactorPage, check: (*web).secondFactor},
+	login.StepLogin:        {page: loginPage, check: (*endpoints).password},
+	login.StepSecondFactor: {page: secondFactorPage, check: (*endpoints).secondFactor},
 	login.StepAccount:      {page: accountPage},
-	login.StepConsent:      {page: (*web).consentPage},
+	login.StepConsent:      {page: (*endpoints).consentPage},
 }
 
 // shown is what a page shows beside its stage. A form that was not filled in right, or
@@ -36,7 +36,7 @@ type shown struct {
 	minutes          int // until the next try, if throttled
 }
 
-func loginPage(_ *web, st login.Stage, f shown) any {
+func loginPage(_ *endpoints, st login.Stage, f shown) any {
 	it := st.Interaction
 	return pages.Login{
 		Interaction: it.ID, Client: f.client, Host: oauth.Host(it.Request.RedirectURI), Username: f.username,
@@ -44,12 +44,12 @@ func loginPage(_ *web, st login.Stage, f shown) any {
 	}
 }
 
-func secondFactorPage(_ *web, st login.Stage, f shown) any {
+func secondFactorPage(_ *endpoints, st login.Stage, f shown) any {
 	it := st.Interaction
 	return pages.SecondFactor{Interaction: it.ID, Client: f.client, Wrong: f.wrong, Throttled: f.throttled, RetryMinutes: f.minutes, Cancel: !it.OfAccount()}
 }
 
-func accountPage(_ *web, st login.Stage, f shown) any {
+func accountPage(_ *endpoints, st login.Stage, f shown) any {
 	v := pages.Account{Interaction: st.Interaction.ID, Client: f.client, Cancel: !st.Interaction.OfAccount()}
 	if st.Session != nil {
 		v.Name, v.Username = st.Session.Name, st.Session.Username
@@ -57,7 +57,7 @@ func accountPage(_ *web, st login.Stage, f shown) any {
 	return v
 }
 
-func (s *web) consentPage(st login.Stage, _ shown) any {
+func (s *endpoints) consentPage(st login.Stage, _ shown) any {
 	if st.Interaction.Request.Device {
 		return s.devicePage(st)
 	}
@@ -82,7 +82,7 @@ func (s *web) consentPage(st login.Stage, _ shown) any {
 }
 
 // password returns the check of a username and a password.
-func (s *web) password(r *http.Request, x *exchange, p oauth.Params) login.Check {
+func (s *endpoints) password(r *http.Request, x *exchange, p oauth.Params) login.Check {
 	return func(ctx context.Context, _ *login.Interaction) (login.Proof, error) {
 		who, err := s.Users.Password(ctx, p["username"], p["password"], s.attempt(r, x))
 		if err != nil {
@@ -96,7 +96,7 @@ func (s *web) password(r *http.Request, x *exchange, p oauth.Params) login.Check
 }
 
 // secondFactor returns the check of the code of an authenticator app.
-func (s *web) secondFactor(r *http.Request, x *exchange, p oauth.Params) login.Check {
+func (s *endpoints) secondFactor(r *http.Request, x *exchange, p oauth.Params) login.Check {
 	return func(ctx context.Context, it *login.Interaction) (login.Proof, error) {
 		who, err := s.Users.SecondFactor(ctx, it.Username, p["code"], s.attempt(r, x))
 		if err != nil {
@@ -107,7 +107,7 @@ func (s *web) secondFactor(r *http.Request, x *exchange, p oauth.Params) login.C
 }
 
 // proof is who a built-in user is, whose browser is known from now on.
-func (s *web) proof(who account.Account) (login.Proof, error) {
+func (s *endpoints) proof(who account.Account) (login.Proof, error) {
 	mark, err := s.Users.KnownBrowser(who.Username)
 	return login.Proof{
 		Identity: login.Identity{Subject: who.Subject, Username: who.Username, Name: who.Name, AuthTime: who.At, Epoch: who.Epoch}, Known: mark,
@@ -115,7 +115,7 @@ func (s *web) proof(who account.Account) (login.Proof, error) {
 }
 
 // attempt is where a password or a code comes from.
-func (s *web) attempt(r *http.Request, x *exchange) account.Visitor {
+func (s *endpoints) attempt(r *http.Request, x *exchange) account.Visitor {
 	return account.Visitor{Address: x.Counted, Known: s.known(r)}
 }
 
@@ -130,7 +130,7 @@ func (e *formError) Unwrap() error { return e.cause }
 
 // wrong returns the form again for an error by which it was not filled in right, or too
 // often, and any other error as it is.
-func (s *web) wrong(ctx context.Context, x *exchange, st login.Stage, err error) error {
+func (s *endpoints) wrong(ctx context.Context, x *exchange, st login.Stage, err error) error {
 	var throttled *account.Throttled
 	status, again := http.StatusUnprocessableEntity, shown{wrong: true}
 	if errors.As(err, &throttled) {

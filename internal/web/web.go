@@ -47,8 +47,8 @@ func (f *Front) Claims(ctx context.Context, subject string) (claims.Claims, erro
 	return f.Authorizer.Claims(ctx, subject)
 }
 
-// web is the pages of a server.
-type web struct {
+// endpoints is the pages of a server.
+type endpoints struct {
 	*server.Server
 	*Front
 	sameOrigin *http.CrossOriginProtection // of the pages' forms
@@ -57,7 +57,7 @@ type web struct {
 // exchange is what the steps of one page find out about its request.
 type exchange struct {
 	*server.Request
-	server.Record
+	server.Report
 	cookies []string // to be set
 	// found is the interaction of this browser that the request is about, or nil.
 	found *login.Interaction
@@ -84,7 +84,7 @@ const (
 const knownFor = 365 * 24 * 60 * 60
 
 // ofRealm returns the name of a cookie in the realm. Several realms may have one host.
-func (s *web) ofRealm(name string) string {
+func (s *endpoints) ofRealm(name string) string {
 	if s.Realm == oauth.DefaultRealm {
 		return name
 	}
@@ -93,7 +93,7 @@ func (s *web) ofRealm(name string) string {
 
 // visitor returns the visitor that the request's cookies identify. Of two cookies with
 // one name, neither counts.
-func (s *web) visitor(r *http.Request) login.Visitor {
+func (s *endpoints) visitor(r *http.Request) login.Visitor {
 	return login.Visitor{Browser: cookie(r, s.ofRealm(browserCookie)), Session: cookie(r, s.ofRealm(sessionCookie))}
 }
 
@@ -107,7 +107,7 @@ func cookie(r *http.Request, name string) string {
 
 // guest is the visitor of a request that may begin an interaction: their browser
 // gets a cookie by which to know it again.
-func (s *web) guest(r *http.Request, x *exchange) login.Visitor {
+func (s *endpoints) guest(r *http.Request, x *exchange) login.Visitor {
 	v := s.visitor(r)
 	if v.Browser == "" {
 		v.Browser = login.NewBrowser()
@@ -118,7 +118,7 @@ func (s *web) guest(r *http.Request, x *exchange) login.Visitor {
 
 // charged is a visitor whose interactions are charged to the request's address, and
 // to the share of its network.
-func (s *web) charged(x *exchange, v login.Visitor) login.Visitor {
+func (s *endpoints) charged(x *exchange, v login.Visitor) login.Visitor {
 	if x.Counted.IsValid() {
 		v.Network = overload.Party(x.Counted)
 		v.Charge = func(kilobytes int) bool { return s.Throttle.Begin(x.Counted, kilobytes) }
@@ -127,14 +127,14 @@ func (s *web) charged(x *exchange, v login.Visitor) login.Visitor {
 }
 
 // stamp notes in its cookie that a session is used.
-func (s *web) stamp(x *exchange, session *login.Session) {
+func (s *endpoints) stamp(x *exchange, session *login.Session) {
 	if fresh := s.Authorizer.Refresh(session); fresh != "" {
 		x.setCookie(s.ofRealm(sessionCookie), fresh, 0)
 	}
 }
 
 // known is the cookie of a browser that has signed in before, or nil.
-func (s *web) known(r *http.Request) []byte {
+func (s *endpoints) known(r *http.Request) []byte {
 	b, err := base64.RawURLEncoding.DecodeString(cookie(r, s.ofRealm(knownCookie)))
 	if err != nil || len(b) == 0 || len(b) > 128 {
 		return nil
@@ -157,7 +157,7 @@ var errCrossSite = errors.New("form sent by another site")
 
 // crossSite refuses requests that our own pages did not make (CWE-352). It refuses
 // requests with neither Origin nor Sec-Fetch-Site: every current browser sends one.
-func (s *web) crossSite(r *http.Request) error {
+func (s *endpoints) crossSite(r *http.Request) error {
 	if r.Header.Get("Sec-Fetch-Site") == "" && r.Header.Get("Origin") == "" {
 		return errCrossSite
 	}
@@ -169,9 +169,9 @@ func (s *web) crossSite(r *http.Request) error {
 
 // at returns the address of a page of this server, from the configuration and never
 // from the request's Host.
-func (s *web) at(path string) string { return s.PublicURL + s.BasePath + path }
+func (s *endpoints) at(path string) string { return s.PublicURL + s.BasePath + path }
 
-func (s *web) interactionURL(id string) string {
+func (s *endpoints) interactionURL(id string) string {
 	return s.at(interactionPath) + "?id=" + id
 }
 
@@ -188,12 +188,12 @@ const (
 )
 
 // asset is the style sheet or an image of the brand.
-func (s *web) asset(_ context.Context, r *server.Request) (server.Document, error) {
+func (s *endpoints) asset(_ context.Context, r *server.Request) (server.Publication, error) {
 	body, media, ok := s.Pages.Asset(r.PathValue("file"))
 	if !ok {
-		return server.Document{}, oauth.ErrNotFound
+		return server.Publication{}, oauth.ErrNotFound
 	}
-	return server.Document{Media: media, Body: body, MaxAge: assetMaxAge}, nil
+	return server.Publication{Media: media, Body: body, MaxAge: assetMaxAge}, nil
 }
 
 // assetMaxAge is how long a changed image of the brand may be the old one. The

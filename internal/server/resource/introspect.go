@@ -43,7 +43,7 @@ var inactive = []byte(`{"active":false}`)
 // introspect is the introspection endpoint. Beside JSON it speaks two forms of
 // JWT, if the caller prefers one: the signed answer of RFC 9701, and the token
 // itself as a JWT, for gateways that keep opaque tokens outside.
-func (e *Endpoints) introspect(ctx context.Context, r *server.Request) (a server.Answer, rec server.Record, err error) {
+func (e *Endpoints) introspect(ctx context.Context, r *server.Request) (a server.Answer, rec server.Report, err error) {
 	c, p, rec, err := r.AboutToken(ctx)
 	if err != nil {
 		return a, rec, err

@@ -107,7 +107,7 @@ func rank(member string) int {
 
 // metadata serves the document. It is made again when a client with another scope
 // has come or gone.
-func (e *Endpoints) metadata(context.Context, *server.Request) (server.Document, error) {
+func (e *Endpoints) metadata(context.Context, *server.Request) (server.Publication, error) {
 	scopes := e.ScopesSupported
 	if len(scopes) == 0 {
 		if scopes = e.Directory.Scopes(e.Server.Realm); e.Issuer.IDTokenLifetime != 0 && !slices.Contains(scopes, oauth.OpenID) {
@@ -119,5 +119,5 @@ func (e *Endpoints) metadata(context.Context, *server.Request) (server.Document,
 		d = &description{scopes, e.describe(scopes)}
 		e.description.Store(d)
 	}
-	return server.Document{Media: "application/json", Body: d.body, MaxAge: metadataMaxAge}, nil
+	return server.Publication{Media: "application/json", Body: d.body, MaxAge: metadataMaxAge}, nil
 }

@@ -93,7 +93,7 @@ func (e *Endpoints) atHome(servers any, rootBase string) []any {
 // openapi serves it. It is made when it is first asked for.
 func (e *Endpoints) openapi() server.Handler {
 	made := sync.OnceValue(e.describeAPI)
-	return server.Published(func(context.Context, *server.Request) (server.Document, error) {
-		return server.Document{Media: "application/json", Body: made(), MaxAge: metadataMaxAge}, nil
+	return server.Published(func(context.Context, *server.Request) (server.Publication, error) {
+		return server.Publication{Media: "application/json", Body: made(), MaxAge: metadataMaxAge}, nil
 	})
 }

@@ -19,7 +19,7 @@ import (
 
 // alive returns what an access token of a request allows. Whether the request may
 // present it, Request.Presented says.
-func (e *Endpoints) alive(ctx context.Context, r *server.Request, text string) (t issuer.Token, rec server.Record, err error) {
+func (e *Endpoints) alive(ctx context.Context, r *server.Request, text string) (t issuer.Token, rec server.Report, err error) {
 	if err = r.Enter(r.Route.Class); err != nil {
 		return t, rec, err
 	}
@@ -37,7 +37,7 @@ func (e *Endpoints) alive(ctx context.Context, r *server.Request, text string) (
 // request's access token is valid (nginx auth_request, Traefik ForwardAuth, Caddy
 // forward_auth, Envoy ext_authz). The scope and audience that the proxy requires
 // are in the query or in headers that it sets itself.
-func (e *Endpoints) verify(ctx context.Context, r *server.Request) (a server.Answer, rec server.Record, err error) {
+func (e *Endpoints) verify(ctx context.Context, r *server.Request) (a server.Answer, rec server.Report, err error) {
 	if err = r.Secure(); err != nil {
 		return a, rec, err
 	}
@@ -269,7 +269,7 @@ func headerText(s string) string {
 
 // tokenInfo answers resource servers of OpenAM-style deployments: what the access
 // token in their request allows.
-func (e *Endpoints) tokenInfo(ctx context.Context, r *server.Request) (a server.Answer, rec server.Record, err error) {
+func (e *Endpoints) tokenInfo(ctx context.Context, r *server.Request) (a server.Answer, rec server.Report, err error) {
 	if err = r.Admit(); err != nil {
 		return a, rec, err
 	}

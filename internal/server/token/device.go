@@ -19,7 +19,7 @@ import (
 
 // device is the device authorization endpoint (RFC 8628 section 3.1). Its phases are
 // those of the token endpoint.
-func (e *Endpoints) device(ctx context.Context, r *server.Request) (a server.Answer, rec server.Record, err error) {
+func (e *Endpoints) device(ctx context.Context, r *server.Request) (a server.Answer, rec server.Report, err error) {
 	if err = r.Admit(); err != nil {
 		return a, rec, err
 	}

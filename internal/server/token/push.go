@@ -18,7 +18,7 @@ type Pusher func(ctx context.Context, r *server.Request, req oauth.Authorization
 
 // push is the endpoint for pushed authorization requests (RFC 9126 section 2). The
 // order of its phases is that of the token endpoint.
-func (e *Endpoints) push(ctx context.Context, r *server.Request) (a server.Answer, rec server.Record, err error) {
+func (e *Endpoints) push(ctx context.Context, r *server.Request) (a server.Answer, rec server.Report, err error) {
 	if err = r.Admit(); err != nil {
 		return a, rec, err
 	}

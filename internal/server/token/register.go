@@ -13,7 +13,7 @@ import (
 
 // register is the registration endpoint (RFC 7591 section 3). It writes nothing, and
 // each address has its share.
-func (e *Endpoints) register(_ context.Context, r *server.Request) (a server.Answer, rec server.Record, err error) {
+func (e *Endpoints) register(_ context.Context, r *server.Request) (a server.Answer, rec server.Report, err error) {
 	if err = r.Admit(); err != nil {
 		return a, rec, err
 	}

@@ -121,7 +121,7 @@ var grantTypes = map[string]grantType{
 // token is the token endpoint. Its phases have a fixed order, cheap before
 // expensive and public before secret, and none before the last consumes
 // anything.
-func (e *Endpoints) token(ctx context.Context, r *server.Request) (a server.Answer, rec server.Record, err error) {
+func (e *Endpoints) token(ctx context.Context, r *server.Request) (a server.Answer, rec server.Report, err error) {
 	// 1. Transport, the address's limit, and an early look at the queue.
 	if err = r.Admit(); err != nil {
 		return a, rec, err
@@ -287,7 +287,7 @@ func countToken(m *metrics.Metrics, o *server.Outcome) {
 // revoke is the revocation endpoint (RFC 7009). The answer is the same for a token that
 // was revoked, was inactive before, or never existed. It is sent after the revocation is
 // durable.
-func (e *Endpoints) revoke(ctx context.Context, r *server.Request) (server.Answer, server.Record, error) {
+func (e *Endpoints) revoke(ctx context.Context, r *server.Request) (server.Answer, server.Report, error) {
 	c, p, rec, err := r.AboutToken(ctx)
 	if err != nil {
 		return server.Answer{}, rec, err
