@@ -351,11 +351,16 @@ func TestDR06_AFloodOfRegistrationsLeavesNothing(t *testing.T) {
 		handler.ServeHTTP(w, registration(from, `{"client_name":"Flood","redirect_uris":["https://flood.example/cb"]}`))
 		return w.Code
 	}
-	heap := func() uint64 {
-		var m runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
+	heap := func() (least uint64) {
+		for range 3 { // one collection leaves what pools and finalizers of other tests hold
+			var m runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&m)
+			if least == 0 || m.HeapAlloc < least {
+				least = m.HeapAlloc
+			}
+		}
+		return least
 	}
 	address := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{100, byte(i >> 16), byte(i >> 8), byte(i)}) }
 	register(address(0))

@@ -115,7 +115,12 @@ func TestOP07_EveryRequestGivesItsPlaceBack(t *testing.T) {
 		return r
 	}
 	bearer := "Authorization: Bearer " + pair.AccessToken
-	panics := func(storetest.Method, grant.Grant) error { panic("a bug") }
+	panics := func(m storetest.Method, _ grant.Grant) error {
+		if m == storetest.UpdateGrant { // and not the directory's poll, in its own goroutine
+			panic("a bug")
+		}
+		return nil
+	}
 	for range 3 {
 		for _, r := range []*request{
 			newRequest(d.a.refresh("x")), newRequest(with(d.a.refresh("x"), "client_secret", "x")), newRequest(d.a.redeem("x")),
