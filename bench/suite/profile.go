@@ -12,16 +12,18 @@ import (
 )
 
 // profiled are the loads by whose profile the server is compiled.
-var profiled = []string{refresh, introspect, verify, service, authorized, code, idToken}
+var profiled = []string{refresh, introspect, verify, service, authorized, code, idToken, refreshBound, verifyBound}
 
-// recordProfile writes one CPU profile of the server under each of the loads, which
-// count alike. It measures nothing.
+// recordProfile writes one CPU profile of the server under each of the loads, or of those
+// that -only names, which count alike. It measures nothing.
 func recordProfile(ctx context.Context, opt options) (err error) {
 	dir, err := os.MkdirTemp("", "mintage-bench-")
 	if err != nil {
 		return err
 	}
-	opt.only = profiled
+	if len(opt.only) == 0 {
+		opt.only = profiled
+	}
 	s := &suite{options: opt, dir: dir, report: newReport(opt), codeRate: map[string]float64{}, args: []string{"--management-pprof"}}
 	defer func() {
 		s.kill()
@@ -34,7 +36,7 @@ func recordProfile(ctx context.Context, opt options) (err error) {
 		return err
 	}
 	merge := []string{"tool", "pprof", "-proto", "-output", opt.profile}
-	for _, name := range profiled {
+	for _, name := range opt.only {
 		note("profile of %s", name)
 		file := filepath.Join(dir, name+".pb")
 		if err := s.profile(ctx, name, file); err != nil {
