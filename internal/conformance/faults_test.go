@@ -19,6 +19,17 @@ func failing(operations ...storetest.Method) storetest.Hook {
 	}
 }
 
+// panicking is a hook that panics with a text in every operation of a request: not in the
+// directory's poll, which has a goroutine of its own.
+func panicking(text string) storetest.Hook {
+	return func(op storetest.Method, _ grant.Grant) error {
+		if op != storetest.Changes {
+			panic(text)
+		}
+		return nil
+	}
+}
+
 var errDown = errors.New("the disk at /var/lib/secret-place is gone")
 
 // gather is a hook that holds the first n of an operation until all have come,

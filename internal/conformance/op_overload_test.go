@@ -115,12 +115,6 @@ func TestOP07_EveryRequestGivesItsPlaceBack(t *testing.T) {
 		return r
 	}
 	bearer := "Authorization: Bearer " + pair.AccessToken
-	panics := func(m storetest.Method, _ grant.Grant) error {
-		if m == storetest.UpdateGrant { // and not the directory's poll, in its own goroutine
-			panic("a bug")
-		}
-		return nil
-	}
 	for range 3 {
 		for _, r := range []*request{
 			newRequest(d.a.refresh("x")), newRequest(with(d.a.refresh("x"), "client_secret", "x")), newRequest(d.a.redeem("x")),
@@ -133,7 +127,7 @@ func TestOP07_EveryRequestGivesItsPlaceBack(t *testing.T) {
 				t.Fatalf("%s %s: %v", r.method, r.target, a)
 			}
 		}
-		d.faulty.Before(panics)
+		d.faulty.Before(panicking("a bug"))
 		if a := d.send(newRequest(d.a.refresh(pair.RefreshToken))); a.status != http.StatusInternalServerError {
 			t.Fatalf("a panic is answered %v", a)
 		}

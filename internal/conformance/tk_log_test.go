@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
@@ -24,16 +23,11 @@ func TestTK13_NoTokenIsLoggedWhereItIsChecked(t *testing.T) {
 		d.a.secret, rs.secret, jwt.secret,
 	}
 	for _, fault := range []storetest.Hook{
-		nil, failing(storetest.Grant, storetest.UpdateGrant), func(op storetest.Method, _ grant.Grant) error { panic("bug in " + string(op)) },
+		nil, failing(storetest.Grant, storetest.UpdateGrant), panicking("a bug"),
 	} {
 		d.faulty.Heal()
 		if fault != nil {
-			d.faulty.Before(func(op storetest.Method, g grant.Grant) error {
-				if op == storetest.Changes {
-					return nil
-				}
-				return fault(op, g)
-			})
+			d.faulty.Before(fault)
 		}
 		for _, token := range secrets {
 			for _, accept := range []string{"*/*", "application/jwt", signedIntrospection} {

@@ -11,9 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/overload"
-	"github.com/mintage/mintage/internal/store/storetest"
 )
 
 const strictTransport = "max-age=31536000"
@@ -103,7 +101,7 @@ func TestTL13_MethodsThatAreNotForTheEndpointAreRefused(t *testing.T) {
 func TestTL14_NothingIsToldOfTheProgramNorOfItsPanics(t *testing.T) {
 	d := start(t)
 	pair, _ := d.tokens(d.a)
-	d.faulty.Before(func(storetest.Method, grant.Grant) error { panic("a bug in net/http, at runtime.go:1") })
+	d.faulty.Before(panicking("a bug in net/http, at runtime.go:1"))
 	answers := map[string]answer{"a panic": d.post(d.a.refresh(pair.RefreshToken))}
 	d.faulty.Heal()
 	if a := answers["a panic"]; a.status != 500 || a.body != errorBody("server_error", "internal error") {
@@ -157,7 +155,7 @@ func TestTL15_NoAnswerIsOpenToGuessesOfItsType(t *testing.T) {
 func TestTL16_ErrorsOfEveryStatusAreConstantJSON(t *testing.T) {
 	d := start(t)
 	pair, _ := d.tokens(d.a)
-	d.faulty.Before(func(storetest.Method, grant.Grant) error { panic("a bug in net/http, at runtime.go:1") })
+	d.faulty.Before(panicking("a bug in net/http, at runtime.go:1"))
 	large := strings.Repeat("a=b&", 20_000)
 	other := strings.Repeat("z", 70_000)
 	for name, c := range map[string]struct {

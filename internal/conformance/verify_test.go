@@ -406,7 +406,7 @@ func TestIN17_AStoreThatIsDownOpensNoDoor(t *testing.T) {
 		return nil
 	})
 	want(t, d.verify(pair.AccessToken), 503, "temporarily_unavailable")
-	d.faulty.Before(func(op storetest.Method, _ grant.Grant) error { panic("bug") })
+	d.faulty.Before(panicking("bug"))
 	want(t, d.verify(pair.AccessToken), 500, "server_error")
 	d.faulty.Heal()
 	if a := d.verify(pair.AccessToken); a.status != http.StatusOK {
