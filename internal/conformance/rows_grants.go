@@ -47,6 +47,7 @@ var grantRows = []Row{
 	{ID: "AG-10", Star: true, Source: ownRule, Title: "keys of an issuer that cannot be fetched are 503", By: []string{"TestKeysOfAnIssuerThatCannotBeFetched"}},
 	{ID: "AG-11", Source: draft + "; RFC 8414 section 2", Title: "metadata name the grant type and the grant profile"},
 	{ID: "AG-12", Star: true, Source: ownRule, Title: "an issuer names no built-in user, unless it is trusted to name users of this server; no trust is in this server", By: []string{"TestAssertionsAboutBuiltInUsers", "TestTrustsThatAreRefused"}},
+	{ID: "AG-13", Star: true, Source: "MCP enterprise-managed authorization (SEP-990) and workload identity federation (SEP-1933)", Title: "the client of the protocol's SDK, which its conformance suite accepts, calls a server by the assertion of a second Mintage, and by that of a platform", By: []string{"TestClientsOfMCPPresentAssertions", "TestTheJudgeOfMCPAcceptsTheAgents"}},
 }
 
 // draft is the version of the draft about ID-JAGs whose rules the rows follow.

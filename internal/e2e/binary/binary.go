@@ -366,6 +366,7 @@ type Answer struct {
 	TokenType    string  `json:"token_type"`
 	RefreshToken string  `json:"refresh_token"`
 	AccessToken  string  `json:"access_token"`
+	IDToken      string  `json:"id_token"`
 	Error        string  `json:"error"`
 	Description  string  `json:"error_description"`
 }

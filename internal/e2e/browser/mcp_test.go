@@ -166,29 +166,31 @@ func signInAgent(t *testing.T, w *world, password, scope string, agent *exec.Cmd
 }
 
 // The Model Context Protocol's judge of clients accepts proving.mjs, with nonces and
-// without.
-func TestTheJudgeOfMCPAcceptsTheAgentThatProvesItsKey(t *testing.T) {
+// without, and asserting.mjs with either assertion.
+func TestTheJudgeOfMCPAcceptsTheAgents(t *testing.T) {
 	t.Parallel()
-	node, err := filepath.Abs("mcp/node_modules/.bin/node")
+	folder, err := filepath.Abs("mcp")
 	if err != nil {
 		t.Fatal(err)
 	}
-	agent, err := filepath.Abs("mcp/proving.mjs")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for scenario, checks := range map[string]string{"auth/dpop": "Passed: 12/12", "auth/dpop-nonce": "Passed: 14/14"} {
-		cmd := exec.Command(node, "node_modules/@modelcontextprotocol/conformance/dist/index.js", "client", "--command", node+" "+agent, "--scenario", scenario)
-		cmd.Dir = "mcp"
-		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), checks) {
+	node := filepath.Join(folder, "node_modules/.bin/node")
+	for scenario, is := range map[string]struct{ agent, passed string }{
+		"auth/dpop":                             {"proving.mjs", "12/12"},
+		"auth/dpop-nonce":                       {"proving.mjs", "14/14"},
+		"auth/enterprise-managed-authorization": {"asserting.mjs", "18/18"},
+		"auth/wif-jwt-bearer":                   {"asserting.mjs", "8/8"},
+	} {
+		cmd := exec.Command(node, "node_modules/@modelcontextprotocol/conformance/dist/index.js", "client", "--command", node+" "+filepath.Join(folder, is.agent), "--scenario", scenario)
+		cmd.Dir = folder
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "Passed: "+is.passed) {
 			t.Errorf("%s: %v:\n%s", scenario, err, out)
 		}
 	}
 }
 
-// The same agent signs its user in at Mintage, calls an MCP server in Go, which demands
-// proofs with nonces of its own or none, refreshes and calls it again. A server that gets
-// its token as Bearer refuses it.
+// The agent that proves its key signs its user in at Mintage, calls an MCP server in Go,
+// which demands proofs with nonces of its own or none, refreshes and calls it again. A
+// server that gets its token as Bearer refuses it.
 func TestAnAgentOfMCPProvesItsKey(t *testing.T) {
 	t.Parallel()
 	for _, nonces := range []string{"off", "all"} {

@@ -1,0 +1,132 @@
+//go:build e2e
+
+package browser
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+
+	"github.com/mintage/mintage/internal/e2e/binary"
+)
+
+// A client of the Model Context Protocol's SDK calls the server of docs/how-to/mcp.md by
+// the assertion of an issuer that is trusted for it: of a company's identity provider,
+// which is another Mintage, at which its user has signed in with a browser
+// (enterprise-managed authorization), and of the platform on which it runs (workload
+// identity).
+func TestClientsOfMCPPresentAssertions(t *testing.T) {
+	t.Parallel()
+	w := openWorld(t, t.TempDir(), binary.FreeAddress(t, mintageHost))
+	company := openWorld(t, t.TempDir(), binary.FreeAddress(t, mintageHost))
+	address := serveTools(t, w)
+	platform, token := servePlatform(t)
+	agent := w.create(t, "", "--name", "Agent", "--id", "agent", "--grant-types", "", "--api", address)
+	job := w.create(t, "", "--name", "Orders job", "--id", "orders-job", "--grant-types", "", "--api", address)
+	w.Run(t, "trust", "create", "--issuer", company.Issuer, "--kind", "id-jag", "--client", agent.ID, "--api", address+" tickets:read", "--jwks-ca", w.CAFile)
+	w.Run(t, "trust", "create", "--issuer", platform, "--kind", "workload", "--client", job.ID, "--api", address+" tickets:read", "--jwks-ca", w.CAFile,
+		"--subject", "system:serviceaccount:shop:orders")
+	callback := serveHTTP(t, "127.0.0.1:0", http.HandlerFunc(landing)) + "/callback"
+	w.waitFor(t, w.register(t, "Last", "https://last.example/cb")) // a server that knows it knows the trusts
+
+	t.Run("company", func(t *testing.T) {
+		t.Parallel()
+		login := company.create(t, callback, "--name", "Agent", "--native", "--public", "--redirect-uri", callback, "--scope", "openid",
+			"--id-jag", w.Issuer+" client=agent resource="+address+" scope=tickets:read public")
+		password := company.user(t, "alice", "Alice Cooper")
+		company.waitFor(t, login)
+		b := newWindow(t)
+		b.open(company.authorizeURL(login, url.Values{"scope": {"openid"}}))
+		b.signIn("alice", password)
+		b.click("#allow")
+		b.reads("code: true")
+		tokens, err := company.Post(t.Context(), company.post, url.Values{"grant_type": {"authorization_code"}, "client_id": {login.ID}, "redirect_uri": {callback},
+			"code": b.last(callback).Query()["code"], "code_verifier": {"dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"}})
+		if err != nil || tokens.IDToken == "" {
+			t.Fatalf("%d %s: %v", tokens.Status, tokens.Error, err)
+		}
+		got := w.asserts(t, address, map[string]string{"issuer": w.Issuer, "client_id": agent.ID, "client_secret": agent.Secret,
+			"idp_client_id": login.ID, "idp_id_token": tokens.IDToken, "idp_issuer": company.Issuer, "idp_token_endpoint": company.TokenEndpoint})
+		user := company.Issuer + "|alice"
+		if want := "tickets of " + user; len(got) != 2 || got[0].Text != want || got[1].Text != want {
+			t.Errorf("%+v, and not of %s", got, user)
+		}
+		if n := w.grants(t, user); n != 2 { // each assertion made one
+			t.Errorf("%d grants", n)
+		}
+	})
+	t.Run("platform", func(t *testing.T) {
+		t.Parallel()
+		got := w.asserts(t, address, map[string]string{"issuer": w.Issuer, "client_id": job.ID, "valid_jwt": token(w.Issuer)})
+		if len(got) != 1 || got[0].Text != "tickets of orders-job" {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// asserts runs asserting.mjs with what the client has, and returns what it got: a scope
+// of the trust, and no refresh token.
+func (w *world) asserts(t *testing.T, address string, has map[string]string) (got []agentReport) {
+	t.Helper()
+	context, err := json.Marshal(has)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := nodeProgram(t, w, "asserting.mjs", address)
+	cmd.Env = append(cmd.Env, "MCP_CONFORMANCE_CONTEXT="+string(context))
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	text, _ := strings.CutPrefix(string(out), "done ")
+	if err != nil || json.Unmarshal([]byte(text), &got) != nil {
+		t.Fatalf("%v:\n%s%s", err, out, &stderr)
+	}
+	for _, g := range got {
+		if g.Scope != "tickets:read" || g.Refreshed {
+			t.Errorf("%+v", g)
+		}
+	}
+	return got
+}
+
+// servePlatform is a platform of workloads, which publishes its keys. It returns its
+// issuer, and what signs the token of a workload as a cluster of Kubernetes does.
+func servePlatform(t *testing.T) (issuer string, token func(audience string) string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: key, KeyID: "k"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	issuer = "https://" + mintageHost + ":" + serveHTTPS(t, mintageHost+":0", mux)
+	publish := func(path string, document any) {
+		mux.HandleFunc("GET "+path, func(rw http.ResponseWriter, _ *http.Request) {
+			rw.Header().Set("Content-Type", "application/json")
+			json.NewEncoder(rw).Encode(document)
+		})
+	}
+	publish("/.well-known/openid-configuration", map[string]string{"issuer": issuer, "jwks_uri": issuer + "/keys"})
+	publish("/keys", jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "k"}}})
+	return issuer, func(audience string) string {
+		t.Helper()
+		now := time.Now().Unix()
+		text, err := jwt.Signed(signer).Claims(map[string]any{"iss": issuer, "sub": "system:serviceaccount:shop:orders", "aud": []string{audience}, "iat": now, "nbf": now, "exp": now + 3600}).Serialize()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+}
