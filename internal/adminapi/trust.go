@@ -69,7 +69,7 @@ type Judgement struct {
 	Accepted bool             `json:"accepted"`
 	Trust    *Trust           `json:"trust"` // null: none is for it
 	Subject  string           `json:"subject,omitempty"`
-	Scope    string           `json:"scope,omitempty"` // that it names
+	Scope    string           `json:"scope,omitempty"` // that its client would get
 	Findings []JudgementClaim `json:"findings"`
 }
 

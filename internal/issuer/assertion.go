@@ -83,6 +83,24 @@ func (iss Assertions) AssertionToken(ctx context.Context, c *store.Client, r Ass
 	return iss.user(ctx, e, trust, a, asked, r, now)
 }
 
+// Foreseen returns the scope that the client of a trust gets by an assertion that was
+// verified, if it asks for no part of it, or why it would get none.
+func (iss Assertions) Foreseen(ctx context.Context, r AssertionRequest) (oauth.Scope, error) {
+	view, err := iss.Directory.View()
+	if err != nil {
+		return "", store.Unavailable(err)
+	}
+	c, ok := view.Client(iss.Realm, r.Trust.ClientID)
+	if !ok {
+		return "", errors.New("the client of the trust is disabled or deleted")
+	}
+	_, scope, err := iss.of(view, c).asserted(r.Trust, r)
+	if err == nil && r.Trust.Kind == store.TrustIDJAG {
+		err = iss.mayBe(ctx, r.Trust, r.Subject)
+	}
+	return scope, err
+}
+
 // asserted returns the APIs that an assertion is for, and its scope there: what the trust,
 // the client's registration and the assertion all allow. The scopes of OpenID Connect are
 // for who signs in at the client.

@@ -66,9 +66,14 @@ func TestClientsOfMCPPresentAssertions(t *testing.T) {
 	})
 	t.Run("platform", func(t *testing.T) {
 		t.Parallel()
-		got := w.asserts(t, address, map[string]string{"issuer": w.Issuer, "client_id": job.ID, "valid_jwt": token(w.Issuer)})
+		got := w.asserts(t, address, map[string]string{"issuer": w.Issuer, "client_id": job.ID, "valid_jwt": token("aud", w.Issuer)})
 		if len(got) != 1 || got[0].Text != "tickets of orders-job" {
 			t.Errorf("%+v", got)
+		}
+		for resource, want := range map[string]string{address: `"accepted": true`, "https://other.example": `"accepted": false`} {
+			if said := w.Run(t, "trust", "test", token("aud", w.Issuer, "resource", resource), "--json"); !strings.Contains(said, want) {
+				t.Errorf("for %s: %s", resource, said)
+			}
 		}
 	})
 }
@@ -99,8 +104,9 @@ func (w *world) asserts(t *testing.T, address string, has map[string]string) (go
 }
 
 // servePlatform is a platform of workloads, which publishes its keys. It returns its
-// issuer, and what signs the token of a workload as a cluster of Kubernetes does.
-func servePlatform(t *testing.T) (issuer string, token func(audience string) string) {
+// issuer, and what signs the token of a workload, as a cluster of Kubernetes does, with
+// claims by name and value.
+func servePlatform(t *testing.T) (issuer string, token func(claims ...string) string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -120,10 +126,14 @@ func servePlatform(t *testing.T) (issuer string, token func(audience string) str
 	}
 	publish("/.well-known/openid-configuration", map[string]string{"issuer": issuer, "jwks_uri": issuer + "/keys"})
 	publish("/keys", jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "k"}}})
-	return issuer, func(audience string) string {
+	return issuer, func(claims ...string) string {
 		t.Helper()
 		now := time.Now().Unix()
-		text, err := jwt.Signed(signer).Claims(map[string]any{"iss": issuer, "sub": "system:serviceaccount:shop:orders", "aud": []string{audience}, "iat": now, "nbf": now, "exp": now + 3600}).Serialize()
+		all := map[string]any{"iss": issuer, "sub": "system:serviceaccount:shop:orders", "iat": now, "nbf": now, "exp": now + 3600}
+		for i := 0; i < len(claims); i += 2 {
+			all[claims[i]] = []string{claims[i+1]}
+		}
+		text, err := jwt.Signed(signer).Claims(all).Serialize()
 		if err != nil {
 			t.Fatal(err)
 		}

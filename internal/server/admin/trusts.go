@@ -1,10 +1,12 @@
 package admin
 
 import (
+	"errors"
 	"net/url"
 
 	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/adminapi"
+	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -54,7 +56,21 @@ func (a *Admin) judge(x *call, _ *admin.Admin, in adminapi.AssertionRequest) (an
 	}
 	if out.Trust != nil {
 		v := admin.ViewTrust(*out.Trust)
-		j.Trust, j.Subject, j.Scope = &v, out.Subject, string(out.Scope)
+		j.Trust, j.Subject = &v, out.Subject
 	}
+	if !j.Accepted {
+		return j, nil
+	}
+	scope, err := issuer.Assertions{Issuer: a.issuer}.Foreseen(x.Context(), issuer.AssertionRequest{
+		Trust: out.Trust, Subject: out.Subject, Named: out.Scope, NamesAny: out.Scoped, Resources: out.Resources,
+	})
+	granted := adminapi.JudgementClaim{Claim: "granted"}
+	switch {
+	case errors.Is(err, store.ErrUnavailable):
+		return nil, err
+	case err != nil:
+		j.Accepted, granted.Fault = false, err.Error()
+	}
+	j.Scope, j.Findings = string(scope), append(j.Findings, granted)
 	return j, nil
 }

@@ -1,0 +1,50 @@
+package issuer_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// What is foreseen of an assertion is what comes of it.
+func TestForeseenScopes(t *testing.T) {
+	s := withTrusts(t, func(iss *issuer.Issuer) {
+		iss.Users = func(_ context.Context, subject string) (known, enabled bool, err error) {
+			if subject == "broken" {
+				return false, false, errors.New("no store")
+			}
+			return subject == "alice", true, nil
+		}
+	})
+	type request = issuer.AssertionRequest
+	foreseen := issuer.Assertions{Issuer: s.Issuer}.Foreseen
+	for name, change := range map[string]func(*request){
+		"everything of the trust":  func(*request) {},
+		"one API":                  func(r *request) { r.Resources = []string{orders} },
+		"no API of the trust":      func(r *request) { r.Resources = []string{"https://x.example"} },
+		"more than it allows":      func(r *request) { r.NamesAny, r.Named = true, "orders:read admin" },
+		"nothing that it allows":   func(r *request) { r.NamesAny, r.Named = true, "admin" },
+		"the subject of a user":    func(r *request) { r.Subject = "alice" },
+		"no answer about the user": func(r *request) { r.Subject = "broken" },
+		"a workload":               func(r *request) { *r = s.ofJob("job") },
+		"a workload named as user": func(r *request) { *r = s.ofJob("job"); r.Subject = "alice" },
+	} {
+		r := s.assertion(name)
+		change(&r)
+		scope, why := foreseen(t.Context(), r)
+		got, err := s.assert(t.Context(), r.Trust.ClientID, r)
+		if why == nil && err == nil && scope == got.Scope && scope != "" {
+			continue
+		}
+		if why == nil || err == nil || why.Error() != err.Error() || errors.Is(why, store.ErrUnavailable) != (name == "no answer about the user") {
+			t.Errorf("%s: %q, %v is foreseen, and %q, %v comes", name, scope, why, got.Scope, err)
+		}
+	}
+	s.Administer("agent", func(c *store.Client) { c.State = store.ClientDisabled })
+	if scope, err := foreseen(t.Context(), s.assertion("later")); err == nil {
+		t.Errorf("%q is foreseen for a client that is disabled", scope)
+	}
+}
