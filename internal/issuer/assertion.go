@@ -90,8 +90,16 @@ func (iss Assertions) Foreseen(ctx context.Context, r AssertionRequest) (oauth.S
 	if err != nil {
 		return "", store.Unavailable(err)
 	}
-	c, ok := view.Client(iss.Realm, r.Trust.ClientID)
-	if !ok {
+	c, err := iss.Directory.Client(ctx, view, iss.Realm, r.Trust.ClientID)
+	if c == nil && err == nil { // it may describe itself when it comes
+		if c, err = iss.Directory.Unrecorded(ctx, iss.Realm, r.Trust.ClientID); c != nil {
+			view.Offer(c)
+		}
+	}
+	switch {
+	case err != nil:
+		return "", err
+	case c == nil:
 		return "", errors.New("the client of the trust is disabled or deleted")
 	}
 	_, scope, err := iss.of(view, c).asserted(r.Trust, r)

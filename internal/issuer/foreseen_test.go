@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/testkit"
 )
 
 // What is foreseen of an assertion is what comes of it.
@@ -42,6 +44,23 @@ func TestForeseenScopes(t *testing.T) {
 		if why == nil || err == nil || why.Error() != err.Error() || errors.Is(why, store.ErrUnavailable) != (name == "no answer about the user") {
 			t.Errorf("%s: %q, %v is foreseen, and %q, %v comes", name, scope, why, got.Scope, err)
 		}
+	}
+	// Of a client that describes itself, also before it has come.
+	s.Directory.AdmitSelfRegistered(func(_, id string) bool { return id == agentID })
+	api := testkit.OrdersAPI()
+	api.Open = true
+	s.PutAPI(api)
+	trust := users()
+	trust.ClientID = agentID
+	s.Put(trust)
+	s.Clock.Advance(time.Second)
+	for range 2 {
+		r := s.assertion("described")
+		r.Trust = &trust
+		if scope, err := foreseen(t.Context(), r); err != nil || scope != "orders:read orders:write" {
+			t.Errorf("%q, %v is foreseen for a client that describes itself", scope, err)
+		}
+		s.Agent()
 	}
 	s.Administer("agent", func(c *store.Client) { c.State = store.ClientDisabled })
 	if scope, err := foreseen(t.Context(), s.assertion("later")); err == nil {
