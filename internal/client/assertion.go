@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"net/netip"
 	"regexp"
@@ -48,6 +49,24 @@ func (f *AssertionFault) Unwrap() error { return WrongAssertion }
 
 func wrongClaim(claim, why string) error { return &AssertionFault{claim, why} }
 
+// decodeClaims decodes claims. Its error names the first one of a wrong type, which is a
+// claim that has a rule: no name that a caller chose.
+func decodeClaims(payload []byte, to any) error {
+	if json.Unmarshal(payload, to) == nil {
+		return nil
+	}
+	var all map[string]json.RawMessage
+	_ = json.Unmarshal(payload, &all)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		value := all[name] // whose address has the method that encodes it
+		one, err := json.Marshal(map[string]*json.RawMessage{name: &value})
+		if err == nil && json.Unmarshal(one, to) != nil {
+			return wrongClaim(name, "has the wrong JSON type")
+		}
+	}
+	return wrongClaim("claims", "are not a JSON object, or name a member twice")
+}
+
 // An audience is one string or a list (RFC 7519 section 4.1.3).
 type audience struct {
 	names []string
@@ -82,10 +101,7 @@ func parseAssertion(text oauth.Secret) (*jose.JSONWebSignature, assertion, error
 	if err != nil {
 		return nil, a, wrongClaim("alg", "or the form is wrong: a JWT signed by ES256, EdDSA, PS256 or RS256 is needed")
 	}
-	if err := json.Unmarshal(signed.UnsafePayloadWithoutVerification(), &a); err != nil {
-		return nil, a, wrongClaim("claims", "are not a JSON object with members of the right types")
-	}
-	return signed, a, nil
+	return signed, a, decodeClaims(signed.UnsafePayloadWithoutVerification(), &a)
 }
 
 // Named returns the client that an assertion names by its subject, of a request whose
@@ -306,9 +322,9 @@ func MatchSubject(pattern, subject string) bool {
 // checkTimes checks that an assertion is in force, and expires within ahead.
 func checkTimes(claims assertion, now time.Time, ahead time.Duration) error {
 	at := seconds(now)
-	for _, n := range []*float64{claims.ExpiresAt, claims.IssuedAt, claims.NotBefore} {
+	for i, n := range []*float64{claims.ExpiresAt, claims.IssuedAt, claims.NotBefore} {
 		if n != nil && (math.IsNaN(*n) || *n < 0 || *n > 1<<40) {
-			return wrongClaim("exp", "or iat or nbf is not a time in seconds")
+			return wrongClaim([]string{"exp", "iat", "nbf"}[i], "is not a time in seconds")
 		}
 	}
 	switch {

@@ -207,7 +207,7 @@ func TestAssertions(t *testing.T) {
 		"nbf 30 s ahead":                  {map[string]any{"nbf": now + 30}, ""},
 		"nbf 31 s ahead":                  {map[string]any{"nbf": now + 31}, "nbf"},
 		"nbf 61 s ahead":                  {map[string]any{"nbf": now + 61}, "nbf"},
-		"exp is a text":                   {map[string]any{"exp": "soon"}, "claims"},
+		"exp is a text":                   {map[string]any{"exp": "soon"}, "exp"},
 		"exp is a fraction":               {map[string]any{"exp": float64(now) + 60.5}, ""},
 	} {
 		if got := failed(t, b.present(b.auth, b.signer.sign(b.claims(tt.change)))); got != tt.wrong {

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -27,7 +28,7 @@ const (
 )
 
 // A GrantFault is why an assertion is no grant: the claim, the member of the header or
-// the trust that failed. It repeats nothing of the assertion.
+// the trust that failed, and for some the value, bounded and in quotes.
 type GrantFault struct{ Claim, Why string }
 
 func (f *GrantFault) Error() string {
@@ -65,13 +66,6 @@ type grantClaims struct {
 	Actor         *actClaim `json:"act"`
 
 	Confirmation map[string]json.RawMessage `json:"cnf"`
-	// What would change what is granted, and what makes an id_token or an event.
-	Details        json.RawMessage `json:"authorization_details"`
-	AudienceTenant json.RawMessage `json:"aud_tenant"`
-	Nonce          json.RawMessage `json:"nonce"`
-	AccessHash     json.RawMessage `json:"at_hash"`
-	CodeHash       json.RawMessage `json:"c_hash"`
-	Events         json.RawMessage `json:"events"`
 }
 
 type actClaim struct {
@@ -196,8 +190,8 @@ func (j *judgement) read(context.Context) (err error) {
 		return err
 	}
 	payload := j.signed.UnsafePayloadWithoutVerification()
-	if json.Unmarshal(payload, &j.claims) != nil || json.Unmarshal(payload, &j.all) != nil {
-		return wrongClaim("claims", "are not a JSON object with members of the right types")
+	if err = cmp.Or(decodeClaims(payload, &j.claims), decodeClaims(payload, &j.all)); err != nil {
+		return err
 	}
 	end := strings.LastIndexByte(string(j.text), '.')
 	sum := sha256.Sum256([]byte(j.text[:max(0, end)]))
@@ -214,16 +208,22 @@ func (j *judgement) typ(context.Context) error {
 	j.kind = store.TrustWorkload
 	switch {
 	case exact == oauth.JWTIDJAG && !j.authenticated:
-		return oauth.ErrClient
+		return errNobody
 	case exact == oauth.JWTIDJAG:
 		j.kind = store.TrustIDJAG
 	case typ == oauth.JWTIDJAG:
-		return wrongClaim("typ", "is not written "+oauth.JWTIDJAG)
+		return was(exact, "typ", "is not written "+oauth.JWTIDJAG)
 	case given && typ == "", slices.Contains(otherTypes, typ):
-		return wrongClaim("typ", "is that of another kind of token")
+		return was(exact, "typ", "is that of another kind of token")
 	}
 	return nil
 }
+
+// errNobody is the refusal of an ID-JAG without the authentication of its client.
+var errNobody = fmt.Errorf("%w: an ID-JAG is accepted of clients that authenticate only", oauth.ErrClient)
+
+// was is wrongClaim with the value, for the log.
+func was(value, claim, why string) error { return wrongClaim(claim, why+": it is "+oauth.Quoted(value)) }
 
 // otherTypes are the types of tokens that are no assertions.
 var otherTypes = []string{"at+jwt", "logout+jwt", "secevent+jwt", "dpop+jwt", "token-introspection+jwt", "revocations+jwt"}
@@ -240,7 +240,7 @@ func (j *judgement) trust(context.Context) error {
 		t, ok := j.view.Trust(j.a.Realm, j.claims.Issuer, j.kind, j.client)
 		switch {
 		case !ok:
-			return wrongClaim("iss", fmt.Sprintf("is not one whose %s assertions the client may present: see mintage trust list", j.kind))
+			return was(j.claims.Issuer, "iss", fmt.Sprintf("has no %s trust for the client", j.kind))
 		case t.Disabled:
 			return wrongClaim("iss", "is one whose trust is disabled: mintage trust update "+t.ID+" --disabled=false")
 		}
@@ -270,7 +270,7 @@ func (j *judgement) signature(ctx context.Context) error {
 	candidates := set.Find(header.KeyID, alg)
 	switch {
 	case len(candidates) == 0:
-		return wrongClaim("kid", "names none of the issuer's keys")
+		return was(header.KeyID, "kid", fmt.Sprintf("names none of the issuer's keys for %s", alg))
 	case header.KeyID == "" && len(candidates) > 1:
 		return wrongClaim("kid", "is missing, and more than one of the issuer's keys fits")
 	}

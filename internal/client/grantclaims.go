@@ -16,19 +16,25 @@ import (
 
 func (j *judgement) forClient(context.Context) error {
 	if j.kind == store.TrustIDJAG && j.claims.ClientID != j.client {
-		return wrongClaim("client_id", "is not the client that presents it")
+		return was(j.claims.ClientID, "client_id", "is not the client that presents it")
 	}
 	return nil
 }
 
 func (j *judgement) audience(context.Context) error {
-	if !j.aimed(j.out.Trust) {
-		if j.kind == store.TrustIDJAG {
-			return wrongClaim("aud", "is not the issuer, as one string or a list of one; the token endpoint is none")
-		}
-		return wrongClaim("aud", "is not the audience of the trust, as one string or a list of one")
+	if j.aimed(j.out.Trust) {
+		return nil
 	}
-	return nil
+	why, list := "is not the audience of the trust", j.claims.Audience.names
+	switch {
+	case len(list) != 1:
+		why = fmt.Sprintf("has %d audiences, and must have one", len(list))
+	case j.kind == store.TrustIDJAG && strings.HasPrefix(list[0], j.a.Issuer+"/"):
+		why = "is an address below the issuer, and must be the issuer"
+	case j.kind == store.TrustIDJAG:
+		why = "is not the issuer of this server"
+	}
+	return was(strings.Join(list, " "), "aud", why)
 }
 
 // aimed reports whether the audience is that of a trust. Of the issuer of this server, a
@@ -76,15 +82,22 @@ func instant(seconds float64) grant.Instant { return grant.Instant(seconds * 100
 
 func (j *judgement) id(context.Context) error {
 	j.out.ID = j.claims.ID
-	if j.kind == store.TrustIDJAG && (j.claims.ID == "" || len(j.claims.ID) > maxJTI) {
-		return wrongClaim("jti", fmt.Sprintf("is missing, or longer than %d bytes", maxJTI))
+	switch {
+	case j.kind != store.TrustIDJAG:
+	case j.claims.ID == "":
+		return wrongClaim("jti", "is missing")
+	case len(j.claims.ID) > maxJTI:
+		return wrongClaim("jti", fmt.Sprintf("is longer than %d bytes", maxJTI))
 	}
 	return nil
 }
 
 func (j *judgement) sub(context.Context) error {
-	if j.claims.Subject == "" || !matches(j.out.Trust, j.claims.Subject) {
-		return wrongClaim("sub", "is missing, or not one of the subjects of the trust")
+	switch {
+	case j.claims.Subject == "":
+		return wrongClaim("sub", "is missing")
+	case !matches(j.out.Trust, j.claims.Subject):
+		return was(j.claims.Subject, "sub", "is not one of the subjects of the trust")
 	}
 	return nil
 }
@@ -96,8 +109,12 @@ func matches(t *store.Trust, subject string) bool {
 }
 
 func (j *judgement) tenant(context.Context) error {
-	if _, given := j.all["tenant"]; j.claims.Tenant != j.out.Trust.Tenant && (given || j.out.Trust.Tenant != "") {
-		return wrongClaim("tenant", "is not that of the trust")
+	_, given := j.all["tenant"]
+	switch {
+	case j.out.Trust.Tenant != "" && !given:
+		return wrongClaim("tenant", "is missing, and the trust has one")
+	case given && j.claims.Tenant != j.out.Trust.Tenant:
+		return was(j.claims.Tenant, "tenant", "is not that of the trust")
 	}
 	return nil
 }
@@ -105,17 +122,15 @@ func (j *judgement) tenant(context.Context) error {
 // narrows refuses what would narrow what is granted, and is not understood here; and, as
 // a workload's, tokens that are about a login.
 func (j *judgement) narrows(context.Context) error {
-	c := &j.claims
-	for _, m := range []struct {
-		name  string
-		value json.RawMessage
-	}{{"authorization_details", c.Details}, {"aud_tenant", c.AudienceTenant}, {"events", c.Events}} {
-		if m.value != nil {
-			return wrongClaim(m.name, "is there, and is not supported")
+	for _, name := range []string{"authorization_details", "aud_tenant", "events"} {
+		if _, given := j.all[name]; given {
+			return wrongClaim(name, "is there, and is not supported")
 		}
 	}
-	if j.kind == store.TrustWorkload && (c.Nonce != nil || c.AccessHash != nil || c.CodeHash != nil) {
-		return wrongClaim("nonce", "or at_hash is there: an id_token is no assertion")
+	for _, name := range []string{"nonce", "at_hash", "c_hash"} {
+		if _, given := j.all[name]; given && j.kind == store.TrustWorkload {
+			return wrongClaim(name, "is there: an id_token is no assertion")
+		}
 	}
 	return nil
 }
@@ -128,9 +143,12 @@ func (j *judgement) confirmation(context.Context) error {
 		return nil
 	}
 	var jkt string
-	ok := len(j.claims.Confirmation) == 1 && json.Unmarshal(j.claims.Confirmation["jkt"], &jkt) == nil
+	if _, ok := j.claims.Confirmation["jkt"]; !ok || len(j.claims.Confirmation) != 1 {
+		return wrongClaim("cnf", "has another member than jkt, or none")
+	}
+	ok := json.Unmarshal(j.claims.Confirmation["jkt"], &jkt) == nil
 	if j.out.JKT, _ = oauth.ParseJKT(jkt); !ok || !j.out.JKT.Bound() {
-		return wrongClaim("cnf", "has another member than jkt, or no thumbprint")
+		return wrongClaim("cnf", "has a jkt that is no thumbprint")
 	}
 	return nil
 }
@@ -138,16 +156,23 @@ func (j *judgement) confirmation(context.Context) error {
 // actors reads who acts for the user. Each has an issuer, so that none reads as a client
 // of this server.
 func (j *judgement) actors(context.Context) error {
-	if _, given := j.all["act"]; given && (j.kind == store.TrustWorkload || j.claims.Actor == nil) {
-		return wrongClaim("act", "is not an object, or a workload's")
+	_, given := j.all["act"]
+	switch {
+	case given && j.kind == store.TrustWorkload:
+		return wrongClaim("act", "is there: a workload acts for itself")
+	case given && j.claims.Actor == nil:
+		return wrongClaim("act", "is not an object")
 	}
 	for a := j.claims.Actor; a != nil; a = a.Before {
 		issuer := a.Issuer
 		if issuer == "" {
 			issuer = j.claims.Issuer
 		}
-		if issuer == j.a.Issuer || a.Subject == "" || !oauth.IsText(issuer, maxAudience) || !oauth.IsText(a.Subject, maxAudience) {
-			return wrongClaim("act", "has no sub, or names a party of this server")
+		switch {
+		case issuer == j.a.Issuer:
+			return wrongClaim("act", "names a party of this server")
+		case a.Subject == "" || !oauth.IsText(issuer, maxAudience) || !oauth.IsText(a.Subject, maxAudience):
+			return wrongClaim("act", fmt.Sprintf("has no sub, or one that is not UTF-8 text of at most %d bytes", maxAudience))
 		}
 		j.out.Actors = append(j.out.Actors, grant.Actor{Issuer: issuer, Subject: a.Subject})
 	}
@@ -189,8 +214,13 @@ func (j *judgement) subject(context.Context) error {
 		}
 	case store.SubjectEmail:
 		_, domain, ok := strings.Cut(c.Email, "@")
-		if !ok || strings.Contains(domain, "@") || c.EmailVerified != true || !slices.Contains(t.Domains, strings.ToLower(domain)) {
-			return wrongClaim("email", "is missing, not email_verified, or of a domain that the trust does not list")
+		switch {
+		case !ok || strings.Contains(domain, "@"):
+			return wrongClaim("email", "is missing, or no address")
+		case c.EmailVerified != true:
+			return wrongClaim("email", "is not email_verified")
+		case !slices.Contains(t.Domains, strings.ToLower(domain)):
+			return was(domain, "email", "is of a domain that the trust does not list")
 		}
 		j.out.Subject = strings.ToLower(c.Email)
 	case store.SubjectUpstream:

@@ -64,32 +64,32 @@ var trustMutations = []Mutation{
 	},
 	{
 		Name: "the tenant of an assertion", In: "judgement.tenant",
-		Old: "(given || j.out.Trust.Tenant != \"\")", New: "(given && false || j.out.Trust.Tenant != \"\")",
+		Old: "case given && j.claims.Tenant != j.out.Trust.Tenant:", New: "case false:",
 		Test: judged,
 	},
 	{
 		Name: "what narrows an assertion is not overlooked", In: "judgement.narrows",
-		Old: "if m.value != nil {", New: "if m.value != nil && false {",
+		Old: "given := j.all[name]; given {", New: "given := j.all[name]; given && false {",
 		Test: judged,
 	},
 	{
 		Name: "an id_token is no assertion", In: "judgement.narrows",
-		Old: "c.Nonce != nil || ", New: "",
+		Old: "\"nonce\", ", New: "",
 		Test: judged,
 	},
 	{
 		Name: "confirmations that are not understood", In: "judgement.confirmation",
-		Old: "len(j.claims.Confirmation) == 1 && ", New: "",
+		Old: " || len(j.claims.Confirmation) != 1", New: "",
 		Test: judged,
 	},
 	{
 		Name: "actors of this server", In: "judgement.actors",
-		Old: "issuer == j.a.Issuer || ", New: "",
+		Old: "case issuer == j.a.Issuer:", New: "case false:",
 		Test: judged,
 	},
 	{
 		Name: "verified addresses", In: "judgement.subject",
-		Old: "c.EmailVerified != true || ", New: "",
+		Old: "case c.EmailVerified != true:", New: "case false:",
 		Test: judged,
 	},
 	{

@@ -113,7 +113,7 @@ func (iss Assertions) Foreseen(ctx context.Context, r AssertionRequest) (oauth.S
 // the client's registration and the assertion all allow. The scopes of OpenID Connect are
 // for who signs in at the client.
 func (e entitlements) asserted(t *store.Trust, r AssertionRequest) (apis []*store.API, scope oauth.Scope, err error) {
-	err = oauth.ErrTarget
+	why := grant.TargetUnknown
 	for _, text := range t.APIs {
 		l, _ := store.ReadAllowedAPI(text)
 		api, ok := e.view.API(e.iss.Realm, l.ID)
@@ -129,7 +129,7 @@ func (e entitlements) asserted(t *store.Trust, r AssertionRequest) (apis []*stor
 		}
 		if r.NamesAny {
 			if of = of.Common(r.Named); of == "" {
-				err = oauth.ErrScope
+				why = grant.ScopeTooWide
 				continue
 			}
 		}
@@ -137,10 +137,10 @@ func (e entitlements) asserted(t *store.Trust, r AssertionRequest) (apis []*stor
 			return nil, "", oauth.ErrTarget
 		}
 	}
-	if len(apis) > 0 {
-		err = nil
+	if len(apis) == 0 {
+		return nil, "", &grant.Refused{Why: why}
 	}
-	return apis, scope, err
+	return apis, scope, nil
 }
 
 // trusted returns the scopes that a trust allows now.
@@ -214,7 +214,7 @@ func (iss Assertions) workload(e entitlements, t *store.Trust, apis []*store.API
 	if r.Resource != "" {
 		apis = slices.DeleteFunc(apis, func(api *store.API) bool { return oauth.CanonicalTarget(api.ID) != oauth.CanonicalTarget(r.Resource) })
 		if len(apis) == 0 {
-			return Tokens{}, oauth.ErrTarget
+			return Tokens{}, &grant.Refused{Why: grant.TargetUnknown}
 		}
 		scope = scope.Common(apis[0].Scope())
 	}

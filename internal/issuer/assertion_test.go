@@ -106,12 +106,12 @@ func TestAssertions(t *testing.T) {
 		"everything of the trust":           {func(*request) {}, theirUser + " orders:read orders:write invoices [orders invoices]"},
 		"for one API":                       {func(r *request) { r.Resources = []string{orders} }, theirUser + " orders:read orders:write [orders]"},
 		"for an API and none":               {func(r *request) { r.Resources = []string{orders + "/", "https://x.example"} }, theirUser + " orders:read orders:write [orders]"},
-		"for no API of the trust":           {func(r *request) { r.Resources = []string{"https://x.example"} }, "invalid_target"},
+		"for no API of the trust":           {func(r *request) { r.Resources = []string{"https://x.example"} }, "target_unknown"},
 		"with a scope":                      {func(r *request) { r.NamesAny, r.Named = true, "orders:read" }, theirUser + " orders:read [orders]"},
 		"with scopes that are not allowed":  {func(r *request) { r.NamesAny, r.Named = true, "orders:read admin openid" }, theirUser + " orders:read [orders]"},
-		"with no scope that is allowed":     {func(r *request) { r.NamesAny, r.Named = true, "admin" }, "invalid_scope"},
-		"with OpenID alone":                 {func(r *request) { r.NamesAny, r.Named = true, "openid" }, "invalid_scope"},
-		"with an empty scope":               {func(r *request) { r.NamesAny = true }, "invalid_scope"},
+		"with no scope that is allowed":     {func(r *request) { r.NamesAny, r.Named = true, "admin" }, "scope_too_wide"},
+		"with OpenID alone":                 {func(r *request) { r.NamesAny, r.Named = true, "openid" }, "scope_too_wide"},
+		"with an empty scope":               {func(r *request) { r.NamesAny = true }, "scope_too_wide"},
 		"the request narrows the scope":     {func(r *request) { r.Scope = "orders:write" }, theirUser + " orders:write [orders invoices]"},
 		"the request narrows to an API":     {func(r *request) { r.Resource = invoices }, theirUser + " invoices [invoices]"},
 		"the request asks for more":         {func(r *request) { r.NamesAny, r.Named, r.Scope = true, "orders:read", "orders:write" }, "scope_too_wide"},
@@ -140,7 +140,7 @@ func TestAssertions(t *testing.T) {
 		"to an API":               {func(r *request) { r.Resource = invoices }, "job invoices [invoices]"},
 		"its scope narrows":       {func(r *request) { r.NamesAny, r.Named = true, "invoices other" }, "job invoices [invoices]"},
 		"more than the trust":     {func(r *request) { r.Scope = "orders:write" }, "invalid_scope"},
-		"another API":             {func(r *request) { r.Resource = "https://x.example" }, "invalid_target"},
+		"another API":             {func(r *request) { r.Resource = "https://x.example" }, "target_unknown"},
 	} {
 		r := s.ofJob("job")
 		row.change(&r)
@@ -245,11 +245,11 @@ func TestEndsOfAssertions(t *testing.T) {
 		"the trust is deleted":     {put(func(t *store.Trust) { t.Deleted = true }), grant.TrustEnded, "trust_ended", all},
 		"the trust is disabled":    {put(func(t *store.Trust) { t.Disabled = true }), grant.TrustEnded, "trust_ended", all},
 		"the trust is there again": {put(func(t *store.Trust) { t.Since = grant.At(time.Unix(1<<34, 0)) }), grant.TrustEnded, "trust_ended", all},
-		"the trust has other APIs": {put(func(t *store.Trust) { t.APIs = []string{"https://x.example"} }), grant.TrustEnded, "invalid_target", all},
+		"the trust has other APIs": {put(func(t *store.Trust) { t.APIs = []string{"https://x.example"} }), grant.TrustEnded, "target_unknown", all},
 		"the client loses its APIs": {func(s *service, _ grant.ID) {
 			s.Administer("job", func(c *store.Client) { c.APIs = nil })
 			s.Administer("agent", func(c *store.Client) { c.APIs = nil })
-		}, grant.AccessRevoked, "invalid_target", works},
+		}, grant.AccessRevoked, "target_unknown", works},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := withTrusts(t)

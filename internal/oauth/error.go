@@ -58,16 +58,21 @@ type Error struct {
 	Description string
 }
 
-// maxSent bounds what Sent writes of a value.
+// maxSent bounds what Quoted writes of a value.
 const maxSent = 120
 
 // Sent returns an error about a parameter with the value that was sent, bounded and in
 // quotes, for the log. Clients and users see err alone.
 func Sent(err error, value string) error {
+	return fmt.Errorf("%w: it was %s", err, Quoted(value))
+}
+
+// Quoted returns what a caller sent, bounded and in quotes, for the log.
+func Quoted(value string) string {
 	if len(value) > maxSent {
 		value = value[:maxSent] + "..."
 	}
-	return fmt.Errorf("%w: it was %s", err, strconv.QuoteToASCII(value))
+	return strconv.QuoteToASCII(value)
 }
 
 // LoggedURI returns a URI for the log, with scheme, host and path: without userinfo, the

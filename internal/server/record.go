@@ -270,6 +270,9 @@ func (s *Server) auditFault(r *Request, rec *Report, status int, err error) {
 		if errors.As(err, &assertion) {
 			e.Detail += ": " + assertion.Claim + " " + assertion.Why
 		}
+		if _, why, known := strings.Cut(err.Error(), oauth.ErrClient.Error()+": "); known {
+			e.Detail += ": " + why
+		}
 		if rec.ClientID != "" && e.ClientID == unknownClient {
 			e.ClientID = ""
 		}
