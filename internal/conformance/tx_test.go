@@ -94,7 +94,7 @@ func TestTX01_TX07_ParametersOfAnExchange(t *testing.T) {
 
 // The answer, the claims, and who reads them.
 func TestTX02_TX05_TX06_TX10_AnExchangedToken(t *testing.T) {
-	d, _, shop, subject := shopping(t)
+	d, b, shop, subject := shopping(t)
 	c := d.exchanger(shop, func(r *client.Registration) { r.MayAct = "mesh" })
 	a := d.post(c.exchanges(subject))
 	text := a.accessToken(t)
@@ -141,6 +141,17 @@ func TestTX02_TX05_TX06_TX10_AnExchangedToken(t *testing.T) {
 	}
 	if v := d.verify(subject); v.status != http.StatusOK {
 		t.Errorf("the subject token is gone with it: %v", v)
+	}
+	// Userinfo is for the client of the login, also where the issuer is an API.
+	d.api(store.API{ID: issuerID, Number: 3, Scopes: []store.APIScope{{Name: "own", Number: 1}}})
+	shop = d.client(client.Registration{Settings: store.Settings{Name: "Shop of the issuer", Scope: "openid a", APIs: []string{ordersAPI, issuerID}}})
+	c = d.exchanger(shop, func(r *client.Registration) { r.ExchangeAPIs = []string{issuerID} })
+	pair := d.mustIssue(d.post(shop.challenged(b.agree(asking(shop, "scope=openid orders own")).Query().Get("code"))))
+	form := shop.refresh(pair.RefreshToken)
+	form.Set("resource", ordersAPI)
+	text = d.post(c.exchanges(d.mustIssue(d.post(form)).AccessToken, "resource", issuerID)).accessToken(t)
+	if u := d.userInfo(text); u.status != http.StatusUnauthorized {
+		t.Errorf("userinfo answers a token that was exchanged for the issuer %v", u)
 	}
 }
 
