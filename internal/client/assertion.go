@@ -39,7 +39,7 @@ const (
 )
 
 // An AssertionFault is WrongAssertion with the claim or the member of the header
-// that failed. It repeats nothing of the assertion.
+// that failed. Of the assertion, it repeats at most a value, bounded and in quotes.
 type AssertionFault struct{ Claim, Why string }
 
 func (f *AssertionFault) Error() string {
@@ -48,6 +48,11 @@ func (f *AssertionFault) Error() string {
 func (f *AssertionFault) Unwrap() error { return WrongAssertion }
 
 func wrongClaim(claim, why string) error { return &AssertionFault{claim, why} }
+
+// was is wrongClaim with the value, for the log.
+func was(value, claim, why string) error {
+	return wrongClaim(claim, why+": it is "+oauth.Quoted(value))
+}
 
 // decodeClaims decodes claims. Its error names the first one of a wrong type, which is a
 // claim that has a rule: no name that a caller chose.
@@ -158,25 +163,26 @@ func (a *Authenticator) verify(ctx context.Context, c *store.Client, signed *jos
 	if err := checkHeader(signed); err != nil {
 		return err
 	}
-	// Tokens of other uses are no assertions (RFC 8725 section 3.11).
-	if typ, given := header.ExtraHeaders["typ"]; given {
-		text, _ := typ.(string)
-		text = strings.TrimPrefix(strings.ToLower(text), "application/")
-		if text == "" || slices.Contains([]string{"at+jwt", "logout+jwt", "secevent+jwt"}, text) {
-			return wrongClaim("typ", "is that of another kind of token")
-		}
+	if _, typ, other := typOf(signed); other || typ == oauth.JWTIDJAG {
+		return wrongClaim("typ", "is that of another kind of token")
 	}
 	set, err := a.keySet(ctx, c, header.KeyID, alg, from)
 	if err != nil {
 		return store.Unavailable(err)
 	}
-	candidates := set.Find(header.KeyID, alg)
-	published := c.SelfRegistered() || c.Assertion.KeysURI != ""
+	return verifyWith(ctx, signed, set, "client", c.SelfRegistered() || c.Assertion.KeysURI != "")
+}
+
+// verifyWith verifies a signature with the keys of its signer. Of a published set, whose
+// size is not the operator's choice, few keys are tried.
+func verifyWith(ctx context.Context, signed *jose.JSONWebSignature, set keyset.Set, signer string, published bool) error {
+	header := signed.Signatures[0].Header
+	candidates := set.Find(header.KeyID, jose.SignatureAlgorithm(header.Algorithm))
 	switch {
 	case len(candidates) == 0:
-		return wrongClaim("kid", "names none of the client's keys; publish a key some minutes before its first use")
+		return was(header.KeyID, "kid", fmt.Sprintf("names none of the %s's keys for %s", signer, header.Algorithm))
 	case published && header.KeyID == "" && len(candidates) > 1:
-		return wrongClaim("kid", "is missing, and more than one of the client's keys fits")
+		return wrongClaim("kid", fmt.Sprintf("is missing, and more than one of the %s's keys fits", signer))
 	case published:
 		candidates = candidates[:min(len(candidates), maxCandidates)]
 	}
@@ -188,7 +194,20 @@ func (a *Authenticator) verify(ctx context.Context, c *store.Client, signed *jos
 			return nil
 		}
 	}
-	return wrongClaim("signature", "does not verify with the client's keys")
+	return wrongClaim("signature", fmt.Sprintf("does not verify with the %s's keys", signer))
+}
+
+// otherTypes are the types of tokens that are no assertions.
+var otherTypes = []string{"at+jwt", "logout+jwt", "secevent+jwt", "dpop+jwt", "token-introspection+jwt", "revocations+jwt"}
+
+// typOf returns the type in the header as it is written, and in small letters without its
+// prefix. Other reports that it is that of another kind of token than an assertion (RFC
+// 8725 section 3.11).
+func typOf(signed *jose.JSONWebSignature) (exact, typ string, other bool) {
+	value, given := signed.Signatures[0].Header.ExtraHeaders["typ"]
+	exact, _ = value.(string)
+	typ = strings.TrimPrefix(strings.ToLower(exact), "application/")
+	return exact, typ, given && typ == "" || slices.Contains(otherTypes, typ)
 }
 
 // checkHeader refuses extensions: none is understood here, and none changes what is

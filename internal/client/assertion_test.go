@@ -250,7 +250,7 @@ func TestAssertionHeaders(t *testing.T) {
 	text, _ := signed.CompactSerialize()
 	check("HS256 with the public key as the secret", oauth.Secret(text), "alg")
 	check("alg none", oauth.Secret("eyJhbGciOiJub25lIn0."+strings.Split(string(b.signer.sign(b.claims(nil))), ".")[1]+"."), "alg")
-	for typ, wrong := range map[string]string{"JWT": "", "client-authentication+jwt": "", "at+jwt": "typ", "application/at+jwt": "typ", "AT+JWT": "typ", "logout+jwt": "typ", "secevent+jwt": "typ"} {
+	for typ, wrong := range map[string]string{"JWT": "", "client-authentication+jwt": "", "at+jwt": "typ", "application/at+jwt": "typ", "AT+JWT": "typ", "logout+jwt": "typ", "secevent+jwt": "typ", "dpop+jwt": "typ", "oauth-id-jag+jwt": "typ", "application/OAuth-ID-JAG+jwt": "typ"} {
 		typed := *b.signer
 		typed.typ = typ
 		check("typ "+typ, typed.sign(b.claims(nil)), wrong)

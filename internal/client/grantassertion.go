@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -202,9 +201,7 @@ func (j *judgement) read(context.Context) (err error) {
 // typ decides by the type alone which kind it is (RFC 8725 section 3.11): an ID-JAG is
 // never accepted as a workload's.
 func (j *judgement) typ(context.Context) error {
-	value, given := j.signed.Signatures[0].Header.ExtraHeaders["typ"]
-	exact, _ := value.(string)
-	typ := strings.TrimPrefix(strings.ToLower(exact), "application/")
+	exact, typ, other := typOf(j.signed)
 	j.kind = store.TrustWorkload
 	switch {
 	case exact == oauth.JWTIDJAG && !j.authenticated:
@@ -213,7 +210,7 @@ func (j *judgement) typ(context.Context) error {
 		j.kind = store.TrustIDJAG
 	case typ == oauth.JWTIDJAG:
 		return was(exact, "typ", "is not written "+oauth.JWTIDJAG)
-	case given && typ == "", slices.Contains(otherTypes, typ):
+	case other:
 		return was(exact, "typ", "is that of another kind of token")
 	}
 	return nil
@@ -221,12 +218,6 @@ func (j *judgement) typ(context.Context) error {
 
 // errNobody is the refusal of an ID-JAG without the authentication of its client.
 var errNobody = fmt.Errorf("%w: an ID-JAG is accepted of clients that authenticate only", oauth.ErrClient)
-
-// was is wrongClaim with the value, for the log.
-func was(value, claim, why string) error { return wrongClaim(claim, why+": it is "+oauth.Quoted(value)) }
-
-// otherTypes are the types of tokens that are no assertions.
-var otherTypes = []string{"at+jwt", "logout+jwt", "secevent+jwt", "dpop+jwt", "token-introspection+jwt", "revocations+jwt"}
 
 func (j *judgement) header(context.Context) error { return checkHeader(j.signed) }
 
@@ -267,19 +258,7 @@ func (j *judgement) signature(ctx context.Context) error {
 	if err != nil {
 		return store.Unavailable(fmt.Errorf("fetch keys of trust %s: %w", t.ID, err))
 	}
-	candidates := set.Find(header.KeyID, alg)
-	switch {
-	case len(candidates) == 0:
-		return was(header.KeyID, "kid", fmt.Sprintf("names none of the issuer's keys for %s", alg))
-	case header.KeyID == "" && len(candidates) > 1:
-		return wrongClaim("kid", "is missing, and more than one of the issuer's keys fits")
-	}
-	for _, key := range candidates[:min(len(candidates), maxCandidates)] {
-		if _, err := j.signed.Verify(key.Key); err == nil {
-			return nil
-		}
-	}
-	return wrongClaim("signature", "does not verify with the issuer's keys")
+	return verifyWith(ctx, j.signed, set, "issuer", len(t.Keys) == 0)
 }
 
 // trustedKeys returns the keys of a trust's issuer.

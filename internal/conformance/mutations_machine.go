@@ -59,7 +59,7 @@ var machineMutations = []Mutation{
 		Test: "go test ./internal/keyset -run TestWhichRSAKeysAreAccepted",
 	},
 	{
-		Name: "which of several published keys", In: "Authenticator.verify",
+		Name: "which of several published keys", In: "verifyWith",
 		Old: `case published && header.KeyID == "" && len(candidates) > 1:`, New: "case false:",
 		Test: "go test ./internal/client -run TestPublishedKeysAndTheirKids",
 	},

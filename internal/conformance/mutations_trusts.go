@@ -33,7 +33,7 @@ var trustMutations = []Mutation{
 		Test: "go test ./internal/client -run TestWorkloadsWithoutAClient",
 	},
 	{
-		Name: "the signature of an assertion", In: "judgement.signature",
+		Name: "the signature of an assertion", In: "verifyWith",
 		Old: "err == nil {\n\t\t\treturn nil", New: "err == nil || true {\n\t\t\treturn nil",
 		Test: judged,
 	},
