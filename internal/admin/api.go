@@ -3,8 +3,8 @@ package admin
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -194,31 +194,16 @@ func (a APIs) Create(ctx context.Context, v adminapi.API) (store.API, error) {
 	})
 }
 
-// write stores what write makes of an API, which is nil if there is none. The change requires that nothing else in the directory has
-// changed: that is what keeps scopes and numbers unique.
-func (a APIs) write(ctx context.Context, id string, write func(old *store.API, view *directory.View) (store.API, record, error)) (next store.API, err error) {
-	for range apiAttempts {
-		var view *directory.View
-		if view, err = a.view(ctx); err != nil {
-			return next, err
-		}
-		var how record
+// write stores what write makes of an API, which is nil if there is none. That nothing
+// else in the directory has changed keeps scopes and numbers unique.
+func (a APIs) write(ctx context.Context, id string, write func(old *store.API, view *directory.View) (store.API, record, error)) (store.API, error) {
+	return rewrite(ctx, a.Admin, "api", id, apiID, func(view *directory.View) (store.API, record, error) {
 		old, _ := view.API(a.Realm, id)
-		next, how, err = write(old, view)
-		if err != nil || how.none {
-			return next, err
-		}
-		err = a.commit(ctx, store.Change{Expect: view.Version(), Entries: []store.Entry{next.Entry()}}, a.event(a.now(), how.name, next.ID, how.detail))
-		if !errors.Is(err, store.ErrConflict) {
-			return next, err
-		}
-	}
-	return next, changed("api", id)
+		return write(old, view)
+	})
 }
 
-// apiAttempts is how often a change of an API is tried while others change the
-// directory.
-const apiAttempts = 5
+func apiID(a store.API) string { return a.ID }
 
 // Read returns a registered API.
 func (a APIs) Read(ctx context.Context, id string) (store.API, error) {
@@ -237,23 +222,11 @@ func noAPI(id string) error {
 }
 
 // List returns the registered APIs sorted by id, and whether more follow.
-func (a APIs) List(ctx context.Context, p adminapi.Page) (list []store.API, more bool, err error) {
-	if err := p.Check(); err != nil {
-		return nil, false, err
-	}
-	view, err := a.view(ctx)
-	if err != nil {
-		return nil, false, err
-	}
-	rest := view.APIsAfter(a.Realm, p.After)
-	if found, ok := view.API(a.Realm, p.After); p.After != "" && (!ok || found.ID != p.After) {
-		rest = nil
-	}
-	page, more, err := pick(p, rest, func(api *store.API) bool { return matchesPage(p, api.ID, api.Name) })
-	for _, api := range page {
-		list = append(list, *api)
-	}
-	return list, more, err
+func (a APIs) List(ctx context.Context, p adminapi.Page) ([]store.API, bool, error) {
+	return list(ctx, a.Admin, p, func(view *directory.View) (iter.Seq[*store.API], bool) {
+		found, ok := view.API(a.Realm, p.After)
+		return view.APIsAfter(a.Realm, p.After), ok && found.ID == p.After
+	}, func(api *store.API) []string { return []string{api.ID, api.Name} })
 }
 
 func (a APIs) changed(v adminapi.API, old store.API, view *directory.View) (store.API, record, error) {

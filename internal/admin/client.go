@@ -275,8 +275,7 @@ func (a Clients) Apply(ctx context.Context, id, etag string, d adminapi.Client) 
 		return c, "", false, &oauth.Invalid{Field: "id", Message: fmt.Sprintf("%q is another client", d.ID)}
 	}
 	old, err := a.Read(ctx, id)
-	var failed *Error
-	if etag == "" && (errors.As(err, &failed) && failed.Code == NotFound || err == nil && old.SelfRegistered()) {
+	if etag == "" && (isGone(err) || err == nil && old.SelfRegistered()) {
 		d.ID = id
 		c, secret, err = a.Create(ctx, d.Registration, d.State)
 		return c, secret, err == nil, err

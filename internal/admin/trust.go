@@ -3,8 +3,8 @@ package admin
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/mintage/mintage/internal/adminapi"
@@ -132,35 +132,24 @@ func (a Trusts) Create(ctx context.Context, v adminapi.Trust) (store.Trust, erro
 
 const trustKind = "trust"
 
-// write stores what write makes of a trust, which is the zero trust if there is none. The
-// change requires that nothing else in the directory has changed: the trust names APIs
-// and a client.
-func (a Trusts) write(ctx context.Context, id string, write func(old store.Trust, view *directory.View) (store.Trust, record, error)) (next store.Trust, err error) {
-	for range apiAttempts {
-		var view *directory.View
-		if view, err = a.view(ctx); err != nil {
-			return next, err
-		}
+// write stores what write makes of a trust, which is the zero trust if there is none. A
+// trust names APIs and a client, in a directory that has not changed. What it has issued
+// ends with it, also if that was not finished the last time.
+func (a Trusts) write(ctx context.Context, id string, write func(old store.Trust, view *directory.View) (store.Trust, record, error)) (store.Trust, error) {
+	next, err := rewrite(ctx, a.Admin, trustKind, id, trustID, func(view *directory.View) (store.Trust, record, error) {
 		var old store.Trust
 		if row := view.TrustRow(a.Realm, id); row != nil {
 			old = *row
 		}
-		var how record
-		next, how, err = write(old, view)
-		if err != nil || how.none {
-			return next, err
-		}
-		err = a.commit(ctx, store.Change{Expect: view.Version(), Entries: []store.Entry{next.Entry()}}, a.event(a.now(), how.name, next.ID, how.detail))
-		if errors.Is(err, store.ErrConflict) {
-			continue
-		}
-		if err == nil && !a.DryRun && (next.Disabled || next.Deleted) {
-			err = a.endGrants(ctx, next)
-		}
-		return next, err
+		return write(old, view)
+	})
+	if err == nil && !a.DryRun && (next.Disabled || next.Deleted) {
+		err = a.endGrants(ctx, next)
 	}
-	return next, changed(trustKind, id)
+	return next, err
 }
+
+func trustID(t store.Trust) string { return t.ID }
 
 // endGrants revokes the grants of a trust that has ended, so that resource servers which
 // verify tokens offline learn of it. All others find that the trust has ended.
@@ -174,11 +163,6 @@ func (a Trusts) endGrants(ctx context.Context, t store.Trust) error {
 		}
 	}
 	return nil
-}
-
-func isGone(err error) bool {
-	var gone *Error
-	return errors.As(err, &gone) && gone.Code == NotFound
 }
 
 // Read returns a trust.
@@ -198,23 +182,11 @@ func noTrust(id string) error {
 }
 
 // List returns the trusts sorted by id, and whether more follow.
-func (a Trusts) List(ctx context.Context, p adminapi.Page) (list []store.Trust, more bool, err error) {
-	if err := p.Check(); err != nil {
-		return nil, false, err
-	}
-	view, err := a.view(ctx)
-	if err != nil {
-		return nil, false, err
-	}
-	rest := view.TrustsAfter(a.Realm, p.After)
-	if row := view.TrustRow(a.Realm, p.After); p.After != "" && (row == nil || row.Deleted) {
-		rest = nil
-	}
-	page, more, err := pick(p, rest, func(t *store.Trust) bool { return matchesPage(p, t.ID, t.Issuer, t.ClientID, string(t.Kind)) })
-	for _, t := range page {
-		list = append(list, *t)
-	}
-	return list, more, err
+func (a Trusts) List(ctx context.Context, p adminapi.Page) ([]store.Trust, bool, error) {
+	return list(ctx, a.Admin, p, func(view *directory.View) (iter.Seq[*store.Trust], bool) {
+		row := view.TrustRow(a.Realm, p.After)
+		return view.TrustsAfter(a.Realm, p.After), row != nil && !row.Deleted
+	}, func(t *store.Trust) []string { return []string{t.ID, t.Issuer, t.ClientID, string(t.Kind)} })
 }
 
 // Change makes a trust be as v says. With an ETag, the trust must be as it was.

@@ -1,0 +1,63 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"iter"
+
+	"github.com/mintage/mintage/internal/adminapi"
+	"github.com/mintage/mintage/internal/directory"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// This file is what APIs and trusts share: rows of the directory that depend on others.
+
+// rowAttempts is how often a change of a row is tried while others change the directory.
+const rowAttempts = 5
+
+// rewrite stores the row that write makes of the directory as it is, whose id in its event
+// is that of about. The change requires that nothing else in the directory has changed.
+func rewrite[T interface{ Entry() store.Entry }](ctx context.Context, a *Admin, kind, id string, about func(T) string, write func(*directory.View) (T, record, error)) (next T, err error) {
+	for range rowAttempts {
+		view, err := a.view(ctx)
+		if err != nil {
+			return next, err
+		}
+		var how record
+		if next, how, err = write(view); err != nil || how.none {
+			return next, err
+		}
+		err = a.commit(ctx, store.Change{Expect: view.Version(), Entries: []store.Entry{next.Entry()}}, a.event(a.now(), how.name, about(next), how.detail))
+		if !errors.Is(err, store.ErrConflict) {
+			return next, err
+		}
+	}
+	return next, changed(kind, id)
+}
+
+// list returns a page of rows, and whether more follow. Follow returns those behind the
+// row p.After, and whether there is one. A row is selected by its texts.
+func list[T any](ctx context.Context, a *Admin, p adminapi.Page, follow func(*directory.View) (iter.Seq[*T], bool), texts func(*T) []string) (rows []T, more bool, err error) {
+	if err := p.Check(); err != nil {
+		return nil, false, err
+	}
+	view, err := a.view(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	rest, found := follow(view)
+	if p.After != "" && !found {
+		rest = nil
+	}
+	page, more, err := pick(p, rest, func(row *T) bool { return matchesPage(p, texts(row)...) })
+	for _, row := range page {
+		rows = append(rows, *row)
+	}
+	return rows, more, err
+}
+
+// isGone reports whether a use case failed because there is no such thing.
+func isGone(err error) bool {
+	var gone *Error
+	return errors.As(err, &gone) && gone.Code == NotFound
+}
