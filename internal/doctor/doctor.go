@@ -155,6 +155,7 @@ var checkups = []checkup{
 	{"backup", false, false, false, false, 0, checkBackup},
 	{"clients", false, true, true, false, 0, checkClients},
 	{"secrets", false, true, true, false, 0, checkSecrets},
+	{"trusts", false, true, true, false, 0, checkTrusts},
 	{"demo client", false, true, false, false, 0, checkDemo},
 	{"audit log", false, false, false, false, 30 * time.Second, checkAudit},
 	{"server", false, false, false, false, 0, checkServer},
@@ -163,6 +164,7 @@ var checkups = []checkup{
 	{"plain http", true, false, true, false, 0, checkPlainHTTP},
 	{"published keys", true, true, false, false, 0, checkPublishedKeys},
 	{"proxy", true, false, false, false, 30 * time.Second, checkProxy},
+	{"keys of issuers", true, true, true, false, 30 * time.Second, checkIssuerKeys},
 }
 
 // checkTime limits a check without a limit of its own.
