@@ -87,10 +87,13 @@ func (a Trusts) build(v adminapi.Trust, old store.Trust, view *directory.View, n
 // is allowed.
 func (a Trusts) apisOf(v adminapi.Trust, old store.Trust, view *directory.View) (list []string, err error) {
 	c, ok := view.Registered(a.Realm, v.ClientID)
+	own := oauth.IsClientAddress(v.ClientID) && (!ok || c.SelfRegistered()) // its document says the rest
 	switch {
-	case !ok || c.State == store.ClientDeleted:
+	case own && store.TrustKind(v.Kind) == store.TrustWorkload:
+		return nil, &oauth.Invalid{Field: "client_id", Message: "a client that describes itself is for --kind id-jag: it signs for itself, by private_key_jwt"}
+	case !ok && !own || ok && c.State == store.ClientDeleted:
 		return nil, &oauth.Invalid{Field: "client_id", Message: fmt.Sprintf("there is no client %q (see: mintage client list)", v.ClientID)}
-	case store.TrustKind(v.Kind) == store.TrustIDJAG && c.Public():
+	case !own && store.TrustKind(v.Kind) == store.TrustIDJAG && c.Public():
 		return nil, &oauth.Invalid{Field: "client_id", Message: fmt.Sprintf("client %q is public, and an ID-JAG is accepted of clients that authenticate only", v.ClientID)}
 	case len(v.APIs) == 0 || len(v.APIs) > grant.MaxAPIs:
 		return nil, &oauth.Invalid{Field: "apis", Message: fmt.Sprintf("give 1 to %d APIs, each with the scopes that the trust allows: --api \"ID SCOPE SCOPE\"", grant.MaxAPIs)}
@@ -98,7 +101,7 @@ func (a Trusts) apisOf(v adminapi.Trust, old store.Trust, view *directory.View) 
 	for _, text := range v.APIs {
 		l, err := store.ReadAllowedAPI(text)
 		api, ok := view.API(a.Realm, l.ID)
-		may := slices.ContainsFunc(c.APIs, func(of string) bool {
+		may := own || slices.ContainsFunc(c.APIs, func(of string) bool {
 			have, err := store.ReadAllowedAPI(of)
 			return err == nil && oauth.CanonicalTarget(have.ID) == oauth.CanonicalTarget(l.ID)
 		})
@@ -110,6 +113,8 @@ func (a Trusts) apisOf(v adminapi.Trust, old store.Trust, view *directory.View) 
 			return nil, &oauth.Invalid{Field: "apis", Message: fmt.Sprintf("there is no API %q (see: mintage api list)", l.ID)}
 		case !api.Scope().Covers(l.Scope):
 			return nil, &oauth.Invalid{Field: "apis", Message: fmt.Sprintf("the API %s has the scopes %q only", api.ID, api.Scope())}
+		case own && !api.Open:
+			return nil, &oauth.Invalid{Field: "apis", Message: fmt.Sprintf("the API %s is closed to clients that describe themselves: mintage api update %s --self-registered-clients", api.ID, api.ID)}
 		case !may:
 			return nil, &oauth.Invalid{Field: "apis", Message: fmt.Sprintf("the client is not allowed the API %s: mintage client update %s --add-api %q", api.ID, c.ID, text)}
 		}

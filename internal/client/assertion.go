@@ -122,6 +122,9 @@ func Named(text oauth.Secret) (id string, err error) {
 // byAssertion finds the client that an assertion proves (RFC 7523 section 3).
 func (a *Authenticator) byAssertion(ctx context.Context, view *directory.View, cred oauth.Credentials, from netip.Addr) (*store.Client, error) {
 	c, err := a.Directory.Client(ctx, view, a.Realm, cred.ClientID)
+	if c == nil && err == nil {
+		c, err = a.described(ctx, view, cred, from)
+	}
 	switch {
 	case err != nil:
 		return nil, err
@@ -231,11 +234,7 @@ func (a *Authenticator) keySet(ctx context.Context, c *store.Client, kid string,
 	case c.SelfRegistered() && a.OwnKeys == nil:
 		err = none
 	case c.SelfRegistered():
-		network := netip.Prefix{}
-		if from.IsValid() {
-			network = overload.Party(from)
-		}
-		if set, err = a.OwnKeys(ctx, c.Assertion.KeysURI, network, enough); err != nil {
+		if set, err = a.OwnKeys(ctx, c.Assertion.KeysURI, networkOf(from), enough); err != nil {
 			err = fmt.Errorf("%w: %w", ErrOwnKeys, err)
 		}
 	case c.Assertion.KeysURI == "":
@@ -249,6 +248,31 @@ func (a *Authenticator) keySet(ctx context.Context, c *store.Client, kid string,
 		err = fmt.Errorf("fetch keys of client %s: %w", c.ID, err)
 	}
 	return set, err
+}
+
+func networkOf(from netip.Addr) netip.Prefix {
+	if !from.IsValid() {
+		return netip.Prefix{}
+	}
+	return overload.Party(from)
+}
+
+// described returns the client of a document to which no user has agreed, or nil. An
+// operator has: with a trust in the issuer that the request's grant names. No other
+// document is fetched here.
+func (a *Authenticator) described(ctx context.Context, view *directory.View, cred oauth.Credentials, from netip.Addr) (*store.Client, error) {
+	_, claims, err := parseAssertion(cred.Grant)
+	_, known := view.Registered(a.Realm, cred.ClientID)
+	t, trusted := view.Trust(a.Realm, claims.Issuer, store.TrustIDJAG, cred.ClientID)
+	if err != nil || known || !trusted || t.Disabled || a.Described == nil || !oauth.IsClientAddress(cred.ClientID) || !a.Directory.Admits(a.Realm, cred.ClientID) {
+		return nil, nil
+	}
+	c, err := a.Described(ctx, cred.ClientID, networkOf(from))
+	if err != nil {
+		return nil, store.Unavailable(fmt.Errorf("%w: %w", ErrOwnKeys, err))
+	}
+	view.Offer(c)
+	return c, nil
 }
 
 // checkOwn checks the claims of an assertion that the client signed itself. Agents use

@@ -63,6 +63,9 @@ type Authenticator struct {
 	// OwnKeys does so for clients that registered themselves, for a caller's network:
 	// their addresses are fetched only where everybody could.
 	OwnKeys func(ctx context.Context, uri string, from netip.Prefix, enough func(keyset.Set) bool) (keyset.Set, error)
+	// Described returns the client of a document, which is fetched for a caller's network.
+	// Nil: no client has one.
+	Described func(ctx context.Context, id string, from netip.Prefix) (*store.Client, error)
 	// Shared reports that other nodes use the store, which then remembers the
 	// assertions that were used. Otherwise memory does: of those that were issued
 	// since Began.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -359,6 +360,59 @@ func TestKeysOfAnIssuerThatCannotBeFetched(t *testing.T) {
 		if _, err := b.auth.Assertion(t.Context(), "orders", true, b.idp.sign(b.idjag("orders", nil))); !errors.Is(err, store.ErrUnavailable) {
 			t.Errorf("%s, where nothing is fetched: %v", want, err)
 		}
+	}
+}
+
+// A client that describes itself authenticates without the consent of a user if a trust in
+// the issuer of its ID-JAG names it. No other document is fetched.
+func TestATrustVouchesForADocument(t *testing.T) {
+	t.Parallel()
+	b := newTrusting(t)
+	const address = "https://agent.example/client.json"
+	b.Put(store.Trust{Issuer: idp, Kind: store.TrustIDJAG, ClientID: address, Keys: b.idp.set()})
+	b.Put(store.Trust{Issuer: "https://off.example", Kind: store.TrustIDJAG, ClientID: address, Keys: b.idp.set(), Disabled: true})
+	b.Put(store.Trust{Issuer: "https://platform.example", Kind: store.TrustWorkload, ClientID: address, Keys: b.idp.set()})
+	fetched, admitted, auth := 0, true, store.AuthPrivateKeyJWT
+	var failure error
+	b.auth.Described = func(_ context.Context, id string, _ netip.Prefix) (*store.Client, error) {
+		fetched++
+		return &store.Client{ID: id, Realm: realm, State: store.ClientEnabled, RegisteredBy: store.ByDocument,
+			Settings: store.Settings{Auth: auth, Assertion: store.AssertionRule{KeysURI: address}}}, failure
+	}
+	b.auth.OwnKeys = func(context.Context, string, netip.Prefix, func(keyset.Set) bool) (keyset.Set, error) {
+		return keyset.Parse(b.signer.set())
+	}
+	b.Directory.AdmitSelfRegistered(func(_, id string) bool { return admitted && id == address })
+	present := func(issuer string) error {
+		var grant oauth.Secret
+		if issuer != "" {
+			grant = b.idp.sign(b.idjag(address, map[string]any{"iss": issuer}))
+		}
+		_, err := b.auth.Authenticate(t.Context(), oauth.Credentials{
+			ClientID: address, Method: oauth.AuthPrivateKeyJWT, Grant: grant,
+			Assertion: b.signer.sign(b.claims(map[string]any{"iss": address, "sub": address})),
+		}, from)
+		return err
+	}
+	if err := present(idp); err != nil || fetched != 1 {
+		t.Errorf("%v, after %d fetches", err, fetched)
+	}
+	for _, issuer := range []string{"", "https://evil.example", "https://off.example", "https://platform.example"} {
+		if err := present(issuer); !errors.Is(err, client.UnknownClient) || fetched != 1 {
+			t.Errorf("issuer %q: %v, after %d fetches", issuer, err, fetched)
+		}
+	}
+	admitted = false
+	if err := present(idp); !errors.Is(err, client.UnknownClient) || fetched != 1 {
+		t.Errorf("not admitted: %v, after %d fetches", err, fetched)
+	}
+	admitted, auth = true, store.AuthNone
+	if err := present(idp); !errors.Is(err, client.ErrClient) {
+		t.Errorf("a public one: %v", err)
+	}
+	failure = errors.New("no document")
+	if err := present(idp); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("a document that cannot be read: %v", err)
 	}
 }
 

@@ -43,6 +43,11 @@ var trustMutations = []Mutation{
 		Test: "go test ./internal/client -run TestKeysOfAnIssuerThatCannotBeFetched",
 	},
 	{
+		Name: "documents that are fetched for an assertion", In: "Authenticator.described",
+		Old: "!trusted || ", New: "!trusted && false || ",
+		Test: "go test ./internal/client -run TestATrustVouchesForADocument",
+	},
+	{
 		Name: "whose an ID-JAG is", In: "judgement.forClient",
 		Old: "j.claims.ClientID != j.client", New: "false",
 		Test: judged,

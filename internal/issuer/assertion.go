@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"slices"
+	"strconv"
 
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
@@ -179,6 +180,9 @@ func (iss Assertions) user(ctx context.Context, e entitlements, t *store.Trust, 
 	}
 	d := a.Redeem(asked, req, p, view.LongestAccess(iss.Policy.AccessLifetime), now)
 	if d.Refusal == grant.Allowed {
+		if err := iss.firstRecord(ctx, e.c, now); err != nil {
+			return Tokens{}, store.Unavailable(err)
+		}
 		err := iss.Store.CreateGrant(ctx, d.Next)
 		switch {
 		case errors.Is(err, store.ErrConflict):
@@ -207,6 +211,22 @@ func (iss Assertions) user(ctx context.Context, e entitlements, t *store.Trust, 
 		Scope: d.Access.Scope, ExpiresIn: p.ExpiresIn(d.Access, now), AccessToken: text, Format: format, Bound: answer.binding().Bound(),
 		GrantID: a.GrantID, Subject: d.Next.Subject, Generation: d.Next.Generation, Trust: t.ID,
 	}, nil
+}
+
+// firstRecord writes the record of a client that registered itself and to which no user
+// has agreed: its tokens are checked by it. The trust says that an operator has.
+func (iss Assertions) firstRecord(ctx context.Context, c *store.Client, now grant.Instant) error {
+	if !c.SelfRegistered() || c.RecordedUntil != 0 {
+		return nil
+	}
+	err := iss.Store.Commit(ctx, store.Change{
+		Documents: []store.Document{c.Record(iss.RecordUntil(now))},
+		Events:    []store.Event{{At: now, Name: store.EventClientRecorded, About: c.ID, Actor: c.ID, Detail: strconv.Quote(c.Name) + ", by a trust"}},
+	})
+	if errors.Is(err, store.ErrConflict) {
+		return nil // another request has done so
+	}
+	return err
 }
 
 // workload issues an access token to a client for itself. Its id names the trust.

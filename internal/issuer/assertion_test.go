@@ -386,3 +386,43 @@ func TestALostAnswerAboutAnAssertion(t *testing.T) {
 		}
 	}
 }
+
+// A client that describes itself, for which a trust vouches, is recorded with its first
+// grant: its tokens are checked by the record.
+func TestAnAssertionRecordsItsClient(t *testing.T) {
+	s := withTrusts(t)
+	s.Directory.AdmitSelfRegistered(func(_, id string) bool { return id == testkit.AgentID })
+	api := testkit.OrdersAPI()
+	api.Open = true
+	s.PutAPI(api)
+	trust := users()
+	trust.ClientID = testkit.AgentID
+	trust = s.Put(trust)
+	s.Clock.Advance(time.Second)
+	c := &store.Client{
+		ID: testkit.AgentID, Realm: testkit.Realm, State: store.ClientEnabled, RegisteredBy: store.ByDocument, Secrets: []store.Secret{},
+		Settings: store.Settings{Name: "Agent", Auth: store.AuthPrivateKeyJWT, Native: true, GrantTypes: store.DefaultGrantTypes, RedirectURIs: []string{}},
+	}
+	s.View().Offer(c)
+	r := s.assertion("first")
+	r.Trust = &trust
+	if found := s.FoundAgent(); found != nil {
+		t.Fatalf("recorded before: %+v", found)
+	}
+	if scope, err := (issuer.Assertions{Issuer: s.Issuer}).Foreseen(t.Context(), r); scope != "orders:read orders:write" || err != nil {
+		t.Errorf("foreseen: %q, %v", scope, err)
+	}
+	for range 2 { // two requests that have found no record
+		if got := s.granted(issuer.Assertions{Issuer: s.Issuer}.AssertionToken(t.Context(), c, r)); got != theirUser+" orders:read orders:write [orders]" {
+			t.Errorf("granted %s", got)
+		}
+	}
+	if found := s.FoundAgent(); found == nil || found.RecordedUntil <= s.At() || found.Name != "Agent" || found.Auth != store.AuthPrivateKeyJWT {
+		t.Errorf("recorded as %+v", found)
+	}
+	trust.Deleted = true
+	s.Put(trust)
+	if got := s.granted(issuer.Assertions{Issuer: s.Issuer}.AssertionToken(t.Context(), s.FoundAgent(), r)); got != "trust_ended" {
+		t.Errorf("after its end: %s", got)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -116,6 +117,9 @@ func (n *node) newRealm(cfg config.Config) *realm {
 		Issuer: cfg.IssuerID(), TokenEndpoint: tokenEndpoints(cfg), Keys: n.keys.Registered, Discovered: n.keys.Discovered, OwnKeys: n.keys.SelfRegistered,
 		Shared: !alone, Began: time.Now()}
 	r.clients.UpstreamSubject = r.upstreamSubject
+	r.clients.Described = func(ctx context.Context, id string, from netip.Prefix) (*store.Client, error) {
+		return r.documentsOf(cfg).Client(ctx, id, "", from)
+	}
 	if n.auditLog != nil {
 		r.clients.OldSecretUsed = n.auditLog.OldSecretUsed
 	}

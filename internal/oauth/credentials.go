@@ -32,6 +32,8 @@ type Credentials struct {
 	Assertion Secret
 	Unnamed   bool
 	Method    AuthMethod
+	// Grant is an assertion that is the grant of the same request (RFC 7523 section 2.1).
+	Grant Secret
 	// Header reports that the request has an Authorization header, so that a
 	// failure is 401 with a challenge (RFC 6749 section 5.2).
 	Header bool

@@ -207,6 +207,9 @@ func (r *Request) Client(ctx context.Context, p oauth.Params) (c *store.Client, 
 		if throttle.ClientBlocked(r.Counted, cred.ClientID) {
 			return nil, cred.ClientID, oauth.ErrTooManyRequests
 		}
+		if r.Asserts {
+			cred.Grant = oauth.Secret(p["assertion"])
+		}
 		if r.class == overload.Own { // its keys may be at a slow host
 			ctx = r.server.Queue.Aside(ctx, r.network, cred.ClientID, &r.slot)
 		}
