@@ -167,7 +167,7 @@ func (a *answer) check(r *response, sent []byte, maxExpiresIn int64) error {
 	switch {
 	case !r.json:
 		return errContentType
-	case string(a.tokenType) != "Bearer" && string(a.tokenType) != "DPoP":
+	case !is(a.tokenType, "Bearer") && !is(a.tokenType, "DPoP"):
 		return errTokenType
 	case a.expiresIn < 1 || a.expiresIn > maxExpiresIn:
 		return errExpiresIn
@@ -181,6 +181,10 @@ func (a *answer) check(r *response, sent []byte, maxExpiresIn int64) error {
 	grant, ours := grantOf(a.refresh, keys.RefreshPrefix)
 	if !ours {
 		return nil // another server's tokens, of which nothing is known
+	}
+	// Another case means the same (RFC 6749 section 5.1), but Mintage's never changes.
+	if string(a.tokenType) != "Bearer" && string(a.tokenType) != "DPoP" {
+		return errTokenType
 	}
 	if len(a.scope) == 0 {
 		return errNoScope

@@ -134,6 +134,8 @@ func TestEveryAnswerIsChecked(t *testing.T) {
 		"nothing wrong":              {func(*answer, *response) {}, ""},
 		"least expires_in":           {func(a *answer, _ *response) { a.expiresIn = 1 }, ""},
 		"another server's tokens":    {func(a *answer, _ *response) { a.refresh, a.access, a.scope = []byte("x"), []byte("y"), nil }, ""},
+		"its token_type":             {func(a *answer, _ *response) { a.refresh, a.tokenType = []byte("x"), []byte("bearer") }, ""},
+		"no token_type of its":       {func(a *answer, _ *response) { a.refresh, a.tokenType = []byte("x"), []byte("mac") }, errTokenType.kind},
 		"refused":                    {func(a *answer, r *response) { r.status = 400; a.errorCode = []byte("invalid_grant") }, "status 400 invalid_grant"},
 		"refused without a word":     {func(a *answer, r *response) { r.status = 502 }, "status 502"},
 		"status 201":                 {func(a *answer, r *response) { r.status = 201 }, "status 201"},
