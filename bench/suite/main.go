@@ -33,6 +33,7 @@ type options struct {
 	program     string
 	before      string // program to compare with
 	profile     string // file for a profile of the server
+	peers       string // directory of scripts/peers
 }
 
 // postgresGrants is how many grants are on PostgreSQL: enough that it finds each
@@ -61,7 +62,7 @@ func main() {
 	flag.DurationVar(&opt.duration, "duration", 3*time.Second, "length of each run")
 	flag.IntVar(&opt.connections, "connections", 64, "connections at the same time")
 	flag.IntVar(&opt.grants, "grants", 1_000_000, "grants of the large store")
-	flag.StringVar(&only, "only", "", "measure only these and what they are compared with, such as refresh,code: "+strings.Join(names, ", ")+"; with -shared: "+strings.Join(siegeNames(), ", "))
+	flag.StringVar(&only, "only", "", "measure only these and what they are compared with, such as refresh,code: "+strings.Join(names, ", ")+"; with -shared: "+strings.Join(siegeNames(), ", ")+"; with -peers: "+peerHydra+", "+peerProvider)
 	flag.BoolVar(&opt.postgres, "postgres", false, "measure nodes on a PostgreSQL instead, against pgbench and the embedded store")
 	flag.BoolVar(&opt.shared, "shared", false, "measure an operator's client beside clients that registered themselves, which fill what all clients share")
 	flag.BoolVar(&opt.shapes, "shapes", false, "measure the refresh with the requests of several HTTP clients and numbers of connections")
@@ -71,6 +72,7 @@ func main() {
 	page := flag.String("plot", "", "measure nothing, and draw the table of this page as SVG on the standard output")
 	flag.StringVar(&opt.before, "before", "", "measure this program in turn with the present one, and how many objects each allocates for a request")
 	flag.StringVar(&opt.profile, "profile", "", "measure nothing, and write a CPU profile of the server under the loads to this file: scripts/profile")
+	flag.StringVar(&opt.peers, "peers", "", "measure Hydra and node-oidc-provider beside this server: the directory that scripts/peers has prepared")
 	flag.Parse()
 	if *page != "" {
 		fail(plot(os.Stdout, *page))
@@ -81,6 +83,9 @@ func main() {
 	defaults := map[string]func(){}
 	if opt.postgres {
 		defaults["grants"] = func() { opt.grants = postgresGrants }
+	}
+	if opt.peers != "" {
+		defaults["grants"] = func() { opt.grants = peerGrants }
 	}
 	if opt.quick {
 		defaults["duration"] = func() { opt.duration = 400 * time.Millisecond }
@@ -97,6 +102,11 @@ func main() {
 		defaults["rounds"] = func() { opt.rounds = 1 }
 		defaults["grants"] = func() { opt.grants = 2000 }
 	}
+	if opt.quick && opt.peers != "" {
+		defaults["duration"] = func() { opt.duration = 300 * time.Millisecond }
+		defaults["rounds"] = func() { opt.rounds = 1 }
+		defaults["grants"] = func() { opt.grants = opt.connections }
+	}
 	if opt.quick && opt.many {
 		defaults["entries"] = func() { opt.entries = 1000 }
 	}
@@ -112,6 +122,9 @@ func main() {
 	if opt.shared {
 		known = siegeNames()
 	}
+	if opt.peers != "" {
+		known = []string{peerHydra, peerProvider}
+	}
 	for _, name := range opt.only {
 		if !slices.Contains(known, name) {
 			fail(fmt.Errorf("-only: %q is none of %s", name, strings.Join(known, ", ")))
@@ -119,7 +132,8 @@ func main() {
 	}
 	if flag.NArg() > 0 || opt.rounds < 1 || opt.duration < 100*time.Millisecond || opt.connections < 1 || opt.grants < opt.connections ||
 		opt.shared && (opt.postgres || opt.connections < 4) || opt.postgres && (len(opt.only) > 0 || opt.connections < 3 || opt.grants < 3*opt.connections) || opt.many && (opt.shared || opt.postgres || opt.entries < 200) || opt.shapes && (opt.many || opt.shared || opt.postgres || len(opt.only) > 0) ||
-		opt.before != "" && (opt.shapes || opt.many || opt.shared || opt.postgres) {
+		opt.before != "" && (opt.shapes || opt.many || opt.shared || opt.postgres) ||
+		opt.peers != "" && (opt.before != "" || opt.shapes || opt.many || opt.shared || opt.postgres) {
 		flag.Usage()
 		os.Exit(2)
 	}
@@ -139,6 +153,9 @@ func main() {
 	}
 	if opt.before != "" {
 		do = measurePairs
+	}
+	if opt.peers != "" {
+		do = measurePeers
 	}
 	if opt.profile != "" {
 		do = recordProfile

@@ -182,25 +182,39 @@ func (s *suite) multiplex(ctx context.Context, target bench.Target, shape shape,
 	return result, tokens, err
 }
 
-// refreshOnce refreshes a token and returns the next one.
+// refreshOnce refreshes a token over HTTP/2 and returns the next one.
 func refreshOnce(ctx context.Context, client *http.Client, target bench.Target, token string) (string, error) {
-	form := url.Values{"grant_type": {"refresh_token"}, "client_id": {target.ClientID}, "client_secret": {target.ClientSecret}, "refresh_token": {token}}
+	next, protocol, err := redeem(ctx, client, target, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token}})
+	if err == nil && protocol != 2 {
+		err = fmt.Errorf("HTTP/%d, not HTTP/2", protocol)
+	}
+	return next.Refresh, err
+}
+
+// A pair is the tokens of a response.
+type pair struct {
+	Access  string `json:"access_token"`
+	Refresh string `json:"refresh_token"`
+}
+
+// redeem sends the parameters of a grant, and the client's secret, to a token endpoint.
+// It returns the tokens and the version of HTTP.
+func redeem(ctx context.Context, client *http.Client, target bench.Target, form url.Values) (p pair, protocol int, err error) {
+	form.Set("client_id", target.ClientID)
+	form.Set("client_secret", target.ClientSecret)
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, target.Endpoint, strings.NewReader(form.Encode()))
 	if err != nil {
-		return "", err
+		return p, 0, err
 	}
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	answer, err := client.Do(r)
 	if err != nil {
-		return "", err
+		return p, 0, err
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
-	var pair struct {
-		Refresh string `json:"refresh_token"`
+	if err = cmp.Or(err, json.Unmarshal(text, &p)); err != nil || answer.StatusCode != http.StatusOK || p.Access == "" || p.Refresh == "" {
+		return p, 0, fmt.Errorf("%s %s: %s, %v", answer.Proto, answer.Status, text, err)
 	}
-	if err = cmp.Or(err, json.Unmarshal(text, &pair)); err != nil || answer.StatusCode != http.StatusOK || answer.ProtoMajor != 2 || pair.Refresh == "" {
-		return "", fmt.Errorf("%s %s: %s, %v", answer.Proto, answer.Status, text, err)
-	}
-	return pair.Refresh, nil
+	return p, answer.ProtoMajor, nil
 }
