@@ -235,18 +235,6 @@ type Route struct {
 	absent       *Problem // why it is not there in this deployment
 }
 
-// ofRealm reports whether the route is about what one realm has. All else is the
-// deployment's, and so is a new route until it is listed here.
-func (rt Route) ofRealm() bool {
-	return rt.about("clients", "apis", "trusts", "assertions", "users", "imports", "grants", "sessions", "cutoffs", "events", "codes", "logins") || rt.Path == realmsPath
-}
-
-// about reports whether the route's path begins with one of resources.
-func (rt Route) about(resources ...string) bool {
-	first, _, _ := strings.Cut(strings.TrimPrefix(rt.Path, "/admin/v1/"), "/")
-	return slices.Contains(resources, first)
-}
-
 // Routes is the whole API. An operation says itself whether it reads, whatever its
 // method: a POST can read.
 func (a *Admin) Routes() []Route {

@@ -3,6 +3,7 @@ package admin
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/mintage/mintage/internal/admin"
@@ -46,4 +47,16 @@ func (a *Admin) listRealms(x *call, _ *admin.Admin) (any, error) {
 		list = []adminapi.Realm{a.Realm} // its own: it reaches no other here
 	}
 	return adminapi.Realms{Realms: list}, nil
+}
+
+// ofRealm reports whether the route is about what one realm has. All else is the
+// deployment's, and so is a new route until it is listed here.
+func (rt Route) ofRealm() bool {
+	return rt.about("clients", "apis", "trusts", "assertions", "users", "imports", "grants", "sessions", "cutoffs", "events", "codes", "logins") || rt.Path == realmsPath
+}
+
+// about reports whether the route's path begins with one of resources.
+func (rt Route) about(resources ...string) bool {
+	first, _, _ := strings.Cut(strings.TrimPrefix(rt.Path, "/admin/v1/"), "/")
+	return slices.Contains(resources, first)
 }
