@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/oauth"
@@ -31,12 +32,12 @@ func (a Console) Operators(ctx context.Context) ([]adminapi.Operator, error) {
 }
 
 func viewOperator(o operator.Operator) adminapi.Operator {
-	return adminapi.Operator{Name: o.Name, Role: o.Role, CreatedBy: o.CreatedBy, CreatedAt: show.JSONInstant(o.CreatedAt), SeenAt: show.JSONInstant(o.SeenAt)}
+	return adminapi.Operator{Name: o.Name, Role: o.Role, Realm: strings.TrimPrefix(o.Realm, "/"), CreatedBy: o.CreatedBy, CreatedAt: show.JSONInstant(o.CreatedAt), SeenAt: show.JSONInstant(o.SeenAt)}
 }
 
-// AddOperator adds an operator of the console.
+// AddOperator adds an operator of the console. The caller knows that the realm of r exists.
 func (a Console) AddOperator(ctx context.Context, r adminapi.OperatorRequest) (adminapi.Operator, error) {
-	o := operator.Operator{Name: operator.Fold(r.Name), Role: r.Role, CreatedBy: show.Bounded(a.Actor.String()), CreatedAt: a.now()}
+	o := operator.Operator{Name: operator.Fold(r.Name), Role: r.Role, Realm: realmOf(r.Realm), CreatedBy: show.Bounded(a.Actor.String()), CreatedAt: a.now()}
 	switch {
 	case !operator.ValidName(o.Name):
 		return adminapi.Operator{}, &oauth.Invalid{Field: "name", Message: "is 1 to 64 letters, digits and . _ @ + -, the first a letter or a digit"}

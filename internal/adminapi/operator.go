@@ -6,6 +6,7 @@ import "time"
 type Operator struct {
 	Name      string     `json:"name"`
 	Role      string     `json:"role"`
+	Realm     string     `json:"realm,omitempty"` // the only one that it is for
 	CreatedBy string     `json:"created_by"`
 	CreatedAt *time.Time `json:"created_at"`
 	SeenAt    *time.Time `json:"last_sign_in_at"` // null: never
@@ -13,8 +14,9 @@ type Operator struct {
 
 // An OperatorRequest is the body of POST /admin/v1/operators.
 type OperatorRequest struct {
-	Name string `json:"name"`
-	Role string `json:"role"`
+	Name  string `json:"name"`
+	Role  string `json:"role"`
+	Realm string `json:"realm,omitempty"` // the only one that it is for
 }
 
 // An InvitationRequest is the body of POST /admin/v1/console/invitations.

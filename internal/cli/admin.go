@@ -55,11 +55,7 @@ who created them. The token of admin.token_file is not among them.`,
 		_, err := a.Get(cmd.Context(), &answer, nil, "admin-tokens")
 		var rows [][]string
 		for _, t := range answer.Tokens {
-			role := t.Role
-			if t.Realm != "" {
-				role += " of " + t.Realm
-			}
-			rows = append(rows, []string{t.Name, role, t.State, when(t.CreatedAt), t.CreatedBy, when(t.ExpiresAt), when(t.LastUsedAt)})
+			rows = append(rows, []string{t.Name, roleOf(t.Role, t.Realm), t.State, when(t.CreatedAt), t.CreatedBy, when(t.ExpiresAt), when(t.LastUsedAt)})
 		}
 		noteEmpty(cmd, rows, err, "there is no admin token")
 		return answer.Tokens, table("NAME|ROLE|STATE|CREATED|BY|EXPIRES|LAST USED", rows), err

@@ -16,19 +16,22 @@ reads and changes. Where users are built in, an operator is one of them, by name
 func newOperatorAdd(s *settings) *cobra.Command {
 	var in adminapi.OperatorRequest
 	cmd := &cobra.Command{
-		Use:   "add NAME --role auditor|admin",
+		Use:   "add NAME --role auditor|admin [--realm REALM]",
 		Short: "Add an operator of the console",
 		Long: `Add an operator of the console, who needs an invitation for the first sign-in:
-mintage console invite NAME.`,
-		Example: "  mintage operator add alice --role admin",
-		Args:    exactly(1, "one name"),
+mintage console invite NAME. With --realm, the role is for what that realm has, as
+that of an admin token is.`,
+		Example: `  mintage operator add alice --role admin
+  mintage operator add help-desk --role admin --realm staff`,
+		Args: exactly(1, "one name"),
 	}
 	cmd.Flags().StringVar(&in.Role, "role", "", "what the operator may do: auditor or admin (required)")
+	cmd.PersistentFlags().StringVar(&in.Realm, "realm", "", "the only realm that the operator is for (see: mintage realm list); default: all, and the deployment")
 	return s.changes(cmd, func(cmd *cobra.Command, a *adminclient.Client, args []string) (string, error) {
 		var v adminapi.Operator
 		in.Name = args[0]
 		err := a.Post(cmd.Context(), in, &v, "operators")
-		return "operator " + v.Name + " is added, as " + v.Role, err
+		return "operator " + v.Name + " is added, as " + roleOf(v.Role, v.Realm), err
 	})
 }
 
@@ -44,7 +47,7 @@ func newOperatorList(s *settings) *cobra.Command {
 		_, err := a.Get(cmd.Context(), &answer, nil, "operators")
 		var rows [][]string
 		for _, o := range answer.Operators {
-			rows = append(rows, []string{o.Name, o.Role, when(o.CreatedAt), o.CreatedBy, when(o.SeenAt)})
+			rows = append(rows, []string{o.Name, roleOf(o.Role, o.Realm), when(o.CreatedAt), o.CreatedBy, when(o.SeenAt)})
 		}
 		noteEmpty(cmd, rows, err, "there is no operator")
 		return answer.Operators, table("NAME|ROLE|ADDED|BY|LAST SIGN-IN", rows), err
@@ -60,6 +63,14 @@ func newOperatorRemove(s *settings) *cobra.Command {
 	}, func(cmd *cobra.Command, a *adminclient.Client, args []string) (string, error) {
 		return "operator " + args[0] + " is removed", a.Delete(cmd.Context(), nil, "operators", args[0])
 	})
+}
+
+// roleOf returns a role, and the realm for which it is alone.
+func roleOf(role, realm string) string {
+	if realm != "" {
+		role += " of " + realm
+	}
+	return role
 }
 
 func newConsole(s *settings) *cobra.Command {

@@ -108,6 +108,11 @@ var setupMutations = []Mutation{
 		Test: "go test ./internal/console -run TestARefusedSignIn",
 	},
 	{
+		Name: "the realm of an operator", In: "console.actor",
+		Old: "Role: admin.Role(o.Role), Realm: o.Realm}", New: "Role: admin.Role(o.Role)}",
+		Test: "go test ./internal/console -run TestAnOperatorOfOneRealm",
+	},
+	{
 		Name: "the number of grants that a question has named", In: "console.asks",
 		Old: `p.N != nil && p.N.N > counted(r.PostFormValue("counted"))`, New: "false",
 		Test: "go test ./internal/console -run TestGrantsEnd",

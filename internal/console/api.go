@@ -32,6 +32,9 @@ type ask struct {
 // the deployment beyond sign-ins and sessions.
 func (c *Console) do(ctx context.Context, r *request, a ask) error {
 	address := "http://console/admin/v1"
+	if name := r.realm(); name != "" {
+		address += "/realms/" + name
+	}
 	for _, part := range a.path {
 		address += "/" + url.PathEscape(part)
 	}

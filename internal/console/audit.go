@@ -126,7 +126,7 @@ func (c auditPages) auditLog(ctx context.Context, r *request) (reply, error) {
 		p.Older = s.address("/audit", answer.Next)
 	}
 	var head adminapi.AuditHead
-	if err := c.get(ctx, r, &head, nil, "audit", "head"); err == nil {
+	if r.all() && c.get(ctx, r, &head, nil, "audit", "head") == nil {
 		p.Head = &head
 	}
 	return reply{page: p}, nil

@@ -161,7 +161,8 @@ func (c *Console) issuer(ctx context.Context, r *request) (string, error) {
 	if err := c.get(ctx, r, &realms, nil, "realms"); err != nil {
 		return "", err
 	}
-	return realms.Realms[0].Issuer, nil
+	i := slices.IndexFunc(realms.Realms, func(one adminapi.Realm) bool { return one.Name == r.realm() })
+	return realms.Realms[max(i, 0)].Issuer, nil
 }
 
 // orError returns a reply, or an error.

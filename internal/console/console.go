@@ -169,7 +169,7 @@ func (c *Console) Handler() http.Handler {
 			http.Error(w, "this is the console of "+c.URL, http.StatusMisdirectedRequest)
 			return
 		}
-		mux.ServeHTTP(w, r)
+		mux.ServeHTTP(w, ofRealm(r))
 	})
 }
 
@@ -230,7 +230,7 @@ func (c *Console) serve(rt route) http.Handler {
 			http.SetCookie(w, a.cookie)
 		}
 		if a.to != "" {
-			http.Redirect(w, hr, a.to, http.StatusSeeOther)
+			http.Redirect(w, hr, r.at(a.to), http.StatusSeeOther)
 			return
 		}
 		if a.file != nil {
@@ -317,7 +317,7 @@ func (c *Console) now() grant.Instant { return grant.At(c.Now()) }
 
 // actor is the operator, for the admin API and the audit log.
 func actor(o operator.Operator) admin.Actor {
-	return admin.Actor{Via: admin.ViaConsole, Name: o.Name, Role: admin.Role(o.Role)}
+	return admin.Actor{Via: admin.ViaConsole, Name: o.Name, Role: admin.Role(o.Role), Realm: o.Realm}
 }
 
 // remote is the request's address for people.

@@ -35,6 +35,7 @@ type room struct {
 	t       *testing.T
 	store   store.Store
 	console *console.Console
+	api     *serveradmin.Admin
 	handler http.Handler
 	now     time.Time
 	cases   admin.Admin
@@ -67,7 +68,7 @@ func open(t *testing.T) *room {
 	t.Cleanup(func() { r.audit.Close() })
 	api.Audit, api.AuditDirectory = r.audit, r.auditDirectory
 	// What explanations say is tested where they are made.
-	api.Explain = func(_ context.Context, in adminapi.ExplainRequest) (any, error) {
+	api.Explain = func(_ context.Context, in adminapi.ExplainRequest, _ []string) (any, error) {
 		if _, err := grant.ParseID(in.Text); err == nil {
 			return adminapi.Explanation{Kind: "grant", Grant: &adminapi.Grant{ID: in.Text, State: "active", ClientID: "shop", Subject: "alice"}, Life: []adminapi.LifeEntry{{What: "authorized"}}}, nil
 		}
@@ -103,15 +104,17 @@ func open(t *testing.T) *room {
 	}
 	r.users = account.New(account.Users{Realm: "/api", Store: r.store, Ring: func() (*keys.Ring, error) { return dir.Ring(), nil }, Now: now, Log: slog.New(slog.DiscardHandler)})
 	r.console = &console.Console{URL: origin, Service: "Example", API: serveradmin.Realms([]*serveradmin.Admin{api}), Store: r.store, Now: now, Log: slog.New(slog.DiscardHandler)}
+	r.api = api
 	r.console.Hurry(time.Millisecond)
 	r.handler = r.console.Handler()
 	return r
 }
 
-// operator adds an operator and returns a browser in which it is signed in.
-func (r *room) operator(name, role string) *browser {
+// operator adds an operator, perhaps of one realm, and returns a browser in which it is
+// signed in.
+func (r *room) operator(name, role string, realm ...string) *browser {
 	r.t.Helper()
-	if err := operator.Add(r.t.Context(), r.store, operator.Operator{Name: name, Role: role}); err != nil {
+	if err := operator.Add(r.t.Context(), r.store, operator.Operator{Name: name, Role: role, Realm: strings.Join(realm, "")}); err != nil {
 		r.t.Fatal(err)
 	}
 	b := &browser{room: r}

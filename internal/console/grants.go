@@ -106,6 +106,9 @@ func ofWhom(subject, client string) (flags string) {
 // admin reports whether who looks may change something.
 func (r *request) admin() bool { return r.who.Role == "admin" }
 
+// all reports whether who looks may see all realms, and the deployment.
+func (r *request) all() bool { return r.who.Realm == "" }
+
 // grant shows a grant as it is explained.
 func (c grantPages) grant(ctx context.Context, r *request) (reply, error) {
 	id := r.PathValue("grant")

@@ -45,20 +45,31 @@ const soon = 30 * 24 * time.Hour
 
 func (c overviewPages) overview(ctx context.Context, r *request) (reply, error) {
 	p := overviewPage{Done: r.URL.Query().Get("done")}
-	var err error
+	if r.all() {
+		if err := c.deployment(ctx, r, &p); err != nil {
+			return reply{}, err
+		}
+	}
+	clients, err := c.secretsThatEnd(ctx, r, &p)
+	p.Counts = append([]count{clients}, p.Counts...)
+	return reply{page: p}, err
+}
+
+// deployment adds what belongs to no realm.
+func (c overviewPages) deployment(ctx context.Context, r *request, p *overviewPage) (err error) {
 	if p.Checkup, err = c.checkup(ctx, r); err != nil {
-		return reply{}, err
+		return err
 	}
 	if p.Traffic, err = c.traffic(ctx, r); err != nil {
-		return reply{}, err
+		return err
 	}
 	var operators struct{ Operators []adminapi.Operator }
 	if err := c.get(ctx, r, &operators, nil, "operators"); err != nil {
-		return reply{}, err
+		return err
 	}
 	admins := 0
 	for _, o := range operators.Operators {
-		if o.Role == "admin" {
+		if o.Role == "admin" && o.Realm == "" {
 			admins++
 		}
 		if o.SeenAt == nil {
@@ -68,23 +79,19 @@ func (c overviewPages) overview(ctx context.Context, r *request) (reply, error) 
 	if admins < 2 && !c.Dev {
 		p.Attention = append(p.Attention, attention{"alone", "", nil, "mintage operator add NAME --role admin"})
 	}
-	clients, err := c.secretsThatEnd(ctx, r, &p)
-	if err != nil {
-		return reply{}, err
-	}
 	var tokens struct {
 		Tokens []adminapi.Token `json:"admin_tokens"`
 	}
 	if err := c.get(ctx, r, &tokens, nil, "admin-tokens"); err != nil {
-		return reply{}, err
+		return err
 	}
 	for _, t := range tokens.Tokens {
 		if t.ExpiresAt != nil && t.ExpiresAt.Sub(c.Now()) < soon {
 			p.Attention = append(p.Attention, attention{"token", t.Name, t.ExpiresAt, tokenCommand(t)})
 		}
 	}
-	p.Counts = []count{clients, {Kind: "operators", N: len(operators.Operators)}, {Kind: "tokens", N: len(tokens.Tokens)}}
-	return reply{page: p}, nil
+	p.Counts = []count{{Kind: "operators", N: len(operators.Operators)}, {Kind: "tokens", N: len(tokens.Tokens)}}
+	return nil
 }
 
 // secretsThatEnd adds clients whose only secrets end soon, and counts the clients of the

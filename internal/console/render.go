@@ -115,6 +115,8 @@ type frame struct {
 	Path    string
 	Who     string
 	Role    string
+	Realm   string // whose pages these are; "": the first one
+	All     bool   // who looks may see all realms, and the deployment
 	Name    string // of the template
 }
 
@@ -129,7 +131,7 @@ func (c *Console) write(w http.ResponseWriter, r *request, a reply) {
 	if a.status != 0 {
 		w.WriteHeader(a.status)
 	}
-	_, _ = w.Write(whole)
+	_, _ = w.Write(r.within(whole))
 }
 
 // broken answers for a page that cannot be rendered.
@@ -141,7 +143,7 @@ func (c *Console) broken(w http.ResponseWriter, r *request, err error) {
 func (c *Console) frameOf(r *request, page any) frame {
 	f := frame{Locale: r.locale, Service: c.Service, Path: r.URL.Path, Name: strings.TrimSuffix(reflect.TypeOf(page).Name(), "Page")}
 	if r.who != nil {
-		f.Who, f.Role = r.who.Name, r.who.Role
+		f.Who, f.Role, f.Realm, f.All = r.who.Name, r.who.Role, r.realm(), r.all()
 	}
 	return f
 }
@@ -216,6 +218,9 @@ func (c *Console) failed(r *request, err error) reply {
 		status, p.Detail, p.Advice = refused.Status, refused.Detail, refused.Advice
 		p.Kind = map[int]string{http.StatusForbidden: "role", http.StatusNotFound: "missing", http.StatusConflict: "conflict", http.StatusPreconditionFailed: "conflict",
 			http.StatusTooManyRequests: "busy", http.StatusServiceUnavailable: "unavailable"}[status]
+		if isKind(err, "realm") {
+			p.Kind = "realm"
+		}
 	case errors.Is(err, store.ErrUnavailable):
 		status, p.Kind = http.StatusServiceUnavailable, "unavailable"
 	}

@@ -56,7 +56,7 @@ func (c *Console) follow(w http.ResponseWriter, r *request, a reply) {
 	_, _ = out.SetReadDeadline(limit), out.SetWriteDeadline(limit)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	send := func(text []byte) bool {
-		_, err := w.Write(text)
+		_, err := w.Write(r.within(text))
 		return err == nil && out.Flush() == nil
 	}
 	if !send(head) {

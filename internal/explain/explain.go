@@ -30,6 +30,7 @@ type Explainer struct {
 	Config    config.Config
 	Realm     string
 	Realms    []string // all, to name the one that has made a token
+	Audited   []string // whose records of the audit log are read; nil: those of all
 	Store     store.Store
 	Directory *directory.Directory
 	Now       func() time.Time

@@ -175,6 +175,7 @@ func (x *Explainer) audited(ctx context.Context, v *Explained, f audit.Filter) (
 		v.auditNote = "the audit log is switched off (audit.directory)"
 		return nil
 	}
+	f.Realms = x.Audited
 	for entry, err := range audit.Read(dir, f.Within(ctx)) {
 		if err != nil {
 			v.auditNote = "the audit log is not complete: " + firstLine(err) + " (see: mintage audit verify)"

@@ -36,7 +36,7 @@ func (n *realm) demoPages(cfg config.Config, iss *issuer.Issuer, tokens *token.E
 			return demo.Client{ID: info.ClientID, Secret: oauth.Secret(info.ClientSecret), Username: info.Username}
 		},
 		Explain: func(ctx context.Context, w io.Writer, text string) error {
-			v, err := n.explain(ctx, cfg, iss, tokens, adminapi.ExplainRequest{Text: text})
+			v, err := n.explain(ctx, cfg, iss, tokens, adminapi.ExplainRequest{Text: text}, nil)
 			if err != nil {
 				return err
 			}

@@ -207,8 +207,8 @@ func (n *realm) answer(cfg config.Config, longest time.Duration) (*answering, er
 	adminAPI.Assertions = n.clients
 	adminAPI.AuditDirectory, adminAPI.Traffic, adminAPI.Checkup = cfg.AuditDirectory(), n.trafficOf, n.checkup
 	adminAPI.Watch, adminAPI.Settings = n.watchClient, n.settings
-	adminAPI.Explain = func(ctx context.Context, in adminapi.ExplainRequest) (any, error) {
-		return n.explain(ctx, cfg, iss, tokens, in)
+	adminAPI.Explain = func(ctx context.Context, in adminapi.ExplainRequest, realms []string) (any, error) {
+		return n.explain(ctx, cfg, iss, tokens, in, realms)
 	}
 	if front != nil {
 		tokens.DevicePage = cfg.PublicURL + cfg.BasePath + web.DevicePath

@@ -16,11 +16,23 @@ import (
 
 // An Operator is a person who may use the console.
 type Operator struct {
-	Name      string        `json:"name"` // of a built-in user, where users are built in
-	Role      string        `json:"role"` // auditor or admin
+	Name      string        `json:"name"`            // of a built-in user, where users are built in
+	Role      string        `json:"role"`            // auditor or admin
+	Realm     string        `json:"realm,omitempty"` // to which it is confined, with its slash; "": none
 	CreatedBy string        `json:"by"`
 	CreatedAt grant.Instant `json:"created"`
 	SeenAt    grant.Instant `json:"seen,omitempty"` // the last sign-in
+}
+
+// leads reports whether o is an admin of the deployment.
+func (o Operator) leads() bool { return o.Role == Admin && o.Realm == "" }
+
+// described returns the role, and where it is valid.
+func (o Operator) described() string {
+	if o.Realm == "" {
+		return o.Role
+	}
+	return o.Role + " of the realm " + o.Realm[1:]
 }
 
 // Roles that an operator can have.
@@ -84,11 +96,11 @@ func Add(ctx context.Context, st store.Store, o Operator) error {
 		case len(list) >= maxOperators:
 			return nil, nil, ErrFull
 		}
-		return slices.Insert(list, i, o), []store.Event{{At: o.CreatedAt, Name: store.EventOperatorAdded, About: about, Actor: o.CreatedBy, Detail: o.Name + ": " + o.Role}}, nil
+		return slices.Insert(list, i, o), []store.Event{{At: o.CreatedAt, Name: store.EventOperatorAdded, About: about, Actor: o.CreatedBy, Detail: o.Name + ": " + o.described()}}, nil
 	})
 }
 
-// Remove removes an operator, but not the last admin while there are others.
+// Remove removes an operator, but not the last admin of the deployment.
 func Remove(ctx context.Context, st store.Store, name, actor string, now grant.Instant) error {
 	return operators.Change(ctx, st, func(list []Operator) ([]Operator, []store.Event, error) {
 		i, found := slices.BinarySearchFunc(list, name, byName)
@@ -96,11 +108,10 @@ func Remove(ctx context.Context, st store.Store, name, actor string, now grant.I
 			return nil, nil, ErrUnknown
 		}
 		rest := slices.Delete(slices.Clone(list), i, i+1)
-		isAdmin := func(o Operator) bool { return o.Role == Admin }
-		if isAdmin(list[i]) && !slices.ContainsFunc(rest, isAdmin) {
+		if list[i].leads() && !slices.ContainsFunc(rest, Operator.leads) {
 			return nil, nil, ErrLastAdmin
 		}
-		return rest, []store.Event{{At: now, Name: store.EventOperatorRemoved, About: about, Actor: actor, Detail: fmt.Sprintf("%s: was %s", name, list[i].Role)}}, nil
+		return rest, []store.Event{{At: now, Name: store.EventOperatorRemoved, About: about, Actor: actor, Detail: fmt.Sprintf("%s: was %s", name, list[i].described())}}, nil
 	})
 }
 

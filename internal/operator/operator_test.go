@@ -41,7 +41,11 @@ func TestOperatorsAreAddedOnceAndTheLastAdminStays(t *testing.T) {
 			return operator.Add(ctx, st, operator.Operator{Name: "alice", Role: operator.Auditor})
 		}, operator.ErrTaken},
 		{"add bob", func() error { return operator.Add(ctx, st, operator.Operator{Name: "bob", Role: operator.Auditor}) }, nil},
+		{"add dora, an admin of one realm", func() error {
+			return operator.Add(ctx, st, operator.Operator{Name: "dora", Role: operator.Admin, Realm: "/staff"})
+		}, nil},
 		{"remove alice", func() error { return operator.Remove(ctx, st, "alice", "test", began) }, operator.ErrLastAdmin},
+		{"remove dora", func() error { return operator.Remove(ctx, st, "dora", "test", began) }, nil},
 		{"remove carol", func() error { return operator.Remove(ctx, st, "carol", "test", began) }, operator.ErrUnknown},
 		{"remove bob", func() error { return operator.Remove(ctx, st, "bob", "test", began) }, nil},
 		{"add carol", func() error { return operator.Add(ctx, st, operator.Operator{Name: "carol", Role: operator.Admin}) }, nil},

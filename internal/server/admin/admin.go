@@ -50,8 +50,9 @@ type Admin struct {
 
 	// AuditDirectory is where the audit log is, set before first use; "": there is none.
 	AuditDirectory string
-	// Explain explains a text, set before first use; nil: no server runs.
-	Explain func(context.Context, adminapi.ExplainRequest) (any, error)
+	// Explain explains a text with what the audit log has of realms, or of all if there is
+	// none, set before first use; nil: no server runs.
+	Explain func(ctx context.Context, in adminapi.ExplainRequest, realms []string) (any, error)
 
 	// Traffic adds up what all nodes have answered, set before first use; nil: no server runs.
 	Traffic func(ctx context.Context, of, step time.Duration) (adminapi.Traffic, error)
@@ -304,7 +305,7 @@ func (a *Admin) Routes() []Route {
 		{post, tokensPath, changes, a.do(201, with(a.createToken)), nil},
 		{remove, tokensPath + "/{name}", changes, a.do(204, revokeToken), nil},
 		{get, operatorsPath, reads, a.do(200, listOperators), nil},
-		{post, operatorsPath, changes, a.do(201, with(addOperator)), nil},
+		{post, operatorsPath, changes, a.do(201, with(a.addOperator)), nil},
 		{remove, operatorsPath + "/{name}", changes, a.do(204, removeOperator), nil},
 		{post, consolePath + "/invitations", changes, a.do(201, with(a.inviteOperator)), nil},
 		{get, consolePath + "/sessions", reads, a.do(200, listConsoleSessions), nil},

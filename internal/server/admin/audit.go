@@ -39,14 +39,20 @@ func (a *Admin) searching(act action) action {
 }
 
 // explain answers with what the server knows of a text.
-func (a *Admin) explain(x *call, _ *admin.Admin, in adminapi.ExplainRequest) (any, error) {
+func (a *Admin) explain(x *call, u *admin.Admin, in adminapi.ExplainRequest) (any, error) {
 	if in.Text == "" {
 		return nil, &oauth.Invalid{Field: "text", Message: "is empty"}
 	}
 	if a.Explain == nil {
 		return nil, noServer("use: mintage explain")
 	}
-	return a.Explain(x.Context(), in)
+	var realms []string
+	if x.actor.Realm != "" {
+		if realms = []string{u.Realm}; len(a.realms) == 1 {
+			realms = append(realms, "") // records then name none
+		}
+	}
+	return a.Explain(x.Context(), in, realms)
 }
 
 // auditOff is the problem of a deployment, or of a command, without an audit log.
@@ -56,7 +62,8 @@ func auditOff() *Problem {
 }
 
 // listAudit answers with records of the audit log of this machine. Those that name no
-// realm are of the deployment, and belong to the default realm.
+// realm are of the deployment, and belong to the default realm, but not to whoever is
+// confined to it.
 func (a *Admin) listAudit(x *call, u *admin.Admin) (any, error) {
 	if a.AuditDirectory == "" {
 		return nil, auditOff()
@@ -66,7 +73,7 @@ func (a *Admin) listAudit(x *call, u *admin.Admin) (any, error) {
 		return nil, err
 	}
 	f := audit.Filter{GrantID: x.params.Get("grant_id"), ClientID: x.params.Get("client_id"), Subject: x.params.Get("subject"), RequestID: x.params.Get("request_id"), Realms: []string{u.Realm}}
-	if u.Realm == oauth.DefaultRealm {
+	if u.Realm == oauth.DefaultRealm && x.actor.Realm == "" {
 		f.Realms = append(f.Realms, "")
 	}
 	if name := x.params.Get("event"); name != "" {

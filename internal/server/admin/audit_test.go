@@ -4,10 +4,13 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
+	cases "github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/server/admin"
@@ -31,8 +34,8 @@ func withAuditLog(t *testing.T) *adminAPI {
 	}
 	api := admin.NewAdmin(a.cases(), a.iss, a.logins, admin.Access{Configured: adminToken}, slog.New(slog.DiscardHandler))
 	api.AuditDirectory, api.Audit = dir, log
-	api.Explain = func(_ context.Context, in adminapi.ExplainRequest) (any, error) {
-		return adminapi.Explanation{Kind: "refresh", Notes: []string{in.Subject}}, nil
+	api.Explain = func(_ context.Context, in adminapi.ExplainRequest, realms []string) (any, error) {
+		return adminapi.Explanation{Kind: "refresh", Notes: append([]string{in.Subject}, realms...)}, nil
 	}
 	a.handler = api.Handler()
 	return a
@@ -91,4 +94,23 @@ func TestExplanationsNeedAServer(t *testing.T) {
 	a.refused(t, http.StatusConflict, "no-server", "POST", "/explain", `{"text":"x"}`)
 	a.refused(t, http.StatusConflict, "no-audit-log", "GET", "/audit", "")
 	a.refused(t, http.StatusConflict, "no-audit-log", "GET", "/audit/head", "")
+}
+
+// Whoever is of one realm sees its records, also in explanations, and none of the
+// deployment.
+func TestRecordsOfOneRealm(t *testing.T) {
+	a := withAuditLog(t)
+	ask := func(method, path, body string) string {
+		r := httptest.NewRequest(method, path, strings.NewReader(body))
+		r = r.WithContext(admin.WithActor(t.Context(), cases.Actor{Via: cases.ViaToken, Name: "desk", Role: cases.RoleAuditor, Realm: testkit.Realm}))
+		w := httptest.NewRecorder()
+		a.handler.ServeHTTP(w, r)
+		return w.Body.String()
+	}
+	if body := ask("GET", "/admin/v1/audit", ""); strings.Count(body, `"event"`) != 5 || strings.Contains(body, "server_started") {
+		t.Errorf("the records: %s", body)
+	}
+	if body := ask("POST", "/admin/v1/explain", `{"text":"x","subject":"alice"}`); !strings.Contains(body, `["alice","`+testkit.Realm+`"]`) {
+		t.Errorf("explained: %s", body)
+	}
 }

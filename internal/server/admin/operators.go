@@ -18,7 +18,10 @@ func listOperators(x *call, u *admin.Admin) (any, error) {
 	return list{name: "operators", items: views}, err
 }
 
-func addOperator(x *call, u *admin.Admin, in adminapi.OperatorRequest) (any, error) {
+func (a *Admin) addOperator(x *call, u *admin.Admin, in adminapi.OperatorRequest) (any, error) {
+	if err := a.hasRealm(in.Realm); err != nil {
+		return nil, err
+	}
 	return u.Console().AddOperator(x.Context(), in)
 }
 

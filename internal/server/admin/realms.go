@@ -52,7 +52,7 @@ func (a *Admin) listRealms(x *call, _ *admin.Admin) (any, error) {
 // ofRealm reports whether the route is about what one realm has. All else is the
 // deployment's, and so is a new route until it is listed here.
 func (rt Route) ofRealm() bool {
-	return rt.about("clients", "apis", "trusts", "assertions", "users", "imports", "grants", "sessions", "cutoffs", "events", "codes", "logins") || rt.Path == realmsPath
+	return rt.about("clients", "apis", "trusts", "assertions", "users", "imports", "grants", "sessions", "cutoffs", "events", "codes", "logins", "explain") || rt.Path == realmsPath || rt.Path == auditPath
 }
 
 // about reports whether the route's path begins with one of resources.

@@ -17,9 +17,17 @@ func listTokens(x *call, u *admin.Admin) (any, error) {
 	return list{name: "admin_tokens", items: views}, err
 }
 
+// hasRealm returns an error unless there is the realm with a name, or no name.
+func (a *Admin) hasRealm(name string) error {
+	if name == "" || slices.ContainsFunc(a.realms, func(r adminapi.Realm) bool { return r.Name == strings.TrimPrefix(name, "/") }) {
+		return nil
+	}
+	return &oauth.Invalid{Field: "realm", Message: fmt.Sprintf("there is no realm %q (see: mintage realm list)", name)}
+}
+
 func (a *Admin) createToken(x *call, u *admin.Admin, in adminapi.TokenRequest) (any, error) {
-	if in.Realm != "" && !slices.ContainsFunc(a.realms, func(r adminapi.Realm) bool { return r.Name == strings.TrimPrefix(in.Realm, "/") }) {
-		return nil, &oauth.Invalid{Field: "realm", Message: fmt.Sprintf("there is no realm %q (see: mintage realm list)", in.Realm)}
+	if err := a.hasRealm(in.Realm); err != nil {
+		return nil, err
 	}
 	return u.Tokens().Create(x.Context(), in)
 }
