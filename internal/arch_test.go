@@ -173,7 +173,7 @@ var mayImport = []importRule{
 	{dir: "internal/server/resource", others: []string{"internal/claims", "internal/client", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/metrics", "internal/oauth", "internal/overload", "internal/server"},
 		not: []string{"database/sql", "os"}},
 	{dir: "internal/server/admin", others: []string{"internal/account", "internal/admin", "internal/adminapi", "internal/audit", "internal/claims", "internal/client", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/login", "internal/oauth", "internal/openid",
-		"internal/server", "internal/store"}, not: []string{"database/sql", "os"}},
+		"internal/pages", "internal/server", "internal/store"}, not: []string{"database/sql", "os"}},
 	// They look, and change nothing. How a request arrived, the server tells.
 	{dir: "internal/secretfile", others: []string{"internal/show"}, not: []string{"net/http", "database/sql", "log/slog"}},
 	{dir: "internal/doctor", others: []string{"internal/adminapi", "internal/secretfile", "internal/audit", "internal/client", "internal/config", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/keyset", "internal/oauth",

@@ -23,7 +23,7 @@ var described = map[string]any{
 	"RestoreRequest": RestoreRequest{}, "Restore": Restore{}, "CodeRequest": CodeRequest{}, "CodeAnswer": CodeAnswer{}, "Login": Login{},
 	"NewClient": NewClient{}, "AcceptRequest": AcceptRequest{}, "RejectRequest": RejectRequest{}, "ContinueAnswer": ContinueAnswer{}, "Probe": Probe{}, "AdminToken": Token{}, "AdminTokenRequest": TokenRequest{}, "NewAdminToken": NewToken{},
 	"Operator": Operator{}, "OperatorRequest": OperatorRequest{}, "InvitationRequest": InvitationRequest{}, "NewInvitation": NewInvitation{}, "ConsoleSession": ConsoleSession{},
-	"AuditRecord": audit.Entry{}, "AuditRecords": AuditRecords{}, "AuditHead": AuditHead{}, "ExplainRequest": ExplainRequest{}, "Explanation": Explanation{}, "Reading": Reading{}, "Settings": Settings{}, "SettingValue": SettingValue{}, "Watch": Watch{}, "Stage": Stage{}, "WatchedRequest": WatchedRequest{}, "Checkup": Checkup{}, "Finding": Finding{}, "Traffic": Traffic{}, "Series": Series{}, "LifeEntry": LifeEntry{},
+	"AuditRecord": audit.Entry{}, "AuditRecords": AuditRecords{}, "AuditHead": AuditHead{}, "ExplainRequest": ExplainRequest{}, "Explanation": Explanation{}, "Reading": Reading{}, "Settings": Settings{}, "SettingValue": SettingValue{}, "ConsentPreview": ConsentPreview{}, "Word": Word{}, "Usage": Usage{}, "Watch": Watch{}, "Stage": Stage{}, "WatchedRequest": WatchedRequest{}, "Checkup": Checkup{}, "Finding": Finding{}, "Traffic": Traffic{}, "Series": Series{}, "LifeEntry": LifeEntry{},
 	"ExplainedRequest": ExplainedRequest{}, "ExplainedToken": ExplainedToken{}, "ExplainedCode": ExplainedCode{}, "ExplainedClient": ExplainedClient{}, "ExplainedSession": ExplainedSession{}, "ExplainedLogout": ExplainedLogout{},
 }
 

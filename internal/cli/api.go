@@ -22,7 +22,7 @@ scope belongs to one API. Clients that are allowed an API (mintage client update
 ID --add-api) name it by their scope, or by the parameter resource to get a token
 for it alone. The commands call the server, or open the store if no server runs. A
 change applies within two seconds.`,
-		newAPICreate(s), newAPIList(s), newAPIShow(s), newAPIUpdate(s), newAPIDelete(s))
+		newAPICreate(s), newAPIList(s), newAPIShow(s), newAPIConsent(s), newAPIUpdate(s), newAPIDelete(s))
 }
 
 // apiFlags holds the values of the flags for an API's settings.

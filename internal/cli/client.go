@@ -28,7 +28,7 @@ store if no server runs. A change applies within two seconds.`,
 		newClientCreate(s), newClientList(s), newClientShow(s), newClientUpdate(s),
 		newClientState(s, "disable", store.ClientDisabled, "Refuse a client until it is enabled again", "Its grants continue when it is enabled."),
 		newClientState(s, "enable", store.ClientEnabled, "Let a disabled client authenticate again", "Its grants continue."),
-		newClientDelete(s), newClientWatch(s), newSecret(s))
+		newClientDelete(s), newClientUsage(s), newClientWatch(s), newSecret(s))
 }
 
 func newClientCreate(s *settings) *cobra.Command {

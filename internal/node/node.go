@@ -216,7 +216,7 @@ func (n *realm) answer(cfg config.Config, longest time.Duration) (*answering, er
 	resources := &resource.Endpoints{Server: srv, Issuer: iss, Directory: n.directory, ScopesSupported: cfg.ScopesSupported, TokenInfoQuery: cfg.Compat.TokenInfoQuery}
 	a := &answering{issuer: iss, directory: n.directory, front: front, server: srv, admin: adminAPI, documents: n.documentsOf(cfg), registrations: registrations}
 	if front != nil {
-		front.EndAll = n.endAll(cases)
+		front.EndAll, adminAPI.Pages = n.endAll(cases), front.Pages
 		resources.Claims, iss.Claims = front.Claims, front.Claims
 		iss.SessionLives = front.Authorizer.Sessions.Lives
 		if front.Users != nil {

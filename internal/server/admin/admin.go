@@ -21,6 +21,7 @@ import (
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/pages"
 	"github.com/mintage/mintage/internal/server"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -71,6 +72,9 @@ type Admin struct {
 
 	// Assertions verifies assertions as grants, set before first use; nil: no server runs.
 	Assertions *client.Authenticator
+
+	// Pages are those on which users agree, set before first use; nil: there are none.
+	Pages *pages.Set
 
 	// Realm is the realm of all that is not the deployment's, set before first use.
 	Realm adminapi.Realm
@@ -251,6 +255,7 @@ func (a *Admin) Routes() []Route {
 		{post, clientsPath, changes, a.do(201, long(maxLongBody, with(createClient))), nil},
 		{get, c, reads, a.do(200, showClient), nil},
 		{get, c + "/watch", reads, a.do(200, a.watchClient), nil},
+		{get, c + "/usage", reads, a.do(200, usage), nil},
 		{put, c, changes, a.do(200, long(maxLongBody, with(applyClient)), "dry_run"), nil},
 		{remove, c, changes, a.do(204, deleteClient), nil},
 		{post, c + "/disable", changes, a.do(200, bare(setClientState(store.ClientDisabled))), nil},
@@ -261,6 +266,7 @@ func (a *Admin) Routes() []Route {
 		{get, apisPath, reads, a.do(200, listAPIs, "match", "after", "limit"), nil},
 		{post, apisPath, changes, a.do(201, long(maxLongBody, with(createAPI))), nil},
 		{get, apisPath + "/{api}", reads, a.do(200, showAPI), nil},
+		{get, apisPath + "/{api}/consent", reads, a.do(200, a.previewConsent, "locale"), nil},
 		{put, apisPath + "/{api}", changes, a.do(200, long(maxLongBody, with(applyAPI)), "dry_run"), nil},
 		{remove, apisPath + "/{api}", changes, a.do(204, deleteAPI), nil},
 		{get, trustsPath, reads, a.do(200, listTrusts, "match", "after", "limit"), nil},

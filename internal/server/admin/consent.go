@@ -1,0 +1,42 @@
+package admin
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/mintage/mintage/internal/admin"
+	"github.com/mintage/mintage/internal/adminapi"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/pages"
+)
+
+// previewConsent answers with what the consent page says if an application asks for all
+// scopes of an API.
+func (a *Admin) previewConsent(x *call, u *admin.Admin) (any, error) {
+	api, err := u.APIs().Read(x.Context(), x.names[0])
+	if err != nil {
+		return nil, err
+	}
+	if a.Pages == nil {
+		return nil, &Problem{Problem: adminapi.Problem{Type: "urn:mintage:problem:no-consent-page", Title: "no consent page", Status: http.StatusConflict,
+			Detail: "no server runs here, or its users do not sign in by way of it", Advice: "start the server, and see login.mode"}}
+	}
+	v := adminapi.ConsentPreview{Locale: cmp.Or(x.params.Get("locale"), pages.Locales[0])}
+	if !slices.Contains(pages.Locales, v.Locale) {
+		return nil, &oauth.Invalid{Field: "locale", Message: "is none of " + strings.Join(pages.Locales, ", ")}
+	}
+	page := pages.Consent{Client: "Example", Host: "client.example", Username: "alice"}
+	for _, s := range api.Scopes {
+		page.Scopes = append(page.Scopes, pages.Scope{Name: s.Name, Texts: s.Texts})
+	}
+	words, err := a.Pages.Words(v.Locale, page)
+	for _, w := range words {
+		v.Words = append(v.Words, adminapi.Word(w))
+	}
+	return v, err
+}
+
+// usage answers with what users have allowed a client.
+func usage(x *call, u *admin.Admin) (any, error) { return u.Grants().Usage(x.Context(), x.names[0]) }
