@@ -4,10 +4,12 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/mintage/mintage/internal/adminapi"
+	"github.com/mintage/mintage/internal/pages"
 )
 
 // apiPages are the pages about APIs.
@@ -48,6 +50,37 @@ type apiPage struct {
 func (c apiPages) api(ctx context.Context, r *request) (reply, error) {
 	p := apiPage{Admin: r.admin(), Done: r.URL.Query().Get("done"), Command: "mintage api show " + quote(r.PathValue("api"))}
 	err := c.get(ctx, r, &p.API, nil, "apis", r.PathValue("api"))
+	switch p.Done {
+	case "created":
+		p.Command = apiCommand("", adminapi.API{}, p.API)
+	case "saved":
+		p.Command = apiCommand(p.ID, adminapi.API{}, p.API)
+	}
+	return reply{page: p}, err
+}
+
+// A consentPage shows what the consent page says of an API. It has no form: nobody can
+// agree on it.
+type consentPage struct {
+	adminapi.API
+	Preview *adminapi.ConsentPreview // nil: there is no consent page here
+	Locales []string
+	Command string
+}
+
+func (c apiPages) consent(ctx context.Context, r *request) (reply, error) {
+	locale := r.URL.Query().Get("locale")
+	if !slices.Contains(pages.Locales, locale) {
+		locale = r.locale
+	}
+	p := consentPage{Preview: &adminapi.ConsentPreview{}, Locales: pages.Locales, Command: "mintage api consent --locale " + locale + " " + quote(r.PathValue("api"))}
+	if err := c.get(ctx, r, &p.API, nil, "apis", r.PathValue("api")); err != nil {
+		return reply{}, err
+	}
+	err := c.get(ctx, r, p.Preview, url.Values{"locale": {locale}}, "apis", r.PathValue("api"), "consent")
+	if isKind(err, "no-consent-page") {
+		p.Preview, err = nil, nil
+	}
 	return reply{page: p}, err
 }
 
@@ -64,12 +97,12 @@ func (c apiPages) newAPI(context.Context, *request) (reply, error) {
 }
 
 func (c apiPages) editAPI(ctx context.Context, r *request) (reply, error) {
-	p := editAPIPage{form: newForm(), Command: "mintage api update --help"}
+	p := editAPIPage{form: newForm()}
 	var api adminapi.API
 	if err := c.do(ctx, r, ask{method: http.MethodGet, path: []string{"apis", r.PathValue("api")}, out: &api, etag: &p.ETag}); err != nil {
 		return reply{}, err
 	}
-	p.ID, p.Name = api.ID, api.Name
+	p.ID, p.Name, p.Command = api.ID, api.Name, apiCommand(api.ID, adminapi.API{}, api)
 	for _, s := range api.Scopes {
 		p.Scopes += s.Name
 		if text := s.Texts["en"]; text != "" {
@@ -103,27 +136,33 @@ func (p *editAPIPage) scopes(old []adminapi.APIScope) (list []adminapi.APIScope)
 // saveAPI registers an API, or changes it unless somebody else has since the form was
 // opened.
 func (c apiPages) saveAPI(ctx context.Context, r *request) (reply, error) {
-	p := editAPIPage{form: newForm(), ETag: r.PostFormValue("etag"), ID: strings.TrimSpace(r.PostFormValue("id")), Name: strings.TrimSpace(r.PostFormValue("name")), Scopes: r.PostFormValue("scopes"), Command: "mintage api update --help"}
-	if again, err := c.once(ctx, r, "/apis"); again != nil || err != nil {
-		return orError(again, err)
+	p := editAPIPage{form: newForm(), ETag: r.PostFormValue("etag"), ID: strings.TrimSpace(r.PostFormValue("id")), Name: strings.TrimSpace(r.PostFormValue("name")), Scopes: r.PostFormValue("scopes")}
+	if !p.asks(r) {
+		if again, err := c.once(ctx, r, "/apis"); again != nil || err != nil {
+			return orError(again, err)
+		}
 	}
-	made := ask{method: http.MethodPost, path: []string{"apis"}}
+	done, made := "created", ask{method: http.MethodPost, path: []string{"apis"}}
 	api := adminapi.API{ID: p.ID}
 	if id := r.PathValue("api"); id != "" {
 		if err := c.get(ctx, r, &api, nil, "apis", id); err != nil {
 			return reply{}, err
 		}
 		p.ID, api.CreatedAt, api.UpdatedAt = id, nil, nil
-		made = ask{method: http.MethodPut, path: []string{"apis", id}, ifMatch: p.ETag}
+		done, made = "saved", ask{method: http.MethodPut, path: []string{"apis", id}, ifMatch: p.ETag}
 	}
+	before := api
 	api.Name, api.Scopes = p.Name, p.scopes(api.Scopes)
+	if p.Command = apiCommand(r.PathValue("api"), before, api); p.Shown {
+		return reply{page: p}, nil
+	}
 	made.in = api
 	if err := c.do(ctx, r, made); p.refused(err) {
 		return reply{status: http.StatusUnprocessableEntity, page: p}, nil
 	} else if err != nil {
 		return reply{}, err
 	}
-	return reply{to: "/apis/" + url.PathEscape(p.ID) + "?done=saved"}, nil
+	return reply{to: "/apis/" + url.PathEscape(p.ID) + "?done=" + done}, nil
 }
 
 func (c apiPages) askDeleteAPI(ctx context.Context, r *request) (askPage, act, error) {
@@ -164,7 +203,9 @@ func (c *Console) newRestore(context.Context, *request) (reply, error) {
 // but has an effect only on tokens that the store does not know.
 func (c *Console) declareRestore(ctx context.Context, r *request) (reply, error) {
 	p := newRestorePage{form: newForm(), Backup: strings.TrimSpace(r.PostFormValue("backup_time"))}
-	p.Command = declareCommand + quoteValue(p.Backup)
+	if p.Command = declareCommand + quoteValue(p.Backup); p.asks(r) {
+		return reply{page: p}, nil
+	}
 	if again, err := c.once(ctx, r, "/restores"); again != nil || err != nil {
 		return orError(again, err)
 	}

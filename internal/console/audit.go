@@ -5,10 +5,13 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"time"
+	"unicode/utf16"
 
 	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/audit"
@@ -156,8 +159,22 @@ func (c auditPages) exportAudit(ctx context.Context, r *request) (reply, error) 
 		}
 		query.Set("before", strconv.FormatUint(answer.Next, 10))
 	}
-	return reply{file: &file{"audit-" + c.Now().UTC().Format("20060102T150405Z") + ".jsonl", "application/jsonl", text.Bytes()}}, nil
+	return reply{file: &file{"audit-" + c.Now().UTC().Format("20060102T150405Z") + ".jsonl", "application/jsonl", escaped(text.Bytes())}}, nil
 }
+
+// escaped returns JSON without characters that would change how a terminal or an editor
+// shows what is around them. JSON has no control characters.
+func escaped(text []byte) []byte {
+	return hiddenIn.ReplaceAllFunc(text, func(c []byte) (out []byte) {
+		for _, unit := range utf16.Encode([]rune(string(c))) {
+			out = fmt.Appendf(out, `\u%04x`, unit)
+		}
+		return out
+	})
+}
+
+// hiddenIn matches what JSON need not escape and people do not see.
+var hiddenIn = regexp.MustCompile(`[\x{7f}-\x{9f}\p{Cf}\p{Zl}\p{Zp}]`)
 
 // A recordRow is a record of the audit log as tables show it.
 type recordRow struct {

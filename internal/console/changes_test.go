@@ -3,6 +3,7 @@ package console_test
 import (
 	"html"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os/exec"
 	"regexp"
@@ -17,8 +18,11 @@ import (
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/console"
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/operator"
+	"github.com/mintage/mintage/internal/pages"
 	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/storetest"
 	"github.com/mintage/mintage/internal/testkit"
 )
 
@@ -475,7 +479,7 @@ func TestUsers(t *testing.T) {
 func TestAPIs(t *testing.T) {
 	r := open(t)
 	alice := r.operator("alice", operator.Admin)
-	if w := alice.post("/new/api", url.Values{"once": {operator.NewForm()}, "id": {"https://orders.example/v1"}, "name": {"Orders"}, "scopes": {"orders:read=See your orders\norders:write"}}); w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/apis/https:%2F%2Forders.example%2Fv1?done=saved" {
+	if w := alice.post("/new/api", url.Values{"once": {operator.NewForm()}, "id": {"https://orders.example/v1"}, "name": {"Orders"}, "scopes": {"orders:read=See your orders\norders:write"}}); w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/apis/https:%2F%2Forders.example%2Fv1?done=created" {
 		t.Fatalf("the creation: %d %s\n%s", w.Code, w.Header().Get("Location"), w.Body)
 	}
 	api, err := r.cases.APIs().Read(t.Context(), "https://orders.example/v1")
@@ -509,5 +513,142 @@ func TestAPIs(t *testing.T) {
 	}
 	if w := alice.post(page+"/delete", url.Values{"typed": {"https://orders.example/v1"}}); w.Code != http.StatusSeeOther {
 		t.Errorf("deleted: %d", w.Code)
+	}
+}
+
+// A form shows the command that does what it would do, and saves nothing; what is saved
+// comes with the command too.
+func TestTheCommandOfAForm(t *testing.T) {
+	r := open(t)
+	alice := r.operator("alice", operator.Admin)
+	c := r.shop("Shop", "shop")
+	shownCommand := func(w *httptest.ResponseRecorder) string {
+		t.Helper()
+		m := command.FindAllStringSubmatch(w.Body.String(), -1)
+		if w.Code != http.StatusOK || m == nil {
+			t.Fatalf("%d\n%s", w.Code, w.Body)
+		}
+		return html.UnescapeString(m[len(m)-1][1])
+	}
+	once := operator.NewForm()
+	for path, want := range map[string]string{
+		"/new/client":        "mintage client create --name Shop --redirect-uri https://shop.example/cb --scope read",
+		"/clients/shop/edit": `mintage client update --name 'It'\''s $(id)' --retry-window 30s --redirect-uri https://shop.example/two --scope 'read write' --replace shop`,
+		"/new/user":          "mintage user create mallory",
+		"/new/api":           "mintage api create --id https://other.example --name Other --scope 'a=A'",
+		"/new/restore":       "mintage restore --declare --yes --backup-time 2026-11-25T03:00:00Z",
+	} {
+		form := forms(once, c)[strings.Replace(path, "shop", "{client}", 1)]
+		if path == "/clients/shop/edit" {
+			form.Set("name", "It's $(id)")
+			form.Set("scope", "read write")
+			form.Set("redirect_uris", "https://shop.example/two")
+		}
+		form.Set("show", "1")
+		w := alice.post(path, form)
+		if got := shownCommand(w); got != want || !strings.Contains(w.Body.String(), "Nothing is saved.") {
+			t.Errorf("%s shows %s, want %s", path, got, want)
+		}
+	}
+	for _, list := range []string{"/clients", "/users", "/apis", "/restores"} {
+		if body := alice.get(list).Body.String(); strings.Contains(body, "other.example") || strings.Contains(body, "mallory") || strings.Contains(body, "It&#39;s") || strings.Count(body, "<tbody>") != strings.Count(list, "/clients") {
+			t.Errorf("something was saved:\n%s", body)
+		}
+	}
+	if _, err := r.cases.APIs().Create(t.Context(), adminapi.API{ID: "https://orders.example", Name: "Orders", Scopes: []adminapi.APIScope{{Name: "a"}, {Name: "b", Texts: map[string]string{"en": "See b"}}}}); err != nil {
+		t.Fatal(err)
+	}
+	const orders = "/apis/https:%2F%2Forders.example/edit"
+	for want, form := range map[string]url.Values{
+		"mintage api update --name Orders --scope a --scope 'b=See b' https://orders.example": {"name": {"Orders"}, "scopes": {"a\nb=See b"}},
+		"mintage api update --name 'The orders' https://orders.example":                       {"name": {"The orders"}, "scopes": {"a\nb=See b"}},
+		"mintage api update --scope 'a=See a' --replace https://orders.example":               {"name": {"Orders"}, "scopes": {"a=See a"}},
+	} {
+		form.Set("show", "1")
+		if got := shownCommand(alice.post(orders, form)); got != want {
+			t.Errorf("an API: %s, want %s", got, want)
+		}
+	}
+	// The id of the form was not spent.
+	if w := alice.post("/clients/shop/state", url.Values{"state": {"disabled"}}); shownCommand(alice.get(w.Header().Get("Location"))) != "mintage client disable shop" {
+		t.Error("what disables a client is not shown")
+	}
+	if w := alice.post("/new/user", url.Values{"once": {once}, "username": {"erin"}}); shownCommand(w) != "mintage user create erin" {
+		t.Error("a user is created with another command")
+	}
+	if got := shownCommand(alice.get("/users/erin?done=enabled")); got != "mintage user enable erin" {
+		t.Errorf("a user is enabled with %s", got)
+	}
+}
+
+// A client that registered itself is shown with where its answers go and what users have
+// allowed it, and blocked with one click.
+func TestAClientThatRegisteredItself(t *testing.T) {
+	r := open(t)
+	alice := r.operator("alice", operator.Admin)
+	now := grant.At(r.now)
+	c := store.Client{ID: "https://agent.example/client.json", Realm: "/api", State: store.ClientEnabled, RegisteredBy: store.ByDocument, Secrets: []store.Secret{}, CreatedAt: now, UpdatedAt: now,
+		Settings: store.Settings{Name: "Agent", Auth: store.AuthNone, GrantTypes: store.DefaultGrantTypes, RedirectURIs: []string{"https://callback.example/cb"}, Scope: "use"}}
+	if err := r.store.Commit(t.Context(), store.Change{Documents: []store.Document{c.Record(now.Add(24 * time.Hour))}}); err != nil {
+		t.Fatal(err)
+	}
+	for i, scope := range []string{"use", "use more", "never"} {
+		g := storetest.Everyday(uint64(i))
+		g.ClientID, g.Subject, g.Scope = c.ID, "subject-"+string(rune('a'+i%2)), oauth.Scope(scope)
+		g.AuthorizedAt, g.RotatedAt, g.ExpiresAt, g.DeleteAfter = now.Add(-time.Hour), now.Add(-time.Hour), now.Add(time.Hour), now.Add(2*time.Hour)
+		if scope == "never" {
+			g.State = grant.Revoked
+		}
+		if err := r.store.CreateGrant(t.Context(), g); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if body := alice.get("/clients").Body.String(); strings.Contains(body, "agent.example") {
+		t.Error("it is among those that operators registered")
+	}
+	page := "/clients/" + url.PathEscape(c.ID)
+	if body := alice.get("/clients?own=1").Body.String(); !strings.Contains(body, "<code>callback.example</code>") || !strings.Contains(body, `href="`+page+`"`) {
+		t.Errorf("the list:\n%s", body)
+	}
+	body := alice.get(page).Body.String()
+	for _, text := range []string{"<dt>Users</dt><dd>2</dd>", "<dt>Allowed scopes</dt><dd>use more</dd>", "25 Nov 2026, 08:30:00", "mintage client usage https://agent.example/client.json", ">Block</button>"} {
+		if !strings.Contains(body, text) {
+			t.Errorf("the page lacks %s\n%s", text, body)
+		}
+	}
+	if w := alice.post(page+"/state", url.Values{"state": {"disabled"}}); w.Code != http.StatusSeeOther {
+		t.Errorf("blocked: %d\n%s", w.Code, w.Body)
+	}
+	if now, err := r.cases.Clients().Read(t.Context(), c.ID); err != nil || now.State != store.ClientDisabled {
+		t.Errorf("it is %s, %v", now.State, err)
+	}
+}
+
+// The consent page is shown in its words and languages, with nothing to send.
+func TestTheConsentPageIsPreviewed(t *testing.T) {
+	r := open(t)
+	bob := r.operator("bob", operator.Auditor)
+	if _, err := r.cases.APIs().Create(t.Context(), adminapi.API{ID: "https://orders.example", Name: "Orders", Scopes: []adminapi.APIScope{{Name: "a", Texts: map[string]string{"en": "See <b>orders</b>", "ja": "注文を見る"}}}}); err != nil {
+		t.Fatal(err)
+	}
+	const page = "/apis/https:%2F%2Forders.example/consent"
+	if body := bob.get(page).Body.String(); !strings.Contains(body, "There is no consent page here") {
+		t.Errorf("without a consent page:\n%s", body)
+	}
+	var err error
+	if r.api.Pages, err = pages.New(pages.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	_, body, _ := strings.Cut(bob.get(page).Body.String(), "<main")
+	for _, text := range []string{"Allow Example to access your account?", "See &lt;b&gt;orders&lt;/b&gt;", "Deny", "mintage api consent --locale en https://orders.example"} {
+		if !strings.Contains(body, text) {
+			t.Errorf("the preview lacks %s\n%s", text, body)
+		}
+	}
+	if found := regexp.MustCompile(`<(form|button|input|a href="[^/])`).FindString(body); found != "" {
+		t.Errorf("the preview has %s", found)
+	}
+	if body := bob.get(page + "?locale=ja").Body.String(); !strings.Contains(body, "注文を見る") || !strings.Contains(body, `lang="ja"`) {
+		t.Errorf("in Japanese:\n%s", body)
 	}
 }

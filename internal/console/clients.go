@@ -133,7 +133,9 @@ func (c clientPages) createClient(ctx context.Context, r *request) (reply, error
 		return reply{}, errNotFound
 	}
 	p := newClientPage{form: newForm(), Kind: clientKinds[i], Name: r.PostFormValue("name"), ID: strings.TrimSpace(r.PostFormValue("id")), Redirects: r.PostFormValue("redirect_uris"), Scope: strings.TrimSpace(r.PostFormValue("scope"))}
-	p.Command = p.command()
+	if p.Command = p.command(); p.asks(r) {
+		return reply{page: p}, nil
+	}
 	if again, err := c.once(ctx, r, "/clients"); again != nil || err != nil {
 		return orError(again, err)
 	}
@@ -176,8 +178,10 @@ func orError(a *reply, err error) (reply, error) {
 // A clientPage shows a client.
 type clientPage struct {
 	adminapi.Client
-	Rows     [][2]string // settings
-	Public   bool        // it has no secret
+	Rows     [][2]string     // settings
+	Public   bool            // it has no secret
+	Usage    *adminapi.Usage // of one that registered itself
+	Uses     string          // the command that shows it
 	Admin    bool
 	Done     string
 	Expiries []string
@@ -189,6 +193,18 @@ func (c clientPages) client(ctx context.Context, r *request) (reply, error) {
 	p := clientPage{Admin: r.admin(), Done: r.URL.Query().Get("done"), Once: newForm().Once, Command: "mintage client show " + quote(r.PathValue("client"))}
 	if err := c.get(ctx, r, &p.Client, nil, "clients", r.PathValue("client")); err != nil {
 		return reply{}, err
+	}
+	switch p.Done {
+	case "disabled", "enabled":
+		p.Command = "mintage client " + strings.TrimSuffix(p.Done, "d") + " " + quote(p.ID)
+	case "saved":
+		p.Command = updateCommand(p.ID, &client.Registration{}, &p.Registration)
+	}
+	if p.SelfRegistered != nil {
+		p.Usage, p.Uses = &adminapi.Usage{}, "mintage client usage "+quote(p.ID)
+		if err := c.get(ctx, r, p.Usage, nil, "clients", p.ID, "usage"); err != nil {
+			return reply{}, err
+		}
 	}
 	p.Public = p.Auth == store.AuthNone || p.Auth.Asserts()
 	for _, s := range client.Settings {
@@ -303,12 +319,11 @@ func readSettings(form url.Values, v *adminapi.Client) (wrong, why string) {
 
 func (c clientPages) editClient(ctx context.Context, r *request) (reply, error) {
 	p := editClientPage{form: newForm(), ID: r.PathValue("client")}
-	p.Command = "mintage client update --help"
 	var v adminapi.Client
 	if err := c.do(ctx, r, ask{method: http.MethodGet, path: []string{"clients", p.ID}, out: &v, etag: &p.ETag}); err != nil {
 		return reply{}, err
 	}
-	p.Name = v.Name
+	p.Name, p.Command = v.Name, updateCommand(p.ID, &client.Registration{}, &v.Registration)
 	p.fill(&v)
 	return reply{page: p}, nil
 }
@@ -317,27 +332,34 @@ func (c clientPages) editClient(ctx context.Context, r *request) (reply, error) 
 // the form was opened.
 func (c clientPages) saveClient(ctx context.Context, r *request) (reply, error) {
 	id := r.PathValue("client")
-	p := editClientPage{form: newForm(), ID: id, ETag: r.PostFormValue("etag"), Command: "mintage client update --help"}
-	if again, err := c.once(ctx, r, "/clients/"+url.PathEscape(id)); again != nil || err != nil {
-		return orError(again, err)
+	p := editClientPage{form: newForm(), ID: id, ETag: r.PostFormValue("etag")}
+	if !p.asks(r) {
+		if again, err := c.once(ctx, r, "/clients/"+url.PathEscape(id)); again != nil || err != nil {
+			return orError(again, err)
+		}
 	}
 	var v adminapi.Client
 	if err := c.get(ctx, r, &v, nil, "clients", id); err != nil {
 		return reply{}, err
 	}
+	before := v.Registration
 	p.Name = v.Name
-	refuse := func() (reply, error) {
+	again := func(status int) (reply, error) {
+		p.Command = updateCommand(id, &before, &v.Registration)
 		p.fill(&v)
-		return reply{status: http.StatusUnprocessableEntity, page: p}, nil
+		return reply{status: status, page: p}, nil
 	}
 	if p.Field, p.Problem = readSettings(r.PostForm, &v); p.Field != "" {
-		return refuse()
+		return again(http.StatusUnprocessableEntity)
+	}
+	if p.Shown {
+		return again(http.StatusOK)
 	}
 	in := v
 	in.Secrets, in.SelfRegistered, in.CreatedAt, in.UpdatedAt = nil, nil, nil, nil
 	err := c.do(ctx, r, ask{method: http.MethodPut, path: []string{"clients", id}, in: in, ifMatch: p.ETag})
 	if p.refused(err) {
-		return refuse()
+		return again(http.StatusUnprocessableEntity)
 	}
 	return reply{to: "/clients/" + url.PathEscape(id) + "?done=saved"}, err
 }

@@ -113,6 +113,7 @@ func (c *Console) routes() []route {
 		{get, "/new/api", i.newAPI, false},
 		{post, "/new/api", i.saveAPI, false},
 		{get, "/apis/{api}", i.api, false},
+		{get, "/apis/{api}/consent", i.consent, false},
 		{get, "/apis/{api}/edit", i.editAPI, false},
 		{post, "/apis/{api}/edit", i.saveAPI, false},
 		{get, "/restores", c.restores, false},

@@ -124,6 +124,14 @@ func (r *room) operator(name, role string, realm ...string) *browser {
 	return b
 }
 
+// cookieOf returns the cookie of a new session of an operator.
+func (r *room) cookieOf(name string) *http.Cookie {
+	r.t.Helper()
+	b := &browser{room: r}
+	b.post(r.invitation(name), nil)
+	return b.cookie
+}
+
 // invitation returns the path of a new invitation.
 func (r *room) invitation(name string) string {
 	r.t.Helper()

@@ -18,3 +18,6 @@ type Route struct {
 
 // Hurry sets how often a page that grows looks.
 func (c *Console) Hurry(interval time.Duration) { c.interval = interval }
+
+// Shown returns a text of others as pages show it.
+func Shown(text string) string { return shown(text) }

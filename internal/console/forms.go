@@ -16,9 +16,16 @@ type form struct {
 	Problem string // why it was refused, in English; ""
 	Advice  string
 	Field   string // which field is wrong; ""
+	Shown   bool   // its command was asked for, and nothing is saved
 }
 
 func newForm() form { return form{Once: operator.NewForm()} }
+
+// asks reports whether a sent form asks for its command alone.
+func (f *form) asks(r *request) bool {
+	f.Shown = r.PostFormValue("show") != ""
+	return f.Shown
+}
 
 // refused returns the form for another try if err is about what it says.
 func (f *form) refused(err error) bool {

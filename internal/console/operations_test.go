@@ -2,7 +2,7 @@ package console_test
 
 import (
 	"context"
-	"fmt"
+	"encoding/json"
 	"html"
 	"maps"
 	"net/http"
@@ -14,15 +14,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/adminapi"
+	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/console"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/operator"
 	"github.com/mintage/mintage/internal/store"
-	"github.com/mintage/mintage/internal/testkit"
+	"github.com/mintage/mintage/internal/store/storetest"
 )
 
 // commands are the commands that do what the operations of the admin API do that the
@@ -31,7 +33,8 @@ var commands = map[string]string{
 	"GET clients": "client list", "POST clients": "client create", "GET clients/{}": "client show", "PUT clients/{}": "client update", "DELETE clients/{}": "client delete",
 	"POST clients/{}/disable": "client disable", "POST clients/{}/enable": "client enable", "POST clients/{}/secrets": "client secret add", "DELETE clients/{}/secrets/{}": "client secret revoke",
 	"GET clients/{}/watch": "client watch",
-	"GET apis":             "api list", "POST apis": "api create", "GET apis/{}": "api show", "PUT apis/{}": "api update", "DELETE apis/{}": "api delete",
+	"GET clients/{}/usage": "client usage", "GET apis/{}/consent": "api consent",
+	"GET apis": "api list", "POST apis": "api create", "GET apis/{}": "api show", "PUT apis/{}": "api update", "DELETE apis/{}": "api delete",
 	"GET users": "user list", "POST users": "user create", "GET users/{}": "user show", "POST users/{}/password": "user password", "POST users/{}/disable": "user disable",
 	"POST users/{}/enable": "user enable", "DELETE users/{}/totp": "user totp",
 	"GET grants": "grant list", "GET grants/{}": "grant show", "DELETE grants/{}": "grant revoke", "POST cutoffs": "grant revoke", "GET sessions": "session list", "POST sessions/end": "session end",
@@ -48,22 +51,33 @@ type visit struct {
 }
 
 // visit sends each route of the console a valid request of an admin, changes after all
-// that only reads, and what ends something last. The names of all things are hostile.
-func (r *room) visit() map[string]visit {
+// that only reads, and what ends something last. A client has the id, and all things have
+// the name, as far as they can.
+func (r *room) visit(id, name string) map[string]visit {
 	r.t.Helper()
 	r.watch = func() adminapi.Watch { return adminapi.Watch{Finished: true} }
 	alice := r.operator("alice", operator.Admin)
 	r.operator("bob", operator.Auditor)
-	name := hostile[1] + hostile[4] + hostile[5]
-	c, _, err := r.cases.Clients().Create(r.t.Context(), client.Registration{ID: "$(reboot)/'<b>", Settings: store.Settings{Name: name, RedirectURIs: []string{"https://shop.example/cb"}, Scope: "read", Auth: store.AuthEither}}, store.ClientEnabled)
+	printable := strings.Map(func(c rune) rune {
+		if unicode.IsControl(c) {
+			return -1
+		}
+		return c
+	}, name)
+	c, _, err := r.cases.Clients().Create(r.t.Context(), client.Registration{ID: id, Settings: store.Settings{Name: printable, RedirectURIs: []string{"https://shop.example/cb"}, Scope: "read", Auth: store.AuthEither}}, store.ClientEnabled)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	g := testkit.PutGrants(r.t, r.store, 1)[0]
-	if _, _, err := r.cases.Users().Create(r.t.Context(), account.Registration{Username: "erin", Name: hostile[0]}); err != nil {
+	g := storetest.Everyday(1)
+	g.Subject, g.ClientID = name, id
+	if err := r.store.CreateGrant(r.t.Context(), g); err != nil {
 		r.t.Fatal(err)
 	}
-	if _, err := r.cases.APIs().Create(r.t.Context(), adminapi.API{ID: "https://orders.example", Name: hostile[1], Scopes: []adminapi.APIScope{{Name: "a", Texts: map[string]string{"en": hostile[5]}}}}); err != nil {
+	r.audit.Record(audit.Event{Name: audit.TokenRefused, Outcome: audit.Refused, ClientID: name, Subject: name, Actor: name, Detail: name, RequestID: "r"})
+	if _, _, err := r.cases.Users().Create(r.t.Context(), account.Registration{Username: "erin", Name: printable}); err != nil {
+		r.t.Fatal(err)
+	}
+	if _, err := r.cases.APIs().Create(r.t.Context(), adminapi.API{ID: "https://orders.example", Name: printable, Scopes: []adminapi.APIScope{{Name: "a", Texts: map[string]string{"en": printable}}}}); err != nil {
 		r.t.Fatal(err)
 	}
 	sessions, err := operator.Sessions(r.t.Context(), r.store, grant.At(r.now))
@@ -93,6 +107,8 @@ func (r *room) visit() map[string]visit {
 		path := strings.NewReplacer("{$}", "", "{user}", "erin", "{api}", "https:%2F%2Forders.example", "{client}", url.PathEscape(c.ID), "{secret}", c.Secrets[0].ID, "{grant}", g.ID.String(), "{session}", session).Replace(rt.Path)
 		if rt.Method == http.MethodGet && strings.HasSuffix(path, "s/end") || path == "/grants" {
 			path += "?" + url.Values{"subject": {g.Subject}, "session": {"none"}}.Encode()
+		} else if path == "/audit" {
+			path += "?" + url.Values{"subject": {name}}.Encode()
 		}
 		ctx, cancel := context.WithCancel(r.t.Context())
 		w := &reader{httptest.NewRecorder(), func(string) {
@@ -152,7 +168,7 @@ func TestEveryPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	documented := func(command string) bool { return strings.Contains(string(reference), "\n## mintage "+command+"\n") }
-	all := open(t).visit()
+	all := open(t).visit("$(reboot)/'<b>", hostile[1]+hostile[4]+hostile[5])
 	if len(all) < 55 {
 		t.Fatalf("%d pages were visited: this test looks in the wrong place", len(all))
 	}
@@ -175,7 +191,8 @@ func TestEveryPage(t *testing.T) {
 		checkHostile(t, page, v.body)
 	}
 	for operation := range maps.Keys(commands) {
-		if !used[operation] && operation != "POST clients/{}/enable" { // it is the form of disable, with another value
+		// The one is the form of disable, with another value; the other is of clients that registered themselves.
+		if !used[operation] && operation != "POST clients/{}/enable" && operation != "GET clients/{}/usage" {
 			t.Errorf("no page calls %s", operation)
 		}
 	}
@@ -197,10 +214,65 @@ func checkHostile(t *testing.T, page, body string) {
 		}
 	}
 	for _, m := range command.FindAllStringSubmatch(body, -1) {
-		text := html.UnescapeString(m[1])
-		out, err := exec.Command("sh", "-c", "mintage() { printf '%s\\n' \"$@\"; }; node() { :; }; java() { :; }; reboot() { echo REBOOTED; }\n"+text).CombinedOutput()
-		if err != nil || strings.Contains(string(out), "REBOOTED") {
-			t.Errorf("%s: a shell reads %s as %q, %v", page, text, out, fmt.Sprint(err))
+		wordsOf(t, html.UnescapeString(m[1]))
+	}
+}
+
+// wordsOf returns the words of a command as a shell reads it, which runs nothing else.
+func wordsOf(t *testing.T, text string) []string {
+	t.Helper()
+	out, err := exec.Command("sh", "-c", "mintage() { printf '%s\\0' \"$@\"; }; node() { :; }; java() { :; }; reboot() { echo REBOOTED >&2; }\n"+text).CombinedOutput()
+	if err != nil || strings.Contains(string(out), "REBOOTED") {
+		t.Errorf("a shell reads %s as %q, %v", text, out, err)
+	}
+	return strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
+}
+
+// Names that mean something to a browser, a spreadsheet, a shell, a terminal or a reader
+// are text on every page that shows them, in the export, and in the commands, where they
+// are one word.
+func TestNamesThatAttack(t *testing.T) {
+	ids := []string{`"><script>alert(1)</script>`, "=1+1", "$(reboot)`reboot`';reboot;'", "-rf\\%s"}
+	names := []string{`<script>alert(1)</script>`, "=HYPERLINK(\"http://evil.example\")\x1b[31mred\x1b]0;t\x07", "$(reboot)`reboot`'; reboot '-%s\\", "safe\u202eelbat\u2066x\u200b\u00adb\U000e0041"}
+	for i, name := range names {
+		id := ids[i]
+		r := open(t)
+		shown := 0
+		for page, v := range r.visit(id, name) {
+			checkHostile(t, page, v.body)
+			if strings.Contains(v.body, html.EscapeString(console.Shown(name))) {
+				shown++
+			}
+			want := map[string]string{"GET /clients/{client}": id, "GET /clients/{client}/edit": id, "GET /clients/{client}/delete": id, "GET /clients/{client}/watch": id, "GET /clients/{client}/secrets/{secret}/revoke": id,
+				"GET /grants": name, "GET /audit": name}[page]
+			if want == "" {
+				continue
+			}
+			m := command.FindAllStringSubmatch(v.body, -1)
+			if m == nil || !slices.ContainsFunc(m, func(m []string) bool { return slices.Contains(wordsOf(t, html.UnescapeString(m[1])), want) }) {
+				t.Errorf("%s: no command has the word %q: %q", page, want, m)
+			}
+			if page == "GET /clients/{client}/edit" && !strings.ContainsFunc(name, unicode.IsControl) && !slices.Contains(wordsOf(t, html.UnescapeString(m[0][1])), name) {
+				t.Errorf("%s: no word is %q: %q", page, name, m)
+			}
+		}
+		if shown < 3 {
+			t.Errorf("%q is on %d pages: this test looks in the wrong place", name, shown)
+		}
+		export := (&browser{room: r, cookie: r.cookieOf("alice")}).get("/audit/export").Body.String()
+		if bad := strings.IndexFunc(export, func(c rune) bool { return c != '\n' && (unicode.IsControl(c) || unicode.Is(unicode.Cf, c)) }); bad >= 0 {
+			t.Errorf("the export has %q", export[bad:][:9])
+		}
+		found := false
+		for line := range strings.Lines(export) {
+			var e audit.Entry
+			if err := json.Unmarshal([]byte(line), &e); err != nil || strings.IndexByte("=+-@\t", line[0]) >= 0 {
+				t.Errorf("a line of the export: %s, %v", line, err)
+			}
+			found = found || e.Subject == name && e.Detail == name && e.ClientID == name && e.Actor == name
+		}
+		if !found {
+			t.Errorf("the export has lost %q:\n%s", name, export)
 		}
 	}
 }

@@ -20,6 +20,9 @@ func quote(text string) string {
 // quoteValue returns a text for a POSIX shell, as the value of a flag. Characters that a terminal
 // or a page would act on, or would not show, are escaped.
 func quoteValue(text string) string {
+	if text == "" {
+		return "''"
+	}
 	hidden := func(c rune) bool {
 		return unicode.IsControl(c) || unicode.Is(unicode.C, c) || unicode.Is(unicode.Z, c) && c != ' '
 	}

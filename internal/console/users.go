@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -59,7 +60,9 @@ func (c userPages) createUser(ctx context.Context, r *request) (reply, error) {
 	if p.Name != "" {
 		p.Command += "--name " + quoteValue(p.Name) + " "
 	}
-	p.Command += quote(p.Username)
+	if p.Command += quote(cmp.Or(p.Username, "NAME")); p.asks(r) {
+		return reply{page: p}, nil
+	}
 	if again, err := c.once(ctx, r, "/users"); again != nil || err != nil {
 		return orError(again, err)
 	}
@@ -84,6 +87,9 @@ type userPage struct {
 func (c userPages) user(ctx context.Context, r *request) (reply, error) {
 	p := userPage{Admin: r.admin(), Done: r.URL.Query().Get("done"), Once: newForm().Once, Command: "mintage user show " + quote(r.PathValue("user"))}
 	err := c.get(ctx, r, &p.User, nil, "users", r.PathValue("user"))
+	if did := map[string]string{"disabled": "disable ", "enabled": "enable ", "factor": "totp --remove "}[p.Done]; did != "" {
+		p.Command = "mintage user " + did + quote(p.Username)
+	}
 	return reply{page: p}, err
 }
 

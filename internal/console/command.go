@@ -1,0 +1,101 @@
+package console
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/mintage/mintage/internal/adminapi"
+	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// flagOf returns the flag with which a command gives a setting the value that r has.
+func flagOf(s client.Setting, r *client.Registration) (text string) {
+	flag := func(value string) string { return " --" + s.Flag + " " + value }
+	switch field := s.Field(r).(type) {
+	case *bool:
+		if *field {
+			return " --" + s.Flag
+		}
+		return " --" + s.Flag + "=false"
+	case *string:
+		if s.File && *field != "" {
+			return flag("FILE")
+		}
+		return flag(quoteValue(*field))
+	case *[]string:
+		for _, item := range *field {
+			text += flag(quoteValue(item))
+		}
+		return cmp.Or(text, flag(quoteValue("")))
+	case **store.Milliseconds:
+		if *field == nil {
+			return flag("default")
+		}
+		return flag(quoteValue(config.Duration((*field).Duration()).String()))
+	case *json.RawMessage:
+		if len(*field) > 0 {
+			return flag("FILE")
+		}
+	}
+	return flag(quoteValue(""))
+}
+
+// updateCommand returns the command that changes settings as a form does: what differs,
+// or all that is set if nothing does.
+func updateCommand(id string, before, next *client.Registration) string {
+	text, replaces := "", false
+	for _, s := range client.Settings {
+		if s.Fixed || fmt.Sprint(s.Value(before)) == fmt.Sprint(s.Value(next)) {
+			continue
+		}
+		text += flagOf(s, next)
+		if was, ok := s.List(before); ok {
+			is, _ := s.List(next)
+			replaces = replaces || len(s.Lost(was, is)) > 0
+		}
+	}
+	if replaces {
+		text += " --replace"
+	}
+	if text == "" {
+		return updateCommand(id, &client.Registration{}, next)
+	}
+	return "mintage client update" + text + " " + quote(id)
+}
+
+// apiCommand returns the command that registers an API, or changes one with an id as a
+// form does: what differs, or all if nothing does.
+func apiCommand(id string, before, next adminapi.API) string {
+	flags := func(list []adminapi.APIScope) (text string) {
+		for _, s := range list {
+			if s.Texts["en"] != "" {
+				s.Name += "=" + s.Texts["en"]
+			}
+			text += " --scope " + quoteValue(s.Name)
+		}
+		return text
+	}
+	text := ""
+	if next.Name != before.Name {
+		text += " --name " + quoteValue(next.Name)
+	}
+	if scopes := flags(next.Scopes); scopes != flags(before.Scopes) {
+		text += scopes
+	}
+	if slices.ContainsFunc(before.Scopes, func(s adminapi.APIScope) bool {
+		return !slices.ContainsFunc(next.Scopes, func(n adminapi.APIScope) bool { return n.Name == s.Name })
+	}) {
+		text += " --replace"
+	}
+	switch {
+	case id == "":
+		return "mintage api create --id " + quoteValue(next.ID) + text
+	case text == "":
+		return apiCommand(id, adminapi.API{}, next)
+	}
+	return "mintage api update" + text + " " + quote(id)
+}
