@@ -1,7 +1,6 @@
 package console
 
 import (
-	"cmp"
 	"context"
 	"slices"
 
@@ -17,16 +16,6 @@ type realmsPage struct {
 func (c overviewPages) realms(ctx context.Context, r *request) (reply, error) {
 	p := realmsPage{Command: "mintage realm list"}
 	err := c.get(ctx, r, &p, nil, "realms")
-	return reply{page: p}, err
-}
-
-// A keysPage shows the keys, those of one purpose together.
-type keysPage struct{ Keys []adminapi.Key }
-
-func (c *Console) keys(ctx context.Context, r *request) (reply, error) {
-	var p keysPage
-	err := c.get(ctx, r, &p, nil, "keys")
-	slices.SortStableFunc(p.Keys, func(a, b adminapi.Key) int { return cmp.Compare(a.Purpose, b.Purpose) })
 	return reply{page: p}, err
 }
 
