@@ -24,6 +24,56 @@ func (b *tab) grows(text string) {
 	b.until(fmt.Sprintf("the text %q", text), fmt.Sprintf("document.body.innerText.includes(%q)", text))
 }
 
+// Of RFC 7636 appendix B.
+const verifier, challenge = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk", "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
+
+const redirect = "https://shop.example/callback"
+
+// trusting returns a client of servers with the certificate of these tests, which follows
+// no redirect.
+func trusting(t *testing.T) http.Client {
+	t.Helper()
+	leaf, err := x509.ParseCertificate(certificate().Certificate[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(leaf)
+	return http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+// token sends a request for tokens, and returns the refresh token of the answer, "" if it is
+// refused.
+func (w *consoleWorld) token(t *testing.T, id, secret string, form url.Values) string {
+	t.Helper()
+	form.Set("client_id", id)
+	form.Set("client_secret", secret)
+	client := trusting(t)
+	resp, err := client.PostForm(w.public+"/oauth2/api/access_token", form)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var pair struct {
+		Refresh string `json:"refresh_token"`
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&pair); err != nil {
+		t.Fatal(err)
+	}
+	return pair.Refresh
+}
+
+// redeem makes a grant of alice for a client, and returns its refresh token.
+func (w *consoleWorld) redeem(t *testing.T, id, secret, scope string) (refresh string) {
+	t.Helper()
+	code, err := binary.Command(t, "code", "issue", "--client", id, "--redirect-uri", redirect, "--subject", "alice", "--scope", scope, "--code-challenge", challenge, "--data", w.dir).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w.token(t, id, secret, url.Values{"grant_type": {"authorization_code"}, "code": {strings.TrimSpace(string(code))}, "redirect_uri": {redirect}, "code_verifier": {verifier}})
+}
+
 // A new client comes with a program, and a page shows its first requests as they come:
 // a mistake with its remedy, and each stage to the first refresh. The audit log can be
 // followed likewise. No page has a script.
@@ -33,9 +83,6 @@ func TestConsoleFirstRequest(t *testing.T) {
 	w.operator(t, "alice", "admin")
 	b := newWindow(t).knowsAxe()
 	w.enters(t, b, "alice")
-	const redirect = "https://shop.example/callback"
-	// RFC 7636 appendix B.
-	const verifier, challenge = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk", "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
 	b.open(w.url + "/new/client?kind=web")
 	b.fill("#name", "Shop")
 	b.fill("#redirect_uris", redirect)
@@ -46,14 +93,7 @@ func TestConsoleFirstRequest(t *testing.T) {
 	b.click("#watch")
 	b.grows("Nothing comes?")
 
-	leaf, err := x509.ParseCertificate(certificate().Certificate[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	roots := x509.NewCertPool()
-	roots.AddCert(leaf)
-	client := http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := trusting(t)
 	authorize := func(redirect string) {
 		t.Helper()
 		resp, err := client.Get(w.public + "/oauth2/api/authorize?" + url.Values{"response_type": {"code"}, "client_id": {id}, "redirect_uri": {redirect}, "scope": {"openid"}, "state": {"a"},
@@ -63,33 +103,13 @@ func TestConsoleFirstRequest(t *testing.T) {
 		}
 		resp.Body.Close()
 	}
-	token := func(form url.Values) (pair struct {
-		Refresh string `json:"refresh_token"`
-	}) {
-		t.Helper()
-		form.Set("client_id", id)
-		form.Set("client_secret", secret)
-		resp, err := client.PostForm(w.public+"/oauth2/api/access_token", form)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		if err := json.NewDecoder(resp.Body).Decode(&pair); err != nil {
-			t.Fatal(err)
-		}
-		return pair
-	}
 	authorize("https://shop.example/other")
 	b.grows("have the client send a redirect_uri that is registered")
 	authorize(redirect)
 	b.grows("sign-in asked for: done")
-	code, err := binary.Command(t, "code", "issue", "--client", id, "--redirect-uri", redirect, "--subject", "alice", "--scope", "openid", "--code-challenge", challenge, "--data", w.dir).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	pair := token(url.Values{"grant_type": {"authorization_code"}, "code": {strings.TrimSpace(string(code))}, "redirect_uri": {redirect}, "code_verifier": {verifier}})
+	refresh := w.redeem(t, id, secret, "openid")
 	b.grows("tokens: done")
-	token(url.Values{"grant_type": {"refresh_token"}, "refresh_token": {pair.Refresh}})
+	w.token(t, id, secret, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {refresh}})
 	b.reads("It works")
 	b.examine(t, "console-watch")
 	if strings.Contains(b.text("main"), secret) {
@@ -186,5 +206,59 @@ func TestConsoleClients(t *testing.T) {
 	b.reads("A disabled client is refused")
 	if b.holds("document.scripts.length > 0") {
 		t.Error("a page of the console has a script")
+	}
+}
+
+// The days of a help desk, with scripts switched off: a grant is found by its user and
+// ended, its refresh token is then explained, and the audit log has it. An API shows what
+// its users read.
+func TestConsoleHelpDesk(t *testing.T) {
+	t.Parallel()
+	w := openConsole(t)
+	w.operator(t, "alice", "admin")
+	const api = "https://orders.example"
+	w.run(t, nil, "api", "create", "--id", api, "--name", "Orders", "--scope", "orders=Read your orders", "--scope-text", "ja orders=注文を見る")
+	w.run(t, nil, "client", "create", "--id", "shop", "--name", "Shop", "--redirect-uri", redirect, "--scope", "openid", "--json")
+	var added struct {
+		Secret string `json:"client_secret"`
+	}
+	w.run(t, &added, "client", "secret", "add", "shop")
+	refresh := w.redeem(t, "shop", added.Secret, "openid")
+	looks := newWindow(t).knowsAxe()
+	w.enters(t, looks, "alice")
+	b := looks.another().withoutScripts()
+
+	b.open(w.url + "/grants")
+	b.fill("#subject", "alice")
+	b.click("#find")
+	b.reads("Last rotation")
+	b.click(`tbody a[href^="/grants/"]`)
+	b.reads("Life of the grant")
+	grant := b.last(w.url + "/grants/")
+	b.click("#end")
+	b.reads("End this grant?")
+	b.click("#end")
+	b.reads("The grant has ended.")
+	if w.token(t, "shop", added.Secret, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {refresh}}) != "" {
+		t.Error("the refresh token of an ended grant gets tokens")
+	}
+	b.fill("#search", refresh)
+	b.enter()
+	b.reads("What to do")
+	if text := b.text("main"); !strings.Contains(text, "refused") || strings.Contains(text, refresh) {
+		t.Errorf("the explanation:\n%s", text)
+	}
+	b.open(w.url + "/audit?client=shop")
+	b.reads("token_refused")
+	b.open(w.url + "/apis/" + url.PathEscape(api))
+	b.click("#preview")
+	b.reads("Read your orders")
+	b.click(`.tabs a[hreflang="ja"]`)
+	b.reads("注文を見る")
+
+	for name, path := range map[string]string{"console-consent": "/apis/" + url.PathEscape(api) + "/consent", "console-api": "/apis/" + url.PathEscape(api), "console-api-edit": "/apis/" + url.PathEscape(api) + "/edit",
+		"console-grant": grant.Path, "console-user": "/users/alice"} {
+		looks.open(w.url + path)
+		looks.examine(t, name)
 	}
 }
