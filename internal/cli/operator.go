@@ -18,8 +18,8 @@ func newOperatorAdd(s *settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add NAME --role auditor|admin [--realm REALM]",
 		Short: "Add an operator of the console",
-		Long: `Add an operator of the console, who needs an invitation for the first sign-in:
-mintage console invite NAME. With --realm, the role is for what that realm has, as
+		Long: `Add an operator of the console, who needs an invitation for the first sign-in
+(mintage console invite NAME). With --realm, the role is for what that realm has, as
 that of an admin token is.`,
 		Example: `  mintage operator add alice --role admin
   mintage operator add help-desk --role admin --realm staff`,
