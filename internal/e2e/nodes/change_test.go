@@ -99,12 +99,18 @@ func (a *api) isActive(t *testing.T, token string, want bool) {
 // of the product, and as much again for a busy machine.
 func soon(t *testing.T, what string, f func() bool) {
 	t.Helper()
+	soonBy(t, 20*time.Millisecond, what, f)
+}
+
+// soonBy is soon for a question that is not to be asked more often: a refusal may count.
+func soonBy(t *testing.T, pause time.Duration, what string, f func() bool) {
+	t.Helper()
 	began := time.Now()
 	for !f() {
 		if time.Since(began) > 2*everywhere {
 			t.Fatalf("%s: not in force after %v", what, time.Since(began))
 		}
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(pause)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
@@ -38,7 +39,7 @@ func TestTX08_EndsOfExchangedTokensOnTwoNodes(t *testing.T) {
 		for k := 0; k < len(pairs); k += 2 {
 			form.Set(pairs[k], pairs[k+1])
 		}
-		soon(t, "the registration of "+id, func() (known bool) {
+		soonBy(t, 250*time.Millisecond, "the registration of "+id, func() (known bool) {
 			var err error
 			if a, err = c.node(i).Post(t.Context(), c.client, form); err != nil {
 				t.Fatal(err)

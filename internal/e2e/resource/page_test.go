@@ -18,6 +18,7 @@ const (
 	// The page with the configurations of all proxies.
 	proxies = "verify-at-a-proxy.md"
 	actors  = "act-for-a-user.md"
+	company = "let-a-company-idp-in.md"
 	proofs  = "bind-tokens.md"
 	logins  = "step-up.md"
 )
@@ -136,9 +137,9 @@ func TestEveryPageThatChecksTokensShowsTheAudienceAndTheMetadata(t *testing.T) {
 				t.Errorf("%s does not name the page of APIs", filepath.Base(file))
 			}
 			continue
-		case actors: // shows one answer, and sends whoever wants it configured to the proxies
+		case actors, company: // show one answer, and send whoever wants it configured to the proxies
 			if !strings.Contains(parts[0], "]("+proxies+")") {
-				t.Errorf("%s does not name the page of proxies", actors)
+				t.Errorf("%s does not name the page of proxies", filepath.Base(file))
 			}
 			continue
 		case proxies:
