@@ -27,11 +27,7 @@ var authorizationMutations = []Mutation{
 		Old: `r.Pushed == "" && (rs.RequirePAR || c.RequirePAR)`, New: "false",
 		Test: here + "TestAZ65",
 	},
-	{
-		Name: "parameters beside a pushed request", In: "ParseAuthorization",
-		Old: "return AuthorizationRequest{ClientID: r.ClientID, Pushed: id}, realm, nil", New: "r.Pushed = id",
-		Test: here + "TestPA14",
-	},
+
 	{
 		Name: "credentials in a stored request", In: "PushedForm",
 		Old: "!isCredential(name)", New: "name != \"\"",

@@ -128,7 +128,12 @@ func TestPA10_PA11_PA12_PA16_PA17_AReferenceIsOneClientsForAMinuteAndOnce(t *tes
 	if b.agree(address).Query().Get("code") == "" {
 		t.Fatal("the requests of others have used it")
 	}
+	// A used one is refused as such: that it is empty, too, is a second line of defence.
+	refused := strings.Count(d.log.String(), oauth.ErrPushed.Description)
 	b.get(address).refusedPage(t, 400)
+	if strings.Count(d.log.String(), oauth.ErrPushed.Description) != refused+1 {
+		t.Error("the second use is refused for another reason")
+	}
 	late := d.pushed(d.a)
 	d.step(login.PushedLifetime)
 	b.get(late).refusedPage(t, 400)

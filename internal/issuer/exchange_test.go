@@ -24,15 +24,15 @@ var exchangers = map[string]store.Settings{
 	"gateway":  {ExchangeFrom: []string{"shop"}, ServesAPIs: []string{orders}, ExchangeAPIs: []string{orders, invoices}},
 	"mesh":     {ExchangeFrom: []string{"*"}, ServesAPIs: []string{invoices, stock}, ExchangeAPIs: []string{invoices, stock, orders + " orders:read"}},
 	"ghost":    {ExchangeFrom: []string{"shop"}, ServesAPIs: []string{orders, invoices}, ExchangeAPIs: []string{orders, invoices}, ExchangeMode: store.Impersonate},
-	"counter":  {ExchangeFrom: []string{"shop", "till"}, ServesAPIs: []string{orders}, ExchangeAPIs: []string{stock, invoices}, ExchangeBeyond: []string{stock + " stock:read"}},
+	"counter":  {ExchangeFrom: []string{"shop", "till", "kiosk"}, ServesAPIs: []string{orders}, ExchangeAPIs: []string{stock, invoices}, ExchangeBeyond: []string{stock + " stock:read"}},
 	"opaque":   {ExchangeFrom: []string{"shop"}, ServesAPIs: []string{orders}, ExchangeAPIs: []string{orders}},
 	"selfish":  {ExchangeFrom: []string{"selfish"}, ExchangeAPIs: []string{orders, invoices}, APIs: []string{orders, invoices}, RedirectURIs: []string{redirectURI}},
 	"stranger": {ExchangeFrom: []string{"till"}, ServesAPIs: []string{orders}, ExchangeAPIs: []string{orders}},
 	"idle":     {GrantTypes: []string{store.GrantClientCredentials}, APIs: []string{orders}},
 }
 
-// withExchangers makes a service with three APIs, two clients where users log in (the
-// till's tokens may be exchanged by the counter alone), and the exchangers.
+// withExchangers makes a service with three APIs, clients where users log in (tokens of the
+// till and the kiosk may be exchanged by the counter alone), and the exchangers.
 func withExchangers(t *testing.T, change ...func(*issuer.Issuer)) *service {
 	t.Helper()
 	s := withAPIs(t, append(change, testkit.Named)...)
@@ -44,7 +44,9 @@ func withExchangers(t *testing.T, change ...func(*issuer.Issuer)) *service {
 		}
 		s.Register(client.Registration{ID: id, Settings: settings})
 	}
-	s.Register(client.Registration{ID: "till", Settings: store.Settings{Name: "Till", RedirectURIs: []string{redirectURI}, APIs: []string{orders, stock}, Auth: store.AuthEither, NoPKCE: true, MayAct: "counter"}})
+	for _, id := range []string{"till", "kiosk"} {
+		s.Register(client.Registration{ID: id, Settings: store.Settings{Name: id, RedirectURIs: []string{redirectURI}, APIs: []string{orders, stock}, Auth: store.AuthEither, NoPKCE: true, MayAct: "counter"}})
+	}
 	s.Clock.Advance(time.Second)
 	return s
 }
@@ -62,6 +64,8 @@ func (s *service) tokenOf(clientID, api, scope string) string {
 	switch clientID {
 	case "till":
 		resources, all = []string{orders, stock}, "orders:read stock:read stock:count"
+	case "kiosk": // whose users agree to less than it may ask for
+		resources, all = []string{orders, stock}, "orders:read stock:read"
 	case "selfish":
 		all = "orders:read orders:write invoices"
 	}
@@ -197,6 +201,9 @@ func TestExchanges(t *testing.T) {
 		{"till stock", "counter stock", "invalid_request not_served"},
 		{"till orders", "counter orders", "target_unknown"},
 		{"till orders", "counter invoices", "target_unknown"},
+		// For another API, what the user has agreed to.
+		{"kiosk orders", "counter stock", "stock stock:read jwt of counter by [counter]"},
+		{"kiosk orders", "counter stock stock:count", "scope_too_wide"},
 		// Beyond what the user has agreed to, what an operator allows expressly.
 		{"shop orders", "counter stock", "stock stock:read jwt of counter by [counter]"},
 		{"shop orders", "counter stock stock:count", "scope_too_wide"},

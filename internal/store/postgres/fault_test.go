@@ -289,6 +289,7 @@ func TestACommitThatNoStandbyHasConfirmedIsNeitherAcknowledgedNorShown(t *testin
 		t.Errorf("%d cutoffs shown, %v", len(ch.Cutoffs), err)
 	}
 	soon(t, "both still waiting", waits("2"))
+	began := time.Now()
 	// What this server shows to a new connection may be lost with it, too.
 	if st, err := postgres.Open(t.Context(), postgres.Database{URL: own.URL(database)}); err == nil {
 		st.Close()
@@ -304,6 +305,13 @@ func TestACommitThatNoStandbyHasConfirmedIsNeitherAcknowledgedNorShown(t *testin
 		got, err := other.Grant(t.Context(), second.ID)
 		return err == nil && got == rotated(second, 3)
 	})
+
+	// The other commit still waits when the time of its batch, five seconds, has ended.
+	for !time.Now().After(began.Add(6 * time.Second)) {
+		if own.Run(t, database, `SELECT count(*)`+others+`wait_event = 'SyncRep' AND query = 'commit'`) != "1" {
+			t.Fatal("the wait of a commit was cancelled")
+		}
+	}
 
 	awaitStandby(t, own, "")
 	soon(t, "the first commit", func() bool {
