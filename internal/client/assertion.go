@@ -261,10 +261,13 @@ func networkOf(from netip.Addr) netip.Prefix {
 // operator has: with a trust in the issuer that the request's grant names. No other
 // document is fetched here.
 func (a *Authenticator) described(ctx context.Context, view *directory.View, cred oauth.Credentials, from netip.Addr) (*store.Client, error) {
-	_, claims, err := parseAssertion(cred.Grant)
 	_, known := view.Registered(a.Realm, cred.ClientID)
+	if known || a.Described == nil || !oauth.IsClientAddress(cred.ClientID) || !a.Directory.Admits(a.Realm, cred.ClientID) {
+		return nil, nil
+	}
+	_, claims, err := parseAssertion(cred.Grant)
 	t, trusted := view.Trust(a.Realm, claims.Issuer, store.TrustIDJAG, cred.ClientID)
-	if err != nil || known || !trusted || t.Disabled || a.Described == nil || !oauth.IsClientAddress(cred.ClientID) || !a.Directory.Admits(a.Realm, cred.ClientID) {
+	if err != nil || !trusted || t.Disabled {
 		return nil, nil
 	}
 	c, err := a.Described(ctx, cred.ClientID, networkOf(from))
