@@ -69,3 +69,16 @@ func (a API) settings() [][2]string {
 	return [][2]string{{"name", a.Name}, {"token format", a.TokenFormat}, {"access token lifetime", lifetime},
 		{"self registered clients", fmt.Sprint(a.SelfRegistered)}, {"default scope", a.DefaultScope}}
 }
+
+// A ConsentPreview is what the consent page says to a user of whom an application asks all
+// scopes of an API.
+type ConsentPreview struct {
+	Locale string `json:"locale"`
+	Words  []Word `json:"words"`
+}
+
+// A Word is one element of a page as people read it.
+type Word struct {
+	Kind string `json:"kind"` // heading, text, item or button
+	Text string `json:"text"`
+}

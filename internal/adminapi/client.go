@@ -218,3 +218,13 @@ func missing(lead string, list, other []string) (texts []string) {
 	}
 	return texts
 }
+
+// A Usage is what users have allowed a client, of the active ones among at most 10,000
+// grants.
+type Usage struct {
+	Grants     int        `json:"grants"`
+	Users      int        `json:"users"`
+	Scope      string     `json:"scope"`        // all that they have allowed
+	LastUsedAt *time.Time `json:"last_used_at"` // null: there is none
+	More       bool       `json:"more"`         // there are grants that were not looked at
+}

@@ -1,0 +1,161 @@
+package node
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mintage/mintage/internal/adminapi"
+	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/explain"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/server/token"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/traffic"
+)
+
+// explain explains a text as a request of the realm would be answered under cfg, with
+// what the audit log has of realms, or of all if there is none.
+func (n *realm) explain(ctx context.Context, cfg config.Config, iss *issuer.Issuer, tokens *token.Endpoints, in adminapi.ExplainRequest, realms []string) (*explain.Explained, error) {
+	x := explain.Explainer{Config: cfg, Realm: n.name, Store: n.store, Directory: n.directory, Now: time.Now, MaxSkew: cfg.Skew(), Issuer: iss, Told: tokens.Told, Audited: realms}
+	for _, r := range n.realms {
+		x.Realms = append(x.Realms, r.name)
+	}
+	asked := explain.Parse(in.Text)
+	asked.Subject = in.Subject
+	return x.Explain(ctx, asked, nil)
+}
+
+// inForce is the configuration with which a node runs, and how to read it again.
+type inForce struct {
+	cfg  config.Config
+	from config.Sources
+	load func() (config.Config, config.Sources, error)
+}
+
+// settings returns the settings in force, and what the configuration as it is now would
+// change.
+func (n *node) settings() adminapi.Settings {
+	now := n.inForce.Load()
+	v := adminapi.Settings{Settings: []adminapi.SettingValue{}, OnReload: []string{}, OnRestart: []string{}, Faults: []string{}}
+	for _, s := range config.List(now.cfg, now.from) {
+		v.Settings = append(v.Settings, adminapi.SettingValue{Name: s.Name, Group: s.Group, Value: s.Value, Source: s.Source, Given: s.Given, Reloads: s.Reloads})
+	}
+	wanted, _, err := now.load()
+	if err != nil {
+		v.Faults = append(v.Faults, strings.Split(err.Error(), "\n")...)
+		return v
+	}
+	_, changed, kept := now.cfg.Reloaded(wanted)
+	v.OnReload, v.OnRestart = append(v.OnReload, changed...), append(v.OnRestart, kept...)
+	return v
+}
+
+// runWith notes what a node runs with from now on. Settings that a reload has kept have
+// their source still.
+func (n *node) runWith(cfg config.Config, from config.Sources, kept []string, load func() (config.Config, config.Sources, error)) {
+	if before := n.inForce.Load(); before != nil {
+		for _, name := range kept {
+			if s, given := before.from[name]; given {
+				from[name] = s
+			} else {
+				delete(from, name)
+			}
+		}
+	}
+	n.inForce.Store(&inForce{cfg, from, load})
+}
+
+// record counts what is answered, until ctx ends, and writes it once in a step.
+func (n *node) record(ctx context.Context) {
+	every := time.NewTicker(time.Minute)
+	defer every.Stop()
+	written := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
+			defer cancel()
+			n.writeTraffic(ctx)
+			return
+		case now := <-every.C:
+			if n.traffic.Tick(); now.Sub(written) >= traffic.Step {
+				n.writeTraffic(ctx)
+				written = now
+			}
+		}
+	}
+}
+
+func (n *node) writeTraffic(ctx context.Context) {
+	if err := n.traffic.Write(ctx); err != nil && !n.outage.Combines(err, time.Now()) {
+		n.log.Warn("cannot write the counts of requests", "error", err)
+	}
+}
+
+// trafficOf returns what all nodes have answered, as the admin API has it.
+func (n *node) trafficOf(ctx context.Context, of, step time.Duration) (adminapi.Traffic, error) {
+	s, err := n.traffic.Sum(ctx, of, step)
+	t := adminapi.Traffic{From: s.From, Step: int(s.Step / time.Second), Series: []adminapi.Series{}}
+	for _, name := range s.Names {
+		v := adminapi.Series{Name: name, Error: slices.Contains(traffic.Errors, name), Counts: s.Of[name]}
+		for _, c := range v.Counts {
+			v.Total += c
+		}
+		t.Series = append(t.Series, v)
+	}
+	return t, err
+}
+
+// Endpoints as the log calls them, and the stages of a first login.
+const (
+	authorizing = "authorization"
+	asking      = "device authorization"
+	getting     = "token request"
+)
+
+// stages are what a client does first, by how it gets its tokens.
+func stages(c store.Client) (names []string) {
+	if c.MayUse(store.GrantAuthorizationCode) {
+		names = append(names, "authorize")
+	} else if c.MayUse(store.GrantDeviceCode) {
+		names = append(names, "device")
+	}
+	names = append(names, "token")
+	if c.MayUse(store.GrantRefreshToken) {
+		names = append(names, "refresh")
+	}
+	return names
+}
+
+// watchClient returns what a client has sent to this node since somebody began to look; false if
+// too many others are watched.
+func (n *realm) watchClient(c store.Client) (adminapi.Watch, bool) {
+	seen, ok := n.watches.Look(n.name, c.ID, time.Now())
+	v, done := adminapi.Watch{Requests: []adminapi.WatchedRequest{}}, map[string]bool{}
+	for _, s := range seen {
+		q := adminapi.WatchedRequest{At: s.At.UTC(), RequestID: s.RequestID, Endpoint: s.Endpoint, GrantType: s.GrantType, Answered: s.Err == nil, Repeated: s.Repeated, Unknown: s.Unknown}
+		if s.Err != nil {
+			q.Why, q.Next = explain.Remedy(s.Err)
+		}
+		v.Requests = append(v.Requests, q)
+		switch {
+		case s.Err != nil || s.Unknown:
+		case s.Endpoint == authorizing:
+			done["authorize"] = true
+		case s.Endpoint == asking:
+			done["device"] = true
+		case s.Endpoint == getting && s.GrantType == store.GrantRefreshToken:
+			done["refresh"] = true
+		case s.Endpoint == getting:
+			done["token"] = true
+		}
+	}
+	v.Finished = true
+	for _, name := range stages(c) {
+		v.Stages = append(v.Stages, adminapi.Stage{Name: name, Done: done[name]})
+		v.Finished = v.Finished && done[name]
+	}
+	return v, ok
+}
