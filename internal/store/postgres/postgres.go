@@ -197,3 +197,11 @@ func diskFailed(err error) bool {
 	var server *pgconn.PgError
 	return errors.As(err, &server) && (server.Code == "53100" || server.Code == "58030") // disk full, I/O error
 }
+
+// Load returns the number of queued operations and the batch counters.
+func (s *Store) Load() store.Load {
+	return store.Load{
+		Waiting: s.updates.queued() + s.creations.queued() + s.grantReads.queued() + s.puts.queued() + s.documentReads.queued(),
+		Batches: s.batches.Read(),
+	}
+}

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 
@@ -166,3 +167,25 @@ func (s *Store) Sweep(ctx context.Context, table store.SweptTable, after string,
 
 // Heartbeat implements store.Store. A file has one node only; see Lock.
 func (s *Store) Heartbeat(context.Context, store.Node) ([]store.Node, error) { return nil, nil }
+
+const insertEventSQL = `INSERT INTO events (id, at, name, about, actor, detail) VALUES (?, ?, ?, ?, ?, ?)`
+
+// putEvents stores events in the writer's transaction.
+func (w *writer) putEvents(events []store.Event) error {
+	s := w.insertEvent
+	for _, e := range events {
+		id := make([]byte, 16)
+		rand.Read(id)
+		s.bindInt(2, int64(e.At))
+		err := errors.Join(s.bindBlob(1, id), s.bindText(3, string(e.Name)), s.bindText(4, e.About), s.bindText(5, e.Actor), s.bindText(6, e.Detail))
+		if err != nil {
+			s.reset()
+		} else {
+			_, err = s.exec()
+		}
+		if err != nil {
+			return fmt.Errorf("write event: %w", err)
+		}
+	}
+	return nil
+}

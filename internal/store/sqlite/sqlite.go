@@ -263,3 +263,8 @@ func IsCode(err error, codes ...int) bool {
 	var coded interface{ Code() int }
 	return errors.As(err, &coded) && slices.Contains(codes, coded.Code()&0xff)
 }
+
+// Load returns the number of queued operations and the batch counters.
+func (s *Store) Load() store.Load {
+	return store.Load{Waiting: len(s.writer.queue), Batches: s.writer.batches.Read()}
+}
