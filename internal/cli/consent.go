@@ -42,22 +42,3 @@ application asks all scopes of an API.`,
 		}, err
 	})
 }
-
-func newClientUsage(s *settings) *cobra.Command {
-	return s.shows(&cobra.Command{
-		Use:   "usage ID",
-		Short: "Show what users have allowed a client, and when it used that last",
-		Long: `Show how many users have allowed a client something that is still active, all that
-they have allowed, and when it used that last. At most 10,000 grants are counted.`,
-		Example: "  mintage client usage https://agent.example/client.json",
-		Args:    exactly(1, "one client id"),
-	}, func(cmd *cobra.Command, a *adminclient.Client, args []string) (any, text, error) {
-		var v adminapi.Usage
-		_, err := a.Get(cmd.Context(), &v, nil, "clients", args[0], "usage")
-		more := ""
-		if v.More {
-			more = " or more"
-		}
-		return v, fields([][2]string{{"users", fmt.Sprint(v.Users) + more}, {"active grants", fmt.Sprint(v.Grants) + more}, {"scope", v.Scope}, {"last used", when(v.LastUsedAt)}}), err
-	})
-}

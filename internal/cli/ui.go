@@ -361,3 +361,24 @@ func (p *progress) verified(done, total int64) {
 		p.end()
 	}
 }
+
+// parent returns a command that only has subcommands.
+func parent(use, short, long string, commands ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{Use: use, Short: short, Long: long, Args: cobra.ArbitraryArgs, RunE: onlySubcommands}
+	cmd.AddCommand(commands...)
+	return cmd
+}
+
+// onlySubcommands runs a parent: without arguments it shows the help, and with an
+// argument it fails, because that is no subcommand.
+func onlySubcommands(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cmd.Help()
+	}
+	advice := "see: " + cmd.CommandPath() + " --help"
+	cmd.SuggestionsMinimumDistance = 2
+	if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
+		advice = "did you mean: " + cmd.CommandPath() + " " + like[0]
+	}
+	return deployment.Usage(deployment.Hint(fmt.Errorf("%s has no command %q", cmd.CommandPath(), args[0]), advice))
+}
