@@ -155,14 +155,6 @@ func (a Clients) Delete(ctx context.Context, id, etag string) (store.Client, err
 	})
 }
 
-// A record says how a change of a client is recorded.
-type record struct {
-	name    store.EventName
-	detail  string
-	cutoffs []store.Cutoff
-	none    bool // nothing has to be written
-}
-
 // change is changeAny for what an operator registers.
 func (a Clients) change(ctx context.Context, id, etag string, apply func(c store.Client, now grant.Instant) (store.Client, record, error)) (store.Client, error) {
 	return a.changeAny(ctx, id, etag, func(c store.Client, now grant.Instant) (store.Client, record, error) {
@@ -199,10 +191,6 @@ func (a Clients) changeAny(ctx context.Context, id, etag string, apply func(c st
 		err = changed("client", id)
 	}
 	return next, err
-}
-
-func changed(kind, id string) error {
-	return &Error{Changed, kind, id, fmt.Sprintf("%s %q was changed by somebody else at this moment; nothing was done", kind, id)}
 }
 
 // AddSecret gives a client another secret, which expires after a duration unless

@@ -2,7 +2,10 @@ package admin
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
+	"fmt"
 	"iter"
 
 	"github.com/mintage/mintage/internal/adminapi"
@@ -60,4 +63,25 @@ func list[T any](ctx context.Context, a *Admin, p adminapi.Page, follow func(*di
 func isGone(err error) bool {
 	var gone *Error
 	return errors.As(err, &gone) && gone.Code == NotFound
+}
+
+func changed(kind, id string) error {
+	return &Error{Changed, kind, id, fmt.Sprintf("%s %q was changed by somebody else at this moment; nothing was done", kind, id)}
+}
+
+func etagOf(text []byte) string {
+	sum := sha256.Sum256(text)
+	return base64.RawURLEncoding.EncodeToString(sum[:18])
+}
+
+// matches reports whether a change for an ETag may be made (RFC 9110 section
+// 13.1.1); "" is no condition.
+func matches(etag, present string) bool { return etag == "" || etag == "*" || etag == present }
+
+// A record says how a change of a client is recorded.
+type record struct {
+	name    store.EventName
+	detail  string
+	cutoffs []store.Cutoff
+	none    bool // nothing has to be written
 }

@@ -1,9 +1,6 @@
 package admin
 
 import (
-	"crypto/sha256"
-	"encoding/base64"
-
 	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
@@ -20,15 +17,6 @@ func ClientETag(c store.Client) string {
 	}
 	return etagOf(text)
 }
-
-func etagOf(text []byte) string {
-	sum := sha256.Sum256(text)
-	return base64.RawURLEncoding.EncodeToString(sum[:18])
-}
-
-// matches reports whether a change for an ETag may be made (RFC 9110 section
-// 13.1.1); "" is no condition.
-func matches(etag, present string) bool { return etag == "" || etag == "*" || etag == present }
 
 // ViewClient returns the view of a client at now.
 func ViewClient(c store.Client, now grant.Instant) adminapi.Client {
