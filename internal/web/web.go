@@ -199,3 +199,45 @@ func (s *endpoints) asset(_ context.Context, r *server.Request) (server.Publicat
 // assetMaxAge is how long a changed image of the brand may be the old one. The
 // style sheet's name changes with its content.
 const assetMaxAge = time.Hour
+
+// entered takes a slot, and returns the parameters of the query, or of the form that
+// was submitted.
+func (s *endpoints) entered(r *http.Request, x *exchange) (p oauth.Params, err error) {
+	if r.Method == http.MethodPost {
+		p, err = s.submitted(x)
+	} else {
+		p, err = x.Query(r.URL.RawQuery)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p, x.Enter(x.Route.Class)
+}
+
+// submitted is a form of one of our pages.
+func (s *endpoints) submitted(x *exchange) (oauth.Params, error) {
+	if err := s.crossSite(x.Request.Request); err != nil {
+		return nil, err
+	}
+	body, err := x.FormBody()
+	if err != nil {
+		return nil, err
+	}
+	p, _, err := oauth.ParseParams(body, "", false)
+	if err != nil {
+		return nil, err
+	}
+	return p, p.CheckLengths()
+}
+
+// cookieless returns errNoCookies for an unknown interaction in a browser that has sent
+// no cookie, and err else.
+func cookieless(v login.Visitor, err error) error {
+	if err == login.ErrInteraction && v.Browser == "" {
+		return errNoCookies
+	}
+	return err
+}
+
+// errNoCookies is an interaction in a browser that sends no cookie back.
+var errNoCookies = errors.New("browser sends no cookies")
