@@ -1,0 +1,151 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
+)
+
+// This file is what methods of a store receive and return.
+
+var (
+	// ErrNotFound means that there is no such row.
+	ErrNotFound = errors.New("not found")
+	// ErrConflict means that the row is not in the state which the write
+	// requires, and that nothing was written.
+	ErrConflict = errors.New("conflict")
+	// ErrBusy means that certainly nothing was written: the queue is full, the
+	// context ended before the operation began, or the database is unreachable.
+	ErrBusy = errors.New("store is busy")
+	// ErrUnavailable wraps every transient error: the same request may succeed
+	// later, and the client must keep its tokens.
+	ErrUnavailable = errors.New("temporarily unavailable")
+)
+
+// Unavailable wraps an error in ErrUnavailable.
+func Unavailable(err error) error { return fmt.Errorf("%w: %w", ErrUnavailable, err) }
+
+// Decide returns the next state of a grant, and the events to record.
+type Decide = func(g grant.Grant) (next grant.Grant, events []Event)
+
+// A SweptTable is a table from which Sweep deletes.
+type SweptTable string
+
+const (
+	SweptGrants    SweptTable = "grants"
+	SweptDocuments SweptTable = "documents"
+)
+
+// A GrantFilter selects grants. Empty members select all; Limit is at least 1.
+type GrantFilter struct {
+	Realm, Subject, ClientID string
+	After                    grant.ID
+	Limit                    int
+}
+
+// Changes are rows of the directory, which every node holds in memory.
+type Changes struct {
+	Version  int64 // of the directory; grows with each change
+	Clients  []Client
+	APIs     []API
+	Trusts   []Trust
+	Cutoffs  []Cutoff
+	Keys     []keys.Stored
+	Restores []grant.Restore
+}
+
+// LongestJWT returns the longest lifetime that a registration gives, or gave, to
+// id_tokens or access tokens; zero if none does. ch must hold all registrations.
+func (ch Changes) LongestJWT() (longest time.Duration) {
+	for _, c := range ch.Clients {
+		longest = max(longest, c.LongestIDTokens())
+	}
+	for _, api := range ch.APIs {
+		longest = max(longest, api.LongestLifetime.Duration())
+	}
+	return longest
+}
+
+// A Cutoff revokes everything that was authorized at or before an instant, for a
+// subject, a client, or one client of one subject. An empty member means any; at
+// least one is set.
+type Cutoff struct {
+	Realm    string
+	Subject  string
+	ClientID string
+	At       grant.Instant
+}
+
+// A Revocation revokes the access tokens of a grant that were issued at or before
+// Floor.
+type Revocation struct {
+	Realm   string
+	GrantID grant.ID
+	Floor   grant.Instant // grant.Never for a revoked grant
+	At      grant.Instant // of the latest event
+}
+
+// An Event records a change other than a redemption or a rotation. It holds no
+// secret, no code and no token.
+type Event struct {
+	At    grant.Instant
+	Name  EventName
+	About string // grant id, client id, API id, trust id, or AboutSubject
+	// Actor is a client id, or the operator's account.
+	Actor  string
+	Detail string // one line of evidence for people
+}
+
+// AboutSubject returns About for an event of a subject without a client.
+func AboutSubject(subject string) string { return "subject:" + subject }
+
+// An EventName is the type of an event.
+type EventName string
+
+const (
+	EventCodeReplayed    EventName = "code_replayed"
+	EventRefreshReplayed EventName = "refresh_replayed"
+	EventGrantRevoked    EventName = "grant_revoked"
+	EventAccessRevoked   EventName = "access_revoked" // the access tokens so far
+	EventKeyAdded        EventName = "key_added"
+	EventKeyWithdrawn    EventName = "key_withdrawn"
+	EventKEKRotated      EventName = "kek_rotated"
+	EventRestored        EventName = "restored"
+	EventCutoff          EventName = "cutoff"
+	EventDisconnected    EventName = "disconnected" // a client, by the subject
+	// A user has first agreed to a client that registered itself.
+	EventClientRecorded  EventName = "client_recorded"
+	EventSessionEnded    EventName = "session_ended" // with its grants, by an operator
+	EventClientCreated   EventName = "client_created"
+	EventClientChanged   EventName = "client_changed"
+	EventClientDeleted   EventName = "client_deleted"
+	EventAPICreated      EventName = "api_created"
+	EventAPIChanged      EventName = "api_changed"
+	EventAPIDeleted      EventName = "api_deleted"
+	EventTrustCreated    EventName = "trust_created"
+	EventTrustChanged    EventName = "trust_changed"
+	EventTrustDeleted    EventName = "trust_deleted"
+	EventSecretAdded     EventName = "secret_added"
+	EventSecretRevoked   EventName = "secret_revoked"
+	EventSecretUpgraded  EventName = "secret_upgraded"
+	EventUserCreated     EventName = "user_created"
+	EventUserChanged     EventName = "user_changed" // the name or the claims
+	EventUserDisabled    EventName = "user_disabled"
+	EventUserEnabled     EventName = "user_enabled"
+	EventPasswordChanged EventName = "password_changed"
+	EventTOTPSet         EventName = "totp_set"
+	EventTOTPRemoved     EventName = "totp_removed"
+
+	EventAdminTokenCreated EventName = "admin_token_created" // of the admin API
+	EventAdminTokenRevoked EventName = "admin_token_revoked"
+
+	EventOperatorAdded         EventName = "operator_added" // of the console
+	EventOperatorRemoved       EventName = "operator_removed"
+	EventConsoleInvited        EventName = "console_invited"
+	EventConsoleInvitationUsed EventName = "console_invitation_used"
+	EventConsoleSignIn         EventName = "console_signed_in"
+	EventConsoleSessionEnded   EventName = "console_session_ended" // by an operator
+)
