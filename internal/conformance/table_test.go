@@ -59,6 +59,7 @@ func TestMutationsApply(t *testing.T) {
 // has written what each exports.
 type program struct {
 	files, exports map[string]string
+	parsed         map[string]*ast.File // as they are
 	set            *token.FileSet
 	importer       gotypes.Importer
 }
@@ -70,7 +71,7 @@ func listProgram(t *testing.T, root string) *program {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &program{files: map[string]string{}, exports: map[string]string{}, set: token.NewFileSet()}
+	p := &program{files: map[string]string{}, exports: map[string]string{}, parsed: map[string]*ast.File{}, set: token.NewFileSet()}
 	for line := range strings.Lines(string(out)) {
 		fields := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
 		p.exports[fields[0]], p.files[fields[2]] = fields[1], fields[3]
@@ -87,17 +88,21 @@ func (p *program) check(file string, content []byte) error {
 		return err
 	}
 	dir := filepath.Dir(file)
-	var parsed []*ast.File
+	changed, err := parser.ParseFile(p.set, file, content, parser.SkipObjectResolution)
+	if err != nil {
+		return err
+	}
+	parsed := []*ast.File{changed}
 	for _, name := range strings.Fields(p.files[dir]) {
-		var source any
-		if filepath.Join(dir, name) == file {
-			source = content
+		name = filepath.Join(dir, name)
+		if p.parsed[name] == nil {
+			if p.parsed[name], err = parser.ParseFile(p.set, name, nil, parser.SkipObjectResolution); err != nil {
+				return err
+			}
 		}
-		f, err := parser.ParseFile(p.set, filepath.Join(dir, name), source, parser.SkipObjectResolution)
-		if err != nil {
-			return err
+		if name != file {
+			parsed = append(parsed, p.parsed[name])
 		}
-		parsed = append(parsed, f)
 	}
 	_, err = (&gotypes.Config{Importer: p.importer}).Check(dir, p.set, parsed, nil)
 	return err
