@@ -47,15 +47,16 @@ RACE = -race -gcflags=modernc.org/sqlite/lib=-race=false
 unit: ## the packages, with the race detector where requests meet
 	$(MAKE) --jobs 2 race plain # the one waits for PostgreSQL, the other computes
 
+# The tests of PostgreSQL take longest, and begin first.
 race:
-	CGO_ENABLED=1 go test $(RACE) -vet=off -p 3 -skip '$(LONG)|$(COUNTS)' $$(go list ./... | grep -vxE '$(MODULE)/($(ALONE))')
+	CGO_ENABLED=1 go test $(RACE) -vet=off -p 3 -skip '$(LONG)|$(COUNTS)' ./internal/store/postgres $$(go list ./... | grep -vxE '$(MODULE)/($(ALONE)|internal/store/postgres)')
 	CGO_ENABLED=1 go test $(RACE) -vet=off -run '$(MEETING)' ./internal/conformance ./internal/store/moving
 
 plain:
 	go test -vet=off -p 2 $$(go list ./... | grep -xE '$(MODULE)/($(ALONE))')
 	go test -vet=off -run '$(LONG)|$(COUNTS)' ./internal/client ./internal/directory ./internal/issuer ./internal/store/sqlite ./resource
 
-FUZZTIME ?= 5s
+FUZZTIME ?= 3s
 fuzz: ## each fuzz target for FUZZTIME
 	./scripts/fuzz $(FUZZTIME)
 
