@@ -8,35 +8,51 @@ import (
 	"github.com/mintage/mintage/internal/claims"
 )
 
-// known returns the standard claims about the user, as Config.Claims maps them from
-// the ID token or, if it lacks one, from userinfo (OIDC Core section 5.3). A
-// value that is no possible value of its claim is left out.
-func (p *Provider) known(ctx context.Context, m *metadata, token map[string]json.RawMessage, accessToken string) (string, error) {
+// known returns the standard claims about the user, as Config.Claims maps them, and the
+// named claims as they are: from the ID token or, if it lacks one, from userinfo (OIDC
+// Core section 5.3). A value that is no possible value of its standard claim is left out.
+func (p *Provider) known(ctx context.Context, m *metadata, token map[string]json.RawMessage, accessToken string, named []string) (standard, said string, err error) {
 	var more map[string]json.RawMessage
-	patch := claims.Claims{}
-	for name, theirs := range p.cfg.Claims {
-		value, ok := token[theirs]
-		if !ok && m.userInfo != "" {
+	value := func(theirs string) json.RawMessage {
+		of, ok := token[theirs]
+		if !ok && m.userInfo != "" && err == nil {
 			if more == nil {
-				var err error
-				if more, err = p.userInfo(ctx, m, accessToken, token["sub"]); err != nil {
-					return "", err
-				}
+				more, err = p.userInfo(ctx, m, accessToken, token["sub"])
 			}
-			value = more[theirs]
+			of = more[theirs]
 		}
-		if formed, err := claims.Form(name, value); err == nil && formed != nil {
+		return of
+	}
+	patch, raw := claims.Claims{}, map[string]json.RawMessage{}
+	for name, theirs := range p.cfg.Claims {
+		if formed, err := claims.Form(name, value(theirs)); err == nil && formed != nil {
 			patch[name] = formed
 		}
 	}
+	for _, name := range named {
+		if of := value(name); of != nil {
+			raw[name] = of
+		}
+	}
+	if err != nil {
+		return "", "", err
+	}
 	found, err := claims.Claims(nil).Merge(patch)
 	if err != nil {
-		return "", invalid("claims: %w; map fewer in login.upstream.claims", err)
+		return "", "", invalid("claims: %w; map fewer in login.upstream.claims", err)
 	}
-	if len(found) == 0 {
+	if standard, err = object(found); err == nil {
+		said, err = object(raw)
+	}
+	return standard, said, err
+}
+
+// object returns a JSON object, "" for one without members.
+func object[M ~map[string]json.RawMessage](members M) (string, error) {
+	if len(members) == 0 {
 		return "", nil
 	}
-	text, err := json.Marshal(found)
+	text, err := json.Marshal(members)
 	return string(text), err
 }
 

@@ -85,6 +85,17 @@ func TestClaimsAreMappedFromTheIDTokenAndUserInfo(t *testing.T) {
 		}
 	}
 
+	// Claims that a request names are as the provider has them, and no client learns them.
+	before := p.claims
+	p.claims = p.claims.with(object{"groups": []string{"a"}, "none": nil})
+	u := upstream.New(p.config())
+	for names, want := range map[string]string{"": "", "groups": `{"groups":["a"]}`, "groups locale": `{"groups":["a"],"locale":"ja"}`, "unknown": ""} {
+		if got, err := p.login(u, upstream.Request{Claims: strings.Fields(names)}); err != nil || got.Said != want || got.Claims != "" {
+			t.Errorf("%q: %s, %v; want %s", names, got.Said, err, want)
+		}
+	}
+	p.claims = before
+
 	cfg := p.config()
 	cfg.Claims = map[string]string{"email": "email"}
 	for name, c := range map[string]struct {

@@ -31,6 +31,7 @@ type Identity struct {
 	AuthTime time.Time // when the provider authenticated the user; zero if unknown
 	Name     string    // to be shown; "" if the provider gives none
 	Claims   string    // a JSON object of standard claims; "" for none
+	Said     string    // a JSON object of the claims that the request names; "" for none
 	Login    openid.Login
 	// SessionID is the sid of the id_token, "" if the provider gives none.
 	SessionID string
@@ -166,7 +167,7 @@ func (p *Provider) identity(ctx context.Context, m *metadata, token *oidc.IDToke
 	if pending.OpenID && !openid.IsSubject(id.Subject) {
 		return Identity{}, invalid("id_token: claim %q gives a subject that is not ASCII, and the client asks for an id_token; map another claim in login.upstream.subject_claim (OIDC Core section 2)", p.cfg.SubjectClaim)
 	}
-	if id.Claims, err = p.known(ctx, m, claims, accessToken); err != nil {
+	if id.Claims, id.Said, err = p.known(ctx, m, claims, accessToken, pending.Claims); err != nil {
 		return Identity{}, err
 	}
 	id.Name, id.Login, id.IssuedAt = name(claims), said(claims), token.IssuedAt

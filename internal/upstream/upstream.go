@@ -143,6 +143,8 @@ type Request struct {
 	ForceLogin    bool
 	SelectAccount bool
 	OpenID        bool // the subject becomes the sub of an id_token
+	// Claims are what the identity is to have of the provider's claims, as they are.
+	Claims []string
 }
 
 // Pending is a login that has begun. All but the URL is needed to finish it,
@@ -155,6 +157,7 @@ type Pending struct {
 	// every auth_time is, and an ID token without one.
 	AuthenticatedAfter time.Time `json:"authenticated_after,omitzero"`
 	OpenID             bool      `json:"openid,omitempty"` // of the request
+	Claims             []string  `json:"claims,omitempty"` // of the request
 }
 
 // leeway is how far apart the provider's clock and ours may be.
@@ -166,7 +169,7 @@ func (p *Provider) Begin(ctx context.Context, r Request) (Pending, error) {
 	if err != nil {
 		return Pending{}, err
 	}
-	pending := Pending{Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), OpenID: r.OpenID}
+	pending := Pending{Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), OpenID: r.OpenID, Claims: r.Claims}
 	options := []oauth2.AuthCodeOption{oidc.Nonce(pending.Nonce), oauth2.S256ChallengeOption(pending.Verifier)}
 	add := func(name, value string) {
 		if value != "" {
