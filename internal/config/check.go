@@ -113,6 +113,7 @@ func (c *Config) checkListeners(bad report) {
 		bad("management.listen", "%q must be HOST:PORT", c.Management.Listen)
 	}
 	c.checkConsole(bad)
+	checkOperators(c, bad)
 	for _, name := range c.Management.Hosts {
 		if u, err := url.Parse("http://" + name); err != nil || name == "" || u.Hostname() != name {
 			bad("management.hosts", "%q must be a name without scheme and port, such as mintage.example.com", name)

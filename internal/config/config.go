@@ -110,6 +110,14 @@ type Admin struct {
 type Console struct {
 	Listen string `yaml:"listen" reload:"no" doc:"address of the console, HOST:PORT; it needs tls unless it is on loopback; off by default, and 127.0.0.1:8445 with serve --dev"`
 	URL    string `yaml:"url" reload:"no" doc:"address of the console in browsers, https://HOST or https://HOST:PORT; default: made of console.listen"`
+
+	SecondFactor SecondFactor `yaml:"second_factor"`
+	Operators    []string     `yaml:"operators" reload:"yes" doc:"who is an operator by a claim of such a login, each ROLE CLAIM=VALUE, as in admin groups=mintage-admins, or ROLE@REALM CLAIM=VALUE for one realm; the first that fits counts, and the claim sub is the subject"`
+}
+
+type SecondFactor struct {
+	ACR []string `yaml:"acr" reload:"yes" doc:"values of acr by which a login of login.mode handoff or upstream had a second factor: such a login opens the console. Without acr and amr, operators get in by invitation alone"`
+	AMR []string `yaml:"amr" reload:"yes" doc:"values of amr that mean the same, such as mfa, otp or hwk: one of them is enough"`
 }
 
 // Values of client_metadata.documents that are neither hosts nor addresses.
