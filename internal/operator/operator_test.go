@@ -205,3 +205,69 @@ func TestConfirmChangesTheCookie(t *testing.T) {
 		t.Errorf("pending %t, listed %d, %v %v", s.Pending, len(list), err, listErr)
 	}
 }
+
+// Of many requests with one ticket, one gets it; so does none a minute later.
+func TestATicketIsSpentOnce(t *testing.T) {
+	st := newStore(t)
+	ctx := t.Context()
+	ticket := func() string {
+		text, d, err := operator.Ticket{Subject: "bob", Rule: "admin groups=a", AMR: []string{"mfa"}}.Document(began)
+		if err == nil {
+			err = st.Commit(ctx, store.Change{Documents: []store.Document{d}})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	const n = 8
+	outcomes := make([]error, n)
+	text := ticket()
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { _, outcomes[i] = operator.SpendTicket(ctx, st, text, began) })
+	}
+	all.Wait()
+	won := 0
+	for _, err := range outcomes {
+		switch {
+		case err == nil:
+			won++
+		case !errors.Is(err, operator.ErrNoTicket):
+			t.Errorf("a late request: %v", err)
+		}
+	}
+	if won != 1 {
+		t.Errorf("%d of %d requests have spent the ticket", won, n)
+	}
+	for text, at := range map[string]grant.Instant{ticket(): began.Add(time.Minute), "guessed": began} {
+		if _, err := operator.SpendTicket(ctx, st, text, at); !errors.Is(err, operator.ErrNoTicket) {
+			t.Errorf("at %d: %v", at, err)
+		}
+	}
+	if got, err := operator.SpendTicket(ctx, st, ticket(), began.Add(59*time.Second)); err != nil || got.Subject != "bob" || got.Rule != "admin groups=a" || !slices.Equal(got.AMR, []string{"mfa"}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// A session of an operator who signed in elsewhere is shorter. One by a rule needs nobody
+// to be added.
+func TestASessionFromElsewhere(t *testing.T) {
+	st := newStore(t)
+	ctx := t.Context()
+	cookie, err := operator.Begin(ctx, st, operator.Session{Operator: "bob", How: operator.ByLogin, At: "https://login.example", Rule: "admin groups=a", BeganAt: began})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := began; at < began.Add(operator.Elsewhere); at = at.Add(20 * time.Minute) {
+		if _, err := operator.Open(ctx, st, cookie, at); err != nil {
+			t.Fatalf("used after %s: %v", at.Since(began), err)
+		}
+	}
+	if _, err := operator.Open(ctx, st, cookie, began.Add(operator.Elsewhere)); !errors.Is(err, operator.ErrNoSession) {
+		t.Errorf("after two hours: %v", err)
+	}
+	if _, err := operator.Begin(ctx, st, operator.Session{Operator: "eve", How: operator.ByLogin, At: "https://login.example", BeganAt: began}); !errors.Is(err, operator.ErrUnknown) {
+		t.Errorf("without a rule: %v", err)
+	}
+}

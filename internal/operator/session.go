@@ -17,8 +17,11 @@ import (
 
 // Limits of sessions and invitations.
 const (
-	Idle       = 30 * time.Minute
-	Lifetime   = 12 * time.Hour
+	Idle     = 30 * time.Minute
+	Lifetime = 12 * time.Hour
+	// Elsewhere is the lifetime of a session of an operator who signed in at another
+	// system: what happens to the account there counts at the next sign-in.
+	Elsewhere  = 2 * time.Hour
 	Invitation = 10 * time.Minute
 	// fresh is how long a sign-in is recent enough for what asks for one.
 	fresh = 5 * time.Minute
@@ -33,11 +36,16 @@ const (
 // A Session is a browser in which an operator has signed in to the console.
 type Session struct {
 	Operator string        `json:"operator"`
-	How      string        `json:"how"` // invitation, or password and code
+	How      string        `json:"how"` // one of the ways to sign in
 	Address  string        `json:"address"`
 	BeganAt  grant.Instant `json:"began"`
 	UsedAt   grant.Instant `json:"used"`
 	FreshAt  grant.Instant `json:"fresh"` // the last time that a factor was checked
+
+	// At is the system at which the operator has signed in, "" for this one. Rule is that of
+	// the configuration by which it is an operator, "" for one that was added.
+	At   string `json:"at,omitempty"`
+	Rule string `json:"rule,omitempty"`
 
 	// Pending is set while a factor is still to be checked; Factor is that which the
 	// operator is enrolling, sealed.
@@ -57,12 +65,19 @@ func (s Session) ID() string { return hex.EncodeToString(s.doc.Key[:12]) }
 func (s Session) Fresh(now grant.Instant) bool { return now.Since(s.FreshAt) < fresh }
 
 // EndsAt is when the session ends, if it is not used again.
-func (s Session) EndsAt() grant.Instant { return min(s.UsedAt.Add(Idle), s.BeganAt.Add(Lifetime)) }
+func (s Session) EndsAt() grant.Instant {
+	most := Lifetime
+	if s.At != "" {
+		most = Elsewhere
+	}
+	return min(s.UsedAt.Add(Idle), s.BeganAt.Add(most))
+}
 
 // Ways to sign in.
 const (
 	ByInvitation = "invitation"
 	ByPassword   = "password and code"
+	ByLogin      = "login"
 )
 
 // Begin makes a session and returns its cookie. One that is not pending is a sign-in.
@@ -73,17 +88,25 @@ func Begin(ctx context.Context, st store.Store, s Session) (cookie string, err e
 	if err != nil {
 		return "", err
 	}
-	if err := st.Commit(ctx, store.Change{Documents: []store.Document{d}}); err != nil {
+	c := store.Change{Documents: []store.Document{d}}
+	if s.Rule != "" {
+		c.Events = []store.Event{s.signedIn()}
+	}
+	if err := st.Commit(ctx, c); err != nil {
 		return "", err
 	}
-	if s.Pending {
+	if s.Pending || s.Rule != "" {
 		return cookie, nil
 	}
 	return cookie, seen(ctx, st, s.Operator, s.BeganAt, s.signedIn())
 }
 
 func (s Session) signedIn() store.Event {
-	return store.Event{At: s.FreshAt, Name: store.EventConsoleSignIn, About: about, Actor: "console:" + s.Operator, Detail: "by " + s.How + ", from " + s.Address}
+	e := store.Event{At: s.FreshAt, Name: store.EventConsoleSignIn, About: about, Actor: "console:" + s.Operator, Detail: "by " + s.How + ", from " + s.Address}
+	if s.Rule != "" {
+		e.Detail += ", as " + s.Rule
+	}
+	return e
 }
 
 func (s Session) document(d store.Document) (store.Document, error) {

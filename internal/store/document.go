@@ -30,6 +30,7 @@ const (
 	// Of the console, by a text that only a browser or a link has.
 	DocumentConsoleSession    DocumentKind = "console_session"
 	DocumentConsoleInvitation DocumentKind = "console_invitation"
+	DocumentConsoleTicket     DocumentKind = "console_ticket"
 	DocumentDevice            DocumentKind = "device" // a device authorization, by its user code
 
 	// Of logins at a provider.
