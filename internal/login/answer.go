@@ -147,7 +147,7 @@ func (t *turn) take(ctx context.Context) error {
 
 // again sends the browser to the page of the interaction, unless err is set.
 func (t *turn) again(err error) error {
-	if err == nil {
+	if err == nil && t.st.URL == "" {
 		t.st.Next = t.it.ID
 	}
 	return err
@@ -183,7 +183,7 @@ func (t *turn) look(ctx context.Context) error {
 	case said != nil && said.Identity == nil:
 		return t.rejected(ctx, ErrRejected, said.Refused)
 	case said != nil:
-		if err := t.signIn(ctx, Proof{Identity: *said.Identity}); err != nil {
+		if err := t.signIn(ctx, Proof{Identity: *said.Identity}); err != nil || t.st.URL != "" {
 			return err
 		}
 		t.v.Session = t.st.Login.Cookie
@@ -222,6 +222,9 @@ func (t *turn) prove(ctx context.Context, of step) error {
 
 // signIn signs in the user whom a proof names.
 func (t *turn) signIn(ctx context.Context, who Proof) error {
+	if t.it.Console != "" {
+		return t.admit(ctx, who)
+	}
 	cookie, err := t.a.SignIn(ctx, t.it, who.Identity, t.v)
 	refused := errors.Is(err, ErrSubject) || errors.Is(err, ErrProviderEnded)
 	t.st.Login = &Attempt{Proof: who, Cookie: cookie, Err: err, Fault: err != nil && !refused}

@@ -15,6 +15,8 @@ type Authorizer struct {
 	// Development asks for no consent to the provider's own clients on this machine, too
 	// (serve --dev).
 	Development bool
+	// Console is where operators sign in by this login; nil: nowhere.
+	Console *Console
 }
 
 // New makes an Authorizer. The caller sets the other fields of it and of its parts.

@@ -18,6 +18,12 @@ func (a *Authorizer) visit(ctx context.Context, it *Interaction, v Visitor) (st 
 	if st.view, err = a.view(); err != nil {
 		return st, err
 	}
+	switch {
+	case it.Console != "" && it.Step == StepAnswered:
+		return st, ErrAnswered
+	case it.Console != "":
+		return st, nil // whoever is signed in
+	}
 	if st.Session, err = a.Session(ctx, v.Session); err == nil && st.Session != nil && it.Device != nil && it.OfAccount() {
 		err = a.findDevice(ctx, st, v)
 	}

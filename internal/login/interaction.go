@@ -69,6 +69,9 @@ type Interaction struct {
 	// Device is what a device asks for, if the user has come to enter its code.
 	Device *DeviceAsked `json:"device,omitempty"`
 
+	// Console is the challenge of a browser in which an operator signs in to the console.
+	Console string `json:"console,omitempty"`
+
 	// Client is a client that registered itself, as the user is shown it.
 	Client *store.Client `json:"client,omitempty"`
 
@@ -79,7 +82,7 @@ type Interaction struct {
 	version int64
 }
 
-// OfAccount reports whether it is for the account pages.
+// OfAccount reports whether it is for no client: for the account pages, or the console.
 func (it *Interaction) OfAccount() bool { return it.Request.ClientID == "" }
 
 // Interactions stores what users are asked.

@@ -42,7 +42,7 @@ func (ss *Sessions) passwordStands(ctx context.Context, it *Interaction) error {
 // to one user is never answered by the next (CWE-639). With another, it is for
 // another user: a session in another tab does not count.
 func (ins *Interactions) restart(ctx context.Context, it *Interaction, v Visitor, another bool) (*Interaction, error) {
-	next := &Interaction{Request: it.Request, Client: it.Client, Device: it.Device, SeenEnds: it.SeenEnds, Step: StepLogin, Fresh: it.Fresh || another}
+	next := &Interaction{Request: it.Request, Client: it.Client, Device: it.Device, Console: it.Console, SeenEnds: it.SeenEnds, Step: StepLogin, Fresh: it.Fresh || another}
 	if err := ins.begin(ctx, next, v, it.Identity != nil); err != nil {
 		return nil, err
 	}
@@ -168,6 +168,8 @@ type Challenge struct {
 	ExpiresAt    time.Time
 	// Fresh says that the user must log in now: an older login does not do.
 	Fresh bool
+	// Console says that an operator signs in to the console.
+	Console bool
 }
 
 // Login is what is known of a challenge.
@@ -176,13 +178,16 @@ func (a *Authorizer) Login(ctx context.Context, challenge string) (Challenge, er
 	if err != nil {
 		return Challenge{}, err
 	}
-	if it.Decision != nil {
+	if it.Step == StepAnswered {
 		return Challenge{}, ErrAnswered
 	}
 	l := Challenge{
 		Prompt: it.Request.Prompt, MaxAge: it.Request.MaxAge, LoginHint: it.Request.LoginHint, UILocales: it.Request.UILocales,
 		Subjects: it.Request.Subjects, ACRValues: it.ACRValues(),
 		RequestedAt: it.CreatedAt.Time(), ExpiresAt: it.ExpiresAt.Time(), Fresh: it.Fresh,
+	}
+	if it.Console != "" {
+		l.ClientName, l.Console = "Console", true
 	}
 	if it.OfAccount() {
 		return l, nil

@@ -38,6 +38,8 @@ type Identity struct {
 	// Provider names the session at the provider where the user has logged in, "" if
 	// it is unknown. Only SignIn reads it.
 	Provider string `json:"-"`
+	// Said are the claims that the login was asked for by name: a JSON object, or "".
+	Said string `json:"-"`
 	// SaidAt is when the provider has said so, by its clock; zero without one.
 	SaidAt grant.Instant `json:"-"`
 }

@@ -6,6 +6,7 @@ import (
 	"net/url"
 
 	"github.com/mintage/mintage/internal/login"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/pages"
 	"github.com/mintage/mintage/internal/server"
 )
@@ -84,4 +85,25 @@ func (s connections) disconnect(ctx context.Context, x *exchange, session *login
 		return server.Answer{}, err
 	}
 	return seeOther(s.at(connectionsPath) + "?done=" + url.QueryEscape(x.ClientID)), nil
+}
+
+// console is where operators come from and go to who sign in here.
+type console struct{ *endpoints }
+
+// begin begins the login of an operator who comes from the console. The challenge keeps
+// what comes of it for the browser that has the verifier (RFC 7636), so that a link to
+// this page with somebody else's challenge lets nobody in.
+func (s console) begin(ctx context.Context, r *http.Request, x *exchange) (server.Answer, error) {
+	p, err := s.entered(r, x)
+	if err != nil {
+		return server.Answer{}, err
+	}
+	if _, ok := oauth.ParseChallenge(p["code_challenge"]); !ok {
+		return server.Answer{}, login.ErrForm
+	}
+	it, err := s.Authorizer.BeginConsole(ctx, s.guest(r, x), p["code_challenge"])
+	if err != nil {
+		return server.Answer{}, err
+	}
+	return seeOther(s.interactionURL(it.ID)), nil
 }

@@ -42,7 +42,7 @@ func (s events) countLogin(err error) {
 // loggedIn records who has signed in, by which way.
 func (s events) loggedIn(x *exchange, it *login.Interaction, who login.Identity) {
 	e := s.About(x.Request, x.ClientID, audit.LoginSucceeded, audit.Success)
-	e.ClientID, e.Subject, e.Detail = it.Request.ClientID, who.Subject, s.loginWay()
+	e.ClientID, e.Subject, e.Detail = it.Request.ClientID, who.Subject, s.loginWay(it)
 	s.Audit.Record(e)
 }
 
@@ -54,7 +54,7 @@ func (s events) loginFailed(x *exchange, it *login.Interaction, subject string, 
 		return // package server records that an address is throttled
 	}
 	e := s.About(x.Request, x.ClientID, audit.LoginFailed, audit.Refused)
-	e.ClientID, e.Subject, e.Detail = it.Request.ClientID, subject, s.loginWay()
+	e.ClientID, e.Subject, e.Detail = it.Request.ClientID, subject, s.loginWay(it)
 	switch {
 	case errors.Is(err, login.ErrSubject):
 		e.Detail += ", the subject is the id of a client"
@@ -70,15 +70,19 @@ func (s events) loginFailed(x *exchange, it *login.Interaction, subject string, 
 	s.Audit.Record(e)
 }
 
-// loginWay names the system that has the users.
-func (f *Front) loginWay() string {
+// loginWay names the system that has the users, and the console if an operator goes there.
+func (f *Front) loginWay(it *login.Interaction) string {
+	way := "login page of the provider"
 	switch {
 	case f.Users != nil:
-		return "built-in users"
+		way = "built-in users"
 	case f.Upstream != nil:
-		return "OpenID Connect provider"
+		way = "OpenID Connect provider"
 	}
-	return "login page of the provider"
+	if it.Console != "" {
+		way += ", for the console"
+	}
+	return way
 }
 
 // stage counts and records what a request about an interaction has done, and gives the
@@ -92,7 +96,9 @@ func (s events) stage(x *exchange, st login.Stage) {
 		case l.Err == nil:
 			s.countLogin(nil)
 			s.loggedIn(x, st.Interaction, l.Identity)
-			x.setCookie(s.ofRealm(sessionCookie), l.Cookie, 0)
+			if l.Cookie != "" {
+				x.setCookie(s.ofRealm(sessionCookie), l.Cookie, 0)
+			}
 		case l.Fault:
 			s.countLogin(l.Err)
 		default:

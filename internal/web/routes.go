@@ -66,6 +66,9 @@ func (f *Front) Routes(s *server.Server) []server.Route {
 		page("connections", s.BasePath+connectionsPath, form, connections{w}.shown), page("logout", s.BasePath+LogoutPath, form, logouts{w}.ofAccount),
 		asset, page("request", "/", nil, w.lost),
 	}
+	if f.Authorizer.Console != nil {
+		routes = append(routes, page("console", s.BasePath+ConsolePath, form[:1], console{w}.begin))
+	}
 	if f.Upstream != nil {
 		routes = append(routes, page("upstream login", "callback", form[:1], provider{w}.callback), server.Route{
 			Name: "upstream logout", Paths: []string{"backchannel_logout"}, Methods: form[1:], Class: overload.Login, Handle: provider{w}.logout,

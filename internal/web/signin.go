@@ -52,11 +52,15 @@ func (s provider) send(ctx context.Context, it *login.Interaction) (login.Depart
 		err := json.Unmarshal(it.Upstream, &pending)
 		return login.Departure{URL: pending.URL}, err
 	}
-	pending, err := s.Upstream.Begin(ctx, upstream.Request{
+	r := upstream.Request{
 		State: it.ID, LoginHint: it.Request.LoginHint, UILocales: it.Request.UILocales, MaxAge: it.Request.MaxAge,
 		ACRValues:  strings.Join(it.ACRValues(), " "),
 		ForceLogin: it.Fresh, SelectAccount: it.Request.Prompt.SelectAccount, OpenID: it.Request.Scope.Has(oauth.OpenID),
-	})
+	}
+	if c := s.Authorizer.Console; c != nil && it.Console != "" {
+		r.Claims = c.Claims
+	}
+	pending, err := s.Upstream.Begin(ctx, r)
 	if err != nil {
 		return login.Departure{}, err
 	}
@@ -101,7 +105,7 @@ func (s provider) check(x *exchange, p oauth.Params) login.Check {
 		case err != nil:
 			return who, err
 		}
-		who.Identity = login.Identity{Subject: is.Subject, Name: is.Name, Standard: is.Claims, Login: is.Login, Provider: s.providerSession(is.SessionID), SaidAt: grant.At(is.IssuedAt)}
+		who.Identity = login.Identity{Subject: is.Subject, Name: is.Name, Standard: is.Claims, Said: is.Said, Login: is.Login, Provider: s.providerSession(is.SessionID), SaidAt: grant.At(is.IssuedAt)}
 		if !is.AuthTime.IsZero() {
 			who.AuthTime = grant.At(is.AuthTime)
 		}

@@ -179,6 +179,9 @@ const (
 	interactionPath = "/oauth2/interaction"
 	connectionsPath = "/account/connections"
 
+	// ConsolePath is the address at which an operator's login begins.
+	ConsolePath = "/account/console"
+
 	// DevicePath is the address of the page on which users enter the codes of devices.
 	DevicePath = "/device"
 

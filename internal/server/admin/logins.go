@@ -69,6 +69,16 @@ func (a *Admin) acceptLogin(x *call, challenge string) (any, error) {
 			return nil, &oauth.Invalid{Field: "auth_time", Message: "is before 1970"}
 		}
 	}
+	if x.actor.Realm != "" { // whoever says that a user is an operator operates the deployment
+		l, err := a.logins.Login(x.Context(), challenge)
+		if err != nil {
+			return nil, err
+		}
+		if l.Console {
+			return nil, &Problem{Problem: adminapi.Problem{Type: "urn:mintage:problem:realm", Title: "the deployment's", Status: http.StatusForbidden,
+				Detail: "an operator signs in to the console, and " + x.actor.String() + " is for one realm alone", Advice: "give the login page a token without a realm"}}
+		}
+	}
 	url, err := a.logins.AcceptLogin(x.Context(), challenge, who)
 	if err != nil {
 		return nil, err

@@ -16,6 +16,7 @@ import (
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/server"
 	"github.com/mintage/mintage/internal/server/admin"
@@ -44,7 +45,7 @@ func described(site server.Site, issuerID string, front *web.Front) *Endpoints {
 }
 
 func everything() *Endpoints {
-	return described(server.Site{PublicURL: openapiExample}, openapiExample+"/oauth2/api", &web.Front{Upstream: &upstream.Provider{}})
+	return described(server.Site{PublicURL: openapiExample}, openapiExample+"/oauth2/api", &web.Front{Upstream: &upstream.Provider{}, Authorizer: &login.Authorizer{Console: &login.Console{}}})
 }
 
 func load(t *testing.T, text []byte) *openapi3.T {
