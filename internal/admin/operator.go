@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/mintage/mintage/internal/adminapi"
+	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/operator"
 	"github.com/mintage/mintage/internal/show"
@@ -21,12 +23,23 @@ const (
 // Console has the use cases of operators, invitations and sessions of the console.
 type Console struct{ *Admin }
 
-// Operators returns the operators of the console, sorted by name.
+// Operators returns the operators of the console, sorted by name, and then those who have
+// signed in by a rule of the configuration, as their sessions have it.
 func (a Console) Operators(ctx context.Context) ([]adminapi.Operator, error) {
 	list, err := operator.List(ctx, a.whole())
 	views := []adminapi.Operator{}
 	for _, o := range list {
 		views = append(views, viewOperator(o))
+	}
+	if err != nil {
+		return views, err
+	}
+	sessions, err := operator.Sessions(ctx, a.whole(), a.now())
+	for _, s := range sessions {
+		named := func(o adminapi.Operator) bool { return o.Name == s.Operator }
+		if r, bad := config.ParseOperatorRule(s.Rule); bad == nil && !slices.ContainsFunc(views, named) {
+			views = append(views, adminapi.Operator{Name: s.Operator, Role: r.Role, Realm: r.Realm, CreatedBy: "console.operators: " + s.Rule, CreatedAt: show.JSONInstant(s.BeganAt), SeenAt: show.JSONInstant(s.BeganAt)})
+		}
 	}
 	return views, err
 }

@@ -30,13 +30,15 @@ import (
 type Console struct {
 	URL     string         // in browsers, without a slash at its end
 	Service string         // name of the service, which authenticator apps show
-	Users   *account.Users // built-in users; nil: operators sign in by invitation alone
+	Users   *account.Users // built-in users; nil: there are none
 	Dev     bool           // serve --dev: an invitation alone lets in
-	API     http.Handler   // the admin API
-	Store   store.Store
-	Now     func() time.Time
-	Log     *slog.Logger
-	Audit   *audit.Log // nil: nothing is recorded
+	// Elsewhere is where operators sign in if users are not built in; nil: by invitation alone.
+	Elsewhere *Elsewhere
+	API       http.Handler // the admin API
+	Store     store.Store
+	Now       func() time.Time
+	Log       *slog.Logger
+	Audit     *audit.Log // nil: nothing is recorded
 
 	slots    chan struct{} // of requests
 	streams  chan struct{} // of pages that grow
@@ -64,12 +66,13 @@ type request struct {
 
 // A reply is a page, or the way to one.
 type reply struct {
-	status int
-	page   any
-	to     string       // a redirect, in place of the page
-	cookie *http.Cookie // nil: none
-	file   *file        // in place of a page
-	stream *stream      // which the page grows by; nil: it does not
+	status  int
+	page    any
+	to      string       // a redirect, in place of the page
+	refresh string       // where the page leads at once; "": nowhere
+	cookie  *http.Cookie // nil: none
+	file    *file        // in place of a page
+	stream  *stream      // which the page grows by; nil: it does not
 }
 
 // A file is what a browser saves.
@@ -93,6 +96,9 @@ func (c *Console) routes() []route {
 	return slices.Concat([]route{
 		{get, "/sign-in", e.signInPage, true},
 		{post, "/sign-in", c.signIn, true},
+		{get, "/sign-in/elsewhere", e.leave, true},
+		{get, "/signed-in", e.arrived, true},
+		{get, "/signed-in/{ticket}", e.enter, true},
 		{get, "/invitation/{text}", e.invitationPage, true},
 		{post, "/invitation/{text}", e.spendInvitation, true},
 		{get, "/factor", e.factorPage, true},
@@ -294,9 +300,12 @@ func (c *Console) identify(ctx context.Context, r *request) error {
 	if err != nil {
 		return err
 	}
-	o, err := operator.Find(ctx, c.Store, s.Operator)
+	if s.At != "" && (c.Elsewhere == nil || s.At != c.Elsewhere.At) {
+		return nil // another system has the users now
+	}
+	o, _, err := c.operatorOf(ctx, s.Operator, s.Rule)
 	if errors.Is(err, operator.ErrUnknown) {
-		return nil // removed
+		return nil // removed, or its rule was
 	}
 	if err != nil {
 		return store.Unavailable(err)

@@ -43,9 +43,10 @@ func (r *request) realm() string {
 	return strings.TrimPrefix(r.who.Realm, "/")
 }
 
-// at returns the address of a page of the realm that the address of r names.
+// at returns the address of a page of the realm that the address of r names. One of
+// another site stays.
 func (r *request) at(path string) string {
-	if name, ok := r.Context().Value(realmKey{}).(string); ok {
+	if name, ok := r.Context().Value(realmKey{}).(string); ok && !strings.Contains(path, "://") {
 		return "/realms/" + name + path
 	}
 	return path

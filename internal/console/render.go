@@ -128,6 +128,9 @@ func (c *Console) write(w http.ResponseWriter, r *request, a reply) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	if a.refresh != "" {
+		w.Header().Set("Refresh", "0; url="+a.refresh)
+	}
 	if a.status != 0 {
 		w.WriteHeader(a.status)
 	}

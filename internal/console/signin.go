@@ -21,6 +21,7 @@ type entrance struct{ *Console }
 // A signInPage asks who comes.
 type signInPage struct {
 	BuiltIn   bool // there are built-in users
+	Elsewhere bool // operators sign in elsewhere
 	Username  string
 	Wrong     bool
 	Minutes   int // until another try; 0: at once
@@ -31,7 +32,7 @@ func (c entrance) signInPage(_ context.Context, r *request) (reply, error) {
 	if r.who != nil {
 		return reply{to: "/"}, nil
 	}
-	return reply{page: signInPage{BuiltIn: c.Users != nil, SignedOut: r.URL.Query().Has("out")}}, nil
+	return reply{page: signInPage{BuiltIn: c.Users != nil, Elsewhere: c.Elsewhere != nil, SignedOut: r.URL.Query().Has("out")}}, nil
 }
 
 // signIn checks a password and a code. Only an operator who has a second factor gets in.

@@ -8,7 +8,7 @@ import (
 )
 
 // values are texts that the templates say by a value.
-var values = []string{"enabled", "disabled", "admin", "auditor", "active", "expired", "clients", "operators", "tokens", "invitation", "password and code", "requests", "refreshes", "logins", "hour", "day", "week"}
+var values = []string{"enabled", "disabled", "admin", "auditor", "active", "expired", "clients", "operators", "tokens", "invitation", "password and code", "login", "requests", "refreshes", "logins", "hour", "day", "week"}
 
 // Every text of the templates has a translation with the same verbs, and none is left
 // over.

@@ -1,0 +1,147 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/mintage/mintage/internal/audit"
+	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/operator"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// An Elsewhere is the system that has the users, at which operators sign in.
+type Elsewhere struct {
+	URL      string // begins a login
+	At       string // names the system
+	ACR, AMR []string
+	Rules    []config.OperatorRule
+}
+
+// Claims returns the claims that the rules name, but for the subject.
+func (e *Elsewhere) Claims() (names []string) {
+	for _, r := range e.Rules {
+		if r.Claim != "sub" && !slices.Contains(names, r.Claim) {
+			names = append(names, r.Claim)
+		}
+	}
+	return names
+}
+
+// Ticket returns the ticket of a login, whose claims are JSON objects or "", and the
+// address that takes it at the console with a URL.
+func (e *Elsewhere) Ticket(console string, t operator.Ticket, now grant.Instant, claims ...string) (d store.Document, address string, err error) {
+	all := map[string]json.RawMessage{}
+	for _, object := range claims {
+		if err := json.Unmarshal([]byte(object), &all); object != "" && err != nil {
+			return d, "", err
+		}
+	}
+	if all["sub"], err = json.Marshal(t.Subject); err != nil {
+		return d, "", err
+	}
+	if i := slices.IndexFunc(e.Rules, func(r config.OperatorRule) bool { return r.Fits(all) }); i >= 0 {
+		t.Rule = e.Rules[i].String()
+	}
+	text, d, err := t.Document(now)
+	return d, console + "/signed-in?ticket=" + text, err
+}
+
+// operatorOf returns an operator as it is now: as it was added, or else by a rule, which
+// must still be in force.
+func (c *Console) operatorOf(ctx context.Context, name, rule string) (o operator.Operator, byRule bool, err error) {
+	o, err = operator.Find(ctx, c.Store, name)
+	if !errors.Is(err, operator.ErrUnknown) || c.Elsewhere == nil {
+		return o, false, err
+	}
+	i := slices.IndexFunc(c.Elsewhere.Rules, func(r config.OperatorRule) bool { return r.String() == rule })
+	if i < 0 {
+		return o, false, err
+	}
+	r := c.Elsewhere.Rules[i]
+	if o = (operator.Operator{Name: name, Role: r.Role}); r.Realm != "" {
+		o.Realm = "/" + r.Realm
+	}
+	return o, true, nil
+}
+
+// verifierName is the name of the cookie of a browser that begins to sign in.
+func (c *Console) verifierName() string { return c.cookieName() + "_login" }
+
+// leave sends a browser to the system that has the users. Its cookie is what the login
+// must come back to: a ticket is of no use in another browser (CWE-352).
+func (c entrance) leave(context.Context, *request) (reply, error) {
+	if c.Elsewhere == nil {
+		return reply{}, errNotFound
+	}
+	verifier, challenge := operator.NewVerifier()
+	cookie := c.cookie(verifier)
+	cookie.Name = c.verifierName()
+	return reply{to: c.Elsewhere.URL + "?code_challenge=" + challenge, cookie: cookie}, nil
+}
+
+// An arrivedPage asks for the next page by itself: a request that comes from another site
+// has no cookie that is SameSite=Strict, and one that comes from this page has.
+type arrivedPage struct{ To string }
+
+func (c entrance) arrived(_ context.Context, r *request) (reply, error) {
+	to := "/signed-in/" + url.PathEscape(r.URL.Query().Get("ticket"))
+	return reply{page: arrivedPage{to}, refresh: to}, nil
+}
+
+// A refusedPage says why a login elsewhere lets nobody in.
+type refusedPage struct {
+	Why      string // ticket, operator, factor or other
+	Subject  string
+	ACR, AMR []string // that would do
+	Present  string   // who is signed in in this browser
+}
+
+// enter lets in an operator who has signed in elsewhere.
+func (c entrance) enter(ctx context.Context, r *request) (reply, error) {
+	if c.Elsewhere == nil {
+		return reply{}, errNotFound
+	}
+	t, err := operator.SpendTicket(ctx, c.Store, r.PathValue("ticket"), c.now())
+	if errors.Is(err, operator.ErrNoTicket) {
+		return reply{status: http.StatusGone, page: refusedPage{Why: "ticket"}}, nil
+	}
+	if err != nil {
+		return reply{}, err
+	}
+	refused := func(why, detail string) (reply, error) {
+		c.record(r, audit.LoginFailed, t.Subject, "console: "+detail)
+		p := refusedPage{Why: why, Subject: t.Subject, ACR: c.Elsewhere.ACR, AMR: c.Elsewhere.AMR}
+		if r.who != nil {
+			p.Present = r.who.Name
+		}
+		return reply{status: http.StatusForbidden, page: p}, nil
+	}
+	challenge, _ := oauth.ParseChallenge(t.Challenge)
+	if list := r.CookiesNamed(c.verifierName()); len(list) != 1 || !oauth.VerifyS256(list[0].Value, challenge) {
+		return refused("ticket", "the login began in another browser")
+	}
+	_, byRule, err := c.operatorOf(ctx, t.Subject, t.Rule)
+	switch strong := slices.Contains(c.Elsewhere.ACR, t.ACR) || slices.ContainsFunc(t.AMR, func(m string) bool { return slices.Contains(c.Elsewhere.AMR, m) }); {
+	case errors.Is(err, operator.ErrUnknown):
+		return refused("operator", "no operator")
+	case err != nil:
+		return reply{}, err
+	case !strong:
+		return refused("factor", "no second factor: acr "+t.ACR+", amr "+strings.Join(t.AMR, " "))
+	case r.who != nil && r.who.Name != t.Subject:
+		return refused("other", r.who.Name+" is signed in in this browser")
+	}
+	s := operator.Session{Operator: t.Subject, How: operator.ByLogin, At: c.Elsewhere.At}
+	if byRule {
+		s.Rule = t.Rule
+	}
+	return c.begin(ctx, r, s)
+}
