@@ -7,27 +7,57 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/console"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/login"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/operator"
 	"github.com/mintage/mintage/internal/server"
 	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/web"
 )
 
 // consoleHandler returns what answers on the listener of the console. Operators are users
 // of the default realm.
 func (n *node) consoleHandler(cfg config.Config, a *answering, api http.Handler) http.Handler {
 	c := &console.Console{
-		URL: cfg.ConsoleURL(), Service: cfg.ServiceName(), Dev: n.dev, API: api, Store: n.store, Now: time.Now, Log: n.log, Audit: n.auditLog,
+		URL: cfg.ConsoleURL(), Service: cfg.ServiceName(), Dev: n.dev, API: api, Store: n.store, Now: time.Now, Log: n.log, Audit: n.auditLog, Elsewhere: elsewhere(cfg),
 	}
 	if a.front != nil {
 		c.Users = a.front.Users
 	}
 	return c.Handler()
+}
+
+// elsewhere returns where operators sign in if users are not built in, nil if by
+// invitation alone.
+func elsewhere(cfg config.Config) *console.Elsewhere {
+	if !cfg.ByLogin() {
+		return nil
+	}
+	e := &console.Elsewhere{URL: cfg.PublicURL + cfg.BasePath + web.ConsolePath, At: cfg.Login.HandoffURL, ACR: cfg.Console.SecondFactor.ACR, AMR: cfg.Console.SecondFactor.AMR, Rules: cfg.Console.Rules()}
+	if cfg.Login.Mode == config.LoginUpstream {
+		e.At = cfg.Login.Upstream.Issuer
+	}
+	return e
+}
+
+// loginOfConsole returns what the login of the default realm does for operators, nil if it
+// does nothing.
+func loginOfConsole(cfg config.Config) *login.Console {
+	e := elsewhere(cfg)
+	if e == nil || cfg.Realm != oauth.DefaultRealm {
+		return nil
+	}
+	return &login.Console{ACRValues: strings.Join(e.ACR, " "), Claims: e.Claims(), Admit: func(challenge string, who login.Identity) (store.Document, string, error) {
+		t := operator.Ticket{Challenge: challenge, Subject: who.Subject, ACR: who.Login.Class(), AMR: who.Login.Methods()}
+		return e.Ticket(cfg.ConsoleURL(), t, grant.At(time.Now()), who.Standard, who.Claims, who.Said)
+	}}
 }
 
 // listenConsole opens the listener of the console.

@@ -40,7 +40,7 @@ func (n *realm) newFront(cfg config.Config, iss *issuer.Issuer) (*web.Front, err
 	authorizer.Sessions.Lifetime, authorizer.Idle, authorizer.MaxSkew = cfg.Session.Lifetime.Std(), cfg.Session.Idle.Std(), cfg.Skew()
 	authorizer.ContinueURL = cfg.PublicURL + cfg.BasePath + "/oauth2/interaction?id="
 	authorizer.CallbackParameters, authorizer.Development = cfg.Compat.CallbackParameters, n.dev
-	authorizer.RequirePAR = cfg.Authorization.RequirePAR
+	authorizer.RequirePAR, authorizer.Console = cfg.Authorization.RequirePAR, loginOfConsole(cfg)
 	front := &web.Front{Authorizer: authorizer, Pages: set, RedirectURIMismatch: cfg.Compat.RedirectURIMismatch, ErrorPage: cfg.Authorization.ErrorPage == config.ErrorPageAlways}
 	switch cfg.Login.Mode {
 	case config.LoginHandoff:
