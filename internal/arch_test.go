@@ -176,7 +176,7 @@ var mayImport = []importRule{
 		"internal/pages", "internal/server", "internal/store"}, not: []string{"database/sql", "os"}},
 	// They look, and change nothing. How a request arrived, the server tells.
 	{dir: "internal/secretfile", others: []string{"internal/show"}, not: []string{"net/http", "database/sql", "log/slog"}},
-	{dir: "internal/doctor", others: []string{"internal/adminapi", "internal/secretfile", "internal/audit", "internal/client", "internal/config", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/keyset", "internal/oauth",
+	{dir: "internal/doctor", others: []string{"internal/adminapi", "internal/secretfile", "internal/audit", "internal/client", "internal/config", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/keyset", "internal/oauth", "internal/operator",
 		"internal/server", "internal/show", "internal/store"}, not: []string{"database/sql", "log/slog"}},
 	{dir: "internal/explain", others: []string{"internal/account", "internal/adminapi", "internal/audit", "internal/config", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/login", "internal/logout", "internal/oauth", "internal/openid",
 		"internal/show", "internal/store"}, not: []string{"net/http", "database/sql", "log/slog"}},

@@ -156,6 +156,7 @@ var checkups = []checkup{
 	{"clients", false, true, true, false, 0, checkClients},
 	{"secrets", false, true, true, false, 0, checkSecrets},
 	{"trusts", false, true, true, false, 0, checkTrusts},
+	{"console", false, true, false, false, 0, checkConsole},
 	{"demo client", false, true, false, false, 0, checkDemo},
 	{"audit log", false, false, false, false, 30 * time.Second, checkAudit},
 	{"server", false, false, false, false, 0, checkServer},

@@ -15,6 +15,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/operator"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -165,6 +166,12 @@ func TestEachCheckFindsItsFaultAndNothingElse(t *testing.T) {
 		{"secrets", "all have expired", func(t *testing.T, p *Deployment) {
 			p.change(t, func(c *store.Client) { c.Secrets[0].ExpiresAt = p.Now.Add(-hour) })
 		}, levelFault, "has no secret that is in force"},
+
+		{"console", "for nobody", func(_ *testing.T, p *Deployment) { p.Config.Console.Listen = "127.0.0.1:8445" }, levelWarning, "nobody is an operator"},
+		{"console", "by invitation alone", func(t *testing.T, p *Deployment) {
+			p.Config.Console.Listen, p.Config.Login.Mode, p.Config.Login.HandoffURL = "127.0.0.1:8445", config.LoginHandoff, "https://login.example/"
+			must(t, operator.Add(t.Context(), p.Store, operator.Operator{Name: "alice", Role: operator.Admin}))
+		}, levelNote, "by invitation alone"},
 
 		{"demo client", "enabled", func(_ *testing.T, p *Deployment) {
 			p.Demo = Demo{File: "dev.json", ClientID: "shop"}

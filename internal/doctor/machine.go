@@ -17,6 +17,7 @@ import (
 
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/operator"
 	"github.com/mintage/mintage/internal/secretfile"
 	"github.com/mintage/mintage/internal/server"
 	"github.com/mintage/mintage/internal/show"
@@ -152,6 +153,23 @@ func exposedAddress(listen string) bool {
 	}
 	addr, err := netip.ParseAddr(host)
 	return err != nil || !addr.IsLoopback()
+}
+
+// checkConsole checks whether somebody can sign in to the console.
+func checkConsole(ctx context.Context, p *Deployment) (f findings) {
+	if p.Config.Console.Listen == "" {
+		return f.ok("there is none")
+	}
+	list, err := operator.List(ctx, p.Store)
+	switch {
+	case err != nil:
+		return f.unknown("see database", "the operators cannot be read: %v", err)
+	case len(list)+len(p.Config.Console.Operators) == 0:
+		return f.warn("mintage operator add NAME --role admin, and mintage console invite NAME", "nobody is an operator of the console")
+	case !p.Config.ByLogin() && p.Config.Login.Mode != config.LoginUsers:
+		f.note("operators get in by invitation alone: console.second_factor is not set")
+	}
+	return f.unless("%s, and %s", show.Count(len(list), "operator", "operators"), show.Count(len(p.Config.Console.Operators), "rule", "rules"))
 }
 
 func checkDemo(_ context.Context, p *Deployment) (f findings) {
