@@ -9,7 +9,8 @@ import (
 
 func newOperator(s *settings) *cobra.Command {
 	return parent("operator", "Manage who may use the console", `Manage who may use the console. An operator has a role: an auditor reads, an admin
-reads and changes. Where users are built in, an operator is one of them, by name.`,
+reads and changes. Where users are built in, an operator is one of them, by name; where
+another system has them, the name is the subject of a login there.`,
 		newOperatorAdd(s), newOperatorList(s), newOperatorRemove(s))
 }
 
@@ -39,7 +40,8 @@ func newOperatorList(s *settings) *cobra.Command {
 	return s.shows(&cobra.Command{
 		Use:   "list",
 		Short: "List the operators of the console",
-		Long:  "List the operators of the console, with their role, who added them, and their last\nsign-in.",
+		Long: `List the operators of the console, with their role, who added them, and their last
+sign-in. Whoever is signed in by a rule of console.operators is there too.`,
 	}, func(cmd *cobra.Command, a *adminclient.Client, _ []string) (any, text, error) {
 		answer := struct {
 			Operators []adminapi.Operator `json:"operators"`

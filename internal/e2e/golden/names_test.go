@@ -44,6 +44,7 @@ var forms = []struct {
 	{"known", regexp.MustCompile(`Set-Cookie: __Host-mintage_known=([A-Za-z0-9_-]{20,})`)},
 	{"interaction", regexp.MustCompile(`(?:interaction\?id=|name="id" value=")([A-Za-z0-9_-]{40,})`)},
 	{"verifier", regexp.MustCompile(`verifier=([A-Za-z0-9_-]{43})\b`)},
+	{"ticket", regexp.MustCompile(`ticket=([A-Za-z0-9]{43})\b`)},
 	{"etag", regexp.MustCompile(`(?i)etag: ("[A-Za-z0-9_-]{22}")`)},
 	{"login", regexp.MustCompile(`\b([0-9a-f]{24})\b`)}, // a session, as operators see it
 	{"grant", regexp.MustCompile(`\b([0-9a-f]{32})\b`)},
