@@ -16,36 +16,6 @@ import (
 	"github.com/mintage/mintage/internal/show"
 )
 
-// A part is one piece of an explanation, for people and for programs.
-type part struct {
-	head  string // above it for people, who do not see a part without one
-	facts []fact
-	table table
-	name  string // of the member for programs; without one, they see the facts as members of the whole
-	value any    // of the member, if the facts are for people only
-}
-
-// A fact is a row for people, unless it has no text, and a member for programs, unless it
-// has no name.
-type fact struct {
-	label, text string
-	name        string
-	value       any
-}
-
-// A table is for people. Its columns are separated by "|".
-type table struct {
-	columns string
-	rows    [][]string
-}
-
-func row(label, text string) fact { return fact{label: label, text: text} }
-
-func member(name string, value any) fact { return fact{name: name, value: value} }
-
-// both is a fact that people and programs see as the same text.
-func both(label, name, text string) fact { return fact{label, text, name, text} }
-
 // parts returns the explanation in the order in which it is shown.
 func (v *Explained) parts() []part {
 	e, s, q := v.Explanation, v.session, v.request

@@ -8,82 +8,15 @@ package explain
 
 import (
 	"context"
-	"fmt"
 	"net/url"
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/mintage/mintage/internal/adminapi"
-	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
-	"github.com/mintage/mintage/internal/keys"
-	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
-
-// An Explainer reads the store and the audit log, also while a server uses them.
-type Explainer struct {
-	Config    config.Config
-	Realm     string
-	Realms    []string // all, to name the one that has made a token
-	Audited   []string // whose records of the audit log are read; nil: those of all
-	Store     store.Store
-	Directory *directory.Directory
-	Now       func() time.Time
-	MaxSkew   time.Duration  // how far the clocks of nodes may be apart
-	Issuer    *issuer.Issuer // decides what would become of a request
-	// Locked is the reason why tokens cannot be verified, or nil.
-	Locked error
-	// Told returns the token endpoint's answer to a refused request of a grant type.
-	Told func(grantType string, why grant.Refusal) (status int, code oauth.ErrorCode)
-}
-
-// now returns the instant of an explanation.
-func (x *Explainer) now() grant.Instant { return grant.At(x.Now()) }
-
-// madeIn returns the other realm that has made a text, or "".
-func (x *Explainer) madeIn(ring *keys.Ring, text string) string {
-	for _, realm := range x.Realms {
-		if realm != x.Realm && ring.Diagnose(realm, text).Fault == keys.NoFault {
-			return realm
-		}
-	}
-	return ""
-}
-
-// An Explained is a complete explanation.
-type Explained struct {
-	*Explanation // nil for a request that is about no grant
-	by           *Explainer
-	asked        Asked
-	session      *sessionFacts // of a session, or of the session that made the grant
-	request      *requestFacts
-	life         []adminapi.LifeEntry
-	// auditNote is the reason why the audit log could not be read to its end, or "".
-	auditNote string
-	// shared counts the audit log's records of requests by a second holder of the
-	// grant's token.
-	shared int
-	// service is set if the audit log has the id as that of a client's token for itself.
-	service bool
-}
-
-// Found reports whether the realm has made the text, or has the grant.
-func (v *Explained) Found() bool {
-	return v.Explanation != nil && v.Genuine && (v.As != AsGrant || v.Grant != nil)
-}
-
-// holders is the line about a refresh token that several processes hold, or "".
-func (v *Explained) holders() string {
-	if v.shared == 0 {
-		return ""
-	}
-	return "2 holders or more: requests with an earlier refresh token were answered under the client's reuse grace; the audit log has " + fmt.Sprint(v.shared)
-}
 
 // Explain explains its input. The log is used for a request only, and may be nil.
 func (x *Explainer) Explain(ctx context.Context, a Asked, log *Log) (*Explained, error) {
@@ -118,31 +51,6 @@ func (x *Explainer) Explain(ctx context.Context, a Asked, log *Log) (*Explained,
 	}
 	return v, x.completeLife(ctx, v)
 }
-
-// Kinds of input, recognised by form.
-const (
-	askedText    = "text" // a token or a code, or any other text
-	askedGrant   = "grant"
-	askedRequest = "request"
-	askedSession = "session"
-)
-
-// An Asked is the input of Explain. Its text may be a secret.
-type Asked struct {
-	Text string
-	kind string
-	// Subject is whose session the text names. A session is found by its subject.
-	Subject string
-	// notes say how the token was extracted from the pasted text. A client that
-	// sends the rest with it is refused.
-	notes []string
-}
-
-// IsRequest reports whether the text is the id of a request.
-func (a Asked) IsRequest() bool { return a.kind == askedRequest }
-
-// Secret reports whether the text may be a secret: it is no id.
-func (a Asked) Secret() bool { return a.kind == askedText }
 
 var (
 	grantIDForm   = regexp.MustCompile(`^[0-9a-fA-F]{32}$`)

@@ -7,98 +7,20 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 )
-
-// ExplainedAs is what an Explanation is about.
-type ExplainedAs string
-
-const (
-	AsUnknown ExplainedAs = "unknown" // of no form that this server makes
-	AsRefresh ExplainedAs = "refresh_token"
-	AsAccess  ExplainedAs = "access_token"
-	AsJWT     ExplainedAs = "jwt"
-	AsCode    ExplainedAs = "authorization_code"
-	AsGrant   ExplainedAs = "grant"
-	AsDevice  ExplainedAs = "device_code"
-)
-
-// An Explanation is all that is known of a token, a code or a grant, and what
-// would become of it now. It holds no secret: of a token, neither the text nor
-// its MAC; of a code, neither the text nor the challenge.
-type Explanation struct {
-	As  ExplainedAs
-	Now grant.Instant
-	// Genuine tells that the text was made here. Otherwise Diagnosis, or JWT,
-	// says why that is not so, and what the text claims is not proven.
-	Genuine   bool
-	Diagnosis keys.Diagnosis
-	MadeIn    string     // the realm that has made the text, if that is another one
-	JWT       *JWTFacts  // of a JWT
-	Key       *keys.Life // that the text names, if this store has it
-
-	// What the text says. Named tells that it names a grant.
-	Named bool
-	Token issuer.Token
-	Scope string // of an access token
-	Code  *grant.Code
-	// Device is what a device code asks for, and what its user has answered; nil if it
-	// is in the store no more.
-	Device *issuer.Device
-	// RedirectURI is the registered one that the code is for, "" if there is
-	// none any more.
-	RedirectURI string
-
-	// APIs are those that the text names, as show.APIs: of an access token those that
-	// it is for, of a code those of the grant to be.
-	APIs []string
-	// Audience is that of an access token which is in force.
-	Audience []string
-	// Directory holds the APIs and the cutoffs that exist.
-	Directory store.Changes
-
-	Grant   *grant.Grant  // its row, nil if there is none
-	Client  *store.Client // its client as stored, nil if there is none
-	Cutoffs []store.Cutoff
-	Restore grant.Restore // the latest; zero if none
-	Events  []store.Event // of the grant, oldest first
-	Answer  Answer
-}
-
-// own reports whether the text is a token of a client for itself, which has no grant.
-func (e *Explanation) own() bool { return e.Genuine && e.Token.Own() }
-
-// An Answer is what would become of a request with the text now. Of a grant, it
-// is about its present refresh token.
-type Answer struct {
-	// Known is false if it cannot be told: the text names nothing, or keys are
-	// locked.
-	Known bool
-	Why   grant.Refusal // Allowed if it would be answered
-	// Repeats tells that a spent refresh token would get the same pair again,
-	// and Revokes that the request would end the grant.
-	Repeats, Revokes bool
-	// SharedUntil is until when an earlier refresh token is treated as the present
-	// one, for a second holder under the client's reuse grace; zero if it is not.
-	SharedUntil grant.Instant
-	// Client says why the client could not even ask: its state, or "grant_type".
-	Client string
-	// WindowEnds is until when the token spent last gets the same pair again, as
-	// long as the present one is unused; zero if it never does.
-	WindowEnds grant.Instant
-	// CatchesUp tells that a refresh token which is ahead of its row would carry
-	// the grant on, because of a restore.
-	CatchesUp bool
-}
 
 // explainedEvents bounds the events of one explanation.
 const explainedEvents = 1000
@@ -360,35 +282,6 @@ func (e *Explanation) Standing() string {
 	return "present"
 }
 
-// A JWTFault is why a JWT is no access token of this issuer.
-type JWTFault string
-
-const (
-	JWTNoFault      JWTFault = ""
-	JWTUnreadable   JWTFault = "unreadable"    // no JSON in one of its parts
-	JWTOtherIssuer  JWTFault = "other_issuer"  // says that somebody else made it
-	JWTUnknownKey   JWTFault = "unknown_key"   // by a key that this store does not have
-	JWTKeyGone      JWTFault = "key_gone"      // by a key of which nothing is left to check
-	JWTKeyWithdrawn JWTFault = "key_withdrawn" // by a key that an operator has declared untrusted
-	JWTWrongSeal    JWTFault = "wrong_seal"    // the signature does not fit
-	JWTOtherType    JWTFault = "other_type"    // made here for another use
-	JWTOtherMeaning JWTFault = "other_meaning" // its grant says otherwise
-)
-
-// JWTFacts are what a JWT says of itself. They are proven only if the
-// explanation says that it is authentic.
-type JWTFacts struct {
-	Fault         JWTFault
-	Locked        bool // the signature cannot be checked: keys are wrapped
-	Algorithm     string
-	Type          string
-	Issuer        string
-	ClientID      string
-	Subject       string
-	Audience      []string
-	ExpectsIssuer string
-}
-
 // readJWT reads a text that may be a JWT. e says whether it is an access token.
 func (x *Explainer) readJWT(view *directory.View, text string, e *Explanation) {
 	parts := strings.Split(text, ".")
@@ -445,4 +338,41 @@ func (x *Explainer) readJWT(view *directory.View, text string, e *Explanation) {
 	default:
 		facts.Fault = JWTOtherType
 	}
+}
+
+// readDevice reads an authentic device code, and what the store has of it.
+func readDevice(ctx context.Context, iss *issuer.Issuer, view *directory.View, text string, e *Explanation) error {
+	code, d, err := issuer.DeviceCodes{Issuer: iss}.DeviceOf(ctx, view, text)
+	if err != nil {
+		return err
+	}
+	e.Genuine, e.Named, e.Device = true, true, d
+	e.Token = issuer.Token{GrantID: code.GrantID, ClientID: code.ClientID, IssuedAt: code.IssuedAt, ExpiresAt: code.ExpiresAt}
+	return nil
+}
+
+// readDevice explains what a poll with the device code would be answered now.
+func (v *Explained) readDevice() adminapi.Reading {
+	e, d := v.Explanation, v.Explanation.Device
+	refused := func(told *oauth.Error, why, next string) adminapi.Reading {
+		return adminapi.Reading{Verdict: "refused", Refusal: string(told.Code), Told: "400 " + string(told.Code), Why: why, Next: next}
+	}
+	again := "the user lets the device ask again"
+	switch {
+	case e.Grant != nil && e.Grant.State == grant.Revoked:
+		return refused(oauth.ErrGrant, "it was redeemed, and the grant was revoked: "+e.Grant.Reason.String(), again)
+	case e.Grant != nil:
+		return adminapi.Reading{Verdict: "answered", Why: "it was redeemed on " + show.Instant(e.Grant.AuthorizedAt) + ": the same request gets the same pair as long as the retry window is open and the pair unused, and ends the grant later",
+			Next: "the device refreshes"}
+	case d == nil:
+		return refused(oauth.ErrExpiredDevice, "nobody waits for it any more: it expired on "+show.Instant(e.Token.ExpiresAt), again)
+	case d.Denied:
+		return refused(oauth.ErrDenied, "the user has denied it", "nothing, if the user meant that; otherwise "+again)
+	case d.Code == "" && e.Now >= d.ExpiresAt:
+		return refused(oauth.ErrExpiredDevice, "no user has answered until "+show.Instant(d.ExpiresAt), again+", and enters the code within ten minutes")
+	case d.Code == "":
+		return adminapi.Reading{Verdict: "answered", Told: "400 " + string(oauth.AuthorizationPending), Why: fmt.Sprintf("no user has answered yet; it was asked for on %s from %s, and expires on %s", show.Instant(d.RequestedAt), d.From, show.Instant(d.ExpiresAt)),
+			Next: "the user enters the user code at " + v.by.Config.PublicURL + v.by.Config.BasePath + "/device"}
+	}
+	return adminapi.Reading{Verdict: "answered", Why: "a user has allowed it, and the device has not polled since", Next: "the device polls: is it running, and does it send the code_verifier if it sent a code_challenge?"}
 }

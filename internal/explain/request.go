@@ -25,24 +25,8 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// requestFacts holds the records of one request.
-type requestFacts struct {
-	id     string
-	audit  []audit.Entry
-	log    *Log     // nil if none was given
-	others []string // further grants that it was about
-	hints  []string // what the store has about the defect
-}
-
 // maxLogLine is more than the server writes into one line, stacks included.
 const maxLogLine = 1 << 20
-
-// A Log holds the log lines of a request.
-type Log struct {
-	Name  string // where it is, for people
-	Lines []adminapi.LogLine
-	Read  int // how many lines there were in all
-}
 
 // ReadLog finds the lines about a request. Each may have something before its
 // JSON, as syslog and journalctl put it there; lines of others are passed over.

@@ -12,17 +12,7 @@ import (
 	"github.com/mintage/mintage/internal/logout"
 	"github.com/mintage/mintage/internal/openid"
 	"github.com/mintage/mintage/internal/show"
-	"github.com/mintage/mintage/internal/store"
 )
-
-// sessionFacts is a session and the grants that it made.
-type sessionFacts struct {
-	*login.StoredSession // nil if there is no such session
-	subject              string
-	state                string
-	directory            store.Changes
-	logouts              []logout.Notified
-}
 
 // findSession finds the session of a subject whose reference fits.
 func (x *Explainer) findSession(ctx context.Context, v *Explained, subject string, fits func(reference [16]byte) bool) error {

@@ -1,0 +1,270 @@
+package explain
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/mintage/mintage/internal/adminapi"
+	"github.com/mintage/mintage/internal/audit"
+	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/directory"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/login"
+	"github.com/mintage/mintage/internal/logout"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// This file is what an explanation holds. Others find it out, and show it.
+
+// An Explainer reads the store and the audit log, also while a server uses them.
+type Explainer struct {
+	Config    config.Config
+	Realm     string
+	Realms    []string // all, to name the one that has made a token
+	Audited   []string // whose records of the audit log are read; nil: those of all
+	Store     store.Store
+	Directory *directory.Directory
+	Now       func() time.Time
+	MaxSkew   time.Duration  // how far the clocks of nodes may be apart
+	Issuer    *issuer.Issuer // decides what would become of a request
+	// Locked is the reason why tokens cannot be verified, or nil.
+	Locked error
+	// Told returns the token endpoint's answer to a refused request of a grant type.
+	Told func(grantType string, why grant.Refusal) (status int, code oauth.ErrorCode)
+}
+
+// now returns the instant of an explanation.
+func (x *Explainer) now() grant.Instant { return grant.At(x.Now()) }
+
+// madeIn returns the other realm that has made a text, or "".
+func (x *Explainer) madeIn(ring *keys.Ring, text string) string {
+	for _, realm := range x.Realms {
+		if realm != x.Realm && ring.Diagnose(realm, text).Fault == keys.NoFault {
+			return realm
+		}
+	}
+	return ""
+}
+
+// An Explained is a complete explanation.
+type Explained struct {
+	*Explanation // nil for a request that is about no grant
+	by           *Explainer
+	asked        Asked
+	session      *sessionFacts // of a session, or of the session that made the grant
+	request      *requestFacts
+	life         []adminapi.LifeEntry
+	// auditNote is the reason why the audit log could not be read to its end, or "".
+	auditNote string
+	// shared counts the audit log's records of requests by a second holder of the
+	// grant's token.
+	shared int
+	// service is set if the audit log has the id as that of a client's token for itself.
+	service bool
+}
+
+// Found reports whether the realm has made the text, or has the grant.
+func (v *Explained) Found() bool {
+	return v.Explanation != nil && v.Genuine && (v.As != AsGrant || v.Grant != nil)
+}
+
+// holders is the line about a refresh token that several processes hold, or "".
+func (v *Explained) holders() string {
+	if v.shared == 0 {
+		return ""
+	}
+	return "2 holders or more: requests with an earlier refresh token were answered under the client's reuse grace; the audit log has " + fmt.Sprint(v.shared)
+}
+
+// Kinds of input, recognised by form.
+const (
+	askedText    = "text" // a token or a code, or any other text
+	askedGrant   = "grant"
+	askedRequest = "request"
+	askedSession = "session"
+)
+
+// An Asked is the input of Explain. Its text may be a secret.
+type Asked struct {
+	Text string
+	kind string
+	// Subject is whose session the text names. A session is found by its subject.
+	Subject string
+	// notes say how the token was extracted from the pasted text. A client that
+	// sends the rest with it is refused.
+	notes []string
+}
+
+// IsRequest reports whether the text is the id of a request.
+func (a Asked) IsRequest() bool { return a.kind == askedRequest }
+
+// Secret reports whether the text may be a secret: it is no id.
+func (a Asked) Secret() bool { return a.kind == askedText }
+
+// ExplainedAs is what an Explanation is about.
+type ExplainedAs string
+
+const (
+	AsUnknown ExplainedAs = "unknown" // of no form that this server makes
+	AsRefresh ExplainedAs = "refresh_token"
+	AsAccess  ExplainedAs = "access_token"
+	AsJWT     ExplainedAs = "jwt"
+	AsCode    ExplainedAs = "authorization_code"
+	AsGrant   ExplainedAs = "grant"
+	AsDevice  ExplainedAs = "device_code"
+)
+
+// An Explanation is all that is known of a token, a code or a grant, and what
+// would become of it now. It holds no secret: of a token, neither the text nor
+// its MAC; of a code, neither the text nor the challenge.
+type Explanation struct {
+	As  ExplainedAs
+	Now grant.Instant
+	// Genuine tells that the text was made here. Otherwise Diagnosis, or JWT,
+	// says why that is not so, and what the text claims is not proven.
+	Genuine   bool
+	Diagnosis keys.Diagnosis
+	MadeIn    string     // the realm that has made the text, if that is another one
+	JWT       *JWTFacts  // of a JWT
+	Key       *keys.Life // that the text names, if this store has it
+
+	// What the text says. Named tells that it names a grant.
+	Named bool
+	Token issuer.Token
+	Scope string // of an access token
+	Code  *grant.Code
+	// Device is what a device code asks for, and what its user has answered; nil if it
+	// is in the store no more.
+	Device *issuer.Device
+	// RedirectURI is the registered one that the code is for, "" if there is
+	// none any more.
+	RedirectURI string
+
+	// APIs are those that the text names, as show.APIs: of an access token those that
+	// it is for, of a code those of the grant to be.
+	APIs []string
+	// Audience is that of an access token which is in force.
+	Audience []string
+	// Directory holds the APIs and the cutoffs that exist.
+	Directory store.Changes
+
+	Grant   *grant.Grant  // its row, nil if there is none
+	Client  *store.Client // its client as stored, nil if there is none
+	Cutoffs []store.Cutoff
+	Restore grant.Restore // the latest; zero if none
+	Events  []store.Event // of the grant, oldest first
+	Answer  Answer
+}
+
+// own reports whether the text is a token of a client for itself, which has no grant.
+func (e *Explanation) own() bool { return e.Genuine && e.Token.Own() }
+
+// An Answer is what would become of a request with the text now. Of a grant, it
+// is about its present refresh token.
+type Answer struct {
+	// Known is false if it cannot be told: the text names nothing, or keys are
+	// locked.
+	Known bool
+	Why   grant.Refusal // Allowed if it would be answered
+	// Repeats tells that a spent refresh token would get the same pair again,
+	// and Revokes that the request would end the grant.
+	Repeats, Revokes bool
+	// SharedUntil is until when an earlier refresh token is treated as the present
+	// one, for a second holder under the client's reuse grace; zero if it is not.
+	SharedUntil grant.Instant
+	// Client says why the client could not even ask: its state, or "grant_type".
+	Client string
+	// WindowEnds is until when the token spent last gets the same pair again, as
+	// long as the present one is unused; zero if it never does.
+	WindowEnds grant.Instant
+	// CatchesUp tells that a refresh token which is ahead of its row would carry
+	// the grant on, because of a restore.
+	CatchesUp bool
+}
+
+// A JWTFault is why a JWT is no access token of this issuer.
+type JWTFault string
+
+const (
+	JWTNoFault      JWTFault = ""
+	JWTUnreadable   JWTFault = "unreadable"    // no JSON in one of its parts
+	JWTOtherIssuer  JWTFault = "other_issuer"  // says that somebody else made it
+	JWTUnknownKey   JWTFault = "unknown_key"   // by a key that this store does not have
+	JWTKeyGone      JWTFault = "key_gone"      // by a key of which nothing is left to check
+	JWTKeyWithdrawn JWTFault = "key_withdrawn" // by a key that an operator has declared untrusted
+	JWTWrongSeal    JWTFault = "wrong_seal"    // the signature does not fit
+	JWTOtherType    JWTFault = "other_type"    // made here for another use
+	JWTOtherMeaning JWTFault = "other_meaning" // its grant says otherwise
+)
+
+// JWTFacts are what a JWT says of itself. They are proven only if the
+// explanation says that it is authentic.
+type JWTFacts struct {
+	Fault         JWTFault
+	Locked        bool // the signature cannot be checked: keys are wrapped
+	Algorithm     string
+	Type          string
+	Issuer        string
+	ClientID      string
+	Subject       string
+	Audience      []string
+	ExpectsIssuer string
+}
+
+// requestFacts holds the records of one request.
+type requestFacts struct {
+	id     string
+	audit  []audit.Entry
+	log    *Log     // nil if none was given
+	others []string // further grants that it was about
+	hints  []string // what the store has about the defect
+}
+
+// A Log holds the log lines of a request.
+type Log struct {
+	Name  string // where it is, for people
+	Lines []adminapi.LogLine
+	Read  int // how many lines there were in all
+}
+
+// sessionFacts is a session and the grants that it made.
+type sessionFacts struct {
+	*login.StoredSession // nil if there is no such session
+	subject              string
+	state                string
+	directory            store.Changes
+	logouts              []logout.Notified
+}
+
+// A part is one piece of an explanation, for people and for programs.
+type part struct {
+	head  string // above it for people, who do not see a part without one
+	facts []fact
+	table table
+	name  string // of the member for programs; without one, they see the facts as members of the whole
+	value any    // of the member, if the facts are for people only
+}
+
+// A fact is a row for people, unless it has no text, and a member for programs, unless it
+// has no name.
+type fact struct {
+	label, text string
+	name        string
+	value       any
+}
+
+// A table is for people. Its columns are separated by "|".
+type table struct {
+	columns string
+	rows    [][]string
+}
+
+func row(label, text string) fact { return fact{label: label, text: text} }
+
+func member(name string, value any) fact { return fact{name: name, value: value} }
+
+// both is a fact that people and programs see as the same text.
+func both(label, name, text string) fact { return fact{label, text, name, text} }
