@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -77,4 +78,9 @@ func (h *hosts) usable(ctx context.Context, conn *pgconn.PgConn) bool {
 		h.epoch.Add(1) // the others lead there, too
 	}
 	return err == nil
+}
+
+func isLoopback(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && a.IsLoopback()
 }
