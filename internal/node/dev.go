@@ -48,9 +48,6 @@ var devRedirects = []string{devCallback, "http://127.0.0.1/callback", "http://lo
 // that mean nothing.
 const devScope = "openid profile email read write"
 
-// devActor is the actor in the events of the demo client and user.
-const devActor = "serve --dev"
-
 // devAddress returns the address of the public listener, which is part of the
 // issuer. For port 0 it opens the listener, to reserve a free port.
 func devAddress(cfg config.Config) (net.Listener, net.Addr, error) {

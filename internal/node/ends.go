@@ -8,6 +8,7 @@ import (
 	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/directory"
+	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/logout"
@@ -75,5 +76,13 @@ func endLogouts(realm string, directory *directory.Directory) func(context.Conte
 			c.Documents = append(c.Documents, d)
 		}
 		return nil
+	}
+}
+
+// policyOf returns the policy of a configuration.
+func policyOf(cfg config.Config) grant.Policy {
+	return grant.Policy{
+		AccessLifetime: cfg.AccessTokenLifetime.Std(), RefreshLifetime: cfg.RefreshTokenLifetime.Std(),
+		GrantLifetime: cfg.GrantLifetime.Std(), RetryWindow: cfg.RetryWindow.Std(), MaxSkew: cfg.Skew(),
 	}
 }

@@ -361,3 +361,7 @@ func (s *socket) Close() (err error) {
 	})
 	return err
 }
+
+// drainTime limits the wait for running requests after a stop. A stop takes at most
+// ten seconds: the rest is for the last writes.
+const drainTime = 8 * time.Second

@@ -29,10 +29,6 @@ import (
 	"github.com/mintage/mintage/internal/traffic"
 )
 
-// drainTime limits the wait for running requests after a stop. A stop takes at most
-// ten seconds: the rest is for the last writes.
-const drainTime = 8 * time.Second
-
 // Serve runs the server until ctx ends: it contains the order of start and stop.
 func Serve(ctx context.Context, from Source) (err error) {
 	hangups := onHangup()
@@ -267,13 +263,6 @@ func (n *node) warn(ctx context.Context) {
 			r.log.Warn("departure from the specification", "what", c)
 		}
 	}
-}
-
-// tokenEndpoints lists the addresses of the token endpoint that clients know: the one
-// in the metadata, and that of the service's specification.
-func tokenEndpoints(cfg config.Config) []string {
-	site := server.Site{PublicURL: cfg.PublicURL, BasePath: cfg.BasePath, Realm: cfg.Realm}
-	return []string{site.Endpoint("access_token"), site.PublicURL + site.BasePath + "/oauth2/access_token?realm=" + site.Realm, site.Endpoint("par")}
 }
 
 // checked returns an error with every fault of the configuration and its source.
