@@ -17,7 +17,7 @@ func TestAVerdictOnPostgreSQLIsWhatTheFigureSays(t *testing.T) {
 			slow++
 			for name, n := range map[string]int64{
 				"pgbench-1": 10, "pgbench-8": 12_000, "pgbench-64": 11_000, onSQLite: 9000, halfOnSQLite: 4500, halfOnOne: 3000,
-				oneNode: one, twoNodes: two, threeNodes: three, threeFull: one,
+				oneNode: one, twoNodes: two, threeNodes: three, threeFull: one, oneBefore: 2 * one,
 			} {
 				m := runOf(n/slow, 100)
 				m.Latency.Add(time.Millisecond * time.Duration(slow))
@@ -33,6 +33,9 @@ func TestAVerdictOnPostgreSQLIsWhatTheFigureSays(t *testing.T) {
 		if !strings.Contains(b.String(), "clients: 8 (the best)") {
 			t.Errorf("the best of pgbench is not the one with 8 clients:\n%s", b.String())
 		}
+		if !strings.Contains(b.String(), "throughput of the program before | 0.50 (") {
+			t.Errorf("half of the program before is not said:\n%s", b.String())
+		}
 		var got []string
 		for line := range strings.Lines(b.String()) {
 			for _, v := range []string{"met", "missed"} {
@@ -44,13 +47,13 @@ func TestAVerdictOnPostgreSQLIsWhatTheFigureSays(t *testing.T) {
 		return strings.Join(got, " ")
 	}
 	// throughput, p99, 2 nodes, 3 nodes
-	if got, want := verdicts(6000, 5400, 5400, 2900*time.Microsecond), "met met met met"; got != want {
+	if got, want := verdicts(11_040, 9936, 10_488, 2900*time.Microsecond), "met met met met"; got != want {
 		t.Errorf("at the bars: %s", got)
 	}
-	if got, want := verdicts(5900, 5200, 5900, 2900*time.Microsecond), "missed met missed met"; got != want {
-		t.Errorf("less than half of pgbench, and two nodes slower: %s", got)
+	if got, want := verdicts(10_900, 9700, 10_900, 2900*time.Microsecond), "missed met missed met"; got != want {
+		t.Errorf("less than pgbench, and two nodes slower: %s", got)
 	}
-	if got, want := verdicts(6000, 6000, 5200, 3100*time.Microsecond), "met missed met missed"; got != want {
+	if got, want := verdicts(11_100, 11_100, 10_500, 3100*time.Microsecond), "met missed met missed"; got != want {
 		t.Errorf("slow answers, and three nodes slower: %s", got)
 	}
 }

@@ -70,7 +70,7 @@ func main() {
 	flag.IntVar(&opt.entries, "entries", 100_000, "clients, users and agreements, with -many")
 	flag.StringVar(&opt.program, "program", "", "the server's program; default: build it")
 	page := flag.String("plot", "", "measure nothing, and draw the table of this page as SVG on the standard output")
-	flag.StringVar(&opt.before, "before", "", "measure this program in turn with the present one, and how many objects each allocates for a request")
+	flag.StringVar(&opt.before, "before", "", "measure this program in turn with the present one, and how many objects each allocates for a request; with -postgres, a node of it")
 	flag.StringVar(&opt.profile, "profile", "", "measure nothing, and write a CPU profile of the server under the loads to this file: scripts/profile")
 	flag.StringVar(&opt.peers, "peers", "", "measure Hydra and node-oidc-provider beside this server: the directory that scripts/peers has prepared")
 	flag.Parse()
@@ -132,16 +132,13 @@ func main() {
 	}
 	if flag.NArg() > 0 || opt.rounds < 1 || opt.duration < 100*time.Millisecond || opt.connections < 1 || opt.grants < opt.connections ||
 		opt.shared && (opt.postgres || opt.connections < 4) || opt.postgres && (len(opt.only) > 0 || opt.connections < 3 || opt.grants < 3*opt.connections) || opt.many && (opt.shared || opt.postgres || opt.entries < 200) || opt.shapes && (opt.many || opt.shared || opt.postgres || len(opt.only) > 0) ||
-		opt.before != "" && (opt.shapes || opt.many || opt.shared || opt.postgres) ||
+		opt.before != "" && (opt.shapes || opt.many || opt.shared) ||
 		opt.peers != "" && (opt.before != "" || opt.shapes || opt.many || opt.shared || opt.postgres) {
 		flag.Usage()
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	do := measure
-	if opt.postgres {
-		do = measurePostgres
-	}
 	if opt.shared {
 		do = measureShared
 	}
@@ -153,6 +150,9 @@ func main() {
 	}
 	if opt.before != "" {
 		do = measurePairs
+	}
+	if opt.postgres {
+		do = measurePostgres
 	}
 	if opt.peers != "" {
 		do = measurePeers

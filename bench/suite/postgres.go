@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -22,6 +23,7 @@ const (
 	threeNodes   = "postgres-3"
 	threeFull    = "postgres-3-full" // with as many connections to each as one has
 	halfOnOne    = "postgres-half"
+	oneBefore    = "postgres-before" // a node of the program before, with -before
 )
 
 // A contest is the state of one execution on PostgreSQL.
@@ -34,6 +36,7 @@ type contest struct {
 	embedded *host
 	data     *dataset // of the nodes
 	nodes    []*child
+	old      *child   // a node of the program before, or nil
 	tokens   []string // of the nodes, as they are now
 }
 
@@ -51,6 +54,9 @@ func measurePostgres(ctx context.Context, opt options) (err error) {
 		}
 		for _, n := range c.nodes {
 			n.kill()
+		}
+		if c.old != nil {
+			c.old.kill()
 		}
 		if c.database != nil {
 			err = errors.Join(err, c.database.stop())
@@ -104,7 +110,11 @@ func (c *contest) round(ctx context.Context, round int) error {
 			return err
 		}
 	}
-	for _, name := range []string{onSQLite, oneNode, twoNodes, threeNodes, threeFull} {
+	full := []string{onSQLite, oneNode, twoNodes, threeNodes, threeFull}
+	if c.old != nil { // each of the two goes first in every second round
+		full = slices.Insert(full, 1+round%2, oneBefore)
+	}
+	for _, name := range full {
 		m, err := c.run(ctx, name, c.duration, 0)
 		if err := add(name, m, err); err != nil {
 			return err
@@ -156,21 +166,21 @@ func (c *contest) prepare(ctx context.Context) (err error) {
 	}
 	c.nodes = []*child{first}
 	for range 2 {
-		if err := c.join(ctx); err != nil {
+		n, err := c.join(ctx, fmt.Sprintf("node-%d", len(c.nodes)), c.program)
+		if err != nil {
 			return err
 		}
+		c.nodes = append(c.nodes, n)
 	}
-	return nil
+	if c.before != "" {
+		c.old, err = c.join(ctx, "node-before", c.before)
+	}
+	return err
 }
 
 // join starts another node.
-func (c *contest) join(ctx context.Context) error {
-	dir := filepath.Join(c.dir, fmt.Sprintf("node-%d", len(c.nodes)))
-	n, err := peer(ctx, c.program, dir, c.data, c.nodes[0].target, "--store", c.database.url())
-	if err == nil {
-		c.nodes = append(c.nodes, n)
-	}
-	return err
+func (c *contest) join(ctx context.Context, name, program string) (*child, error) {
+	return peer(ctx, program, filepath.Join(c.dir, name), c.data, c.nodes[0].target, "--store", c.database.url())
 }
 
 // settle finishes what the run before has left to be written.
@@ -193,6 +203,8 @@ func (c *contest) run(ctx context.Context, name string, d time.Duration, rate fl
 			Target: c.embedded.target, Operation: bench.Refresh, Connections: c.connections, Duration: d, Rate: rate,
 			Chains: c.embedded.chains, PID: c.embedded.pid(),
 		})
+	case oneBefore:
+		nodes = []*child{c.old}
 	case twoNodes:
 		nodes = c.nodes[:2]
 	case threeNodes:
@@ -262,8 +274,11 @@ func (c *contest) costs(ctx context.Context) error {
 	if c.report.connections, err = c.database.sessions(ctx); err != nil {
 		return err
 	}
-	first := c.nodes[0].target
-	for _, n := range c.nodes {
+	first, running := c.nodes[0].target, c.nodes
+	if c.old != nil {
+		running = append(running, c.old)
+	}
+	for _, n := range running {
 		if err := n.stop(); err != nil {
 			return err
 		}
