@@ -30,6 +30,7 @@ type options struct {
 	shapes      bool
 	many        bool
 	entries     int // of each kind, with many
+	whole       bool
 	program     string
 	before      string // program to compare with
 	profile     string // file for a profile of the server
@@ -68,6 +69,7 @@ func main() {
 	flag.BoolVar(&opt.shapes, "shapes", false, "measure the refresh with the requests of several HTTP clients and numbers of connections")
 	flag.BoolVar(&opt.many, "many", false, "measure a directory of many clients, APIs and users by the admin API, on both engines")
 	flag.IntVar(&opt.entries, "entries", 100_000, "clients, users and agreements, with -many")
+	flag.BoolVar(&opt.whole, "whole", false, "measure one large embedded store, by default of ten million grants: throughput, memory, backup, start, sizes, restore and sweep")
 	flag.StringVar(&opt.program, "program", "", "the server's program; default: build it")
 	page := flag.String("plot", "", "measure nothing, and draw the table of this page as SVG on the standard output")
 	flag.StringVar(&opt.before, "before", "", "measure this program in turn with the present one, and how many objects each allocates for a request; with -postgres, a node of it")
@@ -86,6 +88,9 @@ func main() {
 	}
 	if opt.peers != "" {
 		defaults["grants"] = func() { opt.grants = peerGrants }
+	}
+	if opt.whole {
+		defaults["grants"] = func() { opt.grants = wholeGrants }
 	}
 	if opt.quick {
 		defaults["duration"] = func() { opt.duration = 400 * time.Millisecond }
@@ -132,7 +137,7 @@ func main() {
 	}
 	if flag.NArg() > 0 || opt.rounds < 1 || opt.duration < 100*time.Millisecond || opt.connections < 1 || opt.grants < opt.connections ||
 		opt.shared && (opt.postgres || opt.connections < 4) || opt.postgres && (len(opt.only) > 0 || opt.connections < 3 || opt.grants < 3*opt.connections) || opt.many && (opt.shared || opt.postgres || opt.entries < 200) || opt.shapes && (opt.many || opt.shared || opt.postgres || len(opt.only) > 0) ||
-		opt.before != "" && (opt.shapes || opt.many || opt.shared) ||
+		opt.before != "" && (opt.shapes || opt.many || opt.shared) || opt.whole && (len(opt.only) > 0 || opt.before != "" || opt.peers != "" || opt.shapes || opt.many || opt.shared || opt.postgres) ||
 		opt.peers != "" && (opt.before != "" || opt.shapes || opt.many || opt.shared || opt.postgres) {
 		flag.Usage()
 		os.Exit(2)
@@ -144,6 +149,9 @@ func main() {
 	}
 	if opt.many {
 		do = measureMany
+	}
+	if opt.whole {
+		do = measureWhole
 	}
 	if opt.shapes {
 		do = measureShapes

@@ -274,7 +274,7 @@ func spread(runs []measured, value func(measured) float64, format func(float64) 
 	return fmt.Sprintf("%s (%s to %s)", format(median(list)), format(slices.Min(list)), format(slices.Max(list)))
 }
 
-func median(list []float64) float64 {
+func median[T ~int64 | ~float64](list []T) T {
 	slices.Sort(list)
 	n := len(list)
 	return (list[n/2] + list[(n-1)/2]) / 2
