@@ -175,7 +175,7 @@ func (c *crowd) fill(ctx context.Context) (err error) {
 			}
 			own := client
 			own.ID, own.RegisteredBy, own.Secrets, own.Version = fmt.Sprintf("https://agent-%06d.example.com/client.json", n), store.ByDocument, nil, 0
-			change.Documents = append(change.Documents, own.Record(now.Add(90*day)))
+			change.Documents = append(change.Documents, own.Record(now.Add(-day), now.Add(90*day)))
 		}
 		if err := st.Commit(ctx, change); err != nil {
 			return err

@@ -59,7 +59,7 @@ func (d *dataset) registerOwn(ctx context.Context, n int) (list []*dataset, err 
 		if err != nil {
 			return nil, err
 		}
-		if err := st.Commit(ctx, store.Change{Documents: []store.Document{c.Record(grant.At(time.Now().Add(day)))}}); err != nil {
+		if err := st.Commit(ctx, store.Change{Documents: []store.Document{c.Record(grant.At(time.Now()), grant.At(time.Now().Add(day)))}}); err != nil {
 			return nil, err
 		}
 		own := &dataset{dir: d.dir, clientID: answer.ID, scope: "orders", apis: grant.APIs{1}, secret: answer.Secret, ring: directory.Ring(), kek: d.kek, tokens: make([]string, n)}
@@ -191,7 +191,7 @@ func (p *publisher) admit(ctx context.Context, dir, kind string, n int) (ids []s
 		if err != nil {
 			return nil, err
 		}
-		if err := st.Commit(ctx, store.Change{Documents: []store.Document{c.Record(grant.At(time.Now().Add(day)))}}); err != nil {
+		if err := st.Commit(ctx, store.Change{Documents: []store.Document{c.Record(grant.At(time.Now()), grant.At(time.Now().Add(day)))}}); err != nil {
 			return nil, err
 		}
 		ids = append(ids, address)

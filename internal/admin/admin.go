@@ -48,6 +48,8 @@ type Admin struct {
 	Current func(context.Context) (*directory.View, error)
 	// Roll holds the users for the next page. Nil: each page reads all of them.
 	Roll *account.Roll
+	// Records finds clients that registered themselves. Nil: each search reads all of them.
+	Records *Records
 	// DryRun checks changes of clients and APIs, and makes none.
 	DryRun bool
 	// Changed is called after a change of the directory, so that a running server

@@ -56,7 +56,7 @@ func (a Clients) ListSelfRegistered(ctx context.Context, p adminapi.Page, all bo
 	}
 	ordered := func(a, b keyed) int { return bytes.Compare(a.key[:], b.key[:]) }
 	f := store.DocumentFilter{Kind: store.DocumentClient, Limit: recordPage}
-	if p.Match == "" { // most records that are read are in the answer
+	if p.Match == "" || a.Records != nil { // most records that are read are in the answer
 		f.Limit = min(recordPage, p.Limit+1)
 	}
 	if p.After != "" {
@@ -71,7 +71,7 @@ func (a Clients) ListSelfRegistered(ctx context.Context, p adminapi.Page, all bo
 	slices.SortFunc(barred, ordered)
 	now := a.now()
 	for last := false; !last; {
-		docs, err := a.Store.Documents(ctx, f)
+		docs, err := a.Records.find(ctx, a.Store, f, p.Match, now)
 		if err != nil {
 			return nil, false, err
 		}
@@ -97,7 +97,7 @@ func (a Clients) ListSelfRegistered(ctx context.Context, p adminapi.Page, all bo
 		slices.SortFunc(page, ordered)
 		for _, k := range page {
 			switch {
-			case !matchesPage(p, append(redirectHosts(k.Client), k.ID, k.Name)...), p.State != "" && p.State != string(k.State), p.State == "" && !all && k.State == store.ClientDeleted:
+			case !matchesPage(p, searched(k.Client)...), p.State != "" && p.State != string(k.State), p.State == "" && !all && k.State == store.ClientDeleted:
 			case len(list) == p.Limit:
 				return list, true, nil
 			default:
@@ -107,6 +107,9 @@ func (a Clients) ListSelfRegistered(ctx context.Context, p adminapi.Page, all bo
 	}
 	return list, false, nil
 }
+
+// searched returns the texts by which a client that registered itself is found.
+func searched(c store.Client) []string { return append(redirectHosts(c), c.ID, c.Name) }
 
 // redirectHosts returns the hosts that answers of a client go to, or the schemes of
 // those without a host.

@@ -29,7 +29,7 @@ func agreed(t *testing.T, a *admin.Admin, n int) store.Client {
 			GrantTypes: store.DefaultGrantTypes, RedirectURIs: []string{"http://127.0.0.1/cb"}, Scope: "use", APIs: []string{"https://mcp.example"},
 		},
 	}
-	if err := a.Store.Commit(t.Context(), store.Change{Documents: []store.Document{c.Record(now.Add(24 * time.Hour))}}); err != nil {
+	if err := a.Store.Commit(t.Context(), store.Change{Documents: []store.Document{c.Record(now, now.Add(24*time.Hour))}}); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -57,7 +57,7 @@ func TestClientsThatRegisteredThemselvesAreListed(t *testing.T) {
 	}
 	// A record whose time is over is none, although no sweep has removed it yet.
 	expired := agreed(t, a, 25)
-	d := expired.Record(grant.At(a.Now()))
+	d := expired.Record(grant.At(a.Now()), grant.At(a.Now()))
 	d.Version = 2
 	if err := a.Store.Commit(ctx, store.Change{Documents: []store.Document{d}}); err != nil {
 		t.Fatal(err)
@@ -101,13 +101,74 @@ func TestClientsThatRegisteredThemselvesAreListed(t *testing.T) {
 		"disabled":        {adminapi.Page{Limit: 2, State: "disabled"}, false, sorted(ids[:3]...)},
 		"deleted":         {adminapi.Page{Limit: 2, State: "deleted"}, false, ids[4:5]},
 	} {
-		if got := list(tt.p, tt.all); !slices.Equal(got, tt.want) {
-			t.Errorf("%s: %q, want %q", what, got, tt.want)
+		for _, a.Records = range []*admin.Records{nil, {}} {
+			if got := list(tt.p, tt.all); !slices.Equal(got, tt.want) {
+				t.Errorf("%s: %q, want %q", what, got, tt.want)
+			}
 		}
 	}
 	if page, _, err := a.Clients().List(ctx, adminapi.Page{Limit: 100}, true); err != nil || len(page) != 1 || page[0].ID != "billing" {
 		t.Errorf("among those of operators: %+v, %v", page, err)
 	}
+}
+
+// A counted store counts the documents that are read by lists.
+type counted struct {
+	store.Store
+	documents int
+}
+
+func (c *counted) Documents(ctx context.Context, f store.DocumentFilter) ([]store.Document, error) {
+	list, err := c.Store.Documents(ctx, f)
+	c.documents += len(list)
+	return list, err
+}
+
+// A search reads the records that have changed since the last one, and within an hour all
+// of them: what a sweep has deleted is forgotten.
+func TestASearchReadsWhatHasChanged(t *testing.T) {
+	a, _ := newAdmin(t)
+	reads := &counted{Store: a.Store}
+	now := grant.At(a.Now())
+	a.Store, a.Records, a.Now = reads, &admin.Records{}, func() time.Time { return now.Time() }
+	search := func(what, match string, read int, want ...string) {
+		t.Helper()
+		reads.documents = 0
+		page, _, err := a.Clients().ListSelfRegistered(t.Context(), adminapi.Page{Limit: 100, Match: match}, false)
+		var got []string
+		for _, c := range page {
+			got = append(got, c.Name)
+		}
+		slices.Sort(got)
+		if err != nil || !slices.Equal(got, want) || reads.documents != read {
+			t.Errorf("%s: %q, %v, by %d documents; want %q by %d", what, got, err, reads.documents, want, read)
+		}
+	}
+	for n := range 50 {
+		agreed(t, a, n)
+	}
+	search("at first", "AGENT 7", 50, "Agent 7")
+	search("what was written a moment ago", "agent 8", 50, "Agent 8")
+	now = now.Add(20 * time.Minute)
+	search("nothing since", "agent 7", 50, "Agent 7")
+	now = now.Add(20 * time.Minute)
+	search("nothing for longer", "agent 7", 0, "Agent 7")
+	c := agreed(t, a, 50)
+	search("a new one", "agent 50", 1, "Agent 50")
+	c.Name, c.Version = "Renamed", 1
+	if err := a.Store.Commit(t.Context(), store.Change{Documents: []store.Document{c.Record(now, now.Add(24*time.Hour))}}); err != nil {
+		t.Fatal(err)
+	}
+	search("by its new name", "renamed", 1, "Renamed")
+	search("by its old name", "agent 50", 1)
+	if err := a.Store.Commit(t.Context(), store.Change{Delete: []store.DocumentKey{store.ClientKey(a.Realm, c.ID)}}); err != nil {
+		t.Fatal(err)
+	}
+	search("one that has gone", "renamed", 0)
+	now = now.Add(30 * time.Minute)
+	search("an hour after the first", "agent 7", 50, "Agent 7")
+	now = now.Add(-2 * time.Hour)
+	search("after the clock went back", "agent 7", 50, "Agent 7")
 }
 
 // A client that registered itself can be shown, disabled, enabled and deleted, with the

@@ -219,7 +219,7 @@ func scriptAgree(ts *testscript.TestScript, neg bool, args []string) {
 		ID: args[1], Realm: oauth.DefaultRealm, State: store.ClientEnabled, Settings: store.Settings{Name: args[2], Auth: store.AuthNone, GrantTypes: store.DefaultGrantTypes,
 			RedirectURIs: []string{"http://127.0.0.1/cb"}}, RegisteredBy: store.ByDocument, Secrets: []store.Secret{}, CreatedAt: now, UpdatedAt: now,
 	}
-	ts.Check(st.Commit(ctx, store.Change{Documents: []store.Document{c.Record(now.Add(24 * time.Hour))}}))
+	ts.Check(st.Commit(ctx, store.Change{Documents: []store.Document{c.Record(now, now.Add(24*time.Hour))}}))
 }
 
 func fatal(format string, args ...any) {

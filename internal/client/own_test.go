@@ -50,7 +50,7 @@ func (b *bench) describe(document []byte) {
 	described := client.Documents{Realm: realm, Now: b.Clock.Now, Fetch: func(context.Context, string, netip.Prefix) (client.Document, error) { return doc, nil }}
 	c, err := described.Client(b.T.Context(), address, "https://agent.example/cb", netip.Prefix{})
 	if err == nil {
-		err = b.Engine.Commit(b.T.Context(), store.Change{Documents: []store.Document{c.Record(b.At().Add(time.Hour))}})
+		err = b.Engine.Commit(b.T.Context(), store.Change{Documents: []store.Document{c.Record(b.At(), b.At().Add(time.Hour))}})
 	}
 	if err != nil {
 		b.T.Fatal(err)

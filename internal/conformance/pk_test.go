@@ -314,7 +314,7 @@ func (d *deployment) described(ids ...string) {
 				RedirectURIs: []string{redirect}, Assertion: store.AssertionRule{KeysURI: strings.Replace(id, "client.json", "jwks", 1)},
 			},
 		}
-		if err := d.store.Commit(d.t.Context(), store.Change{Documents: []store.Document{c.Record(grant.At(d.now().Add(time.Hour)))}}); err != nil {
+		if err := d.store.Commit(d.t.Context(), store.Change{Documents: []store.Document{c.Record(grant.At(d.now()), grant.At(d.now().Add(time.Hour)))}}); err != nil {
 			d.t.Fatal(err)
 		}
 	}

@@ -589,7 +589,7 @@ func TestAClientThatRegisteredItself(t *testing.T) {
 	now := grant.At(r.now)
 	c := store.Client{ID: "https://agent.example/client.json", Realm: "/api", State: store.ClientEnabled, RegisteredBy: store.ByDocument, Secrets: []store.Secret{}, CreatedAt: now, UpdatedAt: now,
 		Settings: store.Settings{Name: "Agent", Auth: store.AuthNone, GrantTypes: store.DefaultGrantTypes, RedirectURIs: []string{"https://callback.example/cb"}, Scope: "use"}}
-	if err := r.store.Commit(t.Context(), store.Change{Documents: []store.Document{c.Record(now.Add(24 * time.Hour))}}); err != nil {
+	if err := r.store.Commit(t.Context(), store.Change{Documents: []store.Document{c.Record(now, now.Add(24*time.Hour))}}); err != nil {
 		t.Fatal(err)
 	}
 	for i, scope := range []string{"use", "use more", "never"} {

@@ -103,7 +103,7 @@ func (iss *Issuer) keepRecord(ctx context.Context, c *store.Client, now grant.In
 	if until.Since(c.RecordedUntil) < 24*time.Hour {
 		return
 	}
-	err := iss.Store.Commit(ctx, store.Change{Documents: []store.Document{c.Record(until)}})
+	err := iss.Store.Commit(ctx, store.Change{Documents: []store.Document{c.Record(now, until)}})
 	if err != nil && !errors.Is(err, store.ErrConflict) { // else another request has done so
 		iss.Log.Warn("cannot keep the record of a client; its next request tries again", "client_id", c.ID, "error", err)
 	}

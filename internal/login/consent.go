@@ -137,7 +137,7 @@ func (co *Consents) record(c, before *store.Client, with *store.Change) {
 	} else {
 		with.Events = []store.Event{{At: co.now(), Name: store.EventClientRecorded, About: c.ID, Actor: c.ID, Detail: fmt.Sprintf("%q, redirect URI of %s", c.Name, oauth.Host(slices.Concat(c.RedirectURIs, []string{c.ID})[0]))}}
 	}
-	with.Documents = append(with.Documents, next.Record(co.Issuer.RecordUntil(co.now())))
+	with.Documents = append(with.Documents, next.Record(next.UpdatedAt, co.Issuer.RecordUntil(next.UpdatedAt)))
 }
 
 // terms identifies what a user was shown of a client that registered itself: after a

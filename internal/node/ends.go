@@ -29,7 +29,7 @@ func (n *realm) useCases(cfg config.Config) admin.Admin {
 			}
 			return view.Ring, nil
 		},
-		Current: n.directory.Current, Roll: &account.Roll{},
+		Current: n.directory.Current, Roll: &account.Roll{}, Records: &admin.Records{},
 		// A node that cannot read it now does so within a second.
 		Changed: func(ctx context.Context) { _, _ = n.directory.Current(ctx) },
 		Settle:  n.directory.Settle,

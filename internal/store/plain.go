@@ -59,6 +59,7 @@ var clientMembers = []plainMember[Client]{
 	{"apis", func(p *plain, c *Client) { c.APIs = p.texts() }},
 	{"introspect", func(p *plain, c *Client) { c.Introspect = p.boolean() }},
 	{"state", func(p *plain, c *Client) { c.State = ClientState(p.text()) }},
+	{"registered_by", func(p *plain, c *Client) { c.RegisteredBy = Registrar(p.text()) }},
 	{"secrets", func(p *plain, c *Client) {
 		c.Secrets = readPlain(p, func(p *plain) (s Secret) {
 			readMembers(p, secretMembers, &s)

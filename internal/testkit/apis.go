@@ -79,7 +79,7 @@ func (s *Service) Agent() *store.Client {
 		ID: AgentID, Realm: Realm, State: store.ClientEnabled, Settings: store.Settings{Name: "Agent", Auth: store.AuthNone, Native: true, NoPKCE: false,
 			GrantTypes: store.GrantTypes, RedirectURIs: []string{RedirectURI}, Scope: "a b"}, RegisteredBy: store.ByDocument, Secrets: []store.Secret{},
 	}
-	if err := s.Engine.Commit(s.T.Context(), store.Change{Documents: []store.Document{c.Record(s.RecordUntil(s.At()))}}); err != nil {
+	if err := s.Engine.Commit(s.T.Context(), store.Change{Documents: []store.Document{c.Record(s.At(), s.RecordUntil(s.At()))}}); err != nil {
 		s.T.Fatal(err)
 	}
 	return s.FoundAgent()

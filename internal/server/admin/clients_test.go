@@ -146,7 +146,7 @@ func TestClientsThatRegisteredThemselvesAreListedApart(t *testing.T) {
 	now := grant.At(time.Now())
 	c := store.Client{ID: id, Realm: "/api", State: store.ClientEnabled, Settings: store.Settings{Name: "Agent", Auth: store.AuthNone, GrantTypes: store.DefaultGrantTypes,
 		RedirectURIs: []string{"http://127.0.0.1/cb"}}, RegisteredBy: store.ByDocument, Secrets: []store.Secret{}, CreatedAt: now, UpdatedAt: now}
-	if err := a.iss.Store.Commit(t.Context(), store.Change{Documents: []store.Document{c.Record(now.Add(24 * time.Hour))}}); err != nil {
+	if err := a.iss.Store.Commit(t.Context(), store.Change{Documents: []store.Document{c.Record(now, now.Add(24*time.Hour))}}); err != nil {
 		t.Fatal(err)
 	}
 	if got := list("?self_registered=true"); !slices.Equal(got, []string{id}) {

@@ -28,6 +28,7 @@ const (
 	SweepDocumentsSQL  = sweepDocumentsSQL
 	WalkDocumentsSQL   = walkDocumentsSQL
 	ListDocumentsSQL   = listDocumentsSQL
+	ListOwnerSQL       = listOwnerSQL
 )
 
 // hold keeps the lanes from starting, so that operations wait in the queue,

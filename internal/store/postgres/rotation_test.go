@@ -138,6 +138,7 @@ func TestStatementsFindTheirRowsByAnIndex(t *testing.T) {
 		postgres.SweepDocumentsSQL:  "documents_pkey",
 		postgres.WalkDocumentsSQL:   "documents_pkey",
 		postgres.ListDocumentsSQL:   "documents_by_kind",
+		postgres.ListOwnerSQL:       "documents_by_owner",
 		store.TallyDocumentsSQL:     "documents_by_kind",
 	} {
 		// The plan for 64 rows that are known when it is made.
@@ -175,7 +176,7 @@ func arguments(text string) string {
 			list[i] = element("2") + "::smallint[]"
 		case regexp.MustCompile(place + `::text\[\]`).MatchString(text):
 			list[i] = element("'session'")
-		case regexp.MustCompile(`(id >|id =) ` + place + `\b`).MatchString(text):
+		case regexp.MustCompile(`(id >|id =|owner =) ` + place + `\b`).MatchString(text):
 			list[i] = `'\x00'::bytea`
 		case regexp.MustCompile(`(subject|kind|realm|client) = ` + place + `\b`).MatchString(text):
 			list[i] = `'user'`
