@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -89,8 +90,11 @@ type Queue struct {
 	// asides all of them.
 	aside  map[string]int
 	asides int
-	// operators is when an operator's client proved last who it is.
-	operators time.Time
+	// operators is when an operator's client proved last who it is, in nanoseconds since
+	// the queue began, by a clock that nobody moves. Each request of one writes it, without
+	// the lock.
+	operators atomic.Int64
+	began     time.Time
 	shed      func(why string)
 }
 
@@ -103,7 +107,8 @@ type network struct {
 // NewQueue returns a Queue that calls shed with the reason for each request that
 // it sheds.
 func NewQueue(c Capacity, shed func(why string)) *Queue {
-	q := &Queue{shed: shed, networks: map[netip.Prefix]network{}, aside: map[string]int{}}
+	q := &Queue{shed: shed, networks: map[netip.Prefix]network{}, aside: map[string]int{}, began: time.Now()}
+	q.operators.Store(-int64(ownPause)) // none has
 	q.SetCapacity(c)
 	return q
 }
@@ -165,7 +170,7 @@ func (q *Queue) free(c Class) bool {
 		return false
 	case c == Login:
 		return q.used[Login] < q.loginSlots()
-	case c == Own && time.Since(q.operators) < ownPause:
+	case c == Own && q.busy():
 		return q.used[Own] < max(2, q.slots/ownSlots)
 	}
 	return true
@@ -184,18 +189,16 @@ func (q *Queue) ownRoom() int { return max(1, q.waiting/ownWaiting) }
 
 // Operator notes that an operator's client has proved who it is: a claim alone would let
 // anybody slow down the clients of class Own.
-func (q *Queue) Operator() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.operators = time.Now()
-}
+func (q *Queue) Operator() { q.operators.Store(int64(time.Since(q.began))) }
+
+// busy reports whether an operator's client has proved within ownPause who it is.
+func (q *Queue) busy() bool { return time.Since(q.began)-time.Duration(q.operators.Load()) < ownPause }
 
 // Enter takes a slot, which Leave returns, and waits for one if none is free. Code and
 // Login may fill half of the queue, Own an eighth, and one network its share of what is
 // free of that, unless it is the zero network. After an error, do not work on the
 // request: its client may send it again.
 func (q *Queue) Enter(ctx context.Context, c Class, of netip.Prefix) error {
-	now := time.Now()
 	q.mu.Lock()
 	if q.queues[c].Len() == 0 && q.free(c) {
 		q.used[c]++
@@ -213,6 +216,7 @@ func (q *Queue) Enter(ctx context.Context, c Class, of netip.Prefix) error {
 		q.shed(shedRequests)
 		return ErrShed
 	}
+	now := time.Now()
 	w := &waiter{came: now, since: now.Add(time.Duration(q.networks[of].present) * penalty), turn: make(chan struct{}), of: of}
 	q.push(c, w)
 	q.mu.Unlock()
@@ -242,7 +246,7 @@ func (q *Queue) Leave(c Class, of netip.Prefix) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.count(of, network{present: -1})
-	if c == Own && time.Since(q.operators) < ownPause {
+	if c == Own && q.busy() {
 		q.resting++
 		time.AfterFunc(ownRest, func() {
 			q.mu.Lock()
