@@ -133,7 +133,7 @@ func (s *Store) ReadTogether(ids ...grant.ID) (statements map[string]int, list [
 	defer r.close()
 	var batch []*lookup
 	for _, id := range ids {
-		batch = append(batch, &lookup{id: id, result: make(chan struct{})})
+		batch = append(batch, &lookup{id: id, result: make(chan struct{}, 1)})
 	}
 	r.serve(batch)
 	for _, l := range batch {
@@ -151,7 +151,7 @@ func (s *Store) ReadBoth(id grant.ID, key store.DocumentKey) (statements map[str
 		return nil, g, d, err
 	}
 	defer r.close()
-	batch := []*lookup{{id: id, result: make(chan struct{})}, {key: &key, result: make(chan struct{})}}
+	batch := []*lookup{{id: id, result: make(chan struct{}, 1)}, {key: &key, result: make(chan struct{}, 1)}}
 	r.serve(batch)
 	statements = counts(map[string]*statement{"select grant": r.selectGrant, "select document": r.selectDocument, "begin": r.begin, "commit": r.commit})
 	return statements, batch[0].grant, batch[1].document, errors.Join(batch[0].err, batch[1].err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"sync"
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/store"
@@ -23,6 +24,9 @@ type reader struct {
 	begin, commit               *statement
 
 	inbox[*lookup]
+	// lookups are those whose callers have their results, to be used again with their
+	// channels.
+	lookups sync.Pool
 }
 
 // A lookup is one caller's read: of a document if key is set, otherwise of a
@@ -33,7 +37,7 @@ type lookup struct {
 	grant    grant.Grant
 	document store.Document
 	err      error
-	result   chan struct{}
+	result   chan struct{} // has one message when it is done
 }
 
 func newReader(path string) (r *reader, err error) {
@@ -116,37 +120,38 @@ func (r *reader) serve(batch []*lookup) {
 		}
 	}
 	for _, l := range batch {
-		close(l.result)
+		l.result <- struct{}{}
 	}
 }
 
-// look queues l and waits for its result.
-func (r *reader) look(ctx context.Context, l *lookup) error {
-	l.result = make(chan struct{})
+// look reads a grant, or a document if key is set.
+func (r *reader) look(ctx context.Context, id grant.ID, key *store.DocumentKey) (g grant.Grant, d store.Document, err error) {
+	l, again := r.lookups.Get().(*lookup)
+	if !again {
+		l = &lookup{result: make(chan struct{}, 1)}
+	}
+	l.id, l.key = id, key
 	switch err := r.submit(ctx, l, l.result); {
 	case err == nil:
-		return l.err
-	case err == ctx.Err():
-		return fmt.Errorf("read: %w", err)
+	case err == ctx.Err(): // the reader may hold l
+		return g, d, fmt.Errorf("read: %w", err)
 	default:
-		return err
+		return g, d, err
 	}
+	g, d, err = l.grant, l.document, l.err
+	l.grant, l.document = grant.Grant{}, store.Document{}
+	r.lookups.Put(l)
+	return g, d, err
 }
 
 // Grant implements store.Store.
 func (s *Store) Grant(ctx context.Context, id grant.ID) (grant.Grant, error) {
-	l := &lookup{id: id}
-	if err := s.reader.look(ctx, l); err != nil {
-		return grant.Grant{}, err
-	}
-	return l.grant, nil
+	g, _, err := s.reader.look(ctx, id, nil)
+	return g, err
 }
 
 // Document implements store.Store.
 func (s *Store) Document(ctx context.Context, key store.DocumentKey) (store.Document, error) {
-	l := &lookup{key: &key}
-	if err := s.reader.look(ctx, l); err != nil {
-		return store.Document{}, err
-	}
-	return l.document, nil
+	_, d, err := s.reader.look(ctx, grant.ID{}, &key)
+	return d, err
 }
