@@ -28,6 +28,9 @@ func (t table[K, V]) all(yield func(K, V) bool) {
 		return
 	}
 	for _, shard := range t.shards {
+		if len(shard) == 0 { // to begin with an empty map takes twenty times as long
+			continue
+		}
 		for k, v := range shard {
 			if !yield(k, v) {
 				return
