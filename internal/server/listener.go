@@ -3,18 +3,12 @@ package server
 import (
 	"context"
 	"crypto/tls"
-	"fmt"
 	stdlog "log"
 	"log/slog"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
-
-	"github.com/mintage/mintage/internal/secretfile"
 )
 
 // HTTPServer sets the bounds of a listener: how long headers and bodies may
@@ -76,111 +70,4 @@ func TLSConfig(c *Certificate) *tls.Config {
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.Current(), nil },
 		NextProtos:     []string{"h2", "http/1.1"},
 	}
-}
-
-// A Certificate is a certificate and its key in two files. A handshake looks for new
-// files if the last look was a second ago or longer.
-type Certificate struct {
-	certFile, keyFile string
-	log               *slog.Logger
-
-	mu      sync.Mutex
-	looked  time.Time
-	changed [2]time.Time
-	current *tls.Certificate
-	host    string // that clients use, if it is known
-	refused string // why the files at hand are not in service; "" if they are
-}
-
-// LoadCertificate reads the files; it fails if they do not fit together.
-func LoadCertificate(certFile, keyFile string, log *slog.Logger) (*Certificate, error) {
-	c := &Certificate{certFile: certFile, keyFile: keyFile, log: log, looked: time.Now()}
-	var err error
-	if c.changed, err = c.times(); err != nil {
-		return nil, err
-	}
-	pair, err := loadPair(certFile, keyFile)
-	if err != nil {
-		return nil, fmt.Errorf("certificate %s with key %s: %w", certFile, keyFile, err)
-	}
-	c.current = &pair
-	return c, nil
-}
-
-// Current is the certificate to present. Files that cannot be used leave the
-// last good one in service, and are tried again at the next look.
-func (c *Certificate) Current() *tls.Certificate {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if now := time.Now(); now.Sub(c.looked) >= time.Second {
-		c.looked = now
-		c.reload()
-	}
-	return c.current
-}
-
-// private returns an error if everybody on the machine can read or change a file
-// with a private key. A file that is missing is reported by its reader.
-func private(keyFile string) error {
-	info, err := os.Stat(keyFile)
-	if err != nil || info.Mode().Perm()&0o006 == 0 {
-		return nil
-	}
-	return fmt.Errorf("%s: everybody on this machine can read or change the private key (mode %04o): run %s (in Kubernetes: defaultMode: 0440)", keyFile, info.Mode().Perm(), secretfile.UserOf("").Close(keyFile, "o="))
-}
-
-func (c *Certificate) reload() {
-	changed, err := c.times()
-	if err == nil && changed == c.changed {
-		c.refused = "" // the files in service are back
-		return
-	}
-	var pair tls.Certificate
-	if err == nil {
-		pair, err = loadPair(c.certFile, c.keyFile)
-	}
-	if err == nil {
-		err = c.worse(pair.Leaf, time.Now())
-	}
-	if err != nil {
-		if why := err.Error(); why != c.refused {
-			c.refused = why
-			c.log.Error("cannot use the new certificate; the old one stays in service", "certificate", c.certFile, "error", err)
-		}
-		return
-	}
-	c.changed, c.current, c.refused = changed, &pair, ""
-	c.log.Info("certificate reloaded", "certificate", c.certFile, "expires", pair.Leaf.NotAfter)
-	c.warn()
-}
-
-func (c *Certificate) times() (t [2]time.Time, err error) {
-	for i, name := range []string{c.certFile, c.keyFile} {
-		info, err := os.Stat(name)
-		if err != nil {
-			return t, fmt.Errorf("certificate: %w", err)
-		}
-		t[i] = info.ModTime()
-	}
-	return t, nil
-}
-
-// An alarm logs an event at most every ten seconds, with the number of times that it
-// happened.
-type alarm struct {
-	n    atomic.Int64
-	last atomic.Int64 // nanoseconds since 1970
-}
-
-const alarmEvery = 10 * time.Second
-
-// ring counts an event. It returns how many there were since it last returned a number,
-// or zero if it did so less than ten seconds ago.
-func (a *alarm) ring(now time.Time) int64 {
-	a.n.Add(1)
-	last := a.last.Load()
-	if now.UnixNano()-last < int64(alarmEvery) || !a.last.CompareAndSwap(last, now.UnixNano()) {
-		return 0
-	}
-	return a.n.Swap(0)
 }

@@ -5,19 +5,14 @@
 package server
 
 import (
-	"context"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"log/slog"
-	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/netip"
-	"runtime/debug"
-	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/mintage/mintage/internal/audit"
@@ -105,31 +100,6 @@ func NewQueue(c overload.Capacity, onShed func(why string), log *slog.Logger) *o
 	})
 }
 
-// endpoint wraps a route's handler with what every request has: an id, a deadline, the
-// answer, the log line, and recovery from panics.
-func (s *Server) endpoint(rt Route) http.Handler {
-	rt.meter = s.Metrics.Route(rt.Name)
-	return http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {
-		began := time.Now()
-		r := &Request{Request: hr, Route: &rt, ID: RequestID(), Address: s.address(hr), server: s}
-		r.ids[0] = r.ID
-		if !s.alike(r.Address) {
-			r.Counted = r.Address
-		}
-		s.noteProbe(r)
-		ctx, span := s.Tracer.Request(s.deadlines.of(began), hr.Header, hr.Method, rt.Name)
-		r.trace = span.ID()
-		o := &r.outcome
-		var a Answer
-		a, o.Report, o.Err = s.safely(s.originOf(ctx, r), r)
-		o.Status = s.respond(w, r, a)
-		s.record(r, time.Since(began))
-		s.watch(r)
-		span.End(o.Status, knownGrantType(o.GrantType), r.ID)
-		s.audit(r)
-	})
-}
-
 // panicError is a bug, caught.
 type panicError struct {
 	value any
@@ -137,21 +107,6 @@ type panicError struct {
 }
 
 func (p *panicError) Error() string { return fmt.Sprint("panic: ", p.value) }
-
-func (s *Server) safely(ctx context.Context, r *Request) (a Answer, rec Report, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &panicError{v, debug.Stack()}
-		}
-		if r.slot {
-			s.Queue.Leave(r.class, r.network)
-		}
-	}()
-	if s.preflight(r) {
-		return Answer{Status: http.StatusNoContent}, rec, nil
-	}
-	return r.Route.Handle(ctx, r)
-}
 
 // RequestID is 64 random bits. It names a request and is no secret.
 func RequestID() string {
@@ -172,60 +127,6 @@ var (
 	headerStrict  = []string{"max-age=31536000"} // a year; RFC 6797 section 6.1
 )
 
-// respond writes the answer or the error of the request's outcome, and returns the
-// status.
-func (s *Server) respond(w http.ResponseWriter, r *Request, a Answer) int {
-	h := w.Header()
-	h["Content-Type"] = headerJSON
-	h["Cache-Control"] = headerNoStore
-	h["Pragma"] = headerNoCache
-	h["X-Content-Type-Options"] = headerNosniff
-	h["X-Request-Id"] = r.ids[:]
-	if r.nonce != "" {
-		h["Dpop-Nonce"] = []string{r.nonce}
-	}
-	if s.strict && s.encrypted(r.Request) {
-		h["Strict-Transport-Security"] = headerStrict
-	}
-	s.cors(h, r)
-	maps.Copy(h, r.Route.Headers)
-	if len(r.TransferEncoding) > 0 {
-		// With a Content-Length beside it, a proxy and this server could disagree about
-		// where this request ends (RFC 9112 section 6.1), and net/http hides that header.
-		// Nothing that follows on the connection is read.
-		h["Connection"] = headerClose
-	}
-	if err := r.outcome.Err; err != nil {
-		write := s.oauthError
-		if r.Route.Error != nil {
-			write = r.Route.Error
-		}
-		cookies := a.Cookies
-		a = write(h, r, r.outcome.Report, err)
-		a.Cookies = cookies
-	}
-	for _, c := range a.Cookies {
-		h.Add("Set-Cookie", c)
-	}
-	for name, values := range a.Header {
-		h[name] = values
-	}
-	switch a.Status {
-	case 0:
-		a.Status = http.StatusOK
-	case http.StatusNoContent:
-		delete(h, "Content-Type") // of what is not there
-	}
-	if len(a.Body) > 2048 {
-		h["Content-Length"] = []string{strconv.Itoa(len(a.Body))} // net/http counts no more than that
-	}
-	w.WriteHeader(a.Status)
-	if r.Method != http.MethodHead && len(a.Body) > 0 {
-		w.Write(a.Body)
-	}
-	return a.Status
-}
-
 const (
 	// requestTime bounds the work on one request, from its last header on.
 	requestTime = 5 * time.Second
@@ -233,26 +134,3 @@ const (
 	// deadline, because one for each request costs ten times as much.
 	requestSpan = 100 * time.Millisecond
 )
-
-// deadlines makes the contexts of requests. A disconnect does not cancel the work: the
-// client will retry.
-type deadlines struct{ latest atomic.Pointer[deadline] }
-
-type deadline struct {
-	context.Context
-	began time.Time
-	// It is not cancelled early: several requests share it.
-	_ context.CancelFunc
-}
-
-// of is the context of a request that begins now.
-func (d *deadlines) of(now time.Time) context.Context {
-	latest := d.latest.Load()
-	if latest != nil && now.Sub(latest.began) < requestSpan {
-		return latest
-	}
-	ctx, cancel := context.WithDeadline(context.Background(), now.Add(requestTime+requestSpan))
-	next := &deadline{ctx, now, cancel}
-	d.latest.Store(next)
-	return next
-}
