@@ -27,7 +27,7 @@ type apisPage struct {
 
 func (c apiPages) apis(ctx context.Context, r *request) (reply, error) {
 	q := r.URL.Query()
-	p := apisPage{Match: strings.TrimSpace(q.Get("match")), Admin: r.admin(), Done: q.Get("done"), Command: "mintage api list"}
+	p := apisPage{Match: strings.TrimSpace(q.Get("match")), Admin: r.admin(), Done: q.Get("done"), Command: r.mintage("api list")}
 	query, flags := filtered(q.Get("after"), p.Match, "")
 	p.Command += flags
 	var answer struct {
@@ -48,13 +48,13 @@ type apiPage struct {
 }
 
 func (c apiPages) api(ctx context.Context, r *request) (reply, error) {
-	p := apiPage{Admin: r.admin(), Done: r.URL.Query().Get("done"), Command: "mintage api show " + quote(r.PathValue("api"))}
+	p := apiPage{Admin: r.admin(), Done: r.URL.Query().Get("done"), Command: r.mintage("api show", quote(r.PathValue("api")))}
 	err := c.get(ctx, r, &p.API, nil, "apis", r.PathValue("api"))
 	switch p.Done {
 	case "created":
-		p.Command = apiCommand("", adminapi.API{}, p.API)
+		p.Command = r.apiCommand("", adminapi.API{}, p.API)
 	case "saved":
-		p.Command = apiCommand(p.ID, adminapi.API{}, p.API)
+		p.Command = r.apiCommand(p.ID, adminapi.API{}, p.API)
 	}
 	return reply{page: p}, err
 }
@@ -73,7 +73,7 @@ func (c apiPages) consent(ctx context.Context, r *request) (reply, error) {
 	if !slices.Contains(pages.Locales, locale) {
 		locale = r.locale
 	}
-	p := consentPage{Preview: &adminapi.ConsentPreview{}, Locales: pages.Locales, Command: "mintage api consent --locale " + locale + " " + quote(r.PathValue("api"))}
+	p := consentPage{Preview: &adminapi.ConsentPreview{}, Locales: pages.Locales, Command: r.mintage("api consent") + " --locale " + locale + " " + quote(r.PathValue("api"))}
 	if err := c.get(ctx, r, &p.API, nil, "apis", r.PathValue("api")); err != nil {
 		return reply{}, err
 	}
@@ -92,8 +92,8 @@ type editAPIPage struct {
 	Command        string
 }
 
-func (c apiPages) newAPI(context.Context, *request) (reply, error) {
-	return reply{page: editAPIPage{form: newForm(), Command: `mintage api create --id URI --name NAME --scope "SCOPE=TEXT"`}}, nil
+func (c apiPages) newAPI(_ context.Context, r *request) (reply, error) {
+	return reply{page: editAPIPage{form: newForm(), Command: r.mintage("api create") + ` --id URI --name NAME --scope "SCOPE=TEXT"`}}, nil
 }
 
 func (c apiPages) editAPI(ctx context.Context, r *request) (reply, error) {
@@ -102,7 +102,7 @@ func (c apiPages) editAPI(ctx context.Context, r *request) (reply, error) {
 	if err := c.do(ctx, r, ask{method: http.MethodGet, path: []string{"apis", r.PathValue("api")}, out: &api, etag: &p.ETag}); err != nil {
 		return reply{}, err
 	}
-	p.ID, p.Name, p.Command = api.ID, api.Name, apiCommand(api.ID, adminapi.API{}, api)
+	p.ID, p.Name, p.Command = api.ID, api.Name, r.apiCommand(api.ID, adminapi.API{}, api)
 	for _, s := range api.Scopes {
 		p.Scopes += s.Name
 		if text := s.Texts["en"]; text != "" {
@@ -153,7 +153,7 @@ func (c apiPages) saveAPI(ctx context.Context, r *request) (reply, error) {
 	}
 	before := api
 	api.Name, api.Scopes = p.Name, p.scopes(api.Scopes)
-	if p.Command = apiCommand(r.PathValue("api"), before, api); p.Shown {
+	if p.Command = r.apiCommand(r.PathValue("api"), before, api); p.Shown {
 		return reply{page: p}, nil
 	}
 	made.in = api
@@ -169,7 +169,7 @@ func (c apiPages) askDeleteAPI(ctx context.Context, r *request) (askPage, act, e
 	var api adminapi.API
 	err := c.get(ctx, r, &api, nil, "apis", r.PathValue("api"))
 	return askPage{question: deleteAPIQuestion, Typed: api.ID, Facts: []fact{{Name: "Name", Value: api.Name}},
-			Back: "/apis/" + url.PathEscape(api.ID), Command: "mintage api delete --yes " + quote(api.ID)},
+			Back: "/apis/" + url.PathEscape(api.ID), Command: r.mintage("api delete", "--yes", quote(api.ID))},
 		func() (string, error) { return "/apis?done=deleted", c.remove(ctx, r, "apis", api.ID) }, err
 }
 

@@ -92,8 +92,8 @@ func (s auditSearch) query(now time.Time, limit int) url.Values {
 }
 
 // command returns the command that does the same.
-func (s auditSearch) command() string {
-	text := "mintage audit show"
+func (s auditSearch) command(r *request) string {
+	text := r.mintage("audit show")
 	for _, f := range s.fields() {
 		if f[0] != "" {
 			text += " " + f[3] + " " + quoteValue(f[0])
@@ -107,7 +107,7 @@ func (s auditSearch) command() string {
 
 func (c auditPages) auditLog(ctx context.Context, r *request) (reply, error) {
 	s := readAuditSearch(r.URL.Query())
-	p := auditPage{Search: s, Command: s.command(), Export: s.address("/audit/export", 0), Follow: s.address("/audit/follow", 0)}
+	p := auditPage{Search: s, Command: s.command(r), Export: s.address("/audit/export", 0), Follow: s.address("/audit/follow", 0)}
 	for _, name := range audit.Names() {
 		p.Events = append(p.Events, string(name))
 	}

@@ -31,7 +31,7 @@ type clientsPage struct {
 
 func (c clientPages) clients(ctx context.Context, r *request) (reply, error) {
 	q := r.URL.Query()
-	p := clientsPage{Match: strings.TrimSpace(q.Get("match")), State: q.Get("state"), Own: q.Get("own") != "", Admin: r.admin(), Done: q.Get("done"), Command: "mintage client list"}
+	p := clientsPage{Match: strings.TrimSpace(q.Get("match")), State: q.Get("state"), Own: q.Get("own") != "", Admin: r.admin(), Done: q.Get("done"), Command: r.mintage("client list")}
 	query, flags := filtered(q.Get("after"), p.Match, p.State)
 	if p.Own {
 		query.Set("self_registered", "true")
@@ -79,26 +79,26 @@ type newClientPage struct {
 }
 
 func (c clientPages) newClient(_ context.Context, r *request) (reply, error) {
-	p := newClientPage{form: newForm(), Command: "mintage client create --name NAME --redirect-uri URI --scope \"A B\""}
+	p := newClientPage{form: newForm(), Command: r.mintage("client create") + " --name NAME --redirect-uri URI --scope \"A B\""}
 	i := slices.IndexFunc(clientKinds, func(k clientKind) bool { return k.Name == r.URL.Query().Get("kind") })
 	if i < 0 {
 		p.Kinds = clientKinds
 		return reply{page: p}, nil
 	}
 	p.Kind = clientKinds[i]
-	p.Scope, p.Command = p.Kind.Scope, p.command()
+	p.Scope, p.Command = p.Kind.Scope, p.command(r)
 	return reply{page: p}, nil
 }
 
 // command returns the command that registers the client of the form.
-func (p *newClientPage) command() string {
+func (p *newClientPage) command(r *request) string {
 	orName := func(text, name string) string {
 		if text == "" {
 			return name
 		}
 		return quoteValue(text)
 	}
-	text := "mintage client create --name " + orName(p.Name, "NAME")
+	text := r.mintage("client create") + " --name " + orName(p.Name, "NAME")
 	if p.ID != "" {
 		text += " --id " + quoteValue(p.ID)
 	}
@@ -133,7 +133,7 @@ func (c clientPages) createClient(ctx context.Context, r *request) (reply, error
 		return reply{}, errNotFound
 	}
 	p := newClientPage{form: newForm(), Kind: clientKinds[i], Name: r.PostFormValue("name"), ID: strings.TrimSpace(r.PostFormValue("id")), Redirects: r.PostFormValue("redirect_uris"), Scope: strings.TrimSpace(r.PostFormValue("scope"))}
-	if p.Command = p.command(); p.asks(r) {
+	if p.Command = p.command(r); p.asks(r) {
 		return reply{page: p}, nil
 	}
 	if again, err := c.once(ctx, r, "/clients"); again != nil || err != nil {
@@ -190,18 +190,18 @@ type clientPage struct {
 }
 
 func (c clientPages) client(ctx context.Context, r *request) (reply, error) {
-	p := clientPage{Admin: r.admin(), Done: r.URL.Query().Get("done"), Once: newForm().Once, Command: "mintage client show " + quote(r.PathValue("client"))}
+	p := clientPage{Admin: r.admin(), Done: r.URL.Query().Get("done"), Once: newForm().Once, Command: r.mintage("client show", quote(r.PathValue("client")))}
 	if err := c.get(ctx, r, &p.Client, nil, "clients", r.PathValue("client")); err != nil {
 		return reply{}, err
 	}
 	switch p.Done {
 	case "disabled", "enabled":
-		p.Command = "mintage client " + strings.TrimSuffix(p.Done, "d") + " " + quote(p.ID)
+		p.Command = r.mintage("client "+strings.TrimSuffix(p.Done, "d"), quote(p.ID))
 	case "saved":
-		p.Command = updateCommand(p.ID, &client.Registration{}, &p.Registration)
+		p.Command = r.updateCommand(p.ID, &client.Registration{}, &p.Registration)
 	}
 	if p.SelfRegistered != nil {
-		p.Usage, p.Uses = &adminapi.Usage{}, "mintage client usage "+quote(p.ID)
+		p.Usage, p.Uses = &adminapi.Usage{}, r.mintage("client usage", quote(p.ID))
 		if err := c.get(ctx, r, p.Usage, nil, "clients", p.ID, "usage"); err != nil {
 			return reply{}, err
 		}
@@ -323,7 +323,7 @@ func (c clientPages) editClient(ctx context.Context, r *request) (reply, error) 
 	if err := c.do(ctx, r, ask{method: http.MethodGet, path: []string{"clients", p.ID}, out: &v, etag: &p.ETag}); err != nil {
 		return reply{}, err
 	}
-	p.Name, p.Command = v.Name, updateCommand(p.ID, &client.Registration{}, &v.Registration)
+	p.Name, p.Command = v.Name, r.updateCommand(p.ID, &client.Registration{}, &v.Registration)
 	p.fill(&v)
 	return reply{page: p}, nil
 }
@@ -345,7 +345,7 @@ func (c clientPages) saveClient(ctx context.Context, r *request) (reply, error) 
 	before := v.Registration
 	p.Name = v.Name
 	again := func(status int) (reply, error) {
-		p.Command = updateCommand(id, &before, &v.Registration)
+		p.Command = r.updateCommand(id, &before, &v.Registration)
 		p.fill(&v)
 		return reply{status: status, page: p}, nil
 	}
@@ -372,7 +372,7 @@ func (c clientPages) addSecret(ctx context.Context, r *request) (reply, error) {
 	if again, err := c.once(ctx, r, "/clients/"+url.PathEscape(id)); again != nil || err != nil {
 		return orError(again, err)
 	}
-	p := secretPage{Command: "mintage client secret add "}
+	p := secretPage{Command: r.mintage("client secret add") + " "}
 	in := adminapi.SecretRequest{}
 	if text := r.PostFormValue("expires"); slices.Contains(expiries, text) {
 		in.ExpiresIn = text
@@ -401,7 +401,7 @@ func (c clientPages) askRevokeSecret(ctx context.Context, r *request) (askPage, 
 		return askPage{}, nil, errNotFound
 	}
 	s, query := v.Secrets[i], url.Values{}
-	p := askPage{question: revokeSecretQuestion, Back: "/clients/" + url.PathEscape(v.ID), Command: "mintage client secret revoke ",
+	p := askPage{question: revokeSecretQuestion, Back: "/clients/" + url.PathEscape(v.ID), Command: r.mintage("client secret revoke") + " ",
 		Facts: []fact{{Name: "Client", Value: v.Name}, {Name: "Secret", Value: s.ID, Code: true}, {Name: "Last used", At: s.LastUsedAt}}}
 	if s.Revocation != "safe" {
 		p.Typed, p.Doubt = v.ID, s.Revocation
@@ -421,6 +421,6 @@ func (c clientPages) askDeleteClient(ctx context.Context, r *request) (askPage, 
 	}
 	n, err := c.countGrants(ctx, r, "", v.ID)
 	return askPage{question: deleteClientQuestion, Typed: v.ID, N: &n, Facts: []fact{{Name: "Name", Value: v.Name}},
-			Back: "/clients/" + url.PathEscape(v.ID), Command: "mintage client delete --yes " + quote(v.ID)},
+			Back: "/clients/" + url.PathEscape(v.ID), Command: r.mintage("client delete", "--yes", quote(v.ID))},
 		func() (string, error) { return "/clients?done=deleted", c.remove(ctx, r, "clients", v.ID) }, err
 }

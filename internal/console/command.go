@@ -46,7 +46,7 @@ func flagOf(s client.Setting, r *client.Registration) (text string) {
 
 // updateCommand returns the command that changes settings as a form does: what differs,
 // or all that is set if nothing does.
-func updateCommand(id string, before, next *client.Registration) string {
+func (r *request) updateCommand(id string, before, next *client.Registration) string {
 	text, replaces := "", false
 	for _, s := range client.Settings {
 		if s.Fixed || fmt.Sprint(s.Value(before)) == fmt.Sprint(s.Value(next)) {
@@ -62,14 +62,14 @@ func updateCommand(id string, before, next *client.Registration) string {
 		text += " --replace"
 	}
 	if text == "" {
-		return updateCommand(id, &client.Registration{}, next)
+		return r.updateCommand(id, &client.Registration{}, next)
 	}
-	return "mintage client update" + text + " " + quote(id)
+	return r.mintage("client update") + text + " " + quote(id)
 }
 
 // apiCommand returns the command that registers an API, or changes one with an id as a
 // form does: what differs, or all if nothing does.
-func apiCommand(id string, before, next adminapi.API) string {
+func (r *request) apiCommand(id string, before, next adminapi.API) string {
 	flags := func(list []adminapi.APIScope) (text string) {
 		for _, s := range list {
 			if s.Texts["en"] != "" {
@@ -93,9 +93,9 @@ func apiCommand(id string, before, next adminapi.API) string {
 	}
 	switch {
 	case id == "":
-		return "mintage api create --id " + quoteValue(next.ID) + text
+		return r.mintage("api create") + " --id " + quoteValue(next.ID) + text
 	case text == "":
-		return apiCommand(id, adminapi.API{}, next)
+		return r.apiCommand(id, adminapi.API{}, next)
 	}
-	return "mintage api update" + text + " " + quote(id)
+	return r.mintage("api update") + text + " " + quote(id)
 }

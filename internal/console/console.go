@@ -162,6 +162,7 @@ func (c *Console) Handler() http.Handler {
 	mux := http.NewServeMux()
 	for _, rt := range c.routes() {
 		mux.Handle(rt.method+" "+rt.path, c.serve(rt))
+		mux.Handle(rt.method+" /realms/{realm}"+rt.path, c.serve(rt))
 	}
 	mux.HandleFunc("GET /assets/{file}", asset)
 	mux.Handle("/", c.serve(route{public: true, handle: func(context.Context, *request) (reply, error) { return reply{}, errNotFound }}))
@@ -176,7 +177,7 @@ func (c *Console) Handler() http.Handler {
 			http.Error(w, "this is the console of "+c.URL, http.StatusMisdirectedRequest)
 			return
 		}
-		mux.ServeHTTP(w, ofRealm(r))
+		mux.ServeHTTP(w, r)
 	})
 }
 
@@ -259,6 +260,9 @@ func (c *Console) answer(ctx context.Context, rt route, r *request) (reply, erro
 	// Every current browser sends an Origin with a form. An opaque one is null.
 	if r.Method != http.MethodGet && r.Method != http.MethodHead && r.Header.Get("Origin") != c.URL {
 		return reply{}, errForged
+	}
+	if strings.Trim(r.PathValue("realm"), realmLetters) != "" {
+		return reply{}, errNotFound
 	}
 	free, err := c.slot(ctx)
 	if err != nil {

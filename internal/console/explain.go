@@ -45,7 +45,7 @@ func (c *Console) explain(ctx context.Context, r *request) (reply, error) {
 	if text == "" {
 		return reply{status: http.StatusUnprocessableEntity, page: explainPage{Empty: true}}, nil
 	}
-	p := explainedPage{Command: "mintage explain"}
+	p := explainedPage{Command: r.mintage("explain")}
 	err := c.post(ctx, r, adminapi.ExplainRequest{Text: text, Subject: strings.TrimSpace(r.PostFormValue("subject"))}, &p.Explanation, "explain")
 	if err != nil {
 		return reply{}, err

@@ -32,11 +32,11 @@ const listSize = 50
 
 func (c grantPages) grants(ctx context.Context, r *request) (reply, error) {
 	q := r.URL.Query()
-	p := grantsPage{Subject: strings.TrimSpace(q.Get("subject")), Client: strings.TrimSpace(q.Get("client")), Admin: r.admin(), Done: q.Get("done"), Command: "mintage grant list --subject NAME"}
+	p := grantsPage{Subject: strings.TrimSpace(q.Get("subject")), Client: strings.TrimSpace(q.Get("client")), Admin: r.admin(), Done: q.Get("done"), Command: r.mintage("grant list", "--subject NAME")}
 	if p.Subject == "" && p.Client == "" {
 		return reply{page: p}, nil
 	}
-	p.Asked, p.Command = true, "mintage grant list"+ofWhom(p.Subject, p.Client)
+	p.Asked, p.Command = true, r.mintage("grant list")+ofWhom(p.Subject, p.Client)
 	query := url.Values{"limit": {strconv.Itoa(listSize)}}
 	setIf(query, "subject", p.Subject)
 	setIf(query, "client_id", p.Client)
@@ -112,7 +112,7 @@ func (r *request) all() bool { return r.who.Realm == "" }
 // grant shows a grant as it is explained.
 func (c grantPages) grant(ctx context.Context, r *request) (reply, error) {
 	id := r.PathValue("grant")
-	p := explainedPage{OfGrant: true, Admin: r.admin(), Command: "mintage explain " + quote(id)}
+	p := explainedPage{OfGrant: true, Admin: r.admin(), Command: r.mintage("explain", quote(id))}
 	// An id that is none would be explained as something else.
 	var g adminapi.Grant
 	if err := c.get(ctx, r, &g, nil, "grants", id); err != nil {
@@ -125,7 +125,7 @@ func (c grantPages) grant(ctx context.Context, r *request) (reply, error) {
 func (c grantPages) askEndGrant(ctx context.Context, r *request) (askPage, act, error) {
 	var g adminapi.Grant
 	err := c.get(ctx, r, &g, nil, "grants", r.PathValue("grant"))
-	return askPage{question: endGrantQuestion, Back: "/grants/" + url.PathEscape(g.ID), Command: "mintage grant revoke " + quote(g.ID),
+	return askPage{question: endGrantQuestion, Back: "/grants/" + url.PathEscape(g.ID), Command: r.mintage("grant revoke", quote(g.ID)),
 			Facts: []fact{{Name: "Grant", Value: g.ID, Code: true}, {Name: "Client", Value: g.ClientID}, {Name: "Subject", Value: g.Subject}, {Name: "Scope", Value: g.Scope}}},
 		func() (string, error) {
 			return "/grants?" + url.Values{"subject": {g.Subject}, "done": {"grant"}}.Encode(), c.remove(ctx, r, "grants", g.ID)
@@ -173,7 +173,7 @@ func (c grantPages) askEndGrants(ctx context.Context, r *request) (askPage, act,
 	whom := url.Values{}
 	setIf(whom, "subject", subject)
 	setIf(whom, "client", client)
-	p := askPage{question: endGrantsQuestion, N: &n, Back: "/grants?" + whom.Encode(), Command: "mintage grant revoke" + ofWhom(subject, client)}
+	p := askPage{question: endGrantsQuestion, N: &n, Back: "/grants?" + whom.Encode(), Command: r.mintage("grant revoke") + ofWhom(subject, client)}
 	for _, f := range []fact{{Name: "Subject", Value: subject}, {Name: "Client", Value: client}} {
 		if f.Value != "" {
 			p.Facts = append(p.Facts, f)
@@ -212,6 +212,6 @@ func (c grantPages) askEndUserSession(ctx context.Context, r *request) (askPage,
 			active.N++
 		}
 	}
-	return askPage{question: userSessionQuestion, N: &active, Back: "/grants?" + of.Encode(), Command: "mintage session end --subject " + quoteValue(in.Subject) + " " + quote(in.Session),
+	return askPage{question: userSessionQuestion, N: &active, Back: "/grants?" + of.Encode(), Command: r.mintage("session end") + " --subject " + quoteValue(in.Subject) + " " + quote(in.Session),
 		Facts: []fact{{Name: "Session", Value: s.Session, Code: true}, {Name: "Subject", Value: s.Subject}, {Name: "Began", At: s.Began}}}, end, nil
 }

@@ -117,7 +117,7 @@ func (c overviewPages) secretsThatEnd(ctx context.Context, r *request, p *overvi
 			}
 		}
 		if last != nil && last.Sub(c.Now()) < soon {
-			p.Attention = append(p.Attention, attention{"secret", cmp.Or(k.Name, k.ID), last, "mintage client secret add " + quote(k.ID)})
+			p.Attention = append(p.Attention, attention{"secret", cmp.Or(k.Name, k.ID), last, r.mintage("client secret add", quote(k.ID))})
 		}
 	}
 	return count{Kind: "clients", N: len(answer.Clients), More: answer.Next != ""}, nil

@@ -10,9 +10,9 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
-	"net/url"
 	"reflect"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 
@@ -21,7 +21,7 @@ import (
 )
 
 //go:embed templates/*.html
-var templates embed.FS
+var sources embed.FS
 
 //go:embed static/console.css
 var own []byte
@@ -63,29 +63,38 @@ func localeOf(r *http.Request) string {
 	return "en"
 }
 
-var trees = parse()
-
-func parse() map[string]*template.Template {
-	all := map[string]*template.Template{}
-	for locale, texts := range locales {
-		say := func(text string, args ...any) string {
-			if own, ok := texts[text]; ok {
-				text = own
-			}
-			if len(args) == 0 {
-				return text
-			}
-			return fmt.Sprintf(text, args...)
-		}
-		all[locale] = template.Must(template.New("").Funcs(template.FuncMap{
-			"t": say, "when": when, "whenExactly": pages.Time, "shown": shown, "rows": rows, "more": func() template.HTML { return more }, "seg": segment, "asset": func() string { return "/assets/" + styleName },
-		}).ParseFS(templates, "templates/*.html"))
-	}
-	return all
+// press executes templates for one request at a time, in whose language and realm their
+// functions answer. A page takes it a millisecond.
+var press struct {
+	sync.Mutex
+	*request
 }
 
-// segment returns a segment of the path of an address: an id may have a slash.
-func segment(id string) template.URL { return template.URL(url.PathEscape(id)) }
+var templates = template.Must(template.New("").Funcs(template.FuncMap{
+	"t":       func(text string, args ...any) string { return press.say(text, args...) },
+	"at":      func(path string, segments ...string) string { return press.at(path, segments...) },
+	"mintage": func(verb string) string { return press.mintage(verb) },
+	"when":    when, "whenExactly": pages.Time, "shown": shown, "rows": rows, "more": func() template.HTML { return more }, "asset": func() string { return "/assets/" + styleName },
+}).ParseFS(sources, "templates/*.html"))
+
+// execute executes a template.
+func (r *request) execute(to *bytes.Buffer, name string, data any) error {
+	press.Lock()
+	defer press.Unlock()
+	press.request = r
+	return templates.ExecuteTemplate(to, name, data)
+}
+
+// say returns a text in the language of r.
+func (r *request) say(text string, args ...any) string {
+	if own, ok := locales[r.locale][text]; ok {
+		text = own
+	}
+	if len(args) == 0 {
+		return text
+	}
+	return fmt.Sprintf(text, args...)
+}
 
 func when(t *time.Time) template.HTML {
 	if t == nil {
@@ -122,7 +131,7 @@ type frame struct {
 
 // write writes a page.
 func (c *Console) write(w http.ResponseWriter, r *request, a reply) {
-	whole, err := render(c.frameOf(r, a.page), a.page)
+	whole, err := c.render(r, a.page)
 	if err != nil {
 		c.broken(w, r, err)
 		return
@@ -134,7 +143,7 @@ func (c *Console) write(w http.ResponseWriter, r *request, a reply) {
 	if a.status != 0 {
 		w.WriteHeader(a.status)
 	}
-	_, _ = w.Write(r.within(whole))
+	_, _ = w.Write(whole)
 }
 
 // broken answers for a page that cannot be rendered.
@@ -144,7 +153,7 @@ func (c *Console) broken(w http.ResponseWriter, r *request, err error) {
 }
 
 func (c *Console) frameOf(r *request, page any) frame {
-	f := frame{Locale: r.locale, Service: c.Service, Path: r.URL.Path, Name: strings.TrimSuffix(reflect.TypeOf(page).Name(), "Page")}
+	f := frame{Locale: r.locale, Service: c.Service, Path: strings.TrimPrefix(r.URL.Path, r.at("")), Name: strings.TrimSuffix(reflect.TypeOf(page).Name(), "Page")}
 	if r.who != nil {
 		f.Who, f.Role, f.Realm, f.All = r.who.Name, r.who.Role, r.realm(), r.all()
 	}
@@ -152,13 +161,13 @@ func (c *Console) frameOf(r *request, page any) frame {
 }
 
 // render returns a page within its frame.
-func render(f frame, page any) ([]byte, error) {
+func (c *Console) render(r *request, page any) ([]byte, error) {
 	var content, whole bytes.Buffer
-	tree := trees[f.Locale]
-	if err := tree.ExecuteTemplate(&content, f.Name, page); err != nil {
+	f := c.frameOf(r, page)
+	if err := r.execute(&content, f.Name, page); err != nil {
 		return nil, err
 	}
-	err := tree.ExecuteTemplate(&whole, "layout", struct {
+	err := r.execute(&whole, "layout", struct {
 		frame
 		Content template.HTML
 		Title   string

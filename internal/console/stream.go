@@ -41,7 +41,7 @@ func (c *Console) follow(w http.ResponseWriter, r *request, a reply) {
 		c.write(w, r, reply{status: http.StatusTooManyRequests, page: failurePage{Kind: "busy", RequestID: r.id}})
 		return
 	}
-	whole, err := render(c.frameOf(r, a.page), a.page)
+	whole, err := c.render(r, a.page)
 	if err != nil {
 		c.broken(w, r, err)
 		return
@@ -56,7 +56,7 @@ func (c *Console) follow(w http.ResponseWriter, r *request, a reply) {
 	_, _ = out.SetReadDeadline(limit), out.SetWriteDeadline(limit)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	send := func(text []byte) bool {
-		_, err := w.Write(r.within(text))
+		_, err := w.Write(text)
 		return err == nil && out.Flush() == nil
 	}
 	if !send(head) {
@@ -70,7 +70,7 @@ func (c *Console) follow(w http.ResponseWriter, r *request, a reply) {
 		var text bytes.Buffer
 		for _, item := range items {
 			if err == nil {
-				err = trees[r.locale].ExecuteTemplate(&text, a.stream.item, item)
+				err = r.execute(&text, a.stream.item, item)
 			}
 		}
 		finished = done && err == nil
@@ -86,7 +86,7 @@ func (c *Console) follow(w http.ResponseWriter, r *request, a reply) {
 		}
 	}
 	var text bytes.Buffer
-	if err := trees[r.locale].ExecuteTemplate(&text, a.stream.end, finished); err == nil {
+	if err := r.execute(&text, a.stream.end, finished); err == nil {
 		send(append(text.Bytes(), tail...))
 	}
 }
@@ -127,7 +127,7 @@ type watchedItem struct {
 
 func (c clientPages) watch(ctx context.Context, r *request) (reply, error) {
 	id := r.PathValue("client")
-	p := watchPage{Command: "mintage client watch " + quote(id)}
+	p := watchPage{Command: r.mintage("client watch", quote(id))}
 	if err := c.get(ctx, r, &p.Client, nil, "clients", id); err != nil {
 		return reply{}, err
 	}
@@ -161,7 +161,7 @@ const shownBefore = 10
 
 func (c auditPages) followAudit(_ context.Context, r *request) (reply, error) {
 	s := readAuditSearch(r.URL.Query())
-	p := followPage{Back: s.address("/audit", 0), Command: s.command() + " --follow"}
+	p := followPage{Back: s.address("/audit", 0), Command: s.command(r) + " --follow"}
 	var last uint64
 	next := func(ctx context.Context) ([]any, bool, error) {
 		query := s.query(c.Now(), adminapi.MaxPage)

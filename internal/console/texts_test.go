@@ -22,13 +22,13 @@ func TestEveryTextIsTranslated(t *testing.T) {
 			used[text] = true
 		}
 	}
-	names, err := fs.Glob(templates, "templates/*.html")
+	names, err := fs.Glob(sources, "templates/*.html")
 	if err != nil || len(names) < 3 {
 		t.Fatalf("%d templates, %v", len(names), err)
 	}
 	said := regexp.MustCompile(`[{(]t "([^"]*)"`)
 	for _, name := range names {
-		text, err := fs.ReadFile(templates, name)
+		text, err := fs.ReadFile(sources, name)
 		if err != nil {
 			t.Fatal(err)
 		}

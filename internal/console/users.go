@@ -24,7 +24,7 @@ type usersPage struct {
 
 func (c userPages) users(ctx context.Context, r *request) (reply, error) {
 	q := r.URL.Query()
-	p := usersPage{Match: strings.TrimSpace(q.Get("match")), State: q.Get("state"), Admin: r.admin(), Command: "mintage user list"}
+	p := usersPage{Match: strings.TrimSpace(q.Get("match")), State: q.Get("state"), Admin: r.admin(), Command: r.mintage("user list")}
 	query, flags := filtered(q.Get("after"), p.Match, p.State)
 	p.Command += flags
 	var answer struct {
@@ -43,8 +43,8 @@ type newUserPage struct {
 	Command        string
 }
 
-func (c userPages) newUser(context.Context, *request) (reply, error) {
-	return reply{page: newUserPage{form: newForm(), Command: "mintage user create NAME"}}, nil
+func (c userPages) newUser(_ context.Context, r *request) (reply, error) {
+	return reply{page: newUserPage{form: newForm(), Command: r.mintage("user create", "NAME")}}, nil
 }
 
 // A passwordPage is the answer to the POST that made a password, and the only one that has
@@ -56,7 +56,7 @@ type passwordPage struct {
 }
 
 func (c userPages) createUser(ctx context.Context, r *request) (reply, error) {
-	p := newUserPage{form: newForm(), Username: strings.TrimSpace(r.PostFormValue("username")), Name: strings.TrimSpace(r.PostFormValue("name")), Command: "mintage user create "}
+	p := newUserPage{form: newForm(), Username: strings.TrimSpace(r.PostFormValue("username")), Name: strings.TrimSpace(r.PostFormValue("name")), Command: r.mintage("user create") + " "}
 	if p.Name != "" {
 		p.Command += "--name " + quoteValue(p.Name) + " "
 	}
@@ -85,10 +85,10 @@ type userPage struct {
 }
 
 func (c userPages) user(ctx context.Context, r *request) (reply, error) {
-	p := userPage{Admin: r.admin(), Done: r.URL.Query().Get("done"), Once: newForm().Once, Command: "mintage user show " + quote(r.PathValue("user"))}
+	p := userPage{Admin: r.admin(), Done: r.URL.Query().Get("done"), Once: newForm().Once, Command: r.mintage("user show", quote(r.PathValue("user")))}
 	err := c.get(ctx, r, &p.User, nil, "users", r.PathValue("user"))
-	if did := map[string]string{"disabled": "disable ", "enabled": "enable ", "factor": "totp --remove "}[p.Done]; did != "" {
-		p.Command = "mintage user " + did + quote(p.Username)
+	if did := map[string]string{"disabled": "disable", "enabled": "enable", "factor": "totp --remove"}[p.Done]; did != "" {
+		p.Command = r.mintage("user "+did, quote(p.Username))
 	}
 	return reply{page: p}, err
 }
@@ -99,7 +99,7 @@ func (c userPages) setPassword(ctx context.Context, r *request) (reply, error) {
 	if again, err := c.once(ctx, r, "/users/"+url.PathEscape(name)); again != nil || err != nil {
 		return orError(again, err)
 	}
-	p := passwordPage{Command: "mintage user password "}
+	p := passwordPage{Command: r.mintage("user password") + " "}
 	in := adminapi.PasswordRequest{EndGrants: r.PostFormValue("grants") != ""}
 	if in.EndGrants {
 		p.Command += "--end-grants "
@@ -115,7 +115,7 @@ func (c userPages) askDisableUser(ctx context.Context, r *request) (askPage, act
 		return askPage{}, nil, err
 	}
 	n, err := c.countGrants(ctx, r, u.Subject, "")
-	p := askPage{question: disableUserQuestion, N: &n, Facts: userFacts(u), Back: "/users/" + url.PathEscape(u.Username), Command: "mintage user disable " + quote(u.Username)}
+	p := askPage{question: disableUserQuestion, N: &n, Facts: userFacts(u), Back: "/users/" + url.PathEscape(u.Username), Command: r.mintage("user disable", quote(u.Username))}
 	return p, func() (string, error) {
 		return p.Back + "?done=disabled", c.post(ctx, r, nil, nil, "users", u.Username, "disable")
 	}, err
@@ -133,7 +133,7 @@ func (c userPages) enableUser(ctx context.Context, r *request) (to string, err e
 func (c userPages) askResetFactor(ctx context.Context, r *request) (askPage, act, error) {
 	var u adminapi.User
 	err := c.get(ctx, r, &u, nil, "users", r.PathValue("user"))
-	p := askPage{question: resetFactorQuestion, Fresh: true, Facts: userFacts(u), Back: "/users/" + url.PathEscape(u.Username), Command: "mintage user totp --remove " + quote(u.Username)}
+	p := askPage{question: resetFactorQuestion, Fresh: true, Facts: userFacts(u), Back: "/users/" + url.PathEscape(u.Username), Command: r.mintage("user totp", "--remove", quote(u.Username))}
 	return p, func() (string, error) {
 		return p.Back + "?done=factor", c.remove(ctx, r, "users", u.Username, "totp")
 	}, err
