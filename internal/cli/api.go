@@ -36,7 +36,7 @@ type apiFlags struct {
 func (f *apiFlags) register(set *pflag.FlagSet, scope string) {
 	set.StringVar(&f.name, "name", "", "what people call it")
 	set.StringArrayVar(&f.scopes, "scope", nil, scope)
-	set.StringArrayVar(&f.texts, "scope-text", nil, "text of a scope in another language of the pages: \"LANGUAGE SCOPE=TEXT\"; repeatable")
+	set.StringArrayVar(&f.texts, "scope-text", nil, "text of a scope in another language of the pages: \"LANGUAGE SCOPE=TEXT\", without TEXT to remove it; repeatable")
 	set.StringVar(&f.format, "token-format", "", "opaque, jwt, or \"\" for what each client is registered for")
 	set.StringVar(&f.lifetime, "access-token-lifetime", "", "how long its access tokens live; \"default\": the server's access_token_lifetime")
 	set.BoolVar(&f.open, "self-registered-clients", false, "let clients that registered themselves ask for it")
@@ -117,7 +117,7 @@ func (f *apiFlags) applyScopes(cmd *cobra.Command, v *adminapi.API) {
 // withText adds a scope as it is typed, NAME or NAME=TEXT, to a list or changes its
 // text. The other texts are those of old.
 func withText(list []adminapi.APIScope, typed string, old []adminapi.APIScope) []adminapi.APIScope {
-	name, text, _ := strings.Cut(typed, "=")
+	name, text, given := strings.Cut(typed, "=")
 	i := slices.IndexFunc(list, func(s adminapi.APIScope) bool { return s.Name == name })
 	if i < 0 {
 		s := adminapi.APIScope{Name: name}
@@ -126,17 +126,20 @@ func withText(list []adminapi.APIScope, typed string, old []adminapi.APIScope) [
 		}
 		list, i = append(list, s), len(list)
 	}
-	if text != "" {
+	if given {
 		setText(&list[i], pages.Locales[0], text)
 	}
 	return list
 }
 
+// setText sets the text of a scope in a language; "" removes it.
 func setText(s *adminapi.APIScope, language, text string) {
 	if s.Texts == nil {
 		s.Texts = map[string]string{}
 	}
-	s.Texts[language] = text
+	if s.Texts[language] = text; text == "" {
+		delete(s.Texts, language)
+	}
 }
 
 func newAPICreate(s *settings) *cobra.Command {
@@ -256,11 +259,11 @@ list: if that would remove something, the command says what, and does it only wi
 		Args:    exactly(1, "one API's id"),
 		PreRunE: asksForAChange,
 	}
-	f.register(cmd.Flags(), "scope, instead of all that there were; one that stays keeps its texts; repeatable")
+	f.register(cmd.Flags(), "scope, instead of all that there were; one that stays keeps its texts: SCOPE= removes the English one; repeatable")
 	for _, name := range []string{"scope", "default-scope"} {
 		f.lists.register(cmd.Flags(), name, "", true)
 	}
-	cmd.Flags().Lookup("add-scope").Usage = "add a scope, or change its text: \"SCOPE=TEXT\"; repeatable"
+	cmd.Flags().Lookup("add-scope").Usage = "add a scope, or change its text: \"SCOPE=TEXT\", without TEXT to remove it; repeatable"
 	return s.changes(cmd, func(cmd *cobra.Command, a *adminclient.Client, args []string) (string, error) {
 		old, next, err := adminclient.Update(cmd.Context(), a, func(v *adminapi.API) error { return f.apply(cmd, v) },
 			func() error { return f.lists.confirm(cmd) }, "apis", args[0])

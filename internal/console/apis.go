@@ -50,11 +50,8 @@ type apiPage struct {
 func (c apiPages) api(ctx context.Context, r *request) (reply, error) {
 	p := apiPage{Admin: r.admin(), Done: r.URL.Query().Get("done"), Command: r.mintage("api show", quote(r.PathValue("api")))}
 	err := c.get(ctx, r, &p.API, nil, "apis", r.PathValue("api"))
-	switch p.Done {
-	case "created":
+	if p.Done == "created" {
 		p.Command = r.apiCommand("", adminapi.API{}, p.API)
-	case "saved":
-		p.Command = r.apiCommand(p.ID, adminapi.API{}, p.API)
 	}
 	return reply{page: p}, err
 }

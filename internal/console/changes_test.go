@@ -560,9 +560,9 @@ func TestTheCommandOfAForm(t *testing.T) {
 	}
 	const orders = "/apis/https:%2F%2Forders.example/edit"
 	for want, form := range map[string]url.Values{
-		"mintage api update --name Orders --scope a --scope 'b=See b' https://orders.example": {"name": {"Orders"}, "scopes": {"a\nb=See b"}},
-		"mintage api update --name 'The orders' https://orders.example":                       {"name": {"The orders"}, "scopes": {"a\nb=See b"}},
-		"mintage api update --scope 'a=See a' --replace https://orders.example":               {"name": {"Orders"}, "scopes": {"a=See a"}},
+		"mintage api update --name Orders --scope 'a=' --scope 'b=See b' https://orders.example": {"name": {"Orders"}, "scopes": {"a\nb=See b"}},
+		"mintage api update --name 'The orders' https://orders.example":                          {"name": {"The orders"}, "scopes": {"a\nb=See b"}},
+		"mintage api update --scope 'a=See a' --replace https://orders.example":                  {"name": {"Orders"}, "scopes": {"a=See a"}},
 	} {
 		form.Set("show", "1")
 		if got := shownCommand(alice.post(orders, form)); got != want {

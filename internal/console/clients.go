@@ -194,11 +194,8 @@ func (c clientPages) client(ctx context.Context, r *request) (reply, error) {
 	if err := c.get(ctx, r, &p.Client, nil, "clients", r.PathValue("client")); err != nil {
 		return reply{}, err
 	}
-	switch p.Done {
-	case "disabled", "enabled":
+	if p.Done == "disabled" || p.Done == "enabled" {
 		p.Command = r.mintage("client "+strings.TrimSuffix(p.Done, "d"), quote(p.ID))
-	case "saved":
-		p.Command = r.updateCommand(p.ID, &client.Registration{}, &p.Registration)
 	}
 	if p.SelfRegistered != nil {
 		p.Usage, p.Uses = &adminapi.Usage{}, r.mintage("client usage", quote(p.ID))

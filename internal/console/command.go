@@ -72,7 +72,8 @@ func (r *request) updateCommand(id string, before, next *client.Registration) st
 func (r *request) apiCommand(id string, before, next adminapi.API) string {
 	flags := func(list []adminapi.APIScope) (text string) {
 		for _, s := range list {
-			if s.Texts["en"] != "" {
+			// Without "=", an update leaves the text as it is.
+			if id != "" || s.Texts["en"] != "" {
 				s.Name += "=" + s.Texts["en"]
 			}
 			text += " --scope " + quoteValue(s.Name)

@@ -33,6 +33,7 @@ const origin = "https://console.example:8445"
 // let in.
 type room struct {
 	t       *testing.T
+	data    string // directory of the store
 	store   store.Store
 	console *console.Console
 	api     *serveradmin.Admin
@@ -50,7 +51,8 @@ type room struct {
 
 func open(t *testing.T) *room {
 	t.Helper()
-	r := &room{t: t, store: testkit.Create(t, t.TempDir()), now: time.Date(2026, 11, 25, 9, 30, 0, 0, time.UTC)}
+	data := t.TempDir()
+	r := &room{t: t, data: data, store: testkit.Create(t, data), now: time.Date(2026, 11, 25, 9, 30, 0, 0, time.UTC)}
 	now := func() time.Time { return r.now }
 	schedule := keys.Schedule{Lifetime: 30 * 24 * time.Hour, Lead: 24 * time.Hour, MaxAge: time.Hour, Retention: time.Hour, Algorithms: keys.SigningAlgorithms}
 	kek := testkit.KEK(t)
