@@ -213,10 +213,10 @@ func (k *cluster) quiet(ctx context.Context) error {
 }
 
 // rows is what the grants take on disk, in bytes.
-type rows struct{ grants, table, key, subject int64 }
+type rows struct{ grants, table, key, indexes int64 }
 
 func (k *cluster) rows(ctx context.Context) (r rows, err error) {
-	err = k.admin.QueryRow(ctx, `SELECT count(*), pg_relation_size('grants'), pg_relation_size('grants_pkey'), pg_relation_size('grants_by_subject')
-		FROM grants`).Scan(&r.grants, &r.table, &r.key, &r.subject)
+	err = k.admin.QueryRow(ctx, `SELECT count(*), pg_relation_size('grants'), pg_relation_size('grants_pkey'), pg_relation_size('grants_by_subject') + pg_relation_size('grants_by_client')
+		FROM grants`).Scan(&r.grants, &r.table, &r.key, &r.indexes)
 	return r, err
 }

@@ -170,6 +170,6 @@ func (r *clusterReport) printCosts(w io.Writer) {
 			per(c.work.commits), per(c.work.syncs), per(c.work.wal), per(c.work.images))
 	}
 	per := func(n int64) float64 { return float64(n) / float64(r.rows.grants) }
-	fmt.Fprintf(w, "\nBytes on disk for each of %s grants: table %.0f, primary key %.0f, index by subject %.0f. Connections of three nodes: %d.\n",
-		thousands(float64(r.rows.grants)), per(r.rows.table), per(r.rows.key), per(r.rows.subject), r.connections)
+	fmt.Fprintf(w, "\nBytes on disk for each of %s grants: table %.0f, primary key %.0f, indexes by subject and client %.0f. Connections of three nodes: %d.\n",
+		thousands(float64(r.rows.grants)), per(r.rows.table), per(r.rows.key), per(r.rows.indexes), r.connections)
 }

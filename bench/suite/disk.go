@@ -17,7 +17,7 @@ import (
 // sizes is what a store's grants take on disk, in bytes.
 type sizes struct {
 	grants       int64
-	table, index int64 // pages of the table and of its index
+	table, index int64 // pages of the table and of its indexes
 	payload      int64 // what the table's pages hold, without free space in them
 	file         int64
 }
@@ -44,10 +44,10 @@ func readSizes(ctx context.Context, dir string) (s sizes, err error) {
 		object string
 	}{
 		{[]any{&s.table, &s.payload}, "grants"},
-		{[]any{&s.index, new(int64)}, "grants_by_subject"},
+		{[]any{&s.index, new(int64)}, "grants_by_%"},
 	} {
 		// One row for the whole object, computed within SQLite.
-		row := db.QueryRowContext(ctx, `SELECT pgsize, payload FROM dbstat WHERE name = ? AND aggregate = TRUE`, q.object)
+		row := db.QueryRowContext(ctx, `SELECT sum(pgsize), sum(payload) FROM dbstat WHERE name LIKE ? AND aggregate = TRUE`, q.object)
 		if err := row.Scan(q.to...); err != nil {
 			return s, fmt.Errorf("size of %s: %w", q.object, err)
 		}

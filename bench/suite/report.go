@@ -225,7 +225,7 @@ func (r *report) bars() (list []bar) {
 			bar{fmt.Sprintf("bytes on disk for each of %s grants after %s rotations, table", thousands(float64(s.grants)), thousands(float64(r.total))),
 				fmt.Sprintf("%.1f", per(s.table)), "≤ 250", per(s.table) <= 250},
 			bar{what: "the same, content without free space in pages", measured: fmt.Sprintf("%.1f", per(s.payload))},
-			bar{what: "the same, index by subject", measured: fmt.Sprintf("%.1f", per(s.index))},
+			bar{what: "the same, its indexes", measured: fmt.Sprintf("%.1f", per(s.index))},
 			bar{what: "the same, whole file", measured: fmt.Sprintf("%.1f", per(s.file))})
 	}
 	for _, u := range []struct{ name, what string }{

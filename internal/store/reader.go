@@ -194,12 +194,15 @@ func (r Reader) ReadSecretUses(ctx context.Context, clients []Client) error {
 	return nil
 }
 
+// EventsSQL lists the events about something.
+const EventsSQL = `SELECT at, name, about, actor, detail FROM events WHERE about = $1 ORDER BY at, id LIMIT $2`
+
 // Events implements Store.
 func (r Reader) Events(ctx context.Context, about string, limit int) ([]Event, error) {
 	events, err := ReadList(ctx, r, func(row Scanner) (e Event, err error) {
 		err = row.Scan((*int64)(&e.At), (*string)(&e.Name), &e.About, &e.Actor, &e.Detail)
 		return e, err
-	}, `SELECT at, name, about, actor, detail FROM events WHERE about = $1 ORDER BY at, id LIMIT $2`, about, limit)
+	}, EventsSQL, about, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read events: %w", err)
 	}

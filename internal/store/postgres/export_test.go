@@ -15,6 +15,7 @@ const (
 	UpdateGrantsSQL = updateGrantsSQL
 	DeleteGrantsSQL = deleteGrantsSQL
 	WalkGrantsSQL   = walkGrantsSQL
+	ListClientSQL   = listClientSQL
 	ListSubjectSQL  = listSubjectSQL
 
 	ExamineTableSQL  = examineTableSQL

@@ -132,6 +132,7 @@ func TestStatementsFindTheirRowsByAnIndex(t *testing.T) {
 		postgres.DeleteGrantsSQL:    "grants_pkey",
 		postgres.WalkGrantsSQL:      "grants_pkey",
 		postgres.ListSubjectSQL:     "grants_by_subject",
+		postgres.ListClientSQL:      "grants_by_client",
 		postgres.SelectDocumentsSQL: "documents_pkey",
 		postgres.UpdateDocumentsSQL: "documents_pkey",
 		postgres.DeleteDocumentsSQL: "documents_pkey",
@@ -140,6 +141,7 @@ func TestStatementsFindTheirRowsByAnIndex(t *testing.T) {
 		postgres.ListDocumentsSQL:   "documents_by_kind",
 		postgres.ListOwnerSQL:       "documents_by_owner",
 		store.TallyDocumentsSQL:     "documents_by_kind",
+		store.EventsSQL:             "events_by_about",
 	} {
 		// The plan for 64 rows that are known when it is made.
 		out := server.Run(t, "postgres", `SET search_path = `+name+`; PREPARE p AS `+text+`; EXPLAIN EXECUTE p(`+arguments(text)+`)`)

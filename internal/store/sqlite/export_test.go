@@ -28,6 +28,7 @@ const (
 	UpdateGrantSQL = updateGrantSQL
 	DeleteGrantSQL = deleteGrantSQL
 	WalkGrantsSQL  = walkGrantsSQL
+	ListClientSQL  = listClientSQL
 	ListSubjectSQL = listSubjectSQL
 
 	SelectDocumentSQL = selectDocumentSQL

@@ -17,11 +17,12 @@ const (
 	updateGrantSQL = `UPDATE grants SET generation = ?, version = ?, rotated_at = ?, key_id = ?, expires_at = ?,
 		delete_after = ?, access_floor = ?, state = ?, reason = ?, attempt = ?
 		WHERE prefix = ? AND id = ? AND version = ?`
-	listGrantsSQL = `SELECT ` + store.GrantColumns + ` FROM grants WHERE prefix >= ?1 AND id > ?2 AND (?3 = '' OR realm = ?3)
-		AND (?4 = '' OR subject = ?4) AND (?5 = '' OR client = ?5) ORDER BY prefix LIMIT ?6`
-	// Without a subject, a listing scans the table.
+	// Without a subject or a client, a listing scans the table.
+	listGrantsSQL  = `SELECT ` + store.GrantColumns + ` FROM grants WHERE prefix >= ?1 AND id > ?2 AND (?3 = '' OR realm = ?3) ORDER BY prefix LIMIT ?6`
 	listSubjectSQL = `SELECT ` + store.GrantColumns + ` FROM grants WHERE subject = ?4 AND prefix >= ?1 AND id > ?2
 		AND (?3 = '' OR realm = ?3) AND (?5 = '' OR client = ?5) ORDER BY prefix LIMIT ?6`
+	listClientSQL = `SELECT ` + store.GrantColumns + ` FROM grants WHERE client = ?5 AND prefix >= ?1 AND id > ?2
+		AND (?3 = '' OR realm = ?3) ORDER BY prefix LIMIT ?6`
 )
 
 // Prefix returns the primary key of a grant's row: the first 64 bits of its id, as
@@ -108,8 +109,11 @@ func (s *Store) UpdateGrant(ctx context.Context, id grant.ID, decide store.Decid
 // Grants implements store.Store.
 func (s *Store) Grants(ctx context.Context, f store.GrantFilter) ([]grant.Grant, error) {
 	query := listGrantsSQL
-	if f.Subject != "" {
+	switch {
+	case f.Subject != "":
 		query = listSubjectSQL
+	case f.ClientID != "":
+		query = listClientSQL
 	}
 	grants, err := store.ReadList(ctx, s.Reader, store.ScanGrant, query, Prefix(f.After), f.After[:], f.Realm, f.Subject, f.ClientID, f.Limit)
 	if err != nil {

@@ -109,6 +109,7 @@ func TestHotStatementsTouchOneTableByItsPrimaryKey(t *testing.T) {
 		// Not hot, but never a walk of the whole table.
 		sqlite.WalkGrantsSQL:  {"SEARCH grants USING INTEGER PRIMARY KEY (rowid>?)"},
 		sqlite.ListSubjectSQL: {"SEARCH grants USING INDEX grants_by_subject (subject=? AND rowid>?)"},
+		sqlite.ListClientSQL:  {"SEARCH grants USING INDEX grants_by_client (client=? AND rowid>?)"},
 	} {
 		if got := plan(t, dir, text); !slices.Equal(got, want) {
 			t.Errorf("%s\nplan %q, want %q", text, got, want)
