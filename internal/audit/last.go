@@ -13,19 +13,22 @@ import (
 // Last returns at most n entries that the filter selects, of those before a sequence
 // number (0: the end of the log), the latest first; and the number to go on with, 0 if
 // there are no more. It reads the log from its end, and does not verify the chain: lines
-// that are no records are left out. If ctx ends, it returns what it has found so far.
+// that are no records are left out. If ctx ends, it returns what it has found so far;
+// without before, it also ends after firstLook, so that nobody waits for the latest.
 func Last(ctx context.Context, dir string, f Filter, before uint64, n int) (list []Entry, next uint64, err error) {
 	files, err := segments(dir)
 	if err != nil {
 		return nil, 0, err
 	}
+	read := 0
 	for _, s := range slices.Backward(files) {
 		first, damaged := s.firstEntry()
 		if damaged == nil && before != 0 && first.Seq >= before {
 			continue
 		}
 		err = s.backwards(func(line []byte) bool {
-			interrupted := ctx.Err() != nil
+			read += len(line)
+			interrupted := ctx.Err() != nil || before == 0 && read > firstLook
 			if !interrupted && !f.mayMatch(line) {
 				return true
 			}
@@ -107,3 +110,6 @@ func (s segment) backwards(line func([]byte) bool) error {
 
 // backStep is how much is read at once.
 const backStep = 64 << 10
+
+// firstLook bounds what is read of a log from its end: some ten thousand records.
+var firstLook = 4 << 20

@@ -103,3 +103,22 @@ func TestAnInterruptedSearchGoesOn(t *testing.T) {
 		t.Error("a reading goes on after its end")
 	}
 }
+
+// The first look at a log is a short one, wherever the records are that it looks for.
+func TestTheFirstLookIsShort(t *testing.T) {
+	defer func(was int) { firstLook = was }(firstLook)
+	firstLook = 1000
+	w := newWorld(t)
+	for i, c := range []string{"shop", "a\"b", "other", "other", "other", "other", "other", "other"} {
+		w.recordAs(w.small(), Event{Name: LoginSucceeded, RequestID: fmt.Sprint(i), ClientID: c, Detail: strings.Repeat("x", 200)})
+	}
+	for _, id := range []string{"shop", "a\"b"} {
+		list, next, err := Last(t.Context(), w.dir, Filter{ClientID: id}, 0, 10)
+		if err != nil || len(list) != 0 || next == 0 {
+			t.Fatalf("%v, %d, %v", list, next, err)
+		}
+		if list, next, err = Last(t.Context(), w.dir, Filter{ClientID: id}, next, 10); err != nil || len(list) != 1 || next != 0 {
+			t.Errorf("afterwards: %v, %d, %v", list, next, err)
+		}
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"iter"
 	"os"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -38,11 +39,19 @@ func (f *Filter) match(e *Entry) bool {
 		(f.Since.IsZero() || !e.Time.Before(f.Since)) && (f.Until.IsZero() || e.Time.Before(f.Until))
 }
 
-// mayMatch saves parsing most lines: ids of grants and requests are not escaped
-// in a line.
+// mayMatch saves parsing most lines: a text without special characters is not escaped in
+// a line.
 func (f *Filter) mayMatch(line []byte) bool {
-	return bytes.Contains(line, []byte(f.GrantID)) && bytes.Contains(line, []byte(f.RequestID))
+	for _, text := range [...]string{f.GrantID, f.RequestID, f.ClientID, f.Subject} {
+		if !bytes.Contains(line, []byte(text)) && strings.Trim(text, plain) == "" {
+			return false
+		}
+	}
+	return true
 }
+
+// plain are characters that no encoder of JSON escapes.
+const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._:@"
 
 // A DamagedLine is the error of a line that is no record.
 type DamagedLine struct {

@@ -154,7 +154,7 @@ func (c auditPages) exportAudit(ctx context.Context, r *request) (reply, error) 
 				return reply{}, err
 			}
 		}
-		if n += len(answer.Records); answer.Next == 0 || len(answer.Records) == 0 {
+		if n += len(answer.Records); answer.Next == 0 {
 			break
 		}
 		query.Set("before", strconv.FormatUint(answer.Next, 10))

@@ -143,7 +143,7 @@ func (c *Console) countGrants(ctx context.Context, r *request, subject, client s
 	n := count{Kind: "grants"}
 	for read := 0; read < maxCounted; {
 		var answer struct {
-			Grants []adminapi.Grant
+			Grants []struct{ State string }
 			Next   string
 		}
 		if err := c.get(ctx, r, &answer, query, "grants"); err != nil {

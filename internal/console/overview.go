@@ -98,8 +98,11 @@ func (c overviewPages) deployment(ctx context.Context, r *request, p *overviewPa
 // first page.
 func (c overviewPages) secretsThatEnd(ctx context.Context, r *request, p *overviewPage) (count, error) {
 	var answer struct {
-		Clients []adminapi.Client
-		Next    string
+		Clients []struct {
+			ID, Name string
+			Secrets  []adminapi.Secret
+		}
+		Next string
 	}
 	query := url.Values{"limit": {strconv.Itoa(adminapi.MaxPage)}, "state": {"enabled"}}
 	if err := c.get(ctx, r, &answer, query, "clients"); err != nil {

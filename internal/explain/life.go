@@ -44,7 +44,11 @@ func (x *Explainer) completeLife(ctx context.Context, v *Explained) error {
 	add := func(at grant.Instant, what, actor, detail string) {
 		v.life = append(v.life, adminapi.LifeEntry{At: show.JSONInstant(at), What: what, Actor: actor, Detail: detail})
 	}
-	entries := x.audited(ctx, v, audit.Filter{GrantID: e.Token.GrantID.String()})
+	f := audit.Filter{GrantID: e.Token.GrantID.String()}
+	if e.Grant != nil {
+		f.Since = e.Grant.AuthorizedAt.Time().Add(-time.Hour) // the clocks of nodes differ by less
+	}
+	entries := x.audited(ctx, v, f)
 	v.service = slices.ContainsFunc(entries, ofService)
 	redeemed := slices.ContainsFunc(entries, func(a audit.Entry) bool { return a.Event == audit.CodeRedeemed && a.Outcome == audit.Success })
 	if g := e.Grant; g != nil {
