@@ -652,3 +652,41 @@ func TestTheConsentPageIsPreviewed(t *testing.T) {
 		t.Errorf("in Japanese:\n%s", body)
 	}
 }
+
+// What people look for in the wrong place leads on: an agent among the clients, a lost
+// phone among the operators, and what became of a grant.
+func TestPagesLeadOn(t *testing.T) {
+	r := open(t)
+	r.console.Users = r.users
+	if _, _, err := r.cases.Users().Create(t.Context(), account.Registration{Username: "alice"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := r.cases.Users().SetTOTP(t.Context(), "alice", ""); err != nil {
+		t.Fatal(err)
+	}
+	r.console.Dev = true
+	alice := r.operator("alice", operator.Admin)
+	r.console.Dev = false
+	g := testkit.PutGrants(t, r.store, 1)[0]
+	for path, want := range map[string][]string{
+		"/clients?match=an+agent":  {`href="/clients?own=1&amp;match=an%20agent"`},
+		"/operators":               {`href="/users/alice"`, "mintage console invite NAME"},
+		"/users/alice":             {"For a phone that is lost", `href="/users/alice/factor"`},
+		"/users/alice?done=factor": {"mintage console invite alice"},
+		"/grants/" + g.ID.String(): {`href="/audit?grant=` + g.ID.String() + `"`},
+		"/keys":                    {`href="/keys/rotate"`},
+		"/keys/rotate":             {"mintage keys rotate"},
+		"/":                        {`<a href="/clients">`, `<a href="/operators">`},
+	} {
+		body := alice.get(path).Body.String()
+		for _, text := range want {
+			if !strings.Contains(body, text) {
+				t.Errorf("%s lacks %s\n%s", path, text, body)
+			}
+		}
+	}
+	r.now = r.now.Add(6 * time.Minute)
+	if w := alice.post("/keys/rotate", nil); w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "Sign in again for this") {
+		t.Errorf("keys are rotated long after the sign-in: %d", w.Code)
+	}
+}

@@ -151,6 +151,7 @@ func (c *Console) routes() []route {
 		asks("/users/{user}/disable", u.askDisableUser),
 		asks("/users/{user}/factor", u.askResetFactor),
 		asks("/clients/{client}/secrets/{secret}/revoke", k.askRevokeSecret),
+		asks("/keys/rotate", c.askRotateKeys),
 		asks("/clients/{client}/delete", k.askDeleteClient),
 		asks("/apis/{api}/delete", i.askDeleteAPI),
 	)

@@ -184,7 +184,7 @@ func (b *browser) post(path string, form url.Values) *httptest.ResponseRecorder 
 }
 
 // pagesOfOperators are those that need a session.
-var pagesOfOperators = []string{"/", "/?period=week", "/checkup", "/realms", "/settings", "/keys", "/operators", "/clients", "/new/client", "/new/client?kind=web", "/grants", "/grants?subject=alice", "/audit", "/audit/export", "/explain", "/users", "/new/user", "/apis", "/new/api", "/restores", "/new/restore"}
+var pagesOfOperators = []string{"/", "/?period=week", "/checkup", "/realms", "/settings", "/keys", "/operators", "/clients", "/new/client", "/new/client?kind=web", "/grants", "/grants?subject=alice", "/audit", "/audit/export", "/explain", "/users", "/new/user", "/keys/rotate", "/apis", "/new/api", "/restores", "/new/restore"}
 
 func TestNobodySeesAnythingWithoutASession(t *testing.T) {
 	r := open(t)

@@ -15,6 +15,8 @@ type keysPage struct {
 	Keys     []keyRow
 	From, To time.Time // of the axis
 	Now      int       // where now is on the axis
+	Admin    bool
+	Done     string
 }
 
 // Ends returns the dates at the ends of the axis.
@@ -43,7 +45,7 @@ func (c *Console) keys(ctx context.Context, r *request) (reply, error) {
 	}
 	list, now := answer.Keys, c.Now()
 	slices.SortStableFunc(list, func(a, b adminapi.Key) int { return cmp.Compare(a.Purpose, b.Purpose) })
-	p := keysPage{From: now, To: now.Add(24 * time.Hour)}
+	p := keysPage{From: now, To: now.Add(24 * time.Hour), Admin: r.admin(), Done: r.URL.Query().Get("done")}
 	for _, k := range list {
 		if k.CreatedAt != nil && k.CreatedAt.Before(p.From) {
 			p.From = *k.CreatedAt
@@ -74,6 +76,14 @@ func (c *Console) keys(ctx context.Context, r *request) (reply, error) {
 		p.Keys = append(p.Keys, row)
 	}
 	return reply{page: p}, nil
+}
+
+func (c *Console) askRotateKeys(ctx context.Context, r *request) (askPage, act, error) {
+	err := c.get(ctx, r, nil, nil, "keys")
+	return askPage{question: rotateQuestion, Fresh: true, Back: "/keys", Command: "mintage keys rotate"},
+		func() (string, error) {
+			return "/keys?done=rotated", c.post(ctx, r, adminapi.RotateRequest{}, nil, "keys", "rotate")
+		}, err
 }
 
 // successor returns when the key after the first of a list comes into its place, nil if

@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -22,7 +23,7 @@ func TestTheLifeOfKeysIsDrawn(t *testing.T) {
 			{"id":"audit","purpose":"audit","phase":"active","created_at":"2020-01-01T00:00:00Z","active_at":"2020-01-01T00:00:00Z","ends_at":null}]}`))
 	})
 	c := &Console{API: api, Now: func() time.Time { return now }}
-	r := &request{Request: (&http.Request{RemoteAddr: "192.0.2.1:1"}).WithContext(t.Context()), who: &operator.Operator{}}
+	r := &request{Request: httptest.NewRequest(http.MethodGet, "/keys", nil).WithContext(t.Context()), who: &operator.Operator{}}
 	a, err := c.keys(context.Background(), r)
 	if err != nil {
 		t.Fatal(err)

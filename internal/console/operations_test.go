@@ -38,7 +38,7 @@ var commands = map[string]string{
 	"GET users": "user list", "POST users": "user create", "GET users/{}": "user show", "POST users/{}/password": "user password", "POST users/{}/disable": "user disable",
 	"POST users/{}/enable": "user enable", "DELETE users/{}/totp": "user totp",
 	"GET grants": "grant list", "GET grants/{}": "grant show", "DELETE grants/{}": "grant revoke", "POST cutoffs": "grant revoke", "GET sessions": "session list", "POST sessions/end": "session end",
-	"GET keys": "keys list", "GET audit": "audit show", "GET audit/head": "audit head", "POST explain": "explain", "GET realms": "realm list", "GET restores": "restore", "POST restores": "restore",
+	"GET keys": "keys list", "POST keys/rotate": "keys rotate", "GET audit": "audit show", "GET audit/head": "audit head", "POST explain": "explain", "GET realms": "realm list", "GET restores": "restore", "POST restores": "restore",
 	"GET admin-tokens": "admin token list", "GET operators": "operator list", "GET console/sessions": "console session list", "DELETE console/sessions/{}": "console session end",
 	"GET traffic": "traffic", "GET checkup": "doctor", "POST checkup": "doctor", "GET settings": "config show",
 }

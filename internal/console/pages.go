@@ -27,10 +27,11 @@ type operatorsPage struct {
 	Admin     bool   // who looks can change something
 	Present   string // session of who looks
 	Ended     bool   // a session was ended
+	BuiltIn   bool   // operators are built-in users
 }
 
 func (c *Console) operators(ctx context.Context, r *request) (reply, error) {
-	p := operatorsPage{Admin: r.who.Role == "admin", Present: r.session.ID(), Ended: r.URL.Query().Has("ended")}
+	p := operatorsPage{Admin: r.who.Role == "admin", Present: r.session.ID(), Ended: r.URL.Query().Has("ended"), BuiltIn: c.Users != nil && !c.Dev}
 	var operators struct{ Operators []adminapi.Operator }
 	if err := c.get(ctx, r, &operators, nil, "operators"); err != nil {
 		return reply{}, err

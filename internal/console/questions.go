@@ -18,10 +18,11 @@ var (
 	disableUserQuestion  = question{"disable", "Disable this user?", "The user cannot sign in, and is signed out everywhere. Enabling gives no grant back.", "Disable the user"}
 	resetFactorQuestion  = question{"remove", "Remove the second factor?", "The user then signs in with the password alone, until another factor is set up. Make sure who asks for it.", "Remove it"}
 	revokeSecretQuestion = question{"revoke", "Revoke this secret?", "A program that still has it is refused from then on. It cannot be brought back.", "Revoke the secret"}
+	rotateQuestion       = question{"rotate", "Rotate the keys now?", "Each key gets a successor, which is used as soon as everybody can know it. What the present keys have made stays valid until it expires.", "Rotate them"}
 	deleteClientQuestion = question{"delete", "Delete this client?", "It cannot be brought back, and its id is never given again.", "Delete for good"}
 	deleteAPIQuestion    = question{"delete", "Delete this API?", "It cannot be brought back.", "Delete for good"}
 
-	questions = []question{endGrantQuestion, endGrantsQuestion, userSessionQuestion, sessionQuestion, disableUserQuestion, resetFactorQuestion, revokeSecretQuestion, deleteClientQuestion, deleteAPIQuestion}
+	questions = []question{endGrantQuestion, endGrantsQuestion, userSessionQuestion, sessionQuestion, disableUserQuestion, resetFactorQuestion, revokeSecretQuestion, rotateQuestion, deleteClientQuestion, deleteAPIQuestion}
 )
 
 // An askPage asks before something ends.

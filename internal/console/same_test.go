@@ -214,6 +214,7 @@ func TestAFormDoesWhatItsCommandDoes(t *testing.T) {
 		"the same API":          {{orders, url.Values{"name": {"Orders"}, "scopes": {"a=See a\nb"}}}},
 		"an API is deleted":     {{"/apis/https:%2F%2Forders.example/delete", url.Values{"typed": {"https://orders.example"}}}},
 		"a restore":             {{"/new/restore", url.Values{"backup_time": {"2026-11-25T03:00:00Z"}}}},
+		"keys":                  {{"/keys/rotate", nil}},
 		"a grant":               {{"/grants/{grant}/end", nil}},
 		"grants of a user":      {{"/grants/end?subject={subject}", url.Values{"counted": {"9"}}}},
 		"grants of a client":    {{"/grants/end?client=shop", url.Values{"counted": {"9"}}}},

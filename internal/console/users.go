@@ -81,12 +81,14 @@ type userPage struct {
 	Admin   bool
 	Done    string
 	Once    string
+	Invite  string // the command that invites the user, if it is an operator
 	Command string
 }
 
 func (c userPages) user(ctx context.Context, r *request) (reply, error) {
 	p := userPage{Admin: r.admin(), Done: r.URL.Query().Get("done"), Once: newForm().Once, Command: r.mintage("user show", quote(r.PathValue("user")))}
 	err := c.get(ctx, r, &p.User, nil, "users", r.PathValue("user"))
+	p.Invite = "mintage console invite " + quote(p.Username)
 	if did := map[string]string{"disabled": "disable", "enabled": "enable", "factor": "totp --remove"}[p.Done]; did != "" {
 		p.Command = r.mintage("user "+did, quote(p.Username))
 	}
