@@ -11,6 +11,7 @@ import (
 type ExplainRequest struct {
 	Text    string `json:"text"`              // a token, a code or an id, or what contains one
 	Subject string `json:"subject,omitempty"` // whose session the text names
+	Recent  bool   `json:"recent,omitempty"`  // read the end of the audit log alone
 }
 
 // An Explanation explains a token, a code, a request, a grant or a session. Nothing

@@ -46,7 +46,12 @@ func (c *Console) explain(ctx context.Context, r *request) (reply, error) {
 		return reply{status: http.StatusUnprocessableEntity, page: explainPage{Empty: true}}, nil
 	}
 	p := explainedPage{Command: r.mintage("explain")}
-	err := c.post(ctx, r, adminapi.ExplainRequest{Text: text, Subject: strings.TrimSpace(r.PostFormValue("subject"))}, &p.Explanation, "explain")
+	in := adminapi.ExplainRequest{Text: text, Subject: strings.TrimSpace(r.PostFormValue("subject")), Recent: true}
+	err := c.post(ctx, r, in, &p.Explanation, "explain")
+	if err == nil && p.Request != nil && len(p.Request.Audit) == 0 { // its records are all that there is
+		in.Recent, p.Explanation = false, adminapi.Explanation{}
+		err = c.post(ctx, r, in, &p.Explanation, "explain")
+	}
 	if err != nil {
 		return reply{}, err
 	}

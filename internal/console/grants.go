@@ -118,7 +118,7 @@ func (c grantPages) grant(ctx context.Context, r *request) (reply, error) {
 	if err := c.get(ctx, r, &g, nil, "grants", id); err != nil {
 		return reply{}, err
 	}
-	err := c.post(ctx, r, adminapi.ExplainRequest{Text: g.ID}, &p.Explanation, "explain")
+	err := c.post(ctx, r, adminapi.ExplainRequest{Text: g.ID, Recent: true}, &p.Explanation, "explain")
 	return reply{page: p}, err
 }
 

@@ -25,6 +25,7 @@ type Explainer struct {
 	Realm     string
 	Realms    []string // all, to name the one that has made a token
 	Audited   []string // whose records of the audit log are read; nil: those of all
+	Recent    bool     // only the end of the audit log is read
 	Store     store.Store
 	Directory *directory.Directory
 	Now       func() time.Time

@@ -38,7 +38,7 @@ func TestATokenOfAClientForItselfHasAHistory(t *testing.T) {
 			}
 		}
 		record(audit.ServiceTokenIssued, "5f2b6c0e9a1d4473")
-		say := func(what string, want ...string) {
+		said := func(what string, want ...string) {
 			t.Helper()
 			v, err := x.Explain(t.Context(), explain.Parse(what), nil)
 			if err != nil {
@@ -55,6 +55,12 @@ func TestATokenOfAClientForItselfHasAHistory(t *testing.T) {
 			}
 			if _, err := json.Marshal(v); err != nil {
 				t.Error(err)
+			}
+		}
+		say := func(what string, want ...string) {
+			t.Helper()
+			for _, x.Recent = range []bool{false, true} { // a short log is read whole
+				said(what, want...)
 			}
 		}
 		id := tokens.GrantID.String()

@@ -180,6 +180,17 @@ func (x *Explainer) audited(ctx context.Context, v *Explained, f audit.Filter) (
 		return nil
 	}
 	f.Realms = x.Audited
+	if x.Recent {
+		list, next, err := audit.Last(ctx, dir, f, 0, adminapi.MaxPage)
+		switch {
+		case err != nil:
+			v.auditNote = "the audit log is not complete: " + firstLine(err) + " (see: mintage audit verify)"
+		case next != 0:
+			v.auditNote = "the audit log is long, and only its end was read"
+		}
+		slices.Reverse(list)
+		return list
+	}
 	for entry, err := range audit.Read(dir, f.Within(ctx)) {
 		if err != nil {
 			v.auditNote = "the audit log is not complete: " + firstLine(err) + " (see: mintage audit verify)"

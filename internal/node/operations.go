@@ -18,7 +18,7 @@ import (
 // explain explains a text as a request of the realm would be answered under cfg, with
 // what the audit log has of realms, or of all if there is none.
 func (n *realm) explain(ctx context.Context, cfg config.Config, iss *issuer.Issuer, tokens *token.Endpoints, in adminapi.ExplainRequest, realms []string) (*explain.Explained, error) {
-	x := explain.Explainer{Config: cfg, Realm: n.name, Store: n.store, Directory: n.directory, Now: time.Now, MaxSkew: cfg.Skew(), Issuer: iss, Told: tokens.Told, Audited: realms}
+	x := explain.Explainer{Config: cfg, Realm: n.name, Store: n.store, Directory: n.directory, Now: time.Now, MaxSkew: cfg.Skew(), Issuer: iss, Told: tokens.Told, Audited: realms, Recent: in.Recent}
 	for _, r := range n.realms {
 		x.Realms = append(x.Realms, r.name)
 	}
