@@ -29,7 +29,8 @@ type options struct {
 	shared      bool
 	shapes      bool
 	many        bool
-	entries     int // of each kind, with many
+	console     bool
+	entries     int // of each kind, with many or console
 	whole       bool
 	program     string
 	before      string // program to compare with
@@ -68,7 +69,8 @@ func main() {
 	flag.BoolVar(&opt.shared, "shared", false, "measure an operator's client beside clients that registered themselves, which fill what all clients share")
 	flag.BoolVar(&opt.shapes, "shapes", false, "measure the refresh with the requests of several HTTP clients and numbers of connections")
 	flag.BoolVar(&opt.many, "many", false, "measure a directory of many clients, APIs and users by the admin API, on both engines")
-	flag.IntVar(&opt.entries, "entries", 100_000, "clients, users and agreements, with -many")
+	flag.BoolVar(&opt.console, "console", false, "measure the pages of the console, and the refreshes beside them, on both engines")
+	flag.IntVar(&opt.entries, "entries", 100_000, "clients, users and agreements, with -many; with -console 10000")
 	flag.BoolVar(&opt.whole, "whole", false, "measure one large embedded store, by default of ten million grants: throughput, memory, backup, start, sizes, restore and sweep")
 	flag.StringVar(&opt.program, "program", "", "the server's program; default: build it")
 	page := flag.String("plot", "", "measure nothing, and draw the table of this page as SVG on the standard output")
@@ -92,6 +94,10 @@ func main() {
 	if opt.whole {
 		defaults["grants"] = func() { opt.grants = wholeGrants }
 	}
+	if opt.console {
+		defaults["entries"] = func() { opt.entries = 10_000 }
+		defaults["duration"] = func() { opt.duration = time.Minute }
+	}
 	if opt.quick {
 		defaults["duration"] = func() { opt.duration = 400 * time.Millisecond }
 		defaults["rounds"] = func() { opt.rounds = 2 }
@@ -112,8 +118,12 @@ func main() {
 		defaults["rounds"] = func() { opt.rounds = 1 }
 		defaults["grants"] = func() { opt.grants = opt.connections }
 	}
-	if opt.quick && opt.many {
+	if opt.quick && (opt.many || opt.console) {
 		defaults["entries"] = func() { opt.entries = 1000 }
+	}
+	if opt.quick && opt.console {
+		defaults["duration"] = func() { opt.duration = 15 * time.Second }
+		defaults["rounds"] = func() { opt.rounds = 1 }
 	}
 	for name, set := range defaults {
 		if !given[name] {
@@ -137,6 +147,7 @@ func main() {
 	}
 	if flag.NArg() > 0 || opt.rounds < 1 || opt.duration < 100*time.Millisecond || opt.connections < 1 || opt.grants < opt.connections ||
 		opt.shared && (opt.postgres || opt.connections < 4) || opt.postgres && (len(opt.only) > 0 || opt.connections < 3 || opt.grants < 3*opt.connections) || opt.many && (opt.shared || opt.postgres || opt.entries < 200) || opt.shapes && (opt.many || opt.shared || opt.postgres || len(opt.only) > 0) ||
+		opt.console && (opt.many || opt.whole || opt.shared || opt.postgres || opt.shapes || opt.before != "" || opt.peers != "" || opt.entries < 200) ||
 		opt.before != "" && (opt.shapes || opt.many || opt.shared) || opt.whole && (len(opt.only) > 0 || opt.before != "" || opt.peers != "" || opt.shapes || opt.many || opt.shared || opt.postgres) ||
 		opt.peers != "" && (opt.before != "" || opt.shapes || opt.many || opt.shared || opt.postgres) {
 		flag.Usage()
@@ -152,6 +163,9 @@ func main() {
 	}
 	if opt.whole {
 		do = measureWhole
+	}
+	if opt.console {
+		do = measureConsole
 	}
 	if opt.shapes {
 		do = measureShapes
