@@ -22,12 +22,12 @@ import (
 // List returns all keys. An active key without a successor ends when that is due. A
 // retired signing key ends when the servers publish it no more.
 func (a Keys) List(ctx context.Context) ([]adminapi.Key, error) {
-	ch, err := a.whole().Changes(ctx, 0)
+	view, err := a.view(ctx)
 	if err != nil {
 		return nil, err
 	}
 	list := []adminapi.Key{}
-	for _, l := range keys.NewTimeline(ch.Keys).Lives(a.now(), a.Schedule.Retaining(ch.LongestJWT())) {
+	for _, l := range view.Ring.Lives(a.now(), a.Schedule.Retaining(max(view.IDTokenLifetime(), view.LongestAccess(0)))) {
 		ends := l.EndsAt
 		if l.Phase == keys.Active && ends == 0 && slices.Contains(a.Schedule.Rotating(), l.Purpose) {
 			ends = l.ActiveAt.Add(a.Schedule.Lifetime)

@@ -111,16 +111,16 @@ func ViewRestore(r grant.Restore, now grant.Instant) adminapi.Restore {
 // List returns the restores that were declared. A later one explains what an
 // earlier one does, for as long as the last of them (see directory.View).
 func (a Restores) List(ctx context.Context) ([]adminapi.Restore, error) {
-	ch, err := a.whole().Changes(ctx, 0)
+	view, err := a.view(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var latest, until grant.Instant
-	for _, r := range ch.Restores {
+	for _, r := range view.Restores() {
 		latest, until = max(latest, r.At), max(until, r.Until)
 	}
 	views := []adminapi.Restore{}
-	for _, r := range ch.Restores {
+	for _, r := range view.Restores() {
 		if r.At == latest {
 			r.Until = until
 		}

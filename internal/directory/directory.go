@@ -236,6 +236,7 @@ func (d *Directory) apply(old *View, ch store.Changes) (*View, error) {
 		}
 		v.cutoffs, v.sortedCutoffs = byName.table, sorted.order
 	}
+	v.restores = slices.Concat(old.restores, ch.Restores)
 	for _, r := range ch.Restores {
 		until := max(v.restore.Until, r.Until)
 		if r.At > v.restore.At {

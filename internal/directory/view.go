@@ -28,6 +28,7 @@ type View struct {
 	// sortedCutoffs are cutoffs by realm, subject and client.
 	sortedCutoffs order[store.Cutoff]
 	restore       grant.Restore
+	restores      []grant.Restore            // all that were declared
 	apis          *apis                      // nil if none was ever registered
 	trusts        *trusts                    // nil if none was ever created
 	scopes        func() map[string][]string // of clients, by realm, computed once
@@ -81,6 +82,9 @@ func (v *View) CutoffsFrom(realm, subject, client string) iter.Seq[store.Cutoff]
 		}
 	}
 }
+
+// Restores returns the restores as they were declared.
+func (v *View) Restores() []grant.Restore { return v.restores }
 
 // Restore returns the latest declared restore, or zero. It lasts until all earlier
 // ones have ended as well: a token from before an earlier restore may live longer
