@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -438,4 +439,28 @@ func TestJapanese(t *testing.T) {
 			t.Errorf("%q: no %s", accept, want)
 		}
 	}
+}
+
+// Pages that are made at once are each in the language and the realm of their request.
+func TestPagesAtOnce(t *testing.T) {
+	r := open(t)
+	r.staff()
+	r.operator("alice", operator.Admin)
+	cookie := r.cookieOf("alice")
+	want := map[string]map[string]string{"en": {"/": ">Needs attention<", "/realms/staff/": ">Needs attention<"}, "ja": {"/": ">要確認<", "/realms/staff/": ">要確認<"}}
+	var all sync.WaitGroup
+	for accept, pages := range want {
+		for path, text := range pages {
+			all.Go(func() {
+				b := &browser{room: r, cookie: cookie}
+				for range 10 {
+					body := b.do(http.MethodGet, path, nil, func(r *http.Request) { r.Header.Set("Accept-Language", accept) }).Body.String()
+					if !strings.Contains(body, text) || !strings.Contains(body, `href="`+path+`clients"`) {
+						t.Errorf("%s in %s:\n%s", path, accept, body)
+					}
+				}
+			})
+		}
+	}
+	all.Wait()
 }
