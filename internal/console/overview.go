@@ -94,6 +94,9 @@ func (c overviewPages) deployment(ctx context.Context, r *request, p *overviewPa
 	return nil
 }
 
+// overviewClients is at how many clients the overview looks. The checkup looks at all.
+const overviewClients = 250
+
 // secretsThatEnd adds clients whose only secrets end soon, and counts the clients of the
 // first page.
 func (c overviewPages) secretsThatEnd(ctx context.Context, r *request, p *overviewPage) (count, error) {
@@ -104,7 +107,7 @@ func (c overviewPages) secretsThatEnd(ctx context.Context, r *request, p *overvi
 		}
 		Next string
 	}
-	query := url.Values{"limit": {strconv.Itoa(adminapi.MaxPage)}, "state": {"enabled"}}
+	query := url.Values{"limit": {strconv.Itoa(overviewClients)}, "state": {"enabled"}}
 	if err := c.get(ctx, r, &answer, query, "clients"); err != nil {
 		return count{}, err
 	}
