@@ -250,7 +250,7 @@ func inProcess(ctx context.Context, cfg config.Config) (*Client, error) {
 			directory.AwaitHeartbeats(ctx, nodes, began)
 		}
 	}
-	var realms []*serveradmin.Admin
+	var realms []*serveradmin.API
 	for _, of := range cfg.Each() {
 		own := cases
 		own.Realm, own.Issuer, own.Policy, own.Whole = of.Realm, of.IssuerID(), Policy(of), st

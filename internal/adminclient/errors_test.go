@@ -28,7 +28,7 @@ import (
 // remote is a deployment whose admin API is called over TCP with tokens.
 type remote struct {
 	*testkit.Kit
-	api *admin.Admin
+	api *admin.API
 	url string
 	tls http.RoundTripper
 }
@@ -36,7 +36,7 @@ type remote struct {
 func newRemote(t *testing.T) *remote {
 	kit := testkit.New(t, func(s *testkit.Setup) { s.Schedule = keys.Schedule{} })
 	logins := login.New(kit.Issuer, login.Documents{Realm: testkit.Realm, Store: kit.Issuer.Store, Directory: kit.Issuer.Directory, Now: kit.Issuer.Now})
-	api := admin.NewAdmin(cases.Admin{
+	api := admin.NewAPI(cases.Admin{
 		Store: kit.Issuer.Store, Realm: testkit.Realm, Policy: kit.Issuer.Policy, Now: kit.Issuer.Now, KEK: kit.Issuer.Directory.KEK,
 		Ring: func(context.Context) (*keys.Ring, error) { return kit.Issuer.Directory.Ring(), nil },
 	}, kit.Issuer, logins, admin.Access{Configured: "configured"}, slog.New(slog.DiscardHandler))

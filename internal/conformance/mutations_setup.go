@@ -43,17 +43,17 @@ var setupMutations = []Mutation{
 		Test: "go test ./internal/admin -run TestNumbersOfAPIs",
 	},
 	{
-		Name: "an actor of one realm in another", In: "Admin.reaches",
+		Name: "an actor of one realm in another", In: "API.reaches",
 		Old: "actor.Realm != a.cases.Realm || !rt.ofRealm()", New: "!rt.ofRealm()",
 		Test: "go test ./internal/server/admin -run TestAnActorOfOneRealm",
 	},
 	{
-		Name: "an actor of one realm at the deployment's routes", In: "Admin.reaches",
+		Name: "an actor of one realm at the deployment's routes", In: "API.reaches",
 		Old: "actor.Realm != a.cases.Realm || !rt.ofRealm()", New: "actor.Realm != a.cases.Realm",
 		Test: "go test ./internal/server/admin -run TestAnActorOfOneRealm",
 	},
 	{
-		Name: "users of the default realm beside a console", In: "Admin.reaches",
+		Name: "users of the default realm beside a console", In: "API.reaches",
 		Old: "|| !rt.about(\"users\", \"imports\")", New: "|| true",
 		Test: "go test ./internal/server/admin -run TestAnActorOfOneRealm",
 	},
@@ -138,7 +138,7 @@ var setupMutations = []Mutation{
 		Test: "go test ./internal/web -run TestAnOperatorSignsIn",
 	},
 	{
-		Name: "the login of an operator by a token of one realm", In: "Admin.acceptLogin",
+		Name: "the login of an operator by a token of one realm", In: "API.acceptLogin",
 		Old: "if l.Console {", New: "if l.Console && false {",
 		Test: "go test ./internal/node -run TestOperatorsSignInByHandoff",
 	},

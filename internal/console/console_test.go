@@ -37,7 +37,7 @@ type room struct {
 	data    string // directory of the store
 	store   store.Store
 	console *console.Console
-	api     *serveradmin.Admin
+	api     *serveradmin.API
 	handler http.Handler
 	now     time.Time
 	cases   admin.Admin
@@ -106,7 +106,7 @@ func open(t *testing.T) *room {
 		return v, nil
 	}
 	r.users = account.New(account.Users{Realm: "/api", Store: r.store, Ring: func() (*keys.Ring, error) { return dir.Ring(), nil }, Now: now, Log: slog.New(slog.DiscardHandler)})
-	r.console = &console.Console{URL: origin, Service: "Example", API: serveradmin.Realms([]*serveradmin.Admin{api}), Store: r.store, Now: now, Log: slog.New(slog.DiscardHandler)}
+	r.console = &console.Console{URL: origin, Service: "Example", API: serveradmin.Realms([]*serveradmin.API{api}), Store: r.store, Now: now, Log: slog.New(slog.DiscardHandler)}
 	r.api = api
 	r.console.Hurry(time.Millisecond)
 	r.handler = r.console.Handler()

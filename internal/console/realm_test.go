@@ -28,7 +28,7 @@ func (r *room) staff() admin.Admin {
 	api.Realm = adminapi.Realm{Name: "staff", Issuer: "https://auth.example/staff/oauth2/staff", Login: "upstream"}
 	api.Explain, api.Watch, api.Audit, api.AuditDirectory, api.ConsoleURL = r.api.Explain, r.api.Watch, r.audit, r.auditDirectory, origin
 	api.Checkup, api.Settings, api.Traffic = r.api.Checkup, r.api.Settings, r.api.Traffic
-	r.console.API = serveradmin.Realms([]*serveradmin.Admin{r.api, api})
+	r.console.API = serveradmin.Realms([]*serveradmin.API{r.api, api})
 	return own
 }
 

@@ -97,7 +97,7 @@ func (n *realm) answer(cfg config.Config, longest time.Duration) (*answering, er
 	}
 	cases := n.useCases(cfg)
 	cases.Policy.RefreshLifetime = longest
-	adminAPI := admin.NewAdmin(cases, iss, logins, access, n.log)
+	adminAPI := admin.NewAPI(cases, iss, logins, access, n.log)
 	adminAPI.Audit, adminAPI.Probes, adminAPI.Service = n.auditLog, &n.probes, cfg.ServiceName()
 	adminAPI.Outage, adminAPI.Version, adminAPI.ConsoleURL = n.outage, n.version, cfg.ConsoleURL()
 	adminAPI.Realm = adminapi.Realm{Name: strings.TrimPrefix(cfg.Realm, "/"), Issuer: cfg.IssuerID(), Login: cfg.Login.Mode}
@@ -178,7 +178,7 @@ func (n *node) use(cfg config.Config, list []*answering) {
 	n.checkups.use(cfg)
 	admits := map[string]func(id string) bool{}
 	var servers []*server.Server
-	var admins []*admin.Admin
+	var admins []*admin.API
 	for i, a := range list {
 		r := n.realms[i]
 		r.current = a

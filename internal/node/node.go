@@ -98,7 +98,7 @@ type answering struct {
 	directory *directory.Directory
 	front     *web.Front // nil if there is none
 	server    *server.Server
-	admin     *admin.Admin
+	admin     *admin.API
 
 	// Clients that no operator registers.
 	documents     *client.Documents

@@ -32,7 +32,7 @@ const maxLookups = 4
 // authenticate finds out who makes a request: the actor of the context, which is the user
 // of the process at the other end of the socket or an operator of the console; elsewhere,
 // the bearer of a token.
-func (a *Admin) authenticate(x *call) *Problem {
+func (a *API) authenticate(x *call) *Problem {
 	if actor, known := x.Context().Value(actorKey{}).(admin.Actor); known {
 		x.actor = actor
 		return nil
@@ -70,19 +70,19 @@ func (a *Admin) authenticate(x *call) *Problem {
 }
 
 // isConfigured compares digests, so that neither length nor content shows in time.
-func (a *Admin) isConfigured(sent string) bool {
+func (a *API) isConfigured(sent string) bool {
 	have, want := sha256.Sum256([]byte(sent)), sha256.Sum256([]byte(a.access.Configured))
 	return subtle.ConstantTimeCompare(have[:], want[:]) == 1 && a.access.Configured != ""
 }
 
 // refuse is the answer to a caller who is nobody, for a reason.
-func (a *Admin) refuse(x *call, reason, detail string) *Problem {
+func (a *API) refuse(x *call, reason, detail string) *Problem {
 	a.audit(x, audit.Event{Name: audit.AdminAuthFailed, Outcome: audit.Refused, Detail: reason})
 	return &Problem{Problem: adminapi.Problem{Title: "admin token required", Status: http.StatusUnauthorized, Detail: detail}}
 }
 
 // forbidden is the answer to an actor without the role that a route needs.
-func (a *Admin) forbidden(x *call, rt Route) *Problem {
+func (a *API) forbidden(x *call, rt Route) *Problem {
 	a.audit(x, audit.Event{Name: audit.AdminForbidden, Outcome: audit.Refused, Actor: x.actor.String(), Detail: rt.Method + " " + rt.Path})
 	return &Problem{Problem: adminapi.Problem{
 		Type: "urn:mintage:problem:role", Title: "another role is needed", Status: http.StatusForbidden,
@@ -94,7 +94,7 @@ func (a *Admin) forbidden(x *call, rt Route) *Problem {
 // reaches reports whether an actor may use a route here: one of a realm uses what that
 // realm has, and nothing else. Operators of the console are users of the default realm:
 // whoever changes them operates the deployment.
-func (a *Admin) reaches(actor admin.Actor, rt Route) bool {
+func (a *API) reaches(actor admin.Actor, rt Route) bool {
 	switch {
 	case actor.Realm == "":
 		return true
@@ -106,7 +106,7 @@ func (a *Admin) reaches(actor admin.Actor, rt Route) bool {
 
 // elsewhere is the answer to an actor of one realm at what another realm or the
 // deployment has.
-func (a *Admin) elsewhere(x *call, rt Route) *Problem {
+func (a *API) elsewhere(x *call, rt Route) *Problem {
 	own := strings.TrimPrefix(x.actor.Realm, "/")
 	a.audit(x, audit.Event{Name: audit.AdminForbidden, Outcome: audit.Refused, Actor: x.actor.String(), Detail: rt.Method + " " + rt.Path + ", outside of the realm " + own})
 	p := &Problem{Problem: adminapi.Problem{

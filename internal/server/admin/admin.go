@@ -26,9 +26,9 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// Admin answers the administrator's listener. On a Unix socket, the file's
+// API answers the administrator's listener. On a Unix socket, the file's
 // permissions say who may call; over TCP, a bearer token does.
-type Admin struct {
+type API struct {
 	cases  admin.Admin    // of nobody yet
 	issuer *issuer.Issuer // nil: no server runs, a command has opened the store
 	logins *login.Authorizer
@@ -86,24 +86,24 @@ type Admin struct {
 	searches chan struct{} // and of searches of the audit log
 }
 
-// NewAdmin makes an Admin of a server. Logins is nil where users do not log in by way of
+// NewAPI makes the API of a server. Logins is nil where users do not log in by way of
 // it: login.mode is not handoff.
-func NewAdmin(cases admin.Admin, iss *issuer.Issuer, logins *login.Authorizer, access Access, log *slog.Logger) *Admin {
-	a := newAdmin(cases, log)
+func NewAPI(cases admin.Admin, iss *issuer.Issuer, logins *login.Authorizer, access Access, log *slog.Logger) *API {
+	a := newAPI(cases, log)
 	a.issuer, a.logins, a.access = iss, logins, access
 	return a
 }
 
-// NewLocal makes an Admin for a command, which has opened the store because no
+// NewLocal makes the API for a command, which has opened the store because no
 // server runs.
-func NewLocal(cases admin.Admin) *Admin {
-	a := newAdmin(cases, slog.New(slog.DiscardHandler))
+func NewLocal(cases admin.Admin) *API {
+	a := newAPI(cases, slog.New(slog.DiscardHandler))
 	a.access.Socket = true // its caller is this process
 	return a
 }
 
-func newAdmin(cases admin.Admin, log *slog.Logger) *Admin {
-	return &Admin{cases: cases, log: log, Probes: &server.Probes{}, changes: make(chan struct{}, maxChanges), lookups: make(chan struct{}, maxLookups), searches: make(chan struct{}, maxSearches)}
+func newAPI(cases admin.Admin, log *slog.Logger) *API {
+	return &API{cases: cases, log: log, Probes: &server.Probes{}, changes: make(chan struct{}, maxChanges), lookups: make(chan struct{}, maxLookups), searches: make(chan struct{}, maxSearches)}
 }
 
 // A Problem is an error answer.
@@ -130,7 +130,7 @@ const (
 
 // Handler answers every request with an id, and logs those that it refuses.
 // There is no mux: it would answer some requests itself.
-func (a *Admin) Handler() http.Handler {
+func (a *API) Handler() http.Handler {
 	routes := a.Routes()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := &call{Request: r, id: server.RequestID(), path: pathOfNothing(r), log: a.log, out: http.NewResponseController(w)}
@@ -184,7 +184,7 @@ type call struct {
 
 // serve is the whole API: it returns the status and the body of a success, or a
 // problem.
-func (a *Admin) serve(x *call, routes []Route) (int, any, *Problem) {
+func (a *API) serve(x *call, routes []Route) (int, any, *Problem) {
 	var methods []string
 	for _, rt := range routes {
 		names, ok := rt.matches(x.URL.EscapedPath())
@@ -242,7 +242,7 @@ type Route struct {
 
 // Routes is the whole API. An operation says itself whether it reads, whatever its
 // method: a POST can read.
-func (a *Admin) Routes() []Route {
+func (a *API) Routes() []Route {
 	var absent *Problem
 	if a.logins == nil {
 		absent = &Problem{Problem: adminapi.Problem{Title: "no logins", Status: http.StatusNotFound, Detail: "login.mode is not handoff"}}
@@ -364,7 +364,7 @@ func problem(err error) *Problem {
 
 // record logs a refusal: a missing token as a warning, a mistake at a lower level. It
 // logs nothing of the request's content, which names a person.
-func (a *Admin) record(x *call, p *Problem) {
+func (a *API) record(x *call, p *Problem) {
 	level, message := slog.LevelInfo, "admin request refused"
 	switch {
 	case p.Status >= 500:
@@ -389,7 +389,7 @@ func (a *Admin) record(x *call, p *Problem) {
 }
 
 // monotonic returns the time for intervals between lines of the log.
-func (a *Admin) monotonic() time.Time {
+func (a *API) monotonic() time.Time {
 	if a.issuer == nil {
 		return a.cases.Now()
 	}
@@ -406,7 +406,7 @@ func peerAddress(r *http.Request) string {
 	return peer.Addr().Unmap().String()
 }
 
-func (a *Admin) json(w http.ResponseWriter, status int, contentType string, v any) {
+func (a *API) json(w http.ResponseWriter, status int, contentType string, v any) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	if t, ok := v.(tagged); ok {
@@ -426,14 +426,14 @@ func (a *Admin) json(w http.ResponseWriter, status int, contentType string, v an
 }
 
 // audit records an event of a request.
-func (a *Admin) audit(x *call, e audit.Event) {
+func (a *API) audit(x *call, e audit.Event) {
 	e.RequestID = x.id
 	e.RemoteIP, _ = netip.ParseAddr(peerAddress(x.Request))
 	a.Audit.Record(e)
 }
 
 // auditCode records a code that an operator's program asked for.
-func (a *Admin) auditCode(x *call, req adminapi.CodeRequest, code issuer.IssuedCode) {
+func (a *API) auditCode(x *call, req adminapi.CodeRequest, code issuer.IssuedCode) {
 	a.audit(x, audit.Event{
 		Name: audit.CodeIssued, Realm: a.cases.Realm, ClientID: req.ClientID, Subject: req.Subject, GrantID: code.GrantID.String(),
 		Actor: x.actor.String(), Detail: fmt.Sprintf("scope %s", code.Scope),

@@ -27,7 +27,7 @@ const adminToken = "0123456789abcdef0123456789abcdef"
 
 // An adminAPI is that of an issuer with one client, and what it logs.
 type adminAPI struct {
-	api     *admin.Admin
+	api     *admin.API
 	handler http.Handler
 	iss     *issuer.Issuer
 	logins  *login.Authorizer
@@ -49,11 +49,11 @@ func newAdminAPI(t *testing.T) *adminAPI {
 	a.logins = login.New(a.iss, login.Documents{Realm: testkit.Realm, Store: a.iss.Store, Directory: a.iss.Directory, Now: a.iss.Now})
 	a.logins.Interactions.Lifetime, a.logins.ContinueURL = 10*time.Minute, "https://auth.example.com/oauth2/interaction?id="
 	a.logins.Sessions.Lifetime, a.logins.Idle = time.Hour, time.Hour
-	api := admin.NewAdmin(a.cases(), a.iss, a.logins, admin.Access{Configured: adminToken}, log)
+	api := admin.NewAPI(a.cases(), a.iss, a.logins, admin.Access{Configured: adminToken}, log)
 	api.Service = "auth.example.com"
 	a.api = api
 	api.Realm.Name = testkit.Realm[1:]
-	a.handler = admin.Realms([]*admin.Admin{api})
+	a.handler = admin.Realms([]*admin.API{api})
 	return a
 }
 

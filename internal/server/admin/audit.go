@@ -23,7 +23,7 @@ const (
 )
 
 // searching limits an action that reads the audit log.
-func (a *Admin) searching(act action) action {
+func (a *API) searching(act action) action {
 	return func(x *call, u *admin.Admin) (any, error) {
 		ctx, cancel := context.WithTimeout(x.Context(), searchTime)
 		defer cancel()
@@ -39,7 +39,7 @@ func (a *Admin) searching(act action) action {
 }
 
 // explain answers with what the server knows of a text.
-func (a *Admin) explain(x *call, u *admin.Admin, in adminapi.ExplainRequest) (any, error) {
+func (a *API) explain(x *call, u *admin.Admin, in adminapi.ExplainRequest) (any, error) {
 	if in.Text == "" {
 		return nil, &oauth.Invalid{Field: "text", Message: "is empty"}
 	}
@@ -64,7 +64,7 @@ func auditOff() *Problem {
 // listAudit answers with records of the audit log of this machine. Those that name no
 // realm are of the deployment, and belong to the default realm, but not to whoever is
 // confined to it.
-func (a *Admin) listAudit(x *call, u *admin.Admin) (any, error) {
+func (a *API) listAudit(x *call, u *admin.Admin) (any, error) {
 	if a.AuditDirectory == "" {
 		return nil, auditOff()
 	}
@@ -101,7 +101,7 @@ func (a *Admin) listAudit(x *call, u *admin.Admin) (any, error) {
 }
 
 // auditHead answers with the last record that this server has written.
-func (a *Admin) auditHead(*call, *admin.Admin) (any, error) {
+func (a *API) auditHead(*call, *admin.Admin) (any, error) {
 	h := a.Audit.Head()
 	if h.Seq == 0 {
 		return nil, auditOff()

@@ -32,7 +32,7 @@ func withAuditLog(t *testing.T) *adminAPI {
 	if err := log.Close(); err != nil {
 		t.Fatal(err)
 	}
-	api := admin.NewAdmin(a.cases(), a.iss, a.logins, admin.Access{Configured: adminToken}, slog.New(slog.DiscardHandler))
+	api := admin.NewAPI(a.cases(), a.iss, a.logins, admin.Access{Configured: adminToken}, slog.New(slog.DiscardHandler))
 	api.AuditDirectory, api.Audit = dir, log
 	api.Explain = func(_ context.Context, in adminapi.ExplainRequest, realms []string) (any, error) {
 		return adminapi.Explanation{Kind: "refresh", Notes: append([]string{in.Subject}, realms...)}, nil

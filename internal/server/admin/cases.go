@@ -28,7 +28,7 @@ const (
 )
 
 // as returns the use cases for an actor, who is named in events.
-func (a *Admin) as(actor admin.Actor) *admin.Admin {
+func (a *API) as(actor admin.Actor) *admin.Admin {
 	cases := a.cases
 	cases.Actor = actor
 	return &cases
@@ -59,7 +59,7 @@ type action func(x *call, u *admin.Admin) (any, error)
 
 // do makes a handler of an action whose success has a status, and whose query may
 // have the parameters.
-func (a *Admin) do(status int, act action, params ...string) func(*call, string) (int, any, *Problem) {
+func (a *API) do(status int, act action, params ...string) func(*call, string) (int, any, *Problem) {
 	return func(x *call, _ string) (int, any, *Problem) {
 		if err := x.readQuery(params); err != nil {
 			return 0, nil, x.problem(err)

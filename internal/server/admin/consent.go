@@ -14,7 +14,7 @@ import (
 
 // previewConsent answers with what the consent page says if an application asks for all
 // scopes of an API.
-func (a *Admin) previewConsent(x *call, u *admin.Admin) (any, error) {
+func (a *API) previewConsent(x *call, u *admin.Admin) (any, error) {
 	api, err := u.APIs().Read(x.Context(), x.names[0])
 	if err != nil {
 		return nil, err

@@ -28,7 +28,7 @@ func answerLogin(handle func(x *call, challenge string) (any, error)) func(*call
 	}
 }
 
-func (a *Admin) loginRequest(x *call, challenge string) (any, error) {
+func (a *API) loginRequest(x *call, challenge string) (any, error) {
 	l, err := a.logins.Login(x.Context(), challenge)
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func prompts(p oauth.Prompt) (list []string) {
 	return list
 }
 
-func (a *Admin) acceptLogin(x *call, challenge string) (any, error) {
+func (a *API) acceptLogin(x *call, challenge string) (any, error) {
 	var req adminapi.AcceptRequest
 	if p := x.read(&req); p != nil {
 		return nil, p
@@ -87,7 +87,7 @@ func (a *Admin) acceptLogin(x *call, challenge string) (any, error) {
 	return adminapi.ContinueAnswer{ContinueURL: url}, nil
 }
 
-func (a *Admin) rejectLogin(x *call, challenge string) (any, error) {
+func (a *API) rejectLogin(x *call, challenge string) (any, error) {
 	var req adminapi.RejectRequest
 	if p := x.read(&req); p != nil {
 		return nil, p
@@ -126,7 +126,7 @@ func loginProblem(err error) *Problem {
 }
 
 // codes is POST /admin/v1/codes.
-func (a *Admin) codes(x *call, _ string) (int, any, *Problem) {
+func (a *API) codes(x *call, _ string) (int, any, *Problem) {
 	var req adminapi.CodeRequest
 	if p := x.read(&req); p != nil {
 		return 0, nil, p
@@ -148,12 +148,12 @@ func (a *Admin) codes(x *call, _ string) (int, any, *Problem) {
 }
 
 // announceProbe is POST /admin/v1/probes.
-func (a *Admin) announceProbe(*call, string) (int, any, *Problem) {
+func (a *API) announceProbe(*call, string) (int, any, *Problem) {
 	return http.StatusCreated, adminapi.Probe{Probe: a.Probes.Announce(a.cases.Now())}, nil
 }
 
 // probeArrival is GET /admin/v1/probes/{probe}.
-func (a *Admin) probeArrival(_ *call, name string) (int, any, *Problem) {
+func (a *API) probeArrival(_ *call, name string) (int, any, *Problem) {
 	arrival, ok := a.Probes.Arrival(name, a.cases.Now())
 	if !ok {
 		return 0, nil, &Problem{Problem: adminapi.Problem{Title: "no such probe", Status: http.StatusNotFound, Detail: "it was not announced to this server, or more than a minute ago"}}

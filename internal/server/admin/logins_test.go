@@ -338,7 +338,7 @@ func TestWithoutHandoffThereAreNoLogins(t *testing.T) {
 	t.Parallel()
 	a := newAdminAPI(t)
 	c := a.challenge(t, wanted())
-	a.handler = admin.NewAdmin(a.cases(), a.iss, nil, admin.Access{Configured: adminToken}, slog.New(slog.NewJSONHandler(&a.log, nil))).Handler()
+	a.handler = admin.NewAPI(a.cases(), a.iss, nil, admin.Access{Configured: adminToken}, slog.New(slog.NewJSONHandler(&a.log, nil))).Handler()
 	for _, q := range [][2]string{{"GET", c}, {"POST", c + "/accept"}, {"POST", c + "/reject"}} {
 		if w, _ := a.ask(t, q[0], q[1], `{"subject":"alice"}`); w.Code != 404 || !strings.Contains(w.Body.String(), "login.mode") {
 			t.Errorf("%s %s: %d %s", q[0], q[1][len(c):], w.Code, w.Body)

@@ -18,7 +18,7 @@ func listOperators(x *call, u *admin.Admin) (any, error) {
 	return list{name: "operators", items: views}, err
 }
 
-func (a *Admin) addOperator(x *call, u *admin.Admin, in adminapi.OperatorRequest) (any, error) {
+func (a *API) addOperator(x *call, u *admin.Admin, in adminapi.OperatorRequest) (any, error) {
 	if err := a.hasRealm(in.Realm); err != nil {
 		return nil, err
 	}
@@ -30,7 +30,7 @@ func removeOperator(x *call, u *admin.Admin) (any, error) {
 }
 
 // inviteOperator answers with the link of an invitation, if there is a console.
-func (a *Admin) inviteOperator(x *call, u *admin.Admin, in adminapi.InvitationRequest) (any, error) {
+func (a *API) inviteOperator(x *call, u *admin.Admin, in adminapi.InvitationRequest) (any, error) {
 	if a.ConsoleURL == "" {
 		return nil, &Problem{Problem: adminapi.Problem{Type: "urn:mintage:problem:no-console", Title: "no console", Status: http.StatusConflict,
 			Detail: "the server has no console", Advice: "set console.listen, and restart the server"}}

@@ -22,7 +22,7 @@ func TestAProbeTellsHowItArrivedAndNothingElse(t *testing.T) {
 	a := newAdminAPI(t)
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	probes := &server.Probes{}
-	api := admin.NewAdmin(a.cases(), a.iss, nil, admin.Access{Configured: adminToken}, log)
+	api := admin.NewAPI(a.cases(), a.iss, nil, admin.Access{Configured: adminToken}, log)
 	api.Probes = probes
 	a.iss.ID = "https://auth.example.com/oauth2/api"
 	srv := server.New(a.iss.Directory, server.Options{

@@ -14,7 +14,7 @@ const realmsPath = "/admin/v1/realms"
 
 // Realms returns the handler of the admin APIs of all realms, the default one first,
 // whose paths name no realm. Those of another are below /admin/v1/realms/{realm}/.
-func Realms(list []*Admin) http.Handler {
+func Realms(list []*API) http.Handler {
 	others := map[string]http.Handler{}
 	var realms []adminapi.Realm
 	for _, a := range list {
@@ -41,7 +41,7 @@ func Realms(list []*Admin) http.Handler {
 	})
 }
 
-func (a *Admin) listRealms(x *call, _ *admin.Admin) (any, error) {
+func (a *API) listRealms(x *call, _ *admin.Admin) (any, error) {
 	list := a.realms
 	if x.actor.Realm != "" {
 		list = []adminapi.Realm{a.Realm} // its own: it reaches no other here

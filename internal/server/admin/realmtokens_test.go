@@ -24,11 +24,11 @@ var ofOneRealm = []string{"clients", "apis", "users", "imports", "grants", "sess
 // deployment, for any route that there is.
 func TestAnActorOfOneRealmStaysInIt(t *testing.T) {
 	a := newAdminAPI(t)
-	var list []*admin.Admin
+	var list []*admin.API
 	for _, realm := range []string{"/api", "/staff"} {
 		own := a.cases()
 		own.Realm = realm
-		api := admin.NewAdmin(own, a.iss, a.logins, admin.Access{Socket: true}, slog.New(slog.DiscardHandler))
+		api := admin.NewAPI(own, a.iss, a.logins, admin.Access{Socket: true}, slog.New(slog.DiscardHandler))
 		api.Realm = adminapi.Realm{Name: realm[1:]}
 		list = append(list, api)
 	}

@@ -20,7 +20,7 @@ var readingPosts = map[string]bool{"/admin/v1/probes": true, "/admin/v1/explain"
 
 func TestTheRoleForEachRoute(t *testing.T) {
 	a := newAdminAPI(t)
-	api := admin.NewAdmin(a.cases(), a.iss, a.logins, admin.Access{Socket: true}, slog.New(slog.DiscardHandler))
+	api := admin.NewAPI(a.cases(), a.iss, a.logins, admin.Access{Socket: true}, slog.New(slog.DiscardHandler))
 	handler := api.Handler()
 	// ask returns the status for an actor who sends nothing of use.
 	ask := func(rt admin.Route, role cases.Role) (int, adminapi.Problem) {

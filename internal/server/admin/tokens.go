@@ -18,14 +18,14 @@ func listTokens(x *call, u *admin.Admin) (any, error) {
 }
 
 // hasRealm returns an error unless there is the realm with a name, or no name.
-func (a *Admin) hasRealm(name string) error {
+func (a *API) hasRealm(name string) error {
 	if name == "" || slices.ContainsFunc(a.realms, func(r adminapi.Realm) bool { return r.Name == strings.TrimPrefix(name, "/") }) {
 		return nil
 	}
 	return &oauth.Invalid{Field: "realm", Message: fmt.Sprintf("there is no realm %q (see: mintage realm list)", name)}
 }
 
-func (a *Admin) createToken(x *call, u *admin.Admin, in adminapi.TokenRequest) (any, error) {
+func (a *API) createToken(x *call, u *admin.Admin, in adminapi.TokenRequest) (any, error) {
 	if err := a.hasRealm(in.Realm); err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ func noServer(advice string) *Problem {
 }
 
 // traffic answers with what all nodes have answered in a period.
-func (a *Admin) traffic(x *call, _ *admin.Admin) (any, error) {
+func (a *API) traffic(x *call, _ *admin.Admin) (any, error) {
 	p, ok := adminapi.Periods[cmp.Or(x.params.Get("period"), "day")]
 	switch {
 	case !ok:
@@ -27,7 +27,7 @@ func (a *Admin) traffic(x *call, _ *admin.Admin) (any, error) {
 
 // checkup answers with the last checkup of this server, and starts another one if it is
 // to: nothing of the deployment changes.
-func (a *Admin) checkup(start bool) action {
+func (a *API) checkup(start bool) action {
 	return func(*call, *admin.Admin) (any, error) {
 		if a.Checkup == nil {
 			return nil, noServer("use: mintage doctor")
@@ -40,7 +40,7 @@ func (a *Admin) checkup(start bool) action {
 
 // watchClient answers with what a client has sent to this server since somebody began to
 // look.
-func (a *Admin) watchClient(x *call, u *admin.Admin) (any, error) {
+func (a *API) watchClient(x *call, u *admin.Admin) (any, error) {
 	c, err := u.Clients().Read(x.Context(), x.names[0])
 	switch {
 	case err != nil:
@@ -55,7 +55,7 @@ func (a *Admin) watchClient(x *call, u *admin.Admin) (any, error) {
 	return v, nil
 }
 
-func (a *Admin) showSettings(*call, *admin.Admin) (any, error) {
+func (a *API) showSettings(*call, *admin.Admin) (any, error) {
 	if a.Settings == nil {
 		return nil, noServer("use: mintage config show")
 	}

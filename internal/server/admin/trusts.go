@@ -41,7 +41,7 @@ func deleteTrust(x *call, u *admin.Admin) (any, error) {
 
 // judge says what would become of an assertion. It reads the issuer's keys, which a
 // running server keeps.
-func (a *Admin) judge(x *call, _ *admin.Admin, in adminapi.AssertionRequest) (any, error) {
+func (a *API) judge(x *call, _ *admin.Admin, in adminapi.AssertionRequest) (any, error) {
 	if a.Assertions == nil {
 		return nil, &oauth.Invalid{Field: "assertion", Message: "a server must run: it fetches the keys of issuers"}
 	}

@@ -79,7 +79,7 @@ func setPassword(x *call, u *admin.Admin, in adminapi.PasswordRequest) (any, err
 	return tagged{body: adminapi.NewPassword{Password: password, User: admin.ViewUser(user)}, etag: admin.UserETag(user)}, err
 }
 
-func (a *Admin) setTOTP(x *call, u *admin.Admin) (any, error) {
+func (a *API) setTOTP(x *call, u *admin.Admin) (any, error) {
 	user, secret, err := u.Users().SetTOTP(x.Context(), x.names[0], x.ifMatch())
 	return tagged{body: adminapi.NewSecondFactor{Secret: account.TOTPText(secret), URI: user.TOTPURI(a.Service, secret), User: admin.ViewUser(user)}, etag: admin.UserETag(user)}, err
 }

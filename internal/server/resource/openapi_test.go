@@ -156,7 +156,7 @@ func adminAndManagement(t *testing.T) map[string]map[string]bool {
 			all["http://127.0.0.1:9000"+strings.ReplaceAll(m[2], "...}", "}")] = map[string]bool{m[1]: true}
 		}
 	}
-	a := admin.NewAdmin(operator.Admin{}, nil, nil, admin.Access{}, nil)
+	a := admin.NewAPI(operator.Admin{}, nil, nil, admin.Access{}, nil)
 	for _, rt := range a.Routes() {
 		for _, at := range []string{"http://admin", "https://auth.example.com:8444"} {
 			if all[at+rt.Path] == nil {
