@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -70,4 +71,24 @@ func TLSConfig(c *Certificate) *tls.Config {
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.Current(), nil },
 		NextProtos:     []string{"h2", "http/1.1"},
 	}
+}
+
+// An alarm logs an event at most every ten seconds, with the number of times that it
+// happened.
+type alarm struct {
+	n    atomic.Int64
+	last atomic.Int64 // nanoseconds since 1970
+}
+
+const alarmEvery = 10 * time.Second
+
+// ring counts an event. It returns how many there were since it last returned a number,
+// or zero if it did so less than ten seconds ago.
+func (a *alarm) ring(now time.Time) int64 {
+	a.n.Add(1)
+	last := a.last.Load()
+	if now.UnixNano()-last < int64(alarmEvery) || !a.last.CompareAndSwap(last, now.UnixNano()) {
+		return 0
+	}
+	return a.n.Swap(0)
 }
