@@ -10,9 +10,7 @@ import (
 	"net/http/cookiejar"
 	"net/http/httptrace"
 	"net/url"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -63,41 +61,24 @@ func (r *latencies) add(m measured) {
 
 // measureConsole reports on both engines how long the pages of the console take while the
 // server is at half of its capacity, and what the refreshes lose by it.
-func measureConsole(ctx context.Context, opt options) (err error) {
-	dir, err := os.MkdirTemp("", "mintage-bench-")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	program, err := opt.build(ctx, dir)
-	if err != nil {
-		return err
-	}
-	database, err := newCluster(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, database.stop()) }()
+func measureConsole(ctx context.Context, opt options) error {
 	rows, failed := "", error(nil)
-	for _, engine := range []struct {
-		name string
-		open opener
-		args []string
-	}{
-		{"SQLite", embedded, nil},
-		{"PostgreSQL", database.open, []string{"--store", database.url()}},
-	} {
-		c := &console{crowd: crowd{options: opt, dir: filepath.Join(dir, engine.name), program: program, open: engine.open, args: engine.args}}
+	err := onEachEngine(ctx, opt, func(engine string, filled crowd) error {
+		c := &console{crowd: filled}
 		lines, err := c.measure(ctx)
 		if c.host != nil {
 			c.host.kill()
 		}
 		if err != nil { // the other engine's figures are worth their time
-			failed = errors.Join(failed, fmt.Errorf("%s: %w", engine.name, err))
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", engine, err))
 		}
 		for _, l := range lines {
-			rows += "| " + engine.name + " | " + l + " |\n"
+			rows += "| " + engine + " | " + l + " |\n"
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	fmt.Printf("%s. %s clients, %s users, %s grants; %d connections refresh at half of what the server can; %d operators click once a second; %d rounds of two runs of %s in turn, without and with them.\n\n| engine | what | times | p50 ms | p99 ms | bar | |\n| --- | --- | ---: | ---: | ---: | ---: | --- |\n%s",
 		machine(), thousands(float64(opt.entries)), thousands(float64(min(opt.entries, maxUsers))), thousands(float64(opt.grants)), opt.connections, operators, opt.rounds, opt.duration, rows)

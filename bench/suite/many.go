@@ -47,9 +47,9 @@ type crowd struct {
 // A line is a figure of the report. bad says that it misses its bar.
 type line struct{ engine, name, value, bar, verdict string }
 
-// measureMany fills a store of each engine and reports what a change, a page, a search
-// and a start take.
-func measureMany(ctx context.Context, opt options) (err error) {
+// onEachEngine calls measure for each engine, whose store has a directory of its own, until
+// it returns an error.
+func onEachEngine(ctx context.Context, opt options, measure func(engine string, c crowd) error) (err error) {
 	dir, err := os.MkdirTemp("", "mintage-bench-")
 	if err != nil {
 		return err
@@ -64,7 +64,6 @@ func measureMany(ctx context.Context, opt options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, database.stop()) }()
-	var lines []line
 	for _, engine := range []struct {
 		name string
 		open opener
@@ -73,18 +72,31 @@ func measureMany(ctx context.Context, opt options) (err error) {
 		{"SQLite", embedded, nil},
 		{"PostgreSQL", database.open, []string{"--store", database.url()}},
 	} {
-		c := &crowd{options: opt, dir: filepath.Join(dir, engine.name), program: program, open: engine.open, args: engine.args}
+		c := crowd{options: opt, dir: filepath.Join(dir, engine.name), program: program, open: engine.open, args: engine.args}
+		if err := measure(engine.name, c); err != nil {
+			return fmt.Errorf("%s: %w", engine.name, err)
+		}
+	}
+	return nil
+}
+
+// measureMany fills a store of each engine and reports what a change, a page, a search
+// and a start take.
+func measureMany(ctx context.Context, opt options) error {
+	var lines []line
+	err := onEachEngine(ctx, opt, func(engine string, c crowd) error {
 		err := c.measure(ctx)
 		if c.server != nil {
 			c.server.kill()
 		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", engine.name, err)
-		}
 		for _, l := range c.lines {
-			l.engine = engine.name
+			l.engine = engine
 			lines = append(lines, l)
 		}
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	fmt.Printf("%s. %s clients and as many agreements of self-registered clients, %s APIs, %s users; times are the median (largest) of %d.\n\n| engine | figure | measured | bar | |\n| --- | --- | ---: | ---: | --- |\n",
 		machine(), thousands(float64(opt.entries)), thousands(float64(min(opt.entries, maxAPIs))), thousands(float64(min(opt.entries, maxUsers))), opt.rounds)
