@@ -74,25 +74,7 @@ func TestAnInvitationIsSpentOnce(t *testing.T) {
 			t.Fatalf("for %q, %v", name, err)
 		}
 	}
-	const n = 8
-	outcomes := make([]error, n)
-	var all sync.WaitGroup
-	for i := range n {
-		all.Go(func() { _, outcomes[i] = operator.Spend(ctx, st, text, "192.0.2.1", began) })
-	}
-	all.Wait()
-	won := 0
-	for _, err := range outcomes {
-		switch {
-		case err == nil:
-			won++
-		case !errors.Is(err, operator.ErrSpent):
-			t.Errorf("a late request: %v", err)
-		}
-	}
-	if won != 1 {
-		t.Errorf("%d of %d requests have spent the invitation", won, n)
-	}
+	spentOnce(t, operator.ErrSpent, func() error { _, err := operator.Spend(ctx, st, text, "192.0.2.1", began); return err })
 }
 
 func TestInvitationsThatDoNotWork(t *testing.T) {
@@ -220,26 +202,8 @@ func TestATicketIsSpentOnce(t *testing.T) {
 		}
 		return text
 	}
-	const n = 8
-	outcomes := make([]error, n)
 	text := ticket()
-	var all sync.WaitGroup
-	for i := range n {
-		all.Go(func() { _, outcomes[i] = operator.SpendTicket(ctx, st, text, began) })
-	}
-	all.Wait()
-	won := 0
-	for _, err := range outcomes {
-		switch {
-		case err == nil:
-			won++
-		case !errors.Is(err, operator.ErrNoTicket):
-			t.Errorf("a late request: %v", err)
-		}
-	}
-	if won != 1 {
-		t.Errorf("%d of %d requests have spent the ticket", won, n)
-	}
+	spentOnce(t, operator.ErrNoTicket, func() error { _, err := operator.SpendTicket(ctx, st, text, began); return err })
 	for text, at := range map[string]grant.Instant{ticket(): began.Add(time.Minute), "guessed": began} {
 		if _, err := operator.SpendTicket(ctx, st, text, at); !errors.Is(err, operator.ErrNoTicket) {
 			t.Errorf("at %d: %v", at, err)
@@ -269,5 +233,30 @@ func TestASessionFromElsewhere(t *testing.T) {
 	}
 	if _, err := operator.Begin(ctx, st, operator.Session{Operator: "eve", How: operator.ByLogin, At: "https://login.example", BeganAt: began}); !errors.Is(err, operator.ErrUnknown) {
 		t.Errorf("without a rule: %v", err)
+	}
+}
+
+// spentOnce fails t unless one of eight requests at once spends something, and the others
+// get the error late.
+func spentOnce(t *testing.T, late error, spend func() error) {
+	t.Helper()
+	const n = 8
+	outcomes := make([]error, n)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { outcomes[i] = spend() })
+	}
+	all.Wait()
+	won := 0
+	for _, err := range outcomes {
+		switch {
+		case err == nil:
+			won++
+		case !errors.Is(err, late):
+			t.Errorf("a late request: %v", err)
+		}
+	}
+	if won != 1 {
+		t.Errorf("%d of %d requests have spent it", won, n)
 	}
 }
