@@ -81,10 +81,10 @@ func (c entrance) leave(context.Context, *request) (reply, error) {
 	if c.Elsewhere == nil {
 		return reply{}, errNotFound
 	}
-	verifier, challenge := operator.NewVerifier()
+	verifier := operator.NewVerifier()
 	cookie := c.cookie(verifier)
 	cookie.Name = c.verifierName()
-	return reply{to: c.Elsewhere.URL + "?code_challenge=" + challenge, cookie: cookie}, nil
+	return reply{to: c.Elsewhere.URL + "?code_challenge=" + oauth.ChallengeOf(verifier), cookie: cookie}, nil
 }
 
 // An arrivedPage asks for the next page by itself: a request that comes from another site

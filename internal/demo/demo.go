@@ -9,7 +9,6 @@ package demo
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"crypto/subtle"
 	"embed"
 	"encoding/base64"
@@ -132,10 +131,9 @@ const cookie = "__Host-mintage_demo"
 // challenge that are this browser's.
 func (d *Demo) begin(context.Context, *server.Request) (server.Answer, error) {
 	state, verifier := string(keys.NewSecret()), string(keys.NewSecret())
-	sum := sha256.Sum256([]byte(verifier))
 	to := d.at("/oauth2/authorize?") + url.Values{
 		"response_type": {"code"}, "client_id": {d.Client().ID}, "redirect_uri": {d.Callback()}, "scope": {scope}, "state": {state},
-		"code_challenge": {base64.RawURLEncoding.EncodeToString(sum[:])}, "code_challenge_method": {"S256"},
+		"code_challenge": {oauth.ChallengeOf(verifier)}, "code_challenge_method": {"S256"},
 	}.Encode()
 	c := http.Cookie{Name: cookie, Value: state + "." + verifier, Path: "/", Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode}
 	return server.Answer{Status: http.StatusSeeOther, Header: http.Header{"Location": {to}}, Cookies: []string{c.String()}}, nil

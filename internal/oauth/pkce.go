@@ -16,6 +16,12 @@ func ParseChallenge(s string) (challenge [sha256.Size]byte, ok bool) {
 	return [sha256.Size]byte(b), true
 }
 
+// ChallengeOf returns the S256 code challenge of a verifier (RFC 7636 section 4.2).
+func ChallengeOf(verifier string) string {
+	sum := sha256.Sum256([]byte(verifier))
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
 // IsVerifier reports whether s has the form of a code verifier: 43 to 128
 // unreserved characters (RFC 7636 section 4.1).
 func IsVerifier(s string) bool {

@@ -2,8 +2,6 @@ package operator
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
@@ -33,12 +31,8 @@ const ticketLife = time.Minute
 // ErrNoTicket says that a ticket does not exist, has expired, or was spent.
 const ErrNoTicket Error = "there is no such ticket"
 
-// NewVerifier returns what a browser keeps that begins to sign in, and its challenge.
-func NewVerifier() (verifier, challenge string) {
-	verifier = string(keys.NewSecret())
-	sum := sha256.Sum256([]byte(verifier))
-	return verifier, base64.RawURLEncoding.EncodeToString(sum[:])
-}
+// NewVerifier returns what a browser keeps that begins to sign in.
+func NewVerifier() string { return string(keys.NewSecret()) }
 
 // Document returns the document of a new ticket, and the text that names it.
 func (t Ticket) Document(now grant.Instant) (text string, d store.Document, err error) {
