@@ -1,6 +1,6 @@
 // Package console serves the pages with which operators look at a deployment. It calls
 // the admin API in this process, as the operator who has signed in, and can do nothing
-// that the admin API cannot. It needs no script.
+// that the admin API cannot. It needs no script; a page that grows is nicer with one.
 package console
 
 import (
@@ -62,6 +62,8 @@ type request struct {
 	address netip.Addr
 	session *operator.Session  // nil: nobody has signed in
 	who     *operator.Operator // nil: nobody has, or a factor is still to be checked
+	// byItself says that a page asks, and not the operator: it is no use of the session.
+	byItself bool
 }
 
 // A reply is a page, or the way to one.
@@ -183,7 +185,7 @@ func (c *Console) Handler() http.Handler {
 }
 
 var headers = http.Header{
-	"Content-Security-Policy":      {"default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"},
+	"Content-Security-Policy":      {"default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"},
 	"X-Frame-Options":              {"DENY"},
 	"X-Content-Type-Options":       {"nosniff"},
 	"Referrer-Policy":              {"same-origin"}, // with no-referrer, browsers send "Origin: null" with our own forms
@@ -226,7 +228,7 @@ func (c *Console) serve(rt route) http.Handler {
 		ctx, cancel := context.WithTimeout(hr.Context(), requestTime)
 		defer cancel()
 		hr.Body = http.MaxBytesReader(w, hr.Body, maxForm)
-		r := &request{Request: hr.WithContext(ctx), outer: hr.Context(), id: server.RequestID(), now: c.now(), locale: localeOf(hr)}
+		r := &request{Request: hr.WithContext(ctx), outer: hr.Context(), id: server.RequestID(), now: c.now(), locale: localeOf(hr), byItself: asksForEvents(hr)}
 		if peer, err := netip.ParseAddrPort(hr.RemoteAddr); err == nil {
 			r.address = peer.Addr().Unmap()
 		}
@@ -249,7 +251,11 @@ func (c *Console) serve(rt route) http.Handler {
 			return
 		}
 		if a.stream != nil {
-			c.follow(w, r, a)
+			if g := (growth{c, w, r, a.stream}); r.byItself {
+				g.events()
+			} else {
+				g.page(a.page)
+			}
 			return
 		}
 		c.write(w, r, a)
@@ -298,7 +304,11 @@ func (c *Console) identify(ctx context.Context, r *request) error {
 	if len(list) != 1 {
 		return nil
 	}
-	s, err := operator.Open(ctx, c.Store, list[0].Value, c.now())
+	open := operator.Open
+	if r.byItself {
+		open = operator.Look
+	}
+	s, err := open(ctx, c.Store, list[0].Value, c.now())
 	if errors.Is(err, operator.ErrNoSession) {
 		return nil
 	}
@@ -357,6 +367,10 @@ func asset(w http.ResponseWriter, r *http.Request) {
 		h.Set("Content-Type", "text/css; charset=utf-8")
 		h.Set("Cache-Control", "public, max-age=31536000, immutable")
 		_, _ = w.Write(style)
+	case scriptName:
+		h.Set("Content-Type", "text/javascript; charset=utf-8")
+		h.Set("Cache-Control", "public, max-age=31536000, immutable")
+		_, _ = w.Write(script)
 	case "icon.svg":
 		h.Set("Content-Type", "image/svg+xml")
 		_, _ = w.Write(pages.Icon())

@@ -26,19 +26,23 @@ var sources embed.FS
 //go:embed static/console.css
 var own []byte
 
+//go:embed static/grow.js
+var script []byte
+
 //go:embed texts/ja.json
 var japanese []byte
 
-// style is the style sheet of all pages with that of the console, and styleName its name,
-// which changes with it.
+// style is the style sheet of all pages with that of the console. Names of files change
+// with them.
 var (
-	style     = append(pages.StyleSheet(), own...)
-	styleName = nameOf(style)
+	style      = append(pages.StyleSheet(), own...)
+	styleName  = "style-" + digest(style) + ".css"
+	scriptName = "grow-" + digest(script) + ".js"
 )
 
-func nameOf(text []byte) string {
+func digest(text []byte) string {
 	sum := sha256.Sum256(text)
-	return "style-" + hex.EncodeToString(sum[:8]) + ".css"
+	return hex.EncodeToString(sum[:8])
 }
 
 // Locales of the console. English is the text in the templates.
@@ -74,7 +78,7 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"t":       func(text string, args ...any) string { return press.say(text, args...) },
 	"at":      func(path string, segments ...string) string { return press.at(path, segments...) },
 	"mintage": func(verb string) string { return press.mintage(verb) },
-	"when":    when, "whenExactly": pages.Time, "shown": shown, "rows": rows, "more": func() template.HTML { return more }, "asset": func() string { return "/assets/" + styleName },
+	"when":    when, "whenExactly": pages.Time, "shown": shown, "rows": rows, "more": func() template.HTML { return more }, "script": func() string { return "/assets/" + scriptName }, "asset": func() string { return "/assets/" + styleName },
 }).ParseFS(sources, "templates/*.html"))
 
 // execute executes a template.

@@ -14,10 +14,12 @@ import (
 	"github.com/mintage/mintage/internal/audit"
 )
 
-// A stream makes a page grow until it is over. It needs no script: the answer ends late.
+// A stream makes a page grow until it is over. Without a script, the answer with the page
+// ends late; with one, the page reads events (HTML Living Standard section 9.2).
 type stream struct {
-	// next returns the items since the last call, and whether they are the last.
-	next func(ctx context.Context) (items []any, done bool, err error)
+	// next returns the items after the one that last counts, 0 for none; the count of the
+	// last of them; and whether there will be no more.
+	next func(ctx context.Context, last uint64) (items []any, now uint64, done bool, err error)
 	item string // their template
 	end  string // the template of what follows the last; it gets whether there was a last one
 }
@@ -32,83 +34,143 @@ const (
 // more is where a page grows.
 const more template.HTML = "<!-- more -->"
 
-// follow sends a page that grows.
-func (c *Console) follow(w http.ResponseWriter, r *request, a reply) {
-	select {
-	case c.streams <- struct{}{}:
-		defer func() { <-c.streams }()
-	default:
-		c.write(w, r, reply{status: http.StatusTooManyRequests, page: failurePage{Kind: "busy", RequestID: r.id}})
-		return
-	}
-	whole, err := c.render(r, a.page)
+// A growth is an answer that ends late.
+type growth struct {
+	*Console
+	w http.ResponseWriter
+	r *request
+	*stream
+}
+
+// page sends a page, and what it grows by.
+func (g growth) page(page any) {
+	whole, err := g.render(g.r, page)
 	if err != nil {
-		c.broken(w, r, err)
+		g.broken(g.w, g.r, err)
 		return
 	}
 	head, tail, _ := bytes.Cut(whole, []byte(more))
-	ctx, cancel := context.WithTimeout(r.outer, streamTime)
-	defer cancel()
-	out := http.NewResponseController(w)
-	// The deadlines of the server are for answers that end soon. A connection that takes
-	// nothing any more ends with these.
-	limit := c.Now().Add(streamTime + requestTime)
-	_, _ = out.SetReadDeadline(limit), out.SetWriteDeadline(limit)
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	send := func(text []byte) bool {
-		_, err := w.Write(text)
-		return err == nil && out.Flush() == nil
+	g.answer("text/html; charset=utf-8", func(send func([]byte) bool) {
+		if !send(head) {
+			return
+		}
+		finished, gone := g.looks(0, func(text []byte, _ uint64) bool { return send(text) })
+		var text bytes.Buffer
+		if err := g.r.execute(&text, g.end, finished); err == nil && !gone {
+			send(append(text.Bytes(), tail...))
+		}
+	})
+}
+
+func asksForEvents(r *http.Request) bool { return r.Header.Get("Accept") == eventStream }
+
+const eventStream = "text/event-stream"
+
+// events sends what a page grows by to its script. An answer that ends before all is over
+// is asked for again, with the count of the last event.
+func (g growth) events() {
+	last, _ := strconv.ParseUint(g.r.Header.Get("Last-Event-ID"), 10, 64)
+	g.answer(eventStream, func(send func([]byte) bool) {
+		// Without a first byte, a browser does not know that the answer has begun.
+		if !send([]byte(":\n\n")) {
+			return
+		}
+		finished, gone := g.looks(last, func(text []byte, last uint64) bool {
+			return send(event("id: "+strconv.FormatUint(last, 10)+"\n", text))
+		})
+		var text bytes.Buffer
+		if err := g.r.execute(&text, g.end, true); err == nil && finished && !gone {
+			send(event("event: end\n", text.Bytes()))
+		}
+	})
+}
+
+// event returns an event whose data is text.
+func event(fields string, text []byte) []byte {
+	out := []byte(fields)
+	for line := range bytes.Lines(text) {
+		out = append(append(out, "data: "...), bytes.TrimRight(line, "\r\n")...)
+		out = append(out, '\n')
 	}
-	if !send(head) {
+	return append(out, '\n')
+}
+
+// answer begins the answer, and calls body with what writes to it. Pages that grow are
+// few; one that takes the place of another waits until the other's end is noticed.
+func (g growth) answer(kind string, body func(send func([]byte) bool)) {
+	select {
+	case g.streams <- struct{}{}:
+		defer func() { <-g.streams }()
+	case <-time.After(g.interval):
+		g.write(g.w, g.r, reply{status: http.StatusTooManyRequests, page: failurePage{Kind: "busy", RequestID: g.r.id}})
 		return
 	}
-	every := time.NewTicker(c.interval)
+	out := http.NewResponseController(g.w)
+	// The deadlines of the server are for answers that end soon. A connection that takes
+	// nothing any more ends with these.
+	limit := g.Now().Add(streamTime + requestTime)
+	_, _ = out.SetReadDeadline(limit), out.SetWriteDeadline(limit)
+	g.w.Header().Set("Content-Type", kind)
+	body(func(text []byte) bool {
+		_, err := g.w.Write(text)
+		return err == nil && out.Flush() == nil
+	})
+}
+
+// looks looks for new items and sends them, until there will be no more, something fails,
+// or the time of the answer is over. It returns whether there will be no more, and whether
+// nobody reads any more.
+func (g growth) looks(last uint64, send func(text []byte, last uint64) bool) (finished, gone bool) {
+	ctx, cancel := context.WithTimeout(g.r.outer, streamTime)
+	defer cancel()
+	every := time.NewTicker(g.interval)
 	defer every.Stop()
-	finished := false
-	for going := true; going; {
-		items, done, err := c.look(ctx, r, a.stream)
+	g.r.byItself = true
+	for {
+		var items []any
+		done := false
+		err := g.look(ctx, func(ctx context.Context) (err error) {
+			items, last, done, err = g.next(ctx, last)
+			return err
+		})
 		var text bytes.Buffer
 		for _, item := range items {
 			if err == nil {
-				err = r.execute(&text, a.stream.item, item)
+				err = g.r.execute(&text, g.item, item)
 			}
 		}
-		finished = done && err == nil
-		if going = err == nil && !done; text.Len() > 0 && !send(text.Bytes()) {
-			return
+		if text.Len() > 0 && !send(text.Bytes(), last) {
+			return false, true
 		}
-		if going {
-			select {
-			case <-ctx.Done():
-				going = false
-			case <-every.C:
-			}
+		if err != nil || done {
+			return err == nil, false
 		}
-	}
-	var text bytes.Buffer
-	if err := r.execute(&text, a.stream.end, finished); err == nil {
-		send(append(text.Bytes(), tail...))
+		select {
+		case <-ctx.Done():
+			return false, false
+		case <-every.C:
+		}
 	}
 }
 
 // look makes one look of a page that grows, as the operator is now: a session that has
 // ended sees nothing more.
-func (c *Console) look(ctx context.Context, r *request, s *stream) ([]any, bool, error) {
+func (g growth) look(ctx context.Context, next func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
-	free, err := c.slot(ctx)
+	free, err := g.slot(ctx)
 	if err != nil {
-		return nil, false, err
+		return err
 	}
 	defer free()
-	r.session, r.who, r.now = nil, nil, c.now()
-	if err := c.identify(ctx, r); err != nil {
-		return nil, false, err
+	g.r.session, g.r.who, g.r.now = nil, nil, g.now()
+	if err := g.identify(ctx, g.r); err != nil {
+		return err
 	}
-	if r.who == nil {
-		return nil, false, errNotFound
+	if g.r.who == nil {
+		return errNotFound
 	}
-	return s.next(ctx)
+	return next(ctx)
 }
 
 // A watchPage waits for the first requests of a client.
@@ -136,16 +198,18 @@ func (c clientPages) watch(ctx context.Context, r *request) (reply, error) {
 		return reply{}, err
 	}
 	p.Programs = programsOf(p.Client, p.Issuer)
-	seen := 0
-	next := func(ctx context.Context) (items []any, done bool, err error) {
+	next := func(ctx context.Context, last uint64) (items []any, now uint64, done bool, err error) {
 		var v adminapi.Watch
 		if err := c.get(ctx, r, &v, nil, "clients", id, "watch"); err != nil {
-			return nil, false, err
+			return nil, last, false, err
 		}
-		for ; seen < len(v.Requests); seen++ {
-			items = append(items, watchedItem{v.Requests[seen], v.Stages})
+		if now = uint64(len(v.Requests)); last > now {
+			last = 0 // the server has begun anew
 		}
-		return items, v.Finished, nil
+		for _, request := range v.Requests[last:] {
+			items = append(items, watchedItem{request, v.Stages})
+		}
+		return items, now, v.Finished, nil
 	}
 	return reply{page: p, stream: &stream{next, "watched", "watchEnd"}}, nil
 }
@@ -162,19 +226,17 @@ const shownBefore = 10
 func (c auditPages) followAudit(_ context.Context, r *request) (reply, error) {
 	s := readAuditSearch(r.URL.Query())
 	p := followPage{Back: s.address("/audit", 0), Command: s.command(r) + " --follow"}
-	var last uint64
-	next := func(ctx context.Context) ([]any, bool, error) {
+	next := func(ctx context.Context, last uint64) (items []any, now uint64, done bool, err error) {
 		query := s.query(c.Now(), adminapi.MaxPage)
 		if last == 0 {
 			query.Set("limit", strconv.Itoa(shownBefore))
 		}
 		fresh, err := c.since(ctx, r, query, last)
-		var items []any
 		for _, row := range rows(fresh) {
 			last = row.Seq
 			items = append(items, row)
 		}
-		return items, false, err
+		return items, last, false, err
 	}
 	return reply{page: p, stream: &stream{next, "record", "followEnd"}}, nil
 }

@@ -5,7 +5,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/audit"
@@ -38,7 +40,7 @@ func TestTheFirstRequest(t *testing.T) {
 		t.Fatalf("%d after %d looks\n%s", w.Code, looks, body)
 	}
 	at := 0
-	for _, text := range []string{"&lt;b&gt;Shop&lt;/b&gt;", "https://auth.example/oauth2/api", "the redirect_uri is &lt;other&gt;", "register it", "first", "sign-in asked for: not yet", "second", "sign-in asked for: done", "It works", "mintage client watch a/b", "</html>"} {
+	for _, text := range []string{"&lt;b&gt;Shop&lt;/b&gt;", "https://auth.example/oauth2/api", "mintage client watch a/b", "the redirect_uri is &lt;other&gt;", "register it", "first", "sign-in asked for: not yet", "second", "sign-in asked for: done", "It works", "</html>"} {
 		i := strings.Index(body[at:], text)
 		if i < 0 {
 			t.Fatalf("the page lacks %s, or has it too early:\n%s", text, body)
@@ -48,6 +50,105 @@ func TestTheFirstRequest(t *testing.T) {
 	if n := strings.Count(body, "register it"); n != 1 {
 		t.Errorf("a request is shown %d times", n)
 	}
+}
+
+// The script of a page that grows reads the same items as events. It begins with the first
+// and goes on after the one that it names.
+func TestAGrowingPageHasEvents(t *testing.T) {
+	r := open(t)
+	bob := r.operator("bob", operator.Auditor)
+	r.shop("Shop", "shop")
+	v := adminapi.Watch{Finished: true}
+	for _, id := range []string{"first", "second"} {
+		v.Requests = append(v.Requests, adminapi.WatchedRequest{At: r.now, RequestID: id, Endpoint: "token", Why: "<line\r\nbreak>"})
+	}
+	r.watch = func() adminapi.Watch { return v }
+	events := func(last string) string {
+		t.Helper()
+		hr := httptest.NewRequestWithContext(t.Context(), http.MethodGet, origin+"/clients/shop/watch", nil)
+		hr.AddCookie(bob.cookie)
+		hr.Header.Set("Accept", "text/event-stream")
+		hr.Header.Set("Last-Event-ID", last)
+		w := httptest.NewRecorder()
+		r.handler.ServeHTTP(w, hr)
+		if kind := w.Header().Get("Content-Type"); w.Code != http.StatusOK || kind != "text/event-stream" || !w.Flushed {
+			t.Errorf("%d, %s", w.Code, kind)
+		}
+		for line := range strings.Lines(w.Body.String()) {
+			if !strings.HasPrefix(line, "data: ") && line != "id: 2\n" && line != "event: end\n" && line != ":\n" && line != "\n" {
+				t.Errorf("a line is %q", line)
+			}
+		}
+		return w.Body.String()
+	}
+	for last, want := range map[string][3]int{"": {1, 1, 1}, "1": {0, 1, 1}, "2": {0, 0, 1}, "3": {1, 1, 1}, "guess": {1, 1, 1}} {
+		body := events(last)
+		if have := [3]int{strings.Count(body, ">first<"), strings.Count(body, ">second<"), strings.Count(body, "It works")}; have != want {
+			t.Errorf("after %q: %v, want %v\n%s", last, have, want, body)
+		}
+	}
+	if body := events(""); !strings.Contains(body, "&lt;line\\u000d\\u000abreak&gt;") || strings.Contains(body, "<html") {
+		t.Error(body)
+	}
+	page := bob.get("/clients/shop/watch").Body.String()
+	_, name, _ := strings.Cut(page, `<script type="module" async src="`)
+	name, _, _ = strings.Cut(name, `"`)
+	if w := bob.get(name); w.Code != http.StatusOK || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/javascript") || !strings.Contains(w.Body.String(), "EventSource") {
+		t.Errorf("%s: %d", name, w.Code)
+	}
+	v.Finished = false
+	r.watch = func() adminapi.Watch { panic("asked for without a session") }
+	bob.cookie.Value = "guess"
+	if w := bob.get("/clients/shop/watch"); w.Code != http.StatusSeeOther {
+		t.Errorf("%d without a session", w.Code)
+	}
+}
+
+// What a page asks for by itself is no use of a session, which otherwise would never be
+// idle.
+func TestAGrowingPageKeepsNobodySignedIn(t *testing.T) {
+	r := open(t)
+	bob := r.operator("bob", operator.Auditor)
+	r.shop("Shop", "shop")
+	looks := 0
+	r.watch = func() adminapi.Watch {
+		looks++
+		r.now = r.now.Add(10 * time.Minute)
+		return adminapi.Watch{}
+	}
+	body := bob.get("/clients/shop/watch").Body.String()
+	if !strings.Contains(body, "follows no more") || looks != 3 {
+		t.Errorf("%d looks\n%s", looks, body)
+	}
+	if w := bob.get("/clients"); w.Code != http.StatusSeeOther {
+		t.Errorf("%d after the idle time", w.Code)
+	}
+}
+
+// Few pages grow at once. One more is told so.
+func TestGrowingPagesAreFew(t *testing.T) {
+	r := open(t)
+	bob := r.operator("bob", operator.Auditor)
+	r.shop("Shop", "shop")
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	begun := make(chan struct{}, 4)
+	for range 4 {
+		all.Go(func() {
+			first := sync.OnceFunc(func() { begun <- struct{}{} })
+			hr := httptest.NewRequestWithContext(ctx, http.MethodGet, origin+"/audit/follow", nil)
+			hr.AddCookie(bob.cookie)
+			r.handler.ServeHTTP(&reader{httptest.NewRecorder(), func(string) { first() }}, hr)
+		})
+	}
+	for range 4 {
+		<-begun
+	}
+	if w := bob.get("/audit/follow"); w.Code != http.StatusTooManyRequests {
+		t.Errorf("%d beside four", w.Code)
+	}
+	cancel()
+	all.Wait()
 }
 
 // A page that grows is an operator's as long as the session lasts.

@@ -127,6 +127,21 @@ const ErrNoSession Error = "there is no such session"
 
 // Open returns the session of a cookie, and notes its use.
 func Open(ctx context.Context, st store.Store, cookie string, now grant.Instant) (Session, error) {
+	s, err := Look(ctx, st, cookie, now)
+	if err != nil || now.Since(s.UsedAt) < useInterval {
+		return s, err
+	}
+	used := s
+	used.UsedAt = now
+	if err := used.put(ctx, st); err == nil {
+		s = used
+	} // or another request has noted it
+	return s, nil
+}
+
+// Look returns the session of a cookie and notes no use: what a page asks for by itself
+// keeps nobody signed in.
+func Look(ctx context.Context, st store.Store, cookie string, now grant.Instant) (Session, error) {
 	d, err := st.Document(ctx, store.KeyOf(store.DocumentConsoleSession, "", cookie))
 	if errors.Is(err, store.ErrNotFound) {
 		return Session{}, ErrNoSession
@@ -138,15 +153,7 @@ func Open(ctx context.Context, st store.Store, cookie string, now grant.Instant)
 	if err == nil && now >= s.EndsAt() {
 		err = ErrNoSession
 	}
-	if err != nil || now.Since(s.UsedAt) < useInterval {
-		return s, err
-	}
-	used := s
-	used.UsedAt = now
-	if err := used.put(ctx, st); err == nil {
-		s = used
-	} // or another request has noted it
-	return s, nil
+	return s, err
 }
 
 // put stores a session that was read.

@@ -4,6 +4,9 @@ package browser
 
 import (
 	"encoding/json"
+	"net"
+	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +20,9 @@ type consoleWorld struct {
 	url    string // of the console
 	public string // the address of the server
 	dir    string
+
+	args   []string // of the server
+	server *exec.Cmd
 }
 
 func openConsole(t *testing.T, args ...string) *consoleWorld {
@@ -24,9 +30,34 @@ func openConsole(t *testing.T, args ...string) *consoleWorld {
 	cert, key := certificateFiles(t)
 	public, console := binary.FreeAddress(t, mintageHost), binary.FreeAddress(t, mintageHost)
 	w := &consoleWorld{url: "https://" + console, public: "https://" + public, dir: t.TempDir()}
-	binary.Serve(t, binary.Command(t, append([]string{"serve", "--new-store", "--data", w.dir, "--public-url", "https://" + public, "--listen", public, "--management-listen", "127.0.0.1:0",
-		"--tls-cert", cert, "--tls-key", key, "--console-listen", console}, args...)...), console)
+	w.args = append([]string{"serve", "--data", w.dir, "--public-url", "https://" + public, "--listen", public, "--management-listen", "127.0.0.1:0",
+		"--tls-cert", cert, "--tls-key", key, "--console-listen", console}, args...)
+	w.start(t, "--new-store")
 	return w
+}
+
+func (w *consoleWorld) start(t *testing.T, args ...string) {
+	t.Helper()
+	w.server = binary.Command(t, append(slices.Clone(w.args), args...)...)
+	binary.Serve(t, w.server, strings.TrimPrefix(w.url, "https://"))
+}
+
+// restart kills the server, calls meanwhile, and starts it again.
+func (w *consoleWorld) restart(t *testing.T, meanwhile func()) {
+	t.Helper()
+	if err := w.server.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		c, err := net.Dial("tcp", strings.TrimPrefix(w.url, "https://"))
+		if err != nil {
+			break
+		}
+		c.Close()
+		time.Sleep(20 * time.Millisecond)
+	}
+	meanwhile()
+	w.start(t)
 }
 
 // run runs a command, and reads its JSON into out unless that is nil.
