@@ -661,12 +661,14 @@ func TestPagesLeadOn(t *testing.T) {
 	if _, _, err := r.cases.Users().Create(t.Context(), account.Registration{Username: "alice"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := r.cases.Users().SetTOTP(t.Context(), "alice", ""); err != nil {
+	u, _, err := r.cases.Users().SetTOTP(t.Context(), "alice", "")
+	if err != nil {
 		t.Fatal(err)
 	}
 	r.console.Dev = true
 	alice := r.operator("alice", operator.Admin)
 	r.console.Dev = false
+	alice.cookie.Value = r.session(u)
 	g := testkit.PutGrants(t, r.store, 1)[0]
 	for path, want := range map[string][]string{
 		"/clients?match=an+agent":  {`href="/clients?own=1&amp;match=an%20agent"`},

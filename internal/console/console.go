@@ -326,10 +326,15 @@ func (c *Console) identify(ctx context.Context, r *request) error {
 		return store.Unavailable(err)
 	}
 	if c.Users != nil && !c.Dev {
-		if _, err := c.Users.Present(ctx, o.Name); errors.Is(err, account.ErrWrong) {
+		u, err := c.Users.Present(ctx, o.Name)
+		if errors.Is(err, account.ErrWrong) {
 			return nil // disabled, or gone
-		} else if err != nil {
+		}
+		if err != nil {
 			return err
+		}
+		if u.Epoch != s.Epoch || !u.SecondFactor && !s.Pending {
+			return nil // another password, or the factor is removed
 		}
 	}
 	if r.session = &s; !s.Pending {

@@ -135,6 +135,16 @@ func (r *room) cookieOf(name string) *http.Cookie {
 	return b.cookie
 }
 
+// session returns the cookie of a new session of a built-in user.
+func (r *room) session(u account.User) (cookie string) {
+	r.t.Helper()
+	cookie, err := operator.Begin(r.t.Context(), r.store, operator.Session{Operator: u.Username, How: operator.ByPassword, BeganAt: grant.At(r.now), Epoch: u.Epoch})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return cookie
+}
+
 // invitation returns the path of a new invitation.
 func (r *room) invitation(name string) string {
 	r.t.Helper()
@@ -318,6 +328,49 @@ func TestALostRoleCountsAtTheNextRequest(t *testing.T) {
 	}
 	if w := alice.get("/operators"); w.Code == http.StatusOK && strings.Contains(w.Body.String(), "/end\">") {
 		t.Error("an auditor who was an admin is offered changes")
+	}
+}
+
+// A session of a built-in user ends with another password, another or no second factor,
+// and with the user.
+func TestAChangedUserIsSignedOut(t *testing.T) {
+	r := open(t)
+	ctx := t.Context()
+	users := r.cases.Users()
+	for what, change := range map[string]func(name string) error{
+		"nothing":                nil,
+		"another password":       func(name string) error { _, _, err := users.SetPassword(ctx, name, "", "", false); return err },
+		"another second factor":  func(name string) error { _, _, err := users.SetTOTP(ctx, name, ""); return err },
+		"no second factor":       func(name string) error { _, err := users.RemoveTOTP(ctx, name, ""); return err },
+		"a user who is disabled": func(name string) error { _, _, err := users.Disable(ctx, name, ""); return err },
+	} {
+		name := strings.ReplaceAll(what, " ", "-")
+		if _, _, err := users.Create(ctx, account.Registration{Username: name}); err != nil {
+			t.Fatal(err)
+		}
+		u, _, err := users.SetTOTP(ctx, name, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := r.operator(name, operator.Admin)
+		r.console.Users = r.users
+		if w := b.get("/clients"); w.Code != http.StatusSeeOther {
+			t.Errorf("%s: %d in a session of an earlier epoch", what, w.Code)
+		}
+		b.cookie.Value = r.session(u)
+		if w := b.get("/clients"); w.Code != http.StatusOK {
+			t.Fatalf("%s: %d before the change", what, w.Code)
+		}
+		want := http.StatusSeeOther
+		if change == nil {
+			want = http.StatusOK
+		} else if err := change(name); err != nil {
+			t.Fatal(err)
+		}
+		if w := b.get("/clients"); w.Code != want {
+			t.Errorf("%s: %d", what, w.Code)
+		}
+		r.console.Users = nil
 	}
 }
 

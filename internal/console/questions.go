@@ -16,7 +16,7 @@ var (
 	userSessionQuestion  = question{"end", "End this session?", "The user is signed out in that browser.", "End the session"}
 	sessionQuestion      = question{"end", "End this session?", "The browser is signed out with its next request.", "End the session"}
 	disableUserQuestion  = question{"disable", "Disable this user?", "The user cannot sign in, and is signed out everywhere. Enabling gives no grant back.", "Disable the user"}
-	resetFactorQuestion  = question{"remove", "Remove the second factor?", "The user then signs in with the password alone, until another factor is set up. Make sure that it is the user who asks.", "Remove it"}
+	resetFactorQuestion  = question{"remove", "Remove the second factor?", "The user then signs in with the password alone, until another factor is set up, and is signed out of the console. Make sure that it is the user who asks.", "Remove it"}
 	revokeSecretQuestion = question{"revoke", "Revoke this secret?", "A program that still has it is refused from then on. It cannot be brought back.", "Revoke the secret"}
 	rotateQuestion       = question{"rotate", "Rotate the keys now?", "Each key gets a successor, which is used as soon as everybody can know it. What the present keys have made stays valid until it expires.", "Rotate them"}
 	deleteClientQuestion = question{"delete", "Delete this client?", "It cannot be brought back, and its id is never given again.", "Delete for good"}

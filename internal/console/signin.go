@@ -70,7 +70,7 @@ func (c *Console) signIn(ctx context.Context, r *request) (reply, error) {
 	case err != nil:
 		return reply{}, err
 	}
-	return entrance{c}.begin(ctx, r, operator.Session{Operator: o.Name, How: operator.ByPassword})
+	return entrance{c}.begin(ctx, r, operator.Session{Operator: o.Name, How: operator.ByPassword, Epoch: user.Epoch})
 }
 
 // minutes is when another try is possible, for people.
@@ -164,7 +164,7 @@ func (c entrance) spendInvitation(ctx context.Context, r *request) (reply, error
 		if err != nil {
 			return invitationProblem(p, err)
 		}
-		if s.Pending = true; !user.SecondFactor {
+		if s.Pending, s.Epoch = true, user.Epoch; !user.SecondFactor {
 			if s.Factor, err = c.Users.NewFactor(name); err != nil {
 				return reply{}, err
 			}

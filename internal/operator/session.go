@@ -47,6 +47,10 @@ type Session struct {
 	At   string `json:"at,omitempty"`
 	Rule string `json:"rule,omitempty"`
 
+	// Epoch is that of the built-in user's record when the session began: another password,
+	// or another second factor, ends the session.
+	Epoch int64 `json:"epoch,omitempty"`
+
 	// Pending is set while a factor is still to be checked; Factor is that which the
 	// operator is enrolling, sealed.
 	Pending bool   `json:"pending,omitempty"`
