@@ -272,14 +272,15 @@ func (b *tab) answered(status int64) {
 	}
 }
 
-// point is the middle of an element, brought into view.
+// point is the middle of an element, brought into view. A link may go over several lines,
+// with nothing of it between them: it is that of the first.
 func (b *tab) point(selector string) (x, y float64) {
 	b.t.Helper()
 	b.sees(selector)
 	at := evaluate[[]float64](b.ctx, b.t, fmt.Sprintf(`(() => {
 		const e = document.querySelector(%q);
 		e.scrollIntoView({block: 'center', behavior: 'instant'});
-		const r = e.getBoundingClientRect();
+		const r = e.getClientRects()[0];
 		return [r.x + r.width / 2, r.y + r.height / 2];
 	})()`, selector))
 	return at[0], at[1]
