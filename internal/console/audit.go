@@ -2,7 +2,6 @@ package console
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -175,17 +174,3 @@ func escaped(text []byte) []byte {
 
 // hiddenIn matches what JSON need not escape and people do not see.
 var hiddenIn = regexp.MustCompile(`[\x{7f}-\x{9f}\p{Cf}\p{Zl}\p{Zp}]`)
-
-// A recordRow is a record of the audit log as tables show it.
-type recordRow struct {
-	audit.Entry
-	Who string // who caused it
-}
-
-// rows returns the records for a table.
-func rows(list []audit.Entry) (rows []recordRow) {
-	for _, e := range list {
-		rows = append(rows, recordRow{e, cmp.Or(e.Actor, e.ClientID)})
-	}
-	return rows
-}

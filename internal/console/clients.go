@@ -157,24 +157,6 @@ func (c clientPages) createClient(ctx context.Context, r *request) (reply, error
 	return reply{page: s}, nil
 }
 
-// issuer returns the identifier of the issuer whose clients are shown.
-func (c *Console) issuer(ctx context.Context, r *request) (string, error) {
-	var realms adminapi.Realms
-	if err := c.get(ctx, r, &realms, nil, "realms"); err != nil {
-		return "", err
-	}
-	i := slices.IndexFunc(realms.Realms, func(one adminapi.Realm) bool { return one.Name == r.realm() })
-	return realms.Realms[max(i, 0)].Issuer, nil
-}
-
-// orError returns a reply, or an error.
-func orError(a *reply, err error) (reply, error) {
-	if err != nil {
-		return reply{}, err
-	}
-	return *a, nil
-}
-
 // A clientPage shows a client.
 type clientPage struct {
 	adminapi.Client

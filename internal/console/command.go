@@ -100,3 +100,12 @@ func (r *request) apiCommand(id string, before, next adminapi.API) string {
 	}
 	return r.mintage("api update") + text + " " + quote(id)
 }
+
+// tokenCommand is the command that creates a token like t.
+func tokenCommand(t adminapi.Token) string {
+	command := "mintage admin token create NAME --role " + t.Role
+	if t.Realm != "" {
+		command += " --realm " + t.Realm
+	}
+	return command
+}

@@ -17,14 +17,6 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// An Elsewhere is the system that has the users, at which operators sign in.
-type Elsewhere struct {
-	URL      string // begins a login
-	At       string // names the system
-	ACR, AMR []string
-	Rules    []config.OperatorRule
-}
-
 // Claims returns the claims that the rules name, but for the subject.
 func (e *Elsewhere) Claims() (names []string) {
 	for _, r := range e.Rules {
@@ -52,24 +44,6 @@ func (e *Elsewhere) Ticket(console string, t operator.Ticket, now grant.Instant,
 	}
 	text, d, err := t.Document(now)
 	return d, console + "/signed-in?ticket=" + text, err
-}
-
-// operatorOf returns an operator as it is now: as it was added, or else by a rule, which
-// must still be in force.
-func (c *Console) operatorOf(ctx context.Context, name, rule string) (o operator.Operator, byRule bool, err error) {
-	o, err = operator.Find(ctx, c.Store, name)
-	if !errors.Is(err, operator.ErrUnknown) || c.Elsewhere == nil {
-		return o, false, err
-	}
-	i := slices.IndexFunc(c.Elsewhere.Rules, func(r config.OperatorRule) bool { return r.String() == rule })
-	if i < 0 {
-		return o, false, err
-	}
-	r := c.Elsewhere.Rules[i]
-	if o = (operator.Operator{Name: name, Role: r.Role}); r.Realm != "" {
-		o.Realm = "/" + r.Realm
-	}
-	return o, true, nil
 }
 
 // verifierName is the name of the cookie of a browser that begins to sign in.

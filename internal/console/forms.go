@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -100,4 +101,19 @@ func counted(text string) int {
 		return -1
 	}
 	return n
+}
+
+// setIf sets a parameter, unless it is "".
+func setIf(q url.Values, name, value string) {
+	if value != "" {
+		q.Set(name, value)
+	}
+}
+
+// orError returns a reply, or an error.
+func orError(a *reply, err error) (reply, error) {
+	if err != nil {
+		return reply{}, err
+	}
+	return *a, nil
 }

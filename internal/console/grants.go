@@ -69,13 +69,6 @@ func (c grantPages) grants(ctx context.Context, r *request) (reply, error) {
 	return reply{page: p}, nil
 }
 
-// setIf sets a parameter, unless it is "".
-func setIf(q url.Values, name, value string) {
-	if value != "" {
-		q.Set(name, value)
-	}
-}
-
 // filtered returns the query of a page of a list, and the flags of the command that
 // lists the same from its beginning. "" stands for no filter.
 func filtered(after, match, state string) (query url.Values, flags string) {
@@ -102,12 +95,6 @@ func ofWhom(subject, client string) (flags string) {
 	}
 	return flags
 }
-
-// admin reports whether who looks may change something.
-func (r *request) admin() bool { return r.who.Role == "admin" }
-
-// all reports whether who looks may see all realms, and the deployment.
-func (r *request) all() bool { return r.who.Realm == "" }
 
 // grant shows a grant as it is explained.
 func (c grantPages) grant(ctx context.Context, r *request) (reply, error) {

@@ -33,13 +33,6 @@ type attention struct {
 	Command string
 }
 
-// A count is how many there are of something; More: of which it was not counted further.
-type count struct {
-	Kind string
-	N    int
-	More bool
-}
-
 // soon is how long before an end the overview names it.
 const soon = 30 * 24 * time.Hour
 

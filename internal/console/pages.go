@@ -67,12 +67,3 @@ func (c *Console) askEndSession(ctx context.Context, r *request) (askPage, act, 
 			Facts: []fact{{Name: "Operator", Value: s.Operator}, {Name: "Address", Value: s.Address, Code: true}, {Name: "Began", At: s.BeganAt}}},
 		func() (string, error) { return "/operators?ended", c.remove(ctx, r, "console", "sessions", s.ID) }, nil
 }
-
-// tokenCommand is the command that creates a token like t.
-func tokenCommand(t adminapi.Token) string {
-	command := "mintage admin token create NAME --role " + t.Role
-	if t.Realm != "" {
-		command += " --realm " + t.Realm
-	}
-	return command
-}

@@ -1,8 +1,10 @@
 package console
 
 import (
+	"context"
 	"embed"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/mintage/mintage/internal/adminapi"
@@ -100,4 +102,14 @@ func programsOf(c adminapi.Client, issuer string) (list []program) {
 		list = append(list, p)
 	}
 	return list
+}
+
+// issuer returns the identifier of the issuer whose clients are shown.
+func (c *Console) issuer(ctx context.Context, r *request) (string, error) {
+	var realms adminapi.Realms
+	if err := c.get(ctx, r, &realms, nil, "realms"); err != nil {
+		return "", err
+	}
+	i := slices.IndexFunc(realms.Realms, func(one adminapi.Realm) bool { return one.Name == r.realm() })
+	return realms.Realms[max(i, 0)].Issuer, nil
 }

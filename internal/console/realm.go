@@ -37,3 +37,9 @@ func (r *request) mintage(verb string, args ...string) string {
 	}
 	return strings.Join(append([]string{text}, args...), " ")
 }
+
+// admin reports whether who looks may change something.
+func (r *request) admin() bool { return r.who.Role == "admin" }
+
+// all reports whether who looks may see all realms, and the deployment.
+func (r *request) all() bool { return r.who.Realm == "" }

@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -16,6 +17,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/pages"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -120,6 +122,23 @@ func shown(text string) string {
 	}
 	return b.String()
 }
+
+// A recordRow is a record of the audit log as tables show it.
+type recordRow struct {
+	audit.Entry
+	Who string // who caused it
+}
+
+// rows returns the records for a table.
+func rows(list []audit.Entry) (rows []recordRow) {
+	for _, e := range list {
+		rows = append(rows, recordRow{e, cmp.Or(e.Actor, e.ClientID)})
+	}
+	return rows
+}
+
+// more is where a page grows.
+const more template.HTML = "<!-- more -->"
 
 // A frame is what the layout shows around a page.
 type frame struct {

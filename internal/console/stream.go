@@ -3,7 +3,6 @@ package console
 import (
 	"bytes"
 	"context"
-	"html/template"
 	"net/http"
 	"net/url"
 	"slices"
@@ -14,25 +13,12 @@ import (
 	"github.com/mintage/mintage/internal/audit"
 )
 
-// A stream makes a page grow until it is over. Without a script, the answer with the page
-// ends late; with one, the page reads events (HTML Living Standard section 9.2).
-type stream struct {
-	// next returns the items after the one that last counts, 0 for none; the count of the
-	// last of them; and whether there will be no more.
-	next func(ctx context.Context, last uint64) (items []any, now uint64, done bool, err error)
-	item string // their template
-	end  string // the template of what follows the last; it gets whether there was a last one
-}
-
 // Limits of pages that grow. Each looks once in the interval, as any other request does.
 const (
 	maxStreams     = 4
 	streamTime     = 10 * time.Minute
 	streamInterval = time.Second
 )
-
-// more is where a page grows.
-const more template.HTML = "<!-- more -->"
 
 // A growth is an answer that ends late.
 type growth struct {
