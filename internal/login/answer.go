@@ -7,6 +7,7 @@ import (
 
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/openid"
+	"github.com/mintage/mintage/internal/store"
 )
 
 // An Answer is what one request says about an interaction.
@@ -228,6 +229,26 @@ func (t *turn) signIn(ctx context.Context, who Proof) error {
 	cookie, err := t.a.SignIn(ctx, t.it, who.Identity, t.v)
 	refused := errors.Is(err, ErrSubject) || errors.Is(err, ErrProviderEnded)
 	t.st.Login = &Attempt{Proof: who, Cookie: cookie, Err: err, Fault: err != nil && !refused}
+	return err
+}
+
+// admit sends an operator on to the console. No session begins here: it would open the
+// account pages.
+func (t *turn) admit(ctx context.Context, who Proof) error {
+	err := ErrInteraction // of a console that a reload has switched off
+	if c := t.a.Console; c != nil {
+		var ticket store.Document
+		if ticket, t.st.URL, err = c.Admit(t.it.Console, who.Identity); err == nil {
+			err = t.a.change(ctx, t.it, &store.Change{Documents: []store.Document{ticket}}, func(it *Interaction) error {
+				if it.Step != StepLogin {
+					return ErrAnswered // in another tab
+				}
+				it.Step = StepAnswered
+				return nil
+			})
+		}
+	}
+	t.st.Login = &Attempt{Proof: who, Err: err, Fault: err != nil}
 	return err
 }
 

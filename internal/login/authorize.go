@@ -4,10 +4,14 @@
 package login
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
 )
 
 // Authorize decides what becomes of a client's request. A user who is signed in
@@ -80,4 +84,70 @@ func (a *Authorizer) ask(ctx context.Context, st Stage, r oauth.AuthorizationReq
 	}
 	st.Interaction = it
 	return st, nil
+}
+
+// next calls Next for a stage, and reads the consents that it needs. An error for
+// the client is returned as a ClientError.
+func (a *Authorizer) next(ctx context.Context, st *Stage, r oauth.AuthorizationRequest) (Step, error) {
+	q := Request{AuthorizationRequest: r, Client: st.Client, At: a.now(), BuiltIn: a.builtIn(), Development: a.Development}
+	if st.Client != nil {
+		q.Defect = a.defect(st, r)
+		for _, c := range st.view.Beyond(a.Realm, st.Client.ID) {
+			for _, b := range c.Beyond {
+				q.Beyond = max(q.Beyond, b.Since)
+			}
+		}
+	}
+	step, err := Next(q, st.Session, st.agreed, st.Interaction)
+	if step == StepReadConsents {
+		cs, fault := a.consents(ctx, st.Session.Subject)
+		if fault != nil {
+			return "", fault
+		}
+		agreed, _ := a.living(st.view, cs, st.Session.Subject, st.Client.ID)
+		if fault = a.asAgreed(ctx, st.Client, r, &agreed); fault != nil {
+			return "", fault
+		}
+		st.consents, st.agreed = &cs, &agreed
+		st.Known, st.Remember = r.Scope.Common(agreed.Scope), oauth.IsRemote(r.RedirectURI)
+		st.Agreed = named(r) & agreed.Claims
+		step, err = Next(q, st.Session, st.agreed, st.Interaction)
+	}
+	var public *oauth.Error
+	switch {
+	case errors.As(err, &public):
+		err = a.clientError(st.Client, r, public, st.Session != nil, nil)
+	case err == nil && step == StepConsent && st.Client != nil && st.Session != nil:
+		// Nobody is asked about an authorization of which no code can be made.
+		if err = a.rehearse(st, r, st.Session.Identity); err != nil {
+			err = a.clientError(st.Client, r, faultTold(err), true, err)
+		}
+	}
+	return step, err
+}
+
+// asAgreed empties a consent to a client that registered itself, and that has changed
+// since or has no record: without one, it gets no tokens.
+func (co *Consents) asAgreed(ctx context.Context, c *store.Client, r oauth.AuthorizationRequest, agreed *Consent) error {
+	if !c.SelfRegistered() || agreed.At == 0 {
+		return nil
+	}
+	recorded, err := co.Directory.Record(ctx, c.Realm, c.ID)
+	if err == nil && (recorded == nil || agreed.Terms != terms(c, r.RedirectURI)) {
+		*agreed = Consent{}
+	}
+	return err
+}
+
+// rehearse makes the code that the identity would give, so that one that does not fit
+// into a code is refused before the user or the system that has the users has done
+// more.
+func (a *Authorizer) rehearse(st *Stage, r oauth.AuthorizationRequest, who Identity) error {
+	now := a.now()
+	who.AuthTime = cmp.Or(who.AuthTime, now) // as TakeLogin will have it
+	_, err := a.Issuer.Codes().IssueAgreed(st.Client, issuer.Agreement{
+		Authorization: authorization(r, who, st.targets),
+		KeyID:         st.view.Ring.Current(keys.Seal, now), AuthorizedAt: now, ExpiresAt: now.Add(a.Issuer.CodeLifetimeOf(st.Client)),
+	})
+	return err
 }

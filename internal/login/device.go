@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
@@ -15,14 +14,6 @@ var ErrUserCode = issuer.ErrUserCode
 
 // ErrManyCodes means that a user has entered too many wrong codes.
 var ErrManyCodes = errors.New("too many wrong user codes")
-
-// A DeviceAsked is the device for which a user has entered a code, as the user is shown
-// it. Until the user has signed in, nothing is known but the code.
-type DeviceAsked struct {
-	UserCode string        `json:"user_code"`
-	From     string        `json:"from,omitempty"` // address of the device
-	At       grant.Instant `json:"at,omitempty"`   // when it asked
-}
 
 // BeginDevice begins the login of a user who has entered a code of the right form.
 // Whether it is right is found out by who is signed in (RFC 8628 section 5.1).

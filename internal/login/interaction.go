@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -15,75 +14,9 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/store"
 )
-
-// A Step is what an interaction asks for next.
-type Step string
-
-const (
-	StepLogin        Step = "login"
-	StepSecondFactor Step = "second_factor"
-	StepAccount      Step = "account" // which user it is to be
-	StepConsent      Step = "consent"
-	StepAnswered     Step = "answered"
-	StepMoved        Step = "moved" // begun again, as Next
-
-	// stepLogout is the step of a logout that an earlier version has stored as an
-	// interaction: it is one no longer.
-	stepLogout Step = "logout"
-
-	// StepReadConsents is no step of a user: Next needs the consents.
-	StepReadConsents Step = "read consents"
-)
-
-// An Interaction is what a user is asked because of one request of a client,
-// or because of the account pages, which have no client. It is stored sealed,
-// and it belongs to the browser that began it.
-type Interaction struct {
-	ID      string                     `json:"-"`
-	Browser []byte                     `json:"browser"` // a digest
-	Request oauth.AuthorizationRequest `json:"request"`
-	Step    Step                       `json:"step"`
-	// Fresh says that a user who is already signed in must sign in again.
-	Fresh     bool          `json:"fresh,omitempty"`
-	CreatedAt grant.Instant `json:"created_at"`
-	ExpiresAt grant.Instant `json:"-"`
-
-	// Username has shown a password, in an epoch, and owes a second factor.
-	Username string `json:"username,omitempty"`
-	Epoch    int64  `json:"epoch,omitempty"`
-	// Identity is who has signed in.
-	Identity *Identity `json:"identity,omitempty"`
-
-	// Login is what another system said of the user, for the browser to fetch.
-	Login *Outcome `json:"login,omitempty"`
-	// Upstream is what the answer of another provider is to be compared with,
-	// in a form of its own.
-	Upstream json.RawMessage `json:"upstream,omitempty"`
-	// SeenEnds are the ends at the provider that were seen before this login began.
-	SeenEnds []string `json:"seen_ends,omitempty"`
-
-	// Device is what a device asks for, if the user has come to enter its code.
-	Device *DeviceAsked `json:"device,omitempty"`
-
-	// Console is the challenge of a browser in which an operator signs in to the console.
-	Console string `json:"console,omitempty"`
-
-	// Client is a client that registered itself, as the user is shown it.
-	Client *store.Client `json:"client,omitempty"`
-
-	Decision *Decision `json:"decision,omitempty"`
-	// Next is the id of the interaction that took its place.
-	Next string `json:"next,omitempty"`
-
-	version int64
-}
-
-// OfAccount reports whether it is for no client: for the account pages, or the console.
-func (it *Interaction) OfAccount() bool { return it.Request.ClientID == "" }
 
 // Interactions stores what users are asked.
 type Interactions struct {
@@ -299,26 +232,6 @@ func (p *Pending) add(now grant.Instant, lifetime int64, network netip.Prefix, k
 		p.young.of[network] += kilobytes
 	}
 	return nil
-}
-
-// A Decision is how an interaction ends. It is recorded once: whoever sends the
-// same form again gets the same answer, on any node.
-type Decision struct {
-	Allow    bool            `json:"allow"`
-	Remember bool            `json:"remember,omitempty"`
-	Code     oauth.ErrorCode `json:"code,omitempty"` // for the client, if not allowed
-	// Of what is allowed:
-	KeyID        grant.KeyID   `json:"key_id,omitempty"`
-	AuthorizedAt grant.Instant `json:"authorized_at,omitempty"`
-	ExpiresAt    grant.Instant `json:"expires_at,omitempty"` // of the code
-}
-
-// An Outcome is what another system has said about an interaction: Identity, or
-// Refused.
-type Outcome struct {
-	Identity *Identity       `json:"identity,omitempty"`
-	Refused  oauth.ErrorCode `json:"refused,omitempty"`
-	At       grant.Instant   `json:"at"`
 }
 
 // A Visitor is what a browser shows of itself.

@@ -364,3 +364,10 @@ func (a *Authorizer) checkIdentity(who *Identity) (err error) {
 	}
 	return a.checkSubject(who.Subject)
 }
+
+// BeginConsole begins the login of an operator. The user signs in now, whoever is signed
+// in in the browser: the account's session opens no console.
+func (a *Authorizer) BeginConsole(ctx context.Context, v Visitor, challenge string) (*Interaction, error) {
+	it := &Interaction{Step: StepLogin, Fresh: true, Console: challenge, Request: oauth.AuthorizationRequest{ACRValues: a.Console.ACRValues}}
+	return it, a.begin(ctx, it, v, false)
+}

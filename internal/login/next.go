@@ -2,16 +2,126 @@ package login
 
 import (
 	"cmp"
-	"context"
-	"errors"
+	"encoding/json"
+	"strings"
 	"time"
 
+	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
-	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
+
+// A Step is what an interaction asks for next.
+type Step string
+
+const (
+	StepLogin        Step = "login"
+	StepSecondFactor Step = "second_factor"
+	StepAccount      Step = "account" // which user it is to be
+	StepConsent      Step = "consent"
+	StepAnswered     Step = "answered"
+	StepMoved        Step = "moved" // begun again, as Next
+
+	// stepLogout is the step of a logout that an earlier version has stored as an
+	// interaction: it is one no longer.
+	stepLogout Step = "logout"
+
+	// StepReadConsents is no step of a user: Next needs the consents.
+	StepReadConsents Step = "read consents"
+)
+
+// An Interaction is what a user is asked because of one request of a client,
+// or because of the account pages, which have no client. It is stored sealed,
+// and it belongs to the browser that began it.
+type Interaction struct {
+	ID      string                     `json:"-"`
+	Browser []byte                     `json:"browser"` // a digest
+	Request oauth.AuthorizationRequest `json:"request"`
+	Step    Step                       `json:"step"`
+	// Fresh says that a user who is already signed in must sign in again.
+	Fresh     bool          `json:"fresh,omitempty"`
+	CreatedAt grant.Instant `json:"created_at"`
+	ExpiresAt grant.Instant `json:"-"`
+
+	// Username has shown a password, in an epoch, and owes a second factor.
+	Username string `json:"username,omitempty"`
+	Epoch    int64  `json:"epoch,omitempty"`
+	// Identity is who has signed in.
+	Identity *Identity `json:"identity,omitempty"`
+
+	// Login is what another system said of the user, for the browser to fetch.
+	Login *Outcome `json:"login,omitempty"`
+	// Upstream is what the answer of another provider is to be compared with,
+	// in a form of its own.
+	Upstream json.RawMessage `json:"upstream,omitempty"`
+	// SeenEnds are the ends at the provider that were seen before this login began.
+	SeenEnds []string `json:"seen_ends,omitempty"`
+
+	// Device is what a device asks for, if the user has come to enter its code.
+	Device *DeviceAsked `json:"device,omitempty"`
+
+	// Console is the challenge of a browser in which an operator signs in to the console.
+	Console string `json:"console,omitempty"`
+
+	// Client is a client that registered itself, as the user is shown it.
+	Client *store.Client `json:"client,omitempty"`
+
+	Decision *Decision `json:"decision,omitempty"`
+	// Next is the id of the interaction that took its place.
+	Next string `json:"next,omitempty"`
+
+	version int64
+}
+
+// OfAccount reports whether it is for no client: for the account pages, or the console.
+func (it *Interaction) OfAccount() bool { return it.Request.ClientID == "" }
+
+// Named returns the claims that the client asks for by name.
+func (it *Interaction) Named() claims.Set { return named(it.Request) }
+
+// ACRValues returns the acr that the system which has the users should reach, the
+// best first: what the client demands, or else prefers.
+func (it *Interaction) ACRValues() []string {
+	return strings.Fields(cmp.Or(strings.Join(it.Request.Classes, " "), it.Request.ACRValues))
+}
+
+// A DeviceAsked is the device for which a user has entered a code, as the user is shown
+// it. Until the user has signed in, nothing is known but the code.
+type DeviceAsked struct {
+	UserCode string        `json:"user_code"`
+	From     string        `json:"from,omitempty"` // address of the device
+	At       grant.Instant `json:"at,omitempty"`   // when it asked
+}
+
+// A Console is the console of operators, who sign in to it by the login of users.
+type Console struct {
+	ACRValues string   // what the login should have of acr, the best first
+	Claims    []string // that are asked for
+	// Admit returns what is stored for an operator, and the address at the console that
+	// takes it. The challenge is that of the browser in which the operator began.
+	Admit func(challenge string, who Identity) (ticket store.Document, url string, err error)
+}
+
+// A Decision is how an interaction ends. It is recorded once: whoever sends the
+// same form again gets the same answer, on any node.
+type Decision struct {
+	Allow    bool            `json:"allow"`
+	Remember bool            `json:"remember,omitempty"`
+	Code     oauth.ErrorCode `json:"code,omitempty"` // for the client, if not allowed
+	// Of what is allowed:
+	KeyID        grant.KeyID   `json:"key_id,omitempty"`
+	AuthorizedAt grant.Instant `json:"authorized_at,omitempty"`
+	ExpiresAt    grant.Instant `json:"expires_at,omitempty"` // of the code
+}
+
+// An Outcome is what another system has said about an interaction: Identity, or
+// Refused.
+type Outcome struct {
+	Identity *Identity       `json:"identity,omitempty"`
+	Refused  oauth.ErrorCode `json:"refused,omitempty"`
+	At       grant.Instant   `json:"at"`
+}
 
 // A Request is what a client asks for, with what decides about it beside the
 // user. What OpenID Connect adds to a request is an input of Next here.
@@ -112,70 +222,4 @@ func sameUser(it *Interaction, s *Session) error {
 		return ErrSwitched
 	}
 	return nil
-}
-
-// next calls Next for a stage, and reads the consents that it needs. An error for
-// the client is returned as a ClientError.
-func (a *Authorizer) next(ctx context.Context, st *Stage, r oauth.AuthorizationRequest) (Step, error) {
-	q := Request{AuthorizationRequest: r, Client: st.Client, At: a.now(), BuiltIn: a.builtIn(), Development: a.Development}
-	if st.Client != nil {
-		q.Defect = a.defect(st, r)
-		for _, c := range st.view.Beyond(a.Realm, st.Client.ID) {
-			for _, b := range c.Beyond {
-				q.Beyond = max(q.Beyond, b.Since)
-			}
-		}
-	}
-	step, err := Next(q, st.Session, st.agreed, st.Interaction)
-	if step == StepReadConsents {
-		cs, fault := a.consents(ctx, st.Session.Subject)
-		if fault != nil {
-			return "", fault
-		}
-		agreed, _ := a.living(st.view, cs, st.Session.Subject, st.Client.ID)
-		if fault = a.asAgreed(ctx, st.Client, r, &agreed); fault != nil {
-			return "", fault
-		}
-		st.consents, st.agreed = &cs, &agreed
-		st.Known, st.Remember = r.Scope.Common(agreed.Scope), oauth.IsRemote(r.RedirectURI)
-		st.Agreed = named(r) & agreed.Claims
-		step, err = Next(q, st.Session, st.agreed, st.Interaction)
-	}
-	var public *oauth.Error
-	switch {
-	case errors.As(err, &public):
-		err = a.clientError(st.Client, r, public, st.Session != nil, nil)
-	case err == nil && step == StepConsent && st.Client != nil && st.Session != nil:
-		// Nobody is asked about an authorization of which no code can be made.
-		if err = a.rehearse(st, r, st.Session.Identity); err != nil {
-			err = a.clientError(st.Client, r, faultTold(err), true, err)
-		}
-	}
-	return step, err
-}
-
-// asAgreed empties a consent to a client that registered itself, and that has changed
-// since or has no record: without one, it gets no tokens.
-func (co *Consents) asAgreed(ctx context.Context, c *store.Client, r oauth.AuthorizationRequest, agreed *Consent) error {
-	if !c.SelfRegistered() || agreed.At == 0 {
-		return nil
-	}
-	recorded, err := co.Directory.Record(ctx, c.Realm, c.ID)
-	if err == nil && (recorded == nil || agreed.Terms != terms(c, r.RedirectURI)) {
-		*agreed = Consent{}
-	}
-	return err
-}
-
-// rehearse makes the code that the identity would give, so that one that does not fit
-// into a code is refused before the user or the system that has the users has done
-// more.
-func (a *Authorizer) rehearse(st *Stage, r oauth.AuthorizationRequest, who Identity) error {
-	now := a.now()
-	who.AuthTime = cmp.Or(who.AuthTime, now) // as TakeLogin will have it
-	_, err := a.Issuer.Codes().IssueAgreed(st.Client, issuer.Agreement{
-		Authorization: authorization(r, who, st.targets),
-		KeyID:         st.view.Ring.Current(keys.Seal, now), AuthorizedAt: now, ExpiresAt: now.Add(a.Issuer.CodeLifetimeOf(st.Client)),
-	})
-	return err
 }

@@ -1,7 +1,6 @@
 package login
 
 import (
-	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -62,9 +61,6 @@ func named(r oauth.AuthorizationRequest) claims.Set {
 	return claims.Set(r.InUserInfo|r.InIDToken) &^ claims.Of(r.Scope)
 }
 
-// Named returns the claims that the client asks for by name.
-func (it *Interaction) Named() claims.Set { return named(it.Request) }
-
 // mayReach reports whether a login may have an acr: what other systems say is not
 // known before.
 func mayReach(class string, builtIn bool) bool {
@@ -91,12 +87,6 @@ func wished(values string, builtIn bool) (list []string) {
 	}
 	weakest := slices.IndexFunc(openid.Classes, func(class string) bool { return slices.Contains(list, class) })
 	return append(list, openid.Classes[weakest+1:]...)
-}
-
-// ACRValues returns the acr that the system which has the users should reach, the
-// best first: what the client demands, or else prefers.
-func (it *Interaction) ACRValues() []string {
-	return strings.Fields(cmp.Or(strings.Join(it.Request.Classes, " "), it.Request.ACRValues))
 }
 
 // hinted demands the user whom the request's id_token_hint names (OpenID Connect
