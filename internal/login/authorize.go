@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"time"
 
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
@@ -150,4 +151,21 @@ func (a *Authorizer) rehearse(st *Stage, r oauth.AuthorizationRequest, who Ident
 		KeyID:         st.view.Ring.Current(keys.Seal, now), AuthorizedAt: now, ExpiresAt: now.Add(a.Issuer.CodeLifetimeOf(st.Client)),
 	})
 	return err
+}
+
+func authorization(r oauth.AuthorizationRequest, who Identity, of *targets) issuer.Authorization {
+	var authTime time.Time
+	if who.AuthTime != 0 {
+		authTime = who.AuthTime.Time()
+	}
+	var resolved *issuer.Resources
+	if of != nil && of.err == nil {
+		resolved = &of.Resources
+	}
+	key, _ := oauth.ParseJKT(r.JKT)
+	return issuer.Authorization{
+		JKT: key, ClientID: r.ClientID, RedirectURI: r.RedirectURI, Device: r.Device, Subject: who.Subject, Scope: string(r.Scope), Challenge: r.Challenge, Resources: r.Resources, Resolved: resolved,
+		AuthTime: authTime, Claims: issuer.CarriedClaims(who.Claims), Nonce: r.Nonce, Session: who.reference(), Login: who.Login,
+		InUserInfo: r.InUserInfo, InIDToken: r.InIDToken, SaysACR: r.ACRValues != "",
+	}
 }

@@ -3,6 +3,8 @@ package login
 import (
 	"context"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
@@ -201,6 +203,50 @@ func (a *Authorizer) decide(ctx context.Context, st *Stage, d Decision, consent 
 	st.Decided = st.Decided && err == nil
 	return err
 }
+
+// consentDocument is the consents of the user with what d adds for the client.
+// Only the first call for a stage uses what the stage has read. If the agreement makes
+// the record of a client, it is ErrRecords for a user who has made too many.
+func (co *Consents) consentDocument(ctx context.Context, st *Stage, d Decision, makes bool) (store.Document, error) {
+	r, subject := st.Interaction.Request, st.Interaction.Identity.Subject
+	cs := st.consents
+	st.consents = nil
+	if cs == nil {
+		read, err := co.consents(ctx, subject)
+		if err != nil {
+			return store.Document{}, err
+		}
+		cs = &read
+	}
+	have, _ := co.living(st.view, *cs, subject, r.ClientID)
+	if have.Terms != terms(st.Client, r.RedirectURI) {
+		have = Consent{}
+	}
+	// Remember, or forget, only what the page has shown.
+	shown := named(r)
+	next := Consent{Scope: union(r.Scope, have.Scope), Remembered: have.Remembered.Without(r.Scope), At: d.AuthorizedAt,
+		Claims: shown | have.Claims, RememberedClaims: have.RememberedClaims &^ shown}
+	if d.Remember {
+		next.Remembered, next.RememberedClaims = union(r.Scope, have.Remembered), shown|have.RememberedClaims
+	}
+	next.Terms = terms(st.Client, r.RedirectURI)
+	if !r.Device { // about which the user is always asked
+		cs.Of[r.ClientID] = next
+	}
+	if makes {
+		hourAgo := co.now().Add(-time.Hour)
+		cs.Records = slices.DeleteFunc(cs.Records, func(at grant.Instant) bool { return at <= hourAgo })
+		if len(cs.Records) >= recordPace {
+			return store.Document{}, ErrRecords
+		}
+		cs.Records = append(cs.Records, co.now())
+	}
+	return cs.document()
+}
+
+// recordPace is how many records of clients that registered themselves one user can
+// make in an hour: the store keeps each for a month or longer (CWE-770).
+const recordPace = 20
 
 // answer computes the client's answer from the decision, and writes nothing. A
 // repeated answer is the same as long as its code is valid; a redeemed one would

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -46,40 +45,6 @@ var (
 	ErrLimited = errors.New("too many interactions of one address")
 )
 
-// A ClientError is an error that is sent to the client, at a redirect URI that
-// is its own. If SignedIn is not set, nobody is known to sit at the browser
-// (RFC 9700 section 4.11.2).
-type ClientError struct {
-	Public   *oauth.Error
-	Client   *store.Client
-	Request  oauth.AuthorizationRequest
-	SignedIn bool
-	Clicked  bool  // the user has just chosen to end it so
-	Cause    error // for the log; may be nil
-	issuer   string
-	scope    string // that was refused, for the log
-}
-
-func (e *ClientError) Error() string {
-	switch {
-	case e.Cause != nil:
-		return e.Public.Error() + ": " + e.Cause.Error()
-	case e.scope != "":
-		return oauth.Sent(e.Public, e.scope).Error()
-	}
-	return e.Public.Error()
-}
-
-// Callback returns the redirect URI with the error, whose description names the request.
-func (e *ClientError) Callback(requestID string) string {
-	if e.Public.Code == oauth.ErrDenied.Code {
-		requestID = "" // nothing went wrong, and a repeated answer is the same
-	}
-	return errorCallback(e.Request, e.Public, e.issuer, requestID)
-}
-
-func (e *ClientError) Unwrap() error { return e.Cause }
-
 // faultTold returns the error that is sent to the client for a fault.
 func faultTold(err error) *oauth.Error {
 	var invalid *oauth.Invalid
@@ -99,20 +64,6 @@ func unavailable(err error) error {
 		return err
 	}
 	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
-}
-
-// errorCallback is the client's redirect URI with an error (RFC 6749 section 4.1.2.1).
-func errorCallback(r oauth.AuthorizationRequest, public *oauth.Error, issuerID, requestID string) string {
-	description := public.Description
-	if requestID != "" {
-		description += " (request " + requestID + ")"
-	}
-	uri := issuer.AppendQuery(r.RedirectURI, "error", string(public.Code))
-	uri = issuer.AppendQuery(uri, "error_description", description)
-	if r.State != nil {
-		uri = issuer.AppendQuery(uri, "state", string(r.State))
-	}
-	return issuer.AppendQuery(uri, "iss", issuerID)
 }
 
 // describe returns the constant text of an error code that the login system has chosen.

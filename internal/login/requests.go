@@ -6,12 +6,13 @@ import (
 	"errors"
 	"net/netip"
 	"slices"
-	"time"
 
+	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/openid"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -194,6 +195,61 @@ func (rs *Requests) defect(st *Stage, r oauth.AuthorizationRequest) *oauth.Error
 	return nil
 }
 
+// openID reads acr_values, and the parameters that count only if an id_token is asked
+// for. What is wrong with them is the request's defect; an error is a fault.
+func (rs *Requests) openID(r oauth.AuthorizationRequest, c *store.Client, builtIn bool) (oauth.AuthorizationRequest, error) {
+	r.Classes = wished(r.ACRValues, builtIn)
+	switch {
+	case !r.Scope.Has(oauth.OpenID):
+		r.Nonce, r.IDTokenHint, r.Claims = "", "", ""
+		return r, nil
+	case r.Defect != nil:
+		return r, nil
+	case len(r.IDTokenHint) > oauth.MaxHint || len(r.Claims) > maxClaims:
+		r.Defect = oauth.ErrTooLong
+		return r, nil
+	}
+	if r.Claims != "" {
+		d, err := openid.ReadClaims(r.Claims)
+		r.Subjects = d.Subjects
+		may := claims.Of(c.Scope)
+		r.InUserInfo = uint32(claims.SetOf(d.UserInfo) & may &^ claims.Of(r.Scope))
+		r.InIDToken = uint32(claims.SetOf(d.IDToken) & may)
+		switch {
+		case err != nil:
+			r.Defect = oauth.ErrClaims
+		case r.Subjects != nil && len(r.Subjects) == 0:
+			r.Defect = oauth.ErrLoginRequired // they exclude each other
+		case d.Classes != nil:
+			r.Classes = slices.DeleteFunc(d.Classes, func(class string) bool { return !mayReach(class, builtIn) })
+			if len(r.Classes) == 0 {
+				r.Defect = oauth.ErrUnmet // whoever logs in
+			}
+		}
+	}
+	if r.Defect != nil || r.IDTokenHint == "" {
+		return r, nil
+	}
+	return rs.hinted(r)
+}
+
+// hinted demands the user whom the request's id_token_hint names (OpenID Connect
+// Core section 3.1.2.1).
+func (rs *Requests) hinted(r oauth.AuthorizationRequest) (oauth.AuthorizationRequest, error) {
+	h, err := rs.Issuer.Hint(r.IDTokenHint)
+	switch {
+	case errors.Is(err, openid.ErrHint), err == nil && h.ClientID != r.ClientID:
+		r.Defect = oauth.ErrHint
+	case err != nil:
+		return r, err
+	case r.Subjects != nil && !slices.Contains(r.Subjects, h.Subject):
+		r.Defect = oauth.ErrLoginRequired
+	default:
+		r.Subjects = []string{h.Subject}
+	}
+	return r, nil
+}
+
 // callback is the client's redirect URI with the authorization response (RFC
 // 6749 section 4.1.2, RFC 9207), and with OpenAM's members if they are on.
 func (rs *Requests) callback(r oauth.AuthorizationRequest, c *store.Client, code issuer.IssuedCode) string {
@@ -212,6 +268,54 @@ func (rs *Requests) callback(r oauth.AuthorizationRequest, c *store.Client, code
 	return uri
 }
 
+// A ClientError is an error that is sent to the client, at a redirect URI that
+// is its own. If SignedIn is not set, nobody is known to sit at the browser
+// (RFC 9700 section 4.11.2).
+type ClientError struct {
+	Public   *oauth.Error
+	Client   *store.Client
+	Request  oauth.AuthorizationRequest
+	SignedIn bool
+	Clicked  bool  // the user has just chosen to end it so
+	Cause    error // for the log; may be nil
+	issuer   string
+	scope    string // that was refused, for the log
+}
+
+func (e *ClientError) Error() string {
+	switch {
+	case e.Cause != nil:
+		return e.Public.Error() + ": " + e.Cause.Error()
+	case e.scope != "":
+		return oauth.Sent(e.Public, e.scope).Error()
+	}
+	return e.Public.Error()
+}
+
+// Callback returns the redirect URI with the error, whose description names the request.
+func (e *ClientError) Callback(requestID string) string {
+	if e.Public.Code == oauth.ErrDenied.Code {
+		requestID = "" // nothing went wrong, and a repeated answer is the same
+	}
+	return errorCallback(e.Request, e.Public, e.issuer, requestID)
+}
+
+func (e *ClientError) Unwrap() error { return e.Cause }
+
+// errorCallback is the client's redirect URI with an error (RFC 6749 section 4.1.2.1).
+func errorCallback(r oauth.AuthorizationRequest, public *oauth.Error, issuerID, requestID string) string {
+	description := public.Description
+	if requestID != "" {
+		description += " (request " + requestID + ")"
+	}
+	uri := issuer.AppendQuery(r.RedirectURI, "error", string(public.Code))
+	uri = issuer.AppendQuery(uri, "error_description", description)
+	if r.State != nil {
+		uri = issuer.AppendQuery(uri, "state", string(r.State))
+	}
+	return issuer.AppendQuery(uri, "iss", issuerID)
+}
+
 func (rs *Requests) clientError(c *store.Client, r oauth.AuthorizationRequest, public *oauth.Error, signedIn bool, cause error) error {
 	if isUnread(c) || r.Device {
 		if cause != nil {
@@ -224,21 +328,4 @@ func (rs *Requests) clientError(c *store.Client, r oauth.AuthorizationRequest, p
 		scope = rs.Issuer.LoggedScope(view, string(cmp.Or(r.Asked, r.Scope)))
 	}
 	return &ClientError{Public: public, issuer: rs.Issuer.ID, scope: scope, Client: c, Request: r, SignedIn: signedIn, Cause: cause}
-}
-
-func authorization(r oauth.AuthorizationRequest, who Identity, of *targets) issuer.Authorization {
-	var authTime time.Time
-	if who.AuthTime != 0 {
-		authTime = who.AuthTime.Time()
-	}
-	var resolved *issuer.Resources
-	if of != nil && of.err == nil {
-		resolved = &of.Resources
-	}
-	key, _ := oauth.ParseJKT(r.JKT)
-	return issuer.Authorization{
-		JKT: key, ClientID: r.ClientID, RedirectURI: r.RedirectURI, Device: r.Device, Subject: who.Subject, Scope: string(r.Scope), Challenge: r.Challenge, Resources: r.Resources, Resolved: resolved,
-		AuthTime: authTime, Claims: issuer.CarriedClaims(who.Claims), Nonce: r.Nonce, Session: who.reference(), Login: who.Login,
-		InUserInfo: r.InUserInfo, InIDToken: r.InIDToken, SaysACR: r.ACRValues != "",
-	}
 }
