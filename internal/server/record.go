@@ -13,41 +13,11 @@ import (
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/metrics"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/store"
 )
-
-// Report is what a handler reports about a request beside its answer. The log
-// line, the metrics, the audit log and the page about an error are made of it.
-type Report struct {
-	ClientID  string // as the request named it; written down if there is such a client
-	Own       bool   // the client has authenticated, and registered itself
-	GrantType string // as the request named it; written down if it is one
-	Tokens    issuer.Tokens
-	GrantID   grant.ID // of the token that the request was about
-	// ServiceRevoked reports that the token was one of a client for itself, which has
-	// no grant whose revocation the store records.
-	ServiceRevoked bool
-	Inactive       error // why that token is not active, where the caller is not told
-
-	// Fault reports that a fault of the server caused a redirect, whose status does not
-	// show it.
-	Fault bool
-
-	Locale     string // of a page
-	ClientName string // on a page; "" if unknown
-}
-
-// Outcome is how a request ended.
-type Outcome struct {
-	Report
-	Status int
-	Err    error           // nil: success
-	Code   oauth.ErrorCode // of Err, as the client is told
-}
 
 // record counts the request and writes its log line: faults at the level error, refusals
 // at info, successes at debug.

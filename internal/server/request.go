@@ -7,7 +7,6 @@ import (
 	"mime"
 	"net"
 	"net/http"
-	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -18,40 +17,6 @@ import (
 	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/store"
 )
-
-// Request is a request to a route. Its methods are the checks that endpoints have
-// in common; each endpoint calls them in its own order of phases.
-type Request struct {
-	*http.Request
-	Route   *Route
-	ID      string
-	Address netip.Addr // of the client
-	// Counted is the Address that limits count. It is the zero address, for which nothing
-	// is counted, if all clients may seem to have one address.
-	Counted netip.Addr
-	// Challenge is appended to a Bearer challenge: ", name=value" or nothing.
-	Challenge string
-	// Asserts is set if it presents an assertion as a grant, whose trust may name the client.
-	Asserts bool
-
-	server  *Server
-	trace   string // id of the trace; "" if there is none
-	state   string // to be echoed with an error, if the request had exactly one valid one
-	bearer  bool   // the client used the Bearer scheme, which a challenge has to match
-	slot    bool   // it has a slot of its class
-	class   overload.Class
-	network netip.Prefix // that the slot counts for
-	cred    oauth.Credentials
-	parsed  bool      // cred is set
-	form    string    // that Form has read
-	dpop    bool      // the access token came by the DPoP scheme, or should have
-	nonce   string    // for the next proof, to be sent with the answer
-	key     oauth.JKT // of the proof that was verified
-
-	// These are here so that they are allocated with the request.
-	outcome Outcome
-	ids     [1]string // ID as the value of a header
-}
 
 // Origin is the request as changes record it.
 func (r *Request) Origin() grant.Origin { return grant.Origin{Address: r.Address, RequestID: r.ID} }

@@ -2,72 +2,16 @@ package server
 
 import (
 	"context"
-	"log/slog"
 	"maps"
 	"net/http"
 	"path"
 	"runtime/debug"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
-	"github.com/mintage/mintage/internal/metrics"
 	"github.com/mintage/mintage/internal/oauth"
-	"github.com/mintage/mintage/internal/overload"
 )
-
-// Route is one endpoint. To add an endpoint, add a Route.
-type Route struct {
-	Name string // in the log, metrics and traces
-	// Paths without a leading slash are below {base}/oauth2/, where the query may
-	// name the realm, and below the two longer forms whose path names it. Paths
-	// with one are as they are. "/" stands for browsers on paths of no route.
-	Paths   []string
-	Methods []string // nil: any
-	Class   overload.Class
-	// Member is the metadata member (RFC 8414 section 2) that holds the address of
-	// the first path; "" if metadata does not name the route. Metadata holds
-	// further members that the route adds.
-	Member   string
-	Metadata map[string]any
-	Handle   Handler
-	// Error writes the answer about an error. Nil: JSON (RFC 6749 section 5.2).
-	Error ErrorWriter
-	// Count counts the outcomes of requests with a method of the route. It may be
-	// nil; what all routes have in common is counted anyway.
-	Count func(*metrics.Metrics, *Outcome)
-	// Refusals is the level at which refusals are logged: debug where invalid
-	// tokens of unauthenticated callers are everyday.
-	Refusals slog.Level
-
-	NeedsRealm bool // the short form of the paths requires the realm parameter
-	Scripts    bool // scripts of the configured origins may read the answers
-	AnyOrigin  bool // scripts of every origin may
-	Public     bool // scripts of every origin may; and no limit by address applies
-	Page       bool // people see it; its requests share capacity by network
-
-	Headers http.Header // of every answer, in place of those of JSON
-
-	allow string         // Methods, as the Allow header lists them
-	realm string         // named by the path, or the only one there is
-	meter *metrics.Route // nil if nothing is counted
-}
-
-// Handler answers a request. It returns a Report also with an error.
-type Handler func(context.Context, *Request) (Answer, Report, error)
-
-// ErrorWriter makes the answer about an error. It may set headers.
-type ErrorWriter func(http.Header, *Request, Report, error) Answer
-
-// Answer is a response to send. The zero Status is 200. Header replaces what every
-// response carries. Cookies are set with an error's answer, too.
-type Answer struct {
-	Status  int
-	Body    []byte
-	Header  http.Header
-	Cookies []string
-}
 
 // Mount sets the routes.
 func (s *Server) Mount(routes ...Route) {
@@ -274,27 +218,4 @@ func (s *Server) respond(w http.ResponseWriter, r *Request, a Answer) int {
 		w.Write(a.Body)
 	}
 	return a.Status
-}
-
-// deadlines makes the contexts of requests. A disconnect does not cancel the work: the
-// client will retry.
-type deadlines struct{ latest atomic.Pointer[deadline] }
-
-type deadline struct {
-	context.Context
-	began time.Time
-	// It is not cancelled early: several requests share it.
-	_ context.CancelFunc
-}
-
-// of is the context of a request that begins now.
-func (d *deadlines) of(now time.Time) context.Context {
-	latest := d.latest.Load()
-	if latest != nil && now.Sub(latest.began) < requestSpan {
-		return latest
-	}
-	ctx, cancel := context.WithDeadline(context.Background(), now.Add(requestTime+requestSpan))
-	next := &deadline{ctx, now, cancel}
-	d.latest.Store(next)
-	return next
 }

@@ -5,6 +5,7 @@
 package server
 
 import (
+	"context"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
@@ -13,12 +14,16 @@ import (
 	"net/http"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/directory"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/metrics"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/tracing"
@@ -86,6 +91,121 @@ func New(d *directory.Directory, opt Options, log *slog.Logger) *Server {
 	return s
 }
 
+// Route is one endpoint. To add an endpoint, add a Route.
+type Route struct {
+	Name string // in the log, metrics and traces
+	// Paths without a leading slash are below {base}/oauth2/, where the query may
+	// name the realm, and below the two longer forms whose path names it. Paths
+	// with one are as they are. "/" stands for browsers on paths of no route.
+	Paths   []string
+	Methods []string // nil: any
+	Class   overload.Class
+	// Member is the metadata member (RFC 8414 section 2) that holds the address of
+	// the first path; "" if metadata does not name the route. Metadata holds
+	// further members that the route adds.
+	Member   string
+	Metadata map[string]any
+	Handle   Handler
+	// Error writes the answer about an error. Nil: JSON (RFC 6749 section 5.2).
+	Error ErrorWriter
+	// Count counts the outcomes of requests with a method of the route. It may be
+	// nil; what all routes have in common is counted anyway.
+	Count func(*metrics.Metrics, *Outcome)
+	// Refusals is the level at which refusals are logged: debug where invalid
+	// tokens of unauthenticated callers are everyday.
+	Refusals slog.Level
+
+	NeedsRealm bool // the short form of the paths requires the realm parameter
+	Scripts    bool // scripts of the configured origins may read the answers
+	AnyOrigin  bool // scripts of every origin may
+	Public     bool // scripts of every origin may; and no limit by address applies
+	Page       bool // people see it; its requests share capacity by network
+
+	Headers http.Header // of every answer, in place of those of JSON
+
+	allow string         // Methods, as the Allow header lists them
+	realm string         // named by the path, or the only one there is
+	meter *metrics.Route // nil if nothing is counted
+}
+
+// Handler answers a request. It returns a Report also with an error.
+type Handler func(context.Context, *Request) (Answer, Report, error)
+
+// ErrorWriter makes the answer about an error. It may set headers.
+type ErrorWriter func(http.Header, *Request, Report, error) Answer
+
+// Answer is a response to send. The zero Status is 200. Header replaces what every
+// response carries. Cookies are set with an error's answer, too.
+type Answer struct {
+	Status  int
+	Body    []byte
+	Header  http.Header
+	Cookies []string
+}
+
+// Request is a request to a route. Its methods are the checks that endpoints have
+// in common; each endpoint calls them in its own order of phases.
+type Request struct {
+	*http.Request
+	Route   *Route
+	ID      string
+	Address netip.Addr // of the client
+	// Counted is the Address that limits count. It is the zero address, for which nothing
+	// is counted, if all clients may seem to have one address.
+	Counted netip.Addr
+	// Challenge is appended to a Bearer challenge: ", name=value" or nothing.
+	Challenge string
+	// Asserts is set if it presents an assertion as a grant, whose trust may name the client.
+	Asserts bool
+
+	server  *Server
+	trace   string // id of the trace; "" if there is none
+	state   string // to be echoed with an error, if the request had exactly one valid one
+	bearer  bool   // the client used the Bearer scheme, which a challenge has to match
+	slot    bool   // it has a slot of its class
+	class   overload.Class
+	network netip.Prefix // that the slot counts for
+	cred    oauth.Credentials
+	parsed  bool      // cred is set
+	form    string    // that Form has read
+	dpop    bool      // the access token came by the DPoP scheme, or should have
+	nonce   string    // for the next proof, to be sent with the answer
+	key     oauth.JKT // of the proof that was verified
+
+	// These are here so that they are allocated with the request.
+	outcome Outcome
+	ids     [1]string // ID as the value of a header
+}
+
+// Report is what a handler reports about a request beside its answer. The log
+// line, the metrics, the audit log and the page about an error are made of it.
+type Report struct {
+	ClientID  string // as the request named it; written down if there is such a client
+	Own       bool   // the client has authenticated, and registered itself
+	GrantType string // as the request named it; written down if it is one
+	Tokens    issuer.Tokens
+	GrantID   grant.ID // of the token that the request was about
+	// ServiceRevoked reports that the token was one of a client for itself, which has
+	// no grant whose revocation the store records.
+	ServiceRevoked bool
+	Inactive       error // why that token is not active, where the caller is not told
+
+	// Fault reports that a fault of the server caused a redirect, whose status does not
+	// show it.
+	Fault bool
+
+	Locale     string // of a page
+	ClientName string // on a page; "" if unknown
+}
+
+// Outcome is how a request ended.
+type Outcome struct {
+	Report
+	Status int
+	Err    error           // nil: success
+	Code   oauth.ErrorCode // of Err, as the client is told
+}
+
 // NewQueue returns a queue that logs that it sheds requests, at most every ten
 // seconds, and calls onShed with the reason for each, unless that is nil.
 func NewQueue(c overload.Capacity, onShed func(why string), log *slog.Logger) *overload.Queue {
@@ -134,3 +254,26 @@ const (
 	// deadline, because one for each request costs ten times as much.
 	requestSpan = 100 * time.Millisecond
 )
+
+// deadlines makes the contexts of requests. A disconnect does not cancel the work: the
+// client will retry.
+type deadlines struct{ latest atomic.Pointer[deadline] }
+
+type deadline struct {
+	context.Context
+	began time.Time
+	// It is not cancelled early: several requests share it.
+	_ context.CancelFunc
+}
+
+// of is the context of a request that begins now.
+func (d *deadlines) of(now time.Time) context.Context {
+	latest := d.latest.Load()
+	if latest != nil && now.Sub(latest.began) < requestSpan {
+		return latest
+	}
+	ctx, cancel := context.WithDeadline(context.Background(), now.Add(requestTime+requestSpan))
+	next := &deadline{ctx, now, cancel}
+	d.latest.Store(next)
+	return next
+}
