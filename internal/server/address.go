@@ -1,9 +1,9 @@
 package server
 
 import (
+	"net"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"slices"
 	"strings"
 )
@@ -56,27 +56,6 @@ func (p Proxies) alike(a netip.Addr) bool {
 	return p.PlainHTTP && len(p.TrustedProxies) == 0 && a.IsLoopback()
 }
 
-// noticeProxy warns, once, of a proxy on this machine that is not declared: its clients
-// share one address, and nothing shows whether they came over TLS.
-func (s *Server) noticeProxy(r *http.Request) {
-	if !s.PlainHTTP || len(s.TrustedProxies) > 0 {
-		return
-	}
-	peer := peerOf(r)
-	if !s.alike(peer) {
-		return
-	}
-	for _, name := range []string{"X-Forwarded-For", "X-Forwarded-Proto", "Forwarded"} {
-		if r.Header[name] != nil {
-			s.undeclared.Do(func() {
-				s.log.Warn("requests come through a proxy that is not declared: name its address in trusted_proxies",
-					"address", peer.String(), "header", name)
-			})
-			return
-		}
-	}
-}
-
 func (p Proxies) trusted(a netip.Addr) bool { return contains(p.TrustedProxies, a) }
 
 func contains(networks []netip.Prefix, a netip.Addr) bool {
@@ -89,23 +68,17 @@ func peerOf(r *http.Request) netip.Addr {
 	return peer.Addr().Unmap()
 }
 
+func peer(address net.Addr) netip.Addr {
+	if tcp, ok := address.(*net.TCPAddr); ok {
+		return tcp.AddrPort().Addr().Unmap()
+	}
+	return netip.Addr{}
+}
+
 // encrypted reports whether the client certainly used TLS, to us or to a
 // declared proxy.
 func (p Proxies) encrypted(r *http.Request) bool {
 	return r.TLS != nil || r.Header["X-Forwarded-Proto"] != nil && len(p.TrustedProxies) > 0 && p.secure(r)
-}
-
-// strictTransport reports whether answers have Strict-Transport-Security (RFC 6797). The
-// header applies to every port of a host, so it would break other servers on a
-// developer's machine, and to no IP address (section 8.1.1).
-func (site Site) strictTransport() bool {
-	u, err := url.Parse(site.PublicURL)
-	if err != nil {
-		return false
-	}
-	host := u.Hostname()
-	_, err = netip.ParseAddr(host)
-	return err != nil && host != "localhost" && !strings.HasSuffix(host, ".localhost")
 }
 
 // secure reports whether the request came over TLS, to us or to a declared proxy. There

@@ -176,13 +176,6 @@ func (c *Connections) exempt(a netip.Addr) bool {
 	return c.limits.LoopbackIsProxy && a.IsLoopback() || contains(c.limits.Proxies, a)
 }
 
-func peer(address net.Addr) netip.Addr {
-	if tcp, ok := address.(*net.TCPAddr); ok {
-		return tcp.AddrPort().Addr().Unmap()
-	}
-	return netip.Addr{}
-}
-
 // enter counts a new connection, or returns nil if it is over a limit.
 func (c *Connections) enter(conn net.Conn) *connection {
 	from := peer(conn.RemoteAddr())

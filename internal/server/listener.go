@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/mintage/mintage/internal/overload"
 )
 
 // HTTPServer sets the bounds of a listener: how long headers and bodies may
@@ -91,4 +93,18 @@ func (a *alarm) ring(now time.Time) int64 {
 		return 0
 	}
 	return a.n.Swap(0)
+}
+
+// NewQueue returns a queue that logs that it sheds requests, at most every ten
+// seconds, and calls onShed with the reason for each, unless that is nil.
+func NewQueue(c overload.Capacity, onShed func(why string), log *slog.Logger) *overload.Queue {
+	var busy alarm
+	return overload.NewQueue(c, func(why string) {
+		if onShed != nil {
+			onShed(why)
+		}
+		if n := busy.ring(time.Now()); n > 0 {
+			log.Warn("too much to do: requests are answered 503", "times", n)
+		}
+	})
 }

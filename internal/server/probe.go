@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -89,39 +88,4 @@ func (p *Probes) Arrival(name string, now time.Time) (Arrival, bool) {
 		}
 	}
 	return Arrival{}, false
-}
-
-// noteProbe keeps how a request has arrived, if it is an announced probe.
-func (s *Server) noteProbe(r *Request) {
-	p := s.Probes
-	if p == nil || p.open.Load() == 0 {
-		return
-	}
-	_, name, ok := strings.Cut(r.UserAgent(), ProbeAgent)
-	if !ok {
-		return
-	}
-	a := Arrival{
-		RemoteIP: r.Address.String(), Secure: s.secure(r.Request), TLS: r.TLS != nil, Protocol: r.Proto, Method: r.Method,
-		Host: Printable(r.Host), Path: Printable(r.URL.Path), Forwarded: r.Header["Forwarded"] != nil,
-		Authorization: r.Header["Authorization"] != nil, ContentType: Printable(r.Header.Get("Content-Type")), RequestID: r.ID,
-		ForwardedProto: []string{},
-	}
-	if peer := peerOf(r.Request); peer.IsValid() {
-		a.Peer, a.Declared = peer.String(), s.trusted(peer)
-	}
-	for _, v := range r.Header["X-Forwarded-For"] {
-		a.ForwardedFor += len(strings.Split(v, ","))
-	}
-	for _, v := range r.Header["X-Forwarded-Proto"] {
-		a.ForwardedProto = append(a.ForwardedProto, Printable(v))
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, x := range p.list {
-		if x.name == strings.TrimSpace(name) {
-			a.Arrived = x.arrival.Arrived + 1
-			x.arrival = a
-		}
-	}
 }

@@ -116,3 +116,33 @@ func (r *Request) Presented(token string, bound oauth.JKT, method, uri string) e
 	}
 	return nil
 }
+
+// maxBearer is the longest access token that is read, in characters.
+const maxBearer = 8192
+
+// Token is Bearer for the DPoP scheme too (RFC 9449 section 7.1); see Presented.
+func (r *Request) Token() (text string, err error) {
+	if h := r.Header["Authorization"]; len(h) == 1 {
+		scheme, rest, _ := strings.Cut(h[0], " ")
+		if r.dpop = strings.EqualFold(scheme, "DPoP"); r.dpop {
+			return bearer([]string{"Bearer " + rest})
+		}
+	}
+	return r.Bearer()
+}
+
+// Bearer returns the access token of the Authorization header (RFC 6750 section
+// 2.1).
+func (r *Request) Bearer() (text string, err error) { return bearer(r.Header["Authorization"]) }
+
+func bearer(h []string) (text string, err error) {
+	if len(h) == 0 || len(h) == 1 && !isBearer(h[0]) {
+		return "", oauth.ErrNoBearer
+	}
+	_, text, _ = strings.Cut(h[0], " ")
+	text = strings.TrimLeft(text, " ") // RFC 6750 section 2.1: one or more
+	if len(h) > 1 || text == "" || len(text) > maxBearer || strings.ContainsAny(text, " ,") {
+		return "", oauth.ErrBearer
+	}
+	return text, nil
+}

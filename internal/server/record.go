@@ -130,8 +130,6 @@ func (s *Server) known(id string) string {
 	return unknownClient
 }
 
-const unknownClient = "(unknown)"
-
 // count counts the request. A refresh that succeeds allocates nothing here.
 func (s *Server) count(r *Request, took time.Duration) {
 	m, o := s.Metrics, &r.outcome
@@ -298,4 +296,50 @@ func (s *Server) firstThrottled(of netip.Prefix, now time.Time) bool {
 	}
 	s.throttled.Add(of, now)
 	return true
+}
+
+// noteProbe keeps how a request has arrived, if it is an announced probe.
+func (s *Server) noteProbe(r *Request) {
+	p := s.Probes
+	if p == nil || p.open.Load() == 0 {
+		return
+	}
+	_, name, ok := strings.Cut(r.UserAgent(), ProbeAgent)
+	if !ok {
+		return
+	}
+	a := Arrival{
+		RemoteIP: r.Address.String(), Secure: s.secure(r.Request), TLS: r.TLS != nil, Protocol: r.Proto, Method: r.Method,
+		Host: Printable(r.Host), Path: Printable(r.URL.Path), Forwarded: r.Header["Forwarded"] != nil,
+		Authorization: r.Header["Authorization"] != nil, ContentType: Printable(r.Header.Get("Content-Type")), RequestID: r.ID,
+		ForwardedProto: []string{},
+	}
+	if peer := peerOf(r.Request); peer.IsValid() {
+		a.Peer, a.Declared = peer.String(), s.trusted(peer)
+	}
+	for _, v := range r.Header["X-Forwarded-For"] {
+		a.ForwardedFor += len(strings.Split(v, ","))
+	}
+	for _, v := range r.Header["X-Forwarded-Proto"] {
+		a.ForwardedProto = append(a.ForwardedProto, Printable(v))
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, x := range p.list {
+		if x.name == strings.TrimSpace(name) {
+			a.Arrived = x.arrival.Arrived + 1
+			x.arrival = a
+		}
+	}
+}
+
+// watch keeps the request for whoever watches its client. A request costs one atomic read
+// while nobody does.
+func (s *Server) watch(r *Request) {
+	rec := &r.outcome.Report
+	if s.Watches == nil || s.Watches.watched.Load() == 0 || rec.ClientID == "" {
+		return
+	}
+	s.Watches.note(s.Realm, s.known(rec.ClientID), Sighting{At: time.Now(), RequestID: r.ID, Endpoint: r.Route.Name, GrantType: knownGrantType(rec.GrantType),
+		Err: r.outcome.Err, Repeated: rec.Tokens.Repeated})
 }

@@ -51,6 +51,27 @@ func (r *Request) Secure() error {
 	return nil
 }
 
+// noticeProxy warns, once, of a proxy on this machine that is not declared: its clients
+// share one address, and nothing shows whether they came over TLS.
+func (s *Server) noticeProxy(r *http.Request) {
+	if !s.PlainHTTP || len(s.TrustedProxies) > 0 {
+		return
+	}
+	peer := peerOf(r)
+	if !s.alike(peer) {
+		return
+	}
+	for _, name := range []string{"X-Forwarded-For", "X-Forwarded-Proto", "Forwarded"} {
+		if r.Header[name] != nil {
+			s.undeclared.Do(func() {
+				s.log.Warn("requests come through a proxy that is not declared: name its address in trusted_proxies",
+					"address", peer.String(), "header", name)
+			})
+			return
+		}
+	}
+}
+
 // Early sheds the request, before its body is read, if Enter would shed it.
 func (r *Request) Early() error { return r.server.Queue.Early() }
 
@@ -370,34 +391,4 @@ func IsVisible(s string) bool {
 func isBearer(authorization string) bool {
 	scheme, _, _ := strings.Cut(authorization, " ")
 	return strings.EqualFold(scheme, "Bearer")
-}
-
-// maxBearer is the longest access token that is read, in characters.
-const maxBearer = 8192
-
-// Token is Bearer for the DPoP scheme too (RFC 9449 section 7.1); see Presented.
-func (r *Request) Token() (text string, err error) {
-	if h := r.Header["Authorization"]; len(h) == 1 {
-		scheme, rest, _ := strings.Cut(h[0], " ")
-		if r.dpop = strings.EqualFold(scheme, "DPoP"); r.dpop {
-			return bearer([]string{"Bearer " + rest})
-		}
-	}
-	return r.Bearer()
-}
-
-// Bearer returns the access token of the Authorization header (RFC 6750 section
-// 2.1).
-func (r *Request) Bearer() (text string, err error) { return bearer(r.Header["Authorization"]) }
-
-func bearer(h []string) (text string, err error) {
-	if len(h) == 0 || len(h) == 1 && !isBearer(h[0]) {
-		return "", oauth.ErrNoBearer
-	}
-	_, text, _ = strings.Cut(h[0], " ")
-	text = strings.TrimLeft(text, " ") // RFC 6750 section 2.1: one or more
-	if len(h) > 1 || text == "" || len(text) > maxBearer || strings.ContainsAny(text, " ,") {
-		return "", oauth.ErrBearer
-	}
-	return text, nil
 }

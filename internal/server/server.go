@@ -13,6 +13,8 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/netip"
+	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -62,6 +64,19 @@ type Site struct {
 // realm: RFC 6749 section 3.2 allows a query, and many client libraries drop it.
 func (s Site) Endpoint(path string) string {
 	return s.PublicURL + s.BasePath + "/oauth2" + s.Realm + "/" + path
+}
+
+// strictTransport reports whether answers have Strict-Transport-Security (RFC 6797). The
+// header applies to every port of a host, so it would break other servers on a
+// developer's machine, and to no IP address (section 8.1.1).
+func (site Site) strictTransport() bool {
+	u, err := url.Parse(site.PublicURL)
+	if err != nil {
+		return false
+	}
+	host := u.Hostname()
+	_, err = netip.ParseAddr(host)
+	return err != nil && host != "localhost" && !strings.HasSuffix(host, ".localhost")
 }
 
 // Server serves the mounted routes of one realm.
@@ -204,20 +219,6 @@ type Outcome struct {
 	Status int
 	Err    error           // nil: success
 	Code   oauth.ErrorCode // of Err, as the client is told
-}
-
-// NewQueue returns a queue that logs that it sheds requests, at most every ten
-// seconds, and calls onShed with the reason for each, unless that is nil.
-func NewQueue(c overload.Capacity, onShed func(why string), log *slog.Logger) *overload.Queue {
-	var busy alarm
-	return overload.NewQueue(c, func(why string) {
-		if onShed != nil {
-			onShed(why)
-		}
-		if n := busy.ring(time.Now()); n > 0 {
-			log.Warn("too much to do: requests are answered 503", "times", n)
-		}
-	})
 }
 
 // panicError is a bug, caught.

@@ -40,6 +40,8 @@ type Sighting struct {
 	Unknown   bool   // it names no client
 }
 
+const unknownClient = "(unknown)"
+
 // Look returns the requests of a client since the first look, and goes on watching it. It
 // returns false if too many others are watched.
 func (w *Watches) Look(realm, clientID string, now time.Time) ([]Sighting, bool) {
@@ -78,15 +80,4 @@ func (w *Watches) note(realm, clientID string, s Sighting) {
 			of.seen = append(of.seen, s)
 		}
 	}
-}
-
-// watch keeps the request for whoever watches its client. A request costs one atomic read
-// while nobody does.
-func (s *Server) watch(r *Request) {
-	rec := &r.outcome.Report
-	if s.Watches == nil || s.Watches.watched.Load() == 0 || rec.ClientID == "" {
-		return
-	}
-	s.Watches.note(s.Realm, s.known(rec.ClientID), Sighting{At: time.Now(), RequestID: r.ID, Endpoint: r.Route.Name, GrantType: knownGrantType(rec.GrantType),
-		Err: r.outcome.Err, Repeated: rec.Tokens.Repeated})
 }
