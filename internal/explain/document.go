@@ -165,14 +165,6 @@ func (v *Explained) verdictPart() part {
 	return part{head: head + ".\n\n", name: "now", facts: append(facts, v.pasted()...)}
 }
 
-// pasted says how the token was extracted from what was pasted.
-func (v *Explained) pasted() (facts []fact) {
-	for _, n := range v.asked.notes {
-		facts = append(facts, row("pasted", n))
-	}
-	return facts
-}
-
 func (v *Explained) when(at grant.Instant) string {
 	if at == 0 {
 		return ""

@@ -13,9 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/store"
 )
 
 // Explain explains its input. The log is used for a request only, and may be nil.
@@ -125,41 +123,4 @@ func Parse(text string) Asked {
 		a.kind, a.Text = askedSession, strings.ToLower(text)
 	}
 	return a
-}
-
-// clientOf returns a client in any state, or nil, as the endpoints find it: with the
-// scopes of its APIs, and also if it registered itself.
-func (x *Explainer) clientOf(ctx context.Context, view *directory.View, id string) (*store.Client, error) {
-	if c, ok := view.Registered(x.Realm, id); ok {
-		known := *c
-		known.Secrets = nil // not even their digests are of use here
-		return &known, nil
-	}
-	c, err := x.Directory.Record(ctx, x.Realm, id)
-	if c != nil && err == nil {
-		view.Offer(c)
-		c.Secrets = nil
-	}
-	return c, err
-}
-
-// refusedBy returns the APIs that refuse an access token which is in force: it is not
-// for them.
-func (e *Explanation) refusedBy() (list []string) {
-	for _, a := range e.Directory.APIs {
-		if len(e.Audience) > 0 && !a.Deleted && !slices.Contains(e.Audience, a.ID) {
-			list = append(list, a.ID)
-		}
-	}
-	slices.Sort(list)
-	return list
-}
-
-// directoryOf returns the APIs and the cutoffs of a realm, and the latest restore.
-func directoryOf(v *directory.View, realm string) store.Changes {
-	ch := store.Changes{Cutoffs: slices.Collect(v.Cutoffs(realm)), Restores: []grant.Restore{v.Restore()}}
-	for _, a := range v.APIs(realm) {
-		ch.APIs = append(ch.APIs, *a)
-	}
-	return ch
 }

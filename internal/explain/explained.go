@@ -80,6 +80,14 @@ func (v *Explained) holders() string {
 	return "2 holders or more: requests with an earlier refresh token were answered under the client's reuse grace; the audit log has " + fmt.Sprint(v.shared)
 }
 
+// pasted says how the token was extracted from what was pasted.
+func (v *Explained) pasted() (facts []fact) {
+	for _, n := range v.asked.notes {
+		facts = append(facts, row("pasted", n))
+	}
+	return facts
+}
+
 // Kinds of input, recognised by form.
 const (
 	askedText    = "text" // a token or a code, or any other text

@@ -153,6 +153,31 @@ func (x *Explainer) lookUp(ctx context.Context, view *directory.View, e *Explana
 	return nil
 }
 
+// clientOf returns a client in any state, or nil, as the endpoints find it: with the
+// scopes of its APIs, and also if it registered itself.
+func (x *Explainer) clientOf(ctx context.Context, view *directory.View, id string) (*store.Client, error) {
+	if c, ok := view.Registered(x.Realm, id); ok {
+		known := *c
+		known.Secrets = nil // not even their digests are of use here
+		return &known, nil
+	}
+	c, err := x.Directory.Record(ctx, x.Realm, id)
+	if c != nil && err == nil {
+		view.Offer(c)
+		c.Secrets = nil
+	}
+	return c, err
+}
+
+// directoryOf returns the APIs and the cutoffs of a realm, and the latest restore.
+func directoryOf(v *directory.View, realm string) store.Changes {
+	ch := store.Changes{Cutoffs: slices.Collect(v.Cutoffs(realm)), Restores: []grant.Restore{v.Restore()}}
+	for _, a := range v.APIs(realm) {
+		ch.APIs = append(ch.APIs, *a)
+	}
+	return ch
+}
+
 // cutoffsOf lists the cutoffs that name a subject, a client or the pair and are
 // later than an instant, the earliest first.
 func cutoffsOf(v *directory.View, realm, subject, client string, authorized grant.Instant, skew time.Duration) (list []store.Cutoff) {
@@ -280,6 +305,18 @@ func (e *Explanation) Standing() string {
 		return "spent"
 	}
 	return "present"
+}
+
+// refusedBy returns the APIs that refuse an access token which is in force: it is not
+// for them.
+func (e *Explanation) refusedBy() (list []string) {
+	for _, a := range e.Directory.APIs {
+		if len(e.Audience) > 0 && !a.Deleted && !slices.Contains(e.Audience, a.ID) {
+			list = append(list, a.ID)
+		}
+	}
+	slices.Sort(list)
+	return list
 }
 
 // readJWT reads a text that may be a JWT. e says whether it is an access token.

@@ -23,17 +23,6 @@ const shownRefreshes = 5
 // readEvents is how many events about a client or a subject are looked through.
 const readEvents = 10000
 
-// ending is the event that ended the grant, if it is recorded.
-func (v *Explained) ending() *store.Event {
-	for i, e := range slices.Backward(v.Events) {
-		switch e.Name {
-		case store.EventGrantRevoked, store.EventRefreshReplayed, store.EventCodeReplayed:
-			return &v.Events[i]
-		}
-	}
-	return nil
-}
-
 // completeLife collects the history of the grant, or of a client's token for itself,
 // from its row, the events and the audit log.
 func (x *Explainer) completeLife(ctx context.Context, v *Explained) error {
@@ -169,37 +158,4 @@ func auditDetail(a audit.Entry) string {
 		}
 	}
 	return strings.Join(parts, "; ")
-}
-
-// audited reads the audit log of this machine. A fault of the log becomes a note, and
-// the explanation goes on.
-func (x *Explainer) audited(ctx context.Context, v *Explained, f audit.Filter) (list []audit.Entry) {
-	dir := x.Config.AuditDirectory()
-	if dir == "" {
-		v.auditNote = "the audit log is switched off (audit.directory)"
-		return nil
-	}
-	f.Realms = x.Audited
-	if x.Recent {
-		list, next, err := audit.Last(ctx, dir, f, 0, adminapi.MaxPage)
-		switch {
-		case err != nil:
-			v.auditNote = "the audit log is not complete: " + firstLine(err) + " (see: mintage audit verify)"
-		case next != 0:
-			v.auditNote = "the audit log is long, and only its end was read"
-		}
-		slices.Reverse(list)
-		return list
-	}
-	for entry, err := range audit.Read(dir, f.Within(ctx)) {
-		if err != nil {
-			v.auditNote = "the audit log is not complete: " + firstLine(err) + " (see: mintage audit verify)"
-			continue
-		}
-		list = append(list, entry)
-	}
-	if ctx.Err() != nil {
-		v.auditNote = "the audit log was not read to its end: it took too long"
-	}
-	return list
 }

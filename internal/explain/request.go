@@ -95,6 +95,39 @@ func (x *Explainer) findRequest(ctx context.Context, v *Explained, log *Log) err
 	return err
 }
 
+// audited reads the audit log of this machine. A fault of the log becomes a note, and
+// the explanation goes on.
+func (x *Explainer) audited(ctx context.Context, v *Explained, f audit.Filter) (list []audit.Entry) {
+	dir := x.Config.AuditDirectory()
+	if dir == "" {
+		v.auditNote = "the audit log is switched off (audit.directory)"
+		return nil
+	}
+	f.Realms = x.Audited
+	if x.Recent {
+		list, next, err := audit.Last(ctx, dir, f, 0, adminapi.MaxPage)
+		switch {
+		case err != nil:
+			v.auditNote = "the audit log is not complete: " + firstLine(err) + " (see: mintage audit verify)"
+		case next != 0:
+			v.auditNote = "the audit log is long, and only its end was read"
+		}
+		slices.Reverse(list)
+		return list
+	}
+	for entry, err := range audit.Read(dir, f.Within(ctx)) {
+		if err != nil {
+			v.auditNote = "the audit log is not complete: " + firstLine(err) + " (see: mintage audit verify)"
+			continue
+		}
+		list = append(list, entry)
+	}
+	if ctx.Err() != nil {
+		v.auditNote = "the audit log was not read to its end: it took too long"
+	}
+	return list
+}
+
 // ofService reports whether the id of a record is that of a client's token for itself.
 func ofService(a audit.Entry) bool {
 	return a.Event == audit.ServiceTokenIssued || a.Event == audit.ServiceTokenRevoked

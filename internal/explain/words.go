@@ -3,6 +3,7 @@ package explain
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/mintage/mintage/internal/adminapi"
@@ -213,6 +214,17 @@ func (v *Explained) detail(r *adminapi.Reading) {
 			r.Why = "its client is not in this store"
 		}
 	}
+}
+
+// ending is the event that ended the grant, if it is recorded.
+func (v *Explained) ending() *store.Event {
+	for i, e := range slices.Backward(v.Events) {
+		switch e.Name {
+		case store.EventGrantRevoked, store.EventRefreshReplayed, store.EventCodeReplayed:
+			return &v.Events[i]
+		}
+	}
+	return nil
 }
 
 // replayAdvice is for a replay that has happened.
