@@ -12,12 +12,10 @@ import (
 
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/console"
-	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/operator"
-	"github.com/mintage/mintage/internal/server"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/web"
 )
@@ -58,19 +56,6 @@ func loginOfConsole(cfg config.Config) *login.Console {
 		t := operator.Ticket{Challenge: challenge, Subject: who.Subject, ACR: who.Login.Class(), AMR: who.Login.Methods()}
 		return e.Ticket(cfg.ConsoleURL(), t, grant.At(time.Now()), who.Standard, who.Claims, who.Said)
 	}}
-}
-
-// listenConsole opens the listener of the console.
-func listenConsole(cfg config.Config, certificate *server.Certificate, n *node) (listener, error) {
-	l, err := net.Listen("tcp", cfg.Console.Listen)
-	if err != nil {
-		return listener{}, deployment.Hint(fmt.Errorf("console listener: %w", err), "choose another address with --console-listen")
-	}
-	srv := server.HTTPServer(&n.console, n.log)
-	if certificate != nil {
-		srv.TLSConfig = server.TLSConfig(certificate)
-	}
-	return listener{l, srv}, nil
 }
 
 // devConsole returns where the console of --dev is: two ports above the public listener,

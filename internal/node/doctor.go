@@ -30,15 +30,6 @@ const (
 	checkupTime  = 5 * time.Minute
 )
 
-// checkups are doctor's checks within the server.
-type checkups struct {
-	mu      sync.Mutex
-	cfg     config.Config // in force
-	last    adminapi.Checkup
-	ctx     context.Context
-	running *sync.WaitGroup
-}
-
 // use has the next checkup examine cfg.
 func (c *checkups) use(cfg config.Config) {
 	c.mu.Lock()

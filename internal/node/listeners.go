@@ -97,6 +97,19 @@ func listen(cfg config.Config, public net.Listener, n *node) (list []listener, e
 	return append([]listener{{n.connections.Bound(public, srv), srv}}, list...), nil
 }
 
+// listenConsole opens the listener of the console.
+func listenConsole(cfg config.Config, certificate *server.Certificate, n *node) (listener, error) {
+	l, err := net.Listen("tcp", cfg.Console.Listen)
+	if err != nil {
+		return listener{}, deployment.Hint(fmt.Errorf("console listener: %w", err), "choose another address with --console-listen")
+	}
+	srv := server.HTTPServer(&n.console, n.log)
+	if certificate != nil {
+		srv.TLSConfig = server.TLSConfig(certificate)
+	}
+	return listener{l, srv}, nil
+}
+
 // nameUser adds the user at the other end of a Unix socket to the context of its
 // requests.
 func nameUser(ctx context.Context, conn net.Conn) context.Context {
@@ -126,48 +139,6 @@ func managementNames(cfg config.Config) []string {
 func closeAll(list []listener) (err error) {
 	for _, l := range list {
 		err = errors.Join(err, l.Close())
-	}
-	return err
-}
-
-// runAndDrain serves until ctx ends or a listener fails, and then waits for running
-// requests.
-func runAndDrain(ctx context.Context, list []listener, health *server.Health, log *slog.Logger) error {
-	failed := make(chan error, len(list))
-	for _, l := range list {
-		go func() {
-			var err error
-			if l.server.TLSConfig != nil {
-				err = l.server.ServeTLS(l, "", "")
-			} else {
-				err = l.server.Serve(l)
-			}
-			if !errors.Is(err, http.ErrServerClosed) {
-				failed <- fmt.Errorf("listener %s: %w", l.Addr(), err)
-			}
-		}()
-	}
-	var err error
-	select {
-	case err = <-failed:
-	case <-ctx.Done():
-		tell(log, stateStopping, "running requests finish")
-		log.Info("stopping: no new connections, running requests finish", "at_most", drainTime.String())
-	}
-	health.Drain()
-	deadline, cancel := context.WithTimeout(context.Background(), drainTime)
-	defer cancel()
-	var closing sync.WaitGroup
-	for _, l := range list {
-		closing.Go(func() {
-			if l.server.Shutdown(deadline) != nil {
-				l.server.Close()
-			}
-		})
-	}
-	closing.Wait()
-	if err == nil {
-		log.Info("stopped")
 	}
 	return err
 }
@@ -361,7 +332,3 @@ func (s *socket) Close() (err error) {
 	})
 	return err
 }
-
-// drainTime limits the wait for running requests after a stop. A stop takes at most
-// ten seconds: the rest is for the last writes.
-const drainTime = 8 * time.Second

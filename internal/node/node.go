@@ -3,11 +3,14 @@
 package node
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
+	"sync"
 	"sync/atomic"
 
 	"github.com/mintage/mintage/internal/account"
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/config"
@@ -111,6 +114,22 @@ type swapped struct{ now atomic.Pointer[http.Handler] }
 func (s *swapped) swap(h http.Handler) { s.now.Store(&h) }
 
 func (s *swapped) ServeHTTP(w http.ResponseWriter, r *http.Request) { (*s.now.Load()).ServeHTTP(w, r) }
+
+// checkups are doctor's checks within the server.
+type checkups struct {
+	mu      sync.Mutex
+	cfg     config.Config // in force
+	last    adminapi.Checkup
+	ctx     context.Context
+	running *sync.WaitGroup
+}
+
+// inForce is the configuration with which a node runs, and how to read it again.
+type inForce struct {
+	cfg  config.Config
+	from config.Sources
+	load func() (config.Config, config.Sources, error)
+}
 
 // devActor is the actor in the events of the demo client and user.
 const devActor = "serve --dev"

@@ -27,13 +27,6 @@ func (n *realm) explain(ctx context.Context, cfg config.Config, iss *issuer.Issu
 	return x.Explain(ctx, asked, nil)
 }
 
-// inForce is the configuration with which a node runs, and how to read it again.
-type inForce struct {
-	cfg  config.Config
-	from config.Sources
-	load func() (config.Config, config.Sources, error)
-}
-
 // settings returns the settings in force, and what the configuration as it is now would
 // change.
 func (n *node) settings() adminapi.Settings {
@@ -50,21 +43,6 @@ func (n *node) settings() adminapi.Settings {
 	_, changed, kept := now.cfg.Reloaded(wanted)
 	v.OnReload, v.OnRestart = append(v.OnReload, changed...), append(v.OnRestart, kept...)
 	return v
-}
-
-// runWith notes what a node runs with from now on. Settings that a reload has kept have
-// their source still.
-func (n *node) runWith(cfg config.Config, from config.Sources, kept []string, load func() (config.Config, config.Sources, error)) {
-	if before := n.inForce.Load(); before != nil {
-		for _, name := range kept {
-			if s, given := before.from[name]; given {
-				from[name] = s
-			} else {
-				delete(from, name)
-			}
-		}
-	}
-	n.inForce.Store(&inForce{cfg, from, load})
 }
 
 // record counts what is answered, until ctx ends, and writes it once in a step.

@@ -119,6 +119,21 @@ func (n *node) reload(wanted config.Config, from config.Sources) error {
 	return nil
 }
 
+// runWith notes what a node runs with from now on. Settings that a reload has kept have
+// their source still.
+func (n *node) runWith(cfg config.Config, from config.Sources, kept []string, load func() (config.Config, config.Sources, error)) {
+	if before := n.inForce.Load(); before != nil {
+		for _, name := range kept {
+			if s, given := before.from[name]; given {
+				from[name] = s
+			} else {
+				delete(from, name)
+			}
+		}
+	}
+	n.inForce.Store(&inForce{cfg, from, load})
+}
+
 // States of the service for systemd, see sd_notify(3). There is no watchdog: a timer
 // would only prove that timers work, and a restart does not repair a store; /readyz
 // reports it.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -129,6 +130,52 @@ func Serve(ctx context.Context, from Source) (err error) {
 	started = true
 	return runAndDrain(ctx, listeners, n.health, log)
 }
+
+// runAndDrain serves until ctx ends or a listener fails, and then waits for running
+// requests.
+func runAndDrain(ctx context.Context, list []listener, health *server.Health, log *slog.Logger) error {
+	failed := make(chan error, len(list))
+	for _, l := range list {
+		go func() {
+			var err error
+			if l.server.TLSConfig != nil {
+				err = l.server.ServeTLS(l, "", "")
+			} else {
+				err = l.server.Serve(l)
+			}
+			if !errors.Is(err, http.ErrServerClosed) {
+				failed <- fmt.Errorf("listener %s: %w", l.Addr(), err)
+			}
+		}()
+	}
+	var err error
+	select {
+	case err = <-failed:
+	case <-ctx.Done():
+		tell(log, stateStopping, "running requests finish")
+		log.Info("stopping: no new connections, running requests finish", "at_most", drainTime.String())
+	}
+	health.Drain()
+	deadline, cancel := context.WithTimeout(context.Background(), drainTime)
+	defer cancel()
+	var closing sync.WaitGroup
+	for _, l := range list {
+		closing.Go(func() {
+			if l.server.Shutdown(deadline) != nil {
+				l.server.Close()
+			}
+		})
+	}
+	closing.Wait()
+	if err == nil {
+		log.Info("stopped")
+	}
+	return err
+}
+
+// drainTime limits the wait for running requests after a stop. A stop takes at most
+// ten seconds: the rest is for the last writes.
+const drainTime = 8 * time.Second
 
 // logEarlyStop logs that a stop has ended the start, and what else did.
 func logEarlyStop(log *slog.Logger, err error) {
