@@ -50,9 +50,6 @@ func (f *Filter) mayMatch(line []byte) bool {
 	return true
 }
 
-// plain are characters that no encoder of JSON escapes.
-const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._:@"
-
 // A DamagedLine is the error of a line that is no record.
 type DamagedLine struct {
 	File string
