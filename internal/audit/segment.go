@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -61,6 +60,49 @@ func (s segment) firstEntry() (Entry, error) {
 		return Entry{}, fmt.Errorf("%s: %w", s.path, err)
 	}
 	return parseLine(line)
+}
+
+// A segmentDetail is the detail of the first line of a segment.
+type segmentDetail struct {
+	chain  string
+	torn   int64  // bytes of an unfinished line at the end of the segment before
+	damage string // why the chain before could not be continued
+}
+
+const (
+	detailChain   = "chain "
+	detailTorn    = ", after %d bytes of an unfinished line"
+	detailDamaged = ", a new one: "
+)
+
+func (d segmentDetail) String() string {
+	text := detailChain + d.chain
+	if d.torn > 0 {
+		text += fmt.Sprintf(detailTorn, d.torn)
+	}
+	if d.damage != "" {
+		text += detailDamaged + d.damage
+	}
+	return text
+}
+
+var errNoSegment = errors.New("not that of a segment")
+
+// parseSegmentDetail reads what String wrote.
+func parseSegmentDetail(e Entry) (chain string, torn int64, err error) {
+	text, ok := strings.CutPrefix(e.Detail, detailChain)
+	if e.Event != Segment || !ok {
+		return "", 0, errNoSegment
+	}
+	chain, rest, _ := strings.Cut(text, ",")
+	if len(chain) != 16 {
+		return "", 0, errNoSegment
+	}
+	if rest != "" {
+		// It does not match where something else follows.
+		fmt.Sscanf(","+rest, detailTorn, &torn)
+	}
+	return chain, torn, nil
 }
 
 // A tail is the end of the log: the position of the next line.
@@ -143,147 +185,6 @@ func lastLine(f io.ReaderAt, size int64) (line []byte, end int64, err error) {
 	}
 }
 
-// A lock serializes the processes that write one audit log (flock). It is a file of its
-// own, because segments change.
-type lock struct{ f *os.File }
-
-var errLocked = errors.New("another process holds the audit log's lock")
-
-// take takes the lock, which readers share. It gives up after some two seconds: a
-// stopped process may hold the lock.
-func (l lock) take(how int) error {
-	for pause := time.Millisecond; pause <= 1024*time.Millisecond; pause *= 2 {
-		err := syscall.Flock(int(l.f.Fd()), how|syscall.LOCK_NB)
-		if err == nil || !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
-			return err
-		}
-		time.Sleep(pause)
-	}
-	return errLocked
-}
-
-func (l lock) release() error { return syscall.Flock(int(l.f.Fd()), syscall.LOCK_UN) }
-
-// A directory is one in which this process writes.
-type directory struct {
-	path  string
-	owner string // directory whose owner receives what root creates here
-	lock  lock
-	file  *os.File // the last segment
-	tail  tail     // as this process has left it
-	text  []byte   // to be written; kept for the next time
-}
-
-// open makes the directory if it is absent, and opens its lock.
-func (d *directory) open() error {
-	if d.lock.f != nil {
-		return nil
-	}
-	if err := os.Mkdir(d.path, 0o700); err == nil {
-		made, err := os.OpenFile(d.path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(d.giveToOwner(made), made.Close()); err != nil {
-			return err
-		}
-	} else if !errors.Is(err, os.ErrExist) {
-		return err
-	}
-	f, err := d.create(lockName, os.O_RDWR)
-	if err != nil {
-		return err
-	}
-	d.lock.f = f
-	return nil
-}
-
-// create opens a file of the directory, and makes it if it is absent.
-func (d *directory) create(name string, flags int) (*os.File, error) {
-	path := filepath.Join(d.path, name)
-	f, err := os.OpenFile(path, flags|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, 0o600)
-	if errors.Is(err, os.ErrExist) {
-		return os.OpenFile(path, flags|syscall.O_NOFOLLOW, 0)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := d.giveToOwner(f); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
-}
-
-// giveToOwner changes the owner of a file that root has made, so that a command of root
-// does not keep the server's user out. It uses the open file: the server's user could
-// replace the path by another file, and must not become the owner of that.
-func (d *directory) giveToOwner(f *os.File) error {
-	if os.Geteuid() != 0 {
-		return nil
-	}
-	info, err := os.Stat(d.owner)
-	if d.owner == "" || errors.Is(err, os.ErrNotExist) {
-		info, err = os.Stat(filepath.Dir(f.Name()))
-	}
-	if err != nil {
-		return err
-	}
-	owner, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return nil
-	}
-	return f.Chown(int(owner.Uid), int(owner.Gid))
-}
-
-// seek finds the end of the log, which another process may have moved. The caller
-// holds the lock.
-func (d *directory) seek() (err error) {
-	if d.file != nil {
-		next := segmentPath(d.path, d.tail.segment.number+1)
-		here, err := os.Stat(d.tail.segment.path)
-		if err == nil && here.Size() == d.tail.size && d.same(here) {
-			if _, err := os.Stat(next); errors.Is(err, os.ErrNotExist) {
-				return nil
-			}
-		}
-		// Other processes only append, so our last line must still be at its offset. If
-		// it is not, mark the log as damaged.
-		ours := d.tail
-		d.forget()
-		defer func() {
-			if err == nil && d.file != nil && d.tail.damaged == nil && !ours.stands() {
-				d.tail.damaged = fmt.Errorf("record %d, which this process has written, was changed or removed", ours.seq)
-			}
-		}()
-	}
-	list, err := segments(d.path)
-	if err != nil || len(list) == 0 {
-		d.tail = tail{}
-		return err
-	}
-	last := list[len(list)-1]
-	f, err := os.OpenFile(last.path, os.O_RDWR|os.O_APPEND|syscall.O_NOFOLLOW, 0)
-	if err != nil {
-		return err
-	}
-	t, err := readTail(f, last)
-	// Where a process was killed while it began a segment, the last whole line
-	// is in the one before.
-	for i := len(list) - 2; err == nil && i >= 0 && t.seq == 0 && t.damaged == nil; i-- {
-		var before tail
-		before, err = tailOf(list[i])
-		t.seq, t.hash, t.chain, t.damaged = before.seq, before.hash, before.chain, before.damaged
-		if t.size == 0 && i == len(list)-2 {
-			t.torn = before.torn
-		}
-	}
-	if err != nil {
-		return errors.Join(err, f.Close())
-	}
-	d.file, d.tail = f, t
-	return nil
-}
-
 // stands reports whether the last line of t is still at its offset.
 func (t tail) stands() bool {
 	f, err := os.Open(t.segment.path)
@@ -302,31 +203,4 @@ func tailOf(s segment) (tail, error) {
 	}
 	defer f.Close()
 	return readTail(f, s)
-}
-
-// same reports whether the file at the last segment's path is the open one: it may
-// have been replaced.
-func (d *directory) same(there os.FileInfo) bool {
-	ours, err := d.file.Stat()
-	return err == nil && os.SameFile(ours, there)
-}
-
-// forget closes the last segment, and looks for the end again next time.
-func (d *directory) forget() {
-	if d.file != nil {
-		d.file.Close()
-		d.file = nil
-	}
-}
-
-func (d *directory) close() (err error) {
-	if d.file != nil {
-		err = d.file.Close()
-		d.file = nil
-	}
-	if d.lock.f != nil {
-		err = errors.Join(err, d.lock.f.Close())
-		d.lock.f = nil
-	}
-	return err
 }
