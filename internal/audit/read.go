@@ -1,11 +1,9 @@
 package audit
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -168,61 +166,6 @@ func readSegment(s segment, from int64, f *Filter, yield func(Entry, error) bool
 			return end, false
 		}
 	}
-}
-
-func parseLine(line []byte) (e Entry, err error) {
-	// Members of a later version are ignored.
-	if err := json.Unmarshal(line, &e); err != nil {
-		return e, fmt.Errorf("no record: %w", err)
-	}
-	if e.Seq == 0 || e.Event == "" {
-		return e, errors.New("no record: it has no seq or no event")
-	}
-	return e, nil
-}
-
-var (
-	errUnfinished = errors.New("the last line is not finished")
-	errLongLine   = errors.New("longer than any record")
-)
-
-// lines reads lines and counts them.
-type lines struct {
-	r      *bufio.Reader
-	number int   // of the line last read
-	offset int64 // of its end, and of the line feed behind it
-}
-
-func newLines(r io.Reader) *lines { return &lines{r: bufio.NewReaderSize(r, 2*maxLine)} }
-
-// next returns the next line without its line feed, valid until the next call.
-// Bytes after the last line feed are errUnfinished.
-func (l *lines) next() ([]byte, error) {
-	line, err := l.r.ReadSlice('\n')
-	switch {
-	case err == nil:
-		l.number++
-		l.offset += int64(len(line))
-		return line[:len(line)-1], nil
-	case err == io.EOF && len(line) > 0:
-		return line, errUnfinished
-	case errors.Is(err, bufio.ErrBufferFull):
-		n := len(line)
-		for errors.Is(err, bufio.ErrBufferFull) {
-			line, err = l.r.ReadSlice('\n')
-			n += len(line)
-		}
-		if err == io.EOF {
-			return nil, errUnfinished
-		}
-		if err != nil {
-			return nil, err
-		}
-		l.number++
-		l.offset += int64(n)
-		return nil, errLongLine
-	}
-	return nil, err
 }
 
 // A Place is the beginning of an audit log, and whether it contains a line.

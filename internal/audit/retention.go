@@ -3,10 +3,8 @@ package audit
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -35,43 +33,6 @@ func (w *writer) lockFile() error {
 }
 
 func (w *writer) unlockFile() error { return os.Remove(filepath.Join(w.opt.Directory, openName)) }
-
-// A removal describes segments that retention removes.
-type removal struct {
-	first, last uint64 // segments
-	why         string
-	seq         uint64 // of the last line in them
-	hash        Hash
-	at          time.Time // of its record
-}
-
-// The reasons for which segments are removed.
-const (
-	ofAge  = "were older than the retention"
-	ofSize = "made the audit log larger than its limit"
-)
-
-func (r removal) by() string {
-	if r.why == ofSize {
-		return "the limit of its size"
-	}
-	return "retention"
-}
-
-func (r removal) String() string {
-	return fmt.Sprintf("segments %d to %d, which %s; seq %d, sha256 %s", r.first, r.last, r.why, r.seq, r.hash)
-}
-
-// parseRemoval reads what String wrote, without the segments.
-func parseRemoval(detail string) (r removal, ok bool) {
-	var hash string
-	which, upTo, _ := strings.Cut(detail, "; ")
-	_, r.why, _ = strings.Cut(which, ", which ")
-	if n, _ := fmt.Sscanf(upTo, "seq %d, sha256 %s", &r.seq, &hash); n == 2 && (r.why == ofAge || r.why == ofSize) {
-		r.hash, ok = ParseHash(hash)
-	}
-	return r, ok
-}
 
 // removeOld removes the segments whose lines are all older than the retention,
 // and the oldest segments while there are too many bytes. The removal is recorded
@@ -164,35 +125,4 @@ func (w *writer) excess(list []segment, now time.Time) (n int, why string, err e
 		n, why, wanted = i, wanted, ""
 	}
 	return n, why, nil
-}
-
-// hardlyBegun reports whether a process was killed before it had written the first
-// line of a segment.
-func hardlyBegun(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, errUnfinished) }
-
-// removalOf describes the removal of the first n segments. It fails if the next
-// segment does not continue them: the removal would hide a manipulation.
-func removalOf(list []segment, n int) (removal, error) {
-	next, err := list[n].firstEntry()
-	if err != nil {
-		return removal{}, err
-	}
-	r := removal{first: list[0].number, last: list[n-1].number, seq: next.Seq - 1}
-	r.hash, _ = ParseHash(next.Prev)
-	for i := n - 1; i >= 0; i-- {
-		t, err := tailOf(list[i])
-		if err == nil {
-			err = t.damaged
-		}
-		if err != nil {
-			return r, err
-		}
-		if t.seq != 0 && (t.seq != r.seq || t.hash != r.hash) {
-			return r, fmt.Errorf("%s does not continue them: see mintage audit verify, and move them elsewhere", list[n].path)
-		}
-		if t.seq != 0 {
-			break
-		}
-	}
-	return r, nil
 }

@@ -1,7 +1,9 @@
 package audit
 
 import (
+	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -46,6 +48,17 @@ func segments(dir string) (list []segment, err error) {
 	}
 	slices.SortFunc(list, func(a, b segment) int { return int(int64(a.number) - int64(b.number)) })
 	return list, nil
+}
+
+func parseLine(line []byte) (e Entry, err error) {
+	// Members of a later version are ignored.
+	if err := json.Unmarshal(line, &e); err != nil {
+		return e, fmt.Errorf("no record: %w", err)
+	}
+	if e.Seq == 0 || e.Event == "" {
+		return e, errors.New("no record: it has no seq or no event")
+	}
+	return e, nil
 }
 
 // firstEntry is the one that begins the segment.
@@ -203,4 +216,116 @@ func tailOf(s segment) (tail, error) {
 	}
 	defer f.Close()
 	return readTail(f, s)
+}
+
+var (
+	errUnfinished = errors.New("the last line is not finished")
+	errLongLine   = errors.New("longer than any record")
+)
+
+// lines reads lines and counts them.
+type lines struct {
+	r      *bufio.Reader
+	number int   // of the line last read
+	offset int64 // of its end, and of the line feed behind it
+}
+
+func newLines(r io.Reader) *lines { return &lines{r: bufio.NewReaderSize(r, 2*maxLine)} }
+
+// next returns the next line without its line feed, valid until the next call.
+// Bytes after the last line feed are errUnfinished.
+func (l *lines) next() ([]byte, error) {
+	line, err := l.r.ReadSlice('\n')
+	switch {
+	case err == nil:
+		l.number++
+		l.offset += int64(len(line))
+		return line[:len(line)-1], nil
+	case err == io.EOF && len(line) > 0:
+		return line, errUnfinished
+	case errors.Is(err, bufio.ErrBufferFull):
+		n := len(line)
+		for errors.Is(err, bufio.ErrBufferFull) {
+			line, err = l.r.ReadSlice('\n')
+			n += len(line)
+		}
+		if err == io.EOF {
+			return nil, errUnfinished
+		}
+		if err != nil {
+			return nil, err
+		}
+		l.number++
+		l.offset += int64(n)
+		return nil, errLongLine
+	}
+	return nil, err
+}
+
+// A removal describes segments that retention removes.
+type removal struct {
+	first, last uint64 // segments
+	why         string
+	seq         uint64 // of the last line in them
+	hash        Hash
+	at          time.Time // of its record
+}
+
+// The reasons for which segments are removed.
+const (
+	ofAge  = "were older than the retention"
+	ofSize = "made the audit log larger than its limit"
+)
+
+func (r removal) by() string {
+	if r.why == ofSize {
+		return "the limit of its size"
+	}
+	return "retention"
+}
+
+func (r removal) String() string {
+	return fmt.Sprintf("segments %d to %d, which %s; seq %d, sha256 %s", r.first, r.last, r.why, r.seq, r.hash)
+}
+
+// parseRemoval reads what String wrote, without the segments.
+func parseRemoval(detail string) (r removal, ok bool) {
+	var hash string
+	which, upTo, _ := strings.Cut(detail, "; ")
+	_, r.why, _ = strings.Cut(which, ", which ")
+	if n, _ := fmt.Sscanf(upTo, "seq %d, sha256 %s", &r.seq, &hash); n == 2 && (r.why == ofAge || r.why == ofSize) {
+		r.hash, ok = ParseHash(hash)
+	}
+	return r, ok
+}
+
+// hardlyBegun reports whether a process was killed before it had written the first
+// line of a segment.
+func hardlyBegun(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, errUnfinished) }
+
+// removalOf describes the removal of the first n segments. It fails if the next
+// segment does not continue them: the removal would hide a manipulation.
+func removalOf(list []segment, n int) (removal, error) {
+	next, err := list[n].firstEntry()
+	if err != nil {
+		return removal{}, err
+	}
+	r := removal{first: list[0].number, last: list[n-1].number, seq: next.Seq - 1}
+	r.hash, _ = ParseHash(next.Prev)
+	for i := n - 1; i >= 0; i-- {
+		t, err := tailOf(list[i])
+		if err == nil {
+			err = t.damaged
+		}
+		if err != nil {
+			return r, err
+		}
+		if t.seq != 0 && (t.seq != r.seq || t.hash != r.hash) {
+			return r, fmt.Errorf("%s does not continue them: see mintage audit verify, and move them elsewhere", list[n].path)
+		}
+		if t.seq != 0 {
+			break
+		}
+	}
+	return r, nil
 }
