@@ -47,23 +47,6 @@ func classOf(e *Event) class {
 	return change
 }
 
-// overLimit counts an event, and reports whether it must be left out.
-func (l *Log) overLimit(e *Event, c class) bool {
-	set := &l.callers
-	switch {
-	case c == hostile:
-	case c == routine && e.GrantID != "":
-		set = &l.grants
-	default:
-		return false
-	}
-	if set.Wait(e.GrantID, e.Time) > 0 {
-		return true
-	}
-	set.Add(e.GrantID, e.Time)
-	return false
-}
-
 // A reason says why an event is missing in the audit log.
 type reason int
 

@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,22 +97,6 @@ type Head struct {
 	Hash  Hash
 }
 
-// Open returns a Log, which must be closed. It creates no file until something
-// is recorded.
-func Open(o Options) *Log {
-	o.size = cmp.Or(o.size, segmentSize)
-	if o.disk == nil {
-		o.disk = diskOf
-	}
-	l := &Log{
-		opt: o, dir: directory{path: o.Directory, owner: o.Owner},
-		callers: overload.NewLimiter[string](callersLimit), grants: overload.NewLimiter[string](grantLimit), seen: map[string]time.Time{},
-		wake: make(chan struct{}, 1), settle: make(chan chan struct{}), stop: make(chan struct{}), done: make(chan struct{}),
-	}
-	go l.run()
-	return l
-}
-
 // Record queues an event to be written. It does not block.
 func (l *Log) Record(e Event) {
 	if l == nil || e.Name == TokensRefreshed && !l.opt.Routine {
@@ -148,6 +131,23 @@ func (l *Log) Record(e Event) {
 	case l.wake <- struct{}{}:
 	default:
 	}
+}
+
+// overLimit counts an event, and reports whether it must be left out.
+func (l *Log) overLimit(e *Event, c class) bool {
+	set := &l.callers
+	switch {
+	case c == hostile:
+	case c == routine && e.GrantID != "":
+		set = &l.grants
+	default:
+		return false
+	}
+	if set.Wait(e.GrantID, e.Time) > 0 {
+		return true
+	}
+	set.Add(e.GrantID, e.Time)
+	return false
 }
 
 // OldSecretUsed records that a client has used a secret that is not its newest,
@@ -214,115 +214,6 @@ func (l *Log) Close() error {
 	l.once.Do(func() { close(l.stop) })
 	<-l.done
 	return l.err
-}
-
-// run is the writing goroutine.
-func (l *Log) run() {
-	defer close(l.done)
-	w := newWriter(l)
-	if l.opt.Server {
-		w.sweep.in(time.Minute)
-	}
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	for {
-		timer.Reset(w.pause())
-		var settled chan struct{}
-		select {
-		case <-l.stop:
-			l.err = w.end()
-			return
-		case <-l.wake:
-			if !w.write.failed {
-				w.write.in(gather)
-			}
-		case settled = <-l.settle:
-			if !w.write.failed {
-				w.write.in(0)
-			}
-		case <-timer.C:
-		}
-		w.work()
-		if settled != nil {
-			close(settled)
-		}
-	}
-}
-
-// A writer is the state of the writing goroutine.
-type writer struct {
-	*Log
-	write, sync, sweep task
-	gapAt              time.Time // of the last gap line
-	looked             time.Time // at the disk
-	swept              uint64    // last segment at the last sweep
-	recorded           Hash      // last line of the last removal that was recorded
-	opened             bool      // by a Server
-	ending             bool
-	batch              []Event
-}
-
-func newWriter(l *Log) *writer {
-	return &writer{Log: l, write: task{name: "write"}, sync: task{name: "make durable"}, sweep: task{name: "remove old segments of"}}
-}
-
-// A task is due at a time, or not at all if that is zero.
-type task struct {
-	name   string // for the log: "cannot NAME the audit log"
-	at     time.Time
-	failed bool // at the last try
-}
-
-func (t *task) in(d time.Duration) {
-	if at := time.Now().Add(d); t.at.IsZero() || at.Before(t.at) {
-		t.at = at
-	}
-}
-
-// pause is the time until the next task is due.
-func (w *writer) pause() time.Duration {
-	next := time.Hour
-	for _, t := range []*task{&w.write, &w.sync, &w.sweep} {
-		if !t.at.IsZero() {
-			next = min(next, time.Until(t.at))
-		}
-	}
-	return max(0, next)
-}
-
-// work does the tasks that are due.
-func (w *writer) work() {
-	w.do(&w.write, retryAfter, w.writeWaiting)
-	w.do(&w.sync, retryAfter, w.flush)
-	if n := w.dir.tail.segment.number; w.opt.Server && w.opt.MaxSize > 0 && n != w.swept {
-		w.swept = n // each new file may exceed the limit
-		w.sweep.in(0)
-	}
-	if !w.early() {
-		w.do(&w.sweep, sweepEvery, func() error {
-			w.sweep.in(sweepEvery)
-			return w.removeOld(w.opt.Now())
-		})
-	}
-}
-
-// do does a task if it is due, and plans another try if it fails. It logs the
-// first of several failures, and their end.
-func (w *writer) do(t *task, retry time.Duration, f func() error) {
-	if t.at.IsZero() || time.Now().Before(t.at) {
-		return
-	}
-	t.at = time.Time{}
-	err := f()
-	switch {
-	case err != nil && !t.failed:
-		w.opt.Log.Error("cannot "+t.name+" the audit log; requests go on, and it is tried again", "directory", w.opt.Directory, "error", err)
-	case err == nil && t.failed:
-		w.opt.Log.Info("the audit log works again", "lost", w.Numbers().Lost)
-	}
-	if t.failed = err != nil; t.failed {
-		t.in(retry)
-	}
 }
 
 // writeWaiting writes all queued events.
