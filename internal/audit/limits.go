@@ -132,27 +132,3 @@ func (d disk) short(before bool) bool {
 	}
 	return d.free < d.reserve()
 }
-
-// look measures the free space, at most once a second.
-func (w *writer) look() {
-	now := time.Now()
-	if now.Sub(w.looked) < lookEvery {
-		return
-	}
-	w.looked = now
-	d, err := w.opt.disk(w.opt.Directory)
-	if err != nil {
-		return // writing reports what is wrong with the directory
-	}
-	w.mu.Lock()
-	before := w.short
-	w.short = d.short(before)
-	w.mu.Unlock()
-	about := []any{"directory", w.opt.Directory, "free_bytes", d.free, "reserve_bytes", d.reserve()}
-	switch {
-	case w.short && !before:
-		w.opt.Log.Error("the disk of the audit log has little free space: only changes are recorded; free some space, or lower audit.max_size", about...)
-	case before && !w.short:
-		w.opt.Log.Info("the disk of the audit log has space again: everything is recorded", about...)
-	}
-}

@@ -291,21 +291,3 @@ func syncDirectory(path string) error {
 	}
 	return errors.Join(f.Sync(), f.Close())
 }
-
-// author returns the node and the keys of the lines that are written now.
-func (w *writer) author() *author {
-	by := &author{node: w.opt.Node, now: w.opt.Now()}
-	if w.opt.Keys != nil {
-		by.ring, _ = w.opt.Keys()
-	}
-	return by
-}
-
-// early reports whether the keys that make MACs are not loaded yet.
-func (w *writer) early() bool {
-	if w.opt.Keys == nil || w.ending {
-		return false
-	}
-	_, ready := w.opt.Keys()
-	return !ready
-}

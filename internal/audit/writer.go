@@ -137,6 +137,157 @@ func (w *writer) do(t *task, retry time.Duration, f func() error) {
 	}
 }
 
+// writeWaiting writes all queued events.
+func (w *writer) writeWaiting() error {
+	if w.early() {
+		w.write.in(gather)
+		return nil
+	}
+	w.look()
+	for {
+		more, err := w.writeBatch()
+		if err != nil || !more {
+			return err
+		}
+	}
+}
+
+// look measures the free space, at most once a second.
+func (w *writer) look() {
+	now := time.Now()
+	if now.Sub(w.looked) < lookEvery {
+		return
+	}
+	w.looked = now
+	d, err := w.opt.disk(w.opt.Directory)
+	if err != nil {
+		return // writing reports what is wrong with the directory
+	}
+	w.mu.Lock()
+	before := w.short
+	w.short = d.short(before)
+	w.mu.Unlock()
+	about := []any{"directory", w.opt.Directory, "free_bytes", d.free, "reserve_bytes", d.reserve()}
+	switch {
+	case w.short && !before:
+		w.opt.Log.Error("the disk of the audit log has little free space: only changes are recorded; free some space, or lower audit.max_size", about...)
+	case before && !w.short:
+		w.opt.Log.Info("the disk of the audit log has space again: everything is recorded", about...)
+	}
+}
+
+// writeBatch writes queued events, after a gap line if events were lost before.
+// Events stay in memory until they are written.
+func (w *writer) writeBatch() (more bool, err error) {
+	if w.opt.Server && !w.opened {
+		if err := w.lockFile(); err != nil {
+			return false, err
+		}
+	}
+	now := w.opt.Now()
+	w.batch = w.batch[:0]
+	w.mu.Lock()
+	gap := w.lost
+	if wait := gapEvery - time.Since(w.gapAt); gap.any() && wait > 0 && !w.ending {
+		gap = lost{}
+		w.write.in(wait)
+	}
+	if gap.any() {
+		w.batch = append(w.batch, gap.event(now))
+	}
+	n := min(len(w.waiting), maxBatch)
+	w.batch = append(w.batch, w.waiting[:n]...)
+	w.mu.Unlock()
+	if len(w.batch) == 0 {
+		return false, nil
+	}
+	if err := w.append(w.batch...); err != nil {
+		return false, err
+	}
+	w.sync.in(syncAfter)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if gap.any() {
+		w.lost.reported(gap, now)
+		w.gapAt = time.Now()
+		if w.lost.any() {
+			w.write.in(gapEvery)
+		}
+	}
+	rest := copy(w.waiting, w.waiting[n:])
+	clear(w.waiting[rest:])
+	w.waiting = w.waiting[:rest]
+	if rest == 0 && cap(w.waiting) > maxBatch {
+		w.waiting = nil // after a stall
+	}
+	return rest > 0, nil
+}
+
+// append writes events, and counts them.
+func (w *writer) append(events ...Event) error {
+	if err := w.dir.write(events, w.author(), w.opt.size); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.written += uint64(len(events))
+	return nil
+}
+
+// flush makes the written lines durable.
+func (w *writer) flush() error {
+	if w.dir.file == nil {
+		return nil
+	}
+	if err := w.dir.file.Sync(); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.head = Head{w.dir.tail.chain, w.dir.tail.seq, w.dir.tail.hash}
+	return nil
+}
+
+// end writes the queued events, and reports those that cannot be written.
+func (w *writer) end() error {
+	var err error
+	w.ending = true
+	for more := true; more && err == nil; {
+		more, err = w.writeBatch()
+	}
+	if err == nil {
+		err = w.flush()
+	}
+	if err == nil && w.opened {
+		err = w.unlockFile()
+	}
+	if n := w.Numbers(); n.Waiting > 0 {
+		err = fmt.Errorf("%d records of the audit log are lost: %w", n.Waiting, err)
+	}
+	if err != nil {
+		w.opt.Log.Error("the audit log is not complete", "directory", w.opt.Directory, "error", err)
+	}
+	return errors.Join(err, w.dir.close())
+}
+
+// author returns the node and the keys of the lines that are written now.
+func (w *writer) author() *author {
+	by := &author{node: w.opt.Node, now: w.opt.Now()}
+	if w.opt.Keys != nil {
+		by.ring, _ = w.opt.Keys()
+	}
+	return by
+}
+
+// early reports whether the keys that make MACs are not loaded yet.
+func (w *writer) early() bool {
+	if w.opt.Keys == nil || w.ending {
+		return false
+	}
+	_, ready := w.opt.Keys()
+	return !ready
+}
+
 // openName names the file that exists while a server writes.
 const openName = "open"
 
