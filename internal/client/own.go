@@ -1,0 +1,73 @@
+package client
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// NamesItself reports whether an id has the form of one of a client that registered
+// itself.
+func NamesItself(id string) bool { return keys.IsRegistration(id) || oauth.IsClientAddress(id) }
+
+// own is a client that registered itself, for a redirect URI, or for the device grant
+// alone.
+func own(realm, id, name, redirectURI string, device bool, now grant.Instant) *store.Client {
+	c := &store.Client{
+		ID: id, Realm: realm, State: store.ClientEnabled, Secrets: []store.Secret{}, CreatedAt: now, UpdatedAt: now,
+		Settings: store.Settings{Name: name, Native: true, GrantTypes: ownGrantTypes(device), RedirectURIs: []string{}},
+	}
+	if redirectURI != "" {
+		c.RedirectURIs = []string{redirectURI}
+	}
+	return c
+}
+
+// ownGrantTypes are those of a client that registered itself.
+func ownGrantTypes(device bool) []string {
+	types := slices.Clone(store.DefaultGrantTypes)
+	if device {
+		types = append(types, store.GrantDeviceCode)
+	}
+	return types
+}
+
+// maxOwnName is the longest name that a client may give itself, in characters: more is
+// a message, and no name.
+const maxOwnName = 60
+
+// OwnName returns the name that a client gives itself, or the host of its address
+// if that is no short text of visible characters. Pages put it in quotation marks,
+// which it must not close; an apostrophe does not.
+func OwnName(name any, address string) string {
+	text, _ := name.(string)
+	text = strings.TrimSpace(text)
+	// Of format characters, some turn the direction of the text around them.
+	invisible := func(r rune) bool { return !unicode.IsPrint(r) || unicode.Is(unicode.Cf, r) }
+	quote := func(r rune) bool {
+		return unicode.Is(unicode.Quotation_Mark, r) && r != '\'' && r != '’' || strings.ContainsRune("ʺˮ״″‶〃", r)
+	}
+	if text == "" || !oauth.IsText(text, 4*maxOwnName) || utf8.RuneCountInString(text) > maxOwnName ||
+		strings.ContainsFunc(text, invisible) || strings.ContainsFunc(text, quote) || strings.Contains(text, "''") || strings.Contains(text, "’’") {
+		return oauth.Host(address)
+	}
+	return text
+}
+
+// OwnRedirectURIs returns the redirect URIs that are accepted of those that a client
+// gives itself, at most as many as an operator may register.
+func OwnRedirectURIs(given []any, schemes []string) (list []string) {
+	for _, v := range given {
+		uri, ok := v.(string)
+		if ok && oauth.CheckOwnRedirectURI(uri, schemes...) == nil && len(list) < maxRedirectURIs {
+			list = append(list, uri)
+		}
+	}
+	return list
+}
