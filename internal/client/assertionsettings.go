@@ -12,7 +12,6 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/mintage/mintage/internal/keyset"
-	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -232,11 +231,6 @@ func AnyOwner(pattern string) bool {
 		}
 	}
 	return false
-}
-
-// invalid is the fault of one setting, where another one's check finds it.
-func invalid(flag, format string, args ...any) error {
-	return &oauth.Invalid{Field: flag, Message: fmt.Sprintf(format, args...)}
 }
 
 // checkedClaims are those that have a rule of their own.

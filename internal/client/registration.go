@@ -13,28 +13,9 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// Bounds of a client's registration.
-const (
-	maxClientID     = 64
-	maxClientName   = 100
-	maxRedirectURIs = 20
-	maxAudiences    = 5
-	maxAudience     = 255
-	maxAPIs         = 20
-	MaxSecrets      = 10
-)
-
-// A Registration is what an administrator says of a new client.
-type Registration struct {
-	ID string // "" to have one generated
-	store.Settings
-	// Secret is one that exists already; "" to have one generated, unless the
-	// client is public.
-	Secret oauth.Secret
-	// kept are the settings as they were: addresses, keys and a subject stay if they
-	// were right when they were given.
-	kept store.Settings
-}
+// Settings are all fields of a registration that people choose, in the order in
+// which they are shown and checked.
+var Settings = slices.Concat(generalSettings, exchangeSettings, assertionSettings)
 
 // Client makes the client, and the secret that was generated for it: its text
 // is to be shown once, and then only the ring can tell it.

@@ -2,7 +2,6 @@ package client
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,37 +12,6 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
-
-// A Setting is one field of a client's registration: its flag, its JSON member,
-// its place in what people see, and its check.
-type Setting struct {
-	Name     string // for people; "" if the text of another setting includes it
-	Change   string // in a list of changes, if it is not Name
-	Member   string // of JSON
-	Flag     string
-	Group    string // title over the flag
-	Help     string // of the flag
-	Update   string // help of the flag of an update, if it is not Help
-	Fixed    bool   // no flag changes it after the registration
-	Inverse  bool   // the member is true if the field is false
-	Optional bool   // without a value it has no member
-	File     bool   // the flag names a file that has the value
-	Each     bool   // changes of a list name each item
-	Words    bool   // the text is a list of words
-	APIs     bool   // the items are those of store.ReadAllowedAPI
-	Default  string // what an empty text means
-
-	// Field returns a pointer to the field: *string, *bool, *[]string,
-	// **store.Milliseconds or, for JSON, *json.RawMessage.
-	Field func(*Registration) any
-	check func(*Registration) error
-	// Text returns the setting for people, if that is not the value itself.
-	Text func(*Registration) string
-}
-
-// Settings are all fields of a registration that people choose, in the order in
-// which they are shown and checked.
-var Settings = slices.Concat(generalSettings, exchangeSettings, assertionSettings)
 
 var generalSettings = []Setting{
 	{
@@ -325,26 +293,6 @@ var generalSettings = []Setting{
 	},
 }
 
-func oneOf[T ~string](value T, values ...T) error {
-	if slices.Contains(values, value) {
-		return nil
-	}
-	var names []string
-	for _, v := range values {
-		names = append(names, string(v))
-	}
-	return fmt.Errorf("%q is none of %s", string(value), strings.Join(names, ", "))
-}
-
-func eachOf(list, values []string) error {
-	for _, v := range list {
-		if err := oneOf(v, values...); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // checkRedirectURIs returns an error for addresses to which a client may not have
 // users sent, with a code or after a logout, and for too many. Those that the setting
 // had before stay.
@@ -410,41 +358,4 @@ func checkAPIs(list []string) error {
 		}
 	}
 	return nil
-}
-
-// Value returns the setting of r: a string, a boolean, a list of strings, a
-// duration, or nil for what is left to the deployment.
-func (s Setting) Value(r *Registration) any {
-	switch p := s.Field(r).(type) {
-	case *string:
-		return cmp.Or(*p, s.Default)
-	case *bool:
-		return *p != s.Inverse
-	case *[]string:
-		return *p
-	case **store.Milliseconds:
-		if *p != nil {
-			return (*p).Duration()
-		}
-	case *json.RawMessage:
-		if len(*p) > 0 {
-			return *p
-		}
-	}
-	return nil
-}
-
-// Left reports whether an optional setting has no value, so that it has no member.
-func (s Setting) Left(r *Registration) bool {
-	if !s.Optional {
-		return false
-	}
-	switch v := s.Value(r).(type) {
-	case nil:
-		return true
-	case []string:
-		return len(v) == 0
-	default:
-		return v == "" || v == false
-	}
 }

@@ -1,6 +1,8 @@
 package client
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,6 +10,93 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
+
+// Bounds of a client's registration.
+const (
+	maxClientID     = 64
+	maxClientName   = 100
+	maxRedirectURIs = 20
+	maxAudiences    = 5
+	maxAudience     = 255
+	maxAPIs         = 20
+	MaxSecrets      = 10
+)
+
+// A Registration is what an administrator says of a new client.
+type Registration struct {
+	ID string // "" to have one generated
+	store.Settings
+	// Secret is one that exists already; "" to have one generated, unless the
+	// client is public.
+	Secret oauth.Secret
+	// kept are the settings as they were: addresses, keys and a subject stay if they
+	// were right when they were given.
+	kept store.Settings
+}
+
+// A Setting is one field of a client's registration: its flag, its JSON member,
+// its place in what people see, and its check.
+type Setting struct {
+	Name     string // for people; "" if the text of another setting includes it
+	Change   string // in a list of changes, if it is not Name
+	Member   string // of JSON
+	Flag     string
+	Group    string // title over the flag
+	Help     string // of the flag
+	Update   string // help of the flag of an update, if it is not Help
+	Fixed    bool   // no flag changes it after the registration
+	Inverse  bool   // the member is true if the field is false
+	Optional bool   // without a value it has no member
+	File     bool   // the flag names a file that has the value
+	Each     bool   // changes of a list name each item
+	Words    bool   // the text is a list of words
+	APIs     bool   // the items are those of store.ReadAllowedAPI
+	Default  string // what an empty text means
+
+	// Field returns a pointer to the field: *string, *bool, *[]string,
+	// **store.Milliseconds or, for JSON, *json.RawMessage.
+	Field func(*Registration) any
+	check func(*Registration) error
+	// Text returns the setting for people, if that is not the value itself.
+	Text func(*Registration) string
+}
+
+// Value returns the setting of r: a string, a boolean, a list of strings, a
+// duration, or nil for what is left to the deployment.
+func (s Setting) Value(r *Registration) any {
+	switch p := s.Field(r).(type) {
+	case *string:
+		return cmp.Or(*p, s.Default)
+	case *bool:
+		return *p != s.Inverse
+	case *[]string:
+		return *p
+	case **store.Milliseconds:
+		if *p != nil {
+			return (*p).Duration()
+		}
+	case *json.RawMessage:
+		if len(*p) > 0 {
+			return *p
+		}
+	}
+	return nil
+}
+
+// Left reports whether an optional setting has no value, so that it has no member.
+func (s Setting) Left(r *Registration) bool {
+	if !s.Optional {
+		return false
+	}
+	switch v := s.Value(r).(type) {
+	case nil:
+		return true
+	case []string:
+		return len(v) == 0
+	default:
+		return v == "" || v == false
+	}
+}
 
 // List returns the items of a setting that is a list, and whether it is one. The items
 // of the scope are its scopes.
@@ -116,4 +205,29 @@ func (s Setting) apis(one, other string) (a, b store.AllowedAPI, err error) {
 		b, err = store.ReadAllowedAPI(other)
 	}
 	return a, b, err
+}
+
+func oneOf[T ~string](value T, values ...T) error {
+	if slices.Contains(values, value) {
+		return nil
+	}
+	var names []string
+	for _, v := range values {
+		names = append(names, string(v))
+	}
+	return fmt.Errorf("%q is none of %s", string(value), strings.Join(names, ", "))
+}
+
+func eachOf(list, values []string) error {
+	for _, v := range list {
+		if err := oneOf(v, values...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// invalid is the fault of one setting, where another one's check finds it.
+func invalid(flag, format string, args ...any) error {
+	return &oauth.Invalid{Field: flag, Message: fmt.Sprintf(format, args...)}
 }
