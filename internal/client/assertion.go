@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"math"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -23,91 +20,9 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-const (
-	// assertionLife is how long an assertion of a client's own may live, and
-	// assertionAhead how far ahead its expiry may lie in addition.
-	assertionLife  = 5 * time.Minute
-	assertionAhead = time.Minute
-	// issuedAhead is how far the clock of a signer may be ahead: FAPI 2.0 Security
-	// Profile section 5.3.2.1 accepts 10 seconds, and refuses more than 60.
-	issuedAhead = 30 * time.Second
-	maxJTI      = 255
-	// maxCandidates limits the keys of one kid with which a signature is verified, of
-	// those that are published: a set with many keys of one kid makes no request slower.
-	maxCandidates = 2
-	maxSubject    = 1024 // of an assertion, that is compared with a pattern
-)
-
-// An AssertionFault is WrongAssertion with the claim or the member of the header
-// that failed. Of the assertion, it repeats at most a value, bounded and in quotes.
-type AssertionFault struct{ Claim, Why string }
-
-func (f *AssertionFault) Error() string {
-	return WrongAssertion.Error() + ": " + f.Claim + " " + f.Why
-}
-func (f *AssertionFault) Unwrap() error { return WrongAssertion }
-
-func wrongClaim(claim, why string) error { return &AssertionFault{claim, why} }
-
-// was is wrongClaim with the value, for the log.
-func was(value, claim, why string) error {
-	return wrongClaim(claim, why+": it is "+oauth.Quoted(value))
-}
-
-// decodeClaims decodes claims. Its error names the first one of a wrong type, which is a
-// claim that has a rule: no name that a caller chose.
-func decodeClaims(payload []byte, to any) error {
-	if json.Unmarshal(payload, to) == nil {
-		return nil
-	}
-	var all map[string]json.RawMessage
-	_ = json.Unmarshal(payload, &all)
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		value := all[name] // whose address has the method that encodes it
-		one, err := json.Marshal(map[string]*json.RawMessage{name: &value})
-		if err == nil && json.Unmarshal(one, to) != nil {
-			return wrongClaim(name, "has the wrong JSON type")
-		}
-	}
-	return wrongClaim("claims", "are not a JSON object, or name a member twice")
-}
-
-// An audience is one string or a list (RFC 7519 section 4.1.3).
-type audience struct {
-	names []string
-	list  bool
-}
-
-func (a *audience) UnmarshalJSON(b []byte) error {
-	var one string
-	if json.Unmarshal(b, &one) == nil {
-		*a = audience{names: []string{one}}
-		return nil
-	}
-	a.list = true
-	return json.Unmarshal(b, &a.names)
-}
-
-// assertion holds the claims that have rules (RFC 7523 section 3).
-type assertion struct {
-	Issuer    string   `json:"iss"`
-	Subject   string   `json:"sub"`
-	Audience  audience `json:"aud"`
-	ID        string   `json:"jti"`
-	ExpiresAt *float64 `json:"exp"`
-	IssuedAt  *float64 `json:"iat"`
-	NotBefore *float64 `json:"nbf"`
-}
-
-// parseAssertion decodes an assertion, whose signature is not verified.
-func parseAssertion(text oauth.Secret) (*jose.JSONWebSignature, assertion, error) {
-	var a assertion
-	signed, err := jose.ParseSignedCompact(string(text), keyset.Algorithms)
-	if err != nil {
-		return nil, a, wrongClaim("alg", "or the form is wrong: a JWT signed by ES256, EdDSA, PS256 or RS256 is needed")
-	}
-	return signed, a, decodeClaims(signed.UnsafePayloadWithoutVerification(), &a)
-}
+// maxCandidates limits the keys of one kid with which a signature is verified, of
+// those that are published: a set with many keys of one kid makes no request slower.
+const maxCandidates = 2
 
 // Named returns the client that an assertion names by its subject, of a request whose
 // form does not (RFC 7521 section 4.2). Nothing is verified.
@@ -345,49 +260,6 @@ func (a *Authenticator) checkFederated(c *store.Client, signed *jose.JSONWebSign
 	return nil
 }
 
-// isValue reports whether a claim is a text, or is spelled so as a number or a
-// boolean.
-func isValue(raw json.RawMessage, value string) bool {
-	var text string
-	if json.Unmarshal(raw, &text) == nil && len(raw) > 0 && raw[0] == '"' {
-		return text == value
-	}
-	return string(raw) == value && value != "null" && raw[0] != '{' && raw[0] != '['
-}
-
-// MatchSubject reports whether a subject matches a pattern, in which * stands for
-// one or more characters other than colon and slash.
-func MatchSubject(pattern, subject string) bool {
-	if !strings.Contains(pattern, "*") || len(subject) > maxSubject {
-		return subject == pattern
-	}
-	form, err := regexp.Compile(`^` + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, `[^:/]+`) + `$`)
-	return err == nil && form.MatchString(subject)
-}
-
-// checkTimes checks that an assertion is in force, and expires within ahead.
-func checkTimes(claims assertion, now time.Time, ahead time.Duration) error {
-	at := seconds(now)
-	for i, n := range []*float64{claims.ExpiresAt, claims.IssuedAt, claims.NotBefore} {
-		if n != nil && (math.IsNaN(*n) || *n < 0 || *n > 1<<40) {
-			return wrongClaim([]string{"exp", "iat", "nbf"}[i], "is not a time in seconds")
-		}
-	}
-	switch {
-	case claims.ExpiresAt == nil:
-		return wrongClaim("exp", "is missing")
-	case at >= *claims.ExpiresAt:
-		return wrongClaim("exp", "is over: the assertion has expired, or the clocks differ")
-	case *claims.ExpiresAt > at+ahead.Seconds():
-		return wrongClaim("exp", fmt.Sprintf("is more than %s ahead", ahead))
-	case claims.IssuedAt != nil && *claims.IssuedAt > at+issuedAhead.Seconds():
-		return wrongClaim("iat", "is in the future: compare the clocks")
-	case claims.NotBefore != nil && *claims.NotBefore > at+issuedAhead.Seconds():
-		return wrongClaim("nbf", "is in the future: compare the clocks")
-	}
-	return nil
-}
-
 // use notes an assertion, which is accepted once (RFC 7523 section 3, item 7): in the
 // store if other nodes use it, and otherwise in memory. A restart forgets that, so that
 // what was issued before this server began is refused for as long as it lives. A
@@ -430,6 +302,3 @@ func (a *Authenticator) use(ctx context.Context, c *store.Client, claims asserti
 	}
 	return nil
 }
-
-// seconds is a time as claims have it.
-func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }

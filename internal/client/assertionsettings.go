@@ -19,9 +19,7 @@ import (
 const (
 	maxRegisteredKeys   = 10
 	maxAssertionClaims  = 10
-	maxFederated        = 24 * time.Hour
-	defaultFederated    = 70 * time.Minute // Kubernetes issues tokens of an hour, and renews them before their end
-	maxRegisteredKeySet = 8 << 10          // bytes; also of a CA
+	maxRegisteredKeySet = 8 << 10 // bytes; also of a CA
 )
 
 // assertionSettings are the settings of clients that present assertions.

@@ -6,7 +6,6 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/netip"
 	"time"
@@ -28,11 +27,6 @@ const (
 	// its share too, whatever clients it names.
 	SlowChecksOfOne = 2
 )
-
-// ErrClient is the one error for a client that does not exist, is disabled or
-// belongs to another realm, and for a wrong credential or method. What Authenticate
-// returns is also an AuthFault.
-var ErrClient = errors.New("client authentication failed")
 
 // An Authenticator finds out which client of a realm makes a request. It lasts as
 // long as the process, so that the bounds of one hold under every configuration.
@@ -265,27 +259,6 @@ func (a *Authenticator) noteOldSecret(ctx context.Context, c *store.Client, i in
 // ErrOwnKeys means that the key set of a client which registered itself cannot be read:
 // a fault of the client, or of its host.
 var ErrOwnKeys = errors.New("the client's own key set cannot be read")
-
-// An AuthFault is why a client was not authenticated: an ErrClient that says
-// more, for operators. The one who asks is told nothing of it.
-type AuthFault string
-
-const (
-	UnknownClient  AuthFault = "unknown_client"  // or one of another realm
-	ClientInactive AuthFault = "client_disabled" // or deleted
-	WrongMethod    AuthFault = "wrong_method"    // not the one that it is registered for
-	WrongSecret    AuthFault = "wrong_secret"
-	ExpiredSecret  AuthFault = "expired_secret" // the right one, too late
-	WrongAssertion AuthFault = "wrong_assertion"
-)
-
-// ErrUnregistered is UnknownClient of a client that registered itself.
-var ErrUnregistered = fmt.Errorf("%w: its sealed id is not authentic, or no user has agreed to it", UnknownClient)
-
-func (f AuthFault) Error() string { return ErrClient.Error() + ": " + string(f) }
-
-// Is makes every AuthFault an ErrClient.
-func (f AuthFault) Is(target error) bool { return target == ErrClient }
 
 // unfit is why a client may not authenticate, whatever its secret.
 func unfit(v *directory.View, realm, id string) error {

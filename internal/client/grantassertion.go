@@ -20,12 +20,6 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// Bounds of the lifetime of an assertion that is a grant.
-const (
-	defaultIDJAG = 5 * time.Minute
-	maxTrusted   = time.Hour
-)
-
 // A GrantFault is why an assertion is no grant: the claim, the member of the header or
 // the trust that failed, and for some the value, bounded and in quotes.
 type GrantFault struct{ Claim, Why string }

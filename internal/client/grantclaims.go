@@ -78,8 +78,6 @@ func (j *judgement) times(context.Context) error {
 	return nil
 }
 
-func instant(seconds float64) grant.Instant { return grant.Instant(seconds * 1000) }
-
 func (j *judgement) id(context.Context) error {
 	j.out.ID = j.claims.ID
 	switch {

@@ -11,6 +11,21 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
+const (
+	// assertionLife is how long an assertion of a client's own may live, and
+	// assertionAhead how far ahead its expiry may lie in addition.
+	assertionLife  = 5 * time.Minute
+	assertionAhead = time.Minute
+	// usedPeriod is longer than any assertion that is remembered lives.
+	usedPeriod = assertionLife + 2*assertionAhead
+	// maxUsed bounds the assertions of a period, and maxUsedOfOne those of a client.
+	maxUsed, maxUsedOfOne = 200_000, 50_000
+	// maxOwnUsed bounds those of all clients that registered themselves, and
+	// ownUsedPart is which part of what is free one of them may have: a tenth, if it is
+	// alone.
+	maxOwnUsed, ownUsedPart = 100_000, 9
+)
+
 // usedDocument is the record of an assertion that was used. It outlives the assertion:
 // the node that deletes it may have a clock that is ahead. Its body is random: a second
 // use with the same record would pass for the first (see store.Commit).
@@ -22,17 +37,6 @@ func usedDocument(realm, clientID, jti string, expires grant.Instant) store.Docu
 	rand.Read(d.Body)
 	return d
 }
-
-const (
-	// usedPeriod is longer than any assertion that is remembered lives.
-	usedPeriod = assertionLife + 2*assertionAhead
-	// maxUsed bounds the assertions of a period, and maxUsedOfOne those of a client.
-	maxUsed, maxUsedOfOne = 200_000, 50_000
-	// maxOwnUsed bounds those of all clients that registered themselves, and
-	// ownUsedPart is which part of what is free one of them may have: a tenth, if it is
-	// alone.
-	maxOwnUsed, ownUsedPart = 100_000, 9
-)
 
 // used remembers the assertions of the present and the last period, in bounded
 // memory. Clients that registered themselves have one of their own: anybody can make

@@ -1,0 +1,51 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/mintage/mintage/internal/oauth"
+)
+
+// ErrClient is the one error for a client that does not exist, is disabled or
+// belongs to another realm, and for a wrong credential or method. What Authenticate
+// returns is also an AuthFault.
+var ErrClient = errors.New("client authentication failed")
+
+// An AuthFault is why a client was not authenticated: an ErrClient that says
+// more, for operators. The one who asks is told nothing of it.
+type AuthFault string
+
+const (
+	UnknownClient  AuthFault = "unknown_client"  // or one of another realm
+	ClientInactive AuthFault = "client_disabled" // or deleted
+	WrongMethod    AuthFault = "wrong_method"    // not the one that it is registered for
+	WrongSecret    AuthFault = "wrong_secret"
+	ExpiredSecret  AuthFault = "expired_secret" // the right one, too late
+	WrongAssertion AuthFault = "wrong_assertion"
+)
+
+// ErrUnregistered is UnknownClient of a client that registered itself.
+var ErrUnregistered = fmt.Errorf("%w: its sealed id is not authentic, or no user has agreed to it", UnknownClient)
+
+func (f AuthFault) Error() string { return ErrClient.Error() + ": " + string(f) }
+
+// Is makes every AuthFault an ErrClient.
+func (f AuthFault) Is(target error) bool { return target == ErrClient }
+
+// An AssertionFault is WrongAssertion with the claim or the member of the header
+// that failed. Of the assertion, it repeats at most a value, bounded and in quotes.
+type AssertionFault struct{ Claim, Why string }
+
+func (f *AssertionFault) Error() string {
+	return WrongAssertion.Error() + ": " + f.Claim + " " + f.Why
+}
+
+func (f *AssertionFault) Unwrap() error { return WrongAssertion }
+
+func wrongClaim(claim, why string) error { return &AssertionFault{claim, why} }
+
+// was is wrongClaim with the value, for the log.
+func was(value, claim, why string) error {
+	return wrongClaim(claim, why+": it is "+oauth.Quoted(value))
+}
