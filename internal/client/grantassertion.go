@@ -8,13 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/go-jose/go-jose/v4"
-	"github.com/go-jose/go-jose/v4/json"
 
-	"github.com/mintage/mintage/internal/directory"
-	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keyset"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
@@ -28,67 +24,6 @@ func (f *GrantFault) Error() string {
 	return oauth.ErrGrant.Error() + ": the assertion's " + f.Claim + " " + f.Why
 }
 func (f *GrantFault) Unwrap() error { return oauth.ErrGrant }
-
-// An Asserted is what an assertion says that is a grant (RFC 7523 section 2.1).
-type Asserted struct {
-	Trust     *store.Trust
-	ID        string // jti, of an ID-JAG
-	Subject   string // ours of a user; that of a workload
-	Scope     oauth.Scope
-	Scoped    bool     // it names a scope
-	Resources []string // APIs that it names
-	IssuedAt  grant.Instant
-	ExpiresAt grant.Instant
-	AuthTime  grant.Instant
-	Actors    []grant.Actor
-	JKT       oauth.JKT // the key whose proof must be there, or zero
-	Digest    uint64    // of what is signed
-}
-
-// grantClaims are the claims of an assertion that is a grant.
-type grantClaims struct {
-	assertion
-	ClientID      string    `json:"client_id"`
-	Scope         *string   `json:"scope"`
-	Resource      audience  `json:"resource"`
-	Tenant        string    `json:"tenant"`
-	AudienceSub   string    `json:"aud_sub"`
-	Email         string    `json:"email"`
-	EmailVerified any       `json:"email_verified"`
-	AuthTime      *float64  `json:"auth_time"`
-	Actor         *actClaim `json:"act"`
-
-	Confirmation map[string]json.RawMessage `json:"cnf"`
-}
-
-type actClaim struct {
-	Issuer  string    `json:"iss"`
-	Subject string    `json:"sub"`
-	Before  *actClaim `json:"act"`
-}
-
-// A judgement is an assertion that is being judged.
-type judgement struct {
-	a      *Authenticator
-	view   *directory.View
-	client string // the client, or "" for that of the trust
-	text   oauth.Secret
-	now    time.Time
-
-	authenticated bool // the client is
-
-	signed *jose.JSONWebSignature
-	kind   store.TrustKind
-	claims grantClaims
-	all    map[string]json.RawMessage
-	out    Asserted
-}
-
-// A rule is a check of an assertion, by the claim that it is about.
-type rule struct {
-	claim string
-	check func(*judgement, context.Context) error
-}
 
 // rules are those of both kinds, in their order: nothing that an assertion says is used
 // before it is known who signed it, but to find the trust.
@@ -266,4 +201,40 @@ func (a *Authenticator) trustedKeys(ctx context.Context, t *store.Trust, enough 
 		return a.Keys(ctx, t.KeysURI, t.KeysCA, enough)
 	}
 	return a.Discovered(ctx, t.Issuer, t.KeysCA, enough)
+}
+
+func (j *judgement) forClient(context.Context) error {
+	if j.kind == store.TrustIDJAG && j.claims.ClientID != j.client {
+		return was(j.claims.ClientID, "client_id", "is not the client that presents it")
+	}
+	return nil
+}
+
+func (j *judgement) audience(context.Context) error {
+	if j.aimed(j.out.Trust) {
+		return nil
+	}
+	why, list := "is not the audience of the trust", j.claims.Audience.names
+	switch {
+	case len(list) != 1:
+		why = fmt.Sprintf("has %d audiences, and must have one", len(list))
+	case j.kind == store.TrustIDJAG && strings.HasPrefix(list[0], j.a.Issuer+"/"):
+		why = "is an address below the issuer, and must be the issuer"
+	case j.kind == store.TrustIDJAG:
+		why = "is not the issuer of this server"
+	}
+	return was(strings.Join(list, " "), "aud", why)
+}
+
+// aimed reports whether the audience is that of a trust. Of the issuer of this server, a
+// slash at its end does not count.
+func (j *judgement) aimed(t *store.Trust) bool {
+	if len(j.claims.Audience.names) != 1 {
+		return false
+	}
+	aud := j.claims.Audience.names[0]
+	if t.Kind == store.TrustWorkload && t.Audience != "" {
+		return aud == t.Audience
+	}
+	return strings.TrimSuffix(aud, "/") == strings.TrimSuffix(j.a.Issuer, "/")
 }
