@@ -122,7 +122,7 @@ func (d *Documents) Client(ctx context.Context, id, redirectURI string, from net
 	if i < 0 {
 		return nil, oauth.ErrRedirectMismatch
 	}
-	c := own(d.Realm, id, doc.Name, oauth.LoopbackForm(doc.RedirectURIs[i]), doc.Device, grant.At(d.Now()))
+	c := ownClient(d.Realm, id, doc.Name, oauth.LoopbackForm(doc.RedirectURIs[i]), doc.Device, grant.At(d.Now()))
 	c.RegisteredBy, c.Auth, c.Assertion = store.ByDocument, doc.Auth, store.AssertionRule{Alg: doc.Alg, KeysURI: doc.KeysURI}
 	if doc.Bound {
 		c.DPoP = store.DPoPRequired

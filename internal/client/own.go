@@ -16,9 +16,9 @@ import (
 // itself.
 func NamesItself(id string) bool { return keys.IsRegistration(id) || oauth.IsClientAddress(id) }
 
-// own is a client that registered itself, for a redirect URI, or for the device grant
+// ownClient is a client that registered itself, for a redirect URI, or for the device grant
 // alone.
-func own(realm, id, name, redirectURI string, device bool, now grant.Instant) *store.Client {
+func ownClient(realm, id, name, redirectURI string, device bool, now grant.Instant) *store.Client {
 	c := &store.Client{
 		ID: id, Realm: realm, State: store.ClientEnabled, Secrets: []store.Secret{}, CreatedAt: now, UpdatedAt: now,
 		Settings: store.Settings{Name: name, Native: true, GrantTypes: ownGrantTypes(device), RedirectURIs: []string{}},
