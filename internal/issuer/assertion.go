@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
@@ -144,17 +143,6 @@ func (e entitlements) asserted(t *store.Trust, r AssertionRequest) (apis []*stor
 	return apis, scope, nil
 }
 
-// trusted returns the scopes that a trust allows now.
-func (e entitlements) trusted(t *store.Trust) (scope oauth.Scope) {
-	for _, text := range t.APIs {
-		l, _ := store.ReadAllowedAPI(text)
-		if api, ok := e.view.API(e.iss.Realm, l.ID); ok {
-			scope = scope.Union(l.Of(api))
-		}
-	}
-	return scope
-}
-
 // mayBe returns an error if a trust must not make a subject: that of a built-in user, who
 // signs in here, unless the issuer is trusted to name our subjects and the user is enabled.
 func (iss Assertions) mayBe(ctx context.Context, t *store.Trust, subject string) error {
@@ -250,20 +238,4 @@ func (iss Assertions) workload(e entitlements, t *store.Trust, apis []*store.API
 	out, err := e.serviceToken(t.NewID(id), scope, apis, r.JKT, now)
 	out.Trust = t.ID
 	return out, err
-}
-
-// trustedWorkload returns what has become of a token that a client got for itself: by
-// which trust, or nil if by none, and whether that is in force.
-func (iss services) trustedWorkload(view *directory.View, t *Token) (*store.Trust, grant.Refusal) {
-	trust := view.TrustOfToken(iss.Realm, t.GrantID)
-	switch {
-	case trust == nil:
-		return nil, grant.Allowed
-	case trust.Kind != store.TrustWorkload || trust.ClientID != t.ClientID:
-		return trust, grant.TokenUnknown
-	case !trust.Permits(t.IssuedAt):
-		return trust, grant.TrustEnded
-	}
-	t.Trust = trust.ID
-	return trust, grant.Allowed
 }

@@ -74,6 +74,37 @@ func (c IssuedCode) CallbackURL() string {
 // authTimeAhead is how far the clock of the authenticating system may be ahead.
 const authTimeAhead = time.Minute
 
+// deviceRedirect stands for the redirect URI of codes that wait for a device: no request
+// can name it.
+const deviceRedirect = store.GrantDeviceCode
+
+// A Device is what the store holds about a user code. It is changed once: by the
+// decision of the user.
+type Device struct {
+	ClientID    string        `json:"client_id"`
+	Scope       oauth.Scope   `json:"scope,omitempty"`
+	Resources   []string      `json:"resources,omitempty"`
+	Challenge   string        `json:"challenge,omitempty"`
+	From        string        `json:"from,omitempty"` // address of the device
+	RequestedAt grant.Instant `json:"requested_at"`
+	ExpiresAt   grant.Instant `json:"expires_at"` // of the codes
+	Grant       string        `json:"grant"`
+	Denied      bool          `json:"denied,omitempty"`
+	Code        string        `json:"code,omitempty"` // sealed; that of a user who has allowed it
+
+	key     store.DocumentKey
+	version int64
+}
+
+// GrantID returns the id of the grant that the device code is redeemed for.
+func (d Device) GrantID() grant.ID {
+	id, _ := grant.ParseID(d.Grant)
+	return id
+}
+
+// Decided reports whether a user has answered.
+func (d Device) Decided() bool { return d.Denied || d.Code != "" }
+
 // present returns a client whose token was found active a moment ago.
 func (iss *Issuer) present(ctx context.Context, view *directory.View, id string) (*store.Client, error) {
 	c, err := iss.Directory.Client(ctx, view, iss.Realm, id)

@@ -16,17 +16,6 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// DeviceLifetime is how long a user has to enter a code and to answer, and
-// DeviceInterval how long a device waits between polls (RFC 8628 section 3.2).
-const (
-	DeviceLifetime = 10 * time.Minute
-	DeviceInterval = 5 * time.Second
-)
-
-// deviceRedirect stands for the redirect URI of codes that wait for a device: no request
-// can name it.
-const deviceRedirect = store.GrantDeviceCode
-
 // ErrUserCode means that nobody waits under a user code, or no longer.
 var ErrUserCode = errors.New("user code unknown")
 
@@ -48,35 +37,8 @@ type DeviceAnswer struct {
 	GrantID    grant.ID
 }
 
-// A Device is what the store holds about a user code. It is changed once: by the
-// decision of the user.
-type Device struct {
-	ClientID    string        `json:"client_id"`
-	Scope       oauth.Scope   `json:"scope,omitempty"`
-	Resources   []string      `json:"resources,omitempty"`
-	Challenge   string        `json:"challenge,omitempty"`
-	From        string        `json:"from,omitempty"` // address of the device
-	RequestedAt grant.Instant `json:"requested_at"`
-	ExpiresAt   grant.Instant `json:"expires_at"` // of the codes
-	Grant       string        `json:"grant"`
-	Denied      bool          `json:"denied,omitempty"`
-	Code        string        `json:"code,omitempty"` // sealed; that of a user who has allowed it
-
-	key     store.DocumentKey
-	version int64
-}
-
 // DeviceCodes are the use cases of the device grant (RFC 8628).
 type DeviceCodes struct{ *Issuer }
-
-// GrantID returns the id of the grant that the device code is redeemed for.
-func (d Device) GrantID() grant.ID {
-	id, _ := grant.ParseID(d.Grant)
-	return id
-}
-
-// Decided reports whether a user has answered.
-func (d Device) Decided() bool { return d.Denied || d.Code != "" }
 
 // DeviceAuthorization begins the authorization of a device: it stores one document. What
 // a client that registered itself may ask for is checked when the user enters the code.
@@ -278,4 +240,11 @@ func newUserCode(length int) string {
 // short enough to try all.
 func (iss DeviceCodes) userCodeKey(view *directory.View, code string) store.DocumentKey {
 	return store.DocumentKey(view.Ring.Tag("user code", []byte(iss.Realm), []byte(code)))
+}
+
+// Decided uncounts a code, unless another node has issued it.
+func (d *Devices) Decided(of Device) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.end(of.key)
 }

@@ -13,6 +13,13 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
+// DeviceLifetime is how long a user has to enter a code and to answer, and
+// DeviceInterval how long a device waits between polls (RFC 8628 section 3.2).
+const (
+	DeviceLifetime = 10 * time.Minute
+	DeviceInterval = 5 * time.Second
+)
+
 // Limits of the device codes that one node has open: issued, and not yet decided.
 const (
 	maxDevices = 100_000
@@ -109,13 +116,6 @@ func (o *opening) settle(key store.DocumentKey, err error) {
 	}
 	d.waiting[key] = o.waiting
 	d.inOrder = append(d.inOrder, key)
-}
-
-// Decided uncounts a code, unless another node has issued it.
-func (d *Devices) Decided(of Device) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.end(of.key)
 }
 
 func (d *Devices) end(key store.DocumentKey) {

@@ -28,10 +28,6 @@ type ExchangeRequest struct {
 	JKT          oauth.JKT // the key that signed the request's proof, or zero
 }
 
-// Exchanges are the use cases of tokens that clients get in exchange for those of users.
-// Each belongs to the grant of the token that it was exchanged for, and ends with it.
-type Exchanges struct{ *Issuer }
-
 // ExchangeToken exchanges an access token of a user for one of the client (RFC 8693).
 // Nothing is written.
 func (iss Exchanges) ExchangeToken(ctx context.Context, c *store.Client, r ExchangeRequest) (Tokens, error) {
@@ -171,50 +167,4 @@ func (e entitlements) exchanged(uri string, subject Token, on rests) (*store.API
 	}
 	// The user's claims are for the client that the user has signed in at.
 	return api, scope.Common(may).Without(oauth.OpenIDScopes)
-}
-
-// inspect verifies what an exchanged token has beside its grant, which is active: the
-// API, the clients that act, their cutoffs, and that it was not revoked alone.
-func (iss Exchanges) inspect(ctx context.Context, view *directory.View, t Token, on rests) (Token, grant.Refusal, error) {
-	if t.Form == JWT && (t.Subject != on.grant.Subject || t.GrantedTo != on.grant.ClientID) || t.ExchangedAt == 0 {
-		return t, grant.TokenUnknown, nil // this server did not sign it
-	}
-	t = t.Of(on.grant)
-	c, ok := view.Client(iss.Realm, t.ClientID)
-	if !ok || !c.Exchanges() {
-		return t, grant.ClientDisabled, nil
-	}
-	for _, a := range append([]grant.Actor{{Subject: t.ClientID}}, t.Actors...) {
-		if a.Issuer != "" {
-			continue
-		}
-		if _, ok := view.Client(iss.Realm, a.Subject); !ok {
-			return t, grant.ClientDisabled, nil
-		}
-		cutoff := max(view.Cutoff(iss.Realm, t.Subject, a.Subject), view.Cutoff(iss.Realm, a.Subject, a.Subject))
-		if grant.CutOffAt(t.ExchangedAt, cutoff, iss.Policy) {
-			return t, grant.CutOff, nil
-		}
-	}
-	if t.Form == JWT {
-		for _, aud := range t.Audience {
-			api, present := view.API(iss.Realm, aud)
-			if !present {
-				return t, grant.TargetGone, nil
-			}
-			t.APIs = append(t.APIs, api.Number)
-		}
-	} else {
-		for _, n := range t.APIs {
-			api, present := view.APIByNumber(iss.Realm, n)
-			if !present {
-				return t, grant.TargetGone, nil
-			}
-			t.Audience = append(t.Audience, api.ID)
-		}
-	}
-	t.Restricted, t.MayAct = true, c.MayAct
-	t.Lifetime = t.ExpiresAt.Since(t.IssuedAt)
-	why, err := services{iss.Issuer}.standing(ctx, t.Serial)
-	return t, why, err
 }

@@ -24,8 +24,6 @@ const (
 	// feedLife, by which a list outlives two ages in caches.
 	feedPeriod = 15 * time.Second
 	feedLife   = 30 * time.Second
-	// feedLimit limits the grants and service tokens, and the cutoffs, of a list.
-	feedLimit = 20_000
 )
 
 // revocations are the claims of the list. It is complete for the access tokens
@@ -136,6 +134,32 @@ func (iss feed) revoked(ctx context.Context, since, now grant.Instant) (list []s
 		list, from = list[:limit], max(from, list[limit].At+1)
 	}
 	return list, from, nil
+}
+
+// revoked returns the living revocations of service tokens. It fails if there
+// are far more than the list of revocations can name.
+func (iss services) revoked(ctx context.Context, now grant.Instant) (list []store.Revocation, err error) {
+	f := store.DocumentFilter{Kind: store.DocumentServiceRevoked, Limit: iss.Feed.limit}
+	for range 10 {
+		page, err := iss.Store.Documents(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range page {
+			var r serviceRevocation
+			if err := json.Unmarshal(d.Body, &r); err != nil {
+				return nil, err
+			}
+			if id, err := grant.ParseID(r.ID); err == nil && now < d.ExpiresAt && r.Realm == otherRealm(iss.Realm) {
+				list = append(list, store.Revocation{Realm: iss.Realm, GrantID: id, At: r.At, Floor: grant.Never})
+			}
+			f.After = d.Key
+		}
+		if len(page) < f.Limit {
+			return list, nil
+		}
+	}
+	return nil, fmt.Errorf("more than %d revocations of service tokens", 10*iss.Feed.limit)
 }
 
 // A cutoffEntry is a cutoff as published to subscribers: what was authorized until

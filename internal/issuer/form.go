@@ -343,26 +343,6 @@ func (c AccessClaims) Token() (t Token, ok bool) {
 	return t, true
 }
 
-// An audience is one string or a list (RFC 7519 section 4.1.3). One is written
-// as a string, which every verifier understands.
-type audience []string
-
-func (a audience) MarshalJSON() ([]byte, error) {
-	if len(a) == 1 {
-		return json.Marshal(a[0])
-	}
-	return json.Marshal([]string(a))
-}
-
-func (a *audience) UnmarshalJSON(b []byte) error {
-	var one string
-	if json.Unmarshal(b, &one) == nil {
-		*a = audience{one}
-		return nil
-	}
-	return json.Unmarshal(b, (*[]string)(a))
-}
-
 // A token id is grant 16 | generation 4 | issued 6 | authorized 6, and of a token that was
 // exchanged its own id 16 | exchanged 6, in base64url: introspection finds the row by it,
 // and subscribers of the revocation feed find out whether the token is revoked.

@@ -115,12 +115,50 @@ func (iss *Issuer) inspectOfGrant(ctx context.Context, view *directory.View, t T
 	return t, on, grant.Allowed, nil
 }
 
-// presented returns a token as the rules of package grant take it.
-func (iss *Issuer) presented(view *directory.View, t Token, clientID string) grant.Presented {
-	return grant.Presented{
-		Realm: iss.Realm, ClientID: clientID, Generation: t.Generation, IssuedAt: t.IssuedAt, ExpiresAt: t.ExpiresAt,
-		Maker: view.Ring.Maker(t.Key), Restore: view.Restore(),
+// inspect verifies what an exchanged token has beside its grant, which is active: the
+// API, the clients that act, their cutoffs, and that it was not revoked alone.
+func (iss Exchanges) inspect(ctx context.Context, view *directory.View, t Token, on rests) (Token, grant.Refusal, error) {
+	if t.Form == JWT && (t.Subject != on.grant.Subject || t.GrantedTo != on.grant.ClientID) || t.ExchangedAt == 0 {
+		return t, grant.TokenUnknown, nil // this server did not sign it
 	}
+	t = t.Of(on.grant)
+	c, ok := view.Client(iss.Realm, t.ClientID)
+	if !ok || !c.Exchanges() {
+		return t, grant.ClientDisabled, nil
+	}
+	for _, a := range append([]grant.Actor{{Subject: t.ClientID}}, t.Actors...) {
+		if a.Issuer != "" {
+			continue
+		}
+		if _, ok := view.Client(iss.Realm, a.Subject); !ok {
+			return t, grant.ClientDisabled, nil
+		}
+		cutoff := max(view.Cutoff(iss.Realm, t.Subject, a.Subject), view.Cutoff(iss.Realm, a.Subject, a.Subject))
+		if grant.CutOffAt(t.ExchangedAt, cutoff, iss.Policy) {
+			return t, grant.CutOff, nil
+		}
+	}
+	if t.Form == JWT {
+		for _, aud := range t.Audience {
+			api, present := view.API(iss.Realm, aud)
+			if !present {
+				return t, grant.TargetGone, nil
+			}
+			t.APIs = append(t.APIs, api.Number)
+		}
+	} else {
+		for _, n := range t.APIs {
+			api, present := view.APIByNumber(iss.Realm, n)
+			if !present {
+				return t, grant.TargetGone, nil
+			}
+			t.Audience = append(t.Audience, api.ID)
+		}
+	}
+	t.Restricted, t.MayAct = true, c.MayAct
+	t.Lifetime = t.ExpiresAt.Since(t.IssuedAt)
+	why, err := services{iss.Issuer}.standing(ctx, t.Serial)
+	return t, why, err
 }
 
 // Introspect is token introspection (RFC 7662). A resource server may introspect the
@@ -205,13 +243,4 @@ func (iss *Issuer) Foresee(view *directory.View, c *store.Client, t Token, g gra
 // EveryAPI returns the target of a token request that names no API.
 func (iss *Issuer) EveryAPI(view *directory.View, c *store.Client, apis grant.APIs) *grant.Target {
 	return iss.of(view, c).target(apis, "")
-}
-
-// presents returns the client's refresh request with a token.
-func (iss *Issuer) presents(view *directory.View, c *store.Client, t Token) grant.Refresh {
-	return grant.Refresh{
-		Realm: iss.Realm, ClientID: c.ID, Allowed: iss.AllowedScope(view, c),
-		Generation: t.Generation, IssuedAt: t.IssuedAt, ExpiresAt: t.ExpiresAt,
-		Maker: view.Ring.Maker(t.Key), Restore: view.Restore(),
-	}
 }

@@ -5,6 +5,7 @@ package issuer
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"time"
@@ -71,6 +72,18 @@ func New(iss Issuer) *Issuer {
 	return &iss
 }
 
+// Exchanges are the use cases of tokens that clients get in exchange for those of users.
+// Each belongs to the grant of the token that it was exchanged for, and ends with it.
+type Exchanges struct{ *Issuer }
+
+// Exchanged is what a token exchange adds to its answer and its records.
+type Exchanged struct {
+	From         string // client that the subject token was issued to
+	AsJWT        bool   // a JWT was asked for
+	For          string // of an identity assertion: issuer of the server that is to accept it
+	Impersonates bool   // the token has no actor
+}
+
 func (iss *Issuer) now() grant.Instant { return grant.At(iss.Now()) }
 
 // PolicyOf returns the policy for one client.
@@ -122,6 +135,8 @@ func (iss *Issuer) viewFor(key oauth.JKT) (*directory.View, error) {
 	return iss.Directory.View()
 }
 
+var errOlderNodes = errors.New("a node of an earlier version runs, which knows no keys of clients: upgrade it, or wait until it has ended")
+
 // A Feed caches the last list of revocations. Issuers of one realm that replace one
 // another share it.
 type Feed struct {
@@ -131,6 +146,9 @@ type Feed struct {
 	text  string
 	err   error
 }
+
+// feedLimit limits the grants and service tokens, and the cutoffs, of a list.
+const feedLimit = 20_000
 
 // NewFeed makes an empty Feed.
 func NewFeed() *Feed { return &Feed{limit: feedLimit, turn: make(chan struct{}, 1)} }

@@ -3,13 +3,17 @@ package issuer
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
+	"maps"
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/openid"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -88,6 +92,76 @@ func (iss Signer) PublicPEM(kid string) (text []byte, found bool, err error) {
 	}
 	text, found = view.Ring.PublicPEM(kid, iss.now(), iss.publication(view))
 	return text, found, nil
+}
+
+// Logout returns a new logout token for a client (OpenID Connect Back-Channel
+// Logout 1.0 section 2.4), signed as its id_tokens are. Without a sid, it says that
+// all sessions of the subject have ended.
+func (iss Signer) Logout(c *store.Client, subject, sid string) (string, error) {
+	view, err := iss.Directory.View()
+	if err != nil {
+		return "", store.Unavailable(err)
+	}
+	now := iss.now()
+	claims, err := openid.LogoutToken{
+		Issuer: iss.ID, Subject: subject, ClientID: c.ID, SessionID: sid, IssuedAt: now, ID: rand.Text(),
+	}.Claims()
+	if err != nil {
+		return "", err
+	}
+	return view.Ring.Sign(IDTokenAlg(c), openid.LogoutType, claims, now)
+}
+
+// UserInfo returns claims about a user as a JWT for a client (OpenID Connect
+// Core section 5.3.2), or "" if the client is registered for JSON. It is no
+// id_token: without iat and exp, neither clients nor Hint take it for one.
+func (iss Signer) UserInfo(ctx context.Context, clientID string, about claims.Claims) (string, error) {
+	view, err := iss.Directory.View()
+	if err != nil {
+		return "", store.Unavailable(err)
+	}
+	c, err := iss.present(ctx, view, clientID)
+	if err != nil {
+		return "", err
+	}
+	if c.UserInfoAlg == "" || c.UserInfoAlg == "none" {
+		return "", nil
+	}
+	signed := maps.Clone(about)
+	for name, text := range map[string]string{"iss": iss.ID, "aud": clientID} {
+		if signed[name], err = json.Marshal(text); err != nil {
+			return "", err
+		}
+	}
+	body, err := json.Marshal(signed)
+	if err != nil {
+		return "", err
+	}
+	text, err := view.Ring.Sign(c.UserInfoAlg, openid.Type, body, iss.now())
+	if err != nil {
+		return "", store.Unavailable(err)
+	}
+	return text, nil
+}
+
+// Hint reads an id_token_hint (OpenID Connect Core section 3.1.2.1): an id_token
+// of this issuer, expired or not, whose key was in use when it was issued. Every
+// other text is openid.ErrHint. The caller compares the client.
+func (iss *Issuer) Hint(text string) (openid.Hint, error) {
+	view, err := iss.Directory.View()
+	if err != nil {
+		return openid.Hint{}, store.Unavailable(err)
+	}
+	typ, payload, key, err := view.Ring.Verify(text)
+	if err != nil {
+		return openid.Hint{}, openid.ErrHint
+	}
+	h, err := openid.ReadHint(typ, payload, iss.ID)
+	m := view.Ring.Maker(key)
+	if err != nil || !m.Signed(h.IssuedAt, iss.Policy) || m.Until != 0 && iss.now() > m.Until.Add(iss.HintAge) {
+		return openid.Hint{}, openid.ErrHint
+	}
+	return h, nil
 }
 
 // Signer returns what signs JWTs that are no access tokens of a response.

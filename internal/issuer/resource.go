@@ -2,6 +2,7 @@ package issuer
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 
 	"github.com/mintage/mintage/internal/directory"
@@ -336,6 +337,26 @@ func (iss *Issuer) longest(view *directory.View) grant.Policy {
 	p := iss.Policy
 	p.AccessLifetime = view.LongestAccess(p.AccessLifetime)
 	return p
+}
+
+// An audience is one string or a list (RFC 7519 section 4.1.3). One is written
+// as a string, which every verifier understands.
+type audience []string
+
+func (a audience) MarshalJSON() ([]byte, error) {
+	if len(a) == 1 {
+		return json.Marshal(a[0])
+	}
+	return json.Marshal([]string(a))
+}
+
+func (a *audience) UnmarshalJSON(b []byte) error {
+	var one string
+	if json.Unmarshal(b, &one) == nil {
+		*a = audience{one}
+		return nil
+	}
+	return json.Unmarshal(b, (*[]string)(a))
 }
 
 // audience returns the audience of the client's access tokens.

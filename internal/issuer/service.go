@@ -200,6 +200,33 @@ func (iss services) inForce(view *directory.View, t Token) grant.Refusal {
 	return presented.InspectService(t.AuthorizedAt, iss.longest(view), iss.now())
 }
 
+// trustedWorkload returns what has become of a token that a client got for itself: by
+// which trust, or nil if by none, and whether that is in force.
+func (iss services) trustedWorkload(view *directory.View, t *Token) (*store.Trust, grant.Refusal) {
+	trust := view.TrustOfToken(iss.Realm, t.GrantID)
+	switch {
+	case trust == nil:
+		return nil, grant.Allowed
+	case trust.Kind != store.TrustWorkload || trust.ClientID != t.ClientID:
+		return trust, grant.TokenUnknown
+	case !trust.Permits(t.IssuedAt):
+		return trust, grant.TrustEnded
+	}
+	t.Trust = trust.ID
+	return trust, grant.Allowed
+}
+
+// trusted returns the scopes that a trust allows now.
+func (e entitlements) trusted(t *store.Trust) (scope oauth.Scope) {
+	for _, text := range t.APIs {
+		l, _ := store.ReadAllowedAPI(text)
+		if api, ok := e.view.API(e.iss.Realm, l.ID); ok {
+			scope = scope.Union(l.Of(api))
+		}
+	}
+	return scope
+}
+
 // ownTargets completes the audience, and takes away scopes that the client has lost.
 // It reports whether all APIs still exist and a scope is left.
 func (e entitlements) ownTargets(t *Token) bool {
@@ -286,32 +313,6 @@ func (iss services) revoke(ctx context.Context, view *directory.View, c *store.C
 		return store.Unavailable(err)
 	}
 	return nil
-}
-
-// revoked returns the living revocations of service tokens. It fails if there
-// are far more than the list of revocations can name.
-func (iss services) revoked(ctx context.Context, now grant.Instant) (list []store.Revocation, err error) {
-	f := store.DocumentFilter{Kind: store.DocumentServiceRevoked, Limit: iss.Feed.limit}
-	for range 10 {
-		page, err := iss.Store.Documents(ctx, f)
-		if err != nil {
-			return nil, err
-		}
-		for _, d := range page {
-			var r serviceRevocation
-			if err := json.Unmarshal(d.Body, &r); err != nil {
-				return nil, err
-			}
-			if id, err := grant.ParseID(r.ID); err == nil && now < d.ExpiresAt && r.Realm == otherRealm(iss.Realm) {
-				list = append(list, store.Revocation{Realm: iss.Realm, GrantID: id, At: r.At, Floor: grant.Never})
-			}
-			f.After = d.Key
-		}
-		if len(page) < f.Limit {
-			return list, nil
-		}
-	}
-	return nil, fmt.Errorf("more than %d revocations of service tokens", 10*iss.Feed.limit)
 }
 
 // manyRevoked reports whether a client has maxServiceRevoked living revocations.

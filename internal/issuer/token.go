@@ -7,40 +7,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
-
-// Tokens is the result of a token request. The texts are secrets.
-type Tokens struct {
-	Scope        oauth.Scope
-	ExpiresIn    int64 // seconds left of AccessToken
-	RefreshToken string
-	AccessToken  string
-	IDToken      string // "" unless Scope has openid
-
-	GrantID    grant.ID
-	Subject    string
-	Generation uint32
-	Repeated   bool              // the same pair as before; see grant.Decision
-	Shared     bool              // for a second holder of the token; see grant.Decision
-	Format     store.TokenFormat // of the access token; "": opaque
-	Bound      bool              // AccessToken is bound to a key
-	Exchanged  *Exchanged        // of an exchange
-	Trust      string            // by which an assertion was accepted, or ""
-}
-
-// Exchanged is what a token exchange adds to its answer and its records.
-type Exchanged struct {
-	From         string // client that the subject token was issued to
-	AsJWT        bool   // a JWT was asked for
-	For          string // of an identity assertion: issuer of the server that is to accept it
-	Impersonates bool   // the token has no actor
-}
 
 // A CodeRequest is the authorization_code operation of an authenticated client.
 type CodeRequest struct {
@@ -221,8 +193,6 @@ func (r *rotation) refresh(g grant.Grant, now grant.Instant) grant.Decision {
 	return g.Refresh(r.req, r.policy, now)
 }
 
-var errOlderNodes = errors.New("a node of an earlier version runs, which knows no keys of clients: upgrade it, or wait until it has ended")
-
 // unparsable is a scope that no grant has: its character is not allowed in scopes.
 const unparsable oauth.Scope = `"`
 
@@ -338,83 +308,6 @@ func revocation(g grant.Grant, d grant.Decision, e evidence, now grant.Instant) 
 	return []store.Event{{At: now, Name: name, About: g.ID.String(), Actor: g.ClientID, Detail: e.String()}}
 }
 
-// A response is what an allowed decision about a grant of a client is answered with. It
-// is computed from the row.
-type response struct {
-	iss  *Issuer
-	view *directory.View
-	c    *store.Client
-	d    *grant.Decision
-	jkt  oauth.JKT // of the request's proof
-	now  grant.Instant
-}
-
-// tokens returns the pair, and the id_token beside it. It fails if this node lacks the
-// row's key: the next poll reads the key.
-func (r *response) tokens(nonce string, about claims.Claims) (out Tokens, err error) {
-	g := &r.d.Next
-	out.RefreshToken, err = r.iss.write(r.view, r.c, Token{
-		Kind: RefreshToken, Form: OfGrant, Key: g.KeyID, GrantID: g.ID, Generation: g.Generation, IssuedAt: g.RotatedAt, ExpiresAt: g.ExpiresAt,
-	}, r.now)
-	if err == nil {
-		out.AccessToken, out.Format, err = r.accessToken()
-	}
-	if err == nil && r.hasIDToken() {
-		out.IDToken, err = r.idToken(nonce, out.AccessToken, about)
-	}
-	if err != nil {
-		return Tokens{}, store.Unavailable(fmt.Errorf("grant %s needs key %s: %w", g.ID, g.KeyID, err))
-	}
-	out.Scope, out.ExpiresIn = r.d.Access.Scope, r.iss.Policy.ExpiresIn(r.d.Access, r.now)
-	out.GrantID, out.Subject, out.Generation, out.Repeated, out.Shared = g.ID, g.Subject, g.Generation, r.d.Repeated, r.d.Shared
-	out.Bound = r.binding().Bound()
-	return out, nil
-}
-
-// binding returns the key that the access token is bound to. The grant of a public
-// client that began without a key stays without: its refresh token is a bearer token,
-// and a bound access token beside it would promise too much.
-func (r *response) binding() oauth.JKT {
-	if r.c.Public() {
-		return r.d.Next.JKT
-	}
-	return r.jkt
-}
-
-// accessToken returns the access token, in the format of its APIs or
-// of the client.
-func (r *response) accessToken() (string, store.TokenFormat, error) {
-	g, a := &r.d.Next, r.d.Access
-	t := Token{
-		Kind: AccessToken, Form: OfGrant, GrantID: g.ID, Generation: g.Generation, ClientID: g.ClientID, Subject: g.Subject, Scope: a.Scope,
-		IssuedAt: a.IssuedAt, ExpiresAt: a.ExpiresAt, AuthorizedAt: g.AuthorizedAt, AuthTime: g.AuthTime, ACR: ClassOf(g.Facts), Claims: g.Claims, JKT: r.binding(), apis: a.APIs,
-		MayAct: r.c.MayAct, Actors: g.Actors(),
-	}
-	format := r.c.TokenFormat
-	if a.APIs != 0 {
-		var ok bool
-		if t.Audience, format, ok = r.iss.of(r.view, r.c).named(g.APIs, a.APIs); !ok {
-			return "", "", fmt.Errorf("an API of grant %s was deleted a moment ago", g.ID)
-		}
-	}
-	if format == store.TokenJWT {
-		t.Form = JWT
-		if t.Audience == nil {
-			t.Audience = r.iss.of(r.view, r.c).audience()
-		}
-	} else {
-		// A repeated response has the same bytes as long as its access token is the
-		// same. Any other token is made by the key in use at its own instant.
-		t.Key = g.KeyID
-		if !r.d.Repeated || a.IssuedAt != g.RotatedAt {
-			t.Key = r.view.Ring.Current(keys.MAC, min(a.IssuedAt, r.now))
-		}
-		t.scopes, _ = g.Scope.Bits(a.Scope)
-	}
-	text, err := r.iss.write(r.view, r.c, t, r.now)
-	return text, format, err
-}
-
 // open reads a token of a kind with view or, if view lacks the text's key, with a newer
 // view, and returns the view that it used. A text that is not authentic, or of another
 // kind, is Refused.
@@ -446,4 +339,21 @@ func reread[T any](ctx context.Context, iss *Issuer, view *directory.View, text 
 		return t, view, &grant.Refused{Why: grant.TokenUnknown}
 	}
 	return t, view, nil
+}
+
+// presented returns a token as the rules of package grant take it.
+func (iss *Issuer) presented(view *directory.View, t Token, clientID string) grant.Presented {
+	return grant.Presented{
+		Realm: iss.Realm, ClientID: clientID, Generation: t.Generation, IssuedAt: t.IssuedAt, ExpiresAt: t.ExpiresAt,
+		Maker: view.Ring.Maker(t.Key), Restore: view.Restore(),
+	}
+}
+
+// presents returns the client's refresh request with a token.
+func (iss *Issuer) presents(view *directory.View, c *store.Client, t Token) grant.Refresh {
+	return grant.Refresh{
+		Realm: iss.Realm, ClientID: c.ID, Allowed: iss.AllowedScope(view, c),
+		Generation: t.Generation, IssuedAt: t.IssuedAt, ExpiresAt: t.ExpiresAt,
+		Maker: view.Ring.Maker(t.Key), Restore: view.Restore(),
+	}
 }
