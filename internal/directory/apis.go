@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"iter"
 	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -124,82 +123,4 @@ func (a *apis) find(realm, id string) *store.API {
 		return nil
 	}
 	return api
-}
-
-// HasAPIs reports whether an API is registered, or was.
-func (v *View) HasAPIs() bool { return v.apis != nil }
-
-// API returns a registered API by its id, as a client spells it (see
-// oauth.CanonicalTarget).
-func (v *View) API(realm, id string) (*store.API, bool) {
-	api := v.apis.find(realm, id)
-	return api, api != nil
-}
-
-// APIByNumber returns a registered API by its number.
-func (v *View) APIByNumber(realm string, number uint16) (*store.API, bool) {
-	if v.apis == nil {
-		return nil, false
-	}
-	api := v.apis.byNumber.get(apiNumber{realm, number})
-	return api, api != nil
-}
-
-// APIOfScope returns the registered API that has a scope.
-func (v *View) APIOfScope(realm, scope string) (*store.API, bool) {
-	if v.apis == nil {
-		return nil, false
-	}
-	api := v.apis.owner.get(apiName{realm, scope})
-	return api, api != nil
-}
-
-// APIs returns the registered APIs of a realm, sorted by id.
-func (v *View) APIs(realm string) []*store.API { return slices.Collect(v.APIsAfter(realm, "")) }
-
-// APIsAfter lists the registered APIs of a realm in the order of their ids, after one.
-func (v *View) APIsAfter(realm, id string) iter.Seq[*store.API] {
-	if v.apis == nil {
-		return func(func(*store.API) bool) {}
-	}
-	return apisOf(v.apis.sorted, realm, id)
-}
-
-// APIRow returns the row of an API's id, present or deleted; the zero API if there is
-// none.
-func (v *View) APIRow(realm, id string) (row store.API) {
-	if v.apis != nil {
-		if api := v.apis.byID.get(apiName{realm, oauth.CanonicalTarget(id)}); api != nil {
-			row = *api
-		}
-	}
-	return row
-}
-
-// LastAPI returns the highest number that an API of a realm has, or had.
-func (v *View) LastAPI(realm string) uint16 {
-	if v.apis == nil {
-		return 0
-	}
-	return v.apis.last[realm]
-}
-
-// LongestAccess returns the longest lifetime that access tokens have, or had for an
-// API, if the deployment's is life.
-func (v *View) LongestAccess(life time.Duration) time.Duration {
-	if v.apis == nil {
-		return life
-	}
-	return max(life, v.apis.longest)
-}
-
-// ShortestAccess returns the shortest lifetime that access tokens have if the
-// deployment's is life.
-func (v *View) ShortestAccess(life time.Duration) time.Duration {
-	if v.apis != nil {
-		for api := range v.apis.timed.all {
-			return min(life, api.Lifetime(life))
-		}
-	}
-	return life
 }

@@ -5,10 +5,10 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -36,6 +36,34 @@ type registration struct {
 	uses         []*use       // of Client.Secrets, in their order
 	origins      []originName // of a public client's redirect URIs
 	allowed      atomic.Pointer[allowedClient]
+}
+
+// uses holds the last use of each secret that the directory has read, and which of
+// them the store lacks.
+type uses struct {
+	byID map[string]*use // by secret id
+
+	mu    sync.Mutex
+	noted map[*use]bool // those that may be newer than the stored ones
+}
+
+// A use is the last use of a secret. written is what the store has.
+type use struct {
+	id          string
+	all         *uses
+	at, written atomic.Int64
+}
+
+func newUses() *uses { return &uses{byID: map[string]*use{}, noted: map[*use]bool{}} }
+
+// of returns the use of a secret.
+func (u *uses) of(secret string) *use {
+	found := u.byID[secret]
+	if found == nil {
+		found = &use{id: secret, all: u}
+		u.byID[secret] = found
+	}
+	return found
 }
 
 // An allowedClient is a client with what it may have of APIs.
@@ -140,6 +168,14 @@ func scriptOrigins(c store.Client) (list []originName) {
 	return list
 }
 
+// An ExpiringSecret is a secret of an enabled client that expires, or has expired
+// within lately.
+type ExpiringSecret struct {
+	Realm, ClientID string
+	store.Secret
+	Replaced bool // another secret of the client outlives it
+}
+
 // expiring returns the secrets of an enabled client that expire.
 func (r *registration) expiring() (list []ExpiringSecret) {
 	if r.State != store.ClientEnabled {
@@ -170,44 +206,6 @@ func (r *registration) at(apis *apis) *store.Client {
 	return &known.Client
 }
 
-// Client returns an enabled client of a realm. Its Scope includes what it may have
-// of APIs.
-func (v *View) Client(realm, id string) (*store.Client, bool) {
-	r := v.clients.find(realm, id)
-	if r == nil || r.State != store.ClientEnabled {
-		return nil, false
-	}
-	return r.at(v.apis), true
-}
-
-// Registered returns a client of a realm in any state. Its Scope includes what it may
-// have of APIs.
-func (v *View) Registered(realm, id string) (*store.Client, bool) {
-	r := v.clients.find(realm, id)
-	if r == nil {
-		return nil, false
-	}
-	return r.at(v.apis), true
-}
-
-// Clients lists the clients of a realm in any state as they are registered, sorted by
-// name: in any case, and those of one name by id.
-func (v *View) Clients(realm string) iter.Seq[*store.Client] { return v.clients.after(realm, "", "") }
-
-// ClientsAfter lists what follows a client in the list of Clients, and reports whether
-// the client is in it. An empty id is before the first. With a text in small letters, it
-// leaves out most clients that have it neither in the name nor in the id.
-func (v *View) ClientsAfter(realm, id, text string) (iter.Seq[*store.Client], bool) {
-	if id == "" {
-		return v.clients.after(realm, "", text), true
-	}
-	r := v.clients.find(realm, id)
-	if r == nil {
-		return nil, false
-	}
-	return v.clients.after(realm, r.key, text), true
-}
-
 func (c *clients) after(realm, key, text string) iter.Seq[*store.Client] {
 	return func(yield func(*store.Client) bool) {
 		for r := range c.sorted.from(func(r *registration) int { return cmp.Or(strings.Compare(r.Realm, realm), strings.Compare(r.key, key)) }) {
@@ -220,48 +218,3 @@ func (c *clients) after(realm, key, text string) iter.Seq[*store.Client] {
 		}
 	}
 }
-
-// Barred lists the clients of a realm that registered themselves and that an operator
-// has disabled or deleted, in no order.
-func (v *View) Barred(realm string) iter.Seq[*store.Client] {
-	return func(yield func(*store.Client) bool) {
-		for name, r := range v.clients.barred.all {
-			if name.realm == realm && !yield(&r.Client) {
-				return
-			}
-		}
-	}
-}
-
-// Beyond lists the clients that may have more than the users of a client agree to, by
-// exchanging their tokens, sorted by name.
-func (v *View) Beyond(realm, id string) (list []*store.Client) {
-	for name, r := range v.clients.beyond.all {
-		if name.realm == realm && (slices.Contains(r.ExchangeFrom, id) || slices.Contains(r.ExchangeFrom, grant.EveryClient)) {
-			list = append(list, &r.Client)
-		}
-	}
-	slices.SortFunc(list, func(a, b *store.Client) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
-	return list
-}
-
-// ClientsHave reports whether a client of a realm has a scope without an API, or had it
-// when it was deleted.
-func (v *View) ClientsHave(realm, scope string) bool {
-	return v.clients.known.get(scopeName{realm, scope}) > 0
-}
-
-// LongestRetryWindow returns the longest retry window that the registration of a client
-// of a realm gives, or zero.
-func (v *View) LongestRetryWindow(realm string) (longest time.Duration) {
-	for name := range v.clients.windows.all {
-		if name.realm == realm {
-			longest = max(longest, name.window.Duration())
-		}
-	}
-	return longest
-}
-
-// IDTokenLifetime returns the longest lifetime that a client's registration gives, or
-// gave, its id_tokens, or zero.
-func (v *View) IDTokenLifetime() time.Duration { return v.clients.longest }

@@ -32,6 +32,11 @@ const (
 	// every node has them before they apply. Until a node has polled a cutoff, it
 	// still issues codes to the subjects concerned.
 	CutoffReach = 2*PollInterval + 5*time.Second
+	// flushInterval is how often the last uses of secrets are written.
+	flushInterval = time.Minute
+	// flushAtOnce is the age of a stored use at which the next poll replaces it.
+	// Whether a secret may be revoked depends on its use within the last day.
+	flushAtOnce = 12 * time.Hour
 )
 
 // A Directory is a node's copy of clients, cutoffs and keys. Requests read a View

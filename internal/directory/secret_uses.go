@@ -2,49 +2,11 @@ package directory
 
 import (
 	"context"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/store"
 )
-
-const (
-	// flushInterval is how often the last uses of secrets are written.
-	flushInterval = time.Minute
-	// flushAtOnce is the age of a stored use at which the next poll replaces it.
-	// Whether a secret may be revoked depends on its use within the last day.
-	flushAtOnce = 12 * time.Hour
-)
-
-// uses holds the last use of each secret that the directory has read, and which of
-// them the store lacks.
-type uses struct {
-	byID map[string]*use // by secret id
-
-	mu    sync.Mutex
-	noted map[*use]bool // those that may be newer than the stored ones
-}
-
-// A use is the last use of a secret. written is what the store has.
-type use struct {
-	id          string
-	all         *uses
-	at, written atomic.Int64
-}
-
-func newUses() *uses { return &uses{byID: map[string]*use{}, noted: map[*use]bool{}} }
-
-// of returns the use of a secret.
-func (u *uses) of(secret string) *use {
-	found := u.byID[secret]
-	if found == nil {
-		found = &use{id: secret, all: u}
-		u.byID[secret] = found
-	}
-	return found
-}
 
 // NoteUse records the use of a client's secret, by its index, in memory.
 func (v *View) NoteUse(c *store.Client, secret int, now grant.Instant) {

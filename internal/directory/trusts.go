@@ -2,10 +2,8 @@ package directory
 
 import (
 	"cmp"
-	"iter"
 	"strings"
 
-	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -45,70 +43,4 @@ func (t *trusts) with(changed []store.Trust) *trusts {
 		}
 	}
 	return &trusts{byID.table, sorted.order, byIssuer.order}
-}
-
-// TrustRow returns the trust of an id, disabled or deleted ones included, or nil.
-func (v *View) TrustRow(realm, id string) *store.Trust {
-	if v.trusts == nil {
-		return nil
-	}
-	return v.trusts.byID.get(trustName{realm, id})
-}
-
-// TrustOfToken returns the trust that the id of a workload's access token names, or nil.
-func (v *View) TrustOfToken(realm string, id grant.ID) *store.Trust {
-	if v.trusts == nil {
-		return nil
-	}
-	return v.TrustRow(realm, store.TrustOf(id))
-}
-
-// Trust returns the trust of an issuer, a kind and a client, unless it was deleted.
-func (v *View) Trust(realm, issuer string, kind store.TrustKind, clientID string) (*store.Trust, bool) {
-	t := v.TrustRow(realm, store.TrustID(issuer, kind, clientID))
-	return t, t != nil && !t.Deleted
-}
-
-// TrustsAfter lists the trusts of a realm in the order of their ids, after one.
-func (v *View) TrustsAfter(realm, id string) iter.Seq[*store.Trust] {
-	return func(yield func(*store.Trust) bool) {
-		if v.trusts == nil {
-			return
-		}
-		for t := range v.trusts.sorted.from(func(t *store.Trust) int { return cmp.Or(strings.Compare(t.Realm, realm), strings.Compare(t.ID, id)) }) {
-			if t.Realm != realm || (id == "" || t.ID != id) && !yield(t) {
-				return
-			}
-		}
-	}
-}
-
-// TrustsOf lists the trusts of a realm in an issuer.
-func (v *View) TrustsOf(realm, issuer string) iter.Seq[*store.Trust] {
-	return func(yield func(*store.Trust) bool) {
-		if v.trusts == nil {
-			return
-		}
-		for t := range v.trusts.byIssuer.from(func(t *store.Trust) int {
-			return cmp.Or(strings.Compare(t.Realm, realm), strings.Compare(t.Issuer, issuer))
-		}) {
-			if t.Realm != realm || t.Issuer != issuer || !yield(t) {
-				return
-			}
-		}
-	}
-}
-
-// EndedTrusts lists the trusts of a realm that were disabled or deleted.
-func (v *View) EndedTrusts(realm string) iter.Seq[*store.Trust] {
-	return func(yield func(*store.Trust) bool) {
-		if v.trusts == nil {
-			return
-		}
-		for name, t := range v.trusts.byID.all {
-			if name.realm == realm && (t.Disabled || t.Deleted) && !yield(t) {
-				return
-			}
-		}
-	}
 }

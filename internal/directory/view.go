@@ -91,18 +91,6 @@ func (v *View) Restores() []grant.Restore { return v.restores }
 // than those from before the latest.
 func (v *View) Restore() grant.Restore { return v.restore }
 
-// IsScriptOrigin reports whether origin is that of a redirect URI of an enabled
-// public client, at the cost of one or two lookups. It reads the directory as
-// last polled, however long ago: a script must be able to read a 503.
-func (d *Directory) IsScriptOrigin(realm, origin string) bool {
-	v := d.view.Load()
-	if v.clients.origins.get(originName{realm, origin}) > 0 {
-		return true
-	}
-	chosen := oauth.OriginOfAnyPort(origin)
-	return chosen != "" && v.clients.origins.get(originName{realm, chosen}) > 0
-}
-
 // scopesOf returns the scopes that enabled clients of each realm may ask for, sorted. If
 // APIs are registered, they are those of OpenID Connect and of open APIs: some clients
 // ask for every scope of the metadata.
@@ -132,26 +120,231 @@ func (v *View) KnowsScope(realm, name string) bool {
 	return ofAPI || v.ClientsHave(realm, name)
 }
 
-// Scopes returns the scopes that enabled clients of a realm may ask for, sorted; of very
-// many, the first. It reads the directory as last polled, however long ago.
-func (d *Directory) Scopes(realm string) []string { return d.view.Load().scopes()[realm] }
-
-// A Condition describes a directory for monitoring.
-type Condition struct {
-	Age        time.Duration // since the last successful poll
-	ClockFault error         // nil if this node's clock is right
-	Active     []keys.Life   // the keys in use; EndsAt is when the successor of each is used, or is due
-	Due        int           // keys that are due and were not created
-	Expiring   []ExpiringSecret
-	Restore    grant.Restore // the latest
+// Client returns an enabled client of a realm. Its Scope includes what it may have
+// of APIs.
+func (v *View) Client(realm, id string) (*store.Client, bool) {
+	r := v.clients.find(realm, id)
+	if r == nil || r.State != store.ClientEnabled {
+		return nil, false
+	}
+	return r.at(v.apis), true
 }
 
-// An ExpiringSecret is a secret of an enabled client that expires, or has expired
-// within lately.
-type ExpiringSecret struct {
-	Realm, ClientID string
-	store.Secret
-	Replaced bool // another secret of the client outlives it
+// Registered returns a client of a realm in any state. Its Scope includes what it may
+// have of APIs.
+func (v *View) Registered(realm, id string) (*store.Client, bool) {
+	r := v.clients.find(realm, id)
+	if r == nil {
+		return nil, false
+	}
+	return r.at(v.apis), true
+}
+
+// Clients lists the clients of a realm in any state as they are registered, sorted by
+// name: in any case, and those of one name by id.
+func (v *View) Clients(realm string) iter.Seq[*store.Client] { return v.clients.after(realm, "", "") }
+
+// ClientsAfter lists what follows a client in the list of Clients, and reports whether
+// the client is in it. An empty id is before the first. With a text in small letters, it
+// leaves out most clients that have it neither in the name nor in the id.
+func (v *View) ClientsAfter(realm, id, text string) (iter.Seq[*store.Client], bool) {
+	if id == "" {
+		return v.clients.after(realm, "", text), true
+	}
+	r := v.clients.find(realm, id)
+	if r == nil {
+		return nil, false
+	}
+	return v.clients.after(realm, r.key, text), true
+}
+
+// Barred lists the clients of a realm that registered themselves and that an operator
+// has disabled or deleted, in no order.
+func (v *View) Barred(realm string) iter.Seq[*store.Client] {
+	return func(yield func(*store.Client) bool) {
+		for name, r := range v.clients.barred.all {
+			if name.realm == realm && !yield(&r.Client) {
+				return
+			}
+		}
+	}
+}
+
+// Beyond lists the clients that may have more than the users of a client agree to, by
+// exchanging their tokens, sorted by name.
+func (v *View) Beyond(realm, id string) (list []*store.Client) {
+	for name, r := range v.clients.beyond.all {
+		if name.realm == realm && (slices.Contains(r.ExchangeFrom, id) || slices.Contains(r.ExchangeFrom, grant.EveryClient)) {
+			list = append(list, &r.Client)
+		}
+	}
+	slices.SortFunc(list, func(a, b *store.Client) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
+	return list
+}
+
+// ClientsHave reports whether a client of a realm has a scope without an API, or had it
+// when it was deleted.
+func (v *View) ClientsHave(realm, scope string) bool {
+	return v.clients.known.get(scopeName{realm, scope}) > 0
+}
+
+// LongestRetryWindow returns the longest retry window that the registration of a client
+// of a realm gives, or zero.
+func (v *View) LongestRetryWindow(realm string) (longest time.Duration) {
+	for name := range v.clients.windows.all {
+		if name.realm == realm {
+			longest = max(longest, name.window.Duration())
+		}
+	}
+	return longest
+}
+
+// IDTokenLifetime returns the longest lifetime that a client's registration gives, or
+// gave, its id_tokens, or zero.
+func (v *View) IDTokenLifetime() time.Duration { return v.clients.longest }
+
+// HasAPIs reports whether an API is registered, or was.
+func (v *View) HasAPIs() bool { return v.apis != nil }
+
+// API returns a registered API by its id, as a client spells it (see
+// oauth.CanonicalTarget).
+func (v *View) API(realm, id string) (*store.API, bool) {
+	api := v.apis.find(realm, id)
+	return api, api != nil
+}
+
+// APIByNumber returns a registered API by its number.
+func (v *View) APIByNumber(realm string, number uint16) (*store.API, bool) {
+	if v.apis == nil {
+		return nil, false
+	}
+	api := v.apis.byNumber.get(apiNumber{realm, number})
+	return api, api != nil
+}
+
+// APIOfScope returns the registered API that has a scope.
+func (v *View) APIOfScope(realm, scope string) (*store.API, bool) {
+	if v.apis == nil {
+		return nil, false
+	}
+	api := v.apis.owner.get(apiName{realm, scope})
+	return api, api != nil
+}
+
+// APIs returns the registered APIs of a realm, sorted by id.
+func (v *View) APIs(realm string) []*store.API { return slices.Collect(v.APIsAfter(realm, "")) }
+
+// APIsAfter lists the registered APIs of a realm in the order of their ids, after one.
+func (v *View) APIsAfter(realm, id string) iter.Seq[*store.API] {
+	if v.apis == nil {
+		return func(func(*store.API) bool) {}
+	}
+	return apisOf(v.apis.sorted, realm, id)
+}
+
+// APIRow returns the row of an API's id, present or deleted; the zero API if there is
+// none.
+func (v *View) APIRow(realm, id string) (row store.API) {
+	if v.apis != nil {
+		if api := v.apis.byID.get(apiName{realm, oauth.CanonicalTarget(id)}); api != nil {
+			row = *api
+		}
+	}
+	return row
+}
+
+// LastAPI returns the highest number that an API of a realm has, or had.
+func (v *View) LastAPI(realm string) uint16 {
+	if v.apis == nil {
+		return 0
+	}
+	return v.apis.last[realm]
+}
+
+// LongestAccess returns the longest lifetime that access tokens have, or had for an
+// API, if the deployment's is life.
+func (v *View) LongestAccess(life time.Duration) time.Duration {
+	if v.apis == nil {
+		return life
+	}
+	return max(life, v.apis.longest)
+}
+
+// ShortestAccess returns the shortest lifetime that access tokens have if the
+// deployment's is life.
+func (v *View) ShortestAccess(life time.Duration) time.Duration {
+	if v.apis != nil {
+		for api := range v.apis.timed.all {
+			return min(life, api.Lifetime(life))
+		}
+	}
+	return life
+}
+
+// TrustRow returns the trust of an id, disabled or deleted ones included, or nil.
+func (v *View) TrustRow(realm, id string) *store.Trust {
+	if v.trusts == nil {
+		return nil
+	}
+	return v.trusts.byID.get(trustName{realm, id})
+}
+
+// TrustOfToken returns the trust that the id of a workload's access token names, or nil.
+func (v *View) TrustOfToken(realm string, id grant.ID) *store.Trust {
+	if v.trusts == nil {
+		return nil
+	}
+	return v.TrustRow(realm, store.TrustOf(id))
+}
+
+// Trust returns the trust of an issuer, a kind and a client, unless it was deleted.
+func (v *View) Trust(realm, issuer string, kind store.TrustKind, clientID string) (*store.Trust, bool) {
+	t := v.TrustRow(realm, store.TrustID(issuer, kind, clientID))
+	return t, t != nil && !t.Deleted
+}
+
+// TrustsAfter lists the trusts of a realm in the order of their ids, after one.
+func (v *View) TrustsAfter(realm, id string) iter.Seq[*store.Trust] {
+	return func(yield func(*store.Trust) bool) {
+		if v.trusts == nil {
+			return
+		}
+		for t := range v.trusts.sorted.from(func(t *store.Trust) int { return cmp.Or(strings.Compare(t.Realm, realm), strings.Compare(t.ID, id)) }) {
+			if t.Realm != realm || (id == "" || t.ID != id) && !yield(t) {
+				return
+			}
+		}
+	}
+}
+
+// TrustsOf lists the trusts of a realm in an issuer.
+func (v *View) TrustsOf(realm, issuer string) iter.Seq[*store.Trust] {
+	return func(yield func(*store.Trust) bool) {
+		if v.trusts == nil {
+			return
+		}
+		for t := range v.trusts.byIssuer.from(func(t *store.Trust) int {
+			return cmp.Or(strings.Compare(t.Realm, realm), strings.Compare(t.Issuer, issuer))
+		}) {
+			if t.Realm != realm || t.Issuer != issuer || !yield(t) {
+				return
+			}
+		}
+	}
+}
+
+// EndedTrusts lists the trusts of a realm that were disabled or deleted.
+func (v *View) EndedTrusts(realm string) iter.Seq[*store.Trust] {
+	return func(yield func(*store.Trust) bool) {
+		if v.trusts == nil {
+			return
+		}
+		for name, t := range v.trusts.byID.all {
+			if name.realm == realm && (t.Disabled || t.Deleted) && !yield(t) {
+				return
+			}
+		}
+	}
 }
 
 const (
@@ -159,27 +352,6 @@ const (
 	maxExpiring = 200
 	lately      = 7 * 24 * time.Hour
 )
-
-// Condition returns the present condition, also of a stale directory.
-func (d *Directory) Condition() Condition {
-	clock := d.clock()
-	view, now := d.view.Load(), grant.At(clock)
-	c := Condition{
-		Age: clock.Sub(d.origin) - time.Duration(d.polled.Load()), Restore: view.Restore(),
-		ClockFault: d.ClockFault(),
-		Due:        len(view.Ring.Due(now, d.Schedule)), Expiring: view.expiring(now),
-	}
-	for _, l := range view.Ring.Lives(now, d.Schedule) {
-		if l.Phase != keys.Active {
-			continue
-		}
-		if l.EndsAt == 0 && d.Schedule.Lifetime > 0 && slices.Contains(d.Schedule.Rotating(), l.Purpose) {
-			l.EndsAt = l.ActiveAt.Add(d.Schedule.Lifetime)
-		}
-		c.Active = append(c.Active, l)
-	}
-	return c
-}
 
 func (v *View) expiring(now grant.Instant) (list []ExpiringSecret) {
 	from := now.Add(-lately)
