@@ -45,6 +45,8 @@ func (a *apis) with(changed []store.API) *apis {
 	}
 	byID, byNumber, owner := a.byID.change(), a.byNumber.change(), a.owner.change()
 	sorted, open, timed := a.sorted.change(), a.open.change(), a.timed.change()
+	room := len(changed) / shardCount
+	byID.room, byNumber.room, owner.room = room, room, room
 	next := &apis{last: maps.Clone(a.last), longest: a.longest}
 	if next.last == nil {
 		next.last = map[string]uint16{}

@@ -31,11 +31,11 @@ type clients struct {
 }
 
 type registration struct {
-	store.Client              // as registered
-	key          string       // by which lists are sorted
-	uses         []*use       // of Client.Secrets, in their order
-	origins      []originName // of a public client's redirect URIs
-	allowed      atomic.Pointer[allowedClient]
+	*store.Client              // as registered
+	key           string       // by which lists are sorted
+	uses          []*use       // of Client.Secrets, in their order
+	origins       []originName // of a public client's redirect URIs
+	allowed       atomic.Pointer[allowedClient]
 }
 
 // uses holds the last use of each secret that the directory has read, and which of
@@ -93,7 +93,8 @@ func noClients() *clients {
 	}
 }
 
-// with returns the clients with those that have changed.
+// with returns the clients with those that have changed, which must not be written any
+// more.
 func (c *clients) with(changed []store.Client, uses *uses) *clients {
 	byID, barred, beyond, sorted, expiring := c.byID.change(), c.barred.change(), c.beyond.change(), c.sorted.change(), c.expiring.change()
 	origins, known, offered, windows := c.origins.change(), c.known.change(), c.offered.change(), c.windows.change()
@@ -112,7 +113,9 @@ func (c *clients) with(changed []store.Client, uses *uses) *clients {
 			add(windows, windowName{r.Realm, *r.RetryWindow}, n)
 		}
 	}
-	for _, client := range changed {
+	byID.room = len(changed) / shardCount
+	for i := range changed {
+		client := &changed[i]
 		name := clientName{client.Realm, client.ID}
 		if was := byID.get(name); was != nil {
 			count(was, -1)
@@ -156,7 +159,7 @@ func (c *clients) find(realm, id string) *registration { return c.byID.get(clien
 // scriptOrigins returns the web origins whose scripts redeem and refresh the
 // client's tokens: those of its redirect URIs, if it is a public client that may
 // authenticate.
-func scriptOrigins(c store.Client) (list []originName) {
+func scriptOrigins(c *store.Client) (list []originName) {
 	if !c.Public() || c.State != store.ClientEnabled {
 		return nil
 	}
@@ -195,12 +198,12 @@ func (r *registration) expiring() (list []ExpiringSecret) {
 // client is used, so that a change of an API does not visit every client.
 func (r *registration) at(apis *apis) *store.Client {
 	if len(r.APIs) == 0 {
-		return &r.Client
+		return r.Client
 	}
 	known := r.allowed.Load()
 	if known == nil || known.apis != apis {
-		known = &allowedClient{r.Client, apis}
-		known.Scope = apis.allowed(&r.Client, r.Scope)
+		known = &allowedClient{*r.Client, apis}
+		known.Scope = apis.allowed(r.Client, r.Scope)
 		r.allowed.Store(known)
 	}
 	return &known.Client
@@ -212,7 +215,7 @@ func (c *clients) after(realm, key, text string) iter.Seq[*store.Client] {
 			if r.Realm == realm && (r.key == key || !strings.Contains(strings.ToLower(r.key), text)) {
 				continue
 			}
-			if r.Realm != realm || !yield(&r.Client) {
+			if r.Realm != realm || !yield(r.Client) {
 				return
 			}
 		}

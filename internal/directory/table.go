@@ -44,6 +44,7 @@ func (t table[K, V]) all(yield func(K, V) bool) {
 type tableChange[K comparable, V any] struct {
 	table[K, V]
 	copied [shardCount]bool
+	room   int // for as many more keys in a shard
 }
 
 func (t table[K, V]) change() *tableChange[K, V] {
@@ -59,7 +60,7 @@ func (c *tableChange[K, V]) writable(key K) map[K]V {
 	n := shardOf(key)
 	if !c.copied[n] {
 		was := c.shards[n]
-		c.copied[n], c.shards[n] = true, make(map[K]V, len(was)+1)
+		c.copied[n], c.shards[n] = true, make(map[K]V, len(was)+1+c.room)
 		for k, v := range was {
 			c.shards[n][k] = v
 		}

@@ -163,7 +163,7 @@ func (v *View) ClientsAfter(realm, id, text string) (iter.Seq[*store.Client], bo
 func (v *View) Barred(realm string) iter.Seq[*store.Client] {
 	return func(yield func(*store.Client) bool) {
 		for name, r := range v.clients.barred.all {
-			if name.realm == realm && !yield(&r.Client) {
+			if name.realm == realm && !yield(r.Client) {
 				return
 			}
 		}
@@ -175,7 +175,7 @@ func (v *View) Barred(realm string) iter.Seq[*store.Client] {
 func (v *View) Beyond(realm, id string) (list []*store.Client) {
 	for name, r := range v.clients.beyond.all {
 		if name.realm == realm && (slices.Contains(r.ExchangeFrom, id) || slices.Contains(r.ExchangeFrom, grant.EveryClient)) {
-			list = append(list, &r.Client)
+			list = append(list, r.Client)
 		}
 	}
 	slices.SortFunc(list, func(a, b *store.Client) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })

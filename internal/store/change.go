@@ -175,16 +175,21 @@ func (c Client) Entry() Entry {
 }
 
 // Client decodes an entry of kind EntryClient.
-func (e Entry) Client() (Client, error) { return decodeClient(e.ID, string(e.Body)) }
-
-func decodeClient(id, text string) (c Client, err error) {
-	if c, ok := plainClient(text); ok {
-		return c, nil
-	}
-	if err = json.Unmarshal([]byte(text), &c); err != nil {
-		err = fmt.Errorf("decode client %q: %w", cmp.Or(id, c.ID), err)
-	}
+func (e Entry) Client() (c Client, err error) {
+	err = decodeClient(e.ID, string(e.Body), &c)
 	return c, err
+}
+
+// decodeClient decodes a client into c, which is zero: a client is large.
+func decodeClient(id, text string, c *Client) error {
+	if plainClient(text, c) {
+		return nil
+	}
+	*c = Client{}
+	if err := json.Unmarshal([]byte(text), c); err != nil {
+		return fmt.Errorf("decode client %q: %w", cmp.Or(id, c.ID), err)
+	}
+	return nil
 }
 
 // add decodes an entry into the list of its kind. It ignores kinds of later
@@ -192,9 +197,8 @@ func decodeClient(id, text string) (c Client, err error) {
 func (ch *Changes) add(kind EntryKind, text string) error {
 	switch kind {
 	case EntryClient:
-		c, err := decodeClient("", text)
-		ch.Clients = append(ch.Clients, c)
-		return err
+		ch.Clients = append(ch.Clients, Client{})
+		return decodeClient("", text, &ch.Clients[len(ch.Clients)-1])
 	case EntryAPI:
 		a, err := Entry{Kind: kind, Body: []byte(text)}.API()
 		ch.APIs = append(ch.APIs, a)

@@ -79,12 +79,12 @@ var secretMembers = []plainMember[Secret]{
 	{"expires_at", func(p *plain, s *Secret) { s.ExpiresAt = grant.Instant(p.number()) }},
 }
 
-// plainClient decodes a client, whose texts share the memory of text, or reports that
-// encoding/json has to.
-func plainClient(text string) (c Client, ok bool) {
+// plainClient decodes a client into c, whose texts share the memory of text, or reports
+// that encoding/json has to.
+func plainClient(text string, c *Client) (ok bool) {
 	p := &plain{rest: text}
-	readMembers(p, clientMembers, &c)
-	return c, !p.other && p.rest == ""
+	readMembers(p, clientMembers, c)
+	return !p.other && p.rest == ""
 }
 
 // readMembers reads an object, whose members are some of list, in its order.

@@ -53,7 +53,7 @@ func TestPlainClients(t *testing.T) {
 		if got, err := e.Client(); err != nil || !reflect.DeepEqual(got, decoded) {
 			t.Errorf("%s: %+v, %v; encoding/json has %+v", name, got, err, decoded)
 		}
-		if _, ok := plainClient(string(e.Body)); ok != want {
+		if ok := plainClient(string(e.Body), new(Client)); ok != want {
 			t.Errorf("%s: plain %t, want %t: %s", name, ok, want, e.Body)
 		}
 	}
@@ -110,7 +110,8 @@ func FuzzPlainClient(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		got, ok := plainClient(text)
+		var got Client
+		ok := plainClient(text, &got)
 		if !ok {
 			return
 		}
@@ -129,7 +130,7 @@ func BenchmarkDecodeClient(b *testing.B) {
 	b.Run("plain", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			plainClient(text)
+			plainClient(text, new(Client))
 		}
 	})
 	b.Run("json", func(b *testing.B) {
