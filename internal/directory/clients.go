@@ -86,7 +86,7 @@ func noClients() *clients {
 	return &clients{
 		sorted: order[*registration]{compare: func(a, b *registration) int {
 			return cmp.Or(strings.Compare(a.Realm, b.Realm), strings.Compare(a.key, b.key))
-		}},
+		}, text: func(r *registration) string { return strings.ToLower(r.key) }},
 		expiring: order[ExpiringSecret]{compare: func(a, b ExpiringSecret) int {
 			return cmp.Or(cmp.Compare(a.ExpiresAt, b.ExpiresAt), cmp.Compare(a.Realm, b.Realm), cmp.Compare(a.ClientID, b.ClientID), cmp.Compare(a.ID, b.ID))
 		}},
@@ -211,7 +211,7 @@ func (r *registration) at(apis *apis) *store.Client {
 
 func (c *clients) after(realm, key, text string) iter.Seq[*store.Client] {
 	return func(yield func(*store.Client) bool) {
-		for r := range c.sorted.from(func(r *registration) int { return cmp.Or(strings.Compare(r.Realm, realm), strings.Compare(r.key, key)) }) {
+		for r := range c.sorted.having(text, func(r *registration) int { return cmp.Or(strings.Compare(r.Realm, realm), strings.Compare(r.key, key)) }) {
 			if r.Realm == realm && (r.key == key || !strings.Contains(strings.ToLower(r.key), text)) {
 				continue
 			}

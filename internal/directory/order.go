@@ -3,6 +3,8 @@ package directory
 import (
 	"iter"
 	"slices"
+	"strings"
+	"sync/atomic"
 )
 
 // blockLength is the number of items at which a block of an order is divided.
@@ -14,17 +16,44 @@ const blockLength = 256
 type order[T any] struct {
 	compare func(a, b T) int
 	blocks  []*block[T] // none is empty
+	// text, if not nil, is what a search looks for in an item.
+	text func(T) string
 }
 
-type block[T any] struct{ items []T }
+type block[T any] struct {
+	items []T
+	texts atomic.Pointer[string] // of all items, from the first search on
+}
+
+// has reports whether an item may have a text. One text of 256 items is searched much
+// faster than each of theirs, which is somewhere else in memory.
+func (b *block[T]) has(text string, of func(T) string) bool {
+	texts := b.texts.Load()
+	if texts == nil {
+		var all strings.Builder
+		for _, item := range b.items {
+			all.WriteString(of(item))
+			all.WriteByte(0)
+		}
+		texts = new(all.String())
+		b.texts.Store(texts)
+	}
+	return strings.Contains(*texts, text)
+}
 
 // from lists the items from the first for which position returns zero or more;
 // position does not decrease along the list.
-func (o order[T]) from(position func(T) int) iter.Seq[T] {
+func (o order[T]) from(position func(T) int) iter.Seq[T] { return o.having("", position) }
+
+// having is from, and leaves out most items whose text has not a text in it.
+func (o order[T]) having(text string, position func(T) int) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		// The last block that begins before it, and those that follow.
 		b, _ := slices.BinarySearchFunc(o.blocks, 0, func(b *block[T], _ int) int { return atLeast(position(b.items[0])) })
 		for n, block := range o.blocks[max(0, b-1):] {
+			if text != "" && !block.has(text, o.text) {
+				continue
+			}
 			items := block.items
 			if n == 0 {
 				i, _ := slices.BinarySearchFunc(items, 0, func(item T, _ int) int { return atLeast(position(item)) })
@@ -85,7 +114,7 @@ func (c *orderChange[T]) writable(b int) *block[T] {
 	if !c.copied[c.blocks[b]] {
 		// Room for one more: most changes are of one item.
 		was := c.blocks[b].items
-		c.blocks[b] = &block[T]{append(make([]T, 0, len(was)+1), was...)}
+		c.blocks[b] = &block[T]{items: append(make([]T, 0, len(was)+1), was...)}
 		c.copied[c.blocks[b]] = true
 	}
 	return c.blocks[b]
@@ -94,7 +123,7 @@ func (c *orderChange[T]) writable(b int) *block[T] {
 // insert inserts an item, or replaces the one that is equal to it.
 func (c *orderChange[T]) insert(item T) {
 	if len(c.blocks) == 0 {
-		first := &block[T]{[]T{item}}
+		first := &block[T]{items: []T{item}}
 		c.blocks, c.copied[first] = []*block[T]{first}, true
 		return
 	}
@@ -105,7 +134,7 @@ func (c *orderChange[T]) insert(item T) {
 		return
 	}
 	if at.items = slices.Insert(at.items, i, item); len(at.items) > blockLength {
-		half := &block[T]{slices.Clone(at.items[blockLength/2:])}
+		half := &block[T]{items: slices.Clone(at.items[blockLength/2:])}
 		clear(at.items[blockLength/2:])
 		at.items = at.items[:blockLength/2]
 		c.blocks, c.copied[half] = slices.Insert(c.blocks, b+1, half), true

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -12,7 +14,8 @@ import (
 // changes, and those of before each change must stay as they were.
 func TestOrdersAndTables(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	o, tab := order[int]{compare: func(a, b int) int { return cmp.Compare(a, b) }}, table[int, int]{}
+	o, tab := order[int]{compare: func(a, b int) int { return cmp.Compare(a, b) }, text: strconv.Itoa}, table[int, int]{}
+	skipped := 0
 	want := map[int]int{}
 	for round := range 400 {
 		oldOrder, oldTable := slices.Collect(o.all), maps.Collect(tab.all)
@@ -43,9 +46,20 @@ func TestOrdersAndTables(t *testing.T) {
 		if got := slices.Collect(o.from(func(n int) int { return cmp.Compare(n, from) })); !slices.Equal(got, sorted[at:]) {
 			t.Fatalf("round %d: from %d: %v, want %v", round, from, got, sorted[at:])
 		}
+		text := strconv.Itoa(random.IntN(3000))
+		has := func(n int) bool { return strings.Contains(strconv.Itoa(n), text) }
+		found := slices.Collect(o.having(text, func(n int) int { return cmp.Compare(n, from) }))
+		skipped += len(sorted) - at - len(found)
+		lacks := func(n int) bool { return !has(n) }
+		if got, want := slices.DeleteFunc(found, lacks), slices.DeleteFunc(slices.Clone(sorted[at:]), lacks); !slices.Equal(got, want) {
+			t.Fatalf("round %d: from %d with %s: %v, want %v", round, from, text, got, want)
+		}
 		if v := tab.get(from); v != want[from] {
 			t.Fatalf("round %d: %d is %d, want %d", round, from, v, want[from])
 		}
+	}
+	if skipped == 0 {
+		t.Error("a search has read every item")
 	}
 	if len(o.blocks) < 2 {
 		t.Errorf("%d blocks: nothing was divided", len(o.blocks))
