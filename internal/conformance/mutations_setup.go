@@ -158,9 +158,24 @@ var setupMutations = []Mutation{
 		Test: "go test ./internal/console -run TestUndoAndDelete",
 	},
 	{
-		Name: "the end of a growing page with its session", In: "Console.look",
-		Old: "r.session, r.who, r.now = nil, nil, c.now()", New: "r.now = c.now()",
+		Name: "the end of a growing page with its session", In: "growth.look",
+		Old: "g.r.session, g.r.who, g.r.now = nil, nil, g.now()", New: "g.r.now = g.now()",
 		Test: "go test ./internal/console -run TestAGrowingPageEnds",
+	},
+	{
+		Name: "a growing page that is no use of a session", In: "growth.looks",
+		Old: "g.r.byItself = true\n", New: "\n",
+		Test: "go test ./internal/console -run TestAGrowingPageKeepsNobodySignedIn",
+	},
+	{
+		Name: "the password with which an operator's session began", In: "Console.identify",
+		Old: "u.Epoch != s.Epoch || ", New: "",
+		Test: "go test ./internal/console -run TestAChangedUserIsSignedOut",
+	},
+	{
+		Name: "the second factor of an operator who is signed in", In: "Console.identify",
+		Old: " || !u.SecondFactor && !s.Pending", New: "",
+		Test: "go test ./internal/console -run TestAChangedUserIsSignedOut",
 	},
 	{
 		Name: "the realm of a watched client", In: "Watches.note",
