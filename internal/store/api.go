@@ -133,21 +133,3 @@ func (l AllowedAPI) Of(a *API) oauth.Scope {
 	}
 	return a.Scope().Common(l.Scope)
 }
-
-// FindAPI returns a present API of ch by its id, or nil.
-func (ch Changes) FindAPI(id string) *API {
-	if a := ch.APIRow(id); a.Version != 0 && !a.Deleted {
-		return &a
-	}
-	return nil
-}
-
-// APIRow returns the row of an API's id, present or deleted; the zero API if
-// there is none.
-func (ch Changes) APIRow(id string) API {
-	i := slices.IndexFunc(ch.APIs, func(a API) bool { return oauth.CanonicalTarget(a.ID) == oauth.CanonicalTarget(id) })
-	if i < 0 {
-		return API{}
-	}
-	return ch.APIs[i]
-}

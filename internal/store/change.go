@@ -142,29 +142,6 @@ func keyArgs(k keys.Stored) []any {
 
 func cutoffArgs(c Cutoff) []any { return []any{c.Realm, c.Subject, c.ClientID, int64(c.At)} }
 
-// An EntryKind is the kind of an entry of the directory.
-type EntryKind string
-
-const EntryClient EntryKind = "client"
-
-// An Entry is a row of the directory, which every node holds in memory. It is never
-// deleted, and its id is never reused.
-type Entry struct {
-	Kind    EntryKind
-	ID      string // with the realm, unless that is the default one
-	Version int64  // counts changes; the first is 1
-	Body    []byte // JSON
-}
-
-// row returns the key of e in its table. A client's key is its id, which contains no
-// space: the table contained only clients at first.
-func (e Entry) row() string {
-	if e.Kind == EntryClient {
-		return e.ID
-	}
-	return string(e.Kind) + " " + e.ID
-}
-
 // Entry returns the row of c.
 func (c Client) Entry() Entry {
 	body, err := json.Marshal(c)

@@ -1,34 +1,12 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
-	"strings"
 
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/oauth"
 )
-
-// inRealm returns the key of a name that is unique in its realm: a client's id, an API's,
-// or what an event is about. In the default realm, it is the name itself. Realms begin
-// with a slash and contain no space; of the names with which inRealm deals, none does both.
-func inRealm(realm, name string) string {
-	if cmp.Or(realm, oauth.DefaultRealm) == oauth.DefaultRealm {
-		return name
-	}
-	return realm + " " + name
-}
-
-// SplitRealm returns the realm and the name of what an event is about. Of the default
-// realm, and of what belongs to no realm, the realm is "".
-func SplitRealm(about string) (realm, name string) {
-	if before, after, ok := strings.Cut(about, " "); ok && strings.HasPrefix(before, "/") {
-		return before, after
-	}
-	return "", about
-}
 
 // A Realm is the part of a store that belongs to one realm: nothing of another realm is
 // found by any id, or listed. Documents are not looked into: their keys and owners are

@@ -3,10 +3,12 @@ package store
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
 )
 
 // This file is what methods of a store receive and return.
@@ -67,6 +69,24 @@ func (ch Changes) LongestJWT() (longest time.Duration) {
 		longest = max(longest, api.LongestLifetime.Duration())
 	}
 	return longest
+}
+
+// FindAPI returns a present API of ch by its id, or nil.
+func (ch Changes) FindAPI(id string) *API {
+	if a := ch.APIRow(id); a.Version != 0 && !a.Deleted {
+		return &a
+	}
+	return nil
+}
+
+// APIRow returns the row of an API's id, present or deleted; the zero API if
+// there is none.
+func (ch Changes) APIRow(id string) API {
+	i := slices.IndexFunc(ch.APIs, func(a API) bool { return oauth.CanonicalTarget(a.ID) == oauth.CanonicalTarget(id) })
+	if i < 0 {
+		return API{}
+	}
+	return ch.APIs[i]
 }
 
 // A Cutoff revokes everything that was authorized at or before an instant, for a

@@ -1,0 +1,68 @@
+package store
+
+import (
+	"cmp"
+	"strings"
+	"time"
+
+	"github.com/mintage/mintage/internal/oauth"
+)
+
+// An EntryKind is the kind of an entry of the directory.
+type EntryKind string
+
+const EntryClient EntryKind = "client"
+
+// An Entry is a row of the directory, which every node holds in memory. It is never
+// deleted, and its id is never reused.
+type Entry struct {
+	Kind    EntryKind
+	ID      string // with the realm, unless that is the default one
+	Version int64  // counts changes; the first is 1
+	Body    []byte // JSON
+}
+
+// row returns the key of e in its table. A client's key is its id, which contains no
+// space: the table contained only clients at first.
+func (e Entry) row() string {
+	if e.Kind == EntryClient {
+		return e.ID
+	}
+	return string(e.Kind) + " " + e.ID
+}
+
+// inRealm returns the key of a name that is unique in its realm: a client's id, an API's,
+// or what an event is about. In the default realm, it is the name itself. Realms begin
+// with a slash and contain no space; of the names with which inRealm deals, none does both.
+func inRealm(realm, name string) string {
+	if cmp.Or(realm, oauth.DefaultRealm) == oauth.DefaultRealm {
+		return name
+	}
+	return realm + " " + name
+}
+
+// SplitRealm returns the realm and the name of what an event is about. Of the default
+// realm, and of what belongs to no realm, the realm is "".
+func SplitRealm(about string) (realm, name string) {
+	if before, after, ok := strings.Cut(about, " "); ok && strings.HasPrefix(before, "/") {
+		return before, after
+	}
+	return "", about
+}
+
+// A TokenFormat is what an access token looks like to others.
+type TokenFormat string
+
+const (
+	TokenOpaque TokenFormat = "opaque"
+	TokenJWT    TokenFormat = "jwt" // RFC 9068
+)
+
+// Milliseconds is a duration in its stored form.
+type Milliseconds int64
+
+// Duration converts m.
+func (m Milliseconds) Duration() time.Duration { return time.Duration(m) * time.Millisecond }
+
+// InMilliseconds returns the stored form of a duration.
+func InMilliseconds(d time.Duration) *Milliseconds { return new(Milliseconds(d.Milliseconds())) }
