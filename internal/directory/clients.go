@@ -211,11 +211,13 @@ func (r *registration) at(apis *apis) *store.Client {
 
 func (c *clients) after(realm, key, text string) iter.Seq[*store.Client] {
 	return func(yield func(*store.Client) bool) {
-		for r := range c.sorted.having(text, func(r *registration) int { return cmp.Or(strings.Compare(r.Realm, realm), strings.Compare(r.key, key)) }) {
-			if r.Realm == realm && (r.key == key || !strings.Contains(strings.ToLower(r.key), text)) {
+		from := func(r *registration) int { return cmp.Or(strings.Compare(r.Realm, realm), strings.Compare(r.key, key)) }
+		here := func(r *registration) bool { return r.Realm == realm }
+		for r := range c.sorted.having(text, from, here) {
+			if here(r) && (r.key == key || !strings.Contains(c.sorted.text(r), text)) {
 				continue
 			}
-			if r.Realm != realm || !yield(r.Client) {
+			if !here(r) || !yield(r.Client) {
 				return
 			}
 		}

@@ -43,14 +43,18 @@ func (b *block[T]) has(text string, of func(T) string) bool {
 
 // from lists the items from the first for which position returns zero or more;
 // position does not decrease along the list.
-func (o order[T]) from(position func(T) int) iter.Seq[T] { return o.having("", position) }
+func (o order[T]) from(position func(T) int) iter.Seq[T] { return o.having("", position, nil) }
 
-// having is from, and leaves out most items whose text has not a text in it.
-func (o order[T]) having(text string, position func(T) int) iter.Seq[T] {
+// having is from, and leaves out most items whose text lacks a text. It ends after the
+// last block that begins with an item of which within, if not nil, reports true.
+func (o order[T]) having(text string, position func(T) int, within func(T) bool) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		// The last block that begins before it, and those that follow.
 		b, _ := slices.BinarySearchFunc(o.blocks, 0, func(b *block[T], _ int) int { return atLeast(position(b.items[0])) })
 		for n, block := range o.blocks[max(0, b-1):] {
+			if n > 0 && within != nil && !within(block.items[0]) {
+				return // before the texts of what nobody asks for are put together
+			}
 			if text != "" && !block.has(text, o.text) {
 				continue
 			}

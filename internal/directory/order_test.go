@@ -48,11 +48,16 @@ func TestOrdersAndTables(t *testing.T) {
 		}
 		text := strconv.Itoa(random.IntN(3000))
 		has := func(n int) bool { return strings.Contains(strconv.Itoa(n), text) }
-		found := slices.Collect(o.having(text, func(n int) int { return cmp.Compare(n, from) }))
+		found := slices.Collect(o.having(text, func(n int) int { return cmp.Compare(n, from) }, nil))
 		skipped += len(sorted) - at - len(found)
 		lacks := func(n int) bool { return !has(n) }
 		if got, want := slices.DeleteFunc(found, lacks), slices.DeleteFunc(slices.Clone(sorted[at:]), lacks); !slices.Equal(got, want) {
 			t.Fatalf("round %d: from %d with %s: %v, want %v", round, from, text, got, want)
+		}
+		for n := range o.having(text, func(n int) int { return cmp.Compare(n, from) }, func(n int) bool { return n < from+10 }) {
+			if i, _ := slices.BinarySearch(sorted, n); i > at+10+2*blockLength {
+				t.Fatalf("round %d: from %d to %d, a search reads %d", round, from, from+10, n)
+			}
 		}
 		if v := tab.get(from); v != want[from] {
 			t.Fatalf("round %d: %d is %d, want %d", round, from, v, want[from])
