@@ -65,12 +65,10 @@ func TestAGrowingPageHasEvents(t *testing.T) {
 	r.watch = func() adminapi.Watch { return v }
 	events := func(last string) string {
 		t.Helper()
-		hr := httptest.NewRequestWithContext(t.Context(), http.MethodGet, origin+"/clients/shop/watch", nil)
-		hr.AddCookie(bob.cookie)
-		hr.Header.Set("Accept", "text/event-stream")
-		hr.Header.Set("Last-Event-ID", last)
-		w := httptest.NewRecorder()
-		r.handler.ServeHTTP(w, hr)
+		w := bob.do(http.MethodGet, "/clients/shop/watch", nil, func(hr *http.Request) {
+			hr.Header.Set("Accept", "text/event-stream")
+			hr.Header.Set("Last-Event-ID", last)
+		})
 		if kind := w.Header().Get("Content-Type"); w.Code != http.StatusOK || kind != "text/event-stream" || !w.Flushed {
 			t.Errorf("%d, %s", w.Code, kind)
 		}
@@ -96,7 +94,6 @@ func TestAGrowingPageHasEvents(t *testing.T) {
 	if w := bob.get(name); w.Code != http.StatusOK || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/javascript") || !strings.Contains(w.Body.String(), "EventSource") {
 		t.Errorf("%s: %d", name, w.Code)
 	}
-	v.Finished = false
 	r.watch = func() adminapi.Watch { panic("asked for without a session") }
 	bob.cookie.Value = "guess"
 	if w := bob.get("/clients/shop/watch"); w.Code != http.StatusSeeOther {

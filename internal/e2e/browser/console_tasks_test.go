@@ -97,10 +97,10 @@ func TestConsoleTasks(t *testing.T) {
 	if err := json.NewDecoder(resp.Body).Decode(&agent); err != nil || resp.StatusCode != http.StatusCreated {
 		t.Fatalf("%d, %v", resp.StatusCode, err)
 	}
-	var code string
+	code := make(chan string, 1)
 	callback := serveHTTP(t, "127.0.0.1:0", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/callback" { // and not its icon
-			code = r.URL.Query().Get("code")
+			code <- r.URL.Query().Get("code")
 		}
 		io.WriteString(rw, "<p>You can close this page.</p>")
 	})) + "/callback"
@@ -114,23 +114,7 @@ func TestConsoleTasks(t *testing.T) {
 	user.reads("Helpful agent")
 	user.click("#allow")
 	user.reads("You can close this page.")
-	redeem := func(form url.Values) (refresh string) {
-		t.Helper()
-		form.Set("client_id", agent.ID)
-		resp, err := client.PostForm(w.public+"/oauth2/access_token?realm=/api", form)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		var tokens struct {
-			Refresh string `json:"refresh_token"`
-		}
-		if err := json.NewDecoder(resp.Body).Decode(&tokens); err != nil {
-			t.Fatal(err)
-		}
-		return tokens.Refresh
-	}
-	kept := redeem(url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {callback}, "code_verifier": {verifier}})
+	kept := w.token(t, agent.ID, "", url.Values{"grant_type": {"authorization_code"}, "code": {<-code}, "redirect_uri": {callback}, "code_verifier": {verifier}})
 	if kept == "" {
 		t.Fatal("the agent gets no tokens")
 	}
@@ -148,7 +132,7 @@ func TestConsoleTasks(t *testing.T) {
 	b.reads("its requests are refused")
 	user.open(asks)
 	user.reads("This application has been disabled")
-	if redeem(url.Values{"grant_type": {"refresh_token"}, "refresh_token": {kept}}) != "" {
+	if w.token(t, agent.ID, "", url.Values{"grant_type": {"refresh_token"}, "refresh_token": {kept}}) != "" {
 		t.Error("a blocked agent gets tokens")
 	}
 
