@@ -143,6 +143,21 @@ func (w *world) unserved() {
 	}
 }
 
+// down waits until each node has answered a request 503 that came after mark.
+// How soon depends on how busy the machine is: that is not judged.
+func (w *world) down() {
+	w.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		all := w.load.Since()
+		if !slices.ContainsFunc(all, func(a history.Answers) bool { return a.Unavailable == 0 }) {
+			return
+		}
+		if time.Now().After(end) {
+			w.Fatalf("not every node says that it has no database: %+v", all)
+		}
+	}
+}
+
 // recovered waits until each node has answered a request 200 that came after
 // mark, and reports how long that took.
 func (w *world) recovered(what string, within time.Duration) {
