@@ -110,6 +110,11 @@ func (a *anchoring) put(ctx context.Context) {
 	try, cancel := context.WithTimeout(ctx, deployment.AnchorTime)
 	defer cancel()
 	err := a.write(try, head, 0)
+	if err != nil && !store.Interrupted(err) && !errors.Is(err, errRewritten) {
+		// A write whose connection broke may have succeeded, which no error of it
+		// tells. What the next one meets tells whether the store can be used.
+		err = a.write(try, head, 0)
+	}
 	if err != nil && ctx.Err() != nil {
 		return // the server stops, and end writes it
 	}

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -90,6 +91,55 @@ func TestAStopIsNoOutage(t *testing.T) {
 	}
 	if out.Len() > 0 {
 		t.Error(&out)
+	}
+}
+
+// breaking is a store that goes away in the middle of a write: whether that succeeded
+// is not known.
+type breaking struct {
+	store.Store
+	gone, fault error
+}
+
+func (b *breaking) Commit(context.Context, store.Change) error {
+	b.gone = b.fault
+	return errors.New("unexpected EOF")
+}
+
+func (b *breaking) Document(ctx context.Context, key store.DocumentKey) (store.Document, error) {
+	if b.gone != nil {
+		return store.Document{}, b.gone
+	}
+	return b.Store.Document(ctx, key)
+}
+
+// A connection that breaks in the write of an anchor is the beginning of an outage, and no
+// failure of its own, if the store is gone; it is one if the store is there.
+func TestAWriteThatBreaksIsOfTheOutage(t *testing.T) {
+	dir := t.TempDir()
+	st, err := sqlite.Create(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	cfg := config.Config{Data: dir, Audit: config.Audit{Directory: filepath.Join(dir, "audit")}}
+	for fault, want := range map[error]string{
+		store.Unavailable(errors.New("connection refused")): "the store cannot be used",
+		nil: "cannot note in the store how far the audit log is",
+	} {
+		var out bytes.Buffer
+		log := slog.New(slog.NewTextHandler(&out, nil))
+		a := newAnchoring(cfg, &breaking{Store: st, fault: fault}, &store.Outage{Log: log}, log)
+		a.auditLog = audit.Open(audit.Options{Directory: cfg.AuditDirectory(), Now: time.Now, Log: log})
+		a.auditLog.Record(audit.Event{Name: audit.ServerStarted})
+		if err := a.auditLog.Close(); err != nil {
+			t.Fatal(err)
+		}
+		a.put(t.Context())
+		a.put(t.Context())
+		if text := out.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, want) {
+			t.Errorf("%v: %s", fault, text)
+		}
 	}
 }
 
