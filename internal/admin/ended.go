@@ -346,3 +346,27 @@ func end(have, since grant.Grant, event eventOf) (grant.Grant, []store.Event) {
 	}
 	return have, nil
 }
+
+// revokeTokens removes those of a list that the store has.
+func revokeTokens(ctx context.Context, st store.Store, revoked []EndedToken, event eventOf) error {
+	if len(revoked) == 0 {
+		return nil
+	}
+	err := tokens.Change(ctx, st, func(list []Token) (rest []Token, events []store.Event, err error) {
+		for _, t := range list {
+			if slices.ContainsFunc(revoked, func(e EndedToken) bool { return e.Name == t.Name && (e.At == 0 || t.CreatedAt <= e.At) }) {
+				events = append(events, event(store.EventAdminTokenRevoked, aboutTokens, t.Name))
+			} else {
+				rest = append(rest, t)
+			}
+		}
+		if events == nil {
+			err = errNoToken
+		}
+		return rest, events, err
+	})
+	if errors.Is(err, errNoToken) {
+		return nil
+	}
+	return err
+}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -128,4 +129,28 @@ func (r *Records) update(ctx context.Context, st store.Store, now grant.Instant)
 	}
 	r.whole, r.at = whole, now
 	return nil
+}
+
+// recorded returns the client of a record, without what APIs offered it at that time.
+func recorded(d store.Document) (store.Client, error) {
+	c, err := d.ClientRecord()
+	c.Scope, c.APIs = "", nil
+	return c, err
+}
+
+// recordPage is how many records are read at once.
+const recordPage = 500
+
+// searched returns the texts by which a client that registered itself is found.
+func searched(c store.Client) []string { return append(redirectHosts(c), c.ID, c.Name) }
+
+// redirectHosts returns the hosts that answers of a client go to, or the schemes of
+// those without a host.
+func redirectHosts(c store.Client) (list []string) {
+	for _, uri := range c.RedirectURIs {
+		if host := oauth.Host(uri); !slices.Contains(list, host) {
+			list = append(list, host)
+		}
+	}
+	return list
 }

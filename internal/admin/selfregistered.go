@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/mintage/mintage/internal/adminapi"
-	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -27,16 +26,6 @@ func (a Clients) find(ctx context.Context, id string) (store.Client, error) {
 	c.Version = entry.Version
 	return c, err
 }
-
-// recorded returns the client of a record, without what APIs offered it at that time.
-func recorded(d store.Document) (store.Client, error) {
-	c, err := d.ClientRecord()
-	c.Scope, c.APIs = "", nil
-	return c, err
-}
-
-// recordPage is how many records are read at once.
-const recordPage = 500
 
 // ListSelfRegistered returns the clients that registered themselves and to which a user
 // has agreed, in no order that means anything, and whether more follow. Deleted ones are
@@ -106,18 +95,4 @@ func (a Clients) ListSelfRegistered(ctx context.Context, p adminapi.Page, all bo
 		}
 	}
 	return list, false, nil
-}
-
-// searched returns the texts by which a client that registered itself is found.
-func searched(c store.Client) []string { return append(redirectHosts(c), c.ID, c.Name) }
-
-// redirectHosts returns the hosts that answers of a client go to, or the schemes of
-// those without a host.
-func redirectHosts(c store.Client) (list []string) {
-	for _, uri := range c.RedirectURIs {
-		if host := oauth.Host(uri); !slices.Contains(list, host) {
-			list = append(list, host)
-		}
-	}
-	return list
 }
