@@ -62,20 +62,6 @@ func (s connections) shown(ctx context.Context, r *http.Request, x *exchange) (s
 	return page, err
 }
 
-// clientName is what a registered client is called, or "".
-func (s *endpoints) clientName(ctx context.Context, clientID string) string {
-	directory := s.Authorizer.Directory
-	view, err := directory.View()
-	if err != nil {
-		return ""
-	}
-	c, err := directory.Client(ctx, view, s.Authorizer.Realm, clientID)
-	if err != nil || c == nil {
-		return ""
-	}
-	return login.ShownName(c)
-}
-
 func (s connections) disconnect(ctx context.Context, x *exchange, session *login.Session, clientID string) (server.Answer, error) {
 	x.ClientID = clientID
 	if x.ClientID == "" {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"net/http"
@@ -24,6 +25,20 @@ func localTo(redirectURI string) pages.Local {
 		return pages.LocalProgram
 	}
 	return pages.LocalApp
+}
+
+// clientName is what a registered client is called, or "".
+func (s *endpoints) clientName(ctx context.Context, clientID string) string {
+	directory := s.Authorizer.Directory
+	view, err := directory.View()
+	if err != nil {
+		return ""
+	}
+	c, err := directory.Client(ctx, view, s.Authorizer.Realm, clientID)
+	if err != nil || c == nil {
+		return ""
+	}
+	return login.ShownName(c)
 }
 
 func (s *endpoints) scopes(list oauth.Scope) (out []pages.Scope) {

@@ -119,15 +119,6 @@ func (s *endpoints) attempt(r *http.Request, x *exchange) account.Visitor {
 	return account.Visitor{Address: x.Counted, Known: s.known(r)}
 }
 
-// A formError is a form that is shown again because of what was typed into it.
-type formError struct {
-	shown server.Answer
-	cause error // for the log
-}
-
-func (e *formError) Error() string { return e.cause.Error() }
-func (e *formError) Unwrap() error { return e.cause }
-
 // wrong returns the form again for an error by which it was not filled in right, or too
 // often, and any other error as it is.
 func (s *endpoints) wrong(ctx context.Context, x *exchange, st login.Stage, err error) error {
