@@ -24,7 +24,7 @@ func (r *Roll) List(ctx context.Context, st store.Store, realm string) ([]User, 
 	if r == nil {
 		return List(ctx, st, realm)
 	}
-	tally, err := st.TallyDocuments(ctx, store.DocumentUser)
+	tally, err := st.TallyUsers(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -108,9 +108,9 @@ type DocumentFilter struct {
 	Limit int
 }
 
-// A Tally is how many documents there are of a kind, and the sum of their versions. As
-// long as none is deleted, every change of one changes it.
-type Tally struct{ Documents, Versions int64 }
+// A Tally is how many built-in users there are, and the sum of their versions. As long as
+// none is deleted, every change of one changes it.
+type Tally struct{ Users, Versions int64 }
 
 // Equal reports whether two documents are the same in every member.
 func (d Document) Equal(o Document) bool {

@@ -89,8 +89,8 @@ type Store interface {
 	// Documents lists documents in the order of their keys, after a key.
 	Documents(ctx context.Context, f DocumentFilter) ([]Document, error)
 
-	// TallyDocuments counts the documents of a kind and their versions.
-	TallyDocuments(ctx context.Context, kind DocumentKind) (Tally, error)
+	// TallyUsers counts the documents of built-in users and their versions.
+	TallyUsers(ctx context.Context) (Tally, error)
 	// CountDocuments counts the documents of a kind.
 	CountDocuments(ctx context.Context, kind DocumentKind) (int, error)
 

@@ -140,18 +140,18 @@ func TestStatementsFindTheirRowsByAnIndex(t *testing.T) {
 		postgres.WalkDocumentsSQL:   "documents_pkey",
 		postgres.ListDocumentsSQL:   "documents_by_kind",
 		postgres.ListOwnerSQL:       "documents_by_owner",
-		store.TallyDocumentsSQL:     "documents_by_kind",
+		store.TallyUsersSQL:         "documents_by_kind",
 		store.EventsSQL:             "events_by_about",
 	} {
 		// The plan for 64 rows that are known when it is made.
-		out := server.Run(t, "postgres", `SET search_path = `+name+`; PREPARE p AS `+text+`; EXPLAIN EXECUTE p(`+arguments(text)+`)`)
+		out := server.Run(t, "postgres", `SET search_path = `+name+`; PREPARE p AS `+text+`; EXPLAIN EXECUTE p`+arguments(text))
 		if !strings.Contains(out, want) || strings.Contains(out, "Seq Scan") {
 			t.Errorf("%s\nplan, want one by %s:\n%s", text, want, out)
 		}
 	}
 }
 
-// arguments makes up values for the parameters of a statement.
+// arguments makes up values for the parameters of a statement, in brackets if it has any.
 func arguments(text string) string {
 	n := 0
 	for _, m := range regexp.MustCompile(`\$(\d+)`).FindAllStringSubmatch(text, -1) {
@@ -186,5 +186,8 @@ func arguments(text string) string {
 			list[i] = "10"
 		}
 	}
-	return strings.Join(list, ", ")
+	if n == 0 {
+		return ""
+	}
+	return "(" + strings.Join(list, ", ") + ")"
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/sqlite"
 	"github.com/mintage/mintage/internal/store/storetest"
 )
@@ -133,6 +134,7 @@ func TestDocumentsAreFoundByTheirKeys(t *testing.T) {
 		sqlite.ListDocumentsSQL:  {"SEARCH documents USING INDEX documents_by_kind (kind=? AND id>?)"},
 		sqlite.ListOwnerSQL:      {"SEARCH documents USING INDEX documents_by_owner (owner=? AND id>?)"},
 		sqlite.InsertDocumentSQL: nil, // it looks for nothing
+		store.TallyUsersSQL:      {"SEARCH documents USING COVERING INDEX documents_of_users (kind=?)"},
 	} {
 		if got := plan(t, dir, text); !slices.Equal(got, want) {
 			t.Errorf("%s\nplan %q, want %q", text, got, want)

@@ -143,14 +143,14 @@ var documentPromises = []promise{
 			}
 		}
 	}},
-	{"TallyDocuments changes with every new document of a kind, and every new version", func(t *testing.T, db Database) {
+	{"TallyUsers changes with every new user, and every new version of one", func(t *testing.T, db Database) {
 		st := open(t, db)
 		for i, d := range []store.Document{{Kind: store.DocumentUser, Key: store.DocumentKey{1}, Version: 1}, {Kind: store.DocumentUser, Key: store.DocumentKey{1}, Version: 2},
 			{Kind: store.DocumentSession, Key: store.DocumentKey{3}, Version: 1}, {Kind: store.DocumentUser, Key: store.DocumentKey{2}, Version: 1}} {
 			d.Body = []byte("{}")
 			putDocument(t, st, d)
-			want := []store.Tally{{Documents: 1, Versions: 1}, {Documents: 1, Versions: 2}, {Documents: 1, Versions: 2}, {Documents: 2, Versions: 3}}[i]
-			if have, err := st.TallyDocuments(t.Context(), store.DocumentUser); err != nil || have != want {
+			want := []store.Tally{{Users: 1, Versions: 1}, {Users: 1, Versions: 2}, {Users: 1, Versions: 2}, {Users: 2, Versions: 3}}[i]
+			if have, err := st.TallyUsers(t.Context()); err != nil || have != want {
 				t.Errorf("after document %d: %+v, %v; want %+v", i, have, err, want)
 			}
 		}

@@ -269,8 +269,8 @@ func (f *Faulty) Changes(ctx context.Context, since int64) (changes store.Change
 	return changes, err
 }
 
-func (f *Faulty) TallyDocuments(ctx context.Context, kind store.DocumentKind) (store.Tally, error) {
-	return read(f, ctx, Documents, func() (store.Tally, error) { return f.store.TallyDocuments(ctx, kind) })
+func (f *Faulty) TallyUsers(ctx context.Context) (store.Tally, error) {
+	return read(f, ctx, Documents, func() (store.Tally, error) { return f.store.TallyUsers(ctx) })
 }
 
 func (f *Faulty) CountDocuments(ctx context.Context, kind store.DocumentKind) (int, error) {
