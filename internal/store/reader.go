@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -92,15 +93,29 @@ func readChanges(q Query, since int64) (ch Changes, err error) {
 		}
 		ch.Clients = make([]Client, 0, rows) // most of them are clients, and to grow a list of 100,000 copies it many times
 	}
-	err = q(func(row Scanner) error {
-		var kind EntryKind
-		var text string
-		if err := row.Scan((*string)(&kind), &text); err != nil {
-			return err
+	// One processor decodes what another has read: 100,000 clients keep a start waiting.
+	type entry struct {
+		kind EntryKind
+		text string
+	}
+	read, decoded := make(chan entry, 1000), make(chan error, 1)
+	go func() {
+		var err error
+		for e := range read {
+			if err == nil {
+				err = ch.add(e.kind, e.text)
+			}
 		}
-		return ch.add(kind, text)
+		decoded <- err
+	}()
+	err = q(func(row Scanner) error {
+		var e entry
+		err := row.Scan((*string)(&e.kind), &e.text)
+		read <- e
+		return err
 	}, query, args...)
-	if err != nil {
+	close(read)
+	if err = cmp.Or(err, <-decoded); err != nil {
 		return ch, err
 	}
 	if ch.Cutoffs, err = scanAll(q, ScanCutoff, `SELECT realm, subject, client, at FROM cutoffs WHERE changed > $1`, since); err != nil {
