@@ -76,19 +76,22 @@ var press struct {
 	*request
 }
 
-var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"t":       func(text string, args ...any) string { return press.say(text, args...) },
-	"at":      func(path string, segments ...string) string { return press.at(path, segments...) },
-	"mintage": func(verb string) string { return press.mintage(verb) },
-	"when":    when, "whenExactly": pages.Time, "shown": shown, "rows": rows, "more": func() template.HTML { return more }, "script": func() string { return "/assets/" + scriptName }, "asset": func() string { return "/assets/" + styleName },
-}).ParseFS(sources, "templates/*.html"))
+// templates are read when the first page is asked for: a command has none.
+var templates = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").Funcs(template.FuncMap{
+		"t":       func(text string, args ...any) string { return press.say(text, args...) },
+		"at":      func(path string, segments ...string) string { return press.at(path, segments...) },
+		"mintage": func(verb string) string { return press.mintage(verb) },
+		"when":    when, "whenExactly": pages.Time, "shown": shown, "rows": rows, "more": func() template.HTML { return more }, "script": func() string { return "/assets/" + scriptName }, "asset": func() string { return "/assets/" + styleName },
+	}).ParseFS(sources, "templates/*.html"))
+})
 
 // execute executes a template.
 func (r *request) execute(to *bytes.Buffer, name string, data any) error {
 	press.Lock()
 	defer press.Unlock()
 	press.request = r
-	return templates.ExecuteTemplate(to, name, data)
+	return templates().ExecuteTemplate(to, name, data)
 }
 
 // say returns a text in the language of r.

@@ -20,6 +20,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
@@ -69,7 +70,9 @@ var templates embed.FS
 //go:embed static/demo.css
 var style []byte
 
-var tree = template.Must(template.New("").Funcs(template.FuncMap{"when": func(i grant.Instant) template.HTML { return pages.Time(i.Time()) }}).ParseFS(templates, "templates/*.html"))
+var tree = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").Funcs(template.FuncMap{"when": func(i grant.Instant) template.HTML { return pages.Time(i.Time()) }}).ParseFS(templates, "templates/*.html"))
+})
 
 var headers = http.Header{
 	"Content-Type":            {"text/html; charset=utf-8"},
@@ -195,7 +198,7 @@ func (d *Demo) api(ctx context.Context, r *server.Request) (server.Answer, error
 func (d *Demo) render(p page) (server.Answer, error) {
 	p.Base = d.Site.BasePath + Path
 	var b bytes.Buffer
-	err := tree.ExecuteTemplate(&b, "page.html", p)
+	err := tree().ExecuteTemplate(&b, "page.html", p)
 	return server.Answer{Body: b.Bytes()}, err
 }
 
