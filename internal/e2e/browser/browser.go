@@ -54,7 +54,7 @@ func start(t *testing.T) context.Context {
 // parent is done.
 func launch(parent context.Context, options ...chromedp.ExecAllocatorOption) (context.Context, error) {
 	path := ""
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+	for _, name := range []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"} {
 		if found, err := exec.LookPath(name); err == nil {
 			path = found
 			break
@@ -72,8 +72,9 @@ func launch(parent context.Context, options ...chromedp.ExecAllocatorOption) (co
 		chromedp.Flag("disable-dev-shm-usage", true),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
-		chromedp.Flag("disable-features", "PasswordManagerOnboarding,Translate"), chromedp.Flag("password-store", "basic"),
+		chromedp.Flag("disable-features", "PasswordManagerOnboarding,Translate,SpareRendererForSitePerProcess"), chromedp.Flag("password-store", "basic"),
 		chromedp.Flag("font-render-hinting", "none"),
+		chromedp.Flag("site-per-process", true), // as browsers with windows do
 		// The names of the tests are this machine; what holds the tests' key is
 		// trusted, and nothing else.
 		chromedp.Flag("host-resolver-rules", "MAP *.example 127.0.0.1"),

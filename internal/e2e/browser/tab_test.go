@@ -16,6 +16,7 @@ import (
 	"github.com/chromedp/cdproto/audits"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/fetch"
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
@@ -92,6 +93,25 @@ func newTab(t *testing.T, ctx context.Context) *tab {
 		}
 	})
 	return b
+}
+
+// keepsNoCookies has the browser forget every cookie before it goes on with the answer that
+// sets it: without windows, it has no settings that refuse them.
+func (b *tab) keepsNoCookies() {
+	b.t.Helper()
+	err := chromedp.Listen(b.ctx, func(event any) {
+		if e, ok := event.(*fetch.EventRequestPaused); ok {
+			go func() { // a listener must not wait; what fails here leaves the tab where it is
+				if _, err := chromedp.Call(b.ctx, network.ClearBrowserCookies, cdp.Empty{}); err == nil {
+					chromedp.Call(b.ctx, fetch.ContinueResponse, fetch.ContinueResponseParams{RequestID: e.RequestID})
+				}
+			}()
+		}
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	call(b, fetch.Enable, fetch.EnableParams{Patterns: []*fetch.RequestPattern{{RequestStage: fetch.RequestStageResponse}}})
 }
 
 // notice keeps what the protocol tells.

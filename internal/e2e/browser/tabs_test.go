@@ -3,12 +3,9 @@
 package browser
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -112,22 +109,10 @@ func (w *world) switchedUser(t *testing.T) {
 // A browser that takes no cookies is told so, and goes round in no circle.
 func (w *world) cookiesOff(t *testing.T) {
 	t.Parallel()
-	profile := t.TempDir()
-	if err := os.Mkdir(filepath.Join(profile, "Default"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	const blocked = `{"profile": {"default_content_setting_values": {"cookies": 2}}}`
-	if err := os.WriteFile(filepath.Join(profile, "Default", "Preferences"), []byte(blocked), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	c := w.register(t, "Cookieless", "https://client.example:1/callback")
 	w.waitFor(t, c)
-	ctx, err := launch(context.Background(), chromedp.UserDataDir(profile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { chromedp.Cancel(ctx) })
-	b := newTab(t, ctx)
+	b := newWindow(t)
+	b.keepsNoCookies()
 	for _, address := range []string{w.authorizeURL(c, nil), w.origin + "/account/connections"} {
 		b.open(address)
 		b.reads("This page needs a cookie")
