@@ -124,14 +124,17 @@ func (e *Error) Advice() string {
 	return fmt.Sprintf("see: mintage %s show %s", e.Kind, e.ID)
 }
 
+// What errors call an operator and a token of the admin API.
+const (
+	operatorKind = "operator"
+	tokenKind    = "admin token"
+)
+
 // Clients returns the use cases of clients and their secrets.
 func (a *Admin) Clients() Clients { return Clients{a} }
 
 // APIs returns the use cases of APIs.
 func (a *Admin) APIs() APIs { return APIs{a} }
-
-// Console returns the use cases of the console.
-func (a *Admin) Console() Console { return Console{a} }
 
 // Users returns the use cases of built-in users.
 func (a *Admin) Users() Users { return Users{a} }

@@ -14,14 +14,14 @@ import (
 	"github.com/mintage/mintage/internal/show"
 )
 
-// What errors call an operator and a session of the console.
-const (
-	operatorKind       = "operator"
-	consoleSessionKind = "console session"
-)
+// consoleSessionKind is what errors call a session of the console.
+const consoleSessionKind = "console session"
 
 // Console has the use cases of operators, invitations and sessions of the console.
 type Console struct{ *Admin }
+
+// Console returns the use cases of the console.
+func (a *Admin) Console() Console { return Console{a} }
 
 // Operators returns the operators of the console, sorted by name, and then those who have
 // signed in by a rule of the configuration, as their sessions have it.

@@ -64,9 +64,6 @@ func ViewToken(t Token, now grant.Instant) adminapi.Token {
 // tokens are those of the admin API, sorted by name.
 const tokens = store.List[Token](store.DocumentAdminTokens)
 
-// tokenKind is what errors call a token.
-const tokenKind = "admin token"
-
 // aboutTokens is what events of tokens are about; no client's id has a space.
 const aboutTokens = "admin tokens"
 
