@@ -113,15 +113,6 @@ func (s *endpoints) withWayBack(x *exchange, err error) error {
 	return err
 }
 
-// A formError is a form that is shown again because of what was typed into it.
-type formError struct {
-	shown server.Answer
-	cause error // for the log
-}
-
-func (e *formError) Error() string { return e.cause.Error() }
-func (e *formError) Unwrap() error { return e.cause }
-
 // pageAnswer returns the page for err, or the redirect to the client that receives it.
 func (s *endpoints) pageAnswer(h http.Header, r *server.Request, rec server.Report, err error) server.Answer {
 	var form *formError

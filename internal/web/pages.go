@@ -180,3 +180,12 @@ var pageHeaders = http.Header{
 	"Referrer-Policy":              {"same-origin"},
 	"Cross-Origin-Resource-Policy": {"same-origin"},
 }
+
+// A formError is a form that is shown again because of what was typed into it.
+type formError struct {
+	shown server.Answer
+	cause error // for the log
+}
+
+func (e *formError) Error() string { return e.cause.Error() }
+func (e *formError) Unwrap() error { return e.cause }
