@@ -270,3 +270,10 @@ func (c overviewPages) settings(ctx context.Context, r *request) (reply, error) 
 	}
 	return reply{page: p}, err
 }
+
+// A count is how many there are of something; More: of which it was not counted further.
+type count struct {
+	Kind string
+	N    int
+	More bool
+}

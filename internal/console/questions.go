@@ -25,13 +25,6 @@ var (
 	questions = []question{endGrantQuestion, endGrantsQuestion, userSessionQuestion, sessionQuestion, disableUserQuestion, resetFactorQuestion, revokeSecretQuestion, rotateQuestion, deleteClientQuestion, deleteAPIQuestion}
 )
 
-// A count is how many there are of something; More: of which it was not counted further.
-type count struct {
-	Kind string
-	N    int
-	More bool
-}
-
 // An askPage asks before something ends.
 type askPage struct {
 	question

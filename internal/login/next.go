@@ -157,8 +157,8 @@ func Next(r Request, s *Session, agreed *Consent, it *Interaction) (Step, error)
 	if r.Defect != nil {
 		return "", r.Defect
 	}
-	if step, err := r.signIn(s, it); step != StepConsent || err != nil {
-		return step, err
+	if next, err := r.signIn(s, it); next != StepConsent || err != nil {
+		return next, err
 	}
 	return r.consent(agreed)
 }
