@@ -104,6 +104,7 @@ func newRoom(t *testing.T, choose ...func(*room, *choice)) *room {
 	}
 	log := slog.New(slog.NewTextHandler(r.kit.Logged, nil))
 	r.audit = audit.Open(audit.Options{Directory: r.auditDir, Node: "a", Routine: true, Now: r.kit.Clock.Now, Log: log})
+	t.Cleanup(func() { r.audit.Close() }) // what it writes later would be in the way of removing the directory
 	r.server = server.New(r.kit.Issuer.Directory, server.Options{
 		Site: server.Site{PublicURL: publicURL, Realm: testkit.Realm}, Queue: overload.NewQueue(c.capacity, func(string) {}),
 		Throttle: overload.NewThrottle(c.limits, r.metrics.Throttled), Audit: r.audit, Metrics: r.metrics,
