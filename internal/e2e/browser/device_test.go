@@ -48,10 +48,12 @@ func (w *world) device(t *testing.T) {
 	b.click("#allow") // without the comparison, the browser does not send the form
 	b.reads(typed.UserCode)
 	polls(typed, "authorization_pending")
+	polled := time.Now()
 	b.click("#same")
 	b.click("#allow")
 	b.reads("You can go back to your device")
-	polls(typed, "") // within a second or after an interval: neither is too soon for a device that was not slow
+	b.wait("the end of the interval", func() bool { return time.Since(polled) > 5*time.Second }) // a poll before it is too soon, but for the first second
+	polls(typed, "")
 
 	b.open(linked.Page + "?user_code=" + linked.UserCode)
 	b.reads(linked.UserCode)
