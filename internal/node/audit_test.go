@@ -21,27 +21,40 @@ import (
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
-// A server that starts on an audit log which was written anew does not note its end:
-// what the store knew would be lost.
-func TestAnAnchorIsNotMovedToAnAuditLogThatWasWrittenAnew(t *testing.T) {
+// storeAndAudit makes a store, and names a directory beside it for an audit log.
+func storeAndAudit(t *testing.T) (config.Config, store.Store) {
+	t.Helper()
 	dir := t.TempDir()
 	st, err := sqlite.Create(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer st.Close()
-	cfg := config.Config{Data: dir, Audit: config.Audit{Directory: filepath.Join(dir, "audit")}}
+	t.Cleanup(func() { st.Close() })
+	return config.Config{Data: dir, Audit: config.Audit{Directory: filepath.Join(dir, "audit")}}, st
+}
+
+// ended writes some records, and returns the audit log once it is closed.
+func ended(t *testing.T, cfg config.Config, log *slog.Logger, records int) *audit.Log {
+	t.Helper()
+	auditLog := audit.Open(audit.Options{Directory: cfg.AuditDirectory(), Now: time.Now, Log: log})
+	for range records {
+		auditLog.Record(audit.Event{Name: audit.ServerStarted})
+	}
+	if err := auditLog.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return auditLog
+}
+
+// A server that starts on an audit log which was written anew does not note its end:
+// what the store knew would be lost.
+func TestAnAnchorIsNotMovedToAnAuditLogThatWasWrittenAnew(t *testing.T) {
+	cfg, st := storeAndAudit(t)
 	run := func() error {
-		auditLog := audit.Open(audit.Options{Directory: cfg.AuditDirectory(), Now: time.Now, Log: slog.New(slog.DiscardHandler)})
-		for range 4 {
-			auditLog.Record(audit.Event{Name: audit.ServerStarted})
-		}
-		if err := auditLog.Close(); err != nil {
-			t.Fatal(err)
-		}
-		a := newAnchoring(cfg, st, nil, slog.New(slog.DiscardHandler))
-		a.auditLog = auditLog
-		return a.write(t.Context(), auditLog.Head(), 0)
+		log := slog.New(slog.DiscardHandler)
+		a := newAnchoring(cfg, st, nil, log)
+		a.auditLog = ended(t, cfg, log, 4)
+		return a.write(t.Context(), a.auditLog.Head(), 0)
 	}
 	for range 2 {
 		if err := run(); err != nil {
@@ -64,21 +77,11 @@ func TestAnAnchorIsNotMovedToAnAuditLogThatWasWrittenAnew(t *testing.T) {
 // A stop interrupts what the server notes about the audit log: that is neither a failure
 // nor an outage, and it is noted later.
 func TestAStopIsNoOutage(t *testing.T) {
-	dir := t.TempDir()
-	st, err := sqlite.Create(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer st.Close()
+	cfg, st := storeAndAudit(t)
 	var out bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&out, nil))
-	cfg := config.Config{Data: dir, Audit: config.Audit{Directory: filepath.Join(dir, "audit")}}
 	a := newAnchoring(cfg, st, &store.Outage{Log: log}, log)
-	a.auditLog = audit.Open(audit.Options{Directory: cfg.AuditDirectory(), Now: time.Now, Log: log})
-	a.auditLog.Record(audit.Event{Name: audit.ServerStarted})
-	if err := a.auditLog.Close(); err != nil {
-		t.Fatal(err)
-	}
+	a.auditLog = ended(t, cfg, log, 1)
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
 	a.put(stopped)
@@ -116,13 +119,7 @@ func (b *breaking) Document(ctx context.Context, key store.DocumentKey) (store.D
 // A connection that breaks in the write of an anchor is the beginning of an outage, and no
 // failure of its own, if the store is gone; it is one if the store is there.
 func TestAWriteThatBreaksIsOfTheOutage(t *testing.T) {
-	dir := t.TempDir()
-	st, err := sqlite.Create(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer st.Close()
-	cfg := config.Config{Data: dir, Audit: config.Audit{Directory: filepath.Join(dir, "audit")}}
+	cfg, st := storeAndAudit(t)
 	for fault, want := range map[error]string{
 		store.Unavailable(errors.New("connection refused")): "the store cannot be used",
 		nil: "cannot note in the store how far the audit log is",
@@ -130,11 +127,7 @@ func TestAWriteThatBreaksIsOfTheOutage(t *testing.T) {
 		var out bytes.Buffer
 		log := slog.New(slog.NewTextHandler(&out, nil))
 		a := newAnchoring(cfg, &breaking{Store: st, fault: fault}, &store.Outage{Log: log}, log)
-		a.auditLog = audit.Open(audit.Options{Directory: cfg.AuditDirectory(), Now: time.Now, Log: log})
-		a.auditLog.Record(audit.Event{Name: audit.ServerStarted})
-		if err := a.auditLog.Close(); err != nil {
-			t.Fatal(err)
-		}
+		a.auditLog = ended(t, cfg, log, 1)
 		a.put(t.Context())
 		a.put(t.Context())
 		if text := out.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, want) {
