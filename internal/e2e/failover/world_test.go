@@ -143,19 +143,25 @@ func (w *world) unserved() {
 	}
 }
 
+// every waits until the nodes' answers since mark are all as they are expected.
+func (w *world) every(what string, as func(history.Answers) bool) []history.Answers {
+	w.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		all := w.load.Since()
+		if !slices.ContainsFunc(all, func(a history.Answers) bool { return !as(a) }) {
+			return all
+		}
+		if time.Now().After(end) {
+			w.Fatalf("%s: %+v", what, all)
+		}
+	}
+}
+
 // down waits until each node has answered a request 503 that came after mark.
 // How soon depends on how busy the machine is: that is not judged.
 func (w *world) down() {
 	w.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-		all := w.load.Since()
-		if !slices.ContainsFunc(all, func(a history.Answers) bool { return a.Unavailable == 0 }) {
-			return
-		}
-		if time.Now().After(end) {
-			w.Fatalf("not every node says that it has no database: %+v", all)
-		}
-	}
+	w.every("not every node says that it has no database", func(a history.Answers) bool { return a.Unavailable > 0 })
 }
 
 // recovered waits until each node has answered a request 200 that came after
@@ -163,17 +169,8 @@ func (w *world) down() {
 func (w *world) recovered(what string, within time.Duration) {
 	w.Helper()
 	var took []time.Duration
-	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-		all := w.load.Since()
-		if !slices.ContainsFunc(all, func(a history.Answers) bool { return a.Issued == 0 }) {
-			for _, a := range all {
-				took = append(took, a.First.Round(time.Millisecond))
-			}
-			break
-		}
-		if time.Now().After(end) {
-			w.Fatalf("%s: not every node serves again: %+v", what, all)
-		}
+	for _, a := range w.every(what+": not every node serves again", func(a history.Answers) bool { return a.Issued > 0 }) {
+		took = append(took, a.First.Round(time.Millisecond))
 	}
 	slices.Sort(took)
 	w.Logf("%s: until the first 200 on each node: median %v, longest %v", what, took[len(took)/2], took[len(took)-1])
