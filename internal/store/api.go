@@ -76,7 +76,7 @@ func (a API) Entry() Entry {
 
 // API decodes an entry of kind EntryAPI.
 func (e Entry) API() (a API, err error) {
-	if err = json.Unmarshal(e.Body, &a); err != nil {
+	if err = decode(apiMembers, string(e.Body), &a); err != nil {
 		err = fmt.Errorf("decode API %q: %w", e.ID, err)
 	}
 	return a, err

@@ -2,7 +2,6 @@ package store
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -153,20 +152,10 @@ func (c Client) Entry() Entry {
 
 // Client decodes an entry of kind EntryClient.
 func (e Entry) Client() (c Client, err error) {
-	err = decodeClient(e.ID, string(e.Body), &c)
+	if err = decode(clientMembers, string(e.Body), &c); err != nil {
+		err = fmt.Errorf("decode client %q: %w", e.ID, err)
+	}
 	return c, err
-}
-
-// decodeClient decodes a client into c, which is zero: a client is large.
-func decodeClient(id, text string, c *Client) error {
-	if plainClient(text, c) {
-		return nil
-	}
-	*c = Client{}
-	if err := json.Unmarshal([]byte(text), c); err != nil {
-		return fmt.Errorf("decode client %q: %w", cmp.Or(id, c.ID), err)
-	}
-	return nil
 }
 
 // add decodes an entry into the list of its kind. It ignores kinds of later
@@ -175,11 +164,16 @@ func (ch *Changes) add(kind EntryKind, text string) error {
 	switch kind {
 	case EntryClient:
 		ch.Clients = append(ch.Clients, Client{})
-		return decodeClient("", text, &ch.Clients[len(ch.Clients)-1])
+		c := &ch.Clients[len(ch.Clients)-1]
+		if err := decode(clientMembers, text, c); err != nil {
+			return fmt.Errorf("decode client %q: %w", c.ID, err)
+		}
 	case EntryAPI:
-		a, err := Entry{Kind: kind, Body: []byte(text)}.API()
-		ch.APIs = append(ch.APIs, a)
-		return err
+		ch.APIs = append(ch.APIs, API{})
+		a := &ch.APIs[len(ch.APIs)-1]
+		if err := decode(apiMembers, text, a); err != nil {
+			return fmt.Errorf("decode API %q: %w", a.ID, err)
+		}
 	case EntryTrust:
 		t, err := Entry{Kind: kind, Body: []byte(text)}.Trust()
 		ch.Trusts = append(ch.Trusts, t)

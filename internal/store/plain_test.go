@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/json"
 	"reflect"
+	"strings"
 	"testing"
 )
 
@@ -16,11 +17,14 @@ func filled(t *testing.T, of reflect.Type) reflect.Value {
 		v.SetBool(true)
 	case reflect.Int64:
 		v.SetInt(1795730000123)
-	case reflect.Uint8:
+	case reflect.Uint8, reflect.Uint16:
 		v.SetUint(7)
 	case reflect.Pointer:
 		v.Set(reflect.New(of.Elem()))
 		v.Elem().Set(filled(t, of.Elem()))
+	case reflect.Map:
+		v.Set(reflect.MakeMap(of))
+		v.SetMapIndex(filled(t, of.Key()), filled(t, of.Elem()))
 	case reflect.Slice:
 		v = reflect.Append(v, filled(t, of.Elem()), filled(t, of.Elem()))
 	case reflect.Struct:
@@ -35,42 +39,48 @@ func filled(t *testing.T, of reflect.Type) reflect.Value {
 	return v
 }
 
-// Each member of a client is read as encoding/json reads it, alone and beside all others,
-// and those of the table are read without it, in the order in which they are written.
-func TestPlainClients(t *testing.T) {
+// Each member of a client or an API is read as encoding/json reads it, alone and beside all
+// others, and those of the tables are read without it, in the order in which they are
+// written.
+func TestPlain(t *testing.T) {
+	testPlain(t, clientMembers, Entry.Client)
+	testPlain(t, apiMembers, Entry.API)
+}
+
+func testPlain[T interface{ Entry() Entry }](t *testing.T, list []plainMember[T], decode func(Entry) (T, error)) {
 	plainNames := map[string]bool{}
-	for _, m := range clientMembers {
+	for _, m := range list {
 		plainNames[m.name] = true
 	}
-	all := Client{}
-	try := func(name string, c Client, want bool) {
+	var all, none T
+	try := func(name string, c T, want bool) {
 		t.Helper()
 		e := c.Entry()
-		var decoded Client
+		var decoded T
 		if err := json.Unmarshal(e.Body, &decoded); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := e.Client(); err != nil || !reflect.DeepEqual(got, decoded) {
+		if got, err := decode(e); err != nil || !reflect.DeepEqual(got, decoded) {
 			t.Errorf("%s: %+v, %v; encoding/json has %+v", name, got, err, decoded)
 		}
-		if ok := plainClient(string(e.Body), new(Client)); ok != want {
+		if ok := decodePlain(list, string(e.Body), new(T)); ok != want {
 			t.Errorf("%s: plain %t, want %t: %s", name, ok, want, e.Body)
 		}
 	}
 	members := 0
-	for _, f := range reflect.VisibleFields(reflect.TypeFor[Client]()) {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[T]()) {
 		tag := f.Tag.Get("json")
 		if f.Anonymous || tag == "-" {
 			continue
 		}
-		name := nameOfTag(tag)
-		value := Client{}
+		name, _, _ := strings.Cut(tag, ",")
 		if name == "jwks" {
 			continue
 		}
+		var value T
 		v := reflect.ValueOf(&value).Elem().FieldByIndex(f.Index)
 		if name == "assertion" {
-			value.Assertion = AssertionRule{Alg: "ES256", Keys: json.RawMessage(`{"keys":[]}`)}
+			v.Set(reflect.ValueOf(AssertionRule{Alg: "ES256", Keys: json.RawMessage(`{"keys":[]}`)}))
 		} else {
 			v.Set(filled(t, f.Type))
 		}
@@ -80,46 +90,43 @@ func TestPlainClients(t *testing.T) {
 			reflect.ValueOf(&all).Elem().FieldByIndex(f.Index).Set(v)
 		}
 	}
-	if members != len(clientMembers) {
-		t.Errorf("%d members of the table are members of a client, of %d", members, len(clientMembers))
+	if members != len(list) {
+		t.Errorf("%d members of the table are members of %T, of %d", members, none, len(list))
 	}
 	try("all", all, true)
-	try("none", Client{}, true)
-	all.RedirectURIs = []string{"https://client.example/?a=1&b=2"} // which encoding/json escapes
+	try("none", none, true)
+	// encoding/json escapes an ampersand.
+	reflect.ValueOf(&all).Elem().FieldByName("Name").SetString("a & b")
 	try("an escape", all, false)
 }
 
-func nameOfTag(tag string) string {
-	for i, c := range tag {
-		if c == ',' {
-			return tag[:i]
-		}
-	}
-	return tag
-}
-
 // What is read without encoding/json is what encoding/json reads.
-func FuzzPlainClient(f *testing.F) {
+func FuzzPlain(f *testing.F) {
 	f.Add(string(Client{ID: "a", Settings: Settings{Name: "Ä", GrantTypes: DefaultGrantTypes}, Secrets: []Secret{{ID: "s", Digest: []byte{1, 2}}}}.Entry().Body))
+	f.Add(string(API{ID: "https://a.example", Number: 1, Scopes: []APIScope{{Name: "b", Number: 1, Texts: map[string]string{"en": "Read", "ja": "読む"}}}}.Entry().Body))
 	for _, text := range []string{
 		`{}`, `{"id":"a","id":"b"}`, `{"version":01}`, `{"version":+1}`, `{"version":-0}`, `{"version":1e3}`, `{"version":-7}`, `{"version":9223372036854775808}`,
 		`{"secrets":null}`, `{"secrets":[null]}`, `{"secrets":[{"digest":""}]}`, `{"secrets":[{"digest":"AA=="}]}`, `{"secrets":[{"digest":"AB=="}]}`,
 		`{"id":"\u0041"}`, "{\"id\":\"\xff\"}", "{\"id\":\"a\nb\"}", `{"ID":"a"}`, `{"id":null}`, `{"id":"a"} `, `{"id":"a",}`, `{"redirect_uris":[]}`, `{"redirect_uris":["a",]}`,
 		`{"native":true,"require_pkce":true}`, `{"retry_window_ms":null}`, `{"digest":"A\r\n"}`,
+		`{"number":65536}`, `{"number":-1}`, `{"scopes":[{"texts":null}]}`, `{"scopes":[{"texts":{"a":"b","a":"c"}}]}`, `{"scopes":[{"texts":{}}]}`,
 	} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		var got Client
-		ok := plainClient(text, &got)
-		if !ok {
-			return
-		}
-		var want Client
-		if err := json.Unmarshal([]byte(text), &want); err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("%q: %+v, and encoding/json has %+v, %v", text, got, want, err)
-		}
+		fuzzPlain(t, clientMembers, text)
+		fuzzPlain(t, apiMembers, text)
 	})
+}
+
+func fuzzPlain[T any](t *testing.T, list []plainMember[T], text string) {
+	var got, want T
+	if !decodePlain(list, text, &got) {
+		return
+	}
+	if err := json.Unmarshal([]byte(text), &want); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%q: %+v, and encoding/json has %+v, %v", text, got, want, err)
+	}
 }
 
 func BenchmarkDecodeClient(b *testing.B) {
@@ -130,7 +137,7 @@ func BenchmarkDecodeClient(b *testing.B) {
 	b.Run("plain", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			plainClient(text, new(Client))
+			decodePlain(clientMembers, text, new(Client))
 		}
 	})
 	b.Run("json", func(b *testing.B) {
