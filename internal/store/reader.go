@@ -59,6 +59,10 @@ func (r Reader) readOne(ctx context.Context, to []any, text string, args ...any)
 
 const (
 	versionSQL = `SELECT version FROM directory WHERE id = 1`
+	// changedSQL says what has changed beside clients and APIs: seldom anything, and each
+	// query is a round trip.
+	changedSQL = `SELECT version, EXISTS (SELECT 1 FROM cutoffs WHERE changed > $1), EXISTS (SELECT 1 FROM keys WHERE changed > $1),
+		EXISTS (SELECT 1 FROM restores WHERE changed > $1) FROM directory WHERE id = 1`
 	// countsSQL counts entries, and those that are APIs: by their keys, which an index has.
 	countsSQL = `SELECT count(*), count(CASE WHEN id LIKE 'api %' THEN 1 END) FROM clients`
 )
@@ -85,7 +89,8 @@ func (r Reader) Changes(ctx context.Context, since int64) (ch Changes, err error
 }
 
 func readChanges(q Query, since int64) (ch Changes, err error) {
-	if err := q(func(row Scanner) error { return row.Scan(&ch.Version) }, versionSQL); err != nil {
+	var cutoffs, ring, restores bool
+	if err := q(func(row Scanner) error { return row.Scan(&ch.Version, &cutoffs, &ring, &restores) }, changedSQL, since); err != nil {
 		return ch, err
 	}
 	query, args := `SELECT kind, doc FROM clients WHERE changed > $1`, []any{since}
@@ -120,19 +125,19 @@ func readChanges(q Query, since int64) (ch Changes, err error) {
 		return err
 	}, query, args...)
 	close(read)
-	if err = cmp.Or(err, <-decoded); err != nil {
-		return ch, err
+	err = cmp.Or(err, <-decoded)
+	if err == nil && cutoffs {
+		ch.Cutoffs, err = scanAll(q, ScanCutoff, `SELECT realm, subject, client, at FROM cutoffs WHERE changed > $1`, since)
 	}
-	if ch.Cutoffs, err = scanAll(q, ScanCutoff, `SELECT realm, subject, client, at FROM cutoffs WHERE changed > $1`, since); err != nil {
-		return ch, err
+	if err == nil && ring {
+		ch.Keys, err = scanAll(q, ScanKey, `SELECT id, purpose, created_at, active_at, wrapped FROM keys WHERE changed > $1`, since)
 	}
-	if ch.Keys, err = scanAll(q, ScanKey, `SELECT id, purpose, created_at, active_at, wrapped FROM keys WHERE changed > $1`, since); err != nil {
-		return ch, err
+	if err == nil && restores {
+		ch.Restores, err = scanAll(q, func(row Scanner) (r grant.Restore, err error) {
+			err = row.Scan((*int64)(&r.At), (*int64)(&r.Backup), (*int64)(&r.Until))
+			return r, err
+		}, `SELECT at, backup_at, until FROM restores WHERE changed > $1`, since)
 	}
-	ch.Restores, err = scanAll(q, func(row Scanner) (r grant.Restore, err error) {
-		err = row.Scan((*int64)(&r.At), (*int64)(&r.Backup), (*int64)(&r.Until))
-		return r, err
-	}, `SELECT at, backup_at, until FROM restores WHERE changed > $1`, since)
 	return ch, err
 }
 

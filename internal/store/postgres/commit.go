@@ -27,7 +27,12 @@ func (s *Store) Commit(ctx context.Context, c store.Change) error {
 	if statements := c.Statements(); len(statements) > 0 {
 		err = s.changes.do(ctx, &change{Change: c, statements: statements})
 	} else {
-		err = s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error { return putAll(ctx, tx, c) })
+		err = s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+			if err := putAll(ctx, tx, c); err != nil {
+				return err
+			}
+			return insertEvents(ctx, tx, c.Events)
+		})
 	}
 	if errors.Is(err, store.ErrConflict) {
 		return s.recognised(ctx, c, err)
@@ -67,23 +72,28 @@ func serveChanges(ctx context.Context, conn *pgxpool.Conn, batch []*change) erro
 	return err
 }
 
-// commitTogether makes changes in one transaction, in their order.
+// commitTogether makes changes in one transaction, in their order. What is of the
+// directory and of the history goes in one round trip.
 func commitTogether(ctx context.Context, conn *pgxpool.Conn, batch []*change) error {
 	return commit(ctx, conn, func(tx pgx.Tx) error {
+		var statements []store.Statement
 		for _, c := range batch {
-			err := putEntries(ctx, tx, c.statements)
+			statements = append(statements, c.statements...)
+			if len(c.Events) > 0 {
+				statements = append(statements, insertionOf(c.Events))
+			}
+		}
+		err := putEntries(ctx, tx, statements)
+		for _, c := range batch {
 			if err == nil {
 				err = putAll(ctx, tx, c.Change)
 			}
-			if err != nil {
-				return err
-			}
 		}
-		return nil
+		return err
 	})
 }
 
-// putEntries stores what is of the directory, in one round trip.
+// putEntries runs statements in one round trip.
 func putEntries(ctx context.Context, tx pgx.Tx, statements []store.Statement) error {
 	var sent pgx.Batch
 	for _, st := range statements {
@@ -103,7 +113,7 @@ func putEntries(ctx context.Context, tx pgx.Tx, statements []store.Statement) er
 	return cmp.Or(err, results.Close())
 }
 
-// putAll stores what is not of the directory.
+// putAll stores the documents of c.
 func putAll(ctx context.Context, tx pgx.Tx, c store.Change) error {
 	documents := make([]*store.Document, len(c.Documents))
 	for i := range c.Documents {
@@ -124,7 +134,7 @@ func putAll(ctx context.Context, tx pgx.Tx, c store.Change) error {
 			return err
 		}
 	}
-	return insertEvents(ctx, tx, c.Events)
+	return nil
 }
 
 // recognised is nil instead of a conflict with exactly what c stores.

@@ -26,8 +26,17 @@ func insertEvents(ctx context.Context, q querier, events []store.Event) error {
 	if len(events) == 0 {
 		return nil
 	}
+	insertion := insertionOf(events)
+	if err := each(ctx, q, func(pgx.Rows) error { return nil }, insertion.Text, insertion.Args...); err != nil {
+		return fmt.Errorf("write events: %w", err)
+	}
+	return nil
+}
+
+// insertionOf returns the statement that inserts events.
+func insertionOf(events []store.Event) store.Statement {
 	text := func(of func(store.Event) string) []string { return column(events, of) }
-	err := each(ctx, q, func(pgx.Rows) error { return nil }, insertEventsSQL,
+	return store.Statement{Text: insertEventsSQL, Args: []any{
 		column(events, func(store.Event) []byte {
 			id := make([]byte, 16)
 			rand.Read(id)
@@ -37,11 +46,8 @@ func insertEvents(ctx context.Context, q querier, events []store.Event) error {
 		text(func(e store.Event) string { return string(e.Name) }),
 		text(func(e store.Event) string { return e.About }),
 		text(func(e store.Event) string { return printable(e.Actor) }),
-		text(func(e store.Event) string { return printable(e.Detail) }))
-	if err != nil {
-		return fmt.Errorf("write events: %w", err)
-	}
-	return nil
+		text(func(e store.Event) string { return printable(e.Detail) }),
+	}}
 }
 
 // printable replaces what a text column cannot hold. A line of evidence may quote a
