@@ -114,6 +114,7 @@ func (c *clients) with(changed []store.Client, uses *uses) *clients {
 		}
 	}
 	byID.room = len(changed) / shardCount
+	made := make([]*registration, 0, len(changed))
 	for i := range changed {
 		client := &changed[i]
 		name := clientName{client.Realm, client.ID}
@@ -127,17 +128,21 @@ func (c *clients) with(changed []store.Client, uses *uses) *clients {
 				expiring.remove(s)
 			}
 		}
-		if !client.Decides() {
-			continue
+		if client.Decides() {
+			made = append(made, &registration{Client: client, key: strings.ToLower(client.Name) + client.ID, origins: scriptOrigins(client)})
 		}
-		r := &registration{Client: client, key: strings.ToLower(client.Name) + client.ID, origins: scriptOrigins(client)}
-		for _, s := range client.Secrets {
+	}
+	// At a start, one processor sorts them while another counts.
+	var sorting sync.WaitGroup
+	sorting.Go(func() { sorted.insertAll(made) })
+	for _, r := range made {
+		name := clientName{r.Realm, r.ID}
+		for _, s := range r.Secrets {
 			r.uses = append(r.uses, uses.of(s.ID))
 		}
 		count(r, 1)
-		sorted.insert(r)
 		byID.set(name, r)
-		if client.SelfRegistered() {
+		if r.SelfRegistered() {
 			barred.set(name, r)
 		}
 		if r.State == store.ClientEnabled && len(r.Beyond) > 0 {
@@ -146,8 +151,9 @@ func (c *clients) with(changed []store.Client, uses *uses) *clients {
 		for _, s := range r.expiring() {
 			expiring.insert(s)
 		}
-		next.longest = max(next.longest, client.LongestIDTokens())
+		next.longest = max(next.longest, r.LongestIDTokens())
 	}
+	sorting.Wait()
 	next.byID, next.barred, next.beyond, next.sorted, next.expiring = byID.table, barred.table, beyond.table, sorted.order, expiring.order
 	next.origins, next.known, next.offered, next.windows = origins.table, known.table, offered.table, windows.table
 	return next

@@ -221,8 +221,9 @@ func (d *Directory) apply(old *View, ch store.Changes) (*View, error) {
 	if v.Ring == nil {
 		return nil, errNoKeys
 	}
+	var done sync.WaitGroup
 	if len(ch.APIs) > 0 {
-		v.apis = old.apis.with(ch.APIs)
+		done.Go(func() { v.apis = old.apis.with(ch.APIs) })
 	}
 	if len(ch.Trusts) > 0 {
 		v.trusts = old.trusts.with(ch.Trusts)
@@ -230,6 +231,7 @@ func (d *Directory) apply(old *View, ch store.Changes) (*View, error) {
 	if len(ch.Clients) > 0 {
 		v.clients = old.clients.with(ch.Clients, d.uses)
 	}
+	done.Wait()
 	if len(ch.Clients) > 0 || len(ch.APIs) > 0 {
 		v.scopes = sync.OnceValue(v.scopesOf)
 	}

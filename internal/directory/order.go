@@ -145,6 +145,20 @@ func (c *orderChange[T]) insert(item T) {
 	}
 }
 
+// insertAll inserts items. Into an order that is empty, it puts them sorted: to insert
+// 100,000 one by one takes three times as long.
+func (c *orderChange[T]) insertAll(items []T) {
+	if len(c.blocks) > 0 {
+		for _, item := range items {
+			c.insert(item)
+		}
+		return
+	}
+	for part := range slices.Chunk(slices.SortedFunc(slices.Values(items), c.compare), blockLength/2) {
+		c.blocks = append(c.blocks, &block[T]{items: slices.Clip(part)})
+	}
+}
+
 // remove removes the item that is equal to one, if there is one.
 func (c *orderChange[T]) remove(item T) {
 	if len(c.blocks) == 0 {
