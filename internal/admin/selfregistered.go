@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/mintage/mintage/internal/adminapi"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -52,7 +53,7 @@ func (a Clients) ListSelfRegistered(ctx context.Context, p adminapi.Page, all bo
 		f.After = store.ClientKey(a.Realm, p.After)
 	}
 	var barred []keyed
-	for c := range view.Barred(a.Realm) {
+	for c := range view.Marked(directory.Barred, a.Realm) {
 		if k := (keyed{store.ClientKey(a.Realm, c.ID), c.Clone()}); bytes.Compare(k.key[:], f.After[:]) > 0 {
 			barred = append(barred, k)
 		}

@@ -154,8 +154,8 @@ var authorizationMutations = []Mutation{
 	},
 	{
 		Name: "the commit that ends a session stores it for the worker", In: "endLogouts",
-		Old:  "if revoked {",
-		New:  "if false {",
+		Old:  "view.Marked(directory.Ending, realm)",
+		New:  `view.Marked(directory.Ending, "")`,
 		Test: "go test ./internal/node -run TestTheEndOfASessionIsStored",
 	},
 	{

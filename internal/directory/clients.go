@@ -17,17 +17,47 @@ import (
 // to read all of them. It does not change.
 type clients struct {
 	byID    table[clientName, *registration]
-	sorted  order[*registration]             // by realm, name and id
-	origins table[originName, int]           // number of redirect URIs of public clients
-	known   table[scopeName, int]            // number of clients that have a scope without an API
-	offered table[scopeName, int]            // of those, the enabled ones that log users in
-	windows table[windowName, int]           // number of clients, but deleted ones, with a retry window
-	barred  table[clientName, *registration] // those of byID that registered themselves
-	beyond  table[clientName, *registration] // enabled ones with Beyond
+	sorted  order[*registration]   // by realm, name and id
+	origins table[originName, int] // number of redirect URIs of public clients
+	known   table[scopeName, int]  // number of clients that have a scope without an API
+	offered table[scopeName, int]  // of those, the enabled ones that log users in
+	windows table[windowName, int] // number of clients, but deleted ones, with a retry window
+	marked  [marks]table[clientName, *registration]
 	// expiring are the secrets of enabled clients that expire, the next first.
 	expiring order[ExpiringSecret]
 	// longest is the longest lifetime of id_tokens that a registration gives, or gave.
 	longest time.Duration
+}
+
+// A Mark is a property that few clients have: they are found without reading all.
+type Mark int
+
+const (
+	Barred   Mark = iota // registered itself, and an operator has disabled or deleted it
+	beyond               // may have more than the users of others agree to
+	Notified             // is told of logouts, if it is enabled
+	Ending               // its grants end with the session
+	Stopped              // is disabled or deleted
+	departed             // deviates from the specification
+	marks
+)
+
+// has reports whether c, an entry of the directory, has a mark.
+func (m Mark) has(c *store.Client) bool {
+	enabled := c.State == store.ClientEnabled
+	switch m {
+	case Barred:
+		return c.SelfRegistered()
+	case beyond:
+		return enabled && len(c.Beyond) > 0
+	case Notified:
+		return c.LogoutURI != ""
+	case Ending:
+		return c.LogoutEndsGrants
+	case Stopped:
+		return !enabled
+	}
+	return enabled && c.NoRotation && !c.FAPI()
 }
 
 type registration struct {
@@ -96,8 +126,12 @@ func noClients() *clients {
 // with returns the clients with those that have changed, which must not be written any
 // more.
 func (c *clients) with(changed []store.Client, uses *uses) *clients {
-	byID, barred, beyond, sorted, expiring := c.byID.change(), c.barred.change(), c.beyond.change(), c.sorted.change(), c.expiring.change()
+	byID, sorted, expiring := c.byID.change(), c.sorted.change(), c.expiring.change()
 	origins, known, offered, windows := c.origins.change(), c.known.change(), c.offered.change(), c.windows.change()
+	var marked [marks]*tableChange[clientName, *registration]
+	for m := range marks {
+		marked[m] = c.marked[m].change()
+	}
 	next := &clients{longest: c.longest}
 	count := func(r *registration, n int) {
 		for _, o := range r.origins {
@@ -122,8 +156,11 @@ func (c *clients) with(changed []store.Client, uses *uses) *clients {
 			count(was, -1)
 			sorted.remove(was)
 			byID.delete(name)
-			barred.delete(name)
-			beyond.delete(name)
+			for m := range marks {
+				if m.has(was.Client) {
+					marked[m].delete(name)
+				}
+			}
 			for _, s := range was.expiring() {
 				expiring.remove(s)
 			}
@@ -142,11 +179,10 @@ func (c *clients) with(changed []store.Client, uses *uses) *clients {
 		}
 		count(r, 1)
 		byID.set(name, r)
-		if r.SelfRegistered() {
-			barred.set(name, r)
-		}
-		if r.State == store.ClientEnabled && len(r.Beyond) > 0 {
-			beyond.set(name, r)
+		for m := range marks {
+			if m.has(r.Client) {
+				marked[m].set(name, r)
+			}
 		}
 		for _, s := range r.expiring() {
 			expiring.insert(s)
@@ -154,7 +190,10 @@ func (c *clients) with(changed []store.Client, uses *uses) *clients {
 		next.longest = max(next.longest, r.LongestIDTokens())
 	}
 	sorting.Wait()
-	next.byID, next.barred, next.beyond, next.sorted, next.expiring = byID.table, barred.table, beyond.table, sorted.order, expiring.order
+	for m := range marks {
+		next.marked[m] = marked[m].table
+	}
+	next.byID, next.sorted, next.expiring = byID.table, sorted.order, expiring.order
 	next.origins, next.known, next.offered, next.windows = origins.table, known.table, offered.table, windows.table
 	return next
 }

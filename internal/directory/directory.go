@@ -409,10 +409,8 @@ func (d *Directory) Ready() error {
 // Departures lists clients of a realm whose registration deviates from the
 // specification, for the log at the start.
 func (d *Directory) Departures(realm string) (list []string) {
-	for c := range d.view.Load().Clients(realm) {
-		if c.NoRotation && !c.FAPI() && c.State == store.ClientEnabled {
-			list = append(list, fmt.Sprintf("client %s: refresh rotation is off", c.ID))
-		}
+	for c := range d.view.Load().Marked(departed, realm) {
+		list = append(list, fmt.Sprintf("client %s: refresh rotation is off", c.ID))
 	}
 	slices.Sort(list)
 	return list

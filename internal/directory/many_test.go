@@ -2,6 +2,7 @@ package directory
 
 import (
 	"fmt"
+	"iter"
 	"log/slog"
 	"runtime"
 	"slices"
@@ -132,4 +133,52 @@ func TestListsOfAView(t *testing.T) {
 	if open := v.OpenAPIs("/many"); len(open) != 2 || v.LastAPI("/many") != 700 {
 		t.Errorf("%d open APIs, the last is %d", len(open), v.LastAPI("/many"))
 	}
+}
+
+// Clients with a mark are found without reading the others, and follow each change.
+func TestClientsAreFoundByTheirMarks(t *testing.T) {
+	d, v := holding(t, 3)
+	ids := func(list iter.Seq[*store.Client]) (found []string) {
+		for c := range list {
+			found = append(found, c.ID)
+		}
+		slices.Sort(found)
+		return found
+	}
+	check := func(notified, stopped []string, ends bool, departures int) {
+		t.Helper()
+		if got := ids(v.Marked(Notified, "/many")); !slices.Equal(got, notified) {
+			t.Errorf("%v are told of logouts, want %v", got, notified)
+		}
+		if got := ids(v.Marked(Stopped, "/many")); !slices.Equal(got, stopped) {
+			t.Errorf("%v are stopped, want %v", got, stopped)
+		}
+		if got := ids(v.Marked(Ending, "/many")); len(got) > 0 != ends {
+			t.Errorf("logouts end the grants of %v, want any: %t", got, ends)
+		}
+		if got := ids(v.Marked(departed, "/many")); len(got) != departures {
+			t.Errorf("%v deviate, want %d", got, departures)
+		}
+		for other := range v.Marked(Notified, "/other") {
+			t.Errorf("%s is of another realm", other.ID)
+		}
+	}
+	apply := func(n int, change func(*store.Client)) {
+		t.Helper()
+		c := clientNumber(n)
+		change(&c)
+		var err error
+		if v, err = d.apply(v, store.Changes{Version: v.version + 1, Clients: []store.Client{c}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check(nil, nil, false, 0)
+	apply(1, func(c *store.Client) { c.LogoutURI, c.LogoutEndsGrants = "https://client.example/logout", true })
+	apply(2, func(c *store.Client) { c.LogoutURI, c.State = "https://client.example/logout", store.ClientDisabled })
+	apply(3, func(c *store.Client) { c.NoRotation = true })
+	check([]string{"client-000001", "client-000002"}, []string{"client-000002"}, true, 1)
+	apply(1, func(*store.Client) {})
+	apply(2, func(c *store.Client) { c.State = store.ClientDeleted })
+	apply(3, func(c *store.Client) { c.NoRotation, c.State = true, store.ClientDisabled })
+	check(nil, []string{"client-000002", "client-000003"}, false, 0)
 }

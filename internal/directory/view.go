@@ -158,11 +158,10 @@ func (v *View) ClientsAfter(realm, id, text string) (iter.Seq[*store.Client], bo
 	return v.clients.after(realm, r.key, text), true
 }
 
-// Barred lists the clients of a realm that registered themselves and that an operator
-// has disabled or deleted, in no order.
-func (v *View) Barred(realm string) iter.Seq[*store.Client] {
+// Marked lists the clients of a realm that have a mark, in any state and in no order.
+func (v *View) Marked(m Mark, realm string) iter.Seq[*store.Client] {
 	return func(yield func(*store.Client) bool) {
-		for name, r := range v.clients.barred.all {
+		for name, r := range v.clients.marked[m].all {
 			if name.realm == realm && !yield(r.Client) {
 				return
 			}
@@ -173,9 +172,9 @@ func (v *View) Barred(realm string) iter.Seq[*store.Client] {
 // Beyond lists the clients that may have more than the users of a client agree to, by
 // exchanging their tokens, sorted by name.
 func (v *View) Beyond(realm, id string) (list []*store.Client) {
-	for name, r := range v.clients.beyond.all {
-		if name.realm == realm && (slices.Contains(r.ExchangeFrom, id) || slices.Contains(r.ExchangeFrom, grant.EveryClient)) {
-			list = append(list, r.Client)
+	for c := range v.Marked(beyond, realm) {
+		if slices.Contains(c.ExchangeFrom, id) || slices.Contains(c.ExchangeFrom, grant.EveryClient) {
+			list = append(list, c)
 		}
 	}
 	slices.SortFunc(list, func(a, b *store.Client) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })

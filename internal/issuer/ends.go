@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/audit"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/lease"
 	"github.com/mintage/mintage/internal/store"
@@ -48,8 +49,9 @@ func (iss *Issuer) EndGrants(ctx context.Context, e SessionEnd) (revoked int, er
 		return 0, store.Unavailable(err)
 	}
 	any := e.Grants
-	for c := range view.Clients(iss.Realm) {
-		any = any || c.LogoutEndsGrants
+	for range view.Marked(directory.Ending, iss.Realm) {
+		any = true
+		break
 	}
 	if !any || e.Reference == [16]byte{} {
 		return 0, nil

@@ -178,8 +178,8 @@ func cutoffsSince(v *directory.View, realm string, since grant.Instant, skew tim
 			list = append(list, cutoffEntry{c, c.At.Add(skew)})
 		}
 	}
-	for c := range v.Clients(realm) {
-		if c.State != store.ClientEnabled && c.UpdatedAt >= since {
+	for c := range v.Marked(directory.Stopped, realm) {
+		if c.UpdatedAt >= since {
 			list = append(list, cutoffEntry{store.Cutoff{ClientID: c.ID, At: c.UpdatedAt}, grant.Never})
 		}
 	}
@@ -189,7 +189,9 @@ func cutoffsSince(v *directory.View, realm string, since grant.Instant, skew tim
 			list = append(list, cutoffEntry{store.Cutoff{Subject: t.ClientID, ClientID: t.ClientID, At: t.UpdatedAt}, t.UpdatedAt.Add(skew)})
 		}
 	}
-	slices.SortFunc(list, func(a, b cutoffEntry) int { return cmp.Compare(b.At, a.At) })
+	slices.SortFunc(list, func(a, b cutoffEntry) int {
+		return cmp.Or(cmp.Compare(b.At, a.At), cmp.Compare(a.Subject, b.Subject), cmp.Compare(a.ClientID, b.ClientID))
+	})
 	return list
 }
 

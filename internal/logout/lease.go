@@ -3,6 +3,7 @@ package logout
 import (
 	"context"
 
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -23,10 +24,8 @@ func (o *Outbox) needed(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	for c := range view.Clients(o.Realm) {
-		if c.LogoutURI != "" {
-			return true, nil
-		}
+	for range view.Marked(directory.Notified, o.Realm) {
+		return true, nil
 	}
 	for _, owner := range []store.Owner{ownerNew(o.Realm), ownerLater(o.Realm)} {
 		list, err := o.Store.Documents(ctx, store.DocumentFilter{Kind: store.DocumentLogout, Owner: owner, Limit: 1})

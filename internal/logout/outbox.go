@@ -189,10 +189,8 @@ func (o *Outbox) turn(ctx context.Context) (more bool, err error) {
 	if now.Sub(o.scanned) >= rescan {
 		o.scanned = now
 		o.mu.Lock()
-		for c := range view.Clients(o.Realm) {
-			if c.LogoutURI != "" {
-				o.find(c.ID)
-			}
+		for c := range view.Marked(directory.Notified, o.Realm) {
+			o.find(c.ID)
 		}
 		for _, q := range o.queues {
 			if q.failed == 0 {

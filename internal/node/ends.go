@@ -55,25 +55,23 @@ func (n *realm) endAll(cases admin.Admin) func(ctx context.Context, subject stri
 // endLogouts returns the hook by which the commit that ends a session stores that it has
 // ended: for the outbox, if there are clients to tell, and for the issuer, if there are
 // clients whose grants end with it.
-func endLogouts(realm string, directory *directory.Directory) func(context.Context, login.End, *store.Change) error {
+func endLogouts(realm string, clients *directory.Directory) func(context.Context, login.End, *store.Change) error {
 	return func(ctx context.Context, e login.End, c *store.Change) error {
-		view, err := directory.View()
+		view, err := clients.View()
 		if err != nil {
 			return err
 		}
-		receivers, revoked := false, false
-		for client := range view.Clients(realm) {
-			receivers, revoked = receivers || client.LogoutURI != "", revoked || client.LogoutEndsGrants
-		}
-		if receivers {
+		for range view.Marked(directory.Notified, realm) {
 			c.Documents = append(c.Documents, logout.EndOfSession(realm, e.SessionEnd, e.At))
+			break
 		}
-		if revoked {
+		for range view.Marked(directory.Ending, realm) {
 			d, err := e.Document(ctx, realm, e.At)
 			if err != nil {
 				return err
 			}
 			c.Documents = append(c.Documents, d)
+			break
 		}
 		return nil
 	}
