@@ -99,7 +99,7 @@ func (a *Authorizer) next(ctx context.Context, st *Stage, r oauth.AuthorizationR
 			}
 		}
 	}
-	step, err := Next(q, st.Session, st.agreed, st.Interaction)
+	step, err := Next(q, st.Session, st.Agreed, st.Interaction)
 	if step == StepReadConsents {
 		cs, fault := a.consents(ctx, st.Session.Subject)
 		if fault != nil {
@@ -109,10 +109,8 @@ func (a *Authorizer) next(ctx context.Context, st *Stage, r oauth.AuthorizationR
 		if fault = a.asAgreed(ctx, st.Client, r, &agreed); fault != nil {
 			return "", fault
 		}
-		st.consents, st.agreed = &cs, &agreed
-		st.Known, st.Remember = r.Scope.Common(agreed.Scope), oauth.IsRemote(r.RedirectURI)
-		st.Agreed = named(r) & agreed.Claims
-		step, err = Next(q, st.Session, st.agreed, st.Interaction)
+		st.consents, st.Agreed = &cs, &agreed
+		step, err = Next(q, st.Session, st.Agreed, st.Interaction)
 	}
 	var public *oauth.Error
 	switch {

@@ -95,7 +95,7 @@ func (a *Authorizer) allow(ctx context.Context, it *Interaction, v Visitor, reme
 			return st, err
 		}
 	}
-	remember = remember && oauth.IsRemote(it.Request.RedirectURI)
+	remember = remember && it.MayRemember()
 	if err := a.decide(ctx, &st, Decision{Allow: true, Remember: remember}, true); err != nil {
 		return st, err
 	}

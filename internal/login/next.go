@@ -80,6 +80,10 @@ func (it *Interaction) OfAccount() bool { return it.Request.ClientID == "" }
 // Named returns the claims that the client asks for by name.
 func (it *Interaction) Named() claims.Set { return named(it.Request) }
 
+// MayRemember reports whether the user's answer can be kept: any program of the device
+// could ask again in the name of a client that is one.
+func (it *Interaction) MayRemember() bool { return oauth.IsRemote(it.Request.RedirectURI) }
+
 // ACRValues returns the acr that the system which has the users should reach, the
 // best first: what the client demands, or else prefers.
 func (it *Interaction) ACRValues() []string {

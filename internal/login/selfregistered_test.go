@@ -185,7 +185,7 @@ func TestAProgramOfTheDeviceIsNeverRemembered(t *testing.T) {
 		v := h.signedIn("alice")
 		for range 2 {
 			it := h.begin(asAgent(sent), v, StepConsent)
-			if st, err := h.Proceed(t.Context(), it, v); err != nil || st.Remember {
+			if _, err := h.Proceed(t.Context(), it, v); err != nil || it.MayRemember() {
 				t.Errorf("%s: offered to remember: %v", sent, err)
 			}
 			if st, err := h.allow(t.Context(), it, v, true); err != nil || !strings.HasPrefix(st.URL, sent+"?code=") {

@@ -1,11 +1,9 @@
 package login
 
 import (
-	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
-	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -24,15 +22,11 @@ type Stage struct {
 	Interaction *Interaction
 	Client      *store.Client
 	Session     *Session
-	// Of a consent that is to be asked for:
-	Known    oauth.Scope // what of the scope was agreed to before
-	Agreed   claims.Set  // what of the named claims was agreed to before
-	Remember bool        // whether an answer can be kept
+	Agreed      *Consent // what the user has agreed to for Client, unless a cutoff has ended it; nil: not read
 
 	view     *directory.View
 	targets  *targets  // what the request asks for of the APIs; nil: not resolved yet
 	consents *consents // of the session's subject, if they were read
-	agreed   *Consent  // what of them is alive, and of the client
 }
 
 // targets are the APIs that a request names, by its resources or its scope, as they were

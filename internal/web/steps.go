@@ -62,21 +62,22 @@ func (s *endpoints) consentPage(st login.Stage, _ shown) any {
 		return s.devicePage(st)
 	}
 	it, host := st.Interaction, oauth.Host(st.Interaction.Request.RedirectURI)
+	known, claims := it.Request.Scope.Common(st.Agreed.Scope), it.Named()&st.Agreed.Claims
 	c := pages.Consent{
-		Interaction: it.ID, Client: st.Client.Name, Host: host, Name: st.Session.Name, Username: st.Session.Username, Remember: st.Remember,
-		Known: append(s.scopes(st.Known), named(st.Agreed)...), Local: localTo(it.Request.RedirectURI),
+		Interaction: it.ID, Client: st.Client.Name, Host: host, Name: st.Session.Name, Username: st.Session.Username, Remember: it.MayRemember(),
+		Known: append(s.scopes(known), named(claims)...), Local: localTo(it.Request.RedirectURI),
 		Beyond: s.beyond(st.Client.ID),
 	}
 	if c.Own = st.Client.SelfRegistered(); oauth.IsClientAddress(st.Client.ID) {
 		c.Address, c.AddressHost = st.Client.ID, oauth.Host(st.Client.ID)
 	}
 	for _, name := range it.Request.Scope.Tokens() {
-		if !st.Known.Covers(oauth.Scope(name)) {
-			c.Scopes = append(c.Scopes, s.scope(name, st.Known != ""))
+		if !known.Covers(oauth.Scope(name)) {
+			c.Scopes = append(c.Scopes, s.scope(name, known != ""))
 		}
 	}
-	for _, s := range named(it.Named() &^ st.Agreed) {
-		c.Scopes = append(c.Scopes, pages.Scope{Name: s.Name, New: st.Known != ""})
+	for _, s := range named(it.Named() &^ claims) {
+		c.Scopes = append(c.Scopes, pages.Scope{Name: s.Name, New: known != ""})
 	}
 	return c
 }
