@@ -3,6 +3,7 @@ package login
 import (
 	"cmp"
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
@@ -216,6 +217,21 @@ func stale(r oauth.AuthorizationRequest, s *Session, at grant.Instant) bool {
 	return s != nil && r.MaxAge != nil && at.Since(s.AuthTime) > time.Duration(*r.MaxAge)*time.Second
 }
 
+// unmet returns the error of a request that demands another user than that of s,
+// or another login (OpenID Connect Core sections 3.1.2.1 and 5.5.1.1). As long as
+// nobody is signed in, there is none.
+func unmet(r oauth.AuthorizationRequest, s *Session) *oauth.Error {
+	switch {
+	case s == nil:
+		return nil
+	case r.Subjects != nil && !slices.Contains(r.Subjects, s.Subject):
+		return oauth.ErrLoginRequired
+	case r.Classes != nil && !slices.Contains(r.Classes, s.Login.Class()):
+		return oauth.ErrUnmet
+	}
+	return nil
+}
+
 // sameUser returns nil if the signed-in user is the one who signed in for the
 // interaction (CWE-639).
 func sameUser(it *Interaction, s *Session) error {
@@ -226,4 +242,13 @@ func sameUser(it *Interaction, s *Session) error {
 		return ErrSwitched
 	}
 	return nil
+}
+
+// named returns the claims that a request asks for by name and not by its scope: the
+// user is asked about them too.
+func named(r oauth.AuthorizationRequest) claims.Set {
+	if r.InUserInfo|r.InIDToken == 0 {
+		return 0
+	}
+	return claims.Set(r.InUserInfo|r.InIDToken) &^ claims.Of(r.Scope)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/directory"
@@ -231,6 +232,37 @@ func (rs *Requests) openID(r oauth.AuthorizationRequest, c *store.Client, builtI
 		return r, nil
 	}
 	return rs.hinted(r)
+}
+
+// maxClaims is the longest parameter claims in bytes.
+const maxClaims = 4096
+
+// mayReach reports whether a login may have an acr: what other systems say is not
+// known before.
+func mayReach(class string, builtIn bool) bool {
+	if !builtIn {
+		return openid.IsACR(class)
+	}
+	return slices.Contains(openid.Classes, class)
+}
+
+// wished returns the classes of which one must be the login's, by acr_values (RFC 9470
+// section 5), or nil if no login can have one of them. Of built-in users, a stronger class
+// does for a weaker one. Other systems need not say an acr: a login without one does.
+func wished(values string, builtIn bool) (list []string) {
+	for class := range strings.FieldsSeq(values) {
+		if mayReach(class, builtIn) {
+			list = append(list, class)
+		}
+	}
+	switch {
+	case list == nil:
+		return nil
+	case !builtIn:
+		return append(list, "")
+	}
+	weakest := slices.IndexFunc(openid.Classes, func(class string) bool { return slices.Contains(list, class) })
+	return append(list, openid.Classes[weakest+1:]...)
 }
 
 // hinted demands the user whom the request's id_token_hint names (OpenID Connect
