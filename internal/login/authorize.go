@@ -160,9 +160,8 @@ func authorization(r oauth.AuthorizationRequest, who Identity, of *targets) issu
 	if of != nil && of.err == nil {
 		resolved = &of.Resources
 	}
-	key, _ := oauth.ParseJKT(r.JKT)
 	return issuer.Authorization{
-		JKT: key, ClientID: r.ClientID, RedirectURI: r.RedirectURI, Device: r.Device, Subject: who.Subject, Scope: string(r.Scope), Challenge: r.Challenge, Resources: r.Resources, Resolved: resolved,
+		JKT: r.JKT, ClientID: r.ClientID, RedirectURI: r.RedirectURI, Device: r.Device, Subject: who.Subject, Scope: string(r.Scope), Challenge: r.Challenge, Resources: r.Resources, Resolved: resolved,
 		AuthTime: authTime, Claims: issuer.CarriedClaims(who.Claims), Nonce: r.Nonce, Session: who.reference(), Login: who.Login,
 		InUserInfo: r.InUserInfo, InIDToken: r.InIDToken, SaysACR: r.ACRValues != "",
 	}

@@ -135,7 +135,7 @@ func (rs *Requests) resolve(st *Stage, r oauth.AuthorizationRequest) *targets {
 func (rs *Requests) covered(st *Stage, r oauth.AuthorizationRequest) oauth.AuthorizationRequest {
 	view, c := st.view, st.Client
 	if c.DPoP == store.DPoPOff {
-		r.JKT = "" // it has no proofs with which to redeem a bound code
+		r.JKT = oauth.JKT{} // it has no proofs with which to redeem a bound code
 	}
 	if c.AudienceParameter && r.Audience != "" && !slices.Contains(r.Resources, r.Audience) {
 		r.Resources = append(slices.Clip(r.Resources), r.Audience)

@@ -52,9 +52,8 @@ type AuthorizationRequest struct {
 	// as grant.Facts hold them.
 	InUserInfo uint32 `json:"in_userinfo,omitempty"`
 	InIDToken  uint32 `json:"in_id_token,omitempty"`
-	// JKT is the thumbprint of the key that alone may redeem the code (RFC 9449 section
-	// 10), or "".
-	JKT string `json:"dpop_jkt,omitempty"`
+	// JKT is the key that alone may redeem the code (RFC 9449 section 10), or zero.
+	JKT JKT `json:"dpop_jkt,omitzero"`
 	// Device: a device asks, which polls for its answer (RFC 8628). There is no redirect
 	// URI.
 	Device bool `json:"device,omitempty"`
@@ -169,10 +168,8 @@ func (r *AuthorizationRequest) parse(p Params) {
 		r.note(ErrResponseMode)
 	}
 	r.ParsePKCE(p["code_challenge"], p["code_challenge_method"])
-	if r.JKT = p["dpop_jkt"]; r.JKT != "" {
-		if _, ok := ParseJKT(r.JKT); !ok {
-			r.note(ErrJKT)
-		}
+	if r.JKT.UnmarshalText([]byte(p["dpop_jkt"])) != nil {
+		r.note(ErrJKT)
 	}
 	r.parsePrompt(p["prompt"])
 	if text := p["max_age"]; text != "" {

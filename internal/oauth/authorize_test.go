@@ -1,6 +1,7 @@
 package oauth_test
 
 import (
+	"encoding/json"
 	"errors"
 	"maps"
 	"net/url"
@@ -266,5 +267,23 @@ func TestParseCallback(t *testing.T) {
 		if err != c.err || !maps.Equal(p, c.want) {
 			t.Errorf("%s: %v, %v", name, p, err)
 		}
+	}
+}
+
+// Interactions of earlier versions hold requests in the same form.
+func TestTheStoredFormOfAKey(t *testing.T) {
+	const text = `{"client_id":"c","redirect_uri":"","prompt":{},"dpop_jkt":"0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"}`
+	var r, again oauth.AuthorizationRequest
+	if err := json.Unmarshal([]byte(text), &r); err != nil || r.JKT.String() != "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I" {
+		t.Fatalf("%s, %v", r.JKT, err)
+	}
+	if got, err := json.Marshal(r); err != nil || string(got) != text {
+		t.Errorf("%s, %v", got, err)
+	}
+	if got, err := json.Marshal(oauth.AuthorizationRequest{}); err != nil || strings.Contains(string(got), "dpop_jkt") {
+		t.Errorf("%s, %v", got, err)
+	}
+	if err := json.Unmarshal([]byte(`{"dpop_jkt":"short"}`), &again); err == nil {
+		t.Error("read a text that is no thumbprint")
 	}
 }

@@ -3,6 +3,7 @@ package oauth
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 )
 
 // A JKT is the thumbprint of a client's public key (RFC 7638, RFC 9449 section 6.1),
@@ -27,4 +28,17 @@ func ParseJKT(text string) (j JKT, ok bool) {
 	}
 	n, err := base64.RawURLEncoding.Strict().Decode(j[:], []byte(text))
 	return j, err == nil && n == len(j) && j.Bound()
+}
+
+// MarshalText returns what String does.
+func (j JKT) MarshalText() ([]byte, error) { return []byte(j.String()), nil }
+
+// UnmarshalText reads what MarshalText writes: no text is no key.
+func (j *JKT) UnmarshalText(text []byte) error {
+	key, ok := ParseJKT(string(text))
+	if !ok && len(text) > 0 {
+		return errors.New("not the SHA-256 thumbprint of a key")
+	}
+	*j = key
+	return nil
 }
