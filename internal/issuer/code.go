@@ -192,55 +192,6 @@ func (iss Codes) IssueTo(c *store.Client, a Authorization) (IssuedCode, error) {
 	return iss.seal(view, c, agreed)
 }
 
-func (iss Codes) checkAuthorization(c *store.Client, a Authorization, named Resources, code *grant.Code) error {
-	switch {
-	case a.Device && !c.MayUse(store.GrantDeviceCode):
-		return &oauth.Invalid{Field: "client_id", Message: "the client is not registered for the device grant"}
-	case !a.Device && !c.MayUse(store.GrantAuthorizationCode):
-		return &oauth.Invalid{Field: "client_id", Message: "the client is not registered for the authorization_code grant"}
-	case !a.Device && !oauth.MatchRedirectURI(c.RedirectURIs, a.RedirectURI):
-		return &oauth.Invalid{Field: "redirect_uri", Message: "not one of the client's registered redirect URIs, which are compared character by character"}
-	case !oauth.IsSubject(a.Subject):
-		return &oauth.Invalid{Field: "subject", Message: fmt.Sprintf("1 to %d bytes of UTF-8 without control characters", oauth.MaxSubject)}
-	case !a.Device && a.Challenge == "" && c.Public():
-		return &oauth.Invalid{Field: "code_challenge", Message: "a public client needs one (RFC 9700 section 2.1.1): nothing else ties the code to it"}
-	}
-	scope, err := oauth.ParseScope(a.Scope)
-	if err != nil {
-		return &oauth.Invalid{Field: "scope", Message: err.Error()}
-	}
-	if scope = scope.Without(oauth.OfflineAccess); scope == "" {
-		if scope, err = oauth.ParseScope(string(named.Default)); err != nil || scope == "" {
-			return &oauth.Invalid{Field: "scope", Message: "the client has too many scopes to get all of them, or none: name some"}
-		}
-	}
-	if !named.Scope.Covers(scope) {
-		return &oauth.Invalid{Field: "scope", Message: fmt.Sprintf("the client is registered for %q only", named.Scope)}
-	}
-	code.Scope = scope
-	code.RedirectHash = grant.HashRedirectURI(a.RedirectURI)
-	if a.Challenge != "" {
-		if code.Challenge, code.Challenged = oauth.ParseChallenge(a.Challenge); !code.Challenged {
-			return &oauth.Invalid{Field: "code_challenge", Message: "an S256 challenge is 43 characters of base64url without padding (RFC 7636 section 4.2)"}
-		}
-	}
-	return nil
-}
-
-// checkAuthentication checks the time of the authentication and the claims about the
-// subject.
-func checkAuthentication(a Authorization, now grant.Instant, code *grant.Code) (err error) {
-	if !a.AuthTime.IsZero() {
-		at := grant.At(a.AuthTime)
-		if at <= 0 || at > now.Add(authTimeAhead) {
-			return &oauth.Invalid{Field: "auth_time", Message: "not between 1970 and now"}
-		}
-		code.AuthTime = min(at, now)
-	}
-	code.Claims, err = CheckClaims(a.Claims)
-	return err
-}
-
 // AppendQuery adds a parameter to a URI and leaves every other byte of it as
 // it is (RFC 6749 section 4.1.2: a registered query is retained).
 func AppendQuery(uri, name, value string) string {
@@ -283,31 +234,10 @@ func (iss Codes) IssueAgreed(c *store.Client, a Agreement) (IssuedCode, error) {
 	return iss.seal(view, c, a)
 }
 
+// seal seals what an agreement is to bring, if check allows it.
 func (iss Codes) seal(view *directory.View, c *store.Client, a Agreement) (IssuedCode, error) {
-	if _, taken := view.Registered(iss.Realm, a.Subject); taken {
-		// The sub of a client's own tokens is its id (RFC 9068 section 5).
-		return IssuedCode{}, &oauth.Invalid{Field: "subject", Message: "it is the id of a client, whose own tokens have it as their sub"}
-	}
-	code := grant.Code{
-		GrantID: a.GrantID, Realm: iss.Realm, ClientID: c.ID, Subject: a.Subject, AuthorizedAt: a.AuthorizedAt, ExpiresAt: a.ExpiresAt,
-	}
-	named := a.Resolved
-	if named == nil {
-		of, err := iss.Resources(view, c, a.Resources, oauth.Scope(a.Scope))
-		if err != nil {
-			return IssuedCode{}, &oauth.Invalid{Field: "resource", Message: fmt.Sprintf(
-				"neither it nor the scope is of one to %d APIs that are registered and allowed to the client (see: mintage api list)", grant.MaxAPIs)}
-		}
-		named = &of
-	}
-	if err := iss.checkAuthorization(c, a.Authorization, *named, &code); err != nil {
-		return IssuedCode{}, err
-	}
-	if err := checkAuthentication(a.Authorization, a.AuthorizedAt, &code); err != nil {
-		return IssuedCode{}, err
-	}
-	code.APIs, code.JKT, code.Device = named.APIs, a.JKT, a.Device
-	if err := iss.checkOpenID(a.Authorization, &code); err != nil {
+	code, err := iss.check(view, c, a)
+	if err != nil {
 		return IssuedCode{}, err
 	}
 	nonce := a.Nonce
@@ -326,6 +256,83 @@ func (iss Codes) seal(view *directory.View, c *store.Client, a Agreement) (Issue
 	}, nil
 }
 
+// check returns the content of an agreement's code. Its errors are oauth.Invalids.
+func (iss Codes) check(view *directory.View, c *store.Client, a Agreement) (code grant.Code, err error) {
+	invalid := func(field, format string, args ...any) (grant.Code, error) {
+		return grant.Code{}, &oauth.Invalid{Field: field, Message: fmt.Sprintf(format, args...)}
+	}
+	if _, taken := view.Registered(iss.Realm, a.Subject); taken {
+		// The sub of a client's own tokens is its id (RFC 9068 section 5).
+		return invalid("subject", "it is the id of a client, whose own tokens have it as their sub")
+	}
+	named := a.Resolved
+	if named == nil {
+		of, err := iss.Resources(view, c, a.Resources, oauth.Scope(a.Scope))
+		if err != nil {
+			return invalid("resource", "neither it nor the scope is of one to %d APIs that are registered and allowed to the client (see: mintage api list)", grant.MaxAPIs)
+		}
+		named = &of
+	}
+	switch {
+	case a.Device && !c.MayUse(store.GrantDeviceCode):
+		return invalid("client_id", "the client is not registered for the device grant")
+	case !a.Device && !c.MayUse(store.GrantAuthorizationCode):
+		return invalid("client_id", "the client is not registered for the authorization_code grant")
+	case !a.Device && !oauth.MatchRedirectURI(c.RedirectURIs, a.RedirectURI):
+		return invalid("redirect_uri", "not one of the client's registered redirect URIs, which are compared character by character")
+	case !oauth.IsSubject(a.Subject):
+		return invalid("subject", "1 to %d bytes of UTF-8 without control characters", oauth.MaxSubject)
+	case !a.Device && a.Challenge == "" && c.Public():
+		return invalid("code_challenge", "a public client needs one (RFC 9700 section 2.1.1): nothing else ties the code to it")
+	}
+	code = grant.Code{
+		GrantID: a.GrantID, Realm: iss.Realm, ClientID: c.ID, Subject: a.Subject, AuthorizedAt: a.AuthorizedAt, ExpiresAt: a.ExpiresAt,
+		RedirectHash: grant.HashRedirectURI(a.RedirectURI), Facts: grant.Facts{APIs: named.APIs, JKT: a.JKT, Device: a.Device},
+	}
+	if code.Scope, err = oauth.ParseScope(a.Scope); err != nil {
+		return invalid("scope", "%v", err)
+	}
+	if code.Scope = code.Scope.Without(oauth.OfflineAccess); code.Scope == "" {
+		if code.Scope, err = oauth.ParseScope(string(named.Default)); err != nil || code.Scope == "" {
+			return invalid("scope", "the client has too many scopes to get all of them, or none: name some")
+		}
+	}
+	if !named.Scope.Covers(code.Scope) {
+		return invalid("scope", "the client is registered for %q only", named.Scope)
+	}
+	if a.Challenge != "" {
+		if code.Challenge, code.Challenged = oauth.ParseChallenge(a.Challenge); !code.Challenged {
+			return invalid("code_challenge", "an S256 challenge is 43 characters of base64url without padding (RFC 7636 section 4.2)")
+		}
+	}
+	if !a.AuthTime.IsZero() {
+		if code.AuthTime = grant.At(a.AuthTime); code.AuthTime <= 0 || code.AuthTime > a.AuthorizedAt.Add(authTimeAhead) {
+			return invalid("auth_time", "not between 1970 and now")
+		}
+		code.AuthTime = min(code.AuthTime, a.AuthorizedAt)
+	}
+	if code.Claims, err = CheckClaims(a.Claims); err != nil {
+		return grant.Code{}, err
+	}
+	// Tokens without an id_token say nothing of the login but a class that was asked for.
+	if code.SaysACR = a.SaysACR && a.Login.Class() != ""; code.SaysACR {
+		code.ACR, code.SaidACR = a.Login.ACR, a.Login.SaidACR
+	}
+	if !iss.speaksOpenID(code.Scope) {
+		return code, nil
+	}
+	switch {
+	case !openid.IsSubject(a.Subject):
+		return invalid("subject", "the sub of an id_token has 1 to 255 ASCII characters without control characters (OpenID Connect Core section 2)")
+	case len(a.Authorization.Nonce) > oauth.MaxNonce:
+		return invalid("nonce", "at most 255 bytes")
+	}
+	code.Nonce, code.Session = a.Authorization.Nonce, a.Session
+	code.ACR, code.AMR, code.SaidACR, code.SaidAMR = a.Login.ACR, a.Login.AMR, a.Login.SaidACR, a.Login.SaidAMR
+	code.InUserInfo, code.InIDToken = a.InUserInfo, a.InIDToken
+	return code, nil
+}
+
 // Redeemed reports whether the code of a grant id was redeemed.
 func (iss Codes) Redeemed(ctx context.Context, id grant.ID) (bool, error) {
 	_, err := iss.Store.Grant(ctx, id)
@@ -336,27 +343,6 @@ func (iss Codes) Redeemed(ctx context.Context, id grant.ID) (bool, error) {
 		return false, nil
 	}
 	return false, store.Unavailable(err)
-}
-
-// checkOpenID adds to a code what its tokens will say of the login: to those without an
-// id_token, nothing but a class that was asked for.
-func (iss Codes) checkOpenID(a Authorization, code *grant.Code) error {
-	if code.SaysACR = a.SaysACR && a.Login.Class() != ""; code.SaysACR {
-		code.ACR, code.SaidACR = a.Login.ACR, a.Login.SaidACR
-	}
-	if !iss.speaksOpenID(code.Scope) {
-		return nil
-	}
-	if !openid.IsSubject(a.Subject) {
-		return &oauth.Invalid{Field: "subject", Message: "the sub of an id_token has 1 to 255 ASCII characters without control characters (OpenID Connect Core section 2)"}
-	}
-	if len(a.Nonce) > oauth.MaxNonce {
-		return &oauth.Invalid{Field: "nonce", Message: "at most 255 bytes"}
-	}
-	code.Nonce, code.Session = a.Nonce, a.Session
-	code.ACR, code.AMR, code.SaidACR, code.SaidAMR = a.Login.ACR, a.Login.AMR, a.Login.SaidACR, a.Login.SaidAMR
-	code.InUserInfo, code.InIDToken = a.InUserInfo, a.InIDToken
-	return nil
 }
 
 // Codes returns the use cases of authorization codes.
