@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -15,18 +14,15 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// Limits of sessions and invitations.
+// Limits of sessions.
 const (
 	Idle     = 30 * time.Minute
 	Lifetime = 12 * time.Hour
 	// Elsewhere is the lifetime of a session of an operator who signed in at another
 	// system: what happens to the account there counts at the next sign-in.
-	Elsewhere  = 2 * time.Hour
-	Invitation = 10 * time.Minute
+	Elsewhere = 2 * time.Hour
 	// fresh is how long a sign-in is recent enough for what asks for one.
 	fresh = 5 * time.Minute
-	// spentFor is how long a spent or expired invitation is remembered, to say so.
-	spentFor = 24 * time.Hour
 	// useInterval is how often the last use of a session is written.
 	useInterval = time.Minute
 	// maxSessions bounds what is listed.
@@ -264,98 +260,6 @@ func EndByID(ctx context.Context, st store.Store, operator, id, actor string, no
 		return 0, ErrNoSession
 	}
 	return ended, nil
-}
-
-// An invitation lets an operator in once.
-type invitation struct {
-	Operator  string        `json:"operator"`
-	By        string        `json:"by"`
-	At        grant.Instant `json:"at"`
-	ExpiresAt grant.Instant `json:"expires"`
-	SpentAt   grant.Instant `json:"spent,omitempty"`
-	// Nonce is of the request that has spent it: to the store, two that write the same
-	// are one.
-	Nonce uint64 `json:"nonce,omitempty"`
-}
-
-// Errors of invitations.
-const (
-	ErrNoInvitation Error = "there is no such invitation"
-	ErrSpent        Error = "the invitation was used"
-	ErrExpired      Error = "the invitation has expired"
-)
-
-// Invite makes an invitation for an operator, and returns the text that its link ends
-// with.
-func Invite(ctx context.Context, st store.Store, name, actor string, now grant.Instant) (text string, expires grant.Instant, err error) {
-	if _, err := Find(ctx, st, name); err != nil {
-		return "", 0, err
-	}
-	text = string(keys.NewSecret())
-	i := invitation{Operator: name, By: actor, At: now, ExpiresAt: now.Add(Invitation)}
-	d, err := i.document(store.Document{Kind: store.DocumentConsoleInvitation, Key: invitationKey(text)})
-	if err != nil {
-		return "", 0, err
-	}
-	e := store.Event{At: now, Name: store.EventConsoleInvited, About: about, Actor: actor, Detail: name}
-	return text, i.ExpiresAt, st.Commit(ctx, store.Change{Documents: []store.Document{d}, Events: []store.Event{e}})
-}
-
-func invitationKey(text string) store.DocumentKey {
-	return store.KeyOf(store.DocumentConsoleInvitation, "", text)
-}
-
-func (i invitation) document(d store.Document) (store.Document, error) {
-	body, err := json.Marshal(i)
-	d.Version++
-	d.ExpiresAt, d.Body = i.ExpiresAt.Add(spentFor), body
-	return d, err
-}
-
-func readInvitation(ctx context.Context, st store.Store, text string, now grant.Instant) (i invitation, d store.Document, err error) {
-	d, err = st.Document(ctx, invitationKey(text))
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return i, d, ErrNoInvitation
-	case err != nil:
-		return i, d, store.Unavailable(err)
-	}
-	err = json.Unmarshal(d.Body, &i)
-	switch {
-	case err != nil:
-	case i.SpentAt != 0:
-		err = ErrSpent
-	case now >= i.ExpiresAt:
-		err = ErrExpired
-	}
-	return i, d, err
-}
-
-// Invited returns whom an invitation is for, and changes nothing: programs that look at
-// links in messages do not spend it.
-func Invited(ctx context.Context, st store.Store, text string, now grant.Instant) (name string, err error) {
-	i, _, err := readInvitation(ctx, st, text, now)
-	return i.Operator, err
-}
-
-// Spend spends an invitation, once, and returns whom it is for.
-func Spend(ctx context.Context, st store.Store, text, address string, now grant.Instant) (name string, err error) {
-	i, d, err := readInvitation(ctx, st, text, now)
-	if err != nil {
-		return i.Operator, err
-	}
-	if _, err := Find(ctx, st, i.Operator); err != nil {
-		return "", err
-	}
-	i.SpentAt, i.Nonce = now, rand.Uint64()
-	if d, err = i.document(d); err != nil {
-		return "", err
-	}
-	e := store.Event{At: now, Name: store.EventConsoleInvitationUsed, About: about, Actor: "console:" + i.Operator, Detail: "from " + address + ", made by " + i.By}
-	if err = st.Commit(ctx, store.Change{Documents: []store.Document{d}, Events: []store.Event{e}}); errors.Is(err, store.ErrConflict) {
-		err = ErrSpent // by another request, at the same time
-	}
-	return i.Operator, err
 }
 
 // Fold returns a name as it is stored.

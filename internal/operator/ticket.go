@@ -37,37 +37,120 @@ func NewVerifier() string { return string(keys.NewSecret()) }
 // Document returns the document of a new ticket, and the text that names it.
 func (t Ticket) Document(now grant.Instant) (text string, d store.Document, err error) {
 	text = string(keys.NewSecret())
-	d = store.Document{Kind: store.DocumentConsoleTicket, Key: ticketKey(text), Version: 1, ExpiresAt: now.Add(ticketLife)}
+	d = store.Document{Kind: store.DocumentConsoleTicket, Key: store.KeyOf(store.DocumentConsoleTicket, "", text), Version: 1, ExpiresAt: now.Add(ticketLife)}
 	d.Body, err = json.Marshal(t)
 	return text, d, err
 }
 
-func ticketKey(text string) store.DocumentKey {
-	return store.KeyOf(store.DocumentConsoleTicket, "", text)
-}
-
 // SpendTicket spends a ticket, once, and returns it.
 func SpendTicket(ctx context.Context, st store.Store, text string, now grant.Instant) (t Ticket, err error) {
-	d, err := st.Document(ctx, ticketKey(text))
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return t, ErrNoTicket
-	case err != nil:
-		return t, store.Unavailable(err)
-	}
-	if err := json.Unmarshal(d.Body, &t); err != nil {
+	d, err := read(ctx, st, store.DocumentConsoleTicket, text, &t, ErrNoTicket)
+	if err != nil {
 		return t, err
 	}
 	if t.Nonce != 0 || now >= d.ExpiresAt {
 		return t, ErrNoTicket
 	}
 	t.Nonce = rand.Uint64() | 1
+	return t, spend(ctx, st, d, t, ErrNoTicket)
+}
+
+// An invitation lets an operator in once.
+type invitation struct {
+	Operator  string        `json:"operator"`
+	By        string        `json:"by"`
+	At        grant.Instant `json:"at"`
+	ExpiresAt grant.Instant `json:"expires"`
+	SpentAt   grant.Instant `json:"spent,omitempty"`
+	// Nonce is of the request that has spent it: to the store, two that write the same
+	// are one.
+	Nonce uint64 `json:"nonce,omitempty"`
+}
+
+// Limits of invitations.
+const (
+	Invitation = 10 * time.Minute
+	// spentFor is how long a spent or expired invitation is remembered, to say so.
+	spentFor = 24 * time.Hour
+)
+
+// Errors of invitations.
+const (
+	ErrNoInvitation Error = "there is no such invitation"
+	ErrSpent        Error = "the invitation was used"
+	ErrExpired      Error = "the invitation has expired"
+)
+
+// Invite makes an invitation for an operator, and returns the text that its link ends
+// with.
+func Invite(ctx context.Context, st store.Store, name, actor string, now grant.Instant) (text string, expires grant.Instant, err error) {
+	if _, err := Find(ctx, st, name); err != nil {
+		return "", 0, err
+	}
+	text = string(keys.NewSecret())
+	i := invitation{Operator: name, By: actor, At: now, ExpiresAt: now.Add(Invitation)}
+	d := store.Document{Kind: store.DocumentConsoleInvitation, Key: store.KeyOf(store.DocumentConsoleInvitation, "", text), Version: 1, ExpiresAt: i.ExpiresAt.Add(spentFor)}
+	if d.Body, err = json.Marshal(i); err != nil {
+		return "", 0, err
+	}
+	e := store.Event{At: now, Name: store.EventConsoleInvited, About: about, Actor: actor, Detail: name}
+	return text, i.ExpiresAt, st.Commit(ctx, store.Change{Documents: []store.Document{d}, Events: []store.Event{e}})
+}
+
+func readInvitation(ctx context.Context, st store.Store, text string, now grant.Instant) (i invitation, d store.Document, err error) {
+	d, err = read(ctx, st, store.DocumentConsoleInvitation, text, &i, ErrNoInvitation)
+	switch {
+	case err != nil:
+	case i.SpentAt != 0:
+		err = ErrSpent
+	case now >= i.ExpiresAt:
+		err = ErrExpired
+	}
+	return i, d, err
+}
+
+// Invited returns whom an invitation is for, and changes nothing: programs that look at
+// links in messages do not spend it.
+func Invited(ctx context.Context, st store.Store, text string, now grant.Instant) (name string, err error) {
+	i, _, err := readInvitation(ctx, st, text, now)
+	return i.Operator, err
+}
+
+// Spend spends an invitation, once, and returns whom it is for.
+func Spend(ctx context.Context, st store.Store, text, address string, now grant.Instant) (name string, err error) {
+	i, d, err := readInvitation(ctx, st, text, now)
+	if err != nil {
+		return i.Operator, err
+	}
+	if _, err := Find(ctx, st, i.Operator); err != nil {
+		return "", err
+	}
+	i.SpentAt, i.Nonce = now, rand.Uint64()
+	e := store.Event{At: now, Name: store.EventConsoleInvitationUsed, About: about, Actor: "console:" + i.Operator, Detail: "from " + address + ", made by " + i.By}
+	return i.Operator, spend(ctx, st, d, i, ErrSpent, e)
+}
+
+// read reads the ticket or invitation that a text names, or returns none.
+func read(ctx context.Context, st store.Store, kind store.DocumentKind, text string, into any, none Error) (store.Document, error) {
+	d, err := st.Document(ctx, store.KeyOf(kind, "", text))
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return d, none
+	case err != nil:
+		return d, store.Unavailable(err)
+	}
+	return d, json.Unmarshal(d.Body, into)
+}
+
+// spend stores what was read from a document as it is once spent, with the nonce of this
+// request. If another request was faster, it returns taken.
+func spend(ctx context.Context, st store.Store, d store.Document, spent any, taken Error, events ...store.Event) (err error) {
 	d.Version++
-	if d.Body, err = json.Marshal(t); err != nil {
-		return t, err
+	if d.Body, err = json.Marshal(spent); err != nil {
+		return err
 	}
-	if err = st.Commit(ctx, store.Change{Documents: []store.Document{d}}); errors.Is(err, store.ErrConflict) {
-		err = ErrNoTicket // another request was faster
+	if err = st.Commit(ctx, store.Change{Documents: []store.Document{d}, Events: events}); errors.Is(err, store.ErrConflict) {
+		return taken
 	}
-	return t, err
+	return err
 }
