@@ -75,11 +75,8 @@ type payload struct {
 	Nonce     string   `json:"nonce"`
 }
 
-// Read reads the proof in the DPoP header fields of a request, of which there must be
-// one (RFC 9449 section 4.3). Its errors are Faults.
-func Read(fields []string) (*Proof, error) { return read(fields, readHeader) }
-
-// read reads a proof, whose encoded header keyOf reads.
+// read reads the proof in the DPoP header fields of a request, of which there must be
+// one (RFC 9449 section 4.3). keyOf reads its encoded header. Its errors are Faults.
 func read(fields []string, keyOf func(text string) (key, error)) (*Proof, error) {
 	if len(fields) != 1 {
 		return nil, Fault("there is more than one DPoP header, or none")

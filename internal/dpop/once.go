@@ -31,7 +31,9 @@ type Seen struct {
 	keys, keysOfLast map[string]key // by the encoded header
 }
 
-// Read is [Read]. It remembers the key of a header that a verified proof had.
+// Read reads the proof in the DPoP header fields of a request, of which there must be
+// one (RFC 9449 section 4.3). It remembers the key of a header that a verified proof had.
+// Its errors are Faults.
 func (s *Seen) Read(fields []string) (*Proof, error) {
 	return read(fields, func(header string) (key, error) {
 		s.mu.Lock()
