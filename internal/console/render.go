@@ -26,7 +26,7 @@ import (
 var sources embed.FS
 
 //go:embed static/console.css
-var own []byte
+var consoleStyle []byte
 
 //go:embed static/grow.js
 var script []byte
@@ -37,7 +37,7 @@ var japanese []byte
 // style is the style sheet of all pages with that of the console. Names of files change
 // with them.
 var (
-	style      = append(pages.StyleSheet(), own...)
+	style      = append(pages.StyleSheet(), consoleStyle...)
 	styleName  = "style-" + digest(style) + ".css"
 	scriptName = "grow-" + digest(script) + ".js"
 )
