@@ -20,9 +20,11 @@ import (
 // the trust that failed, and for some the value, bounded and in quotes.
 type GrantFault struct{ Claim, Why string }
 
-func (f *GrantFault) Error() string {
-	return oauth.ErrGrant.Error() + ": the assertion's " + f.Claim + " " + f.Why
-}
+func (f *GrantFault) Error() string { return oauth.ErrGrant.Error() + ": the " + f.Text() }
+
+// Text returns what failed, for records.
+func (f *GrantFault) Text() string { return "assertion's " + f.Claim + " " + f.Why }
+
 func (f *GrantFault) Unwrap() error { return oauth.ErrGrant }
 
 // rules are those of both kinds, in their order: nothing that an assertion says is used

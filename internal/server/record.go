@@ -226,13 +226,14 @@ func (s *Server) audit(r *Request) {
 
 func (s *Server) auditFault(r *Request, rec *Report, status int, err error) {
 	var refused *grant.Refused
+	var fault *client.GrantFault
 	switch {
 	case errors.Is(err, client.ErrClient), errors.Is(err, oauth.ErrClient):
 		e := s.About(r, rec.ClientID, audit.ClientAuthFailed, audit.Refused)
 		e.Detail = r.Route.Name
-		var fault client.AuthFault
-		if errors.As(err, &fault) {
-			e.Detail += ", " + string(fault)
+		var why client.AuthFault
+		if errors.As(err, &why) {
+			e.Detail += ", " + string(why)
 		}
 		var assertion *client.AssertionFault
 		if errors.As(err, &assertion) {
@@ -249,9 +250,9 @@ func (s *Server) auditFault(r *Request, rec *Report, status int, err error) {
 		s.AuditThrottled(r, rec.ClientID)
 	case errors.As(err, &refused):
 		s.auditRefusal(r, rec, refused)
-	case errors.As(err, new(*client.GrantFault)):
+	case errors.As(err, &fault):
 		e := s.About(r, rec.ClientID, audit.TokenRefused, audit.Refused)
-		_, e.Detail, _ = strings.Cut(err.Error(), ": the ")
+		e.Detail = fault.Text()
 		s.Audit.Record(e)
 	case errors.Is(err, oauth.ErrProof) && r.Route.Refusals >= 0:
 		e := s.About(r, rec.ClientID, audit.TokenRefused, audit.Refused)
