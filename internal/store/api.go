@@ -74,6 +74,36 @@ func (a API) Entry() Entry {
 	return Entry{EntryAPI, inRealm(a.Realm, oauth.CanonicalTarget(a.ID)), a.Version, body}
 }
 
+// apiMembers are the members of an API, and apiScopeMembers those of its scopes.
+var apiMembers = []plainMember[API]{
+	{"id", func(p *plain, a *API) { a.ID = p.text() }},
+	{"realm", func(p *plain, a *API) { a.Realm = p.text() }},
+	{"name", func(p *plain, a *API) { a.Name = p.text() }},
+	{"number", func(p *plain, a *API) { a.Number = p.small() }},
+	{"deleted", func(p *plain, a *API) { a.Deleted = p.boolean() }},
+	{"scopes", func(p *plain, a *API) {
+		a.Scopes = readPlain(p, func(p *plain) (s APIScope) {
+			readMembers(p, apiScopeMembers, &s)
+			return s
+		})
+	}},
+	{"last_scope", func(p *plain, a *API) { a.LastScope = p.small() }},
+	{"token_format", func(p *plain, a *API) { a.TokenFormat = TokenFormat(p.text()) }},
+	{"access_lifetime_ms", func(p *plain, a *API) { a.AccessLifetime = new(Milliseconds(p.number())) }},
+	{"longest_lifetime_ms", func(p *plain, a *API) { a.LongestLifetime = Milliseconds(p.number()) }},
+	{"open", func(p *plain, a *API) { a.Open = p.boolean() }},
+	{"default_scope", func(p *plain, a *API) { a.DefaultScope = oauth.Scope(p.text()) }},
+	{"created_at", func(p *plain, a *API) { a.CreatedAt = grant.Instant(p.number()) }},
+	{"updated_at", func(p *plain, a *API) { a.UpdatedAt = grant.Instant(p.number()) }},
+	{"version", func(p *plain, a *API) { a.Version = p.number() }},
+}
+
+var apiScopeMembers = []plainMember[APIScope]{
+	{"name", func(p *plain, s *APIScope) { s.Name = p.text() }},
+	{"number", func(p *plain, s *APIScope) { s.Number = p.small() }},
+	{"texts", func(p *plain, s *APIScope) { s.Texts = p.named() }},
+}
+
 // API decodes an entry of kind EntryAPI.
 func (e Entry) API() (a API, err error) {
 	if err = decode(apiMembers, string(e.Body), &a); err != nil {

@@ -7,10 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/keys"
-	"github.com/mintage/mintage/internal/oauth"
 )
 
 // A plain reads JSON of the form in which this program writes most of it: no blanks, no
@@ -26,89 +22,6 @@ type plain struct {
 type plainMember[T any] struct {
 	name string
 	read func(*plain, *T)
-}
-
-// clientMembers are the members of a client in the order of its fields. A client with a
-// member that is missing here is decoded by encoding/json.
-var clientMembers = []plainMember[Client]{
-	{"id", func(p *plain, c *Client) { c.ID = p.text() }},
-	{"realm", func(p *plain, c *Client) { c.Realm = p.text() }},
-	{"name", func(p *plain, c *Client) { c.Name = p.text() }},
-	{"auth_method", func(p *plain, c *Client) { c.Auth = AuthRule(p.text()) }},
-	{"native", func(p *plain, c *Client) { c.Native = p.boolean() }},
-	{"require_pkce", func(p *plain, c *Client) { c.NoPKCE = Waiver(!p.boolean()) }},
-	{"require_pushed_authorization_requests", func(p *plain, c *Client) { c.RequirePAR = p.boolean() }},
-	{"dpop", func(p *plain, c *Client) { c.DPoP = DPoPRule(p.text()) }},
-	{"first_party", func(p *plain, c *Client) { c.FirstParty = p.boolean() }},
-	{"grant_types", func(p *plain, c *Client) { c.GrantTypes = p.texts() }},
-	{"redirect_uris", func(p *plain, c *Client) { c.RedirectURIs = p.texts() }},
-	{"scope", func(p *plain, c *Client) { c.Scope = oauth.Scope(p.text()) }},
-	{"no_rotation", func(p *plain, c *Client) { c.NoRotation = p.boolean() }},
-	{"retry_window_ms", func(p *plain, c *Client) { c.RetryWindow = new(Milliseconds(p.number())) }},
-	{"reuse_grace_ms", func(p *plain, c *Client) { c.ReuseGrace = new(Milliseconds(p.number())) }},
-	{"id_token_signing_alg", func(p *plain, c *Client) { c.IDTokenAlg = keys.Purpose(p.text()) }},
-	{"id_token_lifetime_ms", func(p *plain, c *Client) { c.IDTokenLifetime = new(Milliseconds(p.number())) }},
-	{"no_refresh_id_token", func(p *plain, c *Client) { c.NoRefreshIDToken = p.boolean() }},
-	{"userinfo_signed_response_alg", func(p *plain, c *Client) { c.UserInfoAlg = keys.Purpose(p.text()) }},
-	{"post_logout_redirect_uris", func(p *plain, c *Client) { c.PostLogoutRedirectURIs = p.texts() }},
-	{"logout_ends_grants", func(p *plain, c *Client) { c.LogoutEndsGrants = p.boolean() }},
-	{"backchannel_logout_uri", func(p *plain, c *Client) { c.LogoutURI = p.text() }},
-	{"backchannel_logout_session_required", func(p *plain, c *Client) { c.LogoutSession = p.boolean() }},
-	{"access_token_format", func(p *plain, c *Client) { c.TokenFormat = TokenFormat(p.text()) }},
-	{"signing_alg", func(p *plain, c *Client) { c.SigningAlg = keys.Purpose(p.text()) }},
-	{"jwt_type", func(p *plain, c *Client) { c.JWTType = p.text() }},
-	{"audience", func(p *plain, c *Client) { c.Audience = p.texts() }},
-	{"apis", func(p *plain, c *Client) { c.APIs = p.texts() }},
-	{"introspect", func(p *plain, c *Client) { c.Introspect = p.boolean() }},
-	{"state", func(p *plain, c *Client) { c.State = ClientState(p.text()) }},
-	{"registered_by", func(p *plain, c *Client) { c.RegisteredBy = Registrar(p.text()) }},
-	{"secrets", func(p *plain, c *Client) {
-		c.Secrets = readPlain(p, func(p *plain) (s Secret) {
-			readMembers(p, secretMembers, &s)
-			return s
-		})
-	}},
-	{"created_at", func(p *plain, c *Client) { c.CreatedAt = grant.Instant(p.number()) }},
-	{"updated_at", func(p *plain, c *Client) { c.UpdatedAt = grant.Instant(p.number()) }},
-	{"version", func(p *plain, c *Client) { c.Version = p.number() }},
-}
-
-var secretMembers = []plainMember[Secret]{
-	{"id", func(p *plain, s *Secret) { s.ID = p.text() }},
-	{"digest", func(p *plain, s *Secret) { s.Digest = p.bytes() }},
-	{"slow", func(p *plain, s *Secret) { s.Slow = p.text() }},
-	{"created_at", func(p *plain, s *Secret) { s.CreatedAt = grant.Instant(p.number()) }},
-	{"expires_at", func(p *plain, s *Secret) { s.ExpiresAt = grant.Instant(p.number()) }},
-}
-
-// apiMembers are the members of an API, and apiScopeMembers those of its scopes.
-var apiMembers = []plainMember[API]{
-	{"id", func(p *plain, a *API) { a.ID = p.text() }},
-	{"realm", func(p *plain, a *API) { a.Realm = p.text() }},
-	{"name", func(p *plain, a *API) { a.Name = p.text() }},
-	{"number", func(p *plain, a *API) { a.Number = p.small() }},
-	{"deleted", func(p *plain, a *API) { a.Deleted = p.boolean() }},
-	{"scopes", func(p *plain, a *API) {
-		a.Scopes = readPlain(p, func(p *plain) (s APIScope) {
-			readMembers(p, apiScopeMembers, &s)
-			return s
-		})
-	}},
-	{"last_scope", func(p *plain, a *API) { a.LastScope = p.small() }},
-	{"token_format", func(p *plain, a *API) { a.TokenFormat = TokenFormat(p.text()) }},
-	{"access_lifetime_ms", func(p *plain, a *API) { a.AccessLifetime = new(Milliseconds(p.number())) }},
-	{"longest_lifetime_ms", func(p *plain, a *API) { a.LongestLifetime = Milliseconds(p.number()) }},
-	{"open", func(p *plain, a *API) { a.Open = p.boolean() }},
-	{"default_scope", func(p *plain, a *API) { a.DefaultScope = oauth.Scope(p.text()) }},
-	{"created_at", func(p *plain, a *API) { a.CreatedAt = grant.Instant(p.number()) }},
-	{"updated_at", func(p *plain, a *API) { a.UpdatedAt = grant.Instant(p.number()) }},
-	{"version", func(p *plain, a *API) { a.Version = p.number() }},
-}
-
-var apiScopeMembers = []plainMember[APIScope]{
-	{"name", func(p *plain, s *APIScope) { s.Name = p.text() }},
-	{"number", func(p *plain, s *APIScope) { s.Number = p.small() }},
-	{"texts", func(p *plain, s *APIScope) { s.Texts = p.named() }},
 }
 
 // decode reads a value into one that is zero: a client is large. The texts of the value
