@@ -225,7 +225,7 @@ func noAPI(id string) error {
 func (a APIs) List(ctx context.Context, p adminapi.Page) ([]store.API, bool, error) {
 	return list(ctx, a.Admin, p, func(view *directory.View) (iter.Seq[*store.API], bool) {
 		found, ok := view.API(a.Realm, p.After)
-		return view.APIsAfter(a.Realm, p.After), ok && found.ID == p.After
+		return view.APIsAfter(a.Realm, p.After, strings.ToLower(p.Match)), ok && found.ID == p.After
 	}, func(api *store.API) []string { return []string{api.ID, api.Name} })
 }
 

@@ -16,7 +16,7 @@ type apis struct {
 	byID     table[apiName, *store.API] // also deleted ones
 	byNumber table[apiNumber, *store.API]
 	owner    table[apiName, *store.API] // by the name of a scope
-	sorted   order[*store.API]          // by realm and id
+	sorted   order[*store.API]          // by realm and id; has the text of ids and names
 	open     order[*store.API]          // of sorted, those of clients that registered themselves
 	timed    order[*store.API]          // those with a lifetime of their own, the shortest first
 	last     map[string]uint16          // the highest number of a realm
@@ -41,7 +41,8 @@ func compareLifetimes(a, b *store.API) int {
 // with returns the APIs with those that have changed. a may be nil.
 func (a *apis) with(changed []store.API) *apis {
 	if a == nil {
-		a = &apis{sorted: order[*store.API]{compare: compareAPIs}, open: order[*store.API]{compare: compareAPIs}, timed: order[*store.API]{compare: compareLifetimes}}
+		text := func(api *store.API) string { return strings.ToLower(api.ID + "\x00" + api.Name) }
+		a = &apis{sorted: order[*store.API]{compare: compareAPIs, text: text}, open: order[*store.API]{compare: compareAPIs}, timed: order[*store.API]{compare: compareLifetimes}}
 	}
 	byID, byNumber, owner := a.byID.change(), a.byNumber.change(), a.owner.change()
 	sorted, open, timed := a.sorted.change(), a.open.change(), a.timed.change()
@@ -88,12 +89,14 @@ func (a *apis) with(changed []store.API) *apis {
 	return next
 }
 
-// apisOf lists the APIs of a realm, after an id.
-func apisOf(sorted order[*store.API], realm, after string) iter.Seq[*store.API] {
+// apisOf lists the APIs of a realm, after an id. With a text in small letters, it leaves out
+// most that have it neither in the id nor in the name.
+func apisOf(sorted order[*store.API], realm, after, text string) iter.Seq[*store.API] {
 	return func(yield func(*store.API) bool) {
-		for api := range sorted.from(func(api *store.API) int {
+		from := func(api *store.API) int {
 			return cmp.Or(strings.Compare(api.Realm, realm), strings.Compare(api.ID, after))
-		}) {
+		}
+		for api := range sorted.having(text, from, func(api *store.API) bool { return api.Realm == realm }) {
 			if api.Realm != realm || (after == "" || api.ID != after) && !yield(api) {
 				return
 			}

@@ -65,7 +65,7 @@ func (v *View) OpenAPIs(realm string) []*store.API {
 	if v.apis == nil {
 		return nil
 	}
-	return slices.Collect(apisOf(v.apis.open, realm, ""))
+	return slices.Collect(apisOf(v.apis.open, realm, "", ""))
 }
 
 // Offer adds the open APIs to what a client that registered itself may have.

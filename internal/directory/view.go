@@ -231,14 +231,15 @@ func (v *View) APIOfScope(realm, scope string) (*store.API, bool) {
 }
 
 // APIs returns the registered APIs of a realm, sorted by id.
-func (v *View) APIs(realm string) []*store.API { return slices.Collect(v.APIsAfter(realm, "")) }
+func (v *View) APIs(realm string) []*store.API { return slices.Collect(v.APIsAfter(realm, "", "")) }
 
-// APIsAfter lists the registered APIs of a realm in the order of their ids, after one.
-func (v *View) APIsAfter(realm, id string) iter.Seq[*store.API] {
+// APIsAfter lists the registered APIs of a realm in the order of their ids, after one. With
+// a text in small letters, it leaves out most that have it neither in the id nor in the name.
+func (v *View) APIsAfter(realm, id, text string) iter.Seq[*store.API] {
 	if v.apis == nil {
 		return func(func(*store.API) bool) {}
 	}
-	return apisOf(v.apis.sorted, realm, id)
+	return apisOf(v.apis.sorted, realm, id, text)
 }
 
 // APIRow returns the row of an API's id, present or deleted; the zero API if there is
