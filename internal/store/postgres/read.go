@@ -42,7 +42,7 @@ func (s *Store) run(ctx context.Context, snapshot bool, f func(store.Query) erro
 			if err != nil {
 				return err
 			}
-			defer abort(ctx, tx)
+			defer func() { go abort(ctx, tx) }() // it has read: nobody waits for its end
 			q = tx
 		}
 		return f(func(f func(store.Scanner) error, text string, args ...any) error {
