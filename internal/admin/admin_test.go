@@ -28,7 +28,7 @@ func newAdmin(t testing.TB) (a *admin.Admin, changes *int) {
 	st, kek := testkit.Create(t, t.TempDir()), testkit.KEK(t)
 	at := time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
 	now := func() time.Time { at = at.Add(time.Millisecond); return at }
-	schedule := keys.Schedule{Lifetime: 30 * 24 * time.Hour, Lead: 24 * time.Hour, MaxAge: time.Hour, Retention: time.Hour, Algorithms: keys.SigningAlgorithms}
+	schedule := keys.Schedule{Lifetime: 30 * 24 * time.Hour, Lead: 24 * time.Hour, MaxAge: time.Hour, Retention: time.Hour, Algorithms: testkit.Schedule().Algorithms}
 	dir, err := directory.Open(t.Context(), st, kek, schedule, slog.New(slog.DiscardHandler), now)
 	if err != nil {
 		t.Fatal(err)

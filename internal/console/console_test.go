@@ -55,7 +55,7 @@ func open(t *testing.T) *room {
 	data := t.TempDir()
 	r := &room{t: t, data: data, store: testkit.Create(t, data), now: time.Date(2026, 11, 25, 9, 30, 0, 0, time.UTC)}
 	now := func() time.Time { return r.now }
-	schedule := keys.Schedule{Lifetime: 30 * 24 * time.Hour, Lead: 24 * time.Hour, MaxAge: time.Hour, Retention: time.Hour, Algorithms: keys.SigningAlgorithms}
+	schedule := keys.Schedule{Lifetime: 30 * 24 * time.Hour, Lead: 24 * time.Hour, MaxAge: time.Hour, Retention: time.Hour, Algorithms: testkit.Schedule().Algorithms}
 	kek := testkit.KEK(t)
 	dir, err := directory.Open(t.Context(), r.store, kek, schedule, slog.New(slog.DiscardHandler), now)
 	if err != nil {
