@@ -123,7 +123,7 @@ func (b *Bouncer) URL(database string, parameters ...string) string {
 func (b *Bouncer) Schema(t testing.TB, parameters ...string) (url string) {
 	t.Helper()
 	name := freshName()
-	b.server.Run(t, "postgres", `CREATE ROLE `+name+` LOGIN; CREATE SCHEMA AUTHORIZATION `+name)
+	b.server.makeSchema(t, `CREATE ROLE `+name+` LOGIN; CREATE SCHEMA AUTHORIZATION `+name)
 	return b.url(name, "postgres", parameters)
 }
 

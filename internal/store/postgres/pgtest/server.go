@@ -3,6 +3,8 @@
 package pgtest
 
 import (
+	"bytes"
+	"context"
 	cryptorand "crypto/rand"
 	"errors"
 	"fmt"
@@ -15,9 +17,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // programs is where Debian keeps what belongs to one version of the server.
@@ -36,6 +41,9 @@ type Server struct {
 	process  *exec.Cmd
 	ended    chan error
 	killed   bool
+
+	mu    sync.Mutex
+	makes *pgconn.PgConn // makes schemas; nil: not connected
 }
 
 // Start makes a new cluster and starts a server on it, with further settings
@@ -108,8 +116,8 @@ func (s *Server) launch() error {
 	s.ended, s.killed = make(chan error, 1), false
 	go func() { s.ended <- s.process.Wait() }()
 	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		if s.command("pg_isready", "-q", "-h", s.dir, "-p", strconv.Itoa(s.port)).Run() == nil {
-			return nil
+		if conn, err := s.connect("postgres"); err == nil {
+			return conn.Close(context.Background())
 		}
 		select {
 		case err := <-s.ended:
@@ -167,13 +175,31 @@ func (s *Server) Database(t testing.TB, options ...string) string {
 func (s *Server) Schema(t testing.TB, parameters ...string) (name, url string) {
 	t.Helper()
 	name = freshName()
-	s.Run(t, "postgres", `CREATE SCHEMA `+name)
+	s.makeSchema(t, `CREATE SCHEMA `+name)
 	return name, s.URL("postgres", append(parameters, "search_path="+name)...)
 }
 
 func freshName() string { return "test_" + strings.ToLower(cryptorand.Text()) }
 
-// Run has psql run statements in a database and returns what it prints.
+// makeSchema runs a statement that makes a schema. All share one connection: a new one
+// costs more than the statement.
+func (s *Server) makeSchema(t testing.TB, text string) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var err error
+	if s.makes == nil || s.makes.IsClosed() {
+		if s.makes, err = s.connect("postgres"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := execute(s.makes, text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Run runs statements in a database, on a connection of their own, and returns the
+// rows of their results: a line for each, with | between the values.
 func (s *Server) Run(t testing.TB, database, text string) string {
 	t.Helper()
 	out, err := s.query(database, text)
@@ -184,11 +210,33 @@ func (s *Server) Run(t testing.TB, database, text string) string {
 }
 
 func (s *Server) query(database, text string) (string, error) {
-	out, err := s.command("psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-h", s.dir, "-p", strconv.Itoa(s.port), "-U", "mintage", "-d", database, "-c", text).CombinedOutput()
+	conn, err := s.connect(database)
 	if err != nil {
-		return "", fmt.Errorf("psql: %w\n%s", err, out)
+		return "", err
 	}
-	return strings.TrimSpace(string(out)), nil
+	out, err := execute(conn, text)
+	return out, errors.Join(err, conn.Close(context.Background()))
+}
+
+// connect connects to a database, without starting psql.
+func (s *Server) connect(database string) (*pgconn.PgConn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return pgconn.Connect(ctx, fmt.Sprintf("host=%s port=%d user=mintage dbname=%s sslmode=disable options='-c statement_timeout=60s'", s.dir, s.port, database))
+}
+
+func execute(conn *pgconn.PgConn, text string) (string, error) {
+	results, err := conn.Exec(context.Background(), text).ReadAll()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", text, err)
+	}
+	var lines []string
+	for _, r := range results {
+		for _, row := range r.Rows {
+			lines = append(lines, string(bytes.Join(row, []byte("|"))))
+		}
+	}
+	return strings.TrimSpace(strings.Join(lines, "\n")), nil
 }
 
 // command is a program of the server, run under its account.
