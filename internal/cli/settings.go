@@ -226,7 +226,8 @@ func (s *settings) realms(*cobra.Command, []string, string) (list []string, _ co
 // complete registers completions of arguments and flag values for shells. A user
 // who may not read the store gets none from it.
 func (s *settings) complete(root *cobra.Command) {
-	keys := config.Keys()
+	// Few settings have choices, and there are many commands.
+	keys := slices.DeleteFunc(config.Keys(), func(k config.Key) bool { return k.Choices == nil })
 	walk(root, func(cmd *cobra.Command) {
 		switch words := strings.Fields(cmd.Use); {
 		case cmd.HasSubCommands() || cmd.Hidden:
@@ -239,15 +240,15 @@ func (s *settings) complete(root *cobra.Command) {
 		if cmd.PersistentFlags().Lookup("realm") != nil {
 			register(cmd, "realm", s.realms)
 		}
-		if cmd.LocalNonPersistentFlags().Lookup("client") != nil {
+		if cmd.Flags().Lookup("client") != nil {
 			register(cmd, "client", s.clientIDs)
 		}
 		for flag, values := range ofCommand[cmd.CommandPath()] {
 			register(cmd, flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 		}
-		local := cmd.LocalFlags()
 		for _, k := range keys {
-			if f := local.Lookup(k.Flag); k.Choices != nil && f != nil && f.Usage == k.Doc {
+			// Without LocalFlags, which copies the flags of all parents.
+			if f := cmp.Or(cmd.Flags().Lookup(k.Flag), cmd.PersistentFlags().Lookup(k.Flag)); f != nil && f.Usage == k.Doc {
 				register(cmd, k.Flag, cobra.FixedCompletions(k.Choices, cobra.ShellCompDirectiveNoFileComp))
 			}
 		}

@@ -154,6 +154,7 @@ func commandPage(c *cobra.Command, date string) []byte {
 	p.macro("SH", "NAME")
 	fmt.Fprintf(p, "%s \\- %s\n", escape(pageName(c)), escape(c.Short))
 	p.macro("SH", "SYNOPSIS")
+	c.InheritedFlags() // adds them to the command, as running it does: UseLine mentions them
 	synopsis := c.UseLine()
 	if c.HasAvailableSubCommands() {
 		synopsis = c.CommandPath() + " COMMAND [flags]"

@@ -42,6 +42,7 @@ done, 2 if the command line or the configuration is wrong. Results are on standa
 	for _, c := range commands {
 		fmt.Fprintf(&b, "\n## %s\n\n", c.CommandPath())
 		writeHelp(&b, cmp.Or(c.Long, c.Short+"."))
+		c.InheritedFlags() // adds them to the command, as running it does: UseLine mentions them
 		fmt.Fprintf(&b, "\n```text\n%s\n```\n", c.UseLine())
 		own, settings := ownFlags(c)
 		writeFlags(&b, own)
