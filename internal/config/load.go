@@ -79,9 +79,9 @@ func (l *loader) setOf(c *Config, name string, k Key, s Source, text string, err
 // serviceLink matches the variables that Kubernetes adds to every pod beside a
 // Service that is called mintage or mintage-something. The value distinguishes
 // such a link from a mistake like MINTAGE_LISTEN_PORT=8443.
-var serviceLink = regexp.MustCompile(`^MINTAGE_([A-Z0-9_]+_)?(` +
+const serviceLink = `^MINTAGE_([A-Z0-9_]+_)?(` +
 	`SERVICE_HOST=.*|SERVICE_PORT(_[A-Z0-9_]+)?=[0-9]+|` +
-	`PORT(_[0-9]+_(TCP|UDP|SCTP))?=(tcp|udp|sctp)://.*|PORT_[0-9]+_(TCP|UDP|SCTP)_(PROTO|PORT|ADDR)=.*)$`)
+	`PORT(_[0-9]+_(TCP|UDP|SCTP))?=(tcp|udp|sctp)://.*|PORT_[0-9]+_(TCP|UDP|SCTP)_(PROTO|PORT|ADDR)=.*)$`
 
 func (l *loader) readEnv(environ []string) {
 	byEnv := map[string]Key{}
@@ -98,7 +98,7 @@ func (l *loader) readEnv(environ []string) {
 		}
 		k, known := byEnv[name]
 		if !known {
-			if !serviceLink.MatchString(kv) {
+			if !regexp.MustCompile(serviceLink).MatchString(kv) {
 				l.faults = append(l.faults, &Fault{Err: fmt.Errorf("environment: unknown setting %s%s", name, suggest(name, l.keys, func(k Key) string { return k.Env }))})
 			}
 			continue

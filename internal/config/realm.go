@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"go.yaml.in/yaml/v4"
@@ -72,7 +73,7 @@ func (c Config) Named(err error) error {
 }
 
 // realmName is what a realm may be called: the name is a part of paths, cookies and keys.
-var realmName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,39}$`)
+var realmName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,39}$`) })
 
 // ReservedRealms are the first parts of paths, at the base path or below /oauth2/, that
 // have another behind them: a realm of that name could not be told from the endpoint.
@@ -205,7 +206,7 @@ func (c *Config) checkRealms(faults []error) (list []error) {
 			fault("", "that is the realm of the settings outside of realms")
 			continue
 		}
-		if name := r.Realm[1:]; !realmName.MatchString(name) || slices.Contains(ReservedRealms, name) {
+		if name := r.Realm[1:]; !realmName().MatchString(name) || slices.Contains(ReservedRealms, name) {
 			fault("", "%s cannot be the name of a realm: use up to 40 lower-case letters, digits and dashes, and none of %s", quoted(name), strings.Join(ReservedRealms, ", "))
 			continue
 		}

@@ -194,7 +194,7 @@ func Schema() []byte {
 			realm.add(k.Name, own)
 		}
 	}
-	realms.Description, realms.Patterns = RealmsDoc, map[string]*schema{realmName.String(): realm}
+	realms.Description, realms.Patterns = RealmsDoc, map[string]*schema{realmName().String(): realm}
 	top.Properties[realmsKey] = realms
 	text, err := json.MarshalIndent(top, "", "  ")
 	if err != nil {

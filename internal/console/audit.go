@@ -164,7 +164,7 @@ func (c auditPages) exportAudit(ctx context.Context, r *request) (reply, error) 
 // escaped returns JSON without characters that would change how a terminal or an editor
 // shows what is around them. JSON has no control characters.
 func escaped(text []byte) []byte {
-	return hiddenIn.ReplaceAllFunc(text, func(c []byte) (out []byte) {
+	return regexp.MustCompile(hiddenIn).ReplaceAllFunc(text, func(c []byte) (out []byte) {
 		for _, unit := range utf16.Encode([]rune(string(c))) {
 			out = fmt.Appendf(out, `\u%04x`, unit)
 		}
@@ -173,4 +173,4 @@ func escaped(text []byte) []byte {
 }
 
 // hiddenIn matches what JSON need not escape and people do not see.
-var hiddenIn = regexp.MustCompile(`[\x{7f}-\x{9f}\p{Cf}\p{Zl}\p{Zp}]`)
+const hiddenIn = `[\x{7f}-\x{9f}\p{Cf}\p{Zl}\p{Zp}]`

@@ -47,22 +47,22 @@ func digest(text []byte) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Locales of the console. English is the text in the templates.
-var locales = map[string]map[string]string{"en": {}, "ja": readTexts(japanese)}
-
-func readTexts(text []byte) (m map[string]string) {
-	if err := json.Unmarshal(text, &m); err != nil {
+// locales of the console. English is the text in the templates. Commands have no pages, and
+// do not read the others.
+var locales = sync.OnceValue(func() map[string]map[string]string {
+	var ja map[string]string
+	if err := json.Unmarshal(japanese, &ja); err != nil {
 		panic(err) // it is part of the program
 	}
-	return m
-}
+	return map[string]map[string]string{"en": {}, "ja": ja}
+})
 
 // localeOf returns the first language of Accept-Language that the console has.
 func localeOf(r *http.Request) string {
 	for member := range strings.SplitSeq(r.Header.Get("Accept-Language"), ",") {
 		tag, _, _ := strings.Cut(strings.TrimSpace(member), ";")
 		primary, _, _ := strings.Cut(strings.ToLower(tag), "-")
-		if _, ok := locales[primary]; ok {
+		if _, ok := locales()[primary]; ok {
 			return primary
 		}
 	}
@@ -96,7 +96,7 @@ func (r *request) execute(to *bytes.Buffer, name string, data any) error {
 
 // say returns a text in the language of r.
 func (r *request) say(text string, args ...any) string {
-	if own, ok := locales[r.locale][text]; ok {
+	if own, ok := locales()[r.locale][text]; ok {
 		text = own
 	}
 	if len(args) == 0 {

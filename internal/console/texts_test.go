@@ -36,7 +36,7 @@ func TestEveryTextIsTranslated(t *testing.T) {
 			used[m[1]] = true
 		}
 	}
-	ja := locales["ja"]
+	ja := locales()["ja"]
 	for text := range used {
 		if own := ja[text]; own == "" || strings.Count(own, "%d") != strings.Count(text, "%d") {
 			t.Errorf("%q is %q in Japanese", text, own)

@@ -204,7 +204,7 @@ func (d *Demo) render(p page) (server.Answer, error) {
 
 // longValue matches a value of JSON that is shown by its beginning: what the page says
 // of tokens has the whole of them.
-var longValue = regexp.MustCompile(`"([A-Za-z0-9_.-]{28})[A-Za-z0-9_.-]{28,}"`)
+var longValue = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"([A-Za-z0-9_.-]{28})[A-Za-z0-9_.-]{28,}"`) })
 
 // send makes a request of the demo client, and notes what goes over the wire.
 func (d *Demo) send(r *server.Request, method, path, authorization string, form []field) (*message, error) {
@@ -237,7 +237,7 @@ func (d *Demo) send(r *server.Request, method, path, authorization string, form 
 	if json.Indent(&pretty, text, "", "  ") == nil {
 		text = pretty.Bytes()
 	}
-	m.Body = longValue.ReplaceAllString(string(text), `"$1…"`)
+	m.Body = longValue().ReplaceAllString(string(text), `"$1…"`)
 	return m, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/mintage/mintage/internal/grant"
 )
@@ -51,20 +52,23 @@ func (x *Explainer) Explain(ctx context.Context, a Asked, log *Log) (*Explained,
 }
 
 var (
-	grantIDForm   = regexp.MustCompile(`^[0-9a-fA-F]{32}$`)
-	sessionForm   = regexp.MustCompile(`^[0-9a-fA-F]{24}$`)
-	requestIDForm = regexp.MustCompile(`^[0-9a-fA-F]{16}$`)
-	bearerForm    = regexp.MustCompile(`(?i)^(authorization:\s*)?bearer\s+`)
-	requestIDHead = regexp.MustCompile(`(?i)^x-request-id:\s*`)
-	uuidForm      = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
+	bearerForm    = lazily(`(?i)^(authorization:\s*)?bearer\s+`)
+	requestIDHead = lazily(`(?i)^x-request-id:\s*`)
+	uuidForm      = lazily(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
 )
+
+// lazily returns a function that compiles an expression when it is first called: most
+// commands explain nothing.
+func lazily(text string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
+}
 
 // namedForms match a token or a code in a JSON object, a form or a URL. The first
 // form that matches is used.
-var namedForms = []*regexp.Regexp{named("refresh_token"), named("device_code"), named("code"), named("id_token_hint"), named("access_token"), named("token")}
+var namedForms = []func() *regexp.Regexp{named("refresh_token"), named("device_code"), named("code"), named("id_token_hint"), named("access_token"), named("token")}
 
-func named(name string) *regexp.Regexp {
-	return regexp.MustCompile(`(?:^|[?&#"'{,\s])(` + name + `)("\s*:\s*"|=)([^"'&#\s]+)`)
+func named(name string) func() *regexp.Regexp {
+	return lazily(`(?:^|[?&#"'{,\s])(` + name + `)("\s*:\s*"|=)([^"'&#\s]+)`)
 }
 
 // Parse extracts the token, code or id from a pasted text.
@@ -77,7 +81,7 @@ func Parse(text string) Asked {
 	}
 	text = strings.TrimSpace(text)
 	for _, form := range namedForms {
-		m := form.FindStringSubmatch(text)
+		m := form().FindStringSubmatch(text)
 		if m == nil {
 			continue
 		}
@@ -95,9 +99,9 @@ func Parse(text string) Asked {
 	for {
 		unquoted := strings.TrimSpace(strings.Trim(text, "\"'`<>"))
 		note(unquoted != text, "quotes around it were left out: sent with them, it is refused")
-		rest := bearerForm.ReplaceAllString(unquoted, "")
+		rest := bearerForm().ReplaceAllString(unquoted, "")
 		note(rest != unquoted, "the word Bearer before it was left out")
-		rest = requestIDHead.ReplaceAllString(rest, "")
+		rest = requestIDHead().ReplaceAllString(rest, "")
 		if rest == text {
 			break
 		}
@@ -114,12 +118,13 @@ func Parse(text string) Asked {
 	text = joined
 
 	a.kind, a.Text = askedText, text
+	hex := strings.Trim(text, "0123456789abcdefABCDEF") == ""
 	switch {
-	case uuidForm.MatchString(text), grantIDForm.MatchString(text):
+	case hex && len(text) == 32, uuidForm().MatchString(text):
 		a.kind, a.Text = askedGrant, strings.ToLower(strings.ReplaceAll(text, "-", ""))
-	case requestIDForm.MatchString(text):
+	case hex && len(text) == 16:
 		a.kind, a.Text = askedRequest, strings.ToLower(text)
-	case sessionForm.MatchString(text):
+	case hex && len(text) == 24:
 		a.kind, a.Text = askedSession, strings.ToLower(text)
 	}
 	return a

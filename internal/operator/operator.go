@@ -6,7 +6,6 @@ package operator
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -56,12 +55,11 @@ const (
 
 func (e Error) Error() string { return string(e) }
 
-// name is what an operator can be called: a built-in user's name, which may be an
-// address.
-var name = regexp.MustCompile(`^[a-z0-9][a-z0-9._@+-]{0,63}$`)
-
-// ValidName reports whether an operator can have a name.
-func ValidName(s string) bool { return name.MatchString(s) }
+// ValidName reports whether an operator can have a name: a built-in user's name, which
+// may be an address.
+func ValidName(s string) bool {
+	return s != "" && len(s) <= 64 && !strings.Contains("._@+-", s[:1]) && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789._@+-") == ""
+}
 
 // operators are sorted by name.
 const operators = store.List[Operator](store.DocumentOperators)

@@ -43,7 +43,7 @@ type brand struct {
 	images    map[string]asset
 }
 
-var fileName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+const fileName = `^[A-Za-z0-9][A-Za-z0-9._-]*$`
 
 // readBrand rejects every file that would have no effect, such as a misspelled
 // name. It ignores hidden files; a mounted Kubernetes ConfigMap has some.
@@ -83,7 +83,7 @@ func (b *brand) read(dir fs.FS, name string) error {
 	extension := path.Ext(name)
 	mediaType := imageTypes[extension]
 	switch {
-	case !fileName.MatchString(name):
+	case !regexp.MustCompile(fileName).MatchString(name):
 		return fmt.Errorf("%s: a file's name may hold ASCII letters, digits, '.', '_' and '-'", name)
 	case len(text) > maxBrandFile:
 		return fmt.Errorf("%s is larger than %d bytes", name, maxBrandFile)
@@ -149,23 +149,22 @@ func (s *Set) Asset(name string) (body []byte, mediaType string, ok bool) {
 }
 
 // forbidden matches what the content security policy of the pages blocks. Browsers
-// report that only in their console.
+// report that only in their console. check compiles the expressions: commands need none.
 var forbidden = []struct {
-	found *regexp.Regexp
-	why   string
+	found, why string
 }{
-	{regexp.MustCompile(`(?i)<script\b`), "the pages run no script"},
-	{regexp.MustCompile(`(?i)<(style|iframe|frame|object|embed|base|audio|video)\b`), "browsers are told to refuse this element"},
-	{regexp.MustCompile(`(?i)\son[a-z]+\s*=\s*["']`), "the pages run no script"},
-	{regexp.MustCompile(`(?i)\sstyle\s*=`), "styles belong into brand.css"},
-	{regexp.MustCompile(`(?i)\s(src|srcset)\s*=\s*["']?\s*([a-z]+:|//)`), "images come from this directory: {{asset \"NAME\"}}"},
-	{regexp.MustCompile(`(?i)<link\b[^>]*\shref\s*=\s*["']?\s*([a-z]+:|//)`), "files come from this directory: {{asset \"NAME\"}}"},
+	{`(?i)<script\b`, "the pages run no script"},
+	{`(?i)<(style|iframe|frame|object|embed|base|audio|video)\b`, "browsers are told to refuse this element"},
+	{`(?i)\son[a-z]+\s*=\s*["']`, "the pages run no script"},
+	{`(?i)\sstyle\s*=`, "styles belong into brand.css"},
+	{`(?i)\s(src|srcset)\s*=\s*["']?\s*([a-z]+:|//)`, "images come from this directory: {{asset \"NAME\"}}"},
+	{`(?i)<link\b[^>]*\shref\s*=\s*["']?\s*([a-z]+:|//)`, "files come from this directory: {{asset \"NAME\"}}"},
 }
 
-var (
-	cssComment = regexp.MustCompile(`(?s)/\*.*?\*/`)
-	cssImport  = regexp.MustCompile(`(?i)@import\b`)
-	cssURL     = regexp.MustCompile(`(?i)\burl\(\s*["']?([^"')\s]*)`)
+const (
+	cssComment = `(?s)/\*.*?\*/`
+	cssImport  = `(?i)@import\b`
+	cssURL     = `(?i)\burl\(\s*["']?([^"')\s]*)`
 )
 
 // check finds what the browser would refuse.
@@ -175,16 +174,16 @@ func (b brand) check(assets map[string]asset) error {
 			return fmt.Errorf("%s is not UTF-8", name)
 		}
 		for _, f := range forbidden {
-			if at := f.found.FindIndex(text); at != nil {
+			if at := regexp.MustCompile(f.found).FindIndex(text); at != nil {
 				return fmt.Errorf("%s:%d: %s: %s", name, line(text, at[1]), strings.TrimSpace(string(text[at[0]:at[1]])), f.why)
 			}
 		}
 	}
-	css := cssComment.ReplaceAllFunc(b.css, func(c []byte) []byte { return bytes.Repeat([]byte("\n"), bytes.Count(c, []byte("\n"))) })
-	if at := cssImport.FindIndex(css); at != nil {
+	css := regexp.MustCompile(cssComment).ReplaceAllFunc(b.css, func(c []byte) []byte { return bytes.Repeat([]byte("\n"), bytes.Count(c, []byte("\n"))) })
+	if at := regexp.MustCompile(cssImport).FindIndex(css); at != nil {
 		return fmt.Errorf("brand.css:%d: @import: put the rules here", line(css, at[0]))
 	}
-	for _, at := range cssURL.FindAllSubmatchIndex(css, -1) {
+	for _, at := range regexp.MustCompile(cssURL).FindAllSubmatchIndex(css, -1) {
 		if name := string(css[at[2]:at[3]]); assets[name].body == nil {
 			return fmt.Errorf("brand.css:%d: url(%s): it must be the name of an image in this directory", line(css, at[0]), name)
 		}

@@ -57,7 +57,7 @@ func readTexts(locale string) (texts, error) {
 // operators that name them get instead.
 var retired = map[string]string{"consent.host": "consent.trust", "consent.local": "consent.goes_program"}
 
-var placeholder = regexp.MustCompile(`\{([a-z]+)\}`)
+var placeholder = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{([a-z]+)\}`) })
 
 // fill makes HTML of a text and its values, given as name, value, name, value. Each
 // value is isolated (bdi), so that a name in another writing direction, or one with
@@ -73,7 +73,7 @@ func (t texts) fill(key string, values ...any) (template.HTML, error) {
 	}
 	var b strings.Builder
 	end, used := 0, 0
-	for _, at := range placeholder.FindAllStringSubmatchIndex(text, -1) {
+	for _, at := range placeholder().FindAllStringSubmatchIndex(text, -1) {
 		value, ok := byName[text[at[2]:at[3]]]
 		if !ok {
 			return "", fmt.Errorf("text %q needs a value for %s", key, text[at[0]:at[1]])
