@@ -154,8 +154,8 @@ var authorizationMutations = []Mutation{
 	},
 	{
 		Name: "the commit that ends a session stores it for the worker", In: "endLogouts",
-		Old:  "view.Marked(directory.Ending, realm)",
-		New:  `view.Marked(directory.Ending, "")`,
+		Old:  "view.AnyMarked(directory.Ending, realm)",
+		New:  `view.AnyMarked(directory.Ending, "")`,
 		Test: "go test ./internal/node -run TestTheEndOfASessionIsStored",
 	},
 	{

@@ -169,6 +169,14 @@ func (v *View) Marked(m Mark, realm string) iter.Seq[*store.Client] {
 	}
 }
 
+// AnyMarked reports whether a client of a realm has a mark.
+func (v *View) AnyMarked(m Mark, realm string) bool {
+	for range v.Marked(m, realm) {
+		return true
+	}
+	return false
+}
+
 // Beyond lists the clients that may have more than the users of a client agree to, by
 // exchanging their tokens, sorted by name.
 func (v *View) Beyond(realm, id string) (list []*store.Client) {

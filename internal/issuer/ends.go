@@ -48,11 +48,7 @@ func (iss *Issuer) EndGrants(ctx context.Context, e SessionEnd) (revoked int, er
 	if err != nil {
 		return 0, store.Unavailable(err)
 	}
-	any := e.Grants
-	for range view.Marked(directory.Ending, iss.Realm) {
-		any = true
-		break
-	}
+	any := e.Grants || view.AnyMarked(directory.Ending, iss.Realm)
 	if !any || e.Reference == [16]byte{} {
 		return 0, nil
 	}

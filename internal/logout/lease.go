@@ -24,7 +24,7 @@ func (o *Outbox) needed(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	for range view.Marked(directory.Notified, o.Realm) {
+	if view.AnyMarked(directory.Notified, o.Realm) {
 		return true, nil
 	}
 	for _, owner := range []store.Owner{ownerNew(o.Realm), ownerLater(o.Realm)} {

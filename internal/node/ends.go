@@ -61,17 +61,15 @@ func endLogouts(realm string, clients *directory.Directory) func(context.Context
 		if err != nil {
 			return err
 		}
-		for range view.Marked(directory.Notified, realm) {
+		if view.AnyMarked(directory.Notified, realm) {
 			c.Documents = append(c.Documents, logout.EndOfSession(realm, e.SessionEnd, e.At))
-			break
 		}
-		for range view.Marked(directory.Ending, realm) {
+		if view.AnyMarked(directory.Ending, realm) {
 			d, err := e.Document(ctx, realm, e.At)
 			if err != nil {
 				return err
 			}
 			c.Documents = append(c.Documents, d)
-			break
 		}
 		return nil
 	}
