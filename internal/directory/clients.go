@@ -128,11 +128,14 @@ func noClients() *clients {
 func (c *clients) with(changed []store.Client, uses *uses) *clients {
 	byID, sorted, expiring := c.byID.change(), c.sorted.change(), c.expiring.change()
 	origins, known, offered, windows := c.origins.change(), c.known.change(), c.offered.change(), c.windows.change()
-	var marked [marks]*tableChange[clientName, *registration]
-	for m := range marks {
-		marked[m] = c.marked[m].change()
+	next := &clients{longest: c.longest, marked: c.marked}
+	var marked [marks]*tableChange[clientName, *registration] // nil: no client with the mark has changed
+	with := func(m Mark) *tableChange[clientName, *registration] {
+		if marked[m] == nil {
+			marked[m] = c.marked[m].change()
+		}
+		return marked[m]
 	}
-	next := &clients{longest: c.longest}
 	count := func(r *registration, n int) {
 		for _, o := range r.origins {
 			add(origins, o, n)
@@ -158,7 +161,7 @@ func (c *clients) with(changed []store.Client, uses *uses) *clients {
 			byID.delete(name)
 			for m := range marks {
 				if m.has(was.Client) {
-					marked[m].delete(name)
+					with(m).delete(name)
 				}
 			}
 			for _, s := range was.expiring() {
@@ -181,7 +184,7 @@ func (c *clients) with(changed []store.Client, uses *uses) *clients {
 		byID.set(name, r)
 		for m := range marks {
 			if m.has(r.Client) {
-				marked[m].set(name, r)
+				with(m).set(name, r)
 			}
 		}
 		for _, s := range r.expiring() {
@@ -190,8 +193,10 @@ func (c *clients) with(changed []store.Client, uses *uses) *clients {
 		next.longest = max(next.longest, r.LongestIDTokens())
 	}
 	sorting.Wait()
-	for m := range marks {
-		next.marked[m] = marked[m].table
+	for m, changed := range marked {
+		if changed != nil {
+			next.marked[m] = changed.table
+		}
 	}
 	next.byID, next.sorted, next.expiring = byID.table, sorted.order, expiring.order
 	next.origins, next.known, next.offered, next.windows = origins.table, known.table, offered.table, windows.table
