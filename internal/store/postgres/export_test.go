@@ -52,6 +52,9 @@ func hold[K comparable, M member[K]](b *batcher[K, M]) (release func()) {
 	}
 }
 
+// Connecting reports whether a connection is being made.
+func (s *Store) Connecting() bool { return s.pool.Stat().ConstructingConns() > 0 }
+
 // A Kind names operations that travel together.
 type Kind int
 
