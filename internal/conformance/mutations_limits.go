@@ -208,4 +208,14 @@ var limitMutations = []Mutation{
 		Old: "w.came.Before(q.first(best).came)", New: "w.since.Before(q.first(best).since)",
 		Test: queue + "TestVisitorsOfABusyNetwork",
 	},
+	{
+		Name: "a nearer deadline of a connection", In: "lazyDeadline.want",
+		Old: "!t.Before(l.set)", New: "true",
+		Test: limits + "TestADeadlineThatMovesAway",
+	},
+	{
+		Name: "reads beside a handler", In: "hold",
+		Old: "m.held = !m.reading", New: "m.held = false",
+		Test: limits + "TestNothingIsRead",
+	},
 }

@@ -101,9 +101,15 @@ func (c *Connections) Bound(l net.Listener, srv *http.Server) net.Listener {
 		return context.WithValue(ctx, connectionKey{}, member(conn))
 	}
 	srv.ConnState = func(conn net.Conn, state http.ConnState) {
-		if m := member(conn); m != nil {
-			c.set(m, state != http.StateActive)
+		m := member(conn)
+		if m == nil {
+			return
 		}
+		waits := state != http.StateActive
+		if waits {
+			m.release()
+		}
+		c.set(m, waits)
 	}
 	return &boundListener{l, c}
 }
@@ -136,25 +142,6 @@ func (l *boundListener) Accept() (net.Conn, error) {
 		}
 		conn.Close()
 	}
-}
-
-// connection is an open connection.
-type connection struct {
-	net.Conn
-	in      *Connections
-	address netip.Prefix
-	counted *group // of its address; nil for a proxy
-	gone    bool
-	// Requests of HTTP/2, and those of them that were read.
-	streams, answering int
-	// Its places among the connections whose clients the server waits for.
-	inAll, inAddress link
-}
-
-// Close closes the connection and uncounts it.
-func (m *connection) Close() error {
-	m.in.leave(m)
-	return m.Conn.Close()
 }
 
 // group counts connections and lists those whose clients the server waits for, the

@@ -97,6 +97,9 @@ func (r *Request) Enter(c overload.Class) error {
 		return err
 	}
 	r.slot, r.class = true, c
+	if r.whole || r.Body == http.NoBody {
+		hold(r.Request)
+	}
 	return nil
 }
 
@@ -320,7 +323,9 @@ func (r *Request) FormBody() (string, error) {
 	if len(r.Header["Content-Encoding"]) > 0 {
 		return "", oauth.ErrContentEncoding
 	}
-	return readBody(r.Request)
+	body, err := readBody(r.Request)
+	r.whole = err == nil
+	return body, err
 }
 
 // JSONBody returns the body of a request whose content is declared to be JSON, or

@@ -178,6 +178,7 @@ type Request struct {
 	state   string // to be echoed with an error, if the request had exactly one valid one
 	bearer  bool   // the client used the Bearer scheme, which a challenge has to match
 	slot    bool   // it has a slot of its class
+	whole   bool   // its body has been read
 	class   overload.Class
 	network netip.Prefix // that the slot counts for
 	cred    oauth.Credentials
