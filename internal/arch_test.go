@@ -280,7 +280,7 @@ var onlyIn = []struct {
 	{imported: "github.com/go-jose", dirs: []string{"internal/admin", "internal/client", "internal/keys", "internal/keyset", "internal/issuer", "internal/upstream", "internal/cli", "bench/suite", "internal/dpop", "internal/e2e", "resource"}},
 	{imported: "go.yaml.in", dirs: []string{"internal/config", "internal/pages", "internal/server/apidoc"}},
 	{imported: "testing", dirs: []string{"internal/store/storetest", "internal/testkit", "internal/store/postgres/pgtest", "internal/e2e", "internal/conformance"}},
-	{imported: "unsafe", files: []string{"internal/store/sqlite/statement.go"}},
+	{imported: "unsafe", files: []string{"internal/store/sqlite/statement.go", "internal/store/sqlite/wal.go"}},
 	{imported: "C"},
 }
 

@@ -8,6 +8,16 @@ const (
 // storeMutations break what an engine says of a write, and what a sweep removes.
 var storeMutations = []Mutation{
 	{
+		Name: "a synced log that is not written", In: "syncLog",
+		Old: "l.write(tls, file)", New: "int32(lib.SQLITE_OK)",
+		Test: inSQLite + "TestWhatIsAcknowledged",
+	},
+	{
+		Name: "a log that does not fit", In: "syncLog",
+		Old: "return rc", New: "return lib.SQLITE_OK",
+		Test: inSQLite + "TestALogIsWritten",
+	},
+	{
 		Name: "failed commit answered as success", In: "writer.commitBatch",
 		Old: "fail(fmt.Errorf(\"commit: %w\", err))", New: "fail(nil)",
 		Test: inSQLite + "TestACommitThatFailed",

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -371,4 +372,28 @@ func TestARowThatChangesBetweenTheSweepsWalkAndItsDeletionSurvives(t *testing.T)
 	}
 	holds(t, st, next)
 	absent(t, st, dead)
+}
+
+// Copies of the files stand for a process that ends at that moment.
+func TestWhatIsAcknowledgedIsInTheFiles(t *testing.T) {
+	dir := t.TempDir()
+	st := create(t, dir)
+	for i := range uint64(20) {
+		g := newGrant(i)
+		if err := st.CreateGrant(t.Context(), g); err != nil {
+			t.Fatal(err)
+		}
+		copied := t.TempDir()
+		if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
+			t.Fatal(err)
+		}
+		again, err := sqlite.Open(t.Context(), copied)
+		if err != nil {
+			t.Fatal(err)
+		}
+		holds(t, again, g)
+		if err := again.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 }

@@ -37,7 +37,7 @@ type checkpointer struct {
 }
 
 func startCheckpointer(path string, writer *connection) (*checkpointer, error) {
-	conn, err := connect(path, Pragmas)
+	conn, err := connect(path, 0, Pragmas)
 	if err != nil {
 		return nil, err
 	}

@@ -100,7 +100,7 @@ func (s *Store) LogPages(ctx context.Context) (pages int, err error) {
 // that begins is sent on due, and committed is what the writer does after a
 // commit, with a limit of the log in pages.
 func (s *Store) Moves(t testing.TB) (due <-chan chan struct{}, committed func(limit int)) {
-	conn, err := connect(s.path, Pragmas)
+	conn, err := connect(s.path, 0, Pragmas)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ type lookup struct {
 
 func newReader(path string) (r *reader, err error) {
 	r = &reader{inbox: newInbox[*lookup]()}
-	if r.conn, err = connect(path, slices.Concat(Pragmas, []string{"query_only = ON"})); err != nil {
+	if r.conn, err = connect(path, 0, slices.Concat(Pragmas, []string{"query_only = ON"})); err != nil {
 		return nil, err
 	}
 	defer func() {

@@ -211,7 +211,7 @@ func open(ctx context.Context, path string, timeout time.Duration) (_ *Store, er
 // ignores page_size in WAL mode, and the driver sorts its pragmas: journal_mode
 // would come first.
 func layOut(path string) error {
-	conn, err := connect(path, slices.Concat([]string{fmt.Sprintf("page_size = %d", pageSize)}, Pragmas))
+	conn, err := connect(path, 0, slices.Concat([]string{fmt.Sprintf("page_size = %d", pageSize)}, Pragmas))
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,9 @@ import (
 // database/sql and the driver take locks, copy column names and types, and
 // allocate for each value: more work than SQLite itself does to find a row by its
 // key. Everything else in this package uses database/sql. All unsafe code of the
-// project is in this file.
+// project is in this file and in wal.go.
+
+var errOutOfMemory = errors.New("out of memory")
 
 // A connection belongs to one goroutine at a time.
 type connection struct {
@@ -40,16 +42,16 @@ func (f *fault) Error() string {
 // Code is the extended result code (https://sqlite.org/rescode.html).
 func (f *fault) Code() int { return f.code }
 
-// connect opens a connection to an existing file.
-func connect(path string, Pragmas []string) (*connection, error) {
+// connect opens a connection to an existing file by a VFS, by default the system's.
+func connect(path string, vfs uintptr, Pragmas []string) (*connection, error) {
 	name, err := libc.CString(path)
 	if err != nil {
 		return nil, err
 	}
 	c := &connection{tls: libc.NewTLS()}
 	handle := c.tls.Alloc(8)
-	rc := lib.Xsqlite3_open_v2(c.tls, name, handle, lib.SQLITE_OPEN_READWRITE|lib.SQLITE_OPEN_NOMUTEX, 0)
-	c.db = *word(handle)
+	rc := lib.Xsqlite3_open_v2(c.tls, name, handle, lib.SQLITE_OPEN_READWRITE|lib.SQLITE_OPEN_NOMUTEX, vfs)
+	c.db = *at[uintptr](handle)
 	c.tls.Free(8)
 	libc.Xfree(c.tls, name)
 	if rc != lib.SQLITE_OK {
@@ -175,7 +177,7 @@ func (c *connection) checkpoint(mode int32) (pages, moved int, err error) {
 	if rc != lib.SQLITE_OK {
 		return 0, 0, c.fault()
 	}
-	n := *(**[2]int32)(unsafe.Pointer(&counts))
+	n := at[[2]int32](counts)
 	return int(n[0]), int(n[1]), nil
 }
 
@@ -207,10 +209,10 @@ func (c *connection) prepareSized(query string, size int) (*statement, error) {
 	if rc := lib.Xsqlite3_prepare_v2(c.tls, c.db, sql, -1, handle, 0); rc != lib.SQLITE_OK {
 		return nil, c.fault()
 	}
-	s := &statement{conn: c, stmt: *word(handle), size: size}
+	s := &statement{conn: c, stmt: *at[uintptr](handle), size: size}
 	if s.text = libc.Xmalloc(c.tls, libc.Tsize_t(size)); s.text == 0 {
 		s.close()
-		return nil, fmt.Errorf("prepare: out of memory")
+		return nil, fmt.Errorf("prepare: %w", errOutOfMemory)
 	}
 	return s, nil
 }
@@ -320,7 +322,5 @@ func memory(p uintptr, n int) []byte {
 	if n == 0 {
 		return nil
 	}
-	return unsafe.Slice(*(**byte)(unsafe.Pointer(&p)), n)
+	return unsafe.Slice(at[byte](p), n)
 }
-
-func word(p uintptr) *uintptr { return *(**uintptr)(unsafe.Pointer(&p)) }

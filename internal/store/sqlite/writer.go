@@ -76,7 +76,11 @@ func newWriter(path string, timeout time.Duration) (w *writer, err error) {
 	w.updates.New = func() any { return &operation{result: make(chan struct{}, 1)} }
 	// The cache holds the upper pages of the tree, 3 MB for a million grants. The
 	// leaves are too many; the operating system caches them.
-	if w.conn, err = connect(path, slices.Concat(Pragmas, []string{"cache_size = -6000", "busy_timeout = 0"})); err != nil {
+	vfs, err := collectingVFS()
+	if err != nil {
+		return nil, err
+	}
+	if w.conn, err = connect(path, vfs, slices.Concat(Pragmas, []string{"cache_size = -6000", "busy_timeout = 0"})); err != nil {
 		return nil, err
 	}
 	defer func() {
