@@ -28,7 +28,7 @@ func (s *Store) Commit(ctx context.Context, c store.Change) error {
 		err = s.changes.do(ctx, &change{Change: c, statements: statements})
 	} else {
 		err = s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
-			if err := putAll(ctx, tx, c); err != nil {
+			if err := writeDocuments(ctx, tx, c); err != nil {
 				return err
 			}
 			return insertEvents(ctx, tx, c.Events)
@@ -83,18 +83,18 @@ func commitTogether(ctx context.Context, conn *pgxpool.Conn, batch []*change) er
 				statements = append(statements, insertionOf(c.Events))
 			}
 		}
-		err := putEntries(ctx, tx, statements)
+		err := execute(ctx, tx, statements)
 		for _, c := range batch {
 			if err == nil {
-				err = putAll(ctx, tx, c.Change)
+				err = writeDocuments(ctx, tx, c.Change)
 			}
 		}
 		return err
 	})
 }
 
-// putEntries runs statements in one round trip.
-func putEntries(ctx context.Context, tx pgx.Tx, statements []store.Statement) error {
+// execute runs statements in one round trip.
+func execute(ctx context.Context, tx pgx.Tx, statements []store.Statement) error {
 	var sent pgx.Batch
 	for _, st := range statements {
 		sent.Queue(st.Text, st.Args...)
@@ -113,8 +113,8 @@ func putEntries(ctx context.Context, tx pgx.Tx, statements []store.Statement) er
 	return cmp.Or(err, results.Close())
 }
 
-// putAll stores the documents of c.
-func putAll(ctx context.Context, tx pgx.Tx, c store.Change) error {
+// writeDocuments stores and deletes the documents of c.
+func writeDocuments(ctx context.Context, tx pgx.Tx, c store.Change) error {
 	documents := make([]*store.Document, len(c.Documents))
 	for i := range c.Documents {
 		documents[i] = &c.Documents[i]
