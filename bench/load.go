@@ -160,15 +160,11 @@ type Progress struct {
 	Errors  int64
 }
 
-// Usage is what a process has used: processor time and bytes written to disk
-// since its start, and memory now and at most.
+// Usage is what a process has used: processor time since its start, and memory now and at
+// most.
 type Usage struct {
 	CPU            time.Duration
 	Resident, Peak int64 // bytes
-	// Written is counted in whole blocks of 4 KiB, when the kernel takes them
-	// over: what it writes for the file system's own records is not in it. Zero if it
-	// cannot be read.
-	Written int64
 }
 
 // A Result is what a run measured.

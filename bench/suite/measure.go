@@ -106,11 +106,6 @@ func measure(ctx context.Context, opt options) (err error) {
 	}
 	rotated := 0
 	if s.large != nil {
-		before, err := bench.ReadUsage(s.large.pid())
-		if err != nil {
-			return err
-		}
-		s.report.written = -before.Written
 		if rotated, err = s.rotate(ctx, s.grants*7/10); err != nil {
 			return err
 		}
@@ -420,6 +415,7 @@ func (s *suite) rotate(ctx context.Context, n int) (int, error) {
 			note("  %s after %.0f s, %s/s", percent(float64(p.Done)/float64(n)), p.Elapsed.Seconds(), thousands(p.Rate))
 		}
 	}
+	before, _ := bench.DiskWritten(s.dir)
 	r, err := l.Run(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("rotate: %w", err)
@@ -429,6 +425,10 @@ func (s *suite) rotate(ctx context.Context, n int) (int, error) {
 	delete(r.Errors, "status 503 temporarily_unavailable")
 	if err := failures(r); err != nil {
 		return 0, fmt.Errorf("rotate: %w", err)
+	}
+	if after, known := bench.DiskWritten(s.dir); known {
+		s.report.alone += int(r.Requests)
+		s.report.written += after - before
 	}
 	return int(r.Requests), nil
 }

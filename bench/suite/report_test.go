@@ -33,7 +33,7 @@ func TestARatioComparesRunsOfTheSameRound(t *testing.T) {
 func TestAVerdictIsWhatTheFigureSays(t *testing.T) {
 	verdicts := func(refreshes, cpu, codes, exchange, many, pages, peak, written int64) string {
 		r := newReport(options{grants: 1_000_000})
-		r.total, r.written = 1000, written
+		r.total, r.alone, r.written = 1000, 1000, written
 		r.add(bareRefresh, runOf(1000, 100))
 		r.add(refresh, runOf(refreshes, cpu))
 		r.add(code, runOf(codes, exchange))
