@@ -135,15 +135,13 @@ func (m *connection) SetDeadline(t time.Time) error {
 // hold lets nothing be read from the connection of r, which has been read whole, until its
 // answer is sent. A read that has begun goes on.
 func hold(r *http.Request) {
-	m, _ := r.Context().Value(connectionKey{}).(*connection)
+	m := connectionOf(r)
 	if m == nil || r.ProtoMajor > 1 {
 		return // the frames of HTTP/2 are read beside the handlers
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.held = !m.reading; m.held && m.aborted == nil {
-		m.aborted = make(chan struct{}, 1)
-	}
+	m.held = !m.reading
 }
 
 // release ends what hold began: the answer is sent.

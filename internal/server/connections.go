@@ -116,6 +116,12 @@ func (c *Connections) Bound(l net.Listener, srv *http.Server) net.Listener {
 
 type connectionKey struct{}
 
+// connectionOf is the connection of a request; nil if its listener has no limits.
+func connectionOf(r *http.Request) *connection {
+	m, _ := r.Context().Value(connectionKey{}).(*connection)
+	return m
+}
+
 // member is the connection that net/http knows as conn.
 func member(conn net.Conn) *connection {
 	if secure, ok := conn.(*tls.Conn); ok {
@@ -166,7 +172,7 @@ func (c *Connections) exempt(a netip.Addr) bool {
 // enter counts a new connection, or returns nil if it is over a limit.
 func (c *Connections) enter(conn net.Conn) *connection {
 	from := peer(conn.RemoteAddr())
-	m := &connection{Conn: conn, in: c, address: overload.Network(from, 64)}
+	m := &connection{Conn: conn, in: c, address: overload.Network(from, 64), aborted: make(chan struct{}, 1)}
 	m.inAll.of, m.inAddress.of = m, m
 	c.mu.Lock()
 	var pushed *connection
@@ -270,7 +276,7 @@ func (c *Connections) stopWaiting(m *connection) {
 // reading notes that the server waits for the rest of a request, and returns its
 // connection for stopReading.
 func reading(r *http.Request) *connection {
-	m, _ := r.Context().Value(connectionKey{}).(*connection)
+	m := connectionOf(r)
 	switch {
 	case m == nil:
 	case r.ProtoMajor == 1:
@@ -313,7 +319,7 @@ func (c *Connections) answered(m *connection, change int) {
 
 // stream counts a request of HTTP/2 until leave is called.
 func (c *Connections) stream(r *http.Request) (leave func(), ok bool) {
-	m, _ := r.Context().Value(connectionKey{}).(*connection)
+	m := connectionOf(r)
 	if m == nil {
 		return func() {}, true
 	}

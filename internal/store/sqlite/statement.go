@@ -42,7 +42,8 @@ func (f *fault) Error() string {
 // Code is the extended result code (https://sqlite.org/rescode.html).
 func (f *fault) Code() int { return f.code }
 
-// connect opens a connection to an existing file by a VFS, by default the system's.
+// connect opens a connection to an existing file. vfs is the name of a VFS as a C string,
+// or 0 for the system's.
 func connect(path string, vfs uintptr, Pragmas []string) (*connection, error) {
 	name, err := libc.CString(path)
 	if err != nil {

@@ -52,6 +52,7 @@ var collectingVFS = sync.OnceValues(func() (name uintptr, err error) {
 	return name, nil
 })
 
+// systemVFS is the VFS that opens the files.
 var systemVFS uintptr
 
 // The types of a VFS's functions.

@@ -74,12 +74,12 @@ const (
 func newWriter(path string, timeout time.Duration) (w *writer, err error) {
 	w = &writer{timeout: timeout, inbox: newInbox[*operation]()}
 	w.updates.New = func() any { return &operation{result: make(chan struct{}, 1)} }
-	// The cache holds the upper pages of the tree, 3 MB for a million grants. The
-	// leaves are too many; the operating system caches them.
 	vfs, err := collectingVFS()
 	if err != nil {
 		return nil, err
 	}
+	// The cache holds the upper pages of the tree, 3 MB for a million grants. The
+	// leaves are too many; the operating system caches them.
 	if w.conn, err = connect(path, vfs, slices.Concat(Pragmas, []string{"cache_size = -6000", "busy_timeout = 0"})); err != nil {
 		return nil, err
 	}
