@@ -118,7 +118,7 @@ var mayImport = []importRule{
 	{dir: "internal/oauth", standard: pure},
 	{dir: "internal/grant", standard: pure, others: []string{"internal/oauth"}, not: []string{"net/url"}},
 	{dir: "internal/dpop", others: []string{"github.com/go-jose/go-jose/v4/json"},
-		standard: slices.Concat(pure, []string{"crypto", "crypto/ecdsa", "crypto/ed25519", "crypto/elliptic", "crypto/rsa", "math/big", "sync"})},
+		standard: slices.Concat(pure, []string{"crypto", "crypto/ecdsa", "crypto/ed25519", "crypto/elliptic", "crypto/rsa", "hash/maphash", "math/big", "sync"})},
 	{dir: "internal/claims", others: []string{"internal/oauth"}, standard: slices.Concat(pure, []string{"encoding/json"})},
 	{dir: "internal/keys", others: []string{"internal/overload", "internal/grant", "internal/oauth", "github.com/go-jose/go-jose/v4", "golang.org/x/crypto/argon2"},
 		not: []string{"net", "net/http", "database/sql", "os", "log/slog", "encoding/json"}},
