@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -22,7 +23,7 @@ import (
 func Main(version string) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := Root(version).ExecuteContext(ctx); err != nil {
+	if err := rootFor(version, os.Args[1:]).ExecuteContext(ctx); err != nil {
 		printError(os.Stderr, err)
 		os.Exit(exitStatus(err))
 	}
@@ -43,8 +44,30 @@ func exitStatus(err error) int {
 	return 1
 }
 
+// A subcommand is one of mintage. If ofRealm is set, it is about what is in a realm.
+type subcommand struct {
+	name    string
+	make    func(*settings) *cobra.Command
+	ofRealm bool
+}
+
+var subcommands = []subcommand{
+	{"serve", newServe, false}, {"config", newConfig, false}, {"realm", newRealm, false}, {"api", newAPI, true},
+	{"admin", newAdmin, false}, {"operator", newOperator, false}, {"console", newConsole, false}, {"client", newClient, true},
+	{"trust", newTrust, true}, {"user", newUser, true}, {"grant", newGrant, true}, {"session", newSession, true},
+	{"code", newCode, true}, {"keys", newKeys, false}, {"kek", newKEK, false}, {"migrate-store", newMigrateStore, false},
+	{"backup", newBackup, false}, {"restore", newRestore, false}, {"explain", newExplain, true}, {"doctor", newDoctor, false},
+	{"traffic", newTraffic, false}, {"audit", newAudit, false}, {"bench", newBench, false}, {"version", newVersion, false},
+}
+
 // Root returns the command mintage with all its subcommands.
 func Root(version string) *cobra.Command {
+	return rootFor(version, nil)
+}
+
+// rootFor returns the command mintage for a command line. If that begins with the name
+// of a subcommand, there is no other: making all of them takes a sixth of a start.
+func rootFor(version string, args []string) *cobra.Command {
 	s := &settings{}
 	root := &cobra.Command{
 		Use:   "mintage",
@@ -74,8 +97,19 @@ Then, in another terminal:
 	s.register(root.PersistentFlags(), "data", "store", "store-password-file", "kek-file", "admin-listen", "admin-token-file", "audit-directory")
 	root.PersistentFlags().StringVar(&s.file, "config", "", "configuration file (YAML), which environment variables MINTAGE_* and flags override; default: $MINTAGE_CONFIG, or else /etc/mintage/mintage.yaml unless a data directory or a store is named")
 	root.PersistentFlags().BoolVar(&s.verbose, "verbose", false, "say which admin API a command calls: that of a server, or its own if no server runs")
-	root.AddCommand(newServe(s), newConfig(s), newRealm(s), s.ofRealm(newAPI(s)), newAdmin(s), newOperator(s), newConsole(s), s.ofRealm(newClient(s)), s.ofRealm(newTrust(s)), s.ofRealm(newUser(s)), s.ofRealm(newGrant(s)),
-		s.ofRealm(newSession(s)), s.ofRealm(newCode(s)), newKeys(s), newKEK(s), newMigrateStore(s), newBackup(s), newRestore(s), s.ofRealm(newExplain(s)), newDoctor(s), newTraffic(s), newAudit(s), newBench(s), newVersion())
+	made := subcommands
+	if len(args) > 0 {
+		if i := slices.IndexFunc(made, func(c subcommand) bool { return c.name == args[0] }); i >= 0 {
+			made = made[i : i+1]
+		}
+	}
+	for _, sub := range made {
+		cmd := sub.make(s)
+		if sub.ofRealm {
+			s.ofRealm(cmd)
+		}
+		root.AddCommand(cmd)
+	}
 	walk(root, func(cmd *cobra.Command) {
 		if cmd.Args == nil {
 			cmd.Args = exactly(0, "no argument")
@@ -86,7 +120,7 @@ Then, in another terminal:
 	return root
 }
 
-func newVersion() *cobra.Command {
+func newVersion(*settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",

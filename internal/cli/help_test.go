@@ -61,6 +61,32 @@ func TestHelpOfEveryCommandTeaches(t *testing.T) {
 	}
 }
 
+func TestACommandLineMakesItsCommandAlone(t *testing.T) {
+	texts := func(root *cobra.Command) map[string]string {
+		all := map[string]string{}
+		visit(root, func(cmd *cobra.Command) { all[cmd.CommandPath()] = cmd.Long + cmd.UsageString() })
+		return all
+	}
+	whole := Root("test")
+	all := texts(whole)
+	for _, cmd := range whole.Commands() {
+		root := rootFor("test", []string{cmd.Name(), "list"})
+		if made := root.Commands(); len(made) != 1 || made[0].Name() != cmd.Name() {
+			t.Fatalf("%s: %d commands are made", cmd.Name(), len(made))
+		}
+		for path, text := range texts(root) {
+			if path != "mintage" && text != all[path] {
+				t.Errorf("%s differs where it is made alone:\n%s", path, text)
+			}
+		}
+	}
+	for _, line := range []string{"", "--verbose version", "help client", "__complete client", "clients list"} {
+		if made := rootFor("test", strings.Fields(line)).Commands(); len(made) != len(subcommands) {
+			t.Errorf("%q makes %d commands", line, len(made))
+		}
+	}
+}
+
 // An example that the program itself would refuse teaches nothing: every
 // example names an existing command, and flags that this has.
 func TestExamplesAreCommandLinesOfThisProgram(t *testing.T) {

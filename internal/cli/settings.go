@@ -195,9 +195,8 @@ var ofCommand = map[string]map[string][]string{
 const completionTime = 2 * time.Second
 
 // ofRealm gives a command, and those below it, the flag --realm.
-func (s *settings) ofRealm(cmd *cobra.Command) *cobra.Command {
+func (s *settings) ofRealm(cmd *cobra.Command) {
 	cmd.PersistentFlags().StringVar(&s.realm, "realm", "", "realm of what the command is about (see: mintage realm list); default: the one whose settings are outside of realms")
-	return cmd
 }
 
 // settingsOf returns the settings of the realm that the command is about.
