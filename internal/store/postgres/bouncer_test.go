@@ -1,7 +1,6 @@
 package postgres_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 
@@ -10,7 +9,6 @@ import (
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/postgres"
 	"github.com/mintage/mintage/internal/store/postgres/pgtest"
-	"github.com/mintage/mintage/internal/store/storetest"
 )
 
 // throughBouncer starts a pgbouncer before the package's server.
@@ -29,16 +27,6 @@ func throughBouncer(t *testing.T, settings ...string) *pgtest.Bouncer {
 		}
 	})
 	return b
-}
-
-func TestStoreKeepsItsPromisesThroughAPoolerInTransactionMode(t *testing.T) {
-	b := throughBouncer(t)
-	storetest.Run(t, func(t *testing.T) storetest.Database {
-		url := b.Schema(t)
-		return func(ctx context.Context) (store.Store, error) {
-			return postgres.Create(ctx, postgres.Database{URL: url}, nil)
-		}
-	})
 }
 
 // A batch's statements are prepared on connections to the server itself, and never

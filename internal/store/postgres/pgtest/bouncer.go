@@ -1,6 +1,7 @@
 package pgtest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -21,6 +22,9 @@ const bouncer = "/usr/sbin/pgbouncer"
 // client may meet another of its connections to the server. Debian's, 1.18,
 // carries no prepared statements over from one to the next.
 type Bouncer struct {
+	// Isolation is the level of the accounts that Schema makes: "" is read committed.
+	Isolation string
+
 	server  *Server
 	dir     string
 	port    int
@@ -123,7 +127,7 @@ func (b *Bouncer) URL(database string, parameters ...string) string {
 func (b *Bouncer) Schema(t testing.TB, parameters ...string) (url string) {
 	t.Helper()
 	name := freshName()
-	b.server.makeSchema(t, `CREATE ROLE `+name+` LOGIN; CREATE SCHEMA AUTHORIZATION `+name)
+	b.server.makeSchema(t, `CREATE ROLE `+name+` LOGIN; CREATE SCHEMA AUTHORIZATION `+name+`; ALTER ROLE `+name+` SET default_transaction_isolation = '`+cmp.Or(b.Isolation, "read committed")+`'`)
 	return b.url(name, "postgres", parameters)
 }
 
