@@ -26,6 +26,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -52,6 +53,12 @@ type world struct {
 	stdout, log        *binary.Output
 }
 
+// version is that of the program, which all worlds share.
+var version struct {
+	once sync.Once
+	text string
+}
+
 func newWorld(t testing.TB, engine string) *world {
 	w := &world{t: t, names: newNames()}
 	// Of the same length in each run: some output is wrapped or aligned.
@@ -73,6 +80,7 @@ func newWorld(t testing.TB, engine string) *world {
 	w.must(err)
 	t.Cleanup(func() { w.states.Close() })
 	w.env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + w.dir, "TZ=UTC", "LC_ALL=C", "NOTIFY_SOCKET=" + socket, "GOMAXPROCS=2",
+		"SSL_CERT_FILE=/dev/null", "SSL_CERT_DIR=" + filepath.Join(bin, "none"), // each command on TCP would read all authorities
 		"MINTAGE_DATA=data", "MINTAGE_LISTEN=" + w.listen, "MINTAGE_MANAGEMENT_LISTEN=" + w.management,
 		"MINTAGE_PUBLIC_URL=https://" + w.listen, "MINTAGE_TLS_CERT=cert.pem", "MINTAGE_TLS_KEY=key.pem"}
 	if engine == "postgres" {
@@ -82,10 +90,13 @@ func newWorld(t testing.TB, engine string) *world {
 		w.names.set("<database-host>", regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(url))
 		w.names.set("<schema>", regexp.MustCompile(`test_\w+`).FindString(url))
 	}
-	out, err := binary.Command(t, "version").Output()
-	w.must(err)
-	version, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
-	w.names.set("<version>", strings.TrimPrefix(version, "mintage "))
+	version.once.Do(func() {
+		out, err := binary.Command(t, "version").Output()
+		w.must(err)
+		first, _, _ := strings.Cut(string(out), "\n")
+		version.text = strings.TrimPrefix(first, "mintage ")
+	})
+	w.names.set("<version>", version.text)
 	host, err := os.Hostname()
 	w.must(err)
 	who, err := user.Current()
