@@ -74,8 +74,6 @@ func launch(parent context.Context, options ...chromedp.ExecAllocatorOption) (co
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
 		chromedp.Flag("disable-features", "PasswordManagerOnboarding,Translate,SpareRendererForSitePerProcess"), chromedp.Flag("password-store", "basic"),
 		chromedp.Flag("font-render-hinting", "none"),
-		// More threads for one page do not pay: the processors are shared with other tests.
-		chromedp.Flag("js-flags", "--single-threaded"), chromedp.Flag("num-raster-threads", "1"),
 		chromedp.Flag("site-per-process", true), // as browsers with windows do
 		// The names of the tests are this machine; what holds the tests' key is
 		// trusted, and nothing else.
