@@ -215,9 +215,10 @@ func (b *tab) act(steps ...chromedp.Action[chromedp.Void]) {
 	do(ctx, b.t, steps...)
 }
 
-// holds evaluates a condition. A page that is just going away holds nothing.
+// holds evaluates a condition. A page that is just going away holds nothing, and may
+// never answer: there is time to ask the next one.
 func (b *tab) holds(condition string) bool {
-	ctx, cancel := context.WithTimeout(b.ctx, within)
+	ctx, cancel := context.WithTimeout(b.ctx, within/4)
 	defer cancel()
 	ok, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("!!("+condition+")"))
 	return err == nil && ok
