@@ -83,16 +83,16 @@ type ids struct {
 	count  int
 }
 
-func (s *ids) holds(id uint64) bool {
-	return slices.Contains(s.shards[id%uint64(len(s.shards))], id)
-}
+func (s *ids) shard(id uint64) *[]uint64 { return &s.shards[id%uint64(len(s.shards))] }
+
+func (s *ids) holds(id uint64) bool { return slices.Contains(*s.shard(id), id) }
 
 // add reports whether the id was not there.
 func (s *ids) add(id uint64) bool {
 	if s.holds(id) {
 		return false
 	}
-	shard := &s.shards[id%uint64(len(s.shards))]
+	shard := s.shard(id)
 	*shard = append(*shard, id)
 	s.count++
 	return true
