@@ -61,7 +61,7 @@ plain:
 	go test -vet=off -p 2 $$(go list ./... | grep -xE '$(MODULE)/($(ALONE))')
 	go test -vet=off -run '$(LONG)|$(COUNTS)' ./internal/client ./internal/directory ./internal/issuer ./internal/store/sqlite ./resource
 
-FUZZTIME ?= 3s
+FUZZTIME ?= 2s
 fuzz: ## each fuzz target for FUZZTIME
 	./scripts/fuzz $(FUZZTIME)
 

@@ -11,7 +11,8 @@ bench-postgres: ## nodes on PostgreSQL against pgbench and the embedded store, i
 
 bench-smoke: ## all of them in a minute, for their checks; their figures mean nothing
 	go build -ldflags=-s -o bin/e2e/mintage ./cmd/mintage # as the target e2e has it
-	go run ./bench/suite -quick -program bin/e2e/mintage
-	go run ./bench/suite -quick -program bin/e2e/mintage -shapes
-	go run ./bench/suite -quick -program bin/e2e/mintage -postgres
-	go run ./bench/suite -quick -program bin/e2e/mintage -shared
+	go build -o bin/e2e/suite ./bench/suite
+	bin/e2e/suite -quick -program bin/e2e/mintage
+	bin/e2e/suite -quick -program bin/e2e/mintage -shapes
+	bin/e2e/suite -quick -program bin/e2e/mintage -postgres
+	bin/e2e/suite -quick -program bin/e2e/mintage -shared

@@ -59,7 +59,7 @@ func main() {
 	}
 	opt := options{}
 	only := ""
-	flag.BoolVar(&opt.quick, "quick", false, "a smoke test: short runs, few rounds, few grants")
+	flag.BoolVar(&opt.quick, "quick", false, "a smoke test: one short run of each, few grants")
 	flag.IntVar(&opt.rounds, "rounds", 5, "how often each measurement is repeated, in turn with the others")
 	flag.DurationVar(&opt.duration, "duration", 3*time.Second, "length of each run")
 	flag.IntVar(&opt.connections, "connections", 64, "connections at the same time")
@@ -99,23 +99,18 @@ func main() {
 		defaults["duration"] = func() { opt.duration = time.Minute }
 	}
 	if opt.quick {
-		defaults["duration"] = func() { opt.duration = 400 * time.Millisecond }
-		defaults["rounds"] = func() { opt.rounds = 2 }
+		defaults["duration"] = func() { opt.duration = 300 * time.Millisecond }
+		defaults["rounds"] = func() { opt.rounds = 1 }
 		defaults["grants"] = func() { opt.grants = 20_000 }
 	}
 	if opt.quick && opt.shared {
 		defaults["duration"] = func() { opt.duration = 100 * time.Millisecond }
-		defaults["rounds"] = func() { opt.rounds = 1 }
 		defaults["connections"] = func() { opt.connections = 16 }
 	}
 	if opt.quick && opt.postgres {
-		defaults["duration"] = func() { opt.duration = 300 * time.Millisecond }
-		defaults["rounds"] = func() { opt.rounds = 1 }
 		defaults["grants"] = func() { opt.grants = 2000 }
 	}
 	if opt.quick && opt.peers != "" {
-		defaults["duration"] = func() { opt.duration = 300 * time.Millisecond }
-		defaults["rounds"] = func() { opt.rounds = 1 }
 		defaults["grants"] = func() { opt.grants = opt.connections }
 	}
 	if opt.quick && (opt.many || opt.console) {
@@ -123,7 +118,6 @@ func main() {
 	}
 	if opt.quick && opt.console {
 		defaults["duration"] = func() { opt.duration = 15 * time.Second }
-		defaults["rounds"] = func() { opt.rounds = 1 }
 	}
 	for name, set := range defaults {
 		if !given[name] {
