@@ -51,9 +51,10 @@ func (u *Users) ShowFactor(username, issuer string, sealed []byte) (text, uri st
 	return TOTPText(secret), user.TOTPURI(issuer, secret), nil
 }
 
-// ConfirmFactor sets the second factor of a user who has none, after a code of it. Its
-// errors are those of SecondFactor, and ErrHasFactor.
-func (u *Users) ConfirmFactor(ctx context.Context, username string, sealed []byte, code string, v Visitor, by func(User, grant.Instant) store.Event) (Account, error) {
+// ConfirmFactor sets the second factor of a user who has none, after a code of it, and
+// ends the sessions, which began without it. What the function returns is stored with it.
+// Its errors are those of SecondFactor, and ErrHasFactor.
+func (u *Users) ConfirmFactor(ctx context.Context, username string, sealed []byte, code string, v Visitor, with func(User, grant.Instant) store.Change) (Account, error) {
 	now, name := u.now(), bounded(username)
 	ring, err := u.Ring()
 	if err != nil {
@@ -82,9 +83,8 @@ func (u *Users) ConfirmFactor(ctx context.Context, username string, sealed []byt
 		return Account{}, ErrWrong
 	}
 	giveBack()
-	user = user.changed(now)
-	user.TOTP, user.TOTPStep = sealed, step
-	if err := Put(ctx, u.Store, user, store.Change{Events: []store.Event{by(user, now)}}); err != nil {
+	user = user.withFactor(sealed, step, now)
+	if err := Put(ctx, u.Store, user, with(user, now)); err != nil {
 		return Account{}, store.Unavailable(err)
 	}
 	return user.account(now), nil

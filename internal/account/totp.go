@@ -70,12 +70,16 @@ func plainCode(typed string) string {
 func (u User) SetTOTP(ring *keys.Ring, now grant.Instant) (next User, secret []byte) {
 	secret = make([]byte, totpSecret)
 	rand.Read(secret)
+	return u.withFactor(ring.SealBox(u.boxLabel(), secret, now), 0, now), secret
+}
+
+// withFactor sets a sealed second factor whose codes count after a time step.
+func (u User) withFactor(sealed []byte, step int64, now grant.Instant) User {
 	u = u.changed(now)
-	u.TOTP = ring.SealBox(u.boxLabel(), secret, now)
-	u.TOTPStep = 0
+	u.TOTP, u.TOTPStep = sealed, step
 	u.Epoch++
 	u.SessionsEnd = now
-	return u, secret
+	return u
 }
 
 // RemoveTOTP lets the user log in by password alone.

@@ -193,6 +193,15 @@ func (a Users) SetTOTP(ctx context.Context, username, etag string) (u account.Us
 	return u, secret, err
 }
 
+// Enrolled returns what is stored with a user who has enrolled a second factor: that the
+// sessions of before have ended, and an event.
+func (a Users) Enrolled(u account.User, at grant.Instant) store.Change {
+	return store.Change{
+		Documents: []store.Document{a.Grants().endOfAll(u.Subject, at)},
+		Events:    []store.Event{a.userEvent(at, store.EventTOTPSet, u, "enrolled with an invitation")},
+	}
+}
+
 // RemoveTOTP takes a user's second factor away.
 func (a Users) RemoveTOTP(ctx context.Context, username, etag string) (account.User, error) {
 	return a.change(ctx, username, etag, func(u account.User, now grant.Instant) (account.User, record, error) {

@@ -328,7 +328,7 @@ var authorizationMutations = []Mutation{
 		Test: "go test ./internal/issuer -run TestACodeOfAClientThatMustUsePKCE",
 	},
 	{
-		Name: "end of sessions by a new second factor", In: "User.SetTOTP",
+		Name: "end of sessions by a new second factor", In: "User.withFactor",
 		Old:  "u.Epoch++",
 		New:  "u.Epoch += 0",
 		Test: here + "TestUI25",

@@ -2,10 +2,7 @@ package conformance_test
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha1"
 	"encoding/base64"
-	"encoding/binary"
 	"fmt"
 	"html"
 	"net/http"
@@ -19,6 +16,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/pages"
 	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/testkit"
 )
 
 const (
@@ -35,15 +33,8 @@ func cheaply(u *account.User) {
 	u.Password = fmt.Sprintf("$argon2id$v=19$m=8,t=1,p=1$%s$%s", enc.EncodeToString(salt), enc.EncodeToString(argon2.IDKey([]byte(password), salt, 1, 8, 1, 32)))
 }
 
-// oneTimeCode is the code of an authenticator app at the deployment's time (RFC
-// 6238, RFC 4226 section 5.3).
-func (d *deployment) oneTimeCode(secret []byte) string {
-	h := hmac.New(sha1.New, secret)
-	h.Write(binary.BigEndian.AppendUint64(nil, uint64(d.now().Unix()/30)))
-	sum := h.Sum(nil)
-	at := sum[len(sum)-1] & 15
-	return fmt.Sprintf("%06d", binary.BigEndian.Uint32(sum[at:])&0x7fffffff%1_000_000)
-}
+// oneTimeCode is the code of an authenticator app at the deployment's time.
+func (d *deployment) oneTimeCode(secret []byte) string { return testkit.OneTimeCode(secret, d.now()) }
 
 // userWithCode registers a user who has a second factor.
 func (d *deployment) userWithCode(name string) (secret []byte) {

@@ -28,7 +28,9 @@ type Console struct {
 	URL     string         // in browsers, without a slash at its end
 	Service string         // name of the service, which authenticator apps show
 	Users   *account.Users // built-in users; nil: there are none
-	Dev     bool           // serve --dev: an invitation alone lets in
+	// Enrolled returns what is stored with a user who has enrolled a second factor.
+	Enrolled func(by admin.Actor, u account.User, at grant.Instant) store.Change
+	Dev      bool // serve --dev: an invitation alone lets in
 	// Elsewhere is where operators sign in if users are not built in; nil: by invitation alone.
 	Elsewhere *Elsewhere
 	API       http.Handler // the admin API

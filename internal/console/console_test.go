@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"context"
+	"encoding/base32"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -109,6 +110,11 @@ func open(t *testing.T) *room {
 	r.console = &console.Console{URL: origin, Service: "Example", API: serveradmin.Realms([]*serveradmin.API{api}), Store: r.store, Now: now, Log: slog.New(slog.DiscardHandler)}
 	r.api = api
 	r.console.Hurry(time.Millisecond)
+	r.console.Enrolled = func(by admin.Actor, u account.User, at grant.Instant) store.Change {
+		cases := r.cases
+		cases.Actor = by
+		return cases.Users().Enrolled(u, at)
+	}
 	r.handler = r.console.Handler()
 	return r
 }
@@ -446,6 +452,58 @@ func TestInvitations(t *testing.T) {
 	}
 	if w := (&browser{room: r, cookie: &http.Cookie{Name: "__Host-mintage_console", Value: mine}}).get("/"); w.Code != http.StatusSeeOther {
 		t.Error("the session of alice goes on in the browser of bob")
+	}
+}
+
+// Whoever has lost the password or the phone gets in again by an invitation: the factor
+// that is enrolled ends the sessions of the user, but not the one that begins with it.
+func TestAnInvitedOperatorEnrolsASecondFactor(t *testing.T) {
+	r := open(t)
+	r.console.Users = r.users
+	ctx, users := t.Context(), r.cases.Users()
+	var secret []byte
+	if _, _, err := users.Create(ctx, account.Registration{Username: "alice"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := operator.Add(ctx, r.store, operator.Operator{Name: "alice", Role: operator.Admin}); err != nil {
+		t.Fatal(err)
+	}
+	for _, lost := range []func() error{
+		func() error { return nil },
+		func() error { _, _, err := users.SetPassword(ctx, "alice", "", "", false); return err },
+		func() error { _, err := users.RemoveTOTP(ctx, "alice", ""); return err },
+	} {
+		if err := lost(); err != nil {
+			t.Fatal(err)
+		}
+		before, err := users.Read(ctx, "alice")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := &browser{room: r}
+		b.post(r.invitation("alice"), nil)
+		r.now = r.now.Add(time.Minute) // to the next code
+		if before.TOTP == nil {
+			_, page, _ := strings.Cut(b.get("/factor").Body.String(), `id="secret">`)
+			shown, _, _ := strings.Cut(page, "<")
+			if secret, err = base32.StdEncoding.DecodeString(strings.ReplaceAll(shown, " ", "")); err != nil {
+				t.Fatalf("the secret: %v", err)
+			}
+		}
+		if w := b.post("/factor", url.Values{"code": {testkit.OneTimeCode(secret, r.now)}}); w.Code != http.StatusSeeOther {
+			t.Fatalf("the code: %d\n%s", w.Code, w.Body)
+		}
+		if w := b.get("/"); w.Code != http.StatusOK {
+			t.Errorf("after the code: %d, to %s", w.Code, w.Header().Get("Location"))
+		}
+		after, err := users.Read(ctx, "alice")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends, err := r.store.Documents(ctx, store.DocumentFilter{Kind: store.DocumentLogout, Limit: 10})
+		if enrolled := before.TOTP == nil; enrolled != (after.Epoch == before.Epoch+1) || enrolled != (after.SessionsEnd == grant.At(r.now)) || err != nil || len(ends) == 0 {
+			t.Errorf("enrolled %t: epoch %d after %d, sessions ended at %d, %d ends to tell, %v", enrolled, after.Epoch, before.Epoch, after.SessionsEnd, len(ends), err)
+		}
 	}
 }
 

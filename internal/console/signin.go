@@ -222,12 +222,13 @@ func (c entrance) checkFactor(ctx context.Context, r *request) (reply, error) {
 		return c.factor(r, factorPage{}, http.StatusOK)
 	}
 	code, visitor := r.PostFormValue("code"), account.Visitor{Address: r.address}
+	var user account.Account
 	var err error
 	if s.Factor == nil {
-		_, err = c.Users.SecondFactor(ctx, s.Operator, code, visitor)
+		user, err = c.Users.SecondFactor(ctx, s.Operator, code, visitor)
 	} else {
-		_, err = c.Users.ConfirmFactor(ctx, s.Operator, s.Factor, code, visitor, func(u account.User, at grant.Instant) store.Event {
-			return store.Event{At: at, Name: store.EventTOTPSet, About: store.AboutSubject(u.Subject), Actor: "console:" + s.Operator, Detail: "user \"" + u.Username + "\": enrolled with an invitation"}
+		user, err = c.Users.ConfirmFactor(ctx, s.Operator, s.Factor, code, visitor, func(u account.User, at grant.Instant) store.Change {
+			return c.Enrolled(actor(operator.Operator{Name: s.Operator}), u, at)
 		})
 	}
 	var throttled *account.Throttled
@@ -242,6 +243,6 @@ func (c entrance) checkFactor(ctx context.Context, r *request) (reply, error) {
 	case err != nil:
 		return reply{}, err
 	}
-	cookie, err := s.Confirm(ctx, c.Store, c.now())
+	cookie, err := s.Confirm(ctx, c.Store, user.Epoch, c.now())
 	return reply{to: "/", cookie: c.cookie(cookie)}, err
 }

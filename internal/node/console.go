@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mintage/mintage/internal/account"
+	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/console"
 	"github.com/mintage/mintage/internal/grant"
@@ -28,6 +30,12 @@ func (n *node) consoleHandler(cfg config.Config, a *answering, api http.Handler)
 	}
 	if a.front != nil {
 		c.Users = a.front.Users
+	}
+	all := n.realms[0].useCases(cfg)
+	c.Enrolled = func(by admin.Actor, u account.User, at grant.Instant) store.Change {
+		of := all
+		of.Actor = by
+		return of.Users().Enrolled(u, at)
 	}
 	return c.Handler()
 }

@@ -174,7 +174,7 @@ func TestConfirmChangesTheCookie(t *testing.T) {
 	if list, err := operator.Sessions(ctx, st, began); len(list) != 0 || err != nil {
 		t.Errorf("a session without its factor is listed: %v, %v", list, err)
 	}
-	after, err := s.Confirm(ctx, st, began)
+	after, err := s.Confirm(ctx, st, 3, began)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,8 +183,8 @@ func TestConfirmChangesTheCookie(t *testing.T) {
 	}
 	s, err = operator.Open(ctx, st, after, began)
 	list, listErr := operator.Sessions(ctx, st, began)
-	if err != nil || s.Pending || listErr != nil || !slices.ContainsFunc(list, func(o operator.Session) bool { return o.ID() == s.ID() }) {
-		t.Errorf("pending %t, listed %d, %v %v", s.Pending, len(list), err, listErr)
+	if err != nil || s.Pending || s.Epoch != 3 || listErr != nil || !slices.ContainsFunc(list, func(o operator.Session) bool { return o.ID() == s.ID() }) {
+		t.Errorf("pending %t, epoch %d, listed %d, %v %v", s.Pending, s.Epoch, len(list), err, listErr)
 	}
 }
 

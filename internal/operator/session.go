@@ -212,12 +212,12 @@ func (s *Session) SpendForm(ctx context.Context, st store.Store, form string) er
 }
 
 // Confirm ends a session whose factor was checked, and begins another in its place: the
-// cookie of before is of no use.
-func (s Session) Confirm(ctx context.Context, st store.Store, now grant.Instant) (cookie string, err error) {
+// cookie of before is of no use. Epoch is that of the user's record since the check.
+func (s Session) Confirm(ctx context.Context, st store.Store, epoch int64, now grant.Instant) (cookie string, err error) {
 	if err := s.End(ctx, st); err != nil {
 		return "", err
 	}
-	return Begin(ctx, st, Session{Operator: s.Operator, How: s.How, Address: s.Address, BeganAt: now})
+	return Begin(ctx, st, Session{Operator: s.Operator, How: s.How, Address: s.Address, BeganAt: now, Epoch: epoch})
 }
 
 // End ends a session.

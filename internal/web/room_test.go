@@ -2,10 +2,7 @@ package web_test
 
 import (
 	"cmp"
-	"crypto/hmac"
-	"crypto/sha1"
 	"encoding/base64"
-	"encoding/binary"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -160,13 +157,7 @@ func (r *room) secondFactor(name string) (code func() string) {
 		next, secret = u.SetTOTP(r.kit.View().Ring, r.kit.At())
 		return next
 	})
-	return func() string { // RFC 6238, RFC 4226 section 5.3
-		h := hmac.New(sha1.New, secret)
-		h.Write(binary.BigEndian.AppendUint64(nil, uint64(r.kit.Clock.Now().Unix()/30)))
-		sum := h.Sum(nil)
-		at := sum[len(sum)-1] & 15
-		return fmt.Sprintf("%06d", binary.BigEndian.Uint32(sum[at:])&0x7fffffff%1_000_000)
-	}
+	return func() string { return testkit.OneTimeCode(secret, r.kit.Clock.Now()) }
 }
 
 // counts returns the counters that have changed since the last call: name{label} and by
