@@ -25,7 +25,7 @@ type budget struct {
 var (
 	library = budget{"resource", 1_576}
 	tools   = budget{"tools of operators", 14_753}
-	serving = budget{"serving", 46_932}
+	serving = budget{"serving", 46_940}
 )
 
 // notProduct are directories, with all below them, that the size does not count:

@@ -98,3 +98,24 @@ func TestWhatCannotBeAppliedIsNamed(t *testing.T) {
 		}
 	}
 }
+
+// Keys with the names of those before are other keys: whoever has lost the private ones
+// has to be sure that they are gone.
+func TestOtherKeysWithTheSameNamesAreStored(t *testing.T) {
+	a, changes := newAdmin(t)
+	with := func(x string) adminapi.Client {
+		return document(t, `{"name": "Signer", "grant_types": ["client_credentials"], "scope": "read", "auth_method": "private_key_jwt",
+			"token_endpoint_auth_signing_alg": "EdDSA", "jwks": {"keys": [{"kty": "OKP", "crv": "Ed25519", "kid": "one", "x": "`+x+`"}]}}`)
+	}
+	const lost, next = "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo", "3p7bfXt9wbTTW2HC7OQ1Nz-DQ8hbeGdNrfx-FG-IK08"
+	for _, x := range []string{lost, next, next} {
+		*changes = 0
+		if _, _, _, err := a.Clients().Apply(t.Context(), "signer", "", with(x)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := a.Clients().Read(t.Context(), "signer")
+	if err != nil || !strings.Contains(string(c.Assertion.Keys), next) || *changes != 0 {
+		t.Errorf("%s, %d changes for the same keys again, %v", c.Assertion.Keys, *changes, err)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -202,8 +203,11 @@ func (c Client) Changes(old Client) string {
 			}
 			return c.Text(s)
 		}
-		if before, after := text(old), text(c); before != after {
+		switch before, after := text(old), text(c); {
+		case before != after:
 			list = append(list, fmt.Sprintf("%s %q, was %q", name, after, before))
+		case !reflect.DeepEqual(s.Value(&old.Registration), s.Value(&c.Registration)): // other keys may have the same names
+			list = append(list, name+" replaced")
 		}
 	}
 	return strings.Join(list, "; ")

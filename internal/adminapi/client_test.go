@@ -1,8 +1,11 @@
 package adminapi
 
 import (
+	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -49,6 +52,34 @@ func TestEverySettingOfAClientIsWrittenAndRead(t *testing.T) {
 	for _, text := range []string{`null`, `[]`, `{"colour": "red"}`, `{"name": null}`, `{"retry_window": 5}`} {
 		if err := json.Unmarshal([]byte(text), &got); err == nil || strings.HasPrefix(text, "{") != errors.As(err, new(*oauth.Invalid)) {
 			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// What changes is said, and so it is stored: also a file with the same names in it, and
+// what matters for some APIs only.
+func TestEveryOtherValueOfASettingIsAChange(t *testing.T) {
+	set := func(c *Client, s client.Setting, n int) {
+		key := fmt.Sprintf(`{"kty":"OKP","crv":"Ed25519","kid":"k","x":"%s"}`, base64.RawURLEncoding.EncodeToString(bytes.Repeat([]byte{byte(n)}, 32)))
+		switch p := s.Field(&c.Registration).(type) {
+		case *string:
+			*p = fmt.Sprintf("-----BEGIN CERTIFICATE-----%d", n)
+		case *bool:
+			*p = n == 1
+		case *[]string:
+			*p = []string{fmt.Sprint(n)}
+		case *json.RawMessage:
+			*p = json.RawMessage(`{"keys":[` + key + `]}`)
+		case **store.Milliseconds:
+			*p = store.InMilliseconds(time.Duration(n) * time.Second)
+		}
+	}
+	for _, s := range client.Settings {
+		var old, c Client
+		set(&old, s, 1)
+		set(&c, s, 2)
+		if c.Changes(old) == "" || c.Changes(c) != "" {
+			t.Errorf("%s: %q, and of the same %q", s.Member, c.Changes(old), c.Changes(c))
 		}
 	}
 }

@@ -154,10 +154,14 @@ var generalSettings = []Setting{
 			return nil
 		},
 		Text: func(r *Registration) string {
-			if r.TokenFormat != store.TokenJWT {
-				return string(store.TokenOpaque)
+			alg, typ := cmp.Or(r.SigningAlg, keys.ES256), cmp.Or(r.JWTType, store.JWTTypes[0])
+			switch {
+			case r.TokenFormat == store.TokenJWT:
+				return fmt.Sprintf("jwt, %s, typ %s", alg, typ)
+			case alg != keys.ES256 || typ != store.JWTTypes[0]:
+				return fmt.Sprintf("opaque, and %s, typ %s for APIs with jwt", alg, typ)
 			}
-			return fmt.Sprintf("%s, %s, typ %s", r.TokenFormat, cmp.Or(r.SigningAlg, keys.ES256), cmp.Or(r.JWTType, store.JWTTypes[0]))
+			return string(store.TokenOpaque)
 		},
 	},
 	{
