@@ -190,7 +190,7 @@ var mayImport = []importRule{
 	{dir: "internal/adminapi", others: []string{"internal/audit", "internal/claims", "internal/client", "internal/config", "internal/oauth", "internal/store"}, not: []string{"net/http", "database/sql", "os", "log/slog"}},
 	// Putting a backup in a store's place, and what that must not undo. Commands call it;
 	// admin ends what it finds.
-	{dir: "internal/restore", others: []string{"internal/account", "internal/admin", "internal/audit", "internal/backup", "internal/grant", "internal/keys", "internal/oauth", "internal/show", "internal/store", "internal/store/sqlite",
+	{dir: "internal/restore", others: []string{"internal/account", "internal/admin", "internal/audit", "internal/backup", "internal/grant", "internal/keys", "internal/oauth", "internal/operator", "internal/show", "internal/store", "internal/store/sqlite",
 		"modernc.org/sqlite/lib"}, not: []string{"net/http", "log/slog"}},
 	{dir: "internal/adminclient", others: []string{"internal/admin", "internal/adminapi", "internal/config", "internal/deployment", "internal/directory", "internal/grant", "internal/keys", "internal/oauth", "internal/server", "internal/server/admin", "internal/store"}, not: []string{"database/sql"}},
 	{dir: "internal/node", others: []string{"internal/secretfile", "internal/account", "internal/admin", "internal/adminapi", "internal/audit", "internal/claims", "internal/login", "internal/logout", "internal/client", "internal/config", "internal/console", "internal/demo", "internal/deployment", "internal/directory", "internal/doctor", "internal/dpop", "internal/explain", "internal/fetch", "internal/grant",

@@ -14,20 +14,22 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/operator"
 	"github.com/mintage/mintage/internal/store"
 )
 
 // An Ended is what has ended since a backup was made: revoked, disabled, deleted
 // or withdrawn. The backup still holds all of it as if it went on.
 type Ended struct {
-	Keys     []grant.KeyID
-	Cutoffs  []store.Cutoff
-	Clients  []EndedClient
-	APIs     []EndedAPI
-	Trusts   []EndedTrust
-	Users    []EndedUser
-	Sessions []store.DocumentKey
-	Tokens   []EndedToken // of the admin API
+	Keys      []grant.KeyID
+	Cutoffs   []store.Cutoff
+	Clients   []EndedClient
+	APIs      []EndedAPI
+	Trusts    []EndedTrust
+	Users     []EndedUser
+	Sessions  []store.DocumentKey
+	Tokens    []EndedEntry // of the admin API
+	Operators []EndedEntry // of the console
 	// Grants calls a function with each grant that was revoked, or whose access
 	// tokens were; only ID, State, Reason and AccessFloor count. It may call it
 	// twice with the same grant. Nil: there is none.
@@ -74,10 +76,16 @@ type EndedUser struct {
 	Now *account.User
 }
 
-// An EndedToken is a token of the admin API that was revoked.
-type EndedToken struct {
+// An EndedEntry is a token of the admin API that was revoked, or an operator of the console
+// who was removed.
+type EndedEntry struct {
 	Name string
 	At   grant.Instant // when, if that is known: one that was created later goes on
+}
+
+// ended reports whether a list has an entry that was created at an instant.
+func ended(list []EndedEntry, name string, created grant.Instant) bool {
+	return slices.ContainsFunc(list, func(e EndedEntry) bool { return e.Name == name && (e.At == 0 || created <= e.At) })
 }
 
 // Merge ends in st, the restored store, what has ended since. It may be called again
@@ -135,6 +143,12 @@ func (e Ended) Merge(ctx context.Context, st store.Store, kek *keys.KEK, actor s
 	}
 	if err := revokeTokens(ctx, st, e.Tokens, event); err != nil {
 		return fmt.Errorf("admin tokens: %w", err)
+	}
+	err = operator.Drop(ctx, st, func(o operator.Operator) (store.Event, bool) {
+		return event(store.EventOperatorRemoved, operator.About, o.Name+": "+MergedDetail), ended(e.Operators, o.Name, o.CreatedAt)
+	})
+	if err != nil {
+		return fmt.Errorf("operators: %w", err)
 	}
 	for _, key := range e.Sessions {
 		if err := st.Commit(ctx, store.Change{Delete: []store.DocumentKey{key}}); err != nil {
@@ -348,13 +362,13 @@ func end(have, since grant.Grant, event eventOf) (grant.Grant, []store.Event) {
 }
 
 // revokeTokens removes those of a list that the store has.
-func revokeTokens(ctx context.Context, st store.Store, revoked []EndedToken, event eventOf) error {
+func revokeTokens(ctx context.Context, st store.Store, revoked []EndedEntry, event eventOf) error {
 	if len(revoked) == 0 {
 		return nil
 	}
 	err := tokens.Change(ctx, st, func(list []Token) (rest []Token, events []store.Event, err error) {
 		for _, t := range list {
-			if slices.ContainsFunc(revoked, func(e EndedToken) bool { return e.Name == t.Name && (e.At == 0 || t.CreatedAt <= e.At) }) {
+			if ended(revoked, t.Name, t.CreatedAt) {
 				events = append(events, event(store.EventAdminTokenRevoked, aboutTokens, t.Name))
 			} else {
 				rest = append(rest, t)

@@ -14,6 +14,7 @@ import (
 	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/operator"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/storetest"
 )
@@ -95,6 +96,8 @@ func TestEachThingThatHasEndedIsEndedOrTheMergeFails(t *testing.T) {
 	body, err := json.Marshal(tokens)
 	must(t, err, st.Commit(t.Context(), store.Change{Documents: []store.Document{{Kind: store.DocumentAdminTokens, Key: store.KeyOf(store.DocumentAdminTokens, "", ""), Version: 1, Body: body}}}))
 
+	must(t, operator.Add(t.Context(), st, operator.Operator{Name: "admin", Role: operator.Admin, CreatedAt: 5}), operator.Add(t.Context(), st, operator.Operator{Name: "later", Role: operator.Auditor, CreatedAt: 9}))
+
 	covered := map[string]bool{}
 	for _, tt := range []struct {
 		field string
@@ -137,12 +140,19 @@ func TestEachThingThatHasEndedIsEndedOrTheMergeFails(t *testing.T) {
 			return errors.Is(err, store.ErrNotFound)
 		}},
 		// One that was created later has the name of one that was revoked.
-		{"Tokens.At", admin.Ended{Tokens: []admin.EndedToken{{Name: "again", At: 5}, {Name: "later", At: 8}, {Name: "none"}}}, func() bool {
+		{"Tokens.At", admin.Ended{Tokens: []admin.EndedEntry{{Name: "again", At: 5}, {Name: "later", At: 8}, {Name: "none"}}}, func() bool {
 			list, err := (&admin.Admin{Store: plain, Now: clock}).Tokens().List(t.Context())
 			must(t, err)
 			events, err := plain.Events(t.Context(), "admin tokens", 9)
 			must(t, err)
 			return len(list) == 2 && list[0].Name == "kept" && list[1].Name == "later" && len(events) == 1 && events[0].Detail == "again"
+		}},
+		{"Operators.At", admin.Ended{Operators: []admin.EndedEntry{{Name: "admin", At: 5}, {Name: "later", At: 8}, {Name: "none"}}}, func() bool {
+			list, err := operator.List(t.Context(), plain)
+			must(t, err)
+			events, err := plain.Events(t.Context(), operator.About, 9)
+			must(t, err)
+			return len(list) == 1 && list[0].Name == "later" && slices.ContainsFunc(events, func(e store.Event) bool { return e.Name == store.EventOperatorRemoved })
 		}},
 		{"Grants", admin.Ended{Grants: all(func(g *grant.Grant) { g.AccessFloor = grant.At(now) + 9 })}, func() bool {
 			return every(func(g grant.Grant) bool { return g.AccessFloor == grant.At(now)+9 && g.State == grant.Active })

@@ -10,6 +10,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/operator"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -31,7 +32,7 @@ func (a Restores) Declare(ctx context.Context, backup grant.Instant, ended Ended
 	if seen, err = issuedIn(ctx, a.whole(), grantPage, progress); err != nil {
 		return r, seen, fmt.Errorf("nothing was declared: %w", err)
 	}
-	if err = a.merge(ctx, ended); err != nil {
+	if err = errors.Join(a.merge(ctx, ended), operator.EndRestored(ctx, a.whole(), backup)); err != nil {
 		return r, seen, fmt.Errorf("nothing was declared: end what had ended since the backup: %w", err)
 	}
 	now := a.now()

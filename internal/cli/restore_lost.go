@@ -121,6 +121,9 @@ func (p *plan) printSince(w io.Writer) {
 	for _, t := range p.Ended.Tokens {
 		add("admin token %s, revoked", t.Name)
 	}
+	for _, o := range p.Ended.Operators {
+		add("operator %s of the console, removed", o.Name)
+	}
 	if p.EndedGrants > 0 {
 		add("grants that were revoked: %d", p.EndedGrants)
 	}

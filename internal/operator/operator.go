@@ -5,6 +5,7 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -81,8 +82,8 @@ func Find(ctx context.Context, st store.Store, name string) (Operator, error) {
 
 func byName(o Operator, name string) int { return strings.Compare(o.Name, name) }
 
-// about is what events of operators are about; no client's id has a space.
-const about = "console operators"
+// About is what events of operators are about; no client's id has a space.
+const About = "console operators"
 
 // Add adds an operator.
 func Add(ctx context.Context, st store.Store, o Operator) error {
@@ -94,7 +95,7 @@ func Add(ctx context.Context, st store.Store, o Operator) error {
 		case len(list) >= maxOperators:
 			return nil, nil, ErrFull
 		}
-		return slices.Insert(list, i, o), []store.Event{{At: o.CreatedAt, Name: store.EventOperatorAdded, About: about, Actor: o.CreatedBy, Detail: o.Name + ": " + o.described()}}, nil
+		return slices.Insert(list, i, o), []store.Event{{At: o.CreatedAt, Name: store.EventOperatorAdded, About: About, Actor: o.CreatedBy, Detail: o.Name + ": " + o.described()}}, nil
 	})
 }
 
@@ -109,8 +110,30 @@ func Remove(ctx context.Context, st store.Store, name, actor string, now grant.I
 		if list[i].leads() && !slices.ContainsFunc(rest, Operator.leads) {
 			return nil, nil, ErrLastAdmin
 		}
-		return rest, []store.Event{{At: now, Name: store.EventOperatorRemoved, About: about, Actor: actor, Detail: fmt.Sprintf("%s: was %s", name, list[i].described())}}, nil
+		return rest, []store.Event{{At: now, Name: store.EventOperatorRemoved, About: About, Actor: actor, Detail: fmt.Sprintf("%s: was %s", name, list[i].described())}}, nil
 	})
+}
+
+// Drop removes the operators for whom gone returns true, also the last admin, with its
+// events: for a restored store.
+func Drop(ctx context.Context, st store.Store, gone func(Operator) (store.Event, bool)) error {
+	err := operators.Change(ctx, st, func(list []Operator) (rest []Operator, events []store.Event, err error) {
+		for _, o := range list {
+			if e, ok := gone(o); ok {
+				events = append(events, e)
+			} else {
+				rest = append(rest, o)
+			}
+		}
+		if events == nil {
+			err = ErrUnknown
+		}
+		return rest, events, err
+	})
+	if errors.Is(err, ErrUnknown) {
+		return nil
+	}
+	return err
 }
 
 // seen notes a sign-in.

@@ -260,3 +260,40 @@ func spentOnce(t *testing.T, late error, spend func() error) {
 		t.Errorf("%d of %d requests have spent it", won, n)
 	}
 }
+
+// A backup has sessions that have ended since, and invitations and tickets that were used.
+func TestWhatABackupBringsBackEnds(t *testing.T) {
+	st := newStore(t, operator.Operator{Name: "alice", Role: operator.Admin})
+	ctx := t.Context()
+	begin := func(at grant.Instant) string {
+		cookie, err := operator.Begin(ctx, st, operator.Session{Operator: "alice", How: operator.ByPassword, BeganAt: at})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cookie
+	}
+	before, after := begin(began), begin(began+1)
+	invitation, _, err := operator.Invite(ctx, st, "alice", "test", began)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ticket, d, err := operator.Ticket{Subject: "alice"}.Document(began)
+	if err := errors.Join(err, st.Commit(ctx, store.Change{Documents: []store.Document{d}})); err != nil {
+		t.Fatal(err)
+	}
+	if err := operator.EndRestored(ctx, st, began); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := operator.Open(ctx, st, before, began+1); !errors.Is(err, operator.ErrNoSession) {
+		t.Errorf("a session of the backup: %v", err)
+	}
+	if _, err := operator.Open(ctx, st, after, began+1); err != nil {
+		t.Errorf("a session since the restore: %v", err)
+	}
+	if _, err := operator.Invited(ctx, st, invitation, began+1); !errors.Is(err, operator.ErrNoInvitation) {
+		t.Errorf("an invitation: %v", err)
+	}
+	if _, err := operator.SpendTicket(ctx, st, ticket, began+1); !errors.Is(err, operator.ErrNoTicket) {
+		t.Errorf("a ticket: %v", err)
+	}
+}

@@ -102,7 +102,7 @@ func Begin(ctx context.Context, st store.Store, s Session) (cookie string, err e
 }
 
 func (s Session) signedIn() store.Event {
-	e := store.Event{At: s.FreshAt, Name: store.EventConsoleSignIn, About: about, Actor: "console:" + s.Operator, Detail: "by " + s.How + ", from " + s.Address}
+	e := store.Event{At: s.FreshAt, Name: store.EventConsoleSignIn, About: About, Actor: "console:" + s.Operator, Detail: "by " + s.How + ", from " + s.Address}
 	if s.Rule != "" {
 		e.Detail += ", as " + s.Rule
 	}
@@ -250,7 +250,7 @@ func EndByID(ctx context.Context, st store.Store, operator, id, actor string, no
 		if s.ID() != id && (id != "" || s.Operator != operator) {
 			continue
 		}
-		e := store.Event{At: now, Name: store.EventConsoleSessionEnded, About: about, Actor: actor, Detail: "of " + s.Operator + ", from " + s.Address}
+		e := store.Event{At: now, Name: store.EventConsoleSessionEnded, About: About, Actor: actor, Detail: "of " + s.Operator + ", from " + s.Address}
 		if err := s.End(ctx, st, e); err != nil {
 			return ended, err
 		}
@@ -260,6 +260,31 @@ func EndByID(ctx context.Context, st store.Store, operator, id, actor string, no
 		return 0, ErrNoSession
 	}
 	return ended, nil
+}
+
+// EndRestored ends what a restored store has of the backup: the sessions that began until
+// an instant, and all invitations and tickets. They may have ended since, or been spent.
+func EndRestored(ctx context.Context, st store.Store, until grant.Instant) error {
+	for _, kind := range []store.DocumentKind{store.DocumentConsoleSession, store.DocumentConsoleInvitation, store.DocumentConsoleTicket} {
+		f := store.DocumentFilter{Kind: kind, Limit: maxSessions}
+		for more := true; more; {
+			docs, err := st.Documents(ctx, f)
+			if err != nil {
+				return err
+			}
+			more = len(docs) == f.Limit
+			for _, d := range docs {
+				f.After = d.Key
+				if s, err := parse(d); kind == store.DocumentConsoleSession && err == nil && s.BeganAt > until {
+					continue
+				}
+				if err := st.Commit(ctx, store.Change{Delete: []store.DocumentKey{d.Key}}); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // Fold returns a name as it is stored.

@@ -93,7 +93,7 @@ func Invite(ctx context.Context, st store.Store, name, actor string, now grant.I
 	if d.Body, err = json.Marshal(i); err != nil {
 		return "", 0, err
 	}
-	e := store.Event{At: now, Name: store.EventConsoleInvited, About: about, Actor: actor, Detail: name}
+	e := store.Event{At: now, Name: store.EventConsoleInvited, About: About, Actor: actor, Detail: name}
 	return text, i.ExpiresAt, st.Commit(ctx, store.Change{Documents: []store.Document{d}, Events: []store.Event{e}})
 }
 
@@ -126,7 +126,7 @@ func Spend(ctx context.Context, st store.Store, text, address string, now grant.
 		return "", err
 	}
 	i.SpentAt, i.Nonce = now, rand.Uint64()
-	e := store.Event{At: now, Name: store.EventConsoleInvitationUsed, About: about, Actor: "console:" + i.Operator, Detail: "from " + address + ", made by " + i.By}
+	e := store.Event{At: now, Name: store.EventConsoleInvitationUsed, About: About, Actor: "console:" + i.Operator, Detail: "from " + address + ", made by " + i.By}
 	return i.Operator, spend(ctx, st, d, i, ErrSpent, e)
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mintage/mintage/internal/backup"
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/operator"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
@@ -120,7 +121,7 @@ func (r *Replacement) copy(ctx context.Context, b *backup.File, report func(back
 func (r *Replacement) Discard() error { return backup.Remove(r.prepared()) }
 
 // Declare lets merge change the prepared copy, and then records the restore in it,
-// so that no server opens it without the declaration.
+// so that no server opens it without the declaration. The sessions of the console end.
 func (r *Replacement) Declare(ctx context.Context, merge func(store.Store) error, declared grant.Restore, events ...store.Event) error {
 	if err := r.step("declare"); err != nil {
 		return err
@@ -129,7 +130,7 @@ func (r *Replacement) Declare(ctx context.Context, merge func(store.Store) error
 	if err != nil {
 		return err
 	}
-	if err = merge(s); err == nil {
+	if err = errors.Join(merge(s), operator.EndRestored(ctx, s, declared.At)); err == nil {
 		err = s.Commit(ctx, store.Change{Restores: []grant.Restore{declared}, Events: events})
 	}
 	return errors.Join(err, s.Close())

@@ -5,12 +5,14 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"path/filepath"
 
 	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/backup"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/operator"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
@@ -27,8 +29,9 @@ type Lost struct {
 	Trusts    []TrustChange
 	Users     []UserChange
 	Tokens    struct{ Was, Is []admin.Token } // of the admin API
-	Sessions  int64                           // of browsers, that the backup lacks
-	SignedOut []store.DocumentKey             // sessions of the backup that have ended
+	Operators struct{ Was, Is []operator.Operator }
+	Sessions  int64               // of browsers, that the backup lacks
+	SignedOut []store.DocumentKey // sessions of the backup that have ended
 	Keys      int64
 	Withdrawn []grant.KeyID // keys of the backup that were withdrawn since
 	Issued    grant.Issued  // summary of the refresh tokens of the store
@@ -65,6 +68,23 @@ func changed[T any](list *[]Changed[T]) func(store.Scanner) error {
 		}
 		*list = append(*list, c)
 		return err
+	}
+}
+
+// lists selects the short list of a kind (store.List) in the backup and now.
+func lists(kind string) string {
+	const body = `coalesce((SELECT body FROM %s.documents WHERE kind = '%s'), '[]')`
+	return fmt.Sprintf("SELECT "+body+", "+body, "b", kind, "main", kind)
+}
+
+// bothLists returns a function that reads what lists selects.
+func bothLists(was, is any) func(store.Scanner) error {
+	return func(row store.Scanner) error {
+		var before, now []byte
+		if err := row.Scan(&before, &now); err != nil {
+			return err
+		}
+		return errors.Join(json.Unmarshal(before, was), json.Unmarshal(now, is))
 	}
 }
 
@@ -162,13 +182,8 @@ func compare(ctx context.Context, b *backup.File, path string, db *sql.DB) (l Lo
 			l.Users = append(l.Users, c)
 			return err
 		}},
-		{`SELECT coalesce((SELECT body FROM b.documents WHERE kind = 'admin_tokens'), '[]'), coalesce((SELECT body FROM main.documents WHERE kind = 'admin_tokens'), '[]')`, func(rows store.Scanner) error {
-			var was, is []byte
-			if err := rows.Scan(&was, &is); err != nil {
-				return err
-			}
-			return errors.Join(json.Unmarshal(was, &l.Tokens.Was), json.Unmarshal(is, &l.Tokens.Is))
-		}},
+		{lists("admin_tokens"), bothLists(&l.Tokens.Was, &l.Tokens.Is)},
+		{lists("operators"), bothLists(&l.Operators.Was, &l.Operators.Is)},
 		{`SELECT (SELECT count(*) FROM main.documents p WHERE p.kind = 'session' AND p.version = 1 AND p.id NOT IN (SELECT id FROM b.documents)),
 			(SELECT count(*) FROM main.keys WHERE id NOT IN (SELECT id FROM b.keys))`, func(rows store.Scanner) error {
 			return rows.Scan(&l.Sessions, &l.Keys)

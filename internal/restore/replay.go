@@ -102,7 +102,11 @@ func (r *replay) entry(e audit.Entry) {
 			r.miss(e)
 		}
 	case name == store.EventAdminTokenRevoked:
-		r.since.Ended.Tokens = append(r.since.Ended.Tokens, admin.EndedToken{Name: e.Detail, At: grant.At(e.Time)})
+		r.since.Ended.Tokens = append(r.since.Ended.Tokens, admin.EndedEntry{Name: e.Detail, At: grant.At(e.Time)})
+	case name == store.EventOperatorRemoved:
+		// The detail is "NAME: was ROLE".
+		of, _, _ := strings.Cut(e.Detail, ": ")
+		r.since.Ended.Operators = append(r.since.Ended.Operators, admin.EndedEntry{Name: of, At: grant.At(e.Time)})
 	case name == store.EventUserDisabled:
 		r.users[[2]string{e.Realm, e.Subject}] = true
 		r.cutOff(e) // its grants ended

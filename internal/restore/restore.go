@@ -21,6 +21,7 @@ import (
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/operator"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -36,6 +37,7 @@ var Lasting = []audit.Name{
 	audit.Name(store.EventUserCreated), audit.Name(store.EventUserChanged), audit.Name(store.EventUserDisabled), audit.Name(store.EventUserEnabled),
 	audit.Name(store.EventPasswordChanged), audit.Name(store.EventTOTPSet), audit.Name(store.EventTOTPRemoved),
 	audit.Name(store.EventAdminTokenCreated), audit.Name(store.EventAdminTokenRevoked),
+	audit.Name(store.EventOperatorAdded), audit.Name(store.EventOperatorRemoved),
 }
 
 // A userChange is a built-in user in the backup and in the present store.
@@ -96,6 +98,7 @@ func InStore(l Lost, grants func(context.Context, func(grant.Grant) error) error
 		s.ofUser(u)
 	}
 	s.ofTokens(l.Tokens.Was, l.Tokens.Is)
+	s.ofOperators(l.Operators.Was, l.Operators.Is)
 	return s, nil
 }
 
@@ -107,7 +110,7 @@ func (s *Since) ofTokens(was, is []admin.Token) {
 	}
 	for _, t := range was {
 		if !has(is, t) {
-			s.Ended.Tokens = append(s.Ended.Tokens, admin.EndedToken{Name: t.Name})
+			s.Ended.Tokens = append(s.Ended.Tokens, admin.EndedEntry{Name: t.Name})
 		}
 	}
 	for _, t := range is {
@@ -117,6 +120,28 @@ func (s *Since) ofTokens(was, is []admin.Token) {
 				of = " --realm " + t.Realm[1:]
 			}
 			s.miss("", "admin token %s was created, and is lost: mintage admin token create %s --role %s%s", t.Name, t.Name, t.Role, of)
+		}
+	}
+}
+
+// ofOperators compares the operators of the console. One who was removed and added again
+// may have another role.
+func (s *Since) ofOperators(was, is []operator.Operator) {
+	has := func(list []operator.Operator, o operator.Operator) bool {
+		return slices.ContainsFunc(list, func(other operator.Operator) bool { return other.Name == o.Name && other.CreatedAt == o.CreatedAt })
+	}
+	for _, o := range was {
+		if !has(is, o) {
+			s.Ended.Operators = append(s.Ended.Operators, admin.EndedEntry{Name: o.Name})
+		}
+	}
+	for _, o := range is {
+		if !has(was, o) {
+			of := ""
+			if o.Realm != "" {
+				of = " --realm " + o.Realm[1:]
+			}
+			s.miss("", "operator %s was added: mintage operator add %s --role %s%s", o.Name, o.Name, o.Role, of)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/operator"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -152,7 +153,7 @@ func TestTheAuditLogTellsAllThatHasEnded(t *testing.T) {
 		Cutoffs: []store.Cutoff{cut("alice", ""), cut("grace", ""), cut("bob", "mail"), cut("carol", ""), cut("dave", ""), cut("erin", ""), {Realm: "/staff", Subject: "dave", At: now}},
 		Clients: []admin.EndedClient{{ID: "a", State: store.ClientDeleted}, {ID: "b", State: store.ClientDisabled}, {ID: "c", State: store.ClientDisabled}, {ID: "d"}, {ID: "e", Secrets: []string{"s1"}}, {Realm: "/staff", ID: "d", State: store.ClientDisabled}},
 		Users:   []admin.EndedUser{{Subject: "carol", Disabled: true}, {Realm: "/staff", Subject: "dave", Disabled: true}},
-		Tokens:  []admin.EndedToken{{Name: "watch", At: now}},
+		Tokens:  []admin.EndedEntry{{Name: "watch", At: now}},
 	}); !reflect.DeepEqual(p.Ended, want) {
 		t.Errorf("%+v\nwant\n%+v", p.Ended, want)
 	}
@@ -222,6 +223,12 @@ func TestTheStoreTellsEachThingThatHasEnded(t *testing.T) {
 		return l
 	}
 
+	operators := func(now ...operator.Operator) (l Lost) {
+		l.Operators.Was, l.Operators.Is = []operator.Operator{{Name: "alice", Role: operator.Admin, CreatedAt: 1}, {Name: "bob", Role: operator.Auditor, CreatedAt: 2}}, now
+		return l
+	}
+	alice, bob := operator.Operator{Name: "alice", Role: operator.Admin, CreatedAt: 1, SeenAt: 9}, operator.Operator{Name: "bob", Role: operator.Auditor, CreatedAt: 2}
+
 	for name, tt := range map[string]struct {
 		lost Lost
 		want admin.Ended
@@ -240,8 +247,11 @@ func TestTheStoreTellsEachThingThatHasEnded(t *testing.T) {
 		"a user has another password":    {password, forPassword},
 		"a user has another factor":      {factor, forFactor},
 		"a user's sessions have ended":   {epoch, forEpoch},
-		"an admin token is revoked":      {tokens("watch"), admin.Ended{Tokens: []admin.EndedToken{{Name: "alice"}}}},
-		"an admin token is another":      {tokens("watch", "alice anew"), admin.Ended{Tokens: []admin.EndedToken{{Name: "alice"}}}},
+		"an admin token is revoked":      {tokens("watch"), admin.Ended{Tokens: []admin.EndedEntry{{Name: "alice"}}}},
+		"an admin token is another":      {tokens("watch", "alice anew"), admin.Ended{Tokens: []admin.EndedEntry{{Name: "alice"}}}},
+		"an operator is removed":         {operators(bob), admin.Ended{Operators: []admin.EndedEntry{{Name: "alice"}}}},
+		"an operator has another role":   {operators(operator.Operator{Name: "alice", Role: operator.Auditor, CreatedAt: 7}, bob), admin.Ended{Operators: []admin.EndedEntry{{Name: "alice"}}}},
+		"an operator has signed in":      {operators(alice, bob), admin.Ended{}},
 		"a login, which changes no more": {func() Lost { l, _ := users(func(u *account.User) { u.TOTPStep = 9 }); return l }(), admin.Ended{}},
 	} {
 		s, err := InStore(tt.lost, nil)
