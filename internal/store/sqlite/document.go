@@ -26,28 +26,10 @@ type documentStatements struct {
 	find, insert, update, remove *statement
 }
 
-func prepareDocuments(conn *connection) (d documentStatements, err error) {
-	for _, p := range []struct {
-		to    **statement
-		query string
-		size  int
-	}{
-		{&d.find, selectDocumentSQL, textSize},
-		{&d.insert, insertDocumentSQL, documentSize},
-		{&d.update, updateDocumentSQL, documentSize},
-		{&d.remove, deleteDocumentSQL, textSize},
-	} {
-		if *p.to, err = conn.prepareSized(p.query, p.size); err != nil {
-			return d, err
-		}
-	}
-	return d, nil
-}
-
-func (d documentStatements) close() {
-	for _, s := range []*statement{d.find, d.insert, d.update, d.remove} {
-		s.close()
-	}
+func keepDocuments(conn *connection) (d documentStatements, err error) {
+	err = errors.Join(conn.keep(textSize, map[**statement]string{&d.find: selectDocumentSQL, &d.remove: deleteDocumentSQL}),
+		conn.keep(documentSize, map[**statement]string{&d.insert: insertDocumentSQL, &d.update: updateDocumentSQL}))
+	return d, err
 }
 
 // findDocument runs selectDocumentSQL for one key.

@@ -131,7 +131,7 @@ func (s *Store) ReadTogether(ids ...grant.ID) (statements map[string]int, list [
 	if err != nil {
 		return nil, nil, err
 	}
-	defer r.close()
+	defer r.conn.close()
 	var batch []*lookup
 	for _, id := range ids {
 		batch = append(batch, &lookup{id: id, result: make(chan struct{}, 1)})
@@ -151,7 +151,7 @@ func (s *Store) ReadBoth(id grant.ID, key store.DocumentKey) (statements map[str
 	if err != nil {
 		return nil, g, d, err
 	}
-	defer r.close()
+	defer r.conn.close()
 	batch := []*lookup{{id: id, result: make(chan struct{}, 1)}, {key: &key, result: make(chan struct{}, 1)}}
 	r.serve(batch)
 	statements = counts(map[string]*statement{"select grant": r.selectGrant, "select document": r.selectDocument, "begin": r.begin, "commit": r.commit})
@@ -169,7 +169,7 @@ func (s *Store) EachConnection(ctx context.Context, f func(kind string, query fu
 	if readerErr != nil {
 		return readerErr
 	}
-	defer r.close()
+	defer r.conn.close()
 	f("reader", r.conn.ask)
 	for range 3 {
 		conn, openErr := s.db.Conn(ctx)

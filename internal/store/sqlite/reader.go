@@ -45,34 +45,19 @@ func newReader(path string) (r *reader, err error) {
 	if r.conn, err = connect(path, 0, slices.Concat(Pragmas, []string{"query_only = ON"})); err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			r.close()
-		}
-	}()
-	if r.selectGrant, err = r.conn.prepare(selectGrantSQL); err != nil {
+	err = r.conn.keep(textSize, map[**statement]string{
+		&r.selectGrant: selectGrantSQL, &r.selectDocument: selectDocumentSQL, &r.begin: "BEGIN", &r.commit: "COMMIT",
+	})
+	if err != nil {
+		r.conn.close()
 		return nil, err
 	}
-	if r.selectDocument, err = r.conn.prepare(selectDocumentSQL); err != nil {
-		return nil, err
-	}
-	if r.begin, err = r.conn.prepare("BEGIN"); err != nil {
-		return nil, err
-	}
-	r.commit, err = r.conn.prepare("COMMIT")
-	return r, err
-}
-
-func (r *reader) close() {
-	for _, s := range []*statement{r.selectGrant, r.selectDocument, r.begin, r.commit} {
-		s.close()
-	}
-	r.conn.close()
+	return r, nil
 }
 
 func (r *reader) run() {
 	defer close(r.done)
-	defer r.close()
+	defer r.conn.close()
 	batch := make([]*lookup, 0, readLength)
 	for {
 		first, ok := r.next()

@@ -189,7 +189,7 @@ func open(ctx context.Context, path string, timeout time.Duration) (_ *Store, er
 		return nil, err
 	}
 	if w.checkpoint, err = startCheckpointer(path, w.conn); err != nil {
-		w.close()
+		w.conn.close()
 		return nil, err
 	}
 	s.writer = w

@@ -20,8 +20,9 @@ var errOutOfMemory = errors.New("out of memory")
 
 // A connection belongs to one goroutine at a time.
 type connection struct {
-	tls *libc.TLS
-	db  uintptr
+	tls  *libc.TLS
+	db   uintptr
+	kept []*statement // closed with the connection
 }
 
 // A fault is an error of SQLite with its extended result code.
@@ -78,6 +79,9 @@ func connect(path string, vfs uintptr, Pragmas []string) (*connection, error) {
 }
 
 func (c *connection) close() {
+	for _, s := range c.kept {
+		s.close()
+	}
 	lib.Xsqlite3_close_v2(c.tls, c.db)
 	c.tls.Close()
 }
@@ -103,7 +107,7 @@ func (c *connection) bound(query string, args []any) (s *statement, err error) {
 			size += len(a)
 		}
 	}
-	if s, err = c.prepareSized(query, size); err != nil {
+	if s, err = c.prepare(query, size); err != nil {
 		return nil, err
 	}
 	for i, a := range args {
@@ -150,7 +154,7 @@ func (c *connection) number(query string, args ...any) (int64, error) {
 
 // value runs a query of one row and returns its first column as text.
 func (c *connection) value(query string) (string, error) {
-	s, err := c.prepare(query)
+	s, err := c.prepare(query, textSize)
 	if err != nil {
 		return "", err
 	}
@@ -194,12 +198,20 @@ type statement struct {
 // textSize limits the text and blob parameters of one execution, in bytes.
 const textSize = 4096
 
-func (c *connection) prepare(query string) (*statement, error) {
-	return c.prepareSized(query, textSize)
+// keep prepares statements that last as long as the connection, whose parameters have at
+// most size bytes.
+func (c *connection) keep(size int, queries map[**statement]string) (err error) {
+	for to, query := range queries {
+		if *to, err = c.prepare(query, size); err != nil {
+			return err
+		}
+		c.kept = append(c.kept, *to)
+	}
+	return nil
 }
 
-// prepareSized is prepare with another limit than textSize.
-func (c *connection) prepareSized(query string, size int) (*statement, error) {
+// prepare prepares a statement whose parameters have at most size bytes.
+func (c *connection) prepare(query string, size int) (*statement, error) {
 	sql, err := libc.CString(query)
 	if err != nil {
 		return nil, err
@@ -219,9 +231,6 @@ func (c *connection) prepareSized(query string, size int) (*statement, error) {
 }
 
 func (s *statement) close() {
-	if s == nil {
-		return
-	}
 	lib.Xsqlite3_finalize(s.conn.tls, s.stmt)
 	libc.Xfree(s.conn.tls, s.text)
 }

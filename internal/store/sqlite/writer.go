@@ -83,37 +83,18 @@ func newWriter(path string, timeout time.Duration) (w *writer, err error) {
 	if w.conn, err = connect(path, vfs, slices.Concat(Pragmas, []string{"cache_size = -6000", "busy_timeout = 0"})); err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			w.close()
-		}
-	}()
-	for _, p := range []struct {
-		to    **statement
-		query string
-	}{
-		{&w.insertGrant, insertGrantSQL},
-		{&w.updateGrant, updateGrantSQL},
-		{&w.selectGrant, selectGrantSQL},
-		{&w.insertEvent, insertEventSQL},
-		{&w.begin, "BEGIN IMMEDIATE"},
-		{&w.commit, "COMMIT"},
-		{&w.rollback, "ROLLBACK"},
-	} {
-		if *p.to, err = w.conn.prepare(p.query); err != nil {
-			return nil, err
-		}
+	err = w.conn.keep(textSize, map[**statement]string{
+		&w.insertGrant: insertGrantSQL, &w.updateGrant: updateGrantSQL, &w.selectGrant: selectGrantSQL, &w.insertEvent: insertEventSQL,
+		&w.begin: "BEGIN IMMEDIATE", &w.commit: "COMMIT", &w.rollback: "ROLLBACK",
+	})
+	if err == nil {
+		w.documents, err = keepDocuments(w.conn)
 	}
-	w.documents, err = prepareDocuments(w.conn)
-	return w, err
-}
-
-func (w *writer) close() {
-	for _, s := range []*statement{w.insertGrant, w.updateGrant, w.selectGrant, w.insertEvent, w.begin, w.commit, w.rollback} {
-		s.close()
+	if err != nil {
+		w.conn.close()
+		return nil, err
 	}
-	w.documents.close()
-	w.conn.close()
+	return w, nil
 }
 
 // do queues op and waits for its outcome. If ctx ends before op has begun, op is
@@ -144,7 +125,7 @@ var (
 
 func (w *writer) run() {
 	defer close(w.done)
-	defer w.close()
+	defer w.conn.close()
 	defer w.checkpoint.stop()
 	batch := make([]*operation, 0, batchLength)
 	for {
