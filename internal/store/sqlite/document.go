@@ -58,11 +58,7 @@ func (d documentStatements) put(doc store.Document) error {
 	if doc.Version == 1 {
 		s, bind = d.insert, bindDocumentInsert
 	}
-	if err := bind(s, doc); err != nil {
-		s.reset()
-		return fmt.Errorf("write document: %w", err)
-	}
-	written, err := s.exec()
+	written, err := s.execBound(bind(s, doc))
 	switch {
 	case err != nil:
 		return fmt.Errorf("write document: %w", err)
@@ -96,11 +92,7 @@ func bindDocumentUpdate(s *statement, d store.Document) error {
 
 // erase deletes a document in the writer's transaction.
 func (d documentStatements) erase(key store.DocumentKey) error {
-	if err := d.remove.bindBlob(1, key[:]); err != nil {
-		d.remove.reset()
-		return fmt.Errorf("remove document: %w", err)
-	}
-	if _, err := d.remove.exec(); err != nil {
+	if _, err := d.remove.execBound(d.remove.bindBlob(1, key[:])); err != nil {
 		return fmt.Errorf("remove document: %w", err)
 	}
 	return nil

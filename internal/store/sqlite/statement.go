@@ -295,6 +295,15 @@ func (s *statement) exec() (changed int, err error) {
 	return int(lib.Xsqlite3_changes(s.conn.tls, s.conn.db)), nil
 }
 
+// execBound is exec after parameters were bound, unless that has failed.
+func (s *statement) execBound(failed error) (changed int, err error) {
+	if failed != nil {
+		s.reset()
+		return 0, failed
+	}
+	return s.exec()
+}
+
 func (s *statement) int(i int32) int64 { return lib.Xsqlite3_column_int64(s.conn.tls, s.stmt, i) }
 
 func (s *statement) string(i int32) string {

@@ -308,11 +308,7 @@ func (w *writer) apply(op *operation) error {
 	if next == have {
 		return nil
 	}
-	if err := bindUpdate(w.updateGrant, next); err != nil {
-		w.updateGrant.reset()
-		return fmt.Errorf("write grant: %w", err)
-	}
-	changed, err := w.updateGrant.exec()
+	changed, err := w.updateGrant.execBound(bindUpdate(w.updateGrant, next))
 	if err != nil {
 		return fmt.Errorf("write grant: %w", err)
 	}
@@ -323,11 +319,7 @@ func (w *writer) apply(op *operation) error {
 }
 
 func (w *writer) createGrant(g grant.Grant) error {
-	if err := bindInsert(w.insertGrant, g); err != nil {
-		w.insertGrant.reset()
-		return fmt.Errorf("write grant: %w", err)
-	}
-	created, err := w.insertGrant.exec()
+	created, err := w.insertGrant.execBound(bindInsert(w.insertGrant, g))
 	if err != nil {
 		return fmt.Errorf("write grant: %w", err)
 	}
