@@ -133,12 +133,7 @@ func (p *editAPIPage) scopes(old []adminapi.APIScope) (list []adminapi.APIScope)
 // saveAPI registers an API, or changes it unless somebody else has since the form was
 // opened.
 func (c apiPages) saveAPI(ctx context.Context, r *request) (reply, error) {
-	p := editAPIPage{form: newForm(), ETag: r.PostFormValue("etag"), ID: strings.TrimSpace(r.PostFormValue("id")), Name: strings.TrimSpace(r.PostFormValue("name")), Scopes: r.PostFormValue("scopes")}
-	if !p.asks(r) {
-		if again, err := c.once(ctx, r, "/apis"); again != nil || err != nil {
-			return orError(again, err)
-		}
-	}
+	p := editAPIPage{form: sentForm(r), ETag: r.PostFormValue("etag"), ID: strings.TrimSpace(r.PostFormValue("id")), Name: strings.TrimSpace(r.PostFormValue("name")), Scopes: r.PostFormValue("scopes")}
 	done, made := "created", ask{method: http.MethodPost, path: []string{"apis"}}
 	api := adminapi.API{ID: p.ID}
 	if id := r.PathValue("api"); id != "" {
@@ -199,12 +194,9 @@ func (c *Console) newRestore(context.Context, *request) (reply, error) {
 // declareRestore declares that the store was restored by other means. It cannot be undone,
 // but has an effect only on tokens that the store does not know.
 func (c *Console) declareRestore(ctx context.Context, r *request) (reply, error) {
-	p := newRestorePage{form: newForm(), Backup: strings.TrimSpace(r.PostFormValue("backup_time"))}
-	if p.Command = declareCommand + quoteValue(p.Backup); p.asks(r) {
+	p := newRestorePage{form: sentForm(r), Backup: strings.TrimSpace(r.PostFormValue("backup_time"))}
+	if p.Command = declareCommand + quoteValue(p.Backup); p.Shown {
 		return reply{page: p}, nil
-	}
-	if again, err := c.once(ctx, r, "/restores"); again != nil || err != nil {
-		return orError(again, err)
 	}
 	at, err := time.Parse(time.RFC3339, p.Backup)
 	if err != nil {

@@ -132,12 +132,9 @@ func (c clientPages) createClient(ctx context.Context, r *request) (reply, error
 	if i < 0 {
 		return reply{}, errNotFound
 	}
-	p := newClientPage{form: newForm(), Kind: clientKinds[i], Name: r.PostFormValue("name"), ID: strings.TrimSpace(r.PostFormValue("id")), Redirects: r.PostFormValue("redirect_uris"), Scope: strings.TrimSpace(r.PostFormValue("scope"))}
-	if p.Command = p.command(r); p.asks(r) {
+	p := newClientPage{form: sentForm(r), Kind: clientKinds[i], Name: r.PostFormValue("name"), ID: strings.TrimSpace(r.PostFormValue("id")), Redirects: r.PostFormValue("redirect_uris"), Scope: strings.TrimSpace(r.PostFormValue("scope"))}
+	if p.Command = p.command(r); p.Shown {
 		return reply{page: p}, nil
-	}
-	if again, err := c.once(ctx, r, "/clients"); again != nil || err != nil {
-		return orError(again, err)
 	}
 	in := adminapi.Client{State: store.ClientEnabled, Registration: client.Registration{ID: p.ID, Settings: store.Settings{Name: p.Name, Auth: store.AuthEither, RedirectURIs: lines(p.Redirects)}}}
 	in.Scope = oauth.Scope(strings.Join(strings.Fields(p.Scope), " "))
@@ -311,12 +308,7 @@ func (c clientPages) editClient(ctx context.Context, r *request) (reply, error) 
 // the form was opened.
 func (c clientPages) saveClient(ctx context.Context, r *request) (reply, error) {
 	id := r.PathValue("client")
-	p := editClientPage{form: newForm(), ID: id, ETag: r.PostFormValue("etag")}
-	if !p.asks(r) {
-		if again, err := c.once(ctx, r, "/clients/"+url.PathEscape(id)); again != nil || err != nil {
-			return orError(again, err)
-		}
-	}
+	p := editClientPage{form: sentForm(r), ID: id, ETag: r.PostFormValue("etag")}
 	var v adminapi.Client
 	if err := c.get(ctx, r, &v, nil, "clients", id); err != nil {
 		return reply{}, err
@@ -348,9 +340,6 @@ var expiries = []string{"30d", "90d", "365d"}
 
 func (c clientPages) addSecret(ctx context.Context, r *request) (reply, error) {
 	id := r.PathValue("client")
-	if again, err := c.once(ctx, r, "/clients/"+url.PathEscape(id)); again != nil || err != nil {
-		return orError(again, err)
-	}
 	p := secretPage{Command: r.mintage("client secret add") + " "}
 	in := adminapi.SecretRequest{}
 	if text := r.PostFormValue("expires"); slices.Contains(expiries, text) {

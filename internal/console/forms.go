@@ -22,10 +22,9 @@ type form struct {
 
 func newForm() form { return form{Once: operator.NewForm()} }
 
-// asks reports whether a sent form asks for its command alone.
-func (f *form) asks(r *request) bool {
-	f.Shown = r.PostFormValue("show") != ""
-	return f.Shown
+// sentForm returns the form of the page that answers a sent one.
+func sentForm(r *request) form {
+	return form{Once: operator.NewForm(), Shown: r.PostFormValue("show") != ""}
 }
 
 // refused returns the form for another try if err is about what it says.
@@ -41,13 +40,22 @@ func (f *form) refused(err error) bool {
 // A repeatedPage says that a form was sent before: a browser has repeated it.
 type repeatedPage struct{ List string }
 
-// once spends the form of a request. Its page is that of a repeated form, or nil.
-func (c *Console) once(ctx context.Context, r *request, list string) (*reply, error) {
-	err := r.session.SpendForm(ctx, c.Store, r.PostFormValue("once"))
-	if errors.Is(err, operator.ErrRepeated) {
-		return &reply{status: http.StatusConflict, page: repeatedPage{list}}, nil
-	}
-	return nil, err
+// creates returns the page of a sent form that creates something: it counts once, unless it
+// asks for its command alone. Behind a form that was sent before, back leads to what the
+// first one has made.
+func (c *Console) creates(path, back string, do handler) []route {
+	return []route{{method: http.MethodPost, path: path, handle: func(ctx context.Context, r *request) (reply, error) {
+		if !sentForm(r).Shown {
+			err := r.session.SpendForm(ctx, c.Store, r.PostFormValue("once"))
+			switch {
+			case errors.Is(err, operator.ErrRepeated):
+				return reply{status: http.StatusConflict, page: repeatedPage{r.named(back)}}, nil
+			case err != nil:
+				return reply{}, err
+			}
+		}
+		return do(ctx, r)
+	}}}
 }
 
 // lines returns the lines of a text field that are not empty.
@@ -108,12 +116,4 @@ func setIf(q url.Values, name, value string) {
 	if value != "" {
 		q.Set(name, value)
 	}
-}
-
-// orError returns a reply, or an error.
-func orError(a *reply, err error) (reply, error) {
-	if err != nil {
-		return reply{}, err
-	}
-	return *a, nil
 }

@@ -51,14 +51,7 @@ func literal(text string) string {
 
 // kindOf returns which kind of client c is.
 func kindOf(c adminapi.Client) string {
-	may := func(grantType string) bool {
-		for _, g := range c.GrantTypes {
-			if g == grantType {
-				return true
-			}
-		}
-		return false
-	}
+	may := func(grantType string) bool { return slices.Contains(c.GrantTypes, grantType) }
 	switch {
 	case may(store.GrantDeviceCode):
 		return "device"

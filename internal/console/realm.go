@@ -29,6 +29,11 @@ func (r *request) at(path string, segments ...string) string {
 	return path
 }
 
+// named returns a path with the client or the user of r in the place of its pattern.
+func (r *request) named(path string) string {
+	return strings.NewReplacer("{client}", url.PathEscape(r.PathValue("client")), "{user}", url.PathEscape(r.PathValue("user"))).Replace(path)
+}
+
 // mintage returns a command about what the realm of r has.
 func (r *request) mintage(verb string, args ...string) string {
 	text := "mintage " + verb

@@ -56,15 +56,12 @@ type passwordPage struct {
 }
 
 func (c userPages) createUser(ctx context.Context, r *request) (reply, error) {
-	p := newUserPage{form: newForm(), Username: strings.TrimSpace(r.PostFormValue("username")), Name: strings.TrimSpace(r.PostFormValue("name")), Command: r.mintage("user create") + " "}
+	p := newUserPage{form: sentForm(r), Username: strings.TrimSpace(r.PostFormValue("username")), Name: strings.TrimSpace(r.PostFormValue("name")), Command: r.mintage("user create") + " "}
 	if p.Name != "" {
 		p.Command += "--name " + quoteValue(p.Name) + " "
 	}
-	if p.Command += quote(cmp.Or(p.Username, "NAME")); p.asks(r) {
+	if p.Command += quote(cmp.Or(p.Username, "NAME")); p.Shown {
 		return reply{page: p}, nil
-	}
-	if again, err := c.once(ctx, r, "/users"); again != nil || err != nil {
-		return orError(again, err)
 	}
 	var made adminapi.NewPassword
 	if err := c.post(ctx, r, adminapi.UserDocument{Username: p.Username, Name: p.Name}, &made, "users"); p.refused(err) {
@@ -98,9 +95,6 @@ func (c userPages) user(ctx context.Context, r *request) (reply, error) {
 // setPassword replaces a password by a generated one.
 func (c userPages) setPassword(ctx context.Context, r *request) (reply, error) {
 	name := r.PathValue("user")
-	if again, err := c.once(ctx, r, "/users/"+url.PathEscape(name)); again != nil || err != nil {
-		return orError(again, err)
-	}
 	p := passwordPage{Command: r.mintage("user password") + " "}
 	in := adminapi.PasswordRequest{EndGrants: r.PostFormValue("grants") != ""}
 	if in.EndGrants {
