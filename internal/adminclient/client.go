@@ -4,7 +4,6 @@
 package adminclient
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -52,23 +51,14 @@ func (a *Client) Close() {
 	}
 }
 
-// A request of the client.
-type request struct {
-	method string
-	path   []string // below /admin/v1
-	query  url.Values
-	etag   string // that the resource must still have
-	in     any    // nil: no body
-}
-
 // Get reads a resource.
 func (a *Client) Get(ctx context.Context, out any, query url.Values, path ...string) (etag string, err error) {
-	return a.do(ctx, request{method: http.MethodGet, path: path, query: query}, out)
+	return a.do(ctx, admin.Ask{Method: http.MethodGet, Path: path, Query: query}, out)
 }
 
 // Post sends a body, which may be nil, and reads the answer.
 func (a *Client) Post(ctx context.Context, in, out any, path ...string) error {
-	_, err := a.do(ctx, request{method: http.MethodPost, path: path, in: in}, out)
+	_, err := a.do(ctx, admin.Ask{Method: http.MethodPost, Path: path, In: in}, out)
 	return err
 }
 
@@ -89,11 +79,11 @@ func Update[T any](ctx context.Context, a *Client, change func(*T) error, confir
 		if err := change(&in); err != nil {
 			return was, is, err
 		}
-		r := request{method: http.MethodPut, path: path, query: url.Values{"dry_run": {"true"}}, etag: etag, in: in}
+		r := admin.Ask{Method: http.MethodPut, Path: path, Query: url.Values{"dry_run": {"true"}}, IfMatch: etag, In: in}
 		if _, err = a.do(ctx, r, nil); err == nil {
 			err = confirm()
 		}
-		if r.query = nil; err == nil {
+		if r.Query = nil; err == nil {
 			_, err = a.do(ctx, r, &is)
 		}
 		if n == updateAttempts || !errors.As(err, new(changed)) {
@@ -110,13 +100,13 @@ type changed struct{ error }
 
 // Patch changes a resource.
 func (a *Client) Patch(ctx context.Context, in, out any, path ...string) error {
-	_, err := a.do(ctx, request{method: http.MethodPatch, path: path, in: in}, out)
+	_, err := a.do(ctx, admin.Ask{Method: http.MethodPatch, Path: path, In: in}, out)
 	return err
 }
 
 // Delete removes a resource.
 func (a *Client) Delete(ctx context.Context, query url.Values, path ...string) error {
-	_, err := a.do(ctx, request{method: http.MethodDelete, path: path, query: query}, nil)
+	_, err := a.do(ctx, admin.Ask{Method: http.MethodDelete, Path: path, Query: query}, nil)
 	return err
 }
 
@@ -154,7 +144,7 @@ func List[T any](ctx context.Context, a *Client, name string, p adminapi.Page, f
 	}
 }
 
-func (a *Client) do(ctx context.Context, r request, out any) (etag string, err error) {
+func (a *Client) do(ctx context.Context, r admin.Ask, out any) (etag string, err error) {
 	var cause error
 	if a.local {
 		ctx = admin.WithCause(admin.WithActor(ctx, cases.ByUser(deployment.User())), &cause)
@@ -175,43 +165,20 @@ func (a *Client) do(ctx context.Context, r request, out any) (etag string, err e
 			return "", a.notUnderstood(err)
 		}
 	}
-	return strings.Trim(resp.Header.Get("ETag"), `"`), nil
+	return resp.Header.Get("ETag"), nil
 }
 
-func (a *Client) send(ctx context.Context, r request) (*http.Response, error) {
-	address := a.url + "/admin/v1"
-	if a.realm != "" {
-		address += "/realms/" + url.PathEscape(a.realm)
-	}
-	for _, part := range r.path {
-		address += "/" + url.PathEscape(part)
-	}
-	if len(r.query) > 0 {
-		address += "?" + r.query.Encode()
-	}
-	var body io.Reader
-	if r.in != nil {
-		text, err := json.Marshal(r.in)
-		if err != nil {
-			return nil, err
-		}
-		body = bytes.NewReader(text)
-	}
-	req, err := http.NewRequestWithContext(ctx, r.method, address, body)
+func (a *Client) send(ctx context.Context, r admin.Ask) (*http.Response, error) {
+	r.Realm = a.realm
+	req, err := r.Request(ctx, a.url)
 	if err != nil {
 		return nil, err
-	}
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
 	}
 	if a.version != "" {
 		req.Header.Set("User-Agent", adminapi.Agent+a.version)
 	}
 	if a.token != "" {
 		req.Header.Set("Authorization", "Bearer "+a.token)
-	}
-	if r.etag != "" {
-		req.Header.Set("If-Match", `"`+r.etag+`"`)
 	}
 	return a.client.Do(req)
 }
@@ -264,7 +231,7 @@ func (a *Client) notUnderstood(err error) error {
 
 // Call sends a request without a body to a path, and decodes the answer into out.
 func (a *Client) Call(ctx context.Context, method, path string, out any) error {
-	_, err := a.do(ctx, request{method: method, path: strings.Split(strings.TrimPrefix(path, "/admin/v1/"), "/")}, out)
+	_, err := a.do(ctx, admin.Ask{Method: method, Path: strings.Split(strings.TrimPrefix(path, "/admin/v1/"), "/")}, out)
 	return err
 }
 

@@ -147,7 +147,7 @@ func TestOperatorErrorsWriteNothing(t *testing.T) {
 			continue
 		}
 		path := strings.Split(strings.TrimPrefix(rt.Path, "/admin/v1/"), "/")
-		_, err := auditor.do(t.Context(), request{method: rt.Method, path: path}, nil)
+		_, err := auditor.do(t.Context(), admin.Ask{Method: rt.Method, Path: path}, nil)
 		if changes++; err == nil || !strings.Contains(hint(err), "token:watch has the role auditor") {
 			t.Errorf("%s %s by an auditor: %v", rt.Method, rt.Path, err)
 		}

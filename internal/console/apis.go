@@ -10,6 +10,7 @@ import (
 
 	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/pages"
+	serveradmin "github.com/mintage/mintage/internal/server/admin"
 )
 
 // apiPages are the pages about APIs.
@@ -96,7 +97,8 @@ func (c apiPages) newAPI(_ context.Context, r *request) (reply, error) {
 func (c apiPages) editAPI(ctx context.Context, r *request) (reply, error) {
 	p := editAPIPage{form: newForm()}
 	var api adminapi.API
-	if err := c.do(ctx, r, ask{method: http.MethodGet, path: []string{"apis", r.PathValue("api")}, out: &api, etag: &p.ETag}); err != nil {
+	var err error
+	if p.ETag, err = c.do(ctx, r, serveradmin.Ask{Method: http.MethodGet, Path: []string{"apis", r.PathValue("api")}}, &api); err != nil {
 		return reply{}, err
 	}
 	p.ID, p.Name, p.Command = api.ID, api.Name, r.apiCommand(api.ID, adminapi.API{}, api)
@@ -134,22 +136,22 @@ func (p *editAPIPage) scopes(old []adminapi.APIScope) (list []adminapi.APIScope)
 // opened.
 func (c apiPages) saveAPI(ctx context.Context, r *request) (reply, error) {
 	p := editAPIPage{form: sentForm(r), ETag: r.PostFormValue("etag"), ID: strings.TrimSpace(r.PostFormValue("id")), Name: strings.TrimSpace(r.PostFormValue("name")), Scopes: r.PostFormValue("scopes")}
-	done, made := "created", ask{method: http.MethodPost, path: []string{"apis"}}
+	done, made := "created", serveradmin.Ask{Method: http.MethodPost, Path: []string{"apis"}}
 	api := adminapi.API{ID: p.ID}
 	if id := r.PathValue("api"); id != "" {
 		if err := c.get(ctx, r, &api, nil, "apis", id); err != nil {
 			return reply{}, err
 		}
 		p.ID, api.CreatedAt, api.UpdatedAt = id, nil, nil
-		done, made = "saved", ask{method: http.MethodPut, path: []string{"apis", id}, ifMatch: p.ETag}
+		done, made = "saved", serveradmin.Ask{Method: http.MethodPut, Path: []string{"apis", id}, IfMatch: p.ETag}
 	}
 	before := api
 	api.Name, api.Scopes = p.Name, p.scopes(api.Scopes)
 	if p.Command = r.apiCommand(r.PathValue("api"), before, api); p.Shown {
 		return reply{page: p}, nil
 	}
-	made.in = api
-	if err := c.do(ctx, r, made); p.refused(err) {
+	made.In = api
+	if _, err := c.do(ctx, r, made, nil); p.refused(err) {
 		return reply{status: http.StatusUnprocessableEntity, page: p}, nil
 	} else if err != nil {
 		return reply{}, err
@@ -162,7 +164,7 @@ func (c apiPages) askDeleteAPI(ctx context.Context, r *request) (askPage, act, e
 	err := c.get(ctx, r, &api, nil, "apis", r.PathValue("api"))
 	return askPage{question: deleteAPIQuestion, Typed: api.ID, Facts: []fact{{Name: "Name", Value: api.Name}},
 			Back: "/apis/" + url.PathEscape(api.ID), Command: r.mintage("api delete", "--yes", quote(api.ID))},
-		func() (string, error) { return "/apis?done=deleted", c.remove(ctx, r, "apis", api.ID) }, err
+		func() (string, error) { return "/apis?done=deleted", c.remove(ctx, r, nil, "apis", api.ID) }, err
 }
 
 // A restoresPage lists declared restores.

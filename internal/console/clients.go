@@ -12,6 +12,7 @@ import (
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/oauth"
+	serveradmin "github.com/mintage/mintage/internal/server/admin"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -296,7 +297,8 @@ func readSettings(form url.Values, v *adminapi.Client) (wrong, why string) {
 func (c clientPages) editClient(ctx context.Context, r *request) (reply, error) {
 	p := editClientPage{form: newForm(), ID: r.PathValue("client")}
 	var v adminapi.Client
-	if err := c.do(ctx, r, ask{method: http.MethodGet, path: []string{"clients", p.ID}, out: &v, etag: &p.ETag}); err != nil {
+	var err error
+	if p.ETag, err = c.do(ctx, r, serveradmin.Ask{Method: http.MethodGet, Path: []string{"clients", p.ID}}, &v); err != nil {
 		return reply{}, err
 	}
 	p.Name, p.Command = v.Name, r.updateCommand(p.ID, &client.Registration{}, &v.Registration)
@@ -328,7 +330,7 @@ func (c clientPages) saveClient(ctx context.Context, r *request) (reply, error) 
 	}
 	in := v
 	in.Secrets, in.SelfRegistered, in.CreatedAt, in.UpdatedAt = nil, nil, nil, nil
-	err := c.do(ctx, r, ask{method: http.MethodPut, path: []string{"clients", id}, in: in, ifMatch: p.ETag})
+	_, err := c.do(ctx, r, serveradmin.Ask{Method: http.MethodPut, Path: []string{"clients", id}, In: in, IfMatch: p.ETag}, nil)
 	if p.refused(err) {
 		return again(http.StatusUnprocessableEntity)
 	}
@@ -378,7 +380,7 @@ func (c clientPages) askRevokeSecret(ctx context.Context, r *request) (askPage, 
 	}
 	p.Command += quote(v.ID) + " " + s.ID
 	return p, func() (string, error) {
-		return p.Back + "?done=revoked", c.do(ctx, r, ask{method: http.MethodDelete, path: []string{"clients", v.ID, "secrets", s.ID}, query: query})
+		return p.Back + "?done=revoked", c.remove(ctx, r, query, "clients", v.ID, "secrets", s.ID)
 	}, nil
 }
 
@@ -390,5 +392,5 @@ func (c clientPages) askDeleteClient(ctx context.Context, r *request) (askPage, 
 	n, err := c.countGrants(ctx, r, "", v.ID)
 	return askPage{question: deleteClientQuestion, Typed: v.ID, N: &n, Facts: []fact{{Name: "Name", Value: v.Name}},
 			Back: "/clients/" + url.PathEscape(v.ID), Command: r.mintage("client delete", "--yes", quote(v.ID))},
-		func() (string, error) { return "/clients?done=deleted", c.remove(ctx, r, "clients", v.ID) }, err
+		func() (string, error) { return "/clients?done=deleted", c.remove(ctx, r, nil, "clients", v.ID) }, err
 }

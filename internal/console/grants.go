@@ -115,7 +115,7 @@ func (c grantPages) askEndGrant(ctx context.Context, r *request) (askPage, act, 
 	return askPage{question: endGrantQuestion, Back: "/grants/" + url.PathEscape(g.ID), Command: r.mintage("grant revoke", quote(g.ID)),
 			Facts: []fact{{Name: "Grant", Value: g.ID, Code: true}, {Name: "Client", Value: g.ClientID}, {Name: "Subject", Value: g.Subject}, {Name: "Scope", Value: g.Scope}}},
 		func() (string, error) {
-			return "/grants?" + url.Values{"subject": {g.Subject}, "done": {"grant"}}.Encode(), c.remove(ctx, r, "grants", g.ID)
+			return "/grants?" + url.Values{"subject": {g.Subject}, "done": {"grant"}}.Encode(), c.remove(ctx, r, nil, "grants", g.ID)
 		}, err
 }
 

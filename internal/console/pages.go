@@ -65,5 +65,5 @@ func (c *Console) askEndSession(ctx context.Context, r *request) (askPage, act, 
 	s := list[i]
 	return askPage{question: sessionQuestion, Back: "/operators", Command: "mintage console session end " + s.ID,
 			Facts: []fact{{Name: "Operator", Value: s.Operator}, {Name: "Address", Value: s.Address, Code: true}, {Name: "Began", At: s.BeganAt}}},
-		func() (string, error) { return "/operators?ended", c.remove(ctx, r, "console", "sessions", s.ID) }, nil
+		func() (string, error) { return "/operators?ended", c.remove(ctx, r, nil, "console", "sessions", s.ID) }, nil
 }

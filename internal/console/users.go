@@ -131,6 +131,6 @@ func (c userPages) askResetFactor(ctx context.Context, r *request) (askPage, act
 	err := c.get(ctx, r, &u, nil, "users", r.PathValue("user"))
 	p := askPage{question: resetFactorQuestion, Fresh: true, Facts: userFacts(u), Back: "/users/" + url.PathEscape(u.Username), Command: r.mintage("user totp", "--remove", quote(u.Username))}
 	return p, func() (string, error) {
-		return p.Back + "?done=factor", c.remove(ctx, r, "users", u.Username, "totp")
+		return p.Back + "?done=factor", c.remove(ctx, r, nil, "users", u.Username, "totp")
 	}, err
 }

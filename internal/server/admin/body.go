@@ -2,10 +2,12 @@ package admin
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"unicode"
 
@@ -83,4 +85,47 @@ func foldRune(r rune) rune {
 		}
 		r = next
 	}
+}
+
+// An Ask is a request of the admin API.
+type Ask struct {
+	Realm   string // whose API is asked; "": the default one's
+	Method  string
+	Path    []string // below /admin/v1
+	Query   url.Values
+	IfMatch string // the entity tag that the resource must still have; "": any
+	In      any    // the body; nil: none
+}
+
+// Request returns the request of the admin API at an address.
+func (a Ask) Request(ctx context.Context, address string) (*http.Request, error) {
+	address += "/admin/v1"
+	if a.Realm != "" {
+		address += "/realms/" + url.PathEscape(a.Realm)
+	}
+	for _, part := range a.Path {
+		address += "/" + url.PathEscape(part)
+	}
+	if len(a.Query) > 0 {
+		address += "?" + a.Query.Encode()
+	}
+	var body io.Reader
+	if a.In != nil {
+		text, err := json.Marshal(a.In)
+		if err != nil {
+			return nil, err
+		}
+		body = bytes.NewReader(text)
+	}
+	r, err := http.NewRequestWithContext(ctx, a.Method, address, body)
+	if err != nil {
+		return nil, err
+	}
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if a.IfMatch != "" {
+		r.Header.Set("If-Match", a.IfMatch)
+	}
+	return r, nil
 }
