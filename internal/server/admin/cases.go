@@ -164,6 +164,19 @@ type list struct {
 	next  string // the value of after for the next page; "" on the last one
 }
 
+// all makes an action that lists everything which a use case reads, under a name.
+func all[U, V any](name string, of func(*admin.Admin) U, read func(U, context.Context) ([]V, error)) action {
+	return func(x *call, u *admin.Admin) (any, error) {
+		items, err := read(of(u), x.Context())
+		return list{name: name, items: items}, err
+	}
+}
+
+// named makes an action of a use case about what has the name in the path.
+func named[U any](of func(*admin.Admin) U, act func(U, context.Context, string) error) action {
+	return func(x *call, u *admin.Admin) (any, error) { return nil, act(of(u), x.Context(), x.names[0]) }
+}
+
 // pageOf returns the page of a list that the request asks for.
 func pageOf[T, V any](x *call, name string, read func(adminapi.Page) ([]T, bool, error), key func(T) string, view func(T) V) (any, error) {
 	p, err := x.page()

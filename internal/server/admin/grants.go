@@ -119,11 +119,6 @@ func listEvents(x *call, u *admin.Admin) (any, error) {
 	return list{name: "events", items: events}, err
 }
 
-func listRestores(x *call, u *admin.Admin) (any, error) {
-	views, err := u.Restores().List(x.Context())
-	return list{name: "restores", items: views}, err
-}
-
 func declareRestore(x *call, u *admin.Admin, in adminapi.RestoreRequest) (any, error) {
 	x.takeTime()
 	r, seen, err := u.Restores().Declare(x.Context(), grant.At(in.BackupTime), admin.Ended{}, nil)

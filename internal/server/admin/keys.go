@@ -7,17 +7,6 @@ import (
 	"github.com/mintage/mintage/internal/adminapi"
 )
 
-func listKeys(x *call, u *admin.Admin) (any, error) {
-	views, err := u.Keys().List(x.Context())
-	return list{name: "keys", items: views}, err
-}
-
-// publicKeys answers with the signing keys that the servers publish, as a JWK Set.
-func publicKeys(x *call, u *admin.Admin) (any, error) {
-	set, err := u.Keys().Public(x.Context())
-	return list{name: "keys", items: set}, err
-}
-
 func rotateKeys(x *call, u *admin.Admin, in adminapi.RotateRequest) (any, error) {
 	d, err := admin.Positive("in", in.In)
 	if err != nil {

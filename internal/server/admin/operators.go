@@ -13,20 +13,11 @@ const (
 	consolePath   = "/admin/v1/console"
 )
 
-func listOperators(x *call, u *admin.Admin) (any, error) {
-	views, err := u.Console().Operators(x.Context())
-	return list{name: "operators", items: views}, err
-}
-
 func (a *API) addOperator(x *call, u *admin.Admin, in adminapi.OperatorRequest) (any, error) {
 	if err := a.hasRealm(in.Realm); err != nil {
 		return nil, err
 	}
 	return u.Console().AddOperator(x.Context(), in)
-}
-
-func removeOperator(x *call, u *admin.Admin) (any, error) {
-	return nil, u.Console().RemoveOperator(x.Context(), x.names[0])
 }
 
 // inviteOperator answers with the link of an invitation, if there is a console.
@@ -38,13 +29,4 @@ func (a *API) inviteOperator(x *call, u *admin.Admin, in adminapi.InvitationRequ
 	v, text, err := u.Console().InviteOperator(x.Context(), in)
 	v.URL = strings.TrimSuffix(a.ConsoleURL, "/") + "/invitation/" + text
 	return v, err
-}
-
-func listConsoleSessions(x *call, u *admin.Admin) (any, error) {
-	views, err := u.Console().ConsoleSessions(x.Context())
-	return list{name: "sessions", items: views}, err
-}
-
-func endConsoleSession(x *call, u *admin.Admin) (any, error) {
-	return nil, u.Console().EndConsoleSession(x.Context(), x.names[0])
 }

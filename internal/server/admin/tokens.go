@@ -12,11 +12,6 @@ import (
 
 const tokensPath = "/admin/v1/admin-tokens"
 
-func listTokens(x *call, u *admin.Admin) (any, error) {
-	views, err := u.Tokens().List(x.Context())
-	return list{name: "admin_tokens", items: views}, err
-}
-
 // hasRealm returns an error unless there is the realm with a name, or no name.
 func (a *API) hasRealm(name string) error {
 	if name == "" || slices.ContainsFunc(a.realms, func(r adminapi.Realm) bool { return r.Name == strings.TrimPrefix(name, "/") }) {
@@ -30,8 +25,4 @@ func (a *API) createToken(x *call, u *admin.Admin, in adminapi.TokenRequest) (an
 		return nil, err
 	}
 	return u.Tokens().Create(x.Context(), in)
-}
-
-func revokeToken(x *call, u *admin.Admin) (any, error) {
-	return nil, u.Tokens().Revoke(x.Context(), x.names[0])
 }
