@@ -53,12 +53,9 @@ who created them. The token of admin.token_file is not among them.`,
 			Tokens []adminapi.Token `json:"admin_tokens"`
 		}{[]adminapi.Token{}}
 		_, err := a.Get(cmd.Context(), &answer, nil, "admin-tokens")
-		var rows [][]string
-		for _, t := range answer.Tokens {
-			rows = append(rows, []string{t.Name, roleOf(t.Role, t.Realm), t.State, when(t.CreatedAt), t.CreatedBy, when(t.ExpiresAt), when(t.LastUsedAt)})
-		}
-		noteEmpty(cmd, rows, err, "there is no admin token")
-		return answer.Tokens, table("NAME|ROLE|STATE|CREATED|BY|EXPIRES|LAST USED", rows), err
+		return listed(cmd, answer.Tokens, err, "there is no admin token", "NAME|ROLE|STATE|CREATED|BY|EXPIRES|LAST USED", func(t adminapi.Token) []string {
+			return []string{t.Name, roleOf(t.Role, t.Realm), t.State, when(t.CreatedAt), t.CreatedBy, when(t.ExpiresAt), when(t.LastUsedAt)}
+		})
 	})
 }
 

@@ -171,31 +171,24 @@ slash and the case of the host make no other API.`,
 }
 
 func newAPIList(s *settings) *cobra.Command {
-	var page adminapi.Page
+	var l listing
 	cmd := &cobra.Command{
 		Use:     "list [--match TEXT]",
 		Short:   "List APIs",
 		Long:    "List APIs with their scopes and the form and lifetime of their access tokens.",
 		Example: `  mintage api list --match orders`,
-		PreRunE: func(*cobra.Command, []string) error { return page.Check() },
 	}
-	cmd.Flags().StringVar(&page.Match, "match", "", "only those whose id or name contains this text, ignoring case")
-	registerPaging(cmd, &page.Limit, &page.After, "id")
+	l.register(cmd, "id or name", "id", nil)
 	return s.shows(cmd, func(cmd *cobra.Command, a *adminclient.Client, _ []string) (any, text, error) {
-		list, next, err := adminclient.List[adminapi.API](cmd.Context(), a, "apis", page, nil)
-		rows := [][]string{}
-		for _, v := range list {
+		list, next, err := adminclient.List[adminapi.API](cmd.Context(), a, "apis", l.Page, nil)
+		l.noteMore(cmd.ErrOrStderr(), next)
+		return listed(cmd, list, err, "no API is found", "ID|NAME|TOKENS|LIFETIME|SCOPES", func(v adminapi.API) []string {
 			var scopes []string
 			for _, s := range v.Scopes {
 				scopes = append(scopes, s.Name)
 			}
-			rows = append(rows, []string{v.ID, v.Name, show.OrDash(v.TokenFormat), show.OrDash(lifetime(v)), strings.Join(scopes, " ")})
-		}
-		if next != "" {
-			noteMore(cmd.ErrOrStderr(), page.Limit, "--match", next)
-		}
-		noteEmpty(cmd, rows, err, "no API is found")
-		return list, table("ID|NAME|TOKENS|LIFETIME|SCOPES", rows), err
+			return []string{v.ID, v.Name, show.OrDash(v.TokenFormat), show.OrDash(lifetime(v)), strings.Join(scopes, " ")}
+		})
 	})
 }
 

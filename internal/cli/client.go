@@ -18,7 +18,6 @@ import (
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/oauth"
-	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -152,25 +151,18 @@ which a user has agreed: by a document (their id is its address) or by request
 	return s.shows(cmd, func(cmd *cobra.Command, a *adminclient.Client, _ []string) (any, text, error) {
 		filter := url.Values{"self_registered": {strconv.FormatBool(own)}, "deleted": {strconv.FormatBool(all)}}
 		list, next, err := adminclient.List[adminapi.Client](cmd.Context(), a, "clients", l.Page, filter)
-		rows := [][]string{}
-		for _, c := range list {
-			rows = append(rows, clientRow(c))
-		}
-		if next != "" {
-			l.noteMore(cmd.ErrOrStderr(), next)
-		}
+		l.noteMore(cmd.ErrOrStderr(), next)
 		if own {
-			noteEmpty(cmd, rows, err, "no client is found that registered itself")
-			return list, table("ID|NAME IT GIVES ITSELF|STATE|BY|REDIRECT HOSTS|FIRST AGREEMENT|LAST AGREEMENT", rows), err
+			return listed(cmd, list, err, "no client is found that registered itself", "ID|NAME IT GIVES ITSELF|STATE|BY|REDIRECT HOSTS|FIRST AGREEMENT|LAST AGREEMENT", clientRow)
 		}
-		noteEmpty(cmd, rows, err, "no client is found")
+		value, forPeople, err := listed(cmd, list, err, "no client is found", "ID|NAME|STATE|AUTH|SCOPE|SECRETS|LAST USED", clientRow)
 		if err == nil {
 			var others []adminapi.Client
 			if others, _, err = adminclient.List[adminapi.Client](cmd.Context(), a, "clients", adminapi.Page{Limit: 1}, given("self_registered", "true")); len(others) > 0 {
 				fmt.Fprintln(cmd.ErrOrStderr(), "mintage: clients that registered themselves are listed by: mintage client list --self-registered")
 			}
 		}
-		return list, table("ID|NAME|STATE|AUTH|SCOPE|SECRETS|LAST USED", rows), err
+		return value, forPeople, err
 	})
 }
 
@@ -178,7 +170,7 @@ which a user has agreed: by a document (their id is its address) or by request
 func clientRow(c adminapi.Client) []string {
 	if own := c.SelfRegistered; own != nil {
 		return []string{c.ID, fmt.Sprintf("%q", c.Name), string(c.State), string(own.By),
-			strings.Join(own.RedirectHosts, " "), show.OrDash(instant(own.FirstAgreedAt)), show.OrDash(instant(own.LastAgreedAt))}
+			strings.Join(own.RedirectHosts, " "), when(own.FirstAgreedAt), when(own.LastAgreedAt)}
 	}
 	var used *time.Time
 	for _, s := range c.Secrets {
@@ -186,7 +178,7 @@ func clientRow(c adminapi.Client) []string {
 			used = s.LastUsedAt
 		}
 	}
-	return []string{c.ID, c.Name, string(c.State), string(c.Auth), string(c.Scope), fmt.Sprint(len(c.Secrets)), show.OrDash(instant(used))}
+	return []string{c.ID, c.Name, string(c.State), string(c.Auth), string(c.Scope), fmt.Sprint(len(c.Secrets)), when(used)}
 }
 
 func newClientShow(s *settings) *cobra.Command {

@@ -51,15 +51,10 @@ the events of the subject follow.`,
 	registerPaging(cmd, &limit, &after, "grant")
 	return s.shows(cmd, func(cmd *cobra.Command, a *adminclient.Client, _ []string) (any, text, error) {
 		list, next, err := adminclient.List[adminapi.Grant](cmd.Context(), a, "grants", adminapi.Page{Limit: limit, After: after}, given("subject", subject, "client_id", client))
-		rows := [][]string{}
-		for _, g := range list {
-			rows = append(rows, []string{g.ID, g.State, g.ClientID, g.Subject, g.Scope, fmt.Sprint(g.Generation), instant(g.RotatedAt), instant(g.ExpiresAt)})
-		}
-		if next != "" {
-			noteMore(cmd.ErrOrStderr(), limit, "--subject, --client", next)
-		}
-		noteEmpty(cmd, rows, err, "no grant is found")
-		forPeople := table("GRANT|STATE|CLIENT|SUBJECT|SCOPE|GENERATION|ROTATED|EXPIRES", rows)
+		noteMore(cmd.ErrOrStderr(), limit, "--subject, --client", next)
+		_, forPeople, err := listed(cmd, list, err, "no grant is found", "GRANT|STATE|CLIENT|SUBJECT|SCOPE|GENERATION|ROTATED|EXPIRES", func(g adminapi.Grant) []string {
+			return []string{g.ID, g.State, g.ClientID, g.Subject, g.Scope, fmt.Sprint(g.Generation), instant(g.RotatedAt), instant(g.ExpiresAt)}
+		})
 		if err != nil || subject == "" {
 			return list, forPeople, err
 		}

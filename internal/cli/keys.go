@@ -48,11 +48,9 @@ rotates. The key-encryption key is not needed.`,
 	}, func(cmd *cobra.Command, a *adminclient.Client, _ []string) (any, text, error) {
 		var answer struct{ Keys []adminapi.Key }
 		_, err := a.Get(cmd.Context(), &answer, nil, "keys")
-		var rows [][]string
-		for _, v := range answer.Keys {
-			rows = append(rows, []string{v.ID, v.Purpose, v.Phase, when(v.CreatedAt), when(v.ActiveAt), when(v.EndsAt)})
-		}
-		return answer.Keys, table("KEY|PURPOSE|PHASE|CREATED|USED FROM|PHASE ENDS", rows), err
+		return listed(cmd, answer.Keys, err, "", "KEY|PURPOSE|PHASE|CREATED|USED FROM|PHASE ENDS", func(v adminapi.Key) []string {
+			return []string{v.ID, v.Purpose, v.Phase, when(v.CreatedAt), when(v.ActiveAt), when(v.EndsAt)}
+		})
 	})
 }
 

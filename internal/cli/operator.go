@@ -47,12 +47,9 @@ sign-in. Whoever is signed in by a rule of console.operators is there too.`,
 			Operators []adminapi.Operator `json:"operators"`
 		}{[]adminapi.Operator{}}
 		_, err := a.Get(cmd.Context(), &answer, nil, "operators")
-		var rows [][]string
-		for _, o := range answer.Operators {
-			rows = append(rows, []string{o.Name, roleOf(o.Role, o.Realm), when(o.CreatedAt), o.CreatedBy, when(o.SeenAt)})
-		}
-		noteEmpty(cmd, rows, err, "there is no operator")
-		return answer.Operators, table("NAME|ROLE|ADDED|BY|LAST SIGN-IN", rows), err
+		return listed(cmd, answer.Operators, err, "there is no operator", "NAME|ROLE|ADDED|BY|LAST SIGN-IN", func(o adminapi.Operator) []string {
+			return []string{o.Name, roleOf(o.Role, o.Realm), when(o.CreatedAt), o.CreatedBy, when(o.SeenAt)}
+		})
 	})
 }
 
@@ -106,12 +103,9 @@ func newConsoleSessionList(s *settings) *cobra.Command {
 			Sessions []adminapi.ConsoleSession `json:"sessions"`
 		}{[]adminapi.ConsoleSession{}}
 		_, err := a.Get(cmd.Context(), &answer, nil, "console", "sessions")
-		var rows [][]string
-		for _, v := range answer.Sessions {
-			rows = append(rows, []string{v.ID, v.Operator, v.How, v.Address, when(v.BeganAt), when(v.UsedAt), when(v.EndsAt)})
-		}
-		noteEmpty(cmd, rows, err, "nobody is signed in to the console")
-		return answer.Sessions, table("ID|OPERATOR|SIGNED IN BY|ADDRESS|BEGAN|LAST USED|ENDS", rows), err
+		return listed(cmd, answer.Sessions, err, "nobody is signed in to the console", "ID|OPERATOR|SIGNED IN BY|ADDRESS|BEGAN|LAST USED|ENDS", func(v adminapi.ConsoleSession) []string {
+			return []string{v.ID, v.Operator, v.How, v.Address, when(v.BeganAt), when(v.UsedAt), when(v.EndsAt)}
+		})
 	})
 }
 

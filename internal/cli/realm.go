@@ -24,10 +24,6 @@ the default one, whose settings are outside of realms; it needs no --realm.`,
 	}, func(cmd *cobra.Command, a *adminclient.Client, _ []string) (any, text, error) {
 		var answer adminapi.Realms
 		_, err := a.Get(cmd.Context(), &answer, nil, "realms")
-		var rows [][]string
-		for _, r := range answer.Realms {
-			rows = append(rows, []string{r.Name, r.Issuer, r.Login})
-		}
-		return answer.Realms, table("NAME|ISSUER|LOGIN", rows), err
+		return listed(cmd, answer.Realms, err, "", "NAME|ISSUER|LOGIN", func(r adminapi.Realm) []string { return []string{r.Name, r.Issuer, r.Login} })
 	})
 }

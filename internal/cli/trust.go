@@ -115,31 +115,24 @@ client. The client must be allowed the APIs as well.`,
 }
 
 func newTrustList(s *settings) *cobra.Command {
-	var page adminapi.Page
+	var l listing
 	cmd := &cobra.Command{
 		Use:     "list [--match TEXT]",
 		Short:   "List trusts",
 		Long:    "List trusts with their issuer, kind and client, and the APIs that they are for.",
 		Example: `  mintage trust list --match idp.example.com`,
-		PreRunE: func(*cobra.Command, []string) error { return page.Check() },
 	}
-	cmd.Flags().StringVar(&page.Match, "match", "", "only those whose id, issuer, kind or client contains this text, ignoring case")
-	registerPaging(cmd, &page.Limit, &page.After, "id")
+	l.register(cmd, "id, issuer, kind or client", "id", nil)
 	return s.shows(cmd, func(cmd *cobra.Command, a *adminclient.Client, _ []string) (any, text, error) {
-		list, next, err := adminclient.List[adminapi.Trust](cmd.Context(), a, "trusts", page, nil)
-		rows := [][]string{}
-		for _, v := range list {
+		list, next, err := adminclient.List[adminapi.Trust](cmd.Context(), a, "trusts", l.Page, nil)
+		l.noteMore(cmd.ErrOrStderr(), next)
+		return listed(cmd, list, err, "no trust is found", "ID|KIND|ISSUER|CLIENT|STATE|APIS", func(v adminapi.Trust) []string {
 			state := "enabled"
 			if v.Disabled {
 				state = "disabled"
 			}
-			rows = append(rows, []string{v.ID, v.Kind, v.Issuer, v.ClientID, state, strings.Join(v.APIs, ", ")})
-		}
-		if next != "" {
-			noteMore(cmd.ErrOrStderr(), page.Limit, "--match", next)
-		}
-		noteEmpty(cmd, rows, err, "no trust is found")
-		return list, table("ID|KIND|ISSUER|CLIENT|STATE|APIS", rows), err
+			return []string{v.ID, v.Kind, v.Issuer, v.ClientID, state, strings.Join(v.APIs, ", ")}
+		})
 	})
 }
 

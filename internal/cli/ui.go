@@ -40,6 +40,19 @@ func table(heading string, rows [][]string) text {
 	return func(w io.Writer) error { return show.Table(w, heading, rows) }
 }
 
+// listed is the result of a command that lists: JSON, or a row of a table for each item.
+// It reports on standard error that a list which could be read is empty, if it may be.
+func listed[T any](cmd *cobra.Command, list []T, err error, empty, heading string, row func(T) []string) (any, text, error) {
+	if empty != "" {
+		noteEmpty(cmd, list, err, empty)
+	}
+	rows := make([][]string, len(list))
+	for i, item := range list {
+		rows[i] = row(item)
+	}
+	return list, table(heading, rows), err
+}
+
 // fields is a list of names and values, followed by other texts.
 func fields(list [][2]string, more ...text) text {
 	return func(w io.Writer) error {
@@ -143,12 +156,7 @@ func output(cmd *cobra.Command, asJSON bool, value any, forPeople text) error {
 }
 
 // when formats an instant of a value for programs.
-func when(t *time.Time) string {
-	if t == nil {
-		return "-"
-	}
-	return t.Format(time.RFC3339)
-}
+func when(t *time.Time) string { return show.OrDash(instant(t)) }
 
 // instant formats an instant of an answer for people; "" for none.
 func instant(t *time.Time) string {
@@ -230,13 +238,19 @@ func printError(w io.Writer, err error) {
 }
 
 // A listing holds the flags of a sorted list.
-type listing struct{ adminapi.Page }
+type listing struct {
+	adminapi.Page
+	filters string // flags that make the list shorter
+}
 
 func (l *listing) register(cmd *cobra.Command, what, key string, states []string) {
 	cmd.PreRunE = func(*cobra.Command, []string) error { return l.Check(states...) }
 	f := cmd.Flags()
 	f.StringVar(&l.Match, "match", "", "only those whose "+what+" contains this text, ignoring case")
-	f.StringVar(&l.State, "state", "", "only those that are "+strings.Join(states, " or "))
+	if l.filters = "--match"; states != nil {
+		f.StringVar(&l.State, "state", "", "only those that are "+strings.Join(states, " or "))
+		l.filters = "--match, --state"
+	}
 	registerPaging(cmd, &l.Limit, &l.After, key)
 }
 
@@ -246,10 +260,13 @@ func registerPaging(cmd *cobra.Command, limit *int, after *string, key string) {
 	cmd.Flags().StringVar(after, "after", "", "continue after this "+key+", the last of the previous page")
 }
 
-func (l *listing) noteMore(w io.Writer, last string) { noteMore(w, l.Limit, "--match, --state", last) }
+func (l *listing) noteMore(w io.Writer, last string) { noteMore(w, l.Limit, l.filters, last) }
 
-// noteMore reports that a list was cut at its limit.
+// noteMore reports that a list was cut at its limit, unless last is "".
 func noteMore(w io.Writer, limit int, filters, last string) {
+	if last == "" {
+		return
+	}
 	fmt.Fprintf(w, "mintage: only the first %d are shown; use %s or --limit\n", limit, filters)
 	fmt.Fprintf(w, "         the next page: --after %s\n", last)
 }
