@@ -70,7 +70,7 @@ unknowns, and 2 for a wrong command line.`,
 			}
 			list := p.Examine(cmd.Context(), offline, func(f doctor.Finding) {
 				if !asJSON {
-					f.Print(cmd.OutOrStdout())
+					doctor.Print(cmd.OutOrStdout(), f)
 				}
 			})
 			return conclude(cmd.OutOrStdout(), doctor.Conclude(list), asJSON)
@@ -98,17 +98,13 @@ func (s *settings) lastCheckup(cmd *cobra.Command, asJSON bool) error {
 		if v.At == nil {
 			return deployment.Hint(errors.New("the server has not examined itself yet"), "use: mintage doctor, on the server's machine")
 		}
-		var list []doctor.Finding
-		for _, f := range v.Findings {
-			list = append(list, doctor.Finding(f))
-		}
 		if !asJSON {
 			fmt.Fprintf(cmd.OutOrStdout(), "at %s:\n", when(v.At))
-			for _, f := range list {
-				f.Print(cmd.OutOrStdout())
+			for _, f := range v.Findings {
+				doctor.Print(cmd.OutOrStdout(), f)
 			}
 		}
-		return conclude(cmd.OutOrStdout(), doctor.Conclude(list), asJSON)
+		return conclude(cmd.OutOrStdout(), doctor.Conclude(v.Findings), asJSON)
 	})(cmd, nil)
 }
 

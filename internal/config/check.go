@@ -125,7 +125,7 @@ func (c *Config) checkListeners(bad report) {
 	switch {
 	case (c.TLS.Cert == "") != (c.TLS.Key == ""):
 		bad("tls", "cert and key belong together: one of them is missing")
-	case c.TLS.Cert == "" && len(c.TrustedProxies) == 0 && !isLoopback(host):
+	case c.TLS.Cert == "" && len(c.TrustedProxies) == 0 && !IsLoopback(host):
 		bad("tls", "missing: set tls.cert and tls.key; without them mintage listens on loopback only, or behind trusted_proxies")
 	}
 	if !strings.HasPrefix(c.AdminListen(), "unix:") {
@@ -277,7 +277,7 @@ func (c *Config) checkConsole(bad report) {
 	switch a, addressErr := netip.ParseAddr(host); {
 	case err != nil:
 		bad("console.listen", "%q must be HOST:PORT", c.Console.Listen)
-	case c.TLS.Cert == "" && !isLoopback(host):
+	case c.TLS.Cert == "" && !IsLoopback(host):
 		bad("console.listen", "%q needs tls.cert and tls.key: operators' sessions must not cross a network in the clear", c.Console.Listen)
 	case c.Console.URL == "" && (host == "" || addressErr == nil && a.IsUnspecified()):
 		bad("console.url", "missing: browsers cannot open %s; name the address that they open, such as https://console.example.com:8445", c.Console.Listen)
@@ -286,7 +286,7 @@ func (c *Config) checkConsole(bad report) {
 		return
 	}
 	u, err := url.Parse(c.Console.URL)
-	if err != nil || u.Host == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && !(u.Scheme == "http" && isLoopback(u.Hostname())) {
+	if err != nil || u.Host == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && !(u.Scheme == "http" && IsLoopback(u.Hostname())) {
 		bad("console.url", "%q must be https://HOST or https://HOST:PORT and nothing more", c.Console.URL)
 	}
 }
@@ -295,14 +295,15 @@ func (c *Config) checkConsole(bad report) {
 func (c *Config) OnLoopback() bool {
 	for _, address := range []string{c.Listen, c.Management.Listen, c.AdminListen()} {
 		host, _, err := net.SplitHostPort(address)
-		if !strings.HasPrefix(address, "unix:") && (err != nil || !isLoopback(host)) {
+		if !strings.HasPrefix(address, "unix:") && (err != nil || !IsLoopback(host)) {
 			return false
 		}
 	}
 	return true
 }
 
-func isLoopback(host string) bool {
+// IsLoopback reports whether a host is this machine, and no other can reach it.
+func IsLoopback(host string) bool {
 	a, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && a.IsLoopback()
 }
@@ -362,7 +363,7 @@ func (c *Config) UpstreamRedirectURL() string { return c.PublicURL + c.BasePath 
 
 // isSafeURL reports whether nobody on the network can read what is sent there.
 func isSafeURL(u *url.URL) bool {
-	return u.Host != "" && u.User == nil && (u.Scheme == "https" || u.Scheme == "http" && isLoopback(u.Hostname()))
+	return u.Host != "" && u.User == nil && (u.Scheme == "https" || u.Scheme == "http" && IsLoopback(u.Hostname()))
 }
 
 // StoreSQLite is the embedded store, for one node.

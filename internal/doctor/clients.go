@@ -3,13 +3,13 @@ package doctor
 import (
 	"context"
 	"fmt"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/show"
@@ -204,11 +204,7 @@ func (f *findings) judgeServiceScope(p *Deployment, c store.Client) {
 // clear.
 func plainRedirect(uri string) bool {
 	u, err := url.Parse(uri)
-	if err != nil || u.Scheme != "http" || u.Hostname() == "localhost" {
-		return false
-	}
-	addr, err := netip.ParseAddr(u.Hostname())
-	return err != nil || !addr.IsLoopback()
+	return err == nil && u.Scheme == "http" && !config.IsLoopback(u.Hostname())
 }
 
 // checkSecrets reports secrets that have expired or are about to, and clients

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
@@ -29,12 +30,7 @@ const (
 )
 
 // A Finding is one line of the report.
-type Finding struct {
-	Check  string `json:"check"`
-	Level  string `json:"level"`
-	Text   string `json:"finding"`
-	Advice string `json:"advice,omitempty"`
-}
+type Finding = adminapi.Finding
 
 // findings are those of one check.
 type findings []Finding
@@ -241,7 +237,7 @@ func (p *Deployment) check(ctx context.Context, c checkup) findings {
 }
 
 // Print writes a finding for people.
-func (f Finding) Print(w io.Writer) {
+func Print(w io.Writer, f Finding) {
 	fmt.Fprintf(w, "%-8s %s: %s\n", f.Level, f.Check, show.Printable(f.Text))
 	if f.Advice != "" {
 		fmt.Fprintf(w, "%-8s do: %s\n", "", f.Advice)

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"net"
@@ -78,14 +79,7 @@ func (p *Deployment) handshake(ctx context.Context, c *tls.Config) error {
 		return err
 	}
 	c.ServerName = u.Hostname()
-	address := p.Connect
-	if address == "" {
-		port := u.Port()
-		if port == "" {
-			port = "443"
-		}
-		address = net.JoinHostPort(u.Hostname(), port)
-	}
+	address := cmp.Or(p.Connect, net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "443")))
 	ctx, cancel := context.WithTimeout(ctx, publicTime)
 	defer cancel()
 	d := tls.Dialer{Config: c}

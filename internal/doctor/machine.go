@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io/fs"
 	"net"
-	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -148,11 +147,7 @@ func checkListeners(_ context.Context, p *Deployment) (f findings) {
 // exposedAddress reports whether others than this machine may reach a listener.
 func exposedAddress(listen string) bool {
 	host, _, err := net.SplitHostPort(listen)
-	if err != nil || host == "localhost" {
-		return false
-	}
-	addr, err := netip.ParseAddr(host)
-	return err != nil || !addr.IsLoopback()
+	return err == nil && !config.IsLoopback(host)
 }
 
 // checkConsole checks whether somebody can sign in to the console.

@@ -142,7 +142,7 @@ func (f *findings) judgeSecure(a probed) {
 	const header = "nginx: proxy_set_header X-Forwarded-Proto $scheme;"
 	switch {
 	case a.Secure:
-	case !a.Declared && !isLoopbackAddress(a.Peer):
+	case !a.Declared && !config.IsLoopback(a.Peer):
 		f.fault("trusted_proxies: ["+a.Peer+"] in the configuration, if that is the proxy", "requests come in clear from %s, which is not in trusted_proxies: every one is refused (https required)", a.Peer)
 	case len(a.ForwardedProto) == 0:
 		f.fault("have the proxy set it; "+header, "the proxy at %s does not send X-Forwarded-Proto: every request is refused (https required)", a.Peer)
@@ -172,9 +172,4 @@ func (f *findings) judgeAddress(p *Deployment, a probed) {
 func (p *Deployment) trusts(address string) bool {
 	addr, err := netip.ParseAddr(address)
 	return err == nil && slices.ContainsFunc(p.Config.TrustedProxies, func(n netip.Prefix) bool { return n.Contains(addr) })
-}
-
-func isLoopbackAddress(address string) bool {
-	addr, err := netip.ParseAddr(address)
-	return err == nil && addr.IsLoopback()
 }

@@ -1,10 +1,8 @@
 package doctor
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -74,23 +72,20 @@ func (p *Deployment) metrics(ctx context.Context, client *http.Client, base stri
 	if resp.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("status %d", resp.StatusCode)
 	}
-	return samples(strings.NewReader(string(body)))
+	return samples(string(body)), nil
 }
 
 // samples parses the Prometheus text format, without comments.
-func samples(r io.Reader) (map[string]float64, error) {
+func samples(text string) map[string]float64 {
 	values := map[string]float64{}
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		line := lines.Text()
+	for line := range strings.SplitSeq(text, "\n") {
 		if i := strings.LastIndexByte(line, ' '); i > 0 && !strings.HasPrefix(line, "#") {
 			if v, err := strconv.ParseFloat(line[i+1:], 64); err == nil {
 				values[line[:i]] = v
 			}
 		}
 	}
-	return values, lines.Err()
+	return values
 }
 
 // clockPause separates two reads of the nodes' clocks; a node sends a heartbeat every

@@ -107,11 +107,7 @@ func (n *node) examine(ctx context.Context, cfg config.Config) adminapi.Checkup 
 	}
 	r := doctor.Conclude(p.Examine(ctx, false, func(doctor.Finding) {}))
 	now := time.Now().UTC()
-	v := adminapi.Checkup{At: &now, Verdict: r.Verdict, Findings: []adminapi.Finding{}}
-	for _, f := range r.Findings {
-		v.Findings = append(v.Findings, adminapi.Finding(f))
-	}
-	return v
+	return adminapi.Checkup{At: &now, Verdict: r.Verdict, Findings: append([]adminapi.Finding{}, r.Findings...)}
 }
 
 // DescribeDeployment sets what doctor's checks read of a configuration, but for the store,
