@@ -72,28 +72,20 @@ func (a Grants) Revoke(ctx context.Context, id grant.ID) error {
 }
 
 // CutOff ends everything that was authorized until now by a subject, for a client,
-// or by the subject for the client, and says for whom.
-func (a Grants) CutOff(ctx context.Context, subject, client string) (cut store.Cutoff, of string, err error) {
+// or by the subject for the client.
+func (a Grants) CutOff(ctx context.Context, subject, client string) (cut store.Cutoff, err error) {
 	if subject == "" && client == "" {
-		return cut, "", &oauth.Invalid{Field: "subject", Message: "name a subject, a client or both"}
+		return cut, &oauth.Invalid{Field: "subject", Message: "name a subject, a client or both"}
 	}
 	if err := storable("subject", subject); err != nil {
-		return cut, "", err
+		return cut, err
 	}
-	var list []string
 	about := client
-	if subject != "" {
-		list = append(list, fmt.Sprintf("subject %q", subject))
-	}
-	if client != "" {
-		if _, err := a.Clients().Read(ctx, client); err != nil {
-			return cut, "", err
-		}
-		list = append(list, fmt.Sprintf("client %q", client))
-	} else {
+	if client == "" {
 		about = store.AboutSubject(subject)
+	} else if _, err := a.Clients().Read(ctx, client); err != nil {
+		return cut, err
 	}
-	of = strings.Join(list, ", ")
 	cut = store.Cutoff{Realm: a.Realm, Subject: subject, ClientID: client, At: a.cutoffAt()}
 	change := store.Change{Cutoffs: []store.Cutoff{cut}}
 	if client == "" {
@@ -101,7 +93,7 @@ func (a Grants) CutOff(ctx context.Context, subject, client string) (cut store.C
 		change.Delete = []store.DocumentKey{store.ClaimsKey(a.Realm, subject)}
 		change.Documents = []store.Document{a.endOfAll(subject, cut.At)}
 	}
-	return cut, of, a.commit(ctx, change, a.event(a.now(), store.EventCutoff, about, of))
+	return cut, a.commit(ctx, change, a.event(a.now(), store.EventCutoff, about, show.Whom(subject, client, ", ")))
 }
 
 // endOfAll returns the document by which clients are told that the sessions of a

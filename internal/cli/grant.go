@@ -125,14 +125,7 @@ again.`,
 			if err := a.Post(cmd.Context(), adminapi.CutoffRequest{Subject: subject, ClientID: client}, &cut, "cutoffs"); err != nil {
 				return err
 			}
-			var of []string
-			if subject != "" {
-				of = append(of, fmt.Sprintf("subject %q", subject))
-			}
-			if client != "" {
-				of = append(of, fmt.Sprintf("client %q", client))
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "everything authorized until %s is refused: %s\n", instant(cut.At), strings.Join(of, ", "))
+			fmt.Fprintf(cmd.OutOrStdout(), "everything authorized until %s is refused: %s\n", instant(cut.At), show.Whom(subject, client, ", "))
 			if cut.Grants == nil {
 				return errors.New("it is in force, but the grants that it covers cannot be counted")
 			}

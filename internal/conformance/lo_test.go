@@ -172,7 +172,7 @@ func TestAUserSignsOutEverywhere(t *testing.T) {
 					Store: d.store, Realm: realm, Actor: admin.Actor{Via: admin.ViaAccount, Name: subject}, Policy: d.issuer.Policy, Now: d.issuer.Now,
 					Changed: func(ctx context.Context) { _ = d.issuer.Directory.Poll(ctx) },
 				}
-				_, _, err := a.Grants().CutOff(ctx, subject, "")
+				_, err := a.Grants().CutOff(ctx, subject, "")
 				return err
 			}
 		}

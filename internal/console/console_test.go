@@ -348,7 +348,7 @@ func TestAChangedUserIsSignedOut(t *testing.T) {
 		"another password":       func(name string) error { _, _, err := users.SetPassword(ctx, name, "", "", false); return err },
 		"another second factor":  func(name string) error { _, _, err := users.SetTOTP(ctx, name, ""); return err },
 		"no second factor":       func(name string) error { _, err := users.RemoveTOTP(ctx, name, ""); return err },
-		"a user who is disabled": func(name string) error { _, _, err := users.Disable(ctx, name, ""); return err },
+		"a user who is disabled": func(name string) error { _, err := users.Disable(ctx, name, ""); return err },
 	} {
 		name := strings.ReplaceAll(what, " ", "-")
 		if _, _, err := users.Create(ctx, account.Registration{Username: name}); err != nil {

@@ -66,7 +66,7 @@ func (x *Explainer) completeLife(ctx context.Context, v *Explained) error {
 		add(event.At, string(event.Name), event.Actor, event.Detail)
 	}
 	for _, c := range e.Cutoffs {
-		add(c.At, "cut off until then", "", cutoffName(c))
+		add(c.At, "cut off until then", "", show.Whom(c.Subject, c.ClientID, " and "))
 	}
 	if e.Restore.At != 0 && (e.Grant == nil || e.Grant.AuthorizedAt < e.Restore.At) {
 		add(e.Restore.At, "store restored", "", "from a backup of "+show.Instant(e.Restore.Backup)+"; tokens of before are accepted until "+show.Instant(e.Restore.Until))

@@ -191,7 +191,7 @@ func (v *Explained) detail(r *adminapi.Reading) {
 		}
 	case grant.CutOff:
 		for _, c := range e.Cutoffs {
-			r.Why = "a cutoff of " + cutoffName(c) + " until " + show.Instant(c.At) + " covers it"
+			r.Why = "a cutoff of " + show.Whom(c.Subject, c.ClientID, " and ") + " until " + show.Instant(c.At) + " covers it"
 		}
 	case grant.GrantExpired:
 		at := e.Token.ExpiresAt
@@ -338,17 +338,6 @@ var reasonWords = map[grant.Reason]string{
 	grant.ReasonOperator:        "an administrator asked for it",
 	grant.ReasonClient:          "the client asked for it (RFC 7009)",
 	grant.ReasonLogout:          "the user signed out, which ends the grants of this client (--logout-ends-grants)",
-}
-
-func cutoffName(c store.Cutoff) string {
-	var parts []string
-	if c.Subject != "" {
-		parts = append(parts, fmt.Sprintf("subject %q", c.Subject))
-	}
-	if c.ClientID != "" {
-		parts = append(parts, fmt.Sprintf("client %q", c.ClientID))
-	}
-	return strings.Join(parts, " and ")
 }
 
 func firstLine(err error) string {

@@ -45,7 +45,7 @@ func (n *realm) endAll(cases admin.Admin) func(ctx context.Context, subject stri
 	return func(ctx context.Context, subject string) error {
 		a := cases
 		a.Actor = admin.Actor{Via: admin.ViaAccount, Name: subject}
-		if _, _, err := a.Grants().CutOff(ctx, subject, ""); err != nil {
+		if _, err := a.Grants().CutOff(ctx, subject, ""); err != nil {
 			return store.Unavailable(err)
 		}
 		return nil

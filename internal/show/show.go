@@ -171,6 +171,18 @@ func Count(n int, one, more string) string {
 	return fmt.Sprintf("%d %s", n, more)
 }
 
+// Whom names a subject, a client or both.
+func Whom(subject, client, between string) string {
+	var parts []string
+	if subject != "" {
+		parts = append(parts, fmt.Sprintf("subject %q", subject))
+	}
+	if client != "" {
+		parts = append(parts, fmt.Sprintf("client %q", client))
+	}
+	return strings.Join(parts, between)
+}
+
 // Bytes is a size.
 func Bytes(n int64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}

@@ -73,7 +73,7 @@ func endSessions(x *call, u *admin.Admin, in adminapi.SessionRequest) (any, erro
 		return ended, err
 	}
 	// One cutoff ends everything, also codes that are not redeemed.
-	cut, _, err := u.Grants().CutOff(x.Context(), in.Subject, "")
+	cut, err := u.Grants().CutOff(x.Context(), in.Subject, "")
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func listCutoffs(x *call, u *admin.Admin) (any, error) {
 
 func cutOff(x *call, u *admin.Admin, in adminapi.CutoffRequest) (any, error) {
 	x.takeTime()
-	cut, _, err := u.Grants().CutOff(x.Context(), in.Subject, in.ClientID)
+	cut, err := u.Grants().CutOff(x.Context(), in.Subject, in.ClientID)
 	if err != nil {
 		return nil, err
 	}

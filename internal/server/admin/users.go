@@ -66,8 +66,7 @@ func updateUser(x *call, u *admin.Admin, patch adminapi.UserPatch) (any, error) 
 }
 
 func disableUser(x *call, u *admin.Admin) (any, error) {
-	user, _, err := u.Users().Disable(x.Context(), x.names[0], x.ifMatch())
-	return viewUser(user, err)
+	return viewUser(u.Users().Disable(x.Context(), x.names[0], x.ifMatch()))
 }
 
 func enableUser(x *call, u *admin.Admin) (any, error) {
