@@ -18,8 +18,8 @@ import (
 // AboutStore is what events are about that concern all of the store.
 const AboutStore = "store"
 
-// grantPage is how many grants are read at a time.
-const grantPage = 5000
+// reportedGrants is after how many grants a reader of all reports.
+const reportedGrants = 5000
 
 // Declare declares that the store was restored by other means from a backup
 // of an instant. First it ends again what had ended since the backup. It reads all
@@ -29,7 +29,7 @@ func (a Restores) Declare(ctx context.Context, backup grant.Instant, ended Ended
 	if backup <= 0 || backup > a.now() {
 		return r, seen, &oauth.Invalid{Field: "backup_time", Message: "is missing or still to come"}
 	}
-	if seen, err = issuedIn(ctx, a.whole(), grantPage, progress); err != nil {
+	if seen, err = issuedIn(ctx, a.whole(), progress); err != nil {
 		return r, seen, fmt.Errorf("nothing was declared: %w", err)
 	}
 	if err = errors.Join(a.merge(ctx, ended), operator.EndRestored(ctx, a.whole(), backup)); err != nil {
@@ -84,24 +84,18 @@ func ClockIsBehind(now grant.Instant, seen grant.Issued) bool {
 }
 
 // issuedIn reads all grants of a store.
-func issuedIn(ctx context.Context, st store.Store, limit int, progress func(read int)) (seen grant.Issued, err error) {
-	page := store.GrantFilter{Limit: limit}
-	for n := 0; ; {
-		list, err := st.Grants(ctx, page)
+func issuedIn(ctx context.Context, st store.Store, progress func(read int)) (seen grant.Issued, err error) {
+	n := 0
+	for g, err := range store.EachGrant(ctx, st, store.GrantFilter{}) {
 		if err != nil {
 			return seen, err
 		}
-		for _, g := range list {
-			seen = seen.And(g.Issued())
-		}
-		if n += len(list); len(list) < page.Limit {
-			return seen, nil
-		}
-		page.After = list[len(list)-1].ID
-		if progress != nil {
+		seen = seen.And(g.Issued())
+		if n++; progress != nil && n%reportedGrants == 0 {
 			progress(n)
 		}
 	}
+	return seen, nil
 }
 
 // ViewRestore returns the view of the latest restore at now.

@@ -64,23 +64,17 @@ const AnchorTime = 2 * time.Second
 
 // Anchors are all that the store has.
 func Anchors(ctx context.Context, st store.Store) (list []Anchor, err error) {
-	var after store.DocumentKey
-	for {
-		page, err := st.Documents(ctx, store.DocumentFilter{Kind: store.DocumentAuditHead, After: after, Limit: 100})
+	for d, err := range store.EachDocument(ctx, st, store.DocumentFilter{Kind: store.DocumentAuditHead}) {
 		if err != nil {
 			return nil, err
 		}
-		for _, d := range page {
-			var a Anchor
-			if err := json.Unmarshal(d.Body, &a); err != nil {
-				return nil, fmt.Errorf("how far an audit log was, in the store: %w", err)
-			}
-			list, after = append(list, a), d.Key
+		var a Anchor
+		if err := json.Unmarshal(d.Body, &a); err != nil {
+			return nil, fmt.Errorf("how far an audit log was, in the store: %w", err)
 		}
-		if len(page) == 0 {
-			return list, nil
-		}
+		list = append(list, a)
 	}
+	return list, nil
 }
 
 // A notingStore is the store of a command. Close writes its changes to the audit

@@ -139,27 +139,23 @@ func (iss feed) revoked(ctx context.Context, since, now grant.Instant) (list []s
 // revoked returns the living revocations of service tokens. It fails if there
 // are far more than the list of revocations can name.
 func (iss services) revoked(ctx context.Context, now grant.Instant) (list []store.Revocation, err error) {
-	f := store.DocumentFilter{Kind: store.DocumentServiceRevoked, Limit: iss.Feed.limit}
-	for range 10 {
-		page, err := iss.Store.Documents(ctx, f)
+	read, most := 0, 10*iss.Feed.limit
+	for d, err := range store.EachDocument(ctx, iss.Store, store.DocumentFilter{Kind: store.DocumentServiceRevoked}) {
 		if err != nil {
 			return nil, err
 		}
-		for _, d := range page {
-			var r serviceRevocation
-			if err := json.Unmarshal(d.Body, &r); err != nil {
-				return nil, err
-			}
-			if id, err := grant.ParseID(r.ID); err == nil && now < d.ExpiresAt && r.Realm == otherRealm(iss.Realm) {
-				list = append(list, store.Revocation{Realm: iss.Realm, GrantID: id, At: r.At, Floor: grant.Never})
-			}
-			f.After = d.Key
+		if read++; read > most {
+			return nil, fmt.Errorf("more than %d revocations of service tokens", most)
 		}
-		if len(page) < f.Limit {
-			return list, nil
+		var r serviceRevocation
+		if err := json.Unmarshal(d.Body, &r); err != nil {
+			return nil, err
+		}
+		if id, err := grant.ParseID(r.ID); err == nil && now < d.ExpiresAt && r.Realm == otherRealm(iss.Realm) {
+			list = append(list, store.Revocation{Realm: iss.Realm, GrantID: id, At: r.At, Floor: grant.Never})
 		}
 	}
-	return nil, fmt.Errorf("more than %d revocations of service tokens", 10*iss.Feed.limit)
+	return list, nil
 }
 
 // A cutoffEntry is a cutoff as published to subscribers: what was authorized until
