@@ -79,8 +79,8 @@ var limitMutations = []Mutation{
 		Test: atToken + "TestARequestWaitsInItsClass",
 	},
 	{
-		Name: "a full queue noticed before the body is read", In: "Endpoints.token",
-		Old: "if err = r.Early(); err != nil {", New: "if err = error(nil); err != nil {",
+		Name: "a full queue noticed before the body is read", In: "Request.Begin",
+		Old: "if err := r.Early(); err != nil {", New: "if err := error(nil); err != nil {",
 		Test: atToken + "TestAFullQueueIsNoticed",
 	},
 	{

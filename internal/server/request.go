@@ -75,8 +75,21 @@ func (s *Server) noticeProxy(r *http.Request) {
 // Early sheds the request, before its body is read, if Enter would shed it.
 func (r *Request) Early() error { return r.server.Queue.Early() }
 
-// CountAddress counts the request against the limit of its address.
-func (r *Request) CountAddress() error { return r.server.Throttle.RequestOfAddress(r.Counted) }
+// Begin makes the first phases of an endpoint at which clients ask for something: the
+// transport, the limit of the address, an early look at the queue, and then the form, to
+// which the query belongs if queryAllowed.
+func (r *Request) Begin(queryAllowed bool) (oauth.Params, error) {
+	if err := r.Admit(); err != nil {
+		return nil, err
+	}
+	if err := r.server.Throttle.RequestOfAddress(r.Counted); err != nil {
+		return nil, err
+	}
+	if err := r.Early(); err != nil {
+		return nil, err
+	}
+	return r.Form(queryAllowed)
+}
 
 // CountClient counts the request against the limit of its authenticated client.
 // Anybody can use the name of a public client, so each address is one of its own.

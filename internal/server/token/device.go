@@ -20,16 +20,7 @@ import (
 // device is the device authorization endpoint (RFC 8628 section 3.1). Its phases are
 // those of the token endpoint.
 func (e *Endpoints) device(ctx context.Context, r *server.Request) (a server.Answer, rec server.Report, err error) {
-	if err = r.Admit(); err != nil {
-		return a, rec, err
-	}
-	if err = r.CountAddress(); err != nil {
-		return a, rec, err
-	}
-	if err = r.Early(); err != nil {
-		return a, rec, err
-	}
-	p, err := r.Form(false)
+	p, err := r.Begin(false)
 	if err != nil {
 		return a, rec, err
 	}

@@ -19,16 +19,7 @@ type Pusher func(ctx context.Context, r *server.Request, req oauth.Authorization
 // push is the endpoint for pushed authorization requests (RFC 9126 section 2). The
 // order of its phases is that of the token endpoint.
 func (e *Endpoints) push(ctx context.Context, r *server.Request) (a server.Answer, rec server.Report, err error) {
-	if err = r.Admit(); err != nil {
-		return a, rec, err
-	}
-	if err = r.CountAddress(); err != nil {
-		return a, rec, err
-	}
-	if err = r.Early(); err != nil {
-		return a, rec, err
-	}
-	p, err := r.Form(false)
+	p, err := r.Begin(false)
 	if err != nil {
 		return a, rec, err
 	}

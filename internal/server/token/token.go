@@ -123,18 +123,8 @@ var grantTypes = map[string]grantType{
 // anything.
 func (e *Endpoints) token(ctx context.Context, r *server.Request) (a server.Answer, rec server.Report, err error) {
 	// 1. Transport, the address's limit, and an early look at the queue.
-	if err = r.Admit(); err != nil {
-		return a, rec, err
-	}
-	if err = r.CountAddress(); err != nil {
-		return a, rec, err
-	}
-	if err = r.Early(); err != nil {
-		return a, rec, err
-	}
-
 	// 2. Form and parameters.
-	p, err := r.Form(e.QueryParameters)
+	p, err := r.Begin(e.QueryParameters)
 	if err != nil {
 		return a, rec, err
 	}
