@@ -158,3 +158,35 @@ func TestDocumentsThatBindTokens(t *testing.T) {
 		}
 	}
 }
+
+// TestGrantTypesOfADocument: RFC 7591 section 2. A document has no answer that could say
+// that the client gets more than it lists.
+func TestGrantTypesOfADocument(t *testing.T) {
+	t.Parallel()
+	const code, refresh, device = store.GrantAuthorizationCode, store.GrantRefreshToken, store.GrantDeviceCode
+	for members, want := range map[string][]string{
+		``:                       {code, refresh},
+		`"grant_types":null,`:    {code, refresh},
+		`"grant_types":[],`:      {code, refresh},
+		`"response_types":null,`: {code, refresh},
+		`"grant_types":["refresh_token","authorization_code"],"response_types":["token","code"],`: {code, refresh},
+		`"grant_types":["authorization_code"],`:                                                   {code},
+		`"grant_types":["` + device + `","refresh_token"],`:                                       {refresh, device},
+		`"grant_types":["refresh_token"],`:                                                        {refresh},
+		`"grant_types":["client_credentials"],`:                                                   {},
+		`"grant_types":["implicit",7],`:                                                           {},
+		`"response_types":["token"],`:                                                             {refresh},
+		`"grant_types":["authorization_code"],"response_types":["code id_token"],`:                {},
+	} {
+		d, err := client.ReadDocument(address, []byte(`{`+members+`"client_id":"`+address+`","redirect_uris":["https://agent.example/cb"]}`))
+		if err != nil || d.GrantTypes == nil || !slices.Equal(d.GrantTypes, want) {
+			t.Errorf("%s: %q, %v", members, d.GrantTypes, err)
+			continue
+		}
+		docs := &client.Documents{Realm: "/api", Now: time.Now, Fetch: func(context.Context, string, netip.Prefix) (client.Document, error) { return d, nil }}
+		c, err := docs.Client(t.Context(), address, "https://agent.example/cb", netip.Prefix{})
+		if err != nil || c.GrantTypes == nil || !slices.Equal(c.GrantTypes, want) {
+			t.Errorf("%s: %+v, %v", members, c, err)
+		}
+	}
+}

@@ -23,10 +23,10 @@ type Document struct {
 	Name         string // the host of its address if it gives itself none
 	RedirectURIs []string
 	Auth         store.AuthRule
-	Device       bool   // it asks for the device grant
-	Bound        bool   // all its tokens are bound to keys (RFC 9449 section 5.2)
-	KeysURI      string // jwks_uri, if it signs assertions; its own address, if it has jwks
-	Alg          string // of its assertions; "": that of its keys
+	GrantTypes   []string // without authorization_code if response_types lacks code
+	Bound        bool     // all its tokens are bound to keys (RFC 9449 section 5.2)
+	KeysURI      string   // jwks_uri, if it signs assertions; its own address, if it has jwks
+	Alg          string   // of its assertions; "": that of its keys
 }
 
 // ReadDocument reads the document of an address. It leaves out redirect URIs that
@@ -43,6 +43,7 @@ func ReadDocument(address string, body []byte, schemes ...string) (Document, err
 		Keys         json.RawMessage `json:"jwks"`
 		Alg          string          `json:"token_endpoint_auth_signing_alg"`
 		GrantTypes   []any           `json:"grant_types"`
+		Responses    []any           `json:"response_types"`
 		Bound        bool            `json:"dpop_bound_access_tokens"`
 	}
 	if err := json.Unmarshal(body, &d); err != nil {
@@ -51,8 +52,8 @@ func ReadDocument(address string, body []byte, schemes ...string) (Document, err
 	if d.ID != address {
 		return Document{}, errors.New("its client_id is not its address, byte for byte")
 	}
-	out := Document{Name: OwnName(d.Name, address), Device: slices.Contains(d.GrantTypes, any(store.GrantDeviceCode)), Bound: d.Bound}
-	if out.RedirectURIs = OwnRedirectURIs(d.RedirectURIs, schemes); len(out.RedirectURIs) == 0 && !out.Device {
+	out := Document{Name: OwnName(d.Name, address), GrantTypes: describedGrantTypes(d.GrantTypes, d.Responses), Bound: d.Bound}
+	if out.RedirectURIs = OwnRedirectURIs(d.RedirectURIs, schemes); len(out.RedirectURIs) == 0 && !slices.Contains(out.GrantTypes, store.GrantDeviceCode) {
 		return Document{}, errors.New("it has no redirect URI that is accepted here: https, http on 127.0.0.1, [::1] or localhost, or a private-use scheme that is admitted: see client_metadata.schemes")
 	}
 	methods := d.Methods
@@ -85,6 +86,17 @@ func ReadDocument(address string, body []byte, schemes ...string) (Document, err
 		return Document{}, errors.New("its token_endpoint_auth_method is neither none nor private_key_jwt with a known algorithm and keys, at an https jwks_uri or in jwks")
 	}
 	return out, nil
+}
+
+// describedGrantTypes returns the grant types of a document, never nil. A document that
+// lists none may refresh, though the default of RFC 7591 section 2 is authorization_code
+// alone: agents that leave the member out rely on it.
+func describedGrantTypes(grants, responses []any) []string {
+	listed := len(grants) > 0
+	codes := len(responses) == 0 || slices.Contains(responses, any("code"))
+	return slices.DeleteFunc(ownGrantTypes(listed), func(name string) bool {
+		return listed && !slices.Contains(grants, any(name)) || name == store.GrantAuthorizationCode && !codes
+	})
 }
 
 // Documents are the clients whose id is the address of a document that describes
@@ -122,7 +134,7 @@ func (d *Documents) Client(ctx context.Context, id, redirectURI string, from net
 	if i < 0 {
 		return nil, oauth.ErrRedirectMismatch
 	}
-	c := ownClient(d.Realm, id, doc.Name, oauth.LoopbackForm(doc.RedirectURIs[i]), doc.Device, grant.At(d.Now()))
+	c := ownClient(d.Realm, id, doc.Name, oauth.LoopbackForm(doc.RedirectURIs[i]), doc.GrantTypes, grant.At(d.Now()))
 	c.RegisteredBy, c.Auth, c.Assertion = store.ByDocument, doc.Auth, store.AssertionRule{Alg: doc.Alg, KeysURI: doc.KeysURI}
 	if doc.Bound {
 		c.DPoP = store.DPoPRequired

@@ -145,7 +145,7 @@ func (r *Registrations) Client(id, redirectURI string) (*store.Client, error) {
 	if i < 0 {
 		return nil, oauth.ErrRedirectMismatch
 	}
-	c := ownClient(r.Realm, id, OwnName(s.Name, ""), forms[i], s.Device, grant.At(r.Now()))
+	c := ownClient(r.Realm, id, OwnName(s.Name, ""), forms[i], ownGrantTypes(s.Device), grant.At(r.Now()))
 	c.RegisteredBy, c.Auth, c.CreatedAt = store.ByRequest, store.AuthEither, s.At
 	if sealedMethods[s.Method] == oauth.AuthNone {
 		c.Auth = store.AuthNone

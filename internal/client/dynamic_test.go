@@ -16,7 +16,7 @@ import (
 func TestClientsThatRegisterThemselvesAreNoServices(t *testing.T) {
 	t.Parallel()
 	d := client.Documents{Realm: "/api", Now: time.Now, Fetch: func(context.Context, string, netip.Prefix) (client.Document, error) {
-		return client.Document{Name: "Agent", Auth: store.AuthNone, RedirectURIs: []string{"https://agent.example/cb"}}, nil
+		return client.Document{Name: "Agent", Auth: store.AuthNone, GrantTypes: store.DefaultGrantTypes, RedirectURIs: []string{"https://agent.example/cb"}}, nil
 	}}
 	c, err := d.Client(t.Context(), address, "https://agent.example/cb", netip.Prefix{})
 	if err != nil || c.MayUse(store.GrantClientCredentials) || !c.MayUse(store.GrantRefreshToken) {

@@ -18,10 +18,10 @@ func NamesItself(id string) bool { return keys.IsRegistration(id) || oauth.IsCli
 
 // ownClient is a client that registered itself, for a redirect URI, or for the device grant
 // alone.
-func ownClient(realm, id, name, redirectURI string, device bool, now grant.Instant) *store.Client {
+func ownClient(realm, id, name, redirectURI string, grantTypes []string, now grant.Instant) *store.Client {
 	c := &store.Client{
 		ID: id, Realm: realm, State: store.ClientEnabled, Secrets: []store.Secret{}, CreatedAt: now, UpdatedAt: now,
-		Settings: store.Settings{Name: name, Native: true, GrantTypes: ownGrantTypes(device), RedirectURIs: []string{}},
+		Settings: store.Settings{Name: name, Native: true, GrantTypes: grantTypes, RedirectURIs: []string{}},
 	}
 	if redirectURI != "" {
 		c.RedirectURIs = []string{redirectURI}
@@ -29,7 +29,8 @@ func ownClient(realm, id, name, redirectURI string, device bool, now grant.Insta
 	return c
 }
 
-// ownGrantTypes are those of a client that registered itself.
+// ownGrantTypes are those that a client which registered itself may have, and without
+// device those of one that asked for none.
 func ownGrantTypes(device bool) []string {
 	types := slices.Clone(store.DefaultGrantTypes)
 	if device {

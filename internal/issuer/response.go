@@ -48,9 +48,11 @@ type response struct {
 // row's key: the next poll reads the key.
 func (r *response) tokens(nonce string, about claims.Claims) (out Tokens, err error) {
 	g := &r.d.Next
-	out.RefreshToken, err = r.iss.write(r.view, r.c, Token{
-		Kind: RefreshToken, Form: OfGrant, Key: g.KeyID, GrantID: g.ID, Generation: g.Generation, IssuedAt: g.RotatedAt, ExpiresAt: g.ExpiresAt,
-	}, r.now)
+	if r.mayRefresh() {
+		out.RefreshToken, err = r.iss.write(r.view, r.c, Token{
+			Kind: RefreshToken, Form: OfGrant, Key: g.KeyID, GrantID: g.ID, Generation: g.Generation, IssuedAt: g.RotatedAt, ExpiresAt: g.ExpiresAt,
+		}, r.now)
+	}
 	if err == nil {
 		out.AccessToken, out.Format, err = r.accessToken()
 	}
@@ -64,6 +66,12 @@ func (r *response) tokens(nonce string, about claims.Claims) (out Tokens, err er
 	out.GrantID, out.Subject, out.Generation, out.Repeated, out.Shared = g.ID, g.Subject, g.Generation, r.d.Repeated, r.d.Shared
 	out.Bound = r.binding().Bound()
 	return out, nil
+}
+
+// mayRefresh reports whether there is a refresh token. An operator's client that is not
+// registered to use one receives it nevertheless: existing clients expect the member.
+func (r *response) mayRefresh() bool {
+	return !r.c.SelfRegistered() || r.c.MayUse(store.GrantRefreshToken)
 }
 
 // binding returns the key that the access token is bound to. The grant of a public

@@ -213,3 +213,24 @@ func TestAClientThatRegisteredItselfGetsTheCoveredPartAtARefresh(t *testing.T) {
 	s.Refused(grant.ScopeTooWide)(refresh("no\"scope", ""))
 	s.Refused(grant.TargetUnknown)(refresh("orders:read", "https://api.example/other"))
 }
+
+// TestADocumentWithoutRefreshGetsNoRefreshToken: RFC 7591 section 2.
+func TestADocumentWithoutRefreshGetsNoRefreshToken(t *testing.T) {
+	s := newService(t)
+	s.Directory.AdmitSelfRegistered(func(_, id string) bool { return id == agentID })
+	c := s.Agent()
+	if tokens := s.LoginOfAgent(c); tokens.RefreshToken == "" || tokens.AccessToken == "" {
+		t.Errorf("registered for it: %+v", tokens.Scope)
+	}
+	c.GrantTypes = []string{store.GrantAuthorizationCode}
+	code, err := s.Codes().IssueTo(c, issuer.Authorization{
+		ClientID: agentID, RedirectURI: redirectURI, Subject: subject, Scope: "a", Challenge: "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tokens, err := s.Exchange(t.Context(), c, issuer.CodeRequest{Code: code.Code, RedirectURI: redirectURI, Verifier: "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"})
+	if err != nil || tokens.RefreshToken != "" || tokens.AccessToken == "" {
+		t.Errorf("not registered for it: a refresh token is there: %t; %v", tokens.RefreshToken != "", err)
+	}
+}

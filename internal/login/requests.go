@@ -101,7 +101,9 @@ func ShownName(c *store.Client) string {
 	return ""
 }
 
-func isUnread(c *store.Client) bool { return c.SelfRegistered() && len(c.GrantTypes) == 0 }
+// isUnread reports whether a client is unread. A document that was read may leave no
+// grant type, but its list is not nil.
+func isUnread(c *store.Client) bool { return c.SelfRegistered() && c.GrantTypes == nil }
 
 // readClient reads a client that registered itself into st, unless nobody is signed in,
 // and returns its request as far as it is allowed.

@@ -455,3 +455,28 @@ func (s *overtaken) Commit(ctx context.Context, c store.Change) error {
 	}
 	return s.Store.Commit(ctx, c)
 }
+
+// TestADocumentWithoutCodesGetsNone: RFC 6749 section 4.1.2.1. A list without any grant type
+// of this server is no unread document.
+func TestADocumentWithoutCodesGetsNone(t *testing.T) {
+	h := newHouse(t)
+	d := h.agents(redirectURI)
+	h.api("https://mcp.example", 1, true, "use", "use")
+	for _, types := range [][]string{{store.GrantRefreshToken, store.GrantDeviceCode}, {store.GrantRefreshToken}, {}} {
+		d.c.GrantTypes = types
+		var told *ClientError
+		if st, err := h.Authorize(t.Context(), asAgent(redirectURI), h.signedIn("alice")); !errors.As(err, &told) || told.Public.Code != oauth.UnauthorizedClient || st.Interaction != nil {
+			t.Errorf("%q: %v", types, err)
+		}
+		// It is the same for a user who signs in first.
+		v := someone()
+		it := h.begin(asAgent(redirectURI), v, StepLogin)
+		var err error
+		if v.Session, err = h.SignIn(t.Context(), it, h.identity("alice"), v); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := h.Proceed(t.Context(), h.again(it, v), v); !errors.As(err, &told) || told.Public.Code != oauth.UnauthorizedClient {
+			t.Errorf("%q, after the sign-in: %v", types, err)
+		}
+	}
+}
