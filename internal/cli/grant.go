@@ -98,7 +98,8 @@ func newGrantRevoke(s *settings) *cobra.Command {
 		Long: `End a grant, or all of a subject, of a client, or of the pair. A single grant ends
 at once. The others end by a cutoff within two seconds: everything authorized
 until now is refused, including codes that are not redeemed. Users may authorize
-again.`,
+again. Assertions of other issuers that are issued in the next 7 seconds, and
+max_skew, are refused too: their issuer's clock may be ahead.`,
 		Example: `  mintage grant revoke 0f3c9a50c1d24e6f8b7a6c5d4e3f2a1b
   mintage grant revoke --subject alice
   mintage grant revoke --subject alice --client Zx81kQ`,

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
@@ -424,5 +425,25 @@ func TestAnAssertionRecordsItsClient(t *testing.T) {
 	s.Put(trust)
 	if got := s.granted(issuer.Assertions{Issuer: s.Issuer}.AssertionToken(t.Context(), s.FoundAgent(), r)); got != "trust_ended" {
 		t.Errorf("after its end: %s", got)
+	}
+}
+
+// TestAssertionsOfTheSecondsBeforeACutoffsDate: the iat is of another clock, and does not say
+// on which side of the command the assertion was issued.
+func TestAssertionsOfTheSecondsBeforeACutoffsDate(t *testing.T) {
+	for name, cut := range map[string]store.Cutoff{"the user": {Subject: theirUser}, "the client": {ClientID: "agent"}} {
+		s := withTrusts(t)
+		ahead := s.assertion("ahead") // by a clock that is ahead
+		ahead.IssuedAt = s.At().Add(5 * time.Second)
+		cut.Realm, cut.At = realm, s.At().Add(directory.CutoffReach)
+		s.CutOff(cut)
+		s.Clock.Advance(directory.CutoffReach + s.Policy.MaxSkew)
+		if got := s.granted(s.assert(t.Context(), "agent", ahead)); got != "cut_off" {
+			t.Errorf("%s, issued before the command: %s", name, got)
+		}
+		s.Clock.Advance(time.Millisecond)
+		if got := s.granted(s.assert(t.Context(), "agent", s.assertion("later"))); !strings.HasPrefix(got, theirUser) {
+			t.Errorf("%s, issued after the cutoff: %s", name, got)
+		}
 	}
 }
