@@ -135,7 +135,7 @@ func (iss Exchanges) byIDToken(ctx context.Context, view *directory.View, c *sto
 		return refused(grant.OtherClient)
 	case now >= h.ExpiresAt:
 		return refused(grant.GrantExpired)
-	case grant.CutOffAt(h.IssuedAt, view.Cutoff(iss.Realm, h.Subject, c.ID), iss.Policy):
+	case grant.CutOffAt(h.Authorized, view.Cutoff(iss.Realm, h.Subject, c.ID), iss.Policy):
 		return refused(grant.CutOff)
 	case iss.SessionLives == nil || h.SessionID == "":
 		return refused(grant.GrantRevoked) // no session, whose end would be its end

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
@@ -228,5 +229,55 @@ func TestIdentityAssertionsNeedTheStore(t *testing.T) {
 	s.Faulty.Inject(storetest.Grant, 1, storetest.Lost)
 	if _, err := s.asserts(issuer.IDJAGRequest{SubjectToken: tokens.RefreshToken, Refresh: true}); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("a fault of the store: %v", err)
+	}
+}
+
+// TestIdentityAssertionsOfALoginAfterACutoff: a cutoff is dated ahead. It ends the id_tokens
+// of logins before it, and not those after it.
+func TestIdentityAssertionsOfALoginAfterACutoff(t *testing.T) {
+	for name, cut := range map[string]store.Cutoff{"subject": {Subject: subject}, "client": {ClientID: clientID}, "pair": {Subject: subject, ClientID: clientID}} {
+		s, before, _ := asserting(t)
+		ask := func(tokens issuer.Tokens) grant.Refusal {
+			t.Helper()
+			_, err := s.asserts(issuer.IDJAGRequest{SubjectToken: tokens.IDToken})
+			var refused *grant.Refused
+			if err != nil && !errors.As(err, &refused) {
+				t.Fatal(err)
+			}
+			if refused == nil {
+				return grant.Allowed
+			}
+			return refused.Why
+		}
+		revoke := func() {
+			cut.Realm, cut.At = s.Realm, s.At().Add(directory.CutoffReach)
+			s.CutOff(cut)
+		}
+		revoke()
+		s.Clock.Advance(300 * time.Millisecond)
+		after := s.authenticates(authentication("openid read"))
+		for range 2 {
+			if why := ask(before); why != grant.CutOff {
+				t.Errorf("%s, a login before the cutoff: %v", name, why)
+			}
+			if why := ask(after); why != grant.Allowed {
+				t.Errorf("%s, a login after the cutoff: %v", name, why)
+			}
+			s.Clock.Advance(12 * time.Second)
+		}
+		if _, c := s.claims(s.authenticates(authentication("openid read")).IDToken); c["authorized_at"] != nil {
+			t.Errorf("%s: authorized_at is there after the cutoff's date: %v", name, c)
+		}
+		// Another cutoff ends it, also one of the very next moment.
+		after = s.authenticates(authentication("openid read"))
+		revoke()
+		again := s.authenticates(authentication("openid read"))
+		s.Clock.Advance(time.Millisecond)
+		revoke()
+		for what, tokens := range map[string]issuer.Tokens{"before both": after, "between the two": again} {
+			if why := ask(tokens); why != grant.CutOff {
+				t.Errorf("%s, %s: %v", name, what, why)
+			}
+		}
 	}
 }

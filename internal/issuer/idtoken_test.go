@@ -366,7 +366,7 @@ func TestHints(t *testing.T) {
 	good := func(when string) {
 		t.Helper()
 		h, err := s.Hint(tokens.IDToken)
-		h.ExpiresAt, h.AuthTime, h.ACR, h.AMR = 0, 0, "", ""
+		h.ExpiresAt, h.AuthTime, h.ACR, h.AMR, h.Authorized = 0, 0, "", "", 0
 		if want := (openid.Hint{Subject: subject, ClientID: clientID, SessionID: openid.SessionID(session, clientID), IssuedAt: testkit.Started / 1000 * 1000}); err != nil || h != want {
 			t.Errorf("%s: %+v, %v", when, h, err)
 		}

@@ -151,7 +151,7 @@ func (r *response) idToken(nonce, access string, about claims.Claims) (string, e
 	}
 	body, err := openid.Token{
 		Issuer: r.iss.ID, Subject: g.Subject, ClientID: g.ClientID, IssuedAt: issuedAt, ExpiresAt: issuedAt.Add(life),
-		AuthTime: g.AuthTime, Nonce: nonce, AccessToken: access, Facts: g.Facts, More: about,
+		AuthTime: g.AuthTime, Nonce: nonce, AccessToken: access, AuthorizedAt: g.AuthorizedAt, Facts: g.Facts, More: about,
 	}.Claims(string(alg))
 	if err != nil {
 		return "", err

@@ -106,7 +106,10 @@ type Token struct {
 	AuthTime grant.Instant // zero if unknown
 	Nonce       string // of the authentication request; "" in the answer to a refresh
 	AccessToken string // of the same answer
-	Facts       grant.Facts
+	// AuthorizedAt is when the user agreed. The id_token says it only if it is later than
+	// IssuedAt: AgreedAt of package issuer has moved it past a cutoff.
+	AuthorizedAt grant.Instant
+	Facts        grant.Facts
 	// More are the claims about the user that the request asked for by name. None
 	// of them has the name of another claim here.
 	More map[string]json.RawMessage
@@ -129,6 +132,8 @@ type claims struct {
 	SessionID  string   `json:"sid,omitempty"`
 	ACR        string   `json:"acr,omitempty"`
 	AMR        []string `json:"amr,omitempty"`
+
+	AuthorizedAt grant.Instant `json:"authorized_at,omitempty"` // in milliseconds
 }
 
 // LoginOf returns how the subject of facts was authenticated.
@@ -145,6 +150,9 @@ func (t Token) Claims(alg string) ([]byte, error) {
 	}
 	if t.Facts.Session != [16]byte{} {
 		c.SessionID = SessionID(t.Facts.Session, t.ClientID)
+	}
+	if t.AuthorizedAt > t.IssuedAt {
+		c.AuthorizedAt = t.AuthorizedAt
 	}
 	body, err := json.Marshal(c)
 	if err != nil || len(t.More) == 0 {
@@ -185,6 +193,9 @@ type Hint struct {
 	AuthTime grant.Instant // zero if unknown
 	ACR string
 	AMR string // values with spaces between them
+	// Authorized is the instant that a cutoff is compared with: IssuedAt, or authorized_at
+	// if the id_token has it.
+	Authorized grant.Instant
 }
 
 // ErrHint means that a text is no id_token of this issuer for one client.
@@ -206,6 +217,8 @@ func ReadHint(typ string, payload []byte, issuer string) (Hint, error) {
 		ACR       string   `json:"acr"`
 		AMR       []string `json:"amr"`
 
+		AuthorizedAt grant.Instant `json:"authorized_at"`
+
 		ClientID json.RawMessage `json:"client_id"`
 		Scope    json.RawMessage `json:"scope"`
 		Events   json.RawMessage `json:"events"`
@@ -220,6 +233,7 @@ func ReadHint(typ string, payload []byte, issuer string) (Hint, error) {
 	return Hint{
 		Subject: c.Subject, ClientID: c.Audience, SessionID: c.SessionID, IssuedAt: grant.Instant(c.IssuedAt) * 1000, ExpiresAt: grant.Instant(c.ExpiresAt) * 1000,
 		AuthTime: grant.Instant(c.AuthTime) * 1000, ACR: c.ACR, AMR: strings.Join(c.AMR, " "),
+		Authorized: max(c.AuthorizedAt, grant.Instant(c.IssuedAt)*1000),
 	}, nil
 }
 

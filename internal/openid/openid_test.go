@@ -31,10 +31,26 @@ func TestClaimsOfAnIDToken(t *testing.T) {
 	if err != nil || string(got) != want {
 		t.Errorf("%s, %v\nwant %s", got, err, want)
 	}
+	moved := fullToken()
+	if moved.AuthorizedAt = moved.IssuedAt; text(t, moved) != want {
+		t.Error("an authorization that is not later than iat changes the id_token")
+	}
+	if moved.AuthorizedAt++; text(t, moved) != want[:len(want)-1]+`,"authorized_at":1700000000501}` {
+		t.Error(text(t, moved))
+	}
 	again, _ := fullToken().Claims("RS256")
 	if string(again) != want {
 		t.Error("equal tokens differ")
 	}
+}
+
+func text(t *testing.T, of Token) string {
+	t.Helper()
+	got, err := of.Claims("RS256")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(got)
 }
 
 // What is unknown has no member.
@@ -92,7 +108,7 @@ func TestReadHint(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Hint{Subject: "alice", ClientID: "billing", SessionID: SessionID([16]byte{1}, "billing"), IssuedAt: 1_700_000_000_000, ExpiresAt: 1_700_000_300_000,
-		AuthTime: 1_699_999_000_000, ACR: "urn:mintage:2", AMR: "pwd otp mfa"}
+		AuthTime: 1_699_999_000_000, ACR: "urn:mintage:2", AMR: "pwd otp mfa", Authorized: 1_700_000_000_000}
 	if got, err := ReadHint("JWT", payload, issuerID); err != nil || got != want {
 		t.Errorf("%+v, %v", got, err)
 	}
