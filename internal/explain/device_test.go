@@ -9,6 +9,8 @@ import (
 
 	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/explain"
+	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/store"
@@ -118,4 +120,56 @@ func TestExplainTellsOfIdentityAssertions(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.says("assertion", got.AccessToken, "refused", `it was made here for another use: its type is "oauth-id-jag+jwt"`)
+}
+
+// TestExplainTellsOfTheGrantOfAnAssertion: it has neither code nor refresh token, and its
+// client needs no grant type for it.
+func TestExplainTellsOfTheGrantOfAnAssertion(t *testing.T) {
+	t.Parallel()
+	s := withAPIs(t)
+	s.Register(client.Registration{ID: "agent", Settings: store.Settings{Name: "Agent", GrantTypes: []string{}, APIs: []string{orders}, Auth: store.AuthEither}})
+	trust := s.Put(store.Trust{Issuer: "https://idp.example", Kind: store.TrustIDJAG, ClientID: "agent", APIs: []string{orders}, SubjectFrom: store.SubjectSub})
+	s.Clock.Advance(time.Second)
+	got, err := issuer.Assertions{Issuer: s.Issuer}.AssertionToken(t.Context(), s.Listed("agent"), issuer.AssertionRequest{
+		Trust: &trust, ID: "j-1", Subject: "https://idp.example|u-1", IssuedAt: s.At(), ExpiresAt: s.At().Add(5 * time.Minute), Digest: 7,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{got.AccessToken, got.GrantID.String()} {
+		v, err := explainer(s.Issuer, s.Engine).Explain(t.Context(), explain.Parse(text), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out strings.Builder
+		if err := v.Print(&out); err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range []string{"It would be answered now", "trust " + trust.ID, "last access token expires"} {
+			if !strings.Contains(out.String(), w) {
+				t.Errorf("%q is missing in\n%s", w, out.String())
+			}
+		}
+		for _, w := range []string{"client_disabled", "code redeemed", "refresh token expires", "register another"} {
+			if strings.Contains(out.String(), w) {
+				t.Errorf("%q is in\n%s", w, out.String())
+			}
+		}
+	}
+	refused := func(want grant.Refusal) {
+		t.Helper()
+		if e, err := explainer(s.Issuer, s.Engine).Grant(t.Context(), got.GrantID); err != nil || e.Answer.Why != want {
+			t.Errorf("%v, %v, want %v", e.Answer, err, want)
+		}
+	}
+	refused(grant.Allowed)
+	trust.Disabled = true
+	trust = s.Put(trust)
+	refused(grant.TrustEnded)
+	s.CutOff(store.Cutoff{Realm: realm, ClientID: "agent", At: s.At()})
+	refused(grant.CutOff)
+	s.Administer("agent", func(c *store.Client) { c.State = store.ClientDisabled })
+	if e, err := explainer(s.Issuer, s.Engine).Grant(t.Context(), got.GrantID); err != nil || e.Answer.Client != string(store.ClientDisabled) {
+		t.Errorf("%v, %v", e.Answer, err)
+	}
 }

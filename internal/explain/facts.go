@@ -228,6 +228,9 @@ func (x *Explainer) answer(ctx context.Context, view *directory.View, text strin
 
 func (x *Explainer) answerRefresh(view *directory.View, e *Explanation) {
 	a := Answer{Known: true, Client: e.clientTrouble(store.GrantRefreshToken)}
+	if e.asserted() {
+		a.Client = e.clientTrouble(oauth.GrantJWTBearer)
+	}
 	switch {
 	case e.Grant == nil:
 		a.Why = e.Restore.Unrecorded(e.Token.IssuedAt, e.Token.ExpiresAt, e.Now)
@@ -237,6 +240,9 @@ func (x *Explainer) answerRefresh(view *directory.View, e *Explanation) {
 		g := *e.Grant
 		d := x.Issuer.Foresee(view, e.Client, e.Token, g, e.Now)
 		a.Why, a.Repeats = d.Refusal, d.Repeated
+		if a.Why == grant.Allowed && e.asserted() && !view.TrustRow(x.Realm, g.Trust).Permits(g.RotatedAt) {
+			a.Why = grant.TrustEnded
+		}
 		a.Revokes = d.Next.State == grant.Revoked && g.State != grant.Revoked
 		p := x.Issuer.PolicyOf(e.Client)
 		if p.RetryWindow > 0 {
@@ -249,6 +255,10 @@ func (x *Explainer) answerRefresh(view *directory.View, e *Explanation) {
 	}
 	e.Answer = a
 }
+
+// asserted reports whether an assertion of another issuer made the grant. It has neither
+// code nor refresh token.
+func (e *Explanation) asserted() bool { return e.Grant != nil && e.Grant.Trust != "" }
 
 // answerCode decides on all but what only the request can show: whether it has
 // the redirect URI and the verifier that the code is for.

@@ -40,7 +40,10 @@ func (x *Explainer) completeLife(ctx context.Context, v *Explained) error {
 	entries := x.audited(ctx, v, f)
 	v.service = slices.ContainsFunc(entries, ofService)
 	redeemed := slices.ContainsFunc(entries, func(a audit.Entry) bool { return a.Event == audit.CodeRedeemed && a.Outcome == audit.Success })
-	if g := e.Grant; g != nil {
+	if g := e.Grant; e.asserted() {
+		add(g.AuthorizedAt, "authorized", "", fmt.Sprintf("trust %s: an assertion about subject %q gave client %q the scope %q", g.Trust, g.Subject, g.ClientID, g.Scope))
+		add(g.ExpiresAt, "last access token expires", "", "")
+	} else if g != nil {
 		add(g.AuthorizedAt, "authorized", "", fmt.Sprintf("subject %q agreed that client %q may have the scope %q", g.Subject, g.ClientID, g.Scope))
 		switch {
 		case g.Generation == 1:
@@ -53,14 +56,16 @@ func (x *Explainer) completeLife(ctx context.Context, v *Explained) error {
 			}
 			add(g.RotatedAt, fmt.Sprintf("refreshed %d times in all", g.Generation-1), g.ClientID, fmt.Sprintf("this is the last time: generation %d", g.Generation))
 		}
-		if g.AccessFloor != 0 {
-			add(g.AccessFloor, "access tokens until then ended", "", "")
-		}
 		add(g.ExpiresAt, "refresh token expires", "", "")
-		add(g.DeleteAfter, "row may be removed", "", "")
 	} else if e.Code != nil {
 		add(e.Code.AuthorizedAt, "authorized", "", fmt.Sprintf("subject %q agreed that client %q may have the scope %q", e.Code.Subject, e.Code.ClientID, e.Code.Scope))
 		add(e.Code.ExpiresAt, "code expires", "", "")
+	}
+	if g := e.Grant; g != nil {
+		if g.AccessFloor != 0 {
+			add(g.AccessFloor, "access tokens until then ended", "", "")
+		}
+		add(g.DeleteAfter, "row may be removed", "", "")
 	}
 	for _, event := range e.Events {
 		add(event.At, string(event.Name), event.Actor, event.Detail)

@@ -108,6 +108,9 @@ func (v *Explained) read() adminapi.Reading {
 			r.Why = "its client has revoked it, or a scope or an API of it is gone"
 		}
 	}
+	if e.asserted() && (a.Why == grant.GrantExpired || a.Why == grant.AccessRevoked) {
+		r.Next = "nothing: the client presents a new assertion"
+	}
 	if a.Revokes {
 		r.Why += "; presenting it now would end the whole grant"
 	}
@@ -166,6 +169,8 @@ func (v *Explained) readAllowed(r *adminapi.Reading) {
 		} else {
 			r.Next += " and no code_verifier"
 		}
+	case e.As == AsGrant && e.asserted():
+		r.Why, r.Next = "the grant is alive: an assertion made it, and its access tokens are valid until they expire", "the client presents an assertion for each further access token: there is no refresh token"
 	case e.As == AsGrant:
 		r.Why = "the grant is alive: its present refresh token would be answered"
 	}
