@@ -139,6 +139,34 @@ func TestPK11_PK28_AWrongAssertionIsNotExplainedToItsSender(t *testing.T) {
 }
 
 // A client throws its credentials away on invalid_client: what is our fault is 503.
+// TestPK11_AFailingRequestUsesItsAssertion: not its code, which the next request redeems with
+// another assertion.
+func TestPK11_AFailingRequestUsesItsAssertion(t *testing.T) {
+	d := start(t)
+	c := d.assertingClient(nil)
+	for name, broken := range map[string]struct {
+		form  url.Values
+		proof []string
+		code  string
+	}{
+		"a bad proof":                 {nil, []string{"x"}, "invalid_dpop_proof"},
+		"a grant type not allowed":    {url.Values{"grant_type": {"client_credentials"}}, nil, "unauthorized_client"},
+		"a code that is none":         {url.Values{"code": {"x"}}, nil, "invalid_grant"},
+		"a redirect URI of no client": {url.Values{"redirect_uri": {"https://other.example"}}, nil, "invalid_grant"},
+	} {
+		form, assertion := c.redemption(), c.assert(nil)
+		fails := c.with(assertion, form)
+		for member, values := range broken.form {
+			fails[member] = values
+		}
+		if a := d.withProofs(fails, broken.proof...); a.Error != broken.code {
+			t.Errorf("%s: %v", name, a)
+		}
+		want(t, d.post(c.with(assertion, form)), 400, "invalid_client")
+		d.mustIssue(d.post(c.with(c.assert(nil), form)))
+	}
+}
+
 func TestPK28_AFaultOfOursIsNoFaultOfTheClient(t *testing.T) {
 	d := start(t)
 	d.clients.Shared = true // the store remembers each jti

@@ -120,7 +120,8 @@ var grantTypes = map[string]grantType{
 
 // token is the token endpoint. Its phases have a fixed order, cheap before
 // expensive and public before secret, and none before the last consumes
-// anything.
+// anything but the client assertion: its jti is recorded before the client may do
+// anything (RFC 7523 section 3, item 7).
 func (e *Endpoints) token(ctx context.Context, r *server.Request) (a server.Answer, rec server.Report, err error) {
 	// 1. Transport, the address's limit, and an early look at the queue.
 	// 2. Form and parameters.
