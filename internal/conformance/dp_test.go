@@ -236,6 +236,19 @@ func TestDP23_DP24_DP25_TC31_NoncesAreDemandedBeforeAnythingIsUsed(t *testing.T)
 		if a := d.post(d.exchange(d.a)); a.status != 200 || nonceOf(a) != "" {
 			t.Errorf("without a proof: %s, %v", a, a.header)
 		}
+		if a := d.post(url.Values{"grant_type": {"refresh_token"}, "refresh_token": {"x"}, "client_id": {d.a.ID}, "client_secret": {d.a.secret}}); nonceOf(a) != "" {
+			t.Errorf("refused for another reason: %s, %v", a, a.header)
+		}
+		for name, c := range d.boundKinds() {
+			d.change(c, func(c *store.Client) { c.DPoP = store.DPoPRequired })
+			code := d.exchange(c)
+			a := d.post(code)
+			if nonce := nonceOf(a); a.Error != "invalid_dpop_proof" || (nonce != "") != (all || name == "public") {
+				t.Errorf("%s, the proof is missing: %s, %q", name, a, nonce)
+			} else if a = d.proven(code, testkit.NewProver(t), testkit.WithNonce(nonce)); a.status != 200 {
+				t.Errorf("%s, with a proof and that nonce: %s", name, a)
+			}
+		}
 	}
 }
 
@@ -340,6 +353,12 @@ func TestNoncesOfAccessTokens(t *testing.T) {
 	a = d.presenting("GET", userInfoPath, "DPoP", token, "DPoP: "+p.Proof("GET", publicURL+userInfoPath, token, d.now(), testkit.WithNonce(nonce)))
 	if a.status != 200 || nonceOf(a) != nonce {
 		t.Errorf("%d %v", a.status, a.header)
+	}
+	plain := d.post(d.exchange(c)).AccessToken
+	for _, ask := range []struct{ scheme, token, want string }{{"DPoP", token, nonce}, {"Bearer", token, nonce}, {"Bearer", plain, ""}, {"DPoP", plain, ""}} {
+		if a := d.presenting("GET", userInfoPath, ask.scheme, ask.token, "Origin: https://app.example"); nonceOf(a) != ask.want || strings.Contains(http.Header(a.header).Get("Access-Control-Expose-Headers"), "DPoP-Nonce") != (ask.want != "") {
+			t.Errorf("%s, no proof: %d %v", ask.scheme, a.status, a.header)
+		}
 	}
 }
 

@@ -15,7 +15,7 @@ var headerVaryOrigin = []string{"Origin"}
 // script may read is what its own request has proved.
 func (s *Server) cors(h http.Header, r *Request) {
 	origin, exposed, allowed := "*", "WWW-Authenticate, Retry-After, X-Request-Id", "Authorization, Content-Type, DPoP"
-	if r.HasProof() {
+	if r.HasProof() || r.nonce != "" {
 		exposed += ", DPoP-Nonce" // what the others get is as before
 	}
 	switch {

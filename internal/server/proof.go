@@ -35,18 +35,28 @@ func (r *Request) AskNonce(p oauth.Params) error {
 }
 
 func (r *Request) askNonce(public bool) error {
-	of := r.server.Proofs
-	if of.Nonces == nil || !public && !of.OfAll {
+	if !r.OfferNonce(public) {
 		return nil
 	}
-	now := of.Now()
-	r.nonce = of.Nonces.At(now)
+	of := r.server.Proofs
 	proof, err := of.Seen.Read(r.Header["Dpop"])
-	if err != nil || of.Nonces.Valid(proof.Nonce, now) {
+	if err != nil || of.Nonces.Valid(proof.Nonce, of.Now()) {
 		return nil
 	}
 	r.server.Metrics.Proof(metrics.ProofWithoutNonce)
 	return oauth.ErrProofNonce
+}
+
+// OfferNonce puts a nonce into the answer if the proof of the client must have one. An
+// answer to a request that lacks a proof has it too: that saves the client a request (RFC
+// 9449 section 8).
+func (r *Request) OfferNonce(public bool) bool {
+	of := r.server.Proofs
+	if of.Nonces == nil || !public && !of.OfAll {
+		return false
+	}
+	r.nonce = of.Nonces.At(of.Now())
+	return true
 }
 
 // Proof returns the key that has signed the request's proof, which must be for a method
@@ -95,6 +105,9 @@ func (r *Request) OwnURI() string {
 // Presented verifies that an access token that is bound to a key, or to none, came with
 // a proof of that key (RFC 9449 section 7), for a method and an address.
 func (r *Request) Presented(token string, bound oauth.JKT, method, uri string) error {
+	if bound.Bound() && !r.HasProof() {
+		r.OfferNonce(true)
+	}
 	switch {
 	case bound.Bound() != r.dpop:
 		r.dpop = r.dpop || bound.Bound() // for the challenge

@@ -296,6 +296,7 @@ func keyOf(r *server.Request, c *store.Client) (oauth.JKT, error) {
 	case c.DPoP == store.DPoPOff:
 		return oauth.JKT{}, nil
 	case c.DPoP == store.DPoPRequired && !r.HasProof():
+		r.OfferNonce(c.Public())
 		return oauth.JKT{}, oauth.ErrNoProof
 	}
 	return r.OwnProof("")
