@@ -27,8 +27,13 @@ var (
 	ErrUnavailable = errors.New("temporarily unavailable")
 )
 
-// Unavailable wraps an error in ErrUnavailable.
-func Unavailable(err error) error { return fmt.Errorf("%w: %w", ErrUnavailable, err) }
+// Unavailable wraps an error in ErrUnavailable, once.
+func Unavailable(err error) error {
+	if errors.Is(err, ErrUnavailable) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, err)
+}
 
 // Decide returns the next state of a grant, and the events to record.
 type Decide = func(g grant.Grant) (next grant.Grant, events []Event)

@@ -15,7 +15,8 @@ import (
 // durable once its method returns nil. If it returns an error other than
 // ErrConflict or ErrBusy, it may or may not have happened, and may still
 // happen until the context's deadline. Reads see every write, of any process, that
-// returned before they were called. Queued operations may be committed together;
+// returned before they were called. While the database cannot be reached, methods
+// return errors that wrap ErrUnavailable or ErrBusy. Queued operations may be committed together;
 // each has its own outcome.
 type Store interface {
 	// Grant reads one grant, or returns ErrNotFound.

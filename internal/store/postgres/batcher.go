@@ -114,7 +114,7 @@ func (b *batcher[K, M]) do(ctx context.Context, m M) error {
 		if p.state.CompareAndSwap(waiting, abandoned) {
 			return errNotBegun
 		}
-		return fmt.Errorf("operation of unknown outcome: %w", ctx.Err())
+		return transient(fmt.Errorf("operation of unknown outcome: %w", ctx.Err()))
 	}
 }
 
@@ -313,7 +313,7 @@ func (b *batcher[K, M]) carry(ctx context.Context, s *session, batch []M) {
 			if v == unknown {
 				s.renew()
 			}
-			b.fail(batch, err)
+			b.fail(batch, transient(err))
 			return
 		}
 	}

@@ -31,6 +31,15 @@ func unwritten(err error) error {
 	return notWritten{err}
 }
 
+// transient wraps an error in store.ErrUnavailable, unless another attempt would fail
+// as well: the server cannot be reached, is shutting down, or answers too late.
+func transient(err error) error {
+	if v := judge(err); v == fine || v == refused || store.Interrupted(err) {
+		return err
+	}
+	return store.Unavailable(oneLine{err})
+}
+
 // A verdict is what an error implies about a write.
 type verdict int
 

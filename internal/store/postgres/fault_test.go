@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -143,6 +144,14 @@ func TestAServerThatIsGoneIsBusyAtOnceAndServesAgainAfterItsReturn(t *testing.T)
 		}
 		if _, err := st.Grant(t.Context(), g.ID); err == nil || errors.Is(err, store.ErrNotFound) {
 			t.Errorf("Grant without a server: %v", err)
+		}
+	}
+	_, listed := st.Grants(t.Context(), store.GrantFilter{Limit: 1})
+	_, changed := st.Changes(t.Context(), 0)
+	_, read := st.Client(t.Context(), "billing")
+	for name, err := range map[string]error{"Grants": listed, "Changes": changed, "Client": read} {
+		if !errors.Is(err, store.ErrUnavailable) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s without a server: %v, want ErrUnavailable in one line", name, err)
 		}
 	}
 	if d := time.Since(began); d > 5*time.Second {

@@ -22,7 +22,7 @@ func each(ctx context.Context, q querier, f func(rows pgx.Rows) error, text stri
 	}
 	rows, err := q.Query(ctx, text, args...)
 	if err != nil {
-		return err
+		return transient(err)
 	}
 	defer rows.Close()
 	for rows.Next() {
@@ -30,7 +30,7 @@ func each(ctx context.Context, q querier, f func(rows pgx.Rows) error, text stri
 			return err
 		}
 	}
-	return rows.Err()
+	return transient(rows.Err())
 }
 
 // run is the Run of a store.Reader.
@@ -40,7 +40,7 @@ func (s *Store) run(ctx context.Context, snapshot bool, f func(store.Query) erro
 		if snapshot {
 			tx, err := s.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
 			if err != nil {
-				return err
+				return transient(err)
 			}
 			defer func() { go abort(ctx, tx) }() // it has read: nobody waits for its end
 			q = tx

@@ -38,6 +38,7 @@ func (s *Store) transact(ctx context.Context, f func(ctx context.Context, tx pgx
 		case v == outrun || v == unsent:
 			err = unwritten(err)
 		}
+		err = transient(err)
 		if judge(err) != refused {
 			s.note(err)
 		}
