@@ -16,6 +16,37 @@ import (
 	"time"
 )
 
+// config check refuses what a start would fail with, although each value is well-formed.
+func TestConfigCheckRefusesWhatAStartRefuses(t *testing.T) {
+	for name, c := range map[string]struct {
+		args  []string
+		store bool
+		want  string
+	}{
+		"no such group":     {[]string{"--admin-group", "nobody-has-this-group"}, false, "admin.group: group: unknown group nobody-has-this-group"},
+		"no such directory": {[]string{"--admin-listen", "unix:/nowhere/at/all/admin.sock"}, false, "admin.listen: find the directory of the socket: "},
+		"one of a service":  {[]string{"--admin-listen", "unix:/run/nothing-yet/admin.sock"}, false, ""},
+		"a long path":       {[]string{"--admin-listen", "unix:/tmp/" + strings.Repeat("a", 103)}, false, "has 108 bytes, and a socket's path has at most 107"},
+		"two listeners":     {[]string{"--management-listen", "127.0.0.1:8443"}, false, "management.listen: "},
+		"no key":            {nil, true, "kek_file: the key-encryption key is missing: "},
+		"nothing yet":       {nil, false, ""},
+	} {
+		dir := filepath.Join(t.TempDir(), "data")
+		if c.store {
+			if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, "mintage.db"), nil, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		root := Root("test")
+		root.SetOut(io.Discard)
+		root.SetErr(io.Discard)
+		root.SetArgs(append([]string{"config", "check", "--data", dir, "--public-url", "https://auth.example.com:8443", "--listen", "127.0.0.1:8443", "--trusted-proxies", "127.0.0.1"}, c.args...))
+		if err := root.Execute(); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
 // config check warns 21 days before a certificate expires, and accepts it.
 func TestConfigCheckWarnsBeforeACertificateExpires(t *testing.T) {
 	const day = 24 * time.Hour

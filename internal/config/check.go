@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"net/url"
 	"path"
 	"slices"
@@ -105,13 +104,7 @@ func (c *Config) checkIssuer(bad report) {
 
 // checkListeners checks where the server listens, and what protects that.
 func (c *Config) checkListeners(bad report) {
-	host, _, err := net.SplitHostPort(c.Listen)
-	if err != nil {
-		bad("listen", "%q must be HOST:PORT", c.Listen)
-	}
-	if _, _, err := net.SplitHostPort(c.Management.Listen); err != nil {
-		bad("management.listen", "%q must be HOST:PORT", c.Management.Listen)
-	}
+	checkAddresses(c, bad)
 	c.checkConsole(bad)
 	checkOperators(c, bad)
 	for _, name := range c.Management.Hosts {
@@ -122,6 +115,7 @@ func (c *Config) checkListeners(bad report) {
 	if c.Management.MetricsClients < 0 || c.Management.MetricsClients > 10_000 {
 		bad("management.metrics_clients", "%d is outside 0 to 10000: each client is some ten series", c.Management.MetricsClients)
 	}
+	host, _, _ := net.SplitHostPort(c.Listen)
 	switch {
 	case (c.TLS.Cert == "") != (c.TLS.Key == ""):
 		bad("tls", "cert and key belong together: one of them is missing")
@@ -129,9 +123,6 @@ func (c *Config) checkListeners(bad report) {
 		bad("tls", "missing: set tls.cert and tls.key; without them mintage listens on loopback only, or behind trusted_proxies")
 	}
 	if !strings.HasPrefix(c.AdminListen(), "unix:") {
-		if _, _, err := net.SplitHostPort(c.Admin.Listen); err != nil {
-			bad("admin.listen", "%q must be unix:PATH or HOST:PORT", c.Admin.Listen)
-		}
 		if c.Admin.Group != "" {
 			bad("admin.group", "is about the socket unix:PATH; over TCP, tokens say who may call")
 		}
@@ -274,12 +265,12 @@ func (c *Config) checkConsole(bad report) {
 		return
 	}
 	host, _, err := net.SplitHostPort(c.Console.Listen)
-	switch a, addressErr := netip.ParseAddr(host); {
+	switch {
 	case err != nil:
-		bad("console.listen", "%q must be HOST:PORT", c.Console.Listen)
+		// checkAddresses reports it.
 	case c.TLS.Cert == "" && !IsLoopback(host):
 		bad("console.listen", "%q needs tls.cert and tls.key: operators' sessions must not cross a network in the clear", c.Console.Listen)
-	case c.Console.URL == "" && (host == "" || addressErr == nil && a.IsUnspecified()):
+	case c.Console.URL == "" && hostAddress(host).IsUnspecified():
 		bad("console.url", "missing: browsers cannot open %s; name the address that they open, such as https://console.example.com:8445", c.Console.Listen)
 	}
 	if c.Console.URL == "" {
@@ -300,12 +291,6 @@ func (c *Config) OnLoopback() bool {
 		}
 	}
 	return true
-}
-
-// IsLoopback reports whether a host is this machine, and no other can reach it.
-func IsLoopback(host string) bool {
-	a, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && a.IsLoopback()
 }
 
 // Unheard says that clients connect to another port than the server listens on, or

@@ -62,3 +62,29 @@ func TestAConfigurationThatDemandsAProfile(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The server cannot listen twice on one address, nor on a port that does not exist.
+func TestListenersThatCannotOpen(t *testing.T) {
+	const public, management = "127.0.0.1:8443", "127.0.0.1:9090"
+	for _, c := range []struct{ listen, management, admin, console, fault string }{
+		{public, management, "", "", ""},
+		{public, "127.0.0.2:8443", "", "", ""},
+		{"127.0.0.1:0", "127.0.0.1:0", "", "", ""},
+		{public, public, "", "", `management.listen: "127.0.0.1:8443" is taken by listen, "127.0.0.1:8443": choose another port`},
+		{":8443", public, "", "", "management.listen: "},
+		{"[::]:8443", public, "", "", "management.listen: "},
+		{public, "localhost:8443", "", "", "management.listen: "},
+		{public, management, "unix:/run/mintage/admin.sock", management, "console.listen: "},
+		{public, management, "0.0.0.0:9090", "", "admin.listen: "},
+		{"127.0.0.1:99999", management, "", "", `listen: "127.0.0.1:99999": port 99999 is outside 0 to 65535`},
+		{public, management, "", "nowhere", `console.listen: "nowhere" must be HOST:PORT`},
+		{public, management, "nowhere", "", `admin.listen: "nowhere" must be unix:PATH or HOST:PORT`},
+	} {
+		cfg := deployed()
+		cfg.Listen, cfg.Management.Listen, cfg.Admin.Listen, cfg.Console.Listen = c.listen, c.management, c.admin, c.console
+		err := cfg.Check()
+		if (err == nil) != (c.fault == "") || err != nil && !strings.HasPrefix(err.Error(), c.fault) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}

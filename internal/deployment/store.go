@@ -210,6 +210,16 @@ func KEKIsAbsent(cfg config.Config) bool {
 	return ours && errors.Is(err, fs.ErrNotExist)
 }
 
+// HoldsStore reports whether the data directory holds the embedded store, and not one
+// whose first start has not finished: that may lack keys, and the next start makes them.
+func HoldsStore(cfg config.Config) bool {
+	if _, err := os.Lstat(FirstStart(cfg)); cfg.Store != config.StoreSQLite || cfg.NewStore || err == nil {
+		return false
+	}
+	_, err := os.Lstat(filepath.Join(cfg.Data, sqlite.FileName))
+	return err == nil
+}
+
 // MakeKEK creates a key-encryption key in the data directory, unless the store has
 // keys, which only the missing one unwraps.
 func MakeKEK(ctx context.Context, cfg config.Config, st store.Store) (*keys.KEK, error) {

@@ -77,8 +77,8 @@ func prepareDev(cfg *config.Config, addr net.Addr) error {
 	if cfg.PublicURL == "" {
 		cfg.PublicURL = "https://" + tcp.String()
 	}
-	if cfg.Console.Listen == "" {
-		cfg.Console.Listen = devConsole(tcp)
+	if at := devConsole(tcp); cfg.Console.Listen == "" && at != cfg.Management.Listen { // nobody need have asked for it
+		cfg.Console.Listen = at
 	}
 	if cfg.Pages.Name == "" {
 		cfg.Pages.Name = "Mintage" // and not the address

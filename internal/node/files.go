@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/mintage/mintage/internal/config"
@@ -34,9 +35,20 @@ func CheckFiles(cfg config.Config) (faults []error) {
 		_, err := server.LoadCertificate(cfg.TLS.Cert, cfg.TLS.Key, slog.New(slog.DiscardHandler))
 		fault("tls", err)
 	}
-	if !deployment.KEKIsAbsent(cfg) {
+	if !deployment.KEKIsAbsent(cfg) || deployment.HoldsStore(cfg) {
 		_, err := deployment.ReadKEK(cfg)
 		fault("kek_file", err)
+	}
+	if path, unix := strings.CutPrefix(cfg.AdminListen(), "unix:"); unix {
+		// A start makes the data directory, and systemd makes those in /run for it.
+		made := cfg.Admin.Listen == "" || strings.HasPrefix(path, "/run/")
+		if err := checkSocket(path); !made || !errors.Is(err, fs.ErrNotExist) {
+			fault("admin.listen", err)
+		}
+		if cfg.Admin.Group != "" {
+			_, err := groupID(cfg.Admin.Group)
+			fault("admin.group", err)
+		}
 	}
 	if cfg.Admin.TokenFile != "" {
 		_, err := deployment.ReadAdminToken(cfg.Admin.TokenFile)

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"os/user"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -244,20 +245,25 @@ func adminAccess(cfg config.Config) (access admin.Access, err error) {
 
 // admit lets the members of a group use the socket at path.
 func admit(path, group string) error {
-	const advice = "name a group that Mintage's user is a member of with --admin-group, or none"
-	g, err := user.LookupGroup(group)
+	id, err := groupID(group)
 	if err != nil {
-		return deployment.Hint(fmt.Errorf("admin.group: %w", err), advice)
-	}
-	id, err := strconv.Atoi(g.Gid)
-	if err != nil {
-		return fmt.Errorf("admin.group %s: %w", group, err)
+		return fmt.Errorf("admin.group: %w", err)
 	}
 	// Change the group before the mode, so that no other group ever has access.
 	if err := os.Lchown(path, -1, id); err != nil {
-		return deployment.Hint(fmt.Errorf("admin.group %s: %w", group, err), advice)
+		return deployment.Hint(fmt.Errorf("admin.group %s: %w", group, err), anotherGroup)
 	}
 	return os.Chmod(path, 0o660)
+}
+
+const anotherGroup = "name a group that Mintage's user is a member of with --admin-group, or none"
+
+func groupID(name string) (int, error) {
+	g, err := user.LookupGroup(name)
+	if err != nil {
+		return 0, deployment.Hint(err, anotherGroup)
+	}
+	return strconv.Atoi(g.Gid)
 }
 
 // A socket is a Unix socket that removes its own file when it is closed, and never
@@ -269,10 +275,29 @@ type socket struct {
 	once sync.Once
 }
 
-func listenSocket(path string) (net.Listener, error) {
+const anotherPath = "choose another path with --admin-listen unix:PATH"
+
+// longestSocket is how many bytes a socket's path has at most; a NUL follows them.
+const longestSocket = len(syscall.RawSockaddrUnix{}.Path) - 1
+
+// checkSocket checks what the system requires of a socket's path.
+func checkSocket(path string) error {
 	if path == "" || strings.HasPrefix(path, "@") {
 		// Linux creates an abstract socket, which every user may open.
-		return nil, deployment.Hint(fmt.Errorf("unix:%s names no file", path), "choose another path with --admin-listen unix:PATH")
+		return deployment.Hint(fmt.Errorf("unix:%s names no file", path), anotherPath)
+	}
+	if len(path) > longestSocket {
+		return deployment.Hint(fmt.Errorf("unix:%s has %d bytes, and a socket's path has at most %d", path, len(path), longestSocket), anotherPath)
+	}
+	if _, err := os.Stat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) {
+		return deployment.Hint(fmt.Errorf("find the directory of the socket: %w", err), "make it, or "+anotherPath)
+	}
+	return nil
+}
+
+func listenSocket(path string) (net.Listener, error) {
+	if err := checkSocket(path); err != nil {
+		return nil, err
 	}
 	if err := removeStaleSocket(path); err != nil {
 		return nil, err
@@ -284,7 +309,7 @@ func listenSocket(path string) (net.Listener, error) {
 	l, err := net.Listen("unix", path)
 	syscall.Umask(old)
 	if err != nil {
-		return nil, deployment.Hint(err, "a socket's path has at most 107 characters; choose another with --admin-listen unix:PATH")
+		return nil, deployment.Hint(err, anotherPath)
 	}
 	s := &socket{UnixListener: l.(*net.UnixListener), path: path}
 	s.SetUnlinkOnClose(false)
@@ -297,7 +322,6 @@ func listenSocket(path string) (net.Listener, error) {
 // removeStaleSocket removes the socket of a killed server, and nothing else. The
 // lock of the data directory is no proof: the path may lie outside of it.
 func removeStaleSocket(path string) error {
-	const advice = "choose another path with --admin-listen unix:PATH"
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -306,17 +330,17 @@ func removeStaleSocket(path string) error {
 		return err
 	}
 	if info.Mode()&fs.ModeSocket == 0 {
-		return deployment.Hint(fmt.Errorf("%s exists and is not a socket; it was left alone", path), "move it away, or "+advice)
+		return deployment.Hint(fmt.Errorf("%s exists and is not a socket; it was left alone", path), "move it away, or "+anotherPath)
 	}
 	conn, err := net.DialTimeout("unix", path, time.Second)
 	if err == nil {
 		conn.Close()
-		return deployment.Hint(fmt.Errorf("another server answers on %s", path), "stop it first, or "+advice)
+		return deployment.Hint(fmt.Errorf("another server answers on %s", path), "stop it first, or "+anotherPath)
 	}
 	// Only ECONNREFUSED means that nothing listens. A full queue, or another user's
 	// server, gives other errors.
 	if !errors.Is(err, syscall.ECONNREFUSED) {
-		return deployment.Hint(fmt.Errorf("%s may be another server's socket: %w", path, err), "remove it if it is not, or "+advice)
+		return deployment.Hint(fmt.Errorf("%s may be another server's socket: %w", path, err), "remove it if it is not, or "+anotherPath)
 	}
 	return os.Remove(path)
 }
