@@ -65,14 +65,14 @@ func (d *DamagedLine) Unwrap() error { return d.Err }
 func Read(dir string, f Filter) iter.Seq2[Entry, error] {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	return Follow(ended, dir, f)
+	return Follow(ended, dir, f, nil)
 }
 
 // followEvery is how often Follow looks for new lines.
 const followEvery = 300 * time.Millisecond
 
-// Follow is like Read, and then yields new entries until ctx ends.
-func Follow(ctx context.Context, dir string, f Filter) iter.Seq2[Entry, error] {
+// Follow is like Read, and then calls reached and yields new entries until ctx ends.
+func Follow(ctx context.Context, dir string, f Filter, reached func()) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		var number uint64
 		var offset int64
@@ -96,6 +96,10 @@ func Follow(ctx context.Context, dir string, f Filter) iter.Seq2[Entry, error] {
 				if offset, more = readSegment(s, offset, &f, yield); !more {
 					return
 				}
+			}
+			if reached != nil {
+				reached()
+				reached = nil
 			}
 			select {
 			case <-ctx.Done():

@@ -86,7 +86,7 @@ func TestAnAuditLogIsFollowedIntoItsNextSegments(t *testing.T) {
 	defer stop()
 	want := []string{"0", "1", "2", "3"}
 	var got []string
-	for e, err := range Follow(ctx, w.dir, Filter{Events: []Name{LoginSucceeded}}) {
+	for e, err := range Follow(ctx, w.dir, Filter{Events: []Name{LoginSucceeded}}, nil) {
 		if err != nil {
 			t.Fatal(err)
 		}

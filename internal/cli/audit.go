@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -87,31 +88,40 @@ as --limit allows. Subjects are personal data.`,
 			}
 			out := cmd.OutOrStdout()
 			print := func(e audit.Entry) error { return printEntry(out, e, asJSON) }
-			if follow {
-				return showEntries(cmd, print, audit.Follow(cmd.Context(), dir, f))
-			}
-			if limit == 0 {
-				return showEntries(cmd, print, audit.Read(dir, f))
-			}
 			var last []audit.Entry
-			earlier := 0
-			err = showEntries(cmd, func(e audit.Entry) error {
+			earlier, all := 0, limit == 0
+			keep := func(e audit.Entry) error {
+				if all {
+					return print(e)
+				}
 				if last = append(last, e); len(last) >= 2*limit {
 					last, earlier = append(last[:0], last[limit:]...), earlier+limit
 				}
 				return nil
-			}, audit.Read(dir, f))
-			noteEmpty(cmd, last, err, "no record is found")
-			if more := max(0, len(last)-limit); more > 0 || earlier > 0 {
-				last, earlier = last[more:], earlier+more
-				fmt.Fprintf(cmd.ErrOrStderr(), "mintage: %d earlier records are not shown; use --limit, or --since and --until\n", earlier)
 			}
-			for _, e := range last {
-				if err := print(e); err != nil {
-					return err
+			printLast := func() error {
+				if more := max(0, len(last)-limit); !all && (more > 0 || earlier > 0) {
+					last, earlier = last[more:], earlier+more
+					fmt.Fprintf(cmd.ErrOrStderr(), "mintage: %d earlier records are not shown; use --limit, or --since and --until\n", earlier)
 				}
+				all = true
+				for _, e := range last {
+					if err := print(e); err != nil {
+						return err
+					}
+				}
+				return nil
 			}
-			return err
+			if follow {
+				var failed error
+				err := showEntries(cmd, keep, audit.Follow(cmd.Context(), dir, f, func() { failed = printLast() }))
+				return cmp.Or(failed, err)
+			}
+			err = showEntries(cmd, keep, audit.Read(dir, f))
+			if limit > 0 {
+				noteEmpty(cmd, last, err, "no record is found")
+			}
+			return cmp.Or(printLast(), err)
 		},
 	}
 	flags := cmd.Flags()

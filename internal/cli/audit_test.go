@@ -2,10 +2,12 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -215,5 +217,50 @@ func TestVerifyingALongAuditLogShowsHowFarItIs(t *testing.T) {
 	newProgress(&b, func() time.Time { return now }).verified(total, total)
 	if b.Len() > 0 {
 		t.Errorf("short work tells of itself: %q", b.String())
+	}
+}
+
+type writerFunc func(p []byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// audit show --follow begins with the last records, as many as --limit says, and
+// continues with each new one.
+func TestFollowingBeginsWithTheLastRecords(t *testing.T) {
+	for limit, want := range map[string]int{"1": 1, "2": 2, "0": 3} {
+		dir := t.TempDir()
+		write := func(subjects ...string) {
+			l := audit.Open(audit.Options{Directory: filepath.Join(dir, "audit"), Node: "test", Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+			for _, s := range subjects {
+				l.Record(audit.Event{Name: audit.LoginSucceeded, Subject: s})
+			}
+			if err := l.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write("s1", "s2", "s3")
+		ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+		var got []string
+		root := Root("test")
+		root.SetErr(io.Discard)
+		root.SetOut(writerFunc(func(p []byte) (int, error) {
+			var e audit.Entry
+			if err := json.Unmarshal(p, &e); err != nil {
+				t.Error(err)
+			}
+			switch got = append(got, e.Subject); e.Subject {
+			case "s3":
+				go write("s4", "s5")
+			case "s5":
+				stop()
+			}
+			return len(p), nil
+		}))
+		root.SetArgs([]string{"audit", "show", "--data", dir, "--json", "--follow", "--limit", limit, "--event", "login_succeeded"})
+		err := root.ExecuteContext(ctx)
+		stop()
+		if all := []string{"s1", "s2", "s3", "s4", "s5"}; err != nil || !slices.Equal(got, all[3-want:]) {
+			t.Errorf("--limit %s: %q, %v", limit, got, err)
+		}
 	}
 }
