@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -121,17 +122,23 @@ func (s *settings) runningSettings(cmd *cobra.Command, changed bool) error {
 		if _, err := a.Get(cmd.Context(), &v, nil, "settings"); err != nil {
 			return err
 		}
+		changes := map[string]string{}
+		for _, name := range v.OnReload {
+			changes[name] = "a reload changes it"
+		}
+		for _, name := range v.OnRestart {
+			changes[name] = "a restart changes it"
+		}
 		var rows [][]string
 		for _, x := range v.Settings {
-			change := ""
-			if slices.Contains(v.OnReload, x.Name) {
-				change = "a reload changes it"
-			} else if slices.Contains(v.OnRestart, x.Name) {
-				change = "a restart changes it"
+			if x.Given || changes[x.Name] != "" || !changed {
+				rows = append(rows, []string{x.Name, x.Value, x.Source, changes[x.Name]})
 			}
-			if x.Given || change != "" || !changed {
-				rows = append(rows, []string{x.Name, x.Value, x.Source, change})
-			}
+			delete(changes, x.Name)
+		}
+		// A realm, or a setting that a realm will have of its own.
+		for _, name := range slices.Sorted(maps.Keys(changes)) {
+			rows = append(rows, []string{name, "", "", changes[name]})
 		}
 		for _, fault := range v.Faults {
 			fmt.Fprintln(cmd.ErrOrStderr(), "mintage: warning: the configuration cannot be used as it is now:", fault)

@@ -269,7 +269,7 @@ type Listed struct {
 	Given  bool // it is not the default
 }
 
-// List returns every setting of the deployment.
+// List returns every setting of the deployment, and those that the realms set.
 func List(c Config, from Sources) (list []Listed) {
 	for _, k := range Keys() {
 		source, given := from[k.Name]
@@ -278,6 +278,15 @@ func List(c Config, from Sources) (list []Listed) {
 			text, _ = withoutPassword(text)
 		}
 		list = append(list, Listed{k, text, source.String(), given})
+	}
+	for _, r := range c.Realms {
+		for _, k := range Keys() {
+			if source, given := from[r.inRealm(k.Name)]; given {
+				text := k.Text(r)
+				k.Name = r.inRealm(k.Name)
+				list = append(list, Listed{k, text, source.String(), true})
+			}
+		}
 	}
 	return list
 }
