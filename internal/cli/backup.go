@@ -113,12 +113,21 @@ func makeBackup(cmd *cobra.Command, s *settings, cfg config.Config, file string,
 	return err
 }
 
+// unusable adds advice to the error of a backup that is damaged: that of printError is
+// for the store.
+func unusable(err error, advice string) error {
+	if isCorrupt(err) {
+		return deployment.Hint(err, advice)
+	}
+	return err
+}
+
 // verifyBackup checks a whole backup.
 func verifyBackup(cmd *cobra.Command, cfg config.Config, file string, asJSON bool) error {
 	progress := newProgress(cmd.ErrOrStderr(), time.Now)
 	b, err := backup.Open(cmd.Context(), file)
 	if err != nil {
-		return err
+		return unusable(err, "take another one")
 	}
 	defer b.Close()
 	err = b.Check(cmd.Context(), progress.copied)

@@ -229,7 +229,7 @@ func (r *restoration) putBack(cmd *cobra.Command, file string) error {
 	defer progress.end()
 	b, err := backup.Open(cmd.Context(), file)
 	if err != nil {
-		return err
+		return unusable(err, "use another backup: this one is damaged")
 	}
 	defer b.Close()
 	// The output names absolute paths.

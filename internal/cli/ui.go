@@ -228,13 +228,18 @@ func printError(w io.Writer, err error) {
 	}
 	fmt.Fprintf(w, "mintage: %s\n", text)
 	var h *deployment.Hinted
-	var coded interface{ Code() int }
 	switch {
 	case errors.As(err, &h):
 		fmt.Fprintf(w, "         %s\n", h.Hint)
-	case errors.As(err, &coded) && coded.Code()&0xff == sqliteCorrupt && !strings.Contains(text, "restore a backup"):
+	case isCorrupt(err) && !strings.Contains(text, "restore a backup"):
 		fmt.Fprintln(w, "         the store's file is damaged: put it aside and restore a backup; see: mintage restore --help")
 	}
+}
+
+// isCorrupt reports whether SQLite has found a file damaged.
+func isCorrupt(err error) bool {
+	var coded interface{ Code() int }
+	return errors.As(err, &coded) && coded.Code()&0xff == sqliteCorrupt
 }
 
 // A listing holds the flags of a sorted list.
