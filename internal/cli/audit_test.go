@@ -264,3 +264,13 @@ func TestFollowingBeginsWithTheLastRecords(t *testing.T) {
 		}
 	}
 }
+
+// A file that cannot be read is no proof that somebody changed it.
+func TestAnUnreadableAuditLogIsNoBrokenOne(t *testing.T) {
+	unread := &os.PathError{Op: "open", Path: "00000001.jsonl", Err: os.ErrPermission}
+	for err, broken := range map[error]bool{unread: false, audit.ErrNone: false, &audit.Break{File: "00000001.jsonl", Why: "no JSON"}: true, errors.New("cut off"): true} {
+		if got := brokenAuditLog(err); strings.Contains(got.Error(), "does not hold") != broken {
+			t.Errorf("%v: %v", err, got)
+		}
+	}
+}

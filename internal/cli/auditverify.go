@@ -203,10 +203,12 @@ func (v *verification) restoredAfter(t time.Time) bool {
 	return v.verdict.MACs > 0 && slices.ContainsFunc(v.restores, func(r grant.Restore) bool { return r.Backup <= at && at <= r.At })
 }
 
-// brokenAuditLog adds advice to the error of an audit log that is not intact.
+// brokenAuditLog adds advice to the error of an audit log that is not intact. A file
+// that cannot be read says nothing about the log.
 func brokenAuditLog(err error) error {
 	var b *audit.Break
-	if errors.As(err, &b) || !errors.Is(err, os.ErrNotExist) && !errors.Is(err, audit.ErrNone) {
+	var unread *os.PathError
+	if errors.As(err, &b) || !errors.As(err, &unread) && !errors.Is(err, audit.ErrNone) {
 		return deployment.Hint(fmt.Errorf("the audit log does not hold: %w", err), "keep the files as they are, and compare them with a copy that was shipped or backed up; everything before this place is intact")
 	}
 	return err
