@@ -61,9 +61,10 @@ func (v *Verifier) VerifyBound(ctx context.Context, token string, proof Proof, s
 
 func badProof(err error) error { return fmt.Errorf("%w: %w", ErrInvalidProof, err) }
 
-// proofOf returns the proof of a request to this API.
+// proofOf returns the proof of a request to this API. The path is as the client sent it:
+// decoded, an encoded "?", "#", "%" or "/" becomes another path (RFC 3986 section 2.2).
 func (v *Verifier) proofOf(r *http.Request) Proof {
-	return Proof{r.Header["Dpop"], r.Method, v.cfg.Origin + r.URL.Path}
+	return Proof{r.Header["Dpop"], r.Method, v.cfg.Origin + r.URL.EscapedPath()}
 }
 
 // noncesOf returns the nonces under a key, or nil for none.

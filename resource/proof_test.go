@@ -107,6 +107,41 @@ func TestBoundTokensPassWithAProof(t *testing.T) {
 	})
 }
 
+// The htu of a proof is compared with the encoded path of the request, of which only the
+// unreserved characters may be written otherwise (RFC 9449 section 4.3, check 9; RFC 3986
+// section 6.2.2).
+func TestProofsNameTheEncodedPath(t *testing.T) {
+	timed(t, func(t *testing.T, s *authServer) {
+		client := newES256("client")
+		token := s.token(map[string]any{"cnf": client.cnf()})
+		h := verifier(t, s.config()).Require()(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		for _, c := range []struct {
+			sent, proven string
+			status       int
+		}{
+			{"/v/x%3Fadmin=1", "/v/x", 401},
+			{"/v/x%23frag", "/v/x", 401},
+			{"/v/a%252Fb", "/v/a%2Fb", 401},
+			{"/v/a/..%2Fb", "/v/b", 401},
+			{"/v/a%2Fb", "/v/a/b", 401},
+			{"/v/a%2Fb", "/v/a%2Fb", 200},
+			{"/v/a%2Fb", "/v/%61%2fb", 200},
+			{"/v/100%25", "/v/100%25", 200},
+			{"/v/a%3Fb", "/v/a%3Fb", 200},
+			{"/v/a%3Fb?page=2", "/v/a%3Fb", 200},
+		} {
+			r := httptest.NewRequest("GET", "http://backend:8080"+c.sent, nil)
+			r.Header.Set("Authorization", "DPoP "+token)
+			r.Header.Set("DPoP", client.prove(audience+c.proven, token))
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			if w.Code != c.status {
+				t.Errorf("%s with a proof for %s: %d, want %d", c.sent, c.proven, w.Code, c.status)
+			}
+		}
+	})
+}
+
 // With a key for nonces, every instance makes the same ones, and proofs need them.
 func TestNoncesOfAResource(t *testing.T) {
 	timed(t, func(t *testing.T, s *authServer) {
