@@ -17,8 +17,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/mintage/mintage/internal/e2e/binary"
+	"github.com/mintage/mintage/internal/testkit"
 	"github.com/mintage/mintage/resource"
 )
 
@@ -75,6 +77,50 @@ func serveTools(t *testing.T, w *world) string {
 	_, behindPort, _ := strings.Cut(behind, ":")
 	binary.Serve(t, nodeProgram(t, w, "--input-type=module", "--eval", serverOfThePage(t, w.Issuer, address, behindPort)), behind)
 	return address
+}
+
+// The MCP server of docs/how-to/mcp.md verifies no proofs: it lets a bearer token in, and
+// no token that is bound to a key (RFC 9449 section 7.1).
+func TestTheMCPServerRefusesBoundTokens(t *testing.T) {
+	t.Parallel()
+	w := openWorld(t, t.TempDir(), binary.FreeAddress(t, mintageHost))
+	address := serveTools(t, w)
+	var c struct {
+		ID     string `json:"client_id"`
+		Secret string `json:"client_secret"`
+	}
+	out := w.Run(t, "client", "create", "--json", "--name", "Service", "--grant-types", "client_credentials", "--api", address+" tickets:read")
+	if err := json.Unmarshal([]byte(out), &c); err != nil {
+		t.Fatal(err)
+	}
+	p := testkit.NewProver(t)
+	endpoint, _, _ := strings.Cut(w.TokenEndpoint, "?")
+	for proof, want := range map[string]int{"": http.StatusOK, p.Proof("POST", endpoint, "", time.Now()): http.StatusUnauthorized} {
+		a, err := w.PostProven(t.Context(), w.post, url.Values{
+			"grant_type": {"client_credentials"}, "resource": {address}, "client_id": {c.ID}, "client_secret": {c.Secret},
+		}, proof)
+		if err != nil || a.Status != http.StatusOK || (a.TokenType == "DPoP") != (proof != "") {
+			t.Fatalf("%v, status %d, %s (%s), token type %q", err, a.Status, a.Error, a.Description, a.TokenType)
+		}
+		for _, proof := range []string{"", p.Proof("POST", address, a.AccessToken, time.Now())} {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header = http.Header{"Authorization": {"Bearer " + a.AccessToken}, "Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
+			if proof != "" {
+				r.Header.Set("DPoP", proof)
+			}
+			resp, err := w.post.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if resp.StatusCode != want {
+				t.Errorf("a token of type %s: %d %s, want %d", a.TokenType, resp.StatusCode, resp.Header.Get("WWW-Authenticate"), want)
+			}
+		}
+	}
 }
 
 // The client of the protocol's SDK signs its user in at the MCP server of

@@ -3,7 +3,6 @@
 package resource
 
 import (
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"strings"
@@ -15,35 +14,24 @@ import (
 )
 
 // bound redeems a code of alice for a token that is bound to a key.
-func (w *world) bound(t *testing.T, c client, p *testkit.Prover, scope string) string {
+func bound(t *testing.T, s *binary.Server, post *http.Client, c client, p *testkit.Prover, scope string) string {
 	t.Helper()
-	code := w.Code(t, "alice", "--client", c.ID, "--redirect-uri", redirect, "--scope", scope)
+	code := s.Code(t, "alice", "--client", c.ID, "--redirect-uri", redirect, "--scope", scope)
 	form := url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {redirect}, "client_id": {c.ID}, "client_secret": {c.Secret}}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.TokenEndpoint, strings.NewReader(form.Encode()))
-	if err != nil {
-		t.Fatal(err)
+	address, _, _ := strings.Cut(s.TokenEndpoint, "?")
+	a, err := s.PostProven(t.Context(), post, form, p.Proof("POST", address, "", time.Now()))
+	if err != nil || a.TokenType != "DPoP" {
+		t.Fatalf("%v, status %d, %s, token type %q", err, a.Status, a.Error, a.TokenType)
 	}
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	address, _, _ := strings.Cut(w.TokenEndpoint, "?")
-	r.Header.Set("DPoP", p.Proof("POST", address, "", time.Now()))
-	resp, err := w.post.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	var a binary.Answer
-	if err := json.NewDecoder(resp.Body).Decode(&a); err != nil || a.TokenType != "DPoP" {
-		t.Fatalf("%v, status %d, %s, token type %q", err, resp.StatusCode, a.Error, a.TokenType)
-	}
-	w.Leaks.Know("access token", a.AccessToken)
-	w.Leaks.Know("refresh token", a.RefreshToken)
+	s.Leaks.Know("access token", a.AccessToken)
+	s.Leaks.Know("refresh token", a.RefreshToken)
 	return a.AccessToken
 }
 
 // checkBound sends a front a token that is bound to a key, with proofs of every kind.
 func (f *front) checkBound(t *testing.T, w *world, c client) {
 	p, thief := testkit.NewProver(t), testkit.NewProver(t)
-	token := w.bound(t, c, p, "read")
+	token := bound(t, w.Server, w.post, c, p, "read")
 	const path = "/reports/7"
 	prove := func(p *testkit.Prover, method, address, of string) string {
 		return p.Proof(method, address, of, time.Now())

@@ -15,8 +15,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/mintage/mintage/internal/e2e/binary"
+	"github.com/mintage/mintage/internal/testkit"
 )
 
 // js has the programs that use the libraries, and the libraries.
@@ -289,6 +291,10 @@ func (l *libraries) checkNodeAPI(t *testing.T) {
 			for _, token := range []string{forge(good), good[:len(good)-4], good + "A", tokens.RefreshToken, "x", "mintage_at_", "a.b.c", "e30.e30.e30"} {
 				want(http.StatusUnauthorized, bad, "GET", bearer(token)...)
 			}
+			p := testkit.NewProver(t)
+			withKey := bound(t, l.Server, l.post, c, p, "read")
+			want(http.StatusUnauthorized, bad, "GET", bearer(withKey)...)
+			want(http.StatusUnauthorized, bad, "GET", append(bearer(withKey), "DPoP", p.Proof("GET", audience+"/reports", withKey, time.Now()))...)
 			elsewhere := register(t, l.Server, name, append(format, "--audience", "https://other.example.com")...)
 			want(http.StatusUnauthorized, bad, "GET", bearer(pair(t, l.Server, l.post, elsewhere, "read").AccessToken)...)
 			if name == "JWT" {

@@ -8,8 +8,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mintage/mintage/internal/e2e/binary"
+	"github.com/mintage/mintage/internal/testkit"
 )
 
 // startGateway runs Debian's nginx with its JavaScript module and the files
@@ -87,6 +89,14 @@ func (f *front) checkPhantom(t *testing.T, w *world) {
 		f.ask(t, "GET", "/", "", "Authorization", good[1]+"&token=x").wantRefused(t, http.StatusUnauthorized, challenge)
 		if o := f.ask(t, "GET", "/", "", append(bearer("x"), good...)...); o.seen != nil || o.status < 400 || o.status > 499 {
 			t.Errorf("status %d, API reached: %t", o.status, o.seen != nil)
+		}
+	})
+	t.Run("a bound token is refused, with a proof too", func(t *testing.T) {
+		for _, c := range []client{w.opaque, w.jwt} {
+			p := testkit.NewProver(t)
+			token := bound(t, w.Server, w.post, c, p, "read")
+			f.ask(t, "GET", "/", "", bearer(token)...).wantRefused(t, http.StatusUnauthorized, bad)
+			f.ask(t, "GET", "/", "", append(bearer(token), "DPoP", p.Proof("GET", audience+"/", token, time.Now()))...).wantRefused(t, http.StatusUnauthorized, bad)
 		}
 	})
 	t.Run("a token for another API is refused", func(t *testing.T) {

@@ -53,7 +53,7 @@ func (s *standIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if strings.HasSuffix(r.URL.Path, "/introspect") {
-		w.Write([]byte("a.b.c"))
+		w.Write([]byte("e30.e30.e30")) // a JWT without claims
 	}
 }
 
