@@ -95,9 +95,11 @@ func TestTL20_TokenInfoReadsTheQueryOnlyIfToldTo(t *testing.T) {
 	inQuery := func(token string) string { return infoPath + "?access_token=" + url.QueryEscape(token) }
 	misplaced := errorBody("invalid_request", "access token belongs in the Authorization header")
 	for _, r := range []*request{ask("GET", inQuery(pair.AccessToken)), ask("GET", inQuery(pair.AccessToken), bearer(pair.AccessToken)), ask("GET", inQuery("made-up"))} {
-		if a := off.send(r); a.status != http.StatusBadRequest || a.body != misplaced {
+		a := off.send(r)
+		if a.status != http.StatusBadRequest || a.body != misplaced {
 			t.Errorf("off: %v", a)
 		}
+		compareHeader(t, a, `Www-Authenticate: Bearer realm="/api", error="invalid_request", error_description="access token belongs in the Authorization header"`)
 	}
 
 	on := start(t, alone, func(o *options) { o.TokenInfoQuery = true })

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -149,12 +150,16 @@ const shedSpread = 8
 // so long is let in.
 func InSeconds(wait time.Duration) string { return strconv.Itoa(int(math.Ceil(wait.Seconds()))) }
 
+// aboutTokens are the errors whose answers are challenges on every route.
+var aboutTokens = []*oauth.Error{oauth.ErrNoBearer, oauth.ErrInvalidToken, oauth.ErrInsufficientScope, oauth.ErrInsufficientLogin,
+	oauth.ErrNoActor, oauth.ErrActor, oauth.ErrBearer, oauth.ErrTwoTokens, oauth.ErrTokenProof, oauth.ErrTokenNonce}
+
 // oauthError is the answer about an error as RFC 6749 section 5.2 has it, with the
 // headers that its kind needs.
 func (s *Server) oauthError(h http.Header, r *Request, _ Report, err error) Answer {
 	status, wire := s.wireError(r, err)
-	switch wire {
-	case oauth.ErrNoBearer, oauth.ErrInvalidToken, oauth.ErrInsufficientScope, oauth.ErrInsufficientLogin, oauth.ErrNoActor, oauth.ErrActor, oauth.ErrBearer, oauth.ErrTwoTokens, oauth.ErrTokenProof, oauth.ErrTokenNonce:
+	switch {
+	case r.Route.Protected && status == http.StatusBadRequest, slices.Contains(aboutTokens, wire):
 		h["Www-Authenticate"] = []string{s.challenge(r, wire, err) + r.Challenge}
 	}
 	a := Answer{Status: status}

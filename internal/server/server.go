@@ -133,6 +133,7 @@ type Route struct {
 	NeedsRealm bool // the short form of the paths requires the realm parameter
 	Scripts    bool // scripts of the configured origins may read the answers
 	AnyOrigin  bool // scripts of every origin may
+	Protected  bool // a protected resource, whose answers with 400 are challenges too (RFC 6750 section 3)
 	Public     bool // scripts of every origin may; and no limit by address applies
 	Page       bool // people see it; its requests share capacity by network
 

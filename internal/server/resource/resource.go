@@ -38,14 +38,14 @@ func (e *Endpoints) Routes() []server.Route {
 	if algorithms := e.Directory.Schedule.Algorithms; len(algorithms) > 0 {
 		introspection["introspection_signing_alg_values_supported"] = algorithms // RFC 9701
 	}
-	userinfo := server.Route{Name: "userinfo", Paths: []string{"userinfo"}, Methods: append(get, http.MethodPost), Class: overload.Check, Handle: e.userInfo, Refusals: slog.LevelDebug, AnyOrigin: true}
+	userinfo := server.Route{Name: "userinfo", Paths: []string{"userinfo"}, Methods: append(get, http.MethodPost), Class: overload.Check, Handle: e.userInfo, Refusals: slog.LevelDebug, AnyOrigin: true, Protected: true}
 	if e.Issuer.IDTokenLifetime != 0 {
 		userinfo.Member, userinfo.Metadata = "userinfo_endpoint", map[string]any{"userinfo_signing_alg_values_supported": keys.SigningAlgorithms}
 	}
 	return []server.Route{
 		{Name: "introspection", Paths: []string{"introspect"}, Methods: []string{http.MethodPost}, Class: overload.Check, Handle: e.introspect, Count: countIntrospection,
 			Member: "introspection_endpoint", Metadata: introspection},
-		{Name: "token info", Paths: []string{"tokeninfo"}, Methods: get, Class: overload.Check, Handle: e.tokenInfo, Refusals: slog.LevelDebug},
+		{Name: "token info", Paths: []string{"tokeninfo"}, Methods: get, Class: overload.Check, Handle: e.tokenInfo, Refusals: slog.LevelDebug, Protected: true},
 		userinfo,
 		// Envoy appends the path of the request that it asks about.
 		{Name: "verification", Paths: []string{"verify", "verify/{rest...}"}, Class: overload.Check, Handle: e.verify, Refusals: slog.LevelDebug},
