@@ -319,6 +319,10 @@ func TestDV08_AChallengeIsHeldTo(t *testing.T) {
 	want(t, d.ask(c, "code_challenge", "short", "code_challenge_method", "S256"), 400, "invalid_request")
 	want(t, d.ask(c, "code_challenge_method", "S256"), 400, "invalid_request")
 	device := d.codes(c, "code_challenge", challenge, "code_challenge_method", "S256")
+	// The user has not answered yet, and need not.
+	want(t, d.post(c.polls(device)), 400, "invalid_grant")
+	want(t, d.post(c.polls(device, "code_verifier", strings.Repeat("x", 43))), 400, "invalid_grant")
+	want(t, d.post(c.polls(device, "code_verifier", verifier)), 400, "authorization_pending")
 	b.answerDevice(b.enter(device.UserCode), "allow")
 	want(t, d.post(c.polls(device)), 400, "invalid_grant")
 	want(t, d.post(c.polls(device, "code_verifier", strings.Repeat("x", 43))), 400, "invalid_grant")
@@ -328,6 +332,7 @@ func TestDV08_AChallengeIsHeldTo(t *testing.T) {
 	d.mustIssue(d.post(c.polls(device, "code_verifier", verifier)))
 	// One that nobody asked for.
 	device = d.codes(c)
+	want(t, d.post(c.polls(device, "code_verifier", verifier)), 400, "invalid_grant")
 	b.answerDevice(b.enter(device.UserCode), "allow")
 	want(t, d.post(c.polls(device, "code_verifier", verifier)), 400, "invalid_grant")
 	d.mustIssue(d.post(c.polls(device)))

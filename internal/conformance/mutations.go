@@ -205,7 +205,7 @@ var tokenMutations = []Mutation{
 	},
 	{
 		Name: "PKCE", In: "Code.Redeem",
-		Old: "case !c.proves(r.Verifier):", New: "case false:",
+		Old: "case !c.Proves(r.Verifier):", New: "case false:",
 		Test: here + "TestTC09",
 	},
 	{
@@ -217,7 +217,7 @@ var tokenMutations = []Mutation{
 		Old: " || c.State != store.ClientEnabled", New: "", Test: here + "TestTG38",
 	},
 	{
-		Name: "verifier without a challenge", In: "Code.proves",
+		Name: "verifier without a challenge", In: "Code.Proves",
 		Old: `return verifier == ""`, New: "return true",
 		Test: here + "TestTC11",
 	},

@@ -29,10 +29,10 @@ type Code struct {
 // HashRedirectURI returns the hash of a redirect URI that a code holds.
 func HashRedirectURI(uri string) [sha256.Size]byte { return sha256.Sum256([]byte(uri)) }
 
-// proves reports whether verifier matches c's challenge. A verifier without a
+// Proves reports whether verifier matches c's challenge. A verifier without a
 // challenge does not: an attacker removed the challenge from the authorization
 // request (RFC 9700 section 4.8.2).
-func (c Code) proves(verifier string) bool {
+func (c Code) Proves(verifier string) bool {
 	if !c.Challenged {
 		return verifier == ""
 	}

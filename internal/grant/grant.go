@@ -193,7 +193,7 @@ func (c Code) Redeem(r Redemption, p Policy, now Instant) Decision {
 		return refuse(OtherClient)
 	case HashRedirectURI(r.RedirectURI) != c.RedirectHash:
 		return refuse(RedirectMismatch) // RFC 6749 section 4.1.3
-	case !c.proves(r.Verifier):
+	case !c.Proves(r.Verifier):
 		return refuse(ProofMismatch)
 	case c.JKT.Bound() && c.JKT != r.JKT:
 		return refuse(KeyMismatch) // RFC 9449 section 10

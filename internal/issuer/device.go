@@ -133,6 +133,8 @@ func (iss DeviceCodes) DeviceToken(ctx context.Context, c *store.Client, r CodeR
 	case err != nil:
 		// Some clients give up on any other error, and the next poll decides the same.
 		return Tokens{}, fmt.Errorf("%w: %w", oauth.ErrPending, err)
+	case !d.proves(r.Verifier): // at once: no answer of the user mends it
+		return Tokens{}, &grant.Refused{Why: grant.ProofMismatch, GrantID: code.GrantID}
 	case d.Denied:
 		return Tokens{}, oauth.ErrDenied
 	case d.Code == "" && now >= d.ExpiresAt:
@@ -153,6 +155,13 @@ func (iss DeviceCodes) DeviceToken(ctx context.Context, c *store.Client, r CodeR
 		return Tokens{}, oauth.ErrExpiredDevice
 	}
 	return tokens, err
+}
+
+// proves reports whether verifier matches the challenge of the device's request.
+func (d Device) proves(verifier string) bool {
+	var code grant.Code
+	code.Challenge, code.Challenged = oauth.ParseChallenge(d.Challenge)
+	return code.Proves(verifier)
 }
 
 // DeviceOf returns the fields of a device code, and what the store has of it, which is
