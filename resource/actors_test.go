@@ -4,6 +4,8 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
+	"io"
+	"net/http"
 	"testing"
 	"time"
 
@@ -67,6 +69,31 @@ func TestActors(t *testing.T) {
 		cfg.Actors = "some"
 		if _, err := resource.New(cfg); err == nil {
 			t.Error("a rule that is none is accepted")
+		}
+	})
+}
+
+// A refusal because of actors names no scope: the token may have all of them.
+func TestRefusalsOfActorsNameNoScope(t *testing.T) {
+	timed(t, func(t *testing.T, s *authServer) {
+		for rule, c := range map[resource.ActorRule]struct{ token, text string }{
+			resource.ActorsRequired: {s.token(), "the access token names no actor\n"},
+			resource.ActorsRefused:  {s.token(map[string]any{"act": act("gateway", nil)}), "the access token names an actor\n"},
+		} {
+			cfg := s.config()
+			cfg.Actors = rule
+			v := verifier(t, cfg)
+			for scope, want := range map[string]string{"read": `error="insufficient_scope"`, "admin": `error="insufficient_scope", scope="admin"`} {
+				resp := askHandler(v.Require(scope)(http.NotFoundHandler()), "Authorization: Bearer "+c.token)
+				body, _ := io.ReadAll(resp.Body)
+				if challenge := resp.Header.Get("WWW-Authenticate"); resp.StatusCode != 403 || challenge != `Bearer realm="`+audience+`", `+want {
+					t.Errorf("%s, %s: %d %s", rule, scope, resp.StatusCode, challenge)
+				}
+				if scope == "read" && string(body) != c.text {
+					t.Errorf("%s: %q", rule, body)
+				}
+			}
+			v.Close()
 		}
 	})
 }

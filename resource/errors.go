@@ -35,6 +35,12 @@ var (
 	ErrUnavailable = errors.New("token cannot be checked now")
 )
 
+// Reasons by Config.Actors, which no other scope mends.
+var (
+	errNoActor = fmt.Errorf("%w: token names no actor", ErrInsufficientScope)
+	errActor   = fmt.Errorf("%w: token names an actor", ErrInsufficientScope)
+)
+
 // errBound is the reason for a token that is bound to a key and came without a proof.
 var errBound = fmt.Errorf("%w: bound to a key, and no bearer token", ErrInvalidToken)
 

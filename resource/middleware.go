@@ -111,6 +111,12 @@ func (v *Verifier) refuse(w http.ResponseWriter, r *http.Request, err error, sco
 	case errors.Is(err, ErrInvalidRequest):
 		status, text = http.StatusBadRequest, "the Authorization header is malformed"
 		challenge += `, error="invalid_request"`
+	case errors.Is(err, errNoActor):
+		status, text = http.StatusForbidden, "the access token names no actor"
+		challenge += `, error="insufficient_scope"`
+	case errors.Is(err, errActor):
+		status, text = http.StatusForbidden, "the access token names an actor"
+		challenge += `, error="insufficient_scope"`
 	case errors.Is(err, ErrInsufficientScope):
 		status, text = http.StatusForbidden, "the access token lacks a scope"
 		challenge += `, error="insufficient_scope", scope="` + scope + `"`

@@ -3,7 +3,6 @@ package resource
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 
@@ -90,9 +89,9 @@ func (v *Verifier) suffices(p Principal, scopes []string) error {
 	case !p.HasScope(scopes...):
 		return ErrInsufficientScope
 	case v.cfg.Actors == ActorsRequired && !acts:
-		return fmt.Errorf("%w: without an actor, and one is required", ErrInsufficientScope)
+		return errNoActor
 	case v.cfg.Actors == ActorsRefused && acts:
-		return fmt.Errorf("%w: with an actor, and none may be", ErrInsufficientScope)
+		return errActor
 	}
 	return nil
 }
