@@ -108,7 +108,12 @@ func TestTG05_TheCompatibilitySwitchAcceptsParametersInTheQuery(t *testing.T) {
 	want(t, d.send(r), 400, "invalid_request") // in both places
 	r = newRequest(nil)
 	r.target += "&" + good.Encode()
-	d.mustIssue(d.send(r))
+	r.target = endpoint + "&" + d.a.redeem(d.code(d.a).Code).Encode()
+	r.set("Content-Type", "")
+	d.mustIssue(d.send(r)) // without a body, no type is needed
+	r = newRequest(good)
+	r.set("Content-Type", "")
+	want(t, d.send(r), 400, "invalid_request")
 	if strings.Contains(d.log.String(), d.a.secret) {
 		t.Error("the log holds the secret of the query")
 	}

@@ -152,11 +152,14 @@ func (r *Request) credentials(p oauth.Params) (oauth.Credentials, error) {
 }
 
 // Form reads the request's parameters, also from the query if queryAllowed, and
-// checks its realm.
+// checks its realm. Clients that send all in the query send no body, which has no type.
 func (r *Request) Form(queryAllowed bool) (oauth.Params, error) {
-	body, err := r.FormBody()
-	if err != nil {
-		return nil, err
+	var body string
+	var err error
+	if !queryAllowed || r.ContentLength != 0 || r.Header["Content-Type"] != nil {
+		if body, err = r.FormBody(); err != nil {
+			return nil, err
+		}
 	}
 	r.form = body
 	p, realm, err := oauth.ParseParams(body, r.URL.RawQuery, queryAllowed)
