@@ -31,13 +31,16 @@ var Languages = pages.Locales
 // make secrets and keys: an operator without the key-encryption key can still
 // look, disable and revoke.
 type Admin struct {
-	Store    store.Store
-	Whole    store.Store // of all realms, for keys and restores; nil: Store
-	Realm    string
-	Issuer   string // the issuer identifier of the realm
-	Actor    Actor  // in events
-	Policy   grant.Policy
-	Schedule keys.Schedule
+	Store  store.Store
+	Whole  store.Store // of all realms, for keys and restores; nil: Store
+	Realm  string
+	Issuer string // the issuer identifier of the realm
+	// OperatorRealm is the one whose built-in users operators of the console are. "": they
+	// sign in elsewhere, or by invitation alone.
+	OperatorRealm string
+	Actor         Actor // in events
+	Policy        grant.Policy
+	Schedule      keys.Schedule
 	// Profile is the one that every client must follow which gets tokens; "": none.
 	Profile store.Profile
 	Now     func() time.Time

@@ -7,11 +7,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/operator"
 	"github.com/mintage/mintage/internal/show"
+	"github.com/mintage/mintage/internal/store"
 )
 
 // consoleSessionKind is what errors call a session of the console.
@@ -57,22 +59,66 @@ func (a Console) AddOperator(ctx context.Context, r adminapi.OperatorRequest) (a
 	case o.Role != operator.Auditor && o.Role != operator.Admin:
 		return adminapi.Operator{}, &oauth.Invalid{Field: "role", Message: fmt.Sprintf("%q is neither auditor nor admin", r.Role)}
 	}
+	if err := a.signsIn(ctx, "name", o.Name); err != nil {
+		return adminapi.Operator{}, err
+	}
 	return viewOperator(o), operatorError(o.Name, operator.Add(ctx, a.whole(), o))
+}
+
+// signsIn returns an oauth.Invalid about a field if no operator with a name can sign in:
+// where users are built in, there has to be one of that name, who is enabled.
+func (a Console) signsIn(ctx context.Context, field, name string) error {
+	if a.OperatorRealm == "" {
+		return nil
+	}
+	u, err := account.Find(ctx, a.whole(), a.OperatorRealm, name)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return &oauth.Invalid{Field: field, Message: fmt.Sprintf("there is no user %q: create one first (mintage user create %s)", name, name)}
+	case err == nil && u.State != account.Enabled:
+		return &oauth.Invalid{Field: field, Message: fmt.Sprintf("user %q is disabled: enable it first (mintage user enable %s)", name, name)}
+	}
+	return err
+}
+
+// absent returns the names of operators who cannot sign in.
+func (a Console) absent(ctx context.Context) (names []string, err error) {
+	list, err := operator.List(ctx, a.whole())
+	for _, o := range list {
+		var invalid *oauth.Invalid
+		switch err := a.signsIn(ctx, "", o.Name); {
+		case errors.As(err, &invalid):
+			names = append(names, o.Name)
+		case err != nil:
+			return nil, err
+		}
+	}
+	return names, err
 }
 
 // RemoveOperator removes an operator of the console, and ends the sessions.
 func (a Console) RemoveOperator(ctx context.Context, name string) error {
 	name = operator.Fold(name)
-	if err := operator.Remove(ctx, a.whole(), name, a.Actor.String(), a.now()); err != nil {
+	absent, err := a.absent(ctx)
+	if err != nil {
+		return err
+	}
+	if err := operator.Remove(ctx, a.whole(), name, a.Actor.String(), a.now(), absent); err != nil {
 		return operatorError(name, err)
 	}
-	_, err := operator.EndByID(ctx, a.whole(), name, "", a.Actor.String(), a.now())
+	_, err = operator.EndByID(ctx, a.whole(), name, "", a.Actor.String(), a.now())
 	return err
 }
 
 // InviteOperator makes an invitation, and returns the text that its link ends with.
 func (a Console) InviteOperator(ctx context.Context, r adminapi.InvitationRequest) (v adminapi.NewInvitation, text string, err error) {
 	name := operator.Fold(r.Operator)
+	if _, err := operator.Find(ctx, a.whole(), name); err != nil {
+		return v, "", operatorError(name, err)
+	}
+	if err := a.signsIn(ctx, "operator", name); err != nil {
+		return v, "", err
+	}
 	text, expires, err := operator.Invite(ctx, a.whole(), name, a.Actor.String(), a.now())
 	return adminapi.NewInvitation{Operator: name, ExpiresAt: show.JSONInstant(expires)}, text, operatorError(name, err)
 }

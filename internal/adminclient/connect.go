@@ -254,6 +254,9 @@ func inProcess(ctx context.Context, cfg config.Config) (*Client, error) {
 	for _, of := range cfg.Each() {
 		own := cases
 		own.Realm, own.Issuer, own.Policy, own.Whole = of.Realm, of.IssuerID(), Policy(of), st
+		if of.Login.Mode == config.LoginUsers {
+			own.OperatorRealm = of.Realm
+		}
 		own.Profile = store.Profile(of.Authorization.Demanded())
 		if own.Policy.RefreshLifetime = cfg.LongestRefresh(); len(cfg.Realms) > 0 {
 			own.Store = &store.Realm{Store: st, Name: of.Realm}

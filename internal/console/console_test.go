@@ -323,7 +323,7 @@ func TestALostRoleCountsAtTheNextRequest(t *testing.T) {
 	if w := alice.get("/operators"); w.Code != http.StatusOK {
 		t.Fatal(w.Code)
 	}
-	if err := operator.Remove(t.Context(), r.store, "alice", "test", grant.At(r.now)); err != nil {
+	if err := operator.Remove(t.Context(), r.store, "alice", "test", grant.At(r.now), nil); err != nil {
 		t.Fatal(err)
 	}
 	if w := alice.get("/operators"); w.Code != http.StatusSeeOther {

@@ -34,6 +34,9 @@ func (n *realm) useCases(cfg config.Config) admin.Admin {
 		Changed: func(ctx context.Context) { _, _ = n.directory.Current(ctx) },
 		Settle:  n.directory.Settle,
 	}
+	if cfg.Login.Mode == config.LoginUsers && !n.node.dev { // operators of --dev get in by invitation
+		a.OperatorRealm = n.name
+	}
 	if n.store != n.node.store {
 		a.Whole = n.node.store
 	}

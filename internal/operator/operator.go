@@ -99,15 +99,17 @@ func Add(ctx context.Context, st store.Store, o Operator) error {
 	})
 }
 
-// Remove removes an operator, but not the last admin of the deployment.
-func Remove(ctx context.Context, st store.Store, name, actor string, now grant.Instant) error {
+// Remove removes an operator, but not the last admin of the deployment who can sign in.
+// It does not count those whom absent names.
+func Remove(ctx context.Context, st store.Store, name, actor string, now grant.Instant, absent []string) error {
 	return operators.Change(ctx, st, func(list []Operator) ([]Operator, []store.Event, error) {
 		i, found := slices.BinarySearchFunc(list, name, byName)
 		if !found {
 			return nil, nil, ErrUnknown
 		}
 		rest := slices.Delete(slices.Clone(list), i, i+1)
-		if list[i].leads() && !slices.ContainsFunc(rest, Operator.leads) {
+		stays := func(o Operator) bool { return o.leads() && !slices.Contains(absent, o.Name) }
+		if list[i].leads() && !slices.ContainsFunc(rest, stays) {
 			return nil, nil, ErrLastAdmin
 		}
 		return rest, []store.Event{{At: now, Name: store.EventOperatorRemoved, About: About, Actor: actor, Detail: fmt.Sprintf("%s: was %s", name, list[i].described())}}, nil

@@ -44,12 +44,13 @@ func TestOperatorsAreAddedOnceAndTheLastAdminStays(t *testing.T) {
 		{"add dora, an admin of one realm", func() error {
 			return operator.Add(ctx, st, operator.Operator{Name: "dora", Role: operator.Admin, Realm: "/staff"})
 		}, nil},
-		{"remove alice", func() error { return operator.Remove(ctx, st, "alice", "test", began) }, operator.ErrLastAdmin},
-		{"remove dora", func() error { return operator.Remove(ctx, st, "dora", "test", began) }, nil},
-		{"remove carol", func() error { return operator.Remove(ctx, st, "carol", "test", began) }, operator.ErrUnknown},
-		{"remove bob", func() error { return operator.Remove(ctx, st, "bob", "test", began) }, nil},
+		{"remove alice", func() error { return operator.Remove(ctx, st, "alice", "test", began, nil) }, operator.ErrLastAdmin},
+		{"remove dora", func() error { return operator.Remove(ctx, st, "dora", "test", began, nil) }, nil},
+		{"remove carol", func() error { return operator.Remove(ctx, st, "carol", "test", began, nil) }, operator.ErrUnknown},
+		{"remove bob", func() error { return operator.Remove(ctx, st, "bob", "test", began, nil) }, nil},
 		{"add carol", func() error { return operator.Add(ctx, st, operator.Operator{Name: "carol", Role: operator.Admin}) }, nil},
-		{"remove alice, who is not the last", func() error { return operator.Remove(ctx, st, "alice", "test", began) }, nil},
+		{"remove carol, while alice cannot sign in", func() error { return operator.Remove(ctx, st, "carol", "test", began, []string{"alice"}) }, operator.ErrLastAdmin},
+		{"remove alice, who is not the last", func() error { return operator.Remove(ctx, st, "alice", "test", began, nil) }, nil},
 	} {
 		if err := step.do(); !errors.Is(err, step.want) {
 			t.Errorf("%s: %v, want %v", step.what, err, step.want)
@@ -93,7 +94,7 @@ func TestInvitationsThatDoNotWork(t *testing.T) {
 	if _, err := operator.Spend(ctx, st, text, "", expires); !errors.Is(err, operator.ErrExpired) {
 		t.Errorf("after ten minutes: %v", err)
 	}
-	if err := operator.Remove(ctx, st, "bob", "test", began); err != nil {
+	if err := operator.Remove(ctx, st, "bob", "test", began, nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := operator.Spend(ctx, st, text, "", began); !errors.Is(err, operator.ErrUnknown) {

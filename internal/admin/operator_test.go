@@ -1,0 +1,66 @@
+package admin_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/mintage/mintage/internal/account"
+	"github.com/mintage/mintage/internal/admin"
+	"github.com/mintage/mintage/internal/adminapi"
+	"github.com/mintage/mintage/internal/operator"
+)
+
+// Where users are built in, an operator is one of them, and somebody who can sign in stays
+// an admin.
+func TestOperatorsAreUsersWhereUsersAreBuiltIn(t *testing.T) {
+	a, _ := newAdmin(t)
+	ctx := t.Context()
+	add := func(name string) error {
+		_, err := a.Console().AddOperator(ctx, adminapi.OperatorRequest{Name: name, Role: operator.Admin})
+		return err
+	}
+	invite := func(name string) error {
+		_, _, err := a.Console().InviteOperator(ctx, adminapi.InvitationRequest{Operator: name})
+		return err
+	}
+	refused := func(err error, want string) {
+		t.Helper()
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	// Operators who were added while another system had the users.
+	for _, name := range []string{"other", "away"} {
+		if err := add(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.OperatorRealm = a.Realm
+	for _, name := range []string{"real", "away"} {
+		if _, _, err := a.Users().Create(ctx, account.Registration{Username: name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := a.Users().Disable(ctx, "away", ""); err != nil {
+		t.Fatal(err)
+	}
+	refused(add("nobody"), "mintage user create nobody")
+	refused(invite("nobody"), "there is no operator")
+	refused(invite("other"), "mintage user create other")
+	refused(invite("away"), "mintage user enable away")
+	if err := add("Real"); err != nil {
+		t.Fatal(err)
+	}
+	if err := invite("real"); err != nil {
+		t.Error(err)
+	}
+	if err := a.Console().RemoveOperator(ctx, "real"); codeOf(err) != admin.InUse {
+		t.Errorf("remove the only admin who can sign in: %v", err)
+	}
+	if _, err := a.Users().Enable(ctx, "away", ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Console().RemoveOperator(ctx, "real"); err != nil {
+		t.Errorf("while another can: %v", err)
+	}
+}
