@@ -81,7 +81,7 @@ jwks_max_age and max_skew.`,
 		}),
 	}
 	cmd.Flags().StringSliceVar(&purposes, "purpose", nil, "mac, seal, audit, ES256, EdDSA or RS256, or registration if clients may register themselves; repeatable; default: all of these")
-	cmd.Flags().StringVar(&in, "in", "", "use the successors after this time; default: as soon as every verifier has them")
+	cmd.Flags().StringVar(&in, "in", "", "use the successors after this time, before the scheduled rotation; default: as soon as every verifier has them")
 	return cmd
 }
 

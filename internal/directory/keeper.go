@@ -169,8 +169,13 @@ func RotateKeys(ctx context.Context, st store.Store, kek *keys.KEK, s keys.Sched
 		if _, err := keys.Open(kek, ch.Keys); err != nil {
 			return store.Change{}, err
 		}
+		timeline := keys.NewTimeline(ch.Keys)
 		for _, d := range drafts {
-			rec, err := d.Wrap(kek.Of(ch.Keys), now, now.Add(max(r.In, s.Notice(d.Purpose))))
+			at := now.Add(max(r.In, s.Notice(d.Purpose)))
+			if due := timeline.Scheduled(d.Purpose, at, now, s); due != 0 && at > due {
+				return store.Change{}, &oauth.Invalid{Field: "in", Message: fmt.Sprintf("%s is too late: the schedule rotates the %s key on %s", r.In, d.Purpose, due.Time().Format(time.RFC3339))}
+			}
+			rec, err := d.Wrap(kek.Of(ch.Keys), now, at)
 			if err != nil {
 				return store.Change{}, err
 			}

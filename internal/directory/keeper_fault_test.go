@@ -154,6 +154,11 @@ func TestAnOperatorRotatesBeforeTheTime(t *testing.T) {
 			t.Errorf("in %s: %v", r.In, err)
 		}
 	}
+	due := s.At().Add(testkit.Rotating.Notice(keys.MAC) + testkit.Rotating.Lifetime) // the successor's
+	late := directory.Rotation{Purposes: []keys.Purpose{keys.MAC}, In: due.Since(s.At()) + time.Millisecond}
+	if _, err := rotate(late); !errors.As(err, &invalid) || invalid.Field != "in" || !strings.Contains(invalid.Message, "too late: the schedule rotates the mac key on "+due.Time().Format(time.RFC3339)) {
+		t.Errorf("after the scheduled rotation: %v", err)
+	}
 	s.holds(before)
 
 	// Others change the directory meanwhile.
@@ -164,6 +169,27 @@ func TestAnOperatorRotatesBeforeTheTime(t *testing.T) {
 	s.Faulty.Inject(storetest.CommitKeys, 1, storetest.Lost)
 	if _, err := rotate(directory.Rotation{Purposes: []keys.Purpose{keys.MAC}}); !errors.Is(err, storetest.ErrInjected) {
 		t.Error(err)
+	}
+}
+
+// An operator can rotate at the very end of a key's time, and when that is over because
+// no server ran.
+func TestAnOperatorRotatesInTime(t *testing.T) {
+	s := newNodes(t, testkit.Rotating, 1)[0]
+	rotate := func(in time.Duration) error {
+		r := directory.Rotation{Purposes: []keys.Purpose{keys.EdDSA}, In: in}
+		_, err := directory.RotateKeys(t.Context(), s.Engine, s.KEK, testkit.Rotating, r, s.Clock.Now)
+		return err
+	}
+	if err := rotate(400 * day); err == nil || !strings.Contains(err.Error(), "too late") {
+		t.Errorf("in 400 days: %v", err)
+	}
+	s.Clock.Advance(100 * day)
+	if err := rotate(0); err != nil {
+		t.Errorf("an overdue rotation: %v", err)
+	}
+	if err := rotate(90 * day); err != nil {
+		t.Errorf("the one after it: %v", err)
 	}
 }
 

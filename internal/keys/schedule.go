@@ -204,6 +204,16 @@ func (t Timeline) life(r Stored, now grant.Instant, s Schedule) Life {
 	return l
 }
 
+// Scheduled returns when the schedule ends the use of the key that is in use at an
+// instant, or zero if it never does.
+func (t Timeline) Scheduled(p Purpose, at, now grant.Instant, s Schedule) grant.Instant {
+	line := t.used[p]
+	if len(line) == 0 || s.Lifetime <= 0 {
+		return 0
+	}
+	return max(line[active(line, at)].ActiveAt.Add(s.Lifetime), now.Add(s.Notice(p)))
+}
+
 // A Successor is a successor key that is to be created.
 type Successor struct {
 	Purpose  Purpose
