@@ -9,14 +9,12 @@ package restore
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 	"unicode"
 
-	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/grant"
@@ -38,34 +36,6 @@ var Lasting = []audit.Name{
 	audit.Name(store.EventPasswordChanged), audit.Name(store.EventTOTPSet), audit.Name(store.EventTOTPRemoved),
 	audit.Name(store.EventAdminTokenCreated), audit.Name(store.EventAdminTokenRevoked),
 	audit.Name(store.EventOperatorAdded), audit.Name(store.EventOperatorRemoved),
-}
-
-// A userChange is a built-in user in the backup and in the present store.
-type userChange struct{ was, is *account.User }
-
-// otherProfile reports whether the name or the claims were changed.
-func (c userChange) otherProfile() bool {
-	return c.was.Name != c.is.Name || !reflect.DeepEqual(c.was.Claims, c.is.Claims)
-}
-
-func userChanges(list []UserChange) (changes []userChange, err error) {
-	for _, c := range list {
-		u := userChange{is: &account.User{}}
-		if err := json.Unmarshal(c.Is, u.is); err != nil {
-			return nil, fmt.Errorf("a user's record: %w", err)
-		}
-		if c.Was != nil {
-			u.was = &account.User{}
-			if err := json.Unmarshal(c.Was, u.was); err != nil {
-				return nil, fmt.Errorf("a user's record: %w", err)
-			}
-		}
-		// A login also changes the record.
-		if u.was == nil || u.otherProfile() || u.was.State != u.is.State || u.was.Password != u.is.Password || u.was.Epoch != u.is.Epoch || !bytes.Equal(u.was.TOTP, u.is.TOTP) {
-			changes = append(changes, u)
-		}
-	}
-	return changes, nil
 }
 
 // Since holds what has happened since a backup and lasts.
@@ -244,25 +214,6 @@ func (s *Since) ofTrust(c TrustChange) {
 	}
 }
 
-func (s *Since) ofUser(c userChange) {
-	user := c.is
-	name, realm := user.Username, user.Realm
-	switch {
-	case c.was == nil:
-		s.miss(realm, "user %s was made: make it anew, with --subject %s", name, c.is.Subject)
-		return
-	case c.is.State == account.Enabled && c.was.State != account.Enabled:
-		s.miss(realm, "user %s was enabled: mintage user enable %s", name, name)
-	}
-	if c.otherProfile() {
-		s.miss(realm, "the name or the claims of user %s were changed: mintage user update %s", name, name)
-	}
-	if !bytes.Equal(c.was.TOTP, c.is.TOTP) {
-		s.miss(realm, "the second factor of user %s was changed; look whether it works, or: mintage user totp %s", name, name)
-	}
-	s.Ended.Users = append(s.Ended.Users, admin.EndedUser{Realm: other(realm), Username: name, Disabled: c.is.State == account.Disabled, Now: c.is})
-}
-
 // other returns a realm, or "" for the default one.
 func other(realm string) string {
 	if realm == oauth.DefaultRealm {
@@ -271,11 +222,15 @@ func other(realm string) string {
 	return realm
 }
 
-// miss notes a change that the operator has to repeat. Control characters in
-// stored text cannot break its line.
+// miss notes a change that the operator has to repeat. A command, which ends the format,
+// gets the realm. Control characters in stored text cannot break its line.
 func (s *Since) miss(realm, format string, args ...any) {
 	if realm = other(realm); realm != "" {
-		format, args = "realm %s: "+format, append([]any{strings.TrimPrefix(realm, "/")}, args...)
+		name := strings.TrimPrefix(realm, "/")
+		if strings.Contains(format, ": mintage ") {
+			format += " --realm " + name
+		}
+		format, args = "realm %s: "+format, append([]any{name}, args...)
 	}
 	s.Missing = append(s.Missing, strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {

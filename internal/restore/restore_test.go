@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -263,5 +264,27 @@ func TestTheStoreTellsEachThingThatHasEnded(t *testing.T) {
 	s, err := InStore(Lost{Ended: 3}, func(context.Context, func(grant.Grant) error) error { called = true; return nil })
 	if err != nil || s.EndedGrants != 3 || s.Ended.Grants == nil || s.Ended.Grants(t.Context(), nil) != nil || !called {
 		t.Errorf("grants: %+v, %v", s, err)
+	}
+}
+
+// What an operator has to repeat in another realm than the default one names it in the
+// command, and what ended before the backup is not listed as ended since.
+func TestWhatIsMissingInARealmIsRepeatedThere(t *testing.T) {
+	is := account.User{Realm: "/staff", Username: "bob", Name: "Bob", State: account.Disabled}
+	was := is
+	was.Name = "Robert"
+	var s Since
+	s.ofUser(userChange{&was, &is})
+	if want := []string{"realm staff: the name or the claims of user bob were changed: mintage user update bob --realm staff"}; !slices.Equal(s.Missing, want) || len(s.Ended.Users) != 0 {
+		t.Errorf("missing %q, ended %+v", s.Missing, s.Ended.Users)
+	}
+	is.Password = "another"
+	if s.ofUser(userChange{&was, &is}); len(s.Ended.Users) != 1 || s.Ended.Users[0].Disabled {
+		t.Errorf("a new password: ended %+v", s.Ended.Users)
+	}
+	is.Realm = "/api"
+	s = Since{}
+	if s.ofUser(userChange{&was, &is}); !slices.Equal(s.Missing, []string{"the name or the claims of user bob were changed: mintage user update bob"}) {
+		t.Errorf("in the default realm: %q", s.Missing)
 	}
 }
