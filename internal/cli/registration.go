@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -81,9 +82,9 @@ func applySettings(cmd *cobra.Command, lists *listFlags, r *client.Registration)
 func applySetting(s client.Setting, r *client.Registration, flag pflag.Value) (err error) {
 	text := flag.String()
 	if s.File && text != "" { // "" stands for no value
-		body, err := os.ReadFile(text)
+		body, err := readFile(s.Flag, text)
 		if err != nil {
-			return &oauth.Invalid{Field: s.Flag, Message: err.Error()}
+			return err
 		}
 		text = string(body)
 	}
@@ -100,15 +101,28 @@ func applySetting(s client.Setting, r *client.Registration, flag pflag.Value) (e
 		// --audience "" empties the list.
 		*to = slices.DeleteFunc(slices.Clone(flag.(pflag.SliceValue).GetSlice()), func(text string) bool { return text == "" && (s.Optional || !s.Each) })
 	case *json.RawMessage:
-		if *to = json.RawMessage(text); text != "" && !json.Valid(*to) {
-			return &oauth.Invalid{Field: s.Flag, Message: "the file is not JSON"}
-		}
+		*to = json.RawMessage(text)
 	case **store.Milliseconds:
 		if *to = nil; text != "default" {
 			*to, err = parseDuration(s.Flag, text)
 		}
 	}
 	return err
+}
+
+// readFile reads the file that a flag names. No error has its content: it may be a private
+// key that was given by mistake.
+func readFile(flag, name string) ([]byte, error) {
+	body, err := os.ReadFile(name)
+	switch {
+	case err != nil:
+		return nil, &oauth.Invalid{Field: flag, Message: err.Error()}
+	case flag == "jwks" && !(utf8.Valid(body) && json.Valid(body)):
+		return nil, &oauth.Invalid{Field: flag, Message: "the file is not JSON"}
+	case !utf8.Valid(body):
+		return nil, &oauth.Invalid{Field: flag, Message: "the file is not UTF-8 text"}
+	}
+	return body, nil
 }
 
 func parseDuration(flag, text string) (*store.Milliseconds, error) {

@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/adminclient"
-	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/show"
 )
 
@@ -63,18 +61,18 @@ func (f *trustFlags) apply(cmd *cobra.Command, v *adminapi.Trust) error {
 		v.JWKS, v.JWKSURI = nil, f.jwksURI
 	}
 	if f.jwks != "" {
-		text, err := os.ReadFile(f.jwks)
+		text, err := readFile("jwks", f.jwks)
 		if err != nil {
-			return &oauth.Invalid{Field: "jwks", Message: err.Error()}
+			return err
 		}
 		v.JWKS = text
 	}
 	if set.Changed("jwks-ca") {
 		v.JWKSCA = ""
 		if f.jwksCA != "" {
-			text, err := os.ReadFile(f.jwksCA)
+			text, err := readFile("jwks-ca", f.jwksCA)
 			if err != nil {
-				return &oauth.Invalid{Field: "jwks-ca", Message: err.Error()}
+				return err
 			}
 			v.JWKSCA = string(text)
 		}

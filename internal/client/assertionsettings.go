@@ -131,7 +131,10 @@ func isKeysURI(text string) bool {
 
 // checkKeys checks the keys of a client, and keeps of a set what verifies.
 func checkKeys(a *store.AssertionRule, before json.RawMessage) error {
-	if (len(a.Keys) == 0) == (a.KeysURI == "") {
+	switch {
+	case len(a.Keys) > 0 && a.KeysURI != "":
+		return invalid("jwks", "its keys are of a file and at an address: remove the one with --jwks \"\", or the other with --jwks-uri \"\"")
+	case len(a.Keys) == 0 && a.KeysURI == "":
 		return invalid("jwks", "give the keys that verify its assertions: either --jwks FILE or --jwks-uri URL")
 	}
 	if a.KeysURI != "" {
