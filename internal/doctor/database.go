@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/directory"
@@ -159,14 +161,23 @@ func checkIssuer(ctx context.Context, p *Deployment) (f findings) {
 	return f
 }
 
+// lostKEK reports whether no server has the key-encryption key of an embedded store. One
+// that runs may have it as a credential of its service, which commands do not see.
+func (p *Deployment) lostKEK(ctx context.Context) bool {
+	var realms adminapi.Realms
+	return errors.Is(p.KEKErr, fs.ErrNotExist) && p.Config.Store == config.StoreSQLite && p.Admin(ctx, http.MethodGet, "/admin/v1/realms", &realms) != nil
+}
+
 // checkKeys checks whether the key-encryption key opens every key, and whether
 // each rotating key has its successor in time.
-func checkKeys(_ context.Context, p *Deployment) (f findings) {
+func checkKeys(ctx context.Context, p *Deployment) (f findings) {
 	records := p.Changes.Keys
 	if len(records) == 0 {
 		return f.fault("start the server: it creates them", "the store has no keys yet")
 	}
-	if p.KEKErr != nil {
+	if p.lostKEK(ctx) {
+		f.fault("put the file back from its copy, or name it with --kek-file: the server does not start without it", "%v", p.KEKErr)
+	} else if p.KEKErr != nil {
 		f.unknown("run this as the server's user, or name the file with --kek-file; a copy of it belongs in a safe place apart from the store's backups", "%v", p.KEKErr)
 	} else if _, err := keys.Open(p.KEK, records); err != nil {
 		f.fault("put back the key-encryption key that belongs to this store: without it, every token is dead at the next start", "%v", err)

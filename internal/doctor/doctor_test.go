@@ -3,7 +3,9 @@ package doctor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -94,6 +96,14 @@ func TestEachCheckFindsItsFaultAndNothingElse(t *testing.T) {
 		{"keys", "no key-encryption key", func(_ *testing.T, p *Deployment) {
 			p.KEK, p.KEKErr = nil, errors.New("the key-encryption key is missing")
 		}, levelUnknown, "key-encryption key is missing"},
+		{"keys", "a key-encryption key that a server may have", func(_ *testing.T, p *Deployment) {
+			p.KEK, p.KEKErr = nil, fmt.Errorf("it is missing: %w", fs.ErrNotExist)
+			p.Admin = func(context.Context, string, string, any) error { return nil }
+		}, levelUnknown, "it is missing"},
+		{"keys", "a key-encryption key that nobody has", func(_ *testing.T, p *Deployment) {
+			p.KEK, p.KEKErr = nil, fmt.Errorf("it is missing: %w", fs.ErrNotExist)
+			p.Admin = func(context.Context, string, string, any) error { return errors.New("no server answers") }
+		}, levelFault, "it is missing"},
 		{"keys", "a follower was not made", func(_ *testing.T, p *Deployment) { p.Now = p.Now.Add(84 * day) }, levelFault, "a successor of the mac key is due"},
 		{"keys", "made in the future", func(_ *testing.T, p *Deployment) { p.Now = p.Now.Add(-hour) }, levelWarning, "was made in the future"},
 		{"keys", "there are none", func(_ *testing.T, p *Deployment) { p.Changes.Keys = nil }, levelFault, "has no keys yet"},

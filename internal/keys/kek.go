@@ -49,7 +49,7 @@ func ParseKEK(text string) (*KEK, error) {
 	return kek, nil
 }
 
-var errKEKForm = errors.New("a key-encryption key is 32 bytes in base64 (make one with: openssl rand -base64 32)")
+var errKEKForm = errors.New("a key-encryption key is 32 bytes in base64: put back that of the store from its copy, because no other opens it (only for a new store make one with: openssl rand -base64 32)")
 
 func parseKEK(line string) (*KEK, error) {
 	b, err := base64.StdEncoding.Strict().DecodeString(line)
