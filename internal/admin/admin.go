@@ -5,6 +5,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -267,7 +268,7 @@ func Positive(field, text string) (time.Duration, error) {
 	}
 	d, err := config.ParseDuration(text)
 	if err == nil && d <= 0 {
-		err = fmt.Errorf("must be longer than %s", d)
+		err = errors.New("must be longer than 0s")
 	}
 	if err != nil {
 		return 0, &oauth.Invalid{Field: field, Message: err.Error()}
