@@ -72,7 +72,10 @@ func (f *findings) judgeTrusted(p *Deployment, t store.Trust) {
 		c = &p.Changes.Clients[i]
 	}
 	own := client.NamesItself(t.ClientID) && (c == nil || c.SelfRegistered())
-	const gone = "mintage trust delete ID, or mintage client enable ID"
+	gone := "mintage trust delete ID"
+	if c != nil && c.State == store.ClientDisabled { // a deleted one does not come back
+		gone += ", or mintage client enable ID"
+	}
 	switch {
 	case c == nil && !own:
 		f.warn(gone, "%s: the client does not exist", trustName(t))

@@ -72,6 +72,9 @@ func TestDoctorJudgesTrusts(t *testing.T) {
 		if text := fmt.Sprint(found); !strings.Contains(text, tt.want) || found[0].Level != tt.level || (found[0].Advice == "") != (tt.level == levelOK || tt.level == levelNote) {
 			t.Errorf("%s: %s, want %s %q", name, text, tt.level, tt.want)
 		}
+		if advised := strings.Contains(found[0].Advice, "client enable"); advised != (name == "disabled client") {
+			t.Errorf("%s: the advice is %q", name, found[0].Advice)
+		}
 	}
 }
 
