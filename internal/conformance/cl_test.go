@@ -135,7 +135,7 @@ func TestCL02_UserInfoIsReadByGetAndPost(t *testing.T) {
 	if a := d.send(ask("HEAD", userInfoPath, bearer(token))); a.status != http.StatusOK || a.body != "" {
 		t.Errorf("HEAD: %v", a)
 	}
-	if a := d.send(ask("PUT", userInfoPath, bearer(token))); a.status != http.StatusMethodNotAllowed || !slices.Equal(a.header["Allow"], []string{"GET, HEAD, POST"}) {
+	if a := d.send(ask("PUT", userInfoPath, bearer(token))); a.status != http.StatusMethodNotAllowed || a.body != errorBody("invalid_request", "method must be GET or POST") || !slices.Equal(a.header["Allow"], []string{"GET, HEAD, POST"}) {
 		t.Errorf("PUT: %v", a)
 	}
 }

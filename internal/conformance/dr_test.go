@@ -264,7 +264,7 @@ func TestDR03_MetadataThatAreNotAccepted(t *testing.T) {
 	form := "redirect_uris=https://a.example/cb"
 	r := newRequest(nil)
 	r.target, r.body = registerURL, &form
-	if a := d.send(r); a.status != http.StatusBadRequest || a.Error != "invalid_client_metadata" {
+	if a := d.send(r); a.status != http.StatusBadRequest || a.body != errorBody("invalid_client_metadata", "content type must be application/json") {
 		t.Errorf("a form: %v", a)
 	}
 }

@@ -191,6 +191,7 @@ var (
 // The defects of requests about tokens and with them.
 var (
 	ErrNotGet            = &Error{InvalidRequest, "method must be GET"}
+	ErrNotGetOrPost      = &Error{InvalidRequest, "method must be GET or POST"}
 	ErrNoToken           = &Error{InvalidRequest, "token missing"}
 	ErrTokenInQuery      = &Error{InvalidRequest, "access token belongs in the Authorization header"}
 	ErrTwoTokens         = &Error{InvalidRequest, "access token in header and form"}
@@ -210,6 +211,7 @@ var (
 // Errors of the registration endpoint (RFC 7591 section 3.2.2).
 var (
 	ErrMetadata         = &Error{InvalidClientMetadata, "not a JSON object with members of the right types"}
+	ErrMetadataType     = &Error{InvalidClientMetadata, "content type must be application/json"}
 	ErrMetadataMethod   = &Error{InvalidClientMetadata, "token_endpoint_auth_method not supported"}
 	ErrMetadataGrant    = &Error{InvalidClientMetadata, "grant_types needs authorization_code"}
 	ErrMetadataResponse = &Error{InvalidClientMetadata, "response_types needs code"}

@@ -142,7 +142,7 @@ func TestErrorTextsAreConstantAndPrintable(t *testing.T) {
 		oauth.ErrNoRedirect, oauth.ErrNoRefresh, oauth.ErrNoClient, oauth.ErrTwoMethods, oauth.ErrClientDiffer, oauth.ErrAssertion,
 		oauth.ErrClient, oauth.ErrClientGrantType, oauth.ErrGrant, oauth.ErrDeadRefreshToken, oauth.ErrScope,
 		oauth.ErrUnavailable, oauth.ErrInternal,
-		oauth.ErrNotGet, oauth.ErrNoToken, oauth.ErrTokenInQuery, oauth.ErrTokenType, oauth.ErrBearer, oauth.ErrInvalidToken, oauth.ErrInsufficientScope,
+		oauth.ErrNotGet, oauth.ErrNotGetOrPost, oauth.ErrMetadataType, oauth.ErrNoToken, oauth.ErrTokenInQuery, oauth.ErrTokenType, oauth.ErrBearer, oauth.ErrInvalidToken, oauth.ErrInsufficientScope,
 	} {
 		if e.Description == "" || strings.ContainsFunc(e.Description, func(r rune) bool {
 			return r < 0x20 || r > 0x7e || r == '"' || r == '\\'

@@ -52,6 +52,7 @@ func (s *Server) wireError(r *Request, err error) (status int, wire *oauth.Error
 var statuses = map[*oauth.Error]int{
 	oauth.ErrMethod:            http.StatusMethodNotAllowed,
 	oauth.ErrNotGet:            http.StatusMethodNotAllowed,
+	oauth.ErrNotGetOrPost:      http.StatusMethodNotAllowed,
 	oauth.ErrNotFound:          http.StatusNotFound,
 	oauth.ErrTooLarge:          http.StatusRequestEntityTooLarge,
 	oauth.ErrIncompleteBody:    http.StatusRequestTimeout,

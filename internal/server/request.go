@@ -25,7 +25,10 @@ func (r *Request) Origin() grant.Origin { return grant.Origin{Address: r.Address
 // of the address.
 func (r *Request) Admit() error {
 	if methods := r.Route.Methods; methods != nil && !slices.Contains(methods, r.Method) {
-		if slices.Contains(methods, http.MethodGet) {
+		switch get := slices.Contains(methods, http.MethodGet); {
+		case get && slices.Contains(methods, http.MethodPost):
+			return oauth.ErrNotGetOrPost
+		case get:
 			return oauth.ErrNotGet
 		}
 		return oauth.ErrMethod
@@ -345,11 +348,11 @@ func (r *Request) FormBody() (string, error) {
 }
 
 // JSONBody returns the body of a request whose content is declared to be JSON, or
-// oauth.ErrMetadata. It charges the address as for a login that begins.
+// oauth.ErrMetadataType. It charges the address as for a login that begins.
 func (r *Request) JSONBody() (string, error) {
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || media != "application/json" {
-		return "", oauth.ErrMetadata
+		return "", oauth.ErrMetadataType
 	}
 	body, err := readBody(r.Request)
 	if err == nil && !r.Charge(1+len(body)>>10) {

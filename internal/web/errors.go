@@ -43,7 +43,7 @@ var problems = []problem{
 	{http.StatusServiceUnavailable, pages.Unavailable, true, []error{overload.ErrShed, login.ErrCrowded, store.ErrUnavailable, store.ErrBusy}},
 	{http.StatusBadRequest, pages.UnknownClient, true, []error{oauth.ErrUnknownClient, oauth.ErrAuthorizationClient}},
 	{http.StatusBadRequest, pages.BadRedirectURI, true, []error{oauth.ErrRedirectMismatch, oauth.ErrAuthorizationRedirect, oauth.ErrLogoutRedirect}},
-	{http.StatusMethodNotAllowed, pages.Method, false, []error{oauth.ErrMethod, oauth.ErrNotGet}},
+	{http.StatusMethodNotAllowed, pages.Method, false, []error{oauth.ErrMethod, oauth.ErrNotGet, oauth.ErrNotGetOrPost}},
 	{http.StatusNotFound, pages.NotFound, false, []error{oauth.ErrNotFound}},
 	{http.StatusRequestEntityTooLarge, pages.TooLarge, false, []error{oauth.ErrTooLarge}},
 	{http.StatusTooManyRequests, pages.TooMany, false, []error{oauth.ErrTooManyRequests}},
