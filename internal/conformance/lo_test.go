@@ -298,8 +298,8 @@ func TestLO05_GrantsSurviveALogoutUnlessTheClientSaysOtherwise(t *testing.T) {
 	phone := d.browser()
 	d.signIn(phone, username)
 	there := phone.signsIn(d, ends)
-	if page := b.get(logoutURL); !strings.Contains(page.body, "keep their access") {
-		t.Error("the page does not say that applications keep their access")
+	if page := b.get(logoutURL); !strings.Contains(page.body, "keep their access, except those whose access ends") {
+		t.Error("the page does not say which applications keep their access")
 	}
 	b.get(leave("id_token_hint="+kept.IDToken)).gone(t, b, logoutURL)
 	d.mustIssue(d.post(keeps.refresh(kept.RefreshToken)))
