@@ -41,7 +41,7 @@ func TestOperatorsAreUsersWhereUsersAreBuiltIn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, _, err := a.Users().Disable(ctx, "away", ""); err != nil {
+	if _, err := a.Users().Disable(ctx, "away", ""); err != nil {
 		t.Fatal(err)
 	}
 	refused(add("nobody"), "mintage user create nobody")

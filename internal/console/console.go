@@ -158,7 +158,7 @@ func (c *Console) identify(ctx context.Context, r *request) error {
 	if err != nil {
 		return err
 	}
-	if s.At != "" && (c.Elsewhere == nil || s.At != c.Elsewhere.At) {
+	if s.At != "" && (c.Elsewhere == nil || s.At != c.Elsewhere.At) || s.How == operator.ByPassword && c.Users == nil {
 		return nil // another system has the users now
 	}
 	o, _, err := c.operatorOf(ctx, s.Operator, s.Rule)
@@ -220,7 +220,8 @@ func (r *request) remote() string {
 	return host
 }
 
-// record records a refused attempt to get in.
+// record records a refused attempt to get in, of an operator or, with the name "", of
+// somebody else.
 func (c *Console) record(r *request, name audit.Name, username, detail string) {
-	c.Audit.Record(audit.Event{Name: name, Outcome: audit.Refused, Actor: "console:" + username, Detail: detail, RequestID: r.id, RemoteIP: r.address})
+	c.Audit.Record(audit.Event{Name: name, Outcome: audit.Refused, Actor: strings.TrimSuffix("console:"+username, ":"), Detail: detail, RequestID: r.id, RemoteIP: r.address})
 }

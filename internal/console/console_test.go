@@ -3,6 +3,7 @@ package console_test
 import (
 	"context"
 	"encoding/base32"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -284,7 +285,7 @@ func TestHeadersOfEveryPage(t *testing.T) {
 // nobody knows get the same answer: whoever guesses passwords learns nothing.
 func TestARefusedSignInDoesNotSayWhatWasRight(t *testing.T) {
 	r := open(t)
-	r.console.Users = r.users
+	r.console.Users, r.console.Audit = r.users, r.audit
 	passwords := map[string]string{"nobody": "a guess"}
 	for _, name := range []string{"alice", "bob"} {
 		_, generated, err := r.cases.Users().Create(t.Context(), account.Registration{Username: name})
@@ -312,6 +313,45 @@ func TestARefusedSignInDoesNotSayWhatWasRight(t *testing.T) {
 		if got := answer(name, password); got != want {
 			t.Errorf("%s is answered with\n%s", name, got)
 		}
+	}
+	// The audit log names operators alone: what somebody types may be a password.
+	if err := r.audit.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for e, err := range audit.Read(r.auditDirectory, audit.Filter{}) {
+		if err != nil || e.Event == audit.LoginFailed && e.Actor != "console" && e.Actor != "console:alice" {
+			t.Errorf("recorded as of %q, %v", e.Actor, err)
+		}
+	}
+}
+
+// The requests that run at once are few: whoever sends a form slowly is not among them.
+func TestASlowFormHoldsNobodyUp(t *testing.T) {
+	r := open(t)
+	r.console.Users = r.users
+	server := httptest.NewServer(r.handler)
+	defer server.Close()
+	for range 8 {
+		body, end := io.Pipe()
+		defer end.Close()
+		q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/sign-in", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Host = strings.TrimPrefix(origin, "https://")
+		q.Header.Set("Origin", origin)
+		q.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		go func() {
+			if resp, err := server.Client().Do(q); err == nil {
+				resp.Body.Close()
+			}
+		}()
+		if _, err := end.Write([]byte("username=a")); err != nil { // the request is under way
+			t.Fatal(err)
+		}
+	}
+	if w := (&browser{room: r}).get("/sign-in"); w.Code != http.StatusOK {
+		t.Errorf("beside slow forms: %d", w.Code)
 	}
 }
 
@@ -377,6 +417,9 @@ func TestAChangedUserIsSignedOut(t *testing.T) {
 			t.Errorf("%s: %d", what, w.Code)
 		}
 		r.console.Users = nil
+		if w := b.get("/clients"); w.Code != http.StatusSeeOther {
+			t.Errorf("%s: %d where users are built in no longer", what, w.Code)
+		}
 	}
 }
 

@@ -265,7 +265,7 @@ func (c *Console) failed(r *request, err error) reply {
 	if p.Kind == "" {
 		p.Kind = "internal"
 	}
-	if status >= http.StatusInternalServerError {
+	if status >= http.StatusInternalServerError && r.outer.Err() == nil { // the browser is still there
 		c.Log.Error("a page of the console failed", "request_id", r.id, "error", err)
 	}
 	return reply{status: status, page: p}

@@ -64,6 +64,10 @@ func (c *Console) signIn(ctx context.Context, r *request) (reply, error) {
 		p.Minutes = minutes(throttled)
 		return reply{status: http.StatusTooManyRequests, page: p}, nil
 	case errors.Is(err, account.ErrWrong):
+		// What nobody is called may be a password that was typed into the wrong field.
+		if _, unknown := operator.Find(ctx, c.Store, username); unknown != nil {
+			username = ""
+		}
 		c.record(r, audit.LoginFailed, username, detail)
 		p.Wrong = true
 		return reply{status: http.StatusUnprocessableEntity, page: p}, nil

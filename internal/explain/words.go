@@ -63,7 +63,7 @@ var refusalWords = map[grant.Refusal]words{
 		"have the issuer make a new jti for each assertion; if it does, somebody has made one of the two with its key"},
 	grant.TrustEnded: {"the trust by which it was issued was disabled or deleted, also if it is there again, or allows nothing of it any more",
 		"if that was not meant: mintage trust show; then have the client present a new assertion"},
-	grant.UserBarred: {"its subject is that of a built-in user, whom the issuer may not name, or who is disabled",
+	grant.UserBarred: {"its subject is that of a built-in user, whom the issuer may not name, or who is disabled, or the id of a client",
 		"if the issuer is to name the users of this server: mintage trust update ID --subject-from aud_sub; see also mintage user show"},
 	grant.CodeBeforeRestore: {"the store was put back to a backup after the code was issued, and nobody can tell whether it was redeemed", "the user logs in again, which makes a new code"},
 }

@@ -46,7 +46,7 @@ const (
 	// About assertions (see Assertion):
 	AssertionReplayed // another assertion of the issuer had the same jti
 	TrustEnded        // the trust was disabled or deleted, or allows no scope of the token any more
-	UserBarred        // the subject is a built-in user's, whom the issuer may not name, or who is disabled
+	UserBarred        // the subject is a built-in user's, whom the issuer may not name, or who is disabled, or a client's id
 	refusals          // their number
 )
 

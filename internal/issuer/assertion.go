@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
@@ -68,7 +69,7 @@ func (iss Assertions) AssertionToken(ctx context.Context, c *store.Client, r Ass
 	if trust.Kind == store.TrustWorkload {
 		return iss.workload(e, trust, apis, scope, asked, r, now)
 	}
-	if err := iss.mayBe(ctx, trust, r.Subject); err != nil {
+	if err := iss.mayBe(ctx, view, trust, r.Subject); err != nil {
 		return Tokens{}, err
 	}
 	a := grant.Assertion{
@@ -104,7 +105,7 @@ func (iss Assertions) Foreseen(ctx context.Context, r AssertionRequest) (oauth.S
 	}
 	_, scope, err := iss.of(view, c).asserted(r.Trust, r)
 	if err == nil && r.Trust.Kind == store.TrustIDJAG {
-		err = iss.mayBe(ctx, r.Trust, r.Subject)
+		err = iss.mayBe(ctx, view, r.Trust, r.Subject)
 	}
 	return scope, err
 }
@@ -143,9 +144,13 @@ func (e entitlements) asserted(t *store.Trust, r AssertionRequest) (apis []*stor
 	return apis, scope, nil
 }
 
-// mayBe returns an error if a trust must not make a subject: that of a built-in user, who
-// signs in here, unless the issuer is trusted to name our subjects and the user is enabled.
-func (iss Assertions) mayBe(ctx context.Context, t *store.Trust, subject string) error {
+// mayBe returns an error if a trust must not make a subject: the id of a client, whose own
+// tokens have it as their sub (RFC 9068 section 5), and that of a built-in user, who signs
+// in here, unless the issuer is trusted to name our subjects and the user is enabled.
+func (iss Assertions) mayBe(ctx context.Context, view *directory.View, t *store.Trust, subject string) error {
+	if _, taken := view.Registered(iss.Realm, subject); taken {
+		return &grant.Refused{Why: grant.UserBarred}
+	}
 	if iss.Users == nil {
 		return nil
 	}

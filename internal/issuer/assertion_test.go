@@ -322,7 +322,8 @@ func TestATrustEndsItsOwnTokensAlone(t *testing.T) {
 	}
 }
 
-// An issuer names no built-in user, unless it is trusted to, and none that is disabled.
+// An issuer names no built-in user, unless it is trusted to, and none that is disabled. It
+// never names a client: that would be a user whose tokens look like those of the client.
 func TestAssertionsAboutBuiltInUsers(t *testing.T) {
 	s := withTrusts(t, func(iss *issuer.Issuer) {
 		iss.Users = func(_ context.Context, subject string) (known, enabled bool, err error) {
@@ -335,7 +336,7 @@ func TestAssertionsAboutBuiltInUsers(t *testing.T) {
 	for from, want := range map[store.SubjectFrom]map[string]string{
 		store.SubjectSub:    {"alice": "user_barred", "bob": "user_barred", theirUser: theirUser + " orders:read orders:write invoices [orders invoices]"},
 		store.SubjectEmail:  {"alice": "user_barred"},
-		store.SubjectAudSub: {"alice": "alice orders:read orders:write invoices [orders invoices]", "bob": "user_barred", "carol": "carol orders:read orders:write invoices [orders invoices]"},
+		store.SubjectAudSub: {"alice": "alice orders:read orders:write invoices [orders invoices]", "bob": "user_barred", "agent": "user_barred", "both": "user_barred", "carol": "carol orders:read orders:write invoices [orders invoices]"},
 	} {
 		trust := users()
 		trust.SubjectFrom = from

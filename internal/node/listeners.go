@@ -108,8 +108,13 @@ func listenConsole(cfg config.Config, certificate *server.Certificate, n *node) 
 	if certificate != nil {
 		srv.TLSConfig = server.TLSConfig(certificate)
 	}
-	return listener{l, srv}, nil
+	bound := server.NewConnections(server.ConnectionLimits{All: consoleConnections}, n.metrics.Shed, n.log.With("listener", "console"))
+	return listener{bound.Bound(l, srv), srv}, nil
 }
+
+// consoleConnections is how many connections browsers may have to the console, so that the
+// public listener always gets open files.
+const consoleConnections = 128
 
 // nameUser adds the user at the other end of a Unix socket to the context of its
 // requests.
