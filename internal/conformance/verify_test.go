@@ -171,8 +171,6 @@ func TestTL21_TheScopeAndAudienceThatAreDemanded(t *testing.T) {
 		{"?aud=" + url.QueryEscape(one), nil, nil},
 		{"", []string{"X-Required-Audience: " + two}, nil},
 		{"?aud=" + url.QueryEscape(two), []string{"X-Required-Audience: " + two}, nil},
-		{"?aud=" + url.QueryEscape(one+"/"), nil, nil},
-		{"", []string{"X-Required-Audience: " + two + "/"}, nil},
 
 		{"?scope=a", nil, lacks("a")},
 		{"?scope=b+a", nil, lacks("b a")},
@@ -181,7 +179,7 @@ func TestTL21_TheScopeAndAudienceThatAreDemanded(t *testing.T) {
 		{"?scope=B", nil, lacks("B")},
 		{"?scope=b,", nil, lacks("b,")},
 		{"?aud=https://three.example", nil, invalid},
-		{"?aud=" + url.QueryEscape(one+"//"), nil, invalid},
+		{"?aud=" + url.QueryEscape(one+"/"), nil, invalid},
 		{"", []string{"X-Required-Audience: https://three.example"}, invalid},
 		{"?aud=https://three.example&scope=a", nil, invalid},
 

@@ -188,12 +188,12 @@ func (t Token) MayBeAskedBy(caller *store.Client) bool {
 	return caller.Introspect && (len(limits) == 0 || t.IsFor(limits...))
 }
 
-// IsFor reports whether an audience of t is one of those named. They are compared as
-// resources are, without a trailing slash.
+// IsFor reports whether an audience of t is one of those named. APIs are compared
+// without a trailing slash.
 func (t Token) IsFor(audience ...string) bool {
 	return slices.ContainsFunc(t.Audience, func(have string) bool {
 		return slices.ContainsFunc(audience, func(named string) bool {
-			return have == named || oauth.CanonicalTarget(have) == oauth.CanonicalTarget(named)
+			return have == named || t.Restricted && oauth.CanonicalTarget(have) == oauth.CanonicalTarget(named)
 		})
 	})
 }
