@@ -5,6 +5,7 @@ package browser
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
 	"slices"
@@ -34,8 +35,9 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// within is how long a tab may take to get somewhere.
-const within = 20 * time.Second
+// within is how long a tab may take to get somewhere: longer than the 20 seconds for which
+// Chromium waits for what another page holds of its cache.
+const within = 45 * time.Second
 
 // A tab is used as a person would: with a mouse and a keyboard. What breaks a
 // content security policy in it fails the test.
@@ -45,8 +47,9 @@ type tab struct {
 	main string // its frame
 
 	mu         sync.Mutex
-	visits     []string // what the main frame asked for: URLs, redirects too
-	status     int64    // of its last answer
+	visits     []string          // what the main frame asked for: URLs, redirects too
+	status     int64             // of its last answer
+	pending    map[string]string // what it asked for and has not got, by the protocol's ids
 	violations []string
 	allowed    bool // violations are what the test is about
 }
@@ -77,7 +80,7 @@ func (b *tab) another() *tab {
 
 func newTab(t *testing.T, ctx context.Context) *tab {
 	t.Helper()
-	b := &tab{t: t, ctx: ctx}
+	b := &tab{t: t, ctx: ctx, pending: map[string]string{}}
 	b.main = string(call(b, page.GetFrameTree, cdp.Empty{}).FrameTree.Frame.ID)
 	if err := chromedp.Listen(ctx, b.notice); err != nil {
 		t.Fatal(err)
@@ -119,7 +122,12 @@ func (b *tab) notice(event any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch e := event.(type) {
+	case *network.EventLoadingFinished:
+		delete(b.pending, string(e.RequestID))
+	case *network.EventLoadingFailed:
+		delete(b.pending, string(e.RequestID))
 	case *network.EventRequestWillBeSent:
+		b.pending[string(e.RequestID)] = bare(e.Request.URL)
 		if e.Type == network.ResourceTypeDocument && string(e.FrameID) == b.main {
 			b.visits = append(b.visits, e.Request.URL)
 			b.status = 0
@@ -242,7 +250,7 @@ func (b *tab) wait(what string, done func() bool) {
 // dump tells what the tab shows, and no address with its query.
 func (b *tab) dump() string {
 	text, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](
-		`document.title + ' (' + document.visibilityState + ', focus on ' + (document.activeElement?.id || 'nothing') + ')\n' + document.body.innerText.slice(0, 2000)`))
+		`document.title + ' (' + document.readyState + ', ' + document.visibilityState + ', focus on ' + (document.activeElement?.id || 'nothing') + ')\n' + document.body.innerText.slice(0, 2000)`))
 	if err != nil {
 		text = err.Error()
 	}
@@ -250,7 +258,7 @@ func (b *tab) dump() string {
 	been := strings.Join(b.been(), " ")
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return fmt.Sprintf("\nat %s (status %d), after %s\n%s", bare(where), b.status, been, text)
+	return fmt.Sprintf("\nat %s (status %d), after %s\nwaits for %v\n%s", bare(where), b.status, been, slices.Collect(maps.Values(b.pending)), text)
 }
 
 // open goes to an address and waits until the page is there.
