@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -208,8 +209,14 @@ Clients see the change when they next read userinfo.`,
 		if in.Name == nil && len(patch) == 0 {
 			return "", deployment.Usage(errors.New("nothing to change: give --name or --claim"))
 		}
-		var u adminapi.User
+		var was, u adminapi.User
+		if _, err := a.Get(cmd.Context(), &was, nil, "users", args[0]); err != nil {
+			return "", err
+		}
 		err = a.Patch(cmd.Context(), in, &u, "users", args[0])
+		if err == nil && reflect.DeepEqual(u.UpdatedAt, was.UpdatedAt) {
+			return fmt.Sprintf("user %s is like that already", u.Username), nil
+		}
 		return fmt.Sprintf("user %s is updated", u.Username), invalidUser(err)
 	})
 }

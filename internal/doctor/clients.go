@@ -63,9 +63,8 @@ func checkClients(_ context.Context, p *Deployment) (f findings) {
 	}
 	for _, c := range list {
 		name := clientName(c)
-		if c.Public() && !c.RequiresPKCE() && c.MayUse(store.GrantAuthorizationCode) {
-			f.fault("mintage client update ID --pkce", "%s is public and does not need PKCE: whoever sees a code can redeem it (RFC 9700 section 2.1.1)", name)
-		} else if !c.RequiresPKCE() && c.MayUse(store.GrantAuthorizationCode) && len(c.RedirectURIs) > 0 {
+		// A public client needs it whatever its registration says (RFC 9700 section 2.1.1).
+		if !c.Public() && !c.RequiresPKCE() && c.MayUse(store.GrantAuthorizationCode) && len(c.RedirectURIs) > 0 {
 			f.note("%s does not need PKCE at the authorization endpoint", name)
 		}
 		for _, uri := range c.RedirectURIs {

@@ -116,9 +116,9 @@ func TestEachCheckFindsItsFaultAndNothingElse(t *testing.T) {
 			p.Config.Store = "postgres://mintage@db/mintage"
 		}, levelNote, "database's own tools"},
 
-		{"clients", "public without PKCE", func(t *testing.T, p *Deployment) {
-			p.change(t, func(c *store.Client) { c.Auth, c.NoPKCE, c.Secrets = store.AuthNone, true, nil })
-		}, levelFault, "does not need PKCE"},
+		{"clients", "without PKCE", func(t *testing.T, p *Deployment) {
+			p.change(t, func(c *store.Client) { c.NoPKCE = true })
+		}, levelNote, "does not need PKCE"},
 		{"clients", "a plain redirect", func(t *testing.T, p *Deployment) {
 			p.change(t, func(c *store.Client) { c.RedirectURIs = []string{"http://127.0.0.1/cb", "http://shop.example/cb"} })
 		}, levelWarning, "has the redirect URI http://shop.example/cb"},
@@ -241,6 +241,18 @@ func TestTheServersOwnGroupMayReadTheKey(t *testing.T) {
 	must(t, os.Chmod(p.KEKFile, 0o640))
 	if f := checkFiles(t.Context(), p); len(f) != 1 || f[0].Level != levelOK {
 		t.Errorf("%+v", f)
+	}
+}
+
+// A public client needs PKCE whatever its registration says.
+func TestAPublicClientIsNotReportedForPKCE(t *testing.T) {
+	t.Parallel()
+	p := healthy(t)
+	p.change(t, func(c *store.Client) { c.Auth, c.NoPKCE, c.Secrets = store.AuthNone, true, nil })
+	for _, f := range checkClients(t.Context(), p) {
+		if strings.Contains(f.Text, "PKCE") {
+			t.Errorf("%+v", f)
+		}
 	}
 }
 
