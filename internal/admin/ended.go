@@ -141,7 +141,10 @@ func (e Ended) Merge(ctx context.Context, st store.Store, kek *keys.KEK, actor s
 			return fmt.Errorf("cutoff: %w", err)
 		}
 	}
-	if err := revokeTokens(ctx, st, e.Tokens, event); err != nil {
+	err = tokens.Drop(ctx, st, func(t Token) (store.Event, bool) {
+		return event(store.EventAdminTokenRevoked, aboutTokens, t.Name), ended(e.Tokens, t.Name, t.CreatedAt)
+	})
+	if err != nil {
 		return fmt.Errorf("admin tokens: %w", err)
 	}
 	err = operator.Drop(ctx, st, func(o operator.Operator) (store.Event, bool) {
@@ -359,28 +362,4 @@ func end(have, since grant.Grant, event eventOf) (grant.Grant, []store.Event) {
 		return have, []store.Event{event(store.EventAccessRevoked, have.ID.String(), MergedDetail)}
 	}
 	return have, nil
-}
-
-// revokeTokens removes those of a list that the store has.
-func revokeTokens(ctx context.Context, st store.Store, revoked []EndedEntry, event eventOf) error {
-	if len(revoked) == 0 {
-		return nil
-	}
-	err := tokens.Change(ctx, st, func(list []Token) (rest []Token, events []store.Event, err error) {
-		for _, t := range list {
-			if ended(revoked, t.Name, t.CreatedAt) {
-				events = append(events, event(store.EventAdminTokenRevoked, aboutTokens, t.Name))
-			} else {
-				rest = append(rest, t)
-			}
-		}
-		if events == nil {
-			err = errNoToken
-		}
-		return rest, events, err
-	})
-	if errors.Is(err, errNoToken) {
-		return nil
-	}
-	return err
 }

@@ -5,7 +5,6 @@ package operator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -119,23 +118,7 @@ func Remove(ctx context.Context, st store.Store, name, actor string, now grant.I
 // Drop removes the operators for whom gone returns true, also the last admin, with its
 // events: for a restored store.
 func Drop(ctx context.Context, st store.Store, gone func(Operator) (store.Event, bool)) error {
-	err := operators.Change(ctx, st, func(list []Operator) (rest []Operator, events []store.Event, err error) {
-		for _, o := range list {
-			if e, ok := gone(o); ok {
-				events = append(events, e)
-			} else {
-				rest = append(rest, o)
-			}
-		}
-		if events == nil {
-			err = ErrUnknown
-		}
-		return rest, events, err
-	})
-	if errors.Is(err, ErrUnknown) {
-		return nil
-	}
-	return err
+	return operators.Drop(ctx, st, gone)
 }
 
 // seen notes a sign-in.

@@ -51,3 +51,27 @@ func (l List[T]) Change(ctx context.Context, st Store, decide func([]T) ([]T, []
 	}
 	return Unavailable(ErrConflict)
 }
+
+// errKept says that no item is to be removed.
+var errKept = errors.New("no item is to be removed")
+
+// Drop removes the items for which gone returns true, with its events.
+func (l List[T]) Drop(ctx context.Context, st Store, gone func(T) (Event, bool)) error {
+	err := l.Change(ctx, st, func(items []T) (rest []T, events []Event, err error) {
+		for _, item := range items {
+			if e, ok := gone(item); ok {
+				events = append(events, e)
+			} else {
+				rest = append(rest, item)
+			}
+		}
+		if events == nil {
+			err = errKept
+		}
+		return rest, events, err
+	})
+	if errors.Is(err, errKept) {
+		return nil
+	}
+	return err
+}
