@@ -32,7 +32,10 @@ func (a Restores) Declare(ctx context.Context, backup grant.Instant, ended Ended
 	if seen, err = issuedIn(ctx, a.whole(), progress); err != nil {
 		return r, seen, fmt.Errorf("nothing was declared: %w", err)
 	}
-	if err = errors.Join(a.merge(ctx, ended), operator.EndRestored(ctx, a.whole(), backup)); err != nil {
+	if err = a.merge(ctx, ended); err == nil {
+		err = operator.EndRestored(ctx, a.whole(), backup)
+	}
+	if err != nil {
 		return r, seen, fmt.Errorf("nothing was declared: end what had ended since the backup: %w", err)
 	}
 	now := a.now()

@@ -266,21 +266,15 @@ func EndByID(ctx context.Context, st store.Store, operator, id, actor string, no
 // an instant, and all invitations and tickets. They may have ended since, or been spent.
 func EndRestored(ctx context.Context, st store.Store, until grant.Instant) error {
 	for _, kind := range []store.DocumentKind{store.DocumentConsoleSession, store.DocumentConsoleInvitation, store.DocumentConsoleTicket} {
-		f := store.DocumentFilter{Kind: kind, Limit: maxSessions}
-		for more := true; more; {
-			docs, err := st.Documents(ctx, f)
+		for d, err := range store.EachDocument(ctx, st, store.DocumentFilter{Kind: kind}) {
 			if err != nil {
 				return err
 			}
-			more = len(docs) == f.Limit
-			for _, d := range docs {
-				f.After = d.Key
-				if s, err := parse(d); kind == store.DocumentConsoleSession && err == nil && s.BeganAt > until {
-					continue
-				}
-				if err := st.Commit(ctx, store.Change{Delete: []store.DocumentKey{d.Key}}); err != nil {
-					return err
-				}
+			if s, err := parse(d); kind == store.DocumentConsoleSession && err == nil && s.BeganAt > until {
+				continue
+			}
+			if err := st.Commit(ctx, store.Change{Delete: []store.DocumentKey{d.Key}}); err != nil {
+				return err
 			}
 		}
 	}

@@ -130,7 +130,10 @@ func (r *Replacement) Declare(ctx context.Context, merge func(store.Store) error
 	if err != nil {
 		return err
 	}
-	if err = errors.Join(merge(s), operator.EndRestored(ctx, s, declared.At)); err == nil {
+	if err = merge(s); err == nil {
+		err = operator.EndRestored(ctx, s, declared.At)
+	}
+	if err == nil {
 		err = s.Commit(ctx, store.Change{Restores: []grant.Restore{declared}, Events: events})
 	}
 	return errors.Join(err, s.Close())
