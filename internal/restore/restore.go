@@ -75,45 +75,43 @@ func InStore(l Lost, grants func(context.Context, func(grant.Grant) error) error
 // ofTokens compares the tokens of the admin API. One that has the name of another is
 // another one.
 func (s *Since) ofTokens(was, is []admin.Token) {
-	has := func(list []admin.Token, t admin.Token) bool {
-		return slices.ContainsFunc(list, func(other admin.Token) bool { return bytes.Equal(other.Digest, t.Digest) })
+	gone, added := differences(was, is, func(a, b admin.Token) bool { return bytes.Equal(a.Digest, b.Digest) })
+	for _, t := range gone {
+		s.Ended.Tokens = append(s.Ended.Tokens, admin.EndedEntry{Name: t.Name})
 	}
-	for _, t := range was {
-		if !has(is, t) {
-			s.Ended.Tokens = append(s.Ended.Tokens, admin.EndedEntry{Name: t.Name})
-		}
-	}
-	for _, t := range is {
-		if !has(was, t) {
-			of := ""
-			if t.Realm != "" {
-				of = " --realm " + t.Realm[1:]
-			}
-			s.miss("", "admin token %s was created, and is lost: mintage admin token create %s --role %s%s", t.Name, t.Name, t.Role, of)
-		}
+	for _, t := range added {
+		s.miss("", "admin token %s was created, and is lost: mintage admin token create %s --role %s%s", t.Name, t.Name, t.Role, flagOf(t.Realm))
 	}
 }
 
 // ofOperators compares the operators of the console. One who was removed and added again
 // may have another role.
 func (s *Since) ofOperators(was, is []operator.Operator) {
-	has := func(list []operator.Operator, o operator.Operator) bool {
-		return slices.ContainsFunc(list, func(other operator.Operator) bool { return other.Name == o.Name && other.CreatedAt == o.CreatedAt })
+	gone, added := differences(was, is, func(a, b operator.Operator) bool { return a.Name == b.Name && a.CreatedAt == b.CreatedAt })
+	for _, o := range gone {
+		s.Ended.Operators = append(s.Ended.Operators, admin.EndedEntry{Name: o.Name})
 	}
-	for _, o := range was {
-		if !has(is, o) {
-			s.Ended.Operators = append(s.Ended.Operators, admin.EndedEntry{Name: o.Name})
-		}
+	for _, o := range added {
+		s.miss("", "operator %s was added: mintage operator add %s --role %s%s", o.Name, o.Name, o.Role, flagOf(o.Realm))
 	}
-	for _, o := range is {
-		if !has(was, o) {
-			of := ""
-			if o.Realm != "" {
-				of = " --realm " + o.Realm[1:]
-			}
-			s.miss("", "operator %s was added: mintage operator add %s --role %s%s", o.Name, o.Name, o.Role, of)
-		}
+}
+
+// differences returns what one of two lists has and the other has not.
+func differences[T any](was, is []T, same func(a, b T) bool) (gone, added []T) {
+	without := func(list, other []T) []T {
+		return slices.DeleteFunc(slices.Clone(list), func(a T) bool {
+			return slices.ContainsFunc(other, func(b T) bool { return same(a, b) })
+		})
 	}
+	return without(was, is), without(is, was)
+}
+
+// flagOf returns the flag of a command for a realm, with a space before it; "" for none.
+func flagOf(realm string) string {
+	if realm == "" {
+		return ""
+	}
+	return " --realm " + strings.TrimPrefix(realm, "/")
 }
 
 func (s *Since) ofClient(c ClientChange) {
@@ -226,11 +224,10 @@ func other(realm string) string {
 // gets the realm. Control characters in stored text cannot break its line.
 func (s *Since) miss(realm, format string, args ...any) {
 	if realm = other(realm); realm != "" {
-		name := strings.TrimPrefix(realm, "/")
 		if strings.Contains(format, ": mintage ") {
-			format += " --realm " + name
+			format += flagOf(realm)
 		}
-		format, args = "realm %s: "+format, append([]any{name}, args...)
+		format, args = "realm %s: "+format, append([]any{strings.TrimPrefix(realm, "/")}, args...)
 	}
 	s.Missing = append(s.Missing, strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
