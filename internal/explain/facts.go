@@ -227,10 +227,11 @@ func (x *Explainer) answer(ctx context.Context, view *directory.View, text strin
 }
 
 func (x *Explainer) answerRefresh(view *directory.View, e *Explanation) {
-	a := Answer{Known: true, Client: e.clientTrouble(store.GrantRefreshToken)}
+	grantType := store.GrantRefreshToken
 	if e.asserted() {
-		a.Client = e.clientTrouble(oauth.GrantJWTBearer)
+		grantType = oauth.GrantJWTBearer
 	}
+	a := Answer{Known: true, Client: e.clientTrouble(grantType)}
 	switch {
 	case e.Grant == nil:
 		a.Why = e.Restore.Unrecorded(e.Token.IssuedAt, e.Token.ExpiresAt, e.Now)

@@ -45,6 +45,20 @@ func (s *service) asserts(r issuer.IDJAGRequest) (issuer.Tokens, error) {
 	return issuer.Exchanges{Issuer: s.Issuer}.IDJAG(s.T.Context(), s.Listed(clientID), r)
 }
 
+// whyNot asks for an assertion and returns why there is none.
+func (s *service) whyNot(r issuer.IDJAGRequest) grant.Refusal {
+	s.T.Helper()
+	_, err := s.asserts(r)
+	var refused *grant.Refused
+	if err != nil && !errors.As(err, &refused) {
+		s.T.Fatal(err)
+	}
+	if refused == nil {
+		return grant.Allowed
+	}
+	return refused.Why
+}
+
 func TestClaimsOfAnIdentityAssertion(t *testing.T) {
 	s, tokens, _ := asserting(t)
 	at := float64(testkit.Started / 1000)
@@ -165,15 +179,7 @@ func TestIdentityAssertionsOfRefreshTokens(t *testing.T) {
 	s, tokens, _ := asserting(t)
 	ask := func(token string, key oauth.JKT) grant.Refusal {
 		t.Helper()
-		_, err := s.asserts(issuer.IDJAGRequest{SubjectToken: token, Refresh: true, JKT: key, From: testkit.Origin})
-		var refused *grant.Refused
-		if err != nil && !errors.As(err, &refused) {
-			t.Fatal(err)
-		}
-		if refused == nil {
-			return grant.Allowed
-		}
-		return refused.Why
+		return s.whyNot(issuer.IDJAGRequest{SubjectToken: token, Refresh: true, JKT: key, From: testkit.Origin})
 	}
 	before := s.Row(tokens.GrantID)
 	for range 3 {
@@ -239,15 +245,7 @@ func TestIdentityAssertionsOfALoginAfterACutoff(t *testing.T) {
 		s, before, _ := asserting(t)
 		ask := func(tokens issuer.Tokens) grant.Refusal {
 			t.Helper()
-			_, err := s.asserts(issuer.IDJAGRequest{SubjectToken: tokens.IDToken})
-			var refused *grant.Refused
-			if err != nil && !errors.As(err, &refused) {
-				t.Fatal(err)
-			}
-			if refused == nil {
-				return grant.Allowed
-			}
-			return refused.Why
+			return s.whyNot(issuer.IDJAGRequest{SubjectToken: tokens.IDToken})
 		}
 		revoke := func() {
 			cut.Realm, cut.At = s.Realm, s.At().Add(directory.CutoffReach)
