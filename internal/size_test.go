@@ -25,7 +25,7 @@ type budget struct {
 var (
 	library = budget{"resource", 1_585}
 	tools   = budget{"tools of operators", 14_799}
-	serving = budget{"serving", 47_040}
+	serving = budget{"serving", 47_048}
 )
 
 // notProduct are directories, with all below them, that the size does not count:

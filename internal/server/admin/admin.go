@@ -133,11 +133,8 @@ const (
 func (a *API) Handler() http.Handler {
 	routes := a.Routes()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		x := &call{Request: r, id: server.RequestID(), path: pathOfNothing(r), log: a.log, out: http.NewResponseController(w)}
+		x := &call{Request: r, id: server.RequestID(), path: pathOfNothing(r), log: a.log, w: w}
 		w.Header().Set("X-Request-Id", x.id)
-		whole := r.Body
-		x.limitBody = func(limit int64) { x.Body = http.MaxBytesReader(w, whole, limit) }
-		x.limitBody(maxAdminBody)
 		var status int
 		var body any
 		problem := a.authenticate(x)
@@ -177,9 +174,8 @@ type call struct {
 	names  []string   // what stands for the parts of the route's path in braces
 	params url.Values // of the query
 	log    *slog.Logger
-	out    *http.ResponseController
-
-	limitBody func(int64) // limits what is read of the body, in bytes
+	w      http.ResponseWriter
+	text   []byte // the body
 }
 
 // serve is the whole API: it returns the status and the body of a success, or a
@@ -202,6 +198,9 @@ func (a *API) serve(x *call, routes []Route) (int, any, *Problem) {
 			}
 			if !x.actor.Role.Covers(rt.Needs) {
 				return 0, nil, a.forbidden(x, rt)
+			}
+			if p := x.readBody(rt); p != nil {
+				return 0, nil, p
 			}
 			return rt.handle(x, strings.Join(names, "/"))
 		}
@@ -252,11 +251,11 @@ func (a *API) Routes() []Route {
 	const c, u = clientsPath + "/{client}", usersPath + "/{user}"
 	return []Route{
 		{get, clientsPath, reads, a.do(200, listClients, "match", "state", "after", "limit", "self_registered", "deleted"), nil},
-		{post, clientsPath, changes, a.do(201, long(maxLongBody, with(createClient))), nil},
+		{post, clientsPath, changes, a.do(201, with(createClient)), nil},
 		{get, c, reads, a.do(200, showClient), nil},
 		{get, c + "/watch", reads, a.do(200, a.watchClient), nil},
 		{get, c + "/usage", reads, a.do(200, usage), nil},
-		{put, c, changes, a.do(200, long(maxLongBody, with(applyClient)), "dry_run"), nil},
+		{put, c, changes, a.do(200, with(applyClient), "dry_run"), nil},
 		{remove, c, changes, a.do(204, deleteClient), nil},
 		{post, c + "/disable", changes, a.do(200, bare(setClientState(store.ClientDisabled))), nil},
 		{post, c + "/enable", changes, a.do(200, bare(setClientState(store.ClientEnabled))), nil},
@@ -264,20 +263,20 @@ func (a *API) Routes() []Route {
 		{post, c + "/secrets", changes, a.do(201, may(addSecret)), nil},
 		{remove, c + "/secrets/{secret}", changes, a.do(204, revokeSecret, "force"), nil},
 		{get, apisPath, reads, a.do(200, listAPIs, "match", "after", "limit"), nil},
-		{post, apisPath, changes, a.do(201, long(maxLongBody, with(createAPI))), nil},
+		{post, apisPath, changes, a.do(201, with(createAPI)), nil},
 		{get, apisPath + "/{api}", reads, a.do(200, showAPI), nil},
 		{get, apisPath + "/{api}/consent", reads, a.do(200, a.previewConsent, "locale"), nil},
-		{put, apisPath + "/{api}", changes, a.do(200, long(maxLongBody, with(applyAPI)), "dry_run"), nil},
+		{put, apisPath + "/{api}", changes, a.do(200, with(applyAPI), "dry_run"), nil},
 		{remove, apisPath + "/{api}", changes, a.do(204, deleteAPI), nil},
 		{get, trustsPath, reads, a.do(200, listTrusts, "match", "after", "limit"), nil},
-		{post, trustsPath, changes, a.do(201, long(maxLongBody, with(createTrust))), nil},
+		{post, trustsPath, changes, a.do(201, with(createTrust)), nil},
 		{get, trustsPath + "/{trust}", reads, a.do(200, showTrust), nil},
-		{put, trustsPath + "/{trust}", changes, a.do(200, long(maxLongBody, with(changeTrust)), "dry_run"), nil},
+		{put, trustsPath + "/{trust}", changes, a.do(200, with(changeTrust), "dry_run"), nil},
 		{remove, trustsPath + "/{trust}", changes, a.do(204, deleteTrust), nil},
 		{post, "/admin/v1/assertions", reads, a.do(200, with(a.judge)), nil},
 		{get, usersPath, reads, a.do(200, listUsers, "match", "state", "after", "limit"), nil},
 		{post, usersPath, changes, a.do(201, with(createUser)), nil},
-		{post, "/admin/v1/imports", changes, a.do(200, long(maxImportBody, with(importUsers))), nil},
+		{post, "/admin/v1/imports", changes, a.do(200, with(importUsers)), nil},
 		{get, u, reads, a.do(200, showUser), nil},
 		{http.MethodPatch, u, changes, a.do(200, with(updateUser)), nil},
 		{post, u + "/disable", changes, a.do(200, bare(disableUser)), nil},
@@ -299,7 +298,7 @@ func (a *API) Routes() []Route {
 		{get, "/admin/v1/events", reads, a.do(200, listEvents, "subject", "client_id", "grant_id", "api", "trust"), nil},
 		{get, auditPath, reads, a.do(200, a.searching(a.listAudit), "grant_id", "client_id", "subject", "request_id", "event", "since", "until", "before", "limit"), nil},
 		{get, auditPath + "/head", reads, a.do(200, a.auditHead), nil},
-		{post, "/admin/v1/explain", reads, a.do(200, long(maxLongBody, a.searching(with(a.explain)))), nil},
+		{post, "/admin/v1/explain", reads, a.do(200, a.searching(with(a.explain))), nil},
 		{get, "/admin/v1/traffic", reads, a.do(200, a.traffic, "period"), nil},
 		{get, "/admin/v1/checkup", reads, a.do(200, a.checkup(false)), nil},
 		{post, "/admin/v1/checkup", reads, a.do(202, bare(a.checkup(true))), nil},

@@ -15,16 +15,32 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 )
 
-// read decodes the body: one JSON value with no member that v has not, and none twice.
-func (x *call) read(v any) *Problem {
-	text, err := io.ReadAll(x.Body)
-	if err != nil {
+// readBody reads the body of a request of a route, before it takes a slot: a slow sender
+// holds none.
+func (x *call) readBody(rt Route) *Problem {
+	limit := maxAdminBody
+	switch {
+	case rt.about("imports"):
+		limit = maxImportBody
+	case rt.about("clients", "apis", "trusts", "explain"):
+		limit = maxLongBody
+	}
+	if x.ContentLength == 0 {
+		return nil
+	}
+	var err error
+	if x.text, err = io.ReadAll(http.MaxBytesReader(x.w, x.Body, int64(limit))); err != nil {
 		return malformed(err.Error())
 	}
-	if name, twice := duplicate(text); twice {
+	return nil
+}
+
+// read decodes the body: one JSON value with no member that v has not, and none twice.
+func (x *call) read(v any) *Problem {
+	if name, twice := duplicate(x.text); twice {
 		return problem(&oauth.Invalid{Field: name, Message: "is there twice (in whatever case)"})
 	}
-	dec := json.NewDecoder(bytes.NewReader(text))
+	dec := json.NewDecoder(bytes.NewReader(x.text))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(v); errors.As(err, new(*oauth.Invalid)) {
 		return problem(err)

@@ -1,10 +1,12 @@
 package admin_test
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 )
 
 // Programs disagree about which of two members of one name counts (RFC 8259 section 4),
@@ -43,4 +45,38 @@ func TestABodyWithAMemberTwiceIsRefused(t *testing.T) {
 	if w.Code != http.StatusCreated || other.Code != http.StatusCreated {
 		t.Errorf("%d, %d %s", w.Code, other.Code, other.Body)
 	}
+}
+
+// An auditor who sends slowly must not keep others from changes and searches.
+func TestASlowBodyHoldsNoSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAdminAPI(t)
+		var slow []*io.PipeWriter
+		for range 8 {
+			body, end := io.Pipe()
+			slow = append(slow, end)
+			r := httptest.NewRequest("POST", "/admin/v1/explain", body)
+			r.Header.Set("Authorization", "Bearer "+adminToken)
+			go a.handler.ServeHTTP(httptest.NewRecorder(), r)
+		}
+		synctest.Wait()
+		done := make(chan int, 1)
+		go func() {
+			w, _ := a.do(t, "POST", "", `{"name":"Shop","redirect_uris":["https://shop.example/cb"],"scope":"read"}`)
+			done <- w.Code
+		}()
+		synctest.Wait()
+		select {
+		case code := <-done:
+			if code != http.StatusCreated {
+				t.Errorf("status %d", code)
+			}
+		default:
+			t.Error("a change waits for senders of bodies")
+		}
+		for _, end := range slow {
+			end.Close()
+		}
+		synctest.Wait()
+	})
 }

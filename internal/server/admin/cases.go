@@ -102,7 +102,7 @@ func with[In any](act func(x *call, u *admin.Admin, in In) (any, error)) action 
 // may makes an action of one that takes a body which may be absent.
 func may[In any](act func(x *call, u *admin.Admin, in In) (any, error)) action {
 	return func(x *call, u *admin.Admin) (any, error) {
-		if x.ContentLength == 0 {
+		if len(x.text) == 0 {
 			return act(x, u, *new(In))
 		}
 		return with(act)(x, u)
@@ -112,14 +112,6 @@ func may[In any](act func(x *call, u *admin.Admin, in In) (any, error)) action {
 // bare makes an action that takes no member in a body.
 func bare(act action) action {
 	return may(func(x *call, u *admin.Admin, _ struct{}) (any, error) { return act(x, u) })
-}
-
-// long makes an action whose body may be longer than most.
-func long(limit int64, act action) action {
-	return func(x *call, u *admin.Admin) (any, error) {
-		x.limitBody(limit)
-		return act(x, u)
-	}
 }
 
 // readQuery reads the query, which may have the named parameters, each once.

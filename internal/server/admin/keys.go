@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"net/http"
 	"time"
 
 	"github.com/mintage/mintage/internal/admin"
@@ -37,7 +38,7 @@ func withdrawKeys(x *call, u *admin.Admin, in adminapi.WithdrawRequest) (any, er
 }
 
 // takeTime lifts the limit of time for an answer that reads every grant.
-func (x *call) takeTime() { _ = x.out.SetWriteDeadline(time.Time{}) }
+func (x *call) takeTime() { _ = http.NewResponseController(x.w).SetWriteDeadline(time.Time{}) }
 
 // uncounted logs that a change was made but that what it ends could not be counted. The
 // status is that of success: after another one, the caller would repeat the change.
