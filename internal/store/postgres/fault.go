@@ -32,9 +32,10 @@ func unwritten(err error) error {
 }
 
 // transient wraps an error in store.ErrUnavailable, unless another attempt would fail
-// as well: the server cannot be reached, is shutting down, or answers too late.
+// as well: the server cannot be reached, is shutting down, answers too late, or has no
+// space.
 func transient(err error) error {
-	if v := judge(err); v == fine || v == refused || store.Interrupted(err) {
+	if v := judge(err); v == fine || v == refused && !diskFailed(err) || store.Interrupted(err) {
 		return err
 	}
 	return store.Unavailable(oneLine{err})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -75,6 +76,19 @@ func TestWhoHasAnOutcomeKeepsItWhenTheBatchFails(t *testing.T) {
 	ambiguous(t, errs[1])
 	holds(t, st, rotated(plain, 3))
 	holds(t, st, recorded)
+}
+
+// Whoever changes something while the disk is full learns that it was not the request.
+func TestAFullDiskIsAnOutageForChanges(t *testing.T) {
+	t.Parallel()
+	name, url := server.Schema(t)
+	st := open(t, url)
+	server.Run(t, "postgres", `CREATE FUNCTION `+name+`.no_space() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = '53100'; END $$;
+		CREATE TRIGGER no_space BEFORE INSERT ON `+name+`.cutoffs FOR EACH ROW EXECUTE FUNCTION `+name+`.no_space()`)
+	err := st.Commit(t.Context(), store.Change{Cutoffs: []store.Cutoff{{Realm: "/api", Subject: "alice", At: base}}})
+	if !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "could not extend file") {
+		t.Errorf("error %v", err)
+	}
 }
 
 // A row that changes between the sweep's look and its deletion stays, also if it
