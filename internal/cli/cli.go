@@ -9,9 +9,11 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strconv"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/node"
@@ -52,7 +54,7 @@ type subcommand struct {
 }
 
 var subcommands = []subcommand{
-	{"serve", newServe, false}, {"config", newConfig, false}, {"realm", newRealm, false}, {"api", newAPI, true},
+	{"serve", newServe, false}, {"config", newConfig, false}, {"realm", newRealm, true}, {"api", newAPI, true},
 	{"admin", newAdmin, false}, {"operator", newOperator, false}, {"console", newConsole, false}, {"client", newClient, true},
 	{"trust", newTrust, true}, {"user", newUser, true}, {"grant", newGrant, true}, {"session", newSession, true},
 	{"code", newCode, true}, {"keys", newKeys, false}, {"kek", newKEK, false}, {"migrate-store", newMigrateStore, false},
@@ -92,6 +94,14 @@ Then, in another terminal:
 	s.stderr = root.ErrOrStderr
 	root.SetVersionTemplate("mintage {{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		var wrong *pflag.InvalidValueError
+		if errors.As(err, &wrong) && errors.As(err, new(*strconv.NumError)) {
+			what := "a whole number"
+			if wrong.GetFlag().Value.Type() == "bool" {
+				what = "true or false"
+			}
+			err = fmt.Errorf("--%s: %q is not %s", wrong.GetFlag().Name, wrong.GetValue(), what)
+		}
 		return deployment.Usage(deployment.Hint(err, "see: "+cmd.CommandPath()+" --help"))
 	})
 	s.register(root.PersistentFlags(), "data", "store", "store-password-file", "kek-file", "admin-listen", "admin-token-file", "audit-directory")

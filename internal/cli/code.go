@@ -56,7 +56,7 @@ API of a server that listens on TCP with --admin-listen and --admin-token-file.`
 			api.InRealm(s.realm)
 			var answer adminapi.CodeAnswer
 			if err := api.Post(cmd.Context(), req, &answer, "codes"); err != nil {
-				return flagged(err)
+				return flagged(cmd, err)
 			}
 			result := answer.CallbackURL
 			if !callback && !asJSON {

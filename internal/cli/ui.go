@@ -73,7 +73,7 @@ func (s *settings) calls(run func(cmd *cobra.Command, a *adminclient.Client, arg
 			return err
 		}
 		defer a.Close()
-		return flagged(run(cmd, a, args))
+		return flagged(cmd, run(cmd, a, args))
 	}
 }
 
@@ -126,10 +126,11 @@ func (s *settings) changes(cmd *cobra.Command, run func(cmd *cobra.Command, a *a
 }
 
 // otherFlags are the flags of members whose name is another one.
-var otherFlags = map[string]string{"keys": "key", "purposes": "purpose", "scopes": "scope", "client_secret": "secret-stdin", "password": "password-stdin", "client_id": "client", "subjects": "subject", "email_domains": "email-domain"}
+var otherFlags = map[string]string{"keys": "key", "purposes": "purpose", "claims": "claim", "scopes": "scope", "client_secret": "secret-stdin", "password": "password-stdin", "client_id": "client", "subjects": "subject", "email_domains": "email-domain"}
 
-// flagged returns an error about a member of the admin API as one about the flag.
-func flagged(err error) error {
+// flagged returns an error about a member of the admin API as one about the flag of a
+// command, or about its argument.
+func flagged(cmd *cobra.Command, err error) error {
 	invalid := (*oauth.Invalid)(nil)
 	if !errors.As(err, &invalid) {
 		return err
@@ -137,6 +138,9 @@ func flagged(err error) error {
 	flag := cmp.Or(otherFlags[invalid.Field], strings.ReplaceAll(invalid.Field, "_", "-"))
 	if i := slices.IndexFunc(client.Settings, func(s client.Setting) bool { return s.Member == invalid.Field }); i >= 0 {
 		flag = client.Settings[i].Flag
+	}
+	if cmd.Flags().Lookup(flag) == nil {
+		return deployment.Usage(fmt.Errorf("%s: %s", flag, invalid.Message))
 	}
 	return &oauth.Invalid{Field: flag, Message: invalid.Message}
 }

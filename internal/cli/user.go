@@ -25,19 +25,6 @@ open the store if no server runs, and apply at once.`,
 		newUserCreate(s), newUserImport(s), newUserList(s), newUserShow(s), newUserUpdate(s), newUserDisable(s), newUserEnable(s), newUserPassword(s), newUserTOTP(s))
 }
 
-// invalidUser returns an error about a member as one about what is typed for it.
-func invalidUser(err error) error {
-	invalid := (*oauth.Invalid)(nil)
-	switch {
-	case !errors.As(err, &invalid):
-	case invalid.Field == "claims":
-		return &oauth.Invalid{Field: "claim", Message: invalid.Message}
-	case invalid.Field == "username":
-		return deployment.Usage(fmt.Errorf("the username is invalid: %s", invalid.Message))
-	}
-	return err
-}
-
 // claimFlags are claims as they are typed: NAME=VALUE.
 type claimFlags struct{ typed []string }
 
@@ -217,7 +204,7 @@ Clients see the change when they next read userinfo.`,
 		if err == nil && reflect.DeepEqual(u.UpdatedAt, was.UpdatedAt) {
 			return fmt.Sprintf("user %s is like that already", u.Username), nil
 		}
-		return fmt.Sprintf("user %s is updated", u.Username), invalidUser(err)
+		return fmt.Sprintf("user %s is updated", u.Username), err
 	})
 }
 
@@ -266,7 +253,7 @@ func (s *settings) printsPassword(cmd *cobra.Command, run func(cmd *cobra.Comman
 			Username string `json:"username"`
 			Subject  string `json:"subject"`
 			Password string `json:"password,omitempty"`
-		}{u.Username, u.Subject, password}, secretFields(cmd, password, "keep the password now", [][2]string{{"username", u.Username}, {"subject", u.Subject}, {"password", password}}), invalidUser(err)
+		}{u.Username, u.Subject, password}, secretFields(cmd, password, "keep the password now", [][2]string{{"username", u.Username}, {"subject", u.Subject}, {"password", password}}), err
 	})
 }
 

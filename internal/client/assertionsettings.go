@@ -115,8 +115,10 @@ func checkAssertions(r *Registration) error {
 		return err
 	}
 	if !federated {
-		if a.Issuer+a.Subject+a.Audience != "" || len(a.Claims) > 0 || a.Lifetime != nil {
-			return invalid("assertion-issuer", "an issuer, a subject, an audience, claims and a lifetime of assertions are for federated: what the client signs itself names the client")
+		for _, s := range assertionSettings {
+			if strings.HasPrefix(s.Name, "trusts ") && !s.Left(r) {
+				return invalid(s.Flag, "it is for --auth-method federated: what the client signs itself names the client")
+			}
 		}
 		return nil
 	}
@@ -185,9 +187,9 @@ func registeredKeys(text, before json.RawMessage, alg jose.SignatureAlgorithm) (
 
 func checkTrust(r *Registration) error {
 	a := &r.Assertion
-	for _, text := range []string{a.Issuer, a.Subject, a.Audience} {
-		if len(text) > maxAudience || strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' }) {
-			return invalid("assertion-issuer", "%q is not at most %d printable ASCII characters without spaces", text, maxAudience)
+	for _, x := range [][2]string{{"assertion-issuer", a.Issuer}, {"assertion-subject", a.Subject}, {"assertion-audience", a.Audience}} {
+		if len(x[1]) > maxAudience || strings.ContainsFunc(x[1], func(c rune) bool { return c <= ' ' || c > '~' }) {
+			return invalid(x[0], "%q is not at most %d printable ASCII characters without spaces", x[1], maxAudience)
 		}
 	}
 	switch {

@@ -146,6 +146,8 @@ func TestAssertionSettings(t *testing.T) {
 		"a CA that is none":        {client.Registration{Settings: store.Settings{Auth: store.AuthPrivateKeyJWT, Assertion: store.AssertionRule{KeysURI: "https://a.example/", KeysCA: "x"}}}, "jwks-ca"},
 		"an issuer for its own":    {client.Registration{Settings: store.Settings{Auth: store.AuthPrivateKeyJWT, Assertion: trust}}, "assertion-issuer"},
 		"a secret":                 {client.Registration{Settings: store.Settings{Auth: store.AuthPrivateKeyJWT, Assertion: store.AssertionRule{Keys: jwks}}, Secret: "long enough"}, "secret"},
+		"a lifetime for its own":   {client.Registration{Settings: store.Settings{Auth: store.AuthPrivateKeyJWT, Assertion: store.AssertionRule{Keys: jwks, Lifetime: store.InMilliseconds(time.Hour)}}}, "assertion-max-lifetime"},
+		"a subject with a space":   {client.Registration{Settings: store.Settings{Auth: store.AuthFederated, Assertion: with(func(a *store.AssertionRule) { a.Subject = "a b" })}}, "assertion-subject"},
 		"no issuer":                {client.Registration{Settings: store.Settings{Auth: store.AuthFederated, Assertion: with(func(a *store.AssertionRule) { a.Issuer = "" })}}, "assertion-issuer"},
 		"no subject":               {client.Registration{Settings: store.Settings{Auth: store.AuthFederated, Assertion: with(func(a *store.AssertionRule) { a.Subject = "" })}}, "assertion-subject"},
 		"any subject":              {client.Registration{Settings: store.Settings{Auth: store.AuthFederated, Assertion: with(func(a *store.AssertionRule) { a.Subject = "*" })}}, "assertion-subject"},

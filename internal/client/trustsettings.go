@@ -100,7 +100,7 @@ func checkUsers(t *store.Trust) error {
 		return invalid("subject_from", "%s", err)
 	}
 	if (t.SubjectFrom == store.SubjectEmail) != (len(t.Domains) > 0) || len(t.Domains) > maxTrustDomains {
-		return invalid("email_domains", "give one to %d domains with --subject-from email, and only with it", maxTrustDomains)
+		return invalid("email_domains", "a trust whose subject_from is email has 1 to %d, any other none", maxTrustDomains)
 	}
 	for i, domain := range t.Domains {
 		if t.Domains[i] = strings.ToLower(domain); strings.ContainsAny(domain, "@*/ ") || !strings.Contains(domain, ".") || len(domain) > maxAudience {

@@ -210,8 +210,9 @@ func (a *API) serve(x *call, routes []Route) (int, any, *Problem) {
 	if methods != nil {
 		return 0, nil, &Problem{Problem: adminapi.Problem{Title: "method must be " + strings.Join(methods, " or "), Status: http.StatusMethodNotAllowed}, allow: strings.Join(methods, ", ")}
 	}
-	if name, ok := strings.CutPrefix(x.URL.Path, realmsPath+"/"); ok {
-		if name, _, _ = strings.Cut(name, "/"); !slices.ContainsFunc(a.realms, func(r adminapi.Realm) bool { return r.Name == name }) {
+	if name, ok := strings.CutPrefix(x.URL.EscapedPath(), realmsPath+"/"); ok {
+		name, _, _ = strings.Cut(name, "/")
+		if name, _ = url.PathUnescape(name); !slices.ContainsFunc(a.realms, func(r adminapi.Realm) bool { return r.Name == name }) {
 			return 0, nil, &Problem{Problem: adminapi.Problem{Type: "urn:mintage:problem:not-found", Title: "no such realm", Status: http.StatusNotFound,
 				Detail: fmt.Sprintf("there is no realm %q", name), Advice: "see: mintage realm list"}}
 		}
