@@ -64,7 +64,7 @@ func (f *apiFlags) apply(cmd *cobra.Command, v *adminapi.API) error {
 		v.TokenFormat = f.format
 	}
 	if set.Changed("access-token-lifetime") {
-		if v.AccessTokenLifetime = &f.lifetime; f.lifetime == "default" {
+		if v.AccessTokenLifetime = &f.lifetime; isDefault(f.lifetime) {
 			v.AccessTokenLifetime = nil
 		}
 	}

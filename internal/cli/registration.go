@@ -103,12 +103,15 @@ func applySetting(s client.Setting, r *client.Registration, flag pflag.Value) (e
 	case *json.RawMessage:
 		*to = json.RawMessage(text)
 	case **store.Milliseconds:
-		if *to = nil; text != "default" {
+		if *to = nil; !isDefault(text) {
 			*to, err = parseDuration(s.Flag, text)
 		}
 	}
 	return err
 }
+
+// isDefault reports whether a flag asks for what the server has by default.
+func isDefault(text string) bool { return text == "default" || text == "" }
 
 // readFile reads the file that a flag names. No error has its content: it may be a private
 // key that was given by mistake.

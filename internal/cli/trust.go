@@ -57,6 +57,9 @@ func (f *trustFlags) apply(cmd *cobra.Command, v *adminapi.Trust) error {
 			*to, _ = set.GetString(name)
 		}
 	}
+	if isDefault(v.MaxLifetime) {
+		v.MaxLifetime = ""
+	}
 	if set.Changed("jwks") || set.Changed("jwks-uri") { // one takes the place of the other
 		v.JWKS, v.JWKSURI = nil, f.jwksURI
 	}
