@@ -18,7 +18,7 @@ const (
 	leastPoll   = time.Second
 	defaultPoll = 5 * time.Second
 	mostPoll    = time.Minute
-	// issuerRealm is the realm of the tokens in the issuer's list.
+	// issuerRealm is in the names of every issuer's list, whatever its realm is called.
 	issuerRealm = "/api"
 )
 

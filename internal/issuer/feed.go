@@ -14,6 +14,7 @@ import (
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -97,7 +98,8 @@ func (iss feed) text(ctx context.Context, view *directory.View) (string, error) 
 	}
 	for _, cut := range cutoffs {
 		dated(cut.At)
-		key := blind("mintage/cutoff", iss.Realm, cut.Subject, cut.ClientID)
+		// The same name in every realm: subscribers do not know what a realm is called.
+		key := blind("mintage/cutoff", oauth.DefaultRealm, cut.Subject, cut.ClientID)
 		c.Cutoffs[key] = max(c.Cutoffs[key], cut.until)
 	}
 	// The newest entry dates the list, so that of two lists the one with more

@@ -94,6 +94,18 @@ func TestNamesOfTheListAreThoseOfItsPage(t *testing.T) {
 	}
 }
 
+// A list is of one issuer, so its names are the same in each realm: a subscriber knows
+// the issuer, and not what its realm is called.
+func TestNamesOfTheListAreTheSameInEachRealm(t *testing.T) {
+	s := newFeed(t, func(iss *issuer.Issuer) { iss.Realm = "/staff" })
+	at := s.At()
+	s.CutOff(store.Cutoff{Realm: "/staff", Subject: "alice", At: at})
+	s.CutOff(store.Cutoff{Realm: realm, Subject: "bob", At: at})
+	if l := s.list(); len(l.Cutoffs) != 1 || l.Cutoffs[cutoffName("alice", "")] != int64(at) {
+		t.Errorf("the list has %v, and not that of alice alone", l.Cutoffs)
+	}
+}
+
 func TestFeedCoversEveryTokenThatHasNotExpired(t *testing.T) {
 	s := newFeed(t, func(iss *issuer.Issuer) { iss.Policy.MaxSkew = 2 * time.Second })
 	var all []jwtToken
