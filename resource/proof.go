@@ -62,9 +62,14 @@ func (v *Verifier) VerifyBound(ctx context.Context, token string, proof Proof, s
 func badProof(err error) error { return fmt.Errorf("%w: %w", ErrInvalidProof, err) }
 
 // proofOf returns the proof of a request to this API. The path is as the client sent it:
-// decoded, an encoded "?", "#", "%" or "/" becomes another path (RFC 3986 section 2.2).
+// decoded, an encoded "?", "#", "%" or "/" becomes another path (RFC 3986 section 2.2), and
+// http.StripPrefix shortens that of r.URL.
 func (v *Verifier) proofOf(r *http.Request) Proof {
-	return Proof{r.Header["Dpop"], r.Method, v.cfg.Origin + r.URL.EscapedPath()}
+	path, _, _ := strings.Cut(r.RequestURI, "?")
+	if !strings.HasPrefix(path, "/") {
+		path = r.URL.EscapedPath() // in absolute form, or from no connection
+	}
+	return Proof{r.Header["Dpop"], r.Method, v.cfg.Origin + path}
 }
 
 // noncesOf returns the nonces under a key, or nil for none.

@@ -142,6 +142,25 @@ func TestProofsNameTheEncodedPath(t *testing.T) {
 	})
 }
 
+// A handler that is mounted under a prefix sees a path without it, which no client knows.
+func TestProofsNameThePathBeforeAPrefixIsStripped(t *testing.T) {
+	timed(t, func(t *testing.T, s *authServer) {
+		client := newES256("client")
+		token := s.token(map[string]any{"cnf": client.cnf()})
+		h := http.StripPrefix("/v1", verifier(t, s.config()).Require()(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
+		for proven, status := range map[string]int{"/v1/a%2Fb": 200, "/a%2Fb": 401, "/v1/a/b": 401} {
+			r := httptest.NewRequest("GET", "/v1/a%2Fb?page=2", nil)
+			r.Header.Set("Authorization", "DPoP "+token)
+			r.Header.Set("DPoP", client.prove(audience+proven, token))
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			if w.Code != status {
+				t.Errorf("a proof for %s: %d, want %d", proven, w.Code, status)
+			}
+		}
+	})
+}
+
 // With a key for nonces, every instance makes the same ones, and proofs need them.
 func TestNoncesOfAResource(t *testing.T) {
 	timed(t, func(t *testing.T, s *authServer) {
