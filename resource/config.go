@@ -139,8 +139,8 @@ func (c *Config) check() error {
 		return errors.New(`resource: Audience: only printable ASCII without " and \`)
 	case c.Origin != "" && checkOrigin(c.Origin) != nil:
 		return fmt.Errorf("resource: Origin: %w", checkOrigin(c.Origin))
-	case len(c.NonceKey) > 0 && len(c.NonceKey) < 32:
-		return errors.New("resource: NonceKey: at least 32 bytes")
+	case c.NonceKey != nil && len(c.NonceKey) < 32: // an empty one is that of a variable that is not set
+		return errors.New("resource: NonceKey: at least 32 bytes, or nil for no nonces")
 	case c.PublishMetadata && checkResource(c.Audience) != nil:
 		return fmt.Errorf("resource: PublishMetadata: Audience: %w", checkResource(c.Audience))
 	case len(c.ScopesSupported) > 0 && !c.PublishMetadata:

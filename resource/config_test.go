@@ -40,6 +40,8 @@ func TestConfigThatCannotBeMeantIsRefused(t *testing.T) {
 		{"StaleRevocations", func(c *resource.Config) { c.FollowRevocations, c.StaleRevocations = true, -1 }},
 		{"StaleRevocations", func(c *resource.Config) { c.StaleRevocations = 1 }},
 		{"Leeway", func(c *resource.Config) { c.Leeway = time.Minute + 1 }},
+		{"NonceKey", func(c *resource.Config) { c.NonceKey = make([]byte, 31) }},
+		{"NonceKey", func(c *resource.Config) { c.NonceKey = []byte("") }}, // of a variable that is not set
 	} {
 		cfg := good
 		tt.change(&cfg)
