@@ -165,7 +165,7 @@ var machineMutations = []Mutation{
 	},
 	{
 		Name: "the retry window before the shortest token of an API", In: "Issuer.PolicyOf",
-		Old: "iss.Directory.Latest().ShortestAccess(p.AccessLifetime)", New: "p.AccessLifetime",
+		Old: "iss.Directory.Latest().ShortestAccess(iss.Realm, p.AccessLifetime)", New: "p.AccessLifetime",
 		Test: "go test ./internal/issuer -run TestTheRetryWindowEndsBefore",
 	},
 	{

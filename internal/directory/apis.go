@@ -35,7 +35,7 @@ func compareAPIs(a, b *store.API) int {
 }
 
 func compareLifetimes(a, b *store.API) int {
-	return cmp.Or(cmp.Compare(a.Lifetime(0), b.Lifetime(0)), compareAPIs(a, b))
+	return cmp.Or(strings.Compare(a.Realm, b.Realm), cmp.Compare(a.Lifetime(0), b.Lifetime(0)), compareAPIs(a, b))
 }
 
 // with returns the APIs with those that have changed. a may be nil.

@@ -12,7 +12,7 @@ func TestAPIsOfAView(t *testing.T) {
 	api := store.API{ID: "https://api.example/Orders", Realm: "/api", Number: 1, Scopes: []store.APIScope{{Name: "read", Number: 1}, {Name: "write", Number: 2}},
 		AccessLifetime: minutes(10), LongestLifetime: *minutes(30)}
 	v := noView()
-	if _, ok := v.API("/api", api.ID); ok || v.HasAPIs() || v.LongestAccess(time.Minute) != time.Minute || v.ShortestAccess(time.Hour) != time.Hour {
+	if _, ok := v.API("/api", api.ID); ok || v.HasAPIs("/api") || v.LongestAccess(time.Minute) != time.Minute || v.ShortestAccess("/api", time.Hour) != time.Hour {
 		t.Error("a view without APIs has one")
 	}
 	v.apis = v.apis.with([]store.API{api})
@@ -29,8 +29,8 @@ func TestAPIsOfAView(t *testing.T) {
 	if _, ok := v.API("/other", api.ID); ok {
 		t.Error("an API of another realm is found")
 	}
-	if v.LongestAccess(time.Minute) != 30*time.Minute || v.ShortestAccess(time.Hour) != 10*time.Minute {
-		t.Errorf("lifetimes %s, %s", v.LongestAccess(time.Minute), v.ShortestAccess(time.Hour))
+	if v.LongestAccess(time.Minute) != 30*time.Minute || v.ShortestAccess("/api", time.Hour) != 10*time.Minute {
+		t.Errorf("lifetimes %s, %s", v.LongestAccess(time.Minute), v.ShortestAccess("/api", time.Hour))
 	}
 	for text, want := range map[string]string{api.ID: "free read write", api.ID + " write": "free write", "https://gone.example": "free"} {
 		c := store.Client{Realm: "/api", Settings: store.Settings{APIs: []string{text}}}

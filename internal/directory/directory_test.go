@@ -114,6 +114,32 @@ func TestAPollBringsWhatOtherProcessesChanged(t *testing.T) {
 	}
 }
 
+// A realm without APIs goes on as before when another one registers its first.
+func TestAnAPIChangesNothingInAnotherRealm(t *testing.T) {
+	s := newService(t)
+	other, life := s.Client(clientID).Clone(), store.Milliseconds(2*time.Minute/time.Millisecond)
+	other.Realm, other.Scope, other.Version = "/other", "elsewhere", 1
+	api := store.API{Realm: realm, ID: "https://api.example", Name: "API", Number: 1, Version: 1, AccessLifetime: &life, Scopes: []store.APIScope{{Name: "of-api", Number: 1}}}
+	if err := s.Engine.Commit(t.Context(), store.Change{Entries: []store.Entry{other.Entry(), api.Entry()}}); err != nil {
+		t.Fatal(err)
+	}
+	s.Poll()
+	v := s.View()
+	if !v.HasAPIs(realm) || v.HasAPIs("/other") {
+		t.Error("a realm has the APIs of another")
+	}
+	if here, there := v.ShortestAccess(realm, time.Hour), v.ShortestAccess("/other", time.Hour); here != 2*time.Minute || there != time.Hour {
+		t.Errorf("shortest lifetimes %s, and %s in the other realm", here, there)
+	}
+	if got := s.Directory.Scopes("/other"); !slices.Equal(got, []string{"elsewhere"}) {
+		t.Errorf("scopes of the other realm: %q", got)
+	}
+	agent := store.Client{Realm: "/other", Settings: store.Settings{Scope: "asked"}}
+	if v.Offer(&agent); agent.Scope != "asked" {
+		t.Errorf("a client that registered itself in the other realm may have %q", agent.Scope)
+	}
+}
+
 func TestRealmsHaveClientsAndScopesOfTheirOwn(t *testing.T) {
 	s := newService(t)
 	own := s.Client(clientID)

@@ -70,7 +70,7 @@ func (v *View) OpenAPIs(realm string) []*store.API {
 
 // Offer adds the open APIs to what a client that registered itself may have.
 func (v *View) Offer(c *store.Client) {
-	if c.APIs = nil; v.apis == nil {
+	if c.APIs = nil; !v.HasAPIs(c.Realm) {
 		return
 	}
 	for _, a := range v.OpenAPIs(c.Realm) {

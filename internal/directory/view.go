@@ -92,12 +92,12 @@ func (v *View) Restores() []grant.Restore { return v.restores }
 func (v *View) Restore() grant.Restore { return v.restore }
 
 // scopesOf returns the scopes that enabled clients of each realm may ask for, sorted. If
-// APIs are registered, they are those of OpenID Connect and of open APIs: some clients
-// ask for every scope of the metadata.
+// it has APIs, they are those of OpenID Connect and of open APIs: some clients ask for
+// every scope of the metadata.
 func (v *View) scopesOf() map[string][]string {
 	lists := map[string][]string{}
 	for name := range v.clients.offered.all {
-		if v.apis == nil || oauth.OpenIDScopes.Has(name.scope) {
+		if !v.HasAPIs(name.realm) || oauth.OpenIDScopes.Has(name.scope) {
 			lists[name.realm] = append(lists[name.realm], name.scope)
 		}
 	}
@@ -210,8 +210,8 @@ func (v *View) LongestRetryWindow(realm string) (longest time.Duration) {
 // gave, its id_tokens, or zero.
 func (v *View) IDTokenLifetime() time.Duration { return v.clients.longest }
 
-// HasAPIs reports whether an API is registered, or was.
-func (v *View) HasAPIs() bool { return v.apis != nil }
+// HasAPIs reports whether an API of a realm is registered, or was.
+func (v *View) HasAPIs(realm string) bool { return v.LastAPI(realm) != 0 }
 
 // API returns a registered API by its id, as a client spells it (see
 // oauth.CanonicalTarget).
@@ -278,12 +278,15 @@ func (v *View) LongestAccess(life time.Duration) time.Duration {
 	return max(life, v.apis.longest)
 }
 
-// ShortestAccess returns the shortest lifetime that access tokens have if the
-// deployment's is life.
-func (v *View) ShortestAccess(life time.Duration) time.Duration {
+// ShortestAccess returns the shortest lifetime that access tokens of a realm have if its
+// own is life.
+func (v *View) ShortestAccess(realm string, life time.Duration) time.Duration {
 	if v.apis != nil {
-		for api := range v.apis.timed.all {
-			return min(life, api.Lifetime(life))
+		for api := range v.apis.timed.from(func(api *store.API) int { return strings.Compare(api.Realm, realm) }) {
+			if api.Realm == realm { // the first is the shortest
+				return min(life, api.Lifetime(life))
+			}
+			break
 		}
 	}
 	return life

@@ -97,7 +97,7 @@ func (iss *Issuer) PolicyOf(c *store.Client) grant.Policy {
 	}
 	// A repeated response must contain an access token that has not expired, also
 	// for a client that was registered when tokens lived longer.
-	p.RetryWindow = max(0, min(p.RetryWindow, iss.Directory.Latest().ShortestAccess(p.AccessLifetime)-time.Minute))
+	p.RetryWindow = max(0, min(p.RetryWindow, iss.Directory.Latest().ShortestAccess(iss.Realm, p.AccessLifetime)-time.Minute))
 	switch {
 	case c.ReuseGrace != nil:
 		p.ReuseGrace = c.ReuseGrace.Duration()

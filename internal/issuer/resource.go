@@ -62,7 +62,7 @@ func (iss *Issuer) Resources(view *directory.View, c *store.Client, uris []strin
 	case !c.SelfRegistered() && len(uris) == 0:
 		r.APIs, err = e.ofScope(cmp.Or(scope.Without(oauth.OfflineAccess), c.Scope))
 		return r, err
-	case c.SelfRegistered() && !view.HasAPIs():
+	case c.SelfRegistered() && !view.HasAPIs(iss.Realm):
 		return r, nil
 	case len(uris) == 0:
 		if uris = iss.OpenOf(view, scope); len(uris) == 0 {
@@ -189,7 +189,7 @@ func (e entitlements) findResource(uri string) (resource, bool) {
 	if api, ok := e.view.API(e.iss.Realm, uri); ok {
 		return e.allowed(api.Number)
 	}
-	if e.view.HasAPIs() && oauth.CanonicalTarget(uri) == oauth.CanonicalTarget(e.iss.ID) {
+	if e.view.HasAPIs(e.iss.Realm) && oauth.CanonicalTarget(uri) == oauth.CanonicalTarget(e.iss.ID) {
 		return e.allowed(store.IssuerAPI)
 	}
 	return resource{}, false

@@ -142,7 +142,7 @@ func (rs *Requests) covered(st *Stage, r oauth.AuthorizationRequest) oauth.Autho
 	if c.AudienceParameter && r.Audience != "" && !slices.Contains(r.Resources, r.Audience) {
 		r.Resources = append(slices.Clip(r.Resources), r.Audience)
 	}
-	agent := c.SelfRegistered() && view.HasAPIs()
+	agent := c.SelfRegistered() && view.HasAPIs(c.Realm)
 	if isUnread(c) || agent && r.Defect != nil || c.SelfRegistered() && !agent {
 		return r
 	}
