@@ -167,7 +167,7 @@ func (f *follower) poll(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	header := http.Header{"Accept": {"application/jwt"}}
-	have := f.current.Load()
+	have := f.present()
 	// A response that the list is unchanged does not extend it. Fetch it whole if
 	// it could expire before the next poll.
 	if have != nil && have.etag != "" && time.Now().Add(have.every+pause+requestTimeout).Before(have.expiresAt) {
@@ -197,6 +197,16 @@ func (f *follower) poll(ctx context.Context) (time.Duration, error) {
 	return wait, nil
 }
 
+// present returns the current list, or nil. A list from the future is from before the
+// clocks were put back: all that follow would be older until they reach it.
+func (f *follower) present() *revocations {
+	l := f.current.Load()
+	if l != nil && time.Now().Add(f.v.cfg.Leeway).Before(l.issuedAt) {
+		return nil
+	}
+	return l
+}
+
 // check refuses a token that is in the list, and every token while there is no valid
 // list.
 func (f *follower) check(ctx context.Context, c *claims) error {
@@ -222,7 +232,7 @@ func (f *follower) list(ctx context.Context) (*revocations, error) {
 	case <-ctx.Done():
 		return nil, unavailable(context.Cause(ctx))
 	}
-	l := f.current.Load()
+	l := f.present()
 	if l == nil || !time.Now().Before(l.expiresAt.Add(f.v.cfg.StaleRevocations)) {
 		return nil, unavailable(errors.New("there is no list of revocations that has not ended"))
 	}

@@ -71,6 +71,20 @@ func TestListDecidesWhichTokensAreDead(t *testing.T) {
 	})
 }
 
+// A list from before the clocks were put back would be the newest until they reach it.
+func TestListFromTheFutureIsNotKept(t *testing.T) {
+	timed(t, func(t *testing.T, s *authServer) {
+		v := following(t, s)
+		token := s.token(map[string]any{"jti": jti(1, time.Now(), time.Now())})
+		wants(t, "before", v, token, nil)
+		v.PutBackClock(time.Hour)
+		wants(t, "with a list from the future", v, token, resource.ErrUnavailable)
+		s.change(func() { s.list.revoke(1, never) })
+		time.Sleep(7 * time.Second)
+		wants(t, "with the next list", v, token, resource.ErrInvalidToken)
+	})
+}
+
 func TestRevocationIsKnownSevenSecondsLater(t *testing.T) {
 	for _, maxAge := range []int{1, 5, 60} {
 		timed(t, func(t *testing.T, s *authServer) {
