@@ -8,6 +8,7 @@ import (
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
 )
 
 // kekPair is an old key-encryption key, a new one, and what a file holds while
@@ -206,6 +207,22 @@ func TestATextNamesAKeyThatTheRingLacks(t *testing.T) {
 	for _, k := range kinds(t, other) {
 		if !names(r, k.text) || names(other, k.text) {
 			t.Errorf("%s: %t, and its own ring %t", k.name, names(r, k.text), names(other, k.text))
+		}
+	}
+	// The forms of bound and of exchanged tokens have versions of their own.
+	mac, key := other.Current(keys.MAC, frozenAt), oauth.JKT{1}
+	for name, seal := range map[string]func() (string, error){
+		"bound access token": func() (string, error) { return other.SealAccess(mac, "/api", keys.Token{JKT: key}) },
+		"service token":      func() (string, error) { return other.SealService(mac, "/api", keys.ServiceToken{ClientID: "c"}) },
+		"bound service token": func() (string, error) {
+			return other.SealService(mac, "/api", keys.ServiceToken{ClientID: "c", JKT: key})
+		},
+		"exchanged token": func() (string, error) {
+			return other.SealService(mac, "/api", keys.ServiceToken{ClientID: "c", GrantID: grant.ID{1}})
+		},
+	} {
+		if text, err := seal(); err != nil || !names(r, text) || names(other, text) {
+			t.Errorf("%s: %t, and its own ring %t; %v", name, names(r, text), names(other, text), err)
 		}
 	}
 	for _, text := range []string{"", "x", ".", keys.RefreshPrefix, keys.CodePrefix + "AAAA", keys.AccessPrefix + "????????", "eyJhbGciOiJub25lIn0.e30."} {
