@@ -16,9 +16,9 @@ import (
 // value is ready to use.
 type Discovered struct{ last atomic.Pointer[metadata] }
 
-// of returns the metadata of an issuer, or nil.
-func (d *Discovered) of(issuer string) *metadata {
-	if m := d.last.Load(); m != nil && m.issuer == issuer {
+// of returns the metadata that were discovered for a configuration, or nil.
+func (d *Discovered) of(c Config) *metadata {
+	if m := d.last.Load(); m != nil && m.issuer == c.Issuer && m.public == (c.ClientSecret == "") {
 		return m
 	}
 	return nil
@@ -27,6 +27,7 @@ func (d *Discovered) of(issuer string) *metadata {
 // metadata is the provider's metadata document (OIDC Discovery section 3).
 type metadata struct {
 	issuer      string
+	public      bool // the client has no secret, which decides the endpoint's AuthStyle
 	endpoint    oauth2.Endpoint
 	algorithms  []string
 	namesItself bool // RFC 9207: its answers carry iss
@@ -50,13 +51,13 @@ var asymmetric = []string{
 // metadata returns the cached metadata, or fetches them, once for all callers that
 // wait. Old metadata are used while new ones are fetched.
 func (p *Provider) metadata(ctx context.Context) (*metadata, error) {
-	m := p.cfg.Discovered.of(p.cfg.Issuer)
+	m := p.cfg.Discovered.of(p.cfg)
 	if p.fresh(m) {
 		return m, nil
 	}
 	fetched := p.searching.DoChan("", func() (any, error) {
 		// A flight may have ended since m was read.
-		if now := p.cfg.Discovered.of(p.cfg.Issuer); p.fresh(now) {
+		if now := p.cfg.Discovered.of(p.cfg); p.fresh(now) {
 			return now, nil
 		}
 		// Not under ctx: others wait, too. The transport limits the time.
@@ -99,7 +100,7 @@ func (p *Provider) read(ctx context.Context) (*metadata, error) {
 	if err := found.Claims(&more); err != nil {
 		return nil, invalid("discovery: %s", short(err))
 	}
-	m := &metadata{issuer: p.cfg.Issuer, endpoint: found.Endpoint(), namesItself: more.Iss, keys: p.keySet(more.KeySet), readAt: p.cfg.Now()}
+	m := &metadata{issuer: p.cfg.Issuer, public: p.cfg.ClientSecret == "", endpoint: found.Endpoint(), namesItself: more.Iss, keys: p.keySet(more.KeySet), readAt: p.cfg.Now()}
 	for name, address := range map[string]string{
 		"authorization_endpoint": m.endpoint.AuthURL, "token_endpoint": m.endpoint.TokenURL, "jwks_uri": more.KeySet,
 	} {

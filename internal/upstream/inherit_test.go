@@ -28,3 +28,24 @@ func TestWhatAProviderHasSaidIsKnownUnderAnotherConfiguration(t *testing.T) {
 		t.Errorf("another provider: %v, want that nothing is known of it", err)
 	}
 }
+
+// How the client authenticates depends on its secret, which a reload may change: it is
+// no property of the provider's metadata.
+func TestAReloadChangesHowTheClientAuthenticates(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t)
+	cfg := p.config()
+	cfg.Discovered = &upstream.Discovered{}
+	public := cfg
+	public.ClientSecret = ""
+	p.begin(upstream.New(public), upstream.Request{})
+	header := false
+	p.answers["/token"] = func(w http.ResponseWriter, r *http.Request) {
+		_, _, header = r.BasicAuth()
+		w.Header().Set("Content-Type", "application/json")
+		p.token(w, r)
+	}
+	if _, err := p.login(upstream.New(cfg), upstream.Request{}); err != nil || !header {
+		t.Errorf("the secret came in the header: %t; %v", header, err)
+	}
+}
