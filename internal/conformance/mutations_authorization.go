@@ -137,9 +137,15 @@ var authorizationMutations = []Mutation{
 	},
 	{
 		Name: "grants of codes that were in flight at the end of a session", In: "Ends.revoke",
-		Old:  "last := s.Due != 0",
-		New:  "last := true || s.Due != 0",
+		Old:  "if now < due {",
+		New:  "if false {",
 		Test: "go test ./internal/issuer -run TestEndsRevokeGrantsAtOnceAndAgain",
+	},
+	{
+		Name: "grants of devices that fetch their tokens after the end of a session", In: "Ends.revoke",
+		Old:  "if s.Due != 0 || now >= due {",
+		New:  "if false {",
+		Test: "go test ./internal/issuer -run TestEndsRevokeGrantsOfDevices",
 	},
 	{
 		Name: "the worker of a node whose clock is ahead", In: "Ends.look",

@@ -132,8 +132,8 @@ func (s storedEnd) end() SessionEnd {
 }
 
 // Ends revokes the grants of sessions that have ended, on one node at a time. It does
-// so at once, as the process does that ends the session, and again when every code of
-// the session has become a grant or has expired. The ends are in the store: another
+// so at once, as the process does that ends the session, again when every code of
+// the session has become a grant or has expired, and once more for those of devices. The ends are in the store: another
 // node goes on with those of one that died. One goroutine uses it.
 type Ends struct {
 	Store  store.Store
@@ -204,14 +204,17 @@ func (e *Ends) look(ctx context.Context) (more bool, err error) {
 // revoke revokes the grants of an end. If the node dies before the store says so, it
 // happens again, and revokes nothing twice.
 func (e *Ends) revoke(ctx context.Context, iss *Issuer, d store.Document, s storedEnd) error {
-	due := s.At.Add(iss.InFlight())
-	last := s.Due != 0 || iss.now() >= due
+	now, due := iss.now(), s.At.Add(iss.InFlight())
+	if s.Due != 0 || now >= due {
+		// A device may fetch what its user has allowed until its codes expire.
+		due = s.At.Add(DeviceLifetime + 2*iss.Policy.MaxSkew + redeeming)
+	}
 	origin := audit.Origin{RequestID: s.RequestID, RemoteIP: s.RemoteIP}
 	if _, err := iss.EndGrants(audit.With(ctx, origin), s.end()); err != nil {
 		return err
 	}
 	c := store.Change{Delete: []store.DocumentKey{d.Key}}
-	if !last {
+	if now < due {
 		s.Due = due
 		again, err := s.document(iss.Realm, store.KeyAt(due, string(d.Key[:])))
 		if err != nil {

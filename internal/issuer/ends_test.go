@@ -12,6 +12,7 @@ import (
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/lease"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/storetest"
@@ -135,6 +136,8 @@ func TestEndsRevokeGrantsAtOnceAndAgain(t *testing.T) {
 	b.look(y)
 	b.want(grant.Revoked, first, late)
 	b.want(grant.Active, kept, other)
+	b.Clock.Advance(issuer.DeviceLifetime)
+	b.look(y)
 	if n := b.left(); n != 0 {
 		t.Errorf("%d ends are left", n)
 	}
@@ -246,6 +249,8 @@ func TestEndsOfANodeThatDies(t *testing.T) {
 			dies()
 			takesOver()
 			b.want(grant.Revoked, ids...)
+			b.Clock.Advance(issuer.DeviceLifetime)
+			takesOver()
 			if left := b.left(); left != 0 {
 				t.Errorf("write %d, done %t: %d ends are left", n, after, left)
 			}
@@ -343,4 +348,52 @@ func TestEndsGoOnAfterAnOutage(t *testing.T) {
 	}
 	b.look(e)
 	b.want(grant.Revoked, id)
+}
+
+// A device may fetch what its user has allowed until its code expires: long after the
+// session of that user has ended.
+func TestEndsRevokeGrantsOfDevices(t *testing.T) {
+	b := newEndsBench(t)
+	b.IDTokenLifetime = 5 * time.Minute // else codes name no session
+	tv, _ := b.Register(client.Registration{ID: "tv", Settings: store.Settings{
+		Name: "TV", Auth: store.AuthNone, Scope: "openid read", RedirectURIs: []string{}, GrantTypes: []string{store.GrantDeviceCode, store.GrantRefreshToken}, IDTokenAlg: keys.ES256, LogoutEndsGrants: true,
+	}})
+	c, devices := &tv, issuer.DeviceCodes{Issuer: b.Issuer}
+	asked, err := devices.DeviceAuthorization(t.Context(), c, issuer.DeviceRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := devices.FindDevice(t.Context(), b.View(), asked.UserCode)
+	if err == nil {
+		d, err = devices.AllowDevice(c, d, issuer.Agreement{
+			Authorization: issuer.Authorization{ClientID: "tv", Subject: "alice", Scope: "openid read", Session: endedSession},
+			KeyID:         b.View().Ring.Current(keys.Seal, b.At()), AuthorizedAt: b.At(),
+		})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := devices.DeviceDocument(d)
+	if err == nil {
+		err = b.Engine.Commit(t.Context(), store.Change{Documents: []store.Document{doc}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.end(t.Context())
+	e := b.node(b.Engine)
+	b.look(e)
+	b.Clock.Advance(b.InFlight())
+	b.look(e)
+	b.Clock.Advance(issuer.DeviceLifetime - b.InFlight() - time.Second)
+	tokens, err := devices.DeviceToken(t.Context(), c, issuer.CodeRequest{Code: asked.DeviceCode, From: testkit.Origin})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Clock.Advance(time.Minute)
+	b.look(e)
+	b.want(grant.Revoked, tokens.GrantID)
+	if n := b.left(); n != 0 {
+		t.Errorf("%d ends are left", n)
+	}
 }
