@@ -194,31 +194,33 @@ func (d *Devices) tooSoon(key store.DocumentKey, now grant.Instant) bool {
 	return p.slow
 }
 
-// MayGuess reports whether a subject at a network may enter a code. One without a wrong
-// code always may: nobody can close the page for others.
-func (d *Devices) MayGuess(now grant.Instant, subject string, network netip.Prefix) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	at := now.Time()
-	if d.subjects.Wait(subject, at) > 0 {
-		return false
-	}
-	full := d.subjects.WaitFor(subject, guessesOfSubject, at) > 0 // it has a wrong code
-	return !full || !network.IsValid() || d.guessers.Wait(network, at) == 0
-}
-
-// Guessed counts a wrong code.
-func (d *Devices) Guessed(now grant.Instant, subject string, network netip.Prefix) {
+// Guess counts a wrong code of a subject at a network, unless either may not enter one
+// now. It is counted before it is looked up, so that concurrent ones do not all pass; right
+// takes it back. A subject without a wrong code always may: nobody can close the page for
+// others.
+func (d *Devices) Guess(now grant.Instant, subject string, network netip.Prefix) (right func(), ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.subjects.Change(overload.Limit{Burst: guessesOfSubject, Every: time.Hour / guessesOfSubject})
 	d.guessers.Change(overload.Limit{Burst: guessesOfNetwork, Every: time.Hour / guessesOfNetwork})
-	d.subjects.Add(subject, now.Time())
+	at := now.Time()
+	first := d.subjects.WaitFor(subject, guessesOfSubject, at) == 0
+	if d.subjects.Wait(subject, at) > 0 || !first && network.IsValid() && d.guessers.Wait(network, at) > 0 {
+		return nil, false
+	}
+	d.subjects.Add(subject, at)
 	if network.IsValid() {
-		d.guessers.Add(network, now.Time())
+		d.guessers.Add(network, at)
 	}
 	d.turn(now)
 	d.guesses[0]++
+	return func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.subjects.GiveBack(subject, 1)
+		d.guessers.GiveBack(network, 1)
+		d.guesses[0] = max(0, d.guesses[0]-1)
+	}, true
 }
 
 // turn begins another hour of guesses.

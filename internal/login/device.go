@@ -29,15 +29,15 @@ func (a *Authorizer) BeginDevice(ctx context.Context, v Visitor, userCode string
 // findDevice looks up the code of a user who is signed in, and records what the device
 // asks for: the answer is about what was shown.
 func (a *Authorizer) findDevice(ctx context.Context, st Stage, v Visitor) error {
-	limits, subject, now := a.Issuer.Devices, st.Session.Subject, a.now()
-	if !limits.MayGuess(now, subject, v.Network) {
+	right, may := a.Issuer.Devices.Guess(a.now(), st.Session.Subject, v.Network)
+	if !may {
 		return ErrManyCodes
 	}
 	d, err := issuer.DeviceCodes{Issuer: a.Issuer}.FindDevice(ctx, st.view, st.Interaction.Device.UserCode)
+	if !errors.Is(err, ErrUserCode) {
+		right()
+	}
 	switch {
-	case errors.Is(err, ErrUserCode):
-		limits.Guessed(now, subject, v.Network)
-		return err
 	case err != nil:
 		return err
 	case d.Decided():

@@ -1,0 +1,60 @@
+package login
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/mintage/mintage/internal/store"
+)
+
+// gate holds up the look-ups of user codes until it is opened.
+type gate struct {
+	store.Store
+	arrived chan bool
+	open    chan struct{}
+}
+
+func (g *gate) Document(ctx context.Context, key store.DocumentKey) (store.Document, error) {
+	g.arrived <- true
+	<-g.open
+	return g.Store.Document(ctx, key)
+}
+
+// Codes that a user enters at once are counted before they are looked up: else all of
+// them would pass.
+func TestUserCodesAreCountedBeforeTheyAreLookedUp(t *testing.T) {
+	h := newHouse(t)
+	const guesses, allowed = 30, 10
+	g := &gate{h.kit.Issuer.Store, make(chan bool, guesses), make(chan struct{})}
+	h.kit.Issuer.Store = g
+	v, errs := h.signedIn("mallory"), make(chan error, guesses)
+	for range guesses {
+		it, err := h.BeginDevice(t.Context(), v, "BCDF-GHJK")
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			_, err := h.visit(t.Context(), it, v)
+			if errors.Is(err, ErrManyCodes) {
+				g.arrived <- false
+			}
+			errs <- err
+		}()
+	}
+	looked := 0
+	for range guesses {
+		if <-g.arrived {
+			looked++
+		}
+	}
+	close(g.open)
+	for range guesses {
+		if err := <-errs; !errors.Is(err, ErrManyCodes) && !errors.Is(err, ErrUserCode) {
+			t.Error(err)
+		}
+	}
+	if looked != allowed {
+		t.Errorf("%d codes were looked up, and %d are allowed", looked, allowed)
+	}
+}
