@@ -114,7 +114,7 @@ func (u *Users) now() grant.Instant { return grant.At(u.Now()) }
 func (u *Users) Password(ctx context.Context, username, password string, v Visitor) (Account, error) {
 	now := u.now()
 	name := bounded(username)
-	nonce, err := u.nonce(name, v.Known)
+	nonce, err := u.nonce(name, v.Known, knownLabel, knownByCode)
 	if err != nil {
 		return Account{}, err
 	}
@@ -161,7 +161,7 @@ func (u *Users) Password(ctx context.Context, username, password string, v Visit
 func (u *Users) SecondFactor(ctx context.Context, username, code string, v Visitor) (Account, error) {
 	now := u.now()
 	name := bounded(username)
-	nonce, err := u.nonce(name, v.Known)
+	nonce, err := u.nonce(name, v.Known, knownByCode)
 	if err != nil {
 		return Account{}, err
 	}
@@ -285,26 +285,34 @@ func bounded(username string) string {
 	return ""
 }
 
+// Whoever has had the password alone can have made any number of known browsers, which
+// must not each have guesses of a second factor that the user has got since.
 const (
-	knownLabel = "known browser"
-	nonceSize  = 16
+	knownLabel  = "known browser"
+	knownByCode = "known browser of a second factor"
+	nonceSize   = 16
 )
 
 // KnownBrowser returns the value of a cookie for a browser in which a user has
-// logged in. Failures of other browsers at the account do not throttle a browser
-// with this cookie. It does not authenticate.
-func (u *Users) KnownBrowser(username string) ([]byte, error) {
+// logged in, with a second factor or without. Failures of other browsers at the account do
+// not throttle a browser with this cookie. It does not authenticate.
+func (u *Users) KnownBrowser(username string, secondFactor bool) ([]byte, error) {
 	ring, err := u.Ring()
 	if err != nil {
 		return nil, store.Unavailable(err)
 	}
+	label := knownLabel
+	if secondFactor {
+		label = knownByCode
+	}
 	cookie := make([]byte, nonceSize, nonceSize+keys.TagSize)
 	rand.Read(cookie)
-	return append(cookie, u.mark(ring, bounded(username), cookie)...), nil
+	return append(cookie, u.mark(ring, label, bounded(username), cookie)...), nil
 }
 
-// nonce is that of a cookie which KnownBrowser made for this user, or nil.
-func (u *Users) nonce(name string, cookie []byte) ([]byte, error) {
+// nonce is that of a cookie which KnownBrowser made for this user under one of the labels,
+// or nil.
+func (u *Users) nonce(name string, cookie []byte, labels ...string) ([]byte, error) {
 	if len(cookie) != nonceSize+keys.TagSize {
 		return nil, nil
 	}
@@ -313,12 +321,14 @@ func (u *Users) nonce(name string, cookie []byte) ([]byte, error) {
 		return nil, store.Unavailable(err)
 	}
 	nonce := cookie[:nonceSize]
-	if subtle.ConstantTimeCompare(u.mark(ring, name, nonce), cookie[nonceSize:]) != 1 {
-		return nil, nil
+	for _, label := range labels {
+		if subtle.ConstantTimeCompare(u.mark(ring, label, name, nonce), cookie[nonceSize:]) == 1 {
+			return nonce, nil
+		}
 	}
-	return nonce, nil
+	return nil, nil
 }
 
-func (u *Users) mark(ring *keys.Ring, name string, nonce []byte) []byte {
-	return ring.Tag(knownLabel, []byte(u.Realm), []byte(name), nonce)
+func (u *Users) mark(ring *keys.Ring, label, name string, nonce []byte) []byte {
+	return ring.Tag(label, []byte(u.Realm), []byte(name), nonce)
 }

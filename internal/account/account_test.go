@@ -170,7 +170,7 @@ func TestAKnownBrowserGetsInWhileStrangersAreThrottled(t *testing.T) {
 	h := newHouse(t)
 	h.cheaply()
 	h.add("alice")
-	cookie, err := h.KnownBrowser("Alice")
+	cookie, err := h.KnownBrowser("Alice", false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,23 +198,23 @@ func TestAKnownBrowserGetsInWhileStrangersAreThrottled(t *testing.T) {
 func TestAKnownBrowserIsKnownToItsUserOnly(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	cookie, err := h.KnownBrowser("alice")
+	cookie, err := h.KnownBrowser("alice", false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if other, _ := h.KnownBrowser("alice"); bytes.Equal(other, cookie) {
+	if other, _ := h.KnownBrowser("alice", false); bytes.Equal(other, cookie) {
 		t.Error("two browsers get the same cookie")
 	}
 	foreign := *h.Users
 	foreign.Realm = "/other"
-	made, err := foreign.KnownBrowser("alice")
+	made, err := foreign.KnownBrowser("alice", false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	strange := newRing(t)
 	foreign = *h.Users
 	foreign.Ring = func() (*keys.Ring, error) { return strange, nil }
-	forged, err := foreign.KnownBrowser("alice")
+	forged, err := foreign.KnownBrowser("alice", false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +234,7 @@ func TestAKnownBrowserIsKnownToItsUserOnly(t *testing.T) {
 		{"another realm's", "alice", made, false},
 		{"another deployment's", "alice", forged, false},
 	} {
-		nonce, err := h.nonce(c.username, c.cookie)
+		nonce, err := h.nonce(c.username, c.cookie, knownLabel)
 		if known := nonce != nil; known != c.known || err != nil {
 			t.Errorf("%s: known %t, %v", c.about, known, err)
 		}
@@ -262,7 +262,7 @@ func TestAFaultThatPassesIsNotCounted(t *testing.T) {
 	resume()
 	ring := h.Ring
 	h.Ring = func() (*keys.Ring, error) { return nil, errors.New("stale") }
-	_, err := h.KnownBrowser("alice")
+	_, err := h.KnownBrowser("alice", false)
 	h.is("unavailable", err, "a cookie without keys")
 	for range 20 {
 		h.is("unavailable", h.try("alice", wrong, Visitor{Address: home, Known: make([]byte, nonceSize+keys.TagSize)}), "a cookie without keys")
@@ -302,7 +302,7 @@ func TestPasswordChecksAreBounded(t *testing.T) {
 		h := newHouse(t)
 		h.cheaply()
 		h.add("alice")
-		cookie, err := h.KnownBrowser("alice")
+		cookie, err := h.KnownBrowser("alice", false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -204,7 +204,7 @@ func TestGuessesOfACodeAreThrottled(t *testing.T) {
 	h := newHouse(t)
 	h.add("alice")
 	secret := h.withFactor("alice")
-	cookie, err := h.KnownBrowser("alice")
+	cookie, err := h.KnownBrowser("alice", true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,5 +292,33 @@ func TestStepsAreThoseAfterTheLast(t *testing.T) {
 		if step, got := stepOf(secret, "081804", now, last); got != ok || ok && step != current {
 			t.Errorf("after %d: %d, %t", last-current, step-current, got)
 		}
+	}
+}
+
+// Who has had a password without a second factor can have made any number of browsers
+// known by it: none of them is known where codes are guessed.
+func TestBrowsersOfThePasswordAloneAreUnknownWhereCodesAreGuessed(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.add("alice")
+	var cookies [][]byte
+	for range 5 {
+		cookie, err := h.KnownBrowser("alice", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cookies = append(cookies, cookie)
+	}
+	h.withFactor("alice")
+	compared := 0
+	for _, cookie := range cookies {
+		for range 10 {
+			if _, err := h.SecondFactor(t.Context(), "alice", "12345", Visitor{Address: home, Known: cookie}); errors.Is(err, ErrWrong) {
+				compared++
+			}
+		}
+	}
+	if compared != DefaultFailures {
+		t.Errorf("%d codes were compared, and one network may try %d", compared, DefaultFailures)
 	}
 }

@@ -109,7 +109,7 @@ func (s *endpoints) secondFactor(r *http.Request, x *exchange, p oauth.Params) l
 
 // proof is who a built-in user is, whose browser is known from now on.
 func (s *endpoints) proof(who account.Account) (login.Proof, error) {
-	mark, err := s.Users.KnownBrowser(who.Username)
+	mark, err := s.Users.KnownBrowser(who.Username, who.SecondFactor)
 	return login.Proof{
 		Identity: login.Identity{Subject: who.Subject, Username: who.Username, Name: who.Name, AuthTime: who.At, Epoch: who.Epoch}, Known: mark,
 	}, err
