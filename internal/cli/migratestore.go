@@ -39,8 +39,9 @@ Every server needs the kek file of the old one.
 
 --undo takes the store back. Before the move has finished, nothing is lost.
 Afterwards it needs --to, to keep servers from the database, and --yes: changes
-since the move are lost, codes that were redeemed there can be redeemed again, and
-tokens that were revoked there are valid again.`,
+since the move are lost. It is a restore: clients that have refreshed since get 503
+until it is declared, beside the server (mintage restore --declare). That also ends
+again what the audit log says was revoked.`,
 		Example: `  mintage migrate-store --from sqlite:/var/lib/mintage \
       --to postgres://mintage@db.example.com:5432/mintage --store-password-file /etc/mintage/db-password
   mintage migrate-store --undo --from sqlite:/var/lib/mintage`,
@@ -226,7 +227,7 @@ func (m *migration) takeBack(cmd *cobra.Command) error {
 	}
 	if used && !m.yes {
 		return deployment.Usage(deployment.Hint(fmt.Errorf("nothing was done: all that has happened in %s since the move would be lost; codes that were redeemed there could be redeemed again, and tokens that were revoked there would be good again", state.Elsewhere),
-			"add --yes to do it; then revoke again what was revoked there"))
+			"add --yes to do it; then start the server, and declare the restore: "+declareUndo))
 	}
 	was, err := moving.Undo(cmd.Context(), from, to, m.gone)
 	if err != nil {
@@ -240,8 +241,15 @@ func (m *migration) takeBack(cmd *cobra.Command) error {
 		return err
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s can be served again; %s can not\n", from.Name(), was.Elsewhere)
+	if err == nil && was.State == store.Left {
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "Clients that have refreshed there get 503 until you start the server and declare the restore:\n  %s\n", declareUndo)
+	}
 	return err
 }
+
+// declareUndo is the command after the undo of a finished move. The tokens that were
+// rotated in the database are ahead of the store that is served again.
+const declareUndo = "mintage restore --declare --backup-time INSTANT --yes, with the time at which the server was stopped for the move"
 
 // beats is longer than the interval of a node's heartbeats.
 const beats = 3 * time.Second

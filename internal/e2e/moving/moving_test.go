@@ -144,6 +144,7 @@ func TestLiveTokensGoOnAfterTheStoreHasMoved(t *testing.T) {
 	if err := old.Stop(); err != nil {
 		t.Fatal(err)
 	}
+	stopped := time.Now()
 	fill(t, old.Dir, 10_000)
 
 	// Killed again and again, at any moment.
@@ -211,10 +212,21 @@ func TestLiveTokensGoOnAfterTheStoreHasMoved(t *testing.T) {
 	_, text = command(t, 2, undo...)
 	says(t, text, "nothing was done", "add --yes to do it")
 	out, _ = command(t, 0, append(undo, "--yes")...)
-	says(t, out, from+" can be served again; postgres://127.0.0.1:")
+	says(t, out, from+" can be served again; postgres://127.0.0.1:", "get 503 until", "mintage restore --declare --backup-time INSTANT")
 	says(t, binary.StartRefused(t, s.Dir, "--store", to), "it has been given up for "+from)
 	s.Server = binary.Start(t, old.Dir, "--listen", u.Host)
 	s.redeem(s.Code(t, "frank"))
+	// alice has refreshed in the database.
+	s.post(s.RefreshForm(live), http.StatusServiceUnavailable, "temporarily_unavailable")
+	s.Server.Run(t, "restore", "--declare", "--backup-time", stopped.UTC().Format(time.RFC3339), "--yes")
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+		if a, err := s.Post(t.Context(), s.client, s.RefreshForm(live)); err == nil && a.Status == http.StatusOK {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("a client that has refreshed in the database does not go on")
+		}
+	}
 	_, text = command(t, 1, move...)
 	says(t, text, "another mintage server is running")
 }
