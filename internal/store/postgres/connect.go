@@ -61,6 +61,10 @@ func settings(d Database) (*pgxpool.Config, error) {
 			}
 		}
 		err := confirmPrimary(ctx, conn)
+		if errors.Is(err, context.DeadlineExceeded) {
+			// Not wrapped: the driver replaces an error that holds a timeout.
+			err = fmt.Errorf("%w: %v", errUnconfirmed, err)
+		}
 		if err == nil && !chosen {
 			err = noteDirect(ctx, conn)
 		}
@@ -128,6 +132,10 @@ func dialer() (pgconn.DialFunc, pgconn.AfterConnectFunc) {
 	}
 }
 
+// errUnconfirmed is the error of a server that can be reached, but is not known to be
+// the primary.
+var errUnconfirmed = errors.New("the server has confirmed no write in time")
+
 // explain adds what an operator can do about an error at the start.
 func explain(err error) error {
 	hint := ""
@@ -141,12 +149,14 @@ func explain(err error) error {
 		case "3D000":
 			hint = ": create the database first: createdb --owner=USER NAME"
 		case "3F000", "42501":
-			hint = ": the user must own the schema, or be allowed to create tables in it"
+			hint = ": the user needs SELECT, INSERT, UPDATE and DELETE on the tables; at the first start, and after an upgrade, it must own the schema and its tables"
 		case "25006":
-			hint = ": this server is a standby; name the primary's host, too"
+			hint = ": this server is a standby, or default_transaction_read_only is on; name the primary's host, too, or turn that off for the user"
 		case "53300":
 			hint = ": the server has no connection left; lower pool_max_conns, or use a pooler"
 		}
+	case errors.Is(err, errUnconfirmed):
+		hint = ": does it wait for a synchronous standby that is not connected (pg_stat_replication)?"
 	case errors.As(err, &refusal):
 		hint = ": is the server running, and can it be reached from here?"
 	}

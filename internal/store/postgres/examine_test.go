@@ -1,9 +1,13 @@
 package postgres_test
 
 import (
+	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/postgres"
 )
 
 func TestExamineTellsWhatTheServerSaysOfItself(t *testing.T) {
@@ -32,4 +36,42 @@ func TestExamineTellsWhatTheServerSaysOfItself(t *testing.T) {
 	if err := st.TryWrite(t.Context()); err != nil {
 		t.Error(err)
 	}
+}
+
+// guest makes a user that owns nothing, and returns the URL with it.
+func guest(t *testing.T, schema, url, rights string) string {
+	t.Helper()
+	server.Run(t, "postgres", "CREATE ROLE guest_"+schema+" LOGIN; GRANT USAGE ON SCHEMA "+schema+" TO guest_"+schema+"; "+strings.ReplaceAll(rights, "GUEST", "guest_"+schema))
+	t.Cleanup(func() { server.Run(t, "postgres", "DROP OWNED BY guest_"+schema+"; DROP ROLE guest_"+schema) })
+	return strings.Replace(url, "mintage@", "guest_"+schema+"@", 1)
+}
+
+func TestARefusalAtTheStartSaysWhatTheServerLacks(t *testing.T) {
+	t.Parallel()
+	schema, url := server.Schema(t)
+	open(t, url)
+	refused := func(url, want string) {
+		t.Helper()
+		st, err := postgres.Create(t.Context(), postgres.Database{URL: url}, nil)
+		if err == nil {
+			st.Close()
+			t.Fatalf("%s was opened", url)
+		}
+		if !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "is the server running") {
+			t.Errorf("%q does not say %q", err, want)
+		}
+	}
+	refused(guest(t, schema, url, ""), "needs SELECT, INSERT, UPDATE and DELETE on the tables")
+	refused(url+"&default_transaction_read_only=on", "default_transaction_read_only is on")
+
+	// A commit that waits for its standby, as one that waits for a lock, is not confirmed.
+	c, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(t.Context())
+	if _, err := c.Exec(t.Context(), "BEGIN; UPDATE pulse SET beats = beats"); err != nil {
+		t.Fatal(err)
+	}
+	refused(url+"&connect_timeout=1", "wait for a synchronous standby")
 }
