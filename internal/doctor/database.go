@@ -110,6 +110,10 @@ func (f *findings) judgeServer(c store.ServerCondition) {
 			f.add(bad.level, bad.advice, "%s", bad.text)
 		}
 	}
+	if c.Denied != "" {
+		f.fault("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA ... TO that user; ALTER DEFAULT PRIVILEGES gives it the tables that an upgrade adds",
+			"the user in the store's URL may not do all that it has to in the tables %s", c.Denied)
+	}
 	if c.Dead > 100_000 && c.Dead > c.Live {
 		f.warn("look for what keeps autovacuum from the table: an old transaction, a replication slot, or its settings", "the table of grants has %d dead rows beside %d live ones", c.Dead, c.Live)
 	}

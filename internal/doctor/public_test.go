@@ -352,6 +352,7 @@ func TestADatabaseServerIsJudgedByItsSettings(t *testing.T) {
 		{func(c *store.ServerCondition) { c.Settings["synchronous_commit"] = "local" }, levelWarning, "synchronous_commit is local"},
 		{func(c *store.ServerCondition) { c.Settings["synchronous_standby_names"] = "" }, levelWarning, "no standby confirms commits"},
 		{func(c *store.ServerCondition) { c.Settings["autovacuum"] = "off" }, levelFault, "autovacuum is off"},
+		{func(c *store.ServerCondition) { c.Denied = "grants" }, levelFault, "in the tables grants"},
 		{func(c *store.ServerCondition) { c.Dead = 200_000 }, levelWarning, "200000 dead rows"},
 	} {
 		condition := good()

@@ -63,6 +63,8 @@ type ServerCondition struct {
 	Standby bool
 	// Encrypted is set if the connection uses TLS.
 	Encrypted bool
+	// Denied names the tables that the user may not read, change and delete from.
+	Denied string
 	// Of the table of grants: its rows, and those that are dead and not yet removed.
 	Live, Dead int64
 	Nodes      []Node

@@ -21,7 +21,12 @@ var examined = []string{
 const (
 	examineTableSQL = `SELECT COALESCE(s.n_live_tup, -1), COALESCE(s.n_dead_tup, -1)
 		FROM pg_class AS c LEFT JOIN pg_stat_user_tables AS s ON s.relid = c.oid WHERE c.oid = to_regclass('grants')`
-	examineServerSQL = `SELECT pg_is_in_recovery(), COALESCE((SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()), false)`
+	examineServerSQL = `SELECT pg_is_in_recovery(), COALESCE((SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()), false),
+		COALESCE((SELECT string_agg(c.relname, ', ' ORDER BY c.relname)
+			FROM pg_class AS g JOIN pg_class AS c ON c.relnamespace = g.relnamespace AND c.relowner = g.relowner
+			WHERE g.oid = to_regclass('grants') AND c.relkind = 'r' AND c.relname <> 'mintage_schema' AND NOT
+				(has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT')
+				AND has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE'))), '')`
 )
 
 // Examine returns settings and the state of the server.
@@ -40,7 +45,7 @@ func (s *Store) Examine(ctx context.Context) (store.ServerCondition, error) {
 	if err := s.pool.QueryRow(ctx, examineTableSQL).Scan(&c.Live, &c.Dead); err != nil && !foreign(err) {
 		return c, fmt.Errorf("read statistics of the table grants: %w", oneLine{err})
 	}
-	if err := s.pool.QueryRow(ctx, examineServerSQL).Scan(&c.Standby, &c.Encrypted); err != nil && !foreign(err) {
+	if err := s.pool.QueryRow(ctx, examineServerSQL).Scan(&c.Standby, &c.Encrypted, &c.Denied); err != nil && !foreign(err) {
 		return c, fmt.Errorf("read the state of the server: %w", oneLine{err})
 	}
 	var err error

@@ -27,7 +27,7 @@ func TestExamineTellsWhatTheServerSaysOfItself(t *testing.T) {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
-	if c.Settings["server_version"] == "" || c.Standby || c.Encrypted || c.Dead < 0 {
+	if c.Settings["server_version"] == "" || c.Standby || c.Encrypted || c.Denied != "" || c.Dead < 0 {
 		t.Errorf("Examine = %+v", c)
 	}
 	if len(c.Nodes) != 1 || c.Nodes[0].Name != "a" {
@@ -44,6 +44,16 @@ func guest(t *testing.T, schema, url, rights string) string {
 	server.Run(t, "postgres", "CREATE ROLE guest_"+schema+" LOGIN; GRANT USAGE ON SCHEMA "+schema+" TO guest_"+schema+"; "+strings.ReplaceAll(rights, "GUEST", "guest_"+schema))
 	t.Cleanup(func() { server.Run(t, "postgres", "DROP OWNED BY guest_"+schema+"; DROP ROLE guest_"+schema) })
 	return strings.Replace(url, "mintage@", "guest_"+schema+"@", 1)
+}
+
+func TestExamineNamesTablesThatTheUserMayNotChange(t *testing.T) {
+	t.Parallel()
+	schema, url := server.Schema(t)
+	open(t, url)
+	st := open(t, guest(t, schema, url, "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA "+schema+" TO GUEST; REVOKE DELETE ON "+schema+".grants FROM GUEST; REVOKE SELECT ON "+schema+".events FROM GUEST"))
+	if c, err := st.Examine(t.Context()); err != nil || c.Denied != "events, grants" {
+		t.Errorf("Examine = %+v, %v", c, err)
+	}
 }
 
 func TestARefusalAtTheStartSaysWhatTheServerLacks(t *testing.T) {
