@@ -124,6 +124,9 @@ func checkPublic(ctx context.Context, p *Deployment) (f findings) {
 	p.seen.date, _ = http.ParseTime(resp.Header.Get("Date"))
 	f.judgeTLS(resp.TLS)
 	f.judgeProfileOfTLS(ctx, p, resp.Header)
+	if resp.StatusCode == http.StatusServiceUnavailable {
+		return f.fault("see server, here and on the other nodes; if one is ready, see why the proxy does not find it", "%s is answered with status 503: no node is ready", p.Config.PublicURL)
+	}
 	f.judgeMetadata(p, resp, body)
 	// Clients that have only the issuer look here (RFC 8414 section 3.1).
 	if issuer, err := url.Parse(p.Config.IssuerID()); err == nil {

@@ -94,6 +94,9 @@ func TestThePublicAddressIsLookedAtAsAClientDoes(t *testing.T) {
 			}
 		}, levelFault, "token_endpoint there is https://auth.example.com:8443"},
 		{"another program", func(_ *testing.T, _ *Deployment, at *place) { at.answer = http.NotFound }, levelFault, "status 404"},
+		{"no node that is ready", func(_ *testing.T, _ *Deployment, at *place) {
+			at.answer = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }
+		}, levelFault, "no node is ready"},
 		{"a page of the proxy", func(_ *testing.T, _ *Deployment, at *place) {
 			at.answer = func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }
 		}, levelFault, "is no JSON"},
