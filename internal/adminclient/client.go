@@ -207,6 +207,9 @@ func (a *Client) problem(resp *http.Response) error {
 		return deployment.Hint(err, p.Advice)
 	case p.Status < 500:
 		return a.otherVersion(errors.New(text), resp)
+	case p.Status == http.StatusServiceUnavailable:
+		// The log counts the failures of an outage, and does not name their requests.
+		return deployment.Hint(errors.New(text), "give the same command again; if that fails, too: mintage doctor")
 	}
 	return deployment.Hint(errors.New(text), "see the server's log, request "+resp.Header.Get("X-Request-Id"))
 }

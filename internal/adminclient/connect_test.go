@@ -265,6 +265,22 @@ func TestAListIsReadInSeveralAnswers(t *testing.T) {
 	}
 }
 
+// The log of a server whose store cannot be used does not name the requests that fail.
+func TestAnOutageOfTheStoreLeadsToDoctorAndNotToTheLog(t *testing.T) {
+	cfg := stored(t)
+	answering(t, cfg, func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		w.Write([]byte(`{"title":"try again later","status":503,"detail":"read directory: connection refused"}`))
+	})
+	a, err := Connect(t.Context(), cfg, "1.0", false)
+	if err == nil {
+		_, _, err = List[adminapi.Grant](t.Context(), a, "grants", adminapi.Page{Limit: 4}, nil)
+	}
+	if text := hint(err); !strings.Contains(text, "connection refused") || !strings.Contains(text, "mintage doctor") || strings.Contains(text, "the server's log") {
+		t.Error(text)
+	}
+}
+
 // A change is made of what the resource is: if somebody else changes it between reading
 // and writing, it is read again.
 func TestAnUpdateBeginsAgainIfSomebodyElseWasFirst(t *testing.T) {
