@@ -301,7 +301,7 @@ func TestTheRunningServerIsAskedHowItIs(t *testing.T) {
 		level, text          string
 	}{
 		{"well", "ok", "# HELP x\nmintage_sweep_lag_seconds{table=\"grants\"} 60\nmintage_clock_fault 0\nmintage_audit_lost_total 0\n", levelOK, "ready, on"},
-		{"not ready", "store: disk full", "", levelFault, "the server is not ready: store: disk full"},
+		{"not ready", "clock: off\nstore: disk full\n", "", levelFault, "the server is not ready: clock: off; store: disk full"},
 		{"the sweep is late", "ok", "mintage_sweep_lag_seconds{table=\"grants\"} 30000\n", levelWarning, "the last complete sweep was 8 h ago"},
 		{"a wrong clock", "ok", "mintage_clock_fault 1\n", levelFault, "clock is off"},
 		{"keys that are due", "ok", "mintage_keys_due 2\n", levelWarning, "2 keys are due"},

@@ -36,7 +36,7 @@ func checkServer(ctx context.Context, p *Deployment) (f findings) {
 		return f.unknown("start the server, or run doctor where it runs", "no server answers on %s: %s", base, cause(err))
 	}
 	if resp.StatusCode != http.StatusOK {
-		f.fault("see the reason; load balancers send no request to this server", "the server is not ready: %s", strings.TrimSpace(show.Bounded(string(body))))
+		f.fault("see the reason; load balancers send no request to this server", "the server is not ready: %s", show.Bounded(strings.ReplaceAll(strings.TrimSpace(string(body)), "\n", "; ")))
 	}
 	values, err := p.metrics(ctx, client, base)
 	if err != nil {
