@@ -237,6 +237,18 @@ func TestAStaleFormChangesNothing(t *testing.T) {
 	}
 }
 
+// What the admin API refuses of an address or a form is said as that, and is no fault of the
+// server: a client was deleted that a link to the next page begins after, for example.
+func TestARefusedRequestIsNoFaultOfTheServer(t *testing.T) {
+	alice := open(t).operator("alice", operator.Admin)
+	for path, says := range map[string]string{"/clients?after=gone": "is not in the list", "/users?after=gone": "is not in the list", "/grants?subject=%00": "subject is not UTF-8 text", "/audit?before=x": "before is no number of a record", "/audit?event=none": "event is no event"} {
+		w := alice.get(path)
+		if body := w.Body.String(); w.Code != http.StatusUnprocessableEntity || !strings.Contains(body, "This cannot be answered") || !strings.Contains(body, says) {
+			t.Errorf("%s: %d\n%s", path, w.Code, body)
+		}
+	}
+}
+
 // What can be undone takes one click, and so does undoing it. What cannot be wants the
 // name typed, and the number that was seen.
 func TestUndoAndDelete(t *testing.T) {

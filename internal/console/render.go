@@ -253,8 +253,9 @@ func (c *Console) failed(r *request, err error) reply {
 	case errors.Is(err, errForged):
 		status, p.Kind = http.StatusForbidden, "forged"
 	case errors.As(err, &refused):
-		status, p.Detail, p.Advice = refused.Status, refused.Detail, refused.Advice
+		status, p.Detail, p.Advice = refused.Status, strings.TrimSpace(refused.Field+" "+refused.Detail), refused.Advice
 		p.Kind = map[int]string{http.StatusForbidden: "role", http.StatusNotFound: "missing", http.StatusConflict: "conflict", http.StatusPreconditionFailed: "conflict",
+			http.StatusBadRequest: "refused", http.StatusUnprocessableEntity: "refused",
 			http.StatusTooManyRequests: "busy", http.StatusServiceUnavailable: "unavailable"}[status]
 		if isKind(err, "realm") {
 			p.Kind = "realm"
