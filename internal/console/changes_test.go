@@ -162,7 +162,7 @@ func TestAClientIsCreatedOnce(t *testing.T) {
 	if w.Code != http.StatusOK || secret == nil || w.Header().Get("Cache-Control") != "no-store" || !strings.Contains(w.Body.String(), "mintage client create --name Shop --id shop") {
 		t.Fatalf("the creation: %d\n%s", w.Code, w.Body)
 	}
-	if w := alice.post("/new/client", form); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "This was done already") {
+	if w := alice.post("/new/client", form); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "This form was sent before") {
 		t.Errorf("the same form again: %d", w.Code)
 	}
 	c, err := r.cases.Clients().Read(t.Context(), "shop")
@@ -210,8 +210,9 @@ func TestAStaleFormChangesNothing(t *testing.T) {
 	r := open(t)
 	alice, carol := r.operator("alice", operator.Admin), r.operator("carol", operator.Admin)
 	c := r.shop("Shop", "shop")
+	form := url.Values{}
 	edit := func(b *browser, page, name string) int {
-		form := url.Values{}
+		form = url.Values{}
 		for _, m := range regexp.MustCompile(`<input [^>]*name="([^"]+)" value="([^"]*)"`).FindAllStringSubmatch(page, -1) {
 			form.Set(m[1], html.UnescapeString(m[2]))
 		}
@@ -230,6 +231,10 @@ func TestAStaleFormChangesNothing(t *testing.T) {
 	}
 	if status := edit(carol, second, "Carol's"); status != http.StatusPreconditionFailed {
 		t.Errorf("the stale one: %d", status)
+	}
+	// The page of the refusal, loaded again, does not say that the change was made.
+	if w := carol.post("/clients/shop/edit", form); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "nothing was done this time") {
+		t.Errorf("the stale one again: %d\n%s", w.Code, w.Body)
 	}
 	now, err := r.cases.Clients().Read(t.Context(), "shop")
 	if err != nil || now.Name != "Alice's" || now.Scope != c.Scope || !slices.Equal(now.RedirectURIs, c.RedirectURIs) || now.Auth != c.Auth || len(now.Secrets) != 1 || now.NoPKCE != c.NoPKCE {

@@ -37,7 +37,8 @@ func (f *form) refused(err error) bool {
 	return true
 }
 
-// A repeatedPage says that a form was sent before: a browser has repeated it.
+// A repeatedPage says that a form was sent before: a browser has repeated it. What came of
+// the first time is not known.
 type repeatedPage struct{ List string }
 
 // creates returns the page of a sent form that creates something: it counts once, unless it
