@@ -242,6 +242,32 @@ func TestAStaleFormChangesNothing(t *testing.T) {
 	}
 }
 
+// A crafted form that asks for its command changes nothing, also where a page has no such
+// button: its id was not spent.
+func TestShowingACommandChangesNothing(t *testing.T) {
+	r := open(t)
+	alice := r.operator("alice", operator.Admin)
+	c := r.shop("Shop", "shop")
+	if _, _, err := r.cases.Users().Create(t.Context(), account.Registration{Username: "erin"}); err != nil {
+		t.Fatal(err)
+	}
+	before, err := r.store.Changes(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := strings.NewReplacer("{client}", c.ID, "{user}", "erin")
+	for path, form := range forms("", c) {
+		if form.Has("once") {
+			form.Set("show", "1")
+			alice.post(names.Replace(path), form)
+		}
+	}
+	after, err := r.store.Changes(t.Context(), 0)
+	if u, fault := r.cases.Users().Read(t.Context(), "erin"); err != nil || fault != nil || after.Version != before.Version || u.Epoch != 0 {
+		t.Errorf("something was written: version %d, was %d, erin %+v, %v", after.Version, before.Version, u, err)
+	}
+}
+
 // What the admin API refuses of an address or a form is said as that, and is no fault of the
 // server: a client was deleted that a link to the next page begins after, for example.
 func TestARefusedRequestIsNoFaultOfTheServer(t *testing.T) {
