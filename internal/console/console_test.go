@@ -92,7 +92,7 @@ func open(t *testing.T) *room {
 		}}
 	}
 	api.Settings = func() adminapi.Settings {
-		return adminapi.Settings{OnReload: []string{"log.level"}, Settings: []adminapi.SettingValue{{Name: "data", Group: "Files", Value: "/var/lib/<mintage>", Source: "--data", Given: true}, {Name: "log.level", Group: "Log", Value: "info", Source: "default", Reloads: true}, {Name: "kek_file", Group: "Files"}}}
+		return adminapi.Settings{OnReload: []string{"log.level", "realms.staff.login.mode"}, Settings: []adminapi.SettingValue{{Name: "data", Group: "Files", Value: "/var/lib/<mintage>", Source: "--data", Given: true}, {Name: "log.level", Group: "Log", Value: "info", Source: "default", Reloads: true}, {Name: "kek_file", Group: "Files"}}}
 	}
 	api.Watch = func(store.Client) (adminapi.Watch, bool) { return r.watch(), true }
 	api.Traffic = func(_ context.Context, of, step time.Duration) (adminapi.Traffic, error) {

@@ -258,7 +258,14 @@ type shownSetting struct {
 func (c overviewPages) settings(ctx context.Context, r *request) (reply, error) {
 	p := settingsPage{Command: "mintage config show --running"}
 	err := c.get(ctx, r, &p.Settings, nil, "settings")
-	for _, s := range p.Settings.Settings {
+	listed := p.Settings.Settings
+	// A realm, or a setting that a realm will have of its own.
+	for _, name := range slices.Concat(p.OnReload, p.OnRestart) {
+		if !slices.ContainsFunc(listed, func(s adminapi.SettingValue) bool { return s.Name == name }) {
+			listed = append(listed, adminapi.SettingValue{Name: name, Group: "Realms"})
+		}
+	}
+	for _, s := range listed {
 		i := slices.IndexFunc(p.Groups, func(g settingsGroup) bool { return g.Title == s.Group })
 		if i < 0 {
 			i = len(p.Groups)

@@ -54,7 +54,7 @@ func TestSettings(t *testing.T) {
 	if strings.Count(body, ">Files</summary>") != 1 {
 		t.Error("a group is there twice")
 	}
-	if n := strings.Count(body, "a reload changes it"); n != 1 {
-		t.Errorf("%d settings are marked", n)
+	if n := strings.Count(body, "a reload changes it"); n != 2 || !strings.Contains(body, "<code>realms.staff.login.mode</code>") {
+		t.Errorf("%d settings are marked\n%s", n, body)
 	}
 }
