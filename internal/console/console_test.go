@@ -250,6 +250,15 @@ func TestForgedForms(t *testing.T) {
 	}
 }
 
+// Whoever pastes too much has not sent a forged form.
+func TestALargeForm(t *testing.T) {
+	alice := open(t).operator("alice", operator.Admin)
+	w := alice.post("/explain", url.Values{"text": {strings.Repeat("x", 64<<10)}})
+	if w.Code != http.StatusRequestEntityTooLarge || !strings.Contains(w.Body.String(), "A form can hold 64 KiB.") {
+		t.Errorf("%d\n%s", w.Code, w.Body)
+	}
+}
+
 // After DNS rebinding, a page of another site reaches the console under its own name.
 func TestTheConsoleAnswersUnderItsOwnNameAlone(t *testing.T) {
 	alice := open(t).operator("alice", operator.Admin)

@@ -232,6 +232,7 @@ func (f frame) Current(path string) template.HTMLAttr {
 var (
 	errNotFound = errors.New("there is no such page")
 	errForged   = errors.New("a form that no page of the console has sent")
+	errTooLarge = errors.New("a form of more than 64 KiB")
 )
 
 // A failurePage says what went wrong, and what to do.
@@ -252,6 +253,8 @@ func (c *Console) failed(r *request, err error) reply {
 		status, p.Kind = http.StatusNotFound, "missing"
 	case errors.Is(err, errForged):
 		status, p.Kind = http.StatusForbidden, "forged"
+	case errors.Is(err, errTooLarge):
+		status, p.Kind = http.StatusRequestEntityTooLarge, "large"
 	case errors.As(err, &refused):
 		status, p.Detail, p.Advice = refused.Status, strings.TrimSpace(refused.Field+" "+refused.Detail), refused.Advice
 		p.Kind = map[int]string{http.StatusForbidden: "role", http.StatusNotFound: "missing", http.StatusConflict: "conflict", http.StatusPreconditionFailed: "conflict",

@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -166,7 +167,12 @@ func (c *Console) answer(ctx context.Context, rt route, r *request) (reply, erro
 	// Every current browser sends an Origin with a form. An opaque one is null.
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		// The form is read before the request has a slot: whoever sends it slowly holds none.
-		if r.Header.Get("Origin") != c.URL || r.ParseForm() != nil {
+		if r.Header.Get("Origin") != c.URL {
+			return reply{}, errForged
+		}
+		if err := r.ParseForm(); errors.As(err, new(*http.MaxBytesError)) {
+			return reply{}, errTooLarge
+		} else if err != nil {
 			return reply{}, errForged
 		}
 	}
