@@ -54,12 +54,7 @@ func (s connections) shown(ctx context.Context, r *http.Request, x *exchange) (s
 		}
 		view.Items = append(view.Items, item)
 	}
-	page, err := s.page(x, http.StatusOK, view)
-	if elsewhere := s.login(); elsewhere != "" {
-		// Its forms lead there if the session has ended meanwhile.
-		page.Header = http.Header{"Content-Security-Policy": formPolicy(elsewhere)}
-	}
-	return page, err
+	return ownForm(s.endpoints, x, http.StatusOK, view) // the session may have ended meanwhile
 }
 
 func (s connections) disconnect(ctx context.Context, x *exchange, session *login.Session, clientID string) (server.Answer, error) {

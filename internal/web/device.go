@@ -23,11 +23,11 @@ func (s *endpoints) device(ctx context.Context, r *http.Request, x *exchange) (s
 		return server.Answer{}, err
 	}
 	if p["user_code"] == "" && r.Method == http.MethodGet {
-		return s.page(x, http.StatusOK, pages.DeviceCode{})
+		return ownForm(s, x, http.StatusOK, pages.DeviceCode{})
 	}
 	code, ok := oauth.ReadUserCode(p["user_code"])
 	if !ok {
-		return s.page(x, http.StatusUnprocessableEntity, pages.DeviceCode{Wrong: true})
+		return ownForm(s, x, http.StatusUnprocessableEntity, pages.DeviceCode{Wrong: true})
 	}
 	it, err := s.Authorizer.BeginDevice(ctx, s.guest(r, x), code)
 	if err != nil {
@@ -70,7 +70,7 @@ func wrongCode(s *endpoints, x *exchange, st login.Stage, err error) error {
 	if result == metrics.DeviceLimited {
 		return err
 	}
-	a, fault := s.page(x, http.StatusUnprocessableEntity, pages.DeviceCode{Wrong: true})
+	a, fault := ownForm(s, x, http.StatusUnprocessableEntity, pages.DeviceCode{Wrong: true})
 	if fault != nil {
 		return fault
 	}

@@ -24,14 +24,15 @@ func TestADeviceOfAUserWhoSignsInElsewhere(t *testing.T) {
 		choose  func(*room, *choice)
 		signIn  func(r *room, b *browser, s sight) sight
 		subject string
+		at      string // of the login, in the policy of forms
 	}{
 		"provider": {atProvider(p), func(_ *room, b *browser, s sight) sight {
 			return b.follow(b.get(callbackURL + "?code=c&state=" + p.sent(s)))
-		}, "people:42"},
+		}, "people:42", " " + p.url},
 		"portal": {handoff, func(r *room, b *browser, s sight) sight {
 			next := must(r.Authorizer.AcceptLogin(t.Context(), s.query().Get("challenge"), login.Identity{Subject: "42", Name: "Ulla"}))
 			return b.follow(b.get(next))
-		}, "42"},
+		}, "42", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRoom(t, elsewhere.choose)
@@ -43,6 +44,12 @@ func TestADeviceOfAUserWhoSignsInElsewhere(t *testing.T) {
 				return devices.DeviceToken(t.Context(), &cli, issuer.CodeRequest{Code: asked.DeviceCode, From: testkit.Origin})
 			}
 			b := r.browser()
+			// Chromium holds the policy against the redirect to the login, too.
+			for name, s := range map[string]sight{"the first": b.get(publicURL + web.DevicePath), "after a wrong code": b.post(publicURL+web.DevicePath, "user_code=x")} {
+				if csp := s.Header.Get("Content-Security-Policy"); !strings.Contains(csp, "form-action 'self' https:"+elsewhere.at+";") {
+					t.Errorf("the form of the code, %s: %s", name, csp)
+				}
+			}
 			page := elsewhere.signIn(r, b, b.follow(b.post(publicURL+web.DevicePath, "user_code="+asked.UserCode))).at(t, login.StepConsent)
 			for _, shown := range []string{asked.UserCode, "Terminal", "192.0.2.7", `name="same"`} {
 				if !strings.Contains(page.body, shown) {

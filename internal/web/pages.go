@@ -85,6 +85,16 @@ func (s *endpoints) form(x *exchange, redirectURI string, view any, status int) 
 	return a, err
 }
 
+// ownForm is a page whose form leads to a page of ours, and by way of that to a login
+// elsewhere if nobody is signed in.
+func ownForm(s *endpoints, x *exchange, status int, view any) (server.Answer, error) {
+	a, err := s.page(x, status, view)
+	if elsewhere := s.login(); elsewhere != "" {
+		a.Header = http.Header{"Content-Security-Policy": formPolicy(elsewhere)}
+	}
+	return a, err
+}
+
 func policy(formAction string) string {
 	return "default-src 'none'; style-src 'self'; img-src 'self'; form-action " + formAction + "; frame-ancestors 'none'; base-uri 'none'"
 }
