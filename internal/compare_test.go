@@ -54,6 +54,7 @@ var openly = map[string]string{
 	"string(raw) == value":                              "a claim whose signature has been verified",
 	"g.Attempt != a.Digest":                             "two assertions of one issuer, which has signed both",
 	`form["session"] != present.Mark()`:                 "a name of the browser's own session, which its page shows",
+	"shown != s.Mark()":                                 "likewise",
 	"string(stored) != who.Standard":                    "what one login says of a user, and what the last one said",
 }
 

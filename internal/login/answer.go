@@ -41,6 +41,7 @@ type Form struct {
 	Decision string // a button of the consent page: allow or deny
 	Remember bool   // the decision
 	Same     bool   // the device shows the same code as the page
+	Session  string // the mark of the session that the page was about; "": it has none
 }
 
 // A Check verifies a proof of who the user is. Its errors are attempts to log in that
@@ -257,7 +258,7 @@ func (t *turn) choose(ctx context.Context, _ step) error {
 	if t.said.Action != "continue" {
 		return ErrForm
 	}
-	return t.again(t.a.keep(ctx, t.it, t.v))
+	return t.again(t.a.keep(ctx, t.it, t.v, t.said.Session))
 }
 
 // consent records the user's decision.

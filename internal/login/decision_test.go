@@ -229,7 +229,7 @@ func TestDecisionsNeedTheUserWhoSignedIn(t *testing.T) {
 	if _, err := h.redeem(code); err != nil {
 		t.Error(err)
 	}
-	if err := h.keep(t.Context(), h.begin(asking(h.c), someone(), StepLogin), nobody); err != ErrSignedOut {
+	if err := h.keep(t.Context(), h.begin(asking(h.c), someone(), StepLogin), nobody, ""); err != ErrSignedOut {
 		t.Errorf("to keep nobody: %v", err)
 	}
 }
@@ -374,7 +374,7 @@ func TestFormsOfAnotherStepChangeNothing(t *testing.T) {
 	if err := h.proveMore(t.Context(), atConsent, Proof{Identity: Identity{Username: "bob", Epoch: 1}, Owes: StepSecondFactor}); err != ErrStep {
 		t.Errorf("a password at the consent: %v", err)
 	}
-	if err := h.keep(t.Context(), atConsent, v); err != ErrStep {
+	if err := h.keep(t.Context(), atConsent, v, ""); err != ErrStep {
 		t.Errorf("an account at the consent: %v", err)
 	}
 	if err := h.keepUpstream(t.Context(), atConsent, nil); err != ErrStep {

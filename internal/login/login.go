@@ -106,8 +106,9 @@ func (a *Authorizer) SignIn(ctx context.Context, it *Interaction, who Identity, 
 }
 
 // keep moves an interaction that asks which user it is to be on with the one
-// who is signed in.
-func (a *Authorizer) keep(ctx context.Context, it *Interaction, v Visitor) error {
+// who is signed in. If the page has shown the session of another, which a mark names,
+// nothing is recorded: the page is shown again (CWE-639).
+func (a *Authorizer) keep(ctx context.Context, it *Interaction, v Visitor, shown string) error {
 	s, err := a.Session(ctx, v.Session)
 	if err != nil {
 		return err
@@ -117,6 +118,9 @@ func (a *Authorizer) keep(ctx context.Context, it *Interaction, v Visitor) error
 	}
 	if it.Step != StepAccount {
 		return ErrStep
+	}
+	if shown != "" && shown != s.Mark() {
+		return nil
 	}
 	return a.identify(ctx, it, s.Identity, nil)
 }

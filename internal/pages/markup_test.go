@@ -175,7 +175,7 @@ func TestFormsSendTheirFields(t *testing.T) {
 		{pages.Login{Interaction: "I"}, "/oauth2/interaction", []string{"id=I", "step=login", "username", "password"}},
 		{pages.Login{Interaction: "I", Cancel: true}, "/oauth2/interaction", []string{"id=I", "step=login", "username", "password", "action=cancel"}},
 		{pages.SecondFactor{Interaction: "I", Cancel: true}, "/oauth2/interaction", []string{"id=I", "step=second_factor", "code", "action=cancel", "action=switch"}},
-		{pages.Account{Interaction: "I", Cancel: true}, "/oauth2/interaction", []string{"id=I", "step=account", "action=continue", "action=switch", "action=cancel"}},
+		{pages.Account{Interaction: "I", Session: "S", Cancel: true}, "/oauth2/interaction", []string{"id=I", "step=account", "session=S", "action=continue", "action=switch", "action=cancel"}},
 		{pages.Consent{Interaction: "I"}, "/oauth2/interaction", []string{"id=I", "step=consent", "decision=deny", "decision=allow", "action=switch"}},
 		{pages.Consent{Interaction: "I", Remember: true}, "/oauth2/interaction", []string{"id=I", "step=consent", "remember=yes", "decision=deny", "decision=allow", "action=switch"}},
 		{pages.Connections{Items: []pages.Connection{{ClientID: "C", Client: "x"}}}, "/account/connections", []string{"client_id=C"}},

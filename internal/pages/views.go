@@ -32,6 +32,7 @@ type SecondFactor struct {
 // Account is the choice of the account to continue with (prompt=select_account).
 type Account struct {
 	Interaction string
+	Session     string // a mark of the session that is meant
 	Client      string
 	Name        string // of the signed-in user; if empty, Username is shown
 	Username    string

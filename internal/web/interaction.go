@@ -33,7 +33,7 @@ func (s *endpoints) said(r *http.Request, x *exchange, p oauth.Params) login.Ans
 		return a
 	}
 	a.From = login.FromForm
-	a.Form = login.Form{Step: login.Step(p["step"]), Action: p["action"], Decision: p["decision"], Remember: p["remember"] == "yes", Same: p["same"] == "yes"}
+	a.Form = login.Form{Step: login.Step(p["step"]), Action: p["action"], Decision: p["decision"], Remember: p["remember"] == "yes", Same: p["same"] == "yes", Session: p["session"]}
 	if check := steps[a.Step].check; check != nil && s.Users != nil {
 		a.Check = check(s, r, x, p)
 	}

@@ -445,6 +445,25 @@ func TestFormsOfOtherSteps(t *testing.T) {
 	b.get(at).at(t, login.StepAccount)
 }
 
+// Whoever chooses the account of a page gets that one: if another user has signed in since,
+// in another tab, the page is shown again with that user.
+func TestAnAccountIsChosenAsItWasShown(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.user("bob")
+	b := r.signedIn("alice")
+	choice := b.open(asking(r.shop, "prompt=select_account")).at(t, login.StepAccount)
+	form := []string{"id=" + choice.field("id"), "step=account", "session=" + choice.field("session"), "action=continue"}
+	b.cookies[sessionName] = r.signedIn("bob").cookies[sessionName]
+	if again := b.follow(b.post(interactionURL, form...)).at(t, login.StepAccount); !strings.Contains(again.body, "User bob") || strings.Contains(again.body, "alice") {
+		t.Errorf("the page shows\n%s", again.body)
+	}
+	alice := r.signedIn("alice")
+	b.cookies[sessionName] = alice.cookies[sessionName]
+	choice = b.get(interactionURL+"?id="+choice.field("id")).at(t, login.StepAccount)
+	b.follow(b.post(interactionURL, "id="+choice.field("id"), "step=account", "session="+choice.field("session"), "action=continue")).at(t, login.StepConsent)
+}
+
 // Who has signed out meanwhile signs in again, in a new interaction; the old one leads
 // there.
 func TestWhoHasSignedOutMeanwhileSignsInAgain(t *testing.T) {

@@ -52,7 +52,7 @@ func secondFactorPage(_ *endpoints, st login.Stage, f shown) any {
 func accountPage(_ *endpoints, st login.Stage, f shown) any {
 	v := pages.Account{Interaction: st.Interaction.ID, Client: f.client, Cancel: !st.Interaction.OfAccount()}
 	if st.Session != nil {
-		v.Name, v.Username = st.Session.Name, st.Session.Username
+		v.Session, v.Name, v.Username = st.Session.Mark(), st.Session.Name, st.Session.Username
 	}
 	return v
 }
