@@ -250,6 +250,20 @@ func TestForgedForms(t *testing.T) {
 	}
 }
 
+// Whoever sends a form after the session has ended reads that it has changed nothing.
+func TestAFormAfterTheSession(t *testing.T) {
+	r := open(t)
+	alice := r.operator("alice", operator.Admin)
+	alice.cookie = nil
+	w := alice.post("/clients/shop/state", url.Values{"state": {"disabled"}})
+	if to := w.Header().Get("Location"); to != "/sign-in?ended" || !strings.Contains(alice.get(to).Body.String(), "nothing was changed") {
+		t.Errorf("%d to %s", w.Code, to)
+	}
+	if body := alice.get(alice.get("/clients").Header().Get("Location")).Body.String(); strings.Contains(body, "nothing was changed") {
+		t.Error("a page was asked for, and no form sent")
+	}
+}
+
 // Whoever pastes too much has not sent a forged form.
 func TestALargeForm(t *testing.T) {
 	alice := open(t).operator("alice", operator.Admin)

@@ -192,6 +192,8 @@ func (c *Console) answer(ctx context.Context, rt route, r *request) (reply, erro
 		return rt.handle(ctx, r)
 	case r.session != nil:
 		return reply{to: "/factor"}, nil
+	case r.Method == http.MethodPost:
+		return reply{to: "/sign-in?ended"}, nil
 	}
 	return reply{to: "/sign-in"}, nil
 }

@@ -26,13 +26,14 @@ type signInPage struct {
 	Wrong     bool
 	Minutes   int // until another try; 0: at once
 	SignedOut bool
+	Ended     bool // a form was sent after its session had ended
 }
 
 func (c entrance) signInPage(_ context.Context, r *request) (reply, error) {
 	if r.who != nil {
 		return reply{to: "/"}, nil
 	}
-	return reply{page: signInPage{BuiltIn: c.Users != nil, Elsewhere: c.Elsewhere != nil, SignedOut: r.URL.Query().Has("out")}}, nil
+	return reply{page: signInPage{BuiltIn: c.Users != nil, Elsewhere: c.Elsewhere != nil, SignedOut: r.URL.Query().Has("out"), Ended: r.URL.Query().Has("ended")}}, nil
 }
 
 // signIn checks a password and a code. Only an operator who has a second factor gets in.
