@@ -32,7 +32,10 @@ func (v *Verifier) MetadataPath() string {
 	if err != nil {
 		return protectedPath
 	}
-	return protectedPath + strings.TrimSuffix(u.EscapedPath(), "/")
+	if u.Path == "/" { // a slash behind the host alone is left out
+		return protectedPath
+	}
+	return protectedPath + u.EscapedPath()
 }
 
 // metadataURL returns the address of the metadata.

@@ -27,6 +27,7 @@ func TestMetadataOfAProtectedResource(t *testing.T) {
 		"https://api.example.com":         "/.well-known/oauth-protected-resource",
 		"https://api.example.com/":        "/.well-known/oauth-protected-resource",
 		"https://api.example.com/mcp":     "/.well-known/oauth-protected-resource/mcp",
+		"https://api.example.com/mcp/":    "/.well-known/oauth-protected-resource/mcp/",
 		"http://127.0.0.1:3000/a%2Fb/mcp": "/.well-known/oauth-protected-resource/a%2Fb/mcp",
 	} {
 		v, s := publishing(t, api)
