@@ -29,7 +29,7 @@ func (a *Authorizer) BeginDevice(ctx context.Context, v Visitor, userCode string
 // findDevice looks up the code of a user who is signed in, and records what the device
 // asks for: the answer is about what was shown.
 func (a *Authorizer) findDevice(ctx context.Context, st Stage, v Visitor) error {
-	right, may := a.Issuer.Devices.Guess(a.now(), st.Session.Subject, v.Network)
+	right, may := a.Issuer.Devices.Guess(a.now(), a.Realm+" "+st.Session.Subject, v.Network)
 	if !may {
 		return ErrManyCodes
 	}

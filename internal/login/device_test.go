@@ -58,3 +58,29 @@ func TestUserCodesAreCountedBeforeTheyAreLookedUp(t *testing.T) {
 		t.Errorf("%d codes were looked up, and %d are allowed", looked, allowed)
 	}
 }
+
+// A user of another realm with the same subject is somebody else.
+func TestUserCodesOfAnotherRealmDoNotCount(t *testing.T) {
+	h := newHouse(t)
+	iss := *h.kit.Issuer
+	iss.Realm = "/other"
+	other := &house{t: t, kit: h.kit, Authorizer: New(&iss, Documents{iss.Realm, iss.Store, iss.Directory, iss.Now})}
+	other.Interactions.Lifetime, other.Sessions.Lifetime, other.Idle = h.Interactions.Lifetime, h.Sessions.Lifetime, h.Idle
+	enter := func(h *house, v Visitor) error {
+		it, err := h.BeginDevice(t.Context(), v, "BCDF-GHJK")
+		if err == nil {
+			_, err = h.visit(t.Context(), it, v)
+		}
+		return err
+	}
+	v, theirs := h.signedIn("alice"), other.signedIn("alice")
+	for range 10 {
+		enter(h, v)
+	}
+	if err := enter(h, v); !errors.Is(err, ErrManyCodes) {
+		t.Errorf("the eleventh: %v", err)
+	}
+	if err := enter(other, theirs); !errors.Is(err, ErrUserCode) {
+		t.Errorf("the first of another realm: %v", err)
+	}
+}

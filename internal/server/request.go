@@ -98,9 +98,18 @@ func (r *Request) Begin(queryAllowed bool) (oauth.Params, error) {
 // Anybody can use the name of a public client, so each address is one of its own.
 func (r *Request) CountClient(c *store.Client) error {
 	if c.Public() {
-		return r.server.Throttle.RequestOfClientFrom(r.Counted, c.ID)
+		return r.server.Throttle.RequestOfClientFrom(r.Counted, r.limited(c.ID))
 	}
-	return r.server.Throttle.RequestOfClient(c.ID)
+	return r.server.Throttle.RequestOfClient(r.limited(c.ID))
+}
+
+// limited is what limits call a client of the request's realm: another realm may have one
+// of the same id. Realms begin with a slash and contain no space.
+func (r *Request) limited(clientID string) string {
+	if r.server.Realm == oauth.DefaultRealm {
+		return clientID
+	}
+	return r.server.Realm + " " + clientID
 }
 
 // Enter takes a slot for the work on the request, until its answer is known. Call
@@ -212,7 +221,7 @@ func (r *Request) Client(ctx context.Context, p oauth.Params) (c *store.Client, 
 	throttle := r.server.Throttle
 	cred, err := r.credentials(p)
 	if err == nil {
-		if throttle.ClientBlocked(r.Counted, cred.ClientID) {
+		if throttle.ClientBlocked(r.Counted, r.limited(cred.ClientID)) {
 			return nil, cred.ClientID, oauth.ErrTooManyRequests
 		}
 		if r.Asserts {
@@ -229,7 +238,7 @@ func (r *Request) Client(ctx context.Context, p oauth.Params) (c *store.Client, 
 		}
 	}
 	if errors.Is(err, client.ErrClient) || errors.Is(err, oauth.ErrClient) {
-		throttle.Failed(r.Counted, cred.ClientID)
+		throttle.Failed(r.Counted, r.limited(cred.ClientID))
 	}
 	return nil, cred.ClientID, err
 }
@@ -273,7 +282,7 @@ func (r *Request) assertingClient(ctx context.Context, p oauth.Params) (c *store
 	id = p["client_id"]
 	a, err := r.server.Clients.Assertion(ctx, id, false, oauth.Secret(p["assertion"]))
 	if errors.Is(err, oauth.ErrClient) {
-		r.server.Throttle.Failed(r.Counted, id)
+		r.server.Throttle.Failed(r.Counted, r.limited(id))
 	}
 	if err != nil {
 		return nil, id, err
