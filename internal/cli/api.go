@@ -260,11 +260,7 @@ list: if that would remove something, the command says what, and does it only wi
 	return s.changes(cmd, func(cmd *cobra.Command, a *adminclient.Client, args []string) (string, error) {
 		old, next, err := adminclient.Update(cmd.Context(), a, func(v *adminapi.API) error { return f.apply(cmd, v) },
 			func() error { return f.lists.confirm(cmd) }, "apis", args[0])
-		changes := next.Changes(old)
-		if err == nil && changes == "" {
-			return fmt.Sprintf("API %s is like that already", next.ID), nil
-		}
-		return fmt.Sprintf("API %s is changed: %s", next.ID, changes), err
+		return updated("API "+next.ID, next.Changes(old)), err
 	})
 }
 

@@ -278,11 +278,10 @@ for a removed redirect URI can still be redeemed.`,
 			return "", err
 		}
 		changes := c.Changes(old)
-		if changes == "" {
-			return fmt.Sprintf("client %s is like that already", c.ID), nil
+		if changes != "" {
+			warnOfConsent(cmd, c)
 		}
-		warnOfConsent(cmd, c)
-		return fmt.Sprintf("client %s is changed: %s", c.ID, changes), nil
+		return updated("client "+c.ID, changes), nil
 	})
 }
 

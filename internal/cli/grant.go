@@ -130,15 +130,9 @@ max_skew, are refused too: their issuer's clock may be ahead.`,
 			if cut.Grants == nil {
 				return errors.New("it is in force, but the grants that it covers cannot be counted")
 			}
-			covered := *cut.Grants
-			text := fmt.Sprintf("%d grants", covered)
-			switch {
-			case covered == 0:
+			text := covers(cut.Grants)
+			if *cut.Grants == 0 {
 				text = "no grant: is the name right? (it also covers codes that were not redeemed yet)"
-			case covered == 1:
-				text = "1 grant"
-			case covered >= adminapi.MaxCovered:
-				text = fmt.Sprintf("%d or more grants", adminapi.MaxCovered)
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), "in the store, it covers "+text)
 			return nil

@@ -191,11 +191,7 @@ if it is enabled again (--disabled=false).`,
 	return s.changes(cmd, func(cmd *cobra.Command, a *adminclient.Client, args []string) (string, error) {
 		old, next, err := adminclient.Update(cmd.Context(), a, func(v *adminapi.Trust) error { return f.apply(cmd, v) },
 			func() error { return nil }, "trusts", args[0])
-		changes := next.Changes(old)
-		if err == nil && changes == "" {
-			return fmt.Sprintf("trust %s is like that already", next.ID), nil
-		}
-		return fmt.Sprintf("trust %s is changed: %s", next.ID, changes), err
+		return updated("trust "+next.ID, next.Changes(old)), err
 	})
 }
 

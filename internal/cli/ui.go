@@ -125,6 +125,14 @@ func (s *settings) changes(cmd *cobra.Command, run func(cmd *cobra.Command, a *a
 	return cmd
 }
 
+// updated says what an update has changed.
+func updated(what, changes string) string {
+	if changes == "" {
+		return what + " is like that already"
+	}
+	return what + " is changed: " + changes
+}
+
 // otherFlags are the flags of members whose name is another one.
 var otherFlags = map[string]string{"keys": "key", "purposes": "purpose", "claims": "claim", "scopes": "scope", "client_secret": "secret-stdin", "password": "password-stdin", "client_id": "client", "subjects": "subject", "email_domains": "email-domain"}
 
