@@ -124,24 +124,33 @@ func List[T any](ctx context.Context, a *Client, name string, p adminapi.Page, f
 				query.Set(name, value)
 			}
 		}
-		var answer map[string]json.RawMessage
-		if _, err := a.Get(ctx, &answer, query, name); err != nil {
+		items, after, err := Items[T](ctx, a, name, query, name)
+		if err != nil {
 			return nil, "", err
 		}
-		var items []T
-		if err := json.Unmarshal(answer[name], &items); err != nil {
-			return nil, "", a.notUnderstood(err)
-		}
-		list, next = append(list, items...), ""
-		if text, more := answer["next"]; more {
-			if err := json.Unmarshal(text, &next); err != nil {
-				return nil, "", a.notUnderstood(err)
-			}
-		}
+		list, next = append(list, items...), after
 		if next == "" || len(list) >= p.Limit {
 			return list, next, nil
 		}
 	}
+}
+
+// Items reads the list of a name that one answer has, and the key of its last item if
+// more follow.
+func Items[T any](ctx context.Context, a *Client, name string, query url.Values, path ...string) (list []T, next string, err error) {
+	var answer map[string]json.RawMessage
+	if _, err := a.Get(ctx, &answer, query, path...); err != nil {
+		return nil, "", err
+	}
+	list = []T{}
+	err = json.Unmarshal(answer[name], &list)
+	if text, more := answer["next"]; more && err == nil {
+		err = json.Unmarshal(text, &next)
+	}
+	if err != nil {
+		return nil, "", a.notUnderstood(err)
+	}
+	return list, next, nil
 }
 
 func (a *Client) do(ctx context.Context, r admin.Ask, out any) (etag string, err error) {

@@ -49,11 +49,8 @@ func newAdminTokenList(s *settings) *cobra.Command {
 		Long: `List the tokens of the admin API, with their role, their last use to the hour, and
 who created them. The token of admin.token_file is not among them.`,
 	}, func(cmd *cobra.Command, a *adminclient.Client, _ []string) (any, text, error) {
-		answer := struct {
-			Tokens []adminapi.Token `json:"admin_tokens"`
-		}{[]adminapi.Token{}}
-		_, err := a.Get(cmd.Context(), &answer, nil, "admin-tokens")
-		return listed(cmd, answer.Tokens, err, "there is no admin token", "NAME|ROLE|STATE|CREATED|BY|EXPIRES|LAST USED", func(t adminapi.Token) []string {
+		list, _, err := adminclient.Items[adminapi.Token](cmd.Context(), a, "admin_tokens", nil, "admin-tokens")
+		return listed(cmd, list, err, "there is no admin token", "NAME|ROLE|STATE|CREATED|BY|EXPIRES|LAST USED", func(t adminapi.Token) []string {
 			return []string{t.Name, roleOf(t.Role, t.Realm), t.State, when(t.CreatedAt), t.CreatedBy, when(t.ExpiresAt), when(t.LastUsedAt)}
 		})
 	})

@@ -177,9 +177,8 @@ expires or ends; whether its browser has been idle for too long, the store canno
 tell.`,
 		Example: `  mintage session list --subject alice`,
 	}, &subject), func(cmd *cobra.Command, a *adminclient.Client, _ []string) (any, text, error) {
-		answer := struct{ Sessions []adminapi.Session }{[]adminapi.Session{}}
-		_, err := a.Get(cmd.Context(), &answer, url.Values{"subject": {subject}}, "sessions")
-		list, rows := answer.Sessions, [][]string{}
+		list, _, err := adminclient.Items[adminapi.Session](cmd.Context(), a, "sessions", url.Values{"subject": {subject}}, "sessions")
+		rows := [][]string{}
 		for _, v := range list {
 			rows = append(rows, []string{v.Session, v.State, when(v.Began), when(v.ExpiresAt), "", "", ""})
 			for _, g := range v.Grants {

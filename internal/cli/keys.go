@@ -46,9 +46,8 @@ successor shows when it will be replaced. Keys for tokens and codes stay retired
 for ever, to recognise replays; the pepper, under which secrets are stored, never
 rotates. The key-encryption key is not needed.`,
 	}, func(cmd *cobra.Command, a *adminclient.Client, _ []string) (any, text, error) {
-		var answer struct{ Keys []adminapi.Key }
-		_, err := a.Get(cmd.Context(), &answer, nil, "keys")
-		return listed(cmd, answer.Keys, err, "", "KEY|PURPOSE|PHASE|CREATED|USED FROM|PHASE ENDS", func(v adminapi.Key) []string {
+		list, _, err := adminclient.Items[adminapi.Key](cmd.Context(), a, "keys", nil, "keys")
+		return listed(cmd, list, err, "", "KEY|PURPOSE|PHASE|CREATED|USED FROM|PHASE ENDS", func(v adminapi.Key) []string {
 			return []string{v.ID, v.Purpose, v.Phase, when(v.CreatedAt), when(v.ActiveAt), when(v.EndsAt)}
 		})
 	})

@@ -43,11 +43,8 @@ func newOperatorList(s *settings) *cobra.Command {
 		Long: `List the operators of the console, with their role, who added them, and their last
 sign-in. Whoever is signed in by a rule of console.operators is there too.`,
 	}, func(cmd *cobra.Command, a *adminclient.Client, _ []string) (any, text, error) {
-		answer := struct {
-			Operators []adminapi.Operator `json:"operators"`
-		}{[]adminapi.Operator{}}
-		_, err := a.Get(cmd.Context(), &answer, nil, "operators")
-		return listed(cmd, answer.Operators, err, "there is no operator", "NAME|ROLE|ADDED|BY|LAST SIGN-IN", func(o adminapi.Operator) []string {
+		list, _, err := adminclient.Items[adminapi.Operator](cmd.Context(), a, "operators", nil, "operators")
+		return listed(cmd, list, err, "there is no operator", "NAME|ROLE|ADDED|BY|LAST SIGN-IN", func(o adminapi.Operator) []string {
 			return []string{o.Name, roleOf(o.Role, o.Realm), when(o.CreatedAt), o.CreatedBy, when(o.SeenAt)}
 		})
 	})
@@ -99,11 +96,8 @@ func newConsoleSessionList(s *settings) *cobra.Command {
 		Short: "List the sessions of the console",
 		Long:  "List the sessions of the console, the latest first.",
 	}, func(cmd *cobra.Command, a *adminclient.Client, _ []string) (any, text, error) {
-		answer := struct {
-			Sessions []adminapi.ConsoleSession `json:"sessions"`
-		}{[]adminapi.ConsoleSession{}}
-		_, err := a.Get(cmd.Context(), &answer, nil, "console", "sessions")
-		return listed(cmd, answer.Sessions, err, "nobody is signed in to the console", "ID|OPERATOR|SIGNED IN BY|ADDRESS|BEGAN|LAST USED|ENDS", func(v adminapi.ConsoleSession) []string {
+		list, _, err := adminclient.Items[adminapi.ConsoleSession](cmd.Context(), a, "sessions", nil, "console", "sessions")
+		return listed(cmd, list, err, "nobody is signed in to the console", "ID|OPERATOR|SIGNED IN BY|ADDRESS|BEGAN|LAST USED|ENDS", func(v adminapi.ConsoleSession) []string {
 			return []string{v.ID, v.Operator, v.How, v.Address, when(v.BeganAt), when(v.UsedAt), when(v.EndsAt)}
 		})
 	})

@@ -22,8 +22,7 @@ the default one, whose settings are outside of realms; it needs no --realm.`,
 		Example: `  mintage realm list
   mintage client list --realm staff`,
 	}, func(cmd *cobra.Command, a *adminclient.Client, _ []string) (any, text, error) {
-		var answer adminapi.Realms
-		_, err := a.Get(cmd.Context(), &answer, nil, "realms")
-		return listed(cmd, answer.Realms, err, "", "NAME|ISSUER|LOGIN", func(r adminapi.Realm) []string { return []string{r.Name, r.Issuer, r.Login} })
+		list, _, err := adminclient.Items[adminapi.Realm](cmd.Context(), a, "realms", nil, "realms")
+		return listed(cmd, list, err, "", "NAME|ISSUER|LOGIN", func(r adminapi.Realm) []string { return []string{r.Name, r.Issuer, r.Login} })
 	})
 }

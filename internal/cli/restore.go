@@ -185,17 +185,17 @@ func (r *restoration) printStatus(cmd *cobra.Command) error {
 		return err
 	}
 	defer a.Close()
-	answer := struct{ Restores []adminapi.Restore }{[]adminapi.Restore{}}
-	if _, err := a.Get(cmd.Context(), &answer, nil, "restores"); err != nil {
+	restores, _, err := adminclient.Items[adminapi.Restore](cmd.Context(), a, "restores", nil, "restores")
+	if err != nil {
 		return err
 	}
 	rows, latest := [][]string{}, time.Time{}
-	for _, v := range answer.Restores {
+	for _, v := range restores {
 		if v.At.After(latest) {
 			latest = *v.At
 		}
 	}
-	for _, v := range answer.Restores {
+	for _, v := range restores {
 		state := "over"
 		switch {
 		case v.InForce:
@@ -209,7 +209,7 @@ func (r *restoration) printStatus(cmd *cobra.Command) error {
 	if len(rows) == 0 {
 		list = line("no restore was ever declared")
 	}
-	return output(cmd, r.json, answer.Restores, list)
+	return output(cmd, r.json, restores, list)
 }
 
 // putBack restores the embedded store from a file.

@@ -52,10 +52,9 @@ func newSecretList(s *settings) *cobra.Command {
 safely: it is not the only one, and was not used within a day.`,
 		Args: exactly(1, "one client id"),
 	}, func(cmd *cobra.Command, a *adminclient.Client, args []string) (any, text, error) {
-		answer := struct{ Secrets []adminapi.Secret }{[]adminapi.Secret{}}
-		_, err := a.Get(cmd.Context(), &answer, nil, "clients", args[0], "secrets")
-		noteEmpty(cmd, answer.Secrets, err, "the client has no secret")
-		return answer.Secrets, secrets(answer.Secrets), err
+		list, _, err := adminclient.Items[adminapi.Secret](cmd.Context(), a, "secrets", nil, "clients", args[0], "secrets")
+		noteEmpty(cmd, list, err, "the client has no secret")
+		return list, secrets(list), err
 	})
 }
 

@@ -155,9 +155,8 @@ func flagged(cmd *cobra.Command, err error) error {
 
 // eventsAbout reads the last events about a client, a grant, a subject or an API.
 func eventsAbout(ctx context.Context, a *adminclient.Client, kind, id string) ([]adminapi.Event, error) {
-	var answer struct{ Events []adminapi.Event }
-	_, err := a.Get(ctx, &answer, url.Values{kind: {id}}, "events")
-	return answer.Events, err
+	list, _, err := adminclient.Items[adminapi.Event](ctx, a, "events", url.Values{kind: {id}}, "events")
+	return list, err
 }
 
 func output(cmd *cobra.Command, asJSON bool, value any, forPeople text) error {
