@@ -9,6 +9,7 @@ import (
 
 	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/adminclient"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/show"
 )
 
@@ -29,8 +30,6 @@ first look on. Each server sees its own requests.`,
 	cmd.Flags().BoolVar(&once, "once", false, "show what there is since the first look, and end")
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")
 	cmd.RunE = s.calls(func(cmd *cobra.Command, a *adminclient.Client, args []string) error {
-		every := time.NewTicker(watchInterval)
-		defer every.Stop()
 		for shown := 0; ; {
 			var v adminapi.Watch
 			if _, err := a.Get(cmd.Context(), &v, nil, "clients", args[0], "watch"); err != nil {
@@ -45,10 +44,8 @@ first look on. Each server sees its own requests.`,
 			if once || v.Finished {
 				return nil
 			}
-			select {
-			case <-cmd.Context().Done():
+			if !directory.Pause(cmd.Context(), watchInterval) {
 				return cmd.Context().Err()
-			case <-every.C:
 			}
 		}
 	})

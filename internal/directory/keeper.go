@@ -21,23 +21,15 @@ import (
 // keepKeys adds keys when they are due, until ctx ends. It runs concurrently with the
 // polls, because generating an RSA key takes long.
 func (d *Directory) keepKeys(ctx context.Context) {
-	tick := time.NewTicker(PollInterval)
-	defer tick.Stop()
-	failing := false
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			err := d.RotateDue(ctx)
-			if err != nil && (ctx.Err() != nil || d.Outage.Combines(err, d.clock())) {
-				continue
-			}
-			if err != nil && !failing {
-				d.log.Error("cannot add the keys that are due; trying again every second", "error", err)
-			}
-			failing = err != nil
+	for failing := false; Pause(ctx, PollInterval); {
+		err := d.RotateDue(ctx)
+		if err != nil && (ctx.Err() != nil || d.Outage.Combines(err, d.clock())) {
+			continue
 		}
+		if err != nil && !failing {
+			d.log.Error("cannot add the keys that are due; trying again every second", "error", err)
+		}
+		failing = err != nil
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
@@ -127,10 +128,8 @@ func (f *findings) compareNodes(ctx context.Context, nodes func(context.Context)
 	if err != nil || len(before) == 0 {
 		return 0, err
 	}
-	select {
-	case <-ctx.Done():
+	if !directory.Pause(ctx, clockPause) {
 		return 0, ctx.Err()
-	case <-time.After(clockPause):
 	}
 	after, err := nodes(ctx)
 	return f.compareClocks(before, after, grant.At(time.Now()), most), err

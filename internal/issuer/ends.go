@@ -161,10 +161,7 @@ func (e *Ends) Run(ctx context.Context) {
 		if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrConflict) && e.waiting && !e.Outage.Combines(err, e.Lease.Monotonic()) {
 			e.Log.Warn("cannot end the grants of sessions at present; trying again", "error", err)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(endsInterval):
-		}
+		directory.Pause(ctx, endsInterval)
 	}
 }
 

@@ -281,10 +281,8 @@ func (iss *Issuer) settled(ctx context.Context, next grant.Grant, err error) boo
 		if errors.Is(err, store.ErrNotFound) {
 			return false
 		}
-		select {
-		case <-ctx.Done():
+		if !directory.Pause(ctx, pause) {
 			return false
-		case <-time.After(pause):
 		}
 	}
 }

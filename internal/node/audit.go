@@ -78,16 +78,10 @@ func newAnchoring(cfg config.Config, st store.Store, outage *store.Outage, log *
 
 // run keeps the anchor current until ctx ends.
 func (a *anchoring) run(ctx context.Context) {
-	tick := time.NewTicker(time.Second) // until the first: a log without an anchor could be exchanged
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			if a.put(ctx); a.last != (audit.Head{}) {
-				tick.Reset(anchorEvery)
-			}
+	pause := time.Second // until the first: a log without an anchor could be exchanged
+	for directory.Pause(ctx, pause) {
+		if a.put(ctx); a.last != (audit.Head{}) {
+			pause = anchorEvery
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/doctor"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/server"
@@ -63,19 +64,11 @@ func (n *node) checkUp(ctx context.Context, running *sync.WaitGroup) {
 	n.checkups.mu.Lock()
 	n.checkups.ctx, n.checkups.running = ctx, running
 	n.checkups.mu.Unlock()
-	next := time.NewTimer(checkupAfter)
-	defer next.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-next.C:
-			n.checkups.mu.Lock()
-			console := n.checkups.cfg.Console.Listen != ""
-			n.checkups.mu.Unlock()
-			n.checkup(console)
-			next.Reset(checkupEvery)
-		}
+	for pause := checkupAfter; directory.Pause(ctx, pause); pause = checkupEvery {
+		n.checkups.mu.Lock()
+		console := n.checkups.cfg.Console.Listen != ""
+		n.checkups.mu.Unlock()
+		n.checkup(console)
 	}
 }
 

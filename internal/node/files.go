@@ -128,14 +128,7 @@ func firstStartOver(cfg config.Config, log *slog.Logger) {
 // watchStore looks each second whether the embedded store's files are where they were
 // opened, and logs an error when they are gone.
 func watchStore(ctx context.Context, present func() error, log *slog.Logger) {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for gone := false; ; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for gone := false; directory.Pause(ctx, time.Second); {
 		err := present()
 		switch {
 		case err != nil && !gone:
@@ -158,14 +151,7 @@ const provenReady = 10
 // seconds, whatever fails. Otherwise requests that fail for another reason, which
 // anybody may be able to send, could keep real faults out of the log.
 func watchOutage(ctx context.Context, o *store.Outage, ready func(context.Context) error, log *slog.Logger) {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for wasReady := 0; ; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for wasReady := 0; directory.Pause(ctx, time.Second); {
 		if !o.Quiet(time.Now(), 0) || ready(ctx) != nil {
 			wasReady = 0 // nothing has failed, or the store cannot be used
 			continue
