@@ -248,17 +248,14 @@ func (a *Client) Call(ctx context.Context, method, path string, out any) error {
 }
 
 func (a *Client) explain(err error) error {
-	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "dial" {
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		return deployment.Hint(fmt.Errorf("no server answers on %s: %w", a.at, op.Err), "start it with `mintage serve`, and give this command the same --data")
 	}
 	err = fmt.Errorf("admin API: %w", err)
-	var slow net.Error
-	if errors.As(err, &slow) && slow.Timeout() {
+	if slow, ok := errors.AsType[net.Error](err); ok && slow.Timeout() {
 		return deployment.Hint(fmt.Errorf("the server at %s does not answer: %w", a.at, err), "look whether it runs well (mintage doctor); what this command changes may have been changed, or not")
 	}
-	var untrusted *tls.CertificateVerificationError
-	if errors.As(err, &untrusted) {
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return deployment.Hint(err, "name its authority with --ca-file, and a host of its certificate with --admin-listen HOST:PORT")
 	}
 	return err

@@ -270,8 +270,7 @@ func (v *verification) view(err error) verdictView {
 	if err != nil {
 		out.Why = strings.TrimPrefix(err.Error(), "the audit log does not hold: ")
 	}
-	var b *audit.Break
-	if errors.As(err, &b) {
+	if b, ok := errors.AsType[*audit.Break](err); ok {
 		out.File, out.Line = b.File, b.Line
 	}
 	return out

@@ -79,8 +79,7 @@ func everyFault(cfg config.Config, from config.Sources, unread error) error {
 			continue // its value is not the one that was given
 		}
 		lines = append(lines, f.Error())
-		var h *deployment.Hinted
-		if errors.As(f, &h) {
+		if h, ok := errors.AsType[*deployment.Hinted](f); ok {
 			lines = append(lines, "         "+h.Hint)
 		}
 	}

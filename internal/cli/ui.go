@@ -221,15 +221,13 @@ func checkText(flag, value string) error {
 }
 
 func printError(w io.Writer, err error) {
-	var invalid *oauth.Invalid
-	if errors.As(err, &invalid) {
+	if invalid, ok := errors.AsType[*oauth.Invalid](err); ok {
 		err = fmt.Errorf("--%s: %s", strings.ReplaceAll(invalid.Field, "_", "-"), invalid.Message)
 		if invalid.Field == "after" {
 			err = deployment.Hint(err, "begin again without --after")
 		}
 	}
-	var failed *admin.Error
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*admin.Error](err); ok {
 		err = deployment.Hint(err, failed.Advice())
 	}
 	text := err.Error()

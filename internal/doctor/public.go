@@ -169,8 +169,7 @@ func (f *findings) unreachable(address string, err error) {
 
 // cause returns an error of a request without the address.
 func cause(err error) string {
-	var request *url.Error
-	if errors.As(err, &request) {
+	if request, ok := errors.AsType[*url.Error](err); ok {
 		err = request.Err
 	}
 	return err.Error()

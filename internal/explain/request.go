@@ -258,8 +258,7 @@ var defectAdvice = map[*oauth.Error]string{
 
 // Remedy returns why a request was refused, and what to do about it.
 func Remedy(err error) (why, next string) {
-	var refused *grant.Refused
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*grant.Refused](err); ok {
 		w := refusalWords[refused.Why]
 		return w.why, w.next
 	}

@@ -150,8 +150,7 @@ func (iss DeviceCodes) DeviceToken(ctx context.Context, c *store.Client, r CodeR
 	policy.CodeLifetime = DeviceLifetime
 	r.RedirectURI = deviceRedirect
 	tokens, err := iss.redeem(ctx, view, c, agreed, r, policy)
-	var refused *grant.Refused
-	if errors.As(err, &refused) && refused.Why == grant.CodeExpired {
+	if refused, ok := errors.AsType[*grant.Refused](err); ok && refused.Why == grant.CodeExpired {
 		return Tokens{}, oauth.ErrExpiredDevice
 	}
 	return tokens, err

@@ -110,8 +110,7 @@ func (iss Exchanges) ExchangeToken(ctx context.Context, c *store.Client, r Excha
 // unacceptable is the error about a token of the request that is not valid or may not be
 // used so (RFC 8693 section 2.2.2). A fault of the server is none.
 func unacceptable(told *oauth.Error, err error) error {
-	var refused *grant.Refused
-	if errors.As(err, &refused) && refused.Why != grant.StoreBehind {
+	if refused, ok := errors.AsType[*grant.Refused](err); ok && refused.Why != grant.StoreBehind {
 		return fmt.Errorf("%w: %w", told, err)
 	}
 	return err

@@ -57,8 +57,7 @@ func judge(err error) verdict {
 	if err == nil {
 		return fine
 	}
-	var server *pgconn.PgError
-	if errors.As(err, &server) {
+	if server, ok := errors.AsType[*pgconn.PgError](err); ok {
 		if v := judgeAnswer(server); v != unknown {
 			return v
 		}
