@@ -383,10 +383,10 @@ func (p *plan) compare(ctx context.Context) (err error) {
 			return ctx.Err()
 		case err == nil:
 			p.seen = p.seen.And(p.lost.Issued)
-			p.Since, err = restore.InStore(p.lost, func(ctx context.Context, f func(grant.Grant) error) error {
+			p.Since = restore.InStore(p.lost, func(ctx context.Context, f func(grant.Grant) error) error {
 				return restore.EachEnded(ctx, p.backup, p.cfg.Data, f)
 			})
-			return err
+			return nil
 		}
 		p.unreadable = err
 	}

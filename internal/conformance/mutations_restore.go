@@ -49,7 +49,7 @@ var restoreMutations = []Mutation{
 	},
 	{
 		Name: "a user who was disabled since a backup", In: "Since.ofUser",
-		Old: "Disabled: c.disabled(), ", New: "",
+		Old: "Disabled: disabled, ", New: "",
 		Test: "go test ./internal/restore -run TestTheStoreTellsEachThing",
 	},
 	{

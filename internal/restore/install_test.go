@@ -389,7 +389,7 @@ func TestWhatABackupLacksIsTold(t *testing.T) {
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "b")
 	st := create(t, dir)
 	list := put(t, st, 3)
-	alice := store.Document{Kind: store.DocumentUser, Key: store.KeyOf(store.DocumentUser, "/api", "alice"), Version: 1, Body: []byte("then")}
+	alice := store.Document{Kind: store.DocumentUser, Key: store.KeyOf(store.DocumentUser, "/api", "alice"), Version: 1, Body: []byte(`{"name":"then"}`)}
 	old := store.Client{ID: "old", Realm: "/api", State: store.ClientEnabled, Version: 1, Secrets: []store.Secret{{ID: "s1"}}}
 	gone := store.Document{Kind: store.DocumentSession, Key: store.KeyOf(store.DocumentSession, "/api", "gone"), Version: 1, ExpiresAt: base}
 	err := errors.Join(st.Commit(t.Context(), store.Change{Documents: []store.Document{alice}}), st.Commit(t.Context(), store.Change{Documents: []store.Document{gone}}), st.Commit(t.Context(), store.Change{Entries: []store.Entry{old.Entry()}}))
@@ -419,7 +419,7 @@ func TestWhatABackupLacksIsTold(t *testing.T) {
 		return g, nil
 	})
 	made := put(t, st, 2)
-	alice.Version, alice.Body = 2, []byte("now")
+	alice.Version, alice.Body = 2, []byte(`{"name":"now"}`)
 	old.Version, old.State = 2, store.ClientDisabled
 	cut := store.Cutoff{Realm: "/api", Subject: "alice", At: base}
 	session := store.Document{Kind: store.DocumentSession, Key: store.KeyOf(store.DocumentSession, "/api", "x"), Version: 1, ExpiresAt: base}
@@ -472,8 +472,8 @@ func TestWhatABackupLacksIsTold(t *testing.T) {
 	if len(l.APIs) != 2 || l.APIs[0].Was.Deleted || !l.APIs[0].Is.Deleted || l.APIs[1].Was != nil || l.APIs[1].Is.Number != 2 {
 		t.Errorf("APIs %+v", l.APIs)
 	}
-	if len(l.Users) != 1 || string(l.Users[0].Was) != "then" || string(l.Users[0].Is) != "now" {
-		t.Errorf("users %q", l.Users)
+	if len(l.Users) != 1 || l.Users[0].Was.Name != "then" || l.Users[0].Is.Name != "now" {
+		t.Errorf("users %+v", l.Users)
 	}
 	if len(l.Tokens.Was) != 2 || len(l.Tokens.Is) != 1 || l.Tokens.Is[0].Name != "watch" {
 		t.Errorf("admin tokens %+v", l.Tokens)

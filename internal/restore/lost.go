@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/backup"
 	"github.com/mintage/mintage/internal/grant"
@@ -51,6 +52,7 @@ type (
 	ClientChange = Changed[store.Client]
 	APIChange    = Changed[store.API]
 	TrustChange  = Changed[store.Trust]
+	UserChange   = Changed[account.User]
 )
 
 // changed returns a function that reads two JSON texts, of which the first may be
@@ -87,10 +89,6 @@ func bothLists(was, is any) func(store.Scanner) error {
 		return errors.Join(json.Unmarshal(before, was), json.Unmarshal(now, is))
 	}
 }
-
-// A UserChange is a user's document in the backup and now. Was is nil if the backup
-// lacks it.
-type UserChange struct{ Was, Is []byte }
 
 // CompareWith returns what the store in a data directory has that a backup lacks.
 // It does not change the store, which may be in use or have crashed; at most, it
@@ -176,12 +174,7 @@ func compare(ctx context.Context, b *backup.File, path string, db *sql.DB) (l Lo
 		{`SELECT c.doc, p.doc FROM main.clients p LEFT JOIN b.clients c ON c.id = p.id AND c.kind = p.kind
 			WHERE p.kind = 'trust' AND (c.version IS NULL OR c.version <> p.version) ORDER BY p.id`, changed(&l.Trusts)},
 		{`SELECT d.body, p.body FROM main.documents p LEFT JOIN b.documents d ON d.id = p.id
-			WHERE p.kind = 'user' AND (d.version IS NULL OR d.version <> p.version) ORDER BY p.id`, func(rows store.Scanner) error {
-			var c UserChange
-			err := rows.Scan(&c.Was, &c.Is)
-			l.Users = append(l.Users, c)
-			return err
-		}},
+			WHERE p.kind = 'user' AND (d.version IS NULL OR d.version <> p.version) ORDER BY p.id`, changed(&l.Users)},
 		{lists("admin_tokens"), bothLists(&l.Tokens.Was, &l.Tokens.Is)},
 		{lists("operators"), bothLists(&l.Operators.Was, &l.Operators.Is)},
 		{`SELECT (SELECT count(*) FROM main.documents p WHERE p.kind = 'session' AND p.version = 1 AND p.id NOT IN (SELECT id FROM b.documents)),

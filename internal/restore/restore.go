@@ -47,14 +47,10 @@ type Since struct {
 
 // InStore finds what has happened since a backup in the store that is to be
 // replaced. The function calls its argument for each grant that has ended.
-func InStore(l Lost, grants func(context.Context, func(grant.Grant) error) error) (Since, error) {
+func InStore(l Lost, grants func(context.Context, func(grant.Grant) error) error) Since {
 	s := Since{EndedGrants: l.Ended, Ended: admin.Ended{
 		Keys: l.Withdrawn, Cutoffs: l.Cutoffs, Sessions: l.SignedOut, Grants: grants,
 	}}
-	users, err := userChanges(l.Users)
-	if err != nil {
-		return s, err
-	}
 	for _, c := range l.Clients {
 		s.ofClient(c)
 	}
@@ -64,12 +60,12 @@ func InStore(l Lost, grants func(context.Context, func(grant.Grant) error) error
 	for _, t := range l.Trusts {
 		s.ofTrust(t)
 	}
-	for _, u := range users {
+	for _, u := range l.Users {
 		s.ofUser(u)
 	}
 	s.ofTokens(l.Tokens.Was, l.Tokens.Is)
 	s.ofOperators(l.Operators.Was, l.Operators.Is)
-	return s, nil
+	return s
 }
 
 // ofTokens compares the tokens of the admin API. One that has the name of another is
