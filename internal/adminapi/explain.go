@@ -74,6 +74,8 @@ type LogLine struct {
 type ExplainedToken struct {
 	Key        string     `json:"key,omitempty"`
 	Fault      string     `json:"fault,omitempty"`
+	Actors     []string   `json:"actors,omitempty"` // who act by it, the present one first
+	ID         string     `json:"id,omitempty"`     // of an exchanged one
 	GrantID    string     `json:"grant_id,omitempty"`
 	Generation uint32     `json:"generation,omitempty"`
 	Standing   string     `json:"standing,omitempty"`

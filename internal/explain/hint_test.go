@@ -1,6 +1,7 @@
 package explain_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +26,9 @@ func (s *service) explained(t *testing.T, text string, line adminapi.LogLine) st
 	v, err := x.Explain(t.Context(), explain.Parse(text), &explain.Log{Name: "the log", Lines: []adminapi.LogLine{line}})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if _, err := json.Marshal(v); err != nil {
+		t.Errorf("for programs: %v", err)
 	}
 	var b strings.Builder
 	if err := v.Print(&b); err != nil {
