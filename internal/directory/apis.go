@@ -38,12 +38,13 @@ func compareLifetimes(a, b *store.API) int {
 	return cmp.Or(strings.Compare(a.Realm, b.Realm), cmp.Compare(a.Lifetime(0), b.Lifetime(0)), compareAPIs(a, b))
 }
 
-// with returns the APIs with those that have changed. a may be nil.
+func noAPIs() *apis {
+	text := func(api *store.API) string { return strings.ToLower(api.ID + "\x00" + api.Name) }
+	return &apis{sorted: order[*store.API]{compare: compareAPIs, text: text}, open: order[*store.API]{compare: compareAPIs}, timed: order[*store.API]{compare: compareLifetimes}}
+}
+
+// with returns the APIs with those that have changed.
 func (a *apis) with(changed []store.API) *apis {
-	if a == nil {
-		text := func(api *store.API) string { return strings.ToLower(api.ID + "\x00" + api.Name) }
-		a = &apis{sorted: order[*store.API]{compare: compareAPIs, text: text}, open: order[*store.API]{compare: compareAPIs}, timed: order[*store.API]{compare: compareLifetimes}}
-	}
 	byID, byNumber, owner := a.byID.change(), a.byNumber.change(), a.owner.change()
 	sorted, open, timed := a.sorted.change(), a.open.change(), a.timed.change()
 	room := len(changed) / shardCount
@@ -104,7 +105,7 @@ func apisOf(sorted order[*store.API], realm, after, text string) iter.Seq[*store
 	}
 }
 
-// allowed returns the scope of c with what it may have of APIs. a may be nil.
+// allowed returns the scope of c with what it may have of APIs.
 func (a *apis) allowed(c *store.Client, registered oauth.Scope) oauth.Scope {
 	for _, text := range c.APIs {
 		allowed, err := store.ReadAllowedAPI(text)
@@ -118,11 +119,8 @@ func (a *apis) allowed(c *store.Client, registered oauth.Scope) oauth.Scope {
 	return registered
 }
 
-// find returns a present API by its id, or nil. a may be nil.
+// find returns a present API by its id, or nil.
 func (a *apis) find(realm, id string) *store.API {
-	if a == nil {
-		return nil
-	}
 	api := a.byID.get(apiName{realm, oauth.CanonicalTarget(id)})
 	if api == nil || api.Deleted {
 		return nil

@@ -62,9 +62,6 @@ func (d *Directory) Unrecorded(ctx context.Context, realm, id string) (*store.Cl
 // OpenAPIs returns the APIs that are open to clients which registered themselves,
 // sorted by id.
 func (v *View) OpenAPIs(realm string) []*store.API {
-	if v.apis == nil {
-		return nil
-	}
 	return slices.Collect(apisOf(v.apis.open, realm, "", ""))
 }
 

@@ -16,18 +16,19 @@ type trusts struct {
 
 type trustName struct{ realm, id string }
 
-// with returns the trusts with those that have changed. t may be nil.
-func (t *trusts) with(changed []store.Trust) *trusts {
-	if t == nil {
-		t = &trusts{
-			sorted: order[*store.Trust]{compare: func(a, b *store.Trust) int {
-				return cmp.Or(strings.Compare(a.Realm, b.Realm), strings.Compare(a.ID, b.ID))
-			}},
-			byIssuer: order[*store.Trust]{compare: func(a, b *store.Trust) int {
-				return cmp.Or(strings.Compare(a.Realm, b.Realm), strings.Compare(a.Issuer, b.Issuer), strings.Compare(a.ID, b.ID))
-			}},
-		}
+func noTrusts() *trusts {
+	return &trusts{
+		sorted: order[*store.Trust]{compare: func(a, b *store.Trust) int {
+			return cmp.Or(strings.Compare(a.Realm, b.Realm), strings.Compare(a.ID, b.ID))
+		}},
+		byIssuer: order[*store.Trust]{compare: func(a, b *store.Trust) int {
+			return cmp.Or(strings.Compare(a.Realm, b.Realm), strings.Compare(a.Issuer, b.Issuer), strings.Compare(a.ID, b.ID))
+		}},
 	}
+}
+
+// with returns the trusts with those that have changed.
+func (t *trusts) with(changed []store.Trust) *trusts {
 	byID, sorted, byIssuer := t.byID.change(), t.sorted.change(), t.byIssuer.change()
 	for i := range changed {
 		next := &changed[i]

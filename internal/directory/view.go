@@ -28,9 +28,9 @@ type View struct {
 	// sortedCutoffs are cutoffs by realm, subject and client.
 	sortedCutoffs order[store.Cutoff]
 	restore       grant.Restore
-	restores      []grant.Restore            // all that were declared
-	apis          *apis                      // nil if none was ever registered
-	trusts        *trusts                    // nil if none was ever created
+	restores      []grant.Restore // all that were declared
+	apis          *apis
+	trusts        *trusts
 	scopes        func() map[string][]string // of clients, by realm, computed once
 }
 
@@ -38,7 +38,7 @@ type cutoffName struct{ realm, subject, client string }
 
 func noView() *View {
 	return &View{
-		clients: noClients(), scopes: func() map[string][]string { return nil },
+		clients: noClients(), apis: noAPIs(), trusts: noTrusts(), scopes: func() map[string][]string { return nil },
 		sortedCutoffs: order[store.Cutoff]{compare: func(a, b store.Cutoff) int { return compareCutoffs(a, b.Realm, b.Subject, b.ClientID) }},
 	}
 }
@@ -101,10 +101,8 @@ func (v *View) scopesOf() map[string][]string {
 			lists[name.realm] = append(lists[name.realm], name.scope)
 		}
 	}
-	if v.apis != nil {
-		for api := range v.apis.open.all {
-			lists[api.Realm] = append(lists[api.Realm], api.Scope().Tokens()...)
-		}
+	for api := range v.apis.open.all {
+		lists[api.Realm] = append(lists[api.Realm], api.Scope().Tokens()...)
 	}
 	for realm, list := range lists {
 		slices.Sort(list)
@@ -222,18 +220,12 @@ func (v *View) API(realm, id string) (*store.API, bool) {
 
 // APIByNumber returns a registered API by its number.
 func (v *View) APIByNumber(realm string, number uint16) (*store.API, bool) {
-	if v.apis == nil {
-		return nil, false
-	}
 	api := v.apis.byNumber.get(apiNumber{realm, number})
 	return api, api != nil
 }
 
 // APIOfScope returns the registered API that has a scope.
 func (v *View) APIOfScope(realm, scope string) (*store.API, bool) {
-	if v.apis == nil {
-		return nil, false
-	}
 	api := v.apis.owner.get(apiName{realm, scope})
 	return api, api != nil
 }
@@ -244,67 +236,48 @@ func (v *View) APIs(realm string) []*store.API { return slices.Collect(v.APIsAft
 // APIsAfter lists the registered APIs of a realm in the order of their ids, after one. With
 // a text in small letters, it leaves out most that have it neither in the id nor in the name.
 func (v *View) APIsAfter(realm, id, text string) iter.Seq[*store.API] {
-	if v.apis == nil {
-		return func(func(*store.API) bool) {}
-	}
 	return apisOf(v.apis.sorted, realm, id, text)
 }
 
 // APIRow returns the row of an API's id, present or deleted; the zero API if there is
 // none.
 func (v *View) APIRow(realm, id string) (row store.API) {
-	if v.apis != nil {
-		if api := v.apis.byID.get(apiName{realm, oauth.CanonicalTarget(id)}); api != nil {
-			row = *api
-		}
+	if api := v.apis.byID.get(apiName{realm, oauth.CanonicalTarget(id)}); api != nil {
+		row = *api
 	}
 	return row
 }
 
 // LastAPI returns the highest number that an API of a realm has, or had.
 func (v *View) LastAPI(realm string) uint16 {
-	if v.apis == nil {
-		return 0
-	}
 	return v.apis.last[realm]
 }
 
 // LongestAccess returns the longest lifetime that access tokens have, or had for an
 // API, if the deployment's is life.
 func (v *View) LongestAccess(life time.Duration) time.Duration {
-	if v.apis == nil {
-		return life
-	}
 	return max(life, v.apis.longest)
 }
 
 // ShortestAccess returns the shortest lifetime that access tokens of a realm have if its
 // own is life.
 func (v *View) ShortestAccess(realm string, life time.Duration) time.Duration {
-	if v.apis != nil {
-		for api := range v.apis.timed.from(func(api *store.API) int { return strings.Compare(api.Realm, realm) }) {
-			if api.Realm == realm { // the first is the shortest
-				return min(life, api.Lifetime(life))
-			}
-			break
+	for api := range v.apis.timed.from(func(api *store.API) int { return strings.Compare(api.Realm, realm) }) {
+		if api.Realm == realm { // the first is the shortest
+			return min(life, api.Lifetime(life))
 		}
+		break
 	}
 	return life
 }
 
 // TrustRow returns the trust of an id, disabled or deleted ones included, or nil.
 func (v *View) TrustRow(realm, id string) *store.Trust {
-	if v.trusts == nil {
-		return nil
-	}
 	return v.trusts.byID.get(trustName{realm, id})
 }
 
 // TrustOfToken returns the trust that the id of a workload's access token names, or nil.
 func (v *View) TrustOfToken(realm string, id grant.ID) *store.Trust {
-	if v.trusts == nil {
-		return nil
-	}
 	return v.TrustRow(realm, store.TrustOf(id))
 }
 
@@ -317,9 +290,6 @@ func (v *View) Trust(realm, issuer string, kind store.TrustKind, clientID string
 // TrustsAfter lists the trusts of a realm in the order of their ids, after one.
 func (v *View) TrustsAfter(realm, id string) iter.Seq[*store.Trust] {
 	return func(yield func(*store.Trust) bool) {
-		if v.trusts == nil {
-			return
-		}
 		for t := range v.trusts.sorted.from(func(t *store.Trust) int { return cmp.Or(strings.Compare(t.Realm, realm), strings.Compare(t.ID, id)) }) {
 			if t.Realm != realm || (id == "" || t.ID != id) && !yield(t) {
 				return
@@ -331,9 +301,6 @@ func (v *View) TrustsAfter(realm, id string) iter.Seq[*store.Trust] {
 // TrustsOf lists the trusts of a realm in an issuer.
 func (v *View) TrustsOf(realm, issuer string) iter.Seq[*store.Trust] {
 	return func(yield func(*store.Trust) bool) {
-		if v.trusts == nil {
-			return
-		}
 		for t := range v.trusts.byIssuer.from(func(t *store.Trust) int {
 			return cmp.Or(strings.Compare(t.Realm, realm), strings.Compare(t.Issuer, issuer))
 		}) {
@@ -347,9 +314,6 @@ func (v *View) TrustsOf(realm, issuer string) iter.Seq[*store.Trust] {
 // EndedTrusts lists the trusts of a realm that were disabled or deleted.
 func (v *View) EndedTrusts(realm string) iter.Seq[*store.Trust] {
 	return func(yield func(*store.Trust) bool) {
-		if v.trusts == nil {
-			return
-		}
 		for name, t := range v.trusts.byID.all {
 			if name.realm == realm && (t.Disabled || t.Deleted) && !yield(t) {
 				return
