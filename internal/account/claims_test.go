@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/mintage/mintage/internal/claims"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -53,7 +54,7 @@ func TestProfileOfAUser(t *testing.T) {
 		"the username as a claim": second(u.SetProfile(nil, patchOf(t, `{"preferred_username":"A"}`), started)), "a time": second(u.SetProfile(nil, patchOf(t, `{"updated_at":1}`), started)),
 		"no claim": second(u.SetProfile(nil, patchOf(t, `{"tenant":"t"}`), started)),
 	} {
-		if invalid := new(Invalid); !errors.As(err, &invalid) || invalid.Field != "name" && invalid.Field != "claims" {
+		if invalid := new(oauth.Invalid); !errors.As(err, &invalid) || invalid.Field != "name" && invalid.Field != "claims" {
 			t.Errorf("%s: %v", about, err)
 		}
 	}

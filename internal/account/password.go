@@ -24,16 +24,16 @@ func GeneratePassword() string { return keys.RandomText(16) }
 func checkPassword(password, username string) error {
 	switch {
 	case utf8.RuneCountInString(password) < minPassword || len(password) > maxPassword:
-		return &Invalid{"password", fmt.Sprintf("at least %d characters and at most %d bytes", minPassword, maxPassword)}
+		return &oauth.Invalid{Field: "password", Message: fmt.Sprintf("at least %d characters and at most %d bytes", minPassword, maxPassword)}
 	case !oauth.IsText(password, maxPassword):
-		return &Invalid{"password", "UTF-8 without control characters"}
+		return &oauth.Invalid{Field: "password", Message: "UTF-8 without control characters"}
 	}
 	simple := strings.ToLower(strings.ReplaceAll(password, " ", ""))
 	switch {
 	case simple == username:
-		return &Invalid{"password", "it is the username"}
+		return &oauth.Invalid{Field: "password", Message: "it is the username"}
 	case slices.Contains(commonPasswords, simple) || oneCharacter(simple):
-		return &Invalid{"password", "it is among the first that a guesser tries"}
+		return &oauth.Invalid{Field: "password", Message: "it is among the first that a guesser tries"}
 	}
 	return nil
 }

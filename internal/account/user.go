@@ -69,14 +69,6 @@ type User struct {
 
 }
 
-// Invalid is the error of a request of an administrator that cannot be fulfilled.
-type Invalid struct {
-	Field   string // username, name, subject, claims, password or password_hash
-	Message string
-}
-
-func (e *Invalid) Error() string { return e.Field + ": " + e.Message }
-
 // A Registration holds the properties of a new user.
 type Registration struct {
 	Realm    string
@@ -98,11 +90,11 @@ func NewUser(r Registration, now grant.Instant) (User, error) {
 	}
 	switch {
 	case !validUsername(u.Username):
-		return u, &Invalid{"username", fmt.Sprintf("1 to %d ASCII letters, digits and . _ - @ +, and neither . nor .. (RFC 3986 section 5.2.4); capitals and small letters are the same", MaxUsername)}
+		return u, &oauth.Invalid{Field: "username", Message: fmt.Sprintf("1 to %d ASCII letters, digits and . _ - @ +, and neither . nor .. (RFC 3986 section 5.2.4); capitals and small letters are the same", MaxUsername)}
 	case !oauth.IsText(u.Name, oauth.MaxName):
-		return u, &Invalid{"name", fmt.Sprintf("at most %d bytes of UTF-8 without control characters", oauth.MaxName)}
+		return u, &oauth.Invalid{Field: "name", Message: fmt.Sprintf("at most %d bytes of UTF-8 without control characters", oauth.MaxName)}
 	case !openid.IsSubject(u.Subject):
-		return u, &Invalid{"subject", fmt.Sprintf("at most %d ASCII characters without control characters: it is the sub of id_tokens (OpenID Connect Core section 2)", openid.MaxSubject)}
+		return u, &oauth.Invalid{Field: "subject", Message: fmt.Sprintf("at most %d ASCII characters without control characters: it is the sub of id_tokens (OpenID Connect Core section 2)", openid.MaxSubject)}
 	}
 	if len(r.Claims) > 0 {
 		var err error
@@ -114,7 +106,7 @@ func NewUser(r Registration, now grant.Instant) (User, error) {
 		return u.withPassword(r.Password, now)
 	}
 	if err := keys.CheckSlow(r.PasswordHash); err != nil || r.Password != "" {
-		return u, &Invalid{"password_hash", "a hash by argon2id in PHC text ($argon2id$v=19$m=...,t=...,p=...$SALT$HASH), of at most 64 MiB, and of at most 256 MiB times passes, and no password beside it"}
+		return u, &oauth.Invalid{Field: "password_hash", Message: "a hash by argon2id in PHC text ($argon2id$v=19$m=...,t=...,p=...$SALT$HASH), of at most 64 MiB, and of at most 256 MiB times passes, and no password beside it"}
 	}
 	u = u.changed(now)
 	u.Password = r.PasswordHash
@@ -130,7 +122,7 @@ func (u User) SetProfile(name *string, patch claims.Claims, now grant.Instant) (
 		next.Name = *name
 	}
 	if !oauth.IsText(next.Name, oauth.MaxName) {
-		return u, &Invalid{"name", fmt.Sprintf("at most %d bytes of UTF-8 without control characters", oauth.MaxName)}
+		return u, &oauth.Invalid{Field: "name", Message: fmt.Sprintf("at most %d bytes of UTF-8 without control characters", oauth.MaxName)}
 	}
 	var err error
 	if next.Claims, err = u.mergeClaims(patch); err != nil {
@@ -147,12 +139,12 @@ var ofRecord = map[string]string{
 func (u User) mergeClaims(patch claims.Claims) (claims.Claims, error) {
 	for name := range patch {
 		if why := ofRecord[name]; why != "" {
-			return nil, &Invalid{"claims", fmt.Sprintf("%s cannot be set: %s", name, why)}
+			return nil, &oauth.Invalid{Field: "claims", Message: fmt.Sprintf("%s cannot be set: %s", name, why)}
 		}
 	}
 	merged, err := u.Claims.Merge(patch)
 	if err != nil {
-		return nil, &Invalid{"claims", err.Error()}
+		return nil, &oauth.Invalid{Field: "claims", Message: err.Error()}
 	}
 	return merged, nil
 }
@@ -333,8 +325,8 @@ func Create(ctx context.Context, st store.Store, u User, events ...store.Event) 
 	return err
 }
 
-// free returns ErrTaken if the name of a new user is taken, and an Invalid if its subject
-// is: a look-up each, however many users there are.
+// free returns ErrTaken if the name of a new user is taken, and an oauth.Invalid if its
+// subject is: a look-up each, however many users there are.
 func free(ctx context.Context, st store.Store, u User) error {
 	switch _, err := st.Document(ctx, keyOf(u.Realm, u.Username)); {
 	case err == nil:
@@ -350,7 +342,7 @@ func free(ctx context.Context, st store.Store, u User) error {
 	if err != nil {
 		return err
 	}
-	return &Invalid{"subject", fmt.Sprintf("%q is the subject of the user %q already", u.Subject, other.Username)}
+	return &oauth.Invalid{Field: "subject", Message: fmt.Sprintf("%q is the subject of the user %q already", u.Subject, other.Username)}
 }
 
 // haveRoom returns an error if n more users of a realm would be too many.
@@ -380,17 +372,17 @@ func CreateAll(ctx context.Context, st store.Store, realm string, users []User, 
 			}
 			other, taken := subjects[u.Subject]
 			err := free(ctx, st, u)
-			var invalid *Invalid
+			var invalid *oauth.Invalid
 			switch {
 			case errors.Is(err, ErrTaken):
 				names[u.Username] = true
 				continue
 			case errors.As(err, &invalid):
-				return nil, &Invalid{invalid.Field, fmt.Sprintf("%s, and cannot be that of %q", invalid.Message, u.Username)}
+				return nil, &oauth.Invalid{Field: invalid.Field, Message: fmt.Sprintf("%s, and cannot be that of %q", invalid.Message, u.Username)}
 			case err != nil:
 				return nil, err
 			case taken:
-				return nil, &Invalid{"subject", fmt.Sprintf("%q is the subject of the user %q already, and cannot be that of %q", u.Subject, other, u.Username)}
+				return nil, &oauth.Invalid{Field: "subject", Message: fmt.Sprintf("%q is the subject of the user %q already, and cannot be that of %q", u.Subject, other, u.Username)}
 			}
 			names[u.Username], subjects[u.Subject] = true, u.Username
 			event, err := admit(u)

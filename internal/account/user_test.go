@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/mintage/mintage/internal/claims"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/storetest"
 )
@@ -52,7 +53,7 @@ func TestWhatANewUserMayBe(t *testing.T) {
 		{"one character all the time", Registration{Username: "alice", Password: "zzzzzzzzzzzz"}, "password"},
 	} {
 		u, err := NewUser(c.r, started)
-		var invalid *Invalid
+		var invalid *oauth.Invalid
 		switch {
 		case c.field == "" && err != nil:
 			t.Errorf("%s: %v", c.about, err)
@@ -166,7 +167,7 @@ func TestTwoUsersHaveNeitherANameNorASubjectInCommon(t *testing.T) {
 	if err := create("alice", "u-2"); !errors.Is(err, ErrTaken) {
 		t.Errorf("the same name: %v", err)
 	}
-	var invalid *Invalid
+	var invalid *oauth.Invalid
 	if err := create("bob", "u-1"); !errors.As(err, &invalid) || invalid.Field != "subject" {
 		t.Errorf("the same subject: %v", err)
 	}
@@ -283,7 +284,7 @@ func TestANewUserReadsNoOther(t *testing.T) {
 	if err := Create(t.Context(), st, User{Realm: realm, Username: "alice", Subject: "other"}.changed(started)); !errors.Is(err, ErrTaken) {
 		t.Errorf("a taken name: %v", err)
 	}
-	var invalid *Invalid
+	var invalid *oauth.Invalid
 	if err := Create(t.Context(), st, User{Realm: realm, Username: "carol", Subject: "s-alice"}.changed(started)); !errors.As(err, &invalid) || invalid.Field != "subject" {
 		t.Errorf("a taken subject: %v", err)
 	}

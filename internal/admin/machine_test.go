@@ -18,7 +18,7 @@ func TestClientsAndUsersShareNoName(t *testing.T) {
 	if _, _, err := a.Clients().Create(t.Context(), billing(), store.ClientEnabled); err != nil {
 		t.Fatal(err)
 	}
-	var user *account.Invalid
+	var user *oauth.Invalid
 	if _, _, err := a.Users().Create(t.Context(), account.Registration{Username: "billing"}); !errors.As(err, &user) || user.Field != "subject" {
 		t.Errorf("a user called as a client: %v", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -59,7 +60,7 @@ func (a Users) isNoClient(ctx context.Context, subject string) error {
 	_, err := a.Store.Client(ctx, subject)
 	switch {
 	case err == nil:
-		return &account.Invalid{Field: "subject", Message: fmt.Sprintf("%q is the id of a client: its own tokens would seem to be the user's", subject)}
+		return &oauth.Invalid{Field: "subject", Message: fmt.Sprintf("%q is the id of a client: its own tokens would seem to be the user's", subject)}
 	case errors.Is(err, store.ErrNotFound):
 		return nil
 	}

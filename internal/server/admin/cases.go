@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/client"
@@ -218,14 +217,11 @@ func (x *call) ifMatch() string {
 func (x *call) problem(err error) *Problem {
 	var own *Problem
 	var failed *admin.Error
-	var user *account.Invalid
 	switch {
 	case errors.As(err, &own):
 		return own
 	case errors.As(err, &failed):
 		return x.failure(failed)
-	case errors.As(err, &user):
-		err = &oauth.Invalid{Field: user.Field, Message: user.Message}
 	}
 	p := problem(err)
 	// Settings are named by their flags below.
