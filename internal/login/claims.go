@@ -29,7 +29,7 @@ func (ss *Sessions) storedClaims(ctx context.Context, subject string) (text []by
 		return nil, 0, nil
 	}
 	if err != nil {
-		return nil, 0, unavailable(err)
+		return nil, 0, store.Unavailable(err)
 	}
 	text, _ = view.Ring.OpenBox(claimsBox(subject), d.Body) // nil if it cannot be opened: the next login replaces it
 	return text, d.Version, nil

@@ -86,7 +86,7 @@ func (co *Consents) livingGrants(ctx context.Context, view *directory.View, subj
 	now, read := co.now(), 0
 	for g, err := range store.EachGrant(ctx, co.Store, store.GrantFilter{Realm: co.Realm, Subject: subject, ClientID: clientID}) {
 		if err != nil {
-			return nil, unavailable(err)
+			return nil, store.Unavailable(err)
 		}
 		if read++; read > maxGrants {
 			break
@@ -141,7 +141,7 @@ func (co *Consents) Disconnect(ctx context.Context, s *Session, clientID string,
 		return err
 	}
 	if err := co.Directory.Poll(ctx); err != nil {
-		return unavailable(err)
+		return store.Unavailable(err)
 	}
 	return nil
 }

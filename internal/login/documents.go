@@ -28,7 +28,7 @@ func (ds Documents) now() grant.Instant { return grant.At(ds.Now()) }
 func (ds Documents) view() (*directory.View, error) {
 	view, err := ds.Directory.View()
 	if err != nil {
-		err = unavailable(err)
+		err = store.Unavailable(err)
 	}
 	return view, err
 }
@@ -40,7 +40,7 @@ func (ds Documents) document(ctx context.Context, kind store.DocumentKind, key s
 		return store.Document{Kind: kind, Key: key}, nil
 	}
 	if err != nil {
-		return d, unavailable(err)
+		return d, store.Unavailable(err)
 	}
 	return d, json.Unmarshal(d.Body, body)
 }
@@ -49,7 +49,7 @@ func (ds Documents) document(ctx context.Context, kind store.DocumentKind, key s
 func (ds Documents) seal(box string, what any) ([]byte, error) {
 	view, err := ds.Directory.View()
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, store.Unavailable(err)
 	}
 	// Without escapes for HTML, which would make long requests too long.
 	var body bytes.Buffer
@@ -65,7 +65,7 @@ func (ds Documents) seal(box string, what any) ([]byte, error) {
 func (ds Documents) unseal(ctx context.Context, id string, key store.DocumentKey, box string, what any) (d store.Document, err error) {
 	view, err := ds.Directory.View()
 	if err != nil {
-		return d, unavailable(err)
+		return d, store.Unavailable(err)
 	}
 	if len(id) != base64.RawURLEncoding.EncodedLen(32) {
 		return d, ErrInteraction
@@ -75,7 +75,7 @@ func (ds Documents) unseal(ctx context.Context, id string, key store.DocumentKey
 	case errors.Is(err, store.ErrNotFound):
 		return d, ErrInteraction
 	case err != nil:
-		return d, unavailable(err)
+		return d, store.Unavailable(err)
 	}
 	body, err := view.Ring.OpenBox(box, d.Body)
 	if err != nil {

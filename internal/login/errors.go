@@ -2,7 +2,6 @@ package login
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
@@ -57,13 +56,6 @@ func faultTold(err error) *oauth.Error {
 		return oauth.ErrTarget
 	}
 	return oauth.ErrInternal
-}
-
-func unavailable(err error) error {
-	if errors.Is(err, store.ErrUnavailable) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 }
 
 // describe returns the constant text of an error code that the login system has chosen.

@@ -103,7 +103,7 @@ func (ins *Interactions) put(ctx context.Context, it *Interaction, with store.Ch
 	case errors.Is(err, store.ErrConflict):
 		return err
 	case err != nil:
-		return unavailable(err)
+		return store.Unavailable(err)
 	}
 	it.version++
 	return nil
@@ -170,7 +170,7 @@ func (ins *Interactions) change(ctx context.Context, it *Interaction, with *stor
 		}
 		*it = *now
 	}
-	return unavailable(store.ErrConflict)
+	return store.Unavailable(store.ErrConflict)
 }
 
 var errUnchanged = errors.New("unchanged")

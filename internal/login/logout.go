@@ -99,7 +99,7 @@ func (ins *Interactions) KeepLogout(ctx context.Context, l *Logout, v Visitor, s
 		return err
 	}
 	if err := ins.Store.Commit(ctx, store.Change{Documents: []store.Document{d}}); err != nil {
-		return unavailable(err)
+		return store.Unavailable(err)
 	}
 	l.ID = id
 	return nil

@@ -52,7 +52,7 @@ func (a *Authorizer) Push(ctx context.Context, r oauth.AuthorizationRequest, for
 	case errors.Is(err, ErrLimited):
 		return "", oauth.ErrTooManyRequests
 	case err != nil:
-		return "", unavailable(err)
+		return "", store.Unavailable(err)
 	}
 	id := newID()
 	d := store.Document{Kind: store.DocumentPushed, Key: a.pushedKey(id), Version: 1, ExpiresAt: now.Add(PushedLifetime + a.Interactions.Lifetime + time.Minute)}
@@ -60,7 +60,7 @@ func (a *Authorizer) Push(ctx context.Context, r oauth.AuthorizationRequest, for
 		return "", err
 	}
 	if err = a.Store.Commit(ctx, store.Change{Documents: []store.Document{d}}); err != nil {
-		return "", unavailable(err)
+		return "", store.Unavailable(err)
 	}
 	return oauth.PushedPrefix + id, nil
 }
@@ -117,7 +117,7 @@ func (ds Documents) spendNow(ctx context.Context, r oauth.AuthorizationRequest) 
 	case errors.Is(err, store.ErrConflict):
 		return ErrAnswered
 	case err != nil:
-		return unavailable(err)
+		return store.Unavailable(err)
 	}
 	return nil
 }

@@ -159,7 +159,7 @@ func (ss *Sessions) find(ctx context.Context, cookie string) (*Session, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, store.Unavailable(err)
 	}
 	s := &Session{id: id, document: d, used: used, ExpiresAt: d.ExpiresAt}
 	if err := json.Unmarshal(d.Body, s); err != nil {
@@ -173,7 +173,7 @@ func (ss *Sessions) find(ctx context.Context, cookie string) (*Session, error) {
 	state, err := s.state(ctx, now, view.Cutoff(ss.Realm, s.Subject, ""), view.Restore().At, ss.Alive)
 	switch {
 	case err != nil:
-		return nil, unavailable(err)
+		return nil, store.Unavailable(err)
 	case state != SessionActive:
 		return nil, nil
 	}
@@ -189,7 +189,7 @@ func (ss *Sessions) Lives(ctx context.Context, subject string, is func(reference
 	}
 	list, err := ss.Store.Documents(ctx, store.DocumentFilter{Kind: store.DocumentSession, Owner: store.OwnerOf(ss.Realm, subject), Limit: everyDocument})
 	if err != nil {
-		return false, unavailable(err)
+		return false, store.Unavailable(err)
 	}
 	for _, d := range list {
 		s := Session{ExpiresAt: d.ExpiresAt}
@@ -198,7 +198,7 @@ func (ss *Sessions) Lives(ctx context.Context, subject string, is func(reference
 		}
 		state, err := s.state(ctx, ss.now(), view.Cutoff(ss.Realm, subject, ""), view.Restore().At, ss.Alive)
 		if err != nil {
-			return false, unavailable(err)
+			return false, store.Unavailable(err)
 		}
 		if state == SessionActive && s.Over == "" {
 			return true, nil
@@ -365,7 +365,7 @@ func CommitEnd(ctx context.Context, st store.Store, add func(c *store.Change) er
 		err = st.Commit(ctx, c)
 	}
 	if err != nil {
-		return unavailable(err)
+		return store.Unavailable(err)
 	}
 	return nil
 }
@@ -389,7 +389,7 @@ func (ss *Sessions) end(ctx context.Context, s *Session, c *store.Change, actor,
 	now := ss.now()
 	ended, err = EndReference(ctx, ss.Store, ss.Realm, s.Subject, s.reference(), now, c)
 	if err != nil {
-		return false, unavailable(err)
+		return false, store.Unavailable(err)
 	}
 	s.end = End{issuer.SessionEnd{Subject: s.Subject, Reference: s.reference(), Actor: actor, Detail: why + ": session " + grant.SessionName(s.reference())}, now}
 	if !ended || ss.Ended == nil {

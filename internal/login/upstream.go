@@ -128,7 +128,7 @@ func (ss *Sessions) EndProviderSession(ctx context.Context, l ProviderLogout) (e
 		case err == nil:
 			return ErrReplayed
 		case !errors.Is(err, store.ErrNotFound):
-			return unavailable(err)
+			return store.Unavailable(err)
 		}
 		if err := note(); err != nil {
 			return err
@@ -160,7 +160,7 @@ func (ss *Sessions) ofLogout(ctx context.Context, l ProviderLogout, c *store.Cha
 		}
 	}
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, store.Unavailable(err)
 	}
 	for _, key := range keys {
 		s := &Session{}
