@@ -31,12 +31,8 @@ func (c apiPages) apis(ctx context.Context, r *request) (reply, error) {
 	p := apisPage{Match: strings.TrimSpace(q.Get("match")), Admin: r.admin(), Done: q.Get("done"), Command: r.mintage("api list")}
 	query, flags := filtered(q.Get("after"), p.Match, "")
 	p.Command += flags
-	var answer struct {
-		APIs []adminapi.API
-		Next string
-	}
-	err := c.get(ctx, r, &answer, query, "apis")
-	p.APIs, p.pager = answer.APIs, r.pages("/apis", answer.Next)
+	err := c.get(ctx, r, &p, query, "apis")
+	p.pager = r.pages("/apis", p.Next)
 	return reply{page: p}, err
 }
 

@@ -39,12 +39,8 @@ func (c clientPages) clients(ctx context.Context, r *request) (reply, error) {
 		p.Command += " --self-registered"
 	}
 	p.Command += flags
-	var answer struct {
-		Clients []adminapi.Client
-		Next    string
-	}
-	err := c.get(ctx, r, &answer, query, "clients")
-	p.Clients, p.pager = answer.Clients, r.pages("/clients", answer.Next)
+	err := c.get(ctx, r, &p, query, "clients")
+	p.pager = r.pages("/clients", p.Next)
 	return reply{page: p}, err
 }
 

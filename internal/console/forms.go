@@ -69,7 +69,8 @@ func lines(text string) (list []string) {
 	return list
 }
 
-// A pager leads through a list by the keys of its items (keyset pagination), also back.
+// A pager leads through a list by the keys of its items (keyset pagination), also back. A
+// page decodes the list and the key of its next page, of which pages makes the links.
 type pager struct{ Next, Previous string }
 
 // maxBack bounds how far back the links of a page lead; the first page is before that.

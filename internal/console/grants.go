@@ -60,11 +60,9 @@ func (c grantPages) grants(ctx context.Context, r *request) (reply, error) {
 		p.More = "/grants?" + whom.Encode()
 	}
 	if p.Subject != "" && p.Client == "" {
-		var sessions struct{ Sessions []adminapi.Session }
-		if err := c.get(ctx, r, &sessions, url.Values{"subject": {p.Subject}}, "sessions"); err != nil {
+		if err := c.get(ctx, r, &p, url.Values{"subject": {p.Subject}}, "sessions"); err != nil {
 			return reply{}, err
 		}
-		p.Sessions = sessions.Sessions
 	}
 	return reply{page: p}, nil
 }

@@ -56,12 +56,12 @@ func (c overviewPages) deployment(ctx context.Context, r *request, p *overviewPa
 	if p.Traffic, err = c.traffic(ctx, r); err != nil {
 		return err
 	}
-	var operators struct{ Operators []adminapi.Operator }
-	if err := c.get(ctx, r, &operators, nil, "operators"); err != nil {
+	var of operatorsPage
+	if err := c.get(ctx, r, &of, nil, "operators"); err != nil {
 		return err
 	}
 	admins := 0
-	for _, o := range operators.Operators {
+	for _, o := range of.Operators {
 		if o.Role == "admin" && o.Realm == "" {
 			admins++
 		}
@@ -72,18 +72,15 @@ func (c overviewPages) deployment(ctx context.Context, r *request, p *overviewPa
 	if admins < 2 && !c.Dev {
 		p.Attention = append(p.Attention, attention{"alone", "", nil, "mintage operator add NAME --role admin"})
 	}
-	var tokens struct {
-		Tokens []adminapi.Token `json:"admin_tokens"`
-	}
-	if err := c.get(ctx, r, &tokens, nil, "admin-tokens"); err != nil {
+	if err := c.get(ctx, r, &of, nil, "admin-tokens"); err != nil {
 		return err
 	}
-	for _, t := range tokens.Tokens {
+	for _, t := range of.Tokens {
 		if t.ExpiresAt != nil && t.ExpiresAt.Sub(c.Now()) < soon {
 			p.Attention = append(p.Attention, attention{"token", t.Name, t.ExpiresAt, tokenCommand(t)})
 		}
 	}
-	p.Counts = []count{{Kind: "operators", N: len(operators.Operators)}, {Kind: "tokens", N: len(tokens.Tokens)}}
+	p.Counts = []count{{Kind: "operators", N: len(of.Operators)}, {Kind: "tokens", N: len(of.Tokens)}}
 	return nil
 }
 

@@ -27,12 +27,8 @@ func (c userPages) users(ctx context.Context, r *request) (reply, error) {
 	p := usersPage{Match: strings.TrimSpace(q.Get("match")), State: q.Get("state"), Admin: r.admin(), Command: r.mintage("user list")}
 	query, flags := filtered(q.Get("after"), p.Match, p.State)
 	p.Command += flags
-	var answer struct {
-		Users []adminapi.User
-		Next  string
-	}
-	err := c.get(ctx, r, &answer, query, "users")
-	p.Users, p.pager = answer.Users, r.pages("/users", answer.Next)
+	err := c.get(ctx, r, &p, query, "users")
+	p.pager = r.pages("/users", p.Next)
 	return reply{page: p}, err
 }
 
