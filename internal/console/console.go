@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -209,15 +208,6 @@ func (c *Console) now() grant.Instant { return grant.At(c.Now()) }
 // actor is the operator, for the admin API and the audit log.
 func actor(o operator.Operator) admin.Actor {
 	return admin.Actor{Via: admin.ViaConsole, Name: o.Name, Role: admin.Role(o.Role), Realm: o.Realm}
-}
-
-// remote is the request's address for people.
-func (r *request) remote() string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr
-	}
-	return host
 }
 
 // record records a refused attempt to get in, of an operator or, with the name "", of

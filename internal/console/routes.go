@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -128,10 +127,7 @@ func (c *Console) serve(rt route) http.Handler {
 		ctx, cancel := context.WithTimeout(hr.Context(), requestTime)
 		defer cancel()
 		hr.Body = http.MaxBytesReader(w, hr.Body, maxForm)
-		r := &request{Request: hr.WithContext(ctx), outer: hr.Context(), id: server.RequestID(), now: c.now(), locale: localeOf(hr), byItself: asksForEvents(hr)}
-		if peer, err := netip.ParseAddrPort(hr.RemoteAddr); err == nil {
-			r.address = peer.Addr().Unmap()
-		}
+		r := &request{Request: hr.WithContext(ctx), outer: hr.Context(), id: server.RequestID(), now: c.now(), locale: localeOf(hr), byItself: asksForEvents(hr), address: server.PeerOf(hr)}
 		w.Header().Set("X-Request-Id", r.id)
 		a, err := c.answer(ctx, rt, r)
 		if err != nil {

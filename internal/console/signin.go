@@ -88,7 +88,7 @@ func (c entrance) begin(ctx context.Context, r *request, s operator.Session) (re
 			return reply{}, err
 		}
 	}
-	s.Address, s.BeganAt = r.remote(), c.now()
+	s.Address, s.BeganAt = r.address.String(), c.now()
 	cookie, err := operator.Begin(ctx, c.Store, s)
 	if err != nil {
 		return reply{}, err
@@ -175,7 +175,7 @@ func (c entrance) spendInvitation(ctx context.Context, r *request) (reply, error
 			}
 		}
 	}
-	if _, err := operator.Spend(ctx, c.Store, text, r.remote(), c.now()); err != nil {
+	if _, err := operator.Spend(ctx, c.Store, text, r.address.String(), c.now()); err != nil {
 		return invitationProblem(p, err)
 	}
 	return c.begin(ctx, r, s)

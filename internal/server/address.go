@@ -20,7 +20,7 @@ type Proxies struct {
 // proxy, the last address of X-Forwarded-For that is not one. What another
 // caller writes into the header is never read.
 func (p Proxies) address(r *http.Request) netip.Addr {
-	addr := peerOf(r)
+	addr := PeerOf(r)
 	if !p.trusted(addr) {
 		return addr
 	}
@@ -62,8 +62,8 @@ func contains(networks []netip.Prefix, a netip.Addr) bool {
 	return slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(a) })
 }
 
-// peerOf is the address at the other end of the connection; invalid if it is unknown.
-func peerOf(r *http.Request) netip.Addr {
+// PeerOf is the address at the other end of the connection; invalid if it is unknown.
+func PeerOf(r *http.Request) netip.Addr {
 	peer, _ := netip.ParseAddrPort(r.RemoteAddr)
 	return peer.Addr().Unmap()
 }
@@ -90,7 +90,7 @@ func (p Proxies) secure(r *http.Request) bool {
 	if !p.PlainHTTP {
 		return false
 	}
-	addr, proto := peerOf(r), r.Header["X-Forwarded-Proto"]
+	addr, proto := PeerOf(r), r.Header["X-Forwarded-Proto"]
 	if !p.trusted(addr) && (!addr.IsLoopback() || proto == nil) {
 		return addr.IsLoopback()
 	}

@@ -315,7 +315,7 @@ func (s *Server) noteProbe(r *Request) {
 		Authorization: r.Header["Authorization"] != nil, ContentType: Printable(r.Header.Get("Content-Type")), RequestID: r.ID,
 		ForwardedProto: []string{},
 	}
-	if peer := peerOf(r.Request); peer.IsValid() {
+	if peer := PeerOf(r.Request); peer.IsValid() {
 		a.Peer, a.Declared = peer.String(), s.trusted(peer)
 	}
 	for _, v := range r.Header["X-Forwarded-For"] {

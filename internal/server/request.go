@@ -60,7 +60,7 @@ func (s *Server) noticeProxy(r *http.Request) {
 	if !s.PlainHTTP || len(s.TrustedProxies) > 0 {
 		return
 	}
-	peer := peerOf(r)
+	peer := PeerOf(r)
 	if !s.alike(peer) {
 		return
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -399,11 +398,10 @@ func (a *API) monotonic() time.Time {
 // peerAddress is where a request comes from, which is nowhere for one on a
 // Unix socket.
 func peerAddress(r *http.Request) string {
-	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return ""
+	if peer := server.PeerOf(r); peer.IsValid() {
+		return peer.String()
 	}
-	return peer.Addr().Unmap().String()
+	return ""
 }
 
 func (a *API) json(w http.ResponseWriter, status int, contentType string, v any) {
@@ -428,7 +426,7 @@ func (a *API) json(w http.ResponseWriter, status int, contentType string, v any)
 // audit records an event of a request.
 func (a *API) audit(x *call, e audit.Event) {
 	e.RequestID = x.id
-	e.RemoteIP, _ = netip.ParseAddr(peerAddress(x.Request))
+	e.RemoteIP = server.PeerOf(x.Request)
 	a.Audit.Record(e)
 }
 
