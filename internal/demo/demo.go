@@ -90,9 +90,7 @@ func (d *Demo) Routes(s *server.Server) []server.Route {
 	page := func(name, path string, methods []string, handle func(context.Context, *server.Request) (server.Answer, error)) server.Route {
 		return server.Route{Name: name, Paths: []string{base + path}, Methods: methods, Class: overload.Login, Page: true, Headers: headers,
 			Handle: func(ctx context.Context, r *server.Request) (a server.Answer, rec server.Report, err error) {
-				if err = r.Admit(); err == nil {
-					a, err = handle(ctx, r)
-				}
+				a, err = handle(ctx, r)
 				return a, rec, err
 			}}
 	}

@@ -22,9 +22,6 @@ type Publication struct {
 // unchanged by anything in the request but a realm that does not exist.
 func Published(load func(context.Context, *Request) (Publication, error)) Handler {
 	return func(ctx context.Context, r *Request) (a Answer, rec Report, err error) {
-		if err = r.Admit(); err != nil {
-			return a, rec, err
-		}
 		if _, err = r.Query(r.URL.RawQuery); err != nil {
 			return a, rec, err
 		}

@@ -21,9 +21,9 @@ import (
 // Origin is the request as changes record it.
 func (r *Request) Origin() grant.Origin { return grant.Origin{Address: r.Address, RequestID: r.ID} }
 
-// Admit checks what needs no look at the body: method, transport, length, failures
+// admit checks what needs no look at the body: method, transport, length, failures
 // of the address.
-func (r *Request) Admit() error {
+func (r *Request) admit() error {
 	if methods := r.Route.Methods; methods != nil && !slices.Contains(methods, r.Method) {
 		switch get := slices.Contains(methods, http.MethodGet); {
 		case get && slices.Contains(methods, http.MethodPost):
@@ -79,12 +79,9 @@ func (s *Server) noticeProxy(r *http.Request) {
 func (r *Request) Early() error { return r.server.Queue.Early() }
 
 // Begin makes the first phases of an endpoint at which clients ask for something: the
-// transport, the limit of the address, an early look at the queue, and then the form, to
-// which the query belongs if queryAllowed.
+// limit of the address, an early look at the queue, and then the form, to which the query
+// belongs if queryAllowed.
 func (r *Request) Begin(queryAllowed bool) (oauth.Params, error) {
-	if err := r.Admit(); err != nil {
-		return nil, err
-	}
 	if err := r.server.Throttle.RequestOfAddress(r.Counted); err != nil {
 		return nil, err
 	}
@@ -306,9 +303,6 @@ func (r *Request) Charge(kilobytes int) bool { return r.server.Throttle.Begin(r.
 // its client, in the order of the token endpoint's checks. token_type_hint is not
 // needed: a token names its kind.
 func (r *Request) AboutToken(ctx context.Context) (c *store.Client, p oauth.Params, rec Report, err error) {
-	if err = r.Admit(); err != nil {
-		return nil, nil, rec, err
-	}
 	if err = r.Early(); err != nil {
 		return nil, nil, rec, err
 	}

@@ -52,7 +52,7 @@ func (s *Server) Mount(routes ...Route) {
 		}
 	}
 	refuse := func(err error) http.Handler {
-		return s.endpoint(Route{Name: "request", Handle: func(context.Context, *Request) (Answer, Report, error) { return Answer{}, Report{}, err }})
+		return s.endpoint(Route{Name: "request", Unadmitted: true, Handle: func(context.Context, *Request) (Answer, Report, error) { return Answer{}, Report{}, err }})
 	}
 	elsewhere := refuse(oauth.ErrNotFound)
 	if program := elsewhere; person != nil {
@@ -162,6 +162,11 @@ func (s *Server) safely(ctx context.Context, r *Request) (a Answer, rec Report, 
 	}()
 	if s.preflight(r) {
 		return Answer{Status: http.StatusNoContent}, rec, nil
+	}
+	if !r.Route.Unadmitted {
+		if err := r.admit(); err != nil {
+			return a, rec, err
+		}
 	}
 	return r.Route.Handle(ctx, r)
 }

@@ -136,6 +136,7 @@ type Route struct {
 	Protected  bool // a protected resource, whose answers with 400 are challenges too (RFC 6750 section 3)
 	Public     bool // scripts of every origin may; and no limit by address applies
 	Page       bool // people see it; its requests share capacity by network
+	Unadmitted bool // its handler makes the checks of admit that it needs
 
 	Headers http.Header // of every answer, in place of those of JSON
 

@@ -121,7 +121,7 @@ func (s *endpoints) pageAnswer(h http.Header, r *server.Request, rec server.Repo
 	}
 	locale := rec.Locale
 	if locale == "" {
-		locale = s.locale(r, "") // of a panic
+		locale = s.locale(r, "") // of a panic, or of what no handler has seen
 	}
 	var view any
 	status := http.StatusBadRequest

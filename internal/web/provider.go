@@ -19,9 +19,6 @@ import (
 // Logout 1.0 sections 2.5 to 2.8). What does not verify is answered 400; a fault is
 // answered 503, so that the provider may try again.
 func (s provider) logout(ctx context.Context, r *server.Request) (a server.Answer, rec server.Report, err error) {
-	if err = r.Admit(); err != nil {
-		return a, rec, err
-	}
 	body, err := r.FormBody()
 	if err != nil {
 		return a, rec, err

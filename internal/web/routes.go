@@ -84,11 +84,7 @@ func (s *endpoints) handler(handle pageHandler) server.Handler {
 	return func(ctx context.Context, r *server.Request) (server.Answer, server.Report, error) {
 		x := &exchange{Request: r}
 		x.Locale = s.locale(r, "")
-		var a server.Answer
-		err := r.Admit()
-		if err == nil {
-			a, err = handle(ctx, r.Request, x)
-		}
+		a, err := handle(ctx, r.Request, x)
 		err = s.withWayBack(x, err)
 		var toClient *login.ClientError
 		x.Fault = errors.As(err, &toClient) && toClient.Cause != nil

@@ -48,7 +48,7 @@ func (e *Endpoints) Routes() []server.Route {
 		{Name: "token info", Paths: []string{"tokeninfo"}, Methods: get, Class: overload.Check, Handle: e.tokenInfo, Refusals: slog.LevelDebug, Protected: true},
 		userinfo,
 		// Envoy appends the path of the request that it asks about.
-		{Name: "verification", Paths: []string{"verify", "verify/{rest...}"}, Class: overload.Check, Handle: e.verify, Refusals: slog.LevelDebug},
+		{Name: "verification", Paths: []string{"verify", "verify/{rest...}"}, Class: overload.Check, Handle: e.verify, Refusals: slog.LevelDebug, Unadmitted: true},
 		{Name: "keys", Paths: []string{"jwks", "connect/jwk_uri"}, Methods: get, Handle: server.Published(e.keySet), Public: true, Member: "jwks_uri"},
 		{Name: "keys", Paths: []string{"jwks/{file}"}, Methods: get, Handle: server.Published(e.keyFile), Public: true},
 		{Name: "metadata", Paths: append(metadataLocations(e.Issuer.ID), metadataPath, serverMetadataPath), Methods: get, Handle: server.Published(e.metadata), Public: true},

@@ -14,9 +14,6 @@ import (
 // the subject, the claims that the token's scope asks for, and those that its
 // authorization request has named (OpenID Connect Core sections 5.3 to 5.5).
 func (e *Endpoints) userInfo(ctx context.Context, r *server.Request) (a server.Answer, rec server.Report, err error) {
-	if err = r.Admit(); err != nil {
-		return a, rec, err
-	}
 	text, err := e.presented(r)
 	if err != nil {
 		return a, rec, err

@@ -270,9 +270,6 @@ func headerText(s string) string {
 // tokenInfo answers resource servers of OpenAM-style deployments: what the access
 // token in their request allows.
 func (e *Endpoints) tokenInfo(ctx context.Context, r *server.Request) (a server.Answer, rec server.Report, err error) {
-	if err = r.Admit(); err != nil {
-		return a, rec, err
-	}
 	p, err := r.Query(r.URL.RawQuery)
 	if err != nil {
 		return a, rec, err

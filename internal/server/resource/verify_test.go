@@ -42,7 +42,7 @@ func TestDemandedActors(t *testing.T) {
 	var got demand
 	var err error
 	s := server.New(nil, server.Options{Site: server.Site{Realm: "/api"}}, slog.New(slog.DiscardHandler))
-	s.Mount(server.Route{Paths: []string{"verify", "verify/{rest...}"}, Handle: func(_ context.Context, r *server.Request) (server.Answer, server.Report, error) {
+	s.Mount(server.Route{Paths: []string{"verify", "verify/{rest...}"}, Unadmitted: true, Handle: func(_ context.Context, r *server.Request) (server.Answer, server.Report, error) {
 		got, err = demands(r)
 		return server.Answer{}, server.Report{}, err
 	}})
@@ -90,7 +90,7 @@ func TestDemandsAddUpAndAreNeverGuessed(t *testing.T) {
 	var audience string
 	var err error
 	s := server.New(nil, server.Options{Site: server.Site{Realm: "/api"}}, slog.New(slog.DiscardHandler))
-	s.Mount(server.Route{Paths: []string{"verify", "verify/{rest...}"}, Handle: func(_ context.Context, r *server.Request) (server.Answer, server.Report, error) {
+	s.Mount(server.Route{Paths: []string{"verify", "verify/{rest...}"}, Unadmitted: true, Handle: func(_ context.Context, r *server.Request) (server.Answer, server.Report, error) {
 		var got demand
 		got, err = demands(r)
 		scope, audience = got.scope, got.audience

@@ -14,9 +14,6 @@ import (
 // register is the registration endpoint (RFC 7591 section 3). It writes nothing, and
 // each address has its share.
 func (e *Endpoints) register(_ context.Context, r *server.Request) (a server.Answer, rec server.Report, err error) {
-	if err = r.Admit(); err != nil {
-		return a, rec, err
-	}
 	if err = r.Early(); err != nil {
 		return a, rec, err
 	}

@@ -123,7 +123,7 @@ var grantTypes = map[string]grantType{
 // anything but the client assertion: its jti is recorded before the client may do
 // anything (RFC 7523 section 3, item 7).
 func (e *Endpoints) token(ctx context.Context, r *server.Request) (a server.Answer, rec server.Report, err error) {
-	// 1. Transport, the address's limit, and an early look at the queue.
+	// 1. The address's limit, and an early look at the queue; the transport was checked.
 	// 2. Form and parameters.
 	p, err := r.Begin(e.QueryParameters)
 	if err != nil {
