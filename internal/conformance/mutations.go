@@ -295,8 +295,8 @@ var tokenMutations = []Mutation{
 		Test: here + "TestOP08",
 	},
 	{
-		Name: "known clients in the audit log", In: "Server.About",
-		Old: "ClientID: s.known(clientID)", New: "ClientID: clientID",
+		Name: "known clients in the audit log", In: "Server.Note",
+		Old: "s.known(e.ClientID)", New: "e.ClientID",
 		Test: here + "TestOP08",
 	},
 	{

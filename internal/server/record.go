@@ -177,11 +177,10 @@ func (s *Server) originOf(ctx context.Context, r *Request) context.Context {
 	return audit.With(ctx, audit.Origin{RequestID: r.ID, RemoteIP: r.Address})
 }
 
-// About is an event of a request.
-func (s *Server) About(r *Request, clientID string, name audit.Name, outcome audit.Outcome) audit.Event {
-	return audit.Event{
-		Name: name, Outcome: outcome, Realm: s.Realm, ClientID: s.known(clientID), RequestID: r.ID, RemoteIP: r.Address,
-	}
+// Note records an event of a request. It leaves out the id of a client if no client has it.
+func (s *Server) Note(r *Request, e audit.Event) {
+	e.Realm, e.ClientID, e.RequestID, e.RemoteIP = s.Realm, s.known(e.ClientID), r.ID, r.Address
+	s.Audit.Record(e)
 }
 
 // audit records the end of a request that changes nothing in the store. Changes are
@@ -193,11 +192,9 @@ func (s *Server) audit(r *Request) {
 	case err != nil:
 		s.auditFault(r, rec, r.outcome.Status, err)
 	case rec.ServiceRevoked:
-		e := s.About(r, rec.ClientID, audit.ServiceTokenRevoked, audit.Success)
-		e.GrantID = rec.GrantID.String()
-		s.Audit.Record(e)
+		s.Note(r, audit.Event{Name: audit.ServiceTokenRevoked, Outcome: audit.Success, ClientID: rec.ClientID, GrantID: rec.GrantID.String()})
 	case rec.Tokens.GrantID != (grant.ID{}):
-		e := s.About(r, rec.ClientID, audit.TokensRefreshed, audit.Success)
+		e := audit.Event{Name: audit.TokensRefreshed, Outcome: audit.Success, ClientID: rec.ClientID}
 		if rec.Tokens.Shared {
 			e.Name = audit.RefreshShared
 		} else if rec.Tokens.Repeated {
@@ -220,7 +217,7 @@ func (s *Server) audit(r *Request) {
 		if rec.Tokens.Bound {
 			e.Detail = "bound to the DPoP key " + r.key.String()
 		}
-		s.Audit.Record(e)
+		s.Note(r, e)
 	}
 }
 
@@ -229,8 +226,7 @@ func (s *Server) auditFault(r *Request, rec *Report, status int, err error) {
 	var fault *client.GrantFault
 	switch {
 	case errors.Is(err, client.ErrClient), errors.Is(err, oauth.ErrClient):
-		e := s.About(r, rec.ClientID, audit.ClientAuthFailed, audit.Refused)
-		e.Detail = r.Route.Name
+		e := audit.Event{Name: audit.ClientAuthFailed, Outcome: audit.Refused, ClientID: rec.ClientID, Detail: r.Route.Name}
 		var why client.AuthFault
 		if errors.As(err, &why) {
 			e.Detail += ", " + string(why)
@@ -242,22 +238,19 @@ func (s *Server) auditFault(r *Request, rec *Report, status int, err error) {
 		if _, why, known := strings.Cut(err.Error(), oauth.ErrClient.Error()+": "); known {
 			e.Detail += ": " + why
 		}
-		if rec.ClientID != "" && e.ClientID == unknownClient {
+		if s.known(rec.ClientID) == unknownClient {
 			e.ClientID = ""
 		}
-		s.Audit.Record(e)
+		s.Note(r, e)
 	case status == http.StatusTooManyRequests:
 		s.AuditThrottled(r, rec.ClientID)
 	case errors.As(err, &refused):
 		s.auditRefusal(r, rec, refused)
 	case errors.As(err, &fault):
-		e := s.About(r, rec.ClientID, audit.TokenRefused, audit.Refused)
-		e.Detail = fault.Text()
-		s.Audit.Record(e)
+		s.Note(r, audit.Event{Name: audit.TokenRefused, Outcome: audit.Refused, ClientID: rec.ClientID, Detail: fault.Text()})
 	case errors.Is(err, oauth.ErrProof) && r.Route.Refusals >= 0:
-		e := s.About(r, rec.ClientID, audit.TokenRefused, audit.Refused)
-		e.Detail = err.Error() + ", " + strings.TrimSpace(knownGrantType(rec.GrantType)+" "+r.Route.Name)
-		s.Audit.Record(e)
+		detail := err.Error() + ", " + strings.TrimSpace(knownGrantType(rec.GrantType)+" "+r.Route.Name)
+		s.Note(r, audit.Event{Name: audit.TokenRefused, Outcome: audit.Refused, ClientID: rec.ClientID, Detail: detail})
 	}
 }
 
@@ -265,7 +258,7 @@ func (s *Server) auditRefusal(r *Request, rec *Report, refused *grant.Refused) {
 	if r.Route.Refusals < 0 {
 		return // invalid tokens of unauthenticated callers, at the endpoints of resource servers
 	}
-	e := s.About(r, rec.ClientID, audit.TokenRefused, audit.Refused)
+	e := audit.Event{Name: audit.TokenRefused, Outcome: audit.Refused, ClientID: rec.ClientID}
 	if refused.Why == grant.StoreBehind {
 		e.Outcome = audit.Failed
 	}
@@ -275,7 +268,7 @@ func (s *Server) auditRefusal(r *Request, rec *Report, refused *grant.Refused) {
 	// Only a request with a known grant type reaches a grant: the type is no text of the
 	// caller.
 	e.Detail = refused.Why.String() + ", " + strings.TrimSpace(rec.GrantType+" "+r.Route.Name)
-	s.Audit.Record(e)
+	s.Note(r, e)
 }
 
 // AuditThrottled records that an address is refused, at most once a minute for
@@ -284,9 +277,7 @@ func (s *Server) AuditThrottled(r *Request, clientID string) {
 	if s.Audit == nil || !s.firstThrottled(overload.Network(r.Address, 64), time.Now()) {
 		return
 	}
-	e := s.About(r, clientID, audit.Throttled, audit.Refused)
-	e.Detail = r.Route.Name + "; further ones within a minute are not recorded"
-	s.Audit.Record(e)
+	s.Note(r, audit.Event{Name: audit.Throttled, Outcome: audit.Refused, ClientID: clientID, Detail: r.Route.Name + "; further ones within a minute are not recorded"})
 }
 
 func (s *Server) firstThrottled(of netip.Prefix, now time.Time) bool {

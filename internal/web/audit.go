@@ -41,9 +41,7 @@ func (s events) countLogin(err error) {
 
 // loggedIn records who has signed in, by which way.
 func (s events) loggedIn(x *exchange, it *login.Interaction, who login.Identity) {
-	e := s.About(x.Request, x.ClientID, audit.LoginSucceeded, audit.Success)
-	e.ClientID, e.Subject, e.Detail = it.Request.ClientID, who.Subject, s.loginWay(it)
-	s.Audit.Record(e)
+	s.Note(x.Request, audit.Event{Name: audit.LoginSucceeded, Outcome: audit.Success, ClientID: it.Request.ClientID, Subject: who.Subject, Detail: s.loginWay(it)})
 }
 
 // loginFailed counts and records a login that failed. The subject is that of a user whom
@@ -53,8 +51,7 @@ func (s events) loginFailed(x *exchange, it *login.Interaction, subject string, 
 	if s.Audit == nil || errors.As(err, new(*account.Throttled)) {
 		return // package server records that an address is throttled
 	}
-	e := s.About(x.Request, x.ClientID, audit.LoginFailed, audit.Refused)
-	e.ClientID, e.Subject, e.Detail = it.Request.ClientID, subject, s.loginWay(it)
+	e := audit.Event{Name: audit.LoginFailed, Outcome: audit.Refused, ClientID: it.Request.ClientID, Subject: subject, Detail: s.loginWay(it)}
 	switch {
 	case errors.Is(err, login.ErrSubject):
 		e.Detail += ", the subject is the id of a client"
@@ -67,7 +64,7 @@ func (s events) loginFailed(x *exchange, it *login.Interaction, subject string, 
 	case subject == "" && s.Users != nil:
 		e.Detail += ", no such user"
 	}
-	s.Audit.Record(e)
+	s.Note(x.Request, e)
 }
 
 // loginWay names the system that has the users, and the console if an operator goes there.
@@ -121,12 +118,11 @@ func (s events) consent(x *exchange, st login.Stage) {
 	if it.Decision.Allow {
 		name = audit.ConsentGiven
 	}
-	e := s.About(x.Request, x.ClientID, name, audit.Success)
-	e.ClientID, e.Subject, e.Detail = it.Request.ClientID, it.Identity.Subject, "scope "+string(it.Request.Scope)
+	e := audit.Event{Name: name, Outcome: audit.Success, ClientID: it.Request.ClientID, Subject: it.Identity.Subject, Detail: "scope " + string(it.Request.Scope)}
 	if named := it.Named().Names(); named != nil {
 		e.Detail += ", claims " + strings.Join(named, " ")
 	}
-	s.Audit.Record(e)
+	s.Note(x.Request, e)
 }
 
 // code records a code that was issued at the authorization endpoint.
@@ -134,10 +130,9 @@ func (s events) code(x *exchange, st login.Stage) {
 	if s.Audit == nil || st.Issued == (grant.ID{}) || st.Client == nil {
 		return
 	}
-	e := s.About(x.Request, x.ClientID, audit.CodeIssued, audit.Success)
-	e.ClientID, e.GrantID = st.Client.ID, st.Issued.String()
+	e := audit.Event{Name: audit.CodeIssued, Outcome: audit.Success, ClientID: st.Client.ID, GrantID: st.Issued.String()}
 	if st.Session != nil {
 		e.Subject = st.Session.Subject
 	}
-	s.Audit.Record(e)
+	s.Note(x.Request, e)
 }

@@ -62,10 +62,8 @@ func wrongCode(s *endpoints, x *exchange, st login.Stage, err error) error {
 		return err
 	}
 	s.Metrics.Device(result)
-	if s.Audit != nil && st.Session != nil {
-		e := s.About(x.Request, "", audit.UserCodeRefused, audit.Refused)
-		e.Subject, e.Detail = st.Session.Subject, result
-		s.Audit.Record(e)
+	if st.Session != nil {
+		s.Note(x.Request, audit.Event{Name: audit.UserCodeRefused, Outcome: audit.Refused, Subject: st.Session.Subject, Detail: result})
 	}
 	if result == metrics.DeviceLimited {
 		return err

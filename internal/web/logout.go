@@ -154,9 +154,7 @@ func (s logouts) record(x *exchange, session *login.Session, detail string) {
 		return
 	}
 	s.Metrics.Logout(metrics.LogoutEnded)
-	e := s.About(x.Request, x.ClientID, audit.LoggedOut, audit.Success)
-	e.Subject, e.Detail = session.Subject, detail
-	s.Audit.Record(e)
+	s.Note(x.Request, audit.Event{Name: audit.LoggedOut, Outcome: audit.Success, ClientID: x.ClientID, Subject: session.Subject, Detail: detail})
 }
 
 // refused counts a request that is answered by a page about its defect.

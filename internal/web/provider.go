@@ -50,9 +50,7 @@ func (s provider) logout(ctx context.Context, r *server.Request) (a server.Answe
 	s.Throttle.GiveBack(r.Counted) // it was not made up
 	for _, session := range ended {
 		s.Metrics.Logout(metrics.LogoutEnded)
-		e := s.About(r, "", audit.LoggedOut, audit.Success)
-		e.Subject, e.Detail = session.Subject, "at the OpenID Connect provider"
-		s.Audit.Record(e)
+		s.Note(r, audit.Event{Name: audit.LoggedOut, Outcome: audit.Success, Subject: session.Subject, Detail: "at the OpenID Connect provider"})
 	}
 	return server.Answer{Body: []byte(`{}`)}, rec, nil
 }
