@@ -168,6 +168,22 @@ func named[U any](of func(*admin.Admin) U, act func(U, context.Context, string) 
 	return func(x *call, u *admin.Admin) (any, error) { return nil, act(of(u), x.Context(), x.names[0]) }
 }
 
+// shown makes an action that views what has the name in the path.
+func shown[U, T any](of func(*admin.Admin) U, read func(U, context.Context, string) (T, error), view func(T, error) (any, error)) action {
+	return func(x *call, u *admin.Admin) (any, error) { return view(read(of(u), x.Context(), x.names[0])) }
+}
+
+// changed makes an action that changes what has the name in the path, unless the request
+// names another entity tag, and views the result.
+func changed[U, T any](of func(*admin.Admin) U, act func(U, context.Context, string, string) (T, error), view func(T, error) (any, error)) action {
+	return func(x *call, u *admin.Admin) (any, error) {
+		return view(act(of(u), x.Context(), x.names[0], x.ifMatch()))
+	}
+}
+
+// gone is the view of what was removed.
+func gone[T any](_ T, err error) (any, error) { return nil, err }
+
 // pageOf returns the page of a list that the request asks for.
 func pageOf[T, V any](x *call, name string, read func(adminapi.Page) ([]T, bool, error), key func(T) string, view func(T) V) (any, error) {
 	p, err := x.page()

@@ -68,11 +68,6 @@ func setClientState(state store.ClientState) action {
 	}
 }
 
-func deleteClient(x *call, u *admin.Admin) (any, error) {
-	_, err := u.Clients().Delete(x.Context(), x.names[0], x.ifMatch())
-	return nil, err
-}
-
 func listSecrets(x *call, u *admin.Admin) (any, error) {
 	c, err := u.Clients().InUse(x.Context(), x.names[0])
 	return list{name: "secrets", items: admin.ViewSecrets(c, grant.At(u.Now()))}, err
@@ -116,10 +111,6 @@ func createAPI(x *call, u *admin.Admin, v adminapi.API) (any, error) {
 	return viewNewAPI(u.APIs().Create(x.Context(), v))
 }
 
-func showAPI(x *call, u *admin.Admin) (any, error) {
-	return viewAPI(u.APIs().Read(x.Context(), x.names[0]))
-}
-
 // applyAPI answers PUT: the same request again changes nothing.
 func applyAPI(x *call, u *admin.Admin, v adminapi.API) (any, error) {
 	api, created, err := u.APIs().Apply(x.Context(), x.names[0], x.ifMatch(), v)
@@ -127,9 +118,4 @@ func applyAPI(x *call, u *admin.Admin, v adminapi.API) (any, error) {
 		return viewNewAPI(api, err)
 	}
 	return viewAPI(api, err)
-}
-
-func deleteAPI(x *call, u *admin.Admin) (any, error) {
-	_, err := u.APIs().Delete(x.Context(), x.names[0], x.ifMatch())
-	return nil, err
 }

@@ -27,10 +27,6 @@ func createTrust(x *call, u *admin.Admin, v adminapi.Trust) (any, error) {
 	return tagged{body: admin.ViewTrust(t), etag: admin.TrustETag(t), location: trustsPath + "/" + url.PathEscape(t.ID)}, err
 }
 
-func showTrust(x *call, u *admin.Admin) (any, error) {
-	return viewTrust(u.Trusts().Read(x.Context(), x.names[0]))
-}
-
 func changeTrust(x *call, u *admin.Admin, v adminapi.Trust) (any, error) {
 	return viewTrust(u.Trusts().Change(x.Context(), x.names[0], x.ifMatch(), v))
 }

@@ -50,10 +50,6 @@ func importUsers(x *call, u *admin.Admin, in adminapi.ImportRequest) (any, error
 	return adminapi.Imported{Created: created, Existing: len(list) - created}, err
 }
 
-func showUser(x *call, u *admin.Admin) (any, error) {
-	return viewUser(u.Users().Read(x.Context(), x.names[0]))
-}
-
 func updateUser(x *call, u *admin.Admin, patch adminapi.UserPatch) (any, error) {
 	var name *string
 	if patch.Name != nil {
@@ -65,14 +61,6 @@ func updateUser(x *call, u *admin.Admin, patch adminapi.UserPatch) (any, error) 
 	return viewUser(u.Users().Update(x.Context(), x.names[0], x.ifMatch(), name, patch.Claims))
 }
 
-func disableUser(x *call, u *admin.Admin) (any, error) {
-	return viewUser(u.Users().Disable(x.Context(), x.names[0], x.ifMatch()))
-}
-
-func enableUser(x *call, u *admin.Admin) (any, error) {
-	return viewUser(u.Users().Enable(x.Context(), x.names[0], x.ifMatch()))
-}
-
 func setPassword(x *call, u *admin.Admin, in adminapi.PasswordRequest) (any, error) {
 	user, password, err := u.Users().SetPassword(x.Context(), x.names[0], x.ifMatch(), in.Password, in.EndGrants)
 	return tagged{body: adminapi.NewPassword{Password: password, User: admin.ViewUser(user)}, etag: admin.UserETag(user)}, err
@@ -81,9 +69,4 @@ func setPassword(x *call, u *admin.Admin, in adminapi.PasswordRequest) (any, err
 func (a *API) setTOTP(x *call, u *admin.Admin) (any, error) {
 	user, secret, err := u.Users().SetTOTP(x.Context(), x.names[0], x.ifMatch())
 	return tagged{body: adminapi.NewSecondFactor{Secret: account.TOTPText(secret), URI: user.TOTPURI(a.Service, secret), User: admin.ViewUser(user)}, etag: admin.UserETag(user)}, err
-}
-
-func removeTOTP(x *call, u *admin.Admin) (any, error) {
-	_, err := u.Users().RemoveTOTP(x.Context(), x.names[0], x.ifMatch())
-	return nil, err
 }
