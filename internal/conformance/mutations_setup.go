@@ -139,7 +139,7 @@ var setupMutations = []Mutation{
 	},
 	{
 		Name: "the login of an operator by a token of one realm", In: "API.acceptLogin",
-		Old: "if l.Console {", New: "if l.Console && false {",
+		Old: "if it.Console != \"\" {", New: "if it.Console != \"\" && false {",
 		Test: "go test ./internal/node -run TestOperatorsSignInByHandoff",
 	},
 	{

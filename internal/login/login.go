@@ -156,56 +156,27 @@ func (ins *Interactions) keepUpstream(ctx context.Context, it *Interaction, pend
 	})
 }
 
-// A Challenge is what another system must know to log a user in.
-type Challenge struct {
-	ClientID     string
-	ClientName   string // see ShownName
-	RedirectHost string // of the redirect URI; its scheme if that is a private-use one
-	Scope        oauth.Scope
-	Prompt       oauth.Prompt
-	MaxAge       *int // seconds
-	LoginHint    string
-	Subjects     []string // whom the client expects: one of them; nil for anybody
-	ACRValues    []string // the acr that the login should have, the best first
-	UILocales    string
-	RequestedAt  time.Time
-	ExpiresAt    time.Time
-	// Fresh says that the user must log in now: an older login does not do.
-	Fresh bool
-	// Console says that an operator signs in to the console.
-	Console bool
-}
-
-// Login is what is known of a challenge.
-func (a *Authorizer) Login(ctx context.Context, challenge string) (Challenge, error) {
+// Login returns the interaction of a challenge with its client, which is nil for the
+// account pages and the console.
+func (a *Authorizer) Login(ctx context.Context, challenge string) (*Interaction, *store.Client, error) {
 	it, err := a.load(ctx, challenge)
-	if err != nil {
-		return Challenge{}, err
-	}
-	if it.Step == StepAnswered {
-		return Challenge{}, ErrAnswered
-	}
-	l := Challenge{
-		Prompt: it.Request.Prompt, MaxAge: it.Request.MaxAge, LoginHint: it.Request.LoginHint, UILocales: it.Request.UILocales,
-		Subjects: it.Request.Subjects, ACRValues: it.ACRValues(),
-		RequestedAt: it.CreatedAt.Time(), ExpiresAt: it.ExpiresAt.Time(), Fresh: it.Fresh,
-	}
-	if it.Console != "" {
-		l.ClientName, l.Console = "Console", true
-	}
-	if it.OfAccount() {
-		return l, nil
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case it.Step == StepAnswered:
+		return nil, nil, ErrAnswered
+	case it.OfAccount():
+		return it, nil, nil
 	}
 	view, err := a.view()
 	if err != nil {
-		return l, err
+		return nil, nil, err
 	}
 	c, err := a.client(view, it.Request, it)
 	if err != nil {
-		return l, ErrInteraction
+		return nil, nil, ErrInteraction
 	}
-	l.ClientID, l.ClientName, l.RedirectHost, l.Scope = c.ID, ShownName(c), strings.TrimSuffix(oauth.Host(it.Request.RedirectURI), ":"), it.Request.Scope
-	return l, nil
+	return it, c, nil
 }
 
 // AcceptLogin says who the user of a challenge is. It returns where to send the

@@ -227,13 +227,13 @@ func TestLoginOfAnUnknownOrOldChallenge(t *testing.T) {
 	h := newHouse(t)
 	v := someone()
 	it := h.begin(asking(h.c, login, scope("a")), v, StepLogin)
-	l, err := h.Login(t.Context(), it.ID)
-	if err != nil || l.ClientID != "shop" || l.ClientName != "Shop" || l.RedirectHost != "client.example" || l.Scope != "a" || !l.Fresh || !l.Prompt.Login ||
-		l.RequestedAt != h.now().Time() || l.ExpiresAt.Sub(l.RequestedAt) != h.Interactions.Lifetime {
-		t.Errorf("%+v, %v", l, err)
+	l, of, err := h.Login(t.Context(), it.ID)
+	if err != nil || of.ID != "shop" || l.ID != it.ID || l.Request.Scope != "a" || !l.Fresh || !l.Request.Prompt.Login ||
+		l.CreatedAt != h.now() || l.ExpiresAt.Since(l.CreatedAt) != h.Interactions.Lifetime {
+		t.Errorf("%+v of %+v, %v", l, of, err)
 	}
 	for _, challenge := range []string{"", "x", newID(), it.ID + "A"} {
-		_, err1 := h.Login(t.Context(), challenge)
+		_, _, err1 := h.Login(t.Context(), challenge)
 		_, err2 := h.AcceptLogin(t.Context(), challenge, Identity{Subject: "alice"})
 		_, err3 := h.RejectLogin(t.Context(), challenge, "")
 		if err1 != ErrInteraction || err2 != ErrInteraction || err3 != ErrInteraction {
@@ -243,7 +243,7 @@ func TestLoginOfAnUnknownOrOldChallenge(t *testing.T) {
 	if _, err := h.deny(t.Context(), h.again(it, v), v, oauth.AccessDenied); told(t, err) != oauth.AccessDenied {
 		t.Error(err)
 	}
-	if _, err := h.Login(t.Context(), it.ID); err != ErrAnswered {
+	if _, _, err := h.Login(t.Context(), it.ID); err != ErrAnswered {
 		t.Errorf("after the user has cancelled: %v", err)
 	}
 	if _, err := h.AcceptLogin(t.Context(), it.ID, Identity{Subject: "alice"}); err != ErrAnswered {
@@ -262,7 +262,7 @@ func TestLoginOfAnUnknownOrOldChallenge(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.kit.Poll()
-	if _, err := h.Login(t.Context(), it.ID); err != ErrInteraction {
+	if _, _, err := h.Login(t.Context(), it.ID); err != ErrInteraction {
 		t.Errorf("a client that is gone: %v", err)
 	}
 }

@@ -29,14 +29,22 @@ func answerLogin(handle func(x *call, challenge string) (any, error)) func(*call
 }
 
 func (a *API) loginRequest(x *call, challenge string) (any, error) {
-	l, err := a.logins.Login(x.Context(), challenge)
+	it, c, err := a.logins.Login(x.Context(), challenge)
 	if err != nil {
 		return nil, err
 	}
-	return adminapi.Login{
-		ClientID: l.ClientID, ClientName: l.ClientName, RedirectHost: l.RedirectHost, Scope: l.Scope, Prompt: prompts(l.Prompt),
-		MaxAge: l.MaxAge, LoginHint: l.LoginHint, Subjects: l.Subjects, ACRValues: l.ACRValues, UILocales: l.UILocales, Fresh: l.Fresh, RequestedAt: l.RequestedAt, ExpiresAt: l.ExpiresAt,
-	}, nil
+	r := it.Request
+	l := adminapi.Login{
+		Prompt: prompts(r.Prompt), MaxAge: r.MaxAge, LoginHint: r.LoginHint, Subjects: r.Subjects, ACRValues: it.ACRValues(), UILocales: r.UILocales,
+		Fresh: it.Fresh, RequestedAt: it.CreatedAt.Time(), ExpiresAt: it.ExpiresAt.Time(),
+	}
+	switch {
+	case it.Console != "":
+		l.ClientName = "Console"
+	case c != nil:
+		l.ClientID, l.ClientName, l.RedirectHost, l.Scope = c.ID, login.ShownName(c), strings.TrimSuffix(oauth.Host(r.RedirectURI), ":"), r.Scope
+	}
+	return l, nil
 }
 
 // prompts are the words that the client has sent.
@@ -70,11 +78,11 @@ func (a *API) acceptLogin(x *call, challenge string) (any, error) {
 		}
 	}
 	if x.actor.Realm != "" { // whoever says that a user is an operator operates the deployment
-		l, err := a.logins.Login(x.Context(), challenge)
+		it, _, err := a.logins.Login(x.Context(), challenge)
 		if err != nil {
 			return nil, err
 		}
-		if l.Console {
+		if it.Console != "" {
 			return nil, &Problem{Problem: adminapi.Problem{Type: "urn:mintage:problem:realm", Title: "the deployment's", Status: http.StatusForbidden,
 				Detail: "an operator signs in to the console, and " + x.actor.String() + " is for one realm alone", Advice: "give the login page a token without a realm"}}
 		}
