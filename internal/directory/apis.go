@@ -93,16 +93,10 @@ func (a *apis) with(changed []store.API) *apis {
 // apisOf lists the APIs of a realm, after an id. With a text in small letters, it leaves out
 // most that have it neither in the id nor in the name.
 func apisOf(sorted order[*store.API], realm, after, text string) iter.Seq[*store.API] {
-	return func(yield func(*store.API) bool) {
-		from := func(api *store.API) int {
-			return cmp.Or(strings.Compare(api.Realm, realm), strings.Compare(api.ID, after))
-		}
-		for api := range sorted.having(text, from, func(api *store.API) bool { return api.Realm == realm }) {
-			if api.Realm != realm || (after == "" || api.ID != after) && !yield(api) {
-				return
-			}
-		}
+	past := func(api *store.API) int {
+		return cmp.Or(strings.Compare(api.Realm, realm), strings.Compare(api.ID, after), -1)
 	}
+	return sorted.having(text, past, func(api *store.API) bool { return api.Realm == realm })
 }
 
 // allowed returns the scope of c with what it may have of APIs.

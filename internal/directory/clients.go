@@ -261,13 +261,11 @@ func (r *registration) at(apis *apis) *store.Client {
 
 func (c *clients) after(realm, key, text string) iter.Seq[*store.Client] {
 	return func(yield func(*store.Client) bool) {
-		from := func(r *registration) int { return cmp.Or(strings.Compare(r.Realm, realm), strings.Compare(r.key, key)) }
-		here := func(r *registration) bool { return r.Realm == realm }
-		for r := range c.sorted.having(text, from, here) {
-			if here(r) && (r.key == key || !strings.Contains(c.sorted.text(r), text)) {
-				continue
-			}
-			if !here(r) || !yield(r.Client) {
+		past := func(r *registration) int {
+			return cmp.Or(strings.Compare(r.Realm, realm), strings.Compare(r.key, key), -1)
+		}
+		for r := range c.sorted.having(text, past, func(r *registration) bool { return r.Realm == realm }) {
+			if strings.Contains(c.sorted.text(r), text) && !yield(r.Client) {
 				return
 			}
 		}

@@ -45,8 +45,8 @@ func (b *block[T]) has(text string, of func(T) string) bool {
 // position does not decrease along the list.
 func (o order[T]) from(position func(T) int) iter.Seq[T] { return o.having("", position, nil) }
 
-// having is from, and leaves out most items whose text lacks a text. It ends after the
-// last block that begins with an item of which within, if not nil, reports true.
+// having is from, leaves out most items whose text lacks a text, and ends before the first
+// item of which within, if not nil, reports false.
 func (o order[T]) having(text string, position func(T) int, within func(T) bool) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		// The last block that begins before it, and those that follow.
@@ -64,7 +64,7 @@ func (o order[T]) having(text string, position func(T) int, within func(T) bool)
 				items = items[i:]
 			}
 			for _, item := range items {
-				if !yield(item) {
+				if within != nil && !within(item) || !yield(item) {
 					return
 				}
 			}

@@ -1,6 +1,9 @@
 package directory
 
-import "hash/maphash"
+import (
+	"hash/maphash"
+	"maps"
+)
 
 // shardCount divides a table, so that a change copies a small part of it.
 const shardCount = 256
@@ -61,9 +64,7 @@ func (c *tableChange[K, V]) writable(key K) map[K]V {
 	if !c.copied[n] {
 		was := c.shards[n]
 		c.copied[n], c.shards[n] = true, make(map[K]V, len(was)+1+c.room)
-		for k, v := range was {
-			c.shards[n][k] = v
-		}
+		maps.Copy(c.shards[n], was)
 	}
 	return c.shards[n]
 }

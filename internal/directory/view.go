@@ -74,13 +74,8 @@ func (v *View) Cutoffs(realm string) iter.Seq[store.Cutoff] { return v.CutoffsFr
 // CutoffsFrom lists the cutoffs of a realm, sorted by subject and client, from a
 // subject and a client on.
 func (v *View) CutoffsFrom(realm, subject, client string) iter.Seq[store.Cutoff] {
-	return func(yield func(store.Cutoff) bool) {
-		for c := range v.sortedCutoffs.from(func(c store.Cutoff) int { return compareCutoffs(c, realm, subject, client) }) {
-			if c.Realm != realm || !yield(c) {
-				return
-			}
-		}
-	}
+	from := func(c store.Cutoff) int { return compareCutoffs(c, realm, subject, client) }
+	return v.sortedCutoffs.having("", from, func(c store.Cutoff) bool { return c.Realm == realm })
 }
 
 // Restores returns the restores as they were declared.
@@ -289,26 +284,18 @@ func (v *View) Trust(realm, issuer string, kind store.TrustKind, clientID string
 
 // TrustsAfter lists the trusts of a realm in the order of their ids, after one.
 func (v *View) TrustsAfter(realm, id string) iter.Seq[*store.Trust] {
-	return func(yield func(*store.Trust) bool) {
-		for t := range v.trusts.sorted.from(func(t *store.Trust) int { return cmp.Or(strings.Compare(t.Realm, realm), strings.Compare(t.ID, id)) }) {
-			if t.Realm != realm || (id == "" || t.ID != id) && !yield(t) {
-				return
-			}
-		}
+	past := func(t *store.Trust) int {
+		return cmp.Or(strings.Compare(t.Realm, realm), strings.Compare(t.ID, id), -1)
 	}
+	return v.trusts.sorted.having("", past, func(t *store.Trust) bool { return t.Realm == realm })
 }
 
 // TrustsOf lists the trusts of a realm in an issuer.
 func (v *View) TrustsOf(realm, issuer string) iter.Seq[*store.Trust] {
-	return func(yield func(*store.Trust) bool) {
-		for t := range v.trusts.byIssuer.from(func(t *store.Trust) int {
-			return cmp.Or(strings.Compare(t.Realm, realm), strings.Compare(t.Issuer, issuer))
-		}) {
-			if t.Realm != realm || t.Issuer != issuer || !yield(t) {
-				return
-			}
-		}
+	from := func(t *store.Trust) int {
+		return cmp.Or(strings.Compare(t.Realm, realm), strings.Compare(t.Issuer, issuer))
 	}
+	return v.trusts.byIssuer.having("", from, func(t *store.Trust) bool { return t.Realm == realm && t.Issuer == issuer })
 }
 
 // EndedTrusts lists the trusts of a realm that were disabled or deleted.

@@ -376,6 +376,7 @@ func TestOfflineAccessIsNoScope(t *testing.T) {
 
 func TestClientsThatRegisteredThemselvesGetOpenAPIs(t *testing.T) {
 	s := withAPIs(t)
+	s.ID = "https://auth.example.com/oauth2/api"
 	agent := &store.Client{ID: "agent", Realm: realm, RegisteredBy: store.ByDocument}
 	ask := func(want string, scope oauth.Scope, def oauth.Scope, uris ...string) {
 		t.Helper()
@@ -439,7 +440,7 @@ func TestClientsThatRegisteredThemselvesGetOpenAPIs(t *testing.T) {
 	s.PutAPI(store.API{ID: s.ID, Number: 9, Open: true})
 	ask(s.ID, oauth.OpenIDScopes, "", s.ID)
 	ask(invoices, oauth.OpenIDScopes+" invoices", "", invoices)
-	askScope("openid invoices", 9, 2)
+	askScope("openid invoices", 2, 9)
 }
 
 // TestTheRetryWindowEndsBeforeTheShortestTokenOfAnAPI: a repeated answer must contain an
