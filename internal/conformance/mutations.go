@@ -368,7 +368,7 @@ var tokenMutations = []Mutation{
 	},
 	{
 		Name: "a lost record is no dead token", In: "Endpoints.introspect",
-		Old: "if errors.As(err, &refused) && refused.Why != grant.StoreBehind {", New: "if errors.As(err, &refused) && refused.Why != grant.OtherClient {",
+		Old: "ok && refused.Why != grant.StoreBehind {", New: "ok && refused.Why != grant.OtherClient {",
 		Test: here + "TestIN17",
 	},
 	{

@@ -281,8 +281,7 @@ func (t *turn) consent(ctx context.Context, _ step) error {
 func (t *turn) deny(ctx context.Context) error {
 	st, err := t.a.deny(ctx, t.it, t.v, oauth.AccessDenied)
 	st.ByUser = true
-	var toClient *ClientError
-	if errors.As(err, &toClient) {
+	if toClient, ok := errors.AsType[*ClientError](err); ok {
 		toClient.Clicked = true
 	}
 	return t.reached(ctx, st, err)

@@ -44,9 +44,8 @@ func (a *Authorizer) Authorize(ctx context.Context, r oauth.AuthorizationRequest
 	if err == nil {
 		step, err = a.next(ctx, &st, r)
 	}
-	var toClient *ClientError
 	switch {
-	case errors.As(err, &toClient):
+	case errors.As(err, new(*ClientError)):
 		return st, err
 	case err != nil:
 		return st, a.clientError(st.Client, r, oauth.ErrUnavailable, st.Session != nil, err)

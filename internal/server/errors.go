@@ -114,8 +114,7 @@ func (s *Server) challenge(r *Request, wire *oauth.Error, err error) string {
 	if wire.Code != "" {
 		c += `, error="` + string(wire.Code) + `", error_description="` + wire.Description + `"`
 	}
-	var missing *MissingScope
-	if errors.As(err, &missing) && missing.Scope != "" {
+	if missing, ok := errors.AsType[*MissingScope](err); ok && missing.Scope != "" {
 		c += `, scope="` + string(missing.Scope) + `"`
 	}
 	var weak *WeakLogin

@@ -227,12 +227,10 @@ func (s *Server) auditFault(r *Request, rec *Report, status int, err error) {
 	switch {
 	case errors.Is(err, client.ErrClient), errors.Is(err, oauth.ErrClient):
 		e := audit.Event{Name: audit.ClientAuthFailed, Outcome: audit.Refused, ClientID: rec.ClientID, Detail: r.Route.Name}
-		var why client.AuthFault
-		if errors.As(err, &why) {
+		if why, ok := errors.AsType[client.AuthFault](err); ok {
 			e.Detail += ", " + string(why)
 		}
-		var assertion *client.AssertionFault
-		if errors.As(err, &assertion) {
+		if assertion, ok := errors.AsType[*client.AssertionFault](err); ok {
 			e.Detail += ": " + assertion.Claim + " " + assertion.Why
 		}
 		if _, why, known := strings.Cut(err.Error(), oauth.ErrClient.Error()+": "); known {

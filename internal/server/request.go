@@ -407,12 +407,7 @@ func readBody(r *http.Request) (string, error) {
 // IsVisible reports whether s holds only what a state may (RFC 6749 appendix
 // A.5).
 func IsVisible(s string) bool {
-	for i := 0; i < len(s); i++ {
-		if s[i] < 0x20 || s[i] > 0x7e {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(s, func(c rune) bool { return c < 0x20 || c > 0x7e })
 }
 
 func isBearer(authorization string) bool {

@@ -52,8 +52,7 @@ var problems = []problem{
 
 // pageProblem maps each error to the page that the user sees. It is the only such map.
 func (f *Front) pageProblem(err error) (status int, key pages.MessageKey, code oauth.ErrorCode) {
-	var public *oauth.Error
-	errors.As(err, &public)
+	public, _ := errors.AsType[*oauth.Error](err)
 	for _, p := range problems {
 		if !slices.ContainsFunc(p.of, func(e error) bool { return errors.Is(err, e) }) && (p.of != nil || public == nil) {
 			continue
@@ -115,8 +114,7 @@ func (s *endpoints) withWayBack(x *exchange, err error) error {
 
 // pageAnswer returns the page for err, or the redirect to the client that receives it.
 func (s *endpoints) pageAnswer(h http.Header, r *server.Request, rec server.Report, err error) server.Answer {
-	var form *formError
-	if errors.As(err, &form) {
+	if form, ok := errors.AsType[*formError](err); ok {
 		return form.shown
 	}
 	locale := rec.Locale
@@ -150,12 +148,10 @@ func (s *endpoints) pageAnswer(h http.Header, r *server.Request, rec server.Repo
 		status, key, code = s.pageProblem(err)
 		message := pages.Message{Key: key, Client: rec.ClientName, Code: string(code), RequestID: r.ID}
 		// Without a code, the message itself says all of it.
-		var public *oauth.Error
-		if code != "" && errors.As(err, &public) {
+		if public, ok := errors.AsType[*oauth.Error](err); ok && code != "" {
 			message.Detail = public.Description
 		}
-		var stuck *stuckError
-		if errors.As(err, &stuck) {
+		if stuck, ok := errors.AsType[*stuckError](err); ok {
 			message.Back = stuck.back
 		}
 		view = message

@@ -52,8 +52,7 @@ func (e *Endpoints) introspect(ctx context.Context, r *server.Request) (a server
 		return a, rec, client.ErrClient // RFC 7662 section 2.1: anybody could ask in its name
 	}
 	t, err := e.Issuer.Introspect(ctx, c, p["token"])
-	var refused *grant.Refused
-	if errors.As(err, &refused) && refused.Why != grant.StoreBehind {
+	if refused, ok := errors.AsType[*grant.Refused](err); ok && refused.Why != grant.StoreBehind {
 		rec.Inactive, t.GrantID = err, refused.GrantID
 	} else if err != nil {
 		return a, rec, err

@@ -24,8 +24,7 @@ func (e *Endpoints) alive(ctx context.Context, r *server.Request, text string) (
 		return t, rec, err
 	}
 	t, err = e.Issuer.Inspect(ctx, text)
-	var refused *grant.Refused
-	if errors.As(err, &refused) && refused.Why != grant.StoreBehind {
+	if refused, ok := errors.AsType[*grant.Refused](err); ok && refused.Why != grant.StoreBehind {
 		rec.Inactive, rec.GrantID = err, refused.GrantID
 		return t, rec, oauth.ErrInvalidToken
 	}

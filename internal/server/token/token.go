@@ -251,14 +251,10 @@ func tokenAnswer(t issuer.Tokens) []byte {
 
 // refusalOf is why a request was refused; Allowed if its grant was not the reason.
 func refusalOf(err error) grant.Refusal {
-	if err == nil {
-		return grant.Allowed
+	if refused, ok := errors.AsType[*grant.Refused](err); ok {
+		return refused.Why
 	}
-	var refused *grant.Refused
-	if !errors.As(err, &refused) {
-		return grant.Allowed
-	}
-	return refused.Why
+	return grant.Allowed
 }
 
 // countToken counts a token request, and a replay that ended a grant: only here
