@@ -43,10 +43,9 @@ type failures = overload.Limiter[whose]
 type limits struct{ address, network, account, known overload.Limit }
 
 func newThrottle(l limits) *throttle {
-	return &throttle{
-		address: overload.NewLimiter[whose](l.address), network: overload.NewLimiter[whose](l.network),
-		account: overload.NewLimiter[whose](l.account), known: overload.NewLimiter[whose](l.known),
-	}
+	t := &throttle{}
+	t.limit(l)
+	return t
 }
 
 // passwordLimits allow a network n failures at an account, and then one a minute.

@@ -67,13 +67,8 @@ func New(cfg Config) *Provider {
 	if cfg.SubjectClaim == "" {
 		cfg.SubjectClaim = "sub"
 	}
-	scopes := []string{oidc.ScopeOpenID}
-	for _, s := range cfg.Scopes {
-		if s != oidc.ScopeOpenID {
-			scopes = append(scopes, s)
-		}
-	}
-	cfg.Scopes = scopes
+	others := slices.DeleteFunc(slices.Clone(cfg.Scopes), func(s string) bool { return s == oidc.ScopeOpenID })
+	cfg.Scopes = append([]string{oidc.ScopeOpenID}, others...)
 	if cfg.Discovered == nil {
 		cfg.Discovered = &Discovered{}
 	}
