@@ -161,7 +161,7 @@ func (p *Provider) identity(ctx context.Context, m *metadata, token *oidc.IDToke
 	if id.AuthTime, err = authTime(claims, now, pending.AuthenticatedAfter); err != nil {
 		return Identity{}, err
 	}
-	if id.Subject, err = p.subject(claims); err != nil {
+	if id.Subject, err = p.Subject(claims); err != nil {
 		return Identity{}, err
 	}
 	if pending.OpenID && !openid.IsSubject(id.Subject) {
@@ -203,8 +203,8 @@ func authTime(claims map[string]json.RawMessage, now, after time.Time) (time.Tim
 	return at, nil
 }
 
-// subject reads the claim that names the user.
-func (p *Provider) subject(claims map[string]json.RawMessage) (string, error) {
+// Subject returns the subject that a login makes of the claims of an id_token.
+func (p *Provider) Subject(claims map[string]json.RawMessage) (string, error) {
 	sub, err := text(claims, "sub")
 	if err != nil {
 		return "", err

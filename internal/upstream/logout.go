@@ -68,7 +68,7 @@ func (p *Provider) Logout(ctx context.Context, raw string) (Logout, error) {
 		}
 	}
 	if claims["sub"] != nil && p.cfg.SubjectClaim == "sub" {
-		if l.Subject, err = p.subject(claims); err != nil {
+		if l.Subject, err = p.Subject(claims); err != nil {
 			return Logout{}, err
 		}
 	}

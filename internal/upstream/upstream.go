@@ -7,7 +7,6 @@ package upstream
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -88,11 +87,6 @@ func New(cfg Config) *Provider {
 
 // Issuer is the provider's identifier.
 func (p *Provider) Issuer() string { return p.cfg.Issuer }
-
-// Subject returns the subject that a login makes of the claims of an id_token.
-func (p *Provider) Subject(claims map[string]json.RawMessage) (string, error) {
-	return p.subject(claims)
-}
 
 // PassesLogout reports whether a logout here is to become one at the provider.
 func (p *Provider) PassesLogout() bool { return p.cfg.LogoutURL != "" }
