@@ -133,8 +133,9 @@ func (s storedEnd) end() SessionEnd {
 
 // Ends revokes the grants of sessions that have ended, on one node at a time. It does
 // so at once, as the process does that ends the session, again when every code of
-// the session has become a grant or has expired, and once more for those of devices. The ends are in the store: another
-// node goes on with those of one that died. One goroutine uses it.
+// the session has become a grant or has expired, and once more for those of devices. The
+// ends are in the store: another node goes on with those of one that died. One goroutine
+// uses it.
 type Ends struct {
 	Store  store.Store
 	Lease  *lease.Lease
