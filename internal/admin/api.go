@@ -81,6 +81,8 @@ func (a APIs) build(v adminapi.API, old store.API, view *directory.View, now gra
 		if next.Number = view.LastAPI(a.Realm) + 1; next.Number >= store.ClientAudience {
 			return invalid("id", "there were %d APIs already", store.ClientAudience-1)
 		}
+	} else {
+		next.Later = old.Later
 	}
 	for _, s := range v.Scopes {
 		if err := checkScope(next, s); err != nil {

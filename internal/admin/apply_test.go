@@ -119,3 +119,43 @@ func TestOtherKeysWithTheSameNamesAreStored(t *testing.T) {
 		t.Errorf("%s, %d changes for the same keys again, %v", c.Assertion.Keys, *changes, err)
 	}
 }
+
+// A node of the version before changes what a later one has set: during an upgrade, both run.
+func TestChangesKeepMembersOfLaterVersions(t *testing.T) {
+	a, _ := newAdmin(t)
+	ctx := t.Context()
+	api := adminapi.API{ID: "https://open.example", Name: "Open", SelfRegistered: true, Scopes: []adminapi.APIScope{{Name: "open"}}}
+	trust := adminapi.Trust{Issuer: "https://idp.example", Kind: "id-jag", ClientID: "https://agent.example/client.json", APIs: []string{api.ID}}
+	madeAPI, err1 := a.APIs().Create(ctx, api)
+	madeTrust, err2 := a.Trusts().Create(ctx, trust)
+	made, _, _, err3 := a.Clients().Apply(ctx, "invoices", "", document(t, invoices))
+	if err := errors.Join(err1, err2, err3); err != nil {
+		t.Fatal(err)
+	}
+	madeAPI.Version, madeTrust.Version, made.Version = 2, 2, 2
+	for _, e := range []store.Entry{madeAPI.Entry(), madeTrust.Entry(), made.Entry()} {
+		e.Body = append(e.Body[:len(e.Body)-1], `,"later":true}`...)
+		if err := a.Store.Commit(ctx, store.Change{Entries: []store.Entry{e}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	api.Name, trust.Tenant = "Opened", "acme"
+	_, _, err1 = a.APIs().Apply(ctx, api.ID, "", api)
+	_, err2 = a.Trusts().Change(ctx, madeTrust.ID, "", trust)
+	_, _, _, err3 = a.Clients().Apply(ctx, "invoices", "", document(t, strings.Replace(invoices, "{", `{"state": "disabled", `, 1)))
+	changes, err := a.Store.Changes(ctx, 0)
+	if err := errors.Join(err, err1, err2, err3); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range []store.Entry{changes.APIs[0].Entry(), changes.Trusts[0].Entry(), changes.Clients[0].Entry()} {
+		if e.Version != 3 || !strings.Contains(string(e.Body), `"later":true`) {
+			t.Errorf("version %d is %s", e.Version, e.Body)
+		}
+	}
+	if _, err := a.APIs().Delete(ctx, api.ID, ""); err != nil {
+		t.Fatal(err)
+	}
+	if next, _, err := a.APIs().Apply(ctx, api.ID, "", api); err != nil || strings.Contains(string(next.Entry().Body), "later") {
+		t.Errorf("an API that was made again: %s, %v", next.Entry().Body, err)
+	}
+}

@@ -54,6 +54,8 @@ type API struct {
 	CreatedAt grant.Instant `json:"created_at"`
 	UpdatedAt grant.Instant `json:"updated_at"`
 	Version   int64         `json:"version"`
+
+	Later
 }
 
 // An APIScope is a scope of an API. A name is a scope of one API only.
@@ -71,7 +73,7 @@ func (a API) Entry() Entry {
 	if err != nil {
 		panic(fmt.Sprintf("encode API: %v", err)) // it has no member that could fail
 	}
-	return Entry{EntryAPI, inRealm(a.Realm, oauth.CanonicalTarget(a.ID)), a.Version, body}
+	return Entry{EntryAPI, inRealm(a.Realm, oauth.CanonicalTarget(a.ID)), a.Version, a.appended(body)}
 }
 
 // apiMembers are the members of an API, and apiScopeMembers those of its scopes.
@@ -106,7 +108,7 @@ var apiScopeMembers = []plainMember[APIScope]{
 
 // API decodes an entry of kind EntryAPI.
 func (e Entry) API() (a API, err error) {
-	if err = decode(apiMembers, string(e.Body), &a); err != nil {
+	if err = decode(apiMembers, string(e.Body), &a, &a.Later, knownOfAPI); err != nil {
 		err = fmt.Errorf("decode API %q: %w", e.ID, err)
 	}
 	return a, err

@@ -148,7 +148,7 @@ func (c Client) Entry() Entry {
 	if err != nil {
 		panic(fmt.Sprintf("encode client: %v", err)) // it has no member that could fail
 	}
-	return Entry{EntryClient, inRealm(c.Realm, c.ID), c.Version, body}
+	return Entry{EntryClient, inRealm(c.Realm, c.ID), c.Version, c.appended(body)}
 }
 
 // clientMembers are the members of a client in the order of its fields. A client with a
@@ -206,7 +206,7 @@ var secretMembers = []plainMember[Secret]{
 
 // Client decodes an entry of kind EntryClient.
 func (e Entry) Client() (c Client, err error) {
-	if err = decode(clientMembers, string(e.Body), &c); err != nil {
+	if err = decode(clientMembers, string(e.Body), &c, &c.Later, knownOfClient); err != nil {
 		err = fmt.Errorf("decode client %q: %w", e.ID, err)
 	}
 	return c, err
@@ -219,13 +219,13 @@ func (ch *Changes) add(kind EntryKind, text string) error {
 	case EntryClient:
 		ch.Clients = append(ch.Clients, Client{})
 		c := &ch.Clients[len(ch.Clients)-1]
-		if err := decode(clientMembers, text, c); err != nil {
+		if err := decode(clientMembers, text, c, &c.Later, knownOfClient); err != nil {
 			return fmt.Errorf("decode client %q: %w", c.ID, err)
 		}
 	case EntryAPI:
 		ch.APIs = append(ch.APIs, API{})
 		a := &ch.APIs[len(ch.APIs)-1]
-		if err := decode(apiMembers, text, a); err != nil {
+		if err := decode(apiMembers, text, a, &a.Later, knownOfAPI); err != nil {
 			return fmt.Errorf("decode API %q: %w", a.ID, err)
 		}
 	case EntryTrust:

@@ -116,6 +116,8 @@ type Client struct {
 	CreatedAt grant.Instant `json:"created_at"`
 	UpdatedAt grant.Instant `json:"updated_at"`
 	Version   int64         `json:"version"`
+
+	Later
 }
 
 // Settings are what a registration chooses for a client.

@@ -25,13 +25,16 @@ type plainMember[T any] struct {
 }
 
 // decode reads a value into one that is zero: a client is large. The texts of the value
-// share the memory of text.
-func decode[T any](list []plainMember[T], text string, into *T) error {
+// share the memory of text. Members that are in known alone are read; more holds others.
+func decode[T any](list []plainMember[T], text string, into *T, more *Later, known func() map[string]bool) error {
 	if decodePlain(list, text, into) {
 		return nil
 	}
 	*into = *new(T)
-	return json.Unmarshal([]byte(text), into)
+	if err := json.Unmarshal([]byte(text), into); err != nil {
+		return err
+	}
+	return more.read([]byte(text), known())
 }
 
 // decodePlain decodes a value, or reports that encoding/json has to.

@@ -70,7 +70,7 @@ func testPlain[T interface{ Entry() Entry }](t *testing.T, list []plainMember[T]
 	members := 0
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[T]()) {
 		tag := f.Tag.Get("json")
-		if f.Anonymous || tag == "-" {
+		if f.Anonymous || !f.IsExported() || tag == "-" {
 			continue
 		}
 		name, _, _ := strings.Cut(tag, ",")

@@ -72,6 +72,8 @@ type Trust struct {
 	CreatedAt grant.Instant `json:"created_at"`
 	UpdatedAt grant.Instant `json:"updated_at"`
 	Version   int64         `json:"version"`
+
+	Later
 }
 
 // trustIDSize is the bytes of a trust's id.
@@ -129,12 +131,15 @@ func (t Trust) Entry() Entry {
 	if err != nil {
 		panic(fmt.Sprintf("encode trust: %v", err)) // its keys are valid JSON
 	}
-	return Entry{EntryTrust, inRealm(t.Realm, t.ID), t.Version, body}
+	return Entry{EntryTrust, inRealm(t.Realm, t.ID), t.Version, t.appended(body)}
 }
 
 // Trust decodes an entry of kind EntryTrust.
 func (e Entry) Trust() (t Trust, err error) {
-	if err = json.Unmarshal(e.Body, &t); err != nil {
+	if err = json.Unmarshal(e.Body, &t); err == nil {
+		err = t.read(e.Body, knownOfTrust())
+	}
+	if err != nil {
 		err = fmt.Errorf("decode trust %q: %w", e.ID, err)
 	}
 	return t, err
