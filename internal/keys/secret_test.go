@@ -162,7 +162,8 @@ func TestHashesThatCanBeImported(t *testing.T) {
 		keys.HashSlow("x"): true, keys.NoSlow(): true,
 		"$argon2id$v=19$m=65536,t=4,p=4" + rest: true, "$argon2id$v=19$m=65537,t=1,p=1" + rest: false, "$argon2id$v=19$m=65536,t=5,p=1" + rest: false,
 		"$argon2i$v=19$m=64,t=1,p=1" + rest: false, "$argon2id$v=16$m=64,t=1,p=1" + rest: false, "$2y$10$abcdefghijklmnopqrstuv": false, "": false,
-		"$argon2id$v=19$m=64,t=1,p=1$c29tZQ$c2hvcnQ": false,
+		"$argon2id$v=19$m=64,t=1,p=1$c29tZQ$c2hvcnQ":    false,
+		"$argon2id$v=19$m=64,t=1,p=1,keyid=a2V5" + rest: false, // made with a key that is not here
 	} {
 		if err := keys.CheckSlow(phc); (err == nil) != want {
 			t.Errorf("%s: %v", phc, err)
