@@ -132,7 +132,7 @@ max_skew, are refused too: their issuer's clock may be ahead.`,
 			}
 			text := covers(cut.Grants)
 			if *cut.Grants == 0 {
-				text = "no grant: is the name right? (it also covers codes that were not redeemed yet)"
+				text = "no grant: is the name right? (it also covers codes that were not redeemed yet, and tokens that are of no grant)"
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), "in the store, it covers "+text)
 			return nil

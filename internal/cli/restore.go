@@ -143,7 +143,11 @@ func (r *restoration) declareOnly(cmd *cobra.Command) error {
 	w := cmd.OutOrStdout()
 	if !r.yes {
 		p.printSince(w)
-		return deployment.Usage(deployment.Hint(errors.New("nothing was declared: this ends what had ended since the backup, and lets clients go on that are ahead of the store"), "add --yes to do it"))
+		advice := "add --yes to do it"
+		if a.cfg.Store != config.StoreSQLite && !r.undo && r.auditLogs == nil {
+			advice = "with several nodes, name the audit logs of the others, of which nothing is listed: --audit-log DIRECTORY; " + advice
+		}
+		return deployment.Usage(deployment.Hint(errors.New("nothing was declared: this ends what had ended since the backup, and lets clients go on that are ahead of the store"), advice))
 	}
 	now, seen, err := a.Restores().Declare(cmd.Context(), backup, p.Ended, func(read int) {
 		progress.report("", 0, 0, false, func(time.Duration) string { return fmt.Sprintf("looking for the last token: %d grants read", read) })

@@ -53,6 +53,9 @@ func TestOP13_ADatabaseThatIsPutBackIsDeclared(t *testing.T) {
 	for i, h := range append(c.crowd.holders, c.shortlived...) {
 		s.post(i, first.RefreshForm(h.newest().RefreshToken), http.StatusServiceUnavailable, "temporarily_unavailable")
 	}
+	if _, text, err := first.Try(t, "restore", "--declare", "--backup-time", began.UTC().Format(time.RFC3339Nano)); err == nil || !strings.Contains(text, "name the audit logs of the others") {
+		t.Errorf("without --yes: %v\n%s", err, text)
+	}
 	first.Run(t, "restore", "--declare", "--backup-time", began.UTC().Format(time.RFC3339Nano), "--yes")
 	declared := time.Now()
 	for node := range s.nodes {
