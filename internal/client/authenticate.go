@@ -201,7 +201,7 @@ func (a *Authenticator) checkSlow(ctx context.Context, hash string, cred oauth.C
 	if cred.RawSecret != "" && cred.RawSecret != cred.Secret {
 		spellings = append(spellings, cred.RawSecret)
 	}
-	shares := []keys.Share{{Name: a.Realm + " " + cred.ClientID, Most: SlowChecksOfOne}}
+	shares := []keys.Share{{Name: store.InRealm(a.Realm, cred.ClientID), Most: SlowChecksOfOne}}
 	if from.IsValid() {
 		// In front: the client's share is not what is divided among networks.
 		shares = []keys.Share{{Name: overload.Party(from).String()}, shares[0]}

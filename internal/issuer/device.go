@@ -77,7 +77,7 @@ func (iss DeviceCodes) DeviceAuthorization(ctx context.Context, c *store.Client,
 	rand.Read(random[:])
 	id := grant.NewID(now, random)
 	d.Grant = id.String()
-	opened, err := iss.Devices.open(now, r.Network, iss.Realm+" "+c.ID)
+	opened, err := iss.Devices.open(now, r.Network, store.InRealm(iss.Realm, c.ID))
 	if err != nil {
 		return DeviceAnswer{}, err
 	}

@@ -101,13 +101,8 @@ func (r *Request) CountClient(c *store.Client) error {
 }
 
 // limited is what limits call a client of the request's realm: another realm may have one
-// of the same id. Realms begin with a slash and contain no space.
-func (r *Request) limited(clientID string) string {
-	if r.server.Realm == oauth.DefaultRealm {
-		return clientID
-	}
-	return r.server.Realm + " " + clientID
-}
+// of the same id.
+func (r *Request) limited(clientID string) string { return store.InRealm(r.server.Realm, clientID) }
 
 // Enter takes a slot for the work on the request, until its answer is known. Call
 // it after reading the body, so that a slow sender holds no slot.

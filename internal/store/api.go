@@ -73,7 +73,7 @@ func (a API) Entry() Entry {
 	if err != nil {
 		panic(fmt.Sprintf("encode API: %v", err)) // it has no member that could fail
 	}
-	return Entry{EntryAPI, inRealm(a.Realm, oauth.CanonicalTarget(a.ID)), a.Version, a.appended(body)}
+	return Entry{EntryAPI, InRealm(a.Realm, oauth.CanonicalTarget(a.ID)), a.Version, a.appended(body)}
 }
 
 // apiMembers are the members of an API, and apiScopeMembers those of its scopes.

@@ -148,7 +148,7 @@ func (c Client) Entry() Entry {
 	if err != nil {
 		panic(fmt.Sprintf("encode client: %v", err)) // it has no member that could fail
 	}
-	return Entry{EntryClient, inRealm(c.Realm, c.ID), c.Version, c.appended(body)}
+	return Entry{EntryClient, InRealm(c.Realm, c.ID), c.Version, c.appended(body)}
 }
 
 // clientMembers are the members of a client in the order of its fields. A client with a

@@ -31,10 +31,10 @@ func (e Entry) row() string {
 	return string(e.Kind) + " " + e.ID
 }
 
-// inRealm returns the key of a name that is unique in its realm: a client's id, an API's,
+// InRealm returns the key of a name that is unique in its realm: a client's id, an API's,
 // or what an event is about. In the default realm, it is the name itself. Realms begin
-// with a slash and contain no space; of the names with which inRealm deals, none does both.
-func inRealm(realm, name string) string {
+// with a slash and contain no space; of the names with which InRealm deals, none does both.
+func InRealm(realm, name string) string {
 	if cmp.Or(realm, oauth.DefaultRealm) == oauth.DefaultRealm {
 		return name
 	}

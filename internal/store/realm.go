@@ -66,7 +66,7 @@ func (ch Changes) OfRealm(realm string) Changes {
 }
 
 func (r *Realm) Client(ctx context.Context, id string) (Client, error) {
-	return r.Store.Client(ctx, inRealm(r.Name, id))
+	return r.Store.Client(ctx, InRealm(r.Name, id))
 }
 
 func (r *Realm) Revocations(ctx context.Context, since grant.Instant, limit int) (list []Revocation, from grant.Instant, err error) {
@@ -79,13 +79,13 @@ func (r *Realm) Revocations(ctx context.Context, since grant.Instant, limit int)
 func (r *Realm) Commit(ctx context.Context, c Change) error {
 	c.Events = slices.Clone(c.Events)
 	for i := range c.Events {
-		c.Events[i].About = inRealm(r.Name, c.Events[i].About)
+		c.Events[i].About = InRealm(r.Name, c.Events[i].About)
 	}
 	return r.Store.Commit(ctx, c)
 }
 
 func (r *Realm) Events(ctx context.Context, about string, limit int) ([]Event, error) {
-	key := inRealm(r.Name, about)
+	key := InRealm(r.Name, about)
 	if id, err := grant.ParseID(about); err == nil {
 		g, err := r.Store.Grant(ctx, id)
 		switch {

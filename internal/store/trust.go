@@ -131,7 +131,7 @@ func (t Trust) Entry() Entry {
 	if err != nil {
 		panic(fmt.Sprintf("encode trust: %v", err)) // its keys are valid JSON
 	}
-	return Entry{EntryTrust, inRealm(t.Realm, t.ID), t.Version, t.appended(body)}
+	return Entry{EntryTrust, InRealm(t.Realm, t.ID), t.Version, t.appended(body)}
 }
 
 // Trust decodes an entry of kind EntryTrust.
