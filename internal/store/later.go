@@ -2,7 +2,9 @@ package store
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"reflect"
 	"slices"
@@ -23,16 +25,24 @@ func (l Later) appended(body []byte) []byte {
 	return body
 }
 
-// read reads those members of an object that are none of known.
-func (l *Later) read(text []byte, known map[string]bool) error {
-	if err := json.Unmarshal(text, &l.unknown); err != nil {
-		return err
+// decodeJSON decodes an object of which into is a part, and more the members that are not
+// in known. Most objects have none, and are read once: a node reads all when it starts.
+func decodeJSON[T any](text string, into *T, more *Later, known func() map[string]bool) error {
+	*into = *new(T)
+	dec := json.NewDecoder(strings.NewReader(text))
+	dec.DisallowUnknownFields()
+	if dec.Decode(into) == nil {
+		if _, err := dec.Token(); errors.Is(err, io.EOF) {
+			return nil
+		}
 	}
-	maps.DeleteFunc(l.unknown, func(name string, _ json.RawMessage) bool { return known[name] })
-	if len(l.unknown) == 0 {
-		l.unknown = nil
+	*into = *new(T)
+	err := json.Unmarshal([]byte(text), into)
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &more.unknown)
 	}
-	return nil
+	maps.DeleteFunc(more.unknown, func(name string, _ json.RawMessage) bool { return known()[name] })
+	return err
 }
 
 // The members of rows that this version knows.

@@ -2,7 +2,6 @@ package store
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"math"
 	"strconv"
 	"strings"
@@ -25,16 +24,12 @@ type plainMember[T any] struct {
 }
 
 // decode reads a value into one that is zero: a client is large. The texts of the value
-// share the memory of text. Members that are in known alone are read; more holds others.
+// share the memory of text. more holds the members that are not in known.
 func decode[T any](list []plainMember[T], text string, into *T, more *Later, known func() map[string]bool) error {
 	if decodePlain(list, text, into) {
 		return nil
 	}
-	*into = *new(T)
-	if err := json.Unmarshal([]byte(text), into); err != nil {
-		return err
-	}
-	return more.read([]byte(text), known())
+	return decodeJSON(text, into, more, known)
 }
 
 // decodePlain decodes a value, or reports that encoding/json has to.

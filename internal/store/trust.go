@@ -136,10 +136,7 @@ func (t Trust) Entry() Entry {
 
 // Trust decodes an entry of kind EntryTrust.
 func (e Entry) Trust() (t Trust, err error) {
-	if err = json.Unmarshal(e.Body, &t); err == nil {
-		err = t.read(e.Body, knownOfTrust())
-	}
-	if err != nil {
+	if err = decodeJSON(string(e.Body), &t, &t.Later, knownOfTrust); err != nil {
 		err = fmt.Errorf("decode trust %q: %w", e.ID, err)
 	}
 	return t, err
