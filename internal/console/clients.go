@@ -337,9 +337,6 @@ func (c clientPages) saveClient(ctx context.Context, r *request) (reply, error) 
 var expiries = []string{"30d", "90d", "365d"}
 
 func (c clientPages) addSecret(ctx context.Context, r *request) (reply, error) {
-	if sentForm(r).Shown { // its form cannot ask for the command, and has not spent its id
-		return reply{}, errNotFound
-	}
 	id := r.PathValue("client")
 	p := secretPage{Command: r.mintage("client secret add") + " "}
 	in := adminapi.SecretRequest{}

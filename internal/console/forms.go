@@ -42,11 +42,14 @@ func (f *form) refused(err error) bool {
 type repeatedPage struct{ List string }
 
 // creates returns the page of a sent form that creates something: it counts once, unless it
-// asks for its command alone. Behind a form that was sent before, back leads to what the
-// first one has made.
-func (c *Console) creates(path, back string, do handler) []route {
+// asks for its command alone, as it can if shows is set. Behind a form that was sent before,
+// back leads to what the first one has made.
+func (c *Console) creates(path, back string, shows bool, do handler) []route {
 	return []route{{method: http.MethodPost, path: path, handle: func(ctx context.Context, r *request) (reply, error) {
-		if !sentForm(r).Shown {
+		switch shown := sentForm(r).Shown; {
+		case shown && !shows:
+			return reply{}, errNotFound
+		case !shown:
 			err := r.session.SpendForm(ctx, c.Store, r.PostFormValue("once"))
 			switch {
 			case errors.Is(err, operator.ErrRepeated):

@@ -90,9 +90,6 @@ func (c userPages) user(ctx context.Context, r *request) (reply, error) {
 
 // setPassword replaces a password by a generated one.
 func (c userPages) setPassword(ctx context.Context, r *request) (reply, error) {
-	if sentForm(r).Shown { // its form cannot ask for the command, and has not spent its id
-		return reply{}, errNotFound
-	}
 	name := r.PathValue("user")
 	p := passwordPage{Command: r.mintage("user password") + " "}
 	in := adminapi.PasswordRequest{EndGrants: r.PostFormValue("grants") != ""}
