@@ -257,11 +257,9 @@ func (v *View) LongestAccess(life time.Duration) time.Duration {
 // ShortestAccess returns the shortest lifetime that access tokens of a realm have if its
 // own is life.
 func (v *View) ShortestAccess(realm string, life time.Duration) time.Duration {
-	for api := range v.apis.timed.from(func(api *store.API) int { return strings.Compare(api.Realm, realm) }) {
-		if api.Realm == realm { // the first is the shortest
-			return min(life, api.Lifetime(life))
-		}
-		break
+	from := func(api *store.API) int { return strings.Compare(api.Realm, realm) }
+	for api := range v.apis.timed.having("", from, func(api *store.API) bool { return api.Realm == realm }) {
+		return min(life, api.Lifetime(life)) // the first is the shortest
 	}
 	return life
 }
