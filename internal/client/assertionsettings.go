@@ -23,7 +23,10 @@ const (
 )
 
 // assertionSettings are the settings of clients that present assertions.
-var assertionSettings = []Setting{
+var assertionSettings = slices.Concat(signingSettings, federatedSettings)
+
+// signingSettings say how assertions are signed, whoever signs them.
+var signingSettings = []Setting{
 	{
 		Name: "assertion alg", Member: "token_endpoint_auth_signing_alg", Optional: true, Flag: "assertion-signing-alg", Group: "Client assertions",
 		Help:  "the one algorithm that signs its assertions: ES256 (default of private_key_jwt), EdDSA, PS256 or RS256 (default of federated)",
@@ -63,6 +66,10 @@ var assertionSettings = []Setting{
 		Help:  "accept the token endpoint's address as the audience of what it signs, beside the issuer",
 		Field: func(r *Registration) any { return &r.Assertion.TokenEndpoint },
 	},
+}
+
+// federatedSettings are those of clients whose assertions another issuer signs.
+var federatedSettings = []Setting{
 	{
 		Name: "trusts issuer", Member: "assertion_issuer", Optional: true, Flag: "assertion-issuer", Group: "Client assertions",
 		Help:  "issuer (iss) whose tokens authenticate the client, for --auth-method federated",
@@ -115,8 +122,8 @@ func checkAssertions(r *Registration) error {
 		return err
 	}
 	if !federated {
-		for _, s := range assertionSettings {
-			if strings.HasPrefix(s.Name, "trusts ") && !s.Left(r) {
+		for _, s := range federatedSettings {
+			if !s.Left(r) {
 				return invalid(s.Flag, "it is for --auth-method federated: what the client signs itself names the client")
 			}
 		}
