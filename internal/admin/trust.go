@@ -57,8 +57,10 @@ func (a Trusts) build(v adminapi.Trust, old store.Trust, view *directory.View, n
 		Since: old.Since, CreatedAt: old.CreatedAt, UpdatedAt: now, Version: old.Version + 1,
 	}
 	next.ID = store.TrustID(next.Issuer, next.Kind, next.ClientID)
-	if next.Later = old.Later; old.Version == 0 || old.Deleted {
-		next.CreatedAt, next.Since, next.Later = now, now, store.Later{}
+	if old.Version == 0 || old.Deleted {
+		next.CreatedAt, next.Since = now, now
+	} else {
+		next.Later = old.Later
 	}
 	if old.Disabled && !next.Disabled {
 		next.Since = now

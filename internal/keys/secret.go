@@ -121,7 +121,8 @@ func parseSlow(phc string) (h slowHash, err error) {
 		return h, errors.New("stored secret is not argon2id")
 	}
 	const form = "v=%d m=%d,t=%d,p=%d" // and nothing behind it: not every parameter is known here
-	if _, err := fmt.Sscanf(f[2]+" "+f[3], form, &v, &h.m, &h.t, &h.p); err != nil || fmt.Sprintf(form, v, h.m, h.t, h.p) != f[2]+" "+f[3] || v != argon2.Version ||
+	parameters := f[2] + " " + f[3]
+	if _, err := fmt.Sscanf(parameters, form, &v, &h.m, &h.t, &h.p); err != nil || fmt.Sprintf(form, v, h.m, h.t, h.p) != parameters || v != argon2.Version ||
 		h.m < 8 || h.m > 1<<20 || h.t < 1 || h.t > 16 || h.p < 1 || h.p > 16 {
 		return h, errors.New("stored secret has argon2id parameters out of bounds")
 	}
