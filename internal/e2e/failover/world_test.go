@@ -165,7 +165,8 @@ func (w *world) down() {
 }
 
 // recovered waits until each node has answered a request 200 that came after
-// mark, and reports how long that took.
+// mark, and reports how long that took. The seconds are judged in the long form,
+// whose tests run one by one: beside other tests, they tell how busy the machine is.
 func (w *world) recovered(what string, within time.Duration) {
 	w.Helper()
 	var took []time.Duration
@@ -174,7 +175,7 @@ func (w *world) recovered(what string, within time.Duration) {
 	}
 	slices.Sort(took)
 	w.Logf("%s: until the first 200 on each node: median %v, longest %v", what, took[len(took)/2], took[len(took)-1])
-	if longest := took[len(took)-1]; longest > within {
+	if longest := took[len(took)-1]; longest > within && binary.Soak() {
 		w.Errorf("%s: a node needed %v, and should need %v at most", what, longest, within)
 	}
 }

@@ -124,7 +124,7 @@ func (w *world) soon(what string, do func() error) {
 		if err == nil {
 			return
 		}
-		if time.Since(began) > 5*time.Second {
+		if time.Since(began) > patience {
 			w.Fatalf("%s: %v", what, err)
 		}
 	}
