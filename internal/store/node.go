@@ -67,5 +67,4 @@ type ServerCondition struct {
 	Denied string
 	// Of the table of grants: its rows, and those that are dead and not yet removed.
 	Live, Dead int64
-	Nodes      []Node
 }

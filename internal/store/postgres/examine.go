@@ -48,13 +48,8 @@ func (s *Store) Examine(ctx context.Context) (store.ServerCondition, error) {
 	if err := s.pool.QueryRow(ctx, examineServerSQL).Scan(&c.Standby, &c.Encrypted, &c.Denied); err != nil && !foreign(err) {
 		return c, fmt.Errorf("read the state of the server: %w", oneLine{err})
 	}
-	var err error
-	c.Nodes, err = s.Nodes(ctx)
-	return c, err
+	return c, nil
 }
-
-// Nodes lists the servers that use the store or did recently, with their clocks.
-func (s *Store) Nodes(ctx context.Context) ([]store.Node, error) { return s.nodes(ctx) }
 
 // tryRoom is how many documents of the largest size TryWrite stores: many more
 // pages than earlier test writes have left free.

@@ -205,7 +205,7 @@ func (m *Moving) RaiseDirectory(ctx context.Context, version int64) error {
 }
 
 // Nodes lists the nodes that use the store or did recently.
-func (m *Moving) Nodes(ctx context.Context) ([]store.Node, error) { return m.s.nodes(ctx) }
+func (m *Moving) Nodes(ctx context.Context) ([]store.Node, error) { return m.s.Nodes(ctx) }
 
 // rowsSQL reads a table: all of it, or a page in the order of the keys (keyset
 // pagination).

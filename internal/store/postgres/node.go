@@ -40,7 +40,7 @@ func (s *Store) Heartbeat(ctx context.Context, self store.Node) (others []store.
 	}
 	var all []store.Node
 	if err == nil {
-		all, err = s.nodes(ctx)
+		all, err = s.Nodes(ctx)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("write heartbeat: %w", err)
@@ -48,8 +48,8 @@ func (s *Store) Heartbeat(ctx context.Context, self store.Node) (others []store.
 	return slices.DeleteFunc(all, func(n store.Node) bool { return n.ID == self.ID }), nil
 }
 
-// nodes lists the nodes that use the store or did recently.
-func (s *Store) nodes(ctx context.Context) ([]store.Node, error) {
+// Nodes lists the nodes that use the store or did within the hour, with their clocks.
+func (s *Store) Nodes(ctx context.Context) ([]store.Node, error) {
 	return store.ReadList(ctx, s.Reader, func(rows store.Scanner) (n store.Node, err error) {
 		var id []byte
 		if err = rows.Scan(&id, &n.Name, (*int64)(&n.Since), (*int64)(&n.Clock), &n.Forms); err == nil {
