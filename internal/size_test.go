@@ -25,7 +25,7 @@ type budget struct {
 var (
 	library = budget{"resource", 1_599}
 	tools   = budget{"tools of operators", 14_736}
-	serving = budget{"serving", 46_916}
+	serving = budget{"serving", 46_933}
 )
 
 // notProduct are directories, with all below them, that the size does not count:

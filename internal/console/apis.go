@@ -133,9 +133,10 @@ func (p *editAPIPage) scopes(old []adminapi.APIScope) (list []adminapi.APIScope)
 func (c apiPages) saveAPI(ctx context.Context, r *request) (reply, error) {
 	p := editAPIPage{form: sentForm(r), ETag: r.PostFormValue("etag"), ID: strings.TrimSpace(r.PostFormValue("id")), Name: strings.TrimSpace(r.PostFormValue("name")), Scopes: r.PostFormValue("scopes")}
 	done, made := "created", serveradmin.Ask{Method: http.MethodPost, Path: []string{"apis"}}
-	api := adminapi.API{ID: p.ID}
+	api, present := adminapi.API{ID: p.ID}, ""
 	if id := r.PathValue("api"); id != "" {
-		if err := c.get(ctx, r, &api, nil, "apis", id); err != nil {
+		var err error
+		if present, err = c.do(ctx, r, serveradmin.Ask{Method: http.MethodGet, Path: []string{"apis", id}}, &api); err != nil {
 			return reply{}, err
 		}
 		p.ID, api.CreatedAt, api.UpdatedAt = id, nil, nil
@@ -147,7 +148,10 @@ func (c apiPages) saveAPI(ctx context.Context, r *request) (reply, error) {
 		return reply{page: p}, nil
 	}
 	made.In = api
-	if _, err := c.do(ctx, r, made, nil); p.refused(err) {
+	if _, err := c.do(ctx, r, made, nil); p.stale(err) {
+		p.ETag = present
+		return reply{status: http.StatusPreconditionFailed, page: p}, nil
+	} else if p.refused(err) {
 		return reply{status: http.StatusUnprocessableEntity, page: p}, nil
 	} else if err != nil {
 		return reply{}, err

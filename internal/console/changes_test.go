@@ -211,7 +211,7 @@ func TestAStaleFormChangesNothing(t *testing.T) {
 	alice, carol := r.operator("alice", operator.Admin), r.operator("carol", operator.Admin)
 	c := r.shop("Shop", "shop")
 	form := url.Values{}
-	edit := func(b *browser, page, name string) int {
+	edit := func(b *browser, page, name string) *httptest.ResponseRecorder {
 		form = url.Values{}
 		for _, m := range regexp.MustCompile(`<input [^>]*name="([^"]+)" value="([^"]*)"`).FindAllStringSubmatch(page, -1) {
 			form.Set(m[1], html.UnescapeString(m[2]))
@@ -223,14 +223,15 @@ func TestAStaleFormChangesNothing(t *testing.T) {
 			form.Set(m[1], "1")
 		}
 		form.Set("name", name)
-		return b.post("/clients/shop/edit", form).Code
+		return b.post("/clients/shop/edit", form)
 	}
 	first, second := alice.get("/clients/shop/edit").Body.String(), carol.get("/clients/shop/edit").Body.String()
-	if status := edit(alice, first, "Alice's"); status != http.StatusSeeOther {
-		t.Fatalf("the first: %d", status)
+	if w := edit(alice, first, "Alice's"); w.Code != http.StatusSeeOther {
+		t.Fatalf("the first: %d", w.Code)
 	}
-	if status := edit(carol, second, "Carol's"); status != http.StatusPreconditionFailed {
-		t.Errorf("the stale one: %d", status)
+	stale := edit(carol, second, "Carol's")
+	if stale.Code != http.StatusPreconditionFailed {
+		t.Errorf("the stale one: %d", stale.Code)
 	}
 	// The page of the refusal, loaded again, does not say that the change was made.
 	if w := carol.post("/clients/shop/edit", form); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "nothing was done this time") {
@@ -239,6 +240,16 @@ func TestAStaleFormChangesNothing(t *testing.T) {
 	now, err := r.cases.Clients().Read(t.Context(), "shop")
 	if err != nil || now.Name != "Alice's" || now.Scope != c.Scope || !slices.Equal(now.RedirectURIs, c.RedirectURIs) || now.Auth != c.Auth || len(now.Secrets) != 1 || now.NoPKCE != c.NoPKCE {
 		t.Errorf("the client is %+v, %v", now.Settings, err)
+	}
+	// The page of the refusal has what was entered, and says what it would change.
+	page := stale.Body.String()
+	for _, text := range []string{`value="Carol&#39;s"`, "somebody else has changed this", "client update --name &#39;Carol"} {
+		if !strings.Contains(page, text) {
+			t.Errorf("the page lacks %s:\n%s", text, page)
+		}
+	}
+	if w := edit(carol, page, "Carol's"); w.Code != http.StatusSeeOther {
+		t.Errorf("saved all the same: %d", w.Code)
 	}
 }
 

@@ -308,7 +308,8 @@ func (c clientPages) saveClient(ctx context.Context, r *request) (reply, error) 
 	id := r.PathValue("client")
 	p := editClientPage{form: sentForm(r), ID: id, ETag: r.PostFormValue("etag")}
 	var v adminapi.Client
-	if err := c.get(ctx, r, &v, nil, "clients", id); err != nil {
+	present, err := c.do(ctx, r, serveradmin.Ask{Method: http.MethodGet, Path: []string{"clients", id}}, &v)
+	if err != nil {
 		return reply{}, err
 	}
 	before := v.Registration
@@ -326,7 +327,11 @@ func (c clientPages) saveClient(ctx context.Context, r *request) (reply, error) 
 	}
 	in := v
 	in.Secrets, in.SelfRegistered, in.CreatedAt, in.UpdatedAt = nil, nil, nil, nil
-	_, err := c.do(ctx, r, serveradmin.Ask{Method: http.MethodPut, Path: []string{"clients", id}, In: in, IfMatch: p.ETag}, nil)
+	_, err = c.do(ctx, r, serveradmin.Ask{Method: http.MethodPut, Path: []string{"clients", id}, In: in, IfMatch: p.ETag}, nil)
+	if p.stale(err) {
+		p.ETag = present
+		return again(http.StatusPreconditionFailed)
+	}
 	if p.refused(err) {
 		return again(http.StatusUnprocessableEntity)
 	}

@@ -37,6 +37,17 @@ func (f *form) refused(err error) bool {
 	return true
 }
 
+// stale returns the form for another try if somebody else has changed since it was opened
+// what it is about. The page then needs the present ETag.
+func (f *form) stale(err error) bool {
+	var p *problem
+	if !errors.As(err, &p) || p.Status != http.StatusPreconditionFailed {
+		return false
+	}
+	f.Problem, f.Advice = "somebody else has changed this since you opened the form", "The command at the end of the page has what differs now: Save would change that"
+	return true
+}
+
 // A repeatedPage says that a form was sent before: a browser has repeated it. What came of
 // the first time is not known.
 type repeatedPage struct{ List string }
