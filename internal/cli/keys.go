@@ -225,8 +225,9 @@ After a crash, repeat the command:
    again.
 3. Move the old key from the kek file to FILE.FINGERPRINT. Older backups need it.
 
-With PostgreSQL, the command ends after step 1: copy the file to every node, and
-repeat it. A node without the new key answers 503 until it has the file.`,
+With PostgreSQL, or with --kek-file, the command ends after step 1: copy the file to
+every node, restart a service that has it as a systemd credential, and repeat the
+command. A node without the new key answers 503 until it has it.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			a, err := s.open(cmd.Context())
 			if err != nil {
@@ -248,6 +249,9 @@ func asRoot(err error, user int) string {
 }
 
 func (a *opened) rotateKEK(cmd *cobra.Command) error {
+	if _, err := deployment.ReadKEK(a.cfg); err != nil {
+		return err // with advice, if there is no file
+	}
 	// The file may be a link; replace its target.
 	path, _ := deployment.KEKPath(a.cfg)
 	path, err := filepath.EvalSymlinks(path)
@@ -297,8 +301,10 @@ func (a *opened) rotateKEK(cmd *cobra.Command) error {
 			return err
 		}
 		fmt.Fprintf(out, "key-encryption key %s was added to %s, beside %s\n", kek.Next().Fingerprint(), path, kek.Fingerprint())
-		if a.cfg.Store != config.StoreSQLite {
-			fmt.Fprintln(out, "copy the file to every node, then give the same command again")
+		// Under a name of the command's own, a server may read a copy, as of a systemd
+		// credential.
+		if a.cfg.Store != config.StoreSQLite || cmd.Flags().Changed("kek-file") {
+			fmt.Fprintln(out, "copy the file to every node (restart a service that has it as a systemd credential), then give the same command again")
 			return nil
 		}
 	}

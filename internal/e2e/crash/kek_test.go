@@ -82,6 +82,56 @@ func TestKilledKEKRotationLosesNoKey(t *testing.T) {
 	}
 }
 
+// TestAServerWithACopyOfTheKEKGetsTheNewOneFirst replaces a key-encryption key of which
+// the server has a copy, as a service has of a systemd credential: the keys are wrapped
+// by the new one when the server has it, and not before.
+func TestAServerWithACopyOfTheKEKGetsTheNewOneFirst(t *testing.T) {
+	dir, original := t.TempDir(), filepath.Join(t.TempDir(), "kek")
+	s := binary.Start(t, dir)
+	if err := s.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	credential := filepath.Join(t.TempDir(), "kek")
+	deliver := func(from, to string) {
+		t.Helper()
+		text, err := os.ReadFile(from)
+		if err == nil {
+			err = os.WriteFile(to, text, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	deliver(filepath.Join(dir, "kek"), original)
+	deliver(original, credential)
+	if err := os.Remove(filepath.Join(dir, "kek")); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := binary.Command(t, "kek", "rotate", "--data", dir).CombinedOutput(); err == nil || !strings.Contains(string(out), "name it with --kek-file") {
+		t.Errorf("without the key's file: %v\n%s", err, out)
+	}
+	s = binary.Start(t, dir, "--kek-file", credential)
+	rotate := func() string {
+		t.Helper()
+		out, err := binary.Command(t, "kek", "rotate", "--data", dir, "--kek-file", original).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return string(out)
+	}
+	if out := rotate(); strings.Contains(out, "were wrapped") || !strings.Contains(out, "give the same command again") {
+		t.Fatalf("before the server has the new key:\n%s", out)
+	}
+	deliver(original, credential)
+	if out := rotate(); !strings.Contains(out, "were wrapped") {
+		t.Fatalf("after it has:\n%s", out)
+	}
+	if err := s.Stop(); err != nil {
+		t.Error(err)
+	}
+	restart(t, s)
+}
+
 // oneKEK demands that one of the key-encryption keys in a file, and in those
 // beside it, opens all keys of the store.
 func oneKEK(t *testing.T, s *binary.Server, file string) {
