@@ -8,10 +8,12 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/mintage/mintage/internal/account"
@@ -33,6 +35,7 @@ import (
 // Serve runs the server until ctx ends: it contains the order of start and stop.
 func Serve(ctx context.Context, from Source) (err error) {
 	hangups := onHangup()
+	signal.Ignore(syscall.SIGPIPE) // whoever reads the log may end: the server goes on
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	cfg, sources, err := from.Read()

@@ -9,10 +9,13 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
 // drain is how long a stop may take, with everything that belongs to it.
@@ -151,5 +154,36 @@ func TestOP03_IdleConnectionsDoNotHoldTheStop(t *testing.T) {
 	}
 	if took := time.Since(began); took > 2*time.Second {
 		t.Errorf("the stop took %s", took)
+	}
+}
+
+// TestAServerOutlivesTheReaderOfItsLog ends the program to which a server's log is piped:
+// the server goes on, and stops in order later.
+func TestAServerOutlivesTheReaderOfItsLog(t *testing.T) {
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	cmd := binary.Command(t, "serve", "--dev", "--data", t.TempDir(), "--listen", "127.0.0.1:0", "--management-listen", "127.0.0.1:0")
+	cmd.Stderr = writer
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	writer.Close()
+	for lines := bufio.NewScanner(reader); ; {
+		if !lines.Scan() {
+			t.Fatal("the server has ended before it serves")
+		}
+		if strings.Contains(lines.Text(), `"msg":"serving"`) {
+			break
+		}
+	}
+	reader.Close()
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil { // it has logged that it stops
+		t.Error(err)
 	}
 }
