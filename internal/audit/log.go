@@ -68,6 +68,7 @@ type Log struct {
 	callers overload.Limiter[string]
 	grants  overload.Limiter[string]
 	short   bool // of disk space: only changes are recorded
+	failing bool // the last try to write or to sync has failed
 	head    Head // durable
 	seen    map[string]time.Time
 
@@ -86,6 +87,8 @@ type Numbers struct {
 	// Left out on purpose: over a rate limit, and for want of disk space.
 	OverRate, WithoutRoom uint64
 	Waiting               int
+	// Fault is set while records wait because they cannot be written.
+	Fault bool
 }
 
 // A Head is the last line of a chain.
@@ -190,7 +193,7 @@ func (l *Log) Numbers() Numbers {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return Numbers{l.written, l.total[unwritten], l.total[tooMany], l.total[noSpace], len(l.waiting)}
+	return Numbers{l.written, l.total[unwritten], l.total[tooMany], l.total[noSpace], len(l.waiting), l.failing}
 }
 
 // Head returns the last durable line that this Log has written, or zero.

@@ -93,7 +93,7 @@ func TestWhatIsLostIsCountedLoggedAndRecorded(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if n := l.Numbers(); n != (Numbers{Lost: 7, Waiting: maxWaiting}) {
+		if n := l.Numbers(); n != (Numbers{Lost: 7, Waiting: maxWaiting, Fault: true}) {
 			t.Errorf("while it cannot be written: %+v", n)
 		}
 		if n := strings.Count(w.log.String(), "cannot write the audit log"); n != 1 {

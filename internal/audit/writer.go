@@ -135,6 +135,9 @@ func (w *writer) do(t *task, retry time.Duration, f func() error) {
 	if t.failed = err != nil; t.failed {
 		t.in(retry)
 	}
+	w.mu.Lock()
+	w.failing = w.write.failed || w.sync.failed
+	w.mu.Unlock()
 }
 
 // writeWaiting writes all queued events.

@@ -318,7 +318,7 @@ func TestOP08_AnAuditLogThatCannotBeWrittenStopsNoRequest(t *testing.T) {
 	for range 5 {
 		pair = d.alive(d.a, pair.RefreshToken)
 	}
-	if n := tr.log.Numbers(); n.Written != 0 || n.Waiting < 6 {
+	if n := tr.log.Numbers(); n.Written != 0 || n.Waiting < 6 || !n.Fault {
 		t.Errorf("%+v", n)
 	}
 	if err := os.Remove(tr.dir); err != nil {

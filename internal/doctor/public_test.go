@@ -306,6 +306,7 @@ func TestTheRunningServerIsAskedHowItIs(t *testing.T) {
 		{"a wrong clock", "ok", "mintage_clock_fault 1\n", levelFault, "clock is off"},
 		{"keys that are due", "ok", "mintage_keys_due 2\n", levelWarning, "2 keys are due"},
 		{"lost records", "ok", "mintage_audit_lost_total 3\n", levelWarning, "3 audit records could not be written"},
+		{"records that wait", "ok", "mintage_audit_fault 1\n", levelFault, "cannot write its audit log"},
 		{"records without room", "ok", "mintage_audit_left_out_total{reason=\"space\"} 3\n", levelWarning, "3 audit records of everyday events were left out"},
 		{"sampled records", "ok", "mintage_audit_left_out_total{reason=\"rate\"} 3\n", levelNote, "3 audit records were left out since the start: one grant"},
 		{"a certificate that cannot be used", "ok", "mintage_certificate_refused 1\n", levelFault, "an earlier certificate is in service"},

@@ -57,6 +57,8 @@ func checkServer(ctx context.Context, p *Deployment) (f findings) {
 			f.note("%d audit records were left out since the start: one grant caused more than 2 a second, or callers who failed to authenticate more than 20 (mintage audit show --event audit_gap)", int64(value))
 		case name == "mintage_certificate_refused" && value > 0:
 			f.fault("see the server's log for the reason", "the server does not use the present files of tls.cert and tls.key: an earlier certificate is in service")
+		case name == "mintage_audit_fault" && value > 0:
+			f.fault("see the server's log for the reason (a full disk, permissions, a directory that its unit may not write)", "the server cannot write its audit log: records wait in memory, and a stop loses them")
 		case name == "mintage_audit_lost_total" && value > 0:
 			f.warn("see the server's log for the reason (a full disk, permissions)", "%d audit records could not be written since the start", int64(value))
 		}

@@ -68,6 +68,7 @@ const (
 	restoreUntil     = "mintage_restore_until_timestamp_seconds"
 	auditWritten     = "mintage_audit_written_total"
 	auditLost        = "mintage_audit_lost_total"
+	auditFault       = "mintage_audit_fault"
 	auditLeftOut     = "mintage_audit_left_out_total"
 	buildInformation = "mintage_build_info"
 )
@@ -199,6 +200,9 @@ var families = []Family{
 	{auditLost, Counter, nil,
 		"Records that could not be written to the audit log, which counts them in a gap line.",
 		"Ever: the disk is full or slow."},
+	{auditFault, Gauge, nil,
+		"1 while the audit log cannot be written, and records wait in memory, where a stop loses them.",
+		"1 for minutes: the disk is full, or the directory cannot be written."},
 	{auditLeftOut, Counter, []string{"reason"},
 		"Records that were left out of the audit log on purpose, which counts them in a gap line: rate, more than the limit for one grant or for unauthenticated callers; space, the disk has little left.",
 		"space: free some. rate, for long: somebody sends failing or repeated requests all the time."},

@@ -336,7 +336,7 @@ func TestTheStateIsReadWhenSomebodyAsks(t *testing.T) {
 		Keys:         []metrics.Key{{ID: "00000001", Purpose: "mac", Age: time.Hour, Expiry: expiry}, {ID: "00000002", Purpose: "pepper", Age: time.Minute}},
 		Secrets:      []metrics.Secret{{ClientID: "a", ID: "s1", Expiry: expiry, Replaced: true}},
 		Load:         store.Load{Waiting: 3, Batches: store.Batches{Cumulative: [9]uint64{1, 1, 2, 2, 2, 2, 2, 2, 2}, Count: 3, Operations: 400}},
-		AuditWritten: 10, AuditLost: 1, AuditOverRate: 2, AuditWithoutRoom: 3,
+		AuditWritten: 10, AuditLost: 1, AuditOverRate: 2, AuditWithoutRoom: 3, AuditFault: true,
 	}
 	m.Watch(func() metrics.State { return s })
 	got := gather(t, m)
@@ -346,7 +346,7 @@ func TestTheStateIsReadWhenSomebodyAsks(t *testing.T) {
 		"mintage_key_expiry_timestamp_seconds{kid=00000001,purpose=mac}":                      1.8e9,
 		"mintage_client_secret_expiry_timestamp_seconds{client_id=a,replaced=true,secret=s1}": 1.8e9,
 		"mintage_requests{state=working}":                                                     8, "mintage_requests{state=waiting}": 9, "mintage_store_queue_depth": 3, "mintage_store_batch_size": 3,
-		"mintage_audit_written_total": 10, "mintage_audit_lost_total": 1,
+		"mintage_audit_written_total": 10, "mintage_audit_lost_total": 1, "mintage_audit_fault": 1,
 		"mintage_audit_left_out_total{reason=rate}": 2, "mintage_audit_left_out_total{reason=space}": 3,
 	} {
 		if have, there := got[name]; !there || have != want {

@@ -27,6 +27,7 @@ type State struct {
 
 	AuditWritten, AuditLost         uint64
 	AuditOverRate, AuditWithoutRoom uint64 // left out on purpose
+	AuditFault                      bool
 
 	Logouts []Logouts // of each realm
 }
@@ -134,6 +135,7 @@ func (c stateCollector) Collect(out chan<- prometheus.Metric) {
 	}
 	send(auditWritten, prometheus.CounterValue, float64(s.AuditWritten))
 	send(auditLost, prometheus.CounterValue, float64(s.AuditLost))
+	gauge(auditFault, truth(s.AuditFault))
 	send(auditLeftOut, prometheus.CounterValue, float64(s.AuditOverRate), leftOutRate)
 	send(auditLeftOut, prometheus.CounterValue, float64(s.AuditWithoutRoom), leftOutSpace)
 }

@@ -81,7 +81,7 @@ func (n *node) watch(certificate *server.Certificate) {
 		}
 		s.Working, s.Waiting = n.queue.Load()
 		auditLog := n.auditLog.Numbers()
-		s.AuditWritten, s.AuditLost = auditLog.Written, auditLog.Lost
+		s.AuditWritten, s.AuditLost, s.AuditFault = auditLog.Written, auditLog.Lost, auditLog.Fault
 		s.AuditOverRate, s.AuditWithoutRoom = auditLog.OverRate, auditLog.WithoutRoom
 		if c.Restore.InForce(now) {
 			s.RestoreUntil = c.Restore.Until.Time()
