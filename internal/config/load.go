@@ -26,6 +26,12 @@ func Load(file string, environ []string, flags map[string]string) (Config, Sourc
 	var realms []realmSection
 	if file != "" {
 		realms, l.faults = readFile(&l.config, l.keys, l.from, file)
+		var open *Exposed
+		if u, err := postgresURL(l.config.Store); err == nil && hasPassword(u) {
+			if _, err := ReadSecret(file); errors.As(err, &open) {
+				l.faults = append(l.faults, &Fault{"store", l.from["store"], fmt.Errorf("it holds a password, and everybody on this machine can read or change the file (mode %04o): run chmod o= on it, or use store_password_file", open.Mode)})
+			}
+		}
 	}
 	l.readEnv(environ)
 	for _, k := range l.keys {

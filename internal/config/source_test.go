@@ -116,6 +116,19 @@ func TestASecretComesFromTheFileThatItsVariableNames(t *testing.T) {
 	}
 }
 
+func TestAPasswordInTheFileIsNotForEverybody(t *testing.T) {
+	const text = "public_url: https://auth.example.com\nstore: postgres://mintage:geheim@db/mintage\n"
+	for mode, refused := range map[os.FileMode]bool{0o600: false, 0o640: false, 0o644: true} {
+		_, _, err := config.Load(write(t, t.TempDir(), "mintage.yaml", text, mode), nil, nil)
+		if (err != nil) != refused || refused && (!strings.Contains(err.Error(), "mintage.yaml:2: store: it holds a password") || strings.Contains(err.Error(), "geheim")) {
+			t.Errorf("mode %o: %v", mode, err)
+		}
+	}
+	if _, _, err := config.Load(write(t, t.TempDir(), "mintage.yaml", strings.Replace(text, ":geheim", "", 1), 0o644), nil, nil); err != nil {
+		t.Errorf("without a password: %v", err)
+	}
+}
+
 func TestCredentialsOfSystemdAreUsedWhereNothingElseIsGiven(t *testing.T) {
 	dir := t.TempDir()
 	env := []string{"CREDENTIALS_DIRECTORY=" + dir}
