@@ -61,7 +61,7 @@ func TestTheArchiveHasEverythingAndNothingElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{"CHANGELOG.md", "LICENSE", "README.md", "completion/_mintage", "completion/mintage.bash", "completion/mintage.fish", "mintage", "mintage.yaml",
-		"packaging/monitoring/alerts.yaml", "packaging/monitoring/dashboard.json", "sbom.cdx.json", "systemd/kek-credential.conf", "systemd/mintage.service", "systemd/mintage.sysusers", "systemd/port-443.conf", "third-party.txt"}
+		"packaging/monitoring/alerts.yaml", "packaging/monitoring/alerts_long_test.yaml", "packaging/monitoring/alerts_test.yaml", "packaging/monitoring/dashboard.json", "sbom.cdx.json", "systemd/kek-credential.conf", "systemd/mintage.service", "systemd/mintage.sysusers", "systemd/port-443.conf", "third-party.txt"}
 	if !slices.Equal(got, want) {
 		t.Errorf("the archive holds\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
