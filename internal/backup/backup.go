@@ -94,7 +94,7 @@ func (b Job) Make(ctx context.Context) (m Manifest, err error) {
 	}
 	f, err := createPartial(filepath.Dir(b.File))
 	if err != nil {
-		return m, fmt.Errorf("backup: %w", err)
+		return m, fmt.Errorf("backup: %w: the directory must exist, and the user who runs mintage must be able to write to it", err)
 	}
 	partial := f.Name()
 	defer func() {

@@ -139,7 +139,12 @@ func TestThePackageIsInstalledRunUpgradedAndRemoved(t *testing.T) {
 	// A page that it names is here, and so is what monitors need.
 	m.run(`page=$(journalctl --no-pager -u mintage -o cat | mintage explain --config /etc/mintage/mintage.yaml "$(cat /root/request)" --log - | grep -o '/usr/share/doc/mintage/[a-z/-]*[.]md')
 		test -n "$page"; test -s "$page"
-		cd /usr/share/doc/mintage/packaging/monitoring; test -s dashboard.json; test -s alerts.yaml`)
+		cd /usr/share/doc/mintage/packaging/monitoring; test -s dashboard.json; promtool test rules alerts_test.yaml`)
+	// The schedule of backups is what the page says.
+	m.run(`page=/usr/share/doc/mintage/docs/how-to/back-up.md
+		grep '^install --directory .*/var/backups/mintage$' $page | sh -eu
+		awk '/^\140\140\140/ { f = "" } f != "" && !/^# / { print >f } /^# .etc.systemd/ { f = $2 }' $page
+		systemctl daemon-reload; systemctl start mintage-backup; systemctl enable --now mintage-backup.timer; test -s /var/backups/mintage/*Z.db`)
 
 	m.sandboxed()
 	m.keepsWhatClientsHave()
