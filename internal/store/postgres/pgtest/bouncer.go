@@ -53,7 +53,7 @@ func StartBouncer(s *Server, settings ...string) (_ *Bouncer, err error) {
 	files := map[string]string{
 		"accounts": `"mintage" ""` + "\n",
 		"ini": fmt.Sprintf("[databases]\n* = host=127.0.0.1 port=%d\n[pgbouncer]\n", s.port) + strings.Join(slices.Concat([]string{
-			"listen_addr=127.0.0.1", fmt.Sprintf("listen_port=%d", b.port), "unix_socket_dir=", "pool_mode=transaction",
+			"listen_addr=127.0.0.1", fmt.Sprintf("listen_port=%d", b.port), "unix_socket_dir=", "pool_mode=transaction", "server_login_retry=1",
 			// Accounts that a test makes are looked up in the server.
 			"auth_type=trust", "auth_user=mintage", "auth_file=" + filepath.Join(b.dir, "accounts"),
 			// Fewer than the server has: each account gets a pool of its own.
