@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"log/slog"
 	"math"
+	"net"
 	"net/netip"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,6 +18,15 @@ func TestConnectionsLeaveFilesForTheStore(t *testing.T) {
 	for files, want := range map[uint64]int{4: 2, 100: 50, 256: 128, 1024: 768, 4352: 4096, 1 << 63: 1 << 20} {
 		if got := connectionsWith(files); got != want {
 			t.Errorf("with %d files: %d connections, want %d", files, got, want)
+		}
+	}
+}
+
+func TestAPortThatTakesAPrivilegeComesWithAdvice(t *testing.T) {
+	for err, privilege := range map[error]bool{syscall.EACCES: true, syscall.EADDRINUSE: false} {
+		advice := addressAdvice(&net.OpError{Op: "listen", Err: os.NewSyscallError("bind", err)}, "listen")
+		if strings.Contains(advice, "CAP_NET_BIND_SERVICE") != privilege || !strings.Contains(advice, "choose another address with --listen") {
+			t.Errorf("%v: %s", err, advice)
 		}
 	}
 }

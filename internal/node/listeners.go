@@ -36,12 +36,22 @@ type listener struct {
 	server *http.Server
 }
 
+// addressAdvice is the advice for an address at which the server cannot listen, by the flag
+// that names it.
+func addressAdvice(err error, flag string) string {
+	advice := "choose another address with --" + flag
+	if errors.Is(err, fs.ErrPermission) {
+		advice = "a port below 1024 needs CAP_NET_BIND_SERVICE, which the drop-in port-443.conf grants to the packages' unit; or " + advice
+	}
+	return advice
+}
+
 // listenPublic opens the public socket. From then on, the kernel accepts
 // connections.
 func listenPublic(cfg config.Config) (net.Listener, error) {
 	l, err := net.Listen("tcp", cfg.Listen)
 	if err != nil {
-		return nil, deployment.Hint(fmt.Errorf("public listener: %w", err), "choose another address with --listen")
+		return nil, deployment.Hint(fmt.Errorf("public listener: %w", err), addressAdvice(err, "listen"))
 	}
 	return l, nil
 }
@@ -66,7 +76,7 @@ func listen(cfg config.Config, public net.Listener, n *node) (list []listener, e
 	n.watch(certificate)
 	management, err := net.Listen("tcp", cfg.Management.Listen)
 	if err != nil {
-		return list, deployment.Hint(fmt.Errorf("management listener: %w", err), "choose another address with --management-listen")
+		return list, deployment.Hint(fmt.Errorf("management listener: %w", err), addressAdvice(err, "management-listen"))
 	}
 	list = append(list, listener{management, server.HTTPServer(n.health.Handler(n.scrape(), cfg.Management.Pprof, managementNames(cfg)), n.log)})
 
@@ -102,7 +112,7 @@ func listen(cfg config.Config, public net.Listener, n *node) (list []listener, e
 func listenConsole(cfg config.Config, certificate *server.Certificate, n *node) (listener, error) {
 	l, err := net.Listen("tcp", cfg.Console.Listen)
 	if err != nil {
-		return listener{}, deployment.Hint(fmt.Errorf("console listener: %w", err), "choose another address with --console-listen")
+		return listener{}, deployment.Hint(fmt.Errorf("console listener: %w", err), addressAdvice(err, "console-listen"))
 	}
 	srv := server.HTTPServer(&n.console, n.log)
 	if certificate != nil {
