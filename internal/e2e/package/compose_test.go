@@ -193,6 +193,10 @@ func TestComposeOfThreeNodesServes(t *testing.T) {
 			t.Fatalf("there is no %s", name)
 		}
 		cfg, file := settingsOf(t, s)
+		// Not in memory: the audit log is there.
+		if !slices.Contains(s.Volumes, name+":"+cfg.Data) {
+			t.Errorf("%s has no volume of its own at %s: %v", name, cfg.Data, s.Volumes)
+		}
 		if u, err := url.Parse(cfg.Store); err != nil || c.Services[u.Hostname()].Image == "" || u.User.Username() != c.Services[u.Hostname()].Environment["POSTGRES_USER"] || u.Path != "/"+c.Services[u.Hostname()].Environment["POSTGRES_DB"] {
 			t.Fatalf("the store is %q, %v", cfg.Store, err)
 		}
