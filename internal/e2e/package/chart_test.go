@@ -58,6 +58,11 @@ func TestTheRenderedChartIsWhatTheProgramUnderstands(t *testing.T) {
 				t.Errorf("%s: %s is in no volume", name, path)
 			}
 		}
+		// A flood of connections takes as much as the garbage collector allows, 512 MiB,
+		// and the process has more than its heap.
+		if !strings.Contains(text, "memory: 768Mi") {
+			t.Errorf("%s: the kernel ends the server under a flood of connections", name)
+		}
 		if !strings.Contains(text, `args: [serve, --config, /etc/mintage/mintage.yaml]`) {
 			t.Errorf("%s: the arguments are others", name)
 		}
