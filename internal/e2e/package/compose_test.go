@@ -83,6 +83,11 @@ func compose(t *testing.T, name string) (c composition) {
 				t.Errorf("%s: %s mounts %s, which is nowhere", name, key, source)
 			}
 		}
+		// With on-failure, the engine starts nothing again that a shutdown of the machine
+		// has stopped.
+		if s.Restart != "unless-stopped" {
+			t.Errorf("%s: after a reboot, %s is down: %s", name, key, s.Restart)
+		}
 		for _, secret := range s.Secrets {
 			if file := c.Secrets[secret].File; !slices.Contains(made, file) {
 				t.Errorf("%s: %s has a secret %s of the file %q", name, key, secret, file)
