@@ -286,3 +286,17 @@ func TestMemoryIsBoundedAndTheLatestFailuresAreKept(t *testing.T) {
 		t.Error("failures were forgotten while others were counted")
 	}
 }
+
+// TestTheHighestLimitIsOne: the limits that derive from the highest number of failures
+// that the configuration accepts fit in nanoseconds.
+func TestTheHighestLimitIsOne(t *testing.T) {
+	t.Parallel()
+	for name, l := range map[string]limits{"passwords": passwordLimits(1_000_000), "codes": codeLimits(1_000_000)} {
+		throttle := newThrottle(l)
+		for i := range 1000 {
+			if !throttle.fails(nameOf(1), addressOf(1), started) {
+				t.Fatalf("%s: failure %d must wait", name, i)
+			}
+		}
+	}
+}

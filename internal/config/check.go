@@ -20,6 +20,10 @@ import (
 // maxRequests is what may wait in a store at once.
 const maxRequests = 4096
 
+// maxLoginFailures is so low that the limits which derive from it fit in nanoseconds
+// (see package account): a larger number would refuse every login.
+const maxLoginFailures = 1_000_000
+
 // minAuditSize leaves room for some files of the audit log: the last is never
 // removed.
 const minAuditSize = 256 * MiB
@@ -211,8 +215,8 @@ func (c *Config) checkLimits(bad report) {
 	if t := c.Throttle; min(t.AddressFailures, t.ClientFailures, t.Interactions, t.AddressRequests, t.ClientRequests, t.DeviceCodes) < 0 {
 		bad("throttle", "limits are not negative")
 	}
-	if c.Throttle.LoginFailures < 1 {
-		bad("throttle.login_failures", "must be at least 1")
+	if n := c.Throttle.LoginFailures; n < 1 || n > maxLoginFailures {
+		bad("throttle.login_failures", "%d is outside 1 to %d", n, maxLoginFailures)
 	}
 }
 

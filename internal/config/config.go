@@ -227,7 +227,7 @@ type CORS struct {
 type Throttle struct {
 	AddressFailures int `yaml:"address_failures" reload:"yes" doc:"failed client authentications in a minute from one address (a /64 of IPv6) before it is answered 429; 0: no limit"`
 	ClientFailures  int `yaml:"client_failures" reload:"yes" doc:"the same for one client from one address"`
-	LoginFailures   int `yaml:"login_failures" reload:"yes" doc:"wrong passwords for one account from one network before it must wait; the other limits of logins derive from it"`
+	LoginFailures   int `yaml:"login_failures" reload:"yes" doc:"wrong passwords for one account from one network before it must wait, at most 1000000; the other limits of logins derive from it"`
 	Interactions    int `yaml:"interactions" reload:"yes" doc:"logins and consents that one address may begin in a minute, each counted once for every kilobyte of its request or part of one; 0: no limit"`
 	AddressRequests int `yaml:"address_requests" reload:"yes" doc:"token requests that one address may make in a minute before it is answered 429; 0: no limit"`
 	ClientRequests  int `yaml:"client_requests" reload:"yes" doc:"the same for one client, from all addresses; a public client is counted for each address"`

@@ -167,6 +167,8 @@ func TestCheck(t *testing.T) {
 		{"session too long", func(c *C) { c.Session.Lifetime, c.Session.Idle = d("367d"), d("1h") }, "session.lifetime:"},
 		{"interaction too long", func(c *C) { c.InteractionLifetime = d("2h") }, "interaction_lifetime:"},
 		{"logins without a limit", func(c *C) { c.Throttle.LoginFailures = 0 }, "throttle.login_failures:"},
+		{"logins with an endless limit", func(c *C) { c.Throttle.LoginFailures = 1_000_001 }, "throttle.login_failures: 1000001 is outside 1 to 1000000"},
+		{"logins with the highest limit", func(c *C) { c.Throttle.LoginFailures = 1_000_000 }, ""},
 		{"interactions negative", func(c *C) { c.Throttle.Interactions = -1 }, "throttle:"},
 
 		{"shortest keys", func(c *C) { c.KeyLifetime, c.KeyLead, c.JWKSMaxAge = d("2s"), d("16s"), d("1s") }, ""},
