@@ -125,11 +125,11 @@ func (d *Devices) end(key store.DocumentKey) {
 	}
 }
 
-// forget uncounts the codes that have expired.
+// forget uncounts the codes that have expired, and those of a clock that was put back since.
 func (d *Devices) forget(now grant.Instant) {
 	for ; d.first < len(d.inOrder); d.first++ {
 		key := d.inOrder[d.first]
-		if w, ok := d.waiting[key]; ok && now < w.until {
+		if w, ok := d.waiting[key]; ok && now < w.until && w.until <= now.Add(DeviceLifetime) {
 			break
 		}
 		d.end(key)

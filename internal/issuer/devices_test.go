@@ -92,6 +92,24 @@ func TestAClientIsNotClosedForOthers(t *testing.T) {
 	}
 }
 
+// Codes that a clock was ahead for do not keep those of afterwards counted until it has
+// come back to where it was.
+func TestDeviceCodesExpireAfterTheClockWasPutBack(t *testing.T) {
+	d := &Devices{}
+	d.SetLimit(200)
+	if _, err := opened(t, d, devicesAt.Add(24*time.Hour), 1, "cli"); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		now := devicesAt.Add(time.Duration(i) * DeviceLifetime)
+		for n := range 200 {
+			if _, err := opened(t, d, now, 1, "cli"); err != nil {
+				t.Fatalf("%s after the clock was put back, code %d: %v", now.Since(devicesAt), n, err)
+			}
+		}
+	}
+}
+
 func TestAllDeviceCodesAreBounded(t *testing.T) {
 	d := &Devices{}
 	for i := range maxDevices {
