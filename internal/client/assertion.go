@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"slices"
 	"strings"
@@ -272,8 +273,11 @@ func (a *Authenticator) use(ctx context.Context, c *store.Client, claims asserti
 	if claims.IssuedAt != nil {
 		issued = *claims.IssuedAt
 	}
-	began := seconds(a.Began)
-	if !a.Shared && issued+1 < began && !a.Began.IsZero() { // times are in whole seconds
+	began := math.Inf(-1)
+	if a.Running != nil {
+		began = seconds(now) - a.Running().Seconds()
+	}
+	if !a.Shared && issued+1 < began { // times are in whole seconds
 		return store.Unavailable(errors.New("a client assertion was issued before this server began: it may have been used"))
 	}
 	if a.Shared || issued > seconds(now) || issued < began+assertionAhead.Seconds() {

@@ -134,9 +134,10 @@ func newBench(t *testing.T) *bench {
 }
 
 func (b *bench) authenticator() *client.Authenticator {
+	began := b.Clock.Now()
 	return &client.Authenticator{
 		Realm: testkit.Realm, Store: b.Faulty, Directory: b.Directory, Now: b.Clock.Now, Log: b.Log, Slow: client.NewSlowPool(),
-		Issuer: issuerID, TokenEndpoint: []string{tokenEndpoint}, Began: b.Clock.Now(),
+		Issuer: issuerID, TokenEndpoint: []string{tokenEndpoint}, Running: func() time.Duration { return b.Clock.Now().Sub(began) },
 	}
 }
 
@@ -447,6 +448,27 @@ func TestARestartForgetsNoAssertion(t *testing.T) {
 	}
 }
 
+// TestTheStartIsByTheClockOfNow: a machine starts with a wrong clock, and NTP sets it. That
+// is no reason to refuse assertions for as long as it was ahead, or to accept those again
+// that were used before the start, if it was behind.
+func TestTheStartIsByTheClockOfNow(t *testing.T) {
+	t.Parallel()
+	for _, off := range []time.Duration{time.Hour, -time.Hour} {
+		b := newBench(t)
+		used := b.signer.sign(b.claims(nil))
+		b.Clock.Advance(3*time.Second + off)
+		again := b.authenticator()
+		again.Running = func() time.Duration { return 2 * time.Second }
+		b.Clock.Advance(2*time.Second - off)
+		if err := b.present(again, used); !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("off by %s, an assertion from before the start: %v", off, err)
+		}
+		if err := b.present(again, b.signer.sign(b.claims(nil))); err != nil {
+			t.Errorf("off by %s, one of afterwards: %v", off, err)
+		}
+	}
+}
+
 // TestARestartForgetsNoAssertionOfAClockAhead: an assertion whose iat is ahead of our
 // clock is in time after a restart as well, and is remembered by the store.
 func TestARestartForgetsNoAssertionOfAClockAhead(t *testing.T) {
@@ -468,7 +490,7 @@ func TestARestartForgetsNoAssertionOfAClockAhead(t *testing.T) {
 		}
 		// Without a restart, and with one long ago.
 		b = newBench(t)
-		b.auth.Began = b.Clock.Now().Add(-time.Hour)
+		b.auth.Running = func() time.Duration { return time.Hour }
 		text = b.signer.sign(b.claims(ahead))
 		if err := b.present(b.auth, text); err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -492,7 +514,7 @@ func TestARestartForgetsNoAssertionOfAClockAhead(t *testing.T) {
 		// Used long after a start, when the store is asked only for such an assertion, and
 		// presented again after a restart.
 		b = newBench(t)
-		b.auth.Began = b.Clock.Now().Add(-time.Hour)
+		b.auth.Running = func() time.Duration { return time.Hour }
 		text = b.signer.sign(b.claims(ahead))
 		if err := b.present(b.auth, text); err != nil {
 			t.Fatalf("%s: %v", name, err)

@@ -62,9 +62,10 @@ type Authenticator struct {
 	Described func(ctx context.Context, id string, from netip.Prefix) (*store.Client, error)
 	// Shared reports that other nodes use the store, which then remembers the
 	// assertions that were used. Otherwise memory does: of those that were issued
-	// since Began.
-	Shared bool
-	Began  time.Time
+	// since the server began. Running is how long ago that was, by a clock that is never
+	// set; nil: for ever.
+	Shared  bool
+	Running func() time.Duration
 
 	used, ownUsed used // ownUsed is of clients that registered themselves
 }

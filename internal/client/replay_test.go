@@ -47,7 +47,7 @@ func TestUsedAssertionsAreBounded(t *testing.T) {
 func TestAssertionsOfClientsThatRegisteredThemselvesHaveAPoolOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
-	a := &Authenticator{Began: now.Add(-time.Hour)}
+	a := &Authenticator{Running: func() time.Duration { return time.Hour }}
 	use := func(clientID string, by store.Registrar, jti int) error {
 		issued, expires := seconds(now), seconds(now.Add(assertionLife))
 		return a.use(t.Context(), &store.Client{ID: clientID, RegisteredBy: by}, assertion{ID: strconv.Itoa(jti), IssuedAt: &issued, ExpiresAt: &expires}, now)
@@ -84,7 +84,7 @@ func TestAssertionsOfClientsThatRegisteredThemselvesHaveAPoolOfTheirOwn(t *testi
 func TestAnAssertionTooManyIsNoWrongOne(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
-	a := &Authenticator{Began: now.Add(-time.Hour)}
+	a := &Authenticator{Running: func() time.Duration { return time.Hour }}
 	use := func(clientID, jti string) error {
 		issued, expires := seconds(now), seconds(now.Add(assertionLife))
 		return a.use(t.Context(), &store.Client{ID: clientID}, assertion{ID: jti, IssuedAt: &issued, ExpiresAt: &expires}, now)

@@ -35,10 +35,11 @@ func (n *node) newRealm(cfg config.Config) *realm {
 		r.store = &store.Realm{Store: n.store, Name: r.name}
 		r.log = n.log.With("realm", r.name)
 	}
-	alone := cfg.Store == config.StoreSQLite
+	alone, began := cfg.Store == config.StoreSQLite, time.Now()
+	running := func() time.Duration { return time.Since(began) }
 	r.clients = &client.Authenticator{Realm: r.name, Store: r.store, Directory: n.directory, Now: time.Now, Log: r.log, Slow: n.slow,
 		Issuer: cfg.IssuerID(), TokenEndpoint: tokenEndpoints(cfg), Keys: n.keys.Registered, Discovered: n.keys.Discovered, OwnKeys: n.keys.SelfRegistered,
-		Shared: !alone, Began: time.Now()}
+		Shared: !alone, Running: running}
 	r.clients.UpstreamSubject = r.upstreamSubject
 	r.clients.Described = func(ctx context.Context, id string, from netip.Prefix) (*store.Client, error) {
 		return r.documentsOf(cfg).Client(ctx, id, "", from)
