@@ -70,8 +70,6 @@ type Token struct {
 
 	// Device is set if its user agreed to the request of a device (RFC 8628).
 	Device bool
-	// Lifetime is that of a token for APIs; 0: the deployment's.
-	Lifetime time.Duration
 	// Restricted is set if the token names APIs, which are its audience.
 	Restricted bool
 	// ForClient is set if it is for the audience of its client's registration as well.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/directory"
@@ -106,7 +105,7 @@ func (iss *Issuer) inspectOfGrant(ctx context.Context, view *directory.View, t T
 		return t, on, grant.TargetGone, nil
 	}
 	if g.APIs != (grant.APIs{}) {
-		t.Restricted, t.Lifetime = true, t.ExpiresAt.Since(t.IssuedAt).Truncate(time.Second)
+		t.Restricted = true
 		t.ForClient = slices.Contains(g.APIs[:], store.ClientAudience) && t.IsFor(e.audience()...)
 	}
 	if g.InUserInfo != 0 {
@@ -156,7 +155,6 @@ func (iss Exchanges) inspect(ctx context.Context, view *directory.View, t Token,
 		}
 	}
 	t.Restricted, t.MayAct = true, c.MayAct
-	t.Lifetime = t.ExpiresAt.Since(t.IssuedAt)
 	why, err := services{iss.Issuer}.standing(ctx, t.Serial)
 	return t, why, err
 }

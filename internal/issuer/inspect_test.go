@@ -69,6 +69,11 @@ func TestATokenSaysTheSameInBothForms(t *testing.T) {
 			if got.IssuedAt != s.At() || got.ExpiresAt != 1_700_000_301_000 || s.ExpiresIn(got) != 300 {
 				t.Errorf("%s: issued at %d, expires at %d, in %d", format, got.IssuedAt, got.ExpiresAt, s.ExpiresIn(got))
 			}
+			lower := *s.Issuer // access_token_lifetime is lowered while the token lives
+			lower.Policy.AccessLifetime = time.Minute
+			if left := lower.ExpiresIn(got); left != 300 {
+				t.Errorf("%s: expires in %d under a shorter lifetime", format, left)
+			}
 		}
 	}
 }

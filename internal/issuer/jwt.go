@@ -64,9 +64,10 @@ func (iss Signer) Introspection(caller *store.Client, answer json.RawMessage) (s
 	return text, nil
 }
 
-// ExpiresIn returns the remaining lifetime of a token in whole seconds.
+// ExpiresIn returns the remaining lifetime of a token in whole seconds, and at most the
+// lifetime that it was issued with.
 func (iss *Issuer) ExpiresIn(t Token) int64 {
-	return max(0, iss.Policy.ExpiresIn(grant.Access{ExpiresAt: t.ExpiresAt, Lifetime: t.Lifetime}, iss.now()))
+	return max(0, iss.Policy.ExpiresIn(grant.Access{ExpiresAt: t.ExpiresAt, Lifetime: t.ExpiresAt.Since(t.IssuedAt)}, iss.now()))
 }
 
 // PublicKeys returns the public signing keys, for verifiers of JWTs.

@@ -581,8 +581,12 @@ func TestServiceTokensFollowTheirAPI(t *testing.T) {
 		if got.ExpiresIn != tt.expires || got.Format != tt.format || got.Scope != tt.want {
 			t.Errorf("%q for %q: scope %q, %s, %d s", tt.scope, tt.resource, got.Scope, got.Format, got.ExpiresIn)
 		}
+		active, err := s.Inspect(t.Context(), got.AccessToken)
+		if left := s.ExpiresIn(active); err != nil || left != tt.expires {
+			t.Errorf("%q for %q: %v, expires in %d when it is fresh", tt.scope, tt.resource, err, left)
+		}
 		s.Clock.Advance(time.Duration(tt.expires-1) * time.Second)
-		if why := s.why(got.AccessToken); why != grant.Allowed {
+		if why := s.why(got.AccessToken); why != grant.Allowed || s.ExpiresIn(active) != 1 {
 			t.Errorf("%q for %q: a second before its end it is %s", tt.scope, tt.resource, why)
 		}
 		s.Clock.Advance(2 * time.Second)
