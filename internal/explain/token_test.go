@@ -10,11 +10,13 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/explain"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/testkit"
 )
@@ -41,6 +43,34 @@ func (s *service) explainToken(text string) explain.Explanation {
 		s.T.Errorf("the explanation in JSON: %v, or it holds the text", err)
 	}
 	return e
+}
+
+// What has expired did so before now, also if a lifetime was changed since, and lived for
+// as long as its own instants say.
+func TestExplainDatesAnExpiry(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	tokens := s.Login()
+	s.Policy.GrantLifetime, s.Policy.AccessLifetime = time.Hour, time.Minute
+	s.Clock.Advance(2 * time.Hour)
+	s.Refused(grant.GrantExpired)(s.Renew(tokens.RefreshToken))
+	for text, want := range map[string]string{
+		tokens.RefreshToken:     "grant_lifetime has ended its grant on 2023-11-14T23:13:20Z, 60 min ago",
+		tokens.GrantID.String(): "grant_lifetime has ended its grant on 2023-11-14T23:13:20Z, 60 min ago",
+		tokens.AccessToken:      "nothing is wrong: it was to live for 5m; the client refreshes",
+	} {
+		x := explainer(s.Issuer, s.Engine)
+		x.Config.Audit.Directory = config.AuditOff
+		x.Told = func(string, grant.Refusal) (int, oauth.ErrorCode) { return 400, oauth.InvalidGrant }
+		v, err := x.Explain(t.Context(), explain.Parse(text), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b strings.Builder
+		if err := v.Print(&b); err != nil || !strings.Contains(b.String(), want) {
+			t.Errorf("%q is missing in\n%s, %v", want, b.String(), err)
+		}
+	}
 }
 
 // What explain says of a refresh token is what the token endpoint then does.

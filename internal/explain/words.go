@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/mintage/mintage/internal/adminapi"
+	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
@@ -203,9 +205,13 @@ func (v *Explained) detail(r *adminapi.Reading) {
 		if g := e.Grant; g != nil && e.As == AsRefresh {
 			at = g.ExpiresAt
 		}
+		if g, life := e.Grant, v.by.Issuer.Policy.GrantLifetime; g != nil && (e.As == AsRefresh || e.As == AsGrant) && life != 0 && at > e.Now {
+			r.Why, at = "grant_lifetime has ended its grant", g.AuthorizedAt.Add(life) // it was lowered since
+		}
 		r.Why += " on " + show.Instant(at) + ", " + show.Ago(e.Now, at)
 		if e.As == AsAccess || e.As == AsJWT {
-			r.Next = "nothing is wrong: access tokens live for " + v.by.Config.AccessTokenLifetime.String() + "; the client refreshes"
+			life := e.Token.ExpiresAt.Since(e.Token.IssuedAt).Truncate(time.Second)
+			r.Next = "nothing is wrong: it was to live for " + config.Duration(life).String() + "; the client refreshes"
 		}
 	case grant.AccessRevoked:
 		if e.Grant == nil {
