@@ -223,6 +223,48 @@ func TestSegmentsWithoutARecordAreRemovedWithTheOthers(t *testing.T) {
 	}
 }
 
+// A clock that is wrong for a moment removes nothing for its age: what is removed is gone.
+func TestAWrongClockRemovesNoRecords(t *testing.T) {
+	const year = 365 * 24 * time.Hour
+	for name, c := range map[string]struct {
+		ran, moved time.Duration // of a server
+		left       int
+	}{
+		"it is right":                    {ran: time.Hour, left: 2},
+		"it was moved":                   {ran: time.Hour, moved: year, left: 3},
+		"it may be wrong from the start": {ran: 9 * time.Minute, left: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			for range 3 {
+				w.record(logins(2)...)
+				w.step(2 * 24 * time.Hour)
+			}
+			o := w.options()
+			o.Server, o.Retention = true, 24*time.Hour
+			if c.moved == 0 {
+				w.step(year) // or wrong from the start
+			}
+			l := Open(o)
+			k := newWriter(l)
+			k.began = k.began.Add(-c.ran)
+			w.step(c.ran + c.moved)
+			k.sweep.at = k.began
+			k.work()
+			if err := errors.Join(k.dir.close(), l.Close()); err != nil {
+				t.Fatal(err)
+			}
+			list, err := segments(w.dir)
+			if err != nil || len(list) != c.left {
+				t.Errorf("%d segments are left, and %d are expected: %v", len(list), c.left, err)
+			}
+			if logged := strings.Count(w.log.String(), "the clock was moved"); logged != 1 && c.moved > 0 || logged != 0 && c.moved == 0 {
+				t.Errorf("logged: %s", w.log.String())
+			}
+		})
+	}
+}
+
 // removeOld removes as a server with these options does.
 func (w *world) removeOld(with Options) {
 	w.Helper()

@@ -52,6 +52,9 @@ const (
 	// gapEvery limits gap lines: a flood of events must not become one of gaps.
 	gapEvery   = time.Second
 	sweepEvery = time.Hour
+	// Those of the sweep of grants: see package sweep.
+	clockSettle = 10 * time.Minute
+	clockDrift  = time.Minute
 )
 
 // A Log writes an audit log. Its methods are safe for concurrent use, and do

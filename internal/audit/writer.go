@@ -71,11 +71,13 @@ type writer struct {
 	recorded           Hash      // last line of the last removal that was recorded
 	opened             bool      // by a Server
 	ending             bool
+	began, wall        time.Time // the start, by the monotonic clock and by that of records
+	keep, moved        bool      // nothing is too old now; the clock was moved
 	batch              []Event
 }
 
 func newWriter(l *Log) *writer {
-	return &writer{Log: l, write: task{name: "write"}, sync: task{name: "make durable"}, sweep: task{name: "remove old segments of"}}
+	return &writer{Log: l, began: time.Now(), wall: l.opt.Now().Round(0), write: task{name: "write"}, sync: task{name: "make durable"}, sweep: task{name: "remove old segments of"}}
 }
 
 // A task is due at a time, or not at all if that is zero.
@@ -112,10 +114,28 @@ func (w *writer) work() {
 	}
 	if !w.early() {
 		w.do(&w.sweep, sweepEvery, func() error {
-			w.sweep.in(sweepEvery)
-			return w.removeOld(w.opt.Now())
+			now := w.opt.Now()
+			w.sweep.in(w.judge(now))
+			return w.removeOld(now)
 		})
 	}
+}
+
+// judge decides whether anything is too old, and returns when to decide again. A machine
+// may start with a wrong clock, or its clock may be moved: as of the store's rows, nothing
+// is removed by its age before there was time to correct it, and while it is moved.
+func (w *writer) judge(now time.Time) (again time.Duration) {
+	ran := time.Since(w.began)
+	by := now.Round(0).Sub(w.wall) - ran
+	before := w.moved
+	w.moved = by.Abs() > clockDrift
+	if w.keep = w.moved || ran < clockSettle; w.moved && !before && w.opt.Retention > 0 {
+		w.opt.Log.Error("the clock was moved: audit records are kept until it is back, or the server is started again with the right time", "by", by.String())
+	}
+	if ran < clockSettle {
+		return clockSettle - ran
+	}
+	return sweepEvery
 }
 
 // do does a task if it is due, and plans another try if it fails. It logs the
@@ -398,7 +418,7 @@ func (w *writer) excess(list []segment, now time.Time) (n int, why string, err e
 		if err != nil {
 			return 0, "", err
 		}
-		if w.opt.Retention > 0 && next.Time.Before(now.Add(-w.opt.Retention)) && wanted == "" {
+		if w.opt.Retention > 0 && !w.keep && next.Time.Before(now.Add(-w.opt.Retention)) && wanted == "" {
 			wanted = ofAge
 		}
 		if wanted == "" {
