@@ -133,6 +133,18 @@ func TestSessionsEnd(t *testing.T) {
 	}
 }
 
+// A sign-in is fresh for five minutes, also if the clock was put back since.
+func TestASignInIsFreshForFiveMinutes(t *testing.T) {
+	s := operator.Session{FreshAt: began}
+	for after, want := range map[time.Duration]bool{
+		0: true, 5*time.Minute - time.Millisecond: true, 5 * time.Minute: false, -2 * time.Second: true, -time.Hour: false,
+	} {
+		if s.Fresh(began.Add(after)) != want {
+			t.Errorf("fresh %s after the sign-in: %t", after, !want)
+		}
+	}
+}
+
 // What has ended stays so, also for a request that had read the session before.
 func TestAnEndedSessionIsNotRevived(t *testing.T) {
 	st := newStore(t, operator.Operator{Name: "alice", Role: operator.Admin})

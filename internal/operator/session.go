@@ -61,8 +61,9 @@ type Session struct {
 // ID names a session for operators. It is of no use as a cookie.
 func (s Session) ID() string { return hex.EncodeToString(s.doc.Key[:12]) }
 
-// Fresh reports whether the operator has signed in a moment ago.
-func (s Session) Fresh(now grant.Instant) bool { return now.Since(s.FreshAt) < fresh }
+// Fresh reports whether the operator has signed in a moment ago. A sign-in far ahead was
+// dated by a clock that was put back since.
+func (s Session) Fresh(now grant.Instant) bool { return now.Since(s.FreshAt).Abs() < fresh }
 
 // EndsAt is when the session ends, if it is not used again.
 func (s Session) EndsAt() grant.Instant {
