@@ -228,6 +228,9 @@ func TestAnAlarmRingsAtOnceAndThenEveryTenSeconds(t *testing.T) {
 	if len(rang) != 3 || rang[0] != 1 || rang[1] != 10 || rang[2] != 10 {
 		t.Errorf("it rang for %v", rang)
 	}
+	if n := a.ring(now.Add(-time.Hour)); n == 0 {
+		t.Error("it is silent after the clock was put back")
+	}
 }
 
 // len counts the connections in the queue.

@@ -89,7 +89,8 @@ const alarmEvery = 10 * time.Second
 func (a *alarm) ring(now time.Time) int64 {
 	a.n.Add(1)
 	last := a.last.Load()
-	if now.UnixNano()-last < int64(alarmEvery) || !a.last.CompareAndSwap(last, now.UnixNano()) {
+	since := now.UnixNano() - last // negative if the clock was put back
+	if since >= 0 && since < int64(alarmEvery) || !a.last.CompareAndSwap(last, now.UnixNano()) {
 		return 0
 	}
 	return a.n.Swap(0)
