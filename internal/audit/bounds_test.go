@@ -223,6 +223,23 @@ func TestSegmentsWithoutARecordAreRemovedWithTheOthers(t *testing.T) {
 	}
 }
 
+// A segment of a clock that was ahead does not hold up the removal of all later ones.
+func TestASegmentOfAClockAheadIsRemovedWithTheOthers(t *testing.T) {
+	const years = 10 * 365 * 24 * time.Hour
+	w := newWorld(t)
+	for _, moved := range []time.Duration{0, years, -years, 0, 0} {
+		w.step(moved + 24*time.Hour)
+		w.record(logins(2)...)
+	}
+	w.step(40 * 24 * time.Hour)
+	w.record(logins(2)...)
+	w.removeOld(Options{Retention: 30 * 24 * time.Hour})
+	if list, err := segments(w.dir); err != nil || list[0].number != 5 {
+		t.Errorf("left are %v, %v", list, err)
+	}
+	w.holds(Check{})
+}
+
 // A clock that is wrong for a moment removes nothing for its age: what is removed is gone.
 func TestAWrongClockRemovesNoRecords(t *testing.T) {
 	const year = 365 * 24 * time.Hour

@@ -421,8 +421,11 @@ func (w *writer) excess(list []segment, now time.Time) (n int, why string, err e
 		if w.opt.Retention > 0 && !w.keep && next.Time.Before(now.Add(-w.opt.Retention)) && wanted == "" {
 			wanted = ofAge
 		}
-		if wanted == "" {
-			break
+		switch {
+		case wanted == "" && next.Time.After(now):
+			continue // of a clock that was put back since: it does not tell its age
+		case wanted == "":
+			return n, why, nil
 		}
 		n, why, wanted = i, wanted, ""
 	}
