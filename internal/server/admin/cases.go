@@ -81,7 +81,10 @@ func (a *API) do(status int, act action, params ...string) func(*call, string) (
 			return 0, nil, x.problem(err)
 		}
 		if t, ok := body.(tagged); ok && t.location != "" {
-			return http.StatusCreated, body, nil
+			if len(a.realms) > 0 && a.Realm.Name != a.realms[0].Name { // the same id may exist in the default realm
+				t.location = realmsPath + "/" + a.Realm.Name + strings.TrimPrefix(t.location, "/admin/v1")
+			}
+			return http.StatusCreated, t, nil
 		}
 		return status, body, nil
 	}

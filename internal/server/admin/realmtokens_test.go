@@ -107,3 +107,31 @@ func TestATokenOfOneRealm(t *testing.T) {
 		t.Errorf("recorded %+v, %v", events, err)
 	}
 }
+
+// The address of what was created is in the realm of the request: a caller that follows it
+// would else change what has the same id in the default realm (RFC 9110 section 10.2.2).
+func TestTheLocationOfWhatIsCreatedIsInItsRealm(t *testing.T) {
+	a := newAdminAPI(t)
+	var list []*admin.API
+	for _, realm := range []string{"/api", "/staff"} {
+		own := a.cases()
+		own.Realm = realm
+		api := admin.NewAPI(own, a.iss, a.logins, admin.Access{Socket: true}, slog.New(slog.DiscardHandler))
+		api.Realm = adminapi.Realm{Name: realm[1:]}
+		list = append(list, api)
+	}
+	handler := admin.Realms(list)
+	for _, c := range []struct{ path, body, at string }{
+		{"/clients", `{"id":"shop","name":"Shop","redirect_uris":["https://shop.example/cb"],"scope":"read"}`, "/clients/shop"},
+		{"/apis", `{"id":"https://a.example","name":"A","scopes":[]}`, "/apis/https:%2F%2Fa.example"},
+		{"/users", `{"username":"bob"}`, "/users/bob"},
+	} {
+		for _, base := range []string{"/admin/v1", "/admin/v1/realms/staff"} {
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, httptest.NewRequest("POST", base+c.path, strings.NewReader(c.body)))
+			if got := w.Header().Get("Location"); w.Code != http.StatusCreated || got != base+c.at {
+				t.Errorf("POST %s%s: %d, at %q", base, c.path, w.Code, got)
+			}
+		}
+	}
+}
