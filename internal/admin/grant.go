@@ -80,6 +80,9 @@ func (a Grants) CutOff(ctx context.Context, subject, client string) (cut store.C
 	if err := storable("subject", subject); err != nil {
 		return cut, err
 	}
+	if len(subject) > oauth.MaxSubject {
+		return cut, &oauth.Invalid{Field: "subject", Message: fmt.Sprintf("is longer than any subject is: at most %d bytes", oauth.MaxSubject)}
+	}
 	about := client
 	if client == "" {
 		about = store.AboutSubject(subject)

@@ -386,6 +386,12 @@ func TestGrantsAndCutoffs(t *testing.T) {
 		t.Errorf("%v", p)
 	}
 	a.refused(t, 404, "not-found", "POST", "/cutoffs", `{"client_id":"nobody"}`)
+	// What no subject is would not fit into an event.
+	for _, path := range []string{"/cutoffs", "/sessions/end"} {
+		if p, _ := a.call(t, 422, "POST", path, `{"subject":"`+strings.Repeat("x", 5000)+`"}`); p["field"] != "subject" {
+			t.Errorf("%s: %v", path, p)
+		}
+	}
 	cut, _ := a.call(t, 201, "POST", "/cutoffs", `{"subject":"bob"}`)
 	if cut["grants"] != 1.0 || cut["subject"] != "bob" || cut["at"] == nil {
 		t.Errorf("%v", cut)
