@@ -68,6 +68,12 @@ func fields(list [][2]string, more ...text) text {
 // this process if no server runs.
 func (s *settings) calls(run func(cmd *cobra.Command, a *adminclient.Client, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
+		for _, name := range []string{"realm", "subject", "client"} {
+			// In a script, it is a variable that is not set: the command would be about all.
+			if f := cmd.Flags().Lookup(name); f != nil && f.Changed && f.Value.String() == "" {
+				return deployment.Usage(fmt.Errorf("--%s is empty: name one, or leave the flag out", name))
+			}
+		}
 		a, err := s.connect(cmd)
 		if err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -50,7 +51,26 @@ func (x *call) read(v any) *Problem {
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return malformed("more than one JSON value")
 	}
+	if name := x.emptyMember(); name != "" {
+		return problem(&oauth.Invalid{Field: name, Message: "is empty: name one, or leave it out for all"})
+	}
 	return nil
+}
+
+// emptyMember returns the name of an empty member that would confine what ends, or a role,
+// to one subject, client, session or realm; "" if there is none. In a script, it is a
+// variable that is not set: all would end, or the role would be for the deployment.
+func (x *call) emptyMember() string {
+	var members map[string]any
+	if !slices.Contains([]string{sessionsPath + "/end", cutoffsPath, tokensPath, operatorsPath}, x.path) || json.Unmarshal(x.text, &members) != nil {
+		return ""
+	}
+	for name, value := range members {
+		if (value == "" || value == nil) && slices.Contains([]string{"subject", "client_id", "session", "realm"}, strings.ToLower(name)) {
+			return name
+		}
+	}
+	return ""
 }
 
 func malformed(detail string) *Problem {

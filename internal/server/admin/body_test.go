@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -44,6 +45,29 @@ func TestABodyWithAMemberTwiceIsRefused(t *testing.T) {
 	a.handler.ServeHTTP(other, r)
 	if w.Code != http.StatusCreated || other.Code != http.StatusCreated {
 		t.Errorf("%d, %d %s", w.Code, other.Code, other.Body)
+	}
+}
+
+// A script whose variable is not set must end nothing more than it names, and make no token
+// of the deployment.
+func TestAnEmptyMemberDoesNotMeanAll(t *testing.T) {
+	a := newAdminAPI(t)
+	id := a.makeGrant(t, 1, "alice")
+	for path, c := range map[string]struct{ body, field string }{
+		"/cutoffs":      {`{"subject":"alice","client_id":%s}`, "client_id"},
+		"/cutoffs?":     {`{"Subject":%s,"client_id":"billing"}`, "Subject"},
+		"/sessions/end": {`{"subject":"alice","session":%s}`, "session"},
+		"/admin-tokens": {`{"name":"desk","role":"admin","realm":%s}`, "realm"},
+		"/operators":    {`{"name":"desk","role":"admin","realm":%s}`, "realm"},
+	} {
+		for _, empty := range []string{`""`, "null"} {
+			if p, _ := a.call(t, 422, "POST", path, fmt.Sprintf(c.body, empty)); p["field"] != c.field {
+				t.Errorf("%s: %v", path, p)
+			}
+		}
+	}
+	if g, _ := a.call(t, 200, "GET", "/grants/"+id, ""); g["state"] != "active" {
+		t.Errorf("%v", g)
 	}
 }
 

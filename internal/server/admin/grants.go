@@ -9,6 +9,11 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
+const (
+	sessionsPath = "/admin/v1/sessions"
+	cutoffsPath  = "/admin/v1/cutoffs"
+)
+
 func listGrants(x *call, u *admin.Admin) (any, error) {
 	x.takeTime()
 	var view *directory.View
