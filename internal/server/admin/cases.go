@@ -63,6 +63,9 @@ func (a *API) do(status int, act action, params ...string) func(*call, string) (
 		if err := x.readQuery(params); err != nil {
 			return 0, nil, x.problem(err)
 		}
+		if x.Header.Values("If-Match") != nil && x.ifMatch() == "" { // a tag that was lost is not any tag
+			return 0, nil, problem(&oauth.Invalid{Field: "If-Match", Message: "is empty: send the ETag of an earlier answer, or leave the header out"})
+		}
 		if x.Method != http.MethodGet {
 			select {
 			case a.changes <- struct{}{}:

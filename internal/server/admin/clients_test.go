@@ -66,6 +66,11 @@ func TestAClientIsAppliedReadAndDeleted(t *testing.T) {
 			t.Errorf("%s with an old ETag: %d %v", method, w.Code, p)
 		}
 	}
+	for _, empty := range []string{"", `""`, " "} { // a script whose variable is not set has read nothing
+		if w, p := a.do(t, http.MethodDelete, "/invoices", "", "If-Match", empty); w.Code != http.StatusUnprocessableEntity || p["field"] != "If-Match" {
+			t.Errorf("If-Match %q: %d %v", empty, w.Code, p)
+		}
+	}
 	if w, _ := a.do(t, http.MethodDelete, "/invoices", "", "If-Match", "*"); w.Code != http.StatusNoContent || w.Body.Len() > 0 {
 		t.Errorf("deleted: %d %s", w.Code, w.Body)
 	}
