@@ -5,12 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/oauth"
@@ -30,7 +32,9 @@ func (x *call) readBody(rt Route) *Problem {
 		return nil
 	}
 	var err error
-	if x.text, err = io.ReadAll(http.MaxBytesReader(x.w, x.Body, int64(limit))); err != nil {
+	if x.text, err = io.ReadAll(http.MaxBytesReader(x.w, x.Body, int64(limit))); errors.As(err, new(*http.MaxBytesError)) {
+		return malformed(fmt.Sprintf("the body has more than %d bytes", limit))
+	} else if err != nil {
 		return malformed(err.Error())
 	}
 	return nil
@@ -38,6 +42,9 @@ func (x *call) readBody(rt Route) *Problem {
 
 // read decodes the body: one JSON value with no member that v has not, and none twice.
 func (x *call) read(v any) *Problem {
+	if !utf8.Valid(x.text) {
+		return malformed("the body is not UTF-8 text (RFC 8259 section 8.1)") // the decoder would replace what is not
+	}
 	if name, twice := duplicate(x.text); twice {
 		return problem(&oauth.Invalid{Field: name, Message: "is there twice (in whatever case)"})
 	}
@@ -45,6 +52,8 @@ func (x *call) read(v any) *Problem {
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(v); errors.As(err, new(*oauth.Invalid)) {
 		return problem(err)
+	} else if errors.Is(err, io.EOF) {
+		return malformed("the body is missing: send a JSON object")
 	} else if err != nil {
 		return malformed(err.Error())
 	}

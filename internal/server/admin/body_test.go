@@ -48,6 +48,30 @@ func TestABodyWithAMemberTwiceIsRefused(t *testing.T) {
 	}
 }
 
+// What a decoder would replace or leave out is refused, and the answer says what is wrong.
+func TestABodyThatCannotBeReadIsNamed(t *testing.T) {
+	a := newAdminAPI(t)
+	a.call(t, 201, "POST", "/users", `{"username":"bob","name":"Bob","claims":{"nickname":"b"}}`)
+	for _, c := range []struct {
+		status             int
+		method, path, body string
+		detail             string
+	}{
+		{400, "POST", "/users", "{\"username\":\"eve\",\"name\":\"J\xfcrgen\"}", "the body is not UTF-8 text (RFC 8259 section 8.1)"},
+		{400, "PATCH", "/users/bob", "{\"name\":\"J\xfcrgen\"}", "the body is not UTF-8 text (RFC 8259 section 8.1)"},
+		{400, "POST", "/users", "", "the body is missing: send a JSON object"},
+		{400, "POST", "/users", `{"name":"` + strings.Repeat("x", 17<<10) + `"}`, "the body has more than 16384 bytes"},
+		{422, "PATCH", "/users/bob", `{"name":"Eve","claims":null}`, "is null: name each claim that is to be removed, and set it to null"},
+	} {
+		if p, _ := a.call(t, c.status, c.method, c.path, c.body); p["detail"] != c.detail {
+			t.Errorf("%s %s: %v, want %q", c.method, c.path, p, c.detail)
+		}
+	}
+	if u, _ := a.call(t, 200, "GET", "/users/bob", ""); u["name"] != "Bob" || u["claims"] == nil {
+		t.Errorf("%v", u)
+	}
+}
+
 // A script whose variable is not set must end nothing more than it names, and make no token
 // of the deployment.
 func TestAnEmptyMemberDoesNotMeanAll(t *testing.T) {

@@ -51,6 +51,10 @@ func importUsers(x *call, u *admin.Admin, in adminapi.ImportRequest) (any, error
 }
 
 func updateUser(x *call, u *admin.Admin, patch adminapi.UserPatch) (any, error) {
+	// To decode a null is to leave the claims as they are (RFC 7396 section 2 removes them).
+	if given := map[string]json.RawMessage{}; json.Unmarshal(x.text, &given) == nil && string(given["claims"]) == "null" {
+		return nil, &oauth.Invalid{Field: "claims", Message: "is null: name each claim that is to be removed, and set it to null"}
+	}
 	var name *string
 	if patch.Name != nil {
 		name = new(string)
