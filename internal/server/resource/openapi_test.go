@@ -192,3 +192,28 @@ func servedDescriptionIsOf(t *testing.T, e *Endpoints) {
 		t.Errorf("it names %v, which are not there", slices.Sorted(maps.Keys(got)))
 	}
 }
+
+// A program is generated from the description: it must have every refusal that any operation
+// of the admin API can give, and every type of a problem.
+func TestTheDescriptionHasEveryRefusalOfTheAdminAPI(t *testing.T) {
+	doc := load(t, openapiSource)
+	for path, item := range doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			want := []string{"401", "403", "404", "405", "500", "503"}
+			if op.RequestBody != nil {
+				want = append(want, "400", "422")
+			}
+			for _, status := range want {
+				if slices.Contains(op.Tags, "Admin") && op.Responses.Value(status) == nil {
+					t.Errorf("%s %s is described without %s", method, path, status)
+				}
+			}
+		}
+	}
+	types := doc.Components.Schemas["Problem"].Value.Properties["type"].Value.Enum
+	for _, code := range []operator.Code{operator.NotFound, operator.Deleted, operator.Taken, operator.Changed, operator.Full, operator.InUse, operator.Conflict, "role", "realm"} {
+		if name := "urn:mintage:problem:" + strings.ReplaceAll(string(code), " ", "-"); !slices.Contains(types, any(name)) {
+			t.Errorf("problems are described without the type %s", name)
+		}
+	}
+}
