@@ -358,7 +358,11 @@ func devAdminFlags(cfg config.Config, d deployment.DevInfo) string {
 	if strings.HasPrefix(cfg.Admin.Listen, "unix:") {
 		return " --admin-listen " + show.Quote("unix:"+absolute(d.AdminSocket))
 	}
-	return " --admin-listen " + show.Quote(d.AdminSocket) + " --admin-token-file " + show.Quote(absolute(cfg.Admin.TokenFile))
+	flags := " --admin-listen " + show.Quote(d.AdminSocket)
+	if cfg.Admin.TokenFile != "" {
+		flags += " --admin-token-file " + show.Quote(absolute(cfg.Admin.TokenFile))
+	}
+	return flags
 }
 
 // devUsername is the demo user.
