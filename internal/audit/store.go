@@ -52,6 +52,9 @@ func (s *Store) record(ctx context.Context, err error, about Event, events []sto
 		if e.Name == store.EventCodeReplayed || e.Name == store.EventRefreshReplayed {
 			r.Outcome = Refused // and the grant has ended
 		}
+		if e.Name == store.EventClientRecorded {
+			r.ClientID = name
+		}
 		if e.Name == store.EventKeyAdded || e.Name == store.EventKeyWithdrawn {
 			r.Detail = "key " + name + ": " + e.Detail
 		}

@@ -128,6 +128,7 @@ func TestEveryChangeIsRecordedWithWhomItConcerns(t *testing.T) {
 		s.Commit(ctx, store.Change{Cutoffs: []store.Cutoff{{Realm: "/api", Subject: "bob", ClientID: "billing", At: base}}, Events: []store.Event{event(store.EventCutoff, "billing")}}),
 		s.Commit(ctx, store.Change{Documents: []store.Document{{Kind: store.DocumentUser, Key: store.DocumentKey{1}, Version: 1}}, Events: []store.Event{event(store.EventUserCreated, "subject:carol")}}),
 		s.Commit(ctx, store.Change{Documents: []store.Document{{Kind: store.DocumentConsents, Key: store.DocumentKey{2}, Version: 1}}, Cutoffs: []store.Cutoff{{Realm: "/api", Subject: "dave", ClientID: "billing", At: base}}, Events: []store.Event{event(store.EventDisconnected, "subject:dave")}}),
+		s.Commit(ctx, store.Change{Documents: []store.Document{{Kind: store.DocumentConsents, Key: store.DocumentKey{3}, Version: 1}}, Events: []store.Event{event(store.EventClientRecorded, "https://agent.example/client.json")}}),
 	}
 	ch, err := s.Changes(ctx, 0)
 	if err != nil {
@@ -143,7 +144,7 @@ func TestEveryChangeIsRecordedWithWhomItConcerns(t *testing.T) {
 	id := g.ID.String()
 	want := []string{
 		"client_created success billing  ", "secret_added success billing  ", "refresh_replayed refused billing alice " + id, "cutoff success billing bob ",
-		"user_created success  carol ", "disconnected success billing dave ", "key_added success   ", "restored success   ",
+		"user_created success  carol ", "disconnected success billing dave ", "client_recorded success https://agent.example/client.json  ", "key_added success   ", "restored success   ",
 	}
 	list := s.recorded()
 	var got []string
