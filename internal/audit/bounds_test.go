@@ -69,13 +69,51 @@ func TestWhatOneGrantCausesIsBoundedAndCounted(t *testing.T) {
 	missing := 0
 	for _, g := range gaps {
 		var n int
-		if _, err := fmt.Sscanf(g.Detail, "%d events since", &n); err != nil || !strings.HasSuffix(g.Detail, "left out: unauthenticated callers, caused more than 20 in a second, or one grant more than 2.") {
+		if _, err := fmt.Sscanf(g.Detail, "%d events since", &n); err != nil || !strings.HasSuffix(g.Detail, "left out: unauthenticated callers caused more than 20 in a second, or one grant or user more than 2.") {
 			t.Errorf("%q", g.Detail)
 		}
 		missing += n
 	}
 	if got := len(w.read(Filter{GrantID: one})) - 2 + missing; got != sent {
 		t.Errorf("recorded and told of as missing: %d of %d", got, sent)
+	}
+}
+
+// A signed-in user whose browser asks for codes in a loop, or who enters wrong codes of
+// devices, and a client that revokes each access token of a grant, push out nobody's
+// events either. Other users are recorded.
+func TestWhatOneUserCausesIsBounded(t *testing.T) {
+	w := newWorld(t)
+	loops := []func(i int) Event{
+		func(i int) Event {
+			return Event{Name: CodeIssued, Realm: "/api", Subject: "alice", GrantID: fmt.Sprintf("%032x", i)}
+		},
+		func(int) Event { return Event{Name: UserCodeRefused, Realm: "/api", Subject: "bob"} },
+		func(int) Event {
+			return Event{Name: "access_revoked", Subject: "carol", GrantID: "0f3c9a50c1d24e6f8b7a6c5d4e3f2a1b"}
+		},
+	}
+	synctest.Test(t, func(t *testing.T) {
+		l := Open(w.options())
+		for i := range 6000 { // in a minute
+			for _, event := range loops {
+				l.Record(event(i))
+			}
+			w.step(10 * time.Millisecond)
+			time.Sleep(10 * time.Millisecond)
+		}
+		l.Record(Event{Name: CodeIssued, Realm: "/staff", Subject: "alice", GrantID: "00"})
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, subject := range []string{"alice", "bob", "carol"} {
+		if n := len(w.read(Filter{Subject: subject})); n < floodBurst+115 || n > floodBurst+126 {
+			t.Errorf("%d of %s are recorded in a minute, want %d and two a second", n, subject, floodBurst)
+		}
+	}
+	if n := len(w.read(Filter{GrantID: "00"})); n != 1 {
+		t.Error("a user of another realm is not recorded")
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/overload"
+	"github.com/mintage/mintage/internal/store"
 )
 
 // Events that can be caused as fast as requests can be sent are rate limited
@@ -14,20 +15,23 @@ import (
 var (
 	// callersLimit is for all unauthenticated callers together.
 	callersLimit = overload.Limit{Burst: floodBurst, Every: time.Second / 20}
-	// grantLimit is for each grant: a client in a loop, or the holder of a token that can
-	// be presented again and again, must not fill the disk. Correct clients stay below
-	// it, with all instances of one together. Without it, one client could displace the
-	// history within days.
+	// grantLimit is for each grant and each user: a client or a signed-in browser in a
+	// loop, or the holder of a token that can be presented again and again, must not fill
+	// the disk. Correct clients stay below it, with all instances of one together. Without
+	// it, one client or user could displace the history within days.
 	grantLimit = overload.Limit{Burst: floodBurst, Every: time.Second / 2}
 )
 
 const floodBurst = 5000
+
+const accessRevoked = Name(store.EventAccessRevoked)
 
 // A class says how an event is limited.
 type class int
 
 const (
 	change  class = iota // changes, logins and all that is rare: never left out
+	looped               // those that one user or grant can cause as fast as requests are sent
 	routine              // what clients do with each request
 	hostile              // failures that callers can cause as fast as they like
 )
@@ -43,6 +47,8 @@ func classOf(e *Event) class {
 		return routine // of an authenticated client, about an authentic token
 	case TokensRefreshed, RefreshRepeated, RefreshShared:
 		return routine
+	case CodeIssued, UserCodeRefused, accessRevoked:
+		return looped
 	}
 	return change
 }
@@ -60,7 +66,7 @@ const (
 var reasonTexts = [reasons]string{
 	unwritten: "lost: the audit log could not be written.",
 	noSpace:   "left out: the disk has little free space, which is kept for changes.",
-	tooMany:   "left out: unauthenticated callers, caused more than 20 in a second, or one grant more than 2.",
+	tooMany:   "left out: unauthenticated callers caused more than 20 in a second, or one grant or user more than 2.",
 }
 
 // lost counts the events that the next gap line reports.

@@ -114,7 +114,7 @@ func (l *Log) Record(e Event) {
 	switch {
 	case l.overLimit(&e, c):
 		why = tooMany
-	case c != change && l.short:
+	case c > looped && l.short:
 		why = noSpace
 	case len(l.waiting) >= maxWaiting:
 		why = unwritten
@@ -139,18 +139,19 @@ func (l *Log) Record(e Event) {
 
 // overLimit counts an event, and reports whether it must be left out.
 func (l *Log) overLimit(e *Event, c class) bool {
-	set := &l.callers
+	set, key := &l.grants, e.GrantID
 	switch {
 	case c == hostile:
-	case c == routine && e.GrantID != "":
-		set = &l.grants
-	default:
+		set = &l.callers
+	case c == looped && e.Name != accessRevoked:
+		key = e.Realm + " " + e.Subject // no id of a grant has a space
+	case c == change, key == "":
 		return false
 	}
-	if set.Wait(e.GrantID, e.Time) > 0 {
+	if set.Wait(key, e.Time) > 0 {
 		return true
 	}
-	set.Add(e.GrantID, e.Time)
+	set.Add(key, e.Time)
 	return false
 }
 

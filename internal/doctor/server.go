@@ -54,7 +54,7 @@ func checkServer(ctx context.Context, p *Deployment) (f findings) {
 		case name == `mintage_audit_left_out_total{reason="space"}` && value > 0:
 			f.warn("make room on the disk of the audit log, or lower audit.max_size", "%d audit records of everyday events were left out since the start: the disk had little space", int64(value))
 		case name == `mintage_audit_left_out_total{reason="rate"}` && value > 0:
-			f.note("%d audit records were left out since the start: one grant caused more than 2 a second, or callers who failed to authenticate more than 20 (mintage audit show --event audit_gap)", int64(value))
+			f.note("%d audit records were left out since the start: one grant or user caused more than 2 a second, or callers who failed to authenticate more than 20 (mintage audit show --event audit_gap)", int64(value))
 		case name == "mintage_certificate_refused" && value > 0:
 			f.fault("see the server's log for the reason", "the server does not use the present files of tls.cert and tls.key: an earlier certificate is in service")
 		case name == "mintage_audit_fault" && value > 0:

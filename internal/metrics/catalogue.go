@@ -204,7 +204,7 @@ var families = []Family{
 		"1 while the audit log cannot be written, and records wait in memory, where a stop loses them.",
 		"1 for minutes: the disk is full, or the directory cannot be written."},
 	{auditLeftOut, Counter, []string{"reason"},
-		"Records that were left out of the audit log on purpose, which counts them in a gap line: rate, more than the limit for one grant or for unauthenticated callers; space, the disk has little left.",
+		"Records that were left out of the audit log on purpose, which counts them in a gap line: rate, more than the limit for one grant or user or for unauthenticated callers; space, the disk has little left.",
 		"space: free some. rate, for long: somebody sends failing or repeated requests all the time."},
 	{buildInformation, Gauge, []string{"version", "go_version"},
 		"1; the labels are the version that runs.", ""},
