@@ -411,9 +411,14 @@ func TestTheAuditLogHasKeysAndProofs(t *testing.T) {
 	d.proven(code, p, func(c map[string]any) { c["htm"] = "PUT" })
 	d.mustIssue(d.proven(code, p))
 	d.mustIssue(d.post(d.exchange(d.a)))
+	c := d.asserting()
+	d.proven(c.asserts(d.mustIssue(d.post(d.exchange(c))).RefreshToken, "subject_token_type", refreshTokenType), p)
 	list := tr.entries()
+	if issued := of(list, audit.IDJAGIssued); len(issued) != 1 || issued[0].Detail != "for "+chatServer+", bound to the DPoP key "+p.JKT.String() {
+		t.Errorf("assertions: %+v", issued)
+	}
 	redeemed, refused := of(list, audit.CodeRedeemed), of(list, audit.TokenRefused)
-	if len(redeemed) != 2 || redeemed[0].Detail != "bound to the DPoP key "+p.JKT.String() || redeemed[1].Detail != "" {
+	if len(redeemed) != 3 || redeemed[0].Detail != "bound to the DPoP key "+p.JKT.String() || redeemed[1].Detail != "" {
 		t.Errorf("redeemed: %+v", redeemed)
 	}
 	if len(refused) != 1 || !strings.Contains(refused[0].Detail, "its htm is not the method of the request") || refused[0].ClientID != d.a.ID {

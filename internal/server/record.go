@@ -215,7 +215,7 @@ func (s *Server) audit(r *Request) {
 		}
 		e.GrantID, e.Subject, e.Generation = rec.Tokens.GrantID.String(), rec.Tokens.Subject, rec.Tokens.Generation
 		if rec.Tokens.Bound {
-			e.Detail = "bound to the DPoP key " + r.key.String()
+			e.Detail = strings.TrimPrefix(e.Detail+", bound to the DPoP key "+r.key.String(), ", ")
 		}
 		s.Note(r, e)
 	}
