@@ -101,6 +101,10 @@ func TestOP08_WhoWhatAndWhenOfEveryBadEndIsRecorded(t *testing.T) {
 	// A secret in the place of the id is no client's id.
 	swapped := d.send(newRequest(with(d.a.refresh(pair.RefreshToken), "client_id", d.a.secret)))
 	want(t, swapped, 400, "invalid_client")
+	bearer := newRequest(d.a.refresh(pair.RefreshToken))
+	bearer.header = append(bearer.header, "Authorization: Bearer x")
+	malformed := d.send(bearer)
+	public := d.introspect(d.client(client.Registration{Settings: store.Settings{Auth: store.AuthNone}}), pair.AccessToken)
 	foreign := d.send(newRequest(d.b.refresh(pair.RefreshToken)))
 	want(t, foreign, 400, "invalid_grant")
 	next := d.alive(d.a, pair.RefreshToken)
@@ -127,6 +131,12 @@ func TestOP08_WhoWhatAndWhenOfEveryBadEndIsRecorded(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	if e := sole(t, list, audit.ClientAuthFailed, swapped); e.ClientID != "" || !strings.Contains(e.Detail, "unknown_client") {
+		t.Errorf("%+v", e)
+	}
+	if e := sole(t, list, audit.ClientAuthFailed, malformed); e.Detail != "token request, malformed" {
+		t.Errorf("%+v", e)
+	}
+	if e := sole(t, list, audit.ClientAuthFailed, public); e.Detail != "introspection, wrong_method" {
 		t.Errorf("%+v", e)
 	}
 	if e := sole(t, list, audit.TokenRefused, foreign); e.ClientID != d.b.ID || e.GrantID != id.String() || !strings.HasPrefix(e.Detail, "other_client") {

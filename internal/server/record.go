@@ -161,8 +161,6 @@ func countRefusal(m *metrics.Metrics, err error) {
 		}
 	case errors.As(err, &fault):
 		m.ClientAuthFailed(string(fault))
-	case errors.Is(err, client.ErrClient):
-		m.ClientAuthFailed(string(client.WrongMethod)) // a public client, where none may ask
 	case errors.Is(err, oauth.ErrClient):
 		m.ClientAuthFailed(metrics.MalformedCredentials)
 	}
@@ -235,6 +233,8 @@ func (s *Server) auditFault(r *Request, rec *Report, status int, err error) {
 		}
 		if _, why, known := strings.Cut(err.Error(), oauth.ErrClient.Error()+": "); known {
 			e.Detail += ": " + why
+		} else if errors.Is(err, oauth.ErrClient) {
+			e.Detail += ", " + metrics.MalformedCredentials
 		}
 		if s.known(rec.ClientID) == unknownClient {
 			e.ClientID = ""

@@ -49,7 +49,7 @@ func (e *Endpoints) introspect(ctx context.Context, r *server.Request) (a server
 		return a, rec, err
 	}
 	if c.Public() {
-		return a, rec, client.ErrClient // RFC 7662 section 2.1: anybody could ask in its name
+		return a, rec, client.WrongMethod // RFC 7662 section 2.1: anybody could ask in its name
 	}
 	t, err := e.Issuer.Introspect(ctx, c, p["token"])
 	if refused, ok := errors.AsType[*grant.Refused](err); ok && refused.Why != grant.StoreBehind {
