@@ -97,7 +97,7 @@ func (e *Error) Advice() string {
 			return "see: mintage client secret list " + e.ID
 		}
 		if e.Kind == "session" {
-			return "see: mintage session list --subject"
+			return "see: mintage session list --subject SUBJECT"
 		}
 		return fmt.Sprintf("see: mintage %s list", e.Kind)
 	case Deleted:
