@@ -177,7 +177,7 @@ func newTrustUpdate(s *settings) *cobra.Command {
 		Use:   "update ID [--api \"ID [SCOPES]\"] [--disabled]",
 		Short: "Change a trust's settings, or disable it",
 		Long: `Change settings of a trust; the others stay. A flag that may be repeated sets all of
-its list. What a trust no longer allows leaves the tokens that it has issued.
+its list. Tokens that the trust has issued lose what it no longer allows.
 
 A trust that is disabled accepts nothing, and what it has issued ends at once: also
 if it is enabled again (--disabled=false).`,
