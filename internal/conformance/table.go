@@ -84,6 +84,9 @@ func rowsOf(function string) (ids []string) {
 func Missing(byRow map[string][]string) (faults []string) {
 	known := map[string]bool{}
 	for _, r := range Rows {
+		if known[r.ID] {
+			faults = append(faults, r.ID+" is there twice")
+		}
 		known[r.ID] = true
 		if !slices.ContainsFunc(areas, func(a area) bool { return strings.HasPrefix(r.ID, a.prefix) }) {
 			faults = append(faults, r.ID+" belongs to no area of the page")
