@@ -137,6 +137,15 @@ func TestAWrongAssertionIsExplained(t *testing.T) {
 }
 
 // TestARefusedAssertionIsExplained: of another issuer's, as a grant.
+// A target and a scope may be those of an identity assertion, which no API has.
+func TestAdviceOnIdentityAssertions(t *testing.T) {
+	for _, err := range []error{oauth.ErrTarget, oauth.Sent(oauth.ErrScope, "chat.admin")} {
+		if _, next := Remedy(err); !strings.Contains(next, "--id-jag") {
+			t.Errorf("%v: %q", err, next)
+		}
+	}
+}
+
 func TestARefusedAssertionIsExplained(t *testing.T) {
 	t.Parallel()
 	log := &Log{Lines: []adminapi.LogLine{{Message: "token request refused", Error: "invalid_grant: grant is invalid: the assertion's aud is not the issuer"}}}
