@@ -201,7 +201,11 @@ func (a *API) serve(x *call, routes []Route) (int, any, *Problem) {
 			if p := x.readBody(rt); p != nil {
 				return 0, nil, p
 			}
-			return rt.handle(x, strings.Join(names, "/"))
+			status, body, err := rt.handle(x)
+			if err != nil {
+				return 0, nil, x.problem(err)
+			}
+			return status, body, nil
 		}
 		x.path = rt.Path
 		methods = append(methods, rt.Method)
@@ -216,7 +220,7 @@ func (a *API) serve(x *call, routes []Route) (int, any, *Problem) {
 				Detail: fmt.Sprintf("there is no realm %q", name), Advice: "see: mintage realm list"}}
 		}
 	}
-	return 0, nil, noResource()
+	return 0, nil, &Problem{Problem: adminapi.Problem{Title: "no such resource", Status: http.StatusNotFound}}
 }
 
 // pathOfNothing stands in the log for a path that is no route's: the path may be
@@ -235,7 +239,7 @@ const loginsPath = "/admin/v1/logins/"
 type Route struct {
 	Method, Path string
 	Needs        admin.Role // at least
-	handle       func(x *call, challenge string) (int, any, *Problem)
+	handle       handler
 	absent       *Problem // why it is not there in this deployment
 }
 
@@ -315,12 +319,12 @@ func (a *API) Routes() []Route {
 		{post, consolePath + "/invitations", changes, a.do(201, with(a.inviteOperator)), nil},
 		{get, consolePath + "/sessions", reads, a.do(200, all("sessions", (*admin.Admin).Console, admin.Console.ConsoleSessions)), nil},
 		{remove, consolePath + "/sessions/{session}", changes, a.do(204, named((*admin.Admin).Console, admin.Console.EndConsoleSession)), nil},
-		{post, "/admin/v1/codes", changes, a.codes, nil},
-		{post, "/admin/v1/probes", reads, a.announceProbe, nil},
-		{get, "/admin/v1/probes/{probe}", reads, a.probeArrival, nil},
-		{get, loginsPath + "{challenge}", reads, answerLogin(a.loginRequest), absent},
-		{post, loginsPath + "{challenge}/accept", changes, answerLogin(a.acceptLogin), absent},
-		{post, loginsPath + "{challenge}/reject", changes, answerLogin(a.rejectLogin), absent},
+		{post, "/admin/v1/codes", changes, direct(201, with(a.codes)), nil},
+		{post, "/admin/v1/probes", reads, direct(201, a.announceProbe), nil},
+		{get, "/admin/v1/probes/{probe}", reads, direct(200, a.probeArrival), nil},
+		{get, loginsPath + "{challenge}", reads, direct(200, a.loginRequest), absent},
+		{post, loginsPath + "{challenge}/accept", changes, direct(200, with(a.acceptLogin)), absent},
+		{post, loginsPath + "{challenge}/reject", changes, direct(200, with(a.rejectLogin)), absent},
 	}
 }
 
@@ -345,16 +349,21 @@ func (rt Route) matches(escaped string) (names []string, ok bool) {
 	return names, true
 }
 
-func noResource() *Problem {
-	return &Problem{Problem: adminapi.Problem{Title: "no such resource", Status: http.StatusNotFound}}
-}
-
 // problem is what an error of the use cases means here.
 func problem(err error) *Problem {
 	var invalid *oauth.Invalid
 	switch {
 	case errors.As(err, &invalid):
 		return &Problem{Problem: adminapi.Problem{Title: "invalid request", Status: http.StatusUnprocessableEntity, Detail: invalid.Message, Field: invalid.Field}}
+	case errors.Is(err, login.ErrInteraction):
+		return &Problem{Problem: adminapi.Problem{Title: "no such login", Status: http.StatusNotFound,
+			Detail: "the challenge is unknown: pass it on as it came, and let the user start again at the application"}}
+	case errors.Is(err, login.ErrExpired):
+		return &Problem{Problem: adminapi.Problem{Title: "login expired", Status: http.StatusGone,
+			Detail: "the user took too long: let the user start again at the application"}}
+	case errors.Is(err, login.ErrAnswered):
+		return &Problem{Problem: adminapi.Problem{Title: "login answered before", Status: http.StatusConflict,
+			Detail: "something else was said about this login, or it has gone on: let the user start again at the application"}}
 	case store.Interrupted(err):
 		return &Problem{Problem: adminapi.Problem{Title: "try again later", Status: http.StatusServiceUnavailable, Detail: err.Error()}, cause: err}
 	}

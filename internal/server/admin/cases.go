@@ -56,40 +56,49 @@ func (x *call) isCommand() bool { return strings.HasPrefix(x.UserAgent(), admina
 // An action calls a use case, and returns the body of the answer.
 type action func(x *call, u *admin.Admin) (any, error)
 
+// A handler returns the status and the body of a success, or an error.
+type handler func(x *call) (int, any, error)
+
 // do makes a handler of an action whose success has a status, and whose query may
 // have the parameters.
-func (a *API) do(status int, act action, params ...string) func(*call, string) (int, any, *Problem) {
-	return func(x *call, _ string) (int, any, *Problem) {
+func (a *API) do(status int, act action, params ...string) handler {
+	return func(x *call) (int, any, error) {
 		if err := x.readQuery(params); err != nil {
-			return 0, nil, x.problem(err)
+			return 0, nil, err
 		}
 		if x.Header.Values("If-Match") != nil && x.ifMatch() == "" { // a tag that was lost is not any tag
-			return 0, nil, problem(&oauth.Invalid{Field: "If-Match", Message: "is empty: send the ETag of an earlier answer, or leave the header out"})
+			return 0, nil, &oauth.Invalid{Field: "If-Match", Message: "is empty: send the ETag of an earlier answer, or leave the header out"}
 		}
 		if x.Method != http.MethodGet {
 			select {
 			case a.changes <- struct{}{}:
 				defer func() { <-a.changes }()
 			case <-x.Context().Done():
-				return 0, nil, problem(fmt.Errorf("%w: %w", store.ErrUnavailable, x.Context().Err()))
+				return 0, nil, fmt.Errorf("%w: %w", store.ErrUnavailable, x.Context().Err())
 			}
 		}
 		u := a.as(x.actor)
 		var err error
 		if u.DryRun, err = x.option("dry_run"); err != nil {
-			return 0, nil, x.problem(err)
+			return 0, nil, err
 		}
 		body, err := act(x, u)
-		if err != nil {
-			return 0, nil, x.problem(err)
-		}
 		if t, ok := body.(tagged); ok && t.location != "" {
 			if len(a.realms) > 0 && a.Realm.Name != a.realms[0].Name { // the same id may exist in the default realm
 				t.location = realmsPath + "/" + a.Realm.Name + strings.TrimPrefix(t.location, "/admin/v1")
 			}
-			return http.StatusCreated, t, nil
+			return http.StatusCreated, t, err
 		}
-		return status, body, nil
+		return status, body, err
+	}
+}
+
+// direct makes a handler of an action that calls no use case: it needs no slot of changes,
+// and ignores the query.
+func direct(status int, act action) handler {
+	return func(x *call) (int, any, error) {
+		body, err := act(x, nil)
+		return status, body, err
 	}
 }
 

@@ -1,11 +1,11 @@
 package admin
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 
+	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
@@ -17,19 +17,8 @@ import (
 // maxReason bounds a reason, in bytes.
 const maxReason = 200
 
-// answerLogin makes a handler of what is done with a challenge.
-func answerLogin(handle func(x *call, challenge string) (any, error)) func(*call, string) (int, any, *Problem) {
-	return func(x *call, challenge string) (int, any, *Problem) {
-		body, err := handle(x, challenge)
-		if err != nil {
-			return 0, nil, loginProblem(err)
-		}
-		return http.StatusOK, body, nil
-	}
-}
-
-func (a *API) loginRequest(x *call, challenge string) (any, error) {
-	it, c, err := a.logins.Login(x.Context(), challenge)
+func (a *API) loginRequest(x *call, _ *admin.Admin) (any, error) {
+	it, c, err := a.logins.Login(x.Context(), x.names[0])
 	if err != nil {
 		return nil, err
 	}
@@ -60,11 +49,7 @@ func prompts(p oauth.Prompt) (list []string) {
 	return list
 }
 
-func (a *API) acceptLogin(x *call, challenge string) (any, error) {
-	var req adminapi.AcceptRequest
-	if p := x.read(&req); p != nil {
-		return nil, p
-	}
+func (a *API) acceptLogin(x *call, _ *admin.Admin, req adminapi.AcceptRequest) (any, error) {
 	who := login.Identity{Subject: req.Subject, Name: req.Name, Claims: string(req.Claims)}
 	var ok bool
 	if who.Login.SaidACR = req.ACR; len(req.AMR) > 0 {
@@ -78,7 +63,7 @@ func (a *API) acceptLogin(x *call, challenge string) (any, error) {
 		}
 	}
 	if x.actor.Realm != "" { // whoever says that a user is an operator operates the deployment
-		it, _, err := a.logins.Login(x.Context(), challenge)
+		it, _, err := a.logins.Login(x.Context(), x.names[0])
 		if err != nil {
 			return nil, err
 		}
@@ -87,7 +72,7 @@ func (a *API) acceptLogin(x *call, challenge string) (any, error) {
 				Detail: "an operator signs in to the console, and " + x.actor.String() + " is for one realm alone", Advice: "give the login page a token without a realm"}}
 		}
 	}
-	url, err := a.logins.AcceptLogin(x.Context(), challenge, who)
+	url, err := a.logins.AcceptLogin(x.Context(), x.names[0], who)
 	if err != nil {
 		return nil, err
 	}
@@ -95,18 +80,14 @@ func (a *API) acceptLogin(x *call, challenge string) (any, error) {
 	return adminapi.ContinueAnswer{ContinueURL: url}, nil
 }
 
-func (a *API) rejectLogin(x *call, challenge string) (any, error) {
-	var req adminapi.RejectRequest
-	if p := x.read(&req); p != nil {
-		return nil, p
-	}
+func (a *API) rejectLogin(x *call, _ *admin.Admin, req adminapi.RejectRequest) (any, error) {
 	if len(req.Reason) > maxReason || strings.ContainsFunc(req.Reason, oauth.IsControl) {
 		return nil, &oauth.Invalid{Field: "reason", Message: "at most 200 bytes without control characters"}
 	}
 	if req.Error == "" {
 		req.Error = oauth.AccessDenied
 	}
-	url, err := a.logins.RejectLogin(x.Context(), challenge, req.Error)
+	url, err := a.logins.RejectLogin(x.Context(), x.names[0], req.Error)
 	if err != nil {
 		return nil, err
 	}
@@ -114,57 +95,34 @@ func (a *API) rejectLogin(x *call, challenge string) (any, error) {
 	return adminapi.ContinueAnswer{ContinueURL: url}, nil
 }
 
-// loginProblem is the answer about an error of a challenge, and what to do.
-func loginProblem(err error) *Problem {
-	var malformed *Problem
-	switch {
-	case errors.As(err, &malformed):
-		return malformed
-	case errors.Is(err, login.ErrInteraction):
-		return &Problem{Problem: adminapi.Problem{Title: "no such login", Status: http.StatusNotFound,
-			Detail: "the challenge is unknown: pass it on as it came, and let the user start again at the application"}}
-	case errors.Is(err, login.ErrExpired):
-		return &Problem{Problem: adminapi.Problem{Title: "login expired", Status: http.StatusGone,
-			Detail: "the user took too long: let the user start again at the application"}}
-	case errors.Is(err, login.ErrAnswered):
-		return &Problem{Problem: adminapi.Problem{Title: "login answered before", Status: http.StatusConflict,
-			Detail: "something else was said about this login, or it has gone on: let the user start again at the application"}}
-	}
-	return problem(err)
-}
-
 // codes is POST /admin/v1/codes.
-func (a *API) codes(x *call, _ string) (int, any, *Problem) {
-	var req adminapi.CodeRequest
-	if p := x.read(&req); p != nil {
-		return 0, nil, p
-	}
+func (a *API) codes(x *call, _ *admin.Admin, req adminapi.CodeRequest) (any, error) {
 	code, err := a.issuer.Codes().Issue(x.Context(), issuer.Authorization{
 		ClientID: req.ClientID, RedirectURI: req.RedirectURI, Subject: req.Subject, Scope: req.Scope, Challenge: req.Challenge,
 		AuthTime: req.AuthTime, Claims: req.Claims, Resources: req.Resource,
 	})
 	if err != nil {
-		return 0, nil, problem(err)
+		return nil, err
 	}
 	a.auditCode(x, req, code)
 	a.log.Info("code issued", "request_id", x.id, "client_id", req.ClientID, "grant_id", code.GrantID.String(),
 		"scope", string(code.Scope), "remote_ip", peerAddress(x.Request))
-	return http.StatusCreated, adminapi.CodeAnswer{
+	return adminapi.CodeAnswer{
 		Code: code.Code, CallbackURL: code.CallbackURL(), Scope: string(code.Scope),
 		ExpiresAt: code.ExpiresAt, GrantID: code.GrantID.String(),
 	}, nil
 }
 
 // announceProbe is POST /admin/v1/probes.
-func (a *API) announceProbe(*call, string) (int, any, *Problem) {
-	return http.StatusCreated, adminapi.Probe{Probe: a.Probes.Announce(a.cases.Now())}, nil
+func (a *API) announceProbe(*call, *admin.Admin) (any, error) {
+	return adminapi.Probe{Probe: a.Probes.Announce(a.cases.Now())}, nil
 }
 
 // probeArrival is GET /admin/v1/probes/{probe}.
-func (a *API) probeArrival(_ *call, name string) (int, any, *Problem) {
-	arrival, ok := a.Probes.Arrival(name, a.cases.Now())
+func (a *API) probeArrival(x *call, _ *admin.Admin) (any, error) {
+	arrival, ok := a.Probes.Arrival(x.names[0], a.cases.Now())
 	if !ok {
-		return 0, nil, &Problem{Problem: adminapi.Problem{Title: "no such probe", Status: http.StatusNotFound, Detail: "it was not announced to this server, or more than a minute ago"}}
+		return nil, &Problem{Problem: adminapi.Problem{Title: "no such probe", Status: http.StatusNotFound, Detail: "it was not announced to this server, or more than a minute ago"}}
 	}
-	return http.StatusOK, arrival, nil
+	return arrival, nil
 }
