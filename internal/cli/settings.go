@@ -44,15 +44,15 @@ func (s *settings) register(set *pflag.FlagSet, names ...string) {
 		if slices.Contains(s.everywhere, k.Flag) != (len(names) > 0) {
 			continue
 		}
-		f := set.VarPF(&textFlag{text: k.Default, isBool: k.IsBool}, k.Flag, "", k.Doc)
-		f.DefValue = k.Default
 		if k.IsBool {
-			f.NoOptDefVal = "true"
+			set.Bool(k.Flag, k.Default == "true", k.Doc)
+		} else {
+			set.String(k.Flag, k.Default, k.Doc) // package config parses it
 		}
 		if len(names) == 0 {
 			group(set, k.Group, k.Flag)
 		}
-		s.flags = append(s.flags, f)
+		s.flags = append(s.flags, set.Lookup(k.Flag))
 	}
 }
 
@@ -135,21 +135,6 @@ func (s *settings) findFile(given map[string]string) string {
 		return ""
 	}
 	return packagedFile
-}
-
-// A textFlag holds the text of a flag, which package config parses.
-type textFlag struct {
-	text   string
-	isBool bool
-}
-
-func (f *textFlag) String() string     { return f.text }
-func (f *textFlag) Set(s string) error { f.text = s; return nil }
-func (f *textFlag) Type() string {
-	if f.isBool {
-		return "bool"
-	}
-	return "string"
 }
 
 // deletesForGood gives a command the flag --yes, without which it deletes nothing.
