@@ -112,7 +112,11 @@ func (l *lookups) run(ctx context.Context, key fingerprint, token string, at *li
 
 		l.mu.Lock()
 		if err == nil && l.keep > 0 {
-			l.put(answer{key, principal, earlier(asked.Add(l.keep), principal.ExpiresAt)})
+			until := asked.Add(l.keep)
+			if principal.ExpiresAt.Before(until) {
+				until = principal.ExpiresAt
+			}
+			l.put(answer{key, principal, until})
 		}
 		at.running, at.next = at.next, nil
 		more := at.running != nil
@@ -145,11 +149,4 @@ func (l *lookups) put(a answer) {
 
 func (l *lookups) drop(e *list.Element) {
 	delete(l.cached, l.oldest.Remove(e).(answer).token)
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -87,53 +88,36 @@ func presentedToken(h http.Header) (token string, bound bool, err error) {
 	return token, bound, nil
 }
 
+// A refusal is how a request is answered that does not pass because of an error.
+type refusal struct {
+	err    error
+	status int
+	code   string // of the challenge; "": it names none
+	text   string
+}
+
+// refusals are looked through in this order. Any other error is 503.
+var refusals = []refusal{
+	{ErrNoToken, http.StatusUnauthorized, "", "an access token is required"}, // RFC 6750 section 3.1: "SHOULD NOT include an error code".
+	{ErrInvalidToken, http.StatusUnauthorized, "invalid_token", "the access token is not valid"},
+	{ErrInvalidProof, http.StatusUnauthorized, "invalid_dpop_proof", "the DPoP proof is not valid"},
+	{ErrUseNonce, http.StatusUnauthorized, "use_dpop_nonce", "the DPoP proof needs the nonce of DPoP-Nonce"},
+	{ErrInsufficientLogin, http.StatusUnauthorized, "insufficient_user_authentication", "the user must sign in again"},
+	{ErrInvalidRequest, http.StatusBadRequest, "invalid_request", "the Authorization header is malformed"},
+	{errNoActor, http.StatusForbidden, "insufficient_scope", "the access token names no actor"},
+	{errActor, http.StatusForbidden, "insufficient_scope", "the access token names an actor"},
+	{ErrInsufficientScope, http.StatusForbidden, "insufficient_scope", "the access token lacks a scope"},
+}
+
 // refuse answers a request that does not pass.
 func (v *Verifier) refuse(w http.ResponseWriter, r *http.Request, err error, scope string, how Authentication) {
-	challenge := v.scheme(r, err)
-	var status int
-	var text string
-	switch {
-	case errors.Is(err, ErrNoToken):
-		// RFC 6750 section 3.1: "SHOULD NOT include an error code".
-		status, text = http.StatusUnauthorized, "an access token is required"
-	case errors.Is(err, ErrInvalidToken):
-		status, text = http.StatusUnauthorized, "the access token is not valid"
-		challenge += `, error="invalid_token"`
-	case errors.Is(err, ErrInvalidProof):
-		status, text = http.StatusUnauthorized, "the DPoP proof is not valid"
-		challenge += `, error="invalid_dpop_proof"`
-	case errors.Is(err, ErrUseNonce):
-		status, text = http.StatusUnauthorized, "the DPoP proof needs the nonce of DPoP-Nonce"
-		challenge += `, error="use_dpop_nonce"`
-	case errors.Is(err, ErrInsufficientLogin):
-		status, text = http.StatusUnauthorized, "the user must sign in again"
-		challenge += `, error="insufficient_user_authentication"` + how.challenge()
-	case errors.Is(err, ErrInvalidRequest):
-		status, text = http.StatusBadRequest, "the Authorization header is malformed"
-		challenge += `, error="invalid_request"`
-	case errors.Is(err, errNoActor):
-		status, text = http.StatusForbidden, "the access token names no actor"
-		challenge += `, error="insufficient_scope"`
-	case errors.Is(err, errActor):
-		status, text = http.StatusForbidden, "the access token names an actor"
-		challenge += `, error="insufficient_scope"`
-	case errors.Is(err, ErrInsufficientScope):
-		status, text = http.StatusForbidden, "the access token lacks a scope"
-		challenge += `, error="insufficient_scope", scope="` + scope + `"`
-	default:
-		status, text = http.StatusServiceUnavailable, "the access token cannot be checked now"
-		challenge = ""
+	status, text := http.StatusServiceUnavailable, "the access token cannot be checked now"
+	if i := slices.IndexFunc(refusals, func(a refusal) bool { return errors.Is(err, a.err) }); i >= 0 {
+		status, text = refusals[i].status, refusals[i].text
+		w.Header().Set("WWW-Authenticate", v.challenge(r, err, refusals[i], scope, how))
+	} else {
 		// Random, so that requests refused together do not return together.
 		w.Header().Set("Retry-After", strconv.Itoa(1+rand.IntN(3)))
-	}
-	if challenge != "" && v.cfg.PublishMetadata {
-		if scope != "" && status == http.StatusUnauthorized {
-			challenge += `, scope="` + scope + `"` // what to ask for
-		}
-		challenge += `, resource_metadata="` + v.metadataURL() + `"` // RFC 9728 section 5.1
-	}
-	if challenge != "" {
-		w.Header().Set("WWW-Authenticate", challenge)
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	if v.cfg.ErrorHandler != nil {
@@ -141,4 +125,23 @@ func (v *Verifier) refuse(w http.ResponseWriter, r *http.Request, err error, sco
 		return
 	}
 	http.Error(w, text, status)
+}
+
+// challenge returns the challenge of a refusal.
+func (v *Verifier) challenge(r *http.Request, err error, a refusal, scope string, how Authentication) string {
+	text := v.scheme(r, err)
+	if a.code != "" {
+		text += `, error="` + a.code + `"`
+	}
+	if a.err == ErrInsufficientLogin {
+		text += how.challenge()
+	}
+	// What the token lacks, or what to ask for.
+	if a.err == ErrInsufficientScope || scope != "" && v.cfg.PublishMetadata && a.status == http.StatusUnauthorized {
+		text += `, scope="` + scope + `"`
+	}
+	if v.cfg.PublishMetadata {
+		text += `, resource_metadata="` + v.metadataURL() + `"` // RFC 9728 section 5.1
+	}
+	return text
 }

@@ -29,21 +29,16 @@ func checkResource(audience string) error {
 // 3.1).
 func (v *Verifier) MetadataPath() string {
 	u, err := url.Parse(v.cfg.Audience)
-	if err != nil {
-		return protectedPath
-	}
-	if u.Path == "/" { // a slash behind the host alone is left out
+	if err != nil || u.Path == "/" { // a slash behind the host alone is left out
 		return protectedPath
 	}
 	return protectedPath + u.EscapedPath()
 }
 
-// metadataURL returns the address of the metadata.
+// metadataURL returns the address of the metadata, where they are published: there,
+// Config.Audience was checked.
 func (v *Verifier) metadataURL() string {
-	u, err := url.Parse(v.cfg.Audience)
-	if err != nil {
-		return ""
-	}
+	u, _ := url.Parse(v.cfg.Audience)
 	return u.Scheme + "://" + u.Host + v.MetadataPath()
 }
 
