@@ -71,39 +71,36 @@ func (s segment) backwards(line func([]byte) bool) error {
 	if err != nil {
 		return err
 	}
-	var rest []byte // the end of a line whose beginning is not read yet
-	finished := false
-	for from := info.Size(); from > 0; {
+	return linesBackwards(file, info.Size(), func(text []byte, _ int64) bool { return line(text) })
+}
+
+// linesBackwards calls line with each complete line within size bytes, the last one
+// first, and the offset after its line feed, until it returns false.
+func linesBackwards(f io.ReaderAt, size int64, line func(text []byte, end int64) bool) error {
+	var text []byte // the end of a line whose beginning is not read yet
+	var end int64   // of that line; 0: it is being written, or its process was killed
+	for from := size; from > 0; {
 		step := min(from, backStep)
 		from -= step
-		text := make([]byte, step, step+int64(len(rest)))
-		if _, err := file.ReadAt(text, from); err != nil && err != io.EOF {
+		block := make([]byte, step, step+int64(len(text)))
+		if _, err := f.ReadAt(block, from); err != nil && err != io.EOF {
 			return err
 		}
-		if text = append(text, rest...); !finished {
-			end := bytes.LastIndexByte(text, '\n')
-			if end < 0 {
-				continue // the line is being written
-			}
-			text, finished = text[:end], true
-		}
-		for {
-			i := bytes.LastIndexByte(text, '\n')
-			if i < 0 {
-				break
-			}
-			if !line(text[i+1:]) {
+		text = append(block, text...)
+		for i := bytes.LastIndexByte(text, '\n'); i >= 0; i = bytes.LastIndexByte(text, '\n') {
+			if end > 0 && !line(text[i+1:], end) {
 				return nil
 			}
-			text = text[:i]
+			text, end = text[:i], from+int64(i)+1
 		}
-		// The line is longer than any record: the rest of it is skipped.
-		if rest = text; len(rest) > 2*maxLine {
-			rest = nil
+		// Of a line that is longer than any record, as where the machine has lost power and
+		// left a hole, the beginning is enough.
+		if end == 0 || from > 0 && len(text) > 2*maxLine {
+			text = nil
 		}
 	}
-	if finished {
-		line(rest)
+	if end > 0 {
+		line(text, end)
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package audit
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -172,30 +171,11 @@ func readTail(f *os.File, s segment) (t tail, err error) {
 // lastLine returns the last complete line within size bytes, and the offset after
 // its line feed.
 func lastLine(f io.ReaderAt, size int64) (line []byte, end int64, err error) {
-	var text []byte
-	for from := size; ; {
-		// The last line and an incomplete one after it fit into two steps, unless the
-		// machine has lost power and left a hole.
-		step := min(from, 2*maxLine)
-		from -= step
-		block := make([]byte, step, step+int64(len(text)))
-		if _, err := f.ReadAt(block, from); err != nil && err != io.EOF {
-			return nil, 0, err
-		}
-		text = append(block, text...)
-		last := bytes.LastIndexByte(text, '\n')
-		if last >= 0 {
-			if begin := bytes.LastIndexByte(text[:last], '\n'); begin >= 0 || from == 0 {
-				return text[begin+1 : last], from + int64(last) + 1, nil
-			}
-		}
-		if from == 0 {
-			return nil, 0, nil
-		}
-		if last < 0 {
-			text = nil // it contains no line feed
-		}
-	}
+	err = linesBackwards(f, size, func(text []byte, after int64) bool {
+		line, end = text, after
+		return false
+	})
+	return line, end, err
 }
 
 // stands reports whether the last line of t is still at its offset.
