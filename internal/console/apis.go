@@ -21,14 +21,12 @@ type apisPage struct {
 	Match string
 	APIs  []adminapi.API
 	pager
-	Admin   bool
-	Done    string
-	Command string
+	view
 }
 
 func (c apiPages) apis(ctx context.Context, r *request) (reply, error) {
 	q := r.URL.Query()
-	p := apisPage{Match: strings.TrimSpace(q.Get("match")), Admin: r.admin(), Done: q.Get("done"), Command: r.mintage("api list")}
+	p := apisPage{Match: strings.TrimSpace(q.Get("match")), view: r.view(r.mintage("api list"))}
 	query, flags := filtered(q.Get("after"), p.Match, "")
 	p.Command += flags
 	err := c.get(ctx, r, &p, query, "apis")
@@ -39,13 +37,11 @@ func (c apiPages) apis(ctx context.Context, r *request) (reply, error) {
 // An apiPage shows an API.
 type apiPage struct {
 	adminapi.API
-	Admin   bool
-	Done    string
-	Command string
+	view
 }
 
 func (c apiPages) api(ctx context.Context, r *request) (reply, error) {
-	p := apiPage{Admin: r.admin(), Done: r.URL.Query().Get("done"), Command: r.mintage("api show", quote(r.PathValue("api")))}
+	p := apiPage{view: r.view(r.mintage("api show", quote(r.PathValue("api"))))}
 	err := c.get(ctx, r, &p.API, nil, "apis", r.PathValue("api"))
 	if p.Done == "created" {
 		p.Command = r.apiCommand("", adminapi.API{}, p.API)
@@ -148,13 +144,13 @@ func (c apiPages) saveAPI(ctx context.Context, r *request) (reply, error) {
 		return reply{page: p}, nil
 	}
 	made.In = api
-	if _, err := c.do(ctx, r, made, nil); p.stale(err) {
+	_, err := c.do(ctx, r, made, nil)
+	if p.stale(err) {
 		p.ETag = present
 		return reply{status: http.StatusPreconditionFailed, page: p}, nil
-	} else if p.refused(err) {
-		return reply{status: http.StatusUnprocessableEntity, page: p}, nil
-	} else if err != nil {
-		return reply{}, err
+	}
+	if again, err := p.refused(err); again || err != nil {
+		return reply{status: http.StatusUnprocessableEntity, page: p}, err
 	}
 	return reply{to: "/apis/" + url.PathEscape(p.ID) + "?done=" + done}, nil
 }
@@ -170,12 +166,11 @@ func (c apiPages) askDeleteAPI(ctx context.Context, r *request) (askPage, act, e
 // A restoresPage lists declared restores.
 type restoresPage struct {
 	Restores []adminapi.Restore
-	Admin    bool
-	Done     string
+	view
 }
 
 func (c *Console) restores(ctx context.Context, r *request) (reply, error) {
-	p := restoresPage{Admin: r.admin(), Done: r.URL.Query().Get("done")}
+	p := restoresPage{view: r.view("")}
 	err := c.get(ctx, r, &p, nil, "restores")
 	return reply{page: p}, err
 }
@@ -205,10 +200,8 @@ func (c *Console) declareRestore(ctx context.Context, r *request) (reply, error)
 		p.Field, p.Problem = "backup_time", "is no time such as 2026-11-21T03:00:00Z"
 		return reply{status: http.StatusUnprocessableEntity, page: p}, nil
 	}
-	if err := c.post(ctx, r, adminapi.RestoreRequest{BackupTime: at}, nil, "restores"); p.refused(err) {
-		return reply{status: http.StatusUnprocessableEntity, page: p}, nil
-	} else if err != nil {
-		return reply{}, err
+	if again, err := p.refused(c.post(ctx, r, adminapi.RestoreRequest{BackupTime: at}, nil, "restores")); again || err != nil {
+		return reply{status: http.StatusUnprocessableEntity, page: p}, err
 	}
 	return reply{to: "/restores?done=declared"}, nil
 }

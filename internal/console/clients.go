@@ -25,14 +25,12 @@ type clientsPage struct {
 	Own          bool // those that registered themselves
 	Clients      []adminapi.Client
 	pager
-	Admin   bool
-	Done    string
-	Command string
+	view
 }
 
 func (c clientPages) clients(ctx context.Context, r *request) (reply, error) {
 	q := r.URL.Query()
-	p := clientsPage{Match: strings.TrimSpace(q.Get("match")), State: q.Get("state"), Own: q.Get("own") != "", Admin: r.admin(), Done: q.Get("done"), Command: r.mintage("client list")}
+	p := clientsPage{Match: strings.TrimSpace(q.Get("match")), State: q.Get("state"), Own: q.Get("own") != "", view: r.view(r.mintage("client list"))}
 	query, flags := filtered(q.Get("after"), p.Match, p.State)
 	if p.Own {
 		query.Set("self_registered", "true")
@@ -137,10 +135,8 @@ func (c clientPages) createClient(ctx context.Context, r *request) (reply, error
 	in.Scope = oauth.Scope(strings.Join(strings.Fields(p.Scope), " "))
 	p.Kind.set(&in.Registration)
 	var made adminapi.NewClient
-	if err := c.post(ctx, r, in, &made, "clients"); p.refused(err) {
-		return reply{status: http.StatusUnprocessableEntity, page: p}, nil
-	} else if err != nil {
-		return reply{}, err
+	if again, err := p.refused(c.post(ctx, r, in, &made, "clients")); again || err != nil {
+		return reply{status: http.StatusUnprocessableEntity, page: p}, err
 	}
 	// The secret is shown once: no failure after this may hide it.
 	issuer, err := c.issuer(ctx, r)
@@ -158,15 +154,13 @@ type clientPage struct {
 	Public   bool            // it has no secret
 	Usage    *adminapi.Usage // of one that registered itself
 	Uses     string          // the command that shows it
-	Admin    bool
-	Done     string
 	Expiries []string
 	Once     string
-	Command  string
+	view
 }
 
 func (c clientPages) client(ctx context.Context, r *request) (reply, error) {
-	p := clientPage{Admin: r.admin(), Done: r.URL.Query().Get("done"), Once: newForm().Once, Command: r.mintage("client show", quote(r.PathValue("client")))}
+	p := clientPage{Once: newForm().Once, view: r.view(r.mintage("client show", quote(r.PathValue("client"))))}
 	if err := c.get(ctx, r, &p.Client, nil, "clients", r.PathValue("client")); err != nil {
 		return reply{}, err
 	}
@@ -332,7 +326,8 @@ func (c clientPages) saveClient(ctx context.Context, r *request) (reply, error) 
 		p.ETag = present
 		return again(http.StatusPreconditionFailed)
 	}
-	if p.refused(err) {
+	refused, err := p.refused(err)
+	if refused {
 		return again(http.StatusUnprocessableEntity)
 	}
 	return reply{to: "/clients/" + url.PathEscape(id) + "?done=saved"}, err

@@ -21,11 +21,9 @@ func (c *Console) explainForm(context.Context, *request) (reply, error) {
 // An explainedPage shows an explanation.
 type explainedPage struct {
 	adminapi.Explanation
-	Rows []recordRow // of a request
-	// Of the page of a grant.
-	OfGrant bool
-	Admin   bool
-	Command string
+	Rows    []recordRow // of a request
+	OfGrant bool        // it is the page of a grant
+	view
 }
 
 // Origin says whether the realm has made the text, "" if that is not known.
@@ -45,7 +43,7 @@ func (c *Console) explain(ctx context.Context, r *request) (reply, error) {
 	if text == "" {
 		return reply{status: http.StatusUnprocessableEntity, page: explainPage{Empty: true}}, nil
 	}
-	p := explainedPage{Command: r.mintage("explain")}
+	p := explainedPage{view: r.view(r.mintage("explain"))}
 	in := adminapi.ExplainRequest{Text: text, Subject: strings.TrimSpace(r.PostFormValue("subject")), Recent: true}
 	err := c.post(ctx, r, in, &p.Explanation, "explain")
 	if err == nil && p.Request != nil && len(p.Request.Audit) == 0 { // its records are all that there is

@@ -27,14 +27,15 @@ func sentForm(r *request) form {
 	return form{Once: operator.NewForm(), Shown: r.PostFormValue("show") != ""}
 }
 
-// refused returns the form for another try if err is about what it says.
-func (f *form) refused(err error) bool {
+// refused reports whether err is about what the form says, for another try, and returns
+// any other error.
+func (f *form) refused(err error) (again bool, other error) {
 	var p *problem
 	if !errors.As(err, &p) || p.Status != http.StatusUnprocessableEntity && p.Status != http.StatusBadRequest && (p.Status != http.StatusConflict || p.Type != "urn:mintage:problem:taken") {
-		return false
+		return false, err
 	}
 	f.Problem, f.Advice, f.Field = p.Detail, p.Advice, p.Field
-	return true
+	return true, nil
 }
 
 // stale returns the form for another try if somebody else has changed since it was opened

@@ -22,17 +22,15 @@ type grantsPage struct {
 	Grants          []adminapi.Grant
 	Sessions        []adminapi.Session
 	More            string // address of the next page; ""
-	Admin           bool
 	EndAll          string // address of the question; "": there is nothing to end
-	Done            string // a text of the template
-	Command         string
+	view
 }
 
 const listSize = 50
 
 func (c grantPages) grants(ctx context.Context, r *request) (reply, error) {
 	q := r.URL.Query()
-	p := grantsPage{Subject: strings.TrimSpace(q.Get("subject")), Client: strings.TrimSpace(q.Get("client")), Admin: r.admin(), Done: q.Get("done"), Command: r.mintage("grant list", "--subject NAME")}
+	p := grantsPage{Subject: strings.TrimSpace(q.Get("subject")), Client: strings.TrimSpace(q.Get("client")), view: r.view(r.mintage("grant list", "--subject NAME"))}
 	if p.Subject == "" && p.Client == "" {
 		return reply{page: p}, nil
 	}
@@ -97,7 +95,7 @@ func ofWhom(subject, client string) (flags string) {
 // grant shows a grant as it is explained.
 func (c grantPages) grant(ctx context.Context, r *request) (reply, error) {
 	id := r.PathValue("grant")
-	p := explainedPage{OfGrant: true, Admin: r.admin(), Command: r.mintage("explain", quote(id))}
+	p := explainedPage{OfGrant: true, view: r.view(r.mintage("explain", quote(id)))}
 	// An id that is none would be explained as something else.
 	var g adminapi.Grant
 	if err := c.get(ctx, r, &g, nil, "grants", id); err != nil {

@@ -15,8 +15,7 @@ type keysPage struct {
 	Keys     []keyRow
 	From, To time.Time // of the axis
 	Now      int       // where now is on the axis
-	Admin    bool
-	Done     string
+	view
 }
 
 // Ends returns the dates at the ends of the axis.
@@ -45,7 +44,7 @@ func (c *Console) keys(ctx context.Context, r *request) (reply, error) {
 	}
 	list, now := answer.Keys, c.Now()
 	slices.SortStableFunc(list, func(a, b adminapi.Key) int { return cmp.Compare(a.Purpose, b.Purpose) })
-	p := keysPage{From: now, To: now.Add(24 * time.Hour), Admin: r.admin(), Done: r.URL.Query().Get("done")}
+	p := keysPage{From: now, To: now.Add(24 * time.Hour), view: r.view("")}
 	for _, k := range list {
 		if k.CreatedAt != nil && k.CreatedAt.Before(p.From) {
 			p.From = *k.CreatedAt

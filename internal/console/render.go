@@ -143,6 +143,17 @@ func rows(list []audit.Entry) (rows []recordRow) {
 // more is where a page grows.
 const more template.HTML = "<!-- more -->"
 
+// A view is what most pages have.
+type view struct {
+	Admin   bool   // who looks may change something
+	Done    string // a text of the template
+	Command string // which does the same
+}
+
+func (r *request) view(command string) view {
+	return view{r.admin(), r.URL.Query().Get("done"), command}
+}
+
 // A frame is what the layout shows around a page.
 type frame struct {
 	Locale  string

@@ -18,13 +18,12 @@ type usersPage struct {
 	Match, State string
 	Users        []adminapi.User
 	pager
-	Admin   bool
-	Command string
+	view
 }
 
 func (c userPages) users(ctx context.Context, r *request) (reply, error) {
 	q := r.URL.Query()
-	p := usersPage{Match: strings.TrimSpace(q.Get("match")), State: q.Get("state"), Admin: r.admin(), Command: r.mintage("user list")}
+	p := usersPage{Match: strings.TrimSpace(q.Get("match")), State: q.Get("state"), view: r.view(r.mintage("user list"))}
 	query, flags := filtered(q.Get("after"), p.Match, p.State)
 	p.Command += flags
 	err := c.get(ctx, r, &p, query, "users")
@@ -60,10 +59,8 @@ func (c userPages) createUser(ctx context.Context, r *request) (reply, error) {
 		return reply{page: p}, nil
 	}
 	var made adminapi.NewPassword
-	if err := c.post(ctx, r, adminapi.UserDocument{Username: p.Username, Name: p.Name}, &made, "users"); p.refused(err) {
-		return reply{status: http.StatusUnprocessableEntity, page: p}, nil
-	} else if err != nil {
-		return reply{}, err
+	if again, err := p.refused(c.post(ctx, r, adminapi.UserDocument{Username: p.Username, Name: p.Name}, &made, "users")); again || err != nil {
+		return reply{status: http.StatusUnprocessableEntity, page: p}, err
 	}
 	return reply{page: passwordPage{made, true, p.Command}}, nil
 }
@@ -71,15 +68,13 @@ func (c userPages) createUser(ctx context.Context, r *request) (reply, error) {
 // A userPage shows a built-in user.
 type userPage struct {
 	adminapi.User
-	Admin   bool
-	Done    string
-	Once    string
-	Invite  string // the command that invites the user, if it is an operator
-	Command string
+	Once   string
+	Invite string // the command that invites the user, if it is an operator
+	view
 }
 
 func (c userPages) user(ctx context.Context, r *request) (reply, error) {
-	p := userPage{Admin: r.admin(), Done: r.URL.Query().Get("done"), Once: newForm().Once, Command: r.mintage("user show", quote(r.PathValue("user")))}
+	p := userPage{Once: newForm().Once, view: r.view(r.mintage("user show", quote(r.PathValue("user"))))}
 	err := c.get(ctx, r, &p.User, nil, "users", r.PathValue("user"))
 	p.Invite = "mintage console invite " + quote(p.Username)
 	if did := map[string]string{"disabled": "disable", "enabled": "enable", "factor": "totp --remove"}[p.Done]; did != "" {
