@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -111,9 +112,7 @@ func (p *editAPIPage) scopes(old []adminapi.APIScope) (list []adminapi.APIScope)
 		s := adminapi.APIScope{Name: strings.TrimSpace(name), Texts: map[string]string{}}
 		for _, o := range old {
 			if o.Name == s.Name {
-				for locale, text := range o.Texts {
-					s.Texts[locale] = text
-				}
+				maps.Copy(s.Texts, o.Texts)
 			}
 		}
 		if delete(s.Texts, "en"); strings.TrimSpace(text) != "" {

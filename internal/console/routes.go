@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -92,9 +93,7 @@ func (c *Console) Handler() http.Handler {
 	mux.Handle("/", c.serve(route{public: true, handle: func(context.Context, *request) (reply, error) { return reply{}, errNotFound }}))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		for name, values := range headers {
-			h[name] = values
-		}
+		maps.Copy(h, headers)
 		// Another name leads here after DNS rebinding: its pages would be of one origin
 		// with ours.
 		if !c.isOurs(r.Host) {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"path"
 	"regexp"
 	"strings"
@@ -120,9 +121,7 @@ var builtInAssets = sync.OnceValues(brand{}.collectAssets)
 // style sheet depends on its content, so that browsers may cache it.
 func (b brand) collectAssets() (assets map[string]asset, style string) {
 	assets = map[string]asset{"icon.svg": {mustRead("static/icon.svg"), imageTypes[".svg"]}}
-	for name, image := range b.images {
-		assets[name] = image
-	}
+	maps.Copy(assets, b.images)
 	css := mustRead("static/style.css")
 	if len(b.css) > 0 {
 		css = append(append(css, "\n/* brand.css */\n"...), b.css...)

@@ -206,9 +206,7 @@ func (s *Server) respond(w http.ResponseWriter, r *Request, a Answer) int {
 	for _, c := range a.Cookies {
 		h.Add("Set-Cookie", c)
 	}
-	for name, values := range a.Header {
-		h[name] = values
-	}
+	maps.Copy(h, a.Header)
 	switch a.Status {
 	case 0:
 		a.Status = http.StatusOK
