@@ -336,13 +336,10 @@ func (iss Codes) check(view *directory.View, c *store.Client, a Agreement) (code
 // Redeemed reports whether the code of a grant id was redeemed.
 func (iss Codes) Redeemed(ctx context.Context, id grant.ID) (bool, error) {
 	_, err := iss.Store.Grant(ctx, id)
-	switch {
-	case err == nil:
-		return true, nil
-	case errors.Is(err, store.ErrNotFound):
+	if errors.Is(err, store.ErrNotFound) {
 		return false, nil
 	}
-	return false, store.Unavailable(err)
+	return err == nil, store.Unavailable(err)
 }
 
 // Codes returns the use cases of authorization codes.

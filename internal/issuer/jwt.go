@@ -34,10 +34,7 @@ func (iss Signer) Phantom(ctx context.Context, t Token) (string, error) {
 	}
 	t.Form = JWT
 	text, err := iss.write(view, c, t, iss.now())
-	if err != nil {
-		return "", store.Unavailable(err)
-	}
-	return text, nil
+	return text, store.Unavailable(err)
 }
 
 // Introspection returns an introspection response as a JWT for the caller (RFC
@@ -58,10 +55,7 @@ func (iss Signer) Introspection(caller *store.Client, answer json.RawMessage) (s
 		return "", err
 	}
 	text, err := view.Ring.Sign(cmp.Or(caller.SigningAlg, keys.ES256), "token-introspection+jwt", claims, now)
-	if err != nil {
-		return "", store.Unavailable(err)
-	}
-	return text, nil
+	return text, store.Unavailable(err)
 }
 
 // ExpiresIn returns the remaining lifetime of a token in whole seconds, and at most the
@@ -139,10 +133,7 @@ func (iss Signer) UserInfo(ctx context.Context, clientID string, about claims.Cl
 		return "", err
 	}
 	text, err := view.Ring.Sign(c.UserInfoAlg, openid.Type, body, iss.now())
-	if err != nil {
-		return "", store.Unavailable(err)
-	}
-	return text, nil
+	return text, store.Unavailable(err)
 }
 
 // Hint reads an id_token_hint (OpenID Connect Core section 3.1.2.1): an id_token

@@ -140,8 +140,5 @@ func (co *Consents) Disconnect(ctx context.Context, s *Session, clientID string,
 	if err != nil {
 		return err
 	}
-	if err := co.Directory.Poll(ctx); err != nil {
-		return store.Unavailable(err)
-	}
-	return nil
+	return store.Unavailable(co.Directory.Poll(ctx))
 }

@@ -27,10 +27,7 @@ func (ds Documents) now() grant.Instant { return grant.At(ds.Now()) }
 // view returns what this node knows of the realm.
 func (ds Documents) view() (*directory.View, error) {
 	view, err := ds.Directory.View()
-	if err != nil {
-		err = store.Unavailable(err)
-	}
-	return view, err
+	return view, store.Unavailable(err)
 }
 
 // document reads a document and its body, which may be absent: its version is 0 then.

@@ -113,11 +113,8 @@ func (ds Documents) spendNow(ctx context.Context, r oauth.AuthorizationRequest) 
 		return err
 	}
 	err = ds.Store.Commit(ctx, store.Change{Documents: list})
-	switch {
-	case errors.Is(err, store.ErrConflict):
+	if errors.Is(err, store.ErrConflict) {
 		return ErrAnswered
-	case err != nil:
-		return store.Unavailable(err)
 	}
-	return nil
+	return store.Unavailable(err)
 }

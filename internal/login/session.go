@@ -364,10 +364,7 @@ func CommitEnd(ctx context.Context, st store.Store, add func(c *store.Change) er
 		}
 		err = st.Commit(ctx, c)
 	}
-	if err != nil {
-		return store.Unavailable(err)
-	}
-	return nil
+	return store.Unavailable(err)
 }
 
 // ended revokes the grants that end with s. What fails here is no fault of the logout,

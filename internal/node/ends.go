@@ -48,10 +48,8 @@ func (n *realm) endAll(cases admin.Admin) func(ctx context.Context, subject stri
 	return func(ctx context.Context, subject string) error {
 		a := cases
 		a.Actor = admin.Actor{Via: admin.ViaAccount, Name: subject}
-		if _, err := a.Grants().CutOff(ctx, subject, ""); err != nil {
-			return store.Unavailable(err)
-		}
-		return nil
+		_, err := a.Grants().CutOff(ctx, subject, "")
+		return store.Unavailable(err)
 	}
 }
 

@@ -27,9 +27,9 @@ var (
 	ErrUnavailable = errors.New("temporarily unavailable")
 )
 
-// Unavailable wraps an error in ErrUnavailable, once.
+// Unavailable wraps an error in ErrUnavailable, once. Nil stays nil.
 func Unavailable(err error) error {
-	if errors.Is(err, ErrUnavailable) {
+	if err == nil || errors.Is(err, ErrUnavailable) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
