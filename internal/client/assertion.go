@@ -229,10 +229,6 @@ func (a *Authenticator) checkFederated(c *store.Client, signed *jose.JSONWebSign
 	if wanted == "" {
 		wanted = a.Issuer
 	}
-	life := defaultFederated
-	if trust.Lifetime != nil {
-		life = trust.Lifetime.Duration()
-	}
 	switch {
 	case claims.Issuer != trust.Issuer:
 		return wrongClaim("iss", "is not the issuer that the client trusts")
@@ -245,7 +241,7 @@ func (a *Authenticator) checkFederated(c *store.Client, signed *jose.JSONWebSign
 	case claims.Audience.names[0] != wanted:
 		return wrongClaim("aud", "is not the audience that the client is registered for")
 	}
-	if err := checkTimes(claims, now, life); err != nil {
+	if err := checkTimes(claims, now, trust.Lifetime.Or(defaultFederated)); err != nil {
 		return err
 	}
 	var all map[string]json.RawMessage

@@ -84,9 +84,7 @@ func (j *judgement) times(context.Context) error {
 	if j.kind == store.TrustIDJAG {
 		life = defaultIDJAG
 	}
-	if t.Lifetime != nil {
-		life = t.Lifetime.Duration()
-	}
+	life = t.Lifetime.Or(life)
 	if j.kind == store.TrustIDJAG && c.IssuedAt == nil {
 		return wrongClaim("iat", "is missing")
 	}

@@ -110,7 +110,7 @@ var grantMutations = []Mutation{
 	},
 	{
 		Name: "a registered retry window of zero", In: "Issuer.PolicyOf",
-		Old: "if c.RetryWindow != nil {", New: "if c.RetryWindow != nil && *c.RetryWindow > 0 {",
+		Old: "p.RetryWindow = c.RetryWindow.Or(p.RetryWindow)", New: "if w := c.RetryWindow.Or(0); w > 0 {\n\t\tp.RetryWindow = w\n\t}",
 		Test: "go test ./internal/issuer -run TestARegisteredRetryWindow",
 	},
 	{

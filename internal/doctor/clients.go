@@ -82,9 +82,7 @@ func checkClients(_ context.Context, p *Deployment) (f findings) {
 		if c.Public() {
 			window, most = p.Config.RetryWindowPublic.Std(), wideAtPublic
 		}
-		if c.RetryWindow != nil {
-			window = c.RetryWindow.Duration()
-		}
+		window = c.RetryWindow.Or(window)
 		f.judgeAPIs(p, c, window)
 		f.judgeServiceScope(p, c)
 		f.judgeDevice(p, c)

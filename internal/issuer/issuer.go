@@ -92,18 +92,14 @@ func (iss *Issuer) PolicyOf(c *store.Client) grant.Policy {
 	if c.Public() {
 		p.RetryWindow = iss.RetryWindowPublic
 	}
-	if c.RetryWindow != nil {
-		p.RetryWindow = c.RetryWindow.Duration()
-	}
+	p.RetryWindow = c.RetryWindow.Or(p.RetryWindow)
 	// A repeated response must contain an access token that has not expired, also
 	// for a client that was registered when tokens lived longer.
 	p.RetryWindow = max(0, min(p.RetryWindow, iss.Directory.Latest().ShortestAccess(iss.Realm, p.AccessLifetime)-time.Minute))
-	switch {
-	case c.ReuseGrace != nil:
-		p.ReuseGrace = c.ReuseGrace.Duration()
-	case c.SelfRegistered():
+	if c.SelfRegistered() {
 		p.ReuseGrace = iss.OwnReuseGrace
 	}
+	p.ReuseGrace = c.ReuseGrace.Or(p.ReuseGrace)
 	p.NoRotation = c.NoRotation
 	p.CodeLifetime = iss.CodeLifetimeOf(c)
 	return p

@@ -145,10 +145,7 @@ func (r *response) hasIDToken() bool {
 // instant of issue: a repeated answer has the same id_token, as long as these are
 // the same.
 func (r *response) idToken(nonce, access string, about claims.Claims) (string, error) {
-	g, issuedAt, alg, life := &r.d.Next, r.d.Access.IssuedAt, IDTokenAlg(r.c), r.iss.IDTokenLifetime
-	if r.c.IDTokenLifetime != nil {
-		life = r.c.IDTokenLifetime.Duration()
-	}
+	g, issuedAt, alg, life := &r.d.Next, r.d.Access.IssuedAt, IDTokenAlg(r.c), r.c.IDTokenLifetime.Or(r.iss.IDTokenLifetime)
 	body, err := openid.Token{
 		Issuer: r.iss.ID, Subject: g.Subject, ClientID: g.ClientID, IssuedAt: issuedAt, ExpiresAt: issuedAt.Add(life),
 		AuthTime: g.AuthTime, Nonce: nonce, AccessToken: access, AuthorizedAt: g.AuthorizedAt, Facts: g.Facts, More: about,

@@ -116,10 +116,7 @@ func (e Entry) API() (a API, err error) {
 
 // Lifetime returns the lifetime of a's access tokens, or the deployment's.
 func (a API) Lifetime(deployment time.Duration) time.Duration {
-	if a.AccessLifetime != nil {
-		return a.AccessLifetime.Duration()
-	}
-	return deployment
+	return a.AccessLifetime.Or(deployment)
 }
 
 // Scope returns the scopes of a as a list.

@@ -64,5 +64,13 @@ type Milliseconds int64
 // Duration converts m.
 func (m Milliseconds) Duration() time.Duration { return time.Duration(m) * time.Millisecond }
 
+// Or converts m, or returns another duration if there is no m.
+func (m *Milliseconds) Or(other time.Duration) time.Duration {
+	if m == nil {
+		return other
+	}
+	return m.Duration()
+}
+
 // InMilliseconds returns the stored form of a duration.
 func InMilliseconds(d time.Duration) *Milliseconds { return new(Milliseconds(d.Milliseconds())) }
