@@ -102,7 +102,7 @@ func (r *Ring) Diagnose(realm, text string) Diagnosis {
 		return d
 	}
 	for i, c := range body {
-		if !isBase64URL(c) {
+		if !strings.ContainsRune(alphanumeric+"-_", c) {
 			d.Fault, d.Place, d.Character = WrongCharacters, len(text)-len(body)+i+1, c
 			return d
 		}
@@ -150,10 +150,6 @@ func (r *Ring) fault(d Diagnosis, realm, text string, of form, head []byte, firs
 		return WrongSeal
 	}
 	return NoFault
-}
-
-func isBase64URL(c rune) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_'
 }
 
 // record finds a key, wrapped or not.

@@ -117,12 +117,7 @@ func parseKeyID(kid string) (grant.KeyID, bool) {
 // isType reports whether typ can be part of a media type (RFC 7515 section 4.1.9)
 // and needs no JSON escapes.
 func isType(typ string) bool {
-	for _, c := range []byte(typ) {
-		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '+' && c != '-' && c != '.' {
-			return false
-		}
-	}
-	return typ != "" && len(typ) <= 64
+	return typ != "" && len(typ) <= 64 && strings.Trim(typ, alphanumeric+"+-.") == ""
 }
 
 // Sign returns the JWT of claims, which are JSON, signed by the algorithm's key in

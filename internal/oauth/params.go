@@ -208,12 +208,7 @@ func clean(s string) bool {
 func IsControl(r rune) bool { return r < 0x20 || r >= 0x7f && r < 0xa0 }
 
 func named(pairs []pair, name string) bool {
-	for i := range pairs {
-		if pairs[i].name == name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(pairs, func(kv pair) bool { return kv.name == name })
 }
 
 // DefaultRealm is the realm of a deployment that configures no other. Stores from before

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
+	"strings"
 )
 
 // ParseChallenge reads an S256 code challenge: 43 base64url characters without
@@ -25,18 +26,8 @@ func ChallengeOf(verifier string) string {
 // IsVerifier reports whether s has the form of a code verifier: 43 to 128
 // unreserved characters (RFC 7636 section 4.1).
 func IsVerifier(s string) bool {
-	if len(s) < 43 || len(s) > 128 {
-		return false
-	}
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		unreserved := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
-			c == '-' || c == '.' || c == '_' || c == '~'
-		if !unreserved {
-			return false
-		}
-	}
-	return true
+	const unreserved = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
+	return len(s) >= 43 && len(s) <= 128 && strings.Trim(s, unreserved) == ""
 }
 
 // VerifyS256 reports whether verifier answers challenge. A text that is no

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -88,12 +89,7 @@ func (e *schemeError) Error() string {
 // registered URI names none. The registered URI decides: what kind of client may
 // register it is CheckRedirectURI's question.
 func MatchRedirectURI(registered []string, uri string) bool {
-	for _, r := range registered {
-		if r == uri || sameButPort(r, uri) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(registered, func(r string) bool { return r == uri || sameButPort(r, uri) })
 }
 
 // sameButPort works on the bytes themselves: parsing would accept spellings of

@@ -85,15 +85,12 @@ func (s Scope) Bits(sub Scope) (bitmap uint64, ok bool) {
 		return s.All(), true
 	}
 	list := s.Tokens()
-next:
 	for _, tok := range sub.Tokens() {
-		for i, have := range list {
-			if have == tok {
-				bitmap |= 1 << i
-				continue next
-			}
+		i := slices.Index(list, tok)
+		if i < 0 {
+			return 0, false
 		}
-		return 0, false
+		bitmap |= 1 << i
 	}
 	return bitmap, true
 }
