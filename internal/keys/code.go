@@ -113,49 +113,36 @@ func (r *Ring) OpenCode(realm, text string) (grant.Code, error) {
 	if err != nil {
 		return grant.Code{}, err
 	}
-	c, err := parseCode(realm, rec)
-	if err != nil {
-		return grant.Code{}, err
-	}
-	c.KeyID = k.ID
-	return c, nil
+	return parseCode(realm, k.ID, rec)
 }
 
-func parseCode(realm string, rec []byte) (grant.Code, error) {
-	c := grant.Code{Realm: realm}
+func parseCode(realm string, key grant.KeyID, rest fields) (grant.Code, error) {
+	c := grant.Code{Realm: realm, KeyID: key}
 	ok := true
-	take := func(n int) []byte {
-		if ok = ok && n <= len(rec); !ok {
-			return make([]byte, n)
-		}
-		part := rec[:n]
-		rec = rec[n:]
-		return part
-	}
-	flags := take(1)[0]
+	flags := rest.take(1, &ok)[0]
 	c.Challenged = flags&flagChallenged != 0
-	c.GrantID = grant.ID(take(16))
-	c.RedirectHash = [32]byte(take(32))
-	c.AuthorizedAt = grant.ReadInstant(take(6))
-	c.ExpiresAt = grant.ReadInstant(take(6))
+	c.GrantID = grant.ID(rest.take(16, &ok))
+	c.RedirectHash = [32]byte(rest.take(32, &ok))
+	c.AuthorizedAt = grant.ReadInstant(rest.take(6, &ok))
+	c.ExpiresAt = grant.ReadInstant(rest.take(6, &ok))
 	if c.Challenged {
-		c.Challenge = [32]byte(take(32))
+		c.Challenge = [32]byte(rest.take(32, &ok))
 	}
 	if flags&flagAuthTime != 0 {
-		c.AuthTime = grant.ReadInstant(take(6))
+		c.AuthTime = grant.ReadInstant(rest.take(6, &ok))
 	}
 	if flags&flagClaims != 0 {
-		c.Claims = string(take(int(take(1)[0])))
+		c.Claims = rest.text(&ok)
 	}
 	if flags&flagNonce != 0 {
-		c.Nonce = string(take(int(take(1)[0])))
+		c.Nonce = rest.text(&ok)
 	}
 	if flags&flagFacts != 0 {
-		ok = c.Facts.Read(take(int(take(1)[0]))) == nil && ok
+		ok = c.Facts.Read([]byte(rest.text(&ok))) == nil && ok
 	}
-	c.ClientID = string(take(int(take(1)[0])))
-	c.Subject = string(take(int(take(1)[0])))
-	c.Scope = oauth.Scope(rec)
+	c.ClientID = rest.text(&ok)
+	c.Subject = rest.text(&ok)
+	c.Scope = oauth.Scope(rest)
 	if !ok || flags >= flagsEnd { // those of a later version
 		return grant.Code{}, ErrNotAuthentic
 	}
