@@ -125,7 +125,7 @@ var machineMutations = []Mutation{
 	},
 	{
 		Name: "a scope only with its API", In: "entitlements.ownScope",
-		Old: "scope = scope.Without(l.Of(api))", New: "_ = api",
+		Old: "e.c.Scope.Without(e.view.ScopeOf(e.iss.Realm, e.c.APIs))", New: "e.c.Scope",
 		Test: "go test ./internal/issuer -run TestScopesNameTheirAPIs",
 	},
 	{

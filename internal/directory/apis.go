@@ -99,18 +99,15 @@ func apisOf(sorted order[*store.API], realm, after, text string) iter.Seq[*store
 	return sorted.having(text, past, func(api *store.API) bool { return api.Realm == realm })
 }
 
-// allowed returns the scope of c with what it may have of APIs.
-func (a *apis) allowed(c *store.Client, registered oauth.Scope) oauth.Scope {
-	for _, text := range c.APIs {
+// scopeOf returns the scopes that a list of APIs allows (see store.ReadAllowedAPI).
+func (a *apis) scopeOf(realm string, list []string) (scope oauth.Scope) {
+	for _, text := range list {
 		allowed, err := store.ReadAllowedAPI(text)
-		if err != nil {
-			continue // registration refuses it
-		}
-		if api := a.find(c.Realm, allowed.ID); api != nil {
-			registered = registered.Union(allowed.Of(api))
+		if api := a.find(realm, allowed.ID); api != nil && err == nil { // registration refuses others
+			scope = scope.Union(allowed.Of(api))
 		}
 	}
-	return registered
+	return scope
 }
 
 // find returns a present API by its id, or nil.

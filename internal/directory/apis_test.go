@@ -32,9 +32,8 @@ func TestAPIsOfAView(t *testing.T) {
 	if v.LongestAccess(time.Minute) != 30*time.Minute || v.ShortestAccess("/api", time.Hour) != 10*time.Minute {
 		t.Errorf("lifetimes %s, %s", v.LongestAccess(time.Minute), v.ShortestAccess("/api", time.Hour))
 	}
-	for text, want := range map[string]string{api.ID: "free read write", api.ID + " write": "free write", "https://gone.example": "free"} {
-		c := store.Client{Realm: "/api", Settings: store.Settings{APIs: []string{text}}}
-		if scope := v.apis.allowed(&c, "free"); string(scope) != want {
+	for text, want := range map[string]string{api.ID: "read write", api.ID + " write": "write", "https://gone.example": ""} {
+		if scope := v.ScopeOf("/api", []string{text}); string(scope) != want {
 			t.Errorf("%s allows %q, want %q", text, scope, want)
 		}
 	}

@@ -253,7 +253,7 @@ func (r *registration) at(apis *apis) *store.Client {
 	known := r.allowed.Load()
 	if known == nil || known.apis != apis {
 		known = &allowedClient{*r.Client, apis}
-		known.Scope = apis.allowed(r.Client, r.Scope)
+		known.Scope = r.Scope.Union(apis.scopeOf(r.Realm, r.APIs))
 		r.allowed.Store(known)
 	}
 	return &known.Client

@@ -73,7 +73,7 @@ func (v *View) Offer(c *store.Client) {
 	for _, a := range v.OpenAPIs(c.Realm) {
 		c.APIs = append(c.APIs, a.ID)
 	}
-	c.Scope = v.apis.allowed(c, "")
+	c.Scope = v.ScopeOf(c.Realm, c.APIs)
 }
 
 // Record reads the record of a client that registered itself, or nil.

@@ -234,6 +234,9 @@ func (v *View) APIsAfter(realm, id, text string) iter.Seq[*store.API] {
 	return apisOf(v.apis.sorted, realm, id, text)
 }
 
+// ScopeOf returns the scopes that a list of APIs allows (see store.ReadAllowedAPI).
+func (v *View) ScopeOf(realm string, list []string) oauth.Scope { return v.apis.scopeOf(realm, list) }
+
 // APIRow returns the row of an API's id, present or deleted; the zero API if there is
 // none.
 func (v *View) APIRow(realm, id string) (row store.API) {

@@ -168,7 +168,7 @@ func (iss Assertions) mayBe(ctx context.Context, view *directory.View, t *store.
 func (iss Assertions) user(ctx context.Context, e entitlements, t *store.Trust, a grant.Assertion, asked oauth.Scope, r AssertionRequest, now grant.Instant) (Tokens, error) {
 	view, p := e.view, iss.PolicyOf(e.c)
 	req := grant.Redemption{
-		Allowed: iss.AllowedScope(view, e.c).Common(e.trusted(t)), Cutoff: view.Cutoff(iss.Realm, a.Subject, a.ClientID),
+		Allowed: iss.AllowedScope(view, e.c).Common(view.ScopeOf(iss.Realm, t.APIs)), Cutoff: view.Cutoff(iss.Realm, a.Subject, a.ClientID),
 		Restore: view.Restore(), KeyID: view.Ring.Current(keys.MAC, now), Target: e.target(a.APIs, r.Resource),
 	}
 	d := a.Redeem(asked, req, p, view.LongestAccess(iss.Policy.AccessLifetime), now)

@@ -92,7 +92,7 @@ func (iss *Issuer) inspectOfGrant(ctx context.Context, view *directory.View, t T
 	t.MayAct = c.MayAct
 	standing, e := false, iss.of(view, c)
 	if trust != nil {
-		if t.Scope = t.Scope.Common(e.trusted(trust)); t.Scope == "" {
+		if t.Scope = t.Scope.Common(view.ScopeOf(iss.Realm, trust.APIs)); t.Scope == "" {
 			return t, on, grant.TrustEnded, nil
 		}
 	}

@@ -153,14 +153,7 @@ func (iss *Issuer) OpenOf(view *directory.View, scope oauth.Scope) (ids []string
 
 // ownScope returns the scopes that an operator's client has without an API.
 func (e entitlements) ownScope() oauth.Scope {
-	scope := e.c.Scope
-	for _, text := range e.c.APIs {
-		l, err := store.ReadAllowedAPI(text)
-		if api, ok := e.view.API(e.iss.Realm, l.ID); ok && err == nil {
-			scope = scope.Without(l.Of(api))
-		}
-	}
-	return scope
+	return e.c.Scope.Without(e.view.ScopeOf(e.iss.Realm, e.c.APIs))
 }
 
 // openIDScope returns the scopes of OpenID Connect that the client may have. One that

@@ -162,7 +162,7 @@ func (iss services) inspect(ctx context.Context, view *directory.View, t Token) 
 		return t, grant.TokenUnknown, nil // this server did not sign it
 	}
 	if trust != nil {
-		if t.Scope = t.Scope.Common(iss.of(view, c).trusted(trust)); t.Scope == "" {
+		if t.Scope = t.Scope.Common(view.ScopeOf(iss.Realm, trust.APIs)); t.Scope == "" {
 			return t, grant.TrustEnded, nil
 		}
 	}
@@ -214,17 +214,6 @@ func (iss services) trustedWorkload(view *directory.View, t *Token) (*store.Trus
 	}
 	t.Trust = trust.ID
 	return trust, grant.Allowed
-}
-
-// trusted returns the scopes that a trust allows now.
-func (e entitlements) trusted(t *store.Trust) (scope oauth.Scope) {
-	for _, text := range t.APIs {
-		l, _ := store.ReadAllowedAPI(text)
-		if api, ok := e.view.API(e.iss.Realm, l.ID); ok {
-			scope = scope.Union(l.Of(api))
-		}
-	}
-	return scope
 }
 
 // ownTargets completes the audience, and takes away scopes that the client has lost.
