@@ -241,7 +241,7 @@ func (a Sessions) revoke(ctx context.Context, before []grant.Grant, e issuer.Ses
 	if e.Reference == [16]byte{} {
 		return 0, nil
 	}
-	for g, err := range store.GrantsOfSubject(ctx, a.Store, a.Realm, e.Subject) {
+	for g, err := range store.EachGrant(ctx, a.Store, store.GrantFilter{Realm: a.Realm, Subject: e.Subject}) {
 		if err != nil {
 			return revoked, err
 		}

@@ -343,7 +343,7 @@ func TestLO06_SidNamesTheSession(t *testing.T) {
 	if sid(c) != first {
 		t.Error("a new login of the same user in the same browser has another sid")
 	}
-	for g, err := range store.GrantsOfSubject(t.Context(), d.sqlite, realm, username) {
+	for g, err := range store.EachGrant(t.Context(), d.sqlite, store.GrantFilter{Realm: realm, Subject: username}) {
 		if err != nil || g.Session == [16]byte{} || openid.SessionID(g.Session, c.ID) != first {
 			t.Errorf("the row refers to another session: %v", err)
 		}

@@ -52,7 +52,7 @@ func (iss *Issuer) EndGrants(ctx context.Context, e SessionEnd) (revoked int, er
 	if !any || e.Reference == [16]byte{} {
 		return 0, nil
 	}
-	for g, err := range store.GrantsOfSubject(ctx, iss.Store, iss.Realm, e.Subject) {
+	for g, err := range store.EachGrant(ctx, iss.Store, store.GrantFilter{Realm: iss.Realm, Subject: e.Subject}) {
 		if err != nil {
 			return revoked, store.Unavailable(err)
 		}

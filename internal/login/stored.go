@@ -35,7 +35,7 @@ func ListSessions(ctx context.Context, st store.Store, realm, subject string) ([
 		}
 		return &list[i]
 	}
-	for d, err := range store.DocumentsOfOwner(ctx, st, store.DocumentSession, store.OwnerOf(realm, subject)) {
+	for d, err := range store.EachDocument(ctx, st, store.DocumentFilter{Kind: store.DocumentSession, Owner: store.OwnerOf(realm, subject)}) {
 		if err != nil {
 			return nil, err
 		}
@@ -54,7 +54,7 @@ func ListSessions(ctx context.Context, st store.Store, realm, subject string) ([
 			r.Session = s
 		}
 	}
-	for g, err := range store.GrantsOfSubject(ctx, st, realm, subject) {
+	for g, err := range store.EachGrant(ctx, st, store.GrantFilter{Realm: realm, Subject: subject}) {
 		if err != nil {
 			return nil, err
 		}

@@ -70,7 +70,7 @@ func TestSessionsOfASubjectAndTheGrantsThatTheyMade(t *testing.T) {
 		t.Errorf("name %q, reference %x, grant's %x", first.Name, first.Reference, first.Grants[0].Session)
 	}
 	list := 0
-	for g, err := range store.GrantsOfSubject(t.Context(), h.kit.Engine, realm, "alice") {
+	for g, err := range store.EachGrant(t.Context(), h.kit.Engine, store.GrantFilter{Realm: realm, Subject: "alice"}) {
 		if err != nil {
 			t.Fatal(err)
 		}

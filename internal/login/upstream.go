@@ -152,7 +152,7 @@ func (ss *Sessions) ofLogout(ctx context.Context, l ProviderLogout, c *store.Cha
 	if l.Session != "" {
 		_, keys, err = ss.ofProvider(ctx, l.Session)
 	} else {
-		for d, fault := range store.DocumentsOfOwner(ctx, ss.Store, store.DocumentSession, store.OwnerOf(ss.Realm, l.Subject)) {
+		for d, fault := range store.EachDocument(ctx, ss.Store, store.DocumentFilter{Kind: store.DocumentSession, Owner: store.OwnerOf(ss.Realm, l.Subject)}) {
 			if err = fault; err != nil {
 				break
 			}

@@ -176,7 +176,7 @@ func (t Token) document(realm string, of store.DocumentKey, again bool) store.Do
 func (o *Outbox) receivers(ctx context.Context, iss *issuer.Issuer, view *directory.View, r End, again bool) (list []receiver, seen []string, err error) {
 	from := r.At.Add(-iss.InFlight())
 	listed := map[receiver]bool{}
-	for g, err := range store.GrantsOfSubject(ctx, o.Store, o.Realm, r.Subject) {
+	for g, err := range store.EachGrant(ctx, o.Store, store.GrantFilter{Realm: o.Realm, Subject: r.Subject}) {
 		if err != nil {
 			return nil, nil, err
 		}

@@ -28,7 +28,7 @@ func (t Notified) Concerns(reference [16]byte, began grant.Instant) bool {
 // of a pending token is the next call of its client, which may send another token.
 func Of(ctx context.Context, st store.Store, realm, subject string) (list []Notified, err error) {
 	for _, owner := range []store.Owner{store.OwnerOf(realm, subject), ownerLater(realm), ownerNew(realm)} {
-		for d, err := range store.DocumentsOfOwner(ctx, st, store.DocumentLogout, owner) {
+		for d, err := range store.EachDocument(ctx, st, store.DocumentFilter{Kind: store.DocumentLogout, Owner: owner}) {
 			if err != nil {
 				return nil, err
 			}
@@ -73,7 +73,7 @@ func Of(ctx context.Context, st store.Store, realm, subject string) (list []Noti
 // unless another logout concerns it before; zero: at once.
 func nextAttempt(ctx context.Context, st store.Store, realm, clientID string) (grant.Instant, error) {
 	var last Token
-	for d, err := range store.DocumentsOfOwner(ctx, st, store.DocumentLogoutToken, ownerQueue(realm, clientID)) {
+	for d, err := range store.EachDocument(ctx, st, store.DocumentFilter{Kind: store.DocumentLogoutToken, Owner: ownerQueue(realm, clientID)}) {
 		if err != nil {
 			return 0, err
 		}

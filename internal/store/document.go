@@ -42,10 +42,7 @@ const (
 	DocumentSessionEnd  DocumentKind = "session_end"  // the end of a session whose grants are to be revoked
 	DocumentLogout      DocumentKind = "logout"       // the end of a session, or of all sessions of a subject
 	DocumentLogoutToken DocumentKind = "logout_token" // what one client is told of it
-)
 
-// Of a client's own tokens and assertions:
-const (
 	DocumentServiceRevoked DocumentKind = "service_revoked" // a service token that its client has revoked, by its id
 )
 

@@ -22,11 +22,6 @@ func EachGrant(ctx context.Context, st Store, f GrantFilter) iter.Seq2[grant.Gra
 	})
 }
 
-// GrantsOfSubject reads all grants of a subject.
-func GrantsOfSubject(ctx context.Context, st Store, realm, subject string) iter.Seq2[grant.Grant, error] {
-	return EachGrant(ctx, st, GrantFilter{Realm: realm, Subject: subject})
-}
-
 // EachDocument reads the documents of a filter, whose Limit does not count. It ends
 // after an error.
 func EachDocument(ctx context.Context, st Store, f DocumentFilter) iter.Seq2[Document, error] {
@@ -37,11 +32,6 @@ func EachDocument(ctx context.Context, st Store, f DocumentFilter) iter.Seq2[Doc
 		}
 		return st.Documents(ctx, f)
 	})
-}
-
-// DocumentsOfOwner reads all documents of a kind that belong to a subject.
-func DocumentsOfOwner(ctx context.Context, st Store, kind DocumentKind, owner Owner) iter.Seq2[Document, error] {
-	return EachDocument(ctx, st, DocumentFilter{Kind: kind, Owner: owner})
 }
 
 // paged calls read with the last row of the page before until a page is not full.
