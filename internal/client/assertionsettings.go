@@ -158,38 +158,35 @@ func checkKeys(a *store.AssertionRule, before json.RawMessage) error {
 	if a.KeysCA != "" {
 		return invalid("jwks-ca", "it is for --jwks-uri")
 	}
-	keys, err := registeredKeys(a.Keys, before, jose.SignatureAlgorithm(a.Alg))
-	if err == nil {
-		a.Keys = keys
-	}
-	return err
+	return keepKeys(&a.Keys, before, jose.SignatureAlgorithm(a.Alg))
 }
 
-// registeredKeys returns the part of a registered key set that verifies. One of the keys
-// must be for alg, unless alg is empty. The bounds of keys that were there before are
-// those of the version that registered them.
-func registeredKeys(text, before json.RawMessage, alg jose.SignatureAlgorithm) (json.RawMessage, error) {
-	set, err := keyset.Parse(text)
+// keepKeys keeps the part of a registered key set that verifies. One of the keys must be
+// for alg, unless alg is empty. The bounds of keys that were there before are those of the
+// version that registered them.
+func keepKeys(text *json.RawMessage, before json.RawMessage, alg jose.SignatureAlgorithm) error {
+	set, err := keyset.Parse(*text)
 	old, _ := keyset.Parse(before)
 	if set = set.Bounded(true, old); err == nil && len(set) == 0 {
 		err = keyset.ErrNone
 	}
 	switch {
 	case err != nil:
-		return nil, invalid("jwks", "%s", err)
-	case len(set) > maxRegisteredKeys || len(text) > 4*maxRegisteredKeySet:
-		return nil, invalid("jwks", "at most %d keys", maxRegisteredKeys)
+		return invalid("jwks", "%s", err)
+	case len(set) > maxRegisteredKeys || len(*text) > 4*maxRegisteredKeySet:
+		return invalid("jwks", "at most %d keys", maxRegisteredKeys)
 	case alg != "" && len(set.Find("", alg)) == 0:
-		return nil, invalid("jwks", "none of the keys verifies %s, which --assertion-signing-alg names", alg)
+		return invalid("jwks", "none of the keys verifies %s, which --assertion-signing-alg names", alg)
 	}
 	for i := range set { // only what verifies is kept
 		set[i] = jose.JSONWebKey{Key: set[i].Key, KeyID: set[i].KeyID, Algorithm: set[i].Algorithm, Use: set[i].Use}
 	}
 	kept, err := json.Marshal(jose.JSONWebKeySet{Keys: set})
 	if err == nil && len(kept) > maxRegisteredKeySet {
-		err = invalid("jwks", "the keys have %d bytes, and %d are allowed", len(kept), maxRegisteredKeySet)
+		return invalid("jwks", "the keys have %d bytes, and %d are allowed", len(kept), maxRegisteredKeySet)
 	}
-	return kept, err
+	*text = kept
+	return err
 }
 
 func checkTrust(r *Registration) error {

@@ -123,9 +123,5 @@ func checkTrustedKeys(t *store.Trust, old store.Trust) error {
 	case len(t.Keys) == 0:
 		return nil
 	}
-	keys, err := registeredKeys(t.Keys, old.Keys, "")
-	if err == nil {
-		t.Keys = keys
-	}
-	return err
+	return keepKeys(&t.Keys, old.Keys, "")
 }
