@@ -228,14 +228,10 @@ func (c *change) on(g grant.Grant) (grant.Grant, []store.Event) {
 // revocation after a replay is never lost. It returns store.ErrNotFound unchanged.
 func (iss *Issuer) update(ctx context.Context, id grant.ID, e evidence, decide func(g grant.Grant, now grant.Instant) grant.Decision) (grant.Decision, grant.Instant, error) {
 	c := &change{iss: iss, decide: decide, evidence: e}
-	switch err := c.commit(ctx, id, c.on); {
-	case err == nil:
-		return c.made, c.now, nil
-	case errors.Is(err, store.ErrNotFound):
+	if err := c.commit(ctx, id, c.on); err != nil {
 		return grant.Decision{}, iss.now(), err
-	default:
-		return grant.Decision{}, 0, err
 	}
+	return c.made, c.now, nil
 }
 
 // commit has the store decide by on, which is that of c. After an error, the store may
