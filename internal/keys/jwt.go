@@ -171,31 +171,8 @@ func (s *signer) sign(text []byte) ([]byte, error) {
 // algorithm only. Every other text is ErrNotAuthentic. The caller checks the claims
 // and the key's period of use.
 func (r *Ring) Verify(text string) (typ string, claims []byte, id grant.KeyID, err error) {
-	typ, claims, k := r.verify(text)
-	if k == nil {
-		return "", nil, 0, ErrNotAuthentic
-	}
-	return typ, claims, k.ID, nil
-}
-
-// VerifyAt is Verify, but refuses keys that are gone or withdrawn.
-func (r *Ring) VerifyAt(text string, now grant.Instant, s Schedule) (typ string, claims []byte, id grant.KeyID, err error) {
-	typ, claims, k := r.verify(text)
-	if k == nil || !r.good(k.ID, now, s) {
-		return "", nil, 0, ErrNotAuthentic
-	}
-	return typ, claims, k.ID, nil
-}
-
-// good reports whether signatures of a signing key are accepted.
-func (r *Ring) good(id grant.KeyID, now grant.Instant, s Schedule) bool {
-	p := r.Phase(id, now, s)
-	return p != Gone && p != Withdrawn
-}
-
-func (r *Ring) verify(text string) (string, []byte, *key) {
 	if len(text) > MaxJWT {
-		return "", nil, nil
+		return "", nil, 0, ErrNotAuthentic
 	}
 	header64, rest, dot := strings.Cut(text, ".")
 	claims64, signature64, more := strings.Cut(rest, ".")
@@ -203,17 +180,32 @@ func (r *Ring) verify(text string) (string, []byte, *key) {
 	claims, err2 := decodeSegment(claims64)
 	signature, err3 := decodeSegment(signature64)
 	if !dot || !more || err1 != nil || err2 != nil || err3 != nil {
-		return "", nil, nil
+		return "", nil, 0, ErrNotAuthentic
 	}
 	alg, id, typ, ok := parseHeader(string(header))
 	if !ok || !alg.Signs() {
-		return "", nil, nil
+		return "", nil, 0, ErrNotAuthentic
 	}
 	k := r.lookup(id, alg)
 	if k == nil || !k.signer.verify([]byte(text[:len(header64)+1+len(claims64)]), signature) {
-		return "", nil, nil
+		return "", nil, 0, ErrNotAuthentic
 	}
-	return typ, claims, k
+	return typ, claims, id, nil
+}
+
+// VerifyAt is Verify, but refuses keys that are gone or withdrawn.
+func (r *Ring) VerifyAt(text string, now grant.Instant, s Schedule) (typ string, claims []byte, id grant.KeyID, err error) {
+	typ, claims, id, err = r.Verify(text)
+	if err != nil || !r.good(id, now, s) {
+		return "", nil, 0, ErrNotAuthentic
+	}
+	return typ, claims, id, nil
+}
+
+// good reports whether signatures of a signing key are accepted.
+func (r *Ring) good(id grant.KeyID, now grant.Instant, s Schedule) bool {
+	p := r.Phase(id, now, s)
+	return p != Gone && p != Withdrawn
 }
 
 // decodeSegment accepts one spelling only: no padding, no line breaks, no bits
