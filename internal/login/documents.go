@@ -58,8 +58,18 @@ func (ds Documents) seal(box string, what any) ([]byte, error) {
 	return view.Ring.SealBox(box, body.Bytes(), ds.now()), nil
 }
 
+// keepSealed stores a new document with an id until an instant.
+func (ds Documents) keepSealed(ctx context.Context, kind store.DocumentKind, id string, until grant.Instant, box string, what any) error {
+	body, err := ds.seal(box, what)
+	if err != nil {
+		return err
+	}
+	d := store.Document{Kind: kind, Key: store.KeyOf(kind, ds.Realm, id), Version: 1, ExpiresAt: until, Body: body}
+	return store.Unavailable(ds.Store.Commit(ctx, store.Change{Documents: []store.Document{d}}))
+}
+
 // unseal reads the document of an id into what, or returns ErrInteraction.
-func (ds Documents) unseal(ctx context.Context, id string, key store.DocumentKey, box string, what any) (d store.Document, err error) {
+func (ds Documents) unseal(ctx context.Context, kind store.DocumentKind, id, box string, what any) (d store.Document, err error) {
 	view, err := ds.Directory.View()
 	if err != nil {
 		return d, store.Unavailable(err)
@@ -67,7 +77,7 @@ func (ds Documents) unseal(ctx context.Context, id string, key store.DocumentKey
 	if len(id) != base64.RawURLEncoding.EncodedLen(32) {
 		return d, ErrInteraction
 	}
-	d, err = ds.Store.Document(ctx, key)
+	d, err = ds.Store.Document(ctx, store.KeyOf(kind, ds.Realm, id))
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return d, ErrInteraction

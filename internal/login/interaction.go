@@ -92,7 +92,7 @@ func (ins *Interactions) BeginAccount(ctx context.Context, v Visitor) (*Interact
 
 // put stores the next version of it, and with in the same commit.
 func (ins *Interactions) put(ctx context.Context, it *Interaction, with store.Change) error {
-	d := store.Document{Kind: store.DocumentInteraction, Key: interactionKey(ins.Realm, it.ID), Version: it.version + 1, ExpiresAt: it.ExpiresAt}
+	d := store.Document{Kind: store.DocumentInteraction, Key: store.KeyOf(store.DocumentInteraction, ins.Realm, it.ID), Version: it.version + 1, ExpiresAt: it.ExpiresAt}
 	var err error
 	if d.Body, err = ins.seal(interactionBox, it); err != nil {
 		return err
@@ -109,14 +109,10 @@ func (ins *Interactions) put(ctx context.Context, it *Interaction, with store.Ch
 	return nil
 }
 
-func interactionKey(realm, id string) store.DocumentKey {
-	return store.KeyOf(store.DocumentInteraction, realm, id)
-}
-
 // load finds an interaction, whosever it is.
 func (ins *Interactions) load(ctx context.Context, id string) (*Interaction, error) {
 	it := &Interaction{ID: id}
-	d, err := ins.unseal(ctx, id, interactionKey(ins.Realm, id), interactionBox, it)
+	d, err := ins.unseal(ctx, store.DocumentInteraction, id, interactionBox, it)
 	if err != nil {
 		return nil, err
 	}

@@ -93,27 +93,18 @@ func (ins *Interactions) KeepLogout(ctx context.Context, l *Logout, v Visitor, s
 		return err
 	}
 	id := newID()
-	d := store.Document{Kind: store.DocumentLeaving, Key: logoutKey(ins.Realm, id), Version: 1, ExpiresAt: now.Add(ins.Lifetime)}
-	var err error
-	if d.Body, err = ins.seal(logoutBox, l); err != nil {
+	if err := ins.keepSealed(ctx, store.DocumentLeaving, id, now.Add(ins.Lifetime), logoutBox, l); err != nil {
 		return err
-	}
-	if err := ins.Store.Commit(ctx, store.Change{Documents: []store.Document{d}}); err != nil {
-		return store.Unavailable(err)
 	}
 	l.ID = id
 	return nil
-}
-
-func logoutKey(realm, id string) store.DocumentKey {
-	return store.KeyOf(store.DocumentLeaving, realm, id)
 }
 
 // KeptLogout finds a request that KeepLogout has stored, or ErrInteraction. With
 // ErrExpired, it returns the request.
 func (ins *Interactions) KeptLogout(ctx context.Context, id string) (*Logout, error) {
 	l := &Logout{ID: id}
-	d, err := ins.unseal(ctx, id, logoutKey(ins.Realm, id), logoutBox, l)
+	d, err := ins.unseal(ctx, store.DocumentLeaving, id, logoutBox, l)
 	if err != nil {
 		return nil, err
 	}

@@ -25,10 +25,6 @@ type pushed struct {
 
 const pushedBox = "pushed request"
 
-func (ds Documents) pushedKey(id string) store.DocumentKey {
-	return store.KeyOf(store.DocumentPushed, ds.Realm, id)
-}
-
 // Push checks a client's request as Authorize does, and stores its form (RFC 9126
 // section 2). Who is known has authenticated: others have the share of visitors who are
 // not signed in. It returns the reference. Its errors are oauth.Errors or faults.
@@ -55,14 +51,8 @@ func (a *Authorizer) Push(ctx context.Context, r oauth.AuthorizationRequest, for
 		return "", store.Unavailable(err)
 	}
 	id := newID()
-	d := store.Document{Kind: store.DocumentPushed, Key: a.pushedKey(id), Version: 1, ExpiresAt: now.Add(PushedLifetime + a.Interactions.Lifetime + time.Minute)}
-	if d.Body, err = a.seal(pushedBox, pushed{ClientID: r.ClientID, Form: form, Until: now.Add(PushedLifetime)}); err != nil {
-		return "", err
-	}
-	if err = a.Store.Commit(ctx, store.Change{Documents: []store.Document{d}}); err != nil {
-		return "", store.Unavailable(err)
-	}
-	return oauth.PushedPrefix + id, nil
+	p, until := pushed{ClientID: r.ClientID, Form: form, Until: now.Add(PushedLifetime)}, now.Add(PushedLifetime+a.Interactions.Lifetime+time.Minute)
+	return oauth.PushedPrefix + id, a.keepSealed(ctx, store.DocumentPushed, id, until, pushedBox, p)
 }
 
 // Pushed returns the request that a client has pushed, by its id. The same request can
@@ -81,7 +71,7 @@ func (a *Authorizer) Pushed(ctx context.Context, clientID, id string) (oauth.Aut
 }
 
 func (ds Documents) findPushed(ctx context.Context, id string) (p pushed, d store.Document, err error) {
-	if d, err = ds.unseal(ctx, id, ds.pushedKey(id), pushedBox, &p); errors.Is(err, ErrInteraction) {
+	if d, err = ds.unseal(ctx, store.DocumentPushed, id, pushedBox, &p); errors.Is(err, ErrInteraction) {
 		err = oauth.ErrPushed
 	}
 	return p, d, err
