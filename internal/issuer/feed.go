@@ -153,7 +153,7 @@ func (iss services) revoked(ctx context.Context, now grant.Instant) (list []stor
 		if err := json.Unmarshal(d.Body, &r); err != nil {
 			return nil, err
 		}
-		if id, err := grant.ParseID(r.ID); err == nil && now < d.ExpiresAt && r.Realm == otherRealm(iss.Realm) {
+		if id, err := grant.ParseID(r.ID); err == nil && now < d.ExpiresAt && r.Realm == store.OtherRealm(iss.Realm) {
 			list = append(list, store.Revocation{Realm: iss.Realm, GrantID: id, At: r.At, Floor: grant.Never})
 		}
 	}

@@ -254,14 +254,6 @@ type serviceRevocation struct {
 	Realm string        `json:"realm,omitempty"`
 }
 
-// otherRealm returns the realm, or "" for the default one, whose documents name none.
-func otherRealm(realm string) string {
-	if realm == oauth.DefaultRealm {
-		return ""
-	}
-	return realm
-}
-
 // revoke revokes a token that the client got for itself, or in exchange (RFC 7009), by a
 // document that expires with it. The document is under the token's id, which the JWTs that were
 // made of an opaque token have as well, and the list of revocations names it.
@@ -278,7 +270,7 @@ func (iss services) revoke(ctx context.Context, view *directory.View, c *store.C
 	}
 	now := iss.now()
 	id := t.own().String()
-	body, err := json.Marshal(serviceRevocation{id, now, otherRealm(iss.Realm)})
+	body, err := json.Marshal(serviceRevocation{id, now, store.OtherRealm(iss.Realm)})
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ func InAuditLog(ctx context.Context, entries []audit.Entry, has func(context.Con
 		has: has, known: map[grant.ID]int{}, cutOffs: map[[3]string]bool{}, clients: map[[2]string]*admin.EndedClient{}, users: map[[2]string]bool{},
 	}
 	for _, e := range entries {
-		e.Realm = other(e.Realm)
+		e.Realm = store.OtherRealm(e.Realm)
 		if e.GrantID == "" {
 			r.entry(e)
 		} else if err := r.grant(ctx, e); err != nil {

@@ -18,7 +18,6 @@ import (
 	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/operator"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
@@ -115,7 +114,7 @@ func (s *Since) ofClient(c ClientChange) {
 	switch {
 	case c.Is.SelfRegistered():
 		if c.Is.State != store.ClientEnabled {
-			s.Ended.Clients = append(s.Ended.Clients, admin.EndedClient{Realm: other(c.Is.Realm), ID: id, State: c.Is.State, Own: c.Is})
+			s.Ended.Clients = append(s.Ended.Clients, admin.EndedClient{Realm: store.OtherRealm(c.Is.Realm), ID: id, State: c.Is.State, Own: c.Is})
 		} else if c.Was != nil && c.Was.State != c.Is.State {
 			s.miss(c.Is.Realm, "client %s was enabled: mintage client enable %s", id, id)
 		}
@@ -126,7 +125,7 @@ func (s *Since) ofClient(c ClientChange) {
 		s.miss(c.Is.Realm, "client %s (%q) was registered: register it anew, with --id %s", id, c.Is.Name, id)
 		return
 	}
-	end := admin.EndedClient{Realm: other(c.Is.Realm), ID: id}
+	end := admin.EndedClient{Realm: store.OtherRealm(c.Is.Realm), ID: id}
 	if c.Was.State != c.Is.State {
 		if c.Is.State == store.ClientEnabled {
 			s.miss(c.Is.Realm, "client %s was enabled: mintage client enable %s", id, id)
@@ -164,7 +163,7 @@ func (s *Since) ofAPI(c APIChange) {
 	was, is := c.Was, *c.Is
 	deleted := was != nil && !was.Deleted && (is.Deleted || is.Number != was.Number)
 	if deleted {
-		s.Ended.APIs = append(s.Ended.APIs, admin.EndedAPI{Realm: other(was.Realm), ID: was.ID, Deleted: true})
+		s.Ended.APIs = append(s.Ended.APIs, admin.EndedAPI{Realm: store.OtherRealm(was.Realm), ID: was.ID, Deleted: true})
 	}
 	switch {
 	case is.Deleted:
@@ -173,7 +172,7 @@ func (s *Since) ofAPI(c APIChange) {
 		s.miss(c.Is.Realm, "API %s (%q) was registered: register it anew: mintage api create", id, is.Name)
 		return
 	}
-	end := admin.EndedAPI{Realm: other(c.Is.Realm), ID: id, Closed: was.Open && !is.Open, Scope: was.Scope().Without(is.Scope())}
+	end := admin.EndedAPI{Realm: store.OtherRealm(c.Is.Realm), ID: id, Closed: was.Open && !is.Open, Scope: was.Scope().Without(is.Scope())}
 	if end.Closed || end.Scope != "" {
 		s.Ended.APIs = append(s.Ended.APIs, end)
 	}
@@ -193,33 +192,25 @@ func (s *Since) ofTrust(c TrustChange) {
 	was, now := c.Was, *c.Is
 	switch {
 	case now.Deleted && was != nil && !was.Deleted:
-		s.Ended.Trusts = append(s.Ended.Trusts, admin.EndedTrust{Realm: other(now.Realm), ID: now.ID, Deleted: true})
+		s.Ended.Trusts = append(s.Ended.Trusts, admin.EndedTrust{Realm: store.OtherRealm(now.Realm), ID: now.ID, Deleted: true})
 	case now.Deleted:
 	case was == nil || was.Deleted || was.Since != now.Since && !was.Disabled && !now.Disabled:
 		if was != nil && !was.Deleted {
-			s.Ended.Trusts = append(s.Ended.Trusts, admin.EndedTrust{Realm: other(now.Realm), ID: now.ID, Deleted: true})
+			s.Ended.Trusts = append(s.Ended.Trusts, admin.EndedTrust{Realm: store.OtherRealm(now.Realm), ID: now.ID, Deleted: true})
 		}
 		s.miss(now.Realm, "trust %s in %s was created: create it anew: mintage trust create", now.ID, now.Issuer)
 	default:
-		s.Ended.Trusts = append(s.Ended.Trusts, admin.EndedTrust{Realm: other(now.Realm), ID: now.ID})
+		s.Ended.Trusts = append(s.Ended.Trusts, admin.EndedTrust{Realm: store.OtherRealm(now.Realm), ID: now.ID})
 		if !now.Disabled {
 			s.miss(now.Realm, "trust %s in %s was changed on %s: change it again, and enable it: mintage trust update", now.ID, now.Issuer, show.Instant(now.UpdatedAt))
 		}
 	}
 }
 
-// other returns a realm, or "" for the default one.
-func other(realm string) string {
-	if realm == oauth.DefaultRealm {
-		return ""
-	}
-	return realm
-}
-
 // miss notes a change that the operator has to repeat. A command, which ends the format,
 // gets the realm. Control characters in stored text cannot break its line.
 func (s *Since) miss(realm, format string, args ...any) {
-	if realm = other(realm); realm != "" {
+	if realm = store.OtherRealm(realm); realm != "" {
 		if strings.Contains(format, ": mintage ") {
 			format += flagOf(realm)
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/admin"
+	"github.com/mintage/mintage/internal/store"
 )
 
 // ofUser compares a built-in user in the backup and in the present store. Of a login, which
@@ -29,6 +30,6 @@ func (s *Since) ofUser(c UserChange) {
 	}
 	disabled := was.State != account.Disabled && now.State == account.Disabled
 	if disabled || otherFactor || was.Password != now.Password || was.Epoch != now.Epoch {
-		s.Ended.Users = append(s.Ended.Users, admin.EndedUser{Realm: other(realm), Username: name, Disabled: disabled, Now: now})
+		s.Ended.Users = append(s.Ended.Users, admin.EndedUser{Realm: store.OtherRealm(realm), Username: name, Disabled: disabled, Now: now})
 	}
 }

@@ -41,6 +41,14 @@ func InRealm(realm, name string) string {
 	return realm + " " + name
 }
 
+// OtherRealm returns a realm, or "" for the default one, which rows and records do not name.
+func OtherRealm(realm string) string {
+	if realm == oauth.DefaultRealm {
+		return ""
+	}
+	return realm
+}
+
 // SplitRealm returns the realm and the name of what an event is about. Of the default
 // realm, and of what belongs to no realm, the realm is "".
 func SplitRealm(about string) (realm, name string) {
