@@ -49,26 +49,26 @@ func findOnce(f io.ReaderAt, text string) (int64, error) {
 	return found, nil
 }
 
-// digestOf computes the digest of a file that holds it, or will, at an offset.
-func digestOf(f io.ReaderAt, at, size int64) (string, error) {
+// digestOf computes the digest of a file that holds it, or will, in the place of a text.
+// It returns the offset of the text.
+func digestOf(f *os.File, text string) (digest string, at int64, err error) {
+	info, err := f.Stat()
+	if err == nil {
+		at, err = findOnce(f, text)
+	}
+	if err != nil {
+		return "", 0, err
+	}
 	after := at + int64(len(noDigest))
 	h := sha256.New()
-	_, err := io.CopyBuffer(h, io.MultiReader(io.NewSectionReader(f, 0, at), strings.NewReader(noDigest),
-		io.NewSectionReader(f, after, size-after)), make([]byte, readSize))
-	return hex.EncodeToString(h.Sum(nil)), err
+	_, err = io.CopyBuffer(h, io.MultiReader(io.NewSectionReader(f, 0, at), strings.NewReader(noDigest),
+		io.NewSectionReader(f, after, info.Size()-after)), make([]byte, readSize))
+	return hex.EncodeToString(h.Sum(nil)), at, err
 }
 
 // writeDigest writes the digest into a complete backup.
 func writeDigest(f *os.File) error {
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	at, err := findOnce(f, noDigest)
-	if err != nil {
-		return err
-	}
-	digest, err := digestOf(f, at, info.Size())
+	digest, at, err := digestOf(f, noDigest)
 	if err != nil {
 		return err
 	}
@@ -83,15 +83,7 @@ func checkDigest(name, digest string) error {
 		return err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	at, err := findOnce(f, digest)
-	if err != nil {
-		return err
-	}
-	have, err := digestOf(f, at, info.Size())
+	have, _, err := digestOf(f, digest)
 	if err == nil && have != digest {
 		err = errors.New("its checksum does not fit: a disk or the way here has changed it")
 	}
