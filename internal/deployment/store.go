@@ -187,7 +187,7 @@ func ReadKEK(cfg config.Config) (*keys.KEK, error) {
 			advice += "; systemd has given no credential " + filepath.Join(dir, "kek")
 		} else if ours {
 			// Commands run outside of the service's unit.
-			advice += "; a systemd credential is at /run/credentials/UNIT/kek"
+			advice += "; of a systemd credential, name the file of the unit's LoadCredential="
 		}
 		return nil, Hint(fmt.Errorf("the key-encryption key is missing: %w", err), advice)
 	}
