@@ -25,6 +25,7 @@ func (d *Directory) OlderNodes(forms int64) bool { return store.Forms-d.missing.
 // peers holds what a node knows about the other nodes' clocks.
 type peers struct {
 	self     store.Node
+	joined   time.Time                // first heartbeat, by the monotonic clock
 	began    time.Time                // of the last comparison
 	last     map[store.NodeID]bearing // the other nodes at that comparison
 	outvoted int                      // comparisons in a row
@@ -48,10 +49,12 @@ func (d *Directory) Join(ctx context.Context, name string) error {
 // one.
 func (d *Directory) heartbeat(ctx context.Context, tick bool) error {
 	p, began := d.peers, d.clock()
-	p.self.Clock = grant.At(began)
-	if p.self.Since == 0 {
-		p.self.Since, p.began = p.self.Clock, began
+	if p.joined.IsZero() {
+		p.joined, p.began = time.Now(), began
 	}
+	p.self.Clock = grant.At(began)
+	// Its start, by the clock of now: a clock that is put forward makes no node older.
+	p.self.Since = p.self.Clock.Add(-time.Since(p.joined))
 	nodes, err := d.store.Heartbeat(ctx, p.self)
 	if err != nil {
 		return err

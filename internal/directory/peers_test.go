@@ -92,6 +92,19 @@ func TestOfTwoNodesWhoseClocksDifferTheOlderServesOn(t *testing.T) {
 	}
 }
 
+// A clock that is put forward makes no node older than it is.
+func TestAClockThatIsPutForwardMakesNoNodeOlder(t *testing.T) {
+	testkit.InCluster(t, func(t *testing.T, s *testkit.Service, h *testkit.Cluster) {
+		first := h.Join(t, s, "first", 0)
+		time.Sleep(time.Minute)
+		second := h.Join(t, s, "second", 0)
+		time.Sleep(time.Minute)
+		second.Ahead.Store(int64(2 * time.Hour))
+		time.Sleep(6 * time.Second)
+		ready(t, []*testkit.Node{first, second}, true, false)
+	})
+}
+
 // Nobody is right more than the others: none of them has a majority.
 func TestThreeNodesThatAllDifferServeOnButForTheYoungest(t *testing.T) {
 	testkit.InCluster(t, func(t *testing.T, s *testkit.Service, h *testkit.Cluster) {

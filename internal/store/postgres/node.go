@@ -13,7 +13,7 @@ import (
 
 const (
 	putNodeSQL = `INSERT INTO nodes (id, name, since, clock, forms) VALUES ($1, $2, $3, $4, $5)
-		ON CONFLICT (id) DO UPDATE SET clock = excluded.clock`
+		ON CONFLICT (id) DO UPDATE SET clock = excluded.clock, since = excluded.since`
 	listNodesSQL = `SELECT id, name, since, clock, forms FROM nodes ORDER BY id LIMIT $1`
 	// The first heartbeat of a node deletes the rows of nodes that have ended.
 	deleteNodesSQL = `DELETE FROM nodes WHERE clock < $1 OR clock > $2`

@@ -33,6 +33,10 @@ func TestNodesMeet(t *testing.T) {
 	meet(st, a, b)
 	b.Clock += 1200
 	meet(other, b, a)
+	// Its start follows its clock, which was put forward.
+	a.Clock, a.Since = a.Clock+5000, a.Since+5000
+	meet(st, a, b)
+	meet(other, b, a)
 	// Whoever starts forgets those that have been silent for an hour, or whose
 	// clock was far ahead of its own.
 	hour := grant.Instant(time.Hour.Milliseconds())
