@@ -110,6 +110,17 @@ func TestEachOfSeveralSecretsWorksUntilItsExpiry(t *testing.T) {
 	s.proven(clientID, s.Secret, false)
 }
 
+// A secret that was used at a node whose clock is a moment ahead was used now.
+func TestASecretWasUsedAtNoNegativeAge(t *testing.T) {
+	t.Parallel()
+	now := testkit.Started
+	used := store.Secret{ID: "a", LastUsedAt: now.Add(1500 * time.Millisecond)}
+	c := store.Client{Secrets: []store.Secret{used, {ID: "b"}}}
+	if why := client.SecretVerdict(c, used, now); why != "it was used 0s ago" {
+		t.Error(why)
+	}
+}
+
 // The shortest of many runs is what the processor needs when nothing disturbs
 // it; on a busy machine that takes many.
 func TestAnUnknownClientCostsTheWorkOfAWrongSecret(t *testing.T) {

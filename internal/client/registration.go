@@ -155,7 +155,7 @@ func SecretVerdict(c store.Client, s store.Secret, now grant.Instant) string {
 	case live == 1:
 		return "it is the client's only secret"
 	case s.LastUsedAt != 0 && now.Since(s.LastUsedAt) < 24*time.Hour:
-		return fmt.Sprintf("it was used %s ago", now.Since(s.LastUsedAt).Round(time.Second))
+		return fmt.Sprintf("it was used %s ago", max(0, now.Since(s.LastUsedAt)).Round(time.Second))
 	}
 	return ""
 }

@@ -148,11 +148,12 @@ func Ago(now, at grant.Instant) string {
 	return Roughly(now.Since(at)) + " ago"
 }
 
-// Roughly is a duration in the unit that matters.
+// Roughly is a duration in the unit that matters. What another node's clock has dated a
+// moment ahead is of now.
 func Roughly(d time.Duration) string {
 	switch {
 	case d < time.Second:
-		return fmt.Sprintf("%d ms", d.Milliseconds())
+		return fmt.Sprintf("%d ms", max(0, d.Milliseconds()))
 	case d < 2*time.Minute:
 		return fmt.Sprintf("%d s", int(d.Seconds()))
 	case d < 2*time.Hour:

@@ -15,7 +15,7 @@ func TestWordsForPeople(t *testing.T) {
 	now := grant.Instant(1_700_000_000_000)
 	for want, got := range map[string]string{
 		"-": OrDash(""), "a": OrDash("a"),
-		"999 ms": Roughly(999 * time.Millisecond), "119 s": Roughly(119 * time.Second), "119 min": Roughly(119 * time.Minute), "47 h": Roughly(47 * time.Hour), "2 days": Roughly(48 * time.Hour),
+		"0 ms": Roughly(-1200 * time.Millisecond), "999 ms": Roughly(999 * time.Millisecond), "119 s": Roughly(119 * time.Second), "119 min": Roughly(119 * time.Minute), "47 h": Roughly(47 * time.Hour), "2 days": Roughly(48 * time.Hour),
 		"90 s ago": Ago(now, now.Add(-90*time.Second)), "in 90 s": Ago(now, now.Add(90*time.Second)),
 		"0 keys": Count(0, "key", "keys"), "1 key": Count(1, "key", "keys"), "2 keys": Count(2, "key", "keys"),
 		"1023 B": Bytes(1023), "1.5 KiB": Bytes(1536), "2048.0 TiB": Bytes(2 << 50),
