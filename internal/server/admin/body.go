@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -54,6 +55,8 @@ func (x *call) read(v any) *Problem {
 		return problem(err)
 	} else if errors.Is(err, io.EOF) {
 		return malformed("the body is missing: send a JSON object")
+	} else if name := wrongTime(x.text); err != nil && name != "" {
+		return malformed(name + " is no time such as 2026-11-21T09:30:00Z")
 	} else if err != nil {
 		return malformed(err.Error())
 	}
@@ -64,6 +67,19 @@ func (x *call) read(v any) *Problem {
 		return problem(&oauth.Invalid{Field: name, Message: "is empty: name one, or leave it out for all"})
 	}
 	return nil
+}
+
+// wrongTime returns the name of a member that is no time and should be one, which the error
+// of the decoder does not name; "" if there is none.
+func wrongTime(text []byte) string {
+	var members map[string]json.RawMessage
+	_ = json.Unmarshal(text, &members)
+	for name, raw := range members {
+		if (strings.HasSuffix(name, "_time") || strings.HasSuffix(name, "_at")) && json.Unmarshal(raw, new(time.Time)) != nil {
+			return name
+		}
+	}
+	return ""
 }
 
 // emptyMember returns the name of an empty member that would confine what ends, or a role,

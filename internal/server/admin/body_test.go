@@ -61,9 +61,11 @@ func TestABodyThatCannotBeReadIsNamed(t *testing.T) {
 		{400, "PATCH", "/users/bob", "{\"name\":\"J\xfcrgen\"}", "the body is not UTF-8 text (RFC 8259 section 8.1)"},
 		{400, "POST", "/users", "", "the body is missing: send a JSON object"},
 		{400, "POST", "/users", `{"name":"` + strings.Repeat("x", 17<<10) + `"}`, "the body has more than 16384 bytes"},
+		{400, "POST", "/restores", `{"backup_time":"yesterday"}`, "backup_time is no time such as 2026-11-21T09:30:00Z"},
+		{400, "POST", "/restores", `{"backup_time":7}`, "backup_time is no time such as 2026-11-21T09:30:00Z"},
 		{422, "PATCH", "/users/bob", `{"name":"Eve","claims":null}`, "is null: name each claim that is to be removed, and set it to null"},
 	} {
-		if p, _ := a.call(t, c.status, c.method, c.path, c.body); p["detail"] != c.detail {
+		if p, _ := a.call(t, c.status, c.method, c.path, c.body); p["detail"] != c.detail || (c.status == 422) != (p["field"] != nil) {
 			t.Errorf("%s %s: %v, want %q", c.method, c.path, p, c.detail)
 		}
 	}
