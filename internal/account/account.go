@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
@@ -270,11 +271,7 @@ func (u *Users) Claims(ctx context.Context, subject string) (claims.Claims, erro
 }
 
 func (u User) account(at grant.Instant) Account {
-	a := Account{Username: u.Username, Name: u.Name, Subject: u.Subject, SecondFactor: u.TOTP != nil, At: at, Epoch: u.Epoch}
-	if a.Name == "" {
-		a.Name = u.Username
-	}
-	return a
+	return Account{Username: u.Username, Name: cmp.Or(u.Name, u.Username), Subject: u.Subject, SecondFactor: u.TOTP != nil, At: at, Epoch: u.Epoch}
 }
 
 // bounded returns a username for a look-up; an overlong one matches no user.

@@ -133,10 +133,7 @@ func (e Ended) Merge(ctx context.Context, st store.Store, kek *keys.KEK, actor s
 		}
 	}
 	for _, c := range e.Cutoffs {
-		about := c.ClientID
-		if about == "" {
-			about = store.AboutSubject(c.Subject)
-		}
+		about := cmp.Or(c.ClientID, store.AboutSubject(c.Subject))
 		if err := of(c.Realm).Commit(ctx, store.Change{Cutoffs: []store.Cutoff{c}, Events: []store.Event{event(store.EventCutoff, about, MergedDetail)}}); err != nil {
 			return fmt.Errorf("cutoff: %w", err)
 		}

@@ -2,6 +2,7 @@ package adminapi
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -182,10 +183,7 @@ func (c Client) Changes(old Client) string {
 	}
 	var list []string
 	for _, s := range slices.SortedStableFunc(slices.Values(client.Settings), func(a, b client.Setting) int { return rank(a) - rank(b) }) {
-		name := s.Name
-		if s.Change != "" {
-			name = s.Change
-		}
+		name := cmp.Or(s.Change, s.Name)
 		if name == "" {
 			continue
 		}

@@ -230,9 +230,7 @@ func (a *Client) otherVersion(err error, resp *http.Response) error {
 	if a.version == "" || theirs == a.version {
 		return err
 	}
-	if theirs == "" {
-		theirs = "an earlier one"
-	}
+	theirs = cmp.Or(theirs, "an earlier one")
 	return deployment.Hint(fmt.Errorf("%w; nothing was changed", err),
 		fmt.Sprintf("the server's version is %s, and this command's %s: restart the server, or use a command of its version", theirs, a.version))
 }

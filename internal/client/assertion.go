@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -225,10 +226,6 @@ func (a *Authenticator) checkOwn(c *store.Client, claims assertion, now time.Tim
 // trusts. Such a token is presented until it expires, so that its jti says nothing.
 func (a *Authenticator) checkFederated(c *store.Client, signed *jose.JSONWebSignature, claims assertion, now time.Time) error {
 	trust := c.Assertion
-	wanted := trust.Audience
-	if wanted == "" {
-		wanted = a.Issuer
-	}
 	switch {
 	case claims.Issuer != trust.Issuer:
 		return wrongClaim("iss", "is not the issuer that the client trusts")
@@ -238,7 +235,7 @@ func (a *Authenticator) checkFederated(c *store.Client, signed *jose.JSONWebSign
 		return wrongClaim("sub", "does not match the subject that the client trusts")
 	case len(claims.Audience.names) != 1:
 		return wrongClaim("aud", "is not one string, or a list of one")
-	case claims.Audience.names[0] != wanted:
+	case claims.Audience.names[0] != cmp.Or(trust.Audience, a.Issuer):
 		return wrongClaim("aud", "is not the audience that the client is registered for")
 	}
 	if err := checkTimes(claims, now, trust.Lifetime.Or(defaultFederated)); err != nil {

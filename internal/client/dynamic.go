@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -60,9 +61,7 @@ func (r *Registrations) Register(body string) (RegistrationAnswer, error) {
 	if json.Unmarshal([]byte(body), &asked) != nil {
 		return RegistrationAnswer{}, oauth.ErrMetadata
 	}
-	if asked.Method == "" {
-		asked.Method = sealedMethods[0]
-	}
+	asked.Method = cmp.Or(asked.Method, sealedMethods[0])
 	method := slices.Index(sealedMethods, asked.Method)
 	out := RegistrationAnswer{Name: ownShortName(asked.Name), RedirectURIs: OwnRedirectURIs(asked.RedirectURIs, r.Schemes), ResponseTypes: []string{"code"}, Method: asked.Method, Bound: asked.Bound}
 	sealed := keys.SealedRegistration{Method: byte(method), Device: slices.Contains(asked.GrantTypes, store.GrantDeviceCode), Bound: asked.Bound, Name: out.Name, At: grant.At(r.Now())}
@@ -153,8 +152,6 @@ func (r *Registrations) Client(id, redirectURI string) (*store.Client, error) {
 	if s.Bound {
 		c.DPoP = store.DPoPRequired
 	}
-	if c.Name == "" {
-		c.Name = oauth.Host(forms[i])
-	}
+	c.Name = cmp.Or(c.Name, oauth.Host(forms[i]))
 	return c, nil
 }

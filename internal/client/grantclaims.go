@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	stdjson "encoding/json"
 	"fmt"
@@ -188,10 +189,7 @@ func (j *judgement) actors(context.Context) error {
 		return wrongClaim("act", "is not an object")
 	}
 	for a := j.claims.Actor; a != nil; a = a.Before {
-		issuer := a.Issuer
-		if issuer == "" {
-			issuer = j.claims.Issuer
-		}
+		issuer := cmp.Or(a.Issuer, j.claims.Issuer)
 		switch {
 		case issuer == j.a.Issuer:
 			return wrongClaim("act", "names a party of this server")

@@ -1,6 +1,7 @@
 package grant
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/mintage/mintage/internal/oauth"
@@ -61,8 +62,5 @@ func (x Exchange) Exchange() (actors []Actor, scope oauth.Scope, why Refusal) {
 	case !x.Available.Covers(x.Scope):
 		return nil, "", ScopeTooWide
 	}
-	if scope = x.Scope; scope == "" {
-		scope = x.Available
-	}
-	return actors, scope, Allowed
+	return actors, cmp.Or(x.Scope, x.Available), Allowed
 }

@@ -102,9 +102,7 @@ func (e entitlements) serviceScope(r ServiceRequest) (scope oauth.Scope, apis []
 	if err != nil || !allowed.Covers(wanted) || allowed == "" {
 		return "", nil, oauth.Sent(oauth.ErrScope, e.iss.LoggedScope(e.view, r.Scope))
 	}
-	if scope = wanted; scope == "" {
-		scope = allowed
-	}
+	scope = cmp.Or(wanted, allowed)
 	if r.Resource == "" {
 		return scope, e.apisOf(scope), nil
 	}

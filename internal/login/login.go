@@ -233,9 +233,7 @@ func (a *Authorizer) rehearseLogin(it *Interaction, who Identity) error {
 // RejectLogin says that the user of a challenge is not let in, and what the
 // client receives: "" is access_denied.
 func (a *Authorizer) RejectLogin(ctx context.Context, challenge string, code oauth.ErrorCode) (continueURL string, err error) {
-	if code == "" {
-		code = oauth.AccessDenied
-	}
+	code = cmp.Or(code, oauth.AccessDenied)
 	if describe(code) == "" {
 		var known []string
 		for _, e := range refusals {

@@ -352,10 +352,7 @@ func errorCallback(r oauth.AuthorizationRequest, public *oauth.Error, issuerID, 
 
 func (rs *Requests) clientError(c *store.Client, r oauth.AuthorizationRequest, public *oauth.Error, signedIn bool, cause error) error {
 	if isUnread(c) || r.Device {
-		if cause != nil {
-			return cause
-		}
-		return public
+		return cmp.Or(cause, error(public))
 	}
 	scope := ""
 	if view, err := rs.view(); public == oauth.ErrScope && err == nil {

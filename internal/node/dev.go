@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -74,15 +75,11 @@ func prepareDev(cfg *config.Config, addr net.Addr) error {
 		return err
 	}
 	cfg.Data = dir
-	if cfg.PublicURL == "" {
-		cfg.PublicURL = "https://" + tcp.String()
-	}
+	cfg.PublicURL = cmp.Or(cfg.PublicURL, "https://"+tcp.String())
 	if at := devConsole(tcp); cfg.Console.Listen == "" && at != cfg.Management.Listen { // nobody need have asked for it
 		cfg.Console.Listen = at
 	}
-	if cfg.Pages.Name == "" {
-		cfg.Pages.Name = "Mintage" // and not the address
-	}
+	cfg.Pages.Name = cmp.Or(cfg.Pages.Name, "Mintage") // and not the address
 	if cfg.TLS.Cert == "" {
 		cfg.TLS.Cert, cfg.TLS.Key = deployment.DevCertificate(*cfg)
 	}

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -116,10 +117,7 @@ func (s logouts) end(ctx context.Context, x *exchange, l *login.Logout, v login.
 // the provider where the user has logged in, if logouts are passed on. What fails
 // there is no fault of the logout.
 func (s logouts) after(ctx context.Context, x *exchange, session *login.Session, l *login.Logout, next string) string {
-	here := s.at(LogoutPath)
-	if next != "" {
-		here = next
-	}
+	here := cmp.Or(next, s.at(LogoutPath))
 	if session == nil || s.Upstream == nil || !s.Upstream.PassesLogout() {
 		return here
 	}
@@ -236,8 +234,5 @@ func (s logouts) sessions(ctx context.Context, v login.Visitor, everywhere bool)
 		}
 	}
 	own, err := s.Authorizer.EndSession(ctx, v.Session)
-	if session == nil {
-		session = own
-	}
-	return session, detail, err
+	return cmp.Or(session, own), detail, err
 }
