@@ -319,7 +319,7 @@ func (g Grant) Refresh(r Refresh, p Policy, now Instant) Decision {
 	again := max(g.RotatedAt, g.AccessFloor+1) // issue instant of the access token of a repeated pair
 	var d Decision
 	switch {
-	case now >= g.ExpiresAt:
+	case now >= g.ExpiresAt, p.GrantLifetime != 0 && now >= p.end(g): // which may have been lowered since
 		return stored.refuse(GrantExpired)
 	case repeats && !g.boundAs(r.JKT):
 		return stored.refuse(KeyMismatch)

@@ -239,6 +239,11 @@ func TestRefresh(t *testing.T) {
 			want: grant.Decision{Next: g, Access: access(all, g.ExpiresAt-minute, g.ExpiresAt)},
 		},
 		{
+			name: "without rotation the grant lifetime ends the grant, also if it was lowered since", g: g, generation: 3,
+			policy: func() grant.Policy { p := unrotated; p.GrantLifetime = 3 * time.Hour; return p }(), now: t0 + 3*hour,
+			want: grant.Decision{Next: g, Refusal: grant.GrantExpired},
+		},
+		{
 			name: "without rotation an older generation is still a replay", g: g, generation: 1, policy: unrotated, now: at,
 			want: grant.Decision{Next: revoked(g, grant.ReasonRefreshReplayed), Refusal: grant.RefreshReplayed},
 		},
