@@ -317,7 +317,7 @@ func TestImportRuleOfEveryPackage(t *testing.T) {
 
 // readClock are the packages that may read the clock. To all others, the time is
 // passed in.
-var readClock = []string{"internal/adminclient", "internal/audit", "internal/backup", "internal/cli", "internal/deployment", "internal/doctor", "internal/metrics", "internal/node",
+var readClock = []string{"internal/adminclient", "internal/audit", "internal/backup", "internal/cli", "internal/deployment", "internal/directory", "internal/doctor", "internal/metrics", "internal/node",
 	"internal/overload", "internal/server", "internal/store/postgres", "internal/store/sqlite", "internal/tracing", "resource"}
 
 func TestArchClockIsReadInAFewPackages(t *testing.T) {

@@ -66,7 +66,7 @@ var sieges = []siege{
 	{
 		name: "repeats", prepare: heldAuditLog, storm: repeats,
 		fills: []table{
-			{"audit log: events of one grant", "left out", func(s seen) float64 { return s.of(`mintage_audit_left_out_total{reason="rate"}`) }, 1000, 0},
+			{"audit log: events of one grant, codes of one user", "left out", func(s seen) float64 { return s.of(`mintage_audit_left_out_total{reason="rate"}`) }, 1000, 0},
 			{"audit log: queue", "lost", func(s seen) float64 { return s.of("mintage_audit_lost_total") }, 1000, 0},
 		},
 	},

@@ -81,7 +81,7 @@ var keyMutations = []Mutation{
 	},
 	{
 		Name: "JWTs by keys that are gone", In: "Ring.VerifyAt",
-		Old: "if k == nil || !r.good(k.ID, now, s) {", New: "if k == nil {",
+		Old: "if err != nil || !r.good(id, now, s) {", New: "if err != nil {",
 		Test: "go test ./internal/issuer -run TestARetiredSigningKey",
 	},
 	{

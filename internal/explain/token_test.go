@@ -60,7 +60,7 @@ func TestExplainDatesAnExpiry(t *testing.T) {
 		tokens.AccessToken:      "nothing is wrong: it was to live for 5m; the client refreshes",
 	} {
 		x := explainer(s.Issuer, s.Engine)
-		x.Config.Audit.Directory = config.AuditOff
+		x.Config.Audit.Directory, x.Config.GrantLifetime = config.AuditOff, config.Duration(time.Hour)
 		x.Told = func(string, grant.Refusal) (int, oauth.ErrorCode) { return 400, oauth.InvalidGrant }
 		v, err := x.Explain(t.Context(), explain.Parse(text), nil)
 		if err != nil {

@@ -205,7 +205,7 @@ func (v *Explained) detail(r *adminapi.Reading) {
 		if g := e.Grant; g != nil && e.As == AsRefresh {
 			at = g.ExpiresAt
 		}
-		if g, life := e.Grant, v.by.Issuer.Policy.GrantLifetime; g != nil && (e.As == AsRefresh || e.As == AsGrant) && life != 0 && at > e.Now {
+		if g, life := e.Grant, v.by.Config.GrantLifetime.Std(); g != nil && (e.As == AsRefresh || e.As == AsGrant) && life != 0 && at > e.Now {
 			r.Why, at = "grant_lifetime has ended its grant", g.AuthorizedAt.Add(life) // it was lowered since
 		}
 		r.Why += " on " + show.Instant(at) + ", " + show.Ago(e.Now, at)
