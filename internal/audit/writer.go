@@ -24,14 +24,14 @@ func Open(o Options) *Log {
 		callers: overload.NewLimiter[string](callersLimit), grants: overload.NewLimiter[string](grantLimit), seen: map[string]time.Time{},
 		wake: make(chan struct{}, 1), settle: make(chan chan struct{}), stop: make(chan struct{}), done: make(chan struct{}),
 	}
-	go l.run()
+	go newWriter(l).run()
 	return l
 }
 
 // run is the writing goroutine.
-func (l *Log) run() {
+func (w *writer) run() {
+	l := w.Log
 	defer close(l.done)
-	w := newWriter(l)
 	if l.opt.Server {
 		w.sweep.in(time.Minute)
 	}
