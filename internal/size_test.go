@@ -25,7 +25,7 @@ type budget struct {
 var (
 	library = budget{"resource", 1_582}
 	tools   = budget{"tools of operators", 14_733}
-	serving = budget{"serving", 46_809}
+	serving = budget{"serving", 46_810}
 )
 
 // notProduct are directories, with all below them, that the size does not count:

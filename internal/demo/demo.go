@@ -21,6 +21,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
@@ -108,9 +109,9 @@ func (d *Demo) Routes(s *server.Server) []server.Route {
 func (d *Demo) asset(_ context.Context, r *server.Request) (server.Publication, error) {
 	switch r.PathValue("file") {
 	case "style.css":
-		return server.Publication{Media: "text/css; charset=utf-8", Body: append(pages.StyleSheet(), style...)}, nil
+		return server.Publication{Media: "text/css; charset=utf-8", MaxAge: time.Hour, Body: append(pages.StyleSheet(), style...)}, nil
 	case "icon.svg":
-		return server.Publication{Media: "image/svg+xml", Body: pages.Icon()}, nil
+		return server.Publication{Media: "image/svg+xml", MaxAge: time.Hour, Body: pages.Icon()}, nil
 	}
 	return server.Publication{}, oauth.ErrNotFound
 }
