@@ -78,7 +78,7 @@ func (f *apiFlags) apply(cmd *cobra.Command, v *adminapi.API) error {
 func (f *apiFlags) applyScopes(cmd *cobra.Command, v *adminapi.API) {
 	set, old, defaults := cmd.Flags(), v.Scopes, oauth.Scope(v.DefaultScope)
 	if set.Changed("scope") {
-		v.Scopes = nil
+		v.Scopes = []adminapi.APIScope{}
 		for _, text := range f.scopes {
 			v.Scopes = withText(v.Scopes, text, old)
 		}

@@ -24,6 +24,10 @@ const maxRequests = 4096
 // (see package account): a larger number would refuse every login.
 const maxLoginFailures = 1_000_000
 
+// maxThrottle is one event in some 60 ns: a burst of far more would overflow nanoseconds
+// (see overload.Limit), and refuse every request.
+const maxThrottle = 1_000_000_000
+
 // minAuditSize leaves room for some files of the audit log: the last is never
 // removed.
 const minAuditSize = 256 * MiB
@@ -212,10 +216,13 @@ func (c *Config) checkLimits(bad report) {
 	if c.Limits.Connections > 0 && c.Limits.ConnectionsPerAddress > c.Limits.Connections {
 		bad("limits.connections_per_address", "%d is more than limits.connections, %d", c.Limits.ConnectionsPerAddress, c.Limits.Connections)
 	}
-	if t := c.Throttle; min(t.AddressFailures, t.ClientFailures, t.Interactions, t.AddressRequests, t.ClientRequests, t.DeviceCodes) < 0 {
-		bad("throttle", "limits are not negative")
+	t := c.Throttle
+	for _, n := range []int{t.AddressFailures, t.ClientFailures, t.Interactions, t.AddressRequests, t.ClientRequests, t.DeviceCodes} {
+		if n < 0 || n > maxThrottle {
+			bad("throttle", "%d is outside 0, which is no limit, to %d", n, maxThrottle)
+		}
 	}
-	if n := c.Throttle.LoginFailures; n < 1 || n > maxLoginFailures {
+	if n := t.LoginFailures; n < 1 || n > maxLoginFailures {
 		bad("throttle.login_failures", "%d is outside 1 to %d", n, maxLoginFailures)
 	}
 }

@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"math"
 	"net/netip"
 	"strings"
 	"testing"
@@ -170,6 +171,8 @@ func TestCheck(t *testing.T) {
 		{"logins with an endless limit", func(c *C) { c.Throttle.LoginFailures = 1_000_001 }, "throttle.login_failures: 1000001 is outside 1 to 1000000"},
 		{"logins with the highest limit", func(c *C) { c.Throttle.LoginFailures = 1_000_000 }, ""},
 		{"interactions negative", func(c *C) { c.Throttle.Interactions = -1 }, "throttle:"},
+		{"device codes with an endless limit", func(c *C) { c.Throttle.DeviceCodes = math.MaxInt }, "throttle: 9223372036854775807 is outside 0, which is no limit, to 1000000000"},
+		{"failures with the highest limit", func(c *C) { c.Throttle.AddressFailures = 1_000_000_000 }, ""},
 
 		{"shortest keys", func(c *C) { c.KeyLifetime, c.KeyLead, c.JWKSMaxAge = d("2s"), d("16s"), d("1s") }, ""},
 		{"key lifetime too short", func(c *C) { c.KeyLifetime = 0 }, "key_lifetime:"},

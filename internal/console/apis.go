@@ -106,7 +106,8 @@ func (c apiPages) editAPI(ctx context.Context, r *request) (reply, error) {
 }
 
 // scopes returns the scopes of the form. Texts in other languages stay.
-func (p *editAPIPage) scopes(old []adminapi.APIScope) (list []adminapi.APIScope) {
+func (p *editAPIPage) scopes(old []adminapi.APIScope) []adminapi.APIScope {
+	list := []adminapi.APIScope{}
 	for _, line := range lines(p.Scopes) {
 		name, text, _ := strings.Cut(line, "=")
 		s := adminapi.APIScope{Name: strings.TrimSpace(name), Texts: map[string]string{}}

@@ -62,7 +62,10 @@ func TestNumbersOfAPIsAndScopesAreNeverUsedAgain(t *testing.T) {
 	const id = "https://api.example.com/orders"
 	path := "/apis/" + url.PathEscape(id)
 	a.call(t, 201, "PUT", path, orders)
-	a.call(t, 201, "PUT", "/apis/"+url.PathEscape("https://two.example"), `{"name":"Two"}`)
+	a.call(t, 201, "PUT", "/apis/"+url.PathEscape("https://two.example"), `{"name":"Two","scopes":[]}`)
+	if p, _ := a.call(t, 422, "PUT", path, `{"name":"Orders"}`); p["field"] != "scopes" {
+		t.Errorf("without scopes: %v", p)
+	}
 	a.call(t, 200, "PUT", path, `{"name":"Orders","scopes":[{"name":"orders:write"}]}`)
 	a.call(t, 200, "PUT", path, orders)
 	now := a.row(t, id)
@@ -96,7 +99,7 @@ func TestTheLongestLifetimeOfAnAPIIsNeverForgotten(t *testing.T) {
 	}
 	put := func(status int, life string) {
 		t.Helper()
-		a.call(t, status, "PUT", path, `{"name":"Orders","access_token_lifetime":`+life+`}`)
+		a.call(t, status, "PUT", path, `{"name":"Orders","scopes":[],"access_token_lifetime":`+life+`}`)
 		kept(life)
 	}
 	put(201, `"20h"`)

@@ -111,8 +111,12 @@ func createAPI(x *call, u *admin.Admin, v adminapi.API) (any, error) {
 	return viewNewAPI(u.APIs().Create(x.Context(), v))
 }
 
-// applyAPI answers PUT: the same request again changes nothing.
+// applyAPI answers PUT: the same request again changes nothing. A program that leaves out
+// the scopes must not remove all of them.
 func applyAPI(x *call, u *admin.Admin, v adminapi.API) (any, error) {
+	if v.Scopes == nil {
+		return nil, &oauth.Invalid{Field: "scopes", Message: "is missing: send every scope of the API, or [] for none"}
+	}
 	api, created, err := u.APIs().Apply(x.Context(), x.names[0], x.ifMatch(), v)
 	if created {
 		return viewNewAPI(api, err)

@@ -85,7 +85,7 @@ func TestAClientIsAppliedReadAndDeleted(t *testing.T) {
 // A dry run finds what is wrong, and answers what would be.
 func TestADryRunChangesNothing(t *testing.T) {
 	a := newAdminAPI(t)
-	const client, api, apis = "/clients/invoices", "/apis/https%3A%2F%2Forders.example", `{"name":"Orders"}`
+	const client, api, apis = "/clients/invoices", "/apis/https%3A%2F%2Forders.example", `{"name":"Orders","scopes":[]}`
 	made, _ := a.call(t, 201, "PUT", client+"?dry_run=true", strings.Replace(invoices, `,"client_secret":"an imported secret"`, "", 1))
 	if made["client_secret"] != nil || made["client_id"] != "invoices" {
 		t.Errorf("the answer to a registration: %v", made)
