@@ -2,6 +2,7 @@ package server
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -136,6 +137,40 @@ func served(t *testing.T, handle func(http.ResponseWriter, *http.Request)) (clie
 		srv.Close()
 		<-ended
 	}
+}
+
+// A handler answers a browser with what it asks for in this process. That must not stop the
+// reads of the browser's connection, on which other requests of HTTP/2 arrive.
+func TestARequestInProcessHoldsNoConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _, client := entered()
+		defer client.Close()
+		browser := context.WithValue(t.Context(), connectionKey{}, m)
+		r, err := http.NewRequestWithContext(browser, http.MethodPost, "/oauth2/access_token", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if connectionOf(r) != m {
+			t.Fatal("the browser's request has no connection")
+		}
+		InProcess{http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { hold(r) })}.RoundTrip(r)
+		read := make(chan error, 1)
+		go func() {
+			_, err := m.Read(make([]byte, 1))
+			read <- err
+		}()
+		go client.Write([]byte("x"))
+		synctest.Wait()
+		select {
+		case err := <-read:
+			if err != nil {
+				t.Error(err)
+			}
+		default:
+			t.Error("the next request is not read")
+			m.aborted <- struct{}{}
+		}
+	})
 }
 
 // single is a listener with the connections that it is given.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net/http"
 )
@@ -11,7 +12,8 @@ type InProcess struct{ http.Handler }
 
 // RoundTrip implements http.RoundTripper.
 func (p InProcess) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r = r.Clone(r.Context()); r.Body == nil {
+	// The connection of the request that r is made for is not r's: see hold.
+	if r = r.Clone(context.WithValue(r.Context(), connectionKey{}, nil)); r.Body == nil {
 		r.Body = http.NoBody
 	}
 	w := &answer{header: http.Header{}, status: http.StatusOK}

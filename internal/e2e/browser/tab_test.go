@@ -35,8 +35,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// within is how long a tab may take to get somewhere: longer than the 20 seconds for which
-// Chromium waits for what another page holds of its cache.
+// within is how long a tab may take to get somewhere on a machine that is busy with other
+// tests.
 const within = 45 * time.Second
 
 // A tab is used as a person would: with a mouse and a keyboard. What breaks a
