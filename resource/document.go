@@ -113,14 +113,7 @@ func (d *document[T]) wait(ctx context.Context) error {
 	}
 	d.mu.Unlock()
 	defer d.mu.Lock()
-	select {
-	case <-loading:
-		return nil
-	case <-d.work.ctx.Done():
-		return unavailable(errClosed)
-	case <-ctx.Done():
-		return unavailable(context.Cause(ctx))
-	}
+	return d.work.wait(ctx, loading)
 }
 
 var errClosed = errors.New("the verifier is closed")
@@ -145,6 +138,18 @@ func (b *background) do(f func(context.Context)) {
 	defer b.mu.Unlock()
 	if b.ctx.Err() == nil {
 		b.group.Go(func() { f(b.ctx) })
+	}
+}
+
+// wait returns when done is closed, or with an error when the caller or b has ended.
+func (b *background) wait(ctx context.Context, done <-chan struct{}) error {
+	select {
+	case <-done:
+		return nil
+	case <-b.ctx.Done():
+		return unavailable(errClosed)
+	case <-ctx.Done():
+		return unavailable(context.Cause(ctx))
 	}
 }
 

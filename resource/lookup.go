@@ -1,7 +1,6 @@
 package resource
 
 import (
-	"container/list"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -20,133 +19,101 @@ const (
 // A fingerprint is the hash of a token, so that the cache holds no usable token.
 type fingerprint [sha256.Size]byte
 
-// lookups shares introspections of opaque tokens between requests: the cached
-// responses, if keep is set, and those under way.
+// lookups shares introspections of opaque tokens between requests: those under way
+// and, if keep is set, the cached responses.
 type lookups struct {
 	ask  func(ctx context.Context, token string) (Principal, error)
 	keep time.Duration
 	work *background
 
-	mu     sync.Mutex
-	lines  map[fingerprint]*line
-	cached map[fingerprint]*list.Element
-	oldest *list.List // of answer, in the order in which they came
+	mu      sync.Mutex
+	running map[fingerprint]*lookup // the last one of each token
+	cached  map[fingerprint]*lookup
+	oldest  []*lookup // the cached ones, in the order in which they came
 }
 
-// A line is a look-up under way, and the next one, if a request waits for it.
-type line struct{ running, next *lookup }
-
+// A lookup is one introspection, for all requests that wait for it.
 type lookup struct {
+	token     fingerprint
+	sent      bool
 	done      chan struct{} // closed when the rest is there
 	principal Principal
 	err       error
-}
-
-type answer struct {
-	token     fingerprint
-	principal Principal
-	until     time.Time
-}
-
-func newLookups(ask func(context.Context, string) (Principal, error), keep time.Duration, work *background) *lookups {
-	return &lookups{
-		ask: ask, keep: keep, work: work,
-		lines: map[fingerprint]*line{}, cached: map[fingerprint]*list.Element{}, oldest: list.New(),
-	}
+	until     time.Time // of the cache
 }
 
 func (l *lookups) get(ctx context.Context, token string) (Principal, error) {
 	key := fingerprint(sha256.Sum256([]byte(token)))
 	l.mu.Lock()
-	if e := l.cached[key]; e != nil && time.Now().Before(e.Value.(answer).until) {
+	if known := l.cached[key]; known != nil && time.Now().Before(known.until) {
 		defer l.mu.Unlock()
-		return e.Value.(answer).principal, nil
+		return known.principal, nil
 	}
 	wanted, err := l.join(key, token)
 	l.mu.Unlock()
+	if err == nil {
+		err = l.work.wait(ctx, wanted.done)
+	}
 	if err != nil {
 		return Principal{}, err
 	}
-	select {
-	case <-wanted.done:
-		return wanted.principal, wanted.err
-	case <-l.work.ctx.Done():
-		return Principal{}, unavailable(errClosed)
-	case <-ctx.Done():
-		return Principal{}, unavailable(context.Cause(ctx))
-	}
+	return wanted.principal, wanted.err
 }
 
-// join returns the look-up for a request, and begins it if it is the first. Without
-// a cache, a look-up that was sent before the request arrived does not count, since
+// join returns the look-up for a request, and begins one if none fits. Without a
+// cache, a look-up that was sent before the request arrived does not count, since
 // the token may have been revoked in between: requests that arrive while it is
 // under way share the next one. The mutex is held.
 func (l *lookups) join(key fingerprint, token string) (*lookup, error) {
-	at := l.lines[key]
+	before := l.running[key]
 	switch {
-	case at == nil && len(l.lines) >= maxLookups:
+	case before == nil && len(l.running) >= maxLookups:
 		return nil, unavailable(errors.New("too many tokens are being looked up"))
-	case at == nil:
-		at = &line{running: newLookup()}
-		l.lines[key] = at
-		l.work.do(func(ctx context.Context) { l.run(ctx, key, token, at) })
-	case l.keep == 0:
-		if at.next == nil {
-			at.next = newLookup()
-		}
-		return at.next, nil
+	case before != nil && (l.keep > 0 || !before.sent):
+		return before, nil
 	}
-	return at.running, nil
+	next := &lookup{token: key, done: make(chan struct{})}
+	l.running[key] = next
+	l.work.do(func(ctx context.Context) {
+		if before != nil {
+			<-before.done
+		}
+		l.run(ctx, next, token)
+	})
+	return next, nil
 }
 
-func newLookup() *lookup { return &lookup{done: make(chan struct{})} }
+// run sends a look-up. A request that was cancelled does not cancel that of others.
+func (l *lookups) run(ctx context.Context, w *lookup, token string) {
+	l.mu.Lock()
+	w.sent = true
+	l.mu.Unlock()
+	asked := time.Now() // the answer may be as old as the question
+	w.principal, w.err = l.ask(ctx, token)
 
-// run serves a line until no request waits in it. A request that was cancelled does
-// not cancel the look-up of others.
-func (l *lookups) run(ctx context.Context, key fingerprint, token string, at *line) {
-	for {
-		asked := time.Now() // the answer may be as old as the question
-		principal, err := l.ask(ctx, token)
-		answered := at.running
-		answered.principal, answered.err = principal, err
-
-		l.mu.Lock()
-		if err == nil && l.keep > 0 {
-			until := asked.Add(l.keep)
-			if principal.ExpiresAt.Before(until) {
-				until = principal.ExpiresAt
-			}
-			l.put(answer{key, principal, until})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer close(w.done)
+	if l.running[w.token] == w {
+		delete(l.running, w.token)
+	}
+	if w.err == nil && l.keep > 0 {
+		if w.until = asked.Add(l.keep); w.principal.ExpiresAt.Before(w.until) {
+			w.until = w.principal.ExpiresAt
 		}
-		at.running, at.next = at.next, nil
-		more := at.running != nil
-		if !more {
-			delete(l.lines, key)
-		}
-		l.mu.Unlock()
-		close(answered.done)
-		if !more {
-			return
-		}
+		l.put(w)
 	}
 }
 
 // put caches a response, and drops the oldest ones: the expired ones, and one more
 // if the cache is full. Only positive responses are cached, so that invented tokens
 // displace none. The mutex is held.
-func (l *lookups) put(a answer) {
-	if e := l.cached[a.token]; e != nil {
-		l.drop(e)
-	}
-	for e := l.oldest.Front(); e != nil; e = l.oldest.Front() {
-		if len(l.cached) < maxCached && time.Now().Before(e.Value.(answer).until) {
-			break
+func (l *lookups) put(w *lookup) {
+	for len(l.oldest) > 0 && (len(l.oldest) >= maxCached || !time.Now().Before(l.oldest[0].until)) {
+		if first := l.oldest[0]; l.cached[first.token] == first {
+			delete(l.cached, first.token)
 		}
-		l.drop(e)
+		l.oldest = l.oldest[1:]
 	}
-	l.cached[a.token] = l.oldest.PushBack(a)
-}
-
-func (l *lookups) drop(e *list.Element) {
-	delete(l.cached, l.oldest.Remove(e).(answer).token)
+	l.cached[w.token], l.oldest = w, append(l.oldest, w)
 }

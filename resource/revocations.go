@@ -225,12 +225,8 @@ func (f *follower) check(ctx context.Context, c *claims) error {
 }
 
 func (f *follower) list(ctx context.Context) (*revocations, error) {
-	select {
-	case <-f.tried:
-	case <-f.v.work.ctx.Done():
-		return nil, unavailable(errClosed)
-	case <-ctx.Done():
-		return nil, unavailable(context.Cause(ctx))
+	if err := f.v.work.wait(ctx, f.tried); err != nil {
+		return nil, err
 	}
 	l := f.present()
 	if l == nil || !time.Now().Before(l.expiresAt.Add(f.v.cfg.StaleRevocations)) {

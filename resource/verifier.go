@@ -41,7 +41,7 @@ func New(cfg Config) (*Verifier, error) {
 	v.keys.outage = outage{what: "fetching the authorization server's keys", log: cfg.Logger}
 	v.introspection = outage{what: "introspection", log: cfg.Logger}
 	if cfg.ClientID != "" {
-		v.lookups = newLookups(v.introspect, cfg.IntrospectionCache, v.work)
+		v.lookups = &lookups{ask: v.introspect, keep: cfg.IntrospectionCache, work: v.work, running: map[fingerprint]*lookup{}, cached: map[fingerprint]*lookup{}}
 	}
 	if cfg.FollowRevocations {
 		v.revocations = newFollower(v)
