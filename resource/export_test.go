@@ -20,6 +20,7 @@ func ParseTokenID(jti string) (grant [16]byte, issuedAt, authorizedAt int64, ok 
 // PutBackClock has the verifier's list be from before the clocks were put back.
 func (v *Verifier) PutBackClock(by time.Duration) {
 	l := *v.revocations.current.Load()
-	l.issuedAt, l.expiresAt = l.issuedAt.Add(by), l.expiresAt.Add(by)
+	l.IssuedAt += numericDate(by.Milliseconds())
+	l.ExpiresAt += numericDate(by.Milliseconds())
 	v.revocations.current.Store(&l)
 }

@@ -24,69 +24,55 @@ const (
 
 // revocations is a list of revocations: of grants, with the instant up to which
 // their tokens are revoked, and of subjects and clients, with the instant up to
-// which their grants are. It is complete for tokens issued at or after issuedAt -
-// covers; older ones have expired.
+// which their grants are. It is complete for tokens issued at or after IssuedAt -
+// Covers; older ones have expired.
 type revocations struct {
-	issuedAt  time.Time
-	expiresAt time.Time
-	covers    time.Duration
-	grants    map[blind]int64 // milliseconds since 1970
-	cutoffs   map[blind]int64
+	Issuer    string           `json:"iss"`
+	IssuedAt  numericDate      `json:"iat"`
+	ExpiresAt numericDate      `json:"exp"`
+	Covers    int64            `json:"covers_ms"`
+	Grants    map[string]int64 `json:"grants"` // by blind names; milliseconds since 1970
+	Cutoffs   map[string]int64 `json:"cutoffs"`
 	etag      string
 	every     time.Duration // how often it is asked for
 }
 
 func parseRevocations(payload []byte, issuer string, now time.Time, leeway time.Duration) (*revocations, error) {
-	var c struct {
-		Issuer    string           `json:"iss"`
-		IssuedAt  numericDate      `json:"iat"`
-		ExpiresAt numericDate      `json:"exp"`
-		Covers    int64            `json:"covers_ms"`
-		Grants    map[string]int64 `json:"grants"`
-		Cutoffs   map[string]int64 `json:"cutoffs"`
-	}
-	if err := json.Unmarshal(payload, &c); err != nil {
+	var l revocations
+	if err := json.Unmarshal(payload, &l); err != nil {
 		return nil, err
 	}
 	const longest = int64(1<<63-1) / int64(time.Millisecond)
 	switch {
-	case c.Issuer != issuer:
+	case l.Issuer != issuer:
 		return nil, errors.New("the list is of another issuer")
-	case c.IssuedAt == 0 || now.Add(leeway).Before(c.IssuedAt.time()):
+	case l.IssuedAt == 0 || now.Add(leeway).Before(l.IssuedAt.time()):
 		return nil, errors.New("the list is from the future; are the clocks right?")
-	case !now.Before(c.ExpiresAt.time()):
+	case !now.Before(l.ExpiresAt.time()):
 		return nil, errors.New("the list has ended; are the clocks right?")
-	case c.Covers <= 0 || c.Covers > longest || c.Grants == nil || c.Cutoffs == nil:
+	case l.Covers <= 0 || l.Covers > longest || l.Grants == nil || l.Cutoffs == nil:
 		return nil, errors.New("the list lacks covers_ms, grants or cutoffs")
 	}
-	l := &revocations{
-		issuedAt: c.IssuedAt.time(), expiresAt: c.ExpiresAt.time(), covers: time.Duration(c.Covers) * time.Millisecond,
-		grants: make(map[blind]int64, len(c.Grants)), cutoffs: make(map[blind]int64, len(c.Cutoffs)),
-	}
-	for _, part := range []struct {
-		from map[string]int64
-		to   map[blind]int64
-	}{{c.Grants, l.grants}, {c.Cutoffs, l.cutoffs}} {
-		for text, at := range part.from {
-			key, err := base64.RawURLEncoding.Strict().DecodeString(text)
-			if err != nil || len(key) != len(blind{}) {
+	for _, part := range []map[string]int64{l.Grants, l.Cutoffs} {
+		for name := range part {
+			b, err := base64.RawURLEncoding.Strict().DecodeString(name)
+			if err != nil || len(b) != blindSize || len(name) != base64.RawURLEncoding.EncodedLen(blindSize) {
 				return nil, errors.New("the list has an entry that is not understood")
 			}
-			part.to[blind(key)] = at
 		}
 	}
-	return l, nil
+	return &l, nil
 }
 
 // revoked reports whether the token is revoked, and why. One that was exchanged rests on
 // its grant, which is of another client perhaps, and on each client that acts.
 func (l *revocations) revoked(id tokenID, c *claims) (reason string, dead bool) {
-	if floor, ok := l.grants[blindGrant(id.grant)]; ok && id.issuedAt <= floor {
+	if floor, ok := l.Grants[blindGrant(id.grant)]; ok && id.issuedAt <= floor {
 		return "revoked", true
 	}
 	clientID := c.ClientID
 	if id.exchanged {
-		if _, ok := l.grants[blindGrant(id.own)]; ok {
+		if _, ok := l.Grants[blindGrant(id.own)]; ok {
 			return "revoked", true
 		}
 		clients := []string{c.ClientID}
@@ -105,7 +91,7 @@ func (l *revocations) revoked(id tokenID, c *claims) (reason string, dead bool) 
 	if l.cut(id.authorizedAt, c.Subject, clientID) {
 		return "revoked with all of a subject or client", true
 	}
-	if time.UnixMilli(id.issuedAt).Before(l.issuedAt.Add(-l.covers)) {
+	if id.issuedAt < int64(l.IssuedAt)-l.Covers {
 		// Leeway would accept it after its revocation has left the list.
 		return "expired when the list of revocations was made", true
 	}
@@ -115,7 +101,7 @@ func (l *revocations) revoked(id tokenID, c *claims) (reason string, dead bool) 
 // cut reports whether all of a subject, a client or both until after an instant is revoked.
 func (l *revocations) cut(instant int64, subject, clientID string) bool {
 	for _, who := range [][2]string{{subject, ""}, {"", clientID}, {subject, clientID}} {
-		if at, ok := l.cutoffs[blindCutoff(issuerRealm, who[0], who[1])]; ok && instant <= at {
+		if at, ok := l.Cutoffs[blind("mintage/cutoff", issuerRealm, who[0], who[1])]; ok && instant <= at {
 			return true
 		}
 	}
@@ -170,7 +156,7 @@ func (f *follower) poll(ctx context.Context) (time.Duration, error) {
 	have := f.present()
 	// A response that the list is unchanged does not extend it. Fetch it whole if
 	// it could expire before the next poll.
-	if have != nil && have.etag != "" && time.Now().Add(have.every+pause+requestTimeout).Before(have.expiresAt) {
+	if have != nil && have.etag != "" && time.Now().Add(have.every+pause+requestTimeout).Before(have.ExpiresAt.time()) {
 		header.Set("If-None-Match", have.etag)
 	}
 	r, err := get(ctx, f.v.client, m.Revocations, maxRevocations, header)
@@ -191,7 +177,7 @@ func (f *follower) poll(ctx context.Context) (time.Duration, error) {
 	}
 	l.etag, l.every = r.header.Get("ETag"), wait
 	// An older list of another node or cache must not make a token valid again.
-	if have == nil || !l.issuedAt.Before(have.issuedAt) {
+	if have == nil || l.IssuedAt >= have.IssuedAt {
 		f.current.Store(l)
 	}
 	return wait, nil
@@ -201,7 +187,7 @@ func (f *follower) poll(ctx context.Context) (time.Duration, error) {
 // clocks were put back: all that follow would be older until they reach it.
 func (f *follower) present() *revocations {
 	l := f.current.Load()
-	if l != nil && time.Now().Add(f.v.cfg.Leeway).Before(l.issuedAt) {
+	if l != nil && time.Now().Add(f.v.cfg.Leeway).Before(l.IssuedAt.time()) {
 		return nil
 	}
 	return l
@@ -229,7 +215,7 @@ func (f *follower) list(ctx context.Context) (*revocations, error) {
 		return nil, err
 	}
 	l := f.present()
-	if l == nil || !time.Now().Before(l.expiresAt.Add(f.v.cfg.StaleRevocations)) {
+	if l == nil || !time.Now().Before(l.ExpiresAt.time().Add(f.v.cfg.StaleRevocations)) {
 		return nil, unavailable(errors.New("there is no list of revocations that has not ended"))
 	}
 	return l, nil

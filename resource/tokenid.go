@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"strings"
 )
 
 // A tokenID holds the fields of the jti of a Mintage access token, in base64url:
@@ -28,14 +29,10 @@ const (
 )
 
 func parseTokenID(jti string) (id tokenID, ok bool) {
-	id.exchanged = len(jti) == base64.RawURLEncoding.EncodedLen(exchangedIDSize)
-	size := tokenIDSize
-	if id.exchanged {
-		size = exchangedIDSize
-	}
 	// The decoder skips line breaks, and then finds too few bytes.
 	b, err := base64.RawURLEncoding.Strict().DecodeString(jti)
-	if err != nil || len(b) != size || len(jti) != base64.RawURLEncoding.EncodedLen(size) {
+	id.exchanged = len(b) == exchangedIDSize
+	if err != nil || len(b) != tokenIDSize && !id.exchanged || len(jti) != base64.RawURLEncoding.EncodedLen(len(b)) {
 		return id, false
 	}
 	copy(id.grant[:], b)
@@ -51,17 +48,14 @@ func instant(b []byte) int64 {
 	return int64(binary.BigEndian.Uint16(b))<<32 | int64(binary.BigEndian.Uint32(b[2:]))
 }
 
-// A blind is the name of a grant, a subject or a client in a public list. It reveals
+// blind returns the name of a grant, a subject or a client in a public list. It reveals
 // the name only to readers that know or guess it.
-type blind [16]byte
-
-func blindGrant(id [16]byte) blind {
-	sum := sha256.Sum256(append([]byte("mintage/grant\x00"), id[:]...))
-	return blind(sum[:16])
+func blind(parts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return base64.RawURLEncoding.EncodeToString(sum[:blindSize])
 }
 
-// blindCutoff is for a subject, a client, or both; "" stands for any.
-func blindCutoff(realm, subject, clientID string) blind {
-	sum := sha256.Sum256([]byte("mintage/cutoff\x00" + realm + "\x00" + subject + "\x00" + clientID))
-	return blind(sum[:16])
-}
+const blindSize = 16
+
+// blindGrant is for a grant, or for a token that was exchanged.
+func blindGrant(id [16]byte) string { return blind("mintage/grant", string(id[:])) }
