@@ -1,6 +1,7 @@
 package resource
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -122,47 +123,47 @@ const (
 	maxLeeway     = time.Minute
 )
 
+// A fault is what must not be, and what an error says of it.
+type fault struct {
+	there bool
+	text  string
+}
+
+// firstOf returns the text of the first fault that is there, or "".
+func firstOf(list ...fault) string {
+	for _, f := range list {
+		if f.there {
+			return f.text
+		}
+	}
+	return ""
+}
+
 // check sets defaults, and returns an error for values that contradict each other.
 func (c *Config) check() error {
-	if err := checkURL(c.Issuer); err != nil {
-		return fmt.Errorf("resource: Issuer: %w", err)
+	issuer, origin, audience := checkURL(c.Issuer), checkOrigin(c.Origin), checkResource(c.Audience)
+	text := firstOf(
+		fault{issuer != nil, fmt.Sprint("Issuer: ", issuer)},
+		// RFC 8414 section 2 excludes the first two. A slash at the end is usually a
+		// mistake, and the comparison is exact.
+		fault{strings.ContainsAny(c.Issuer, "?#") || strings.HasSuffix(c.Issuer, "/"), "Issuer: no query, fragment or slash at its end"},
+		fault{c.Audience == "", "Audience is required: the identifier of this API, which its tokens must name"},
+		fault{!quotable(c.Audience), `Audience: only printable ASCII without " and \`},
+		fault{c.Origin != "" && origin != nil, fmt.Sprint("Origin: ", origin)},
+		fault{c.NonceKey != nil && len(c.NonceKey) < 32, "NonceKey: at least 32 bytes, or nil for no nonces"}, // an empty one is that of a variable that is not set
+		fault{c.PublishMetadata && audience != nil, fmt.Sprint("PublishMetadata: Audience: ", audience)},
+		fault{len(c.ScopesSupported) > 0 && !c.PublishMetadata, "ScopesSupported without PublishMetadata: nothing lists them"},
+		fault{(c.ClientID == "") != (c.ClientSecret == ""), "ClientID and ClientSecret go together"},
+		fault{c.IntrospectionCache < 0 || c.StaleRevocations < 0, "IntrospectionCache and StaleRevocations are not negative"},
+		fault{c.IntrospectionCache > 0 && c.ClientID == "", "IntrospectionCache without ClientID: nothing is introspected"},
+		fault{c.StaleRevocations > 0 && !c.FollowRevocations, "StaleRevocations without FollowRevocations: there are no lists"},
+		fault{c.Actors != ActorsAllowed && c.Actors != ActorsRequired && c.Actors != ActorsRefused, "Actors: required or refused"},
+		fault{c.Leeway > maxLeeway, "Leeway: at most a minute; set the clocks instead"},
+	)
+	if text != "" {
+		return errors.New("resource: " + text)
 	}
-	if strings.ContainsAny(c.Issuer, "?#") || strings.HasSuffix(c.Issuer, "/") {
-		// RFC 8414 section 2 excludes the first two. A slash at the end is
-		// usually a mistake, and the comparison is exact.
-		return errors.New("resource: Issuer: no query, fragment or slash at its end")
-	}
-	switch {
-	case c.Audience == "":
-		return errors.New("resource: Audience is required: the identifier of this API, which its tokens must name")
-	case !quotable(c.Audience):
-		return errors.New(`resource: Audience: only printable ASCII without " and \`)
-	case c.Origin != "" && checkOrigin(c.Origin) != nil:
-		return fmt.Errorf("resource: Origin: %w", checkOrigin(c.Origin))
-	case c.NonceKey != nil && len(c.NonceKey) < 32: // an empty one is that of a variable that is not set
-		return errors.New("resource: NonceKey: at least 32 bytes, or nil for no nonces")
-	case c.PublishMetadata && checkResource(c.Audience) != nil:
-		return fmt.Errorf("resource: PublishMetadata: Audience: %w", checkResource(c.Audience))
-	case len(c.ScopesSupported) > 0 && !c.PublishMetadata:
-		return errors.New("resource: ScopesSupported without PublishMetadata: nothing lists them")
-	case c.ClientID == "" && c.ClientSecret != "", c.ClientID != "" && c.ClientSecret == "":
-		return errors.New("resource: ClientID and ClientSecret go together")
-	case c.IntrospectionCache < 0 || c.StaleRevocations < 0:
-		return errors.New("resource: IntrospectionCache and StaleRevocations are not negative")
-	case c.IntrospectionCache > 0 && c.ClientID == "":
-		return errors.New("resource: IntrospectionCache without ClientID: nothing is introspected")
-	case c.StaleRevocations > 0 && !c.FollowRevocations:
-		return errors.New("resource: StaleRevocations without FollowRevocations: there are no lists")
-	case c.Actors != ActorsAllowed && c.Actors != ActorsRequired && c.Actors != ActorsRefused:
-		return errors.New("resource: Actors: required or refused")
-	case c.Leeway > maxLeeway:
-		return errors.New("resource: Leeway: at most a minute; set the clocks instead")
-	case c.Leeway == 0:
-		c.Leeway = defaultLeeway
-	case c.Leeway < 0:
-		c.Leeway = 0
-	}
-	if c.Origin == "" && checkURL(c.Audience) == nil {
+	if c.Leeway = max(cmp.Or(c.Leeway, defaultLeeway), 0); c.Origin == "" && checkURL(c.Audience) == nil {
 		u, _ := url.Parse(c.Audience)
 		c.Origin = u.Scheme + "://" + u.Host
 	}
@@ -203,10 +204,5 @@ func isLoopback(host string) bool {
 
 // quotable reports whether s needs no escape in a quoted string of a challenge.
 func quotable(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; c < 0x20 || c > 0x7e || c == '"' || c == '\\' {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(s, func(c rune) bool { return c < 0x20 || c > 0x7e || c == '"' || c == '\\' })
 }

@@ -25,16 +25,18 @@ func (v *Verifier) introspect(ctx context.Context, token string) (Principal, err
 	v.introspection.note(nil)
 	jkt, ok := c.key()
 	_, named := c.actors()
-	switch {
-	case !*c.Active:
-		return Principal{}, invalid("not active")
-	case !ok, !strings.EqualFold(c.TokenType, "Bearer") && jkt == "", !strings.EqualFold(c.TokenType, "DPoP") && jkt != "":
-		// Refresh tokens have no type.
-		return Principal{}, invalid("neither a bearer token nor bound to a key")
-	case !c.Audience.has(v.cfg.Audience):
-		return Principal{}, invalid("for another audience")
-	case !named:
-		return Principal{}, invalid("with an actor that is not understood")
+	kind := "Bearer"
+	if jkt != "" {
+		kind = "DPoP"
+	}
+	text := firstOf(
+		fault{!*c.Active, "not active"},
+		fault{!ok || !strings.EqualFold(c.TokenType, kind), "neither a bearer token nor bound to a key"}, // refresh tokens have no type
+		fault{!c.Audience.has(v.cfg.Audience), "for another audience"},
+		fault{!named, "with an actor that is not understood"},
+	)
+	if text != "" {
+		return Principal{}, invalid(text)
 	}
 	// The server has checked the expiry by its own clock.
 	return c.principal(), nil

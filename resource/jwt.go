@@ -140,23 +140,18 @@ func (v *Verifier) verifyJWT(ctx context.Context, token string) (Principal, erro
 	now := time.Now()
 	_, ok := c.key()
 	_, named := c.actors()
-	switch {
-	case c.Issuer != v.cfg.Issuer:
-		return Principal{}, invalid("of another issuer")
-	case !c.Audience.has(v.cfg.Audience):
-		return Principal{}, invalid("for another audience")
-	case c.Subject == "" || c.ClientID == "" || c.ID == "" || c.ExpiresAt == 0 || c.IssuedAt == 0:
-		return Principal{}, invalid("without sub, client_id, jti, exp or iat")
-	case !now.Before(c.ExpiresAt.time().Add(v.cfg.Leeway)):
-		return Principal{}, invalid("expired")
-	case now.Before(c.IssuedAt.time().Add(-v.cfg.Leeway)), now.Before(c.NotBefore.time().Add(-v.cfg.Leeway)):
-		return Principal{}, invalid("not valid yet")
-	case c.isIDToken():
-		return Principal{}, invalid("an id_token, and no access token")
-	case !ok:
-		return Principal{}, invalid("bound in a way that is not understood")
-	case !named:
-		return Principal{}, invalid("with an actor that is not understood")
+	text := firstOf(
+		fault{c.Issuer != v.cfg.Issuer, "of another issuer"},
+		fault{!c.Audience.has(v.cfg.Audience), "for another audience"},
+		fault{c.Subject == "" || c.ClientID == "" || c.ID == "" || c.ExpiresAt == 0 || c.IssuedAt == 0, "without sub, client_id, jti, exp or iat"},
+		fault{!now.Before(c.ExpiresAt.time().Add(v.cfg.Leeway)), "expired"},
+		fault{now.Before(c.IssuedAt.time().Add(-v.cfg.Leeway)) || now.Before(c.NotBefore.time().Add(-v.cfg.Leeway)), "not valid yet"},
+		fault{c.isIDToken(), "an id_token, and no access token"},
+		fault{!ok, "bound in a way that is not understood"},
+		fault{!named, "with an actor that is not understood"},
+	)
+	if text != "" {
+		return Principal{}, invalid(text)
 	}
 	if v.revocations != nil {
 		if err := v.revocations.check(ctx, &c); err != nil {

@@ -43,15 +43,14 @@ func parseRevocations(payload []byte, issuer string, now time.Time, leeway time.
 		return nil, err
 	}
 	const longest = int64(1<<63-1) / int64(time.Millisecond)
-	switch {
-	case l.Issuer != issuer:
-		return nil, errors.New("the list is of another issuer")
-	case l.IssuedAt == 0 || now.Add(leeway).Before(l.IssuedAt.time()):
-		return nil, errors.New("the list is from the future; are the clocks right?")
-	case !now.Before(l.ExpiresAt.time()):
-		return nil, errors.New("the list has ended; are the clocks right?")
-	case l.Covers <= 0 || l.Covers > longest || l.Grants == nil || l.Cutoffs == nil:
-		return nil, errors.New("the list lacks covers_ms, grants or cutoffs")
+	text := firstOf(
+		fault{l.Issuer != issuer, "the list is of another issuer"},
+		fault{l.IssuedAt == 0 || now.Add(leeway).Before(l.IssuedAt.time()), "the list is from the future; are the clocks right?"},
+		fault{!now.Before(l.ExpiresAt.time()), "the list has ended; are the clocks right?"},
+		fault{l.Covers <= 0 || l.Covers > longest || l.Grants == nil || l.Cutoffs == nil, "the list lacks covers_ms, grants or cutoffs"},
+	)
+	if text != "" {
+		return nil, errors.New(text)
 	}
 	for _, part := range []map[string]int64{l.Grants, l.Cutoffs} {
 		for name := range part {
