@@ -163,7 +163,8 @@ func (c *Config) check() error {
 	if text != "" {
 		return errors.New("resource: " + text)
 	}
-	if c.Leeway = max(cmp.Or(c.Leeway, defaultLeeway), 0); c.Origin == "" && checkURL(c.Audience) == nil {
+	c.Leeway = max(cmp.Or(c.Leeway, defaultLeeway), 0)
+	if c.Origin == "" && checkURL(c.Audience) == nil {
 		u, _ := url.Parse(c.Audience)
 		c.Origin = u.Scheme + "://" + u.Host
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,10 +25,13 @@ const (
 // the background during the last quarter of its lifetime, so that a busy API never
 // waits for it. There is one load at a time.
 type document[T any] struct {
-	name   string
-	load   func(context.Context) (value T, fresh time.Duration, err error)
-	work   *background
-	outage outage
+	name    string
+	limit   int64 // bytes
+	address func(context.Context) (string, error)
+	parse   func(body []byte) (T, error)
+	client  *http.Client
+	work    *background
+	outage  outage
 
 	mu         sync.Mutex
 	value      T
@@ -38,6 +42,25 @@ type document[T any] struct {
 	startedAt  time.Time     // of the last load
 	endedAt    time.Time
 	err        error // of the last load that ended
+}
+
+func newDocument[T any](v *Verifier, name string, limit int64, address func(context.Context) (string, error), parse func([]byte) (T, error)) *document[T] {
+	return &document[T]{name: name, limit: limit, address: address, parse: parse, client: v.client, work: v.work,
+		outage: outage{what: "fetching the authorization server's " + name, log: v.cfg.Logger}}
+}
+
+// load fetches the document, and returns how long it is fresh.
+func (d *document[T]) load(ctx context.Context) (value T, fresh time.Duration, err error) {
+	address, err := d.address(ctx)
+	if err != nil {
+		return value, 0, err
+	}
+	r, body, err := get(ctx, d.client, address, d.limit, http.Header{"Accept": {"application/json"}})
+	if err != nil {
+		return value, 0, err
+	}
+	value, err = d.parse(body)
+	return value, freshness(r.Header, 5*time.Minute, time.Second, 24*time.Hour), err
 }
 
 // get returns the document, loaded again if it has expired. If that fails, it

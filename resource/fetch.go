@@ -14,13 +14,6 @@ import (
 // requestTimeout is the timeout of each request to the authorization server.
 const requestTimeout = 5 * time.Second
 
-// A reply is a complete response of the authorization server.
-type reply struct {
-	status int
-	header http.Header
-	body   []byte
-}
-
 // newClient returns the HTTP client for all requests. It follows no redirects: one
 // would send a token, or trust, to an address that is not configured.
 func newClient(given *http.Client) *http.Client {
@@ -40,39 +33,36 @@ func newClient(given *http.Client) *http.Client {
 }
 
 // fetch sends a request and reads at most limit bytes of the response.
-func fetch(ctx context.Context, c *http.Client, r *http.Request, limit int64) (reply, error) {
+func fetch(ctx context.Context, c *http.Client, r *http.Request, limit int64) (*http.Response, []byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	resp, err := c.Do(r.WithContext(ctx))
 	if err != nil {
-		return reply{}, err
+		return nil, nil, err
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
 	if err != nil {
-		return reply{}, fmt.Errorf("%s %s: %w", r.Method, r.URL, err)
+		return nil, nil, fmt.Errorf("%s %s: %w", r.Method, r.URL, err)
 	}
 	if int64(len(body)) > limit {
-		return reply{}, fmt.Errorf("%s %s: more than %d bytes", r.Method, r.URL, limit)
+		return nil, nil, fmt.Errorf("%s %s: more than %d bytes", r.Method, r.URL, limit)
 	}
-	return reply{status: resp.StatusCode, header: resp.Header, body: body}, nil
+	return resp, body, nil
 }
 
 // get fetches a public document.
-func get(ctx context.Context, c *http.Client, address string, limit int64, header http.Header) (reply, error) {
+func get(ctx context.Context, c *http.Client, address string, limit int64, header http.Header) (*http.Response, []byte, error) {
 	r, err := http.NewRequest(http.MethodGet, address, nil)
 	if err != nil {
-		return reply{}, err
+		return nil, nil, err
 	}
 	r.Header = header
-	got, err := fetch(ctx, c, r, limit)
-	if err != nil {
-		return reply{}, err
+	resp, body, err := fetch(ctx, c, r, limit)
+	if err == nil && resp.StatusCode != http.StatusOK && (resp.StatusCode != http.StatusNotModified || header.Get("If-None-Match") == "") {
+		err = fmt.Errorf("GET %s: status %d", address, resp.StatusCode)
 	}
-	if got.status != http.StatusOK && (got.status != http.StatusNotModified || header.Get("If-None-Match") == "") {
-		return reply{}, fmt.Errorf("GET %s: status %d", address, got.status)
-	}
-	return got, nil
+	return resp, body, err
 }
 
 // freshness returns how long a response may be cached (RFC 9111 section 4.2):

@@ -72,15 +72,15 @@ func (v *Verifier) askAbout(ctx context.Context, token string) (c introspection,
 	// server has just closed an idle connection.
 	r.Header["Idempotency-Key"] = nil
 
-	got, err := fetch(ctx, v.client, r, maxIntrospection)
+	resp, body, err := fetch(ctx, v.client, r, maxIntrospection)
 	switch {
 	case err != nil:
 		return c, err
-	case got.status == http.StatusUnauthorized:
+	case resp.StatusCode == http.StatusUnauthorized:
 		return c, fmt.Errorf("the server refuses the credentials of client %q", v.cfg.ClientID)
-	case got.status != http.StatusOK:
-		return c, fmt.Errorf("status %d", got.status)
-	case json.Unmarshal(got.body, &c) != nil || c.Active == nil:
+	case resp.StatusCode != http.StatusOK:
+		return c, fmt.Errorf("status %d", resp.StatusCode)
+	case json.Unmarshal(body, &c) != nil || c.Active == nil:
 		return c, errors.New("the answer is not what RFC 7662 describes")
 	case *c.Active && (c.Subject == "" || c.ClientID == "" || c.ExpiresAt == 0):
 		return c, errors.New("the answer lacks sub, client_id or exp")

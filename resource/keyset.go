@@ -9,10 +9,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/json"
@@ -35,17 +33,9 @@ type publicKey struct {
 	key       any // as go-jose takes it
 }
 
-func (v *Verifier) loadKeys(ctx context.Context) (keySet, time.Duration, error) {
+func (v *Verifier) keysAddress(ctx context.Context) (string, error) {
 	m, err := v.metadata.get(ctx)
-	if err != nil {
-		return nil, 0, err
-	}
-	r, err := get(ctx, v.client, m.JWKS, maxKeySet, http.Header{"Accept": {"application/json"}})
-	if err != nil {
-		return nil, 0, err
-	}
-	set, err := parseKeySet(r.body)
-	return set, freshness(r.header, 5*time.Minute, time.Second, 24*time.Hour), err
+	return m.JWKS, err
 }
 
 // parseKeySet decodes a JWKS. It ignores keys of unknown types and keys that cannot

@@ -65,14 +65,6 @@ func (p Principal) HasScope(scopes ...string) bool {
 	return true
 }
 
-// clone returns a deep copy, so that callers cannot change the cache.
-func (p Principal) clone() Principal {
-	p.Scope = slices.Clone(p.Scope)
-	p.Audience = slices.Clone(p.Audience)
-	p.Actors = slices.Clone(p.Actors)
-	return p
-}
-
 type principalKey struct{}
 
 // FromContext returns the principal that [Verifier.Require] has put into a request's

@@ -53,10 +53,7 @@ func (v *Verifier) VerifyBound(ctx context.Context, token string, proof Proof, s
 	if !v.seen.First(read, now) {
 		return Principal{}, badProof(errors.New("its jti was used before"))
 	}
-	if err := v.suffices(p, scopes); err != nil {
-		return Principal{}, err
-	}
-	return p.clone(), nil
+	return v.admit(p, nil, scopes)
 }
 
 func badProof(err error) error { return fmt.Errorf("%w: %w", ErrInvalidProof, err) }

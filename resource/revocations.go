@@ -121,27 +121,23 @@ func newFollower(v *Verifier) *follower {
 
 // run fetches the list until the verifier is closed.
 func (f *follower) run(ctx context.Context) {
-	next := time.NewTimer(0)
-	defer next.Stop()
 	failures := 0
 	for first := true; ; first = false {
-		select {
-		case <-ctx.Done():
-			return
-		case <-next.C:
-		}
 		wait, err := f.poll(ctx)
 		f.outage.note(err)
-		if err == nil {
+		if failures++; err == nil {
 			failures = 0
 		} else {
-			failures++
 			wait = min(time.Duration(failures)*leastPoll, pause)
 		}
 		if first {
 			close(f.tried)
 		}
-		next.Reset(wait)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
 	}
 }
 
@@ -158,15 +154,15 @@ func (f *follower) poll(ctx context.Context) (time.Duration, error) {
 	if have != nil && have.etag != "" && time.Now().Add(have.every+pause+requestTimeout).Before(have.ExpiresAt.time()) {
 		header.Set("If-None-Match", have.etag)
 	}
-	r, err := get(ctx, f.v.client, m.Revocations, maxRevocations, header)
+	r, body, err := get(ctx, f.v.client, m.Revocations, maxRevocations, header)
 	if err != nil {
 		return 0, err
 	}
-	wait := freshness(r.header, defaultPoll, leastPoll, mostPoll)
-	if r.status == http.StatusNotModified {
+	wait := freshness(r.Header, defaultPoll, leastPoll, mostPoll)
+	if r.StatusCode == http.StatusNotModified {
 		return wait, nil
 	}
-	payload, err := f.v.open(ctx, string(r.body), "revocations+jwt")
+	payload, err := f.v.open(ctx, string(body), "revocations+jwt")
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", m.Revocations, err)
 	}
@@ -174,7 +170,7 @@ func (f *follower) poll(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", m.Revocations, err)
 	}
-	l.etag, l.every = r.header.Get("ETag"), wait
+	l.etag, l.every = r.Header.Get("ETag"), wait
 	// An older list of another node or cache must not make a token valid again.
 	if have == nil || l.IssuedAt >= have.IssuedAt {
 		f.current.Store(l)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/mintage/mintage/internal/dpop"
@@ -35,10 +36,8 @@ func New(cfg Config) (*Verifier, error) {
 		return nil, err
 	}
 	v := &Verifier{cfg: cfg, nonces: noncesOf(cfg.NonceKey), client: newClient(cfg.HTTPClient), work: newBackground()}
-	v.metadata = &document[metadata]{name: "metadata", load: v.loadMetadata, work: v.work}
-	v.metadata.outage = outage{what: "fetching the authorization server's metadata", log: cfg.Logger}
-	v.keys = &document[keySet]{name: "keys", load: v.loadKeys, work: v.work}
-	v.keys.outage = outage{what: "fetching the authorization server's keys", log: cfg.Logger}
+	v.metadata = newDocument(v, "metadata", maxMetadata, func(context.Context) (string, error) { return wellKnown(cfg.Issuer), nil }, v.parseMetadata)
+	v.keys = newDocument(v, "keys", maxKeySet, v.keysAddress, parseKeySet)
 	v.introspection = outage{what: "introspection", log: cfg.Logger}
 	if cfg.ClientID != "" {
 		v.lookups = &lookups{ask: v.introspect, keep: cfg.IntrospectionCache, work: v.work, running: map[fingerprint]*lookup{}, cached: map[fingerprint]*lookup{}}
@@ -73,27 +72,27 @@ func (v *Verifier) Verify(ctx context.Context, token string, scopes ...string) (
 	if err == nil && p.KeyThumbprint != "" {
 		err = errBound
 	}
-	if err != nil {
-		return Principal{}, err
-	}
-	if err := v.suffices(p, scopes); err != nil {
-		return Principal{}, err
-	}
-	return p.clone(), nil
+	return v.admit(p, err, scopes)
 }
 
-// suffices returns an error for a token without one of scopes, or against Config.Actors.
-func (v *Verifier) suffices(p Principal, scopes []string) error {
+// admit returns a copy of the principal of a token, so that callers cannot change the
+// cache. It returns err, or an error for a token without one of scopes, or against
+// Config.Actors.
+func (v *Verifier) admit(p Principal, err error, scopes []string) (Principal, error) {
 	_, acts := p.Actor()
 	switch {
+	case err != nil:
 	case !p.HasScope(scopes...):
-		return ErrInsufficientScope
+		err = ErrInsufficientScope
 	case v.cfg.Actors == ActorsRequired && !acts:
-		return errNoActor
+		err = errNoActor
 	case v.cfg.Actors == ActorsRefused && acts:
-		return errActor
+		err = errActor
+	default:
+		p.Scope, p.Audience, p.Actors = slices.Clone(p.Scope), slices.Clone(p.Audience), slices.Clone(p.Actors)
+		return p, nil
 	}
-	return nil
+	return Principal{}, err
 }
 
 func (v *Verifier) verify(ctx context.Context, token string) (Principal, error) {
