@@ -151,6 +151,8 @@ func compare(ctx context.Context, b *backup.File, path string, db *sql.DB) (l Lo
 	if l.Issued, err = backup.IssuedIn(ctx, db, "main.grants"); err != nil {
 		return l, err
 	}
+	// After the restore of an earlier backup, another change may have the same version:
+	// what is stored is compared.
 	queries := []struct {
 		text string
 		scan func(store.Scanner) error
@@ -168,13 +170,13 @@ func compare(ctx context.Context, b *backup.File, path string, db *sql.DB) (l Lo
 			return err
 		}},
 		{`SELECT c.doc, p.doc FROM main.clients p LEFT JOIN b.clients c ON c.id = p.id
-			WHERE p.kind = 'client' AND (c.version IS NULL OR c.version <> p.version) ORDER BY p.id`, changed(&l.Clients)},
+			WHERE p.kind = 'client' AND c.doc IS NOT p.doc ORDER BY p.id`, changed(&l.Clients)},
 		{`SELECT c.doc, p.doc FROM main.clients p LEFT JOIN b.clients c ON c.id = p.id AND c.kind = p.kind
-			WHERE p.kind = 'api' AND (c.version IS NULL OR c.version <> p.version) ORDER BY p.id`, changed(&l.APIs)},
+			WHERE p.kind = 'api' AND c.doc IS NOT p.doc ORDER BY p.id`, changed(&l.APIs)},
 		{`SELECT c.doc, p.doc FROM main.clients p LEFT JOIN b.clients c ON c.id = p.id AND c.kind = p.kind
-			WHERE p.kind = 'trust' AND (c.version IS NULL OR c.version <> p.version) ORDER BY p.id`, changed(&l.Trusts)},
+			WHERE p.kind = 'trust' AND c.doc IS NOT p.doc ORDER BY p.id`, changed(&l.Trusts)},
 		{`SELECT d.body, p.body FROM main.documents p LEFT JOIN b.documents d ON d.id = p.id
-			WHERE p.kind = 'user' AND (d.version IS NULL OR d.version <> p.version) ORDER BY p.id`, changed(&l.Users)},
+			WHERE p.kind = 'user' AND d.body IS NOT p.body ORDER BY p.id`, changed(&l.Users)},
 		{lists("admin_tokens"), bothLists(&l.Tokens.Was, &l.Tokens.Is)},
 		{lists("operators"), bothLists(&l.Operators.Was, &l.Operators.Is)},
 		{`SELECT (SELECT count(*) FROM main.documents p WHERE p.kind = 'session' AND p.version = 1 AND p.id NOT IN (SELECT id FROM b.documents)),

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/mintage/mintage/internal/restore"
+	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
@@ -139,4 +140,32 @@ func TestTheLogOfAnEmptyFileIsKept(t *testing.T) {
 		t.Errorf("%s has %d bytes of %d, %v", kept[1], len(text), len(log), err)
 	}
 	h.isNew()
+}
+
+// A store that an earlier backup was restored to counts the versions of its changes anew:
+// one that the backup lacks may have the version of another one that it holds.
+func TestAChangeThatHasTheVersionOfAnotherIsTold(t *testing.T) {
+	storeWith := func(deleted bool, state store.ClientState, user string) (dir string) {
+		dir = t.TempDir()
+		st := create(t, dir)
+		alice := store.Document{Kind: store.DocumentUser, Key: store.KeyOf(store.DocumentUser, "/api", "alice"), Version: 1, Body: []byte(user)}
+		err := errors.Join(st.Commit(t.Context(), store.Change{Documents: []store.Document{alice}, Entries: []store.Entry{
+			store.Client{ID: "shop", Realm: "/api", State: state, Version: 1}.Entry(),
+			store.API{ID: "https://api.example", Number: 1, Deleted: deleted, Version: 1}.Entry(),
+			store.Trust{ID: "t", Deleted: deleted, Version: 1}.Entry(),
+		}}), st.Close())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	file := filepath.Join(t.TempDir(), "b")
+	makeBackup(t, storeWith(false, store.ClientEnabled, `{"state":"enabled"}`), file)
+	l, err := restore.CompareWith(t.Context(), openBackup(t, file), storeWith(true, store.ClientDisabled, `{"state":"disabled"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(l.Clients) != 1 || len(l.APIs) != 1 || len(l.Trusts) != 1 || len(l.Users) != 1 {
+		t.Errorf("clients %+v, APIs %+v, trusts %+v, users %+v", l.Clients, l.APIs, l.Trusts, l.Users)
+	}
 }
