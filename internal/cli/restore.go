@@ -361,6 +361,7 @@ type plan struct {
 	lost       restore.Lost
 	auditLog   []audit.Entry // instead, if the store cannot be read
 	auditFault error
+	auditLast  time.Time // of the last record of the configuration's; zero: there is none
 	auditNotes []string
 	seen       grant.Issued // by the backup and by the present store
 
@@ -412,9 +413,15 @@ func (p *plan) readAuditLog(ctx context.Context, further []string) (err error) {
 	for _, dir := range further {
 		verdict, err := check.Verify(dir)
 		p.auditNotes = append(p.auditNotes, verdict.Notes...)
-		if none := errors.Is(err, audit.ErrNone); none && dir != own {
+		if dir == own {
+			p.auditLast = verdict.Last.Time
+		}
+		switch none := errors.Is(err, audit.ErrNone); {
+		case none && dir != own:
 			return deployment.Usage(deployment.Hint(fmt.Errorf("--audit-log: %w", err), "name the directory that holds its .jsonl files"))
-		} else if !none {
+		case none:
+			p.auditNotes = append(p.auditNotes, fmt.Sprintf("there is none in %s: what had ended since the backup, and is not listed above, is valid again", dir))
+		default:
 			p.auditFault = errors.Join(p.auditFault, err)
 		}
 		for e, err := range audit.Read(dir, audit.Filter{Events: restore.Lasting, Since: p.at.Time()}) {

@@ -42,12 +42,12 @@ func (p *plan) print(w io.Writer) error {
 	}
 	if !p.present || p.unreadable != nil {
 		switch {
-		case p.cfg.AuditDirectory() == "":
-			fmt.Fprintln(w, "  there is no audit log that lists them")
 		case p.auditFault != nil:
 			fmt.Fprintf(w, "  the audit log in %s does not hold: %v\n", p.cfg.AuditDirectory(), p.auditFault)
+		case p.auditLast.IsZero():
+			fmt.Fprintln(w, "  there is no audit log that lists them")
 		default:
-			fmt.Fprintf(w, "  the audit log in %s has %d changes since\n", p.cfg.AuditDirectory(), len(p.auditLog))
+			fmt.Fprintf(w, "  the audit log in %s has %d changes since; its last record is of %s\n", p.cfg.AuditDirectory(), len(p.auditLog), p.auditLast.Format(time.RFC3339))
 		}
 	}
 	p.printSince(w)
