@@ -83,11 +83,10 @@ type Job struct {
 // an error, nothing is left.
 func (b Job) Make(ctx context.Context) (m Manifest, err error) {
 	path := filepath.Join(b.Dir, sqlite.FileName)
-	if _, err := os.Stat(path); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return m, fmt.Errorf("no store at %s: name the data directory with --data", path)
-		}
+	if absent, err := sqlite.Absent(b.Dir); err != nil {
 		return m, sqlite.Explain(path, err)
+	} else if absent {
+		return m, fmt.Errorf("no store at %s: name the data directory with --data", path)
 	}
 	if err := mustNotExist(b.File); err != nil {
 		return m, err

@@ -147,6 +147,15 @@ func TestNoBackupIsOverwrittenAndAFailedOneLeavesNothing(t *testing.T) {
 	if _, err := b.Make(t.Context()); err == nil || !strings.Contains(err.Error(), "no store at "+out) {
 		t.Errorf("without a store: %v", err)
 	}
+	b.Dir = t.TempDir() // with an empty file, of which SQLite would make a database
+	empty := filepath.Join(b.Dir, sqlite.FileName)
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := b.Make(t.Context())
+	if info, e := os.Stat(empty); err == nil || !strings.Contains(err.Error(), "no store at "+empty) || e != nil || info.Size() > 0 {
+		t.Errorf("of an empty file: %v; it is now %v, %v", err, info, e)
+	}
 	onlyFiles(t, out, "late", "taken")
 }
 

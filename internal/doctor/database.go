@@ -25,7 +25,8 @@ import (
 func checkDatabase(ctx context.Context, p *Deployment) (f findings) {
 	if p.Store == nil {
 		advice := "see the reason; the server answers 503 until the store works"
-		if _, err := os.Stat(p.StoreFile); p.Config.Store == config.StoreSQLite && errors.Is(err, fs.ErrNotExist) {
+		info, err := os.Stat(p.StoreFile)
+		if p.Config.Store == config.StoreSQLite && (errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0) {
 			advice = "mount its disk, or restore a backup (mintage restore --help); only a first start makes a store: mintage serve --new-store"
 		}
 		return f.fault(advice, "the store does not open: %v", p.StoreErr)

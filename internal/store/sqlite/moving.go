@@ -5,8 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -28,9 +26,9 @@ type Moving struct {
 // Exists returns an error if there is no store in a data directory.
 func Exists(dir string) error {
 	path := filepath.Join(dir, FileName)
-	_, err := os.Stat(path)
+	absent, err := Absent(dir)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case err == nil && absent:
 		return fmt.Errorf("no store at %s: name the data directory of the store that is to move", path)
 	case err != nil:
 		return Explain(path, err)

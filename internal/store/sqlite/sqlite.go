@@ -109,16 +109,14 @@ func Create(ctx context.Context, dir string) (*Store, error) {
 }
 
 // Open opens the store in a data directory for a command. It fails if there is
-// none.
+// none: only a server may make one, which looks whether there was one before.
 func Open(ctx context.Context, dir string) (*Store, error) {
 	path := filepath.Join(dir, FileName)
-	if _, err := os.Stat(path); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("no store at %s: name the server's configuration with --config, or its data directory with --data; `mintage serve --dev`, or a first `mintage serve --new-store`, makes a store", path)
-		}
-		return nil, Explain(path, err)
+	absent, err := Absent(dir)
+	if log, e := os.Stat(path + "-wal"); err == nil && absent && (e != nil || log.Size() == 0) {
+		return nil, fmt.Errorf("no store at %s: name the server's configuration with --config, or its data directory with --data; `mintage serve --dev`, or a first `mintage serve --new-store`, makes a store", path)
 	}
-	if err := finished(path); err != nil {
+	if err = errors.Join(err, finished(path)); err != nil {
 		return nil, Explain(path, err)
 	}
 	return open(ctx, path, commandTimeout)

@@ -134,6 +134,20 @@ func TestOpenMakesNothing(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "the data directory does not exist") {
 		t.Errorf("Create in no directory: %v", err)
 	}
+	// An empty file may be all that is left of a store that was lost.
+	empty := filepath.Join(t.TempDir(), sqlite.FileName)
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sqlite.Open(t.Context(), filepath.Dir(empty)); err == nil || !strings.Contains(err.Error(), "no store at") {
+		t.Errorf("an empty file: %v", err)
+	}
+	if err := sqlite.Exists(filepath.Dir(empty)); err == nil || !strings.Contains(err.Error(), "no store at") {
+		t.Errorf("an empty file that is to move: %v", err)
+	}
+	if info, err := os.Stat(empty); err != nil || info.Size() != 0 {
+		t.Errorf("the empty file is now %v, %v", info, err)
+	}
 }
 
 func TestAReadEndsWithItsContextAndIsRefusedWhenTooManyWait(t *testing.T) {
