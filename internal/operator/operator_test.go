@@ -171,6 +171,27 @@ func TestAnEndedSessionIsNotRevived(t *testing.T) {
 	}
 }
 
+// Two nodes get one form at the same moment: both have read the session before either
+// writes, and would write the same.
+func TestAFormThatTwoNodesGetAtOnceIsSpentOnce(t *testing.T) {
+	st := newStore(t, operator.Operator{Name: "alice", Role: operator.Admin})
+	cookie, err := operator.Begin(t.Context(), st, operator.Session{Operator: "alice", BeganAt: began})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := operator.Open(t.Context(), st, cookie, began)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, form := first, operator.NewForm()
+	if err := first.SpendForm(t.Context(), st, form); err != nil {
+		t.Fatal(err)
+	}
+	if err := second.SpendForm(t.Context(), st, form); !errors.Is(err, operator.ErrRepeated) {
+		t.Errorf("the second node: %v", err)
+	}
+}
+
 // A checked factor gives the browser another cookie, so that a cookie of before is of
 // no use.
 func TestConfirmChangesTheCookie(t *testing.T) {

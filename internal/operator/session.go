@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -54,6 +55,8 @@ type Session struct {
 
 	// Forms are the ids of the last forms that were sent in the session.
 	Forms []string `json:"forms,omitempty"`
+	// Nonce is of the request that has sent the last of them, as that of an invitation.
+	Nonce uint64 `json:"nonce,omitempty"`
 
 	doc store.Document
 }
@@ -191,6 +194,7 @@ func (s *Session) SpendForm(ctx context.Context, st store.Store, form string) er
 			return ErrRepeated
 		}
 		next := *s
+		next.Nonce = rand.Uint64()
 		if next.Forms = append(slices.Clone(s.Forms), form); len(next.Forms) > maxForms {
 			next.Forms = next.Forms[1:]
 		}
