@@ -212,7 +212,7 @@ func TestASessionShowsWhichClientsWereToldOfItsEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	say("clients are looked for within seconds")
-	o := logout.New(logout.Config{Realm: testkit.Realm, Store: k.Engine, Directory: k.Issuer.Directory, Now: k.Clock.Now, Alone: true, Transport: answers, Log: k.Issuer.Log, Monotonic: k.Clock.Now})
+	o := logout.New(logout.Config{Realm: testkit.Realm, Store: k.Engine, Directory: k.Issuer.Directory, Now: k.Clock.Now, ClockFault: k.Issuer.Directory.ClockFault, Alone: true, Transport: answers, Log: k.Issuer.Log, Monotonic: k.Clock.Now})
 	o.Use(k.Issuer)
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup

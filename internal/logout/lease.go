@@ -10,6 +10,10 @@ import (
 // leads reports whether this node delivers. A node does not take the lease while there is
 // nothing to deliver. An error is that of the store.
 func (o *Outbox) leads(ctx context.Context) (bool, error) {
+	if o.ClockFault() != nil {
+		o.lease.Release(ctx)
+		return false, nil
+	}
 	if !o.lease.Held() {
 		if needed, err := o.needed(ctx); err != nil || !needed {
 			return false, err

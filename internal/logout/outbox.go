@@ -41,6 +41,9 @@ type Config struct {
 	Store     store.Store
 	Directory *directory.Directory
 	Now       func() time.Time
+	// ClockFault says why this node's clock is off, by the other nodes' clocks: a client
+	// refuses a token of the past or the future for good.
+	ClockFault func() error
 	// Alone is set if no other node can use the store.
 	Alone bool
 	// Transport carries the calls; nil for the default one.

@@ -69,7 +69,7 @@ func newBench(t *testing.T) *bench {
 
 // node makes another node's Outbox on the same store.
 func (b *bench) node() *Outbox {
-	o := New(Config{Realm: testkit.Realm, Store: b.kit.Faulty, Directory: b.kit.Issuer.Directory, Now: b.kit.Issuer.Now, Transport: b, Log: b.kit.Log, Monotonic: b.kit.Clock.Now})
+	o := New(Config{Realm: testkit.Realm, Store: b.kit.Faulty, Directory: b.kit.Issuer.Directory, Now: b.kit.Issuer.Now, ClockFault: b.kit.Issuer.Directory.ClockFault, Transport: b, Log: b.kit.Log, Monotonic: b.kit.Clock.Now})
 	o.Use(b.kit.Issuer)
 	return o
 }
@@ -1070,6 +1070,16 @@ func TestOneNodeLeads(t *testing.T) {
 	y.lease.Release(t.Context())
 	if !leads(x) {
 		t.Error("the lease was not released")
+	}
+	// So does one whose clock is off: clients would refuse its tokens, which is final.
+	x.ClockFault = func() error { return errors.New("three minutes behind") }
+	if leads(x) || !leads(y) {
+		t.Error("a node leads whose clock is off, or nobody leads in its place")
+	}
+	x.ClockFault = y.ClockFault
+	y.lease.Release(t.Context())
+	if !leads(x) {
+		t.Error("a node whose clock is right again does not lead")
 	}
 	// A leader that cannot reach the store stops before another one takes over.
 	b.kit.Clock.Advance(4 * time.Second)

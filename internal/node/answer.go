@@ -51,7 +51,7 @@ func (n *node) newRealm(cfg config.Config) *realm {
 		Store: r.store, Key: store.KeyOf(store.DocumentDeployment, r.name, "ends leader"), Alone: alone, Monotonic: time.Now, Log: r.log,
 	})}
 	r.logouts = logout.New(logout.Config{
-		Realm: r.name, Store: r.store, Directory: n.directory, Now: time.Now, Alone: alone, Metrics: r.metrics, Audit: n.auditLog, Log: r.log, Monotonic: time.Now, Outage: n.outage,
+		Realm: r.name, Store: r.store, Directory: n.directory, Now: time.Now, ClockFault: n.directory.ClockFault, Alone: alone, Metrics: r.metrics, Audit: n.auditLog, Log: r.log, Monotonic: time.Now, Outage: n.outage,
 	})
 	return r
 }
