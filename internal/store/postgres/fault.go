@@ -70,7 +70,7 @@ func judge(err error) verdict {
 
 func judgeAnswer(e *pgconn.PgError) verdict {
 	switch e.Code {
-	case "40001", "40P01": // serialization failure, deadlock
+	case "40001", "40P01", "55P03": // serialization failure, deadlock, lock timeout
 		return outrun
 	case "25006": // read-only: a standby, or a demoted primary
 		return unsent

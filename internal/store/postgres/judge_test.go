@@ -25,6 +25,7 @@ func TestOnlyARefusalSaysThatNothingWasWritten(t *testing.T) {
 		{"P0001", "ERROR", "refused"}, // raised by a trigger
 		{"40001", "ERROR", "outrun"},
 		{"40P01", "ERROR", "outrun"},
+		{"55P03", "ERROR", "outrun"},
 		{"25006", "ERROR", "unsent"},  // read-only
 		{"40003", "ERROR", "unknown"}, // statement completion unknown
 		{"23505", "FATAL", "unknown"}, // the session ends: perhaps as it waits for a standby
@@ -88,6 +89,35 @@ func TestAFullDiskIsAnOutageForChanges(t *testing.T) {
 	err := st.Commit(t.Context(), store.Change{Cutoffs: []store.Cutoff{{Realm: "/api", Subject: "alice", At: base}}})
 	if !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "could not extend file") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// A lock_timeout, which an operator may set for the user, ends statements that the next
+// attempt completes.
+func TestAChangeOutlastsLockTimeouts(t *testing.T) {
+	t.Parallel()
+	name, url := server.Schema(t, "lock_timeout=20ms")
+	st := open(t, url)
+	conn, err := pgx.Connect(t.Context(), server.URL("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.WithoutCancel(t.Context()))
+	if _, err := conn.Exec(t.Context(), `BEGIN; LOCK TABLE `+name+`.cutoffs`); err != nil {
+		t.Fatal(err)
+	}
+	outcome := make(chan error, 1)
+	go func() {
+		outcome <- st.Commit(t.Context(), store.Change{Cutoffs: []store.Cutoff{{Realm: "/api", Subject: "alice", At: base}}})
+	}()
+	soon(t, "a lock timeout", func() bool {
+		return strings.Contains(server.Log(), "lock timeout")
+	})
+	if _, err := conn.Exec(t.Context(), `COMMIT`); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-outcome; err != nil {
+		t.Error(err)
 	}
 }
 
