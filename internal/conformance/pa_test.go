@@ -207,11 +207,13 @@ func TestPA22_ARequestIsCheckedAgain(t *testing.T) {
 
 func TestPA05_TooMuchIsNotStored(t *testing.T) {
 	d := start(t, withFront)
-	r := pushing(d.a)
-	body := r.form.Encode() + "&x=" + strings.Repeat("x", oauth.MaxForm)
-	r.body = &body
-	if a := d.send(r); a.status != 413 {
-		t.Errorf("%d %s", a.status, a.body)
+	for _, length := range []int{oauth.MaxForm, store.MaxDocument} {
+		r := pushing(d.a)
+		body := r.form.Encode() + "&x=" + strings.Repeat("x", length)
+		r.body = &body
+		if a := d.send(r); a.status != 413 {
+			t.Errorf("%d bytes: %d %s", length, a.status, a.body)
+		}
 	}
 }
 

@@ -77,7 +77,7 @@ func (a *Authorizer) ask(ctx context.Context, st Stage, r oauth.AuthorizationReq
 	}
 	err := a.begin(ctx, it, v, st.Session != nil)
 	switch {
-	case errors.Is(err, ErrLimited):
+	case errors.Is(err, ErrLimited), errors.Is(err, oauth.ErrTooLarge):
 		return st, err
 	case err != nil:
 		return st, a.clientError(st.Client, r, oauth.ErrUnavailable, st.Session != nil, err)

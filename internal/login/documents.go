@@ -10,6 +10,7 @@ import (
 
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -42,7 +43,8 @@ func (ds Documents) document(ctx context.Context, kind store.DocumentKind, key s
 	return d, json.Unmarshal(d.Body, body)
 }
 
-// seal returns the body of a document that holds what.
+// seal returns the body of a document that holds what, or oauth.ErrTooLarge: the sender of
+// a request decides how long it is, and the store is not at fault (CWE-770).
 func (ds Documents) seal(box string, what any) ([]byte, error) {
 	view, err := ds.Directory.View()
 	if err != nil {
@@ -55,7 +57,11 @@ func (ds Documents) seal(box string, what any) ([]byte, error) {
 	if err := enc.Encode(what); err != nil {
 		return nil, err
 	}
-	return view.Ring.SealBox(box, body.Bytes(), ds.now()), nil
+	sealed := view.Ring.SealBox(box, body.Bytes(), ds.now())
+	if len(sealed) > store.MaxDocument {
+		return nil, oauth.ErrTooLarge
+	}
+	return sealed, nil
 }
 
 // keepSealed stores a new document with an id until an instant.

@@ -176,6 +176,24 @@ func TestTheLongestRequestCanBeStored(t *testing.T) {
 	}
 }
 
+// Anybody can send a request that is too large for the store, which is not at fault: a
+// fault would be logged as an outage.
+func TestARequestThatIsTooLargeIsNoFaultOfTheStore(t *testing.T) {
+	h := newHouse(t)
+	large := asking(h.c, func(r *oauth.AuthorizationRequest) { r.LoginHint = strings.Repeat("x", store.MaxDocument) })
+	if _, err := h.Authorize(t.Context(), large, someone()); err != oauth.ErrTooLarge {
+		t.Errorf("asked: %.100v", err)
+	}
+	if _, err := h.Push(t.Context(), asking(h.c), strings.Repeat("x", store.MaxDocument), someone(), true); err != oauth.ErrTooLarge {
+		t.Errorf("pushed: %.100v", err)
+	}
+	it := h.begin(asking(h.c, func(r *oauth.AuthorizationRequest) { r.LoginHint = strings.Repeat("x", store.MaxDocument-600) }), someone(), StepLogin)
+	_, err := h.AcceptLogin(t.Context(), it.ID, Identity{Subject: strings.Repeat("x", oauth.MaxSubject), Name: strings.Repeat("x", oauth.MaxName), Claims: `{"nickname":"` + strings.Repeat("x", 200) + `"}`})
+	if !errors.As(err, new(*oauth.Invalid)) {
+		t.Errorf("accepted: %.100v", err)
+	}
+}
+
 // Whoever may begin nothing now is still served where nothing must be asked.
 func TestALimitedVisitor(t *testing.T) {
 	h := newHouse(t)

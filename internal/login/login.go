@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -259,7 +260,10 @@ func (ins *Interactions) sayLogin(ctx context.Context, it *Interaction, said Out
 		it.Login = &said
 		return nil
 	})
-	if err != nil {
+	switch {
+	case errors.Is(err, oauth.ErrTooLarge):
+		return "", &oauth.Invalid{Field: "claims", Message: "too long together with the request of the client"}
+	case err != nil:
 		return "", err
 	}
 	verifier, err := ins.loginVerifier(it)
