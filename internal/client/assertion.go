@@ -88,7 +88,7 @@ func (a *Authenticator) verify(ctx context.Context, c *store.Client, signed *jos
 	}
 	set, err := a.keySet(ctx, c, header.KeyID, alg, from)
 	if err != nil {
-		return store.Unavailable(err)
+		return &store.Elsewhere{Cause: err}
 	}
 	return verifyWith(ctx, signed, set, "client", c.SelfRegistered() || c.Assertion.KeysURI != "")
 }
@@ -151,9 +151,7 @@ func (a *Authenticator) keySet(ctx context.Context, c *store.Client, kid string,
 	case c.SelfRegistered() && a.OwnKeys == nil:
 		err = none
 	case c.SelfRegistered():
-		if set, err = a.OwnKeys(ctx, c.Assertion.KeysURI, networkOf(from), enough); err != nil {
-			err = fmt.Errorf("%w: %w", ErrOwnKeys, err)
-		}
+		set, err = a.OwnKeys(ctx, c.Assertion.KeysURI, networkOf(from), enough)
 	case c.Assertion.KeysURI == "":
 		return keyset.Parse(c.Assertion.Keys)
 	case a.Keys == nil:
@@ -189,7 +187,7 @@ func (a *Authenticator) described(ctx context.Context, view *directory.View, cre
 	}
 	c, err := a.Described(ctx, cred.ClientID, networkOf(from))
 	if err != nil {
-		return nil, store.Unavailable(fmt.Errorf("%w: %w", ErrOwnKeys, err))
+		return nil, &store.Elsewhere{Cause: fmt.Errorf("fetch the document of client %s: %w", cred.ClientID, err)}
 	}
 	view.Offer(c)
 	return c, nil
@@ -271,7 +269,7 @@ func (a *Authenticator) use(ctx context.Context, c *store.Client, claims asserti
 		began = seconds(now) - a.Running().Seconds()
 	}
 	if !a.Shared && issued+1 < began { // times are in whole seconds
-		return store.Unavailable(errors.New("a client assertion was issued before this server began: it may have been used"))
+		return &store.Elsewhere{Cause: errors.New("a client assertion was issued before this server began: it may have been used")}
 	}
 	if a.Shared || issued > seconds(now) || issued < began+assertionAhead.Seconds() {
 		expires := grant.At(time.UnixMilli(int64(*claims.ExpiresAt * 1000)))
@@ -293,7 +291,7 @@ func (a *Authenticator) use(ctx context.Context, c *store.Client, claims asserti
 	case full && c.SelfRegistered():
 		return oauth.ErrTooManyRequests
 	case full:
-		return store.Unavailable(errors.New("too many client assertions are remembered"))
+		return &store.Elsewhere{Cause: errors.New("too many client assertions are remembered")}
 	case !first:
 		return replayed
 	}

@@ -210,7 +210,7 @@ func (a *Authenticator) checkSlow(ctx context.Context, hash string, cred oauth.C
 	i, err := a.Slow.Match(ctx, hash, spellings, shares...)
 	switch {
 	case errors.Is(err, keys.ErrPoolFull) || err != nil && ctx.Err() != nil:
-		return "", store.Unavailable(err)
+		return "", &store.Elsewhere{Cause: err}
 	case err != nil || i < 0:
 		return "", err
 	}
@@ -256,10 +256,6 @@ func (a *Authenticator) noteOldSecret(ctx context.Context, c *store.Client, i in
 		}
 	}
 }
-
-// ErrOwnKeys means that the key set of a client which registered itself cannot be read:
-// a fault of the client, or of its host.
-var ErrOwnKeys = errors.New("the client's own key set cannot be read")
 
 // unfit is why a client may not authenticate, whatever its secret.
 func unfit(v *directory.View, realm, id string) error {

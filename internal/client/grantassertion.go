@@ -187,7 +187,7 @@ func (j *judgement) signature(ctx context.Context) error {
 	alg := jose.SignatureAlgorithm(header.Algorithm)
 	set, err := j.a.trustedKeys(ctx, t, func(s keyset.Set) bool { return s.Has(header.KeyID, alg) })
 	if err != nil {
-		return store.Unavailable(fmt.Errorf("fetch keys of trust %s: %w", t.ID, err))
+		return &store.Elsewhere{Cause: fmt.Errorf("fetch keys of trust %s: %w", t.ID, err)}
 	}
 	return verifyWith(ctx, j.signed, set, "issuer", len(t.Keys) == 0)
 }

@@ -411,7 +411,7 @@ func TestATrustVouchesForADocument(t *testing.T) {
 		t.Errorf("a public one: %v", err)
 	}
 	failure = errors.New("no document")
-	if err := present(idp); !errors.Is(err, store.ErrUnavailable) {
+	if err := present(idp); !errors.As(err, new(*store.Elsewhere)) {
 		t.Errorf("a document that cannot be read: %v", err)
 	}
 }

@@ -131,7 +131,7 @@ func (iss *Issuer) viewFor(key oauth.JKT) (*directory.View, error) {
 	return iss.Directory.View()
 }
 
-var errOlderNodes = errors.New("a node of an earlier version runs, which knows no keys of clients: upgrade it, or wait until it has ended")
+var errOlderNodes = &store.Elsewhere{Cause: errors.New("a node of an earlier version runs, which knows no keys of clients: upgrade it, or wait until it has ended")}
 
 // A Feed caches the last list of revocations. Issuers of one realm that replace one
 // another share it.

@@ -95,7 +95,7 @@ func severityOfFault(r *Request, rec *Report, status int, err error) (slog.Level
 		return slog.LevelDebug, r.Route.Name + " of a device that waits" // every few seconds
 	case status >= 500 && errors.As(err, &refused):
 		return slog.LevelError, "an authentic token has no record: the store has lost commits; was an older backup or a replica put in place?"
-	case errors.Is(err, client.ErrOwnKeys):
+	case errors.As(err, new(*store.Elsewhere)):
 		return slog.LevelWarn, r.Route.Name + " failed"
 	case status >= 500, rec.Fault:
 		return slog.LevelError, r.Route.Name + " failed"

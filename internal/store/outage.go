@@ -26,7 +26,7 @@ func Interrupted(err error) bool { return errors.Is(err, ErrUnavailable) || erro
 // the caller logs nothing. The first of an outage is logged as an error here, whoever
 // meets it.
 func (o *Outage) Combines(err error, now time.Time) bool {
-	if o == nil || !Interrupted(err) {
+	if o == nil || !Interrupted(err) || errors.As(err, new(*Elsewhere)) {
 		return false
 	}
 	o.mu.Lock()

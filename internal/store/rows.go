@@ -35,6 +35,13 @@ func Unavailable(err error) error {
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
+// An Elsewhere is an ErrUnavailable whose cause is not the store: the keys of a client that
+// cannot be fetched, or a full pool. It is no Outage.
+type Elsewhere struct{ Cause error }
+
+func (e *Elsewhere) Error() string   { return ErrUnavailable.Error() + ": " + e.Cause.Error() }
+func (e *Elsewhere) Unwrap() []error { return []error{ErrUnavailable, e.Cause} }
+
 // Decide returns the next state of a grant, and the events to record.
 type Decide = func(g grant.Grant) (next grant.Grant, events []Event)
 
