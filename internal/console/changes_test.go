@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"encoding/pem"
 	"html"
 	"net/http"
 	"net/http/httptest"
@@ -250,6 +251,32 @@ func TestAStaleFormChangesNothing(t *testing.T) {
 	}
 	if w := edit(carol, page, "Carol's"); w.Code != http.StatusSeeOther {
 		t.Errorf("saved all the same: %d", w.Code)
+	}
+}
+
+// Certificates have lines: a field of one line would lose them, and no setting of their
+// client could be saved. Browsers send the lines with other ends.
+func TestCertificatesStayAsTheyAre(t *testing.T) {
+	r := open(t)
+	alice := r.operator("alice", operator.Admin)
+	server := httptest.NewTLSServer(nil)
+	defer server.Close()
+	ca := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
+	settings := store.Settings{Name: "Keyed", RedirectURIs: []string{"https://shop.example/cb"}, Scope: "read", Auth: store.AuthPrivateKeyJWT, Assertion: store.AssertionRule{KeysURI: "https://keys.example/jwks", KeysCA: ca}}
+	if _, _, err := r.cases.Clients().Create(t.Context(), client.Registration{ID: "keyed", Settings: settings}, store.ClientEnabled); err != nil {
+		t.Fatal(err)
+	}
+	page := alice.get("/clients/keyed/edit").Body.String()
+	m := regexp.MustCompile(`<textarea [^>]*name="jwks_ca"[^>]*>([^<]*)<`).FindStringSubmatch(page)
+	if m == nil || !strings.Contains(page, "(paste its content)") {
+		t.Fatalf("the page has no field of lines for certificates:\n%s", page)
+	}
+	form := url.Values{"once": {field(page, "once")}, "etag": {field(page, "etag")}, "name": {"Other"}, "redirect_uris": {"https://shop.example/cb"}, "scope": {"read"}, "auth_method": {"private_key_jwt"},
+		"jwks_uri": {"https://keys.example/jwks"}, "jwks_ca": {strings.ReplaceAll(html.UnescapeString(m[1]), "\n", "\r\n")}}
+	w := alice.post("/clients/keyed/edit", form)
+	now, err := r.cases.Clients().Read(t.Context(), "keyed")
+	if w.Code != http.StatusSeeOther || err != nil || now.Name != "Other" || now.Assertion.KeysCA != ca {
+		t.Errorf("%d, %v, %+v\n%s", w.Code, err, now.Settings, w.Body)
 	}
 }
 

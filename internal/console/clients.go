@@ -194,7 +194,7 @@ func (c clientPages) clientState(ctx context.Context, r *request) (to string, er
 // A settingField is a field of the form of a client's settings.
 type settingField struct {
 	client.Setting
-	Kind  string // text, list, flag or json
+	Kind  string // text, list, flag, json or file
 	Value string
 	On    bool // of a flag
 	Wrong bool
@@ -229,7 +229,9 @@ func (p *editClientPage) fill(v *adminapi.Client) {
 		case *[]string:
 			f.Kind, f.Value = "list", strings.Join(*field, "\n")
 		case *string:
-			f.Value = *field
+			if f.Value = *field; s.File {
+				f.Kind = "file" // PEM has lines
+			}
 		case **store.Milliseconds:
 			if *field != nil {
 				f.Value = config.Duration((*field).Duration()).String()
@@ -260,7 +262,10 @@ func readSettings(form url.Values, v *adminapi.Client) (wrong, why string) {
 		case *[]string:
 			*field = lines(text)
 		case *string:
-			*field = text
+			// A browser sends other line ends than it was given.
+			if !s.File || !slices.Equal(strings.Fields(text), strings.Fields(*field)) {
+				*field = text
+			}
 		case **store.Milliseconds:
 			*field = nil
 			if text == "" {
