@@ -9,7 +9,6 @@ import (
 // and fragment, after normalization (RFC 9449 section 4.3, RFC 3986 sections 6.2.2 and
 // 6.2.3).
 func sameURI(htu, address string) bool {
-	htu, address = cutQuery(htu), cutQuery(address)
 	if htu == address {
 		return htu != ""
 	}
@@ -18,17 +17,10 @@ func sameURI(htu, address string) bool {
 	return okA && okB && a == b
 }
 
-func cutQuery(uri string) string {
-	if i := strings.IndexAny(uri, "?#"); i >= 0 {
-		return uri[:i]
-	}
-	return uri
-}
-
 // normalize returns the one spelling of an absolute http address.
 func normalize(uri string) (string, bool) {
 	u, err := url.Parse(uri)
-	if err != nil || u.Hostname() == "" || u.User != nil || u.Opaque != "" {
+	if err != nil || u.Hostname() == "" || u.User != nil {
 		return "", false
 	}
 	scheme, host := strings.ToLower(u.Scheme), strings.ToLower(u.Host)
