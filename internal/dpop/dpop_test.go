@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"maps"
 	"math/big"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -129,7 +130,7 @@ func TestThumbprintOfTheRFC(t *testing.T) {
 
 func TestProofsThatAreRefused(t *testing.T) {
 	s, other := es256(t), es256(t)
-	good := s.proof(nil)
+	good, ed, ps := s.proof(nil), eddsa().proof(nil), ps256().proof(nil)
 	var knowing Seen
 	if p, err := verify([]string{good}, wanted); err != nil || !knowing.First(p, now) {
 		t.Fatal(err)
@@ -138,17 +139,22 @@ func TestProofsThatAreRefused(t *testing.T) {
 	h := func(name string, value any) func(h, c m) { return func(h, _ m) { h[name] = value } }
 	c := func(name string, value any) func(h, c m) { return func(_, c m) { c[name] = value } }
 	k := func(name string, value any) func(h, c m) { return func(h, _ m) { h["jwk"].(m)[name] = value } }
+	signedAs := func(text, other string) string {
+		return text[:strings.LastIndexByte(text, '.')] + other[strings.LastIndexByte(other, '.'):]
+	}
 	cases := map[string][]string{
 		"none": nil, "two": {good, good}, "two in one": {good + "," + good}, "empty": {""}, "no JWT": {"x"}, "four parts": {good + ".x"},
-		"altered": {good[:len(good)-2] + "AA"}, "JSON form": {`{"payload":"x"}`}, "long": {strings.Repeat("x", 64<<10)}, "line break": {strings.Replace(good, ".", "\n.", 1)},
+		"altered": {signedAs(good, ed)}, "JSON form": {`{"payload":"x"}`}, "long": {strings.Repeat("x", 64<<10)}, "line break": {strings.Replace(good, ".", "\n.", 1)},
+		"altered EdDSA": {signedAs(ed, good)}, "altered PS256": {signedAs(ps, ps256().proof(c("jti", "two")))}, "short signature": {signedAs(good, ".AAAA")},
+		"EdDSA as ES256": {eddsa().proof(h("alg", "ES256"))}, "short EdDSA key": {eddsa().proof(k("x", "AAAA"))}, "another curve": {eddsa().proof(k("crv", "X25519"))}, "another type": {eddsa().proof(k("kty", "EC"))},
 		"RS256": {ps256().proof(h("alg", "RS256"))},
 	}
 	for name, edit := range map[string]func(h, c m){
 		"alg none": h("alg", "none"), "alg nOnE": h("alg", "nOnE"), "HS256": h("alg", "HS256"), "alg of another key": h("alg", "EdDSA"), "ES384": h("alg", "ES384"), "alg missing": func(h, _ m) { delete(h, "alg") },
 		"typ": h("typ", "JWT"), "typ missing": func(h, _ m) { delete(h, "typ") }, "at+jwt": h("typ", "at+jwt"),
 		"crit": h("crit", []string{"b64"}), "empty crit": h("crit", []string{}), "b64": h("b64", false), "zip": h("zip", "DEF"),
-		"x5c": h("x5c", []string{"MII"}), "x5u": h("x5u", "https://x"), "jku": h("jku", "https://x"), "x5c in the key": k("x5c", []string{"MII"}),
-		"no key": func(h, _ m) { delete(h, "jwk") }, "key is null": h("jwk", nil), "key is a text": h("jwk", "x"), "private": k("d", "AAAA"), "symmetric": h("jwk", m{"kty": "oct", "k": "AAAA"}),
+		"x5c": h("x5c", []string{"MII"}), "x5u": h("x5u", "https://x"), "jku": h("jku", "https://x"), "x5c in the key": k("x5c", []string{"MII"}), "x5u in the key": k("x5u", "https://x"),
+		"no key": func(h, _ m) { delete(h, "jwk") }, "key is null": h("jwk", nil), "key is a text": h("jwk", "x"), "private": k("d", "AAAA"), "private p": k("p", "AAAA"), "private q": k("q", "AAAA"), "private k": k("k", "AAAA"), "another kty": k("kty", "OKP"), "symmetric": h("jwk", m{"kty": "oct", "k": "AAAA"}),
 		"another key": h("jwk", other.jwk), "off the curve": k("x", b64(make([]byte, 32))), "short x": k("x", "AAAA"), "x with a line break": k("x", s.jwk["x"].(string)+"\n"), "P-384": k("crv", "P-384"),
 		"small RSA": func(h, _ m) {
 			h["alg"], h["jwk"] = "PS256", m{"kty": "RSA", "n": b64(rsaKey().N.Bytes()[:128]), "e": "AQAB"}
@@ -157,12 +163,12 @@ func TestProofsThatAreRefused(t *testing.T) {
 		"RSA zeros": func(h, _ m) {
 			h["alg"], h["jwk"] = "PS256", m{"kty": "RSA", "n": "AAAA" + b64(rsaKey().N.Bytes()), "e": "AQAB"}
 		},
-		"jti missing": func(_, c m) { delete(c, "jti") }, "jti empty": c("jti", ""), "jti long": c("jti", strings.Repeat("x", 257)), "jti number": c("jti", 1),
+		"jti missing": func(_, c m) { delete(c, "jti") }, "jti empty": c("jti", ""), "jti long": c("jti", strings.Repeat("x", 257)), "jti number": c("jti", 1), "long claims": c("x", strings.Repeat("x", maxProof)),
 		"htm missing": func(_, c m) { delete(c, "htm") }, "htm": c("htm", "GET"), "htm lower case": c("htm", "post"),
 		"htu missing": func(_, c m) { delete(c, "htu") }, "htu empty": c("htu", ""), "htu list": c("htu", []string{address}), "htu number": c("htu", 1), "htu relative": c("htu", "/oauth2/api/access_token"),
 		"htu host": c("htu", "https://other.example/oauth2/api/access_token"), "htu scheme": c("htu", "http://auth.example/oauth2/api/access_token"), "htu port": c("htu", "https://auth.example:444/oauth2/api/access_token"),
-		"htu path": c("htu", address+"/"), "htu path case": c("htu", strings.ToUpper(address)), "htu user": c("htu", "https://u@auth.example/oauth2/api/access_token"),
-		"iat missing": func(_, c m) { delete(c, "iat") }, "iat text": c("iat", fmt.Sprint(now.Unix())), "iat old": c("iat", now.Unix()-3600), "iat 62 s ago": c("iat", now.Unix()-62), "iat ahead": c("iat", now.Unix()+61),
+		"htu path": c("htu", address+"/"), "htu path case": c("htu", strings.ToUpper(address)), "htu encoded slash": c("htu", "https://auth.example/oauth2/api%2Faccess_token"), "htu user": c("htu", "https://u@auth.example/oauth2/api/access_token"),
+		"iat missing": func(_, c m) { delete(c, "iat") }, "iat text": c("iat", fmt.Sprint(now.Unix())), "iat old": c("iat", now.Unix()-3600), "iat 61 s ago": c("iat", now.Unix()-61), "iat ahead": c("iat", now.Unix()+60),
 		"iat huge": c("iat", 1e20), "iat negative": c("iat", -1),
 	} {
 		cases[name] = []string{s.proof(edit)}
@@ -198,6 +204,7 @@ func TestProofsThatAreAccepted(t *testing.T) {
 		"query": func(_, c m) { c["htu"] = address + "?realm=/api#x" }, "host case": func(_, c m) { c["htu"] = "HTTPS://AUTH.example/oauth2/api/access_token" },
 		"port": func(_, c m) { c["htu"] = "https://auth.example:443/oauth2/api/access_token" }, "encoded": func(_, c m) { c["htu"] = "https://auth.example/oauth2/api/%61ccess%5ftoken" },
 		"dots": func(_, c m) { c["htu"] = "https://auth.example/oauth2/x/../api/./access_token" }, "long typ": func(h, _ m) { h["typ"] = "application/DPoP+jwt" },
+		"60 s ago": func(_, c m) { c["iat"] = now.Unix() - 60 }, "59 s ahead": func(_, c m) { c["iat"] = now.Unix() + 59 }, "longest jti": func(_, c m) { c["jti"] = strings.Repeat("x", maxJTI) },
 		"more": func(h, c m) { h["kid"], c["extra"] = "x", m{"a": 1} },
 	} {
 		if _, err := verify([]string{s.proof(edit)}, wanted); err != nil {
@@ -313,6 +320,41 @@ func TestNonces(t *testing.T) {
 	}
 	if other.Valid(nonce, now) || n.Valid("", now) {
 		t.Error("a nonce of nobody is valid")
+	}
+}
+
+// Each of these keys is refused as such: a signature that does not fit hides nothing here.
+func TestKeysThatAreRefused(t *testing.T) {
+	n := rsaKey().N.Bytes()
+	ps := func(n []byte, e string) string { return `{"kty":"RSA","n":"` + b64(n) + `","e":"` + e + `"}` }
+	for alg, texts := range map[string][]string{
+		"PS256": {
+			ps(n[:255], "AQAB"), ps(append([]byte{0}, n...), "AQAB"), ps(slices.Concat(n, n, n[:1]), "AQAB"), ps(nil, "AQAB"), ps(n, ""), ps(n, "AQ"), ps(n, "Ag"), ps(n, "AQAA"), ps(n, "AAED"), ps(n, "AQAAAQ"), ps(n, "A"),
+			strings.Replace(ps(n, "AQAB"), "RSA", "EC", 1), `[` + ps(n, "AQAB") + `]`, `"x"`,
+		},
+		"RS256": {ps(n, "AQAB")},
+	} {
+		for _, text := range texts {
+			if _, _, err := readKey(alg, []byte(text)); err == nil {
+				t.Errorf("%s: accepted %s", alg, text)
+			}
+		}
+	}
+	if _, _, err := readKey("PS256", []byte(ps(slices.Concat(n, n), "Aw"))); err != nil {
+		t.Errorf("4096 bits, exponent 3: %v", err)
+	}
+}
+
+func TestAddressesAreNormalized(t *testing.T) {
+	for uri, want := range map[string]string{
+		"HTTP://A.example:80": "http://a.example/", "https://a:443/x?y#z": "https://a/x", "http://a:443/": "http://a:443/", "https://a:": "https://a/",
+		"https://a/%7ax%5AX%30%39%2d%2f%3a%40%5b%60%7b%c3%a9": "https://a/zxZX09-%2F%3A%40%5B%60%7B%C3%A9", "https://a/%41%61%2E/x": "https://a/Aa./x",
+		"https://a/b/./c/../..": "https://a/", "https://a/b/c/.": "https://a/b/c/", "https://a/../b": "https://a/b", "https://a/.b": "https://a/.b",
+		"ftp://a/": "", "https:///x": "", "https:a": "", "https://u@a/": "", "https://a/%": "", "/x": "",
+	} {
+		if got, ok := normalize(uri); got != want || ok != (want != "") {
+			t.Errorf("%s: %q, want %q", uri, got, want)
+		}
 	}
 }
 
