@@ -70,7 +70,9 @@ func (c Client) MarshalJSON() ([]byte, error) {
 		if d, ok := v.(time.Duration); ok {
 			v = config.Duration(d).String()
 		}
-		if list, ok := v.([]string); !s.Left(&c.Registration) && (!ok || list != nil) {
+		// What contradicts the profile must arrive, to be refused: see client.Registration.Follow.
+		refused := s.Flag == "require-par" && v == false && c.Profile != ""
+		if list, ok := v.([]string); (!s.Left(&c.Registration) || refused) && (!ok || list != nil) {
 			write(s.Member, v)
 		}
 		if i == 0 {

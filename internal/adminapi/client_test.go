@@ -93,7 +93,13 @@ func TestAProfileIsFollowedBeforeOtherMembersAreRead(t *testing.T) {
 	if c.Auth != store.AuthPrivateKeyJWT || !c.RequirePAR || !c.NoRotation || c.DPoP != store.DPoPAllowed {
 		t.Errorf("%+v", c.Settings)
 	}
-	text, err := json.Marshal(Client{State: store.ClientEnabled})
+	// What a request has against the profile arrives, to be refused.
+	c.RequirePAR = false
+	text, err := json.Marshal(c)
+	if err != nil || json.Unmarshal(text, &c) != nil || c.RequirePAR {
+		t.Errorf("a request that need not be pushed is lost: %s, %v", text, err)
+	}
+	text, err = json.Marshal(Client{State: store.ClientEnabled})
 	if err != nil || strings.Contains(string(text), "profile") {
 		t.Errorf("%s, %v", text, err)
 	}
