@@ -3,7 +3,6 @@ package directory
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"iter"
 	"slices"
@@ -333,10 +332,6 @@ type identity struct {
 	Issuer string `json:"issuer"`
 }
 
-func identityKey(realm string) store.DocumentKey {
-	return store.KeyOf(store.DocumentDeployment, realm, "issuer")
-}
-
 // RememberedIssuer returns the issuer identifier that the store has for a realm, or
 // "".
 func RememberedIssuer(ctx context.Context, st store.Store, realm string) (string, error) {
@@ -344,15 +339,8 @@ func RememberedIssuer(ctx context.Context, st store.Store, realm string) (string
 	return id.Issuer, err
 }
 
-func readIdentity(ctx context.Context, st store.Store, realm string) (store.Document, identity, error) {
-	var id identity
-	d, err := st.Document(ctx, identityKey(realm))
-	if errors.Is(err, store.ErrNotFound) {
-		return store.Document{Kind: store.DocumentDeployment, Key: identityKey(realm)}, id, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(d.Body, &id)
-	}
+func readIdentity(ctx context.Context, st store.Store, realm string) (d store.Document, id identity, err error) {
+	d, err = store.ReadDocument(ctx, st, store.DocumentDeployment, store.KeyOf(store.DocumentDeployment, realm, "issuer"), &id)
 	return d, id, err
 }
 
@@ -374,11 +362,7 @@ func keepIssuer(ctx context.Context, st store.Store, realm, id string, instead b
 		if err != nil || known.Issuer == id || known.Issuer != "" && !instead {
 			return known.Issuer, err
 		}
-		d.Version++
-		if d.Body, err = json.Marshal(identity{id}); err != nil {
-			return "", err
-		}
-		err = st.Commit(ctx, store.Change{Documents: []store.Document{d}})
+		err = store.PutDocument(ctx, st, d, identity{id})
 		if !errors.Is(err, store.ErrConflict) { // else another node was faster
 			return id, err
 		}

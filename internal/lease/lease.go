@@ -5,9 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -73,15 +71,9 @@ func (l *Lease) Leads(ctx context.Context) (bool, error) {
 
 // renew takes the lease, if it is free or this node's.
 func (l *Lease) renew(ctx context.Context, now time.Time) error {
-	d, err := l.Store.Document(ctx, l.Key)
-	if errors.Is(err, store.ErrNotFound) {
-		d, err = store.Document{Kind: store.DocumentDeployment, Key: l.Key, Body: []byte("{}")}, nil
-	}
-	if err != nil {
-		return err
-	}
 	var b leaseBody
-	if err := json.Unmarshal(d.Body, &b); err != nil {
+	d, err := store.ReadDocument(ctx, l.Store, store.DocumentDeployment, l.Key, &b)
+	if err != nil {
 		return err
 	}
 	if b.Node != "" && b.Node != l.node() {
@@ -93,7 +85,7 @@ func (l *Lease) renew(ctx context.Context, now time.Time) error {
 			return nil
 		}
 	}
-	if err := l.put(ctx, d, l.node()); err != nil {
+	if err := store.PutDocument(ctx, l.Store, d, leaseBody{l.node()}); err != nil {
 		return err
 	}
 	l.held, l.renewed = true, now
@@ -103,17 +95,6 @@ func (l *Lease) renew(ctx context.Context, now time.Time) error {
 // node is the name of this node in the document.
 func (l *Lease) node() string { return hex.EncodeToString(l.id[:]) }
 
-// put stores the next version of the document.
-func (l *Lease) put(ctx context.Context, d store.Document, node string) error {
-	body, err := json.Marshal(leaseBody{node})
-	if err != nil {
-		return fmt.Errorf("encode lease: %w", err)
-	}
-	d.Version++
-	d.Body = body
-	return l.Store.Commit(ctx, store.Change{Documents: []store.Document{d}})
-}
-
 // Release frees the lease, so that another node goes on at once.
 func (l *Lease) Release(ctx context.Context) {
 	if !l.held {
@@ -122,12 +103,12 @@ func (l *Lease) Release(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	l.held = false
-	d, err := l.Store.Document(ctx, l.Key)
 	var b leaseBody
-	if err != nil || json.Unmarshal(d.Body, &b) != nil || b.Node != l.node() {
+	d, err := store.ReadDocument(ctx, l.Store, store.DocumentDeployment, l.Key, &b)
+	if err != nil || b.Node != l.node() {
 		return
 	}
-	if err := l.put(ctx, d, ""); err != nil {
+	if err := store.PutDocument(ctx, l.Store, d, leaseBody{}); err != nil {
 		l.Log.Debug("the lease runs out by itself", "error", err)
 	}
 }

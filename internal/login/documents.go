@@ -33,14 +33,11 @@ func (ds Documents) view() (*directory.View, error) {
 
 // document reads a document and its body, which may be absent: its version is 0 then.
 func (ds Documents) document(ctx context.Context, kind store.DocumentKind, key store.DocumentKey, body any) (store.Document, error) {
-	d, err := ds.Store.Document(ctx, key)
-	if errors.Is(err, store.ErrNotFound) {
-		return store.Document{Kind: kind, Key: key}, nil
+	d, err := store.ReadDocument(ctx, ds.Store, kind, key, body)
+	if d.Version == 0 {
+		err = store.Unavailable(err)
 	}
-	if err != nil {
-		return d, store.Unavailable(err)
-	}
-	return d, json.Unmarshal(d.Body, body)
+	return d, err
 }
 
 // seal returns the body of a document that holds what, or oauth.ErrTooLarge: the sender of

@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -141,29 +140,19 @@ func (a *anchoring) write(ctx context.Context, head audit.Head, removed uint64) 
 	defer a.mu.Unlock()
 	now := grant.At(time.Now())
 	key := store.KeyOf(store.DocumentAuditHead, oauth.DefaultRealm, head.Chain)
-	d, err := a.store.Document(ctx, key)
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return err
-	}
 	var was deployment.Anchor
-	if d.Version > 0 {
-		if err := json.Unmarshal(d.Body, &was); err != nil {
-			return fmt.Errorf("how far the audit log was, in the store: %w", err)
-		}
+	d, err := store.ReadDocument(ctx, a.store, store.DocumentAuditHead, key, &was)
+	if err != nil {
+		return err
 	}
 	if err := a.compare(head, &was); err != nil {
 		return err
 	}
 	next := deployment.Anchor{Chain: head.Chain, Node: deployment.HostName(), Directory: deployment.DirectoryName(a.dir), Seq: head.Seq, Hash: head.Hash.String(), At: now, Removed: max(removed, was.Removed)}
-	body, err := json.Marshal(next)
-	if err != nil {
-		return err
-	}
-	d = store.Document{Kind: store.DocumentAuditHead, Key: key, Version: d.Version + 1, Body: body}
-	if a.keep > 0 {
+	if d.ExpiresAt = 0; a.keep > 0 {
 		d.ExpiresAt = now.Add(a.keep)
 	}
-	return a.store.Commit(ctx, store.Change{Documents: []store.Document{d}})
+	return store.PutDocument(ctx, a.store, d, next)
 }
 
 // compare looks, once for each chain, whether the audit log holds what the server

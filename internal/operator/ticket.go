@@ -145,11 +145,7 @@ func read(ctx context.Context, st store.Store, kind store.DocumentKind, text str
 // spend stores what was read from a document as it is once spent, with the nonce of this
 // request. If another request was faster, it returns taken.
 func spend(ctx context.Context, st store.Store, d store.Document, spent any, taken Error, events ...store.Event) (err error) {
-	d.Version++
-	if d.Body, err = json.Marshal(spent); err != nil {
-		return err
-	}
-	if err = st.Commit(ctx, store.Change{Documents: []store.Document{d}, Events: events}); errors.Is(err, store.ErrConflict) {
+	if err = store.PutDocument(ctx, st, d, spent, events...); errors.Is(err, store.ErrConflict) {
 		return taken
 	}
 	return err

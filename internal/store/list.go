@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 )
 
 // A List is a short list in one document of a kind. Whoever needs it reads it: a change
@@ -17,16 +18,33 @@ func (l List[T]) Read(ctx context.Context, st Store) ([]T, error) {
 }
 
 func (l List[T]) read(ctx context.Context, st Store) (d Document, items []T, err error) {
-	kind := DocumentKind(l)
-	key := KeyOf(kind, "", "")
-	d, err = st.Document(ctx, key)
-	if errors.Is(err, ErrNotFound) {
-		return Document{Kind: kind, Key: key}, nil, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(d.Body, &items)
-	}
+	d, err = ReadDocument(ctx, st, DocumentKind(l), KeyOf(DocumentKind(l), "", ""), &items)
 	return d, items, err
+}
+
+// ReadDocument reads a document and its body, which is JSON, into value. If there is
+// none, it returns one without a version.
+func ReadDocument(ctx context.Context, st Store, kind DocumentKind, key DocumentKey, value any) (Document, error) {
+	d, err := st.Document(ctx, key)
+	if errors.Is(err, ErrNotFound) {
+		return Document{Kind: kind, Key: key}, nil
+	}
+	if err != nil {
+		return d, err
+	}
+	if err = json.Unmarshal(d.Body, value); err != nil {
+		err = fmt.Errorf("decode %s: %w", kind, err)
+	}
+	return d, err
+}
+
+// PutDocument stores the next version of a document, with value as its body.
+func PutDocument(ctx context.Context, st Store, d Document, value any, events ...Event) (err error) {
+	d.Version++
+	if d.Body, err = json.Marshal(value); err != nil {
+		return err
+	}
+	return st.Commit(ctx, Change{Documents: []Document{d}, Events: events})
 }
 
 // Change stores what decide makes of the items, with its events. It decides again if
@@ -41,11 +59,7 @@ func (l List[T]) Change(ctx context.Context, st Store, decide func([]T) ([]T, []
 		if err != nil {
 			return err
 		}
-		d.Version++
-		if d.Body, err = json.Marshal(items); err != nil {
-			return err
-		}
-		if err = st.Commit(ctx, Change{Documents: []Document{d}, Events: events}); !errors.Is(err, ErrConflict) {
+		if err = PutDocument(ctx, st, d, items, events...); !errors.Is(err, ErrConflict) {
 			return err
 		}
 	}
