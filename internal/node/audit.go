@@ -145,7 +145,7 @@ func (a *anchoring) write(ctx context.Context, head audit.Head, removed uint64) 
 	if err != nil {
 		return err
 	}
-	if err := a.compare(head, &was); err != nil {
+	if err := a.compare(ctx, head, &was); err != nil {
 		return err
 	}
 	next := deployment.Anchor{Chain: head.Chain, Node: deployment.HostName(), Directory: deployment.DirectoryName(a.dir), Seq: head.Seq, Hash: head.Hash.String(), At: now, Removed: max(removed, was.Removed)}
@@ -158,8 +158,8 @@ func (a *anchoring) write(ctx context.Context, head audit.Head, removed uint64) 
 // compare looks, once for each chain, whether the audit log holds what the server
 // before has noted of it: to note anything else would vouch for an audit log that was
 // written anew. Of an audit log without an anchor, it believes where it begins: it is
-// new.
-func (a *anchoring) compare(head audit.Head, was *deployment.Anchor) error {
+// new. Then it logs which one the store knows that was in its place.
+func (a *anchoring) compare(ctx context.Context, head audit.Head, was *deployment.Anchor) error {
 	if a.chain == head.Chain && was.Chain != "" {
 		return nil
 	}
@@ -173,6 +173,15 @@ func (a *anchoring) compare(head audit.Head, was *deployment.Anchor) error {
 	}
 	if was.Chain == "" {
 		was.Removed = max(place.First, 1) - 1
+		known, err := deployment.Anchors(ctx, a.store)
+		if err != nil {
+			return err
+		}
+		for _, k := range known {
+			if k.Of(a.dir) {
+				a.log.Error("the audit log begins anew, and the one that the store knows is not there; see: mintage audit verify", "chain", k.Chain, "records", k.Seq, "until", show.Instant(k.At))
+			}
+		}
 	}
 	a.chain = head.Chain
 	return nil

@@ -74,6 +74,31 @@ func TestAnAnchorIsNotMovedToAnAuditLogThatWasWrittenAnew(t *testing.T) {
 	}
 }
 
+// A server that starts without the audit log that the store knows says so.
+func TestAnAuditLogThatIsGoneIsLogged(t *testing.T) {
+	cfg, st := storeAndAudit(t)
+	run := func() string {
+		var out bytes.Buffer
+		log := slog.New(slog.NewTextHandler(&out, nil))
+		a := newAnchoring(cfg, st, nil, log)
+		a.auditLog = ended(t, cfg, log, 1)
+		a.put(t.Context())
+		return out.String()
+	}
+	if text := run() + run(); text != "" {
+		t.Fatal(text)
+	}
+	if err := os.RemoveAll(cfg.AuditDirectory()); err != nil {
+		t.Fatal(err)
+	}
+	if text := run(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "the one that the store knows is not there") {
+		t.Errorf("of an audit log that was removed: %q", text)
+	}
+	if text := run(); text != "" {
+		t.Errorf("it is logged again: %s", text)
+	}
+}
+
 // A stop interrupts what the server notes about the audit log: that is neither a failure
 // nor an outage, and it is noted later.
 func TestAStopIsNoOutage(t *testing.T) {
