@@ -332,10 +332,10 @@ func (r *restoration) install(cmd *cobra.Command, p *plan, kek *keys.KEK) (err e
 		return deployment.Hint(err, "nothing is lost: give the same command again")
 	}
 	noteAlone(p.cfg, p.records, cmd.ErrOrStderr(), audit.Event{Name: audit.Name(store.EventRestored), Actor: admin.ByUser(deployment.User()).String(), Detail: event.Detail})
-	return printRestored(cmd.OutOrStdout(), now, kept)
+	return printRestored(cmd.OutOrStdout(), now, kept, neededKEK(cmd, p.cfg, kek))
 }
 
-func printRestored(w io.Writer, now grant.Restore, kept []string) error {
+func printRestored(w io.Writer, now grant.Restore, kept []string, needed string) error {
 	fmt.Fprintf(w, "\nrestored: the store is that of %s\n", show.Instant(now.Backup))
 	for _, name := range kept {
 		fmt.Fprintf(w, "the previous store is kept: %s\n", name)
@@ -343,7 +343,7 @@ func printRestored(w io.Writer, now grant.Restore, kept []string) error {
 	if err := printInForce(w, now); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\nStart the server.\n")
+	_, err := fmt.Fprintf(w, "\nStart the server.\n%s", needed)
 	return err
 }
 

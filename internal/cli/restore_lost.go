@@ -7,6 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
+	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
@@ -178,4 +181,13 @@ func (p *plan) printKeys(w io.Writer) {
 		fmt.Fprintf(w, "\nThe backup is older than key_lead allows: since %s, keys may have been in use that it lacks.\n"+
 			"What they made is refused as forged: refresh tokens and codes issued since then (their users log in\nagain), and JWTs that they signed.\n", show.Instant(complete))
 	}
+}
+
+// neededKEK says which key-encryption key the restored store needs, if the command names
+// one: the server reads the file of its configuration, which may be of after a rotation.
+func neededKEK(cmd *cobra.Command, cfg config.Config, kek *keys.KEK) string {
+	if !cmd.Flags().Changed("kek-file") {
+		return ""
+	}
+	return fmt.Sprintf("It needs the key-encryption key %s, of %s. If its kek file has another one,\nkeep that under another name, and put this one in its place first.\n", kek.Fingerprint(), kekPlace(cfg))
 }
