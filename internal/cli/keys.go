@@ -314,7 +314,7 @@ func (a *opened) rotateKEK(cmd *cobra.Command) error {
 	}
 	fmt.Fprintf(out, "%d keys were wrapped by %s\n", n, kek.Next().Fingerprint())
 	old := path + "." + kek.Fingerprint()
-	err = deployment.ReplaceFile(old, []byte(lines[0]+"\n"), mode)
+	err = deployment.ReplaceFile(old, []byte(lines[0]+"\n"), mode, path)
 	if err == nil {
 		err = deployment.ReplaceFile(path, []byte(lines[1]+"\n"), mode)
 	}

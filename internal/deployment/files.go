@@ -69,8 +69,9 @@ func ReadSecretFile(path string) (string, error) {
 }
 
 // ReplaceFile replaces a file atomically and durably (write, fsync, rename, fsync of
-// the directory).
-func ReplaceFile(path string, text []byte, mode fs.FileMode) error {
+// the directory). What root writes belongs to the owner of the file that it replaces, or
+// else of the first of like.
+func ReplaceFile(path string, text []byte, mode fs.FileMode, like ...string) error {
 	tmp := path + ".new"
 	// Remove the remainder of a crash. Anything else under this name is neither
 	// removed nor, as a link, followed.
@@ -85,10 +86,12 @@ func ReplaceFile(path string, text []byte, mode fs.FileMode) error {
 	}
 	// The umask does not apply.
 	err = f.Chmod(mode)
-	// A file that root replaces keeps its owner.
-	if info, absent := os.Lstat(path); absent == nil && info.Mode().IsRegular() && os.Geteuid() == 0 {
-		if s, ok := info.Sys().(*syscall.Stat_t); ok {
-			err = errors.Join(err, f.Chown(int(s.Uid), int(s.Gid)), f.Chmod(mode))
+	for _, owned := range append([]string{path}, like...) {
+		if info, absent := os.Lstat(owned); absent == nil && info.Mode().IsRegular() && os.Geteuid() == 0 {
+			if s, ok := info.Sys().(*syscall.Stat_t); ok {
+				err = errors.Join(err, f.Chown(int(s.Uid), int(s.Gid)), f.Chmod(mode))
+			}
+			break
 		}
 	}
 	if err == nil {

@@ -83,3 +83,32 @@ func TestSecretFilesMustNotBeOpenToEverybody(t *testing.T) {
 		}
 	}
 }
+
+// What root puts beside a file of the server's user, such as the key-encryption key of
+// before a rotation, belongs to that user.
+func TestReplaceFileGivesWhatRootWritesToTheServersUser(t *testing.T) {
+	owner := [2]int{os.Getuid(), os.Getgid()} // whoever is not root is the one
+	if owner[0] == 0 {
+		owner = [2]int{12345, 23456}
+	}
+	dir := t.TempDir()
+	kek, old := filepath.Join(dir, "kek"), filepath.Join(dir, "kek.01234567")
+	if err := os.WriteFile(kek, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(kek, owner[0], owner[1]); err != nil {
+		t.Fatal(err)
+	}
+	for _, like := range []string{kek, dir} { // the second time, it has an owner
+		if err := ReplaceFile(old, []byte("old"), 0o600, like); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(old)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := info.Sys().(*syscall.Stat_t); [2]int{int(s.Uid), int(s.Gid)} != owner || info.Mode() != 0o600 {
+			t.Errorf("it belongs to %d:%d, mode %v", s.Uid, s.Gid, info.Mode())
+		}
+	}
+}
