@@ -129,13 +129,13 @@ func Audited(cfg config.Config, st store.Store) store.Store {
 	return notingStore{audit.NewStore(st, auditLog, cfg.RealmOfRecords()), auditLog, os.Stderr}
 }
 
-// Close writes the records. If it cannot, it warns the operator: the changes are
-// stored, so the command has not failed.
+// Close writes the records. If it cannot, it warns the operator: what is stored stays, and
+// the command says whether that is.
 func (s notingStore) Close() error {
 	err := s.Store.Close()
 	if missing := s.auditLog.Close(); missing != nil {
-		fmt.Fprintf(s.stderr, "mintage: done, but not recorded in the audit log: %v\n", missing)
-		fmt.Fprintf(s.stderr, "         name the server's data directory with --data, and run this as its user\n")
+		fmt.Fprintf(s.stderr, "mintage: what this command has done or tried is not in the audit log: %v\n", missing)
+		fmt.Fprintf(s.stderr, "         name the server's data directory with --data, run this as its user, and make room if its disk is full\n")
 	}
 	return err
 }
