@@ -40,7 +40,6 @@ func (o *Outbox) look(ctx context.Context, iss *issuer.Issuer, view *directory.V
 	if err != nil {
 		return false, err
 	}
-	o.later = grant.Never
 	for _, d := range again {
 		r, err := decode[End](d)
 		if err != nil {
@@ -54,7 +53,7 @@ func (o *Outbox) look(ctx context.Context, iss *issuer.Issuer, view *directory.V
 			return false, err
 		}
 	}
-	if len(again) == page {
+	if o.later = grant.Never; len(again) == page {
 		o.later = 0
 	}
 	return len(list) == page || len(again) == page, nil

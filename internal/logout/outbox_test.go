@@ -892,6 +892,27 @@ func TestACodeInFlightIsReached(t *testing.T) {
 	b.hosts()
 }
 
+// A store that fails in the middle of the second look does not end it.
+func TestASecondLookThatFailsIsRepeated(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("shop")
+	b.register("late")
+	b.grant("shop", "alice", session1)
+	b.kit.Clock.Advance(time.Hour)
+	b.end("alice", session1)
+	b.run(b.Outbox)
+	b.hosts("shop.example")
+	b.grant("late", "alice", session1)
+	b.kit.Clock.Advance(b.kit.InFlight())
+	b.kit.Faulty.Inject(storetest.Grants, 1, storetest.Lost)
+	if _, err := b.turn(t.Context()); err == nil {
+		t.Fatal("the second look has not failed")
+	}
+	b.pass(b.Outbox, time.Second)
+	b.hosts("late.example")
+}
+
 func TestEndOfAllSessions(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
