@@ -331,7 +331,7 @@ func (d *Directory) Learn(ctx context.Context, view *View, text string) (*View, 
 	if absent, ask := d.mayLearn(id, now); absent {
 		return nil, nil
 	} else if !ask {
-		return nil, fmt.Errorf("key %s is unknown here, and the store was asked for %d others in the last second", id, learnPolls)
+		return nil, &store.Elsewhere{Cause: fmt.Errorf("key %s is unknown here, and the store was asked for %d others in the last second", id, learnPolls)}
 	}
 	ctx, cancel := context.WithTimeout(ctx, heartbeatTime)
 	defer cancel()
