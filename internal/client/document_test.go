@@ -87,7 +87,8 @@ func TestNamesThatClientsGiveThemselves(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
 		"Agent": "Agent", " Agent ": "Agent", "エージェント": "エージェント", "": "agent.example", "   ": "agent.example", "a\nb": "agent.example",
-		"evil\u202egnp": "agent.example", "zero\u200bwidth": "agent.example", "\u2066x": "agent.example", strings.Repeat("x", 101): "agent.example", "a\x00": "agent.example",
+		"evil\u202egnp": "agent.example", "zero\u200bwidth": "agent.example", "\u2066x": "agent.example", "x❞ is checked. ❝y": "agent.example", "x🙷 y": "agent.example", "x˶ y": "agent.example",
+		"\u3164": "agent.example", "\u2800\u2800": "agent.example", strings.Repeat("x", 101): "agent.example", "a\x00": "agent.example",
 	} {
 		if got := client.OwnName(name, address); got != want {
 			t.Errorf("%q: %q, want %q", name, got, want)

@@ -50,9 +50,12 @@ func OwnName(name any, address string) string {
 	text, _ := name.(string)
 	text = strings.TrimSpace(text)
 	// Of format characters, some turn the direction of the text around them.
-	invisible := func(r rune) bool { return !unicode.IsPrint(r) || unicode.Is(unicode.Cf, r) }
+	// Some letters and symbols are blank: of these alone, a name would be none.
+	invisible := func(r rune) bool {
+		return !unicode.IsPrint(r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r) || r == '\u2800'
+	}
 	quote := func(r rune) bool {
-		return unicode.Is(unicode.Quotation_Mark, r) && r != '\'' && r != '’' || strings.ContainsRune("ʺˮ״″‶〃", r)
+		return unicode.Is(unicode.Quotation_Mark, r) && r != '\'' && r != '’' || strings.ContainsRune("ʺˮ״″‶〃˝˵˶‴‷⁗❛❜❝❞🙶🙷🙸", r)
 	}
 	if text == "" || !oauth.IsText(text, 4*maxOwnName) || utf8.RuneCountInString(text) > maxOwnName ||
 		strings.ContainsFunc(text, invisible) || strings.ContainsFunc(text, quote) || strings.Contains(text, "''") || strings.Contains(text, "’’") {
