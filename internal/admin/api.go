@@ -335,7 +335,7 @@ func (a Clients) checkAPIs(ctx context.Context, c, old store.Client) error {
 	for _, name := range c.Scope.Without(old.Scope).Tokens() {
 		if api, ok := view.APIOfScope(a.Realm, name); ok {
 			common := c.Scope.Without(old.Scope).Common(api.Scope())
-			return &oauth.Invalid{Field: "scope", Message: fmt.Sprintf("%q belongs to the API %s: allow it with --api \"%s %s\", or to a client that exists with --add-api", common, api.ID, api.ID, common)}
+			return &oauth.Invalid{Field: "scope", Message: fmt.Sprintf("%q belongs to the API %s: leave it out here, and allow it with --api \"%s %s\" alone, or to a client that exists with --add-api", common, api.ID, api.ID, common)}
 		}
 	}
 	return nil

@@ -132,7 +132,7 @@ func TestManyClients(t *testing.T) {
 	step("a client with the scope of an API", 0, func() error {
 		_, _, err := a.Clients().Create(ctx, client.Registration{Settings: store.Settings{Name: "New", RedirectURIs: []string{"https://new.example/callback"},
 			Scope: "scope9", Auth: store.AuthBasic}}, store.ClientEnabled)
-		if err == nil || !strings.Contains(err.Error(), "belongs to the API https://api-0009.example") {
+		if err == nil || !strings.Contains(err.Error(), "belongs to the API https://api-0009.example: leave it out here") {
 			return fmt.Errorf("it is not refused: %w", cmp.Or(err, fmt.Errorf("no error")))
 		}
 		return nil
