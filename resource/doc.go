@@ -36,8 +36,10 @@
 // caches at most 10,000 responses and introspects at most 1,000 tokens at a time;
 // further ones are ErrUnavailable.
 //
-// In both cases the token must be for Config.Audience, have at most 8 KiB, and be a
-// plain bearer token: a token that is bound to a client's key is refused.
+// In both cases the token must be for Config.Audience and have at most 8 KiB. A token that
+// is bound to a client's key must come by the scheme DPoP, with a proof of that key (RFC
+// 9449): [Verifier.Require] verifies it, and so does [Verifier.VerifyBound].
+// [Verifier.Verify] refuses such a token.
 //
 // # How soon a revocation takes effect
 //
