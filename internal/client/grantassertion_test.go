@@ -149,6 +149,7 @@ func TestRefusedAssertions(t *testing.T) {
 		"an event":                         {"job", b.platform, b.workload(changes{"events": changes{}}), "events is there"},
 		"a subject that is not a string":   {"orders", b.idp, jag(changes{"sub": 7}), "sub has the wrong JSON type"},
 		"an actor that is this server's":   {"orders", b.idp, jag(changes{"act": changes{"sub": "orders", "iss": issuerID}}), "act names a party of this server"},
+		"an actor of ours, with a slash":   {"orders", b.idp, jag(changes{"act": changes{"sub": "orders", "iss": issuerID + "/"}}), "act names a party of this server"},
 		"a subject with control character": {"orders", b.idp, jag(changes{"sub": "a\nb"}), "sub makes a subject that is not UTF-8 text"},
 
 		// Stale.

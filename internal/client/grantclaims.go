@@ -191,7 +191,7 @@ func (j *judgement) actors(context.Context) error {
 	for a := j.claims.Actor; a != nil; a = a.Before {
 		issuer := cmp.Or(a.Issuer, j.claims.Issuer)
 		switch {
-		case issuer == j.a.Issuer:
+		case strings.TrimSuffix(issuer, "/") == strings.TrimSuffix(j.a.Issuer, "/"):
 			return wrongClaim("act", "names a party of this server")
 		case a.Subject == "" || !oauth.IsText(issuer, maxAudience) || !oauth.IsText(a.Subject, maxAudience):
 			return wrongClaim("act", fmt.Sprintf("has no sub, or one that is not UTF-8 text of at most %d bytes", maxAudience))
