@@ -18,6 +18,9 @@ import (
 const (
 	narrow = 320
 	wide   = 1280
+	// least is the least width at which the console's tables have columns. A window of
+	// 1280 pixels at one and a half times its size is little wider.
+	least = 769
 )
 
 const runAxe = `axe.run(document, {runOnly: {type: 'tag', values: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']}, resultTypes: ['violations'], preload: false, iframes: false}).then(r => ({
@@ -136,8 +139,8 @@ func noOverflow(ctx context.Context, t *testing.T) {
 	if len(beyond) > 0 {
 		t.Errorf("wider than the window: %s", strings.Join(beyond, ", "))
 	}
-	if width := evaluate[int](ctx, t, `document.documentElement.scrollWidth`); width > narrow {
-		t.Errorf("the page is %d pixels wide in a window of %d", width, narrow)
+	if beyond := evaluate[int](ctx, t, `document.documentElement.scrollWidth - innerWidth`); beyond > 0 {
+		t.Errorf("the page is %d pixels wider than its window", beyond)
 	}
 }
 

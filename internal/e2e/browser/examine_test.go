@@ -57,6 +57,8 @@ func (b *tab) examine(t *testing.T, name string) {
 			t.Fatal(err)
 		}
 	}
+	do(b.ctx, t, look("light", least, 900))
+	noOverflow(b.ctx, t)
 	do(b.ctx, t, look("light", wide, 900))
 	if t.Failed() {
 		t.Fatalf("the page %s fails", name)
