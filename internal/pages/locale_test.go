@@ -3,6 +3,7 @@ package pages_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mintage/mintage/internal/pages"
 )
@@ -56,5 +57,13 @@ func TestAnUnknownLocaleIsTheDefault(t *testing.T) {
 	}
 	if _, err := pages.New(pages.Options{Locale: "pt"}); err == nil || !strings.Contains(err.Error(), `"pt"`) {
 		t.Errorf("a default without texts: %v", err)
+	}
+}
+
+// Whoever compares an instant of a page with a log or a clock has to see its zone.
+func TestInstantsNameTheirZone(t *testing.T) {
+	at := time.Date(2026, 11, 25, 3, 0, 0, 0, time.FixedZone("east", 9*3600))
+	if text := string(pages.Time(at)); text != `<time datetime="2026-11-24T18:00:00Z">24 Nov 2026, 18:00:00 UTC</time>` {
+		t.Error(text)
 	}
 }

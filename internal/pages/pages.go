@@ -203,5 +203,5 @@ func Time(t time.Time) template.HTML {
 		return "–"
 	}
 	t = t.UTC()
-	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, t.Format(time.RFC3339), t.Format("2 Jan 2006, 15:04:05")))
+	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, t.Format(time.RFC3339), t.Format("2 Jan 2006, 15:04:05 UTC")))
 }
