@@ -688,6 +688,12 @@ func TestAClientThatRegisteredItself(t *testing.T) {
 		t.Error("it is among those that operators registered")
 	}
 	page := "/clients/" + url.PathEscape(c.ID)
+	// Only clients that registered themselves are found by the host that their answers go to.
+	for path, label := range map[string]string{"/clients": "Name or id", "/clients?own=1": "Name, id or redirect host"} {
+		if body := alice.get(path).Body.String(); !strings.Contains(body, `<label for="match">`+label+`</label>`) {
+			t.Errorf("%s does not search by %s:\n%s", path, label, body)
+		}
+	}
 	if body := alice.get("/clients?own=1").Body.String(); !strings.Contains(body, "<code>callback.example</code>") || !strings.Contains(body, `href="`+page+`"`) {
 		t.Errorf("the list:\n%s", body)
 	}
