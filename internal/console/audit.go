@@ -27,6 +27,7 @@ type auditPage struct {
 	Older   string // address of the records before these; ""
 	First   string // address without a number; "": it is this one
 	Export  string
+	Most    int // records of an export
 	Follow  string
 	Head    *adminapi.AuditHead
 	Command string
@@ -106,7 +107,7 @@ func (s auditSearch) command(r *request) string {
 
 func (c auditPages) auditLog(ctx context.Context, r *request) (reply, error) {
 	s := readAuditSearch(r.URL.Query())
-	p := auditPage{Search: s, Command: s.command(r), Export: s.address("/audit/export", 0), Follow: s.address("/audit/follow", 0)}
+	p := auditPage{Search: s, Command: s.command(r), Export: s.address("/audit/export", 0), Most: maxExport, Follow: s.address("/audit/follow", 0)}
 	for _, name := range audit.Names() {
 		p.Events = append(p.Events, string(name))
 	}

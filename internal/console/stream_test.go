@@ -210,3 +210,21 @@ func TestFollowTheAuditLog(t *testing.T) {
 		t.Error("the page lacks its command")
 	}
 }
+
+// An export that ends before the log does is announced by the page that leads to it.
+func TestAnExportHasALimit(t *testing.T) {
+	r := open(t)
+	bob := r.operator("bob", operator.Auditor)
+	for range 10_001 {
+		r.audit.Record(audit.Event{Name: "user_changed", Outcome: audit.Success, Subject: "erin"})
+	}
+	if err := r.audit.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(bob.get("/audit/export?subject=erin").Body.String(), "\n"); n != 10_000 {
+		t.Errorf("the export has %d records", n)
+	}
+	if page := bob.get("/audit").Body.String(); !strings.Contains(page, "An export has the latest 10000 records at most.") {
+		t.Errorf("the page does not say that it ends:\n%s", page)
+	}
+}
