@@ -254,6 +254,24 @@ func TestAStaleFormChangesNothing(t *testing.T) {
 	}
 }
 
+// A form with a value that cannot be read is shown again as it was sent: nothing that was
+// entered is lost, neither there nor in the fields that follow.
+func TestARefusedFormKeepsWhatWasEntered(t *testing.T) {
+	r := open(t)
+	alice := r.operator("alice", operator.Admin)
+	r.shop("Shop", "shop")
+	w := alice.post("/clients/shop/edit", url.Values{"once": {operator.NewForm()}, "name": {"Other"}, "retry_window": {"5 min"}, "id_token_lifetime": {"1 h"}, "redirect_uris": {"https://shop.example/two"}, "scope": {"write"}, "auth_method": {"either"}, "jwks": {"{bad"}})
+	page := w.Body.String()
+	for _, text := range []string{`value="5 min"`, `value="1 h"`, `value="Other"`, `value="write"`, ">https://shop.example/two</textarea>", ">{bad</textarea>", "jwks is no JSON"} {
+		if !strings.Contains(page, text) {
+			t.Errorf("%d, and the page lacks %s", w.Code, text)
+		}
+	}
+	if strings.Contains(page, "--retry-window") {
+		t.Error("the command has a value that was not entered")
+	}
+}
+
 // Certificates have lines: a field of one line would lose them, and no setting of their
 // client could be saved. Browsers send the lines with other ends.
 func TestCertificatesStayAsTheyAre(t *testing.T) {

@@ -215,6 +215,7 @@ type editClientPage struct {
 	Name    string
 	Groups  []settingGroup
 	Command string
+	sent    url.Values // nil: the form is new
 }
 
 func (p *editClientPage) fill(v *adminapi.Client) {
@@ -239,6 +240,9 @@ func (p *editClientPage) fill(v *adminapi.Client) {
 		case *json.RawMessage:
 			f.Kind, f.Value = "json", string(*field)
 		}
+		if p.sent != nil {
+			f.Value = p.sent.Get(s.Member) // also what cannot be read
+		}
 		i := slices.IndexFunc(p.Groups, func(g settingGroup) bool { return g.Title == s.Group })
 		if i < 0 {
 			p.Groups = append(p.Groups, settingGroup{Title: s.Group, Open: s.Group == "Client"})
@@ -249,7 +253,8 @@ func (p *editClientPage) fill(v *adminapi.Client) {
 	}
 }
 
-// read gives v the settings of a sent form, and returns the field that it cannot read, "".
+// readSettings gives v the settings of a sent form, but for what it cannot read, of which
+// it returns a field, "" if there is none.
 func readSettings(form url.Values, v *adminapi.Client) (wrong, why string) {
 	for _, s := range client.Settings {
 		if s.Fixed {
@@ -267,26 +272,26 @@ func readSettings(form url.Values, v *adminapi.Client) (wrong, why string) {
 				*field = text
 			}
 		case **store.Milliseconds:
-			*field = nil
-			if text == "" {
-				continue
+			switch d, err := config.ParseDuration(text); {
+			case text == "":
+				*field = nil
+			case err != nil:
+				wrong, why = s.Member, err.Error()
+			default:
+				*field = store.InMilliseconds(d.Std())
 			}
-			d, err := config.ParseDuration(text)
-			if err != nil {
-				return s.Member, err.Error()
-			}
-			*field = store.InMilliseconds(d.Std())
 		case *json.RawMessage:
-			if *field = nil; text == "" {
-				continue
+			switch {
+			case text == "":
+				*field = nil
+			case !json.Valid([]byte(text)):
+				wrong, why = s.Member, "is no JSON"
+			default:
+				*field = json.RawMessage(text)
 			}
-			if !json.Valid([]byte(text)) {
-				return s.Member, "is no JSON"
-			}
-			*field = json.RawMessage(text)
 		}
 	}
-	return "", ""
+	return wrong, why
 }
 
 func (c clientPages) editClient(ctx context.Context, r *request) (reply, error) {
@@ -305,7 +310,7 @@ func (c clientPages) editClient(ctx context.Context, r *request) (reply, error) 
 // the form was opened.
 func (c clientPages) saveClient(ctx context.Context, r *request) (reply, error) {
 	id := r.PathValue("client")
-	p := editClientPage{form: sentForm(r), ID: id, ETag: r.PostFormValue("etag")}
+	p := editClientPage{form: sentForm(r), ID: id, ETag: r.PostFormValue("etag"), sent: r.PostForm}
 	var v adminapi.Client
 	present, err := c.do(ctx, r, serveradmin.Ask{Method: http.MethodGet, Path: []string{"clients", id}}, &v)
 	if err != nil {
