@@ -254,6 +254,18 @@ func TestAStaleFormChangesNothing(t *testing.T) {
 	}
 }
 
+// The program of a service is one request: it signs nobody in.
+func TestAServiceIsNotToldOfASignIn(t *testing.T) {
+	r := open(t)
+	alice := r.operator("alice", operator.Admin)
+	for kind, whole := range map[string]bool{"web": true, "service": false} {
+		w := alice.post("/new/client", url.Values{"once": {operator.NewForm()}, "kind": {kind}, "name": {"Shop"}, "redirect_uris": {"https://shop.example/cb"}, "scope": {"read"}})
+		if body := w.Body.String(); !strings.Contains(body, "A program for it") || strings.Contains(body, "It does the whole way: sign-in") != whole {
+			t.Errorf("%s: %d\n%s", kind, w.Code, body)
+		}
+	}
+}
+
 // A form with a value that cannot be read is shown again as it was sent: nothing that was
 // entered is lost, neither there nor in the fields that follow.
 func TestARefusedFormKeepsWhatWasEntered(t *testing.T) {
