@@ -619,6 +619,9 @@ func TestAPIs(t *testing.T) {
 			t.Errorf("the page lacks %s", text)
 		}
 	}
+	if body := alice.get(page + "/delete").Body.String(); !strings.Contains(body, "Access tokens that name it are refused at once") {
+		t.Errorf("the question does not say what ends:\n%s", body)
+	}
 	if w := alice.post(page+"/delete", url.Values{"typed": {"orders"}}); w.Code != http.StatusUnprocessableEntity {
 		t.Errorf("without its id: %d", w.Code)
 	}

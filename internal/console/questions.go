@@ -20,7 +20,7 @@ var (
 	revokeSecretQuestion = question{"revoke", "Revoke this secret?", "A program that still has it is refused from then on. It cannot be brought back.", "Revoke the secret"}
 	rotateQuestion       = question{"rotate", "Rotate the keys now?", "Each key gets a successor, which is used as soon as everybody can know it. What the present keys have made stays valid until it expires.", "Rotate them"}
 	deleteClientQuestion = question{"delete", "Delete this client?", "It cannot be brought back, and its id is never given again.", "Delete for good"}
-	deleteAPIQuestion    = question{"delete", "Delete this API?", "It cannot be brought back.", "Delete for good"}
+	deleteAPIQuestion    = question{"delete", "Delete this API?", "Access tokens that name it are refused at once, also if it is registered again. Grants go on for their other APIs.", "Delete for good"}
 
 	questions = []question{endGrantQuestion, endGrantsQuestion, userSessionQuestion, sessionQuestion, disableUserQuestion, resetFactorQuestion, revokeSecretQuestion, rotateQuestion, deleteClientQuestion, deleteAPIQuestion}
 )
