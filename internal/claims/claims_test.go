@@ -30,9 +30,10 @@ func TestFormsOfClaims(t *testing.T) {
 		{`{"birthdate":"1970"}`, `{"birthdate":"1970"}`},
 		{`{"updated_at":1700000000,"phone_number":"+81 3 1234"}`, `{"phone_number":"+81 3 1234","updated_at":1700000000}`},
 		{`{"picture":"https://example.com/a.png?x=1"}`, `{"picture":"https://example.com/a.png?x=1"}`},
+		{`{"website":"http://example.com","updated_at":0}`, `{"updated_at":0,"website":"http://example.com"}`},
 		{`{"name":"A","name":"B"}`, `{"name":"B"}`},
 		{`[]`, ""}, {`"x"`, ""}, {`{"email":1}`, ""}, {`{"email":"a"}`, ""}, {`{"email":"@b"}`, ""}, {`{"email":"a@"}`, ""}, {`{"email":"a b@c"}`, ""},
-		{`{"email_verified":"true"}`, ""}, {`{"picture":"javascript:alert(1)"}`, ""}, {`{"website":"//example.com"}`, ""}, {`{"profile":"https://a/ b"}`, ""},
+		{`{"email_verified":"true"}`, ""}, {`{"picture":"javascript:alert(1)"}`, ""}, {`{"website":"//example.com"}`, ""}, {`{"website":"ftp://example.com"}`, ""}, {`{"website":"https://a/%"}`, ""}, {`{"email":"` + strings.Repeat("x", 252) + `@a."}`, ""}, {`{"profile":"https://a/ b"}`, ""},
 		{`{"birthdate":"1970-13-01"}`, ""}, {`{"birthdate":"70"}`, ""}, {`{"updated_at":"1"}`, ""}, {`{"updated_at":-1}`, ""}, {`{"updated_at":1.5}`, ""},
 		{`{"name":"a\u0007"}`, ""}, {`{"name":"` + strings.Repeat("x", 256) + `"}`, ""}, {`{"address":"Tokyo"}`, ""}, {`{"address":{"planet":"Earth"}}`, ""},
 		{`{"address":{"country":1}}`, ""}, {`{"address":{"formatted":"a\u0000"}}`, ""}, {`{"tenant":"t"}`, ""}, {`{"Email":"a@example.com"}`, ""},
@@ -133,12 +134,12 @@ func TestPositionsOfClaimsStay(t *testing.T) {
 func TestTypedClaims(t *testing.T) {
 	t.Parallel()
 	patch := Claims{}
-	for _, typed := range []string{"email=a@example.com", "email_verified=true", "address.country=JP", "address.region=", "nickname=", "name=a=b"} {
+	for _, typed := range []string{"email=a@example.com", "email_verified=true", "address.country=JP", "address.region=", "nickname=", "name=a=b", "gender=true"} {
 		if err := patch.Assign(typed); err != nil {
 			t.Errorf("%s: %v", typed, err)
 		}
 	}
-	const want = `{"address":{"country":"JP","region":""},"email":"a@example.com","email_verified":true,"name":"a=b","nickname":""}`
+	const want = `{"address":{"country":"JP","region":""},"email":"a@example.com","email_verified":true,"gender":"true","name":"a=b","nickname":""}`
 	if got := text(t, patch); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
