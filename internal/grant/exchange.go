@@ -42,7 +42,6 @@ type Exchange struct {
 // Exchange returns the actors and the scope of the token that x asks for, the present
 // actor first, or why there is none. Whose token it is comes before what is asked for.
 func (x Exchange) Exchange() (actors []Actor, scope oauth.Scope, why Refusal) {
-	actors = x.Actors
 	if !x.Hides {
 		actors = append([]Actor{{Subject: x.ClientID}}, x.Actors...)
 	}

@@ -83,9 +83,6 @@ const (
 func ActorsText(actors []Actor) (text string, ok bool) {
 	var b []byte
 	for _, a := range actors {
-		if len(a.Issuer) > 255 || len(a.Subject) > 255 {
-			return "", false
-		}
 		b = append(append(b, byte(len(a.Issuer))), a.Issuer...)
 		b = append(append(b, byte(len(a.Subject))), a.Subject...)
 	}

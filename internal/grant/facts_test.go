@@ -1,6 +1,7 @@
 package grant
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -20,6 +21,9 @@ func TestFactsText(t *testing.T) {
 		{APIs: APIs{1}},
 		{JKT: [32]byte{31: 1}},
 		{Device: true},
+		{SaysACR: true},
+		{Trust: "t1"},
+		{Acting: "\x00\x05agent"},
 		{Session: session, APIs: APIs{1, 2, 0xffff, 4, 5, 0xfffe}, Claims: `{"tenant":"t1"}`},
 		{Claims: `{"tenant":"t1"}`, Session: session, SaidACR: strings.Repeat("a", 80), SaidAMR: strings.Repeat("m", 64), InUserInfo: 1<<32 - 1, InIDToken: 1<<32 - 2, JKT: [32]byte{0: 0xff, 31: 1}, Device: true},
 	} {
@@ -30,6 +34,26 @@ func TestFactsText(t *testing.T) {
 		if f.more() != (text != f.Claims) {
 			t.Errorf("%+v is stored as %q: facts that are claims alone keep the form of the version before", f, text)
 		}
+	}
+}
+
+// An issuer or a subject of 255 bytes fits; two of them are more than a fact holds.
+func TestActorsText(t *testing.T) {
+	long := strings.Repeat("x", 254)
+	for _, c := range []struct {
+		actors []Actor
+		ok     bool
+	}{
+		{nil, true}, {[]Actor{{}}, true}, {[]Actor{{"https://a", "b"}, {"", "c"}}, true}, {[]Actor{{Issuer: long[:253]}}, true}, {[]Actor{{Issuer: long}}, false}, {[]Actor{{Subject: long[1:] + "xxx"}}, false},
+		{[]Actor{{Issuer: strings.Repeat("x", 256)}}, false}, {[]Actor{{Subject: strings.Repeat("x", 256)}}, false}, {make([]Actor, MaxActors), true}, {make([]Actor, MaxActors+1), false},
+	} {
+		text, ok := ActorsText(c.actors)
+		if ok != c.ok || ok && !slices.Equal(Facts{Acting: text}.Actors(), c.actors) {
+			t.Errorf("%d actors: %t, %+v", len(c.actors), ok, Facts{Acting: text}.Actors())
+		}
+	}
+	if list := (Facts{Acting: "\x00\x05agen"}).Actors(); !slices.Equal(list, []Actor{{}}) {
+		t.Errorf("a fact that is cut off: %+v", list)
 	}
 }
 

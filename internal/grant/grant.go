@@ -200,10 +200,7 @@ func (c Code) Redeem(r Redemption, p Policy, now Instant) Decision {
 	}
 	// A new AuthorizedAt is later than every cutoff and the latest restore, even
 	// if those were dated by a clock that was ahead.
-	forced := r.Restore.At
-	if r.Cutoff != 0 {
-		forced = max(forced, r.Cutoff.Add(p.MaxSkew)+1)
-	}
+	forced := max(r.Restore.At, r.Cutoff.Add(p.MaxSkew)+1)
 	if why := r.Maker.disowns(c.AuthorizedAt, forced, p, now); why != Allowed {
 		return refuse(why)
 	}
@@ -256,9 +253,6 @@ func (g Grant) Redeemed(r Redemption, p Policy, now Instant) Decision {
 	case p.cutOff(g.AuthorizedAt, r.Cutoff):
 		return g.refuse(CutOff)
 	case g.Generation == 1 && p.RetryWindow > 0 && g.inWindow(p, now):
-		if r.Target != nil && r.Target.Lifetime != 0 {
-			p.AccessLifetime = r.Target.Lifetime
-		}
 		return g.answer(max(g.RotatedAt, g.AccessFloor+1), "", r.Allowed, r.Target, p, now, true)
 	}
 	return g.revoke(CodeReplayed)

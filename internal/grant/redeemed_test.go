@@ -26,6 +26,8 @@ func TestRedeemedDeviceCodes(t *testing.T) {
 		"no window":            {func(_ *Grant, _ *Redemption, p *Policy) { p.RetryWindow = 0 }, 0, CodeReplayed, true},
 		"another client":       {func(_ *Grant, r *Redemption, _ *Policy) { r.ClientID = "other" }, time.Hour, OtherClient, false},
 		"another realm":        {func(_ *Grant, r *Redemption, _ *Policy) { r.Realm = "/other" }, time.Hour, OtherClient, false},
+		"another key":          {func(g *Grant, _ *Redemption, _ *Policy) { g.JKT[0] = 1 }, time.Hour, KeyMismatch, false},
+		"its key":              {func(g *Grant, r *Redemption, _ *Policy) { g.JKT[0], r.JKT[0] = 1, 1 }, 0, Allowed, false},
 		"revoked":              {func(g *Grant, _ *Redemption, _ *Policy) { g.State = Revoked }, 0, GrantRevoked, false},
 		"cut off":              {func(_ *Grant, r *Redemption, _ *Policy) { r.Cutoff = at }, 0, CutOff, false},
 		"no scope is left":     {func(_ *Grant, r *Redemption, _ *Policy) { r.Allowed = "c" }, 0, ScopeTooWide, false},

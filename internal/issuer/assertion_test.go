@@ -195,6 +195,18 @@ func TestAnAssertionIsPresentedAgain(t *testing.T) {
 	if got := s.granted(s.assert(t.Context(), "agent", r)); got != "code_expired" {
 		t.Errorf("after its end: %s", got)
 	}
+	// A restore may have lost that its grant ended, or that it was presented at all.
+	s = withTrusts(t)
+	r, other = s.assertion("once"), s.assertion("never")
+	if _, err := s.assert(t.Context(), "agent", r); err != nil {
+		t.Fatal(err)
+	}
+	s.Restored()
+	for _, r := range []issuer.AssertionRequest{r, other} {
+		if got := s.granted(s.assert(t.Context(), "agent", r)); got != "code_before_restore" {
+			t.Errorf("after a restore, %s: %s", r.ID, got)
+		}
+	}
 }
 
 // Two nodes take the same assertion at once: one grant comes of it.
