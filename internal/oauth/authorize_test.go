@@ -270,6 +270,17 @@ func TestParseCallback(t *testing.T) {
 	}
 }
 
+func TestCanonicalTargets(t *testing.T) {
+	for uri, want := range map[string]string{
+		"HTTPS://Api.EXAMPLE/Orders/": "https://api.example/Orders", "https://API.example": "https://api.example", "https://API.example?Q": "https://api.example?Q",
+		"https://User@API.example/x": "https://User@api.example/x", "https://a//": "https://a/", "URN:Example:A": "urn:Example:A", "Orders": "Orders",
+	} {
+		if got := oauth.CanonicalTarget(uri); got != want {
+			t.Errorf("%s: %s, want %s", uri, got, want)
+		}
+	}
+}
+
 // Interactions of earlier versions hold requests in the same form.
 func TestTheStoredFormOfAKey(t *testing.T) {
 	const text = `{"client_id":"c","redirect_uri":"","prompt":{},"dpop_jkt":"0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"}`
@@ -283,7 +294,10 @@ func TestTheStoredFormOfAKey(t *testing.T) {
 	if got, err := json.Marshal(oauth.AuthorizationRequest{}); err != nil || strings.Contains(string(got), "dpop_jkt") {
 		t.Errorf("%s, %v", got, err)
 	}
-	if err := json.Unmarshal([]byte(`{"dpop_jkt":"short"}`), &again); err == nil {
-		t.Error("read a text that is no thumbprint")
+	// A decoder of base64 skips line breaks.
+	for _, jkt := range []string{"short", "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4J", `0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguAA\n`, strings.Repeat("A", 43)} {
+		if err := json.Unmarshal([]byte(`{"dpop_jkt":"`+jkt+`"}`), &again); err == nil {
+			t.Errorf("read %s, which is no thumbprint", jkt)
+		}
 	}
 }

@@ -135,7 +135,7 @@ func cutPort(s string) (rest string, ok bool) {
 			end = len(s)
 		}
 		port, err := strconv.ParseUint(s[1:end], 10, 16)
-		if err != nil || port == 0 || s[1] == '0' || s[1] == '+' {
+		if err != nil || port == 0 || s[1] == '0' {
 			return "", false
 		}
 		s = s[end:]

@@ -170,12 +170,13 @@ func TestMatchRedirectURILoopback(t *testing.T) {
 // Of localhost, any port matches where none is registered (the tools of many
 // developers take the next free one), and one that is registered is exact.
 func TestMatchRedirectURILocalhost(t *testing.T) {
-	registered := []string{"http://localhost/cb", "http://localhost:3000/fixed"}
+	registered := []string{"http://localhost/cb", "http://localhost:3000/fixed", "http://localhost"}
 	for uri, want := range map[string]bool{
 		"http://localhost/cb": true, "http://localhost:1/cb": true, "http://localhost:5173/cb": true, "http://localhost:65535/cb": true,
-		"http://localhost:3000/fixed": true,
+		"http://localhost:3000/fixed": true, "http://localhost": true, "http://localhost:1": true,
 
 		"http://localhost:3001/fixed": false, "http://localhost/fixed": false, "http://localhost:3000/other": false,
+		"http://localhost:0": false, "http://localhost:65536": false, "http://localhost:1x": false,
 		"http://localhost:0/cb": false, "http://localhost:65536/cb": false, "http://localhost:080/cb": false, "http://localhost:/cb": false,
 		"http://localhost:80/cb?x=y": false, "http://localhost:80/Cb": false, "https://localhost:80/cb": false, "http://LOCALHOST:80/cb": false,
 		"http://localhost.:80/cb": false, "http://localhost.evil.example/cb": false, "http://localhost:80.evil.example/cb": false,
