@@ -195,18 +195,6 @@ func TestAnAssertionIsPresentedAgain(t *testing.T) {
 	if got := s.granted(s.assert(t.Context(), "agent", r)); got != "code_expired" {
 		t.Errorf("after its end: %s", got)
 	}
-	// A restore may have lost that its grant ended, or that it was presented at all.
-	s = withTrusts(t)
-	r, other = s.assertion("once"), s.assertion("never")
-	if _, err := s.assert(t.Context(), "agent", r); err != nil {
-		t.Fatal(err)
-	}
-	s.Restored()
-	for _, r := range []issuer.AssertionRequest{r, other} {
-		if got := s.granted(s.assert(t.Context(), "agent", r)); got != "code_before_restore" {
-			t.Errorf("after a restore, %s: %s", r.ID, got)
-		}
-	}
 }
 
 // Two nodes take the same assertion at once: one grant comes of it.
@@ -406,11 +394,9 @@ func TestALostAnswerAboutAnAssertion(t *testing.T) {
 func TestAnAssertionRecordsItsClient(t *testing.T) {
 	s := withTrusts(t)
 	s.Directory.AdmitSelfRegistered(func(_, id string) bool { return id == testkit.AgentID })
-	api := testkit.OrdersAPI()
-	api.Open = true
+	api, trust := testkit.OrdersAPI(), users()
+	api.Open, trust.ClientID = true, testkit.AgentID
 	s.PutAPI(api)
-	trust := users()
-	trust.ClientID = testkit.AgentID
 	trust = s.Put(trust)
 	s.Clock.Advance(time.Second)
 	c := &store.Client{
@@ -420,11 +406,12 @@ func TestAnAssertionRecordsItsClient(t *testing.T) {
 	s.View().Offer(c)
 	r := s.assertion("first")
 	r.Trust = &trust
-	if found := s.FoundAgent(); found != nil {
-		t.Fatalf("recorded before: %+v", found)
-	}
 	if scope, err := (issuer.Assertions{Issuer: s.Issuer}).Foreseen(t.Context(), r); scope != "orders:read orders:write" || err != nil {
 		t.Errorf("foreseen: %q, %v", scope, err)
+	}
+	s.Faulty.Inject(storetest.CommitDocument, 1, storetest.Lost)
+	if got, err := (issuer.Assertions{Issuer: s.Issuer}).AssertionToken(t.Context(), c, r); !errors.Is(err, store.ErrUnavailable) || s.FoundAgent() != nil {
+		t.Fatalf("without its record: %+v, %v", got, err)
 	}
 	for range 2 { // two requests that have found no record
 		if got := s.granted(issuer.Assertions{Issuer: s.Issuer}.AssertionToken(t.Context(), c, r)); got != theirUser+" orders:read orders:write [orders]" {

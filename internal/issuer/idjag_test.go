@@ -63,6 +63,7 @@ func TestClaimsOfAnIdentityAssertion(t *testing.T) {
 	s, tokens, _ := asserting(t)
 	at := float64(testkit.Started / 1000)
 	s.Clock.Advance(time.Minute)
+	ids := map[grant.ID]bool{}
 	for name, row := range map[string]struct {
 		request  issuer.IDJAGRequest
 		resource any
@@ -79,6 +80,10 @@ func TestClaimsOfAnIdentityAssertion(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
+			if ids[got.GrantID] {
+				t.Errorf("%s: the jti of another one", name)
+			}
+			ids[got.GrantID] = true
 			typ, c := s.claims(got.AccessToken)
 			want := map[string]any{
 				"iss": issuerID, "sub": subject, "aud": chat, "client_id": "there", "iat": at + 60, "exp": at + 360, "jti": got.GrantID.String(),

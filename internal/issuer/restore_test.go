@@ -1,12 +1,14 @@
 package issuer_test
 
 import (
+	"errors"
 	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/testkit"
 )
@@ -125,4 +127,22 @@ func (s *service) recorded(id grant.ID) []store.Event {
 		s.T.Fatal(err)
 	}
 	return list
+}
+
+// A restore may have lost that the grant of an assertion ended, or that it was presented.
+func TestAnAssertionOfBeforeTheRestoreIsRefused(t *testing.T) {
+	s := withTrusts(t)
+	once, never := s.assertion("once"), s.assertion("never")
+	if _, err := s.assert(t.Context(), "agent", once); err != nil {
+		t.Fatal(err)
+	}
+	s.Restored()
+	for _, r := range []issuer.AssertionRequest{once, never} {
+		if got := s.granted(s.assert(t.Context(), "agent", r)); got != "code_before_restore" {
+			t.Errorf("%s: %s", r.ID, got)
+		}
+	}
+	if g, err := s.Engine.Grant(t.Context(), store.AssertionID(realm, idp, never.ID)); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("a refused assertion has a row: %+v, %v", g, err)
+	}
 }

@@ -410,3 +410,22 @@ func TestACodeOfAClientThatMustUsePKCEHasAChallenge(t *testing.T) {
 		}
 	}
 }
+
+// The registration may have changed since the user was asked.
+func TestACodeIsForAGrantTypeOfItsClient(t *testing.T) {
+	s := newService(t)
+	for _, has := range []string{store.GrantAuthorizationCode, store.GrantDeviceCode} {
+		s.Administer(clientID, func(c *store.Client) { c.GrantTypes = []string{has} })
+		for _, device := range []bool{false, true} {
+			a := testkit.Authorization()
+			a.Device = device
+			_, err := s.Codes().IssueAgreed(s.Listed(clientID), issuer.Agreement{
+				Authorization: a, KeyID: s.View().Ring.Current(keys.Seal, s.At()), AuthorizedAt: s.At(), ExpiresAt: s.At().Add(time.Minute),
+			})
+			var invalid *oauth.Invalid
+			if refused := errors.As(err, &invalid) && invalid.Field == "client_id"; refused == (device == (has == store.GrantDeviceCode)) || !refused && err != nil {
+				t.Errorf("%s, for a device %t: %v", has, device, err)
+			}
+		}
+	}
+}
