@@ -216,7 +216,11 @@ func inProcess(ctx context.Context, cfg config.Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	st, began := deployment.Audited(cfg, opened), grant.At(time.Now())
+	st, now := deployment.Audited(cfg, opened), time.Now
+	if nodes != nil {
+		behind := sync.OnceValue(func() time.Duration { return directory.Behind(context.WithoutCancel(ctx), nodes, cfg.Skew()) })
+		now = func() time.Time { return time.Now().Add(behind()) }
+	}
 	// Of several requests of a command, the first reads all of the directory.
 	known := sync.OnceValues(func() (*directory.Directory, error) {
 		return directory.Read(context.WithoutCancel(ctx), st, nil, deployment.KeySchedule(cfg), time.Now)
@@ -229,7 +233,7 @@ func inProcess(ctx context.Context, cfg config.Config) (*Client, error) {
 			}
 			return d.Current(ctx)
 		},
-		Store: st, Schedule: deployment.KeySchedule(cfg), Now: time.Now,
+		Store: st, Schedule: deployment.KeySchedule(cfg), Now: now,
 		KEK: func(context.Context) (*keys.KEK, error) { return deployment.ReadKEK(cfg) },
 		Ring: func(ctx context.Context) (*keys.Ring, error) {
 			kek, err := deployment.ReadKEK(cfg)
@@ -247,7 +251,7 @@ func inProcess(ctx context.Context, cfg config.Config) (*Client, error) {
 		cases.Settle = func(ctx context.Context) {
 			ctx, cancel := context.WithTimeout(ctx, directory.SettleTime)
 			defer cancel()
-			directory.AwaitHeartbeats(ctx, nodes, began)
+			directory.AwaitHeartbeats(ctx, nodes, grant.At(now()))
 		}
 	}
 	var realms []*serveradmin.API

@@ -1,9 +1,11 @@
 package directory
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/mintage/mintage/internal/grant"
@@ -229,6 +231,25 @@ func AwaitHeartbeats(ctx context.Context, list func(context.Context) ([]store.No
 			return
 		}
 	}
+}
+
+// Behind returns by how much the clock of this process is behind those of the nodes that
+// run, of which it takes the one in the middle, if one is ahead of it by more than skew. A
+// command dates by its clock what nodes compare with theirs: a cutoff in the past would
+// spare what was authorized since.
+func Behind(ctx context.Context, list func(context.Context) ([]store.Node, error), skew time.Duration) time.Duration {
+	ahead := func(n store.Node) time.Duration { return n.Clock.Since(grant.At(time.Now())) }
+	before, err := list(ctx)
+	if err != nil || !slices.ContainsFunc(before, func(n store.Node) bool { return ahead(n) > skew }) || !Pause(ctx, 2*PollInterval) {
+		return 0 // the next read of the store reports the error
+	}
+	after, err := list(ctx)
+	running := store.Running(before, after)
+	if err != nil || len(running) == 0 {
+		return 0
+	}
+	slices.SortFunc(running, func(a, b store.Node) int { return cmp.Compare(a.Clock, b.Clock) })
+	return max(0, ahead(running[(len(running)-1)/2]))
 }
 
 // Pause waits, and reports whether ctx goes on.

@@ -61,6 +61,37 @@ func TestANodeWhoseClockIsOffIsNotReady(t *testing.T) {
 	}
 }
 
+// A command counts no node that has ended, and waits for none whose clock is not ahead.
+func TestACommandTakesTheTimeOfTheNodesThatRun(t *testing.T) {
+	for _, c := range []struct {
+		ahead []time.Duration // of the nodes that run
+		want  time.Duration
+		waits bool
+	}{
+		{[]time.Duration{time.Second, -time.Hour}, 0, false},
+		{[]time.Duration{time.Minute}, time.Minute, true},
+		{[]time.Duration{time.Minute, 61 * time.Second, 24 * time.Hour}, 61 * time.Second, true},
+		{[]time.Duration{0, 24 * time.Hour}, 0, true},
+		{nil, 0, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			got := directory.Behind(t.Context(), func(context.Context) (list []store.Node, err error) {
+				for i, ahead := range c.ahead {
+					list = append(list, store.Node{ID: store.NodeID{byte(i)}, Clock: grant.At(time.Now().Add(ahead))})
+				}
+				if c.waits {
+					list = append(list, store.Node{ID: store.NodeID{9}, Clock: grant.At(began.Add(30 * time.Minute))})
+				}
+				return list, nil
+			}, 2*time.Second)
+			if waited := time.Since(began) > 0; got != c.want || waited != c.waits {
+				t.Errorf("%v: behind by %v, waited: %t; want %v", c.ahead, got, waited, c.want)
+			}
+		})
+	}
+}
+
 func TestClocksWithinMaxSkewAreReady(t *testing.T) {
 	testkit.InCluster(t, func(t *testing.T, s *testkit.Service, h *testkit.Cluster) {
 		var nodes []*testkit.Node
