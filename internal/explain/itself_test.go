@@ -72,5 +72,10 @@ func TestATokenOfAClientForItselfHasAHistory(t *testing.T) {
 		say(tokens.AccessToken, "refused now: access_revoked", "its client has revoked it", id, "service_token_revoked")
 		say(id, "it is the id of a token that a client got for itself", "service_token_issued")
 		say("5f2b6c0e9a1d4473", "service_token_issued")
+		if tokens, err = k.Issuer.ServiceToken(t.Context(), c, issuer.ServiceRequest{}); err != nil {
+			t.Fatal(err)
+		}
+		(&testkit.Service{Kit: *k}).Restored()
+		say(tokens.AccessToken, "refused now: restored_lost", "nobody can tell whether it was revoked", "the client requests another one")
 	}
 }

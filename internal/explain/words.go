@@ -106,8 +106,11 @@ func (v *Explained) read() adminapi.Reading {
 	}
 	if e.own() {
 		r.Next = "nothing: the client requests another one (client_credentials)"
-		if a.Why == grant.AccessRevoked {
+		switch a.Why {
+		case grant.AccessRevoked:
 			r.Why = "its client has revoked it, or a scope or an API of it is gone"
+		case grant.RestoredLost:
+			r.Why = "the store was put back to a backup after the token was issued, and nobody can tell whether it was revoked"
 		}
 	}
 	if e.asserted() && (a.Why == grant.GrantExpired || a.Why == grant.AccessRevoked) {
