@@ -239,13 +239,17 @@ command. A node without the new key answers 503 until it has it.`,
 	}
 }
 
-// asRoot begins the advice about a kek file in a directory that the server's user may
-// not write, such as /etc/mintage. A file that root replaces keeps its owner.
-func asRoot(err error, user int) string {
-	if errors.Is(err, fs.ErrPermission) && user != 0 {
-		return "give the command again as root, which keeps the file's owner (sudo mintage kek rotate); or "
+// kekAdvice returns the advice about a kek file that the command cannot write: byHand, or
+// what is better. The server's user may not write a directory such as /etc/mintage; a file
+// that root replaces keeps its owner. On a full disk, an editor would leave an empty file.
+func kekAdvice(err error, user int, byHand string) string {
+	switch {
+	case errors.Is(err, syscall.ENOSPC):
+		return "make room on its disk, and give the same command again; do not edit the file before"
+	case errors.Is(err, fs.ErrPermission) && user != 0:
+		return "give the command again as root, which keeps the file's owner (sudo mintage kek rotate); or " + byHand
 	}
-	return ""
+	return byHand
 }
 
 func (a *opened) rotateKEK(cmd *cobra.Command) error {
@@ -294,8 +298,8 @@ func (a *opened) rotateKEK(cmd *cobra.Command) error {
 	if kek.Next() == nil {
 		lines = append(lines, strings.TrimSpace(keys.NewKEKText()))
 		if err := deployment.ReplaceFile(path, []byte(strings.Join(lines, "\n")+"\n"), mode); err != nil {
-			return deployment.Hint(fmt.Errorf("write the new key-encryption key: %w", err), asRoot(err, os.Geteuid())+
-				"write it yourself, as a second line of "+show.Quote(path)+" (openssl rand -base64 32), and give the command again")
+			return deployment.Hint(fmt.Errorf("write the new key-encryption key: %w", err), kekAdvice(err, os.Geteuid(),
+				"write it yourself, as a second line of "+show.Quote(path)+" (openssl rand -base64 32), and give the command again"))
 		}
 		if kek, err = deployment.ReadKEK(a.cfg); err != nil {
 			return err
@@ -320,7 +324,7 @@ func (a *opened) rotateKEK(cmd *cobra.Command) error {
 	}
 	if err != nil {
 		return deployment.Hint(fmt.Errorf("the keys are wrapped by the new key-encryption key, but the old one cannot be put aside: %w", err),
-			asRoot(err, os.Geteuid())+"keep the first line of "+show.Quote(path)+" for older backups, and remove it there")
+			kekAdvice(err, os.Geteuid(), "keep the first line of "+show.Quote(path)+" for older backups, and remove it there"))
 	}
 	fmt.Fprintf(out, "%s is now %s; earlier backups need %s\n", path, kek.Next().Fingerprint(), old)
 	fmt.Fprintln(out, "copy both to a safe place, make a backup, and on other nodes remove the first line of the file")

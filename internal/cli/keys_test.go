@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -16,8 +17,13 @@ func TestAKekFileThatTheServersUserCannotReplaceIsForRoot(t *testing.T) {
 		user int
 		root bool
 	}{{denied, 998, true}, {denied, 0, false}, {fs.ErrExist, 998, false}} {
-		if got := asRoot(c.err, c.user); strings.Contains(got, "sudo mintage kek rotate") != c.root {
+		if got := kekAdvice(c.err, c.user, "write it yourself"); strings.Contains(got, "sudo mintage kek rotate") != c.root {
 			t.Errorf("%v as user %d: %q", c.err, c.user, got)
 		}
+	}
+	// An editor on a full disk would leave an empty file in the place of the key.
+	full := fmt.Errorf("write: %w", &os.PathError{Op: "write", Path: "/etc/mintage/kek.new", Err: syscall.ENOSPC})
+	if got := kekAdvice(full, 998, "write it yourself"); strings.Contains(got, "write it yourself") || !strings.Contains(got, "make room") {
+		t.Errorf("on a full disk: %q", got)
 	}
 }
