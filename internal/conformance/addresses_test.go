@@ -115,6 +115,28 @@ func TestCM24_WhatPagesShowOfARedirectURI(t *testing.T) {
 	}
 }
 
+// Of an API without a scope in the request, the user is shown nothing: what was agreed to,
+// and remembered, for another one gives no token for it.
+func TestAnAPIThatTheUserWasNotShownIsInNoToken(t *testing.T) {
+	d, b := signedIn(t, registering)
+	d.openAPI()
+	const files = "https://files.example/mcp"
+	d.api(store.API{ID: files, Number: 2, Open: true, Scopes: []store.APIScope{{Name: "files", Number: 1}}})
+	d.api(store.API{ID: issuerID, Number: 3, Open: true})
+	c := d.selfRegistered("Agent")
+	b.agree(asking(c, "resource="+ordersAPI, "scope=openid orders"))
+	code := b.get(asking(c, "prompt=none", "resource="+ordersAPI, "scope=orders")+"&resource="+url.QueryEscape(files)).code(t, redirect)
+	pair := d.mustIssue(d.post(c.challenged(code)))
+	if got := d.introspect(d.resourceServer(), pair.AccessToken).body; !strings.Contains(got, `"aud":"`+ordersAPI+`"`) || pair.Scope != "orders" {
+		t.Error(got)
+	}
+	for scope, want := range map[string]oauth.ErrorCode{"openid": oauth.InvalidScope, "openid files": oauth.ConsentRequired} {
+		if page := b.get(asking(c, "prompt=none", "resource="+files, "scope="+scope)); !strings.Contains(page.body, string(want)) {
+			t.Errorf("%s: %d, not %s", scope, page.StatusCode, want)
+		}
+	}
+}
+
 // Words of a stranger, as an attacker has sent them, are on no page but the consent page,
 // and there in quotation marks.
 func TestCM25_NamesAreNoMessages(t *testing.T) {

@@ -157,11 +157,35 @@ func (rs *Requests) covered(st *Stage, r oauth.AuthorizationRequest) oauth.Autho
 	case agent && !named.Scope.Covers(r.Scope):
 		r.Asked, r.Scope = r.Scope, r.Scope.Common(named.Scope)
 	}
-	if r.Scope != "" {
-		return r
+	if r.Scope == "" {
+		var wide error
+		if r.Scope, wide = oauth.ParseScope(string(named.Default)); (wide != nil || r.Scope == "" && named.APIs != (grant.APIs{}) && !agent) && r.Defect == nil {
+			r.Defect = oauth.ErrScope
+		}
 	}
-	var wide error
-	if r.Scope, wide = oauth.ParseScope(string(named.Default)); (wide != nil || r.Scope == "" && named.APIs != (grant.APIs{}) && !agent) && r.Defect == nil {
+	if agent && r.Defect == nil {
+		return rs.shown(st, r, named.Default)
+	}
+	return r
+}
+
+// shown leaves out of the request of a client that registered itself the APIs of which its
+// scope has nothing: a user who is shown scopes agrees to no other API, and a remembered
+// answer to one is none to another. If no API is left, it gets the default scopes as well.
+func (rs *Requests) shown(st *Stage, r oauth.AuthorizationRequest, byDefault oauth.Scope) oauth.AuthorizationRequest {
+	var kept []string
+	for _, scope := range []oauth.Scope{r.Scope, union(r.Scope, byDefault)} {
+		of := rs.Issuer.OpenOf(st.view, scope)
+		for _, uri := range r.Resources {
+			if slices.ContainsFunc(of, func(id string) bool { return oauth.CanonicalTarget(id) == oauth.CanonicalTarget(uri) }) {
+				kept = append(kept, uri)
+			}
+		}
+		if r.Scope = scope; len(kept) > 0 {
+			break
+		}
+	}
+	if r.Resources, st.targets = kept, nil; len(kept) == 0 {
 		r.Defect = oauth.ErrScope
 	}
 	return r
