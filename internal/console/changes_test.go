@@ -444,6 +444,9 @@ func TestLookUp(t *testing.T) {
 	if w := alice.post("/explain", url.Values{"text": {"forged"}}); !strings.Contains(w.Body.String(), "refresh_token, not authentic") {
 		t.Errorf("a forged token:\n%s", w.Body)
 	}
+	if w := alice.post("/explain", url.Values{"text": {"a session"}}); !strings.Contains(w.Body.String(), "session: unknown") || !strings.Contains(w.Body.String(), "with the subject below it") {
+		t.Errorf("a session without its subject:\n%s", w.Body)
+	}
 	if w := alice.post("/explain", url.Values{"text": {" "}}); w.Code != http.StatusUnprocessableEntity {
 		t.Errorf("nothing: %d", w.Code)
 	}

@@ -80,6 +80,9 @@ func open(t *testing.T) *room {
 		if in.Text == "forged" {
 			return adminapi.Explanation{Kind: "refresh_token", Genuine: new(bool), Now: &adminapi.Reading{Verdict: "refused", Why: "its MAC is wrong", Next: "look elsewhere"}}, nil
 		}
+		if in.Text == "a session" {
+			return adminapi.Explanation{Kind: "session", Session: &adminapi.ExplainedSession{State: "unknown"}}, nil
+		}
 		return adminapi.Explanation{Kind: "unknown", Now: &adminapi.Reading{Verdict: "unknown", Why: "it is no token", Next: "look elsewhere"}}, nil
 	}
 	api.Realm, api.ConsoleURL = adminapi.Realm{Name: "api", Issuer: "https://auth.example/oauth2/api", Login: "upstream"}, origin

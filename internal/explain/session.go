@@ -21,6 +21,9 @@ func (x *Explainer) findSession(ctx context.Context, v *Explained, subject strin
 		return err
 	}
 	v.session = &sessionFacts{subject: subject, state: "unknown", directory: directoryOf(view, x.Realm)}
+	if subject == "" {
+		return nil // the list would have the grants of everybody, and no session that is alive
+	}
 	list, err := login.ListSessions(ctx, x.Store, x.Realm, subject)
 	i := slices.IndexFunc(list, func(r login.StoredSession) bool { return fits(r.Reference) })
 	if err != nil || i < 0 {
@@ -69,7 +72,11 @@ func (v *Explained) sessionParts() []part {
 	}
 	grants := []adminapi.Grant{}
 	if s.StoredSession == nil {
-		p.facts = append(p.facts, row("why", "the subject has no such session, and no grant of it whose row is kept"),
+		why := "the subject has no such session, and no grant of it whose row is kept"
+		if s.subject == "" {
+			why = "no subject is given"
+		}
+		p.facts = append(p.facts, row("why", why),
 			row("next", "a session is found by its subject: mintage explain --subject SUBJECT SESSION; see: mintage session list --subject SUBJECT"), member("grants", grants))
 		p.facts = append(p.facts, v.pasted()...)
 		return []part{p}

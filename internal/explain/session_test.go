@@ -83,6 +83,11 @@ func TestAGrantHasItsSessionAndASessionItsGrants(t *testing.T) {
 			t.Errorf("%s: the id_token is printed", question)
 		}
 	}
+	// Without its subject, it is not taken for a session that has ended: that has grants too.
+	named.Subject = ""
+	if text, program := say(named); of(program)["state"] != "unknown" || strings.Contains(text, "shop") || !strings.Contains(text, "no subject is given") {
+		t.Errorf("without a subject:\n%s", text)
+	}
 	named.Subject = "bob"
 	if text, program := say(named); of(program)["state"] != "unknown" || !strings.Contains(text, "--subject") {
 		t.Errorf("of nobody: %s%v", text, program)
