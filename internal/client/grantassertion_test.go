@@ -329,6 +329,11 @@ func TestWorkloadsWithoutAClient(t *testing.T) {
 	if _, err := b.auth.Assertion(t.Context(), "", false, text); refused(t, err) != "iss" {
 		t.Errorf("disabled: %v", err)
 	}
+	// One that names no subjects is for none.
+	b.Put(store.Trust{Issuer: "https://platform.example", Kind: store.TrustWorkload, ClientID: "job", Audience: tokenEndpoint, Keys: b.platform.set()})
+	if _, err := b.auth.Assertion(t.Context(), "job", false, text); refused(t, err) != "sub" {
+		t.Errorf("without subjects: %v", err)
+	}
 }
 
 // The keys of an issuer that cannot be fetched are a fault of the server: the client keeps

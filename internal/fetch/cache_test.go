@@ -273,6 +273,27 @@ func TestANetworkHasItsShareOfFetches(t *testing.T) {
 		if under != 64 {
 			t.Errorf("%d fetches under way", under)
 		}
+		// One that ends makes room for one.
+		time.Sleep(time.Minute)
+		s.answer = func(address string) (fetch.Answer, error) {
+			if time.Sleep(time.Millisecond); address != "quick0" {
+				time.Sleep(time.Second)
+			}
+			return fetch.Answer{}, fetch.ErrAnswer
+		}
+		begin(office, 1, "quick")
+		begin(office, 20, "more")
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		begin(office, 20, "again")
+		under = 0
+		for i := range 20 {
+			under += s.count(fmt.Sprint("more", i)) + s.count(fmt.Sprint("again", i))
+		}
+		all.Wait()
+		if under != 13 {
+			t.Errorf("%d under way after one has ended", under)
+		}
 	})
 }
 

@@ -416,6 +416,8 @@ func TestHowLongAnAnswerServes(t *testing.T) {
 		"an instant":           {map[string]string{"Date": "Mon, 02 Jan 2006 15:04:05 GMT", "Expires": "Mon, 02 Jan 2006 17:04:05 GMT"}, 2 * time.Hour},
 		"the age goes first":   {map[string]string{"Cache-Control": "max-age=600", "Date": "Mon, 02 Jan 2006 15:04:05 GMT", "Expires": "Mon, 02 Jan 2006 17:04:05 GMT"}, 10 * time.Minute},
 		"expired":              {map[string]string{"Expires": "0"}, 5 * time.Minute},
+		"an instant alone":     {map[string]string{"Date": "", "Expires": "Mon, 02 Jan 2006 17:04:05 GMT"}, 5 * time.Minute},
+		"not compressed":       {map[string]string{"Content-Encoding": "identity"}, 5 * time.Minute},
 	} {
 		w.answer = func(rw http.ResponseWriter, _ *http.Request) {
 			rw.Header().Set("Content-Type", "application/json")

@@ -192,6 +192,27 @@ func TestAFormThatTwoNodesGetAtOnceIsSpentOnce(t *testing.T) {
 	}
 }
 
+// A session remembers the last fifty forms.
+func TestFormsOfASessionAreBounded(t *testing.T) {
+	st := newStore(t, operator.Operator{Name: "alice", Role: operator.Admin})
+	cookie, err := operator.Begin(t.Context(), st, operator.Session{Operator: "alice", BeganAt: began})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := operator.Open(t.Context(), st, cookie, began)
+	var forms []string
+	for range 51 {
+		forms = append(forms, operator.NewForm())
+		err = errors.Join(err, s.SpendForm(t.Context(), st, forms[len(forms)-1]))
+	}
+	if err != nil || !slices.Equal(s.Forms, forms[1:]) {
+		t.Errorf("%d forms, %v", len(s.Forms), err)
+	}
+	if err := s.SpendForm(t.Context(), st, forms[50]); !errors.Is(err, operator.ErrRepeated) {
+		t.Errorf("the last form again: %v", err)
+	}
+}
+
 // A checked factor gives the browser another cookie, so that a cookie of before is of
 // no use.
 func TestConfirmChangesTheCookie(t *testing.T) {
@@ -238,7 +259,7 @@ func TestATicketIsSpentOnce(t *testing.T) {
 	}
 	text := ticket()
 	spentOnce(t, operator.ErrNoTicket, func() error { _, err := operator.SpendTicket(ctx, st, text, began); return err })
-	for text, at := range map[string]grant.Instant{ticket(): began.Add(time.Minute), "guessed": began} {
+	for text, at := range map[string]grant.Instant{ticket(): began.Add(time.Minute), "guessed": began, text: began} {
 		if _, err := operator.SpendTicket(ctx, st, text, at); !errors.Is(err, operator.ErrNoTicket) {
 			t.Errorf("at %d: %v", at, err)
 		}

@@ -40,7 +40,7 @@ func TestALogoutTokenIsBelievedOnlyIfEveryCheckHolds(t *testing.T) {
 		"valid for a day": {"exp": p.now.Add(24 * time.Hour).Unix()}, "of the future": {"iat": p.now.Add(time.Hour).Unix()}, "no iat": {"iat": nil},
 		"nonce": {"nonce": "n"}, "null nonce": {"nonce": json.RawMessage("null")}, "no events": {"events": nil}, "other events": {"events": object{"x": object{}}},
 		"an event that is no object": {"events": object{"http://schemas.openid.net/event/backchannel-logout": "yes"}},
-		"no jti":                     {"jti": nil}, "jti is a number": {"jti": 7}, "neither sid nor sub": {"sid": nil, "sub": nil}, "sid is a number": {"sid": 1},
+		"no jti":                     {"jti": nil}, "jti is a number": {"jti": 7}, "neither sid nor sub": {"sid": nil, "sub": nil}, "sid is a number": {"sid": 1}, "a long sub": {"sub": string(make([]byte, 300))},
 		"a long sid": {"sid": string(make([]byte, 300))},
 	} {
 		if got, err := u.Logout(t.Context(), sign(good.with(changes))); !errors.Is(err, upstream.ErrInvalid) {
