@@ -37,7 +37,7 @@ var grantRows = []Row{
 	{ID: "IG-06", Source: "draft-ietf-oauth-identity-chaining section 3", Title: "metadata have identity_chaining_requested_token_types_supported"},
 	{ID: "AG-01", Star: true, Source: "RFC 7523 section 2.1; RFC 7521 section 4.1", Title: "an assertion of a trusted issuer gets an access token, and no refresh token; without assertion, invalid_request"},
 	{ID: "AG-02", Star: true, Source: "RFC 7523 section 3; RFC 8725 sections 3.1 and 3.11", Title: "an assertion that is forged, stale, misaddressed, overreaching or of another kind is invalid_grant, with the claim in the record", By: []string{"TestRefusedAssertions"}},
-	{ID: "AG-03", Star: true, Source: draft, Title: "an ID-JAG has its type letter by letter, the client, the issuer as the audience, and lives five minutes unless the trust says so"},
+	{ID: "AG-03", Star: true, Source: draft, Title: "an ID-JAG has its type letter by letter, the client, the issuer as the audience, and lives five minutes unless the trust says so", By: []string{"TestRefusedAssertions"}},
 	{ID: "AG-04", Star: true, Source: draft, Title: "an ID-JAG is accepted of a client that authenticates alone"},
 	{ID: "AG-05", Star: true, Source: draft + "; own rule", Title: "an ID-JAG makes one grant; again, it gets another access token of it; another one with its jti gets none", By: []string{"TestAnAssertionIsPresentedAgain", "TestAnAssertionAtTwoNodes", "TestALostAnswerAboutAnAssertion"}},
 	{ID: "AG-06", Star: true, Source: "RFC 6749 section 3.3; RFC 8707 section 2.2; own rule", Title: "what is granted is what trust, client, assertion and request all allow, never scopes of OpenID Connect", By: []string{"TestAssertions", "TestForeseenScopes"}},
