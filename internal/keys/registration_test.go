@@ -88,3 +88,41 @@ func TestARegistrationIsItsClientID(t *testing.T) {
 		}
 	}
 }
+
+func TestRegistrationsOfAWithdrawnKeyAreRefused(t *testing.T) {
+	const at grant.Instant = 1_800_000_000_000
+	kek, err := ParseKEK(NewKEKText())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var records []Stored
+	for _, p := range append(Purposes, Registration) {
+		rec, err := New(kek, p, at, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		records = append(records, rec)
+	}
+	opens := func(id string) (string, error) {
+		ring, err := Open(kek, records)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if id == "" {
+			return ring.Registrations("/api").Seal(SealedRegistration{Redirects: [][16]byte{{1}}, At: at})
+		}
+		_, err = ring.Registrations("/api").Open(id, at)
+		return id, err
+	}
+	id, err := opens("")
+	if _, late := opens(id); err != nil || late != nil {
+		t.Fatal(err, late)
+	}
+	last := &records[len(records)-1]
+	if *last, err = kek.Withdraw(*last, at+1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := opens(id); err != ErrNotAuthentic {
+		t.Errorf("after its key was withdrawn: %v", err)
+	}
+}
