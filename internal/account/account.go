@@ -227,12 +227,9 @@ func (u *Users) Alive(ctx context.Context, username string, epoch int64) (bool, 
 }
 
 func (u *Users) find(ctx context.Context, name string) (user User, ok bool, err error) {
-	d, err := u.Store.Document(ctx, keyOf(u.Realm, name))
-	if errors.Is(err, store.ErrNotFound) {
-		return User{}, false, nil
-	}
-	if err != nil {
-		return User{}, false, store.Unavailable(err)
+	d, found, err := store.FindDocument(ctx, u.Store, keyOf(u.Realm, name))
+	if err != nil || !found {
+		return User{}, false, err
 	}
 	user, err = read(d)
 	return user, err == nil, err

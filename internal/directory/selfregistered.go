@@ -2,7 +2,6 @@ package directory
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/mintage/mintage/internal/store"
@@ -78,12 +77,9 @@ func (v *View) Offer(c *store.Client) {
 
 // Record reads the record of a client that registered itself, or nil.
 func (d *Directory) Record(ctx context.Context, realm, id string) (*store.Client, error) {
-	doc, err := d.store.Document(ctx, store.ClientKey(realm, id))
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return nil, nil
-	case err != nil:
-		return nil, store.Unavailable(err)
+	doc, found, err := store.FindDocument(ctx, d.store, store.ClientKey(realm, id))
+	if err != nil || !found {
+		return nil, err
 	}
 	c, err := doc.ClientRecord()
 	return &c, err

@@ -1,6 +1,7 @@
 package issuer
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -187,12 +188,9 @@ func (iss DeviceCodes) FindDevice(ctx context.Context, view *directory.View, use
 }
 
 func (iss DeviceCodes) readDevice(ctx context.Context, view *directory.View, key store.DocumentKey) (d Device, err error) {
-	doc, err := iss.Store.Document(ctx, key)
-	if errors.Is(err, store.ErrNotFound) {
-		return d, ErrUserCode
-	}
-	if err != nil {
-		return d, store.Unavailable(err)
+	doc, found, err := store.FindDocument(ctx, iss.Store, key)
+	if err != nil || !found {
+		return d, cmp.Or(err, ErrUserCode)
 	}
 	body, err := view.Ring.OpenBox(deviceBox, doc.Body)
 	if err != nil {

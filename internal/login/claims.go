@@ -2,7 +2,6 @@ package login
 
 import (
 	"context"
-	"errors"
 
 	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/store"
@@ -24,12 +23,9 @@ func (ss *Sessions) storedClaims(ctx context.Context, subject string) (text []by
 	if err != nil {
 		return nil, 0, err
 	}
-	d, err := ss.Store.Document(ctx, store.ClaimsKey(ss.Realm, subject))
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, 0, nil
-	}
-	if err != nil {
-		return nil, 0, store.Unavailable(err)
+	d, found, err := store.FindDocument(ctx, ss.Store, store.ClaimsKey(ss.Realm, subject))
+	if err != nil || !found {
+		return nil, 0, err
 	}
 	text, _ = view.Ring.OpenBox(claimsBox(subject), d.Body) // nil if it cannot be opened: the next login replaces it
 	return text, d.Version, nil

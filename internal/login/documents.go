@@ -2,10 +2,10 @@ package login
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"time"
 
 	"github.com/mintage/mintage/internal/directory"
@@ -80,12 +80,9 @@ func (ds Documents) unseal(ctx context.Context, kind store.DocumentKind, id, box
 	if len(id) != base64.RawURLEncoding.EncodedLen(32) {
 		return d, ErrInteraction
 	}
-	d, err = ds.Store.Document(ctx, store.KeyOf(kind, ds.Realm, id))
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return d, ErrInteraction
-	case err != nil:
-		return d, store.Unavailable(err)
+	d, found, err := store.FindDocument(ctx, ds.Store, store.KeyOf(kind, ds.Realm, id))
+	if err != nil || !found {
+		return d, cmp.Or(err, ErrInteraction)
 	}
 	body, err := view.Ring.OpenBox(box, d.Body)
 	if err != nil {

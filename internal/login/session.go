@@ -154,12 +154,9 @@ func (ss *Sessions) find(ctx context.Context, cookie string) (*Session, error) {
 	if !ok || now.Since(used) > ss.Idle {
 		return nil, nil
 	}
-	d, err := ss.Store.Document(ctx, id.key(ss.Realm))
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, store.Unavailable(err)
+	d, found, err := store.FindDocument(ctx, ss.Store, id.key(ss.Realm))
+	if err != nil || !found {
+		return nil, err
 	}
 	s := &Session{id: id, document: d, used: used, ExpiresAt: d.ExpiresAt}
 	if err := json.Unmarshal(d.Body, s); err != nil {

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -146,12 +147,9 @@ func Open(ctx context.Context, st store.Store, cookie string, now grant.Instant)
 // Look returns the session of a cookie and notes no use: what a page asks for by itself
 // keeps nobody signed in.
 func Look(ctx context.Context, st store.Store, cookie string, now grant.Instant) (Session, error) {
-	d, err := st.Document(ctx, store.KeyOf(store.DocumentConsoleSession, "", cookie))
-	if errors.Is(err, store.ErrNotFound) {
-		return Session{}, ErrNoSession
-	}
-	if err != nil {
-		return Session{}, store.Unavailable(err)
+	d, found, err := store.FindDocument(ctx, st, store.KeyOf(store.DocumentConsoleSession, "", cookie))
+	if err != nil || !found {
+		return Session{}, cmp.Or(err, error(ErrNoSession))
 	}
 	s, err := parse(d)
 	if err == nil && now >= s.EndsAt() {

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -132,12 +133,9 @@ func Spend(ctx context.Context, st store.Store, text, address string, now grant.
 
 // read reads the ticket or invitation that a text names, or returns none.
 func read(ctx context.Context, st store.Store, kind store.DocumentKind, text string, into any, none Error) (store.Document, error) {
-	d, err := st.Document(ctx, store.KeyOf(kind, "", text))
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return d, none
-	case err != nil:
-		return d, store.Unavailable(err)
+	d, found, err := store.FindDocument(ctx, st, store.KeyOf(kind, "", text))
+	if err != nil || !found {
+		return d, cmp.Or(err, error(none))
 	}
 	return d, json.Unmarshal(d.Body, into)
 }

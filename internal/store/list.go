@@ -38,6 +38,16 @@ func ReadDocument(ctx context.Context, st Store, kind DocumentKind, key Document
 	return d, err
 }
 
+// FindDocument reads a document, and reports whether there is one. Its error is
+// ErrUnavailable.
+func FindDocument(ctx context.Context, st Store, key DocumentKey) (d Document, found bool, err error) {
+	d, err = st.Document(ctx, key)
+	if errors.Is(err, ErrNotFound) {
+		return d, false, nil
+	}
+	return d, err == nil, Unavailable(err)
+}
+
 // PutDocument stores the next version of a document, with value as its body.
 func PutDocument(ctx context.Context, st Store, d Document, value any, events ...Event) (err error) {
 	d.Version++
