@@ -1,7 +1,6 @@
 package store
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -69,11 +68,7 @@ type APIScope struct {
 
 // Entry returns the row of a.
 func (a API) Entry() Entry {
-	body, err := json.Marshal(a)
-	if err != nil {
-		panic(fmt.Sprintf("encode API: %v", err)) // it has no member that could fail
-	}
-	return Entry{EntryAPI, InRealm(a.Realm, oauth.CanonicalTarget(a.ID)), a.Version, a.appended(body)}
+	return Entry{EntryAPI, InRealm(a.Realm, oauth.CanonicalTarget(a.ID)), a.Version, a.encoded(a)}
 }
 
 // apiMembers are the members of an API, and apiScopeMembers those of its scopes.

@@ -2,7 +2,6 @@ package store
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -144,11 +143,7 @@ func cutoffArgs(c Cutoff) []any { return []any{c.Realm, c.Subject, c.ClientID, i
 
 // Entry returns the row of c.
 func (c Client) Entry() Entry {
-	body, err := json.Marshal(c)
-	if err != nil {
-		panic(fmt.Sprintf("encode client: %v", err)) // it has no member that could fail
-	}
-	return Entry{EntryClient, InRealm(c.Realm, c.ID), c.Version, c.appended(body)}
+	return Entry{EntryClient, InRealm(c.Realm, c.ID), c.Version, c.encoded(c)}
 }
 
 // clientMembers are the members of a client in the order of its fields. A client with a

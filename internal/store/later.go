@@ -17,8 +17,12 @@ import (
 // of the row alone: add no member to what a row contains, such as a secret.
 type Later struct{ unknown map[string]json.RawMessage }
 
-// appended returns an object with the members.
-func (l Later) appended(body []byte) []byte {
+// encoded returns a row in JSON, with the members.
+func (l Later) encoded(row any) []byte {
+	body, err := json.Marshal(row)
+	if err != nil {
+		panic(fmt.Sprintf("encode %T: %v", row, err)) // it has no member that could fail: keys are valid JSON
+	}
 	for _, name := range slices.Sorted(maps.Keys(l.unknown)) {
 		body = fmt.Appendf(body[:len(body)-1], ",%q:%s}", name, l.unknown[name])
 	}

@@ -127,11 +127,7 @@ func (t Trust) Of(a *API) (scope oauth.Scope, ok bool) {
 
 // Entry returns the row of t.
 func (t Trust) Entry() Entry {
-	body, err := json.Marshal(t)
-	if err != nil {
-		panic(fmt.Sprintf("encode trust: %v", err)) // its keys are valid JSON
-	}
-	return Entry{EntryTrust, InRealm(t.Realm, t.ID), t.Version, t.appended(body)}
+	return Entry{EntryTrust, InRealm(t.Realm, t.ID), t.Version, t.encoded(t)}
 }
 
 // Trust decodes an entry of kind EntryTrust.
