@@ -1,6 +1,17 @@
 package console
 
-import "time"
+import (
+	"time"
+
+	"github.com/mintage/mintage/internal/adminapi"
+)
+
+// ExportPages sets how many pages an export reads, until reset is called.
+func ExportPages(n int) (reset func()) {
+	before := maxExport
+	maxExport = n * adminapi.MaxPage
+	return func() { maxExport = before }
+}
 
 // Routes returns method and path of each page, and whether it needs nobody to be signed in.
 func (c *Console) Routes() (list []Route) {

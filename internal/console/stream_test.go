@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/audit"
+	"github.com/mintage/mintage/internal/console"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/operator"
 )
@@ -213,18 +215,19 @@ func TestFollowTheAuditLog(t *testing.T) {
 
 // An export that ends before the log does is announced by the page that leads to it.
 func TestAnExportHasALimit(t *testing.T) {
+	defer console.ExportPages(2)()
 	r := open(t)
 	bob := r.operator("bob", operator.Auditor)
-	for range 10_001 {
+	for range 2*adminapi.MaxPage + 1 {
 		r.audit.Record(audit.Event{Name: "user_changed", Outcome: audit.Success, Subject: "erin"})
 	}
 	if err := r.audit.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(bob.get("/audit/export?subject=erin").Body.String(), "\n"); n != 10_000 {
+	if n := strings.Count(bob.get("/audit/export?subject=erin").Body.String(), "\n"); n != 2*adminapi.MaxPage {
 		t.Errorf("the export has %d records", n)
 	}
-	if page := bob.get("/audit").Body.String(); !strings.Contains(page, "An export has the latest 10000 records at most.") {
+	if page := bob.get("/audit").Body.String(); !strings.Contains(page, fmt.Sprintf("An export has the latest %d records at most.", 2*adminapi.MaxPage)) {
 		t.Errorf("the page does not say that it ends:\n%s", page)
 	}
 }
