@@ -64,15 +64,16 @@ func (c Client) MarshalJSON() ([]byte, error) {
 		b.WriteByte(':')
 		failed = errors.Join(failed, err, enc.Encode(value))
 	}
+	// What a reader would take from the profile is written, so that a contradiction is refused.
+	followed := c.Registration
+	followed.Follow()
 	write("id", c.ID)
 	for i, s := range client.Settings {
 		v := s.Value(&c.Registration)
 		if d, ok := v.(time.Duration); ok {
 			v = config.Duration(d).String()
 		}
-		// What contradicts the profile must arrive, to be refused: see client.Registration.Follow.
-		refused := s.Flag == "require-par" && v == false && c.Profile != ""
-		if list, ok := v.([]string); (!s.Left(&c.Registration) || refused) && (!ok || list != nil) {
+		if list, ok := v.([]string); !(s.Left(&c.Registration) && s.Left(&followed)) && (!ok || list != nil) {
 			write(s.Member, v)
 		}
 		if i == 0 {
