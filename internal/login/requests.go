@@ -177,7 +177,7 @@ func (rs *Requests) shown(st *Stage, r oauth.AuthorizationRequest, byDefault oau
 	for _, scope := range []oauth.Scope{r.Scope, union(r.Scope, byDefault)} {
 		of := rs.Issuer.OpenOf(st.view, scope)
 		for _, uri := range r.Resources {
-			if slices.ContainsFunc(of, func(id string) bool { return oauth.CanonicalTarget(id) == oauth.CanonicalTarget(uri) }) {
+			if api, ok := st.view.API(st.Client.Realm, uri); ok && slices.Contains(of, api.ID) {
 				kept = append(kept, uri)
 			}
 		}
