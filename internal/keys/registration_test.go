@@ -8,9 +8,8 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 )
 
-// registrationRing has two keys for registrations: the second is used a day after the
-// first.
-func registrationRing(t *testing.T, at grant.Instant) *Ring {
+// registrationKeys has a key of each purpose, that for registrations last.
+func registrationKeys(t *testing.T, at grant.Instant) (*KEK, []Stored) {
 	t.Helper()
 	kek, err := ParseKEK(NewKEKText())
 	if err != nil {
@@ -24,6 +23,14 @@ func registrationRing(t *testing.T, at grant.Instant) *Ring {
 		}
 		records = append(records, rec)
 	}
+	return kek, records
+}
+
+// registrationRing has two keys for registrations: the second is used a day after the
+// first.
+func registrationRing(t *testing.T, at grant.Instant) *Ring {
+	t.Helper()
+	kek, records := registrationKeys(t, at)
 	rec, err := New(kek, Registration, at, at.Add(24*time.Hour))
 	if err != nil {
 		t.Fatal(err)
@@ -91,18 +98,7 @@ func TestARegistrationIsItsClientID(t *testing.T) {
 
 func TestRegistrationsOfAWithdrawnKeyAreRefused(t *testing.T) {
 	const at grant.Instant = 1_800_000_000_000
-	kek, err := ParseKEK(NewKEKText())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var records []Stored
-	for _, p := range append(Purposes, Registration) {
-		rec, err := New(kek, p, at, at)
-		if err != nil {
-			t.Fatal(err)
-		}
-		records = append(records, rec)
-	}
+	kek, records := registrationKeys(t, at)
 	opens := func(id string) (string, error) {
 		ring, err := Open(kek, records)
 		if err != nil {

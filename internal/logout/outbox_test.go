@@ -870,8 +870,10 @@ func TestALogoutIsSentAgainOnlyAfterACodeWasRedeemed(t *testing.T) {
 	}
 }
 
-func TestACodeInFlightIsReached(t *testing.T) {
-	t.Parallel()
+// codeInFlight has told one client of the end of a session. Another one has redeemed a code
+// since, which was issued at the very end.
+func codeInFlight(t *testing.T) *bench {
+	t.Helper()
 	b := newBench(t)
 	b.register("shop")
 	b.register("late")
@@ -880,7 +882,13 @@ func TestACodeInFlightIsReached(t *testing.T) {
 	b.end("alice", session1)
 	b.run(b.Outbox)
 	b.hosts("shop.example")
-	b.grant("late", "alice", session1) // the code was issued at the very end
+	b.grant("late", "alice", session1)
+	return b
+}
+
+func TestACodeInFlightIsReached(t *testing.T) {
+	t.Parallel()
+	b := codeInFlight(t)
 	b.pass(b.Outbox, b.kit.CodeLifetime)
 	b.hosts()
 	b.pass(b.Outbox, 10*time.Second)
@@ -895,15 +903,7 @@ func TestACodeInFlightIsReached(t *testing.T) {
 // A store that fails in the middle of the second look does not end it.
 func TestASecondLookThatFailsIsRepeated(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	b.register("shop")
-	b.register("late")
-	b.grant("shop", "alice", session1)
-	b.kit.Clock.Advance(time.Hour)
-	b.end("alice", session1)
-	b.run(b.Outbox)
-	b.hosts("shop.example")
-	b.grant("late", "alice", session1)
+	b := codeInFlight(t)
 	b.kit.Clock.Advance(b.kit.InFlight())
 	b.kit.Faulty.Inject(storetest.Grants, 1, storetest.Lost)
 	if _, err := b.turn(t.Context()); err == nil {
