@@ -25,7 +25,7 @@ type budget struct {
 var (
 	library = budget{"resource", 1_503}
 	tools   = budget{"tools of operators", 14_758}
-	serving = budget{"serving", 46_814}
+	serving = budget{"serving", 46_817}
 )
 
 // notProduct are directories, with all below them, that the size does not count:

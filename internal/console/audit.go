@@ -107,7 +107,7 @@ func (s auditSearch) command(r *request) string {
 
 func (c auditPages) auditLog(ctx context.Context, r *request) (reply, error) {
 	s := readAuditSearch(r.URL.Query())
-	p := auditPage{Search: s, Command: s.command(r), Export: s.address("/audit/export", 0), Most: maxExport, Follow: s.address("/audit/follow", 0)}
+	p := auditPage{Search: s, Command: s.command(r), Export: s.address("/audit/export", 0), Most: c.export, Follow: s.address("/audit/follow", 0)}
 	for _, name := range audit.Names() {
 		p.Events = append(p.Events, string(name))
 	}
@@ -135,8 +135,8 @@ func (c auditPages) auditLog(ctx context.Context, r *request) (reply, error) {
 	return reply{page: p}, nil
 }
 
-// maxExport bounds the records of an export. Tests lower it.
-var maxExport = 10 * adminapi.MaxPage
+// maxExport bounds the records of an export.
+const maxExport = 10 * adminapi.MaxPage
 
 // exportAudit answers with the records of a search as JSON lines. There is no CSV: what a
 // client says of itself could be a formula of a spreadsheet.
@@ -144,7 +144,7 @@ func (c auditPages) exportAudit(ctx context.Context, r *request) (reply, error) 
 	query := readAuditSearch(r.URL.Query()).query(c.Now(), adminapi.MaxPage)
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
-	for n := 0; n < maxExport; {
+	for n := 0; n < c.export; {
 		var answer adminapi.AuditRecords
 		if err := c.get(ctx, r, &answer, query, "audit"); err != nil {
 			return reply{}, err

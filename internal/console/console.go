@@ -41,6 +41,7 @@ type Console struct {
 	slots    chan struct{} // of requests
 	streams  chan struct{} // of pages that grow
 	interval time.Duration // between their looks
+	export   int           // the most records of an export
 }
 
 // An Elsewhere is the system that has the users, at which operators sign in.

@@ -6,13 +6,6 @@ import (
 	"github.com/mintage/mintage/internal/adminapi"
 )
 
-// ExportPages sets how many pages an export reads, until reset is called.
-func ExportPages(n int) (reset func()) {
-	before := maxExport
-	maxExport = n * adminapi.MaxPage
-	return func() { maxExport = before }
-}
-
 // Routes returns method and path of each page, and whether it needs nobody to be signed in.
 func (c *Console) Routes() (list []Route) {
 	for _, rt := range c.routes() {
@@ -26,6 +19,9 @@ type Route struct {
 	Method, Path string
 	Public       bool
 }
+
+// ExportPages sets how many pages an export reads.
+func (c *Console) ExportPages(n int) { c.export = n * adminapi.MaxPage }
 
 // Hurry sets how often a page that grows looks.
 func (c *Console) Hurry(interval time.Duration) { c.interval = interval }

@@ -84,6 +84,7 @@ func (c *Console) routes() []route {
 // Handler serves the console.
 func (c *Console) Handler() http.Handler {
 	c.slots, c.streams, c.interval = make(chan struct{}, maxRequests), make(chan struct{}, maxStreams), cmp.Or(c.interval, streamInterval)
+	c.export = cmp.Or(c.export, maxExport)
 	mux := http.NewServeMux()
 	for _, rt := range c.routes() {
 		mux.Handle(rt.method+" "+rt.path, c.serve(rt))

@@ -12,7 +12,6 @@ import (
 
 	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/audit"
-	"github.com/mintage/mintage/internal/console"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/operator"
 )
@@ -215,8 +214,8 @@ func TestFollowTheAuditLog(t *testing.T) {
 
 // An export that ends before the log does is announced by the page that leads to it.
 func TestAnExportHasALimit(t *testing.T) {
-	defer console.ExportPages(2)()
 	r := open(t)
+	r.console.ExportPages(2)
 	bob := r.operator("bob", operator.Auditor)
 	for range 2*adminapi.MaxPage + 1 {
 		r.audit.Record(audit.Event{Name: "user_changed", Outcome: audit.Success, Subject: "erin"})
