@@ -84,13 +84,11 @@ func event(fields string, text []byte) []byte {
 // answer begins the answer, and calls body with what writes to it. Pages that grow are
 // few; one that takes the place of another waits until the other's end is noticed.
 func (g growth) answer(kind string, body func(send func([]byte) bool)) {
-	select {
-	case g.streams <- struct{}{}:
-		defer func() { <-g.streams }()
-	case <-time.After(g.interval):
+	if !g.begin() {
 		g.write(g.w, g.r, reply{status: http.StatusTooManyRequests, page: failurePage{Kind: "busy", RequestID: g.r.id}})
 		return
 	}
+	defer func() { <-g.streams }()
 	out := http.NewResponseController(g.w)
 	// The deadlines of the server are for answers that end soon. A connection that takes
 	// nothing any more ends with these.
@@ -101,6 +99,22 @@ func (g growth) answer(kind string, body func(send func([]byte) bool)) {
 		_, err := g.w.Write(text)
 		return err == nil && out.Flush() == nil
 	})
+}
+
+// begin takes a place, and waits for one an interval at most. A free one is taken in any
+// case: of two cases that are ready, select chooses one at random.
+func (g growth) begin() bool {
+	select {
+	case g.streams <- struct{}{}:
+		return true
+	default:
+	}
+	select {
+	case g.streams <- struct{}{}:
+		return true
+	case <-time.After(g.interval):
+		return false
+	}
 }
 
 // looks looks for new items and sends them, until there will be no more, something fails,

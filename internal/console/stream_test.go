@@ -149,6 +149,20 @@ func TestGrowingPagesAreFew(t *testing.T) {
 	all.Wait()
 }
 
+// A page for which there is a place takes it, however late it is looked for.
+func TestAGrowingPageTakesAFreePlace(t *testing.T) {
+	r := open(t)
+	bob := r.operator("bob", operator.Auditor)
+	r.shop("Shop", "shop")
+	r.watch = func() adminapi.Watch { return adminapi.Watch{Finished: true} }
+	r.console.Hurry(time.Nanosecond)
+	for range 100 {
+		if w := bob.get("/clients/shop/watch"); w.Code != http.StatusOK {
+			t.Fatalf("%d", w.Code)
+		}
+	}
+}
+
 // A page that grows is an operator's as long as the session lasts.
 func TestAGrowingPageEndsWithTheSession(t *testing.T) {
 	r := open(t)
