@@ -410,8 +410,12 @@ func (p *plan) readAuditLog(ctx context.Context, further []string) (err error) {
 	if own != "" {
 		further = append([]string{own}, further...)
 	}
+	var begins time.Time // of the earliest
 	for _, dir := range further {
 		verdict, err := check.Verify(dir)
+		if first := verdict.First.Time; begins.IsZero() || !first.IsZero() && first.Before(begins) {
+			begins = first
+		}
 		p.auditNotes = append(p.auditNotes, verdict.Notes...)
 		if dir == own {
 			p.auditLast = verdict.Last.Time
@@ -438,6 +442,9 @@ func (p *plan) readAuditLog(ctx context.Context, further []string) (err error) {
 	if p.auditFault != nil && !p.revive {
 		return deployment.Hint(fmt.Errorf("nothing was done: the audit log does not hold: %w", p.auditFault),
 			"put a copy in its place that was shipped or backed up; without one, give --undo-revocations, and then end again by hand what this lists and you know to be true: mintage audit show --since "+show.Instant(p.at))
+	}
+	if begins.After(p.at.Time()) {
+		p.auditNotes = append(p.auditNotes, fmt.Sprintf("it begins on %s, after the backup: what had ended before, and is not listed above, is valid again", show.Instant(grant.At(begins))))
 	}
 	slices.SortStableFunc(p.auditLog, func(a, b audit.Entry) int { return a.Time.Compare(b.Time) })
 	var has func(context.Context, grant.ID) (bool, error)
