@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/rsa"
@@ -27,6 +28,9 @@ func loadPair(certFile, keyFile string) (tls.Certificate, error) {
 	}
 	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
 	if err != nil {
+		if text, _ := os.ReadFile(keyFile); bytes.Contains(text, []byte("ENCRYPTED")) {
+			err = fmt.Errorf("%s is encrypted, and a server knows no passphrase: decrypt it with openssl pkey", keyFile)
+		}
 		return pair, err
 	}
 	for i, der := range pair.Certificate {

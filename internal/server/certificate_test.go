@@ -135,6 +135,16 @@ func TestAPrivateKeyThatEverybodyCanReadIsRefused(t *testing.T) {
 	}
 }
 
+func TestAnEncryptedPrivateKeyIsNamed(t *testing.T) {
+	cert, key := storePair(t, issue(t, p256(t), nil))
+	if err := os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "ENCRYPTED PRIVATE KEY", Bytes: []byte("0")}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := loadPair(cert, key); err == nil || !strings.Contains(err.Error(), key+" is encrypted") {
+		t.Error(err)
+	}
+}
+
 func TestTL05_DoubtsAboutChainNameAndDatesAreTold(t *testing.T) {
 	root := issue(t, p256(t), nil, authority)
 	other := issue(t, p256(t), nil, authority)
