@@ -4,13 +4,11 @@
 package login
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
 
 	"github.com/mintage/mintage/internal/issuer"
-	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -55,11 +53,7 @@ func (a *Authorizer) Authorize(ctx context.Context, r oauth.AuthorizationRequest
 	if err := a.spendNow(ctx, r); err != nil {
 		return st, err
 	}
-	code, err := a.Issuer.Codes().IssueTo(st.Client, authorization(r, st.Session.Identity, st.targets))
-	if err != nil {
-		return st, a.clientError(st.Client, r, faultTold(err), true, err)
-	}
-	st.URL, st.Issued = a.callback(r, st.Client, code), code.GrantID
+	st.URL, st.Issued = a.callback(r, st.Client, st.code), st.code.GrantID
 	return st, nil
 }
 
@@ -86,8 +80,9 @@ func (a *Authorizer) ask(ctx context.Context, st Stage, r oauth.AuthorizationReq
 	return st, nil
 }
 
-// next calls Next for a stage, and reads the consents that it needs. An error for
-// the client is returned as a ClientError.
+// next calls Next for a stage, reads the consents that it needs, and makes the code of a
+// request that needs no more than a consent. An error for the client is returned as a
+// ClientError.
 func (a *Authorizer) next(ctx context.Context, st *Stage, r oauth.AuthorizationRequest) (Step, error) {
 	q := Request{AuthorizationRequest: r, Client: st.Client, At: a.now(), BuiltIn: a.builtIn(), Development: a.Development}
 	if st.Client != nil {
@@ -115,9 +110,9 @@ func (a *Authorizer) next(ctx context.Context, st *Stage, r oauth.AuthorizationR
 	switch {
 	case errors.As(err, &public):
 		err = a.clientError(st.Client, r, public, st.Session != nil, nil)
-	case err == nil && step == StepConsent && st.Client != nil && st.Session != nil:
+	case err == nil && st.Client != nil && st.Session != nil && (step == StepConsent || step == StepAnswered && st.Interaction == nil):
 		// Nobody is asked about an authorization of which no code can be made.
-		if err = a.rehearse(st, r, st.Session.Identity); err != nil {
+		if st.code, err = a.Issuer.Codes().IssueTo(st.Client, authorization(r, st.Session.Identity, st.targets)); err != nil {
 			err = a.clientError(st.Client, r, faultTold(err), true, err)
 		}
 	}
@@ -134,19 +129,6 @@ func (co *Consents) asAgreed(ctx context.Context, c *store.Client, r oauth.Autho
 	if err == nil && (recorded == nil || agreed.Terms != terms(c, r.RedirectURI)) {
 		*agreed = Consent{}
 	}
-	return err
-}
-
-// rehearse makes the code that the identity would give, so that one that does not fit
-// into a code is refused before the user or the system that has the users has done
-// more.
-func (a *Authorizer) rehearse(st *Stage, r oauth.AuthorizationRequest, who Identity) error {
-	now := a.now()
-	who.AuthTime = cmp.Or(who.AuthTime, now) // as TakeLogin will have it
-	_, err := a.Issuer.Codes().IssueAgreed(st.Client, issuer.Agreement{
-		Authorization: authorization(r, who, st.targets),
-		KeyID:         st.view.Ring.Current(keys.Seal, now), AuthorizedAt: now, ExpiresAt: now.Add(a.Issuer.CodeLifetimeOf(st.Client)),
-	})
 	return err
 }
 

@@ -207,7 +207,8 @@ func (a *Authorizer) AcceptLogin(ctx context.Context, challenge string, who Iden
 	return a.sayLogin(ctx, it, Outcome{Identity: &who, At: now})
 }
 
-// rehearseLogin is rehearse for a login that another system accepts. A client whose
+// rehearseLogin makes the code that a login which another system accepts would give, so
+// that one that does not fit into a code is refused to that system. A client whose
 // description was not read yet is taken to allow what its request asks for.
 func (a *Authorizer) rehearseLogin(it *Interaction, who Identity) error {
 	view, err := a.view()
@@ -228,7 +229,9 @@ func (a *Authorizer) rehearseLogin(it *Interaction, who Identity) error {
 	if a.defect(st, r) != nil {
 		return nil // the client's fault, and not the system's
 	}
-	return a.rehearse(st, r, who)
+	who.AuthTime = cmp.Or(who.AuthTime, a.now()) // as TakeLogin will have it
+	_, err = a.Issuer.Codes().IssueTo(c, authorization(r, who, st.targets))
+	return err
 }
 
 // RejectLogin says that the user of a challenge is not let in, and what the

@@ -24,6 +24,7 @@ type Stage struct {
 	Session     *Session
 	Agreed      *Consent // what the user has agreed to for Client, unless a cutoff has ended it; nil: not read
 
+	code     issuer.IssuedCode // for the user of Session, at StepConsent and, without an Interaction, StepAnswered
 	view     *directory.View
 	targets  *targets  // what the request asks for of the APIs; nil: not resolved yet
 	consents *consents // of the session's subject, if they were read
