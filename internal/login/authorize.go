@@ -6,9 +6,7 @@ package login
 import (
 	"context"
 	"errors"
-	"time"
 
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -54,29 +52,6 @@ func (a *Authorizer) Authorize(ctx context.Context, r oauth.AuthorizationRequest
 		return st, err
 	}
 	st.URL, st.Issued = a.callback(r, st.Client, st.code), st.code.GrantID
-	return st, nil
-}
-
-// ask begins an interaction.
-func (a *Authorizer) ask(ctx context.Context, st Stage, r oauth.AuthorizationRequest, v Visitor, step Step) (Stage, error) {
-	if st.Session == nil && len(r.State) > MaxGuestState {
-		return st, a.clientError(st.Client, r, oauth.ErrGuestState, false, nil)
-	}
-	it := &Interaction{Request: r, Step: step, Fresh: r.Prompt.Login || stale(r, st.Session, a.now()) || unmet(r, st.Session) != nil}
-	if step == StepConsent {
-		it.Identity = &st.Session.Identity
-	}
-	if st.Client.SelfRegistered() && !isUnread(st.Client) {
-		it.Client = st.Client // the user answers about what was shown
-	}
-	err := a.begin(ctx, it, v, st.Session != nil)
-	switch {
-	case errors.Is(err, ErrLimited), errors.Is(err, oauth.ErrTooLarge):
-		return st, err
-	case err != nil:
-		return st, a.clientError(st.Client, r, oauth.ErrUnavailable, st.Session != nil, err)
-	}
-	st.Interaction = it
 	return st, nil
 }
 
@@ -130,20 +105,4 @@ func (co *Consents) asAgreed(ctx context.Context, c *store.Client, r oauth.Autho
 		*agreed = Consent{}
 	}
 	return err
-}
-
-func authorization(r oauth.AuthorizationRequest, who Identity, of *targets) issuer.Authorization {
-	var authTime time.Time
-	if who.AuthTime != 0 {
-		authTime = who.AuthTime.Time()
-	}
-	var resolved *issuer.Resources
-	if of != nil && of.err == nil {
-		resolved = &of.Resources
-	}
-	return issuer.Authorization{
-		JKT: r.JKT, ClientID: r.ClientID, RedirectURI: r.RedirectURI, Device: r.Device, Subject: who.Subject, Scope: string(r.Scope), Challenge: r.Challenge, Resources: r.Resources, Resolved: resolved,
-		AuthTime: authTime, Claims: issuer.CarriedClaims(who.Claims), Nonce: r.Nonce, Session: who.reference(), Login: who.Login,
-		InUserInfo: r.InUserInfo, InIDToken: r.InIDToken, SaysACR: r.ACRValues != "",
-	}
 }

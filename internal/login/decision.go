@@ -277,6 +277,22 @@ func (a *Authorizer) answer(ctx context.Context, st Stage) (Stage, error) {
 	return st, nil
 }
 
+func authorization(r oauth.AuthorizationRequest, who Identity, of *targets) issuer.Authorization {
+	var authTime time.Time
+	if who.AuthTime != 0 {
+		authTime = who.AuthTime.Time()
+	}
+	var resolved *issuer.Resources
+	if of != nil && of.err == nil {
+		resolved = &of.Resources
+	}
+	return issuer.Authorization{
+		JKT: r.JKT, ClientID: r.ClientID, RedirectURI: r.RedirectURI, Device: r.Device, Subject: who.Subject, Scope: string(r.Scope), Challenge: r.Challenge, Resources: r.Resources, Resolved: resolved,
+		AuthTime: authTime, Claims: issuer.CarriedClaims(who.Claims), Nonce: r.Nonce, Session: who.reference(), Login: who.Login,
+		InUserInfo: r.InUserInfo, InIDToken: r.InIDToken, SaysACR: r.ACRValues != "",
+	}
+}
+
 // mayRepeat returns nil if the code of a decision may be sent once more.
 func (a *Authorizer) mayRepeat(ctx context.Context, st Stage, id grant.ID) error {
 	if err := sameUser(st.Interaction, st.Session); err != nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -58,6 +59,29 @@ func (it *Interaction) weight() int {
 
 // kilobytes is how much of the store a record takes whose texts have so many bytes.
 func kilobytes(size int) int { return 1 + size/1024 }
+
+// ask begins an interaction.
+func (a *Authorizer) ask(ctx context.Context, st Stage, r oauth.AuthorizationRequest, v Visitor, step Step) (Stage, error) {
+	if st.Session == nil && len(r.State) > MaxGuestState {
+		return st, a.clientError(st.Client, r, oauth.ErrGuestState, false, nil)
+	}
+	it := &Interaction{Request: r, Step: step, Fresh: r.Prompt.Login || stale(r, st.Session, a.now()) || unmet(r, st.Session) != nil}
+	if step == StepConsent {
+		it.Identity = &st.Session.Identity
+	}
+	if st.Client.SelfRegistered() && !isUnread(st.Client) {
+		it.Client = st.Client // the user answers about what was shown
+	}
+	err := a.begin(ctx, it, v, st.Session != nil)
+	switch {
+	case errors.Is(err, ErrLimited), errors.Is(err, oauth.ErrTooLarge):
+		return st, err
+	case err != nil:
+		return st, a.clientError(st.Client, r, oauth.ErrUnavailable, st.Session != nil, err)
+	}
+	st.Interaction = it
+	return st, nil
+}
 
 // begin stores a new interaction of a browser, whose user is signed in or not.
 func (ins *Interactions) begin(ctx context.Context, it *Interaction, v Visitor, signedIn bool) error {
