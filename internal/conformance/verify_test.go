@@ -252,7 +252,7 @@ func TestTL21_AChallengeNamesTheMetadataOfTheAPI(t *testing.T) {
 		}
 	}
 	forwarded(t, d.send(ask("GET", verifyPath+"?"+named, bearer(pair.AccessToken))), "alice", d.row(id).ClientID, string(d.row(id).Scope), d.expiry(id))
-	for _, bad := range []string{`"`, `a", error="x`, `\`, "a\r\nX: y", "\u00fc", "\x00"} {
+	for _, bad := range []string{`"`, `a", error="x`, `\`, "a\r\nX: y", "\u00fc", "\x00", "zz", "api.example.com/metadata", "//api.example.com", "https:///metadata", "file:///metadata"} {
 		a := d.send(ask("GET", verifyPath+"?resource_metadata="+url.QueryEscape(bad), bearer(pair.AccessToken)))
 		if a.status != 400 || a.body != errorBody("invalid_request", "malformed parameter value") {
 			t.Errorf("%q: %v", bad, a)

@@ -154,7 +154,7 @@ func demands(r *server.Request) (d demand, err error) {
 	}
 	d.scope, err = oauth.ParseScope(p["scope"])
 	metadata := p["resource_metadata"]
-	if err != nil || !server.IsVisible(metadata) || strings.ContainsAny(metadata, `"\`) {
+	if err != nil || !server.IsVisible(metadata) || strings.ContainsAny(metadata, `"\`) || metadata != "" && !isWebAddress(metadata) {
 		return demand{}, oauth.ErrMalformedValue
 	}
 	if metadata != "" {
@@ -192,6 +192,12 @@ func demands(r *server.Request) (d demand, err error) {
 	}
 	d.at, err = originalOf(r, p["dpop"])
 	return d, err
+}
+
+// isWebAddress reports whether clients can fetch what is at an address.
+func isWebAddress(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != ""
 }
 
 // A target is the method and the address of the request that a proxy asks about.
