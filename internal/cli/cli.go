@@ -127,6 +127,15 @@ Then, in another terminal:
 	})
 	s.complete(root)
 	groupFlags(root)
+	root.InitDefaultHelpCmd()
+	if help, _, err := root.Find([]string{"help"}); err == nil {
+		help.Args = func(_ *cobra.Command, args []string) error {
+			if cmd, rest, _ := root.Find(args); len(rest) > 0 {
+				return onlySubcommands(cmd, rest)
+			}
+			return nil
+		}
+	}
 	return root
 }
 
