@@ -64,7 +64,8 @@ type Config struct {
 
 	// Origin is scheme, host and port at which clients reach this API, such as
 	// https://api.example.com: DPoP proofs (RFC 9449) name it, with the path of the
-	// request. If it is empty, it is that of Audience. Requests may arrive under
+	// request. If it is empty, it is that of Audience; if that is no https address,
+	// requests with proofs are refused, and New logs it. Requests may arrive under
 	// another Host, which a client could choose.
 	Origin string
 
@@ -104,8 +105,8 @@ type Config struct {
 	// logged. If nil, the body is one line of text.
 	ErrorHandler func(w http.ResponseWriter, r *http.Request, status int, err error)
 
-	// Logger receives a line when the authorization server begins to fail, and one
-	// when it works again. If nil, it is slog.Default.
+	// Logger receives a line when the authorization server begins to fail, one when it
+	// works again, and that of Origin. If nil, it is slog.Default.
 	Logger *slog.Logger
 }
 
@@ -170,6 +171,9 @@ func (c *Config) check() error {
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
+	}
+	if c.Origin == "" {
+		c.Logger.Info("DPoP proofs will be refused: " + noOrigin)
 	}
 	return nil
 }

@@ -41,6 +41,9 @@ var (
 	errActor   = fmt.Errorf("%w: token names an actor", ErrInsufficientScope)
 )
 
+// noOrigin is why no proof can name this API.
+const noOrigin = "Config.Audience is no https address: set Config.Origin to that at which clients reach this API"
+
 // errBound is the reason for a token that is bound to a key and came without a proof.
 var errBound = fmt.Errorf("%w: bound to a key, and no bearer token", ErrInvalidToken)
 

@@ -46,6 +46,8 @@ func (v *Verifier) RequireLogin(how Authentication, scopes ...string) func(http.
 			var p Principal
 			switch {
 			case err != nil:
+			case bound && v.cfg.Origin == "":
+				err = badProof(errors.New(noOrigin))
 			case bound:
 				p, err = v.VerifyBound(r.Context(), token, v.proofOf(r), scopes...)
 			default:

@@ -1,12 +1,14 @@
 package resource_test
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -156,6 +158,33 @@ func TestProofsNameThePathBeforeAPrefixIsStripped(t *testing.T) {
 			h.ServeHTTP(w, r)
 			if w.Code != status {
 				t.Errorf("a proof for %s: %d, want %d", proven, w.Code, status)
+			}
+		}
+	})
+}
+
+// Proofs cannot name an API whose audience is no address: New and the refusal say so,
+// until Config.Origin does.
+func TestProofsNeedTheAddressOfTheAPI(t *testing.T) {
+	timed(t, func(t *testing.T, s *authServer) {
+		client := newES256("client")
+		token := s.token(map[string]any{"cnf": client.cnf(), "aud": "orders"})
+		for origin, status := range map[string]int{"": 401, audience: 200} {
+			var log bytes.Buffer
+			var refused error
+			cfg := s.config()
+			cfg.Audience, cfg.Origin, cfg.Logger = "orders", origin, slog.New(slog.NewTextHandler(&log, nil))
+			cfg.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, status int, err error) {
+				refused = err
+				w.WriteHeader(status)
+			}
+			h := verifier(t, cfg).Require()(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+			said := strings.Contains(log.String(), "Config.Origin")
+			if resp := askHandler(h, "Authorization: DPoP "+token, "DPoP: "+client.prove(at, token)); resp.StatusCode != status {
+				t.Errorf("Origin %q: %d, want %d", origin, resp.StatusCode, status)
+			}
+			if want := status == 401; said != want || want != (errors.Is(refused, resource.ErrInvalidProof) && strings.Contains(refused.Error(), "Config.Origin")) {
+				t.Errorf("Origin %q: the log has %q, the error is %v", origin, &log, refused)
 			}
 		}
 	})
