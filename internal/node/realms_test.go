@@ -346,6 +346,31 @@ func TestARequestChoosesItsRealm(t *testing.T) {
 	}
 }
 
+// Behind verify, path and query are those of the client whose request a proxy asks about:
+// it cannot choose the realm that verifies its token.
+func TestOP20_AClientChoosesNoRealmThatVerifies(t *testing.T) {
+	s := newRealms(t)
+	own, theirs := s.register("api"), s.register("near")
+	const verify = "https://" + defaultHost + "/oauth2/verify"
+	for _, c := range []struct {
+		address string
+		of      inhabitant
+		status  int
+	}{
+		{verify + "/-/reports", own, 200},
+		{verify + "/-/reports?realm=/near", own, 200},
+		{verify + "/-/reports", theirs, 401},
+		{verify + "/-/reports?realm=/near", theirs, 401},
+		{verify + "?realm=/near", theirs, 200}, // the proxy's own
+		{verify + "/?realm=/near", theirs, 200},
+		{"https://" + defaultHost + "/oauth2/near/verify/-/reports?realm=/api", theirs, 200},
+	} {
+		if status, answer, _ := s.send(c.address, nil, c.of.access); status != c.status {
+			t.Errorf("a token of %s at %s: %d %v, want %d", c.of.realm, c.address, status, answer, c.status)
+		}
+	}
+}
+
 // No realm has a name that is the beginning of a path with more parts.
 func TestNamesOfRealmsAreNoPaths(t *testing.T) {
 	s := newRealms(t)

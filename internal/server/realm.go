@@ -77,10 +77,14 @@ func (at *site) choose(r *http.Request, main *Server) (*Server, *http.Request) {
 	if s != main || !ok {
 		return s, r
 	}
+	query := r.URL.RawQuery
+	if rest, behind := strings.CutPrefix(below, "verify/"); behind && rest != "" {
+		query = "" // that of the client whose request a proxy asks about
+	}
 	other := s
 	if name, _, deeper := strings.Cut(strings.TrimPrefix(below, "realms/root/realms/"), "/"); deeper && at.byName["/"+name] != nil {
 		other = at.byName["/"+name]
-	} else if named := at.byName[realmParameter(r.URL.RawQuery)]; named != nil {
+	} else if named := at.byName[realmParameter(query)]; named != nil {
 		other = named
 	}
 	if other == s {
