@@ -185,7 +185,10 @@ func (rs *Requests) shown(st *Stage, r oauth.AuthorizationRequest, byDefault oau
 			break
 		}
 	}
-	if r.Resources, st.targets = kept, nil; len(kept) == 0 {
+	if !slices.Equal(kept, r.Resources) {
+		r.Resources, st.targets = kept, nil
+	}
+	if len(kept) == 0 {
 		r.Defect = oauth.ErrScope
 	}
 	return r
