@@ -86,6 +86,12 @@ func (iss *Issuer) InFlight() time.Duration {
 	return iss.CodeLifetime + 2*iss.Policy.MaxSkew + redeeming
 }
 
+// InFlightToDevices is how long after its session has ended a device can fetch what its
+// user has allowed.
+func InFlightToDevices(iss *Issuer) time.Duration {
+	return DeviceLifetime + 2*iss.Policy.MaxSkew + redeeming
+}
+
 // A storedEnd is the document of a SessionEnd.
 type storedEnd struct {
 	Subject   string        `json:"subject"`
@@ -204,8 +210,7 @@ func (e *Ends) look(ctx context.Context) (more bool, err error) {
 func (e *Ends) revoke(ctx context.Context, iss *Issuer, d store.Document, s storedEnd) error {
 	now, due := iss.now(), s.At.Add(iss.InFlight())
 	if s.Due != 0 || now >= due {
-		// A device may fetch what its user has allowed until its codes expire.
-		due = s.At.Add(DeviceLifetime + 2*iss.Policy.MaxSkew + redeeming)
+		due = s.At.Add(InFlightToDevices(iss))
 	}
 	origin := audit.Origin{RequestID: s.RequestID, RemoteIP: s.RemoteIP}
 	if _, err := iss.EndGrants(audit.With(ctx, origin), s.end()); err != nil {

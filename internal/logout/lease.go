@@ -31,8 +31,8 @@ func (o *Outbox) needed(ctx context.Context) (bool, error) {
 	if view.AnyMarked(directory.Notified, o.Realm) {
 		return true, nil
 	}
-	for _, owner := range []store.Owner{ownerNew(o.Realm), ownerLater(o.Realm)} {
-		list, err := o.Store.Documents(ctx, store.DocumentFilter{Kind: store.DocumentLogout, Owner: owner, Limit: 1})
+	for _, round := range rounds {
+		list, err := o.Store.Documents(ctx, store.DocumentFilter{Kind: store.DocumentLogout, Owner: round.owner(o.Realm), Limit: 1})
 		if err != nil || len(list) > 0 {
 			return err == nil, err
 		}

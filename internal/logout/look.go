@@ -20,43 +20,51 @@ const (
 	page = 100
 )
 
+// A round is one of the looks for the clients of an End.
+type round struct {
+	name  string // in the keys of its tokens
+	owner func(realm string) store.Owner
+	wait  func(*issuer.Issuer) time.Duration // after the end
+}
+
+var rounds = []round{
+	{"", ownerNew, func(*issuer.Issuer) time.Duration { return 0 }},
+	{"again", ownerLater, (*issuer.Issuer).InFlight},
+	{"devices", ownerDevices, issuer.InFlightToDevices},
+}
+
 // look finds the clients that the new ends concern, and looks again at those
 // whose codes have expired since. It reports whether there is more to look at.
 func (o *Outbox) look(ctx context.Context, iss *issuer.Issuer, view *directory.View) (more bool, err error) {
-	list, err := o.Store.Documents(ctx, store.DocumentFilter{Kind: store.DocumentLogout, Owner: ownerNew(o.Realm), Limit: page})
-	if err != nil {
-		return false, err
-	}
-	for _, d := range list {
-		if err := o.expand(ctx, iss, view, d); err != nil {
-			return false, err
+	now, later := grant.At(o.Now()), grant.Never
+	for i, round := range rounds {
+		if i > 0 && now < o.later {
+			return more, nil
 		}
-	}
-	now := grant.At(o.Now())
-	if now < o.later {
-		return len(list) == page, nil
-	}
-	again, err := o.Store.Documents(ctx, store.DocumentFilter{Kind: store.DocumentLogout, Owner: ownerLater(o.Realm), Limit: page})
-	if err != nil {
-		return false, err
-	}
-	for _, d := range again {
-		r, err := decode[End](d)
+		list, err := o.Store.Documents(ctx, store.DocumentFilter{Kind: store.DocumentLogout, Owner: round.owner(o.Realm), Limit: page})
 		if err != nil {
 			return false, err
 		}
-		if due := r.At.Add(iss.InFlight()); due > now {
-			o.later = due
-			return len(list) == page, nil
+		whole := len(list) < page
+		for _, d := range list {
+			r, err := decode[End](d)
+			if err != nil {
+				return false, err
+			}
+			if due := r.At.Add(round.wait(iss)); i > 0 && due > now {
+				whole, later = true, min(later, due)
+				break
+			}
+			if err := o.expand(ctx, iss, view, d, r, i); err != nil {
+				return false, err
+			}
 		}
-		if err := o.expand(ctx, iss, view, d); err != nil {
-			return false, err
+		if !whole {
+			more, later = true, 0
 		}
 	}
-	if o.later = grant.Never; len(again) == page {
-		o.later = 0
-	}
-	return len(list) == page || len(again) == page, nil
+	o.later = later
+	return more, nil
 }
 
 // A receiver is a client to notify, and the session that its token names; zero: all
@@ -66,16 +74,11 @@ type receiver struct {
 	session  [16]byte
 }
 
-// expand stores the tokens of an End. If the node stops before the End says so, another
-// node repeats it, and stores nothing twice.
-func (o *Outbox) expand(ctx context.Context, iss *issuer.Issuer, view *directory.View, d store.Document) error {
-	r, err := decode[End](d)
-	if err != nil {
-		return err
-	}
+// expand stores the tokens of an End in a round. If the node stops before the End says so,
+// another node repeats it, and stores nothing twice.
+func (o *Outbox) expand(ctx context.Context, iss *issuer.Issuer, view *directory.View, d store.Document, r End, round int) error {
 	now := grant.At(o.Now())
-	again := r.Looked != 0
-	receivers, seen, err := o.receivers(ctx, iss, view, r, again)
+	receivers, seen, err := o.receivers(ctx, iss, view, r, round > 0)
 	if err != nil {
 		return err
 	}
@@ -89,11 +92,11 @@ func (o *Outbox) expand(ctx context.Context, iss *issuer.Issuer, view *directory
 		} else {
 			t.Until = r.At
 		}
-		doc := t.document(o.Realm, d.Key, again)
-		if again {
+		doc := t.document(o.Realm, d.Key, rounds[round].name)
+		if round > 0 {
 			// The first token is enough if it waits. Storing it again makes the commit
 			// of an attempt already in flight conflict, so the token is sent again.
-			first, err := o.Store.Document(ctx, t.document(o.Realm, d.Key, false).Key)
+			first, err := o.Store.Document(ctx, t.document(o.Realm, d.Key, rounds[0].name).Key)
 			if err != nil && !errors.Is(err, store.ErrNotFound) {
 				return err
 			}
@@ -112,12 +115,16 @@ func (o *Outbox) expand(ctx context.Context, iss *issuer.Issuer, view *directory
 			r.More++
 		}
 	}
-	r.Looked, r.Done, r.Seen = now, again || now >= r.At.Add(iss.InFlight()), seen
+	next := round + 1
+	for next < len(rounds) && now >= r.At.Add(rounds[next].wait(iss)) {
+		next++
+	}
+	r.Looked, r.Done, r.Seen = now, next == len(rounds), seen
 	if r.Done {
 		d.Owner, d.ExpiresAt, r.Seen = store.OwnerOf(o.Realm, r.Subject), max(now, r.At).Add(pendingFor+shownFor), nil
 	} else {
-		d.Owner = ownerLater(o.Realm)
-		o.later = min(o.later, r.At.Add(iss.InFlight()))
+		d.Owner = rounds[next].owner(o.Realm)
+		o.later = min(o.later, r.At.Add(rounds[next].wait(iss)))
 	}
 	d.Body = encode(r)
 	all := append(documents, d)
@@ -157,11 +164,7 @@ func (o *Outbox) commit(ctx context.Context, documents []store.Document, repeate
 }
 
 // document returns the first version of a token.
-func (t Token) document(realm string, of store.DocumentKey, again bool) store.Document {
-	round := ""
-	if again {
-		round = "again"
-	}
+func (t Token) document(realm string, of store.DocumentKey, round string) store.Document {
 	return store.Document{
 		Kind: store.DocumentLogoutToken, Key: store.KeyAt(t.At, realm, string(of[:]), t.ClientID, t.SessionID, round), Version: 1,
 		ExpiresAt: t.At.Add(pendingFor), Owner: ownerQueue(realm, t.ClientID), Body: encode(t),
@@ -171,9 +174,11 @@ func (t Token) document(realm string, of store.DocumentKey, again bool) store.Do
 // receivers returns the clients that an End concerns: those of the subject's grants that
 // refer to the session, whatever the state of the grants. With again, it returns the
 // clients that have redeemed a code since the last look, each with its session, so that
-// no later session ends. seen are the grants that a later look may find again.
+// no later session ends. seen are the grants that a later look may find again, with those
+// of the looks before.
 func (o *Outbox) receivers(ctx context.Context, iss *issuer.Issuer, view *directory.View, r End, again bool) (list []receiver, seen []string, err error) {
-	from := r.At.Add(-iss.InFlight())
+	from := r.At.Add(-issuer.InFlightToDevices(iss))
+	seen = r.Seen
 	listed := map[receiver]bool{}
 	for g, err := range store.EachGrant(ctx, o.Store, store.GrantFilter{Realm: o.Realm, Subject: r.Subject}) {
 		if err != nil {

@@ -678,7 +678,7 @@ func TestTheNextAttemptOfALongQueueIsShown(t *testing.T) {
 		token := Token{ClientID: "shop", Subject: "alice", SessionID: fmt.Sprint(i), At: now.Add(time.Duration(i) * time.Millisecond), State: Pending}
 		token.Tried = token.At
 		token.Next = token.Tried.Add(time.Hour)
-		d := token.document(testkit.Realm, store.DocumentKey{}, false)
+		d := token.document(testkit.Realm, store.DocumentKey{}, "")
 		if i == 0 {
 			r.Tokens = []TokenRef{{"shop", hex.EncodeToString(d.Key[:])}}
 		}
@@ -706,7 +706,7 @@ func TestATokenThatWaitsShowsItsClientsNextAttempt(t *testing.T) {
 	b.end("alice", session1)
 	b.pass(b.Outbox, time.Minute)
 	b.end("bob", session2)
-	if err := b.expand(t.Context(), b.kit.Issuer, b.view(), b.newEnd()); err != nil {
+	if _, err := b.look(t.Context(), b.kit.Issuer, b.view()); err != nil {
 		t.Fatal(err)
 	}
 	for _, subject := range []string{"alice", "bob"} {
@@ -793,7 +793,7 @@ func TestAClockThatIsSetBackStopsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.end("alice", session2)
-	if err := o.expand(t.Context(), b.kit.Issuer, b.view(), b.newEnd()); err != nil {
+	if _, err := o.look(t.Context(), b.kit.Issuer, b.view()); err != nil {
 		t.Fatal(err)
 	}
 	b.pass(b.Outbox, time.Minute)
@@ -808,16 +808,6 @@ func (b *bench) view() *directory.View {
 		b.t.Fatal(err)
 	}
 	return v
-}
-
-// newEnd returns the only end that was not looked at.
-func (b *bench) newEnd() store.Document {
-	b.t.Helper()
-	list, err := b.kit.Engine.Documents(b.t.Context(), store.DocumentFilter{Kind: store.DocumentLogout, Owner: ownerNew(testkit.Realm), Limit: 2})
-	if err != nil || len(list) != 1 {
-		b.t.Fatalf("%d records, %v", len(list), err)
-	}
-	return list[0]
 }
 
 // A session that was young when it ended is named once to each client, and again only
@@ -898,6 +888,50 @@ func TestACodeInFlightIsReached(t *testing.T) {
 	}
 	b.pass(b.Outbox, 2*b.kit.CodeLifetime)
 	b.hosts()
+}
+
+// What a user has allowed a device before the end, it may fetch for ten minutes. Whoever
+// was told before is not told again, and one that fetches twice is told twice.
+func TestADeviceThatFetchesItsTokensLateIsReached(t *testing.T) {
+	t.Parallel()
+	for _, all := range []bool{false, true} {
+		b := newBench(t)
+		for _, id := range []string{"shop", "late", "tv"} {
+			b.register(id)
+		}
+		b.grant("shop", "alice", session1)
+		allowed := b.kit.Clock.Now()
+		b.kit.Clock.Advance(time.Second)
+		if all {
+			b.end("alice", [16]byte{})
+		} else {
+			b.end("alice", session1)
+		}
+		b.run(b.Outbox)
+		b.hosts("shop.example")
+		fetch := func(id string) {
+			now := b.kit.Clock.Now()
+			b.kit.Clock.Advance(allowed.Sub(now))
+			b.grant(id, "alice", session1)
+			b.kit.Clock.Advance(now.Sub(allowed))
+		}
+		fetch("late")
+		fetch("tv")
+		b.pass(b.Outbox, b.kit.InFlight()+time.Second)
+		b.hosts("late.example", "tv.example")
+		b.kit.Clock.Advance(issuer.DeviceLifetime - b.kit.InFlight() - 5*time.Second)
+		fetch("tv")
+		b.run(b.Outbox)
+		b.hosts()
+		b.Outbox = b.node()
+		b.lease.Alone = true
+		b.pass(b.Outbox, time.Minute)
+		if got := b.hosts("tv.example")["tv.example"]; len(got) == 1 && got[0].sid() != openid.SessionID(session1, "tv") {
+			t.Errorf("all %t: %+v", all, got)
+		}
+		b.pass(b.Outbox, 2*issuer.DeviceLifetime)
+		b.hosts()
+	}
 }
 
 // A store that fails in the middle of the second look does not end it.

@@ -28,7 +28,7 @@ type End struct {
 	// time: a code that was issued before the end may be redeemed after it.
 	Looked grant.Instant `json:"looked,omitempty"`
 	Done   bool          `json:"done,omitempty"`
-	// Seen are the ids of grants which the first look has found and a later one may find
+	// Seen are the ids of grants which the looks have found and a later one may find
 	// again. It may be incomplete.
 	Seen []string `json:"seen,omitempty"`
 	// Tokens are those of the end, if they are not too many. More counts the others.
@@ -85,8 +85,9 @@ const (
 
 // Unfinished documents of the outbox have an owner that is no subject, and are found by
 // the index of owners. No subject contains control characters.
-func ownerNew(realm string) store.Owner   { return store.OwnerOf(realm, "\x00logouts") }
-func ownerLater(realm string) store.Owner { return store.OwnerOf(realm, "\x00logouts seen once") }
+func ownerNew(realm string) store.Owner     { return store.OwnerOf(realm, "\x00logouts") }
+func ownerLater(realm string) store.Owner   { return store.OwnerOf(realm, "\x00logouts seen once") }
+func ownerDevices(realm string) store.Owner { return store.OwnerOf(realm, "\x00logouts seen twice") }
 func ownerQueue(realm, client string) store.Owner {
 	return store.OwnerOf(realm, "\x00logout tokens\x00"+client)
 }

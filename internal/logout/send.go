@@ -148,7 +148,7 @@ func (o *Outbox) narrow(ctx context.Context, d store.Document, t Token) (list []
 		case g.Session != [16]byte{} && !of[g.Session]:
 			of[g.Session] = true
 			one := Token{ClientID: t.ClientID, Subject: t.Subject, SessionID: openid.SessionID(g.Session, t.ClientID), At: t.At, State: Pending}
-			list = append(list, one.document(o.Realm, d.Key, false))
+			list = append(list, one.document(o.Realm, d.Key, rounds[0].name))
 		}
 	}
 	return list, newer, nil

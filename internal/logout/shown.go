@@ -27,7 +27,7 @@ func (t Notified) Concerns(reference [16]byte, began grant.Instant) bool {
 // Of returns the logouts of a subject that are kept, the oldest first. The next attempt
 // of a pending token is the next call of its client, which may send another token.
 func Of(ctx context.Context, st store.Store, realm, subject string) (list []Notified, err error) {
-	for _, owner := range []store.Owner{store.OwnerOf(realm, subject), ownerLater(realm), ownerNew(realm)} {
+	for _, owner := range []store.Owner{store.OwnerOf(realm, subject), ownerDevices(realm), ownerLater(realm), ownerNew(realm)} {
 		for d, err := range store.EachDocument(ctx, st, store.DocumentFilter{Kind: store.DocumentLogout, Owner: owner}) {
 			if err != nil {
 				return nil, err
