@@ -34,12 +34,14 @@ var rounds = []round{
 }
 
 // look finds the clients that the new ends concern, and looks again at those
-// whose codes have expired since. It reports whether there is more to look at.
+// whose codes have expired since. It reports whether there is more to look at. Its error
+// is errDecode if it has looked at all others.
 func (o *Outbox) look(ctx context.Context, iss *issuer.Issuer, view *directory.View) (more bool, err error) {
+	var unread error
 	now, later := grant.At(o.Now()), grant.Never
 	for i, round := range rounds {
 		if i > 0 && now < o.later {
-			return more, nil
+			return more, unread
 		}
 		list, err := o.Store.Documents(ctx, store.DocumentFilter{Kind: store.DocumentLogout, Owner: round.owner(o.Realm), Limit: page})
 		if err != nil {
@@ -49,7 +51,8 @@ func (o *Outbox) look(ctx context.Context, iss *issuer.Issuer, view *directory.V
 		for _, d := range list {
 			r, err := decode[End](d)
 			if err != nil {
-				return false, err
+				unread = err
+				continue
 			}
 			if due := r.At.Add(round.wait(iss)); i > 0 && due > now {
 				whole, later = true, min(later, due)
@@ -64,7 +67,7 @@ func (o *Outbox) look(ctx context.Context, iss *issuer.Issuer, view *directory.V
 		}
 	}
 	o.later = later
-	return more, nil
+	return more, unread
 }
 
 // A receiver is a client to notify, and the session that its token names; zero: all

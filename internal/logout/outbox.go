@@ -185,11 +185,16 @@ func (o *Outbox) turn(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if more, err = o.look(ctx, iss, view); err != nil {
+	more, err = o.look(ctx, iss, view)
+	unread := errors.Is(err, errDecode)
+	if err != nil && !unread {
 		return false, err
 	}
 	now := o.Monotonic()
 	if now.Sub(o.scanned) >= rescan {
+		if unread {
+			o.Log.Error("a logout in the store cannot be read: its clients are not told", "error", err)
+		}
 		o.scanned = now
 		o.mu.Lock()
 		for c := range view.Marked(directory.Notified, o.Realm) {
@@ -224,7 +229,7 @@ func (o *Outbox) turn(ctx context.Context) (more bool, err error) {
 			o.serve(ctx, iss, clientID, q)
 		})
 	}
-	return more, nil
+	return more && !unread, nil
 }
 
 // Await waits until the clients of a session that has ended have been called once,

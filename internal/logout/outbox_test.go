@@ -947,6 +947,58 @@ func TestASecondLookThatFailsIsRepeated(t *testing.T) {
 	b.hosts("late.example")
 }
 
+// spoil makes the bodies of an owner's documents unreadable.
+func (b *bench) spoil(kind store.DocumentKind, owner store.Owner) {
+	b.t.Helper()
+	list, err := b.kit.Engine.Documents(b.t.Context(), store.DocumentFilter{Kind: kind, Owner: owner, Limit: 10})
+	if err != nil || len(list) == 0 {
+		b.t.Fatalf("%d documents, %v", len(list), err)
+	}
+	for _, d := range list {
+		d.Version, d.Body = d.Version+1, []byte("{")
+		if err := b.kit.Engine.Commit(b.t.Context(), store.Change{Documents: []store.Document{d}}); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}
+
+// A document that cannot be read is logged, and neither ends nor tokens of others wait for it.
+func TestADocumentThatCannotBeReadHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	b := codeInFlight(t)
+	b.answers["shop.example"] = status(503, "")
+	b.grant("shop", "bob", session2)
+	b.end("bob", session2)
+	b.run(b.Outbox)
+	b.hosts("shop.example")
+	b.spoil(store.DocumentLogoutToken, ownerQueue(testkit.Realm, "shop"))
+	delete(b.answers, "shop.example")
+	b.end("carol", session1)
+	b.spoil(store.DocumentLogout, ownerNew(testkit.Realm))
+	b.grant("shop", "dave", session2)
+	b.end("dave", session2)
+	b.pass(b.Outbox, 3*time.Second)
+	if got := b.hosts("shop.example")["shop.example"]; len(got) == 1 && got[0].claims["sub"] != "dave" {
+		t.Error(got)
+	}
+	// The second look, too, goes on behind one.
+	b.spoil(store.DocumentLogout, ownerLater(testkit.Realm))
+	b.end("erin", session1)
+	b.run(b.Outbox)
+	b.grant("late", "erin", session1)
+	b.kit.Clock.Advance(b.kit.InFlight())
+	b.pass(b.Outbox, time.Second)
+	b.hosts("late.example")
+	for _, text := range []string{"a logout in the store cannot be read", "a logout token in the store cannot be read"} {
+		if !strings.Contains(b.kit.Logged.String(), text) {
+			t.Errorf("%q is not in the log", text)
+		}
+	}
+	if _, err := Of(t.Context(), b.kit.Engine, testkit.Realm, "dave"); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestEndOfAllSessions(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -73,9 +73,9 @@ func (o *Outbox) deliver(ctx context.Context, iss *issuer.Issuer, clientID strin
 	if err != nil {
 		return false, err
 	}
-	after, fresh, err := o.note(q, list)
-	if err != nil || len(list) == 0 {
-		return false, err
+	after, fresh := o.note(q, list)
+	if len(list) == 0 {
+		return false, nil
 	}
 	if fresh != (store.DocumentKey{}) {
 		d, err := o.Store.Document(ctx, fresh)
@@ -127,24 +127,21 @@ func (o *Outbox) deliver(ctx context.Context, iss *issuer.Issuer, clientID strin
 
 // note updates the metrics of a queue, whose first tokens are in list. It returns the
 // token after which to continue, and one to try before it; zero: none.
-func (o *Outbox) note(q *queue, list []store.Document) (after, fresh store.DocumentKey, err error) {
+func (o *Outbox) note(q *queue, list []store.Document) (after, fresh store.DocumentKey) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(list) == 0 {
 		q.oldest, q.failed, q.after, q.fresh = 0, 0, after, nil
-		return after, fresh, nil
+		return after, fresh
 	}
 	t, err := decode[Token](list[0])
-	if err != nil {
-		return after, fresh, err
-	}
-	if q.oldest = t.At; grant.At(o.Now()).Since(t.At) < giveUpAfter {
+	if q.oldest = t.At; err != nil || grant.At(o.Now()).Since(t.At) < giveUpAfter {
 		after = q.after // otherwise the oldest are given up first
 	}
 	if len(q.fresh) > 0 && q.failed > 0 && o.Monotonic().Before(q.retry) {
 		fresh = q.fresh[0]
 	}
-	return after, fresh, nil
+	return after, fresh
 }
 
 // tried removes a token from the fresh ones.
@@ -157,11 +154,12 @@ func (o *Outbox) tried(q *queue, key store.DocumentKey) {
 // settle sends a token and stores the result. It reports whether the token is settled: if
 // not, the client did not answer. A fresh token is sent out of turn.
 func (o *Outbox) settle(ctx context.Context, iss *issuer.Issuer, q *queue, d store.Document, fresh bool) (settled bool, err error) {
+	o.tried(q, d.Key)
 	t, err := decode[Token](d)
 	if err != nil {
-		return false, err
+		o.Log.Error("a logout token in the store cannot be read, and is not sent", "error", err)
+		return true, nil
 	}
-	o.tried(q, d.Key)
 	o.mu.Lock()
 	wait := pause(q.failed + 1)
 	if fresh {

@@ -10,6 +10,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/mintage/mintage/internal/grant"
@@ -126,9 +127,12 @@ func encode(v any) []byte {
 	return body
 }
 
+// errDecode is that of a document which cannot be read. It holds up no other.
+var errDecode = errors.New("decode")
+
 func decode[T any](d store.Document) (v T, err error) {
 	if err = json.Unmarshal(d.Body, &v); err != nil {
-		err = fmt.Errorf("decode %s: %w", d.Kind, err)
+		err = fmt.Errorf("%w %s: %w", errDecode, d.Kind, err)
 	}
 	return v, err
 }

@@ -32,11 +32,7 @@ func Of(ctx context.Context, st store.Store, realm, subject string) (list []Noti
 			if err != nil {
 				return nil, err
 			}
-			r, err := decode[End](d)
-			if err != nil {
-				return nil, err
-			}
-			if r.Subject == subject {
+			if r, err := decode[End](d); err == nil && r.Subject == subject {
 				list = append(list, Notified{End: r})
 			}
 		}
