@@ -77,7 +77,7 @@ func refusal(where, code string) error {
 	switch code {
 	case "access_denied":
 		return ErrDenied
-	case "login_required", "consent_required", "interaction_required", "account_selection_required":
+	case "login_required", "consent_required", "interaction_required", "account_selection_required", string(oauth.UnmetRequirements):
 		return &InteractionRequired{oauth.ErrorCode(code)}
 	case string(oauth.TemporarilyUnavailable), string(oauth.ServerError):
 		return unavailable("%s: %s", where, code)

@@ -296,7 +296,7 @@ func TestWhatAnErrorOfTheProviderMeans(t *testing.T) {
 			t.Errorf("%s: the browser writes into the log: %v", code, err)
 		}
 	}
-	for _, code := range []string{"login_required", "consent_required", "interaction_required", "account_selection_required"} {
+	for _, code := range []string{"login_required", "consent_required", "interaction_required", "account_selection_required", "unmet_authentication_requirements"} {
 		_, err := u.Finish(t.Context(), upstream.Answer{Error: code}, p.begin(u, upstream.Request{}))
 		var required *upstream.InteractionRequired
 		if !errors.As(err, &required) || string(required.Code) != code {

@@ -107,7 +107,8 @@ var (
 )
 
 // InteractionRequired is the error of a provider that requires interaction with the
-// user although the request forbids it (OIDC Core section 3.1.2.6).
+// user although the request forbids it (OIDC Core section 3.1.2.6), or whose user cannot
+// log in as acr_values ask (OpenID Connect Core Error Code UnmetAuthenticationRequirements).
 type InteractionRequired struct{ Code oauth.ErrorCode }
 
 func (e *InteractionRequired) Error() string { return "upstream provider answered " + string(e.Code) }
