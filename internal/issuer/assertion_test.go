@@ -197,6 +197,32 @@ func TestAnAssertionIsPresentedAgain(t *testing.T) {
 	}
 }
 
+// An assertion that is presented again after its trust has changed gets tokens for the APIs
+// of its grant, whatever their order in the trust now is, and no scope that the trust no
+// longer allows. While the grant cannot be read, it is not refused.
+func TestAnAssertionIsPresentedAgainAfterAChangeOfItsTrust(t *testing.T) {
+	s := withTrusts(t)
+	r := s.assertion("changed")
+	if _, err := s.assert(t.Context(), "agent", r); err != nil {
+		t.Fatal(err)
+	}
+	trust := users()
+	trust.APIs = []string{invoices, orders + " orders:read"}
+	s.Put(trust)
+	for api, want := range map[string]string{
+		"": "orders:read invoices [orders invoices]", orders: "orders:read [orders]", invoices: "invoices [invoices]",
+	} {
+		r.Resource = api
+		if got := s.granted(s.assert(t.Context(), "agent", r)); got != theirUser+" "+want {
+			t.Errorf("for %q: %s, want %s", api, got, want)
+		}
+	}
+	s.Faulty.Inject(storetest.Grant, 1, storetest.Lost)
+	if _, err := s.assert(t.Context(), "agent", r); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("while the store fails: %v", err)
+	}
+}
+
 // Two nodes take the same assertion at once: one grant comes of it.
 func TestAnAssertionAtTwoNodes(t *testing.T) {
 	s := withTrusts(t)

@@ -1323,6 +1323,58 @@ func TestGrantsThatEndAreNoReasonToLead(t *testing.T) {
 	}
 }
 
+// A redirect waits for the first call of each client, and for nothing that may not come.
+func TestARedirectWaitsForTheFirstCallOfEachClient(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	at := b.kit.At()
+	put := func(d store.Document) store.DocumentKey {
+		t.Helper()
+		if err := b.kit.Engine.Commit(t.Context(), store.Change{Documents: []store.Document{d}}); err != nil {
+			t.Fatal(err)
+		}
+		return d.Key
+	}
+	gone := TokenRef{"gone", hex.EncodeToString(make([]byte, 32))}
+	for name, row := range map[string]struct {
+		end    End
+		tokens []Token
+		called bool
+	}{
+		"clients were not looked for": {End{}, nil, false},
+		"there are none":              {End{Looked: at}, nil, true},
+		"its token was removed":       {End{Looked: at, Tokens: []TokenRef{gone}}, nil, true},
+		"it waits behind that":        {End{Looked: at, Tokens: []TokenRef{gone}}, []Token{{State: Pending}}, false},
+		"it has not answered":         {End{Looked: at}, []Token{{State: Pending, Attempts: 1}}, true},
+		"it was disabled":             {End{Looked: at}, []Token{{State: Dropped}}, true},
+		"one of two waits":            {End{Looked: at}, []Token{{State: Delivered, Attempts: 1}, {State: Pending}}, false},
+	} {
+		row.end.At, row.end.Subject = at, name
+		for i, token := range row.tokens {
+			token.ClientID, token.Subject, token.At = fmt.Sprint(i), name, at
+			key := put(token.document(testkit.Realm, store.DocumentKey{}, name))
+			row.end.Tokens = append(row.end.Tokens, TokenRef{token.ClientID, hex.EncodeToString(key[:])})
+		}
+		key := put(row.end.document(testkit.Realm, name))
+		if got := b.called(t.Context(), key); got != row.called {
+			t.Errorf("%s: called %t", name, got)
+		}
+		b.kit.Faulty.Inject(storetest.Document, 1, storetest.Lost)
+		if b.called(t.Context(), key) {
+			t.Errorf("%s: the store has not said so", name)
+		}
+	}
+	if !b.called(t.Context(), store.DocumentKey{1}) {
+		t.Error("it waits for a logout that is not there")
+	}
+	b.end("alice", session1)
+	b.spoil(store.DocumentLogout, ownerNew(testkit.Realm))
+	list, err := b.kit.Engine.Documents(t.Context(), store.DocumentFilter{Kind: store.DocumentLogout, Owner: ownerNew(testkit.Realm), Limit: 1})
+	if err != nil || !b.called(t.Context(), list[0].Key) {
+		t.Error("it waits for a logout that cannot be read:", err)
+	}
+}
+
 func TestAwaitEndsWithTheFirstAttempts(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
