@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/storetest"
@@ -76,6 +77,74 @@ func TestALogoutOfAProviderThatIsNotStoredIsNoReplay(t *testing.T) {
 	}
 	if ended, err := h.EndProviderSession(t.Context(), l); len(ended) != 1 || err != nil || h.is(cookie) != "" {
 		t.Errorf("once more: %d, %v", len(ended), err)
+	}
+}
+
+// A fault of the store at any step of a provider's logout is one: the session goes on, and
+// the same token ends it later.
+func TestALogoutOfAProviderThatMeetsAFaultMayComeAgain(t *testing.T) {
+	t.Parallel()
+	for name, l := range map[string]ProviderLogout{"of the session": {Session: "iss\x00s1"}, "of the subject": {Subject: "alice"}} {
+		for _, method := range []storetest.Method{storetest.Document, storetest.Documents, storetest.CommitDocument} {
+			met := 0
+			for ; ; met++ {
+				h := newHouse(t)
+				v, who := someone(), h.identity("alice")
+				who.Provider = "iss\x00s1"
+				cookie, err := h.SignIn(t.Context(), h.begin(asking(h.c), v, StepLogin), who, v)
+				if err != nil {
+					t.Fatal(err)
+				}
+				l.ID, l.ExpiresAt = "j1", h.now().Add(2*time.Minute)
+				if met > 0 {
+					h.kit.Faulty.Inject(method, met, func(_ context.Context, do func() error) error { return do() })
+				}
+				h.kit.Faulty.Inject(method, 1, storetest.Lost)
+				_, err = h.EndProviderSession(t.Context(), l)
+				if err == nil {
+					break
+				}
+				if !errors.Is(err, store.ErrUnavailable) || h.is(cookie) != "alice" {
+					t.Errorf("%s, %s %d: %v, signed in %q", name, method, met+1, err, h.is(cookie))
+				}
+				if ended, err := h.EndProviderSession(t.Context(), l); len(ended) != 1 || err != nil || h.is(cookie) != "" {
+					t.Errorf("%s, after %s %d: %d ended, %v", name, method, met+1, len(ended), err)
+				}
+			}
+			if met == 0 {
+				t.Errorf("%s: no %s has failed", name, method)
+			}
+		}
+	}
+}
+
+// Grants that end with their session end at once, and not only when a worker comes.
+func TestALogoutOfAProviderEndsGrantsAtOnce(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.client(client.Registration{ID: "ending", Settings: store.Settings{Name: "Ending", LogoutEndsGrants: true}})
+	v, who := someone(), h.identity("alice")
+	who.Provider = "iss\x00s1"
+	cookie, err := h.SignIn(t.Context(), h.begin(asking(h.c), v, StepLogin), who, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := h.Session(t.Context(), cookie)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := grant.Grant{
+		ID: grant.ID{1}, Realm: realm, ClientID: "ending", Subject: "alice", Facts: grant.Facts{Session: s.reference()}, Generation: 1, Version: 1,
+		AuthorizedAt: h.now(), RotatedAt: h.now(), ExpiresAt: h.now().Add(time.Hour), DeleteAfter: h.now().Add(time.Hour), State: grant.Active,
+	}
+	if err := h.kit.Engine.CreateGrant(t.Context(), g); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.EndProviderSession(t.Context(), ProviderLogout{Session: who.Provider, ID: "j1", ExpiresAt: h.now().Add(time.Minute)}); err != nil {
+		t.Fatal(err)
+	}
+	if g, err := h.kit.Engine.Grant(t.Context(), g.ID); err != nil || g.State != grant.Revoked {
+		t.Errorf("the grant is %v, %v", g.State, err)
 	}
 }
 
