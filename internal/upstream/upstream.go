@@ -109,9 +109,11 @@ var (
 // InteractionRequired is the error of a provider that requires interaction with the
 // user although the request forbids it (OIDC Core section 3.1.2.6), or whose user cannot
 // log in as acr_values ask (OpenID Connect Core Error Code UnmetAuthenticationRequirements).
+// Where no client waits for it, it is ErrDenied.
 type InteractionRequired struct{ Code oauth.ErrorCode }
 
 func (e *InteractionRequired) Error() string { return "upstream provider answered " + string(e.Code) }
+func (e *InteractionRequired) Unwrap() error { return ErrDenied }
 
 func unavailable(format string, a ...any) error {
 	return fmt.Errorf("%w: %w", ErrUnavailable, fmt.Errorf(format, a...))

@@ -23,7 +23,6 @@ func (s events) countLogin(err error) {
 		return
 	}
 	var throttled *account.Throttled
-	var unwilling *upstream.InteractionRequired
 	switch {
 	case err == nil:
 		m.Login(metrics.LoginOK)
@@ -32,7 +31,7 @@ func (s events) countLogin(err error) {
 		m.Throttled(metrics.LimitLoginFailures)
 	case errors.Is(err, account.ErrWrong):
 		m.Login(metrics.LoginWrong)
-	case errors.Is(err, upstream.ErrDenied), errors.Is(err, login.ErrRejected), errors.As(err, &unwilling), errors.Is(err, login.ErrSubject), errors.Is(err, login.ErrProviderEnded):
+	case errors.Is(err, upstream.ErrDenied), errors.Is(err, login.ErrRejected), errors.Is(err, login.ErrSubject), errors.Is(err, login.ErrProviderEnded):
 		m.Login(metrics.LoginRejected)
 	default:
 		m.Login(metrics.LoginFailed)

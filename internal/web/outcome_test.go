@@ -116,6 +116,7 @@ func outcomes(t *testing.T) []outcome {
 		}
 		return ok
 	})
+	accountUnwilling, accountUnwillingDo := at(func(*room, *provider) string { return "error=unmet_authentication_requirements" }, true)
 	accountDenied, accountDeniedDo := at(func(*room, *provider) string { return "error=access_denied" }, true)
 	unseen := newProvider(t)
 	unseen.down = true
@@ -222,6 +223,8 @@ func outcomes(t *testing.T) []outcome {
 			audit: []string{"login_failed|refused|people:42|shop|" + elsewhere + ", the subject is the id of a client"}, counted: []string{"login rejected +1"}},
 		{name: "a session that has ended at the provider", choose: []func(*room, *choice){upstreamEnded}, do: upstreamEndedDo, status: 303, to: interactionURL,
 			audit: []string{"login_failed|refused|people:42|shop|" + elsewhere}, counted: []string{"login rejected +1"}},
+		{name: "a provider asks for more for the account pages", choose: []func(*room, *choice){accountUnwilling}, do: accountUnwillingDo, status: 403,
+			audit: []string{"login_failed|refused|||" + elsewhere}, counted: []string{"login rejected +1"}},
 		{name: "a provider denies the account pages", choose: []func(*room, *choice){accountDenied}, do: accountDeniedDo, status: 403,
 			audit: []string{"login_failed|refused|||" + elsewhere}, counted: []string{"login rejected +1"}},
 
