@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
@@ -48,15 +49,15 @@ func stepOf(secret []byte, code string, now grant.Instant, last int64) (step int
 	return 0, false
 }
 
-// plainCode is a code as it was meant: apps show it in two groups, and a
-// Japanese keyboard may write full-width digits.
+// plainCode is a code as it was meant: apps show it in two groups, between which people
+// type or copy a space or a dash, and a Japanese keyboard may write full-width digits.
 func plainCode(typed string) string {
 	if len(typed) > 64 {
 		return ""
 	}
 	return strings.Map(func(c rune) rune {
 		switch {
-		case c == ' ' || c == '\u3000':
+		case unicode.IsSpace(c), unicode.Is(unicode.Pd, c):
 			return -1
 		case '０' <= c && c <= '９':
 			return c - '０' + '0'

@@ -97,6 +97,8 @@ func TestACodeIsTakenAsPeopleTypeIt(t *testing.T) {
 	}{
 		{"as it is", "right", func(s string) string { return s }},
 		{"in two groups", "right", func(s string) string { return " " + s[:3] + " " + s[3:] + " " }},
+		{"with a dash", "right", func(s string) string { return s[:3] + "-" + s[3:] }},
+		{"copied, with a dash and spaces of typesetting", "right", func(s string) string { return "\u00a0" + s[:3] + "\u2013" + s[3:] + "\t" }},
 		{"in full width", "right", func(s string) string { return wide(s[:3]) + "\u3000" + wide(s[3:]) }},
 		{"nothing", "wrong", func(string) string { return "" }},
 		{"one digit less", "wrong", func(s string) string { return s[1:] }},
