@@ -31,7 +31,7 @@ func newTrusting(t *testing.T) *trusting {
 	b.idp.typ = oauth.JWTIDJAG
 	b.Put(store.Trust{Issuer: idp, Kind: store.TrustIDJAG, ClientID: "orders", APIs: []string{"https://api.example/orders"}, Keys: b.idp.set(), SubjectFrom: store.SubjectSub})
 	b.Put(store.Trust{Issuer: idp, Kind: store.TrustIDJAG, ClientID: "named", Tenant: "t1", Subjects: []string{"u-*"}, Keys: b.idp.set(), SubjectFrom: store.SubjectAudSub, Lifetime: store.InMilliseconds(time.Hour)})
-	b.Put(store.Trust{Issuer: idp, Kind: store.TrustIDJAG, ClientID: "mailed", Keys: b.idp.set(), SubjectFrom: store.SubjectEmail, Domains: []string{"example.com"}})
+	b.Put(store.Trust{Issuer: idp, Kind: store.TrustIDJAG, ClientID: "mailed", Keys: b.idp.set(), SubjectFrom: store.SubjectEmail, Domains: []string{"example.com", "kiosk.example"}})
 	b.Put(store.Trust{Issuer: idp, Kind: store.TrustIDJAG, ClientID: "mapped", Keys: b.idp.set(), SubjectFrom: store.SubjectUpstream})
 	b.Put(store.Trust{Issuer: idp, Kind: store.TrustIDJAG, ClientID: "off", Keys: b.idp.set(), Disabled: true})
 	b.Put(store.Trust{Issuer: issuerID, Kind: store.TrustIDJAG, ClientID: "orders", Keys: b.idp.set()}) // which no operator can create
@@ -197,6 +197,7 @@ func TestRefusedAssertions(t *testing.T) {
 		"an address that is not verified":      {"mailed", b.idp, b.idjag("mailed", changes{"email": "jane@example.com"}), "email is not email_verified"},
 		"an address that is verified by text":  {"mailed", b.idp, b.idjag("mailed", changes{"email": "jane@example.com", "email_verified": "true"}), "email is not email_verified"},
 		"an address of another domain":         {"mailed", b.idp, b.idjag("mailed", changes{"email": "jane@example.com.evil.example", "email_verified": true}), "email is of a domain that the trust does not list: it is \"example.com.evil.example\""},
+		"a domain with the Kelvin sign":        {"mailed", b.idp, b.idjag("mailed", changes{"email": "jane@\u212aiosk.example", "email_verified": true}), "email is of a domain that the trust does not list"},
 		"an address with two domains":          {"mailed", b.idp, b.idjag("mailed", changes{"email": "a@evil.example@example.com", "email_verified": true}), "email is missing, or no address"},
 		"a mapping that there is not":          {"mapped", b.idp, b.idjag("mapped", nil), "sub cannot be mapped"},
 		"details of authorization":             {"orders", b.idp, jag(changes{"authorization_details": []any{changes{"type": "x"}}}), "authorization_details is there"},
@@ -272,6 +273,7 @@ func TestWhatAnAssertionSays(t *testing.T) {
 	}{
 		"sub":     {"orders", nil, idp + "|u-1 [orders:read true https://api.example/orders] []"},
 		"aud_sub": {"named", map[string]any{"tenant": "t1", "aud_sub": "jane", "scope": nil, "resource": nil}, "jane [ false ] []"},
+		"kelvin":  {"mailed", map[string]any{"email": "\u212aIM@example.com", "email_verified": true, "scope": ""}, "\u212aim@example.com [ true https://api.example/orders] []"},
 		"email":   {"mailed", map[string]any{"email": "Jane@Example.COM", "email_verified": true, "scope": ""}, "jane@example.com [ true https://api.example/orders] []"},
 		"actors":  {"orders", map[string]any{"act": map[string]any{"sub": "a", "iss": "https://x.example", "act": map[string]any{"sub": "b"}}}, idp + "|u-1 [orders:read true https://api.example/orders] [{https://x.example a} {https://idp.example b}]"},
 	} {
