@@ -4,6 +4,7 @@ package account
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/grant"
@@ -307,9 +309,17 @@ func List(ctx context.Context, st store.Store, realm string) ([]User, error) {
 // ErrTaken means that the username exists.
 var ErrTaken = errors.New("the username is taken")
 
+// Claim returns a document that is stored with whatever has a new subject. Of two that are
+// created with one subject at once, each has read that it is free (write skew): the second
+// conflicts in this document. It may go once the first can be read.
+func Claim(realm, subject string, now grant.Instant) store.Document {
+	return store.Document{
+		Kind: store.DocumentSubject, Key: store.KeyOf(store.DocumentSubject, realm, subject), Version: 1, ExpiresAt: now.Add(time.Hour), Body: []byte("{}"),
+	}
+}
+
 // Create stores a new user. It rejects a subject of another user: each could use
-// the other's grants. (It reads before it writes: two users that are created at the
-// same time may both be stored.)
+// the other's grants.
 func Create(ctx context.Context, st store.Store, u User, events ...store.Event) error {
 	err := free(ctx, st, u)
 	if err == nil {
@@ -318,9 +328,9 @@ func Create(ctx context.Context, st store.Store, u User, events ...store.Event) 
 	if err != nil {
 		return err
 	}
-	err = Put(ctx, st, u, store.Change{Events: events})
+	err = Put(ctx, st, u, store.Change{Documents: []store.Document{Claim(u.Realm, u.Subject, u.UpdatedAt)}, Events: events})
 	if errors.Is(err, store.ErrConflict) {
-		return ErrTaken
+		return cmp.Or(free(ctx, st, u), ErrTaken)
 	}
 	return err
 }
@@ -394,7 +404,7 @@ func CreateAll(ctx context.Context, st store.Store, realm string, users []User, 
 				return nil, err
 			}
 			created = append(created, u)
-			c.Documents, c.Events = append(c.Documents, d), append(c.Events, event)
+			c.Documents, c.Events = append(c.Documents, d, Claim(realm, u.Subject, u.UpdatedAt)), append(c.Events, event)
 		}
 		if err := haveRoom(ctx, st, realm, len(created)); err != nil {
 			return nil, err

@@ -176,6 +176,22 @@ func TestTwoUsersHaveNeitherANameNorASubjectInCommon(t *testing.T) {
 	if err := create("carol", "u-3"); !errors.Is(err, ErrTaken) {
 		t.Errorf("at the same moment: %v", err)
 	}
+	meanwhile := func(username, subject string) {
+		h.faulty.Inject(storetest.CommitDocument, 1, storetest.Meanwhile(func() {
+			if err := create(username, subject); err != nil {
+				t.Error(err)
+			}
+		}))
+	}
+	meanwhile("dora", "u-4")
+	if err := create("emil", "u-4"); !errors.As(err, &invalid) || invalid.Field != "subject" {
+		t.Errorf("the same subject at the same moment: %v", err)
+	}
+	meanwhile("emil", "u-5")
+	list := []User{User{Realm: realm, Username: "fred", Subject: "u-5"}.changed(started)}
+	if _, err := CreateAll(t.Context(), h.faulty, realm, list, false, func(User) (store.Event, error) { return store.Event{}, nil }); !errors.As(err, &invalid) || invalid.Field != "subject" {
+		t.Errorf("the same subject in an import at the same moment: %v", err)
+	}
 	h.faulty.Inject(storetest.Documents, 1, storetest.Lost)
 	if err := create("carol", "u-3"); err == nil {
 		t.Error("created without a look at the others")
@@ -194,7 +210,7 @@ func TestTwoUsersHaveNeitherANameNorASubjectInCommon(t *testing.T) {
 		t.Errorf("in another realm: %v", err)
 	}
 	list, err := List(t.Context(), h.faulty, realm)
-	if err != nil || len(list) != 2 || list[0].Username != "alice" || list[1].Username != "carol" {
+	if err != nil || len(list) != 4 || list[0].Username != "alice" || list[1].Username != "carol" {
 		t.Errorf("%d users, %v", len(list), err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
@@ -42,9 +43,10 @@ func (a Clients) Create(ctx context.Context, r client.Registration, state store.
 	if old, err := a.Store.Client(ctx, c.ID); err == nil && old.SelfRegistered() && old.State != store.ClientDeleted {
 		c.Version = old.Version + 1
 	}
-	err = a.commit(ctx, store.Change{Entries: []store.Entry{c.Entry()}}, a.event(now, store.EventClientCreated, c.ID, c.Name))
+	change := store.Change{Entries: []store.Entry{c.Entry()}, Documents: []store.Document{account.Claim(a.Realm, c.ID, now)}}
+	err = a.commit(ctx, change, a.event(now, store.EventClientCreated, c.ID, c.Name))
 	if errors.Is(err, store.ErrConflict) {
-		err = &Error{Taken, "client", c.ID, fmt.Sprintf("the client id %q is taken", c.ID)}
+		err = cmp.Or(a.noSubject(ctx, c.ID), error(&Error{Taken, "client", c.ID, fmt.Sprintf("the client id %q is taken", c.ID)}))
 	}
 	if a.DryRun {
 		secret = "" // the client will have another one

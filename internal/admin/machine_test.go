@@ -8,6 +8,7 @@ import (
 	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/storetest"
 )
 
 // A client's own tokens have its id as their sub, which must name no user.
@@ -55,6 +56,34 @@ func TestClientsAndUsersShareNoName(t *testing.T) {
 	r := billing()
 	r.ID = "user-1"
 	if _, _, err := a.Clients().Create(t.Context(), r, store.ClientEnabled); !errors.As(err, &invalid) || invalid.Field != "id" {
+		t.Errorf("a client called as a user: %v", err)
+	}
+}
+
+// Each of two that are created with one name at once has looked before the other is stored.
+func TestClientsAndUsersShareNoNameAtOnce(t *testing.T) {
+	t.Parallel()
+	a, _ := newAdmin(t)
+	faulty := storetest.NewFaulty(a.Store)
+	b := *a
+	b.Store = faulty
+	r := billing()
+	faulty.Inject(storetest.CommitDocument, 1, storetest.Meanwhile(func() {
+		if _, _, err := a.Clients().Create(t.Context(), r, store.ClientEnabled); err != nil {
+			t.Error(err)
+		}
+	}))
+	var invalid *oauth.Invalid
+	if _, _, err := b.Users().Create(t.Context(), account.Registration{Username: "billing"}); !errors.As(err, &invalid) || invalid.Field != "subject" {
+		t.Errorf("a user called as a client: %v", err)
+	}
+	r.ID = "orders"
+	faulty.Inject(storetest.CommitDocument, 1, storetest.Meanwhile(func() {
+		if _, _, err := a.Users().Create(t.Context(), account.Registration{Username: "orders"}); err != nil {
+			t.Error(err)
+		}
+	}))
+	if _, _, err := b.Clients().Create(t.Context(), r, store.ClientEnabled); !errors.As(err, &invalid) || invalid.Field != "id" {
 		t.Errorf("a client called as a user: %v", err)
 	}
 }

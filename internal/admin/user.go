@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,7 +51,7 @@ func (a Users) Create(ctx context.Context, r account.Registration) (u account.Us
 	}
 	err = account.Create(ctx, a.Store, u, a.userEvent(now, store.EventUserCreated, u, ""))
 	if errors.Is(err, account.ErrTaken) {
-		err = &Error{Taken, "user", u.Username, fmt.Sprintf("there is a user %q already", u.Username)}
+		err = cmp.Or(a.isNoClient(ctx, u.Subject), error(&Error{Taken, "user", u.Username, fmt.Sprintf("there is a user %q already", u.Username)}))
 	}
 	return u, generated, err
 }

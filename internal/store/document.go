@@ -13,6 +13,7 @@ type DocumentKind string
 
 const (
 	DocumentUser        DocumentKind = "user"         // a built-in user, by username
+	DocumentSubject     DocumentKind = "subject"      // that a user or a client is created with, by subject
 	DocumentSession     DocumentKind = "session"      // a browser's, by its id
 	DocumentInteraction DocumentKind = "interaction"  // what is asked of a user, by its id
 	DocumentPushed      DocumentKind = "pushed"       // a client's authorization request that its browser brings later, by its id

@@ -165,6 +165,6 @@ func TestAFaultOfTheStoreIsInTheLogOfTheAdminAPI(t *testing.T) {
 		t.Errorf("logged %q", a.log.String())
 	}
 	// Nothing was written: the same request may succeed later.
-	a.faulty.Inject(storetest.CommitEntry, 1, storetest.Full)
+	a.faulty.Inject(storetest.CommitDocument, 1, storetest.Full)
 	a.call(t, 503, "PUT", "/clients/shop", invoices)
 }
