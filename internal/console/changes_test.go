@@ -274,10 +274,13 @@ func TestARefusedFormKeepsWhatWasEntered(t *testing.T) {
 	r.shop("Shop", "shop")
 	w := alice.post("/clients/shop/edit", url.Values{"once": {operator.NewForm()}, "name": {"Other"}, "retry_window": {"5 min"}, "id_token_lifetime": {"1 h"}, "redirect_uris": {"https://shop.example/two"}, "scope": {"write"}, "auth_method": {"either"}, "jwks": {"{bad"}})
 	page := w.Body.String()
-	for _, text := range []string{`value="5 min"`, `value="1 h"`, `value="Other"`, `value="write"`, ">https://shop.example/two</textarea>", ">{bad</textarea>", "jwks is no JSON"} {
+	for _, text := range []string{`value="5 min"`, `value="1 h"`, `value="Other"`, `value="write"`, ">https://shop.example/two</textarea>", ">{bad</textarea>", "retry_window &#34;5 min&#34; is not", "; id_token_lifetime &#34;1 h&#34; is not", "; jwks is no JSON"} {
 		if !strings.Contains(page, text) {
 			t.Errorf("%d, and the page lacks %s", w.Code, text)
 		}
+	}
+	if n := strings.Count(page, `aria-invalid="true"`); n != 3 {
+		t.Errorf("%d of three fields are marked as wrong", n)
 	}
 	if strings.Contains(page, "--retry-window") {
 		t.Error("the command has a value that was not entered")

@@ -216,6 +216,7 @@ type editClientPage struct {
 	Groups  []settingGroup
 	Command string
 	sent    url.Values // nil: the form is new
+	wrong   []string   // fields that cannot be read
 }
 
 func (p *editClientPage) fill(v *adminapi.Client) {
@@ -223,7 +224,7 @@ func (p *editClientPage) fill(v *adminapi.Client) {
 		if s.Fixed {
 			continue
 		}
-		f := settingField{Setting: s, Kind: "text", Wrong: p.Field == s.Member}
+		f := settingField{Setting: s, Kind: "text", Wrong: p.Field == s.Member || slices.Contains(p.wrong, s.Member)}
 		switch field := s.Field(&v.Registration).(type) {
 		case *bool:
 			f.Kind, f.On = "flag", *field
@@ -254,8 +255,14 @@ func (p *editClientPage) fill(v *adminapi.Client) {
 }
 
 // readSettings gives v the settings of a sent form, but for what it cannot read, of which
-// it returns a field, "" if there is none.
-func readSettings(form url.Values, v *adminapi.Client) (wrong, why string) {
+// it returns the fields, and what is wrong with the first of them, the second and so on.
+func readSettings(form url.Values, v *adminapi.Client) (wrong []string, why string) {
+	unread := func(field, text string) {
+		if wrong != nil {
+			text = "; " + field + " " + text
+		}
+		wrong, why = append(wrong, field), why+text
+	}
 	for _, s := range client.Settings {
 		if s.Fixed {
 			continue
@@ -276,7 +283,7 @@ func readSettings(form url.Values, v *adminapi.Client) (wrong, why string) {
 			case text == "":
 				*field = nil
 			case err != nil:
-				wrong, why = s.Member, err.Error()
+				unread(s.Member, err.Error())
 			default:
 				*field = store.InMilliseconds(d.Std())
 			}
@@ -285,7 +292,7 @@ func readSettings(form url.Values, v *adminapi.Client) (wrong, why string) {
 			case text == "":
 				*field = nil
 			case !json.Valid([]byte(text)):
-				wrong, why = s.Member, "is no JSON"
+				unread(s.Member, "is no JSON")
 			default:
 				*field = json.RawMessage(text)
 			}
@@ -323,7 +330,8 @@ func (c clientPages) saveClient(ctx context.Context, r *request) (reply, error) 
 		p.fill(&v)
 		return reply{status: status, page: p}, nil
 	}
-	if p.Field, p.Problem = readSettings(r.PostForm, &v); p.Field != "" {
+	if p.wrong, p.Problem = readSettings(r.PostForm, &v); p.wrong != nil {
+		p.Field = p.wrong[0]
 		return again(http.StatusUnprocessableEntity)
 	}
 	if p.Shown {
