@@ -160,7 +160,7 @@ var mayImport = []importRule{
 	// Who uses the console; it knows no pages.
 	{dir: "internal/operator", others: []string{"internal/grant", "internal/keys", "internal/store"}, not: []string{"net/http", "database/sql", "os", "log/slog"}},
 	// Pages of operators. They call the admin API, and the store for sign-ins alone.
-	{dir: "internal/console", others: []string{"internal/account", "internal/admin", "internal/adminapi", "internal/audit", "internal/client", "internal/config", "internal/grant", "internal/oauth", "internal/operator", "internal/pages", "internal/qr", "internal/server", "internal/server/admin",
+	{dir: "internal/console", others: []string{"internal/account", "internal/admin", "internal/adminapi", "internal/audit", "internal/client", "internal/config", "internal/grant", "internal/oauth", "internal/operator", "internal/overload", "internal/pages", "internal/qr", "internal/server", "internal/server/admin",
 		"internal/show", "internal/store"}, not: []string{"database/sql", "os"}},
 	{dir: "internal/qr", standard: pure, others: []string{"rsc.io/qr/coding"}},
 	// A client of the public endpoints, with pages that show what it does.

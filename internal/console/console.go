@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/mintage/mintage/internal/account"
@@ -19,6 +20,7 @@ import (
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/operator"
+	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -42,6 +44,11 @@ type Console struct {
 	streams  chan struct{} // of pages that grow
 	interval time.Duration // between their looks
 	export   int           // the most records of an export
+
+	throttled struct { // networks whose throttling was recorded in the last minute
+		sync.Mutex
+		overload.Limiter[netip.Prefix]
+	}
 }
 
 // An Elsewhere is the system that has the users, at which operators sign in.
@@ -215,4 +222,16 @@ func actor(o operator.Operator) admin.Actor {
 // somebody else.
 func (c *Console) record(r *request, name audit.Name, username, detail string) {
 	c.Audit.Record(audit.Event{Name: name, Outcome: audit.Refused, Actor: strings.TrimSuffix("console:"+username, ":"), Detail: detail, RequestID: r.id, RemoteIP: r.address})
+}
+
+// recordThrottled is record for an attempt that was not looked at, at most once a minute
+// for each network.
+func (c *Console) recordThrottled(r *request, username, detail string) {
+	of, now := overload.Network(r.address, 64), c.Now()
+	c.throttled.Lock()
+	defer c.throttled.Unlock()
+	if c.throttled.Wait(of, now) == 0 {
+		c.throttled.Add(of, now)
+		c.record(r, audit.Throttled, username, detail+"; further ones within a minute are not recorded")
+	}
 }

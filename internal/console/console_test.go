@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -348,6 +349,35 @@ func TestARefusedSignInDoesNotSayWhatWasRight(t *testing.T) {
 		if err != nil || e.Event == audit.LoginFailed && e.Actor != "console" && e.Actor != "console:alice" {
 			t.Errorf("recorded as of %q, %v", e.Actor, err)
 		}
+	}
+}
+
+// Whoever goes on after too many failures is in the audit log too, once a minute.
+func TestThrottledSignInsAreRecorded(t *testing.T) {
+	r := open(t)
+	r.console.Users, r.console.Audit = r.users, r.audit
+	if err := operator.Add(t.Context(), r.store, operator.Operator{Name: "alice", Role: operator.Admin}); err != nil {
+		t.Fatal(err)
+	}
+	var last int
+	for range account.DefaultFailures + 2 {
+		b := &browser{room: r}
+		last = b.post("/sign-in", url.Values{"username": {"alice"}, "password": {"a guess"}, "code": {"123456"}}).Code
+	}
+	if err := r.audit.Close(); err != nil || last != http.StatusTooManyRequests {
+		t.Fatal(last, err)
+	}
+	var actors []string
+	for e, err := range audit.Read(r.auditDirectory, audit.Filter{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Event == audit.Throttled {
+			actors = append(actors, e.Actor)
+		}
+	}
+	if !slices.Equal(actors, []string{"console:alice"}) {
+		t.Errorf("throttled: %q", actors)
 	}
 }
 

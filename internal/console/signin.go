@@ -59,16 +59,19 @@ func (c *Console) signIn(ctx context.Context, r *request) (reply, error) {
 			err = account.ErrWrong // who is an operator is no matter of other users
 		}
 	}
+	// What nobody is called may be a password that was typed into the wrong field.
+	if err != nil {
+		if _, unknown := operator.Find(ctx, c.Store, username); unknown != nil {
+			username = ""
+		}
+	}
 	var throttled *account.Throttled
 	switch {
 	case errors.As(err, &throttled):
 		p.Minutes = minutes(throttled)
+		c.recordThrottled(r, username, detail)
 		return reply{status: http.StatusTooManyRequests, page: p}, nil
 	case errors.Is(err, account.ErrWrong):
-		// What nobody is called may be a password that was typed into the wrong field.
-		if _, unknown := operator.Find(ctx, c.Store, username); unknown != nil {
-			username = ""
-		}
 		c.record(r, audit.LoginFailed, username, detail)
 		p.Wrong = true
 		return reply{status: http.StatusUnprocessableEntity, page: p}, nil
@@ -239,6 +242,7 @@ func (c entrance) checkFactor(ctx context.Context, r *request) (reply, error) {
 	var throttled *account.Throttled
 	switch {
 	case errors.As(err, &throttled):
+		c.recordThrottled(r, s.Operator, "console: code")
 		return c.factor(r, factorPage{Minutes: minutes(throttled)}, http.StatusTooManyRequests)
 	case errors.Is(err, account.ErrWrong):
 		c.record(r, audit.LoginFailed, s.Operator, "console: code")
