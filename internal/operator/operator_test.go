@@ -10,6 +10,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/operator"
 	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/storetest"
 	"github.com/mintage/mintage/internal/testkit"
 )
 
@@ -59,6 +60,20 @@ func TestOperatorsAreAddedOnceAndTheLastAdminStays(t *testing.T) {
 	list, err := operator.List(ctx, st)
 	if err != nil || len(list) != 1 || list[0].Name != "carol" {
 		t.Errorf("%v, %v", list, err)
+	}
+}
+
+// Of two removals at once, one removes the operator and is recorded.
+func TestAnOperatorIsRemovedOnce(t *testing.T) {
+	st := storetest.NewFaulty(newStore(t, operator.Operator{Name: "alice", Role: operator.Admin}, operator.Operator{Name: "bob", Role: operator.Admin}))
+	remove := func() error { return operator.Remove(t.Context(), st, "bob", "test", began, nil) }
+	st.Inject(storetest.CommitDocument, 1, storetest.Meanwhile(func() {
+		if err := remove(); err != nil {
+			t.Error(err)
+		}
+	}))
+	if err := remove(); !errors.Is(err, operator.ErrUnknown) {
+		t.Errorf("the second: %v", err)
 	}
 }
 

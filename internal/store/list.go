@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -69,6 +70,9 @@ func (l List[T]) Change(ctx context.Context, st Store, decide func([]T) ([]T, []
 		if err != nil {
 			return err
 		}
+		// Each write has another owner: a store takes two of the same content as one, and
+		// two callers would both have removed an item.
+		rand.Read(d.Owner[:])
 		if err = PutDocument(ctx, st, d, items, events...); !errors.Is(err, ErrConflict) {
 			return err
 		}
