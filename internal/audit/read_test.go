@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -136,6 +137,37 @@ func TestRetentionRemovesWholeSegmentsAndTheRestHolds(t *testing.T) {
 	var b *Break
 	if _, err := (Check{}).Verify(w.dir); !errors.As(err, &b) {
 		t.Errorf("one more removed: %v", err)
+	}
+}
+
+// The removal of a segment that was changed would hide the change.
+func TestRetentionKeepsASegmentThatWasChanged(t *testing.T) {
+	for name, change := range map[string]func(text []byte) []byte{
+		"a line changed":     func(text []byte) []byte { return bytes.ReplaceAll(text, []byte("alice"), []byte("mallo")) },
+		"the last line lost": func(text []byte) []byte { return text[:bytes.LastIndexByte(text[:len(text)-1], '\n')+1] },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			for range 3 {
+				w.record(logins(2)...)
+				w.step(40 * 24 * time.Hour)
+			}
+			w.replace(1, change(w.text(1)))
+			o := w.options()
+			o.Server, o.Retention = true, 60*24*time.Hour
+			l := Open(o)
+			k := newWriter(l)
+			if err := k.removeOld(w.clock()); err == nil {
+				t.Error("the segment was removed")
+			}
+			if err := errors.Join(k.dir.close(), l.Close()); err != nil {
+				t.Fatal(err)
+			}
+			var b *Break
+			if _, err := (Check{}).Verify(w.dir); !errors.As(err, &b) {
+				t.Errorf("the change is not found any more: %v", err)
+			}
+		})
 	}
 }
 

@@ -176,9 +176,16 @@ func TestFilesGivenByNameNeedNoBeginning(t *testing.T) {
 	if _, err := (Check{}).VerifyFiles([]string{w.path(1), w.path(3)}); !errors.As(err, &b) || b.File != w.path(3) {
 		t.Errorf("one between is not given: %v", err)
 	}
-	w.replace(2, bytes.Replace(w.text(2), []byte("alice"), []byte("mallo"), 1))
+	text := w.text(2)
+	w.replace(2, bytes.Replace(text, []byte("alice"), []byte("mallo"), 1))
 	if _, err := (Check{}).VerifyFiles([]string{w.path(2)}); !errors.As(err, &b) || b.Line != 3 {
 		t.Errorf("changed: %v", err)
+	}
+	for name, prev := range map[string]string{"no hash": "nothing", "none": ""} {
+		w.replace(2, bytes.Replace(text, []byte(first.Prev), []byte(prev), 1))
+		if _, err := (Check{}).VerifyFiles([]string{w.path(2)}); !errors.As(err, &b) || b.Line != 1 {
+			t.Errorf("the prev of the first line is %s: %v", name, err)
+		}
 	}
 }
 
