@@ -12,11 +12,14 @@ import (
 	"testing"
 	"time"
 
+	cases "github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/server/admin"
+	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/storetest"
+	"github.com/mintage/mintage/internal/testkit"
 )
 
 const browser = "a browser's cookie"
@@ -272,6 +275,37 @@ func TestWhatCannotBeSaidOfALogin(t *testing.T) {
 		if w, _ := a.ask(t, "POST", challenge+"/accept", `{"subject":"alice"}`); w.Code != 200 {
 			t.Errorf("%s: and then %d %s", name, w.Code, w.Body)
 		}
+	}
+}
+
+// The back end that says who an operator is operates the deployment: an actor of one realm
+// would else sign in to the console as anybody.
+func TestAnActorOfOneRealmSignsNoOperatorIn(t *testing.T) {
+	t.Parallel()
+	a := newAdminAPI(t)
+	a.logins.Console = &login.Console{Admit: func(string, login.Identity) (store.Document, string, error) {
+		return store.Document{}, "https://console.example/", nil
+	}}
+	it, err := a.logins.BeginConsole(t.Context(), login.Visitor{Browser: browser}, "of the console")
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(realm, challenge string) (int, adminapi.Problem) {
+		r := httptest.NewRequest("POST", "/admin/v1/logins/"+challenge+"/accept", strings.NewReader(`{"subject":"alice"}`))
+		w := httptest.NewRecorder()
+		a.handler.ServeHTTP(w, r.WithContext(admin.WithActor(t.Context(), cases.Actor{Via: cases.ViaToken, Name: "page", Role: cases.RoleAdmin, Realm: realm})))
+		var p adminapi.Problem
+		json.Unmarshal(w.Body.Bytes(), &p)
+		return w.Code, p
+	}
+	if status, p := of(testkit.Realm, it.ID); status != http.StatusForbidden || p.Type != "urn:mintage:problem:realm" {
+		t.Errorf("an operator's login: %d %+v", status, p)
+	}
+	if status, p := of(testkit.Realm, a.challenge(t, wanted())); status != http.StatusOK {
+		t.Errorf("a user's login: %d %+v", status, p)
+	}
+	if status, p := of("", it.ID); status != http.StatusOK {
+		t.Errorf("an operator's login, by one of the deployment: %d %+v", status, p)
 	}
 }
 

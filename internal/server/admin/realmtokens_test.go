@@ -74,6 +74,9 @@ func TestAnActorOfOneRealmStaysInIt(t *testing.T) {
 		if status, p := ask(rt, "/api", "", cases.RoleAdmin); users && rt.Needs == cases.RoleAdmin && (status != http.StatusForbidden || !strings.Contains(p.Detail, "belongs to the deployment")) {
 			t.Errorf("%s %s beside a console: an admin of the default realm gets %d %+v", rt.Method, rt.Path, status, p)
 		}
+		if status, p := ask(rt, "/api", "", cases.RoleAuditor); users && rt.Needs == cases.RoleAuditor && status == http.StatusForbidden {
+			t.Errorf("%s %s beside a console: an auditor of the default realm gets %d %+v", rt.Method, rt.Path, status, p)
+		}
 		if status, p := ask(rt, "/staff", "staff", cases.RoleAdmin); users && p.Type != "" && status == http.StatusForbidden {
 			t.Errorf("%s %s beside a console: an admin of another realm gets %d %+v", rt.Method, rt.Path, status, p)
 		}
