@@ -65,6 +65,12 @@ func TestActors(t *testing.T) {
 		for what, claim := range map[string]any{"a text": "gateway", "no name": map[string]any{"iss": "https://idp.example"}, "a list": []string{"gateway"}, "one without a name within": act("gateway", map[string]any{})} {
 			wants(t, what, v, s.token(map[string]any{"act": claim}), resource.ErrInvalidToken)
 		}
+		var long any
+		for range 16 {
+			long = act("agent", long)
+		}
+		wants(t, "16 actors", v, s.token(map[string]any{"act": long}), nil)
+		wants(t, "17 actors", v, s.token(map[string]any{"act": act("agent", long)}), resource.ErrInvalidToken)
 		cfg := s.config()
 		cfg.Actors = "some"
 		if _, err := resource.New(cfg); err == nil {

@@ -1,11 +1,18 @@
 package resource_test
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
 	"fmt"
+	"math/big"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/go-jose/go-jose/v4"
 
 	"github.com/mintage/mintage/resource"
 )
@@ -23,6 +30,7 @@ func TestDocumentsThatCannotBeTrustedAreNoReasonToRefuse(t *testing.T) {
 		http.Redirect(w, r, "https://auth.example.com/elsewhere", http.StatusFound)
 	}
 	k, weak := newES256("key1"), signer{"weak", "RS256", weakRSA()}
+	curve := must(ecdsa.GenerateKey(elliptic.P384(), rand.Reader))
 	jwk := string(mustJSON(k.jwk()))
 	private := k.jwk()
 	private.Key = k.key
@@ -63,6 +71,8 @@ func TestDocumentsThatCannotBeTrustedAreNoReasonToRefuse(t *testing.T) {
 		{"a key for another algorithm", jwksPath, text(`{"keys":[` + string(mustJSON(mislabelled)) + `]}`)},
 		{"a key without a name", jwksPath, text(`{"keys":[` + string(mustJSON(nameless)) + `]}`)},
 		{"a secret key", jwksPath, text(`{"keys":[{"kty":"oct","kid":"key1","k":"c2VjcmV0","alg":"HS256"}]}`)},
+		{"an EC key of another curve", jwksPath, text(`{"keys":[` + string(mustJSON(jose.JSONWebKey{Key: curve.Public(), KeyID: "key1"})) + `]}`)},
+		{"an RSA key of 4104 bits", jwksPath, text(`{"keys":[` + string(mustJSON(jose.JSONWebKey{Key: &rsa.PublicKey{N: new(big.Int).SetBit(big.NewInt(1), 4103, 1), E: 65537}, KeyID: "key1"})) + `]}`)},
 		{"an RSA key of 1024 bits", jwksPath, text(`{"keys":[` + string(mustJSON(weak.jwk())) + `]}`)},
 	} {
 		timed(t, func(t *testing.T, s *authServer) {
@@ -90,7 +100,7 @@ func TestKeysThatAreNotUnderstoodArePassedOver(t *testing.T) {
 	timed(t, func(t *testing.T, s *authServer) {
 		s.answerWith(jwksPath, func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprintf(w, `{"keys":[{"kty":"AKP","kid":"pq","alg":"ML-DSA-99","pub":"AA"},{"kty":"EC","crv":"P-256","kid":"off","x":"AA","y":"AA"},7,%s]}`,
-				mustJSON(s.keys[0].jwk()))
+				mustJSON(jose.JSONWebKey{Key: s.keys[0].public(), KeyID: s.keys[0].kid})) // RFC 7517: alg and use are optional
 		})
 		wants(t, "the key that is understood", verifier(t, s.config()), s.token(), nil)
 	})

@@ -61,6 +61,7 @@ func TestKeysAreNotUsedLongerThanTheServerAllows(t *testing.T) {
 		{http.Header{"Cache-Control": {"max-age=60"}, "Age": {"61"}}, time.Second},
 		{http.Header{"Cache-Control": {"max-age=99999999999999999999"}}, 24 * time.Hour},
 		{http.Header{"Cache-Control": {"no-store"}}, time.Second},
+		{http.Header{"Cache-Control": {"no-cache, max-age=3600"}}, time.Second},
 		{http.Header{"Cache-Control": {"max-age=-1"}}, time.Second},
 		{http.Header{"Cache-Control": {"max-age=0"}}, time.Second},
 		{http.Header{}, 5 * time.Minute},

@@ -73,7 +73,7 @@ func parseKeySet(body []byte) (keySet, error) {
 }
 
 // algorithmOf returns the one algorithm of a public key, if any. An RSA key must
-// not be too short to be safe, nor so long that verification is slow.
+// not be too short to be safe; go-jose refuses one so long that verification is slow.
 func algorithmOf(key any) jose.SignatureAlgorithm {
 	switch k := key.(type) {
 	case *ecdsa.PublicKey:
@@ -83,7 +83,7 @@ func algorithmOf(key any) jose.SignatureAlgorithm {
 	case ed25519.PublicKey:
 		return jose.EdDSA
 	case *rsa.PublicKey:
-		if n := k.N.BitLen(); n >= 2048 && n <= 8192 {
+		if k.N.BitLen() >= 2048 {
 			return jose.RS256
 		}
 	}
