@@ -430,6 +430,9 @@ func TestGrantsEnd(t *testing.T) {
 	if w := alice.post("/sessions/end", url.Values{"subject": {subject}}); w.Code != http.StatusNotFound {
 		t.Errorf("no session is named: %d", w.Code)
 	}
+	if w := alice.get("/grants/end"); w.Code != http.StatusNotFound {
+		t.Errorf("nobody is named: %d", w.Code)
+	}
 }
 
 // Ids and names lead to their pages; nothing of another text is shown again.

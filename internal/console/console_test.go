@@ -595,6 +595,11 @@ func TestAnInvitedOperatorEnrolsASecondFactor(t *testing.T) {
 		if w := b.get("/"); w.Code != http.StatusOK {
 			t.Errorf("after the code: %d, to %s", w.Code, w.Header().Get("Location"))
 		}
+		for who, to := range map[*browser]string{b: "/", {room: r}: "/sign-in"} { // neither has a code to give
+			if w := who.post("/factor", url.Values{"code": {"000000"}}); w.Code != http.StatusSeeOther || w.Header().Get("Location") != to {
+				t.Errorf("a code without need: %d, to %s", w.Code, w.Header().Get("Location"))
+			}
+		}
 		after, err := users.Read(ctx, "alice")
 		if err != nil {
 			t.Fatal(err)
