@@ -6,9 +6,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/adminapi"
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
 )
 
 // A client that describes itself is trusted by its address, for APIs that are open to it.
@@ -35,6 +38,77 @@ func TestTrustsOfClientsThatDescribeThemselves(t *testing.T) {
 		if invalid := (*oauth.Invalid)(nil); want == "" && err != nil || want != "" && (!errors.As(err, &invalid) || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%q: %v", want, err)
 		}
+	}
+}
+
+// A trust of a registered client is for APIs that the client is allowed, and for scopes
+// that these have.
+func TestATrustGivesNoMoreThanItsClientHas(t *testing.T) {
+	a, _ := newAdmin(t)
+	const orders, stock = "https://orders.example", "https://stock.example"
+	for _, id := range []string{orders, stock} {
+		if _, err := a.APIs().Create(t.Context(), adminapi.API{ID: id, Name: "A", Scopes: []adminapi.APIScope{{Name: id[8:13]}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for id, auth := range map[string]store.AuthRule{"agent": store.AuthEither, "page": store.AuthNone, "gone": store.AuthEither} {
+		if _, _, err := a.Clients().Create(t.Context(), client.Registration{ID: id, Settings: store.Settings{
+			Name: "Agent", Auth: auth, RedirectURIs: []string{"https://agent.example/cb"}, APIs: []string{orders},
+		}}, store.ClientEnabled); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := a.Clients().Delete(t.Context(), "gone", ""); err != nil {
+		t.Fatal(err)
+	}
+	fieldOf := func(err error) string {
+		if invalid := (*oauth.Invalid)(nil); errors.As(err, &invalid) {
+			return invalid.Field
+		}
+		return ""
+	}
+	good := adminapi.Trust{Issuer: "https://idp.example", Kind: "id-jag", ClientID: "agent", APIs: []string{orders + " order"}}
+	for name, c := range map[string]struct {
+		field  string
+		change func(*adminapi.Trust)
+	}{
+		"a deleted client":           {"client_id", func(v *adminapi.Trust) { v.ClientID = "gone" }},
+		"a public client":            {"client_id", func(v *adminapi.Trust) { v.ClientID = "page" }},
+		"no API":                     {"apis", func(v *adminapi.Trust) { v.APIs = nil }},
+		"an API that is not there":   {"apis", func(v *adminapi.Trust) { v.APIs = []string{"https://none.example"} }},
+		"an API of others":           {"apis", func(v *adminapi.Trust) { v.APIs = []string{orders, stock} }},
+		"a scope of another API":     {"apis", func(v *adminapi.Trust) { v.APIs = []string{orders + " stock"} }},
+		"a scope beside a right one": {"apis", func(v *adminapi.Trust) { v.APIs = []string{orders + " order stock"} }},
+	} {
+		v := good
+		c.change(&v)
+		if _, err := a.Trusts().Create(t.Context(), v); fieldOf(err) != c.field {
+			t.Errorf("%s: %v, want an error about %q", name, err, c.field)
+		}
+	}
+	trust, err := a.Trusts().Create(t.Context(), good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Trusts().Create(t.Context(), good); codeOf(err) != admin.Taken {
+		t.Errorf("the same again: %v", err)
+	}
+	other, wider := good, good
+	other.Issuer += "/other"
+	wider.APIs = append(wider.APIs, stock)
+	for _, v := range []adminapi.Trust{other, wider} {
+		if _, err := a.Trusts().Change(t.Context(), trust.ID, "", v); fieldOf(err) == "" {
+			t.Errorf("changed to %+v: %v", v, err)
+		}
+	}
+	if _, err := a.Trusts().Change(t.Context(), trust.ID, `"stale"`, good); codeOf(err) != admin.Changed {
+		t.Errorf("changed as it was once: %v", err)
+	}
+	if err := a.Trusts().Delete(t.Context(), trust.ID, `"stale"`); codeOf(err) != admin.Changed {
+		t.Errorf("deleted as it was once: %v", err)
+	}
+	if now, err := a.Trusts().Read(t.Context(), trust.ID); err != nil || now.Version != 1 {
+		t.Errorf("it is %+v, %v", now, err)
 	}
 }
 
