@@ -34,7 +34,7 @@ func (s *Store) Ready(ctx context.Context) error {
 	switch last := s.tried.Load(); {
 	case s.writer.full.Load():
 		size = tryRoom
-	case s.writer.failure.Load() == nil && last != 0 && now-last < int64(tryEvery):
+	case !s.writer.failing.Load() && last != 0 && now-last < int64(tryEvery):
 		return nil
 	}
 	if err := s.try(ctx, size); err != nil {
@@ -87,12 +87,12 @@ func (w *writer) tryDocuments(n int) error {
 	return nil
 }
 
-// failed keeps the error of a write for Ready.
+// failed has Ready make a test write, whenever the last one was.
 func (w *writer) failed(err error) {
 	if diskFailed(err) {
 		w.full.Store(true)
 	}
-	w.failure.Store(&err)
+	w.failing.Store(true)
 }
 
 // diskFailed reports whether SQLite could not write its files: the disk is full, or

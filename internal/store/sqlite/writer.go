@@ -33,7 +33,7 @@ type writer struct {
 	// a move can begin after the store was opened. No other process writes while this
 	// one has the write lock.
 	stays   func() error
-	failure atomic.Pointer[error]
+	failing atomic.Bool // a write has failed, and transact has not succeeded since
 	full    atomic.Bool // a write has failed on the disk, and no test write has succeeded since
 	batches store.BatchCounter
 
@@ -232,7 +232,6 @@ func (w *writer) commitBatch(batch []*operation) {
 		fail(fmt.Errorf("commit: %w", err))
 		return
 	}
-	w.failure.Store(nil)
 	w.batches.Add(len(batch))
 	for _, op := range batch {
 		op.result <- struct{}{}
@@ -274,7 +273,7 @@ func (w *writer) transact(f func() error) error {
 		w.failed(err)
 		return err
 	}
-	w.failure.Store(nil)
+	w.failing.Store(false)
 	return nil
 }
 
