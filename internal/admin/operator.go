@@ -147,8 +147,6 @@ func (a Console) EndConsoleSession(ctx context.Context, id string) error {
 func operatorError(name string, err error) error {
 	code, message := Conflict, ""
 	switch {
-	case err == nil:
-		return nil
 	case errors.Is(err, operator.ErrUnknown):
 		code, message = NotFound, fmt.Sprintf("there is no operator %q", show.Bounded(name))
 	case errors.Is(err, operator.ErrTaken):
