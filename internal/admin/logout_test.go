@@ -9,6 +9,7 @@ import (
 
 	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/admin"
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/logout"
@@ -86,6 +87,10 @@ func TestWhatEndsSessionsIsToBeTold(t *testing.T) {
 			}
 			if c.of == "all" && (list[0].At < at.Add(a.Policy.MaxSkew) || !list[0].Concerns(session, at)) {
 				t.Errorf("until %d, and the session began at %d", list[0].At, at)
+			}
+			cuts, _, err := a.Grants().Cutoffs(ctx, "alice", "", adminapi.Page{Limit: 1})
+			if err != nil || len(cuts) > 0 && list[0].At < cuts[0].At {
+				t.Errorf("until %d, and the cutoffs are %+v, %v", list[0].At, cuts, err)
 			}
 		})
 	}
