@@ -225,6 +225,26 @@ func TestAWriterDoesNotGoOnFromWhatWasChangedBehindIt(t *testing.T) {
 	}
 }
 
+// A copy that took the place of the file, such as one of a backup, has all later records:
+// nobody would find them in the open file that it replaced.
+func TestAWriterGoesOnInTheFileThatIsThere(t *testing.T) {
+	w := newWorld(t)
+	d := directory{path: w.dir}
+	defer d.close()
+	by := &author{node: "a", ring: theRing(t), now: w.now}
+	for range 2 {
+		if err := d.write(logins(3), by, segmentSize); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(os.WriteFile(w.path(1)+".copy", w.text(1), 0o600), os.Rename(w.path(1)+".copy", w.path(1))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if v := w.holds(Check{Ring: by.ring}); v.Records != 7 || v.Segments != 1 {
+		t.Errorf("%+v", v)
+	}
+}
+
 // A server has no keys before it has opened its store: what it records until
 // then waits.
 func TestAServersRecordsWaitForItsKeys(t *testing.T) {
