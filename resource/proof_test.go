@@ -106,6 +106,11 @@ func TestBoundTokensPassWithAProof(t *testing.T) {
 				t.Errorf("bound by %s: %d", what, resp.StatusCode)
 			}
 		}
+		s.answerWith(jwksPath, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) })
+		token := s.token(cnf)
+		if resp := askHandler(verifier(t, s.config()).Require()(h), "Authorization: DPoP "+token, "DPoP: "+client.prove(at, token)); resp.StatusCode != 503 {
+			t.Errorf("without the keys: %d", resp.StatusCode)
+		}
 	})
 }
 
