@@ -243,6 +243,7 @@ func TestWhatCannotBeSaidOfALogin(t *testing.T) {
 		"an amr of two words":   {wanted(), "/accept", `{"subject":"alice","amr":["pwd otp"]}`, 422, "amr"},
 		"tomorrow":              {wanted(), "/accept", `{"subject":"alice","auth_time":"` + a.now.AddDate(0, 0, 1).UTC().Format(time.RFC3339) + `"}`, 422, "auth_time"},
 		"before all times":      {wanted(), "/accept", `{"subject":"alice","auth_time":"1969-01-01T00:00:00Z"}`, 422, "auth_time"},
+		"the first instant":     {wanted(), "/accept", `{"subject":"alice","auth_time":"1970-01-01T00:00:00Z"}`, 422, "auth_time"}, // 0 stands for now
 		"seconds":               {wanted(), "/accept", `{"subject":"alice","auth_time":1700000000}`, 400, ""},
 		"an old login":          {fresh, "/accept", `{"subject":"alice","auth_time":"` + hourAgo + `"}`, 422, "auth_time"},
 		"older than max_age":    {young, "/accept", `{"subject":"alice","auth_time":"` + hourAgo + `"}`, 422, "auth_time"},

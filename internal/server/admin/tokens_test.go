@@ -67,6 +67,12 @@ func TestTokensOfTheAdminAPI(t *testing.T) {
 			t.Errorf("%s was last used at %v", got["name"], got["last_used_at"])
 		}
 	}
+	r := httptest.NewRequest("GET", "/admin/v1/clients", nil)
+	r.Header.Set("Authorization", "Basic "+operator)
+	w := httptest.NewRecorder()
+	if a.handler.ServeHTTP(w, r); w.Code != 401 {
+		t.Errorf("a token by another scheme: %d", w.Code)
+	}
 	// Whoever holds a token may see it expire.
 	a.now = a.now.Add(30 * 24 * time.Hour)
 	if status, p := a.as(t, operator, "GET", "/clients", ""); status != 401 || !strings.Contains(p.Detail, `"alice" expired on`) {
