@@ -107,8 +107,13 @@ func TestATrustGivesNoMoreThanItsClientHas(t *testing.T) {
 	if err := a.Trusts().Delete(t.Context(), trust.ID, `"stale"`); codeOf(err) != admin.Changed {
 		t.Errorf("deleted as it was once: %v", err)
 	}
-	if now, err := a.Trusts().Read(t.Context(), trust.ID); err != nil || now.Version != 1 {
+	if now, err := a.Trusts().Read(t.Context(), trust.ID); err != nil || now.Version != 1 || len(now.APIs) != 1 {
 		t.Errorf("it is %+v, %v", now, err)
+	}
+	// What it has issued since Since is active: another lifetime ends nothing.
+	good.MaxLifetime = "10m"
+	if now, err := a.Trusts().Change(t.Context(), trust.ID, "", good); err != nil || now.Since != trust.Since {
+		t.Errorf("changed, it is %+v, %v", now, err)
 	}
 }
 
