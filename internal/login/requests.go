@@ -185,7 +185,7 @@ func (rs *Requests) shown(st *Stage, r oauth.AuthorizationRequest, byDefault oau
 			break
 		}
 	}
-	if !slices.Equal(kept, r.Resources) {
+	if len(kept) < len(r.Resources) {
 		r.Resources, st.targets = kept, nil
 	}
 	if len(kept) == 0 {
