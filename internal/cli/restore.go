@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -396,61 +395,4 @@ func (p *plan) compare(ctx context.Context) (err error) {
 		p.unreadable = err
 	}
 	return p.readAuditLog(ctx, nil)
-}
-
-// readAuditLog reads the changes since the backup from the audit log of the
-// configuration, and from those in further directories, if their chains hold. What
-// a restored store lacks in keys is no break.
-func (p *plan) readAuditLog(ctx context.Context, further []string) (err error) {
-	check := audit.Check{Restored: true, Progress: p.progress.verified}
-	if p.ring != nil && p.ring.HasAudit() {
-		check.Ring = p.ring
-	}
-	own := p.cfg.AuditDirectory()
-	if own != "" {
-		further = append([]string{own}, further...)
-	}
-	var begins time.Time // of the earliest
-	for _, dir := range further {
-		verdict, err := check.Verify(dir)
-		if first := verdict.First.Time; begins.IsZero() || !first.IsZero() && first.Before(begins) {
-			begins = first
-		}
-		p.auditNotes = append(p.auditNotes, verdict.Notes...)
-		if dir == own {
-			p.auditLast = verdict.Last.Time
-		}
-		switch none := errors.Is(err, audit.ErrNone); {
-		case none && dir != own:
-			return deployment.Usage(deployment.Hint(fmt.Errorf("--audit-log: %w", err), "name the directory that holds its .jsonl files"))
-		case none:
-			p.auditNotes = append(p.auditNotes, fmt.Sprintf("there is none in %s: what had ended since the backup, and is not listed above, is valid again", dir))
-		default:
-			p.auditFault = errors.Join(p.auditFault, err)
-		}
-		for e, err := range audit.Read(dir, audit.Filter{Events: restore.Lasting, Since: p.at.Time()}) {
-			switch {
-			case ctx.Err() != nil:
-				return ctx.Err()
-			case err != nil:
-				p.auditFault = errors.Join(p.auditFault, fmt.Errorf("%s: %w", dir, err))
-			case e.Outcome == audit.Success, e.Outcome == audit.Unknown, e.GrantID != "":
-				p.auditLog = append(p.auditLog, e)
-			}
-		}
-	}
-	if p.auditFault != nil && !p.revive {
-		return deployment.Hint(fmt.Errorf("nothing was done: the audit log does not hold: %w", p.auditFault),
-			"put a copy in its place that was shipped or backed up; without one, give --undo-revocations, and then end again by hand what this lists and you know to be true: mintage audit show --since "+show.Instant(p.at))
-	}
-	if begins.After(p.at.Time()) {
-		p.auditNotes = append(p.auditNotes, fmt.Sprintf("it begins on %s, after the backup: what had ended before, and is not listed above, is valid again", show.Instant(grant.At(begins))))
-	}
-	slices.SortStableFunc(p.auditLog, func(a, b audit.Entry) int { return a.Time.Compare(b.Time) })
-	var has func(context.Context, grant.ID) (bool, error)
-	if p.backup != nil {
-		has = p.backup.HasGrant
-	}
-	p.Since, err = restore.InAuditLog(ctx, p.auditLog, has)
-	return err
 }
