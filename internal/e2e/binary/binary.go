@@ -156,13 +156,13 @@ func (s *Server) Peer(t testing.TB, args ...string) *Server {
 // Restart runs the program again on the same directory, after Kill or Stop.
 // It uses the same port, so that clients find it again.
 func (s *Server) Restart(t testing.TB) error {
-	listen := FreeAddress(t, "127.0.0.1") // a restart finds it free too
-	if s.TokenEndpoint != "" {
-		u, err := url.Parse(s.TokenEndpoint)
-		if err != nil {
-			return err
-		}
-		listen = u.Host
+	u, err := url.Parse(s.TokenEndpoint)
+	if err != nil {
+		return err
+	}
+	listen := u.Host
+	if listen == "" {
+		listen = FreeAddress(t, "127.0.0.1") // a restart finds it free too
 	}
 	args := []string{"serve", "--data", s.Dir, "--listen", listen, "--management-listen", "127.0.0.1:0"}
 	if s.peer == nil {

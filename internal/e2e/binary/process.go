@@ -33,11 +33,22 @@ func (o *Output) String() string {
 
 // FreeAddress is an address of host that nobody listens on, for a program that
 // cannot choose one itself. Its port is below those that the kernel gives to
-// connections: until the program listens, no connection takes it.
+// connections: until the program listens, no connection takes it. Until the end of
+// the test, no other test gets it, of whatever process: for that, a socket outside
+// of the file system has its number.
 func FreeAddress(t testing.TB, host string) string {
 	t.Helper()
 	for {
-		l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(11_000+rand.IntN(20_000))))
+		port := strconv.Itoa(11_000 + rand.IntN(20_000))
+		reserved, err := net.Listen("unix", "@mintage-port-"+port)
+		if errors.Is(err, syscall.EADDRINUSE) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { reserved.Close() })
+		l, err := net.Listen("tcp", net.JoinHostPort(host, port))
 		if errors.Is(err, syscall.EADDRINUSE) {
 			continue
 		}

@@ -269,13 +269,22 @@ func unprivileged() (*syscall.Credential, error) {
 }
 
 // freePort finds a port below those that the system hands out by itself: a
-// server that is started again finds its port free.
+// server that is started again finds its port free. No other process of a test gets
+// it before this one ends: a socket outside of the file system has its number, as in
+// internal/e2e/binary.
 func freePort() (int, error) {
 	for range 100 {
 		port := 15_000 + rand.IntN(15_000)
-		if l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
-			return port, l.Close()
+		reserved, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return 0, err
 		}
+		if syscall.Bind(reserved, &syscall.SockaddrUnix{Name: fmt.Sprint("@mintage-port-", port)}) == nil {
+			if l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
+				return port, l.Close()
+			}
+		}
+		syscall.Close(reserved)
 	}
 	return 0, errors.New("no free port between 15000 and 30000")
 }
