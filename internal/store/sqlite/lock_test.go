@@ -12,7 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
@@ -156,32 +156,35 @@ func TestAServerAwaitsACommand(t *testing.T) {
 // A command that has just taken the lock has not written so yet: the file still names the
 // server before, and one that starts in this moment waits all the same.
 func TestAServerAwaitsACommandThatHasJustBegun(t *testing.T) {
-	dir := t.TempDir()
-	f, err := os.OpenFile(filepath.Join(dir, "serve.lock"), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if err := errors.Join(os.WriteFile(f.Name(), []byte("4711\n"), 0o600), syscall.Flock(int(f.Fd()), syscall.LOCK_EX)); err != nil {
-		t.Fatal(err)
-	}
-	server := make(chan error, 1)
-	go func() {
-		release, err := sqlite.Lock(dir)
-		if err == nil {
-			release()
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		f, err := os.OpenFile(filepath.Join(dir, "serve.lock"), os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			t.Fatal(err)
 		}
-		server <- err
-	}()
-	select { // less than the pause between two looks, and far more than the first one takes
-	case err := <-server:
-		t.Fatalf("it did not wait: %v", err)
-	case <-time.After(20 * time.Millisecond):
-	}
-	if err := errors.Join(os.WriteFile(f.Name(), []byte("4712 command\n"), 0o600), f.Close()); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-server; err != nil {
-		t.Error(err)
-	}
+		defer f.Close()
+		if err := errors.Join(os.WriteFile(f.Name(), []byte("4711\n"), 0o600), syscall.Flock(int(f.Fd()), syscall.LOCK_EX)); err != nil {
+			t.Fatal(err)
+		}
+		server := make(chan error, 1)
+		go func() {
+			release, err := sqlite.Lock(dir)
+			if err == nil {
+				release()
+			}
+			server <- err
+		}()
+		synctest.Wait() // until the pause after its first look
+		select {
+		case err := <-server:
+			t.Fatalf("it did not wait: %v", err)
+		default:
+		}
+		if err := errors.Join(os.WriteFile(f.Name(), []byte("4712 command\n"), 0o600), f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-server; err != nil {
+			t.Error(err)
+		}
+	})
 }
