@@ -64,7 +64,7 @@ func scriptStart(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Defer(func() { p.cmd.Process.Kill() })
 	running.Store(ts.Getenv("WORK"), p)
 
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		text, err := os.ReadFile(ts.MkAbs("serve.out"))
 		ts.Check(err)
 		if bytes.Contains(text, []byte("Scripts find these values")) {
@@ -76,7 +76,7 @@ func scriptStart(ts *testscript.TestScript, neg bool, args []string) {
 		default:
 		}
 		if time.Now().After(deadline) {
-			ts.Fatalf("serve is not ready after 20 seconds\n%s", ts.ReadFile("serve.err"))
+			ts.Fatalf("serve is not ready after a minute\n%s", ts.ReadFile("serve.err"))
 		}
 	}
 	var info deployment.DevInfo
@@ -105,7 +105,7 @@ func scriptHalt(ts *testscript.TestScript, neg bool, args []string) {
 		if err != nil {
 			ts.Fatalf("serve ended: %v\n%s", err, ts.ReadFile("serve.err"))
 		}
-	case <-time.After(15 * time.Second):
+	case <-time.After(time.Minute):
 		ts.Fatalf("serve has not ended")
 	}
 }

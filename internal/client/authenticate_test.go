@@ -170,7 +170,9 @@ func (s *service) fast(cred oauth.Credentials) {
 	s.T.Helper()
 	release := s.Clients.Slow.Pause()
 	defer release()
-	if _, err := s.Clients.Authenticate(s.ShortContext(), cred, netip.Addr{}); err != nil {
+	ctx, cancel := context.WithTimeout(s.T.Context(), time.Minute)
+	defer cancel()
+	if _, err := s.Clients.Authenticate(ctx, cred, netip.Addr{}); err != nil {
 		s.T.Errorf("a secret in its fast form: %v", err)
 	}
 }

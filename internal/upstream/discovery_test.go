@@ -267,9 +267,9 @@ func TestAProviderThatIsDownIsAskedAgainAndOnceForAll(t *testing.T) {
 	}
 }
 
-// settled waits until something in the background is so, or for a second.
+// settled waits until something in the background is so, or for a minute.
 func settled(so func() bool) {
-	for deadline := time.Now().Add(time.Second); !so() && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); !so() && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
 }
