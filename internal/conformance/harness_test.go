@@ -197,6 +197,9 @@ func start(t *testing.T, choose ...func(*options)) *deployment {
 		}
 		srv.TLSConfig = server.TLSConfig(cert)
 	}
+	// Production's times are shorter than what a busy machine may take for a step of a
+	// test, and than what a flood that is not held back would cost others.
+	srv.ReadHeaderTimeout, srv.ReadTimeout, srv.WriteTimeout = time.Minute, time.Minute, time.Minute
 	if o.tune != nil {
 		o.tune(srv)
 	}

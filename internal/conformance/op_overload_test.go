@@ -46,9 +46,25 @@ func TestOP07_WhatIsTooMuchIsTurnedAwayAtOnceAndCostsNothing(t *testing.T) {
 		defer conn.Close()
 		io.WriteString(conn, slow[:len(slow)-1])
 	}
-	waiting := send(newRequest(d.a.redeem(code)))
-	defer waiting.Close()
+	var late chan answer // to the request that waits
+	wait := func() {
+		late = make(chan answer, 1)
+		waiting := send(newRequest(d.a.redeem(code)))
+		go func(late chan<- answer) {
+			defer waiting.Close()
+			a, err := readAnswer(bufio.NewReader(waiting), "POST")
+			if err != nil {
+				t.Error(err)
+			}
+			late <- a
+		}(late)
+	}
+	wait()
 	eventually(t, "one request waits", func() bool {
+		if len(late) == 1 { // seen too late, on a busy machine: it waits for half a second
+			<-late
+			wait()
+		}
 		_, n := d.server.Queue.Load()
 		return n == 1
 	})
@@ -70,7 +86,7 @@ func TestOP07_WhatIsTooMuchIsTurnedAwayAtOnceAndCostsNothing(t *testing.T) {
 			seen[after[0]] = true
 			compareHeader(t, a, "Retry-After: "+after[0])
 		}
-		if time.Since(began) > 300*time.Millisecond {
+		if len(seen) > 1 && time.Since(began) > 300*time.Millisecond {
 			break // the one that waits is about to give up
 		}
 	}
@@ -78,9 +94,8 @@ func TestOP07_WhatIsTooMuchIsTurnedAwayAtOnceAndCostsNothing(t *testing.T) {
 		t.Errorf("all are told to come back after %v seconds", seen)
 	}
 	// Who has waited half a second is told so, though nothing has moved.
-	late, err := readAnswer(bufio.NewReader(waiting), "POST")
-	if err != nil || late.status != 503 {
-		t.Errorf("the one that waited: %v, %v", late, err)
+	if a := <-late; a.status != 503 {
+		t.Errorf("the one that waited: %v", a)
 	}
 	// What costs nothing is answered all the while.
 	r := newRequest(nil)
