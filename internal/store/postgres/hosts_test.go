@@ -155,7 +155,7 @@ func TestConnectionsToAnotherHostThanTheLatestAreNotUsed(t *testing.T) {
 	t.Parallel()
 	first, _, hosts := pair(t)
 	database := server.Database(t)
-	st := open(t, strings.Replace(server.URL(database, "connect_timeout=5"), server.Address(), hosts, 1))
+	st := open(t, strings.Replace(server.URL(database, "connect_timeout=60"), server.Address(), hosts, 1))
 	create(t, st, newGrant(1))
 	first.Target("127.0.0.1:1") // connections stand, and no more can be made
 	occupied(t, st, database)()
@@ -163,7 +163,7 @@ func TestConnectionsToAnotherHostThanTheLatestAreNotUsed(t *testing.T) {
 	defer first.Heal() // or else the store would wait for its end
 	var reading sync.WaitGroup
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(t.Context(), 9*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second)
 	defer cancel()
 	for range postgres.Connections {
 		reading.Go(func() {
@@ -173,7 +173,7 @@ func TestConnectionsToAnotherHostThanTheLatestAreNotUsed(t *testing.T) {
 		})
 	}
 	reading.Wait()
-	if d := time.Since(began); d > 4*time.Second {
+	if d := time.Since(began); d > 40*time.Second {
 		t.Errorf("it took %v: somebody has asked the first host", d)
 	}
 }
@@ -182,7 +182,7 @@ func TestAServerThatHangsCostsOneAttempt(t *testing.T) {
 	t.Parallel()
 	first, _, hosts := pair(t)
 	database := server.Database(t)
-	st := open(t, strings.Replace(server.URL(database, "connect_timeout=1"), server.Address(), hosts, 1))
+	st := open(t, strings.Replace(server.URL(database, "connect_timeout=3"), server.Address(), hosts, 1))
 	occupied(t, st, database)()
 	first.Cut()
 	defer first.Heal() // or else the store would wait for its end
@@ -193,7 +193,7 @@ func TestAServerThatHangsCostsOneAttempt(t *testing.T) {
 		t.Error("a write was confirmed over a line that is cut")
 	}
 	// However many connections there were, none of them is tried.
-	ctx, cancel = context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel = context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	if _, err := st.Heartbeat(ctx, self); err != nil {
 		t.Errorf("the next attempt: %v", err)
