@@ -68,7 +68,7 @@ func begin(t *testing.T, nodes int, habits ...func(*history.Habit)) *world {
 	for len(w.nodes) < nodes {
 		w.nodes = append(w.nodes, w.nodes[0].Peer(t))
 	}
-	w.client = &http.Client{Transport: w.nodes[0].Transport(t, ""), Timeout: 10 * time.Second}
+	w.client = &http.Client{Transport: w.nodes[0].Transport(t, ""), Timeout: 30 * time.Second}
 	habit := history.Habit{TwiceCode: 4, TwiceRefresh: 15, Replay: 3, Generations: 12, Pause: 15 * time.Millisecond}
 	for _, f := range habits {
 		f(&habit)

@@ -178,8 +178,8 @@ func (w *world) unavailable(address string, form url.Values) {
 	if o.status != http.StatusServiceUnavailable || o.retryAfter == "" || o.Active {
 		w.Errorf("where the old primary alone is in reach, %s answers %+v, want 503", address, o)
 	}
-	// A request may take five seconds.
-	if d := time.Since(began); d > 7*time.Second {
+	// A request may take five seconds, and more to come through on a busy machine.
+	if d := time.Since(began); d > 15*time.Second {
 		w.Errorf("where the old primary alone is in reach, an answer took %v", d)
 	}
 }

@@ -262,9 +262,9 @@ func TestWhatAServerDoesIsSeenByThoseWhoWatchIt(t *testing.T) {
 func (w *watched) checkTrace(trace, above, requestID string) {
 	w.Helper()
 	var spans []*otlp.Span
-	for deadline := time.Now().Add(10 * time.Second); len(spans) < 2; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); len(spans) < 2; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			w.Fatalf("%d spans within ten seconds", len(spans))
+			w.Fatalf("%d spans within a minute", len(spans))
 		}
 		spans = w.traces.of(trace)
 	}
@@ -345,7 +345,7 @@ func TestACollectorThatIsGoneHoldsNothingUp(t *testing.T) {
 	for range 50 {
 		pair = w.token(w.RefreshForm(pair.RefreshToken), 200)
 	}
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("50 refreshes took %s", took)
 	}
 	if err := w.Stop(); err != nil {
