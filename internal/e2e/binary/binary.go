@@ -191,9 +191,9 @@ func (s *Server) Restart(t testing.TB) error {
 	case err := <-done:
 		done <- err
 		return fmt.Errorf("serve ended: %v\n%s", err, s.log)
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		s.Kill()
-		return fmt.Errorf("serve is not ready after 30 seconds\n%s", s.log)
+		return fmt.Errorf("serve is not ready after a minute\n%s", s.log)
 	}
 	if s.peer != nil {
 		return s.readManagement(ready.read())
@@ -254,7 +254,7 @@ func (s *Server) Log() string { return s.log.String() }
 // log, and returns what it has written there.
 func (s *Server) Logged(t testing.TB, behind int) string {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		if text := s.Log()[behind:]; strings.HasSuffix(text, "\n") {
 			return text
 		}

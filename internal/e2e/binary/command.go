@@ -81,7 +81,7 @@ func StartRefused(t testing.TB, dir string, args ...string) string {
 		if !errors.As(err, &exit) || exit.ExitCode() != 1 {
 			t.Fatalf("serve ended with %v, want exit status 1\n%s", err, text.String())
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		cmd.Process.Kill()
 		<-ended
 		t.Fatalf("serve runs, and should have refused to start\n%s", text.String())

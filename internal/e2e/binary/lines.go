@@ -48,7 +48,7 @@ func (list Lines) Together(t *testing.T, form url.Values) (all []Answer) {
 	t.Helper()
 	body := form.Encode()
 	for _, l := range list {
-		l.SetDeadline(time.Now().Add(20 * time.Second))
+		l.SetDeadline(time.Now().Add(time.Minute))
 		if _, err := fmt.Fprintf(l, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/x-www-form-urlencoded\r\n"+
 			"Content-Length: %d\r\nExpect: 100-continue\r\n\r\n", l.target, l.host, len(body)); err != nil {
 			t.Fatal(err)

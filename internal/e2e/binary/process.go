@@ -82,7 +82,7 @@ func Serve(t testing.TB, cmd *exec.Cmd, address string) {
 			t.Logf("%s wrote:\n%s", cmd.Path, out)
 		}
 	})
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		select {
 		case <-done:
 			t.Fatalf("%s has ended:\n%s", cmd.Path, out)

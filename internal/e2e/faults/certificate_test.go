@@ -102,7 +102,7 @@ func TestTL07_CertificateIsReloaded(t *testing.T) {
 	defer old.Close()
 	second := writePair(t, certFile, keyFile, 2)
 	shows(second, "the new pair")
-	old.SetDeadline(time.Now().Add(5 * time.Second))
+	old.SetDeadline(time.Now().Add(time.Minute))
 	if _, err := old.Write([]byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n")); err != nil {
 		t.Error(err)
 	}

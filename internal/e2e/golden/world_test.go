@@ -171,7 +171,7 @@ func (w *world) launch(command string) {
 // a state.
 func (w *world) await(state string) {
 	w.t.Helper()
-	w.must(w.states.SetReadDeadline(time.Now().Add(20 * time.Second)))
+	w.must(w.states.SetReadDeadline(time.Now().Add(time.Minute)))
 	message := make([]byte, 4096)
 	for {
 		n, err := w.states.Read(message)
@@ -222,7 +222,7 @@ func (w *world) auditLog() string {
 // awaitAudit waits until the server has written to its audit log: one that is killed
 // before has left nothing there that could be missed.
 func (w *world) awaitAudit() {
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		resp, err := http.Get("http://" + w.management + "/metrics")
 		w.must(err)
 		text, err := io.ReadAll(resp.Body)
@@ -305,7 +305,7 @@ func (w *world) request(lines []string) string {
 	}
 	w.must(err)
 	defer conn.Close()
-	w.must(conn.SetDeadline(time.Now().Add(20 * time.Second)))
+	w.must(conn.SetDeadline(time.Now().Add(time.Minute)))
 	head, body := lines[1:], ""
 	if i := slices.Index(head, ""); i >= 0 {
 		head, body = head[:i], strings.Join(head[i+1:], "\n")

@@ -219,7 +219,7 @@ func TestLiveTokensGoOnAfterTheStoreHasMoved(t *testing.T) {
 	// alice has refreshed in the database.
 	s.post(s.RefreshForm(live), http.StatusServiceUnavailable, "temporarily_unavailable")
 	s.Server.Run(t, "restore", "--declare", "--backup-time", stopped.UTC().Format(time.RFC3339), "--yes")
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
 		if a, err := s.Post(t.Context(), s.client, s.RefreshForm(live)); err == nil && a.Status == http.StatusOK {
 			break
 		}
@@ -245,7 +245,7 @@ func TestAnInterruptedMoveSaysHowToGoOnAndCanBeGivenUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	// As soon as it has marked the store, which doctor opens beside whoever has locked it.
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		out, _ := binary.Command(t, "doctor", "--data", s.Dir).CombinedOutput()
 		if strings.Contains(string(out), "it is being moved to postgres://127.0.0.1:") {
 			says(t, string(out), "mintage migrate-store --undo --from "+from)

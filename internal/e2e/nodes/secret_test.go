@@ -55,7 +55,7 @@ func TestASecretUsedSecondsAgoIsNotSafeToRevoke(t *testing.T) {
 			if a.Error == "invalid_grant" {
 				break
 			}
-			if time.Since(began) > 10*time.Second {
+			if time.Since(began) > time.Minute {
 				t.Fatalf("%s: the client is not let in: %d %s", name, a.Status, a.Error)
 			}
 		}

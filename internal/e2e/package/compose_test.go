@@ -278,7 +278,7 @@ func TestComposeOfThreeNodesServes(t *testing.T) {
 		}
 		return answer
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		if c, err := net.Dial("tcp", "127.0.0.1:"+balancerPort); err == nil {
 			c.Close()
 			break

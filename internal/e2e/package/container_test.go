@@ -176,7 +176,7 @@ func TestTheImageHasAllThatTheProgramNeeds(t *testing.T) {
 // awaitReady waits until a server answers that it is ready.
 func awaitReady(t *testing.T, url string, ended chan error, log fmt.Stringer) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		select {
 		case err := <-ended:
 			t.Fatalf("the server has ended: %v\n%s", err, log)
@@ -191,7 +191,7 @@ func awaitReady(t *testing.T, url string, ended chan error, log fmt.Stringer) {
 			}
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%s: not ready after 30 seconds: %v\n%s", url, err, log)
+			t.Fatalf("%s: not ready after a minute: %v\n%s", url, err, log)
 		}
 	}
 }

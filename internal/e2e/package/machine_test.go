@@ -47,7 +47,7 @@ func boot(t *testing.T) *machine {
 		cmd.Wait()
 	})
 	m := &machine{t: t}
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		// The only child of unshare is the first process of the machine.
 		children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", cmd.Process.Pid, cmd.Process.Pid))
 		m.init, _ = strconv.Atoi(strings.TrimSpace(string(children)))

@@ -370,7 +370,7 @@ func (m *machine) sandboxed() {
 // await tries again until a script succeeds.
 func (m *machine) await(script string) {
 	m.t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		if _, _, err := m.try(script); err == nil {
 			return
 		}

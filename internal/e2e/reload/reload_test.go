@@ -65,7 +65,7 @@ func (w *world) write(text string) {
 // await reads what the server says of itself until it is in a state.
 func (w *world) await(state string) {
 	w.Helper()
-	if err := w.states.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := w.states.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 		w.Fatal(err)
 	}
 	message := make([]byte, 4096)

@@ -373,7 +373,7 @@ func (w *walk) strangers() {
 // the work.
 func (w *walk) recorded(event string) {
 	w.Helper()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		text, err := os.ReadFile(filepath.Join(w.s.Dir, "audit", "00000001.jsonl"))
 		if err != nil {
 			w.Fatal(err)
@@ -382,7 +382,7 @@ func (w *walk) recorded(event string) {
 			return
 		}
 		if time.Now().After(end) {
-			w.Fatalf("the audit log has no %s after ten seconds", event)
+			w.Fatalf("the audit log has no %s after a minute", event)
 		}
 	}
 }

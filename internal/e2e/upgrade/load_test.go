@@ -54,7 +54,7 @@ func begin(t *testing.T, clients int, nodes ...*binary.Server) *load {
 	l.api, l.secret = made.ID, made.Secret
 	// Known on every node, two seconds later at most.
 	for i := range nodes {
-		for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 			if _, err := l.introspect(nodes[i], "x"); err == nil {
 				break
 			} else if time.Now().After(deadline) {

@@ -121,7 +121,7 @@ func start(t *testing.T, port int) *process {
 	}()
 	select {
 	case p.issuer = <-listening:
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 	}
 	if p.issuer == "" {
 		p.stop()
