@@ -83,7 +83,7 @@ func TestAnAuditLogIsFollowedIntoItsNextSegments(t *testing.T) {
 	o := w.options()
 	o.size = 1
 	w.recordAs(o, Event{Name: LoginSucceeded, RequestID: "0"})
-	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	want := []string{"0", "1", "2", "3"}
 	var got []string

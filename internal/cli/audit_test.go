@@ -239,7 +239,7 @@ func TestFollowingBeginsWithTheLastRecords(t *testing.T) {
 			}
 		}
 		write("s1", "s2", "s3")
-		ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 		var got []string
 		root := Root("test")
 		root.SetErr(io.Discard)

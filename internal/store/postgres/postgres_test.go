@@ -65,7 +65,7 @@ func absent(t testing.TB, st *postgres.Store, g grant.Grant) {
 // soon waits until something that happens outside of this process is seen.
 func soon(t testing.TB, what string, seen func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !seen(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !seen(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("not seen: %s", what)
 		}

@@ -20,7 +20,7 @@ import (
 // queued waits until n operations wait behind the one that holds the writer.
 func queued(t *testing.T, st *sqlite.Store, n int) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); st.Waiting() < n; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); st.Waiting() < n; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%d operations wait, want %d", st.Waiting(), n)
 		}

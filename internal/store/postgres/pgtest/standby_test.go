@@ -38,7 +38,7 @@ func TestAStandbyHasWhatThePrimaryHasAnswered(t *testing.T) {
 	waiting := func() bool {
 		return primary.Run(t, "postgres", `SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`) == "1"
 	}
-	for end := time.Now().Add(20 * time.Second); !waiting() && time.Now().Before(end); {
+	for end := time.Now().Add(time.Minute); !waiting() && time.Now().Before(end); {
 		time.Sleep(5 * time.Millisecond)
 	}
 	select {
