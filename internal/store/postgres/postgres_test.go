@@ -65,10 +65,12 @@ func absent(t testing.TB, st *postgres.Store, g grant.Grant) {
 // soon waits until something that happens outside of this process is seen.
 func soon(t testing.TB, what string, seen func() bool) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !seen(); time.Sleep(5 * time.Millisecond) {
+	end := time.Now().Add(time.Minute)
+	for pause := time.Microsecond; !seen(); pause = min(2*pause, 5*time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("not seen: %s", what)
 		}
+		time.Sleep(pause)
 	}
 }
 

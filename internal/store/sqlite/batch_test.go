@@ -20,10 +20,12 @@ import (
 // queued waits until n operations wait behind the one that holds the writer.
 func queued(t *testing.T, st *sqlite.Store, n int) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); st.Waiting() < n; time.Sleep(time.Millisecond) {
+	end := time.Now().Add(time.Minute)
+	for pause := time.Microsecond; st.Waiting() < n; pause = min(2*pause, time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%d operations wait, want %d", st.Waiting(), n)
 		}
+		time.Sleep(pause)
 	}
 }
 
