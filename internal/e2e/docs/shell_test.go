@@ -281,7 +281,7 @@ func (n *node) stop() {
 		return
 	}
 	syscall.Kill(-n.group, syscall.SIGTERM)
-	for deadline := time.Now().Add(12 * time.Second); !gone(n.group); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !gone(n.group); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			syscall.Kill(-n.group, syscall.SIGKILL)
 		}

@@ -139,7 +139,7 @@ func (l *Load) now() int64 { return int64(time.Since(l.start)) }
 
 // send presents something to a node once and records what came of it.
 func (l *Load) send(client *http.Client, node int, c *Chain, in request, form url.Values) (binary.Answer, verdict) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	proof := ""
 	switch {
