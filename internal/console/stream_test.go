@@ -156,7 +156,7 @@ func TestAGrowingPageTakesAFreePlace(t *testing.T) {
 	r.shop("Shop", "shop")
 	r.watch = func() adminapi.Watch { return adminapi.Watch{Finished: true} }
 	r.console.Hurry(time.Nanosecond)
-	for range 100 {
+	for range 20 {
 		if w := bob.get("/clients/shop/watch"); w.Code != http.StatusOK {
 			t.Fatalf("%d", w.Code)
 		}
