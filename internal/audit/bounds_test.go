@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -180,6 +182,38 @@ func TestALittleSpaceIsKeptForChanges(t *testing.T) {
 		})
 	}
 	w.holds(Check{})
+}
+
+// A writer waits two seconds for another one, and tries often all the while.
+func TestALockIsWaitedForTwoSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var locks [2]lock
+		path := filepath.Join(t.TempDir(), "lock")
+		for i := range locks {
+			f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			locks[i].f = f
+		}
+		if err := locks[0].take(syscall.LOCK_EX); err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(1900*time.Millisecond, func() {
+			if err := locks[0].release(); err != nil {
+				t.Error(err)
+			}
+		})
+		began := time.Now()
+		if err := locks[1].take(syscall.LOCK_EX); err != nil || time.Since(began) > 2*time.Second {
+			t.Errorf("freed after 1.9 s: %v after %s", err, time.Since(began))
+		}
+		began = time.Now()
+		if err := locks[0].take(syscall.LOCK_EX); !errors.Is(err, errLocked) || time.Since(began) > 3*time.Second {
+			t.Errorf("held on: %v after %s", err, time.Since(began))
+		}
+	})
 }
 
 func TestTheReserveIsAShareOfTheDiskAndNeverMoreThanHalf(t *testing.T) {

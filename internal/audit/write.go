@@ -25,12 +25,12 @@ var errLocked = errors.New("another process holds the audit log's lock")
 // take takes the lock, which readers share. It gives up after some two seconds: a
 // stopped process may hold the lock.
 func (l lock) take(how int) error {
-	for pause := time.Millisecond; pause <= 1024*time.Millisecond; pause *= 2 {
+	for try := range 37 {
 		err := syscall.Flock(int(l.f.Fd()), how|syscall.LOCK_NB)
 		if err == nil || !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
 			return err
 		}
-		time.Sleep(pause)
+		time.Sleep(time.Millisecond << min(try, 6))
 	}
 	return errLocked
 }
