@@ -32,18 +32,24 @@ func lockedStore(t *testing.T) (dir string, st *sqlite.Store, release func()) {
 func TestACommandReadsWhileTheWriteLockIsHeld(t *testing.T) {
 	dir, _, release := lockedStore(t)
 	defer release()
-	began := time.Now()
-	command, err := sqlite.Open(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
+	var late []time.Duration
+	for len(late) < 5 { // a busy machine may be late, but not each time
+		began := time.Now()
+		command, err := sqlite.Open(t.Context(), dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer command.Close()
+		if _, err := command.Changes(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		took := time.Since(began)
+		if took < sqlite.BusyTimeout {
+			return
+		}
+		late = append(late, took)
 	}
-	defer command.Close()
-	if _, err := command.Changes(t.Context(), 0); err != nil {
-		t.Fatal(err)
-	}
-	if took := time.Since(began); took >= sqlite.BusyTimeout {
-		t.Errorf("it waited %s for a lock that it does not need", took)
-	}
+	t.Errorf("it waited %s for a lock that it does not need", late)
 }
 
 func TestACommandWaitsLongerForTheWriteLockThanAServer(t *testing.T) {
