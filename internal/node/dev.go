@@ -248,7 +248,7 @@ func finishDev(ctx context.Context, cfg config.Config, st store.Store, dir *dire
 	if text, err := os.ReadFile(deployment.DevFile(cfg)); err == nil {
 		_ = json.Unmarshal(text, &info) // a damaged file is written anew
 	}
-	view, err := dir.View()
+	view, err := dir.Current(ctx)
 	if err != nil {
 		return info, err
 	}
