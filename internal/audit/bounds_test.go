@@ -200,14 +200,14 @@ func TestALockIsWaitedForTwoSeconds(t *testing.T) {
 		if err := locks[0].take(syscall.LOCK_EX); err != nil {
 			t.Fatal(err)
 		}
-		time.AfterFunc(1900*time.Millisecond, func() {
-			if err := locks[0].release(); err != nil {
-				t.Error(err)
-			}
-		})
+		released := make(chan error, 1)
+		time.AfterFunc(1900*time.Millisecond, func() { released <- locks[0].release() })
 		began := time.Now()
 		if err := locks[1].take(syscall.LOCK_EX); err != nil || time.Since(began) > 2*time.Second {
 			t.Errorf("freed after 1.9 s: %v after %s", err, time.Since(began))
+		}
+		if err := <-released; err != nil {
+			t.Error(err)
 		}
 		began = time.Now()
 		if err := locks[0].take(syscall.LOCK_EX); !errors.Is(err, errLocked) || time.Since(began) > 3*time.Second {

@@ -135,6 +135,7 @@ Then, in another terminal:
 			}
 			return nil
 		}
+		root.RemoveCommand(help) // which cobra adds when it runs
 	}
 	return root
 }
