@@ -169,12 +169,7 @@ func (u User) StandardClaims() claims.Claims {
 // Fold is the form in which usernames are stored and compared: without spaces
 // around, which keyboards of telephones add, and in lower case.
 func Fold(username string) string {
-	return strings.Map(func(c rune) rune {
-		if 'A' <= c && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		return c
-	}, strings.Trim(username, " "))
+	return oauth.InSmallLetters(strings.Trim(username, " "))
 }
 
 func validUsername(s string) bool {

@@ -221,18 +221,6 @@ func (j *judgement) scope(context.Context) (err error) {
 	return nil
 }
 
-// inSmallLetters returns an address with its ASCII letters in lower case. Unicode has
-// other letters with the same lower case, such as the Kelvin sign for k: with them, two
-// addresses would be one user.
-func inSmallLetters(address string) string {
-	return strings.Map(func(c rune) rune {
-		if 'A' <= c && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		return c
-	}, address)
-}
-
 // subject makes the subject of a user. Without another setting, no two issuers can name
 // one user, and none a user of this server.
 func (j *judgement) subject(context.Context) error {
@@ -253,10 +241,10 @@ func (j *judgement) subject(context.Context) error {
 			return wrongClaim("email", "is missing, or no address")
 		case c.EmailVerified != true:
 			return wrongClaim("email", "is not email_verified")
-		case !slices.Contains(t.Domains, inSmallLetters(domain)):
+		case !slices.Contains(t.Domains, oauth.InSmallLetters(domain)):
 			return was(domain, "email", "is of a domain that the trust does not list")
 		}
-		j.out.Subject = inSmallLetters(c.Email)
+		j.out.Subject = oauth.InSmallLetters(c.Email)
 	case store.SubjectUpstream:
 		if j.a.UpstreamSubject == nil {
 			return wrongClaim("sub", "cannot be mapped: the realm has no provider with this issuer")

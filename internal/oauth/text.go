@@ -19,3 +19,14 @@ func IsText(s string, most int) bool {
 
 // IsSubject reports whether s can name a subject.
 func IsSubject(s string) bool { return s != "" && IsText(s, MaxSubject) }
+
+// InSmallLetters returns s with its ASCII letters in lower case. Unicode has other letters
+// with the same lower case, such as the Kelvin sign for k: with them, two names would be one.
+func InSmallLetters(s string) string {
+	return strings.Map(func(c rune) rune {
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		return c
+	}, s)
+}
