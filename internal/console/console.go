@@ -11,7 +11,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/mintage/mintage/internal/account"
@@ -45,10 +44,7 @@ type Console struct {
 	interval time.Duration // between their looks
 	export   int           // the most records of an export
 
-	throttled struct { // networks whose throttling was recorded in the last minute
-		sync.Mutex
-		overload.Limiter[netip.Prefix]
-	}
+	throttled overload.OnceAMinute // networks whose throttling is recorded
 }
 
 // An Elsewhere is the system that has the users, at which operators sign in.
@@ -227,11 +223,7 @@ func (c *Console) record(r *request, name audit.Name, username, detail string) {
 // recordThrottled is record for an attempt that was not looked at, at most once a minute
 // for each network.
 func (c *Console) recordThrottled(r *request, username, detail string) {
-	of, now := overload.Network(r.address, 64), c.Now()
-	c.throttled.Lock()
-	defer c.throttled.Unlock()
-	if c.throttled.Wait(of, now) == 0 {
-		c.throttled.Add(of, now)
+	if c.throttled.First(r.address, c.Now()) {
 		c.record(r, audit.Throttled, username, detail+"; further ones within a minute are not recorded")
 	}
 }

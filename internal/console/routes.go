@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/pages"
 	"github.com/mintage/mintage/internal/server"
 )
@@ -86,7 +85,6 @@ func (c *Console) routes() []route {
 func (c *Console) Handler() http.Handler {
 	c.slots, c.streams, c.interval = make(chan struct{}, maxRequests), make(chan struct{}, maxStreams), cmp.Or(c.interval, streamInterval)
 	c.export = cmp.Or(c.export, maxExport)
-	c.throttled.Change(overload.PerMinute(1))
 	mux := http.NewServeMux()
 	for _, rt := range c.routes() {
 		mux.Handle(rt.method+" "+rt.path, c.serve(rt))

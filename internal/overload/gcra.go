@@ -2,6 +2,8 @@ package overload
 
 import (
 	"hash/maphash"
+	"net/netip"
+	"sync"
 	"time"
 )
 
@@ -117,6 +119,26 @@ func (b *Limiter[K]) forgiven(id uint64, now int64) int64 {
 		at = b.old[id]
 	}
 	return min(max(at, now), now+int64(b.limit.Burst)*int64(b.limit.Every))
+}
+
+// OnceAMinute says of which events of a network there is to be a record, so that nobody
+// fills a log. The zero value is ready, and it is safe for concurrent use.
+type OnceAMinute struct {
+	mu       sync.Mutex
+	recorded Limiter[netip.Prefix]
+}
+
+// First reports whether an event at an address is the first of its network within a minute.
+func (o *OnceAMinute) First(a netip.Addr, now time.Time) bool {
+	of := Network(a, 64)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.recorded.Change(PerMinute(1))
+	if o.recorded.Wait(of, now) > 0 {
+		return false
+	}
+	o.recorded.Add(of, now)
+	return true
 }
 
 // Fair reports whether a party that holds some of what many share may take

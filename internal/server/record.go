@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -272,20 +271,10 @@ func (s *Server) auditRefusal(r *Request, rec *Report, refused *grant.Refused) {
 // AuditThrottled records that an address is refused, at most once a minute for
 // each.
 func (s *Server) AuditThrottled(r *Request, clientID string) {
-	if s.Audit == nil || !s.firstThrottled(overload.Network(r.Address, 64), time.Now()) {
+	if s.Audit == nil || !s.throttled.First(r.Address, time.Now()) {
 		return
 	}
 	s.Note(r, audit.Event{Name: audit.Throttled, Outcome: audit.Refused, ClientID: clientID, Detail: r.Route.Name + "; further ones within a minute are not recorded"})
-}
-
-func (s *Server) firstThrottled(of netip.Prefix, now time.Time) bool {
-	s.throttled.Lock()
-	defer s.throttled.Unlock()
-	if s.throttled.Wait(of, now) > 0 {
-		return false
-	}
-	s.throttled.Add(of, now)
-	return true
 }
 
 // noteProbe keeps how a request has arrived, if it is an announced probe.

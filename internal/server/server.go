@@ -91,18 +91,14 @@ type Server struct {
 	patterns map[string]Route
 	handler  http.Handler
 
-	undeclared sync.Once // warns of a proxy
-	throttled  struct {  // addresses whose throttling was recorded in the last minute
-		sync.Mutex
-		overload.Limiter[netip.Prefix]
-	}
+	undeclared sync.Once            // warns of a proxy
+	throttled  overload.OnceAMinute // networks whose throttling is recorded
 }
 
 // New returns a Server without routes; see Mount.
 func New(d *directory.Directory, opt Options, log *slog.Logger) *Server {
 	s := &Server{Options: opt, directory: d, log: log}
 	s.strict = s.Site.strictTransport()
-	s.throttled.Change(overload.PerMinute(1))
 	return s
 }
 
