@@ -13,22 +13,24 @@ import (
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
+// signInBy signs a subject in by a session of a provider, and returns the cookie.
+func (h *house) signInBy(t *testing.T, subject, provider string) string {
+	t.Helper()
+	v, who := someone(), h.identity(subject)
+	who.Provider = provider
+	cookie, err := h.SignIn(t.Context(), h.begin(asking(h.c), v, StepLogin), who, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cookie
+}
+
 func TestAProviderEndsSessions(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	var told []End
 	h.Ended = func(_ context.Context, e End, _ *store.Change) error { told = append(told, e); return nil }
-	signIn := func(subject, provider string) string {
-		t.Helper()
-		v := someone()
-		who := h.identity(subject)
-		who.Provider = provider
-		cookie, err := h.SignIn(t.Context(), h.begin(asking(h.c), v, StepLogin), who, v)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return cookie
-	}
+	signIn := func(subject, provider string) string { return h.signInBy(t, subject, provider) }
 	phone, laptop, bob := signIn("alice", "iss\x00s1"), signIn("alice", "iss\x00s2"), signIn("bob", "iss\x00s3")
 	logout := func(id, session, subject string) (int, error) {
 		ended, err := h.EndProviderSession(t.Context(), ProviderLogout{Session: session, Subject: subject, ID: id, ExpiresAt: h.now().Add(2 * time.Minute)})
@@ -64,12 +66,7 @@ func TestAProviderEndsSessions(t *testing.T) {
 func TestALogoutOfAProviderThatIsNotStoredIsNoReplay(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	v, who := someone(), h.identity("alice")
-	who.Provider = "iss\x00s1"
-	cookie, err := h.SignIn(t.Context(), h.begin(asking(h.c), v, StepLogin), who, v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cookie := h.signInBy(t, "alice", "iss\x00s1")
 	l := ProviderLogout{Session: "iss\x00s1", ID: "j1", ExpiresAt: h.now().Add(2 * time.Minute)}
 	h.kit.Faulty.Inject(storetest.CommitDocument, attempts, storetest.Conflicts) // something else of the change was in the way
 	if _, err := h.EndProviderSession(t.Context(), l); errors.Is(err, ErrReplayed) || !errors.Is(err, store.ErrUnavailable) {
@@ -89,18 +86,11 @@ func TestALogoutOfAProviderThatMeetsAFaultMayComeAgain(t *testing.T) {
 			met := 0
 			for ; ; met++ {
 				h := newHouse(t)
-				v, who := someone(), h.identity("alice")
-				who.Provider = "iss\x00s1"
-				cookie, err := h.SignIn(t.Context(), h.begin(asking(h.c), v, StepLogin), who, v)
-				if err != nil {
-					t.Fatal(err)
-				}
+				cookie := h.signInBy(t, "alice", "iss\x00s1")
 				l.ID, l.ExpiresAt = "j1", h.now().Add(2*time.Minute)
-				if met > 0 {
-					h.kit.Faulty.Inject(method, met, func(_ context.Context, do func() error) error { return do() })
-				}
+				h.kit.Faulty.Inject(method, met, storetest.Meanwhile(func() {}))
 				h.kit.Faulty.Inject(method, 1, storetest.Lost)
-				_, err = h.EndProviderSession(t.Context(), l)
+				_, err := h.EndProviderSession(t.Context(), l)
 				if err == nil {
 					break
 				}
@@ -123,12 +113,7 @@ func TestALogoutOfAProviderEndsGrantsAtOnce(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.client(client.Registration{ID: "ending", Settings: store.Settings{Name: "Ending", LogoutEndsGrants: true}})
-	v, who := someone(), h.identity("alice")
-	who.Provider = "iss\x00s1"
-	cookie, err := h.SignIn(t.Context(), h.begin(asking(h.c), v, StepLogin), who, v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cookie := h.signInBy(t, "alice", "iss\x00s1")
 	s, err := h.Session(t.Context(), cookie)
 	if err != nil {
 		t.Fatal(err)
@@ -140,7 +125,7 @@ func TestALogoutOfAProviderEndsGrantsAtOnce(t *testing.T) {
 	if err := h.kit.Engine.CreateGrant(t.Context(), g); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.EndProviderSession(t.Context(), ProviderLogout{Session: who.Provider, ID: "j1", ExpiresAt: h.now().Add(time.Minute)}); err != nil {
+	if _, err := h.EndProviderSession(t.Context(), ProviderLogout{Session: "iss\x00s1", ID: "j1", ExpiresAt: h.now().Add(time.Minute)}); err != nil {
 		t.Fatal(err)
 	}
 	if g, err := h.kit.Engine.Grant(t.Context(), g.ID); err != nil || g.State != grant.Revoked {
@@ -153,11 +138,7 @@ func TestALogoutOfAProviderEndsGrantsAtOnce(t *testing.T) {
 func TestALogoutOfAProviderNotesOneEndWhateverItsAttempts(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	v, who := someone(), h.identity("alice")
-	who.Provider = "iss\x00s1"
-	if _, err := h.SignIn(t.Context(), h.begin(asking(h.c), v, StepLogin), who, v); err != nil {
-		t.Fatal(err)
-	}
+	h.signInBy(t, "alice", "iss\x00s1")
 	attempted := 0
 	h.Ended = func(context.Context, End, *store.Change) error {
 		if attempted++; attempted == 1 {
