@@ -81,25 +81,38 @@ func (a Console) signsIn(ctx context.Context, field, name string) error {
 	return err
 }
 
-// absent returns the names of operators who cannot sign in.
-func (a Console) absent(ctx context.Context) (names []string, err error) {
-	list, err := operator.List(ctx, a.whole())
+// keepsAdmin returns an error if a user who is to be disabled is the last admin who can
+// sign in.
+func (a Console) keepsAdmin(ctx context.Context, u account.User) error {
+	if u.Realm != a.OperatorRealm || u.State != account.Enabled {
+		return nil
+	}
+	list, absent, err := a.absent(ctx)
+	if err == nil && operator.Last(list, u.Username, absent) {
+		err = operatorError(u.Username, operator.ErrLastAdmin)
+	}
+	return err
+}
+
+// absent returns the operators, and the names of those who cannot sign in.
+func (a Console) absent(ctx context.Context) (list []operator.Operator, names []string, err error) {
+	list, err = operator.List(ctx, a.whole())
 	for _, o := range list {
 		var invalid *oauth.Invalid
 		switch err := a.signsIn(ctx, "", o.Name); {
 		case errors.As(err, &invalid):
 			names = append(names, o.Name)
 		case err != nil:
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return names, err
+	return list, names, err
 }
 
 // RemoveOperator removes an operator of the console, and ends the sessions.
 func (a Console) RemoveOperator(ctx context.Context, name string) error {
 	name = operator.Fold(name)
-	absent, err := a.absent(ctx)
+	_, absent, err := a.absent(ctx)
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,6 @@ func TestOperatorsAreUsersWhereUsersAreBuiltIn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	a.OperatorRealm = a.Realm
 	for _, name := range []string{"real", "away"} {
 		if _, _, err := a.Users().Create(ctx, account.Registration{Username: name}); err != nil {
 			t.Fatal(err)
@@ -44,6 +43,7 @@ func TestOperatorsAreUsersWhereUsersAreBuiltIn(t *testing.T) {
 	if _, err := a.Users().Disable(ctx, "away", ""); err != nil {
 		t.Fatal(err)
 	}
+	a.OperatorRealm = a.Realm
 	refused(add("nobody"), "mintage user create nobody")
 	refused(invite("nobody"), "there is no operator")
 	refused(invite("other"), "mintage user create other")
@@ -57,10 +57,22 @@ func TestOperatorsAreUsersWhereUsersAreBuiltIn(t *testing.T) {
 	if err := a.Console().RemoveOperator(ctx, "real"); codeOf(err) != admin.InUse {
 		t.Errorf("remove the only admin who can sign in: %v", err)
 	}
+	if _, err := a.Users().Disable(ctx, "real", ""); codeOf(err) != admin.InUse {
+		t.Errorf("disable the only admin who can sign in: %v", err)
+	}
+	if _, err := a.Users().Disable(ctx, "away", ""); err != nil {
+		t.Errorf("repeat what was done: %v", err)
+	}
 	if _, err := a.Users().Enable(ctx, "away", ""); err != nil {
 		t.Fatal(err)
 	}
 	if err := a.Console().RemoveOperator(ctx, "real"); err != nil {
 		t.Errorf("while another can: %v", err)
+	}
+	if err := add("real"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Users().Disable(ctx, "away", ""); err != nil {
+		t.Errorf("disable an admin, while another can sign in: %v", err)
 	}
 }

@@ -143,11 +143,11 @@ func (a Users) List(ctx context.Context, p adminapi.Page) ([]account.User, bool,
 	})
 }
 
-// Disable locks a user out and ends everything that the user has granted. It
-// can be repeated.
+// Disable locks a user out and ends everything that the user has granted, unless it is the
+// last admin of the console. It can be repeated.
 func (a Users) Disable(ctx context.Context, username, etag string) (account.User, error) {
 	return a.change(ctx, username, etag, func(u account.User, now grant.Instant) (account.User, record, error) {
-		return u.Disable(now), record{name: store.EventUserDisabled, detail: "grants ended", cutoffs: []store.Cutoff{u.Cutoff(a.cutoffAt())}}, nil
+		return u.Disable(now), record{name: store.EventUserDisabled, detail: "grants ended", cutoffs: []store.Cutoff{u.Cutoff(a.cutoffAt())}}, a.Console().keepsAdmin(ctx, u)
 	})
 }
 

@@ -213,7 +213,8 @@ func newUserDisable(s *settings) *cobra.Command {
 		Use:   "disable NAME",
 		Short: "Lock a user out and end everything that the user has granted",
 		Long: `Lock a user out and end everything that the user has granted: sessions, grants,
-and codes that are not redeemed. Repeat it to end what was granted since.`,
+and codes that are not redeemed. Repeat it to end what was granted since. The last admin
+of the console is not disabled.`,
 		Args: exactly(1, "one username"),
 	}, func(cmd *cobra.Command, a *adminclient.Client, args []string) (string, error) {
 		var u adminapi.User

@@ -106,13 +106,20 @@ func Remove(ctx context.Context, st store.Store, name, actor string, now grant.I
 		if !found {
 			return nil, nil, ErrUnknown
 		}
-		rest := slices.Delete(slices.Clone(list), i, i+1)
-		stays := func(o Operator) bool { return o.leads() && !slices.Contains(absent, o.Name) }
-		if list[i].leads() && !slices.ContainsFunc(rest, stays) {
+		if Last(list, name, absent) {
 			return nil, nil, ErrLastAdmin
 		}
+		rest := slices.Delete(slices.Clone(list), i, i+1)
 		return rest, []store.Event{{At: now, Name: store.EventOperatorRemoved, About: About, Actor: actor, Detail: fmt.Sprintf("%s: was %s", name, list[i].described())}}, nil
 	})
+}
+
+// Last reports whether name is the last admin of the deployment in a list. It does not
+// count others whom absent names.
+func Last(list []Operator, name string, absent []string) bool {
+	is := func(o Operator) bool { return o.leads() && o.Name == name }
+	other := func(o Operator) bool { return o.leads() && o.Name != name && !slices.Contains(absent, o.Name) }
+	return slices.ContainsFunc(list, is) && !slices.ContainsFunc(list, other)
 }
 
 // Drop removes the operators for whom gone returns true, also the last admin, with its
