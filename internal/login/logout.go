@@ -120,7 +120,8 @@ const notifiedWithin = time.Second
 // LogOut ends the session of a browser, if there is one, and returns it with the
 // address to which the browser goes, "" for a page of ours.
 func (a *Authorizer) LogOut(ctx context.Context, l *Logout, v Visitor) (s *Session, next string, err error) {
-	if next, err = a.afterLogout(l); err != nil {
+	// The registration may have changed while the user was asked, who signs out all the same.
+	if next, err = a.afterLogout(l); err != nil && (l.ID == "" || !errors.As(err, new(*oauth.Error))) {
 		return nil, "", err
 	}
 	s, err = a.EndSession(ctx, v.Session)
