@@ -595,7 +595,7 @@ func TestAnInvitedOperatorEnrolsASecondFactor(t *testing.T) {
 		if w := b.get("/"); w.Code != http.StatusOK {
 			t.Errorf("after the code: %d, to %s", w.Code, w.Header().Get("Location"))
 		}
-		for who, to := range map[*browser]string{b: "/", {room: r}: "/sign-in"} { // neither has a code to give
+		for who, to := range map[*browser]string{b: "/", {room: r}: "/sign-in?ended"} { // neither has a code to give
 			if w := who.post("/factor", url.Values{"code": {"000000"}}); w.Code != http.StatusSeeOther || w.Header().Get("Location") != to {
 				t.Errorf("a code without need: %d, to %s", w.Code, w.Header().Get("Location"))
 			}
@@ -608,6 +608,44 @@ func TestAnInvitedOperatorEnrolsASecondFactor(t *testing.T) {
 		if enrolled := before.TOTP == nil; enrolled != (after.Epoch == before.Epoch+1) || enrolled != (after.SessionsEnd == grant.At(r.now)) || err != nil || len(ends) == 0 {
 			t.Errorf("enrolled %t: epoch %d after %d, sessions ended at %d, %d ends to tell, %v", enrolled, after.Epoch, before.Epoch, after.SessionsEnd, len(ends), err)
 		}
+	}
+}
+
+// Of two browsers that enrol a factor at once, the second reads that it has changed nothing.
+func TestTwoBrowsersEnrolASecondFactorAtOnce(t *testing.T) {
+	r := open(t)
+	r.console.Users = r.users
+	if _, _, err := r.cases.Users().Create(t.Context(), account.Registration{Username: "alice"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := operator.Add(t.Context(), r.store, operator.Operator{Name: "alice", Role: operator.Admin}); err != nil {
+		t.Fatal(err)
+	}
+	first, second := &browser{room: r}, &browser{room: r}
+	enter := func(b *browser) *httptest.ResponseRecorder {
+		_, page, _ := strings.Cut(b.get("/factor").Body.String(), `id="secret">`)
+		shown, _, _ := strings.Cut(page, "<")
+		secret, err := base32.StdEncoding.DecodeString(strings.ReplaceAll(shown, " ", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b.post("/factor", url.Values{"code": {testkit.OneTimeCode(secret, r.now)}})
+	}
+	first.post(r.invitation("alice"), nil)
+	second.post(r.invitation("alice"), nil)
+	enrolled := r.console.Enrolled
+	r.console.Enrolled = func(by admin.Actor, u account.User, at grant.Instant) store.Change {
+		r.console.Enrolled = enrolled
+		if w := enter(first); w.Header().Get("Location") != "/" {
+			t.Errorf("the first: %d, to %q", w.Code, w.Header().Get("Location"))
+		}
+		return enrolled(by, u, at)
+	}
+	if w := enter(second); w.Header().Get("Location") != "/factor" {
+		t.Errorf("the second: %d, to %q", w.Code, w.Header().Get("Location"))
+	}
+	if to := second.get("/factor").Header().Get("Location"); to != "/sign-in?ended" {
+		t.Errorf("and then to %q", to)
 	}
 }
 

@@ -202,7 +202,7 @@ func (c entrance) factorPage(_ context.Context, r *request) (reply, error) {
 func (c entrance) factor(r *request, p factorPage, status int) (reply, error) {
 	switch {
 	case r.session == nil || c.Users == nil:
-		return reply{to: "/sign-in"}, nil
+		return reply{to: "/sign-in?ended"}, nil
 	case !r.session.Pending:
 		return reply{to: "/"}, nil
 	}
@@ -247,8 +247,9 @@ func (c entrance) checkFactor(ctx context.Context, r *request) (reply, error) {
 	case errors.Is(err, account.ErrWrong):
 		c.record(r, audit.LoginFailed, s.Operator, "console: code")
 		return c.factor(r, factorPage{Wrong: true}, http.StatusUnprocessableEntity)
-	case errors.Is(err, account.ErrHasFactor): // another browser was faster
-		return c.signOut(ctx, r)
+	case errors.Is(err, account.ErrHasFactor), errors.Is(err, store.ErrConflict):
+		// The user was changed meanwhile. A factor of another browser has ended this session.
+		return reply{to: "/factor"}, nil
 	case err != nil:
 		return reply{}, err
 	}
