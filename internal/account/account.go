@@ -106,6 +106,9 @@ type Account struct {
 // code.
 var ErrWrong = errors.New("wrong username, password or code")
 
+// ErrNoFactor is ErrWrong for a code of an enabled user who has no second factor any more.
+var ErrNoFactor = fmt.Errorf("no second factor: %w", ErrWrong)
+
 func (u *Users) now() grant.Instant { return grant.At(u.Now()) }
 
 // Password checks a username and password. For any mistake in them it returns
@@ -194,8 +197,11 @@ func (u *Users) spend(ctx context.Context, ring *keys.Ring, name, code string, n
 		if err != nil {
 			return Account{}, err
 		}
-		if !ok || user.State != Enabled || user.TOTP == nil {
+		switch {
+		case !ok || user.State != Enabled:
 			return Account{Subject: user.Subject}, ErrWrong
+		case user.TOTP == nil:
+			return Account{Subject: user.Subject}, ErrNoFactor
 		}
 		secret, err := ring.OpenBox(user.boxLabel(), user.TOTP)
 		if err != nil {

@@ -174,7 +174,7 @@ var setupMutations = []Mutation{
 	},
 	{
 		Name: "the second factor of an operator who is signed in", In: "Console.identify",
-		Old: " || !u.SecondFactor && !s.Pending", New: "",
+		Old: " || !u.SecondFactor && s.Factor == nil", New: "",
 		Test: "go test ./internal/console -run TestAChangedUserIsSignedOut",
 	},
 	{

@@ -179,7 +179,7 @@ func (c *Console) identify(ctx context.Context, r *request) error {
 		if err != nil {
 			return err
 		}
-		if u.Epoch != s.Epoch || !u.SecondFactor && !s.Pending {
+		if u.Epoch != s.Epoch || !u.SecondFactor && s.Factor == nil {
 			return nil // another password, or the factor is removed
 		}
 	}

@@ -647,6 +647,14 @@ func TestTwoBrowsersEnrolASecondFactorAtOnce(t *testing.T) {
 	if to := second.get("/factor").Header().Get("Location"); to != "/sign-in?ended" {
 		t.Errorf("and then to %q", to)
 	}
+	third := &browser{room: r}
+	third.post(r.invitation("alice"), nil)
+	if _, err := r.cases.Users().RemoveTOTP(t.Context(), "alice", ""); err != nil {
+		t.Fatal(err)
+	}
+	if w := third.get("/factor"); w.Header().Get("Location") != "/sign-in?ended" {
+		t.Errorf("asked for a code of a factor that was removed: %d", w.Code)
+	}
 }
 
 // hostile are names that mean something to a browser, a spreadsheet, a shell, a terminal

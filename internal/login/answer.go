@@ -210,6 +210,8 @@ func (t *turn) prove(ctx context.Context, of step) error {
 	}
 	who, err := t.said.Check(ctx, t.it)
 	switch {
+	case errors.Is(err, ErrSignedOut):
+		return err
 	case err != nil:
 		t.st.Login = &Attempt{Proof: who, Err: err}
 		return err

@@ -545,6 +545,24 @@ func TestAPasswordThatIsChangedBeforeTheCode(t *testing.T) {
 	}
 }
 
+// Whoever is asked for a code of a second factor that was removed meanwhile begins again, and
+// needs the password alone.
+func TestASecondFactorThatIsRemovedBeforeTheCode(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	code := r.secondFactor("alice")
+	b := r.browser()
+	page := b.follow(b.logIn(b.open(asking(r.shop)).at(t, login.StepLogin), "alice", password)).at(t, login.StepSecondFactor)
+	r.change("alice", func(u account.User) account.User { return u.RemoveTOTP(r.kit.At() + 1) })
+	s := b.post(interactionURL, "id="+page.field("id"), "step=second_factor", "code="+code())
+	if b.isSignedIn() || s.StatusCode != http.StatusSeeOther {
+		t.Fatalf("status %d, signed in: %t", s.StatusCode, b.isSignedIn())
+	}
+	if b.logIn(b.follow(s).at(t, login.StepLogin), "alice", password); !b.isSignedIn() {
+		t.Error("the password alone does not sign in")
+	}
+}
+
 // A session's use is noted in its cookie, on each page that uses it.
 func TestUseKeepsASessionAlive(t *testing.T) {
 	t.Parallel()

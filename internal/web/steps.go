@@ -100,6 +100,9 @@ func (s *endpoints) password(r *http.Request, x *exchange, p oauth.Params) login
 func (s *endpoints) secondFactor(r *http.Request, x *exchange, p oauth.Params) login.Check {
 	return func(ctx context.Context, it *login.Interaction) (login.Proof, error) {
 		who, err := s.Users.SecondFactor(ctx, it.Username, p["code"], s.attempt(r, x))
+		if errors.Is(err, account.ErrNoFactor) {
+			err = login.ErrSignedOut // removed meanwhile: from now on, the password is enough
+		}
 		if err != nil {
 			return login.Proof{Identity: login.Identity{Subject: who.Subject}}, err
 		}
