@@ -329,11 +329,19 @@ func TestDP30_DP31_DP32_WhereBoundTokensAreAccepted(t *testing.T) {
 			t.Errorf("%s: a bearer token: %d %s", path, a.status, a.body)
 		}
 	}
-	// A proxy that does not say what it asks about verifies no proof, and opens no door.
-	for _, path := range []string{verifyPath, verifyPath + "?dpop=" + origin, "/oauth2/tokeninfo"} {
+	// A proxy that does not say what it asks about verifies no proof, and opens no door. The
+	// log says what its operator has to change.
+	for path, says := range map[string]string{
+		verifyPath: "names no dpop=ORIGIN", verifyPath + "?dpop=" + origin: "must set X-Forwarded-Method and X-Forwarded-Uri", "/oauth2/tokeninfo": "",
+		verifyPath + "?dpop=https://other.example": "at dpop=https://other.example", verifyPath + "?dpop=api.example": "dpop is no address",
+	} {
+		var lines []string
+		if strings.Contains(says, "dpop ") || strings.Contains(says, "other") {
+			lines = []string{"X-Original-Method: GET", "X-Original-Uri: /orders"}
+		}
 		for _, scheme := range []string{"DPoP", "Bearer"} {
-			if a := d.presenting("GET", path, scheme, token, "DPoP: "+p.Proof("GET", origin+"/orders", token, d.now())); a.status == 200 {
-				t.Errorf("%s, %s: passed", path, scheme)
+			if a := d.presenting("GET", path, scheme, token, append(lines, "DPoP: "+p.Proof("GET", origin+"/orders", token, d.now()))...); a.status == 200 || !strings.Contains(d.log.String(), says) {
+				t.Errorf("%s, %s: %d; the log must say %q", path, scheme, a.status, says)
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -53,6 +54,9 @@ func (e *Endpoints) verify(ctx context.Context, r *server.Request) (a server.Ans
 		return a, rec, err
 	}
 	if err = r.Presented(text, t.JKT, d.at.method, d.at.uri); err != nil {
+		if errors.Is(err, oauth.ErrTokenProof) && r.HasProof() { // perhaps it is the proxy's mistake
+			err = fmt.Errorf("%w; %s", err, d.at.origin)
+		}
 		return a, rec, err
 	}
 	switch {
@@ -201,7 +205,10 @@ func isWebAddress(text string) bool {
 }
 
 // A target is the method and the address of the request that a proxy asks about.
-type target struct{ method, uri string }
+type target struct {
+	method, uri string
+	origin      string // says in the log where the address is from
+}
 
 // originalOf returns the method and the address that a proxy reports of the request that
 // it asks about. The origin comes from the proxy's configuration; method and path from
@@ -209,7 +216,7 @@ type target struct{ method, uri string }
 // proxies name. If a proxy leaves them out, no proof is verified: there is no address.
 func originalOf(r *server.Request, origin string) (target, error) {
 	if origin == "" {
-		return target{}, nil
+		return target{origin: "the proxy names no dpop=ORIGIN, without which no proof is valid"}, nil
 	}
 	one := func(names ...string) (value string, err error) {
 		for _, name := range names {
@@ -231,9 +238,13 @@ func originalOf(r *server.Request, origin string) (target, error) {
 	case err != nil:
 		return target{}, err
 	case method == "" || !strings.HasPrefix(path, "/"):
-		return target{}, oauth.ErrMalformedValue
+		return target{}, fmt.Errorf("%w: with dpop, the proxy must set X-Forwarded-Method and X-Forwarded-Uri, or X-Original-Method and X-Original-Uri", oauth.ErrMalformedValue)
 	}
-	return target{method, strings.TrimSuffix(origin, "/") + path}, nil
+	says := "the proxy's dpop is no address such as https://api.example.com"
+	if isWebAddress(origin) {
+		says = "the proxy says that clients reach the API at dpop=" + server.Printable(origin)
+	}
+	return target{method, strings.TrimSuffix(origin, "/") + path, says}, nil
 }
 
 // isAlias reports whether name is a header of verification in another spelling.
