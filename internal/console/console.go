@@ -5,6 +5,7 @@ package console
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -83,6 +84,7 @@ type reply struct {
 	to      string       // a redirect, in place of the page
 	refresh string       // where the page leads at once; "": nowhere
 	cookie  *http.Cookie // nil: none
+	known   *http.Cookie // of a browser that is known from now on; nil: none
 	file    *file        // in place of a page
 	stream  *stream      // which the page grows by; nil: it does not
 }
@@ -132,6 +134,26 @@ func (c *Console) cookie(value string) *http.Cookie {
 		k.MaxAge = -1
 	}
 	return k
+}
+
+// known is the cookie of a browser in which an operator has signed in before, or nil.
+func (c *Console) known(r *request) []byte {
+	k, err := r.Cookie(c.cookieName() + "_known")
+	if err != nil {
+		return nil
+	}
+	mark, _ := base64.RawURLEncoding.DecodeString(k.Value)
+	return mark
+}
+
+// remember makes a browser known in which an operator has entered a code: failures in
+// others do not throttle it (account.Users.KnownBrowser).
+func (c *Console) remember(a *reply, username string) error {
+	mark, err := c.Users.KnownBrowser(username, true)
+	a.known = c.cookie(base64.RawURLEncoding.EncodeToString(mark))
+	a.known.Name += "_known"
+	a.known.MaxAge = 365 * 24 * 60 * 60
+	return err
 }
 
 // slot waits for a slot of the requests that run at once.

@@ -166,10 +166,11 @@ func (r *room) invitation(name string) string {
 	return "/invitation/" + text
 }
 
-// A browser keeps the cookie of the console.
+// A browser keeps the cookies of the console.
 type browser struct {
 	*room
 	cookie *http.Cookie
+	known  []*http.Cookie // the one that outlives sessions
 }
 
 func (b *browser) do(method, path string, form url.Values, change func(*http.Request)) *httptest.ResponseRecorder {
@@ -179,8 +180,10 @@ func (b *browser) do(method, path string, form url.Values, change func(*http.Req
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		r.Header.Set("Origin", origin)
 	}
-	if b.cookie != nil {
-		r.AddCookie(b.cookie)
+	for _, c := range append(b.known, b.cookie) {
+		if c != nil {
+			r.AddCookie(c)
+		}
 	}
 	if change != nil {
 		change(r)
@@ -188,7 +191,9 @@ func (b *browser) do(method, path string, form url.Values, change func(*http.Req
 	w := httptest.NewRecorder()
 	b.handler.ServeHTTP(w, r)
 	for _, c := range w.Result().Cookies() {
-		if b.cookie = c; c.MaxAge < 0 {
+		if strings.HasSuffix(c.Name, "_known") {
+			b.known = []*http.Cookie{c}
+		} else if b.cookie = c; c.MaxAge < 0 {
 			b.cookie = nil
 		}
 	}
@@ -378,6 +383,44 @@ func TestThrottledSignInsAreRecorded(t *testing.T) {
 	}
 	if !slices.Equal(actors, []string{"console:alice"}) {
 		t.Errorf("throttled: %q", actors)
+	}
+}
+
+// Failures elsewhere do not throttle a browser in which the operator has signed in before.
+func TestABrowserThatIsKnownIsNotThrottledWithOthers(t *testing.T) {
+	r := open(t)
+	r.console.Users = r.users
+	_, password, err := r.cases.Users().Create(t.Context(), account.Registration{Username: "alice"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, secret, err := r.cases.Users().SetTOTP(t.Context(), "alice", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := operator.Add(t.Context(), r.store, operator.Operator{Name: "alice", Role: operator.Admin}); err != nil {
+		t.Fatal(err)
+	}
+	signIn := func(b *browser, password string) int {
+		r.now = r.now.Add(time.Minute) // to the next code
+		return b.post("/sign-in", url.Values{"username": {"alice"}, "password": {password}, "code": {testkit.OneTimeCode(secret, r.now)}}).Code
+	}
+	alice := &browser{room: r}
+	if status := signIn(alice, password); status != http.StatusSeeOther || len(alice.known) == 0 {
+		t.Fatalf("the first time: %d", status)
+	}
+	alice.post("/sign-out", nil)
+	for range 3 * account.DefaultFailures {
+		b := &browser{room: r}
+		b.post("/sign-in", url.Values{"username": {"alice"}, "password": {"a guess"}, "code": {"123456"}})
+		b.post("/sign-in", url.Values{"username": {"alice"}, "password": {password}, "code": {"000000"}})
+	}
+	r.now = r.now.Add(-time.Minute)
+	if status := signIn(&browser{room: r}, password); status != http.StatusTooManyRequests {
+		t.Errorf("in a new browser: %d", status)
+	}
+	if status := signIn(alice, password); status != http.StatusSeeOther {
+		t.Errorf("in the known browser: %d", status)
 	}
 }
 

@@ -133,8 +133,10 @@ func (c *Console) serve(rt route) http.Handler {
 		if err != nil {
 			a = c.failed(r, err)
 		}
-		if a.cookie != nil {
-			http.SetCookie(w, a.cookie)
+		for _, k := range []*http.Cookie{a.cookie, a.known} {
+			if k != nil {
+				http.SetCookie(w, k)
+			}
 		}
 		if a.to != "" {
 			http.Redirect(w, hr, r.at(a.to), http.StatusSeeOther)

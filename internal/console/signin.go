@@ -43,7 +43,7 @@ func (c *Console) signIn(ctx context.Context, r *request) (reply, error) {
 	}
 	username, code := operator.Fold(r.PostFormValue("username")), r.PostFormValue("code")
 	p := signInPage{BuiltIn: true, Username: username}
-	visitor := account.Visitor{Address: r.address}
+	visitor := account.Visitor{Address: r.address, Known: c.known(r)}
 	user, err := c.Users.Password(ctx, username, r.PostFormValue("password"), visitor)
 	detail := "console"
 	if err == nil {
@@ -78,7 +78,11 @@ func (c *Console) signIn(ctx context.Context, r *request) (reply, error) {
 	case err != nil:
 		return reply{}, err
 	}
-	return entrance{c}.begin(ctx, r, operator.Session{Operator: o.Name, How: operator.ByPassword, Epoch: user.Epoch})
+	a, err := entrance{c}.begin(ctx, r, operator.Session{Operator: o.Name, How: operator.ByPassword, Epoch: user.Epoch})
+	if err == nil {
+		err = c.remember(&a, user.Username)
+	}
+	return a, err
 }
 
 // minutes is when another try is possible, for people.
@@ -229,7 +233,7 @@ func (c entrance) checkFactor(ctx context.Context, r *request) (reply, error) {
 	if s == nil || !s.Pending || c.Users == nil {
 		return c.factor(r, factorPage{}, http.StatusOK)
 	}
-	code, visitor := r.PostFormValue("code"), account.Visitor{Address: r.address}
+	code, visitor := r.PostFormValue("code"), account.Visitor{Address: r.address, Known: c.known(r)}
 	var user account.Account
 	var err error
 	if s.Factor == nil {
@@ -254,5 +258,9 @@ func (c entrance) checkFactor(ctx context.Context, r *request) (reply, error) {
 		return reply{}, err
 	}
 	cookie, err := s.Confirm(ctx, c.Store, user.Epoch, c.now())
-	return reply{to: "/", cookie: c.cookie(cookie)}, err
+	a := reply{to: "/", cookie: c.cookie(cookie)}
+	if err == nil {
+		err = c.remember(&a, user.Username)
+	}
+	return a, err
 }
