@@ -3,11 +3,14 @@ package backup_test
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -258,5 +261,28 @@ func TestABackupRemovesWhatOnesThatWereKilledHaveLeft(t *testing.T) {
 		if err := openBackup(t, filepath.Join(out, name)).Check(t.Context(), ignore); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// A backup that the user may not read is named, with the reason.
+func TestABackupThatCannotBeRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "b")
+	if err := errors.Join(os.WriteFile(path, []byte("x"), 0), os.Chmod(filepath.Dir(filepath.Dir(path)), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	result := make(chan error)
+	go func() {
+		if os.Geteuid() == 0 { // who may read everything
+			runtime.LockOSThread() // the thread ends with the goroutine
+			if err := syscall.Setfsuid(65534); err != nil {
+				result <- err
+				return
+			}
+		}
+		_, err := backup.Open(t.Context(), path)
+		result <- err
+	}()
+	if err := <-result; !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), path+": permission denied") {
+		t.Error(err)
 	}
 }

@@ -46,6 +46,11 @@ func Open(ctx context.Context, file string) (_ *File, err error) {
 	case info.Size() == 0:
 		return nil, errors.New("it is empty")
 	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("%w: the user who runs mintage must be able to read it", errors.Unwrap(err))
+	}
+	_ = f.Close()
 	for _, end := range sqlite.Logs {
 		if log, err := os.Stat(file + end); err == nil && log.Size() > 0 {
 			return nil, fmt.Errorf("it is a store that somebody uses, or a copy of one: %s%s holds changes that it lacks", file, end)

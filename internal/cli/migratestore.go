@@ -85,9 +85,9 @@ func (m *migration) source(cmd *cobra.Command) (_ *sqlite.Moving, end func(), er
 	if err := sqlite.Exists(dir); err != nil {
 		return nil, nil, err
 	}
-	release, err := sqlite.Lock(dir)
+	release, err := lockStore(dir, "for a move: stop the server on it, or wait for the other migrate-store")
 	if err != nil {
-		return nil, nil, deployment.Hint(err, "for a move: stop the server on it, or wait for the other migrate-store")
+		return nil, nil, err
 	}
 	from, err := sqlite.OpenToMove(cmd.Context(), dir)
 	if err != nil {

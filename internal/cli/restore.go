@@ -265,9 +265,9 @@ func (r *restoration) putBack(cmd *cobra.Command, file string) error {
 		if err := deployment.MakeDataDirectory(cfg.Data); err != nil {
 			return err
 		}
-		release, err := sqlite.Lock(cfg.Data)
+		release, err := lockStore(cfg.Data, "stop the server, and start it again after the restore")
 		if err != nil {
-			return deployment.Hint(fmt.Errorf("nothing was done: %w", err), "stop the server, and start it again after the restore")
+			return fmt.Errorf("nothing was done: %w", err)
 		}
 		defer release()
 	}
@@ -281,6 +281,16 @@ func (r *restoration) putBack(cmd *cobra.Command, file string) error {
 		return deployment.Usage(deployment.Hint(errors.New("nothing was done: this loses what happened since the backup"), "add --yes to do it"))
 	}
 	return r.install(cmd, p, kek)
+}
+
+// lockStore locks an embedded store. The advice is for a store that another process has
+// locked; the lock file may also be one that the user cannot write.
+func lockStore(dir, advice string) (release func(), err error) {
+	release, err = sqlite.Lock(dir)
+	if err != nil && !errors.As(err, new(*fs.PathError)) {
+		err = deployment.Hint(err, advice)
+	}
+	return release, err
 }
 
 // fitsKEK opens the backup's keys, if the key-encryption key does.
