@@ -115,8 +115,8 @@ func (i *userImport) add(n int, text []byte) error {
 	if err := dec.Decode(&u); err != nil {
 		return fmt.Errorf("read a JSON object: %w", err)
 	}
-	if dec.More() {
-		return errors.New("more than one JSON object")
+	if _, err := dec.Token(); err != io.EOF { // More ignores a closing bracket
+		return errors.New("there is more than one JSON object")
 	}
 	username := account.Fold(u.Username)
 	if first := i.seen[username]; first != 0 {
