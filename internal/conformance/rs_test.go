@@ -104,6 +104,9 @@ func TestRS01_RS10_ResourceNarrowsTokensToOneAPI(t *testing.T) {
 	check(d.mustIssue(d.post(c.challenged(without))), "openid orders", 200, ordersAPI, issuerID)
 	plain := b.agree(asking(c, "scope=orders")).Query().Get("code")
 	check(d.mustIssue(d.post(c.challenged(plain))), "orders", 401, ordersAPI)
+	// The scopes of OpenID Connect are enough; the API has no scope to check then.
+	bare := b.agree(asking(c, "resource="+ordersAPI, "scope=openid")).Query().Get("code")
+	check(d.mustIssue(d.post(c.challenged(bare))), "openid", 401, ordersAPI)
 }
 
 func TestTC27_TR28_ResourceWithACodeAndWithARefresh(t *testing.T) {
