@@ -135,7 +135,17 @@ func TestOC16_ClaimsThatARequestNames(t *testing.T) {
 	}
 	// An agreement to the scope covers its claims.
 	redeem(b.agree(asking(c, "scope=openid email")))
-	b.get(asking(c, "scope=openid email", "prompt=none", `claims={"id_token":{"email":null}}`)).granted(t, redirect)
+	both := d.mustRedeem(c, b.get(asking(c, "scope=openid email", "prompt=none", `claims={"id_token":{"email":null},"userinfo":{"email":null}}`)).granted(t, redirect).Get("code"))
+	if _, id := d.verifyIDToken(c, both); id["email"] == nil {
+		t.Errorf("the id_token says %v", id)
+	}
+	// A refresh that leaves a scope out leaves its claims out, named or not.
+	form := c.refresh(both.RefreshToken)
+	form.Set("scope", "openid")
+	both = d.mustIssue(d.post(form))
+	if _, id := d.verifyIDToken(c, both); id["email"] != nil || d.userInfo(both.AccessToken).body != `{"sub":"alice"}` {
+		t.Errorf("without the scope, the id_token says %v", id)
+	}
 	d.change(c, func(c *store.Client) { c.Scope = "openid a" })
 	if a := d.userInfo(got.AccessToken); a.body != `{"sub":"alice"}` {
 		t.Errorf("a client that is no longer registered for them: %s", a.body)
