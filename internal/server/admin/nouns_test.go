@@ -249,6 +249,11 @@ func TestUsers(t *testing.T) {
 	if uri, _ := factor["uri"].(string); len(factor["secret"].(string)) != 32 || !strings.HasPrefix(uri, "otpauth://totp/auth.example.com:alice?") {
 		t.Errorf("%v", factor)
 	}
+	a.api.Realm.Name = "staff"
+	factor, h = a.call(t, 200, "POST", "/users/alice/totp", "")
+	if uri, _ := factor["uri"].(string); !strings.HasPrefix(uri, "otpauth://totp/auth.example.com%20staff:alice?") || !strings.Contains(uri, "&issuer=auth.example.com%20staff&") {
+		t.Errorf("in another realm: %v", factor)
+	}
 	shown, seen := a.call(t, 200, "GET", "/users/alice", "")
 	if shown["second_factor"] != true || seen.Get("ETag") != h.Get("ETag") {
 		t.Errorf("%v %v", shown, seen)
@@ -266,7 +271,7 @@ func TestUsers(t *testing.T) {
 		names = append(names, e["name"].(string))
 	}
 	slices.Sort(names) // they are of one instant
-	if got := strings.Join(names, " "); got != "password_changed totp_removed totp_set user_changed user_changed user_created user_disabled user_enabled" {
+	if got := strings.Join(names, " "); got != "password_changed totp_removed totp_set totp_set user_changed user_changed user_created user_disabled user_enabled" {
 		t.Errorf("events: %s", got)
 	}
 }

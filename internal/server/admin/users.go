@@ -72,5 +72,9 @@ func setPassword(x *call, u *admin.Admin, in adminapi.PasswordRequest) (any, err
 
 func (a *API) setTOTP(x *call, u *admin.Admin) (any, error) {
 	user, secret, err := u.Users().SetTOTP(x.Context(), x.names[0], x.ifMatch())
-	return tagged{body: adminapi.NewSecondFactor{Secret: account.TOTPText(secret), URI: user.TOTPURI(a.Service, secret), User: admin.ViewUser(user)}, etag: admin.UserETag(user)}, err
+	service := a.Service
+	if "/"+a.Realm.Name != oauth.DefaultRealm { // which may have users of the same names
+		service += " " + a.Realm.Name
+	}
+	return tagged{body: adminapi.NewSecondFactor{Secret: account.TOTPText(secret), URI: user.TOTPURI(service, secret), User: admin.ViewUser(user)}, etag: admin.UserETag(user)}, err
 }
