@@ -94,13 +94,13 @@ func inviteDev(ctx context.Context, cfg config.Config, st store.Store) (link str
 }
 
 // devInvitation describes how to open the console.
-func devInvitation(link, self, data string) string {
+func devInvitation(step int, link, self, data string) string {
 	if link == "" {
 		return ""
 	}
-	return fmt.Sprintf(`4. Open the console, as the operator dev. The link works once, for 10 minutes; %s console invite dev --data %s makes another:
+	return fmt.Sprintf(`%d. Open the console, as the operator dev. The link works once, for 10 minutes; %s console invite dev --data %s makes another:
 
 %s
 
-`, self, data, link)
+`, step, self, data, link)
 }

@@ -298,6 +298,10 @@ func printDev(w io.Writer, cfg config.Config, d deployment.DevInfo, invitation s
 	if err != nil {
 		self = "mintage"
 	}
+	last := 4
+	if d.DemoPage == "" { // no step 3: nobody can sign in
+		last = 3
+	}
 	fmt.Fprintf(w, `
 Mintage is serving on %s (for trying out; stop it with Ctrl-C).
 
@@ -318,7 +322,7 @@ curl --silent --cacert %[6]s '%[7]s' \
 %[12]s%[13]sScripts find these values in %[10]s
 `, cfg.PublicURL, show.Quote(self), show.Quote(cfg.Data), d.ClientID, d.RedirectURI, show.Quote(d.CAFile), d.TokenEndpoint, d.ClientSecret,
 		show.Quote(filepath.Join(cfg.Data, "tokens.json")), deployment.DevFile(cfg), devAdminFlags(cfg, d), devSignIn(d),
-		devInvitation(invitation, show.Quote(self), show.Quote(cfg.Data)+devAdminFlags(cfg, d)))
+		devInvitation(last, invitation, show.Quote(self), show.Quote(cfg.Data)+devAdminFlags(cfg, d)))
 }
 
 // devSignIn describes how to sign in as the demo user.

@@ -23,3 +23,16 @@ func TestPrintedCommandsRunThisProgram(t *testing.T) {
 		t.Errorf("the commands do not run %s:\n%s", self, b.String())
 	}
 }
+
+// The steps are numbered without a gap, also where nobody can sign in.
+func TestPrintedStepsAreNumbered(t *testing.T) {
+	for page, want := range map[string][]string{"": {"1. R", "2. R", "3. Open"}, "https://127.0.0.1/demo": {"1. R", "2. R", "3. Or", "4. Open"}} {
+		var b strings.Builder
+		printDev(&b, config.Default(), deployment.DevInfo{DemoPage: page}, "https://127.0.0.1/invitation")
+		for _, step := range want {
+			if !strings.Contains(b.String(), "\n"+step) {
+				t.Errorf("with the page %q, there is no step %q", page, step)
+			}
+		}
+	}
+}
