@@ -305,7 +305,9 @@ func TestPublishedKeysAndTheirKids(t *testing.T) {
 		for _, s := range list {
 			set = append(set, jose.JSONWebKey{Key: s.key.Public(), KeyID: s.kid})
 		}
-		b.auth.Keys = func(context.Context, string, string, func(keyset.Set) bool) (keyset.Set, error) { return set, nil }
+		b.auth.Keys = func(context.Context, string, string, time.Time, func(keyset.Set) bool) (keyset.Set, error) {
+			return set, nil
+		}
 	}
 	b.Administer("orders", func(c *store.Client) { c.Assertion.Keys, c.Assertion.KeysURI = nil, "https://orders.example/jwks" })
 	for _, tt := range []struct {
@@ -564,7 +566,7 @@ func TestFaultsOfOursAreNoFaultsOfTheClient(t *testing.T) {
 	b.Administer("orders", func(c *store.Client) { c.Assertion.Keys, c.Assertion.KeysURI = nil, "https://orders.example/jwks" })
 	set, _ := keyset.Parse(b.signer.set())
 	var fault error
-	b.auth.Keys = func(_ context.Context, uri, _ string, enough func(keyset.Set) bool) (keyset.Set, error) {
+	b.auth.Keys = func(_ context.Context, uri, _ string, _ time.Time, enough func(keyset.Set) bool) (keyset.Set, error) {
 		if uri != "https://orders.example/jwks" || !enough(set) {
 			t.Errorf("asked for %s", uri)
 		}

@@ -46,11 +46,12 @@ type Authenticator struct {
 	Issuer        string
 	TokenEndpoint []string
 	// Keys returns the key set at an address. CA holds certificates (PEM) to trust
-	// there, or "". A set that is not enough is fetched anew, if it may be.
-	Keys func(ctx context.Context, uri, ca string, enough func(keyset.Set) bool) (keyset.Set, error)
+	// there, or "". A set that is not enough is fetched anew, if it may be, and so is one
+	// that was fetched before since.
+	Keys func(ctx context.Context, uri, ca string, since time.Time, enough func(keyset.Set) bool) (keyset.Set, error)
 	// Discovered returns the key set that the metadata of an issuer name, which must name
 	// that issuer.
-	Discovered func(ctx context.Context, issuer, ca string, enough func(keyset.Set) bool) (keyset.Set, error)
+	Discovered func(ctx context.Context, issuer, ca string, since time.Time, enough func(keyset.Set) bool) (keyset.Set, error)
 	// UpstreamSubject returns the subject that a login at an issuer makes of the claims of
 	// its id_token. Nil: users sign in at none.
 	UpstreamSubject func(issuer string, claims map[string]json.RawMessage) (string, error)

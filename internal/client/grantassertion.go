@@ -192,7 +192,8 @@ func (j *judgement) signature(ctx context.Context) error {
 	return verifyWith(ctx, j.signed, set, "issuer", len(t.Keys) == 0)
 }
 
-// trustedKeys returns the keys of a trust's issuer.
+// trustedKeys returns the keys of a trust's issuer. Those that were fetched before the trust
+// was created, or enabled again, may be why it had ended.
 func (a *Authenticator) trustedKeys(ctx context.Context, t *store.Trust, enough func(keyset.Set) bool) (keyset.Set, error) {
 	switch {
 	case len(t.Keys) > 0:
@@ -200,9 +201,9 @@ func (a *Authenticator) trustedKeys(ctx context.Context, t *store.Trust, enough 
 	case a.Keys == nil || a.Discovered == nil:
 		return nil, errors.New("no key sets are fetched here")
 	case t.KeysURI != "":
-		return a.Keys(ctx, t.KeysURI, t.KeysCA, enough)
+		return a.Keys(ctx, t.KeysURI, t.KeysCA, t.Since.Time(), enough)
 	}
-	return a.Discovered(ctx, t.Issuer, t.KeysCA, enough)
+	return a.Discovered(ctx, t.Issuer, t.KeysCA, t.Since.Time(), enough)
 }
 
 func (j *judgement) forClient(context.Context) error {

@@ -343,22 +343,22 @@ func TestWorkloadsWithoutAClient(t *testing.T) {
 func TestKeysOfAnIssuerThatCannotBeFetched(t *testing.T) {
 	t.Parallel()
 	b := newTrusting(t)
-	asked := ""
+	asked, since := "", time.Time{}
 	var failure error
-	fetch := func(_ context.Context, address, _ string, enough func(keyset.Set) bool) (keyset.Set, error) {
-		asked = address
+	fetch := func(_ context.Context, address, _ string, from time.Time, enough func(keyset.Set) bool) (keyset.Set, error) {
+		asked, since = address, from
 		set, _ := keyset.Parse(b.idp.set())
 		enough(set)
 		return set, failure
 	}
 	for want, trust := range map[string]store.Trust{
-		idp + "/keys": {Issuer: idp, Kind: store.TrustIDJAG, ClientID: "orders", KeysURI: idp + "/keys"},
-		idp:           {Issuer: idp, Kind: store.TrustIDJAG, ClientID: "orders"},
+		idp + "/keys": {Issuer: idp, Kind: store.TrustIDJAG, ClientID: "orders", KeysURI: idp + "/keys", Since: 5000},
+		idp:           {Issuer: idp, Kind: store.TrustIDJAG, ClientID: "orders", Since: 5000},
 	} {
 		b.auth.Keys, b.auth.Discovered, failure = fetch, fetch, nil
 		b.Put(trust)
-		if _, err := b.auth.Assertion(t.Context(), "orders", true, b.idp.sign(b.idjag("orders", nil))); err != nil || asked != want {
-			t.Errorf("%s: asked %s: %v", want, asked, err)
+		if _, err := b.auth.Assertion(t.Context(), "orders", true, b.idp.sign(b.idjag("orders", nil))); err != nil || asked != want || !since.Equal(trust.Since.Time()) {
+			t.Errorf("%s: asked %s for keys since %s: %v", want, asked, since, err)
 		}
 		failure = errors.New("no answer")
 		if _, err := b.auth.Assertion(t.Context(), "orders", true, b.idp.sign(b.idjag("orders", nil))); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, oauth.ErrGrant) {

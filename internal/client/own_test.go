@@ -28,7 +28,7 @@ func (b *bench) agent(methods, more string, keys func(from netip.Prefix, enough 
 	if err != nil {
 		b.T.Fatal(err)
 	}
-	b.auth.Keys = func(context.Context, string, string, func(keyset.Set) bool) (keyset.Set, error) {
+	b.auth.Keys = func(context.Context, string, string, time.Time, func(keyset.Set) bool) (keyset.Set, error) {
 		b.T.Error("the keys of a client that registered itself are fetched from where an operator's may be")
 		return nil, errors.New("no")
 	}

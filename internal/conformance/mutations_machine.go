@@ -45,7 +45,7 @@ var machineMutations = []Mutation{
 	},
 	{
 		Name: "keys of clients that registered themselves in public only", In: "Authenticator.keySet",
-		Old: "a.OwnKeys(ctx, c.Assertion.KeysURI, networkOf(from), enough)", New: "a.Keys(ctx, c.Assertion.KeysURI, networkOf(from).String(), enough)",
+		Old: "a.OwnKeys(ctx, c.Assertion.KeysURI, networkOf(from), enough)", New: "a.Keys(ctx, c.Assertion.KeysURI, networkOf(from).String(), time.Time{}, enough)",
 		Test: "go test ./internal/client -run TestClientsThatRegisteredThemselves",
 	},
 	{

@@ -170,7 +170,7 @@ func TestPK11_AFailingRequestUsesItsAssertion(t *testing.T) {
 func TestPK28_AFaultOfOursIsNoFaultOfTheClient(t *testing.T) {
 	d := start(t)
 	d.clients.Shared = true // the store remembers each jti
-	d.clients.Keys = func(context.Context, string, string, func(keyset.Set) bool) (keyset.Set, error) {
+	d.clients.Keys = func(context.Context, string, string, time.Time, func(keyset.Set) bool) (keyset.Set, error) {
 		return nil, errors.New("no answer")
 	}
 	c := d.assertingClient(nil)

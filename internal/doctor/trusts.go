@@ -126,7 +126,7 @@ func checkIssuerKeys(ctx context.Context, p *Deployment) (f findings) {
 		if tried[at] = true; ctx.Err() != nil {
 			return f.unknown("try again", "not all keys of issuers could be fetched in time")
 		}
-		if _, err := get(ctx, address, t.KeysCA, whole); err != nil {
+		if _, err := get(ctx, address, t.KeysCA, time.Time{}, whole); err != nil {
 			f.fault("does the issuer answer from here? Compare --jwks-uri and --jwks-ca: mintage trust show ID", "%s: its keys cannot be fetched from %s, and without them assertions are answered 503: %s",
 				trustName(t), address, show.Bounded(err.Error()))
 		}

@@ -94,11 +94,16 @@ func (c *Cache[T]) Held(address string) (T, bool) {
 // was fetched within the last minute is returned even if it is not enough. The zero
 // network has no share of its own.
 func (c *Cache[T]) Get(ctx context.Context, address string, from netip.Prefix, enough func(T) bool) (T, error) {
+	return c.GetSince(ctx, address, time.Time{}, from, enough)
+}
+
+// GetSince is Get without what was fetched before an instant that is over.
+func (c *Cache[T]) GetSince(ctx context.Context, address string, since time.Time, from netip.Prefix, enough func(T) bool) (T, error) {
 	var none T
 	now := c.now()
 	c.mu.Lock()
 	var have *document[T]
-	if e := c.held[address]; e != nil {
+	if e := c.held[address]; e != nil && (since.After(now) || !e.Value.(*document[T]).fetched.Before(since)) {
 		have = e.Value.(*document[T])
 		c.recent.MoveToFront(e)
 	}

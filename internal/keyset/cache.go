@@ -81,14 +81,14 @@ const stale = 24 * time.Hour
 // Registered returns the key set at an address that an operator has registered,
 // which may be private, with certificates (PEM) to trust there beside the system's. A
 // set that is not enough is fetched anew, at most once a minute, and returned as it is
-// until then.
-func (c *Cache) Registered(ctx context.Context, uri, ca string, enough func(Set) bool) (Set, error) {
-	return c.registered.Get(ctx, uri+"\n"+ca, netip.Prefix{}, enough)
+// until then. One that was fetched before since does not count.
+func (c *Cache) Registered(ctx context.Context, uri, ca string, since time.Time, enough func(Set) bool) (Set, error) {
+	return c.registered.GetSince(ctx, uri+"\n"+ca, since, netip.Prefix{}, enough)
 }
 
 // Discovered is Registered for the key set that the metadata of an issuer name.
-func (c *Cache) Discovered(ctx context.Context, issuer, ca string, enough func(Set) bool) (Set, error) {
-	return c.discovered.Get(ctx, issuer+"\n"+ca, netip.Prefix{}, enough)
+func (c *Cache) Discovered(ctx context.Context, issuer, ca string, since time.Time, enough func(Set) bool) (Set, error) {
+	return c.discovered.GetSince(ctx, issuer+"\n"+ca, since, netip.Prefix{}, enough)
 }
 
 // SelfRegistered is Registered for an address that a client has given itself: it is

@@ -102,7 +102,7 @@ func TestKeysOfClientsThatRegisteredThemselvesAreFetchedInPublicOnly(t *testing.
 	p.publish(t, "a")
 	told := map[string]error{}
 	c := keyset.NewCache(func() time.Time { return p.now }, &fetch.Client{}, func(address string, err error) { told[address] = err })
-	if set, err := c.Registered(t.Context(), p.URL+"/jwks", p.ca(), has("a")); err != nil || len(set) != 1 {
+	if set, err := c.Registered(t.Context(), p.URL+"/jwks", p.ca(), time.Time{}, has("a")); err != nil || len(set) != 1 {
 		t.Fatalf("an operator's: %d keys, %v", len(set), err)
 	}
 	before := p.fetches.Load()
@@ -130,7 +130,9 @@ func TestKeysAreFetchedForAnUnknownKidOnceAndServeADay(t *testing.T) {
 	p := newPublisher(t)
 	c := keyset.NewCache(func() time.Time { return p.now }, p.outside(), nil)
 	for name, get := range map[string]func(kid string) (keyset.Set, error){
-		"operator's": func(kid string) (keyset.Set, error) { return c.Registered(t.Context(), p.URL, p.ca(), has(kid)) },
+		"operator's": func(kid string) (keyset.Set, error) {
+			return c.Registered(t.Context(), p.URL, p.ca(), time.Time{}, has(kid))
+		},
 		"own": func(kid string) (keyset.Set, error) {
 			return c.SelfRegistered(t.Context(), "https://example.com/", netip.MustParsePrefix("192.0.2.0/24"), has(kid))
 		},
@@ -159,6 +161,33 @@ func TestKeysAreFetchedForAnUnknownKidOnceAndServeADay(t *testing.T) {
 		p.now = p.now.Add(time.Hour)
 		expect("after a day", "b", false, 5)
 	}
+}
+
+// TestKeysOfBeforeATrustDoNotCount: an operator deletes a trust because a key was stolen, and
+// creates it again when the issuer has another key.
+func TestKeysOfBeforeATrustDoNotCount(t *testing.T) {
+	t.Parallel()
+	p := newPublisher(t)
+	c := keyset.NewCache(func() time.Time { return p.now }, p.outside(), nil)
+	p.publish(t, "stolen")
+	first := p.now
+	expect := func(when string, since time.Time, kid string, there bool, fetches int64) {
+		t.Helper()
+		set, err := c.Registered(t.Context(), p.URL, p.ca(), since, has(kid))
+		if (err == nil && set.Has(kid, jose.ES256)) != there || p.fetches.Load() != fetches {
+			t.Errorf("%s: %d keys after %d fetches, want %d: %v", when, len(set), p.fetches.Load(), fetches, err)
+		}
+	}
+	expect("the first trust", first, "stolen", true, 1)
+	p.now = p.now.Add(10 * time.Second)
+	p.publish(t, "new")
+	expect("a trust of another node, whose clock is ahead", p.now.Add(time.Hour), "stolen", true, 1)
+	again := p.now
+	expect("the trust again", again, "stolen", false, 2)
+	expect("the new key", again, "new", true, 2)
+	p.now = p.now.Add(10 * time.Second)
+	p.body.Store(nil)
+	expect("once more, while they cannot be fetched", p.now, "new", false, 3)
 }
 
 // TestWhichKeysVerifyWhat: a key fits the algorithm of its type, and what its set says.
@@ -270,7 +299,7 @@ func TestKeysByTheMetadataOfAnIssuer(t *testing.T) {
 	} {
 		issuer = row.says
 		c := keyset.NewCache(func() time.Time { return p.now }, p.outside(), nil)
-		set, err := c.Discovered(t.Context(), row.asked, p.ca(), has("a"))
+		set, err := c.Discovered(t.Context(), row.asked, p.ca(), time.Time{}, has("a"))
 		if (err == nil && set.Has("a", jose.ES256)) != row.there {
 			t.Errorf("%s: %d keys, %v", name, len(set), err)
 		}

@@ -45,7 +45,7 @@ func TestWhichRSAKeysAreAccepted(t *testing.T) {
 	fetch := func(name string, operators bool) (keyset.Set, error) {
 		c := keyset.NewCache(func() time.Time { return p.now }, p.outside(), nil)
 		if operators {
-			return c.Registered(t.Context(), p.URL+"/"+name, p.ca(), nil)
+			return c.Registered(t.Context(), p.URL+"/"+name, p.ca(), time.Time{}, nil)
 		}
 		return c.SelfRegistered(t.Context(), "https://example.com/"+name, netip.Prefix{}, nil)
 	}
