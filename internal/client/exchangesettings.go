@@ -25,7 +25,7 @@ var exchangeSettings = []Setting{
 			switch {
 			case len(r.ExchangeFrom) == 0:
 				if len(r.ServesAPIs)+len(r.ExchangeAPIs)+len(r.ExchangeBeyond) > 0 || r.ExchangeMode != "" {
-					return fmt.Errorf("missing: the other settings of exchanges say what it allows")
+					return fmt.Errorf("missing: name a client, or empty --serves-api, --exchange-api, --exchange-beyond and --exchange-mode, too")
 				}
 				return nil
 			case r.Auth == store.AuthNone:

@@ -66,6 +66,20 @@ func TestAChangeLeavesWhatItDoesNotName(t *testing.T) {
 	}
 }
 
+// TestWhoEndsExchangesReadsWhatElseToEmpty: in an incident, the flag of which the page speaks
+// comes first.
+func TestWhoEndsExchangesReadsWhatElseToEmpty(t *testing.T) {
+	s := newService(t)
+	r := client.Registered(s.Client(clientID))
+	r.ExchangeFrom, r.ServesAPIs, r.ExchangeAPIs = nil, []string{"https://api.example"}, []string{"https://api.example"}
+	_, err := r.Change(s.Client(clientID), s.Policy)
+	for _, flag := range []string{"--serves-api", "--exchange-api", "--exchange-beyond", "--exchange-mode"} {
+		if err == nil || !strings.Contains(err.Error(), flag) {
+			t.Errorf("%v, which does not name %s", err, flag)
+		}
+	}
+}
+
 func TestLogoutAddresses(t *testing.T) {
 	s := newService(t)
 	before := s.Client(clientID)
