@@ -18,7 +18,8 @@ func (s *endpoints) interaction(ctx context.Context, r *http.Request, x *exchang
 	if err != nil {
 		return server.Answer{}, err
 	}
-	st, err := s.Authorizer.Answer(ctx, s.charged(x, s.visitor(r)), s.said(r, x, p))
+	who, said := s.charged(x, s.visitor(r)), s.said(r, x, p)
+	st, err := s.Authorizer.Answer(ctx, who, said)
 	if st.Interaction == nil && errors.Is(err, login.ErrInteraction) {
 		return logouts{s}.kept(ctx, r, x, p) // whose pages have the same address
 	}
