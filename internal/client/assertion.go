@@ -157,7 +157,8 @@ func (a *Authenticator) keySet(ctx context.Context, c *store.Client, kid string,
 	case a.Keys == nil:
 		err = none
 	default:
-		set, err = a.Keys(ctx, c.Assertion.KeysURI, c.Assertion.KeysCA, time.Time{}, enough)
+		// An operator who changes the client, or enables it again, may do so for a stolen key.
+		set, err = a.Keys(ctx, c.Assertion.KeysURI, c.Assertion.KeysCA, c.UpdatedAt.Time(), enough)
 	}
 	if err != nil {
 		err = fmt.Errorf("fetch keys of client %s: %w", c.ID, err)

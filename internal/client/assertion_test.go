@@ -563,12 +563,14 @@ func TestFaultsOfOursAreNoFaultsOfTheClient(t *testing.T) {
 		t.Errorf("the jti cannot be stored: %v", err)
 	}
 	b.Faulty.Heal()
-	b.Administer("orders", func(c *store.Client) { c.Assertion.Keys, c.Assertion.KeysURI = nil, "https://orders.example/jwks" })
+	b.Administer("orders", func(c *store.Client) {
+		c.Assertion.Keys, c.Assertion.KeysURI, c.UpdatedAt = nil, "https://orders.example/jwks", 5000
+	})
 	set, _ := keyset.Parse(b.signer.set())
 	var fault error
-	b.auth.Keys = func(_ context.Context, uri, _ string, _ time.Time, enough func(keyset.Set) bool) (keyset.Set, error) {
-		if uri != "https://orders.example/jwks" || !enough(set) {
-			t.Errorf("asked for %s", uri)
+	b.auth.Keys = func(_ context.Context, uri, _ string, since time.Time, enough func(keyset.Set) bool) (keyset.Set, error) {
+		if uri != "https://orders.example/jwks" || !since.Equal(time.UnixMilli(5000)) || !enough(set) {
+			t.Errorf("asked for %s, of %s or later", uri, since)
 		}
 		return set, fault
 	}
