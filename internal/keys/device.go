@@ -61,7 +61,7 @@ func OpenDeviceCode(r *Ring, realm, text string) (DeviceCode, error) {
 		GrantID: grant.ID(rec[:16]), UserCode: [32]byte(rec[16:48]),
 		IssuedAt: grant.ReadInstant(rec[48:]), ExpiresAt: grant.ReadInstant(rec[54:]), ClientID: string(rec[deviceRecord:]),
 	}
-	if m := k.maker; m.Withdrawn || !m.Signed(d.IssuedAt, grant.Policy{}) {
+	if !k.maker.Signed(d.IssuedAt, grant.Policy{}) {
 		return DeviceCode{}, ErrNotAuthentic
 	}
 	return d, nil

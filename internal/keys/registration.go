@@ -121,7 +121,7 @@ func (r Registrations) Open(id string, now grant.Instant) (SealedRegistration, e
 	}
 	s.Name = string(b[registrationHead+16*n:])
 	switch m := k.maker; {
-	case m.Withdrawn || !m.Signed(s.At, grant.Policy{}):
+	case !m.Signed(s.At, grant.Policy{}):
 		return SealedRegistration{}, ErrNotAuthentic
 	case m.Until != 0 && now > m.Until.Add(RegistrationRetention):
 		return SealedRegistration{}, ErrNotAuthentic

@@ -1,6 +1,7 @@
 package keys
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -96,29 +97,40 @@ func TestARegistrationIsItsClientID(t *testing.T) {
 	}
 }
 
-func TestRegistrationsOfAWithdrawnKeyAreRefused(t *testing.T) {
+// Whoever has got a key that is withdrawn or retired makes neither registrations nor
+// device codes of now.
+func TestNothingIsMadeByAKeyThatIsOutOfUse(t *testing.T) {
 	const at grant.Instant = 1_800_000_000_000
+	const later = at + 3_600_000
 	kek, records := registrationKeys(t, at)
-	opens := func(id string) (string, error) {
-		ring, err := Open(kek, records)
+	ring := func(records []Stored) *Ring {
+		r, err := Open(kek, records)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if id == "" {
-			return ring.Registrations("/api").Seal(SealedRegistration{Redirects: [][16]byte{{1}}, At: at})
+		return r
+	}
+	var withdrawn []Stored
+	successors := slices.Clone(records)
+	for _, rec := range records {
+		gone, err1 := kek.Withdraw(rec, later+1)
+		next, err2 := New(kek, rec.Purpose, at, later-11_000) // a node may use the old key for 10 seconds more
+		if err1 != nil || err2 != nil {
+			t.Fatal(err1, err2)
 		}
-		_, err = ring.Registrations("/api").Open(id, at)
-		return id, err
+		withdrawn, successors = append(withdrawn, gone), append(successors, next)
 	}
-	id, err := opens("")
-	if _, late := opens(id); err != nil || late != nil {
-		t.Fatal(err, late)
+	id, err1 := ring(records).Registrations("/api").Seal(SealedRegistration{Redirects: [][16]byte{{1}}, At: later})
+	code, err2 := SealDeviceCode(ring(records), "/api", DeviceCode{ClientID: "tv", IssuedAt: later})
+	if err1 != nil || err2 != nil {
+		t.Fatal(err1, err2)
 	}
-	last := &records[len(records)-1]
-	if *last, err = kek.Withdraw(*last, at+1); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := opens(id); err != ErrNotAuthentic {
-		t.Errorf("after its key was withdrawn: %v", err)
+	for what, opens := range map[string]func(*Ring) error{
+		"a registration": func(r *Ring) error { _, err := r.Registrations("/api").Open(id, later); return err },
+		"a device code":  func(r *Ring) error { _, err := OpenDeviceCode(r, "/api", code); return err },
+	} {
+		if first, retired, gone := opens(ring(records)), opens(ring(successors)), opens(ring(withdrawn)); first != nil || retired != ErrNotAuthentic || gone != ErrNotAuthentic {
+			t.Errorf("%s: %v, after its key was retired %v, and withdrawn %v", what, first, retired, gone)
+		}
 	}
 }
