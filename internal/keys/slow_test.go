@@ -106,16 +106,31 @@ func TestAPoolBoundsWhatRunsAndWaitsAndWhatIsForOneName(t *testing.T) {
 	})
 }
 
-func TestAMatchThatIsGivenUpLeavesItsPlace(t *testing.T) {
+// Whoever gives up, before its turn or at the moment of it, leaves both its place and its
+// turn to others: the test would hang.
+func TestAMatchThatIsGivenUpLeavesItsPlaceAndItsTurn(t *testing.T) {
 	t.Parallel()
-	pool := keys.NewSlowPool(1, 1)
-	defer pool.Pause()()
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if i, err := pool.Match(ctx, keys.NoSlow(), []oauth.Secret{"x"}); i != -1 || !errors.Is(err, context.Canceled) {
-		t.Errorf("%d, %v", i, err)
-	}
-	if n := pool.Taken(); n != 0 {
-		t.Errorf("%d places are still taken", n)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		pool := keys.NewSlowPool(1, 1)
+		for n := range 20 {
+			resume := pool.Pause()
+			ctx, cancel := context.WithCancel(t.Context())
+			var waiting sync.WaitGroup
+			waiting.Go(func() {
+				if i, err := pool.Match(ctx, keys.NoSlow(), []oauth.Secret{"x"}); i != -1 || !errors.Is(err, context.Canceled) {
+					t.Errorf("%d, %v", i, err)
+				}
+			})
+			synctest.Wait()
+			cancel()
+			if n%2 == 0 {
+				synctest.Wait()
+			}
+			resume()
+			waiting.Wait()
+			if n := pool.Taken(); n != 0 {
+				t.Errorf("%d places are still taken", n)
+			}
+		}
+	})
 }
