@@ -60,6 +60,9 @@ func TestLineMACProvesWhoWroteALineAndWhen(t *testing.T) {
 		"by a key of another purpose":                    {ring, append([]byte(frozenMAC.String()), byFirst[8:]...), auditLine, 0, keys.ErrUnknownKey},
 		"under another key's name":                       {ring, append([]byte(second.ID.String()), byFirst[8:]...), auditLine, 0, keys.ErrNotAuthentic},
 		"cut short":                                      {ring, byFirst[:len(byFirst)-1], auditLine, 0, keys.ErrNotAuthentic},
+		"only the name of a key":                         {ring, byFirst[:8], auditLine, 0, keys.ErrNotAuthentic},
+		"none":                                           {ring, nil, auditLine, 0, keys.ErrNotAuthentic},
+		"another character after the key":                {ring, bytes.Replace(byFirst, []byte("-"), []byte("+"), 1), auditLine, 0, keys.ErrNotAuthentic},
 		"no digits":                                      {ring, bytes.Repeat([]byte("-"), keys.LineMACSize), auditLine, 0, keys.ErrNotAuthentic},
 		"changed at its end":                             {ring, append(bytes.Clone(byFirst[:len(byFirst)-1]), "0123456789abcdef"[byFirst[len(byFirst)-1]&1]), auditLine, 0, keys.ErrNotAuthentic},
 	} {

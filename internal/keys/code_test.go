@@ -263,11 +263,12 @@ func TestCodeOfAnAuthenticationRequest(t *testing.T) {
 	// APIs make room too, without openid.
 	apis := longest
 	apis.Scope, apis.Nonce, apis.Facts = oauth.Scope(strings.Repeat("x", oauth.MaxScopeLength)), "", grant.Facts{Claims: longest.Claims, APIs: longest.APIs}
-	bound := theCode()
-	bound.JKT, bound.Scope = oauth.JKT{0xff}, oauth.Scope(strings.Repeat("x", oauth.MaxScopeLength))
+	// So does a key, and openid without either.
+	bound, openID := apis, longest
+	bound.APIs, bound.JKT, openID.APIs = grant.APIs{}, oauth.JKT{0xff}, grant.APIs{}
 	nonceOnly, factsOnly := theCode(), theCode()
 	nonceOnly.Nonce, factsOnly.Session = "n", [16]byte{1}
-	for name, want := range map[string]grant.Code{"longest": longest, "said": said, "most": most, "APIs": apis, "bound": bound, "nonce": nonceOnly, "facts": factsOnly} {
+	for name, want := range map[string]grant.Code{"longest": longest, "said": said, "most": most, "APIs": apis, "bound": bound, "openid": openID, "nonce": nonceOnly, "facts": factsOnly} {
 		want.KeyID = id
 		text, err := r.SealCode(id, want, nonce)
 		if err != nil || len(text) > keys.MaxOpenIDCode {

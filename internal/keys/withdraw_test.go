@@ -1,6 +1,7 @@
 package keys_test
 
 import (
+	"bytes"
 	"errors"
 	"strings"
 	"testing"
@@ -68,6 +69,9 @@ func TestKeysAreRewrappedByANewKeyEncryptionKey(t *testing.T) {
 			if r, err = both.Next().Rewrap(both, r); err != nil {
 				t.Fatal(err)
 			}
+		}
+		if again, err := both.Next().Rewrap(both, r); err != nil || bytes.Equal(again.Wrapped, r.Wrapped) {
+			t.Errorf("%s key: a nonce is used twice (%v)", r.Purpose, err)
 		}
 		if r.WrappedBy() != fresh.Fingerprint() || r.WithdrawnAt() != records[i].WithdrawnAt() {
 			t.Errorf("%s key: wrapped by %s, withdrawn at %d", r.Purpose, r.WrappedBy(), r.WithdrawnAt())
