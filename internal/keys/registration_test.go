@@ -1,6 +1,7 @@
 package keys
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -59,7 +60,7 @@ func TestARegistrationIsItsClientID(t *testing.T) {
 			t.Errorf("%d characters", len(id))
 		}
 		got, err := ring.Registrations("/api").Open(id, at)
-		if err != nil || got.Name != s.Name || got.Method != s.Method || got.At != s.At || len(got.Redirects) != len(s.Redirects) || got.Redirects[0] != s.Redirects[0] {
+		if err != nil || !reflect.DeepEqual(got, s) {
 			t.Fatalf("%+v, %v", got, err)
 		}
 		if _, err := ring.Registrations("/other").Open(id, at); err == nil {
