@@ -108,10 +108,9 @@ type Ring struct {
 
 type key struct {
 	Stored
-	material []byte
-	macs     sync.Pool // of *macState, keyed with material
-	signer   *signer   // of a signing key
-	maker    grant.Maker
+	macs   sync.Pool // of *macState, keyed with the unwrapped key
+	signer *signer   // of a signing key
+	maker  grant.Maker
 }
 
 // Open unwraps records into a ring. It fails if it cannot unwrap one of them: an
@@ -123,7 +122,7 @@ func Open(kek *KEK, records []Stored) (*Ring, error) {
 		if err != nil {
 			return nil, err
 		}
-		k := &key{Stored: rec, material: material, maker: r.Timeline.maker(rec)}
+		k := &key{Stored: rec, maker: r.Timeline.maker(rec)}
 		k.macs.New = func() any { return &macState{hash: hmac.New(sha256.New, material)} }
 		if rec.Purpose.Signs() {
 			if k.signer, err = newSigner(rec, material); err != nil {
