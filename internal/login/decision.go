@@ -192,9 +192,6 @@ func (a *Authorizer) decide(ctx context.Context, st *Stage, d Decision, consent 
 			if err != nil {
 				return err
 			}
-			if !consent {
-				with.Documents = nil
-			}
 			with.Documents = append(with.Documents, doc)
 		}
 		it.Decision, it.Step, st.Decided = &d, StepAnswered, true

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"time"
 
@@ -76,9 +75,6 @@ func (ds Documents) unseal(ctx context.Context, kind store.DocumentKind, id, box
 	view, err := ds.Directory.View()
 	if err != nil {
 		return d, store.Unavailable(err)
-	}
-	if len(id) != base64.RawURLEncoding.EncodedLen(32) {
-		return d, ErrInteraction
 	}
 	d, found, err := store.FindDocument(ctx, ds.Store, store.KeyOf(kind, ds.Realm, id))
 	if err != nil || !found {

@@ -122,11 +122,7 @@ func (ins *Interactions) put(ctx context.Context, it *Interaction, with store.Ch
 		return err
 	}
 	with.Documents = append(slices.Clip(with.Documents), d)
-	err = ins.Store.Commit(ctx, with)
-	switch {
-	case errors.Is(err, store.ErrConflict):
-		return err
-	case err != nil:
+	if err := ins.Store.Commit(ctx, with); err != nil {
 		return store.Unavailable(err)
 	}
 	it.version++
