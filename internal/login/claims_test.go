@@ -79,6 +79,10 @@ func TestTheLastLoginSaysTheClaims(t *testing.T) {
 	if got := h.known("bob"); got != "null" {
 		t.Errorf("another subject: %s", got)
 	}
+	h.kit.Faulty.Inject(storetest.Document, 1, storetest.Lost)
+	if c, err := h.Claims(t.Context(), "alice"); c != nil || err == nil {
+		t.Errorf("from a store that fails: %v, %v", c, err)
+	}
 }
 
 // A login that says claims makes the same durable writes as any other, and its

@@ -385,6 +385,9 @@ func TestFormsOfAnotherStepChangeNothing(t *testing.T) {
 		t.Errorf("a consent at the login: %v", err)
 	}
 	own, err := h.BeginAccount(t.Context(), v)
+	if err == nil {
+		err = h.identify(t.Context(), own, h.identity("alice"), nil)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

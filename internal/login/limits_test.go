@@ -94,6 +94,9 @@ func TestAPageIsNotAnsweredByTheNextUser(t *testing.T) {
 	if _, err := h.restart(t.Context(), shown, v, true); err != ErrMoved {
 		t.Errorf("begun again twice: %v", err)
 	}
+	if again, err := h.restart(t.Context(), h.again(next, v), v, false); err != nil || !again.Fresh {
+		t.Errorf("a session of another tab counts once more (%v)", err)
+	}
 }
 
 // A client may begin a grant at each login: the dead ones hide no living one.

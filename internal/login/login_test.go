@@ -167,6 +167,12 @@ func TestAcceptLoginAuthTime(t *testing.T) {
 			refusesField(t, err, "auth_time")
 		}
 	}
+	own, err := h.BeginAccount(t.Context(), v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = h.AcceptLogin(t.Context(), own.ID, Identity{Subject: "alice", AuthTime: ago(-2 * time.Minute)})
+	refusesField(t, err, "auth_time")
 }
 
 func TestAcceptLoginRefusesWhatNoCodeHolds(t *testing.T) {
@@ -180,9 +186,15 @@ func TestAcceptLoginRefusesWhatNoCodeHolds(t *testing.T) {
 		_, err := h.AcceptLogin(t.Context(), it.ID, who)
 		refusesField(t, err, field)
 	}
+	own, err := h.BeginAccount(t.Context(), v) // which needs no code
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, bad := range []Identity{{Subject: ""}, {Subject: "a\x00b"}, {Subject: "\xff"}, {Subject: strings.Repeat("s", 256)}} {
-		_, err := h.AcceptLogin(t.Context(), it.ID, bad)
-		refusesField(t, err, "subject")
+		for _, it := range []*Interaction{it, own} {
+			_, err := h.AcceptLogin(t.Context(), it.ID, bad)
+			refusesField(t, err, "subject")
+		}
 	}
 	for _, bad := range []Identity{{Subject: "a", Name: "a\nb"}, {Subject: "a", Name: "\xff"}} {
 		_, err := h.AcceptLogin(t.Context(), it.ID, bad)
@@ -196,7 +208,7 @@ func TestAcceptLoginRefusesWhatNoCodeHolds(t *testing.T) {
 	// code: whoever can help it hears of it, and not the user.
 	wide := h.client(client.Registration{ID: strings.Repeat("w", 64), Settings: store.Settings{Name: "Wide", Scope: oauth.Scope(strings.Repeat("s", 250))}})
 	it = h.begin(asking(wide), v, StepLogin)
-	_, err := h.AcceptLogin(t.Context(), it.ID, Identity{Subject: strings.Repeat("s", 255), Claims: `{"x":"` + strings.Repeat("y", 120) + `"}`})
+	_, err = h.AcceptLogin(t.Context(), it.ID, Identity{Subject: strings.Repeat("s", 255), Claims: `{"x":"` + strings.Repeat("y", 120) + `"}`})
 	var invalid *oauth.Invalid
 	if !errors.As(err, &invalid) {
 		t.Errorf("what does not fit into a code: %v", err)

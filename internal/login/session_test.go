@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -139,6 +140,10 @@ func TestSessionIsOfTheWayToSignInThatThereIs(t *testing.T) {
 	own, gone := h.signedIn("alice").Session, h.signedIn("disabled").Session
 	if h.is(own) != "alice" || h.is(gone) != "" || h.is(other) != "" {
 		t.Errorf("built-in users: own %q, disabled %q, of another system %q", h.is(own), h.is(gone), h.is(other))
+	}
+	h.Alive = func(context.Context, string, int64) (bool, error) { return false, errors.New("no answer") }
+	if s, err := h.Session(t.Context(), own); s != nil || !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("a user who cannot be looked up: %v, %v", s, err)
 	}
 	h.Alive = nil
 	if h.is(other) != "alice" || h.is(own) != "" {

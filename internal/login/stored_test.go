@@ -145,8 +145,17 @@ func TestAnotherSubjectsLoginEndsTheSessionWithItsLogouts(t *testing.T) {
 		t.Errorf("what Ended added is not in the commit: %v, %v", list, err)
 	}
 	// Neither idle nor absolute expiry is a logout.
-	h.step(h.Idle + time.Minute)
+	bob, _ := h.Session(t.Context(), v.Session)
+	h.step(stampEvery)
+	copied := h.Refresh(bob) // and is used elsewhere
+	h.step(h.Idle)
+	if h.is(copied) != "bob" {
+		t.Fatal("a renewed cookie is of no session")
+	}
 	h.signInAs("carol", v)
+	if h.is(copied) != "" {
+		t.Error("an idle session goes on elsewhere after another user has signed in")
+	}
 	if _, err := h.EndSession(t.Context(), v.Session); err != nil || len(ended) != 1 {
 		t.Errorf("an idle session was ended: %+v, %v", ended[1:], err)
 	}

@@ -57,7 +57,24 @@ func TestAProviderEndsSessions(t *testing.T) {
 	if n, err := logout("j3", "", "alice"); n != 1 || err != nil || h.is(laptop) != "" || h.is(bob) != "bob" {
 		t.Errorf("all of alice: %d, %v", n, err)
 	}
-	if len(told) != 3 {
+	// Two tabs of a browser have logged in at once: one session has two documents.
+	v := someone()
+	v.Session = signIn("carol", "iss\x00s4")
+	for range 2 {
+		who := h.identity("carol")
+		who.Provider = "iss\x00s4"
+		if _, err := h.SignIn(t.Context(), h.begin(asking(h.c, login), v, StepLogin), who, v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := logout("j4", "iss\x00s4", "carol"); n != 1 || err != nil {
+		t.Errorf("the session of two tabs: %d, %v", n, err)
+	}
+	h.step(h.Sessions.Lifetime)
+	if n, err := logout("j5", "", "bob"); n != 0 || err != nil {
+		t.Errorf("a session that has expired: %d, %v", n, err)
+	}
+	if len(told) != 4 {
 		t.Errorf("clients are told of %d ends: %+v", len(told), told)
 	}
 }
