@@ -19,9 +19,6 @@ type events struct{ *endpoints }
 // countLogin counts a user's attempt to log in.
 func (s events) countLogin(err error) {
 	m := s.Metrics
-	if m == nil {
-		return
-	}
 	var throttled *account.Throttled
 	switch {
 	case err == nil:
@@ -47,7 +44,7 @@ func (s events) loggedIn(x *exchange, it *login.Interaction, who login.Identity)
 // there is, or empty: what was typed as a username may be a password.
 func (s events) loginFailed(x *exchange, it *login.Interaction, subject string, err error) {
 	s.countLogin(err)
-	if s.Audit == nil || errors.As(err, new(*account.Throttled)) {
+	if errors.As(err, new(*account.Throttled)) {
 		return // package server records that an address is throttled
 	}
 	e := audit.Event{Name: audit.LoginFailed, Outcome: audit.Refused, ClientID: it.Request.ClientID, Subject: subject, Detail: s.loginWay(it)}
@@ -110,7 +107,7 @@ func (s events) stage(x *exchange, st login.Stage) {
 // consent records what a user has answered, if this request has stored the answer.
 func (s events) consent(x *exchange, st login.Stage) {
 	it := st.Interaction
-	if s.Audit == nil || !st.ByUser || !st.Decided || it.Identity == nil {
+	if !st.ByUser || !st.Decided || it.Identity == nil {
 		return
 	}
 	name := audit.ConsentDenied
@@ -126,7 +123,7 @@ func (s events) consent(x *exchange, st login.Stage) {
 
 // code records a code that was issued at the authorization endpoint.
 func (s events) code(x *exchange, st login.Stage) {
-	if s.Audit == nil || st.Issued == (grant.ID{}) || st.Client == nil {
+	if st.Issued == (grant.ID{}) || st.Client == nil {
 		return
 	}
 	e := audit.Event{Name: audit.CodeIssued, Outcome: audit.Success, ClientID: st.Client.ID, GrantID: st.Issued.String()}
