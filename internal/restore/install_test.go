@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/restore"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/sqlite"
@@ -30,6 +31,9 @@ func newHouse(t *testing.T) house {
 		declared: grant.Restore{Backup: base, At: base + 1, Until: base + 2}}
 	st := create(t, h.dir)
 	h.kept = put(t, st, 1)[0]
+	if err := st.Commit(t.Context(), store.Change{Documents: []store.Document{invitation}}); err != nil {
+		t.Fatal(err)
+	}
 	makeBackup(t, h.dir, h.file)
 	h.lost = put(t, st, 1)[0]
 	if err := st.Close(); err != nil {
@@ -37,6 +41,9 @@ func newHouse(t *testing.T) house {
 	}
 	return h
 }
+
+// invitation lets somebody into the console, once.
+var invitation = store.Document{Kind: store.DocumentConsoleInvitation, Key: store.KeyOf(store.DocumentConsoleInvitation, "", "x"), Version: 1, ExpiresAt: grant.Never, Body: []byte("{}")}
 
 // twin is another house like h, for a test of its own.
 func (h house) twin(t *testing.T) house {
@@ -60,6 +67,9 @@ func (h house) prepare() *restore.Replacement {
 	return r
 }
 
+// restored is the event of a restore.
+var restored = store.Event{At: base, Name: store.EventRestored, About: "store"}
+
 // asItIs merges nothing into a copy.
 func asItIs(store.Store) error { return nil }
 
@@ -68,7 +78,7 @@ func (h house) restore(onStep func(string) error) (kept []string, err error) {
 	h.t.Helper()
 	r := h.prepare()
 	r.OnStep(onStep)
-	if err := r.Declare(h.t.Context(), asItIs, h.declared, store.Event{At: base, Name: store.EventRestored, About: "store"}); err != nil {
+	if err := r.Declare(h.t.Context(), asItIs, h.declared, restored); err != nil {
 		return nil, err
 	}
 	aside, err := restore.AsideName(h.dir, base.Time())
@@ -100,6 +110,12 @@ func (h house) isNew() {
 	absent(h.t, st, h.lost)
 	if ch, err := st.Changes(h.t.Context(), 0); err != nil || !slices.Equal(ch.Restores, []grant.Restore{h.declared}) {
 		h.t.Errorf("restores %v, %v", ch.Restores, err)
+	}
+	if list, err := st.Events(h.t.Context(), "store", 2); err != nil || len(list) != 1 || list[0].Name != store.EventRestored {
+		h.t.Errorf("the events %v, %v", list, err)
+	}
+	if _, err := st.Document(h.t.Context(), invitation.Key); !errors.Is(err, store.ErrNotFound) {
+		h.t.Errorf("an invitation that was perhaps accepted since: %v", err)
 	}
 	if tables := tablesOf(h.t, h.dir); slices.Contains(tables, "backup") {
 		h.t.Errorf("the store has the tables %v", tables)
@@ -320,7 +336,7 @@ func TestAStoreThatACommandHasOpenIsNotReplaced(t *testing.T) {
 	h := newHouse(t)
 	st := create(t, h.dir)
 	r := h.prepare()
-	if err := r.Declare(t.Context(), asItIs, h.declared); err != nil {
+	if err := r.Declare(t.Context(), asItIs, h.declared, restored); err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan error, 1)
@@ -404,6 +420,8 @@ func TestWhatABackupLacksIsTold(t *testing.T) {
 	if err := st.Commit(t.Context(), store.Change{Entries: []store.Entry{api.Entry()}}); err != nil {
 		t.Fatal(err)
 	}
+	kek := newKEK(t)
+	key := addKey(t, st, kek)
 	makeBackup(t, dir, file)
 
 	update := func(g grant.Grant, decide store.Decide) {
@@ -437,8 +455,13 @@ func TestWhatABackupLacksIsTold(t *testing.T) {
 	if err := st.Commit(t.Context(), store.Change{Entries: []store.Entry{api.Entry(), young.Entry()}}); err != nil {
 		t.Fatal(err)
 	}
-	addKey(t, st, newKEK(t))
-	if err := st.Close(); err != nil {
+	addKey(t, st, kek)
+	ch, err := st.Changes(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	withdrawn, err := kek.Withdraw(key, base)
+	if err := errors.Join(err, st.Commit(t.Context(), store.Change{Expect: ch.Version, Keys: []keys.Stored{withdrawn}}), st.Close()); err != nil {
 		t.Fatal(err)
 	}
 	b := openBackup(t, file)
@@ -464,6 +487,9 @@ func TestWhatABackupLacksIsTold(t *testing.T) {
 	}
 	if !slices.Equal(l.Cutoffs, []store.Cutoff{cut}) || l.Keys != 1 || l.Sessions != 1 || !slices.Equal(l.SignedOut, []store.DocumentKey{gone.Key}) {
 		t.Errorf("cutoffs %v, keys %d, sessions %d and %d", l.Cutoffs, l.Keys, l.Sessions, l.SignedOut)
+	}
+	if !slices.Equal(l.Withdrawn, []grant.KeyID{key.ID}) {
+		t.Errorf("withdrawn keys %v, want %v", l.Withdrawn, key.ID)
 	}
 	if len(l.Clients) != 2 || l.Clients[0].Was.State != store.ClientEnabled || l.Clients[0].Is.State != store.ClientDisabled ||
 		l.Clients[1].Was != nil || l.Clients[1].Is.ID != "young" {

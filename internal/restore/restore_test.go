@@ -2,6 +2,9 @@ package restore
 
 import (
 	"context"
+	"database/sql"
+	"errors"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -14,6 +17,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/operator"
 	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
 // An API that was deleted since the backup, or narrowed, is so in the restored store
@@ -120,6 +124,7 @@ func TestTheAuditLogTellsAllThatHasEnded(t *testing.T) {
 		entry(store.EventUserDisabled, audit.Entry{Subject: "dave", Detail: "grants ended"}),
 		entry(store.EventUserEnabled, audit.Entry{Subject: "dave"}),
 		entry(store.EventAdminTokenRevoked, audit.Entry{Detail: "watch"}),
+		entry(store.EventOperatorRemoved, audit.Entry{Detail: "alice: was admin"}),
 		entry(store.EventAdminTokenCreated, audit.Entry{Detail: "watch: auditor, expires 2026-12-01T00:00:00Z"}),
 		entry(store.EventPasswordChanged, audit.Entry{Subject: "erin", Detail: "sessions and grants ended"}),
 		entry(store.EventPasswordChanged, audit.Entry{Subject: "frank", Detail: "sessions ended"}),
@@ -153,12 +158,22 @@ func TestTheAuditLogTellsAllThatHasEnded(t *testing.T) {
 		Cutoffs: []store.Cutoff{cut("alice", ""), cut("grace", ""), cut("bob", "mail"), cut("carol", ""), cut("dave", ""), cut("erin", ""), {Realm: "/staff", Subject: "dave", At: now}},
 		Clients: []admin.EndedClient{{ID: "a", State: store.ClientDeleted}, {ID: "b", State: store.ClientDisabled}, {ID: "c", State: store.ClientDisabled}, {ID: "d"}, {ID: "e", Secrets: []string{"s1"}}, {Realm: "/staff", ID: "d", State: store.ClientDisabled}},
 		Users:   []admin.EndedUser{{Subject: "carol", Disabled: true}, {Realm: "/staff", Subject: "dave", Disabled: true}},
-		Tokens:  []admin.EndedEntry{{Name: "watch", At: now}},
+		Tokens:  []admin.EndedEntry{{Name: "watch", At: now}}, Operators: []admin.EndedEntry{{Name: "alice", At: now}},
 	}); !reflect.DeepEqual(p.Ended, want) {
 		t.Errorf("%+v\nwant\n%+v", p.Ended, want)
 	}
 	if len(p.Missing) != 5 || !strings.HasPrefix(p.Missing[4], "realm staff: ") {
 		t.Errorf("to be repeated: %q", p.Missing)
+	}
+	// A grant that the backup lacks has no end there.
+	revoked := []audit.Entry{entry(store.EventGrantRevoked, audit.Entry{GrantID: one.String()}), entry(store.EventGrantRevoked, audit.Entry{GrantID: two.String()})}
+	p, err = InAuditLog(t.Context(), revoked, func(_ context.Context, id grant.ID) (bool, error) { return id == two, nil })
+	if err != nil || p.EndedGrants != 1 {
+		t.Errorf("%d grants of the backup have ended, %v", p.EndedGrants, err)
+	}
+	fault := errors.New("no answer")
+	if _, err = InAuditLog(t.Context(), revoked, func(context.Context, grant.ID) (bool, error) { return false, fault }); err != fault {
+		t.Errorf("a backup that cannot be read: %v", err)
 	}
 }
 
@@ -231,6 +246,7 @@ func TestTheStoreTellsEachThingThatHasEnded(t *testing.T) {
 		"an API is deleted":              {apis(func(a *store.API) { a.Deleted, a.Scopes = true, nil }), endedAPI(admin.EndedAPI{ID: "https://api.example", Deleted: true})},
 		"an API is closed":               {apis(func(a *store.API) { a.Open = false }), endedAPI(admin.EndedAPI{ID: "https://api.example", Closed: true})},
 		"an API has lost a scope":        {apis(func(a *store.API) { a.Scopes = a.Scopes[1:] }), endedAPI(admin.EndedAPI{ID: "https://api.example", Scope: "a"})},
+		"a trust is deleted":             {Lost{Trusts: []TrustChange{{&store.Trust{ID: "t"}, &store.Trust{ID: "t", Deleted: true}}}}, admin.Ended{Trusts: []admin.EndedTrust{{ID: "t", Deleted: true}}}},
 		"a user is disabled":             {disabled, forDisabled},
 		"a user has another password":    {password, forPassword},
 		"a user has another factor":      {factor, forFactor},
@@ -250,6 +266,71 @@ func TestTheStoreTellsEachThingThatHasEnded(t *testing.T) {
 	s := InStore(Lost{Ended: 3}, func(context.Context, func(grant.Grant) error) error { called = true; return nil })
 	if s.EndedGrants != 3 || s.Ended.Grants == nil || s.Ended.Grants(t.Context(), nil) != nil || !called {
 		t.Errorf("grants: %+v", s)
+	}
+}
+
+// Whatever was made or allowed since the backup is named to the operator, once.
+func TestWhatWasMadeSinceIsMissing(t *testing.T) {
+	client := store.Client{ID: "shop", State: store.ClientEnabled, Settings: store.Settings{Name: "Shop"}}
+	with := func(change func(*store.Client)) *store.Client {
+		c := client
+		change(&c)
+		return &c
+	}
+	disabled := with(func(c *store.Client) { c.State = store.ClientDisabled })
+	off, on := account.User{Username: "bob", State: account.Disabled}, account.User{Username: "bob", State: account.Enabled}
+	for want, lost := range map[string]Lost{
+		`client shop ("Shop") was registered`: {Clients: []ClientChange{{nil, &client}}},
+		"client shop was enabled":             {Clients: []ClientChange{{disabled, &client}}},
+		"client shop got the secret s1":       {Clients: []ClientChange{{&client, with(func(c *store.Client) { c.Secrets = []store.Secret{{ID: "s1"}} })}}},
+		"registration of client shop was":     {Clients: []ClientChange{{&client, with(func(c *store.Client) { c.Name = "Sale" })}}},
+		"user bob was made":                   {Users: []UserChange{{nil, &on}}},
+		"user bob was enabled":                {Users: []UserChange{{&off, &on}}},
+		"second factor of user bob was":       {Users: []UserChange{{&on, &account.User{Username: "bob", State: account.Enabled, TOTP: []byte("x")}}}},
+		"":                                    {Clients: []ClientChange{{nil, with(func(c *store.Client) { c.State = store.ClientDeleted })}, {&client, with(func(c *store.Client) { c.State, c.Name = store.ClientDeleted, "" })}, {&client, disabled}}},
+	} {
+		if s := InStore(lost, nil); (len(s.Missing) == 1) != (want != "") || !strings.Contains(strings.Join(s.Missing, ""), want) {
+			t.Errorf("missing %q, want %q", s.Missing, want)
+		}
+	}
+}
+
+// A store to which another process writes while it is read is read again.
+func TestAStoreThatIsWrittenToIsReadAgain(t *testing.T) {
+	for name, tt := range map[string]struct {
+		writes int
+		open   bool // afterwards, with what was written in its log
+		reads  int  // 0: it cannot be read
+	}{"never": {0, false, 1}, "once": {1, false, 2}, "once, and is in use": {1, true, 2}, "always": {99, false, 0}} {
+		dir, reads := t.TempDir(), 0
+		write := func(n int) error {
+			st, err := sqlite.Create(t.Context(), dir)
+			if err != nil {
+				return err
+			}
+			if tt.open {
+				t.Cleanup(func() { st.Close() })
+			} else {
+				defer st.Close()
+			}
+			return st.Commit(t.Context(), store.Change{Documents: []store.Document{{Kind: store.DocumentUser, Key: store.DocumentKey{byte(n)}, Version: 1, Body: []byte("{}")}}})
+		}
+		st, err := sqlite.Create(t.Context(), dir)
+		if err == nil {
+			err = st.Close()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = readUntouched(t.Context(), filepath.Join(dir, sqlite.FileName), func(*sql.DB) error {
+			if reads++; reads <= tt.writes {
+				return write(reads)
+			}
+			return nil
+		})
+		if (err == nil) != (tt.reads > 0) || tt.reads > 0 && reads != tt.reads {
+			t.Errorf("%s: read %d times, %v", name, reads, err)
+		}
 	}
 }
 
