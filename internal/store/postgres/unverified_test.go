@@ -14,6 +14,7 @@ func TestHostsThatAreNotVerifiedAreListed(t *testing.T) {
 		"postgres://u@db.example:5432/d?sslmode=verify-ca":           nil,
 		"postgres://u@one:1,127.0.0.1:2,two:3/d":                     {"one:1", "two:3"},
 		"postgres://u@localhost:5432/d":                              nil,
+		"postgres://u@10.0.0.1:5432/d":                               {"10.0.0.1:5432"},
 		"postgres://u@[::1]:5432/d?sslmode=disable":                  nil,
 		"postgres://u@/d?host=/run/postgresql":                       nil,
 		"postgres://u@db.example:5432/d?sslmode=prefer&sslrootcert=": {"db.example:5432"},
