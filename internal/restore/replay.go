@@ -110,7 +110,7 @@ func (r *replay) entry(e audit.Entry) {
 	case name == store.EventUserDisabled:
 		r.users[[2]string{e.Realm, e.Subject}] = true
 		r.cutOff(e) // its grants ended
-	case name == store.EventUserEnabled:
+	case name == store.EventUserEnabled && r.users[[2]string{e.Realm, e.Subject}]: // else the backup has a disabled one
 		r.users[[2]string{e.Realm, e.Subject}] = false
 	case name == store.EventPasswordChanged && strings.Contains(e.Detail, "grants ended"):
 		r.cutOff(e)
@@ -128,6 +128,9 @@ func (r *replay) clientChanged(e audit.Entry) {
 	case store.ClientDisabled:
 		r.client(e).State = store.ClientDisabled
 	case store.ClientEnabled:
+		if r.client(e).State == "" {
+			state = "" // the backup has a disabled one
+		}
 		r.client(e).State = ""
 	default:
 		state = ""

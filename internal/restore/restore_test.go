@@ -123,6 +123,9 @@ func TestTheAuditLogTellsAllThatHasEnded(t *testing.T) {
 		entry(store.EventUserDisabled, audit.Entry{Subject: "carol", Detail: "grants ended"}),
 		entry(store.EventUserDisabled, audit.Entry{Subject: "dave", Detail: "grants ended"}),
 		entry(store.EventUserEnabled, audit.Entry{Subject: "dave"}),
+		// These two were disabled before the backup.
+		entry(store.EventClientChanged, audit.Entry{ClientID: "f", Detail: "enabled"}),
+		entry(store.EventUserEnabled, audit.Entry{Subject: "heidi"}),
 		entry(store.EventAdminTokenRevoked, audit.Entry{Detail: "watch"}),
 		entry(store.EventOperatorRemoved, audit.Entry{Detail: "alice: was admin"}),
 		entry(store.EventAdminTokenCreated, audit.Entry{Detail: "watch: auditor, expires 2026-12-01T00:00:00Z"}),
@@ -156,13 +159,13 @@ func TestTheAuditLogTellsAllThatHasEnded(t *testing.T) {
 	if want := (admin.Ended{
 		Keys: []grant.KeyID{0x2a}, APIs: []admin.EndedAPI{{ID: "https://api.example", Deleted: true, At: now}, {Realm: "/staff", ID: "https://api.example", Deleted: true, At: now}},
 		Cutoffs: []store.Cutoff{cut("alice", ""), cut("grace", ""), cut("bob", "mail"), cut("carol", ""), cut("dave", ""), cut("erin", ""), {Realm: "/staff", Subject: "dave", At: now}},
-		Clients: []admin.EndedClient{{ID: "a", State: store.ClientDeleted}, {ID: "b", State: store.ClientDisabled}, {ID: "c", State: store.ClientDisabled}, {ID: "d"}, {ID: "e", Secrets: []string{"s1"}}, {Realm: "/staff", ID: "d", State: store.ClientDisabled}},
+		Clients: []admin.EndedClient{{ID: "a", State: store.ClientDeleted}, {ID: "b", State: store.ClientDisabled}, {ID: "c", State: store.ClientDisabled}, {ID: "d"}, {ID: "e", Secrets: []string{"s1"}}, {ID: "f"}, {Realm: "/staff", ID: "d", State: store.ClientDisabled}},
 		Users:   []admin.EndedUser{{Subject: "carol", Disabled: true}, {Realm: "/staff", Subject: "dave", Disabled: true}},
 		Tokens:  []admin.EndedEntry{{Name: "watch", At: now}}, Operators: []admin.EndedEntry{{Name: "alice", At: now}},
 	}); !reflect.DeepEqual(p.Ended, want) {
 		t.Errorf("%+v\nwant\n%+v", p.Ended, want)
 	}
-	if len(p.Missing) != 5 || !strings.HasPrefix(p.Missing[4], "realm staff: ") {
+	if len(p.Missing) != 7 || !strings.Contains(p.Missing[1], "client_changed f ") || !strings.Contains(p.Missing[2], "user_enabled heidi") || !strings.HasPrefix(p.Missing[6], "realm staff: ") {
 		t.Errorf("to be repeated: %q", p.Missing)
 	}
 	// A grant that the backup lacks has no end there.
