@@ -328,8 +328,12 @@ func TestThePageToSignOut(t *testing.T) {
 			r.user("bob")
 		}
 		b.cookies[sessionName] = r.signedIn("bob").cookies[sessionName]
-		if s := b.post(logoutURL, "session="+mark); s.StatusCode != http.StatusOK || !strings.Contains(s.body, "User bob") || s.field("session") == mark || !b.isSignedIn() {
+		s = b.post(logoutURL, "session="+mark)
+		if s.StatusCode != http.StatusOK || !strings.Contains(s.body, "User bob") || s.field("session") == mark || !b.isSignedIn() {
 			t.Errorf("%s, and another user has signed in: status %d", name, s.StatusCode)
+		}
+		if b.post(logoutURL, "session="+s.field("session")); b.isSignedIn() {
+			t.Errorf("%s: the form of the session does not end it", name)
 		}
 	}
 	r := newRoom(t)

@@ -259,6 +259,8 @@ func outcomes(t *testing.T) []outcome {
 			b.post(logoutURL) // a second click
 			return s
 		}, status: 303, to: logoutURL, audit: []string{"logged_out|success|s-alice||"}, counted: []string{"logout ended +1"}},
+		{name: "logout of one browser, where everywhere is offered", choose: []func(*room, *choice){everywhere(errors.New("disk"))}, prepare: signedIn, do: func(r *room, b *browser) sight { return b.post(logoutURL) },
+			status: 303, to: logoutURL, audit: []string{"logged_out|success|s-alice||"}, counted: []string{"logout ended +1"}},
 		{name: "logout everywhere", choose: []func(*room, *choice){everywhere(nil)}, prepare: signedIn, do: func(r *room, b *browser) sight { return b.post(logoutURL, "everywhere=yes") },
 			status: 303, to: logoutURL, audit: []string{"logged_out|success|s-alice||everywhere"}, counted: []string{"logout ended +1"}},
 		{name: "logout everywhere that fails", choose: []func(*room, *choice){everywhere(errors.New("disk"))}, prepare: signedIn, do: func(r *room, b *browser) sight {
