@@ -83,3 +83,23 @@ func TestAnOperatorSignsInAtTheProvider(t *testing.T) {
 		t.Errorf("recorded\n%s", strings.Join(got, "\n"))
 	}
 }
+
+// Nor does one begin for an operator who signs in at a login page of the provider's own.
+func TestAnOperatorSignsInAtAPortal(t *testing.T) {
+	t.Parallel()
+	const consoleURL = "https://console.example/signed-in?ticket=t"
+	r := newRoom(t, handoff, func(r *room, c *choice) {
+		c.Authorizer.Console = &login.Console{Admit: func(string, login.Identity) (store.Document, string, error) {
+			return store.Document{Kind: store.DocumentConsoleTicket, Key: store.KeyOf(store.DocumentConsoleTicket, "", "t"), Version: 1, ExpiresAt: r.kit.At().Add(time.Minute), Body: []byte("{}")}, consoleURL, nil
+		}}
+	})
+	b := r.browser()
+	begun := b.open(publicURL + "/account/console?code_challenge=E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM")
+	next := must(r.Authorizer.AcceptLogin(t.Context(), begun.query().Get("challenge"), login.Identity{Subject: "42"}))
+	if s := b.get(next); s.StatusCode != http.StatusSeeOther || s.to() != consoleURL || b.isSignedIn() {
+		t.Errorf("status %d to %q, signed in %t", s.StatusCode, s.to(), b.isSignedIn())
+	}
+	if s := b.get(next); s.StatusCode != http.StatusConflict {
+		t.Errorf("again: status %d to %q", s.StatusCode, s.to())
+	}
+}
