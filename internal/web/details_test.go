@@ -232,10 +232,14 @@ func TestALogoutTokenAboutAnotherSubject(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
 	r := newRoom(t, atProvider(p))
-	b := r.signedIn("alice", func(who *login.Identity) { who.Subject, who.Provider = "people:42", p.url+"\x00s1" })
+	session := "s1"
+	signedIn := func() *browser {
+		return r.signedIn("alice", func(who *login.Identity) { who.Subject, who.Provider = "people:42", p.url+"\x00s1" })
+	}
+	b := signedIn()
 	send := func(id, sub string) sight {
 		p.claims["sub"] = sub
-		return r.browser().post(publicURL+"/oauth2/backchannel_logout", "logout_token="+p.logoutToken(id, "s1"))
+		return r.browser().post(publicURL+"/oauth2/backchannel_logout", "logout_token="+p.logoutToken(id, session))
 	}
 	if s := send("j1", "43"); s.StatusCode != http.StatusOK || !b.isSignedIn() {
 		t.Errorf("of another subject: status %d, signed in %t", s.StatusCode, b.isSignedIn())
@@ -246,6 +250,10 @@ func TestALogoutTokenAboutAnotherSubject(t *testing.T) {
 	d := must(r.kit.Engine.Document(t.Context(), store.KeyOf(store.DocumentProviderLogout, testkit.Realm, p.url+"\x00j2")))
 	if until := grant.At(p.now().Add(2 * time.Minute)); d.ExpiresAt < until {
 		t.Errorf("remembered for %v", d.ExpiresAt.Since(r.kit.At()))
+	}
+	b, session = signedIn(), ""
+	if s := send("j3", "42"); s.StatusCode != http.StatusOK || b.isSignedIn() {
+		t.Errorf("of all sessions of the subject: status %d, signed in %t", s.StatusCode, b.isSignedIn())
 	}
 }
 
