@@ -55,7 +55,7 @@ func (e *Endpoints) verify(ctx context.Context, r *server.Request) (a server.Ans
 	}
 	if err = r.Presented(text, t.JKT, d.at.method, d.at.uri); err != nil {
 		if errors.Is(err, oauth.ErrTokenProof) && r.HasProof() { // perhaps it is the proxy's mistake
-			err = fmt.Errorf("%w; %s", err, d.at.origin)
+			err = fmt.Errorf("%w; %s", err, d.at.told())
 		}
 		return a, rec, err
 	}
@@ -205,9 +205,18 @@ func isWebAddress(text string) bool {
 }
 
 // A target is the method and the address of the request that a proxy asks about.
-type target struct {
-	method, uri string
-	origin      string // says in the log where the address is from
+// The origin is what the proxy says of the API, "" if it says nothing.
+type target struct{ method, uri, origin string }
+
+// told says in the log where the address is from.
+func (t target) told() string {
+	switch {
+	case t.origin == "":
+		return "the proxy names no dpop=ORIGIN, without which no proof is valid"
+	case !isWebAddress(t.origin):
+		return "the proxy's dpop is no address such as https://api.example.com"
+	}
+	return "the proxy says that clients reach the API at dpop=" + server.Printable(t.origin)
 }
 
 // originalOf returns the method and the address that a proxy reports of the request that
@@ -216,7 +225,7 @@ type target struct {
 // proxies name. If a proxy leaves them out, no proof is verified: there is no address.
 func originalOf(r *server.Request, origin string) (target, error) {
 	if origin == "" {
-		return target{origin: "the proxy names no dpop=ORIGIN, without which no proof is valid"}, nil
+		return target{}, nil
 	}
 	one := func(names ...string) (value string, err error) {
 		for _, name := range names {
@@ -240,11 +249,7 @@ func originalOf(r *server.Request, origin string) (target, error) {
 	case method == "" || !strings.HasPrefix(path, "/"):
 		return target{}, fmt.Errorf("%w: with dpop, the proxy must set X-Forwarded-Method and X-Forwarded-Uri, or X-Original-Method and X-Original-Uri", oauth.ErrMalformedValue)
 	}
-	says := "the proxy's dpop is no address such as https://api.example.com"
-	if isWebAddress(origin) {
-		says = "the proxy says that clients reach the API at dpop=" + server.Printable(origin)
-	}
-	return target{method, strings.TrimSuffix(origin, "/") + path, says}, nil
+	return target{method, strings.TrimSuffix(origin, "/") + path, origin}, nil
 }
 
 // isAlias reports whether name is a header of verification in another spelling.
