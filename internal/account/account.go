@@ -293,6 +293,9 @@ const (
 	nonceSize   = 16
 )
 
+// KnownFor is how long a browser is known, in seconds.
+const KnownFor = 365 * 24 * 60 * 60
+
 // KnownBrowser returns the value of a cookie for a browser in which a user has
 // logged in, with a second factor or without. Failures of other browsers at the account do
 // not throttle a browser with this cookie. It does not authenticate.

@@ -152,7 +152,7 @@ func (c *Console) remember(a *reply, username string) error {
 	mark, err := c.Users.KnownBrowser(username, true)
 	a.known = c.cookie(base64.RawURLEncoding.EncodeToString(mark))
 	a.known.Name += "_known"
-	a.known.MaxAge = 365 * 24 * 60 * 60
+	a.known.MaxAge = account.KnownFor
 	return err
 }
 

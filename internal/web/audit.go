@@ -83,7 +83,7 @@ func (f *Front) loginWay(it *login.Interaction) string {
 func (s events) stage(x *exchange, st login.Stage) {
 	if l := st.Login; l != nil {
 		if l.Known != nil {
-			x.setCookie(s.ofRealm(knownCookie), base64.RawURLEncoding.EncodeToString(l.Known), knownFor)
+			x.setCookie(s.ofRealm(knownCookie), base64.RawURLEncoding.EncodeToString(l.Known), account.KnownFor)
 		}
 		switch {
 		case l.Err == nil:

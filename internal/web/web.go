@@ -80,9 +80,6 @@ const (
 	knownCookie   = "__Host-mintage_known"
 )
 
-// knownFor is how long a browser is known, in seconds.
-const knownFor = 365 * 24 * 60 * 60
-
 // ofRealm returns the name of a cookie in the realm. Several realms may have one host.
 func (s *endpoints) ofRealm(name string) string {
 	if s.Realm == oauth.DefaultRealm {
