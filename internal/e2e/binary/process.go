@@ -35,11 +35,12 @@ func (o *Output) String() string {
 // cannot choose one itself. Its port is below those that the kernel gives to
 // connections: until the program listens, no connection takes it. Until the end of
 // the test, no other test gets it, of whatever process: for that, a socket outside
-// of the file system has its number.
+// of the file system has its number. Nor does any test get the port two above it,
+// where a server of --dev has its console.
 func FreeAddress(t testing.TB, host string) string {
 	t.Helper()
 	for {
-		port := strconv.Itoa(11_000 + rand.IntN(20_000))
+		port := strconv.Itoa(11_000 + rand.IntN(5_000)*4 + rand.IntN(2))
 		reserved, err := net.Listen("unix", "@mintage-port-"+port)
 		if errors.Is(err, syscall.EADDRINUSE) {
 			continue
@@ -48,16 +49,26 @@ func FreeAddress(t testing.TB, host string) string {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { reserved.Close() })
-		l, err := net.Listen("tcp", net.JoinHostPort(host, port))
-		if errors.Is(err, syscall.EADDRINUSE) {
+		address := net.JoinHostPort(host, port)
+		if err := tryToListen(address); errors.Is(err, syscall.EADDRINUSE) {
 			continue
-		}
-		if err != nil {
+		} else if err != nil {
 			t.Fatal(err)
 		}
-		defer l.Close()
-		return l.Addr().String()
+		return address
 	}
+}
+
+// tryToListen listens for a moment in which this process starts no other one: that
+// would hold the socket, too, until its program runs.
+func tryToListen(address string) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
+	return l.Close()
 }
 
 // Serve starts a program, waits until something listens on the address, and

@@ -1,15 +1,25 @@
 package binary
 
-import "testing"
+import (
+	"net"
+	"strconv"
+	"testing"
+)
 
 // A program takes a moment until it listens, and one that was killed listens no more.
 func TestNoTwoTestsGetTheSameFreeAddress(t *testing.T) {
-	seen := map[string]bool{}
+	taken := map[int]string{}
 	for range 500 {
 		address := FreeAddress(t, "127.0.0.1")
-		if seen[address] {
-			t.Fatalf("%s twice", address)
+		_, port, _ := net.SplitHostPort(address)
+		n, err := strconv.Atoi(port)
+		if err != nil {
+			t.Fatal(err)
 		}
-		seen[address] = true
+		if by := taken[n]; by != "" {
+			t.Fatalf("%s, where %s may listen", address, by)
+		}
+		taken[n] = address
+		taken[n+2] = "the console of a server of --dev at " + address
 	}
 }

@@ -274,7 +274,7 @@ func unprivileged() (*syscall.Credential, error) {
 // internal/e2e/binary.
 func freePort() (int, error) {
 	for range 100 {
-		port := 15_000 + rand.IntN(15_000)
+		port := 15_000 + rand.IntN(3_750)*4 + rand.IntN(2)
 		reserved, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 		if err != nil {
 			return 0, err
