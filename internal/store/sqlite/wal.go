@@ -3,6 +3,7 @@ package sqlite
 import (
 	"errors"
 	"sync"
+	"syscall"
 	"unsafe"
 
 	"modernc.org/libc"
@@ -26,6 +27,7 @@ type logFile struct {
 	memory  uintptr // of collected bytes
 	offset  int64   // of the memory in the file
 	used    int32
+	named   bool // a sync of the system's has made the file's name durable, too
 }
 
 // collectingVFS registers the VFS and returns its name as a C string.
@@ -128,7 +130,22 @@ func syncLog(tls *libc.TLS, file uintptr, flags int32) int32 {
 	if rc := l.write(tls, file); rc != lib.SQLITE_OK {
 		return rc
 	}
-	return function[syncFile](l.system.FxSync)(tls, file, flags)
+	if l.named {
+		return syncData(file)
+	}
+	rc := function[syncFile](l.system.FxSync)(tls, file, flags)
+	l.named = rc == lib.SQLITE_OK
+	return rc
+}
+
+// syncData forces what was written to a log, and its length, to the disk. The system's
+// VFS is built to force the time of the change, too, by fsync, for which ext4 writes to its
+// journal at each commit. SQLite takes fdatasync itself where its build knows of it.
+func syncData(file uintptr) int32 {
+	if syscall.Fdatasync(int(at[lib.TunixFile](file).Fh)) != nil {
+		return lib.SQLITE_IOERR_FSYNC
+	}
+	return lib.SQLITE_OK
 }
 
 func readLog(tls *libc.TLS, file, bytes uintptr, n int32, offset int64) int32 {
