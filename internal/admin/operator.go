@@ -82,44 +82,45 @@ func (a Console) signsIn(ctx context.Context, field, name string) error {
 }
 
 // keepsAdmin returns an error if a user who is to be disabled is the last admin who can
-// sign in.
-func (a Console) keepsAdmin(ctx context.Context, u account.User) error {
+// sign in. What disables an operator is committed with the documents: of two that are
+// disabled or removed at once, each has read that the other can sign in (write skew).
+func (a Console) keepsAdmin(ctx context.Context, u account.User) ([]store.Document, error) {
 	if u.Realm != a.OperatorRealm || u.State != account.Enabled {
-		return nil
+		return nil, nil
 	}
-	list, absent, err := a.absent(ctx)
+	list, held, err := operator.Hold(ctx, a.whole())
+	if err != nil || !slices.ContainsFunc(list, func(o operator.Operator) bool { return o.Name == u.Username }) {
+		return nil, err
+	}
+	absent, err := a.absent(ctx, list)
 	if err == nil && operator.Last(list, u.Username, absent) {
 		err = operatorError(u.Username, operator.ErrLastAdmin)
 	}
-	return err
+	return held, err
 }
 
-// absent returns the operators, and the names of those who cannot sign in.
-func (a Console) absent(ctx context.Context) (list []operator.Operator, names []string, err error) {
-	list, err = operator.List(ctx, a.whole())
+// absent returns the names of the operators of a list who cannot sign in.
+func (a Console) absent(ctx context.Context, list []operator.Operator) (names []string, err error) {
 	for _, o := range list {
 		var invalid *oauth.Invalid
 		switch err := a.signsIn(ctx, "", o.Name); {
 		case errors.As(err, &invalid):
 			names = append(names, o.Name)
 		case err != nil:
-			return nil, nil, err
+			return nil, err
 		}
 	}
-	return list, names, err
+	return names, nil
 }
 
 // RemoveOperator removes an operator of the console, and ends the sessions.
 func (a Console) RemoveOperator(ctx context.Context, name string) error {
 	name = operator.Fold(name)
-	_, absent, err := a.absent(ctx)
-	if err != nil {
-		return err
-	}
+	absent := func(list []operator.Operator) ([]string, error) { return a.absent(ctx, list) }
 	if err := operator.Remove(ctx, a.whole(), name, a.Actor.String(), a.now(), absent); err != nil {
 		return operatorError(name, err)
 	}
-	_, err = operator.EndByID(ctx, a.whole(), name, "", a.Actor.String(), a.now())
+	_, err := operator.EndByID(ctx, a.whole(), name, "", a.Actor.String(), a.now())
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/operator"
+	"github.com/mintage/mintage/internal/store/storetest"
 )
 
 // Where users are built in, an operator is one of them, and somebody who can sign in stays
@@ -74,5 +75,51 @@ func TestOperatorsAreUsersWhereUsersAreBuiltIn(t *testing.T) {
 	}
 	if _, err := a.Users().Disable(ctx, "away", ""); err != nil {
 		t.Errorf("disable an admin, while another can sign in: %v", err)
+	}
+}
+
+// Each of two nodes that disable or remove the last two admins at once has read that the
+// other admin can sign in.
+func TestOneAdminStaysOfTwoWhoGoAtOnce(t *testing.T) {
+	t.Parallel()
+	disable := func(a *admin.Admin, name string) error {
+		_, err := a.Users().Disable(t.Context(), name, "")
+		return err
+	}
+	remove := func(a *admin.Admin, name string) error { return a.Console().RemoveOperator(t.Context(), name) }
+	for _, c := range []struct {
+		what          string
+		first, second func(a *admin.Admin, name string) error
+		want          admin.Code
+	}{
+		{"disabled both", disable, disable, admin.Changed},
+		{"removed both", remove, remove, admin.InUse},
+		{"disabled, then removed", disable, remove, admin.InUse},
+		{"removed, then disabled", remove, disable, admin.Changed},
+	} {
+		a, _ := newAdmin(t)
+		a.OperatorRealm = a.Realm
+		for _, name := range []string{"alice", "bob"} {
+			if _, _, err := a.Users().Create(t.Context(), account.Registration{Username: name}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := a.Console().AddOperator(t.Context(), adminapi.OperatorRequest{Name: name, Role: operator.Admin}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		faulty := storetest.NewFaulty(a.Store)
+		b := *a
+		b.Store = faulty
+		faulty.Inject(storetest.CommitDocument, 1, storetest.Meanwhile(func() {
+			if err := c.first(a, "alice"); err != nil {
+				t.Errorf("%s: the first: %v", c.what, err)
+			}
+		}))
+		if err := c.second(&b, "bob"); codeOf(err) != c.want {
+			t.Errorf("%s: the second: %v", c.what, err)
+		}
+		if err := c.second(&b, "bob"); codeOf(err) != admin.InUse {
+			t.Errorf("%s: the second once more: %v", c.what, err)
+		}
 	}
 }

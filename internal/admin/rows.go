@@ -83,5 +83,6 @@ type record struct {
 	name    store.EventName
 	detail  string
 	cutoffs []store.Cutoff
-	none    bool // nothing has to be written
+	held    []store.Document // stored with it
+	none    bool             // nothing has to be written
 }

@@ -147,7 +147,8 @@ func (a Users) List(ctx context.Context, p adminapi.Page) ([]account.User, bool,
 // last admin of the console. It can be repeated.
 func (a Users) Disable(ctx context.Context, username, etag string) (account.User, error) {
 	return a.change(ctx, username, etag, func(u account.User, now grant.Instant) (account.User, record, error) {
-		return u.Disable(now), record{name: store.EventUserDisabled, detail: "grants ended", cutoffs: []store.Cutoff{u.Cutoff(a.cutoffAt())}}, a.Console().keepsAdmin(ctx, u)
+		held, err := a.Console().keepsAdmin(ctx, u)
+		return u.Disable(now), record{name: store.EventUserDisabled, detail: "grants ended", cutoffs: []store.Cutoff{u.Cutoff(a.cutoffAt())}, held: held}, err
 	})
 }
 
@@ -227,13 +228,13 @@ func (a Users) change(ctx context.Context, username, etag string, apply func(u a
 	case how.none:
 		return u, nil
 	}
-	change := store.Change{Cutoffs: how.cutoffs, Events: []store.Event{a.userEvent(now, how.name, next, how.detail)}}
+	change := store.Change{Cutoffs: how.cutoffs, Documents: how.held, Events: []store.Event{a.userEvent(now, how.name, next, how.detail)}}
 	if next.Epoch != u.Epoch { // its sessions end
 		ended := now
 		for _, cut := range how.cutoffs {
 			ended = cut.At
 		}
-		change.Documents = []store.Document{a.Grants().endOfAll(next.Subject, ended)}
+		change.Documents = append(change.Documents, a.Grants().endOfAll(next.Subject, ended))
 	}
 	err = account.Put(ctx, a.Store, next, change)
 	if errors.Is(err, store.ErrConflict) {

@@ -172,7 +172,7 @@ func TestAGrowingPageEndsWithTheSession(t *testing.T) {
 	looks := 0
 	r.watch = func() adminapi.Watch {
 		if looks++; looks == 2 {
-			if err := operator.Remove(t.Context(), r.store, "alice", "test", grant.At(r.now), nil); err != nil {
+			if err := operator.Remove(t.Context(), r.store, "alice", "test", grant.At(r.now), nobody); err != nil {
 				t.Error(err)
 			}
 		}

@@ -98,15 +98,25 @@ func Add(ctx context.Context, st store.Store, o Operator) error {
 	})
 }
 
+// Hold returns the operators, and documents that conflict, with what is committed with
+// them, if these have changed since.
+func Hold(ctx context.Context, st store.Store) ([]Operator, []store.Document, error) {
+	return operators.Hold(ctx, st)
+}
+
 // Remove removes an operator, but not the last admin of the deployment who can sign in.
-// It does not count those whom absent names.
-func Remove(ctx context.Context, st store.Store, name, actor string, now grant.Instant, absent []string) error {
+// It does not count those whom absent names, which is called after each reading.
+func Remove(ctx context.Context, st store.Store, name, actor string, now grant.Instant, absent func([]Operator) ([]string, error)) error {
 	return operators.Change(ctx, st, func(list []Operator) ([]Operator, []store.Event, error) {
 		i, found := slices.BinarySearchFunc(list, name, byName)
 		if !found {
 			return nil, nil, ErrUnknown
 		}
-		if Last(list, name, absent) {
+		names, err := absent(list)
+		if err != nil {
+			return nil, nil, err
+		}
+		if Last(list, name, names) {
 			return nil, nil, ErrLastAdmin
 		}
 		rest := slices.Delete(slices.Clone(list), i, i+1)

@@ -70,14 +70,31 @@ func (l List[T]) Change(ctx context.Context, st Store, decide func([]T) ([]T, []
 		if err != nil {
 			return err
 		}
-		// Each write has another owner: a store takes two of the same content as one, and
-		// two callers would both have removed an item.
-		rand.Read(d.Owner[:])
+		d.Owner = newOwner()
 		if err = PutDocument(ctx, st, d, items, events...); !errors.Is(err, ErrConflict) {
 			return err
 		}
 	}
 	return Unavailable(ErrConflict)
+}
+
+// Hold returns the items, and documents with which they stay as they are: what is
+// committed with them conflicts if another caller has changed or held the list since.
+func (l List[T]) Hold(ctx context.Context, st Store) ([]T, []Document, error) {
+	d, items, err := l.read(ctx, st)
+	if err != nil || d.Version == 0 {
+		return nil, nil, err
+	}
+	d.Version++
+	d.Owner = newOwner()
+	return items, []Document{d}, nil
+}
+
+// newOwner returns another owner for each write of a list: a store takes two of the same
+// content as one, and two callers would both have removed an item.
+func newOwner() (o Owner) {
+	rand.Read(o[:])
+	return o
 }
 
 // errKept says that no item is to be removed.
