@@ -451,3 +451,35 @@ func TestAPasswordThatIsChangedDuringItsCheckBeginsNoSession(t *testing.T) {
 	h.is("right", err, "the old password")
 	h.is("wrong", h.alive("alice", a.Epoch), "its session")
 }
+
+// A password that a full pool has not checked was not wrong.
+func TestAPasswordThatIsNotCheckedIsNoFailure(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.cheaply()
+	h.add("alice")
+	match := h.match
+	h.match = func(context.Context, string, []oauth.Secret, ...keys.Share) (int, error) { return -1, keys.ErrPoolFull }
+	for range 2 * DefaultFailures {
+		h.is("unavailable", h.try("alice", wrong, Visitor{Address: home}), "a full pool")
+	}
+	h.match = match
+	h.is("right", h.try("alice", right, Visitor{Address: home}), "afterwards")
+}
+
+// Who acts for a user with the assertion of another issuer acts for an enabled one.
+func TestStandingIsThatOfTheRecord(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.put(h.add("alice").Enable(started))
+	h.put(h.add("bob").Disable(started))
+	for subject, want := range map[string][2]bool{"s-alice": {true, true}, "s-bob": {true, false}, "alice": {}, "s-carol": {}} {
+		if known, enabled, err := h.Standing(t.Context(), subject); [2]bool{known, enabled} != want || err != nil {
+			t.Errorf("%s: known %t, enabled %t, %v", subject, known, enabled, err)
+		}
+	}
+	h.faulty.Inject(storetest.Documents, 1, storetest.Lost)
+	if _, _, err := h.Standing(t.Context(), "s-alice"); err == nil {
+		t.Error("a store that fails knows a user")
+	}
+}

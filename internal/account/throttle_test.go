@@ -89,17 +89,18 @@ func TestANetworkMayFailAtAnAccountAsOftenAsTheLimitSaysAndThenOnceAnInterval(t 
 
 func TestAnAddressMayFailAtAllAccountsTogetherSoOften(t *testing.T) {
 	t.Parallel()
-	throttle := newThrottle(passwordLimits(5))
-	for n := range 60 {
-		if !throttle.fails(nameOf(n), home, started) {
-			t.Fatalf("throttled after %d accounts", n)
+	for name, throttle := range map[string]*throttle{"passwords": newThrottle(passwordLimits(5)), "codes": newThrottle(codeLimits(5))} {
+		for n := range 60 {
+			if !throttle.fails(nameOf(n), home, started) {
+				t.Fatalf("%s: throttled after %d accounts", name, n)
+			}
 		}
-	}
-	if got := throttle.wait(nameOf(99), home, started); got != time.Second {
-		t.Errorf("after sixty accounts, the wait is %s", got)
-	}
-	if throttle.wait(nameOf(99), elsewhere, started) != 0 {
-		t.Error("another address is throttled as well")
+		if got := throttle.wait(nameOf(99), home, started); got != time.Second {
+			t.Errorf("%s: after sixty accounts, the wait is %s", name, got)
+		}
+		if throttle.wait(nameOf(99), elsewhere, started) != 0 {
+			t.Errorf("%s: another address is throttled as well", name)
+		}
 	}
 }
 
@@ -199,22 +200,24 @@ func TestGuessingFromEverywhereIsBounded(t *testing.T) {
 
 func TestAKnownBrowserCountsForItselfAlone(t *testing.T) {
 	t.Parallel()
-	throttle := newThrottle(passwordLimits(5))
 	mine, yours := []byte("0123456789abcdef"), []byte("0123456789abcdeF")
-	for n := range 10 {
-		if _, err := throttle.take(alice, home, mine, started); err != nil {
-			t.Fatalf("after %d failures: %v", n, err)
+	for every, throttle := range map[time.Duration]*throttle{time.Minute: newThrottle(passwordLimits(5)), 15 * time.Minute: newThrottle(codeLimits(5))} {
+		for n := range 10 {
+			if _, err := throttle.take(alice, home, mine, started); err != nil {
+				t.Fatalf("after %d failures: %v", n, err)
+			}
 		}
-	}
-	if _, err := throttle.take(alice, elsewhere, mine, started); err == nil {
-		t.Error("it fails without end")
-	}
-	if _, err := throttle.take(alice, home, yours, started); err != nil {
-		t.Errorf("another browser: %v", err)
-	}
-	for n := range 5 {
-		if !throttle.fails(alice, home, started) {
-			t.Fatalf("a stranger of the same address is throttled after %d failures", n)
+		var throttled *Throttled
+		if _, err := throttle.take(alice, elsewhere, mine, started); !errors.As(err, &throttled) || throttled.RetryAfter != every {
+			t.Errorf("after ten failures, it waits %v, want %s", err, every)
+		}
+		if _, err := throttle.take(alice, home, yours, started); err != nil {
+			t.Errorf("another browser: %v", err)
+		}
+		for n := range 5 {
+			if !throttle.fails(alice, home, started) {
+				t.Fatalf("a stranger of the same address is throttled after %d failures", n)
+			}
 		}
 	}
 }

@@ -276,6 +276,39 @@ func TestThereIsALimitOfUsers(t *testing.T) {
 	if err := Create(t.Context(), c, u); err != nil {
 		t.Errorf("the last one: %v", err)
 	}
+	u = User{Realm: "/other", Username: "bob", Subject: "bob"}.changed(started)
+	if err := Create(t.Context(), crowd{h.faulty, append(c.docs, c.docs[0])}, u); err != nil {
+		t.Errorf("the first one of another realm: %v", err)
+	}
+}
+
+// A list may have a username twice: it makes one user, the first. It must not have two
+// users of one subject.
+func TestAListOfUsersIsNoMoreThanOneOfEachName(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	of := func(username, subject string) User {
+		return User{Realm: realm, Username: username, Subject: subject}.changed(started)
+	}
+	create := func(dry bool, list ...User) ([]User, error) {
+		return CreateAll(t.Context(), h.faulty, realm, list, dry, func(User) (store.Event, error) { return store.Event{}, nil })
+	}
+	if list, err := create(true, of("alice", "s-1"), of("alice", "s-2")); err != nil || len(list) != 1 {
+		t.Errorf("a dry run: %d users, %v", len(list), err)
+	}
+	if list, err := List(t.Context(), h.faulty, realm); err != nil || len(list) != 0 {
+		t.Errorf("a dry run has stored %d users, %v", len(list), err)
+	}
+	var invalid *oauth.Invalid
+	if _, err := create(false, of("alice", "s-1"), of("bob", "s-1")); !errors.As(err, &invalid) || invalid.Field != "subject" {
+		t.Errorf("two users of one subject: %v", err)
+	}
+	if list, err := create(false, of("alice", "s-1"), of("alice", "s-2")); err != nil || len(list) != 1 || h.stored("alice").Subject != "s-1" {
+		t.Errorf("one name twice: %d users, %v", len(list), err)
+	}
+	if list, err := create(false, of("alice", "s-1")); err != nil || len(list) != 0 {
+		t.Errorf("the same list again: %d users, %v", len(list), err)
+	}
 }
 
 // unlisted is a store that does not list the users.
