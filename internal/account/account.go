@@ -178,13 +178,12 @@ func (u *Users) SecondFactor(ctx context.Context, username, code string, v Visit
 		return Account{}, err
 	}
 	a, err := u.spend(ctx, ring, name, plainCode(code), now)
-	switch {
-	case err == nil || !errors.Is(err, ErrWrong):
+	if !errors.Is(err, ErrWrong) {
 		giveBack()
-	default:
-		// Somebody has the password, and perhaps nothing else.
-		u.Log.Warn("wrong one-time code after the right password", "username", name, "address", v.Address)
+		return a, err
 	}
+	// Somebody has the password, and perhaps nothing else.
+	u.Log.Warn("wrong one-time code after the right password", "username", name, "address", v.Address)
 	return a, err
 }
 
