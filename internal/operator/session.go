@@ -159,12 +159,12 @@ func Look(ctx context.Context, st store.Store, cookie string, now grant.Instant)
 }
 
 // put stores a session that was read.
-func (s *Session) put(ctx context.Context, st store.Store, events ...store.Event) error {
+func (s *Session) put(ctx context.Context, st store.Store) error {
 	d, err := s.document(s.doc)
 	if err != nil {
 		return err
 	}
-	if err := st.Commit(ctx, store.Change{Documents: []store.Document{d}, Events: events}); err != nil {
+	if err := st.Commit(ctx, store.Change{Documents: []store.Document{d}}); err != nil {
 		return err
 	}
 	s.doc = d
