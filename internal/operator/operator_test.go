@@ -2,6 +2,7 @@ package operator_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -95,7 +96,22 @@ func TestAnInvitationIsSpentOnce(t *testing.T) {
 			t.Fatalf("for %q, %v", name, err)
 		}
 	}
+	other, _, err := operator.Invite(ctx, st, "alice", "test", began)
+	if err != nil || len(text) < 22 || other == text {
+		t.Fatalf("%q and %q, %v", text, other, err)
+	}
 	spentOnce(t, operator.ErrSpent, func() error { _, err := operator.Spend(ctx, st, text, "192.0.2.1", began); return err })
+	for _, at := range []grant.Instant{began + 1, expires + 1} {
+		if _, err := operator.Invited(ctx, st, text, at); !errors.Is(err, operator.ErrSpent) {
+			t.Errorf("shown again: %v", err)
+		}
+		if _, err := operator.Spend(ctx, st, text, "192.0.2.1", at); !errors.Is(err, operator.ErrSpent) {
+			t.Errorf("spent again: %v", err)
+		}
+	}
+	if list := recorded(t, st, store.EventConsoleInvitationUsed); !slices.Equal(list, []string{"console:alice from 192.0.2.1, made by test"}) {
+		t.Errorf("%q", list)
+	}
 }
 
 func TestInvitationsThatDoNotWork(t *testing.T) {
@@ -209,6 +225,9 @@ func TestAFormThatTwoNodesGetAtOnceIsSpentOnce(t *testing.T) {
 	}
 	if err := second.SpendForm(t.Context(), st, form); !errors.Is(err, operator.ErrRepeated) {
 		t.Errorf("the second node: %v", err)
+	}
+	if err := first.SpendForm(t.Context(), st, "a form without an id of its own"); !errors.Is(err, operator.ErrRepeated) {
+		t.Errorf("another id: %v", err)
 	}
 }
 
@@ -370,5 +389,132 @@ func TestWhatABackupBringsBackEnds(t *testing.T) {
 	}
 	if _, err := operator.SpendTicket(ctx, st, ticket, began+1); !errors.Is(err, operator.ErrNoTicket) {
 		t.Errorf("a ticket: %v", err)
+	}
+}
+
+// recorded returns the details of the events of operators with a name, the oldest first.
+func recorded(t *testing.T, st store.Store, name store.EventName) (list []string) {
+	t.Helper()
+	events, err := st.Events(t.Context(), operator.About, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range events {
+		if e.Name == name {
+			list = append(list, e.Actor+" "+e.Detail)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// A sign-in is recorded once, with the way and the address, when the last factor was
+// checked.
+func TestASignInIsRecorded(t *testing.T) {
+	st := newStore(t, operator.Operator{Name: "alice", Role: operator.Admin})
+	ctx := t.Context()
+	cookie, err := operator.Begin(ctx, st, operator.Session{Operator: "alice", How: operator.ByPassword, Address: "192.0.2.1", Pending: true, BeganAt: began})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list := recorded(t, st, store.EventConsoleSignIn); list != nil {
+		t.Errorf("before the factor: %q", list)
+	}
+	s, err := operator.Open(ctx, st, cookie, began)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cookie, err = s.Confirm(ctx, st, 1, began.Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := operator.Begin(ctx, st, operator.Session{Operator: "bob", How: operator.ByLogin, Address: "192.0.2.2", At: "https://login.example", Rule: "admin groups=a", BeganAt: began}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"console:alice by password and code, from 192.0.2.1", "console:bob by login, from 192.0.2.2, as admin groups=a"}
+	if list := recorded(t, st, store.EventConsoleSignIn); !slices.Equal(list, want) {
+		t.Errorf("%q, want %q", list, want)
+	}
+	if s, err = operator.Open(ctx, st, cookie, began.Add(time.Minute)); err != nil || s.How != operator.ByPassword || s.Address != "192.0.2.1" {
+		t.Errorf("the session since: by %q, from %q, %v", s.How, s.Address, err)
+	}
+	if o, err := operator.Find(ctx, st, "alice"); err != nil || o.SeenAt != began.Add(time.Minute) {
+		t.Errorf("the last sign-in was at %d, %v", o.SeenAt, err)
+	}
+}
+
+// Those who use the console are listed with the latest sign-in first, and all sessions of one
+// can be ended.
+func TestTheSessionsOfAnOperatorEndTogether(t *testing.T) {
+	st := newStore(t, operator.Operator{Name: "alice", Role: operator.Admin}, operator.Operator{Name: "bob", Role: operator.Admin})
+	ctx := t.Context()
+	for after, name := range map[time.Duration]string{0: "bob", time.Minute: "alice", 2 * time.Minute: "bob", 3 * time.Minute: "alice"} {
+		if _, err := operator.Begin(ctx, st, operator.Session{Operator: name, How: operator.ByPassword, Address: "192.0.2.1", BeganAt: began.Add(after)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	names := func(now grant.Instant) (list []string) {
+		sessions, err := operator.Sessions(ctx, st, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range sessions {
+			list = append(list, s.Operator)
+		}
+		return list
+	}
+	if got := names(began.Add(operator.Idle)); !slices.Equal(got, []string{"alice", "bob", "alice"}) {
+		t.Errorf("%q are listed, without the session that has ended", got)
+	}
+	if n, err := operator.EndByID(ctx, st, "alice", "", "test", began.Add(4*time.Minute)); n != 2 || err != nil {
+		t.Errorf("%d sessions were ended, %v", n, err)
+	}
+	if got := names(began.Add(4 * time.Minute)); !slices.Equal(got, []string{"bob", "bob"}) {
+		t.Errorf("%q are left", got)
+	}
+	if list := recorded(t, st, store.EventConsoleSessionEnded); !slices.Equal(list, []string{"test of alice, from 192.0.2.1", "test of alice, from 192.0.2.1"}) {
+		t.Errorf("%q", list)
+	}
+	if n, err := operator.EndByID(ctx, st, "alice", "", "test", began.Add(4*time.Minute)); n != 0 || err != nil {
+		t.Errorf("of none, %d were ended, %v", n, err)
+	}
+}
+
+// A console that is open sends requests all the time: the last use is written each minute.
+func TestTheUseOfASessionIsWrittenEachMinute(t *testing.T) {
+	st := storetest.NewFaulty(newStore(t, operator.Operator{Name: "alice", Role: operator.Admin}))
+	cookie, err := operator.Begin(t.Context(), st, operator.Session{Operator: "alice", BeganAt: began})
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := 0
+	st.Inject(storetest.CommitDocument, 10, storetest.Meanwhile(func() { written++ }))
+	for n := range 13 {
+		if _, err := operator.Open(t.Context(), st, cookie, began.Add(time.Duration(n)*10*time.Second)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if written != 2 {
+		t.Errorf("written %d times in two minutes", written)
+	}
+}
+
+// All operators fit into one document, and an auditor is never the last admin.
+func TestOperatorsAreNotWithoutLimit(t *testing.T) {
+	st := newStore(t, operator.Operator{Name: "alice", Role: operator.Admin})
+	for n := range 49 {
+		if err := operator.Add(t.Context(), st, operator.Operator{Name: fmt.Sprintf("bob%02d", n), Role: operator.Auditor}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := operator.Add(t.Context(), st, operator.Operator{Name: "carol", Role: operator.Admin}); !errors.Is(err, operator.ErrFull) {
+		t.Errorf("one more: %v", err)
+	}
+	away := func([]operator.Operator) ([]string, error) { return []string{"alice"}, nil }
+	unread := errors.New("cannot read the users")
+	if err := operator.Remove(t.Context(), st, "bob00", "test", began, func([]operator.Operator) ([]string, error) { return nil, unread }); !errors.Is(err, unread) {
+		t.Errorf("without a look at the users: %v", err)
+	}
+	if err := operator.Remove(t.Context(), st, "bob00", "test", began, away); err != nil {
+		t.Errorf("an auditor, while no admin can sign in: %v", err)
 	}
 }
