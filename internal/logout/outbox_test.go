@@ -43,6 +43,7 @@ type bench struct {
 	kit *testkit.Kit
 
 	mu       sync.Mutex
+	ended    store.DocumentKey // of codeInFlight
 	received []received
 	answers  map[string]func(*http.Request) (*http.Response, error) // by host; nil: 200
 	inside   int
@@ -868,8 +869,9 @@ func codeInFlight(t *testing.T) *bench {
 	b.register("shop")
 	b.register("late")
 	b.grant("shop", "alice", session1)
+	b.run(b.Outbox) // without an end, there is no time of a second look
 	b.kit.Clock.Advance(time.Hour)
-	b.end("alice", session1)
+	b.ended = b.end("alice", session1)
 	b.run(b.Outbox)
 	b.hosts("shop.example")
 	b.grant("late", "alice", session1)
@@ -888,6 +890,13 @@ func TestACodeInFlightIsReached(t *testing.T) {
 	}
 	b.pass(b.Outbox, 2*b.kit.CodeLifetime)
 	b.hosts()
+	// After the last look, nothing looks at it again; it can be shown for a while.
+	b.kit.Clock.Advance(issuer.DeviceLifetime)
+	b.run(b.Outbox)
+	d, err := b.kit.Engine.Document(t.Context(), b.ended)
+	if err != nil || !b.readEnd(b.ended).Done || d.Owner != store.OwnerOf(testkit.Realm, "alice") || d.ExpiresAt < b.kit.At().Add(shownFor) {
+		t.Errorf("looked at for the last time: %t, expires at %d, %v", b.readEnd(b.ended).Done, d.ExpiresAt, err)
+	}
 }
 
 // What a user has allowed a device before the end, it may fetch for ten minutes. Whoever
@@ -1038,6 +1047,7 @@ func TestALaterSessionGoesOn(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("shop")
+	b.register("mail")
 	b.grant("shop", "alice", session1)
 	b.kit.Clock.Advance(time.Hour)
 	b.answers["shop.example"] = status(503, "")
@@ -1046,11 +1056,24 @@ func TestALaterSessionGoesOn(t *testing.T) {
 	if got := b.hosts("shop.example")["shop.example"]; got[0].sid() != "" {
 		t.Errorf("sid %q", got[0].sid())
 	}
-	// While the client was away, the user has logged in again.
+	// While the client was away, the user has logged in again: first at another one.
 	b.kit.Clock.Advance(time.Minute)
-	b.grant("shop", "alice", session2)
-	b.answers["shop.example"] = nil
+	b.grant("mail", "alice", session2)
+	b.kit.Clock.Advance(longestRest) // all looks are done
 	b.run(b.Outbox)
+	for _, r := range b.takeReceived()["shop.example"] {
+		if r.sid() != "" {
+			t.Errorf("sid %q: the client has no later session", r.sid())
+		}
+	}
+	b.grant("shop", "alice", session2)
+	b.kit.Clock.Advance(longestRest)
+	b.answers["shop.example"] = nil
+	// The token is dropped once those that take its place are stored.
+	b.kit.Faulty.Inject(storetest.CommitDocument, 1, storetest.Lost)
+	b.run(b.Outbox)
+	b.hosts()
+	b.pass(b.Outbox, 2*time.Second)
 	got := b.hosts("shop.example")["shop.example"]
 	if got[0].sid() != openid.SessionID(session1, "shop") {
 		t.Errorf("sid %q: the session that goes on is ended", got[0].sid())
