@@ -448,6 +448,14 @@ func TestARestartForgetsNoAssertion(t *testing.T) {
 	if err := b.present(again, b.signer.sign(b.claims(nil))); err != nil {
 		t.Errorf("one of afterwards: %v", err)
 	}
+	// A store that other nodes use has not forgotten it.
+	again.Shared = true
+	if err := b.present(again, text); err != nil {
+		t.Errorf("one of several nodes has started: %v", err)
+	}
+	if got := failed(t, b.present(again, text)); got != "jti" {
+		t.Errorf("once more: the fault is %q", got)
+	}
 }
 
 // TestTheStartIsByTheClockOfNow: a machine starts with a wrong clock, and NTP sets it. That

@@ -180,6 +180,9 @@ func (s *service) fast(cred oauth.Credentials) {
 func TestAnImportedSecretIsCheckedSlowlyOnceAndFastAfterwards(t *testing.T) {
 	s := newService(t)
 	s.imported("correct horse")
+	if id := s.Client("old").Secrets[0].ID; len(id) != 12 {
+		t.Errorf("operators name the secret by %q", id)
+	}
 	s.proven("old", "wrong horse", false)
 	if s.upgraded() {
 		t.Fatal("a wrong secret was kept")
