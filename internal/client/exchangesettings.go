@@ -124,7 +124,7 @@ func checkIDJAGs(r *Registration) error {
 		switch of := oauth.CanonicalTarget(p.Audience); {
 		case err != nil:
 			return err
-		case len(text) > maxIDJAG || !oauth.IsText(text, maxIDJAG):
+		case !oauth.IsText(text, maxIDJAG):
 			return fmt.Errorf("at most %d characters each", maxIDJAG)
 		case seen[of]:
 			return fmt.Errorf("%q is there twice", p.Audience)

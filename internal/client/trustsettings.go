@@ -58,7 +58,7 @@ func CheckTrust(t *store.Trust, old store.Trust, own string) error {
 		return invalid("max_lifetime", "%s is not between 1m and %s", t.Lifetime.Duration(), longest)
 	case t.Kind == store.TrustIDJAG && t.Audience != "":
 		return invalid("audience", "it is for workloads: the audience of an ID-JAG is the issuer of this server")
-	case len(t.Tenant) > maxTenant || !oauth.IsText(t.Tenant, maxTenant) || strings.Contains(t.Tenant, "|"):
+	case !oauth.IsText(t.Tenant, maxTenant) || strings.Contains(t.Tenant, "|"):
 		return invalid("tenant", "%q is not UTF-8 text of at most %d bytes without |", t.Tenant, maxTenant)
 	case len(t.Subjects) > maxTrustSubjects:
 		return invalid("subjects", "at most %d", maxTrustSubjects)
