@@ -1,9 +1,11 @@
 package adminclient
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -15,9 +17,13 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/adminapi"
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/operator"
+	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
@@ -111,6 +117,60 @@ func TestWithoutAServerTheCommandAnswersItself(t *testing.T) {
 	if text, err := os.ReadFile(filepath.Join(cfg.Data, "serve.lock")); err != nil || len(text) > 0 {
 		t.Errorf("the lock file holds %q, %v", text, err)
 	}
+}
+
+// Where no server runs, what the settings of a realm demand holds as well.
+func TestWithoutAServerTheSettingsOfTheRealmHold(t *testing.T) {
+	cfg := stored(t)
+	path, _ := deployment.KEKPath(cfg)
+	if err := os.WriteFile(path, []byte(base64.StdEncoding.EncodeToString(make([]byte, 32))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	kek, err := deployment.ReadKEK(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := sqlite.Open(t.Context(), cfg.Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = directory.Open(t.Context(), st, kek, deployment.KeySchedule(cfg), slog.New(slog.DiscardHandler), time.Now)
+	if err := errors.Join(err, st.Close()); err != nil {
+		t.Fatal(err)
+	}
+	staff := cfg
+	staff.Realm, staff.Login.Mode, staff.Authorization.Profile, staff.AccessTokenLifetime = "/staff", config.LoginOff, config.ProfileFAPI2, cfg.AccessTokenLifetime*2
+	cfg.Realms = []config.Config{staff}
+	a, err := Connect(t.Context(), cfg, "1.0", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	refused := func(err error, field string) {
+		t.Helper()
+		var invalid *oauth.Invalid
+		if !errors.As(err, &invalid) || invalid.Field != field {
+			t.Errorf("%v, which is not about %s", err, field)
+		}
+	}
+	shop := func(window time.Duration) adminapi.Client {
+		return adminapi.Client{Registration: client.Registration{ID: "shop", Settings: store.Settings{
+			Name: "Shop", Scope: "read", Auth: store.AuthEither, RedirectURIs: []string{"https://shop.example/cb"}, RetryWindow: store.InMilliseconds(window),
+		}}, State: store.ClientEnabled}
+	}
+	longest := cfg.AccessTokenLifetime.Std() - time.Minute
+	refused(a.Post(t.Context(), shop(longest+time.Second), nil, "clients"), "retry_window")
+	refused(a.Post(t.Context(), shop(longest), nil, "realms", "staff", "clients"), "profile")
+	if err := a.Post(t.Context(), shop(longest), nil, "clients"); err != nil {
+		t.Error(err)
+	}
+	for realm, want := range map[string]int{"api": 1, "staff": 0} {
+		if list, _, err := Items[adminapi.Client](t.Context(), a, "clients", nil, "realms", realm, "clients"); err != nil || len(list) != want {
+			t.Errorf("%s has %d clients, %v", realm, len(list), err)
+		}
+	}
+	// Operators are the built-in users of the first realm.
+	refused(a.Post(t.Context(), adminapi.OperatorRequest{Name: "nobody", Role: operator.Admin}, nil, "operators"), "name")
 }
 
 func TestCommandsWithoutAServerTakeTurns(t *testing.T) {
