@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -167,6 +168,9 @@ func TestWithoutAServerTheSettingsOfTheRealmHold(t *testing.T) {
 	for realm, want := range map[string]int{"api": 1, "staff": 0} {
 		if list, _, err := Items[adminapi.Client](t.Context(), a, "clients", nil, "realms", realm, "clients"); err != nil || len(list) != want {
 			t.Errorf("%s has %d clients, %v", realm, len(list), err)
+		}
+		if list, _, err := Items[adminapi.Event](t.Context(), a, "events", url.Values{"client_id": {"shop"}}, "realms", realm, "events"); err != nil || len(list) != want {
+			t.Errorf("%s has %d events, %v", realm, len(list), err)
 		}
 	}
 	// Operators are the built-in users of the first realm.
