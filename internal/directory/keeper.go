@@ -330,9 +330,12 @@ func CountEnded(ctx context.Context, st store.Store, records []keys.Stored, acce
 	if err != nil {
 		return n, err
 	}
-	jwts := map[string]bool{}
+	clients, apis := map[clientName]store.Client{}, map[apiNumber]store.API{}
 	for _, c := range ch.Clients {
-		jwts[c.ID] = c.TokenFormat == store.TokenJWT && signed[cmp.Or(c.SigningAlg, keys.ES256)]
+		clients[clientName{c.Realm, c.ID}] = c
+	}
+	for _, api := range ch.APIs {
+		apis[apiNumber{api.Realm, api.Number}] = api
 	}
 	for g, err := range store.EachGrant(ctx, st, store.GrantFilter{}) {
 		if err != nil {
@@ -344,7 +347,13 @@ func CountEnded(ctx context.Context, st store.Store, records []keys.Stored, acce
 		if made[g.KeyID] || made[keys.RegistrationKey(g.ClientID)] {
 			n.Grants++
 		}
-		if jwts[g.ClientID] && now < g.RotatedAt.Add(accessLifetime) {
+		c, life := clients[clientName{g.Realm, g.ClientID}], accessLifetime
+		jwt := c.TokenFormat == store.TokenJWT
+		for _, number := range g.APIs {
+			api := apis[apiNumber{g.Realm, number}]
+			jwt, life = jwt || api.TokenFormat == store.TokenJWT, max(life, api.LongestLifetime.Duration())
+		}
+		if jwt && signed[cmp.Or(c.SigningAlg, keys.ES256)] && now < g.RotatedAt.Add(life) {
 			n.JWTs++
 		}
 	}

@@ -323,3 +323,34 @@ func TestANodeWithoutTheNewKeyEncryptionKeyWaitsForIt(t *testing.T) {
 	s.Poll()
 	s.Must(s.Renew(tokens.RefreshToken))
 }
+
+// A JWT may be of an API's own format and lifetime, and clients of two realms may have one
+// id.
+func TestTheJWTsThatAWithdrawalEndsAreCountedByRealmAndAPI(t *testing.T) {
+	s := newService(t)
+	now := s.At()
+	hour := store.Milliseconds(time.Hour.Milliseconds())
+	here, there := s.Client(clientID).Clone(), s.Client(clientID).Clone()
+	here.TokenFormat, here.Version = store.TokenOpaque, here.Version+1
+	there.Realm, there.TokenFormat, there.Version = "/other", store.TokenJWT, 1
+	api := store.API{Realm: realm, ID: "https://api.example", Name: "API", Number: 7, Version: 1, TokenFormat: store.TokenJWT, AccessLifetime: &hour, LongestLifetime: hour, Scopes: []store.APIScope{{Name: "of-api", Number: 1}}}
+	if err := s.Engine.Commit(t.Context(), store.Change{Entries: []store.Entry{here.Entry(), there.Entry(), api.Entry()}}); err != nil {
+		t.Fatal(err)
+	}
+	for i, g := range []grant.Grant{{Realm: realm}, {Realm: realm, Facts: grant.Facts{APIs: grant.APIs{7}}}, {Realm: "/other"}} {
+		g.ID[0], g.ClientID, g.Subject, g.Scope, g.State = byte(i+1), clientID, "alice", "a", grant.Active
+		g.AuthorizedAt, g.RotatedAt, g.Generation, g.Version, g.ExpiresAt, g.DeleteAfter = now, now, 1, 1, now.Add(24*time.Hour), now.Add(25*time.Hour)
+		if err := s.Engine.CreateGrant(t.Context(), g); err != nil {
+			t.Fatal(err)
+		}
+	}
+	records := []keys.Stored{{Purpose: keys.ES256}}
+	for after, want := range map[time.Duration]int{4 * time.Minute: 2, 6 * time.Minute: 1, time.Hour: 0} {
+		if n, err := directory.CountEnded(t.Context(), s.Engine, records, 5*time.Minute, now.Add(after)); err != nil || n.JWTs != want {
+			t.Errorf("after %s: %d grants with JWTs, want %d; %v", after, n.JWTs, want, err)
+		}
+	}
+	if n, err := directory.CountEnded(t.Context(), s.Engine, []keys.Stored{{Purpose: keys.RS256}}, 5*time.Minute, now); err != nil || n.JWTs != 0 {
+		t.Errorf("of another algorithm: %d, %v", n.JWTs, err)
+	}
+}
