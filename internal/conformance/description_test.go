@@ -45,7 +45,7 @@ func describe(h http.Handler, o options) (*description, error) {
 	key := fmt.Sprint(o.PublicURL, o.BasePath, o.Front != nil, o.Front != nil && o.Front.Upstream != nil, o.Registrations != nil)
 	f, _ := descriptions.LoadOrStore(key, sync.OnceValues(func() (*description, error) {
 		r := httptest.NewRequest(http.MethodGet, o.BasePath+"/openapi.json", nil)
-		r.TLS = &tls.ConnectionState{}
+		r.TLS, r.RemoteAddr = &tls.ConnectionState{}, "127.0.0.1:1" // a test reads the addresses in the log
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
 		return parseDescription(w.Body.Bytes(), o.PublicURL)
