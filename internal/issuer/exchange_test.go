@@ -2,8 +2,10 @@ package issuer_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -289,6 +291,30 @@ func TestTokensOfAnExchange(t *testing.T) {
 	s.Clock.Advance(5*time.Minute + time.Second)
 	if got := s.outcome(s.ExchangeToken(t.Context(), gateway, issuer.ExchangeRequest{SubjectToken: good})); got != "invalid_request grant_expired" {
 		t.Errorf("an expired token: %s", got)
+	}
+}
+
+// A resource server reads in a JWT who may act by it, and what the code has said of the
+// user, whether the token was exchanged or not.
+func TestJWTsSayWhoMayActAndCarryTheClaims(t *testing.T) {
+	s := withExchangers(t)
+	code, err := s.Codes().Issue(t.Context(), issuer.Authorization{
+		ClientID: "till", RedirectURI: redirectURI, Subject: subject, Scope: "orders:read stock:read", Resources: []string{orders, stock}, Claims: json.RawMessage(`{"tenant":"north"}`),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	till := s.Listed("till")
+	first := s.Must(s.Exchange(t.Context(), till, issuer.CodeRequest{Code: code.Code, RedirectURI: redirectURI, From: testkit.Origin}))
+	narrowed := s.Must(s.Refresh(t.Context(), till, issuer.RefreshRequest{RefreshToken: first.RefreshToken, Resource: stock, From: testkit.Origin})).AccessToken
+	exchanged, err := s.ExchangeToken(t.Context(), s.Listed("counter"), issuer.ExchangeRequest{SubjectToken: first.AccessToken, Resource: stock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, may := range map[string]any{narrowed: map[string]any{"sub": "counter"}, exchanged.AccessToken: nil} {
+		if _, claims := s.claims(text); claims["tenant"] != "north" || !reflect.DeepEqual(claims["may_act"], may) {
+			t.Errorf("%v, want may_act %v", claims, may)
+		}
 	}
 }
 
