@@ -303,7 +303,7 @@ func (a Clients) checkAPIs(ctx context.Context, c, old store.Client) error {
 		{"api", c.APIs, old.APIs}, {"serves-api", c.ServesAPIs, old.ServesAPIs},
 		{"exchange-api", c.ExchangeAPIs, old.ExchangeAPIs}, {"exchange-beyond", c.ExchangeBeyond, old.ExchangeBeyond},
 	}
-	same := c.Scope == old.Scope && slices.Equal(c.ExchangeFrom, old.ExchangeFrom)
+	same := c.Scope == old.Scope && slices.Equal(c.ExchangeFrom, old.ExchangeFrom) && c.MayAct == old.MayAct
 	for _, l := range lists {
 		same = same && slices.Equal(l.now, l.before)
 	}
@@ -326,11 +326,20 @@ func (a Clients) checkAPIs(ctx context.Context, c, old store.Client) error {
 			}
 		}
 	}
+	absent := func(id string) bool {
+		other, ok := view.Registered(a.Realm, id)
+		return id != c.ID && (!ok || other.State == store.ClientDeleted)
+	}
+	noClient := func(flag, id string) error {
+		return &oauth.Invalid{Field: flag, Message: fmt.Sprintf("there is no client %q (see: mintage client list)", id)}
+	}
 	for _, id := range c.ExchangeFrom {
-		_, ok := view.Registered(a.Realm, id)
-		if !ok && id != grant.EveryClient && id != c.ID && !client.NamesItself(id) && !slices.Contains(old.ExchangeFrom, id) {
-			return &oauth.Invalid{Field: "exchange-from", Message: fmt.Sprintf("there is no client %q (see: mintage client list)", id)}
+		if id != grant.EveryClient && !client.NamesItself(id) && !slices.Contains(old.ExchangeFrom, id) && absent(id) {
+			return noClient("exchange-from", id)
 		}
+	}
+	if c.MayAct != "" && c.MayAct != old.MayAct && absent(c.MayAct) {
+		return noClient("may-act", c.MayAct)
 	}
 	for _, name := range c.Scope.Without(old.Scope).Tokens() {
 		if api, ok := view.APIOfScope(a.Realm, name); ok {
