@@ -152,34 +152,68 @@ var errNobody = fmt.Errorf("%w: an ID-JAG is accepted of clients that authentica
 
 func (j *judgement) header(context.Context) error { return checkHeader(j.signed) }
 
-// trust finds the trust: the client's or, if nobody is authenticated, the only one that
-// fits. This server is no issuer of assertions for itself, whatever the rows say.
+// trust finds the trust. This server is no issuer of assertions for itself, whatever the
+// rows say.
 func (j *judgement) trust(context.Context) error {
 	if j.claims.Issuer == j.a.Issuer {
 		return wrongClaim("iss", "is this server, whose tokens are no assertions")
 	}
+	t, err := j.fitting()
+	switch {
+	case err != nil:
+		return err
+	case t.Disabled:
+		return wrongClaim("iss", "is one whose trust is disabled: mintage trust update "+t.ID+" --disabled=false")
+	}
+	j.out.Trust = t
+	return nil
+}
+
+// fitting returns the trust of the client or, if nobody is authenticated, the only one
+// that fits. One that is disabled counts where there is no other, to be refused as that.
+func (j *judgement) fitting() (*store.Trust, error) {
 	if j.client != "" {
 		t, ok := j.view.Trust(j.a.Realm, j.claims.Issuer, j.kind, j.client)
-		switch {
-		case !ok:
-			return was(j.claims.Issuer, "iss", fmt.Sprintf("has no %s trust for the client", j.kind))
-		case t.Disabled:
-			return wrongClaim("iss", "is one whose trust is disabled: mintage trust update "+t.ID+" --disabled=false")
+		if !ok {
+			return nil, j.untrusted(was(j.claims.Issuer, "iss", fmt.Sprintf("has no %s trust for the client", j.kind)))
 		}
-		j.out.Trust = t
-		return nil
+		return t, nil
 	}
-	var fits []*store.Trust
+	var fits, disabled []*store.Trust
 	for t := range j.view.TrustsOf(j.a.Realm, j.claims.Issuer) {
-		if t.Kind == j.kind && !t.Disabled && j.aimed(t) && matches(t, j.claims.Subject) {
+		switch {
+		case t.Kind != j.kind || !j.aimed(t) || !matches(t, j.claims.Subject):
+		case t.Disabled:
+			disabled = append(disabled, t)
+		default:
 			fits = append(fits, t)
 		}
 	}
-	if len(fits) != 1 {
-		return wrongClaim("iss", fmt.Sprintf("with sub and aud fits %d trusts of workloads, and one must fit: narrow the subjects, or send client_id", len(fits)))
+	switch {
+	case len(fits) == 1:
+		return fits[0], nil
+	case len(fits) > 1:
+		return nil, wrongClaim("iss", fmt.Sprintf("with sub and aud fits %d trusts of workloads, and one must fit: narrow the subjects, or send client_id", len(fits)))
+	case len(disabled) > 0:
+		return disabled[0], nil
 	}
-	j.out.Trust = fits[0]
-	return nil
+	return nil, j.untrusted(wrongClaim("iss", "with sub and aud fits no trust of workloads: mintage trust list"))
+}
+
+// untrusted names the type if the client has a trust of the other kind, or else returns err.
+func (j *judgement) untrusted(err error) error {
+	exact, _, _ := typOf(j.signed)
+	has := func(kind store.TrustKind) bool {
+		_, ok := j.view.Trust(j.a.Realm, j.claims.Issuer, kind, cmp.Or(j.client, j.claims.ClientID))
+		return ok
+	}
+	switch {
+	case j.kind == store.TrustWorkload && has(store.TrustIDJAG):
+		return was(exact, "typ", "is not "+oauth.JWTIDJAG+", and the client's trust is for ID-JAGs")
+	case j.kind == store.TrustIDJAG && has(store.TrustWorkload):
+		return wrongClaim("typ", "is "+exact+", and the client's trust is for workloads")
+	}
+	return err
 }
 
 func (j *judgement) signature(ctx context.Context) error {

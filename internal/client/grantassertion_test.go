@@ -134,8 +134,9 @@ func TestRefusedAssertions(t *testing.T) {
 		"this server as the issuer":        {"orders", b.idp, jag(changes{"iss": issuerID}), "iss is this server"},
 		"a disabled trust":                 {"off", b.idp, b.idjag("off", nil), "iss is one whose trust is disabled"},
 		"a client without a trust":         {"stranger", b.idp, b.idjag("stranger", nil), "iss has no id-jag trust for the client"},
-		"a trust of the other kind":        {"job", typed(b.platform, oauth.JWTIDJAG), b.workload(nil), "iss has no id-jag trust for the client"},
-		"the users' issuer as a workload":  {"orders", typed(b.idp, "JWT"), jag(nil), "iss has no workload trust for the client"},
+		"a trust of the other kind":        {"job", typed(b.platform, oauth.JWTIDJAG), b.workload(nil), "typ is oauth-id-jag+jwt, and the client's trust is for workloads"},
+		"the users' issuer as a workload":  {"orders", typed(b.idp, "JWT"), jag(nil), "typ is not oauth-id-jag+jwt, and the client's trust is for ID-JAGs: it is \"JWT\""},
+		"the users' issuer without a type": {"orders", typed(b.idp, ""), jag(nil), "typ is not oauth-id-jag+jwt, and the client's trust is for ID-JAGs: it is \"\""},
 		"the platform's for another":       {"orders", b.platform, b.workload(nil), "iss has no workload trust for the client"},
 		"a type in other letters":          {"orders", typed(b.idp, "OAUTH-ID-JAG+JWT"), jag(nil), "typ is not written oauth-id-jag+jwt: it is \"OAUTH-ID-JAG+JWT\""},
 		"a type with its prefix":           {"orders", typed(b.idp, "application/oauth-id-jag+jwt"), jag(nil), "typ is not written oauth-id-jag+jwt"},
@@ -237,6 +238,10 @@ func TestRefusedAssertions(t *testing.T) {
 		}
 	}
 	at.explain()
+	findings, _, err := b.auth.Findings(t.Context(), typed(b.idp, "JWT").sign(jag(nil)))
+	if want := "typ is not oauth-id-jag+jwt"; err != nil || !strings.HasPrefix(first(findings), want) {
+		t.Errorf("found of another type: %q, %v, want %s", first(findings), err, want)
+	}
 	for name, text := range map[string]string{"nothing": "", "no JWT": "x", "two dots": "..", "unsigned": "eyJhbGciOiJub25lIn0.e30.", "by a secret": "eyJhbGciOiJIUzI1NiJ9.e30.AAAA"} {
 		if _, err := b.auth.Assertion(t.Context(), "orders", true, oauth.Secret(text)); refused(t, err) != "alg" {
 			t.Errorf("%s: %v", name, err)
@@ -315,6 +320,14 @@ func TestWorkloadsWithoutAClient(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, row.want)
 		}
 	}
+	for subject, want := range map[string]string{
+		"ns:none:b": "iss with sub and aud fits no trust of workloads", "ns:shop:b": "iss with sub and aud fits 2 trusts of workloads",
+	} {
+		_, err := b.auth.Assertion(t.Context(), "", false, b.platform.sign(b.workload(map[string]any{"sub": subject})))
+		if !strings.HasPrefix(reason(t, err), want) {
+			t.Errorf("%s: %v, want %s", subject, err, want)
+		}
+	}
 	for _, name := range []string{"", "orders"} {
 		if _, err := b.auth.Assertion(t.Context(), name, false, b.idp.sign(b.idjag("orders", nil))); !errors.Is(err, oauth.ErrClient) {
 			t.Errorf("an ID-JAG of nobody, as client %q: %v", name, err)
@@ -328,7 +341,7 @@ func TestWorkloadsWithoutAClient(t *testing.T) {
 		}
 	}
 	b.Put(store.Trust{Issuer: "https://platform.example", Kind: store.TrustWorkload, ClientID: "job", Subjects: []string{"ns:shop:*"}, Audience: tokenEndpoint, Keys: b.platform.set(), Disabled: true})
-	if _, err := b.auth.Assertion(t.Context(), "", false, text); refused(t, err) != "iss" {
+	if _, err := b.auth.Assertion(t.Context(), "", false, text); !strings.HasPrefix(reason(t, err), "iss is one whose trust is disabled") {
 		t.Errorf("disabled: %v", err)
 	}
 	// One that names no subjects is for none.

@@ -28,8 +28,8 @@ var trustMutations = []Mutation{
 		Test: judged,
 	},
 	{
-		Name: "one trust of a workload fits", In: "judgement.trust",
-		Old: "if len(fits) != 1 {", New: "if len(fits) == 0 {",
+		Name: "one trust of a workload fits", In: "judgement.fitting",
+		Old: "case len(fits) == 1:", New: "case len(fits) > 0:",
 		Test: "go test ./internal/client -run TestWorkloadsWithoutAClient",
 	},
 	{
