@@ -284,10 +284,10 @@ func (r *restoration) putBack(cmd *cobra.Command, file string) error {
 }
 
 // lockStore locks an embedded store. The advice is for a store that another process has
-// locked; the lock file may also be one that the user cannot write.
+// locked.
 func lockStore(dir, advice string) (release func(), err error) {
 	release, err = sqlite.Lock(dir)
-	if err != nil && !errors.As(err, new(*fs.PathError)) {
+	if errors.As(err, new(*sqlite.LockedError)) {
 		err = deployment.Hint(err, advice)
 	}
 	return release, err

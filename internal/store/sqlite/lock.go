@@ -19,14 +19,17 @@ const LockTime = 10 * time.Second
 // A LockedError says that another process has the lock of a data directory.
 type LockedError struct {
 	Directory, Process string
-	command            bool
+	command, server    bool // neither: it is not known yet
 }
 
 func (e *LockedError) Error() string {
+	if e.server {
+		return fmt.Sprintf("another mintage server is running on %s: stop it first, or give this one its own --data directory", e.Directory)
+	}
 	return fmt.Sprintf("process %s has locked %s", e.Process, e.Directory)
 }
 
-// Lock locks a data directory for one server. Two servers would each treat their
+// Lock locks a data directory for one server, or returns a LockedError. Two servers would each treat their
 // cached clients and cutoffs as current. The lock ends with the process. The lock
 // file contains the process id, for sending it a signal. A command that has the
 // directory is awaited. The file names the holder before as long as a new one has not
@@ -40,7 +43,8 @@ func Lock(dir string) (release func(), err error) {
 		case !errors.As(err, &locked):
 			return release, err
 		case !locked.command && locked.Process == seen:
-			return nil, fmt.Errorf("another mintage server is running on %s: stop it first, or give this one its own --data directory", dir)
+			locked.server = true
+			return nil, locked
 		case time.Now().After(end):
 			return nil, err
 		}
@@ -69,7 +73,7 @@ func lock(dir, kind string) (release func(), err error) {
 			text, _ := io.ReadAll(io.LimitReader(f, 64))
 			pid, command := strings.CutSuffix(strings.TrimSpace(string(text)), ofCommand)
 			// Without a process id, it has just begun or is about to end.
-			return nil, &LockedError{dir, cmp.Or(pid, "?"), command || pid == ""}
+			return nil, &LockedError{Directory: dir, Process: cmp.Or(pid, "?"), command: command || pid == ""}
 		}
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}

@@ -40,7 +40,8 @@ func TestASecondServerIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := sqlite.Lock(dir); err == nil || !strings.Contains(err.Error(), "another mintage server is running on "+dir) {
+	var locked *sqlite.LockedError
+	if _, err := sqlite.Lock(dir); !errors.As(err, &locked) || !strings.Contains(err.Error(), "another mintage server is running on "+dir) {
 		t.Errorf("a second lock: %v", err)
 	}
 	// An administrator's command works beside the server.
