@@ -6,11 +6,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -18,6 +16,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/sqlite"
+	"github.com/mintage/mintage/internal/testkit"
 )
 
 func TestABackupIsOneFileThatSaysWhatItIs(t *testing.T) {
@@ -270,19 +269,11 @@ func TestABackupThatCannotBeRead(t *testing.T) {
 	if err := errors.Join(os.WriteFile(path, []byte("x"), 0), os.Chmod(filepath.Dir(filepath.Dir(path)), 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	result := make(chan error)
-	go func() {
-		if os.Geteuid() == 0 { // who may read everything
-			runtime.LockOSThread() // the thread ends with the goroutine
-			if err := syscall.Setfsuid(65534); err != nil {
-				result <- err
-				return
-			}
-		}
+	err := testkit.AsNobody(func() error {
 		_, err := backup.Open(t.Context(), path)
-		result <- err
-	}()
-	if err := <-result; !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), path+": permission denied") {
+		return err
+	})
+	if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), path+": permission denied") {
 		t.Error(err)
 	}
 }

@@ -24,6 +24,9 @@ const (
 // readText reads the file, which must be UTF-8 text.
 func readText(file string) ([]byte, error) {
 	f, err := os.Open(file)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, fmt.Errorf("configuration: %w: run this as the server's user, who must be able to read it", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}

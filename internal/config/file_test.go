@@ -1,10 +1,12 @@
 package config_test
 
 import (
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/testkit"
 )
 
 func TestFilesThatAreNotWhatTheyShouldBeAreRefusedWithAReason(t *testing.T) {
@@ -50,6 +52,20 @@ func TestFilesThatAreNotWhatTheyShouldBeAreRefusedWithAReason(t *testing.T) {
 				t.Errorf("the error has %d characters", len(err.Error()))
 			}
 		})
+	}
+}
+
+func TestAFileThatTheUserMayNotRead(t *testing.T) {
+	file := writeFile(t, "data: x\n")
+	if err := os.Chmod(file, 0); err != nil {
+		t.Fatal(err)
+	}
+	err := testkit.AsNobody(func() error {
+		_, _, err := config.Load(file, nil, nil)
+		return err
+	})
+	if err == nil || !strings.Contains(err.Error(), "permission denied: run this as the server's user") {
+		t.Error(err)
 	}
 }
 

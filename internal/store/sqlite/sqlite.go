@@ -116,7 +116,10 @@ func Open(ctx context.Context, dir string) (*Store, error) {
 	if log, e := os.Stat(path + "-wal"); err == nil && absent && (e != nil || log.Size() == 0) {
 		return nil, fmt.Errorf("no store at %s: name the server's configuration with --config, or its data directory with --data; `mintage serve --dev`, or a first `mintage serve --new-store`, makes a store", path)
 	}
-	if err = errors.Join(err, finished(path)); err != nil {
+	if err == nil {
+		err = finished(path)
+	}
+	if err != nil {
 		return nil, Explain(path, err)
 	}
 	return open(ctx, path, commandTimeout)
@@ -235,7 +238,9 @@ func Explain(path string, err error) error {
 	switch {
 	case errors.As(err, &coded) && coded.Code() == lib.SQLITE_READONLY_DBMOVED:
 		hint = ": another file took its place at this moment, as in a restore: try again"
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), IsCode(err, lib.SQLITE_READONLY, lib.SQLITE_CANTOPEN):
+	case errors.Is(err, fs.ErrPermission):
+		hint = ": run this as the server's user, to whom the directory and its files must belong"
+	case errors.Is(err, syscall.EROFS), IsCode(err, lib.SQLITE_READONLY, lib.SQLITE_CANTOPEN):
 		hint = ": the directory and its files must be writable by the user who runs mintage"
 	case errors.Is(err, fs.ErrNotExist):
 		hint = ": the data directory does not exist"

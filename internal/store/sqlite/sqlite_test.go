@@ -121,6 +121,22 @@ func TestAnyDirectoryNameWorks(t *testing.T) {
 	holds(t, again, g)
 }
 
+// Who is not the server's user is told so, and not to open the directory to more users.
+func TestADirectoryOfAnotherUser(t *testing.T) {
+	dir := t.TempDir()
+	t.Cleanup(func() { _ = os.Chmod(dir, 0o700) })
+	if err := os.Chmod(dir, 0); err != nil {
+		t.Fatal(err)
+	}
+	err := testkit.AsNobody(func() error {
+		_, err := sqlite.Open(t.Context(), dir)
+		return err
+	})
+	if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "permission denied: run this as the server's user") || strings.Contains(err.Error(), "\n") {
+		t.Error(err)
+	}
+}
+
 func TestOpenMakesNothing(t *testing.T) {
 	dir := t.TempDir()
 	_, err := sqlite.Open(t.Context(), dir)
