@@ -57,7 +57,7 @@ func TestConfigCheckWarnsBeforeACertificateExpires(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"auth.example.com"}, NotBefore: time.Now().Add(-60 * day), NotAfter: time.Now().Add(left)}
+		template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"auth.example.com"}, NotBefore: time.Now().Add(-70 * day), NotAfter: time.Now().Add(left)}
 		der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 		if err != nil {
 			t.Fatal(err)

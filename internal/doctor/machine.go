@@ -93,6 +93,9 @@ func checkCertificate(_ context.Context, p *Deployment) (f findings) {
 		return f.note("none is configured: TLS ends at a proxy")
 	}
 	pair, err := tls.LoadX509KeyPair(p.Config.TLS.Cert, p.Config.TLS.Key)
+	if errors.Is(err, fs.ErrPermission) {
+		return f.fault("let the server's user or its group read it, and run doctor as that user", "%v", err)
+	}
 	if err != nil {
 		return f.fault("put a certificate and its key there, both in PEM", "%s with %s: %v", p.Config.TLS.Cert, p.Config.TLS.Key, err)
 	}
@@ -113,7 +116,7 @@ func (f *findings) validity(c *x509.Certificate, now time.Time) {
 		f.fault("set the clock, or wait", "the certificate is not valid before %s", c.NotBefore.UTC().Format(time.RFC3339))
 	case left <= 0:
 		f.fault(advice, "the certificate expired on %s", c.NotAfter.UTC().Format(time.RFC3339))
-	case left < server.ExpiryWarning:
+	case server.ExpiresSoon(c, now):
 		f.warn(advice, "the certificate expires on %s, in %s", c.NotAfter.UTC().Format(time.RFC3339), show.Roughly(left))
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/url"
 	"os"
@@ -30,6 +31,9 @@ func loadPair(certFile, keyFile string) (tls.Certificate, error) {
 	if err != nil {
 		if text, _ := os.ReadFile(keyFile); bytes.Contains(text, []byte("ENCRYPTED")) {
 			err = fmt.Errorf("%s is encrypted, and a server knows no passphrase: decrypt it with openssl pkey", keyFile)
+		}
+		if errors.Is(err, fs.ErrPermission) {
+			err = fmt.Errorf("%w: let the server's user or its group read it", err)
 		}
 		return pair, err
 	}
@@ -73,6 +77,13 @@ func strong(c *x509.Certificate) error {
 // Certificates that live for ninety days are renewed a month before their end.
 const ExpiryWarning = 21 * 24 * time.Hour
 
+// ExpiresSoon reports whether a certificate should have been replaced. One that lives for
+// less than twelve weeks has until a quarter of its life is left: programs renew it when a
+// third is.
+func ExpiresSoon(c *x509.Certificate, now time.Time) bool {
+	return c.NotAfter.Sub(now) < min(ExpiryWarning, c.NotAfter.Sub(c.NotBefore)/4)
+}
+
 // doubts lists what may be wrong with a certificate although some clients may accept it;
 // each item says what to do. Host is the name that clients use, "" if it is unknown.
 func doubts(pair *tls.Certificate, host string, now time.Time) (list []string) {
@@ -82,7 +93,7 @@ func doubts(pair *tls.Certificate, host string, now time.Time) (list []string) {
 		list = append(list, "the certificate has expired at "+leaf.NotAfter.UTC().Format(time.RFC3339)+": renew it")
 	case now.Before(leaf.NotBefore):
 		list = append(list, "the certificate is good from "+leaf.NotBefore.UTC().Format(time.RFC3339)+" on only: check this machine's clock")
-	case leaf.NotAfter.Sub(now) < ExpiryWarning && leaf.NotAfter.Sub(leaf.NotBefore) > 2*ExpiryWarning:
+	case ExpiresSoon(leaf, now):
 		list = append(list, "the certificate expires at "+leaf.NotAfter.UTC().Format(time.RFC3339)+": does its renewal work?")
 	}
 	if host != "" && leaf.VerifyHostname(host) != nil {

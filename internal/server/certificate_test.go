@@ -20,6 +20,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mintage/mintage/internal/testkit"
 )
 
 // A signer is a certificate and its key.
@@ -165,8 +167,11 @@ func TestTL05_DoubtsAboutChainNameAndDatesAreTold(t *testing.T) {
 		"another name":           {issue(t, p256(t), root), nil, "id.example.com", now, "is not for id.example.com"},
 		"expired":                {issue(t, p256(t), root), nil, host, now.Add(61 * 24 * time.Hour), "has expired"},
 		"not yet good":           {issue(t, p256(t), root), nil, host, now.Add(-2 * time.Hour), "check this machine's clock"},
-		"22 days before its end": {issue(t, p256(t), root), nil, host, now.Add(38 * 24 * time.Hour), ""},
-		"20 days before its end": {issue(t, p256(t), root), nil, host, now.Add(40 * 24 * time.Hour), "does its renewal work?"},
+		"soon over, short life":  {issue(t, p256(t), root, func(c *x509.Certificate) { c.NotAfter = now.Add(6 * 24 * time.Hour) }), nil, host, now.Add(5 * 24 * time.Hour), "does its renewal work?"},
+		"16 days of 60 are left": {issue(t, p256(t), root), nil, host, now.Add(44 * 24 * time.Hour), ""},
+		"14 days of 60 are left": {issue(t, p256(t), root), nil, host, now.Add(46 * 24 * time.Hour), "does its renewal work?"},
+		"22 days before its end": {issue(t, p256(t), root, func(c *x509.Certificate) { c.NotAfter = now.Add(90 * 24 * time.Hour) }), nil, host, now.Add(68 * 24 * time.Hour), ""},
+		"20 days before its end": {issue(t, p256(t), root, func(c *x509.Certificate) { c.NotAfter = now.Add(90 * 24 * time.Hour) }), nil, host, now.Add(70 * 24 * time.Hour), "does its renewal work?"},
 		"another's chain":        {issue(t, p256(t), root), []*signer{other}, host, now, "the chain is out of order"},
 		"no intermediate there":  {issue(t, p256(t), root, func(c *x509.Certificate) { c.IssuingCertificateURL = []string{"http://ca.example/i.der"} }), nil, host, now, "fullchain.pem"},
 	} {
@@ -179,6 +184,20 @@ func TestTL05_DoubtsAboutChainNameAndDatesAreTold(t *testing.T) {
 		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) || strings.Contains(got, "\n") {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+func TestAKeyThatTheUserMayNotRead(t *testing.T) {
+	cert, key := storePair(t, issue(t, p256(t), nil))
+	if err := errors.Join(os.Chmod(key, 0), os.Chmod(cert, 0)); err != nil {
+		t.Fatal(err)
+	}
+	err := testkit.AsNobody(func() error {
+		_, err := loadPair(cert, key)
+		return err
+	})
+	if err == nil || !strings.HasSuffix(err.Error(), "permission denied: let the server's user or its group read it") {
+		t.Error(err)
 	}
 }
 
