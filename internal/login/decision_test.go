@@ -364,6 +364,19 @@ func TestInteractionIsOfItsBrowserAlone(t *testing.T) {
 	if _, err := h.Interaction(t.Context(), it.ID, v); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("a store that fails: %v", err)
 	}
+	// What can be no id is none, whether the store answers or not.
+	h.kit.Faulty.Inject(storetest.Document, 100, storetest.Lost)
+	for _, id := range []string{"", "x", it.ID[:42], it.ID + "A", it.ID[:42] + "%", " " + it.ID[1:]} {
+		if _, err := h.Interaction(t.Context(), id, v); err != ErrInteraction {
+			t.Errorf("%q: %v", id, err)
+		}
+		if _, err := h.KeptLogout(t.Context(), id); err != ErrInteraction {
+			t.Errorf("a logout %q: %v", id, err)
+		}
+		if _, err := h.Pushed(t.Context(), h.c.ID, id); err != oauth.ErrPushed {
+			t.Errorf("a pushed request %q: %v", id, err)
+		}
+	}
 }
 
 func TestFormsOfAnotherStepChangeNothing(t *testing.T) {

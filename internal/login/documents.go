@@ -70,8 +70,12 @@ func (ds Documents) keepSealed(ctx context.Context, kind store.DocumentKind, id 
 	return store.Unavailable(ds.Store.Commit(ctx, store.Change{Documents: []store.Document{d}}))
 }
 
-// unseal reads the document of an id into what, or returns ErrInteraction.
+// unseal reads the document of an id into what, or returns ErrInteraction. A text that can
+// be no id is not looked up: it names nothing, whether the store answers or not.
 func (ds Documents) unseal(ctx context.Context, kind store.DocumentKind, id, box string, what any) (d store.Document, err error) {
+	if !isID(id) {
+		return d, ErrInteraction
+	}
 	view, err := ds.Directory.View()
 	if err != nil {
 		return d, store.Unavailable(err)

@@ -39,6 +39,12 @@ func newID() string {
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
+// isID reports whether newID can have made a text.
+func isID(text string) bool {
+	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	return err == nil && len(b) == 32
+}
+
 // NewBrowser draws the content of a browser's cookie.
 func NewBrowser() string { return newID() }
 
