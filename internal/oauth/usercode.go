@@ -22,10 +22,15 @@ func ShowUserCode(letters string) string {
 }
 
 // ReadUserCode returns a user code as it was shown, of what a user has typed: in any
-// case, with or without hyphens. It reports whether the text has the form of one.
+// case, with or without hyphens, also in the full-width forms that a Japanese keyboard
+// types. It reports whether the text has the form of one.
 func ReadUserCode(text string) (string, bool) {
 	letters := strings.ToUpper(strings.Map(func(r rune) rune {
-		if strings.ContainsRune("- \t\u2010\u2011\u2013", r) {
+		if '\uff01' <= r && r <= '\uff5e' { // full-width ASCII
+			r -= '\uff01' - '!'
+		}
+		// U+30FC is on the key of the hyphen.
+		if strings.ContainsRune("- \t\u2010\u2011\u2013\u2212\u3000\u30fc", r) {
 			return -1
 		}
 		return r
