@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -157,6 +158,10 @@ func explain(err error) error {
 		}
 	case errors.Is(err, errUnconfirmed):
 		hint = ": does it wait for a synchronous standby that is not connected (pg_stat_replication)?"
+	case errors.As(err, new(*tls.CertificateVerificationError)):
+		hint = ": name the server as its certificate does, and the authority that issued it in sslrootcert"
+	case errors.As(err, &refusal) && strings.Contains(err.Error(), "server refused TLS connection"):
+		hint = ": the server speaks no TLS, which sslmode demands: set ssl = on there"
 	case errors.As(err, &refusal):
 		hint = ": is the server running, and can it be reached from here?"
 	}

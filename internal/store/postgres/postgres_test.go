@@ -1,8 +1,12 @@
 package postgres_test
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -74,15 +78,47 @@ func soon(t testing.TB, what string, seen func() bool) {
 	}
 }
 
+// withTLS returns the address of a server that answers a request for TLS, with a
+// certificate that nobody trusts.
+func withTLS(t testing.TB) string {
+	t.Helper()
+	s := httptest.NewUnstartedServer(nil)
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			if _, err = io.ReadFull(c, make([]byte, 8)); err == nil { // SSLRequest
+				_, err = c.Write([]byte("S"))
+			}
+			if err == nil {
+				_ = tls.Server(c, s.TLS).Handshake()
+			}
+			c.Close()
+		}
+	}()
+	return l.Addr().String()
+}
+
 func TestAFaultAtTheStartTellsWhatToDoAndNoPassword(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string]string{
 		server.URL("nowhere"): "createdb",
-		"postgres://mintage:s3cret@127.0.0.1:1/mintage?sslmode=disable":      "is the server running",
-		"postgres://mintage:s3cret@127.0.0.1:port/mintage":                   "must look like postgres://",
-		"mysql://mintage:s3cret@127.0.0.1/mintage":                           "must look like postgres://",
-		"postgres://mintage:s3cret@127.0.0.1/mintage?sslmode=nonsense":       "sslmode",
-		"postgres://mintage:s3cret@127.0.0.1/mintage?pool_max_conns=several": "pool_max_conns",
+		"postgres://mintage:s3cret@127.0.0.1:1/mintage?sslmode=disable":                      "is the server running",
+		strings.ReplaceAll(server.URL("postgres"), "sslmode=disable", "sslmode=verify-full"): "the server speaks no TLS",
+		"postgres://mintage:s3cret@" + withTLS(t) + "/mintage?sslmode=verify-full":           "in sslrootcert",
+		"postgres://mintage:s3cret@127.0.0.1:port/mintage":                                   "must look like postgres://",
+		"mysql://mintage:s3cret@127.0.0.1/mintage":                                           "must look like postgres://",
+		"postgres://mintage:s3cret@127.0.0.1/mintage?sslmode=nonsense":                       "sslmode",
+		"postgres://mintage:s3cret@127.0.0.1/mintage?pool_max_conns=several":                 "pool_max_conns",
 	} {
 		st, err := postgres.Create(t.Context(), postgres.Database{URL: url}, nil)
 		if err == nil {
