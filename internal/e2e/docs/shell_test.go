@@ -53,8 +53,14 @@ const (
 
 // open starts a shell in a fresh directory, with mintage in its PATH.
 func open(t *testing.T, repository, page string) (*shell, error) {
+	// A socket's path has at most 107 characters, and that of t.TempDir has the test's name.
+	dir, err := os.MkdirTemp("", "docs")
+	if err != nil {
+		return nil, err
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
 	sh := &shell{
-		dir: t.TempDir(), notes: t.TempDir(),
+		dir: dir, notes: t.TempDir(),
 		first:  node{webOnPage: "127.0.0.1:8443", opsOnPage: "127.0.0.1:9000"},
 		second: node{webOnPage: "127.0.0.1:8444", opsOnPage: "127.0.0.1:9001"},
 	}
