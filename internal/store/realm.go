@@ -65,8 +65,14 @@ func (ch Changes) OfRealm(realm string) Changes {
 	return ch
 }
 
+// Client compares the realm: in the default one, an id that a caller chose can be the key
+// of another realm's client.
 func (r *Realm) Client(ctx context.Context, id string) (Client, error) {
-	return r.Store.Client(ctx, InRealm(r.Name, id))
+	c, err := r.Store.Client(ctx, InRealm(r.Name, id))
+	if err == nil && c.Realm != r.Name {
+		return Client{}, ErrNotFound
+	}
+	return c, err
 }
 
 func (r *Realm) Revocations(ctx context.Context, since grant.Instant, limit int) (list []Revocation, from grant.Instant, err error) {
@@ -85,6 +91,9 @@ func (r *Realm) Commit(ctx context.Context, c Change) error {
 }
 
 func (r *Realm) Events(ctx context.Context, about string, limit int) ([]Event, error) {
+	if realm, _ := SplitRealm(about); realm != "" {
+		return nil, nil // of another realm: no name begins so
+	}
 	key := InRealm(r.Name, about)
 	if id, err := grant.ParseID(about); err == nil {
 		g, err := r.Store.Grant(ctx, id)

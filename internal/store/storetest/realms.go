@@ -43,6 +43,23 @@ var realmPromises = []promise{
 			t.Errorf("the whole store holds %d clients, %d APIs, %d cutoffs", len(ch.Clients), len(ch.APIs), len(ch.Cutoffs))
 		}
 	}},
+	{"no name in the default realm leads to what another realm has", func(t *testing.T, db Database) {
+		st, a, b := realms(t, db)
+		other := newClient("billing")
+		other.Realm, other.Secrets = "/b", []store.Secret{}
+		commit(t, b, store.Change{Entries: []store.Entry{other.Entry()}, Events: []store.Event{event(other.ID, base, 1)}})
+		holdsClient(t, b, other)
+		key := store.InRealm("/b", other.ID)
+		if got, err := a.Client(t.Context(), key); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("Client of %q: %+v, %v, want ErrNotFound", key, got, err)
+		}
+		if list := recorded(t, a, key); len(list) != 0 {
+			t.Errorf("events of %q: %+v", key, list)
+		}
+		if list := recorded(t, st, key); len(list) != 1 {
+			t.Errorf("the whole store has these events of %q: %+v", key, list)
+		}
+	}},
 	{"a realm finds no grant of another by its id, lists none, and changes none", func(t *testing.T, db Database) {
 		st, a, b := realms(t, db)
 		own, other := newGrant(1), newGrant(2)
