@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,13 +25,6 @@ type Store struct {
 // have its name, realm: those of the deployment have none.
 func NewStore(st store.Store, log *Log, realm string) *Store { return &Store{st, log, realm} }
 
-// ofDeployment are the events that belong to no realm.
-var ofDeployment = []store.EventName{
-	store.EventKeyAdded, store.EventKeyWithdrawn, store.EventKEKRotated, store.EventRestored,
-	store.EventAdminTokenCreated, store.EventAdminTokenRevoked,
-	store.EventOperatorAdded, store.EventOperatorRemoved, store.EventConsoleInvited, store.EventConsoleInvitationUsed, store.EventConsoleSignIn, store.EventConsoleSessionEnded,
-}
-
 // record records the events of a write, with its outcome.
 func (s *Store) record(ctx context.Context, err error, about Event, events []store.Event) {
 	if len(events) == 0 || errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrBusy) || errors.Is(err, store.ErrNotFound) {
@@ -43,7 +35,7 @@ func (s *Store) record(ctx context.Context, err error, about Event, events []sto
 		r.Name, r.Time, r.Actor, r.Detail = Name(e.Name), e.At.Time(), e.Actor, e.Detail
 		realm, name := store.SplitRealm(e.About)
 		r.Realm = cmp.Or(r.Realm, realm)
-		if !slices.Contains(ofDeployment, e.Name) {
+		if !e.Name.OfDeployment() {
 			r.Realm = cmp.Or(r.Realm, s.realm)
 		}
 		if subject, ok := strings.CutPrefix(name, store.AboutSubject("")); ok && r.Subject == "" {

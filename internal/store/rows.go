@@ -181,3 +181,13 @@ const (
 	EventConsoleSignIn         EventName = "console_signed_in"
 	EventConsoleSessionEnded   EventName = "console_session_ended" // by an operator
 )
+
+// ofDeployment are the events that belong to no realm.
+var ofDeployment = []EventName{
+	EventKeyAdded, EventKeyWithdrawn, EventKEKRotated, EventRestored,
+	EventAdminTokenCreated, EventAdminTokenRevoked,
+	EventOperatorAdded, EventOperatorRemoved, EventConsoleInvited, EventConsoleInvitationUsed, EventConsoleSignIn, EventConsoleSessionEnded,
+}
+
+// OfDeployment reports whether events with the name belong to no realm.
+func (n EventName) OfDeployment() bool { return slices.Contains(ofDeployment, n) }
