@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"slices"
+
 	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/directory"
@@ -121,6 +123,9 @@ func listEvents(x *call, u *admin.Admin) (any, error) {
 		about = store.AboutSubject(subject)
 	}
 	events, err := u.Events(x.Context(), about)
+	if x.actor.Realm != "" { // a name in the default realm may be that of something of the deployment
+		events = slices.DeleteFunc(events, func(e adminapi.Event) bool { return store.EventName(e.Name).OfDeployment() })
+	}
 	return list{name: "events", items: events}, err
 }
 

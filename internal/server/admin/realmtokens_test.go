@@ -105,6 +105,11 @@ func TestATokenOfOneRealm(t *testing.T) {
 	if got := listed.list("admin_tokens")[0]["realm"]; got != testkit.Realm[1:] {
 		t.Errorf("the list has the realm %v", got)
 	}
+	for who, n := range map[string]int{adminToken: 1, text: 0} {
+		if got, _ := a.call(t, 200, "GET", "/events?client_id=admin%20tokens", "", "Authorization", "Bearer "+who); len(got.list("events")) != n {
+			t.Errorf("events of admin tokens: %v, want %d", got, n)
+		}
+	}
 	events, err := a.faulty.Events(t.Context(), "admin tokens", 9)
 	if err != nil || len(events) != 1 || !strings.Contains(events[0].Detail, "admin of the realm "+testkit.Realm[1:]) {
 		t.Errorf("recorded %+v, %v", events, err)
