@@ -272,13 +272,14 @@ func ParseCallback(rawQuery string) (Params, error) {
 const PushedPrefix = "urn:ietf:params:oauth:request_uri:"
 
 // PushedForm returns the authorization request in the body of a pushed one, for
-// ParseAuthorization: without the credentials of its client, which it names.
+// ParseAuthorization: without the credentials of its client, which it names, and without
+// what has no value, so that the server can add it.
 func PushedForm(body, clientID string) string {
 	var b strings.Builder
 	b.WriteString("client_id=" + url.QueryEscape(clientID))
 	for one := range strings.SplitSeq(body, "&") {
-		name, _, _ := strings.Cut(one, "=")
-		if name, err := unescape(name); err == nil && one != "" && !isCredential(name) {
+		name, value, _ := strings.Cut(one, "=")
+		if name, err := unescape(name); err == nil && value != "" && !isCredential(name) {
 			b.WriteString("&" + one)
 		}
 	}

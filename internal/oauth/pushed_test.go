@@ -14,6 +14,16 @@ func TestPushedForm(t *testing.T) {
 	}
 }
 
+// What has no value counts as omitted (RFC 6749 section 3.1): the server may add it.
+func TestPushedFormWithoutWhatIsEmpty(t *testing.T) {
+	form := oauth.PushedForm("redirect_uri=https://shop.example/cb&response_type=code&dpop_jkt=&state", "shop")
+	jkt := oauth.JKT{1}
+	r, _, err := oauth.ParseAuthorization(form+"&dpop_jkt="+jkt.String(), "")
+	if err != nil || r.Defect != nil || r.JKT != jkt || r.State != nil {
+		t.Errorf("%s: %+v, %v", form, r, err)
+	}
+}
+
 func TestARequestThatWasPushedIsItsReference(t *testing.T) {
 	r, realm, err := oauth.ParseAuthorization("", "realm=/api&client_id=shop&request_uri="+oauth.PushedPrefix+"id&state=x&response_type=token")
 	if err != nil || realm != "/api" || r.ClientID != "shop" || r.Pushed != "id" || r.State != nil || r.Defect != nil {
