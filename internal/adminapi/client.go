@@ -114,11 +114,13 @@ func (c *Client) UnmarshalJSON(text []byte) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		if err := c.set(name, members[name]); err != nil {
-			return &oauth.Invalid{Field: name, Message: err.Error()}
+			return &oauth.Invalid{Field: name, Message: err.Error(), Unknown: err == errNoSetting}
 		}
 	}
 	return nil
 }
+
+var errNoSetting = errors.New("is not a setting of clients")
 
 // set reads one member.
 func (c *Client) set(name string, raw json.RawMessage) error {
@@ -129,7 +131,7 @@ func (c *Client) set(name string, raw json.RawMessage) error {
 	}
 	i := slices.IndexFunc(client.Settings, func(s client.Setting) bool { return s.Member == name })
 	if i < 0 {
-		return errors.New("is not a setting of clients")
+		return errNoSetting
 	}
 	s := client.Settings[i]
 	field := s.Field(&c.Registration)

@@ -259,6 +259,7 @@ var (
 type Invalid struct {
 	Field   string // as the caller spells it
 	Message string
+	Unknown bool // the caller may have made the name up: it is not logged
 }
 
 func (e *Invalid) Error() string { return e.Field + ": " + e.Message }

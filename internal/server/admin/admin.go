@@ -109,8 +109,9 @@ func newAPI(cases admin.Admin, log *slog.Logger) *API {
 type Problem struct {
 	adminapi.Problem
 
-	allow string // of a 405
-	cause error  // for the log, and for a command in this process
+	allow   string // of a 405
+	unknown bool   // the field is a name that the caller may have made up
+	cause   error  // for the log, and for a command in this process
 }
 
 // Error is for the log.
@@ -354,7 +355,7 @@ func problem(err error) *Problem {
 	var invalid *oauth.Invalid
 	switch {
 	case errors.As(err, &invalid):
-		return &Problem{Problem: adminapi.Problem{Title: "invalid request", Status: http.StatusUnprocessableEntity, Detail: invalid.Message, Field: invalid.Field}}
+		return &Problem{Problem: adminapi.Problem{Title: "invalid request", Status: http.StatusUnprocessableEntity, Detail: invalid.Message, Field: invalid.Field}, unknown: invalid.Unknown}
 	case errors.Is(err, login.ErrInteraction):
 		return &Problem{Problem: adminapi.Problem{Title: "no such login", Status: http.StatusNotFound,
 			Detail: "the challenge is unknown: pass it on as it came, and let the user start again at the application"}}
@@ -387,7 +388,7 @@ func (a *API) record(x *call, p *Problem) {
 		slog.String("request_id", x.id), slog.Int("status", p.Status), slog.String("method", server.Printable(x.Method)),
 		slog.String("path", server.Printable(x.path)), slog.String("remote_ip", peerAddress(x.Request)), slog.String("reason", p.Title),
 	}
-	if p.Field != "" {
+	if p.Field != "" && !p.unknown {
 		attrs = append(attrs, slog.String("field", p.Field))
 	}
 	if p.cause != nil {

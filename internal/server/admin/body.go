@@ -47,7 +47,7 @@ func (x *call) read(v any) *Problem {
 		return malformed("the body is not UTF-8 text (RFC 8259 section 8.1)") // the decoder would replace what is not
 	}
 	if name, twice := duplicate(x.text); twice {
-		return problem(&oauth.Invalid{Field: name, Message: "is there twice (in whatever case)"})
+		return problem(&oauth.Invalid{Field: name, Message: "is there twice (in whatever case)", Unknown: true})
 	}
 	dec := json.NewDecoder(bytes.NewReader(x.text))
 	dec.DisallowUnknownFields()

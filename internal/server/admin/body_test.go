@@ -130,3 +130,22 @@ func TestASlowBodyHoldsNoSlot(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// A name that nothing has may be a secret in the wrong place: the caller learns it, and the
+// log does not.
+func TestANameThatIsUnknownIsNotLogged(t *testing.T) {
+	a := newAdminAPI(t)
+	for _, c := range []struct{ method, path, body string }{
+		{"GET", "/clients?" + adminToken, ""},
+		{"POST", "/clients", `{"` + adminToken + `":1}`},
+		{"POST", "/users", `{"` + adminToken + `":1,"` + adminToken + `":2}`},
+	} {
+		a.log.Reset()
+		if p, _ := a.call(t, 422, c.method, c.path, c.body); p["field"] != adminToken {
+			t.Errorf("%s %s: the answer names %v", c.method, c.path, p["field"])
+		}
+		if log := a.log.String(); !strings.Contains(log, "admin request refused") || strings.Contains(log, adminToken) {
+			t.Errorf("%s %s: logged %s", c.method, c.path, log)
+		}
+	}
+}
