@@ -33,6 +33,7 @@ func TestFaultsOfRealmsNameTheirSettings(t *testing.T) {
 		"setting out of range":        {"b", func(c *config.Config) { c.CodeLifetime = config.Duration(time.Hour) }, "realms.b.code_lifetime: "},
 		"the same address":            {"b", func(c *config.Config) { c.BasePath = "" }, "realms.b.base_path: "},
 		"within another's endpoints":  {"b", func(c *config.Config) { c.BasePath = "/oauth2/b" }, "realms.b.base_path: "},
+		"another's page":              {"b", func(c *config.Config) { c.BasePath = "/device" }, "realms.b.base_path: "},
 		"the same issuer":             {"b", func(c *config.Config) { c.Issuer = "https://auth.example/oauth2/api" }, "realms.b.issuer: "},
 		"default realm":               {"api", func(*config.Config) {}, "realms.api: "},
 		"name in upper case":          {"B", func(*config.Config) {}, "realms.B: "},
