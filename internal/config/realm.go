@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/url"
 	"reflect"
 	"regexp"
 	"slices"
@@ -222,7 +223,7 @@ func (c *Config) checkRealms(faults []error) (list []error) {
 		issuers[r.IssuerID()] = r.Realm
 		for _, o := range earlier {
 			switch {
-			case r.PublicURL != o.PublicURL:
+			case r.host() != o.host():
 			case r.BasePath == o.BasePath:
 				fault("base_path", "%q is that of the realm %s too, at the same public_url: give the realm one of its own, such as /%s, or a public_url", r.BasePath, o.Realm[1:], r.Realm[1:])
 			case within(r, o) || within(o, r):
@@ -232,6 +233,15 @@ func (c *Config) checkRealms(faults []error) (list []error) {
 		earlier = append(earlier, r)
 	}
 	return list
+}
+
+// host returns the host of the public address as browsers send it.
+func (c *Config) host() string {
+	u, err := url.Parse(c.PublicURL)
+	if err != nil {
+		return c.PublicURL
+	}
+	return strings.TrimSuffix(strings.ToLower(u.Host), ":443")
 }
 
 // within reports whether a's base path is among the paths of b.

@@ -32,6 +32,7 @@ func TestFaultsOfRealmsNameTheirSettings(t *testing.T) {
 		"its own host":                {"b", func(c *config.Config) { c.PublicURL, c.BasePath = "https://b.example", "" }, ""},
 		"setting out of range":        {"b", func(c *config.Config) { c.CodeLifetime = config.Duration(time.Hour) }, "realms.b.code_lifetime: "},
 		"the same address":            {"b", func(c *config.Config) { c.BasePath = "" }, "realms.b.base_path: "},
+		"the same, spelled otherwise": {"b", func(c *config.Config) { c.PublicURL, c.BasePath = "https://AUTH.example:443", "" }, "realms.b.base_path: "},
 		"within another's endpoints":  {"b", func(c *config.Config) { c.BasePath = "/oauth2/b" }, "realms.b.base_path: "},
 		"another's page":              {"b", func(c *config.Config) { c.BasePath = "/device" }, "realms.b.base_path: "},
 		"the same issuer":             {"b", func(c *config.Config) { c.Issuer = "https://auth.example/oauth2/api" }, "realms.b.issuer: "},
