@@ -250,11 +250,14 @@ func (a *Admin) Events(ctx context.Context, about string) ([]adminapi.Event, err
 	if err := storable("about", about); err != nil {
 		return nil, err
 	}
+	views := []adminapi.Event{}
+	if realm, _ := store.SplitRealm(about); realm != "" {
+		return views, nil // of another realm: no name begins so
+	}
 	list, err := a.Store.Events(ctx, about, readEvents)
 	if err != nil {
 		return nil, err
 	}
-	views := []adminapi.Event{}
 	for _, e := range list[max(0, len(list)-shownEvents):] {
 		views = append(views, adminapi.Event{At: show.JSONInstant(e.At), Name: string(e.Name), Actor: e.Actor, Detail: e.Detail})
 	}

@@ -239,3 +239,24 @@ func TestEveryClientFollowsTheProfileOfTheDeployment(t *testing.T) {
 		t.Errorf("a client of the profile: %v", err)
 	}
 }
+
+// One realm's actor gets nothing of another realm by a name, also where the store has a
+// realm that the configuration no longer names.
+func TestNoNameLeadsToAnotherRealm(t *testing.T) {
+	a, _ := newAdmin(t)
+	other := *a
+	other.Realm, other.Store = "/staff", &store.Realm{Store: a.Store, Name: "/staff"}
+	if _, _, err := other.Clients().Create(t.Context(), billing(), store.ClientEnabled); err != nil {
+		t.Fatal(err)
+	}
+	key := store.InRealm("/staff", "billing")
+	if c, err := a.Clients().Read(t.Context(), key); codeOf(err) != admin.NotFound {
+		t.Errorf("the client %q: %+v, %v", key, c, err)
+	}
+	if _, _, err := a.Clients().AddSecret(t.Context(), key, 0); codeOf(err) != admin.NotFound {
+		t.Errorf("a secret of %q: %v", key, err)
+	}
+	if list, err := a.Events(t.Context(), key); err != nil || len(list) != 0 {
+		t.Errorf("events of %q: %+v, %v", key, list, err)
+	}
+}

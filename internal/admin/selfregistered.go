@@ -16,6 +16,9 @@ import (
 // that registered itself, with the version of its entry.
 func (a Clients) find(ctx context.Context, id string) (store.Client, error) {
 	entry, err := a.Store.Client(ctx, id)
+	if err == nil && entry.Realm != a.Realm { // of one that the configuration does not name
+		return store.Client{}, store.ErrNotFound
+	}
 	if err == nil && entry.Decides() || err != nil && !errors.Is(err, store.ErrNotFound) {
 		return entry, err
 	}
