@@ -223,7 +223,7 @@ func (c *Config) checkRealms(faults []error) (list []error) {
 		issuers[r.IssuerID()] = r.Realm
 		for _, o := range earlier {
 			switch {
-			case r.host() != o.host():
+			case hostOf(r.PublicURL) != hostOf(o.PublicURL):
 			case r.BasePath == o.BasePath:
 				fault("base_path", "%q is that of the realm %s too, at the same public_url: give the realm one of its own, such as /%s, or a public_url", r.BasePath, o.Realm[1:], r.Realm[1:])
 			case within(r, o) || within(o, r):
@@ -235,11 +235,11 @@ func (c *Config) checkRealms(faults []error) (list []error) {
 	return list
 }
 
-// host returns the host of the public address as browsers send it.
-func (c *Config) host() string {
-	u, err := url.Parse(c.PublicURL)
+// hostOf returns the host of an address as browsers send it.
+func hostOf(address string) string {
+	u, err := url.Parse(address)
 	if err != nil {
-		return c.PublicURL
+		return address
 	}
 	return strings.TrimSuffix(strings.ToLower(u.Host), ":443")
 }
