@@ -71,7 +71,7 @@ func TestWhatOneGrantCausesIsBoundedAndCounted(t *testing.T) {
 	missing := 0
 	for _, g := range gaps {
 		var n int
-		if _, err := fmt.Sscanf(g.Detail, "%d events since", &n); err != nil || !strings.HasSuffix(g.Detail, "left out: unauthenticated callers caused more than 20 in a second, or one grant or user more than 2.") {
+		if _, err := fmt.Sscanf(g.Detail, "%d events since", &n); err != nil || !strings.HasSuffix(g.Detail, "left out: unauthenticated callers caused more than 20 in a second, or one grant, user or service more than 2.") {
 			t.Errorf("%q", g.Detail)
 		}
 		missing += n
@@ -82,8 +82,9 @@ func TestWhatOneGrantCausesIsBoundedAndCounted(t *testing.T) {
 }
 
 // A signed-in user whose browser asks for codes in a loop, or who enters wrong codes of
-// devices, and a client that revokes each access token of a grant, push out nobody's
-// events either. Other users are recorded.
+// devices, a client that revokes each access token of a grant, and a service that gets,
+// exchanges or revokes tokens in a loop, push out nobody's events either. Other users are
+// recorded.
 func TestWhatOneUserCausesIsBounded(t *testing.T) {
 	w := newWorld(t)
 	loops := []func(i int) Event{
@@ -93,6 +94,16 @@ func TestWhatOneUserCausesIsBounded(t *testing.T) {
 		func(int) Event { return Event{Name: UserCodeRefused, Realm: "/api", Subject: "bob"} },
 		func(int) Event {
 			return Event{Name: "access_revoked", Subject: "carol", GrantID: "0f3c9a50c1d24e6f8b7a6c5d4e3f2a1b"}
+		},
+		func(i int) Event {
+			return Event{Name: ServiceTokenIssued, Realm: "/api", ClientID: "billing", Subject: "billing", GrantID: fmt.Sprintf("%032x", i)}
+		},
+		func(i int) Event {
+			return Event{Name: ServiceTokenRevoked, Realm: "/api", ClientID: "reports", GrantID: fmt.Sprintf("%032x", i)}
+		},
+		func(i int) Event {
+			name := [...]Name{TokenExchanged, UserImpersonated, IDJAGIssued, AssertionAccepted}[i%4]
+			return Event{Name: name, Realm: "/api", ClientID: "gateway", Subject: "dora", GrantID: fmt.Sprintf("%032x", i)}
 		},
 	}
 	synctest.Test(t, func(t *testing.T) {
@@ -109,9 +120,9 @@ func TestWhatOneUserCausesIsBounded(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	for _, subject := range []string{"alice", "bob", "carol"} {
-		if n := len(w.read(Filter{Subject: subject})); n < floodBurst+115 || n > floodBurst+126 {
-			t.Errorf("%d of %s are recorded in a minute, want %d and two a second", n, subject, floodBurst)
+	for _, who := range []Filter{{Subject: "alice"}, {Subject: "bob"}, {Subject: "carol"}, {ClientID: "billing"}, {ClientID: "reports"}, {Subject: "dora"}} {
+		if n := len(w.read(who)); n < floodBurst+115 || n > floodBurst+126 {
+			t.Errorf("%d of %+v are recorded in a minute, want %d and two a second", n, who, floodBurst)
 		}
 	}
 	if n := len(w.read(Filter{GrantID: "00"})); n != 1 {

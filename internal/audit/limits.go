@@ -15,10 +15,11 @@ import (
 var (
 	// callersLimit is for all unauthenticated callers together.
 	callersLimit = overload.Limit{Burst: floodBurst, Every: time.Second / 20}
-	// grantLimit is for each grant and each user: a client or a signed-in browser in a
+	// grantLimit is for each grant, each user and each service: a client or a signed-in browser in a
 	// loop, or the holder of a token that can be presented again and again, must not fill
 	// the disk. Correct clients stay below it, with all instances of one together. Without
-	// it, one client or user could displace the history within days.
+	// it, one client or user could displace the history within days, or whoever has stolen
+	// the secret of a service within hours.
 	grantLimit = overload.Limit{Burst: floodBurst, Every: time.Second / 2}
 )
 
@@ -31,7 +32,7 @@ type class int
 
 const (
 	change  class = iota // changes, logins and all that is rare: never left out
-	looped               // those that one user or grant can cause as fast as requests are sent
+	looped               // those that one user, grant or service can cause as fast as requests are sent
 	routine              // what clients do with each request
 	hostile              // failures that callers can cause as fast as they like
 )
@@ -47,7 +48,8 @@ func classOf(e *Event) class {
 		return routine // of an authenticated client, about an authentic token
 	case TokensRefreshed, RefreshRepeated, RefreshShared:
 		return routine
-	case CodeIssued, UserCodeRefused, accessRevoked:
+	case CodeIssued, UserCodeRefused, accessRevoked,
+		ServiceTokenIssued, ServiceTokenRevoked, TokenExchanged, UserImpersonated, IDJAGIssued, AssertionAccepted:
 		return looped
 	}
 	return change
@@ -66,7 +68,7 @@ const (
 var reasonTexts = [reasons]string{
 	unwritten: "lost: the audit log could not be written.",
 	noSpace:   "left out: the disk has little free space, which is kept for changes.",
-	tooMany:   "left out: unauthenticated callers caused more than 20 in a second, or one grant or user more than 2.",
+	tooMany:   "left out: unauthenticated callers caused more than 20 in a second, or one grant, user or service more than 2.",
 }
 
 // lost counts the events that the next gap line reports.

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -144,7 +145,7 @@ func (l *Log) overLimit(e *Event, c class) bool {
 	case c == hostile:
 		set = &l.callers
 	case c == looped && e.Name != accessRevoked:
-		key = e.Realm + " " + e.Subject // no id of a grant has a space
+		key = e.Realm + " " + cmp.Or(e.Subject, e.ClientID) // no id of a grant has a space
 	case c == change, key == "":
 		return false
 	}
