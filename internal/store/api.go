@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/mintage/mintage/internal/grant"
@@ -70,6 +71,8 @@ type APIScope struct {
 func (a API) Entry() Entry {
 	return Entry{EntryAPI, InRealm(a.Realm, oauth.CanonicalTarget(a.ID)), a.Version, a.encoded(a)}
 }
+
+var knownOfAPI = sync.OnceValue(memberNames[API])
 
 // apiMembers are the members of an API, and apiScopeMembers those of its scopes.
 var apiMembers = []plainMember[API]{

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
@@ -145,6 +146,8 @@ func cutoffArgs(c Cutoff) []any { return []any{c.Realm, c.Subject, c.ClientID, i
 func (c Client) Entry() Entry {
 	return Entry{EntryClient, InRealm(c.Realm, c.ID), c.Version, c.encoded(c)}
 }
+
+var knownOfClient = sync.OnceValue(memberNames[Client])
 
 // clientMembers are the members of a client in the order of its fields. A client with a
 // member that is missing here is decoded by encoding/json.

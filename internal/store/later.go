@@ -9,7 +9,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // Later holds the members of a row that only a later version knows. They stay when a node
@@ -49,13 +48,7 @@ func decodeJSON[T any](text string, into *T, more *Later, known func() map[strin
 	return err
 }
 
-// The members of rows that this version knows.
-var (
-	knownOfClient = sync.OnceValue(memberNames[Client])
-	knownOfAPI    = sync.OnceValue(memberNames[API])
-	knownOfTrust  = sync.OnceValue(memberNames[Trust])
-)
-
+// memberNames are the members of rows that this version knows.
 func memberNames[T any]() map[string]bool {
 	names := map[string]bool{}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[T]()) {

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"sync"
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/oauth"
@@ -129,6 +130,8 @@ func (t Trust) Of(a *API) (scope oauth.Scope, ok bool) {
 func (t Trust) Entry() Entry {
 	return Entry{EntryTrust, InRealm(t.Realm, t.ID), t.Version, t.encoded(t)}
 }
+
+var knownOfTrust = sync.OnceValue(memberNames[Trust])
 
 // Trust decodes an entry of kind EntryTrust.
 func (e Entry) Trust() (t Trust, err error) {
