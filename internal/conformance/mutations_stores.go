@@ -14,7 +14,12 @@ var storeMutations = []Mutation{
 	},
 	{
 		Name: "a log that does not fit", In: "syncLog",
-		Old: "return rc", New: "return lib.SQLITE_OK",
+		Old: "SQLITE_OK {\n\t\treturn rc", New: "SQLITE_OK {\n\t\treturn lib.SQLITE_OK",
+		Test: inSQLite + "TestALogIsWritten",
+	},
+	{
+		Name: "a commit that is not forced to the disk", In: "syncLog",
+		Old: "return syncData(file)", New: "return lib.SQLITE_OK",
 		Test: inSQLite + "TestALogIsWritten",
 	},
 	{
