@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"net/url"
 	"reflect"
 	"regexp"
 	"slices"
@@ -223,7 +222,7 @@ func (c *Config) checkRealms(faults []error) (list []error) {
 		issuers[r.IssuerID()] = r.Realm
 		for _, o := range earlier {
 			switch {
-			case hostOf(r.PublicURL) != hostOf(o.PublicURL):
+			case oauth.HostOf(r.PublicURL) != oauth.HostOf(o.PublicURL):
 			case r.BasePath == o.BasePath:
 				fault("base_path", "%q is that of the realm %s too, at the same public_url: give the realm one of its own, such as /%s, or a public_url", r.BasePath, o.Realm[1:], r.Realm[1:])
 			case within(r, o) || within(o, r):
@@ -233,15 +232,6 @@ func (c *Config) checkRealms(faults []error) (list []error) {
 		earlier = append(earlier, r)
 	}
 	return list
-}
-
-// hostOf returns the host of an address as browsers send it.
-func hostOf(address string) string {
-	u, err := url.Parse(address)
-	if err != nil {
-		return address
-	}
-	return strings.TrimSuffix(strings.ToLower(u.Host), ":443")
 }
 
 // within reports whether a's base path is among the paths of b.

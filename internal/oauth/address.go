@@ -186,3 +186,17 @@ func IsLoopback(redirectURI string) bool {
 	u, err := url.Parse(redirectURI)
 	return err == nil && u.Scheme == "http" && isLoopback(u.Hostname())
 }
+
+// HostOf returns the host of an https address as PlainHost has it, by which realms are told
+// apart. What is no address is returned as it is.
+func HostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return address
+	}
+	return PlainHost(u.Host)
+}
+
+// PlainHost returns a host in lower case and without the default port of https: browsers
+// send either.
+func PlainHost(host string) string { return strings.TrimSuffix(strings.ToLower(host), ":443") }

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/mintage/mintage/internal/oauth"
 )
 
 // Realms returns the handler of the servers of all realms, the default one first. A
@@ -16,7 +18,7 @@ func Realms(servers []*Server) http.Handler {
 	}
 	all := &sites{byHost: map[string]*site{}}
 	for _, s := range servers {
-		host := hostOf(s.PublicURL)
+		host := oauth.HostOf(s.PublicURL)
 		if all.byHost[host] == nil {
 			all.byHost[host] = &site{byBase: map[string]*Server{}, byName: map[string]*Server{}}
 		}
@@ -25,7 +27,7 @@ func Realms(servers []*Server) http.Handler {
 		at.byBase[s.BasePath], at.byName[s.Realm] = s, s
 		at.depth = max(at.depth, strings.Count(s.BasePath, "/"))
 	}
-	all.main, all.first = servers[0], all.byHost[hostOf(servers[0].PublicURL)]
+	all.main, all.first = servers[0], all.byHost[oauth.HostOf(servers[0].PublicURL)]
 	return all
 }
 
@@ -44,21 +46,9 @@ type site struct {
 	depth  int // the most parts of a base path
 }
 
-// hostOf returns the host of an address as a browser names it.
-func hostOf(address string) string {
-	u, err := url.Parse(address)
-	if err != nil {
-		return ""
-	}
-	return plainHost(u.Host)
-}
-
-// plainHost leaves out the default port of https.
-func plainHost(host string) string { return strings.TrimSuffix(strings.ToLower(host), ":443") }
-
 // ServeHTTP implements http.Handler.
 func (all *sites) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	at := all.byHost[plainHost(r.Host)]
+	at := all.byHost[oauth.PlainHost(r.Host)]
 	if at == nil {
 		at = all.first // a proxy has put another host into the request
 	}
