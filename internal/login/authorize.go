@@ -8,7 +8,6 @@ import (
 	"errors"
 
 	"github.com/mintage/mintage/internal/oauth"
-	"github.com/mintage/mintage/internal/store"
 )
 
 // Authorize decides what becomes of a client's request. A user who is signed in
@@ -55,54 +54,29 @@ func (a *Authorizer) Authorize(ctx context.Context, r oauth.AuthorizationRequest
 	return st, nil
 }
 
-// next calls Next for a stage, reads the consents that it needs, and makes the code of a
-// request that needs no more than a consent. An error for the client is returned as a
-// ClientError.
-func (a *Authorizer) next(ctx context.Context, st *Stage, r oauth.AuthorizationRequest) (Step, error) {
-	q := Request{AuthorizationRequest: r, Client: st.Client, At: a.now(), BuiltIn: a.builtIn(), Development: a.Development}
-	if st.Client != nil {
-		q.Defect = a.defect(st, r)
-		for _, c := range st.view.Beyond(a.Realm, st.Client.ID) {
-			for _, b := range c.Beyond {
-				q.Beyond = max(q.Beyond, b.Since)
-			}
-		}
+// ask begins an interaction.
+func (a *Authorizer) ask(ctx context.Context, st Stage, r oauth.AuthorizationRequest, v Visitor, step Step) (Stage, error) {
+	if st.Session == nil && len(r.State) > MaxGuestState {
+		return st, a.clientError(st.Client, r, oauth.ErrGuestState, false, nil)
 	}
-	step, err := Next(q, st.Session, st.Agreed, st.Interaction)
-	if step == StepReadConsents {
-		cs, fault := a.consents(ctx, st.Session.Subject)
-		if fault != nil {
-			return "", fault
-		}
-		agreed, _ := a.living(st.view, cs, st.Session.Subject, st.Client.ID)
-		if fault = a.asAgreed(ctx, st.Client, r, &agreed); fault != nil {
-			return "", fault
-		}
-		st.consents, st.Agreed = &cs, &agreed
-		step, err = Next(q, st.Session, st.Agreed, st.Interaction)
+	it := &Interaction{Request: r, Step: step, Fresh: r.Prompt.Login || stale(r, st.Session, a.now()) || unmet(r, st.Session) != nil}
+	if step == StepConsent {
+		it.Identity = &st.Session.Identity
 	}
-	var public *oauth.Error
+	if st.Client.SelfRegistered() && !isUnread(st.Client) {
+		it.Client = st.Client // the user answers about what was shown
+	}
+	err := a.begin(ctx, it, v, st.Session != nil)
 	switch {
-	case errors.As(err, &public):
-		err = a.clientError(st.Client, r, public, st.Session != nil, nil)
-	case err == nil && st.Client != nil && st.Session != nil && (step == StepConsent || step == StepAnswered && st.Interaction == nil):
-		// Nobody is asked about an authorization of which no code can be made.
-		if st.code, err = a.Issuer.Codes().IssueTo(st.Client, authorization(r, st.Session.Identity, st.targets)); err != nil {
-			err = a.clientError(st.Client, r, faultTold(err), true, err)
-		}
+	case errors.Is(err, ErrLimited), errors.Is(err, oauth.ErrTooLarge):
+		return st, err
+	case err != nil:
+		return st, a.clientError(st.Client, r, oauth.ErrUnavailable, st.Session != nil, err)
 	}
-	return step, err
+	st.Interaction = it
+	return st, nil
 }
 
-// asAgreed empties a consent to a client that registered itself, and that has changed
-// since or has no record: without one, it gets no tokens.
-func (co *Consents) asAgreed(ctx context.Context, c *store.Client, r oauth.AuthorizationRequest, agreed *Consent) error {
-	if !c.SelfRegistered() || agreed.At == 0 {
-		return nil
-	}
-	recorded, err := co.Directory.Record(ctx, c.Realm, c.ID)
-	if err == nil && (recorded == nil || agreed.Terms != terms(c, r.RedirectURI)) {
-		*agreed = Consent{}
-	}
-	return err
-}
+// MaxGuestState is how long a state may be, in bytes, that is kept for a user
+// who is not signed in.
+const MaxGuestState = 4096

@@ -2,6 +2,7 @@ package login
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -274,22 +275,6 @@ func (a *Authorizer) answer(ctx context.Context, st Stage) (Stage, error) {
 	return st, nil
 }
 
-func authorization(r oauth.AuthorizationRequest, who Identity, of *targets) issuer.Authorization {
-	var authTime time.Time
-	if who.AuthTime != 0 {
-		authTime = who.AuthTime.Time()
-	}
-	var resolved *issuer.Resources
-	if of != nil && of.err == nil {
-		resolved = &of.Resources
-	}
-	return issuer.Authorization{
-		JKT: r.JKT, ClientID: r.ClientID, RedirectURI: r.RedirectURI, Device: r.Device, Subject: who.Subject, Scope: string(r.Scope), Challenge: r.Challenge, Resources: r.Resources, Resolved: resolved,
-		AuthTime: authTime, Claims: issuer.CarriedClaims(who.Claims), Nonce: r.Nonce, Session: who.reference(), Login: who.Login,
-		InUserInfo: r.InUserInfo, InIDToken: r.InIDToken, SaysACR: r.ACRValues != "",
-	}
-}
-
 // mayRepeat returns nil if the code of a decision may be sent once more.
 func (a *Authorizer) mayRepeat(ctx context.Context, st Stage, id grant.ID) error {
 	if err := sameUser(st.Interaction, st.Session); err != nil {
@@ -313,4 +298,56 @@ func codeParts(ring *keys.Ring, it *Interaction) (id grant.ID, nonce [keys.Nonce
 	id = grant.NewID(it.Decision.AuthorizedAt, [16]byte(ring.Tag("grant of an interaction", []byte(it.ID), recorded)))
 	nonce = [keys.NonceSize]byte(ring.Tag("code of an interaction", []byte(it.ID), recorded)[:keys.NonceSize])
 	return id, nonce
+}
+
+// next calls Next for a stage, reads the consents that it needs, and makes the code of a
+// request that needs no more than a consent. An error for the client is returned as a
+// ClientError.
+func (a *Authorizer) next(ctx context.Context, st *Stage, r oauth.AuthorizationRequest) (Step, error) {
+	q := Request{AuthorizationRequest: r, Client: st.Client, At: a.now(), BuiltIn: a.builtIn(), Development: a.Development}
+	if st.Client != nil {
+		q.Defect = a.defect(st, r)
+		for _, c := range st.view.Beyond(a.Realm, st.Client.ID) {
+			for _, b := range c.Beyond {
+				q.Beyond = max(q.Beyond, b.Since)
+			}
+		}
+	}
+	step, err := Next(q, st.Session, st.Agreed, st.Interaction)
+	if step == StepReadConsents {
+		cs, fault := a.consents(ctx, st.Session.Subject)
+		if fault != nil {
+			return "", fault
+		}
+		agreed, _ := a.living(st.view, cs, st.Session.Subject, st.Client.ID)
+		if fault = a.asAgreed(ctx, st.Client, r, &agreed); fault != nil {
+			return "", fault
+		}
+		st.consents, st.Agreed = &cs, &agreed
+		step, err = Next(q, st.Session, st.Agreed, st.Interaction)
+	}
+	var public *oauth.Error
+	switch {
+	case errors.As(err, &public):
+		err = a.clientError(st.Client, r, public, st.Session != nil, nil)
+	case err == nil && st.Client != nil && st.Session != nil && (step == StepConsent || step == StepAnswered && st.Interaction == nil):
+		// Nobody is asked about an authorization of which no code can be made.
+		if st.code, err = a.Issuer.Codes().IssueTo(st.Client, authorization(r, st.Session.Identity, st.targets)); err != nil {
+			err = a.clientError(st.Client, r, faultTold(err), true, err)
+		}
+	}
+	return step, err
+}
+
+// asAgreed empties a consent to a client that registered itself, and that has changed
+// since or has no record: without one, it gets no tokens.
+func (co *Consents) asAgreed(ctx context.Context, c *store.Client, r oauth.AuthorizationRequest, agreed *Consent) error {
+	if !c.SelfRegistered() || agreed.At == 0 {
+		return nil
+	}
+	recorded, err := co.Directory.Record(ctx, c.Realm, c.ID)
+	if err == nil && (recorded == nil || agreed.Terms != terms(c, r.RedirectURI)) {
+		*agreed = Consent{}
+	}
+	return err
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
+	"encoding/base64"
 	"encoding/json"
 	"time"
 
@@ -89,4 +91,17 @@ func (ds Documents) unseal(ctx context.Context, kind store.DocumentKind, id, box
 		return d, err
 	}
 	return d, json.Unmarshal(body, what)
+}
+
+// newID is 256 random bits as text.
+func newID() string {
+	var b [32]byte
+	rand.Read(b[:])
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+// isID reports whether newID can have made a text.
+func isID(text string) bool {
+	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	return err == nil && len(b) == 32
 }

@@ -2,20 +2,13 @@ package login
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/base64"
+	"encoding/json"
 	"errors"
-	"fmt"
-	"net/netip"
 	"slices"
-	"sync"
 	"time"
 
-	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/oauth"
-	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -32,25 +25,8 @@ type Interactions struct {
 
 const interactionBox = "interaction"
 
-// newID is 256 random bits as text.
-func newID() string {
-	var b [32]byte
-	rand.Read(b[:])
-	return base64.RawURLEncoding.EncodeToString(b[:])
-}
-
-// isID reports whether newID can have made a text.
-func isID(text string) bool {
-	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	return err == nil && len(b) == 32
-}
-
 // NewBrowser draws the content of a browser's cookie.
 func NewBrowser() string { return newID() }
-
-// MaxGuestState is how long a state may be, in bytes, that is kept for a user
-// who is not signed in.
-const MaxGuestState = 4096
 
 // weight is how much of the store the request takes, in kilobytes. The state is
 // stored as base64.
@@ -63,32 +39,6 @@ func (it *Interaction) weight() int {
 	return kilobytes(size)
 }
 
-// kilobytes is how much of the store a record takes whose texts have so many bytes.
-func kilobytes(size int) int { return 1 + size/1024 }
-
-// ask begins an interaction.
-func (a *Authorizer) ask(ctx context.Context, st Stage, r oauth.AuthorizationRequest, v Visitor, step Step) (Stage, error) {
-	if st.Session == nil && len(r.State) > MaxGuestState {
-		return st, a.clientError(st.Client, r, oauth.ErrGuestState, false, nil)
-	}
-	it := &Interaction{Request: r, Step: step, Fresh: r.Prompt.Login || stale(r, st.Session, a.now()) || unmet(r, st.Session) != nil}
-	if step == StepConsent {
-		it.Identity = &st.Session.Identity
-	}
-	if st.Client.SelfRegistered() && !isUnread(st.Client) {
-		it.Client = st.Client // the user answers about what was shown
-	}
-	err := a.begin(ctx, it, v, st.Session != nil)
-	switch {
-	case errors.Is(err, ErrLimited), errors.Is(err, oauth.ErrTooLarge):
-		return st, err
-	case err != nil:
-		return st, a.clientError(st.Client, r, oauth.ErrUnavailable, st.Session != nil, err)
-	}
-	st.Interaction = it
-	return st, nil
-}
-
 // begin stores a new interaction of a browser, whose user is signed in or not.
 func (ins *Interactions) begin(ctx context.Context, it *Interaction, v Visitor, signedIn bool) error {
 	now := ins.now()
@@ -99,19 +49,6 @@ func (ins *Interactions) begin(ctx context.Context, it *Interaction, v Visitor, 
 	it.ID, it.Browser = newID(), browser[:]
 	it.CreatedAt, it.ExpiresAt = now, now.Add(ins.Lifetime)
 	return ins.put(ctx, it, store.Change{})
-}
-
-// admit charges a visitor, whose user is signed in or not, for so many kilobytes of
-// what is stored until it is answered.
-func (p *Pending) admit(now grant.Instant, lifetime int64, v Visitor, weight int, signedIn bool) error {
-	if v.Charge != nil && !v.Charge(weight) {
-		return ErrLimited
-	}
-	most := maxPendingGuest
-	if signedIn {
-		most = maxPending
-	}
-	return p.add(now, lifetime, v.Network, weight, most)
 }
 
 // BeginAccount begins a login for the account pages.
@@ -197,73 +134,66 @@ func (ins *Interactions) change(ctx context.Context, it *Interaction, with *stor
 
 var errUnchanged = errors.New("unchanged")
 
-// maxPending bounds, in kilobytes, the interactions that one node begins within
-// the lifetime of one, because unauthenticated requests begin them. The last fifth is
-// reserved for users who are signed in.
-const (
-	maxPending      = 128 << 10
-	maxPendingGuest = maxPending * 4 / 5
-	// pendingOfParty is which part of what is free one network may have: enough
-	// for as many ordinary logins as throttle.interactions allows an address.
-	pendingOfParty = 8
-)
-
-// Pending counts the kilobytes of the interactions that one node began in this
-// stretch of time and in the one before. The zero value is ready; it is safe for
-// concurrent use.
-type Pending struct {
-	mu           sync.Mutex
-	stretch      int64
-	young, older begun
-}
-
-// begun is what was begun in a stretch: together, and by each network. Each of
-// these has a kilobyte at least, so that maxPending bounds them too.
-type begun struct {
-	kilobytes int
-	of        map[netip.Prefix]int
-}
-
-// errShare is a network that has begun as much as one may of what all share.
-var errShare = fmt.Errorf("%w: its network has its share of all", ErrLimited)
-
-// add counts so many kilobytes for a network, if there is room for them and the
-// network has no more than its share. The zero network has no share.
-func (p *Pending) add(now grant.Instant, lifetime int64, network netip.Prefix, kilobytes, most int) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	switch stretch := int64(now) / max(1, lifetime); stretch {
-	case p.stretch:
-	case p.stretch + 1:
-		p.stretch, p.older, p.young = stretch, p.young, begun{}
-	default:
-		p.stretch, p.older, p.young = stretch, begun{}, begun{}
-	}
-	free := most - p.young.kilobytes - p.older.kilobytes
-	switch {
-	case kilobytes > free:
-		return ErrCrowded
-	case network.IsValid() && !overload.Fair(p.young.of[network]+p.older.of[network], kilobytes, free, pendingOfParty):
-		return errShare
-	}
-	p.young.kilobytes += kilobytes
-	if network.IsValid() {
-		if p.young.of == nil {
-			p.young.of = map[netip.Prefix]int{}
+// proveMore notes that a built-in user has passed a step in an epoch of the user's
+// record, and owes another one.
+func (ins *Interactions) proveMore(ctx context.Context, it *Interaction, who Proof) error {
+	return ins.change(ctx, it, nil, func(it *Interaction) error {
+		if it.Step != StepLogin && it.Step != who.Owes {
+			return ErrStep
 		}
-		p.young.of[network] += kilobytes
-	}
-	return nil
+		it.Step, it.Username, it.Epoch = who.Owes, who.Username, who.Epoch
+		return nil
+	})
 }
 
-// A Visitor is what a browser shows of itself.
-type Visitor struct {
-	Browser string // content of the browser's cookie
-	Session string // content of the session's cookie
-	// Network is where the visitor is, to have a share of the interactions of
-	// all; the zero prefix if visitors cannot be told apart by it.
-	Network netip.Prefix
-	// Charge, if set, charges the visitor's address for an interaction of so many
-	// kilobytes. It returns false if the address has begun too much.
-	Charge func(kilobytes int) bool
+// restart begins the login again, as another interaction: a page that was shown
+// to one user is never answered by the next (CWE-639). With another, it is for
+// another user: a session in another tab does not count.
+func (ins *Interactions) restart(ctx context.Context, it *Interaction, v Visitor, another bool) (*Interaction, error) {
+	next := &Interaction{Request: it.Request, Client: it.Client, Device: it.Device, Console: it.Console, SeenEnds: it.SeenEnds, Step: StepLogin, Fresh: it.Fresh || another}
+	if err := ins.begin(ctx, next, v, it.Identity != nil); err != nil {
+		return nil, err
+	}
+	err := ins.change(ctx, it, nil, func(it *Interaction) error {
+		switch {
+		case it.Decision != nil:
+			return ErrAnswered
+		case it.Step == StepMoved:
+			return ErrMoved
+		}
+		it.Step, it.Next = StepMoved, next.ID
+		return nil
+	})
+	return next, err
+}
+
+// identify records who the user is, and in the same commit what add adds, unless it
+// is nil. Add may change who that is.
+func (ins *Interactions) identify(ctx context.Context, it *Interaction, who Identity, add func(*Identity, *store.Change) error) error {
+	var with store.Change
+	return ins.change(ctx, it, &with, func(it *Interaction) error {
+		if it.Decision != nil {
+			return ErrAnswered
+		}
+		with = store.Change{}
+		if add != nil {
+			if err := add(&who, &with); err != nil {
+				return err
+			}
+		}
+		it.Step, it.Identity, it.Username = StepConsent, &who, ""
+		return nil
+	})
+}
+
+// keepUpstream notes what the answer of another provider is to be compared
+// with.
+func (ins *Interactions) keepUpstream(ctx context.Context, it *Interaction, pending json.RawMessage) error {
+	return ins.change(ctx, it, nil, func(it *Interaction) error {
+		if it.Step != StepLogin {
+			return ErrStep
+		}
+		it.Upstream = pending
+		return nil
+	})
 }

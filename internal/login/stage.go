@@ -1,9 +1,12 @@
 package login
 
 import (
+	"time"
+
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -50,4 +53,20 @@ type Attempt struct {
 	Cookie string // of the session, if Err is nil
 	Err    error
 	Fault  bool // Err is a fault of the store, after the proof was verified
+}
+
+func authorization(r oauth.AuthorizationRequest, who Identity, of *targets) issuer.Authorization {
+	var authTime time.Time
+	if who.AuthTime != 0 {
+		authTime = who.AuthTime.Time()
+	}
+	var resolved *issuer.Resources
+	if of != nil && of.err == nil {
+		resolved = &of.Resources
+	}
+	return issuer.Authorization{
+		JKT: r.JKT, ClientID: r.ClientID, RedirectURI: r.RedirectURI, Device: r.Device, Subject: who.Subject, Scope: string(r.Scope), Challenge: r.Challenge, Resources: r.Resources, Resolved: resolved,
+		AuthTime: authTime, Claims: issuer.CarriedClaims(who.Claims), Nonce: r.Nonce, Session: who.reference(), Login: who.Login,
+		InUserInfo: r.InUserInfo, InIDToken: r.InIDToken, SaysACR: r.ACRValues != "",
+	}
 }

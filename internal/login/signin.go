@@ -1,0 +1,105 @@
+package login
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// passwordStands is ErrSignedOut if the password that was shown has been
+// changed since, or its user disabled.
+func (ss *Sessions) passwordStands(ctx context.Context, it *Interaction) error {
+	if alive, err := ss.Alive(ctx, it.Username, it.Epoch); alive || err != nil {
+		return err
+	}
+	return ErrSignedOut
+}
+
+// SignIn records in one commit who the user is, what the login says about the user,
+// the session that begins, and that the session which the browser had ends. It
+// returns the new session's cookie.
+func (a *Authorizer) SignIn(ctx context.Context, it *Interaction, who Identity, v Visitor) (cookie string, err error) {
+	if err := a.checkSubject(who.Subject); err != nil {
+		return "", err
+	}
+	if who.Name == "" && who.Username == "" {
+		who.Name = who.Subject // better than nobody: users see whose answer they give
+	}
+	said := who
+	who.Standard = ""
+	var ends *Session
+	err = a.identify(ctx, it, who, func(who *Identity, c *store.Change) (err error) {
+		if ends, err = a.leave(ctx, who, v.Session, c); err != nil {
+			return err
+		}
+		var session store.Document
+		if cookie, session, err = a.newSession(*who); err != nil {
+			return err
+		}
+		c.Documents = append(c.Documents, session)
+		if err := a.noteProvider(ctx, said, session, c); err != nil {
+			return err
+		}
+		return a.noteClaims(ctx, said, c)
+	})
+	if err != nil {
+		return "", err
+	}
+	if ends != nil {
+		a.ended(ctx, ends)
+	}
+	// After the commit: an end that is noted later finds the session.
+	over, err := a.endsAtProvider(ctx, said, it.SeenEnds)
+	if err != nil || len(over) == 0 {
+		return cookie, err
+	}
+	if _, err := a.EndSession(ctx, cookie); err != nil {
+		return "", err
+	}
+	// The next login asks the provider anew, and is not refused for the same ends.
+	err = a.change(ctx, it, nil, func(it *Interaction) error { it.SeenEnds = append(it.SeenEnds, over...); return nil })
+	return "", cmp.Or(err, ErrProviderEnded)
+}
+
+// keep moves an interaction that asks which user it is to be on with the one
+// who is signed in. If the page has shown the session of another, which a mark names,
+// nothing is recorded: the page is shown again (CWE-639).
+func (a *Authorizer) keep(ctx context.Context, it *Interaction, v Visitor, shown string) error {
+	s, err := a.Session(ctx, v.Session)
+	if err != nil {
+		return err
+	}
+	if s == nil {
+		return ErrSignedOut
+	}
+	if it.Step != StepAccount {
+		return ErrStep
+	}
+	if shown != "" && shown != s.Mark() {
+		return nil
+	}
+	return a.identify(ctx, it, s.Identity, nil)
+}
+
+// checkSubject refuses a subject that is the id of a client, at every kind of login:
+// tokens of the client for itself have it as their sub (RFC 9068 section 5).
+func (a *Authorizer) checkSubject(subject string) error {
+	view, err := a.view()
+	if err != nil {
+		return err
+	}
+	if _, taken := view.Registered(a.Realm, subject); taken {
+		return fmt.Errorf("%w: %w", ErrSubject, &oauth.Invalid{Field: "subject", Message: "it is the id of a client, whose own tokens have it as their sub"})
+	}
+	return nil
+}
+
+// BeginConsole begins the login of an operator. The user signs in now, whoever is signed
+// in in the browser: the account's session opens no console.
+func (a *Authorizer) BeginConsole(ctx context.Context, v Visitor, challenge string) (*Interaction, error) {
+	it := &Interaction{Step: StepLogin, Fresh: true, Console: challenge, Request: oauth.AuthorizationRequest{ACRValues: a.Console.ACRValues}}
+	return it, a.begin(ctx, it, v, false)
+}
