@@ -28,7 +28,7 @@ var inConstantTime = map[string]int{
 	"internal/server/token/register.go register":   1, // the initial access token
 	"internal/login/interaction.go Interaction":    1, // a browser's cookie
 	"internal/login/session.go openSessionCookie":  1,
-	"internal/login/handoff.go TakeLogin":            1, // the verifier of a handoff
+	"internal/login/handoff.go TakeLogin":          1, // the verifier of a handoff
 	"internal/account/totp.go stepOf":              1, // one-time codes
 	"internal/account/account.go nonce":            1, // the cookie of a known browser
 	"internal/server/admin/access.go isConfigured": 1, // the token of the configuration

@@ -245,7 +245,7 @@ func TestEveryClientFollowsTheProfileOfTheDeployment(t *testing.T) {
 func TestNoNameLeadsToAnotherRealm(t *testing.T) {
 	a, _ := newAdmin(t)
 	other := *a
-	other.Realm, other.Store = "/staff", &store.Realm{Store: a.Store, Name: "/staff"}
+	other.Realm, other.Store = "/staff", &store.RealmStore{Store: a.Store, Name: "/staff"}
 	if _, _, err := other.Clients().Create(t.Context(), billing(), store.ClientEnabled); err != nil {
 		t.Fatal(err)
 	}

@@ -96,8 +96,8 @@ func (e Ended) Merge(ctx context.Context, st store.Store, kek *keys.KEK, actor s
 	event := func(name store.EventName, about, detail string) store.Event {
 		return store.Event{At: now, Name: name, About: about, Actor: actor, Detail: detail}
 	}
-	of := func(realm string) *store.Realm {
-		return &store.Realm{Store: st, Name: cmp.Or(realm, oauth.DefaultRealm)}
+	of := func(realm string) *store.RealmStore {
+		return &store.RealmStore{Store: st, Name: cmp.Or(realm, oauth.DefaultRealm)}
 	}
 	if err := e.withdraw(ctx, st, kek, actor, clock); err != nil {
 		return fmt.Errorf("withdraw keys: %w", err)
@@ -188,7 +188,7 @@ func (e Ended) withdraw(ctx context.Context, st store.Store, kek *keys.KEK, acto
 
 type eventOf func(name store.EventName, about, detail string) store.Event
 
-func (e EndedClient) merge(ctx context.Context, st *store.Realm, now grant.Instant, event eventOf) error {
+func (e EndedClient) merge(ctx context.Context, st *store.RealmStore, now grant.Instant, event eventOf) error {
 	c, err := st.Client(ctx, e.ID)
 	if errors.Is(err, store.ErrNotFound) {
 		if c, err = e.own(ctx, st); errors.Is(err, store.ErrNotFound) {
@@ -231,7 +231,7 @@ func (e EndedClient) merge(ctx context.Context, st *store.Realm, now grant.Insta
 }
 
 // own returns the client that registered itself, to be barred by its first entry.
-func (e EndedClient) own(ctx context.Context, st *store.Realm) (store.Client, error) {
+func (e EndedClient) own(ctx context.Context, st *store.RealmStore) (store.Client, error) {
 	if e.Own != nil {
 		c := e.Own.Clone()
 		c.State, c.Version = store.ClientEnabled, 0
@@ -246,7 +246,7 @@ func (e EndedClient) own(ctx context.Context, st *store.Realm) (store.Client, er
 	return c, err
 }
 
-func (e EndedAPI) merge(ctx context.Context, st *store.Realm, ch store.Changes, now grant.Instant, event eventOf) error {
+func (e EndedAPI) merge(ctx context.Context, st *store.RealmStore, ch store.Changes, now grant.Instant, event eventOf) error {
 	a := ch.FindAPI(e.ID)
 	if a == nil || e.At != 0 && a.CreatedAt > e.At {
 		return nil
@@ -266,7 +266,7 @@ func (e EndedAPI) merge(ctx context.Context, st *store.Realm, ch store.Changes, 
 	return st.Commit(ctx, store.Change{Entries: []store.Entry{next.Entry()}, Events: []store.Event{event(name, a.ID, MergedDetail)}})
 }
 
-func (e EndedTrust) merge(ctx context.Context, st *store.Realm, ch store.Changes, now grant.Instant, event eventOf) error {
+func (e EndedTrust) merge(ctx context.Context, st *store.RealmStore, ch store.Changes, now grant.Instant, event eventOf) error {
 	i := slices.IndexFunc(ch.Trusts, func(t store.Trust) bool { return t.ID == e.ID })
 	if i < 0 || e.At != 0 && ch.Trusts[i].CreatedAt > e.At {
 		return nil
@@ -283,7 +283,7 @@ func (e EndedTrust) merge(ctx context.Context, st *store.Realm, ch store.Changes
 	return st.Commit(ctx, store.Change{Entries: []store.Entry{next.Entry()}, Events: []store.Event{event(name, next.ID, MergedDetail)}})
 }
 
-func (e EndedUser) merge(ctx context.Context, st *store.Realm, ring *keys.Ring, now grant.Instant, event eventOf) error {
+func (e EndedUser) merge(ctx context.Context, st *store.RealmStore, ring *keys.Ring, now grant.Instant, event eventOf) error {
 	u, err := e.find(ctx, st)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
@@ -306,7 +306,7 @@ func (e EndedUser) merge(ctx context.Context, st *store.Realm, ring *keys.Ring, 
 	return st.Commit(ctx, store.Change{Documents: []store.Document{doc}, Events: []store.Event{event(name, store.AboutSubject(u.Subject), MergedDetail)}})
 }
 
-func (e EndedUser) find(ctx context.Context, st *store.Realm) (account.User, error) {
+func (e EndedUser) find(ctx context.Context, st *store.RealmStore) (account.User, error) {
 	if e.Username != "" {
 		return account.Find(ctx, st, st.Name, e.Username)
 	}

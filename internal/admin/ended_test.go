@@ -244,7 +244,7 @@ func TestWhatHasEndedOfAPIsSinceABackupIsEndedInItsCopy(t *testing.T) {
 func TestEndsAreMergedIntoTheirRealm(t *testing.T) {
 	st, kek, _ := aCopy(t)
 	const other = "/staff"
-	of := &store.Realm{Store: st, Name: other}
+	of := &store.RealmStore{Store: st, Name: other}
 	for _, name := range []string{realm, other} {
 		if name == other {
 			must(t, st.Commit(t.Context(), store.Change{Entries: []store.Entry{store.Client{ID: "kept", Realm: other, State: store.ClientEnabled, Version: 1, Secrets: []store.Secret{{ID: "one"}}}.Entry()}}))
@@ -272,7 +272,7 @@ func TestEndsAreMergedIntoTheirRealm(t *testing.T) {
 		if (own.Clients[i].State == store.ClientDeleted) != ended || own.APIs[0].Deleted != ended || (u.State == account.Disabled) != ended || slices.Contains(own.Cutoffs, cut) != ended {
 			t.Errorf("realm %s: client %s, API deleted %t, user %s, cutoffs %v", name, own.Clients[i].State, own.APIs[0].Deleted, u.State, own.Cutoffs)
 		}
-		list, err := (&store.Realm{Store: st, Name: name}).Events(t.Context(), "kept", 9)
+		list, err := (&store.RealmStore{Store: st, Name: name}).Events(t.Context(), "kept", 9)
 		if must(t, err); (len(list) > 0) != ended {
 			t.Errorf("events of the client of %s: %v", name, list)
 		}

@@ -263,7 +263,7 @@ func inProcess(ctx context.Context, cfg config.Config) (*Client, error) {
 		}
 		own.Profile = store.Profile(of.Authorization.Demanded())
 		if own.Policy.RefreshLifetime = cfg.LongestRefresh(); len(cfg.Realms) > 0 {
-			own.Store = &store.Realm{Store: st, Name: of.Realm}
+			own.Store = &store.RealmStore{Store: st, Name: of.Realm}
 		}
 		a := serveradmin.NewLocal(own)
 		a.Service = of.ServiceName()

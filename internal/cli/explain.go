@@ -197,7 +197,7 @@ func (a *opened) explain(ctx context.Context, asked explain.Asked, log *explain.
 		}
 		st := a.Store
 		if len(cfg.Realms) > 0 {
-			st = &store.Realm{Store: a.Store, Name: of.Realm}
+			st = &store.RealmStore{Store: a.Store, Name: of.Realm}
 		}
 		tokens := token.Endpoints{InvalidRequestForDeadRefresh: of.Compat.InvalidRequestForDeadRefresh}
 		x := &explain.Explainer{

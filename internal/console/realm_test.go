@@ -23,7 +23,7 @@ import (
 // staff gives r a second realm, and returns its use cases.
 func (r *room) staff() admin.Admin {
 	own := r.cases
-	own.Store, own.Whole, own.Realm = &store.Realm{Store: r.store, Name: "/staff"}, r.store, "/staff"
+	own.Store, own.Whole, own.Realm = &store.RealmStore{Store: r.store, Name: "/staff"}, r.store, "/staff"
 	api := serveradmin.NewLocal(own)
 	api.Realm = adminapi.Realm{Name: "staff", Issuer: "https://auth.example/staff/oauth2/staff", Login: "upstream"}
 	api.Explain, api.Watch, api.Audit, api.AuditDirectory, api.ConsoleURL = r.api.Explain, r.api.Watch, r.audit, r.auditDirectory, origin

@@ -32,7 +32,7 @@ import (
 func (n *node) newRealm(cfg config.Config) *realm {
 	r := &realm{node: n, name: cfg.Realm, log: n.log, metrics: n.metrics.Realm(cfg.Realm), store: n.store, feed: issuer.NewFeed()}
 	if several := len(n.cfg.Realms) > 0; several {
-		r.store = &store.Realm{Store: n.store, Name: r.name}
+		r.store = &store.RealmStore{Store: n.store, Name: r.name}
 		r.log = n.log.With("realm", r.name)
 	}
 	alone, began := cfg.Store == config.StoreSQLite, time.Now()

@@ -119,7 +119,7 @@ func ReadStore(ctx context.Context, st store.Store, p *doctor.Deployment) error 
 	changes, err := st.Changes(ctx, 0)
 	for i := range changes.Clients {
 		if c := &changes.Clients[i]; err == nil && c.State != store.ClientDeleted {
-			*c, err = (&store.Realm{Store: st, Name: c.Realm}).Client(ctx, c.ID) // with the last use of its secrets
+			*c, err = (&store.RealmStore{Store: st, Name: c.Realm}).Client(ctx, c.ID) // with the last use of its secrets
 		}
 	}
 	if err == nil {

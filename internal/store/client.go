@@ -2,7 +2,6 @@ package store
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
 
@@ -365,37 +364,4 @@ func (c Client) LongestIDTokens() time.Duration {
 		longest = max(longest, *c.IDTokenLifetime)
 	}
 	return longest.Duration()
-}
-
-// ClientKey is the key of the record of a client that registered itself.
-func ClientKey(realm, id string) DocumentKey { return KeyOf(DocumentClient, realm, id) }
-
-// Record returns the document that holds c, a client that registered itself, from now
-// until an instant. Its Version is that of the record before, or 0.
-func (c Client) Record(now, until grant.Instant) Document {
-	return Document{Kind: DocumentClient, Key: ClientKey(c.Realm, c.ID), Version: c.Version + 1, ExpiresAt: until, Owner: recordOwner(now), Body: c.Entry().Body}
-}
-
-// recordSpan is how long the records that are written have one owner, which is no subject:
-// so what has changed lately is found by an index, among many records that have not.
-const recordSpan = 10 * time.Minute
-
-func recordOwner(at grant.Instant) Owner {
-	return OwnerOf("", fmt.Sprint("records of ", int64(at)/recordSpan.Milliseconds()))
-}
-
-// RecordOwners returns the owners of the records that were written from an instant to
-// another.
-func RecordOwners(from, to grant.Instant) (list []Owner) {
-	for at := from; at < to.Add(recordSpan); at = at.Add(recordSpan) {
-		list = append(list, recordOwner(at))
-	}
-	return list
-}
-
-// ClientRecord decodes a document of kind DocumentClient.
-func (d Document) ClientRecord() (Client, error) {
-	c, err := Entry{EntryClient, "", d.Version, d.Body}.Client()
-	c.Version, c.RecordedUntil = d.Version, d.ExpiresAt
-	return c, err
 }

@@ -8,17 +8,17 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 )
 
-// A Realm is the part of a store that belongs to one realm: nothing of another realm is
+// A RealmStore is the part of a store that belongs to one realm: nothing of another realm is
 // found by any id, or listed. Documents are not looked into: their keys and owners are
 // of a realm (see KeyOf and OwnerOf), and those that are listed by their kind say whose
 // they are.
-type Realm struct {
+type RealmStore struct {
 	Store
 	Name string
 }
 
 // Grant implements Store, as do the methods below.
-func (r *Realm) Grant(ctx context.Context, id grant.ID) (grant.Grant, error) {
+func (r *RealmStore) Grant(ctx context.Context, id grant.ID) (grant.Grant, error) {
 	g, err := r.Store.Grant(ctx, id)
 	if err == nil && g.Realm != r.Name {
 		return grant.Grant{}, ErrNotFound
@@ -26,7 +26,7 @@ func (r *Realm) Grant(ctx context.Context, id grant.ID) (grant.Grant, error) {
 	return g, err
 }
 
-func (r *Realm) UpdateGrant(ctx context.Context, id grant.ID, decide Decide) error {
+func (r *RealmStore) UpdateGrant(ctx context.Context, id grant.ID, decide Decide) error {
 	// A call of decide may still be running when UpdateGrant has returned an error
 	// because ctx has ended. Without an error, the last has returned.
 	foreign := make(chan struct{}, 1)
@@ -46,12 +46,12 @@ func (r *Realm) UpdateGrant(ctx context.Context, id grant.ID, decide Decide) err
 	return err
 }
 
-func (r *Realm) Grants(ctx context.Context, f GrantFilter) ([]grant.Grant, error) {
+func (r *RealmStore) Grants(ctx context.Context, f GrantFilter) ([]grant.Grant, error) {
 	f.Realm = r.Name
 	return r.Store.Grants(ctx, f)
 }
 
-func (r *Realm) Changes(ctx context.Context, since int64) (Changes, error) {
+func (r *RealmStore) Changes(ctx context.Context, since int64) (Changes, error) {
 	ch, err := r.Store.Changes(ctx, since)
 	return ch.OfRealm(r.Name), err
 }
@@ -67,7 +67,7 @@ func (ch Changes) OfRealm(realm string) Changes {
 
 // Client compares the realm: in the default one, an id that a caller chose can be the key
 // of another realm's client.
-func (r *Realm) Client(ctx context.Context, id string) (Client, error) {
+func (r *RealmStore) Client(ctx context.Context, id string) (Client, error) {
 	c, err := r.Store.Client(ctx, InRealm(r.Name, id))
 	if err == nil && c.Realm != r.Name {
 		return Client{}, ErrNotFound
@@ -75,14 +75,14 @@ func (r *Realm) Client(ctx context.Context, id string) (Client, error) {
 	return c, err
 }
 
-func (r *Realm) Revocations(ctx context.Context, since grant.Instant, limit int) (list []Revocation, from grant.Instant, err error) {
+func (r *RealmStore) Revocations(ctx context.Context, since grant.Instant, limit int) (list []Revocation, from grant.Instant, err error) {
 	list, from, err = r.Store.Revocations(ctx, since, limit)
 	return slices.DeleteFunc(list, func(v Revocation) bool { return v.Realm != r.Name }), from, err
 }
 
 // Commit names the realm in what its events are about. Those about grants come with
 // UpdateGrant: the ids of grants are unique.
-func (r *Realm) Commit(ctx context.Context, c Change) error {
+func (r *RealmStore) Commit(ctx context.Context, c Change) error {
 	c.Events = slices.Clone(c.Events)
 	for i := range c.Events {
 		c.Events[i].About = InRealm(r.Name, c.Events[i].About)
@@ -90,7 +90,7 @@ func (r *Realm) Commit(ctx context.Context, c Change) error {
 	return r.Store.Commit(ctx, c)
 }
 
-func (r *Realm) Events(ctx context.Context, about string, limit int) ([]Event, error) {
+func (r *RealmStore) Events(ctx context.Context, about string, limit int) ([]Event, error) {
 	if realm, _ := SplitRealm(about); realm != "" {
 		return nil, nil // of another realm: no name begins so
 	}

@@ -99,5 +99,5 @@ var realmPromises = []promise{
 // realms opens a store, and two realms in it.
 func realms(t *testing.T, db Database) (st, a, b store.Store) {
 	st = open(t, db)
-	return st, &store.Realm{Store: st, Name: "/api"}, &store.Realm{Store: st, Name: "/b"}
+	return st, &store.RealmStore{Store: st, Name: "/api"}, &store.RealmStore{Store: st, Name: "/b"}
 }
