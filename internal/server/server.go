@@ -69,8 +69,8 @@ func (s Site) Endpoint(path string) string {
 // strictTransport reports whether answers have Strict-Transport-Security (RFC 6797). The
 // header applies to every port of a host, so it would break other servers on a
 // developer's machine, and to no IP address (section 8.1.1).
-func (site Site) strictTransport() bool {
-	u, err := url.Parse(site.PublicURL)
+func (s Site) strictTransport() bool {
+	u, err := url.Parse(s.PublicURL)
 	if err != nil {
 		return false
 	}
