@@ -2,8 +2,6 @@ package binary
 
 import (
 	"bytes"
-	"errors"
-	"math/rand/v2"
 	"net"
 	"os/exec"
 	"strconv"
@@ -11,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/mintage/mintage/internal/testkit/freeport"
 )
 
 // An Output is what a program writes. It is safe for concurrent use.
@@ -31,44 +31,16 @@ func (o *Output) String() string {
 	return o.text.String()
 }
 
-// FreeAddress is an address of host that nobody listens on, for a program that
-// cannot choose one itself. Its port is below those that the kernel gives to
-// connections: until the program listens, no connection takes it. Until the end of
-// the test, no other test gets it, of whatever process: for that, a socket outside
-// of the file system has its number. Nor does any test get the port two above it,
-// where a server of --dev has its console.
+// FreeAddress is an address of host that nobody listens on, for a program that cannot
+// choose one itself. It is reserved until the end of the test.
 func FreeAddress(t testing.TB, host string) string {
 	t.Helper()
-	for {
-		port := strconv.Itoa(11_000 + rand.IntN(5_000)*4 + rand.IntN(2))
-		reserved, err := net.Listen("unix", "@mintage-port-"+port)
-		if errors.Is(err, syscall.EADDRINUSE) {
-			continue
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { reserved.Close() })
-		address := net.JoinHostPort(host, port)
-		if err := tryToListen(address); errors.Is(err, syscall.EADDRINUSE) {
-			continue
-		} else if err != nil {
-			t.Fatal(err)
-		}
-		return address
-	}
-}
-
-// tryToListen listens for a moment in which this process starts no other one: that
-// would hold the socket, too, until its program runs.
-func tryToListen(address string) error {
-	syscall.ForkLock.RLock()
-	defer syscall.ForkLock.RUnlock()
-	l, err := net.Listen("tcp", address)
+	port, release, err := freeport.Reserve(host)
 	if err != nil {
-		return err
+		t.Fatal(err)
 	}
-	return l.Close()
+	t.Cleanup(func() { release() })
+	return net.JoinHostPort(host, strconv.Itoa(port))
 }
 
 // Serve starts a program, waits until something listens on the address, and

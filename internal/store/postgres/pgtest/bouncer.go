@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/mintage/mintage/internal/testkit/freeport"
 )
 
 // bouncer is where Debian installs it.
@@ -47,7 +49,7 @@ func StartBouncer(s *Server, settings ...string) (_ *Bouncer, err error) {
 			err = errors.Join(err, os.RemoveAll(b.dir))
 		}
 	}()
-	if b.port, err = freePort(); err != nil {
+	if b.port, _, err = freeport.Reserve("127.0.0.1"); err != nil {
 		return nil, err
 	}
 	files := map[string]string{

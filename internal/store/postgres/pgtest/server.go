@@ -8,8 +8,6 @@ import (
 	cryptorand "crypto/rand"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -23,6 +21,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/mintage/mintage/internal/testkit/freeport"
 )
 
 // programs is where Debian keeps what belongs to one version of the server.
@@ -85,7 +85,7 @@ func start(settings []string, fill func(*Server) error) (_ *Server, err error) {
 	if err := fill(s); err != nil {
 		return nil, err
 	}
-	if s.port, err = freePort(); err != nil {
+	if s.port, _, err = freeport.Reserve("127.0.0.1"); err != nil {
 		return nil, err
 	}
 	// Whatever a killed server leaves is in its directory.
@@ -266,25 +266,4 @@ func unprivileged() (*syscall.Credential, error) {
 		return nil, err
 	}
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
-}
-
-// freePort finds a port below those that the system hands out by itself: a
-// server that is started again finds its port free. No other process of a test gets
-// it before this one ends: a socket outside of the file system has its number, as in
-// internal/e2e/binary.
-func freePort() (int, error) {
-	for range 100 {
-		port := 15_000 + rand.IntN(3_750)*4 + rand.IntN(2)
-		reserved, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-		if err != nil {
-			return 0, err
-		}
-		if syscall.Bind(reserved, &syscall.SockaddrUnix{Name: fmt.Sprint("@mintage-port-", port)}) == nil {
-			if l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
-				return port, l.Close()
-			}
-		}
-		syscall.Close(reserved)
-	}
-	return 0, errors.New("no free port between 15000 and 30000")
 }
