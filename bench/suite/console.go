@@ -37,7 +37,6 @@ type console struct {
 	crowd
 	host   *host
 	url    string
-	rate   float64 // of refreshes: half of what the server can
 	pages  []*page
 	few    *dataset // of the client with few grants
 	failed error

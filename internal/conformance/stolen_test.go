@@ -71,10 +71,10 @@ func loots() (list []loot) {
 // them. Everything of its was used once, as a thief finds it: the proofs at the first
 // node, a moment ago.
 type victim struct {
-	c                                  oauthClient
-	key                                *testkit.Prover
-	access, refresh, code, requestURI  string
-	apiProof, tokenProof, nonce, other string
+	c                                 oauthClient
+	key                               *testkit.Prover
+	access, refresh, code, requestURI string
+	apiProof, tokenProof, nonce       string
 }
 
 func (d *deployment) robbed(b *browser, auth store.AuthRule) *victim {

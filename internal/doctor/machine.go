@@ -205,10 +205,11 @@ func checkAudit(_ context.Context, p *Deployment) (f findings) {
 		f.warn(secretfile.UserOf(p.Config.Data).Close(dir, "go="), "others than its owner can look into the audit log %s (mode %04o)", dir, mode)
 	}
 	trial, err := os.CreateTemp(dir, ".doctor-*")
+	if err == nil {
+		err = errors.Join(trial.Close(), os.Remove(trial.Name()))
+	}
 	if err != nil {
 		f.fault("run this as the server's user; if that is the one, give it the directory", "the audit log cannot be written: %v", err)
-	} else {
-		err = errors.Join(trial.Close(), os.Remove(trial.Name()))
 	}
 	files, globErr := filepath.Glob(filepath.Join(dir, "*.jsonl"))
 	if globErr != nil || len(files) == 0 {

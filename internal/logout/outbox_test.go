@@ -81,8 +81,8 @@ func (b *bench) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body != nil {
 		body, err = io.ReadAll(r.Body)
 	}
-	form, err := url.ParseQuery(string(body))
-	if err != nil || len(form) != 1 || r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/x-www-form-urlencoded" || r.URL.Path != "/logout" {
+	form, unread := url.ParseQuery(string(body))
+	if err = errors.Join(err, unread); err != nil || len(form) != 1 || r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/x-www-form-urlencoded" || r.URL.Path != "/logout" {
 		b.t.Errorf("%s %s %q: %q, %v", r.Method, r.URL, r.Header, body, err)
 	}
 	if until, ok := r.Context().Deadline(); !ok || time.Until(until) > 5*time.Second {

@@ -219,10 +219,9 @@ func TestARefreshThatIsCountedAllocatesNothing(t *testing.T) {
 // A fixedStore answers every operation with err.
 type fixedStore struct {
 	store.Store
-	err    error
-	events []store.Event
-	next   string
-	realm  string // of the grant
+	err   error
+	next  string
+	realm string // of the grant
 }
 
 func (s *fixedStore) Grant(context.Context, grant.ID) (grant.Grant, error) {
