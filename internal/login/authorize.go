@@ -53,30 +53,3 @@ func (a *Authorizer) Authorize(ctx context.Context, r oauth.AuthorizationRequest
 	st.URL, st.Issued = a.callback(r, st.Client, st.code), st.code.GrantID
 	return st, nil
 }
-
-// ask begins an interaction.
-func (a *Authorizer) ask(ctx context.Context, st Stage, r oauth.AuthorizationRequest, v Visitor, step Step) (Stage, error) {
-	if st.Session == nil && len(r.State) > MaxGuestState {
-		return st, a.clientError(st.Client, r, oauth.ErrGuestState, false, nil)
-	}
-	it := &Interaction{Request: r, Step: step, Fresh: r.Prompt.Login || stale(r, st.Session, a.now()) || unmet(r, st.Session) != nil}
-	if step == StepConsent {
-		it.Identity = &st.Session.Identity
-	}
-	if st.Client.SelfRegistered() && !isUnread(st.Client) {
-		it.Client = st.Client // the user answers about what was shown
-	}
-	err := a.begin(ctx, it, v, st.Session != nil)
-	switch {
-	case errors.Is(err, ErrLimited), errors.Is(err, oauth.ErrTooLarge):
-		return st, err
-	case err != nil:
-		return st, a.clientError(st.Client, r, oauth.ErrUnavailable, st.Session != nil, err)
-	}
-	st.Interaction = it
-	return st, nil
-}
-
-// MaxGuestState is how long a state may be, in bytes, that is kept for a user
-// who is not signed in.
-const MaxGuestState = 4096

@@ -3,6 +3,7 @@ package login
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/mintage/mintage/internal/oauth"
@@ -103,3 +104,30 @@ func (a *Authorizer) BeginConsole(ctx context.Context, v Visitor, challenge stri
 	it := &Interaction{Step: StepLogin, Fresh: true, Console: challenge, Request: oauth.AuthorizationRequest{ACRValues: a.Console.ACRValues}}
 	return it, a.begin(ctx, it, v, false)
 }
+
+// ask begins an interaction.
+func (a *Authorizer) ask(ctx context.Context, st Stage, r oauth.AuthorizationRequest, v Visitor, step Step) (Stage, error) {
+	if st.Session == nil && len(r.State) > MaxGuestState {
+		return st, a.clientError(st.Client, r, oauth.ErrGuestState, false, nil)
+	}
+	it := &Interaction{Request: r, Step: step, Fresh: r.Prompt.Login || stale(r, st.Session, a.now()) || unmet(r, st.Session) != nil}
+	if step == StepConsent {
+		it.Identity = &st.Session.Identity
+	}
+	if st.Client.SelfRegistered() && !isUnread(st.Client) {
+		it.Client = st.Client // the user answers about what was shown
+	}
+	err := a.begin(ctx, it, v, st.Session != nil)
+	switch {
+	case errors.Is(err, ErrLimited), errors.Is(err, oauth.ErrTooLarge):
+		return st, err
+	case err != nil:
+		return st, a.clientError(st.Client, r, oauth.ErrUnavailable, st.Session != nil, err)
+	}
+	st.Interaction = it
+	return st, nil
+}
+
+// MaxGuestState is how long a state may be, in bytes, that is kept for a user
+// who is not signed in.
+const MaxGuestState = 4096
