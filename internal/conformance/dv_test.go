@@ -1,6 +1,7 @@
 package conformance_test
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/pages"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/storetest"
@@ -435,15 +437,27 @@ func TestDV11_ADeviceOfAClientThatRegisteredItself(t *testing.T) {
 	b.answerDevice(b.enter(device.UserCode), "allow")
 	d.mustIssue(d.post(c.polls(device)))
 
-	// One that has not asked for the grant type gets codes, and no user.
+	// One that has not asked for the grant type gets no codes, with a record or without.
 	c = register(`["authorization_code"]`)
+	want(t, d.ask(c), 400, "unauthorized_client")
+	b.decide(b.open(asking(c)).at(t, "consent"), "allow")
+	want(t, d.ask(c), 400, "unauthorized_client")
+	want(t, d.ask(oauthClient{Client: store.Client{ID: "mintage_ci_AAAA"}}), 401, "invalid_client")
+
+	// One whose document has not been read yet gets codes, and no user.
+	const address = "https://agent.example/client.json"
+	d.directory.AdmitSelfRegistered(func(_, id string) bool { return id == address })
+	d.authorizer.SelfRegistered = func(context.Context, oauth.AuthorizationRequest, netip.Prefix, bool) (*store.Client, error) {
+		return &store.Client{ID: address, Realm: realm, State: store.ClientEnabled, RegisteredBy: store.ByDocument, Secrets: []store.Secret{},
+			Settings: store.Settings{Name: "Agent", Auth: store.AuthNone, GrantTypes: store.DefaultGrantTypes}}, nil
+	}
+	c = oauthClient{Client: store.Client{ID: address}}
 	device = d.codes(c)
 	if page := b.enter(device.UserCode); page.StatusCode != http.StatusBadRequest || strings.Contains(page.body, `name="same"`) {
 		t.Errorf("%d %q", page.StatusCode, page.title())
 	}
 	d.step(5 * time.Second)
 	want(t, d.post(c.polls(device)), 400, "authorization_pending")
-	want(t, d.ask(oauthClient{Client: store.Client{ID: "mintage_ci_AAAA"}}), 401, "invalid_client")
 }
 
 func TestDV12_WhatEndsAGrantEndsTheDevices(t *testing.T) {

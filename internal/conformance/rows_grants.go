@@ -13,7 +13,7 @@ var grantRows = []Row{
 	{ID: "DV-08", Source: "RFC 7636 sections 4.4 to 4.6", Title: "a code_challenge is S256; a wrong, missing or needless verifier is invalid_grant and consumes nothing"},
 	{ID: "DV-09", Star: true, Source: ownRule, Title: "a poll writes nothing; a fault of the store is authorization_pending"},
 	{ID: "DV-10", Star: true, Source: "RFC 8628 section 5.1; CWE-307", Title: "wrong user codes are limited by subject and network, and make new codes longer; nobody closes the page for others", By: []string{"TestGuessingUserCodes", "TestOpenDeviceCodesAreBounded"}},
-	{ID: "DV-11", Source: "RFC 8628 section 3.1; own rule", Title: "a client that registers itself is looked up when its user enters the code, and needs the grant type"},
+	{ID: "DV-11", Source: "RFC 8628 section 3.1; own rule", Title: "a client that registers itself needs the grant type: its sealed id is read when the device asks, its document when its user enters the code"},
 	{ID: "DV-12", Star: true, Source: "RFC 7009; own rule", Title: "what ends a grant ends one that waits, and one that was made"},
 	{ID: "DV-13", Source: "RFC 8414 section 2; RFC 8628 section 4", Title: "metadata name the endpoint and the grant type while users can sign in"},
 	{ID: "DV-14", Source: "OpenID Connect Core section 3.1.3.3", Title: "an id_token of a device has auth_time, at_hash and sid, and no nonce"},

@@ -10,6 +10,7 @@ import (
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/metrics"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/overload"
@@ -43,7 +44,7 @@ func (e *Endpoints) device(ctx context.Context, r *server.Request) (a server.Ans
 	if err = r.CountClient(c); err != nil {
 		return a, rec, err
 	}
-	if !c.MayUse(store.GrantDeviceCode) && !rec.Own { // of others, it is found out when their user comes
+	if !e.mayAsk(c) {
 		return a, rec, oauth.ErrClientGrantType
 	}
 	if c.AudienceParameter && p["audience"] != "" {
@@ -68,6 +69,17 @@ func (e *Endpoints) device(ctx context.Context, r *server.Request) (a server.Ans
 	}{d.DeviceCode, d.UserCode, e.DevicePage, e.DevicePage + "?user_code=" + url.QueryEscape(d.UserCode),
 		int64(issuer.DeviceLifetime / time.Second), int64(issuer.DeviceInterval / time.Second)})
 	return a, rec, err
+}
+
+// mayAsk reports whether a client may have device codes. The document of one that
+// describes itself is fetched when its user comes, and the grant type is checked then. A
+// sealed id says itself what its client has registered.
+func (e *Endpoints) mayAsk(c *store.Client) bool {
+	if keys.IsRegistration(c.ID) && c.SelfRegistered() {
+		registered, err := e.Registrations.Client(c.ID, "")
+		return err == nil && registered.MayUse(store.GrantDeviceCode)
+	}
+	return c.SelfRegistered() || c.MayUse(store.GrantDeviceCode)
 }
 
 // notHere is the failed authentication of a client that has sent only its id, as
