@@ -73,7 +73,7 @@ func TestTL21_AGoodTokenPassesWithWhatItSays(t *testing.T) {
 		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND"} {
 			for _, target := range []string{
 				verifyPath, verifyPath + "/any/path", verifyPath + "/x", verifyPath + "?scope=a", verifyPath + "?scope=a+b&aud=" + url.QueryEscape(issuerID),
-				"/oauth2/api/verify", "/oauth2/realms/root/realms/api/verify/any/path", verifyPath + "?realm=/api", verifyPath + "?realm=api&unknown=1",
+				"/oauth2/api/verify", "/oauth2/realms/root/realms/api/verify/any/path", verifyPath + "?realm=/api", verifyPath + "/any/path?realm=api&unknown=1",
 			} {
 				a := d.send(ask(method, target, bearer(pair.AccessToken)))
 				forwarded(t, a, "alice", c.ID, "a b c", d.expiry(id))
@@ -169,6 +169,8 @@ func TestTL21_TheScopeAndAudienceThatAreDemanded(t *testing.T) {
 		{"", []string{"X-Required-Scope: b"}, nil},
 		{"?scope=b", []string{"X-Required-Scope: b"}, nil},
 		{"?aud=" + url.QueryEscape(one), nil, nil},
+		{"?realm=/api", nil, nil},
+		{"/reports?month=5", nil, nil}, // the client's
 		{"", []string{"X-Required-Audience: " + two}, nil},
 		{"?aud=" + url.QueryEscape(two), []string{"X-Required-Audience: " + two}, nil},
 
@@ -195,6 +197,11 @@ func TestTL21_TheScopeAndAudienceThatAreDemanded(t *testing.T) {
 		{"?scope=b&aud=", nil, refused("malformed parameter value")},
 		{"?scope=b", []string{"X-Required-Scope: "}, refused("malformed parameter value")},
 		{"?scope=b", []string{"X-Required-Audience: "}, refused("malformed parameter value")},
+		{"?scope=b&resource_metadata=", nil, refused("malformed parameter value")},
+		{"?scopes=b", nil, refused("malformed parameter value")},
+		{"?audience=" + one, nil, refused("malformed parameter value")},
+		{"?Scope=b", nil, refused("malformed parameter value")},
+		{"/?month=5", nil, refused("malformed parameter value")},
 		{"?scope=%zz", nil, refused("malformed request body")},
 		{"?scope=b;aud=x", nil, refused("malformed request body")},
 		{"?realm=/other", nil, refused("unknown realm")},
@@ -341,7 +348,7 @@ func TestTL20_ATokenInTheQueryIsNotLookedAt(t *testing.T) {
 	d := start(t)
 	pair, _ := d.tokens(d.a)
 	a := d.send(ask("GET", verifyPath+"?access_token="+pair.AccessToken))
-	if a.status != http.StatusUnauthorized || a.body != "" {
+	if a.status != http.StatusBadRequest || a.body != errorBody("invalid_request", "malformed parameter value") {
 		t.Errorf("in the query: %v", a)
 	}
 	r := ask("POST", verifyPath, "Content-Type: application/x-www-form-urlencoded")

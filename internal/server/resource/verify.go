@@ -130,6 +130,10 @@ const (
 	actorRefused  = "refused"
 )
 
+// requirements are the names that a proxy's query may have. Another one is misspelled, and
+// ignoring it would admit what it should keep out.
+var requirements = []string{"scope", "aud", "dpop", "actor", "acr", "max_age", "resource_metadata"}
+
 // demands reads which scope and audience a token must have, and sets the metadata that
 // r's challenges name. It refuses whatever is unclear, so that a proxy's mistake admits
 // nobody.
@@ -150,8 +154,17 @@ func demands(r *server.Request) (d demand, err error) {
 		return demand{}, err
 	}
 	asked, err := url.ParseQuery(query)
-	if err != nil || slices.ContainsFunc([]string{"scope", "aud", "dpop", "actor", "acr", "max_age"}, func(name string) bool { return asked.Has(name) && strings.TrimSpace(p[name]) == "" }) {
-		return demand{}, oauth.ErrMalformedValue // a variable that the proxy has not set
+	if err != nil {
+		return demand{}, oauth.ErrMalformedValue
+	}
+	for name := range asked {
+		switch {
+		case name == "realm":
+		case !slices.Contains(requirements, name):
+			return demand{}, fmt.Errorf("%w: the query has a name beside %s", oauth.ErrMalformedValue, strings.Join(requirements, ", ")) // a secret, perhaps
+		case strings.TrimSpace(p[name]) == "": // a variable that the proxy has not set
+			return demand{}, oauth.ErrMalformedValue
+		}
 	}
 	if d.login, err = freshnessOf(p); err != nil {
 		return demand{}, err
