@@ -7,6 +7,7 @@ import (
 
 	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/audit"
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/oauth"
@@ -110,6 +111,27 @@ func TestAdviceOnClientsThatDescribeThemselves(t *testing.T) {
 	} {
 		if got := adviceOn(defect); !strings.Contains(got, want) {
 			t.Errorf("%s: %s", defect, got)
+		}
+	}
+}
+
+// TestAdviceOnClientsThatWereNotAuthenticated: with the texts of the log and of the audit
+// log.
+func TestAdviceOnClientsThatWereNotAuthenticated(t *testing.T) {
+	t.Parallel()
+	for fault, want := range map[error]string{
+		client.UnknownClient:   "mintage client list",
+		client.ErrUnregistered: "registered itself",
+		client.ClientInactive:  "mintage client enable ID",
+		client.WrongMethod:     "mintage client show ID",
+		client.WrongSecret:     "mintage client secret add ID",
+		client.ExpiredSecret:   "mintage client secret add ID",
+	} {
+		why := strings.TrimPrefix(fault.Error(), client.ErrClient.Error()+": ")
+		for _, defect := range []string{fault.Error(), "token request, " + why} {
+			if got := adviceOn(defect); !strings.Contains(got, want) {
+				t.Errorf("%s: %s", defect, got)
+			}
 		}
 	}
 }

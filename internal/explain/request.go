@@ -256,6 +256,18 @@ var defectAdvice = map[*oauth.Error]string{
 	oauth.ErrClient:           "compare the client's id, secret and way to authenticate with: mintage client show ID",
 }
 
+// faultAdvice is the advice for a client that was not authenticated, by client.AuthFault:
+// the log and the audit log name the fault within different texts.
+var faultAdvice = map[string]string{
+	"unknown_client":  "compare the client_id with: mintage client list, which lists those of one realm; a client that registered itself does so again",
+	"client_disabled": "if that was not meant: mintage client enable ID",
+	"wrong_method":    "have the client authenticate in the way that it is registered for: mintage client show ID",
+	"wrong_secret":    newSecretAdvice,
+	"expired_secret":  newSecretAdvice,
+}
+
+const newSecretAdvice = "have the client send a secret that it has now (mintage client secret list ID), or give it another one: mintage client secret add ID"
+
 // Remedy returns why a request was refused, and what to do about it.
 func Remedy(err error) (why, next string) {
 	if refused, ok := errors.AsType[*grant.Refused](err); ok {
@@ -279,8 +291,10 @@ func adviceOn(defect string) string {
 			return advice
 		}
 	}
-	if isWrongSecret(defect) {
-		return "have the client send a secret that it has now (mintage client secret list ID), or give it another one: mintage client secret add ID"
+	for fault, advice := range faultAdvice {
+		if strings.Contains(defect, fault) {
+			return advice
+		}
 	}
 	if strings.HasPrefix(defect, login.ErrDescription.Error()) {
 		return "read the document at the client_id as anybody on the internet would; what it must say: " + config.Page("reference/authorization.md") + ", Clients that describe themselves"
