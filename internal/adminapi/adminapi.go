@@ -4,7 +4,9 @@
 package adminapi
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,6 +23,24 @@ type Problem struct {
 	Detail string `json:"detail,omitempty"`
 	Advice string `json:"advice,omitempty"` // what an operator can do about it
 	Field  string `json:"field,omitempty"`  // the member or parameter that is wrong
+}
+
+// jsonTypes are the types of JSON, by their names in errors of encoding/json and by the
+// kinds of Go.
+var jsonTypes = map[string]string{
+	"string": "a string", "number": "a number", "bool": "true or false",
+	"array": "an array", "slice": "an array", "object": "an object", "struct": "an object", "map": "an object",
+}
+
+// Misread says in the words of JSON why encoding/json cannot decode a text: which member
+// has a value of the wrong type, and what it must be. Whole stands for the text itself.
+func Misread(whole string, err error) string {
+	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	if !ok {
+		return strings.TrimPrefix(err.Error(), "json: ")
+	}
+	found, _, _ := strings.Cut(wrong.Value, " ") // the value of a number may follow
+	return strings.TrimSpace(fmt.Sprintf("%s has %s where %s must be", cmp.Or(wrong.Field, whole), jsonTypes[found], jsonTypes[wrong.Type.Kind().String()]))
 }
 
 // Version is the header of an answer to a command with the version of the server.

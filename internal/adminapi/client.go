@@ -108,13 +108,13 @@ func (c *Client) UnmarshalJSON(text []byte) error {
 	}
 	if raw, ok := members["profile"]; ok { // its values come before those that are given
 		if err := json.Unmarshal(raw, &c.Profile); err != nil {
-			return &oauth.Invalid{Field: "profile", Message: err.Error()}
+			return &oauth.Invalid{Field: "profile", Message: Misread("", err)}
 		}
 		c.Follow()
 	}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		if err := c.set(name, members[name]); err != nil {
-			return &oauth.Invalid{Field: name, Message: err.Error(), Unknown: err == errNoSetting}
+			return &oauth.Invalid{Field: name, Message: Misread("", err), Unknown: err == errNoSetting}
 		}
 	}
 	return nil

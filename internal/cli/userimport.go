@@ -113,7 +113,7 @@ func (i *userImport) add(n int, text []byte) error {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&u); err != nil {
-		return fmt.Errorf("read a JSON object: %w", err)
+		return fmt.Errorf("read a JSON object: %s", adminapi.Misread("it", err))
 	}
 	if _, err := dec.Token(); err != io.EOF { // More ignores a closing bracket
 		return errors.New("there is more than one JSON object")

@@ -58,7 +58,7 @@ func (x *call) read(v any) *Problem {
 	} else if name := wrongTime(x.text); err != nil && name != "" {
 		return malformed(name + " is no time such as 2026-11-21T09:30:00Z")
 	} else if err != nil {
-		return malformed(err.Error())
+		return malformed(adminapi.Misread("the body", err))
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return malformed("more than one JSON value")

@@ -63,6 +63,16 @@ func TestABodyThatCannotBeReadIsNamed(t *testing.T) {
 		{400, "POST", "/users", `{"name":"` + strings.Repeat("x", 17<<10) + `"}`, "the body has more than 16384 bytes"},
 		{400, "POST", "/restores", `{"backup_time":"yesterday"}`, "backup_time is no time such as 2026-11-21T09:30:00Z"},
 		{400, "POST", "/restores", `{"backup_time":7}`, "backup_time is no time such as 2026-11-21T09:30:00Z"},
+		{400, "POST", "/users", `{"username":7}`, "username has a number where a string must be"},
+		{400, "POST", "/users", `["bob"]`, "the body has an array where an object must be"},
+		{400, "POST", "/users", `{"username":"eve","claims":true}`, "claims has true or false where an object must be"},
+		{400, "POST", "/users", `{"username":"eve","roles":[]}`, `unknown field "roles"`},
+		{400, "POST", "/users/bob/password", `{"end_grants":"yes"}`, "end_grants has a string where true or false must be"},
+		{400, "POST", "/codes", `{"resource":[7.5]}`, "resource has a number where a string must be"},
+		{400, "POST", "/apis", `{"scopes":[{"name":"a"},{"name":{}}]}`, "scopes.name has an object where a string must be"},
+		{400, "POST", "/clients", `"shop"`, "the body has a string where an object must be"},
+		{422, "POST", "/clients", `{"redirect_uris":"https://shop.example/cb"}`, "has a string where an array must be"},
+		{422, "PUT", "/clients/shop", `{"profile":1}`, "has a number where a string must be"},
 		{422, "PATCH", "/users/bob", `{"name":"Eve","claims":null}`, "is null: name each claim that is to be removed, and set it to null"},
 	} {
 		if p, _ := a.call(t, c.status, c.method, c.path, c.body); p["detail"] != c.detail || (c.status == 422) != (p["field"] != nil) {
