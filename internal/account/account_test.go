@@ -47,7 +47,7 @@ func TestAUserWithoutANameIsCalledByTheUsername(t *testing.T) {
 
 // No work tells whether there is such a user: one hash of the same cost is
 // compared, whatever is wrong.
-func TestWhateverIsWrongIsOneErrorAfterOneHashOfTheSameCost(t *testing.T) {
+func TestUI15_WhateverIsWrongIsOneErrorAfterOneHashOfTheSameCost(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	u, err := NewUser(Registration{Realm: realm, Username: "alice", Password: right}, started)

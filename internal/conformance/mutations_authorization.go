@@ -390,7 +390,7 @@ var authorizationMutations = []Mutation{
 		Name: "unknown users cost a hash", In: "Users.Password",
 		Old:  `hash, password, ok = u.dummy, "", false`,
 		New:  "return Account{}, ErrWrong",
-		Test: "go test ./internal/account -run TestWhateverIsWrong",
+		Test: "go test ./internal/account -run TestUI15",
 	},
 	{
 		Name: "epoch of a session", In: "Users.Alive",

@@ -12,11 +12,11 @@ import (
 
 	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/pages"
+	"github.com/mintage/mintage/internal/store/storetest"
 )
 
-// The page, its status and its cost are the same whether there is such a user
-// or not. (That the same hash is computed is tested where it is computed:
-// internal/account.)
+// The page, its status and what is read of the store are the same whether there is such a
+// user or not. The hashes are counted where they are computed: internal/account.
 func TestUI15_AWrongPasswordAndAnUnknownUserLookAlike(t *testing.T) {
 	d := start(t, withFront)
 	d.user(username)
@@ -24,7 +24,9 @@ func TestUI15_AWrongPasswordAndAnUnknownUserLookAlike(t *testing.T) {
 	b := d.browser()
 	page := b.open(asking(d.a)).at(t, "login")
 	var bodies []string
+	var reads []int
 	for _, name := range []string{username, "nobody", "disabled"} {
+		d.faulty.Calls()
 		s := b.post(interactionURL, "id="+page.field("id"), "step=login", "username="+name, "password=wrong "+password)
 		if s.StatusCode != http.StatusUnprocessableEntity || s.set(sessionName) != nil || s.set(knownName) != nil {
 			t.Errorf("%s: status %d", name, s.StatusCode)
@@ -33,6 +35,10 @@ func TestUI15_AWrongPasswordAndAnUnknownUserLookAlike(t *testing.T) {
 			t.Errorf("%s: %q", name, s.title())
 		}
 		bodies = append(bodies, strings.ReplaceAll(s.body, `value="`+name+`"`, `value=""`))
+		reads = append(reads, d.faulty.Calls()[storetest.Document])
+	}
+	if reads[0] != reads[1] || reads[0] != reads[2] {
+		t.Errorf("documents read: %d", reads)
 	}
 	if bodies[0] != bodies[1] || bodies[0] != bodies[2] {
 		t.Error("the pages differ")
