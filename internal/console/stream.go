@@ -226,11 +226,13 @@ const shownBefore = 10
 func (c auditPages) followAudit(_ context.Context, r *request) (reply, error) {
 	s := readAuditSearch(r.URL.Query())
 	p := followPage{Back: s.address("/audit", 0), Command: s.command(r) + " --follow"}
+	looked := false
 	next := func(ctx context.Context, last uint64) (items []any, now uint64, done bool, err error) {
 		query := s.query(c.Now(), adminapi.MaxPage)
-		if last == 0 {
+		if last == 0 && !looked {
 			query.Set("limit", strconv.Itoa(shownBefore))
 		}
+		looked = true
 		fresh, err := c.since(ctx, r, query, last)
 		for _, row := range rows(fresh) {
 			last = row.Seq

@@ -226,6 +226,40 @@ func TestFollowTheAuditLog(t *testing.T) {
 	}
 }
 
+// A page that began with no record shows all that come at once, and not only as many as a
+// page begins with.
+func TestFollowShowsEachOfManyRecords(t *testing.T) {
+	r := open(t)
+	bob := r.operator("bob", operator.Auditor)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	begun, now := 0, r.console.Now
+	r.console.Now = func() time.Time {
+		if begun > 0 {
+			begun++
+		}
+		switch begun { // in the second or third look, and some looks after that
+		case 8:
+			for i := range 15 {
+				r.audit.Record(audit.Event{Name: audit.LoginSucceeded, Realm: "/api", Subject: fmt.Sprintf("user-%d", i)})
+			}
+			if err := r.audit.Close(); err != nil { // all are written
+				t.Error(err)
+			}
+		case 30:
+			cancel()
+		}
+		return now()
+	}
+	w := &reader{httptest.NewRecorder(), func(string) { begun = max(begun, 1) }}
+	hr := httptest.NewRequestWithContext(ctx, http.MethodGet, origin+"/audit/follow?event=login_succeeded", nil)
+	hr.AddCookie(bob.cookie)
+	r.handler.ServeHTTP(w, hr)
+	if n := strings.Count(w.Body.String(), "<bdi>user-"); n != 15 {
+		t.Errorf("%d of 15 records are shown", n)
+	}
+}
+
 // An export that ends before the log does is announced by the page that leads to it.
 func TestAnExportHasALimit(t *testing.T) {
 	r := open(t)
