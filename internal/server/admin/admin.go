@@ -171,11 +171,12 @@ type call struct {
 	actor admin.Actor // the zero value: nobody
 	path  string      // with names in the place of what it names, which may be a secret
 
-	names  []string   // what stands for the parts of the route's path in braces
-	params url.Values // of the query
-	log    *slog.Logger
-	w      http.ResponseWriter
-	text   []byte // the body
+	names   []string   // what stands for the parts of the route's path in braces
+	changes bool       // the route does
+	params  url.Values // of the query
+	log     *slog.Logger
+	w       http.ResponseWriter
+	text    []byte // the body
 }
 
 // serve is the whole API: it returns the status and the body of a success, or a
@@ -192,7 +193,7 @@ func (a *API) serve(x *call, routes []Route) (int, any, *Problem) {
 			return 0, nil, rt.absent
 		case x.Method == rt.Method:
 			x.path = rt.Path
-			x.names = names
+			x.names, x.changes = names, rt.Needs == admin.RoleAdmin
 			if !a.reaches(x.actor, rt) {
 				return 0, nil, a.elsewhere(x, rt)
 			}

@@ -2,13 +2,18 @@ package admin_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	cases "github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/adminapi"
@@ -32,12 +37,12 @@ func withAuditLog(t *testing.T) *adminAPI {
 	if err := log.Close(); err != nil {
 		t.Fatal(err)
 	}
-	api := admin.NewAPI(a.cases(), a.iss, a.logins, admin.Access{Configured: adminToken}, slog.New(slog.DiscardHandler))
+	api := admin.NewAPI(a.cases(), a.iss, a.logins, admin.Access{Configured: adminToken}, a.iss.Log)
 	api.AuditDirectory, api.Audit = dir, log
 	api.Explain = func(_ context.Context, in adminapi.ExplainRequest, realms []string) (any, error) {
 		return adminapi.Explanation{Kind: "refresh", Notes: append([]string{in.Subject}, realms...)}, nil
 	}
-	a.handler = api.Handler()
+	a.api, a.handler = api, api.Handler()
 	return a
 }
 
@@ -85,7 +90,7 @@ func TestTheAuditLogIsSearched(t *testing.T) {
 // An explanation is asked for in a body, and needs a server.
 func TestExplanationsNeedAServer(t *testing.T) {
 	a := withAuditLog(t)
-	if answer, _ := a.call(t, http.StatusOK, "POST", "/explain", `{"text":"mintage_rt_x","subject":"alice"}`); answer["kind"] != "refresh" || answer["notes"].([]any)[0] != "alice" {
+	if answer, _ := a.call(t, http.StatusOK, "POST", "/explain", `{"text":"mintage_rt_x","subject":"alice"}`); answer["kind"] != "refresh" || !slices.Equal(answer["notes"].([]any), []any{"alice"}) {
 		t.Errorf("the explanation: %v", answer)
 	}
 	a.call(t, http.StatusUnprocessableEntity, "POST", "/explain", `{"text":""}`)
@@ -110,7 +115,127 @@ func TestRecordsOfOneRealm(t *testing.T) {
 	if body := ask("GET", "/admin/v1/audit", ""); strings.Count(body, `"event"`) != 5 || strings.Contains(body, "server_started") {
 		t.Errorf("the records: %s", body)
 	}
-	if body := ask("POST", "/admin/v1/explain", `{"text":"x","subject":"alice"}`); !strings.Contains(body, `["alice","`+testkit.Realm+`"]`) {
-		t.Errorf("explained: %s", body)
+	a.api.Realm.Name = testkit.Realm[1:]
+	own := a.cases()
+	own.Realm = "/other"
+	other := admin.NewAPI(own, a.iss, a.logins, admin.Access{Configured: adminToken}, slog.New(slog.DiscardHandler))
+	other.AuditDirectory, other.Realm.Name = a.api.AuditDirectory, "other"
+	for _, c := range []struct {
+		list []*admin.API
+		want string
+	}{
+		{[]*admin.API{a.api}, `["alice","` + testkit.Realm + `",""]`}, // the only realm: records need not name it
+		{[]*admin.API{a.api, other}, `["alice","` + testkit.Realm + `"]`},
+	} {
+		a.handler = admin.Realms(c.list)
+		if body := ask("POST", "/admin/v1/explain", `{"text":"x","subject":"alice"}`); !strings.Contains(body, c.want) {
+			t.Errorf("explained, of %d realms: %s", len(c.list), body)
+		}
+	}
+	// The records of the deployment are with those of the default realm, and not here.
+	if found, _ := a.call(t, 200, "GET", "/realms/other/audit", ""); len(found.list("records")) != 1 || found.list("records")[0]["request_id"] != "elsewhere" {
+		t.Errorf("the records of another realm: %v", found)
+	}
+}
+
+// Two searches run at once, each with the time that it may take, and others are told to
+// come back; changes wait for none. What fails is no empty answer, and only the log has the
+// reason.
+func TestSearchesAreFewAndMayFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := withAuditLog(t)
+		end := make(chan struct{})
+		a.api.Explain = func(ctx context.Context, _ adminapi.ExplainRequest, _ []string) (any, error) {
+			<-ctx.Done() // it has a time
+			<-end
+			return nil, errors.New("the file is torn")
+		}
+		answers := make(chan *httptest.ResponseRecorder, 4)
+		for range cap(answers) {
+			go func() {
+				r := httptest.NewRequest("POST", "/admin/v1/explain", strings.NewReader(`{"text":"x"}`))
+				r.Header.Set("Authorization", "Bearer "+adminToken)
+				w := httptest.NewRecorder()
+				a.handler.ServeHTTP(w, r)
+				answers <- w
+			}()
+		}
+		synctest.Wait()
+		began := time.Now()
+		if a.call(t, 201, "POST", "/users", `{"username":"bob"}`); time.Since(began) != 0 {
+			t.Errorf("a change waits for %s", time.Since(began))
+		}
+		for range 2 {
+			if w := <-answers; w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), "other searches") {
+				t.Errorf("a search too many: %d %s", w.Code, w.Body)
+			}
+		}
+		close(end)
+		for range 2 {
+			if w := <-answers; w.Code != http.StatusInternalServerError || strings.Contains(w.Body.String(), "torn") {
+				t.Errorf("a search that fails: %d %s", w.Code, w.Body)
+			}
+		}
+		if log := a.log.String(); strings.Count(log, "the file is torn") != 2 || !strings.Contains(log, `"level":"ERROR"`) {
+			t.Errorf("logged %s", log)
+		}
+	})
+	a := withAuditLog(t)
+	a.api.AuditDirectory = filepath.Join(t.TempDir(), "a file")
+	if err := os.WriteFile(a.api.AuditDirectory, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a.call(t, http.StatusInternalServerError, "GET", "/audit", "")
+}
+
+// The audit log has who was refused what, and each code that a program has asked for.
+func TestWhatTheAdminAPIRecords(t *testing.T) {
+	a := newAdminAPI(t)
+	dir := t.TempDir()
+	a.api.Audit = audit.Open(audit.Options{Directory: dir, Node: "a", Now: a.cases().Now, Log: slog.New(slog.DiscardHandler)})
+	watch, desk := a.newToken(t, `{"name":"watch","role":"auditor"}`), a.newToken(t, `{"name":"desk","role":"admin","realm":"api"}`)
+	cases := []struct {
+		token, method, path, body string
+		status                    int
+		want                      audit.Entry
+	}{
+		{"", "GET", "/keys", "", 401, audit.Entry{Event: audit.AdminAuthFailed, Outcome: audit.Refused, Detail: "no token"}},
+		{" ", "GET", "/keys", "", 401, audit.Entry{Event: audit.AdminAuthFailed, Outcome: audit.Refused, Detail: "no token"}},
+		{"guess", "GET", "/keys", "", 401, audit.Entry{Event: audit.AdminAuthFailed, Outcome: audit.Refused, Detail: "unknown token"}},
+		{watch, "POST", "/keys/rotate", "", 403, audit.Entry{Event: audit.AdminForbidden, Outcome: audit.Refused, Actor: "token:watch", Detail: "POST /admin/v1/keys/rotate"}},
+		{desk, "GET", "/keys", "", 403, audit.Entry{Event: audit.AdminForbidden, Outcome: audit.Refused, Actor: "token:desk", Detail: "GET /admin/v1/keys, outside of the realm api"}},
+		{desk, "POST", "/codes", goodCode, 201, audit.Entry{Event: audit.CodeIssued, Outcome: audit.Success, Realm: testkit.Realm, ClientID: "billing", Subject: "alice@example.com", Actor: "token:desk", Detail: "scope openid read"}},
+	}
+	var ids []string
+	for _, c := range cases {
+		r := httptest.NewRequest(c.method, "/admin/v1"+c.path, strings.NewReader(c.body))
+		r.RemoteAddr = "192.0.2.7:4711"
+		if c.token != "" {
+			r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(c.token))
+		}
+		w := httptest.NewRecorder()
+		if a.handler.ServeHTTP(w, r); w.Code != c.status {
+			t.Errorf("%s %s: %d %s", c.method, c.path, w.Code, w.Body)
+		}
+		ids = append(ids, w.Header().Get("X-Request-Id"))
+	}
+	if err := a.api.Audit.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range cases {
+		list, _, err := audit.Last(t.Context(), dir, audit.Filter{RequestID: ids[i]}, 0, 9)
+		if err != nil || len(list) != 1 {
+			t.Errorf("%s %s as %.6q: %d records, %v", c.method, c.path, c.token, len(list), err)
+			continue
+		}
+		got := list[0]
+		if (got.GrantID != "") != (c.status == 201) {
+			t.Errorf("%s: the grant is %q", got.Event, got.GrantID)
+		}
+		c.want.RequestID, c.want.RemoteIP, c.want.Node = ids[i], "192.0.2.7", "a"
+		c.want.Seq, c.want.Time, c.want.GrantID, c.want.Prev, c.want.MAC = got.Seq, got.Time, got.GrantID, got.Prev, got.MAC
+		if got != c.want {
+			t.Errorf("recorded %+v, want %+v", got, c.want)
+		}
 	}
 }

@@ -69,7 +69,7 @@ func (a *API) do(status int, act action, params ...string) handler {
 		if x.Header.Values("If-Match") != nil && x.ifMatch() == "" { // a tag that was lost is not any tag
 			return 0, nil, &oauth.Invalid{Field: "If-Match", Message: "is empty: send the ETag of an earlier answer, or leave the header out"}
 		}
-		if x.Method != http.MethodGet {
+		if x.changes {
 			select {
 			case a.changes <- struct{}{}:
 				defer func() { <-a.changes }()
