@@ -338,10 +338,8 @@ func (rt Route) matches(escaped string) (names []string, ok bool) {
 		return nil, false
 	}
 	for i := range want {
-		part, err := url.PathUnescape(got[i])
+		part, _ := url.PathUnescape(got[i]) // EscapedPath is valid
 		switch {
-		case err != nil:
-			return nil, false
 		case strings.HasPrefix(want[i], "{"):
 			names = append(names, part)
 		case want[i] != part:

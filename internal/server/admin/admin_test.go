@@ -7,8 +7,11 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	operator "github.com/mintage/mintage/internal/admin"
@@ -85,6 +88,7 @@ type logLine struct {
 	Status    int    `json:"status"`
 	GrantID   string `json:"grant_id"`
 	Field     string `json:"field"`
+	Path      string `json:"path"`
 }
 
 // send returns the answer and the one line that is logged about it.
@@ -114,6 +118,7 @@ func TestEveryAnswerOfTheAdminAPIHasAnIDThatIsInTheLog(t *testing.T) {
 		"a code":          {"POST", "/admin/v1/codes", adminToken, goodCode, 201, "INFO", [2]string{"Content-Type", "application/json"}},
 		"no token":        {"POST", "/admin/v1/codes", "", goodCode, 401, "WARN", [2]string{"Www-Authenticate", "Bearer"}},
 		"another token":   {"POST", "/admin/v1/codes", adminToken + "0", goodCode, 401, "WARN", [2]string{"Www-Authenticate", "Bearer"}},
+		"a secret path":   {"GET", "/admin/v1/logins/alice", "", "", 401, "WARN", [2]string{}},
 		"a stranger":      {"GET", "/", "", "", 401, "WARN", [2]string{"Www-Authenticate", "Bearer"}},
 		"no JSON":         {"POST", "/admin/v1/codes", adminToken, "client_id=billing", 400, "INFO", [2]string{"Content-Type", "application/problem+json"}},
 		"two values":      {"POST", "/admin/v1/codes", adminToken, goodCode + goodCode, 400, "INFO", [2]string{"Content-Type", "application/problem+json"}},
@@ -141,6 +146,16 @@ func TestEveryAnswerOfTheAdminAPIHasAnIDThatIsInTheLog(t *testing.T) {
 		if c.status == 201 && (line.Message != "code issued" || line.GrantID == "") || c.status == 422 && line.Field != "client_id" {
 			t.Errorf("%s: logged as %+v", name, line)
 		}
+		want := "(unknown)"
+		switch {
+		case strings.HasPrefix(c.path, "/admin/v1/logins"):
+			want = "/admin/v1/logins/{challenge}"
+		case c.path == "/admin/v1/codes" && c.status != 401:
+			want = c.path
+		}
+		if c.status != 201 && line.Path != want {
+			t.Errorf("%s: the path is logged as %q, want %q", name, line.Path, want)
+		}
 		// The subject is a person's, and the code and the token are secrets.
 		var answer adminapi.CodeAnswer
 		json.Unmarshal(w.Body.Bytes(), &answer)
@@ -167,4 +182,64 @@ func TestAFaultOfTheStoreIsInTheLogOfTheAdminAPI(t *testing.T) {
 	// Nothing was written: the same request may succeed later.
 	a.faulty.Inject(storetest.CommitDocument, 1, storetest.Full)
 	a.call(t, 503, "PUT", "/clients/shop", invoices)
+}
+
+// A list that cannot be read is no empty list.
+func TestNoAnswerHidesAFaultOfTheStore(t *testing.T) {
+	a := newAdminAPI(t)
+	id, query := a.makeGrant(t, 1, "alice"), map[string]string{"/sessions": "?subject=alice", "/events": "?subject=alice"}
+	// What needs a server or an audit log, and what the directory or this process has in memory.
+	without := regexp.MustCompile("^/(clients/billing/watch|audit.*|traffic|checkup|settings|realms|logins/.*|probes/.*)$")
+	for _, rt := range a.api.Routes() {
+		path := strings.TrimPrefix(rt.Path, "/admin/v1")
+		for name, value := range map[string]string{"{grant}": id, "{client}": "billing"} {
+			path = strings.ReplaceAll(path, name, value)
+		}
+		if rt.Method != http.MethodGet || without.MatchString(path) {
+			continue
+		}
+		for _, m := range storetest.Methods {
+			a.faulty.Inject(m, 9, storetest.Lost)
+		}
+		if status, p := a.as(t, adminToken, "GET", path+query[path], ""); status < 500 {
+			t.Errorf("%s: %d %+v", path, status, p)
+		}
+		a.faulty.Heal()
+	}
+}
+
+// Changes take turns: each may hash a password. One that is not waited for is not made.
+func TestChangesTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAdminAPI(t)
+		let := make(chan struct{})
+		a.faulty.Inject(storetest.CommitDocument, 4, storetest.Blocks(let))
+		create := func(ctx context.Context, name string) int {
+			r := httptest.NewRequestWithContext(ctx, "POST", "/admin/v1/users", strings.NewReader(`{"username":"`+name+`"}`))
+			r.Header.Set("Authorization", "Bearer "+adminToken)
+			w := httptest.NewRecorder()
+			a.handler.ServeHTTP(w, r)
+			return w.Code
+		}
+		made := make(chan int, 4)
+		for i := range cap(made) {
+			go func() { made <- create(t.Context(), "user-"+strconv.Itoa(i)) }()
+		}
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if status := create(ctx, "fifth"); status != http.StatusServiceUnavailable {
+			t.Errorf("a fifth change: %d", status)
+		}
+		a.call(t, 200, "GET", "/users", "") // to read takes no turn
+		close(let)
+		for range cap(made) {
+			if status := <-made; status != http.StatusCreated {
+				t.Errorf("a change: %d", status)
+			}
+		}
+		if all, _ := a.call(t, 200, "GET", "/users", ""); len(all.list("users")) != 4 {
+			t.Errorf("%d users", len(all.list("users")))
+		}
+	})
 }

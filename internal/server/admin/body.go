@@ -29,9 +29,6 @@ func (x *call) readBody(rt Route) *Problem {
 	case rt.about("clients", "apis", "trusts", "explain"):
 		limit = maxLongBody
 	}
-	if x.ContentLength == 0 {
-		return nil
-	}
 	var err error
 	if x.text, err = io.ReadAll(http.MaxBytesReader(x.w, x.Body, int64(limit))); errors.As(err, new(*http.MaxBytesError)) {
 		return malformed(fmt.Sprintf("the body has more than %d bytes", limit))

@@ -24,6 +24,7 @@ func TestABodyWithAMemberTwiceIsRefused(t *testing.T) {
 		"an unknown one":        {"POST", "/admin/v1/codes", code + `,"x":1,"X":2}`, "X"},
 		"below":                 {"POST", "/admin/v1/users", `{"username":"bob","claims":{"email":"bob@example.com","Email":"eve@example.com"}}`, "Email"},
 		"in a list":             {"POST", "/admin/v1/apis", `{"id":"https://a.example","name":"A","scopes":[{"name":"a"},{"name":"b","NAME":"c"}]}`, "NAME"},
+		"behind an object":      {"POST", "/admin/v1/users", `{"username":"bob","claims":{"email":"bob@example.com"},"username":"eve"}`, "username"},
 		"of a client":           {"PUT", "/admin/v1/clients/shop", `{"name":"Shop","name":"Shop","redirect_uris":["https://shop.example/cb"],"scope":"read"}`, "name"},
 		"of a client, by case":  {"POST", "/admin/v1/clients", `{"name":"Shop","Name":"Bank","redirect_uris":["https://shop.example/cb"],"scope":"read"}`, "Name"},
 		"of a password":         {"POST", "/admin/v1/users/bob/password", `{"password":"correct horse battery","PASSWORD":"x"}`, "PASSWORD"},
@@ -63,6 +64,8 @@ func TestABodyThatCannotBeReadIsNamed(t *testing.T) {
 		{400, "POST", "/users", `{"name":"` + strings.Repeat("x", 17<<10) + `"}`, "the body has more than 16384 bytes"},
 		{400, "POST", "/restores", `{"backup_time":"yesterday"}`, "backup_time is no time such as 2026-11-21T09:30:00Z"},
 		{400, "POST", "/restores", `{"backup_time":7}`, "backup_time is no time such as 2026-11-21T09:30:00Z"},
+		{400, "POST", "/restores", `{"backup_time":"2026-11-21T09:30:00Z","x":1}`, `unknown field "x"`},
+		{400, "POST", "/apis", `{"created_at":"yesterday"}`, "created_at is no time such as 2026-11-21T09:30:00Z"},
 		{400, "POST", "/users", `{"username":7}`, "username has a number where a string must be"},
 		{400, "POST", "/users", `["bob"]`, "the body has an array where an object must be"},
 		{400, "POST", "/users", `{"username":"eve","claims":true}`, "claims has true or false where an object must be"},
@@ -105,6 +108,9 @@ func TestAnEmptyMemberDoesNotMeanAll(t *testing.T) {
 	if g, _ := a.call(t, 200, "GET", "/grants/"+id, ""); g["state"] != "active" {
 		t.Errorf("%v", g)
 	}
+	// Elsewhere, an empty member is one that was left out.
+	a.call(t, 201, "POST", "/users", `{"username":"bob","subject":""}`)
+	a.call(t, 201, "POST", "/admin-tokens", `{"name":"watch","role":"auditor","expires_in":""}`)
 }
 
 // An auditor who sends slowly must not keep others from changes and searches.

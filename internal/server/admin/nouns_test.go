@@ -40,7 +40,8 @@ func (a *adminAPI) call(t *testing.T, status int, method, path, body string, hea
 	}
 	w := httptest.NewRecorder()
 	a.handler.ServeHTTP(w, r)
-	if w.Code != status || w.Header().Get("Cache-Control") != "no-store" {
+	location, given := w.Header()["Location"]
+	if w.Code != status || w.Header().Get("Cache-Control") != "no-store" || w.Header().Get("X-Content-Type-Options") != "nosniff" || given && location[0] == "" {
 		t.Fatalf("%s %s: %d %v %s, want %d", method, path, w.Code, w.Header(), w.Body, status)
 	}
 	var answer object
@@ -208,7 +209,10 @@ func TestUsers(t *testing.T) {
 		}
 	}
 	a.call(t, 400, "POST", "/users", `{"username":"carol","roles":[]}`)
-	a.call(t, 422, "GET", "/users?limit=1&limit=2", "")
+	for _, query := range []string{"limit=1&limit=2", "limit=x", "limit=0", "limit=1001", "match=%zz"} {
+		a.call(t, 422, "GET", "/users?"+query, "")
+	}
+	a.call(t, 200, "GET", "/users?limit=1000", "")
 	first, _ := a.call(t, 200, "GET", "/users?limit=1", "")
 	second, _ := a.call(t, 200, "GET", "/users?limit=1&after="+first["next"].(string), "")
 	if len(second.list("users")) != 1 || second.list("users")[0]["username"] != "bob" || second["next"] != nil {

@@ -29,9 +29,9 @@ func Realms(list []*API) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rest, named := strings.CutPrefix(r.URL.EscapedPath(), realmsPath+"/")
 		name, below, deeper := strings.Cut(rest, "/")
-		path, err := url.PathUnescape(below)
+		path, _ := url.PathUnescape(below) // EscapedPath is valid
 		of := others[name]
-		if !named || !deeper || err != nil || of == nil {
+		if !named || !deeper || of == nil {
 			main.ServeHTTP(w, r)
 			return
 		}

@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"log/slog"
 	"net/http"
@@ -60,6 +61,10 @@ func TestAnActorOfOneRealmStaysInIt(t *testing.T) {
 			if refused := status == http.StatusForbidden && p.Type == "urn:mintage:problem:realm"; refused == c.may {
 				t.Errorf("%s %s at %q: an admin of %s gets %d %+v", rt.Method, rt.Path, c.at, c.of, status, p)
 			}
+			deployments := !inside || "/"+cmp.Or(c.at, "api") == c.of
+			if !c.may && (strings.Contains(p.Detail, "belongs to the deployment") != deployments || strings.Contains(p.Advice, "name the realm") == deployments) {
+				t.Errorf("%s %s at %q: an admin of %s reads %+v", rt.Method, rt.Path, c.at, c.of, p)
+			}
 			if status, _ := ask(rt, c.of, c.at, cases.RoleAuditor); rt.Needs == cases.RoleAdmin && status != http.StatusForbidden {
 				t.Errorf("%s %s at %q: an auditor of %s gets %d", rt.Method, rt.Path, c.at, c.of, status)
 			}
@@ -72,6 +77,9 @@ func TestAnActorOfOneRealmStaysInIt(t *testing.T) {
 	for _, rt := range list[0].Routes() {
 		users := strings.HasPrefix(rt.Path, "/admin/v1/users") || strings.HasPrefix(rt.Path, "/admin/v1/imports")
 		if status, p := ask(rt, "/api", "", cases.RoleAdmin); users && rt.Needs == cases.RoleAdmin && (status != http.StatusForbidden || !strings.Contains(p.Detail, "belongs to the deployment")) {
+			t.Errorf("%s %s beside a console: an admin of the default realm gets %d %+v", rt.Method, rt.Path, status, p)
+		}
+		if status, p := ask(rt, "/api", "", cases.RoleAdmin); !users && strings.HasPrefix(rt.Path, "/admin/v1/clients") && status == http.StatusForbidden {
 			t.Errorf("%s %s beside a console: an admin of the default realm gets %d %+v", rt.Method, rt.Path, status, p)
 		}
 		if status, p := ask(rt, "/api", "", cases.RoleAuditor); users && rt.Needs == cases.RoleAuditor && status == http.StatusForbidden {
@@ -140,6 +148,13 @@ func TestTheLocationOfWhatIsCreatedIsInItsRealm(t *testing.T) {
 			if got := w.Header().Get("Location"); w.Code != http.StatusCreated || got != base+c.at {
 				t.Errorf("POST %s%s: %d, at %q", base, c.path, w.Code, got)
 			}
+		}
+	}
+	for path, want := range map[string]string{"/realms/none/clients": `there is no realm \"none\"`, "/realms/staff/nothing": "no such resource", "/realms/none": "no such realm"} {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest("GET", "/admin/v1"+path, nil))
+		if w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("GET %s: %d %s, want %s", path, w.Code, w.Body, want)
 		}
 	}
 }
