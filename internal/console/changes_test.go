@@ -613,16 +613,21 @@ func TestAPIs(t *testing.T) {
 	}
 	page := "/apis/https:%2F%2Forders.example%2Fv1"
 	stale := field(alice.get(page+"/edit").Body.String(), "etag")
-	change := func(etag, name string) int {
-		return alice.post(page+"/edit", url.Values{"once": {operator.NewForm()}, "etag": {etag}, "name": {name}, "scopes": {"orders:read=Read your orders"}}).Code
+	change := func(etag, name string) (int, string) {
+		w := alice.post(page+"/edit", url.Values{"once": {operator.NewForm()}, "etag": {etag}, "name": {name}, "scopes": {"orders:read=Read your orders"}})
+		return w.Code, w.Body.String()
 	}
-	if status := change(stale, "The orders"); status != http.StatusSeeOther {
+	if status, _ := change(stale, "Nothing"); status != http.StatusSeeOther {
 		t.Fatalf("the change: %d", status)
 	}
-	if status := change(stale, "Nothing"); status != http.StatusPreconditionFailed {
-		t.Errorf("a stale form: %d", status)
+	status, body := change(stale, "The orders")
+	if status != http.StatusPreconditionFailed || !strings.Contains(body, "somebody else has changed this") || field(body, "name") != "The orders" {
+		t.Errorf("a stale form: %d\n%s", status, body)
 	}
-	body := alice.get(page).Body.String()
+	if status, _ := change(field(body, "etag"), "The orders"); status != http.StatusSeeOther {
+		t.Errorf("another try: %d", status)
+	}
+	body = alice.get(page).Body.String()
 	for _, text := range []string{"The orders", "Read your orders", "注文を見る"} {
 		if !strings.Contains(body, text) {
 			t.Errorf("the page lacks %s", text)

@@ -3,8 +3,11 @@ package console_test
 import (
 	"context"
 	"fmt"
+	"html"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -276,5 +279,43 @@ func TestAnExportHasALimit(t *testing.T) {
 	}
 	if page := bob.get("/audit").Body.String(); !strings.Contains(page, fmt.Sprintf("An export has the latest %d records at most.", 2*adminapi.MaxPage)) {
 		t.Errorf("the page does not say that it ends:\n%s", page)
+	}
+}
+
+// The pages of a search lead on to its earlier records and back to the latest, and name the
+// last record, with which a copy of the log is verified.
+func TestPagesOfTheAuditLog(t *testing.T) {
+	r := open(t)
+	bob := r.operator("bob", operator.Auditor)
+	for i := range 120 {
+		r.audit.Record(audit.Event{Name: []audit.Name{"user_changed", "user_disabled"}[i%2], Subject: fmt.Sprintf("user-%03d", i)})
+	}
+	if err := r.audit.Close(); err != nil {
+		t.Fatal(err)
+	}
+	link := func(body, text string) string {
+		m := regexp.MustCompile(`<a class="button"[^>]* href="([^"]*)">` + text + `</a>`).FindStringSubmatch(body)
+		if m == nil {
+			return ""
+		}
+		return html.UnescapeString(m[1])
+	}
+	const search = "/audit?event=user_changed&since=7d"
+	var seen []string
+	for path := search; path != ""; {
+		body := bob.get(path).Body.String()
+		for _, m := range regexp.MustCompile("<bdi>(user-[0-9]+)</bdi>").FindAllStringSubmatch(body, -1) {
+			seen = append(seen, m[1])
+		}
+		if latest := link(body, "Latest"); latest != map[bool]string{true: "", false: search}[path == search] {
+			t.Errorf("%s leads to the latest at %q", path, latest)
+		}
+		if !strings.Contains(body, "mintage audit verify --head "+r.audit.Head().Hash.String()) {
+			t.Errorf("%s does not name the last record", path)
+		}
+		path = link(body, "Older")
+	}
+	if slices.Sort(seen); len(seen) != 60 || len(slices.Compact(seen)) != 60 {
+		t.Errorf("%d of 60 records are shown: %q", len(seen), seen)
 	}
 }
