@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -294,7 +295,7 @@ func (x *call) failure(e *admin.Error) *Problem {
 		f = failures[admin.Taken]
 	}
 	if f == failures[admin.Taken] {
-		kind = map[string]string{"client": "client id", "user": "username", "api": "API's id", "admin token": "name", "operator": "name"}[kind]
+		kind = cmp.Or(map[string]string{"client": "client id", "user": "username", "api": "API's id", "admin token": "name", "operator": "name"}[kind], kind)
 	}
 	if conditional && code == admin.Changed {
 		f.status = http.StatusPreconditionFailed
