@@ -243,3 +243,34 @@ func TestChangesTakeTurns(t *testing.T) {
 		}
 	})
 }
+
+// A patient recorder notes that the limit of time for an answer was lifted.
+type patient struct {
+	*httptest.ResponseRecorder
+	lifted bool
+}
+
+func (p *patient) SetWriteDeadline(at time.Time) error {
+	p.lifted = at.IsZero()
+	return nil
+}
+
+// What reads every grant may take longer than other answers.
+func TestAnswersThatMayTakeTime(t *testing.T) {
+	a := newAdminAPI(t)
+	for request, lifted := range map[[3]string]bool{
+		{"GET", "/grants", ""}:                                          true,
+		{"POST", "/cutoffs", `{"subject":"alice"}`}:                     true,
+		{"POST", "/sessions/end", `{"subject":"alice"}`}:                true,
+		{"POST", "/keys/withdraw", `{"purposes":["mac"]}`}:              true,
+		{"POST", "/restores", `{"backup_time":"2026-01-01T00:00:00Z"}`}: true,
+		{"GET", "/users", ""}:                                           false, {"POST", "/users", `{"username":"bob"}`}: false,
+	} {
+		r := httptest.NewRequest(request[0], "/admin/v1"+request[1], strings.NewReader(request[2]))
+		r.Header.Set("Authorization", "Bearer "+adminToken)
+		w := &patient{ResponseRecorder: httptest.NewRecorder()}
+		if a.handler.ServeHTTP(w, r); w.Code >= 300 || w.lifted != lifted {
+			t.Errorf("%s: %d %s, lifted: %t", request[:2], w.Code, w.Body, w.lifted)
+		}
+	}
+}

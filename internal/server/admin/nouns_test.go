@@ -342,6 +342,14 @@ func TestAnEndIsNoFailureBecauseItCannotBeCounted(t *testing.T) {
 			t.Errorf("%s, again: %v", path, ended)
 		}
 	}
+	a.log.Reset()
+	for _, dry := range []bool{true, false} { // a dry run has nothing else to say
+		a.faulty.Inject(storetest.Grants, 1, storetest.Lost)
+		status, _ := a.as(t, adminToken, "POST", "/keys/withdraw", fmt.Sprintf(`{"purposes":["mac"],"dry_run":%t}`, dry))
+		if dry != (status >= 500) || !strings.Contains(a.log.String(), "cannot count what a change ends") {
+			t.Errorf("a withdrawal, dry %t: %d, %s", dry, status, a.log.String())
+		}
+	}
 }
 
 // makeGrant stores an active grant of a subject.
@@ -379,7 +387,7 @@ func TestGrantsAndCutoffs(t *testing.T) {
 
 	a.call(t, 204, "DELETE", "/grants/"+one, "")
 	a.call(t, 204, "DELETE", "/grants/"+one, "")
-	if g, _ := a.call(t, 200, "GET", "/grants/"+one, ""); g["state"] != "revoked" {
+	if g, _ := a.call(t, 200, "GET", "/grants/"+one, ""); g["state"] != "revoked" || len(g["key"].(string)) != 8 {
 		t.Errorf("%v", g)
 	}
 	if events, _ := a.call(t, 200, "GET", "/events?grant_id="+one, ""); len(events.list("events")) == 0 {
@@ -432,6 +440,10 @@ func TestRestoresAreDeclaredAndListed(t *testing.T) {
 		t.Errorf("%v", made)
 	}
 	listed, _ := a.call(t, 200, "GET", "/restores", "")
+	a.now = a.now.Add(-time.Hour)
+	if late, _ := a.call(t, 201, "POST", "/restores", `{"backup_time":"`+a.now.Add(-time.Hour).Format(time.RFC3339)+`"}`); late["clock_is_behind"] != true {
+		t.Errorf("by a clock that is behind: %v", late)
+	}
 	if list := listed.list("restores"); len(list) != 1 || list[0]["at"] != made["at"] || list[0]["in_force"] != true {
 		t.Errorf("%v", listed)
 	}
@@ -493,7 +505,7 @@ func TestSessionsOfASubjectAreListedAndEnded(t *testing.T) {
 	}
 	for range 2 { // it can be repeated
 		ended, _ := a.call(t, 200, "POST", "/sessions/end", `{"subject":"alice","session":"`+phone+`"}`)
-		if s, grants := state(phone); s != "ended" || !slices.Equal(grants, []string{"revoked", "revoked"}) || ended["session"] != phone {
+		if s, grants := state(phone); s != "ended" || !slices.Equal(grants, []string{"revoked", "revoked"}) || ended["session"] != phone || ended["grants"] == nil {
 			t.Errorf("%v: %s %v", ended, s, grants)
 		}
 	}
@@ -516,5 +528,9 @@ func TestSessionsOfASubjectAreListedAndEnded(t *testing.T) {
 	for _, path := range []string{"/sessions", "/sessions?subject=%ff", "/sessions?subject="} {
 		a.call(t, 422, "GET", path, "")
 	}
-	a.call(t, 422, "POST", "/sessions/end", `{}`)
+	for _, body := range []string{`{}`, `{"session":"` + phone + `"}`} {
+		if p, _ := a.call(t, 422, "POST", "/sessions/end", body); p["field"] != "subject" {
+			t.Errorf("%s: %v", body, p)
+		}
+	}
 }
