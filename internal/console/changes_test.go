@@ -205,6 +205,30 @@ func TestAClientIsCreatedOnce(t *testing.T) {
 	}
 }
 
+// A secret is shown once, whatever fails after it was made.
+func TestASecretIsShownWhateverFailsAfterIt(t *testing.T) {
+	r := open(t)
+	alice := r.operator("alice", operator.Admin)
+	r.shop("Shop", "shop")
+	api, made := r.console.API, false
+	r.console.API = http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {
+		if made {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = w.Write([]byte(`{"title":"try again later","status":503}`))
+			return
+		}
+		made = hr.Method == http.MethodPost
+		api.ServeHTTP(w, hr)
+	})
+	for path, form := range map[string]url.Values{"/clients/shop/secrets": {}, "/new/client": {"kind": {"service"}, "name": {"Nightly"}, "scope": {"jobs"}}, "/new/user": {"username": {"dora"}}} {
+		made = false
+		form.Set("once", operator.NewForm())
+		if w := alice.post(path, form); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `<p class="secret">`) {
+			t.Errorf("%s: %d\n%s", path, w.Code, w.Body)
+		}
+	}
+}
+
 // Settings that somebody else has changed since the form was opened are not overwritten,
 // and those that the form leaves alone stay.
 func TestAStaleFormChangesNothing(t *testing.T) {

@@ -367,10 +367,11 @@ func (c clientPages) addSecret(ctx context.Context, r *request) (reply, error) {
 	if err := c.post(ctx, r, in, &made, "clients", id, "secrets"); err != nil {
 		return reply{}, err
 	}
-	p.Secret = made.Secret
-	err := c.get(ctx, r, &p.Client, nil, "clients", id)
+	// As with a new client, no failure after this may hide the secret.
+	p.Secret, p.Client.ID = made.Secret, id
+	_ = c.get(ctx, r, &p.Client, nil, "clients", id)
 	p.Overlap = len(p.Client.Secrets) > 1
-	return reply{page: p}, err
+	return reply{page: p}, nil
 }
 
 // askRevokeSecret asks before a secret is revoked. One that may be in use wants the id of
