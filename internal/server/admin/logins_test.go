@@ -299,6 +299,9 @@ func TestAnActorOfOneRealmSignsNoOperatorIn(t *testing.T) {
 		json.Unmarshal(w.Body.Bytes(), &p)
 		return w.Code, p
 	}
+	if w, _ := a.ask(t, "GET", it.ID, ""); w.Code != 200 || !strings.Contains(w.Body.String(), `"client_name":"Console"`) || strings.Contains(w.Body.String(), "client_id") {
+		t.Errorf("whom an operator's login is for: %d %s", w.Code, w.Body)
+	}
 	if status, p := of(testkit.Realm, it.ID); status != http.StatusForbidden || p.Type != "urn:mintage:problem:realm" {
 		t.Errorf("an operator's login: %d %+v", status, p)
 	}

@@ -70,6 +70,18 @@ func TestAnActorOfOneRealmStaysInIt(t *testing.T) {
 			}
 		}
 	}
+	for path, c := range map[string]struct {
+		of    string
+		names []string
+	}{"/realms/staff/realms": {"/staff", []string{"staff"}}, "/realms": {"", []string{"api", "staff"}}} {
+		r := httptest.NewRequest("GET", "/admin/v1"+path, nil)
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r.WithContext(admin.WithActor(t.Context(), cases.Actor{Via: cases.ViaToken, Name: "desk", Role: cases.RoleAuditor, Realm: c.of})))
+		var seen adminapi.Realms
+		if err := json.Unmarshal(w.Body.Bytes(), &seen); err != nil || !slices.EqualFunc(seen.Realms, c.names, func(r adminapi.Realm, name string) bool { return r.Name == name }) {
+			t.Errorf("the realms that an actor of %q sees: %s", c.of, w.Body)
+		}
+	}
 	// Operators of the console are users of the default realm, and operate all of it.
 	for _, api := range list {
 		api.ConsoleURL = "https://console.example"
@@ -131,7 +143,9 @@ func TestTheLocationOfWhatIsCreatedIsInItsRealm(t *testing.T) {
 	var list []*admin.API
 	for _, realm := range []string{"/api", "/staff"} {
 		own := a.cases()
-		own.Realm = realm
+		if own.Realm = realm; list == nil {
+			own.OperatorRealm = realm
+		}
 		api := admin.NewAPI(own, a.iss, a.logins, admin.Access{Socket: true}, slog.New(slog.DiscardHandler))
 		api.Realm = adminapi.Realm{Name: realm[1:]}
 		list = append(list, api)
@@ -148,6 +162,13 @@ func TestTheLocationOfWhatIsCreatedIsInItsRealm(t *testing.T) {
 			if got := w.Header().Get("Location"); w.Code != http.StatusCreated || got != base+c.at {
 				t.Errorf("POST %s%s: %d, at %q", base, c.path, w.Code, got)
 			}
+		}
+	}
+	for _, base := range []string{"/admin/v1", "/admin/v1/realms/staff"} { // operators are users of the default realm
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest("POST", base+"/operators", strings.NewReader(`{"name":"nobody","role":"admin"}`)))
+		if w.Code < 400 || !strings.Contains(w.Body.String(), "nobody") {
+			t.Errorf("an operator who is no user, at %s: %d %s", base, w.Code, w.Body)
 		}
 	}
 	for path, want := range map[string]string{"/realms/none/clients": `there is no realm \"none\"`, "/realms/staff/nothing": "no such resource", "/realms/none": "no such realm"} {

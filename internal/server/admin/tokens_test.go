@@ -169,3 +169,27 @@ func TestTheLastUseOfATokenIsWrittenOnceAnHour(t *testing.T) {
 		t.Errorf("the use cannot be written: %d %+v", status, p)
 	}
 }
+
+// Operators are invited where there is a console, and are of a realm that there is.
+func TestOperatorsAndInvitations(t *testing.T) {
+	a := newAdminAPI(t)
+	if p, _ := a.call(t, 422, "POST", "/operators", `{"name":"bob","role":"auditor","realm":"unknown"}`); p["field"] != "realm" {
+		t.Errorf("%v", p)
+	}
+	a.call(t, 201, "POST", "/operators", `{"name":"bob","role":"auditor","realm":"api"}`)
+	a.refused(t, 409, "taken", "POST", "/operators", `{"name":"bob","role":"auditor"}`)
+	a.refused(t, 409, "no-console", "POST", "/console/invitations", `{"operator":"bob"}`)
+	a.api.ConsoleURL = "https://console.example/"
+	made, _ := a.call(t, 201, "POST", "/console/invitations", `{"operator":"bob"}`)
+	if link, _ := made["url"].(string); !strings.HasPrefix(link, "https://console.example/invitation/") || len(link) < 60 || strings.Contains(a.log.String(), link) {
+		t.Errorf("%v", made)
+	}
+	a.refused(t, 404, "not-found", "POST", "/console/invitations", `{"operator":"carol"}`)
+	listed, _ := a.call(t, 200, "GET", "/operators", "")
+	if list := listed.list("operators"); len(list) != 1 || list[0]["name"] != "bob" || list[0]["realm"] != "api" {
+		t.Errorf("%v", listed)
+	}
+	a.call(t, 204, "DELETE", "/operators/bob", "")
+	a.refused(t, 404, "not-found", "DELETE", "/operators/bob", "")
+	a.refused(t, 404, "not-found", "DELETE", "/console/sessions/none", "")
+}
