@@ -101,6 +101,8 @@ func TestADryRunChangesNothing(t *testing.T) {
 	}
 	a.call(t, 422, "PUT", client+"?dry_run=true", strings.Replace(invoices, "https", "http", 1))
 	a.call(t, 422, "PUT", client+"?dry_run=perhaps", invoices)
+	a.call(t, 422, "GET", "/clients?deleted=perhaps", "")
+	a.refused(t, 404, "not-found", "GET", "/clients/nobody/secrets", "")
 	a.call(t, 422, "DELETE", client+"?dry_run=true", "") // which knows none
 	if shown, now := a.call(t, 200, "GET", client, ""); shown["name"] != "Invoices" || now.Get("ETag") != h.Get("ETag") {
 		t.Errorf("afterwards: %v", shown)

@@ -3,6 +3,7 @@ package admin_test
 import (
 	"context"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,13 +38,14 @@ func TestWhatOnlyAServerHas(t *testing.T) {
 		watched = c.ID
 		return adminapi.Watch{}, c.ID != "full"
 	}
+	a.api.Settings = func() adminapi.Settings { return adminapi.Settings{OnReload: []string{"log.level"}} }
 	for _, period := range []string{"", "?period=hour", "?period=week"} {
 		a.call(t, http.StatusOK, http.MethodGet, "/traffic"+period, "")
 	}
 	if len(asked) != 3 || asked[0] != 288 || asked[1] != 12 || asked[2] != 168 {
 		t.Errorf("steps: %d", asked)
 	}
-	if v, _ := a.call(t, http.StatusOK, http.MethodGet, "/checkup", ""); v["running"] != false || started != 0 {
+	if v, _ := a.call(t, http.StatusOK, http.MethodGet, "/checkup", ""); v["running"] != false || v["findings"] == nil || started != 0 {
 		t.Errorf("a look: %v, %d started", v, started)
 	}
 	if v, _ := a.call(t, http.StatusAccepted, http.MethodPost, "/checkup", ""); v["running"] != true || started != 1 {
@@ -52,5 +54,12 @@ func TestWhatOnlyAServerHas(t *testing.T) {
 	a.call(t, http.StatusOK, http.MethodGet, "/clients/billing/watch", "")
 	if watched != "billing" {
 		t.Errorf("%q is watched", watched)
+	}
+	a.call(t, http.StatusCreated, http.MethodPut, "/clients/full", strings.ReplaceAll(invoices, "invoices", "full"))
+	if p, _ := a.call(t, http.StatusTooManyRequests, http.MethodGet, "/clients/full/watch", ""); p["advice"] == nil {
+		t.Errorf("%v", p)
+	}
+	if v, _ := a.call(t, http.StatusOK, http.MethodGet, "/settings", ""); v["on_reload"] == nil {
+		t.Errorf("%v", v)
 	}
 }

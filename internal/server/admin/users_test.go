@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -40,6 +41,13 @@ func TestUsersAreImportedAsAWhole(t *testing.T) {
 	}
 	a.call(t, 400, "POST", "/imports", `{"users":[{"username":"frank","password":"a password"}]}`)
 	count(3)
+	most := make([]string, 100)
+	for i := range most {
+		most[i] = fmt.Sprintf(`{"username":"user-%d"}`, i)
+	}
+	if done, _ := a.call(t, 200, "POST", "/imports", `{"users":[`+strings.Join(most, ",")+`]}`); done["created"] != 100.0 {
+		t.Errorf("the most: %v", done)
+	}
 	long := `{"users":[{"username":"frank","name":"` + strings.Repeat(" ", 100<<10) + `"}]}`
 	if p, _ := a.call(t, 422, "POST", "/imports", long); p["field"] != "users.0.name" { // it was read
 		t.Errorf("%v", p)
