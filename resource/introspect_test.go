@@ -59,6 +59,7 @@ func TestWhatTheServerSaysOfATokenDecides(t *testing.T) {
 			"another audience":     {"aud": "https://other.example"},
 			"no audience":          {"aud": nil},
 			"inactive, with words": {"active": false, "sub": "alice", "client_id": "shop"},
+			"inactive, elsewhere":  {"active": false, "iss": "https://other.example"},
 		} {
 			wants(t, what, v, s.issue("changed", changes), resource.ErrInvalidToken)
 		}
