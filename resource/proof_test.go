@@ -191,6 +191,9 @@ func TestProofsNeedTheAddressOfTheAPI(t *testing.T) {
 			if want := status == 401; said != want || want != (errors.Is(refused, resource.ErrInvalidProof) && strings.Contains(refused.Error(), "Config.Origin")) {
 				t.Errorf("Origin %q: the log has %q, the error is %v", origin, &log, refused)
 			}
+			if resp := askHandler(h, "Authorization: Bearer "+s.token(map[string]any{"aud": "orders"})); resp.StatusCode != 200 {
+				t.Errorf("Origin %q: a bearer token, which needs none: %d", origin, resp.StatusCode)
+			}
 		}
 	})
 }
