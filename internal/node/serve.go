@@ -51,6 +51,9 @@ func Serve(ctx context.Context, from Source) (err error) {
 		return err
 	}
 	release, err := sqlite.Lock(cfg.Data)
+	if errors.As(err, new(*sqlite.LockedError)) {
+		err = deployment.Hint(err, "stop it first, or give this one its own --data directory")
+	}
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ type LockedError struct {
 
 func (e *LockedError) Error() string {
 	if e.server {
-		return fmt.Sprintf("another mintage server is running on %s: stop it first, or give this one its own --data directory", e.Directory)
+		return fmt.Sprintf("another mintage server is running on %s", e.Directory)
 	}
 	return fmt.Sprintf("process %s has locked %s", e.Process, e.Directory)
 }
