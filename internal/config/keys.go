@@ -153,7 +153,11 @@ func (k Key) set(c *Config, text string) error {
 			if err != nil {
 				return fmt.Errorf("%s is not a network such as 10.0.0.0/8", quoted(item))
 			}
-			*p = append(*p, v.Masked())
+			// One who means a proxy must not trust every host of a network with it.
+			if v != v.Masked() {
+				return fmt.Errorf("%s is ambiguous: write %s for one address, or %s for the network", quoted(item), v.Addr(), v.Masked())
+			}
+			*p = append(*p, v)
 		}
 	default:
 		panic("config: no parser for " + k.Name)

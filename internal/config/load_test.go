@@ -48,7 +48,7 @@ tls:
   cert: /etc/cert.pem # trailing
   key: "/etc/key.pem"
 admin.listen: unix:/run/a.sock
-trusted_proxies: [10.1.2.3/8, "::1", 192.0.2.1]
+trusted_proxies: [10.0.0.0/8, "::1", 192.0.2.1]
 cors:
   origins:
     - https://a.example
@@ -111,6 +111,7 @@ func TestFaultsInTheFileNameTheirLine(t *testing.T) {
 		{"not a boolean", "compat:\n  query_parameters: maybe\n", []string{":2:", `"maybe" is neither true nor false`}},
 		{"not a number", "errors: {basic_auth_status: four}\n", []string{`"four" is not a whole number`}},
 		{"not a network", "trusted_proxies: [10.0.0.0/8, proxy]\n", []string{`"proxy" is not a network`}},
+		{"a host and a network", "trusted_proxies: [10.0.0.2/8]\n", []string{":1: trusted_proxies: ", `"10.0.0.2/8" is ambiguous: write 10.0.0.2 for one address, or 10.0.0.0/8 for the network`}},
 		{"list for a single value", "data: [a]\n", []string{":1:", "data: a single value"}},
 		{"list of maps", "cors:\n  origins:\n    - a: b\n", []string{":2:", "cors.origins: a single value"}},
 		{"list of lists", "cors:\n  origins: [[a]]\n", []string{":2:", "cors.origins: a single value"}},
