@@ -91,7 +91,12 @@ func (c *Config) Weakens(profile string) (list []Weakness) {
 type report func(key, format string, args ...any)
 
 // checkIssuer checks the addresses that clients know.
-func (c *Config) checkIssuer(bad report) {
+func (c *Config) checkIssuer(report report) {
+	faulty := false
+	bad := func(key, format string, args ...any) {
+		report(key, format, args...)
+		faulty = true
+	}
 	switch u, err := url.Parse(c.PublicURL); {
 	case c.PublicURL == "":
 		bad("public_url", "missing: set the address that clients use, such as https://auth.example.com (or try it out with: mintage serve --dev)")
@@ -101,8 +106,8 @@ func (c *Config) checkIssuer(bad report) {
 	if c.BasePath != "" && (!strings.HasPrefix(c.BasePath, "/") || strings.HasSuffix(c.BasePath, "/") || strings.ContainsAny(c.BasePath, "?#%{} ") || path.Clean(c.BasePath) != c.BasePath) {
 		bad("base_path", "%q must be empty or like /openam", c.BasePath)
 	}
-	if u, err := url.Parse(c.IssuerID()); c.PublicURL == "" && c.Issuer == "" {
-		// A missing public_url is reported above.
+	if u, err := url.Parse(c.IssuerID()); c.Issuer == "" && faulty {
+		// It derives from what is reported above.
 	} else if err != nil || u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" || strings.HasSuffix(c.IssuerID(), "/") {
 		bad("issuer", "%q must be an https URL without query, fragment and trailing slash (RFC 8414 section 2)", c.IssuerID())
 	} else if c.Issuer != "" && (u.Host == "" || u.User != nil || strings.ContainsAny(c.IssuerID(), "?#") || strings.Contains(u.EscapedPath(), "%") || u.Path != "" && path.Clean(u.Path) != u.Path) {

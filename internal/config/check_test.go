@@ -88,3 +88,27 @@ func TestListenersThatCannotOpen(t *testing.T) {
 		}
 	}
 }
+
+// The issuer derives from public_url and base_path: their fault is no second one of the
+// issuer, and that of an issuer which is given is.
+func TestTheFaultOfAnAddressIsReportedOnce(t *testing.T) {
+	for _, c := range []struct{ public, base, issuer, faults string }{
+		{"http://auth.example.com", "", "", "public_url"},
+		{"https://auth.example.com", "/a?b", "", "base_path"},
+		{"auth.example.com", "a", "", "public_url base_path"},
+		{"https://auth.example.com", "/\x7f", "", "issuer"},
+		{"http://auth.example.com", "", "http://auth.example.com", "public_url issuer"},
+		{"", "", "http://auth.example.com", "public_url issuer"},
+	} {
+		cfg := deployed()
+		cfg.PublicURL, cfg.BasePath, cfg.Issuer = c.public, c.base, c.issuer
+		found, _ := config.Faults(cfg.Check())
+		var names []string
+		for _, f := range found {
+			names = append(names, f.Name)
+		}
+		if got := strings.Join(names, " "); got != c.faults {
+			t.Errorf("%q, %q, %q: faults of %q, want of %q: %v", c.public, c.base, c.issuer, got, c.faults, found)
+		}
+	}
+}
