@@ -4,6 +4,7 @@ import (
 	"math"
 	"net"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,6 +55,13 @@ func hostAddress(host string) netip.Addr {
 	}
 	a, _ := netip.ParseAddr(host)
 	return a.Unmap()
+}
+
+// isSite reports whether u, parsed from text, is a scheme and a host, and a port or none.
+func isSite(u *url.URL, text string) bool {
+	port, err := strconv.ParseUint(u.Port(), 10, 16)
+	return u.Hostname() != "" && u.User == nil && u.Path == "" && !strings.ContainsAny(text, "?#") &&
+		(err == nil && port > 0 || u.Port() == "" && !strings.HasSuffix(u.Host, ":"))
 }
 
 // IsLoopback reports whether a host is this machine, and no other can reach it.

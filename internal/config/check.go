@@ -100,7 +100,7 @@ func (c *Config) checkIssuer(report report) {
 	switch u, err := url.Parse(c.PublicURL); {
 	case c.PublicURL == "":
 		bad("public_url", "missing: set the address that clients use, such as https://auth.example.com (or try it out with: mintage serve --dev)")
-	case err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "":
+	case err != nil || u.Scheme != "https" || !isSite(u, c.PublicURL):
 		bad("public_url", "%q must be https://HOST or https://HOST:PORT and nothing more", c.PublicURL)
 	}
 	if c.BasePath != "" && (!strings.HasPrefix(c.BasePath, "/") || strings.HasSuffix(c.BasePath, "/") || strings.ContainsAny(c.BasePath, "?#%{} ") || path.Clean(c.BasePath) != c.BasePath) {
@@ -293,7 +293,7 @@ func (c *Config) checkConsole(bad report) {
 		return
 	}
 	u, err := url.Parse(c.Console.URL)
-	if err != nil || u.Host == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && !(u.Scheme == "http" && IsLoopback(u.Hostname())) {
+	if err != nil || !isSite(u, c.Console.URL) || u.Scheme != "https" && !(u.Scheme == "http" && IsLoopback(u.Hostname())) {
 		bad("console.url", "%q must be https://HOST or https://HOST:PORT and nothing more", c.Console.URL)
 	}
 }
