@@ -215,20 +215,21 @@ func (c *Config) checkLimits(bad report) {
 	if c.Limits.Requests < 0 || c.Limits.Requests > maxRequests {
 		bad("limits.requests", "%d is not 0, which goes by the processors, or up to %d, which is what a store's own queue holds", c.Limits.Requests, maxRequests)
 	}
-	if c.Limits.Waiting < 0 || c.Limits.Connections < 0 || c.Limits.ConnectionsPerAddress < 0 {
-		bad("limits", "numbers are not negative")
-	}
 	if c.Limits.Connections > 0 && c.Limits.ConnectionsPerAddress > c.Limits.Connections {
 		bad("limits.connections_per_address", "%d is more than limits.connections, %d", c.Limits.ConnectionsPerAddress, c.Limits.Connections)
 	}
-	t := c.Throttle
-	for _, n := range []int{t.AddressFailures, t.ClientFailures, t.Interactions, t.AddressRequests, t.ClientRequests, t.DeviceCodes} {
-		if n < 0 || n > maxThrottle {
-			bad("throttle", "%d is outside 0, which is no limit, to %d", n, maxThrottle)
-		}
-	}
-	if n := t.LoginFailures; n < 1 || n > maxLoginFailures {
+	if n := c.Throttle.LoginFailures; n < 1 || n > maxLoginFailures {
 		bad("throttle.login_failures", "%d is outside 1 to %d", n, maxLoginFailures)
+	}
+	for _, k := range Keys() {
+		n, isNumber := k.value(c).Interface().(int)
+		switch {
+		case !isNumber || k.Name == "throttle.login_failures" || k.Name == "limits.requests":
+		case strings.HasPrefix(k.Name, "throttle.") && (n < 0 || n > maxThrottle):
+			bad(k.Name, "%d is outside 0, which is no limit, to %d", n, maxThrottle)
+		case strings.HasPrefix(k.Name, "limits.") && n < 0:
+			bad(k.Name, "%d is negative", n)
+		}
 	}
 }
 
