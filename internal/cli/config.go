@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -67,26 +66,17 @@ need a restart.`,
 // that could not.
 func everyFault(cfg config.Config, from config.Sources, unread error) error {
 	told, _ := config.Faults(unread)
-	var lines []string
 	seen := map[string]bool{}
 	for _, f := range told {
 		seen[f.Name] = f.Name != ""
-		lines = append(lines, f.Error())
 	}
 	found, _ := config.Faults(from.Explain(errors.Join(cfg.Check(), errors.Join(node.CheckFiles(cfg)...))))
 	for _, f := range found {
-		if seen[f.Name] {
-			continue // its value is not the one that was given
-		}
-		lines = append(lines, f.Error())
-		if h, ok := errors.AsType[*deployment.Hinted](f); ok {
-			lines = append(lines, "         "+h.Hint)
+		if !seen[f.Name] { // otherwise its value is not the one that was given
+			told = append(told, f)
 		}
 	}
-	if lines == nil {
-		return nil
-	}
-	return deployment.Usage(errors.New("configuration:\n" + strings.Join(lines, "\n")))
+	return node.Faulty(told)
 }
 
 func newConfigShow(s *settings) *cobra.Command {

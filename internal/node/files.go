@@ -21,23 +21,32 @@ import (
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
-// CheckFiles reads the files that the configuration names.
+// CheckFiles reads the files that the configuration names, and those of the store.
 func CheckFiles(cfg config.Config) (faults []error) {
-	fault := func(name string, err error) {
-		if err != nil {
-			faults = append(faults, &config.Fault{Name: name, Err: err})
-		}
-	}
 	if _, err := os.Stat(cfg.Data); !errors.Is(err, fs.ErrNotExist) {
-		fault("data", deployment.CheckDataDirectory(cfg.Data))
-	}
-	if cfg.TLS.Cert != "" && cfg.TLS.Key != "" {
-		_, err := server.LoadCertificate(cfg.TLS.Cert, cfg.TLS.Key, slog.New(slog.DiscardHandler))
-		fault("tls", err)
+		faults = addFault(faults, "data", deployment.CheckDataDirectory(cfg.Data))
 	}
 	if !deployment.KEKIsAbsent(cfg) || deployment.HoldsStore(cfg) {
 		_, err := deployment.ReadKEK(cfg)
-		fault("kek_file", err)
+		faults = addFault(faults, "kek_file", err)
+	}
+	return append(faults, checkNamedFiles(cfg)...)
+}
+
+func addFault(faults []error, name string, err error) []error {
+	if err == nil {
+		return faults
+	}
+	return append(faults, &config.Fault{Name: name, Err: err})
+}
+
+// checkNamedFiles reads the files that a start needs beside the store and its
+// key-encryption key.
+func checkNamedFiles(cfg config.Config) (faults []error) {
+	fault := func(name string, err error) { faults = addFault(faults, name, err) }
+	if cfg.TLS.Cert != "" && cfg.TLS.Key != "" {
+		_, err := server.LoadCertificate(cfg.TLS.Cert, cfg.TLS.Key, slog.New(slog.DiscardHandler))
+		fault("tls", err)
 	}
 	if path, unix := strings.CutPrefix(cfg.AdminListen(), "unix:"); unix {
 		// A start makes the data directory, and systemd makes those in /run for it.
@@ -68,6 +77,22 @@ func CheckFiles(cfg config.Config) (faults []error) {
 		}
 	}
 	return faults
+}
+
+// Faulty returns the error of a configuration with faults, each with its advice, or nil
+// if there are none.
+func Faulty(faults []*config.Fault) error {
+	var lines []string
+	for _, f := range faults {
+		lines = append(lines, f.Error())
+		if h, ok := errors.AsType[*deployment.Hinted](f); ok {
+			lines = append(lines, "         "+h.Hint)
+		}
+	}
+	if lines == nil {
+		return nil
+	}
+	return deployment.Usage(errors.New("configuration:\n" + strings.Join(lines, "\n")))
 }
 
 // checkRealmFiles reads the files that the settings of a realm name.
