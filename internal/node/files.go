@@ -50,7 +50,7 @@ func checkNamedFiles(cfg config.Config) (faults []error) {
 	}
 	if path, unix := strings.CutPrefix(cfg.AdminListen(), "unix:"); unix {
 		// A start makes the data directory, and systemd makes those in /run for it.
-		made := cfg.Admin.Listen == "" || strings.HasPrefix(path, "/run/")
+		made := filepath.Dir(path) == filepath.Clean(cfg.Data) || strings.HasPrefix(path, "/run/")
 		if err := checkSocket(path); !made || !errors.Is(err, fs.ErrNotExist) {
 			fault("admin.listen", err)
 		}

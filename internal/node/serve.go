@@ -43,7 +43,7 @@ func Serve(ctx context.Context, from Source) (err error) {
 		return deployment.Unreadable(err)
 	}
 	if !from.Dev {
-		if err := checked(&cfg, sources); err != nil {
+		if err := checked(&cfg, sources, checkNamedFiles(cfg)...); err != nil {
 			return err
 		}
 	}
@@ -318,10 +318,9 @@ func (n *node) warn(ctx context.Context) {
 	}
 }
 
-// checked returns an error with every fault of the configuration and its source.
-func checked(cfg *config.Config, from config.Sources) error {
-	if err := from.Explain(cfg.Check()); err != nil {
-		return deployment.Usage(fmt.Errorf("configuration:\n%w", err))
-	}
-	return nil
+// checked returns an error with every fault of the configuration and its source, and those
+// of files, which a first start reports before it makes a store.
+func checked(cfg *config.Config, from config.Sources, files ...error) error {
+	faults, _ := config.Faults(from.Explain(errors.Join(cfg.Check(), errors.Join(files...))))
+	return Faulty(faults)
 }
