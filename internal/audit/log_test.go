@@ -132,7 +132,7 @@ func TestAStopThatCannotWriteSaysSo(t *testing.T) {
 	}
 	l := Open(w.options())
 	l.Record(logins(1)[0])
-	if err := l.Close(); err == nil || !strings.Contains(err.Error(), "1 records of the audit log are lost") || !strings.Contains(w.log.String(), "not complete") {
+	if err := l.Close(); err == nil || !strings.Contains(err.Error(), "write 1 record: ") || !strings.Contains(w.log.String(), "not complete") {
 		t.Errorf("closed with %v\n%s", err, w.log.String())
 	}
 }

@@ -284,8 +284,11 @@ func (w *writer) end() error {
 	if err == nil && w.opened {
 		err = w.unlockFile()
 	}
-	if n := w.Numbers(); n.Waiting > 0 {
-		err = fmt.Errorf("%d records of the audit log are lost: %w", n.Waiting, err)
+	switch n := w.Numbers().Waiting; {
+	case n == 1:
+		err = fmt.Errorf("write 1 record: %w", err)
+	case n > 1:
+		err = fmt.Errorf("write %d records: %w", n, err)
 	}
 	if err != nil {
 		w.opt.Log.Error("the audit log is not complete", "directory", w.opt.Directory, "error", err)
