@@ -257,7 +257,7 @@ func inProcess(ctx context.Context, cfg config.Config) (*Client, error) {
 	var realms []*serveradmin.API
 	for _, of := range cfg.Each() {
 		own := cases
-		own.Realm, own.Issuer, own.Policy, own.Whole = of.Realm, of.IssuerID(), Policy(of), st
+		own.Realm, own.Issuer, own.Policy, own.Whole = of.Realm, of.IssuerID(), deployment.Policy(of), st
 		if of.Login.Mode == config.LoginUsers {
 			own.OperatorRealm = of.Realm
 		}
@@ -279,9 +279,4 @@ func inProcess(ctx context.Context, cfg config.Config) (*Client, error) {
 			release()
 		},
 	}, nil
-}
-
-// Policy returns what commands have to know of the tokens that servers issue.
-func Policy(cfg config.Config) grant.Policy {
-	return grant.Policy{AccessLifetime: cfg.AccessTokenLifetime.Std(), CodeLifetime: cfg.CodeLifetime.Std(), RetryWindow: max(cfg.RetryWindow, cfg.RetryWindowPublic).Std(), RefreshLifetime: cfg.RefreshTokenLifetime.Std(), MaxSkew: cfg.Skew()}
 }

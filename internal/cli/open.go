@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/admin"
-	"github.com/mintage/mintage/internal/adminclient"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/keys"
@@ -33,7 +32,7 @@ func (s *settings) open(ctx context.Context) (*opened, error) {
 	}
 	return &opened{admin.Admin{
 		Store: deployment.Audited(cfg, st), Realm: cfg.Realm, Issuer: cfg.IssuerID(), Actor: admin.ByUser(deployment.User()), Now: time.Now,
-		Policy: adminclient.Policy(cfg), Schedule: deployment.KeySchedule(cfg),
+		Policy: deployment.Policy(cfg), Schedule: deployment.KeySchedule(cfg),
 		KEK: func(context.Context) (*keys.KEK, error) { return deployment.ReadKEK(cfg) },
 	}, cfg}, nil
 }

@@ -322,7 +322,7 @@ func (r *restoration) install(cmd *cobra.Command, p *plan, kek *keys.KEK) (err e
 	if err != nil {
 		return deployment.Hint(err, "the store is as it was")
 	}
-	policy := adminclient.Policy(p.cfg)
+	policy := deployment.Policy(p.cfg)
 	policy.RefreshLifetime = p.cfg.LongestRefresh()
 	now := admin.Restored(policy, p.at, grant.At(time.Now()), p.seen)
 	event := store.Event{At: grant.At(time.Now()), Name: store.EventRestored, About: admin.AboutStore, Actor: admin.ByUser(deployment.User()).String(),

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
@@ -163,6 +164,11 @@ func KeySchedule(cfg config.Config) keys.Schedule {
 		Retention:  longest.Std() + maxAge + 2*skew + time.Minute,
 		Algorithms: keys.SigningAlgorithms, Registrations: registrations,
 	}
+}
+
+// Policy returns what the use cases of operators have to know of a realm's tokens.
+func Policy(cfg config.Config) grant.Policy {
+	return grant.Policy{AccessLifetime: cfg.AccessTokenLifetime.Std(), CodeLifetime: cfg.CodeLifetime.Std(), RetryWindow: max(cfg.RetryWindow, cfg.RetryWindowPublic).Std(), RefreshLifetime: cfg.RefreshTokenLifetime.Std(), MaxSkew: cfg.Skew()}
 }
 
 // KEKPath returns the path of the key-encryption key, and whether that is the default

@@ -7,6 +7,7 @@ import (
 	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
@@ -17,10 +18,8 @@ import (
 
 // useCases returns the operator's use cases, of nobody yet.
 func (n *realm) useCases(cfg config.Config) admin.Admin {
-	policy := policyOf(cfg)
-	policy.RetryWindow, policy.CodeLifetime = max(policy.RetryWindow, cfg.RetryWindowPublic.Std()), cfg.CodeLifetime.Std()
 	a := admin.Admin{
-		Store: n.store, Realm: n.name, Issuer: cfg.IssuerID(), Policy: policy, Profile: store.Profile(cfg.Authorization.Demanded()), Schedule: n.directory.Schedule, Now: time.Now,
+		Store: n.store, Realm: n.name, Issuer: cfg.IssuerID(), Policy: deployment.Policy(cfg), Profile: store.Profile(cfg.Authorization.Demanded()), Schedule: n.directory.Schedule, Now: time.Now,
 		KEK: n.directory.KEK,
 		Ring: func(context.Context) (*keys.Ring, error) {
 			view, err := n.directory.View()
