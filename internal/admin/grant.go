@@ -48,15 +48,15 @@ func (a Grants) Read(ctx context.Context, id grant.ID) (g grant.Grant, view *dir
 	return g, view, err
 }
 
-// ViewGrant returns the view of a grant at now.
-func ViewGrant(g grant.Grant, view *directory.View, now grant.Instant) adminapi.Grant {
+// View returns the view of a grant.
+func (a Grants) View(g grant.Grant, view *directory.View) adminapi.Grant {
 	ch := store.Changes{Cutoffs: []store.Cutoff{{Realm: g.Realm, Subject: g.Subject, ClientID: g.ClientID, At: view.Cutoff(g.Realm, g.Subject, g.ClientID)}}}
 	for _, number := range g.APIs {
 		if api, ok := view.APIByNumber(g.Realm, number); ok {
 			ch.APIs = append(ch.APIs, *api)
 		}
 	}
-	return show.GrantAt(g, ch, now)
+	return show.GrantAt(g, ch, a.Policy, a.now())
 }
 
 // Revoke ends a grant.
@@ -189,7 +189,7 @@ func (a Sessions) viewSession(ctx context.Context, r login.StoredSession, view *
 	now := a.now()
 	v = adminapi.Session{Session: r.Name, Subject: r.Subject, Grants: []adminapi.Grant{}}
 	for _, g := range r.Grants {
-		v.Grants = append(v.Grants, ViewGrant(g, view, now))
+		v.Grants = append(v.Grants, a.Grants().View(g, view))
 	}
 	if s := r.Session; s != nil {
 		v.Username, v.AuthTime, v.Began, v.ExpiresAt = s.Username, show.JSONInstant(s.AuthTime), show.JSONInstant(s.Began), show.JSONInstant(s.ExpiresAt)

@@ -26,7 +26,7 @@ func (a Grants) Usage(ctx context.Context, client string) (v adminapi.Usage, err
 			return v, err
 		}
 		for _, g := range list {
-			if f.After = g.ID; ViewGrant(g, view, a.now()).State == "active" {
+			if f.After = g.ID; a.View(g, view).State == "active" {
 				v.Grants++
 				subjects[g.Subject], scope, last = true, scope.Union(g.Scope), max(last, g.RotatedAt)
 			}

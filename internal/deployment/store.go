@@ -168,7 +168,7 @@ func KeySchedule(cfg config.Config) keys.Schedule {
 
 // Policy returns what the use cases of operators have to know of a realm's tokens.
 func Policy(cfg config.Config) grant.Policy {
-	return grant.Policy{AccessLifetime: cfg.AccessTokenLifetime.Std(), CodeLifetime: cfg.CodeLifetime.Std(), RetryWindow: max(cfg.RetryWindow, cfg.RetryWindowPublic).Std(), RefreshLifetime: cfg.RefreshTokenLifetime.Std(), MaxSkew: cfg.Skew()}
+	return grant.Policy{AccessLifetime: cfg.AccessTokenLifetime.Std(), CodeLifetime: cfg.CodeLifetime.Std(), RetryWindow: max(cfg.RetryWindow, cfg.RetryWindowPublic).Std(), RefreshLifetime: cfg.RefreshTokenLifetime.Std(), GrantLifetime: cfg.GrantLifetime.Std(), MaxSkew: cfg.Skew()}
 }
 
 // KEKPath returns the path of the key-encryption key, and whether that is the default

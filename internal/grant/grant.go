@@ -313,7 +313,7 @@ func (g Grant) Refresh(r Refresh, p Policy, now Instant) Decision {
 	again := max(g.RotatedAt, g.AccessFloor+1) // issue instant of the access token of a repeated pair
 	var d Decision
 	switch {
-	case now >= g.ExpiresAt, p.GrantLifetime != 0 && now >= p.end(g): // which may have been lowered since
+	case now >= p.Expiry(g):
 		return stored.refuse(GrantExpired)
 	case repeats && !g.boundAs(r.JKT):
 		return stored.refuse(KeyMismatch)
@@ -376,9 +376,7 @@ func (g Grant) issue(attempt uint64, key KeyID, asked, allowed oauth.Scope, t *T
 	g.KeyID = key
 	g.Attempt = attempt
 	g.ExpiresAt = at.Add(p.RefreshLifetime)
-	if end := p.end(g); end != 0 {
-		g.ExpiresAt = min(g.ExpiresAt, end)
-	}
+	g.ExpiresAt = p.Expiry(g)
 	// No access token outlives ExpiresAt.
 	g.DeleteAfter = max(g.DeleteAfter, p.deleteAfter(g.ExpiresAt))
 	return g.answer(at, asked, allowed, t, p, now, false)

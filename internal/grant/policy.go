@@ -50,12 +50,13 @@ const MaxReuseGrace = 24 * time.Hour
 // another holder of the refresh token gets a new pair instead of it.
 const nearlySpent = time.Minute
 
-// end is the last instant of g under GrantLifetime, or zero.
-func (p Policy) end(g Grant) Instant {
+// Expiry returns when g expires. GrantLifetime may have been lowered since its last
+// refresh.
+func (p Policy) Expiry(g Grant) Instant {
 	if p.GrantLifetime == 0 {
-		return 0
+		return g.ExpiresAt
 	}
-	return g.AuthorizedAt.Add(p.GrantLifetime)
+	return min(g.ExpiresAt, g.AuthorizedAt.Add(p.GrantLifetime))
 }
 
 // deleteAfter returns when a row may be deleted whose last token or code expires

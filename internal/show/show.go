@@ -197,9 +197,10 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%.1f %s", size, units[unit])
 }
 
-// GrantAt is how a grant stands now, without its events. Of ch, the APIs and the
+// GrantAt is how a grant stands now under p, without its events. Of ch, the APIs and the
 // cutoffs that are about the grant count.
-func GrantAt(g grant.Grant, ch store.Changes, now grant.Instant) adminapi.Grant {
+func GrantAt(g grant.Grant, ch store.Changes, p grant.Policy, now grant.Instant) adminapi.Grant {
+	g.ExpiresAt = p.Expiry(g)
 	v := adminapi.Grant{
 		ID: g.ID.String(), State: g.State.String(), Reason: g.Reason.String(), ClientID: g.ClientID, Subject: g.Subject,
 		Scope: string(g.Scope), AuthorizedAt: JSONInstant(g.AuthorizedAt), Generation: g.Generation,

@@ -42,23 +42,26 @@ func TestAGrantIsShownAsItStands(t *testing.T) {
 		return []store.Cutoff{{Realm: "/api", Subject: subject, ClientID: client, At: now.Add(at)}}
 	}
 	for _, c := range []struct {
-		state   string
-		cutoffs []store.Cutoff
-		at      grant.Instant
-		change  func(*grant.Grant)
+		state    string
+		cutoffs  []store.Cutoff
+		lifetime time.Duration
+		at       grant.Instant
+		change   func(*grant.Grant)
 	}{
-		{"active", nil, now, func(*grant.Grant) {}},
-		{"expired", nil, g.ExpiresAt, func(*grant.Grant) {}},
-		{"cut off", cut("alice", "", 0), now, func(*grant.Grant) {}},
-		{"cut off", cut("", "shop", -time.Hour), g.ExpiresAt, func(*grant.Grant) {}},
-		{"active", cut("alice", "shop", -2*time.Hour), now, func(*grant.Grant) {}},
-		{"active", cut("bob", "", 0), now, func(*grant.Grant) {}},
-		{"active", cut("alice", "other", 0), now, func(*grant.Grant) {}},
-		{"revoked", cut("alice", "", 0), now, func(g *grant.Grant) { g.State = grant.Revoked }},
+		{"active", nil, 0, now, func(*grant.Grant) {}},
+		{"active", nil, time.Hour + 1e6, now, func(*grant.Grant) {}},
+		{"expired", nil, time.Hour, now, func(*grant.Grant) {}}, // a lifetime that was lowered
+		{"expired", nil, 0, g.ExpiresAt, func(*grant.Grant) {}},
+		{"cut off", cut("alice", "", 0), 0, now, func(*grant.Grant) {}},
+		{"cut off", cut("", "shop", -time.Hour), 0, g.ExpiresAt, func(*grant.Grant) {}},
+		{"active", cut("alice", "shop", -2*time.Hour), 0, now, func(*grant.Grant) {}},
+		{"active", cut("bob", "", 0), 0, now, func(*grant.Grant) {}},
+		{"active", cut("alice", "other", 0), 0, now, func(*grant.Grant) {}},
+		{"revoked", cut("alice", "", 0), 0, now, func(g *grant.Grant) { g.State = grant.Revoked }},
 	} {
 		changed := g
 		c.change(&changed)
-		v := GrantAt(changed, store.Changes{Cutoffs: c.cutoffs}, c.at)
+		v := GrantAt(changed, store.Changes{Cutoffs: c.cutoffs}, grant.Policy{GrantLifetime: c.lifetime}, c.at)
 		if v.State != c.state || (v.Cutoff != nil) != (c.state == "cut off") {
 			t.Errorf("%s with %+v: state %s, cutoff %v", c.state, c.cutoffs, v.State, v.Cutoff)
 		}
@@ -91,11 +94,11 @@ func TestNothingShownSpeaksToTheTerminal(t *testing.T) {
 func TestTheAPIsOfAGrantAreShownByTheirIDs(t *testing.T) {
 	t.Parallel()
 	registered := []store.API{{ID: "https://a.example", Realm: "/api", Number: 1}, {ID: "https://b.example", Realm: "/api", Number: 2, Deleted: true}, {ID: "https://c.example", Realm: "/other", Number: 3}}
-	v := GrantAt(grant.Grant{Realm: "/api", Facts: grant.Facts{APIs: grant.APIs{3, 1, 2, store.IssuerAPI, store.ClientAudience}}}, store.Changes{APIs: registered}, 0)
+	v := GrantAt(grant.Grant{Realm: "/api", Facts: grant.Facts{APIs: grant.APIs{3, 1, 2, store.IssuerAPI, store.ClientAudience}}}, store.Changes{APIs: registered}, grant.Policy{}, 0)
 	if want := []string{"deleted API 3", "https://a.example", "deleted API 2", "issuer", "client audience"}; !slices.Equal(v.APIs, want) {
 		t.Errorf("%q", v.APIs)
 	}
-	if v := GrantAt(grant.Grant{}, store.Changes{APIs: registered}, 0); v.APIs != nil {
+	if v := GrantAt(grant.Grant{}, store.Changes{APIs: registered}, grant.Policy{}, 0); v.APIs != nil {
 		t.Errorf("%q of a grant without APIs", v.APIs)
 	}
 }

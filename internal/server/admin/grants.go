@@ -29,7 +29,7 @@ func listGrants(x *call, u *admin.Admin) (any, error) {
 		page, view, more, err = u.Grants().List(x.Context(), f)
 		return page, more, err
 	}
-	return pageOf(x, "grants", read, func(g grant.Grant) string { return g.ID.String() }, func(g grant.Grant) any { return admin.ViewGrant(g, view, grant.At(u.Now())) })
+	return pageOf(x, "grants", read, func(g grant.Grant) string { return g.ID.String() }, func(g grant.Grant) any { return u.Grants().View(g, view) })
 }
 
 // grantID reads the id of a grant in the path; nothing else is one.
@@ -50,7 +50,7 @@ func showGrant(x *call, u *admin.Admin) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := admin.ViewGrant(g, view, grant.At(u.Now()))
+	v := u.Grants().View(g, view)
 	v.Key = g.KeyID.String()
 	return v, nil
 }
