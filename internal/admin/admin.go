@@ -41,6 +41,7 @@ type Admin struct {
 	OperatorRealm string
 	Actor         Actor // in events
 	Policy        grant.Policy
+	Policies      map[string]grant.Policy // of all realms, for what ends in each
 	Schedule      keys.Schedule
 	// Profile is the one that every client must follow which gets tokens; "": none.
 	Profile store.Profile

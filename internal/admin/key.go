@@ -151,11 +151,15 @@ func (a Keys) Withdraw(ctx context.Context, w directory.Withdrawal, dry bool) (d
 // View returns the view of a withdrawal, before what it ends is counted.
 func (a Keys) View(done directory.Withdrawn) adminapi.Withdrawal {
 	text := func(d time.Duration) string { return config.Duration(d).String() }
-	return adminapi.Withdrawal{Withdrawn: ViewKeyChanges(done.Keys), Added: ViewKeyChanges(done.Added), CodeLifetime: text(a.Policy.CodeLifetime),
-		AccessTokenLifetime: text(a.Policy.AccessLifetime), JWKSMaxAge: text(a.Schedule.MaxAge)}
+	var longest grant.Policy
+	for _, p := range a.Policies {
+		longest.CodeLifetime, longest.AccessLifetime = max(longest.CodeLifetime, p.CodeLifetime), max(longest.AccessLifetime, p.AccessLifetime)
+	}
+	return adminapi.Withdrawal{Withdrawn: ViewKeyChanges(done.Keys), Added: ViewKeyChanges(done.Added), CodeLifetime: text(longest.CodeLifetime),
+		AccessTokenLifetime: text(longest.AccessLifetime), JWKSMaxAge: text(a.Schedule.MaxAge)}
 }
 
 // EndedBy counts what the withdrawal of keys ends, or would end.
 func (a Keys) EndedBy(ctx context.Context, records []keys.Stored) (directory.Ended, error) {
-	return directory.CountEnded(ctx, a.whole(), records, a.Policy.AccessLifetime, a.now())
+	return directory.CountEnded(ctx, a.whole(), records, a.Policies, a.now())
 }

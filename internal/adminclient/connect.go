@@ -233,7 +233,7 @@ func inProcess(ctx context.Context, cfg config.Config) (*Client, error) {
 			}
 			return d.Current(ctx)
 		},
-		Store: st, Schedule: deployment.KeySchedule(cfg), Now: now,
+		Store: st, Policies: deployment.Policies(cfg), Schedule: deployment.KeySchedule(cfg), Now: now,
 		KEK: func(context.Context) (*keys.KEK, error) { return deployment.ReadKEK(cfg) },
 		Ring: func(ctx context.Context) (*keys.Ring, error) {
 			kek, err := deployment.ReadKEK(cfg)

@@ -203,7 +203,7 @@ func printEnded(out io.Writer, done adminapi.Withdrawal, dry bool) {
 		fmt.Fprintf(out, "  codes that were issued within the last %s and not redeemed: codes are not stored and cannot be counted\n", done.CodeLifetime)
 	}
 	if signs {
-		fmt.Fprintf(out, "  JWTs of %d grants that were issued within the last %s, at introspection; a verifier that keeps the published set accepts them for up to %s\n", *done.JWTGrants, done.AccessTokenLifetime, done.JWKSMaxAge)
+		fmt.Fprintf(out, "  JWTs of %d grants that have not expired, at introspection; a verifier that keeps the published set accepts them for up to %s\n", *done.JWTGrants, done.JWKSMaxAge)
 	}
 }
 

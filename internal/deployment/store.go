@@ -171,6 +171,15 @@ func Policy(cfg config.Config) grant.Policy {
 	return grant.Policy{AccessLifetime: cfg.AccessTokenLifetime.Std(), CodeLifetime: cfg.CodeLifetime.Std(), RetryWindow: max(cfg.RetryWindow, cfg.RetryWindowPublic).Std(), RefreshLifetime: cfg.RefreshTokenLifetime.Std(), GrantLifetime: cfg.GrantLifetime.Std(), MaxSkew: cfg.Skew()}
 }
 
+// Policies returns those of all realms, by their names.
+func Policies(cfg config.Config) map[string]grant.Policy {
+	of := map[string]grant.Policy{}
+	for _, c := range cfg.Each() {
+		of[c.Realm] = Policy(c)
+	}
+	return of
+}
+
 // KEKPath returns the path of the key-encryption key, and whether that is the default
 // in the data directory.
 func KEKPath(cfg config.Config) (path string, ours bool) {

@@ -318,8 +318,8 @@ type Ended struct {
 }
 
 // CountEnded counts what the withdrawal of keys ends, or would end. It reads every
-// grant.
-func CountEnded(ctx context.Context, st store.Store, records []keys.Stored, accessLifetime time.Duration, now grant.Instant) (n Ended, err error) {
+// grant, each of which lives by the policy of its realm.
+func CountEnded(ctx context.Context, st store.Store, records []keys.Stored, policies map[string]grant.Policy, now grant.Instant) (n Ended, err error) {
 	made := map[grant.KeyID]bool{}
 	signed := map[keys.Purpose]bool{}
 	for _, r := range records {
@@ -341,13 +341,14 @@ func CountEnded(ctx context.Context, st store.Store, records []keys.Stored, acce
 		if err != nil {
 			return n, err
 		}
-		if g.State != grant.Active || now >= g.ExpiresAt {
+		p := policies[g.Realm]
+		if g.State != grant.Active || now >= p.Expiry(g) {
 			continue
 		}
 		if made[g.KeyID] || made[keys.RegistrationKey(g.ClientID)] {
 			n.Grants++
 		}
-		c, life := clients[clientName{g.Realm, g.ClientID}], accessLifetime
+		c, life := clients[clientName{g.Realm, g.ClientID}], p.AccessLifetime
 		jwt := c.TokenFormat == store.TokenJWT
 		for _, number := range g.APIs {
 			api := apis[apiNumber{g.Realm, number}]

@@ -46,7 +46,8 @@ func TestAWithdrawalEndsWhatTheKeysMadeAndTheSuccessorsServeAtOnce(t *testing.T)
 		if len(done.Keys) != len(testkit.Quick().Rotating()) || len(done.Added) != len(done.Keys) {
 			t.Fatalf("%d keys withdrawn, %d added", len(done.Keys), len(done.Added))
 		}
-		n, err := directory.CountEnded(t.Context(), s.Engine, done.Keys, 5*time.Minute, s.At())
+		policies := map[string]grant.Policy{realm: {AccessLifetime: 5 * time.Minute}}
+		n, err := directory.CountEnded(t.Context(), s.Engine, done.Keys, policies, s.At())
 		if err != nil || n.Grants != 2 || (n.JWTs == 2) != (format == store.TokenJWT) {
 			t.Errorf("%s: it ends %+v, %v; want 2 grants", format, n, err)
 		}
@@ -337,6 +338,7 @@ func TestTheJWTsThatAWithdrawalEndsAreCountedByRealmAndAPI(t *testing.T) {
 	if err := s.Engine.Commit(t.Context(), store.Change{Entries: []store.Entry{here.Entry(), there.Entry(), api.Entry()}}); err != nil {
 		t.Fatal(err)
 	}
+	policies := map[string]grant.Policy{realm: {AccessLifetime: 5 * time.Minute}, "/other": {AccessLifetime: 10 * time.Minute}}
 	for i, g := range []grant.Grant{{Realm: realm}, {Realm: realm, Facts: grant.Facts{APIs: grant.APIs{7}}}, {Realm: "/other"}} {
 		g.ID[0], g.ClientID, g.Subject, g.Scope, g.State = byte(i+1), clientID, "alice", "a", grant.Active
 		g.AuthorizedAt, g.RotatedAt, g.Generation, g.Version, g.ExpiresAt, g.DeleteAfter = now, now, 1, 1, now.Add(24*time.Hour), now.Add(25*time.Hour)
@@ -345,12 +347,12 @@ func TestTheJWTsThatAWithdrawalEndsAreCountedByRealmAndAPI(t *testing.T) {
 		}
 	}
 	records := []keys.Stored{{Purpose: keys.ES256}}
-	for after, want := range map[time.Duration]int{4 * time.Minute: 2, 6 * time.Minute: 1, time.Hour: 0} {
-		if n, err := directory.CountEnded(t.Context(), s.Engine, records, 5*time.Minute, now.Add(after)); err != nil || n.JWTs != want {
+	for after, want := range map[time.Duration]int{6 * time.Minute: 2, 11 * time.Minute: 1, time.Hour: 0} {
+		if n, err := directory.CountEnded(t.Context(), s.Engine, records, policies, now.Add(after)); err != nil || n.JWTs != want {
 			t.Errorf("after %s: %d grants with JWTs, want %d; %v", after, n.JWTs, want, err)
 		}
 	}
-	if n, err := directory.CountEnded(t.Context(), s.Engine, []keys.Stored{{Purpose: keys.RS256}}, 5*time.Minute, now); err != nil || n.JWTs != 0 {
+	if n, err := directory.CountEnded(t.Context(), s.Engine, []keys.Stored{{Purpose: keys.RS256}}, policies, now); err != nil || n.JWTs != 0 {
 		t.Errorf("of another algorithm: %d, %v", n.JWTs, err)
 	}
 }

@@ -69,15 +69,15 @@ func (n *realm) upstreamSubject(issuer string, claims map[string]json.RawMessage
 // and changes nothing that is in use.
 func (n *node) answer(cfg config.Config) (list []*answering, err error) {
 	for i, of := range cfg.Each() {
-		a, answerErr := n.realms[i].answer(of, cfg.LongestRefresh())
+		a, answerErr := n.realms[i].answer(of, cfg)
 		list, err = append(list, a), errors.Join(err, of.Named(answerErr))
 	}
 	return list, err
 }
 
-// answer makes what answers for the realm under its configuration. The longest lifetime
-// that any realm gives refresh tokens is for restores, which are of all realms.
-func (n *realm) answer(cfg config.Config, longest time.Duration) (*answering, error) {
+// answer makes what answers for the realm under its configuration. That of all is for
+// restores and withdrawals of keys, which are of all realms.
+func (n *realm) answer(cfg, all config.Config) (*answering, error) {
 	iss := NewIssuer(cfg, n.store, n.directory, n.feed, n.log)
 	iss.Devices = &n.devices
 	front, err := n.newFront(cfg, iss)
@@ -97,7 +97,7 @@ func (n *realm) answer(cfg config.Config, longest time.Duration) (*answering, er
 		logins = front.Authorizer
 	}
 	cases := n.useCases(cfg)
-	cases.Policy.RefreshLifetime = longest
+	cases.Policy.RefreshLifetime, cases.Policies = all.LongestRefresh(), deployment.Policies(all)
 	adminAPI := admin.NewAPI(cases, iss, logins, access, n.log)
 	adminAPI.Audit, adminAPI.Probes, adminAPI.Service = n.auditLog, &n.probes, cfg.ServiceName()
 	adminAPI.Outage, adminAPI.Version, adminAPI.ConsoleURL = n.outage, n.version, cfg.ConsoleURL()

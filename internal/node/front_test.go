@@ -54,7 +54,7 @@ func TestCountsAndCachesOutliveAReload(t *testing.T) {
 	cfg.Login.HandoffURL, cfg.PublicURL = "https://login.example/", "https://auth.example"
 	for _, mode := range []string{config.LoginHandoff, config.LoginUsers, config.LoginUsers} {
 		cfg.Login.Mode = mode
-		a, err := n.answer(cfg, cfg.LongestRefresh())
+		a, err := n.answer(cfg, cfg)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,6 +17,7 @@ import (
 	operator "github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/login"
@@ -65,7 +66,7 @@ func (a *adminAPI) cases() operator.Admin {
 	policy := a.iss.Policy
 	policy.CodeLifetime = a.iss.CodeLifetime
 	return operator.Admin{
-		Store: a.iss.Store, Realm: testkit.Realm, Policy: policy, Schedule: a.iss.Directory.Schedule, Now: a.iss.Now,
+		Store: a.iss.Store, Realm: testkit.Realm, Policy: policy, Policies: map[string]grant.Policy{testkit.Realm: policy, "/other": {AccessLifetime: time.Hour, CodeLifetime: time.Second}}, Schedule: a.iss.Directory.Schedule, Now: a.iss.Now,
 		KEK: a.iss.Directory.KEK,
 		Ring: func(context.Context) (*keys.Ring, error) {
 			view, err := a.iss.Directory.View()

@@ -314,8 +314,8 @@ func TestKeysAreListedRotatedAndWithdrawn(t *testing.T) {
 		if list := done.list("withdrawn"); len(list) != 1 || list[0]["id"] != before["mac"] || done["grants"] != 1.0 || len(done.list("added")) > 0 == dry {
 			t.Errorf("dry run %t: %v", dry, done)
 		}
-		if done["code_lifetime"] != "1m" || done["access_token_lifetime"] != "5m" || done["jwks_max_age"] == nil {
-			t.Errorf("the lifetimes are not those of the server: %v", done)
+		if done["code_lifetime"] != "1m" || done["access_token_lifetime"] != "1h" || done["jwks_max_age"] == nil {
+			t.Errorf("the lifetimes are not the longest of all realms: %v", done)
 		}
 		if now := active(); now["mac"] == before["mac"] != dry {
 			t.Errorf("dry run %t: the key in use is %s", dry, now["mac"])
