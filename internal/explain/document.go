@@ -308,7 +308,7 @@ func (v *Explained) grantPart() part {
 	if g.State == grant.Revoked {
 		state += ": " + g.Reason.String()
 	}
-	p.value = show.GrantAt(*g, e.Directory, v.by.Issuer.Policy, e.Now)
+	p.value = show.GrantAt(*g, e.Directory, v.by.lives(), e.Now)
 	p.facts = []fact{
 		row("id", g.ID.String()), row("realm", v.otherRealm()), row("state", state), row("client", client), row("subject", g.Subject), row("scope", string(g.Scope)), row("apis", strings.Join(show.APIs(g.APIs[:], g.Realm, e.Directory.APIs), " ")), row("claims", g.Claims),
 		row("session", v.sessionText()), row("authenticated", show.Instant(g.AuthTime)), row("acr of its tokens", issuer.ClassOf(g.Facts)), row("authorized", v.when(g.AuthorizedAt)), row("generation", fmt.Sprint(g.Generation)), row("holders", v.holders()),

@@ -40,6 +40,11 @@ type Explainer struct {
 // now returns the instant of an explanation.
 func (x *Explainer) now() grant.Instant { return grant.At(x.Now()) }
 
+// lives returns the policy by which grants expire.
+func (x *Explainer) lives() grant.Policy {
+	return grant.Policy{GrantLifetime: x.Config.GrantLifetime.Std()}
+}
+
 // madeIn returns the other realm that has made a text, or "".
 func (x *Explainer) madeIn(ring *keys.Ring, text string) string {
 	for _, realm := range x.Realms {

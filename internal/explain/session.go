@@ -90,9 +90,9 @@ func (v *Explained) sessionParts() []part {
 	p.facts = append(p.facts, row("end it", fmt.Sprintf("mintage session end --subject %s %s", show.Quote(s.subject), s.Name)))
 	made := table{columns: "GRANT|STATE|CLIENT|SCOPE|AUTHORIZED|EXPIRES"}
 	for _, g := range s.Grants {
-		at := show.GrantAt(g, s.directory, v.by.Issuer.Policy, now)
+		at := show.GrantAt(g, s.directory, v.by.lives(), now)
 		grants = append(grants, at)
-		made.rows = append(made.rows, []string{at.ID, at.State, at.ClientID, at.Scope, show.Instant(g.AuthorizedAt), show.Instant(v.by.Issuer.Policy.Expiry(g))})
+		made.rows = append(made.rows, []string{at.ID, at.State, at.ClientID, at.Scope, show.Instant(g.AuthorizedAt), show.Instant(v.by.lives().Expiry(g))})
 	}
 	logouts, told := s.told(now)
 	p.facts = append(append(p.facts, member("grants", grants), member("logouts", logouts)), v.pasted()...)
