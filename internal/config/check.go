@@ -51,6 +51,9 @@ func (c *Config) check() (faults []error) {
 		faults = append(faults, &Fault{Name: key, Err: fmt.Errorf(format, args...)})
 	}
 	c.checkIssuer(bad)
+	if c.Data == "" {
+		bad("data", "missing: name the data directory, such as /var/lib/mintage")
+	}
 	if err := c.CheckStore(); err != nil {
 		faults = append(faults, err)
 	}

@@ -65,6 +65,8 @@ func TestCheck(t *testing.T) {
 		{"public_url with an empty query", func(c *C) { c.PublicURL, c.Issuer = "https://a.example?", "https://a.example/x" }, "public_url:"},
 		{"public_url with an empty fragment", func(c *C) { c.PublicURL, c.Issuer = "https://a.example#", "https://a.example/x" }, "public_url:"},
 		{"console.url with a port and no host", func(c *C) { c.Console.Listen, c.Console.URL = "127.0.0.1:9", "https://:8443" }, "console.url:"},
+		{"no data directory", func(c *C) { c.Data = "" }, "data: missing"},
+		{"no data directory beside a database", func(c *C) { c.Data, c.Store = "", "postgres://mintage@db.example/mintage" }, "data: missing"},
 		{"public_url with a port", func(c *C) { c.PublicURL = "https://a.example:8443" }, ""},
 		{"an audit log without a limit", func(c *C) { c.Audit.MaxSize = 0 }, ""},
 		{"an audit log of a few files", func(c *C) { c.Audit.MaxSize = 256 * config.MiB }, ""},
