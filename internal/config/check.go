@@ -211,8 +211,11 @@ func (c *Config) checkLimits(bad report) {
 		}
 	}
 	for _, o := range c.CORS.Origins {
-		if u, err := url.Parse(o); err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != o {
+		u, err := url.Parse(o)
+		if err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != o {
 			bad("cors.origins", "%q must be like https://app.example.com", o)
+		} else if sent := u.Scheme + "://" + oauth.Host(strings.ToLower(o)); (u.Scheme == "https" || u.Scheme == "http") && o != sent {
+			bad("cors.origins", "%q is never sent: browsers send %s", o, sent)
 		}
 	}
 	if c.Limits.Requests < 0 || c.Limits.Requests > maxRequests {

@@ -211,6 +211,12 @@ func TestCheck(t *testing.T) {
 		{"origin wildcard", func(c *C) { c.CORS.Origins = []string{"*"} }, "cors.origins:"},
 		{"origin null", func(c *C) { c.CORS.Origins = []string{"null"} }, "cors.origins:"},
 		{"fewer waiting requests than none", func(c *C) { c.Limits.Waiting = -1 }, "limits.waiting: -1 is negative"},
+		{"an origin in upper case", func(c *C) { c.CORS.Origins = []string{"https://App.example.com"} }, `cors.origins: "https://App.example.com" is never sent: browsers send https://app.example.com`},
+		{"an origin with the default port", func(c *C) { c.CORS.Origins = []string{"https://app.example.com:443"} }, "cors.origins:"},
+		{"an origin with the default port of http", func(c *C) { c.CORS.Origins = []string{"http://localhost:80"} }, "cors.origins:"},
+		{"origins with other ports, and of a program", func(c *C) {
+			c.CORS.Origins = []string{"http://localhost:443", "https://app.example.com:80", "capacitor://localhost"}
+		}, ""},
 		{"negative limit", func(c *C) { c.Throttle.ClientFailures = -1 }, "throttle.client_failures:"},
 		{"no limit", func(c *C) { c.Throttle = config.Throttle{LoginFailures: 1} }, ""},
 		{"log level", func(c *C) { c.Log.Level = "verbose" }, "log.level:"},
