@@ -65,6 +65,9 @@ func CheckDataDirectory(dir string) error {
 // a group may read it.
 func ReadSecretFile(path string) (string, error) {
 	text, err := config.ReadSecret(path)
+	if errors.Is(err, fs.ErrPermission) {
+		return "", Hint(err, "let the server's user or its group read it, and run this as that user")
+	}
 	return text, withAdvice(err)
 }
 

@@ -1,12 +1,15 @@
 package deployment
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/mintage/mintage/internal/testkit"
 )
 
 func TestReplaceFileFollowsNoLinkAndSetsTheMode(t *testing.T) {
@@ -81,6 +84,20 @@ func TestSecretFilesMustNotBeOpenToEverybody(t *testing.T) {
 		if !good && (err == nil || text != "" || !strings.Contains(err.Error(), "everybody on this machine")) {
 			t.Errorf("mode %04o: %q, %v", mode, text, err)
 		}
+	}
+}
+
+func TestASecretThatTheUserMayNotReadComesWithAdvice(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(path, []byte("text"), 0); err != nil {
+		t.Fatal(err)
+	}
+	err := testkit.AsNobody(func() error {
+		_, err := ReadSecretFile(path)
+		return err
+	})
+	if h, ok := errors.AsType[*Hinted](err); !ok || !strings.HasPrefix(h.Hint, "let the server's user or its group read it") {
+		t.Errorf("%v", err)
 	}
 }
 
