@@ -216,10 +216,10 @@ func (v backupView) text(configuration string) text {
 	for _, table := range []string{"grants", "clients", "documents", "cutoffs", "events"} {
 		rows = append(rows, fmt.Sprintf("%d %s", v.Rows[table], table))
 	}
-	kek := v.KEK
+	kek, keep := v.KEK, v.KEK+": "+v.KEKFile
 	switch {
 	case v.KEKFits == nil:
-		kek += " (not tried: it is not at " + v.KEKFile + ")"
+		kek, keep = kek+" (not tried: it is not at "+v.KEKFile+")", v.KEK+", which is not at "+v.KEKFile
 	case *v.KEKFits:
 		kek += " (fits: " + v.KEKFile + ")"
 	default:
@@ -234,7 +234,7 @@ func (v backupView) text(configuration string) text {
 		{"made by", v.Version}, {"issuer", v.Issuer}, {"rows", strings.Join(rows, ", ")},
 		{"keys", strings.Join(slices.Sorted(slices.Values(v.Keys)), " ")}, {"key-encryption key", kek}, {"holds all keys until", complete},
 	}, func(w io.Writer) error {
-		fmt.Fprintf(w, "\nKeep beside it, in another place:\n  the key-encryption key %s: %s\n", v.KEK, v.KEKFile)
+		fmt.Fprintf(w, "\nKeep beside it, in another place:\n  the key-encryption key %s\n", keep)
 		if configuration != "" {
 			fmt.Fprintf(w, "  the configuration: %s\n", configuration)
 		}
