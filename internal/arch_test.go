@@ -116,6 +116,7 @@ type importRule struct {
 // the module and of others; and of the standard library, if standard is set.
 var mayImport = []importRule{
 	{dir: "internal/oauth", standard: pure},
+	{dir: "internal/plain", standard: []string{"encoding/base64", "encoding/json", "strconv", "strings", "unicode/utf8"}},
 	{dir: "internal/grant", standard: pure, others: []string{"internal/oauth"}, not: []string{"net/url"}},
 	{dir: "internal/dpop", others: []string{"github.com/go-jose/go-jose/v4/json"},
 		standard: slices.Concat(pure, []string{"crypto", "crypto/ecdsa", "crypto/ed25519", "crypto/elliptic", "crypto/rsa", "hash/maphash", "math/big", "sync"})},
@@ -123,7 +124,7 @@ var mayImport = []importRule{
 	{dir: "internal/keys", others: []string{"internal/overload", "internal/grant", "internal/oauth", "github.com/go-jose/go-jose/v4", "golang.org/x/crypto/argon2"},
 		not: []string{"net", "net/http", "database/sql", "os", "log/slog", "encoding/json"}},
 	{dir: "internal/config", others: []string{"internal/claims", "internal/oauth", "go.yaml.in/yaml/v4"}, not: []string{"net/http", "database/sql"}},
-	{dir: "internal/store", others: []string{"internal/grant", "internal/keys", "internal/oauth"},
+	{dir: "internal/store", others: []string{"internal/grant", "internal/keys", "internal/oauth", "internal/plain"},
 		not: []string{"net/http", "database/sql", "os"}},
 	{dir: "internal/directory", others: []string{"internal/grant", "internal/keys", "internal/oauth", "internal/store"},
 		not: []string{"net/http", "database/sql", "os"}},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/plain"
 )
 
 // EntryAPI is the kind of an API's entry, whose id is oauth.CanonicalTarget of the
@@ -75,33 +76,33 @@ func (a API) Entry() Entry {
 var knownOfAPI = sync.OnceValue(memberNames[API])
 
 // apiMembers are the members of an API, and apiScopeMembers those of its scopes.
-var apiMembers = []plainMember[API]{
-	{"id", func(p *plain, a *API) { a.ID = p.text() }},
-	{"realm", func(p *plain, a *API) { a.Realm = p.text() }},
-	{"name", func(p *plain, a *API) { a.Name = p.text() }},
-	{"number", func(p *plain, a *API) { a.Number = p.small() }},
-	{"deleted", func(p *plain, a *API) { a.Deleted = p.boolean() }},
-	{"scopes", func(p *plain, a *API) {
-		a.Scopes = readPlain(p, func(p *plain) (s APIScope) {
-			readMembers(p, apiScopeMembers, &s)
+var apiMembers = []plain.Member[API]{
+	plain.At("id", func(p *plain.Reader, a *API) { a.ID = p.Text() }),
+	plain.At("realm", func(p *plain.Reader, a *API) { a.Realm = p.Text() }),
+	plain.At("name", func(p *plain.Reader, a *API) { a.Name = p.Text() }),
+	plain.At("number", func(p *plain.Reader, a *API) { a.Number = plain.Unsigned[uint16](p) }),
+	plain.At("deleted", func(p *plain.Reader, a *API) { a.Deleted = p.Bool() }),
+	plain.At("scopes", func(p *plain.Reader, a *API) {
+		a.Scopes = plain.List(p, func(p *plain.Reader) (s APIScope) {
+			plain.Object(p, apiScopeMembers, &s)
 			return s
 		})
-	}},
-	{"last_scope", func(p *plain, a *API) { a.LastScope = p.small() }},
-	{"token_format", func(p *plain, a *API) { a.TokenFormat = TokenFormat(p.text()) }},
-	{"access_lifetime_ms", func(p *plain, a *API) { a.AccessLifetime = new(Milliseconds(p.number())) }},
-	{"longest_lifetime_ms", func(p *plain, a *API) { a.LongestLifetime = Milliseconds(p.number()) }},
-	{"open", func(p *plain, a *API) { a.Open = p.boolean() }},
-	{"default_scope", func(p *plain, a *API) { a.DefaultScope = oauth.Scope(p.text()) }},
-	{"created_at", func(p *plain, a *API) { a.CreatedAt = grant.Instant(p.number()) }},
-	{"updated_at", func(p *plain, a *API) { a.UpdatedAt = grant.Instant(p.number()) }},
-	{"version", func(p *plain, a *API) { a.Version = p.number() }},
+	}),
+	plain.At("last_scope", func(p *plain.Reader, a *API) { a.LastScope = plain.Unsigned[uint16](p) }),
+	plain.At("token_format", func(p *plain.Reader, a *API) { a.TokenFormat = TokenFormat(p.Text()) }),
+	plain.At("access_lifetime_ms", func(p *plain.Reader, a *API) { a.AccessLifetime = new(Milliseconds(p.Number())) }),
+	plain.At("longest_lifetime_ms", func(p *plain.Reader, a *API) { a.LongestLifetime = Milliseconds(p.Number()) }),
+	plain.At("open", func(p *plain.Reader, a *API) { a.Open = p.Bool() }),
+	plain.At("default_scope", func(p *plain.Reader, a *API) { a.DefaultScope = oauth.Scope(p.Text()) }),
+	plain.At("created_at", func(p *plain.Reader, a *API) { a.CreatedAt = grant.Instant(p.Number()) }),
+	plain.At("updated_at", func(p *plain.Reader, a *API) { a.UpdatedAt = grant.Instant(p.Number()) }),
+	plain.At("version", func(p *plain.Reader, a *API) { a.Version = p.Number() }),
 }
 
-var apiScopeMembers = []plainMember[APIScope]{
-	{"name", func(p *plain, s *APIScope) { s.Name = p.text() }},
-	{"number", func(p *plain, s *APIScope) { s.Number = p.small() }},
-	{"texts", func(p *plain, s *APIScope) { s.Texts = p.named() }},
+var apiScopeMembers = []plain.Member[APIScope]{
+	plain.At("name", func(p *plain.Reader, s *APIScope) { s.Name = p.Text() }),
+	plain.At("number", func(p *plain.Reader, s *APIScope) { s.Number = plain.Unsigned[uint16](p) }),
+	plain.At("texts", func(p *plain.Reader, s *APIScope) { s.Texts = plain.Map(p, (*plain.Reader).Text) }),
 }
 
 // API decodes an entry of kind EntryAPI.

@@ -8,6 +8,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/plain"
 )
 
 // Entry returns the row of c.
@@ -19,55 +20,55 @@ var knownOfClient = sync.OnceValue(memberNames[Client])
 
 // clientMembers are the members of a client in the order of its fields. A client with a
 // member that is missing here is decoded by encoding/json.
-var clientMembers = []plainMember[Client]{
-	{"id", func(p *plain, c *Client) { c.ID = p.text() }},
-	{"realm", func(p *plain, c *Client) { c.Realm = p.text() }},
-	{"name", func(p *plain, c *Client) { c.Name = p.text() }},
-	{"auth_method", func(p *plain, c *Client) { c.Auth = AuthRule(p.text()) }},
-	{"native", func(p *plain, c *Client) { c.Native = p.boolean() }},
-	{"require_pkce", func(p *plain, c *Client) { c.NoPKCE = Waiver(!p.boolean()) }},
-	{"require_pushed_authorization_requests", func(p *plain, c *Client) { c.RequirePAR = p.boolean() }},
-	{"dpop", func(p *plain, c *Client) { c.DPoP = DPoPRule(p.text()) }},
-	{"first_party", func(p *plain, c *Client) { c.FirstParty = p.boolean() }},
-	{"grant_types", func(p *plain, c *Client) { c.GrantTypes = p.texts() }},
-	{"redirect_uris", func(p *plain, c *Client) { c.RedirectURIs = p.texts() }},
-	{"scope", func(p *plain, c *Client) { c.Scope = oauth.Scope(p.text()) }},
-	{"no_rotation", func(p *plain, c *Client) { c.NoRotation = p.boolean() }},
-	{"retry_window_ms", func(p *plain, c *Client) { c.RetryWindow = new(Milliseconds(p.number())) }},
-	{"reuse_grace_ms", func(p *plain, c *Client) { c.ReuseGrace = new(Milliseconds(p.number())) }},
-	{"id_token_signing_alg", func(p *plain, c *Client) { c.IDTokenAlg = keys.Purpose(p.text()) }},
-	{"id_token_lifetime_ms", func(p *plain, c *Client) { c.IDTokenLifetime = new(Milliseconds(p.number())) }},
-	{"no_refresh_id_token", func(p *plain, c *Client) { c.NoRefreshIDToken = p.boolean() }},
-	{"userinfo_signed_response_alg", func(p *plain, c *Client) { c.UserInfoAlg = keys.Purpose(p.text()) }},
-	{"post_logout_redirect_uris", func(p *plain, c *Client) { c.PostLogoutRedirectURIs = p.texts() }},
-	{"logout_ends_grants", func(p *plain, c *Client) { c.LogoutEndsGrants = p.boolean() }},
-	{"backchannel_logout_uri", func(p *plain, c *Client) { c.LogoutURI = p.text() }},
-	{"backchannel_logout_session_required", func(p *plain, c *Client) { c.LogoutSession = p.boolean() }},
-	{"access_token_format", func(p *plain, c *Client) { c.TokenFormat = TokenFormat(p.text()) }},
-	{"signing_alg", func(p *plain, c *Client) { c.SigningAlg = keys.Purpose(p.text()) }},
-	{"jwt_type", func(p *plain, c *Client) { c.JWTType = p.text() }},
-	{"audience", func(p *plain, c *Client) { c.Audience = p.texts() }},
-	{"apis", func(p *plain, c *Client) { c.APIs = p.texts() }},
-	{"introspect", func(p *plain, c *Client) { c.Introspect = p.boolean() }},
-	{"state", func(p *plain, c *Client) { c.State = ClientState(p.text()) }},
-	{"registered_by", func(p *plain, c *Client) { c.RegisteredBy = Registrar(p.text()) }},
-	{"secrets", func(p *plain, c *Client) {
-		c.Secrets = readPlain(p, func(p *plain) (s Secret) {
-			readMembers(p, secretMembers, &s)
+var clientMembers = []plain.Member[Client]{
+	plain.At("id", func(p *plain.Reader, c *Client) { c.ID = p.Text() }),
+	plain.At("realm", func(p *plain.Reader, c *Client) { c.Realm = p.Text() }),
+	plain.At("name", func(p *plain.Reader, c *Client) { c.Name = p.Text() }),
+	plain.At("auth_method", func(p *plain.Reader, c *Client) { c.Auth = AuthRule(p.Text()) }),
+	plain.At("native", func(p *plain.Reader, c *Client) { c.Native = p.Bool() }),
+	plain.At("require_pkce", func(p *plain.Reader, c *Client) { c.NoPKCE = Waiver(!p.Bool()) }),
+	plain.At("require_pushed_authorization_requests", func(p *plain.Reader, c *Client) { c.RequirePAR = p.Bool() }),
+	plain.At("dpop", func(p *plain.Reader, c *Client) { c.DPoP = DPoPRule(p.Text()) }),
+	plain.At("first_party", func(p *plain.Reader, c *Client) { c.FirstParty = p.Bool() }),
+	plain.At("grant_types", func(p *plain.Reader, c *Client) { c.GrantTypes = p.Texts() }),
+	plain.At("redirect_uris", func(p *plain.Reader, c *Client) { c.RedirectURIs = p.Texts() }),
+	plain.At("scope", func(p *plain.Reader, c *Client) { c.Scope = oauth.Scope(p.Text()) }),
+	plain.At("no_rotation", func(p *plain.Reader, c *Client) { c.NoRotation = p.Bool() }),
+	plain.At("retry_window_ms", func(p *plain.Reader, c *Client) { c.RetryWindow = new(Milliseconds(p.Number())) }),
+	plain.At("reuse_grace_ms", func(p *plain.Reader, c *Client) { c.ReuseGrace = new(Milliseconds(p.Number())) }),
+	plain.At("id_token_signing_alg", func(p *plain.Reader, c *Client) { c.IDTokenAlg = keys.Purpose(p.Text()) }),
+	plain.At("id_token_lifetime_ms", func(p *plain.Reader, c *Client) { c.IDTokenLifetime = new(Milliseconds(p.Number())) }),
+	plain.At("no_refresh_id_token", func(p *plain.Reader, c *Client) { c.NoRefreshIDToken = p.Bool() }),
+	plain.At("userinfo_signed_response_alg", func(p *plain.Reader, c *Client) { c.UserInfoAlg = keys.Purpose(p.Text()) }),
+	plain.At("post_logout_redirect_uris", func(p *plain.Reader, c *Client) { c.PostLogoutRedirectURIs = p.Texts() }),
+	plain.At("logout_ends_grants", func(p *plain.Reader, c *Client) { c.LogoutEndsGrants = p.Bool() }),
+	plain.At("backchannel_logout_uri", func(p *plain.Reader, c *Client) { c.LogoutURI = p.Text() }),
+	plain.At("backchannel_logout_session_required", func(p *plain.Reader, c *Client) { c.LogoutSession = p.Bool() }),
+	plain.At("access_token_format", func(p *plain.Reader, c *Client) { c.TokenFormat = TokenFormat(p.Text()) }),
+	plain.At("signing_alg", func(p *plain.Reader, c *Client) { c.SigningAlg = keys.Purpose(p.Text()) }),
+	plain.At("jwt_type", func(p *plain.Reader, c *Client) { c.JWTType = p.Text() }),
+	plain.At("audience", func(p *plain.Reader, c *Client) { c.Audience = p.Texts() }),
+	plain.At("apis", func(p *plain.Reader, c *Client) { c.APIs = p.Texts() }),
+	plain.At("introspect", func(p *plain.Reader, c *Client) { c.Introspect = p.Bool() }),
+	plain.At("state", func(p *plain.Reader, c *Client) { c.State = ClientState(p.Text()) }),
+	plain.At("registered_by", func(p *plain.Reader, c *Client) { c.RegisteredBy = Registrar(p.Text()) }),
+	plain.At("secrets", func(p *plain.Reader, c *Client) {
+		c.Secrets = plain.List(p, func(p *plain.Reader) (s Secret) {
+			plain.Object(p, secretMembers, &s)
 			return s
 		})
-	}},
-	{"created_at", func(p *plain, c *Client) { c.CreatedAt = grant.Instant(p.number()) }},
-	{"updated_at", func(p *plain, c *Client) { c.UpdatedAt = grant.Instant(p.number()) }},
-	{"version", func(p *plain, c *Client) { c.Version = p.number() }},
+	}),
+	plain.At("created_at", func(p *plain.Reader, c *Client) { c.CreatedAt = grant.Instant(p.Number()) }),
+	plain.At("updated_at", func(p *plain.Reader, c *Client) { c.UpdatedAt = grant.Instant(p.Number()) }),
+	plain.At("version", func(p *plain.Reader, c *Client) { c.Version = p.Number() }),
 }
 
-var secretMembers = []plainMember[Secret]{
-	{"id", func(p *plain, s *Secret) { s.ID = p.text() }},
-	{"digest", func(p *plain, s *Secret) { s.Digest = p.bytes() }},
-	{"slow", func(p *plain, s *Secret) { s.Slow = p.text() }},
-	{"created_at", func(p *plain, s *Secret) { s.CreatedAt = grant.Instant(p.number()) }},
-	{"expires_at", func(p *plain, s *Secret) { s.ExpiresAt = grant.Instant(p.number()) }},
+var secretMembers = []plain.Member[Secret]{
+	plain.At("id", func(p *plain.Reader, s *Secret) { s.ID = p.Text() }),
+	plain.At("digest", func(p *plain.Reader, s *Secret) { s.Digest = p.Bytes() }),
+	plain.At("slow", func(p *plain.Reader, s *Secret) { s.Slow = p.Text() }),
+	plain.At("created_at", func(p *plain.Reader, s *Secret) { s.CreatedAt = grant.Instant(p.Number()) }),
+	plain.At("expires_at", func(p *plain.Reader, s *Secret) { s.ExpiresAt = grant.Instant(p.Number()) }),
 }
 
 // Client decodes an entry of kind EntryClient.

@@ -9,6 +9,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/mintage/mintage/internal/plain"
 )
 
 // Later holds the members of a row that only a later version knows. They stay when a node
@@ -26,6 +28,15 @@ func (l Later) encoded(row any) []byte {
 		body = fmt.Appendf(body[:len(body)-1], ",%q:%s}", name, l.unknown[name])
 	}
 	return body
+}
+
+// decode decodes an object into one that is zero: a client is large. more holds the members
+// that are not in known.
+func decode[T any](list []plain.Member[T], text string, into *T, more *Later, known func() map[string]bool) error {
+	if plain.Decode(list, text, into) {
+		return nil
+	}
+	return decodeJSON(text, into, more, known)
 }
 
 // decodeJSON decodes an object of which into is a part, and more the members that are not
