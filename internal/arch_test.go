@@ -132,7 +132,7 @@ var mayImport = []importRule{
 	{dir: "internal/client", others: []string{"internal/directory", "internal/grant", "internal/keys", "internal/keyset", "internal/oauth", "internal/overload", "internal/store",
 		"github.com/go-jose/go-jose/v4", "github.com/go-jose/go-jose/v4/json"},
 		not: []string{"net/http", "database/sql", "os"}},
-	{dir: "internal/openid", standard: append([]string{"crypto/hmac", "crypto/sha512", "encoding/json"}, pure...), others: []string{"internal/grant"}},
+	{dir: "internal/openid", standard: append([]string{"crypto/hmac", "crypto/sha512", "encoding/json"}, pure...), others: []string{"internal/grant", "internal/plain"}},
 	{dir: "internal/issuer", others: []string{"internal/audit", "internal/claims", "internal/directory", "internal/grant", "internal/keys", "internal/lease", "internal/oauth", "internal/openid", "internal/overload", "internal/store", "github.com/go-jose/go-jose/v4"},
 		not: []string{"net/http", "database/sql", "os"}},
 	{dir: "internal/lease", others: []string{"internal/store"}, not: []string{"net/http", "database/sql", "os"}},
@@ -145,10 +145,10 @@ var mayImport = []importRule{
 	// Nothing else connects to an address that anybody may have named.
 	{dir: "internal/fetch", others: []string{"internal/overload"}, not: []string{"database/sql", "os", "log/slog"}},
 	{dir: "internal/overload", standard: []string{"container/list", "context", "errors", "fmt", "hash/maphash", "net/netip", "runtime", "sync", "sync/atomic", "time"}},
-	{dir: "internal/account", others: []string{"internal/claims", "internal/overload", "internal/grant", "internal/keys", "internal/oauth", "internal/openid", "internal/store"},
+	{dir: "internal/account", others: []string{"internal/claims", "internal/overload", "internal/grant", "internal/keys", "internal/oauth", "internal/openid", "internal/plain", "internal/store"},
 		not: []string{"net/http", "database/sql", "os"}},
 	// It knows users by what others say of them.
-	{dir: "internal/login", others: []string{"internal/claims", "internal/directory", "internal/overload", "internal/grant", "internal/issuer", "internal/keys", "internal/oauth", "internal/openid", "internal/store"},
+	{dir: "internal/login", others: []string{"internal/claims", "internal/directory", "internal/overload", "internal/grant", "internal/issuer", "internal/keys", "internal/oauth", "internal/openid", "internal/plain", "internal/store"},
 		not: []string{"net/http", "database/sql", "os"}},
 	{dir: "internal/pages", others: []string{"go.yaml.in/yaml/v4"}, not: []string{"net/http", "database/sql", "os"}},
 	{dir: "internal/audit", others: []string{"internal/overload", "internal/grant", "internal/keys", "internal/store"}, not: []string{"net/http", "database/sql"}},

@@ -21,6 +21,7 @@ import (
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/openid"
+	"github.com/mintage/mintage/internal/plain"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -69,6 +70,24 @@ type User struct {
 	Attempt uint64 `json:"attempt"`
 	Version int64  `json:"-"` // of the document
 
+}
+
+// userMembers are the members of a user in the order of the fields, without the claims.
+var userMembers = []plain.Member[User]{
+	plain.At("realm", func(p *plain.Reader, u *User) { u.Realm = p.Text() }),
+	plain.At("username", func(p *plain.Reader, u *User) { u.Username = p.Text() }),
+	plain.At("name", func(p *plain.Reader, u *User) { u.Name = p.Text() }),
+	plain.At("subject", func(p *plain.Reader, u *User) { u.Subject = p.Text() }),
+	plain.At("profile_at", func(p *plain.Reader, u *User) { u.ProfileAt = grant.Instant(p.Number()) }),
+	plain.At("state", func(p *plain.Reader, u *User) { u.State = State(p.Text()) }),
+	plain.At("password", func(p *plain.Reader, u *User) { u.Password = p.Text() }),
+	plain.At("totp", func(p *plain.Reader, u *User) { u.TOTP = p.Bytes() }),
+	plain.At("totp_step", func(p *plain.Reader, u *User) { u.TOTPStep = p.Number() }),
+	plain.At("epoch", func(p *plain.Reader, u *User) { u.Epoch = p.Number() }),
+	plain.At("sessions_end", func(p *plain.Reader, u *User) { u.SessionsEnd = grant.Instant(p.Number()) }),
+	plain.At("created_at", func(p *plain.Reader, u *User) { u.CreatedAt = grant.Instant(p.Number()) }),
+	plain.At("updated_at", func(p *plain.Reader, u *User) { u.UpdatedAt = grant.Instant(p.Number()) }),
+	plain.At("attempt", func(p *plain.Reader, u *User) { u.Attempt = plain.Unsigned[uint64](p) }),
 }
 
 // A Registration holds the properties of a new user.
@@ -266,7 +285,7 @@ func keyOf(realm, username string) store.DocumentKey {
 
 func read(d store.Document) (User, error) {
 	var u User
-	if err := json.Unmarshal(d.Body, &u); err != nil {
+	if err := plain.Unmarshal(userMembers, d.Body, &u); err != nil {
 		return u, fmt.Errorf("a stored user is damaged: %w", err)
 	}
 	u.Version = d.Version

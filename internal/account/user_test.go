@@ -15,6 +15,7 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/storetest"
+	"github.com/mintage/mintage/internal/testkit/plaintest"
 )
 
 func TestWhatANewUserMayBe(t *testing.T) {
@@ -374,4 +375,9 @@ func TestTwoAdministratorsDoNotOverwriteEachOther(t *testing.T) {
 	if _, err := Find(t.Context(), h.faulty, realm, "bob"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("nobody: %v, want ErrNotFound", err)
 	}
+}
+
+// Users without claims are read as encoding/json reads them.
+func TestUsersAreReadPlain(t *testing.T) {
+	plaintest.Members(t, userMembers, "claims")
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/plain"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -47,9 +48,36 @@ type consents struct {
 
 func (co *Consents) consents(ctx context.Context, subject string) (consents, error) {
 	cs := consents{Of: map[string]Consent{}, key: store.KeyOf(store.DocumentConsents, co.Realm, subject)}
-	d, err := co.document(ctx, store.DocumentConsents, cs.key, &cs)
+	d, found, err := store.FindDocument(ctx, co.Store, cs.key)
+	if err != nil || !found {
+		return cs, err
+	}
 	cs.version = d.Version
+	if err = plain.Unmarshal(consentsMembers, d.Body, &cs); err != nil {
+		err = fmt.Errorf("decode %s: %w", store.DocumentConsents, err)
+	}
 	return cs, err
+}
+
+var consentsMembers = []plain.Member[consents]{
+	plain.At("of", func(p *plain.Reader, cs *consents) {
+		cs.Of = plain.Map(p, func(p *plain.Reader) (c Consent) {
+			plain.Object(p, consentMembers, &c)
+			return c
+		})
+	}),
+	plain.At("records", func(p *plain.Reader, cs *consents) {
+		cs.Records = plain.List(p, func(p *plain.Reader) grant.Instant { return grant.Instant(p.Number()) })
+	}),
+}
+
+var consentMembers = []plain.Member[Consent]{
+	plain.At("scope", func(p *plain.Reader, c *Consent) { c.Scope = oauth.Scope(p.Text()) }),
+	plain.At("at", func(p *plain.Reader, c *Consent) { c.At = grant.Instant(p.Number()) }),
+	plain.At("remembered", func(p *plain.Reader, c *Consent) { c.Remembered = oauth.Scope(p.Text()) }),
+	plain.At("claims", func(p *plain.Reader, c *Consent) { c.Claims = plain.Unsigned[claims.Set](p) }),
+	plain.At("remembered_claims", func(p *plain.Reader, c *Consent) { c.RememberedClaims = plain.Unsigned[claims.Set](p) }),
+	plain.At("terms", func(p *plain.Reader, c *Consent) { c.Terms = p.Text() }),
 }
 
 // living is the consent to c that no cutoff has ended since.

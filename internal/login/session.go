@@ -15,6 +15,7 @@ import (
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/openid"
+	"github.com/mintage/mintage/internal/plain"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -58,6 +59,21 @@ type Session struct {
 	document store.Document
 	used     grant.Instant // as the cookie says
 	end      End           // once it has ended
+}
+
+// sessionMembers are the members of a session in the order of its fields.
+var sessionMembers = []plain.Member[Session]{
+	plain.At("subject", func(p *plain.Reader, s *Session) { s.Subject = p.Text() }),
+	plain.At("username", func(p *plain.Reader, s *Session) { s.Username = p.Text() }),
+	plain.At("epoch", func(p *plain.Reader, s *Session) { s.Epoch = p.Number() }),
+	plain.At("name", func(p *plain.Reader, s *Session) { s.Name = p.Text() }),
+	plain.At("standard", func(p *plain.Reader, s *Session) { s.Standard = p.Text() }),
+	plain.At("claims", func(p *plain.Reader, s *Session) { s.Claims = p.Text() }),
+	plain.At("auth_time", func(p *plain.Reader, s *Session) { s.AuthTime = grant.Instant(p.Number()) }),
+	plain.At("login", func(p *plain.Reader, s *Session) { plain.Object(p, openid.LoginMembers, &s.Login) }),
+	plain.At("reference", func(p *plain.Reader, s *Session) { s.Reference = p.Text() }),
+	plain.At("began", func(p *plain.Reader, s *Session) { s.Began = grant.Instant(p.Number()) }),
+	plain.At("over", func(p *plain.Reader, s *Session) { s.Over = p.Text() }),
 }
 
 // Sessions finds, begins and ends the sessions of users.
@@ -159,7 +175,7 @@ func (ss *Sessions) find(ctx context.Context, cookie string) (*Session, error) {
 		return nil, err
 	}
 	s := &Session{id: id, document: d, used: used, ExpiresAt: d.ExpiresAt}
-	if err := json.Unmarshal(d.Body, s); err != nil {
+	if err := plain.Unmarshal(sessionMembers, d.Body, s); err != nil {
 		return nil, err
 	}
 	// Who has signed in by a way that the deployment no longer offers is not

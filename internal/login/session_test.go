@@ -4,15 +4,20 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/openid"
+	"github.com/mintage/mintage/internal/plain"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/storetest"
+	"github.com/mintage/mintage/internal/testkit/plaintest"
 )
 
 func (h *house) is(cookie string) string {
@@ -231,5 +236,21 @@ func TestARestoreEndsTheSessionsOfBefore(t *testing.T) {
 	}
 	if s, err := h.Session(t.Context(), cookie); s == nil || err != nil {
 		t.Errorf("a login at the very instant of the restore: %v, %v", s, err)
+	}
+}
+
+// Documents are read as encoding/json reads them.
+func TestSessionsAndConsentsAreReadPlain(t *testing.T) {
+	plaintest.Members(t, sessionMembers)
+	plaintest.Members(t, consentsMembers)
+	plaintest.Members(t, consentMembers)
+	plaintest.Members(t, openid.LoginMembers)
+	var s, want Session
+	text := `{"subject":"alice","claims":"{\"a\":1}","auth_time":1,"began":2}`
+	if err := errors.Join(plain.Unmarshal(sessionMembers, []byte(text), &s), json.Unmarshal([]byte(text), &want)); err != nil || s.Claims != `{"a":1}` || !reflect.DeepEqual(s, want) {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if plain.Decode(sessionMembers, `{"login":{"acr":256}}`, new(Session)) || plain.Unmarshal(sessionMembers, []byte(`{"login":{"acr":256}}`), new(Session)) == nil {
+		t.Error("256 in eight bits")
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/plain"
 )
 
 // Type is the typ header of an id_token. Access tokens and logout tokens have
@@ -41,6 +42,14 @@ type Login struct {
 	AMR     uint8  `json:"amr,omitempty"`
 	SaidACR string `json:"said_acr,omitempty"`
 	SaidAMR string `json:"said_amr,omitempty"` // values with spaces between them
+}
+
+// LoginMembers are the members of a login in the order of its fields.
+var LoginMembers = []plain.Member[Login]{
+	plain.At("acr", func(p *plain.Reader, l *Login) { l.ACR = plain.Unsigned[uint8](p) }),
+	plain.At("amr", func(p *plain.Reader, l *Login) { l.AMR = plain.Unsigned[uint8](p) }),
+	plain.At("said_acr", func(p *plain.Reader, l *Login) { l.SaidACR = p.Text() }),
+	plain.At("said_amr", func(p *plain.Reader, l *Login) { l.SaidAMR = p.Text() }),
 }
 
 // Logins of built-in users.
