@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"math"
 	"net"
 	"net/netip"
@@ -66,3 +67,16 @@ func isSite(u *url.URL, text string) bool {
 
 // IsLoopback reports whether a host is this machine, and no other can reach it.
 func IsLoopback(host string) bool { return hostAddress(host).IsLoopback() }
+
+func postgresURL(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" || u.Host == "" && u.Query().Get("host") == "" {
+		return nil, &Fault{Name: "store", Err: errors.New("it must be sqlite or a URL like postgres://USER@HOST:5432/DATABASE, with a port for each of several hosts, and %-escapes for special characters")}
+	}
+	return u, nil
+}
+
+func hasPassword(u *url.URL) bool {
+	_, given := u.User.Password()
+	return given || u.Query().Has("password") || u.Query().Has("sslpassword")
+}

@@ -90,9 +90,6 @@ func (c *Config) Weakens(profile string) (list []Weakness) {
 	return list
 }
 
-// A report adds the fault of a setting to those of the configuration.
-type report func(key, format string, args ...any)
-
 // checkIssuer checks the addresses that clients know.
 func (c *Config) checkIssuer(report report) {
 	faulty := false
@@ -374,9 +371,6 @@ func isSafeURL(u *url.URL) bool {
 	return u.Host != "" && u.User == nil && (u.Scheme == "https" || u.Scheme == "http" && IsLoopback(u.Hostname()))
 }
 
-// StoreSQLite is the embedded store, for one node.
-const StoreSQLite = "sqlite"
-
 // CheckStore is the part of Check about where grants and clients are kept. Its errors never quote
 // the URL, which may hold a password.
 func (c *Config) CheckStore() error {
@@ -394,19 +388,6 @@ func (c *Config) CheckStore() error {
 		return &Fault{Name: "store_password_file", Err: errors.New("store holds a password as well; leave one of them out")}
 	}
 	return nil
-}
-
-func postgresURL(text string) (*url.URL, error) {
-	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" || u.Host == "" && u.Query().Get("host") == "" {
-		return nil, &Fault{Name: "store", Err: errors.New("it must be sqlite or a URL like postgres://USER@HOST:5432/DATABASE, with a port for each of several hosts, and %-escapes for special characters")}
-	}
-	return u, nil
-}
-
-func hasPassword(u *url.URL) bool {
-	_, given := u.User.Password()
-	return given || u.Query().Has("password") || u.Query().Has("sslpassword")
 }
 
 // StoreName is Store for people: the hosts and the database, no user, password

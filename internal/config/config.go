@@ -253,8 +253,6 @@ type Log struct {
 	Format string `yaml:"format" reload:"no" enum:"json,text,auto" doc:"json, text, or auto: text on a terminal"`
 }
 
-const day = 24 * time.Hour
-
 // Default is the configuration of the service's specification.
 func Default() Config {
 	return Config{
@@ -378,3 +376,6 @@ func (c Config) departures() (list []string) {
 	note(c.Compat.TokenInfoQuery, "compat.tokeninfo_query accepts access tokens in URLs")
 	return list
 }
+
+// StoreSQLite is the embedded store, for one node.
+const StoreSQLite = "sqlite"

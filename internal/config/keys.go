@@ -303,3 +303,22 @@ func ParseDuration(s string) (Duration, error) {
 	}
 	return 0, fmt.Errorf("%s is not a duration: write it like 90s, 5m, 12h or 31d", quoted(s))
 }
+
+// sameValue reports whether two values of a setting mean the same.
+func sameValue(a, b reflect.Value) bool {
+	return reflect.DeepEqual(a.Interface(), b.Interface()) || a.Kind() == reflect.Slice && a.Len() == 0 && b.Len() == 0
+}
+
+const (
+	// realmsKey is the section of the file with the further realms.
+	realmsKey = "realms"
+	// realmsEnv begins the variables of their settings: MINTAGE_REALMS_STAFF_BASE_PATH.
+	realmsEnv = "MINTAGE_REALMS_"
+	// maxRealms is more than one server is for.
+	maxRealms = 1000
+)
+
+// RealmsDoc is the meaning of the section realms.
+const RealmsDoc = "further realms by their names, each with settings of its own: users, clients, APIs and an issuer that no other realm knows; what a realm does not set is as outside of realms"
+
+const day = 24 * time.Hour

@@ -4,14 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"time"
-
-	"go.yaml.in/yaml/v4"
 
 	"github.com/mintage/mintage/internal/oauth"
 )
@@ -79,97 +76,9 @@ var realmName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile
 // have another behind them: a realm of that name could not be told from the endpoint.
 var ReservedRealms = []string{"account", "connect", "demo", "jwks", "oauth2", "realms", "token", "verify"}
 
-const (
-	// realmsKey is the section of the file with the further realms.
-	realmsKey = "realms"
-	// realmsEnv begins the variables of their settings: MINTAGE_REALMS_STAFF_BASE_PATH.
-	realmsEnv = "MINTAGE_REALMS_"
-	// maxRealms is more than one server is for.
-	maxRealms = 1000
-)
-
-// RealmsDoc is the meaning of the section realms.
-const RealmsDoc = "further realms by their names, each with settings of its own: users, clients, APIs and an issuer that no other realm knows; what a realm does not set is as outside of realms"
-
 // inRealm returns the name of a setting of a realm.
 func (c *Config) inRealm(key string) string {
 	return realmsKey + "." + strings.TrimPrefix(c.Realm, "/") + "." + key
-}
-
-// readRealms reads the settings of the further realms when those of the deployment are
-// complete: what a realm does not set is as there.
-func (l *loader) readRealms(file string, sections []realmSection, environ []string) {
-	if more := len(sections) - maxRealms; more > 0 {
-		l.faults = append(l.faults, &Fault{realmsKey, Source{File: file, Line: sections[maxRealms].line}, fmt.Errorf("there are %d realms too many: at most %d", more, maxRealms)})
-		sections = sections[:maxRealms]
-	}
-	keys := slices.DeleteFunc(Keys(), func(k Key) bool { return !k.OfRealm })
-	realms := make([]Config, len(sections))
-	for i, section := range sections {
-		of := &realms[i]
-		*of = l.config
-		of.Realm = "/" + section.name
-		r := fileReader{file: file, all: keys, into: of, within: of.inRealm(""), from: l.from, begun: map[string]int{}}
-		l.from[strings.TrimSuffix(r.within, ".")] = Source{File: file, Line: section.line}
-		if section.node.Kind == yaml.MappingNode {
-			r.walk(section.node, "")
-		}
-		l.faults = append(l.faults, r.faults...)
-	}
-	l.readRealmsEnv(realms, keys, environ)
-	for i := range realms {
-		realms[i].inheritLess(keys, l.from)
-	}
-	if len(realms) > 0 {
-		l.config.Realms = realms
-	}
-}
-
-// readRealmsEnv reads the variables of realms that the file has. Those of the realm
-// staff-eu begin with MINTAGE_REALMS_STAFF_EU_.
-func (l *loader) readRealmsEnv(realms []Config, keys []Key, environ []string) {
-	for _, kv := range environ {
-		name, text, _ := strings.Cut(kv, "=")
-		rest, ok := strings.CutPrefix(name, realmsEnv)
-		if !ok {
-			continue
-		}
-		var of *Config
-		var key Key
-		found := 0
-		for i := range realms {
-			setting, ok := strings.CutPrefix(rest, strings.ToUpper(strings.ReplaceAll(realms[i].Realm[1:], "-", "_"))+"_")
-			if k := slices.IndexFunc(keys, func(k Key) bool { return ok && k.Env == "MINTAGE_"+setting }); k >= 0 {
-				of, key, found = &realms[i], keys[k], found+1
-			}
-		}
-		if found != 1 {
-			what := "is no setting of a realm that the file has"
-			if found > 1 {
-				what = "could be a setting of more than one realm: write it in the file"
-			}
-			l.faults = append(l.faults, &Fault{Source: Source{Env: name}, Err: errors.New(what)})
-			continue
-		}
-		l.setOf(of, of.inRealm(key.Name), key, Source{Env: name}, text, nil)
-	}
-}
-
-// inheritLess resets what a realm does not set and must not have from outside of realms:
-// the issuer; what is for the deployment's OpenID Connect provider, its secret too, if the
-// realm has a provider of its own; a token for registration, if the realm has none.
-func (c *Config) inheritLess(keys []Key, from Sources) {
-	def := Default()
-	given := func(name string) bool { _, ok := from[c.inRealm(name)]; return ok }
-	const provider = "login.upstream."
-	for _, k := range keys {
-		switch {
-		case given(k.Name):
-		case k.Name == "issuer", strings.HasPrefix(k.Name, provider) && given(provider+"issuer"),
-			k.Name == "client_metadata.registration_token_file" && !c.ClientMetadata.Registration:
-			k.value(c).Set(k.value(&def))
-		}
-	}
 }
 
 // Share sets what a realm does not have of its own to the deployment's value, where that
@@ -242,46 +151,4 @@ func within(a, b *Config) bool {
 		}
 	}
 	return false
-}
-
-// reloadRealms sets the realms of next, which the deployment's settings are: those that
-// run, with the reloadable settings of wanted.
-func (c Config) reloadRealms(next *Config, wanted Config) (changed, kept []string) {
-	next.Realms = nil
-	for _, r := range c.Realms {
-		then, there := wanted.Of(r.Realm)
-		if !there {
-			kept = append(kept, strings.TrimSuffix(r.inRealm(""), "."))
-			then = r
-		}
-		after, own, same := r.reloaded(then)
-		// What a realm has from outside of realms is reported once.
-		for _, name := range own {
-			if k := keyNamed(name); k.OfRealm && !sameValue(k.value(next), k.value(&after)) {
-				changed = append(changed, r.inRealm(name))
-			}
-		}
-		for _, name := range same {
-			if k := keyNamed(name); k.OfRealm && !sameValue(k.value(&wanted), k.value(&then)) {
-				kept = append(kept, r.inRealm(name))
-			}
-		}
-		next.Realms = append(next.Realms, after)
-	}
-	for _, w := range wanted.Realms {
-		if _, there := c.Of(w.Realm); !there {
-			kept = append(kept, strings.TrimSuffix(w.inRealm(""), "."))
-		}
-	}
-	return changed, kept
-}
-
-func keyNamed(name string) Key {
-	keys := Keys()
-	return keys[slices.IndexFunc(keys, func(k Key) bool { return k.Name == name })]
-}
-
-// sameValue reports whether two values of a setting mean the same.
-func sameValue(a, b reflect.Value) bool {
-	return reflect.DeepEqual(a.Interface(), b.Interface()) || a.Kind() == reflect.Slice && a.Len() == 0 && b.Len() == 0
 }

@@ -125,3 +125,6 @@ func Faults(err error) (faults []*Fault, all bool) {
 	}
 	return faults, all
 }
+
+// A report adds the fault of a setting to those of the configuration.
+type report func(key, format string, args ...any)
