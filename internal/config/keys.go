@@ -153,6 +153,9 @@ func (k Key) set(c *Config, text string) error {
 			if err != nil {
 				return fmt.Errorf("%s is not a network such as 10.0.0.0/8", quoted(item))
 			}
+			if v.Addr().Is4In6() { // peers are compared as IPv4 addresses
+				return fmt.Errorf("%s matches no proxy: write an IPv4 address as %s", quoted(item), v.Addr().Unmap())
+			}
 			// One who means a proxy must not trust every host of a network with it.
 			if v != v.Masked() {
 				return fmt.Errorf("%s is ambiguous: write %s for one address, or %s for the network", quoted(item), v.Addr(), v.Masked())

@@ -111,6 +111,7 @@ func TestFaultsInTheFileNameTheirLine(t *testing.T) {
 		{"not a boolean", "compat:\n  query_parameters: maybe\n", []string{":2:", `"maybe" is neither true nor false`}},
 		{"not a number", "errors: {basic_auth_status: four}\n", []string{`"four" is not a whole number`}},
 		{"not a network", "trusted_proxies: [10.0.0.0/8, proxy]\n", []string{`"proxy" is not a network`}},
+		{"an IPv4 address in IPv6", "trusted_proxies: [\"::ffff:10.0.0.2\"]\n", []string{":1: trusted_proxies: ", `"::ffff:10.0.0.2" matches no proxy: write an IPv4 address as 10.0.0.2`}},
 		{"a host and a network", "trusted_proxies: [10.0.0.2/8]\n", []string{":1: trusted_proxies: ", `"10.0.0.2/8" is ambiguous: write 10.0.0.2 for one address, or 10.0.0.0/8 for the network`}},
 		{"list for a single value", "data: [a]\n", []string{":1:", "data: a single value"}},
 		{"list of maps", "cors:\n  origins:\n    - a: b\n", []string{":2:", "cors.origins: a single value"}},
