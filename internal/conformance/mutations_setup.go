@@ -73,7 +73,7 @@ var setupMutations = []Mutation{
 		Test: "go test ./internal/node -run TestOP20",
 	},
 	{
-		Name: "the realm of a grant that is read", In: "Realm.Grant",
+		Name: "the realm of a grant that is read", In: "RealmStore.Grant",
 		Old: "if err == nil && g.Realm != r.Name {", New: "if err == nil && g.Realm != r.Name && false {",
 		Test: "go test ./internal/node -run TestTC28",
 	},
