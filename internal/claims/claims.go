@@ -65,13 +65,15 @@ var verified = map[string]string{"email": "email_verified", "phone_number": "pho
 // members are those of address (OpenID Connect Core section 5.1.1).
 var members = []string{"formatted", "street_address", "locality", "region", "postal_code", "country"}
 
-// Names returns the names of the standard claims.
-func Names() (list []string) {
+// Names returns the names of the standard claims: one list, which nobody may change.
+func Names() []string { return names }
+
+var names = func() (list []string) {
 	for _, s := range standard {
 		list = append(list, s.name)
 	}
 	return list
-}
+}()
 
 // IsStandard reports whether a claim is a standard claim.
 func IsStandard(name string) bool { return slices.Contains(Names(), name) }
