@@ -27,6 +27,7 @@ func TestConfigCheckRefusesWhatAStartRefuses(t *testing.T) {
 		"no such directory": {[]string{"--admin-listen", "unix:/nowhere/at/all/admin.sock"}, false, "admin.listen: find the directory of the socket: "},
 		"one of a service":  {[]string{"--admin-listen", "unix:/run/nothing-yet/admin.sock"}, false, ""},
 		"a long path":       {[]string{"--admin-listen", "unix:/tmp/" + strings.Repeat("a", 103)}, false, "has 108 bytes, and a socket's path has at most 107"},
+		"a file":            {[]string{"--audit-directory", "config_test.go"}, false, "audit.directory: config_test.go is no directory"},
 		"two listeners":     {[]string{"--management-listen", "127.0.0.1:8443"}, false, "management.listen: "},
 		"no key":            {nil, true, "kek_file: the key-encryption key is missing: "},
 		"nothing yet":       {nil, false, ""},

@@ -63,6 +63,11 @@ func checkNamedFiles(cfg config.Config) (faults []error) {
 		_, err := deployment.ReadAdminToken(cfg.Admin.TokenFile)
 		fault("admin.token_file", err)
 	}
+	if dir := cfg.AuditDirectory(); dir != "" {
+		if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+			fault("audit.directory", fmt.Errorf("%s is no directory", dir))
+		}
+	}
 	if cfg.StorePasswordFile != "" {
 		_, err := deployment.ReadSecretFile(cfg.StorePasswordFile)
 		fault("store_password_file", err)
