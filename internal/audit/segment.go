@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -309,3 +310,37 @@ func removalOf(list []segment, n int) (removal, error) {
 	}
 	return r, nil
 }
+
+// linesBackwards calls line with each complete line within size bytes, the last one
+// first, and the offset after its line feed, until it returns false.
+func linesBackwards(f io.ReaderAt, size int64, line func(text []byte, end int64) bool) error {
+	var text []byte // the end of a line whose beginning is not read yet
+	var end int64   // of that line; 0: it is being written, or its process was killed
+	for from := size; from > 0; {
+		step := min(from, backStep)
+		from -= step
+		block := make([]byte, step, step+int64(len(text)))
+		if _, err := f.ReadAt(block, from); err != nil && err != io.EOF {
+			return err
+		}
+		text = append(block, text...)
+		for i := bytes.LastIndexByte(text, '\n'); i >= 0; i = bytes.LastIndexByte(text, '\n') {
+			if end > 0 && !line(text[i+1:], end) {
+				return nil
+			}
+			text, end = text[:i], from+int64(i)+1
+		}
+		// Of a line that is longer than any record, as where the machine has lost power and
+		// left a hole, the beginning is enough.
+		if end == 0 || from > 0 && len(text) > 2*maxLine {
+			text = nil
+		}
+	}
+	if end > 0 {
+		line(text, end)
+	}
+	return nil
+}
+
+// backStep is how much is read at once.
+const backStep = 64 << 10

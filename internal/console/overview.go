@@ -281,3 +281,14 @@ type count struct {
 	N    int
 	More bool
 }
+
+// An operatorsPage shows who can get in, and who is in.
+type operatorsPage struct {
+	Operators []adminapi.Operator
+	Tokens    []adminapi.Token `json:"admin_tokens"`
+	Sessions  []adminapi.ConsoleSession
+	Admin     bool   // who looks can change something
+	Present   string // session of who looks
+	Ended     bool   // a session was ended
+	BuiltIn   bool   // operators are built-in users
+}

@@ -19,17 +19,6 @@ func (c overviewPages) realms(ctx context.Context, r *request) (reply, error) {
 	return reply{page: p}, err
 }
 
-// An operatorsPage shows who can get in, and who is in.
-type operatorsPage struct {
-	Operators []adminapi.Operator
-	Tokens    []adminapi.Token `json:"admin_tokens"`
-	Sessions  []adminapi.ConsoleSession
-	Admin     bool   // who looks can change something
-	Present   string // session of who looks
-	Ended     bool   // a session was ended
-	BuiltIn   bool   // operators are built-in users
-}
-
 func (c *Console) operators(ctx context.Context, r *request) (reply, error) {
 	p := operatorsPage{Admin: r.who.Role == "admin", Present: r.session.ID(), Ended: r.URL.Query().Has("ended"), BuiltIn: c.Users != nil && !c.Dev}
 	for _, path := range [][]string{{"operators"}, {"admin-tokens"}, {"console", "sessions"}} {

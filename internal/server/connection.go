@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -153,4 +154,25 @@ func (m *connection) release() {
 	case <-m.aborted:
 	default:
 	}
+}
+
+// An alarm logs an event at most every ten seconds, with the number of times that it
+// happened.
+type alarm struct {
+	n    atomic.Int64
+	last atomic.Int64 // nanoseconds since 1970
+}
+
+const alarmEvery = 10 * time.Second
+
+// ring counts an event. It returns how many there were since it last returned a number,
+// or zero if it did so less than ten seconds ago.
+func (a *alarm) ring(now time.Time) int64 {
+	a.n.Add(1)
+	last := a.last.Load()
+	since := now.UnixNano() - last // negative if the clock was put back
+	if since >= 0 && since < int64(alarmEvery) || !a.last.CompareAndSwap(last, now.UnixNano()) {
+		return 0
+	}
+	return a.n.Swap(0)
 }

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/mintage/mintage/internal/overload"
@@ -73,27 +72,6 @@ func TLSConfig(c *Certificate) *tls.Config {
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.Current(), nil },
 		NextProtos:     []string{"h2", "http/1.1"},
 	}
-}
-
-// An alarm logs an event at most every ten seconds, with the number of times that it
-// happened.
-type alarm struct {
-	n    atomic.Int64
-	last atomic.Int64 // nanoseconds since 1970
-}
-
-const alarmEvery = 10 * time.Second
-
-// ring counts an event. It returns how many there were since it last returned a number,
-// or zero if it did so less than ten seconds ago.
-func (a *alarm) ring(now time.Time) int64 {
-	a.n.Add(1)
-	last := a.last.Load()
-	since := now.UnixNano() - last // negative if the clock was put back
-	if since >= 0 && since < int64(alarmEvery) || !a.last.CompareAndSwap(last, now.UnixNano()) {
-		return 0
-	}
-	return a.n.Swap(0)
 }
 
 // NewQueue returns a queue that logs that it sheds requests, at most every ten
