@@ -59,13 +59,10 @@ func (co *Consents) consents(ctx context.Context, subject string) (consents, err
 	return cs, err
 }
 
+// consentsMembers are the members of consents in the order of their fields, and
+// consentMembers those of one.
 var consentsMembers = []plain.Member[consents]{
-	plain.At("of", func(p *plain.Reader, cs *consents) {
-		cs.Of = plain.Map(p, func(p *plain.Reader) (c Consent) {
-			plain.Object(p, consentMembers, &c)
-			return c
-		})
-	}),
+	plain.At("of", func(p *plain.Reader, cs *consents) { cs.Of = plain.Map(p, plain.Value(consentMembers)) }),
 	plain.At("records", func(p *plain.Reader, cs *consents) {
 		cs.Records = plain.List(p, func(p *plain.Reader) grant.Instant { return grant.Instant(p.Number()) })
 	}),

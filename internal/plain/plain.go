@@ -34,8 +34,8 @@ func Unmarshal[T any](list []Member[T], body []byte, into *T) error {
 	return json.Unmarshal(body, into)
 }
 
-// Decode decodes a value into one that is zero, or reports that encoding/json has to. The
-// texts of the value share the memory of text.
+// Decode decodes a value into one whose members are zero, or reports that encoding/json has
+// to. The texts of the value share the memory of text.
 func Decode[T any](list []Member[T], text string, into *T) (ok bool) {
 	p := &Reader{rest: text}
 	Object(p, list, into)
@@ -60,6 +60,14 @@ func Object[T any](p *Reader, list []Member[T], into *T) {
 		}
 		list[0].Read(p, into)
 		list = list[1:]
+	}
+}
+
+// Value returns what reads an object whose members are some of list.
+func Value[T any](list []Member[T]) func(*Reader) T {
+	return func(p *Reader) (value T) {
+		Object(p, list, &value)
+		return value
 	}
 }
 
@@ -134,6 +142,7 @@ func (p *Reader) escaped() (text string) {
 	return ""
 }
 
+// Texts reads an array of strings.
 func (p *Reader) Texts() []string { return List(p, (*Reader).Text) }
 
 // Map reads an object of any members, or null, which is nil.
@@ -163,6 +172,7 @@ func (p *Reader) Bytes() []byte {
 	return b
 }
 
+// Bool reads true or false.
 func (p *Reader) Bool() bool {
 	if p.skip("true") {
 		return true

@@ -82,12 +82,7 @@ var apiMembers = []plain.Member[API]{
 	plain.At("name", func(p *plain.Reader, a *API) { a.Name = p.Text() }),
 	plain.At("number", func(p *plain.Reader, a *API) { a.Number = plain.Unsigned[uint16](p) }),
 	plain.At("deleted", func(p *plain.Reader, a *API) { a.Deleted = p.Bool() }),
-	plain.At("scopes", func(p *plain.Reader, a *API) {
-		a.Scopes = plain.List(p, func(p *plain.Reader) (s APIScope) {
-			plain.Object(p, apiScopeMembers, &s)
-			return s
-		})
-	}),
+	plain.At("scopes", func(p *plain.Reader, a *API) { a.Scopes = plain.List(p, plain.Value(apiScopeMembers)) }),
 	plain.At("last_scope", func(p *plain.Reader, a *API) { a.LastScope = plain.Unsigned[uint16](p) }),
 	plain.At("token_format", func(p *plain.Reader, a *API) { a.TokenFormat = TokenFormat(p.Text()) }),
 	plain.At("access_lifetime_ms", func(p *plain.Reader, a *API) { a.AccessLifetime = new(Milliseconds(p.Number())) }),

@@ -52,12 +52,7 @@ var clientMembers = []plain.Member[Client]{
 	plain.At("introspect", func(p *plain.Reader, c *Client) { c.Introspect = p.Bool() }),
 	plain.At("state", func(p *plain.Reader, c *Client) { c.State = ClientState(p.Text()) }),
 	plain.At("registered_by", func(p *plain.Reader, c *Client) { c.RegisteredBy = Registrar(p.Text()) }),
-	plain.At("secrets", func(p *plain.Reader, c *Client) {
-		c.Secrets = plain.List(p, func(p *plain.Reader) (s Secret) {
-			plain.Object(p, secretMembers, &s)
-			return s
-		})
-	}),
+	plain.At("secrets", func(p *plain.Reader, c *Client) { c.Secrets = plain.List(p, plain.Value(secretMembers)) }),
 	plain.At("created_at", func(p *plain.Reader, c *Client) { c.CreatedAt = grant.Instant(p.Number()) }),
 	plain.At("updated_at", func(p *plain.Reader, c *Client) { c.UpdatedAt = grant.Instant(p.Number()) }),
 	plain.At("version", func(p *plain.Reader, c *Client) { c.Version = p.Number() }),
