@@ -206,7 +206,7 @@ func (ss *Sessions) Lives(ctx context.Context, subject string, is func(reference
 	}
 	for _, d := range list {
 		s := Session{ExpiresAt: d.ExpiresAt}
-		if json.Unmarshal(d.Body, &s) != nil || s.Subject != subject || s.Reference == "" || !is(s.reference()) || (s.Username != "") != ss.builtIn() {
+		if plain.Unmarshal(sessionMembers, d.Body, &s) != nil || s.Subject != subject || s.Reference == "" || !is(s.reference()) || (s.Username != "") != ss.builtIn() {
 			continue
 		}
 		state, err := s.state(ctx, ss.now(), view.Cutoff(ss.Realm, subject, ""), view.Restore().At, ss.Alive)
@@ -422,7 +422,7 @@ func EndReference(ctx context.Context, st store.Store, realm, subject string, re
 	}
 	for _, d := range list {
 		var s Session
-		if json.Unmarshal(d.Body, &s) != nil || s.reference() != reference {
+		if plain.Unmarshal(sessionMembers, d.Body, &s) != nil || s.reference() != reference {
 			continue
 		}
 		d, err := over(d, &Session{Over: overEnded}, now)

@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"context"
 	"encoding/hex"
-	"encoding/json"
 	"slices"
 	"strings"
 
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/plain"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -40,7 +40,7 @@ func ListSessions(ctx context.Context, st store.Store, realm, subject string) ([
 			return nil, err
 		}
 		s := &Session{ExpiresAt: d.ExpiresAt}
-		if err := json.Unmarshal(d.Body, s); err != nil {
+		if err := plain.Unmarshal(sessionMembers, d.Body, s); err != nil {
 			return nil, err
 		}
 		if s.Over != "" {
