@@ -39,7 +39,7 @@ func FreeAddress(t testing.TB, host string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { release() })
+	t.Cleanup(release)
 	return net.JoinHostPort(host, strconv.Itoa(port))
 }
 

@@ -15,7 +15,7 @@ import (
 // connection takes it. No other test gets the port, of whatever process, before release
 // is called or this process ends: a socket outside of the file system has its number.
 // Nor does any test get the port two above it, where a server of --dev has its console.
-func Reserve(host string) (port int, release func() error, err error) {
+func Reserve(host string) (port int, release func(), err error) {
 	for range 1000 {
 		port = 11_000 + rand.IntN(5_000)*4 + rand.IntN(2)
 		// Not a net.Listener, which the garbage collector closes.
@@ -27,7 +27,7 @@ func Reserve(host string) (port int, release func() error, err error) {
 			err = try(net.JoinHostPort(host, strconv.Itoa(port)))
 		}
 		if err == nil {
-			return port, func() error { return syscall.Close(fd) }, nil
+			return port, func() { syscall.Close(fd) }, nil
 		}
 		syscall.Close(fd)
 		if !errors.Is(err, syscall.EADDRINUSE) {
