@@ -324,8 +324,11 @@ func TestARequestChoosesItsRealm(t *testing.T) {
 		}
 	}
 	for issuer, locations := range map[string][]string{
-		main + "/oauth2/api":               {main + "/.well-known/oauth-authorization-server/oauth2/api", main + "/.well-known/openid-configuration", main + "/oauth2/.well-known/openid-configuration"},
-		main + "/near/oauth2/near":         {main + "/.well-known/oauth-authorization-server/near/oauth2/near", main + "/near/oauth2/near/.well-known/openid-configuration"},
+		main + "/oauth2/api": {main + "/.well-known/oauth-authorization-server/oauth2/api", main + "/.well-known/openid-configuration", main + "/oauth2/.well-known/openid-configuration"},
+		main + "/near/oauth2/near": {
+			main + "/.well-known/oauth-authorization-server/near/oauth2/near", main + "/near/oauth2/near/.well-known/openid-configuration",
+			main + "/near/oauth2/.well-known/openid-configuration", main + "/oauth2/.well-known/openid-configuration?realm=/near",
+		},
 		"https://other.example/oauth2/far": {other + "/.well-known/oauth-authorization-server/oauth2/far", other + "/.well-known/openid-configuration"},
 	} {
 		for _, location := range locations {

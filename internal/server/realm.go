@@ -60,10 +60,10 @@ func (all *sites) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // realm's is main.
 func (at *site) choose(r *http.Request, main *Server) (*Server, *http.Request) {
 	s := at.ofPath(r.URL.Path)
-	if strings.Contains(r.URL.Path, "/.well-known/") {
+	below, ok := strings.CutPrefix(r.URL.Path, s.BasePath+"/oauth2/")
+	if strings.Contains(r.URL.Path, "/.well-known/") && !strings.HasPrefix(below, ".well-known/") {
 		return at.ofMetadata(s, r.URL.Path), r
 	}
-	below, ok := strings.CutPrefix(r.URL.Path, s.BasePath+"/oauth2/")
 	if s != main || !ok {
 		return s, r
 	}
