@@ -145,6 +145,22 @@ func TestCA25_AStrangeClientIDIsNeitherEchoedNorSplitsTheLog(t *testing.T) {
 	}
 }
 
+// A token that nobody knows is of no grant: an operator who looks for an id finds none.
+func TestCA25_TheLogNamesNoGrantOfAnUnknownToken(t *testing.T) {
+	d := start(t)
+	tokens := d.mustIssue(d.post(d.a.redeem(d.code(d.a).Code)))
+	for _, c := range []struct {
+		token string
+		named bool
+	}{{"unknown", false}, {tokens.AccessToken, false}, {tokens.RefreshToken, true}} {
+		d.log.Reset()
+		a := d.post(d.a.refresh(c.token))
+		if log := d.log.String(); (a.status == 200) != c.named || !strings.Contains(log, `"grant_type":"refresh_token"`) || strings.Contains(log, `"grant_id"`) != c.named {
+			t.Errorf("%v: %s", a, log)
+		}
+	}
+}
+
 // The three cases do the same work on purpose. Medians of 10,000 interleaved
 // samples of the path without the network may differ by a factor of two, which
 // leaves room for a busy machine and the race detector's bookkeeping: an early

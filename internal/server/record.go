@@ -43,21 +43,28 @@ func (s *Server) record(r *Request, took time.Duration) {
 	var bug *panicError
 	switch {
 	case rec.Inactive != nil:
-		attrs = append(attrs, slog.String("reason", rec.Inactive.Error()), slog.String("grant_id", rec.GrantID.String()))
+		attrs = withGrant(append(attrs, slog.String("reason", rec.Inactive.Error())), rec.GrantID)
 	case err == nil && rec.GrantID != (grant.ID{}):
-		attrs = append(attrs, slog.String("grant_id", rec.GrantID.String()))
+		attrs = withGrant(attrs, rec.GrantID)
 	case err == nil && rec.Tokens.GrantID != (grant.ID{}):
-		attrs = append(attrs, slog.String("grant_id", rec.Tokens.GrantID.String()), slog.Uint64("generation", uint64(rec.Tokens.Generation)))
+		attrs = append(withGrant(attrs, rec.Tokens.GrantID), slog.Uint64("generation", uint64(rec.Tokens.Generation)))
 	case errors.As(err, &refused):
 		_, wire := s.wireError(r, err)
-		attrs = append(attrs, slog.String("error", string(wire.Code)), slog.String("reason", refused.Why.String()),
-			slog.String("grant_id", refused.GrantID.String()))
+		attrs = withGrant(append(attrs, slog.String("error", string(wire.Code)), slog.String("reason", refused.Why.String())), refused.GrantID)
 	case errors.As(err, &bug):
 		attrs = append(attrs, slog.String("error", err.Error()), slog.String("stack", string(bug.stack)))
 	case err != nil:
 		attrs = append(attrs, slog.String("error", err.Error()))
 	}
 	s.log.LogAttrs(context.Background(), level, message, attrs...)
+}
+
+// withGrant adds the id of a grant, if a token is of one and it is known.
+func withGrant(attrs []slog.Attr, id grant.ID) []slog.Attr {
+	if id == (grant.ID{}) {
+		return attrs
+	}
+	return append(attrs, slog.String("grant_id", id.String()))
 }
 
 // DuringOutage returns the level of a line about a failure: debug for an error that an
