@@ -2,10 +2,8 @@ package web
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/mintage/mintage/internal/account"
@@ -71,37 +69,6 @@ func (f *Front) login() string {
 	return f.Handoff
 }
 
-// Cookies. The prefix keeps them to this host, this scheme and every path
-// (RFC 6265bis section 4.1.3.2). Lax, because users arrive from their client's
-// site.
-const (
-	browserCookie = "__Host-mintage_browser"
-	sessionCookie = "__Host-mintage_session"
-	knownCookie   = "__Host-mintage_known"
-)
-
-// ofRealm returns the name of a cookie in the realm. Several realms may have one host.
-func (s *endpoints) ofRealm(name string) string {
-	if s.Realm == oauth.DefaultRealm {
-		return name
-	}
-	return name + "_" + strings.TrimPrefix(s.Realm, "/")
-}
-
-// visitor returns the visitor that the request's cookies identify. Of two cookies with
-// one name, neither counts.
-func (s *endpoints) visitor(r *http.Request) login.Visitor {
-	return login.Visitor{Browser: cookie(r, s.ofRealm(browserCookie)), Session: cookie(r, s.ofRealm(sessionCookie))}
-}
-
-func cookie(r *http.Request, name string) string {
-	list := r.CookiesNamed(name)
-	if len(list) != 1 {
-		return ""
-	}
-	return list[0].Value
-}
-
 // guest is the visitor of a request that may begin an interaction: their browser
 // gets a cookie by which to know it again.
 func (s *endpoints) guest(r *http.Request, x *exchange) login.Visitor {
@@ -121,32 +88,6 @@ func (s *endpoints) charged(x *exchange, v login.Visitor) login.Visitor {
 		v.Charge = func(kilobytes int) bool { return s.Throttle.Begin(x.Counted, kilobytes) }
 	}
 	return v
-}
-
-// stamp notes in its cookie that a session is used.
-func (s *endpoints) stamp(x *exchange, session *login.Session) {
-	if fresh := s.Authorizer.Refresh(session); fresh != "" {
-		x.setCookie(s.ofRealm(sessionCookie), fresh, 0)
-	}
-}
-
-// known is the cookie of a browser that has signed in before, or nil.
-func (s *endpoints) known(r *http.Request) []byte {
-	b, err := base64.RawURLEncoding.DecodeString(cookie(r, s.ofRealm(knownCookie)))
-	if err != nil || len(b) == 0 || len(b) > 128 {
-		return nil
-	}
-	return b
-}
-
-// setCookie adds a cookie to the answer. An empty value removes it. Age is in
-// seconds; zero is for as long as the browser runs.
-func (x *exchange) setCookie(name, value string, age int) {
-	c := http.Cookie{Name: name, Value: value, Path: "/", Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode, MaxAge: age}
-	if value == "" {
-		c.MaxAge = -1
-	}
-	x.cookies = append(x.cookies, c.String())
 }
 
 // errCrossSite means that a form was sent from another site (CSRF).
