@@ -203,6 +203,9 @@ func (a *API) serve(x *call, routes []Route) (int, any, *Problem) {
 			if p := x.readBody(rt); p != nil {
 				return 0, nil, p
 			}
+			if err := x.condition(rt); err != nil {
+				return 0, nil, x.problem(err)
+			}
 			status, body, err := rt.handle(x)
 			if err != nil {
 				return 0, nil, x.problem(err)

@@ -67,9 +67,6 @@ func (a *API) do(status int, act action, params ...string) handler {
 		if err := x.readQuery(params); err != nil {
 			return 0, nil, err
 		}
-		if x.Header.Values("If-Match") != nil && x.ifMatch() == "" { // a tag that was lost is not any tag
-			return 0, nil, &oauth.Invalid{Field: "If-Match", Message: "is empty: send the ETag of an earlier answer, or leave the header out"}
-		}
 		if x.changes {
 			select {
 			case a.changes <- struct{}{}:
@@ -243,6 +240,24 @@ type tagged struct {
 // section 13.1.1); "" if any will do. What is no strong tag matches nothing.
 func (x *call) ifMatch() string {
 	return strings.Trim(strings.TrimSpace(strings.Join(x.Header.Values("If-Match"), ",")), `"`)
+}
+
+// condition returns an error if the change that a request wants would ignore its If-Match.
+func (x *call) condition(rt Route) error {
+	switch {
+	case !x.changes || x.Header.Values("If-Match") == nil:
+		return nil
+	case x.ifMatch() == "": // a tag that was lost is not any tag
+		return &oauth.Invalid{Field: "If-Match", Message: "is empty: send the ETag of an earlier answer, or leave the header out"}
+	case !rt.tagged():
+		return &oauth.Invalid{Field: "If-Match", Message: "is ignored by this change, because what it changes has no ETag: leave the header out"}
+	}
+	return nil
+}
+
+// tagged reports whether the route is about one resource that has an ETag.
+func (rt Route) tagged() bool {
+	return rt.about("clients", "apis", "trusts", "users") && strings.Contains(rt.Path, "{") && !strings.Contains(rt.Path, "/secrets")
 }
 
 // problem returns the problem of an error of a use case.

@@ -71,6 +71,11 @@ func TestAClientIsAppliedReadAndDeleted(t *testing.T) {
 			t.Errorf("If-Match %q: %d %v", empty, w.Code, p)
 		}
 	}
+	for path, body := range map[string]string{"/clients": `{"name":"Other"}`, "/clients/invoices/secrets": "", "/cutoffs": `{"subject":"alice"}`, "/keys/rotate": ""} {
+		if p, _ := a.call(t, http.StatusUnprocessableEntity, http.MethodPost, path, body, "If-Match", etag); p["field"] != "If-Match" {
+			t.Errorf("If-Match, at a change of something without an ETag: %s: %v", path, p)
+		}
+	}
 	if w, _ := a.do(t, http.MethodDelete, "/invoices", "", "If-Match", "*"); w.Code != http.StatusNoContent || w.Body.Len() > 0 {
 		t.Errorf("deleted: %d %s", w.Code, w.Body)
 	}
