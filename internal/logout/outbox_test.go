@@ -1130,6 +1130,66 @@ func TestAKilledNodeLosesNothing(t *testing.T) {
 	}
 }
 
+// TestANodeKilledBetweenTwoPagesOfTokensRepeatsNone has a node that ends when the first
+// token of an End is stored, and the others are not. Before another node goes on, that
+// token waits, or was sent.
+func TestANodeKilledBetweenTwoPagesOfTokensRepeatsNone(t *testing.T) {
+	t.Parallel()
+	for _, sent := range []bool{false, true} {
+		b := newBench(t)
+		hosts := []string{"mail.example", "news.example", "shop.example"}
+		for _, host := range hosts {
+			id, _, _ := strings.Cut(host, ".")
+			b.register(id)
+			b.grant(id, "alice", session1)
+		}
+		b.kit.Clock.Advance(time.Hour)
+		key := b.end("alice", session1)
+		b.Outbox.Store = &between{Store: b.kit.Engine}
+		if _, err := b.turn(t.Context()); !errors.Is(err, errDead) {
+			t.Fatal(err)
+		}
+		if sent {
+			list, err := b.kit.Engine.Documents(t.Context(), store.DocumentFilter{Kind: store.DocumentLogoutToken, Limit: page})
+			if err != nil || len(list) != 1 {
+				t.Fatal(len(list), err)
+			}
+			d := list[0]
+			first, err := decode[Token](d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			first.State = Delivered
+			d.Version, d.Owner, d.Body = d.Version+1, store.OwnerOf(b.Realm, "alice"), encode(first)
+			if err := b.kit.Engine.Commit(t.Context(), store.Change{Documents: []store.Document{d}}); err != nil {
+				t.Fatal(err)
+			}
+			hosts = slices.DeleteFunc(hosts, func(host string) bool { return host == first.ClientID+".example" })
+		}
+		b.Outbox = b.node()
+		b.lease.Alone = true
+		b.run(b.Outbox)
+		b.hosts(hosts...)
+		if end := b.readEnd(key); end.Looked == 0 || len(end.Tokens) != 3 {
+			t.Errorf("after the look of the second node: %+v", end)
+		}
+	}
+}
+
+// between is a store whose process ends when a part of a change is stored.
+type between struct{ store.Store }
+
+func (s *between) Commit(ctx context.Context, c store.Change) error {
+	if len(c.Documents) > 1 {
+		c.Documents = c.Documents[:1]
+		if err := s.Store.Commit(ctx, c); err != nil {
+			return err
+		}
+		return errDead
+	}
+	return s.Store.Commit(ctx, c)
+}
+
 var errDead = errors.New("killed")
 
 // dying is a store whose process ends at a write.
