@@ -33,9 +33,9 @@ type trusted struct {
 	jti        int
 }
 
-func startTrusted(t *testing.T) *trusted {
+func startTrusted(t *testing.T, with ...func(*options)) *trusted {
 	t.Helper()
-	d := &trusted{deployment: start(t)}
+	d := &trusted{deployment: start(t, with...)}
 	d.withAPIs()
 	var err error
 	if d.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {

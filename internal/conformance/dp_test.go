@@ -252,6 +252,27 @@ func TestDP23_DP24_DP25_TC31_NoncesAreDemandedBeforeAnythingIsUsed(t *testing.T)
 	}
 }
 
+// A workload has no credentials but its assertion, so that its request may name no client.
+func TestDP23_ANonceIsDemandedOfAWorkloadToo(t *testing.T) {
+	for _, all := range []bool{false, true} {
+		d := startTrusted(t, withNonces(all), alone)
+		for name, form := range map[string]url.Values{
+			"its client named": asserted(d.workload(nil), "client_id", d.job.ID), "no client named": asserted(d.workload(nil)),
+			"a type alone": asserted(d.workload(nil), "client_id", d.job.ID, "client_assertion_type", "x"),
+		} {
+			p := testkit.NewProver(t)
+			a := d.proven(form, p)
+			if a.status != 400 || a.Error != string(oauth.UseDPoPNonce) || nonceOf(a) == "" {
+				t.Errorf("%s: %s", name, a)
+				continue
+			}
+			if a = d.proven(form, p, testkit.WithNonce(nonceOf(a))); a.status != 200 || a.TokenType != "DPoP" {
+				t.Errorf("%s, with the nonce: %s", name, a)
+			}
+		}
+	}
+}
+
 // oldNonce is one of three minutes ago.
 func (d *deployment) oldNonce() string {
 	return d.server.Proofs.Nonces.At(d.now().Add(-3 * time.Minute))

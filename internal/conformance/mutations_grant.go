@@ -49,6 +49,11 @@ var grantMutations = []Mutation{
 		Test: here + "TestDP23",
 	},
 	{
+		Name: "nonces of workloads", In: "Request.AskNonce",
+		Old: "err != nil && !alone", New: "err != nil",
+		Test: here + "TestDP23",
+	},
+	{
 		Name: "clients that must have proofs", In: "keyOf",
 		Old: "case c.DPoP == store.DPoPRequired && !r.HasProof():", New: "case false:",
 		Test: here + "TestDP02",

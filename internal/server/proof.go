@@ -28,10 +28,11 @@ func (r *Request) HasProof() bool { return len(r.Header["Dpop"]) > 0 }
 // once (RFC 9449 section 8). It verifies nothing else of the proof.
 func (r *Request) AskNonce(p oauth.Params) error {
 	cred, err := r.credentials(p)
-	if !r.HasProof() || err != nil {
+	alone := r.onlyAsserts(p) // whether it names a client or not
+	if !r.HasProof() || err != nil && !alone {
 		return nil // a defect of the credentials is reported in its turn
 	}
-	return r.askNonce(cred.Method == oauth.AuthNone)
+	return r.askNonce(alone || cred.Method == oauth.AuthNone)
 }
 
 func (r *Request) askNonce(public bool) error {

@@ -207,7 +207,7 @@ func (r *Request) IsRealm(name string) bool {
 // also on failure. Failures count against the client from this address, so that
 // another caller cannot lock the client out, and against the address.
 func (r *Request) Client(ctx context.Context, p oauth.Params) (c *store.Client, id string, err error) {
-	if r.Asserts && len(r.Header["Authorization"]) == 0 && p["client_secret"] == "" && p["client_assertion"] == "" {
+	if r.onlyAsserts(p) {
 		return r.assertingClient(ctx, p)
 	}
 	throttle := r.server.Throttle
@@ -266,6 +266,12 @@ func (r *Request) DeviceClient(ctx context.Context, p oauth.Params) (c *store.Cl
 		}
 	}
 	return r.Client(ctx, p)
+}
+
+// onlyAsserts reports whether an assertion as a grant is all that proves the client: the
+// request has no credentials of one.
+func (r *Request) onlyAsserts(p oauth.Params) bool {
+	return r.Asserts && len(r.Header["Authorization"]) == 0 && p["client_secret"] == "" && p["client_assertion"] == ""
 }
 
 // assertingClient returns the client of the trust that an assertion as a grant fits, whose
