@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -21,10 +22,12 @@ func must[T comparable](flag string, of func(*Registration) *T, value T, rule st
 	return demand{flag, rule, func(r *Registration) bool { return *of(r) == value }, func(r *Registration) { *of(r) = value }}
 }
 
+const rightAlgorithms = "PS256, ES256 and EdDSA sign, and RS256 does not (section 5.4.1)"
+
 // signs is a demand of the algorithm that signs something: RS256, which is the default
 // of some, is not among those of FAPI.
 func signs[T ~string](flag string, of func(*Registration) *T, none bool, value T) demand {
-	return demand{flag, "PS256, ES256 and EdDSA sign, and RS256 does not (section 5.4.1)",
+	return demand{flag, rightAlgorithms,
 		func(r *Registration) bool { return *of(r) != T(keys.RS256) && (none || *of(r) != "") },
 		func(r *Registration) {
 			if *of(r) == T(keys.RS256) || !none {
@@ -54,6 +57,12 @@ var fapi2 = []demand{
 		func(r *Registration) bool { return !slices.Contains(r.GrantTypes, store.GrantDeviceCode) }, nil},
 	signs("signing-alg", func(r *Registration) *keys.Purpose { return &r.SigningAlg }, true, keys.ES256),
 	signs("id-token-signing-alg", func(r *Registration) *keys.Purpose { return &r.IDTokenAlg }, false, keys.ES256),
+	{"id-jag", rightAlgorithms + ": give each alg=ES256 or alg=EdDSA", func(r *Registration) bool {
+		return !slices.ContainsFunc(r.IDJAGs, func(text string) bool {
+			p, err := store.ReadIDJAG(text)
+			return err == nil && cmp.Or(p.Alg, keys.RS256) == keys.RS256
+		})
+	}, nil},
 	signs("userinfo-signed-response-alg", func(r *Registration) *keys.Purpose { return &r.UserInfoAlg }, true, keys.ES256),
 }
 

@@ -549,8 +549,11 @@ func TestFA02_WhatContradictsTheProfileIsRefusedByItsRule(t *testing.T) {
 		"grant-types":                       {func(r *client.Registration) { r.GrantTypes = append(r.GrantTypes, store.GrantDeviceCode) }, "5.3.2.2-3"},
 		"signing-alg":                       {func(r *client.Registration) { r.SigningAlg = keys.RS256 }, "5.4.1"},
 		"id-token-signing-alg":              {func(r *client.Registration) { r.IDTokenAlg = "" }, "5.4.1"},
-		"userinfo-signed-response-alg":      {func(r *client.Registration) { r.UserInfoAlg = keys.RS256 }, "5.4.1"},
-		"profile":                           {func(r *client.Registration) { r.Profile = "fapi3" }, "fapi2"},
+		"id-jag": {func(r *client.Registration) {
+			r.IDJAGs = []string{"https://other.example client=x alg=ES256", "https://third.example client=x"}
+		}, "5.4.1"},
+		"userinfo-signed-response-alg": {func(r *client.Registration) { r.UserInfoAlg = keys.RS256 }, "5.4.1"},
+		"profile":                      {func(r *client.Registration) { r.Profile = "fapi3" }, "fapi2"},
 	} {
 		r := client.Registered(good.Client)
 		contradict.change(&r)
@@ -565,6 +568,25 @@ func TestFA02_WhatContradictsTheProfileIsRefusedByItsRule(t *testing.T) {
 	r.Profile, r.DPoP, r.RequirePAR = "", store.DPoPAllowed, false
 	if _, err := r.Change(good.Client, d.issuer.Policy); err != nil {
 		t.Error(err)
+	}
+}
+
+// Nor does another issuer's word authenticate a client of the profile.
+func TestFA10_AWorkloadOfTheProfileAuthenticates(t *testing.T) {
+	d := startTrusted(t)
+	c := d.assertingClient(func(r *client.Registration) {
+		follows(r)
+		r.APIs = []string{ordersAPI}
+	})
+	d.trust(store.Trust{Issuer: theirCluster, Kind: store.TrustWorkload, ClientID: c.ID, APIs: []string{ordersAPI}, Subjects: []string{"ns:bank:*"}})
+	text := d.workload(map[string]any{"sub": "ns:bank:a"})
+	for name, form := range map[string]url.Values{"no client named": asserted(text), "its client named": asserted(text, "client_id", c.ID)} {
+		if a := d.proven(form, testkit.NewProver(t)); a.status != http.StatusBadRequest || a.Error != "invalid_client" {
+			t.Errorf("%s: %s", name, a)
+		}
+	}
+	if a := d.proven(c.with(c.assert(nil), asserted(text, "client_id", c.ID)), testkit.NewProver(t)); a.status != http.StatusOK || a.TokenType != "DPoP" {
+		t.Errorf("with an assertion of its own: %s", a)
 	}
 }
 

@@ -23,6 +23,11 @@ var fapiMutations = []Mutation{
 		Test: here + "TestFA04",
 	},
 	{
+		Name: "workloads of the profile that do not authenticate", In: "Request.assertingClient",
+		Old: "case c.FAPI():", New: "case false:",
+		Test: here + "TestFA10",
+	},
+	{
 		Name: "contradictions to the profile", In: "Registration.checkProfile",
 		Old: "r.Profile == store.ProfileFAPI2 && !d.met(r)", New: "false",
 		Test: here + "TestFA02",

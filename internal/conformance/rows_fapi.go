@@ -11,6 +11,7 @@ var fapiRows = []Row{
 	{ID: "FA-07", Source: "FAPI 2.0 section 5.3.2", Title: "a configuration that demands the profile of every client has no setting that weakens it", By: []string{"TestAConfigurationThatDemandsAProfile"}},
 	{ID: "FA-08", Source: "FAPI 2.0 section 5.3.2.1-3", Title: "where every client follows the profile, others cannot be registered", By: []string{"TestEveryClientFollowsTheProfileOfTheDeployment"}},
 	{ID: "FA-09", Source: "FAPI 2.0 section 5.2", Title: "doctor compares TLS and HSTS at the public address with the profile", By: []string{"TestThePublicAddressOfAProfile"}},
+	{ID: "FA-10", Star: true, Source: "FAPI 2.0 section 5.3.2.1-6", Title: "a client of the profile authenticates beside the assertion of a workload, too"},
 }
 
 // stepUpRows are those of logins that an API demands.

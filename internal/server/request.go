@@ -289,11 +289,14 @@ func (r *Request) assertingClient(ctx context.Context, p oauth.Params) (c *store
 	if err != nil {
 		return nil, id, store.Unavailable(err)
 	}
-	c, ok := view.Client(r.server.Realm, a.Trust.ClientID)
-	if !ok {
+	switch c, ok := view.Client(r.server.Realm, a.Trust.ClientID); {
+	case !ok:
 		return nil, a.Trust.ClientID, client.ClientInactive
+	case c.FAPI():
+		return nil, c.ID, client.WrongMethod // another issuer's word is no authentication of its own
+	default:
+		return c, c.ID, nil
 	}
-	return c, c.ID, nil
 }
 
 // Charge charges the address for a login that it begins, of so many kilobytes. It
