@@ -228,9 +228,21 @@ func TestEveryClientFollowsTheProfileOfTheDeployment(t *testing.T) {
 	if _, err := a.Clients().SetState(ctx, before.ID, "", store.ClientDisabled); err != nil {
 		t.Errorf("disabling it: %v", err)
 	}
-	reader := client.Registration{ID: "api", Settings: store.Settings{Name: "API", Auth: store.AuthEither, Introspect: true}}
+	const orders = "https://orders.example"
+	if _, err := a.APIs().Create(ctx, adminapi.API{ID: orders, Name: "Orders", Scopes: []adminapi.APIScope{{Name: "order"}}}); err != nil {
+		t.Fatal(err)
+	}
+	reader := client.Registration{ID: "api", Settings: store.Settings{Name: "API", Auth: store.AuthEither, Introspect: true, APIs: []string{orders}}}
 	if _, _, err := a.Clients().Create(ctx, reader, store.ClientEnabled); err != nil {
 		t.Errorf("a resource server, which gets no tokens: %v", err)
+	}
+	exchanges := client.Registration{ID: "exchanges", Settings: store.Settings{Name: "Exchanges", Auth: store.AuthEither, ExchangeFrom: []string{before.ID}, ServesAPIs: []string{orders}, ExchangeAPIs: []string{orders}}}
+	if _, _, err := a.Clients().Create(ctx, exchanges, store.ClientEnabled); !errors.As(err, &invalid) || invalid.Field != "profile" {
+		t.Errorf("a client that gets tokens by exchanges alone: %v", err)
+	}
+	trust := adminapi.Trust{Issuer: "https://cluster.example", Kind: "workload", ClientID: "api", Subjects: []string{"ns:shop:orders"}, APIs: []string{orders}}
+	if _, err := a.Trusts().Create(ctx, trust); !errors.As(err, &invalid) || invalid.Field != "client_id" {
+		t.Errorf("a trust by which a client without the profile gets tokens: %v", err)
 	}
 	other.Profile, other.Secret = store.ProfileFAPI2, ""
 	other.Follow()

@@ -65,7 +65,7 @@ func checkState(state store.ClientState) error {
 // follows returns an error about a client that does not follow the profile of the
 // deployment. A resource server that gets no tokens itself need not.
 func (a Clients) follows(c store.Client) error {
-	if a.Profile == "" || c.Profile == a.Profile || len(c.GrantTypes) == 0 {
+	if a.Profile == "" || c.Profile == a.Profile || !c.GetsTokens() {
 		return nil
 	}
 	return &oauth.Invalid{Field: "profile", Message: fmt.Sprintf("authorization.profile demands of every client that gets tokens that it is registered with --profile %s", a.Profile)}

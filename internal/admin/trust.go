@@ -97,6 +97,8 @@ func (a Trusts) apisOf(v adminapi.Trust, old store.Trust, view *directory.View) 
 		return nil, &oauth.Invalid{Field: "client_id", Message: fmt.Sprintf("there is no client %q (see: mintage client list)", v.ClientID)}
 	case !own && store.TrustKind(v.Kind) == store.TrustIDJAG && c.Public():
 		return nil, &oauth.Invalid{Field: "client_id", Message: fmt.Sprintf("client %q is public, and an ID-JAG is accepted of clients that authenticate only", v.ClientID)}
+	case a.Profile != "" && old.Version == 0 && (own || c.Profile != a.Profile):
+		return nil, &oauth.Invalid{Field: "client_id", Message: fmt.Sprintf("authorization.profile demands of every client that gets tokens that it is registered with --profile %s: client %q is not", a.Profile, v.ClientID)}
 	case len(v.APIs) == 0 || len(v.APIs) > grant.MaxAPIs:
 		return nil, &oauth.Invalid{Field: "apis", Message: fmt.Sprintf("give 1 to %d APIs, each with the scopes that the trust allows: --api \"ID SCOPE SCOPE\"", grant.MaxAPIs)}
 	}

@@ -39,7 +39,12 @@ var fapiMutations = []Mutation{
 	},
 	{
 		Name: "the profile of every client", In: "Clients.follows",
-		Old: `if a.Profile == "" || c.Profile == a.Profile || len(c.GrantTypes) == 0 {`, New: "if true {",
+		Old: `if a.Profile == "" || c.Profile == a.Profile || !c.GetsTokens() {`, New: "if true {",
+		Test: "go test ./internal/admin -run TestEveryClientFollows",
+	},
+	{
+		Name: "trusts of clients without the profile of every client", In: "Trusts.apisOf",
+		Old: `case a.Profile != "" && old.Version == 0 &&`, New: `case false && old.Version == 0 &&`,
 		Test: "go test ./internal/admin -run TestEveryClientFollows",
 	},
 	{

@@ -152,6 +152,11 @@ func TestEachCheckFindsItsFaultAndNothingElse(t *testing.T) {
 		{"clients", "one without the profile that all must follow", func(_ *testing.T, p *Deployment) {
 			p.Config.Authorization.Profile = config.ProfileFAPI2
 		}, levelFault, "without the profile that authorization.profile demands"},
+		{"clients", "one without it that a trust gives tokens", func(t *testing.T, p *Deployment) {
+			p.Config.Authorization.Profile = config.ProfileFAPI2
+			p.change(t, func(c *store.Client) { c.GrantTypes = nil })
+			p.Changes.Trusts = []store.Trust{{ID: "0000000000000001", Issuer: "https://cluster.example", Kind: store.TrustWorkload, ClientID: "shop"}}
+		}, levelFault, "without the profile that authorization.profile demands"},
 		{"clients", "no rotation", func(t *testing.T, p *Deployment) { p.change(t, func(c *store.Client) { c.NoRotation = true }) }, levelWarning, "rotation off"},
 		{"clients", "one that trusts any owner", func(_ *testing.T, p *Deployment) {
 			p.Changes.Clients = append(p.Changes.Clients, store.Client{ID: "ci", State: store.ClientEnabled, Settings: store.Settings{Name: "CI", Auth: store.AuthFederated, Assertion: store.AssertionRule{Issuer: "https://ci.example", Subject: "repo:*/*:*"}}})

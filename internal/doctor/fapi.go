@@ -30,8 +30,12 @@ func (f *findings) judgeProfile(p *Deployment) {
 		return
 	}
 	all := p.Config.Authorization.Profile == config.ProfileFAPI2
+	trusted := map[string]bool{}
+	for _, t := range p.presentTrusts() {
+		trusted[t.ClientID] = trusted[t.ClientID] || !t.Disabled
+	}
 	for _, c := range p.enabled() {
-		if all && !c.FAPI() && len(c.GrantTypes) > 0 {
+		if all && !c.FAPI() && (c.GetsTokens() || trusted[c.ID]) {
 			f.fault("mintage client update ID --profile fapi2, with --auth-method private_key_jwt and its keys; or disable it", "%s is registered without the profile that authorization.profile demands", clientName(c))
 		}
 	}

@@ -325,6 +325,10 @@ func (c Client) MayUse(grantType string) bool {
 	return slices.Contains(c.GrantTypes, grantType) && (grantType != GrantClientCredentials || !c.Public() && !c.SelfRegistered())
 }
 
+// GetsTokens reports whether the client is registered to get tokens. By a trust, any
+// client may.
+func (c Client) GetsTokens() bool { return len(c.GrantTypes) > 0 || c.MayUse(GrantTokenExchange) }
+
 // Exchanges reports whether the client is registered to exchange access tokens.
 func (c Client) Exchanges() bool {
 	return len(c.ExchangeFrom) > 0 && !c.Public() && !c.SelfRegistered()
