@@ -30,8 +30,8 @@ func (p Proxies) address(r *http.Request) netip.Addr {
 		if err != nil {
 			break
 		}
-		addr = next
-		if !p.trusted(addr) {
+		addr = next.WithZone("") // a zone can be any text, which pages and logs would show
+		if !p.trusted(next) {
 			break
 		}
 	}

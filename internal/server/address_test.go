@@ -46,6 +46,7 @@ func TestTheAddressIsThePeersOrWhatDeclaredProxiesSay(t *testing.T) {
 		"IPv4 in IPv6, as a proxy":          {"[::ffff:10.0.0.1]:80", []string{"X-Forwarded-For", "::ffff:198.51.100.1"}, "198.51.100.1"},
 		"IPv4 in IPv6, as a stranger":       {"[::ffff:192.0.2.1]:80", []string{"X-Forwarded-For", "198.51.100.1"}, "192.0.2.1"},
 		"a proxy's address with a zone":     {"[2001:db8::1%eth0]:80", []string{"X-Forwarded-For", "198.51.100.1"}, "2001:db8::1%eth0"},
+		"a zone, which can be any text":     {"10.0.0.1:80", []string{"X-Forwarded-For", "fe80::1%your bank\u202e, 10.0.0.2"}, "fe80::1"},
 		"another header is nobody's word":   {"10.0.0.1:80", []string{"Forwarded", "for=198.51.100.1", "X-Real-Ip", "198.51.100.1"}, "10.0.0.1"},
 		"an address with a port":            {"10.0.0.1:80", []string{"X-Forwarded-For", "198.51.100.1:4711, 10.0.0.2:80"}, "198.51.100.1"},
 		"IPv6 with a port":                  {"10.0.0.1:80", []string{"X-Forwarded-For", "[2001:db9::5]:4711"}, "2001:db9::5"},
