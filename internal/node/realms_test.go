@@ -367,6 +367,8 @@ func TestOP20_AClientChoosesNoRealmThatVerifies(t *testing.T) {
 		{verify + "?realm=/near", theirs, 200}, // the proxy's own
 		{verify + "/?realm=/near", theirs, 200},
 		{"https://" + defaultHost + "/oauth2/near/verify/-/reports?realm=/api", theirs, 200},
+		{"https://" + defaultHost + "/oauth2/near/verify/-/.well-known/reports", theirs, 200},
+		{verify + "/-/.well-known/reports", theirs, 401},
 	} {
 		if status, answer, _ := s.send(c.address, nil, c.of.access); status != c.status {
 			t.Errorf("a token of %s at %s: %d %v, want %d", c.of.realm, c.address, status, answer, c.status)

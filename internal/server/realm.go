@@ -60,10 +60,12 @@ func (all *sites) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // realm's is main.
 func (at *site) choose(r *http.Request, main *Server) (*Server, *http.Request) {
 	s := at.ofPath(r.URL.Path)
-	below, ok := strings.CutPrefix(r.URL.Path, s.BasePath+"/oauth2/")
-	if strings.Contains(r.URL.Path, "/.well-known/") && !strings.HasPrefix(below, ".well-known/") {
-		return at.ofMetadata(s, r.URL.Path), r
+	if strings.Contains(r.URL.Path, "/.well-known/") {
+		if o := at.ofMetadata(s, r.URL.Path); o != s {
+			return o, r
+		}
 	}
+	below, ok := strings.CutPrefix(r.URL.Path, s.BasePath+"/oauth2/")
 	if s != main || !ok {
 		return s, r
 	}
