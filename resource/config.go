@@ -142,7 +142,8 @@ func firstOf(list ...fault) string {
 
 // check sets defaults, and returns an error for values that contradict each other.
 func (c *Config) check() error {
-	issuer, origin, audience := checkURL(c.Issuer), checkOrigin(c.Origin), checkResource(c.Audience)
+	issuer, origin, audience := checkURL(c.Issuer), checkURL(c.Origin), checkURL(c.Audience)
+	_, behindScheme, _ := strings.Cut(c.Origin, "://")
 	text := firstOf(
 		fault{issuer != nil, fmt.Sprint("Issuer: ", issuer)},
 		// RFC 8414 section 2 excludes the first two. A slash at the end is usually a
@@ -151,8 +152,10 @@ func (c *Config) check() error {
 		fault{c.Audience == "", "Audience is required: the identifier of this API, which its tokens must name"},
 		fault{!quotable(c.Audience), `Audience: only printable ASCII without " and \`},
 		fault{c.Origin != "" && origin != nil, fmt.Sprint("Origin: ", origin)},
+		fault{strings.ContainsAny(behindScheme, "/?#"), "Origin: scheme and host alone"},
 		fault{c.NonceKey != nil && len(c.NonceKey) < 32, "NonceKey: at least 32 bytes, or nil for no nonces"}, // an empty one is that of a variable that is not set
 		fault{c.PublishMetadata && audience != nil, fmt.Sprint("PublishMetadata: Audience: ", audience)},
+		fault{c.PublishMetadata && strings.ContainsAny(c.Audience, "?#"), "PublishMetadata: Audience: no query and no fragment"},
 		fault{len(c.ScopesSupported) > 0 && !c.PublishMetadata, "ScopesSupported without PublishMetadata: nothing lists them"},
 		fault{(c.ClientID == "") != (c.ClientSecret == ""), "ClientID and ClientSecret go together"},
 		fault{c.IntrospectionCache < 0 || c.StaleRevocations < 0, "IntrospectionCache and StaleRevocations are not negative"},
@@ -165,7 +168,7 @@ func (c *Config) check() error {
 		return errors.New("resource: " + text)
 	}
 	c.Leeway = max(cmp.Or(c.Leeway, defaultLeeway), 0)
-	if c.Origin == "" && checkURL(c.Audience) == nil {
+	if c.Origin == "" && audience == nil {
 		u, _ := url.Parse(c.Audience)
 		c.Origin = u.Scheme + "://" + u.Host
 	}
@@ -189,17 +192,6 @@ func checkURL(text string) error {
 		return nil
 	}
 	return errors.New("neither https nor on this machine")
-}
-
-// checkOrigin accepts an address without a path.
-func checkOrigin(text string) error {
-	if err := checkURL(text); err != nil {
-		return err
-	}
-	if u, err := url.Parse(text); err != nil || u.Path != "" || strings.ContainsAny(text, "?#") {
-		return errors.New("scheme and host alone")
-	}
-	return nil
 }
 
 func isLoopback(host string) bool {

@@ -2,27 +2,14 @@ package resource
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"github.com/mintage/mintage/internal/dpop"
 )
 
 // protectedPath is the path of the metadata of a resource (RFC 9728 section 3).
 const protectedPath = "/.well-known/oauth-protected-resource"
-
-// checkResource returns an error unless metadata can say where this API is.
-func checkResource(audience string) error {
-	if err := checkURL(audience); err != nil {
-		return err
-	}
-	if strings.ContainsAny(audience, "?#") {
-		return errors.New("no query and no fragment")
-	}
-	return nil
-}
 
 // MetadataPath returns the path at which clients look for the metadata of this API:
 // the well-known one, and behind it the path of Config.Audience (RFC 9728 section
