@@ -150,12 +150,11 @@ func (c clientPages) createClient(ctx context.Context, r *request) (reply, error
 // A clientPage shows a client.
 type clientPage struct {
 	adminapi.Client
-	Rows     [][2]string     // settings
-	Public   bool            // it has no secret
-	Usage    *adminapi.Usage // of one that registered itself
-	Uses     string          // the command that shows it
-	Expiries []string
-	Once     string
+	Rows   [][2]string     // settings
+	Public bool            // it has no secret
+	Usage  *adminapi.Usage // of one that registered itself
+	Uses   string          // the command that shows it
+	Once   string
 	view
 }
 
