@@ -2,7 +2,6 @@ package resource
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -75,26 +74,15 @@ func freshness(h http.Header, otherwise, least, most time.Duration) time.Duratio
 			return least
 		}
 		if text, ok := strings.CutPrefix(directive, "max-age="); ok {
-			seconds, err := delta(strings.Trim(text, `"`))
-			if err != nil {
-				return least
-			}
-			fresh = seconds
+			fresh = seconds(strings.Trim(text, `"`))
 		}
 	}
-	if age, err := delta(h.Get("Age")); err == nil {
-		fresh -= age
-	}
-	return min(max(fresh, least), most)
+	return min(max(fresh-seconds(h.Get("Age")), least), most)
 }
 
-// delta parses a number of seconds. If it overflows, it is a century (RFC 9111
-// section 1.2.2: "the greatest positive integer").
-func delta(text string) (time.Duration, error) {
-	const century = 100 * 365 * 24 * 60 * 60
-	n, err := strconv.ParseUint(text, 10, 63)
-	if errors.Is(err, strconv.ErrRange) || n > century {
-		return century * time.Second, nil
-	}
-	return time.Duration(n) * time.Second, err
+// seconds parses a number of seconds: 0 if it is none, and 68 years if it overflows
+// (RFC 9111 section 1.2.2).
+func seconds(text string) time.Duration {
+	n, _ := strconv.ParseUint(text, 10, 31)
+	return time.Duration(n) * time.Second
 }

@@ -243,13 +243,9 @@ func freshness(h http.Header) time.Duration {
 	return min(max(fresh-age, minFresh), maxFresh)
 }
 
-// seconds reads a number of seconds, at most far more than any limit.
+// seconds parses a number of seconds: 0 if it is none, and far more than any limit if it
+// overflows.
 func seconds(text string) time.Duration {
-	n, err := strconv.ParseUint(text, 10, 31)
-	if errors.Is(err, strconv.ErrRange) {
-		n = 1 << 31
-	} else if err != nil {
-		n = 0
-	}
+	n, _ := strconv.ParseUint(text, 10, 31)
 	return time.Duration(n) * time.Second
 }
