@@ -172,9 +172,7 @@ func (c *Config) check() error {
 		u, _ := url.Parse(c.Audience)
 		c.Origin = u.Scheme + "://" + u.Host
 	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	if c.Origin == "" {
 		c.Logger.Info("DPoP proofs will be refused: " + noOrigin)
 	}

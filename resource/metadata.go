@@ -1,6 +1,7 @@
 package resource
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -28,9 +29,7 @@ func (v *Verifier) parseMetadata(body []byte) (m metadata, err error) {
 	if m.Issuer != v.cfg.Issuer {
 		return m, fmt.Errorf("the server calls itself %.200q, and not %q as Config.Issuer does", m.Issuer, v.cfg.Issuer)
 	}
-	if m.Revocations == "" {
-		m.Revocations = v.cfg.Issuer + "/revocations"
-	}
+	m.Revocations = cmp.Or(m.Revocations, v.cfg.Issuer+"/revocations")
 	if m.JWKS == "" {
 		return m, errors.New("no jwks_uri")
 	}

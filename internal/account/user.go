@@ -105,10 +105,8 @@ type Registration struct {
 
 // NewUser makes an enabled user. It hashes the password, which takes its time.
 func NewUser(r Registration, now grant.Instant) (User, error) {
-	u := User{Realm: r.Realm, Username: Fold(r.Username), Name: r.Name, Subject: r.Subject, State: Enabled, CreatedAt: now, ProfileAt: now}
-	if u.Subject == "" {
-		u.Subject = u.Username
-	}
+	u := User{Realm: r.Realm, Username: Fold(r.Username), Name: r.Name, State: Enabled, CreatedAt: now, ProfileAt: now}
+	u.Subject = cmp.Or(r.Subject, u.Username)
 	switch {
 	case !validUsername(u.Username):
 		return u, &oauth.Invalid{Field: "username", Message: fmt.Sprintf("1 to %d ASCII letters, digits and . _ - @ +, and neither . nor .. (RFC 3986 section 5.2.4); capitals and small letters are the same", MaxUsername)}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -110,9 +111,7 @@ func (b *benchFlags) check(cmd *cobra.Command) error {
 	if isCode && b.requests == 0 {
 		b.requests = benchCodes
 	}
-	if b.grants == 0 {
-		b.grants = b.connections
-	}
+	b.grants = cmp.Or(b.grants, b.connections)
 	switch {
 	case b.connections < 1 || b.duration < 0 || b.requests < 0 || b.maxExpires < 1:
 		return errors.New("--connections, --duration, --requests and --max-expires-in must be positive")
@@ -180,9 +179,7 @@ func (b *benchFlags) prepareDev(ctx context.Context, errOut io.Writer, cfg confi
 	if l.Target.TLS, err = bench.Trust(dev.CAFile); err != nil {
 		return err
 	}
-	if cfg.Admin.Listen == "" {
-		cfg.Admin.Listen = "unix:" + dev.AdminSocket
-	}
+	cfg.Admin.Listen = cmp.Or(cfg.Admin.Listen, "unix:"+dev.AdminSocket)
 	n := int64(b.grants)
 	if l.Operation == bench.Code {
 		n = b.requests

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net/url"
@@ -30,11 +31,7 @@ application asks all scopes of an API.`,
 		return v, func(w io.Writer) error {
 			forms := map[string]string{"heading": "# %s\n", "item": "- %s\n", "button": "[%s]\n"}
 			for _, word := range v.Words {
-				form := forms[word.Kind]
-				if form == "" {
-					form = "%s\n"
-				}
-				if _, err := fmt.Fprintf(w, form, word.Text); err != nil {
+				if _, err := fmt.Fprintf(w, cmp.Or(forms[word.Kind], "%s\n"), word.Text); err != nil {
 					return err
 				}
 			}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -232,11 +233,7 @@ the assertion from standard input. An assertion is a secret as long as it lives.
 		err := a.Post(cmd.Context(), in, &v, "assertions")
 		var rows [][]string
 		for _, f := range v.Findings {
-			verdict := "right"
-			if f.Fault != "" {
-				verdict = f.Fault
-			}
-			rows = append(rows, []string{f.Claim, verdict})
+			rows = append(rows, []string{f.Claim, cmp.Or(f.Fault, "right")})
 		}
 		list := [][2]string{{"verdict", map[bool]string{true: "accepted", false: "refused"}[v.Accepted]}}
 		if v.Trust != nil {

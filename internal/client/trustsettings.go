@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"net/url"
 	"slices"
 	"strings"
@@ -93,9 +94,7 @@ func checkWorkload(t *store.Trust, old store.Trust) error {
 
 // checkUsers checks how subjects of users are made.
 func checkUsers(t *store.Trust) error {
-	if t.SubjectFrom == "" {
-		t.SubjectFrom = store.SubjectSub
-	}
+	t.SubjectFrom = cmp.Or(t.SubjectFrom, store.SubjectSub)
 	if err := oneOf(t.SubjectFrom, store.SubjectsFrom...); err != nil {
 		return invalid("subject_from", "%s", err)
 	}

@@ -277,9 +277,7 @@ func (c *Console) failed(r *request, err error) reply {
 	case errors.Is(err, store.ErrUnavailable):
 		status, p.Kind = http.StatusServiceUnavailable, "unavailable"
 	}
-	if p.Kind == "" {
-		p.Kind = "internal"
-	}
+	p.Kind = cmp.Or(p.Kind, "internal")
 	if status >= http.StatusInternalServerError && r.outer.Err() == nil { // the browser is still there
 		c.Log.Error("a page of the console failed", "request_id", r.id, "error", err)
 	}

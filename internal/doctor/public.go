@@ -63,11 +63,8 @@ func (p *Deployment) client(local *string) (*http.Client, error) {
 		return nil, err
 	}
 	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
-		if p.Connect != "" {
-			address = p.Connect
-		}
 		var d net.Dialer
-		c, err := d.DialContext(ctx, network, address)
+		c, err := d.DialContext(ctx, network, cmp.Or(p.Connect, address))
 		if err == nil && local != nil {
 			*local, _, _ = net.SplitHostPort(c.LocalAddr().String())
 		}

@@ -1,6 +1,7 @@
 package dpop
 
 import (
+	"cmp"
 	"net/url"
 	"strings"
 )
@@ -32,10 +33,7 @@ func normalize(uri string) (string, bool) {
 	default:
 		return "", false
 	}
-	path := withoutDots(unreserved(u.EscapedPath()))
-	if path == "" {
-		path = "/"
-	}
+	path := cmp.Or(withoutDots(unreserved(u.EscapedPath())), "/")
 	return scheme + "://" + strings.TrimSuffix(host, ":") + path, true
 }
 

@@ -4,6 +4,7 @@
 package issuer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -63,12 +64,7 @@ func New(iss Issuer) *Issuer {
 	if iss.Monotonic == nil {
 		iss.Monotonic = iss.Now
 	}
-	if iss.Feed == nil {
-		iss.Feed = NewFeed()
-	}
-	if iss.Devices == nil {
-		iss.Devices = &Devices{}
-	}
+	iss.Feed, iss.Devices = cmp.Or(iss.Feed, NewFeed()), cmp.Or(iss.Devices, &Devices{})
 	return &iss
 }
 

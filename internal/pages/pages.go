@@ -8,6 +8,7 @@ package pages
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"fmt"
 	"html/template"
@@ -56,9 +57,7 @@ type localized struct {
 // it is found now, with its file and line. Built-in pages are parsed when one of their
 // locale is first rendered: a server has a Set for each realm.
 func New(opt Options) (*Set, error) {
-	if opt.Locale == "" {
-		opt.Locale = "en"
-	}
+	opt.Locale = cmp.Or(opt.Locale, "en")
 	if !slices.Contains(Locales, opt.Locale) {
 		return nil, fmt.Errorf("the pages have no locale %q: it is one of %s", opt.Locale, strings.Join(Locales, ", "))
 	}

@@ -5,6 +5,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -63,14 +64,10 @@ type Provider struct {
 
 // New makes a Provider.
 func New(cfg Config) *Provider {
-	if cfg.SubjectClaim == "" {
-		cfg.SubjectClaim = "sub"
-	}
+	cfg.SubjectClaim = cmp.Or(cfg.SubjectClaim, "sub")
 	others := slices.DeleteFunc(slices.Clone(cfg.Scopes), func(s string) bool { return s == oidc.ScopeOpenID })
 	cfg.Scopes = append([]string{oidc.ScopeOpenID}, others...)
-	if cfg.Discovered == nil {
-		cfg.Discovered = &Discovered{}
-	}
+	cfg.Discovered = cmp.Or(cfg.Discovered, &Discovered{})
 	if cfg.Now == nil {
 		panic("upstream: no clock") // a mistake of the wiring
 	}

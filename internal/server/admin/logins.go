@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strings"
@@ -84,9 +85,7 @@ func (a *API) rejectLogin(x *call, _ *admin.Admin, req adminapi.RejectRequest) (
 	if len(req.Reason) > maxReason || strings.ContainsFunc(req.Reason, oauth.IsControl) {
 		return nil, &oauth.Invalid{Field: "reason", Message: "at most 200 bytes without control characters"}
 	}
-	if req.Error == "" {
-		req.Error = oauth.AccessDenied
-	}
+	req.Error = cmp.Or(req.Error, oauth.AccessDenied)
 	url, err := a.logins.RejectLogin(x.Context(), x.names[0], req.Error)
 	if err != nil {
 		return nil, err

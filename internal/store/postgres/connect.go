@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -50,9 +51,7 @@ func settings(d Database) (*pgxpool.Config, error) {
 	if !chosen {
 		c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	}
-	if c.ConnConfig.ConnectTimeout == 0 {
-		c.ConnConfig.ConnectTimeout = connectTime
-	}
+	c.ConnConfig.ConnectTimeout = cmp.Or(c.ConnConfig.ConnectTimeout, connectTime)
 	c.ConnConfig.OnNotice = noteWarning
 	suitable := c.ConnConfig.ValidateConnect // by target_session_attrs
 	c.ConnConfig.ValidateConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
