@@ -38,9 +38,7 @@ func exitStatus(err error) int {
 	if errors.As(err, &own) {
 		return own.ExitStatus()
 	}
-	var invalid *oauth.Invalid
-	var usage *deployment.UsageError
-	if errors.As(err, &usage) || errors.As(err, &invalid) {
+	if errors.As(err, new(*deployment.UsageError)) || errors.As(err, new(*oauth.Invalid)) {
 		return 2
 	}
 	return 1
@@ -94,8 +92,7 @@ Then, in another terminal:
 	s.stderr = root.ErrOrStderr
 	root.SetVersionTemplate("mintage {{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		var wrong *pflag.InvalidValueError
-		if errors.As(err, &wrong) && errors.As(err, new(*strconv.NumError)) {
+		if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok && errors.As(err, new(*strconv.NumError)) {
 			what := "a whole number"
 			if wrong.GetFlag().Value.Type() == "bool" {
 				what = "true or false"

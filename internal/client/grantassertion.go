@@ -107,8 +107,7 @@ func (a *Authenticator) judge(clientID string, authenticated bool, text oauth.Se
 
 // granted makes a fault of an assertion one of a grant.
 func granted(err error) error {
-	var fault *AssertionFault
-	if errors.As(err, &fault) {
+	if fault, ok := errors.AsType[*AssertionFault](err); ok {
 		return &GrantFault{fault.Claim, fault.Why}
 	}
 	return err

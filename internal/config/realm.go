@@ -120,8 +120,7 @@ func (c *Config) checkRealms(faults []error) (list []error) {
 			continue
 		}
 		for _, err := range r.check() {
-			var f *Fault
-			if errors.As(err, &f) && ofRealm(f.Name) && !known(f) {
+			if f, ok := errors.AsType[*Fault](err); ok && ofRealm(f.Name) && !known(f) {
 				fault(f.Name, "%w", f.Err)
 			}
 		}

@@ -121,7 +121,7 @@ var keyMutations = []Mutation{
 	},
 	{
 		Name: "a key-encryption key that was replaced", In: "Directory.openRing",
-		Old: "if d.ReadKEK == nil || !errors.As(err, &other) {", New: "if d.ReadKEK == nil || errors.As(err, &other) {",
+		Old: "!errors.As(err, new(*keys.OtherKEK))", New: "errors.As(err, new(*keys.OtherKEK))",
 		Test: "go test ./internal/directory -run TestRunningNodesFollow",
 	},
 	{

@@ -115,8 +115,7 @@ func ReplaceFile(path string, text []byte, mode fs.FileMode, like ...string) err
 
 // withAdvice adds advice to the error of a secret that everybody can read.
 func withAdvice(err error) error {
-	var exposed *config.Exposed
-	if errors.As(err, &exposed) {
+	if exposed, ok := errors.AsType[*config.Exposed](err); ok {
 		return Hint(err, "run: "+secretfile.UserOf("").Close(exposed.Path, "o=")+" (in Kubernetes: defaultMode: 0440)")
 	}
 	return err

@@ -261,8 +261,7 @@ func (d *Directory) openRing(records []keys.Stored) (*keys.Ring, error) {
 		return keys.LockedRing(records), nil
 	}
 	ring, err := keys.Open(d.kek.Load(), records)
-	var other *keys.OtherKEK
-	if d.ReadKEK == nil || !errors.As(err, &other) {
+	if d.ReadKEK == nil || !errors.As(err, new(*keys.OtherKEK)) {
 		return ring, err
 	}
 	kek, unread := d.ReadKEK()

@@ -55,9 +55,8 @@ func (o *Outbox) post(ctx context.Context, address, text string) (status int, co
 	r.Header.Set("User-Agent", "mintage")
 	resp, err := o.client.Do(r)
 	if err != nil {
-		var inner *url.Error // its text repeats the address
-		if errors.As(err, &inner) {
-			err = inner.Err
+		if inner, ok := errors.AsType[*url.Error](err); ok {
+			err = inner.Err // the text of inner repeats the address
 		}
 		return 0, "", err
 	}

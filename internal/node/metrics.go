@@ -41,8 +41,7 @@ type scrapeLog struct{ log *slog.Logger }
 func (s scrapeLog) Println(v ...any) {
 	level := slog.LevelError
 	for _, what := range v {
-		var gone *net.OpError
-		if err, ok := what.(error); ok && errors.As(err, &gone) {
+		if err, ok := what.(error); ok && errors.As(err, new(*net.OpError)) {
 			level = slog.LevelDebug
 		}
 	}

@@ -114,8 +114,7 @@ var agents = []string{"cursor", "kiro", "vscode", "vscode-insiders", "vscodium",
 // Windows does for microsoft.windows.camera.
 func CheckOwnRedirectURI(uri string, more ...string) error {
 	err := CheckRedirectURI(uri, true)
-	var other *schemeError
-	if err != nil && !errors.As(err, &other) {
+	if err != nil && !errors.As(err, new(*schemeError)) {
 		return err
 	}
 	scheme, _ := splitURI(uri)

@@ -29,8 +29,7 @@ func (f *fault) Unwrap() error { return f.cause }
 // isFault reports whether an error comes from the connection to the provider, now or a
 // moment ago, and not from its answer.
 func isFault(err error) bool {
-	var f *fault
-	return errors.As(err, &f) || errors.Is(err, fetch.ErrLater) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+	return errors.As(err, new(*fault)) || errors.Is(err, fetch.ErrLater) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
 // errTooLarge is no fault: the same would come again.

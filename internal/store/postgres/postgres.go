@@ -86,8 +86,7 @@ func Create(ctx context.Context, d Database, absent func() error) (*Store, error
 func holdsKeys(ctx context.Context, pool *pgxpool.Pool) (held bool, err error) {
 	for _, table := range []string{"keys", "moves"} {
 		err = persist(ctx, func() error { return pool.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM `+table+`)`).Scan(&held) })
-		var server *pgconn.PgError
-		if errors.As(err, &server) && server.Code == "42P01" { // no such table
+		if server, ok := errors.AsType[*pgconn.PgError](err); ok && server.Code == "42P01" { // no such table
 			err = nil
 		}
 		if held || err != nil {
