@@ -144,10 +144,6 @@ func (c *Config) checkRealms(faults []error) (list []error) {
 
 // within reports whether a's base path is among the paths of b.
 func within(a, b *Config) bool {
-	for _, part := range []string{"/oauth2/", "/account/", "/device/", "/demo/", "/.well-known/", "/openapi.json/"} {
-		if strings.HasPrefix(a.BasePath+"/", b.BasePath+part) {
-			return true
-		}
-	}
-	return false
+	paths := []string{"/oauth2/", "/account/", "/device/", "/demo/", "/.well-known/", "/openapi.json/"}
+	return slices.ContainsFunc(paths, func(path string) bool { return strings.HasPrefix(a.BasePath+"/", b.BasePath+path) })
 }

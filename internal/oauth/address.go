@@ -143,12 +143,8 @@ func CheckProgramScheme(scheme string) error {
 
 // foreign reports whether a scheme is not a program's own.
 func foreign(scheme string) bool {
-	for _, prefix := range []string{"http", "web+", "ms-", "microsoft-edge", "googlechrome", "x-apple", "itms", "chrome"} {
-		if strings.HasPrefix(scheme, prefix) {
-			return true
-		}
-	}
-	return slices.Contains([]string{
+	begins := func(prefix string) bool { return strings.HasPrefix(scheme, prefix) }
+	return slices.ContainsFunc([]string{"http", "web+", "ms-", "microsoft-edge", "googlechrome", "x-apple", "itms", "chrome"}, begins) || slices.Contains([]string{
 		"about", "afp", "android-app", "applescript", "blob", "cid", "content", "data", "dns", "facetime", "feed", "file", "filesystem", "ftp", "ftps",
 		"intent", "jar", "javascript", "jnlp", "jsc", "ldap", "ldaps", "livescript", "mailto", "market", "mhtml", "mid", "moz-extension", "news", "nfs", "opera",
 		"rdp", "res", "resource", "safari-extension", "search", "sftp", "shell", "shortcuts", "skype", "smb", "sms", "ssh", "steam",

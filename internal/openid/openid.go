@@ -27,12 +27,7 @@ const MaxSubject = 255
 // IsSubject reports whether s can be the sub of an id_token: at most 255 ASCII
 // characters (OpenID Connect Core section 2), none of them a control character.
 func IsSubject(s string) bool {
-	for i := range len(s) {
-		if s[i] < 0x20 || s[i] > 0x7e {
-			return false
-		}
-	}
-	return s != "" && len(s) <= MaxSubject
+	return s != "" && len(s) <= MaxSubject && !strings.ContainsFunc(s, func(c rune) bool { return c < 0x20 || c > 0x7e })
 }
 
 // A Login is how a subject was authenticated, as facts hold it: ACR and AMR of
