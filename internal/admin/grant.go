@@ -217,10 +217,6 @@ func (a Sessions) End(ctx context.Context, subject, session string) (grants int,
 	end := issuer.SessionEnd{Subject: r.Subject, Reference: r.Reference, Grants: true, Actor: a.Actor.String(), Detail: "with session " + r.Name}
 	err = login.CommitEnd(ctx, a.Store, func(c *store.Change) (err error) {
 		c.Events = []store.Event{event}
-		if r.Reference == [16]byte{} {
-			c.Delete = r.Documents
-			return nil
-		}
 		revoke, err := end.Document(ctx, a.Realm, a.now())
 		if err != nil {
 			return err

@@ -23,7 +23,7 @@ import (
 // and its reason, whichever process revokes them.
 type SessionEnd struct {
 	Subject   string
-	Reference [16]byte // zero for a session of an earlier version, to which no grant refers
+	Reference [16]byte
 	// Grants is set if all grants of the session end with it, whatever their clients
 	// are registered for.
 	Grants bool

@@ -83,7 +83,7 @@ func (a *Authorizer) afterLogout(l *Logout) (string, error) {
 // not if the client has shown an id_token of this very session, which other sites do
 // not have (CWE-352), and if nobody is signed in.
 func (l *Logout) MustAsk(s *Session) bool {
-	return s != nil && (l.SessionID == "" || s.Reference == "" || openid.SessionID(s.reference(), l.ClientID) != l.SessionID)
+	return s != nil && (l.SessionID == "" || openid.SessionID(s.reference(), l.ClientID) != l.SessionID)
 }
 
 // KeepLogout stores a request as long as an interaction, and gives it an id.

@@ -34,7 +34,7 @@ type Identity struct {
 	AuthTime grant.Instant `json:"auth_time"`
 	Login    openid.Login  `json:"login,omitzero"` // how they were authenticated, if that is known
 	// Reference names the session to grants: 16 random bytes in hexadecimal digits.
-	// It is sent to nobody. Sessions of earlier versions have none.
+	// It is sent to nobody.
 	Reference string `json:"reference,omitempty"`
 	// Provider names the session at the provider where the user has logged in, "" if
 	// it is unknown. Only SignIn reads it.
@@ -206,7 +206,7 @@ func (ss *Sessions) Lives(ctx context.Context, subject string, is func(reference
 	}
 	for _, d := range list {
 		s := Session{ExpiresAt: d.ExpiresAt}
-		if plain.Unmarshal(sessionMembers, d.Body, &s) != nil || s.Subject != subject || s.Reference == "" || !is(s.reference()) || (s.Username != "") != ss.builtIn() {
+		if plain.Unmarshal(sessionMembers, d.Body, &s) != nil || s.Subject != subject || !is(s.reference()) || (s.Username != "") != ss.builtIn() {
 			continue
 		}
 		state, err := s.state(ctx, ss.now(), view.Cutoff(ss.Realm, subject, ""), view.Restore().At, ss.Alive)
@@ -269,7 +269,7 @@ func (ss *Sessions) leave(ctx context.Context, who *Identity, old string, c *sto
 	if err != nil {
 		return nil, err
 	}
-	if s != nil && s.Subject == who.Subject && s.Reference != "" {
+	if s != nil && s.Subject == who.Subject {
 		who.Reference, s.Over = s.Reference, overMoved
 		d, err := over(s.document, s, ss.now())
 		c.Documents = append(c.Documents, d)
@@ -392,10 +392,6 @@ func (ss *Sessions) ended(ctx context.Context, s *Session) {
 // reference, and what Ended adds. The grants that end with it record actor and why. It
 // reports whether the session has not ended before.
 func (ss *Sessions) end(ctx context.Context, s *Session, c *store.Change, actor, why string) (ended bool, err error) {
-	if s.Reference == "" {
-		c.Delete = append(c.Delete, s.document.Key)
-		return true, nil
-	}
 	now := ss.now()
 	ended, err = EndReference(ctx, ss.Store, ss.Realm, s.Subject, s.reference(), now, c)
 	if err != nil {

@@ -3,7 +3,6 @@ package login
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"slices"
 	"strings"
 
@@ -17,21 +16,20 @@ import (
 type StoredSession struct {
 	Name      string // for operators
 	Subject   string
-	Reference [16]byte            // zero for a session of an earlier version, which no grant refers to
-	Session   *Session            // the latest login; nil if the session has ended
-	Documents []store.DocumentKey // two, if two tabs have logged in at once
-	Grants    []grant.Grant       // whatever their state is
+	Reference [16]byte
+	Session   *Session      // the latest login; nil if the session has ended
+	Grants    []grant.Grant // whatever their state is
 }
 
 // ListSessions returns the sessions of a subject, the latest first: those that have a
 // document, and those that have ended and to which grants still refer.
 func ListSessions(ctx context.Context, st store.Store, realm, subject string) ([]StoredSession, error) {
 	var list []StoredSession
-	of := func(name string, reference [16]byte) *StoredSession {
-		i := slices.IndexFunc(list, func(r StoredSession) bool { return r.Name == name })
+	of := func(reference [16]byte) *StoredSession {
+		i := slices.IndexFunc(list, func(r StoredSession) bool { return r.Reference == reference })
 		if i < 0 {
 			i = len(list)
-			list = append(list, StoredSession{Name: name, Subject: subject, Reference: reference})
+			list = append(list, StoredSession{Name: grant.SessionName(reference), Subject: subject, Reference: reference})
 		}
 		return &list[i]
 	}
@@ -46,11 +44,8 @@ func ListSessions(ctx context.Context, st store.Store, realm, subject string) ([
 		if s.Over != "" {
 			continue
 		}
-		reference := s.reference()
-		name := cmp.Or(grant.SessionName(reference), hex.EncodeToString(d.Key[:12]))
-		r := of(name, reference)
-		r.Documents = append(r.Documents, d.Key)
-		if r.Session == nil || s.Began > r.Session.Began {
+		// Two documents have one reference, if two tabs have logged in at once.
+		if r := of(s.reference()); r.Session == nil || s.Began > r.Session.Began {
 			r.Session = s
 		}
 	}
@@ -59,7 +54,7 @@ func ListSessions(ctx context.Context, st store.Store, realm, subject string) ([
 			return nil, err
 		}
 		if g.Session != [16]byte{} {
-			r := of(grant.SessionName(g.Session), g.Session)
+			r := of(g.Session)
 			r.Grants = append(r.Grants, g)
 		}
 	}
