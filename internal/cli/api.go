@@ -180,8 +180,7 @@ func newAPIList(s *settings) *cobra.Command {
 	}
 	l.register(cmd, "id or name", "id", nil)
 	return s.shows(cmd, func(cmd *cobra.Command, a *adminclient.Client, _ []string) (any, text, error) {
-		list, next, err := adminclient.List[adminapi.API](cmd.Context(), a, "apis", l.Page, nil)
-		l.noteMore(cmd.ErrOrStderr(), next)
+		list, err := readList[adminapi.API](cmd, a, "apis", l, nil)
 		return listed(cmd, list, err, "no API is found", "ID|NAME|TOKENS|LIFETIME|SCOPES", func(v adminapi.API) []string {
 			var scopes []string
 			for _, s := range v.Scopes {

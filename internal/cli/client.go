@@ -150,8 +150,7 @@ which a user has agreed: by a document (their id is its address) or by request
 	l.register(cmd, "id or name", "client id", adminapi.ClientStates)
 	return s.shows(cmd, func(cmd *cobra.Command, a *adminclient.Client, _ []string) (any, text, error) {
 		filter := url.Values{"self_registered": {strconv.FormatBool(own)}, "deleted": {strconv.FormatBool(all)}}
-		list, next, err := adminclient.List[adminapi.Client](cmd.Context(), a, "clients", l.Page, filter)
-		l.noteMore(cmd.ErrOrStderr(), next)
+		list, err := readList[adminapi.Client](cmd, a, "clients", l, filter)
 		if own {
 			return listed(cmd, list, err, "no client is found that registered itself", "ID|NAME IT GIVES ITSELF|STATE|BY|REDIRECT HOSTS|FIRST AGREEMENT|LAST AGREEMENT", clientRow)
 		}

@@ -24,8 +24,8 @@ tokens. Tokens are not stored and cannot be shown.`,
 }
 
 func newGrantList(s *settings) *cobra.Command {
-	var subject, client, after string
-	var limit int
+	var subject, client string
+	l := listing{filters: "--subject, --client"}
 	cmd := &cobra.Command{
 		Use:   "list [--subject S] [--client ID]",
 		Short: "List grants",
@@ -35,11 +35,11 @@ the events of the subject follow.`,
 		Example: `  mintage grant list --subject alice
   mintage grant list --client billing --json`,
 		PreRunE: func(*cobra.Command, []string) error {
-			if err := (adminapi.Page{Limit: limit}).Check(); err != nil {
+			if err := l.Check(); err != nil {
 				return err
 			}
-			if after != "" {
-				if _, err := grant.ParseID(after); err != nil {
+			if l.After != "" {
+				if _, err := grant.ParseID(l.After); err != nil {
 					return deployment.Usage(fmt.Errorf("--after: %w", err))
 				}
 			}
@@ -48,10 +48,9 @@ the events of the subject follow.`,
 	}
 	cmd.Flags().StringVar(&subject, "subject", "", "only this subject's")
 	cmd.Flags().StringVar(&client, "client", "", "only this client's")
-	registerPaging(cmd, &limit, &after, "grant")
+	l.registerPaging(cmd, "grant")
 	return s.shows(cmd, func(cmd *cobra.Command, a *adminclient.Client, _ []string) (any, text, error) {
-		list, next, err := adminclient.List[adminapi.Grant](cmd.Context(), a, "grants", adminapi.Page{Limit: limit, After: after}, given("subject", subject, "client_id", client))
-		noteMore(cmd.ErrOrStderr(), limit, "--subject, --client", next)
+		list, err := readList[adminapi.Grant](cmd, a, "grants", l, given("subject", subject, "client_id", client))
 		_, forPeople, err := listed(cmd, list, err, "no grant is found", "GRANT|STATE|CLIENT|SUBJECT|SCOPE|GENERATION|ROTATED|EXPIRES", func(g adminapi.Grant) []string {
 			return []string{g.ID, g.State, g.ClientID, g.Subject, g.Scope, fmt.Sprint(g.Generation), instant(g.RotatedAt), instant(g.ExpiresAt)}
 		})

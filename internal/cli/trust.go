@@ -126,8 +126,7 @@ func newTrustList(s *settings) *cobra.Command {
 	}
 	l.register(cmd, "id, issuer, kind or client", "id", nil)
 	return s.shows(cmd, func(cmd *cobra.Command, a *adminclient.Client, _ []string) (any, text, error) {
-		list, next, err := adminclient.List[adminapi.Trust](cmd.Context(), a, "trusts", l.Page, nil)
-		l.noteMore(cmd.ErrOrStderr(), next)
+		list, err := readList[adminapi.Trust](cmd, a, "trusts", l, nil)
 		return listed(cmd, list, err, "no trust is found", "ID|KIND|ISSUER|CLIENT|STATE|APIS", func(v adminapi.Trust) []string {
 			state := "enabled"
 			if v.Disabled {

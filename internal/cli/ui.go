@@ -271,24 +271,23 @@ func (l *listing) register(cmd *cobra.Command, what, key string, states []string
 		f.StringVar(&l.State, "state", "", "only those that are "+strings.Join(states, " or "))
 		l.filters = "--match, --state"
 	}
-	registerPaging(cmd, &l.Limit, &l.After, key)
+	l.registerPaging(cmd, key)
 }
 
 // registerPaging registers the flags of every list that may be long.
-func registerPaging(cmd *cobra.Command, limit *int, after *string, key string) {
-	cmd.Flags().IntVar(limit, "limit", 100, "maximum number")
-	cmd.Flags().StringVar(after, "after", "", "continue after this "+key+", the last of the previous page")
+func (l *listing) registerPaging(cmd *cobra.Command, key string) {
+	cmd.Flags().IntVar(&l.Limit, "limit", 100, "maximum number")
+	cmd.Flags().StringVar(&l.After, "after", "", "continue after this "+key+", the last of the previous page")
 }
 
-func (l *listing) noteMore(w io.Writer, last string) { noteMore(w, l.Limit, l.filters, last) }
-
-// noteMore reports that a list was cut at its limit, unless last is "".
-func noteMore(w io.Writer, limit int, filters, last string) {
-	if last == "" {
-		return
+// readList reads a list up to the limit of l. It reports on standard error if more follow.
+func readList[T any](cmd *cobra.Command, a *adminclient.Client, name string, l listing, filter url.Values) ([]T, error) {
+	list, last, err := adminclient.List[T](cmd.Context(), a, name, l.Page, filter)
+	if last != "" {
+		fmt.Fprintf(cmd.ErrOrStderr(), "mintage: only the first %d are shown; use %s or --limit\n", l.Limit, l.filters)
+		fmt.Fprintf(cmd.ErrOrStderr(), "         the next page: --after %s\n", last)
 	}
-	fmt.Fprintf(w, "mintage: only the first %d are shown; use %s or --limit\n", limit, filters)
-	fmt.Fprintf(w, "         the next page: --after %s\n", last)
+	return list, err
 }
 
 // events is a table below another one, if there is anything in it.

@@ -113,8 +113,7 @@ func newUserList(s *settings) *cobra.Command {
 	}
 	l.register(cmd, "username, name or subject", "username", adminapi.UserStates)
 	return s.shows(cmd, func(cmd *cobra.Command, a *adminclient.Client, _ []string) (any, text, error) {
-		list, next, err := adminclient.List[adminapi.User](cmd.Context(), a, "users", l.Page, nil)
-		l.noteMore(cmd.ErrOrStderr(), next)
+		list, err := readList[adminapi.User](cmd, a, "users", l, nil)
 		return listed(cmd, list, err, "no user is found", "USERNAME|NAME|SUBJECT|STATE|SECOND FACTOR|CREATED", func(u adminapi.User) []string {
 			return []string{u.Username, show.OrDash(u.Name), u.Subject, u.State, secondFactor(u), instant(u.CreatedAt)}
 		})
