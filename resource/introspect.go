@@ -23,10 +23,9 @@ func (v *Verifier) introspect(ctx context.Context, token string) (Principal, err
 		return Principal{}, err
 	}
 	v.introspection.note(nil)
-	jkt, ok := c.key()
-	_, named := c.actors()
+	p, ok, named := c.principal()
 	kind := "Bearer"
-	if jkt != "" {
+	if p.KeyThumbprint != "" {
 		kind = "DPoP"
 	}
 	text := firstOf(
@@ -39,7 +38,7 @@ func (v *Verifier) introspect(ctx context.Context, token string) (Principal, err
 		return Principal{}, invalid(text)
 	}
 	// The server has checked the expiry by its own clock.
-	return c.principal(), nil
+	return p, nil
 }
 
 // An introspection is the server's response.

@@ -71,17 +71,18 @@ func (c *claims) key() (jkt string, ok bool) {
 // id_tokens do (OpenID Connect Core sections 2 and 3.1.3.6).
 func (c *claims) isIDToken() bool { return len(c.Nonce) > 0 || len(c.AccessHash) > 0 }
 
-func (c *claims) principal() Principal {
-	jkt, _ := c.key()
-	actors, _ := c.actors()
-	var authTime time.Time
+// principal returns what c says, and what key and actors report.
+func (c *claims) principal() (p Principal, ok, named bool) {
+	p = Principal{
+		ACR: c.ACR, Subject: c.Subject, ClientID: c.ClientID, Scope: strings.Fields(c.Scope), Audience: c.Audience,
+		IssuedAt: c.IssuedAt.time(), ExpiresAt: c.ExpiresAt.time(), TokenID: c.ID,
+	}
 	if c.AuthTime != 0 {
-		authTime = c.AuthTime.time()
+		p.AuthTime = c.AuthTime.time()
 	}
-	return Principal{
-		AuthTime: authTime, ACR: c.ACR, Subject: c.Subject, ClientID: c.ClientID, Scope: strings.Fields(c.Scope), Audience: c.Audience,
-		IssuedAt: c.IssuedAt.time(), ExpiresAt: c.ExpiresAt.time(), TokenID: c.ID, KeyThumbprint: jkt, Actors: actors,
-	}
+	p.KeyThumbprint, ok = c.key()
+	p.Actors, named = c.actors()
+	return p, ok, named
 }
 
 // An audience is one string or a list of them (RFC 7519 section 4.1.3).
@@ -138,8 +139,7 @@ func (v *Verifier) verifyJWT(ctx context.Context, token string) (Principal, erro
 		return Principal{}, invalid("malformed claims")
 	}
 	now := time.Now()
-	_, ok := c.key()
-	_, named := c.actors()
+	p, ok, named := c.principal()
 	text := firstOf(
 		fault{c.Issuer != v.cfg.Issuer, "of another issuer"},
 		fault{!c.Audience.has(v.cfg.Audience), "for another audience"},
@@ -158,5 +158,5 @@ func (v *Verifier) verifyJWT(ctx context.Context, token string) (Principal, erro
 			return Principal{}, err
 		}
 	}
-	return c.principal(), nil
+	return p, nil
 }
