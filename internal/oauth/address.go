@@ -25,10 +25,8 @@ func CheckClientAddress(id string) error {
 	if len(id) > MaxClientAddress {
 		return fmt.Errorf("longer than %d bytes", MaxClientAddress)
 	}
-	for i := 0; i < len(id); i++ {
-		if id[i] <= 0x20 || id[i] >= 0x7f || strings.IndexByte(`"<>\^{|}*`+"`", id[i]) >= 0 {
-			return fmt.Errorf("holds the character %q", id[i])
-		}
+	if i := strings.IndexFunc(id, outsideURI); i >= 0 {
+		return fmt.Errorf("holds the character %q", id[i])
 	}
 	u, err := url.Parse(id)
 	switch {

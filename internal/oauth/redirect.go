@@ -41,14 +41,17 @@ func CheckRedirectURI(uri string, native bool) error {
 	return (*schemeError)(&u.Scheme)
 }
 
+// outsideURI reports whether no URI has c unless it is percent-encoded (RFC 3986).
+func outsideURI(c rune) bool {
+	return c <= 0x20 || c >= 0x7f || strings.ContainsRune(`"<>\^{|}*`+"`", c)
+}
+
 // ParseRedirectURI parses a URI in the one spelling that this server, browsers and
 // people read alike, whatever its scheme is (CWE-451). Who may register it is
 // CheckRedirectURI's question.
 func ParseRedirectURI(uri string) (*url.URL, error) {
-	for i := 0; i < len(uri); i++ {
-		if uri[i] <= 0x20 || uri[i] >= 0x7f || strings.IndexByte(`"<>\^{|}*`+"`", uri[i]) >= 0 {
-			return nil, fmt.Errorf("redirect URI holds the character %q: write it percent-encoded; wildcards are not supported", uri[i])
-		}
+	if i := strings.IndexFunc(uri, outsideURI); i >= 0 {
+		return nil, fmt.Errorf("redirect URI holds the character %q: write it percent-encoded; wildcards are not supported", uri[i])
 	}
 	if len(uri) > MaxRedirectURI {
 		return nil, fmt.Errorf("redirect URI is longer than %d bytes", MaxRedirectURI)
