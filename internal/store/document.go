@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"fmt"
 
@@ -113,4 +114,17 @@ type Tally struct{ Users, Versions int64 }
 // Equal reports whether two documents are the same in every member.
 func (d Document) Equal(o Document) bool {
 	return d.Kind == o.Kind && d.Key == o.Key && d.Version == o.Version && d.ExpiresAt == o.ExpiresAt && d.Owner == o.Owner && bytes.Equal(d.Body, o.Body)
+}
+
+// Documents implements Store.
+func (r Reader) Documents(ctx context.Context, f DocumentFilter) ([]Document, error) {
+	text, args := r.ListDocuments, []any{string(f.Kind), f.After[:], f.Limit}
+	if f.Owner != (Owner{}) {
+		text, args = r.ListOwner, append(args, f.Owner[:])
+	}
+	documents, err := ReadList(ctx, r, ScanDocument, text, args...)
+	if err != nil {
+		return nil, fmt.Errorf("list documents: %w", err)
+	}
+	return documents, nil
 }

@@ -146,16 +146,3 @@ func putDocuments(ctx context.Context, q querier, documents []*store.Document) (
 	}
 	return lost, nil
 }
-
-// Documents implements store.Store.
-func (s *Store) Documents(ctx context.Context, f store.DocumentFilter) ([]store.Document, error) {
-	text, args := listDocumentsSQL, []any{string(f.Kind), f.After[:], f.Limit}
-	if f.Owner != (store.Owner{}) {
-		text, args = listOwnerSQL, append(args, f.Owner[:])
-	}
-	documents, err := store.ReadList(ctx, s.Reader, store.ScanDocument, text, args...)
-	if err != nil {
-		return nil, fmt.Errorf("list documents: %w", err)
-	}
-	return documents, nil
-}

@@ -136,7 +136,7 @@ func open(ctx context.Context, d Database, prepare func(context.Context, *pgxpoo
 		return nil, explain(err)
 	}
 	s := &Store{pool: pool, hosts: known}
-	s.Reader = store.Reader{Run: s.run, Floors: floors}
+	s.Reader = store.Reader{Run: s.run, Floors: floors, ListDocuments: listDocumentsSQL, ListOwner: listOwnerSQL}
 	s.updates = newBatcher(s, updateLength, updateLanes, false, serveUpdates)
 	s.creations = newBatcher(s, creationLength, creationLanes, false, serveCreations)
 	s.grantReads = newBatcher(s, readLength, readLanes, true, serveReads(findGrants))

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -96,17 +95,4 @@ func (d documentStatements) erase(key store.DocumentKey) error {
 		return fmt.Errorf("remove document: %w", err)
 	}
 	return nil
-}
-
-// Documents implements store.Store.
-func (s *Store) Documents(ctx context.Context, f store.DocumentFilter) ([]store.Document, error) {
-	query, args := listDocumentsSQL, []any{string(f.Kind), f.After[:], f.Limit}
-	if f.Owner != (store.Owner{}) {
-		query, args = listOwnerSQL, append(args, f.Owner[:])
-	}
-	documents, err := store.ReadList(ctx, s.Reader, store.ScanDocument, query, args...)
-	if err != nil {
-		return nil, fmt.Errorf("list documents: %w", err)
-	}
-	return documents, nil
 }

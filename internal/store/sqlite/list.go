@@ -50,5 +50,6 @@ func read(db *sql.DB) store.Reader {
 			}
 			return `SELECT id, realm, state, access_floor FROM grants WHERE prefix IN (?` + strings.Repeat(", ?", len(ids)-1) + ")", args
 		},
+		ListDocuments: listDocumentsSQL, ListOwner: listOwnerSQL,
 	}
 }
