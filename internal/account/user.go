@@ -431,8 +431,9 @@ func CreateAll(ctx context.Context, st store.Store, realm string, users []User, 
 	return nil, store.Unavailable(store.ErrConflict)
 }
 
-// Put stores a user that was changed once, and what belongs to the change, or returns
-// store.ErrConflict if the user was changed since it was read.
+// Put stores a user whose version is one more than the stored one, together with what
+// belongs to the change. It returns store.ErrConflict if somebody else has changed the user
+// meanwhile.
 func Put(ctx context.Context, st store.Store, u User, with store.Change) error {
 	d, err := u.Document()
 	if err != nil {

@@ -112,7 +112,7 @@ func parseSegmentDetail(e Entry) (chain string, torn int64, err error) {
 		return "", 0, errNoSegment
 	}
 	if rest != "" {
-		// It does not match where something else follows.
+		// Sscanf matches nothing if the detail names no torn bytes: torn stays 0.
 		fmt.Sscanf(","+rest, detailTorn, &torn)
 	}
 	return chain, torn, nil

@@ -125,7 +125,7 @@ func (s *settings) runningSettings(cmd *cobra.Command, changed bool) error {
 			}
 			delete(changes, x.Name)
 		}
-		// A realm, or a setting that a realm will have of its own.
+		// What is left is a realm, or a setting that a realm gets for itself.
 		for _, name := range slices.Sorted(maps.Keys(changes)) {
 			rows = append(rows, []string{name, "", "", changes[name]})
 		}

@@ -157,7 +157,8 @@ func (a *Authenticator) keySet(ctx context.Context, c *store.Client, kid string,
 	case a.Keys == nil:
 		err = none
 	default:
-		// An operator who changes the client, or enables it again, may do so for a stolen key.
+		// Keys that were fetched before the last change of the client do not count: a
+		// stolen key may be the reason for the change.
 		set, err = a.Keys(ctx, c.Assertion.KeysURI, c.Assertion.KeysCA, c.UpdatedAt.Time(), enough)
 	}
 	if err != nil {

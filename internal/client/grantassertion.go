@@ -168,8 +168,9 @@ func (j *judgement) trust(context.Context) error {
 	return nil
 }
 
-// fitting returns the trust of the client or, if nobody is authenticated, the only one
-// that fits. One that is disabled counts where there is no other, to be refused as that.
+// fitting returns the trust of the client or, if no client is authenticated, the only one
+// that fits. If only disabled ones fit, it returns one of them, so that the refusal says
+// that the trust is disabled.
 func (j *judgement) fitting() (*store.Trust, error) {
 	if j.client != "" {
 		t, ok := j.view.Trust(j.a.Realm, j.claims.Issuer, j.kind, j.client)

@@ -49,8 +49,8 @@ const maxOwnName = 60
 func OwnName(name any, address string) string {
 	text, _ := name.(string)
 	text = strings.TrimSpace(text)
-	// Of format characters, some turn the direction of the text around them.
-	// Some letters and symbols are blank: of these alone, a name would be none.
+	// Some format characters reverse the direction of the text around them. Some letters
+	// and symbols are blank, so that a name of nothing else could not be seen.
 	invisible := func(r rune) bool {
 		return !unicode.IsPrint(r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r) || r == '\u2800'
 	}

@@ -24,7 +24,8 @@ type program struct {
 	Env  bool   // it reads CLIENT_SECRET
 }
 
-// A sample is a program with the literals that are another client's.
+// A sample is a program of the documentation. It contains the issuer, the client id and
+// the redirect URI of an example, which a copy for a client replaces.
 type sample struct {
 	kind, file, run               string
 	issuer, clientID, redirectURI string // literals; "": it has none

@@ -47,7 +47,7 @@ type fact struct {
 	Code        bool
 }
 
-// asking returns what a question shows, and the function that does what it asks about.
+// asking returns the page of a question, and the function to call if the answer is yes.
 type asking func(ctx context.Context, r *request) (askPage, act, error)
 
 // An act does something, and returns the address of the page that says so.

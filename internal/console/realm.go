@@ -43,7 +43,7 @@ func (r *request) mintage(verb string, args ...string) string {
 	return strings.Join(append([]string{text}, args...), " ")
 }
 
-// admin reports whether who looks may change something.
+// admin reports whether the operator who sent r may make changes.
 func (r *request) admin() bool { return r.who.Role == "admin" }
 
 // all reports whether who looks may see all realms, and the deployment.

@@ -202,9 +202,9 @@ func (d *Directory) otherNodes(ctx context.Context) ([]store.Node, error) {
 	return d.store.Heartbeat(ctx, d.peers.self)
 }
 
-// AwaitHeartbeats waits until every node that runs has sent two heartbeats from
-// now on: it writes uses before each of them, and the first may have been under
-// way.
+// AwaitHeartbeats waits until every running node has sent two heartbeats. Before each
+// heartbeat, a node writes the last uses of secrets to the store. One heartbeat is not
+// enough: it may have been under way when the wait began.
 func AwaitHeartbeats(ctx context.Context, list func(context.Context) ([]store.Node, error), now grant.Instant) {
 	last, beats := map[store.NodeID]grant.Instant{}, map[store.NodeID]int{}
 	for first := true; ; first = false {

@@ -105,14 +105,14 @@ type Deployment struct {
 	kernelClock func() (synchronised, known bool)
 }
 
-// An Embedded is the part of an engine with a file that checks use.
+// An Embedded holds the functions of the embedded store that checks call.
 type Embedded struct {
 	TryWrite   func(context.Context) error
 	Examine    func(context.Context) (store.FileCondition, error)
 	QuickCheck func(context.Context) error // reads the whole file
 }
 
-// A Database is the part of an engine with a database server that checks use.
+// A Database holds the functions of a store in a database server that checks call.
 type Database struct {
 	TryWrite   func(context.Context) error
 	Examine    func(context.Context) (store.ServerCondition, error)

@@ -194,10 +194,11 @@ func (d *Devices) tooSoon(key store.DocumentKey, now grant.Instant) bool {
 	return p.slow
 }
 
-// Guess counts a wrong code of a subject at a network, unless either may not enter one
-// now. It is counted before it is looked up, so that concurrent ones do not all pass; right
-// takes it back. A subject without a wrong code always may: nobody can close the page for
-// others.
+// Guess counts a user code as wrong before the caller looks it up, so that concurrent
+// guesses do not all pass. If the code turns out to be right, the caller calls right, which
+// takes the count back. Guess reports false if the subject or the network has entered too
+// many wrong codes. The limit of the network does not apply to a subject that has entered
+// none, so that nobody can close the page for others.
 func (d *Devices) Guess(now grant.Instant, subject string, network netip.Prefix) (right func(), ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

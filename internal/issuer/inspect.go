@@ -114,8 +114,8 @@ func (iss *Issuer) inspectOfGrant(ctx context.Context, view *directory.View, t T
 	return t, on, grant.Allowed, nil
 }
 
-// inspect verifies what an exchanged token has beside its grant, which is active: the
-// API, the clients that act, their cutoffs, and that it was not revoked alone.
+// inspect verifies an exchanged token whose grant is active: its API, the clients that
+// act, their cutoffs, and that the token itself was not revoked.
 func (iss Exchanges) inspect(ctx context.Context, view *directory.View, t Token, on rests) (Token, grant.Refusal, error) {
 	if t.Form == JWT && (t.Subject != on.grant.Subject || t.GrantedTo != on.grant.ClientID) || t.ExchangedAt == 0 {
 		return t, grant.TokenUnknown, nil // this server did not sign it

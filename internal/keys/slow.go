@@ -163,7 +163,8 @@ func (p *SlowPool) Taken() int {
 	return p.taken
 }
 
-// Pause takes a turn but no slot, until resume is called.
+// Pause lets one hash fewer run at once, until resume is called. It waits for its turn as
+// a hash does, but takes no slot.
 func (p *SlowPool) Pause() (resume func()) {
 	p.turn(context.Background(), 0)
 	return p.endTurn

@@ -36,7 +36,7 @@ type begun struct {
 	of        map[netip.Prefix]int
 }
 
-// errShare is a network that has begun as much as one may of what all share.
+// errShare is for a network that has as many pending interactions as one network may have.
 var errShare = fmt.Errorf("%w: its network has its share of all", ErrLimited)
 
 // add counts so many kilobytes for a network, if there is room for them and the

@@ -266,8 +266,8 @@ func (rs *Requests) openID(r oauth.AuthorizationRequest, c *store.Client, builtI
 // maxClaims is the longest parameter claims in bytes.
 const maxClaims = 4096
 
-// mayReach reports whether a login may have an acr: what other systems say is not
-// known before.
+// mayReach reports whether a login can end with a class as its acr. Other systems state
+// theirs after the login, so every well-formed class is possible there.
 func mayReach(class string, builtIn bool) bool {
 	if !builtIn {
 		return openid.IsACR(class)

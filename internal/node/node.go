@@ -95,7 +95,8 @@ type realm struct {
 	current    *answering                        // since the last reload
 }
 
-// An answering is what answers for a realm under one configuration.
+// An answering holds what serves one realm. A reload makes another one, for the new
+// configuration.
 type answering struct {
 	issuer    *issuer.Issuer
 	directory *directory.Directory

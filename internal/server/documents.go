@@ -18,8 +18,9 @@ type Publication struct {
 	Tag    string // EntityTag of Body; "" to have it made
 }
 
-// Published serves a document with conditional requests (RFC 9110 section 13),
-// unchanged by anything in the request but a realm that does not exist.
+// Published serves a public document with conditional requests (RFC 9110 section 13).
+// The query does not change the response, but a malformed one is an error, and so is one
+// with another realm.
 func Published(load func(context.Context, *Request) (Publication, error)) Handler {
 	return func(ctx context.Context, r *Request) (a Answer, rec Report, err error) {
 		if _, err = r.Query(r.URL.RawQuery); err != nil {

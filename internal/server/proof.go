@@ -94,7 +94,7 @@ func (r *Request) OwnProof(token string) (oauth.JKT, error) {
 }
 
 // OwnURI returns the address of the request as its client knows it, without the query.
-// Realms may have rewritten the path.
+// It reads RequestURI, because the routing by realm may have rewritten r.URL.
 func (r *Request) OwnURI() string {
 	path, _, _ := strings.Cut(r.RequestURI, "?")
 	if !strings.HasPrefix(path, "/") {

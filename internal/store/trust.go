@@ -98,8 +98,8 @@ func (t Trust) NewID(random grant.ID) grant.ID {
 // that does not exist.
 func TrustOf(id grant.ID) string { return hex.EncodeToString(id[:trustIDSize]) }
 
-// AssertionID returns the id of the grant that an assertion makes. The assertions of an
-// issuer with one jti make one.
+// AssertionID returns the id of the grant that an assertion makes. Two assertions of one
+// issuer with the same jti make the same grant.
 func AssertionID(realm, issuer, jti string) (id grant.ID) {
 	h := sha256.New()
 	for _, part := range []string{"assertion", realm, issuer, jti} {

@@ -245,8 +245,8 @@ func text(claims map[string]json.RawMessage, name string) (string, error) {
 	return s, nil
 }
 
-// said returns what the provider says of the login. A value that is none of its
-// claim, or too long, is left out.
+// said returns acr and amr as the provider states them. It leaves out malformed and
+// overlong values.
 func said(claims map[string]json.RawMessage) (l openid.Login) {
 	if acr, err := text(claims, "acr"); err == nil && openid.IsACR(acr) {
 		l.SaidACR = acr

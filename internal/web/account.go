@@ -68,7 +68,8 @@ func (s connections) disconnect(ctx context.Context, x *exchange, session *login
 	return seeOther(s.at(connectionsPath) + "?done=" + url.QueryEscape(x.ClientID)), nil
 }
 
-// console is where operators come from and go to who sign in here.
+// console signs operators in for the console, which sends their browsers here and
+// receives them again.
 type console struct{ *endpoints }
 
 // begin begins the login of an operator who comes from the console. The challenge keeps
