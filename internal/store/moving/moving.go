@@ -139,7 +139,7 @@ func Run(ctx context.Context, from Source, to Destination, report func(Progress)
 		return o, nil
 	}
 	if there.Source == "" {
-		if err := m.setSource(ctx, store.Migration{State: store.Returned, Source: rand.Text()}); err != nil {
+		if err := setMigration(ctx, m.from, &m.there, store.Migration{State: store.Returned, Source: rand.Text()}); err != nil {
 			return o, err
 		}
 	}
@@ -150,7 +150,7 @@ func Run(ctx context.Context, from Source, to Destination, report func(Progress)
 	}
 	if next <= begin {
 		leaving := store.Migration{State: store.Leaving, Source: m.there.Source, Move: m.here.Move, Elsewhere: to.Name()}
-		if err := m.setSource(ctx, leaving); err != nil {
+		if err := setMigration(ctx, m.from, &m.there, leaving); err != nil {
 			return o, err
 		}
 	}
@@ -163,13 +163,13 @@ func Run(ctx context.Context, from Source, to Destination, report func(Progress)
 		}
 		left := m.there
 		left.State, left.Claim, left.Elsewhere = store.Left, m.here.Claim, to.Name()
-		if err := m.setSource(ctx, left); err != nil {
+		if err := setMigration(ctx, m.from, &m.there, left); err != nil {
 			return o, err
 		}
 	}
 	arrived := m.here
 	arrived.State = store.Arrived
-	return o, m.setDestination(ctx, arrived)
+	return o, setMigration(ctx, m.to, &m.here, arrived)
 }
 
 // A move is one run of Run or Undo.
@@ -180,19 +180,13 @@ type move struct {
 	report      func(Progress)
 }
 
-func (m *move) setSource(ctx context.Context, next store.Migration) error {
-	if err := m.from.SetMigration(ctx, m.there, next); err != nil {
-		return fmt.Errorf("set the migration state of %s to %s: %w", m.from.Name(), next.State, err)
+// setMigration stores the next migration state of a store, and puts it in the place of
+// the present one.
+func setMigration(ctx context.Context, of Source, present *store.Migration, next store.Migration) error {
+	if err := of.SetMigration(ctx, *present, next); err != nil {
+		return fmt.Errorf("set the migration state of %s to %s: %w", of.Name(), next.State, err)
 	}
-	m.there = next
-	return nil
-}
-
-func (m *move) setDestination(ctx context.Context, next store.Migration) error {
-	if err := m.to.SetMigration(ctx, m.here, next); err != nil {
-		return fmt.Errorf("set the migration state of %s to %s: %w", m.to.Name(), next.State, err)
-	}
-	m.here = next
+	*present = next
 	return nil
 }
 

@@ -100,7 +100,7 @@ func Undo(ctx context.Context, from Source, to Destination, gone bool) (was stor
 			// The destination comes first: otherwise both could be used for an instant.
 			undone := here
 			undone.State = store.Undone
-			if err := m.setDestination(ctx, undone); err != nil {
+			if err := setMigration(ctx, m.to, &m.here, undone); err != nil {
 				return was, err
 			}
 		}
@@ -108,5 +108,5 @@ func Undo(ctx context.Context, from Source, to Destination, gone bool) (was stor
 		return was, refuse("", "%s is itself the destination of a move (%s)", from.Name(), there.State)
 	}
 	was = there
-	return was, m.setSource(ctx, store.Migration{State: store.Returned, Source: there.Source})
+	return was, setMigration(ctx, m.from, &m.there, store.Migration{State: store.Returned, Source: there.Source})
 }
