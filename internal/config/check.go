@@ -36,7 +36,7 @@ const minAuditSize = 256 * MiB
 // not safe. Its error joins a Fault for each fault. The --dev server sets its own
 // public_url and certificate before it calls Check.
 func (c *Config) Check() error {
-	faults := c.check()
+	faults := append(c.check(), unusedLogins(c)...)
 	return errors.Join(append(faults, c.checkRealms(faults)...)...)
 }
 
@@ -171,7 +171,11 @@ func (c *Config) checkLifetimes(bad report) {
 		{"revocations_max_age", c.RevocationsMaxAge, time.Second, time.Minute},
 	} {
 		if d.value.Std() < d.least || d.value.Std() > d.most {
-			bad(d.key, "%s is outside %s to %s", d.value, Duration(d.least), Duration(d.most))
+			because := ""
+			if strings.HasPrefix(d.key, "retry_window") {
+				because = ", which is access_token_lifetime less a minute"
+			}
+			bad(d.key, "%s is outside %s to %s%s", d.value, Duration(d.least), Duration(d.most), because)
 		}
 	}
 	if s := c.Audit.MaxSize; s != 0 && s < minAuditSize {

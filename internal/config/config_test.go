@@ -125,7 +125,7 @@ func TestCheck(t *testing.T) {
 		{"grant lifetime", func(c *C) { c.GrantLifetime = d("365d") }, ""},
 		{"grant lifetime negative", func(c *C) { c.GrantLifetime = -1 }, "grant_lifetime:"},
 		{"longest retry window", func(c *C) { c.RetryWindow = d("4m") }, ""},
-		{"retry window above the access token's lifetime less a minute", func(c *C) { c.RetryWindow = d("4m1ms") }, "retry_window:"},
+		{"retry window above the access token's lifetime less a minute", func(c *C) { c.RetryWindow = d("4m1ms") }, "retry_window: 4m0.001s is outside 0s to 4m, which is access_token_lifetime less a minute"},
 		{"no retry window", func(c *C) { c.RetryWindow = 0 }, ""},
 		{"retry window negative", func(c *C) { c.RetryWindow = d("-1s") }, "retry_window:"},
 		{"public retry window too long", func(c *C) { c.RetryWindowPublic = d("4m1ms") }, "retry_window_public:"},
@@ -164,6 +164,9 @@ func TestCheck(t *testing.T) {
 			c.Login.Mode, c.Login.Upstream.Issuer, c.Login.Upstream.ClientID = "upstream", "https://id.example", "x"
 			c.Login.Upstream.SubjectClaim = ""
 		}, "login.upstream.subject_claim:"},
+		{"a provider that nobody logs in at", func(c *C) { c.Login.Upstream.Issuer, c.Login.Upstream.ClientID = "https://id.example", "x" }, "login.upstream.issuer: is given, and login.mode is users: "},
+		{"a provider without a login", func(c *C) { c.Login.Mode, c.Login.Upstream.Claims = "off", []string{"email"} }, "login.upstream.claims: is given, and login.mode is off: "},
+		{"a login page that nobody is sent to", func(c *C) { c.Login.HandoffURL = "https://login.example/" }, "login.handoff_url: is given, and login.mode is users: "},
 		{"pages in Japanese", func(c *C) { c.Pages.Locale = "ja" }, ""},
 		{"pages with a name", func(c *C) { c.Pages.Name = "Example Bank 東京" }, ""},
 		{"pages with the longest name", func(c *C) { c.Pages.Name = strings.Repeat("é", 60) }, ""},

@@ -21,6 +21,13 @@ func byLogin() config.Config {
 	return c
 }
 
+// logInBy sets the login.mode of every realm, and no setting of another.
+func logInBy(c *config.Config, mode string) {
+	c.Login = config.Default().Login
+	c.Login.Mode = mode
+	c.Realms[0].Login = c.Login
+}
+
 func TestHowOperatorsSignIn(t *testing.T) {
 	c := byLogin()
 	if err := c.Check(); err != nil || !c.ByLogin() {
@@ -43,8 +50,8 @@ func TestHowOperatorsSignIn(t *testing.T) {
 			c.Console.SecondFactor = config.SecondFactor{ACR: []string{"https://refeds.org/profile/mfa"}}
 		}, ""},
 		"without a second factor":  {func(c *config.Config) { c.Console.SecondFactor = config.SecondFactor{} }, "console.second_factor: missing"},
-		"built-in users":           {func(c *config.Config) { c.Login.Mode = config.LoginUsers }, "console.second_factor: login.mode is users"},
-		"no login":                 {func(c *config.Config) { c.Login.Mode = config.LoginOff }, "console.second_factor: login.mode is off"},
+		"built-in users":           {func(c *config.Config) { logInBy(c, config.LoginUsers) }, "console.second_factor: login.mode is users"},
+		"no login":                 {func(c *config.Config) { logInBy(c, config.LoginOff) }, "console.second_factor: login.mode is off"},
 		"no console":               {func(c *config.Config) { c.Console.Listen = "" }, "console.second_factor: there is no console"},
 		"two values in one":        {func(c *config.Config) { c.Console.SecondFactor.AMR = []string{"mfa hwk"} }, `console.second_factor: "mfa hwk" is no value`},
 		"an unknown realm":         {func(c *config.Config) { c.Console.Operators = []string{"admin@nowhere groups=a"} }, `there is no realm "nowhere"`},

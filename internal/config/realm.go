@@ -142,6 +142,27 @@ func (c *Config) checkRealms(faults []error) (list []error) {
 	return list
 }
 
+// unusedLogins returns a fault for settings of a login.mode that no realm has which has
+// them: its users would log in otherwise than the settings say. A realm which has another
+// mode may take them over from outside of realms.
+func unusedLogins(c *Config) (faults []error) {
+	def := Default()
+	for _, mode := range []string{LoginHandoff, LoginUpstream} {
+		usedBy := func(r Config) bool { return r.Login.Mode == mode }
+		for i, r := range c.Each() {
+			first := slices.IndexFunc(keys(), func(k Key) bool {
+				v := k.value(&r)
+				return strings.HasPrefix(k.Name, "login."+mode) && !sameValue(v, k.value(&def)) && (i == 0 || !sameValue(v, k.value(c)))
+			})
+			if first >= 0 && !usedBy(r) && (i > 0 || !slices.ContainsFunc(c.Realms, usedBy)) {
+				f := &Fault{Name: keys()[first].Name, Err: fmt.Errorf("is given, and login.mode is %s: set login.mode to %s, or leave this out", r.Login.Mode, mode)}
+				faults = append(faults, r.Named(f))
+			}
+		}
+	}
+	return faults
+}
+
 // within reports whether a's base path is among the paths of b.
 func within(a, b *Config) bool {
 	paths := []string{"/oauth2/", "/account/", "/device/", "/demo/", "/.well-known/", "/openapi.json/"}

@@ -40,6 +40,7 @@ func TestFaultsOfRealmsNameTheirSettings(t *testing.T) {
 		"name in upper case":          {"B", func(*config.Config) {}, "realms.B: "},
 		"name of a path":              {"connect", func(*config.Config) {}, "realms.connect: "},
 		"setting of the deployment":   {"b", func(c *config.Config) { c.KeyLead = 0 }, ""}, // nobody can give it to a realm
+		"a provider for nobody":       {"b", func(c *config.Config) { c.Login.Upstream.Issuer = "https://id.example" }, "realms.b.login.upstream.issuer: is given"},
 		"authorization with no login": {"b", func(c *config.Config) { c.Login.Mode, c.ClientMetadata.Registration = config.LoginOff, true }, "realms.b.client_metadata.registration: "},
 	} {
 		cfg := withRealm(c.realm, c.change)
@@ -53,6 +54,20 @@ func TestFaultsOfRealmsNameTheirSettings(t *testing.T) {
 	cfg.Session.Idle, cfg.Realms[0].Session.Idle = 1, 1
 	if err := cfg.Check(); err == nil || strings.Contains(err.Error(), "\n") {
 		t.Errorf("one fault is reported as %v", err)
+	}
+}
+
+// What is said of a provider outside of realms is for those which log in there.
+func TestAProviderIsForRealmsThatTakeItOver(t *testing.T) {
+	for _, modes := range [][2]string{{config.LoginUpstream, config.LoginOff}, {config.LoginUsers, config.LoginUpstream}} {
+		cfg := withRealm("b", func(c *config.Config) { c.Login.Mode = modes[1] })
+		cfg.Login.Mode = modes[0]
+		for _, c := range []*config.Config{&cfg, &cfg.Realms[0]} {
+			c.Login.Upstream.Issuer, c.Login.Upstream.ClientID = "https://id.example", "x"
+		}
+		if err := cfg.Check(); err != nil {
+			t.Errorf("%s outside of realms and %s within: %v", modes[0], modes[1], err)
+		}
 	}
 }
 
