@@ -193,7 +193,7 @@ func watchOutage(ctx context.Context, o *store.Outage, ready func(context.Contex
 			}
 			level, what = slog.LevelWarn, "the store works, and requests still fail: each is logged again"
 		}
-		lasted, failed := o.End()
+		lasted, failed := o.End(time.Now())
 		log.Log(ctx, level, what, "failed", failed, "lasted", lasted.Round(time.Millisecond).String())
 		wasReady = 0
 	}

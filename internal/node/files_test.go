@@ -83,6 +83,16 @@ func TestFailuresBesideAReadyNodeAreNoOutage(t *testing.T) {
 			t.Errorf("an outage of a minute: %s", got)
 		}
 		text.Reset()
+		down.Store(true)
+		fail(1)
+		time.Sleep(time.Minute) // nothing asks for the store
+		down.Store(false)
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if got := text.String(); !strings.Contains(got, "failed=2 lasted=1m") {
+			t.Errorf("an outage of a minute with two failures: %s", got)
+		}
+		text.Reset()
 		fail(65)
 		if n := strings.Count(text.String(), "level=ERROR"); n < 5 || n > 7 || strings.Count(text.String(), "still fail") != n-1 {
 			t.Errorf("failures of a minute at a node that is ready: %s", text.String())

@@ -51,11 +51,12 @@ func (o *Outage) Quiet(now time.Time, since time.Duration) bool {
 	return o.failed > 0 && now.Sub(o.last) >= since
 }
 
-// End ends the outage. It returns how long and how often something failed.
-func (o *Outage) End() (lasted time.Duration, failed int) {
+// End ends the outage. It returns how long it lasted, of which the failures say only the
+// beginning, and how many there were.
+func (o *Outage) End(now time.Time) (lasted time.Duration, failed int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	lasted, failed = o.last.Sub(o.began), o.failed
+	lasted, failed = now.Sub(o.began), o.failed
 	o.failed = 0
 	return lasted, failed
 }

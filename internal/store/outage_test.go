@@ -37,7 +37,7 @@ func TestAnOutageHasOneBeginningAndOneEnd(t *testing.T) {
 	if o.Quiet(after(13*time.Second), time.Second) || !o.Quiet(after(14*time.Second), time.Second) {
 		t.Error("it is quiet at another time than a second after the last failure")
 	}
-	if lasted, failed := o.End(); lasted != 12700*time.Millisecond || failed != 128 {
+	if lasted, failed := o.End(after(14 * time.Second)); lasted != 14*time.Second || failed != 128 {
 		t.Errorf("%s, %d failures", lasted, failed)
 	}
 	if o.Quiet(after(time.Hour), time.Second) || !o.Combines(gone, after(time.Hour)) || strings.Count(log.String(), "\n") != 2 {
