@@ -24,6 +24,9 @@ import (
 
 func checkDatabase(ctx context.Context, p *Deployment) (f findings) {
 	if p.Store == nil {
+		if f.denied(p, p.StoreErr) {
+			return f
+		}
 		advice := "see the reason; the server answers 503 until the store works"
 		info, err := os.Stat(p.StoreFile)
 		if p.Config.Store == config.StoreSQLite && (errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0) {
@@ -212,6 +215,9 @@ func checkBackup(_ context.Context, p *Deployment) (f findings) {
 	var last time.Time
 	if dir != "" {
 		for e, err := range audit.Read(dir, audit.Filter{Events: []audit.Name{audit.BackupMade}}) {
+			if f.denied(p, err) {
+				return f
+			}
 			if err == nil && e.Outcome == audit.Success && e.Time.After(last) {
 				last = e.Time
 			}

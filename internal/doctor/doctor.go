@@ -6,8 +6,10 @@ package doctor
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -57,6 +59,16 @@ func (f *findings) fault(advice, format string, args ...any) findings {
 	return f.add(levelFault, advice, format, args...)
 }
 
+// denied reports whether err refuses this process's user what the server's user may do:
+// that is no fault of the deployment. It adds a finding that names the server's user.
+func (f *findings) denied(p *Deployment, err error) bool {
+	if p.Server == "" || !errors.Is(err, fs.ErrPermission) {
+		return false
+	}
+	f.unknown("run this as "+p.Server+" (sudo -u "+p.Server+")", "this user may not look: %v", err)
+	return true
+}
+
 // unless adds an ok finding, unless there is a worse one.
 func (f *findings) unless(format string, args ...any) findings {
 	if slices.ContainsFunc(*f, func(x Finding) bool { return x.Level != levelOK && x.Level != levelNote }) {
@@ -70,8 +82,9 @@ type Deployment struct {
 	Config config.Config
 	Realm  string
 	Now    grant.Instant
-	Dev    bool // the server runs with --dev
-	Beside bool // the server examines itself: what reads the whole store is left out
+	Dev    bool   // the server runs with --dev
+	Beside bool   // the server examines itself: what reads the whole store is left out
+	Server string // the server's user, if the checks run as another one, who may be refused
 
 	// The store, or why it cannot be used; its directory, with the last uses of
 	// secrets; and one of Embedded and Database.

@@ -238,6 +238,20 @@ func TestEachCheckFindsItsFaultAndNothingElse(t *testing.T) {
 	}
 }
 
+// What another user than the server's may not look at is no fault of the deployment.
+func TestAnotherUserMayNotLook(t *testing.T) {
+	t.Parallel()
+	p := healthy(t)
+	p.Store, p.Embedded, p.StoreErr, p.Server = nil, nil, fmt.Errorf("open store: %w", fs.ErrPermission), "mintage"
+	if f := checkDatabase(t.Context(), p); len(f) != 1 || f[0].Level != levelUnknown || !strings.Contains(f[0].Advice, "sudo -u mintage") {
+		t.Errorf("%+v", f)
+	}
+	p.StoreErr = errors.New("damaged")
+	if f := checkDatabase(t.Context(), p); len(f) != 1 || f[0].Level != levelFault {
+		t.Errorf("another fault is hidden: %+v", f)
+	}
+}
+
 // A key file that the server's own group may read, such as root:mintage 0640, is as it
 // should be.
 func TestTheServersOwnGroupMayReadTheKey(t *testing.T) {

@@ -59,9 +59,9 @@ func checkFiles(_ context.Context, p *Deployment) (f findings) {
 		f.warn(user.Close(p.Config.Data, "go="), "others than its owner can read the data directory %s (mode %04o)", p.Config.Data, info.Mode().Perm())
 	}
 	if p.Config.Store == config.StoreSQLite {
-		f.exposed(user, p.StoreFile, levelWarning, false)
+		f.exposed(p, user, p.StoreFile, levelWarning, false)
 	}
-	f.exposed(user, p.KEKFile, levelFault, false)
+	f.exposed(p, user, p.KEKFile, levelFault, false)
 	secrets := []string{p.Config.Admin.TokenFile, p.Config.ClientMetadata.RegistrationTokenFile, p.Config.StorePasswordFile, p.Config.Login.Upstream.ClientSecretFile, p.Config.TLS.Key}
 	for _, of := range p.Config.Realms {
 		secrets = append(secrets, of.ClientMetadata.RegistrationTokenFile, of.Login.Upstream.ClientSecretFile)
@@ -69,7 +69,7 @@ func checkFiles(_ context.Context, p *Deployment) (f findings) {
 	slices.Sort(secrets)
 	for _, path := range slices.Compact(secrets) {
 		if path != "" {
-			f.exposed(user, path, levelFault, true)
+			f.exposed(p, user, path, levelFault, true)
 		}
 	}
 	return f.unless("the data directory %s and the files with secrets are for the server alone", p.Config.Data)
@@ -77,8 +77,9 @@ func checkFiles(_ context.Context, p *Deployment) (f findings) {
 
 // exposed reports a file that others than the server can read or change, at a level
 // if everybody can.
-func (f *findings) exposed(user secretfile.User, path, level string, anyGroup bool) {
+func (f *findings) exposed(p *Deployment, user secretfile.User, path, level string, anyGroup bool) {
 	switch e, err := user.Exposure(path, anyGroup); {
+	case f.denied(p, err):
 	case err != nil:
 		f.unknown("is the path right, and may this user look there?", "%v", err)
 	case e != nil && e.Everybody:
@@ -93,6 +94,9 @@ func checkCertificate(_ context.Context, p *Deployment) (f findings) {
 		return f.note("none is configured: TLS ends at a proxy")
 	}
 	pair, err := tls.LoadX509KeyPair(p.Config.TLS.Cert, p.Config.TLS.Key)
+	if f.denied(p, err) {
+		return f
+	}
 	if errors.Is(err, fs.ErrPermission) {
 		return f.fault("let the server's user or its group read it, and run doctor as that user", "%v", err)
 	}
@@ -195,6 +199,9 @@ func checkAudit(_ context.Context, p *Deployment) (f findings) {
 		return f.warn("audit.directory: leave it out", "the audit log is switched off: nobody can tell later who did what")
 	}
 	info, err := os.Stat(dir)
+	if f.denied(p, err) {
+		return f
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return f.warn("has the server been started with this configuration? It makes the directory", "there is no audit log at %s", dir)
 	}
@@ -207,6 +214,9 @@ func checkAudit(_ context.Context, p *Deployment) (f findings) {
 	trial, err := os.CreateTemp(dir, ".doctor-*")
 	if err == nil {
 		err = errors.Join(trial.Close(), os.Remove(trial.Name()))
+	}
+	if f.denied(p, err) {
+		return f
 	}
 	if err != nil {
 		f.fault("run this as the server's user; if that is the one, give it the directory", "the audit log cannot be written: %v", err)

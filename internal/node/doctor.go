@@ -16,6 +16,7 @@ import (
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/doctor"
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/secretfile"
 	"github.com/mintage/mintage/internal/server"
 	serveradmin "github.com/mintage/mintage/internal/server/admin"
 	"github.com/mintage/mintage/internal/store"
@@ -107,6 +108,9 @@ func (n *node) examine(ctx context.Context, cfg config.Config) adminapi.Checkup 
 // the admin API and flags.
 func DescribeDeployment(cfg config.Config, p *doctor.Deployment) {
 	p.Config, p.Realm, p.Now, p.Schedule = cfg, cfg.Realm, grant.At(time.Now()), deployment.KeySchedule(cfg)
+	if !p.Beside {
+		p.Server = secretfile.UserOf(cfg.Data).Other()
+	}
 	p.StoreFile = filepath.Join(cfg.Data, sqlite.FileName)
 	p.KEKFile, _ = deployment.KEKPath(cfg)
 	p.KEK, p.KEKErr = deployment.ReadKEK(cfg)

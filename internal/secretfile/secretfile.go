@@ -62,6 +62,17 @@ func userOf(process int, data string) (s User) {
 	return s
 }
 
+// Other returns the name of the server's user if this process's is another one, and not
+// root: it may be refused what the server may do. Otherwise it returns "".
+func (s User) Other() string { return s.otherThan(os.Geteuid()) }
+
+func (s User) otherThan(process int) string {
+	if process == 0 || len(s.users) == 0 || s.users[0] == process {
+		return ""
+	}
+	return userName(s.users[0])
+}
+
 func ownerOf(info fs.FileInfo) (uid, gid int) {
 	if owner, ok := info.Sys().(*syscall.Stat_t); ok {
 		return int(owner.Uid), int(owner.Gid)

@@ -110,6 +110,11 @@ func TestAnotherUsersProcessIsNotTheServer(t *testing.T) {
 	if got := userOf(stranger, dir).Close(dir, "go="); got != "chmod go= "+dir {
 		t.Errorf("the advice takes the directory from its owner: %s", got)
 	}
+	for process, want := range map[int]string{stranger: userName(uid), uid: "", 0: ""} {
+		if got := userOf(process, dir).otherThan(process); got != want {
+			t.Errorf("for the user %d, the server's is the other user %q, want %q", process, got, want)
+		}
+	}
 	if s := userOf(stranger, filepath.Join(dir, "absent")); !slices.Equal(s.users, []int{stranger}) {
 		t.Errorf("without a directory, the server is this process: %+v", s)
 	}
