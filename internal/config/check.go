@@ -131,7 +131,7 @@ func (c *Config) checkListeners(bad report) {
 	host, _, _ := net.SplitHostPort(c.Listen)
 	switch {
 	case (c.TLS.Cert == "") != (c.TLS.Key == ""):
-		bad("tls", "cert and key belong together: one of them is missing")
+		bad("tls", "cert and key belong together: one of them is missing; of a systemd credential, name the file of the unit's LoadCredential=")
 	case c.TLS.Cert == "" && len(c.TrustedProxies) == 0 && !IsLoopback(host):
 		bad("tls", "missing: set tls.cert and tls.key; without them mintage listens on loopback only, or behind trusted_proxies")
 	}

@@ -94,7 +94,7 @@ func TestCheck(t *testing.T) {
 		{"a name with a port", func(c *C) { c.Management.Hosts = []string{"mintage.example.com:9000"} }, "management.hosts:"},
 		{"an empty name", func(c *C) { c.Management.Hosts = []string{""} }, "management.hosts:"},
 		{"labels for fewer clients than none", func(c *C) { c.Management.MetricsClients = -1 }, "management.metrics_clients:"},
-		{"certificate without its key", func(c *C) { c.TLS.Key = "" }, "tls:"},
+		{"certificate without its key", func(c *C) { c.TLS.Key = "" }, "tls: cert and key belong together: one of them is missing; of a systemd credential, name the file"},
 		{"key without its certificate", func(c *C) { c.TLS.Cert = "" }, "tls:"},
 		{"no certificate on loopback", func(c *C) { c.TLS = config.TLS{} }, ""},
 		{"no certificate on IPv6 loopback", func(c *C) { c.TLS, c.Listen = config.TLS{}, "[::1]:80" }, ""},
