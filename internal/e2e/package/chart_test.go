@@ -63,6 +63,10 @@ func TestTheRenderedChartIsWhatTheProgramUnderstands(t *testing.T) {
 		if !strings.Contains(text, "memory: 768Mi") {
 			t.Errorf("%s: the kernel ends the server under a flood of connections", name)
 		}
+		// Prometheus names the job by this label of the Service, or else by the Service.
+		if strings.Contains(text, "kind: ServiceMonitor") && !strings.Contains(text, "  jobLabel: app.kubernetes.io/name\n") {
+			t.Errorf("%s: the alert rules are about another job", name)
+		}
 		if !strings.Contains(text, `args: [serve, --config, /etc/mintage/mintage.yaml]`) {
 			t.Errorf("%s: the arguments are others", name)
 		}
