@@ -222,9 +222,7 @@ func (p *Deployment) realms() []*Deployment {
 		of.Config, of.Realm, of.Changes, of.seen = cfg, cfg.Realm, whole.OfRealm(cfg.Realm), nil
 		list = append(list, &of)
 	}
-	if len(list) > 1 {
-		p.Changes = whole.OfRealm(p.Realm)
-	}
+	p.Changes = whole.OfRealm(p.Realm) // the store may have realms that the configuration has not
 	return list
 }
 

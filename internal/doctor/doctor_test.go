@@ -238,6 +238,21 @@ func TestEachCheckFindsItsFaultAndNothingElse(t *testing.T) {
 	}
 }
 
+// Clients of a realm that the configuration no longer has, or that of another node has
+// already, are none of the realm which it has.
+func TestClientsOfOtherRealmsAreNotExamined(t *testing.T) {
+	t.Parallel()
+	p := healthy(t)
+	other := p.Changes.Clients[0].Clone()
+	other.ID, other.Realm, other.NoPKCE, other.State = "theirs", "/staff", true, store.ClientEnabled
+	p.Changes.Clients = append(p.Changes.Clients, other)
+	for _, f := range p.Examine(t.Context(), true, func(Finding) {}) {
+		if strings.Contains(f.Text, "theirs") || strings.Contains(f.Text, "2 enabled") {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
 // What another user than the server's may not look at is no fault of the deployment.
 func TestAnotherUserMayNotLook(t *testing.T) {
 	t.Parallel()
