@@ -164,21 +164,6 @@ func (a *API) Handler() http.Handler {
 	})
 }
 
-// A call is one request, and what is known of it for the log.
-type call struct {
-	*http.Request
-	id    string
-	actor admin.Actor // the zero value: nobody
-	path  string      // with names in the place of what it names, which may be a secret
-
-	names   []string   // what stands for the parts of the route's path in braces
-	changes bool       // the route does
-	params  url.Values // of the query
-	log     *slog.Logger
-	w       http.ResponseWriter
-	text    []byte // the body
-}
-
 // serve is the whole API: it returns the status and the body of a success, or a
 // problem.
 func (a *API) serve(x *call, routes []Route) (int, any, *Problem) {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
@@ -319,4 +320,19 @@ func (x *call) failure(e *admin.Error) *Problem {
 		Type:  "urn:mintage:problem:" + strings.ReplaceAll(string(code), " ", "-"),
 		Title: fmt.Sprintf(f.title, kind), Status: f.status, Detail: e.Message, Advice: e.Advice(),
 	}}
+}
+
+// A call is one request, and what is known of it for the log.
+type call struct {
+	*http.Request
+	id    string
+	actor admin.Actor // the zero value: nobody
+	path  string      // with names in the place of what it names, which may be a secret
+
+	names   []string   // what stands for the parts of the route's path in braces
+	changes bool       // the route does
+	params  url.Values // of the query
+	log     *slog.Logger
+	w       http.ResponseWriter
+	text    []byte // the body
 }
