@@ -144,7 +144,7 @@ func TestProofsThatAreRefused(t *testing.T) {
 	}
 	cases := map[string][]string{
 		"none": nil, "two": {good, good}, "two in one": {good + "," + good}, "empty": {""}, "no JWT": {"x"}, "four parts": {good + ".x"},
-		"altered": {signedAs(good, ed)}, "JSON form": {`{"payload":"x"}`}, "long": {strings.Repeat("x", 64<<10)}, "line break": {strings.Replace(good, ".", "\n.", 1)},
+		"altered": {signedAs(good, ed)}, "JSON form": {`{"payload":"x"}`}, "long": {strings.Repeat("x", 64<<10)}, "line break": {strings.Replace(good, ".", "\n.", 1)}, "line break at the end": {good + "\n"},
 		"altered EdDSA": {signedAs(ed, good)}, "altered PS256": {signedAs(ps, ps256().proof(c("jti", "two")))}, "short signature": {signedAs(good, ".AAAA")},
 		"EdDSA as ES256": {eddsa().proof(h("alg", "ES256"))}, "short EdDSA key": {eddsa().proof(k("x", "AAAA"))}, "another curve": {eddsa().proof(k("crv", "X25519"))}, "another type": {eddsa().proof(k("kty", "EC"))},
 		"RS256": {ps256().proof(h("alg", "RS256"))},
@@ -163,7 +163,7 @@ func TestProofsThatAreRefused(t *testing.T) {
 		"RSA zeros": func(h, _ m) {
 			h["alg"], h["jwk"] = "PS256", m{"kty": "RSA", "n": "AAAA" + b64(rsaKey().N.Bytes()), "e": "AQAB"}
 		},
-		"jti missing": func(_, c m) { delete(c, "jti") }, "jti empty": c("jti", ""), "jti long": c("jti", strings.Repeat("x", 257)), "jti number": c("jti", 1), "long claims": c("x", strings.Repeat("x", maxProof)),
+		"jti missing": func(_, c m) { delete(c, "jti") }, "jti empty": c("jti", ""), "jti long": c("jti", strings.Repeat("x", 257)), "jti number": c("jti", 1), "nonce number": c("nonce", 1), "long claims": c("x", strings.Repeat("x", maxProof)),
 		"htm missing": func(_, c m) { delete(c, "htm") }, "htm": c("htm", "GET"), "htm lower case": c("htm", "post"),
 		"htu missing": func(_, c m) { delete(c, "htu") }, "htu empty": c("htu", ""), "htu list": c("htu", []string{address}), "htu number": c("htu", 1), "htu relative": c("htu", "/oauth2/api/access_token"),
 		"htu host": c("htu", "https://other.example/oauth2/api/access_token"), "htu scheme": c("htu", "http://auth.example/oauth2/api/access_token"), "htu port": c("htu", "https://auth.example:444/oauth2/api/access_token"),
@@ -310,7 +310,7 @@ func TestNonces(t *testing.T) {
 	}
 	n, other := mac(1), mac(2)
 	nonce := n.At(now)
-	if len(nonce) != 22 || nonce != n.At(now.Add(time.Second)) || nonce == n.At(now.Add(time.Minute)) {
+	if len(nonce) != 22 || nonce != n.At(now.Add(59*time.Second)) || nonce == n.At(now.Add(time.Minute)) {
 		t.Errorf("nonce %q", nonce)
 	}
 	for after, want := range map[time.Duration]bool{0: true, time.Minute: true, 2 * time.Minute: false, -time.Minute: true, -2 * time.Minute: false} {
@@ -325,11 +325,17 @@ func TestNonces(t *testing.T) {
 
 // Each of these keys is refused as such: a signature that does not fit hides nothing here.
 func TestKeysThatAreRefused(t *testing.T) {
-	n := rsaKey().N.Bytes()
+	n, point := rsaKey().N.Bytes(), es256(t).jwk
+	x, _ := decode(point["x"].(string))
+	y, _ := decode(point["y"].(string))
+	ec := func(x, y string) string { return `{"kty":"EC","crv":"P-256","x":"` + x + `","y":"` + y + `"}` }
 	ps := func(n []byte, e string) string { return `{"kty":"RSA","n":"` + b64(n) + `","e":"` + e + `"}` }
 	for alg, texts := range map[string][]string{
+		// One key has one thumbprint.
+		"ES256": {ec(b64(x), b64(y)+`\n`), ec(b64(slices.Concat(x, y[:1])), b64(y[1:])), ec(b64(x[:31]), b64(slices.Concat(x[31:], y)))},
+		"EdDSA": {`{"kty":"OKP","crv":"Ed25519","x":"` + eddsa().jwk["x"].(string) + `\n"}`},
 		"PS256": {
-			ps(n[:255], "AQAB"), ps(append([]byte{0}, n...), "AQAB"), ps(slices.Concat(n, n, n[:1]), "AQAB"), ps(nil, "AQAB"), ps(n, ""), ps(n, "AQ"), ps(n, "Ag"), ps(n, "AQAA"), ps(n, "AAED"), ps(n, "AQAAAQ"), ps(n, "A"),
+			ps(n[:255], "AQAB"), strings.Replace(ps(n, "AQAB"), `"n":"`, `"n":"\n`, 1), ps(n, `AQAB\n`), strings.Replace(ps(n, "AQAB"), "}", `,"crv":1}`, 1), ps(append([]byte{0}, n...), "AQAB"), ps(slices.Concat(n, n, n[:1]), "AQAB"), ps(nil, "AQAB"), ps(n, ""), ps(n, "AQ"), ps(n, "Ag"), ps(n, "AQAA"), ps(n, "AAED"), ps(n, "AQAAAQ"), ps(n, "A"),
 			strings.Replace(ps(n, "AQAB"), "RSA", "EC", 1), `[` + ps(n, "AQAB") + `]`, `"x"`,
 		},
 		"RS256": {ps(n, "AQAB")},
