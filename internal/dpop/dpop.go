@@ -223,9 +223,9 @@ func readKey(alg string, text json.RawMessage) (public crypto.PublicKey, print [
 	case alg == "PS256" && k.Kty == "RSA":
 		n, okN := decode(k.N)
 		e, okE := decode(k.E)
-		if okN && okE && len(n) > 0 && n[0] != 0 && len(n)*8 >= minRSA && len(n)*8 <= maxRSA && len(e) > 0 && len(e) <= 3 && e[0] != 0 {
+		if modulus := new(big.Int).SetBytes(n); okN && okE && modulus.BitLen() >= minRSA && modulus.BitLen() <= maxRSA && n[0] != 0 && len(e) > 0 && len(e) <= 3 && e[0] != 0 {
 			if exponent := int(new(big.Int).SetBytes(e).Int64()); exponent >= 3 && exponent%2 == 1 {
-				public, canonical = &rsa.PublicKey{N: new(big.Int).SetBytes(n), E: exponent}, `{"e":"`+k.E+`","kty":"RSA","n":"`+k.N+`"}`
+				public, canonical = &rsa.PublicKey{N: modulus, E: exponent}, `{"e":"`+k.E+`","kty":"RSA","n":"`+k.N+`"}`
 			}
 		}
 	default:

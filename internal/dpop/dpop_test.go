@@ -335,7 +335,7 @@ func TestKeysThatAreRefused(t *testing.T) {
 		"ES256": {ec(b64(x), b64(y)+`\n`), ec(b64(slices.Concat(x, y[:1])), b64(y[1:])), ec(b64(x[:31]), b64(slices.Concat(x[31:], y)))},
 		"EdDSA": {`{"kty":"OKP","crv":"Ed25519","x":"` + eddsa().jwk["x"].(string) + `\n"}`},
 		"PS256": {
-			ps(n[:255], "AQAB"), strings.Replace(ps(n, "AQAB"), `"n":"`, `"n":"\n`, 1), ps(n, `AQAB\n`), strings.Replace(ps(n, "AQAB"), "}", `,"crv":1}`, 1), ps(append([]byte{0}, n...), "AQAB"), ps(slices.Concat(n, n, n[:1]), "AQAB"), ps(nil, "AQAB"), ps(n, ""), ps(n, "AQ"), ps(n, "Ag"), ps(n, "AQAA"), ps(n, "AAED"), ps(n, "AQAAAQ"), ps(n, "A"),
+			ps(n[:255], "AQAB"), ps(slices.Concat([]byte{1}, n[1:]), "AQAB"), strings.Replace(ps(n, "AQAB"), `"n":"`, `"n":"\n`, 1), ps(n, `AQAB\n`), strings.Replace(ps(n, "AQAB"), "}", `,"crv":1}`, 1), ps(append([]byte{0}, n...), "AQAB"), ps(slices.Concat(n, n, n[:1]), "AQAB"), ps(nil, "AQAB"), ps(n, ""), ps(n, "AQ"), ps(n, "Ag"), ps(n, "AQAA"), ps(n, "AAED"), ps(n, "AQAAAQ"), ps(n, "A"),
 			strings.Replace(ps(n, "AQAB"), "RSA", "EC", 1), `[` + ps(n, "AQAB") + `]`, `"x"`,
 		},
 		"RS256": {ps(n, "AQAB")},
