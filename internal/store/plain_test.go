@@ -79,7 +79,9 @@ func FuzzPlain(f *testing.F) {
 		`{}`, `{"id":"a","id":"b"}`, `{"version":01}`, `{"version":+1}`, `{"version":-0}`, `{"version":1e3}`, `{"version":-7}`, `{"version":9223372036854775808}`,
 		`{"secrets":null}`, `{"secrets":[null]}`, `{"secrets":[{"digest":""}]}`, `{"secrets":[{"digest":"AA=="}]}`, `{"secrets":[{"digest":"AB=="}]}`,
 		`{"id":"\u0041"}`, "{\"id\":\"\xff\"}", "{\"id\":\"a\nb\"}", `{"ID":"a"}`, `{"id":null}`, `{"id":"a"} `, `{"id":"a",}`, `{"redirect_uris":[]}`, `{"redirect_uris":["a",]}`,
-		`{"native":true,"require_pkce":true}`, `{"retry_window_ms":null}`, `{"digest":"A\r\n"}`,
+		`{"native":true,"require_pkce":true}`, `{"retry_window_ms":null}`, `{"secrets":[{"digest":"AA=\r\n="}]}`, `{"secrets":[{"digest":"A"}]}`,
+		`{}x`, `{"`, `{"id":"}`, `{"id":"\`, `{"id":"\x"}`, "{\"id\":\"\x80\"}", `{"id""a"}`, `{"id":"a""name":"b"}`, `{"scopes":[{"x":]}`, `{"scopes":[{"texts":{"a":"b""c":"d"}}]}`,
+		`{"version":}`, `{"version":`, `{"version":1`, `{"version":-01}`, `{"scopes":[{"name":"a","texts":{"a":"b"}}],"scopes":[{"name":"b","texts":{"c":"d"}}]}`,
 		`{"number":65536}`, `{"number":-1}`, `{"scopes":[{"texts":null}]}`, `{"scopes":[{"texts":{"a":"b","a":"c"}}]}`, `{"scopes":[{"texts":{}}]}`,
 	} {
 		f.Add(text)
