@@ -112,6 +112,17 @@ func TestMemoryIsBoundedAndKeysInUseAreKept(t *testing.T) {
 	if s.Wait(-1, began) == 0 {
 		t.Error("one that goes on was forgotten")
 	}
+	// What the old generation has counted can be given back, and what was never counted cannot.
+	s = NewLimiter[int](PerMinute(1))
+	for n := range MaxKeys + 1 {
+		s.Add(n, began)
+	}
+	for _, key := range []int{0, 0, -1} {
+		s.GiveBack(key, 1)
+	}
+	if s.Wait(0, began) != 0 || s.Wait(1, began) != time.Minute || s.Len() != MaxKeys+1 {
+		t.Errorf("the wait after giving back is %s, another is %s, and %d keys are remembered", s.Wait(0, began), s.Wait(1, began), s.Len())
+	}
 	// Counting again does not turn the generations over.
 	s = NewLimiter[int](PerMinute(50))
 	for n := range MaxKeys {
@@ -145,6 +156,12 @@ func TestAnEventCountsByItsWeight(t *testing.T) {
 	s.GiveBack("a", 4)
 	if s.WaitFor("a", 6, began) != 0 || s.WaitFor("b", 6, began) != 0 {
 		t.Error("what was given back still counts")
+	}
+	s.AddWeight("c", 2, began)
+	s.AddWeight("c", 100, began)
+	s.GiveBack("c", 100)
+	if wait := s.WaitFor("c", 5, began); wait != 10*time.Second {
+		t.Errorf("2 of 6 are counted, and 5 more wait %s", wait)
 	}
 	if got := PerMinute(6).Times(4); got != (Limit{24, 2500 * time.Millisecond}) || (Limit{}).Times(4) != (Limit{}) {
 		t.Errorf("four times six a minute is %v", got)

@@ -386,21 +386,24 @@ func TestVisitorsOfABusyNetworkHaveTheirTurnBesideCodes(t *testing.T) {
 // Whoever makes up answers of another provider, which takes its time to refuse
 // them, leaves places for the visitors of other networks.
 func TestOneNetworkDoesNotHoldThePlacesOfSlowLogins(t *testing.T) {
-	a := NewQueue(Capacity{Requests: 64, Waiting: 1}, func(string) {})
+	a := newRush(Capacity{Requests: 64, Waiting: 1})
 	one, two := netip.MustParsePrefix("2001:db8:1::/48"), netip.MustParsePrefix("192.0.2.0/24")
 	var ends []func()
 	hold := func(network netip.Prefix) (n int) {
 		for {
 			Leave, err := a.Slow(network)
 			if err != nil {
+				if !errors.Is(err, ErrShed) {
+					t.Error(err)
+				}
 				return n
 			}
 			ends = append(ends, Leave)
 			n++
 		}
 	}
-	if got := []int{hold(one), hold(two), hold(one)}; !slices.Equal(got, []int{8, 6, 0}) {
-		t.Errorf("two networks hold %d of 32 places", got)
+	if got := []int{hold(one), hold(two), hold(one)}; !slices.Equal(got, []int{8, 6, 0}) || a.shed[shedRequests] != 3 {
+		t.Errorf("two networks hold %d of 32 places, and %v were shed", got, a.shed)
 	}
 	for _, Leave := range ends {
 		Leave()
@@ -467,8 +470,9 @@ func TestClientsThatRegisteredThemselvesLeaveSlotsForOthers(t *testing.T) {
 			t.Errorf("beside an operator's client, %q got a slot", got)
 		}
 		r.Leave(Own, netip.Prefix{})
-		if running, _ := r.Load(); running != 3+50+50 {
-			t.Errorf("%d run, counted with the slot that has to rest", running)
+		r.Leave(Code, netip.Prefix{})
+		if running, _ := r.Load(); running != 3+50+49 || r.used[Code] != 49 {
+			t.Errorf("%d run, counted with the slot that has to rest, and %d slots of codes are used", running, r.used[Code])
 		}
 		time.Sleep(ownRest - 1)
 		synctest.Wait()
@@ -559,8 +563,8 @@ func TestASlowHostHoldsNoSlot(t *testing.T) {
 		ask(one, "slow", 9) // a third of 9
 		ask(two, "slow", 2) // a client has its share whatever the network
 		ask(one, "other", 2)
-		if len(ends) != 10 || r.asides != 3 {
-			t.Errorf("%d wait, and %d are refused at once", r.asides, len(ends))
+		if len(ends) != 10 || r.asides != 3 || r.shed[shedRequests] != 10 {
+			t.Errorf("%d wait, and %d are refused at once, of which %v are counted", r.asides, len(ends), r.shed)
 		}
 		ask(two, "other", 9)
 		if running, _ := r.Load(); running != 0 || r.asides != 5 {
@@ -612,6 +616,24 @@ func TestAWaitEndsWithItsRequest(t *testing.T) {
 			t.Errorf("%s a slot to give back: %v, held %t", name, err, held)
 		}
 	}
+}
+
+// Who finds no slot after such a wait has none to leave.
+func TestAWaitThatFindsNoSlotAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRush(Capacity{Requests: 8, Waiting: 8})
+		r.fill(t, Own, 1)
+		done, end, held := make(chan struct{}), error(nil), true
+		go func() { end = Await(r.Aside(t.Context(), netip.Prefix{}, "slow", &held), done) }()
+		synctest.Wait()
+		r.fill(t, Refresh, 7) // all but that for Check
+		close(done)
+		time.Sleep(MaxWait)
+		synctest.Wait()
+		if running, queued := r.Load(); !errors.Is(end, ErrShed) || held || running != 7 || queued != 0 || r.shed[shedLate] != 1 {
+			t.Errorf("%v, held %t, %d run, %d are queued, %v", end, held, running, queued, r.shed)
+		}
+	})
 }
 
 // They fill an eighth of the queue, and take no place in it of an operator's client.

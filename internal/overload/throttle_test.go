@@ -75,6 +75,16 @@ func TestInteractionsCountByTheirWeight(t *testing.T) {
 		if met["interactions"] != 600-begun/10 {
 			t.Errorf("told of %v", met)
 		}
+		site, far, neighbour := netip.MustParseAddr("2001:db8:1::1"), netip.MustParseAddr("2001:db8:1:ffff::1"), netip.MustParseAddr("2001:db8::1")
+		for throttle.Begin(site, 1) {
+		}
+		throttle.GiveBack(neighbour)
+		if throttle.Begin(far, 1) || !throttle.Begin(neighbour, 1) {
+			t.Error("48 bits of IPv6 have no limit of their own")
+		}
+		if throttle.GiveBack(far); !throttle.Begin(site, 1) {
+			t.Error("what was given back in the site still counts")
+		}
 		if !throttle.Begin(home, 1) || !NewThrottle(RateLimits{}, func(string) {}).Begin(home, 1000) {
 			t.Error("another address, or one without a limit, may begin nothing")
 		}
@@ -206,6 +216,30 @@ func TestARequestBeyondItsLimitIsToldWhenItIsFree(t *testing.T) {
 		}
 		if met["client_requests"] != 101 || len(met) != 1 {
 			t.Errorf("told of %v", met)
+		}
+	})
+}
+
+// A public client is counted at each address: anybody can use its name.
+func TestRequestsCountByAddressAndByClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		throttle := NewThrottle(RateLimits{AddressRequests: 1, ClientRequests: 1}, func(string) {})
+		six, same, next := netip.MustParseAddr("2001:db8:1:2::1"), netip.MustParseAddr("2001:db8:1:2:ffff::"), netip.MustParseAddr("2001:db8:1:3::1")
+		address := throttle.RequestOfAddress
+		from := throttle.RequestOfClientFrom
+		for i, c := range []struct {
+			err  error
+			want string
+		}{
+			{address(home), ""}, {address(home), "address_requests"}, {address(other), ""}, {address(netip.Addr{}), ""}, {address(netip.Addr{}), ""},
+			{address(six), ""}, {address(same), "address_requests"}, {address(next), ""},
+			{from(home, "a"), ""}, {from(home, "a"), "client_requests"}, {from(home, "b"), ""}, {from(other, "a"), ""}, {from(netip.Addr{}, "a"), ""}, {from(netip.Addr{}, "a"), ""},
+			{from(six, "a"), ""}, {from(same, "a"), "client_requests"}, {from(next, "a"), ""},
+			{throttle.RequestOfClient("a"), ""}, {throttle.RequestOfClient("a"), "client_requests"},
+		} {
+			if got := fmt.Sprint(c.err); c.want == "" && c.err != nil || c.want != "" && got != "throttle."+c.want+": free in 1m0s" {
+				t.Errorf("%d: %s, want %q", i, got, c.want)
+			}
 		}
 	})
 }
