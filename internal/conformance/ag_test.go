@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-jose/go-jose/v4"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/testkit"
 )
 
 const (
@@ -143,6 +145,27 @@ func TestAG01_AG03_AG05_AnAssertionOfAUser(t *testing.T) {
 			t.Errorf("%s: %v", name, a)
 		}
 	}
+	p := testkit.NewProver(t)
+	if a := d.proven(d.agent.identify(asserted(d.idjag(nil))), p); a.status != http.StatusOK || a.TokenType != "DPoP" {
+		t.Errorf("with a proof: %v, %s", a, a.TokenType)
+	}
+	// It counts from when it was issued, and says when the user signed in.
+	before, user := d.idjag(map[string]any{"sub": "u-3"}), theirIssuer+"|u-3"
+	d.step(time.Second)
+	d.cutOff(store.Cutoff{Subject: user})
+	d.step(time.Second)
+	want(t, d.post(d.agent.identify(asserted(before))), http.StatusBadRequest, "invalid_grant")
+	after := d.post(d.agent.identify(asserted(d.idjag(map[string]any{"sub": "u-3", "auth_time": d.now().Unix() - 60}))))
+	if in := d.introspect(d.agent, after.accessToken(t)); !strings.Contains(in.body, fmt.Sprintf(`"auth_time":%d`, d.now().Unix()-60)) {
+		t.Errorf("introspection answers %s", in.body)
+	}
+	// Without a scope, the assertion is for all that its resource has.
+	for uri, scope := range map[string]string{ordersAPI: "orders", invoicesAPI: "invoices"} {
+		if a := d.post(d.agent.identify(asserted(d.idjag(map[string]any{"resource": uri, "scope": nil})))); a.Scope != scope {
+			t.Errorf("for %s: %v, scope %s", uri, a, a.Scope)
+		}
+	}
+	want(t, d.post(d.agent.identify(asserted(d.idjag(map[string]any{"scope": "none"})))), http.StatusBadRequest, "invalid_scope")
 	want(t, d.post(d.agent.identify(asserted(text, "scope", "orders invoices"))), http.StatusBadRequest, "invalid_scope")
 	want(t, d.post(d.agent.identify(asserted(text, "resource", invoicesAPI))), http.StatusBadRequest, "invalid_target")
 	if claims := d.verified(d.post(d.agent.identify(asserted(d.idjag(map[string]any{"resource": nil, "scope": nil, "act": map[string]any{"sub": "x"}}), "resource", invoicesAPI))).accessToken(t)).claims; claims["aud"] != invoicesAPI || claims["act"].(map[string]any)["iss"] != theirIssuer {
@@ -158,6 +181,16 @@ func TestAG04_ClientsAuthenticateWithAssertionsOfUsers(t *testing.T) {
 	public := d.client(client.Registration{Settings: store.Settings{Auth: store.AuthNone, APIs: []string{ordersAPI}}})
 	d.trust(store.Trust{Issuer: theirIssuer, Kind: store.TrustIDJAG, ClientID: public.ID, APIs: []string{ordersAPI}})
 	want(t, d.post(asserted(d.idjag(map[string]any{"client_id": public.ID}), "client_id", public.ID)), http.StatusBadRequest, "invalid_client")
+	// An empty secret proves nothing either.
+	r := newRequest(asserted(d.idjag(map[string]any{"client_id": public.ID})))
+	r.basic(public.ID, "")
+	want(t, d.send(r), http.StatusBadRequest, "unauthorized_client")
+	d.trust(store.Trust{Issuer: theirCluster, Kind: store.TrustWorkload, ClientID: public.ID, APIs: []string{ordersAPI}, Subjects: []string{"ns:public:a"}})
+	r = newRequest(asserted(d.workload(map[string]any{"sub": "ns:public:a"})))
+	r.basic(public.ID, "")
+	if a := d.send(r); a.status != http.StatusOK {
+		t.Errorf("a workload of a public client: %v", a)
+	}
 }
 
 func TestAG09_WorkloadsNeedNoClient(t *testing.T) {

@@ -128,10 +128,33 @@ func TestDP02_DP03_DP12_DP13_DP14_DP16_DP18_DP19_DP21_TC35_TR32_ProofsOfTheToken
 
 // A client that is registered so uses no proofs.
 func TestProofsOfAClientWithoutThemAreIgnored(t *testing.T) {
-	d := start(t)
+	d := start(t, withFront)
 	c := d.client(client.Registration{Settings: store.Settings{NoPKCE: true, DPoP: store.DPoPOff}})
 	if a := d.withProofs(d.exchange(c), "x"); a.status != 200 || a.TokenType != "Bearer" {
 		t.Errorf("%s, %s", a, a.TokenType)
+	}
+	r := pushing(c)
+	r.header = append(r.header, "DPoP: x")
+	if a := d.send(r); a.status != 201 {
+		t.Errorf("pushed: %v", a)
+	}
+}
+
+// What a device and an exchange bring is bound as well, and what a device gets is for the
+// resource that it names.
+func TestTokensOfOtherGrantsAreBoundToTheKeyOfTheProof(t *testing.T) {
+	d, b, shop, subject := shopping(t)
+	gateway := d.exchanger(shop, nil)
+	c := d.terminal(func(r *client.Registration) { r.APIs = shop.APIs })
+	device := d.codes(c, "scope", "orders invoices")
+	b.answerDevice(b.enter(device.UserCode), "allow")
+	reader, p := d.client(client.Registration{Settings: store.Settings{Introspect: true}}), testkit.NewProver(t)
+	for name, form := range map[string]url.Values{"device": c.polls(device, "resource", ordersAPI), "exchange": gateway.exchanges(subject)} {
+		a := d.proven(form, p)
+		told := members(t, d.introspect(reader, a.AccessToken).body)
+		if a.status != 200 || a.TokenType != "DPoP" || fmt.Sprint(told["cnf"]) != "map[jkt:"+p.JKT.String()+"]" || told["aud"] != ordersAPI {
+			t.Errorf("%s: %v, %s, introspection %v", name, a, a.TokenType, told)
+		}
 	}
 }
 

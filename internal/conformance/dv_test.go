@@ -142,6 +142,11 @@ func TestDV03_WhatADeviceMayAskFor(t *testing.T) {
 	want(t, d.ask(c, "scope", `"`), 400, "invalid_scope")
 	want(t, d.ask(c, "resource", "https://unknown.example"), 400, "invalid_target")
 	want(t, d.ask(c, "resource", "no uri"), 400, "invalid_target")
+	// The parameter audience is a resource for clients that say so alone.
+	d.codes(c, "audience", "https://unknown.example")
+	says := d.terminal(func(r *client.Registration) { r.AudienceParameter = true })
+	d.codes(says)
+	want(t, d.ask(says, "audience", "https://unknown.example"), 400, "invalid_target")
 	want(t, d.ask(d.a), 400, "unauthorized_client")
 	want(t, d.post(d.a.polls(d.codes(c))), 400, "unauthorized_client")
 	want(t, d.post(c.polls(codes{})), 400, "invalid_request")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -69,6 +70,7 @@ func TestTX01_TX07_ParametersOfAnExchange(t *testing.T) {
 		{[]string{"actor_token", own}, "invalid_request"},
 		{[]string{"actor_token_type", accessTokenType}, "invalid_request"},
 		{[]string{"actor_token", own, "actor_token_type", jwtType}, "invalid_request"},
+		{[]string{"actor_token", own, "actor_token_type", "urn:ietf:params:oauth:token-type:id_token"}, "invalid_request"},
 		{[]string{"actor_token", subject, "actor_token_type", accessTokenType}, "invalid_request"},
 		{[]string{"requested_token_type", "urn:ietf:params:oauth:token-type:saml2"}, "invalid_request"},
 		{[]string{"requested_token_type", jwtType}, "invalid_request"}, // the API has none
@@ -86,6 +88,16 @@ func TestTX01_TX07_ParametersOfAnExchange(t *testing.T) {
 		} else if a.status != http.StatusOK {
 			t.Errorf("%q: %v", row.pairs, a)
 		}
+	}
+	for _, name := range []string{"subject_token", "subject_token_type"} {
+		for _, requested := range []string{accessTokenType, oauth.TypeIDJAG} {
+			if a := d.post(c.exchanges(subject, name, "", "requested_token_type", requested)); a.Description != oauth.ErrNoSubject.Description {
+				t.Errorf("without %s: %v", name, a)
+			}
+		}
+	}
+	for name, value := range map[string]string{"actor_token": own, "actor_token_type": accessTokenType} {
+		want(t, d.post(c.exchanges(subject, "subject_token_type", idTokenType, "requested_token_type", oauth.TypeIDJAG, "audience", chatServer, name, value)), http.StatusBadRequest, "invalid_request")
 	}
 	want(t, d.post(shop.exchanges(subject)), http.StatusBadRequest, "unauthorized_client")
 	public := d.client(client.Registration{Settings: store.Settings{Auth: store.AuthNone}})
