@@ -82,6 +82,7 @@ func TestPA02_PA03_PA04_PA08_PA09_PA19_PA20_PA21_WhatIsNotPushed(t *testing.T) {
 		"wrong secret":          {d.a, nil, func(r *request) { r.form.Set("client_secret", "x") }, 400, oauth.InvalidClient},
 		"another client's name": {d.a, nil, func(r *request) { r.basic(d.a.ID, d.a.secret); r.form.Set("client_id", d.b.ID) }, 400, oauth.InvalidRequest},
 		"request_uri":           {d.a, []string{"request_uri=" + oauth.PushedPrefix + "x"}, none, 400, oauth.InvalidRequest},
+		"another request_uri":   {d.a, []string{"request_uri=https://client.example/request"}, none, 400, oauth.InvalidRequest}, // RFC 9126 section 2.1
 		"request":               {d.a, []string{"request=x.y.z"}, none, 400, oauth.RequestNotSupported},
 		"GET":                   {d.a, nil, func(r *request) { r.method = "GET" }, 405, oauth.InvalidRequest},
 		"redirect URI":          {d.a, []string{"redirect_uri=https://other.example/"}, none, 400, oauth.InvalidRequest},
