@@ -270,7 +270,8 @@ func (c *crowd) call(ctx context.Context, method, path string, body any) (map[st
 		return nil, fmt.Errorf("%s %s: %s: %s", method, path, answer.Status, text)
 	}
 	var members map[string]any
-	return members, json.Unmarshal(text, &members)
+	err = json.Unmarshal(text, &members)
+	return members, err
 }
 
 // read reports pages and searches.

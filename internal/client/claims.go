@@ -71,7 +71,8 @@ func parseAssertion(text oauth.Secret) (*jose.JSONWebSignature, assertion, error
 	if err != nil {
 		return nil, a, wrongClaim("alg", "or the form is wrong: a JWT signed by ES256, EdDSA, PS256 or RS256 is needed")
 	}
-	return signed, a, decodeClaims(signed.UnsafePayloadWithoutVerification(), &a)
+	err = decodeClaims(signed.UnsafePayloadWithoutVerification(), &a)
+	return signed, a, err
 }
 
 // decodeClaims decodes claims. Its error names the first one of a wrong type, which is a

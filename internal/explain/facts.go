@@ -72,10 +72,10 @@ func (x *Explainer) Token(ctx context.Context, text string) (Explanation, error)
 		e.Token = issuer.Token{Key: c.Key, GrantID: c.GrantID, Generation: c.Generation, IssuedAt: c.IssuedAt, ExpiresAt: c.ExpiresAt}
 		e.Named = true
 	}
-	if err := x.lookUp(ctx, view, &e); err != nil {
-		return e, err
+	if err = x.lookUp(ctx, view, &e); err == nil {
+		err = x.answer(ctx, view, text, &e)
 	}
-	return e, x.answer(ctx, view, text, &e)
+	return e, err
 }
 
 // Grant explains a grant by its id. It needs no key.

@@ -197,7 +197,8 @@ func (iss DeviceCodes) readDevice(ctx context.Context, view *directory.View, key
 		return d, store.Unavailable(fmt.Errorf("device authorization: %w", err)) // a key that this node does not have yet
 	}
 	d.key, d.version = key, doc.Version
-	return d, json.Unmarshal(body, &d)
+	err = json.Unmarshal(body, &d)
+	return d, err
 }
 
 const deviceBox = "device"
