@@ -128,6 +128,9 @@ func TestTX02_TX05_TX06_TX10_AnExchangedToken(t *testing.T) {
 	if v := d.verified(jwt); v.claims["client_id"] != c.ID || v.claims["granted_client_id"] != shop.ID || v.claims["act"].(map[string]any)["sub"] != c.ID || v.claims["aud"] != invoicesAPI {
 		t.Errorf("claims %v", v.claims)
 	}
+	if login := members(t, d.introspect(shop, subject).body)["auth_time"]; login == nil || d.verified(jwt).claims["auth_time"] != login {
+		t.Errorf("the user signed in at %v, and the JWT says %v", login, d.verified(jwt).claims["auth_time"])
+	}
 	for _, token := range []string{text, jwt} {
 		if v := d.verify(token, "X-Required-Actor: required"); v.status != http.StatusOK || v.header["X-Auth-Actor"][0] != c.ID || v.header["X-Auth-Subject"][0] != "alice" {
 			t.Errorf("verification answers %v", v)
