@@ -22,6 +22,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
   "listen" "0.0.0.0:8443"
   "management" (dict "listen" "0.0.0.0:9000")
   "data" "/var/lib/mintage/data"
+  "audit" (dict "max_size" "2GiB")
 -}}
 {{- if .Values.database.url }}{{ $_ := set $c "store" .Values.database.url }}{{ end -}}
 {{- if .Values.database.existingSecret }}{{ $_ := set $c "store_password_file" (printf "/etc/mintage/database-password/%s" .Values.database.passwordKey) }}{{ end -}}
