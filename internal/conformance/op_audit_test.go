@@ -376,15 +376,19 @@ func TestOP08_TheUseOfAnOldSecretIsRecordedOnceAnHour(t *testing.T) {
 func TestOP08_AThrottledAddressIsRecordedOnceAMinute(t *testing.T) {
 	var tr auditLog
 	d := start(t, audited(t, &tr), func(o *options) { o.AddressFailures, o.ClientFailures = 50, 3 })
-	for range 2 {
+	for _, id := range []string{d.a.ID, "a-secret-in-the-wrong-field"} {
 		from := local()
 		for range 10 {
-			d.sendFrom(from, newRequest(with(d.a.redeem("x"), "client_secret", "guess")))
+			d.sendFrom(from, newRequest(with(d.a.redeem("x"), "client_id", id, "client_secret", "guess")))
 		}
 	}
 	list := tr.entries()
-	if n := len(of(list, audit.Throttled)); n != 2 {
-		t.Errorf("%d records of two addresses", n)
+	var ids []string
+	for _, e := range of(list, audit.Throttled) {
+		ids = append(ids, e.ClientID)
+	}
+	if !slices.Equal(ids, []string{d.a.ID, "(unknown)"}) {
+		t.Errorf("records of two addresses are of %q", ids)
 	}
 	if n := len(of(list, audit.ClientAuthFailed)); n != 6 {
 		t.Errorf("%d failures are recorded, want the 6 that were looked at", n)
