@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -54,6 +55,53 @@ func TestTheRoleForEachRoute(t *testing.T) {
 	}
 	if after, err := a.faulty.Changes(t.Context(), 0); err != nil || after.Version != before.Version {
 		t.Errorf("something was written: version %d, was %d, %v", after.Version, before.Version, err)
+	}
+}
+
+// A change looks at If-Match if the description says so, and is refused with it if not.
+func TestIfMatchIsForTheChangesThatAreDescribedWithIt(t *testing.T) {
+	text, err := os.ReadFile("../resource/openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var api struct {
+		Paths map[string]map[string]json.RawMessage
+	}
+	if err := json.Unmarshal(text, &api); err != nil {
+		t.Fatal(err)
+	}
+	a := newAdminAPI(t)
+	handler := admin.NewAPI(a.cases(), a.iss, a.logins, admin.Access{Socket: true}, slog.New(slog.DiscardHandler))
+	described := 0
+	for _, rt := range handler.Routes() {
+		if rt.Needs != cases.RoleAdmin {
+			continue
+		}
+		var operation struct{ Parameters []struct{ Name string } }
+		if err := json.Unmarshal(api.Paths[rt.Path][strings.ToLower(rt.Method)], &operation); err != nil {
+			t.Fatalf("%s %s: %v", rt.Method, rt.Path, err)
+		}
+		looks := false
+		for _, parameter := range operation.Parameters {
+			looks = looks || parameter.Name == "If-Match"
+		}
+		if looks {
+			described++
+		}
+		path := regexp.MustCompile(`\{\w+\}`).ReplaceAllString(rt.Path, "none")
+		r := httptest.NewRequest(rt.Method, path, strings.NewReader(`{"no such member":1}`))
+		r.Header.Set("If-Match", `"x"`)
+		r = r.WithContext(admin.WithActor(t.Context(), cases.Actor{Via: cases.ViaToken, Name: "deploy", Role: cases.RoleAdmin}))
+		w := httptest.NewRecorder()
+		handler.Handler().ServeHTTP(w, r)
+		var p adminapi.Problem
+		json.Unmarshal(w.Body.Bytes(), &p)
+		if refused := w.Code == http.StatusUnprocessableEntity && p.Field == "If-Match"; refused == looks {
+			t.Errorf("%s %s: described with If-Match: %t; %d %+v", rt.Method, rt.Path, looks, w.Code, p)
+		}
+	}
+	if described == 0 {
+		t.Error("no change is described with If-Match")
 	}
 }
 
