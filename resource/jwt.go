@@ -71,7 +71,8 @@ func (c *claims) key() (jkt string, ok bool) {
 // id_tokens do (OpenID Connect Core sections 2 and 3.1.3.6).
 func (c *claims) isIDToken() bool { return len(c.Nonce) > 0 || len(c.AccessHash) > 0 }
 
-// principal returns what c says, and what key and actors report.
+// principal returns the Principal of c. Its other results are those of key and actors:
+// whether the key could be read, and whether each actor has a name.
 func (c *claims) principal() (p Principal, ok, named bool) {
 	p = Principal{
 		ACR: c.ACR, Subject: c.Subject, ClientID: c.ClientID, Scope: strings.Fields(c.Scope), Audience: c.Audience,

@@ -142,9 +142,9 @@ func (c *Config) checkRealms(faults []error) (list []error) {
 	return list
 }
 
-// unusedLogins returns a fault for settings of a login.mode that no realm has which has
-// them: its users would log in otherwise than the settings say. A realm which has another
-// mode may take them over from outside of realms.
+// unusedLogins returns a fault for each realm that sets login.upstream or login.handoff_url
+// and has another login.mode: its users would log in by that mode. Outside of realms, the
+// settings may also be for a realm of their mode.
 func unusedLogins(c *Config) (faults []error) {
 	def := Default()
 	for _, mode := range []string{LoginHandoff, LoginUpstream} {

@@ -59,8 +59,9 @@ func (f *findings) fault(advice, format string, args ...any) findings {
 	return f.add(levelFault, advice, format, args...)
 }
 
-// denied reports whether err refuses this process's user what the server's user may do:
-// that is no fault of the deployment. It adds a finding that names the server's user.
+// denied reports whether err is for want of a permission that the server's user may have,
+// and this process's user has not: that is no fault of the deployment. If so, it adds a
+// finding that names the server's user.
 func (f *findings) denied(p *Deployment, err error) bool {
 	if p.Server == "" || !errors.Is(err, fs.ErrPermission) {
 		return false

@@ -325,8 +325,8 @@ func (c Client) MayUse(grantType string) bool {
 	return slices.Contains(c.GrantTypes, grantType) && (grantType != GrantClientCredentials || !c.Public() && !c.SelfRegistered())
 }
 
-// GetsTokens reports whether the client is registered to get tokens. By a trust, any
-// client may.
+// GetsTokens reports whether the client is registered to get tokens. A trust may give
+// tokens to others, too.
 func (c Client) GetsTokens() bool { return len(c.GrantTypes) > 0 || c.MayUse(GrantTokenExchange) }
 
 // Exchanges reports whether the client is registered to exchange access tokens.

@@ -51,8 +51,8 @@ func (o *Outage) Quiet(now time.Time, since time.Duration) bool {
 	return o.failed > 0 && now.Sub(o.last) >= since
 }
 
-// End ends the outage. It returns how long it lasted, of which the failures say only the
-// beginning, and how many there were.
+// End ends the outage at now. It returns how long it lasted since the first failure, and
+// how many failures there were.
 func (o *Outage) End(now time.Time) (lasted time.Duration, failed int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

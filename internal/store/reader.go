@@ -24,8 +24,9 @@ type Reader struct {
 	Run func(ctx context.Context, snapshot bool, f func(Query) error) error
 	// Floors returns the query for the id, realm, state and access_floor of grants, and its
 	// arguments.
-	Floors                   func(ids []grant.ID) (text string, args []any)
-	ListDocuments, ListOwner string // of a kind, after a key, up to a limit; and of an owner
+	Floors func(ids []grant.ID) (text string, args []any)
+	// These are queries for documents of a kind after a key: of all owners, or of one.
+	ListDocuments, ListOwner string
 }
 
 // ReadList returns what scan reads from each row.
