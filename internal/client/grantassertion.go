@@ -219,6 +219,9 @@ func (j *judgement) untrusted(err error) error {
 func (j *judgement) signature(ctx context.Context) error {
 	t, header := j.out.Trust, j.signed.Signatures[0].Header
 	alg := jose.SignatureAlgorithm(header.Algorithm)
+	if c, known := j.view.Registered(j.a.Realm, cmp.Or(j.client, t.ClientID)); known && c.FAPI() && alg == jose.RS256 {
+		return wrongClaim("alg", "is RS256, and the client follows the FAPI 2.0 Security Profile: have its issuer sign by PS256, ES256 or EdDSA (section 5.4.1)")
+	}
 	set, err := j.a.trustedKeys(ctx, t, func(s keyset.Set) bool { return s.Has(header.KeyID, alg) })
 	if err != nil {
 		return &store.Elsewhere{Cause: fmt.Errorf("fetch keys of trust %s: %w", t.ID, err)}

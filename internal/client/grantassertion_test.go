@@ -249,6 +249,29 @@ func TestRefusedAssertions(t *testing.T) {
 	}
 }
 
+// FAPI 2.0 section 5.4.1 is about every JWT that is processed.
+func TestAClientOfFAPIPresentsNothingThatRS256Signed(t *testing.T) {
+	t.Parallel()
+	b := newTrusting(t)
+	bank := client.Registration{ID: "bank", Settings: store.Settings{Name: "Bank", Scope: "read", RedirectURIs: []string{"https://bank.example/cb"}, Profile: store.ProfileFAPI2, Assertion: store.AssertionRule{Keys: b.signer.set()}}}
+	bank.Follow()
+	b.Register(bank)
+	b.Put(store.Trust{Issuer: idp, Kind: store.TrustIDJAG, ClientID: "bank", Keys: b.idp.set()})
+	b.Put(store.Trust{Issuer: "https://platform.example", Kind: store.TrustWorkload, ClientID: "bank", Subjects: []string{"ns:bank:*"}, Audience: tokenEndpoint, Keys: b.platform.set()})
+	text := b.idp.sign(b.idjag("bank", nil))
+	_, err := b.auth.Assertion(t.Context(), "bank", true, text)
+	because := reason(t, err)
+	if !strings.HasPrefix(because, "alg is RS256, and the client follows the FAPI 2.0 Security Profile") {
+		t.Errorf("by RS256: %q, %v", because, err)
+	}
+	if findings, _, err := b.auth.Findings(t.Context(), text); err != nil || first(findings) != because {
+		t.Errorf("found %q, %v, want %q", first(findings), err, because)
+	}
+	if _, err := b.auth.Assertion(t.Context(), "bank", true, b.platform.sign(b.workload(map[string]any{"sub": "ns:bank:a"}))); err != nil {
+		t.Errorf("by ES256: %v", err)
+	}
+}
+
 func chain(n int) map[string]any {
 	act := map[string]any{"sub": fmt.Sprint("agent ", n)}
 	if n > 1 {
