@@ -65,7 +65,7 @@ type seen struct {
 	after  map[string]float64
 }
 
-// of is by how much the metrics of some series have grown.
+// of returns the growth of some metric series during the siege.
 func (s seen) of(series ...string) (n float64) {
 	for _, name := range series {
 		n += s.after[name] - s.before[name]

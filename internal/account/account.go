@@ -284,8 +284,9 @@ func bounded(username string) string {
 	return ""
 }
 
-// Whoever has had the password alone can have made any number of known browsers, which
-// must not each have guesses of a second factor that the user has got since.
+// A browser becomes known under another label once the user has a second factor. An
+// attacker who had only the password may hold many known browsers from before: they must
+// not give extra guesses of the second factor.
 const (
 	knownLabel  = "known browser"
 	knownByCode = "known browser of a second factor"

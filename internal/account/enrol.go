@@ -52,7 +52,8 @@ func (u *Users) ShowFactor(username, issuer string, sealed []byte) (text, uri st
 }
 
 // ConfirmFactor sets the second factor of a user who has none, after a code of it, and
-// ends the sessions, which began without it. What the function returns is stored with it.
+// ends the sessions, which began without it. The change that with returns is stored in the
+// same transaction.
 // Its errors are those of SecondFactor, and ErrHasFactor.
 func (u *Users) ConfirmFactor(ctx context.Context, username string, sealed []byte, code string, v Visitor, with func(User, grant.Instant) store.Change) (Account, error) {
 	now, name := u.now(), bounded(username)

@@ -53,7 +53,7 @@ type User struct {
 	ProfileAt grant.Instant `json:"profile_at,omitempty"` // when the name or a claim was last changed
 	State     State         `json:"state"`
 	Password  string        `json:"password"` // argon2id, PHC text
-	// TOTP is the secret of the second factor in a box; nil: there is none.
+	// TOTP is the sealed secret of the second factor, or nil.
 	TOTP []byte `json:"totp,omitempty"`
 	// TOTPStep is the time step of the last code that was used. Its codes, and
 	// earlier ones, are no longer valid.
@@ -220,7 +220,7 @@ func (u User) Disable(now grant.Instant) User {
 	return u
 }
 
-// Enable lets the user log in again. What Disable has ended stays so.
+// Enable lets the user log in again. Sessions and grants that Disable ended stay ended.
 func (u User) Enable(now grant.Instant) User {
 	u = u.changed(now)
 	u.State = Enabled

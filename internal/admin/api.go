@@ -196,8 +196,8 @@ func (a APIs) Create(ctx context.Context, v adminapi.API) (store.API, error) {
 	})
 }
 
-// write stores what write makes of an API, which is nil if there is none. That nothing
-// else in the directory has changed keeps scopes and numbers unique.
+// write stores the API that its argument write returns; old is nil if there is none with
+// the id. The commit requires an unchanged directory, which keeps scopes and numbers unique.
 func (a APIs) write(ctx context.Context, id string, write func(old *store.API, view *directory.View) (store.API, record, error)) (store.API, error) {
 	return rewrite(ctx, a.Admin, "api", id, apiID, func(view *directory.View) (store.API, record, error) {
 		old, _ := view.API(a.Realm, id)

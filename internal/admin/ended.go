@@ -348,7 +348,8 @@ func (e Ended) mergeGrants(ctx context.Context, st store.Store, event eventOf) e
 	return errors.Join(err, context.Cause(ctx))
 }
 
-// end is the grant of a backup, ended as far as it has ended since.
+// end revokes a grant of a backup, or its access tokens, if the same grant was revoked, or
+// had its access tokens revoked, since the backup was made.
 func end(have, since grant.Grant, event eventOf) (grant.Grant, []store.Event) {
 	switch {
 	case since.State == grant.Revoked && have.State != grant.Revoked:

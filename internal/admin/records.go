@@ -32,9 +32,9 @@ type recordTexts struct {
 const (
 	// recordsHeld limits the memory: about 200 bytes for each.
 	recordsHeld = 200_000
-	// recordsKept is how long what was read is brought up to date before all is read again:
-	// it drops what a sweep has deleted, and what it holds may be wrong for as long, if a
-	// record was written more than recordSlack before its commit or by such a wrong clock.
+	// recordsKept is how long the copy is updated before all records are read again, which
+	// drops those that a sweep deleted. Until then, the copy lacks a record whose timestamp
+	// is more than recordSlack before its commit, as by a wrong clock.
 	recordsKept = time.Hour
 	recordSlack = 2 * time.Minute
 	// recordsAtOnce is how many are read in one statement.

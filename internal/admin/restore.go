@@ -63,9 +63,9 @@ func (a Restores) merge(ctx context.Context, ended Ended) (err error) {
 	return err
 }
 
-// Restored is a restore at an instant of this machine's clock. All that is known
-// to have been issued was issued before it, and when it ends, the last token of
-// before has expired, whatever the lifetime was that it was issued with.
+// Restored returns the restore that is recorded at an instant of this machine's clock. Its
+// At is after the issue of every known token, unless this clock is behind. Its Until is
+// after the expiry of the last token from before, whatever lifetime that token has.
 func Restored(p grant.Policy, backup, now grant.Instant, seen grant.Issued) grant.Restore {
 	at := now.Add(p.MaxSkew)
 	if !ClockIsBehind(now, seen) {
@@ -76,8 +76,8 @@ func Restored(p grant.Policy, backup, now grant.Instant, seen grant.Issued) gran
 }
 
 // behindMost is how far this machine's clock may be behind tokens that were
-// issued elsewhere. Tokens carry the instant of the restore until the clock has
-// reached it, and others who read them bear a minute.
+// issued elsewhere. Tokens are dated at the instant of the restore until the clock has
+// reached it, and resource servers tolerate a clock difference of a minute.
 const behindMost = time.Minute
 
 // ClockIsBehind reports whether this machine's clock is too far behind to restore

@@ -38,8 +38,9 @@ func rewrite[T interface{ Entry() store.Entry }](ctx context.Context, a *Admin, 
 	return next, changed(kind, id)
 }
 
-// list returns a page of rows, and whether more follow. Follow returns those behind the
-// row p.After, and whether there is one. A row is selected by its texts.
+// list returns a page of rows, and whether more follow. The argument follow returns the
+// rows after p.After, and whether that row exists. The filters of p are compared with what
+// texts returns of a row.
 func list[T any](ctx context.Context, a *Admin, p adminapi.Page, follow func(*directory.View) (iter.Seq[*T], bool), texts func(*T) []string) (rows []T, more bool, err error) {
 	if err := p.Check(); err != nil {
 		return nil, false, err

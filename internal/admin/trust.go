@@ -141,9 +141,10 @@ func (a Trusts) Create(ctx context.Context, v adminapi.Trust) (store.Trust, erro
 
 const trustKind = "trust"
 
-// write stores what write makes of a trust, which is the zero trust if there is none. A
-// trust names APIs and a client, in a directory that has not changed. What it has issued
-// ends with it, also if that was not finished the last time.
+// write stores the trust that its argument write returns; old is the zero trust if there is
+// none with the id. The commit requires an unchanged directory, because a trust names APIs
+// and a client. Once the trust is disabled or deleted, its grants are revoked, also those
+// that an interrupted call before this one left.
 func (a Trusts) write(ctx context.Context, id string, write func(old store.Trust, view *directory.View) (store.Trust, record, error)) (store.Trust, error) {
 	next, err := rewrite(ctx, a.Admin, trustKind, id, trustID, func(view *directory.View) (store.Trust, record, error) {
 		var old store.Trust

@@ -45,7 +45,7 @@ func TestEverySettingOfAClientIsWrittenAndRead(t *testing.T) {
 	if err := json.Unmarshal(text, &got); err != nil || !reflect.DeepEqual(got, full) || got.Changes(full) != "" {
 		t.Errorf("%v\n%+v\n%+v", err, got, full)
 	}
-	// A request has no members of answers, and no list that is not given.
+	// A request leaves out the members that only responses have, and lists that are nil.
 	if text, err := json.Marshal(Client{State: store.ClientEnabled}); err != nil || strings.Contains(string(text), "secret") || strings.Contains(string(text), "_at") || strings.Contains(string(text), "grant_types") {
 		t.Errorf("%s, %v", text, err)
 	}

@@ -90,9 +90,9 @@ type verification struct {
 	notes    []string
 }
 
-// verify verifies the audit log in a directory, beside a running server. How far it
-// was is read before the audit log, which grows; what was removed is read after it,
-// because a server notes that before it removes.
+// verify verifies the audit log in a directory, while a server may write to it. The store's
+// record of its length is read before the log, because the log grows; the record of removed
+// segments is read after the log, because a server writes it before it removes them.
 func (v *verification) verify(ctx context.Context, cfg config.Config, dir string) {
 	v.dir = dir
 	v.readStore(ctx, cfg)

@@ -36,7 +36,7 @@ type Authenticator struct {
 	Directory *directory.Directory
 	Now       func() time.Time
 	Log       *slog.Logger
-	// OldSecretUsed, if it is set, hears of each use of a secret that is not its
+	// OldSecretUsed, if it is set, is called for each use of a secret that is not its
 	// client's newest. It must be quick.
 	OldSecretUsed func(ctx context.Context, realm, clientID, secretID string)
 	Slow          *keys.SlowPool // made by NewSlowPool
@@ -243,9 +243,9 @@ func (a *Authenticator) upgradeSecret(ctx context.Context, clientID, secretID st
 	}
 }
 
-// noteOldSecret tells of a use of a secret, by its index, that is not the newest
-// of its client: whoever uses it has not taken over the newer one yet, or has
-// no right to.
+// noteOldSecret reports the use of a secret, by its index, if it is not the newest of its
+// client: that deployment of the client does not have the newer one yet, or the secret was
+// stolen.
 func (a *Authenticator) noteOldSecret(ctx context.Context, c *store.Client, i int) {
 	if a.OldSecretUsed == nil {
 		return

@@ -407,8 +407,9 @@ func TestKeysOfAnIssuerThatCannotBeFetched(t *testing.T) {
 	}
 }
 
-// A client that describes itself authenticates without the consent of a user if a trust in
-// the issuer of its ID-JAG names it. No other document is fetched.
+// A client that registers by its metadata document authenticates without a user's consent
+// if a trust in the issuer of its ID-JAG names the client. The documents of other clients
+// are not fetched.
 func TestATrustVouchesForADocument(t *testing.T) {
 	t.Parallel()
 	b := newTrusting(t)

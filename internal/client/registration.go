@@ -17,8 +17,8 @@ import (
 // which they are shown and checked.
 var Settings = slices.Concat(generalSettings, exchangeSettings, assertionSettings)
 
-// Client makes the client, and the secret that was generated for it: its text
-// is to be shown once, and then only the ring can tell it.
+// Client makes the client, and the secret that was generated for it. The text of the secret
+// is for showing it once: the client contains only a hash by the ring's pepper.
 func (r Registration) Client(realm string, ring *keys.Ring, policy grant.Policy, now grant.Instant) (c store.Client, secret oauth.Secret, err error) {
 	c = store.Client{
 		ID: r.ID, Realm: realm, State: store.ClientEnabled, CreatedAt: now, UpdatedAt: now, Version: 1, Secrets: []store.Secret{},
@@ -53,8 +53,8 @@ func Registered(c store.Client) Registration {
 
 // Change returns c as r describes it, by the rules for a new client.
 func (r Registration) Change(c store.Client, policy grant.Policy) (store.Client, error) {
-	// A public client's grants were given to whoever held its id, and a
-	// confidential one's to the holder of a secret.
+	// The grants of a public client could have been obtained without a secret: they must
+	// not become those of a client that proves itself by one, nor the other way round.
 	if (r.Auth == store.AuthNone) != c.Public() {
 		return c, &oauth.Invalid{Field: "auth-method", Message: "a client does not become public or confidential: register another one"}
 	}

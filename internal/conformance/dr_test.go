@@ -191,7 +191,7 @@ func TestDR02_ARegisteredClientGetsTokens(t *testing.T) {
 	want(t, d.post(form), http.StatusBadRequest, "invalid_client")
 	want(t, d.post(c.identify(forItself())), http.StatusBadRequest, "unauthorized_client")
 	d.alive(c, pair.RefreshToken)
-	// To disable registration is to end its clients.
+	// If registration is disabled, the clients that registered themselves are disabled too.
 	d.directory.AdmitSelfRegistered(func(_, _ string) bool { return false })
 	want(t, d.post(c.refresh(pair.RefreshToken)), http.StatusUnauthorized, "invalid_client")
 	b.get(asking(c)).says(t, http.StatusBadRequest, pages.UnknownClient)

@@ -222,7 +222,8 @@ func TestInteractionDoubleSubmit(t *testing.T) {
 	for _, s := range atOnce(func() sight { return b.decide(denied, "deny") }) {
 		s.told(t, redirect, oauth.AccessDenied)
 	}
-	// Both buttons at once: one decision stands, and the other is told so.
+	// Both buttons at once: one decision is recorded, and the other request shows that the
+	// question has been answered.
 	torn := b.open(asking(d.a)).at(t, "consent")
 	var mu sync.Mutex
 	next := 0

@@ -94,7 +94,8 @@ func TestLO02_EveryOtherRequestAsksTheUser(t *testing.T) {
 			t.Errorf("%s, and the user stays: to %q", name, stays.Header.Get("Location"))
 		}
 	}
-	// The hint counts for this browser alone, and the answer from our page alone.
+	// A logout ends the session of this browser, whatever session the hint names. The
+	// confirmation is accepted only from our own page.
 	page := b.open(leave("id_token_hint="+elsewhere, "post_logout_redirect_uri="+afterLogout, "state=s"))
 	for _, from := range []map[string]string{{"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "", "Origin": "https://evil.example"}, {"Sec-Fetch-Site": ""}} {
 		b.header = from

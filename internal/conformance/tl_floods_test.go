@@ -133,8 +133,8 @@ func (c *h2conn) request(stream uint32, end bool, more ...hpack.HeaderField) err
 	return c.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: c.block.Bytes(), EndStream: end, EndHeaders: true})
 }
 
-// end is why the server has ended the connection, at once and not for having
-// waited.
+// end waits until the server closes the connection, and returns the reason. The test
+// fails if only a timeout of the server would close it.
 func (c *h2conn) end(t *testing.T, what string) string {
 	t.Helper()
 	select {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// spoofed are the headers by which proxies tell who asked for what.
+// spoofed are headers in which proxies report the client and the address that it requested.
 var spoofed = []string{
 	"X-Forwarded-For: 203.0.113.7", "X-Real-Ip: 203.0.113.7", "Forwarded: for=203.0.113.7;proto=http;host=evil.example", "X-Forwarded-Host: evil.example",
 	"X-Forwarded-Proto: http", "X-Forwarded-Port: 8080", "X-Forwarded-Prefix: /evil", "X-Forwarded-Server: evil.example", "X-Original-Url: /oauth2/evil",

@@ -72,7 +72,7 @@ func TestUI16_GuessingIsSlowedDownAndLocksNobodyOut(t *testing.T) {
 			t.Fatalf("status %d", s.StatusCode)
 		}
 	}
-	s := thief.logIn(page, username, password) // right, and not looked at
+	s := thief.logIn(page, username, password) // the right password, which is not checked
 	seconds, err := strconv.Atoi(s.Header.Get("Retry-After"))
 	if s.StatusCode != http.StatusTooManyRequests || err != nil || seconds < 1 || seconds > 3600 || thief.cookie(sessionName) != "" {
 		t.Fatalf("status %d, Retry-After %q", s.StatusCode, s.Header.Get("Retry-After"))

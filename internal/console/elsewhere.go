@@ -27,8 +27,8 @@ func (e *Elsewhere) Claims() (names []string) {
 	return names
 }
 
-// Ticket returns the ticket of a login, whose claims are JSON objects or "", and the
-// address that takes it at the console with a URL.
+// Ticket returns the stored form of the ticket of a login, and the address at the console,
+// whose URL is given, to which the browser takes it. Each of the claims is a JSON object or "".
 func (e *Elsewhere) Ticket(console string, t operator.Ticket, now grant.Instant, claims ...string) (d store.Document, address string, err error) {
 	all := map[string]json.RawMessage{}
 	for _, object := range claims {

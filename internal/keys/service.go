@@ -126,7 +126,7 @@ func readService(b []byte) (ServiceToken, error) {
 	return t, nil
 }
 
-// fields are what is left of a record.
+// fields are the bytes of a record that were not read yet.
 type fields []byte
 
 // take removes n bytes. If there are fewer, it returns zeros and sets ok to false.
@@ -140,5 +140,5 @@ func (f *fields) take(n int, ok *bool) []byte {
 	return b
 }
 
-// text removes a text behind its length.
+// text removes a string that follows one byte with its length.
 func (f *fields) text(ok *bool) string { return string(f.take(int(f.take(1, ok)[0]), ok)) }

@@ -49,7 +49,8 @@ func (a *Authorizer) visit(ctx context.Context, it *Interaction, v Visitor) (st 
 		if it.Client != nil {
 			return errUnchanged
 		}
-		// The defect of what it asks for is found again, from what it asked.
+		// A request with a defect is stored as it was sent: when it is read again, the
+		// same check has to find the same defect.
 		if it.Client = st.Client; r.Defect == nil {
 			it.Request.Scope, it.Request.Asked, it.Request.Resources = r.Scope, r.Asked, r.Resources
 		}

@@ -121,8 +121,8 @@ func TestTheGrantIDOfADecisionBeginsWithItsTime(t *testing.T) {
 	}
 }
 
-// A click that was late by one writes nothing but its attempt at the decision:
-// what the user has taken back in between stays so.
+// A second click on "Allow" does not write the consent again: the user may have revoked it
+// after the first click.
 func TestTheSecondClickDoesNotAgreeAgain(t *testing.T) {
 	h := newHouse(t)
 	v := h.signedIn("alice")

@@ -250,7 +250,7 @@ func TestTC28_AZ71_OP20_NothingCrossesRealms(t *testing.T) {
 					}
 				}
 			}
-			// An id_token of there names no client here that could be returned to.
+			// The client of the other realm's id_token has no redirect URI in this realm.
 			hint := url.Values{"id_token_hint": {theirs.idToken}, "post_logout_redirect_uri": {"https://shop.example/bye"}, "state": {"s"}}
 			if _, _, h := s.send(to+"/connect/endSession?"+hint.Encode(), nil, ""); strings.HasPrefix(h.Get("Location"), "https://shop.example") {
 				t.Errorf("an id_token of %s leads from the logout of %s to %s", from, at, h.Get("Location"))

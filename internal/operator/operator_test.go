@@ -181,7 +181,7 @@ func TestASignInIsFreshForFiveMinutes(t *testing.T) {
 	}
 }
 
-// What has ended stays so, also for a request that had read the session before.
+// An ended session stays ended, even if a request that read it before writes it after.
 func TestAnEndedSessionIsNotRevived(t *testing.T) {
 	st := newStore(t, operator.Operator{Name: "alice", Role: operator.Admin})
 	ctx := t.Context()

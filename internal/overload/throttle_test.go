@@ -14,7 +14,7 @@ var (
 	other = netip.MustParseAddr("192.0.2.2")
 )
 
-// failuresOf is a throttle of failures that tells nobody.
+// failuresOf returns a throttle of failures with a no-op callback.
 func failuresOf(address, client int) *Throttle {
 	return NewThrottle(RateLimits{AddressFailures: address, ClientFailures: client}, func(string) {})
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
-// owner is whose a file is.
+// owner returns the user id and the group id of a file.
 func owner(t *testing.T, path string) [2]int {
 	t.Helper()
 	info, err := os.Stat(path)

@@ -128,7 +128,8 @@ func (c *Certificate) worse(next *x509.Certificate, now time.Time) error {
 	return nil
 }
 
-// Refused reports whether the files at hand are not in service.
+// Refused reports whether the files were rejected when they were last read, so that the
+// certificate before them is still in service.
 func (c *Certificate) Refused() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

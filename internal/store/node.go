@@ -12,11 +12,12 @@ type NodeID [16]byte
 const Forms = FormsAsserted
 
 const (
-	// FormsBound is the number of the first forms that name keys of clients (RFC 9449).
+	// FormsBound is the first number of nodes that read tokens bound to keys of clients
+	// (RFC 9449).
 	FormsBound = 5
-	// FormsExchanged is the number of the first forms that name actors (RFC 8693).
+	// FormsExchanged is the first number of nodes that read tokens with actors (RFC 8693).
 	FormsExchanged = 6
-	// FormsAsserted is the number of the first forms that end with a trust.
+	// FormsAsserted is the first number of nodes that read tokens issued by a trust.
 	FormsAsserted = 7
 )
 

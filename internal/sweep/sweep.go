@@ -80,7 +80,7 @@ func (s *Sweeper) Run(ctx context.Context) {
 			continue
 		}
 		moved = false
-		// Or it was wrong from the start, and the other nodes' clocks tell.
+		// A clock that was wrong from the start differs from those of the other nodes.
 		if s.ClockFault() != nil {
 			next.wait = sweepRest
 			continue

@@ -85,7 +85,8 @@ func TestClaimsAreMappedFromTheIDTokenAndUserInfo(t *testing.T) {
 		}
 	}
 
-	// Claims that a request names are as the provider has them, and no client learns them.
+	// Claims that a request names are returned with the names and values of the provider,
+	// in Said. They are not among the Claims that clients get.
 	before := p.claims
 	p.claims = p.claims.with(object{"groups": []string{"a"}, "none": nil})
 	u := upstream.New(p.config())

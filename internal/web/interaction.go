@@ -41,8 +41,8 @@ func (s *endpoints) said(r *http.Request, x *exchange, p oauth.Params) login.Ans
 	return a
 }
 
-// reached is the answer for a stage, after what was done is recorded: the way to the
-// client, or the page of the present step.
+// reached logs what was done at a stage, and answers with the redirect to the client or
+// with the page of the present step.
 func (s *endpoints) reached(ctx context.Context, x *exchange, st login.Stage, err error) (server.Answer, error) {
 	it := st.Interaction
 	if it != nil {

@@ -64,8 +64,8 @@ func (s logouts) asked(ctx context.Context, r *http.Request, x *exchange) (serve
 }
 
 // kept goes on with a stored logout request: GET asks the user, unless that
-// is needless, and POST takes the answer. An answer about another session than the
-// present one is none: the user is asked again.
+// is needless, and POST takes the answer. If the answer is about another session than the
+// present one, the user is asked again.
 func (s logouts) kept(ctx context.Context, r *http.Request, x *exchange, p oauth.Params) (server.Answer, error) {
 	v := s.visitor(r)
 	l, err := s.Authorizer.KeptLogout(ctx, p["id"])

@@ -27,7 +27,8 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// Marked secrets, which nothing else can be taken for.
+// The secrets of the test. Each text is unique, so that the search for it in what the
+// server writes finds nothing else.
 const (
 	importedSecret = "Marked-Imported-Secret-7f3a"
 	userPassword   = "Marked-User-Password-91c0"

@@ -32,7 +32,8 @@ func kids(set jose.JSONWebKeySet) (list []string) {
 
 func TestMD18_TheSetHasThePublicPartsOfStrongKeys(t *testing.T) {
 	p := newPublicSide(t, allAlgorithms)
-	// What RFC 7518 section 6 and RFC 8037 section 2 have of a public key.
+	// The members of a public key by RFC 7518 section 6 and RFC 8037 section 2. A number is
+	// the length of a text.
 	public := map[string]map[string]any{
 		"ES256": {"kty": "EC", "crv": "P-256", "x": 43, "y": 43},
 		"EdDSA": {"kty": "OKP", "crv": "Ed25519", "x": 43},

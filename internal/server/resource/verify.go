@@ -221,7 +221,7 @@ func isWebAddress(text string) bool {
 // The origin is what the proxy says of the API, "" if it says nothing.
 type target struct{ method, uri, origin string }
 
-// told says in the log where the address is from.
+// told describes, for the log, where the address of the request comes from.
 func (t target) told() string {
 	switch {
 	case t.origin == "":

@@ -235,8 +235,8 @@ var directoryPromises = []promise{
 	}},
 }
 
-// followChanges lets two nodes poll while two others write. Each follower adds
-// up what it hears, and must end with what there is.
+// followChanges lets two nodes poll while two others write. Each reader merges the changes
+// that it receives, and must end with what the store contains.
 func followChanges(t *testing.T, db Database) {
 	writers := []store.Store{open(t, db), open(t, db)}
 	readers := []store.Store{open(t, db), open(t, db)}

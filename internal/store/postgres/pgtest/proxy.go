@@ -52,8 +52,8 @@ func (p *Proxy) Target(address string) {
 	p.target = address
 }
 
-// Cut lets nothing through any more. Further connections are accepted, and
-// hear nothing either.
+// Cut holds all traffic back. New connections are accepted, and their traffic is held
+// back too.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -62,7 +62,7 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Heal ends Cut. What was held arrives.
+// Heal ends Cut, and delivers the traffic that was held back.
 func (p *Proxy) Heal() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
