@@ -41,9 +41,7 @@ func aCopy(t *testing.T) (store.Store, *keys.KEK, []grant.Grant) {
 	for _, p := range keys.Purposes {
 		draft, err := keys.NewDraft(p)
 		must(t, err)
-		r, err := draft.Wrap(kek, grant.At(now), grant.At(now))
-		must(t, err)
-		records = append(records, r)
+		records = append(records, draft.Wrap(kek, grant.At(now), grant.At(now)))
 	}
 	ch, err := st.Changes(t.Context(), 0)
 	must(t, err, st.Commit(t.Context(), store.Change{Expect: ch.Version, Keys: records}))

@@ -67,11 +67,7 @@ func (d *Directory) RotateDue(ctx context.Context) error {
 		if !ok {
 			continue // became due meanwhile: next time
 		}
-		r, err := draft.Wrap(d.kek.Load().Of(view.Ring.Records()), now, f.ActiveAt)
-		if err != nil {
-			return err
-		}
-		records = append(records, r)
+		records = append(records, draft.Wrap(d.kek.Load().Of(view.Ring.Records()), now, f.ActiveAt))
 	}
 	if len(records) == 0 {
 		return nil
@@ -167,11 +163,7 @@ func RotateKeys(ctx context.Context, st store.Store, kek *keys.KEK, s keys.Sched
 			if due := timeline.Scheduled(d.Purpose, at, now, s); due != 0 && at > due {
 				return store.Change{}, &oauth.Invalid{Field: "in", Message: fmt.Sprintf("%s is too late: the schedule rotates the %s key on %s", r.In, d.Purpose, due.Time().Format(time.RFC3339))}
 			}
-			rec, err := d.Wrap(kek.Of(ch.Keys), now, at)
-			if err != nil {
-				return store.Change{}, err
-			}
-			records = append(records, rec)
+			records = append(records, d.Wrap(kek.Of(ch.Keys), now, at))
 		}
 		return store.Change{Keys: records, Events: addedEvents(records, r.Actor, now)}, nil
 	})
@@ -277,12 +269,8 @@ func WithdrawKeys(ctx context.Context, st store.Store, kek *keys.KEK, w Withdraw
 					return c, err
 				}
 			}
-			next, err := draft.Wrap(kek, now, now)
-			if err != nil {
-				return c, err
-			}
 			drafts = append(drafts, draft) // for another try
-			done.Added = append(done.Added, next)
+			done.Added = append(done.Added, draft.Wrap(kek, now, now))
 		}
 		c.Keys, c.Events = slices.Concat(done.Keys, done.Added), append(c.Events, addedEvents(done.Added, w.Actor, now)...)
 		return c, nil

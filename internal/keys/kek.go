@@ -98,7 +98,7 @@ func (r Stored) WithdrawnAt() grant.Instant {
 	return grant.Instant(binary.BigEndian.Uint64(r.Wrapped[5:]))
 }
 
-func (k *KEK) wrap(r Stored, material []byte, withdrawnAt grant.Instant) ([]byte, error) {
+func (k *KEK) wrap(r Stored, material []byte, withdrawnAt grant.Instant) []byte {
 	out := append([]byte{inUse}, k.id[:]...)
 	if withdrawnAt != 0 {
 		out[0] = withdrawn
@@ -108,14 +108,14 @@ func (k *KEK) wrap(r Stored, material []byte, withdrawnAt grant.Instant) ([]byte
 	rand.Read(nonce)
 	bound := r.binding(out)
 	out = append(out, nonce...)
-	return k.aead.Seal(out, nonce, material, bound), nil
+	return k.aead.Seal(out, nonce, material, bound)
 }
 
 // Withdraw returns r as a key that is untrusted since an instant.
 func (k *KEK) Withdraw(r Stored, at grant.Instant) (Stored, error) {
 	material, err := k.unwrap(r)
 	if err == nil {
-		r.Wrapped, err = k.wrap(r, material, at)
+		r.Wrapped = k.wrap(r, material, at)
 	}
 	return r, err
 }
@@ -124,7 +124,7 @@ func (k *KEK) Withdraw(r Stored, at grant.Instant) (Stored, error) {
 func (k *KEK) Rewrap(from *KEK, r Stored) (Stored, error) {
 	material, err := from.unwrap(r)
 	if err == nil {
-		r.Wrapped, err = k.wrap(r, material, r.WithdrawnAt())
+		r.Wrapped = k.wrap(r, material, r.WithdrawnAt())
 	}
 	return r, err
 }

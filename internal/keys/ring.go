@@ -79,16 +79,15 @@ func NewDraft(purpose Purpose) (Draft, error) {
 }
 
 // Wrap returns d as a record that is used from activeAt on.
-func (d Draft) Wrap(kek *KEK, now, activeAt grant.Instant) (Stored, error) {
+func (d Draft) Wrap(kek *KEK, now, activeAt grant.Instant) Stored {
 	var id [4]byte
 	rand.Read(id[:])
 	r := Stored{
 		ID: grant.KeyID(binary.BigEndian.Uint32(id[:])), Purpose: d.Purpose,
 		CreatedAt: now, ActiveAt: activeAt,
 	}
-	var err error
-	r.Wrapped, err = kek.wrap(r, d.material, 0)
-	return r, err
+	r.Wrapped = kek.wrap(r, d.material, 0)
+	return r
 }
 
 // New generates and wraps a key.
@@ -97,7 +96,7 @@ func New(kek *KEK, purpose Purpose, now, activeAt grant.Instant) (Stored, error)
 	if err != nil {
 		return Stored{}, err
 	}
-	return d.Wrap(kek, now, activeAt)
+	return d.Wrap(kek, now, activeAt), nil
 }
 
 // A Ring is an immutable set of keys, safe for concurrent use.
