@@ -1,7 +1,6 @@
 package login
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
@@ -102,9 +101,7 @@ const (
 
 // Mark identifies the session on its own pages. A login that continues the session
 // does not change it.
-func (s *Session) Mark() string {
-	return cmp.Or(grant.SessionName(s.reference()), hex.EncodeToString(s.document.Key[:12]))
-}
+func (s *Session) Mark() string { return grant.SessionName(s.reference()) }
 
 // A sessionID is 256 random bits. The store has only a hash of it.
 type sessionID [32]byte
@@ -397,7 +394,7 @@ func (ss *Sessions) end(ctx context.Context, s *Session, c *store.Change, actor,
 	if err != nil {
 		return false, store.Unavailable(err)
 	}
-	s.end = End{issuer.SessionEnd{Subject: s.Subject, Reference: s.reference(), Actor: actor, Detail: why + ": session " + grant.SessionName(s.reference())}, now}
+	s.end = End{issuer.SessionEnd{Subject: s.Subject, Reference: s.reference(), Actor: actor, Detail: why + ": session " + s.Mark()}, now}
 	if !ended || ss.Ended == nil {
 		return ended, nil
 	}
