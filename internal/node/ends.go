@@ -75,10 +75,9 @@ func endLogouts(realm string, clients *directory.Directory) func(context.Context
 	}
 }
 
-// policyOf returns the policy of a configuration.
+// policyOf returns the policy of a configuration for confidential clients.
 func policyOf(cfg config.Config) grant.Policy {
-	return grant.Policy{
-		AccessLifetime: cfg.AccessTokenLifetime.Std(), RefreshLifetime: cfg.RefreshTokenLifetime.Std(),
-		GrantLifetime: cfg.GrantLifetime.Std(), RetryWindow: cfg.RetryWindow.Std(), MaxSkew: cfg.Skew(),
-	}
+	p := deployment.Policy(cfg)
+	p.RetryWindow = cfg.RetryWindow.Std()
+	return p
 }
