@@ -203,7 +203,6 @@ type Answer struct {
 type JWTFault string
 
 const (
-	JWTNoFault      JWTFault = ""
 	JWTUnreadable   JWTFault = "unreadable"    // no JSON in one of its parts
 	JWTOtherIssuer  JWTFault = "other_issuer"  // says that somebody else made it
 	JWTUnknownKey   JWTFault = "unknown_key"   // by a key that this store does not have

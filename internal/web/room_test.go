@@ -69,7 +69,6 @@ type choice struct {
 	*web.Front
 	limits   overload.RateLimits
 	capacity overload.Capacity
-	kit      func(*testkit.Setup)
 }
 
 // templates are the same in every room.
