@@ -46,7 +46,7 @@ type Config struct {
 	Issuer    string `yaml:"issuer" group:"Addresses and TLS" realm:"yes" reload:"no" doc:"issuer identifier; default: public_url + base_path + /oauth2/api"`
 	// ScopesSupported is for operators whose clients request every scope that the
 	// metadata names, or whose scopes are not public.
-	ScopesSupported []string `yaml:"scopes_supported" group:"Answers and compatibility" realm:"yes" reload:"yes" doc:"scopes that the metadata list; default: all scopes that clients are registered for"`
+	ScopesSupported []string `yaml:"scopes_supported" group:"Answers and compatibility" realm:"yes" reload:"yes" doc:"scopes that the metadata list; default: those of clients, or with registered APIs those of OpenID Connect and of APIs that are open to clients which register themselves"`
 
 	Listen         string         `yaml:"listen" group:"Addresses and TLS" reload:"no" doc:"address of the public listener"`
 	TLS            TLS            `yaml:"tls" group:"Addresses and TLS"`
