@@ -41,7 +41,7 @@ var (
 	errActor   = fmt.Errorf("%w: token names an actor", ErrInsufficientScope)
 )
 
-// noOrigin is why no proof can name this API.
+// noOrigin is the error if the configuration lacks the address that proofs have to name.
 const noOrigin = "Config.Audience is no https address: set Config.Origin to that at which clients reach this API"
 
 // errBound is the reason for a token that is bound to a key and came without a proof.

@@ -148,8 +148,8 @@ func refreshes(ctx context.Context, w *world, k, _ int) (bench.Answers, error) {
 	return bench.Answers{200: r.Requests, 503: r.Failed()}, nil
 }
 
-// wrongSecrets fails from another address with each request, and on one connection
-// always from the same.
+// wrongSecrets sends wrong secrets. Those on the first connection come from one address,
+// and each of the others from another one.
 func wrongSecrets(ctx context.Context, w *world, k, _ int) (bench.Answers, error) {
 	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {"mintage_rt_x"}, "client_id": {w.own[k].clientID}, "client_secret": {"wrong"}}.Encode()
 	return w.storm(ctx, w.few(), func(b []byte, connection int) []byte {

@@ -226,7 +226,8 @@ func TestOnlyStoresOfThisAndEarlierVersionsAreBackups(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	// One that is in use, or was killed, lacks what is in its log.
+	// The main file of a store that is in use, or whose server was killed, lacks the rows
+	// in its write-ahead log.
 	st := create(t, dir)
 	put(t, st, 1)
 	if _, err := backup.Open(t.Context(), path); err == nil || !strings.Contains(err.Error(), "holds changes that it lacks") {

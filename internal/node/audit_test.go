@@ -141,8 +141,8 @@ func (b *breaking) Document(ctx context.Context, key store.DocumentKey) (store.D
 	return b.Store.Document(ctx, key)
 }
 
-// A connection that breaks in the write of an anchor is the beginning of an outage, and no
-// failure of its own, if the store is gone; it is one if the store is there.
+// If a connection breaks while an anchor is written, the failure is counted as part of an
+// outage if the store is gone, and logged as a failure of its own if the store responds.
 func TestAWriteThatBreaksIsOfTheOutage(t *testing.T) {
 	cfg, st := storeAndAudit(t)
 	for fault, want := range map[error]string{

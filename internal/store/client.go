@@ -307,9 +307,9 @@ func (c Client) Public() bool { return c.Auth == AuthNone || c.Auth == AuthNoneO
 // itself.
 func (c Client) SelfRegistered() bool { return c.RegisteredBy != ByOperator }
 
-// Decides reports whether an entry of the directory says what becomes of its id. One of
-// a client that registered itself does only while the client is barred: an operator has
-// disabled or deleted it. Otherwise its record counts.
+// Decides reports whether this entry of the directory is authoritative for its id. The entry
+// of a client that registered itself is only while an operator has disabled or deleted the
+// client. Otherwise the client's record is.
 func (c Client) Decides() bool { return !c.SelfRegistered() || c.State != ClientEnabled }
 
 // MayUse reports whether the client is registered for the grant type. Tokens for

@@ -57,8 +57,8 @@ func KeyOf(kind DocumentKind, realm, name string) DocumentKey {
 	return sha256.Sum256([]byte(string(kind) + "\x00" + realm + "\x00" + name))
 }
 
-// KeyAt returns the key of a document of an instant, which has names: such keys are in
-// the order of time.
+// KeyAt returns the key of a document by an instant and further names. Keys of this form
+// sort by the instant.
 func KeyAt(at grant.Instant, name ...string) DocumentKey {
 	key := DocumentKey(sha256.Sum256(fmt.Appendf(nil, "%q", name)))
 	copy(key[:], at.Append(nil))

@@ -102,8 +102,8 @@ func TestARequestWaitsInItsClassAndBeforeItsClientIsAuthenticated(t *testing.T) 
 	}
 }
 
-// What a client that registered itself asks for waits in a class of its own, whichever way
-// it names itself.
+// Requests of clients that registered themselves wait in a class of their own, whether they
+// send the id in the form or in Basic.
 func TestClientsThatRegisteredThemselvesWaitInAClassOfTheirOwn(t *testing.T) {
 	const document, registration = "https%3A%2F%2Fagent.example%2Fclient.json", "mintage_ci_x"
 	kit := testkit.New(t)
