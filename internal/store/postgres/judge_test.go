@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -89,6 +90,30 @@ func TestAFullDiskIsAnOutageForChanges(t *testing.T) {
 	err := st.Commit(t.Context(), store.Change{Cutoffs: []store.Cutoff{{Realm: "/api", Subject: "alice", At: base}}})
 	if !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "could not extend file") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// A node is not ready after a change of several documents has found the disk full, until
+// a test write finds room.
+func TestAFullDiskOfATransactionMakesTheStoreUnready(t *testing.T) {
+	t.Parallel()
+	name, url := server.Schema(t)
+	st := open(t, url)
+	server.Run(t, "postgres", `CREATE FUNCTION `+name+`.no_space() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = '53100'; END $$;
+		CREATE TRIGGER no_space BEFORE INSERT ON `+name+`.documents FOR EACH ROW EXECUTE FUNCTION `+name+`.no_space()`)
+	var documents []store.Document
+	for _, of := range []string{"first", "second"} {
+		documents = append(documents, store.Document{Kind: store.DocumentLogout, Key: store.KeyOf("logout", "", of), Version: 1, ExpiresAt: base.Add(time.Hour), Body: []byte("{}")})
+	}
+	if err := st.Commit(t.Context(), store.Change{Documents: documents}); !errors.Is(err, store.ErrUnavailable) {
+		t.Fatalf("error %v", err)
+	}
+	if err := st.Ready(t.Context()); err == nil {
+		t.Error("the store is ready")
+	}
+	server.Run(t, "postgres", `DROP TRIGGER no_space ON `+name+`.documents`)
+	if err := st.Ready(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -39,7 +39,7 @@ func (s *Store) transact(ctx context.Context, f func(ctx context.Context, tx pgx
 			err = unwritten(err)
 		}
 		err = transient(err)
-		if judge(err) != refused {
+		if judge(err) != refused || diskFailed(err) {
 			s.note(err)
 		}
 		return err
