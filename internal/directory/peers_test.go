@@ -16,7 +16,8 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// ready fails the test unless exactly these of the nodes are ready.
+// ready fails the test unless exactly these of the nodes are ready, and the others answer
+// nothing.
 func ready(t *testing.T, nodes []*testkit.Node, want ...bool) {
 	t.Helper()
 	for i, m := range nodes {
@@ -26,6 +27,9 @@ func ready(t *testing.T, nodes []*testkit.Node, want ...bool) {
 		}
 		if err != nil && !strings.Contains(err.Error(), "clock") {
 			t.Errorf("node %d: %v is not about its clock", i, err)
+		}
+		if _, answer := m.View(); (answer == nil) != want[i] || answer != nil && !errors.Is(answer, store.ErrUnavailable) {
+			t.Errorf("node %d (%s) answers by its view: %v", i, m.Name, answer)
 		}
 	}
 }
