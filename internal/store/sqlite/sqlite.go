@@ -231,10 +231,19 @@ func (s *Store) Close() error {
 	return s.db.Close()
 }
 
+// writable is W_OK of access(2).
+const writable = 2
+
 // Explain adds the path to an error, and what an operator can do about it.
 func Explain(path string, err error) error {
 	hint := ""
 	var coded interface{ Code() int }
+	if IsCode(err, lib.SQLITE_CANTOPEN) {
+		// SQLite does not report why. Opening the file here would drop its locks.
+		if denied := syscall.Access(path, writable); errors.Is(denied, fs.ErrPermission) {
+			err = fmt.Errorf("%w: %w", err, denied)
+		}
+	}
 	switch {
 	case errors.As(err, &coded) && coded.Code() == lib.SQLITE_READONLY_DBMOVED:
 		hint = ": another file took its place at this moment, as in a restore: try again"

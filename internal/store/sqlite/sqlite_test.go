@@ -8,8 +8,10 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/mintage/mintage/internal/grant"
@@ -136,6 +138,32 @@ func TestADirectoryOfAnotherUser(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// SQLite reports no more than that it cannot open a file. That this user may not is no
+// fault of the store.
+func TestAFileOfAnotherUserInADirectoryThatShowsIt(t *testing.T) {
+	path := filepath.Join(t.TempDir(), sqlite.FileName)
+	if err := os.WriteFile(path, nil, 0o400); err != nil {
+		t.Fatal(err)
+	}
+	explained := make(chan error)
+	go func() {
+		runtime.LockOSThread() // the thread ends with the goroutine
+		if os.Geteuid() == 0 {
+			syscall.RawSyscall(syscall.SYS_SETRESUID, 1, 1, 1) // of this thread alone
+		}
+		explained <- sqlite.Explain(path, cannotOpen{})
+	}()
+	if err := <-explained; !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "permission denied: run this as the server's user") {
+		t.Error(err)
+	}
+}
+
+// cannotOpen is SQLITE_CANTOPEN.
+type cannotOpen struct{}
+
+func (cannotOpen) Error() string { return "unable to open database file (14)" }
+func (cannotOpen) Code() int     { return 14 }
 
 func TestOpenMakesNothing(t *testing.T) {
 	dir := t.TempDir()
