@@ -146,7 +146,7 @@ func (b *breaking) Document(ctx context.Context, key store.DocumentKey) (store.D
 func TestAWriteThatBreaksIsOfTheOutage(t *testing.T) {
 	cfg, st := storeAndAudit(t)
 	for fault, want := range map[error]string{
-		store.Unavailable(errors.New("connection refused")): "the store cannot be used",
+		store.Unavailable(errors.New("connection refused")): "operations on the store fail",
 		nil: "cannot note in the store how far the audit log is",
 	} {
 		var out bytes.Buffer

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// An Outage is a time in which a store cannot be used. What fails because of it is one
-// line in the log when it begins and one with the number when it ends, however many
-// requests and tasks fail. A nil Outage combines nothing.
+// An Outage is a time in which a store cannot be used, or a row that another program has
+// locked. What fails because of it is one line in the log when it begins and one with the
+// number when it ends, however many requests and tasks fail. A nil Outage combines nothing.
 type Outage struct {
 	Log *slog.Logger
 
@@ -38,7 +38,7 @@ func (o *Outage) Combines(err error, now time.Time) bool {
 	}
 	o.mu.Unlock()
 	if first {
-		o.Log.Error("the store cannot be used; requests are answered 503 until this ends; failures are counted, and those of requests logged at level debug", "error", err)
+		o.Log.Error("operations on the store fail, and their requests are answered 503; until this ends, failures are counted, and those of requests logged at level debug", "error", err)
 	}
 	return true
 }
