@@ -137,7 +137,7 @@ func (v *Explained) headline() string {
 			name = "an access token (JWT)"
 		}
 		if e.own() {
-			name += " of a client for itself (client_credentials)"
+			name += " of a client for itself (" + cmp.Or(e.byTrust(), "client_credentials") + ")"
 		}
 		if e.Token.Exchanged() {
 			name += " that its client got in exchange (RFC 8693)"
@@ -239,7 +239,7 @@ func (v *Explained) tokenPart() part {
 		facts = append(facts, fact{"grant", v.claims(id), "grant_id", id}, fact{"generation", v.claims(generation), "generation", t.Generation}, member("standing", e.Standing()))
 	}
 	p := part{head: "token", name: "token", facts: append(facts, fact{"scope", v.claims(e.Scope), "scope", e.Scope}, fact{"apis", strings.Join(v.APIs, " "), "apis", v.APIs},
-		fact{"issued", issued, "issued_at", show.JSONInstant(t.IssuedAt)}, fact{"expires", v.claims(v.when(t.ExpiresAt)), "expires_at", show.JSONInstant(t.ExpiresAt)})}
+		row("bound to key", v.claims(e.bound().String())), fact{"issued", issued, "issued_at", show.JSONInstant(t.IssuedAt)}, fact{"expires", v.claims(v.when(t.ExpiresAt)), "expires_at", show.JSONInstant(t.ExpiresAt)})}
 	if e.As == AsUnknown {
 		p.head = "" // it says nothing
 	}
@@ -273,7 +273,7 @@ func (v *Explained) codePart() part {
 	}
 	p.facts = append(p.facts, fact{"redeemed", redeemed, "redeemed", e.Grant != nil}, both("client", "client_id", c.ClientID), both("subject", "subject", c.Subject),
 		fact{"scope", string(c.Scope), "scope", c.Scope}, fact{"apis", strings.Join(v.APIs, " "), "apis", v.APIs},
-		fact{"redirect uri", cmp.Or(e.RedirectURI, "none of those that its client has now"), "redirect_uri", e.RedirectURI}, fact{"pkce", pkce, "pkce", c.Challenged},
+		fact{"redirect uri", cmp.Or(e.RedirectURI, "none of those that its client has now"), "redirect_uri", e.RedirectURI}, fact{"pkce", pkce, "pkce", c.Challenged}, row("bound to key", e.bound().String()),
 		row("authenticated", show.Instant(c.AuthTime)), row("acr of its tokens", issuer.ClassOf(c.Facts)), fact{"issued", v.when(c.AuthorizedAt), "issued_at", show.JSONInstant(c.AuthorizedAt)},
 		fact{"expires", v.when(c.ExpiresAt), "expires_at", show.JSONInstant(c.ExpiresAt)}, row("would make grant", future))
 	return p
@@ -311,7 +311,7 @@ func (v *Explained) grantPart() part {
 	p.value = show.GrantAt(*g, e.Directory, v.by.lives(), e.Now)
 	p.facts = []fact{
 		row("id", g.ID.String()), row("realm", v.otherRealm()), row("state", state), row("client", client), row("subject", g.Subject), row("scope", string(g.Scope)), row("apis", strings.Join(show.APIs(g.APIs[:], g.Realm, e.Directory.APIs), " ")), row("claims", g.Claims),
-		row("session", v.sessionText()), row("authenticated", show.Instant(g.AuthTime)), row("acr of its tokens", issuer.ClassOf(g.Facts)), row("authorized", v.when(g.AuthorizedAt)), row("generation", fmt.Sprint(g.Generation)), row("holders", v.holders()),
+		row("session", v.sessionText()), row("authenticated", show.Instant(g.AuthTime)), row("acr of its tokens", issuer.ClassOf(g.Facts)), row("authorized", v.when(g.AuthorizedAt)), row("generation", fmt.Sprint(g.Generation)), row("bound to key", g.JKT.String()), row("holders", v.holders()),
 		row("last rotation", v.when(g.RotatedAt)), row("expires", v.when(g.ExpiresAt)), row("access ended until", v.when(g.AccessFloor)), row("row kept until", v.when(g.DeleteAfter)),
 	}
 	return p

@@ -11,6 +11,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
 )
 
 const (
@@ -181,6 +182,56 @@ func TestARefusedAssertionIsExplained(t *testing.T) {
 			if !strings.Contains(out.String(), part) {
 				t.Errorf("%s: %q is missing in %s", name, part, out.String())
 			}
+		}
+	}
+}
+
+// TestAdviceFitsTheRequest: a refusal of what the request asked for is no fault of the
+// registration, and a JWT that an operator has withdrawn was not altered on its way.
+func TestAdviceFitsTheRequest(t *testing.T) {
+	t.Parallel()
+	for err, want := range map[error]string{
+		&grant.Refused{Why: grant.ScopeTooWide}: "have the client ask for less",
+		&grant.Refused{Why: grant.TokenUnknown}: "no access token or code as the refresh_token",
+		oauth.ErrClientGrantType:                "--add-exchange-from",
+		oauth.ErrPushed:                         "push the request again",
+		oauth.ErrNoProof:                        "send a proof (DPoP)",
+	} {
+		if _, next := Remedy(err); !strings.Contains(next, want) {
+			t.Errorf("%v: %q", err, next)
+		}
+	}
+	if why, _ := Remedy(&grant.Refused{Why: grant.ScopeTooWide}); !strings.HasPrefix(why, "the request asks for a scope beyond") {
+		t.Error(why)
+	}
+	for fault, want := range map[JWTFault]string{
+		JWTUnreadable: "compare", JWTWrongSeal: "compare", JWTOtherIssuer: "mintage trust test", JWTUnknownKey: "mintage keys list", JWTKeyGone: "another token", JWTKeyWithdrawn: "another token",
+		JWTOtherType: "an access token", JWTOtherMeaning: "mintage keys withdraw", "none": "compare",
+	} {
+		v := Explained{Explanation: &Explanation{JWT: &JWTFacts{Fault: fault}}}
+		if why, next := v.notGenuine("compare"); why == "" || !strings.Contains(next, want) {
+			t.Errorf("%s: %q, %q", fault, why, next)
+		}
+	}
+}
+
+// TestAWorkloadsTokenHasNoGrant: the record of an assertion has the id of a grant, or that
+// of a workload's token, which names the trust.
+func TestAWorkloadsTokenHasNoGrant(t *testing.T) {
+	t.Parallel()
+	trust := store.Trust{ID: store.TrustID("https://cluster.example", store.TrustWorkload, "job")}
+	for name, c := range map[string]struct {
+		record audit.Entry
+		want   bool
+	}{
+		"of a workload": {audit.Entry{Event: audit.AssertionAccepted, Detail: "trust " + trust.ID + ", bound to the DPoP key x", GrantID: trust.NewID(grant.ID{15: 1}).String()}, true},
+		"of a user":     {audit.Entry{Event: audit.AssertionAccepted, Detail: "trust " + trust.ID, GrantID: id}, false},
+		"requested":     {audit.Entry{Event: audit.ServiceTokenIssued, GrantID: id}, true},
+		"revoked":       {audit.Entry{Event: audit.ServiceTokenRevoked, GrantID: id}, true},
+		"of a code":     {audit.Entry{Event: audit.CodeRedeemed, GrantID: id}, false},
+	} {
+		if got := ofService(c.record); got != c.want {
+			t.Errorf("%s: %t", name, got)
 		}
 	}
 }

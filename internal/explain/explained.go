@@ -150,6 +150,8 @@ type Explanation struct {
 	Token issuer.Token
 	Scope string // of an access token
 	Code  *grant.Code
+	// Trust is the id of the trust by which a client got the token for itself, or "".
+	Trust string
 	// Device is what a device code asks for, and what its user has answered; nil if it
 	// is in the store no more.
 	Device *issuer.Device
@@ -175,6 +177,25 @@ type Explanation struct {
 
 // own reports whether the text is a token of a client for itself, which has no grant.
 func (e *Explanation) own() bool { return e.Genuine && e.Token.Own() }
+
+// byTrust names the trust by which a client got the token for itself, or returns "".
+func (e *Explanation) byTrust() string {
+	if e.Trust == "" {
+		return ""
+	}
+	return "trust " + e.Trust
+}
+
+// bound returns the key whose proof must come with the text (RFC 9449), or the zero key.
+func (e *Explanation) bound() oauth.JKT {
+	switch {
+	case e.Code != nil:
+		return e.Code.JKT
+	case (e.As == AsRefresh || e.As == AsGrant) && e.Grant != nil:
+		return e.Grant.JKT
+	}
+	return e.Token.JKT
+}
 
 // An Answer is what would become of a request with the text now. Of a grant, it
 // is about its present refresh token.

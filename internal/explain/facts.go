@@ -108,6 +108,9 @@ func (x *Explainer) lookUp(ctx context.Context, view *directory.View, e *Explana
 	if e.own() {
 		clientID, subject, authorized = e.Token.ClientID, e.Token.Subject, e.Token.AuthorizedAt
 		e.APIs = show.APIs(e.Token.APIs, x.Realm, e.Directory.APIs)
+		if t := view.TrustOfToken(x.Realm, e.Token.GrantID); t != nil {
+			e.Trust = t.ID
+		}
 	}
 	if e.Code != nil {
 		clientID, subject, authorized = e.Code.ClientID, e.Code.Subject, e.Code.AuthorizedAt
@@ -262,7 +265,7 @@ func (x *Explainer) answerRefresh(view *directory.View, e *Explanation) {
 func (e *Explanation) asserted() bool { return e.Grant != nil && e.Grant.Trust != "" }
 
 // answerCode decides on all but what only the request can show: whether it has
-// the redirect URI and the verifier that the code is for.
+// the redirect URI, the verifier and the key that the code is for.
 func (x *Explainer) answerCode(view *directory.View, e *Explanation) {
 	a := Answer{Known: true, Client: e.clientTrouble(store.GrantAuthorizationCode)}
 	if e.Client == nil {
@@ -273,7 +276,7 @@ func (x *Explainer) answerCode(view *directory.View, e *Explanation) {
 	r := grant.Redemption{
 		Realm: x.Realm, ClientID: e.Client.ID, Allowed: x.Issuer.AllowedScope(view, e.Client),
 		Cutoff: view.Cutoff(x.Realm, e.Code.Subject, e.Code.ClientID), Restore: view.Restore(),
-		Target: x.Issuer.EveryAPI(view, e.Client, e.Code.APIs),
+		Target: x.Issuer.EveryAPI(view, e.Client, e.Code.APIs), JKT: e.Code.JKT,
 	}
 	proven := *e.Code
 	proven.RedirectHash, proven.Challenged = grant.HashRedirectURI(""), false

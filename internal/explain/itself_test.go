@@ -79,3 +79,26 @@ func TestATokenOfAClientForItselfHasAHistory(t *testing.T) {
 		say(tokens.AccessToken, "refused now: restored_lost", "nobody can tell whether it was revoked", "the client requests another one")
 	}
 }
+
+// A workload's token names the trust by which its client got it, and another one takes
+// another assertion.
+func TestATokenOfAWorkloadNamesItsTrust(t *testing.T) {
+	t.Parallel()
+	s := withAPIs(t)
+	s.Register(client.Registration{ID: "job", Settings: store.Settings{Name: "Job", GrantTypes: []string{}, APIs: []string{orders}, Auth: store.AuthEither}})
+	trust := s.Put(store.Trust{Issuer: "https://cluster.example", Kind: store.TrustWorkload, ClientID: "job", APIs: []string{orders}, Subjects: []string{"a"}})
+	s.Clock.Advance(time.Second)
+	got, err := issuer.Assertions{Issuer: s.Issuer}.AssertionToken(t.Context(), s.Listed("job"), issuer.AssertionRequest{Trust: &trust, ID: "j", Subject: "a", IssuedAt: s.At(), ExpiresAt: s.At().Add(time.Minute), Digest: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := s.explainerOf()
+	x.Realms = []string{realm, "/staff"}
+	head := "An access token of a client for itself (trust " + trust.ID + "), authentic. "
+	s.read(x, got.AccessToken).wants(t, "alive", document{head + "It would be answered now.",
+		map[string]string{"why": "nothing is wrong with it; at the endpoints of the realm " + realm + " alone", "token client": "job", "token id": got.GrantID.String()}, nil})
+	trust.Disabled = true
+	s.Put(trust)
+	s.read(x, got.AccessToken).wants(t, "ended", document{head + "It would be refused now: trust_ended.",
+		map[string]string{"next": "nothing: the client presents a new assertion; if the trust has ended: mintage trust show " + trust.ID}, nil})
+}

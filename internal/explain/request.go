@@ -128,9 +128,12 @@ func (x *Explainer) audited(ctx context.Context, v *Explained, f audit.Filter) (
 	return list
 }
 
-// ofService reports whether the id of a record is that of a client's token for itself.
+// ofService reports whether the id of a record is that of a client's token for itself. The
+// id of such a token that an assertion brought names the trust.
 func ofService(a audit.Entry) bool {
-	return a.Event == audit.ServiceTokenIssued || a.Event == audit.ServiceTokenRevoked
+	id, _ := grant.ParseID(a.GrantID)
+	return a.Event == audit.ServiceTokenIssued || a.Event == audit.ServiceTokenRevoked ||
+		a.Event == audit.AssertionAccepted && strings.HasPrefix(a.Detail, "trust "+store.TrustOf(id))
 }
 
 // lines are those of the log.
@@ -253,6 +256,9 @@ var defectAdvice = map[*oauth.Error]string{
 	oauth.ErrLogoutHint:       "have the client send the id_token that it received from this issuer, as it is, or no id_token_hint: the user is then asked",
 	oauth.ErrLogoutClient:     "have the client send its own client_id beside its id_token, or none",
 	oauth.ErrLogoutRedirect:   "have the client send a post_logout_redirect_uri that is registered, character by character (mintage client show ID), or register it: mintage client update ID --add-post-logout-redirect-uri URI",
+	oauth.ErrClientGrantType:  "mintage client show ID lists what it is registered for. Grant types never change: register another client, with --grant-types. A client may exchange tokens with --add-exchange-from alone, and present assertions if a trust names it: mintage trust list",
+	oauth.ErrPushed:           "have the client push the request again when the user's browser is there, and use each request_uri once, with its own client_id",
+	oauth.ErrNoProof:          "have the client send a proof (DPoP) by its key, as the code, the token or its registration requires: mintage client show ID, and " + config.Page("how-to/bind-tokens.md"),
 	oauth.ErrClient:           "compare the client's id, secret and way to authenticate with: mintage client show ID",
 }
 

@@ -39,8 +39,10 @@ var refusalWords = map[grant.Refusal]words{
 		"log in again: what the key made is refused for good"},
 	grant.StoreBehind: {"it is authentic, and the store has no record of what issued it: the store has lost commits",
 		"was an older backup or a replica put in place? If so, declare it: mintage restore --declare. Until then the client is told to retry, and loses nothing"},
-	grant.ScopeTooWide:   {"the client is no longer registered for any scope of the grant, or the trust of an assertion allows none of its scopes", "register the scope again (mintage client update ID --add-scope), or have the user authorize anew; of an assertion: mintage trust show ID"},
-	grant.TokenUnknown:   {"it was not issued here, or was altered on its way", "compare what the client stores with what it received: whole, unchanged, from this server"},
+	grant.ScopeTooWide: {"the request asks for a scope beyond those of the grant for which the client is still registered, or beyond what the trust of an assertion allows; or none of them is left",
+		"have the client ask for less, or leave scope out; a scope that it has lost: mintage client update ID --add-scope; one that the user has not agreed to: have the user authorize anew; of an assertion: mintage trust show ID"},
+	grant.TokenUnknown: {"it was not issued here, was altered on its way, or is of another kind than the parameter is for",
+		"compare what the client sends with what it received: whole, unchanged, from this server and this realm, and no access token or code as the refresh_token"},
 	grant.AccessRevoked:  {"the access tokens that the grant had given until then were revoked", "have the client refresh: the refresh token lives on"},
 	grant.ClientDisabled: {"its client is disabled, deleted or not registered for this", "if that was not meant: mintage client enable"},
 	grant.RestoredLost: {"the store was put back to a backup, and the grant was made after that backup",
@@ -78,7 +80,7 @@ func (v *Explained) read() adminapi.Reading {
 	case !a.Known && v.by.Locked != nil:
 		return adminapi.Reading{Verdict: "unknown", Why: "it cannot be checked: " + firstLine(v.by.Locked), Next: "run this where the server's key-encryption key can be read, or name its file with --kek-file"}
 	case e.As == AsGrant && e.Grant == nil && v.service:
-		return adminapi.Reading{Verdict: "unknown", Why: "it is no grant: it is the id of a token that a client got for itself (client_credentials), of which nothing is stored", Next: "explain the token itself; see the history below"}
+		return adminapi.Reading{Verdict: "unknown", Why: "it is no grant: it is the id of a token that a client got for itself, of which nothing is stored", Next: "explain the token itself; see the history below"}
 	case e.As == AsGrant && e.Grant == nil:
 		return adminapi.Reading{Verdict: "unknown", Why: "there is no grant of this id in the store", Next: "it never began (its code was not redeemed), or its last token has expired and its row was removed; is this the right store? " + v.by.Config.StoreName()}
 	case !a.Known:
@@ -105,7 +107,9 @@ func (v *Explained) read() adminapi.Reading {
 		r.Why, r.Next = "its client has revoked it, or the access tokens that its grant had given until then were revoked", "nothing: the client exchanges the user's present token again"
 	}
 	if e.own() {
-		r.Next = "nothing: the client requests another one (client_credentials)"
+		if r.Next = "nothing: the client requests another one (client_credentials)"; e.Trust != "" {
+			r.Next = "nothing: the client presents a new assertion; if the trust has ended: mintage trust show " + e.Trust
+		}
 		switch a.Why {
 		case grant.AccessRevoked:
 			r.Why = "its client has revoked it, or a scope or an API of it is gone"
@@ -178,6 +182,14 @@ func (v *Explained) readAllowed(r *adminapi.Reading) {
 		r.Why, r.Next = "the grant is alive: an assertion made it, and its access tokens are valid until they expire", "the client presents an assertion for each further access token: there is no refresh token"
 	case e.As == AsGrant:
 		r.Why = "the grant is alive: its present refresh token would be answered"
+	case e.As == AsAccess || e.As == AsJWT:
+		r.Next += "; a resource server that gets active: false is not registered to ask about it (mintage client show ID: --introspect, --introspect-audience)"
+	}
+	if key := e.bound(); key.Bound() {
+		r.Next += "; each request with it needs a proof (DPoP, RFC 9449) by the key " + key.String()
+	}
+	if len(v.by.Realms) > 1 {
+		r.Why += "; at the endpoints of the realm " + v.by.Realm + " alone"
 	}
 }
 
@@ -291,7 +303,7 @@ func (v *Explained) told(why grant.Refusal) string {
 func (v *Explained) notGenuine(next string) (why, advice string) {
 	e := v.Explanation
 	if e.JWT != nil {
-		return jwtWords(e.JWT, e.Diagnosis), next
+		return jwtWords(e.JWT, e.Diagnosis, next)
 	}
 	d := e.Diagnosis
 	switch d.Fault {
@@ -328,21 +340,23 @@ func lengths(d keys.Diagnosis) string {
 	return fmt.Sprintf("%d to %d", d.Least, d.Most)
 }
 
-func jwtWords(j *JWTFacts, d keys.Diagnosis) string {
-	why, known := map[JWTFault]string{
-		JWTUnreadable:   "its middle part is no JSON: it was cut or altered",
-		JWTOtherIssuer:  fmt.Sprintf("it says that %q made it, and this is %q", show.Bounded(j.Issuer), j.ExpectsIssuer),
-		JWTUnknownKey:   "it names no key that this store has: another deployment's of the same issuer, of after the backup that this store was restored from, or made up",
-		JWTKeyGone:      fmt.Sprintf("key %s, which signed it, was retired so long ago that all it signed has expired", d.KeyID),
-		JWTKeyWithdrawn: fmt.Sprintf("an operator has withdrawn key %s, which signed it", d.KeyID),
-		JWTWrongSeal:    fmt.Sprintf("the signature is not by key %s: it was altered, or made up", d.KeyID),
-		JWTOtherType:    fmt.Sprintf("it was made here for another use: its type is %q", show.Bounded(j.Type)),
-		JWTOtherMeaning: "the signature is good, and the grant says otherwise: this server has not made it with these claims",
+func jwtWords(j *JWTFacts, d keys.Diagnosis, otherwise string) (why, next string) {
+	again := "the client gets another token: by its refresh token, or as it got this one"
+	w, known := map[JWTFault]words{
+		JWTUnreadable: {"its middle part is no JSON: it was cut or altered", otherwise},
+		JWTOtherIssuer: {fmt.Sprintf("it says that %q made it, and this is %q", show.Bounded(j.Issuer), j.ExpectsIssuer),
+			"find out why it came here; an assertion of an issuer that is trusted: mintage trust test"},
+		JWTUnknownKey:   {"it names no key that this store has: another deployment's of the same issuer, of after the backup that this store was restored from, or made up", "is this the store that issued it? See: mintage keys list"},
+		JWTKeyGone:      {fmt.Sprintf("key %s, which signed it, was retired so long ago that all it signed has expired", d.KeyID), again},
+		JWTKeyWithdrawn: {fmt.Sprintf("an operator has withdrawn key %s, which signed it", d.KeyID), again},
+		JWTWrongSeal:    {fmt.Sprintf("the signature is not by key %s: it was altered, or made up", d.KeyID), otherwise},
+		JWTOtherType:    {fmt.Sprintf("it was made here for another use: its type is %q", show.Bounded(j.Type)), "have the client send an access token: an id_token tells the client itself who has signed in"},
+		JWTOtherMeaning: {"the signature is good, and the grant says otherwise: this server has not made it with these claims", refusalWords[grant.KeyRetired].next},
 	}[j.Fault]
 	if !known {
-		return refusalWords[grant.TokenUnknown].why
+		return refusalWords[grant.TokenUnknown].why, otherwise
 	}
-	return why
+	return w.why, w.next
 }
 
 // reasonWords say why a grant was revoked.
