@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/testkit"
 )
@@ -266,6 +268,24 @@ func TestTheHistoryOfAGrantAndOfItsRequests(t *testing.T) {
 	if strings.Count(d.json["life"], "what:refresh_replayed") != 1 {
 		t.Errorf("the store and the audit log have the replay, and the history has it more than once: %s", d.json["life"])
 	}
+	instants := regexp.MustCompile(`\bat:\S{19}`).FindAllString(d.json["life"], -1)
+	if len(instants) < 9 || !slices.IsSorted(instants) {
+		t.Errorf("the history is not in the order of time: %s", d.json["life"])
+	}
+	cutoff := store.Cutoff{Realm: realm, Subject: subject, At: s.At().Add(time.Second)}
+	if err := s.Engine.Commit(t.Context(), store.Change{Cutoffs: []store.Cutoff{cutoff}, Events: []store.Event{
+		{At: s.At(), Name: store.EventCutoff, About: store.AboutSubject(subject), Actor: "operator:root", Detail: "alice"},
+		{At: s.At().Add(-time.Hour), Name: store.EventCutoff, About: store.AboutSubject(subject), Actor: "operator:before", Detail: "alice"},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	s.Poll()
+	s.read(x, other).wants(t, "cut off", document{"A grant. It would be refused now: cut_off.",
+		map[string]string{"why": `a cutoff of subject "alice" until 2023-11-14T22:13:28Z covers it`, "next": "the user may authorize anew, which makes a new grant", "life cutoff": "operator:root | alice", "life cut off until then": `- | subject "alice"`}, nil})
+	s.Clock.Advance(time.Minute)
+	restore := s.Restored()
+	s.read(x, other).wants(t, "restored", document{"A grant. It would be refused now: cut_off.",
+		map[string]string{"life store restored": "- | from a backup of " + show.Instant(restore.Backup) + "; tokens of before are accepted until " + show.Instant(restore.Until)}, nil})
 	s.read(x, "00000000000000ff").wants(t, "an unknown one", document{"A request of which nothing is recorded here.",
 		map[string]string{"why": "it is not in the audit log " + x.Config.Audit.Directory + ", and not in the log: the log"}, map[string]string{"request/id": "00000000000000ff"}})
 }
