@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
@@ -193,5 +194,32 @@ func TestTX11_TheConsentPageNamesWhatOthersMayHave(t *testing.T) {
 	b.agree(ask)
 	if again := b.get(ask); !strings.HasPrefix(again.Header.Get("Location"), redirect) {
 		t.Errorf("the user is asked about the same again: %v", again)
+	}
+}
+
+// The audit log says which client exchanged whose token, and which has impersonated a user.
+func TestAnExchangeIsRecorded(t *testing.T) {
+	var tr auditLog
+	d, b := signedIn(t, audited(t, &tr))
+	shop := d.withAPIs()
+	pair := d.mustIssue(d.post(shop.challenged(b.agree(asking(shop, "scope=openid orders invoices")).Query().Get("code"))))
+	form := shop.refresh(pair.RefreshToken)
+	form.Set("resource", ordersAPI)
+	subject := d.mustIssue(d.post(form)).AccessToken
+	want := map[string]audit.Name{}
+	for mode, name := range map[store.ExchangeMode]audit.Name{"": audit.TokenExchanged, store.Impersonate: audit.UserImpersonated} {
+		c := d.exchanger(shop, func(r *client.Registration) { r.ExchangeMode = mode })
+		if a := d.post(c.exchanges(subject)); a.status != http.StatusOK {
+			t.Fatalf("mode %q: %v", mode, a)
+		}
+		want[c.ID] = name
+	}
+	for _, e := range tr.entries() {
+		if (e.Event == audit.TokenExchanged || e.Event == audit.UserImpersonated) && e.Event == want[e.ClientID] && e.Subject == username && e.Detail == "a token of client "+shop.ID {
+			delete(want, e.ClientID)
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("not recorded: %v", want)
 	}
 }
