@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/pages"
 	"github.com/mintage/mintage/internal/store"
@@ -463,6 +464,13 @@ func TestDV11_ADeviceOfAClientThatRegisteredItself(t *testing.T) {
 	}
 	d.step(5 * time.Second)
 	want(t, d.post(c.polls(device)), 400, "authorization_pending")
+
+	// So does one whose record is of before its document named the grant type.
+	recorded := store.Client{ID: address, Realm: realm, RegisteredBy: store.ByDocument, State: store.ClientEnabled, Settings: store.Settings{Name: "Agent", Auth: store.AuthNone, GrantTypes: store.DefaultGrantTypes}}
+	if err := d.store.Commit(t.Context(), store.Change{Documents: []store.Document{recorded.Record(grant.At(d.now()), grant.At(d.now().Add(time.Hour)))}}); err != nil {
+		t.Fatal(err)
+	}
+	d.codes(c)
 }
 
 func TestDV12_WhatEndsAGrantEndsTheDevices(t *testing.T) {
