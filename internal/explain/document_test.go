@@ -199,6 +199,30 @@ func TestWhatPeopleAndProgramsRead(t *testing.T) {
 	}
 }
 
+// TestARegistrationIsTheCause: of what a token's or code's client may do now, explain says
+// what its registration has to do with it.
+func TestARegistrationIsTheCause(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	tokens, code := s.Login(), s.NewCode()
+	s.Administer(clientID, func(c *store.Client) { c.DPoP = store.DPoPRequired })
+	demands := "; the request needs a proof (DPoP, RFC 9449), which the client's registration demands"
+	s.read(s.explainerOf(), tokens.RefreshToken).wants(t, "a proof", document{"A refresh token, authentic. It would be answered now.",
+		map[string]string{"next": "nothing; if the client was refused, explain the request id of its answer" + demands}, nil})
+	s.read(s.explainerOf(), code).wants(t, "a proof", document{"An authorization code, authentic. It would be answered now.",
+		map[string]string{"next": "the request must come from client " + clientID + " with redirect_uri " + redirectURI + " and no code_verifier" + demands}, nil})
+	s.Administer(clientID, func(c *store.Client) { c.Auth = store.AuthNone })
+	s.read(s.explainerOf(), tokens.RefreshToken).wants(t, "no key", document{"A refresh token, authentic. It would be refused now: key_mismatch.",
+		map[string]string{"why": "it is bound to no key, and the client's registration demands one (--dpop required)", "next": "the user logs in again, with proofs; or register the client with --dpop allowed: mintage client update ID"}, nil})
+	_, err := s.Refresh(t.Context(), s.Listed(clientID), issuer.RefreshRequest{RefreshToken: tokens.RefreshToken, JKT: oauth.JKT{7}, From: testkit.Origin})
+	if why := testkit.RefusalOf(t, err); why != grant.KeyMismatch {
+		t.Errorf("the token endpoint: %s", why)
+	}
+	s.Administer(clientID, func(c *store.Client) { c.Auth, c.DPoP, c.Scope = store.AuthEither, "", "other" })
+	s.read(s.explainerOf(), tokens.RefreshToken).wants(t, "no scope", document{"A refresh token, authentic. It would be refused now: scope_too_wide.",
+		map[string]string{"why": "the client is no longer registered for any scope of the grant", "next": "register the scope again (mintage client update ID --add-scope), or have the user authorize anew"}, nil})
+}
+
 // wants compares an explanation with what it must have. "-" is what it must not have.
 func (d document) wants(t *testing.T, name string, want document) {
 	t.Helper()

@@ -49,7 +49,7 @@ var refusalWords = map[grant.Refusal]words{
 		"the user logs in again: nothing of that grant is left"},
 	grant.TargetUnknown: {"the resource of the request is none of the APIs that the user, or the trust of an assertion, agreed to, or nothing of the scope belongs to it",
 		"have the client name, as resource, one of the APIs that it named at the authorization endpoint (see: mintage client show, mintage api list); of an assertion, one of those that its trust, its client and itself allow: mintage trust show ID"},
-	grant.KeyMismatch: {"the proof was made by another key than the one that the code or token is bound to (RFC 9449)",
+	grant.KeyMismatch: {"the proof was made by another key than the one that the code or token is bound to (RFC 9449), or the token is bound to none, and its client is registered with --dpop required",
 		"send proofs by the key with which the login began; if the key is lost, the user logs in again"},
 	grant.TargetGone: {"an API that it names is no longer registered, or allowed to the client",
 		"register the API (mintage api create) or allow it (mintage client update ID --add-api), and have the user authorize anew"},
@@ -187,6 +187,8 @@ func (v *Explained) readAllowed(r *adminapi.Reading) {
 	}
 	if key := e.bound(); key.Bound() {
 		r.Next += "; each request with it needs a proof (DPoP, RFC 9449) by the key " + key.String()
+	} else if (e.As == AsCode || e.As == AsRefresh) && e.Client.DPoP == store.DPoPRequired {
+		r.Next += "; the request needs a proof (DPoP, RFC 9449), which the client's registration demands"
 	}
 	if len(v.by.Realms) > 1 {
 		r.Why += "; at the endpoints of the realm " + v.by.Realm + " alone"
@@ -228,6 +230,10 @@ func (v *Explained) detail(r *adminapi.Reading) {
 			life := e.Token.ExpiresAt.Since(e.Token.IssuedAt).Truncate(time.Second)
 			r.Next = "nothing is wrong: it was to live for " + config.Duration(life).String() + "; the client refreshes"
 		}
+	case grant.KeyMismatch: // what is bound is judged with its key
+		r.Why, r.Next = "it is bound to no key, and the client's registration demands one (--dpop required)", "the user logs in again, with proofs; or register the client with --dpop allowed: mintage client update ID"
+	case grant.ScopeTooWide: // without a request, nothing was asked for
+		r.Why, r.Next = "the client is no longer registered for any scope of the grant", "register the scope again (mintage client update ID --add-scope), or have the user authorize anew"
 	case grant.AccessRevoked:
 		if e.Grant == nil {
 			break // a service token
