@@ -29,8 +29,8 @@ require (
 	golang.org/x/sys v0.50.0
 	golang.org/x/term v0.48.0
 	google.golang.org/protobuf v1.36.12
-	modernc.org/libc v1.79.0 // the version that modernc.org/sqlite names
-	modernc.org/sqlite v1.61.1
+	modernc.org/libc v1.80.1 // the version that modernc.org/sqlite names
+	modernc.org/sqlite v1.62.0
 	pgregory.net/rapid v1.3.0
 	rsc.io/qr v0.2.0
 )
