@@ -81,8 +81,8 @@ func (a Clients) noSubject(ctx context.Context, id string) error {
 	return err
 }
 
-// Read returns a client that has not been deleted, also one that registered itself and
-// to which a user has agreed.
+// Read returns a client that has not been deleted. It finds a client that registered
+// itself as soon as a user has agreed to it.
 func (a Clients) Read(ctx context.Context, id string) (c store.Client, err error) {
 	err = store.ErrNotFound
 	if storable("id", id) == nil {

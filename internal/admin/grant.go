@@ -99,8 +99,9 @@ func (a Grants) CutOff(ctx context.Context, subject, client string) (cut store.C
 	return cut, a.commit(ctx, change, a.event(a.now(), store.EventCutoff, about, show.Whom(subject, client, ", ")))
 }
 
-// endOfAll returns the document by which clients are notified that a subject's sessions
-// have ended: those that began until an instant, by the clock of a node that may be ahead.
+// endOfAll returns the document that makes the outbox notify clients that a subject's
+// sessions have ended: those that began until at. It adds MaxSkew, because the clock of
+// the node that began a session may be ahead.
 func (a Grants) endOfAll(subject string, at grant.Instant) store.Document {
 	return logout.EndOfAll(a.Realm, subject, at.Add(a.Policy.MaxSkew))
 }

@@ -31,8 +31,7 @@ type APIScope struct {
 	Texts map[string]string `json:"texts,omitempty"`
 }
 
-// Changes says in one line what has changed since the API was as old says, "" if
-// nothing has.
+// Changes describes in one line how a differs from old, "" if it does not.
 func (a API) Changes(old API) string {
 	var list []string
 	before := map[string]map[string]string{}

@@ -39,7 +39,8 @@ type WithdrawRequest struct {
 type Withdrawal struct {
 	Withdrawn []KeyChange `json:"withdrawn"`
 	Added     []KeyChange `json:"added"`
-	// The lifetimes say how long what was issued before would have been valid.
+	// The lifetimes are how long codes, access tokens and cached key sets from before
+	// the withdrawal would have been valid.
 	CodeLifetime        string `json:"code_lifetime"`
 	AccessTokenLifetime string `json:"access_token_lifetime"`
 	JWKSMaxAge          string `json:"jwks_max_age"`

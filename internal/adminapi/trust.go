@@ -73,7 +73,7 @@ type Judgement struct {
 	Findings []JudgementClaim `json:"findings"`
 }
 
-// A JudgementClaim is what a rule says of an assertion: the first fault decides.
+// A JudgementClaim is the result of one rule for an assertion. The first fault decides.
 type JudgementClaim struct {
 	Claim string `json:"claim"`
 	Fault string `json:"fault,omitempty"`

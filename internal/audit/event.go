@@ -72,8 +72,8 @@ const (
 // grant_id is its jti.
 const IDJAGIssued Name = "id_jag_issued"
 
-// AssertionAccepted is the event of an assertion of another issuer for which tokens were
-// issued; grant_id is the grant's, or the own id of a workload's token.
+// AssertionAccepted records that tokens were issued for an assertion of another issuer;
+// grant_id is the grant's or, for a workload, the token's own id.
 const AssertionAccepted Name = "assertion_accepted"
 
 // Events of the audit log itself.

@@ -127,8 +127,8 @@ type tail struct {
 	seq     uint64    // of the last line
 	hash    Hash      // of the last line
 	// torn is the number of bytes after the last complete line: a process was
-	// killed, or the machine lost power, during a write. For an empty segment, they
-	// are at the end of the one before.
+	// killed, or the machine lost power, during a write. If the segment is empty,
+	// torn counts those at the end of the segment before it.
 	torn int64
 	// damaged is the reason why the chain cannot be continued.
 	damaged error

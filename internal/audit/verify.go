@@ -314,7 +314,7 @@ func (w *verifier) begins(e Entry) error {
 	return nil
 }
 
-// finish verifies what depends on all lines.
+// finish makes the checks that need all lines, and notes what the MACs do not cover.
 func (w *verifier) finish() error {
 	switch {
 	case w.Ring == nil:

@@ -161,9 +161,9 @@ func checkKeys(a *store.AssertionRule, before json.RawMessage) error {
 	return keepKeys(&a.Keys, before, jose.SignatureAlgorithm(a.Alg))
 }
 
-// keepKeys keeps the part of a registered key set that verifies. One of the keys must be
-// for alg, unless alg is empty. The bounds of keys that were there before are those of the
-// version that registered them.
+// keepKeys reduces a registered key set to what verifies signatures. One of the keys must
+// be for alg, unless alg is empty. The limits of key sizes apply to new keys only: keys
+// that are registered already were accepted by an earlier version.
 func keepKeys(text *json.RawMessage, before json.RawMessage, alg jose.SignatureAlgorithm) error {
 	set, err := keyset.Parse(*text)
 	old, _ := keyset.Parse(before)

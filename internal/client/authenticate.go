@@ -21,10 +21,10 @@ import (
 
 // Slow hashes are for imported secrets only, until their first use.
 const (
-	// SlowChecks is how many may be there at once: one runs, the others wait.
+	// SlowChecks is how many slow hashes may run or wait at once: one runs.
 	SlowChecks = 16
-	// SlowChecksOfOne is how many of them may be for one client. One network has
-	// its share too, whatever clients it names.
+	// SlowChecksOfOne is how many of them may be for one client. A network is
+	// limited too, whichever clients it names.
 	SlowChecksOfOne = 2
 )
 

@@ -118,7 +118,7 @@ func (r *Registrations) open(id string) (keys.SealedRegistration, error) {
 	return r.Directory.Ring().Registrations(r.Realm).Open(id, grant.At(r.Now()))
 }
 
-// Admits reports whether an id is an authentic sealed registration. Of nil, none is.
+// Admits reports whether an id is an authentic sealed registration. A nil r admits none.
 func (r *Registrations) Admits(id string) bool {
 	if r == nil || !keys.IsRegistration(id) {
 		return false

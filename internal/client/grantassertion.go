@@ -48,7 +48,7 @@ var rules = []rule{
 	{"subject", (*judgement).subject},
 }
 
-// A Finding is what one rule says of an assertion.
+// A Finding is the result of one rule for an assertion.
 type Finding struct {
 	Claim string `json:"claim"`
 	Fault string `json:"fault,omitempty"` // "": it is right

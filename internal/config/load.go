@@ -242,8 +242,8 @@ func (c *Config) inheritLess(keys []Key, from Sources) {
 	}
 }
 
-// reloadRealms sets the realms of next, which the deployment's settings are: those that
-// run, with the reloadable settings of wanted.
+// reloadRealms sets next.Realms to the realms that run, with their reloadable settings
+// from wanted. The deployment's own settings in next are complete before.
 func (c Config) reloadRealms(next *Config, wanted Config) (changed, kept []string) {
 	next.Realms = nil
 	for _, r := range c.Realms {

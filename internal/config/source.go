@@ -78,8 +78,8 @@ func (from Sources) Explain(err error) error {
 	return errors.Join(faults...)
 }
 
-// of is where a setting comes from, or the first one of a section that is
-// given.
+// of returns the source of a setting. The source of a section is that of its first
+// setting that is given.
 func (from Sources) of(name string) Source {
 	if s, given := from[name]; given {
 		return s

@@ -48,7 +48,7 @@ type Console struct {
 	throttled overload.OnceAMinute // networks whose throttling is recorded
 }
 
-// An Elsewhere is the system that has the users, at which operators sign in.
+// An Elsewhere is the login system that manages the users. Operators sign in there.
 type Elsewhere struct {
 	URL      string // begins a login
 	At       string // names the system

@@ -96,7 +96,8 @@ func ofWhom(subject, client string) (flags string) {
 func (c grantPages) grant(ctx context.Context, r *request) (reply, error) {
 	id := r.PathValue("grant")
 	p := explainedPage{OfGrant: true, view: r.view(r.mintage("explain", quote(id)))}
-	// An id that is none would be explained as something else.
+	// Find the grant first: a text that is no grant's id would be explained as
+	// something else.
 	var g adminapi.Grant
 	if err := c.get(ctx, r, &g, nil, "grants", id); err != nil {
 		return reply{}, err

@@ -76,7 +76,7 @@ var press struct {
 	*request
 }
 
-// templates are read when the first page is asked for: a command has none.
+// templates are parsed for the first page. Commands show no page, and need not parse them.
 var templates = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
 		"t":       func(text string, args ...any) string { return press.say(text, args...) },

@@ -153,8 +153,8 @@ func (g growth) looks(last uint64, send func(text []byte, last uint64) bool) (fi
 	}
 }
 
-// look makes one look of a page that grows, as the operator is now: a session that has
-// ended sees nothing more.
+// look polls once for a page that grows. It authenticates the operator again, so that a
+// session that has ended receives nothing more.
 func (g growth) look(ctx context.Context, next func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()

@@ -85,10 +85,9 @@ type notingStore struct {
 	stderr   io.Writer
 }
 
-// CommandAudit opens the audit log for a command; nil if there is none.
-// Nothing is made before there is something to record.
-// Its lines have MACs if records, those of the key ring, are there and the
-// key-encryption key is at hand.
+// CommandAudit opens the audit log for a command, or returns nil if none is configured.
+// It creates no file before the first event. Lines have MACs if the key ring can be
+// opened, with its records and the key-encryption key.
 func CommandAudit(cfg config.Config, records func() ([]keys.Stored, error)) *audit.Log {
 	if cfg.AuditDirectory() == "" {
 		return nil

@@ -200,12 +200,12 @@ func (e *Explanation) bound() oauth.JKT {
 // An Answer is what would become of a request with the text now. Of a grant, it
 // is about its present refresh token.
 type Answer struct {
-	// Known is false if it cannot be told: the text names nothing, or keys are
-	// locked.
+	// Known is false if the outcome cannot be predicted: the text names nothing, or
+	// keys are locked.
 	Known bool
 	Why   grant.Refusal // Allowed if it would be answered
-	// Repeats tells that a spent refresh token would get the same pair again,
-	// and Revokes that the request would end the grant.
+	// Repeats reports that a spent refresh token would get the same pair again, and
+	// Revokes that the request would end the grant.
 	Repeats, Revokes bool
 	// SharedUntil is until when an earlier refresh token is treated as the present
 	// one, for a second holder under the client's reuse grace; zero if it is not.
@@ -215,8 +215,8 @@ type Answer struct {
 	// WindowEnds is until when the token spent last gets the same pair again, as
 	// long as the present one is unused; zero if it never does.
 	WindowEnds grant.Instant
-	// CatchesUp tells that a refresh token which is ahead of its row would carry
-	// the grant on, because of a restore.
+	// CatchesUp reports that a refresh token is newer than its row, because of a
+	// restore, and that a refresh would bring the row up to date.
 	CatchesUp bool
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// ErrUserCode means that nobody waits under a user code, or no longer.
+// ErrUserCode means that no device waits with a user code, or no longer.
 var ErrUserCode = errors.New("user code unknown")
 
 // A DeviceRequest is the device authorization request of a client (RFC 8628 section
@@ -31,7 +31,8 @@ type DeviceRequest struct {
 	Network   netip.Prefix
 }
 
-// A DeviceAnswer is its answer. The codes are secrets.
+// A DeviceAnswer is the device authorization response (RFC 8628 section 3.2). The codes
+// are secrets.
 type DeviceAnswer struct {
 	DeviceCode string
 	UserCode   string

@@ -41,7 +41,8 @@ func (iss *Issuer) Inspect(ctx context.Context, text string) (Token, error) {
 	return active, nil
 }
 
-// rests is what an access token of a grant rests on: the row, and its client.
+// rests holds the records on which an access token of a grant depends: the grant's row,
+// and its client.
 type rests struct {
 	grant  grant.Grant
 	client *store.Client

@@ -151,7 +151,8 @@ func (iss *Issuer) OpenOf(view *directory.View, scope oauth.Scope) (ids []string
 	return ids
 }
 
-// ownScope returns the scopes that an operator's client has without an API.
+// ownScope returns the scopes of an operator-registered client that belong to none of its
+// APIs.
 func (e entitlements) ownScope() oauth.Scope {
 	return e.c.Scope.Without(e.view.ScopeOf(e.iss.Realm, e.c.APIs))
 }

@@ -69,8 +69,9 @@ func (e entitlements) serviceToken(id grant.ID, scope oauth.Scope, apis []*store
 	}, nil
 }
 
-// serviceForm returns the lifetime of a service token for some APIs, which is the
-// shortest, its format, which is a JWT only if that of all is, and their numbers.
+// serviceForm returns the lifetime and the format of a service token for some APIs, and
+// the APIs' numbers. The lifetime is the shortest one of the APIs. The format is JWT only
+// if it is the format of all of them.
 func serviceForm(c *store.Client, apis []*store.API, life time.Duration) (time.Duration, store.TokenFormat, []uint16) {
 	if len(apis) == 0 {
 		return life, c.TokenFormat, nil
@@ -252,9 +253,9 @@ type serviceRevocation struct {
 	Realm string        `json:"realm,omitempty"`
 }
 
-// revoke revokes a token that the client got for itself, or in exchange (RFC 7009), by a
-// document that expires with it. The document is under the token's id, which the JWTs that were
-// made of an opaque token have as well, and the list of revocations names it.
+// revoke revokes a token that the client got for itself, or in exchange (RFC 7009). It
+// stores a document that expires with the token. The document's key is the token's id,
+// which JWTs made from an opaque token share, and which the list of revocations contains.
 func (iss services) revoke(ctx context.Context, view *directory.View, c *store.Client, t Token) error {
 	if t.ClientID != c.ID {
 		return &grant.Refused{Why: grant.OtherClient, GrantID: t.GrantID}

@@ -9,7 +9,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// ErrUserCode means that no device waits under the code that a user has entered.
+// ErrUserCode means that no device waits with the code that a user has entered.
 var ErrUserCode = issuer.ErrUserCode
 
 // ErrManyCodes means that a user has entered too many wrong codes.

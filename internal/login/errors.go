@@ -33,7 +33,7 @@ var (
 	// ErrDescription means that a client's description of itself cannot be read, or
 	// not now.
 	ErrDescription = errors.New("description of the client cannot be read")
-	// ErrSubject means that nobody may sign in by a name: it is the id of a client.
+	// ErrSubject means that a login was refused because its subject is a client's id.
 	ErrSubject = errors.New("subject refused")
 	// ErrCrowded means that too many interactions are under way.
 	ErrCrowded = errors.New("too many interactions")

@@ -47,16 +47,17 @@ func (a *Authorizer) CheckLogout(r oauth.LogoutRequest) (*Logout, error) {
 		l.ClientID, l.SessionID = h.ClientID, h.SessionID
 	}
 	if l.ClientID == "" {
-		// Section 3 forbids the redirect: nobody says whose address it is.
+		// Section 3 forbids the redirect: without a client, the address is unverified.
 		l.RedirectURI, l.State = "", nil
 	}
 	_, err := a.afterLogout(l)
 	return l, err
 }
 
-// afterLogout returns the address to which the browser goes after a logout, "" for a
-// page of ours. Only state is returned (section 3). The registration may have
-// changed since the request.
+// afterLogout returns the address to which the browser is sent after a logout, or "" for
+// our own page. It adds state, and nothing else of the request (OpenID Connect
+// RP-Initiated Logout 1.0 section 3). It checks the client again, because the
+// registration may have changed since the request.
 func (a *Authorizer) afterLogout(l *Logout) (string, error) {
 	if l.ClientID == "" {
 		return "", nil

@@ -42,7 +42,8 @@ func (n *realm) useCases(cfg config.Config) admin.Admin {
 	return a
 }
 
-// endAll returns what ends all sessions and all grants of a subject, by its own wish.
+// endAll returns a function that ends all sessions and all grants of a subject, at the
+// subject's own request.
 func (n *realm) endAll(cases admin.Admin) func(ctx context.Context, subject string) error {
 	return func(ctx context.Context, subject string) error {
 		a := cases

@@ -165,8 +165,8 @@ var (
 	ErrInternal         = &Error{ServerError, "internal error"}
 )
 
-// The answers to a client that polls for its device (RFC 8628 section 3.5), beside
-// ErrDenied; and to one that may not begin with a device.
+// The errors for a client that polls for its device (RFC 8628 section 3.5), besides
+// ErrDenied. ErrDeviceClient is for one that may not request device authorization.
 var (
 	ErrPending       = &Error{AuthorizationPending, "the user has not answered yet"}
 	ErrSlowDown      = &Error{SlowDown, "polled too soon: wait 5 seconds more between polls"}

@@ -62,7 +62,7 @@ const (
 
 var methods = []string{"pwd", "otp", "mfa"}
 
-// Classes are the authentication context classes: facts hold 1 for the first.
+// Classes are the authentication context classes (acr). Facts hold the index plus 1.
 var Classes = []string{"urn:mintage:1", "urn:mintage:2"}
 
 // Class returns the acr claim, or "" if the class is unknown.

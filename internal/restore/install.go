@@ -235,7 +235,8 @@ func (r *Replacement) replace(ctx context.Context, aside string) (kept []string,
 		if err == nil || begun {
 			return
 		}
-		// The second names of a store that stays in use would look like a kept copy.
+		// The store stays in use: remove the second names of its files, which would look
+		// like a kept copy.
 		for _, name := range kept {
 			err = errors.Join(err, os.Remove(name))
 		}

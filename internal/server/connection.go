@@ -12,10 +12,10 @@ import (
 )
 
 // connection is an open connection. For each request of HTTP/1.1, net/http sets nine
-// deadlines, and begins a read beside the handler to learn that the client has gone. That
-// costs timers, system calls and changes of goroutines, of which a connection saves most:
-//   - A deadline that moves away, as it does with each request, is set when the one before
-//     it has passed.
+// deadlines, and starts a read beside the handler to notice a disconnect. That costs
+// timers, system calls and switches of goroutines. A connection saves most of them:
+//   - A deadline that only moves later, as with each request, is not set until the one
+//     before it has passed.
 //   - Nothing is read between a request that has a slot and its answer. A disconnect does
 //     not cancel the work on it; see deadlines.
 type connection struct {
@@ -133,8 +133,8 @@ func (m *connection) SetDeadline(t time.Time) error {
 	return errors.Join(m.SetReadDeadline(t), m.SetWriteDeadline(t))
 }
 
-// hold lets nothing be read from the connection of r, which has been read whole, until its
-// answer is sent. A read that has begun goes on.
+// hold stops reads of the connection of r until the answer is sent. The request must have
+// been read completely. A read that has begun continues.
 func hold(r *http.Request) {
 	m := connectionOf(r)
 	if m == nil || r.ProtoMajor > 1 {
@@ -145,7 +145,7 @@ func hold(r *http.Request) {
 	m.held = !m.reading
 }
 
-// release ends what hold began: the answer is sent.
+// release allows reads again, after the answer to the request that hold got.
 func (m *connection) release() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -8,11 +8,11 @@ import (
 // headerVaryOrigin is shared so that none is allocated.
 var headerVaryOrigin = []string{"Origin"}
 
-// cors lets scripts read the answer (Fetch standard, CORS protocol): those of any
-// origin what is public and userinfo, and those of a public client's redirect URIs or of
-// cors.origins the answers of the token and revocation endpoints. Credentials of
-// the browser are never part of it, and these endpoints read no cookie: what a
-// script may read is what its own request has proved.
+// cors lets scripts read the answer (Fetch standard, CORS protocol). Scripts of any origin
+// may read public documents and userinfo. Those of a public client's redirect URIs, or of
+// cors.origins, may read the answers of the token and revocation endpoints. Credentials of
+// the browser are not allowed, and these endpoints read no cookie: a script can read only
+// what its own request is authorized to.
 func (s *Server) cors(h http.Header, r *Request) {
 	origin, exposed, allowed := "*", "WWW-Authenticate, Retry-After, X-Request-Id", "Authorization, Content-Type, DPoP"
 	if r.HasProof() || r.nonce != "" {

@@ -66,9 +66,9 @@ func (s Site) Endpoint(path string) string {
 	return s.PublicURL + s.BasePath + "/oauth2" + s.Realm + "/" + path
 }
 
-// strictTransport reports whether answers have Strict-Transport-Security (RFC 6797). The
-// header applies to every port of a host, so it would break other servers on a
-// developer's machine, and to no IP address (section 8.1.1).
+// strictTransport reports whether answers have Strict-Transport-Security (RFC 6797). On
+// localhost, it would break a developer's other servers, because it applies to every port
+// of a host. Browsers ignore it for IP addresses (section 8.1.1).
 func (s Site) strictTransport() bool {
 	u, err := url.Parse(s.PublicURL)
 	if err != nil {

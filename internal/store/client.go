@@ -211,8 +211,8 @@ type Beyond struct {
 	Since grant.Instant `json:"since"`
 }
 
-// DateBeyond sets Beyond to what ExchangeBeyond says at now. What was there keeps its
-// date.
+// DateBeyond sets Beyond to the scopes of ExchangeBeyond, with the date now. A scope that
+// Beyond had already keeps its date.
 func (c *Client) DateBeyond(now grant.Instant) {
 	before := c.Beyond
 	c.Beyond = nil

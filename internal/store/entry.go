@@ -22,8 +22,8 @@ type Entry struct {
 	Body    []byte // JSON
 }
 
-// row returns the key of e in its table. A client's key is its id, which contains no
-// space: the table contained only clients at first.
+// row returns the key of e in its table. A client's key is its id alone, because the table
+// contained only clients at first. Ids contain no space, so that keys of two kinds differ.
 func (e Entry) row() string {
 	if e.Kind == EntryClient {
 		return e.ID

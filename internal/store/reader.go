@@ -343,8 +343,8 @@ type Due struct {
 	Version int64
 }
 
-// FindDue scans rows of a table, of which the query returns id, version and the
-// instant after which it may go. It returns the key to continue after.
+// FindDue scans rows of a table. The query returns id, version and the instant after
+// which a row may be deleted. FindDue returns the key to continue after.
 func (r Reader) FindDue(ctx context.Context, table SweptTable, now grant.Instant, limit int, text string, args ...any) (next string, due []Due, err error) {
 	err = r.Run(ctx, false, func(q Query) error {
 		scanned := 0

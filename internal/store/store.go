@@ -61,12 +61,12 @@ type Store interface {
 	// ReadSecretUses sets the last uses of the secrets of clients.
 	ReadSecretUses(ctx context.Context, clients []Client) error
 
-	// Commit stores a change: all of it or, with ErrConflict, nothing, if a version
-	// that it requires is not the one before, a restore of the same instant is
-	// stored, or a key has another record. If the store already holds every record
-	// of such a change exactly, Commit succeeds and stores no event again. An
-	// earlier cutoff never replaces a later one of the same name, and is no
-	// conflict.
+	// Commit stores all of a change, or nothing, and then returns ErrConflict. It is a
+	// conflict if the stored version of a record does not directly precede the
+	// change's, if a restore of the same instant is stored, or if a key is stored with
+	// another record. If the store already holds every record of such a change
+	// exactly, Commit succeeds and stores no event again. An earlier cutoff never
+	// replaces a later one of the same name, and is no conflict.
 	//
 	// Entries, Cutoffs, Keys and Restores change the directory's version, and
 	// nothing else does. A document's kind never changes.

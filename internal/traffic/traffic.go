@@ -136,7 +136,7 @@ func beginning(number int64) grant.Instant {
 	return grant.At(time.Unix(number*int64(block/time.Second), 0))
 }
 
-// A Sum is the sum of all nodes: for each name, the counts of equal steps.
+// A Sum adds up the counts of all nodes: for each name, one count per Step.
 type Sum struct {
 	From  time.Time
 	Step  time.Duration

@@ -44,8 +44,9 @@ func (p *Provider) Finish(ctx context.Context, a Answer, pending Pending) (Ident
 	if err != nil {
 		return Identity{}, err
 	}
-	// RFC 9207 section 2.4, of errors as of codes: an answer from elsewhere
-	// would send this provider's code, and our secret, to another's endpoint.
+	// RFC 9207 section 2.4, for errors as well as codes: in a mix-up attack, another
+	// issuer's answer makes the client send a code, and its secret, to the wrong
+	// token endpoint.
 	switch {
 	case a.Issuer == "" && m.namesItself:
 		return Identity{}, invalid("the answer has no iss, which this provider always sends (RFC 9207)")

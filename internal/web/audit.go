@@ -40,8 +40,8 @@ func (s events) loggedIn(x *exchange, it *login.Interaction, who login.Identity)
 	s.Note(x.Request, audit.Event{Name: audit.LoginSucceeded, Outcome: audit.Success, ClientID: it.Request.ClientID, Subject: who.Subject, Detail: s.loginWay(it)})
 }
 
-// loginFailed counts and records a login that failed. The subject is that of a user whom
-// there is, or empty: what was typed as a username may be a password.
+// loginFailed counts and records a login that failed. The subject is empty unless the user
+// exists: what was typed as a username may be a password.
 func (s events) loginFailed(x *exchange, it *login.Interaction, subject string, err error) {
 	s.countLogin(err)
 	if errors.As(err, new(*account.Throttled)) {
@@ -63,7 +63,8 @@ func (s events) loginFailed(x *exchange, it *login.Interaction, subject string, 
 	s.Note(x.Request, e)
 }
 
-// loginWay names the system that has the users, and the console if an operator goes there.
+// loginWay names the system that authenticates the user, and the console if an operator
+// logs in to it.
 func (f *Front) loginWay(it *login.Interaction) string {
 	way := "login page of the provider"
 	switch {

@@ -107,8 +107,8 @@ func formPolicy(addresses ...string) []string {
 	return []string{policy("'self' " + targets(addresses...))}
 }
 
-// sendPolicy is the policy of the page that posts a response to a client by script.
-// Of scripts, it allows the one of the page.
+// sendPolicy is the policy of the page that posts a response to a client by script. It
+// allows that script, and no other.
 func sendPolicy(redirectURI string) []string {
 	sum := sha256.Sum256([]byte(pages.Script))
 	return []string{policy(targets(redirectURI)) + "; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"}

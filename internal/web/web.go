@@ -80,8 +80,8 @@ func (s *endpoints) guest(r *http.Request, x *exchange) login.Visitor {
 	return s.charged(x, v)
 }
 
-// charged is a visitor whose interactions are charged to the request's address, and
-// to the share of its network.
+// charged returns v with the limits for its interactions: the rate limit of the request's
+// address, and the share of its network.
 func (s *endpoints) charged(x *exchange, v login.Visitor) login.Visitor {
 	if x.Counted.IsValid() {
 		v.Network = overload.Party(x.Counted)

@@ -233,7 +233,7 @@ type Route struct {
 	absent       *Problem // why it is not there in this deployment
 }
 
-// Routes is the whole API. An operation says itself whether it reads, whatever its
+// Routes is the whole API. Each operation declares the role that it needs, whatever its
 // method: a POST can read.
 func (a *API) Routes() []Route {
 	var absent *Problem

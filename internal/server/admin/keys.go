@@ -40,8 +40,8 @@ func withdrawKeys(x *call, u *admin.Admin, in adminapi.WithdrawRequest) (any, er
 // takeTime lifts the limit of time for an answer that reads every grant.
 func (x *call) takeTime() { _ = http.NewResponseController(x.w).SetWriteDeadline(time.Time{}) }
 
-// uncounted logs that a change was made but that what it ends could not be counted. The
-// status is that of success: after another one, the caller would repeat the change.
+// uncounted logs that a change succeeded, but that the grants which it ends could not be
+// counted. The response reports success: after an error, the caller would repeat the change.
 func (x *call) uncounted(err error) {
 	x.log.Warn("cannot count what a change ends", "request_id", x.id, "path", x.path, "error", err)
 }

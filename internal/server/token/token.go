@@ -257,8 +257,8 @@ func refusalOf(err error) grant.Refusal {
 	return grant.Allowed
 }
 
-// countToken counts a token request, and a replay that ended a grant: only here
-// is a token presented by its client.
+// countToken counts a token request, and a replay that ended a grant. No other endpoint
+// counts replays: only here does the token's own client present it.
 func countToken(m *metrics.Metrics, o *server.Outcome) {
 	switch refusalOf(o.Err) {
 	case grant.RefreshReplayed:

@@ -140,7 +140,8 @@ func (s *Store) Sweep(ctx context.Context, table store.SweptTable, after string,
 	if len(due) == 0 {
 		return next, 0, nil
 	}
-	// Not deleted itself: if ctx ends, the transaction may still be running.
+	// The transaction must not write to the result deleted: if ctx ends, it may
+	// still be running after the return.
 	gone := 0
 	err = s.writer.do(ctx, &operation{alone: func() error {
 		return s.writer.transact(func() error {

@@ -9,7 +9,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// Faulty is a store that fails when it is told to, and counts its calls.
+// Faulty is a store that fails where a test injects a fault, and counts its calls.
 type Faulty struct {
 	store store.Store
 
@@ -221,7 +221,8 @@ func (f *Faulty) between(m Method, g grant.Grant, do func() error) error {
 	return err
 }
 
-// read is call for methods that also return a value, which a fault takes away.
+// read does what call does, for methods that also return a value. With an error, it
+// returns the zero value.
 func read[T any](f *Faulty, ctx context.Context, m Method, do func() (T, error)) (T, error) {
 	var value, none T
 	err := f.call(ctx, m, func() (err error) {
