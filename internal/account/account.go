@@ -223,9 +223,9 @@ func (u *Users) spend(ctx context.Context, ring *keys.Ring, name, code string, n
 	return Account{}, store.Unavailable(store.ErrConflict)
 }
 
-// Alive reports whether the session of a user, which began in an epoch, goes on. It
-// does not if the user is gone or disabled, or if sessions were ended since. Of u, only
-// the store and the realm are needed.
+// Alive reports whether a user's session that began in an epoch is valid. It is not if the
+// user is deleted or disabled, or if the user's sessions were ended since. Of u, only the
+// store and the realm need be set.
 func (u *Users) Alive(ctx context.Context, username string, epoch int64) (bool, error) {
 	user, ok, err := u.find(ctx, bounded(username))
 	return ok && user.State == Enabled && epoch == user.Epoch, err

@@ -321,9 +321,9 @@ func List(ctx context.Context, st store.Store, realm string) ([]User, error) {
 // ErrTaken means that the username exists.
 var ErrTaken = errors.New("the username is taken")
 
-// Claim returns a document that is stored with whatever has a new subject. Of two that are
-// created with one subject at once, each has read that it is free (write skew): the second
-// conflicts in this document. It may go once the first can be read.
+// Claim returns a document to be stored in the commit that creates a subject. It prevents
+// write skew: of two concurrent commits that have both found the subject free, the second
+// conflicts in this document. It may expire once the first commit can be read.
 func Claim(realm, subject string, now grant.Instant) store.Document {
 	return store.Document{
 		Kind: store.DocumentSubject, Key: store.KeyOf(store.DocumentSubject, realm, subject), Version: 1, ExpiresAt: now.Add(time.Hour), Body: []byte("{}"),

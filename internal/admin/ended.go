@@ -18,8 +18,8 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// An Ended is what has ended since a backup was made: revoked, disabled, deleted
-// or withdrawn. The backup still holds all of it as if it went on.
+// An Ended lists what has ended since a backup was made: it was revoked, disabled, deleted
+// or withdrawn. The backup still holds all of it as valid.
 type Ended struct {
 	Keys      []grant.KeyID
 	Cutoffs   []store.Cutoff

@@ -194,8 +194,8 @@ func (a Users) SetTOTP(ctx context.Context, username, etag string) (u account.Us
 	return u, secret, err
 }
 
-// Enrolled returns what is stored with a user who has enrolled a second factor: that the
-// sessions of before have ended, and an event.
+// Enrolled returns the change that is committed when a user enrols a second factor: the
+// end of all earlier sessions, and an event.
 func (a Users) Enrolled(u account.User, at grant.Instant) store.Change {
 	return store.Change{
 		Documents: []store.Document{a.Grants().endOfAll(u.Subject, at)},

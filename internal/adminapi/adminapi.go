@@ -119,7 +119,7 @@ type Login struct {
 	Subjects     []string    `json:"subjects,omitempty"`   // whom the client expects: one of them
 	ACRValues    []string    `json:"acr_values,omitempty"` // that the login should have, the best first
 	UILocales    string      `json:"ui_locales,omitempty"`
-	// Fresh says that the user must log in now: a session of before does not do.
+	// Fresh means that the user must log in now: an existing session is not enough.
 	Fresh       bool      `json:"fresh"`
 	RequestedAt time.Time `json:"requested_at"`
 	ExpiresAt   time.Time `json:"expires_at"`

@@ -177,8 +177,7 @@ func (c Client) Text(s client.Setting) string {
 // follow in their order.
 var changedFirst = []string{"name", "redirect_uris", "scope", "auth_method", "retry_window", "require_pkce"}
 
-// Changes says in one line which settings have changed since the client was as old
-// says, "" if none has.
+// Changes describes in one line which settings of c differ from old, "" if none does.
 func (c Client) Changes(old Client) string {
 	rank := func(s client.Setting) int {
 		if i := slices.Index(changedFirst, s.Member); i >= 0 {

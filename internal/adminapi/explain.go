@@ -33,7 +33,7 @@ type Explanation struct {
 	Trail   string            `json:"trail,omitempty"` // why the audit log could not be read to its end
 }
 
-// A Reading is what an explanation comes to, in words.
+// A Reading is an explanation in words.
 type Reading struct {
 	Verdict string `json:"verdict"` // answered, refused, retry (503) or unknown
 	Refusal string `json:"refusal,omitempty"`

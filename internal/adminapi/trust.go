@@ -32,8 +32,7 @@ type Trust struct {
 	Events       []Event         `json:"events,omitempty"` // of a command
 }
 
-// Changes says in one line what has changed since the trust was as old says, "" if
-// nothing has.
+// Changes describes in one line how t differs from old, "" if it does not.
 func (t Trust) Changes(old Trust) string {
 	var list []string
 	was := old.Settings()
@@ -63,8 +62,8 @@ type AssertionRequest struct {
 	Assertion string `json:"assertion"`
 }
 
-// A Judgement is what would become of an assertion that the client of its trust presents
-// now. Nothing is recorded.
+// A Judgement is the outcome that an assertion would have if the client of its trust
+// presented it now. Nothing is recorded.
 type Judgement struct {
 	Accepted bool             `json:"accepted"`
 	Trust    *Trust           `json:"trust"` // null: none is for it

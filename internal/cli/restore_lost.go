@@ -119,8 +119,8 @@ func (p *plan) print(w io.Writer) error {
 	return nil
 }
 
-// printSince lists what is ended in the restored store as well, what is missing
-// there, and what the audit log that says so lacks.
+// printSince lists what has ended since the backup and is ended in the restored store as
+// well, what is missing there, and what the audit log, its source, lacks.
 func (p *plan) printSince(w io.Writer) {
 	title := "Ended since the backup, and ended in the restored store as well:"
 	if p.revive {

@@ -223,8 +223,8 @@ func checkTrust(r *Registration) error {
 }
 
 // ownerLabels are the parts of subjects after which platforms name the owner of a
-// workload: GitHub, GitLab, CircleCI, Terraform. A namespace of
-// Kubernetes is none: the issuer is one cluster, in which not everybody can have one.
+// workload: GitHub, GitLab, CircleCI, Terraform. A Kubernetes namespace is not among them:
+// the issuer is a single cluster, in which strangers cannot create namespaces.
 var ownerLabels = []string{"repo", "repository", "repository_owner", "repository_owner_id", "project_path", "namespace_path", "org", "organization"}
 
 // AnyOwner reports whether a subject pattern leaves open who owns the workload: of

@@ -12,8 +12,8 @@ import (
 // returns is also an AuthFault.
 var ErrClient = errors.New("client authentication failed")
 
-// An AuthFault is why a client was not authenticated: an ErrClient that says
-// more, for operators. The one who asks is told nothing of it.
+// An AuthFault is why a client was not authenticated: an ErrClient with details for
+// operators. The response to the client contains none of them.
 type AuthFault string
 
 const (

@@ -66,9 +66,9 @@ var fapi2 = []demand{
 	signs("userinfo-signed-response-alg", func(r *Registration) *keys.Purpose { return &r.UserInfoAlg }, true, keys.ES256),
 }
 
-// Follow gives every setting of which the profile says something the value that it
-// demands. A registration follows first, and then takes what else is said of it: what
-// contradicts the profile is still there to be refused.
+// Follow sets every setting to the value that the profile demands, if it demands one. Call
+// it before the requested settings are applied, so that checkProfile rejects those that
+// contradict the profile.
 func (r *Registration) Follow() {
 	if r.Profile != store.ProfileFAPI2 {
 		return

@@ -73,7 +73,7 @@ func (c Config) Named(err error) error {
 var realmName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,39}$`) })
 
 // ReservedRealms are the first parts of paths, at the base path or below /oauth2/, that
-// have another behind them: a realm of that name could not be told from the endpoint.
+// another part follows. As the name of a realm, such a part would be ambiguous.
 var ReservedRealms = []string{"account", "connect", "demo", "jwks", "oauth2", "realms", "token", "verify"}
 
 // inRealm returns the name of a setting of a realm.

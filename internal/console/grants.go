@@ -66,7 +66,7 @@ func (c grantPages) grants(ctx context.Context, r *request) (reply, error) {
 }
 
 // filtered returns the query of a page of a list, and the flags of the command that
-// lists the same from its beginning. "" stands for no filter.
+// lists the same from its beginning. Empty filters are left out.
 func filtered(after, match, state string) (query url.Values, flags string) {
 	query = url.Values{"limit": {strconv.Itoa(listSize)}}
 	setIf(query, "match", match)

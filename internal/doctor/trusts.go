@@ -54,8 +54,8 @@ func checkTrusts(_ context.Context, p *Deployment) (f findings) {
 // aroundRestore is how far a trust that a restore has disabled is from it.
 const aroundRestore = time.Hour
 
-// judgeDisabled tells a trust that a restore has disabled, since it had changed after the
-// backup, from one that an operator has.
+// judgeDisabled distinguishes a trust that a restore has disabled, because it changed after
+// the backup, from a trust that an operator has disabled.
 func (f *findings) judgeDisabled(p *Deployment, t store.Trust) {
 	restored := func(r grant.Restore) bool { return t.UpdatedAt.Since(r.At).Abs() < aroundRestore }
 	if slices.ContainsFunc(p.Changes.Restores, restored) {

@@ -127,8 +127,8 @@ func (n Nonces) At(now time.Time) string {
 	return base64.RawURLEncoding.EncodeToString(n(now.Unix() / 60)[:16])
 }
 
-// Valid reports whether a nonce is that of this minute or of the one before. That of the
-// next is from a node whose clock is ahead.
+// Valid reports whether a nonce is that of this minute or of the one before. It accepts that
+// of the next minute, too: another node's clock may be ahead.
 func (n Nonces) Valid(nonce string, now time.Time) bool {
 	for _, at := range []time.Duration{0, -time.Minute, time.Minute} {
 		if subtle.ConstantTimeCompare([]byte(n.At(now.Add(at))), []byte(nonce)) == 1 {

@@ -131,21 +131,21 @@ const (
 	AsDevice  ExplainedAs = "device_code"
 )
 
-// An Explanation is all that is known of a token, a code or a grant, and what
-// would become of it now. It holds no secret: of a token, neither the text nor
-// its MAC; of a code, neither the text nor the challenge.
+// An Explanation holds all that is known of a token, a code or a grant, and the outcome
+// of using it now. It holds no secret: neither the text nor the MAC of a token, neither
+// the text nor the challenge of a code.
 type Explanation struct {
 	As  ExplainedAs
 	Now grant.Instant
-	// Genuine tells that the text was made here. Otherwise Diagnosis, or JWT,
-	// says why that is not so, and what the text claims is not proven.
+	// Genuine reports that this deployment issued the text. Otherwise Diagnosis, or
+	// JWT, contains the reason, and what the text claims is not proven.
 	Genuine   bool
 	Diagnosis keys.Diagnosis
 	MadeIn    string     // the realm that has made the text, if that is another one
 	JWT       *JWTFacts  // of a JWT
 	Key       *keys.Life // that the text names, if this store has it
 
-	// What the text says. Named tells that it names a grant.
+	// What the text contains. Named reports that it names a grant.
 	Named bool
 	Token issuer.Token
 	Scope string // of an access token
@@ -197,8 +197,8 @@ func (e *Explanation) bound() oauth.JKT {
 	return e.Token.JKT
 }
 
-// An Answer is what would become of a request with the text now. Of a grant, it
-// is about its present refresh token.
+// An Answer is the outcome of a request with the text now. For a grant, it is a request
+// with its present refresh token.
 type Answer struct {
 	// Known is false if the outcome cannot be predicted: the text names nothing, or
 	// keys are locked.

@@ -109,8 +109,8 @@ func (v *Explained) sessionParts() []part {
 	return append(parts, part{head: "grants", table: made})
 }
 
-// told says which clients were told that the session has ended, and which were not,
-// and why.
+// told lists which clients were notified that the session has ended, which were not, and
+// why.
 func (s *sessionFacts) told(now grant.Instant) (list []adminapi.ExplainedLogout, t table) {
 	t.columns = "ENDED|OF|CLIENT|TOLD|ATTEMPTS|ANSWER|NEXT"
 	for _, of := range s.logouts {

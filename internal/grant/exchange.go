@@ -39,8 +39,9 @@ type Exchange struct {
 	Scope     oauth.Scope // asked for; "": all that is available
 }
 
-// Exchange returns the actors and the scope of the token that x asks for, the present
-// actor first, or why there is none. Whose token it is comes before what is asked for.
+// Exchange returns the actors, the present one first, and the scope of the token that x
+// requests, or why it is refused. It checks who may exchange the subject token before it
+// checks what x requests.
 func (x Exchange) Exchange() (actors []Actor, scope oauth.Scope, why Refusal) {
 	if !x.Hides {
 		actors = append([]Actor{{Subject: x.ClientID}}, x.Actors...)

@@ -104,7 +104,8 @@ func (d *Devices) open(now grant.Instant, network netip.Prefix, client string) (
 	return &opening{d, d.letters(now), waiting{now.Add(DeviceLifetime), at}}, nil
 }
 
-// settle ends the storing of a code: with an error, there is none.
+// settle counts the code as waiting once it is stored. With an error, it was not stored,
+// and its slot is free again.
 func (o *opening) settle(key store.DocumentKey, err error) {
 	d := o.of
 	d.mu.Lock()

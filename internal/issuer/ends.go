@@ -137,11 +137,10 @@ func (s storedEnd) end() SessionEnd {
 	return e
 }
 
-// Ends revokes the grants of sessions that have ended, on one node at a time. It does
-// so at once, as the process does that ends the session, again when every code of
-// the session has become a grant or has expired, and once more for those of devices. The
-// ends are in the store: another node goes on with those of one that died. One goroutine
-// uses it.
+// Ends revokes the grants of sessions that have ended, on one node at a time. It does so
+// at once, again when every code of the session has become a grant or has expired, and
+// once more when every device code has. The ends are in the store: if a node dies, another
+// node continues with its ends. One goroutine uses an Ends.
 type Ends struct {
 	Store  store.Store
 	Lease  *lease.Lease

@@ -108,7 +108,7 @@ func (iss Exchanges) ExchangeToken(ctx context.Context, c *store.Client, r Excha
 }
 
 // unacceptable is the error about a token of the request that is not valid or may not be
-// used so (RFC 8693 section 2.2.2). A fault of the server is none.
+// used so (RFC 8693 section 2.2.2). It leaves faults of the server as they are.
 func unacceptable(told *oauth.Error, err error) error {
 	if refused, ok := errors.AsType[*grant.Refused](err); ok && refused.Why != grant.StoreBehind {
 		return fmt.Errorf("%w: %w", told, err)

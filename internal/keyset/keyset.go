@@ -96,7 +96,7 @@ func ParseFetched(body []byte, operators bool) (Set, error) {
 	return set, nil
 }
 
-// Bounded returns the keys that cost little to verify with, and those of before.
+// Bounded returns the keys with which verification is cheap, and those that are in before.
 func (s Set) Bounded(operators bool, before Set) Set {
 	return slices.DeleteFunc(s, func(key jose.JSONWebKey) bool {
 		k, ok := key.Key.(*rsa.PublicKey)

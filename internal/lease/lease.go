@@ -53,8 +53,8 @@ type leaseBody struct {
 // Held reports whether this node has led since its last call of Leads.
 func (l *Lease) Held() bool { return l.Alone || l.held }
 
-// Leads reports whether this node leads, and takes or renews the lease for that. An
-// error is that of the store: a leader goes on for a while in spite of it.
+// Leads reports whether this node leads. It takes or renews the lease. An error is that of
+// the store: a leader continues for a while in spite of it.
 func (l *Lease) Leads(ctx context.Context) (bool, error) {
 	now := l.Monotonic()
 	if l.Alone || l.held && now.Sub(l.renewed) < renewal {

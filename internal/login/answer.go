@@ -176,7 +176,7 @@ func (t *turn) reached(ctx context.Context, st Stage, err error) error {
 	return err
 }
 
-// look goes on with what is recorded, and with what a handoff has said.
+// look continues with the recorded interaction, and with the result of a handoff.
 func (t *turn) look(ctx context.Context) error {
 	said, err := t.a.TakeLogin(t.it, t.said.Verifier)
 	switch {

@@ -98,8 +98,8 @@ func (co *Consents) livingGrants(ctx context.Context, view *directory.View, subj
 	return list, nil
 }
 
-// connected reports whether a client has something from the subject. Every node
-// keeps a cutoff in memory: none is made where there is nothing to end.
+// connected reports whether a client has a consent or a grant of the subject. Without
+// either, the caller makes no cutoff, because every node would keep it in memory.
 func (co *Consents) connected(ctx context.Context, view *directory.View, cs consents, subject, clientID string) (bool, error) {
 	if _, ok := cs.Of[clientID]; ok {
 		return true, nil

@@ -104,8 +104,8 @@ func (cs consents) document() (store.Document, error) {
 	}
 }
 
-// record adds the record of a client that registered itself, as the user has seen it,
-// beside before, which is nil if there is none.
+// record adds to a change the record of a client that registered itself, as the user has
+// seen it. Its present record is before, or nil.
 func (co *Consents) record(c, before *store.Client, with *store.Change) {
 	next := c.Clone()
 	next.CreatedAt, next.UpdatedAt = co.now(), co.now()

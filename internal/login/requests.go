@@ -169,9 +169,10 @@ func (rs *Requests) covered(st *Stage, r oauth.AuthorizationRequest) oauth.Autho
 	return r
 }
 
-// shown leaves out of the request of a client that registered itself the APIs of which its
-// scope has nothing: a user who is shown scopes agrees to no other API, and a remembered
-// answer to one is none to another. If no API is left, it gets the default scopes as well.
+// shown removes, from the request of a client that registered itself, the APIs of which it
+// requests no scope. The consent page shows scopes only, so that the user agrees to no
+// other API, and a remembered consent is for the same APIs only. If no API is left, the
+// request gets the default scopes as well.
 func (rs *Requests) shown(st *Stage, r oauth.AuthorizationRequest, byDefault oauth.Scope) oauth.AuthorizationRequest {
 	var kept []string
 	for _, scope := range []oauth.Scope{r.Scope, union(r.Scope, byDefault)} {

@@ -126,9 +126,9 @@ func CheckOwnRedirectURI(uri string, more ...string) error {
 	return (*schemeError)(&scheme)
 }
 
-// CheckProgramScheme returns why a scheme is none that an operator may let clients
-// which registered themselves use, or nil. It is a program's own if neither the Web
-// nor a browser or an operating system gives it a meaning.
+// CheckProgramScheme returns nil for a scheme that an operator may allow to clients that
+// registered themselves, and otherwise an error. It must be a program's own: neither the
+// Web nor a browser or an operating system gives it a meaning.
 func CheckProgramScheme(scheme string) error {
 	switch {
 	case scheme == "" || scheme[0] < 'a' || scheme[0] > 'z' || strings.Trim(scheme, "abcdefghijklmnopqrstuvwxyz0123456789+-.") != "":

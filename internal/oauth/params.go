@@ -142,7 +142,7 @@ type pair struct {
 // usualPairs is how many pairs a caller makes room for, which nearly every form fits.
 const usualPairs = 8
 
-// parsePairs appends pairs of which none is foul to an empty list.
+// parsePairs parses s and appends its pairs to an empty list. A foul pair is an error.
 func parsePairs(pairs []pair, s string) ([]pair, error) {
 	pairs, err := readPairs(pairs, s)
 	if slices.ContainsFunc(pairs, func(kv pair) bool { return kv.foul }) {

@@ -265,8 +265,8 @@ func EndByID(ctx context.Context, st store.Store, operator, id, actor string, no
 	return ended, nil
 }
 
-// EndRestored ends what a restored store has of the backup: the sessions that began until
-// an instant, and all invitations and tickets. They may have ended since, or been spent.
+// EndRestored ends, in a restored store, the sessions that began until an instant, and all
+// invitations and tickets: since the backup, they may have ended or been spent.
 func EndRestored(ctx context.Context, st store.Store, until grant.Instant) error {
 	for _, kind := range []store.DocumentKind{store.DocumentConsoleSession, store.DocumentConsoleInvitation, store.DocumentConsoleTicket} {
 		for d, err := range store.EachDocument(ctx, st, store.DocumentFilter{Kind: kind}) {

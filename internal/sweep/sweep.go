@@ -128,8 +128,8 @@ func (s *Sweeper) slices(table store.SweptTable) func(context.Context) (int, boo
 	}
 }
 
-// steadiness returns a function that tells by how much the clock was moved
-// since: forward if positive.
+// steadiness returns a function that returns by how much the clock was set since:
+// forward if positive.
 func (s *Sweeper) steadiness() func() time.Duration {
 	wall, steady := s.Now().Round(0), s.Monotonic()
 	return func() time.Duration { return s.Now().Round(0).Sub(wall) - s.Monotonic().Sub(steady) }

@@ -41,8 +41,8 @@ type metadata struct {
 // within a minute; this is for one that was withdrawn.
 const keepFor = time.Hour
 
-// asymmetric lists the accepted signature algorithms of ID tokens. The HS family is
-// not among them: every holder of the client's secret could sign. Neither is none.
+// asymmetric lists the accepted signature algorithms of ID tokens. It excludes "none" and
+// the HS family, with which every holder of the client's secret could sign.
 var asymmetric = []string{
 	oidc.RS256, oidc.RS384, oidc.RS512, oidc.PS256, oidc.PS384, oidc.PS512,
 	oidc.ES256, oidc.ES384, oidc.ES512, oidc.EdDSA,

@@ -41,8 +41,8 @@ type Config struct {
 	// Claims maps standard claims to the provider's names of them.
 	Claims      map[string]string
 	RedirectURL string
-	// LogoutURL is where the provider sends browsers back after a logout, or "": a
-	// logout here is none there.
+	// LogoutURL is where the provider sends browsers back after a logout; "": a logout
+	// here does not log out at the provider.
 	LogoutURL string
 	// HTTP's transport carries the requests; nil for the default one.
 	// Redirects are never followed.

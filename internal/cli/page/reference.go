@@ -28,7 +28,7 @@ done, 2 if the command line or the configuration is wrong. Results are on standa
 `)
 	var commands []*cobra.Command
 	walk(root, func(c *cobra.Command) {
-		// A command that is a group alone is said by those in it.
+		// A command that only groups others is not listed: its subcommands are.
 		if !c.Hidden && c.HasParent() && c.Name() != "help" && !under(c, "completion") && !c.HasAvailableSubCommands() {
 			commands = append(commands, c)
 		}

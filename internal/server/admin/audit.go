@@ -61,9 +61,9 @@ func auditOff() *Problem {
 		Detail: "no server runs here, or its audit log is off", Advice: "see audit.directory, or use: mintage audit show"}}
 }
 
-// listAudit answers with records of the audit log of this machine. Those that name no
-// realm are of the deployment, and belong to the default realm, but not to whoever is
-// confined to it.
+// listAudit answers with records of the audit log of this machine. Records without a realm
+// are about the deployment. They are listed with the default realm, but not if the caller
+// is confined to it.
 func (a *API) listAudit(x *call, u *admin.Admin) (any, error) {
 	if a.AuditDirectory == "" {
 		return nil, auditOff()
