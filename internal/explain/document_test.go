@@ -157,7 +157,7 @@ func TestWhatPeopleAndProgramsRead(t *testing.T) {
 		{"an access token of before", s.read(s.explainerOf(), `"`+first.AccessToken+`"`), document{
 			"An access token, authentic. It would be answered now.",
 			map[string]string{"pasted": "quotes around it were left out: sent with them, it is refused", "token generation": "1, of an earlier pair: the grant is at 4", "token scope": all, "token apis": orders + " " + invoices,
-				"next": "nothing; if the client was refused, explain the request id of its answer; a resource server that gets active: false is not registered to ask about it (mintage client show ID: --introspect, --introspect-audience)"},
+				"next": "nothing; if the client was refused, explain the request id of its answer; a resource server that gets active: false is not registered to ask about it: mintage client update ID --introspect --add-introspect-audience AUDIENCE"},
 			map[string]string{"notes": "[quotes around it were left out: sent with them, it is refused]", "token/standing": "spent", "token/scope": all, "token/apis": "[" + orders + " " + invoices + "]"},
 		}},
 		{"one of an exchange", s.read(s.explainerOf(), exchanged.AccessToken), document{

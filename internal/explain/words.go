@@ -183,7 +183,7 @@ func (v *Explained) readAllowed(r *adminapi.Reading) {
 	case e.As == AsGrant:
 		r.Why = "the grant is alive: its present refresh token would be answered"
 	case e.As == AsAccess || e.As == AsJWT:
-		r.Next += "; a resource server that gets active: false is not registered to ask about it (mintage client show ID: --introspect, --introspect-audience)"
+		r.Next += "; a resource server that gets active: false is not registered to ask about it: mintage client update ID --introspect --add-introspect-audience AUDIENCE"
 	}
 	if key := e.bound(); key.Bound() {
 		r.Next += "; each request with it needs a proof (DPoP, RFC 9449) by the key " + key.String()
