@@ -223,6 +223,15 @@ func TestARegistrationIsTheCause(t *testing.T) {
 		map[string]string{"why": "the client is no longer registered for any scope of the grant", "next": "register the scope again (mintage client update ID --add-scope), or have the user authorize anew"}, nil})
 }
 
+// TestOneRefresh: the life of a grant counts in words.
+func TestOneRefresh(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	tokens := s.Must(s.Renew(s.Login().RefreshToken))
+	s.read(s.explainerOf(), tokens.RefreshToken).wants(t, "one refresh", document{"A refresh token, authentic. It would be answered now.",
+		map[string]string{"life refreshed 1 time in all": clientID + " | this is the last time: generation 2"}, nil})
+}
+
 // wants compares an explanation with what it must have. "-" is what it must not have.
 func (d document) wants(t *testing.T, name string, want document) {
 	t.Helper()

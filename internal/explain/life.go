@@ -54,7 +54,7 @@ func (x *Explainer) completeLife(ctx context.Context, v *Explained) error {
 			if !redeemed {
 				v.life = append(v.life, adminapi.LifeEntry{At: nil, What: "code redeemed", Actor: g.ClientID, Detail: "the first pair; the store does not keep when"})
 			}
-			add(g.RotatedAt, fmt.Sprintf("refreshed %d times in all", g.Generation-1), g.ClientID, fmt.Sprintf("this is the last time: generation %d", g.Generation))
+			add(g.RotatedAt, "refreshed "+show.Count(int(g.Generation-1), "time", "times")+" in all", g.ClientID, fmt.Sprintf("this is the last time: generation %d", g.Generation))
 		}
 		add(g.ExpiresAt, "refresh token expires", "", "")
 	} else if e.Code != nil {
