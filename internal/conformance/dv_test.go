@@ -465,6 +465,16 @@ func TestDV11_ADeviceOfAClientThatRegisteredItself(t *testing.T) {
 	d.step(5 * time.Second)
 	want(t, d.post(c.polls(device)), 400, "authorization_pending")
 
+	// The page about one whose document names the grant type shows its host, not its name:
+	// anybody may take the name of another.
+	d.authorizer.SelfRegistered = func(context.Context, oauth.AuthorizationRequest, netip.Prefix, bool) (*store.Client, error) {
+		return &store.Client{ID: address, Realm: realm, State: store.ClientEnabled, RegisteredBy: store.ByDocument, Secrets: []store.Secret{},
+			Settings: store.Settings{Name: "Agent", Auth: store.AuthNone, GrantTypes: append([]string{store.GrantDeviceCode}, store.DefaultGrantTypes...)}}, nil
+	}
+	if page := b.enter(d.codes(c).UserCode); !strings.Contains(page.body, "agent.example") || !strings.Contains(page.body, `name="same"`) {
+		t.Errorf("%d %q\n%s", page.StatusCode, page.title(), page.body)
+	}
+
 	// So does one whose record is of before its document named the grant type.
 	recorded := store.Client{ID: address, Realm: realm, RegisteredBy: store.ByDocument, State: store.ClientEnabled, Settings: store.Settings{Name: "Agent", Auth: store.AuthNone, GrantTypes: store.DefaultGrantTypes}}
 	if err := d.store.Commit(t.Context(), store.Change{Documents: []store.Document{recorded.Record(grant.At(d.now()), grant.At(d.now().Add(time.Hour)))}}); err != nil {

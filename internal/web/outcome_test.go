@@ -16,6 +16,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/storetest"
 	"github.com/mintage/mintage/internal/upstream"
+	"github.com/mintage/mintage/internal/web"
 )
 
 func codeRequest(code string) issuer.CodeRequest {
@@ -69,6 +70,18 @@ func outcomes(t *testing.T) []outcome {
 			code := r.secondFactor("alice")
 			page := b.follow(b.logIn(b.open(asking(r.shop)).at(r.t, login.StepLogin), "alice", password)).at(r.t, login.StepSecondFactor)
 			return send(r, b, page.field("id"), code)
+		}
+	}
+	device := func(decision ...string) func(*room, *browser) sight {
+		return func(r *room, b *browser) sight {
+			cli := r.client(client.Registration{ID: "cli", Settings: store.Settings{Name: "Terminal", GrantTypes: []string{store.GrantDeviceCode}}})
+			asked := must(issuer.DeviceCodes{Issuer: r.kit.Issuer}.DeviceAuthorization(r.t.Context(), &cli, issuer.DeviceRequest{Scope: "a"}))
+			page := b.follow(b.post(publicURL+web.DevicePath, "user_code="+asked.UserCode)).at(r.t, login.StepConsent)
+			answer := append([]string{"id=" + page.field("id"), "step=consent"}, decision...)
+			s := b.follow(b.post(interactionURL, answer...))
+			b.post(interactionURL, answer...) // a second click
+			b.post(interactionURL, answer...)
+			return s
 		}
 	}
 	// told is a login at the portal about which it says something.
@@ -252,6 +265,24 @@ func outcomes(t *testing.T) []outcome {
 			b.agree(asking(r.shop))
 			return b
 		}, do: func(r *room, b *browser) sight { return b.get(asking(r.shop)) }, status: 303, to: redirectURI + "?code=", audit: []string{codeOK}},
+
+		// Devices.
+		{name: "device allowed", prepare: signedIn, do: device("decision=allow", "same=yes"), status: 200, audit: []string{"consent_given|success|s-alice|cli|scope a"}, counted: []string{"device allowed +1"}},
+		{name: "device denied", prepare: signedIn, do: device("decision=deny"), status: 200, audit: []string{"consent_denied|success|s-alice|cli|scope a"}, counted: []string{"device denied +1"}},
+		{name: "a code that no device has", prepare: signedIn, do: func(_ *room, b *browser) sight {
+			return b.follow(b.post(publicURL+web.DevicePath, "user_code=BCDF-GHJK"))
+		}, status: 422, audit: []string{"user_code_refused|refused|s-alice||wrong"}, counted: []string{"device wrong +1"}},
+		{name: "too many codes that no device has", prepare: func(r *room) *browser {
+			b := r.signedIn("alice")
+			for range 10 {
+				b.follow(b.post(publicURL+web.DevicePath, "user_code=BCDF-GHJK"))
+			}
+			return b
+		}, do: func(_ *room, b *browser) sight {
+			return b.follow(b.post(publicURL+web.DevicePath, "user_code=BCDF-GHJK"))
+		}, status: 429,
+			audit:   []string{"user_code_refused|refused|s-alice||limited", "throttled|refused|||interaction; further ones within a minute are not recorded"},
+			counted: []string{"device limited +1"}},
 
 		// Logouts.
 		{name: "logout by the user", prepare: signedIn, do: func(r *room, b *browser) sight {

@@ -172,7 +172,7 @@ func (r *room) counts() []string {
 	r.counted = map[string]float64{}
 	for _, f := range families {
 		short, mine := map[string]string{
-			"mintage_login_attempts_total": "login", "mintage_logouts_total": "logout", "mintage_throttled_total": "throttled",
+			"mintage_login_attempts_total": "login", "mintage_logouts_total": "logout", "mintage_throttled_total": "throttled", "mintage_device_authorizations_total": "device",
 		}[f.GetName()]
 		for _, m := range f.GetMetric() {
 			if !mine {
