@@ -316,3 +316,49 @@ func TestCookiesThatAreNotOurs(t *testing.T) {
 		}
 	}
 }
+
+// The page about an error has what an operator needs to find it, and the way back to a
+// client where there is a safe one.
+func TestWhatThePageAboutAnErrorSays(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t)
+	for name, c := range map[string]struct {
+		choose []func(*room, *choice)
+		do     func(*room, *browser) sight
+		status int
+		has    []string
+		back   bool
+	}{
+		"a redirect URI that is not registered": {do: func(r *room, b *browser) sight { return b.get(asking(r.shop, "redirect_uri=https://evil.example/")) },
+			status: http.StatusBadRequest, has: []string{"Shop", "invalid_request", "redirect_uri not registered"}},
+		"a store that does not answer": {do: func(r *room, b *browser) sight {
+			r.kit.Faulty.Inject(storetest.CommitDocument, 1, storetest.Lost)
+			return b.get(asking(r.shop))
+		}, status: http.StatusServiceUnavailable, has: []string{"temporarily_unavailable"}},
+		"a provider that is down": {choose: []func(*room, *choice){atProvider(p)}, do: func(r *room, b *browser) sight {
+			state := p.sent(b.open(asking(r.shop)))
+			p.down = true
+			b.header["Sec-Fetch-Site"] = "cross-site"
+			return b.get(callbackURL + "?code=c&state=" + state)
+		}, status: http.StatusBadGateway, has: []string{"Shop"}, back: true},
+		"a provider that is down, and the account pages": {choose: []func(*room, *choice){atProvider(p)}, do: func(r *room, b *browser) sight {
+			state := p.sent(b.open(connectionsURL))
+			p.down = true
+			b.header["Sec-Fetch-Site"] = "cross-site"
+			return b.get(callbackURL + "?code=c&state=" + state)
+		}, status: http.StatusBadGateway},
+	} {
+		p.down = false
+		r := newRoom(t, c.choose...)
+		s := c.do(r, r.browser())
+		id := s.Header.Get("X-Request-Id")
+		for _, text := range append(c.has, id) {
+			if text == "" || !strings.Contains(s.body, text) {
+				t.Errorf("%s: %q is missing in\n%s", name, text, s.body)
+			}
+		}
+		if s.StatusCode != c.status || strings.Contains(s.body, `href="`+redirectURI+`?error=access_denied`) != c.back {
+			t.Errorf("%s: status %d, or no way back\n%s", name, s.StatusCode, s.body)
+		}
+	}
+}
