@@ -159,8 +159,8 @@ var tokenMutations = []Mutation{
 	},
 	{
 		Name: "owner of a refresh token", In: "Grant.Refresh",
-		Old:  "case g.ClientID != r.ClientID || g.Realm != r.Realm:\n\t\treturn g.refuse(OtherClient)\n\tcase (g.JKT.Bound()",
-		New:  "case false:\n\t\treturn g.refuse(OtherClient)\n\tcase (g.JKT.Bound()",
+		Old:  "case g.ClientID != r.ClientID || g.Realm != r.Realm:\n\t\treturn g.refuse(OtherClient)\n\tcase !g.JKT.Bound()",
+		New:  "case false:\n\t\treturn g.refuse(OtherClient)\n\tcase !g.JKT.Bound()",
 		Test: here + "TestTR04",
 	},
 	{

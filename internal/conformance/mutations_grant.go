@@ -15,7 +15,7 @@ var grantMutations = []Mutation{
 	},
 	{
 		Name: "key of a bound refresh token", In: "Grant.Refresh",
-		Old: "case (g.JKT.Bound() || r.MustBeBound) && g.JKT != r.JKT:", New: "case false:",
+		Old: "case !g.JKT.Bound() && r.MustBeBound, g.JKT.Bound() && g.JKT != r.JKT:", New: "case false:",
 		Test: "go test ./internal/grant -run TestRefreshOfABoundGrant",
 	},
 	{

@@ -256,9 +256,6 @@ func (x *Explainer) answerRefresh(view *directory.View, e *Explanation) {
 			a.SharedUntil = e.Token.IssuedAt.Add(p.ReuseGrace + p.MaxSkew)
 		}
 		a.CatchesUp = d.Refusal == grant.Allowed && d.Next.Generation > g.Generation+1
-		if e.Client.Public() && e.Client.DPoP == store.DPoPRequired && !g.JKT.Bound() {
-			a = Answer{Known: true, Client: a.Client, Why: grant.KeyMismatch} // by whatever key it is sent
-		}
 	}
 	e.Answer = a
 }

@@ -281,7 +281,7 @@ func (g Grant) Refresh(r Refresh, p Policy, now Instant) Decision {
 	switch {
 	case g.ClientID != r.ClientID || g.Realm != r.Realm:
 		return g.refuse(OtherClient)
-	case (g.JKT.Bound() || r.MustBeBound) && g.JKT != r.JKT:
+	case !g.JKT.Bound() && r.MustBeBound, g.JKT.Bound() && g.JKT != r.JKT:
 		return g.refuse(KeyMismatch)
 	case g.State == Revoked:
 		return g.refuse(GrantRevoked)

@@ -155,7 +155,7 @@ func (iss Exchanges) byRefreshToken(ctx context.Context, view *directory.View, c
 		return authentication{}, err
 	}
 	req, policy := iss.presents(view, c, t), iss.PolicyOf(c)
-	req.JKT, req.MustBeBound = r.JKT, c.Public() && c.DPoP == store.DPoPRequired
+	req.JKT = r.JKT
 	decide := func(g grant.Grant, now grant.Instant) grant.Decision {
 		req.Target = iss.EveryAPI(view, c, g.APIs)
 		req.Cutoff, req.SpentByOther = view.Cutoff(g.Realm, g.Subject, g.ClientID), view.Ring.SpentByOther(g, t.Key)

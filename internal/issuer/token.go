@@ -123,7 +123,7 @@ func (iss *Issuer) Refresh(ctx context.Context, c *store.Client, r RefreshReques
 	rot.view, rot.c, rot.resource, rot.key, rot.policy = view, c, r.Resource, tok.Key, iss.PolicyOf(c)
 	rot.req = iss.presents(view, c, tok)
 	req := &rot.req
-	req.JKT, req.MustBeBound = r.JKT, c.Public() && c.DPoP == store.DPoPRequired
+	req.JKT = r.JKT
 	req.Attempt = grant.NewAttempt(attempt(), tok.Key, r.JKT)
 	if r.Scope != "" {
 		if req.Scope, err = oauth.ParseScope(r.Scope); err != nil || req.Scope == "" {
@@ -349,5 +349,6 @@ func (iss *Issuer) presents(view *directory.View, c *store.Client, t Token) gran
 		Realm: iss.Realm, ClientID: c.ID, Allowed: iss.AllowedScope(view, c),
 		Generation: t.Generation, IssuedAt: t.IssuedAt, ExpiresAt: t.ExpiresAt,
 		Maker: view.Ring.Maker(t.Key), Restore: view.Restore(),
+		MustBeBound: c.Public() && c.DPoP == store.DPoPRequired,
 	}
 }
