@@ -278,17 +278,13 @@ func (d *Directory) openRing(records []keys.Stored) (*keys.Ring, error) {
 // View returns the view of the last poll. It fails if that is stale, and while this
 // node's clock is wrong: by it, a valid grant may have expired, or a retry be a replay.
 func (d *Directory) View() (*View, error) {
-	if d.stale() {
+	if d.clock().Sub(d.origin)-time.Duration(d.polled.Load()) > StaleAfter {
 		return nil, ErrStale
 	}
 	if fault := d.ClockFault(); fault != nil {
 		return nil, &store.Elsewhere{Cause: fault}
 	}
 	return d.view.Load(), nil
-}
-
-func (d *Directory) stale() bool {
-	return d.clock().Sub(d.origin)-time.Duration(d.polled.Load()) > StaleAfter
 }
 
 // Ring returns the key ring of the last poll, however old, for work that old keys do
@@ -407,8 +403,8 @@ func (d *Directory) Run(ctx context.Context) {
 
 // Ready returns an error if this node must not receive requests.
 func (d *Directory) Ready() error {
-	if d.stale() {
-		return fmt.Errorf("directory: %w", ErrStale)
+	if _, err := d.View(); errors.Is(err, ErrStale) {
+		return fmt.Errorf("directory: %w", err)
 	}
 	return d.ClockFault()
 }

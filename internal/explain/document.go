@@ -136,8 +136,11 @@ func (v *Explained) headline() string {
 		if e.As == AsJWT {
 			name = "an access token (JWT)"
 		}
-		if e.own() {
-			name += " of a client for itself (" + cmp.Or(e.byTrust(), "client_credentials") + ")"
+		switch {
+		case e.own() && e.Trust != "":
+			name += " of a client for itself (trust " + e.Trust + ")"
+		case e.own():
+			name += " of a client for itself (client_credentials)"
 		}
 		if e.Token.Exchanged() {
 			name += " that its client got in exchange (RFC 8693)"

@@ -178,14 +178,6 @@ type Explanation struct {
 // own reports whether the text is a token of a client for itself, which has no grant.
 func (e *Explanation) own() bool { return e.Genuine && e.Token.Own() }
 
-// byTrust names the trust by which a client got the token for itself, or returns "".
-func (e *Explanation) byTrust() string {
-	if e.Trust == "" {
-		return ""
-	}
-	return "trust " + e.Trust
-}
-
 // bound returns the key whose proof must come with the text (RFC 9449), or the zero key.
 func (e *Explanation) bound() oauth.JKT {
 	switch {
