@@ -27,6 +27,7 @@ import (
 	"github.com/mintage/mintage/internal/pages"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/storetest"
+	"github.com/mintage/mintage/internal/testkit"
 )
 
 const registerURL = "/oauth2/register"
@@ -128,16 +129,11 @@ func TestDR20_MetricsCountClientsThatRegisteredThemselvesTogether(t *testing.T) 
 		d.mustIssue(d.post(c.challenged(b.decide(b.open(asking(c, "scope=orders")).at(t, "consent"), "allow").code(t, redirect))))
 	}
 	d.tokens(d.a)
-	families, err := m.Gatherer().Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
 	got := map[string]float64{}
-	for _, f := range families {
-		for _, series := range f.GetMetric() {
-			if f.GetName() == "mintage_client_token_requests_total" && series.GetCounter().GetValue() > 0 {
-				got[series.GetLabel()[0].GetValue()] += series.GetCounter().GetValue()
-			}
+	for series, n := range testkit.Series(t, m) {
+		if of, counted := strings.CutPrefix(series, "mintage_client_token_requests_total{client_id="); counted && n > 0 {
+			client, _, _ := strings.Cut(of, ",")
+			got[client] += n
 		}
 	}
 	if want := map[string]float64{"self_registered": 2, d.a.ID: 1}; !maps.Equal(got, want) {

@@ -8,6 +8,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/metrics"
 	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/testkit"
 )
 
 // An authentic token without a row proves that the store has lost what it had
@@ -35,16 +36,7 @@ func TestOP13_ARecordThatIsLostIsLoggedCountedAndRecorded(t *testing.T) {
 	if alarms != 1 {
 		t.Errorf("%d alarms in the log:\n%s", alarms, d.log.String())
 	}
-	families, err := m.Gatherer().Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	counted := 0.0
-	for _, f := range families {
-		if f.GetName() == "mintage_store_behind_total" {
-			counted = f.GetMetric()[0].GetCounter().GetValue()
-		}
-	}
+	counted := testkit.Series(t, m)["mintage_store_behind_total"]
 	if counted != 1 {
 		t.Errorf("%v are counted, want 1", counted)
 	}

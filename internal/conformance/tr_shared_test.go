@@ -10,6 +10,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/metrics"
 	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/testkit"
 )
 
 func TestTR37_CopiesOfOneTokenFileAreOneHolder(t *testing.T) {
@@ -80,16 +81,7 @@ func TestTR37_EachUseByASecondHolderIsRecorded(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	}
-	families, err := counted.Gatherer().Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := 0.0
-	for _, f := range families {
-		if f.GetName() == "mintage_refresh_shared_total" {
-			n = f.GetMetric()[0].GetCounter().GetValue()
-		}
-	}
+	n := testkit.Series(t, counted)["mintage_refresh_shared_total"]
 	if n != float64(len(answers)) {
 		t.Errorf("%v are counted", n)
 	}

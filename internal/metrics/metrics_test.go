@@ -16,45 +16,8 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/metrics"
 	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/testkit"
 )
-
-// gather is what a scrape sees: the value of each series, by its name and
-// labels; of a histogram, its count.
-func gather(t *testing.T, m *metrics.Metrics) map[string]float64 {
-	t.Helper()
-	families, err := m.Gatherer().Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := map[string]float64{}
-	for _, f := range families {
-		for _, metric := range f.GetMetric() {
-			all[f.GetName()+labels(metric)] = value(metric)
-		}
-	}
-	return all
-}
-
-func labels(m *dto.Metric) string {
-	var list []string
-	for _, l := range m.GetLabel() {
-		list = append(list, l.GetName()+"="+l.GetValue())
-	}
-	if list == nil {
-		return ""
-	}
-	return "{" + strings.Join(list, ",") + "}"
-}
-
-func value(m *dto.Metric) float64 {
-	switch {
-	case m.Counter != nil:
-		return m.GetCounter().GetValue()
-	case m.Gauge != nil:
-		return m.GetGauge().GetValue()
-	}
-	return float64(m.GetHistogram().GetSampleCount())
-}
 
 // grown is what differs between two scrapes, apart from Go's and the process's.
 func grown(before, after map[string]float64) map[string]float64 {
@@ -69,9 +32,9 @@ func grown(before, after map[string]float64) map[string]float64 {
 
 func wantGrown(t *testing.T, m *metrics.Metrics, what string, do func(), want map[string]float64) {
 	t.Helper()
-	before := gather(t, m)
+	before := testkit.Series(t, m)
 	do()
-	if got := grown(before, gather(t, m)); !maps.Equal(got, want) {
+	if got := grown(before, testkit.Series(t, m)); !maps.Equal(got, want) {
 		t.Errorf("%s: got %v, want %v", what, got, want)
 	}
 }
@@ -167,9 +130,9 @@ func TestOnlyTheFirstClientsThatGetTokensHaveLabels(t *testing.T) {
 		}
 	}
 	of := func(do func()) string {
-		before := gather(t, m)
+		before := testkit.Series(t, m)
 		do()
-		for series := range grown(before, gather(t, m)) {
+		for series := range grown(before, testkit.Series(t, m)) {
 			if strings.HasPrefix(series, name) {
 				return strings.TrimPrefix(series, name)
 			}
@@ -196,7 +159,7 @@ func TestOnlyTheFirstClientsThatGetTokensHaveLabels(t *testing.T) {
 			t.Errorf("%d: got %s, want %s", i, got, c.want)
 		}
 	}
-	for series := range gather(t, metrics.New("v1", 0)) {
+	for series := range testkit.Series(t, metrics.New("v1", 0)) {
 		if strings.HasPrefix(series, name) {
 			t.Errorf("%s, though nobody asked for labels of clients", series)
 		}
@@ -282,9 +245,9 @@ func TestStoreOperationsAreTimedAndTheirFaultsCounted(t *testing.T) {
 				map[string]float64{duration("update_grant"): 1, "mintage_store_faults_total{kind=other}": 1}},
 		} {
 			under.err = c.err
-			before := gather(t, m)
+			before := testkit.Series(t, m)
 			c.do()
-			got := grown(before, gather(t, m))
+			got := grown(before, testkit.Series(t, m))
 			maps.DeleteFunc(got, func(name string, _ float64) bool { return strings.HasPrefix(name, "mintage_sweep_lag") })
 			if !maps.Equal(got, c.want) {
 				t.Errorf("%s: got %v, want %v", c.what, got, c.want)
@@ -298,7 +261,7 @@ func TestTheLagOfTheSweepGrowsUntilAWalkIsComplete(t *testing.T) {
 		m := metrics.New("v1", 0)
 		under := &fixedStore{}
 		st := m.Store(under)
-		lag := func() float64 { return gather(t, m)["mintage_sweep_lag_seconds{table=grants}"] }
+		lag := func() float64 { return testkit.Series(t, m)["mintage_sweep_lag_seconds{table=grants}"] }
 		time.Sleep(time.Hour)
 		if lag() != 3600 {
 			t.Errorf("%v seconds after an hour without a walk", lag())
@@ -318,7 +281,7 @@ func TestTheLagOfTheSweepGrowsUntilAWalkIsComplete(t *testing.T) {
 		if lag() != 0 {
 			t.Errorf("%v seconds just after a walk", lag())
 		}
-		if n := gather(t, m)["mintage_sweep_removed_total{table=grants}"]; n != 21 {
+		if n := testkit.Series(t, m)["mintage_sweep_removed_total{table=grants}"]; n != 21 {
 			t.Errorf("%v rows removed, want 21", n)
 		}
 	})
@@ -326,7 +289,7 @@ func TestTheLagOfTheSweepGrowsUntilAWalkIsComplete(t *testing.T) {
 
 func TestTheStateIsReadWhenSomebodyAsks(t *testing.T) {
 	m := metrics.New("v1", 0)
-	if _, there := gather(t, m)["mintage_ready"]; there {
+	if _, there := testkit.Series(t, m)["mintage_ready"]; there {
 		t.Error("a state before there is one")
 	}
 	expiry := time.Unix(1_800_000_000, 0)
@@ -338,7 +301,7 @@ func TestTheStateIsReadWhenSomebodyAsks(t *testing.T) {
 		AuditWritten: 10, AuditLost: 1, AuditOverRate: 2, AuditWithoutRoom: 3, AuditFault: true,
 	}
 	m.Watch(func() metrics.State { return s })
-	got := gather(t, m)
+	got := testkit.Series(t, m)
 	for name, want := range map[string]float64{
 		"mintage_ready": 1, "mintage_clock_fault": 0, "mintage_directory_age_seconds": 1.5, "mintage_keys_due": 2,
 		"mintage_key_age_seconds{kid=00000001,purpose=mac}":                                   3600,
@@ -360,7 +323,7 @@ func TestTheStateIsReadWhenSomebodyAsks(t *testing.T) {
 		}
 	}
 	s.Ready, s.ClockFault, s.Certificate, s.RestoreUntil = false, true, expiry, expiry
-	got = gather(t, m)
+	got = testkit.Series(t, m)
 	if got["mintage_ready"] != 0 || got["mintage_clock_fault"] != 1 || got["mintage_certificate_expiry_timestamp_seconds"] != 1.8e9 || got["mintage_restore_until_timestamp_seconds"] != 1.8e9 {
 		t.Errorf("after the state has changed: %v", got)
 	}

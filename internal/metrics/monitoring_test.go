@@ -16,6 +16,7 @@ import (
 
 	"github.com/mintage/mintage/internal/metrics"
 	"github.com/mintage/mintage/internal/server"
+	"github.com/mintage/mintage/internal/testkit"
 )
 
 const monitoring = "../../packaging/monitoring/"
@@ -184,7 +185,7 @@ func TestDashboardAndAlertsNameOnlyWhatThereIs(t *testing.T) {
 		labels[f.Name+"_sum"], labels[f.Name+"_count"] = f.Labels, f.Labels
 		labels[f.Name+"_bucket"] = append(slices.Clone(f.Labels), "le")
 	}
-	for name := range gather(t, everything()) {
+	for name := range testkit.Series(t, everything()) {
 		if strings.HasPrefix(name, "go_") || strings.HasPrefix(name, "process_") {
 			name, _, _ = strings.Cut(name, "{")
 			labels[name] = nil

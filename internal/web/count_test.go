@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,27 +12,10 @@ import (
 	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/metrics"
 	"github.com/mintage/mintage/internal/overload"
+	"github.com/mintage/mintage/internal/testkit"
 	"github.com/mintage/mintage/internal/upstream"
 	"github.com/mintage/mintage/internal/web"
 )
-
-// logins is the count of each result.
-func logins(t *testing.T, m *metrics.Metrics) map[string]float64 {
-	t.Helper()
-	families, err := m.Gatherer().Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := map[string]float64{}
-	for _, f := range families {
-		if f.GetName() == "mintage_login_attempts_total" {
-			for _, metric := range f.GetMetric() {
-				all[metric.GetLabel()[0].GetValue()] = metric.GetCounter().GetValue()
-			}
-		}
-	}
-	return all
-}
 
 func TestALoginIsCountedByWhatBecameOfIt(t *testing.T) {
 	m := metrics.New("v1", 0)
@@ -48,15 +32,15 @@ func TestALoginIsCountedByWhatBecameOfIt(t *testing.T) {
 		{upstream.ErrUnavailable, "failed"},
 		{errors.New("disk"), "failed"},
 	} {
-		before := logins(t, m)
+		before, counted := testkit.Series(t, m), "mintage_login_attempts_total{result="+c.want+"}"
 		web.CountLogin(m, c.err)
-		for result, n := range logins(t, m) {
-			want := before[result]
-			if result == c.want {
-				want++
-			}
-			if n != want {
-				t.Errorf("after %v, %s is %v, want %v", c.err, result, n, want)
+		after := testkit.Series(t, m)
+		if after[counted] != before[counted]+1 {
+			t.Errorf("after %v, %s is %v, and was %v", c.err, counted, after[counted], before[counted])
+		}
+		for series, n := range after {
+			if strings.HasPrefix(series, "mintage_login_attempts_total") && series != counted && n != before[series] {
+				t.Errorf("after %v, %s is %v, and was %v", c.err, series, n, before[series])
 			}
 		}
 	}
