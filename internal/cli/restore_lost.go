@@ -89,7 +89,7 @@ func (p *plan) print(w io.Writer) error {
 	if p.cfg.PublicURL != "" && m.Issuer != "" && m.Issuer != p.cfg.IssuerID() {
 		fmt.Fprintf(w, "\nIt belongs to another issuer: %s, and this one is %s.\n", m.Issuer, p.cfg.IssuerID())
 	}
-	fmt.Fprintf(w, "\nContinues:\n  %d grants", m.Rows["grants"])
+	fmt.Fprintf(w, "\nContinues:\n  %s", show.Count(int(m.Rows["grants"]), "grant", "grants"))
 	if p.present && p.unreadable == nil {
 		fmt.Fprintf(w, ", of which %d were refreshed since: their clients continue with their tokens", p.lost.Refreshed)
 	}
@@ -216,7 +216,7 @@ func printList(w io.Writer, title string, lines []string) {
 
 func (p *plan) printLost(w io.Writer) {
 	l := p.lost
-	fmt.Fprintf(w, "  %d newer grants: their users log in again", l.Made)
+	fmt.Fprintf(w, "  %s: their users log in again", show.Count(int(l.Made), "newer grant", "newer grants"))
 	var by []string
 	for _, c := range l.MadeBy[:min(10, len(l.MadeBy))] {
 		by = append(by, fmt.Sprintf("%s: %d", c.ClientID, c.Grants))
@@ -229,10 +229,10 @@ func (p *plan) printLost(w io.Writer) {
 	}
 	fmt.Fprintln(w)
 	if l.Sessions > 0 {
-		fmt.Fprintf(w, "  %d sessions of browsers: their users log in again\n", l.Sessions)
+		fmt.Fprintf(w, "  %s: their users log in again\n", show.Count(int(l.Sessions), "browser session", "browser sessions"))
 	}
 	if l.Keys > 0 {
-		fmt.Fprintf(w, "  %d keys\n", l.Keys)
+		fmt.Fprintf(w, "  %s\n", show.Count(int(l.Keys), "key", "keys"))
 	}
 }
 

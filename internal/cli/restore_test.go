@@ -103,7 +103,7 @@ func TestARestoreSaysWhatItCosts(t *testing.T) {
 		"to compare": {func(p *plan) {
 			p.present, p.lost = true, restore.Lost{Refreshed: 2, Made: 5, MadeBy: made, Sessions: 3, Keys: 1}
 		}, "  9 grants, of which 2 were refreshed since: their clients continue with their tokens\n\nLost for good:\n" +
-			"  5 newer grants: their users log in again (shop: 4, app: 1)\n  3 sessions of browsers: their users log in again\n  1 keys\n", "audit log"},
+			"  5 newer grants: their users log in again (shop: 4, app: 1)\n  3 browser sessions: their users log in again\n  1 key\n", "audit log"},
 		"of many clients":   {func(p *plan) { p.present, p.lost.MadeBy = true, slices.Repeat(made[1:], 11) }, "(" + strings.Repeat("app: 1, ", 10) + "...)\n", "sessions"},
 		"of enough clients": {func(p *plan) { p.present, p.lost.MadeBy = true, slices.Repeat(made[1:], 10) }, "app: 1, app: 1)\n", "..."},
 	} {

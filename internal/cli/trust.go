@@ -163,6 +163,10 @@ func trustFields(v adminapi.Trust) [][2]string {
 	if v.JWKSURI == "" {
 		list = append(list, [2]string{"keys", keys})
 	}
+	if v.JWKSCA != "" {
+		n := strings.Count(v.JWKSCA, "-----BEGIN CERTIFICATE-----")
+		list = append(list, [2]string{"jwks ca", fmt.Sprintf("certificates: %d", n)})
+	}
 	for _, f := range v.Settings() {
 		if f[1] != "" {
 			list = append(list, f)

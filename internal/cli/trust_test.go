@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -24,7 +25,7 @@ func TestFlagsOfATrust(t *testing.T) {
 		}
 		return path
 	}
-	keys, ca, bad := file("keys", `{"keys":[]}`), file("ca", "PEM"), file("bad", "no JSON")
+	keys, ca, bad := file("keys", `{"keys":[]}`), file("ca", "-----BEGIN CERTIFICATE-----\n"), file("bad", "no JSON")
 	const metadata, value = "where the issuer's metadata say", "registered by value"
 	for _, c := range []struct {
 		args string
@@ -42,7 +43,7 @@ func TestFlagsOfATrust(t *testing.T) {
 		{"--jwks-uri https://k.example", func(v *adminapi.Trust) { v.JWKSURI = "https://k.example" }, ""},
 		{"--jwks-uri=", func(v *adminapi.Trust) { v.JWKSURI = "" }, metadata},
 		{"--jwks " + keys, func(v *adminapi.Trust) { v.JWKSURI, v.JWKS = "", []byte(`{"keys":[]}`) }, value},
-		{"--jwks-ca " + ca, func(v *adminapi.Trust) { v.JWKSCA = "PEM" }, ""},
+		{"--jwks-ca " + ca, func(v *adminapi.Trust) { v.JWKSCA = "-----BEGIN CERTIFICATE-----\n" }, ""},
 		{"--jwks-ca=", func(v *adminapi.Trust) { v.JWKSCA = "" }, ""},
 		{"--disabled=false", func(v *adminapi.Trust) { v.Disabled = false }, ""},
 		{"--jwks " + bad, nil, ""},
@@ -68,11 +69,17 @@ func TestFlagsOfATrust(t *testing.T) {
 		if c.set(&want); err != nil || !reflect.DeepEqual(v, want) {
 			t.Errorf("%s: %v\n%+v, want\n%+v", c.args, err, v, want)
 		}
-		shown := ""
+		shown, authority := "", ""
 		for _, row := range trustFields(v) {
-			if row[0] == "keys" {
+			switch row[0] {
+			case "keys":
 				shown = row[1]
+			case "jwks ca":
+				authority = row[1]
 			}
+		}
+		if want := fmt.Sprintf("certificates: %d", strings.Count(v.JWKSCA, "BEGIN")); (authority != "") != (v.JWKSCA != "") || authority != "" && authority != want {
+			t.Errorf("%s: certificate authorities %q, want %q", c.args, authority, want)
 		}
 		if shown != c.keys || v.JWKSURI != "" && !slices.Contains(trustFields(v), [2]string{"jwks uri", v.JWKSURI}) {
 			t.Errorf("%s: keys %q, want %q", c.args, shown, c.keys)

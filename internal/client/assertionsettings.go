@@ -58,7 +58,7 @@ var signingSettings = []Setting{
 			if r.Assertion.KeysCA == "" {
 				return ""
 			}
-			return fmt.Sprintf("%d certificates", strings.Count(r.Assertion.KeysCA, "-----BEGIN CERTIFICATE-----"))
+			return fmt.Sprintf("certificates: %d", strings.Count(r.Assertion.KeysCA, "-----BEGIN CERTIFICATE-----"))
 		},
 	},
 	{
