@@ -267,18 +267,20 @@ func (o *Outbox) called(ctx context.Context, key store.DocumentKey) bool {
 	return true
 }
 
-// Failing returns how many clients did not answer their last attempt, and the instant of
-// the oldest logout that this node knows to be waiting; zero: none.
-func (o *Outbox) Failing() (clients int, oldest grant.Instant) {
+// Failing returns how many clients did not answer their last attempt, and the age of the
+// oldest logout that this node has found waiting; zero: none. It is not negative: a
+// cutoff that a command wrote is dated up to directory.CutoffReach ahead.
+func (o *Outbox) Failing() (clients int, waiting time.Duration) {
+	now := grant.At(o.Now())
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, q := range o.queues {
 		if q.failed > 0 {
 			clients++
 		}
-		if q.oldest != 0 && (oldest == 0 || q.oldest < oldest) {
-			oldest = q.oldest
+		if q.oldest != 0 {
+			waiting = max(waiting, now.Since(q.oldest))
 		}
 	}
-	return clients, oldest
+	return clients, waiting
 }

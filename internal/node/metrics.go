@@ -71,12 +71,8 @@ func (n *node) watch(certificate *server.Certificate) {
 			s.Certificate, s.CertRefused = certificate.Current().Leaf.NotAfter, certificate.Refused()
 		}
 		for _, r := range n.realms {
-			failing, oldest := r.logouts.Failing()
-			l := metrics.Logouts{Realm: r.name, Failing: failing}
-			if oldest != 0 {
-				l.Waiting = now.Since(oldest)
-			}
-			s.Logouts = append(s.Logouts, l)
+			failing, waiting := r.logouts.Failing()
+			s.Logouts = append(s.Logouts, metrics.Logouts{Realm: r.name, Failing: failing, Waiting: waiting})
 		}
 		s.Working, s.Waiting = n.queue.Load()
 		auditLog := n.auditLog.Numbers()
