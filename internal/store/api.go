@@ -13,16 +13,16 @@ import (
 	"github.com/mintage/mintage/internal/plain"
 )
 
-// EntryAPI is the kind of an API's entry, whose id is oauth.CanonicalTarget of the
-// API's: two of a realm that differ by a trailing slash cannot both exist.
+// EntryAPI is the kind of an API's entry. The entry's id is oauth.CanonicalTarget of the
+// API's id: two APIs of a realm whose ids differ only by a trailing slash cannot both exist.
 const EntryAPI EntryKind = "api"
 
 // IssuerAPI is the number of the issuer, which is a built-in API: the scopes of
-// OpenID Connect belong to it. No other API has it.
+// OpenID Connect belong to it. No other API has this number.
 const IssuerAPI = math.MaxUint16
 
 // ClientAudience is the number that stands in a grant for the audience of its client's
-// registration, beside those of APIs. No API has it.
+// registration, beside the numbers of APIs. No API has this number.
 const ClientAudience = IssuerAPI - 1
 
 // MaxAPIScopes limits the scopes of an API.
@@ -40,16 +40,16 @@ type API struct {
 	Scopes  []APIScope `json:"scopes"`
 	// LastScope is the highest number that a scope had.
 	LastScope uint16 `json:"last_scope"`
-	// TokenFormat is that of its access tokens; "": as the client is registered.
+	// TokenFormat is the format of the API's access tokens; "": that of the client.
 	TokenFormat TokenFormat `json:"token_format,omitempty"`
-	// AccessLifetime is that of its access tokens; nil: the deployment's.
+	// AccessLifetime is the lifetime of the API's access tokens; nil: the deployment's.
 	AccessLifetime *Milliseconds `json:"access_lifetime_ms,omitempty"`
-	// LongestLifetime is the longest AccessLifetime that there was: tokens may be
-	// that old.
+	// LongestLifetime is the longest AccessLifetime that the API ever had: its tokens may
+	// be that old.
 	LongestLifetime Milliseconds `json:"longest_lifetime_ms,omitempty"`
-	// Open lets clients that registered themselves ask for it.
+	// Open lets clients that registered themselves request tokens for the API.
 	Open bool `json:"open,omitempty"`
-	// DefaultScope is what such a client gets that asks for no scope of the API.
+	// DefaultScope is the scope of such a client if it requests no scope of the API.
 	DefaultScope oauth.Scope `json:"default_scope,omitempty"`
 
 	CreatedAt grant.Instant `json:"created_at"`
@@ -131,15 +131,15 @@ func (a API) FindScope(name string) (APIScope, bool) {
 	return a.Scopes[i], true
 }
 
-// An AllowedAPI is what a client may have of an API: some scopes, or all if Scope is
+// An AllowedAPI is an API with the scopes that a client may use: some, or all if Scope is
 // empty.
 type AllowedAPI struct {
 	ID    string
 	Scope oauth.Scope
 }
 
-// ReadAllowedAPI reads an item of Client.APIs: the id of an API, and behind it
-// scopes, each after a space.
+// ReadAllowedAPI reads an item of Client.APIs: the id of an API and any scopes, separated by
+// spaces.
 func ReadAllowedAPI(text string) (AllowedAPI, error) {
 	id, scopes, _ := strings.Cut(strings.TrimSpace(text), " ")
 	scope, err := oauth.ParseScope(scopes)
@@ -149,7 +149,7 @@ func ReadAllowedAPI(text string) (AllowedAPI, error) {
 // String returns the item that ReadAllowedAPI reads.
 func (l AllowedAPI) String() string { return strings.TrimSpace(l.ID + " " + string(l.Scope)) }
 
-// Of returns the scopes of a that are allowed.
+// Of returns the scopes of a that l allows.
 func (l AllowedAPI) Of(a *API) oauth.Scope {
 	if l.Scope == "" {
 		return a.Scope()

@@ -12,7 +12,7 @@ import (
 // A Change is what Commit stores. Empty members store nothing.
 type Change struct {
 	// Expect is the version of the directory that the change requires, or 0 for
-	// any. Keys require one.
+	// any. A change with Keys conflicts without it.
 	Expect    int64
 	Entries   []Entry       // each follows version Version-1; the first is 1
 	Documents []Document    // each follows version Version-1; the first is 1
@@ -40,7 +40,7 @@ func (c Change) Checked() (Change, error) {
 	c.Entries, c.Cutoffs, c.Restores = slices.Clone(c.Entries), slices.Clone(c.Cutoffs), slices.Clone(c.Restores)
 	c.Documents, c.Delete = slices.Clone(c.Documents), slices.Clone(c.Delete)
 	c.Keys, c.Events = slices.Clone(c.Keys), slices.Clone(c.Events)
-	// Not nil, which would be NULL.
+	// Bodies become empty instead of nil, which would be stored as NULL.
 	for i, e := range c.Entries {
 		c.Entries[i].Body = append([]byte{}, e.Body...)
 	}
@@ -63,11 +63,11 @@ func (c Change) Checked() (Change, error) {
 }
 
 // A Statement is SQL that every engine understands. Its arguments are of type
-// int64, string or []byte; $1 is the first, and they first appear in their order.
+// int64, string or []byte. $1 is the first; in Text, they first appear in this order.
 type Statement struct {
 	Text string
 	Args []any
-	// Must is set if it is a conflict that the statement writes no row.
+	// Must makes it a conflict if the statement writes no row.
 	Must bool
 }
 

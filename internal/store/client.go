@@ -27,16 +27,16 @@ const (
 	AuthPost   AuthRule = "post"
 	AuthBasic  AuthRule = "basic"
 	AuthNone   AuthRule = "none" // a public client
-	// AuthNoneOrJWT is that of a client whose metadata document has both methods: it
-	// uses the one that it prefers. An operator registers one or the other.
+	// AuthNoneOrJWT is for a client whose metadata document allows both methods: it may
+	// use either. An operator registers one or the other.
 	AuthNoneOrJWT AuthRule = "none_or_private_key_jwt"
-	// AuthPrivateKeyJWT and AuthFederated are assertions that the client itself
-	// signs, or an issuer that it trusts (RFC 7521 section 3).
+	// AuthPrivateKeyJWT and AuthFederated are for clients that present assertions (RFC
+	// 7521 section 3): signed by the client itself, or by the issuer of its Assertion.
 	AuthPrivateKeyJWT AuthRule = "private_key_jwt"
 	AuthFederated     AuthRule = "federated"
 )
 
-// AuthRules lists them.
+// AuthRules lists the rules that an operator can register.
 var AuthRules = []AuthRule{AuthPost, AuthBasic, AuthEither, AuthNone, AuthPrivateKeyJWT, AuthFederated}
 
 // allowed lists the methods of each rule.
@@ -67,10 +67,10 @@ const (
 	GrantTokenExchange     = "urn:ietf:params:oauth:grant-type:token-exchange" // RFC 8693
 )
 
-// GrantTypes lists those that a client can be registered for, and DefaultGrantTypes
-// those of a client that names none. A client exchanges tokens by its ExchangeFrom, and
-// presents assertions by a Trust.
-// AllGrantTypes are those of the endpoint.
+// GrantTypes lists the grant types that a client can be registered for, DefaultGrantTypes
+// those of a client that names none, and AllGrantTypes those of the token endpoint. For token
+// exchange and for JWT assertions, a client is not registered by grant type: see
+// Settings.ExchangeFrom and Trust.
 var (
 	GrantTypes        = []string{GrantAuthorizationCode, GrantRefreshToken, GrantClientCredentials, GrantDeviceCode}
 	DefaultGrantTypes = GrantTypes[:2]
@@ -89,26 +89,25 @@ const (
 	ByRequest Registrar = "request"
 )
 
-// A Client is a registered client system. It is stored as JSON, with the members
-// of its Settings beside its own, so members may be added; a version that does not
-// know one leaves it alone only by not writing the client.
+// A Client is a registered OAuth client. It is stored as one JSON object, which also has the
+// members of its Settings. Later keeps the members that this version does not know.
 type Client struct {
 	ID    string `json:"id"`
 	Realm string `json:"realm"`
 	Settings
 	State ClientState `json:"state"`
-	// LongestIDToken is the longest IDTokenLifetime that there was before: id_tokens
-	// may be that old.
+	// LongestIDToken is the longest IDTokenLifetime that the client had before: its
+	// id_tokens may be that old.
 	LongestIDToken Milliseconds `json:"longest_id_token_ms,omitempty"`
 
-	// RegisteredBy says who registered it. The record of a client that registered
-	// itself is not in the directory: it is a document, written when a user first
-	// agrees. An entry bars it; see Decides. CreatedAt and UpdatedAt are those of the
-	// first and the last agreement.
+	// RegisteredBy says who registered the client. The record of a client that
+	// registered itself is not in the directory, but in a document, written when a user
+	// first agrees. An entry in the directory can bar such a client; see Decides. Its
+	// CreatedAt and UpdatedAt are the times of the first and the last agreement.
 	RegisteredBy  Registrar     `json:"registered_by,omitempty"`
-	RecordedUntil grant.Instant `json:"-"` // when the record may go; zero for others
+	RecordedUntil grant.Instant `json:"-"` // when a sweep may delete the record; zero without a record
 
-	// Beyond are the scopes of ExchangeBeyond, and since when they are there.
+	// Beyond are the scopes of ExchangeBeyond, with the times at which they were added.
 	Beyond []Beyond `json:"exchange_beyond_since,omitempty"`
 
 	Secrets   []Secret      `json:"secrets"`
@@ -129,11 +128,12 @@ type Settings struct {
 	Auth   AuthRule `json:"auth_method"`
 	Native bool     `json:"native,omitempty"`
 	NoPKCE Waiver   `json:"require_pkce"`
-	// RequirePAR refuses its authorization requests unless they were pushed (RFC 9126).
+	// RequirePAR makes the server reject the client's authorization requests unless they
+	// were pushed (RFC 9126).
 	RequirePAR bool `json:"require_pushed_authorization_requests,omitempty"`
-	// DPoP is whether its tokens are bound to keys (RFC 9449); "": as it wishes.
+	// DPoP says whether the client's tokens are bound to keys (RFC 9449); "": it chooses.
 	DPoP DPoPRule `json:"dpop,omitempty"`
-	// FirstParty is the provider's own: its users are not asked for consent.
+	// FirstParty marks a client of the provider itself: users are not asked for consent.
 	FirstParty   bool          `json:"first_party,omitempty"`
 	GrantTypes   []string      `json:"grant_types"` // nil in a registration: DefaultGrantTypes
 	RedirectURIs []string      `json:"redirect_uris"`
@@ -142,11 +142,11 @@ type Settings struct {
 	RetryWindow  *Milliseconds `json:"retry_window_ms,omitempty"` // nil: the deployment's
 	ReuseGrace   *Milliseconds `json:"reuse_grace_ms,omitempty"`  // nil: none, or the deployment's if it is SelfRegistered
 
-	// Its id_tokens.
+	// The client's id_tokens.
 	IDTokenAlg       keys.Purpose  `json:"id_token_signing_alg,omitempty"` // "": RS256
 	IDTokenLifetime  *Milliseconds `json:"id_token_lifetime_ms,omitempty"` // nil: the deployment's
 	NoRefreshIDToken bool          `json:"no_refresh_id_token,omitempty"`
-	UserInfoAlg      keys.Purpose  `json:"userinfo_signed_response_alg,omitempty"` // "" or "none": its userinfo is JSON
+	UserInfoAlg      keys.Purpose  `json:"userinfo_signed_response_alg,omitempty"` // "" or "none": JSON
 
 	// PostLogoutRedirectURIs are where browsers may go after a logout that the client
 	// asked for (OpenID Connect RP-Initiated Logout 1.0 section 3). With
@@ -154,57 +154,59 @@ type Settings struct {
 	PostLogoutRedirectURIs []string `json:"post_logout_redirect_uris,omitempty"`
 	LogoutEndsGrants       bool     `json:"logout_ends_grants,omitempty"`
 	// LogoutURI receives logout tokens (OpenID Connect Back-Channel Logout 1.0);
-	// "": nothing is sent. With LogoutSession, each of them names a session.
+	// "": nothing is sent. With LogoutSession, each logout token names a session.
 	LogoutURI     string `json:"backchannel_logout_uri,omitempty"`
 	LogoutSession bool   `json:"backchannel_logout_session_required,omitempty"`
 
-	// What its access tokens look like, and whom they are for.
+	// The format and the audience of the client's access tokens.
 	TokenFormat TokenFormat  `json:"access_token_format,omitempty"` // "": opaque
 	SigningAlg  keys.Purpose `json:"signing_alg,omitempty"`         // of JWTs; "": ES256
 	JWTType     string       `json:"jwt_type,omitempty"`            // "": at+jwt
 	Audience    []string     `json:"audience,omitempty"`            // none: the issuer
 
-	// APIs are those that it may name as resource; see ReadAllowedAPI. In a
-	// directory's view, Scope includes what they allow.
+	// APIs are the APIs that the client may name as resource; see ReadAllowedAPI. In a
+	// view of the directory, Scope includes the scopes that they allow.
 	APIs []string `json:"apis,omitempty"`
-	// AudienceParameter: the parameter audience of its requests is a resource.
+	// AudienceParameter treats the parameter audience of the client's requests as resource.
 	AudienceParameter bool `json:"audience_parameter,omitempty"`
 
-	// Introspect makes it a resource server, which may ask about the access
-	// tokens of every client: those for one of IntrospectAudience, if it is set.
-	// Without redirect URIs, it gets no grant types unless they are named; nor does one
-	// with ExchangeFrom.
+	// Introspect makes the client a resource server, which may introspect the access
+	// tokens of every client, or only those for one of IntrospectAudience if it is set.
+	// With Introspect or ExchangeFrom, and without redirect URIs, a client that names no
+	// GrantTypes gets none instead of DefaultGrantTypes.
 	Introspect         bool     `json:"introspect,omitempty"`
 	IntrospectAudience []string `json:"introspect_audience,omitempty"`
 
 	Assertion AssertionRule `json:"assertion,omitzero"` // if Auth asserts
 
-	// Which tokens of users it may exchange (RFC 8693): those of grants to these clients
-	// (grant.EveryClient: to all) that are for one of these APIs or its own; and for
-	// which APIs, with which scopes. Beyond what a user has agreed to, only ExchangeBeyond
-	// allows. See ReadAllowedAPI.
+	// The client may exchange (RFC 8693) an access token of a user if its grant is to a
+	// client of ExchangeFrom (grant.EveryClient: to any), and if it is for an API of
+	// ServesAPIs or was issued to this client. The new token is for an API of ExchangeAPIs,
+	// with its scopes; see ReadAllowedAPI. Only for those of ExchangeBeyond, the user need
+	// not have agreed.
 	ExchangeFrom   []string     `json:"exchange_from,omitempty"`
 	ServesAPIs     []string     `json:"serves_apis,omitempty"`
 	ExchangeAPIs   []string     `json:"exchange_apis,omitempty"`
 	ExchangeMode   ExchangeMode `json:"exchange_mode,omitempty"`
 	ExchangeBeyond []string     `json:"exchange_beyond,omitempty"`
-	// MayAct is the client that alone may exchange its tokens; "": all that may otherwise.
+	// MayAct is the only other client that may exchange this client's tokens; "": any
+	// client whose ExchangeFrom allows it.
 	MayAct string `json:"may_act,omitempty"`
-	// IDJAGs are the authorization servers for which it may get identity assertions; see
-	// ReadIDJAG.
+	// IDJAGs are the authorization servers for which the client may get identity assertions;
+	// see ReadIDJAG.
 	IDJAGs []string `json:"id_jags,omitempty"`
 }
 
-// An ExchangeMode is whether tokens that a client gets in exchange name it as an actor.
+// An ExchangeMode says whether a token from an exchange names the client as an actor.
 type ExchangeMode string
 
 const (
-	Delegate    ExchangeMode = "delegate" // they do
+	Delegate    ExchangeMode = "delegate" // it names the client
 	Impersonate ExchangeMode = "impersonate"
 )
 
-// A Beyond is a scope of an API that a client may have beyond what a user has agreed to,
-// in exchanges of tokens of grants that were made later than Since.
+// A Beyond is a scope of an API that a client gets in token exchanges even if the user has
+// not agreed to it. It applies to grants that were authorized after Since.
 type Beyond struct {
 	API   string        `json:"api"`
 	Scope oauth.Scope   `json:"scope"`
@@ -217,7 +219,7 @@ func (c *Client) DateBeyond(now grant.Instant) {
 	before := c.Beyond
 	c.Beyond = nil
 	for _, text := range c.ExchangeBeyond {
-		a, _ := ReadAllowedAPI(text) // it has been checked
+		a, _ := ReadAllowedAPI(text) // Registration has checked it
 		for _, name := range a.Scope.Tokens() {
 			b := Beyond{a.ID, oauth.Scope(name), now}
 			for _, was := range before {
@@ -253,7 +255,7 @@ type AssertionRule struct {
 	// the client signs.
 	TokenEndpoint bool `json:"token_endpoint_audience,omitempty"`
 
-	// Of another issuer's assertions:
+	// For assertions of another issuer:
 	Issuer   string        `json:"issuer,omitempty"`
 	Subject  string        `json:"subject,omitempty"` // a pattern
 	Audience string        `json:"audience,omitempty"`
@@ -261,29 +263,28 @@ type AssertionRule struct {
 	Lifetime *Milliseconds `json:"max_lifetime_ms,omitempty"` // nil: 70 minutes
 }
 
-// A Profile is a set of rules that a client follows, by one name.
+// A Profile is the name of a set of rules that a client follows.
 type Profile string
 
 // ProfileFAPI2 is the FAPI 2.0 Security Profile.
 const ProfileFAPI2 Profile = "fapi2"
 
-// FAPI reports whether the client follows the FAPI 2.0 Security Profile. Beside what its
-// settings say, its assertions name the issuer as a string (section 5.3.2.1-8), its codes
-// live a minute at most (5.3.2.1-11), and it gets none without a pushed request
-// (5.3.2.2-3).
+// FAPI reports whether the client follows the FAPI 2.0 Security Profile. In addition to its
+// settings, its assertions must name the issuer as a string (section 5.3.2.1-8), its codes
+// live a minute at most (5.3.2.1-11), and it gets codes for pushed requests only (5.3.2.2-3).
 func (s Settings) FAPI() bool { return s.Profile == ProfileFAPI2 }
 
-// A DPoPRule is whether a client proves keys (RFC 9449).
+// A DPoPRule says whether a client sends DPoP proofs of its keys (RFC 9449).
 type DPoPRule string
 
 const (
 	DPoPAllowed  DPoPRule = "allowed"
-	DPoPRequired DPoPRule = "required" // its token requests have proofs
+	DPoPRequired DPoPRule = "required" // token requests without a proof are rejected
 	DPoPOff      DPoPRule = "off"      // its proofs are ignored
 )
 
-// JWTTypes are the values of the typ header that a client may ask for: the one
-// of RFC 9068, or the one of resource servers that know no other.
+// JWTTypes are the values of the typ header that can be registered: that of RFC 9068, and
+// "JWT" for resource servers that accept no other.
 var JWTTypes = []string{"at+jwt", "JWT"}
 
 // A Secret is one of a client's secrets, in the form in which it is checked.
@@ -294,7 +295,7 @@ type Secret struct {
 	Slow       string        `json:"slow,omitempty"`   // imported: argon2id, until its first use
 	CreatedAt  grant.Instant `json:"created_at"`
 	ExpiresAt  grant.Instant `json:"expires_at,omitempty"` // zero: never
-	LastUsedAt grant.Instant `json:"-"`                    // kept apart; see NoteSecretUses
+	LastUsedAt grant.Instant `json:"-"`                    // stored in another table; see NoteSecretUses
 }
 
 // Expired reports whether the secret is past its expiry.
@@ -303,18 +304,18 @@ func (s Secret) Expired(now grant.Instant) bool { return s.ExpiresAt != 0 && now
 // Public reports whether the client needs no credential by its registration.
 func (c Client) Public() bool { return c.Auth == AuthNone || c.Auth == AuthNoneOrJWT }
 
-// SelfRegistered reports whether nobody but the client vouches for what it says of
-// itself.
+// SelfRegistered reports whether the client registered itself: no operator vouches for what
+// it says about itself.
 func (c Client) SelfRegistered() bool { return c.RegisteredBy != ByOperator }
 
 // Decides reports whether this entry of the directory is authoritative for its id. The entry
-// of a client that registered itself is only while an operator has disabled or deleted the
-// client. Otherwise the client's record is.
+// of a client that registered itself is authoritative only while an operator has disabled or
+// deleted the client. Otherwise, the client's record is authoritative.
 func (c Client) Decides() bool { return !c.SelfRegistered() || c.State != ClientEnabled }
 
-// MayUse reports whether the client is registered for the grant type. Tokens for
-// itself (RFC 6749 section 4.4), and exchanges, are for confidential clients of an
-// operator only. Identity assertions are for public clients, too; see IDJAG.
+// MayUse reports whether the client is registered for the grant type. Only confidential
+// clients that an operator registered may use client_credentials (RFC 6749 section 4.4) and
+// exchange access tokens. Public clients may get identity assertions, too; see IDJAG.
 func (c Client) MayUse(grantType string) bool {
 	switch grantType {
 	case GrantTokenExchange:
@@ -325,8 +326,8 @@ func (c Client) MayUse(grantType string) bool {
 	return slices.Contains(c.GrantTypes, grantType) && (grantType != GrantClientCredentials || !c.Public() && !c.SelfRegistered())
 }
 
-// GetsTokens reports whether the client is registered to get tokens. A trust may give
-// tokens to others, too.
+// GetsTokens reports whether the client is registered to get tokens. Other clients may still
+// get tokens by a Trust.
 func (c Client) GetsTokens() bool { return len(c.GrantTypes) > 0 || c.MayUse(GrantTokenExchange) }
 
 // Exchanges reports whether the client is registered to exchange access tokens.
@@ -360,8 +361,8 @@ func (s Settings) Clone() Settings {
 	return s
 }
 
-// LongestIDTokens returns the longest lifetime that the registration gives id_tokens,
-// or gave, or zero.
+// LongestIDTokens returns the longest lifetime that the registration gives, or gave, to
+// id_tokens; zero if it never set one.
 func (c Client) LongestIDTokens() time.Duration {
 	longest := c.LongestIDToken
 	if c.IDTokenLifetime != nil {

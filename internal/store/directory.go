@@ -78,21 +78,21 @@ func (e Entry) Client() (c Client, err error) {
 func ClientKey(realm, id string) DocumentKey { return KeyOf(DocumentClient, realm, id) }
 
 // Record returns the document that holds c, a client that registered itself, from now
-// until an instant. Its Version is that of the record before, or 0.
+// until an instant. c.Version is that of the stored record, or 0 if there is none.
 func (c Client) Record(now, until grant.Instant) Document {
 	return Document{Kind: DocumentClient, Key: ClientKey(c.Realm, c.ID), Version: c.Version + 1, ExpiresAt: until, Owner: recordOwner(now), Body: c.Entry().Body}
 }
 
-// recordSpan is how long the records that are written have one owner, which is no subject:
-// so what has changed lately is found by an index, among many records that have not.
+// recordSpan is the length of a time slot. Records that are written in the same slot have
+// the same Owner, which stands for the slot and not for a subject: the index of owners finds
+// the records that changed lately.
 const recordSpan = 10 * time.Minute
 
 func recordOwner(at grant.Instant) Owner {
 	return OwnerOf("", fmt.Sprint("records of ", int64(at)/recordSpan.Milliseconds()))
 }
 
-// RecordOwners returns the owners of the records that were written from an instant to
-// another.
+// RecordOwners returns the owners of the records that were written between two instants.
 func RecordOwners(from, to grant.Instant) (list []Owner) {
 	for at := from; at < to.Add(recordSpan); at = at.Add(recordSpan) {
 		list = append(list, recordOwner(at))

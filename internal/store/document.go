@@ -14,45 +14,45 @@ type DocumentKind string
 
 const (
 	DocumentUser        DocumentKind = "user"         // a built-in user, by username
-	DocumentSubject     DocumentKind = "subject"      // that a user or a client is created with, by subject
-	DocumentSession     DocumentKind = "session"      // a browser's, by its id
-	DocumentInteraction DocumentKind = "interaction"  // what is asked of a user, by its id
-	DocumentPushed      DocumentKind = "pushed"       // a client's authorization request that its browser brings later, by its id
+	DocumentSubject     DocumentKind = "subject"      // a claim, so that a subject is not created twice, by subject; see account.Claim
+	DocumentSession     DocumentKind = "session"      // a browser's session, by its id
+	DocumentInteraction DocumentKind = "interaction"  // a login or consent in progress, by its id
+	DocumentPushed      DocumentKind = "pushed"       // a pushed authorization request (RFC 9126), by its id
 	DocumentLeaving     DocumentKind = "leaving"      // a client's request to log a user out, by its id
 	DocumentConsents    DocumentKind = "consents"     // what a subject has agreed to, by subject
-	DocumentClaims      DocumentKind = "claims"       // what the last login said about a subject, by subject
+	DocumentClaims      DocumentKind = "claims"       // the claims of a subject's last login, by subject
 	DocumentClient      DocumentKind = "client"       // a client that registered itself, by its id
-	DocumentDeployment  DocumentKind = "deployment"   // what the store remembers of the deployment, by what that is
+	DocumentDeployment  DocumentKind = "deployment"   // a lease or a fact of the deployment, such as its issuer, by a name
 	DocumentAssertion   DocumentKind = "assertion"    // a client assertion that was used, by client and jti
 	DocumentAdminTokens DocumentKind = "admin_tokens" // the tokens of the admin API, in one document
-	DocumentOperators   DocumentKind = "operators"    // of the console, in one document
-	DocumentTraffic     DocumentKind = "traffic"      // what a process has answered in two hours, by these and the process
-	DocumentAuditHead   DocumentKind = "audit_head"   // how far an audit log has got, by the name of its chain
+	DocumentOperators   DocumentKind = "operators"    // the operators of the console, in one document
+	DocumentTraffic     DocumentKind = "traffic"      // counts of the requests of two hours, by these hours and the process
+	DocumentAuditHead   DocumentKind = "audit_head"   // the latest record of an audit log, by the name of its chain
 
-	// Of the console, by a text that only a browser or a link has.
+	// Documents of the console, by a secret that only a browser or a link contains.
 	DocumentConsoleSession    DocumentKind = "console_session"
 	DocumentConsoleInvitation DocumentKind = "console_invitation"
 	DocumentConsoleTicket     DocumentKind = "console_ticket"
 	DocumentDevice            DocumentKind = "device" // a device authorization, by its user code
 
-	// Of logins at a provider.
-	DocumentProviderSession DocumentKind = "provider_session" // the sessions of one at the provider, by issuer and sid
-	DocumentProviderLogout  DocumentKind = "provider_logout"  // a logout token that has counted, by issuer and jti
+	// Documents of logins at an OpenID Connect provider.
+	DocumentProviderSession DocumentKind = "provider_session" // the sessions that belong to a session at the provider, by issuer and sid
+	DocumentProviderLogout  DocumentKind = "provider_logout"  // an accepted logout token, by its id; or the latest end at the provider, by session or subject
 
-	// Their keys begin with an instant, which is their order; the first is of the issuer,
-	// the others are of package logout.
+	// Queues in the order of time: the keys begin with an instant (see KeyAt). Package
+	// issuer uses session_end, package logout uses the others.
 	DocumentSessionEnd  DocumentKind = "session_end"  // the end of a session whose grants are to be revoked
 	DocumentLogout      DocumentKind = "logout"       // the end of a session, or of all sessions of a subject
-	DocumentLogoutToken DocumentKind = "logout_token" // what one client is told of it
+	DocumentLogoutToken DocumentKind = "logout_token" // a logout token for one client about such an end
 
 	DocumentServiceRevoked DocumentKind = "service_revoked" // a service token that its client has revoked, by its id
 )
 
-// A DocumentKey names a document. It is a digest, at least in part: keys spread over the
-// table, and the ids of sessions and interactions are nowhere in the store but sealed.
+// A DocumentKey names a document. It is a digest, at least in part, so that keys spread over
+// the table, and the store contains ids of sessions and interactions only in sealed form.
 type DocumentKey [sha256.Size]byte
 
-// KeyOf is the key of the document of a kind that has a name in a realm.
+// KeyOf returns the key of a document by its kind, its realm and its name in the realm.
 func KeyOf(kind DocumentKind, realm, name string) DocumentKey {
 	return sha256.Sum256([]byte(string(kind) + "\x00" + realm + "\x00" + name))
 }
@@ -65,17 +65,17 @@ func KeyAt(at grant.Instant, name ...string) DocumentKey {
 	return key
 }
 
-// ClaimsKey is the key of what the last login said about a subject.
+// ClaimsKey returns the key of the claims of a subject's last login.
 func ClaimsKey(realm, subject string) DocumentKey { return KeyOf(DocumentClaims, realm, subject) }
 
-// An Owner is the subject to which a document belongs, as a digest, or what else the
-// documents of a kind are found by. The zero Owner is nobody.
+// An Owner is a digest by which documents of a kind are listed, usually of the subject to
+// which they belong. A document with the zero Owner has none.
 type Owner [sha256.Size]byte
 
 // OwnerOf returns the Owner of the documents of a subject in a realm.
 func OwnerOf(realm, subject string) Owner { return sha256.Sum256([]byte(realm + "\x00" + subject)) }
 
-// Bytes returns the stored form of o, which is empty for nobody.
+// Bytes returns the stored form of o, which is empty for the zero Owner.
 func (o Owner) Bytes() []byte {
 	if o == (Owner{}) {
 		return []byte{}
@@ -86,14 +86,13 @@ func (o Owner) Bytes() []byte {
 // MaxDocument bounds a document's body, in bytes.
 const MaxDocument = 16 << 10
 
-// A Document is what the authorization endpoint has to remember: it is found
-// by its key or by its owner, and nothing in an engine looks into its body. Its kind never
-// changes.
+// A Document is state such as a session or a consent, found by its key or its owner.
+// Engines do not interpret its body. Its kind never changes.
 type Document struct {
 	Kind      DocumentKind
 	Key       DocumentKey
 	Version   int64         // counts changes; the first is 1
-	ExpiresAt grant.Instant // may go after it; zero: never
+	ExpiresAt grant.Instant // a sweep may delete it afterwards; zero: never
 	Owner     Owner
 	Body      []byte
 }
@@ -107,8 +106,8 @@ type DocumentFilter struct {
 	Limit int
 }
 
-// A Tally is how many built-in users there are, and the sum of their versions. As long as
-// none is deleted, every change of one changes it.
+// A Tally is the number of built-in users, and the sum of their versions. As long as no user
+// is deleted, every new user and every change of a user changes the tally.
 type Tally struct{ Users, Versions int64 }
 
 // Equal reports whether two documents are the same in every member.

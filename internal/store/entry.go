@@ -32,8 +32,8 @@ func (e Entry) row() string {
 }
 
 // InRealm returns the key of a name that is unique in its realm: a client's id, an API's,
-// or what an event is about. In the default realm, it is the name itself. Realms begin
-// with a slash and contain no space; of the names with which InRealm deals, none does both.
+// or what an event is about. In the default realm, it is the name itself. The key of another
+// realm begins with a slash, as realms do, and contains a space. No name does both.
 func InRealm(realm, name string) string {
 	if cmp.Or(realm, oauth.DefaultRealm) == oauth.DefaultRealm {
 		return name
@@ -49,8 +49,8 @@ func OtherRealm(realm string) string {
 	return realm
 }
 
-// SplitRealm returns the realm and the name of what an event is about. Of the default
-// realm, and of what belongs to no realm, the realm is "".
+// SplitRealm returns the realm and the name in the About of an event. The realm is "" for the
+// default realm, and for events that belong to no realm.
 func SplitRealm(about string) (realm, name string) {
 	if before, after, ok := strings.Cut(about, " "); ok && strings.HasPrefix(before, "/") {
 		return before, after
@@ -58,7 +58,7 @@ func SplitRealm(about string) (realm, name string) {
 	return "", about
 }
 
-// A TokenFormat is what an access token looks like to others.
+// A TokenFormat is the format of an access token.
 type TokenFormat string
 
 const (
@@ -72,7 +72,7 @@ type Milliseconds int64
 // Duration converts m.
 func (m Milliseconds) Duration() time.Duration { return time.Duration(m) * time.Millisecond }
 
-// Or converts m, or returns another duration if there is no m.
+// Or converts m, or returns another duration if m is nil.
 func (m *Milliseconds) Or(other time.Duration) time.Duration {
 	if m == nil {
 		return other

@@ -13,11 +13,11 @@ import (
 // contain (draft-ietf-oauth-identity-assertion-authz-grant).
 type IDJAG struct {
 	Audience  string   // issuer of that server
-	ClientID  string   // of the client there
-	Resources []string // there
+	ClientID  string   // the client's id at that server
+	Resources []string // at that server
 	Scope     oauth.Scope
 	Alg       keys.Purpose // "": RS256
-	Public    bool         // a client without credentials may ask
+	Public    bool         // a public client may get them
 }
 
 // ReadIDJAG reads the registered form: the issuer and, each after a space, client=ID,

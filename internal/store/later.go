@@ -13,12 +13,12 @@ import (
 	"github.com/mintage/mintage/internal/plain"
 )
 
-// Later holds the members of a row that only a later version knows. They stay when a node
-// of this version writes the row again: during an upgrade, both versions run. It has those
-// of the row alone: add no member to what a row contains, such as a secret.
+// Later holds the members of a row that this version does not know. A node writes them back
+// with the row, because nodes of a later version may run during an upgrade. Later keeps only
+// members of the row itself: never add a member to an object within a row, such as Secret.
 type Later struct{ unknown map[string]json.RawMessage }
 
-// encoded returns a row in JSON, with the members.
+// encoded returns a row in JSON, with the unknown members.
 func (l Later) encoded(row any) []byte {
 	body, err := json.Marshal(row)
 	if err != nil {
@@ -30,8 +30,8 @@ func (l Later) encoded(row any) []byte {
 	return body
 }
 
-// decode decodes an object into one that is zero: a client is large. more holds the members
-// that are not in known.
+// decode decodes an object into *into, which is zero: to clear a client here would cost time,
+// because it is large. It stores the members that are not in known in more.
 func decode[T any](list []plain.Member[T], text string, into *T, more *Later, known func() map[string]bool) error {
 	if plain.Decode(list, text, into) {
 		return nil
@@ -39,8 +39,9 @@ func decode[T any](list []plain.Member[T], text string, into *T, more *Later, kn
 	return decodeJSON(text, into, more, known)
 }
 
-// decodeJSON decodes an object of which into is a part, and more the members that are not
-// in known. Most objects have none, and are read once: a node reads all when it starts.
+// decodeJSON decodes an object into *into, and stores the members that are not in known in
+// more. It reads an object without such members only once, because a node decodes all
+// objects when it starts.
 func decodeJSON[T any](text string, into *T, more *Later, known func() map[string]bool) error {
 	*into = *new(T)
 	dec := json.NewDecoder(strings.NewReader(text))
@@ -59,7 +60,7 @@ func decodeJSON[T any](text string, into *T, more *Later, known func() map[strin
 	return err
 }
 
-// memberNames are the members of rows that this version knows.
+// memberNames returns the names of the members of a row that this version knows.
 func memberNames[T any]() map[string]bool {
 	names := map[string]bool{}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[T]()) {

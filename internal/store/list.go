@@ -8,8 +8,8 @@ import (
 	"fmt"
 )
 
-// A List is a short list in one document of a kind. Whoever needs it reads it: a change
-// applies to the next request, on every node.
+// A List is a short list in one document of a kind. No node caches it: a change applies to
+// the next request, on every node.
 type List[T any] DocumentKind
 
 // Read returns the items.
@@ -23,8 +23,8 @@ func (l List[T]) read(ctx context.Context, st Store) (d Document, items []T, err
 	return d, items, err
 }
 
-// ReadDocument reads a document and its body, which is JSON, into value. If there is
-// none, it returns one without a version.
+// ReadDocument reads a document, and its JSON body into value. If the store has no such
+// document, ReadDocument returns one with version 0, and no error.
 func ReadDocument(ctx context.Context, st Store, kind DocumentKind, key DocumentKey, value any) (Document, error) {
 	d, err := st.Document(ctx, key)
 	if errors.Is(err, ErrNotFound) {
@@ -39,7 +39,7 @@ func ReadDocument(ctx context.Context, st Store, kind DocumentKind, key Document
 	return d, err
 }
 
-// FindDocument reads a document, and reports whether there is one. Its error is
+// FindDocument reads a document, and reports whether there is one. Its errors wrap
 // ErrUnavailable.
 func FindDocument(ctx context.Context, st Store, key DocumentKey) (d Document, found bool, err error) {
 	d, err = st.Document(ctx, key)
@@ -58,8 +58,8 @@ func PutDocument(ctx context.Context, st Store, d Document, value any, events ..
 	return st.Commit(ctx, Change{Documents: []Document{d}, Events: events})
 }
 
-// Change stores what decide makes of the items, with its events. It decides again if
-// another caller was faster.
+// Change stores the items and the events that decide returns (compare-and-swap). It calls
+// decide again if another caller has changed the list meanwhile.
 func (l List[T]) Change(ctx context.Context, st Store, decide func([]T) ([]T, []Event, error)) error {
 	for range 10 {
 		d, items, err := l.read(ctx, st)
@@ -78,8 +78,8 @@ func (l List[T]) Change(ctx context.Context, st Store, decide func([]T) ([]T, []
 	return Unavailable(ErrConflict)
 }
 
-// Hold returns the items, and documents with which they stay as they are: what is
-// committed with them conflicts if another caller has changed or held the list since.
+// Hold returns the items, and documents for a change that relies on them: the commit of the
+// change conflicts if another caller has changed or held the list since.
 func (l List[T]) Hold(ctx context.Context, st Store) ([]T, []Document, error) {
 	d, items, err := l.read(ctx, st)
 	if err != nil || d.Version == 0 {
@@ -90,17 +90,17 @@ func (l List[T]) Hold(ctx context.Context, st Store) ([]T, []Document, error) {
 	return items, []Document{d}, nil
 }
 
-// newOwner returns another owner for each write of a list: a store takes two of the same
-// content as one, and two callers would both have removed an item.
+// newOwner returns a random owner for each write of a list, because Store.Commit succeeds
+// twice for identical documents: two callers that remove the same item would both succeed.
 func newOwner() (o Owner) {
 	rand.Read(o[:])
 	return o
 }
 
-// errKept says that no item is to be removed.
+// errKept makes Change write nothing, because Drop removes no item.
 var errKept = errors.New("no item is to be removed")
 
-// Drop removes the items for which gone returns true, with its events.
+// Drop removes the items for which gone returns true, and records the events of gone.
 func (l List[T]) Drop(ctx context.Context, st Store, gone func(T) (Event, bool)) error {
 	err := l.Change(ctx, st, func(items []T) (rest []T, events []Event, err error) {
 		for _, item := range items {

@@ -5,24 +5,24 @@ import (
 	"sync/atomic"
 )
 
-// A Load is how busy an engine is, for those who watch it.
+// A Load describes how busy an engine is, for metrics.
 type Load struct {
-	Waiting int // operations, at this moment
+	Waiting int // queued operations
 	Batches Batches
 }
 
-// Batches is how many writes were committed together, since the store was
-// opened.
+// Batches counts the batches of writes that were committed together (group commit) since
+// the store was opened.
 type Batches struct {
 	// Cumulative counts the batches of at most 1, 2, 4 ... 256 writes.
 	Cumulative [9]uint64
 	Count      uint64 // of all batches
-	Operations uint64 // in them
+	Operations uint64 // writes in all batches
 }
 
 // A BatchCounter counts batches. Its methods are safe for concurrent use.
 type BatchCounter struct {
-	sizes      [len(Batches{}.Cumulative) + 1]atomic.Uint64 // the last one is of all larger ones
+	sizes      [len(Batches{}.Cumulative) + 1]atomic.Uint64 // the last one counts all larger batches
 	operations atomic.Uint64
 }
 
@@ -35,7 +35,7 @@ func (c *BatchCounter) Add(n int) {
 	c.operations.Add(uint64(n))
 }
 
-// Read is what was counted. A batch that is added meanwhile may be in it in
+// Read returns the counts. Of a batch that is added concurrently, they may include only a
 // part.
 func (c *BatchCounter) Read() (b Batches) {
 	for i := range c.sizes {

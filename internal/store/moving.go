@@ -44,8 +44,8 @@ type Cell struct {
 // A Row has a cell for each of its table's columns.
 type Row []Cell
 
-// Tables lists all tables, except the directory's version and those of one engine
-// only.
+// Tables lists the tables that a move copies: all except directory, which holds the
+// directory's version, moves, which holds the migration state, and those of one engine.
 var Tables = []Table{
 	{"clients", 1, []Column{{"id", Text}, {"kind", Text}, {"version", Number}, {"changed", Number}, {"doc", Text}}},
 	{"secret_uses", 1, []Column{{"secret", Text}, {"used_at", Number}}},
@@ -73,27 +73,27 @@ func CompareKeys(t Table, a, b Row) int {
 	return 0
 }
 
-// A MoveState is the side of a store in a move, and the progress of the move.
+// A MoveState says which side of a move a store is on, and how far the move is.
 type MoveState string
 
 const (
-	Leaving  MoveState = "leaving"  // it is being copied
-	Left     MoveState = "left"     // what counts is elsewhere
-	Returned MoveState = "returned" // it was leaving, or had left, and counts again
-	Arriving MoveState = "arriving" // it is a copy that is not complete
-	Arrived  MoveState = "arrived"  // it came from elsewhere, and counts
-	Undone   MoveState = "undone"   // it had arrived, and what counts is where it came from
+	Leaving  MoveState = "leaving"  // a source: it is being copied, and nothing may change it
+	Left     MoveState = "left"     // a source: it was copied, and must not be used any more
+	Returned MoveState = "returned" // a source that is in use: before its first move, or after Undo
+	Arriving MoveState = "arriving" // a destination: nothing may use it before the move is finished
+	Arrived  MoveState = "arrived"  // a destination that is in use: the move is finished
+	Undone   MoveState = "undone"   // a destination after Undo: its source is in use again
 )
 
 // A Migration is the migration state of a store; zero if it has never moved.
 type Migration struct {
 	State MoveState
-	// Random names. Source is that of the store that moves, which it keeps. Move is that
-	// of this move; after an undone move, the next has another one. The destination
-	// makes Claim, and the source stores it only when it has left, so that no other
-	// copy can be opened from then on.
+	// Source, Move and Claim are random names. Source names the store that moves, for good.
+	// Move names this move; the next one after an undone move has another name. Claim
+	// names the copy: the destination chooses it, and the source stores it when it has
+	// left, so that no other copy can be opened from then on.
 	Source, Move, Claim string
-	// Elsewhere is the location of the other side, for people.
+	// Elsewhere is the location of the other store, for people.
 	Elsewhere string
 }
 

@@ -2,22 +2,22 @@ package store
 
 import "github.com/mintage/mintage/internal/grant"
 
-// A NodeID is random, and another one after each start.
+// A NodeID is the random name of a node. A node has a new one after each start.
 type NodeID [16]byte
 
-// Forms is the number of the newest forms of codes, tokens and rows that this version
-// reads. A version that writes a form which the version before does not read has a
-// higher one, and writes that form only once directory.OlderNodes reports that every
-// node reads it. Numbers below 4 are those of versions before the first release.
+// Forms is the version number of the formats of codes, tokens and rows that this version
+// reads. A version with a new format has a higher number, and writes the new format only
+// after directory.OlderNodes reports that no running node is too old to read it. Numbers
+// below 4 are those of versions before the first release.
 const Forms = FormsAsserted
 
 const (
-	// FormsBound is the first number of nodes that read tokens bound to keys of clients
+	// FormsBound is the least Forms of a node that reads tokens bound to keys of clients
 	// (RFC 9449).
 	FormsBound = 5
-	// FormsExchanged is the first number of nodes that read tokens with actors (RFC 8693).
+	// FormsExchanged is the least Forms of a node that reads tokens with actors (RFC 8693).
 	FormsExchanged = 6
-	// FormsAsserted is the first number of nodes that read tokens issued by a trust.
+	// FormsAsserted is the least Forms of a node that reads tokens issued by a trust.
 	FormsAsserted = 7
 )
 
@@ -64,8 +64,8 @@ type ServerCondition struct {
 	Standby bool
 	// Encrypted is set if the connection uses TLS.
 	Encrypted bool
-	// Denied names the tables that the user may not read, change and delete from.
+	// Denied names the tables on which the user lacks a privilege to read or write rows.
 	Denied string
-	// Of the table of grants: its rows, and those that are dead and not yet removed.
+	// The rows of the table of grants, and its dead rows that are not removed yet.
 	Live, Dead int64
 }

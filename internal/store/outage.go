@@ -7,24 +7,24 @@ import (
 	"time"
 )
 
-// An Outage is a time in which a store cannot be used, or a row that another program has
-// locked. What fails because of it is one line in the log when it begins and one with the
-// number when it ends, however many requests and tasks fail. A nil Outage combines nothing.
+// An Outage combines the failures while a store cannot be used, or while another program
+// locks a row: the log has one line when they begin and one with their number when they end,
+// however many requests and tasks fail. A nil Outage combines nothing.
 type Outage struct {
 	Log *slog.Logger
 
 	mu          sync.Mutex
-	began, last time.Time // of the failures; zero: none since the last outage
-	failed      int
+	began, last time.Time // of the first and the last failure
+	failed      int       // failures; 0: there is no outage
 }
 
-// Interrupted reports whether an error is one that every request has while a store
+// Interrupted reports whether an error is one that every operation returns while a store
 // cannot be used.
 func Interrupted(err error) bool { return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrBusy) }
 
-// Combines counts a failure that an outage causes, and reports whether it is one: then
-// the caller logs nothing. The first of an outage is logged as an error here, whoever
-// meets it.
+// Combines reports whether an outage causes a failure, and counts the failure if so: the
+// caller then logs nothing. Combines itself logs the first failure of an outage, as an
+// error.
 func (o *Outage) Combines(err error, now time.Time) bool {
 	if o == nil || !Interrupted(err) || errors.As(err, new(*Elsewhere)) {
 		return false
@@ -43,16 +43,16 @@ func (o *Outage) Combines(err error, now time.Time) bool {
 	return true
 }
 
-// Quiet reports whether there is an outage in which nothing has failed for a time: it
-// may have ended.
+// Quiet reports whether there is an outage, and nothing has failed for the duration since:
+// it may have ended.
 func (o *Outage) Quiet(now time.Time, since time.Duration) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.failed > 0 && now.Sub(o.last) >= since
 }
 
-// End ends the outage at now. It returns how long it lasted since the first failure, and
-// how many failures there were.
+// End ends the outage at now. It returns the time since the first failure, and the number of
+// failures.
 func (o *Outage) End(now time.Time) (lasted time.Duration, failed int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -19,13 +19,13 @@ type Query func(f func(Scanner) error, text string, args ...any) error
 // A Reader reads what all engines store alike, by SQL that every engine understands
 // (see Statement). Engines embed it.
 type Reader struct {
-	// Run calls f with a function that reads the database, in one snapshot if that
-	// is asked. It may call f several times: the last call counts.
+	// Run calls f with a function that reads the database: in one snapshot if snapshot
+	// is true. It may call f several times: the last call counts.
 	Run func(ctx context.Context, snapshot bool, f func(Query) error) error
 	// Floors returns the query for the id, realm, state and access_floor of grants, and its
 	// arguments.
 	Floors func(ids []grant.ID) (text string, args []any)
-	// These are queries for documents of a kind after a key: of all owners, or of one.
+	// The queries for the documents of a kind after a key: of all owners, or of one owner.
 	ListDocuments, ListOwner string
 }
 
@@ -61,11 +61,11 @@ func (r Reader) readOne(ctx context.Context, to []any, text string, args ...any)
 
 const (
 	versionSQL = `SELECT version FROM directory WHERE id = 1`
-	// changedSQL says what has changed beside clients and APIs: seldom anything, and each
-	// query is a round trip.
+	// changedSQL reports in one round trip which tables other than clients have changed:
+	// usually none, so that three queries are saved.
 	changedSQL = `SELECT version, EXISTS (SELECT 1 FROM cutoffs WHERE changed > $1), EXISTS (SELECT 1 FROM keys WHERE changed > $1),
 		EXISTS (SELECT 1 FROM restores WHERE changed > $1) FROM directory WHERE id = 1`
-	// countsSQL counts entries, and those that are APIs: by their keys, which an index has.
+	// countsSQL counts entries, and the APIs among them by their keys, which are indexed.
 	countsSQL = `SELECT count(*), count(CASE WHEN id LIKE 'api %' THEN 1 END) FROM clients`
 )
 
@@ -98,14 +98,14 @@ func readChanges(q Query, since int64) (ch Changes, err error) {
 	query, args := `SELECT kind, doc FROM clients WHERE changed > $1`, []any{since}
 	if since == 0 {
 		query, args = `SELECT kind, doc FROM clients`, nil // in the order of the table: no row is looked up by an index
-		// To grow a list of 100,000 clients copies it many times.
+		// Growing a list to 100,000 clients would copy it many times.
 		var rows, apis int
 		if err := q(func(row Scanner) error { return row.Scan(&rows, &apis) }, countsSQL); err != nil {
 			return ch, err
 		}
 		ch.Clients, ch.APIs = make([]Client, 0, rows-apis), make([]API, 0, apis)
 	}
-	// One processor decodes what another has read: 100,000 clients keep a start waiting.
+	// Decode in a second goroutine, while this one reads: 100,000 clients delay a start.
 	type entry struct {
 		kind EntryKind
 		text string
@@ -177,8 +177,8 @@ func (r Reader) Client(ctx context.Context, id string) (c Client, err error) {
 	return c, nil
 }
 
-// usesAtOnce is the number of secrets in one statement, of which an engine then prepares
-// one.
+// usesAtOnce is the number of secrets in one statement. It is fixed, so that an engine
+// prepares one statement only.
 const usesAtOnce = 100
 
 var usesSQL = func() string {
@@ -221,7 +221,7 @@ func (r Reader) ReadSecretUses(ctx context.Context, clients []Client) error {
 	return nil
 }
 
-// EventsSQL lists the events about something.
+// EventsSQL lists the events with one value of About.
 const EventsSQL = `SELECT at, name, about, actor, detail FROM events WHERE about = $1 ORDER BY at, id LIMIT $2`
 
 // Events implements Store.
@@ -236,7 +236,7 @@ func (r Reader) Events(ctx context.Context, about string, limit int) ([]Event, e
 	return events, nil
 }
 
-// GrantColumns are those that ScanGrant reads.
+// GrantColumns are the columns that ScanGrant reads.
 const GrantColumns = `id, realm, client, subject, scope, authorized_at, generation, version, rotated_at, key_id,
 		expires_at, delete_after, access_floor, state, reason, attempt, auth_time, claims`
 
@@ -269,9 +269,9 @@ func ScanDocument(row Scanner) (d Document, err error) {
 }
 
 const (
-	// The events name the grants that were revoked recently; their rows have the
-	// rest. A grant counts once, however often its access tokens were revoked, so
-	// that one grant cannot fill the list.
+	// revokedSQL finds the grants that were revoked recently, by their events. A grant
+	// counts once, however often its access tokens were revoked, so that one grant
+	// cannot fill the list.
 	revokedSQL = `SELECT about, max(at) AS latest FROM events WHERE at >= $1 AND name IN ('code_replayed', 'refresh_replayed', 'grant_revoked', 'access_revoked')
 		GROUP BY about ORDER BY latest DESC LIMIT $2`
 	// floorsAtOnce is the number of grants in one statement.

@@ -8,10 +8,9 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 )
 
-// A RealmStore is the part of a store that belongs to one realm: nothing of another realm is
-// found by any id, or listed. Documents are not looked into: their keys and owners are
-// of a realm (see KeyOf and OwnerOf), and those that are listed by their kind say whose
-// they are.
+// A RealmStore is the part of a store that belongs to one realm: it finds and lists no rows
+// of another realm. It does not filter documents: their keys and owners depend on the realm
+// (see KeyOf and OwnerOf), and a document that is listed by its kind alone names its realm.
 type RealmStore struct {
 	Store
 	Name string
@@ -28,7 +27,7 @@ func (r *RealmStore) Grant(ctx context.Context, id grant.ID) (grant.Grant, error
 
 func (r *RealmStore) UpdateGrant(ctx context.Context, id grant.ID, decide Decide) error {
 	// A call of decide may still be running when UpdateGrant has returned an error
-	// because ctx has ended. Without an error, the last has returned.
+	// because ctx has ended. Without an error, the last call has returned.
 	foreign := make(chan struct{}, 1)
 	err := r.Store.UpdateGrant(ctx, id, func(g grant.Grant) (grant.Grant, []Event) {
 		if g.Realm != r.Name {
@@ -56,7 +55,7 @@ func (r *RealmStore) Changes(ctx context.Context, since int64) (Changes, error) 
 	return ch.OfRealm(r.Name), err
 }
 
-// OfRealm returns a copy without what belongs to other realms.
+// OfRealm returns a copy of ch without the rows of other realms.
 func (ch Changes) OfRealm(realm string) Changes {
 	ch.Clients = slices.DeleteFunc(slices.Clone(ch.Clients), func(c Client) bool { return c.Realm != realm })
 	ch.APIs = slices.DeleteFunc(slices.Clone(ch.APIs), func(a API) bool { return a.Realm != realm })
@@ -65,8 +64,8 @@ func (ch Changes) OfRealm(realm string) Changes {
 	return ch
 }
 
-// Client compares the realm: in the default one, an id that a caller chose can be the key
-// of another realm's client.
+// Client compares the realm: in the default realm, the id is the key itself (see InRealm),
+// and a caller could pass the key of another realm's client.
 func (r *RealmStore) Client(ctx context.Context, id string) (Client, error) {
 	c, err := r.Store.Client(ctx, InRealm(r.Name, id))
 	if err == nil && c.Realm != r.Name {
@@ -80,8 +79,8 @@ func (r *RealmStore) Revocations(ctx context.Context, since grant.Instant, limit
 	return slices.DeleteFunc(list, func(v Revocation) bool { return v.Realm != r.Name }), from, err
 }
 
-// Commit names the realm in what its events are about. Those about grants come with
-// UpdateGrant: the ids of grants are unique.
+// Commit adds the realm to About in the change's events. UpdateGrant does not: its events are
+// about grants, whose ids are unique in all realms.
 func (r *RealmStore) Commit(ctx context.Context, c Change) error {
 	c.Events = slices.Clone(c.Events)
 	for i := range c.Events {
@@ -92,7 +91,7 @@ func (r *RealmStore) Commit(ctx context.Context, c Change) error {
 
 func (r *RealmStore) Events(ctx context.Context, about string, limit int) ([]Event, error) {
 	if realm, _ := SplitRealm(about); realm != "" {
-		return nil, nil // of another realm: no name begins so
+		return nil, nil // the key of another realm: no name here begins with a realm
 	}
 	key := InRealm(r.Name, about)
 	if id, err := grant.ParseID(about); err == nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 )
 
-// This file is what methods of a store receive and return.
+// This file defines what the methods of a Store receive and return.
 
 var (
 	// ErrNotFound means that there is no such row.
@@ -35,8 +35,8 @@ func Unavailable(err error) error {
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
-// An Elsewhere is an ErrUnavailable whose cause is not the store: the keys of a client that
-// cannot be fetched, or a full pool. It is no Outage.
+// An Elsewhere is an ErrUnavailable whose cause is not the store, such as a client's keys
+// that cannot be fetched, or a full pool. An Outage does not count it.
 type Elsewhere struct{ Cause error }
 
 func (e *Elsewhere) Error() string   { return ErrUnavailable.Error() + ": " + e.Cause.Error() }
@@ -83,7 +83,7 @@ func (ch Changes) LongestJWT() (longest time.Duration) {
 	return longest
 }
 
-// FindAPI returns a present API of ch by its id, or nil.
+// FindAPI returns the API of ch with an id, or nil if it is absent or deleted.
 func (ch Changes) FindAPI(id string) *API {
 	if a := ch.APIRow(id); a.Version != 0 && !a.Deleted {
 		return &a
@@ -141,13 +141,13 @@ const (
 	EventCodeReplayed    EventName = "code_replayed"
 	EventRefreshReplayed EventName = "refresh_replayed"
 	EventGrantRevoked    EventName = "grant_revoked"
-	EventAccessRevoked   EventName = "access_revoked" // the access tokens so far
+	EventAccessRevoked   EventName = "access_revoked" // those issued so far
 	EventKeyAdded        EventName = "key_added"
 	EventKeyWithdrawn    EventName = "key_withdrawn"
 	EventKEKRotated      EventName = "kek_rotated"
 	EventRestored        EventName = "restored"
 	EventCutoff          EventName = "cutoff"
-	EventDisconnected    EventName = "disconnected" // a client, by the subject
+	EventDisconnected    EventName = "disconnected" // the subject has disconnected a client
 	// A user has first agreed to a client that registered itself.
 	EventClientRecorded  EventName = "client_recorded"
 	EventSessionEnded    EventName = "session_ended" // with its grants, by an operator
@@ -182,7 +182,7 @@ const (
 	EventConsoleSessionEnded   EventName = "console_session_ended" // by an operator
 )
 
-// ofDeployment are the events that belong to no realm.
+// ofDeployment lists the events that belong to no realm.
 var ofDeployment = []EventName{
 	EventKeyAdded, EventKeyWithdrawn, EventKEKRotated, EventRestored,
 	EventAdminTokenCreated, EventAdminTokenRevoked,

@@ -10,8 +10,8 @@ import (
 // pageLength is how many rows EachGrant and EachDocument read at once.
 const pageLength = 1000
 
-// EachGrant reads the grants of a filter, whose Limit does not count: those of a
-// subject by the index of subjects. It ends after an error.
+// EachGrant reads all grants that a filter selects, page by page; it ignores Limit. With a
+// Subject, engines use the index of subjects. It ends after an error.
 func EachGrant(ctx context.Context, st Store, f GrantFilter) iter.Seq2[grant.Grant, error] {
 	f.Limit = pageLength
 	return paged(func(last *grant.Grant) ([]grant.Grant, error) {
@@ -22,8 +22,8 @@ func EachGrant(ctx context.Context, st Store, f GrantFilter) iter.Seq2[grant.Gra
 	})
 }
 
-// EachDocument reads the documents of a filter, whose Limit does not count. It ends
-// after an error.
+// EachDocument reads all documents that a filter selects, page by page; it ignores Limit.
+// It ends after an error.
 func EachDocument(ctx context.Context, st Store, f DocumentFilter) iter.Seq2[Document, error] {
 	f.Limit = pageLength
 	return paged(func(last *Document) ([]Document, error) {

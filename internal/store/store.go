@@ -16,8 +16,8 @@ import (
 // ErrConflict or ErrBusy, it may or may not have happened, and may still
 // happen until the context's deadline. Reads see every write, of any process, that
 // returned before they were called. While the database cannot be reached, methods
-// return errors that wrap ErrUnavailable or ErrBusy. Queued operations may be committed together;
-// each has its own outcome.
+// return errors that wrap ErrUnavailable or ErrBusy. Queued operations may be committed
+// together; each has its own outcome.
 type Store interface {
 	// Grant reads one grant, or returns ErrNotFound.
 	Grant(ctx context.Context, id grant.ID) (grant.Grant, error)
@@ -45,8 +45,8 @@ type Store interface {
 	// Sweep scans at most limit rows of a table in the order of their keys, after a
 	// key, and deletes those that are due and do not change meanwhile: grants
 	// whose DeleteAfter, documents whose ExpiresAt is before now. Events of a grant
-	// are deleted with it. It returns the key to continue after, which is "" at the
-	// end of the table, as it is before the beginning.
+	// are deleted with it. It returns the key to continue after, or "" at the end of
+	// the table; a sweep of the whole table begins after "".
 	Sweep(ctx context.Context, table SweptTable, after string, now grant.Instant, limit int) (next string, deleted int, err error)
 
 	// Changes reads everything in the directory that changed after version
@@ -61,10 +61,10 @@ type Store interface {
 	// ReadSecretUses sets the last uses of the secrets of clients.
 	ReadSecretUses(ctx context.Context, clients []Client) error
 
-	// Commit stores all of a change, or nothing, and then returns ErrConflict. It is a
+	// Commit stores all of a change, or returns ErrConflict and stores nothing. It is a
 	// conflict if the stored version of a record does not directly precede the
-	// change's, if a restore of the same instant is stored, or if a key is stored with
-	// another record. If the store already holds every record of such a change
+	// change's, if a restore of the same instant is stored, or if a key's id is stored
+	// with other fields. If the store already holds every record of such a change
 	// exactly, Commit succeeds and stores no event again. An earlier cutoff never
 	// replaces a later one of the same name, and is no conflict.
 	//
@@ -77,10 +77,10 @@ type Store interface {
 	// version.
 	NoteSecretUses(ctx context.Context, uses map[string]grant.Instant) error
 
-	// Revocations lists the grants that were revoked, or whose access tokens were,
-	// at or after an instant, the latest first, in their present state. It lists at
-	// most limit of them, which is at least 1, and returns the instant from which
-	// the list is complete.
+	// Revocations lists the grants that were revoked at or after an instant, or whose
+	// access tokens were. It returns at most limit grants, the latest first, in their
+	// present state, and the instant from which the list is complete. Limit is at
+	// least 1.
 	Revocations(ctx context.Context, since grant.Instant, limit int) (list []Revocation, from grant.Instant, err error)
 
 	// Document reads one document, or returns ErrNotFound. It finds expired
@@ -96,8 +96,8 @@ type Store interface {
 	CountDocuments(ctx context.Context, kind DocumentKind) (int, error)
 
 	// Heartbeat durably records the clock of a node, and lists the other nodes,
-	// including some that have ended. At a node's first one, Clock is Since. Its
-	// success proves that the node uses the primary server, not one that was
+	// including some that have ended. At the first heartbeat of a node, Clock equals Since.
+	// Success proves that the node uses the primary server, not one that was
 	// replaced (fencing). It fails if the store must not be used any more (see
 	// Displaced). An engine for one node does nothing.
 	Heartbeat(ctx context.Context, self Node) (others []Node, err error)

@@ -15,7 +15,7 @@ import (
 // EntryTrust is the kind of a trust's entry.
 const EntryTrust EntryKind = "trust"
 
-// A TrustKind is which assertions of an issuer a client may present as a grant (RFC 7523
+// A TrustKind is the kind of assertions that a client may present as a grant (RFC 7523
 // section 2.1).
 type TrustKind string
 
@@ -27,26 +27,26 @@ const (
 	TrustWorkload TrustKind = "workload"
 )
 
-// TrustKinds lists them.
+// TrustKinds lists all kinds.
 var TrustKinds = []TrustKind{TrustIDJAG, TrustWorkload}
 
-// A SubjectFrom is how the subject of a user is made of an ID-JAG.
+// A SubjectFrom says how the subject of a user is derived from an ID-JAG.
 type SubjectFrom string
 
 const (
 	SubjectSub      SubjectFrom = "sub"      // issuer|sub, or issuer|tenant|sub
-	SubjectAudSub   SubjectFrom = "aud_sub"  // the subject here, as the issuer names it
+	SubjectAudSub   SubjectFrom = "aud_sub"  // the claim aud_sub: the subject at this server
 	SubjectEmail    SubjectFrom = "email"    // a verified address of a listed domain
-	SubjectUpstream SubjectFrom = "upstream" // as a login at the realm's provider makes it
+	SubjectUpstream SubjectFrom = "upstream" // as for a login at the realm's OpenID Connect provider
 )
 
-// SubjectsFrom lists them.
+// SubjectsFrom lists all values of SubjectFrom.
 var SubjectsFrom = []SubjectFrom{SubjectSub, SubjectAudSub, SubjectEmail, SubjectUpstream}
 
-// A Trust lets a client present assertions of an issuer as a grant, for some APIs. There
-// is one of each issuer, kind and client of a realm.
+// A Trust lets a client present assertions of an issuer as a grant, for some APIs. A realm
+// has at most one Trust for the same issuer, kind and client.
 type Trust struct {
-	ID       string    `json:"id"` // TrustID of what follows
+	ID       string    `json:"id"` // TrustID of Issuer, Kind and ClientID
 	Realm    string    `json:"realm"`
 	Issuer   string    `json:"issuer"`
 	Kind     TrustKind `json:"kind"`
@@ -55,7 +55,7 @@ type Trust struct {
 	Deleted  bool      `json:"deleted,omitempty"`
 
 	APIs []string `json:"apis"` // see ReadAllowedAPI
-	// The issuer's keys are Keys, or at KeysURI, or else where its metadata say.
+	// The issuer's keys are in Keys, or at KeysURI, or else at the address in its metadata.
 	Keys    json.RawMessage `json:"jwks,omitempty"`
 	KeysURI string          `json:"jwks_uri,omitempty"`
 	KeysCA  string          `json:"jwks_ca,omitempty"` // PEM
@@ -63,12 +63,12 @@ type Trust struct {
 	Audience string        `json:"audience,omitempty"`
 	Lifetime *Milliseconds `json:"max_lifetime_ms,omitempty"` // nil: the default of its kind
 	Tenant   string        `json:"tenant,omitempty"`          // of the issuer; "": it has none
-	// Subjects are patterns of sub. A trust of users without one is for all of them.
+	// Subjects are patterns of sub. A trust of kind TrustIDJAG without any is for all users.
 	Subjects    []string    `json:"subjects,omitempty"`
 	SubjectFrom SubjectFrom `json:"subject_from,omitempty"`
-	Domains     []string    `json:"email_domains,omitempty"` // of SubjectEmail
+	Domains     []string    `json:"email_domains,omitempty"` // for SubjectEmail
 
-	// Since is when it was last created or enabled: what was issued before has ended.
+	// Since is when the trust was last created or enabled: tokens issued before are invalid.
 	Since     grant.Instant `json:"since"`
 	CreatedAt grant.Instant `json:"created_at"`
 	UpdatedAt grant.Instant `json:"updated_at"`
@@ -77,25 +77,25 @@ type Trust struct {
 	Later
 }
 
-// trustIDSize is the bytes of a trust's id.
+// trustIDSize is the size of a trust's id, in bytes.
 const trustIDSize = 8
 
-// TrustID returns the id of the trust of an issuer, a kind and a client: a digest, so that
-// there is one.
+// TrustID returns the id of the trust of an issuer, a kind and a client. It is their digest,
+// so that a second trust of the same would have the same id.
 func TrustID(issuer string, kind TrustKind, clientID string) string {
 	sum := sha256.Sum256([]byte(issuer + "\x00" + string(kind) + "\x00" + clientID))
 	return hex.EncodeToString(sum[:trustIDSize])
 }
 
-// NewID returns the id of an access token that a workload gets by t, with half of random.
-// Nothing is stored about such a token: its id names the trust. See TrustOf.
+// NewID returns the id of an access token that a workload gets by t: the id of t and half of
+// random. The store contains nothing about such a token; TrustOf finds its trust.
 func (t Trust) NewID(random grant.ID) grant.ID {
-	hex.Decode(random[:trustIDSize], []byte(t.ID)) // it was made by TrustID
+	hex.Decode(random[:trustIDSize], []byte(t.ID)) // valid hex: TrustID has made it
 	return random
 }
 
-// TrustOf returns the id of the trust that an id of NewID names. Any other id names one
-// that does not exist.
+// TrustOf returns the id of the trust in an id that NewID has made. For any other id, it
+// returns an id that no trust has.
 func TrustOf(id grant.ID) string { return hex.EncodeToString(id[:trustIDSize]) }
 
 // AssertionID returns the id of the grant that an assertion makes. Two assertions of one
@@ -110,7 +110,7 @@ func AssertionID(realm, issuer, jti string) (id grant.ID) {
 	return id
 }
 
-// Permits reports whether t is in force for what was issued at an instant.
+// Permits reports whether t is in force, and has been since a token was issued.
 func (t *Trust) Permits(issuedAt grant.Instant) bool {
 	return t != nil && !t.Disabled && !t.Deleted && issuedAt >= t.Since
 }
