@@ -15,7 +15,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// batchRows is a variable for the tests.
+// batchRows limits the rows of a batch. It is a variable for the tests.
 var batchRows = 1000
 
 const batchBytes = 4 << 20 // documents may be large

@@ -14,10 +14,10 @@
 //	left             arriving      source and copy were compared
 //	left             arrived       servers may use the destination
 //
-// Undo changes the source's state from leaving to returned. If the source has left, it
-// first changes the destination's state from arrived to undone. A destination's state
-// changes from arriving to arrived only while the source has left and names its claim. Every change of
-// state is made under the source's lock.
+// Undo changes the source's state from leaving or left to returned. If the source has left,
+// Undo first changes the destination's state from arrived to undone. A destination's state
+// changes from arriving to arrived only while the source has left and names its claim. Every
+// change of state is made under the source's lock.
 package moving
 
 import (
@@ -112,7 +112,7 @@ type Outcome struct {
 // after each batch. The caller holds the source's lock.
 func Run(ctx context.Context, from Source, to Destination, report func(Progress)) (o Outcome, err error) {
 	defer func() {
-		// An engine may say that it is busy when the copy was interrupted.
+		// If ctx has interrupted the copy, an engine may return ErrBusy instead.
 		if stopped := ctx.Err(); err != nil && stopped != nil && !errors.Is(err, stopped) {
 			err = fmt.Errorf("%w: %w", stopped, err)
 		}
@@ -180,8 +180,7 @@ type move struct {
 	report      func(Progress)
 }
 
-// setMigration stores the next migration state of a store, and puts it in the place of
-// the present one.
+// setMigration stores the next migration state of a store, and sets *present to it.
 func setMigration(ctx context.Context, of Source, present *store.Migration, next store.Migration) error {
 	if err := of.SetMigration(ctx, *present, next); err != nil {
 		return fmt.Errorf("set the migration state of %s to %s: %w", of.Name(), next.State, err)
