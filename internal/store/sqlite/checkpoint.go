@@ -13,7 +13,7 @@ const (
 	// block when they are checkpointed: with ten million grants, a checkpoint of
 	// 30,000 pages wrote a block of 4 KiB for each of them.
 	leastLogPages = 30_000
-	// restPages is how many pages are left to the writer.
+	// restPages is how many pages the checkpointer may leave for the writer to move.
 	restPages = 500
 	// readersPause is how long the writer waits for readers to finish with the log.
 	readersPause = 20 * time.Millisecond
@@ -22,8 +22,8 @@ const (
 // checkpointer checkpoints the write-ahead log on a connection of its own,
 // concurrently with the writer. It repeats until few pages are left. The writer
 // moves those, because the log restarts only if all of it was moved and nothing
-// was written meanwhile. The log grows to twice the limit at most, plus what is
-// written while another process reads: the writer waits for a slower checkpoint.
+// was written meanwhile. At twice the limit, the writer waits for the checkpoint, so
+// that the log grows further only while another process reads.
 //
 // The writer's goroutine owns its fields.
 type checkpointer struct {
@@ -106,7 +106,7 @@ func (c *checkpointer) restart(writer *connection, pages int) {
 		return
 	}
 	c.from = 0
-	_ = c.setLimit(writer) // or the old one stays
+	_ = c.setLimit(writer) // after an error, the old limit stays
 }
 
 // setLimit sets the limit by the size of the main file. A log that grew during a

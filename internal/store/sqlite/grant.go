@@ -31,7 +31,7 @@ const (
 // logs in again.
 func Prefix(id grant.ID) int64 { return int64(binary.BigEndian.Uint64(id[:8]) ^ 1<<63) }
 
-// errPrefix is the error for the second grant.
+// errPrefix is the error of a grant whose prefix another grant has.
 var errPrefix = errors.New("another grant's id begins with the same 64 bits")
 
 func bindUpdate(s *statement, g grant.Grant) error {

@@ -33,8 +33,8 @@ func (q *inbox[T]) submit(ctx context.Context, op T, result <-chan struct{}) err
 	default:
 		return store.ErrBusy
 	}
-	// What was queued before the inbox closed has a result before done is closed: the
-	// select then waits for one channel less, which each request would pay for.
+	// An operation that was queued before the inbox closed gets its result before done is
+	// closed. The select then needs no case for done, which would cost each request time.
 	done := q.done
 	select {
 	case <-q.closed:
@@ -56,7 +56,7 @@ func (q *inbox[T]) submit(ctx context.Context, op T, result <-chan struct{}) err
 	}
 }
 
-// next waits for an operation. There is none if the inbox is closed and empty.
+// next waits for an operation. ok is false if the inbox is closed and empty.
 func (q *inbox[T]) next() (op T, ok bool) {
 	select {
 	case op = <-q.queue:

@@ -13,7 +13,7 @@ type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// Query returns the function that queries q.
+// Query returns a store.Query that runs on q.
 func Query(ctx context.Context, q querier) store.Query {
 	return func(f func(store.Scanner) error, text string, args ...any) error {
 		rows, err := q.QueryContext(ctx, text, args...)

@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// LockTime bounds how long a process waits for a command that has a data directory.
+// LockTime limits how long a process waits for a command that has locked a data directory.
 const LockTime = 10 * time.Second
 
 // A LockedError says that another process has the lock of a data directory.
 type LockedError struct {
 	Directory, Process string
-	command, server    bool // neither: it is not known yet
+	command, server    bool // which kind of process; neither: not known yet
 }
 
 func (e *LockedError) Error() string {
@@ -29,11 +29,12 @@ func (e *LockedError) Error() string {
 	return fmt.Sprintf("process %s has locked %s", e.Process, e.Directory)
 }
 
-// Lock locks a data directory for one server, or returns a LockedError. Two servers would each treat their
-// cached clients and cutoffs as current. The lock ends with the process. The lock
-// file contains the process id, for sending it a signal. A command that has the
-// directory is awaited. The file names the holder before as long as a new one has not
-// written its name, so a server is believed when it is seen twice.
+// Lock locks a data directory for one server, or returns a LockedError. Two servers
+// would each treat their cached clients and cutoffs as current. The lock ends with the
+// process. The lock file contains the process id, for sending it a signal. Lock waits for
+// a command that has locked the directory. Until a new holder has written its process id,
+// the file contains that of the previous one: Lock reports a server only if it reads the
+// server's id twice.
 func Lock(dir string) (release func(), err error) {
 	seen := "" // the process id of a server
 	for end := time.Now().Add(LockTime); ; time.Sleep(LockTime / 200) {
@@ -54,7 +55,7 @@ func Lock(dir string) (release func(), err error) {
 	}
 }
 
-// ofCommand follows the process id in the lock file of a command, which is no server.
+// ofCommand follows the process id in the lock file if a command has the lock.
 const ofCommand = " command"
 
 // LockForCommand locks a data directory for a command, while no server runs. It
@@ -72,7 +73,7 @@ func lock(dir, kind string) (release func(), err error) {
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			text, _ := io.ReadAll(io.LimitReader(f, 64))
 			pid, command := strings.CutSuffix(strings.TrimSpace(string(text)), ofCommand)
-			// Without a process id, it has just begun or is about to end.
+			// Without a process id, the process has just begun or is about to end.
 			return nil, &LockedError{Directory: dir, Process: cmp.Or(pid, "?"), command: command || pid == ""}
 		}
 		return nil, fmt.Errorf("lock %s: %w", path, err)
@@ -83,7 +84,7 @@ func lock(dir, kind string) (release func(), err error) {
 	}
 	return func() {
 		if kind == ofCommand {
-			_ = f.Truncate(0) // no server is to be signalled
+			_ = f.Truncate(0) // the file must not name a process that is no server
 		}
 		f.Close()
 	}, nil

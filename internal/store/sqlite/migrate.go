@@ -18,8 +18,8 @@ const applicationID = 0x4d4e5447 // "MNTG"
 // migrate upgrades the schema to the newest version. It applies each migration
 // file once, in the order of their names; the file's number is the schema
 // version. Released files are never edited, and there is no downgrade. All of it
-// is one transaction: of two processes that start together one does it, and a
-// crash leaves the old version.
+// is one transaction: of two processes that start together, one upgrades the schema,
+// and a crash leaves the old version.
 func migrate(ctx context.Context, db *sql.DB) error {
 	files, err := migrations.ReadDir("migrations")
 	if err != nil {
@@ -73,7 +73,7 @@ func SchemaVersion(ctx context.Context, db Querier) (int, error) {
 	return version, err
 }
 
-// readVersion is SchemaVersion without a limit.
+// readVersion is SchemaVersion, but does not fail for a newer version.
 func readVersion(ctx context.Context, db Querier) (version int, err error) {
 	var app, objects int
 	err = db.QueryRowContext(ctx, `SELECT user_version, application_id, (SELECT count(*) FROM sqlite_schema)
@@ -87,7 +87,7 @@ func readVersion(ctx context.Context, db Querier) (version int, err error) {
 // IsStore reports whether a file can be read as a store, or is locked.
 func IsStore(ctx context.Context, path string) bool {
 	if info, err := os.Stat(path); err != nil || info.Size() == 0 {
-		return false // and its log, if it has one, is all that there is
+		return false // an empty file: only its log can contain data
 	}
 	db, err := sql.Open("sqlite", URL(path, "busy_timeout = 1000")+"&mode=ro")
 	if err != nil {

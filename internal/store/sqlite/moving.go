@@ -65,8 +65,8 @@ func place(path string) string { return "sqlite:" + filepath.Dir(path) }
 // Name returns the store's location, for people.
 func (m *Moving) Name() string { return place(m.path) }
 
-// SetMigration is a compare-and-swap of the migration state, which returns
-// store.ErrConflict.
+// SetMigration is a compare-and-swap of the migration state. It returns
+// store.ErrConflict if the present state is not was.
 func (m *Moving) SetMigration(ctx context.Context, was, next store.Migration) error {
 	var tx *sql.Tx
 	err := retryBusy(commandTimeout, func() (err error) {

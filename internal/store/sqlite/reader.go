@@ -24,8 +24,7 @@ type reader struct {
 	begin, commit               *statement
 
 	inbox[*lookup]
-	// lookups are those whose callers have their results, to be used again with their
-	// channels.
+	// lookups holds finished lookups, to be used again with their channels.
 	lookups sync.Pool
 }
 
@@ -80,8 +79,8 @@ func (r *reader) run() {
 	}
 }
 
-// serve reads for all of the batch. The transaction begins after every lookup was
-// queued, so each sees every write that was acknowledged before it.
+// serve executes the lookups of a batch. The transaction begins after every lookup was
+// queued, so each lookup sees every write that was acknowledged before it.
 func (r *reader) serve(batch []*lookup) {
 	inOne := false
 	if len(batch) > 1 {
@@ -118,7 +117,7 @@ func (r *reader) look(ctx context.Context, id grant.ID, key *store.DocumentKey) 
 	l.id, l.key = id, key
 	switch err := r.submit(ctx, l, l.result); {
 	case err == nil:
-	case err == ctx.Err(): // the reader may hold l
+	case err == ctx.Err(): // the reader may still use l
 		return g, d, fmt.Errorf("read: %w", err)
 	default:
 		return g, d, err

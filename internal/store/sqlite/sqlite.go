@@ -109,7 +109,7 @@ func Create(ctx context.Context, dir string) (*Store, error) {
 }
 
 // Open opens the store in a data directory for a command. It fails if there is
-// none: only a server may make one, which looks whether there was one before.
+// none: only a server may make one, after it has checked that none was there before.
 func Open(ctx context.Context, dir string) (*Store, error) {
 	path := filepath.Join(dir, FileName)
 	absent, err := Absent(dir)
@@ -138,7 +138,7 @@ var Pragmas = []string{
 
 // URL names a file for database/sql.
 func URL(path string, Pragmas ...string) string {
-	// A relative one would be taken for a host.
+	// SQLite would read the beginning of a relative path as a host.
 	if abs, err := filepath.Abs(path); err == nil {
 		path = abs
 	}
@@ -270,13 +270,13 @@ func Explain(path string, err error) error {
 // IsCode reports whether err has one of SQLite's primary result codes.
 func IsCode(err error, codes ...int) bool {
 	if err == nil {
-		return false // most calls: nothing is allocated for them
+		return false // in most calls: avoid the allocation
 	}
 	var coded interface{ Code() int }
 	return errors.As(err, &coded) && slices.Contains(codes, coded.Code()&0xff)
 }
 
-// Load returns the number of queued operations and the batch counters.
+// Load returns the number of queued writes and the batch counters.
 func (s *Store) Load() store.Load {
 	return store.Load{Waiting: len(s.writer.queue), Batches: s.writer.batches.Read()}
 }
@@ -297,8 +297,8 @@ func openedFiles(path string) (openFiles, error) {
 }
 
 // present compares device and inode of the open files with those at their paths. A
-// process can write on to a file that was deleted or whose disk was detached, and
-// what it acknowledges is lost with the last descriptor.
+// process can still write to a file that was deleted or whose disk was detached, but
+// such writes are lost when the last descriptor is closed.
 func (files openFiles) present() error {
 	for name, opened := range files {
 		if here, err := os.Stat(name); err != nil || !os.SameFile(here, opened) {
@@ -308,6 +308,6 @@ func (files openFiles) present() error {
 	return nil
 }
 
-// Present returns an error if the store's files are not at their paths any more.
-// Until they are back, nothing is written.
+// Present returns an error if the store's files are not at their paths any more. The
+// writer writes nothing until they are back.
 func (s *Store) Present() error { return s.files.present() }

@@ -295,7 +295,7 @@ func (s *statement) exec() (changed int, err error) {
 	return int(lib.Xsqlite3_changes(s.conn.tls, s.conn.db)), nil
 }
 
-// execBound is exec after parameters were bound, unless that has failed.
+// execBound is exec after parameters were bound. If that has failed, it returns the error.
 func (s *statement) execBound(failed error) (changed int, err error) {
 	if failed != nil {
 		s.reset()

@@ -87,7 +87,7 @@ func (w *writer) tryDocuments(n int) error {
 	return nil
 }
 
-// failed has Ready make a test write, whenever the last one was.
+// failed makes the next Ready make a test write, even within tryEvery of the last one.
 func (w *writer) failed(err error) {
 	if diskFailed(err) {
 		w.full.Store(true)

@@ -12,22 +12,23 @@ import (
 
 // This file gives the writer's connection a VFS (https://sqlite.org/vfs.html) that
 // collects what SQLite writes to the log. A commit writes each page that it has changed
-// with two system calls, one for 24 bytes about the page and one for the page. Here they
-// are written together, before SQLite syncs the file, reads it or asks for its size. The
-// pages of a commit are read by others only after the sync of the commit, so what is
-// durable and visible, and when, is the same.
+// with two system calls, one for 24 bytes about the page and one for the page. This VFS
+// writes them together, before SQLite syncs the file, reads it or queries its size. Other
+// connections read the pages of a commit only after its sync, so the VFS does not change
+// what is durable or visible, nor when.
 
-// collected is how many bytes of a log are collected.
+// collected is the size of a log's buffer for collected bytes.
 const collected = 128 << 10
 
-// A logFile is behind what the system's VFS keeps of a log, in SQLite's memory.
+// A logFile is the state of an open log. In SQLite's memory, it follows the state that the
+// system's VFS has of the same file.
 type logFile struct {
 	methods lib.Tsqlite3_io_methods
 	system  *lib.Tsqlite3_io_methods
 	memory  uintptr // of collected bytes
 	offset  int64   // of the memory in the file
 	used    int32
-	named   bool // a sync of the system's has made the file's name durable, too
+	named   bool // a sync by the system's VFS has succeeded: the file's name is durable, too
 }
 
 // collectingVFS registers the VFS and returns its name as a C string.
@@ -54,7 +55,7 @@ var collectingVFS = sync.OnceValues(func() (name uintptr, err error) {
 	return name, nil
 })
 
-// systemVFS is the VFS that opens the files.
+// systemVFS is the default VFS, which opens, reads and writes the files.
 var systemVFS uintptr
 
 // The types of a VFS's functions.
@@ -73,7 +74,7 @@ func pointer[F any](f F) uintptr { return *(*uintptr)(unsafe.Pointer(&f)) }
 // function returns the function of a C pointer.
 func function[F any](p uintptr) F { return *(*F)(unsafe.Pointer(&p)) }
 
-// at returns what p, which is outside of Go's heap, points to.
+// at returns p, an address outside of Go's heap, as a Go pointer.
 func at[T any](p uintptr) *T { return *(**T)(unsafe.Pointer(&p)) }
 
 func logOf(file uintptr) *logFile {
@@ -114,8 +115,8 @@ func writeLog(tls *libc.TLS, file, bytes uintptr, n int32, offset int64) int32 {
 	return lib.SQLITE_OK
 }
 
-// write writes what is collected. After an error, it is gone: SQLite gives up the
-// transaction, and writes the next one in its place.
+// write writes the collected bytes. After an error, they are dropped: SQLite rolls the
+// transaction back, and writes the next one in its place.
 func (l *logFile) write(tls *libc.TLS, file uintptr) int32 {
 	n := l.used
 	if n == 0 {
@@ -138,9 +139,9 @@ func syncLog(tls *libc.TLS, file uintptr, flags int32) int32 {
 	return rc
 }
 
-// syncData forces what was written to a log, and its length, to the disk. The system's
-// VFS is built to force the time of the change, too, by fsync, for which ext4 writes to its
-// journal at each commit. SQLite takes fdatasync itself where its build knows of it.
+// syncData forces what was written to a log, and its length, to the disk (fdatasync). The
+// system's VFS is built with fsync, which also forces the time of the change: for that, ext4
+// writes to its journal at each commit. Other builds of SQLite call fdatasync themselves.
 func syncData(file uintptr) int32 {
 	if syscall.Fdatasync(int(at[lib.TunixFile](file).Fh)) != nil {
 		return lib.SQLITE_IOERR_FSYNC

@@ -39,9 +39,9 @@ type writer struct {
 
 	checkpoint *checkpointer
 	inbox[*operation]
-	// updates are operations that decide about a grant, to be used again with their
-	// channels. An operation goes back when its outcome is known: until then the writer
-	// may hold it, even if its caller has given up.
+	// updates holds operations of UpdateGrant, to be used again with their channels. An
+	// operation is put back when its outcome is known: until then the writer may use it,
+	// even if the context of its caller has ended.
 	updates sync.Pool
 
 	insertGrant, updateGrant, selectGrant *statement
@@ -166,7 +166,7 @@ func (w *writer) run() {
 	}
 }
 
-// begins marks op as running, unless its caller has given up.
+// begins marks op as running, unless its caller's context has ended.
 func (op *operation) begins() bool {
 	return op.state.CompareAndSwap(waiting, running) || op.state.Load() == running
 }
@@ -179,7 +179,7 @@ func (op *operation) outcome() error {
 }
 
 func (op *operation) finish(err error) {
-	if diskFailed(err) { // there may be room later
+	if diskFailed(err) { // the disk may have space later
 		err = store.Unavailable(err)
 	}
 	op.err = err
@@ -201,8 +201,8 @@ func (w *writer) commitBatch(batch []*operation) {
 		fail(err)
 		return
 	}
-	// Only now, with the lock: until then a caller may give up, and nothing is
-	// written.
+	// Operations begin only now, with the lock: if the context of a caller ended before,
+	// its operation is dropped, and certainly not written.
 	batch = slices.DeleteFunc(batch, func(op *operation) bool { return !op.begins() })
 	if len(batch) == 0 {
 		w.rollback.exec()
