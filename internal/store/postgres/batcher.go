@@ -15,8 +15,8 @@ import (
 
 const (
 	queueLength = 4096 // queued operations of one kind; a further one is store.ErrBusy
-	// serveTime limits the time of one batch. Callers give up earlier, by their
-	// contexts; this frees the lane if the server hangs.
+	// serveTime limits the time of one batch. The contexts of callers end earlier; this
+	// limit frees the lane if the server hangs.
 	serveTime = 5 * time.Second
 	// gatherTime limits the wait for further operations; see gather.
 	gatherTime = time.Millisecond
@@ -31,7 +31,7 @@ const (
 type seat struct {
 	ctx      context.Context
 	state    atomic.Int32 // waiting, running, or abandoned
-	settled  bool         // for the lane only
+	settled  bool         // only the lane reads and writes it
 	err      error
 	panicked any // what the caller's function panicked with
 	result   chan struct{}
@@ -71,9 +71,9 @@ type batcher[K comparable, M member[K]] struct {
 	lanes  int  // concurrent batches
 	shared bool // keys may repeat: these are reads
 	// serve executes a batch and settles the members whose outcome is known.
-	// Members that it does not settle have lost a race with another node and are
-	// tried again. After an error, the writes of members that are not settled were
-	// rolled back, or their outcome is unknown.
+	// Members that it does not settle have lost a race with another node, and the
+	// batcher tries them again. After an error, the writes of members that are not
+	// settled were rolled back, or their outcome is unknown.
 	serve func(ctx context.Context, conn *pgxpool.Conn, batch []M) error
 	store *Store
 
@@ -177,7 +177,7 @@ func (b *batcher[K, M]) turn(s *session) bool {
 	began := time.Now()
 	err := s.ensure()
 	if err != nil && time.Since(began) > connectTime/2 {
-		// Operations that were queued meanwhile deserve another attempt.
+		// Try again for the operations that were queued meanwhile.
 		err = s.ensure()
 	}
 	b.gather(s)
@@ -245,7 +245,7 @@ func (b *batcher[K, M]) take() (batch []M) {
 			continue
 		}
 		if !m.place().state.CompareAndSwap(waiting, running) {
-			continue // its caller has given up
+			continue // the context of its caller has ended
 		}
 		if !b.shared {
 			b.underway[m.key()] = struct{}{}
@@ -297,7 +297,7 @@ func (b *batcher[K, M]) carry(ctx context.Context, s *session, batch []M) {
 			pause(ctx, races)
 			races++
 		case v == unsent && !fresh:
-			// Idle connections may have died with their server.
+			// Idle connections may have broken when their server ended.
 			s.renew()
 			fresh = true
 		case v == unsent:
@@ -345,7 +345,7 @@ func (b *batcher[K, M]) fail(batch []M, err error) {
 type session struct {
 	store *Store
 	conn  *pgxpool.Conn
-	// Size and duration of the last batch.
+	// The size and the duration of the last batch.
 	size int
 	took time.Duration
 }

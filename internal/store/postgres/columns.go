@@ -53,8 +53,8 @@ func fixed(grants []*grant.Grant) []any {
 	}
 }
 
-// writtenOf runs a statement that returns the ids of the rows that it has written, and
-// reports for each of grants, which are sorted by id, whether its row is one. An id
+// writtenOf runs a statement that returns the ids of the rows that it has written. For each
+// of grants, which are sorted by id, it reports whether its row was written. An id
 // identifies an operation of the batch, because a batch holds one operation for each id.
 func writtenOf(ctx context.Context, q querier, grants []*grant.Grant, text string, args ...any) ([]bool, error) {
 	written := make([]bool, len(grants))

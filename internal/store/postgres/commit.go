@@ -13,9 +13,10 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// Commit implements store.Store. One document joins the batch of those that wait, and
-// changes of the directory that of their own: each of them begins with the same row, so
-// they would wait for one another's commits. Any other change has a transaction.
+// Commit implements store.Store. A change of one document joins the batch of queued
+// documents. Changes of the directory have batches of their own: each updates the same row
+// first, so that separate transactions would wait for one another. Any other change has its
+// own transaction.
 func (s *Store) Commit(ctx context.Context, c store.Change) error {
 	c, err := c.Checked()
 	if err != nil {
@@ -72,8 +73,8 @@ func serveChanges(ctx context.Context, conn *pgxpool.Conn, batch []*change) erro
 	return err
 }
 
-// commitTogether makes changes in one transaction, in their order. What is of the
-// directory and of the history goes in one round trip.
+// commitTogether commits changes in one transaction, in their order. It sends their
+// statements for the directory and for events in one round trip.
 func commitTogether(ctx context.Context, conn *pgxpool.Conn, batch []*change) error {
 	return commit(ctx, conn, func(tx pgx.Tx) error {
 		var statements []store.Statement
@@ -137,7 +138,8 @@ func writeDocuments(ctx context.Context, tx pgx.Tx, c store.Change) error {
 	return nil
 }
 
-// recognised is nil instead of a conflict with exactly what c stores.
+// recognised returns nil instead of conflict if the store already holds exactly what c
+// stores.
 func (s *Store) recognised(ctx context.Context, c store.Change, conflict error) error {
 	for _, st := range c.Held() {
 		var n int64
@@ -151,7 +153,7 @@ func (s *Store) recognised(ctx context.Context, c store.Change, conflict error) 
 	return nil
 }
 
-// one is store.ErrConflict unless exactly one row was written.
+// one returns err, or store.ErrConflict unless exactly one row was written.
 func one(tag pgconn.CommandTag, err error) error {
 	if err == nil && tag.RowsAffected() != 1 {
 		err = store.ErrConflict

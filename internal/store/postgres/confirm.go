@@ -75,7 +75,7 @@ func (h *hosts) usable(ctx context.Context, conn *pgconn.PgConn) bool {
 	defer cancel()
 	err := confirmPrimary(now, conn)
 	if err != nil && ctx.Err() == nil {
-		h.epoch.Add(1) // the others lead there, too
+		h.epoch.Add(1) // other connections are to the same server
 	}
 	return err == nil
 }

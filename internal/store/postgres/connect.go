@@ -85,10 +85,10 @@ const directKey = "mintage.direct"
 
 const backendSQL = `SELECT pg_backend_pid()`
 
-// noteDirect marks a connection with no pooler in between: the process id that came with
-// the connection is that of the server's process. A pooler gives a number of its own,
-// because it can cancel a statement only by its own key. An engine may refuse the
-// question: its connections are not marked.
+// noteDirect marks a connection without a pooler in between: the process id that the driver
+// received when it connected is that of the server's process. A pooler sends a number of its
+// own, by which it finds the statement of a cancel request. If an engine rejects the query,
+// its connections are not marked.
 func noteDirect(ctx context.Context, conn *pgconn.PgConn) error {
 	results, err := conn.Exec(ctx, backendSQL).ReadAll()
 	if refused := new(pgconn.PgError); errors.As(err, &refused) {
@@ -105,7 +105,7 @@ func noteDirect(ctx context.Context, conn *pgconn.PgConn) error {
 
 // prepares reports whether statements on a connection are prepared by name: the server
 // then parses each of them once, and plans it a few times. Through a pooler, the next
-// statement may reach a connection that does not know the name.
+// statement may reach a server connection on which the name is not prepared.
 func prepares(conn *pgx.Conn) bool {
 	_, direct := conn.PgConn().CustomData()[directKey]
 	return direct
@@ -113,10 +113,10 @@ func prepares(conn *pgx.Conn) bool {
 
 var errNoCancel = errors.New("statements are not cancelled")
 
-// dialer returns the functions of one connection. Once it is established, dial
-// fails, so that the driver cannot send a cancel request when a context ends: a
-// cancelled statement that is committed locally and waits for a standby becomes
-// visible at once, and responses would depend on data that may yet be lost.
+// dialer returns the DialFunc and the AfterConnect of one connection. Once connected, the
+// DialFunc fails, so that the driver cannot send a cancel request when a context ends: a
+// cancelled statement that is committed locally and waits for a standby becomes visible at
+// once, and responses would depend on data that may yet be lost.
 func dialer() (pgconn.DialFunc, pgconn.AfterConnectFunc) {
 	var stands atomic.Bool
 	d := net.Dialer{KeepAliveConfig: keepAlive}

@@ -47,7 +47,7 @@ func (s *Store) Document(ctx context.Context, key store.DocumentKey) (store.Docu
 	if err := s.documentReads.do(ctx, r); err != nil {
 		return store.Document{}, err
 	}
-	r.value.Body = slices.Clone(r.value.Body) // others may have asked for the same
+	r.value.Body = slices.Clone(r.value.Body) // other reads of the batch may share the body
 	return r.value, nil
 }
 
@@ -101,8 +101,8 @@ func servePuts(ctx context.Context, conn *pgxpool.Conn, batch []*put) error {
 	return nil
 }
 
-// byStatement divides documents into new ones and new versions of others, which
-// have statements of their own.
+// byStatement divides documents into new documents and new versions of stored ones: the
+// two have different statements.
 func byStatement(documents []*store.Document) (parts [][]*store.Document) {
 	var fresh, next []*store.Document
 	for _, d := range documents {

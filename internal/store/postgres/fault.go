@@ -17,8 +17,8 @@ var (
 	errNotBegun = fmt.Errorf("%w: not begun when the request's time was over", store.ErrBusy)
 )
 
-// notWritten is the error of an operation that failed before anything was written: the
-// outcome is known, as that of store.ErrBusy.
+// notWritten is the error of an operation that failed before anything was written. It wraps
+// store.ErrBusy, because the outcome is known.
 type notWritten struct{ error }
 
 func (e notWritten) Error() string   { return "nothing was written: " + e.error.Error() }
@@ -78,7 +78,7 @@ func judgeAnswer(e *pgconn.PgError) verdict {
 		return unknown
 	}
 	switch e.Code[:min(2, len(e.Code))] {
-	case "08", "57", "58", "XX": // connections, operators, the system below, bugs
+	case "08", "57", "58", "XX": // connection, operator intervention, operating system, internal error
 		return unknown
 	}
 	// FATAL also ends a session that has committed and waits for a standby to

@@ -17,7 +17,7 @@ import (
 // out of date.
 type hosts struct {
 	last  atomic.Pointer[place]
-	epoch atomic.Int64 // grows when all connections are given up
+	epoch atomic.Int64 // grows when all connections are abandoned
 	trust atomic.Int64 // in nanoseconds
 }
 
@@ -98,9 +98,9 @@ func (h *hosts) current(conn *pgconn.PgConn) bool {
 	return o == origin{*h.last.Load(), h.epoch.Load()}
 }
 
-// abandon closes all connections; those in use when they are released. It follows
-// a connection that has broken or hangs: the server may have been replaced, and the
-// other connections are to the same one.
+// abandon closes all connections; those in use when they are released. It is called when
+// one connection has broken or hangs: the server may have been replaced, and the other
+// connections are to the same server.
 func (s *Store) abandon() {
 	s.hosts.epoch.Add(1)
 	s.pool.Reset()

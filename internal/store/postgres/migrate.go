@@ -65,7 +65,8 @@ func migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	return nil
 }
 
-// tables counts the tables with names of ours, and mintage_schema by itself.
+// tables counts the tables that have a name of the Mintage schema, and separately
+// mintage_schema.
 func tables(ctx context.Context, pool *pgxpool.Pool) (marker, all int, err error) {
 	err = persist(ctx, func() error { return pool.QueryRow(ctx, tablesSQL).Scan(&marker, &all) })
 	return marker, all, err

@@ -87,8 +87,8 @@ func (s *Store) stays(ctx context.Context) error {
 	return state.Displaced(placeOf(s.pool.Config().ConnConfig))
 }
 
-// SetMigration is a compare-and-swap of the migration state, which returns
-// store.ErrConflict.
+// SetMigration is a compare-and-swap of the migration state. It returns
+// store.ErrConflict if the present state is not was.
 func (m *Moving) SetMigration(ctx context.Context, was, next store.Migration) error {
 	return m.s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error { return setMigration(ctx, tx, was, next) })
 }

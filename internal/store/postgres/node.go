@@ -22,11 +22,11 @@ const (
 	nodesAtOnce = 1000
 )
 
-// Heartbeat implements store.Store. A primary that was replaced cannot confirm its
-// write.
+// Heartbeat implements store.Store. A primary that was replaced cannot commit the
+// heartbeat.
 func (s *Store) Heartbeat(ctx context.Context, self store.Node) (others []store.Node, err error) {
 	err = s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		if self.Clock == self.Since { // its first one
+		if self.Clock == self.Since { // the first heartbeat
 			if _, err := tx.Exec(ctx, deleteNodesSQL, int64(self.Clock.Add(-nodeMemory)), int64(self.Clock.Add(nodeMemory))); err != nil {
 				return err
 			}

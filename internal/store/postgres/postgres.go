@@ -164,9 +164,9 @@ func (s *Store) Close() error {
 }
 
 // Ready returns an error if the store fails at present. Servers make a write each
-// second (see Heartbeat), so Ready makes no test write unless an operation has
-// failed. Then it does: a node without requests would never notice that the fault
-// has passed.
+// second (see Heartbeat), so Ready makes a test write only after an operation has
+// failed: a node without requests would otherwise not notice that the fault has
+// passed.
 func (s *Store) Ready(ctx context.Context) error {
 	if s.failure.Load() == nil && !s.full.Load() {
 		return nil
@@ -197,7 +197,8 @@ func diskFailed(err error) bool {
 	return errors.As(err, &server) && (server.Code == "53100" || server.Code == "58030") // disk full, I/O error
 }
 
-// Load returns the number of queued operations and the batch counters.
+// Load returns the number of queued operations, without changes of the directory, and the
+// batch counters.
 func (s *Store) Load() store.Load {
 	return store.Load{
 		Waiting: s.updates.queued() + s.creations.queued() + s.grantReads.queued() + s.puts.queued() + s.documentReads.queued(),

@@ -42,7 +42,7 @@ func (s *Store) run(ctx context.Context, snapshot bool, f func(store.Query) erro
 			if err != nil {
 				return transient(err)
 			}
-			defer func() { go abort(ctx, tx) }() // it has read: nobody waits for its end
+			defer func() { go abort(ctx, tx) }() // nothing needs to wait for the rollback
 			q = tx
 		}
 		return f(func(f func(store.Scanner) error, text string, args ...any) error {
@@ -56,7 +56,7 @@ func floors(ids []grant.ID) (text string, args []any) {
 	return `SELECT id, realm, state, access_floor FROM grants WHERE id = ANY($1::bytea[])`, []any{column(ids, func(id grant.ID) []byte { return id[:] })}
 }
 
-// A read is one caller's read of the row with an id.
+// A read is one caller's queued read of the row with an id.
 type read[K comparable, V any] struct {
 	seat
 	id    K
@@ -66,8 +66,9 @@ type read[K comparable, V any] struct {
 
 func (r *read[K, V]) key() K { return r.id }
 
-// serveReads reads for all of the batch. The statement begins after each of them
-// was asked for, so each sees every write that was acknowledged before.
+// serveReads returns a function that reads the rows of a batch in one statement. The
+// statement begins after every read of the batch was queued, so each read sees every write
+// that was acknowledged before it.
 func serveReads[K comparable, V any](find func(context.Context, querier, [][]byte) (map[K]V, error)) func(context.Context, *pgxpool.Conn, []*read[K, V]) error {
 	return func(ctx context.Context, conn *pgxpool.Conn, batch []*read[K, V]) error {
 		found, err := find(ctx, conn, column(batch, func(r *read[K, V]) []byte { return r.bytes }))

@@ -93,7 +93,7 @@ func abort(ctx context.Context, tx pgx.Tx) {
 }
 
 // reading runs f, which only reads. It runs f again after a serialization failure,
-// which readers meet if transactions are serializable, and once more if the
+// which a read can have if transactions are serializable, and once more if the
 // connection was dead.
 func (s *Store) reading(ctx context.Context, f func() error) error {
 	for races, fresh := 0, false; ; {

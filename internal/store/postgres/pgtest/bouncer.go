@@ -17,12 +17,12 @@ import (
 	"github.com/mintage/mintage/internal/testkit/freeport"
 )
 
-// bouncer is where Debian installs it.
+// bouncer is the path of the program on Debian.
 const bouncer = "/usr/sbin/pgbouncer"
 
-// A Bouncer is a running pgbouncer in transaction mode: each transaction of a
-// client may meet another of its connections to the server. Debian's, 1.18,
-// carries no prepared statements over from one to the next.
+// A Bouncer is a running pgbouncer in transaction mode: each transaction of a client
+// may run on another connection to the server. Debian's version, 1.18, does not
+// support prepared statements in this mode.
 type Bouncer struct {
 	// Isolation is the level of the accounts that Schema makes: "" is read committed.
 	Isolation string
@@ -58,7 +58,7 @@ func StartBouncer(s *Server, settings ...string) (_ *Bouncer, err error) {
 			"listen_addr=127.0.0.1", fmt.Sprintf("listen_port=%d", b.port), "unix_socket_dir=", "pool_mode=transaction", "server_login_retry=1",
 			// Accounts that a test makes are looked up in the server.
 			"auth_type=trust", "auth_user=mintage", "auth_file=" + filepath.Join(b.dir, "accounts"),
-			// Fewer than the server has: each account gets a pool of its own.
+			// Fewer connections than the server allows: each account gets a pool of its own.
 			"max_client_conn=1000", "default_pool_size=20", "max_db_connections=100", "server_idle_timeout=2",
 		}, settings), "\n") + "\n",
 	}
@@ -67,7 +67,7 @@ func StartBouncer(s *Server, settings ...string) (_ *Bouncer, err error) {
 			return nil, err
 		}
 	}
-	if err := os.Chmod(b.dir, 0o755); err != nil { // it runs under another account
+	if err := os.Chmod(b.dir, 0o755); err != nil { // pgbouncer runs under another account
 		return nil, err
 	}
 	log, err := os.Create(filepath.Join(b.dir, "log"))
@@ -78,7 +78,7 @@ func StartBouncer(s *Server, settings ...string) (_ *Bouncer, err error) {
 	b.process = exec.Command(bouncer, filepath.Join(b.dir, "ini"))
 	b.process.Dir = b.dir
 	b.process.Stdout, b.process.Stderr = log, log
-	// It refuses to run as root, and ends with us, also if we are killed.
+	// pgbouncer refuses to run as root. The kernel kills it when this process ends.
 	b.process.SysProcAttr = &syscall.SysProcAttr{Credential: s.account, Pdeathsig: syscall.SIGKILL}
 	if err := b.process.Start(); err != nil {
 		return nil, err
@@ -100,7 +100,7 @@ func StartBouncer(s *Server, settings ...string) (_ *Bouncer, err error) {
 	}
 }
 
-// Stop ends it at once, with all connections, and removes its directory.
+// Stop kills pgbouncer, which ends all connections, and removes its directory.
 func (b *Bouncer) Stop() error {
 	if err := b.process.Process.Kill(); err != nil {
 		return err
@@ -109,7 +109,7 @@ func (b *Bouncer) Stop() error {
 	return os.RemoveAll(b.dir)
 }
 
-// Log is what it has reported.
+// Log returns what pgbouncer has logged.
 func (b *Bouncer) Log() string {
 	text, err := os.ReadFile(filepath.Join(b.dir, "log"))
 	if err != nil {
@@ -124,8 +124,8 @@ func (b *Bouncer) URL(database string, parameters ...string) string {
 }
 
 // Schema makes an empty schema, which is much cheaper than a database, and
-// returns the URL of a store in it. A pooler takes no search_path from a client:
-// the schema is found because it has its account's name.
+// returns the URL of a store in it. A pooler accepts no search_path from a client:
+// PostgreSQL finds the schema because it has the name of the account.
 func (b *Bouncer) Schema(t testing.TB, parameters ...string) (url string) {
 	t.Helper()
 	name := freshName()

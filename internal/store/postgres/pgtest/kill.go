@@ -12,20 +12,20 @@ import (
 	"time"
 )
 
-// Kill ends the server as the loss of its machine would: all of its processes
-// in one moment, without a word to a standby or to the disk. Restart starts it
+// Kill ends the server as the loss of its machine would: all of its processes at
+// once, without a message to a standby or a write to the disk. Restart starts it
 // again.
 func (s *Server) Kill() error {
 	if s.killed {
 		return nil
 	}
-	// Held first: if one of them saw another die, it would end by itself, and
-	// in an orderly way.
+	// Suspend all processes first: one that saw another die would shut down in an
+	// orderly way.
 	list, err := s.hold()
 	if err != nil {
 		return err
 	}
-	// Children first: they are known by their parent.
+	// Children first, and then their parent, by which they were found.
 	for _, pid := range append(list[1:], list[0]) {
 		if e := syscall.Kill(pid, syscall.SIGKILL); e != nil {
 			err = errors.Join(err, fmt.Errorf("kill process %d: %w", pid, e))
@@ -41,11 +41,11 @@ func (s *Server) Kill() error {
 	return err
 }
 
-// Restart starts a server again that was killed, on the same port.
+// Restart starts a killed server again, on the same port.
 func (s *Server) Restart() error { return s.launch() }
 
-// Freeze stops all processes of the server where they are: its connections
-// stand, and nothing moves. Thaw lets them go on.
+// Freeze suspends all processes of the server (SIGSTOP): its connections stay open,
+// and it sends nothing. Thaw resumes the processes.
 func (s *Server) Freeze() error {
 	_, err := s.hold()
 	return err
@@ -60,9 +60,9 @@ func (s *Server) Thaw() error {
 	return err
 }
 
-// hold stops all processes of the server and returns them.
+// hold suspends all processes of the server and returns their ids.
 func (s *Server) hold() ([]int, error) {
-	// The parent first: it makes no more children then.
+	// The parent first, so that it starts no more children.
 	if err := s.process.Process.Signal(syscall.SIGSTOP); err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func (s *Server) hold() ([]int, error) {
 		return nil, err
 	}
 	for _, pid := range list {
-		// One may be gone: its parent, which is stopped, keeps its number taken.
+		// A child may have ended. Its id is not reused: the suspended parent cannot reap it.
 		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil && !errors.Is(err, syscall.ESRCH) {
 			return nil, fmt.Errorf("stop process %d: %w", pid, err)
 		}
@@ -79,8 +79,8 @@ func (s *Server) hold() ([]int, error) {
 	return list, nil
 }
 
-// processes lists the server's, beginning with the parent of all others. Each
-// child is the head of a process group of its own.
+// processes returns the ids of the server's processes, beginning with the parent of
+// all others. It searches /proc, because each child leads its own process group.
 func (s *Server) processes() ([]int, error) {
 	list := []int{s.process.Process.Pid}
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
@@ -101,8 +101,8 @@ func (s *Server) processes() ([]int, error) {
 	return list, nil
 }
 
-// living are those of some processes that have not ended. One that has may be
-// waited for by nobody.
+// living returns those of some processes that have not ended. A zombie has ended,
+// even if no process ever reaps it.
 func living(pids []int) (list []int) {
 	for _, pid := range pids {
 		if state, _ := readStat(fmt.Sprintf("/proc/%d/stat", pid)); state != 0 && state != 'Z' {
@@ -127,9 +127,9 @@ func readStat(name string) (state byte, parent int) {
 	return fields[0][0], parent
 }
 
-// removeMemory removes the piece of System V shared memory by which a killed
-// server would find out that one of its processes lives. Its number is at the
-// end of a line of the lock file.
+// removeMemory removes the segment of System V shared memory that a killed server
+// has left, by which a new one would detect that processes of the old one live. The
+// segment's id is at the end of a line of the lock file.
 func (s *Server) removeMemory() error {
 	text, err := os.ReadFile(filepath.Join(s.data(), "postmaster.pid"))
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Main runs a package's tests with a server of theirs, which it puts into
-// server, and returns the exit code.
+// Main starts a server for a package's tests, sets *server to it, runs the tests,
+// and returns the exit code.
 func Main(m *testing.M, server **Server, settings ...string) (code int) {
 	var err error
 	if *server, err = Start(settings...); err != nil {

@@ -8,18 +8,17 @@ import (
 	"time"
 )
 
-// A Proxy is a line to a server that can be cut: what is sent over it is then
-// held, in both directions, and arrives when the line is healed. So it is with
-// TCP, which repeats what was not acknowledged for minutes, also after the
-// sender has closed: a server that was out of reach meets statements that
-// nobody waits for any more. Sever ends connections, as when they were out of
-// reach for longer.
+// A Proxy forwards connections to a server, and simulates a network failure. Cut
+// holds back the traffic in both directions, and Heal delivers it. TCP does the same:
+// it retransmits for minutes, even after the sender has closed the connection, so that
+// an unreachable server later receives statements for which no client waits any
+// more. Sever resets the connections, as after a longer failure.
 type Proxy struct {
 	listener net.Listener
 
 	mu     sync.Mutex
 	target string
-	whole  chan struct{} // closed unless the line is cut
+	whole  chan struct{} // closed unless the traffic is cut
 	lines  map[*line]struct{}
 }
 
@@ -30,7 +29,7 @@ type line struct {
 	end       func()
 }
 
-// StartProxy starts a proxy before the server at an address.
+// StartProxy starts a proxy in front of the server at an address.
 func StartProxy(target string) (*Proxy, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -42,10 +41,10 @@ func StartProxy(target string) (*Proxy, error) {
 	return p, nil
 }
 
-// Address is where the proxy listens.
+// Address returns the address at which the proxy listens.
 func (p *Proxy) Address() string { return p.listener.Addr().String() }
 
-// Target leads further connections to another server.
+// Target makes the proxy forward new connections to another server.
 func (p *Proxy) Target(address string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -71,7 +70,7 @@ func (p *Proxy) Heal() {
 	}
 }
 
-// passes is for the holder of the lock.
+// passes reports whether traffic passes. The caller holds p.mu.
 func (p *Proxy) passes() bool {
 	select {
 	case <-p.whole:
@@ -81,7 +80,7 @@ func (p *Proxy) passes() bool {
 	}
 }
 
-// Sever resets all connections. What was held is lost.
+// Sever resets all connections. The traffic that was held back is lost.
 func (p *Proxy) Sever() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,7 +115,7 @@ func (p *Proxy) accept() {
 	}
 }
 
-// carry leads a connection to the server until it ends.
+// carry forwards a connection to the server until the connection ends.
 func (p *Proxy) carry(l *line) {
 	defer func() {
 		l.end()
@@ -148,14 +147,14 @@ func (p *Proxy) carry(l *line) {
 		close(finished)
 	}()
 	select {
-	case <-finished: // each side has closed, and the other has heard of it
+	case <-finished: // each side has closed, and the other has received that
 		l.near.Close()
 		l.far.Close()
 	case <-l.gone:
 	}
 }
 
-// pass waits until the line is whole. It reports false if it ends instead.
+// pass waits until traffic passes. It returns false if l ends before.
 func (p *Proxy) pass(l *line) bool {
 	p.mu.Lock()
 	whole := p.whole
@@ -168,7 +167,7 @@ func (p *Proxy) pass(l *line) bool {
 	}
 }
 
-// pump moves what one side sends to the other, and that it has closed.
+// pump forwards what one side sends to the other, and the end of it (half-close).
 func (p *Proxy) pump(l *line, to, from net.Conn) {
 	buffer := make([]byte, 32<<10)
 	for {
@@ -191,7 +190,7 @@ func (p *Proxy) pump(l *line, to, from net.Conn) {
 	}
 }
 
-// reset closes a connection so that its peer finds an error.
+// reset closes a connection so that its peer gets an error (TCP RST).
 func reset(conn net.Conn) {
 	_ = conn.(*net.TCPConn).SetLinger(0)
 	conn.Close()

@@ -1,5 +1,5 @@
-// Package pgtest starts PostgreSQL servers for tests: the one of Debian, as it
-// is configured there, on a port and in a directory of its own.
+// Package pgtest starts PostgreSQL servers for tests: Debian's build, each on a port
+// and in a directory of its own.
 package pgtest
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/mintage/mintage/internal/testkit/freeport"
 )
 
-// programs is where Debian keeps what belongs to one version of the server.
+// programs is the directory of the server's programs on Debian.
 const programs = "/usr/lib/postgresql/15/bin/"
 
 // patience is how long a server may take to start or to stop on a busy machine.
@@ -50,7 +50,7 @@ type Server struct {
 // such as "max_connections=20". Stop ends it and removes everything.
 func Start(settings ...string) (*Server, error) {
 	return start(settings, func(s *Server) error {
-		// Without its own syncing: no power cut comes before the server runs.
+		// --no-sync: the files need not survive a power failure before the server runs.
 		out, err := s.command("initdb", "-D", s.data(), "-U", "mintage", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync").CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("initdb: %w\n%s", err, out)
@@ -59,7 +59,7 @@ func Start(settings ...string) (*Server, error) {
 	})
 }
 
-// start has the data directory filled, and starts a server on it.
+// start calls fill to make the data directory, and starts a server on it.
 func start(settings []string, fill func(*Server) error) (_ *Server, err error) {
 	if _, err := os.Stat(programs + "initdb"); err != nil {
 		return nil, fmt.Errorf("PostgreSQL 15 is needed, and %sinitdb is not there: run scripts/tools, or apt-get install postgresql-15", programs)
@@ -68,7 +68,7 @@ func start(settings []string, fill func(*Server) error) (_ *Server, err error) {
 	if s.account, err = unprivileged(); err != nil {
 		return nil, err
 	}
-	// Not a test's own directory: the server's account cannot enter that.
+	// Not t.TempDir: the server's account cannot enter a test's directory.
 	if s.dir, err = os.MkdirTemp("", "mintage-postgresql-"); err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func start(settings []string, fill func(*Server) error) (_ *Server, err error) {
 	if s.port, _, err = freeport.Reserve("127.0.0.1"); err != nil {
 		return nil, err
 	}
-	// Whatever a killed server leaves is in its directory.
+	// mmap: a killed server leaves its dynamic shared memory in its own directory.
 	s.args = []string{"-D", s.data(), "-p", strconv.Itoa(s.port), "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=" + s.dir,
 		"-c", "max_connections=300", "-c", "log_min_messages=warning", "-c", "dynamic_shared_memory_type=mmap"}
 	for _, setting := range settings {
@@ -108,7 +108,7 @@ func (s *Server) launch() error {
 	defer log.Close()
 	s.process = s.command("postgres", s.args...)
 	s.process.Stdout, s.process.Stderr = log, log
-	// It ends with us, also if we are killed.
+	// The kernel ends the server when this process ends, even if it is killed.
 	s.process.SysProcAttr.Pdeathsig = syscall.SIGQUIT
 	if err := s.process.Start(); err != nil {
 		return err
@@ -146,7 +146,7 @@ func (s *Server) Stop() error {
 	}
 }
 
-// Log is what the server has reported.
+// Log returns what the server has logged.
 func (s *Server) Log() string {
 	b, err := os.ReadFile(filepath.Join(s.dir, "log"))
 	if err != nil {
@@ -171,7 +171,7 @@ func (s *Server) Database(t testing.TB, options ...string) string {
 }
 
 // Schema makes an empty schema, which is much cheaper than a database, and
-// returns its name and the URL of a store in it. It goes with the server.
+// returns its name and the URL of a store in it. Stop removes it with the server.
 func (s *Server) Schema(t testing.TB, parameters ...string) (name, url string) {
 	t.Helper()
 	name = freshName()
@@ -181,8 +181,8 @@ func (s *Server) Schema(t testing.TB, parameters ...string) (name, url string) {
 
 func freshName() string { return "test_" + strings.ToLower(cryptorand.Text()) }
 
-// makeSchema runs a statement that makes a schema. All share one connection: a new one
-// costs more than the statement.
+// makeSchema runs a statement that makes a schema. All calls share one connection, because
+// a new connection costs more than the statement.
 func (s *Server) makeSchema(t testing.TB, text string) {
 	t.Helper()
 	s.mu.Lock()
@@ -239,7 +239,7 @@ func execute(conn *pgconn.PgConn, text string) (string, error) {
 	return strings.TrimSpace(strings.Join(lines, "\n")), nil
 }
 
-// command is a program of the server, run under its account.
+// command returns a command that runs one of the server's programs under its account.
 func (s *Server) command(name string, args ...string) *exec.Cmd {
 	c := exec.Command(programs+name, args...)
 	c.Env = append(os.Environ(), "PGCONNECT_TIMEOUT=10", "PGOPTIONS=-c statement_timeout=60s")
@@ -248,7 +248,8 @@ func (s *Server) command(name string, args ...string) *exec.Cmd {
 	return c
 }
 
-// unprivileged is the account for a server, which refuses to run as root.
+// unprivileged returns the account for a server, which refuses to run as root. It returns
+// nil if this process does not run as root.
 func unprivileged() (*syscall.Credential, error) {
 	if os.Getuid() != 0 {
 		return nil, nil

@@ -10,8 +10,8 @@ import (
 )
 
 // StartStandby makes a copy of a running primary and starts it as a standby that
-// follows the primary through an address, which may be that of a Proxy. From
-// then on, the primary answers commits when the standby has them on its disk.
+// follows the primary through an address, which may be that of a Proxy. From then
+// on, the primary acknowledges a commit only after the standby has it on its disk.
 func StartStandby(primary *Server, address string) (*Server, error) {
 	host, port, found := strings.Cut(address, ":")
 	if !found {
@@ -22,7 +22,7 @@ func StartStandby(primary *Server, address string) (*Server, error) {
 		if err != nil {
 			return fmt.Errorf("pg_basebackup: %w\n%s", err, out)
 		}
-		// Once it is promoted, there is no standby that it could wait for.
+		// Once the standby is promoted, it must not wait for a standby of its own.
 		return s.set("synchronous_standby_names", "")
 	})
 	if err != nil {
@@ -44,7 +44,8 @@ func (s *Server) set(name, value string) error {
 	return errors.Join(err, f.Close())
 }
 
-// synchronize has the primary wait for its standby, and waits until it does.
+// synchronize makes the primary wait for its standby at each commit (synchronous
+// replication), and returns once it does.
 func synchronize(primary *Server) error {
 	for _, text := range []string{`ALTER SYSTEM SET synchronous_standby_names = '*'`, `SELECT pg_reload_conf()`} {
 		if _, err := primary.query("postgres", text); err != nil {
@@ -63,8 +64,8 @@ func synchronize(primary *Server) error {
 			return fmt.Errorf("the standby's state is %q, not sync\n%s", state, primary.Log())
 		}
 	}
-	// It is the checkpointer that tells the other processes to wait: once it
-	// has done something else that was asked for later, it has read the setting.
+	// The checkpointer publishes the setting to the other processes. Once it has
+	// made a checkpoint that was requested later, it has read the setting.
 	_, err := primary.query("postgres", `CHECKPOINT`)
 	return err
 }
@@ -78,5 +79,5 @@ func (s *Server) Promote() error {
 	return err
 }
 
-// Address is where the server listens.
+// Address returns the address at which the server listens.
 func (s *Server) Address() string { return fmt.Sprintf("127.0.0.1:%d", s.port) }
