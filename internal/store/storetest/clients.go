@@ -63,7 +63,7 @@ var clientPromises = []promise{
 		c.State, c.Version = store.ClientDeleted, 2
 		c.Secrets = []store.Secret{}
 		updateClient(t, st, c, nil)
-		// "A deleted client is found: its id never comes back."
+		// Client finds a deleted client, and its id is never reused.
 		conflict("of a deleted client's id")
 	}},
 	{"one of 32 concurrent creations of one client wins", func(t *testing.T, db Database) {
@@ -246,8 +246,8 @@ func holdsClient(t *testing.T, st store.Store, c store.Client) {
 	}
 }
 
-// sameClient compares stored forms: nothing of a client is kept that they do
-// not show.
+// sameClient compares the stored forms of two clients: a store keeps nothing else of a
+// client.
 func sameClient(a, b store.Client) bool {
 	ja, errA := json.Marshal(a)
 	jb, errB := json.Marshal(b)

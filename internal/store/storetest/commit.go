@@ -86,7 +86,7 @@ var commitPromises = []promise{
 		for _, c := range []store.Change{first, second} {
 			commit(t, st, c)
 			version := changes(t, st, 0).Version
-			// Each part of it, too, but for cutoffs alone, which have no version.
+			// Each part of c succeeds again, too. Cutoffs are no part: they have no version.
 			for n, part := range append(parts(c), c, c) {
 				part.Events = c.Events
 				if err := []store.Store{st, again}[n%2].Commit(t.Context(), part); err != nil {
@@ -119,7 +119,7 @@ var commitPromises = []promise{
 			t.Errorf("%d events of what was a conflict", len(list))
 		}
 		commit(t, st, store.Change{Cutoffs: c.Cutoffs})
-		commit(t, st, c) // by now it is all there
+		commit(t, st, c) // by now all of it is stored
 	}},
 	{"a change that differs in one record from what is stored is a conflict", func(t *testing.T, db Database) {
 		st := open(t, db)
@@ -278,7 +278,7 @@ func commit(t *testing.T, st store.Store, c store.Change) {
 	}
 }
 
-// whole is a change with everything in it, told apart by its number.
+// whole returns a change with records of every kind, whose ids depend on n.
 func whole(expect int64, n int) store.Change {
 	name := fmt.Sprintf("whole-%d", n)
 	d, e := newDocument(n), newDocument(n)
@@ -295,7 +295,7 @@ func whole(expect int64, n int) store.Change {
 	}
 }
 
-// next is the change after c of the same records, with a restore of its own.
+// next returns a change to the next versions of the records of c, with later restores.
 func next(c store.Change, expect int64) store.Change {
 	n := store.Change{Expect: expect, Delete: c.Delete, Events: []store.Event{c.Events[0]}}
 	n.Events[0].About += " next"
@@ -330,8 +330,8 @@ func other(e store.Entry) store.Entry {
 	return c.Entry()
 }
 
-// parts are the versioned records of a change, each alone and in order. The
-// version of the directory that they expect grows as they are stored.
+// parts returns the versioned records of c in changes of their own, in order. Keys
+// expect the version that the directory has after the parts before them.
 func parts(c store.Change) (list []store.Change) {
 	for i := range c.Entries {
 		list = append(list, store.Change{Entries: c.Entries[i : i+1]})
@@ -395,7 +395,7 @@ func documentsWhole(t *testing.T, db Database) {
 				Documents: []store.Document{fresh[n], newDocument(n)}, Delete: []store.DocumentKey{old[n].Key}, Events: []store.Event{event("moved", base, n)},
 			}
 			switch n % 4 {
-			case 0: // the second document decides
+			case 0: // the second document conflicts
 				lost := taken
 				lost.Body = []byte("lost")
 				c.Documents[1] = lost

@@ -70,7 +70,7 @@ var directoryPromises = []promise{
 		updateClient(t, st, a, nil)
 		ch = next()
 		only(ch, 1, 0, 0)
-		sameClients(t, ch.Clients, a) // deleted, and told: nodes must hear of it
+		sameClients(t, ch.Clients, a) // a deleted client, too: every node must drop it
 		addCutoff(t, st, store.Cutoff{Realm: "/api", ClientID: "a", At: base})
 		only(next(), 0, 1, 0)
 		addCutoff(t, st, store.Cutoff{Realm: "/api", ClientID: "a", At: base + 1})
@@ -115,7 +115,7 @@ var directoryPromises = []promise{
 			{Realm: "/api", Subject: "alice", ClientID: "billing"}, {Realm: "/other", Subject: "alice"},
 			{Realm: "/api", Subject: "billing"}, // a subject with a client's name
 		}
-		// The latest instant, in each place of the order in which they come.
+		// Later, earlier and equal instants, in mixed order.
 		for _, at := range []grant.Instant{base + 5, base + 4, base + 7, base + 7, base + 1} {
 			for i, c := range names {
 				c.At = at + grant.Instant(i)
@@ -293,7 +293,7 @@ func followChanges(t *testing.T, db Database) {
 	}
 }
 
-// newKey is a record that no key-encryption key opens: a store only keeps it.
+// newKey returns a record that no key-encryption key opens: a store never opens records.
 func newKey(id grant.KeyID) keys.Stored {
 	return keys.Stored{ID: id, Purpose: keys.MAC, CreatedAt: base, ActiveAt: 1<<48 - 1, Wrapped: []byte{0, 1, 0xff, byte(id)}}
 }

@@ -190,14 +190,14 @@ var documentPromises = []promise{
 	}},
 }
 
-// newDocument is an everyday session, told apart by its body.
+// newDocument returns a session with a random key, and with n in its body.
 func newDocument(n int) store.Document {
 	d := store.Document{Kind: store.DocumentSession, Version: 1, ExpiresAt: base + 1000, Owner: store.OwnerOf("/api", fmt.Sprint(n)), Body: fmt.Appendf(nil, `{"number":%d}`, n)}
 	rand.Read(d.Key[:])
 	return d
 }
 
-// successor is the next version of d.
+// successor returns the next version of d, with n in its body.
 func successor(d store.Document, n int) store.Document {
 	d.Version++
 	d.ExpiresAt++
@@ -212,7 +212,7 @@ func putDocument(t *testing.T, st store.Store, d store.Document) {
 	}
 }
 
-// written stores d, and successors until it is at a version.
+// written stores d and its successors up to a version, and returns the last one.
 func written(t *testing.T, st store.Store, d store.Document, version int64) store.Document {
 	t.Helper()
 	d.Version = 1
@@ -224,7 +224,7 @@ func written(t *testing.T, st store.Store, d store.Document, version int64) stor
 	return d
 }
 
-// conflicts checks that neither way to write d is open.
+// conflicts checks that d conflicts, alone and with a cutoff and an event.
 func conflicts(t *testing.T, st store.Store, d store.Document) {
 	t.Helper()
 	cutoff := store.Cutoff{Realm: "/api", Subject: "conflict", At: base}
@@ -278,8 +278,8 @@ func documentReadBack(t *testing.T, db Database) {
 			d.ExpiresAt = []grant.Instant{0, 1, base, grant.Never, math.MaxInt64, -1}[n]
 			putDocument(t, st, d)
 			holdsDocument(t, st, d)
-			d.Owner = store.Owner{byte(n)} // nobody for the first
-			// With events, another way leads into the store.
+			d.Owner = store.Owner{byte(n)} // the zero Owner for the first
+			// Engines write a change with events in another way.
 			d.Version, d.Body, d.ExpiresAt = 2, slices.Concat(body[:len(body)/2], []byte("2")), base
 			if err := st.Commit(t.Context(), store.Change{Documents: []store.Document{d}, Events: []store.Event{event("alice", base, n)}}); err != nil {
 				t.Fatalf("Commit: %v", err)
@@ -333,7 +333,7 @@ func documentAllOrNothing(t *testing.T, db Database) {
 	cutoffs := []store.Cutoff{{Realm: "/api", Subject: "alice", At: base}, {Realm: "/api", Subject: "alice", ClientID: "billing", At: base + 1}}
 	events := []store.Event{event("subject:alice", base, 1), event("subject:alice", base+1, 2)}
 	for range 3 {
-		// What is there already is done already, and is not recorded twice.
+		// The same change succeeds again, and its events are stored once.
 		if err := st.Commit(t.Context(), store.Change{Documents: []store.Document{d}, Cutoffs: cutoffs, Events: events}); err != nil {
 			t.Fatalf("Commit: %v", err)
 		}
@@ -342,7 +342,7 @@ func documentAllOrNothing(t *testing.T, db Database) {
 		sameEvents(t, recorded(t, st, "subject:alice"), events)
 	}
 	version := changes(t, st, 0).Version
-	// One that loses leaves nothing of what it brought.
+	// A change that conflicts stores nothing.
 	lost := d
 	lost.Body = []byte("lost")
 	conflicts(t, st, lost)
@@ -357,7 +357,7 @@ func documentAllOrNothing(t *testing.T, db Database) {
 	}
 	holdsDocument(t, st, d)
 	sameCutoffs(t, changes(t, st, version).Cutoffs, []store.Cutoff{later})
-	// An earlier one never replaces a later one.
+	// An earlier cutoff never replaces a later one.
 	d = successor(d, 3)
 	if err := st.Commit(t.Context(), store.Change{Documents: []store.Document{d}, Cutoffs: cutoffs[:1]}); err != nil {
 		t.Fatalf("Commit: %v", err)
@@ -414,7 +414,7 @@ func ownedDocuments(t *testing.T, db Database) {
 		d.Kind = []store.DocumentKind{store.DocumentSession, store.DocumentConsents}[n%2]
 		d.Owner = []store.Owner{alice, {}, bob}[n%3]
 		putDocument(t, st, d)
-		if n == 4 { // nobody's at first
+		if n == 4 { // without an owner at first
 			d = successor(d, n)
 			d.Owner = alice
 			putDocument(t, st, d)

@@ -100,8 +100,8 @@ var documentsTogetherPromises = []promise{
 	{"Sweep does not delete a document that changes meanwhile", documentsRescued},
 }
 
-// oneDocumentWins runs n puts of one version at once, through the handles in
-// turn, of which exactly one must succeed.
+// oneDocumentWins runs n concurrent puts of one version, through the handles in turn.
+// Exactly one must succeed.
 func oneDocumentWins(t *testing.T, handles []store.Store, d store.Document, n int) store.Document {
 	t.Helper()
 	var mu sync.Mutex
@@ -184,7 +184,7 @@ func documentLosersAndNeighbours(t *testing.T, db Database) {
 	holdsDocument(t, st, taken)
 }
 
-// sweepDocuments walks the whole table once.
+// sweepDocuments sweeps the whole table of documents once.
 func sweepDocuments(t *testing.T, st store.Store, now grant.Instant, limit int) (total int) {
 	t.Helper()
 	var from string
@@ -234,14 +234,14 @@ func sweptDocuments(t *testing.T, db Database) {
 	for _, d := range gone {
 		noDocument(t, st, d.Key)
 	}
-	holds(t, st, g) // that is another sweep's
+	holds(t, st, g) // only a sweep of grants deletes it
 	if deleted := sweepAll(t, st, now, 100); deleted != 1 {
 		t.Errorf("Sweep of grants deleted %d, want 1", deleted)
 	}
 	if deleted := sweepDocuments(t, st, now, 100); deleted != 0 {
 		t.Errorf("a second sweep deleted %d", deleted)
 	}
-	// Its key is free again.
+	// The key of a deleted document is free again.
 	putDocument(t, st, gone[0])
 	holdsDocument(t, st, gone[0])
 }
@@ -298,8 +298,8 @@ func walkDocuments(t *testing.T, db Database) {
 	}
 }
 
-// documentsRescued lets puts race with the sweep for the same documents. A put
-// that was answered must find its document alive; one that lost, must not.
+// documentsRescued lets puts race with the sweep for the same documents. After a put
+// that succeeded, its document must exist; after one that conflicted, it must not.
 func documentsRescued(t *testing.T, db Database) {
 	st, other := open(t, db), open(t, db)
 	const now = base + 1_000_000

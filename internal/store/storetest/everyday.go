@@ -7,8 +7,8 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 )
 
-// Everyday is a grant as it stands in a deployment, with members of everyday
-// length, after its redemption by an attempt.
+// Everyday returns a grant with fields of the lengths that are usual in a deployment,
+// as the redemption of its code with an attempt creates it.
 func Everyday(attempt uint64) grant.Grant {
 	g := grant.Grant{
 		Realm: "/api", ClientID: "Zk3vQ8xYb1Tz0KfW7mNcR2Lp", Subject: "7d0c1a52-93be-4d8f-a6f1-2b7e5c904e13",
@@ -20,7 +20,7 @@ func Everyday(attempt uint64) grant.Grant {
 	return g
 }
 
-// Refreshed is an everyday grant after one rotation, nearly five minutes later.
+// Refreshed returns g after one rotation, nearly five minutes later.
 func Refreshed(g grant.Grant, attempt uint64) grant.Grant {
 	g.Generation++
 	g.Version++

@@ -20,9 +20,9 @@ type Faulty struct {
 	after  Hook
 }
 
-// A Hook is called at Grant, CreateGrant, UpdateGrant and Changes, with the grant
-// or its id if there is one. It may fail, panic, count or wait. Hooks may run at
-// the same time.
+// A Hook is called at Grant, CreateGrant, UpdateGrant, Changes and ReadSecretUses,
+// with the grant or its id if there is one. It may fail, panic, count or wait. Hooks
+// may run at the same time.
 type Hook func(m Method, g grant.Grant) error
 
 var _ store.Store = (*Faulty)(nil)
@@ -51,7 +51,7 @@ const (
 	Ready          Method = "Ready"
 	SweepGrants    Method = "Sweep of grants"
 	SweepDocuments Method = "Sweep of documents"
-	// A change is named by the first of these that it holds.
+	// A Commit is named by the first of these kinds of records that its change has.
 	CommitDocument Method = "Commit of a document"
 	CommitEntry    Method = "Commit of an entry"
 	CommitKeys     Method = "Commit of keys"
@@ -61,7 +61,7 @@ const (
 	CommitEvents   Method = "Commit of events"
 )
 
-// Methods lists those that can fail.
+// Methods lists the methods that can fail.
 var Methods = []Method{
 	Grant, CreateGrant, UpdateGrant, Grants, Changes, Client, NoteSecretUses, Events, Revocations, Document, Documents, Heartbeat, Ready,
 	SweepGrants, SweepDocuments, CommitDocument, CommitEntry, CommitKeys, CommitRestore, CommitCutoff, CommitDelete, CommitEvents,
@@ -85,33 +85,33 @@ func methodOf(c store.Change) Method {
 	return CommitEvents
 }
 
-// A Fault takes the place of one call. Calling do makes the real one.
+// A Fault replaces one call. It makes the real call by calling do, if at all.
 type Fault func(ctx context.Context, do func() error) error
 
-// ErrInjected is the fault of a store that nobody expected.
+// ErrInjected is an error that package store does not define.
 var ErrInjected = errors.New("injected fault")
 
-// Lost fails before anything happens. The caller is not told that: for all it
-// knows, the write may have been committed.
+// Lost fails before anything happens. Its error does not exclude that the write was
+// committed.
 func Lost(context.Context, func() error) error { return ErrInjected }
 
-// Unanswered fails after the call has happened, whatever came of it: the answer
-// was lost on the way.
+// Unanswered makes the call and fails whatever its result is, as if the response was
+// lost.
 func Unanswered(_ context.Context, do func() error) error {
 	do()
 	return ErrInjected
 }
 
-// Conflicts loses a compare-and-swap: somebody else was faster.
+// Conflicts fails as if another caller had won a compare-and-swap.
 func Conflicts(context.Context, func() error) error { return store.ErrConflict }
 
-// Full refuses: too many operations wait.
+// Full fails as if too many operations were queued.
 func Full(context.Context, func() error) error { return store.ErrBusy }
 
-// Panics is a bug in the store.
+// Panics panics, as a bug in the store could.
 func Panics(context.Context, func() error) error { panic("injected panic") }
 
-// Hangs answers nothing, and does nothing, until the context ends.
+// Hangs does nothing until the context ends, and returns the context's error.
 func Hangs(ctx context.Context, _ func() error) error {
 	<-ctx.Done()
 	return ctx.Err()
@@ -125,7 +125,7 @@ func Blocks(release <-chan struct{}) Fault {
 	}
 }
 
-// Meanwhile lets something else happen before the call.
+// Meanwhile calls first before the call, as if it happened concurrently.
 func Meanwhile(first func()) Fault {
 	return func(_ context.Context, do func() error) error {
 		first()
@@ -133,8 +133,8 @@ func Meanwhile(first func()) Fault {
 	}
 }
 
-// Inject makes the next n calls of a method fail, after those for which
-// something was injected before.
+// Inject adds n faults to the queue of a method. Each call takes the first fault of
+// its queue.
 func (f *Faulty) Inject(m Method, n int, fault Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -143,22 +143,23 @@ func (f *Faulty) Inject(m Method, n int, fault Fault) {
 	}
 }
 
-// Before has h called before each call. A hook that fails takes the call's place.
+// Before sets the hook that runs before each call. If h fails, its error replaces the
+// call.
 func (f *Faulty) Before(h Hook) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.before = h
 }
 
-// After has h called after each call that succeeded. A hook that fails takes the
-// answer's place.
+// After sets the hook that runs after each call that succeeded. If h fails, its error
+// replaces the result.
 func (f *Faulty) After(h Hook) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.after = h
 }
 
-// Heal forgets every hook, and every fault that has not happened.
+// Heal removes the hooks, and the faults that are still queued.
 func (f *Faulty) Heal() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -166,7 +167,7 @@ func (f *Faulty) Heal() {
 	f.before, f.after = nil, nil
 }
 
-// Calls takes the number of calls of each method since it was last asked.
+// Calls returns the number of calls of each method since the last Calls.
 func (f *Faulty) Calls() map[Method]int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -190,7 +191,7 @@ func (f *Faulty) hooked(ctx context.Context, m Method, g grant.Grant, do func() 
 	return f.between(m, g, do)
 }
 
-// fault counts a call, and takes the fault that was injected for it.
+// fault counts a call, and takes its fault from the queue; nil if there is none.
 func (f *Faulty) fault(m Method) (fault Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -221,8 +222,8 @@ func (f *Faulty) between(m Method, g grant.Grant, do func() error) error {
 	return err
 }
 
-// read does what call does, for methods that also return a value. With an error, it
-// returns the zero value.
+// read is call for methods that also return a value. With an error, it returns the zero
+// value.
 func read[T any](f *Faulty, ctx context.Context, m Method, do func() (T, error)) (T, error) {
 	var value, none T
 	err := f.call(ctx, m, func() (err error) {
@@ -340,8 +341,8 @@ func (f *Faulty) Ready(ctx context.Context) error {
 	return f.call(ctx, Ready, func() error { return f.store.Ready(ctx) })
 }
 
-// Load never fails.
+// Load has no faults.
 func (f *Faulty) Load() store.Load { return f.store.Load() }
 
-// Close never fails on purpose.
+// Close has no faults: it closes the real store.
 func (f *Faulty) Close() error { return f.store.Close() }

@@ -129,8 +129,8 @@ var grantPromises = []promise{
 		next := rotated(g, 2)
 		next.Realm, next.ClientID, next.Subject, next.Scope, next.AuthorizedAt = "/other", "mallory", "eve", "admin", 1
 		next.AuthTime, next.Facts = 2, grant.Facts{Claims: `{"tenant":"t2"}`, Session: [16]byte{2}, ACR: 1, AMR: 1}
-		// Whether an engine refuses this or takes only what may change is its
-		// own affair; what never changes is not.
+		// An engine may reject this update or store only what may change. It must not
+		// change the rest.
 		err := Replace(t.Context(), st, next)
 		got, readErr := st.Grant(t.Context(), g.ID)
 		if readErr != nil {
@@ -155,18 +155,18 @@ var grantPromises = []promise{
 	}},
 }
 
-// extremes holds grants at the bounds of what the rest of the program allows,
-// and one in which all that can be is zero.
+// extremes returns grants at the limits of what the rest of the program allows, and
+// one in which every field is zero that may be.
 func extremes() []grant.Grant {
-	// Quotes, escapes, marks that combine, both directions, beyond the basic
-	// plane, and 255 bytes: the longest subject.
+	// The longest subject, of 255 bytes, with quotes, escapes, combining marks,
+	// right-to-left text, and characters beyond the basic multilingual plane.
 	subject := `'"; DROP TABLE grants; -- %_\ ` + "é e\u0301 שלום 日本 😀 "
 	subject += strings.Repeat("x", 255-len(subject))
 	var scopes []string
 	for i := range oauth.MaxScopes {
 		scopes = append(scopes, string([]byte{'a' + byte(i/8), '!' + byte(i%8)*2 + 2}))
 	}
-	const farAway = grant.Instant(1)<<48 - 1 // as far as a token can say
+	const farAway = grant.Instant(1)<<48 - 1 // the latest instant in a token
 	most := grant.Grant{
 		ID:    grant.ID{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
 		Realm: "/" + strings.Repeat("r", 49), ClientID: strings.Repeat("~", 64), Subject: subject,
@@ -200,7 +200,7 @@ func readBack(t *testing.T, db Database) {
 		update(t, st, g)
 		holds(t, st, g)
 	}
-	// Listing reads rows by a way of its own.
+	// Grants reads rows by statements of its own.
 	list, err := st.Grants(t.Context(), store.GrantFilter{Limit: 100})
 	if err != nil {
 		t.Fatalf("Grants: %v", err)

@@ -119,7 +119,7 @@ var handlePromises = []promise{
 		if err := st.Close(); err != nil {
 			t.Fatalf("Close: %v", err)
 		}
-		// Without a deadline: whoever asks late must not wait for ever.
+		// Without a deadline: a call after Close must not wait for ever.
 		for name, err := range everyMethod(context.WithoutCancel(t.Context()), st) {
 			if err == nil {
 				t.Errorf("%s succeeded after Close", name)
@@ -135,7 +135,7 @@ var handlePromises = []promise{
 	}},
 }
 
-// everyMethod calls each once and returns what each returned.
+// everyMethod calls every method of a store once and returns their errors, by name.
 func everyMethod(ctx context.Context, st store.Store) map[string]error {
 	_, grantErr := st.Grant(ctx, newID())
 	_, grantsErr := st.Grants(ctx, store.GrantFilter{Limit: 1})
@@ -207,9 +207,9 @@ func reopened(t *testing.T, db Database) {
 	}
 }
 
-// endedMeanwhile cancels half of the operations at some moment of their lives.
-// Success means written, ErrBusy means not, and anything else may be either;
-// those that were not cancelled must not suffer.
+// endedMeanwhile cancels half of the operations while they are queued or running. A
+// write that succeeded is stored, one that returned ErrBusy is not, and another error
+// leaves it open. Operations that were not cancelled must succeed.
 func endedMeanwhile(t *testing.T, db Database) {
 	st := open(t, db)
 	for range 8 {

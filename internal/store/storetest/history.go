@@ -47,7 +47,8 @@ type outcome struct {
 	err   error
 }
 
-// grantModel is one row. The zero grant stands for none.
+// grantModel is the sequential model of one row (linearizability). The zero grant means
+// no row.
 var grantModel = porcupine.Model{
 	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
 		byID := map[grant.ID][]porcupine.Operation{}
@@ -76,17 +77,17 @@ var grantModel = porcupine.Model{
 		case writes:
 			return out.err == nil, in.grant
 		case row == in.grant:
-			return out.err == nil, row // done before
+			return out.err == nil, row // repeated: the row is stored already
 		default:
 			return errors.Is(out.err, store.ErrConflict), row
 		}
 	},
 }
 
-// recordHistory lets workers do operations on a few grants at once, and records
-// when each began and ended. Half of the writes build on what the worker has
-// last seen; the others are the ones that clients and retries send: too old,
-// or the same again.
+// recordHistory lets workers do concurrent operations on a few grants, and records
+// when each operation began and ended. Most updates build on what the worker has last
+// seen. The others repeat its last write, as a retry does. Creations of a grant differ in
+// their attempts.
 func recordHistory(t *testing.T, handles []store.Store, workers, operations, ids int) (history []porcupine.Operation) {
 	t.Helper()
 	grants := make([]grant.Grant, ids)
@@ -98,7 +99,7 @@ func recordHistory(t *testing.T, handles []store.Store, workers, operations, ids
 	atOnce(workers, func(worker int) {
 		st := handles[worker%len(handles)]
 		rnd := rand.New(rand.NewPCG(uint64(worker), 1))
-		seen := slices.Clone(grants) // what this worker believes
+		seen := slices.Clone(grants) // what this worker has read or written last
 		sent := slices.Clone(grants) // what it wrote last
 		for range operations {
 			i := rnd.IntN(ids)

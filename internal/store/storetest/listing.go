@@ -60,7 +60,7 @@ var listingPromises = []promise{
 		create(t, st, g, other)
 		about := g.ID.String()
 		var want []store.Event
-		// Written in another order than they are dated: nodes' clocks differ.
+		// Not written in the order of their instants: nodes' clocks differ.
 		for n, at := range []grant.Instant{30, 10, 20, 50, 40} {
 			e := event(about, base+at, n)
 			want = append(want, e)
@@ -94,8 +94,8 @@ var listingPromises = []promise{
 	}},
 }
 
-// variety stores grants of every realm, subject and client of a small world,
-// and returns them in the order of their ids.
+// variety stores grants of several realms, subjects and clients, and returns them in
+// the order of their ids.
 func variety(t *testing.T, st store.Store) (all []grant.Grant) {
 	t.Helper()
 	for n := range 40 {
@@ -124,8 +124,8 @@ func lists(t *testing.T, st store.Store, f store.GrantFilter, want []grant.Grant
 	}
 }
 
-// sameEvents compares without an order, which events of one instant do not
-// have.
+// sameEvents compares events in any order, because events of one instant have no
+// order.
 func sameEvents(t *testing.T, got, want []store.Event) {
 	t.Helper()
 	sorted := func(list []store.Event) []string {

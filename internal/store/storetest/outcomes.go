@@ -90,8 +90,8 @@ func atOnce(n int, f func(n int)) {
 	done.Wait()
 }
 
-// oneWins runs n writes at once, of which exactly one must succeed, and the
-// row must be that one's.
+// oneWins runs n concurrent writes. Exactly one must succeed, and the store must hold
+// its grant.
 func oneWins(t *testing.T, st store.Store, n int, write func(n int) (grant.Grant, error)) {
 	t.Helper()
 	var mu sync.Mutex

@@ -95,7 +95,7 @@ func end(t *testing.T, st store.Store, g grant.Grant, why store.EventName, at gr
 	revise(t, st, g, why, at)
 }
 
-// raise ends a grant's access tokens up to a floor.
+// raise revokes the access tokens of a grant that were issued up to a floor.
 func raise(t *testing.T, st store.Store, g grant.Grant, floor, at grant.Instant) grant.Grant {
 	t.Helper()
 	g.Version++

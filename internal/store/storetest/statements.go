@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// Statements finds every constant text in the files of package store and of an
-// engine's package below it, in whose directory its tests run, that begins as sql
-// says: by its place.
+// Statements returns every constant string that sql matches, by its position, in the
+// files of package store and of an engine's package below it. The test must run in
+// the directory of the engine's package.
 func Statements(t *testing.T, sql *regexp.Regexp) map[string]string {
 	t.Helper()
 	names, err := filepath.Glob("*.go")
@@ -60,7 +60,7 @@ func Statements(t *testing.T, sql *regexp.Regexp) map[string]string {
 	return texts
 }
 
-// fold is the value of a constant string expression.
+// fold returns the value of a constant string expression.
 func fold(e ast.Expr, constants map[string]ast.Expr) (string, bool) {
 	switch e := e.(type) {
 	case *ast.BasicLit:

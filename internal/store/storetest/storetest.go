@@ -17,9 +17,9 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// A Database is one database that is empty at first. Each call opens a handle
-// of its own on it, as another process or another node would. A call after
-// every handle was closed finds what they wrote.
+// A Database opens one database, which is empty at first. Each call opens another
+// handle, as another process or another node would. A handle that is opened after all
+// others were closed reads what they wrote.
 type Database func(ctx context.Context) (store.Store, error)
 
 // Run checks every promise, each on a database of its own.
@@ -52,8 +52,8 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) {
 	}
 }
 
-// A promise is a sentence of package store, and what finds out whether it is
-// kept.
+// A promise is a sentence about the contract of package store, with the test that
+// checks it.
 type promise struct {
 	text  string
 	check func(t *testing.T, db Database)
@@ -77,7 +77,7 @@ func open(t *testing.T, db Database) store.Store {
 // base is the instant around which the grants of these tests live.
 const base grant.Instant = 1_700_000_000_000
 
-// newID draws a grant's id.
+// newID returns a random id of a grant.
 func newID() (id grant.ID) {
 	rand.Read(id[:])
 	return id
@@ -114,8 +114,8 @@ func create(t *testing.T, st store.Store, list ...grant.Grant) {
 }
 
 // Replace is a compare-and-swap made of UpdateGrant: it stores g if version
-// g.Version-1 is there, or returns store.ErrConflict. A store that already
-// holds exactly g has done it: that is success.
+// g.Version-1 is there, or returns store.ErrConflict. It succeeds if the store already
+// holds exactly g.
 func Replace(ctx context.Context, st store.Store, g grant.Grant, events ...store.Event) error {
 	var lost atomic.Bool // decide may outlive a call whose context ends
 	err := st.UpdateGrant(ctx, g.ID, func(have grant.Grant) (grant.Grant, []store.Event) {
@@ -149,7 +149,7 @@ func holds(t *testing.T, st store.Store, g grant.Grant) {
 	}
 }
 
-// recorded lists what is recorded of something.
+// recorded returns the events about something.
 func recorded(t *testing.T, st store.Store, about string) []store.Event {
 	t.Helper()
 	list, err := st.Events(t.Context(), about, 100)
@@ -173,7 +173,7 @@ func newClient(id string) store.Client {
 	}
 }
 
-// event is a record about something, told apart by its detail.
+// event returns an event about something, with n in its detail.
 func event(about string, at grant.Instant, n int) store.Event {
 	return store.Event{At: at, Name: store.EventGrantRevoked, About: about, Actor: "operator:root", Detail: fmt.Sprintf("number %d", n)}
 }

@@ -19,7 +19,7 @@ var sweepPromises = []promise{
 		for n, deleteAfter := range []grant.Instant{now - 1, now, now + 1, 1, 1<<48 - 1, now - 1, now} {
 			g := newGrant(uint64(n))
 			g.DeleteAfter = deleteAfter
-			// Neither the state nor a passed expiry lets a row go before that.
+			// Neither the state nor a past expiry makes a row due before DeleteAfter.
 			g.ExpiresAt = 1
 			if n%2 == 0 {
 				g.State = grant.Revoked
@@ -58,7 +58,7 @@ var sweepPromises = []promise{
 	}},
 	{"Sweep does not delete a grant that changes meanwhile", rescuedFromTheSweep},
 	{"a grant's id can be taken again once it was swept", func(t *testing.T, db Database) {
-		// The single-use gate rests on this: a row outlives its code.
+		// A code remains single-use nevertheless: the row outlives its code.
 		st := open(t, db)
 		g := newGrant(1)
 		create(t, st, g)
@@ -84,7 +84,7 @@ var sweepPromises = []promise{
 	}},
 }
 
-// sweepAll walks the whole table once.
+// sweepAll sweeps the whole table of grants once.
 func sweepAll(t *testing.T, st store.Store, now grant.Instant, limit int) (total int) {
 	t.Helper()
 	var from string
@@ -160,8 +160,8 @@ func walkInSlices(t *testing.T, db Database) {
 	}
 }
 
-// rescuedFromTheSweep lets rotations race with the sweep for the same rows. A
-// rotation that was answered must find its row alive; one that lost, must not.
+// rescuedFromTheSweep lets rotations race with the sweep for the same rows. After a
+// rotation that succeeded, its row must exist; after one that conflicted, it must not.
 func rescuedFromTheSweep(t *testing.T, db Database) {
 	st, other := open(t, db), open(t, db)
 	const now = base + 1_000_000
