@@ -40,11 +40,11 @@ func ReadIDJAG(text string) (p IDJAG, err error) {
 		case word == "public":
 			p.Public = true
 		default:
-			return p, fmt.Errorf("%q is not the issuer of a server, client=ID, resource=URI, scope=NAME, alg=NAME or public", word)
+			return p, fmt.Errorf("%q is none of: the address of an issuer, client=ID, resource=URI, scope=NAME, alg=NAME, public", word)
 		}
 	}
 	if p.ClientID == "" {
-		return p, fmt.Errorf("%q names no issuer with client=ID, the client's id there", text)
+		return p, fmt.Errorf("%q has no client=ID, the client's id at that issuer", text)
 	}
 	return p, nil
 }

@@ -115,11 +115,11 @@ func (m Migration) Displaced(place string) error {
 func (d *Displaced) Error() string {
 	switch d.Migration.State {
 	case Leaving:
-		return "it is being moved to " + d.Migration.Elsewhere + ": give the same migrate-store command again to go on, or give it up with: mintage migrate-store --undo --from " + d.Place
+		return "it is being moved to " + d.Migration.Elsewhere + ": run the same migrate-store command again to continue, or cancel the move with: mintage migrate-store --undo --from " + d.Place
 	case Left:
-		return "it has moved to " + d.Migration.Elsewhere + ": name that with --store; how to go back is told by: mintage migrate-store --help"
+		return "it has moved to " + d.Migration.Elsewhere + ": use that store (--store); to move back, see: mintage migrate-store --help"
 	case Arriving:
-		return "the move from " + d.Migration.Elsewhere + " into it is not finished: give the same migrate-store command again"
+		return "the move from " + d.Migration.Elsewhere + " to this store is not finished: run the same migrate-store command again"
 	}
-	return "it has been given up for " + d.Migration.Elsewhere + ", where it had come from: serve that, or remove what is here and move it again"
+	return "this copy was abandoned with --undo, and the store is at " + d.Migration.Elsewhere + " again: use that store, or delete this copy and move again"
 }

@@ -213,7 +213,7 @@ func TestLiveTokensGoOnAfterTheStoreHasMoved(t *testing.T) {
 	says(t, text, "nothing was done", "add --yes to do it")
 	out, _ = command(t, 0, append(undo, "--yes")...)
 	says(t, out, from+" can be served again; postgres://127.0.0.1:", "get 503 until", "mintage restore --declare --backup-time INSTANT")
-	says(t, binary.StartRefused(t, s.Dir, "--store", to), "it has been given up for "+from)
+	says(t, binary.StartRefused(t, s.Dir, "--store", to), "the store is at "+from+" again")
 	s.Server = binary.Start(t, old.Dir, "--listen", u.Host)
 	s.redeem(s.Code(t, "frank"))
 	// alice has refreshed in the database.
@@ -265,9 +265,9 @@ func TestAnInterruptedMoveSaysHowToGoOnAndCanBeGivenUp(t *testing.T) {
 		t.Fatalf("interrupted: %v\n%s", err, text.String())
 	}
 	says(t, text.String(), "mintage: stopped; the move is not finished", "the same command starts again", "mintage migrate-store --undo --from "+from)
-	says(t, binary.StartRefused(t, s.Dir, "--store", to), "is not finished: give the same migrate-store command again")
+	says(t, binary.StartRefused(t, s.Dir, "--store", to), "is not finished: run the same migrate-store command again")
 	_, elsewhere := command(t, 1, "migrate-store", "--from", from, "--to", database.URL(database.Database(t)))
-	says(t, elsewhere, "is being moved to postgres://127.0.0.1:", "to go elsewhere instead, first: mintage migrate-store --undo --from "+from)
+	says(t, elsewhere, "is being moved to postgres://127.0.0.1:", "to move to another database instead, first run: mintage migrate-store --undo --from "+from)
 
 	out, _ := command(t, 0, "migrate-store", "--undo", "--from", from)
 	says(t, out, from+" can be served again")

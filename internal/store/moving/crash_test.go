@@ -232,7 +232,7 @@ func TestAFinishedMoveCanBeUndoneAndTheUndoingCanCrashAnywhere(t *testing.T) {
 			if source, destination := served(t, w.from, w.to); !source || destination {
 				t.Errorf("write %d, behind it: %t: served: source %t, destination %t", at, behind, source, destination)
 			}
-			if _, err := moving.Run(t.Context(), w.from, w.to, silent); err == nil || !strings.Contains(err.Error(), "holds a store already, and nothing of it is overwritten") {
+			if _, err := moving.Run(t.Context(), w.from, w.to, silent); err == nil || !strings.Contains(err.Error(), "already holds a store, which is not overwritten") {
 				t.Errorf("a move into what was served: %v", err)
 			}
 			if !more {

@@ -19,7 +19,7 @@ const (
 
 const (
 	elsewhereAdvice = "name an empty database with --to, or a schema of its own (?search_path=NAME)"
-	undoAdvice      = "to go elsewhere instead, first: mintage migrate-store --undo --from "
+	undoAdvice      = "to move to another database instead, first run: mintage migrate-store --undo --from "
 )
 
 // plan returns the step at which a run begins, by the states of both sides.
@@ -30,7 +30,7 @@ func plan(there, here store.Migration, empty bool, from, to string) (step, error
 	case "", store.Returned, store.Leaving:
 	case store.Left:
 		if !same || here.Claim != there.Claim {
-			return 0, refuse("name that place with --to, or take the store back with --undo", "%s has moved to %s already, and %s is another place", from, there.Elsewhere, to)
+			return 0, refuse("name that destination with --to, or undo the move with --undo", "%s has already moved to %s, not to %s", from, there.Elsewhere, to)
 		}
 		switch here.State {
 		case store.Arriving:
@@ -38,7 +38,7 @@ func plan(there, here store.Migration, empty bool, from, to string) (step, error
 		case store.Arrived:
 			return nothing, nil
 		}
-		return 0, refuse("give that command again, and then move the store into an empty database", "an undo of this move has begun: migrate-store --undo")
+		return 0, refuse("run mintage migrate-store --undo again, then move into an empty database", "an undo of this move has begun")
 	default:
 		return 0, refuse("", "%s is itself the destination of a move (%s)", from, there.State)
 	}
@@ -47,16 +47,16 @@ func plan(there, here store.Migration, empty bool, from, to string) (step, error
 	case here.State == store.Arriving && same && there.State == store.Leaving:
 		return claim, nil
 	case there.State == store.Leaving && there.Elsewhere != to:
-		return 0, refuse(undoAdvice+from, "%s is being moved to %s already, and %s is another place", from, there.Elsewhere, to)
+		return 0, refuse(undoAdvice+from, "%s is already being moved to %s, not to %s", from, there.Elsewhere, to)
 	case here.State == store.Arriving && !ours:
-		return 0, refuse("finish that move, or name an empty database", "%s holds the half of another store, which is being moved from %s", to, here.Elsewhere)
+		return 0, refuse("finish that move, or name an empty database", "%s holds the incomplete copy of another store, which is being moved from %s", to, here.Elsewhere)
 	case here.State == store.Arriving, here.State == "" && empty:
 		if there.State == store.Leaving {
 			return claim, nil
 		}
 		return begin, nil
 	}
-	return 0, refuse(elsewhereAdvice, "%s holds a store already, and nothing of it is overwritten", to)
+	return 0, refuse(elsewhereAdvice, "%s already holds a store, which is not overwritten", to)
 }
 
 // ErrNoDestination means that Undo requires the destination, because servers may
@@ -87,7 +87,7 @@ func Undo(ctx context.Context, from Source, to Destination, gone bool) (was stor
 		// This package never makes this state, but the source's directory may
 		// have been restored from a backup.
 		if ours && here.State == store.Arrived {
-			return was, refuse("is this directory a backup? The store that counts is in the database", "%s says that the move is finished, and %s does not", to.Name(), from.Name())
+			return was, refuse("this directory may be a restored backup: use the store in the database", "%s says that the move is finished, but %s does not", to.Name(), from.Name())
 		}
 	case store.Left:
 		switch {
@@ -95,7 +95,7 @@ func Undo(ctx context.Context, from Source, to Destination, gone bool) (was stor
 			return was, ErrNoDestination
 		case to == nil:
 		case !ours || here.Claim != there.Claim:
-			return was, refuse("name that place with --to", "%s has moved to %s, and %s is another place", from.Name(), there.Elsewhere, to.Name())
+			return was, refuse("name that destination with --to", "%s has moved to %s, not to %s", from.Name(), there.Elsewhere, to.Name())
 		case here.State == store.Arrived:
 			// The destination comes first: otherwise both could be used for an instant.
 			undone := here

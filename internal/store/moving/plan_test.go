@@ -72,9 +72,9 @@ func TestWhatHoldsAStoreIsRefusedAndLeftAlone(t *testing.T) {
 	t.Parallel()
 	dir := settled(t, newSource(t, 30))
 	for name, c := range map[string]struct{ statement, want string }{
-		"a client":    {`INSERT INTO S.clients VALUES ('a', 1, 2, '{}')`, "holds a store already, and nothing of it is overwritten"},
-		"one event":   {`INSERT INTO S.events VALUES ('\x01', 1, 'cutoff', '', '', '')`, "holds a store already, and nothing of it is overwritten"},
-		"half a move": {`INSERT INTO S.moves VALUES (1, 'arriving', 'other', 'm', 'c', 'sqlite:/elsewhere', 'keys', '\x00', 1)`, "holds the half of another store, which is being moved from sqlite:/elsewhere"},
+		"a client":    {`INSERT INTO S.clients VALUES ('a', 1, 2, '{}')`, "already holds a store, which is not overwritten"},
+		"one event":   {`INSERT INTO S.events VALUES ('\x01', 1, 'cutoff', '', '', '')`, "already holds a store, which is not overwritten"},
+		"half a move": {`INSERT INTO S.moves VALUES (1, 'arriving', 'other', 'm', 'c', 'sqlite:/elsewhere', 'keys', '\x00', 1)`, "holds the incomplete copy of another store, which is being moved from sqlite:/elsewhere"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

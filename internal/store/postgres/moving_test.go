@@ -58,9 +58,9 @@ func TestAStoreIsOpenedOnlyWhereItCounts(t *testing.T) {
 		state store.MoveState
 		text  string // "" if it is opened
 	}{
-		{store.Arriving, "the move from sqlite:/a into it is not finished: give the same migrate-store command again"},
+		{store.Arriving, "the move from sqlite:/a to this store is not finished: run the same migrate-store command again"},
 		{store.Arrived, ""},
-		{store.Undone, "it has been given up for sqlite:/a"},
+		{store.Undone, "this copy was abandoned with --undo, and the store is at sqlite:/a again"},
 	} {
 		next := store.Migration{State: c.state, Source: "s", Move: "m", Claim: "c", Elsewhere: "sqlite:/a"}
 		if err := m.SetMigration(t.Context(), was, next); err != nil {

@@ -77,10 +77,10 @@ func TestAStoreIsOpenedOnlyWhereItCounts(t *testing.T) {
 		state store.MoveState
 		text  string // "" if it is opened
 	}{
-		{store.Leaving, "it is being moved to postgres://db/a: give the same migrate-store command again to go on, or give it up with: mintage migrate-store --undo --from sqlite:" + dir},
+		{store.Leaving, "it is being moved to postgres://db/a: run the same migrate-store command again to continue, or cancel the move with: mintage migrate-store --undo --from sqlite:" + dir},
 		{store.Returned, ""},
 		{store.Leaving, "it is being moved"},
-		{store.Left, "it has moved to postgres://db/a: name that with --store"},
+		{store.Left, "it has moved to postgres://db/a: use that store (--store)"},
 		{store.Returned, ""},
 	} {
 		next := store.Migration{State: c.state, Source: "s", Move: "m", Claim: "c", Elsewhere: "postgres://db/a"}
