@@ -14,20 +14,20 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// An AssertionRequest is the request of a client with an assertion of another issuer
-// that was verified (RFC 7523 section 2.1): what the assertion says, and what is asked for.
+// An AssertionRequest is a client's token request with an assertion of another issuer
+// (RFC 7523 section 2.1): the verified claims of the assertion, and the parameters.
 type AssertionRequest struct {
 	Trust     *store.Trust
 	ID        string // its jti
 	Subject   string // of the user; ignored for a workload, which is the client
 	Named     oauth.Scope
-	NamesAny  bool     // it names scopes, to which it is limited
-	Resources []string // to which it is limited, unless there is none
+	NamesAny  bool     // the assertion names scopes and is limited to Named
+	Resources []string // to which the assertion is limited; empty: no limit
 	IssuedAt  grant.Instant
 	ExpiresAt grant.Instant
 	AuthTime  grant.Instant
 	Actors    []grant.Actor
-	Bound     oauth.JKT // the key whose proof must be there, or zero
+	Bound     oauth.JKT // the key that must have signed the request's proof, or zero
 	Digest    uint64
 
 	Scope    string
@@ -35,12 +35,13 @@ type AssertionRequest struct {
 	JKT      oauth.JKT // the key that signed the request's proof, or zero
 }
 
-// Assertions are the use cases of assertions as grants. What they issue ends with its
-// trust.
+// Assertions are the use cases of assertions as grants (RFC 7523). A token issued for an
+// assertion ends with the trust that accepted the assertion.
 type Assertions struct{ *Issuer }
 
-// AssertionToken issues an access token for an assertion: about a user with a grant that
-// the first presentation makes, to a workload for itself.
+// AssertionToken issues an access token for an assertion. A token about a user belongs to
+// a grant, which the first presentation of the assertion creates. A workload gets a token
+// for itself, without a grant.
 func (iss Assertions) AssertionToken(ctx context.Context, c *store.Client, r AssertionRequest) (Tokens, error) {
 	view, err := iss.viewFor(r.JKT)
 	if err == nil && iss.Directory.OlderNodes(store.FormsAsserted) {
@@ -84,15 +85,15 @@ func (iss Assertions) AssertionToken(ctx context.Context, c *store.Client, r Ass
 	return iss.user(ctx, e, trust, a, asked, r, now)
 }
 
-// Foreseen returns the scope that the client of a trust gets by an assertion that was
-// verified, if it asks for no part of it, or why it would get none.
+// Foreseen returns the scope that the client of a trust would get for a verified assertion
+// if the request named no scope, or an error that says why the client would get none.
 func (iss Assertions) Foreseen(ctx context.Context, r AssertionRequest) (oauth.Scope, error) {
 	view, err := iss.Directory.View()
 	if err != nil {
 		return "", store.Unavailable(err)
 	}
 	c, err := iss.Directory.Client(ctx, view, iss.Realm, r.Trust.ClientID)
-	if c == nil && err == nil { // it may describe itself when it comes
+	if c == nil && err == nil { // a client that registers itself may have no record yet
 		if c, err = iss.Directory.Unrecorded(ctx, iss.Realm, r.Trust.ClientID); c != nil {
 			view.Offer(c)
 		}
@@ -112,7 +113,7 @@ func (iss Assertions) Foreseen(ctx context.Context, r AssertionRequest) (oauth.S
 
 // asserted returns the APIs that an assertion is for, and its scope there: what the trust,
 // the client's registration and the assertion all allow. The scopes of OpenID Connect are
-// for who signs in at the client.
+// excluded: they are for users who sign in at the client.
 func (e entitlements) asserted(t *store.Trust, r AssertionRequest) (apis []*store.API, scope oauth.Scope, err error) {
 	why := grant.TargetUnknown
 	for _, text := range t.APIs {
@@ -144,9 +145,10 @@ func (e entitlements) asserted(t *store.Trust, r AssertionRequest) (apis []*stor
 	return apis, scope, nil
 }
 
-// mayBe returns an error if a trust must not make a subject: the id of a client, whose own
-// tokens have it as their sub (RFC 9068 section 5), and that of a built-in user, who signs
-// in here, unless the issuer is trusted to name our subjects and the user is enabled.
+// mayBe returns an error if no token about a subject may be issued by a trust. It rejects
+// the id of a client, because the client's own tokens have that sub (RFC 9068 section 5).
+// It rejects the subject of a built-in user, unless the trust's issuer may name subjects
+// of this server (SubjectAudSub) and the user is enabled.
 func (iss Assertions) mayBe(ctx context.Context, view *directory.View, t *store.Trust, subject string) error {
 	if _, taken := view.Registered(iss.Realm, subject); taken {
 		return &grant.Refused{Why: grant.UserBarred}
@@ -164,7 +166,8 @@ func (iss Assertions) mayBe(ctx context.Context, view *directory.View, t *store.
 	return nil
 }
 
-// user makes the grant of an assertion, or finds the one that it has made.
+// user issues a token about a user. It creates the grant of the assertion, or finds the
+// grant that an earlier presentation created.
 func (iss Assertions) user(ctx context.Context, e entitlements, t *store.Trust, a grant.Assertion, asked oauth.Scope, r AssertionRequest, now grant.Instant) (Tokens, error) {
 	view, p := e.view, iss.PolicyOf(e.c)
 	req := grant.Redemption{
@@ -181,7 +184,7 @@ func (iss Assertions) user(ctx context.Context, e entitlements, t *store.Trust, 
 		case errors.Is(err, store.ErrConflict):
 			g, err := iss.Store.Grant(ctx, a.GrantID)
 			if err != nil {
-				return Tokens{}, store.Unavailable(err) // a sweep has deleted it: the assertion has expired by the store's clock
+				return Tokens{}, store.Unavailable(err) // a sweep has deleted the grant: the assertion has expired by the store's clock
 			}
 			req.Cutoff, req.Target = view.Cutoff(iss.Realm, g.Subject, g.ClientID), e.target(g.APIs, r.Resource)
 			if d = g.Asserted(a, asked, req, p, now); d.Refusal == grant.Allowed && !t.Permits(g.RotatedAt) {
@@ -206,8 +209,9 @@ func (iss Assertions) user(ctx context.Context, e entitlements, t *store.Trust, 
 	}, nil
 }
 
-// firstRecord writes the record of a client that registered itself and to which no user
-// has agreed: its tokens are checked by it. The trust says that an operator has.
+// firstRecord stores the record of a client that registered itself and has none yet,
+// because no user has consented: inspecting the client's tokens requires the record. An
+// operator has agreed by creating the trust.
 func (iss Assertions) firstRecord(ctx context.Context, c *store.Client, now grant.Instant) error {
 	if !c.SelfRegistered() || c.RecordedUntil != 0 {
 		return nil
@@ -222,7 +226,7 @@ func (iss Assertions) firstRecord(ctx context.Context, c *store.Client, now gran
 	return err
 }
 
-// workload issues an access token to a client for itself. Its id names the trust.
+// workload issues an access token to a client for itself. The token's id names the trust.
 func (iss Assertions) workload(e entitlements, t *store.Trust, apis []*store.API, scope, asked oauth.Scope, r AssertionRequest, now grant.Instant) (Tokens, error) {
 	if r.Resource != "" {
 		apis = slices.DeleteFunc(apis, func(api *store.API) bool { return oauth.CanonicalTarget(api.ID) != oauth.CanonicalTarget(r.Resource) })

@@ -28,13 +28,14 @@ var registered = []string{
 	"acr", "amr", "nonce", "at_hash", "c_hash", "sid", "events",
 }
 
-// isRegistered ignores case, as some readers of JSON do.
+// isRegistered reports whether a name is registered or standard. It ignores case, as some
+// JSON parsers do.
 func isRegistered(name string) bool {
 	return slices.ContainsFunc(registered, func(r string) bool { return strings.EqualFold(r, name) }) || isStandard(name)
 }
 
-// isStandard reports whether a name is that of a standard claim, which no token
-// carries.
+// isStandard reports whether a name, ignoring case, is that of a standard claim.
+// Grants store no standard claims.
 func isStandard(name string) bool {
 	return slices.ContainsFunc(claims.Names(), func(r string) bool { return strings.EqualFold(r, name) })
 }
@@ -144,8 +145,8 @@ func CheckClaims(claims json.RawMessage) (string, error) {
 	return text.String(), nil
 }
 
-// checkValue reads one value of well-formed JSON. It rejects what parsers interpret
-// differently.
+// checkValue reads one value of well-formed JSON. It rejects values that parsers
+// interpret differently, such as an object with a repeated name.
 func checkValue(dec *json.Decoder) error {
 	token, err := dec.Token()
 	if err != nil {
@@ -185,7 +186,8 @@ func checkValue(dec *json.Decoder) error {
 	return nil
 }
 
-// checkText also rejects half of a surrogate pair, which is decoded as U+FFFD.
+// checkText rejects control characters and U+FFFD, to which half of a surrogate pair is
+// decoded.
 func checkText(s string) error {
 	if strings.ContainsFunc(s, func(r rune) bool { return oauth.IsControl(r) || r == utf8.RuneError }) {
 		return fmt.Errorf("%q has a control character, or one that is none", s)
@@ -194,7 +196,7 @@ func checkText(s string) error {
 }
 
 // AddClaims adds claims that CheckClaims returned to a JSON object with at least
-// one member. Those whose names have been registered since are left out.
+// one member. It omits claims whose names this version has registered.
 func AddClaims(object []byte, claims string) []byte {
 	if claims == "" {
 		return object
@@ -206,8 +208,8 @@ func AddClaims(object []byte, claims string) []byte {
 	return slices.Concat(object[:len(object)-1], []byte(","), more[1:])
 }
 
-// CarriedClaims returns claims that CheckClaims returned without those whose names
-// have been registered since: a session or a grant may be older than this version.
+// CarriedClaims returns claims that CheckClaims returned, except those whose names this
+// version has registered: the session or grant that holds them may be older.
 func CarriedClaims(claims string) json.RawMessage {
 	var members map[string]json.RawMessage
 	if claims == "" || json.Unmarshal([]byte(claims), &members) != nil {

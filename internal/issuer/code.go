@@ -34,19 +34,20 @@ type Authorization struct {
 	AuthTime time.Time
 	// Claims is a JSON object with more about the subject; see CheckClaims.
 	Claims json.RawMessage
-	// Resources are the APIs that the request names (RFC 8707); none: see Resources.
+	// Resources are the APIs that the request names (RFC 8707); none: those of Scope.
 	Resources []string
 	// Resolved is what Issuer.Resources has returned for Resources and Scope in the same
 	// request; nil: they are resolved when the code is made.
 	Resolved *Resources
-	// Nonce, Session and Login are for id_tokens: others do without them.
+	// Nonce, Session and Login are for id_tokens. Without the scope openid, only Login
+	// counts, and only with SaysACR.
 	Nonce   string // of the authentication request, or ""
 	Session [16]byte
 	Login   openid.Login
-	// SaysACR: access tokens say the class of the login, as the request asked for
-	// one (RFC 9470 section 6).
+	// SaysACR: access tokens contain the acr of the login, because the request asked
+	// for one (RFC 9470 section 6).
 	SaysACR bool
-	// Device: the code waits for a device that polls, and no browser carries it.
+	// Device: a polling device redeems the code, and no browser receives it.
 	Device bool
 	// InUserInfo and InIDToken are the claims that the request named, as grant.Facts
 	// hold them.
@@ -78,8 +79,8 @@ const authTimeAhead = time.Minute
 // can name it.
 const deviceRedirect = store.GrantDeviceCode
 
-// A Device is what the store holds about a user code. It is changed once: by the
-// decision of the user.
+// A Device is the stored device authorization of a user code. It changes once, with the
+// user's decision.
 type Device struct {
 	ClientID    string        `json:"client_id"`
 	Scope       oauth.Scope   `json:"scope,omitempty"`
@@ -90,7 +91,7 @@ type Device struct {
 	ExpiresAt   grant.Instant `json:"expires_at"` // of the codes
 	Grant       string        `json:"grant"`
 	Denied      bool          `json:"denied,omitempty"`
-	Code        string        `json:"code,omitempty"` // sealed; that of a user who has allowed it
+	Code        string        `json:"code,omitempty"` // sealed; "" until the user has allowed access
 
 	key     store.DocumentKey
 	version int64
@@ -105,7 +106,8 @@ func (d Device) GrantID() grant.ID {
 // Decided reports whether a user has answered.
 func (d Device) Decided() bool { return d.Denied || d.Code != "" }
 
-// present returns a client whose token was found active a moment ago.
+// present returns the client of a token that was found active a moment ago. It fails if
+// the client was disabled meanwhile.
 func (iss *Issuer) present(ctx context.Context, view *directory.View, id string) (*store.Client, error) {
 	c, err := iss.Directory.Client(ctx, view, iss.Realm, id)
 	if c == nil && err == nil {
@@ -118,14 +120,14 @@ func (iss *Issuer) present(ctx context.Context, view *directory.View, id string)
 // its last grant.
 const recordAfter = 31 * 24 * time.Hour
 
-// RecordUntil returns when the record of a client that registered itself may go, if
-// it gets tokens at now.
+// RecordUntil returns until when the record of a client that registered itself is kept
+// if the client gets tokens at now.
 func (iss *Issuer) RecordUntil(now grant.Instant) grant.Instant {
 	return now.Add(iss.CodeLifetime + iss.Policy.RefreshLifetime + recordAfter)
 }
 
-// keepRecord has the record of a client that registered itself outlive the grant from
-// which it got tokens. It writes at most once a day.
+// keepRecord extends the record of a client that registered itself, so that the record
+// outlives the grant of the client's latest tokens. It writes at most once a day.
 func (iss *Issuer) keepRecord(ctx context.Context, c *store.Client, now grant.Instant) {
 	if c.RecordedUntil == 0 {
 		return
@@ -148,7 +150,7 @@ func (iss Codes) Issue(ctx context.Context, a Authorization) (IssuedCode, error)
 	}
 	c, err := iss.Directory.Client(ctx, view, iss.Realm, a.ClientID)
 	if c == nil && err == nil {
-		// It may have been created or enabled since the last poll.
+		// The client may have been created or enabled since the last poll.
 		if err := iss.Directory.Poll(ctx); err != nil {
 			return IssuedCode{}, store.Unavailable(err)
 		}
@@ -224,8 +226,8 @@ func (iss *Issuer) AgreedAt(view *directory.View, subject, clientID string, now 
 	return now
 }
 
-// IssueAgreed seals an agreement into its code, which is always the same. Nothing is
-// written.
+// IssueAgreed seals an agreement into its code. The same agreement gives the same code.
+// Nothing is written.
 func (iss Codes) IssueAgreed(c *store.Client, a Agreement) (IssuedCode, error) {
 	view, err := iss.viewFor(a.JKT)
 	if err != nil {
@@ -234,7 +236,7 @@ func (iss Codes) IssueAgreed(c *store.Client, a Agreement) (IssuedCode, error) {
 	return iss.seal(view, c, a)
 }
 
-// seal seals what an agreement is to bring, if check allows it.
+// seal checks an agreement and seals its code.
 func (iss Codes) seal(view *directory.View, c *store.Client, a Agreement) (IssuedCode, error) {
 	code, err := iss.check(view, c, a)
 	if err != nil {
@@ -314,7 +316,8 @@ func (iss Codes) check(view *directory.View, c *store.Client, a Agreement) (code
 	if code.Claims, err = CheckClaims(a.Claims); err != nil {
 		return grant.Code{}, err
 	}
-	// Tokens without an id_token say nothing of the login but a class that was asked for.
+	// Without the scope openid, tokens contain the acr of the login only if the request
+	// asked for it, and nothing else about the login.
 	if code.SaysACR = a.SaysACR && a.Login.Class() != ""; code.SaysACR {
 		code.ACR, code.SaidACR = a.Login.ACR, a.Login.SaidACR
 	}

@@ -17,12 +17,12 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// ErrUserCode means that no device waits with a user code, or no longer.
+// ErrUserCode means that no device authorization has a user code, or that it has expired.
 var ErrUserCode = errors.New("user code unknown")
 
 // A DeviceRequest is the device authorization request of a client (RFC 8628 section
-// 3.1). Network is where it comes from if nothing proves that the client sent it: the
-// zero prefix is not counted.
+// 3.1). Network is the sender's network if the client is public. Codes of the zero prefix
+// count toward no network.
 type DeviceRequest struct {
 	Scope     string
 	Resource  string
@@ -42,8 +42,8 @@ type DeviceAnswer struct {
 // DeviceCodes are the use cases of the device grant (RFC 8628).
 type DeviceCodes struct{ *Issuer }
 
-// DeviceAuthorization begins the authorization of a device: it stores one document. What
-// a client that registered itself may ask for is checked when the user enters the code.
+// DeviceAuthorization begins the authorization of a device: it stores one document. The
+// scope of a client that registered itself is checked when the user enters the code.
 func (iss DeviceCodes) DeviceAuthorization(ctx context.Context, c *store.Client, r DeviceRequest) (_ DeviceAnswer, err error) {
 	view, err := iss.Directory.View()
 	if err != nil {
@@ -52,7 +52,7 @@ func (iss DeviceCodes) DeviceAuthorization(ctx context.Context, c *store.Client,
 	now := iss.now()
 	d := Device{ClientID: c.ID, Challenge: r.Challenge, From: r.From.String(), RequestedAt: now, ExpiresAt: now.Add(DeviceLifetime)}
 	if r.Resource != "" {
-		if !oauth.IsTarget(r.Resource) { // several, too
+		if !oauth.IsTarget(r.Resource) { // also rejects several values
 			return DeviceAnswer{}, oauth.ErrTarget
 		}
 		d.Resources = []string{r.Resource}
@@ -84,7 +84,7 @@ func (iss DeviceCodes) DeviceAuthorization(ctx context.Context, c *store.Client,
 		return DeviceAnswer{}, err
 	}
 	defer func() { opened.settle(d.key, err) }()
-	// A code that is taken is drawn again.
+	// Draw another user code if one is taken.
 	for range 4 {
 		user := newUserCode(opened.letters)
 		d.key = iss.userCodeKey(view, user)
@@ -107,9 +107,9 @@ func (iss DeviceCodes) DeviceAuthorization(ctx context.Context, c *store.Client,
 	return DeviceAnswer{}, store.Unavailable(fmt.Errorf("four user codes of %d letters are taken", opened.letters))
 }
 
-// DeviceToken answers the poll of a device (RFC 8628 section 3.4), and writes nothing
-// until the user has allowed it. Then it redeems the code. The same request again gets
-// the same pair as long as the retry window is open.
+// DeviceToken answers the poll of a device (RFC 8628 section 3.4). It writes nothing
+// until the user has allowed access, and then redeems the code. A repeated request gets
+// the same token pair as long as the retry window is open.
 func (iss DeviceCodes) DeviceToken(ctx context.Context, c *store.Client, r CodeRequest) (Tokens, error) {
 	view, err := iss.Directory.View()
 	if err != nil {
@@ -133,9 +133,9 @@ func (iss DeviceCodes) DeviceToken(ctx context.Context, c *store.Client, r CodeR
 	case errors.Is(err, ErrUserCode):
 		return Tokens{}, oauth.ErrExpiredDevice
 	case err != nil:
-		// Some clients give up on any other error, and the next poll decides the same.
+		// Some clients stop polling on any other error. The next poll reads d again.
 		return Tokens{}, fmt.Errorf("%w: %w", oauth.ErrPending, err)
-	case !d.proves(r.Verifier): // at once: no answer of the user mends it
+	case !d.proves(r.Verifier): // at once: no decision of the user can mend it
 		return Tokens{}, &grant.Refused{Why: grant.ProofMismatch, GrantID: code.GrantID}
 	case d.Denied:
 		return Tokens{}, oauth.ErrDenied
@@ -165,8 +165,8 @@ func (d Device) proves(verifier string) bool {
 	return code.Proves(verifier)
 }
 
-// DeviceOf returns the fields of a device code, and what the store has of it, which is
-// nil once it is forgotten.
+// DeviceOf returns the fields of a device code, and its Device. The Device is nil once
+// the store has deleted it.
 func (iss DeviceCodes) DeviceOf(ctx context.Context, view *directory.View, text string) (keys.DeviceCode, *Device, error) {
 	code, err := keys.OpenDeviceCode(view.Ring, iss.Realm, text)
 	if err != nil {
@@ -179,7 +179,8 @@ func (iss DeviceCodes) DeviceOf(ctx context.Context, view *directory.View, text 
 	return code, &d, err
 }
 
-// FindDevice returns what waits under a user code, or ErrUserCode.
+// FindDevice returns the Device of a user code, or ErrUserCode if there is none or if it
+// expired undecided.
 func (iss DeviceCodes) FindDevice(ctx context.Context, view *directory.View, userCode string) (Device, error) {
 	d, err := iss.readDevice(ctx, view, iss.userCodeKey(view, userCode))
 	if err == nil && !d.Decided() && iss.now() >= d.ExpiresAt {
@@ -195,7 +196,7 @@ func (iss DeviceCodes) readDevice(ctx context.Context, view *directory.View, key
 	}
 	body, err := view.Ring.OpenBox(deviceBox, doc.Body)
 	if err != nil {
-		return d, store.Unavailable(fmt.Errorf("device authorization: %w", err)) // a key that this node does not have yet
+		return d, store.Unavailable(fmt.Errorf("device authorization: %w", err)) // perhaps sealed by a key that this node has not read yet
 	}
 	d.key, d.version = key, doc.Version
 	err = json.Unmarshal(body, &d)
@@ -204,8 +205,8 @@ func (iss DeviceCodes) readDevice(ctx context.Context, view *directory.View, key
 
 const deviceBox = "device"
 
-// DeviceDocument returns the next version of d as a document. It is kept until a lost
-// answer about it can no longer be repeated.
+// DeviceDocument returns the next version of d as a document. The document outlives the
+// retry window, in which a lost token response can be repeated.
 func (iss DeviceCodes) DeviceDocument(d Device) (store.Document, error) {
 	view, err := iss.Directory.View()
 	if err != nil {
@@ -222,7 +223,7 @@ func (iss DeviceCodes) DeviceDocument(d Device) (store.Document, error) {
 	}, nil
 }
 
-// AllowDevice returns d with the code of an authorization.
+// AllowDevice returns d with the code of an agreement, which the device redeems.
 func (iss DeviceCodes) AllowDevice(c *store.Client, d Device, a Agreement) (Device, error) {
 	a.Device, a.RedirectURI, a.GrantID, a.ExpiresAt = true, deviceRedirect, d.GrantID(), d.ExpiresAt
 	rand.Read(a.Nonce[:])
@@ -250,7 +251,7 @@ func (iss DeviceCodes) userCodeKey(view *directory.View, code string) store.Docu
 	return store.DocumentKey(view.Ring.Tag("user code", []byte(iss.Realm), []byte(code)))
 }
 
-// Decided uncounts a code, unless another node has issued it.
+// Decided removes a code from the counts of open codes, if this node issued it.
 func (d *Devices) Decided(of Device) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -23,8 +23,8 @@ const (
 // Limits of the device codes that one node has open: issued, and not yet decided.
 const (
 	maxDevices = 100_000
-	// A client has at most maxDevicesOfClient of them. Above that, each network may still
-	// have devicesBeyond, so that nobody can use up those of a public client.
+	// A public client has at most maxDevicesOfClient open codes. At that limit, each
+	// network may still have devicesBeyond of its codes, so that no attacker blocks it.
 	maxDevicesOfClient = 1_000
 	devicesBeyond      = 2
 )
@@ -37,7 +37,7 @@ const (
 	foundInAYear     = 0.01 // how many open codes may be guessed in a year
 )
 
-// ErrManyDevices means that a device has to wait until others have their answers.
+// ErrManyDevices means that too many device codes are open: the device must retry later.
 var ErrManyDevices = fmt.Errorf("%w: device codes that are open", oauth.ErrTooManyRequests)
 
 // Devices counts the open device codes, polls and wrong user codes of one node, in
@@ -46,9 +46,9 @@ type Devices struct {
 	mu         sync.Mutex
 	ofNetwork  int // open codes that one network may have; 0: no limit
 	waiting    map[store.DocumentKey]waiting
-	inOrder    []store.DocumentKey // of waiting, by expiry, and decided ones
-	first      int                 // of inOrder that may be waiting
-	reserved   int                 // being stored
+	inOrder    []store.DocumentKey // keys of waiting and of decided codes, by expiry
+	first      int                 // index of the first of inOrder that may be waiting
+	reserved   int                 // codes that are being stored
 	networks   map[netip.Prefix]int
 	clients    map[string]int
 	ofClientAt map[clientAt]int
@@ -84,7 +84,8 @@ type opening struct {
 	waiting
 }
 
-// open counts a code of a client for a network, and returns it until it is stored.
+// open reserves a code of a client for a network, or returns ErrManyDevices. The caller
+// calls settle once the code is stored or could not be.
 func (d *Devices) open(now grant.Instant, network netip.Prefix, client string) (*opening, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -104,8 +105,8 @@ func (d *Devices) open(now grant.Instant, network netip.Prefix, client string) (
 	return &opening{d, d.letters(now), waiting{now.Add(DeviceLifetime), at}}, nil
 }
 
-// settle counts the code as waiting once it is stored. With an error, it was not stored,
-// and its slot is free again.
+// settle counts the code as waiting once it is stored. With an error, the code was not
+// stored, and settle frees its reservation.
 func (o *opening) settle(key store.DocumentKey, err error) {
 	d := o.of
 	d.mu.Lock()
@@ -126,7 +127,8 @@ func (d *Devices) end(key store.DocumentKey) {
 	}
 }
 
-// forget uncounts the codes that have expired, and those of a clock that was put back since.
+// forget removes expired codes from the counts, and codes that were issued before the
+// clock was set back.
 func (d *Devices) forget(now grant.Instant) {
 	for ; d.first < len(d.inOrder); d.first++ {
 		key := d.inOrder[d.first]
@@ -225,7 +227,7 @@ func (d *Devices) Guess(now grant.Instant, subject string, network netip.Prefix)
 	}, true
 }
 
-// turn begins another hour of guesses.
+// turn starts a new hour of guesses, if now is in one.
 func (d *Devices) turn(now grant.Instant) {
 	switch hour := int64(now) / time.Hour.Milliseconds(); hour {
 	case d.hour:
@@ -236,8 +238,8 @@ func (d *Devices) turn(now grant.Instant) {
 	}
 }
 
-// letters returns how many letters a new user code has: as few as keep the number of
-// open codes that are guessed in a year, at the rate of now, below foundInAYear.
+// letters returns how many letters a new user code has: the fewest with which guesses at
+// the present rate find fewer than foundInAYear open codes in a year.
 func (d *Devices) letters(now grant.Instant) int {
 	d.turn(now)
 	return lettersFor(d.guesses[0]+d.guesses[1], len(d.waiting)+1)
@@ -251,8 +253,8 @@ func lettersFor(guesses, open int) int {
 	return n
 }
 
-// Found returns how many of the open codes, of so many letters, a number of guesses
-// finds on average.
+// Found returns how many open codes a number of guesses finds on average, if each code
+// has that many letters.
 func Found(guesses, open, letters int) float64 {
 	return float64(guesses) * float64(open) / math.Pow(float64(len(oauth.UserLetters)), float64(letters))
 }

@@ -31,8 +31,8 @@ type SessionEnd struct {
 	Detail string
 }
 
-// Revoke returns g revoked because of e, and the event. The session's user ends
-// the grants of clients that are registered for it, and an operator all.
+// Revoke returns g revoked because of e, and the event. The reason is ReasonOperator if
+// all grants of the session end with it, and ReasonLogout if only some do.
 func (e SessionEnd) Revoke(g grant.Grant, now grant.Instant) (grant.Grant, []store.Event) {
 	why := grant.ReasonLogout
 	if e.Grants {
@@ -72,10 +72,10 @@ func (iss *Issuer) EndGrants(ctx context.Context, e SessionEnd) (revoked int, er
 }
 
 const (
-	// endsPage is how many ends are read at once, endsInterval the time between two looks.
+	// endsPage is how many ends are read at once, endsInterval the time between two reads.
 	endsPage     = 100
 	endsInterval = time.Second
-	// endsKept is how long an end is kept that no node has got to.
+	// endsKept is how long an end is kept that no node has processed.
 	endsKept = 7 * 24 * time.Hour
 	// redeeming is how long the redemption of a code may take.
 	redeeming = 10 * time.Second
@@ -86,8 +86,8 @@ func (iss *Issuer) InFlight() time.Duration {
 	return iss.CodeLifetime + 2*iss.Policy.MaxSkew + redeeming
 }
 
-// InFlightToDevices is how long after its session has ended a device can fetch what its
-// user has allowed.
+// InFlightToDevices is how long after a session has ended a device can redeem the code
+// that the session's user has allowed.
 func InFlightToDevices(iss *Issuer) time.Duration {
 	return DeviceLifetime + 2*iss.Policy.MaxSkew + redeeming
 }
@@ -102,17 +102,16 @@ type storedEnd struct {
 	Detail    string        `json:"detail"`
 	RequestID string        `json:"request_id,omitempty"` // of the request that has ended the session
 	RemoteIP  netip.Addr    `json:"remote_ip,omitzero"`
-	// Due is when the grants are to be looked for again; zero: they were not looked
-	// for yet.
+	// Due is when Ends looks for grants again; zero: it has not looked yet.
 	Due grant.Instant `json:"due,omitempty"`
 }
 
-// ownerEnds is the owner of all ends that are not finished, and no subject: names of
-// subjects have no control characters.
+// ownerEnds is the owner of all unfinished ends. It equals the owner of no subject,
+// because subjects contain no control characters.
 func ownerEnds(realm string) store.Owner { return store.OwnerOf(realm, "\x00session ends") }
 
-// Document returns what the commit that ends a session stores, at an instant, so that
-// Ends revokes the session's grants: the process of the commit may die right after it.
+// Document returns the document that the commit of a session's end stores, so that Ends
+// revokes the grants of the session even if the committing process dies right after it.
 func (e SessionEnd) Document(ctx context.Context, realm string, at grant.Instant) (store.Document, error) {
 	from := audit.From(ctx)
 	return storedEnd{
@@ -146,15 +145,15 @@ type Ends struct {
 	Lease  *lease.Lease
 	Log    *slog.Logger
 	Outage *store.Outage // nil: each failure is logged
-	// ClockFault says why this node's clock is off, by the other nodes' clocks: a clock
-	// ahead would make the first look at an end the last.
+	// ClockFault returns an error if this node's clock differs from those of other nodes:
+	// with a clock ahead, the first look at an end would also be the last.
 	ClockFault func() error
 
 	issuer  atomic.Pointer[Issuer]
 	waiting bool // the last look has found ends
 }
 
-// Use makes e revoke by iss from now on. It must be called before Run.
+// Use makes e revoke grants through iss from now on. It must be called before Run.
 func (e *Ends) Use(iss *Issuer) { e.issuer.Store(iss) }
 
 // Run works until ctx ends.
@@ -171,8 +170,8 @@ func (e *Ends) Run(ctx context.Context) {
 	}
 }
 
-// look revokes the grants of the ends that are due, and reports whether there may be
-// more of them. It holds the lease only meanwhile.
+// look revokes the grants of the ends that are due, and reports whether more ends may be
+// due. It releases the lease before it returns.
 func (e *Ends) look(ctx context.Context) (more bool, err error) {
 	if e.ClockFault() != nil {
 		return false, nil
@@ -187,7 +186,7 @@ func (e *Ends) look(ctx context.Context) (more bool, err error) {
 	for _, d := range list {
 		var s storedEnd
 		if fault := json.Unmarshal(d.Body, &s); fault != nil {
-			err = fmt.Errorf("decode %s: %w", d.Kind, fault) // it holds up no other
+			err = fmt.Errorf("decode %s: %w", d.Kind, fault) // does not hold up the other ends
 			continue
 		}
 		if s.Due > iss.now() {
@@ -204,8 +203,8 @@ func (e *Ends) look(ctx context.Context) (more bool, err error) {
 	return more, err
 }
 
-// revoke revokes the grants of an end. If the node dies before the store says so, it
-// happens again, and revokes nothing twice.
+// revoke revokes the grants of an end, and then deletes or postpones the end. If the node
+// dies in between, another node repeats it, which changes no revoked grant.
 func (e *Ends) revoke(ctx context.Context, iss *Issuer, d store.Document, s storedEnd) error {
 	now, due := iss.now(), s.At.Add(iss.InFlight())
 	if s.Due != 0 || now >= due {

@@ -19,7 +19,7 @@ import (
 // 2.1).
 type ExchangeRequest struct {
 	SubjectToken string
-	SubjectJWT   bool   // it is said to be a JWT
+	SubjectJWT   bool   // the request declares SubjectToken a JWT
 	ActorToken   string // "" for none
 	ActorJWT     bool
 	AsJWT        bool // a JWT is asked for
@@ -107,8 +107,8 @@ func (iss Exchanges) ExchangeToken(ctx context.Context, c *store.Client, r Excha
 	}, nil
 }
 
-// unacceptable is the error about a token of the request that is not valid or may not be
-// used so (RFC 8693 section 2.2.2). It leaves faults of the server as they are.
+// unacceptable wraps the refusal of a token of the request in told, the error for the
+// client (RFC 8693 section 2.2.2). It returns faults of the server unchanged.
 func unacceptable(told *oauth.Error, err error) error {
 	if refused, ok := errors.AsType[*grant.Refused](err); ok && refused.Why != grant.StoreBehind {
 		return fmt.Errorf("%w: %w", told, err)
@@ -116,15 +116,15 @@ func unacceptable(told *oauth.Error, err error) error {
 	return err
 }
 
-// subject returns the active access token of a user that is to be exchanged, and what it
-// rests on.
+// subject returns the active access token of a user that is to be exchanged, and the
+// records on which the token depends.
 func (iss Exchanges) subject(ctx context.Context, view *directory.View, r ExchangeRequest) (Token, rests, *directory.View, error) {
 	t, view, err := iss.open(ctx, view, r.SubjectToken, AccessToken)
 	if err != nil {
 		return t, rests{}, view, err
 	}
 	if t.Own() || r.SubjectJWT && t.Form != JWT {
-		return t, rests{}, view, &grant.Refused{Why: grant.TokenUnknown} // about no user
+		return t, rests{}, view, &grant.Refused{Why: grant.TokenUnknown} // a token about no user, or not the declared JWT
 	}
 	t, on, why, err := iss.inspectOfGrant(ctx, view, t)
 	if err == nil && why != grant.Allowed {
@@ -133,10 +133,10 @@ func (iss Exchanges) subject(ctx context.Context, view *directory.View, r Exchan
 	return t, on, view, err
 }
 
-// exchanged returns the API that an exchange by the client is for, and which of its
-// scopes there are: for an API of the subject token what that has, for another one what
-// the user has agreed to, and beyond both what an operator allows expressly. They are ""
-// for an API that the client may not ask for.
+// exchanged returns the API that an exchange by the client is for, and the scope that is
+// available there: the token's own for an API of the subject token, and the granted scope
+// for another API of the grant. An operator may allow more (Beyond). The scope is "" if
+// the client may not exchange tokens for the API.
 func (e entitlements) exchanged(uri string, subject Token, on rests) (*store.API, oauth.Scope) {
 	if uri == "" && len(subject.Audience) == 1 {
 		uri = subject.Audience[0]
@@ -164,6 +164,6 @@ func (e entitlements) exchanged(uri string, subject Token, on rests) (*store.API
 			scope = scope.Union(b.Scope)
 		}
 	}
-	// The user's claims are for the client that the user has signed in at.
+	// The user's claims are only for the client at which the user has signed in.
 	return api, scope.Common(may).Without(oauth.OpenIDScopes)
 }

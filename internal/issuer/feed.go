@@ -22,14 +22,14 @@ const (
 	// feedInterval is the shortest time between two lists of a node.
 	feedInterval = time.Second
 	// feedPeriod is how long an unchanged list keeps its text. It is well below
-	// feedLife, by which a list outlives two ages in caches.
+	// feedLife: a list is valid for feedLife plus twice RevocationsMaxAge.
 	feedPeriod = 15 * time.Second
 	feedLife   = 30 * time.Second
 )
 
-// revocations are the claims of the list. It is complete for the access tokens
-// issued at or after IssuedAt - Covers; older ones have expired, or else must
-// be refused.
+// revocations are the claims of the list. The list is complete for the access tokens
+// issued at or after IssuedAt - Covers. Subscribers must refuse older tokens that have
+// not expired.
 type revocations struct {
 	Issuer    string                   `json:"iss"`
 	IssuedAt  int64                    `json:"iat"`
@@ -66,7 +66,7 @@ func (iss *Issuer) Revocations(ctx context.Context) (string, error) {
 	return f.text, f.err
 }
 
-// feed is what makes the list of revocations.
+// feed makes the list of revocations.
 type feed struct{ *Issuer }
 
 func (iss feed) text(ctx context.Context, view *directory.View) (string, error) {
@@ -98,7 +98,7 @@ func (iss feed) text(ctx context.Context, view *directory.View) (string, error) 
 	}
 	for _, cut := range cutoffs {
 		dated(cut.At)
-		// The same name in every realm: subscribers do not know what a realm is called.
+		// The same name in every realm: subscribers do not have the name of the realm.
 		key := blind("mintage/cutoff", oauth.DefaultRealm, cut.Subject, cut.ClientID)
 		c.Cutoffs[key] = max(c.Cutoffs[key], cut.until)
 	}
@@ -106,7 +106,7 @@ func (iss feed) text(ctx context.Context, view *directory.View) (string, error) 
 	// entries is not the older one.
 	c.IssuedAt = int64(newest) / 1000
 	c.ExpiresAt = c.IssuedAt + int64((2*iss.RevocationsMaxAge+feedLife)/time.Second)
-	// What did not fit was revoked before from, so it concerns no token that was
+	// Entries that did not fit were revoked before from: they concern no token that was
 	// issued later.
 	c.Covers = min(covers.Milliseconds(), c.IssuedAt*1000-int64(from.Add(skew)))
 	if c.Covers < 1 {
@@ -120,8 +120,8 @@ func (iss feed) text(ctx context.Context, view *directory.View) (string, error) 
 }
 
 // revoked returns the grants, and the tokens without a grant, that were revoked
-// since an instant. If there are more than the list can hold, it returns the latest, of
-// those since from.
+// since an instant. If there are more than the list can hold, it returns the latest, which
+// are complete since from.
 func (iss feed) revoked(ctx context.Context, since, now grant.Instant) (list []store.Revocation, from grant.Instant, err error) {
 	limit := iss.Feed.limit
 	if list, from, err = iss.Store.Revocations(ctx, since, limit); err != nil {
@@ -138,8 +138,8 @@ func (iss feed) revoked(ctx context.Context, since, now grant.Instant) (list []s
 	return list, from, nil
 }
 
-// revoked returns the living revocations of service tokens. It fails if there
-// are far more than the list of revocations can name.
+// revoked returns the unexpired revocations of service tokens. It fails if there
+// are over ten times as many as the list of revocations can hold.
 func (iss services) revoked(ctx context.Context, now grant.Instant) (list []store.Revocation, err error) {
 	read, most := 0, 10*iss.Feed.limit
 	for d, err := range store.EachDocument(ctx, iss.Store, store.DocumentFilter{Kind: store.DocumentServiceRevoked}) {
@@ -160,16 +160,16 @@ func (iss services) revoked(ctx context.Context, now grant.Instant) (list []stor
 	return list, nil
 }
 
-// A cutoffEntry is a cutoff as published to subscribers: what was authorized until
-// an instant is revoked.
+// A cutoffEntry is a cutoff as published to subscribers: it revokes the tokens that were
+// authorized until an instant.
 type cutoffEntry struct {
 	store.Cutoff
 	until grant.Instant
 }
 
 // cutoffsSince lists cutoffs, and clients that were disabled or deleted, the latest
-// first. The tokens of such a client are refused until they have all expired. What a
-// client has got for itself ends with each of its trusts as a workload.
+// first. Subscribers refuse the tokens of such a client until all have expired. An ended
+// trust in a workload is listed as a cutoff of the client's tokens for itself.
 func cutoffsSince(v *directory.View, realm string, since grant.Instant, skew time.Duration) (list []cutoffEntry) {
 	for c := range v.Cutoffs(realm) {
 		if c.At >= since {
@@ -182,7 +182,7 @@ func cutoffsSince(v *directory.View, realm string, since grant.Instant, skew tim
 		}
 	}
 	for t := range v.EndedTrusts(realm) {
-		// The grants of users are revoked one by one; a workload asks for another token.
+		// Users' grants are revoked one by one. A workload has none: it requests new tokens.
 		if t.Kind == store.TrustWorkload && t.UpdatedAt >= since {
 			list = append(list, cutoffEntry{store.Cutoff{Subject: t.ClientID, ClientID: t.ClientID, At: t.UpdatedAt}, t.UpdatedAt.Add(skew)})
 		}
@@ -193,8 +193,8 @@ func cutoffsSince(v *directory.View, realm string, since grant.Instant, skew tim
 	return list
 }
 
-// blind returns a hash as a name in the public list, which reveals a name only to
-// those who know or guess it.
+// blind returns the hash that stands for a name in the public list. It reveals the name
+// only to those who know or guess it.
 func blind(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return base64.RawURLEncoding.EncodeToString(sum[:16])

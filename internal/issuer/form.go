@@ -46,8 +46,8 @@ type Token struct {
 	Form Form
 	Key  grant.KeyID // that made it
 
-	// GrantID and Generation are those of its grant. The GrantID of a token without a
-	// grant is its own id; see Own.
+	// GrantID and Generation are those of the token's grant. The GrantID of a token
+	// without a grant is the token's own id; see Own.
 	GrantID    grant.ID
 	Generation uint32
 
@@ -58,30 +58,30 @@ type Token struct {
 	APIs      []uint16 // numbers of the APIs that an opaque token names
 	IssuedAt  grant.Instant
 	ExpiresAt grant.Instant
-	// AuthorizedAt is what cutoffs compare.
+	// AuthorizedAt is the instant with which cutoffs are compared.
 	AuthorizedAt grant.Instant
 	AuthTime     grant.Instant // when the subject was authenticated; zero if unknown
 	ACR          string        // the class of that authentication, if the request asked for one
 	Claims       string        // for AddClaims
 	// JKT is the key whose proof must accompany the token (RFC 9449); zero: none.
 	JKT oauth.JKT
-	// Named are claims for userinfo beside those of Scope: the request named them.
+	// Named are the claims for userinfo that the request named, beside those of Scope.
 	Named claims.Set
 
-	// Device is set if its user agreed to the request of a device (RFC 8628).
+	// Device is set if the user agreed to the request of a device (RFC 8628).
 	Device bool
 	// Restricted is set if the token names APIs, which are its audience.
 	Restricted bool
-	// ForClient is set if it is for the audience of its client's registration as well.
+	// ForClient is set if Audience also contains the audience of the client's registration.
 	ForClient bool
 
 	// Actors act for the subject (RFC 8693 section 4.1), the present one first.
 	Actors []grant.Actor
-	// MayAct is the client that alone may act by the token (RFC 8693 section 4.4), or "".
+	// MayAct is the only client that may act with the token (RFC 8693 section 4.4), or "".
 	MayAct string
-	// Serial is the own id of a token that its client got in exchange (RFC 8693), by which
-	// it is revoked alone, or zero. ExchangedAt is when, after every cutoff of that client,
-	// and GrantedTo the client of its grant.
+	// Serial is the own id of an exchanged token (RFC 8693), by which it is revoked alone;
+	// zero for other tokens. ExchangedAt is the instant of the exchange, dated after every
+	// cutoff of the client. GrantedTo is the client of the grant.
 	Serial      grant.ID
 	ExchangedAt grant.Instant
 	GrantedTo   string
@@ -126,8 +126,8 @@ func (t Token) ID() string {
 	return tokenID(t)
 }
 
-// Of returns t with what its grant says. The text of an opaque token names positions
-// in the grant's lists; a JWT contains its own scope.
+// Of returns t with the fields that its grant holds. The text of an opaque token names
+// positions in the grant's lists; a JWT contains its own scope.
 func (t Token) Of(g grant.Grant) Token {
 	t.Subject, t.AuthorizedAt, t.AuthTime, t.ACR, t.Claims, t.Device = g.Subject, g.AuthorizedAt, g.AuthTime, ClassOf(g.Facts), g.Claims, g.Device
 	if t.Exchanged() {
@@ -149,7 +149,7 @@ func (t Token) Of(g grant.Grant) Token {
 	return t
 }
 
-// ClassOf returns the acr that access tokens say, or "" if no request asked for it.
+// ClassOf returns the acr of access tokens, or "" if the request did not ask for it.
 func ClassOf(f grant.Facts) string {
 	if !f.SaysACR {
 		return ""
@@ -163,8 +163,8 @@ func Authenticated(iss *Issuer, t Token, maxAge time.Duration, classes []string)
 	return (maxAge == 0 || t.AuthTime != 0 && iss.now().Since(t.AuthTime) <= maxAge) && (len(classes) == 0 || slices.Contains(classes, t.ACR))
 }
 
-// Read verifies that a text is a token of this issuer, active or not, and returns what
-// it says. It reads nothing from the store. The error for every other text is
+// Read verifies that a text is a token of this issuer, active or not, and returns its
+// fields. It reads nothing from the store. The error for every other text is
 // keys.ErrNotAuthentic.
 func (iss *Issuer) Read(view *directory.View, text string) (Token, error) {
 	switch {
@@ -182,7 +182,7 @@ func (iss *Issuer) Read(view *directory.View, text string) (Token, error) {
 		}
 		if t.GrantID != (grant.ID{}) {
 			out.GrantID, out.Generation, out.Actors, out.Serial, out.ExchangedAt = t.GrantID, t.Generation, t.Actors, t.ID, t.AuthorizedAt
-			out.Subject, out.AuthorizedAt = "", 0 // as its grant says: see Of
+			out.Subject, out.AuthorizedAt = "", 0 // the grant holds them: see Of
 		}
 		return out, err
 	}
@@ -203,7 +203,7 @@ func (iss *Issuer) Read(view *directory.View, text string) (Token, error) {
 	return t, nil
 }
 
-// readOfGrant returns what the opaque text of a grant's token says.
+// readOfGrant returns the Token for t, the opened text of a grant's opaque token.
 func readOfGrant(kind Kind, t keys.Token) Token {
 	return Token{
 		Kind: kind, Form: OfGrant, Key: t.Key, GrantID: t.GrantID, Generation: t.Generation, IssuedAt: t.IssuedAt, ExpiresAt: t.ExpiresAt,
@@ -211,8 +211,8 @@ func readOfGrant(kind Kind, t keys.Token) Token {
 	}
 }
 
-// write returns the text of a token in its form: an opaque one by t.Key, a JWT by the
-// signing key in use now. A JWT that is written again has the same claims, but perhaps
+// write returns the text of a token in its form: an opaque one under t.Key, a JWT signed
+// by the key in use now. A JWT that is written again has the same claims, but perhaps
 // another signature.
 func (iss *Issuer) write(view *directory.View, c *store.Client, t Token, now grant.Instant) (string, error) {
 	switch {
@@ -243,7 +243,7 @@ func (iss *Issuer) write(view *directory.View, c *store.Client, t Token, now gra
 	return view.Ring.Sign(cmp.Or(c.SigningAlg, keys.ES256), cmp.Or(c.JWTType, store.JWTTypes[0]), AddClaims(claims, t.Claims), now)
 }
 
-// kindOf returns the kind that a text announces by its prefix: JWTs are access tokens.
+// kindOf returns the kind of a text by its prefix. JWTs are access tokens.
 func kindOf(text string) Kind {
 	if strings.HasPrefix(text, keys.RefreshPrefix) {
 		return RefreshToken
@@ -253,8 +253,8 @@ func kindOf(text string) Kind {
 
 // AccessClaims are the claims of a JWT access token: all that RFC 9068 section
 // 2.2 requires, the scope, and when and how the subject was authenticated (section
-// 2.2.1, RFC 9470 section 6). Those about the subject are added to them; nothing else names a
-// person.
+// 2.2.1, RFC 9470 section 6). AddClaims adds the claims about the subject; nothing else
+// names a person.
 type AccessClaims struct {
 	Issuer    string      `json:"iss"`
 	Subject   string      `json:"sub"`
@@ -279,7 +279,8 @@ type Delegation struct {
 	GrantedTo string `json:"granted_client_id,omitempty"`
 }
 
-// An Actor is the claim act: who acts, and for whom before.
+// An Actor is the claim act: the acting party, and in Before the prior actor (RFC 8693
+// section 4.1).
 type Actor struct {
 	Issuer  string `json:"iss,omitempty"` // of a party of another issuer
 	Subject string `json:"sub"`
@@ -314,8 +315,8 @@ func ConfirmationOf(key oauth.JKT) *Confirmation {
 	return &Confirmation{key.String()}
 }
 
-// Token returns the token that the claims describe, and whether their jti is one of
-// this server's. Without it, the token has no grant.
+// Token returns the token that the claims describe, and whether their jti and cnf have
+// the form in which this server writes them.
 func (c AccessClaims) Token() (t Token, ok bool) {
 	t = Token{
 		Kind: AccessToken, Form: JWT, ClientID: c.ClientID, Subject: c.Subject, Scope: c.Scope, Audience: c.Audience,

@@ -41,8 +41,8 @@ type authentication struct {
 	amr      []string
 }
 
-// idJAGClaims are the claims of an identity assertion. It has no scope of OpenID
-// Connect and no claim about the user beside sub.
+// idJAGClaims are the claims of an identity assertion. An assertion has no scope of
+// OpenID Connect and no claim about the user beside sub.
 type idJAGClaims struct {
 	Issuer    string      `json:"iss"`
 	Subject   string      `json:"sub"`
@@ -61,8 +61,8 @@ type idJAGClaims struct {
 }
 
 // IDJAG returns an identity assertion about the user of a client's login, for the
-// authorization server of another party. An operator has registered for which servers,
-// and what it may contain. Nothing is written.
+// authorization server of another party. The client's registration lists these servers,
+// and what an assertion for each may contain. Nothing is written.
 func (iss Exchanges) IDJAG(ctx context.Context, c *store.Client, r IDJAGRequest) (Tokens, error) {
 	view, err := iss.Directory.View()
 	if err != nil {
@@ -120,8 +120,8 @@ func (iss Exchanges) IDJAG(ctx context.Context, c *store.Client, r IDJAGRequest)
 	}, nil
 }
 
-// byIDToken returns the login of an id_token of the client that has not expired, and
-// whose session has not ended. How long its browser was idle does not count.
+// byIDToken returns the login that an id_token of the client reports. The id_token must
+// not have expired, and its session must not have ended; an idle session is accepted.
 func (iss Exchanges) byIDToken(ctx context.Context, view *directory.View, c *store.Client, r IDJAGRequest) (authentication, error) {
 	refused := func(why grant.Refusal) (authentication, error) { return authentication{}, &grant.Refused{Why: why} }
 	h, err := iss.Hint(r.SubjectToken)
@@ -138,7 +138,7 @@ func (iss Exchanges) byIDToken(ctx context.Context, view *directory.View, c *sto
 	case grant.CutOffAt(h.Authorized, view.Cutoff(iss.Realm, h.Subject, c.ID), iss.Policy):
 		return refused(grant.CutOff)
 	case iss.SessionLives == nil || h.SessionID == "":
-		return refused(grant.GrantRevoked) // no session, whose end would be its end
+		return refused(grant.GrantRevoked) // without a session, no logout would end the login
 	}
 	lives, err := iss.SessionLives(ctx, h.Subject, func(reference [16]byte) bool { return openid.SessionID(reference, c.ID) == h.SessionID })
 	if err != nil || !lives {
@@ -148,7 +148,7 @@ func (iss Exchanges) byIDToken(ctx context.Context, view *directory.View, c *sto
 }
 
 // byRefreshToken returns the login of a refresh token that the client could refresh now.
-// It is neither rotated nor written. A replay ends its grant, as a refresh would.
+// It does not rotate the token. A replayed token ends its grant, as in a refresh.
 func (iss Exchanges) byRefreshToken(ctx context.Context, view *directory.View, c *store.Client, r IDJAGRequest) (authentication, error) {
 	t, view, err := iss.open(ctx, view, r.SubjectToken, RefreshToken)
 	if err != nil {

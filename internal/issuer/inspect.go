@@ -12,10 +12,10 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// Inspect verifies an access token and reads what it rests on, so that a revocation is
-// effective on every node at once: the row of its grant, or whether its client has
-// revoked it. A token that is not active is *Refused; one whose grant is missing
-// although it should exist is Refused as StoreBehind.
+// Inspect verifies an access token. It reads the row of the token's grant, or the
+// revocation of a token without a grant, so that a revocation is effective on every node
+// at once. If the token is not active, the error is a *grant.Refused. StoreBehind means
+// that its grant is missing although it should exist.
 func (iss *Issuer) Inspect(ctx context.Context, text string) (Token, error) {
 	view, err := iss.Directory.View()
 	if err != nil {
@@ -48,7 +48,8 @@ type rests struct {
 	client *store.Client
 }
 
-// inspectOfGrant verifies an access token of a grant, and completes it.
+// inspectOfGrant verifies an access token of a grant. It returns the token with the fields
+// that the grant and the client's registration hold.
 func (iss *Issuer) inspectOfGrant(ctx context.Context, view *directory.View, t Token) (Token, rests, grant.Refusal, error) {
 	var on rests
 	now, policy, presented := iss.now(), iss.longest(view), iss.presented(view, t, "")
@@ -161,9 +162,9 @@ func (iss Exchanges) inspect(ctx context.Context, view *directory.View, t Token,
 }
 
 // Introspect is token introspection (RFC 7662). A resource server may introspect the
-// access tokens of every client that are for its audience; any client its own
-// tokens, including refresh tokens. Everything else is Refused, which the caller
-// sees as inactive.
+// access tokens of every client that are for its audience. Any client may introspect its
+// own tokens, including refresh tokens. The error for other tokens is a *grant.Refused,
+// which the response reports as inactive.
 func (iss *Issuer) Introspect(ctx context.Context, caller *store.Client, text string) (Token, error) {
 	if kindOf(text) == RefreshToken {
 		return iss.inspectRefresh(ctx, caller, text)
@@ -181,7 +182,8 @@ func (iss *Issuer) Introspect(ctx context.Context, caller *store.Client, text st
 	return t, nil
 }
 
-// MayBeAskedBy reports whether caller is a resource server in the audience of t.
+// MayBeAskedBy reports whether caller may introspect t as a resource server: any token, or
+// only those for its IntrospectAudience if that is set.
 func (t Token) MayBeAskedBy(caller *store.Client) bool {
 	limits := caller.IntrospectAudience
 	return caller.Introspect && (len(limits) == 0 || t.IsFor(limits...))
@@ -197,9 +199,9 @@ func (t Token) IsFor(audience ...string) bool {
 	})
 }
 
-// inspectRefresh introspects a refresh token for its owner. It is active exactly
-// while the token endpoint would accept it, so that a thief cannot learn when it
-// was used.
+// inspectRefresh introspects a refresh token for its owner. The token is active exactly
+// while the token endpoint would accept it, so that a thief cannot find out when it was
+// used.
 func (iss *Issuer) inspectRefresh(ctx context.Context, caller *store.Client, text string) (Token, error) {
 	view, err := iss.Directory.View()
 	if err != nil {

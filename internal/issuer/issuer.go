@@ -1,6 +1,6 @@
 // Package issuer contains the use cases of tokens: issue a code, redeem it, refresh,
-// inspect, revoke. Each loads, lets package grant decide, commits, and only then
-// returns tokens or a refusal. It contains no HTTP and no SQL.
+// inspect, revoke. Each use case reads the grant, lets package grant decide, commits, and
+// only then returns tokens or a refusal. The package contains no HTTP and no SQL.
 package issuer
 
 import (
@@ -26,26 +26,26 @@ type Issuer struct {
 	ID        string
 	Store     store.Store
 	Directory *directory.Directory
-	// Policy is the deployment's; RetryWindow in it is for confidential
-	// clients. A client's registration may change both.
+	// Policy is the policy of the deployment, with the RetryWindow of confidential
+	// clients. A client's registration may change the retry window and other settings.
 	Policy            grant.Policy
 	RetryWindowPublic time.Duration
 	// OwnReuseGrace is the ReuseGrace of clients that registered themselves.
 	OwnReuseGrace time.Duration
 	CodeLifetime  time.Duration
-	// IDTokenLifetime is how long id_tokens live whose client says nothing else.
-	// Zero: none are issued, and openid is a scope like others.
+	// IDTokenLifetime is the lifetime of id_tokens, unless the client's registration sets
+	// another. Zero: no id_tokens are issued, and openid is a scope like others.
 	IDTokenLifetime time.Duration
-	// HintAge is how long after its key's period of use an id_token is a hint.
+	// HintAge is how long after the end of its key's use an id_token is a valid hint.
 	HintAge time.Duration
-	// Claims returns what is known about a subject, for id_tokens whose request named
-	// claims. Nil: nothing is.
+	// Claims returns the standard claims of a subject, for id_tokens whose request named
+	// claims. Nil: there are none.
 	Claims func(ctx context.Context, subject string) (claims.Claims, error)
-	// SessionLives reports whether a session of a subject has not ended: that for whose
-	// reference is is true. Nil: nobody logs in.
+	// SessionLives reports whether a subject has a live session for whose reference the
+	// function is returns true. Nil: there are no sessions.
 	SessionLives func(ctx context.Context, subject string, is func(reference [16]byte) bool) (bool, error)
-	// Users reports whether a built-in user has a subject, and is enabled. Nil: there are no
-	// built-in users.
+	// Users reports whether a subject is that of a built-in user, and whether the user is
+	// enabled. Nil: there are no built-in users.
 	Users func(ctx context.Context, subject string) (known, enabled bool, err error)
 	// RevocationsMaxAge is how long subscribers may cache the list of revocations.
 	RevocationsMaxAge time.Duration
@@ -55,7 +55,7 @@ type Issuer struct {
 	Log       *slog.Logger
 	// Feed caches the list of revocations. Nil: New makes one.
 	Feed *Feed
-	// Devices counts what devices do. It outlives a reload. Nil: New makes one.
+	// Devices counts device codes and polls. It outlives a reload. Nil: New makes one.
 	Devices *Devices
 }
 
@@ -68,11 +68,11 @@ func New(iss Issuer) *Issuer {
 	return &iss
 }
 
-// Exchanges are the use cases of tokens that clients get in exchange for those of users.
-// Each belongs to the grant of the token that it was exchanged for, and ends with it.
+// Exchanges are the use cases of token exchange (RFC 8693). An exchanged token belongs to
+// the grant of its subject token, and ends with that grant.
 type Exchanges struct{ *Issuer }
 
-// Exchanged is what a token exchange adds to its answer and its records.
+// Exchanged holds the fields of Tokens that only a token exchange sets.
 type Exchanged struct {
 	From         string // client that the subject token was issued to
 	AsJWT        bool   // a JWT was asked for
@@ -110,7 +110,7 @@ func (iss *Issuer) CodeLifetimeOf(c *store.Client) time.Duration {
 	return iss.CodeLifetime
 }
 
-// attempt returns a write nonce, which tells writes apart. It is no secret.
+// attempt returns a random write nonce, which distinguishes writes. It is no secret.
 func attempt() uint64 { return rand.Uint64() }
 
 // speaksOpenID reports whether answers with a scope have an id_token.
@@ -118,8 +118,9 @@ func (iss *Issuer) speaksOpenID(scope oauth.Scope) bool {
 	return iss.IDTokenLifetime != 0 && scope.Has(oauth.OpenID)
 }
 
-// viewFor returns the present view for what may be bound to a key. It fails as long as
-// a node runs that would read a bound token as none, or a bound row as any other.
+// viewFor returns the present view, for a token or grant that may be bound to key. It
+// fails while a node of an earlier version runs: that node would reject a bound token and
+// ignore the key of a bound row.
 func (iss *Issuer) viewFor(key oauth.JKT) (*directory.View, error) {
 	if key.Bound() && iss.Directory.OlderNodes(store.FormsBound) {
 		return nil, errOlderNodes

@@ -137,8 +137,9 @@ func (iss Signer) UserInfo(ctx context.Context, clientID string, about claims.Cl
 }
 
 // Hint reads an id_token_hint (OpenID Connect Core section 3.1.2.1): an id_token
-// of this issuer, expired or not, whose key was in use when it was issued. Every
-// other text is openid.ErrHint. The caller compares the client.
+// of this issuer, expired or not, whose key was in use when it was issued and ended at
+// most HintAge ago. The error for other texts is openid.ErrHint. The caller compares the
+// client.
 func (iss *Issuer) Hint(text string) (openid.Hint, error) {
 	view, err := iss.Directory.View()
 	if err != nil {
@@ -156,5 +157,5 @@ func (iss *Issuer) Hint(text string) (openid.Hint, error) {
 	return h, nil
 }
 
-// Signer returns what signs JWTs that are no access tokens of a response.
+// Signer returns the Signer of iss.
 func (iss *Issuer) Signer() Signer { return Signer{iss} }

@@ -42,11 +42,11 @@ func (r resource) is(uri string) bool {
 // Resources are the APIs that an authorization request asks for, by resource or by its
 // scope.
 type Resources struct {
-	// APIs are their numbers; zero if there are none.
+	// APIs are the numbers of the APIs; zero if there are none.
 	APIs grant.APIs
 	// Scope is what the client may ask for.
 	Scope oauth.Scope
-	// Default is what it gets if it asks for no scope.
+	// Default is the scope that the client gets if it asks for none.
 	Default oauth.Scope
 }
 
@@ -54,7 +54,7 @@ type Resources struct {
 // section 2.1), or else the APIs of its scope. Its error is oauth.ErrTarget.
 //
 // A client that may have tokens for no API has only the audience of its registration,
-// which a resource may name. It has the client's scopes of no API.
+// which a resource may name, and its scopes that belong to no API.
 func (iss *Issuer) Resources(view *directory.View, c *store.Client, uris []string, scope oauth.Scope) (r Resources, err error) {
 	e := iss.of(view, c)
 	r = Resources{Scope: c.Scope, Default: c.Scope}
@@ -70,7 +70,7 @@ func (iss *Issuer) Resources(view *directory.View, c *store.Client, uris []strin
 		}
 	}
 	var named []resource
-	foreign := 0 // of the audience, and no API
+	foreign := 0 // URIs that name the client's audience and no API
 	for _, uri := range uris {
 		found, ok := e.findResource(uri)
 		switch {
@@ -110,9 +110,9 @@ func (iss *Issuer) Resources(view *directory.View, c *store.Client, uris []strin
 	return r, nil
 }
 
-// ofScope returns the APIs to which the scopes of an operator's client belong, and
-// behind them its own audience if others belong to none. A client without APIs keeps
-// its own audience alone.
+// ofScope returns the APIs to which the scopes of an operator's client belong. It appends
+// the client's own audience if some scopes belong to no API. It returns none for a client
+// without APIs, whose tokens are for its own audience alone.
 func (e entitlements) ofScope(scope oauth.Scope) (apis grant.APIs, err error) {
 	if len(e.c.APIs) == 0 {
 		return apis, nil
@@ -135,8 +135,8 @@ func (e entitlements) ofScope(scope oauth.Scope) (apis grant.APIs, err error) {
 	return apis, nil
 }
 
-// OpenOf returns the ids of the open APIs that a client which registered itself means
-// if it names none: the only one, or those to which its scopes belong.
+// OpenOf returns the ids of the open APIs that a client which registered itself gets if
+// its request names none: the only open API, or those to which the scopes belong.
 func (iss *Issuer) OpenOf(view *directory.View, scope oauth.Scope) (ids []string) {
 	open := view.OpenAPIs(iss.Realm)
 	for _, a := range open {
@@ -157,7 +157,7 @@ func (e entitlements) ownScope() oauth.Scope {
 	return e.c.Scope.Without(e.view.ScopeOf(e.iss.Realm, e.c.APIs))
 }
 
-// openIDScope returns the scopes of OpenID Connect that the client may have. One that
+// openIDScope returns the scopes of OpenID Connect that the client may have. A client that
 // registered itself may have them if an operator has registered the issuer as an open
 // API.
 func (e entitlements) openIDScope() oauth.Scope {
@@ -232,8 +232,9 @@ func (e entitlements) allowed(number uint16) (resource, bool) {
 	return r, false
 }
 
-// target returns what a token request asks for of a grant's APIs, or nil if APIs do
-// not matter: the grant has none, and the client names none that matters.
+// target returns which of a grant's APIs a token request is for: the API that uri names, or
+// all. For a grant without APIs it is nil, but refuses if the client has APIs and uri is
+// not in the client's own audience.
 func (e entitlements) target(apis grant.APIs, uri string) *grant.Target {
 	if apis == (grant.APIs{}) {
 		if uri == "" || len(e.c.APIs) == 0 || slices.Contains(e.audience(), uri) {
@@ -274,9 +275,9 @@ func (e entitlements) target(apis grant.APIs, uri string) *grant.Target {
 }
 
 // named returns the audience and the format of access tokens that name positions in
-// a grant's APIs: a JWT only if all of them have JWTs. Without APIs, both are as
-// the client is registered, whose own audience beside APIs does not decide the format.
-// It reports false if an API is no longer registered.
+// a grant's APIs: a JWT only if all of them have JWTs. Without positions, both are those
+// of the client's registration. The client's own audience does not affect the format if
+// APIs are beside it. named reports false if an API is no longer registered.
 func (e entitlements) named(apis grant.APIs, positions uint8) (audience []string, format store.TokenFormat, ok bool) {
 	if positions == 0 {
 		return e.audience(), e.c.TokenFormat, apis == grant.APIs{}
@@ -309,7 +310,7 @@ func (e entitlements) named(apis grant.APIs, positions uint8) (audience []string
 }
 
 // standing reports whether every audience of a JWT is an API of its grant that is
-// still registered. A grant without APIs has none to look up.
+// still registered. It reports true for a grant without APIs.
 func (e entitlements) standing(apis grant.APIs, audience []string) bool {
 	if apis == (grant.APIs{}) {
 		return true
@@ -325,16 +326,16 @@ func (e entitlements) standing(apis grant.APIs, audience []string) bool {
 	return true
 }
 
-// longest is the policy by which access tokens are verified: those of an API may
-// live longer than others.
+// longest returns the policy for verifying access tokens. Its access lifetime is the
+// longest of all APIs.
 func (iss *Issuer) longest(view *directory.View) grant.Policy {
 	p := iss.Policy
 	p.AccessLifetime = view.LongestAccess(p.AccessLifetime)
 	return p
 }
 
-// An audience is one string or a list (RFC 7519 section 4.1.3). One is written
-// as a string, which every verifier understands.
+// An audience is one string or a list (RFC 7519 section 4.1.3). A list of one is
+// written as a string, which every verifier understands.
 type audience []string
 
 func (a audience) MarshalJSON() ([]byte, error) {
@@ -364,8 +365,8 @@ func (e entitlements) audience() []string {
 // own stands for the client's audience beside those of APIs.
 var own = &store.API{Number: store.IssuerAPI}
 
-// apisOf returns the APIs that scopes of the client belong to, none if all of them belong
-// to none.
+// apisOf returns the APIs that scopes of the client belong to. It includes own for scopes
+// that belong to no API, but returns nil if all scopes do.
 func (e entitlements) apisOf(scope oauth.Scope) (apis []*store.API) {
 	for _, name := range scope.Tokens() {
 		api := own

@@ -33,8 +33,8 @@ type Tokens struct {
 	Trust      string            // by which an assertion was accepted, or ""
 }
 
-// A response is what an allowed decision about a grant of a client is answered with. It
-// is computed from the row.
+// A response computes the token response to an allowed decision about a client's grant,
+// from the grant's row.
 type response struct {
 	iss  *Issuer
 	view *directory.View
@@ -45,7 +45,7 @@ type response struct {
 }
 
 // tokens returns the pair, and the id_token beside it. It fails if this node lacks the
-// row's key: the next poll reads the key.
+// row's key: the next poll of the directory reads the key.
 func (r *response) tokens(nonce string, about claims.Claims) (out Tokens, err error) {
 	g := &r.d.Next
 	if r.mayRefresh() {
@@ -118,9 +118,9 @@ func (r *response) accessToken() (string, store.TokenFormat, error) {
 	return text, format, err
 }
 
-// about returns the claims about the user that the id_token has: those
-// that the request named and the client is registered for, unless their scope was
-// narrowed away (OpenID Connect Core section 5.5).
+// about returns the claims about the user for the id_token: those that the authorization
+// request named and the client is registered for, unless the token request has narrowed
+// their scope away (OpenID Connect Core section 5.5).
 func (r *response) about(ctx context.Context) (claims.Claims, error) {
 	g := &r.d.Next
 	if g.InIDToken == 0 || r.iss.Claims == nil || !r.hasIDToken() {

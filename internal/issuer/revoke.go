@@ -12,9 +12,9 @@ import (
 )
 
 // Revoke revokes a token of the client (RFC 7009): for a refresh token its grant, for
-// an access token all access tokens of the grant so far. An unknown or expired
-// token is no error; that of another client is Refused. When Revoke returns nil,
-// the revocation is durable. The Token says what the text was, if it was authentic.
+// an access token all access tokens of the grant so far. An unknown or expired token is
+// no error; for a token of another client, the error is a *grant.Refused. When Revoke
+// returns nil, the revocation is durable. The Token is zero unless text is authentic.
 func (iss *Issuer) Revoke(ctx context.Context, c *store.Client, text string, from grant.Origin) (Token, error) {
 	view, err := iss.Directory.View()
 	if err != nil {

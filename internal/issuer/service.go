@@ -21,7 +21,7 @@ import (
 // A ServiceRequest is the client_credentials operation of an authenticated client.
 type ServiceRequest struct {
 	Scope    string    // "": all that the client is registered for
-	Resource string    // the API that it is for (RFC 8707); "": each whose scopes it has
+	Resource string    // the API of the token (RFC 8707); "": every API of its scopes
 	JKT      oauth.JKT // the key that signed the request's proof, or zero
 }
 
@@ -37,7 +37,7 @@ func (iss *Issuer) ServiceToken(ctx context.Context, c *store.Client, r ServiceR
 		return Tokens{}, err
 	}
 	if _, err := oauth.ParseScope(string(scope)); err != nil {
-		return Tokens{}, oauth.ErrScope // all that it is registered for is too much for one token
+		return Tokens{}, oauth.ErrScope // the client's whole scope is too long for one token
 	}
 	var id grant.ID
 	rand.Read(id[:])
@@ -91,8 +91,8 @@ func serviceForm(c *store.Client, apis []*store.API, life time.Duration) (time.D
 	return shortest, format, numbers
 }
 
-// serviceScope returns what a request asks for, of what the client is registered for,
-// and the APIs that it is for. Scopes of OpenID Connect are about users.
+// serviceScope returns the scope of a request, which the client's registration must cover,
+// and the APIs of the token. The scope openid is excluded, because it is about users.
 func (e entitlements) serviceScope(r ServiceRequest) (scope oauth.Scope, apis []*store.API, err error) {
 	allowed := e.c.Scope
 	if e.iss.IDTokenLifetime != 0 {
@@ -140,11 +140,12 @@ func (e entitlements) serviceAudience(apis []*store.API) []string {
 	return list
 }
 
-// services are the tokens that clients get for themselves.
+// services are the use cases of service tokens: access tokens that clients get for
+// themselves.
 type services struct{ *Issuer }
 
-// inspect verifies a token that its client got for itself, and completes it: its
-// client, the cutoffs, and that it was not revoked.
+// inspect verifies a service token: its instants, client, trust and APIs, the cutoffs, and
+// that it was not revoked. It returns the token with its audience and remaining scope.
 func (iss services) inspect(ctx context.Context, view *directory.View, t Token) (Token, grant.Refusal, error) {
 	if why := iss.inForce(view, t); why != grant.Allowed {
 		return t, why, nil
@@ -180,7 +181,7 @@ func (t Token) own() grant.ID {
 	return t.GrantID
 }
 
-// standing returns whether a token was revoked alone, by its own id.
+// standing returns AccessRevoked if a token was revoked alone, by its own id, or Allowed.
 func (iss services) standing(ctx context.Context, id grant.ID) (grant.Refusal, error) {
 	switch _, err := iss.Store.Document(ctx, store.KeyOf(store.DocumentServiceRevoked, iss.Realm, id.String())); {
 	case err == nil:
@@ -191,7 +192,7 @@ func (iss services) standing(ctx context.Context, id grant.ID) (grant.Refusal, e
 	return grant.Allowed, nil
 }
 
-// inForce returns why a client's token for itself is dead by its instants alone, or
+// inForce returns why a service token is inactive by its instants and key alone, or
 // Allowed.
 func (iss services) inForce(view *directory.View, t Token) grant.Refusal {
 	presented := iss.presented(view, t, t.ClientID)
@@ -199,8 +200,8 @@ func (iss services) inForce(view *directory.View, t Token) grant.Refusal {
 	return presented.InspectService(t.AuthorizedAt, iss.longest(view), iss.now())
 }
 
-// trustedWorkload returns what has become of a token that a client got for itself: by
-// which trust, or nil if by none, and whether that is in force.
+// trustedWorkload returns the trust by which a service token was issued, or nil, and why
+// the trust does not permit the token, or Allowed. It sets t.Trust if the trust permits t.
 func (iss services) trustedWorkload(view *directory.View, t *Token) (*store.Trust, grant.Refusal) {
 	trust := view.TrustOfToken(iss.Realm, t.GrantID)
 	switch {
@@ -215,8 +216,8 @@ func (iss services) trustedWorkload(view *directory.View, t *Token) (*store.Trus
 	return trust, grant.Allowed
 }
 
-// ownTargets completes the audience, and takes away scopes that the client has lost.
-// It reports whether all APIs still exist and a scope is left.
+// ownTargets sets the audience of a service token, and removes scopes that the client has
+// lost. It reports whether all APIs still exist and a scope is left.
 func (e entitlements) ownTargets(t *Token) bool {
 	if t.Scope = t.Scope.Common(e.c.Scope); t.Scope == "" {
 		return false
@@ -242,8 +243,8 @@ func (e entitlements) ownTargets(t *Token) bool {
 	return true
 }
 
-// maxServiceRevoked is how many living revocations a client may have: the next ends
-// all its service tokens.
+// maxServiceRevoked is how many unexpired revocations a client may have. The next
+// revocation ends all service tokens of the client.
 const maxServiceRevoked = 1000
 
 // A serviceRevocation is the body of the document about a revoked service token.
@@ -261,7 +262,7 @@ func (iss services) revoke(ctx context.Context, view *directory.View, c *store.C
 		return &grant.Refused{Why: grant.OtherClient, GrantID: t.GrantID}
 	}
 	if t.Exchanged() && iss.presented(view, t, c.ID).Expired(iss.longest(view), iss.now()) || !t.Exchanged() && iss.inForce(view, t) != grant.Allowed {
-		return nil // dead already
+		return nil // inactive already
 	}
 	many, err := iss.manyRevoked(ctx, c)
 	if err != nil {
@@ -278,7 +279,7 @@ func (iss services) revoke(ctx context.Context, view *directory.View, c *store.C
 		ExpiresAt: t.ExpiresAt.Add(2*iss.Policy.MaxSkew + time.Minute), Owner: store.OwnerOf(iss.Realm, c.ID), Body: body,
 	}}}
 	if many {
-		// Later tokens are dated after it: see AgreedAt.
+		// Later tokens are dated after this cutoff: see AgreedAt.
 		change = store.Change{
 			Cutoffs: []store.Cutoff{{Realm: iss.Realm, Subject: c.ID, ClientID: c.ID, At: max(now, t.AuthorizedAt, t.ExchangedAt)}},
 			Events: []store.Event{{At: now, Name: store.EventCutoff, About: c.ID, Actor: c.ID,
@@ -295,7 +296,7 @@ func (iss services) revoke(ctx context.Context, view *directory.View, c *store.C
 	return nil
 }
 
-// manyRevoked reports whether a client has maxServiceRevoked living revocations.
+// manyRevoked reports whether a client has maxServiceRevoked unexpired revocations.
 func (iss services) manyRevoked(ctx context.Context, c *store.Client) (bool, error) {
 	list, err := iss.Store.Documents(ctx, store.DocumentFilter{Kind: store.DocumentServiceRevoked, Owner: store.OwnerOf(iss.Realm, c.ID), Limit: 2 * maxServiceRevoked})
 	now, living := iss.now(), 0

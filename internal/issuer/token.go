@@ -35,7 +35,7 @@ type RefreshRequest struct {
 
 // Exchange redeems a code (RFC 6749 section 4.1.3). Creating the grant under the id
 // in the code makes codes single-use: one caller wins, on any number of nodes, and
-// every other one ends the grant.
+// every other caller ends the grant.
 func (iss *Issuer) Exchange(ctx context.Context, c *store.Client, r CodeRequest) (Tokens, error) {
 	view, err := iss.viewFor(r.JKT)
 	if err != nil {
@@ -65,7 +65,7 @@ func (iss *Issuer) redeem(ctx context.Context, view *directory.View, c *store.Cl
 		return Tokens{}, refused
 	}
 	if d.Refusal == grant.Allowed {
-		// Read before the code is spent: a code cannot be presented again.
+		// Read the claims before the code is spent: a code cannot be presented again.
 		answer := response{iss, view, c, &d, r.JKT, now}
 		about, err := answer.about(ctx)
 		if err != nil {
@@ -80,8 +80,8 @@ func (iss *Issuer) redeem(ctx context.Context, view *directory.View, c *store.Cl
 			return Tokens{}, store.Unavailable(err)
 		}
 	}
-	// The code was redeemed before, or is refused for its age, and still ends the
-	// grant that it has created.
+	// The code was redeemed before, or is refused, for example because it has expired.
+	// In both cases, it ends the grant that it may have created.
 	d, now, err := iss.update(ctx, code.GrantID, evidence{act: "code presented again", from: r.From}, func(g grant.Grant, now grant.Instant) grant.Decision {
 		if r.RedirectURI == deviceRedirect {
 			return g.Redeemed(req, policy, now)
@@ -127,7 +127,7 @@ func (iss *Issuer) Refresh(ctx context.Context, c *store.Client, r RefreshReques
 	req.Attempt = grant.NewAttempt(attempt(), tok.Key, r.JKT)
 	if r.Scope != "" {
 		if req.Scope, err = oauth.ParseScope(r.Scope); err != nil || req.Scope == "" {
-			// No grant covers it, and the other rules are applied first.
+			// No grant covers unparsable: Refresh refuses it after all other checks.
 			req.Scope = unparsable
 		}
 		req.Scope = req.Scope.Without(oauth.OfflineAccess)
@@ -153,8 +153,8 @@ func (iss *Issuer) Refresh(ctx context.Context, c *store.Client, r RefreshReques
 	return answer.tokens("", about)
 }
 
-// A rotation is a refresh in progress. They are used again, each with the functions that
-// decide: a refresh would allocate as much as the rest of the issuer's work on it.
+// A rotation is a refresh in progress. Rotations are pooled, each with its method values:
+// allocating them would cost as much as the rest of the issuer's work on a refresh.
 type rotation struct {
 	change
 	decide func(grant.Grant, grant.Instant) grant.Decision
@@ -175,13 +175,13 @@ var rotations = sync.Pool{New: func() any {
 	return r
 }}
 
-// reuse gives r back, of which nothing may be read any more.
+// reuse returns r to the pool. The caller must not read r afterwards.
 func (r *rotation) reuse() {
 	*r = rotation{decide: r.decide, on: r.on}
 	rotations.Put(r)
 }
 
-// refresh decides by the row. The store may call it again.
+// refresh decides the rotation of the stored grant g. The store may call it again.
 func (r *rotation) refresh(g grant.Grant, now grant.Instant) grant.Decision {
 	r.req.Cutoff = r.view.Cutoff(g.Realm, g.Subject, g.ClientID)
 	r.req.KeyID = r.view.Ring.Current(keys.MAC, now)
@@ -196,9 +196,9 @@ func (r *rotation) refresh(g grant.Grant, now grant.Instant) grant.Decision {
 // unparsable is a scope that no grant has: its character is not allowed in scopes.
 const unparsable oauth.Scope = `"`
 
-// covered returns the part of a scope asked for by a client that registered itself
-// which its grant and its target cover (RFC 6749 section 3.3): such clients ask for
-// every scope that they have read of. "", which asks for all, if nothing is left.
+// covered returns the part of the requested scope that the grant and the target cover (RFC
+// 6749 section 3.3), for a client that registered itself: such clients request every scope
+// that they have read of. It returns "", which requests all, if nothing is left.
 func covered(asked, granted oauth.Scope, t *grant.Target) oauth.Scope {
 	if t != nil && t.Scope != "" {
 		granted = granted.Common(t.Scope)
@@ -206,8 +206,8 @@ func covered(asked, granted oauth.Scope, t *grant.Target) oauth.Scope {
 	return granted.Common(asked)
 }
 
-// A change is a decision about a stored grant: how it is made and, once the store
-// has read the row, what it is.
+// A change is a decision about a stored grant: the function that decides and, once the
+// store has read the row, the result and its instant.
 type change struct {
 	iss      *Issuer
 	decide   func(g grant.Grant, now grant.Instant) grant.Decision
@@ -234,7 +234,7 @@ func (iss *Issuer) update(ctx context.Context, id grant.ID, e evidence, decide f
 	return c.made, c.now, nil
 }
 
-// commit has the store decide by on, which is that of c. After an error, the store may
+// commit updates a stored grant by on, which must be c.on. After an error, the store may
 // still be writing to c.
 func (c *change) commit(ctx context.Context, id grant.ID, on store.Decide) error {
 	err := c.iss.Store.UpdateGrant(ctx, id, on)
@@ -335,7 +335,7 @@ func reread[T any](ctx context.Context, iss *Issuer, view *directory.View, text 
 	return t, view, nil
 }
 
-// presented returns a token as the rules of package grant take it.
+// presented converts a token to the input of package grant.
 func (iss *Issuer) presented(view *directory.View, t Token, clientID string) grant.Presented {
 	return grant.Presented{
 		Realm: iss.Realm, ClientID: clientID, Generation: t.Generation, IssuedAt: t.IssuedAt, ExpiresAt: t.ExpiresAt,
