@@ -10,7 +10,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// An Answer is what one request says about an interaction.
+// An Answer is the content of one request about an interaction.
 type Answer struct {
 	Interaction string // its id
 	From        Source
@@ -19,7 +19,7 @@ type Answer struct {
 	// Check verifies what the user has typed, or what the provider has sent. It is nil
 	// if this deployment has no such form.
 	Check Check
-	// Enter takes a slot for the Check of a provider's answer; nil: none is needed.
+	// Enter takes a concurrency slot for the Check of a provider's answer; nil: none is needed.
 	Enter func() (leave func(), err error)
 	// Elsewhere begins a login at the system which has the users; nil: users sign in here.
 	Elsewhere func(context.Context, *Interaction) (Departure, error)
@@ -34,7 +34,7 @@ const (
 	FromProvider               // the OpenID Connect provider has sent the browser back
 )
 
-// A Form is what the form of any step may say, beside what its Check verifies.
+// A Form holds the fields that the form of a step may have, beside those for its Check.
 type Form struct {
 	Step     Step   // that the form was for
 	Action   string // a button that several pages have: cancel, switch or continue
@@ -44,9 +44,9 @@ type Form struct {
 	Session  string // the mark of the session that the page was about; "": it has none
 }
 
-// A Check verifies a proof of who the user is. Its errors are attempts to log in that
-// failed. With an error, the proof has the user's subject, if it is known, and what was
-// typed as a username. The error is a *Refusal if another system rejects the login.
+// A Check verifies a proof of who the user is. An error means that the login attempt
+// failed: the proof then has the user's subject, if known, and the username as typed. The
+// error is a *Refusal if another system rejects the login.
 type Check func(context.Context, *Interaction) (Proof, error)
 
 // A Refusal is a login that was rejected by the system which has the users.
@@ -58,30 +58,30 @@ type Refusal struct {
 func (r *Refusal) Error() string { return r.Cause.Error() }
 func (r *Refusal) Unwrap() error { return r.Cause }
 
-// A Departure is how a browser goes to the system that has the users.
+// A Departure sends a browser to the system that has the users.
 type Departure struct {
 	URL string
-	// Keep is stored, to compare the system's answer with; nil: nothing new.
+	// Keep is stored for comparison with the system's answer; nil: nothing new.
 	Keep json.RawMessage
 }
 
 var (
-	// ErrForm means that no page of ours has made a form.
+	// ErrForm means that a form is not one of this server's pages.
 	ErrForm = errors.New("form of no page")
-	// ErrRejected means that the login page of the provider's own rejects a login.
+	// ErrRejected means that the deployment's own login page has called RejectLogin.
 	ErrRejected = errors.New("login rejected")
 )
 
 // A step is what an interaction can ask its user for.
 type step struct {
-	// take takes the form of the step, if it is the present one.
+	// take processes the form of the step, if the step is the present one.
 	take func(*turn, context.Context, step) error
-	// gives is how a built-in user was authenticated who has passed the step.
+	// gives is the login of a built-in user who has passed the step.
 	gives openid.Login
 }
 
-// steps are all steps at which a user is asked. A step of one's own is a row here, and
-// one in package web for its page and its check.
+// steps are all steps at which a user is asked. A new step needs a row here, and a row in
+// package web for its page and its check.
 var steps = map[Step]step{
 	StepLogin:        {take: (*turn).prove, gives: openid.Password},
 	StepSecondFactor: {take: (*turn).prove, gives: openid.PasswordAndOTP},
@@ -89,13 +89,14 @@ var steps = map[Step]step{
 	StepConsent:      {take: (*turn).consent},
 }
 
-// Answer takes one answer to an interaction, and returns where the interaction has got
-// to. It decides everything: web parses requests, and shows stages. A form for another
-// step than the present comes from the back button, another tab or a second click: the
-// browser is sent to the page of the present step. So it is if the login begins again.
+// Answer processes one answer to an interaction, and returns the stage that follows. It
+// makes every decision: package web only parses requests and shows stages. A form for
+// another step than the present one comes from the back button, another tab or a second
+// click: Answer then sends the browser to the page of the present step. It does the same
+// if the login begins again.
 //
-// The stage has the interaction, the client and the attempt to log in with an error,
-// too, as far as they are known.
+// Even with an error, the stage has the interaction, the client and the login attempt, as
+// far as they are known.
 func (a *Authorizer) Answer(ctx context.Context, v Visitor, said Answer) (Stage, error) {
 	it, err := a.Interaction(ctx, said.Interaction, v)
 	t := &turn{a: a, v: v, said: said, it: it}
@@ -104,7 +105,7 @@ func (a *Authorizer) Answer(ctx context.Context, v Visitor, said Answer) (Stage,
 		err = t.take(ctx)
 	}
 	if errors.Is(err, ErrSignedOut) {
-		// By time, in another tab, or by an administrator.
+		// The session has expired, or was ended in another tab or by an administrator.
 		err = t.restart(ctx, false)
 	}
 	if errors.Is(err, ErrMoved) {
@@ -113,7 +114,7 @@ func (a *Authorizer) Answer(ctx context.Context, v Visitor, said Answer) (Stage,
 	return t.st, err
 }
 
-// A turn is one answer to an interaction, and the stage that comes of it.
+// A turn is one answer to an interaction, and the stage that follows.
 type turn struct {
 	a    *Authorizer
 	v    Visitor
@@ -155,7 +156,8 @@ func (t *turn) again(err error) error {
 	return err
 }
 
-// reached keeps the stage that a request has got to.
+// reached stores the stage that a request has reached. If the user must log in at another
+// system, it also begins that login.
 func (t *turn) reached(ctx context.Context, st Stage, err error) error {
 	st.Login = t.st.Login
 	t.st = st
@@ -235,8 +237,8 @@ func (t *turn) signIn(ctx context.Context, who Proof) error {
 	return err
 }
 
-// admit sends an operator on to the console. No session begins here: it would open the
-// account pages.
+// admit sends an operator on to the console. It begins no session, which would also open
+// the account pages.
 func (t *turn) admit(ctx context.Context, who Proof) error {
 	err := ErrInteraction // of a console that a reload has switched off
 	if c := t.a.Console; c != nil {
@@ -308,7 +310,7 @@ func (t *turn) provider(ctx context.Context) error {
 		return t.rejected(ctx, refused.Cause, refused.Code)
 	case err != nil:
 		t.st.Login = &Attempt{Proof: who, Err: err}
-		// The next try begins anew: this one's code may be spent.
+		// The next attempt needs a new request to the provider: the code may be spent.
 		return errors.Join(err, t.a.keepUpstream(ctx, t.it, nil))
 	}
 	err = t.signIn(ctx, who)
@@ -319,7 +321,7 @@ func (t *turn) provider(ctx context.Context) error {
 }
 
 // rejected ends the interaction of a user whom another system rejects, if a client waits
-// for it.
+// for an answer.
 func (t *turn) rejected(ctx context.Context, why error, code oauth.ErrorCode) error {
 	t.st.Login = &Attempt{Err: why}
 	if t.it.OfAccount() {

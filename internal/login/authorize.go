@@ -1,6 +1,6 @@
-// Package login holds the use cases of the authorization endpoint: whose
-// browser it is, what its user is asked and has agreed to, and the code or the
-// error that the client gets. It knows nothing of HTTP, SQL and passwords.
+// Package login holds the use cases of the authorization endpoint: it finds the user of
+// a browser, asks the user to sign in and to consent, and returns a code or an error for
+// the client. It contains no HTTP, no SQL and no passwords.
 package login
 
 import (
@@ -10,9 +10,9 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 )
 
-// Authorize decides what becomes of a client's request. A user who is signed in
-// and has agreed before is not asked, and nothing is written but that a pushed request
-// is used.
+// Authorize decides a client's authorization request. It does not ask a user who is
+// signed in and has agreed before. In that case, it writes only that a pushed request is
+// used.
 //
 // Its errors are oauth.ErrUnknownClient, oauth.ErrDisabledClient, oauth.ErrRedirectMismatch, a
 // ClientError, or a fault.

@@ -2,9 +2,8 @@ package login
 
 import "github.com/mintage/mintage/internal/issuer"
 
-// An Authorizer serves one realm: it decides what becomes of a client's request, by what
-// the parts hold. Its fields are set before first use and do not change; its methods are
-// safe for concurrent use.
+// An Authorizer decides the authorization requests of one realm. Its fields are set before
+// first use and do not change; its methods are safe for concurrent use.
 type Authorizer struct {
 	Documents
 	*Sessions
@@ -12,10 +11,10 @@ type Authorizer struct {
 	*Interactions
 	*Requests
 	Issuer *issuer.Issuer
-	// Development asks for no consent to the provider's own clients on this machine, too
-	// (serve --dev).
+	// Development omits the consent also for first-party clients with a loopback redirect
+	// URI (serve --dev).
 	Development bool
-	// Console is where operators sign in by this login; nil: nowhere.
+	// Console is the operators' console, which uses this login; nil: there is none.
 	Console *Console
 }
 

@@ -7,9 +7,9 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// Claims returns what the last login of a subject said about it: nil if no login
-// did. A subject whose document was sealed by a key that was withdrawn has none
-// until its next login.
+// Claims returns the standard claims that the last login of a subject reported, or nil if
+// there are none. Claims that were sealed by a withdrawn key are missing until the next
+// login.
 func (ss *Sessions) Claims(ctx context.Context, subject string) (claims.Claims, error) {
 	text, _, err := ss.storedClaims(ctx, subject)
 	if err != nil || text == nil {
@@ -31,14 +31,15 @@ func (ss *Sessions) storedClaims(ctx context.Context, subject string) (text []by
 	return text, d.Version, nil
 }
 
-// claimsBox keeps the claims of one subject from opening as another's.
+// claimsBox returns the box label of a subject's claims, so that they do not open as
+// another subject's.
 func claimsBox(subject string) string { return "claims/" + subject }
 
-// noteClaims adds to c that a login has said all that is known about a subject: the
-// last login wins. It adds nothing if the same is stored.
+// noteClaims adds to c the standard claims that a login reported about a subject. They
+// replace those of earlier logins. It adds nothing if the same claims are stored.
 func (ss *Sessions) noteClaims(ctx context.Context, who Identity, c *store.Change) error {
 	if who.Username != "" {
-		return nil // a built-in user's record is read
+		return nil // the claims of a built-in user are in the user's record
 	}
 	view, err := ss.view()
 	if err != nil {

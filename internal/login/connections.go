@@ -14,7 +14,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// A Connection is a client that can act for a user, or need not ask to.
+// A Connection is a client that has a grant or a remembered consent of a user.
 type Connection struct {
 	ClientID string
 	Client   *store.Client // nil if it is disabled or deleted
@@ -24,11 +24,10 @@ type Connection struct {
 	LastUsed grant.Instant // zero if it has no grant
 }
 
-// maxGrants bounds the grants of one user that are looked at.
+// maxGrants limits the grants of one user that are read.
 const maxGrants = 20_000
 
-// Connections lists what is connected with the user of a session, the latest
-// first.
+// Connections lists the connections of the user of a session, the latest first.
 func (co *Consents) Connections(ctx context.Context, s *Session) ([]Connection, error) {
 	view, err := co.view()
 	if err != nil {
@@ -80,8 +79,8 @@ func (co *Consents) Connections(ctx context.Context, s *Session) ([]Connection, 
 	return list, nil
 }
 
-// livingGrants are those of a subject, to one client or to any. Among them are
-// many that are dead: a client may begin a new one at each login.
+// livingGrants returns the active grants of a subject to one client, or to any if clientID
+// is "". It may read many inactive ones, because a client may get a grant at each login.
 func (co *Consents) livingGrants(ctx context.Context, view *directory.View, subject, clientID string) (list []grant.Grant, err error) {
 	now, read := co.now(), 0
 	for g, err := range store.EachGrant(ctx, co.Store, store.GrantFilter{Realm: co.Realm, Subject: subject, ClientID: clientID}) {
@@ -128,8 +127,8 @@ func (co *Consents) Disconnect(ctx context.Context, s *Session, clientID string,
 		if err != nil {
 			return err
 		}
-		// It also covers what was agreed to after an earlier cutoff that lies
-		// ahead of this clock.
+		// The cutoff also covers agreements that AgreedAt has dated after an earlier
+		// cutoff ahead of this clock.
 		at := co.Issuer.AgreedAt(view, s.Subject, clientID, co.now())
 		*c = store.Change{Documents: []store.Document{doc}, Cutoffs: []store.Cutoff{{Realm: co.Realm, Subject: s.Subject, ClientID: clientID, At: at}}, Events: []store.Event{{
 			At: co.now(), Name: store.EventDisconnected, About: store.AboutSubject(s.Subject), Actor: store.AboutSubject(s.Subject),

@@ -17,13 +17,13 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// A Consent is what a subject has agreed to for one client. Remembered is what
-// that it need not be asked again; it is shown as known in any case.
+// A Consent is the scope that a subject has agreed to for one client. The consent page
+// marks it as known. For the scope Remembered, the subject is not asked again.
 type Consent struct {
 	Scope      oauth.Scope   `json:"scope"`
 	At         grant.Instant `json:"at"`
 	Remembered oauth.Scope   `json:"remembered,omitempty"`
-	// Claims and RememberedClaims are the same of claims that requests have named.
+	// Claims and RememberedClaims are the same for claims that requests have named.
 	Claims           claims.Set `json:"claims,omitempty"`
 	RememberedClaims claims.Set `json:"remembered_claims,omitempty"`
 	Terms            string     `json:"terms,omitempty"` // see terms
@@ -35,10 +35,10 @@ type Consents struct {
 	Issuer *issuer.Issuer
 }
 
-// consents are all of one subject, by client: one document.
+// consents holds all consents of one subject, by client. It is one document.
 type consents struct {
 	Of map[string]Consent `json:"of"`
-	// Records is when the subject's agreements made records of clients that registered
+	// Records is when the subject's consents created records of clients that registered
 	// themselves: see recordPace.
 	Records []grant.Instant `json:"records,omitempty"`
 
@@ -77,7 +77,7 @@ var consentMembers = []plain.Member[Consent]{
 	plain.At("terms", func(p *plain.Reader, c *Consent) { c.Terms = p.Text() }),
 }
 
-// living is the consent to c that no cutoff has ended since.
+// living returns the consent to a client, unless a cutoff has ended it.
 func (co *Consents) living(view *directory.View, cs consents, subject, clientID string) (Consent, bool) {
 	have := cs.Of[clientID]
 	if have.At <= view.Cutoff(co.Realm, subject, clientID) {
@@ -86,8 +86,8 @@ func (co *Consents) living(view *directory.View, cs consents, subject, clientID 
 	return have, true
 }
 
-// document is cs as it is to be stored next. It forgets what was agreed to
-// longest ago if there is no room for all: the user is asked again.
+// document returns the next version of cs as a document. It drops the oldest consents
+// that do not fit: the user is asked again.
 func (cs consents) document() (store.Document, error) {
 	for {
 		body, err := json.Marshal(cs)
@@ -105,13 +105,13 @@ func (cs consents) document() (store.Document, error) {
 }
 
 // record adds to a change the record of a client that registered itself, as the user has
-// seen it. Its present record is before, or nil.
+// seen the client. before is the client's present record, or nil.
 func (co *Consents) record(c, before *store.Client, with *store.Change) {
 	next := c.Clone()
 	next.CreatedAt, next.UpdatedAt = co.now(), co.now()
 	if next.Version = 0; before != nil {
 		next.Version, next.CreatedAt = before.Version, before.CreatedAt
-		if len(next.RedirectURIs) == 0 { // a device asks
+		if len(next.RedirectURIs) == 0 { // the request is a device's
 			next.RedirectURIs = before.RedirectURIs
 		}
 	} else {
@@ -120,8 +120,9 @@ func (co *Consents) record(c, before *store.Client, with *store.Change) {
 	with.Documents = append(with.Documents, next.Record(next.UpdatedAt, co.Issuer.RecordUntil(next.UpdatedAt)))
 }
 
-// terms identifies what a user was shown of a client that registered itself: after a
-// change, the user is asked again. Operators vouch for their clients.
+// terms returns a hash of the client's data that the user was shown, if the client
+// registered itself: after a change, the user is asked again. It returns "" for an
+// operator's client, for which the operator vouches.
 func terms(c *store.Client, redirectURI string) string {
 	if !c.SelfRegistered() {
 		return ""
@@ -130,7 +131,7 @@ func terms(c *store.Client, redirectURI string) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 
-// union is every scope of both, or the first alone where they are too many.
+// union returns the scopes of x and y, or x alone if they are too many.
 func union(x, y oauth.Scope) oauth.Scope {
 	if both, err := oauth.ParseScope(string(x) + " " + string(y)); err == nil {
 		return both

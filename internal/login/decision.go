@@ -14,8 +14,8 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// visit is what every request about an interaction begins with. The client and
-// its redirect URI may have changed since (RFC 9700 section 4.1).
+// visit begins every request about an interaction. It checks the client and its redirect
+// URI again, which may have changed since the interaction began (RFC 9700 section 4.1).
 func (a *Authorizer) visit(ctx context.Context, it *Interaction, v Visitor) (st Stage, err error) {
 	st.Interaction = it
 	if st.view, err = a.view(); err != nil {
@@ -43,8 +43,8 @@ func (a *Authorizer) visit(ctx context.Context, it *Interaction, v Visitor) (st 
 	if err != nil {
 		return st, err
 	}
-	st.targets = nil // what it asks for may stay as it was
-	// Recorded before it is shown, so that the answer is about what was shown.
+	st.targets = nil // they are those of r, which it.Request may differ from
+	// Record the client before the page shows it: the user's answer is about this version.
 	return st, a.change(ctx, it, nil, func(it *Interaction) error {
 		if it.Client != nil {
 			return errUnchanged
@@ -58,8 +58,8 @@ func (a *Authorizer) visit(ctx context.Context, it *Interaction, v Visitor) (st 
 	})
 }
 
-// proceed records what needs no answer of the user, until Next returns a step
-// that does, or the client can be answered.
+// proceed records the steps that need no answer of the user, until Next returns a step
+// that needs one, or the client can be answered.
 func (a *Authorizer) proceed(ctx context.Context, st Stage) (Stage, error) {
 	for it := st.Interaction; ; {
 		step, err := a.next(ctx, &st, it.Request)
@@ -69,8 +69,8 @@ func (a *Authorizer) proceed(ctx context.Context, st Stage) (Stage, error) {
 		case it.Decision != nil:
 			return a.answer(ctx, st)
 		case it.Identity == nil && (step == StepConsent || step == StepAnswered):
-			// Signed in meanwhile, in another tab. This is recorded before the page is
-			// shown, so that it is answered by the same user (CWE-639).
+			// The user has signed in meanwhile, in another tab. Record the user before the
+			// page is shown, so that no other user can answer it (CWE-639).
 			err = a.identify(ctx, it, st.Session.Identity, nil)
 		case step == StepAnswered:
 			err = a.decide(ctx, &st, Decision{Allow: true}, false)
@@ -106,8 +106,8 @@ func (a *Authorizer) allow(ctx context.Context, it *Interaction, v Visitor, reme
 
 // WayBack returns the client of an interaction that its user cannot finish, and where
 // a link on an error page leads: the redirect URI with access_denied (RFC 6749 section
-// 4.1.2.1). The address is "" unless an operator registered both, the client has no
-// answer, and it takes answers as a query.
+// 4.1.2.1). The address is "" unless an operator registered the client and the URI, and the
+// client has no answer yet and receives answers in the query.
 func (a *Authorizer) WayBack(it *Interaction) (c *store.Client, address string) {
 	view, err := a.view()
 	if err != nil || it.OfAccount() || it.Decision != nil || it.Request.FormPost || it.Request.Device {
@@ -119,9 +119,8 @@ func (a *Authorizer) WayBack(it *Interaction) (c *store.Client, address string) 
 	return c, errorCallback(it.Request, oauth.ErrDenied, a.Issuer.ID, "")
 }
 
-// deny records the user's refusal, at any step, or that of another system that
-// knows the user, and answers the client. The code is one of RFC 6749 section
-// 4.1.2.1.
+// deny records that the user, at any step, or the system that has the users has refused,
+// and answers the client. The code is one of RFC 6749 section 4.1.2.1.
 func (a *Authorizer) deny(ctx context.Context, it *Interaction, v Visitor, code oauth.ErrorCode) (Stage, error) {
 	st, err := a.visit(ctx, it, v)
 	switch {
@@ -140,7 +139,7 @@ func (a *Authorizer) deny(ctx context.Context, it *Interaction, v Visitor, code 
 	return a.proceed(ctx, st)
 }
 
-// decide records d, unless the same is recorded, and in the same commit the
+// decide records d, unless the same decision is recorded, and in the same commit the
 // consent that the user gave on a page.
 func (a *Authorizer) decide(ctx context.Context, st *Stage, d Decision, consent bool) error {
 	who, with := st.Interaction.Identity, &store.Change{}
@@ -160,8 +159,8 @@ func (a *Authorizer) decide(ctx context.Context, st *Stage, d Decision, consent 
 			d.AuthorizedAt = a.Issuer.AgreedAt(st.view, who.Subject, st.Client.ID, now)
 			d.ExpiresAt = now.Add(a.Issuer.CodeLifetimeOf(st.Client))
 			d.KeyID = st.view.Ring.Current(keys.Seal, now)
-			// The session that answers, which may have begun after the one that was asked
-			// had ended: the grant is found by it when it ends.
+			// Refer to the session that answers, which may have replaced the one that was
+			// asked: the end of a session finds its grants by the reference.
 			if s := st.Session; s != nil && s.Reference != it.Identity.Reference {
 				of := *it.Identity
 				of.Reference = s.Reference
@@ -203,9 +202,10 @@ func (a *Authorizer) decide(ctx context.Context, st *Stage, d Decision, consent 
 	return err
 }
 
-// consentDocument is the consents of the user with what d adds for the client.
-// Only the first call for a stage uses what the stage has read. If the agreement makes
-// the record of a client, it is ErrRecords for a user who has made too many.
+// consentDocument returns the user's consents with what d adds for the client. Only the
+// first call for a stage uses the consents that the stage has read. If makes is set, the
+// agreement creates a client's record: the error is ErrRecords if the user has created too
+// many.
 func (co *Consents) consentDocument(ctx context.Context, st *Stage, d Decision, makes bool) (store.Document, error) {
 	r, subject := st.Interaction.Request, st.Interaction.Identity.Subject
 	cs := st.consents
@@ -229,7 +229,7 @@ func (co *Consents) consentDocument(ctx context.Context, st *Stage, d Decision, 
 		next.Remembered, next.RememberedClaims = union(r.Scope, have.Remembered), shown|have.RememberedClaims
 	}
 	next.Terms = terms(st.Client, r.RedirectURI)
-	if !r.Device { // about which the user is always asked
+	if !r.Device { // the user is always asked about a device
 		cs.Of[r.ClientID] = next
 	}
 	if makes {
@@ -248,8 +248,8 @@ func (co *Consents) consentDocument(ctx context.Context, st *Stage, d Decision, 
 const recordPace = 20
 
 // answer computes the client's answer from the decision, and writes nothing. A
-// repeated answer is the same as long as its code is valid; a redeemed one would
-// make the client end its own grant.
+// repeated answer is the same as long as its code is valid. It does not repeat a redeemed
+// code, with which the client would end its own grant.
 func (a *Authorizer) answer(ctx context.Context, st Stage) (Stage, error) {
 	it, d := st.Interaction, st.Interaction.Decision
 	if it.Request.Device {
@@ -291,9 +291,9 @@ func (a *Authorizer) mayRepeat(ctx context.Context, st Stage, id grant.ID) error
 	return err
 }
 
-// codeParts derives what is random in an interaction's code from its id and from
-// what was recorded, by HMAC under a key of the ring. The id is no secret: it is
-// the challenge of a handoff, and stands in URLs.
+// codeParts derives the random parts of an interaction's code from the interaction's id
+// and decision, by HMAC under a key of the ring. The id alone is no secret: it is the
+// challenge of a handoff, and stands in URLs.
 func codeParts(ring *keys.Ring, it *Interaction) (id grant.ID, nonce [keys.NonceSize]byte) {
 	recorded := it.Decision.AuthorizedAt.Append(nil)
 	id = grant.NewID(it.Decision.AuthorizedAt, [16]byte(ring.Tag("grant of an interaction", []byte(it.ID), recorded)))
@@ -332,7 +332,7 @@ func (a *Authorizer) next(ctx context.Context, st *Stage, r oauth.AuthorizationR
 	case errors.As(err, &public):
 		err = a.clientError(st.Client, r, public, st.Session != nil, nil)
 	case err == nil && st.Client != nil && st.Session != nil && (step == StepConsent || step == StepAnswered && st.Interaction == nil):
-		// Nobody is asked about an authorization of which no code can be made.
+		// Make the code before asking, so that a request for which none can be made fails.
 		if st.code, err = a.Issuer.Codes().IssueTo(st.Client, authorization(r, st.Session.Identity, st.targets)); err != nil {
 			err = a.clientError(st.Client, r, faultTold(err), true, err)
 		}
@@ -340,8 +340,8 @@ func (a *Authorizer) next(ctx context.Context, st *Stage, r oauth.AuthorizationR
 	return step, err
 }
 
-// asAgreed empties a consent to a client that registered itself, and that has changed
-// since or has no record: without one, it gets no tokens.
+// asAgreed empties the consent to a client that registered itself, if the client has
+// changed since or has no record: a client without a record gets no tokens.
 func (co *Consents) asAgreed(ctx context.Context, c *store.Client, r oauth.AuthorizationRequest, agreed *Consent) error {
 	if !c.SelfRegistered() || agreed.At == 0 {
 		return nil

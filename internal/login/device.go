@@ -15,8 +15,8 @@ var ErrUserCode = issuer.ErrUserCode
 // ErrManyCodes means that a user has entered too many wrong codes.
 var ErrManyCodes = errors.New("too many wrong user codes")
 
-// BeginDevice begins the login of a user who has entered a code of the right form.
-// Whether it is right is found out by who is signed in (RFC 8628 section 5.1).
+// BeginDevice begins the login of a user who has entered a code of the right form. Only
+// a signed-in user can find out whether the code exists (RFC 8628 section 5.1).
 func (a *Authorizer) BeginDevice(ctx context.Context, v Visitor, userCode string) (*Interaction, error) {
 	s, err := a.Session(ctx, v.Session)
 	if err != nil {
@@ -26,8 +26,8 @@ func (a *Authorizer) BeginDevice(ctx context.Context, v Visitor, userCode string
 	return it, a.begin(ctx, it, v, s != nil)
 }
 
-// findDevice looks up the code of a user who is signed in, and records what the device
-// asks for: the answer is about what was shown.
+// findDevice looks up the code that a signed-in user has entered, and records the device's
+// request, so that the user's answer is about the request that was shown.
 func (a *Authorizer) findDevice(ctx context.Context, st Stage, v Visitor) error {
 	right, may := a.Issuer.Devices.Guess(a.now(), a.Realm+" "+st.Session.Subject, v.Network)
 	if !may {

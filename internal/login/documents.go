@@ -26,13 +26,13 @@ type Documents struct {
 // now returns the instant of a decision.
 func (ds Documents) now() grant.Instant { return grant.At(ds.Now()) }
 
-// view returns what this node knows of the realm.
+// view returns this node's present view of the directory.
 func (ds Documents) view() (*directory.View, error) {
 	view, err := ds.Directory.View()
 	return view, store.Unavailable(err)
 }
 
-// document reads a document and its body, which may be absent: its version is 0 then.
+// document reads a document, and its content into body. Its version is 0 if there is none.
 func (ds Documents) document(ctx context.Context, kind store.DocumentKind, key store.DocumentKey, body any) (store.Document, error) {
 	d, err := store.ReadDocument(ctx, ds.Store, kind, key, body)
 	if d.Version == 0 {
@@ -41,8 +41,9 @@ func (ds Documents) document(ctx context.Context, kind store.DocumentKind, key s
 	return d, err
 }
 
-// seal returns the body of a document that holds what, or oauth.ErrTooLarge: the sender of
-// a request decides how long it is, and the store is not at fault (CWE-770).
+// seal returns what, sealed as the body of a document. A body that is too long is
+// oauth.ErrTooLarge, because the sender of the request causes it, and not the store
+// (CWE-770).
 func (ds Documents) seal(box string, what any) ([]byte, error) {
 	view, err := ds.Directory.View()
 	if err != nil {
@@ -72,8 +73,8 @@ func (ds Documents) keepSealed(ctx context.Context, kind store.DocumentKind, id 
 	return store.Unavailable(ds.Store.Commit(ctx, store.Change{Documents: []store.Document{d}}))
 }
 
-// unseal reads the document of an id into what, or returns ErrInteraction. A text that can
-// be no id is not looked up: it names nothing, whether the store answers or not.
+// unseal reads the document of an id into what, or returns ErrInteraction. It does not look
+// up a text that cannot be an id, and returns ErrInteraction even if the store is down.
 func (ds Documents) unseal(ctx context.Context, kind store.DocumentKind, id, box string, what any) (d store.Document, err error) {
 	if !isID(id) {
 		return d, ErrInteraction

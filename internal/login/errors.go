@@ -12,8 +12,8 @@ var (
 	ErrInteraction = errors.New("no such interaction")
 	// ErrExpired means that the user took too long.
 	ErrExpired = errors.New("interaction expired")
-	// ErrAnswered means that the client has its answer, another one or too
-	// long ago for the same to be given again.
+	// ErrAnswered means that the client already has its answer: a different one, or
+	// one that cannot be repeated any more.
 	ErrAnswered = errors.New("interaction answered before")
 	// ErrSwitched means that another user has signed in since.
 	ErrSwitched = errors.New("another user is signed in")

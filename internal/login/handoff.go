@@ -41,9 +41,9 @@ func (a *Authorizer) Login(ctx context.Context, challenge string) (*Interaction,
 	return it, c, nil
 }
 
-// AcceptLogin says who the user of a challenge is. It returns where to send the
-// browser. The address proves that this call was made: an attacker who sends
-// another user his own challenge does not learn it. The same call again is no error.
+// AcceptLogin records who the user of a challenge is, and returns the address to which the
+// caller sends the browser. The address proves that this call was made: an attacker who
+// sends another user his own challenge does not have it. A repeated call is no error.
 func (a *Authorizer) AcceptLogin(ctx context.Context, challenge string, who Identity) (continueURL string, err error) {
 	if err := a.checkIdentity(&who); err != nil {
 		return "", err
@@ -68,9 +68,9 @@ func (a *Authorizer) AcceptLogin(ctx context.Context, challenge string, who Iden
 	return a.sayLogin(ctx, it, Outcome{Identity: &who, At: now})
 }
 
-// rehearseLogin makes the code that a login which another system accepts would give, so
-// that one that does not fit into a code is refused to that system. A client whose
-// description was not read yet is taken to allow what its request asks for.
+// rehearseLogin makes the code that would follow from a login by another system, so that
+// AcceptLogin rejects an identity that does not fit into a code. It assumes that a client
+// whose description was not read yet may have everything that its request asks for.
 func (a *Authorizer) rehearseLogin(it *Interaction, who Identity) error {
 	view, err := a.view()
 	if err != nil {
@@ -88,15 +88,15 @@ func (a *Authorizer) rehearseLogin(it *Interaction, who Identity) error {
 		r = a.covered(st, r)
 	}
 	if a.defect(st, r) != nil {
-		return nil // the client's fault, and not the system's
+		return nil // the client is at fault, and not the other system
 	}
 	who.AuthTime = cmp.Or(who.AuthTime, a.now()) // as TakeLogin will have it
 	_, err = a.Issuer.Codes().IssueTo(c, authorization(r, who, st.targets))
 	return err
 }
 
-// RejectLogin says that the user of a challenge is not let in, and what the
-// client receives: "" is access_denied.
+// RejectLogin records that the login of a challenge is rejected, and the error code for
+// the client: "" is access_denied.
 func (a *Authorizer) RejectLogin(ctx context.Context, challenge string, code oauth.ErrorCode) (continueURL string, err error) {
 	code = cmp.Or(code, oauth.AccessDenied)
 	if describe(code) == "" {
@@ -154,8 +154,9 @@ func (ins *Interactions) loginVerifier(it *Interaction) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(view.Ring.Tag("login of an interaction", []byte(it.ID), said)), nil
 }
 
-// TakeLogin is what another system said of the interaction, for a browser that
-// was sent with the verifier; nil if nothing was said yet, or was taken.
+// TakeLogin returns the outcome that AcceptLogin or RejectLogin has recorded, to a browser
+// with the verifier. It returns nil if there is no outcome or verifier, or if the outcome
+// was used before.
 func (ins *Interactions) TakeLogin(it *Interaction, verifier string) (*Outcome, error) {
 	if it.Login == nil || it.Step != StepLogin || verifier == "" {
 		return nil, nil
@@ -170,14 +171,14 @@ func (ins *Interactions) TakeLogin(it *Interaction, verifier string) (*Outcome, 
 	said := *it.Login
 	if said.Identity != nil && said.Identity.AuthTime == 0 {
 		who := *said.Identity
-		who.AuthTime = said.At // whoever accepts a login has just seen the user
+		who.AuthTime = said.At // the other system has just authenticated the user
 		said.Identity = &who
 	}
 	return &said, nil
 }
 
-// checkIdentity refuses what cannot be in a token, and brings claims to the form
-// in which they travel.
+// checkIdentity rejects an identity that cannot be in a token, and splits its claims into
+// Standard and Claims.
 func (a *Authorizer) checkIdentity(who *Identity) (err error) {
 	who.Standard, who.Claims, err = issuer.SplitClaims(json.RawMessage(who.Claims))
 	switch {

@@ -12,7 +12,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// Interactions stores what users are asked.
+// Interactions stores the interactions of one realm.
 type Interactions struct {
 	Documents
 	// Lifetime is how long a user may take, from the client's request to the answer.
@@ -39,7 +39,7 @@ func (it *Interaction) weight() int {
 	return kilobytes(size)
 }
 
-// begin stores a new interaction of a browser, whose user is signed in or not.
+// begin stores a new interaction of a browser. signedIn is set if its user is signed in.
 func (ins *Interactions) begin(ctx context.Context, it *Interaction, v Visitor, signedIn bool) error {
 	now := ins.now()
 	if err := ins.Pending.admit(now, ins.Lifetime.Milliseconds(), v, it.weight(), signedIn); err != nil {
@@ -72,7 +72,7 @@ func (ins *Interactions) put(ctx context.Context, it *Interaction, with store.Ch
 	return nil
 }
 
-// load finds an interaction, whosever it is.
+// load finds an interaction of any browser.
 func (ins *Interactions) load(ctx context.Context, id string) (*Interaction, error) {
 	it := &Interaction{ID: id}
 	d, err := ins.unseal(ctx, store.DocumentInteraction, id, interactionBox, it)
@@ -89,8 +89,8 @@ func (ins *Interactions) load(ctx context.Context, id string) (*Interaction, err
 	return it, nil
 }
 
-// Interaction finds an interaction of this browser. Somebody else's is the same
-// as none: an id is of no use in another browser.
+// Interaction finds an interaction of this browser. For an interaction of another browser,
+// it returns ErrInteraction: an id is of no use there.
 func (ins *Interactions) Interaction(ctx context.Context, id string, v Visitor) (*Interaction, error) {
 	it, err := ins.load(ctx, id)
 	if it == nil {
@@ -106,9 +106,9 @@ func (ins *Interactions) Interaction(ctx context.Context, id string, v Visitor) 
 	return it, err
 }
 
-// change applies f to it and stores the result together with what f puts into
-// with, unless that is nil. If another request changed something meanwhile, f is
-// applied again to that. If f returns errUnchanged, nothing is stored.
+// change applies f to it and stores the result together with what f puts into with, unless
+// with is nil. If another request has changed the interaction meanwhile, change reads it
+// again and applies f to the new version. If f returns errUnchanged, nothing is stored.
 func (ins *Interactions) change(ctx context.Context, it *Interaction, with *store.Change, f func(*Interaction) error) error {
 	if with == nil {
 		with = &store.Change{}
@@ -134,8 +134,8 @@ func (ins *Interactions) change(ctx context.Context, it *Interaction, with *stor
 
 var errUnchanged = errors.New("unchanged")
 
-// proveMore notes that a built-in user has passed a step in an epoch of the user's
-// record, and owes another one.
+// proveMore records that a built-in user has passed a step in an epoch of the user's
+// record, and which step the user must pass next.
 func (ins *Interactions) proveMore(ctx context.Context, it *Interaction, who Proof) error {
 	return ins.change(ctx, it, nil, func(it *Interaction) error {
 		if it.Step != StepLogin && it.Step != who.Owes {
@@ -146,9 +146,9 @@ func (ins *Interactions) proveMore(ctx context.Context, it *Interaction, who Pro
 	})
 }
 
-// restart begins the login again, as another interaction: a page that was shown
-// to one user is never answered by the next (CWE-639). With another, it is for
-// another user: a session in another tab does not count.
+// restart begins the login again, as another interaction, so that no user answers a page
+// that was shown to another user (CWE-639). If another is set, the login is for another
+// user, and the browser's session does not count.
 func (ins *Interactions) restart(ctx context.Context, it *Interaction, v Visitor, another bool) (*Interaction, error) {
 	next := &Interaction{Request: it.Request, Client: it.Client, Device: it.Device, Console: it.Console, SeenEnds: it.SeenEnds, Step: StepLogin, Fresh: it.Fresh || another}
 	if err := ins.begin(ctx, next, v, it.Identity != nil); err != nil {
@@ -167,8 +167,8 @@ func (ins *Interactions) restart(ctx context.Context, it *Interaction, v Visitor
 	return next, err
 }
 
-// identify records who the user is, and in the same commit what add adds, unless it
-// is nil. Add may change who that is.
+// identify records the user's identity, and in the same commit what add adds, unless add
+// is nil. add may change the identity.
 func (ins *Interactions) identify(ctx context.Context, it *Interaction, who Identity, add func(*Identity, *store.Change) error) error {
 	var with store.Change
 	return ins.change(ctx, it, &with, func(it *Interaction) error {
@@ -186,8 +186,7 @@ func (ins *Interactions) identify(ctx context.Context, it *Interaction, who Iden
 	})
 }
 
-// keepUpstream notes what the answer of another provider is to be compared
-// with.
+// keepUpstream stores the values with which the answer of another provider is compared.
 func (ins *Interactions) keepUpstream(ctx context.Context, it *Interaction, pending json.RawMessage) error {
 	return ins.change(ctx, it, nil, func(it *Interaction) error {
 		if it.Step != StepLogin {

@@ -28,7 +28,7 @@ type Logout struct {
 
 const logoutBox = "logout request"
 
-// CheckLogout checks a client's request. An expired id_token is a good hint. The result
+// CheckLogout checks a client's request. An expired id_token is a valid hint. The result
 // has a redirect URI only if the client is known, by the hint or by client_id, and
 // registered it: otherwise the user stays here. Its errors are those of package oauth
 // for a page, or a fault.
@@ -80,14 +80,14 @@ func (a *Authorizer) afterLogout(l *Logout) (string, error) {
 	return issuer.AppendQuery(l.RedirectURI, "state", string(l.State)), nil
 }
 
-// MustAsk reports whether the user of a session must confirm a logout. The user need
-// not if the client has shown an id_token of this very session, which other sites do
-// not have (CWE-352), and if nobody is signed in.
+// MustAsk reports whether the user of a session must confirm a logout. No confirmation is
+// needed if nobody is signed in, or if the client has sent an id_token of this very
+// session, which other sites do not have (CWE-352).
 func (l *Logout) MustAsk(s *Session) bool {
 	return s != nil && (l.SessionID == "" || openid.SessionID(s.reference(), l.ClientID) != l.SessionID)
 }
 
-// KeepLogout stores a request as long as an interaction, and gives it an id.
+// KeepLogout stores a request for the lifetime of an interaction, and sets its id.
 func (ins *Interactions) KeepLogout(ctx context.Context, l *Logout, v Visitor, signedIn bool) error {
 	now := ins.now()
 	if err := ins.Pending.admit(now, ins.Lifetime.Milliseconds(), v, kilobytes(len(l.RedirectURI)+len(l.State)*4/3+len(l.UILocales)), signedIn); err != nil {
@@ -115,19 +115,19 @@ func (ins *Interactions) KeptLogout(ctx context.Context, id string) (*Logout, er
 	return l, nil
 }
 
-// notifiedWithin is how long a redirect after a logout waits for the clients of the session.
+// notifiedWithin is how long a redirect after a logout waits for Notified.
 const notifiedWithin = time.Second
 
 // LogOut ends the session of a browser, if there is one, and returns it with the
 // address to which the browser goes, "" for a page of ours.
 func (a *Authorizer) LogOut(ctx context.Context, l *Logout, v Visitor) (s *Session, next string, err error) {
-	// The registration may have changed while the user was asked, who signs out all the same.
+	// If the registration has changed while the user was asked, the session still ends.
 	if next, err = a.afterLogout(l); err != nil && (l.ID == "" || !errors.As(err, new(*oauth.Error))) {
 		return nil, "", err
 	}
 	s, err = a.EndSession(ctx, v.Session)
 	if s != nil && next != "" && a.Notified != nil {
-		// The next page is the client's, which perhaps shows another client's state.
+		// Notify other clients first: the client's next page may show their state.
 		ctx, cancel := context.WithTimeout(ctx, notifiedWithin)
 		defer cancel()
 		a.Notified(ctx, s.end)

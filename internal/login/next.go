@@ -25,10 +25,10 @@ const (
 	StepMoved        Step = "moved" // begun again, as Next
 
 	// stepLogout is the step of a logout that an earlier version has stored as an
-	// interaction: it is one no longer.
+	// interaction: load does not find it.
 	stepLogout Step = "logout"
 
-	// StepReadConsents is no step of a user: Next needs the consents.
+	// StepReadConsents is no step of a user: the caller must give Next the consents.
 	StepReadConsents Step = "read consents"
 )
 
@@ -40,21 +40,22 @@ type Interaction struct {
 	Browser []byte                     `json:"browser"` // a digest
 	Request oauth.AuthorizationRequest `json:"request"`
 	Step    Step                       `json:"step"`
-	// Fresh says that a user who is already signed in must sign in again.
+	// Fresh is set if a user who is already signed in must sign in again.
 	Fresh     bool          `json:"fresh,omitempty"`
 	CreatedAt grant.Instant `json:"created_at"`
 	ExpiresAt grant.Instant `json:"-"`
 
-	// Username has shown a password, in an epoch, and owes a second factor.
+	// Username is the user who has proved a password, in Epoch of the user's record, and
+	// must prove a second factor.
 	Username string `json:"username,omitempty"`
 	Epoch    int64  `json:"epoch,omitempty"`
 	// Identity is who has signed in.
 	Identity *Identity `json:"identity,omitempty"`
 
-	// Login is what another system said of the user, for the browser to fetch.
+	// Login is the outcome that another system has recorded, until the browser returns.
 	Login *Outcome `json:"login,omitempty"`
-	// Upstream is what the answer of another provider is to be compared with,
-	// in a form of its own.
+	// Upstream holds the values with which the answer of another provider is compared.
+	// This package does not decode it.
 	Upstream json.RawMessage `json:"upstream,omitempty"`
 	// SeenEnds are the ends at the provider that were seen before this login began.
 	SeenEnds []string `json:"seen_ends,omitempty"`
@@ -69,42 +70,43 @@ type Interaction struct {
 	Client *store.Client `json:"client,omitempty"`
 
 	Decision *Decision `json:"decision,omitempty"`
-	// Next is the id of the interaction that took its place.
+	// Next is the id of the interaction that replaced this one.
 	Next string `json:"next,omitempty"`
 
 	version int64
 }
 
-// OfAccount reports whether it is for no client: for the account pages, or the console.
+// OfAccount reports whether the interaction has no client, because it is for the account
+// pages or the console.
 func (it *Interaction) OfAccount() bool { return it.Request.ClientID == "" }
 
 // Named returns the claims that the client asks for by name.
 func (it *Interaction) Named() claims.Set { return named(it.Request) }
 
-// MayRemember reports whether the user's answer can be kept: any program of the device
-// could ask again in the name of a client that is one.
+// MayRemember reports whether the user's decision may be remembered: only if the redirect
+// URI is remote. Any program on the user's machine can pose as a client that runs there.
 func (it *Interaction) MayRemember() bool { return oauth.IsRemote(it.Request.RedirectURI) }
 
-// ACRValues returns the acr that the system which has the users should reach, the
-// best first: what the client demands, or else prefers.
+// ACRValues returns the acr values for the system that has the users, the best first:
+// those that the client demands, or else those that it prefers.
 func (it *Interaction) ACRValues() []string {
 	return strings.Fields(cmp.Or(strings.Join(it.Request.Classes, " "), it.Request.ACRValues))
 }
 
 // A DeviceAsked is the device for which a user has entered a code, as the user is shown
-// it. Until the user has signed in, nothing is known but the code.
+// it. Until the user has signed in, only UserCode is set.
 type DeviceAsked struct {
 	UserCode string        `json:"user_code"`
 	From     string        `json:"from,omitempty"` // address of the device
 	At       grant.Instant `json:"at,omitempty"`   // when it asked
 }
 
-// A Console is the console of operators, who sign in to it by the login of users.
+// A Console is the console of operators, who sign in to it as users do.
 type Console struct {
-	ACRValues string   // what the login should have of acr, the best first
-	Claims    []string // that are asked for
-	// Admit returns what is stored for an operator, and the address at the console that
-	// takes it. The challenge is that of the browser in which the operator began.
+	ACRValues string   // acr values for the login, the best first
+	Claims    []string // to request from the provider
+	// Admit returns the ticket to store for an operator, and the address at the console
+	// that redeems it. challenge is that of the browser in which the operator began.
 	Admit func(challenge string, who Identity) (ticket store.Document, url string, err error)
 }
 
@@ -120,33 +122,32 @@ type Decision struct {
 	ExpiresAt    grant.Instant `json:"expires_at,omitempty"` // of the code
 }
 
-// An Outcome is what another system has said about an interaction: Identity, or
-// Refused.
+// An Outcome is the result of a login by another system: Identity, or Refused.
 type Outcome struct {
 	Identity *Identity       `json:"identity,omitempty"`
 	Refused  oauth.ErrorCode `json:"refused,omitempty"`
 	At       grant.Instant   `json:"at"`
 }
 
-// A Request is what a client asks for, with what decides about it beside the
-// user. What OpenID Connect adds to a request is an input of Next here.
+// A Request is a client's authorization request, with the other inputs of Next that do not
+// depend on the user.
 type Request struct {
-	oauth.AuthorizationRequest // its Defect is also what this client may not ask for
+	oauth.AuthorizationRequest // Defect is also set if this client may not ask for it
 
 	Client  *store.Client // nil: the account pages ask
 	At      grant.Instant // of the decision
 	BuiltIn bool          // users are built in, so that they choose an account here
-	// Development: the machine is the developer's, and every program on it.
+	// Development: every program on this machine is the developer's.
 	Development bool
-	// Beyond is since when other clients may have more by the tokens than the client asks
-	// for: users who have agreed before are asked again.
+	// Beyond is since when other clients may exchange this client's tokens for more than
+	// it asks for. Users who agreed before that are asked again.
 	Beyond grant.Instant
 }
 
 // Next returns the step that comes next, from what is recorded. It is pure. The
 // session is nil if nobody is signed in, the interaction if nobody was asked yet.
-// Consents are read only where they decide: given nil, Next returns
-// StepReadConsents there. StepAnswered means that there is nothing to ask.
+// If agreed is nil and the consent matters, Next returns StepReadConsents: the caller
+// reads consents only then. StepAnswered means that there is nothing to ask.
 //
 // Its errors are an *oauth.Error for the client, ErrSignedOut and ErrSwitched.
 func Next(r Request, s *Session, agreed *Consent, it *Interaction) (Step, error) {
@@ -168,7 +169,7 @@ func Next(r Request, s *Session, agreed *Consent, it *Interaction) (Step, error)
 	return r.consent(agreed)
 }
 
-// signIn returns what is asked until the user is known, and then StepConsent.
+// signIn returns the step at which the user signs in, or StepConsent for a known user.
 func (r Request) signIn(s *Session, it *Interaction) (Step, error) {
 	// A session of another tab counts as well.
 	known := s != nil && !stale(r.AuthorizationRequest, s, r.At) && unmet(r.AuthorizationRequest, s) == nil && !r.Prompt.Login && (it == nil || !it.Fresh)
@@ -192,9 +193,9 @@ func (r Request) signIn(s *Session, it *Interaction) (Step, error) {
 
 // consent returns whether the known user must agree.
 func (r Request) consent(agreed *Consent) (Step, error) {
-	// Any program of the user's machine could have made the request in the name of a
-	// client that is one: the user is always asked (RFC 8252 section 8.6).
-	// So is one whose device asks: somebody else may have sent the user its code.
+	// Any program on the user's machine can pose as a client that runs there, so that the
+	// user is always asked about such a client (RFC 8252 section 8.6), and about every
+	// device, because somebody else may have sent the user its code.
 	always := r.Device || r.Prompt.Consent || !oauth.IsRemote(r.RedirectURI) && !(r.Development && r.Client.FirstParty && oauth.IsLoopback(r.RedirectURI))
 	switch {
 	case r.Client.FirstParty && !always:
@@ -218,8 +219,8 @@ func stale(r oauth.AuthorizationRequest, s *Session, at grant.Instant) bool {
 }
 
 // unmet returns the error of a request that demands another user than that of s,
-// or another login (OpenID Connect Core sections 3.1.2.1 and 5.5.1.1). As long as
-// nobody is signed in, there is none.
+// or another login (OpenID Connect Core sections 3.1.2.1 and 5.5.1.1). It returns nil if
+// nobody is signed in.
 func unmet(r oauth.AuthorizationRequest, s *Session) *oauth.Error {
 	switch {
 	case s == nil:

@@ -24,13 +24,13 @@ type Pending struct {
 const (
 	maxPending      = 128 << 10
 	maxPendingGuest = maxPending * 4 / 5
-	// pendingOfParty is which part of what is free one network may have: enough
-	// for as many ordinary logins as throttle.interactions allows an address.
+	// One network may have 1/pendingOfParty of the free kilobytes (see overload.Fair):
+	// enough for the ordinary logins that throttle.interactions allows an address.
 	pendingOfParty = 8
 )
 
-// begun is what was begun in a stretch: together, and by each network. Each of
-// these has a kilobyte at least, so that maxPending bounds them too.
+// begun counts the kilobytes that were begun in a stretch, in total and by network. Each
+// network has at least one kilobyte, so that maxPending also limits the networks.
 type begun struct {
 	kilobytes int
 	of        map[netip.Prefix]int
@@ -40,7 +40,7 @@ type begun struct {
 var errShare = fmt.Errorf("%w: its network has its share of all", ErrLimited)
 
 // add counts so many kilobytes for a network, if there is room for them and the
-// network has no more than its share. The zero network has no share.
+// network has no more than its share. The zero network is not limited to a share.
 func (p *Pending) add(now grant.Instant, lifetime int64, network netip.Prefix, kilobytes, most int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -68,8 +68,8 @@ func (p *Pending) add(now grant.Instant, lifetime int64, network netip.Prefix, k
 	return nil
 }
 
-// admit charges a visitor, whose user is signed in or not, for so many kilobytes of
-// what is stored until it is answered.
+// admit charges a visitor for a record of so many kilobytes. Signed-in users may also use
+// the reserved fifth of maxPending.
 func (p *Pending) admit(now grant.Instant, lifetime int64, v Visitor, weight int, signedIn bool) error {
 	if v.Charge != nil && !v.Charge(weight) {
 		return ErrLimited
@@ -81,15 +81,15 @@ func (p *Pending) admit(now grant.Instant, lifetime int64, v Visitor, weight int
 	return p.add(now, lifetime, v.Network, weight, most)
 }
 
-// kilobytes is how much of the store a record takes whose texts have so many bytes.
+// kilobytes returns the weight of a record whose texts have so many bytes.
 func kilobytes(size int) int { return 1 + size/1024 }
 
-// A Visitor is what a browser shows of itself.
+// A Visitor is the browser that sends a request: its cookies and its network.
 type Visitor struct {
 	Browser string // content of the browser's cookie
 	Session string // content of the session's cookie
-	// Network is where the visitor is, to have a share of the interactions of
-	// all; the zero prefix if visitors cannot be told apart by it.
+	// Network limits the visitor to a share of all interactions; it is the zero prefix
+	// if networks do not distinguish visitors.
 	Network netip.Prefix
 	// Charge, if set, charges the visitor's address for an interaction of so many
 	// kilobytes. It returns false if the address has begun too much.

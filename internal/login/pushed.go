@@ -10,12 +10,12 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// PushedLifetime is how long a browser has to come with a pushed request.
+// PushedLifetime is how long after the push a browser may present a pushed request.
 const PushedLifetime = time.Minute
 
-// A pushed request is one that its client has sent before the browser comes (RFC 9126).
-// It is stored, sealed, for longer than it can be used: the interactions that it begins
-// outlive it, and only the first of them that ends answers the client.
+// A pushed request is an authorization request that its client has sent directly to this
+// server (RFC 9126). It is stored, sealed, for longer than it can be used: interactions
+// that it begins outlive it, and only the first of them that ends answers the client.
 type pushed struct {
 	ClientID string        `json:"client_id"`
 	Form     string        `json:"form,omitempty"` // for oauth.ParseAuthorization
@@ -26,8 +26,9 @@ type pushed struct {
 const pushedBox = "pushed request"
 
 // Push checks a client's request as Authorize does, and stores its form (RFC 9126
-// section 2). Who is known has authenticated: others have the share of visitors who are
-// not signed in. It returns the reference. Its errors are oauth.Errors or faults.
+// section 2). known is set if the client has authenticated: other clients share the limit
+// of visitors who are not signed in. It returns the request_uri. Its errors are
+// oauth.Errors or faults.
 func (a *Authorizer) Push(ctx context.Context, r oauth.AuthorizationRequest, form string, v Visitor, known bool) (reference string, err error) {
 	st := &Stage{}
 	if st.view, err = a.view(); err != nil {
@@ -56,7 +57,7 @@ func (a *Authorizer) Push(ctx context.Context, r oauth.AuthorizationRequest, for
 }
 
 // Pushed returns the request that a client has pushed, by its id. The same request can
-// begin any number of interactions until one of them ends: a user reloads the page.
+// begin any number of interactions until one of them ends: users may reload the page.
 func (a *Authorizer) Pushed(ctx context.Context, clientID, id string) (oauth.AuthorizationRequest, error) {
 	p, _, err := a.findPushed(ctx, id)
 	if err == nil && (p.Used || p.ClientID != clientID || a.now() >= p.Until) {

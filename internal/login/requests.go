@@ -17,13 +17,13 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// Requests verifies what clients want: who asks, where the answer goes, and what the
+// Requests verifies authorization requests: the client, the redirect URI, and what the
 // client may ask for.
 type Requests struct {
 	Documents
 	Issuer *issuer.Issuer
 	// CallbackParameters adds scope and client_id to the code in the callback,
-	// as clients of OpenAM-style deployments know it (compat.callback_parameters).
+	// as clients of OpenAM-style deployments expect (compat.callback_parameters).
 	CallbackParameters bool
 	// RequirePAR refuses requests of every client that were not pushed.
 	RequirePAR bool
@@ -34,9 +34,9 @@ type Requests struct {
 	SelfRegistered func(ctx context.Context, r oauth.AuthorizationRequest, from netip.Prefix, signedIn bool) (*store.Client, error)
 }
 
-// client verifies who asks, and where the answer goes. Before it has, nobody
-// may be redirected (RFC 6749 section 4.1.2.1). Of a client that registered itself,
-// it is the one that the interaction holds, if there is one, or else unread.
+// client verifies the client and the redirect URI of a request. Until then, no response
+// may redirect the browser (RFC 6749 section 4.1.2.1). For a client that registered
+// itself, it returns the client that the interaction holds, or else an unread one.
 func (rs *Requests) client(view *directory.View, r oauth.AuthorizationRequest, it *Interaction) (*store.Client, error) {
 	c, ok := view.Client(rs.Realm, r.ClientID)
 	switch {
@@ -85,10 +85,10 @@ func unread(id string) *store.Client {
 	return &store.Client{ID: id, Settings: store.Settings{Name: oauth.Host(id)}, RegisteredBy: store.ByDocument}
 }
 
-// ShownName returns what a client is called on every page but the consent page: nobody
-// vouches for the name that a client which registered itself gives itself, and unquoted
-// it would be a sentence of ours. Such a client is the host of its address, or of its
-// redirect URI.
+// ShownName returns the name of a client for every page but the consent page. For a client
+// that registered itself, it is the host of the client's address or redirect URI: nobody
+// vouches for the name that the client gives itself, and without quotes it would read as
+// a statement of this server.
 func ShownName(c *store.Client) string {
 	switch {
 	case !c.SelfRegistered():
@@ -105,8 +105,9 @@ func ShownName(c *store.Client) string {
 // grant type, but its list is not nil.
 func isUnread(c *store.Client) bool { return c.SelfRegistered() && c.GrantTypes == nil }
 
-// readClient reads a client that registered itself into st, unless nobody is signed in,
-// and returns its request as far as it is allowed.
+// readClient reads a client that registered itself into st, and returns its request with
+// the scope that is allowed. It changes nothing if the client is read for signed-in users
+// only and nobody is signed in.
 func (rs *Requests) readClient(ctx context.Context, st *Stage, r oauth.AuthorizationRequest, v Visitor) (oauth.AuthorizationRequest, error) {
 	c, err := rs.SelfRegistered(ctx, r, v.Network, st.Session != nil)
 	switch {
@@ -195,7 +196,7 @@ func (rs *Requests) shown(st *Stage, r oauth.AuthorizationRequest, byDefault oau
 	return r
 }
 
-// defect is what is wrong with the request of a stage, or nil.
+// defect returns the error for which the request of a stage is rejected, or nil.
 func (rs *Requests) defect(st *Stage, r oauth.AuthorizationRequest) *oauth.Error {
 	c := st.Client
 	if r.Pushed == "" && (rs.RequirePAR || c.RequirePAR) {
@@ -227,7 +228,7 @@ func (rs *Requests) defect(st *Stage, r oauth.AuthorizationRequest) *oauth.Error
 }
 
 // openID reads acr_values, and the parameters that count only if an id_token is asked
-// for. What is wrong with them is the request's defect; an error is a fault.
+// for. It sets r.Defect if they are wrong; the error that it returns is a fault.
 func (rs *Requests) openID(r oauth.AuthorizationRequest, c *store.Client, builtIn bool) (oauth.AuthorizationRequest, error) {
 	r.Classes = wished(r.ACRValues, builtIn)
 	switch {
@@ -250,11 +251,11 @@ func (rs *Requests) openID(r oauth.AuthorizationRequest, c *store.Client, builtI
 		case err != nil:
 			r.Defect = oauth.ErrClaims
 		case r.Subjects != nil && len(r.Subjects) == 0:
-			r.Defect = oauth.ErrLoginRequired // they exclude each other
+			r.Defect = oauth.ErrLoginRequired // the demanded subjects exclude each other
 		case d.Classes != nil:
 			r.Classes = slices.DeleteFunc(d.Classes, func(class string) bool { return !mayReach(class, builtIn) })
 			if len(r.Classes) == 0 {
-				r.Defect = oauth.ErrUnmet // whoever logs in
+				r.Defect = oauth.ErrUnmet // no login can satisfy the request
 			}
 		}
 	}
@@ -276,9 +277,9 @@ func mayReach(class string, builtIn bool) bool {
 	return slices.Contains(openid.Classes, class)
 }
 
-// wished returns the classes of which one must be the login's, by acr_values (RFC 9470
-// section 5), or nil if no login can have one of them. Of built-in users, a stronger class
-// does for a weaker one. Other systems need not say an acr: a login without one does.
+// wished returns the classes that a login may have by acr_values (RFC 9470 section 5), or
+// nil if no login can have one of them. For built-in users, a stronger class satisfies the
+// request for a weaker one. For users of other systems, a login without acr does, too.
 func wished(values string, builtIn bool) (list []string) {
 	for class := range strings.FieldsSeq(values) {
 		if mayReach(class, builtIn) {
@@ -312,8 +313,8 @@ func (rs *Requests) hinted(r oauth.AuthorizationRequest) (oauth.AuthorizationReq
 	return r, nil
 }
 
-// callback is the client's redirect URI with the authorization response (RFC
-// 6749 section 4.1.2, RFC 9207), and with OpenAM's members if they are on.
+// callback returns the client's redirect URI with the authorization response (RFC 6749
+// section 4.1.2, RFC 9207), and with scope and client_id if CallbackParameters is set.
 func (rs *Requests) callback(r oauth.AuthorizationRequest, c *store.Client, code issuer.IssuedCode) string {
 	uri := issuer.AppendQuery(r.RedirectURI, "code", code.Code)
 	if rs.CallbackParameters {
@@ -322,7 +323,7 @@ func (rs *Requests) callback(r oauth.AuthorizationRequest, c *store.Client, code
 	if r.State != nil {
 		uri = issuer.AppendQuery(uri, "state", string(r.State))
 	}
-	// RFC 9207: a client of several servers learns whose answer it is.
+	// RFC 9207: iss identifies this server to a client of several servers.
 	uri = issuer.AppendQuery(uri, "iss", rs.Issuer.ID)
 	if rs.CallbackParameters {
 		uri = issuer.AppendQuery(uri, "client_id", c.ID)
@@ -330,9 +331,8 @@ func (rs *Requests) callback(r oauth.AuthorizationRequest, c *store.Client, code
 	return uri
 }
 
-// A ClientError is an error that is sent to the client, at a redirect URI that
-// is its own. If SignedIn is not set, nobody is known to sit at the browser
-// (RFC 9700 section 4.11.2).
+// A ClientError is an error that is sent to the client, at its verified redirect URI. If
+// SignedIn is not set, no user of the browser is authenticated (RFC 9700 section 4.11.2).
 type ClientError struct {
 	Public   *oauth.Error
 	Client   *store.Client

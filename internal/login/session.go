@@ -28,7 +28,7 @@ type Identity struct {
 	// issuer.SplitClaims. Neither interactions of signed-in users nor sessions
 	// hold them: they are in a document of the subject.
 	Standard string `json:"standard,omitempty"`
-	// Claims travel into the tokens: a JSON object, or "".
+	// Claims are copied into the tokens: a JSON object, or "".
 	Claims   string        `json:"claims,omitempty"`
 	AuthTime grant.Instant `json:"auth_time"`
 	Login    openid.Login  `json:"login,omitzero"` // how they were authenticated, if that is known
@@ -38,20 +38,20 @@ type Identity struct {
 	// Provider names the session at the provider where the user has logged in, "" if
 	// it is unknown. Only SignIn reads it.
 	Provider string `json:"-"`
-	// Said are the claims that the login was asked for by name: a JSON object, or "".
+	// Said are the claims that were requested from the provider by name: a JSON object, or "".
 	Said string `json:"-"`
-	// SaidAt is when the provider has said so, by its clock; zero without one.
+	// SaidAt is when the provider issued its id_token, by its clock; zero without a provider.
 	SaidAt grant.Instant `json:"-"`
 }
 
-// A Session is a browser whose user is known.
+// A Session is a browser in which a user has signed in.
 type Session struct {
 	Identity
 	Began     grant.Instant `json:"began"`
 	ExpiresAt grant.Instant `json:"-"`
-	// Over is what has become of the document, "" while it is the session's. What is
-	// over is kept until a sweep: by its version, of a login that continues a session
-	// and a logout at the same moment, one learns of the other.
+	// Over is overMoved or overEnded once the document is not the session's any more. The
+	// document is kept until a sweep, so that a login that continues the session and a
+	// concurrent logout conflict in its version.
 	Over string `json:"over,omitempty"`
 
 	id       sessionID
@@ -84,18 +84,18 @@ type Sessions struct {
 	// MaxSkew is how far the clocks of nodes may be apart.
 	MaxSkew time.Duration
 	// Alive reports whether the session of a built-in user, which began in an epoch of
-	// the user's record, goes on. It is nil where others know the users.
+	// the user's record, is still valid. Nil: another system has the users.
 	Alive Alive
-	// Ended adds to the change that ends a session what notifies clients of it; nil:
-	// nothing. It is called before the commit, and again after a conflict.
+	// Ended adds to the change that ends a session the documents from which clients are
+	// notified; nil: none. It is called before the commit, and again after a conflict.
 	Ended func(ctx context.Context, e End, c *store.Change) error
-	// Notified waits until the clients of a session that has ended were called once, or
-	// ctx ends; nil: none is called.
+	// Notified waits until each client of a session that has ended was called once, or
+	// until ctx ends; nil: no client is called.
 	Notified func(ctx context.Context, e End)
 }
 
 const (
-	overMoved = "moved" // the same session goes on in another document
+	overMoved = "moved" // the session continues in another document
 	overEnded = "ended"
 )
 
@@ -110,10 +110,9 @@ func (id sessionID) key(realm string) store.DocumentKey {
 	return store.KeyOf(store.DocumentSession, realm, string(id[:]))
 }
 
-// A session's cookie is its id, the instant of its last use, and a mark over
-// both. The instant travels with the browser, so that the use of a session
-// writes nothing: an old copy of the cookie is idle for longer, and never
-// shorter.
+// A session's cookie is its id, the instant of its last use, and an HMAC tag over both.
+// The browser keeps the instant, so that the use of a session writes nothing: an old copy
+// of the cookie expires earlier, never later.
 const (
 	stampSize  = 6
 	sealSize   = 16
@@ -143,7 +142,7 @@ func openSessionCookie(ring *keys.Ring, text string) (id sessionID, used grant.I
 	return sessionID(content), grant.ReadInstant(content[32:]), true
 }
 
-// Session finds the living session of a cookie, or nil. It writes nothing.
+// Session finds the active session of a cookie, or nil. It writes nothing.
 func (ss *Sessions) Session(ctx context.Context, cookie string) (*Session, error) {
 	s, err := ss.find(ctx, cookie)
 	if s != nil && s.Over != "" {
@@ -175,8 +174,7 @@ func (ss *Sessions) find(ctx context.Context, cookie string) (*Session, error) {
 	if err := plain.Unmarshal(sessionMembers, d.Body, s); err != nil {
 		return nil, err
 	}
-	// Who has signed in by a way that the deployment no longer offers is not
-	// signed in.
+	// A session is not valid if the deployment no longer has its kind of users.
 	if (s.Username != "") != ss.builtIn() {
 		return nil, nil
 	}
@@ -190,8 +188,9 @@ func (ss *Sessions) find(ctx context.Context, cookie string) (*Session, error) {
 	return s, nil
 }
 
-// Lives reports whether a subject has a session that has not ended: that for whose
-// reference is is true. How long its browser was idle does not count.
+// Lives reports whether a subject has a session for whose reference the function is
+// returns true, and that has neither ended nor expired. It ignores Idle, because only the
+// browser's cookie has the last use.
 func (ss *Sessions) Lives(ctx context.Context, subject string, is func(reference [16]byte) bool) (bool, error) {
 	view, err := ss.view()
 	if err != nil {
@@ -227,9 +226,9 @@ const (
 // Alive is account.Users.Alive.
 type Alive func(ctx context.Context, username string, epoch int64) (bool, error)
 
-// state returns the state of a session at now. A cutoff of everything of its subject
-// ends it, although its document is still there. So does a restore: who has signed out
-// since the backup was made is signed in there. So does a change of its built-in user.
+// state returns the state of a session at now. A cutoff of its subject ends the session,
+// although its document still exists. So does a change of its built-in user, and so does a
+// restore, because the backup contains sessions that have ended since.
 func (s *Session) state(ctx context.Context, now, cutoff, restored grant.Instant, alive Alive) (string, error) {
 	switch {
 	case s.Over == overEnded, cutoff >= s.Began, s.Began < restored:
@@ -248,7 +247,7 @@ func (s *Session) state(ctx context.Context, now, cutoff, restored grant.Instant
 // builtIn reports whether users are built in.
 func (ss *Sessions) builtIn() bool { return ss.Alive != nil }
 
-// Refresh is a new cookie for a session whose stamp has aged, or "".
+// Refresh returns a new cookie for a session whose cookie is older than stampEvery, or "".
 func (ss *Sessions) Refresh(s *Session) string {
 	now := ss.now()
 	view, err := ss.view()
@@ -258,9 +257,9 @@ func (ss *Sessions) Refresh(s *Session) string {
 	return sessionCookie(view.Ring, s.id, now)
 }
 
-// leave gives who the reference of the session that is about to begin: that of the
-// browser's session of the same subject, or a new one. It adds to c that the browser has
-// that session no more (CWE-384). A session of another subject ends, and is returned.
+// leave sets who.Reference, the reference of the new session: that of the browser's
+// session of the same subject, or a new one. It adds to c that the document of the old
+// cookie is over (CWE-384). A session of another subject ends, and is returned.
 func (ss *Sessions) leave(ctx context.Context, who *Identity, old string, c *store.Change) (ends *Session, err error) {
 	s, err := ss.find(ctx, old)
 	if err != nil {
@@ -284,7 +283,7 @@ func (ss *Sessions) leave(ctx context.Context, who *Identity, old string, c *sto
 	return s, nil
 }
 
-// over returns the next version of a session's document, which is over.
+// over returns the next version of a session's document: s, which is over, expired at now.
 func over(d store.Document, s *Session, now grant.Instant) (store.Document, error) {
 	body, err := json.Marshal(s)
 	d.Version++
@@ -292,7 +291,7 @@ func over(d store.Document, s *Session, now grant.Instant) (store.Document, erro
 	return d, err
 }
 
-// forget adds to c that the document of a cookie goes, whose session does not live.
+// forget adds to c the deletion of a cookie's document, whose session is not active.
 func (ss *Sessions) forget(cookie string, c *store.Change) error {
 	view, err := ss.view()
 	if err != nil {
@@ -304,7 +303,7 @@ func (ss *Sessions) forget(cookie string, c *store.Change) error {
 	return nil
 }
 
-// reference returns the bytes of who's Reference, or zero.
+// reference returns the bytes of who.Reference, or zero.
 func (who Identity) reference() (b [16]byte) {
 	hex.Decode(b[:], []byte(who.Reference))
 	return b
@@ -330,15 +329,15 @@ func (ss *Sessions) newSession(who Identity) (cookie string, d store.Document, e
 	return sessionCookie(view.Ring, s.id, now), d, nil
 }
 
-// An End is a session that ends before its time.
+// An End is the end of a session before it expires.
 type End struct {
 	issuer.SessionEnd
 	At grant.Instant
 }
 
-// EndSession ends the session of a cookie, if there is one, and returns it. If it
-// had expired, or has ended, it is nil: that is no logout. A login that continues the
-// session at the same moment does not keep it.
+// EndSession ends the session of a cookie, if there is one, and returns it. It returns nil
+// if the session has expired or ended before: that is no logout. A concurrent login that
+// continues the session does not prevent its end.
 func (ss *Sessions) EndSession(ctx context.Context, cookie string) (*Session, error) {
 	s, err := ss.find(ctx, cookie)
 	if err != nil {
@@ -362,9 +361,9 @@ func (ss *Sessions) EndSession(ctx context.Context, cookie string) (*Session, er
 // attempts is how often CommitEnd tries.
 const attempts = 8
 
-// CommitEnd commits the end of sessions or of a client's consent, which add adds to a
-// change; nothing if it adds nothing. It starts over after a conflict: a login, for
-// example, has continued the session meanwhile.
+// CommitEnd commits a change that ends sessions or a client's consent. It calls add to
+// fill in the change, and commits nothing if the change stays empty. It starts over after
+// a conflict, for example with a login that continues the session.
 func CommitEnd(ctx context.Context, st store.Store, add func(c *store.Change) error) error {
 	err := store.ErrConflict
 	for n := 0; n < attempts && errors.Is(err, store.ErrConflict); n++ {
@@ -377,17 +376,17 @@ func CommitEnd(ctx context.Context, st store.Store, add func(c *store.Change) er
 	return store.Unavailable(err)
 }
 
-// ended revokes the grants that end with s. What fails here is no fault of the logout,
-// which is durable: the later look at the end of the session does it again.
+// ended revokes the grants that end with s. A failure here does not affect the logout,
+// which is durable: issuer.Ends revokes the grants later.
 func (ss *Sessions) ended(ctx context.Context, s *Session) {
 	if _, err := ss.Issuer.EndGrants(ctx, s.end.SessionEnd); err != nil {
 		ss.Issuer.Log.Warn("cannot end the grants of a session yet", "error", err)
 	}
 }
 
-// end adds the end of s to a change: the session in every document that has its
-// reference, and what Ended adds. The grants that end with it record actor and why. It
-// reports whether the session has not ended before.
+// end adds the end of s to a change: the end of every document that has its reference, and
+// what Ended adds. The revoked grants record actor and why. end reports false if the
+// session has ended before.
 func (ss *Sessions) end(ctx context.Context, s *Session, c *store.Change, actor, why string) (ended bool, err error) {
 	now := ss.now()
 	ended, err = EndReference(ctx, ss.Store, ss.Realm, s.Subject, s.reference(), now, c)
@@ -401,13 +400,13 @@ func (ss *Sessions) end(ctx context.Context, s *Session, c *store.Change, actor,
 	return true, ss.Ended(ctx, s.end, c)
 }
 
-// everyDocument is more than a subject has. What one call of Documents returns is one
-// state of the store: no login comes between two pages of it.
+// everyDocument is a limit that no subject reaches. One call of Documents reads one state
+// of the store, so that no login is committed between two pages.
 const everyDocument = 1 << 20
 
 // EndReference adds to c the end of a session: each document that has its reference.
-// If a login continues the session meanwhile, the commit of c is a conflict. It reports
-// whether the session has not ended before.
+// If a login continues the session meanwhile, the commit of c is a conflict. EndReference
+// reports false if the session has ended before.
 func EndReference(ctx context.Context, st store.Store, realm, subject string, reference [16]byte, now grant.Instant, c *store.Change) (ended bool, err error) {
 	list, err := st.Documents(ctx, store.DocumentFilter{Kind: store.DocumentSession, Owner: store.OwnerOf(realm, subject), Limit: everyDocument})
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// passwordStands is ErrSignedOut if the password that was shown has been
-// changed since, or its user disabled.
+// passwordStands returns ErrSignedOut if the user's password was changed since the user
+// proved it, or if the user was disabled.
 func (ss *Sessions) passwordStands(ctx context.Context, it *Interaction) error {
 	if alive, err := ss.Alive(ctx, it.Username, it.Epoch); alive || err != nil {
 		return err
@@ -19,9 +19,9 @@ func (ss *Sessions) passwordStands(ctx context.Context, it *Interaction) error {
 	return ErrSignedOut
 }
 
-// SignIn records in one commit who the user is, what the login says about the user,
-// the session that begins, and that the session which the browser had ends. It
-// returns the new session's cookie.
+// SignIn records in one commit the user's identity, the claims that the login reported,
+// the new session, and the end of the session that the browser had. It returns the new
+// session's cookie.
 func (a *Authorizer) SignIn(ctx context.Context, it *Interaction, who Identity, v Visitor) (cookie string, err error) {
 	if err := a.checkSubject(who.Subject); err != nil {
 		return "", err
@@ -52,7 +52,7 @@ func (a *Authorizer) SignIn(ctx context.Context, it *Interaction, who Identity, 
 	if ends != nil {
 		a.ended(ctx, ends)
 	}
-	// After the commit: an end that is noted later finds the session.
+	// Look for ends after the commit: an end that is stored later finds the new session.
 	over, err := a.endsAtProvider(ctx, said, it.SeenEnds)
 	if err != nil || len(over) == 0 {
 		return cookie, err
@@ -65,9 +65,9 @@ func (a *Authorizer) SignIn(ctx context.Context, it *Interaction, who Identity, 
 	return "", cmp.Or(err, ErrProviderEnded)
 }
 
-// keep moves an interaction that asks which user it is to be on with the one
-// who is signed in. If the page has shown the session of another, which a mark names,
-// nothing is recorded: the page is shown again (CWE-639).
+// keep continues an interaction at StepAccount with the user who is signed in. If the page
+// has shown another session, whose Mark is shown, keep records nothing, and the page is
+// shown again (CWE-639).
 func (a *Authorizer) keep(ctx context.Context, it *Interaction, v Visitor, shown string) error {
 	s, err := a.Session(ctx, v.Session)
 	if err != nil {
@@ -98,8 +98,8 @@ func (a *Authorizer) checkSubject(subject string) error {
 	return nil
 }
 
-// BeginConsole begins the login of an operator. The user signs in now, whoever is signed
-// in in the browser: the account's session opens no console.
+// BeginConsole begins the login of an operator. The operator must sign in even if the
+// browser has a session, because a session of the account pages opens no console.
 func (a *Authorizer) BeginConsole(ctx context.Context, v Visitor, challenge string) (*Interaction, error) {
 	it := &Interaction{Step: StepLogin, Fresh: true, Console: challenge, Request: oauth.AuthorizationRequest{ACRValues: a.Console.ACRValues}}
 	return it, a.begin(ctx, it, v, false)

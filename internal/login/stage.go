@@ -10,17 +10,17 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// A Stage is where a request of a client, or an interaction, has got to: Next is the
-// interaction to whose page the browser goes, URL the answer that goes to the client,
-// Elsewhere the address where the user logs in, or else Interaction is what the user is
-// to be asked here.
+// A Stage is the state that a client's request, or an interaction, has reached. If set,
+// Next is the interaction to whose page the browser goes, URL the answer that goes to the
+// client, and Elsewhere the address where the user logs in. Otherwise, the user is asked
+// about Interaction here.
 type Stage struct {
 	Next        string
 	URL         string
 	Elsewhere   string
 	Issued      grant.ID // of the code in URL, if it was made for this very answer
 	Decided     bool     // this very request has stored the decision of Interaction
-	ByUser      bool     // the decision is what the user has said on a page
+	ByUser      bool     // the user has made the decision on a page
 	Login       *Attempt // what this request has done to log a user in; nil: nothing
 	Interaction *Interaction
 	Client      *store.Client
@@ -40,11 +40,11 @@ type targets struct {
 	err error
 }
 
-// A Proof is who the user is, as a form or another system has shown.
+// A Proof is the user's identity, as a form or another system has proved it.
 type Proof struct {
 	Identity
 	Owes  Step   // the step at which this user must prove more first; "": none
-	Known []byte // for the browser, in which this user has signed in; nil: nothing
+	Known []byte // cookie that marks this browser as one of the user's; nil: none
 }
 
 // An Attempt is what one request has done to log a user in. It is counted and recorded.

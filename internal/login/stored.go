@@ -73,7 +73,7 @@ func (r StoredSession) State(ctx context.Context, now, cutoff, restored grant.In
 	return r.Session.state(ctx, now, cutoff, restored, alive)
 }
 
-// BeganAt is when the session began, or the first of its grants that are left.
+// BeganAt returns when the session began or, after its end, its first remaining grant.
 func (r StoredSession) BeganAt() grant.Instant {
 	if r.Session != nil {
 		return r.Session.Began

@@ -17,18 +17,19 @@ import (
 // has one, and logins of two tabs at once make another.
 const maxOfProvider = 8
 
-// longestLogin is longer than it takes until a provider's answer has become a session.
+// longestLogin is longer than the time from a provider's answer to the session's commit.
 const longestLogin = time.Hour
 
 // skewOfProviders is how far a provider's clock may be from ours.
 const skewOfProviders = time.Minute
 
-// providerKey is the key of the sessions that a session at a provider has here.
+// providerKey returns the key of the document that lists the sessions here of a session at
+// a provider.
 func (ss *Sessions) providerKey(session string) store.DocumentKey {
 	return store.KeyOf(store.DocumentProviderSession, ss.Realm, session)
 }
 
-// noteProvider adds to c that a session which begins comes from one at a provider.
+// noteProvider adds to c that a new session belongs to a session at a provider.
 func (ss *Sessions) noteProvider(ctx context.Context, who Identity, session store.Document, c *store.Change) error {
 	if who.Provider == "" {
 		return nil
@@ -53,11 +54,11 @@ func (ss *Sessions) ofProvider(ctx context.Context, session string) (d store.Doc
 }
 
 // ErrProviderEnded means that a login comes from a session that has ended at the provider
-// since the provider reported it.
+// since the provider issued the id_token.
 var ErrProviderEnded = errors.New("the session has ended at the OpenID Connect provider")
 
-// endKey is the key of the latest end of a session at the provider, or of all those of
-// a subject.
+// endKey returns the key of the document with the latest end of a session at the provider,
+// or of all sessions of a subject if session is "".
 func (ss *Sessions) endKey(session, subject string) store.DocumentKey {
 	if session != "" {
 		return store.KeyOf(store.DocumentProviderLogout, ss.Realm, "session\x00"+session)
@@ -65,10 +66,10 @@ func (ss *Sessions) endKey(session, subject string) store.DocumentKey {
 	return store.KeyOf(store.DocumentProviderLogout, ss.Realm, "subject\x00"+subject)
 }
 
-// noteEnd stores when the provider has ended what l names, before its sessions here are
-// looked for: a login that they do not have yet looks for this after its commit. Each
-// end is noted with a later instant than the one before, so that no two are the same:
-// the provider's instants have seconds only.
+// noteEnd stores when the provider ended the sessions that l names, before the caller looks
+// for them here: a login that commits its session later finds this end. Each end has a
+// later instant than the one before, so that no two are the same: the provider's instants
+// have seconds only.
 func (ss *Sessions) noteEnd(ctx context.Context, l ProviderLogout) error {
 	return CommitEnd(ctx, ss.Store, func(c *store.Change) error {
 		var at grant.Instant
@@ -85,10 +86,10 @@ func (ss *Sessions) noteEnd(ctx context.Context, l ProviderLogout) error {
 	})
 }
 
-// endsAtProvider returns the ends, at the provider, of the session from which who comes
-// and of all of the subject, unless the provider has certainly said later who that is.
-// Ends in the same second may be earlier or later. What the provider says about a login
-// that began here after an end was seen is later than that end.
+// endsAtProvider returns the ends, at the provider, of the session of who and of all
+// sessions of the subject, unless the provider certainly issued the id_token later. An end
+// in the same second may be earlier or later. It omits the ends in seen, because the login
+// began after they were stored.
 func (ss *Sessions) endsAtProvider(ctx context.Context, who Identity, seen []string) (ends []string, err error) {
 	if who.SaidAt == 0 {
 		return nil, nil
@@ -108,7 +109,7 @@ func (ss *Sessions) endsAtProvider(ctx context.Context, who Identity, seen []str
 // A ProviderLogout is a verified logout token of a provider.
 type ProviderLogout struct {
 	Session   string        // at the provider; "": all of Subject
-	Subject   string        // "": whoever it is
+	Subject   string        // "": the token names no subject
 	ID        string        // of the token, which counts once
 	IssuedAt  grant.Instant // by the provider's clock
 	ExpiresAt grant.Instant
@@ -117,13 +118,13 @@ type ProviderLogout struct {
 // ErrReplayed means that a logout token was presented before.
 var ErrReplayed = errors.New("logout token presented before")
 
-// EndProviderSession ends the sessions that a provider says have ended, and returns how
-// many. It is no error if there are none.
+// EndProviderSession ends the sessions that a provider's logout token names, and returns
+// them. It is no error if there are none.
 func (ss *Sessions) EndProviderSession(ctx context.Context, l ProviderLogout) (ended []*Session, err error) {
 	id := store.KeyOf(store.DocumentProviderLogout, ss.Realm, l.ID)
-	note := sync.OnceValue(func() error { return ss.noteEnd(ctx, l) }) // another one would be a later end
+	note := sync.OnceValue(func() error { return ss.noteEnd(ctx, l) }) // once, because a second call would store a later end
 	err = CommitEnd(ctx, ss.Store, func(c *store.Change) (err error) {
-		// After a conflict, another node may have been faster with the token.
+		// After a conflict, another node may have accepted the token.
 		switch _, err := ss.Store.Document(ctx, id); {
 		case err == nil:
 			return ErrReplayed
