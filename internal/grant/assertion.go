@@ -6,27 +6,27 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 )
 
-// An Assertion holds what an assertion about a user (RFC 7523 section 2.1) says, whose
-// signature and claims were verified.
+// An Assertion holds the verified claims of an assertion about a user (RFC 7523 section
+// 2.1).
 type Assertion struct {
-	// GrantID follows from its issuer and its jti: each assertion makes one grant.
+	// GrantID is derived from issuer and jti: each assertion makes one grant.
 	GrantID  ID
 	Realm    string
 	ClientID string
 	Subject  string
-	// Scope is what there may be of it: it is not empty.
+	// Scope is the scope that the grant gets. It is not empty.
 	Scope     oauth.Scope
 	IssuedAt  Instant
 	ExpiresAt Instant
 	AuthTime  Instant
-	// Digest tells assertions of one jti apart. It is the write nonce of the row.
+	// Digest distinguishes assertions with the same jti. It is the write nonce of the row.
 	Digest uint64
 	Facts
 }
 
 // Redeem decides the first presentation of a. If it allows the request, Next is a new
-// grant without a refresh token. Its row, and the mark that it was revoked, outlive the
-// assertion: otherwise the same assertion would bring the grant back.
+// grant without a refresh token. The row of the grant, also of a revoked one, outlives the
+// assertion: otherwise the same assertion could create the grant again.
 func (a Assertion) Redeem(asked oauth.Scope, r Redemption, p Policy, longest time.Duration, now Instant) Decision {
 	at := max(now, r.Restore.At)
 	g := Grant{
@@ -40,9 +40,9 @@ func (a Assertion) Redeem(asked oauth.Scope, r Redemption, p Policy, longest tim
 	return g.asserted(a, asked, r, p, at, now)
 }
 
-// Asserted decides a presentation of an assertion that was presented before: it gets
-// another access token of the same grant, as long as neither has ended. The draft allows
-// a client to send an assertion again.
+// Asserted decides a repeated presentation of an assertion: the client gets another access
+// token of the same grant, until the assertion or the grant has ended. The ID-JAG draft
+// allows a client to send an assertion again.
 func (g Grant) Asserted(a Assertion, asked oauth.Scope, r Redemption, p Policy, now Instant) Decision {
 	switch {
 	case g.ClientID != a.ClientID || g.Realm != a.Realm:
@@ -60,7 +60,7 @@ func (g Grant) asserted(a Assertion, asked oauth.Scope, r Redemption, p Policy, 
 	case p.cutOff(g.AuthorizedAt, r.Cutoff):
 		return g.refuse(CutOff)
 	case r.Restore.explains(g.AuthorizedAt, now):
-		// It may have been presented, and the restore may have lost that its grant ended.
+		// The restore may have lost a presentation of a, and the end of its grant.
 		return g.refuse(CodeBeforeRestore)
 	case now >= a.ExpiresAt:
 		return g.refuse(CodeExpired)

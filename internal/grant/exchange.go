@@ -22,8 +22,8 @@ const MaxActors = 4
 const EveryClient = "*"
 
 // An Exchange is the request of an authenticated client to exchange an active access
-// token of a user for one of its own (RFC 8693 section 2.1), with what is registered
-// about it.
+// token of a user for one of its own (RFC 8693 section 2.1), with the registration on
+// which the decision depends.
 type Exchange struct {
 	ClientID string
 	From     []string // clients whose grants it may use
@@ -50,7 +50,7 @@ func (x Exchange) Exchange() (actors []Actor, scope oauth.Scope, why Refusal) {
 	case !slices.Contains(x.From, EveryClient) && !slices.Contains(x.From, x.GrantedTo):
 		return nil, "", NotExchanged
 	case !x.Serves && x.Holder != x.ClientID:
-		return nil, "", NotServed // it may have been found in a log
+		return nil, "", NotServed // the client may have found the token in a log
 	case x.MayAct != "" && x.MayAct != x.ClientID && x.Holder != x.ClientID:
 		return nil, "", MayNotAct // RFC 8693 section 4.4
 	case x.Hides && len(x.Actors) > 0:

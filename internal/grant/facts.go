@@ -12,8 +12,8 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 )
 
-// Facts are what an authorization says about the subject and the login. They are
-// fixed when the code is issued, travel in it, and stay in the grant's row. A new
+// Facts are the fields of an authorization about the subject and the login. They are
+// fixed when the code is issued, sealed into it, and stay in the grant's row. A new
 // fact is a field here, a tag below, and a line in Append and in Read.
 type Facts struct {
 	// Claims is a JSON object about the subject, set at authentication, or "".
@@ -24,11 +24,11 @@ type Facts struct {
 	// ACR and AMR are how the subject was authenticated; zero if that is unknown.
 	// Package openid names their values.
 	ACR, AMR uint8
-	// SaysACR: the request named acr_values, so that access tokens say the class that
-	// the login reached (RFC 9470 section 6).
+	// SaysACR: the request named acr_values, so that access tokens contain the acr of
+	// the login (RFC 9470 section 6).
 	SaysACR bool
-	// SaidACR and SaidAMR are what another system said of it: its acr, and the values
-	// of its amr with spaces between them.
+	// SaidACR and SaidAMR are the acr and amr that another system reported about the
+	// login; spaces separate the values of amr.
 	SaidACR, SaidAMR string
 	// InUserInfo and InIDToken are the claims that the request asked for by name
 	// (OpenID Connect Core section 5.5): a bit for each claim, as package claims
@@ -38,7 +38,7 @@ type Facts struct {
 	// refresh the grant of a public client (section 5). Zero: no key is needed.
 	JKT oauth.JKT
 	// APIs are the numbers of the APIs agreed to; zero if the request named none.
-	// Access tokens name positions in it.
+	// Access tokens name positions in this list.
 	APIs APIs
 	// Device is set if the subject agreed to the request of a device (RFC 8628).
 	Device bool
@@ -62,8 +62,8 @@ const (
 )
 
 // The facts beside Claims are Session, ACR and AMR, and then a field for each other
-// fact that is not empty: tag 1 | length 1 | value, in the order of the tags. All of
-// them have at most 255 bytes.
+// fact that is not empty: tag 1 | length 1 | value, in the order of the tags. A value
+// has at most 255 bytes, and so have all facts of a code together.
 const (
 	factsSize = 16 + 1 + 1
 
@@ -78,8 +78,8 @@ const (
 	tagActing    = 9
 )
 
-// ActorsText returns actors as a fact: issuer 1 + its length, subject 1 + its length, for
-// each. It is false if they are too many, or too long.
+// ActorsText returns actors in the form of Facts.Acting: for each, length 1 | issuer |
+// length 1 | subject. It reports false if the actors are too many, or too long.
 func ActorsText(actors []Actor) (text string, ok bool) {
 	var b []byte
 	for _, a := range actors {
@@ -107,9 +107,9 @@ func (f Facts) Actors() (list []Actor) {
 	return list
 }
 
-// SessionName returns what operators call the session of a reference: 24 hexadecimal
-// digits, the form of no other id, or "" if there is no session. It is a digest,
-// because whoever has the reference can tell which clients share the session.
+// SessionName returns the name of a session for operators: 24 hexadecimal digits, the
+// form of no other id, or "" if there is no session. The name is a digest, because the
+// reference itself reveals which clients share the session.
 func SessionName(reference [16]byte) string {
 	if reference == [16]byte{} {
 		return ""
@@ -161,8 +161,8 @@ func appendField(b []byte, tag byte, value string) []byte {
 	return append(append(b, tag, byte(len(value))), value...)
 }
 
-// Read sets the facts that Append has written, all but Claims. Fields of a later
-// version are left out.
+// Read sets the facts that Append has written, all but Claims. It ignores fields of a
+// later version.
 func (f *Facts) Read(b []byte) error {
 	if len(b) < factsSize {
 		return fmt.Errorf("read facts: %d bytes, and at least %d are expected", len(b), factsSize)
@@ -201,8 +201,8 @@ func (f *Facts) Read(b []byte) error {
 }
 
 // Text returns the stored form of f: the facts beside Claims in base64url, if
-// there are any, and Claims. Facts that are claims alone are stored as versions
-// before stored them.
+// there are any, and Claims. If f holds only Claims, the form is the one of earlier
+// versions.
 func (f Facts) Text() string {
 	if !f.more() {
 		return f.Claims

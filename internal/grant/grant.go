@@ -22,9 +22,9 @@ import (
 )
 
 // An ID names a grant: when it was authorized, in milliseconds modulo 2^32 (49.7
-// days), and 96 random bits. Ids of one time are close together in an index, as
-// those of RFC 9562 section 5.7 are, so that new rows share pages. An id is no
-// secret that protects anything: a token's MAC does.
+// days), and 96 random bits. Ids of about the same time are adjacent in an index, like
+// UUIDv7 (RFC 9562 section 5.7), so that new rows share pages. An id is no secret: the
+// MAC of a token protects the grant.
 type ID [16]byte
 
 // NewID returns the id of a grant that is authorized at an instant, with all but
@@ -67,8 +67,7 @@ func (s State) String() string {
 	return "active"
 }
 
-// A Grant is one row of the store. It is comparable; two grants are the same
-// if == says so.
+// A Grant is one row of the store. Compare grants with ==.
 type Grant struct {
 	ID       ID
 	Realm    string
@@ -78,7 +77,7 @@ type Grant struct {
 	// positions in it, and a narrowed request narrows only its access token.
 	Scope oauth.Scope
 	// AuthorizedAt is when the subject agreed: the code's instant, never that
-	// of the redemption. Cutoffs compare with it.
+	// of the redemption. Cutoffs are compared with it.
 	AuthorizedAt Instant
 	// AuthTime is when the subject was authenticated; zero if that is unknown.
 	AuthTime Instant
@@ -145,8 +144,8 @@ type Refresh struct {
 	Target       *Target   // nil for a grant without APIs
 }
 
-// A Target says for which of a grant's APIs an access token is asked for (RFC 8707
-// section 2.2), as they are registered now.
+// A Target holds the APIs of a grant for which a client requests an access token (RFC
+// 8707 section 2.2), as they are registered now.
 type Target struct {
 	Refusal Refusal // why there is no such token; Allowed if there is one
 	APIs    uint8   // positions in the grant's APIs
@@ -181,7 +180,7 @@ type Access struct {
 
 // Redeem decides the first presentation of c. It checks that the code belongs to
 // the client and the request before it checks that the code is still valid, so
-// that another client learns nothing from a refusal and does not end the grant.
+// that a refusal reveals nothing to another client and does not end the grant.
 //
 // If Redeem allows the request, Next is a new grant. Its creation makes the code
 // single-use: if the grant's id is taken, the code was redeemed before, and the
@@ -210,7 +209,7 @@ func (c Code) Redeem(r Redemption, p Policy, now Instant) Decision {
 	case p.cutOff(c.AuthorizedAt, r.Cutoff):
 		return refuse(CutOff)
 	case r.Restore.explains(c.AuthorizedAt, now):
-		// It may have been redeemed, and the restore may have lost the row.
+		// The code may have been redeemed, and the restore may have lost the row.
 		return refuse(CodeBeforeRestore)
 	}
 	g := Grant{
@@ -220,7 +219,7 @@ func (c Code) Redeem(r Redemption, p Policy, now Instant) Decision {
 		DeleteAfter: p.deleteAfter(c.ExpiresAt),
 	}
 	if g.JKT = (oauth.JKT{}); r.Public {
-		g.JKT = r.JKT // those of confidential clients are bound to the client (RFC 9449 section 5)
+		g.JKT = r.JKT // grants of confidential clients are bound to the client (RFC 9449 section 5)
 	}
 	d := g.issue(r.Attempt, r.KeyID, "", r.Allowed, r.Target, p, max(now, r.Restore.At))
 	if d.Refusal != Allowed {
@@ -239,9 +238,9 @@ func (g Grant) Replay(r Redemption) Decision {
 	return g.revoke(CodeReplayed)
 }
 
-// Redeemed decides a request with a device code that was redeemed before. Devices poll:
-// one whose answer was lost asks again, and gets the same pair as long as the retry
-// window is open and the pair unused. Later, it is a replay.
+// Redeemed decides a request with a device code that was redeemed before. A device that
+// lost the response polls again, and gets the same pair as long as the retry window is
+// open and the pair unused. Later, the request is a replay.
 func (g Grant) Redeemed(r Redemption, p Policy, now Instant) Decision {
 	switch {
 	case g.ClientID != r.ClientID || g.Realm != r.Realm:
@@ -274,8 +273,8 @@ func (g Grant) Refresh(r Refresh, p Policy, now Instant) Decision {
 	}
 	older, ahead := r.Generation < g.Generation, g.RefreshAhead(r.Generation, r.IssuedAt)
 	present := !older && !ahead
-	// A token from before a restore that has a higher generation than the row can
-	// have been issued earlier: another one has carried the grant on.
+	// After a restore, a token from before it can have a higher generation than the row
+	// and an earlier issue: the client has refreshed the grant with another token since.
 	repeats, shared := older && g.repeats(r, p, now), (older || r.IssuedAt < g.RotatedAt) && g.shared(r, p, now)
 	disowned := r.Maker.disowns(r.IssuedAt, max(g.RotatedAt, r.Restore.At), p, now)
 	switch {
@@ -363,8 +362,8 @@ func (g Grant) inWindow(p Policy, now Instant) bool {
 	return max(0, now.Since(g.RotatedAt)) <= p.RetryWindow+p.MaxSkew
 }
 
-// shared reports whether r, of an earlier token than the present one, is treated as
-// if it had that one: its token was issued less than ReuseGrace ago.
+// shared reports whether r, with an earlier token, is treated as a request with the
+// present token: the earlier token was issued less than ReuseGrace ago.
 func (g Grant) shared(r Refresh, p Policy, now Instant) bool {
 	return p.ReuseGrace > 0 && r.IssuedAt <= g.RotatedAt && now.Since(r.IssuedAt) < p.ReuseGrace+p.MaxSkew
 }

@@ -2,8 +2,8 @@ package grant
 
 import "time"
 
-// A Presented holds the fields of an authentic refresh or access token, and the
-// client that presents it where that matters.
+// A Presented holds the fields of an authentic refresh or access token and, for a
+// revocation, the client that presents it.
 type Presented struct {
 	Realm      string
 	ClientID   string // the authenticated client that asks to revoke
@@ -39,8 +39,8 @@ func (t Presented) disowned(forced Instant, p Policy, now Instant) Refusal {
 }
 
 // InspectService returns why an access token without a grant is not active, or
-// Allowed. AuthorizedAt is what cutoffs compare. One from before a declared restore
-// is dead: the restore may have lost its revocation.
+// Allowed. Cutoffs are compared with authorizedAt. A token from before a declared
+// restore is inactive: the restore may have lost the token's revocation.
 func (t Presented) InspectService(authorizedAt Instant, p Policy, now Instant) Refusal {
 	switch {
 	case t.ExpiresAt > t.IssuedAt.Add(MaxAccessLifetime+time.Second):
@@ -103,7 +103,7 @@ func (g Grant) RevokeAccess(t Presented, p Policy, now Instant) Decision {
 	}
 	next := g
 	next.Version++
-	// A pair can be later than now: its clock was ahead, or this one was set back.
+	// A pair can be dated after now, if its node's clock was ahead or this one was set back.
 	// The floor never decreases: t was issued after the present floor.
 	next.AccessFloor = max(now, t.IssuedAt, g.RotatedAt)
 	return Decision{Next: next}

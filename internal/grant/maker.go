@@ -47,9 +47,8 @@ func (m Maker) disowns(issuedAt, forced Instant, p Policy, now Instant) Refusal 
 	return KeyRetired
 }
 
-// expiry limits the expiry that a token claims: a token that lives for a time
-// outlives its key's period of use by at most that time, and the second to which
-// expiry is rounded up.
+// expiry limits the expiry that a token claims: a token outlives its key's period of use
+// by at most its lifetime life, MaxSkew, and the second to which expiry is rounded up.
 func (m Maker) expiry(claimed Instant, life time.Duration, p Policy) Instant {
 	if m.Until == 0 {
 		return claimed

@@ -46,8 +46,8 @@ func (p Policy) accessExpiry(issuedAt Instant) Instant {
 // MaxReuseGrace is the longest ReuseGrace that a client may have.
 const MaxReuseGrace = 24 * time.Hour
 
-// nearlySpent is how much of its lifetime an access token has left, at most, when
-// another holder of the refresh token gets a new pair instead of it.
+// nearlySpent is the remaining lifetime of an access token below which another holder of
+// the refresh token gets a new pair instead of the present one.
 const nearlySpent = time.Minute
 
 // Expiry returns when g expires. GrantLifetime may have been lowered since its last
@@ -59,17 +59,17 @@ func (p Policy) Expiry(g Grant) Instant {
 	return min(g.ExpiresAt, g.AuthorizedAt.Add(p.GrantLifetime))
 }
 
-// deleteAfter returns when a row may be deleted whose last token or code expires
+// deleteAfter returns when a row may be deleted if its last token or code expires
 // at expiry.
 func (p Policy) deleteAfter(expiry Instant) Instant {
 	return expiry.Add(2*p.MaxSkew + time.Hour)
 }
 
-// cutOff reports whether a cutoff ends what was authorized at an instant. The
-// clock that dated the cutoff may be behind.
+// cutOff reports whether a cutoff ends a grant or token that was authorized at an
+// instant. The clock that dated the cutoff may be behind by MaxSkew.
 func (p Policy) cutOff(authorizedAt, cutoff Instant) bool {
 	return cutoff != 0 && authorizedAt <= cutoff.Add(p.MaxSkew)
 }
 
-// CutOffAt reports whether a cutoff ends what a client was given at an instant.
+// CutOffAt reports whether a cutoff ends a token or login that a client got at an instant.
 func CutOffAt(given, cutoff Instant, p Policy) bool { return p.cutOff(given, cutoff) }

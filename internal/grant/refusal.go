@@ -6,8 +6,8 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 )
 
-// A Refusal is why a request fails. The list is closed. All of them are one
-// response to a client; the log has the name.
+// A Refusal is why a request fails. The list is closed. Most refusals are the same
+// response to a client, invalid_grant; the log has the name.
 type Refusal uint8
 
 const (
@@ -103,8 +103,8 @@ func (r Reason) String() string {
 
 var reasonOf = map[Refusal]Reason{CodeReplayed: ReasonCodeReplayed, RefreshReplayed: ReasonRefreshReplayed}
 
-// Refused is the error of a request that the rules do not allow. The response
-// says less.
+// Refused is the error of a request that the rules do not allow. The response to the
+// client contains less than the error.
 type Refused struct {
 	Why     Refusal
 	GrantID ID // zero if unknown

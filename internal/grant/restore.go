@@ -53,8 +53,9 @@ func (g Grant) RefreshAhead(generation uint32, issuedAt Instant) bool {
 	return generation > g.Generation || generation == g.Generation && issuedAt != g.RotatedAt
 }
 
-// AccessAhead reports the same of an access token. A repeated response can carry
-// a later access token than the row's rotation.
+// AccessAhead reports whether an authentic access token was issued by a rotation that g
+// does not contain. A repeated response can contain an access token of a later instant
+// than the row's rotation.
 func (g Grant) AccessAhead(generation uint32, issuedAt Instant) bool {
 	return generation > g.Generation || generation == g.Generation && issuedAt < g.RotatedAt
 }
@@ -65,7 +66,7 @@ func (g Grant) caughtUp(r Refresh, p Policy) Grant {
 	g.Version++
 	g.Attempt = NewAttempt(r.Attempt, 0, r.JKT) // the key that the lost rotation spent is unknown
 	g.Generation, g.RotatedAt, g.KeyID = r.Generation, r.IssuedAt, r.Maker.Key
-	g.ExpiresAt = min(r.ExpiresAt, r.Restore.Until) // by then, every token of before has expired
+	g.ExpiresAt = min(r.ExpiresAt, r.Restore.Until) // by then, every token from before the restore has expired
 	g.DeleteAfter = max(g.DeleteAfter, p.deleteAfter(g.ExpiresAt))
 	return g
 }
@@ -80,7 +81,7 @@ type Issued struct {
 	Longest time.Duration
 }
 
-// And returns the summary of both.
+// And returns the summary of the grants of i and of o.
 func (i Issued) And(o Issued) Issued {
 	return Issued{max(i.Latest, o.Latest), max(i.LastExpiry, o.LastExpiry), max(i.Longest, o.Longest)}
 }
