@@ -12,43 +12,43 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// The sweep walks each table in slices that take about a millisecond, and rests
-// between them: a million rows are walked in under four minutes, at less than
-// a hundredth of a core.
+// The sweep scans each table in slices that take about a millisecond, and pauses
+// between them: it scans a million rows in under four minutes, at less than a hundredth
+// of a core.
 const (
 	sweepSlice = 500
 	sweepPause = 100 * time.Millisecond
 	sliceTime  = 10 * time.Second // a store that hangs does not end the sweep
 	sweepRest  = time.Minute      // after the end of a table, and after a fault
-	// A machine may start with a wrong clock. No grant is deleted before there
-	// was time to correct it, and nothing after the clock was moved by more than
-	// sweepDrift: a live row that goes takes its tokens with it.
+	// A machine may start with a wrong clock, and deleting a live row ends its tokens. The
+	// sweep deletes no grant until Settle has passed, in which the clock can be corrected,
+	// and nothing while the clock has been set by more than sweepDrift.
 	Settle     = 10 * time.Minute
 	sweepDrift = time.Minute
-	// Deleting a session costs its user a login, so a wrong clock must not do it. It is
-	// shorter than that of grants, so that a server which restarts often deletes, too.
+	// documentSettle is the Settle of documents: deleting a live session costs its user a
+	// login. It is short, so that a server which restarts often deletes documents too.
 	documentSettle = time.Minute
 )
 
-// A Sweeper deletes what nothing can name any more.
+// A Sweeper deletes expired grants and documents.
 type Sweeper struct {
 	Store store.Store
-	// ClockFault says why this node's clock is off, by the other nodes' clocks.
+	// ClockFault returns an error if this node's clock differs from those of other nodes.
 	ClockFault func() error
 	// Restore is the latest restore of the store.
 	Restore func() grant.Restore
 	Now     func() time.Time
-	// Monotonic is a clock that nobody moves, to see when Now was.
+	// Monotonic is a clock that is never set. It shows when Now was set.
 	Monotonic func() time.Time
 	Log       *slog.Logger
 	Outage    *store.Outage // nil: each failure is logged
 }
 
-// A walk is the sweep of one table.
+// A walk is the repeated scan of one table.
 type walk struct {
 	what  string
-	slice func(ctx context.Context) (deleted int, end bool, err error) // the next one
-	wait  time.Duration                                                // until then
+	slice func(ctx context.Context) (deleted int, end bool, err error) // sweeps the next slice
+	wait  time.Duration                                                // until the next slice
 	total int                                                          // deleted since the table's beginning
 }
 
@@ -111,13 +111,13 @@ func (s *Sweeper) advance(ctx context.Context, w *walk) {
 	}
 }
 
-// slices sweeps the next slice of a table in each call.
+// slices returns a function that sweeps the next slice of a table in each call.
 func (s *Sweeper) slices(table store.SweptTable) func(context.Context) (int, bool, error) {
 	from := ""
 	return func(ctx context.Context) (int, bool, error) {
 		now := grant.At(s.Now())
 		if table == store.SweptGrants && s.Restore().InForce(now) {
-			return 0, true, nil // a row that seems long expired may be that of a living token
+			return 0, true, nil // a row that seems long expired may belong to a valid token
 		}
 		next, deleted, err := s.Store.Sweep(ctx, table, from, now, sweepSlice)
 		if err != nil {
@@ -128,8 +128,8 @@ func (s *Sweeper) slices(table store.SweptTable) func(context.Context) (int, boo
 	}
 }
 
-// steadiness returns a function that returns by how much the clock was set since:
-// forward if positive.
+// steadiness returns a function that returns how far the clock was set since the call of
+// steadiness: forward if positive.
 func (s *Sweeper) steadiness() func() time.Duration {
 	wall, steady := s.Now().Round(0), s.Monotonic()
 	return func() time.Duration { return s.Now().Round(0).Sub(wall) - s.Monotonic().Sub(steady) }
