@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// A leader renews its lease every renewal. Others take it over after it has not
-	// changed for leaseTime by their own clock, and the leader stops before that.
+	// A leader renews its lease every renewal. Other nodes take over a lease that has not
+	// changed for leaseTime by their own clocks. The leader stops earlier, after stopAfter.
 	renewal   = 3 * time.Second
 	leaseTime = 10 * time.Second
 	stopAfter = leaseTime - renewal
@@ -35,8 +35,8 @@ type Lease struct {
 	id      [16]byte // of this node
 	held    bool
 	renewed time.Time // last success
-	version int64     // of another node's lease, first seen at:
-	seen    time.Time
+	version int64     // latest version of another node's lease
+	seen    time.Time // when this node first read version
 }
 
 // New returns a Lease for this node, which does not lead yet.
@@ -50,7 +50,8 @@ type leaseBody struct {
 	Node string `json:"node"` // "": free
 }
 
-// Held reports whether this node has led since its last call of Leads.
+// Held reports whether this node led at its last call of Leads, and has not called
+// Release since.
 func (l *Lease) Held() bool { return l.Alone || l.held }
 
 // Leads reports whether this node leads. It takes or renews the lease. An error is that of
@@ -69,7 +70,8 @@ func (l *Lease) Leads(ctx context.Context) (bool, error) {
 	return l.held, err
 }
 
-// renew takes the lease, if it is free or this node's.
+// renew takes or renews the lease if it is free, is this node's, or has not changed for
+// leaseTime.
 func (l *Lease) renew(ctx context.Context, now time.Time) error {
 	var b leaseBody
 	d, err := store.ReadDocument(ctx, l.Store, store.DocumentDeployment, l.Key, &b)
@@ -95,7 +97,7 @@ func (l *Lease) renew(ctx context.Context, now time.Time) error {
 // node is the name of this node in the document.
 func (l *Lease) node() string { return hex.EncodeToString(l.id[:]) }
 
-// Release frees the lease, so that another node goes on at once.
+// Release frees the lease, so that another node can take it at once.
 func (l *Lease) Release(ctx context.Context) {
 	if !l.held {
 		return
