@@ -62,10 +62,10 @@ var standard = []struct {
 // verified are the flags that vouch for the value of another claim.
 var verified = map[string]string{"email": "email_verified", "phone_number": "phone_number_verified"}
 
-// members are those of address (OpenID Connect Core section 5.1.1).
+// members are the members of the claim address (OpenID Connect Core section 5.1.1).
 var members = []string{"formatted", "street_address", "locality", "region", "postal_code", "country"}
 
-// Names returns the names of the standard claims: one list, which nobody may change.
+// Names returns the names of the standard claims. The caller must not change the list.
 func Names() []string { return names }
 
 var names = func() (list []string) {
@@ -162,7 +162,7 @@ func (c Claims) checkSize() error {
 	return nil
 }
 
-// Form returns the value of a standard claim in its only form, or nil for none.
+// Form returns the value of a standard claim in canonical form, or nil if it is empty.
 func Form(name string, value json.RawMessage) (json.RawMessage, error) {
 	if v := string(bytes.TrimSpace(value)); v == "null" || v == `""` || v == "{}" || v == "" {
 		return nil, nil
@@ -178,8 +178,8 @@ func Form(name string, value json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(formed)
 }
 
-// mergeAddress changes members of an address. What is not an object is left for
-// postal to reject.
+// mergeAddress merges a patch into an address. It returns a patch that is not an object
+// unchanged, for postal to reject.
 func mergeAddress(present, patch json.RawMessage) json.RawMessage {
 	var old, change map[string]json.RawMessage
 	if json.Unmarshal(patch, &change) != nil || change == nil {
@@ -241,7 +241,7 @@ func (c Claims) Assign(typed string) error {
 }
 
 // ParseMapping reads which claims are taken from another provider: CLAIM, or
-// CLAIM=THEIRS if the provider calls it otherwise.
+// CLAIM=THEIRS if the provider uses another name.
 func ParseMapping(list []string) (map[string]string, error) {
 	mapping := map[string]string{}
 	for _, entry := range list {
@@ -295,8 +295,8 @@ func web(value json.RawMessage) (any, error) {
 	return s, nil
 }
 
-// mailbox accepts what can be an addr-spec (RFC 5322 section 3.4.1): whether mail
-// arrives there is for the verified flag to say.
+// mailbox accepts a text that can be an addr-spec (RFC 5322 section 3.4.1). The claim
+// email_verified says whether mail arrives there.
 func mailbox(value json.RawMessage) (any, error) {
 	s, err := read[string](value, "a text")
 	at := strings.LastIndexByte(s, '@')
@@ -311,7 +311,7 @@ func birthdate(value json.RawMessage) (any, error) {
 	if err != nil {
 		return s, err
 	}
-	// The year 0000 stands for one that is not known.
+	// The year 0000 stands for an unknown year.
 	for _, layout := range []string{time.DateOnly, "2006"} {
 		if _, err := time.Parse(layout, s); err == nil {
 			return s, nil
