@@ -17,7 +17,7 @@ const LogoutEvent = "http://schemas.openid.net/event/backchannel-logout"
 // deliver it signs another one.
 const logoutLifetime = 120
 
-// A LogoutToken holds what a logout token says.
+// A LogoutToken holds the content of a logout token.
 type LogoutToken struct {
 	Issuer    string
 	Subject   string
@@ -27,8 +27,8 @@ type LogoutToken struct {
 	ID        string // its jti
 }
 
-// Claims returns the claims of a logout token. It has no nonce, so that nobody takes
-// it for an id_token.
+// Claims returns the claims of a logout token. A logout token has no nonce, so that no
+// client takes it for an id_token.
 func (t LogoutToken) Claims() ([]byte, error) {
 	at := int64(t.IssuedAt) / 1000
 	return json.Marshal(struct {

@@ -30,8 +30,8 @@ func IsSubject(s string) bool {
 	return s != "" && len(s) <= MaxSubject && !strings.ContainsFunc(s, func(c rune) bool { return c < 0x20 || c > 0x7e })
 }
 
-// A Login is how a subject was authenticated, as facts hold it: ACR and AMR of
-// built-in users, and of others what the system said that has authenticated them.
+// A Login is how a subject was authenticated, in the form of grant.Facts: ACR and AMR
+// for built-in users, SaidACR and SaidAMR as another system reported them for its users.
 type Login struct {
 	ACR     uint8  `json:"acr,omitempty"`
 	AMR     uint8  `json:"amr,omitempty"`
@@ -84,12 +84,12 @@ func (l Login) Methods() []string {
 	return list
 }
 
-// IsACR reports whether text can be the acr that another system says: a value of
-// acr_values, which spaces separate.
+// IsACR reports whether text can be the acr of another system: one value of acr_values,
+// in which spaces separate the values.
 func IsACR(text string) bool { return isWord(text) && len(text) <= grant.MaxSaidACR }
 
 // JoinAMR returns the form of a list in Login.SaidAMR, and whether the list can be
-// the amr that another system says.
+// the amr of another system.
 func JoinAMR(list []string) (text string, ok bool) {
 	text = strings.Join(list, " ")
 	return text, len(text) <= grant.MaxSaidAMR && !slices.ContainsFunc(list, func(m string) bool { return !isWord(m) })
@@ -101,7 +101,7 @@ func isWord(text string) bool {
 	return text != "" && !strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' || c == '"' || c == '\\' })
 }
 
-// A Token holds what an id_token says.
+// A Token holds the content of an id_token.
 type Token struct {
 	Issuer   string
 	Subject  string
@@ -110,8 +110,8 @@ type Token struct {
 	AuthTime grant.Instant // zero if unknown
 	Nonce       string // of the authentication request; "" in the answer to a refresh
 	AccessToken string // of the same answer
-	// AuthorizedAt is when the user agreed. The id_token says it only if it is later than
-	// IssuedAt: AgreedAt of package issuer has moved it past a cutoff.
+	// AuthorizedAt is when the user agreed. The id_token contains it only if it is later
+	// than IssuedAt: AgreedAt of package issuer has moved it past a cutoff.
 	AuthorizedAt grant.Instant
 	Facts        grant.Facts
 	// More are the claims about the user that the request asked for by name. None
@@ -122,8 +122,8 @@ type Token struct {
 // ClaimsSupported lists the claims of id_tokens.
 var ClaimsSupported = []string{"acr", "amr", "at_hash", "aud", "auth_time", "exp", "iat", "iss", "nonce", "sid", "sub"}
 
-// claims are the members of an id_token, in their order. It never has client_id,
-// scope or a jti: see ReadHint.
+// claims are the members of an id_token, in their order. An id_token never has
+// client_id, scope or a jti: see ReadHint.
 type claims struct {
 	Issuer     string   `json:"iss"`
 	Subject    string   `json:"sub"`
@@ -170,7 +170,7 @@ func (t Token) Claims(alg string) ([]byte, error) {
 }
 
 // accessHash is the left half of the hash of an access token (OpenID Connect Core
-// section 3.1.3.6): SHA-256, or SHA-512 for Ed25519, which uses it itself.
+// section 3.1.3.6): SHA-256, or SHA-512 for EdDSA, because Ed25519 itself uses SHA-512.
 func accessHash(alg, text string) string {
 	if alg == "EdDSA" {
 		sum := sha512.Sum512([]byte(text))
@@ -188,7 +188,7 @@ func SessionID(session [16]byte, clientID string) string {
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:16])
 }
 
-// A Hint is what an id_token_hint says (OpenID Connect Core section 3.1.2.1).
+// A Hint holds the claims of an id_token_hint (OpenID Connect Core section 3.1.2.1).
 type Hint struct {
 	Subject   string
 	ClientID  string
@@ -207,8 +207,8 @@ var ErrHint = errors.New("not an id_token of this issuer")
 
 // ReadHint reads the claims of a JWT whose signature is verified. It refuses every
 // other kind of JWT that this issuer signs: those of another type, and access
-// tokens of type JWT, which have client_id, scope and a jti of 32 bytes. An expired
-// id_token is a good hint.
+// tokens of type JWT, which have client_id, scope and, unless they were exchanged, a jti
+// of 32 bytes. An expired id_token is a valid hint.
 func ReadHint(typ string, payload []byte, issuer string) (Hint, error) {
 	var c struct {
 		Issuer    string   `json:"iss"`
@@ -241,7 +241,8 @@ func ReadHint(typ string, payload []byte, issuer string) (Hint, error) {
 	}, nil
 }
 
-// isTokenID reports whether id has the form of an access token's jti.
+// isTokenID reports whether id has the form of the jti of an access token, unless the
+// token was exchanged.
 func isTokenID(id string) bool {
 	b, err := base64.RawURLEncoding.DecodeString(id)
 	return err == nil && len(b) == 32

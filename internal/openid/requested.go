@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// A Demand is what a request says of the login that it accepts, and the claims that
-// it asks for by name.
+// A Demand holds which logins a request accepts, and the claims that it requests by
+// name.
 type Demand struct {
 	Subjects []string // one of them; nil for any
 	Classes  []string // one of them as acr; nil for any
@@ -20,10 +20,10 @@ type Demand struct {
 // ErrClaims means that a text is no value of the parameter claims.
 var ErrClaims = errors.New("claims request malformed")
 
-// ReadClaims reads the parameter claims (OpenID Connect Core section 5.5). It
-// returns what is demanded of sub, in either member, and of an essential acr:
-// one that is voluntary may be another (section 5.5.1.1). Of other claims it returns
-// the names: whether they are essential, and values for them, are ignored.
+// ReadClaims reads the parameter claims (OpenID Connect Core section 5.5). It returns the
+// values that the request accepts for sub, in either member, and for an essential acr of
+// the id_token: a voluntary acr may differ (section 5.5.1.1). Of other claims it returns
+// only the names. It ignores their values, and whether they are essential.
 func ReadClaims(text string) (Demand, error) {
 	var d Demand
 	top, err := object([]byte(text))
@@ -62,8 +62,8 @@ func ReadClaims(text string) (Demand, error) {
 	return d, nil
 }
 
-// request reads what is requested of one claim. Accepted is nil if any value is,
-// and for claims other than sub and acr.
+// request reads the request for one claim. accepted lists the accepted values. It is nil
+// if every value is accepted, and for claims other than sub and acr.
 func request(claim string, raw json.RawMessage) (essential bool, accepted []string, err error) {
 	if string(raw) == "null" {
 		return false, nil, nil
@@ -97,8 +97,8 @@ func request(claim string, raw json.RawMessage) (essential bool, accepted []stri
 	return essential, accepted, nil
 }
 
-// object reads a JSON object. Package json would take the last of two members with
-// one name, and names in either case.
+// object reads a JSON object and rejects repeated names. json.Unmarshal would keep the
+// last of two members with one name, and match struct fields in any case.
 func object(text []byte) (map[string]json.RawMessage, error) {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') || !json.Valid(text) {
