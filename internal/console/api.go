@@ -11,13 +11,14 @@ import (
 	serveradmin "github.com/mintage/mintage/internal/server/admin"
 )
 
-// A problem is an error answer of the admin API.
+// A problem is an error response of the admin API.
 type problem struct{ adminapi.Problem }
 
 func (p *problem) Error() string { return p.Title + ": " + p.Detail }
 
-// do makes a request of the admin API as the operator of r, and returns the entity tag of
-// the answer. Only this function reaches the deployment beyond sign-ins and sessions.
+// do sends a request to the admin API as the operator of r, and returns the ETag of the
+// response. Except for sign-ins and sessions, the console reaches the deployment only
+// through do.
 func (c *Console) do(ctx context.Context, r *request, a serveradmin.Ask, out any) (etag string, err error) {
 	a.Realm = r.realm()
 	hr, err := a.Request(serveradmin.WithActor(ctx, actor(*r.who)), "http://console")

@@ -50,11 +50,11 @@ func (c apiPages) api(ctx context.Context, r *request) (reply, error) {
 	return reply{page: p}, err
 }
 
-// A consentPage shows what the consent page says of an API. It has no form: nobody can
-// agree on it.
+// A consentPage previews the consent page of an API. It has no form: nobody can consent
+// there.
 type consentPage struct {
 	adminapi.API
-	Preview *adminapi.ConsentPreview // nil: there is no consent page here
+	Preview *adminapi.ConsentPreview // nil: this deployment has no consent page
 	Locales []string
 	Command string
 }
@@ -75,11 +75,11 @@ func (c apiPages) consent(ctx context.Context, r *request) (reply, error) {
 	return reply{page: p}, err
 }
 
-// An editAPIPage has an API as a form. Without an ETag, it is a new one.
+// An editAPIPage is the form of an API. Without an ETag, the API is new.
 type editAPIPage struct {
 	form
 	ETag, ID, Name string
-	Scopes         string // SCOPE=TEXT, one a line, as the commands have them
+	Scopes         string // one SCOPE=TEXT a line, as in the flag --scope
 	Command        string
 }
 
@@ -105,7 +105,8 @@ func (c apiPages) editAPI(ctx context.Context, r *request) (reply, error) {
 	return reply{page: p}, nil
 }
 
-// scopes returns the scopes of the form. Texts in other languages stay.
+// scopes returns the scopes of the form. It keeps the texts of old in languages other than
+// English.
 func (p *editAPIPage) scopes(old []adminapi.APIScope) []adminapi.APIScope {
 	list := []adminapi.APIScope{}
 	for _, line := range lines(p.Scopes) {
@@ -124,8 +125,8 @@ func (p *editAPIPage) scopes(old []adminapi.APIScope) []adminapi.APIScope {
 	return list
 }
 
-// saveAPI registers an API, or changes it unless somebody else has since the form was
-// opened.
+// saveAPI registers an API, or updates one (with If-Match: it fails if somebody else has
+// changed the API since the form was opened).
 func (c apiPages) saveAPI(ctx context.Context, r *request) (reply, error) {
 	p := editAPIPage{form: sentForm(r), ETag: r.PostFormValue("etag"), ID: strings.TrimSpace(r.PostFormValue("id")), Name: strings.TrimSpace(r.PostFormValue("name")), Scopes: r.PostFormValue("scopes")}
 	done, made := "created", serveradmin.Ask{Method: http.MethodPost, Path: []string{"apis"}}
@@ -175,7 +176,7 @@ func (c *Console) restores(ctx context.Context, r *request) (reply, error) {
 	return reply{page: p}, err
 }
 
-// A newRestorePage asks of when the backup is by which a store was restored.
+// A newRestorePage asks for the time of the backup from which a store was restored.
 type newRestorePage struct {
 	form
 	Backup  string
@@ -188,8 +189,9 @@ func (c *Console) newRestore(context.Context, *request) (reply, error) {
 	return reply{page: newRestorePage{form: newForm(), Command: declareCommand + "INSTANT"}}, nil
 }
 
-// declareRestore declares that the store was restored by other means. It cannot be undone,
-// but has an effect only on tokens that the store does not know.
+// declareRestore declares that the store was restored by other means than the restore
+// command. Nobody can undo that, but it affects only tokens that are newer than the
+// store's state.
 func (c *Console) declareRestore(ctx context.Context, r *request) (reply, error) {
 	p := newRestorePage{form: sentForm(r), Backup: strings.TrimSpace(r.PostFormValue("backup_time"))}
 	if p.Command = declareCommand + quoteValue(p.Backup); p.Shown {

@@ -24,20 +24,20 @@ type auditPage struct {
 	Search  auditSearch
 	Events  []string
 	Records []audit.Entry
-	Older   string // address of the records before these; ""
-	First   string // address without a number; "": it is this one
+	Older   string // address of the older records; "": none
+	First   string // address of the newest records; "": this page shows them
 	Export  string
-	Most    int // records of an export
+	Most    int // maximum number of records in an export
 	Follow  string
 	Head    *adminapi.AuditHead
 	Command string
 	Off     bool // there is no audit log
 }
 
-// An auditSearch is what a search of the audit log asks for.
+// An auditSearch holds the filters of a search in the audit log; "" does not filter.
 type auditSearch struct{ Event, Client, Subject, Grant, Request, Since string }
 
-// auditAges are what a search can be limited to, beside everything.
+// auditAges are the periods to which Since can limit a search.
 var auditAges = map[string]time.Duration{"1h": time.Hour, "24h": 24 * time.Hour, "7d": 7 * 24 * time.Hour, "30d": 30 * 24 * time.Hour}
 
 const auditPageSize = 50
@@ -50,8 +50,8 @@ func readAuditSearch(q url.Values) auditSearch {
 	return s
 }
 
-// fields returns the search in the order of the form, as the console, the admin API and
-// the command call them.
+// fields returns the filters in the order of the form: each with its value, its console
+// parameter, its admin API parameter and its command flag.
 func (s auditSearch) fields() [][4]string {
 	return [][4]string{{s.Event, "event", "event", "--event"}, {s.Client, "client", "client_id", "--client"}, {s.Subject, "subject", "subject", "--subject"},
 		{s.Grant, "grant", "grant_id", "--grant"}, {s.Request, "request", "request_id", "--request"}}
@@ -77,7 +77,7 @@ func (s auditSearch) address(path string, before uint64) string {
 	return path + "?" + q.Encode()
 }
 
-// query returns the search as the admin API asks for it.
+// query returns the search as query parameters of the admin API.
 func (s auditSearch) query(now time.Time, limit int) url.Values {
 	q := url.Values{"limit": {strconv.Itoa(limit)}}
 	for _, f := range s.fields() {
@@ -91,7 +91,7 @@ func (s auditSearch) query(now time.Time, limit int) url.Values {
 	return q
 }
 
-// command returns the command that does the same.
+// command returns the command that runs the same search.
 func (s auditSearch) command(r *request) string {
 	text := r.mintage("audit show")
 	for _, f := range s.fields() {
@@ -138,8 +138,8 @@ func (c auditPages) auditLog(ctx context.Context, r *request) (reply, error) {
 // maxExport bounds the records of an export.
 const maxExport = 10 * adminapi.MaxPage
 
-// exportAudit answers with the records of a search as JSON lines. There is no CSV: what a
-// client says of itself could be a formula of a spreadsheet.
+// exportAudit returns the records of a search as JSON lines. There is no CSV: a
+// spreadsheet could run text that comes from a client as a formula.
 func (c auditPages) exportAudit(ctx context.Context, r *request) (reply, error) {
 	query := readAuditSearch(r.URL.Query()).query(c.Now(), adminapi.MaxPage)
 	var text bytes.Buffer
@@ -162,8 +162,8 @@ func (c auditPages) exportAudit(ctx context.Context, r *request) (reply, error) 
 	return reply{file: &file{"audit-" + c.Now().UTC().Format("20060102T150405Z") + ".jsonl", "application/jsonl", escaped(text.Bytes())}}, nil
 }
 
-// escaped returns JSON without characters that would change how a terminal or an editor
-// shows what is around them. JSON has no control characters.
+// escaped escapes the characters in JSON that change how a terminal or an editor shows the
+// text around them. The JSON encoder has already escaped U+0000 to U+001F.
 func escaped(text []byte) []byte {
 	return regexp.MustCompile(hiddenIn).ReplaceAllFunc(text, func(c []byte) (out []byte) {
 		for _, unit := range utf16.Encode([]rune(string(c))) {
@@ -173,5 +173,6 @@ func escaped(text []byte) []byte {
 	})
 }
 
-// hiddenIn matches what JSON need not escape and people do not see.
+// hiddenIn matches invisible characters that JSON allows without an escape (RFC 8259
+// section 7).
 const hiddenIn = `[\x{7f}-\x{9f}\p{Cf}\p{Zl}\p{Zp}]`

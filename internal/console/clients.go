@@ -42,7 +42,7 @@ func (c clientPages) clients(ctx context.Context, r *request) (reply, error) {
 	return reply{page: p}, err
 }
 
-// A clientKind is what people want to register.
+// A clientKind is a kind of client that the registration form offers, with its settings.
 type clientKind struct {
 	Name     string
 	Redirect bool // it has redirect URIs
@@ -62,10 +62,11 @@ var clientKinds = []clientKind{
 	{"api", false, "", " --introspect", func(r *client.Registration) { r.Introspect = true }},
 }
 
-// A newClientPage asks for what a client of a kind needs.
+// A newClientPage is the form that registers a client of a kind. Without a kind, the page
+// offers the kinds.
 type newClientPage struct {
 	form
-	Kinds     []clientKind // there is no kind yet
+	Kinds     []clientKind // to choose from; nil: Kind is chosen
 	Kind      clientKind
 	Name, ID  string
 	Redirects string
@@ -110,16 +111,16 @@ func (p *newClientPage) command(r *request) string {
 	return text
 }
 
-// A secretPage is the answer to the POST that made a secret, and the only one that has it.
+// A secretPage answers the POST that created a secret. No other page shows the secret.
 type secretPage struct {
 	Client  adminapi.Client
 	Secret  string // "": the client has none
-	New     bool   // the client is
-	Overlap bool   // another secret is valid beside it
+	New     bool   // the client was created with it
+	Overlap bool   // the client has another valid secret
 	Kind    string
 	Command string
 
-	Programs []program // finished ones, of a new client
+	Programs []program // ready to run, for a new client
 }
 
 func (c clientPages) createClient(ctx context.Context, r *request) (reply, error) {
@@ -152,8 +153,8 @@ type clientPage struct {
 	adminapi.Client
 	Rows   [][2]string     // settings
 	Public bool            // it has no secret
-	Usage  *adminapi.Usage // of one that registered itself
-	Uses   string          // the command that shows it
+	Usage  *adminapi.Usage // nil: the client did not register itself
+	Uses   string          // the command that shows Usage
 	Once   string
 	view
 }
@@ -206,7 +207,7 @@ type settingGroup struct {
 	Open   bool
 }
 
-// An editClientPage has the settings of a client as a form.
+// An editClientPage is the form of a client's settings.
 type editClientPage struct {
 	form
 	ID      string
@@ -214,8 +215,8 @@ type editClientPage struct {
 	Name    string
 	Groups  []settingGroup
 	Command string
-	sent    url.Values // nil: the form is new
-	wrong   []string   // fields that cannot be read
+	sent    url.Values // nil: the form was not submitted yet
+	wrong   []string   // fields that cannot be parsed
 }
 
 func (p *editClientPage) fill(v *adminapi.Client) {
@@ -241,7 +242,7 @@ func (p *editClientPage) fill(v *adminapi.Client) {
 			f.Kind, f.Value = "json", string(*field)
 		}
 		if p.sent != nil {
-			f.Value = p.sent.Get(s.Member) // also what cannot be read
+			f.Value = p.sent.Get(s.Member) // also text that cannot be parsed
 		}
 		i := slices.IndexFunc(p.Groups, func(g settingGroup) bool { return g.Title == s.Group })
 		if i < 0 {
@@ -253,8 +254,9 @@ func (p *editClientPage) fill(v *adminapi.Client) {
 	}
 }
 
-// readSettings gives v the settings of a sent form, but for what it cannot read, of which
-// it returns the fields, and what is wrong with the first of them, the second and so on.
+// readSettings copies the settings of a submitted form into v. It skips fields that it
+// cannot parse, and returns them and their problems. In why, the first problem is without
+// its field: the caller shows form.Field before it.
 func readSettings(form url.Values, v *adminapi.Client) (wrong []string, why string) {
 	unread := func(field, text string) {
 		if wrong != nil {
@@ -273,7 +275,7 @@ func readSettings(form url.Values, v *adminapi.Client) (wrong []string, why stri
 		case *[]string:
 			*field = lines(text)
 		case *string:
-			// A browser sends other line ends than it was given.
+			// Browsers change line ends: keep a file that differs only in white space.
 			if !s.File || !slices.Equal(strings.Fields(text), strings.Fields(*field)) {
 				*field = text
 			}
@@ -350,7 +352,7 @@ func (c clientPages) saveClient(ctx context.Context, r *request) (reply, error) 
 	return reply{to: "/clients/" + url.PathEscape(id) + "?done=saved"}, err
 }
 
-// expiries are lifetimes of new secrets.
+// expiries are the lifetimes that the form for a new secret offers.
 var expiries = []string{"30d", "90d", "365d"}
 
 func (c clientPages) addSecret(ctx context.Context, r *request) (reply, error) {
@@ -373,8 +375,8 @@ func (c clientPages) addSecret(ctx context.Context, r *request) (reply, error) {
 	return reply{page: p}, nil
 }
 
-// askRevokeSecret asks before a secret is revoked. One that may be in use wants the id of
-// the client typed.
+// askRevokeSecret asks before a secret is revoked. If the secret may be in use, the
+// operator must type the id of the client.
 func (c clientPages) askRevokeSecret(ctx context.Context, r *request) (askPage, act, error) {
 	var v adminapi.Client
 	if err := c.get(ctx, r, &v, nil, "clients", r.PathValue("client")); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// flagOf returns the flag with which a command gives a setting the value that r has.
+// flagOf returns the flag of mintage client update that sets s to its value in r.
 func flagOf(s client.Setting, r *client.Registration) (text string) {
 	flag := func(value string) string { return " --" + s.Flag + " " + value }
 	switch field := s.Field(r).(type) {
@@ -44,8 +44,8 @@ func flagOf(s client.Setting, r *client.Registration) (text string) {
 	return flag(quoteValue(""))
 }
 
-// updateCommand returns the command that changes settings as a form does: what differs,
-// or all that is set if nothing does.
+// updateCommand returns the command that changes a client's settings from before to next.
+// If they are equal, the command sets all that next has.
 func (r *request) updateCommand(id string, before, next *client.Registration) string {
 	text, replaces := "", false
 	for _, s := range client.Settings {
@@ -67,8 +67,8 @@ func (r *request) updateCommand(id string, before, next *client.Registration) st
 	return r.mintage("client update") + text + " " + quote(id)
 }
 
-// apiCommand returns the command that registers an API, or changes one with an id as a
-// form does: what differs, or all if nothing does.
+// apiCommand returns the command that registers an API if id is "", or else changes one
+// from before to next. If they are equal, the command sets all that next has.
 func (r *request) apiCommand(id string, before, next adminapi.API) string {
 	flags := func(list []adminapi.APIScope) (text string) {
 		for _, s := range list {
@@ -101,7 +101,7 @@ func (r *request) apiCommand(id string, before, next adminapi.API) string {
 	return r.mintage("api update") + text + " " + quote(id)
 }
 
-// tokenCommand is the command that creates a token like t.
+// tokenCommand returns the command that creates a token like t.
 func tokenCommand(t adminapi.Token) string {
 	command := "mintage admin token create NAME --role " + t.Role
 	if t.Realm != "" {

@@ -1,6 +1,6 @@
-// Package console serves the pages with which operators look at a deployment. It calls
-// the admin API in this process, as the operator who has signed in, and can do nothing
-// that the admin API cannot. It needs no script; a page that grows is nicer with one.
+// Package console serves the pages with which operators manage a deployment. It calls the
+// admin API in this process, as the signed-in operator, and can do nothing that the admin
+// API cannot. No page requires JavaScript; pages with a stream use it if available.
 package console
 
 import (
@@ -26,13 +26,14 @@ import (
 
 // A Console serves the pages. Its fields are set before first use.
 type Console struct {
-	URL     string         // in browsers, without a slash at its end
+	URL     string         // as browsers see it, without a trailing slash
 	Service string         // name of the service, which authenticator apps show
 	Users   *account.Users // built-in users; nil: there are none
-	// Enrolled returns what is stored with a user who has enrolled a second factor.
+	// Enrolled returns the change to commit when a user enrols a second factor.
 	Enrolled func(by admin.Actor, u account.User, at grant.Instant) store.Change
-	Dev      bool // serve --dev: an invitation alone lets in
-	// Elsewhere is where operators sign in if users are not built in; nil: by invitation alone.
+	Dev      bool // serve --dev: an invitation suffices to sign in
+	// Elsewhere is where operators sign in if users are not built in; nil: by invitation
+	// only.
 	Elsewhere *Elsewhere
 	API       http.Handler // the admin API
 	Store     store.Store
@@ -40,12 +41,12 @@ type Console struct {
 	Log       *slog.Logger
 	Audit     *audit.Log // nil: nothing is recorded
 
-	slots    chan struct{} // of requests
-	streams  chan struct{} // of pages that grow
-	interval time.Duration // between their looks
+	slots    chan struct{} // for concurrent requests
+	streams  chan struct{} // for concurrent streams
+	interval time.Duration // between two polls of a stream
 	export   int           // the most records of an export
 
-	throttled overload.OnceAMinute // networks whose throttling is recorded
+	throttled overload.OnceAMinute // networks whose throttling was recorded within a minute
 }
 
 // An Elsewhere is the login system that manages the users. Operators sign in there.
@@ -56,50 +57,51 @@ type Elsewhere struct {
 	Rules    []config.OperatorRule
 }
 
-// Limits of the console, so that looking never takes much from the token endpoint.
+// Limits of the console, which keep its load from slowing the token endpoint.
 const (
 	maxRequests = 4
 	requestTime = 10 * time.Second
 	maxForm     = 64 << 10
 )
 
-// A request is one request, and what is known of it.
+// A request is a request to the console, with its session and operator.
 type request struct {
 	*http.Request
-	outer   context.Context // without the time of a request
+	outer   context.Context // without the timeout of a request
 	id      string
 	now     grant.Instant
 	locale  string
 	address netip.Addr
 	session *operator.Session  // nil: nobody has signed in
-	who     *operator.Operator // nil: nobody has, or a factor is still to be checked
-	// byItself says that a page asks, and not the operator: it is no use of the session.
+	who     *operator.Operator // nil: nobody has signed in, or the second factor is unchecked
+	// byItself is set if the page polls, without the operator: that does not extend the
+	// session.
 	byItself bool
 }
 
-// A reply is a page, or the way to one.
+// A reply is a page, a redirect, a file or a stream.
 type reply struct {
 	status  int
 	page    any
 	to      string       // a redirect, in place of the page
-	refresh string       // where the page leads at once; "": nowhere
+	refresh string       // the address that the page opens at once; "": none
 	cookie  *http.Cookie // nil: none
-	known   *http.Cookie // of a browser that is known from now on; nil: none
+	known   *http.Cookie // marks the browser as known (see remember); nil: none
 	file    *file        // in place of a page
-	stream  *stream      // which the page grows by; nil: it does not
+	stream  *stream      // appends items to page; nil: none
 }
 
-// A stream makes a page grow until it is over. Without a script, the answer with the page
-// ends late; with one, the page reads events (HTML Living Standard section 9.2).
+// A stream appends items to a page. Without JavaScript, the response with the page stays
+// open; with it, a script reads server-sent events (HTML Living Standard section 9.2).
 type stream struct {
-	// next returns the items after the one that last counts, 0 for none; the count of the
-	// last of them; and whether there will be no more.
+	// next returns the items after the one with the number last (0: from the beginning), the
+	// number of the newest item, and whether the stream is complete.
 	next func(ctx context.Context, last uint64) (items []any, now uint64, done bool, err error)
-	item string // their template
-	end  string // the template of what follows the last; it gets whether there was a last one
+	item string // template of an item
+	end  string // template that follows the items; its data is whether the stream is complete
 }
 
-// A file is what a browser saves.
+// A file is a download.
 type file struct {
 	name, kind string
 	content    []byte
@@ -107,19 +109,19 @@ type file struct {
 
 type handler func(ctx context.Context, r *request) (reply, error)
 
-// A route is a page.
+// A route is a method and a path, with their handler.
 type route struct {
 	method, path string
 	handle       handler
-	public       bool // nobody need have signed in
+	public       bool // requires no sign-in
 }
 
 // encrypted reports whether browsers reach the console by https.
 func (c *Console) encrypted() bool { return strings.HasPrefix(c.URL, "https:") }
 
-// cookieName is a name of the console's own: cookies ignore ports, and the account pages
-// may have the same host. The prefix keeps others from setting it (RFC 6265bis section
-// 4.1.3.2); it needs https.
+// cookieName returns the name of the session cookie. It differs from that of the account
+// pages, which may have the same host: cookies ignore ports. The prefix __Host- keeps
+// other hosts from setting the cookie (RFC 6265bis section 4.1.3.2); it requires https.
 func (c *Console) cookieName() string {
 	if c.encrypted() {
 		return "__Host-mintage_console"
@@ -136,7 +138,7 @@ func (c *Console) cookie(value string) *http.Cookie {
 	return k
 }
 
-// known is the cookie of a browser in which an operator has signed in before, or nil.
+// known returns the value of the cookie that remember has set in this browser, or nil.
 func (c *Console) known(r *request) []byte {
 	k, err := r.Cookie(c.cookieName() + "_known")
 	if err != nil {
@@ -146,8 +148,8 @@ func (c *Console) known(r *request) []byte {
 	return mark
 }
 
-// remember makes a browser known in which an operator has entered a code: failures in
-// others do not throttle it (account.Users.KnownBrowser).
+// remember marks the browser as known after an operator has entered a code: failures in
+// other browsers do not throttle a known browser (account.Users.KnownBrowser).
 func (c *Console) remember(a *reply, username string) error {
 	mark, err := c.Users.KnownBrowser(username, true)
 	a.known = c.cookie(base64.RawURLEncoding.EncodeToString(mark))
@@ -156,7 +158,7 @@ func (c *Console) remember(a *reply, username string) error {
 	return err
 }
 
-// slot waits for a slot of the requests that run at once.
+// slot waits for a concurrency slot, and returns the function that frees it.
 func (c *Console) slot(ctx context.Context) (free func(), err error) {
 	select {
 	case c.slots <- struct{}{}:
@@ -166,7 +168,8 @@ func (c *Console) slot(ctx context.Context) (free func(), err error) {
 	}
 }
 
-// identify reads the session of the request's cookie, and the operator as it is now.
+// identify reads the session and the operator of a request's cookie from the store. It
+// sets r.session, and r.who unless the second factor is still to be checked.
 func (c *Console) identify(ctx context.Context, r *request) error {
 	list := r.CookiesNamed(c.cookieName())
 	if len(list) != 1 {
@@ -184,11 +187,11 @@ func (c *Console) identify(ctx context.Context, r *request) error {
 		return err
 	}
 	if s.At != "" && (c.Elsewhere == nil || s.At != c.Elsewhere.At) || s.How == operator.ByPassword && c.Users == nil {
-		return nil // another system has the users now
+		return nil // the session is of an earlier configuration of logins
 	}
 	o, _, err := c.operatorOf(ctx, s.Operator, s.Rule)
 	if errors.Is(err, operator.ErrUnknown) {
-		return nil // removed, or its rule was
+		return nil // the operator or its rule was removed
 	}
 	if err != nil {
 		return store.Unavailable(err)
@@ -196,13 +199,13 @@ func (c *Console) identify(ctx context.Context, r *request) error {
 	if c.Users != nil && !c.Dev {
 		u, err := c.Users.Present(ctx, o.Name)
 		if errors.Is(err, account.ErrWrong) {
-			return nil // disabled, or gone
+			return nil // the user was disabled or deleted
 		}
 		if err != nil {
 			return err
 		}
 		if u.Epoch != s.Epoch || !u.SecondFactor && s.Factor == nil {
-			return nil // another password, or the factor is removed
+			return nil // the password or the second factor was changed
 		}
 	}
 	if r.session = &s; !s.Pending {
@@ -211,8 +214,8 @@ func (c *Console) identify(ctx context.Context, r *request) error {
 	return nil
 }
 
-// operatorOf returns an operator as it is now: as it was added, or else by a rule, which
-// must still be in force.
+// operatorOf returns an operator of the store, or else one by a rule that the
+// configuration still has. It returns operator.ErrUnknown if there is neither.
 func (c *Console) operatorOf(ctx context.Context, name, rule string) (o operator.Operator, byRule bool, err error) {
 	o, err = operator.Find(ctx, c.Store, name)
 	if !errors.Is(err, operator.ErrUnknown) || c.Elsewhere == nil {
@@ -231,19 +234,17 @@ func (c *Console) operatorOf(ctx context.Context, name, rule string) (o operator
 
 func (c *Console) now() grant.Instant { return grant.At(c.Now()) }
 
-// actor is the operator, for the admin API and the audit log.
+// actor returns the operator as the admin API and the audit log name it.
 func actor(o operator.Operator) admin.Actor {
 	return admin.Actor{Via: admin.ViaConsole, Name: o.Name, Role: admin.Role(o.Role), Realm: o.Realm}
 }
 
-// record records a refused attempt to get in, of an operator or, with the name "", of
-// somebody else.
+// record records a refused sign-in. The username is "" unless it is an operator's.
 func (c *Console) record(r *request, name audit.Name, username, detail string) {
 	c.Audit.Record(audit.Event{Name: name, Outcome: audit.Refused, Actor: strings.TrimSuffix("console:"+username, ":"), Detail: detail, RequestID: r.id, RemoteIP: r.address})
 }
 
-// recordThrottled is record for an attempt that was not looked at, at most once a minute
-// for each network.
+// recordThrottled records a throttled sign-in, at most once a minute for each network.
 func (c *Console) recordThrottled(r *request, username, detail string) {
 	if c.throttled.First(r.address, c.Now()) {
 		c.record(r, audit.Throttled, username, detail+"; further ones within a minute are not recorded")

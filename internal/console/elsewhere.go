@@ -17,7 +17,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// Claims returns the claims that the rules name, but for the subject.
+// Claims returns the claims that the rules name, except for the subject.
 func (e *Elsewhere) Claims() (names []string) {
 	for _, r := range e.Rules {
 		if r.Claim != "sub" && !slices.Contains(names, r.Claim) {
@@ -27,8 +27,9 @@ func (e *Elsewhere) Claims() (names []string) {
 	return names
 }
 
-// Ticket returns the stored form of the ticket of a login, and the address at the console,
-// whose URL is given, to which the browser takes it. Each of the claims is a JSON object or "".
+// Ticket returns the document of a ticket for a login, and the address to which the
+// browser takes it. console is the URL of the console; each of the claims is a JSON object
+// or "".
 func (e *Elsewhere) Ticket(console string, t operator.Ticket, now grant.Instant, claims ...string) (d store.Document, address string, err error) {
 	all := map[string]json.RawMessage{}
 	for _, object := range claims {
@@ -46,11 +47,12 @@ func (e *Elsewhere) Ticket(console string, t operator.Ticket, now grant.Instant,
 	return d, console + "/signed-in?ticket=" + text, err
 }
 
-// verifierName is the name of the cookie of a browser that begins to sign in.
+// verifierName returns the name of the cookie that holds the verifier of a sign-in (see
+// leave).
 func (c *Console) verifierName() string { return c.cookieName() + "_login" }
 
-// leave sends a browser to the system that has the users. Its cookie is what the login
-// must come back to: a ticket is of no use in another browser (CWE-352).
+// leave redirects a browser to the login system. A cookie holds the verifier of the
+// challenge, so that the ticket of the login is invalid in another browser (CWE-352).
 func (c entrance) leave(context.Context, *request) (reply, error) {
 	if c.Elsewhere == nil {
 		return reply{}, errNotFound
@@ -61,8 +63,8 @@ func (c entrance) leave(context.Context, *request) (reply, error) {
 	return reply{to: c.Elsewhere.URL + "?code_challenge=" + oauth.ChallengeOf(verifier), cookie: cookie}, nil
 }
 
-// An arrivedPage asks for the next page by itself: a request that comes from another site
-// has no cookie that is SameSite=Strict, and one that comes from this page has.
+// An arrivedPage opens the next page at once. Browsers send a SameSite=Strict cookie with
+// a request from this page, but not with the redirect from the login system.
 type arrivedPage struct{ To string }
 
 func (c entrance) arrived(_ context.Context, r *request) (reply, error) {
@@ -70,15 +72,15 @@ func (c entrance) arrived(_ context.Context, r *request) (reply, error) {
 	return reply{page: arrivedPage{to}, refresh: to}, nil
 }
 
-// A refusedPage says why a login elsewhere lets nobody in.
+// A refusedPage says why a login elsewhere does not open the console.
 type refusedPage struct {
 	Why      string // ticket, operator, factor or other
 	Subject  string
-	ACR, AMR []string // that would do
+	ACR, AMR []string // any of these suffices
 	Present  string   // who is signed in in this browser
 }
 
-// enter lets in an operator who has signed in elsewhere.
+// enter begins a session for an operator who has signed in elsewhere.
 func (c entrance) enter(ctx context.Context, r *request) (reply, error) {
 	if c.Elsewhere == nil {
 		return reply{}, errNotFound

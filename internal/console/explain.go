@@ -10,8 +10,8 @@ import (
 	"github.com/mintage/mintage/internal/adminapi"
 )
 
-// An explainPage asks for what is to be explained. It is sent in a body, because it may be
-// a secret, and no page shows it again.
+// An explainPage asks for the text to explain. The browser sends the text in a body,
+// because it may be a secret, and no page shows it again.
 type explainPage struct{ Empty bool }
 
 func (c *Console) explainForm(context.Context, *request) (reply, error) {
@@ -21,12 +21,12 @@ func (c *Console) explainForm(context.Context, *request) (reply, error) {
 // An explainedPage shows an explanation.
 type explainedPage struct {
 	adminapi.Explanation
-	Rows    []recordRow // of a request
-	OfGrant bool        // it is the page of a grant
+	Rows    []recordRow // audit records, if the text names a request
+	OfGrant bool        // the page of a grant
 	view
 }
 
-// Origin says whether the realm has made the text, "" if that is not known.
+// Origin says whether the realm issued the text, "" if that is unknown.
 func (p explainedPage) Origin() string {
 	switch {
 	case p.Genuine == nil:
@@ -37,7 +37,8 @@ func (p explainedPage) Origin() string {
 	return "not authentic"
 }
 
-// explain explains what was pasted. The id of a client, a user or an API leads to its page.
+// explain explains the text of the form. It redirects to the page of a grant, a client, a
+// user or an API if the text names one.
 func (c *Console) explain(ctx context.Context, r *request) (reply, error) {
 	text := strings.TrimSpace(r.PostFormValue("text"))
 	if text == "" {
@@ -46,7 +47,7 @@ func (c *Console) explain(ctx context.Context, r *request) (reply, error) {
 	p := explainedPage{view: r.view(r.mintage("explain"))}
 	in := adminapi.ExplainRequest{Text: text, Subject: strings.TrimSpace(r.PostFormValue("subject")), Recent: true}
 	err := c.post(ctx, r, in, &p.Explanation, "explain")
-	if err == nil && p.Request != nil && len(p.Request.Audit) == 0 { // its records are all that there is
+	if err == nil && p.Request != nil && len(p.Request.Audit) == 0 { // not at the end of the audit log: read all of it
 		in.Recent, p.Explanation = false, adminapi.Explanation{}
 		err = c.post(ctx, r, in, &p.Explanation, "explain")
 	}
@@ -67,10 +68,11 @@ func (c *Console) explain(ctx context.Context, r *request) (reply, error) {
 	return reply{page: p}, nil
 }
 
-// maxName is longer than any id or name.
+// maxName bounds the texts that find looks up. No id or name is longer.
 const maxName = 255
 
-// find returns the page of what has the text as its id or name, "" if nothing has.
+// find returns the page of the client, user or API with this id or name, "" if there is
+// none.
 func (c *Console) find(ctx context.Context, r *request, text string) (to string, err error) {
 	if len(text) > maxName {
 		return "", nil

@@ -11,24 +11,24 @@ import (
 	"github.com/mintage/mintage/internal/operator"
 )
 
-// A form is what each page with a form that creates something has.
+// A form holds the fields that the pages with a form share.
 type form struct {
-	Once    string // its id, which is spent by sending it
-	Problem string // why it was refused, in English; ""
+	Once    string // single-use id, spent when the form is sent
+	Problem string // why the form was refused, in English; ""
 	Advice  string
 	Field   string // which field is wrong; ""
-	Shown   bool   // its command was asked for, and nothing is saved
+	Shown   bool   // only the command is wanted: nothing is saved
 }
 
 func newForm() form { return form{Once: operator.NewForm()} }
 
-// sentForm returns the form of the page that answers a sent one.
+// sentForm returns a form for the response to a submitted form, with a new id.
 func sentForm(r *request) form {
 	return form{Once: operator.NewForm(), Shown: r.PostFormValue("show") != ""}
 }
 
-// refused reports whether err is about what the form says, for another try, and returns
-// any other error.
+// refused reports whether the admin API has refused the content of the form, and puts its
+// problem into f. It returns any other error.
 func (f *form) refused(err error) (again bool, other error) {
 	var p *problem
 	if !errors.As(err, &p) || p.Status != http.StatusUnprocessableEntity && p.Status != http.StatusBadRequest && (p.Status != http.StatusConflict || p.Type != "urn:mintage:problem:taken") {
@@ -38,8 +38,8 @@ func (f *form) refused(err error) (again bool, other error) {
 	return true, nil
 }
 
-// stale returns the form for another try if somebody else has changed since it was opened
-// what it is about. The page then needs the present ETag.
+// stale reports whether somebody else has changed the object since the form was opened
+// (If-Match failed), and puts that problem into f. The caller then sets the current ETag.
 func (f *form) stale(err error) bool {
 	var p *problem
 	if !errors.As(err, &p) || p.Status != http.StatusPreconditionFailed {
@@ -49,13 +49,13 @@ func (f *form) stale(err error) bool {
 	return true
 }
 
-// A repeatedPage says that a form was sent before: a browser has repeated it. What came of
-// the first time is not known.
+// A repeatedPage reports that the browser has sent a form twice. The console does not know
+// the result of the first time.
 type repeatedPage struct{ List string }
 
-// creates returns the page of a sent form that creates something: it counts once, unless it
-// asks for its command alone, as it can if shows is set. Behind a form that was sent before,
-// back leads to what the first one has made.
+// creates returns the route of a form that creates something. It accepts each form once
+// (SpendForm), and links from the page about a repeated form to back. If shows is set, a
+// form may request its command instead: then nothing is saved.
 func (c *Console) creates(path, back string, shows bool, do handler) []route {
 	return []route{{method: http.MethodPost, path: path, handle: func(ctx context.Context, r *request) (reply, error) {
 		switch shown := sentForm(r).Shown; {
@@ -84,14 +84,17 @@ func lines(text string) (list []string) {
 	return list
 }
 
-// A pager leads through a list by the keys of its items (keyset pagination), also back. A
-// page decodes the list and the key of its next page, of which pages makes the links.
+// A pager holds the addresses of the next and the previous page of a list (keyset
+// pagination). Decoding a list sets Next to the key of the next page, from which pages
+// makes the links.
 type pager struct{ Next, Previous string }
 
-// maxBack bounds how far back the links of a page lead; the first page is before that.
+// maxBack bounds the keys of earlier pages in a link. Going back beyond them leads to the
+// first page.
 const maxBack = 20
 
-// pages returns the links of a page of a list, whose other parameters stay.
+// pages returns the links of a page at path, where next is the key of the next page. The
+// links keep the other parameters.
 func (r *request) pages(path, next string) (p pager) {
 	q := r.URL.Query()
 	after, back := q.Get("after"), q["back"]
@@ -119,7 +122,8 @@ func (r *request) pages(path, next string) (p pager) {
 	return p
 }
 
-// counted returns the number that a form says that it was asked about.
+// counted returns the number of grants that the submitted form showed, -1 if text is no
+// number.
 func counted(text string) int {
 	n, err := strconv.Atoi(text)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/mintage/mintage/internal/adminapi"
 )
 
-// grantPages are the pages about grants, and about the sessions that have made them.
+// grantPages are the pages about grants and about the sessions in which they were made.
 type grantPages struct{ *Console }
 
 // A grantsPage lists the grants of a subject, of a client or of both, and the sessions of
@@ -22,7 +22,7 @@ type grantsPage struct {
 	Grants          []adminapi.Grant
 	Sessions        []adminapi.Session
 	More            string // address of the next page; ""
-	EndAll          string // address of the question; "": there is nothing to end
+	EndAll          string // address of the page that asks; "": there is nothing to end
 	view
 }
 
@@ -92,12 +92,11 @@ func ofWhom(subject, client string) (flags string) {
 	return flags
 }
 
-// grant shows a grant as it is explained.
+// grant shows the explanation of a grant.
 func (c grantPages) grant(ctx context.Context, r *request) (reply, error) {
 	id := r.PathValue("grant")
 	p := explainedPage{OfGrant: true, view: r.view(r.mintage("explain", quote(id)))}
-	// Find the grant first: a text that is no grant's id would be explained as
-	// something else.
+	// Find the grant first: explain would explain another kind of id as well.
 	var g adminapi.Grant
 	if err := c.get(ctx, r, &g, nil, "grants", id); err != nil {
 		return reply{}, err
@@ -116,7 +115,7 @@ func (c grantPages) askEndGrant(ctx context.Context, r *request) (askPage, act, 
 		}, err
 }
 
-// maxCounted is how far grants are counted.
+// maxCounted is after how many grants countGrants stops.
 const maxCounted = 10000
 
 // countGrants counts the active grants of a subject, a client or both.
@@ -147,7 +146,7 @@ func (c *Console) countGrants(ctx context.Context, r *request, subject, client s
 	return n, nil
 }
 
-// askEndGrants asks before all that a subject, a client or both have ends.
+// askEndGrants asks before all grants of a subject, a client or both end.
 func (c grantPages) askEndGrants(ctx context.Context, r *request) (askPage, act, error) {
 	subject, client := r.FormValue("subject"), r.FormValue("client")
 	if subject == "" && client == "" {
@@ -168,11 +167,11 @@ func (c grantPages) askEndGrants(ctx context.Context, r *request) (askPage, act,
 	}, err
 }
 
-// askEndUserSession asks before a session of a subject ends. The request that ends it needs
-// no look at it: the API knows whether it is there.
+// askEndUserSession asks before a session of a subject ends. A POST does not read the
+// session: the admin API reports whether it exists.
 func (c grantPages) askEndUserSession(ctx context.Context, r *request) (askPage, act, error) {
 	in := adminapi.SessionRequest{Subject: r.FormValue("subject"), Session: r.FormValue("session")}
-	if in.Session == "" { // it would end all
+	if in.Session == "" { // the API would end all sessions
 		return askPage{}, nil, errNotFound
 	}
 	of := url.Values{"subject": {in.Subject}}

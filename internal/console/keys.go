@@ -10,7 +10,7 @@ import (
 	"github.com/mintage/mintage/internal/adminapi"
 )
 
-// A keysPage shows the keys, those of one purpose together, on one axis of time.
+// A keysPage shows the keys on one time axis, grouped by purpose.
 type keysPage struct {
 	Keys     []keyRow
 	From, To time.Time // of the axis
@@ -27,7 +27,7 @@ func (p keysPage) Ends() []string {
 // A keyRow is a key with its bars: published before its use, in use, and verifying only.
 type keyRow struct {
 	adminapi.Key
-	Lead, Use, Verify string // paths on the axis
+	Lead, Use, Verify string // SVG paths on the axis
 }
 
 // The axis is axisWidth wide, and reaches at most this far back and ahead.
@@ -85,8 +85,8 @@ func (c *Console) askRotateKeys(ctx context.Context, r *request) (askPage, act, 
 		}, err
 }
 
-// successor returns when the key after the first of a list comes into its place, nil if
-// there is none.
+// successor returns when the next key of the same purpose replaces the first one of a
+// list, nil if there is no next key.
 func successor(list []adminapi.Key) *time.Time {
 	for _, next := range list[1:] {
 		if next.Purpose == list[0].Purpose && next.Phase != "withdrawn" {
@@ -104,7 +104,7 @@ func (p keysPage) at(t *time.Time) int {
 	return min(max(0, int(t.Sub(p.From).Seconds()/p.To.Sub(p.From).Seconds()*axisWidth)), axisWidth)
 }
 
-// bar returns the path of a bar, "" if it has no width.
+// bar returns the SVG path of a bar, "" if it has no width.
 func (p keysPage) bar(from, to *time.Time) string {
 	a, b := p.at(from), p.at(to)
 	if a >= b {

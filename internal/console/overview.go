@@ -16,11 +16,12 @@ import (
 // overviewPages are the pages about the deployment as a whole.
 type overviewPages struct{ *Console }
 
-// An overviewPage says what needs attention, what was answered, and what there is.
+// An overviewPage shows what needs attention, the traffic, and how many clients, operators
+// and tokens there are.
 type overviewPage struct {
 	Attention []attention
-	Checkup   *checkupView // nil: no server examines itself here
-	Traffic   *trafficView // nil: no server counts here
+	Checkup   *checkupView // nil: no server runs in this process
+	Traffic   *trafficView // nil: no server runs in this process
 	Counts    []count
 	Done      string
 }
@@ -33,7 +34,7 @@ type attention struct {
 	Command string
 }
 
-// soon is how long before an end the overview names it.
+// soon is how long before its expiry the overview lists a token or a secret.
 const soon = 30 * 24 * time.Hour
 
 func (c overviewPages) overview(ctx context.Context, r *request) (reply, error) {
@@ -48,7 +49,7 @@ func (c overviewPages) overview(ctx context.Context, r *request) (reply, error) 
 	return reply{page: p}, err
 }
 
-// deployment adds what belongs to no realm.
+// deployment adds the parts that belong to no realm.
 func (c overviewPages) deployment(ctx context.Context, r *request, p *overviewPage) (err error) {
 	if p.Checkup, err = c.checkup(ctx, r); err != nil {
 		return err
@@ -84,11 +85,11 @@ func (c overviewPages) deployment(ctx context.Context, r *request, p *overviewPa
 	return nil
 }
 
-// overviewClients is at how many clients the overview looks. The checkup looks at all.
+// overviewClients is how many clients the overview reads. The checkup reads all.
 const overviewClients = 250
 
-// secretsThatEnd adds clients whose only secrets end soon, and counts the clients of the
-// first page.
+// secretsThatEnd adds the enabled clients whose secrets all expire soon, and counts the
+// clients that it has read.
 func (c overviewPages) secretsThatEnd(ctx context.Context, r *request, p *overviewPage) (count, error) {
 	var answer struct {
 		Clients []struct {
@@ -161,22 +162,23 @@ func (c overviewPages) checkupFindings(ctx context.Context, r *request) (reply, 
 	return reply{page: checkupPage{v, "mintage doctor --last"}}, err
 }
 
-// checkNow has the server examine itself. It changes nothing.
+// checkNow starts a checkup of the server. A checkup changes nothing.
 func (c overviewPages) checkNow(ctx context.Context, r *request) (reply, error) {
 	err := c.post(ctx, r, nil, nil, "checkup")
 	return reply{to: "/?done=checkup"}, err
 }
 
-// A trafficView is what was answered in a period, as charts.
+// A trafficView shows the traffic of a period as charts.
 type trafficView struct {
 	Period  string
 	Periods []string
-	Good    []chart // what went well
+	Good    []chart // series of successes
 	Errors  []chart // causes of errors, the most frequent first
 	Command string
 }
 
-// A chart is a row of bars. Its path is as wide as there are steps, and 100 high.
+// A chart is a row of bars. Its SVG path is one unit wide for each step, and chartHeight
+// high.
 type chart struct {
 	Name        string
 	Total, Most uint64
@@ -225,7 +227,7 @@ func draw(s adminapi.Series, of adminapi.Traffic) chart {
 		if n == 0 {
 			continue
 		}
-		// A bar is never lower than can be seen.
+		// Draw a bar of at least 3, so that it is visible.
 		height := max(3, int(n*chartHeight/c.Most))
 		fmt.Fprintf(&path, "M%d %dh1v%dh-1z", i, chartHeight-height, height)
 	}
@@ -249,14 +251,14 @@ type settingsGroup struct {
 
 type shownSetting struct {
 	adminapi.SettingValue
-	OnReload, OnRestart bool // changes it
+	OnReload, OnRestart bool // a reload, or a restart, changes the value
 }
 
 func (c overviewPages) settings(ctx context.Context, r *request) (reply, error) {
 	p := settingsPage{Command: "mintage config show --running"}
 	err := c.get(ctx, r, &p.Settings, nil, "settings")
 	listed := p.Settings.Settings
-	// A realm, or a setting that a realm will have of its own.
+	// Add changes that are no setting in force: a realm, or a setting of one realm.
 	for _, name := range slices.Concat(p.OnReload, p.OnRestart) {
 		if !slices.ContainsFunc(listed, func(s adminapi.SettingValue) bool { return s.Name == name }) {
 			listed = append(listed, adminapi.SettingValue{Name: name, Group: "Realms"})
@@ -275,20 +277,21 @@ func (c overviewPages) settings(ctx context.Context, r *request) (reply, error) 
 	return reply{page: p}, err
 }
 
-// A count is how many there are of something; More: of which it was not counted further.
+// A count is a number of objects of a kind. If More is set, there are more: counting
+// stopped.
 type count struct {
 	Kind string
 	N    int
 	More bool
 }
 
-// An operatorsPage shows who can get in, and who is in.
+// An operatorsPage shows the operators, the admin tokens and the sessions.
 type operatorsPage struct {
 	Operators []adminapi.Operator
 	Tokens    []adminapi.Token `json:"admin_tokens"`
 	Sessions  []adminapi.ConsoleSession
-	Admin     bool   // who looks can change something
-	Present   string // session of who looks
+	Admin     bool   // the viewer may make changes
+	Present   string // id of the viewer's session
 	Ended     bool   // a session was ended
 	BuiltIn   bool   // operators are built-in users
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// The programs of docs/how-to/connect.md, which tests run.
+// programs holds the programs of docs/how-to/connect.md, which tests run.
 //
 //go:embed programs
 var programs embed.FS
 
-// A program is a finished one for a client, but for its secret.
+// A program is ready to run for a client, except for its secret.
 type program struct {
 	File string
 	Text string
@@ -40,8 +40,8 @@ var samples = []sample{
 	{"browser", "index.html", "python3 -m http.server 5173", "'" + docsIssuer + "'", "'page'", ""},
 }
 
-// literal returns a text as a literal of JavaScript, Java and Python. Ids and addresses
-// have no control characters.
+// literal returns a text as a string literal of JavaScript, Java and Python. Ids and
+// addresses have no control characters.
 func literal(text string) string {
 	encoded, err := json.Marshal(text)
 	if err != nil {
@@ -98,7 +98,7 @@ func programsOf(c adminapi.Client, issuer string) (list []program) {
 	return list
 }
 
-// issuer returns the identifier of the issuer whose clients are shown.
+// issuer returns the issuer identifier of the realm of r.
 func (c *Console) issuer(ctx context.Context, r *request) (string, error) {
 	var realms adminapi.Realms
 	if err := c.get(ctx, r, &realms, nil, "realms"); err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A question has the texts with which an action asks, in English.
+// A question holds the texts of a page that asks for confirmation, in English.
 type question struct{ ID, Heading, Note, Button string }
 
 var (
@@ -25,39 +25,42 @@ var (
 	questions = []question{endGrantQuestion, endGrantsQuestion, userSessionQuestion, sessionQuestion, disableUserQuestion, resetFactorQuestion, revokeSecretQuestion, rotateQuestion, deleteClientQuestion, deleteAPIQuestion}
 )
 
-// An askPage asks before something ends.
+// An askPage asks for confirmation before something ends.
 type askPage struct {
 	question
 	Facts   []fact
 	N       *count // of the active grants that end; nil: they are not counted
 	Doubt   string // why it may be in use, in English; ""
-	Typed   string // what is to be typed, because it cannot be undone; "": nothing
+	Typed   string // text to type, because nobody can undo the action; "": none
 	Fresh   bool   // it needs a fresh sign-in
 	Back    string
 	Command string
 
-	Grown bool // more would end than when it was asked
+	Grown bool // more grants would end than the page showed
 	Wrong bool // something else was typed
 }
 
-// A fact is what a question shows of its object. Its name is a text of the console.
+// A fact is a property of the object that a question is about. Its name is a text of the
+// console.
 type fact struct {
 	Name, Value string
 	At          *time.Time // in place of Value
 	Code        bool
 }
 
-// asking returns the page of a question, and the function to call if the answer is yes.
+// An asking returns the page of a question, and the function to call if the operator
+// confirms.
 type asking func(ctx context.Context, r *request) (askPage, act, error)
 
-// An act does something, and returns the address of the page that says so.
+// An act performs an action, and returns the address of the page that reports it.
 type act func() (to string, err error)
 
 // A stalePage asks for a new sign-in.
 type stalePage struct{}
 
-// asks returns the pages of an action that ends something, or cannot be undone: the
-// question, and what is done if the answer still fits what is there now.
+// asks returns the routes of an action that ends something, or that nobody can undo. GET
+// asks for confirmation. POST performs the action, unless the confirmation does not match,
+// or more grants would end than the page showed.
 func asks(path string, prepare asking) []route {
 	ask := func(ctx context.Context, r *request) (reply, error) {
 		p, _, err := prepare(ctx, r)
@@ -71,7 +74,7 @@ func asks(path string, prepare asking) []route {
 		p.Wrong = p.Typed != "" && strings.TrimSpace(r.PostFormValue("typed")) != p.Typed
 		p.Grown = p.N != nil && p.N.N > counted(r.PostFormValue("counted"))
 		switch {
-		case p.Fresh && r.admin() && !r.session.Fresh(r.now): // whoever finds an open browser cannot
+		case p.Fresh && r.admin() && !r.session.Fresh(r.now): // finding an open browser is not enough
 			return reply{status: http.StatusForbidden, page: stalePage{}}, nil
 		case p.Grown:
 			return reply{status: http.StatusConflict, page: p}, nil
@@ -84,8 +87,8 @@ func asks(path string, prepare asking) []route {
 	return []route{{method: http.MethodGet, path: path, handle: ask}, {method: http.MethodPost, path: path, handle: do}}
 }
 
-// reverses returns the page of an action that can be undone: it is done at once, and its
-// page offers the way back.
+// reverses returns the route of an action that can be undone. POST performs it at once,
+// and the page after it offers to undo it.
 func reverses(path string, do func(ctx context.Context, r *request) (to string, err error)) []route {
 	return []route{{method: http.MethodPost, path: path, handle: func(ctx context.Context, r *request) (reply, error) {
 		to, err := do(ctx, r)

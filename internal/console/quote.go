@@ -9,7 +9,7 @@ import (
 	"github.com/mintage/mintage/internal/show"
 )
 
-// quote returns an argument of a command that is not the value of a flag.
+// quote returns a text for a POSIX shell, as an argument that is not the value of a flag.
 func quote(text string) string {
 	if strings.HasPrefix(text, "-") {
 		return "-- " + quoteValue(text) // it is no flag

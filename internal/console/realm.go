@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// realmLetters are those that names of realms have.
+// realmLetters are the characters that names of realms may have.
 const realmLetters = "abcdefghijklmnopqrstuvwxyz0123456789-"
 
-// realm returns the name of the realm of which r asks: that of its address, or else the
-// operator's; "" is the first one. The admin API decides who may see it.
+// realm returns the name of the realm in the path of r, or else that of the operator; ""
+// is the first one. The admin API decides who may see it.
 func (r *request) realm() string {
 	if name := r.PathValue("realm"); name != "" || r.who == nil {
 		return name
@@ -17,8 +17,8 @@ func (r *request) realm() string {
 	return strings.TrimPrefix(r.who.Realm, "/")
 }
 
-// at returns the address of a page of the realm that the address of r names, with ids and
-// other segments below it. An id may have a slash. An address of another site stays.
+// at returns the address of a page in the realm of r's path, followed by escaped segments:
+// an id may have a slash. A path with a scheme leads to another site, and gets no realm.
 func (r *request) at(path string, segments ...string) string {
 	if name := r.PathValue("realm"); name != "" && !strings.Contains(path, "://") {
 		path = "/realms/" + name + path
@@ -29,12 +29,12 @@ func (r *request) at(path string, segments ...string) string {
 	return path
 }
 
-// named returns a path with the client or the user of r in the place of its pattern.
+// named replaces {client} and {user} in a path by the values in the path of r.
 func (r *request) named(path string) string {
 	return strings.NewReplacer("{client}", url.PathEscape(r.PathValue("client")), "{user}", url.PathEscape(r.PathValue("user"))).Replace(path)
 }
 
-// mintage returns a command about what the realm of r has.
+// mintage returns a command for the realm of r.
 func (r *request) mintage(verb string, args ...string) string {
 	text := "mintage " + verb
 	if name := r.realm(); name != "" {
@@ -46,5 +46,5 @@ func (r *request) mintage(verb string, args ...string) string {
 // admin reports whether the operator who sent r may make changes.
 func (r *request) admin() bool { return r.who.Role == "admin" }
 
-// all reports whether who looks may see all realms, and the deployment.
+// all reports whether the operator may see all realms, and the deployment.
 func (r *request) all() bool { return r.who.Realm == "" }

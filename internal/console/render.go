@@ -34,8 +34,8 @@ var script []byte
 //go:embed texts/ja.json
 var japanese []byte
 
-// style is the style sheet of all pages with that of the console. Names of files change
-// with them.
+// style is the style sheet of all pages, followed by that of the console. File names have
+// a digest of the content, so that browsers can cache the files.
 var (
 	style      = append(pages.StyleSheet(), consoleStyle...)
 	styleName  = "style-" + digest(style) + ".css"
@@ -47,8 +47,8 @@ func digest(text []byte) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// locales of the console. English is the text in the templates. Commands have no pages, and
-// do not read the others.
+// locales maps a language to the translations of the English texts in the templates. They
+// are parsed for the first page, because commands show none.
 var locales = sync.OnceValue(func() map[string]map[string]string {
 	var ja map[string]string
 	if err := json.Unmarshal(japanese, &ja); err != nil {
@@ -69,8 +69,8 @@ func localeOf(r *http.Request) string {
 	return "en"
 }
 
-// press executes templates for one request at a time, in whose language and realm their
-// functions answer. A page takes it a millisecond.
+// press executes templates for one request at a time: the functions in them read its
+// language and realm. A page takes about a millisecond.
 var press struct {
 	sync.Mutex
 	*request
@@ -112,8 +112,8 @@ func when(t *time.Time) template.HTML {
 	return pages.Time(*t)
 }
 
-// shown returns a text of others without what would change the order or the meaning of
-// the text around it: control and format characters are visible.
+// shown makes control and format characters of untrusted text visible, which could change
+// the order or the meaning of the text around them.
 func shown(text string) string {
 	var b strings.Builder
 	for _, c := range text {
@@ -129,7 +129,7 @@ func shown(text string) string {
 // A recordRow is a record of the audit log as tables show it.
 type recordRow struct {
 	audit.Entry
-	Who string // who caused it
+	Who string // the actor, or else the client
 }
 
 // rows returns the records for a table.
@@ -140,14 +140,14 @@ func rows(list []audit.Entry) (rows []recordRow) {
 	return rows
 }
 
-// more is where a page grows.
+// more marks the place in a page where a stream appends its items.
 const more template.HTML = "<!-- more -->"
 
-// A view is what most pages have.
+// A view holds the fields that most pages share.
 type view struct {
-	Admin   bool   // who looks may change something
+	Admin   bool   // the operator may make changes
 	Done    string // a text of the template
-	Command string // which does the same
+	Command string // the command that does the same
 }
 
 func (r *request) view(command string) view {
@@ -161,8 +161,8 @@ type frame struct {
 	Path    string
 	Who     string
 	Role    string
-	Realm   string // whose pages these are; "": the first one
-	All     bool   // who looks may see all realms, and the deployment
+	Realm   string // the realm of the page; "": the first one
+	All     bool   // the operator may see all realms, and the deployment
 	Name    string // of the template
 }
 
@@ -183,7 +183,7 @@ func (c *Console) write(w http.ResponseWriter, r *request, a reply) {
 	_, _ = w.Write(whole)
 }
 
-// broken answers for a page that cannot be rendered.
+// broken logs that a page cannot be rendered, and answers with status 500.
 func (c *Console) broken(w http.ResponseWriter, r *request, err error) {
 	c.Log.Error("cannot render a page of the console", "request_id", r.id, "error", err)
 	http.Error(w, "internal error, request "+r.id, http.StatusInternalServerError)
@@ -222,13 +222,14 @@ func titleOf(content string) string {
 	return text
 }
 
-// isKind reports whether an error is a problem of the admin API with a type.
+// isKind reports whether an error is a problem of the admin API with this type.
 func isKind(err error, kind string) bool {
 	var p *problem
 	return errors.As(err, &p) && p.Type == "urn:mintage:problem:"+kind
 }
 
-// Current marks the entry of the menu whose page, or one below it, is shown.
+// Current returns the attribute for the menu entry of path: it marks the entry if its
+// page, or one below it, is shown.
 func (f frame) Current(path string) template.HTMLAttr {
 	switch {
 	case f.Path == path:
@@ -239,7 +240,7 @@ func (f frame) Current(path string) template.HTMLAttr {
 	return ""
 }
 
-// Errors that are pages.
+// Errors that have a page of their own.
 var (
 	errNotFound = errors.New("there is no such page")
 	errForged   = errors.New("a form that no page of the console has sent")

@@ -95,8 +95,8 @@ func (c *Console) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		maps.Copy(h, headers)
-		// Another name leads here after DNS rebinding: its pages would be of one origin
-		// with ours.
+		// Reject other hosts: after DNS rebinding, an attacker's pages would share their origin
+		// with the console.
 		if !c.isOurs(r.Host) {
 			http.Error(w, "this is the console of "+c.URL, http.StatusMisdirectedRequest)
 			return
@@ -160,11 +160,11 @@ func (c *Console) serve(rt route) http.Handler {
 	})
 }
 
-// answer checks what all pages have in common.
+// answer makes the checks that all pages share, and calls the handler of the route.
 func (c *Console) answer(ctx context.Context, rt route, r *request) (reply, error) {
-	// Every current browser sends an Origin with a form. An opaque one is null.
+	// Every current browser sends an Origin with a form. An opaque one is "null".
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		// The form is read before the request has a slot: whoever sends it slowly holds none.
+		// Read the form before taking a slot, so that a slow sender holds none.
 		if r.Header.Get("Origin") != c.URL {
 			return reply{}, errForged
 		}

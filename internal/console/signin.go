@@ -15,10 +15,10 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// entrance are the pages of those who have not signed in.
+// entrance serves the pages for visitors who have not signed in.
 type entrance struct{ *Console }
 
-// A signInPage asks who comes.
+// A signInPage asks an operator to sign in.
 type signInPage struct {
 	BuiltIn   bool // there are built-in users
 	Elsewhere bool // operators sign in elsewhere
@@ -36,7 +36,8 @@ func (c entrance) signInPage(_ context.Context, r *request) (reply, error) {
 	return reply{page: signInPage{BuiltIn: c.Users != nil, Elsewhere: c.Elsewhere != nil, SignedOut: r.URL.Query().Has("out"), Ended: r.URL.Query().Has("ended")}}, nil
 }
 
-// signIn checks a password and a code. Only an operator who has a second factor gets in.
+// signIn checks a password and a code. Only an operator who has a second factor can sign
+// in.
 func (c *Console) signIn(ctx context.Context, r *request) (reply, error) {
 	if c.Users == nil {
 		return reply{}, errNotFound
@@ -47,7 +48,8 @@ func (c *Console) signIn(ctx context.Context, r *request) (reply, error) {
 	user, err := c.Users.Password(ctx, username, r.PostFormValue("password"), visitor)
 	detail := "console"
 	if err == nil {
-		// The page does not say that there is no factor: the password was right.
+		// Only the audit record says that the user has no second factor: the page must not
+		// reveal that the password was right.
 		if !user.SecondFactor {
 			detail = "console: no second factor"
 		}
@@ -56,10 +58,11 @@ func (c *Console) signIn(ctx context.Context, r *request) (reply, error) {
 	var o operator.Operator
 	if err == nil {
 		if o, err = operator.Find(ctx, c.Store, user.Username); errors.Is(err, operator.ErrUnknown) {
-			err = account.ErrWrong // who is an operator is no matter of other users
+			err = account.ErrWrong // do not reveal who is an operator
 		}
 	}
-	// What nobody is called may be a password that was typed into the wrong field.
+	// Record only names of operators: another text may be a password that was typed into the
+	// wrong field.
 	if err != nil {
 		if _, unknown := operator.Find(ctx, c.Store, username); unknown != nil {
 			username = ""
@@ -85,10 +88,10 @@ func (c *Console) signIn(ctx context.Context, r *request) (reply, error) {
 	return a, err
 }
 
-// minutes is when another try is possible, for people.
+// minutes returns the minutes until the next try is possible, rounded up.
 func minutes(t *account.Throttled) int { return int(t.RetryAfter/time.Minute) + 1 }
 
-// begin begins a session in the place of the one that the browser has.
+// begin begins a session, and ends the one that the browser had.
 func (c entrance) begin(ctx context.Context, r *request, s operator.Session) (reply, error) {
 	if r.session != nil {
 		if err := r.session.End(ctx, c.Store); err != nil {
@@ -164,8 +167,8 @@ func (c entrance) spendInvitation(ctx context.Context, r *request) (reply, error
 	if err != nil {
 		return invitationProblem(p, err)
 	}
-	// A browser sends no cookie with a link from elsewhere, so that the page may not have
-	// known who is signed in.
+	// The page may not have shown who is signed in: browsers send no SameSite=Strict cookie
+	// with a link from another site.
 	if r.who != nil && r.who.Name != name && r.PostFormValue("instead") != r.who.Name {
 		p.Present = r.who.Name
 		return reply{page: p}, nil
@@ -226,8 +229,8 @@ func (c entrance) factor(r *request, p factorPage, status int) (reply, error) {
 	return reply{status: status, page: p}, nil
 }
 
-// checkFactor checks a code: of the factor that the operator has, or of the one that the
-// page has shown, which counts from then on.
+// checkFactor checks a code of the operator's second factor. If the session is enrolling a
+// factor, a correct code of that one enrols it.
 func (c entrance) checkFactor(ctx context.Context, r *request) (reply, error) {
 	s := r.session
 	if s == nil || !s.Pending || c.Users == nil {
@@ -252,7 +255,8 @@ func (c entrance) checkFactor(ctx context.Context, r *request) (reply, error) {
 		c.record(r, audit.LoginFailed, s.Operator, "console: code")
 		return c.factor(r, factorPage{Wrong: true}, http.StatusUnprocessableEntity)
 	case errors.Is(err, account.ErrHasFactor), errors.Is(err, store.ErrConflict):
-		// The user was changed meanwhile. A factor of another browser has ended this session.
+		// The user was changed concurrently. A factor that another browser enrolled has ended
+		// this session.
 		return reply{to: "/factor"}, nil
 	case err != nil:
 		return reply{}, err

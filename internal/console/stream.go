@@ -13,14 +13,15 @@ import (
 	"github.com/mintage/mintage/internal/audit"
 )
 
-// Limits of pages that grow. Each looks once in the interval, as any other request does.
+// Limits of pages with a stream. Each page polls once per interval, with a concurrency
+// slot.
 const (
 	maxStreams     = 4
 	streamTime     = 10 * time.Minute
 	streamInterval = time.Second
 )
 
-// A growth is an answer that ends late.
+// A growth is the response of a page with a stream.
 type growth struct {
 	*Console
 	w http.ResponseWriter
@@ -28,7 +29,7 @@ type growth struct {
 	*stream
 }
 
-// page sends a page, and what it grows by.
+// page sends a page, with the items of its stream as they come.
 func (g growth) page(page any) {
 	whole, err := g.render(g.r, page)
 	if err != nil {
@@ -52,12 +53,12 @@ func asksForEvents(r *http.Request) bool { return r.Header.Get("Accept") == even
 
 const eventStream = "text/event-stream"
 
-// events sends what a page grows by to its script. An answer that ends before all is over
-// is asked for again, with the count of the last event.
+// events sends the items of a stream as server-sent events. If the response ends early,
+// the browser requests it again, with the number of the last event in Last-Event-ID.
 func (g growth) events() {
 	last, _ := strconv.ParseUint(g.r.Header.Get("Last-Event-ID"), 10, 64)
 	g.answer(eventStream, func(send func([]byte) bool) {
-		// Without a first byte, a browser does not know that the answer has begun.
+		// Send a first byte: until then, the browser does not open the event stream.
 		if !send([]byte(":\n\n")) {
 			return
 		}
@@ -81,8 +82,8 @@ func event(fields string, text []byte) []byte {
 	return append(out, '\n')
 }
 
-// answer begins the answer, and calls body with what writes to it. Pages that grow are
-// few; one that takes the place of another waits until the other's end is noticed.
+// answer begins the response, and calls body with a function that writes to it. It answers
+// with status 429 if maxStreams others are open.
 func (g growth) answer(kind string, body func(send func([]byte) bool)) {
 	if !g.begin() {
 		g.write(g.w, g.r, reply{status: http.StatusTooManyRequests, page: failurePage{Kind: "busy", RequestID: g.r.id}})
@@ -90,8 +91,8 @@ func (g growth) answer(kind string, body func(send func([]byte) bool)) {
 	}
 	defer func() { <-g.streams }()
 	out := http.NewResponseController(g.w)
-	// The deadlines of the server are for answers that end soon. A connection that takes
-	// nothing any more ends with these.
+	// The server's deadlines are for short responses. These end a connection whose browser no
+	// longer reads.
 	limit := g.Now().Add(streamTime + requestTime)
 	_, _ = out.SetReadDeadline(limit), out.SetWriteDeadline(limit)
 	g.w.Header().Set("Content-Type", kind)
@@ -101,8 +102,9 @@ func (g growth) answer(kind string, body func(send func([]byte) bool)) {
 	})
 }
 
-// begin takes a place, and waits for one an interval at most. A free one is taken in any
-// case: of two cases that are ready, select chooses one at random.
+// begin takes a stream slot, and waits at most one interval for it: the stream that a
+// reload replaces ends late. It tries without waiting first, because select chooses one of
+// two ready cases at random.
 func (g growth) begin() bool {
 	select {
 	case g.streams <- struct{}{}:
@@ -117,9 +119,9 @@ func (g growth) begin() bool {
 	}
 }
 
-// looks looks for new items and sends them, until there will be no more, something fails,
-// or the time of the answer is over. It returns whether there will be no more, and whether
-// nobody reads any more.
+// looks polls for new items and sends them, until the stream is complete, something fails,
+// or streamTime has passed. It returns whether the stream is complete, and whether the
+// browser has closed the connection.
 func (g growth) looks(last uint64, send func(text []byte, last uint64) bool) (finished, gone bool) {
 	ctx, cancel := context.WithTimeout(g.r.outer, streamTime)
 	defer cancel()
@@ -153,8 +155,8 @@ func (g growth) looks(last uint64, send func(text []byte, last uint64) bool) (fi
 	}
 }
 
-// look polls once for a page that grows. It authenticates the operator again, so that a
-// session that has ended receives nothing more.
+// look polls once for a stream. It authenticates the operator again, so that a session
+// that has ended receives nothing more.
 func (g growth) look(ctx context.Context, next func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
@@ -181,7 +183,7 @@ type watchPage struct {
 	Command  string
 }
 
-// A watchedItem is a request, and how far the client has got.
+// A watchedItem is a request, with the stages that the client has reached.
 type watchedItem struct {
 	adminapi.WatchedRequest
 	Stages []adminapi.Stage
@@ -204,7 +206,7 @@ func (c clientPages) watch(ctx context.Context, r *request) (reply, error) {
 			return nil, last, false, err
 		}
 		if now = uint64(len(v.Requests)); last > now {
-			last = 0 // the server has begun anew
+			last = 0 // the server has restarted
 		}
 		for _, request := range v.Requests[last:] {
 			items = append(items, watchedItem{request, v.Stages})
@@ -220,7 +222,7 @@ type followPage struct {
 	Command string
 }
 
-// shownBefore is how many earlier records a page begins with that follows the audit log.
+// shownBefore is how many earlier records a followPage begins with.
 const shownBefore = 10
 
 func (c auditPages) followAudit(_ context.Context, r *request) (reply, error) {
@@ -243,7 +245,7 @@ func (c auditPages) followAudit(_ context.Context, r *request) (reply, error) {
 	return reply{page: p, stream: &stream{next, "record", "followEnd"}}, nil
 }
 
-// since returns the records of a search after a number, the earliest first.
+// since returns the records of a search whose number is above last, the earliest first.
 func (c auditPages) since(ctx context.Context, r *request, query url.Values, last uint64) ([]audit.Entry, error) {
 	var answer adminapi.AuditRecords
 	err := c.get(ctx, r, &answer, query, "audit")

@@ -31,7 +31,7 @@ func (c userPages) users(ctx context.Context, r *request) (reply, error) {
 	return reply{page: p}, err
 }
 
-// A newUserPage asks for what a user needs.
+// A newUserPage is the form that creates a user.
 type newUserPage struct {
 	form
 	Username, Name string
@@ -42,11 +42,11 @@ func (c userPages) newUser(_ context.Context, r *request) (reply, error) {
 	return reply{page: newUserPage{form: newForm(), Command: r.mintage("user create", "NAME")}}, nil
 }
 
-// A passwordPage is the answer to the POST that made a password, and the only one that has
-// it.
+// A passwordPage answers the POST that created a password. No other page shows the
+// password.
 type passwordPage struct {
 	adminapi.NewPassword
-	New     bool // the user is
+	New     bool // the user was created with it
 	Command string
 }
 
