@@ -273,7 +273,7 @@ var authorizationMutations = []Mutation{
 	},
 	{
 		Name: "a link that says of a connected client that it is none", In: "connections.shown",
-		Old: "view.Done = \"\" // a link may say so of anybody", New: "",
+		Old: "view.Done = \"\"", New: "",
 		Test: "go test ./internal/web -run TestConnections",
 	},
 	{
@@ -283,12 +283,12 @@ var authorizationMutations = []Mutation{
 	},
 	{
 		Name: "good logins at a provider are not charged", In: "provider.check",
-		Old: "s.Throttle.GiveBack(x.Counted) // it was not made up", New: "",
+		Old: "s.Throttle.GiveBack(x.Counted)", New: "",
 		Test: "go test ./internal/web -run TestGoodAnswersOfAProviderAreNotCharged",
 	},
 	{
 		Name: "good logouts of a provider are not charged", In: "provider.logout",
-		Old: "s.Throttle.GiveBack(r.Counted) // it was not made up", New: "",
+		Old: "s.Throttle.GiveBack(r.Counted)", New: "",
 		Test: "go test ./internal/web -run TestGoodAnswersOfAProviderAreNotCharged",
 	},
 	{

@@ -26,7 +26,7 @@ func (s connections) shown(ctx context.Context, r *http.Request, x *exchange) (s
 		return server.Answer{}, err
 	}
 	if session == nil {
-		it, err := a.BeginAccount(ctx, s.guest(r, x)) // it comes back here
+		it, err := a.BeginAccount(ctx, s.guest(r, x)) // the login ends on this page
 		if err != nil {
 			return server.Answer{}, err
 		}
@@ -43,7 +43,7 @@ func (s connections) shown(ctx context.Context, r *http.Request, x *exchange) (s
 	view := pages.Connections{Name: session.Name, Username: session.Username, Done: s.clientName(ctx, p["done"])}
 	for _, c := range list {
 		if c.ClientID == p["done"] {
-			view.Done = "" // a link may say so of anybody
+			view.Done = "" // the client is still connected: the link is false
 		}
 		item := pages.Connection{ClientID: c.ClientID, Client: c.ClientID, Scopes: append(s.scopes(c.Scope), named(c.Claims)...), Since: c.Since.Time()}
 		if c.Client != nil {
@@ -54,7 +54,7 @@ func (s connections) shown(ctx context.Context, r *http.Request, x *exchange) (s
 		}
 		view.Items = append(view.Items, item)
 	}
-	return ownForm(s.endpoints, x, http.StatusOK, view) // the session may have ended meanwhile
+	return ownForm(s.endpoints, x, http.StatusOK, view) // allow the login system: the session may end before the form is sent
 }
 
 func (s connections) disconnect(ctx context.Context, x *exchange, session *login.Session, clientID string) (server.Answer, error) {
@@ -68,13 +68,13 @@ func (s connections) disconnect(ctx context.Context, x *exchange, session *login
 	return seeOther(s.at(connectionsPath) + "?done=" + url.QueryEscape(x.ClientID)), nil
 }
 
-// console signs operators in for the console, which sends their browsers here and
-// receives them again.
+// console serves the page to which the console redirects operators for a login, which
+// redirects them back.
 type console struct{ *endpoints }
 
-// begin begins the login of an operator who comes from the console. The challenge keeps
-// what comes of it for the browser that has the verifier (RFC 7636), so that a link to
-// this page with somebody else's challenge lets nobody in.
+// begin begins the login of an operator who comes from the console. The code challenge
+// binds its result to the browser that has the verifier (RFC 7636): a link to this page
+// with somebody else's challenge signs nobody in.
 func (s console) begin(ctx context.Context, r *http.Request, x *exchange) (server.Answer, error) {
 	p, err := s.entered(r, x)
 	if err != nil {

@@ -35,13 +35,13 @@ func (s events) countLogin(err error) {
 	}
 }
 
-// loggedIn records who has signed in, by which way.
+// loggedIn records a successful login, with its subject and its way.
 func (s events) loggedIn(x *exchange, it *login.Interaction, who login.Identity) {
 	s.Note(x.Request, audit.Event{Name: audit.LoginSucceeded, Outcome: audit.Success, ClientID: it.Request.ClientID, Subject: who.Subject, Detail: s.loginWay(it)})
 }
 
 // loginFailed counts and records a login that failed. The subject is empty unless the user
-// exists: what was typed as a username may be a password.
+// exists: text that was typed as a username may be a password.
 func (s events) loginFailed(x *exchange, it *login.Interaction, subject string, err error) {
 	s.countLogin(err)
 	if errors.As(err, new(*account.Throttled)) {
@@ -79,8 +79,8 @@ func (f *Front) loginWay(it *login.Interaction) string {
 	return way
 }
 
-// stage counts and records what a request about an interaction has done, and gives the
-// browser the cookies of a login.
+// stage counts and records the results of a request about an interaction, and sets the
+// cookies of a login.
 func (s events) stage(x *exchange, st login.Stage) {
 	if l := st.Login; l != nil {
 		if l.Known != nil {
@@ -105,7 +105,7 @@ func (s events) stage(x *exchange, st login.Stage) {
 	}
 }
 
-// consent records what a user has answered, if this request has stored the answer.
+// consent records a user's decision, if this request has stored it.
 func (s events) consent(x *exchange, st login.Stage) {
 	it := st.Interaction
 	if !st.ByUser || !st.Decided || it.Identity == nil {

@@ -11,13 +11,13 @@ import (
 	"github.com/mintage/mintage/internal/server"
 )
 
-// maxForwarded bounds what a POST to the authorization endpoint may hold, in
-// bytes: it goes on as a query, which headers must have room for.
+// maxForwarded bounds the parameters of a POST to the authorization endpoint, in bytes:
+// they become a query, which must fit into the headers of the next request.
 const maxForwarded = 12 << 10
 
-// authorize is the authorization endpoint (RFC 6749 section 4.1.1). Its phases:
-// transport, parameters, the client and its redirect URI, what it asks for, the
-// user. Nobody is redirected before the third is done.
+// authorize is the authorization endpoint (RFC 6749 section 4.1.1). Its phases: transport,
+// parameters, the client and its redirect URI, the rest of the request, the user. It
+// redirects nobody to a client before the third is done.
 func (s *endpoints) authorize(ctx context.Context, r *http.Request, x *exchange) (server.Answer, error) {
 	body, err := posted(r, x)
 	if err != nil {
@@ -33,8 +33,8 @@ func (s *endpoints) authorize(ctx context.Context, r *http.Request, x *exchange)
 		return server.Answer{}, oauth.ErrRealm
 	}
 	if r.Method == http.MethodPost {
-		// Browsers send no cookies with a POST from the client's site. The same
-		// request once more, as GET, has them.
+		// Browsers send no SameSite=Lax cookies with a POST from the client's site. Redirect to
+		// the same request as a GET, with which they do.
 		query := strings.Trim(r.URL.RawQuery+"&"+visible(body), "&")
 		if len(query) > maxForwarded {
 			return server.Answer{}, oauth.ErrTooLarge
@@ -66,7 +66,7 @@ func (s *endpoints) authorize(ctx context.Context, r *http.Request, x *exchange)
 	return seeOther(s.interactionURL(st.Interaction.ID)), nil
 }
 
-// posted returns the form of a POST request, and nothing of another.
+// posted returns the form of a POST request, and "" for another method.
 func posted(r *http.Request, x *exchange) (string, error) {
 	if r.Method != http.MethodPost {
 		return "", nil
@@ -74,7 +74,7 @@ func posted(r *http.Request, x *exchange) (string, error) {
 	return x.FormBody()
 }
 
-// visible percent-encodes what an address cannot hold as it is.
+// visible percent-encodes the octets that a URL cannot contain.
 func visible(form string) string {
 	var b strings.Builder
 	for i := range len(form) {

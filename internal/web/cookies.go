@@ -9,9 +9,9 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 )
 
-// Cookies. The prefix keeps them to this host, this scheme and every path
-// (RFC 6265bis section 4.1.3.2). Lax, because users arrive from their client's
-// site.
+// Names of cookies. The prefix binds a cookie to this host, to https and to every path
+// (RFC 6265bis section 4.1.3.2). The cookies are SameSite=Lax, because users arrive from
+// their client's site.
 const (
 	browserCookie = "__Host-mintage_browser"
 	sessionCookie = "__Host-mintage_session"
@@ -40,14 +40,15 @@ func cookie(r *http.Request, name string) string {
 	return list[0].Value
 }
 
-// stamp notes in its cookie that a session is used.
+// stamp renews the session cookie, which holds the time of the session's last use, if that
+// time is too old.
 func (s *endpoints) stamp(x *exchange, session *login.Session) {
 	if fresh := s.Authorizer.Refresh(session); fresh != "" {
 		x.setCookie(s.ofRealm(sessionCookie), fresh, 0)
 	}
 }
 
-// known is the cookie of a browser that has signed in before, or nil.
+// known returns the value of the cookie that marks a browser as known, or nil.
 func (s *endpoints) known(r *http.Request) []byte {
 	b, err := base64.RawURLEncoding.DecodeString(cookie(r, s.ofRealm(knownCookie)))
 	if err != nil || len(b) == 0 || len(b) > 128 {

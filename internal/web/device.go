@@ -13,10 +13,10 @@ import (
 	"github.com/mintage/mintage/internal/server"
 )
 
-// device is the page on which a user enters the code of a device (RFC 8628 section
-// 3.3). A link with the code begins the same interaction, so that the code does not stay
-// in the address. Only the form of a code is checked here: whether a device has it is
-// for users who are signed in.
+// device is the page on which a user enters the code of a device (RFC 8628 section 3.3). A
+// link with the code begins the same interaction, so that the code does not stay in the
+// address. The page checks only the syntax of the code: whether a device has it is shown
+// only to signed-in users.
 func (s *endpoints) device(ctx context.Context, r *http.Request, x *exchange) (server.Answer, error) {
 	p, err := s.entered(r, x)
 	if err != nil {
@@ -36,8 +36,8 @@ func (s *endpoints) device(ctx context.Context, r *http.Request, x *exchange) (s
 	return seeOther(s.interactionURL(it.ID)), nil
 }
 
-// devicePage asks the user to compare the code, and to agree. A user may have been sent a
-// link with the code of somebody else's device (RFC 8628 section 5.4).
+// devicePage asks the user to compare the code, and to agree. An attacker may have sent
+// the user a link with the code of the attacker's device (RFC 8628 section 5.4).
 func (s *endpoints) devicePage(st login.Stage) any {
 	it, c := st.Interaction, st.Client
 	v := pages.Device{
@@ -51,8 +51,9 @@ func (s *endpoints) devicePage(st login.Stage) any {
 	return v
 }
 
-// wrongCode returns the page for another code, if err is that of a wrong one, which it
-// counts and records.
+// wrongCode counts and records err if it is about a wrong user code, and returns the page
+// that asks for another code. It returns any other error as it is, and that of too many
+// codes.
 func wrongCode(s *endpoints, x *exchange, st login.Stage, err error) error {
 	result := metrics.DeviceWrong
 	switch {

@@ -14,7 +14,7 @@ import (
 	"github.com/mintage/mintage/internal/upstream"
 )
 
-// A problem is the page for errors. The page shows the code of an oauth.Error if
+// A problem is a page about an error in of. The page shows the code of an oauth.Error if
 // coded is set.
 type problem struct {
 	status int
@@ -23,7 +23,7 @@ type problem struct {
 	of     []error
 }
 
-// problems are looked through in this order.
+// problems are searched in this order.
 var problems = []problem{
 	{http.StatusForbidden, pages.CrossSite, false, []error{errCrossSite}},
 	{http.StatusBadRequest, pages.CookiesOff, false, []error{errNoCookies}},
@@ -70,17 +70,16 @@ func (f *Front) pageProblem(err error) (status int, key pages.MessageKey, code o
 	return http.StatusInternalServerError, pages.Internal, oauth.ServerError
 }
 
-// redirects reports whether an error goes to the client at once (RFC 6749 section
-// 4.1.2.1). Nobody vouches for a client that registered itself: it may have sent the
-// user here only to be sent on, with our good name, to a malicious site (RFC 9700
-// section 4.11.2). With ErrorPage, this is assumed of every client, unless the user
-// is signed in or the client has asked for no page. A fault of ours is a page as
-// well: the user can try again.
+// redirects reports whether the browser goes to the client with an error at once (RFC 6749
+// section 4.1.2.1), without a page. A client that registered itself is not trusted: it may
+// use this server as an open redirector to a malicious site (RFC 9700 section 4.11.2).
+// With ErrorPage, no client is trusted, unless the user is signed in or the request has
+// prompt=none. The same applies to a fault of this server, so that the user can try again.
 func (f *Front) redirects(e *login.ClientError) bool {
 	switch {
 	case e.Client.SelfRegistered():
-		// On a page that named the redirect URI's host. A program is not started by a user
-		// who denies it something.
+		// The user clicked on a page that named the host of the redirect URI. A denial must not
+		// start a program on the user's device.
 		return e.Clicked && localTo(e.Request.RedirectURI) != pages.LocalApp
 	case f.ErrorPage, e.Cause != nil:
 		return e.SignedIn || e.Request.Prompt.None
@@ -96,8 +95,8 @@ type stuckError struct {
 
 func (e *stuckError) Unwrap() error { return e.error }
 
-// withWayBack adds the way back to the client to an error that ends a login, if there
-// is a safe one.
+// withWayBack adds a link back to the client to an error that ends a login, if there is a
+// safe one.
 func (s *endpoints) withWayBack(x *exchange, err error) error {
 	if err == nil || x.found == nil {
 		return err
@@ -119,7 +118,7 @@ func (s *endpoints) pageAnswer(h http.Header, r *server.Request, rec server.Repo
 	}
 	locale := rec.Locale
 	if locale == "" {
-		locale = s.locale(r, "") // of a panic, or of what no handler has seen
+		locale = s.locale(r, "") // after a panic, or before a handler ran
 	}
 	var view any
 	status := http.StatusBadRequest
@@ -147,7 +146,7 @@ func (s *endpoints) pageAnswer(h http.Header, r *server.Request, rec server.Repo
 		var code oauth.ErrorCode
 		status, key, code = s.pageProblem(err)
 		message := pages.Message{Key: key, Client: rec.ClientName, Code: string(code), RequestID: r.ID}
-		// Without a code, the message itself says all of it.
+		// Without a code, the message is complete.
 		if public, ok := errors.AsType[*oauth.Error](err); ok && code != "" {
 			message.Detail = public.Description
 		}

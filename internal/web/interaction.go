@@ -11,8 +11,8 @@ import (
 	"github.com/mintage/mintage/internal/server"
 )
 
-// interaction is the page on which a user is asked what is asked next: GET
-// shows it, and POST takes the answer.
+// interaction is the page of the current step of an interaction: GET shows it, and POST
+// takes the user's answer.
 func (s *endpoints) interaction(ctx context.Context, r *http.Request, x *exchange) (server.Answer, error) {
 	p, err := s.entered(r, x)
 	if err != nil {
@@ -21,12 +21,12 @@ func (s *endpoints) interaction(ctx context.Context, r *http.Request, x *exchang
 	who, said := s.charged(x, s.visitor(r)), s.said(r, x, p)
 	st, err := s.Authorizer.Answer(ctx, who, said)
 	if st.Interaction == nil && errors.Is(err, login.ErrInteraction) {
-		return logouts{s}.kept(ctx, r, x, p) // whose pages have the same address
+		return logouts{s}.kept(ctx, r, x, p) // logouts use the same address
 	}
 	return s.reached(ctx, x, st, err)
 }
 
-// said is what a request says about an interaction.
+// said returns the answer that a request contains to a step of an interaction.
 func (s *endpoints) said(r *http.Request, x *exchange, p oauth.Params) login.Answer {
 	a := login.Answer{Interaction: p["id"], Elsewhere: s.elsewhere()}
 	if r.Method == http.MethodGet {
@@ -41,8 +41,8 @@ func (s *endpoints) said(r *http.Request, x *exchange, p oauth.Params) login.Ans
 	return a
 }
 
-// reached logs what was done at a stage, and answers with the redirect to the client or
-// with the page of the present step.
+// reached counts and records what a request has done, and answers with the redirect to the
+// client or with the page of the current step.
 func (s *endpoints) reached(ctx context.Context, x *exchange, st login.Stage, err error) (server.Answer, error) {
 	it := st.Interaction
 	if it != nil {

@@ -15,14 +15,14 @@ import (
 	"github.com/mintage/mintage/internal/server"
 )
 
-// logouts are the pages on which users sign out, and clients have them signed out.
+// logouts are the pages on which users sign out, also at the request of a client.
 type logouts struct{ *endpoints }
 
-// asked is the end-session endpoint (OpenID Connect RP-Initiated Logout 1.0
-// section 2). A request that needs no question is answered at once. Every other one
-// is stored, and the browser comes back with its cookies, which it does not send
-// with a POST from another site. For the same reason, there is no check of the
-// origin: what another site can send is a question to the user.
+// asked is the end-session endpoint (OpenID Connect RP-Initiated Logout 1.0 section 2). It
+// ends the session at once for a GET that need not ask the user. It stores every other
+// request, and redirects the browser to the question, because browsers send no cookies
+// with a POST from another site. It does not check the origin: without an ID token of the
+// session, another site can only make it ask the user.
 func (s logouts) asked(ctx context.Context, r *http.Request, x *exchange) (server.Answer, error) {
 	body, err := posted(r, x)
 	if err != nil {
@@ -63,9 +63,9 @@ func (s logouts) asked(ctx context.Context, r *http.Request, x *exchange) (serve
 	return seeOther(s.interactionURL(l.ID)), nil
 }
 
-// kept goes on with a stored logout request: GET asks the user, unless that
-// is needless, and POST takes the answer. If the answer is about another session than the
-// present one, the user is asked again.
+// kept continues a stored logout request: GET asks the user, unless that is needless, and
+// POST takes the answer. If the answer is about another session than the current one, kept
+// asks again.
 func (s logouts) kept(ctx context.Context, r *http.Request, x *exchange, p oauth.Params) (server.Answer, error) {
 	v := s.visitor(r)
 	l, err := s.Authorizer.KeptLogout(ctx, p["id"])
@@ -96,13 +96,13 @@ func (s logouts) kept(ctx context.Context, r *http.Request, x *exchange, p oauth
 	return s.end(ctx, x, l, v, "asked by the client, confirmed by the user")
 }
 
-// isOther reports whether a form asked about another session than the present one:
-// another user has signed in since it was shown. The pages of a brand may lack the field.
+// isOther reports whether a form is about another session than the present one: another
+// user has signed in since the form was shown. A form of a brand may lack the field.
 func isOther(present *login.Session, form oauth.Params) bool {
 	return form["session"] != "" && form["session"] != present.Mark()
 }
 
-// end ends the session, and sends the browser on.
+// end ends the session, and redirects the browser to where it goes next.
 func (s logouts) end(ctx context.Context, x *exchange, l *login.Logout, v login.Visitor, detail string) (server.Answer, error) {
 	session, next, err := s.Authorizer.LogOut(ctx, l, v)
 	if err != nil {
@@ -112,10 +112,9 @@ func (s logouts) end(ctx context.Context, x *exchange, l *login.Logout, v login.
 	return seeOther(s.after(ctx, x, session, l, next)), nil
 }
 
-// after returns where the browser goes after the end of a session, which is nil
-// if there was none: to next, or to a page of ours if that is "", and before that to
-// the provider where the user has logged in, if logouts are passed on. What fails
-// there is no fault of the logout.
+// after returns the address to which the browser goes after a logout: next, or the logout
+// page if next is "". If a session has ended and logouts are passed on, the browser visits
+// the OpenID Connect provider first. An error there does not fail the logout.
 func (s logouts) after(ctx context.Context, x *exchange, session *login.Session, l *login.Logout, next string) string {
 	here := cmp.Or(next, s.at(LogoutPath))
 	if session == nil || s.Upstream == nil || !s.Upstream.PassesLogout() {
@@ -123,7 +122,7 @@ func (s logouts) after(ctx context.Context, x *exchange, session *login.Session,
 	}
 	state := ""
 	if next != "" {
-		// The provider leads back to one address: the request is found by state.
+		// The provider redirects to one fixed address: state identifies the request there.
 		if l.ID == "" {
 			if err := s.Authorizer.KeepLogout(ctx, l, s.charged(x, login.Visitor{}), true); err != nil {
 				s.Authorizer.Issuer.Log.Warn("cannot pass a logout on to the OpenID Connect provider", "request_id", x.ID, "error", err)
@@ -144,8 +143,7 @@ func (s logouts) after(ctx context.Context, x *exchange, session *login.Session,
 	return here
 }
 
-// record records that a session has ended, unless it is nil, and removes its
-// cookie.
+// record removes the session cookie, and records that session has ended unless it is nil.
 func (s logouts) record(x *exchange, session *login.Session, detail string) {
 	x.setCookie(s.ofRealm(sessionCookie), "", 0)
 	if session == nil {
@@ -155,7 +153,7 @@ func (s logouts) record(x *exchange, session *login.Session, detail string) {
 	s.Note(x.Request, audit.Event{Name: audit.LoggedOut, Outcome: audit.Success, ClientID: x.ClientID, Subject: session.Subject, Detail: detail})
 }
 
-// refused counts a request that is answered by a page about its defect.
+// refused counts a logout request that is refused with an error page.
 func (s logouts) refused(err error) (server.Answer, error) {
 	if errors.As(err, new(*oauth.Error)) {
 		s.Metrics.Logout(metrics.LogoutRefused)
@@ -163,7 +161,8 @@ func (s logouts) refused(err error) (server.Answer, error) {
 	return server.Answer{}, err
 }
 
-// ofAccount ends the browser's session, after having asked.
+// ofAccount is the logout page of an account: GET asks the user, and POST ends the session
+// of the browser.
 func (s logouts) ofAccount(ctx context.Context, r *http.Request, x *exchange) (server.Answer, error) {
 	a, v := s.Authorizer, s.visitor(r)
 	if r.Method == http.MethodPost {
@@ -187,7 +186,7 @@ func (s logouts) ofAccount(ctx context.Context, r *http.Request, x *exchange) (s
 	}
 	state := ""
 	if s.Upstream != nil {
-		// Back from the provider: the logout was asked for by a client.
+		// A state means that the provider redirects back after a client's logout request.
 		p, err := x.Query(r.URL.RawQuery)
 		if err != nil {
 			return server.Answer{}, err
@@ -219,8 +218,8 @@ func (s logouts) ask(x *exchange, session *login.Session) (server.Answer, error)
 	return shown, err
 }
 
-// sessions ends the session of a browser, and returns it; everywhere, all of its
-// user with all that they allowed.
+// sessions ends the session of a browser, and returns it. With everywhere, it ends all
+// sessions and grants of the session's user.
 func (s logouts) sessions(ctx context.Context, v login.Visitor, everywhere bool) (session *login.Session, detail string, err error) {
 	if everywhere && s.EndAll != nil {
 		if session, err = s.Authorizer.Session(ctx, v.Session); err != nil {

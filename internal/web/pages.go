@@ -16,7 +16,8 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// localTo says which program of the user's device a redirect URI leads to.
+// localTo returns which kind of program on the user's device receives a redirect URI, ""
+// for a website.
 func localTo(redirectURI string) pages.Local {
 	switch {
 	case oauth.IsRemote(redirectURI):
@@ -27,7 +28,7 @@ func localTo(redirectURI string) pages.Local {
 	return pages.LocalApp
 }
 
-// clientName is what a registered client is called, or "".
+// clientName returns the name of a registered client, or "".
 func (s *endpoints) clientName(ctx context.Context, clientID string) string {
 	directory := s.Authorizer.Directory
 	view, err := directory.View()
@@ -48,7 +49,7 @@ func (s *endpoints) scopes(list oauth.Scope) (out []pages.Scope) {
 	return out
 }
 
-// scope is a scope with the texts of its API, if one has it.
+// scope returns a scope with the texts of the API that defines it, if any.
 func (s *endpoints) scope(name string, isNew bool) pages.Scope {
 	out := pages.Scope{Name: name, New: isNew}
 	if api, ok := s.Authorizer.Directory.Latest().APIOfScope(s.Authorizer.Realm, name); ok {
@@ -58,7 +59,8 @@ func (s *endpoints) scope(name string, isNew bool) pages.Scope {
 	return out
 }
 
-// beyond is what other clients may have by exchanging tokens of a client.
+// beyond returns the scopes that other clients may obtain by exchanging tokens of a client
+// (RFC 8693).
 func (s *endpoints) beyond(clientID string) (out []pages.Beyond) {
 	for _, c := range s.Authorizer.Directory.Latest().Beyond(s.Authorizer.Realm, clientID) {
 		b := pages.Beyond{Client: c.Name}
@@ -70,7 +72,7 @@ func (s *endpoints) beyond(clientID string) (out []pages.Beyond) {
 	return out
 }
 
-// named lists claims as the pages explain them.
+// named returns claims as the entries that the pages show.
 func named(set claims.Set) (out []pages.Scope) {
 	for _, name := range set.Names() {
 		out = append(out, pages.Scope{Name: pages.ClaimPrefix + name})
@@ -78,15 +80,15 @@ func named(set claims.Set) (out []pages.Scope) {
 	return out
 }
 
-// form is a page whose form may end at the client.
+// form returns a page whose form may lead, by redirects, to the client.
 func (s *endpoints) form(x *exchange, redirectURI string, view any, status int) (server.Answer, error) {
 	a, err := s.page(x, status, view)
 	a.Header = http.Header{"Content-Security-Policy": formPolicy(redirectURI, s.login())}
 	return a, err
 }
 
-// ownForm is a page whose form leads to a page of ours, and by way of that to a login
-// elsewhere if nobody is signed in.
+// ownForm returns a page whose form leads to a page of this server, which redirects to the
+// login system if nobody is signed in.
 func ownForm(s *endpoints, x *exchange, status int, view any) (server.Answer, error) {
 	a, err := s.page(x, status, view)
 	if elsewhere := s.login(); elsewhere != "" {
@@ -99,22 +101,22 @@ func policy(formAction string) string {
 	return "default-src 'none'; style-src 'self'; img-src 'self'; form-action " + formAction + "; frame-ancestors 'none'; base-uri 'none'"
 }
 
-// formPolicy is the policy of a page whose form leads to a client, or to a login
-// elsewhere. Chromium checks every redirect that follows a form against
-// form-action, and the client's own redirects too: hence every https address,
-// and the given ones if they are others.
+// formPolicy returns the Content-Security-Policy of a page whose form may lead to a client
+// or to another login system. Chromium checks every redirect after a form against
+// form-action, also those of the client. The policy therefore allows all https addresses,
+// and those of the given ones that are not https.
 func formPolicy(addresses ...string) []string {
 	return []string{policy("'self' " + targets(addresses...))}
 }
 
-// sendPolicy is the policy of the page that posts a response to a client by script. It
-// allows that script, and no other.
+// sendPolicy returns the policy of the page that posts a response to a client by script.
+// It allows that script, and no other.
 func sendPolicy(redirectURI string) []string {
 	sum := sha256.Sum256([]byte(pages.Script))
 	return []string{policy(targets(redirectURI)) + "; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"}
 }
 
-// targets are the sources that formPolicy explains.
+// targets returns the sources for form-action (see formPolicy).
 func targets(addresses ...string) string {
 	sources := "https:"
 	for _, uri := range addresses {
@@ -142,32 +144,32 @@ func (s *endpoints) render(locale string, status int, view any) (server.Answer, 
 	return server.Answer{Status: status, Body: body}, err
 }
 
-// locale is the language of the user, as the client or the browser says.
+// locale returns the user's language, by ui_locales or Accept-Language.
 func (s *endpoints) locale(r *server.Request, uiLocales string) string {
 	return s.Pages.Locale(uiLocales, strings.Join(r.Header["Accept-Language"], ","))
 }
 
-// seeOther sends the browser on with GET, also after a POST: no other status
-// makes sure that a password does not go along (RFC 9700 section 4.12).
+// seeOther redirects the browser with status 303, which makes it send a GET also after a
+// POST. With another status, it could send a password along (RFC 9700 section 4.12).
 func seeOther(to string) server.Answer {
 	return server.Answer{Status: http.StatusSeeOther, Header: http.Header{"Location": {to}, "Content-Type": nil}}
 }
 
-// respond sends the browser to the client with a response, as the client wants it:
-// uri is the redirect URI with the response as its query.
+// respond sends the browser to the client with a response, in the response mode of the
+// request: uri is the redirect URI with the response as its query.
 func (s *endpoints) respond(locale string, c *store.Client, r oauth.AuthorizationRequest, uri string) (server.Answer, error) {
 	if !r.FormPost {
 		return seeOther(uri), nil
 	}
 	a, err := s.render(locale, http.StatusOK, pages.FormPost{Client: login.ShownName(c), Host: oauth.Host(r.RedirectURI), URL: r.RedirectURI, Fields: fields(r, uri)})
-	// The client sees from where the form comes: with the policy of other pages, it
-	// would see "Origin: null".
+	// Let the client's site see the origin of the form: with the policy of other pages,
+	// browsers send "Origin: null".
 	a.Header = http.Header{"Content-Security-Policy": sendPolicy(r.RedirectURI), "Referrer-Policy": {"origin"}}
 	return a, err
 }
 
-// fields are the members of a response, in their order; nil if the client takes
-// them as a query.
+// fields returns the parameters of a response in their order, nil unless the response mode
+// is form_post.
 func fields(r oauth.AuthorizationRequest, uri string) (list []pages.Field) {
 	if !r.FormPost {
 		return nil
@@ -180,9 +182,8 @@ func fields(r oauth.AuthorizationRequest, uri string) (list []pages.Field) {
 	return list
 }
 
-// pageHeaders are on every page (RFC 9700 sections 4.2.4 and 4.16). The policy
-// of referrers is not no-referrer: with it, browsers send our own forms with
-// "Origin: null".
+// pageHeaders are on every page (RFC 9700 sections 4.2.4 and 4.16). Referrer-Policy is not
+// no-referrer, because browsers then send "Origin: null" with this server's own forms.
 var pageHeaders = http.Header{
 	"Content-Type":                 {"text/html; charset=utf-8"},
 	"Content-Security-Policy":      {policy("'self'")},
@@ -191,7 +192,7 @@ var pageHeaders = http.Header{
 	"Cross-Origin-Resource-Policy": {"same-origin"},
 }
 
-// A formError is a form that is shown again because of what was typed into it.
+// A formError shows a form again because of a wrong input.
 type formError struct {
 	shown server.Answer
 	cause error // for the log

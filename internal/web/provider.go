@@ -15,9 +15,9 @@ import (
 	"github.com/mintage/mintage/internal/upstream"
 )
 
-// logout takes a logout token of the provider (OpenID Connect Back-Channel
-// Logout 1.0 sections 2.5 to 2.8). What does not verify is answered 400; a fault is
-// answered 503, so that the provider may try again.
+// logout takes a logout token of the provider (OpenID Connect Back-Channel Logout 1.0
+// sections 2.5 to 2.8). It answers 400 to a token that does not verify, and 503 to a
+// fault, so that the provider may try again.
 func (s provider) logout(ctx context.Context, r *server.Request) (a server.Answer, rec server.Report, err error) {
 	body, err := r.FormBody()
 	if err != nil {
@@ -47,7 +47,7 @@ func (s provider) logout(ctx context.Context, r *server.Request) (a server.Answe
 	if err != nil {
 		return a, rec, providerFault(err)
 	}
-	s.Throttle.GiveBack(r.Counted) // it was not made up
+	s.Throttle.GiveBack(r.Counted) // the logout token is authentic
 	for _, session := range ended {
 		s.Metrics.Logout(metrics.LogoutEnded)
 		s.Note(r, audit.Event{Name: audit.LoggedOut, Outcome: audit.Success, Subject: session.Subject, Detail: "at the OpenID Connect provider"})

@@ -16,9 +16,8 @@ import (
 	"github.com/mintage/mintage/internal/server"
 )
 
-// metadata returns the members of the authorization endpoint (OpenID Connect
-// Discovery section 3). Absent, the two about requests would say that request_uri is
-// supported.
+// metadata returns the members of the authorization endpoint (OpenID Connect Discovery
+// section 3). It includes request_uri_parameter_supported, because its default is true.
 func (f *Front) metadata() map[string]any {
 	members := map[string]any{
 		"ui_locales_supported": pages.Locales, "subject_types_supported": []string{"public"},
@@ -32,7 +31,7 @@ func (f *Front) metadata() map[string]any {
 	supported := slices.Concat(openid.ClaimsSupported, claims.Names())
 	switch {
 	case f.Users != nil:
-		members["acr_values_supported"] = openid.Classes // of other systems nobody knows theirs
+		members["acr_values_supported"] = openid.Classes // the classes of another login system are unknown
 	case f.Upstream != nil:
 		supported = slices.Concat(openid.ClaimsSupported, f.Upstream.Claims())
 	}
@@ -44,12 +43,12 @@ func (f *Front) metadata() map[string]any {
 // Routes returns the pages, to be mounted on s.
 func (f *Front) Routes(s *server.Server) []server.Route {
 	w := &endpoints{s, f, http.NewCrossOriginProtection()}
-	// A proxy may have put another Host into the request.
+	// A proxy may have changed the Host of a request: trust the public URL as well.
 	if err := w.sameOrigin.AddTrustedOrigin(s.PublicURL); err != nil {
 		panic(err) // the check of the configuration refuses such an address
 	}
-	// HEAD is not among the methods of a form: a code is never made for a caller
-	// that does not read it.
+	// A form does not allow HEAD, so that no code is issued to a caller that does not read
+	// it.
 	form := []string{http.MethodGet, http.MethodPost}
 	page := func(name, path string, methods []string, handle pageHandler) server.Route {
 		return server.Route{Name: name, Paths: []string{path}, Methods: methods, Class: overload.Login, Handle: w.handler(handle), Error: w.pageAnswer, Page: true, Headers: pageHeaders}
@@ -79,7 +78,7 @@ func (f *Front) Routes(s *server.Server) []server.Route {
 
 type pageHandler func(ctx context.Context, r *http.Request, x *exchange) (server.Answer, error)
 
-// handler makes a Handler of a page's.
+// handler adapts the handler of a page to a server.Handler.
 func (s *endpoints) handler(handle pageHandler) server.Handler {
 	return func(ctx context.Context, r *server.Request) (server.Answer, server.Report, error) {
 		x := &exchange{Request: r}
@@ -93,7 +92,8 @@ func (s *endpoints) handler(handle pageHandler) server.Handler {
 	}
 }
 
-// lost shows the way to people who have typed the address of the server alone.
+// lost redirects the root of the server to the user's connections, for people who type
+// only the address of the server.
 func (s *endpoints) lost(_ context.Context, r *http.Request, _ *exchange) (server.Answer, error) {
 	switch strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, s.BasePath), "/") {
 	case "", "/account":

@@ -17,8 +17,8 @@ import (
 	"github.com/mintage/mintage/internal/upstream"
 )
 
-// elsewhere returns how a login begins at the system that has the users, or nil if they
-// are built in.
+// elsewhere returns the function that begins a login at an external login system, or nil
+// if users are built in.
 func (s *endpoints) elsewhere() func(context.Context, *login.Interaction) (login.Departure, error) {
 	switch {
 	case s.Upstream != nil:
@@ -29,7 +29,7 @@ func (s *endpoints) elsewhere() func(context.Context, *login.Interaction) (login
 	return nil
 }
 
-// sendToLogin sends the browser to the provider's own login page.
+// sendToLogin sends the browser to the login page at login.handoff_url.
 func (s *endpoints) sendToLogin(_ context.Context, it *login.Interaction) (login.Departure, error) {
 	u, err := url.Parse(s.Handoff)
 	if err != nil {
@@ -44,8 +44,8 @@ func (s *endpoints) sendToLogin(_ context.Context, it *login.Interaction) (login
 	return login.Departure{URL: u.String()}, nil
 }
 
-// send sends the browser to the OpenID Connect provider: always with the
-// same request, so that each of two tabs may bring back the answer.
+// send sends the browser to the OpenID Connect provider. An interaction has only one
+// request to the provider, so that any of several tabs can return with the response.
 func (s provider) send(ctx context.Context, it *login.Interaction) (login.Departure, error) {
 	var pending upstream.Pending
 	if it.Upstream != nil {
@@ -68,9 +68,8 @@ func (s provider) send(ctx context.Context, it *login.Interaction) (login.Depart
 	return login.Departure{URL: pending.URL, Keep: kept}, err
 }
 
-// callback takes the answer of the OpenID Connect provider. Its state is the
-// interaction's id, which is worth nothing in another browser (RFC 9700 section
-// 4.7).
+// callback takes the authorization response of the OpenID Connect provider. Its state is
+// the id of the interaction, which is invalid in another browser (RFC 9700 section 4.7).
 func (s provider) callback(ctx context.Context, r *http.Request, x *exchange) (server.Answer, error) {
 	p, err := oauth.ParseCallback(r.URL.RawQuery)
 	if err != nil {
@@ -109,14 +108,14 @@ func (s provider) check(x *exchange, p oauth.Params) login.Check {
 		if !is.AuthTime.IsZero() {
 			who.AuthTime = grant.At(is.AuthTime)
 		}
-		s.Throttle.GiveBack(x.Counted) // it was not made up
+		s.Throttle.GiveBack(x.Counted) // the response is authentic
 		return who, nil
 	}
 }
 
-// enter charges a callback to its address, and takes a slot of its network
-// until done is called: each forged callback makes this server call the provider, and
-// wait for it. A callback that is shed is not charged.
+// enter counts a callback against the rate limit of its address, and takes a slot of its
+// network until done is called: each forged callback makes this server call the provider,
+// and wait for the response. A callback that is shed is not counted.
 func (s provider) enter(from netip.Addr) (done func(), err error) {
 	if !s.Throttle.Begin(from, 1) {
 		return nil, oauth.ErrTooManyRequests
@@ -127,10 +126,10 @@ func (s provider) enter(from netip.Addr) (done func(), err error) {
 	return done, err
 }
 
-// provider is the side of the OpenID Connect provider at which users sign in.
+// provider is the side of this server that works with the OpenID Connect provider.
 type provider struct{ *endpoints }
 
-// providerSession names a session at the provider.
+// providerSession returns the name of a session at the provider, "" without a sid.
 func (f *Front) providerSession(sid string) string {
 	if sid == "" {
 		return ""

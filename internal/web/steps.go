@@ -13,10 +13,11 @@ import (
 	"github.com/mintage/mintage/internal/server"
 )
 
-// A step is how a step of package login is shown, and how its form is checked.
+// A step shows a step of package login, and checks its form.
 type step struct {
 	page func(*endpoints, login.Stage, shown) any
-	// check returns the check of what a built-in user has typed; nil: the form needs none.
+	// check returns the function that checks the input of a built-in user; nil: the form
+	// needs none.
 	check func(*endpoints, *http.Request, *exchange, oauth.Params) login.Check
 }
 
@@ -27,8 +28,8 @@ var steps = map[login.Step]step{
 	login.StepConsent:      {page: (*endpoints).consentPage},
 }
 
-// shown is what a page shows beside its stage. A form that was not filled in right, or
-// too often, is shown again.
+// shown is what a page shows in addition to its stage. After a wrong or a throttled
+// attempt, a page shows its form again.
 type shown struct {
 	client           string
 	username         string
@@ -110,7 +111,8 @@ func (s *endpoints) secondFactor(r *http.Request, x *exchange, p oauth.Params) l
 	}
 }
 
-// proof is who a built-in user is, whose browser is known from now on.
+// proof returns the identity of a built-in user who has logged in, and the value of the
+// cookie that marks the browser as known.
 func (s *endpoints) proof(who account.Account) (login.Proof, error) {
 	mark, err := s.Users.KnownBrowser(who.Username, who.SecondFactor)
 	return login.Proof{
@@ -118,13 +120,13 @@ func (s *endpoints) proof(who account.Account) (login.Proof, error) {
 	}, err
 }
 
-// attempt is where a password or a code comes from.
+// attempt returns the address and the browser that a password or a code comes from.
 func (s *endpoints) attempt(r *http.Request, x *exchange) account.Visitor {
 	return account.Visitor{Address: x.Counted, Known: s.known(r)}
 }
 
-// wrong returns the form again for an error by which it was not filled in right, or too
-// often, and any other error as it is.
+// wrong returns the form again if err is about a wrong or a throttled attempt, and any
+// other error as it is.
 func (s *endpoints) wrong(ctx context.Context, x *exchange, st login.Stage, err error) error {
 	var throttled *account.Throttled
 	status, again := http.StatusUnprocessableEntity, shown{wrong: true}

@@ -17,16 +17,16 @@ import (
 	"github.com/mintage/mintage/internal/upstream"
 )
 
-// A Front is the part of a server that people see. One of Users, Handoff and
-// Upstream says how they sign in.
+// A Front serves the pages for users. Users, Handoff or Upstream determines how users sign
+// in.
 type Front struct {
 	Authorizer *login.Authorizer
 	Pages      *pages.Set
 	Users      *account.Users
-	Handoff    string // address of the provider's own login page
+	Handoff    string // login.handoff_url
 	Upstream   *upstream.Provider
-	// EndAll ends all sessions and grants of a subject, by its own wish; nil: users
-	// cannot do that here.
+	// EndAll ends all sessions and grants of a subject at the user's own request; nil: the
+	// pages do not offer that.
 	EndAll func(ctx context.Context, subject string) error
 
 	Documents           bool // clients may describe themselves by a document
@@ -34,8 +34,8 @@ type Front struct {
 	ErrorPage           bool // authorization.error_page: always
 }
 
-// Claims returns what is known about a subject: the record of a built-in user, or
-// what the last login of another subject said.
+// Claims returns the claims of a subject: of the record of a built-in user, or else of the
+// subject's last login.
 func (f *Front) Claims(ctx context.Context, subject string) (claims.Claims, error) {
 	if f.Users != nil {
 		if c, err := f.Users.Claims(ctx, subject); !errors.Is(err, store.ErrNotFound) {
@@ -45,14 +45,14 @@ func (f *Front) Claims(ctx context.Context, subject string) (claims.Claims, erro
 	return f.Authorizer.Claims(ctx, subject)
 }
 
-// endpoints is the pages of a server.
+// endpoints serves the pages of a server.
 type endpoints struct {
 	*server.Server
 	*Front
 	sameOrigin *http.CrossOriginProtection // of the pages' forms
 }
 
-// exchange is what the steps of one page find out about its request.
+// exchange is a request to a page, with what its handling adds.
 type exchange struct {
 	*server.Request
 	server.Report
@@ -61,7 +61,7 @@ type exchange struct {
 	found *login.Interaction
 }
 
-// login is where people sign in, "" if it is here.
+// login returns the address of the external login system, "" if users sign in here.
 func (f *Front) login() string {
 	if f.Upstream != nil {
 		return f.Upstream.Issuer()
@@ -69,8 +69,8 @@ func (f *Front) login() string {
 	return f.Handoff
 }
 
-// guest is the visitor of a request that may begin an interaction: their browser
-// gets a cookie by which to know it again.
+// guest returns the visitor of a request that may begin an interaction. It sets a cookie
+// that identifies the browser, unless the browser has sent one.
 func (s *endpoints) guest(r *http.Request, x *exchange) login.Visitor {
 	v := s.visitor(r)
 	if v.Browser == "" {
@@ -128,7 +128,7 @@ const (
 	LogoutPath = "/account/logout"
 )
 
-// asset is the style sheet or an image of the brand.
+// asset returns the style sheet or an image of the brand.
 func (s *endpoints) asset(_ context.Context, r *server.Request) (server.Publication, error) {
 	body, media, ok := s.Pages.Asset(r.PathValue("file"))
 	if !ok {
@@ -137,12 +137,12 @@ func (s *endpoints) asset(_ context.Context, r *server.Request) (server.Publicat
 	return server.Publication{Media: media, Body: body, MaxAge: assetMaxAge}, nil
 }
 
-// assetMaxAge is how long a changed image of the brand may be the old one. The
+// assetMaxAge is how long a browser may show an old image of the brand after a change. The
 // style sheet's name changes with its content.
 const assetMaxAge = time.Hour
 
-// entered takes a slot, and returns the parameters of the query, or of the form that
-// was submitted.
+// entered takes a concurrency slot, and returns the parameters of the query, or of the
+// submitted form.
 func (s *endpoints) entered(r *http.Request, x *exchange) (p oauth.Params, err error) {
 	if r.Method == http.MethodPost {
 		p, err = s.submitted(x)
@@ -155,7 +155,7 @@ func (s *endpoints) entered(r *http.Request, x *exchange) (p oauth.Params, err e
 	return p, x.Enter(x.Route.Class)
 }
 
-// submitted is a form of one of our pages.
+// submitted returns the parameters of a form that a page of this server has sent.
 func (s *endpoints) submitted(x *exchange) (oauth.Params, error) {
 	if err := s.crossSite(x.Request.Request); err != nil {
 		return nil, err
@@ -171,8 +171,8 @@ func (s *endpoints) submitted(x *exchange) (oauth.Params, error) {
 	return p, p.CheckLengths()
 }
 
-// cookieless returns errNoCookies for an unknown interaction in a browser that has sent
-// no cookie, and err else.
+// cookieless returns errNoCookies for an unknown interaction in a browser that has sent no
+// cookie, and err otherwise.
 func cookieless(v login.Visitor, err error) error {
 	if err == login.ErrInteraction && v.Browser == "" {
 		return errNoCookies
@@ -180,5 +180,5 @@ func cookieless(v login.Visitor, err error) error {
 	return err
 }
 
-// errNoCookies is an interaction in a browser that sends no cookie back.
+// errNoCookies means that a browser in an interaction sends no cookies.
 var errNoCookies = errors.New("browser sends no cookies")
