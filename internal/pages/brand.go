@@ -20,7 +20,7 @@ import (
 //go:embed static/*
 var static embed.FS
 
-// assetPath is where assets are, below the base path.
+// assetPath is the path of the assets, below the base path.
 const assetPath = "/account/assets/"
 
 // maxBrandFile bounds a file of the brand directory, in bytes.
@@ -32,12 +32,13 @@ type asset struct {
 	mediaType string
 }
 
-// imageTypes are those that a brand directory may hold, by extension.
+// imageTypes maps the extensions of images that a brand directory may contain to media
+// types.
 var imageTypes = map[string]string{
 	".svg": "image/svg+xml", ".png": "image/png", ".webp": "image/webp", ".ico": "image/vnd.microsoft.icon",
 }
 
-// A brand is what an operator's directory holds.
+// A brand is the content of an operator's brand directory.
 type brand struct {
 	templates map[string][]byte
 	css       []byte
@@ -46,8 +47,9 @@ type brand struct {
 
 const fileName = `^[A-Za-z0-9][A-Za-z0-9._-]*$`
 
-// readBrand rejects every file that would have no effect, such as a misspelled
-// name. It ignores hidden files; a mounted Kubernetes ConfigMap has some.
+// readBrand reads a brand directory. It rejects every file that would have no effect, such
+// as a misspelled name. It ignores hidden files, because a mounted Kubernetes ConfigMap
+// has some.
 func readBrand(dir fs.FS) (brand, error) {
 	b := brand{templates: map[string][]byte{}, images: map[string]asset{}}
 	if dir == nil {
@@ -114,7 +116,7 @@ func templateNames() (names []string) {
 	return names
 }
 
-// builtInAssets returns the assets of sets without a brand, which share them.
+// builtInAssets returns the assets that all sets without a brand share.
 var builtInAssets = sync.OnceValues(brand{}.collectAssets)
 
 // collectAssets overlays the built-in files with the operator's. The name of the
@@ -140,15 +142,16 @@ func mustRead(name string) []byte {
 	return text
 }
 
-// Asset is a file that pages refer to, below BasePath + "/account/assets/". A
-// name that begins with "style-" changes with its content; others do not.
+// Asset returns a file that pages refer to, below BasePath + "/account/assets/". Only a
+// name that begins with "style-" changes with its content.
 func (s *Set) Asset(name string) (body []byte, mediaType string, ok bool) {
 	a, ok := s.assets[name]
 	return a.body, a.mediaType, ok
 }
 
-// forbidden matches what the content security policy of the pages blocks. Browsers
-// report that only in their console. check compiles the expressions: commands need none.
+// forbidden matches content that the Content-Security-Policy of the pages blocks, which
+// browsers report only in their console. check compiles the expressions, because commands
+// need none.
 var forbidden = []struct {
 	found, why string
 }{
@@ -166,7 +169,7 @@ const (
 	cssURL     = `(?i)\burl\(\s*["']?([^"')\s]*)`
 )
 
-// check finds what the browser would refuse.
+// check returns an error for the first content that browsers would block.
 func (b brand) check(assets map[string]asset) error {
 	for name, text := range b.templates {
 		if !utf8.Valid(text) {
@@ -190,5 +193,5 @@ func (b brand) check(assets map[string]asset) error {
 	return nil
 }
 
-// line is the number of the line that holds text[at].
+// line returns the number of the line that contains text[at].
 func line(text []byte, at int) int { return 1 + bytes.Count(text[:at], []byte("\n")) }

@@ -9,9 +9,9 @@ import (
 // Locales are the languages of the pages.
 var Locales = []string{"en", "de", "es", "fr", "ja"}
 
-// Locale chooses: the first supported language of ui_locales (OpenID Connect
-// Core 1.0 section 3.1.2.1), then of Accept-Language, then the default. Only
-// primary subtags matter.
+// Locale returns the first supported language of ui_locales (OpenID Connect Core 1.0
+// section 3.1.2.1), or else of Accept-Language, or else the default. It compares only
+// primary subtags.
 func (s *Set) Locale(uiLocales, acceptLanguage string) string {
 	for tag := range strings.FieldsSeq(uiLocales) {
 		if locale := supported(tag); locale != "" {
@@ -24,12 +24,12 @@ func (s *Set) Locale(uiLocales, acceptLanguage string) string {
 	return s.locale
 }
 
-// maxRanges limits how much of Accept-Language is read; no browser sends as many.
+// maxRanges bounds the members of Accept-Language that are read. No browser sends as many.
 const maxRanges = 50
 
-// accepted is the supported language of the highest quality in an
-// Accept-Language field (RFC 9110 section 12.5.4), the first among equals. A
-// member that cannot be read is left out.
+// accepted returns the supported language of the highest quality in an Accept-Language
+// field (RFC 9110 section 12.5.4), the first one if several have it. It skips malformed
+// members.
 func (s *Set) accepted(field string) (locale string) {
 	best := 0.0
 	for i, member := range strings.SplitN(field, ",", maxRanges+1) {
@@ -58,7 +58,7 @@ func (s *Set) accepted(field string) (locale string) {
 	return locale
 }
 
-// supported is the locale of a language tag by its primary subtag, or "".
+// supported returns the locale of a language tag by its primary subtag, or "".
 func supported(tag string) string {
 	primary, _, _ := strings.Cut(strings.ToLower(tag), "-")
 	if slices.Contains(Locales, primary) {

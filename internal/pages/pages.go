@@ -1,9 +1,8 @@
-// Package pages renders the pages of the authorization endpoint: HTML that needs no
-// script, in the languages of Locales, which an operator can change with a brand
-// directory.
+// Package pages renders the pages of the authorization endpoint as HTML without script, in
+// the languages of Locales. An operator can change the pages with a brand directory.
 //
-// It renders views (Login, Consent, Message, ...) to bytes. It does not depend on
-// HTTP, sessions or the store.
+// It renders views (Login, Consent, Message, ...) to bytes. It does not depend on HTTP,
+// sessions or the store.
 package pages
 
 import (
@@ -25,12 +24,12 @@ var templates embed.FS
 
 // Options set the appearance and the location of the pages.
 type Options struct {
-	// Brand holds the operator's files: templates of the same name as ours,
-	// brand.css, and images. Nil: none.
+	// Brand holds the operator's files: images, brand.css, and templates that replace the
+	// built-in ones of the same name. Nil: none.
 	Brand fs.FS
-	// Name is that of the service, beside the logo and in titles; "" for none.
+	// Name is the name of the service, beside the logo and in titles; "" for none.
 	Name string
-	// BasePath is in front of the paths of forms and assets, "" or "/auth".
+	// BasePath is the prefix of the paths of forms and assets, such as "/auth", or "".
 	BasePath string
 	// Locale is used if no language of the user is supported; "" is "en".
 	Locale string
@@ -38,14 +37,14 @@ type Options struct {
 	Scopes map[string]map[string]string
 }
 
-// A Set is every page in every locale. It is safe for concurrent use.
+// A Set holds all pages in all locales. It is safe for concurrent use.
 type Set struct {
 	locale  string // the default
 	locales map[string]*localized
 	assets  map[string]asset
 }
 
-// A localized is the pages in one locale.
+// A localized holds the pages in one locale.
 type localized struct {
 	locale    string
 	name      string // of the service
@@ -53,9 +52,9 @@ type localized struct {
 	templates func() (*template.Template, error) // parses them when first called
 }
 
-// New reads the brand directory and renders each of its pages once, so that a mistake in
-// it is found now, with its file and line. Built-in pages are parsed when one of their
-// locale is first rendered: a server has a Set for each realm.
+// New reads the brand directory and renders each of its pages once, so that it reports
+// mistakes at once, with file and line. Built-in pages are parsed when one in their locale
+// is first rendered, because a server has a Set for each realm.
 func New(opt Options) (*Set, error) {
 	opt.Locale = cmp.Or(opt.Locale, "en")
 	if !slices.Contains(Locales, opt.Locale) {
@@ -85,7 +84,7 @@ func New(opt Options) (*Set, error) {
 		s.locales[locale] = l
 	}
 	if opt.Brand == nil {
-		return s, nil // a test rehearses the built-in pages
+		return s, nil // a test renders the built-in pages
 	}
 	for _, locale := range Locales {
 		if _, err := s.locales[locale].templates(); err != nil {
@@ -95,7 +94,8 @@ func New(opt Options) (*Set, error) {
 	return s, s.rehearse(brand)
 }
 
-// parse parses the templates of a brand, and the built-in ones of which it has none.
+// parse parses the templates of a brand, and the built-in templates that the brand does
+// not replace.
 func parse(brand brand, functions template.FuncMap) (*template.Template, error) {
 	all := template.New("").Funcs(functions)
 	for _, name := range templateNames() {
@@ -113,8 +113,8 @@ func parse(brand brand, functions template.FuncMap) (*template.Template, error) 
 	return all, nil
 }
 
-// nameOf is the template of a view, and the beginning of its texts' keys: the name of its
-// type, as second_factor is that of SecondFactor.
+// nameOf returns the name of a view's template, with which the keys of its texts begin:
+// the name of the type in snake case, as second_factor for SecondFactor.
 func nameOf(page any) string {
 	name, _ := strings.CutPrefix(fmt.Sprintf("%T", page), "pages.")
 	var b strings.Builder
@@ -127,8 +127,8 @@ func nameOf(page any) string {
 	return b.String()
 }
 
-// title is the title of the page. A form that is shown again because of an error
-// names the error first, for screen readers.
+// title returns the title of the page. If a form is shown again because of an error, its
+// title begins with the error, for screen readers.
 func (l *localized) title(page any) string {
 	key, failed := nameOf(page), false
 	switch v := page.(type) {
@@ -160,7 +160,8 @@ func (l *localized) title(page any) string {
 	return title
 }
 
-// Render makes the page of a view. A locale that is not supported is the default.
+// Render renders the page of a view. It uses the default locale if locale is not
+// supported.
 func (s *Set) Render(locale string, page any) ([]byte, error) {
 	l, ok := s.locales[locale]
 	if !ok {

@@ -14,8 +14,7 @@ type Sample struct {
 	Page any
 }
 
-// Samples are all pages in all their states. New renders them, and tests check
-// them.
+// Samples returns all pages in all their states. New renders them, and tests check them.
 func Samples() []Sample {
 	const id, client, host = "Jx3mEw0PZqk", "Photo Printer", "print.example"
 	day := time.Date(2026, time.March, 5, 9, 30, 0, 0, time.UTC)
@@ -78,7 +77,7 @@ func Samples() []Sample {
 	return append(list, Sample{"message-back", back}, Sample{"message-bare", Message{Key: Internal}}, Sample{"message-wait", Message{Key: TooMany}})
 }
 
-// fields are what the forms of a page have to send, by the page's name.
+// fields maps the name of a page to the fields that its form must have.
 var fields = map[string][]string{
 	"login": {"id", "step", "username", "password"}, "second_factor": {"id", "step", "code"},
 	"account": {"id", "step", "action"}, "consent": {"id", "step", "decision"},
@@ -86,8 +85,8 @@ var fields = map[string][]string{
 	"end_session": {"id", "step", "action"},
 }
 
-// rehearse renders every sample in every locale, and checks that the operator's
-// pages contain all that they must contain.
+// rehearse renders every sample in every locale, and checks that the forms of the
+// operator's pages have all their fields.
 func (s *Set) rehearse(b brand) error {
 	if err := b.check(s.assets); err != nil {
 		return err

@@ -16,8 +16,8 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// ReadScopes reads the texts of scopes: a YAML mapping of scope to locale to text.
-// Its errors name the line.
+// ReadScopes reads the texts of scopes from YAML, which maps a scope to a locale to a
+// text. Its errors contain the line.
 func ReadScopes(r io.Reader) (map[string]map[string]string, error) {
 	root, err := readMapping(r)
 	if err != nil {
@@ -55,8 +55,7 @@ func ReadScopes(r io.Reader) (map[string]map[string]string, error) {
 	return scopes, nil
 }
 
-// ClaimPrefix stands before the name of a claim that a client asks for by name, to
-// have a text among those of scopes.
+// ClaimPrefix is put before a claim's name to form its key among the texts of scopes.
 const ClaimPrefix = "claims."
 
 //go:embed scopes.yaml
@@ -67,7 +66,7 @@ var builtInScopes = sync.OnceValues(func() (map[string]map[string]string, error)
 	return ReadScopes(bytes.NewReader(openIDScopes))
 })
 
-// withOpenID adds the built-in texts of scopes that have none.
+// withOpenID returns own with the built-in texts of the scopes that own does not have.
 func withOpenID(own map[string]map[string]string) (map[string]map[string]string, error) {
 	all, err := builtInScopes()
 	if err != nil {
@@ -105,8 +104,8 @@ func (m member) text() (string, error) {
 	return text, nil
 }
 
-// readMapping reads a file that is one mapping. A file of nothing but comments
-// is an empty one.
+// readMapping reads a file that consists of one mapping. A file of comments alone is an
+// empty mapping.
 func readMapping(r io.Reader) ([]member, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {

@@ -53,15 +53,15 @@ func readTexts(locale string) (texts, error) {
 	return all, nil
 }
 
-// retired are texts that built-in templates used before, and what own templates of
-// operators that name them get instead.
+// retired maps the keys of former built-in texts to the texts that replace them. Templates
+// of operators may still refer to the former keys.
 var retired = map[string]string{"consent.host": "consent.trust", "consent.local": "consent.goes_program"}
 
 var placeholder = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{([a-z]+)\}`) })
 
-// fill makes HTML of a text and its values, given as name, value, name, value. Each
-// value is isolated (bdi), so that a name in another writing direction, or one with
-// direction marks, cannot rearrange the words around it.
+// fill returns a text as HTML, with its values, given as name, value, name, value. It
+// isolates each value (bdi), so that right-to-left text or direction marks in it cannot
+// reorder the words around it.
 func (t texts) fill(key string, values ...any) (template.HTML, error) {
 	text, ok := t[cmp.Or(retired[key], key)]
 	if !ok {
@@ -90,8 +90,8 @@ func (t texts) fill(key string, values ...any) (template.HTML, error) {
 	return template.HTML(b.String()), nil
 }
 
-// maxShown bounds, in characters, a value that others have written. The name
-// of a host is never cut: its end is what counts.
+// maxShown bounds, in characters, an untrusted value on a page. It exceeds the length of
+// any host name, whose end must stay visible.
 const maxShown = 255
 
 // shown makes a value readable in one line: it removes control characters and
@@ -115,7 +115,8 @@ func shown(s string) string {
 	return s
 }
 
-// functions are what templates may call, beside those of html/template.
+// functions returns the functions that templates may call, in addition to those of
+// html/template.
 func (l *localized) functions(opt Options, assets map[string]asset, style string) template.FuncMap {
 	return template.FuncMap{
 		"text":  l.texts.fill,
@@ -164,8 +165,8 @@ func (l *localized) functions(opt Options, assets map[string]asset, style string
 	}
 }
 
-// initials are the first letters of the first and the last word of a name, and of
-// names in East Asian writing the first one. Without a letter there are none.
+// initials returns the first letters of the first and the last word of a name, but only
+// the first letter of an East Asian name. It returns "" for a name without letters.
 func initials(name, username string) string {
 	name, _, _ = strings.Cut(cmp.Or(name, username), "@")
 	var letters []rune
@@ -184,8 +185,8 @@ func initials(name, username string) string {
 	return string([]rune{letters[0], letters[len(letters)-1]})
 }
 
-// dateForms are the forms of a date by locale. Month is put into those of languages
-// that do not use time's names of months.
+// dateForms maps a locale to its layout of a date. In languages other than those of
+// package time, %s stands for the name of the month.
 var dateForms = map[string]string{
 	"en": "2 January 2006", "de": "2. %s 2006", "es": "2 de %s de 2006", "fr": "2 %s 2006", "ja": "2006年1月2日",
 }
@@ -196,7 +197,7 @@ var months = map[string][]string{
 	"fr": {"janvier", "février", "mars", "avril", "mai", "juin", "juillet", "août", "septembre", "octobre", "novembre", "décembre"},
 }
 
-// date is a date as people write it in the locale.
+// date returns a date as the locale writes it.
 func (l *localized) date(t time.Time) string {
 	text := t.Format(dateForms[l.locale])
 	if names := months[l.locale]; names != nil {
@@ -208,9 +209,9 @@ func (l *localized) date(t time.Time) string {
 	return text
 }
 
-// link returns the address of a client, whose redirect URI may have a private-use
-// scheme (RFC 8252 section 7.1), which html/template rejects. Nobody can register one
-// that runs script or contains a document; here, it would be no link either.
+// link returns the address of a client, which html/template rejects if it has a
+// private-use scheme (RFC 8252 section 7.1). link returns "" for schemes that run script
+// or contain a document; a client cannot register such a redirect URI either.
 func link(address string) template.URL {
 	u, err := url.Parse(address)
 	if err != nil || slices.Contains([]string{"", "javascript", "vbscript", "data", "blob", "about", "file", "filesystem", "view-source"}, u.Scheme) {

@@ -2,18 +2,18 @@ package pages
 
 import "time"
 
-// The views below are the arguments of Render. Their strings may contain anything:
-// they are escaped and isolated. Empty means unknown.
+// The views below are the arguments of Render. Their strings may contain anything: Render
+// escapes and isolates them. An empty string means unknown.
 
 // Login is the form for username and password.
 type Login struct {
 	Interaction string // its id
-	Client      string // the client's name; empty when the user came by himself
+	Client      string // the client's name; empty without a client
 	Host        string // of the redirect URI
 	Username    string // value of the field: login_hint, or what was typed
 	Wrong       bool   // the last attempt failed
-	// Throttled says that too many attempts failed, and RetryMinutes after how many
-	// minutes to try again (0: unknown).
+	// Throttled means that too many attempts failed. RetryMinutes is the time until the next
+	// attempt is possible (0: unknown).
 	Throttled    bool
 	RetryMinutes int
 	Cancel       bool // offer to go back to the client
@@ -32,28 +32,28 @@ type SecondFactor struct {
 // Account is the choice of the account to continue with (prompt=select_account).
 type Account struct {
 	Interaction string
-	Session     string // a mark of the session that is meant
+	Session     string // identifies the session to continue
 	Client      string
 	Name        string // of the signed-in user; if empty, Username is shown
 	Username    string
 	Cancel      bool
 }
 
-// A Scope is one scope of a request. Text is its meaning; if empty, it is looked up
-// in Options.Scopes, or else the name is shown.
+// A Scope is a scope of a request. Text is its meaning; if empty, Options.Scopes or else
+// the name is shown.
 type Scope struct {
 	Name string
 	Text string
-	// Texts are its meanings by language, if those who have the scope say so.
+	// Texts maps languages to the meanings that the API of the scope has registered.
 	Texts map[string]string
-	New   bool // not agreed to before, while others were
+	New   bool // not agreed to before, though other scopes were
 }
 
 // Consent is the question whether a client may act for the user.
 type Consent struct {
 	Interaction string
 	Client      string
-	Host        string // of the redirect URI, which receives the answer, or its scheme and a colon
+	Host        string // host of the redirect URI, which receives the answer, or its scheme and a colon
 	Name        string // of the signed-in user
 	Username    string
 	Scopes      []Scope // requested scopes
@@ -62,15 +62,14 @@ type Consent struct {
 	Remember    bool // offer to remember the choice
 	// Local is set if a program on the user's device receives the answer.
 	Local Local
-	// Own is set if the client registered itself: Client is the name that it gives
-	// itself. Address is its id, if that is an address, and AddressHost the host of
-	// that.
+	// Own is set if the client registered itself, and Client is a name of its own choice.
+	// Address is its id if that is a URL, and AddressHost the host of Address.
 	Own                  bool
 	Address, AddressHost string
 }
 
-// Beyond is what another client may have by tokens of the view's client that this one
-// does not ask for (RFC 8693).
+// Beyond holds the scopes that another client may obtain by exchanging tokens of the
+// view's client (RFC 8693), beyond those that the view's client requests.
 type Beyond struct {
 	Client string
 	Scopes []Scope
@@ -78,7 +77,7 @@ type Beyond struct {
 
 // DeviceCode is the form for the code that a device shows.
 type DeviceCode struct {
-	Wrong bool // no device waits under the code that was entered
+	Wrong bool // no device waits for the code that was entered
 }
 
 // Device is the question whether a device that shows a code may act for the user.
@@ -89,7 +88,7 @@ type Device struct {
 	Name        string // of the signed-in user
 	Username    string
 	From        string // address of the device
-	Minutes     int    // since it asked
+	Minutes     int    // since the device's request
 	Scopes      []Scope
 	Beyond      []Beyond
 	// Own, Address and AddressHost are those of Consent.
@@ -97,13 +96,13 @@ type Device struct {
 	Address, AddressHost string
 }
 
-// DeviceDone says that the user has answered, which the device will find out.
+// DeviceDone shows that the user has answered. The device receives the answer by polling.
 type DeviceDone struct {
 	Client string // its name; empty: unknown
 	Denied bool
 }
 
-// Again reports whether all of it was agreed to before: the user only continues.
+// Again reports whether the user has agreed to all scopes before, and only continues.
 func (c Consent) Again() bool { return len(c.Scopes) == 0 && len(c.Known) > 0 }
 
 // A Local is a kind of program on the user's device.
@@ -111,7 +110,7 @@ type Local string
 
 const (
 	LocalProgram Local = "program" // listens on the loopback interface
-	LocalApp     Local = "app"     // opens links of a private-use scheme, which is the view's Host, with its colon
+	LocalApp     Local = "app"     // receives links of a private-use scheme; the view's Host is the scheme and a colon
 )
 
 // A Connection is a client that may act for the user.
@@ -133,17 +132,17 @@ type Connections struct {
 
 // Logout is the question whether to sign out.
 type Logout struct {
-	Session    string // a mark of the session that is meant
+	Session    string // identifies the session to end
 	Name       string
 	Username   string
-	Everywhere bool // they may sign out of everything
+	Everywhere bool // offer to end all sessions and grants
 }
 
-// EndSession is the question whether to sign out that a client has caused.
+// EndSession asks whether to sign out, at the request of a client.
 type EndSession struct {
 	Interaction string
-	Session     string // a mark of the session that is meant
-	Client      string // that asks; empty: unknown
+	Session     string // identifies the session to end
+	Client      string // the requesting client; empty: unknown
 	Name        string
 	Username    string
 }
@@ -151,29 +150,28 @@ type EndSession struct {
 // SignedOut says that the session has ended.
 type SignedOut struct{}
 
-// Bounce shows an error in a client's request to a user who is not signed in, and
-// leaves it to the user to continue to the client with it (RFC 9700 section
-// 4.11.2).
+// Bounce shows an error in a client's request to a user who is not signed in. The user
+// decides whether to return to the client with the error (RFC 9700 section 4.11.2).
 type Bounce struct {
 	Client string
 	Host   string
 	URL    string // the redirect URI with the error; registered, so verified
-	// Fields are the error, if the client takes it by POST: URL is the redirect URI
-	// alone.
+	// Fields holds the error if the client receives it by form_post. URL is then the redirect
+	// URI alone.
 	Fields    []Field
 	Code      string // the OAuth error code
 	Detail    string // its description, for developers; never text of a request
 	RequestID string
-	// Denied says that the error is the user's own answer, which the client does not
-	// receive by itself.
+	// Denied is set if the user has denied the request. The client does not receive that
+	// unless the user follows the link.
 	Denied bool
 }
 
 // A Field is a hidden field of a form.
 type Field struct{ Name, Value string }
 
-// FormPost sends the response to a client by POST (OAuth 2.0 Form Post Response
-// Mode): by script, or by its button where there is none.
+// FormPost sends the response to a client by POST (OAuth 2.0 Form Post Response Mode). Its
+// script submits the form; without JavaScript, the user clicks its button.
 type FormPost struct {
 	Client string
 	Host   string
@@ -181,7 +179,7 @@ type FormPost struct {
 	Fields []Field
 }
 
-// Script is all script that there is on any page: that of FormPost.
+// Script is the only script on any page: that of FormPost.
 const Script = `document.getElementById("response").submit()`
 
 // Message says what went wrong and what to do about it.
@@ -192,12 +190,12 @@ type Message struct {
 	Detail       string // its description, for developers; never text of a request
 	RequestID    string // for the small print
 	RetryMinutes int    // of TooMany; 0: unknown
-	// Back is where the user can go back to Client: its verified redirect URI with an
-	// error, or "".
+	// Back is the address with which the user can return to Client: its verified redirect URI
+	// with an error, or "".
 	Back string
 }
 
-// A MessageKey is one of the things that go wrong.
+// A MessageKey identifies a message about a problem.
 type MessageKey string
 
 // All messages.
@@ -206,23 +204,23 @@ const (
 	BadRedirectURI      MessageKey = "bad_redirect_uri"     // redirect_uri is missing or not registered
 	BadRequest          MessageKey = "bad_request"          // the request cannot be understood
 	InteractionExpired  MessageKey = "interaction_expired"  // took too long
-	InteractionUnknown  MessageKey = "interaction_unknown"  // forged, or another browser's
-	InteractionAnswered MessageKey = "interaction_answered" // done before
+	InteractionUnknown  MessageKey = "interaction_unknown"  // the id is forged, or of another browser
+	InteractionAnswered MessageKey = "interaction_answered" // answered before
 	UserSwitched        MessageKey = "user_switched"        // another user signed in meanwhile
 	CrossSite           MessageKey = "cross_site"           // the form was sent by another site
 	ClientChanged       MessageKey = "client_changed"       // the client was changed or removed meanwhile
 	ClientDisabled      MessageKey = "client_disabled"      // an operator has disabled a client that registered itself
-	ClientUnread        MessageKey = "client_unread"        // what the client says of itself cannot be read
+	ClientUnread        MessageKey = "client_unread"        // the client's metadata document cannot be read
 	TooMany             MessageKey = "too_many"             // 429
-	TooManyCodes        MessageKey = "too_many_codes"       // 429: wrong ones of devices
-	TooManyClients      MessageKey = "too_many_clients"     // 429: of those that registered themselves
+	TooManyCodes        MessageKey = "too_many_codes"       // 429: wrong codes of devices
+	TooManyClients      MessageKey = "too_many_clients"     // 429: clients that registered themselves
 	Unavailable         MessageKey = "unavailable"          // 503
 	Internal            MessageKey = "internal"             // 500
 	NotFound            MessageKey = "not_found"            // 404
 	Method              MessageKey = "method"               // 405
 	UpstreamFailed      MessageKey = "upstream_failed"      // the provider that signs in users failed
 	Rejected            MessageKey = "rejected"             // the provider did not let the user in
-	CookiesOff          MessageKey = "cookies_off"          // the browser sends no cookies back
+	CookiesOff          MessageKey = "cookies_off"          // the provider rejected the login
 	TooLarge            MessageKey = "too_large"            // 413
 )
 

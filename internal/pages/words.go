@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// A Word is one element of a page as people read it.
+// A Word is the text of one element of a page.
 type Word struct {
 	Kind string // heading, text, item or button
 	Text string
 }
 
 var (
-	// worded are the elements that have text. None of them is within another.
+	// worded matches the elements that have text. None of them contains another.
 	worded = regexp.MustCompile(`(?s)<h1[ >].*?</h1>|<p[ >].*?</p>|<li[ >].*?</li>|<label[ >].*?</label>|<button[ >].*?</button>`)
-	// tag matches a tag, and all of an element that readers do not hear.
+	// tag matches a tag, and whole elements that screen readers skip.
 	tag   = regexp.MustCompile(`(?s)<span[^>]* aria-hidden="true"[^>]*>.*?</span>|<[^>]*>`)
 	kinds = map[string]string{"h1": "heading", "li": "item", "bu": "button"}
 )
 
-// Words returns what a page says, in its order, and nothing that does anything. It is the
-// page of Render, so that a brand's own template says its own words.
+// Words returns the texts of a page in their order, without its fields. It renders the
+// page, so that the result includes the texts of a brand's templates.
 func (s *Set) Words(locale string, page any) (list []Word, err error) {
 	whole, err := s.Render(locale, page)
 	main := string(whole)
