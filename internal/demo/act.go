@@ -27,7 +27,7 @@ const (
 	atMistaken stage = "mistaken" // an answer that the demo did not expect
 )
 
-// A wrong is what is wrong with the response of the authorization endpoint.
+// A wrong is a problem with the response of the authorization endpoint.
 type wrong string
 
 const (
@@ -36,7 +36,7 @@ const (
 	wrongNothing wrong = "nothing"
 )
 
-// A page is what a page shows.
+// A page holds the data of a page of the demo.
 type page struct {
 	Base  string // path of the demo
 	Stage stage
@@ -47,7 +47,7 @@ type page struct {
 	Code, From  string     // of the authorization endpoint
 	Sent        *message   // to the token endpoint
 	Called      *message   // to the API
-	Same        bool       // the repeated refresh has given the same pair
+	Same        bool       // the repeated refresh has returned the same pair
 	Access      *read      // what the tokens say
 	Refresh     *read      //
 	Claims      string     // of the id_token
@@ -57,10 +57,10 @@ type page struct {
 	Steps       []progress //
 }
 
-// hidden are the tokens that the forms carry on.
+// hidden holds the tokens in hidden fields of the forms, for the next step.
 type hidden struct {
 	Access, Refresh string // the present pair
-	Spent, Old      string // the refresh tokens before it, and before that
+	Spent, Old      string // the refresh token before it, and the one before that
 }
 
 // A message is a request and its answer.
@@ -79,7 +79,7 @@ func (m *message) OK() bool { return m.Status == http.StatusOK }
 // A field is a parameter of a request.
 type field struct{ Name, value string }
 
-// Shown returns the value; of a long one, its beginning.
+// Shown returns the value, or the beginning of a long value.
 func (f field) Shown() string {
 	const shown = 28
 	if len(f.value) > 2*shown && !strings.HasPrefix(f.value, "https://") {
@@ -88,14 +88,14 @@ func (f field) Shown() string {
 	return f.value
 }
 
-// A read token is what its text says.
+// A read is a token with what it contains.
 type read struct {
 	Text string
 	issuer.Token
 	JWT bool
 }
 
-// A progress is a step of the demo, for the line above the page.
+// A progress is a step of the demo, for the progress line at the top of the page.
 type progress struct {
 	Name    string
 	Current bool
@@ -126,10 +126,10 @@ func (p page) Progress() (list []progress) {
 	return list
 }
 
-// act does what a form of the demo asks for.
+// act performs the action that a form of the demo requests.
 func (d *Demo) act(ctx context.Context, r *server.Request) (server.Answer, error) {
-	// Only our own pages have tokens to send: another site, a request without an
-	// Origin, and an opaque one are refused.
+	// Only pages of the demo send tokens here. Refuse another origin, "null", and a request
+	// without an Origin.
 	if r.Header.Get("Origin") != d.Site.PublicURL {
 		return server.Answer{}, oauth.ErrNotFound
 	}
@@ -158,7 +158,7 @@ func (d *Demo) act(ctx context.Context, r *server.Request) (server.Answer, error
 	return d.render(p)
 }
 
-// exchange sends a request to the token endpoint, and goes to the next stage.
+// exchange sends a request to the token endpoint, and sets the next stage.
 func (d *Demo) exchange(ctx context.Context, r *server.Request, p *page, form url.Values) (err error) {
 	token := ""
 	send := func(form ...field) error {
@@ -209,7 +209,7 @@ func (d *Demo) exchange(ctx context.Context, r *server.Request, p *page, form ur
 	return d.take(p, before)
 }
 
-// take reads the pair of an answer.
+// take reads the token pair of a response.
 func (d *Demo) take(p *page, before hidden) error {
 	var pair struct {
 		Access  string `json:"access_token"`
@@ -239,8 +239,8 @@ func (d *Demo) take(p *page, before hidden) error {
 	return nil
 }
 
-// claimsOf returns the claims of an id_token, for people. The server has just made it,
-// so that its signature says nothing new.
+// claimsOf returns the claims of an id_token as indented JSON. It does not verify the
+// signature, because the token comes directly from this server.
 func claimsOf(idToken string) string {
 	parts := strings.Split(idToken, ".")
 	if len(parts) != 3 {

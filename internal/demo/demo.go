@@ -1,9 +1,9 @@
-// Package demo is the demo client of serve --dev as a web application. A developer
-// signs in, and its pages show each message between the client and the server: the
-// code, its redemption, a refresh, the same refresh again, and a replay.
+// Package demo serves the demo client of serve --dev as a web application. A developer
+// signs in, and its pages show each message between the client and the server: the code,
+// its redemption, a refresh, the same refresh again, and a replay.
 //
-// The application keeps nothing: tokens are in hidden fields of its own forms. That is
-// for a server of one developer, on loopback.
+// The application stores nothing: hidden fields of its forms contain the tokens. That is
+// safe only because the server is for one developer, on loopback.
 package demo
 
 import (
@@ -42,10 +42,10 @@ const (
 	assetsPath   = Path + "/assets/"
 )
 
-// scope is what the demo asks for: the API needs read.
+// scope is the scope that the demo requests. The demo API requires read.
 const scope = "openid profile email read"
 
-// A Client is the demo client, and the user who signs in.
+// A Client is the demo client, with the user who signs in.
 type Client struct {
 	ID       string
 	Secret   oauth.Secret
@@ -57,12 +57,12 @@ type Demo struct {
 	Site      server.Site
 	Issuer    *issuer.Issuer
 	Directory *directory.Directory
-	// Client returns the demo client, once the server has made it.
+	// Client returns the demo client, once the server has created it.
 	Client func() Client
-	// Explain writes what is known of a token or a code, for people.
+	// Explain writes an explanation of a token or a code.
 	Explain func(ctx context.Context, w io.Writer, text string) error
 
-	server *server.Server // that answers the demo client
+	server *server.Server // answers the requests of the demo client
 }
 
 //go:embed templates/*.html
@@ -79,7 +79,7 @@ var headers = http.Header{
 	"Content-Type":            {"text/html; charset=utf-8"},
 	"Content-Security-Policy": {"default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"},
 	"X-Frame-Options":         {"DENY"},
-	// Not no-referrer, with which browsers send "Origin: null" with our own forms.
+	// With no-referrer, browsers would send "Origin: null" with the demo's own forms.
 	"Referrer-Policy":              {"same-origin"},
 	"Cross-Origin-Resource-Policy": {"same-origin"},
 }
@@ -126,11 +126,12 @@ func (d *Demo) start(context.Context, *server.Request) (server.Answer, error) {
 	return d.render(page{Stage: atStart, User: d.Client().Username})
 }
 
-// cookie holds the state of a sign-in that this browser has begun, and its PKCE verifier.
+// cookie is the name of the cookie that holds the state of a sign-in and its PKCE
+// verifier.
 const cookie = "__Host-mintage_demo"
 
-// begin redirects to the authorization endpoint, as a client has to: with a state and a
-// challenge that are this browser's.
+// begin redirects to the authorization endpoint, as a client must: with a state and a PKCE
+// challenge that are bound to this browser by a cookie.
 func (d *Demo) begin(context.Context, *server.Request) (server.Answer, error) {
 	state, verifier := string(keys.NewSecret()), string(keys.NewSecret())
 	to := d.at("/oauth2/authorize?") + url.Values{
@@ -141,7 +142,7 @@ func (d *Demo) begin(context.Context, *server.Request) (server.Answer, error) {
 	return server.Answer{Status: http.StatusSeeOther, Header: http.Header{"Location": {to}}, Cookies: []string{c.String()}}, nil
 }
 
-// begun returns what begin has put into the browser's cookie.
+// begun returns the state and the verifier in the cookie that begin has set.
 func begun(r *http.Request) (state, verifier string) {
 	if list := r.CookiesNamed(cookie); len(list) == 1 {
 		state, verifier, _ = strings.Cut(list[0].Value, ".")
@@ -149,8 +150,8 @@ func begun(r *http.Request) (state, verifier string) {
 	return state, verifier
 }
 
-// callback shows the response of the authorization endpoint, and then does what the
-// developer clicks.
+// callback shows the response of the authorization endpoint (GET), and performs the
+// actions that the developer chooses (POST).
 func (d *Demo) callback(ctx context.Context, r *server.Request) (server.Answer, error) {
 	if r.Method == http.MethodPost {
 		return d.act(ctx, r)
@@ -172,7 +173,7 @@ func (d *Demo) callback(ctx context.Context, r *server.Request) (server.Answer, 
 	return d.render(pg)
 }
 
-// api is the demo API: it needs the scope read.
+// api is the demo API, which requires the scope read.
 func (d *Demo) api(ctx context.Context, r *server.Request) (server.Answer, error) {
 	text, err := r.Bearer()
 	if err != nil {
@@ -201,11 +202,11 @@ func (d *Demo) render(p page) (server.Answer, error) {
 	return server.Answer{Body: b.Bytes()}, err
 }
 
-// longValue matches a value of JSON that is shown by its beginning: what the page says
-// of tokens has the whole of them.
+// longValue matches a JSON string of which only the beginning is shown: other parts of the
+// page show the whole tokens.
 var longValue = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"([A-Za-z0-9_.-]{28})[A-Za-z0-9_.-]{28,}"`) })
 
-// send makes a request of the demo client, and notes what goes over the wire.
+// send sends a request of the demo client, and returns it with its response.
 func (d *Demo) send(r *server.Request, method, path, authorization string, form []field) (*message, error) {
 	m := &message{Method: method, Path: d.Site.BasePath + path, Fields: form}
 	values := url.Values{}
@@ -216,7 +217,7 @@ func (d *Demo) send(r *server.Request, method, path, authorization string, form 
 	if err != nil {
 		return nil, err
 	}
-	// The endpoint sees the browser's address and TLS, as if the browser had sent it.
+	// Keep the browser's address and TLS state, as if the browser had sent the request.
 	out.RemoteAddr, out.TLS = r.RemoteAddr, r.TLS
 	out.Header.Set("Authorization", authorization)
 	if form != nil {
@@ -240,7 +241,8 @@ func (d *Demo) send(r *server.Request, method, path, authorization string, form 
 	return m, nil
 }
 
-// basic is the client's authentication at the token endpoint (RFC 6749 section 2.3.1).
+// basic returns the client's HTTP Basic credentials for the token endpoint (RFC 6749
+// section 2.3.1).
 func (d *Demo) basic() string {
 	c := d.Client()
 	return "Basic " + base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "%s:%s", url.QueryEscape(c.ID), url.QueryEscape(string(c.Secret))))
