@@ -9,8 +9,9 @@ import (
 )
 
 // known returns the standard claims about the user, as Config.Claims maps them, and the
-// named claims as they are: from the ID token or, if it lacks one, from userinfo (OIDC
-// Core section 5.3). A value that is no possible value of its standard claim is left out.
+// named claims as the provider sends them. It reads each from the ID token or, if absent
+// there, from userinfo (OIDC Core section 5.3). It omits a value that is invalid for its
+// standard claim.
 func (p *Provider) known(ctx context.Context, m *metadata, token map[string]json.RawMessage, accessToken string, named []string) (standard, said string, err error) {
 	var more map[string]json.RawMessage
 	value := func(theirs string) json.RawMessage {
@@ -56,8 +57,8 @@ func object[M ~map[string]json.RawMessage](members M) (string, error) {
 	return string(text), err
 }
 
-// userInfo reads the provider's userinfo, which must be about the same user (OIDC
-// Core section 5.3.2). A signed answer is not read.
+// userInfo reads the provider's userinfo, which must be about the same user (OIDC Core
+// section 5.3.2). It does not support signed responses.
 func (p *Provider) userInfo(ctx context.Context, m *metadata, accessToken string, sub json.RawMessage) (answer map[string]json.RawMessage, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, m.userInfo, nil)
 	if err != nil {

@@ -30,15 +30,15 @@ type metadata struct {
 	public      bool // the client has no secret, which decides the endpoint's AuthStyle
 	endpoint    oauth2.Endpoint
 	algorithms  []string
-	namesItself bool // RFC 9207: its answers carry iss
+	namesItself bool // RFC 9207: its responses contain iss
 	keys        oidc.KeySet
-	userInfo    string // "" if it has none, or none that is safe
-	endSession  string // the same
+	userInfo    string // "" if absent, or unsafe (checkAddress)
+	endSession  string // "" likewise
 	readAt      time.Time
 }
 
-// keepFor is how long metadata and keys are kept. A key that is unknown is looked for
-// within a minute; this is for one that was withdrawn.
+// keepFor is how long metadata and keys are cached, and thus how long a withdrawn key
+// stays valid here. An unknown key is fetched within a minute (see keySet).
 const keepFor = time.Hour
 
 // asymmetric lists the accepted signature algorithms of ID tokens. It excludes "none" and
@@ -48,19 +48,20 @@ var asymmetric = []string{
 	oidc.ES256, oidc.ES384, oidc.ES512, oidc.EdDSA,
 }
 
-// metadata returns the cached metadata, or fetches them, once for all callers that
-// wait. Old metadata are used while new ones are fetched.
+// metadata returns the cached metadata, or fetches it once for all waiting callers. It
+// returns expired metadata while it fetches newer.
 func (p *Provider) metadata(ctx context.Context) (*metadata, error) {
 	m := p.cfg.Discovered.of(p.cfg)
 	if p.fresh(m) {
 		return m, nil
 	}
 	fetched := p.searching.DoChan("", func() (any, error) {
-		// A flight may have ended since m was read.
+		// Another fetch may have ended since m was read.
 		if now := p.cfg.Discovered.of(p.cfg); p.fresh(now) {
 			return now, nil
 		}
-		// Not under ctx: others wait, too. The transport limits the time.
+		// The end of ctx must not cancel the fetch, because others wait for it too. The
+		// transport limits its time.
 		next, err := p.read(context.WithoutCancel(ctx))
 		if err == nil {
 			p.cfg.Discovered.last.Store(next)
@@ -127,8 +128,8 @@ func (p *Provider) read(ctx context.Context) (*metadata, error) {
 	return m, nil
 }
 
-// checkAddress refuses an address where the code, the secret or the keys would
-// be less safe than where the issuer is.
+// checkAddress rejects an address without https, which would expose the code, the secret
+// or the keys. It accepts http if the issuer uses http.
 func (p *Provider) checkAddress(address string) error {
 	u, err := url.Parse(address)
 	issuer, _ := url.Parse(p.cfg.Issuer)
@@ -143,8 +144,8 @@ func (p *Provider) checkAddress(address string) error {
 	return fmt.Errorf("not https")
 }
 
-// authStyle is how we authenticate. It is never found out by trial: the second
-// trial would present the code a second time.
+// authStyle returns how the client authenticates at the token endpoint. Package oauth2
+// must not find that out by trial: its second request would present the code again.
 func (p *Provider) authStyle(methods []string) (oauth2.AuthStyle, error) {
 	switch {
 	case p.cfg.ClientSecret == "":
@@ -157,7 +158,8 @@ func (p *Provider) authStyle(methods []string) (oauth2.AuthStyle, error) {
 	return 0, invalid("discovery: the provider takes a client's secret neither by client_secret_basic nor by client_secret_post")
 }
 
-// short keeps a provider from filling the log by way of a library's error.
+// short bounds the text of an error, which may repeat a long response of the provider, for
+// the log.
 func short(err error) string {
 	const most = 300
 	text := err.Error()

@@ -17,8 +17,8 @@ import (
 	"github.com/mintage/mintage/internal/openid"
 )
 
-// An Answer is what the browser brings back, beside the state: the parameters
-// code, error and iss, each at most once, "" if absent.
+// An Answer holds the parameters of the provider's redirect, except for state. Each of
+// code, error and iss occurs at most once, and is "" if absent.
 type Answer struct {
 	Code   string
 	Error  string
@@ -72,8 +72,8 @@ func (p *Provider) Finish(ctx context.Context, a Answer, pending Pending) (Ident
 	return p.identity(ctx, m, token, tokens.AccessToken, pending)
 }
 
-// refusal translates an error code of the provider. It drops the description, which
-// may repeat what was sent.
+// refusal translates an error code of the provider. It drops the description, which may
+// repeat parameters of the request.
 func refusal(where, code string) error {
 	switch code {
 	case "access_denied":
@@ -83,7 +83,7 @@ func refusal(where, code string) error {
 	case string(oauth.TemporarilyUnavailable), string(oauth.ServerError):
 		return unavailable("%s: %s", where, code)
 	}
-	// The registered codes are of this form; the browser may bring anything.
+	// Registered error codes have this form, but the browser may send any text.
 	known := len(code) <= 64 && !strings.ContainsFunc(code, func(r rune) bool { return r != '_' && (r < 'a' || r > 'z') })
 	if !known {
 		code = "an error of unknown form"
@@ -91,8 +91,8 @@ func refusal(where, code string) error {
 	return invalid("%s: %s", where, code)
 }
 
-// tokenError keeps the body of the answer, which may hold tokens, out of the
-// error.
+// tokenError translates an error of the token endpoint. It omits the body of the response,
+// which may contain tokens.
 func tokenError(err error) error {
 	var refused *oauth2.RetrieveError
 	switch {
@@ -108,8 +108,8 @@ func tokenError(err error) error {
 	return invalid("token endpoint: the answer cannot be read")
 }
 
-// notedKeys remembers why a signature could not be checked, which the verifier
-// passes on as text only.
+// notedKeys keeps the error of a signature check, because the verifier returns only its
+// text.
 type notedKeys struct {
 	oidc.KeySet
 	err error
@@ -135,7 +135,7 @@ func (p *Provider) verify(ctx context.Context, m *metadata, raw string) (*oidc.I
 	return token, nil
 }
 
-// identity checks what the library leaves to its caller, and reads the claims.
+// identity makes the checks that the library leaves to its caller, and reads the claims.
 func (p *Provider) identity(ctx context.Context, m *metadata, token *oidc.IDToken, accessToken string, pending Pending) (Identity, error) {
 	var claims map[string]json.RawMessage
 	if err := token.Claims(&claims); err != nil {
@@ -204,7 +204,8 @@ func authTime(claims map[string]json.RawMessage, now, after time.Time) (time.Tim
 	return at, nil
 }
 
-// Subject returns the subject that a login makes of the claims of an id_token.
+// Subject returns the user's subject here: SubjectPrefix and the value of SubjectClaim in
+// the claims of an id_token.
 func (p *Provider) Subject(claims map[string]json.RawMessage) (string, error) {
 	sub, err := text(claims, "sub")
 	if err != nil {
@@ -224,7 +225,7 @@ func (p *Provider) Subject(claims map[string]json.RawMessage) (string, error) {
 		// Otherwise a user could enter another user's address at the provider.
 		return "", invalid("id_token: email_verified is not true, and email names the user")
 	case strings.ContainsFunc(value, func(r rune) bool { return oauth.IsControl(r) || r == utf8.RuneError }):
-		// What is no UTF-8 has been replaced: two users would be one.
+		// The decoder replaces invalid UTF-8, so that two users could have the same subject.
 		return "", invalid("id_token: claim %q holds control characters, or is not UTF-8", claim)
 	case len(p.cfg.SubjectPrefix)+len(value) > oauth.MaxSubject:
 		return "", invalid("id_token: claim %q is too long for a subject of at most %d bytes", claim, oauth.MaxSubject)
@@ -232,8 +233,8 @@ func (p *Provider) Subject(claims map[string]json.RawMessage) (string, error) {
 	return p.cfg.SubjectPrefix + value, nil
 }
 
-// text returns a claim that must be a string if it is present: a number, for
-// example, has several spellings.
+// text returns a claim that must be a string if it is present. A number is an error,
+// because one number can be written in several ways.
 func text(claims map[string]json.RawMessage, name string) (string, error) {
 	raw, there := claims[name]
 	if !there || string(raw) == "null" {
@@ -261,7 +262,7 @@ func said(claims map[string]json.RawMessage) (l openid.Login) {
 	return l
 }
 
-// name is what the user is called, if that can be shown.
+// name returns the user's name, or "" if it is missing or cannot be shown.
 func name(claims map[string]json.RawMessage) string {
 	s, err := text(claims, "name")
 	if err != nil || !oauth.IsText(s, oauth.MaxName) {

@@ -56,7 +56,7 @@ func readKeys(_ string, body []byte) (list []jose.JSONWebKey, err error) {
 // VerifySignature returns the payload of a JWT that one of the keys verifies.
 func (s *keySet) VerifySignature(ctx context.Context, jwt string) ([]byte, error) {
 	var algorithms []jose.SignatureAlgorithm
-	for _, alg := range asymmetric { // the caller knows which of them the provider uses
+	for _, alg := range asymmetric { // the verifier checks that the provider uses it
 		algorithms = append(algorithms, jose.SignatureAlgorithm(alg))
 	}
 	signed, err := jose.ParseSignedCompact(jwt, algorithms)

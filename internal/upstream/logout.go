@@ -11,11 +11,11 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 )
 
-// A Logout is what a logout token of the provider says has ended: a session, if it
-// names one, or else all sessions of a subject.
+// A Logout is the content of a logout token: it ends a session if it has a SessionID, or
+// else all sessions of a subject.
 type Logout struct {
-	SessionID string // the provider's
-	Subject   string // ours; "" if the token has no sub, or another claim names users here
+	SessionID string // sid, of the provider's session
+	Subject   string // the user's subject here; "" if the token has no sub, or SubjectClaim is not sub
 	ID        string // its jti
 	IssuedAt  time.Time
 	ExpiresAt time.Time
@@ -81,10 +81,10 @@ func (p *Provider) Logout(ctx context.Context, raw string) (Logout, error) {
 	return l, nil
 }
 
-// EndSession returns the address that ends the browser's session at the provider and
-// leads back with state (OpenID Connect RP-Initiated Logout 1.0 section 2), or "" if
-// the provider has none. No id_token is kept that could be the hint: the provider may
-// ask the user.
+// EndSession returns the address that ends the browser's session at the provider and leads
+// back with state (OpenID Connect RP-Initiated Logout 1.0 section 2), or "" if the
+// provider has none. It sends no id_token_hint, because no id_token is stored: the
+// provider may ask the user.
 func (p *Provider) EndSession(ctx context.Context, subject, state string) (string, error) {
 	m, err := p.metadata(ctx)
 	if err != nil || m.endSession == "" {
@@ -106,7 +106,8 @@ func (p *Provider) EndSession(ctx context.Context, subject, state string) (strin
 }
 
 // isLogoutType reports whether the typ header of a JWT allows it to be a logout token.
-// Many providers say JWT, or nothing: events and nonce tell it from an id_token.
+// Many providers send JWT or no typ: then only events and nonce distinguish a logout token
+// from an id_token.
 func isLogoutType(raw string) bool {
 	head, _, _ := strings.Cut(raw, ".")
 	b, err := base64.RawURLEncoding.DecodeString(head)

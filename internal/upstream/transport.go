@@ -19,24 +19,24 @@ const (
 	maxAnswer = 512 << 10
 )
 
-// A fault is a request without a usable answer. The libraries wrap it, so that
-// isFault distinguishes their errors.
+// A fault is the error of a request without a usable response. Libraries wrap it, and
+// isFault finds it in their errors.
 type fault struct{ cause error }
 
 func (f *fault) Error() string { return f.cause.Error() }
 func (f *fault) Unwrap() error { return f.cause }
 
-// isFault reports whether an error comes from the connection to the provider, now or a
-// moment ago, and not from its answer.
+// isFault reports whether an error comes from the connection to the provider, now or at an
+// attempt a moment ago (fetch.ErrLater), and not from the content of a response.
 func isFault(err error) bool {
 	return errors.As(err, new(*fault)) || errors.Is(err, fetch.ErrLater) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
-// errTooLarge is no fault: the same would come again.
+// errTooLarge is not a fault: a repeated request would get the same response.
 var errTooLarge = fmt.Errorf("the answer is larger than %d bytes", maxAnswer)
 
-// A transport reads every answer to its end, in bounded time and memory, so
-// that what goes wrong on the way goes wrong here and not in a library.
+// A transport reads every response completely, in bounded time and memory, so that an
+// error of the connection occurs here as a fault, and not within a library.
 type transport struct{ next http.RoundTripper }
 
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -54,7 +54,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	case len(body) > maxAnswer:
 		return nil, errTooLarge
 	case resp.StatusCode >= 500, resp.StatusCode == http.StatusTooManyRequests,
-		// Errors of the token endpoint have a meaning, and are read.
+		// Error responses of the token endpoint (POST) are no faults, and are read.
 		resp.StatusCode != http.StatusOK && r.Method == http.MethodGet:
 		return nil, &fault{fmt.Errorf("answered %d", resp.StatusCode)}
 	}

@@ -35,8 +35,8 @@ type Config struct {
 	// default, the only one that a provider never reassigns (OIDC Core section
 	// 5.7).
 	SubjectClaim string
-	// SubjectPrefix is put before it, so that subjects of this provider are
-	// not mistaken for those of another.
+	// SubjectPrefix is put before the value of SubjectClaim, so that subjects of this
+	// provider are not mistaken for those of another.
 	SubjectPrefix string
 	// Claims maps standard claims to the provider's names of them.
 	Claims      map[string]string
@@ -48,8 +48,8 @@ type Config struct {
 	// Redirects are never followed.
 	HTTP *http.Client
 	Now  func() time.Time
-	// Discovered is shared by Providers that replace one another: the provider may
-	// be down then. Nil: New makes one.
+	// Discovered is shared by Providers that replace one another, so that a new one works
+	// while the provider is down. Nil: New makes one.
 	Discovered *Discovered
 }
 
@@ -82,31 +82,31 @@ func New(cfg Config) *Provider {
 	}}
 }
 
-// Issuer is the provider's identifier.
+// Issuer returns the provider's issuer identifier.
 func (p *Provider) Issuer() string { return p.cfg.Issuer }
 
-// PassesLogout reports whether a logout here is to become one at the provider.
+// PassesLogout reports whether logouts are passed on to the provider.
 func (p *Provider) PassesLogout() bool { return p.cfg.LogoutURL != "" }
 
 // Claims returns the standard claims that are taken from the provider.
 func (p *Provider) Claims() []string { return slices.Sorted(maps.Keys(p.cfg.Claims)) }
 
-// Errors of Begin and Finish. What they wrap is for the log, and holds neither
-// codes nor tokens.
+// Errors of Begin and Finish. The errors that they wrap are for the log, and contain
+// neither codes nor tokens.
 var (
 	// ErrDenied means that the user, or the provider, has denied the login.
 	ErrDenied = errors.New("denied at the upstream provider")
 	// ErrUnavailable: the provider cannot be reached or cannot answer. The same
 	// login may succeed later, from its beginning: the code is spent.
 	ErrUnavailable = errors.New("upstream provider unavailable")
-	// ErrInvalid: what the provider sent cannot be trusted, or cannot be used.
+	// ErrInvalid: a response of the provider cannot be trusted, or cannot be used.
 	ErrInvalid = errors.New("upstream provider's answer not accepted")
 )
 
-// InteractionRequired is the error of a provider that requires interaction with the
-// user although the request forbids it (OIDC Core section 3.1.2.6), or whose user cannot
-// log in as acr_values ask (OpenID Connect Core Error Code UnmetAuthenticationRequirements).
-// Where no client waits for it, it is ErrDenied.
+// InteractionRequired is the error of a provider that requires interaction with the user
+// although the request forbids it (OIDC Core section 3.1.2.6), or whose user cannot log in
+// as acr_values require (OpenID Connect Core Error Code UnmetAuthenticationRequirements).
+// It wraps ErrDenied, for callers that do not distinguish it.
 type InteractionRequired struct{ Code oauth.ErrorCode }
 
 func (e *InteractionRequired) Error() string { return "upstream provider answered " + string(e.Code) }
@@ -120,30 +120,31 @@ func invalid(format string, a ...any) error {
 	return fmt.Errorf("%w: %w", ErrInvalid, fmt.Errorf(format, a...))
 }
 
-// A Request holds the parameters of an authorization request that are forwarded.
+// A Request holds the parameters of a client's authorization request that are forwarded to
+// the provider.
 type Request struct {
-	State     string // compared by the caller when the browser is back
+	State     string // the caller compares it with that of the response
 	LoginHint string
 	UILocales string
 	ACRValues string
 	MaxAge    *int // seconds since the user was last authenticated, at most
-	// ForceLogin makes the user log in now. The provider must prove it by
-	// auth_time: the browser's owner can take the wish out of the URL.
+	// ForceLogin makes the user log in now. The provider must prove it by auth_time, because
+	// the user can remove the parameter from the URL.
 	ForceLogin    bool
 	SelectAccount bool
 	OpenID        bool // the subject becomes the sub of an id_token
-	// Claims are what the identity is to have of the provider's claims, as they are.
+	// Claims names the claims that the identity must contain as the provider sends them.
 	Claims []string
 }
 
-// Pending is a login that has begun. All but the URL is needed to finish it,
-// and kept where the browser cannot read it.
+// Pending is a login that has begun. Finish needs all fields except for URL. The caller
+// must store them where the browser cannot read them.
 type Pending struct {
 	URL      string // where the browser goes
 	Nonce    string `json:"nonce"`
 	Verifier string `json:"verifier"` // PKCE (RFC 7636)
-	// AuthenticatedAfter is the earliest auth_time that is accepted. If it is zero,
-	// every auth_time is, and an ID token without one.
+	// AuthenticatedAfter is the earliest accepted auth_time. If it is zero, every auth_time
+	// is accepted, and the ID token need not have one.
 	AuthenticatedAfter time.Time `json:"authenticated_after,omitzero"`
 	OpenID             bool      `json:"openid,omitempty"` // of the request
 	Claims             []string  `json:"claims,omitempty"` // of the request
@@ -152,7 +153,8 @@ type Pending struct {
 // leeway is how far apart the provider's clock and ours may be.
 const leeway = 30 * time.Second
 
-// Begin makes the URL that sends the browser to the provider.
+// Begin begins a login, and returns it with the URL that sends the browser to the
+// provider.
 func (p *Provider) Begin(ctx context.Context, r Request) (Pending, error) {
 	m, err := p.metadata(ctx)
 	if err != nil {
@@ -181,8 +183,8 @@ func (p *Provider) Begin(ctx context.Context, r Request) (Pending, error) {
 	add("prompt", strings.Join(prompt, " "))
 	if r.MaxAge != nil {
 		add("max_age", strconv.Itoa(*r.MaxAge))
-		// Measured from now, not from the end of the login: the user may take time over
-		// what the provider asks after the password.
+		// Measure from now, not from the end of the login: the provider may ask the user for
+		// more after the password.
 		age := time.Duration(min(*r.MaxAge, math.MaxInt32)) * time.Second
 		pending.AuthenticatedAfter = p.cfg.Now().Add(-age - leeway)
 	}
@@ -197,7 +199,7 @@ func (p *Provider) oauth2(m *metadata) *oauth2.Config {
 	}
 }
 
-// context carries the client to the two libraries.
+// context returns ctx with the HTTP client for the two libraries.
 func (p *Provider) context(ctx context.Context) context.Context {
 	return oidc.ClientContext(ctx, p.client)
 }
