@@ -8,7 +8,7 @@ import (
 )
 
 // leads reports whether this node delivers. A node does not take the lease while there is
-// nothing to deliver. An error is that of the store.
+// nothing to deliver. Errors are those of the store.
 func (o *Outbox) leads(ctx context.Context) (bool, error) {
 	if o.ClockFault() != nil {
 		o.lease.Release(ctx)
@@ -22,7 +22,7 @@ func (o *Outbox) leads(ctx context.Context) (bool, error) {
 	return o.lease.Leads(ctx)
 }
 
-// needed reports whether there is anything to deliver, or may be.
+// needed reports whether there may be anything to deliver.
 func (o *Outbox) needed(ctx context.Context) (bool, error) {
 	view, err := o.Directory.View()
 	if err != nil {

@@ -20,9 +20,10 @@ const (
 	page = 100
 )
 
-// A round is one of the looks for the clients of an End.
+// A round is one of the searches for the clients of an End. Rounds after the first find
+// clients that have redeemed a code since.
 type round struct {
-	name  string // in the keys of its tokens
+	name  string // part of the keys of its tokens
 	owner func(realm string) store.Owner
 	wait  func(*issuer.Issuer) time.Duration // after the end
 }
@@ -33,9 +34,9 @@ var rounds = []round{
 	{"devices", ownerDevices, issuer.InFlightToDevices},
 }
 
-// look finds the clients that the new ends concern, and looks again at those
-// whose codes have expired since. It reports whether there is more to look at. Its error
-// is errDecode if it has looked at all others.
+// look processes the Ends whose next round is due: it stores tokens for the clients that
+// they concern. It reports whether more Ends are due. Its error is errDecode if it has
+// processed all Ends that it could decode.
 func (o *Outbox) look(ctx context.Context, iss *issuer.Issuer, view *directory.View) (more bool, err error) {
 	var unread error
 	now, later := grant.At(o.Now()), grant.Never
@@ -77,8 +78,8 @@ type receiver struct {
 	session  [16]byte
 }
 
-// expand stores the tokens of an End in a round. If the node stops before the End says so,
-// another node repeats it, and stores nothing twice.
+// expand stores the tokens of an End in a round. If the node stops before it has stored
+// the End as well, another node repeats the round, but stores no token twice.
 func (o *Outbox) expand(ctx context.Context, iss *issuer.Issuer, view *directory.View, d store.Document, r End, round int) error {
 	now := grant.At(o.Now())
 	receivers, seen, err := o.receivers(ctx, iss, view, r, round > 0)
@@ -97,8 +98,8 @@ func (o *Outbox) expand(ctx context.Context, iss *issuer.Issuer, view *directory
 		}
 		doc := t.document(o.Realm, d.Key, rounds[round].name)
 		if round > 0 {
-			// The first token is enough if it waits. Storing it again makes the commit
-			// of an attempt already in flight conflict, so the token is sent again.
+			// A pending token of the first round is enough. Storing it again makes the commit of an
+			// attempt in flight conflict, so the token is sent again.
 			first, err := o.Store.Document(ctx, t.document(o.Realm, d.Key, rounds[0].name).Key)
 			if err != nil && !errors.Is(err, store.ErrNotFound) {
 				return err
@@ -133,8 +134,8 @@ func (o *Outbox) expand(ctx context.Context, iss *issuer.Issuer, view *directory
 	all := append(documents, d)
 	for chunk := range slices.Chunk(all, page) {
 		err := o.commit(ctx, chunk, func() {
-			// A token may already have been sent for an earlier grant, before the grant
-			// that was found now was made.
+			// A repeated token may have been sent before a grant that was found now was made: let
+			// the next round find that grant again.
 			r.Seen = nil
 			all[len(documents)].Body = encode(r)
 		})
@@ -175,10 +176,10 @@ func (t Token) document(realm string, of store.DocumentKey, round string) store.
 }
 
 // receivers returns the clients that an End concerns: those of the subject's grants that
-// refer to the session, whatever the state of the grants. With again, it returns the
-// clients that have redeemed a code since the last look, each with its session, so that
-// no later session ends. seen are the grants that a later look may find again, with those
-// of the looks before.
+// refer to the session, whatever the state of the grants. With again, it returns only
+// clients with grants that no earlier round has found, each with its session, so that no
+// later session ends. seen are the grants of this and earlier rounds that a later round
+// must skip.
 func (o *Outbox) receivers(ctx context.Context, iss *issuer.Issuer, view *directory.View, r End, again bool) (list []receiver, seen []string, err error) {
 	from := r.At.Add(-issuer.InFlightToDevices(iss))
 	seen = r.Seen
@@ -202,7 +203,7 @@ func (o *Outbox) receivers(ctx context.Context, iss *issuer.Issuer, view *direct
 		case !again && !c.LogoutSession:
 			to.session = [16]byte{}
 		case to.session == [16]byte{}:
-			continue // no id_token has named it
+			continue // no id_token has named a session to the client
 		}
 		if !listed[to] {
 			listed[to] = true

@@ -22,8 +22,8 @@ const (
 	pollInterval = time.Second
 	// atOnce is how many clients are called at once; each has one call at a time.
 	atOnce = 16
-	// probesAtOnce is how many of them may be clients whose last attempt failed: those
-	// that hang leave room for the others.
+	// probesAtOnce is how many of them may be clients whose last attempt failed, so that
+	// hanging clients leave slots to the others.
 	probesAtOnce = atOnce / 2
 	// inARow is how many tokens of one client are sent before other clients have their
 	// turn.
@@ -35,14 +35,15 @@ const (
 	rescan = time.Minute
 )
 
-// A Config names the realm of an Outbox, and holds what it uses.
+// A Config holds the realm of an Outbox, and its dependencies.
 type Config struct {
 	Realm     string
 	Store     store.Store
 	Directory *directory.Directory
 	Now       func() time.Time
-	// ClockFault says why this node's clock is off, by the other nodes' clocks: a client
-	// refuses a token of the past or the future for good.
+	// ClockFault returns an error if this node's clock differs from those of other nodes. The
+	// node then sends nothing, because clients refuse a token of the past or the future for
+	// good.
 	ClockFault func() error
 	// Alone is set if no other node can use the store.
 	Alone bool
@@ -61,16 +62,16 @@ type Outbox struct {
 	current atomic.Pointer[issuer.Issuer]
 	client  *http.Client
 	wake    chan struct{}
-	slots   chan struct{} // of calls
-	probes  chan struct{} // of calls of clients whose last attempt failed
+	slots   chan struct{} // for calls
+	probes  chan struct{} // for calls of clients whose last attempt failed
 	working sync.WaitGroup
 
-	// Of the goroutine that runs:
-	later   grant.Instant // when ends are to be looked at again
-	scanned time.Time     // when all queues were last looked at, by the monotonic clock
+	// Only the goroutine of Run uses these:
+	later   grant.Instant // when the next round after the first is due
+	scanned time.Time     // when all queues were last read, by the monotonic clock
 	lease   *lease.Lease
 
-	mu     sync.Mutex // of what follows
+	mu     sync.Mutex // guards queues
 	queues map[string]*queue
 }
 
@@ -118,7 +119,7 @@ func (o *Outbox) added(clientID string, key store.DocumentKey) {
 	q.due = q.next()
 }
 
-// waiting reports whether a token waits, as far as this node knows.
+// waiting reports whether this node knows of a token that is not delivered yet.
 func (o *Outbox) waiting() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -138,7 +139,8 @@ func (o *Outbox) Run(ctx context.Context) {
 	}
 }
 
-// lead delivers for as long as this node leads, and waits a little while it does not.
+// lead delivers for as long as this node leads. If the node does not lead, lead returns
+// after pollInterval.
 func (o *Outbox) lead(ctx context.Context) {
 	leading, stop := context.WithCancel(ctx)
 	defer o.forget()
@@ -169,7 +171,7 @@ func (o *Outbox) lead(ctx context.Context) {
 	}
 }
 
-// forget drops the state of the queues: another node leads.
+// forget drops the state of the queues, because another node may lead next.
 func (o *Outbox) forget() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -177,8 +179,8 @@ func (o *Outbox) forget() {
 	o.later, o.scanned = 0, time.Time{}
 }
 
-// turn looks at ends, and starts the delivery of the queues that are due. It
-// reports whether there is more to look at.
+// turn runs the rounds that are due, and starts the delivery of the queues that are due.
+// It reports whether more rounds are due.
 func (o *Outbox) turn(ctx context.Context) (more bool, err error) {
 	iss := o.current.Load()
 	view, err := o.Directory.View()

@@ -11,21 +11,21 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// A queue is what this node knows of a client's tokens, which are in the store. Tokens
-// are sent in the order in which sessions ended, until an attempt fails. After that, one
-// token is tried at a time, each in turn, so that a token that always fails does not
-// block the others. Times are of the monotonic clock.
+// A queue is what this node has read of a client's tokens in the store. Tokens are sent in
+// the order in which sessions ended, until an attempt fails. After that, one token is
+// tried at a time, round robin, so that a token that always fails does not block the
+// others. Times are of the monotonic clock.
 type queue struct {
 	busy   bool
-	added  bool          // a token was added since it was last read
-	due    time.Time     // when to read it again
+	added  bool          // a token was added since the tokens were last read
+	due    time.Time     // when to read the tokens again
 	oldest grant.Instant // end of the session that its first token is about; 0: unknown
-	failed int           // attempts in a row that failed, without those of fresh tokens
+	failed int           // failed attempts in a row, without those of fresh tokens
 	tried  time.Time     // last attempt that failed
 	retry  time.Time     // next attempt after a failure, of whichever token
 	after  store.DocumentKey
 	// fresh are tokens that were not tried yet. Each triggers an attempt even while the
-	// client fails. Tokens over the limit wait for the next attempt of another one.
+	// client fails. Tokens beyond maxFresh are not in it, and wait for their turn.
 	fresh []store.DocumentKey
 }
 
@@ -43,7 +43,7 @@ func (q *queue) next() time.Time {
 	return q.retry
 }
 
-// serve delivers what is due of a queue, and notes when to go on.
+// serve delivers tokens of a queue, and sets when the queue is due again.
 func (o *Outbox) serve(ctx context.Context, iss *issuer.Issuer, clientID string, q *queue) {
 	more, err := o.deliver(ctx, iss, clientID, q)
 	if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrConflict) && !o.Outage.Combines(err, o.Monotonic()) {
@@ -55,7 +55,7 @@ func (o *Outbox) serve(ctx context.Context, iss *issuer.Issuer, clientID string,
 	switch {
 	case err != nil:
 		q.due = o.Monotonic().Add(pollInterval)
-	case q.failed > 0 || more || q.added: // it may have come after the queue was read
+	case q.failed > 0 || more || q.added: // q.added: the token may have come after the tokens were read
 		if q.due = q.next(); !q.due.After(o.Monotonic()) {
 			o.Wake()
 		}
@@ -93,10 +93,10 @@ func (o *Outbox) deliver(ctx context.Context, iss *issuer.Issuer, clientID strin
 		fails := q.failed > 0
 		o.mu.Unlock()
 		if fails {
-			return true, nil // the client has not answered: the others wait for their turn
+			return true, nil // the client still fails: the other tokens wait for their turn
 		}
 	}
-	whole := true // list is all of the queue, if it is short
+	whole := true // list is the whole queue, if it is shorter than inARow
 	if after != (store.DocumentKey{}) {
 		rest, err := read(after, inARow)
 		if err != nil {
@@ -125,8 +125,8 @@ func (o *Outbox) deliver(ctx context.Context, iss *issuer.Issuer, clientID strin
 	return !whole, nil
 }
 
-// note updates the metrics of a queue, whose first tokens are in list. It returns the
-// token after which to continue, and one to try before it; zero: none.
+// note updates the state of a queue, whose first tokens are in list. It returns the token
+// after which to continue, and the fresh token to try first; zero: none.
 func (o *Outbox) note(q *queue, list []store.Document) (after, fresh store.DocumentKey) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -136,7 +136,7 @@ func (o *Outbox) note(q *queue, list []store.Document) (after, fresh store.Docum
 	}
 	t, err := decode[Token](list[0])
 	if q.oldest = t.At; err != nil || grant.At(o.Now()).Since(t.At) < giveUpAfter {
-		after = q.after // otherwise the oldest are given up first
+		after = q.after // else begin with the oldest, to give it up
 	}
 	if len(q.fresh) > 0 && q.failed > 0 && o.Monotonic().Before(q.retry) {
 		fresh = q.fresh[0]
@@ -194,7 +194,7 @@ func (o *Outbox) settle(ctx context.Context, iss *issuer.Issuer, q *queue, d sto
 		d.Owner, d.ExpiresAt = store.OwnerOf(o.Realm, t.Subject), grant.At(o.Now()).Add(shownFor)
 	}
 	if err := o.Store.Commit(ctx, store.Change{Documents: []store.Document{d}}); err != nil {
-		return false, err // it is sent once more
+		return false, err // the token is sent once more
 	}
 	o.record(t)
 	o.mu.Lock()
@@ -204,7 +204,7 @@ func (o *Outbox) settle(ctx context.Context, iss *issuer.Issuer, q *queue, d sto
 		q.failed = 0
 		return true, nil
 	case t.State != Pending:
-		return true, nil // it says nothing of the client, or that it fails still
+		return true, nil // the client was not called, or has not answered: q.failed stays
 	case !fresh:
 		q.failed++
 		q.retry = o.Monotonic().Add(wait)

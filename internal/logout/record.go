@@ -25,14 +25,15 @@ type End struct {
 	// that began at or before At.
 	Session string        `json:"session,omitempty"`
 	At      grant.Instant `json:"at"`
-	// Looked is when clients were last looked for, and Done whether for the last
-	// time: a code that was issued before the end may be redeemed after it.
+	// Looked is when the last round ran, and Done is set after the last of all rounds.
+	// Several rounds are needed because a code that was issued before the end may be redeemed
+	// after it.
 	Looked grant.Instant `json:"looked,omitempty"`
 	Done   bool          `json:"done,omitempty"`
-	// Seen are the ids of grants which the looks have found and a later one may find
-	// again. It may be incomplete.
+	// Seen are the ids of grants that rounds have found and a later round must skip. It may
+	// be incomplete.
 	Seen []string `json:"seen,omitempty"`
-	// Tokens are those of the end, if they are not too many. More counts the others.
+	// Tokens refers to the tokens of the end, at most maxRefs. More counts the others.
 	Tokens []TokenRef `json:"tokens,omitempty"`
 	More   int        `json:"more,omitempty"`
 }
@@ -60,7 +61,7 @@ const (
 	Delivered State = "delivered"
 	Refused   State = "refused"  // the client has answered 400, which is final
 	GivenUp   State = "given_up" // no answer within 24 hours
-	Dropped   State = "dropped"  // the client is disabled, or receives no logout tokens any more
+	Dropped   State = "dropped"  // not sent any more: Token.Answer says why
 )
 
 // A Token is a logout token for one client. Its text is signed again for each attempt.
@@ -68,13 +69,13 @@ type Token struct {
 	ClientID  string        `json:"client_id"`
 	Subject   string        `json:"subject"`
 	SessionID string        `json:"sid,omitempty"`   // "": all sessions of the subject
-	Until     grant.Instant `json:"until,omitempty"` // that began at or before it
+	Until     grant.Instant `json:"until,omitempty"` // without SessionID: only sessions that began until then
 	At        grant.Instant `json:"at"`              // of the end
 	State     State         `json:"state"`
 	Attempts  int           `json:"attempts,omitempty"`
-	Next      grant.Instant `json:"next,omitempty"`   // attempt
-	Tried     grant.Instant `json:"tried,omitempty"`  // at the last attempt
-	Answer    string        `json:"answer,omitempty"` // to it, or the fault, in words
+	Next      grant.Instant `json:"next,omitempty"`   // the next attempt
+	Tried     grant.Instant `json:"tried,omitempty"`  // the last attempt
+	Answer    string        `json:"answer,omitempty"` // to the last attempt, or why there was none
 }
 
 const (
@@ -84,8 +85,8 @@ const (
 	shownFor = 24 * hour
 )
 
-// Unfinished documents of the outbox have an owner that is no subject, and are found by
-// the index of owners. No subject contains control characters.
+// Unfinished documents of the outbox have an owner that is no subject, because subjects
+// contain no control characters. Nodes find the documents by their owner.
 func ownerNew(realm string) store.Owner     { return store.OwnerOf(realm, "\x00logouts") }
 func ownerLater(realm string) store.Owner   { return store.OwnerOf(realm, "\x00logouts seen once") }
 func ownerDevices(realm string) store.Owner { return store.OwnerOf(realm, "\x00logouts seen twice") }
@@ -93,9 +94,9 @@ func ownerQueue(realm, client string) store.Owner {
 	return store.OwnerOf(realm, "\x00logout tokens\x00"+client)
 }
 
-// EndOfSession returns the document that says that a session has ended, to be stored in
-// the commit that ends it. An end by an operator, with all grants, is sent even if
-// another end of the session was sent before, or has the same instant.
+// EndOfSession returns the End of a session as a document, to store in the commit that
+// ends the session. With e.Grants (an operator ends the session), its key is random:
+// clients are notified even if the session has ended before, or at the same instant.
 func EndOfSession(realm string, e issuer.SessionEnd, at grant.Instant) store.Document {
 	session := hex.EncodeToString(e.Reference[:])
 	name := session
@@ -105,8 +106,8 @@ func EndOfSession(realm string, e issuer.SessionEnd, at grant.Instant) store.Doc
 	return End{Subject: e.Subject, Session: session, At: at}.document(realm, name)
 }
 
-// EndOfAll returns the document that says that all sessions of a subject that began
-// at or before an instant have ended.
+// EndOfAll returns the End of all sessions of a subject that began at or before an
+// instant, as a document.
 func EndOfAll(realm, subject string, at grant.Instant) store.Document {
 	return End{Subject: subject, At: at}.document(realm, rand.Text()) // another one may end at the same instant
 }
@@ -127,7 +128,8 @@ func encode(v any) []byte {
 	return body
 }
 
-// errDecode is that of a document which cannot be read. It holds up no other.
+// errDecode is the error of a document that cannot be decoded. It does not block other
+// documents.
 var errDecode = errors.New("decode")
 
 func decode[T any](d store.Document) (v T, err error) {

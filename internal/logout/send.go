@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	// An attempt takes at most attemptTime. After a client's first failure, its next
-	// attempt comes after a second, then after twice as long each, at most an hour. A
-	// new token is tried at once, but not within a second after a failure.
+	// Attempts back off exponentially: after a client's first failure, its next attempt comes
+	// after a second, then after twice as long each time, at most an hour. A new token is
+	// tried at once, but not within a second after a failure.
 	attemptTime = 5 * time.Second
 	firstPause  = time.Second
 	longestRest = time.Hour
-	// giveUpAfter is how long a token is sent again. It is sent once in any case.
+	// giveUpAfter is how long attempts are repeated. A token is sent once in any case.
 	giveUpAfter = 24 * time.Hour
 	// maxBody is how much of an answer is read.
 	maxBody = 4 << 10
@@ -42,8 +42,8 @@ func newClient(transport http.RoundTripper) *http.Client {
 	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// post sends a logout token (OpenID Connect Back-Channel Logout 1.0 section 2.5).
-// The error code is that of a 400.
+// post sends a logout token (OpenID Connect Back-Channel Logout 1.0 section 2.5). code is
+// the OAuth error code of a response with status 400.
 func (o *Outbox) post(ctx context.Context, address, text string) (status int, code string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTime)
 	defer cancel()
@@ -76,7 +76,7 @@ func isCode(text string) bool {
 	return text != "" && len(text) <= 40 && !strings.ContainsFunc(text, func(c rune) bool { return c != '_' && (c < 'a' || c > 'z') })
 }
 
-// pause is how long to wait after so many failed attempts.
+// pause returns how long to wait after this many failed attempts.
 func pause(attempts int) time.Duration {
 	if attempts > 12 {
 		return longestRest
@@ -102,7 +102,7 @@ func (o *Outbox) attempt(ctx context.Context, iss *issuer.Issuer, t Token, wait 
 	}
 	status, code, err := o.post(ctx, c.LogoutURI, text)
 	if ctx.Err() != nil {
-		return t, ctx.Err() // we have stopped: it says nothing of the client
+		return t, ctx.Err() // this node stops: the client has not failed
 	}
 	t.Tried = grant.At(o.Now())
 	t.Attempts++
@@ -125,7 +125,7 @@ func (o *Outbox) attempt(ctx context.Context, iss *issuer.Issuer, t Token, wait 
 	return t, nil
 }
 
-// short returns the text of a fault, bounded, in one line.
+// short returns the text of an error, bounded, in one line.
 func short(err error) string {
 	text := strings.ToValidUTF8(strings.Join(strings.Fields(err.Error()), " "), "?")
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -135,7 +135,8 @@ func short(err error) string {
 }
 
 // narrow returns, for a token about all sessions of a subject, a token for each session
-// that ended. newer reports that the client has got a session since, which must go on.
+// that ended. newer reports whether the client has a session that began later, which a
+// token about all sessions would end.
 func (o *Outbox) narrow(ctx context.Context, d store.Document, t Token) (list []store.Document, newer bool, err error) {
 	of := map[[16]byte]bool{}
 	for g, err := range store.EachGrant(ctx, o.Store, store.GrantFilter{Realm: o.Realm, Subject: t.Subject, ClientID: t.ClientID}) {

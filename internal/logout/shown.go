@@ -65,8 +65,8 @@ func Of(ctx context.Context, st store.Store, realm, subject string) (list []Noti
 	return list, nil
 }
 
-// nextAttempt returns when a client is called again after the last attempt that failed,
-// unless another logout concerns it before; zero: at once.
+// nextAttempt returns the time of a client's next attempt, by its last one; zero: at once.
+// A logout added meanwhile is attempted before that.
 func nextAttempt(ctx context.Context, st store.Store, realm, clientID string) (grant.Instant, error) {
 	var last Token
 	for d, err := range store.EachDocument(ctx, st, store.DocumentFilter{Kind: store.DocumentLogoutToken, Owner: ownerQueue(realm, clientID)}) {
