@@ -43,20 +43,21 @@ type Users struct {
 // A Guard limits how many passwords are checked at once, and counts failures of
 // logins. It is safe for concurrent use.
 type Guard struct {
-	dummy     string // what an unknown user's password is compared with
+	dummy     string // hash to compare with for an unknown user
 	pool      *keys.SlowPool
 	match     func(ctx context.Context, phc string, spellings []oauth.Secret, shares ...keys.Share) (int, error)
 	passwords *throttle
 	codes     *throttle
 }
 
-// DefaultFailures is how often one network may fail at one account.
+// DefaultFailures is how many failures one network may have at one account before it must
+// wait.
 const DefaultFailures = 5
 
-// NewGuard makes a Guard. One network may fail so many times at one account before
-// it must wait; the other limits derive from that.
+// NewGuard makes a Guard with limits that derive from failures: how often one network may
+// fail at one account before it must wait.
 func NewGuard(failures int) *Guard {
-	// Half of the machine, at most, hashes passwords.
+	// Use at most half of the processors to hash passwords.
 	pool := keys.NewSlowPool(max(1, runtime.GOMAXPROCS(0)/2), hashersWaiting)
 	return &Guard{
 		dummy: keys.NoSlow(), pool: pool, match: pool.Match,
@@ -70,7 +71,7 @@ func (g *Guard) SetFailures(n int) {
 	g.codes.limit(codeLimits(n))
 }
 
-// New completes Users.
+// New returns u, with a new Guard if u has none.
 func New(u Users) *Users {
 	if u.Guard == nil {
 		u.Guard = NewGuard(DefaultFailures)
@@ -78,7 +79,7 @@ func New(u Users) *Users {
 	return &u
 }
 
-// A Visitor is where an attempt comes from.
+// A Visitor is the origin of a login attempt.
 type Visitor struct {
 	// Address is the address of the caller; zero if callers cannot be distinguished
 	// by theirs.
@@ -93,8 +94,7 @@ type Account struct {
 	Username string
 	Name     string // what people call the user; the username if nothing else
 	Subject  string // what tokens call the user
-	// SecondFactor says that the user has one. After Password, it is not checked
-	// yet.
+	// SecondFactor is set if the user has a second factor, which Password does not check.
 	SecondFactor bool
 	At           grant.Instant // when the user was authenticated
 	// Epoch is the epoch of the record that was read: a later change of the password
@@ -182,7 +182,7 @@ func (u *Users) SecondFactor(ctx context.Context, username, code string, v Visit
 		giveBack()
 		return a, err
 	}
-	// Somebody has the password, and perhaps nothing else.
+	// An attacker may have the password: warn, because it should be changed.
 	u.Log.Warn("wrong one-time code after the right password", "username", name, "address", v.Address)
 	return a, err
 }
@@ -223,9 +223,9 @@ func (u *Users) spend(ctx context.Context, ring *keys.Ring, name, code string, n
 	return Account{}, store.Unavailable(store.ErrConflict)
 }
 
-// Alive reports whether a user's session that began in an epoch is valid. It is not if the
-// user is deleted or disabled, or if the user's sessions were ended since. Of u, only the
-// store and the realm need be set.
+// Alive reports whether a user's session that began in an epoch is valid. It is invalid if
+// the user is deleted or disabled, or if the user's sessions were ended since. Alive uses
+// only the store and the realm of u.
 func (u *Users) Alive(ctx context.Context, username string, epoch int64) (bool, error) {
 	user, ok, err := u.find(ctx, bounded(username))
 	return ok && user.State == Enabled && epoch == user.Epoch, err
@@ -240,7 +240,8 @@ func (u *Users) find(ctx context.Context, name string) (user User, ok bool, err 
 	return user, err == nil, err
 }
 
-// Standing reports whether a user has a subject, and is enabled.
+// Standing reports whether a user with this subject exists, and whether the user is
+// enabled.
 func (u *Users) Standing(ctx context.Context, subject string) (known, enabled bool, err error) {
 	found, err := u.Store.Documents(ctx, store.DocumentFilter{Kind: store.DocumentUser, Owner: store.OwnerOf(u.Realm, subject), Limit: 1})
 	if err != nil || len(found) == 0 {
@@ -250,7 +251,7 @@ func (u *Users) Standing(ctx context.Context, subject string) (known, enabled bo
 	return true, user.State == Enabled, err
 }
 
-// Claims returns what clients may learn about the user with a subject, or
+// Claims returns the claims that clients may receive about the user with a subject, or
 // store.ErrNotFound if there is no such user.
 func (u *Users) Claims(ctx context.Context, subject string) (claims.Claims, error) {
 	// The subject is the username, unless another one was chosen.
@@ -296,9 +297,9 @@ const (
 // KnownFor is how long a browser is known, in seconds.
 const KnownFor = 365 * 24 * 60 * 60
 
-// KnownBrowser returns the value of a cookie for a browser in which a user has
-// logged in, with a second factor or without. Failures of other browsers at the account do
-// not throttle a browser with this cookie. It does not authenticate.
+// KnownBrowser returns the value of a cookie for a browser in which a user has logged in,
+// with a second factor or without. Failures of other browsers at the account do not
+// throttle a browser with this cookie. The cookie does not authenticate the user.
 func (u *Users) KnownBrowser(username string, secondFactor bool) ([]byte, error) {
 	ring, err := u.Ring()
 	if err != nil {
@@ -313,8 +314,8 @@ func (u *Users) KnownBrowser(username string, secondFactor bool) ([]byte, error)
 	return append(cookie, u.mark(ring, label, bounded(username), cookie)...), nil
 }
 
-// nonce is that of a cookie which KnownBrowser made for this user under one of the labels,
-// or nil.
+// nonce returns the nonce of a cookie that KnownBrowser made for this user under one of
+// the labels, or nil for any other cookie.
 func (u *Users) nonce(name string, cookie []byte, labels ...string) ([]byte, error) {
 	if len(cookie) != nonceSize+keys.TagSize {
 		return nil, nil

@@ -24,8 +24,8 @@ func (u *Users) Present(ctx context.Context, username string) (Account, error) {
 	return user.account(u.now()), nil
 }
 
-// NewFactor makes the secret of a second factor for a user, sealed. It counts once
-// ConfirmFactor has checked a code of it.
+// NewFactor returns a new secret for a user's second factor, sealed. The factor takes
+// effect once ConfirmFactor has checked a code of it.
 func (u *Users) NewFactor(username string) (sealed []byte, err error) {
 	ring, err := u.Ring()
 	if err != nil {
@@ -36,8 +36,8 @@ func (u *Users) NewFactor(username string) (sealed []byte, err error) {
 	return ring.SealBox(User{Username: bounded(username)}.boxLabel(), secret, u.now()), nil
 }
 
-// ShowFactor returns a sealed secret as people type it into an app, and as an app reads
-// it from a picture. Issuer is the name of the service, which the app shows.
+// ShowFactor returns a sealed secret as text to type into an app, and as the URI to show
+// as a QR code. issuer is the name of the service, which the app shows.
 func (u *Users) ShowFactor(username, issuer string, sealed []byte) (text, uri string, err error) {
 	ring, err := u.Ring()
 	if err != nil {
@@ -51,10 +51,10 @@ func (u *Users) ShowFactor(username, issuer string, sealed []byte) (text, uri st
 	return TOTPText(secret), user.TOTPURI(issuer, secret), nil
 }
 
-// ConfirmFactor sets the second factor of a user who has none, after a code of it, and
-// ends the sessions, which began without it. The change that with returns is stored in the
-// same transaction.
-// Its errors are those of SecondFactor, and ErrHasFactor.
+// ConfirmFactor checks a code of a new second factor, and sets the factor of a user who
+// has none. It ends the user's sessions, which began without the factor, and commits the
+// change that with returns in the same transaction. Its errors are those of SecondFactor,
+// and ErrHasFactor.
 func (u *Users) ConfirmFactor(ctx context.Context, username string, sealed []byte, code string, v Visitor, with func(User, grant.Instant) store.Change) (Account, error) {
 	now, name := u.now(), bounded(username)
 	ring, err := u.Ring()

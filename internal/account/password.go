@@ -43,7 +43,7 @@ func oneCharacter(s string) bool {
 	return strings.Count(s, string(first))*size == len(s)
 }
 
-// commonPasswords are the usual ones that are long enough, in lower case.
+// commonPasswords are common passwords that are long enough, in lower case.
 var commonPasswords = strings.Fields(`
 	12345678 123456789 1234567890 0123456789 12345678910 123456789a a123456789 87654321 987654321 0987654321
 	12341234 11223344 1122334455 123123123 112233445566 123321123 147258369 123654789 789456123 159753159753

@@ -7,19 +7,20 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// A Roll is the users of a realm as they were read last, for the pages and searches of
-// operators: to decode all of them takes longer than to look through them. It is safe for
-// concurrent use; a nil one holds nothing and reads them each time.
+// A Roll caches the decoded users of a realm, for the lists and searches of operators:
+// decoding the users takes longer than searching them. It is safe for concurrent use; a
+// nil Roll caches nothing.
 type Roll struct{ last atomic.Pointer[reading] }
 
-// A reading is what was read, and how many versions there were of users before.
+// A reading holds users, and the tally of users and versions before they were read.
 type reading struct {
 	tally store.Tally
 	users []User
 }
 
-// List is the function List, but reads the users only if one has changed since: users are
-// never deleted, and each change is another version. The caller must not change the list.
+// List returns what the function List does, but reads the users only if the tally has
+// changed: users are never deleted, and each change adds a version. The caller must not
+// change the list.
 func (r *Roll) List(ctx context.Context, st store.Store, realm string) ([]User, error) {
 	if r == nil {
 		return List(ctx, st, realm)

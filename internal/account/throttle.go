@@ -11,10 +11,9 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// Throttled means that there were too many failures, and that nothing was
-// compared.
+// Throttled is the error after too many failures. Nothing was compared.
 type Throttled struct {
-	RetryAfter time.Duration // one attempt is free then
+	RetryAfter time.Duration // until one attempt is allowed
 }
 
 func (t *Throttled) Error() string {
@@ -82,7 +81,7 @@ func (t *throttle) limit(to limits) {
 	t.known.Change(to.known)
 }
 
-// whose is the key of a bucket among those of its kind.
+// whose is the key of a bucket. Each kind of bucket sets other fields of it.
 type whose struct {
 	account store.DocumentKey
 	network netip.Prefix
@@ -95,9 +94,9 @@ type bucket struct {
 	weight int
 }
 
-// take counts a failure before the attempt, so that concurrent attempts do not all
-// pass. An attempt that succeeds, or was none, gives it back: success is not
-// counted. Nonce is that of a known browser, or nil.
+// take counts a failure before the attempt, so that concurrent attempts do not all pass.
+// The caller calls giveBack if the attempt succeeds, or if nothing was compared: that
+// removes the failure. nonce is the one of a known browser, or nil.
 func (t *throttle) take(account store.DocumentKey, from netip.Addr, nonce []byte, now grant.Instant) (giveBack func(), err error) {
 	var all []bucket
 	if nonce != nil {

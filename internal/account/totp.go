@@ -37,8 +37,8 @@ func oneTimeCode(secret []byte, step int64) string {
 	return fmt.Sprintf("%06d", binary.BigEndian.Uint32(sum[at:])&0x7fffffff%totpCodes)
 }
 
-// stepOf finds the time step that a code belongs to, among those after the last
-// one that was used. Each code is good once (RFC 6238 section 5.2).
+// stepOf returns the time step that a code belongs to, among those after the last one that
+// was used. Each code is valid once (RFC 6238 section 5.2).
 func stepOf(secret []byte, code string, now grant.Instant, last int64) (step int64, ok bool) {
 	current := int64(now) / totpPeriod.Milliseconds()
 	for s := current - totpDrift; s <= current+totpDrift; s++ {
@@ -49,8 +49,8 @@ func stepOf(secret []byte, code string, now grant.Instant, last int64) (step int
 	return 0, false
 }
 
-// plainCode is a code as it was meant: apps show it in two groups, between which people
-// type or copy a space or a dash, and a Japanese keyboard may write full-width digits.
+// plainCode normalizes a code: apps show it in two groups, between which people type or
+// copy a space or a dash, and a Japanese keyboard may produce full-width digits.
 func plainCode(typed string) string {
 	if len(typed) > 64 {
 		return ""
@@ -74,7 +74,7 @@ func (u User) SetTOTP(ring *keys.Ring, now grant.Instant) (next User, secret []b
 	return u.withFactor(ring.SealBox(u.boxLabel(), secret, now), 0, now), secret
 }
 
-// withFactor sets a sealed second factor whose codes count after a time step.
+// withFactor sets a sealed second factor whose codes are valid only after a time step.
 func (u User) withFactor(sealed []byte, step int64, now grant.Instant) User {
 	u = u.changed(now)
 	u.TOTP, u.TOTPStep = sealed, step
@@ -90,14 +90,15 @@ func (u User) RemoveTOTP(now grant.Instant) User {
 	return u
 }
 
-// boxLabel keeps one user's secret from opening as another's.
+// boxLabel returns the label of the user's sealed secret, so that it cannot be opened as
+// another user's.
 func (u User) boxLabel() string { return "totp/" + u.Username }
 
-// TOTPText is a secret as people type it into an app.
+// TOTPText returns a secret as people type it into an app.
 func TOTPText(secret []byte) string { return base32.StdEncoding.EncodeToString(secret) }
 
-// TOTPURI is a secret as an app reads it from a picture. Issuer is the name of
-// the service, which the app shows.
+// TOTPURI returns a secret as the URI that an app reads from a QR code. issuer is the name
+// of the service, which the app shows.
 func (u User) TOTPURI(issuer string, secret []byte) string {
 	return fmt.Sprintf("otpauth://totp/%s:%s?secret=%s&issuer=%s&algorithm=SHA1&digits=6&period=30",
 		url.PathEscape(issuer), url.PathEscape(u.Username), TOTPText(secret), strings.ReplaceAll(url.QueryEscape(issuer), "+", "%20"))

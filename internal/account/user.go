@@ -28,12 +28,12 @@ import (
 // Bounds of a user's record.
 const (
 	MaxUsername = 64
-	// MaxUsers is how many there may be in a realm. A deployment with more
-	// people has a login system of its own.
+	// MaxUsers is the maximum number of users in a realm. Beyond it, a deployment needs a
+	// login system of its own.
 	MaxUsers = 10_000
 )
 
-// A State is whether a user may log in.
+// A State says whether a user may log in.
 type State string
 
 const (
@@ -48,7 +48,7 @@ type User struct {
 	Username string `json:"username"`
 	Name     string `json:"name,omitempty"` // what people call the user
 	Subject  string `json:"subject"`        // what tokens call the user
-	// Claims are what clients may learn about the user, apart from the names.
+	// Claims are the claims that clients may receive about the user, except for the names.
 	Claims    claims.Claims `json:"claims,omitempty"`
 	ProfileAt grant.Instant `json:"profile_at,omitempty"` // when the name or a claim was last changed
 	State     State         `json:"state"`
@@ -58,9 +58,9 @@ type User struct {
 	// TOTPStep is the time step of the last code that was used. Its codes, and
 	// earlier ones, are no longer valid.
 	TOTPStep int64 `json:"totp_step,omitempty"`
-	// Epoch is incremented by each change that ends all sessions: a session is valid
-	// in the epoch in which it began. An instant would not do: a login while the
-	// change is being written would survive it.
+	// Epoch is incremented by each change that ends all sessions: a session is valid in the
+	// epoch in which it began. An instant in its place would not end the session of a login
+	// that runs while the change is written.
 	Epoch       int64         `json:"epoch,omitempty"`
 	SessionsEnd grant.Instant `json:"sessions_end,omitempty"` // when the epoch began, for people
 	CreatedAt   grant.Instant `json:"created_at"`
@@ -98,12 +98,12 @@ type Registration struct {
 	Subject  string // "": the username
 	Claims   claims.Claims
 	Password string
-	// PasswordHash is that of another system, argon2id in PHC text, instead of
+	// PasswordHash is a hash made by another system, argon2id in PHC text, instead of
 	// Password.
 	PasswordHash string
 }
 
-// NewUser makes an enabled user. It hashes the password, which takes its time.
+// NewUser makes an enabled user. It hashes the password, which is slow by design.
 func NewUser(r Registration, now grant.Instant) (User, error) {
 	u := User{Realm: r.Realm, Username: Fold(r.Username), Name: r.Name, State: Enabled, CreatedAt: now, ProfileAt: now}
 	u.Subject = cmp.Or(r.Subject, u.Username)
@@ -132,8 +132,8 @@ func NewUser(r Registration, now grant.Instant) (User, error) {
 	return u, nil
 }
 
-// SetProfile changes what people call the user, unless name is nil, and the claims
-// that the patch names (claims.Merge).
+// SetProfile changes the user's name, unless name is nil, and the claims in patch
+// (claims.Merge).
 func (u User) SetProfile(name *string, patch claims.Claims, now grant.Instant) (User, error) {
 	next := u.changed(now)
 	next.ProfileAt = now
@@ -150,7 +150,8 @@ func (u User) SetProfile(name *string, patch claims.Claims, now grant.Instant) (
 	return next, nil
 }
 
-// ofRecord are the claims that other members of the record hold.
+// ofRecord maps claims that other fields of the record hold to the reason why they cannot
+// be set.
 var ofRecord = map[string]string{
 	"name": "it is what people call the user", "preferred_username": "it is the username", "updated_at": "the server sets it",
 }
@@ -183,8 +184,8 @@ func (u User) StandardClaims() claims.Claims {
 	return all
 }
 
-// Fold is the form in which usernames are stored and compared: without spaces
-// around, which keyboards of telephones add, and in lower case.
+// Fold returns a username as it is stored and compared: in lower case, and without spaces
+// around, which keyboards of telephones add.
 func Fold(username string) string {
 	return oauth.InSmallLetters(strings.Trim(username, " "))
 }
@@ -212,7 +213,7 @@ func (u User) withPassword(password string, now grant.Instant) (User, error) {
 	return u, nil
 }
 
-// Disable ends the user's sessions, and all that the user could begin.
+// Disable ends the user's sessions, and keeps the user from logging in.
 func (u User) Disable(now grant.Instant) User {
 	u = u.changed(now)
 	u.State, u.SessionsEnd = Disabled, now
@@ -227,10 +228,10 @@ func (u User) Enable(now grant.Instant) User {
 	return u
 }
 
-// Superseded is u, which a backup holds, with what the present record of the
-// user has ended: it takes over the password, the second factor and the epoch of
-// sessions. A second factor whose key the ring lacks is not taken over, nor is it
-// taken away: that ends nothing. A nil present changes nothing.
+// Superseded returns u, a record of a backup, with the password, the second factor and the
+// later session epoch of present, so that a restore does not revive what has ended since.
+// It keeps the second factor of u if present has none, or one that the ring cannot open. A
+// nil present changes nothing.
 func (u User) Superseded(present *User, ring *keys.Ring, now grant.Instant) User {
 	if present == nil {
 		return u
@@ -249,26 +250,26 @@ func (u User) Superseded(present *User, ring *keys.Ring, now grant.Instant) User
 	return next.changed(now)
 }
 
-// Cutoff ends everything that the user has granted until an instant.
+// Cutoff returns the cutoff that revokes all that the user granted until an instant.
 func (u User) Cutoff(at grant.Instant) store.Cutoff {
 	return store.Cutoff{Realm: u.Realm, Subject: u.Subject, At: at}
 }
 
-// changed is u as an administrator changes it.
+// changed returns u for a change by an administrator.
 func (u User) changed(now grant.Instant) User {
 	u = u.next()
 	u.UpdatedAt = now
 	return u
 }
 
-// next is u as it is written next.
+// next returns u for the next write: with the next version and a new Attempt.
 func (u User) next() User {
 	u.Version++
 	u.Attempt = rand.Uint64()
 	return u
 }
 
-// Document is how u is stored.
+// Document returns u as it is stored.
 func (u User) Document() (store.Document, error) {
 	body, err := json.Marshal(u)
 	return store.Document{
@@ -276,7 +277,7 @@ func (u User) Document() (store.Document, error) {
 	}, err
 }
 
-// keyOf expects a folded username.
+// keyOf returns the key of a user's document. The username must be folded.
 func keyOf(realm, username string) store.DocumentKey {
 	return store.KeyOf(store.DocumentUser, realm, username)
 }
@@ -348,7 +349,7 @@ func Create(ctx context.Context, st store.Store, u User, events ...store.Event) 
 }
 
 // free returns ErrTaken if the name of a new user is taken, and an oauth.Invalid if its
-// subject is: a look-up each, however many users there are.
+// subject is. It makes one look-up for each, however many users there are.
 func free(ctx context.Context, st store.Store, u User) error {
 	switch _, err := st.Document(ctx, keyOf(u.Realm, u.Username)); {
 	case err == nil:
@@ -381,8 +382,8 @@ func haveRoom(ctx context.Context, st store.Store, realm string, n int) error {
 	return err
 }
 
-// CreateAll stores those of new users whose usernames are free, in one commit with an
-// event for each, and returns them. If admit refuses one, or dry is set, it stores nothing.
+// CreateAll stores the new users whose usernames are free, in one commit with an event for
+// each, and returns them. If admit refuses one, or dry is set, it stores nothing.
 func CreateAll(ctx context.Context, st store.Store, realm string, users []User, dry bool, admit func(User) (store.Event, error)) (created []User, err error) {
 	for range 4 {
 		names, subjects := map[string]bool{}, map[string]string{}
@@ -431,8 +432,8 @@ func CreateAll(ctx context.Context, st store.Store, realm string, users []User, 
 	return nil, store.Unavailable(store.ErrConflict)
 }
 
-// Put stores a user whose version is one more than the stored one, together with what
-// belongs to the change. It returns store.ErrConflict if somebody else has changed the user
+// Put stores a user whose version is one more than the stored one, in one commit with the
+// change with. It returns store.ErrConflict if somebody else has changed the user
 // meanwhile.
 func Put(ctx context.Context, st store.Store, u User, with store.Change) error {
 	d, err := u.Document()
