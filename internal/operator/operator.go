@@ -1,6 +1,6 @@
-// Package operator holds who operates a deployment through the console: operators and
-// their roles, invitations, and sessions. All are documents in the store, which every
-// node reads at each request: a change applies to the next.
+// Package operator holds the operators of a deployment, who use its console, with their
+// roles, invitations and sessions. All are documents in the store, which every node reads
+// at each request: a change applies to the next request.
 package operator
 
 import (
@@ -17,7 +17,7 @@ import (
 type Operator struct {
 	Name      string        `json:"name"`            // of a built-in user, where users are built in
 	Role      string        `json:"role"`            // auditor or admin
-	Realm     string        `json:"realm,omitempty"` // to which it is confined, with its slash; "": none
+	Realm     string        `json:"realm,omitempty"` // realm to which the operator is confined, with its slash; "": none
 	CreatedBy string        `json:"by"`
 	CreatedAt grant.Instant `json:"created"`
 	SeenAt    grant.Instant `json:"seen,omitempty"` // the last sign-in
@@ -40,7 +40,7 @@ const (
 	Admin   = "admin"
 )
 
-// maxOperators fit into one document.
+// maxOperators bounds the operators, which must fit into one document.
 const maxOperators = 50
 
 // An Error says why nothing was done.
@@ -81,7 +81,7 @@ func Find(ctx context.Context, st store.Store, name string) (Operator, error) {
 
 func byName(o Operator, name string) int { return strings.Compare(o.Name, name) }
 
-// About is what events of operators are about; no client's id has a space.
+// About is the field About of events about operators. No client's id has a space.
 const About = "console operators"
 
 // Add adds an operator.
@@ -98,14 +98,14 @@ func Add(ctx context.Context, st store.Store, o Operator) error {
 	})
 }
 
-// Hold returns the operators, and documents that conflict, with what is committed with
-// them, if these have changed since.
+// Hold returns the operators, and documents to commit with a change that depends on them:
+// the commit conflicts if the operators have changed since.
 func Hold(ctx context.Context, st store.Store) ([]Operator, []store.Document, error) {
 	return operators.Hold(ctx, st)
 }
 
 // Remove removes an operator, but not the last admin of the deployment who can sign in.
-// It does not count those whom absent names, which is called after each reading.
+// absent returns the names of operators who cannot; Remove calls it after each read.
 func Remove(ctx context.Context, st store.Store, name, actor string, now grant.Instant, absent func([]Operator) ([]string, error)) error {
 	return operators.Change(ctx, st, func(list []Operator) ([]Operator, []store.Event, error) {
 		i, found := slices.BinarySearchFunc(list, name, byName)
@@ -125,20 +125,20 @@ func Remove(ctx context.Context, st store.Store, name, actor string, now grant.I
 }
 
 // Last reports whether name is the last admin of the deployment in a list. It does not
-// count others whom absent names.
+// count other operators whose names are in absent.
 func Last(list []Operator, name string, absent []string) bool {
 	is := func(o Operator) bool { return o.leads() && o.Name == name }
 	other := func(o Operator) bool { return o.leads() && o.Name != name && !slices.Contains(absent, o.Name) }
 	return slices.ContainsFunc(list, is) && !slices.ContainsFunc(list, other)
 }
 
-// Drop removes the operators for whom gone returns true, also the last admin, with its
-// events: for a restored store.
+// Drop removes the operators for whom gone returns true, even the last admin, with the
+// events of gone. It is for a restored store.
 func Drop(ctx context.Context, st store.Store, gone func(Operator) (store.Event, bool)) error {
 	return operators.Drop(ctx, st, gone)
 }
 
-// seen notes a sign-in.
+// seen records the time of a sign-in, and its event.
 func seen(ctx context.Context, st store.Store, name string, now grant.Instant, e store.Event) error {
 	return operators.Change(ctx, st, func(list []Operator) ([]Operator, []store.Event, error) {
 		i, found := slices.BinarySearchFunc(list, name, byName)

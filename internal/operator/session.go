@@ -20,14 +20,14 @@ import (
 const (
 	Idle     = 30 * time.Minute
 	Lifetime = 12 * time.Hour
-	// Elsewhere is the lifetime of a session of an operator who signed in at another
-	// system: what happens to the account there counts at the next sign-in.
+	// Elsewhere is the lifetime of a session of an operator who signed in at another system:
+	// a change of the account there takes effect only at the next sign-in.
 	Elsewhere = 2 * time.Hour
-	// fresh is how long a sign-in is recent enough for what asks for one.
+	// fresh is the age up to which a sign-in suffices for actions that require a fresh one.
 	fresh = 5 * time.Minute
-	// useInterval is how often the last use of a session is written.
+	// useInterval is the minimum time between two writes of a session's last use.
 	useInterval = time.Minute
-	// maxSessions bounds what is listed.
+	// maxSessions bounds the sessions that Sessions lists.
 	maxSessions = 1000
 )
 
@@ -38,38 +38,38 @@ type Session struct {
 	Address  string        `json:"address"`
 	BeganAt  grant.Instant `json:"began"`
 	UsedAt   grant.Instant `json:"used"`
-	FreshAt  grant.Instant `json:"fresh"` // the last time that a factor was checked
+	FreshAt  grant.Instant `json:"fresh"` // when a factor was last checked
 
-	// At is the system at which the operator has signed in, "" for this one. Rule is that of
-	// the configuration by which it is an operator, "" for one that was added.
+	// At names the login system at which the operator has signed in, "" for this server. Rule
+	// is the configuration's rule that makes the user an operator, "" for an added operator.
 	At   string `json:"at,omitempty"`
 	Rule string `json:"rule,omitempty"`
 
-	// Epoch is that of the built-in user's record when the session began: another password,
-	// or another second factor, ends the session.
+	// Epoch is the epoch of the built-in user's record when the session began. A new password
+	// or second factor changes the record's epoch, which ends the session.
 	Epoch int64 `json:"epoch,omitempty"`
 
-	// Pending is set while a factor is still to be checked; Factor is that which the
-	// operator is enrolling, sealed.
+	// Pending is set while a factor is still to be checked. Factor is the sealed secret of a
+	// factor that the operator is enrolling.
 	Pending bool   `json:"pending,omitempty"`
 	Factor  []byte `json:"factor,omitempty"`
 
 	// Forms are the ids of the last forms that were sent in the session.
 	Forms []string `json:"forms,omitempty"`
-	// Nonce is of the request that has sent the last of them, as that of an invitation.
+	// Nonce identifies the request that has added the last of Forms (see invitation.Nonce).
 	Nonce uint64 `json:"nonce,omitempty"`
 
 	doc store.Document
 }
 
-// ID names a session for operators. It is of no use as a cookie.
+// ID identifies a session to operators. It is not valid as a cookie.
 func (s Session) ID() string { return hex.EncodeToString(s.doc.Key[:12]) }
 
-// Fresh reports whether the operator has signed in a moment ago. A sign-in far ahead was
-// dated by a clock that was put back since.
+// Fresh reports whether the operator has signed in recently. A sign-in far in the future,
+// which a clock has dated that was set back since, is not fresh.
 func (s Session) Fresh(now grant.Instant) bool { return now.Since(s.FreshAt).Abs() < fresh }
 
-// EndsAt is when the session ends, if it is not used again.
+// EndsAt returns when the session ends unless it is used again.
 func (s Session) EndsAt() grant.Instant {
 	most := Lifetime
 	if s.At != "" {
@@ -85,7 +85,8 @@ const (
 	ByLogin      = "login"
 )
 
-// Begin makes a session and returns its cookie. One that is not pending is a sign-in.
+// Begin stores a session and returns its cookie. It records a sign-in unless the session
+// is pending.
 func Begin(ctx context.Context, st store.Store, s Session) (cookie string, err error) {
 	cookie = string(keys.NewSecret())
 	s.UsedAt, s.FreshAt = s.BeganAt, s.BeganAt
@@ -127,10 +128,10 @@ func parse(d store.Document) (s Session, err error) {
 	return s, err
 }
 
-// ErrNoSession says that a cookie is that of no session, or of one that has ended.
+// ErrNoSession means that a cookie identifies no session, or one that has ended.
 const ErrNoSession Error = "there is no such session"
 
-// Open returns the session of a cookie, and notes its use.
+// Open returns the session of a cookie, and records its use.
 func Open(ctx context.Context, st store.Store, cookie string, now grant.Instant) (Session, error) {
 	s, err := Look(ctx, st, cookie, now)
 	if err != nil || now.Since(s.UsedAt) < useInterval {
@@ -140,12 +141,12 @@ func Open(ctx context.Context, st store.Store, cookie string, now grant.Instant)
 	used.UsedAt = now
 	if err := used.put(ctx, st); err == nil {
 		s = used
-	} // or another request has noted it
+	} // else another request has recorded the use
 	return s, nil
 }
 
-// Look returns the session of a cookie and notes no use: what a page asks for by itself
-// keeps nobody signed in.
+// Look returns the session of a cookie without recording a use, for polls of a page, which
+// must not keep anybody signed in.
 func Look(ctx context.Context, st store.Store, cookie string, now grant.Instant) (Session, error) {
 	d, found, err := store.FindDocument(ctx, st, store.KeyOf(store.DocumentConsoleSession, "", cookie))
 	if err != nil || !found {
@@ -174,14 +175,14 @@ func (s *Session) put(ctx context.Context, st store.Store) error {
 // ErrRepeated says that a form was sent before.
 const ErrRepeated Error = "the form was sent already"
 
-// maxForms bounds the forms of a session that are remembered: a browser repeats one soon.
+// maxForms bounds Session.Forms. A browser that repeats a form does so soon.
 const maxForms = 50
 
-// NewForm returns an id for a form that does something once.
+// NewForm returns an id for a single-use form.
 func NewForm() string { return keys.RandomText(16) }
 
-// SpendForm notes that a form is sent, on every node. It returns ErrRepeated if it was
-// sent before, and for an id that NewForm does not make.
+// SpendForm records in the store that a form was sent. It returns ErrRepeated if the form
+// was sent before, and for an id that NewForm does not make.
 func (s *Session) SpendForm(ctx context.Context, st store.Store, form string) error {
 	if len(form) != len(NewForm()) {
 		return ErrRepeated
@@ -203,7 +204,7 @@ func (s *Session) SpendForm(ctx context.Context, st store.Store, form string) er
 			}
 			return err
 		}
-		d, err := st.Document(ctx, s.doc.Key) // another request has noted something
+		d, err := st.Document(ctx, s.doc.Key) // another request has changed the session
 		if err != nil {
 			return store.Unavailable(err)
 		}
@@ -214,8 +215,8 @@ func (s *Session) SpendForm(ctx context.Context, st store.Store, form string) er
 	return store.Unavailable(store.ErrConflict)
 }
 
-// Confirm ends a session whose factor was checked, and begins another in its place: the
-// cookie of before is of no use. Epoch is that of the user's record since the check.
+// Confirm replaces a session whose factor was checked by another one, so that the earlier
+// cookie is invalid. epoch is the epoch of the user's record since the check.
 func (s Session) Confirm(ctx context.Context, st store.Store, epoch int64, now grant.Instant) (cookie string, err error) {
 	if err := s.End(ctx, st); err != nil {
 		return "", err

@@ -13,16 +13,16 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// A Ticket is a login at another system, on its way to the console.
+// A Ticket carries the result of a login at another system to the console.
 type Ticket struct {
-	// Challenge is that of the verifier which the browser has that began at the console
-	// (RFC 7636 section 4.2).
+	// Challenge is the code challenge of the verifier in the browser that began to sign in at
+	// the console (RFC 7636 section 4.2).
 	Challenge string   `json:"challenge"`
 	Subject   string   `json:"subject"`
 	ACR       string   `json:"acr,omitempty"`
 	AMR       []string `json:"amr,omitempty"`
 	Rule      string   `json:"rule,omitempty"` // the first one that fits, "": none
-	// Nonce is of the request that has spent it, as that of an invitation.
+	// Nonce identifies the request that has spent the ticket (see invitation.Nonce).
 	Nonce uint64 `json:"nonce,omitempty"`
 }
 
@@ -32,7 +32,7 @@ const ticketLife = time.Minute
 // ErrNoTicket says that a ticket does not exist, has expired, or was spent.
 const ErrNoTicket Error = "there is no such ticket"
 
-// NewVerifier returns what a browser keeps that begins to sign in.
+// NewVerifier returns a code verifier, which a browser keeps while it signs in.
 func NewVerifier() string { return string(keys.NewSecret()) }
 
 // Document returns the document of a new ticket, and the text that names it.
@@ -56,22 +56,23 @@ func SpendTicket(ctx context.Context, st store.Store, text string, now grant.Ins
 	return t, spend(ctx, st, d, t, ErrNoTicket)
 }
 
-// An invitation lets an operator in once.
+// An invitation lets an operator sign in once.
 type invitation struct {
 	Operator  string        `json:"operator"`
 	By        string        `json:"by"`
 	At        grant.Instant `json:"at"`
 	ExpiresAt grant.Instant `json:"expires"`
 	SpentAt   grant.Instant `json:"spent,omitempty"`
-	// Nonce is of the request that has spent it: to the store, two that write the same
-	// are one.
+	// Nonce identifies the request that has spent the invitation: without it, the store would
+	// accept equal writes of two requests.
 	Nonce uint64 `json:"nonce,omitempty"`
 }
 
 // Limits of invitations.
 const (
 	Invitation = 10 * time.Minute
-	// spentFor is how long a spent or expired invitation is remembered, to say so.
+	// spentFor is how long a spent or expired invitation is kept, so that its page can say
+	// why it is invalid.
 	spentFor = 24 * time.Hour
 )
 
@@ -110,14 +111,14 @@ func readInvitation(ctx context.Context, st store.Store, text string, now grant.
 	return i, d, err
 }
 
-// Invited returns whom an invitation is for, and changes nothing: programs that look at
-// links in messages do not spend it.
+// Invited returns the operator whom an invitation is for. It changes nothing, so that
+// programs that open links in messages do not spend the invitation.
 func Invited(ctx context.Context, st store.Store, text string, now grant.Instant) (name string, err error) {
 	i, _, err := readInvitation(ctx, st, text, now)
 	return i.Operator, err
 }
 
-// Spend spends an invitation, once, and returns whom it is for.
+// Spend spends an invitation, once, and returns the operator whom it is for.
 func Spend(ctx context.Context, st store.Store, text, address string, now grant.Instant) (name string, err error) {
 	i, d, err := readInvitation(ctx, st, text, now)
 	if err != nil {
@@ -131,7 +132,7 @@ func Spend(ctx context.Context, st store.Store, text, address string, now grant.
 	return i.Operator, spend(ctx, st, d, i, ErrSpent, e)
 }
 
-// read reads the ticket or invitation that a text names, or returns none.
+// read reads the ticket or invitation that a text names, or returns the error none.
 func read(ctx context.Context, st store.Store, kind store.DocumentKind, text string, into any, none Error) (store.Document, error) {
 	d, found, err := store.FindDocument(ctx, st, store.KeyOf(kind, "", text))
 	if err != nil || !found {
@@ -140,8 +141,8 @@ func read(ctx context.Context, st store.Store, kind store.DocumentKind, text str
 	return d, json.Unmarshal(d.Body, into)
 }
 
-// spend stores what was read from a document as it is once spent, with the nonce of this
-// request. If another request was faster, it returns taken.
+// spend stores a ticket or an invitation as spent, with the nonce of this request. If
+// another request has changed the document before, spend returns taken.
 func spend(ctx context.Context, st store.Store, d store.Document, spent any, taken Error, events ...store.Event) (err error) {
 	if err = store.PutDocument(ctx, st, d, spent, events...); errors.Is(err, store.ErrConflict) {
 		return taken
