@@ -1,6 +1,6 @@
 // Package qr draws QR codes (ISO/IEC 18004) of texts, in byte mode, with error correction
-// of level M and mask 0. A reader accepts any mask; to choose the one that is easiest to
-// read matters on paper, and less on a screen.
+// of level M and mask 0. A reader accepts any mask; choosing the most readable one helps
+// on paper, and less on a screen.
 package qr
 
 import (
@@ -33,7 +33,7 @@ func Encode(text string) (*Code, bool) {
 	return nil, false
 }
 
-// View is the size with the edge of four modules that readers need.
+// View returns the size with the edge of four modules that readers need.
 func (c *Code) View() int { return c.modules.Size + 8 }
 
 // Path returns the dark modules as the path of an SVG whose units are modules.
