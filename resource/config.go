@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A Config holds whose tokens an API accepts, and how it verifies them. Issuer and
-// Audience are required. The zero value of every other field is the safe choice.
+// A Config says which tokens an API accepts, and how it verifies them. Issuer and Audience
+// are required. The zero value of every other field is the safe choice.
 type Config struct {
 	// Issuer is the authorization server's issuer identifier, character for
 	// character as the server itself states it, such as
@@ -22,13 +22,11 @@ type Config struct {
 	// the server's metadata (RFC 8414).
 	Issuer string
 
-	// Audience is the identifier of this API, such as https://api.example.com.
-	// A token is accepted only if its aud contains it, character for character but
-	// for one trailing slash, which clients append: a token for another API, or
-	// stolen there, is refused.
-	// Clients that are registered without an audience get tokens for the
-	// issuer; to accept those, set Audience to Issuer. It is also the realm in
-	// challenges.
+	// Audience is the identifier of this API, such as https://api.example.com. A token is
+	// accepted only if its aud contains Audience, compared exactly except for one trailing
+	// slash, which clients append. A token for another API, or stolen there, is refused.
+	// Clients that are registered without an audience get tokens for the issuer; to accept
+	// those, set Audience to Issuer. Audience is also the realm in challenges.
 	Audience string
 
 	// ClientID and ClientSecret are this API's own registration at the
@@ -50,11 +48,11 @@ type Config struct {
 	// until it expires, also if its grant was revoked.
 	FollowRevocations bool
 
-	// StaleRevocations is how long JWTs are accepted by a list that has expired
-	// (after 24 to 40 seconds by default), if no newer one can be fetched. With 0,
-	// JWTs are then ErrUnavailable, because they may have been revoked. With a
-	// large value, the API keeps working, and a thief who can cut the connection
-	// to the server can use a stolen token until it expires.
+	// StaleRevocations is how long an expired list (lists expire after 24 to 40 seconds by
+	// default) is still used if no newer one can be fetched. With 0, JWTs then fail with
+	// ErrUnavailable, because they may have been revoked. With a large value, the API keeps
+	// working, and a thief who can cut the connection to the server can use a stolen token
+	// until it expires.
 	StaleRevocations time.Duration
 
 	// AllowPlainJWTType also accepts JWTs of type JWT, for clients that are
@@ -63,28 +61,28 @@ type Config struct {
 	AllowPlainJWTType bool
 
 	// Origin is scheme, host and port at which clients reach this API, such as
-	// https://api.example.com: DPoP proofs (RFC 9449) name it, with the path of the
-	// request. If it is empty, it is that of Audience; if that is no https address,
-	// requests with proofs are refused, and New logs it. Requests may arrive under
-	// another Host, which a client could choose.
+	// https://api.example.com. DPoP proofs (RFC 9449) contain it, with the path of the
+	// request. If empty, it is the origin of Audience; if Audience is neither https nor http
+	// on loopback, requests with proofs are refused, and New logs that. The Host of a request
+	// is not used, because a client could choose it.
 	Origin string
 
-	// NonceKey demands a nonce in DPoP proofs, which this API makes: then none can be
-	// made in advance, and none is of use for longer than two minutes on any instance.
-	// All instances have the same key of 32 random bytes.
+	// NonceKey makes this API issue nonces, and demand one in each DPoP proof. A proof can
+	// then not be made in advance, and is valid for at most two minutes on any instance. All
+	// instances must have the same key of 32 random bytes.
 	NonceKey []byte
 
-	// PublishMetadata makes challenges name the metadata of this API (RFC 9728),
-	// from which clients that know only the API, such as agents, learn its
-	// authorization server. Serve [Verifier.Metadata] at [Verifier.MetadataPath].
-	// Audience must then be the https address of the API.
+	// PublishMetadata makes challenges contain the address of this API's metadata (RFC 9728),
+	// with which clients that have only the API's address, such as agents, find its
+	// authorization server. Serve [Verifier.Metadata] at [Verifier.MetadataPath]. Audience
+	// must then be the https address of the API.
 	PublishMetadata bool
 
-	// ScopesSupported are listed in the metadata. Some clients ask for all of them.
+	// ScopesSupported are listed in the metadata. Some clients request all of them.
 	ScopesSupported []string
 
-	// Actors is whether tokens may or must name an actor (RFC 8693): a client that acts for
-	// the user by a token that it got in exchange. Default: they may. Others get 403.
+	// Actors says whether tokens may or must name an actor (RFC 8693): a client that acts for
+	// the user by a token from a token exchange. By default, they may. Other tokens get 403.
 	Actors ActorRule
 
 	// Leeway is how much this machine's clock and the server's may differ in the
@@ -105,12 +103,13 @@ type Config struct {
 	// logged. If nil, the body is one line of text.
 	ErrorHandler func(w http.ResponseWriter, r *http.Request, status int, err error)
 
-	// Logger receives a line when the authorization server begins to fail, one when it
-	// works again, and that of Origin. If nil, it is slog.Default.
+	// Logger receives a line when the authorization server begins to fail, and when it works
+	// again. New logs if DPoP proofs will be refused (see Origin). If nil, it is
+	// slog.Default.
 	Logger *slog.Logger
 }
 
-// An ActorRule is whether the tokens of an API may or must name an actor.
+// An ActorRule says whether the tokens of an API may or must name an actor.
 type ActorRule string
 
 const (
@@ -124,13 +123,13 @@ const (
 	maxLeeway     = time.Minute
 )
 
-// A fault is what must not be, and what an error says of it.
+// A fault is a condition that must not hold, and the text of the error if it does.
 type fault struct {
 	there bool
 	text  string
 }
 
-// firstOf returns the text of the first fault that is there, or "".
+// firstOf returns the text of the first fault whose condition holds, or "".
 func firstOf(list ...fault) string {
 	for _, f := range list {
 		if f.there {
@@ -146,14 +145,14 @@ func (c *Config) check() error {
 	_, behindScheme, _ := strings.Cut(c.Origin, "://")
 	text := firstOf(
 		fault{issuer != nil, fmt.Sprint("Issuer: ", issuer)},
-		// RFC 8414 section 2 excludes the first two. A slash at the end is usually a
-		// mistake, and the comparison is exact.
+		// RFC 8414 section 2 excludes query and fragment. A slash at the end is usually a
+		// mistake, and issuers are compared exactly.
 		fault{strings.ContainsAny(c.Issuer, "?#") || strings.HasSuffix(c.Issuer, "/"), "Issuer: no query, fragment or slash at its end"},
 		fault{c.Audience == "", "Audience is required: the identifier of this API, which its tokens must name"},
 		fault{!quotable(c.Audience), `Audience: only printable ASCII without " and \`},
 		fault{c.Origin != "" && origin != nil, fmt.Sprint("Origin: ", origin)},
 		fault{strings.ContainsAny(behindScheme, "/?#"), "Origin: scheme and host alone"},
-		fault{c.NonceKey != nil && len(c.NonceKey) < 32, "NonceKey: at least 32 bytes, or nil for no nonces"}, // an empty one is that of a variable that is not set
+		fault{c.NonceKey != nil && len(c.NonceKey) < 32, "NonceKey: at least 32 bytes, or nil for no nonces"}, // an empty key comes from a variable that is not set
 		fault{c.PublishMetadata && audience != nil, fmt.Sprint("PublishMetadata: Audience: ", audience)},
 		fault{c.PublishMetadata && strings.ContainsAny(c.Audience, "?#"), "PublishMetadata: Audience: no query and no fragment"},
 		fault{len(c.ScopesSupported) > 0 && !c.PublishMetadata, "ScopesSupported without PublishMetadata: nothing lists them"},

@@ -15,8 +15,8 @@ const (
 	// staleFor is how long a document is used after it has expired, if the server
 	// cannot be reached.
 	staleFor = time.Hour
-	// pause is the least time between a load that failed, or that a token with an
-	// unknown key has caused, and the next one.
+	// pause is the least time from a failed load to the next load, and between loads that
+	// tokens with unknown keys cause.
 	pause = 5 * time.Second
 )
 
@@ -122,7 +122,7 @@ func (d *document[T]) start(now time.Time) {
 			d.err = unavailable(fmt.Errorf("%s: %w", d.name, err))
 			return
 		}
-		// The age counts from the request, not from the response.
+		// The lifetime counts from the request, not from the response.
 		d.value, d.have = value, true
 		d.renewAt, d.freshUntil = now.Add(fresh*3/4), now.Add(fresh)
 	})
@@ -141,7 +141,7 @@ func (d *document[T]) wait(ctx context.Context) error {
 
 var errClosed = errors.New("the verifier is closed")
 
-// background is work that no request waits for.
+// background runs work that outlives requests, until it is closed.
 type background struct {
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -155,7 +155,8 @@ func newBackground() *background {
 	return b
 }
 
-// do runs f, whose context ends with close. After close, it does nothing.
+// do runs f in the background, with a context that close cancels. After close, it does not
+// run f.
 func (b *background) do(f func(context.Context)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

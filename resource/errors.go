@@ -26,7 +26,7 @@ var (
 	// ErrInvalidProof is for a DPoP proof that breaks a rule of RFC 9449 section 4.3, or
 	// was used before: 401, error="invalid_dpop_proof".
 	ErrInvalidProof = errors.New("invalid DPoP proof")
-	// ErrUseNonce is for a DPoP proof without a present nonce, with Config.NonceKey: 401,
+	// ErrUseNonce is for a DPoP proof without a current nonce, with Config.NonceKey: 401,
 	// error="use_dpop_nonce", and the nonce in the header DPoP-Nonce.
 	ErrUseNonce = errors.New("DPoP proof without a present nonce")
 	// ErrUnavailable is for a token that cannot be verified now, because the
@@ -35,13 +35,13 @@ var (
 	ErrUnavailable = errors.New("token cannot be checked now")
 )
 
-// Reasons by Config.Actors, which no other scope mends.
+// Errors by Config.Actors, which a token with more scopes would cause as well.
 var (
 	errNoActor = fmt.Errorf("%w: token names no actor", ErrInsufficientScope)
 	errActor   = fmt.Errorf("%w: token names an actor", ErrInsufficientScope)
 )
 
-// noOrigin is the error if the configuration lacks the address that proofs have to name.
+// noOrigin is the reason why DPoP proofs are refused if Config.Origin is empty.
 const noOrigin = "Config.Audience is no https address: set Config.Origin to that at which clients reach this API"
 
 // errBound is the reason for a token that is bound to a key and came without a proof.

@@ -13,8 +13,8 @@ import (
 // requestTimeout is the timeout of each request to the authorization server.
 const requestTimeout = 5 * time.Second
 
-// newClient returns the HTTP client for all requests. It follows no redirects: one
-// would send a token, or trust, to an address that is not configured.
+// newClient returns the HTTP client for all requests. It follows no redirects, which could
+// send tokens to an address that is not configured, or fetch keys from it.
 func newClient(given *http.Client) *http.Client {
 	c := &http.Client{}
 	if given != nil {
@@ -64,8 +64,8 @@ func get(ctx context.Context, c *http.Client, address string, limit int64, heade
 	return resp, body, err
 }
 
-// freshness returns how long a response may be cached (RFC 9111 section 4.2):
-// max-age less the age in other caches, or otherwise without a max-age.
+// freshness returns how long a response may be cached (RFC 9111 section 4.2): max-age
+// minus Age, within least and most. Without max-age, it uses the argument otherwise.
 func freshness(h http.Header, otherwise, least, most time.Duration) time.Duration {
 	fresh := otherwise
 	for directive := range strings.SplitSeq(strings.ToLower(strings.Join(h.Values("Cache-Control"), ",")), ",") {

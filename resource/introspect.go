@@ -63,7 +63,7 @@ func (v *Verifier) askAbout(ctx context.Context, token string) (c introspection,
 	if err != nil {
 		return c, err
 	}
-	// RFC 6749 section 2.3.1: both are form-encoded for Basic.
+	// RFC 6749 section 2.3.1: id and secret are form-encoded for Basic.
 	r.SetBasicAuth(url.QueryEscape(v.cfg.ClientID), url.QueryEscape(v.cfg.ClientSecret))
 	r.Header.Set("Accept", "application/json")
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")

@@ -54,8 +54,8 @@ func (c *claims) actors() (list []Actor, ok bool) {
 	return list, true
 }
 
-// key returns the thumbprint of the key to which the token is bound (RFC 9449 section
-// 6), "" for none, and whether it is bound in no other way (RFC 7800).
+// key returns the thumbprint of the key to which the token is bound (RFC 9449 section 6),
+// "" for none. ok is false if the token is bound in another way (RFC 7800).
 func (c *claims) key() (jkt string, ok bool) {
 	if len(c.Confirmation) == 0 {
 		return "", true
@@ -125,7 +125,7 @@ var (
 	plainTypes  = append([]string{"JWT"}, accessTypes...)
 )
 
-// verifyJWT is Verify for a JWT.
+// verifyJWT verifies a JWT as Verify does.
 func (v *Verifier) verifyJWT(ctx context.Context, token string) (Principal, error) {
 	types := accessTypes
 	if v.cfg.AllowPlainJWTType {

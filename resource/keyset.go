@@ -72,8 +72,8 @@ func parseKeySet(body []byte) (keySet, error) {
 	return set, nil
 }
 
-// algorithmOf returns the one algorithm of a public key, if any. An RSA key must
-// not be too short to be safe; go-jose refuses one so long that verification is slow.
+// algorithmOf returns the one algorithm of a public key, if any. It rejects RSA keys of
+// less than 2048 bits; go-jose rejects those so long that verification is slow.
 func algorithmOf(key any) jose.SignatureAlgorithm {
 	switch k := key.(type) {
 	case *ecdsa.PublicKey:

@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// An Authentication is how the user of a token must have signed in (RFC 9470). The zero
-// value demands nothing.
+// An Authentication says how the user of a token must have signed in (RFC 9470). The zero
+// value requires nothing.
 type Authentication struct {
-	// MaxAge is how long ago at most, in whole seconds. 0: at any time.
+	// MaxAge is the maximum age of the sign-in, in whole seconds. 0: any age.
 	MaxAge time.Duration
-	// ACR lists the classes of which the token must name one, the preferred one first.
-	// They are compared as texts: name each that does. None: any.
+	// ACR lists the accepted classes (acr), the preferred one first. They are compared as
+	// strings, so list every accepted class. Empty: any class.
 	ACR []string
 }
 
-// valid returns an error for what cannot be in a challenge.
+// valid returns an error for values that a challenge cannot contain.
 func (a Authentication) valid() error {
 	for _, class := range a.ACR {
 		if class == "" || !quotable(class) || strings.Contains(class, " ") {
@@ -33,7 +33,7 @@ func (a Authentication) valid() error {
 }
 
 // Check returns an error that wraps ErrInsufficientLogin unless the user of p has signed
-// in as a says. It is for callers of [Verifier.Verify].
+// in as a requires. It is for callers of [Verifier.Verify].
 func (a Authentication) Check(p Principal, now time.Time) error {
 	switch {
 	case a.MaxAge != 0 && (p.AuthTime.IsZero() || now.Sub(p.AuthTime) > a.MaxAge):

@@ -36,7 +36,7 @@ type lookups struct {
 type lookup struct {
 	token     fingerprint
 	sent      bool
-	done      chan struct{} // closed when the rest is there
+	done      chan struct{} // closed when the fields below are set
 	principal Principal
 	err       error
 	until     time.Time // of the cache
@@ -88,7 +88,7 @@ func (l *lookups) run(ctx context.Context, w *lookup, token string) {
 	l.mu.Lock()
 	w.sent = true
 	l.mu.Unlock()
-	asked := time.Now() // the answer may be as old as the question
+	asked := time.Now() // the response may be as old as the request
 	w.principal, w.err = l.ask(ctx, token)
 
 	l.mu.Lock()

@@ -27,8 +27,8 @@ func (v *Verifier) Require(scopes ...string) func(http.Handler) http.Handler {
 	return v.RequireLogin(Authentication{}, scopes...)
 }
 
-// RequireLogin is [Verifier.Require] for what needs a fresh or a stronger login: others
-// get 401, and what the client must ask the authorization server for (RFC 9470). It
+// RequireLogin is [Verifier.Require] for resources that need a fresh or a stronger login.
+// Other tokens get 401, with a challenge that names the required login (RFC 9470). It
 // panics if how cannot be in a challenge.
 func (v *Verifier) RequireLogin(how Authentication, scopes ...string) func(http.Handler) http.Handler {
 	if err := how.valid(); err != nil {
@@ -90,7 +90,7 @@ func presentedToken(h http.Header) (token string, bound bool, err error) {
 	return token, bound, nil
 }
 
-// A refusal is how a request is answered that does not pass because of an error.
+// A refusal is the response for an error.
 type refusal struct {
 	err    error
 	status int
@@ -98,7 +98,7 @@ type refusal struct {
 	text   string
 }
 
-// refusals are looked through in this order. Any other error is 503.
+// refusals are searched in this order. Any other error gets 503.
 var refusals = []refusal{
 	{ErrNoToken, http.StatusUnauthorized, "", "an access token is required"}, // RFC 6750 section 3.1: "SHOULD NOT include an error code".
 	{ErrInvalidToken, http.StatusUnauthorized, "invalid_token", "the access token is not valid"},
@@ -138,7 +138,7 @@ func (v *Verifier) challenge(r *http.Request, err error, a refusal, scope string
 	if a.err == ErrInsufficientLogin {
 		text += how.challenge()
 	}
-	// What the token lacks, or what to ask for.
+	// The scopes that the token lacks, or that the client should request.
 	if a.err == ErrInsufficientScope || scope != "" && v.cfg.PublishMetadata && a.status == http.StatusUnauthorized {
 		text += `, scope="` + scope + `"`
 	}

@@ -21,33 +21,34 @@ type Principal struct {
 	// IssuedAt and ExpiresAt are the token's (iat, exp), to the second and in UTC.
 	// Long work for a request should end before ExpiresAt.
 	IssuedAt, ExpiresAt time.Time
-	// AuthTime is when the user signed in (auth_time), to the second; zero if the server
-	// does not know, and for a client's own tokens.
+	// AuthTime is when the user signed in (auth_time), to the second; zero if the server does
+	// not report it, and for a client's own tokens.
 	AuthTime time.Time
 	// ACR is how the user signed in (acr), if the client has asked for a class of login
 	// (RFC 9470), or "".
 	ACR string
-	// TokenID names the token (jti). Log it in place of the token: it is of no use
-	// to a thief. Safe retries of a refresh have the same one.
+	// TokenID identifies the token (jti). Log it in place of the token: it does not work as a
+	// token. A safe retry of a refresh returns the same one.
 	TokenID string
 	// KeyThumbprint names the client's key to which the token is bound (cnf.jkt, RFC
 	// 9449), or is "" for a bearer token.
 	KeyThumbprint string
-	// Actors act for the user (act, RFC 8693 section 4.1), the present one first. A token
-	// without actors is the user's own client's. Only the first may decide: those behind
-	// it say who has passed the request on.
+	// Actors lists the parties that act for the user (act, RFC 8693 section 4.1), the current
+	// one first. It is empty if the client that the user authorized uses the token itself.
+	// Decide access only by the first one: the others have passed the request on.
 	Actors []Actor
 }
 
-// An Actor acts for the user of a token.
+// An Actor is a party that acts for the user of a token.
 type Actor struct {
-	// Issuer is that of an actor whom another authorization server names, or "".
+	// Issuer is the authorization server that identifies the actor, if it is not the issuer
+	// of the token, or "".
 	Issuer string
 	// Subject is the id of a client or, with an Issuer, what that issuer calls the actor.
 	Subject string
 }
 
-// Actor returns who acts for the user now, and whether anybody does.
+// Actor returns the party that acts for the user now, and whether there is one.
 func (p Principal) Actor() (Actor, bool) {
 	if len(p.Actors) == 0 {
 		return Actor{}, false

@@ -15,12 +15,12 @@ import (
 	"github.com/mintage/mintage/internal/dpop"
 )
 
-// A Proof is what comes with an access token that is bound to a key (RFC 9449 section
-// 7): a request of the client.
+// A Proof holds the DPoP proof for an access token, and the request that the proof must be
+// for (RFC 9449 section 7).
 type Proof struct {
 	Header []string // its DPoP headers, of which there must be one
 	Method string
-	URL    string // as the client has it; query and fragment do not count
+	URL    string // as the client sent it; query and fragment do not count
 }
 
 // VerifyBound is [Verifier.Verify] for a token that came by the scheme DPoP. The proof
@@ -43,7 +43,7 @@ func (v *Verifier) VerifyBound(ctx context.Context, token string, proof Proof, s
 	if p.KeyThumbprint == "" {
 		return Principal{}, invalid("bound to no key, and presented by the scheme DPoP")
 	}
-	// Before the signature, which costs the most: other keys prove nothing.
+	// Compare the keys before the signature is verified, which costs the most.
 	if p.KeyThumbprint != base64.RawURLEncoding.EncodeToString(read.Key[:]) {
 		return Principal{}, invalid("bound to another key than that of the proof")
 	}
@@ -58,9 +58,9 @@ func (v *Verifier) VerifyBound(ctx context.Context, token string, proof Proof, s
 
 func badProof(err error) error { return fmt.Errorf("%w: %w", ErrInvalidProof, err) }
 
-// proofOf returns the proof of a request to this API. The path is as the client sent it:
-// decoded, an encoded "?", "#", "%" or "/" becomes another path (RFC 3986 section 2.2), and
-// http.StripPrefix shortens that of r.URL.
+// proofOf returns the proof of a request to this API. It uses the path as the client sent
+// it: decoding turns an encoded "?", "#", "%" or "/" into another path (RFC 3986 section
+// 2.2), and http.StripPrefix shortens the path of r.URL.
 func (v *Verifier) proofOf(r *http.Request) Proof {
 	path, _, _ := strings.Cut(r.RequestURI, "?")
 	if !strings.HasPrefix(path, "/") {
@@ -69,7 +69,7 @@ func (v *Verifier) proofOf(r *http.Request) Proof {
 	return Proof{r.Header["Dpop"], r.Method, v.cfg.Origin + path}
 }
 
-// noncesOf returns the nonces under a key, or nil for none.
+// noncesOf returns nonces by HMAC-SHA256 under a key, or nil for no key.
 func noncesOf(key []byte) dpop.Nonces {
 	if len(key) == 0 {
 		return nil

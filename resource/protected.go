@@ -22,7 +22,7 @@ func (v *Verifier) MetadataPath() string {
 	return protectedPath + u.EscapedPath()
 }
 
-// metadataURL returns the address of the metadata, where they are published: there,
+// metadataURL returns the address of the metadata. It requires PublishMetadata, with which
 // Config.Audience was checked.
 func (v *Verifier) metadataURL() string {
 	u, _ := url.Parse(v.cfg.Audience)
@@ -50,7 +50,7 @@ func (v *Verifier) Metadata() http.Handler {
 			h.Set("Content-Type", "application/json")
 			h.Set("Cache-Control", "public, max-age=3600")
 			w.Write(body)
-		case http.MethodOptions: // clients send headers of their own
+		case http.MethodOptions: // a preflight: clients send headers of their own
 			h.Set("Access-Control-Allow-Headers", "*")
 			w.WriteHeader(http.StatusNoContent)
 		default:

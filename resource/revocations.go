@@ -18,7 +18,8 @@ const (
 	leastPoll   = time.Second
 	defaultPoll = 5 * time.Second
 	mostPoll    = time.Minute
-	// issuerRealm is in the names of every issuer's list, whatever its realm is called.
+	// issuerRealm is part of the blinded names in every issuer's list, also in those of
+	// realms with another name.
 	issuerRealm = "/api"
 )
 
@@ -63,8 +64,8 @@ func parseRevocations(payload []byte, issuer string, now time.Time, leeway time.
 	return &l, nil
 }
 
-// revoked reports whether the token is revoked, and why. One that was exchanged rests on
-// its grant, which is of another client perhaps, and on each client that acts.
+// revoked reports whether the token is revoked, and why. An exchanged token is also
+// revoked by its own id, and with any client that acts. Its grant may be another client's.
 func (l *revocations) revoked(id tokenID, c *claims) (reason string, dead bool) {
 	if floor, ok := l.Grants[blindGrant(id.grant)]; ok && id.issuedAt <= floor {
 		return "revoked", true
@@ -91,13 +92,15 @@ func (l *revocations) revoked(id tokenID, c *claims) (reason string, dead bool) 
 		return "revoked with all of a subject or client", true
 	}
 	if id.issuedAt < int64(l.IssuedAt)-l.Covers {
-		// Leeway would accept it after its revocation has left the list.
+		// Without this check, Leeway would accept the token after its revocation has left the
+		// list.
 		return "expired when the list of revocations was made", true
 	}
 	return "", false
 }
 
-// cut reports whether all of a subject, a client or both until after an instant is revoked.
+// cut reports whether a cutoff of a subject, a client or both revokes what they had at an
+// instant.
 func (l *revocations) cut(instant int64, subject, clientID string) bool {
 	for _, who := range [][2]string{{subject, ""}, {"", clientID}, {subject, clientID}} {
 		if at, ok := l.Cutoffs[blind("mintage/cutoff", issuerRealm, who[0], who[1])]; ok && instant <= at {
@@ -178,8 +181,9 @@ func (f *follower) poll(ctx context.Context) (time.Duration, error) {
 	return wait, nil
 }
 
-// present returns the current list, or nil. A list from the future is from before the
-// clocks were put back: all that follow would be older until they reach it.
+// present returns the current list, or nil. It ignores a list from the future, made before
+// the clocks were put back: poll would reject all lists that follow as older, until they
+// reach its time.
 func (f *follower) present() *revocations {
 	l := f.current.Load()
 	if l != nil && time.Now().Add(f.v.cfg.Leeway).Before(l.IssuedAt.time()) {

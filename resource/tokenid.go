@@ -11,7 +11,7 @@ import (
 //
 //	grant 16 | generation 4 | issued 6 | authorized 6
 //
-// That of a token which was exchanged (RFC 8693) goes on with its own id 16 | exchanged 6.
+// The jti of an exchanged token (RFC 8693) continues with its own id 16 | exchanged 6.
 // Instants are milliseconds since 1970. The jti is a signed claim, so a caller cannot
 // choose it.
 type tokenID struct {
@@ -29,7 +29,7 @@ const (
 )
 
 func parseTokenID(jti string) (id tokenID, ok bool) {
-	// The decoder skips line breaks, and then finds too few bytes.
+	// The decoder skips line breaks: the length shows that there were none.
 	b, err := base64.RawURLEncoding.Strict().DecodeString(jti)
 	id.exchanged = len(b) == exchangedIDSize
 	if err != nil || len(b) != tokenIDSize && !id.exchanged || len(jti) != base64.RawURLEncoding.EncodedLen(len(b)) {
@@ -57,5 +57,5 @@ func blind(parts ...string) string {
 
 const blindSize = 16
 
-// blindGrant is for a grant, or for a token that was exchanged.
+// blindGrant returns the blinded name of a grant, or of an exchanged token.
 func blindGrant(id [16]byte) string { return blind("mintage/grant", string(id[:])) }

@@ -49,8 +49,8 @@ func New(cfg Config) (*Verifier, error) {
 	return v, nil
 }
 
-// Close ends the work in the background and waits for it. Requests that wait, and
-// all later ones, are ErrUnavailable. It may be called more than once.
+// Close ends the work in the background and waits for it. Waiting and later requests fail
+// with ErrUnavailable. It may be called more than once.
 func (v *Verifier) Close() {
 	v.work.close()
 	if v.cfg.HTTPClient == nil {
@@ -76,8 +76,8 @@ func (v *Verifier) Verify(ctx context.Context, token string, scopes ...string) (
 }
 
 // admit returns a copy of the principal of a token, so that callers cannot change the
-// cache. It returns err, or an error for a token without one of scopes, or against
-// Config.Actors.
+// cache. It returns err, or an error if the token lacks one of scopes, or breaks the rule
+// of Config.Actors.
 func (v *Verifier) admit(p Principal, err error, scopes []string) (Principal, error) {
 	_, acts := p.Actor()
 	switch {
