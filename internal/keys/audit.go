@@ -24,10 +24,10 @@ const (
 // lineLabel separates these MACs from those of other kinds.
 const lineLabel = "mintage/1/audit line\x00"
 
-// lineGrace is how long after its key's last use or withdrawal a line may be
-// dated: a node that cannot reach the store does not learn of either, and the
-// clocks of nodes differ. It helps no holder of a withdrawn key, who can date a
-// line before.
+// lineGrace is how much later than its key's last use or withdrawal a line may be
+// dated: a node that cannot reach the store uses the key a little longer, and the clocks
+// of nodes differ. It gives nothing to an attacker with a withdrawn key, who can
+// backdate a line anyway.
 const lineGrace = time.Hour
 
 // ErrOutOfUse is returned for a MAC by a key that was not in use any more.

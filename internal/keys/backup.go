@@ -19,9 +19,9 @@ func (r Stored) WrappedBy() string {
 	return hex.EncodeToString(r.Wrapped[1:5])
 }
 
-// CompleteUntil returns the first instant at which a key may be in use that a copy
-// of the ring lacks. The copy was made at the instant made, and keys rotate by the
-// schedule only. It is zero if no key rotates.
+// CompleteUntil returns how long a copy of the ring, made at the instant made, stays
+// complete: until the schedule may bring a key into use that the copy lacks. It
+// returns zero if no key rotates.
 func (t Timeline) CompleteUntil(made grant.Instant, s Schedule) grant.Instant {
 	if s.Lifetime <= 0 {
 		return 0
@@ -30,10 +30,10 @@ func (t Timeline) CompleteUntil(made grant.Instant, s Schedule) grant.Instant {
 	for _, p := range s.Rotating() {
 		line := t.used[p]
 		if len(line) == 0 && p == Audit {
-			continue // of a version before it: no client needs it
+			continue // the ring of an earlier version: no token depends on an audit key
 		}
 		if len(line) == 0 {
-			return made // it is made with the next start
+			return made // the next start of a server creates the key
 		}
 		line = line[active(line, made):]
 		last := line[0].ActiveAt
@@ -43,7 +43,7 @@ func (t Timeline) CompleteUntil(made grant.Instant, s Schedule) grant.Instant {
 			}
 			last = r.ActiveAt
 		}
-		// The key is late if no server ran when it was due.
+		// If no server ran when the key was due, it is used Notice after made at the earliest.
 		if end := max(last.Add(s.Lifetime), made.Add(s.Notice(p))); until == 0 || end < until {
 			until = end
 		}

@@ -8,19 +8,19 @@ import (
 )
 
 // Layout of a box: version 1 | key id 4 | nonce 24 | AES-256-GCM of the plain
-// text, and its tag 16. The nonce works as in a code. The label and the head
-// are associated data.
+// text, and its tag 16. The halves of the nonce are used as in an authorization
+// code. The label, version and key id are associated data.
 
 // SealBox encrypts data that the store holds, under the sealing key in use at now.
-// It can be opened for as long as its key verifies. The label names the kind and
-// the owner: a box does not open under another label.
+// OpenBox opens the box for as long as that key verifies. The label names the kind
+// and the owner: a box does not open under another label.
 func (r *Ring) SealBox(label string, plain []byte, now grant.Instant) []byte {
 	var nonce [NonceSize]byte
 	rand.Read(nonce[:])
 	return r.current(Seal, now).seal(boxes, label, plain, nonce)
 }
 
-// OpenBox decrypts what SealBox has made, or returns ErrNotAuthentic.
+// OpenBox decrypts a box of SealBox, or returns ErrNotAuthentic.
 func (r *Ring) OpenBox(label string, box []byte) ([]byte, error) {
 	_, plain, err := r.open(boxes, label, box)
 	return plain, err

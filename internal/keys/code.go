@@ -12,9 +12,9 @@ import (
 )
 
 // MaxCode is the longest text of an authorization code, in characters. A code with
-// the scope openid, with APIs or bound to a key carries more, and may be MaxOpenIDCode
-// long: that is enough for the longest value of each field at once, 2,041 characters,
-// and the token endpoint accepts as much.
+// the scope openid, with APIs or bound to a key has more fields, and may be
+// MaxOpenIDCode long: the longest values of all fields together need 2,041 characters,
+// and the token endpoint accepts MaxOpenIDCode.
 const (
 	MaxCode       = 1000
 	MaxOpenIDCode = 2048
@@ -143,13 +143,14 @@ func parseCode(realm string, key grant.KeyID, rest fields) (grant.Code, error) {
 	c.ClientID = rest.text(&ok)
 	c.Subject = rest.text(&ok)
 	c.Scope = oauth.Scope(rest)
-	if !ok || flags >= flagsEnd { // those of a later version
+	if !ok || flags >= flagsEnd { // flags of a later version
 		return grant.Code{}, ErrNotAuthentic
 	}
 	return c, nil
 }
 
-// aead returns the cipher of one nonce. The label separates codes and boxes.
+// aead returns AES-256-GCM under a key that is derived from k by the label and the first
+// half of the nonce. The label separates codes and boxes.
 func (k *key) aead(label string, nonce [NonceSize]byte) cipher.AEAD {
 	derived := k.mac(nil, []byte(label), nonce[:NonceSize/2])
 	block, err := aes.NewCipher(derived)
@@ -163,8 +164,8 @@ func (k *key) aead(label string, nonce [NonceSize]byte) cipher.AEAD {
 	return aead
 }
 
-// A sealing separates codes, device codes and boxes: by the label of the key that is derived for
-// each nonce, and by what the associated data begins with.
+// A sealing is a kind of sealed text: codes, boxes or device codes. Each kind has its own
+// label for deriving keys, and its own beginning of the associated data.
 type sealing struct{ key, kind string }
 
 var (
@@ -186,7 +187,7 @@ func (k *key) seal(s sealing, name string, plain []byte, nonce [NonceSize]byte) 
 	return k.aead(s.key, nonce).Seal(head, nonce[NonceSize/2:], plain, s.binding(name, head[:5]))
 }
 
-// open decrypts what seal has made, or returns ErrNotAuthentic.
+// open decrypts the output of seal, or returns ErrNotAuthentic.
 func (r *Ring) open(s sealing, name string, b []byte) (*key, []byte, error) {
 	if len(b) < codeHead+codeTag || b[0] != version {
 		return nil, nil, ErrNotAuthentic

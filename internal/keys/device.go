@@ -42,8 +42,8 @@ func SealDeviceCode(r *Ring, realm string, d DeviceCode) (string, error) {
 	return DevicePrefix + base64.RawURLEncoding.EncodeToString(k.seal(deviceCodes, realm, rec, nonce)), nil
 }
 
-// OpenDeviceCode verifies and decodes a device code. One that names an instant at which
-// its key was not in use is not authentic.
+// OpenDeviceCode verifies and decodes a device code. A code of a withdrawn key, or issued
+// after its key's period of use, is not authentic.
 func OpenDeviceCode(r *Ring, realm, text string) (DeviceCode, error) {
 	size := base64.RawURLEncoding.DecodedLen(max(0, len(text)-len(DevicePrefix)))
 	if len(text) > maxDeviceCode || size < codeHead+deviceRecord+codeTag {

@@ -8,20 +8,20 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 )
 
-// A Fault is why a text is not authentic, as far as the ring can prove it. It is
-// for operators: the response to the text does not contain it.
+// A Fault is the reason why a token or code is not authentic, as far as the ring can
+// prove it. It is for operators: the response to the request does not contain it.
 type Fault string
 
 const (
 	NoFault         Fault = ""
-	Unlike          Fault = "unlike"           // it has none of the forms
-	WrongCharacters Fault = "wrong_characters" // with characters that the form does not have
+	Unlike          Fault = "unlike"           // no known prefix
+	WrongCharacters Fault = "wrong_characters" // characters that are not base64url
 	WrongLength     Fault = "wrong_length"     // cut short, or with something added
-	WrongVersion    Fault = "wrong_version"    // of a form that this version does not know
-	UnknownKey      Fault = "unknown_key"      // by a key that this ring has never had
-	WrongPurpose    Fault = "wrong_purpose"    // names a key that makes other things
-	WrongSeal       Fault = "wrong_seal"       // names a key of this ring that has not sealed this
-	Locked          Fault = "locked"           // perhaps authentic: the key cannot be used
+	WrongVersion    Fault = "wrong_version"    // a version that this program cannot read
+	UnknownKey      Fault = "unknown_key"      // names a key that this ring has never had
+	WrongPurpose    Fault = "wrong_purpose"    // names a key of another purpose
+	WrongSeal       Fault = "wrong_seal"       // names a key of this ring, which did not make it
+	Locked          Fault = "locked"           // perhaps authentic: its key is still wrapped
 )
 
 // A Form is the kind of text that a prefix or a shape announces.
@@ -36,15 +36,15 @@ const (
 	DeviceForm  Form = "device_code"
 )
 
-// A Diagnosis holds what is known of a text. Nothing in it is proven unless Fault
-// is NoFault.
+// A Diagnosis describes a token or code. Nothing in it is proven unless Fault is
+// NoFault.
 type Diagnosis struct {
 	Form  Form
 	Fault Fault
-	// Length is the text's, in characters, and Least and Most those of its form.
+	// Length is that of the text in characters; Least and Most are the limits of its form.
 	Length, Least, Most int
-	// Place is the position of the first wrong character, from 1, and Character
-	// that character, for WrongCharacters.
+	// Place is the position of the first wrong character, from 1, and Character is
+	// that character, if Fault is WrongCharacters.
 	Place     int
 	Character rune
 	// KeyID is the key that the text names, if NamesKey.
@@ -55,13 +55,13 @@ type Diagnosis struct {
 	Legible bool
 }
 
-// LockedRing returns a ring whose keys stay wrapped: it has their timeline and
-// opens nothing.
+// LockedRing returns a ring whose keys stay wrapped: it has a timeline, but opens and
+// verifies nothing.
 func LockedRing(records []Stored) *Ring {
 	return &Ring{Timeline: NewTimeline(records), byID: map[grant.KeyID]*key{}}
 }
 
-// A form is what Diagnose knows of one.
+// A form holds the properties of a Form by which Diagnose judges a text.
 type form struct {
 	prefix  string
 	least   int // bytes
@@ -107,7 +107,7 @@ func (r *Ring) Diagnose(realm, text string) Diagnosis {
 			return d
 		}
 	}
-	// Decode the whole groups of characters of a truncated text.
+	// A truncated text may end within a group of base64: decode the whole groups only.
 	head, _ := base64.RawURLEncoding.DecodeString(body[:len(body)/4*4])
 	first := byte(version)
 	switch {

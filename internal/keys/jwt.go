@@ -29,7 +29,7 @@ type signer struct {
 	public  crypto.PublicKey
 	header  string      // up to the type: {"alg":"ES256","kid":"0f1e2d3c","typ":"
 	size    int         // of a signature, in bytes
-	hash    crypto.Hash // of what is signed; zero for EdDSA, which does that itself
+	hash    crypto.Hash // applied before signing; zero for EdDSA, which hashes itself
 }
 
 // newPrivateKey generates a private key in PKCS #8.
@@ -52,8 +52,8 @@ func newPrivateKey(alg Purpose) ([]byte, error) {
 	return x509.MarshalPKCS8PrivateKey(private)
 }
 
-// newSigner decodes what newPrivateKey has made. It refuses a key whose type is not
-// that of its purpose: each algorithm has its own keys.
+// newSigner decodes a private key of newPrivateKey. It refuses a key of another
+// algorithm than the record's purpose.
 func newSigner(rec Stored, material []byte) (*signer, error) {
 	private, err := x509.ParsePKCS8PrivateKey(material)
 	if err != nil {
@@ -94,7 +94,8 @@ func headerUpToType(alg Purpose, id grant.KeyID) string {
 	return headerAlg + string(alg) + headerKid + id.String() + headerTyp
 }
 
-// parseHeader is the inverse of headerUpToType and the rest of the header.
+// parseHeader parses a header of the only accepted form: that of headerUpToType, a type
+// and headerEnd.
 func parseHeader(h string) (alg Purpose, id grant.KeyID, typ string, ok bool) {
 	h, begins := strings.CutPrefix(h, headerAlg)
 	name, h, hasKid := strings.Cut(h, headerKid)
@@ -166,10 +167,10 @@ func (s *signer) sign(text []byte) ([]byte, error) {
 	return signature, nil
 }
 
-// Verify verifies a JWT and returns its type, its claims and the key's id: of any
-// key that the ring ever had. Each key of the ring verifies signatures of its own
-// algorithm only. Every other text is ErrNotAuthentic. The caller checks the claims
-// and the key's period of use.
+// Verify verifies a JWT under any key of the ring, whatever its phase, and returns the
+// JWT's type, its claims and the key's id. A key verifies signatures of its own
+// algorithm only. Verify returns ErrNotAuthentic for every other text. The caller
+// checks the claims and the key's period of use.
 func (r *Ring) Verify(text string) (typ string, claims []byte, id grant.KeyID, err error) {
 	if len(text) > MaxJWT {
 		return "", nil, 0, ErrNotAuthentic

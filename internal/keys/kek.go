@@ -20,8 +20,8 @@ import (
 // holds the old key and then the new one; see Of.
 type KEK struct {
 	aead cipher.AEAD
-	id   [4]byte // fingerprint, so that a wrong key is named and not guessed at
-	next *KEK    // nil unless a new key is about to take this one's place
+	id   [4]byte // fingerprint, which the error about a wrong key names
+	next *KEK    // the new key while k is replaced, or nil
 }
 
 // NewKEKText generates a key-encryption key in its text form.
@@ -71,8 +71,8 @@ func parseKEK(line string) (*KEK, error) {
 // Next returns the key that replaces k, or nil.
 func (k *KEK) Next() *KEK { return k.next }
 
-// Of returns the one of k and Next that wraps the records, or k. Wrap new records
-// with the same: other nodes may not have the new key yet.
+// Of returns the key-encryption key that wraps the records: Next or k; and k if there
+// are none. Wrap new records with that key: other nodes may lack Next.
 func (k *KEK) Of(records []Stored) *KEK {
 	if k.next != nil && len(records) > 0 && records[0].WrappedBy() == k.next.Fingerprint() {
 		return k.next
@@ -111,7 +111,7 @@ func (k *KEK) wrap(r Stored, material []byte, withdrawnAt grant.Instant) []byte 
 	return k.aead.Seal(out, nonce, material, bound)
 }
 
-// Withdraw returns r as a key that is untrusted since an instant.
+// Withdraw returns r marked as untrusted since an instant.
 func (k *KEK) Withdraw(r Stored, at grant.Instant) (Stored, error) {
 	material, err := k.unwrap(r)
 	if err == nil {
@@ -120,7 +120,7 @@ func (k *KEK) Withdraw(r Stored, at grant.Instant) (Stored, error) {
 	return r, err
 }
 
-// Rewrap returns r wrapped by k. From or its Next wraps r.
+// Rewrap returns r, which from or its Next wraps, wrapped by k instead.
 func (k *KEK) Rewrap(from *KEK, r Stored) (Stored, error) {
 	material, err := from.unwrap(r)
 	if err == nil {

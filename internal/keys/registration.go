@@ -25,7 +25,7 @@ const RegistrationPrefix = "mintage_ci_"
 // IsRegistration reports whether an id has the form of a sealed registration.
 func IsRegistration(id string) bool { return strings.HasPrefix(id, RegistrationPrefix) }
 
-// RegistrationRetention is how long ids by a retired key are authentic.
+// RegistrationRetention is how long the ids that a retired key sealed stay valid.
 const RegistrationRetention = 365 * 24 * time.Hour
 
 // Limits of a sealed registration: its text has at most 255 characters.
@@ -34,8 +34,8 @@ const (
 	MaxSealedName      = 64
 )
 
-// A SealedRegistration is what a client said when it registered itself. The client
-// id contains it, so that a flood of registrations writes nothing.
+// A SealedRegistration holds the metadata of a client that registered itself. The
+// client id contains it, so that a flood of registrations writes nothing.
 type SealedRegistration struct {
 	Redirects [][16]byte // digests of its redirect URIs, see RedirectDigest
 	Method    byte       // of authentication, as the caller numbers them; below 64
@@ -62,7 +62,7 @@ const (
 )
 
 // sealedDevice and sealedBound are the bits of the method's byte that stand for Device
-// and Bound. A version that does not know one knows no such method, and no such client.
+// and Bound. A version without these flags reads an unknown method and refuses the client.
 const (
 	sealedDevice = 0x80
 	sealedBound  = 0x40
@@ -74,10 +74,10 @@ type Registrations struct {
 	realm string
 }
 
-// Registrations seals and opens those of a realm.
+// Registrations returns the Registrations of a realm.
 func (r *Ring) Registrations(realm string) Registrations { return Registrations{r, realm} }
 
-// Seal returns the client id of a registration, by the key in use.
+// Seal returns the client id that contains s, sealed by the key in use at s.At.
 func (r Registrations) Seal(s SealedRegistration) (string, error) {
 	k := r.ring.current(Registration, s.At)
 	switch {
@@ -133,8 +133,8 @@ func (r Registrations) open(id string) (*key, []byte, error) {
 	return r.ring.openText(make([]byte, maxRegistration), Registration, RegistrationPrefix, version, r.realm, id, registrationHead)
 }
 
-// RegistrationKey returns the key that a client id names, or 0 if the id is no sealed
-// registration. Nothing is verified.
+// RegistrationKey returns the key that a client id names, without verifying the id, or
+// 0 if the id is no sealed registration.
 func RegistrationKey(id string) grant.KeyID {
 	body, sealed := strings.CutPrefix(id, RegistrationPrefix)
 	b, err := base64.RawURLEncoding.DecodeString(body)
@@ -144,7 +144,7 @@ func RegistrationKey(id string) grant.KeyID {
 	return grant.KeyID(binary.BigEndian.Uint32(b[1:]))
 }
 
-// Secret returns the client secret of a sealed id. It is computed, and
+// Secret returns the client secret of a sealed id: an HMAC of the id, so that it is
 // stored nowhere.
 func (r Registrations) Secret(id string) (oauth.Secret, error) {
 	k, _, err := r.open(id)

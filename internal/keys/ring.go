@@ -25,8 +25,8 @@ type Purpose string
 
 const (
 	MAC    Purpose = "mac"    // refresh and opaque access tokens
-	Seal   Purpose = "seal"   // authorization codes
-	Pepper Purpose = "pepper" // stored client secrets; never rotates
+	Seal   Purpose = "seal"   // authorization codes, device codes and boxes
+	Pepper Purpose = "pepper" // stored secrets and HMAC tags; never rotates
 	Audit  Purpose = "audit"  // lines of the audit log
 
 	// The signing keys, by the name of their algorithm in a JWS (RFC 7518
@@ -143,12 +143,12 @@ func (r *Ring) Maker(id grant.KeyID) grant.Maker {
 	if k := r.byID[id]; k != nil {
 		return k.maker
 	}
-	rec, _ := r.record(id) // of a ring that is locked
+	rec, _ := r.record(id) // the keys of a LockedRing have no entry in byID
 	return r.maker(rec)
 }
 
-// SpentByOther reports whether a grant's last rotation spent a token that
-// another key than id made.
+// SpentByOther reports whether a key of the ring other than id made the token that
+// a grant's last rotation spent.
 func (r *Ring) SpentByOther(g grant.Grant, id grant.KeyID) bool {
 	spent := g.SpentKey()
 	return spent != id && r.lookup(spent, MAC) != nil

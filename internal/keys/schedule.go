@@ -10,8 +10,8 @@ import (
 
 // A Schedule holds the durations of the phases of keys.
 type Schedule struct {
-	// Lifetime is how long a key is used until its successor is. Zero: no key
-	// rotates by schedule.
+	// Lifetime is how long a key makes new tokens before its successor does. Zero
+	// disables scheduled rotation.
 	Lifetime time.Duration
 	// Lead is how long before its first use a key is made and published.
 	Lead time.Duration
@@ -24,12 +24,12 @@ type Schedule struct {
 	MaxSkew time.Duration
 	// Algorithms lists the signing purposes that always have a key.
 	Algorithms []Purpose
-	// Registrations: clients may register themselves.
+	// Registrations reports that clients may register themselves.
 	Registrations bool
 }
 
-// Retaining returns s for keys that also sign JWTs with a lifetime of life, which a
-// registration may give them: their retired keys stay published for long enough.
+// Retaining returns s with a Retention that suffices for JWTs with the lifetime life,
+// which the registration of a client or an API may set.
 func (s Schedule) Retaining(life time.Duration) Schedule {
 	if life != 0 {
 		s.Retention = max(s.Retention, life+s.MaxAge+2*s.MaxSkew+time.Minute)
@@ -60,8 +60,8 @@ func (s Schedule) Rotating() []Purpose {
 	return list
 }
 
-// retention returns how long a key has something to check after its last use, or 0 for
-// ever.
+// retention returns how long after its last use a key still has tokens to verify, or
+// 0 for ever.
 func (s Schedule) retention(p Purpose) time.Duration {
 	switch {
 	case p.Signs():
@@ -72,14 +72,14 @@ func (s Schedule) retention(p Purpose) time.Duration {
 	return 0
 }
 
-// A Phase is a part of a key's life. It follows from the time.
+// A Phase is a part of a key's life, computed from the time.
 type Phase string
 
 const (
 	Next    Phase = "next"    // published, not used
-	Active  Phase = "active"  // makes what is new
-	Retired Phase = "retired" // checks what it made
-	Gone    Phase = "gone"    // nothing is left that it would check
+	Active  Phase = "active"  // makes new tokens
+	Retired Phase = "retired" // verifies the tokens that it made
+	Gone    Phase = "gone"    // all its tokens have expired
 	// Withdrawn: an operator has declared the key untrusted.
 	Withdrawn Phase = "withdrawn"
 )
@@ -119,9 +119,9 @@ func (t Timeline) Records() (list []Stored) {
 	return list
 }
 
-// active returns the index of the key in use. If the clock is behind the one that
-// dated the first key, it is the first key. The successor of a withdrawn key is in
-// use at once, also if this clock has not reached its instant.
+// active returns the index of the key in use: the first one if this clock is behind
+// the clock that dated it. The successor of a withdrawn key is in use at once, even
+// before its ActiveAt.
 func active(line []Stored, now grant.Instant) int {
 	at := 0
 	for i := len(line) - 1; i > 0; i-- {
@@ -214,7 +214,7 @@ func (t Timeline) Scheduled(p Purpose, at, now grant.Instant, s Schedule) grant.
 	return max(line[active(line, at)].ActiveAt.Add(s.Lifetime), now.Add(s.Notice(p)))
 }
 
-// A Successor is a successor key that is to be created.
+// A Successor describes a successor key to create.
 type Successor struct {
 	Purpose  Purpose
 	ActiveAt grant.Instant
@@ -244,7 +244,7 @@ func (t Timeline) Due(now grant.Instant, s Schedule) []Successor {
 			if last.Add(s.Lifetime-s.Lead) > now {
 				break
 			}
-			// Published before its use, also if no server ran when it was due.
+			// Publish the key before its use, even if no server ran when it was due.
 			last = max(last.Add(s.Lifetime), now.Add(s.Notice(p)))
 			if len(rest) > 0 && rest[0].ActiveAt <= last {
 				continue

@@ -16,9 +16,8 @@ import (
 
 const alphanumeric = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-// RandomText returns n characters, each chosen uniformly from A-Z, a-z and 0-9:
-// programs disagree about how to escape others in a Basic header. Each has 5.95
-// bits.
+// RandomText returns n characters, each chosen uniformly from A-Z, a-z and 0-9 (5.95
+// bits): programs disagree about how to escape other characters in a Basic header.
 func RandomText(n int) string {
 	out := make([]byte, 0, n)
 	var b [64]byte
@@ -42,12 +41,12 @@ func NewSecret() oauth.Secret { return oauth.Secret(RandomText(43)) }
 // bits of entropy, a slow hash adds nothing. Compare digests in constant time.
 func (r *Ring) Digest(s oauth.Secret) []byte { return r.peppered("mintage/1/client secret\x00", s) }
 
-// AdminTokenDigest returns the stored form of a token of the admin API, likewise.
+// AdminTokenDigest returns the stored form of a token of the admin API, like Digest.
 func (r *Ring) AdminTokenDigest(t oauth.Secret) []byte {
 	return r.peppered("mintage/1/admin token\x00", t)
 }
 
-// IsAdminToken reports whether t has a stored form.
+// IsAdminToken reports whether digest is the stored form of t, in constant time.
 func (r *Ring) IsAdminToken(digest []byte, t oauth.Secret) bool {
 	return subtle.ConstantTimeCompare(digest, r.AdminTokenDigest(t)) == 1
 }
@@ -80,15 +79,15 @@ func slowText(salt, sum []byte) string {
 		enc.EncodeToString(salt), enc.EncodeToString(sum))
 }
 
-// NoSlow returns the stored form of a password that nobody knows.
+// NoSlow returns a random hash, which matches no known password.
 func NoSlow() string {
 	var b [slowSalt + slowSum]byte
 	rand.Read(b[:])
 	return slowText(b[:slowSalt], b[slowSalt:])
 }
 
-// CheckSlow returns why a hash of another system cannot be stored, or nil. It may
-// cost up to seven times as much as one of HashSlow: every login pays for it.
+// CheckSlow returns an error if a hash of another system cannot be stored. The hash
+// may cost up to seven times as much as HashSlow's: every login pays for it.
 func CheckSlow(phc string) error {
 	h, err := parseSlow(phc)
 	if err == nil && (len(phc) > 255 || h.m > 64<<10 || h.t*h.m > 256<<10) {
@@ -97,7 +96,7 @@ func CheckSlow(phc string) error {
 	return err
 }
 
-// MatchSlow reports whether s has the hash. It costs as much as HashSlow; the
+// MatchSlow reports whether s has the hash phc. It costs as much as phc states; the
 // caller limits how many run at once.
 func MatchSlow(phc string, s oauth.Secret) (bool, error) {
 	h, err := parseSlow(phc)
@@ -120,7 +119,7 @@ func parseSlow(phc string) (h slowHash, err error) {
 	if len(f) != 6 || f[1] != "argon2id" {
 		return h, errors.New("stored secret is not argon2id")
 	}
-	const form = "v=%d m=%d,t=%d,p=%d" // and nothing behind it: not every parameter is known here
+	const form = "v=%d m=%d,t=%d,p=%d" // nothing may follow: PHC allows parameters that are unknown here
 	parameters := f[2] + " " + f[3]
 	if _, err := fmt.Sscanf(parameters, form, &v, &h.m, &h.t, &h.p); err != nil || fmt.Sprintf(form, v, h.m, h.t, h.p) != parameters || v != argon2.Version ||
 		h.m < 8 || h.m > 1<<20 || h.t < 1 || h.t > 16 || h.p < 1 || h.p > 16 {

@@ -8,25 +8,25 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 )
 
-// ServicePrefix is that of opaque access tokens without a grant, which clients get
-// for themselves (RFC 6749 section 4.4).
+// ServicePrefix begins the opaque access tokens of the client credentials grant (RFC 6749
+// section 4.4) and of token exchange (RFC 8693).
 const ServicePrefix = "mintage_st_"
 
-// A ServiceToken holds the fields of such a token: nothing is stored about it.
+// A ServiceToken holds the fields of a service token, about which nothing is stored.
 type ServiceToken struct {
-	ID           grant.ID // of the token; of no grant
+	ID           grant.ID // of the token itself, not of a grant
 	ClientID     string   // at most 255 bytes
-	APIs         []uint16 // numbers of those that it is for; at most 255
+	APIs         []uint16 // numbers of the APIs that it is for; at most 255
 	Scope        oauth.Scope
 	IssuedAt     grant.Instant
-	AuthorizedAt grant.Instant // what cutoffs compare
+	AuthorizedAt grant.Instant // the instant that cutoffs are compared with
 	ExpiresAt    grant.Instant
 	JKT          oauth.JKT   // the key that it is bound to
-	Key          grant.KeyID // that made it; known when it is opened
+	Key          grant.KeyID // that made it; set by OpenService
 
-	// Of a token that was exchanged for one of a grant (RFC 8693): the grant, the
-	// generation of that token, and the actors, the present one first. AuthorizedAt is
-	// then when it was exchanged.
+	// These fields are set if the token was exchanged for a token of a grant (RFC 8693):
+	// the grant, the generation of that token, and the actors, the current one first.
+	// AuthorizedAt is then the instant of the exchange.
 	GrantID    grant.ID
 	Generation uint32
 	Actors     []grant.Actor
@@ -36,7 +36,7 @@ type ServiceToken struct {
 //
 //	version 1 | key id 4 | id 16 | issued 6 | authorized 6 | expires 6 | JKT 32 (bound only) | APIs 1 + 2 each | client 1 + its length | scope | MAC 24
 //
-// One that was exchanged always has a JKT, which may be zero, and behind it
+// An exchanged token always has a JKT, which may be zero, followed by
 //
 //	grant 16 | generation 4 | actors 1 | issuer 1 + its length, subject 1 + its length (each)
 //
@@ -140,5 +140,5 @@ func (f *fields) take(n int, ok *bool) []byte {
 	return b
 }
 
-// text removes a string that follows one byte with its length.
+// text removes a string, and the byte with its length before it.
 func (f *fields) text(ok *bool) string { return string(f.take(int(f.take(1, ok)[0]), ok)) }

@@ -10,40 +10,40 @@ import (
 	"github.com/mintage/mintage/internal/overload"
 )
 
-// A SlowPool limits the slow hashes that run at once, and those that wait: each
-// takes 19 MiB and 25 ms of a core. Waiting hashes run in order of arrival, except
-// that the second one of a party waits until the first ones of others have run.
+// A SlowPool limits how many slow hashes run at once and how many are queued: each
+// takes 19 MiB and 25 ms of a core. Queued hashes run in order of arrival, except
+// that a party's second hash waits until the first ones of other parties have run.
 type SlowPool struct {
 	atOnce, places int
 
 	mu       sync.Mutex
 	running  int
 	taken    int
-	of       map[string]int // by the name of a share
+	of       map[string]int // slots held, by the name of a share
 	arrivals int
 	queue    []*slowTurn
 }
 
-// A slowTurn is a waiting hash.
+// A slowTurn is a queued hash.
 type slowTurn struct {
 	order int           // the lowest is the next
-	come  chan struct{} // closed when it has come
+	come  chan struct{} // closed when the hash may run
 }
 
-// NewSlowPool returns a pool in which atOnce hashes run and waiting more wait.
+// NewSlowPool returns a pool that runs atOnce hashes and queues up to waiting more.
 func NewSlowPool(atOnce, waiting int) *SlowPool {
 	return &SlowPool{atOnce: atOnce, places: atOnce + waiting, of: map[string]int{}}
 }
 
 // A Share limits how many of a pool's slots one name may hold, so that a flood
-// leaves slots for others. Zero stands for the fair share of one party
+// leaves slots for others. If Most is zero, the limit is the fair share of one party
 // (overload.Fair) of the slots that the shares before this one leave free.
 type Share struct {
 	Name string
 	Most int
 }
 
-// ofParty is the divisor for the free slots that one party may hold.
+// ofParty limits the slots of one party to a third of the free ones (overload.Fair).
 const ofParty = 3
 
 // ErrPoolFull means that no slot was free in the pool, or in a share of it.
@@ -75,7 +75,8 @@ func (p *SlowPool) Match(ctx context.Context, phc string, spellings []oauth.Secr
 	return -1, nil
 }
 
-// enter takes a slot. Before is how many slots the party holds already.
+// enter takes a slot, if there is one. Before is the number of slots that the party held
+// until then.
 func (p *SlowPool) enter(shares []Share) (before int, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,8 +113,8 @@ func (p *SlowPool) leave(shares []Share) {
 	}
 }
 
-// turn waits for a turn, which endTurn ends. For each slot that the party held
-// before, as many others pass as the pool has slots, and no more: no party
+// turn waits until a hash may run; endTurn ends its run. Later arrivals overtake it,
+// but at most p.places of them for each slot that its party already held: no party
 // starves.
 func (p *SlowPool) turn(ctx context.Context, before int) error {
 	p.mu.Lock()
@@ -138,7 +139,7 @@ func (p *SlowPool) turn(ctx context.Context, before int) error {
 	}
 	p.mu.Unlock()
 	if i < 0 {
-		p.endTurn() // it came at this moment
+		p.endTurn() // the turn came meanwhile
 	}
 	return ctx.Err()
 }
@@ -163,8 +164,8 @@ func (p *SlowPool) Taken() int {
 	return p.taken
 }
 
-// Pause lets one hash fewer run at once, until resume is called. It waits for its turn as
-// a hash does, but takes no slot.
+// Pause reduces the hashes that run at once by one, until resume is called. It waits for
+// its turn as a hash does, but takes no slot.
 func (p *SlowPool) Pause() (resume func()) {
 	p.turn(context.Background(), 0)
 	return p.endTurn

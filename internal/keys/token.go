@@ -38,7 +38,7 @@ type Token struct {
 	Bits       uint64
 	APIs       uint8       // of an access token: positions in the grant's APIs
 	JKT        oauth.JKT   // of an access token: the key that it is bound to
-	Key        grant.KeyID // that made it; known when it is opened
+	Key        grant.KeyID // that made it; set when the token is opened
 }
 
 // Layout of a token after its prefix, in base64url without padding:
@@ -140,8 +140,8 @@ func (r *Ring) openToken(prefix string, newest byte, least int, realm, text stri
 	return t, nil
 }
 
-// readToken decodes the fields of both kinds. The slice has at least refreshSize
-// bytes.
+// readToken decodes the fields that refresh and access tokens share. The slice has at
+// least refreshSize bytes.
 func readToken(b []byte) Token {
 	return Token{
 		GrantID:    grant.ID(b[5:21]),
@@ -182,10 +182,10 @@ func (k *key) sealText(prefix, realm string, b []byte) string {
 	return string(base64.RawURLEncoding.AppendEncode(text, b))
 }
 
-// openText returns the body of what sealText has made with a key of a purpose, and
-// that key, or ErrNotAuthentic. The body is of no later version than newest, and has at
-// least least bytes; buf has room for the body and the MAC. The comparison of the MAC
-// takes constant time.
+// openText verifies a text of sealText and returns its key and body, or
+// ErrNotAuthentic. It accepts keys of purpose p, versions up to newest, and bodies of
+// at least least bytes; buf has room for the body and the MAC. The comparison of the
+// MAC takes constant time.
 func (r *Ring) openText(buf []byte, p Purpose, prefix string, newest byte, realm, text string, least int) (*key, []byte, error) {
 	size := base64.RawURLEncoding.DecodedLen(max(0, len(text)-len(prefix)))
 	if size < least+macSize || size > len(buf) {
