@@ -28,8 +28,8 @@ import (
 // none changes its meaning.
 type Name string
 
-// Events that are no change of a store's state. Those that are have the names
-// of store.EventName.
+// Events that do not change a store's state. The names of those that do are of type
+// store.EventName.
 const (
 	CodeIssued       Name = "code_issued"        // for a user who has consented, or by an operator
 	CodeRedeemed     Name = "code_redeemed"      // a client got the first pair of a grant
@@ -37,17 +37,17 @@ const (
 	RefreshRepeated  Name = "refresh_repeated"   // a client got the same pair again
 	RefreshShared    Name = "refresh_shared"     // a second holder of the token got a pair, under reuse_grace
 	TokenRefused     Name = "token_refused"      // a code or token was invalid for the request
-	ClientAuthFailed Name = "client_auth_failed" // no client, or not its secret
-	AdminAuthFailed  Name = "admin_auth_failed"  // a request to the admin API without its token
+	ClientAuthFailed Name = "client_auth_failed" // unknown client, or a wrong secret
+	AdminAuthFailed  Name = "admin_auth_failed"  // a request to the admin API without a valid token
 	AdminForbidden   Name = "admin_forbidden"    // a request to the admin API by an actor without the role for it
 	OldSecretUsed    Name = "old_secret_used"    // a secret that is not its client's newest
 	LoginSucceeded   Name = "login_succeeded"
 	LoginFailed      Name = "login_failed"
 	ConsentGiven     Name = "consent_given"
 	ConsentDenied    Name = "consent_denied"
-	UserCodeRefused  Name = "user_code_refused" // a user has entered a code that no device has, or too many
+	UserCodeRefused  Name = "user_code_refused" // a user has entered an unknown user code, or too many
 	LoggedOut        Name = "logged_out"
-	LogoutSent       Name = "logout_sent" // a client was told of a logout, has refused it, or could not be told
+	LogoutSent       Name = "logout_sent" // a client was notified of a logout, has refused it, or was unreachable
 	Throttled        Name = "throttled"   // too many failures of one address
 	ServerStarted    Name = "server_started"
 	ServerStopped    Name = "server_stopped"
@@ -55,13 +55,13 @@ const (
 	BackupMade       Name = "backup_made"
 )
 
-// Events of access tokens of clients for themselves; grant_id is the token's own id.
+// Events of access tokens that clients get for themselves; grant_id is the token's own id.
 const (
 	ServiceTokenIssued  Name = "service_token_issued"
-	ServiceTokenRevoked Name = "service_token_revoked" // by its client; of tokens that were exchanged, too
+	ServiceTokenRevoked Name = "service_token_revoked" // by its client; also for exchanged tokens
 )
 
-// Events of tokens that clients got in exchange for those of users; grant_id is the
+// Events of token exchange (RFC 8693) for the tokens of users; grant_id is the
 // grant's.
 const (
 	TokenExchanged   Name = "token_exchanged"   // the new token names the client as the actor
@@ -97,7 +97,7 @@ func Names() []Name {
 	return list
 }
 
-// storeNames are those of the events that stores keep as well.
+// storeNames are the names of the events that stores keep as well.
 var storeNames = []store.EventName{
 	store.EventCodeReplayed, store.EventRefreshReplayed, store.EventGrantRevoked, store.EventAccessRevoked,
 	store.EventKeyAdded, store.EventKeyWithdrawn, store.EventKEKRotated, store.EventRestored, store.EventCutoff, store.EventDisconnected, store.EventClientRecorded, store.EventSessionEnded,
@@ -111,25 +111,25 @@ var storeNames = []store.EventName{
 	store.EventOperatorAdded, store.EventOperatorRemoved, store.EventConsoleInvited, store.EventConsoleInvitationUsed, store.EventConsoleSignIn, store.EventConsoleSessionEnded,
 }
 
-// An Outcome is the result of what is recorded.
+// An Outcome is the result of a recorded action.
 type Outcome string
 
 const (
 	Success Outcome = "success"
 	Refused Outcome = "refused"
-	Failed  Outcome = "failed" // by a fault of ours; nothing happened
-	// Unknown means that a write was sent to the store and not answered: it may
-	// or may not have happened.
+	Failed  Outcome = "failed" // by a fault of the server; nothing happened
+	// Unknown means that the store did not acknowledge a write: it may or may not
+	// have happened.
 	Unknown Outcome = "unknown"
 )
 
-// An Event is what is recorded. It contains no secret, no code and no token. Empty
-// members are left out. Texts may come from unauthenticated callers: they are
+// An Event is a security event to record. It contains no secret, no code and no token.
+// Empty members are left out. Texts may come from unauthenticated callers: they are
 // escaped and cut to a limited length.
 type Event struct {
 	Name       Name
 	Outcome    Outcome   // empty: Success
-	Time       time.Time // zero: when it is handed to Record
+	Time       time.Time // zero: the time of the call of Record
 	Realm      string
 	ClientID   string
 	Subject    string
@@ -174,8 +174,8 @@ type Origin struct {
 
 type originKey struct{}
 
-// withOrigin is a context.WithValue that allocates one thing for a request, not
-// three.
+// withOrigin is like context.WithValue, but allocates once for a request instead of
+// three times.
 type withOrigin struct {
 	context.Context
 	origin Origin
@@ -188,7 +188,7 @@ func (c *withOrigin) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// With keeps an origin for what happens under ctx.
+// With returns a context with the origin of the events under it.
 func With(ctx context.Context, o Origin) context.Context { return &withOrigin{ctx, o} }
 
 // From returns the origin of ctx, or zero.
@@ -216,12 +216,12 @@ const (
 // timeFormat is RFC 3339 with milliseconds, in UTC.
 const timeFormat = "2006-01-02T15:04:05.000Z07:00"
 
-// A Hash is that of a line.
+// A Hash is the SHA-256 of a line.
 type Hash [sha256.Size]byte
 
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
-// ParseHash reads what String wrote.
+// ParseHash parses the output of Hash.String.
 func ParseHash(s string) (h Hash, ok bool) {
 	b, err := hex.DecodeString(s)
 	if err != nil || len(b) != len(h) {
@@ -230,14 +230,13 @@ func ParseHash(s string) (h Hash, ok bool) {
 	return Hash(b), true
 }
 
-// hashLine is the hash of a line without its line feed.
+// hashLine returns the hash of a line without its line feed.
 func hashLine(line []byte) Hash { return sha256.Sum256(line) }
 
-// appendLine appends e as the line that follows the one with the hash prev,
-// with its line feed, and with its MAC if ring is not nil and holds a key for
-// it. It writes by hand what encoding/json would also escape,
-// and more: nothing in a line moves a terminal's cursor or turns the direction
-// of text (CWE-117).
+// appendLine appends e as the line that follows the line with the hash prev, with a
+// line feed, and with a MAC if the author's ring holds a key for it. It escapes more
+// than encoding/json does: nothing in a line moves a terminal's cursor or turns the
+// direction of text (CWE-117).
 func appendLine(b []byte, e *Event, seq uint64, prev Hash, by *author) []byte {
 	begin := len(b)
 	b = strconv.AppendUint(append(b, `{"seq":`...), seq, 10)
@@ -288,7 +287,7 @@ func cutMAC(line []byte) (body, mac []byte, ok bool) {
 	return line[:at-len(macMember)], line[at : len(line)-len(`"}`)], true
 }
 
-// appendTime appends t as timeFormat has it, which package time does slowly.
+// appendTime appends t in timeFormat, faster than package time does.
 func appendTime(b []byte, t time.Time) []byte {
 	b = t.UTC().AppendFormat(b, time.RFC3339)
 	ms := t.Nanosecond() / int(time.Millisecond)
@@ -360,5 +359,5 @@ func appendEscape(b []byte, r rune) []byte {
 // plain are characters that no encoder of JSON escapes.
 const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._:@"
 
-// stamp is t as lines have it.
+// stamp returns t in UTC and whole milliseconds, as lines contain it.
 func stamp(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }

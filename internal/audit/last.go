@@ -9,10 +9,10 @@ import (
 )
 
 // Last returns at most n entries that the filter selects, of those before a sequence
-// number (0: the end of the log), the latest first; and the number to go on with, 0 if
-// there are no more. It reads the log from its end, and does not verify the chain: lines
-// that are no records are left out. If ctx ends, it returns what it has found so far;
-// without before, it also ends after firstLook, so that nobody waits for the latest.
+// number (0: the end of the log), the latest first; and the number to continue with, 0 if
+// there are no more. It reads the log from its end, skips lines that are no records, and
+// does not verify the chain. If ctx ends, it returns the entries found so far; with before
+// 0, it also stops after firstLook, so that no reader waits long for the latest.
 func Last(ctx context.Context, dir string, f Filter, before uint64, n int) (list []Entry, next uint64, err error) {
 	files, err := segments(dir)
 	if err != nil {
@@ -46,7 +46,7 @@ func Last(ctx context.Context, dir string, f Filter, before uint64, n int) (list
 			list = append(list, e)
 			return true
 		})
-		// Records of several processes may be out of order by the time they are queued.
+		// Records of several processes may be out of order: each process queues its own.
 		if err != nil || next != 0 || damaged == nil && !f.Since.IsZero() && first.Time.Before(f.Since.Add(-time.Minute)) {
 			return list, next, err
 		}
@@ -54,8 +54,8 @@ func Last(ctx context.Context, dir string, f Filter, before uint64, n int) (list
 	return list, 0, nil
 }
 
-// backwards calls line with each line of the segment that is finished, the last one
-// first, until it returns false.
+// backwards calls line with each finished line of the segment, the last one first,
+// until line returns false.
 func (s segment) backwards(line func([]byte) bool) error {
 	file, err := os.Open(s.path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -72,5 +72,5 @@ func (s segment) backwards(line func([]byte) bool) error {
 	return linesBackwards(file, info.Size(), func(text []byte, _ int64) bool { return line(text) })
 }
 
-// firstLook bounds what is read of a log from its end: some ten thousand records.
+// firstLook limits the bytes that Last reads of a log: some ten thousand records.
 var firstLook = 4 << 20

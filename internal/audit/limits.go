@@ -9,17 +9,16 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// Events that can be caused as fast as requests can be sent are rate limited
-// (GCRA). The events over a limit are counted, and a gap line says how many they
-// were.
+// Events that a caller can cause with each request are rate limited (GCRA). A gap line
+// reports how many events exceeded the limits.
 var (
 	// callersLimit is for all unauthenticated callers together.
 	callersLimit = overload.Limit{Burst: floodBurst, Every: time.Second / 20}
-	// grantLimit is for each grant, each user and each service: a client or a signed-in browser in a
-	// loop, or the holder of a token that can be presented again and again, must not fill
-	// the disk. Correct clients stay below it, with all instances of one together. Without
-	// it, one client or user could displace the history within days, or whoever has stolen
-	// the secret of a service within hours.
+	// grantLimit is for each grant, each user and each service: a client or a signed-in browser
+	// in a loop, or the holder of a token that can be presented again and again, must not fill
+	// the disk. All instances of a correct client stay below it together. Without the limit,
+	// one client or user could displace the history within days, and an attacker with the
+	// secret of a service within hours.
 	grantLimit = overload.Limit{Burst: floodBurst, Every: time.Second / 2}
 )
 
@@ -27,12 +26,12 @@ const floodBurst = 5000
 
 const accessRevoked = Name(store.EventAccessRevoked)
 
-// A class says how an event is limited.
+// A class determines how an event is limited.
 type class int
 
 const (
 	change  class = iota // changes, logins and all that is rare: never left out
-	looped               // those that one user, grant or service can cause as fast as requests are sent
+	looped               // events that one user, grant or service can cause as fast as requests are sent
 	routine              // what clients do with each request
 	hostile              // failures that callers can cause as fast as they like
 )
@@ -55,7 +54,7 @@ func classOf(e *Event) class {
 	return change
 }
 
-// A reason says why an event is missing in the audit log.
+// A reason is why an event is missing in the audit log.
 type reason int
 
 const (
@@ -86,8 +85,8 @@ func (l *lost) add(why reason, at time.Time) {
 	l.count[why]++
 }
 
-// reported subtracts what a gap line of that time has reported. More events may
-// have been lost since.
+// reported subtracts the counts that a gap line of that time has reported. More events
+// may have been lost since.
 func (l *lost) reported(of lost, at time.Time) {
 	for why := range l.count {
 		l.count[why] -= of.count[why]
@@ -132,8 +131,8 @@ func diskOf(path string) (disk, error) {
 
 func (d disk) reserve() uint64 { return min(max(minReserve, d.total/reserveShare), d.total/2) }
 
-// short reports whether the free space is below the reserve. Once it was, it must
-// exceed the reserve by a quarter (hysteresis).
+// short reports whether the free space is below the reserve or, if it was before, has
+// not yet exceeded the reserve by a quarter (hysteresis).
 func (d disk) short(before bool) bool {
 	if before {
 		return d.free < d.reserve()/4*5

@@ -17,7 +17,7 @@ type Options struct {
 	Node      string // this machine, for logs of several nodes that are brought together
 	// Routine also records each refresh.
 	Routine bool
-	// Owner is the directory whose owner receives files created by root; default: theirs.
+	// Owner is the directory whose owner receives files made by root; default: their parent.
 	Owner string
 	// Server removes segments by age and total size, unless a limit is zero, and
 	// records a gap if the previous server was killed.
@@ -53,7 +53,7 @@ const (
 	// gapEvery limits gap lines: a flood of events must not become one of gaps.
 	gapEvery   = time.Second
 	sweepEvery = time.Hour
-	// Those of the sweep of grants: see package sweep.
+	// clockSettle and clockDrift are those of the sweep of grants: see package sweep.
 	clockSettle = 10 * time.Minute
 	clockDrift  = time.Minute
 )

@@ -21,10 +21,10 @@ type Filter struct {
 	Events                                []Name    // any of them
 	Since, Until                          time.Time // first instant, and the one after the last
 
-	done <-chan struct{} // nil, or it ends the reading of a segment
+	done <-chan struct{} // ends the reading of a segment; nil: never
 }
 
-// Within returns the filter for a reading that ends with ctx, also where nothing matches.
+// Within returns f for a reading that stops when ctx ends, even if nothing matches.
 func (f Filter) Within(ctx context.Context) Filter {
 	f.done = ctx.Done()
 	return f
@@ -37,8 +37,8 @@ func (f *Filter) match(e *Entry) bool {
 		(f.Since.IsZero() || !e.Time.Before(f.Since)) && (f.Until.IsZero() || e.Time.Before(f.Until))
 }
 
-// mayMatch saves parsing most lines: a text without special characters is not escaped in
-// a line.
+// mayMatch reports whether line may match, without parsing it: a line contains each text
+// of the filter as it is, unless the text has characters that a line escapes.
 func (f *Filter) mayMatch(line []byte) bool {
 	for _, text := range [...]string{f.GrantID, f.RequestID, f.ClientID, f.Subject} {
 		if !bytes.Contains(line, []byte(text)) && strings.Trim(text, plain) == "" {
@@ -116,7 +116,7 @@ func skip(files []segment, since time.Time) []segment {
 		return files
 	}
 	for i := len(files) - 1; i > 0; i-- {
-		// Records of several processes may be out of order by the time they are queued.
+		// Records of several processes may be out of order: each process queues its own.
 		if first, err := files[i].firstEntry(); err == nil && first.Time.Before(since.Add(-time.Minute)) {
 			return files[i:]
 		}
@@ -172,7 +172,7 @@ func readSegment(s segment, from int64, f *Filter, yield func(Entry, error) bool
 	}
 }
 
-// A Place is the beginning of an audit log, and whether it contains a line.
+// A Place is the result of Find: where the log begins, and whether it contains the line.
 type Place struct {
 	First uint64 // seq of the first line; 0 if there is none
 	Found bool

@@ -30,7 +30,7 @@ func segmentPath(dir string, number uint64) string {
 	return filepath.Join(dir, fmt.Sprintf("%08d%s", number, suffix))
 }
 
-// segments lists those of a directory in their order.
+// segments lists the segments of a directory in order.
 func segments(dir string) (list []segment, err error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -61,7 +61,7 @@ func parseLine(line []byte) (e Entry, err error) {
 	return e, nil
 }
 
-// firstEntry is the one that begins the segment.
+// firstEntry returns the first entry of the segment.
 func (s segment) firstEntry() (Entry, error) {
 	f, err := os.Open(s.path)
 	if err != nil {
@@ -101,7 +101,7 @@ func (d segmentDetail) String() string {
 
 var errNoSegment = errors.New("not that of a segment")
 
-// parseSegmentDetail reads what String wrote.
+// parseSegmentDetail parses the output of segmentDetail.String.
 func parseSegmentDetail(e Entry) (chain string, torn int64, err error) {
 	text, ok := strings.CutPrefix(e.Detail, detailChain)
 	if e.Event != Segment || !ok {
@@ -128,7 +128,7 @@ type tail struct {
 	hash    Hash      // of the last line
 	// torn is the number of bytes after the last complete line: a process was
 	// killed, or the machine lost power, during a write. If the segment is empty,
-	// torn counts those at the end of the segment before it.
+	// torn counts the bytes of such a line at the end of the segment before it.
 	torn int64
 	// damaged is the reason why the chain cannot be continued.
 	damaged error
@@ -269,7 +269,7 @@ func (r removal) String() string {
 	return fmt.Sprintf("segments %d to %d, which %s; seq %d, sha256 %s", r.first, r.last, r.why, r.seq, r.hash)
 }
 
-// parseRemoval reads what String wrote, without the segments.
+// parseRemoval parses the output of removal.String, except for the segments.
 func parseRemoval(detail string) (r removal, ok bool) {
 	var hash string
 	which, upTo, _ := strings.Cut(detail, "; ")
@@ -311,8 +311,8 @@ func removalOf(list []segment, n int) (removal, error) {
 	return r, nil
 }
 
-// linesBackwards calls line with each complete line within size bytes, the last one
-// first, and the offset after its line feed, until it returns false.
+// linesBackwards calls line with each complete line within size bytes and the offset
+// after its line feed, the last line first, until line returns false.
 func linesBackwards(f io.ReaderAt, size int64, line func(text []byte, end int64) bool) error {
 	var text []byte // the end of a line whose beginning is not read yet
 	var end int64   // of that line; 0: it is being written, or its process was killed
@@ -330,8 +330,8 @@ func linesBackwards(f io.ReaderAt, size int64, line func(text []byte, end int64)
 			}
 			text, end = text[:i], from+int64(i)+1
 		}
-		// Of a line that is longer than any record, as where the machine has lost power and
-		// left a hole, the beginning is enough.
+		// A line that is longer than any record is no record, but a hole that a power loss
+		// left, for example: keep only its beginning.
 		if end == 0 || from > 0 && len(text) > 2*maxLine {
 			text = nil
 		}
@@ -342,5 +342,5 @@ func linesBackwards(f io.ReaderAt, size int64, line func(text []byte, end int64)
 	return nil
 }
 
-// backStep is how much is read at once.
+// backStep is how many bytes linesBackwards reads at once.
 const backStep = 64 << 10

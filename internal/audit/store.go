@@ -12,17 +12,17 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// A Store records the events that go with its writes: once a write has
-// succeeded, and also, as of unknown outcome, if the store did not answer. A
-// write that surely did not happen leaves no record.
+// A Store wraps a store and records the events of its writes: after a write has
+// succeeded, and with the outcome Unknown if the store did not acknowledge it. A
+// write that certainly did not happen leaves no record.
 type Store struct {
 	store.Store
 	log   *Log
 	realm string
 }
 
-// NewStore wraps a store. Where there are several realms, the records of the default one
-// have its name, realm: those of the deployment have none.
+// NewStore wraps a store. With several realms, realm is the name of the default one, for
+// its records; records of the whole deployment have no realm.
 func NewStore(st store.Store, log *Log, realm string) *Store { return &Store{st, log, realm} }
 
 // record records the events of a write, with its outcome.
@@ -64,8 +64,8 @@ func (s *Store) record(ctx context.Context, err error, about Event, events []sto
 	s.log.settled()
 }
 
-// UpdateGrant implements store.Store, as do the methods below. What decide has
-// returned last is recorded.
+// UpdateGrant implements store.Store. It records the events that the last call of
+// decide has returned.
 func (s *Store) UpdateGrant(ctx context.Context, id grant.ID, decide store.Decide) error {
 	h := observedPool.Get().(*observed)
 	h.decide = decide
@@ -86,8 +86,8 @@ type decided struct {
 	events []store.Event
 }
 
-// An observed is a decision whose events are recorded. They are reused, each with the
-// function that the store calls: a closure for each refresh would be allocated.
+// An observed wraps a store.Decide and keeps the events that it returned. observedPool
+// reuses it with its function on: a closure for each refresh would be allocated.
 type observed struct {
 	decide store.Decide
 	// A call of decide may still be running when UpdateGrant returns because its
@@ -114,8 +114,8 @@ func aboutGrant(g grant.Grant) Event {
 	return Event{Realm: g.Realm, ClientID: g.ClientID, Subject: g.Subject, GrantID: g.ID.String(), Generation: g.Generation}
 }
 
-// Commit records the events of a change with the client that it stores, or else
-// with what its last cutoff names.
+// Commit records the events of a change with the client or trust that the change
+// stores, or else with the client and subject of its last cutoff.
 func (s *Store) Commit(ctx context.Context, c store.Change) error {
 	err := s.Store.Commit(ctx, c)
 	if len(c.Events) == 0 {
@@ -126,7 +126,7 @@ func (s *Store) Commit(ctx context.Context, c store.Change) error {
 		about.Realm, about.ClientID, about.Subject = o.Realm, o.ClientID, o.Subject
 	}
 	for _, e := range c.Entries {
-		// An API has a realm too, and its events name it in their detail.
+		// The entry of an API decodes too, for its realm; record clears the client id.
 		if client, decodeErr := e.Client(); decodeErr == nil {
 			about = Event{Realm: client.Realm, ClientID: client.ID}
 		}

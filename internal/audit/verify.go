@@ -15,7 +15,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// A Break is where a chain does not hold.
+// A Break is the error for the first place at which a chain does not verify.
 type Break struct {
 	File string
 	Line int // counts from 1; 0: the file as a whole
@@ -40,8 +40,8 @@ type Verdict struct {
 	Head        Head
 	// Anchors holds those of Check.Anchors that were found, with their seq.
 	Anchors map[Hash]uint64
-	// Notes describe what is no break: incomplete lines of killed processes, parts
-	// that retention removed, records that are counted as missing.
+	// Notes describe findings that are no break: incomplete lines of killed processes,
+	// parts that retention removed, records that are counted as missing.
 	Notes []string
 	// Removed is the seq of the last record that retention has removed, and RemovedAt
 	// is the time of the record about it.
@@ -52,12 +52,12 @@ type Verdict struct {
 	MACs, WithoutMAC uint64
 }
 
-// A Check is a verification.
+// A Check configures a verification.
 type Check struct {
 	// Anchors are hashes of lines to look for.
 	Anchors []Hash
-	// Ring, if it is not nil, holds the keys that made the MACs of lines. Without
-	// it, they are not looked at.
+	// Ring, if it is not nil, holds the keys that made the MACs of lines. Without it,
+	// MACs are not verified.
 	Ring *keys.Ring
 	// Restored says that the ring is of a restored store, which may lack the keys of
 	// later lines: a note counts those, and their MACs are not verified.
@@ -135,11 +135,11 @@ type verifier struct {
 	done     int64
 	total    int64
 	torn     int64    // bytes behind the last whole line of the segment before
-	part     bool     // what came before the first line need not be accounted for
+	part     bool     // lines before the first one may be missing
 	beganAt  *removal // what must have been removed before the first line
 	removals []removal
 	lacking  uint64          // lines whose key the ring lacks
-	ends     map[uint64]Hash // of the segments, and of what came before the first
+	ends     map[uint64]Hash // hash of the last line of each segment, and of the line before the first, by seq
 	segment  segment
 }
 
@@ -260,8 +260,9 @@ func (w *verifier) line(text []byte, number int) error {
 	return nil
 }
 
-// mac verifies that the writer of a line had the key ring. Lines without a MAC are of
-// commands that ran without the key-encryption key: they record no event of servers.
+// mac verifies the MAC of a line, which proves that its writer had the key ring. Lines
+// without a MAC are of commands that ran without the key-encryption key: they may
+// record the events of byCommands only.
 func (w *verifier) mac(text []byte, e Entry, number int) error {
 	body, mac, has := cutMAC(text)
 	switch {

@@ -22,8 +22,8 @@ type lock struct{ f *os.File }
 
 var errLocked = errors.New("another process holds the audit log's lock")
 
-// take takes the lock, which readers share. It gives up after some two seconds: a
-// stopped process may hold the lock.
+// take takes the lock, which readers share. It returns errLocked after some two
+// seconds: a stopped process may hold the lock.
 func (l lock) take(how int) error {
 	for try := range 37 {
 		err := syscall.Flock(int(l.f.Fd()), how|syscall.LOCK_NB)
@@ -37,7 +37,7 @@ func (l lock) take(how int) error {
 
 func (l lock) release() error { return syscall.Flock(int(l.f.Fd()), syscall.LOCK_UN) }
 
-// A directory is one in which this process writes.
+// A directory is the directory of an audit log that this process writes.
 type directory struct {
 	path  string
 	owner string // directory whose owner receives what root creates here
@@ -140,8 +140,8 @@ func (d *directory) seek() (err error) {
 		return err
 	}
 	t, err := readTail(f, last)
-	// Where a process was killed while it began a segment, the last whole line
-	// is in the one before.
+	// If a process was killed while it began a segment, the last whole line is in
+	// the segment before.
 	for i := len(list) - 2; err == nil && i >= 0 && t.seq == 0 && t.damaged == nil; i-- {
 		var before tail
 		before, err = tailOf(list[i])
@@ -215,7 +215,7 @@ func (d *directory) write(events []Event, by *author, size int64) (err error) {
 // maxKept limits the buffer that a writer keeps for its next lines, in bytes.
 const maxKept = 256 << 10
 
-// follow appends the line that follows t to text, and moves t on.
+// follow appends the line that follows t to text, and advances t to that line.
 func (t *tail) follow(text []byte, e *Event, by *author) []byte {
 	begin := len(text)
 	text = appendLine(text, e, t.seq+1, t.hash, by)
@@ -224,16 +224,16 @@ func (t *tail) follow(text []byte, e *Event, by *author) []byte {
 	return text
 }
 
-// full reports whether the next line must begin a segment. A segment that a killed
-// process has left is not appended to: its last bytes are evidence.
+// full reports whether the next line must begin a segment. No process appends to a
+// segment with an unfinished line: its last bytes are evidence.
 func (d *directory) full(size int64, now time.Time) bool {
 	t := &d.tail
 	return d.file == nil || t.size == 0 || t.torn > 0 || t.damaged != nil || t.size >= size ||
 		now.Sub(t.began) >= segmentAge || now.Before(t.began.Add(-segmentAge))
 }
 
-// begin begins a segment. The one before is durable then: it is not opened for
-// writing again.
+// begin begins a segment. It makes the segment before durable first: no process
+// opens that for writing again.
 func (d *directory) begin(by *author) error {
 	t := d.tail
 	detail := segmentDetail{chain: t.chain, torn: t.torn}
@@ -268,8 +268,8 @@ func (d *directory) begin(by *author) error {
 	return d.append(t.follow(nil, &Event{Name: Segment, Time: by.now, Detail: detail.String()}, by), t)
 }
 
-// append writes text, whose last line is that of t. It truncates what a failed
-// write has left: no reader has used it.
+// append writes text, whose last line is that of t. It truncates the remains of a
+// failed write, which no reader has used.
 func (d *directory) append(text []byte, t tail) error {
 	n, err := d.file.Write(text)
 	if err != nil {

@@ -72,7 +72,7 @@ type writer struct {
 	opened             bool      // by a Server
 	ending             bool
 	began, wall        time.Time // the start, by the monotonic clock and by that of records
-	keep, moved        bool      // nothing is too old now; the clock was moved
+	keep, moved        bool      // nothing is removed by its age now; the clock was moved
 	batch              []Event
 }
 
@@ -80,7 +80,7 @@ func newWriter(l *Log) *writer {
 	return &writer{Log: l, began: time.Now(), wall: l.opt.Now().Round(0), write: task{name: "write"}, sync: task{name: "make durable"}, sweep: task{name: "remove old segments of"}}
 }
 
-// A task is due at a time, or not at all if that is zero.
+// A task is due at the time at, or never if at is zero.
 type task struct {
 	name   string // for the log: "cannot NAME the audit log"
 	at     time.Time
@@ -121,9 +121,10 @@ func (w *writer) work() {
 	}
 }
 
-// judge decides whether anything is too old, and returns when to decide again. A machine
-// may start with a wrong clock, or its clock may be moved: as of the store's rows, nothing
-// is removed by its age before there was time to correct it, and while it is moved.
+// judge decides whether records may be removed by their age, and returns when to decide
+// again. A machine may start with a wrong clock, or its clock may be moved: nothing is
+// removed by its age in the first clockSettle after the start, nor while the clock is
+// off by more than clockDrift. The sweep of the store's rows has the same rule.
 func (w *writer) judge(now time.Time) (again time.Duration) {
 	ran := time.Since(w.began)
 	by := now.Round(0).Sub(w.wall) - ran
@@ -363,7 +364,7 @@ func (w *writer) removeOld(now time.Time) error {
 		return fmt.Errorf("segments that %s cannot be removed: %w", why, err)
 	}
 	r.why = why
-	if w.recorded != r.hash { // not in an attempt before, after which the store did not answer
+	if w.recorded != r.hash { // unless an attempt before recorded it and OnRemove failed
 		if err := w.append(Event{Name: Removed, Time: now, Actor: "server", Detail: r.String()}); err != nil {
 			return err
 		}
@@ -395,8 +396,8 @@ func (w *writer) removeOld(now time.Time) error {
 
 // excess returns how many of the first segments must go, and why. All lines of a
 // segment are older than the first line of the next. The last segment counts as
-// full. The first segment that stays must have a line, which says how far the
-// removed ones went.
+// full. The first segment that stays must have a line: its seq and prev show where
+// the removed lines ended.
 func (w *writer) excess(list []segment, now time.Time) (n int, why string, err error) {
 	total := w.opt.size
 	sizes := make([]int64, len(list))
@@ -426,7 +427,7 @@ func (w *writer) excess(list []segment, now time.Time) (n int, why string, err e
 		}
 		switch {
 		case wanted == "" && next.Time.After(now):
-			continue // of a clock that was put back since: it does not tell its age
+			continue // dated by a clock that was set back since: its age is unknown
 		case wanted == "":
 			return n, why, nil
 		}
