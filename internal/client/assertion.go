@@ -22,12 +22,12 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// maxCandidates limits the keys of one kid with which a signature is verified, of
-// those that are published: a set with many keys of one kid makes no request slower.
+// maxCandidates limits how many published keys with one kid are tried for a signature: a
+// set with many such keys must not make requests slower.
 const maxCandidates = 2
 
-// Named returns the client that an assertion names by its subject, of a request whose
-// form does not (RFC 7521 section 4.2). Nothing is verified.
+// Named returns the client id in the subject of an assertion, for a request whose form
+// has no client_id (RFC 7521 section 4.2). It verifies nothing.
 func Named(text oauth.Secret) (id string, err error) {
 	_, a, err := parseAssertion(text)
 	if err != nil || a.Subject == "" || len(a.Subject) > oauth.MaxClientAddress {
@@ -36,7 +36,7 @@ func Named(text oauth.Secret) (id string, err error) {
 	return a.Subject, nil
 }
 
-// byAssertion finds the client that an assertion proves (RFC 7523 section 3).
+// byAssertion authenticates a client by an assertion (RFC 7523 section 3).
 func (a *Authenticator) byAssertion(ctx context.Context, view *directory.View, cred oauth.Credentials, from netip.Addr) (*store.Client, error) {
 	c, err := a.Directory.Client(ctx, view, a.Realm, cred.ClientID)
 	if c == nil && err == nil {
@@ -48,7 +48,7 @@ func (a *Authenticator) byAssertion(ctx context.Context, view *directory.View, c
 	case c == nil || !c.Auth.Allows(cred.Method):
 		return nil, unfit(view, a.Realm, cred.ClientID)
 	case cred.Unnamed && c.Auth == store.AuthFederated:
-		// Whoever made the token has not chosen its sub to be a client's id.
+		// The issuer of such a token did not choose its sub to be a client's id.
 		return nil, wrongClaim("client_id", "is missing in the form: a token of another issuer does not name the client")
 	}
 	signed, claims, err := parseAssertion(cred.Assertion)
@@ -70,7 +70,7 @@ func (a *Authenticator) byAssertion(ctx context.Context, view *directory.View, c
 
 // verify checks header and signature with the client's keys. The registration, not
 // the assertion, names the algorithm (RFC 8725 section 3.1); if the document of a
-// client does not, the type of the key does, which fits no other.
+// client does not, the header may name any that one of the client's keys is for.
 func (a *Authenticator) verify(ctx context.Context, c *store.Client, signed *jose.JSONWebSignature, from netip.Addr) error {
 	header := signed.Signatures[0].Header
 	alg := jose.SignatureAlgorithm(c.Assertion.Alg)
@@ -93,8 +93,8 @@ func (a *Authenticator) verify(ctx context.Context, c *store.Client, signed *jos
 	return verifyWith(ctx, signed, set, "client", c.SelfRegistered() || c.Assertion.KeysURI != "")
 }
 
-// verifyWith verifies a signature with the keys of its signer. Of a published set, whose
-// size is not the operator's choice, few keys are tried.
+// verifyWith verifies a signature with the keys of its signer. It tries at most
+// maxCandidates keys of a published set, whose size the operator does not control.
 func verifyWith(ctx context.Context, signed *jose.JSONWebSignature, set keyset.Set, signer string, published bool) error {
 	header := signed.Signatures[0].Header
 	candidates := set.Find(header.KeyID, jose.SignatureAlgorithm(header.Algorithm))
@@ -120,9 +120,9 @@ func verifyWith(ctx context.Context, signed *jose.JSONWebSignature, set keyset.S
 // otherTypes are the types of tokens that are no assertions.
 var otherTypes = []string{"at+jwt", "logout+jwt", "secevent+jwt", "dpop+jwt", "token-introspection+jwt", "revocations+jwt"}
 
-// typOf returns the type in the header as it is written, and in small letters without its
-// prefix. Other reports that it is that of another kind of token than an assertion (RFC
-// 8725 section 3.11).
+// typOf returns the header's typ as it is written, and in lower case without the prefix
+// application/. Other reports that a token of that type is no assertion (RFC 8725 section
+// 3.11).
 func typOf(signed *jose.JSONWebSignature) (exact, typ string, other bool) {
 	value, given := signed.Signatures[0].Header.ExtraHeaders["typ"]
 	exact, _ = value.(string)
@@ -142,8 +142,8 @@ func checkHeader(signed *jose.JSONWebSignature) error {
 	return nil
 }
 
-// keySet returns the keys of a client. Nobody vouches for an address that a client
-// has given itself: it is fetched for the caller's network.
+// keySet returns the keys of a client. No operator has checked an address that a client
+// registered itself: the fetch counts for the caller's network.
 func (a *Authenticator) keySet(ctx context.Context, c *store.Client, kid string, alg jose.SignatureAlgorithm, from netip.Addr) (set keyset.Set, err error) {
 	enough := func(s keyset.Set) bool { return s.Has(kid, alg) }
 	none := errors.New("no key sets are fetched here")
@@ -174,9 +174,9 @@ func networkOf(from netip.Addr) netip.Prefix {
 	return overload.Party(from)
 }
 
-// described returns the client of a document to which no user has agreed, or nil. An
-// operator has: with a trust in the issuer that the request's grant names. No other
-// document is fetched here.
+// described returns the client of a document that no user has consented to yet, or nil. It
+// fetches the document only if an operator has created a trust in the issuer of the
+// request's ID-JAG.
 func (a *Authenticator) described(ctx context.Context, view *directory.View, cred oauth.Credentials, from netip.Addr) (*store.Client, error) {
 	_, known := view.Registered(a.Realm, cred.ClientID)
 	if known || a.Described == nil || !oauth.IsClientAddress(cred.ClientID) || !a.Directory.Admits(a.Realm, cred.ClientID) {
@@ -195,9 +195,10 @@ func (a *Authenticator) described(ctx context.Context, view *directory.View, cre
 	return c, nil
 }
 
-// checkOwn checks the claims of an assertion that the client signed itself. Agents use
-// the token endpoint's address as its audience, and nobody could set a switch for them:
-// they have PKCE, and no tokens for themselves.
+// checkOwn checks the claims of an assertion that the client signed itself. If the client
+// registered itself, the audience may also be the token endpoint: agents use that, and no
+// operator could permit it to each of them. Such clients use PKCE, and get no tokens for
+// themselves.
 func (a *Authenticator) checkOwn(c *store.Client, claims assertion, now time.Time) error {
 	switch {
 	case claims.Issuer != c.ID:
@@ -222,8 +223,8 @@ func (a *Authenticator) checkOwn(c *store.Client, claims assertion, now time.Tim
 	return nil
 }
 
-// checkFederated checks the claims of an assertion of an issuer that the client
-// trusts. Such a token is presented until it expires, so that its jti says nothing.
+// checkFederated checks the claims of an assertion of an issuer that the client trusts.
+// Its jti is not checked: the client presents the same token until it expires.
 func (a *Authenticator) checkFederated(c *store.Client, signed *jose.JSONWebSignature, claims assertion, now time.Time) error {
 	trust := c.Assertion
 	switch {
@@ -254,12 +255,12 @@ func (a *Authenticator) checkFederated(c *store.Client, signed *jose.JSONWebSign
 	return nil
 }
 
-// use notes an assertion, which is accepted once (RFC 7523 section 3, item 7): in the
-// store if other nodes use it, and otherwise in memory. A restart forgets that, so that
-// what was issued before this server began is refused for as long as it lives. A
-// signer's clock may be ahead: an assertion that says that it was issued later than now
-// could be presented after a restart as well, and one of the first minute may be such a
-// one. The store remembers both.
+// use records an assertion, which is accepted once (RFC 7523 section 3, item 7): in the
+// store if other nodes use it, and otherwise in memory. A restart clears the memory, so
+// this server refuses assertions that were issued before it began. Two kinds would
+// be accepted again after a restart, and are recorded in the store as well: those dated
+// later than now by a signer's clock that is ahead, and those dated in the first minute of
+// this server, which may have been of the first kind before the restart.
 func (a *Authenticator) use(ctx context.Context, c *store.Client, claims assertion, now time.Time) error {
 	replayed := wrongClaim("jti", "was used before: an assertion is accepted once")
 	issued := *claims.ExpiresAt - assertionLife.Seconds()

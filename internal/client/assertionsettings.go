@@ -15,7 +15,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// Bounds of what a client says of its assertions.
+// Limits of a client's settings about assertions.
 const (
 	maxRegisteredKeys   = 10
 	maxAssertionClaims  = 10
@@ -25,7 +25,7 @@ const (
 // assertionSettings are the settings of clients that present assertions.
 var assertionSettings = slices.Concat(signingSettings, federatedSettings)
 
-// signingSettings say how assertions are signed, whoever signs them.
+// signingSettings are about the signatures of assertions, of the client or another issuer.
 var signingSettings = []Setting{
 	{
 		Name: "assertion alg", Member: "token_endpoint_auth_signing_alg", Optional: true, Flag: "assertion-signing-alg", Group: "Client assertions",
@@ -138,7 +138,7 @@ func isKeysURI(text string) bool {
 	return err == nil && u.Scheme == "https" && u.Host != "" && u.User == nil && u.Fragment == "" && len(text) <= 2048
 }
 
-// checkKeys checks the keys of a client, and keeps of a set what verifies.
+// checkKeys checks the keys of a client, and reduces a key set by keepKeys.
 func checkKeys(a *store.AssertionRule, before json.RawMessage) error {
 	switch {
 	case len(a.Keys) > 0 && a.KeysURI != "":
@@ -161,9 +161,9 @@ func checkKeys(a *store.AssertionRule, before json.RawMessage) error {
 	return keepKeys(&a.Keys, before, jose.SignatureAlgorithm(a.Alg))
 }
 
-// keepKeys reduces a registered key set to what verifies signatures. One of the keys must
-// be for alg, unless alg is empty. The limits of key sizes apply to new keys only: keys
-// that are registered already were accepted by an earlier version.
+// keepKeys reduces a registered key set to the members that verify signatures. One of the
+// keys must be for alg, unless alg is empty. The limits of key sizes apply to new keys
+// only: keys that are registered already were accepted by an earlier version.
 func keepKeys(text *json.RawMessage, before json.RawMessage, alg jose.SignatureAlgorithm) error {
 	set, err := keyset.Parse(*text)
 	old, _ := keyset.Parse(before)
@@ -227,9 +227,9 @@ func checkTrust(r *Registration) error {
 // the issuer is a single cluster, in which strangers cannot create namespaces.
 var ownerLabels = []string{"repo", "repository", "repository_owner", "repository_owner_id", "project_path", "namespace_path", "org", "organization"}
 
-// AnyOwner reports whether a subject pattern leaves open who owns the workload: of
-// several parts, one of the first two or one after an owner's label has a *. Everybody
-// can have a repository, a project or an organization at such a platform.
+// AnyOwner reports whether a subject pattern matches workloads of any owner: it has
+// several parts, and a * in one of the first two or in the part after an owner's label.
+// Anyone can have a repository, a project or an organization at such a platform.
 func AnyOwner(pattern string) bool {
 	parts := strings.FieldsFunc(pattern, func(c rune) bool { return c == ':' || c == '/' })
 	for i, part := range parts {
@@ -240,5 +240,5 @@ func AnyOwner(pattern string) bool {
 	return false
 }
 
-// checkedClaims are those that have a rule of their own.
+// checkedClaims are the claims that have rules of their own.
 var checkedClaims = []string{"iss", "sub", "aud", "exp", "nbf", "iat", "jti"}

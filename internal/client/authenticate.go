@@ -28,8 +28,8 @@ const (
 	SlowChecksOfOne = 2
 )
 
-// An Authenticator finds out which client of a realm makes a request. It lasts as
-// long as the process, so that the bounds of one hold under every configuration.
+// An Authenticator authenticates the clients of a realm. It lives as long as the process,
+// so that its limits survive a reload of the configuration.
 type Authenticator struct {
 	Realm     string
 	Store     store.Store
@@ -46,32 +46,32 @@ type Authenticator struct {
 	Issuer        string
 	TokenEndpoint []string
 	// Keys returns the key set at an address. CA holds certificates (PEM) to trust
-	// there, or "". A set that is not enough is fetched anew, if it may be, and so is one
-	// that was fetched before since.
+	// there, or "". A cached set that is not enough is fetched again, at most once a
+	// minute. A set that was fetched before since does not count.
 	Keys func(ctx context.Context, uri, ca string, since time.Time, enough func(keyset.Set) bool) (keyset.Set, error)
-	// Discovered returns the key set that the metadata of an issuer name, which must name
-	// that issuer.
+	// Discovered is like Keys, for the jwks_uri in the metadata of an issuer, which must
+	// name that issuer.
 	Discovered func(ctx context.Context, issuer, ca string, since time.Time, enough func(keyset.Set) bool) (keyset.Set, error)
-	// UpstreamSubject returns the subject that a login at an issuer makes of the claims of
-	// its id_token. Nil: users sign in at none.
+	// UpstreamSubject maps the claims of an issuer's id_token to the subject that a login at
+	// that issuer gets. Nil: users sign in at no other issuer.
 	UpstreamSubject func(issuer string, claims map[string]json.RawMessage) (string, error)
-	// OwnKeys does so for clients that registered themselves, for a caller's network:
-	// their addresses are fetched only where everybody could.
+	// OwnKeys is like Keys for clients that registered themselves, on behalf of a caller's
+	// network: it fetches from public addresses only.
 	OwnKeys func(ctx context.Context, uri string, from netip.Prefix, enough func(keyset.Set) bool) (keyset.Set, error)
-	// Described returns the client of a document, which is fetched for a caller's network.
-	// Nil: no client has one.
+	// Described returns the client that a document describes. It fetches the document on
+	// behalf of a caller's network. Nil: no client is described by a document.
 	Described func(ctx context.Context, id string, from netip.Prefix) (*store.Client, error)
-	// Shared reports that other nodes use the store, which then remembers the
-	// assertions that were used. Otherwise memory does: of those that were issued
-	// since the server began. Running is how long ago that was, by a clock that is never
-	// set; nil: for ever.
+	// Shared reports that other nodes use the store, which then records used assertions.
+	// Otherwise they are kept in memory, and those issued before the server began are
+	// refused. Running returns for how long the server has run, by a monotonic clock; nil:
+	// for ever.
 	Shared  bool
 	Running func() time.Duration
 
 	used, ownUsed used // ownUsed is of clients that registered themselves
 }
 
-// NewSlowPool bounds the checks of imported secrets.
+// NewSlowPool returns the pool that limits the checks of imported secrets.
 func NewSlowPool() *keys.SlowPool { return keys.NewSlowPool(1, SlowChecks-1) }
 
 // A method is a way in which a client authenticates.
@@ -80,9 +80,8 @@ type method struct {
 	check func(a *Authenticator, ctx context.Context, view *directory.View, cred oauth.Credentials, from netip.Addr) (*store.Client, error)
 }
 
-// methods are those of the endpoints at which clients authenticate, in the order in
-// which metadata list them. To add one, add a row, and to store.AuthRule the rules
-// that allow it.
+// methods are the authentication methods of all endpoints, in their order in the
+// metadata. To add one, add a row, and to store.AuthRule the rules that allow it.
 var methods = []method{
 	{oauth.AuthBasic, (*Authenticator).bySecret},
 	{oauth.AuthPost, (*Authenticator).bySecret},
@@ -106,9 +105,9 @@ func Metadata(endpoint string, confidential bool) map[string]any {
 	}
 }
 
-// Authenticate finds the client that the credentials prove. A client that does
-// not exist costs the same work as a wrong secret. From is where they come from,
-// or the zero address if callers cannot be told apart by theirs.
+// Authenticate returns the client that the credentials authenticate. A client that does
+// not exist costs the same work as a wrong secret. From is the caller's address, or the
+// zero address if callers cannot be told apart by theirs.
 func (a *Authenticator) Authenticate(ctx context.Context, cred oauth.Credentials, from netip.Addr) (*store.Client, error) {
 	view, err := a.Directory.View()
 	if err != nil {
@@ -122,7 +121,8 @@ func (a *Authenticator) Authenticate(ctx context.Context, cred oauth.Credentials
 	return nil, unfit(view, a.Realm, cred.ClientID)
 }
 
-// byName finds a client by its id alone: a public one, or one that has proved more.
+// byName finds a client by its id alone: a public client, or one that bySealedID has
+// authenticated.
 func (a *Authenticator) byName(ctx context.Context, view *directory.View, cred oauth.Credentials, _ netip.Addr) (*store.Client, error) {
 	c, err := a.Directory.Client(ctx, view, a.Realm, cred.ClientID)
 	switch {
@@ -136,12 +136,12 @@ func (a *Authenticator) byName(ctx context.Context, view *directory.View, cred o
 	return c, nil
 }
 
-// bySecret finds the client that has a secret (RFC 6749 section 2.3.1).
+// bySecret authenticates a client by a secret (RFC 6749 section 2.3.1).
 func (a *Authenticator) bySecret(ctx context.Context, view *directory.View, cred oauth.Credentials, from netip.Addr) (*store.Client, error) {
 	now := grant.At(a.Now())
 	digest := view.Ring.Digest(cred.Secret)
-	// A secret that was imported is kept as its client spells it, encoded in a
-	// Basic header or not. Generated ones read the same in both ways.
+	// An imported secret is stored as its client spells it, with or without the form
+	// encoding of a Basic header. Generated secrets are spelled the same in both.
 	raw := digest
 	if cred.RawSecret != "" && cred.RawSecret != cred.Secret {
 		raw = view.Ring.Digest(cred.RawSecret)
@@ -181,8 +181,8 @@ func (a *Authenticator) bySecret(ctx context.Context, view *directory.View, cred
 	return c, nil
 }
 
-// bySealedID finds a client that registered itself, whose secret is computed from its
-// id. For a wrong one, the store is not read.
+// bySealedID authenticates a client that registered itself, whose secret is computed from
+// its id. If the secret is wrong, it does not read the store.
 func (a *Authenticator) bySealedID(ctx context.Context, view *directory.View, cred oauth.Credentials) (*store.Client, error) {
 	secret, err := view.Ring.Registrations(a.Realm).Secret(cred.ClientID)
 	if err != nil {
@@ -205,7 +205,7 @@ func (a *Authenticator) checkSlow(ctx context.Context, hash string, cred oauth.C
 	}
 	shares := []keys.Share{{Name: store.InRealm(a.Realm, cred.ClientID), Most: SlowChecksOfOne}}
 	if from.IsValid() {
-		// In front: the client's share is not what is divided among networks.
+		// The network's share comes first: it is a part of all slots, not of the client's.
 		shares = []keys.Share{{Name: overload.Party(from).String()}, shares[0]}
 	}
 	i, err := a.Slow.Match(ctx, hash, spellings, shares...)
@@ -243,8 +243,8 @@ func (a *Authenticator) upgradeSecret(ctx context.Context, clientID, secretID st
 	}
 }
 
-// noteOldSecret reports the use of a secret, by its index, if it is not the newest of its
-// client: that deployment of the client does not have the newer one yet, or the secret was
+// noteOldSecret reports the use of a secret, by its index, if the client has a newer one:
+// a deployment of the client does not have the newer secret yet, or the old one was
 // stolen.
 func (a *Authenticator) noteOldSecret(ctx context.Context, c *store.Client, i int) {
 	if a.OldSecretUsed == nil {
@@ -258,7 +258,7 @@ func (a *Authenticator) noteOldSecret(ctx context.Context, c *store.Client, i in
 	}
 }
 
-// unfit is why a client may not authenticate, whatever its secret.
+// unfit returns why a client may not authenticate, whatever its secret.
 func unfit(v *directory.View, realm, id string) error {
 	c, known := v.Registered(realm, id)
 	switch {
@@ -272,7 +272,7 @@ func unfit(v *directory.View, realm, id string) error {
 	return WrongMethod
 }
 
-// wrong is why none of a client's secrets was right.
+// wrong returns why none of a client's secrets matches.
 func wrong(c *store.Client, now grant.Instant, digest, raw []byte) error {
 	for _, s := range c.Secrets {
 		if s.Expired(now) && subtle.ConstantTimeCompare(s.Digest, digest)|subtle.ConstantTimeCompare(s.Digest, raw) == 1 {

@@ -25,13 +25,13 @@ const (
 	maxSubject  = 1024 // of an assertion, that is compared with a pattern
 )
 
-// Bounds of the lifetime of an assertion of another issuer.
+// Limits of the lifetime of an assertion of another issuer.
 const (
 	maxFederated     = 24 * time.Hour
 	defaultFederated = 70 * time.Minute // Kubernetes issues tokens of an hour, and renews them before their end
 )
 
-// Bounds of the lifetime of an assertion that is a grant.
+// Limits of the lifetime of an assertion that is a grant.
 const (
 	defaultIDJAG = 5 * time.Minute
 	maxTrusted   = time.Hour
@@ -75,8 +75,8 @@ func parseAssertion(text oauth.Secret) (*jose.JSONWebSignature, assertion, error
 	return signed, a, err
 }
 
-// decodeClaims decodes claims. Its error names the first one of a wrong type, which is a
-// claim that has a rule: no name that a caller chose.
+// decodeClaims decodes claims. Its error names the first claim of a wrong type: always a
+// claim that has a rule, never a name that a caller chose.
 func decodeClaims(payload []byte, to any) error {
 	if json.Unmarshal(payload, to) == nil {
 		return nil
@@ -84,7 +84,7 @@ func decodeClaims(payload []byte, to any) error {
 	var all map[string]json.RawMessage
 	_ = json.Unmarshal(payload, &all)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		value := all[name] // whose address has the method that encodes it
+		value := all[name] // its address has the method MarshalJSON
 		one, err := json.Marshal(map[string]*json.RawMessage{name: &value})
 		if err == nil && json.Unmarshal(one, to) != nil {
 			return wrongClaim(name, "has the wrong JSON type")
@@ -116,13 +116,13 @@ func checkTimes(claims assertion, now time.Time, ahead time.Duration) error {
 	return nil
 }
 
-// seconds is a time as claims have it.
+// seconds returns t as a NumericDate (RFC 7519 section 2).
 func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
 func instant(seconds float64) grant.Instant { return grant.Instant(seconds * 1000) }
 
-// isValue reports whether a claim is a text, or is spelled so as a number or a
-// boolean.
+// isValue reports whether a claim is the string value, or a number or a boolean that is
+// spelled like value.
 func isValue(raw json.RawMessage, value string) bool {
 	var text string
 	if json.Unmarshal(raw, &text) == nil && len(raw) > 0 && raw[0] == '"' {

@@ -17,21 +17,21 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// A Document is what a client's metadata document says of it (OAuth Client ID
-// Metadata Document section 4), as far as that counts here.
+// A Document holds the members of a client's metadata document (OAuth Client ID
+// Metadata Document section 4) that this server supports.
 type Document struct {
 	Name         string // the host of its address if it gives itself none
 	RedirectURIs []string
 	Auth         store.AuthRule
 	GrantTypes   []string // without authorization_code if response_types lacks code
 	Bound        bool     // all its tokens are bound to keys (RFC 9449 section 5.2)
-	KeysURI      string   // jwks_uri, if it signs assertions; its own address, if it has jwks
+	KeysURI      string   // jwks_uri, if it signs assertions; the document's address, if it contains jwks
 	Alg          string   // of its assertions; "": that of its keys
 }
 
-// ReadDocument reads the document of an address. It leaves out redirect URIs that
-// are not accepted, with schemes as further private-use ones, and ignores all that it
-// does not know: clients serve one document to many servers.
+// ReadDocument parses the document at an address. It leaves out redirect URIs that are
+// not accepted; schemes are the private-use schemes that are. It ignores unknown
+// members: clients serve one document to many servers.
 func ReadDocument(address string, body []byte, schemes ...string) (Document, error) {
 	var d struct {
 		ID           string          `json:"client_id"`
@@ -65,7 +65,8 @@ func ReadDocument(address string, body []byte, schemes ...string) (Document, err
 		d.Keys = nil
 	}
 	if _, err := keyset.ParseFetched(d.Keys, false); err == nil && d.KeysURI == "" {
-		// The keys are fetched where they are, so that they can be replaced.
+		// The document contains the keys. Fetch them from there each time, so that the
+		// client can replace them.
 		d.KeysURI = address
 	} else if len(d.Keys) > 0 {
 		d.KeysURI = "" // RFC 7591 section 2: not both
@@ -88,9 +89,9 @@ func ReadDocument(address string, body []byte, schemes ...string) (Document, err
 	return out, nil
 }
 
-// describedGrantTypes returns the grant types of a document, never nil. A document that
-// lists none may refresh, though the default of RFC 7591 section 2 is authorization_code
-// alone: agents that leave the member out rely on it.
+// describedGrantTypes returns the grant types of a document, never nil. A document without
+// grant_types gets refresh_token too, though the default of RFC 7591 section 2 is
+// authorization_code alone: agents that leave the member out rely on it.
 func describedGrantTypes(grants, responses []any) []string {
 	listed := len(grants) > 0
 	codes := len(responses) == 0 || slices.Contains(responses, any("code"))
@@ -103,10 +104,11 @@ func describedGrantTypes(grants, responses []any) []string {
 // them (OAuth Client ID Metadata Document).
 type Documents struct {
 	Realm string
-	// Admitted are hosts and whole addresses, or any alone. None: no client.
+	// Admitted lists hosts and whole addresses, or only Any. If it is empty, no client is
+	// admitted.
 	Admitted []string
-	Any      string // the word for any
-	// Fetch returns the document at an address, for a visitor of a network.
+	Any      string // the word in Admitted that admits every address
+	// Fetch returns the document at an address, on behalf of a caller's network.
 	Fetch func(ctx context.Context, address string, from netip.Prefix) (Document, error)
 	Now   func() time.Time
 }
@@ -119,9 +121,9 @@ func (d *Documents) Admits(id string) bool {
 	return d.Admitted[0] == d.Any || slices.Contains(d.Admitted, id) || slices.Contains(d.Admitted, oauth.Host(id))
 }
 
-// Client returns the client of an address as its document describes it now, with the
-// registered form of a redirect URI as its only one; "" is that of a device. Any port of this machine matches,
-// that of localhost too: a program takes the one that is free.
+// Client returns the client that the document at the address id describes now. Its only
+// redirect URI is the registered form of redirectURI, which is "" for the device grant. A
+// loopback URI matches with any port, also for localhost: a program takes a free one.
 func (d *Documents) Client(ctx context.Context, id, redirectURI string, from netip.Prefix) (*store.Client, error) {
 	doc, err := d.Fetch(ctx, id, from)
 	if err != nil {

@@ -32,7 +32,7 @@ type Registrations struct {
 // sealed registration. The first is the default of RFC 7591 section 2.
 var sealedMethods = []oauth.AuthMethod{oauth.AuthBasic, oauth.AuthPost, oauth.AuthNone}
 
-// A RegistrationAnswer is the answer about a registration (RFC 7591 section 3.2.1). It has no
+// A RegistrationAnswer is the response to a registration (RFC 7591 section 3.2.1). It has no
 // member that is null: some clients refuse those.
 type RegistrationAnswer struct {
 	ID              string           `json:"client_id"`
@@ -47,8 +47,8 @@ type RegistrationAnswer struct {
 	Bound           bool             `json:"dpop_bound_access_tokens,omitempty"` // RFC 9449 section 5.2
 }
 
-// Register answers a registration. It leaves out redirect URIs that are not accepted,
-// and ignores members that it does not know. Nothing is written.
+// Register registers a client. It leaves out redirect URIs that are not accepted, and
+// ignores members that it does not know. It writes nothing.
 func (r *Registrations) Register(body string) (RegistrationAnswer, error) {
 	var asked struct {
 		RedirectURIs  []any            `json:"redirect_uris"`
@@ -113,7 +113,7 @@ func ownShortName(name any) string {
 	return strings.TrimSpace(text)
 }
 
-// open returns the registration that an id is.
+// open returns the registration that an id contains.
 func (r *Registrations) open(id string) (keys.SealedRegistration, error) {
 	return r.Directory.Ring().Registrations(r.Realm).Open(id, grant.At(r.Now()))
 }
@@ -127,15 +127,15 @@ func (r *Registrations) Admits(id string) bool {
 	return err == nil
 }
 
-// Client returns the client of an id as it has registered itself, with the registered
-// form of a redirect URI as its only one; "" is that of a device.
+// Client returns the client as it registered itself under id. Its only redirect URI is the
+// registered form of redirectURI, which is "" for the device grant.
 func (r *Registrations) Client(id, redirectURI string) (*store.Client, error) {
 	s, err := r.open(id)
 	if err != nil || int(s.Method) >= len(sealedMethods) {
 		return nil, oauth.ErrUnknownClient
 	}
-	// A registration of an earlier version may hold what is no longer accepted, and a
-	// port of localhost.
+	// An earlier version may have sealed a redirect URI that is no longer accepted, or
+	// a port of localhost.
 	if redirectURI != "" && oauth.CheckOwnRedirectURI(redirectURI, r.Schemes...) != nil {
 		return nil, oauth.ErrRedirectMismatch
 	}

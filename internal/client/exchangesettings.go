@@ -13,8 +13,8 @@ import (
 // maxExchangeFrom limits the clients that a registration names.
 const maxExchangeFrom = 50
 
-// exchangeSettings are those of clients that exchange tokens of users (RFC 8693), and of
-// those whose tokens are exchanged.
+// exchangeSettings are the settings of clients that exchange tokens of users (RFC 8693),
+// and of clients whose tokens are exchanged.
 var exchangeSettings = []Setting{
 	{
 		Name: "exchanges from", Change: "exchange from", Member: "exchange_from", Optional: true, Each: true, Flag: "exchange-from", Group: "Token exchange",

@@ -8,8 +8,8 @@ import (
 )
 
 // ErrClient is the one error for a client that does not exist, is disabled or
-// belongs to another realm, and for a wrong credential or method. What Authenticate
-// returns is also an AuthFault.
+// belongs to another realm, and for a wrong credential or method. The errors of
+// Authenticate that are ErrClient are also AuthFaults.
 var ErrClient = errors.New("client authentication failed")
 
 // An AuthFault is why a client was not authenticated: an ErrClient with details for
@@ -25,7 +25,7 @@ const (
 	WrongAssertion AuthFault = "wrong_assertion"
 )
 
-// ErrUnregistered is UnknownClient of a client that registered itself.
+// ErrUnregistered is the UnknownClient for an id in the form of a sealed registration.
 var ErrUnregistered = fmt.Errorf("%w: its sealed id is not authentic, or no user has agreed to it", UnknownClient)
 
 func (f AuthFault) Error() string { return ErrClient.Error() + ": " + string(f) }
@@ -33,8 +33,8 @@ func (f AuthFault) Error() string { return ErrClient.Error() + ": " + string(f) 
 // Is makes every AuthFault an ErrClient.
 func (f AuthFault) Is(target error) bool { return target == ErrClient }
 
-// An AssertionFault is WrongAssertion with the claim or the member of the header
-// that failed. Of the assertion, it repeats at most a value, bounded and in quotes.
+// An AssertionFault is WrongAssertion with the claim or the member of the header that
+// failed. It repeats at most one value of the assertion, shortened and in quotes.
 type AssertionFault struct{ Claim, Why string }
 
 func (f *AssertionFault) Error() string {

@@ -16,8 +16,8 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// A GrantFault is why an assertion is no grant: the claim, the member of the header or
-// the trust that failed, and for some the value, bounded and in quotes.
+// A GrantFault is why an assertion is not accepted as a grant: the claim, the member of
+// the header or the trust that failed, and for some the value, shortened and in quotes.
 type GrantFault struct{ Claim, Why string }
 
 func (f *GrantFault) Error() string { return oauth.ErrGrant.Error() + ": the " + f.Text() }
@@ -27,8 +27,8 @@ func (f *GrantFault) Text() string { return "assertion's " + f.Claim + " " + f.W
 
 func (f *GrantFault) Unwrap() error { return oauth.ErrGrant }
 
-// rules are those of both kinds, in their order: nothing that an assertion says is used
-// before it is known who signed it, but to find the trust.
+// rules are the rules for assertions of both kinds, in the order of their checks. Before
+// the signature is verified, the claims serve only to find the trust.
 var rules = []rule{
 	{"form", (*judgement).read},
 	{"typ", (*judgement).typ},
@@ -55,8 +55,9 @@ type Finding struct {
 }
 
 // Assertion verifies an assertion that a client presents as a grant. Without a client id,
-// its client is that of the one trust which it fits. Of a client that is not authenticated,
-// an ID-JAG is oauth.ErrClient; the other errors are GrantFaults and faults of the server.
+// the client is that of the only trust that fits. Assertion returns oauth.ErrClient for an
+// ID-JAG of a client that is not authenticated; its other errors are GrantFaults and
+// faults of the server.
 func (a *Authenticator) Assertion(ctx context.Context, clientID string, authenticated bool, text oauth.Secret) (*Asserted, error) {
 	j, err := a.judge(clientID, authenticated, text)
 	if err != nil {
@@ -70,8 +71,8 @@ func (a *Authenticator) Assertion(ctx context.Context, clientID string, authenti
 	return &j.out, nil
 }
 
-// Findings returns what each rule says of an assertion, as the client of its trust would
-// present it, up to the first without which the others cannot be checked.
+// Findings returns the result of each rule for an assertion, as if the client of its trust
+// presented it. If no trust is found, it ends with the rule that failed.
 func (a *Authenticator) Findings(ctx context.Context, text oauth.Secret) (list []Finding, out *Asserted, err error) {
 	j, err := a.judge("", true, text)
 	if err != nil {
@@ -91,7 +92,7 @@ func (a *Authenticator) Findings(ctx context.Context, text oauth.Secret) (list [
 			j.client = j.claims.ClientID
 		}
 		if fault != nil && j.out.Trust == nil {
-			break // of which no rule holds
+			break // the further rules need a trust
 		}
 	}
 	return list, &j.out, nil
@@ -105,7 +106,7 @@ func (a *Authenticator) judge(clientID string, authenticated bool, text oauth.Se
 	return &judgement{a: a, view: view, client: clientID, authenticated: authenticated, text: text, now: a.Now()}, nil
 }
 
-// granted makes a fault of an assertion one of a grant.
+// granted converts an AssertionFault to a GrantFault.
 func granted(err error) error {
 	if fault, ok := errors.AsType[*AssertionFault](err); ok {
 		return &GrantFault{fault.Claim, fault.Why}
@@ -128,8 +129,8 @@ func (j *judgement) read(context.Context) (err error) {
 	return nil
 }
 
-// typ decides by the type alone which kind it is (RFC 8725 section 3.11): an ID-JAG is
-// never accepted as a workload's.
+// typ derives the kind of assertion from the header's typ alone (RFC 8725 section 3.11):
+// an ID-JAG is never accepted as the assertion of a workload.
 func (j *judgement) typ(context.Context) error {
 	exact, typ, other := typOf(j.signed)
 	j.kind = store.TrustWorkload
@@ -151,8 +152,8 @@ var errNobody = fmt.Errorf("%w: an ID-JAG is accepted of clients that authentica
 
 func (j *judgement) header(context.Context) error { return checkHeader(j.signed) }
 
-// trust finds the trust. This server is no issuer of assertions for itself, whatever the
-// rows say.
+// trust finds the trust. It refuses assertions of this server, whatever trusts the store
+// holds.
 func (j *judgement) trust(context.Context) error {
 	if j.claims.Issuer == j.a.Issuer {
 		return wrongClaim("iss", "is this server, whose tokens are no assertions")
@@ -168,7 +169,7 @@ func (j *judgement) trust(context.Context) error {
 	return nil
 }
 
-// fitting returns the trust of the client or, if no client is authenticated, the only one
+// fitting returns the client's trust or, if the request names no client, the only trust
 // that fits. If only disabled ones fit, it returns one of them, so that the refusal says
 // that the trust is disabled.
 func (j *judgement) fitting() (*store.Trust, error) {
@@ -200,7 +201,8 @@ func (j *judgement) fitting() (*store.Trust, error) {
 	return nil, j.untrusted(wrongClaim("iss", "with sub and aud fits no trust of workloads: mintage trust list"))
 }
 
-// untrusted names the type if the client has a trust of the other kind, or else returns err.
+// untrusted returns an error about typ if the client has a trust of the other kind, or
+// else err.
 func (j *judgement) untrusted(err error) error {
 	exact, _, _ := typOf(j.signed)
 	has := func(kind store.TrustKind) bool {
@@ -229,8 +231,8 @@ func (j *judgement) signature(ctx context.Context) error {
 	return verifyWith(ctx, j.signed, set, "issuer", len(t.Keys) == 0)
 }
 
-// trustedKeys returns the keys of a trust's issuer. Those that were fetched before the trust
-// was created, or enabled again, may be why it had ended.
+// trustedKeys returns the keys of a trust's issuer. Keys that were fetched before the trust
+// was created, or enabled again, do not count: they may be why it was disabled.
 func (a *Authenticator) trustedKeys(ctx context.Context, t *store.Trust, enough func(keyset.Set) bool) (keyset.Set, error) {
 	switch {
 	case len(t.Keys) > 0:
@@ -266,8 +268,8 @@ func (j *judgement) audience(context.Context) error {
 	return was(strings.Join(list, " "), "aud", why)
 }
 
-// aimed reports whether the audience is that of a trust. Of the issuer of this server, a
-// slash at its end does not count.
+// aimed reports whether the audience is the one that a trust requires. A slash at the end
+// of this server's issuer does not count.
 func (j *judgement) aimed(t *store.Trust) bool {
 	if len(j.claims.Audience.names) != 1 {
 		return false

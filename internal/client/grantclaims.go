@@ -18,11 +18,11 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// An Asserted is what an assertion says that is a grant (RFC 7523 section 2.1).
+// An Asserted holds the contents of an assertion that is a grant (RFC 7523 section 2.1).
 type Asserted struct {
 	Trust     *store.Trust
 	ID        string // jti, of an ID-JAG
-	Subject   string // ours of a user; that of a workload
+	Subject   string // of a user at this server, or of a workload at its issuer
 	Scope     oauth.Scope
 	Scoped    bool     // it names a scope
 	Resources []string // APIs that it names
@@ -30,8 +30,8 @@ type Asserted struct {
 	ExpiresAt grant.Instant
 	AuthTime  grant.Instant
 	Actors    []grant.Actor
-	JKT       oauth.JKT // the key whose proof must be there, or zero
-	Digest    uint64    // of what is signed
+	JKT       oauth.JKT // the key that the request must prove, or zero
+	Digest    uint64    // of the signed part of the assertion
 }
 
 // grantClaims are the claims of an assertion that is a grant.
@@ -56,7 +56,7 @@ type actClaim struct {
 	Before  *actClaim `json:"act"`
 }
 
-// A judgement is an assertion that is being judged.
+// A judgement is the state of the verification of an assertion.
 type judgement struct {
 	a      *Authenticator
 	view   *directory.View
@@ -64,7 +64,7 @@ type judgement struct {
 	text   oauth.Secret
 	now    time.Time
 
-	authenticated bool // the client is
+	authenticated bool // whether the client is
 
 	signed *jose.JSONWebSignature
 	kind   store.TrustKind
@@ -144,8 +144,8 @@ func (j *judgement) tenant(context.Context) error {
 	return nil
 }
 
-// narrows refuses what would narrow what is granted, and is not understood here; and, as
-// a workload's, tokens that are about a login.
+// narrows refuses claims that would narrow the grant, but are not supported. It refuses
+// id_tokens as assertions of workloads.
 func (j *judgement) narrows(context.Context) error {
 	for _, name := range []string{"authorization_details", "aud_tenant", "events"} {
 		if _, given := j.all[name]; given {
@@ -178,8 +178,8 @@ func (j *judgement) confirmation(context.Context) error {
 	return nil
 }
 
-// actors reads who acts for the user. Each has an issuer, so that none reads as a client
-// of this server.
+// actors reads the claim act. Each actor gets an issuer, so that none is mistaken for a
+// client of this server.
 func (j *judgement) actors(context.Context) error {
 	_, given := j.all["act"]
 	switch {
@@ -204,7 +204,8 @@ func (j *judgement) actors(context.Context) error {
 	return nil
 }
 
-// scope reads what the assertion is for. What it does not name, it does not narrow.
+// scope reads the scope and the APIs of the assertion. A claim that is absent narrows
+// nothing.
 func (j *judgement) scope(context.Context) (err error) {
 	if text := j.claims.Scope; text != nil {
 		if j.out.Scope, err = oauth.ParseScope(*text); err != nil {
@@ -221,8 +222,8 @@ func (j *judgement) scope(context.Context) (err error) {
 	return nil
 }
 
-// subject makes the subject of a user. Without another setting, no two issuers can name
-// one user, and none a user of this server.
+// subject sets the subject of a user. By default it contains the issuer: two issuers can
+// never name the same user, and no issuer a user of this server.
 func (j *judgement) subject(context.Context) error {
 	c, t := &j.claims, j.out.Trust
 	j.out.Subject = c.Subject

@@ -16,8 +16,8 @@ import (
 // itself.
 func NamesItself(id string) bool { return keys.IsRegistration(id) || oauth.IsClientAddress(id) }
 
-// ownClient is a client that registered itself, for a redirect URI, or for the device grant
-// alone.
+// ownClient returns a client that registered itself, with one redirect URI or, for the
+// device grant alone, none.
 func ownClient(realm, id, name, redirectURI string, grantTypes []string, now grant.Instant) *store.Client {
 	c := &store.Client{
 		ID: id, Realm: realm, State: store.ClientEnabled, Secrets: []store.Secret{}, CreatedAt: now, UpdatedAt: now,
@@ -29,8 +29,8 @@ func ownClient(realm, id, name, redirectURI string, grantTypes []string, now gra
 	return c
 }
 
-// ownGrantTypes are those that a client which registered itself may have, and without
-// device those of one that asked for none.
+// ownGrantTypes returns the grant types of a client that registered itself: the default
+// ones and, with device, the device grant.
 func ownGrantTypes(device bool) []string {
 	types := slices.Clone(store.DefaultGrantTypes)
 	if device {
@@ -45,7 +45,7 @@ const maxOwnName = 60
 
 // OwnName returns the name that a client gives itself, or the host of its address
 // if that is no short text of visible characters. Pages put it in quotation marks,
-// which it must not close; an apostrophe does not.
+// which the name must not close; an apostrophe does not close them.
 func OwnName(name any, address string) string {
 	text, _ := name.(string)
 	text = strings.TrimSpace(text)

@@ -9,12 +9,12 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// A demand is what a profile says of one setting.
+// A demand is the rule of a profile for one setting.
 type demand struct {
 	flag string
 	rule string // and where the profile says so
 	met  func(*Registration) bool
-	set  func(*Registration) // nil: no value would do for every client
+	set  func(*Registration) // nil: no value suits every client
 }
 
 // must is a demand that one value of a setting meets.
@@ -24,8 +24,8 @@ func must[T comparable](flag string, of func(*Registration) *T, value T, rule st
 
 const rightAlgorithms = "PS256, ES256 and EdDSA sign, and RS256 does not (section 5.4.1)"
 
-// signs is a demand of the algorithm that signs something: RS256, which is the default
-// of some, is not among those of FAPI.
+// signs is the demand that a signing algorithm is not RS256, which FAPI excludes and some
+// settings have as their default. It accepts an empty setting if none is true.
 func signs[T ~string](flag string, of func(*Registration) *T, none bool, value T) demand {
 	return demand{flag, rightAlgorithms,
 		func(r *Registration) bool { return *of(r) != T(keys.RS256) && (none || *of(r) != "") },
@@ -36,8 +36,8 @@ func signs[T ~string](flag string, of func(*Registration) *T, none bool, value T
 		}}
 }
 
-// fapi2 are the demands of the FAPI 2.0 Security Profile on a client. What it demands of
-// the server alone (iss, redirects by 303, no codes again) holds for every client; see
+// fapi2 are the demands of the FAPI 2.0 Security Profile on a client. Its demands on the
+// server alone (iss, redirects by 303, codes for one use) hold for every client; see
 // store.Profile for the rest.
 var fapi2 = []demand{
 	must("auth-method", func(r *Registration) *store.AuthRule { return &r.Auth }, store.AuthPrivateKeyJWT,

@@ -17,8 +17,8 @@ import (
 // which they are shown and checked.
 var Settings = slices.Concat(generalSettings, exchangeSettings, assertionSettings)
 
-// Client makes the client, and the secret that was generated for it. The text of the secret
-// is for showing it once: the client contains only a hash by the ring's pepper.
+// Client returns the new client, and the secret that was generated for it. Show the secret
+// once: the client contains only its HMAC under the ring's pepper.
 func (r Registration) Client(realm string, ring *keys.Ring, policy grant.Policy, now grant.Instant) (c store.Client, secret oauth.Secret, err error) {
 	c = store.Client{
 		ID: r.ID, Realm: realm, State: store.ClientEnabled, CreatedAt: now, UpdatedAt: now, Version: 1, Secrets: []store.Secret{},
@@ -51,7 +51,7 @@ func Registered(c store.Client) Registration {
 	return Registration{ID: c.ID, Settings: c.Settings.Clone()}
 }
 
-// Change returns c as r describes it, by the rules for a new client.
+// Change returns c with the settings of r, which follow the rules for a new client.
 func (r Registration) Change(c store.Client, policy grant.Policy) (store.Client, error) {
 	// The grants of a public client could have been obtained without a secret: they must
 	// not become those of a client that proves itself by one, nor the other way round.
@@ -62,8 +62,8 @@ func (r Registration) Change(c store.Client, policy grant.Policy) (store.Client,
 	return r.apply(c.Clone(), policy)
 }
 
-// Check completes the settings and returns an error about the first one that is wrong,
-// whatever the deployment is.
+// Check completes the settings and returns an error about the first one that is wrong. It
+// makes only the checks that do not depend on the deployment.
 func (r *Registration) Check() error {
 	for _, s := range Settings {
 		if s.check == nil {
@@ -80,7 +80,7 @@ func (r *Registration) Check() error {
 	return nil
 }
 
-// apply checks r and gives c everything that it says but secrets.
+// apply checks r and copies its settings, but no secret, to c.
 func (r Registration) apply(c store.Client, policy grant.Policy) (store.Client, error) {
 	if r.GrantTypes == nil {
 		r.GrantTypes = slices.Clone(store.DefaultGrantTypes)
@@ -103,7 +103,7 @@ func (r Registration) apply(c store.Client, policy grant.Policy) (store.Client, 
 		return c, &oauth.Invalid{Field: "secret-stdin", Message: "an existing secret has 8 to 512 bytes"}
 	case r.RetryWindow == nil:
 	case c.RetryWindow != nil && *c.RetryWindow == *r.RetryWindow:
-		// It was right when it was given, and stays if the bound is lower now.
+		// It was valid when it was set, and stays if the limit is lower now.
 	case *r.RetryWindow < 0 || r.RetryWindow.Duration() > longest:
 		return c, &oauth.Invalid{Field: "retry-window", Message: fmt.Sprintf("0s to %s: a minute less than the access token's lifetime", longest)}
 	}
@@ -140,7 +140,7 @@ func AddSecret(c store.Client, ring *keys.Ring, now, expires grant.Instant) (sto
 	return c, s, text, nil
 }
 
-// SecretVerdict tells why a secret should not be revoked at now, or "" if it is
+// SecretVerdict returns why a secret should not be revoked at now, or "" if it is
 // safe.
 func SecretVerdict(c store.Client, s store.Secret, now grant.Instant) string {
 	live := 0

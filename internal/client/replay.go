@@ -16,13 +16,13 @@ const (
 	// assertionAhead how far ahead its expiry may lie in addition.
 	assertionLife  = 5 * time.Minute
 	assertionAhead = time.Minute
-	// usedPeriod is longer than any assertion that is remembered lives.
+	// usedPeriod is longer than the life of any assertion that is remembered.
 	usedPeriod = assertionLife + 2*assertionAhead
-	// maxUsed bounds the assertions of a period, and maxUsedOfOne those of a client.
+	// maxUsed limits the assertions of a period, and maxUsedOfOne those of a client.
 	maxUsed, maxUsedOfOne = 200_000, 50_000
-	// maxOwnUsed bounds those of all clients that registered themselves, and
-	// ownUsedPart is which part of what is free one of them may have: a tenth, if it is
-	// alone.
+	// maxOwnUsed limits the assertions of all clients that registered themselves, and
+	// ownUsedPart those of one of them: to a ninth of the free room (overload.Fair), or a
+	// tenth of all room if it is alone.
 	maxOwnUsed, ownUsedPart = 100_000, 9
 )
 
@@ -38,9 +38,9 @@ func usedDocument(realm, clientID, jti string, expires grant.Instant) store.Docu
 	return d
 }
 
-// used remembers the assertions of the present and the last period, in bounded
-// memory. Clients that registered themselves have one of their own: anybody can make
-// any number of those. The zero value is ready to use.
+// used remembers the assertions of the present and the last period, in bounded memory.
+// Clients that registered themselves have a separate one: anyone can create any number of
+// such clients. The zero value is ready to use.
 type used struct {
 	mu            sync.Mutex
 	began         time.Time
@@ -49,7 +49,8 @@ type used struct {
 }
 
 // note remembers an assertion of a client, which may have registered itself (own).
-// First is false if it is remembered already, and full is true if it cannot be.
+// First is false if the assertion was remembered before; full is true if there is no
+// room for it.
 func (u *used) note(clientID, jti string, now time.Time, own bool) (first, full bool) {
 	sum := sha256.Sum256([]byte(clientID + "\x00" + jti))
 	key := [16]byte(sum[:])

@@ -11,7 +11,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// Bounds of a client's registration.
+// Limits of a client's registration.
 const (
 	maxClientID     = 64
 	maxClientName   = 100
@@ -22,15 +22,15 @@ const (
 	MaxSecrets      = 10
 )
 
-// A Registration is what an administrator says of a new client.
+// A Registration holds what an administrator sets for a new client.
 type Registration struct {
 	ID string // "" to have one generated
 	store.Settings
-	// Secret is one that exists already; "" to have one generated, unless the
+	// Secret is an existing secret to import; "" to have one generated, unless the
 	// client is public.
 	Secret oauth.Secret
-	// kept are the settings as they were: addresses, keys and a subject stay if they
-	// were right when they were given.
+	// kept are the settings before a change: addresses, keys and a subject that were valid
+	// when they were set stay valid.
 	kept store.Settings
 }
 
@@ -141,8 +141,8 @@ func (s Setting) Add(list []string, item string) []string {
 	return slices.Replace(slices.Clone(list), i, i+1, have.String())
 }
 
-// Remove returns a list without an item, which is missing if nothing had to be
-// removed. Scopes behind the id of an API are removed alone.
+// Remove returns a list without an item. Missing reports that the list did not have it. If
+// the item is an API with scopes, only these scopes are removed.
 func (s Setting) Remove(list []string, item string) (rest []string, missing bool, err error) {
 	i := s.index(list, item)
 	if i < 0 {
@@ -164,7 +164,7 @@ func (s Setting) Remove(list []string, item string) (rest []string, missing bool
 	}
 }
 
-// Lost returns what a list has and the next one has not.
+// Lost returns the items and scopes of a list that the next list lacks.
 func (s Setting) Lost(list, next []string) (lost []string) {
 	for _, item := range list {
 		i := s.index(next, item)
@@ -227,7 +227,7 @@ func eachOf(list, values []string) error {
 	return nil
 }
 
-// invalid is the fault of one setting, where another one's check finds it.
+// invalid returns an error about the setting of a flag, for checks of other settings.
 func invalid(flag, format string, args ...any) error {
 	return &oauth.Invalid{Field: flag, Message: fmt.Sprintf(format, args...)}
 }

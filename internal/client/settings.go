@@ -87,7 +87,7 @@ var generalSettings = []Setting{
 		},
 	},
 	{
-		// Its bound depends on the deployment: see apply.
+		// Its limit depends on the deployment: see apply.
 		Name: "retry window", Member: "retry_window", Flag: "retry-window", Group: "Refresh",
 		Help:   "how long a spent refresh token gets the same pair again; 0s: never",
 		Update: "how long a spent refresh token gets the same pair again; 0s: never; default: the server's",
@@ -298,8 +298,8 @@ var generalSettings = []Setting{
 }
 
 // checkRedirectURIs returns an error for addresses to which a client may not have
-// users sent, with a code or after a logout, and for too many. Those that the setting
-// had before stay.
+// users sent, with a code or after a logout, and for too many. If keeps reports true, it
+// accepts addresses that the setting had before.
 func (r *Registration) checkRedirectURIs(uris, before []string) error {
 	if len(uris) > maxRedirectURIs {
 		return fmt.Errorf("at most %d", maxRedirectURIs)
@@ -312,8 +312,8 @@ func (r *Registration) checkRedirectURIs(uris, before []string) error {
 	return nil
 }
 
-// keeps reports whether the client keeps its addresses: one that is no longer native
-// loses those on this machine.
+// keeps reports whether addresses that were registered before stay valid: a client that
+// is no longer native loses those on this machine.
 func (r *Registration) keeps() bool { return r.Native || !r.kept.Native }
 
 // checkLogoutURI applies the rules of redirect URIs to an address that the server

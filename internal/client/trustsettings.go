@@ -12,7 +12,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// Bounds of what a trust has.
+// Limits of a trust.
 const (
 	maxTrustSubjects = 20
 	maxTrustDomains  = 20
@@ -73,7 +73,8 @@ func CheckTrust(t *store.Trust, old store.Trust, own string) error {
 	return checkUsers(t)
 }
 
-// checkWorkload checks who is trusted: everybody can have a workload at some platforms.
+// checkWorkload checks that the subjects name an owner: anyone can have a workload at some
+// platforms.
 func checkWorkload(t *store.Trust, old store.Trust) error {
 	if t.SubjectFrom != "" || len(t.Domains) > 0 {
 		return invalid("subject_from", "it is for id-jag: a workload is the client")
@@ -109,7 +110,7 @@ func checkUsers(t *store.Trust) error {
 	return nil
 }
 
-// checkTrustedKeys checks where the keys are, and keeps of a set what verifies.
+// checkTrustedKeys checks where the issuer's keys are, and reduces a key set by keepKeys.
 func checkTrustedKeys(t *store.Trust, old store.Trust) error {
 	if _, err := keyset.Roots(t.KeysCA); err != nil || len(t.KeysCA) > maxRegisteredKeySet {
 		return invalid("jwks_ca", "not a file of at most %d bytes with certificates in PEM", maxRegisteredKeySet)
