@@ -28,7 +28,7 @@ import (
 	"github.com/mintage/mintage/internal/web"
 )
 
-// newRealm makes what outlives a reload for one realm.
+// newRealm returns the parts of one realm that outlive a reload.
 func (n *node) newRealm(cfg config.Config) *realm {
 	r := &realm{node: n, name: cfg.Realm, log: n.log, metrics: n.metrics.Realm(cfg.Realm), store: n.store, feed: issuer.NewFeed()}
 	if several := len(n.cfg.Realms) > 0; several {
@@ -56,7 +56,7 @@ func (n *node) newRealm(cfg config.Config) *realm {
 	return r
 }
 
-// upstreamSubject returns the subject that a login at an issuer makes of claims.
+// upstreamSubject maps claims of an issuer to the subject that a login there gets.
 func (n *realm) upstreamSubject(issuer string, claims map[string]json.RawMessage) (string, error) {
 	p := n.provider.Load()
 	if p == nil || p.Issuer() != issuer {
@@ -65,7 +65,7 @@ func (n *realm) upstreamSubject(issuer string, claims map[string]json.RawMessage
 	return p.Subject(claims)
 }
 
-// answer makes what answers under cfg for each realm. It reads the files that cfg names,
+// answer builds the handlers of each realm for cfg. It reads the files that cfg names,
 // and changes nothing that is in use.
 func (n *node) answer(cfg config.Config) (list []*answering, err error) {
 	for i, of := range cfg.Each() {
@@ -75,8 +75,8 @@ func (n *node) answer(cfg config.Config) (list []*answering, err error) {
 	return list, err
 }
 
-// answer makes what answers for the realm under its configuration. That of all is for
-// restores and withdrawals of keys, which are of all realms.
+// answer builds the handlers of the realm for cfg, its configuration. All is the
+// configuration of the deployment: restores and withdrawals of keys concern all realms.
 func (n *realm) answer(cfg, all config.Config) (*answering, error) {
 	iss := NewIssuer(cfg, n.store, n.directory, n.feed, n.log)
 	iss.Devices = &n.devices
@@ -148,8 +148,8 @@ func (n *realm) answer(cfg, all config.Config) (*answering, error) {
 	return a, nil
 }
 
-// proofs returns how proofs are taken under cfg. A nonce is an HMAC tag of the realm and
-// the minute, which every node can make.
+// proofs returns the rules for DPoP proofs under cfg. A nonce is an HMAC tag of the realm
+// and the minute, which every node can compute.
 func (n *realm) proofs(cfg config.Config) server.Proofs {
 	p := server.Proofs{Seen: &n.seen, OfAll: cfg.Authorization.DPoPNonce == config.DPoPNonceAll, Now: time.Now}
 	if cfg.Authorization.DPoPNonce != config.DPoPNonceOff {
@@ -160,7 +160,7 @@ func (n *realm) proofs(cfg config.Config) server.Proofs {
 	return p
 }
 
-// NewIssuer makes the issuer of a configuration. A nil feed is one of its own.
+// NewIssuer returns the issuer of a configuration. If feed is nil, the issuer has its own.
 func NewIssuer(cfg config.Config, st store.Store, directory *directory.Directory, feed *issuer.Feed, log *slog.Logger) *issuer.Issuer {
 	return issuer.New(issuer.Issuer{
 		Realm: cfg.Realm, ID: cfg.IssuerID(), Store: st, Directory: directory,
@@ -172,8 +172,8 @@ func NewIssuer(cfg config.Config, st store.Store, directory *directory.Directory
 	})
 }
 
-// use has list answer from the next request on. Requests that run finish with what
-// they began with.
+// use puts the handlers of list into use: they serve every further request. Running
+// requests finish with the handlers that they began with.
 func (n *node) use(cfg config.Config, list []*answering) {
 	n.cfg = cfg
 	n.checkups.use(cfg)
@@ -204,8 +204,9 @@ func (n *node) use(cfg config.Config, list []*answering) {
 	n.console.swap(n.consoleHandler(cfg, list[0], api))
 }
 
-// tokenEndpoints lists the addresses of the token endpoint that clients know: the one
-// in the metadata, and that of the service's specification.
+// tokenEndpoints lists the addresses that clients use as the audience of assertions beside
+// the issuer: the token endpoint in the metadata, that in the service's specification, and
+// the endpoint of pushed requests (RFC 9126 section 2).
 func tokenEndpoints(cfg config.Config) []string {
 	site := server.Site{PublicURL: cfg.PublicURL, BasePath: cfg.BasePath, Realm: cfg.Realm}
 	return []string{site.Endpoint("access_token"), site.PublicURL + site.BasePath + "/oauth2/access_token?realm=" + site.Realm, site.Endpoint("par")}

@@ -21,8 +21,8 @@ import (
 )
 
 // openAuditLog opens the audit log of the server; nil if there is none.
-// The keys of its lines are those of the directory, once that is open; what is
-// removed is noted by anchors.
+// Its lines get MACs by the keys of the directory, once that is open. Before it
+// removes lines, anchors records the removal in the store.
 func openAuditLog(cfg config.Config, version string, directory *atomic.Pointer[directory.Directory], anchors *anchoring, log *slog.Logger) *audit.Log {
 	if cfg.AuditDirectory() == "" {
 		log.Warn("there is no audit log", "advice", "leave audit.directory out to have one in the data directory")
@@ -64,11 +64,11 @@ type anchoring struct {
 	keep     time.Duration // retention of anchors of ended chains; 0: for ever
 	log      *slog.Logger
 	outage   *store.Outage
-	last     audit.Head // put, by put
+	last     audit.Head // written last, by put
 	failing  bool
 
-	mu    sync.Mutex // for what follows, and of the anchor in the store
-	chain string     // that was compared with its anchor
+	mu    sync.Mutex // guards chain, and the anchor in the store
+	chain string     // the one that compare has accepted
 }
 
 func newAnchoring(cfg config.Config, st store.Store, outage *store.Outage, log *slog.Logger) *anchoring {
@@ -77,7 +77,7 @@ func newAnchoring(cfg config.Config, st store.Store, outage *store.Outage, log *
 
 // run keeps the anchor current until ctx ends.
 func (a *anchoring) run(ctx context.Context) {
-	pause := time.Second // until the first: a log without an anchor could be exchanged
+	pause := time.Second // until the first anchor: before, the log could be exchanged
 	for directory.Pause(ctx, pause) {
 		if a.put(ctx); a.last != (audit.Head{}) {
 			pause = anchorEvery
@@ -104,8 +104,8 @@ func (a *anchoring) put(ctx context.Context) {
 	defer cancel()
 	err := a.write(try, head, 0)
 	if err != nil && !store.Interrupted(err) && !errors.Is(err, errRewritten) {
-		// A write whose connection broke may have succeeded, which no error of it
-		// tells. What the next one meets tells whether the store can be used.
+		// A write whose connection broke may have succeeded, whatever its error is. Only
+		// the error of another write shows whether the store can be used.
 		err = a.write(try, head, 0)
 	}
 	if err != nil && ctx.Err() != nil {
@@ -124,7 +124,7 @@ func (a *anchoring) put(ctx context.Context) {
 	}
 }
 
-// remove notes in the store what retention is about to remove.
+// remove records in the store which lines retention is about to remove.
 func (a *anchoring) remove(last audit.Head) error {
 	ctx, cancel := context.WithTimeout(context.Background(), deployment.AnchorTime)
 	defer cancel()
@@ -133,8 +133,8 @@ func (a *anchoring) remove(last audit.Head) error {
 
 var errRewritten = errors.New("a record that the store knows is not there")
 
-// write notes the head of the audit log, and the last removed record, or 0 if no
-// more was removed.
+// write stores the head of the audit log, and the seq of the last removed record, or 0
+// if no more was removed.
 func (a *anchoring) write(ctx context.Context, head audit.Head, removed uint64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -155,10 +155,10 @@ func (a *anchoring) write(ctx context.Context, head audit.Head, removed uint64) 
 	return store.PutDocument(ctx, a.store, d, next)
 }
 
-// compare looks, once for each chain, whether the audit log holds what the server
-// before has noted of it: to note anything else would vouch for an audit log that was
-// written anew. Of an audit log without an anchor, it believes where it begins: it is
-// new. Then it logs which one the store knows that was in its place.
+// compare checks, once for each chain, that the audit log contains the record that its
+// anchor names: a new anchor would vouch for an audit log that was rewritten. An audit log
+// without an anchor is new, and compare accepts where it begins. It then logs the chain
+// that the store has for the same directory, if any.
 func (a *anchoring) compare(ctx context.Context, head audit.Head, was *deployment.Anchor) error {
 	if a.chain == head.Chain && was.Chain != "" {
 		return nil

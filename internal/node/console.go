@@ -22,8 +22,8 @@ import (
 	"github.com/mintage/mintage/internal/web"
 )
 
-// consoleHandler returns what answers on the listener of the console. Operators are users
-// of the default realm.
+// consoleHandler returns the handler of the console's listener. Operators are users of the
+// default realm.
 func (n *node) consoleHandler(cfg config.Config, a *answering, api http.Handler) http.Handler {
 	c := &console.Console{
 		URL: cfg.ConsoleURL(), Service: cfg.ServiceName(), Dev: n.dev, API: api, Store: n.store, Now: time.Now, Log: n.log, Audit: n.auditLog, Elsewhere: elsewhere(cfg),
@@ -40,8 +40,8 @@ func (n *node) consoleHandler(cfg config.Config, a *answering, api http.Handler)
 	return c.Handler()
 }
 
-// elsewhere returns where operators sign in if users are not built in, nil if by
-// invitation alone.
+// elsewhere returns where operators sign in if users are not built in, or nil if they get
+// in by invitation alone.
 func elsewhere(cfg config.Config) *console.Elsewhere {
 	if !cfg.ByLogin() {
 		return nil
@@ -53,8 +53,8 @@ func elsewhere(cfg config.Config) *console.Elsewhere {
 	return e
 }
 
-// loginOfConsole returns what the login of the default realm does for operators, nil if it
-// does nothing.
+// loginOfConsole returns the part of the default realm's login that signs operators in, or
+// nil if it signs none in.
 func loginOfConsole(cfg config.Config) *login.Console {
 	e := elsewhere(cfg)
 	if e == nil || cfg.Realm != oauth.DefaultRealm {
@@ -66,8 +66,8 @@ func loginOfConsole(cfg config.Config) *login.Console {
 	}}
 }
 
-// devConsole returns where the console of --dev is: two ports above the public listener,
-// in each reading of the configuration.
+// devConsole returns the address of the --dev console: two ports above the public listener,
+// so that each reading of the configuration gives the same.
 func devConsole(public *net.TCPAddr) string {
 	port := public.Port + 2
 	if port > 65535 {
@@ -76,7 +76,7 @@ func devConsole(public *net.TCPAddr) string {
 	return net.JoinHostPort(public.IP.String(), strconv.Itoa(port))
 }
 
-// devOperator is the operator of --dev.
+// devOperator is the name of the operator of --dev.
 const devOperator = "dev"
 
 // inviteDev makes the operator of --dev, unless there is one, and an invitation.

@@ -46,7 +46,7 @@ func (n *realm) demoPages(cfg config.Config, iss *issuer.Issuer, tokens *token.E
 }
 
 // admitDemoPage adds the callback of the demo pages to the redirect URIs of the demo
-// client, in the place of that of an earlier address.
+// client, and removes that of an earlier address.
 func admitDemoPage(ctx context.Context, cfg config.Config, st store.Store, dir *directory.Directory, info deployment.DevInfo) error {
 	view, err := dir.Current(ctx)
 	if err != nil {

@@ -41,12 +41,13 @@ import (
 
 const devCallback = "https://client.example/callback"
 
-// devRedirects are where the demo client's codes may go: nowhere, to be read in the
-// address, or to a program under development on any port of this machine.
+// devRedirects are the redirect URIs of the demo client: an address that leads nowhere, so
+// that people read the code in the browser, and those of programs under development on any
+// port of this machine.
 var devRedirects = []string{devCallback, "http://127.0.0.1/callback", "http://localhost/callback"}
 
-// devScope is what the demo client may be granted: to sign its user in, and two scopes
-// that mean nothing.
+// devScope is the scope of the demo client: the one to sign its user in, and two scopes
+// without a meaning.
 const devScope = "openid profile email read write"
 
 // devAddress returns the address of the public listener, which is part of the
@@ -62,8 +63,8 @@ func devAddress(cfg config.Config) (net.Listener, net.Addr, error) {
 	return l, l.Addr(), nil
 }
 
-// prepareDev fills in the address, unless public_url is set, and where the
-// certificate will be.
+// prepareDev sets the addresses that the configuration does not set, and the paths of the
+// certificate.
 func prepareDev(cfg *config.Config, addr net.Addr) error {
 	tcp := addr.(*net.TCPAddr)
 	if !tcp.IP.IsLoopback() {
@@ -76,10 +77,10 @@ func prepareDev(cfg *config.Config, addr net.Addr) error {
 	}
 	cfg.Data = dir
 	cfg.PublicURL = cmp.Or(cfg.PublicURL, "https://"+tcp.String())
-	if at := devConsole(tcp); cfg.Console.Listen == "" && at != cfg.Management.Listen { // nobody need have asked for it
+	if at := devConsole(tcp); cfg.Console.Listen == "" && at != cfg.Management.Listen { // a --dev server has a console by default
 		cfg.Console.Listen = at
 	}
-	cfg.Pages.Name = cmp.Or(cfg.Pages.Name, "Mintage") // and not the address
+	cfg.Pages.Name = cmp.Or(cfg.Pages.Name, "Mintage") // instead of the address
 	if cfg.TLS.Cert == "" {
 		cfg.TLS.Cert, cfg.TLS.Key = deployment.DevCertificate(*cfg)
 	}
@@ -224,8 +225,8 @@ func writePEM(name string, mode os.FileMode, kind string, der []byte) error {
 	return deployment.ReplaceFile(name, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), mode)
 }
 
-// makeDemo makes what --dev shows: the demo client, and an invitation to the console if
-// there is one.
+// makeDemo creates the demo client and user and, if there is a console, an invitation to
+// it.
 func (n *node) makeDemo(ctx context.Context, cfg config.Config, listeners []listener) (invitation string, err error) {
 	demo, err := finishDev(ctx, cfg, n.store, n.directory, listeners)
 	if err != nil {
@@ -233,7 +234,8 @@ func (n *node) makeDemo(ctx context.Context, cfg config.Config, listeners []list
 	}
 	n.demo.Store(&demo)
 	if len(listeners) > 3 { // there is a console
-		// A server starts beside a store that is locked, and answers 503 until it is free.
+		// While another process locks the store, the server starts all the same, and
+		// answers 503.
 		if invitation, err = inviteDev(ctx, cfg, n.store); err != nil {
 			n.log.Warn("cannot make an invitation to the console: run mintage console invite dev", "error", err)
 		}
@@ -286,13 +288,13 @@ func finishDev(ctx context.Context, cfg config.Config, st store.Store, dir *dire
 	if err != nil {
 		return info, err
 	}
-	// Atomically: scripts wait for the file, and a full disk must not lose the secret.
+	// Replace it atomically: scripts wait for the file, and a full disk must not lose the secret.
 	return info, deployment.ReplaceFile(deployment.DevFile(cfg), append(text, '\n'), 0o600)
 }
 
-// printDev prints commands to paste. They request their own code, because a printed
-// one would expire within a minute. They name this executable: go run does not put
-// it into the PATH.
+// printDev prints commands to paste. The commands issue a code themselves, because a
+// printed code would expire within a minute. They name this executable by its path: go run
+// does not put it into the PATH.
 func printDev(w io.Writer, cfg config.Config, d deployment.DevInfo, invitation string) {
 	self, err := os.Executable()
 	if err != nil {
@@ -366,7 +368,7 @@ func devAdminFlags(cfg config.Config, d deployment.DevInfo) string {
 	return flags
 }
 
-// devUsername is the demo user.
+// devUsername is the username of the demo user.
 const devUsername = "demo"
 
 // makeDevUser creates the demo user, unless it exists or users are not built in.

@@ -24,15 +24,15 @@ import (
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
-// How often the server examines the deployment while there is a console to show it, and
-// when it begins: other things are more urgent after a start.
+// checkupAfter delays the first checkup: other work is more urgent after a start.
+// checkupEvery is the interval of checkups while there is a console, which shows them.
 const (
 	checkupAfter = 5 * time.Minute
 	checkupEvery = time.Hour
 	checkupTime  = 5 * time.Minute
 )
 
-// use has the next checkup examine cfg.
+// use sets the configuration that the next checkup examines.
 func (c *checkups) use(cfg config.Config) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,7 +60,7 @@ func (n *node) checkup(start bool) adminapi.Checkup {
 	return c.last
 }
 
-// checkUp examines the deployment now and then, until ctx ends.
+// checkUp starts a checkup every checkupEvery while there is a console, until ctx ends.
 func (n *node) checkUp(ctx context.Context, running *sync.WaitGroup) {
 	n.checkups.mu.Lock()
 	n.checkups.ctx, n.checkups.running = ctx, running
@@ -73,7 +73,7 @@ func (n *node) checkUp(ctx context.Context, running *sync.WaitGroup) {
 	}
 }
 
-// examine runs doctor's checks. What reads the whole store is left out.
+// examine runs doctor's checks, without those that read the whole store.
 func (n *node) examine(ctx context.Context, cfg config.Config) adminapi.Checkup {
 	p := doctor.Deployment{Dev: n.dev, Beside: true}
 	DescribeDeployment(cfg, &p)
@@ -83,7 +83,7 @@ func (n *node) examine(ctx context.Context, cfg config.Config) adminapi.Checkup 
 	if p.StoreErr = ReadStore(ctx, n.store, &p); p.StoreErr == nil {
 		NameEngine(cfg, n.engine, &p)
 	}
-	// Only what the checks look at is called: it reads.
+	// The checks only read: the role of an auditor is enough.
 	actor := admin.Actor{Via: admin.ViaMachine, Name: "doctor", Role: admin.RoleAuditor}
 	p.Admin = func(ctx context.Context, method, path string, out any) error {
 		r, err := http.NewRequestWithContext(serveradmin.WithActor(ctx, actor), method, "http://server"+path, nil)
@@ -104,8 +104,8 @@ func (n *node) examine(ctx context.Context, cfg config.Config) adminapi.Checkup 
 	return adminapi.Checkup{At: &now, Verdict: r.Verdict, Findings: append([]adminapi.Finding{}, r.Findings...)}
 }
 
-// DescribeDeployment sets what doctor's checks read of a configuration, but for the store,
-// the admin API and flags.
+// DescribeDeployment sets the fields of p that follow from the configuration, but not the
+// store, the admin API and the fields that flags set.
 func DescribeDeployment(cfg config.Config, p *doctor.Deployment) {
 	p.Config, p.Realm, p.Now, p.Schedule = cfg, cfg.Realm, grant.At(time.Now()), deployment.KeySchedule(cfg)
 	if !p.Beside {
@@ -118,7 +118,7 @@ func DescribeDeployment(cfg config.Config, p *doctor.Deployment) {
 	p.Demo = doctor.Demo{File: deployment.DevFile(cfg), ClientID: info.ClientID, Err: err}
 }
 
-// ReadStore sets the store of p, and what it holds of clients.
+// ReadStore sets the store of p and its Changes, with the last uses of secrets.
 func ReadStore(ctx context.Context, st store.Store, p *doctor.Deployment) error {
 	changes, err := st.Changes(ctx, 0)
 	for i := range changes.Clients {
@@ -132,7 +132,7 @@ func ReadStore(ctx context.Context, st store.Store, p *doctor.Deployment) error 
 	return err
 }
 
-// NameEngine sets what the checks use of an engine.
+// NameEngine sets the functions of the storage engine that the checks call.
 func NameEngine(cfg config.Config, engine store.Store, p *doctor.Deployment) {
 	switch st := engine.(type) {
 	case *sqlite.Store:

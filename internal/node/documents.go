@@ -20,9 +20,9 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// documentClient returns what fetches the documents and the key sets of clients that
-// registered themselves. Of a --dev server whose listeners are all on loopback, they
-// may be there as well, behind its own certificate or the authority that signed it.
+// documentClient returns the HTTP client for the documents and the key sets of clients that
+// registered themselves. A --dev server whose listeners are all on loopback also fetches
+// them from loopback, and trusts its own certificate and the authority that signed it.
 func documentClient(cfg config.Config, dev bool) (*fetch.Client, error) {
 	c := &fetch.Client{}
 	if !dev || !cfg.OnLoopback() {
@@ -35,7 +35,7 @@ func documentClient(cfg config.Config, dev bool) (*fetch.Client, error) {
 	}
 	for _, name := range []string{deployment.DevCAFile(cfg), cfg.TLS.Cert} {
 		pem, err := os.ReadFile(name)
-		if err != nil && !errors.Is(err, os.ErrNotExist) { // no authority of its own
+		if err != nil && !errors.Is(err, os.ErrNotExist) { // the server has no authority of its own
 			return nil, err
 		}
 		c.Roots.AppendCertsFromPEM(pem)
@@ -43,7 +43,7 @@ func documentClient(cfg config.Config, dev bool) (*fetch.Client, error) {
 	return c, nil
 }
 
-// openDocuments makes the caches of what clients that registered themselves publish.
+// openDocuments creates the caches of clients' documents and key sets.
 func (n *node) openDocuments(c *fetch.Client, schemes []string) {
 	n.documents = fetch.NewCache(c.Get, func(address string, body []byte) (client.Document, error) {
 		return client.ReadDocument(address, body, schemes...)
@@ -98,7 +98,7 @@ func registrationsOf(cfg config.Config, d *directory.Directory) (r *client.Regis
 	return r, nil
 }
 
-// admits reports whether an id is that of a client which may have registered itself.
+// admits reports whether an id can be that of a client that registered itself.
 func (a *answering) admits(id string) bool {
 	return a.registrations.Admits(id) || a.documents.Admits(id)
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// useCases returns the operator's use cases, of nobody yet.
+// useCases returns the use cases of operators, without an actor.
 func (n *realm) useCases(cfg config.Config) admin.Admin {
 	a := admin.Admin{
 		Store: n.store, Realm: n.name, Issuer: cfg.IssuerID(), Policy: deployment.Policy(cfg), Profile: store.Profile(cfg.Authorization.Demanded()), Schedule: n.directory.Schedule, Now: time.Now,
@@ -29,7 +29,7 @@ func (n *realm) useCases(cfg config.Config) admin.Admin {
 			return view.Ring, nil
 		},
 		Current: n.directory.Current, Roll: &account.Roll{}, Records: &admin.Records{},
-		// A node that cannot read it now does so within a second.
+		// If this fails, the node reads the change at its next poll, within a second.
 		Changed: func(ctx context.Context) { _, _ = n.directory.Current(ctx) },
 		Settle:  n.directory.Settle,
 	}
@@ -53,9 +53,9 @@ func (n *realm) endAll(cases admin.Admin) func(ctx context.Context, subject stri
 	}
 }
 
-// endLogouts returns the hook by which the commit that ends a session stores that it has
-// ended: for the outbox, if there are clients to tell, and for the issuer, if there are
-// clients whose grants end with it.
+// endLogouts returns a hook that adds documents to the commit that ends a session: for the
+// outbox, if there are clients to notify, and for the issuer, if there are clients whose
+// grants end with the session.
 func endLogouts(realm string, clients *directory.Directory) func(context.Context, login.End, *store.Change) error {
 	return func(ctx context.Context, e login.End, c *store.Change) error {
 		view, err := clients.View()

@@ -49,7 +49,7 @@ func checkNamedFiles(cfg config.Config) (faults []error) {
 		fault("tls", err)
 	}
 	if path, unix := strings.CutPrefix(cfg.AdminListen(), "unix:"); unix {
-		// A start makes the data directory, and systemd makes those in /run for it.
+		// A start makes the data directory, and systemd makes the directories in /run.
 		made := filepath.Dir(path) == filepath.Clean(cfg.Data) || strings.HasPrefix(path, "/run/")
 		if err := checkSocket(path); !made || !errors.Is(err, fs.ErrNotExist) {
 			fault("admin.listen", err)
@@ -171,15 +171,15 @@ func watchStore(ctx context.Context, present func() error, log *slog.Logger) {
 	}
 }
 
-// provenReady is for how long a node has to be ready before failures are no longer
-// taken for an outage of the store, which makes a node unready within five seconds
-// (directory.StaleAfter).
+// provenReady is for how many seconds a node must have been ready before watchOutage ends
+// an outage although requests still fail. An outage of the store makes a node unready within
+// five seconds (directory.StaleAfter).
 const provenReady = 10
 
 // watchOutage logs that an outage of the store has ended, and how much has failed: once
 // nothing fails and the node is ready, or once the node has been ready for provenReady
-// seconds, whatever fails. Otherwise requests that fail for another reason, which
-// anybody may be able to send, could keep real faults out of the log.
+// seconds. Without the second condition, requests that fail for another reason, which
+// anyone may be able to send, could keep real faults out of the log.
 func watchOutage(ctx context.Context, o *store.Outage, ready func(context.Context) error, log *slog.Logger) {
 	for wasReady := 0; directory.Pause(ctx, time.Second); {
 		if !o.Quiet(time.Now(), 0) || ready(ctx) != nil {

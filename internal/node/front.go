@@ -26,7 +26,7 @@ import (
 	"github.com/mintage/mintage/internal/web"
 )
 
-// newFront wires the part that people see, or nil if the deployment has none.
+// newFront returns the login and the pages of the realm, or nil if login.mode is off.
 func (n *realm) newFront(cfg config.Config, iss *issuer.Issuer) (*web.Front, error) {
 	if cfg.Login.Mode == config.LoginOff {
 		return nil, nil
@@ -56,7 +56,7 @@ func (n *realm) newFront(cfg config.Config, iss *issuer.Issuer) (*web.Front, err
 	return front, nil
 }
 
-// pusher stores the requests that clients push.
+// pusher returns a function that stores pushed authorization requests (RFC 9126).
 func pusher(a *login.Authorizer) token.Pusher {
 	return func(ctx context.Context, r *server.Request, req oauth.AuthorizationRequest, form string, known bool) (string, error) {
 		v := login.Visitor{}
@@ -103,7 +103,7 @@ func newUpstream(cfg config.Config, discovered *upstream.Discovered) (*upstream.
 	}), nil
 }
 
-// newPages reads the brand and the words for scopes.
+// newPages loads the pages, with the files of the brand and the descriptions of scopes.
 func newPages(cfg config.Config) (*pages.Set, error) {
 	opt := pages.Options{Name: cmp.Or(cfg.Pages.Name, cfg.ServiceName()), BasePath: cfg.BasePath, Locale: cfg.Pages.Locale}
 	var faults []error

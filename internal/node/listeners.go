@@ -28,7 +28,7 @@ import (
 	"github.com/mintage/mintage/internal/server/admin"
 )
 
-// The sockets are opened once, and drained at the end.
+// This file opens the sockets, which stay open until the process ends.
 
 // A listener is an open socket with its HTTP server.
 type listener struct {
@@ -94,7 +94,7 @@ func listen(cfg config.Config, public net.Listener, n *node) (list []listener, e
 		switch l, err := listenConsole(cfg, certificate, n); {
 		case err == nil:
 			list = append(list, l)
-		case n.dev: // nobody need have asked for it
+		case n.dev: // the console of a --dev server is optional
 			n.log.Warn("there is no console", "error", err)
 		default:
 			return list, err
@@ -207,7 +207,7 @@ func connectionsWith(files uint64) int {
 }
 
 // memoryLimit returns the soft memory limit (GOMEMLIMIT), above which the garbage
-// collector runs more often. A connection takes a third of its share.
+// collector runs more often. It has 128 KiB for each connection, three times its use.
 func memoryLimit(connections int) int64 {
 	if connections == 0 {
 		return math.MaxInt64
@@ -228,8 +228,8 @@ func (n *node) boundConnections(cfg config.Config) {
 	n.connections.Limit(l)
 }
 
-// listenAdmin opens the Unix socket, for this user or also a group, or the TCP
-// address.
+// listenAdmin opens the Unix socket of the admin API, for this user and admin.group, or the
+// TCP address.
 func listenAdmin(cfg config.Config) (net.Listener, error) {
 	if path, unix := strings.CutPrefix(cfg.AdminListen(), "unix:"); unix {
 		l, err := listenSocket(path)
@@ -334,8 +334,9 @@ func listenSocket(path string) (net.Listener, error) {
 	return s, nil
 }
 
-// removeStaleSocket removes the socket of a killed server, and nothing else. The
-// lock of the data directory is no proof: the path may lie outside of it.
+// removeStaleSocket removes the socket of a killed server, and nothing else. The lock of
+// the data directory does not prove that no server uses the socket: a server of another
+// data directory may.
 func removeStaleSocket(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -35,7 +35,8 @@ func (n *node) scrape() http.Handler {
 }
 
 // A scrapeLog logs the errors of promhttp. A scraper that closes its connection early is
-// none of the server's, and promhttp reports it once for each metric that is left.
+// no fault of the server, and promhttp reports it once for each metric that is left: such
+// errors have the level debug.
 type scrapeLog struct{ log *slog.Logger }
 
 func (s scrapeLog) Println(v ...any) {
@@ -85,7 +86,7 @@ func (n *node) watch(certificate *server.Certificate) {
 	})
 }
 
-// flushTime limits sending the last spans at a stop.
+// flushTime limits the last write of spans, and that of request counts, at a stop.
 const flushTime = time.Second
 
 // openTracer returns a Tracer if the environment names a collector. A fault in its
@@ -120,7 +121,7 @@ func traced(st store.Store, t *tracing.Tracer, cfg config.Config) store.Store {
 const (
 	// devLog is the log of a --dev server that writes to a terminal.
 	devLog = "dev-log.jsonl"
-	// maxDevLog limits its size; each start truncates it.
+	// maxDevLog limits the size of devLog; each start truncates it.
 	maxDevLog = 64 << 20
 )
 
@@ -134,7 +135,7 @@ func linkLog(cfg config.Config, dev bool, stderr *os.File, log *slog.Logger, lev
 		target = filepath.Join(cfg.Data, devLog)
 		f, err := os.OpenFile(target, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 		if failed = err; err == nil {
-			// The end of the process closes it, after the last line.
+			// The end of the process closes the file, after the last line.
 			log = slog.New(slog.NewMultiHandler(log.Handler(), slog.NewJSONHandler(&limitedWriter{f, maxDevLog}, deployment.LogOptions(level))))
 		}
 	}

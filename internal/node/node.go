@@ -44,7 +44,7 @@ type node struct {
 	level     *slog.LevelVar // of log
 	auditLog  *audit.Log     // nil if there is none
 	store     store.Store
-	embedded  *sqlite.Store // the same without what wraps it; nil on PostgreSQL
+	embedded  *sqlite.Store // the engine of store; nil on PostgreSQL
 	outage    *store.Outage // of store
 	anchors   *anchoring    // of auditLog, in store
 	directory *directory.Directory
@@ -56,7 +56,7 @@ type node struct {
 	traffic   *traffic.Recorder
 	checkups  checkups
 	inForce   atomic.Pointer[inForce]
-	engine    store.Store // store without what wraps it
+	engine    store.Store // the engine of store, without its wrappers
 
 	public, admin swapped
 	console       swapped             // answers if the configuration has a console
@@ -73,7 +73,7 @@ type node struct {
 	realms        []*realm                           // the default one first
 	demo          atomic.Pointer[deployment.DevInfo] // of --dev, once it is there
 
-	// Of the start and then of the reloads, which come one after the other:
+	// Only the start and then the reloads, one after the other, use this:
 	cfg config.Config // in force
 }
 
@@ -85,7 +85,7 @@ type realm struct {
 	name       string
 	log        *slog.Logger // the node's; its lines name the realm if there are several
 	metrics    *metrics.Metrics
-	store      store.Store // the part of the node's that is the realm's
+	store      store.Store // the realm's part of the node's store
 	clients    *client.Authenticator
 	ends       *issuer.Ends
 	logouts    *logout.Outbox
@@ -116,7 +116,7 @@ func (s *swapped) swap(h http.Handler) { s.now.Store(&h) }
 
 func (s *swapped) ServeHTTP(w http.ResponseWriter, r *http.Request) { (*s.now.Load()).ServeHTTP(w, r) }
 
-// checkups are doctor's checks within the server.
+// checkups holds the state of doctor's checks within the server.
 type checkups struct {
 	mu      sync.Mutex
 	cfg     config.Config // in force

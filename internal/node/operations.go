@@ -15,8 +15,8 @@ import (
 	"github.com/mintage/mintage/internal/traffic"
 )
 
-// explain explains a text as a request of the realm would be answered under cfg, with
-// what the audit log has of realms, or of all if there is none.
+// explain explains a text for requests of the realm under cfg, with the audit log's records
+// of the listed realms, or of all if realms is nil.
 func (n *realm) explain(ctx context.Context, cfg config.Config, iss *issuer.Issuer, tokens *token.Endpoints, in adminapi.ExplainRequest, realms []string) (*explain.Explained, error) {
 	x := explain.Explainer{Config: cfg, Realm: n.name, Store: n.store, Directory: n.directory, Now: time.Now, MaxSkew: cfg.Skew(), Issuer: iss, Told: tokens.Told, Audited: realms, Recent: in.Recent}
 	for _, r := range n.realms {
@@ -27,8 +27,8 @@ func (n *realm) explain(ctx context.Context, cfg config.Config, iss *issuer.Issu
 	return x.Explain(ctx, asked, nil)
 }
 
-// settings returns the settings in force, and what the configuration as it is now would
-// change.
+// settings returns the settings in force, and those that a reload or a restart would change
+// because the configuration has changed since.
 func (n *node) settings() adminapi.Settings {
 	now := n.inForce.Load()
 	v := adminapi.Settings{Settings: []adminapi.SettingValue{}, OnReload: []string{}, OnRestart: []string{}, Faults: []string{}}
@@ -45,7 +45,8 @@ func (n *node) settings() adminapi.Settings {
 	return v
 }
 
-// record counts what is answered, until ctx ends, and writes it once in a step.
+// record counts the responses of each minute until ctx ends, and stores the counts every
+// traffic.Step.
 func (n *node) record(ctx context.Context) {
 	every := time.NewTicker(time.Minute)
 	defer every.Stop()
@@ -72,7 +73,7 @@ func (n *node) writeTraffic(ctx context.Context) {
 	}
 }
 
-// trafficOf returns what all nodes have answered, as the admin API has it.
+// trafficOf returns the counts of all nodes' responses in the form of the admin API.
 func (n *node) trafficOf(ctx context.Context, of, step time.Duration) (adminapi.Traffic, error) {
 	s, err := n.traffic.Sum(ctx, of, step)
 	t := adminapi.Traffic{From: s.From, Step: int(s.Step / time.Second), Series: []adminapi.Series{}}
@@ -86,14 +87,14 @@ func (n *node) trafficOf(ctx context.Context, of, step time.Duration) (adminapi.
 	return t, err
 }
 
-// Endpoints as the log calls them, and the stages of a first login.
+// The log's names of the endpoints of a client's first login.
 const (
 	authorizing = "authorization"
 	asking      = "device authorization"
 	getting     = "token request"
 )
 
-// stages are what a client does first, by how it gets its tokens.
+// stages returns the steps of a client's first login, by its grant types.
 func stages(c store.Client) (names []string) {
 	if c.MayUse(store.GrantAuthorizationCode) {
 		names = append(names, "authorize")
@@ -107,8 +108,8 @@ func stages(c store.Client) (names []string) {
 	return names
 }
 
-// watchClient returns what a client has sent to this node since somebody began to look; false if
-// too many others are watched.
+// watchClient returns the requests of a client to this node since the watch began; false if
+// too many clients are watched.
 func (n *realm) watchClient(c store.Client) (adminapi.Watch, bool) {
 	seen, ok := n.watches.Look(n.name, c.ID, time.Now())
 	v, done := adminapi.Watch{Requests: []adminapi.WatchedRequest{}}, map[string]bool{}

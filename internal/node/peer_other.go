@@ -2,5 +2,5 @@
 
 package node
 
-// peerUser returns -1: only Linux is asked who has connected.
+// peerUser returns -1: it is implemented on Linux only.
 func peerUser(int) int { return -1 }

@@ -119,8 +119,8 @@ func (n *node) reload(wanted config.Config, from config.Sources) error {
 	return nil
 }
 
-// runWith notes what a node runs with from now on. Settings that a reload has kept have
-// their source still.
+// runWith stores the configuration in force and its sources. Settings whose value a reload
+// has kept also keep their source.
 func (n *node) runWith(cfg config.Config, from config.Sources, kept []string, load func() (config.Config, config.Sources, error)) {
 	if before := n.inForce.Load(); before != nil {
 		for _, name := range kept {

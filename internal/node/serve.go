@@ -35,7 +35,7 @@ import (
 // Serve runs the server until ctx ends: it contains the order of start and stop.
 func Serve(ctx context.Context, from Source) (err error) {
 	hangups := onHangup()
-	signal.Ignore(syscall.SIGPIPE) // whoever reads the log may end: the server goes on
+	signal.Ignore(syscall.SIGPIPE) // the reader of the log may exit: keep serving
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	cfg, sources, err := from.Read()
@@ -183,7 +183,7 @@ func runAndDrain(ctx context.Context, list []listener, health *server.Health, lo
 // ten seconds: the rest is for the last writes.
 const drainTime = 8 * time.Second
 
-// logEarlyStop logs that a stop has ended the start, and what else did.
+// logEarlyStop logs that a stop has ended the start, and the error if there is another one.
 func logEarlyStop(log *slog.Logger, err error) {
 	if errors.Is(err, context.Canceled) {
 		log.Info("stopped before the start had finished")
@@ -192,7 +192,7 @@ func logEarlyStop(log *slog.Logger, err error) {
 	log.Info("stopped before the start had finished", "error", err)
 }
 
-// tuneRuntime sets what the environment leaves to the program.
+// tuneRuntime sets the parameters of the Go runtime that the environment does not set.
 func tuneRuntime() {
 	if os.Getenv("GOMAXPROCS") == "" {
 		// One thread mostly waits for the disk, which the scheduler notices late.
@@ -257,7 +257,7 @@ func (n *node) open(ctx context.Context, cfg config.Config, address net.Addr) (c
 	return closing, n.directory.Join(ctx, fmt.Sprintf("%s, process %d", deployment.HostName(), os.Getpid()))
 }
 
-// equip makes what outlives a reload beside the store: queues, limits and caches.
+// equip creates the queues, limits, caches and realms, which outlive a reload.
 func (n *node) equip(cfg config.Config) error {
 	n.health = server.NewHealth(func(ctx context.Context) error { return errors.Join(n.directory.Ready(), n.store.Ready(ctx)) })
 	n.queue = server.NewQueue(capacity(cfg), n.metrics.Shed, n.log)
@@ -318,8 +318,8 @@ func (n *node) warn(ctx context.Context) {
 	}
 }
 
-// checked returns an error with every fault of the configuration and its source, and those
-// of files, which a first start reports before it makes a store.
+// checked returns an error with every fault of the configuration and its source, and the
+// faults of files, which a first start reports before it makes a store.
 func checked(cfg *config.Config, from config.Sources, files ...error) error {
 	faults, _ := config.Faults(from.Explain(errors.Join(cfg.Check(), errors.Join(files...))))
 	return Faulty(faults)
