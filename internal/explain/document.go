@@ -85,8 +85,8 @@ func (v *Explained) Print(w io.Writer) error {
 	return nil
 }
 
-// MarshalJSON is the explanation for programs, as the admin API answers it: in the order
-// of that type, and without what is empty.
+// MarshalJSON encodes the explanation for programs as an adminapi.Explanation: with the
+// members in the order of that type, and without empty ones.
 func (v *Explained) MarshalJSON() ([]byte, error) {
 	whole := map[string]any{}
 	for _, p := range v.parts() {
@@ -118,13 +118,13 @@ func (v *Explained) MarshalJSON() ([]byte, error) {
 	return json.Marshal(answer)
 }
 
-// names of what can be explained.
+// explainedNames are the names in a headline.
 var explainedNames = map[ExplainedAs]string{
 	AsUnknown: "a text of no known form", AsRefresh: "a refresh token", AsAccess: "an access token",
 	AsJWT: "a JWT", AsCode: "an authorization code", AsGrant: "a grant", AsDevice: "a device code",
 }
 
-// headline is the first sentence.
+// headline returns the first sentence of the explanation.
 func (v *Explained) headline() string {
 	e := v.Explanation
 	name := explainedNames[e.As]
@@ -186,7 +186,7 @@ func (v *Explained) keyText() string {
 	return ""
 }
 
-// claims marks a value of a token that is not authenticated.
+// claims labels a value as not proven, unless the token is authentic.
 func (v *Explained) claims(text string) string {
 	if text == "" || v.Genuine {
 		return text
@@ -244,12 +244,12 @@ func (v *Explained) tokenPart() part {
 	p := part{head: "token", name: "token", facts: append(facts, fact{"scope", v.claims(e.Scope), "scope", e.Scope}, fact{"apis", strings.Join(v.APIs, " "), "apis", v.APIs},
 		row("bound to key", v.claims(e.bound().String())), fact{"issued", issued, "issued_at", show.JSONInstant(t.IssuedAt)}, fact{"expires", v.claims(v.when(t.ExpiresAt)), "expires_at", show.JSONInstant(t.ExpiresAt)})}
 	if e.As == AsUnknown {
-		p.head = "" // it says nothing
+		p.head = "" // a text of no known form has no fields
 	}
 	return p
 }
 
-// actors lists those who act by an access token, the present one first.
+// actors lists the actors of an access token (RFC 8693 section 4.1), the current one first.
 func (e *Explanation) actors() (list []string) {
 	for _, a := range e.Token.Actors {
 		list = append(list, strings.TrimSpace(a.Issuer+" "+a.Subject))
@@ -282,7 +282,7 @@ func (v *Explained) codePart() part {
 	return p
 }
 
-// clientPart is for programs: people see the client in the grant.
+// clientPart returns the client, for programs: people see it in the part about the grant.
 func (v *Explained) clientPart() part {
 	if c := v.Client; c != nil {
 		return part{name: "client", facts: []fact{member("id", c.ID), member("name", c.Name), member("state", c.State)}}
@@ -320,7 +320,7 @@ func (v *Explained) grantPart() part {
 	return p
 }
 
-// otherRealm is the realm of what is explained, unless it is the default one.
+// otherRealm returns the realm of the explanation, or "" for the default realm.
 func (v *Explained) otherRealm() string {
 	if realm := v.by.Config.Realm; realm != oauth.DefaultRealm {
 		return realm

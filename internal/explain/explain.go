@@ -2,8 +2,8 @@
 // operator who looks for the reason why a client was refused: whether a request with
 // it would be answered now, and if not, why, what the client is answered, and what to
 // do; and then the history of its grant. The issuer decides; this package adds the
-// words, the store's events, the audit log and the server's log. It shows nothing
-// of a token.
+// words, the store's events, the audit log and the server's log. It prints no part of
+// the text of a token.
 package explain
 
 import (

@@ -17,7 +17,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// This file is what an explanation holds. Others find it out, and show it.
+// This file declares the types of an explanation. The other files fill and print them.
 
 // An Explainer reads the store and the audit log, also while a server uses them.
 type Explainer struct {
@@ -68,7 +68,7 @@ type Explained struct {
 	// shared counts the audit log's records of requests by a second holder of the
 	// grant's token.
 	shared int
-	// service is set if the audit log has the id as that of a client's token for itself.
+	// service is set if, by the audit log, the id is that of a client's token for itself.
 	service bool
 }
 
@@ -77,7 +77,7 @@ func (v *Explained) Found() bool {
 	return v.Explanation != nil && v.Genuine && (v.As != AsGrant || v.Grant != nil)
 }
 
-// holders is the line about a refresh token that several processes hold, or "".
+// holders returns the line about a refresh token that several processes hold, or "".
 func (v *Explained) holders() string {
 	if v.shared == 0 {
 		return ""
@@ -85,7 +85,7 @@ func (v *Explained) holders() string {
 	return "2 holders or more: requests with an earlier refresh token were answered under the client's reuse grace; the audit log has " + fmt.Sprint(v.shared)
 }
 
-// pasted says how the token was extracted from what was pasted.
+// pasted returns notes on how the token was extracted from the pasted text.
 func (v *Explained) pasted() (facts []fact) {
 	for _, n := range v.asked.notes {
 		facts = append(facts, row("pasted", n))
@@ -105,10 +105,11 @@ const (
 type Asked struct {
 	Text string
 	kind string
-	// Subject is whose session the text names. A session is found by its subject.
+	// Subject is the user whose session the text names: a session is looked up by its
+	// subject.
 	Subject string
 	// notes say how the token was extracted from the pasted text. A client that
-	// sends the rest with it is refused.
+	// sends the rest of that text as well is refused.
 	notes []string
 }
 
@@ -145,24 +146,24 @@ type Explanation struct {
 	JWT       *JWTFacts  // of a JWT
 	Key       *keys.Life // that the text names, if this store has it
 
-	// What the text contains. Named reports that it names a grant.
+	// The contents of the text. Named reports that it names a grant.
 	Named bool
 	Token issuer.Token
 	Scope string // of an access token
 	Code  *grant.Code
 	// Trust is the id of the trust by which a client got the token for itself, or "".
 	Trust string
-	// Device is what a device code asks for, and what its user has answered; nil if it
-	// is in the store no more.
+	// Device is the stored request of a device code, with the answer of its user; nil if
+	// the store does not have it any more.
 	Device *issuer.Device
-	// RedirectURI is the registered one that the code is for, "" if there is
-	// none any more.
+	// RedirectURI is the redirect URI of the code, or "" if its client does not have it
+	// any more.
 	RedirectURI string
 
-	// APIs are those that the text names, as show.APIs: of an access token those that
-	// it is for, of a code those of the grant to be.
+	// APIs are the APIs of an access token, or of the grant that a code would make, in
+	// the form of show.APIs.
 	APIs []string
-	// Audience is that of an access token which is in force.
+	// Audience is the audience of an access token that is valid now.
 	Audience []string
 	// Directory holds the APIs and the cutoffs that exist.
 	Directory store.Changes
@@ -178,7 +179,7 @@ type Explanation struct {
 // own reports whether the text is a token of a client for itself, which has no grant.
 func (e *Explanation) own() bool { return e.Genuine && e.Token.Own() }
 
-// bound returns the key whose proof must come with the text (RFC 9449), or the zero key.
+// bound returns the key that a request with the text must prove (RFC 9449), or the zero key.
 func (e *Explanation) bound() oauth.JKT {
 	switch {
 	case e.Code != nil:
@@ -189,8 +190,8 @@ func (e *Explanation) bound() oauth.JKT {
 	return e.Token.JKT
 }
 
-// An Answer is the outcome of a request with the text now. For a grant, it is a request
-// with its present refresh token.
+// An Answer is the outcome of a request with the text now. For a grant, the request
+// presents its current refresh token.
 type Answer struct {
 	// Known is false if the outcome cannot be predicted: the text names nothing, or
 	// keys are locked.
@@ -202,7 +203,7 @@ type Answer struct {
 	// SharedUntil is until when an earlier refresh token is treated as the present
 	// one, for a second holder under the client's reuse grace; zero if it is not.
 	SharedUntil grant.Instant
-	// Client says why the client could not even ask: its state, or "grant_type".
+	// Client is why the client may not make the request: its state, or "grant_type".
 	Client string
 	// WindowEnds is until when the token spent last gets the same pair again, as
 	// long as the present one is unused; zero if it never does.
@@ -217,17 +218,17 @@ type JWTFault string
 
 const (
 	JWTUnreadable   JWTFault = "unreadable"    // no JSON in one of its parts
-	JWTOtherIssuer  JWTFault = "other_issuer"  // says that somebody else made it
+	JWTOtherIssuer  JWTFault = "other_issuer"  // names another issuer
 	JWTUnknownKey   JWTFault = "unknown_key"   // by a key that this store does not have
-	JWTKeyGone      JWTFault = "key_gone"      // by a key of which nothing is left to check
+	JWTKeyGone      JWTFault = "key_gone"      // by a key whose tokens have all expired
 	JWTKeyWithdrawn JWTFault = "key_withdrawn" // by a key that an operator has declared untrusted
-	JWTWrongSeal    JWTFault = "wrong_seal"    // the signature does not fit
-	JWTOtherType    JWTFault = "other_type"    // made here for another use
-	JWTOtherMeaning JWTFault = "other_meaning" // its grant says otherwise
+	JWTWrongSeal    JWTFault = "wrong_seal"    // the signature does not verify
+	JWTOtherType    JWTFault = "other_type"    // signed here for another use
+	JWTOtherMeaning JWTFault = "other_meaning" // its claims contradict its grant
 )
 
-// JWTFacts are what a JWT says of itself. They are proven only if the
-// explanation says that it is authentic.
+// JWTFacts are the header and the claims of a JWT. They are proven only if the
+// explanation is Genuine.
 type JWTFacts struct {
 	Fault         JWTFault
 	Locked        bool // the signature cannot be checked: keys are wrapped
@@ -267,10 +268,10 @@ type sessionFacts struct {
 
 // A part is one piece of an explanation, for people and for programs.
 type part struct {
-	head  string // above it for people, who do not see a part without one
+	head  string // title for people; a part without one is not shown to them
 	facts []fact
 	table table
-	name  string // of the member for programs; without one, they see the facts as members of the whole
+	name  string // of the member for programs; without one, the facts are members of the whole
 	value any    // of the member, if the facts are for people only
 }
 
@@ -282,7 +283,7 @@ type fact struct {
 	value       any
 }
 
-// A table is for people. Its columns are separated by "|".
+// A table is shown to people only. "|" separates its columns.
 type table struct {
 	columns string
 	rows    [][]string

@@ -97,7 +97,7 @@ func (x *Explainer) Grant(ctx context.Context, id grant.ID) (Explanation, error)
 	return e, nil
 }
 
-// lookUp reads what the store knows of what e names.
+// lookUp reads the grant, the events, the client and the cutoffs of e from the store.
 func (x *Explainer) lookUp(ctx context.Context, view *directory.View, e *Explanation) error {
 	e.Restore = view.Restore()
 	var err error
@@ -195,10 +195,11 @@ func cutoffsOf(v *directory.View, realm, subject, client string, authorized gran
 	return list
 }
 
-// answer decides what would become of an authentic text now, as the endpoints do.
+// answer sets the outcome of a request with the text now, by the rules of the endpoints.
 func (x *Explainer) answer(ctx context.Context, view *directory.View, text string, e *Explanation) error {
 	if !e.Genuine {
-		// The endpoints ask nothing further. A locked key may have made it.
+		// The endpoints reject the text as unknown. The outcome is open if a key that is
+		// locked here may have made it.
 		if e.Diagnosis.Fault != keys.Locked && (e.JWT == nil || !e.JWT.Locked) {
 			e.Answer = Answer{Known: true, Why: grant.TokenUnknown}
 		}
@@ -260,12 +261,12 @@ func (x *Explainer) answerRefresh(view *directory.View, e *Explanation) {
 	e.Answer = a
 }
 
-// asserted reports whether an assertion of another issuer made the grant. It has neither
-// code nor refresh token.
+// asserted reports whether the grant was made by an assertion of another issuer. Such a
+// grant has neither code nor refresh token.
 func (e *Explanation) asserted() bool { return e.Grant != nil && e.Grant.Trust != "" }
 
-// answerCode decides on all but what only the request can show: whether it has
-// the redirect URI, the verifier and the key that the code is for.
+// answerCode sets the outcome of a request with a code, as if the request had the
+// redirect URI, the verifier and the key of the code.
 func (x *Explainer) answerCode(view *directory.View, e *Explanation) {
 	a := Answer{Known: true, Client: e.clientTrouble(store.GrantAuthorizationCode)}
 	if e.Client == nil {
@@ -288,7 +289,7 @@ func (x *Explainer) answerCode(view *directory.View, e *Explanation) {
 	e.Answer = a
 }
 
-// clientTrouble says why the client cannot make a request of a grant type.
+// clientTrouble returns why the client cannot make a request of a grant type, or "".
 func (e *Explanation) clientTrouble(grantType string) string {
 	switch {
 	case e.Client == nil:
@@ -301,9 +302,9 @@ func (e *Explanation) clientTrouble(grantType string) string {
 	return ""
 }
 
-// Standing is where a token is in its grant: present, spent (an earlier
-// generation) or ahead (one that the row has not heard of); "" if there is no
-// row, or nothing that has a place in it.
+// Standing returns the position of a token in its grant: present, spent (an earlier
+// generation) or ahead (a later generation than the row has); "" if there is no row, or
+// the text is a code.
 func (e *Explanation) Standing() string {
 	if e.Grant == nil || !e.Named || e.As == AsCode || e.As == AsDevice {
 		return ""
@@ -321,8 +322,8 @@ func (e *Explanation) Standing() string {
 	return "present"
 }
 
-// refusedBy returns the APIs that refuse an access token which is in force: it is not
-// for them.
+// refusedBy returns the APIs that refuse a valid access token because they are not in its
+// audience.
 func (e *Explanation) refusedBy() (list []string) {
 	for _, a := range e.Directory.APIs {
 		if len(e.Audience) > 0 && !a.Deleted && !slices.Contains(e.Audience, a.ID) {
@@ -333,7 +334,7 @@ func (e *Explanation) refusedBy() (list []string) {
 	return list
 }
 
-// readJWT reads a text that may be a JWT. e says whether it is an access token.
+// readJWT reads a text that may be a JWT into e, whose Genuine is set already.
 func (x *Explainer) readJWT(view *directory.View, text string, e *Explanation) {
 	parts := strings.Split(text, ".")
 	if len(parts) != 3 || len(text) > keys.MaxJWT {
@@ -391,7 +392,7 @@ func (x *Explainer) readJWT(view *directory.View, text string, e *Explanation) {
 	}
 }
 
-// readDevice reads an authentic device code, and what the store has of it.
+// readDevice reads an authentic device code, and its stored request.
 func readDevice(ctx context.Context, iss *issuer.Issuer, view *directory.View, text string, e *Explanation) error {
 	code, d, err := issuer.DeviceCodes{Issuer: iss}.DeviceOf(ctx, view, text)
 	if err != nil {
@@ -402,7 +403,7 @@ func readDevice(ctx context.Context, iss *issuer.Issuer, view *directory.View, t
 	return nil
 }
 
-// readDevice explains what a poll with the device code would be answered now.
+// readDevice explains the response that a poll with the device code would receive now.
 func (v *Explained) readDevice() adminapi.Reading {
 	e, d := v.Explanation, v.Explanation.Device
 	refused := func(told *oauth.Error, why, next string) adminapi.Reading {

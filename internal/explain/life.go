@@ -20,7 +20,7 @@ import (
 // others are counted.
 const shownRefreshes = 5
 
-// readEvents is how many events about a client or a subject are looked through.
+// readEvents limits the events about a client or a subject that cutters searches.
 const readEvents = 10000
 
 // completeLife collects the history of the grant, or of a client's token for itself,
@@ -103,7 +103,7 @@ func (x *Explainer) cutters(ctx context.Context, v *Explained) error {
 			for _, e := range events {
 				made := e.Name == store.EventCutoff || e.Name == store.EventDisconnected || e.Name == store.EventUserDisabled ||
 					e.Name == store.EventPasswordChanged || e.Name == store.EventClientDeleted
-				// A cutoff lies a little ahead of its making; see issuer.CutoffReach.
+				// A cutoff is dated a little later than its event; see directory.CutoffReach.
 				if made && c.At.Since(e.At).Abs() <= 2*directory.CutoffReach {
 					v.life = append(v.life, adminapi.LifeEntry{At: show.JSONInstant(e.At), What: string(e.Name), Actor: e.Actor, Detail: e.Detail})
 				}
@@ -150,7 +150,7 @@ func entryOf(a audit.Entry) adminapi.LifeEntry {
 	return adminapi.LifeEntry{At: &a.Time, What: what, Actor: cmp.Or(a.Actor, a.ClientID), Detail: auditDetail(a)}
 }
 
-// auditDetail is the evidence of an entry in one line.
+// auditDetail returns the evidence of an entry in one line.
 func auditDetail(a audit.Entry) string {
 	generation := ""
 	if a.Generation != 0 {

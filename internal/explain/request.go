@@ -28,8 +28,8 @@ import (
 // maxLogLine is more than the server writes into one line, stacks included.
 const maxLogLine = 1 << 20
 
-// ReadLog finds the lines about a request. Each may have something before its
-// JSON, as syslog and journalctl put it there; lines of others are passed over.
+// ReadLog returns the log lines about a request. A line may have a prefix before its
+// JSON, as syslog and journalctl write it. Other lines are skipped.
 func ReadLog(r io.Reader, requestID string) (*Log, error) {
 	in := bufio.NewReaderSize(r, 64<<10)
 	needle := []byte(requestID)
@@ -95,8 +95,8 @@ func (x *Explainer) findRequest(ctx context.Context, v *Explained, log *Log) err
 	return err
 }
 
-// audited reads the audit log of this machine. A fault of the log becomes a note, and
-// the explanation goes on.
+// audited reads the audit log of this machine. If it cannot read all of it, it sets
+// auditNote, and the explanation lacks the other records.
 func (x *Explainer) audited(ctx context.Context, v *Explained, f audit.Filter) (list []audit.Entry) {
 	dir := x.Config.AuditDirectory()
 	if dir == "" {
@@ -128,15 +128,15 @@ func (x *Explainer) audited(ctx context.Context, v *Explained, f audit.Filter) (
 	return list
 }
 
-// ofService reports whether the id of a record is that of a client's token for itself. The
-// id of such a token that an assertion brought names the trust.
+// ofService reports whether the id of a record is that of a client's token for itself. If
+// such a token was issued for an assertion, its id names the trust.
 func ofService(a audit.Entry) bool {
 	id, _ := grant.ParseID(a.GrantID)
 	return a.Event == audit.ServiceTokenIssued || a.Event == audit.ServiceTokenRevoked ||
 		a.Event == audit.AssertionAccepted && strings.HasPrefix(a.Detail, "trust "+store.TrustOf(id))
 }
 
-// lines are those of the log.
+// lines returns the lines of the log, if there is one.
 func (q *requestFacts) lines() []adminapi.LogLine {
 	if q.log == nil {
 		return nil
@@ -144,7 +144,7 @@ func (q *requestFacts) lines() []adminapi.LogLine {
 	return q.log.Lines
 }
 
-// refusal is the reason that the records of a request name, or "".
+// refusal returns the reason that the records of a request name, or "".
 func (q *requestFacts) refusal() string {
 	for _, l := range q.lines() {
 		if reason := strings.TrimPrefix(l.Reason, "refused: "); reason != "" {
@@ -163,9 +163,9 @@ func (q *requestFacts) refusal() string {
 	return ""
 }
 
-// defect returns the error that the log has for a request without a grant, such as
-// "invalid_request: code_challenge missing", or what the audit log has of a client that
-// was not authenticated, or "".
+// defect returns the error of a request without a grant from the log, such as
+// "invalid_request: code_challenge missing", or the detail in the audit log about a
+// failed client authentication or assertion, or "".
 func (q *requestFacts) defect() string {
 	for _, l := range q.lines() {
 		if l.Error != "" && l.Reason == "" {
@@ -180,8 +180,8 @@ func (q *requestFacts) defect() string {
 	return ""
 }
 
-// isWrongSecret reports whether a client sent a secret that it does not have, or not any
-// more: see client.AuthFault.
+// isWrongSecret reports whether a client sent a wrong or an expired secret: see
+// client.AuthFault.
 func isWrongSecret(defect string) bool {
 	return strings.Contains(defect, "wrong_secret") || strings.Contains(defect, "expired_secret")
 }
@@ -244,7 +244,7 @@ func (x *Explainer) hint(ctx context.Context, q *requestFacts) error {
 	return nil
 }
 
-// defectAdvice is the advice for the usual defects of a first client's requests.
+// defectAdvice is the advice for defects that are usual while a client is set up.
 var defectAdvice = map[*oauth.Error]string{
 	oauth.ErrNoChallenge:      "have the client send code_challenge and code_challenge_method=S256 (RFC 7636); an old client with a secret that cannot: mintage client update ID --no-pkce",
 	oauth.ErrChallengeMethod:  "have the client send code_challenge_method=S256 beside its code_challenge",
@@ -311,7 +311,7 @@ func adviceOn(defect string) string {
 // known reports whether any record was found.
 func (q *requestFacts) known() bool { return len(q.audit)+len(q.lines()) > 0 }
 
-// unknownAdvice says where else to look for a request.
+// unknownAdvice returns advice about where else to look for a request.
 func (v *Explained) unknownAdvice() string {
 	advice := "look at the other nodes' audit logs, and at the log: mintage explain " + v.request.id + " --log FILE; in the journal: journalctl -u mintage -o cat | mintage explain " + v.request.id + " --log -"
 	if log := v.request.log; log != nil {

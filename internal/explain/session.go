@@ -22,7 +22,7 @@ func (x *Explainer) findSession(ctx context.Context, v *Explained, subject strin
 	}
 	v.session = &sessionFacts{subject: subject, state: "unknown", directory: directoryOf(view, x.Realm)}
 	if subject == "" {
-		return nil // the list would have the grants of everybody, and no session that is alive
+		return nil // the list would have the grants of all users, and no session that is alive
 	}
 	list, err := login.ListSessions(ctx, x.Store, x.Realm, subject)
 	i := slices.IndexFunc(list, func(r login.StoredSession) bool { return fits(r.Reference) })
@@ -61,8 +61,8 @@ func (v *Explained) sessionText() string {
 	return fmt.Sprintf("%s, %s; it made %s: mintage explain --subject %s %s", s.Name, s.state, show.Count(len(s.Grants), "grant", "grants"), show.Quote(s.subject), s.Name)
 }
 
-// sessionParts are the session, and for people its logouts and grants. Of the session
-// that made a grant, people see a row of the grant.
+// sessionParts returns the session and, for people, its logouts and grants. If the
+// explanation is about a grant, people see its session as a row of the grant.
 func (v *Explained) sessionParts() []part {
 	s, now := v.session, v.by.now()
 	p := part{name: "session", facts: []fact{{"subject", s.subject, "subject", s.subject}, member("state", s.state)}}

@@ -72,7 +72,7 @@ var refusalWords = map[grant.Refusal]words{
 	grant.CodeBeforeRestore: {"the store was put back to a backup after the code was issued, and nobody can tell whether it was redeemed", "the user logs in again, which makes a new code"},
 }
 
-// read puts into words what would become of a request with the text now.
+// read describes the outcome of a request with the text now.
 func (v *Explained) read() adminapi.Reading {
 	e := v.Explanation
 	a := e.Answer
@@ -223,16 +223,16 @@ func (v *Explained) detail(r *adminapi.Reading) {
 			at = g.ExpiresAt
 		}
 		if g, life := e.Grant, v.by.Config.GrantLifetime.Std(); g != nil && (e.As == AsRefresh || e.As == AsGrant) && life != 0 && at > e.Now {
-			r.Why, at = "grant_lifetime has ended its grant", g.AuthorizedAt.Add(life) // it was lowered since
+			r.Why, at = "grant_lifetime has ended its grant", g.AuthorizedAt.Add(life) // the setting was lowered since
 		}
 		r.Why += " on " + show.Instant(at) + ", " + show.Ago(e.Now, at)
 		if e.As == AsAccess || e.As == AsJWT {
 			life := e.Token.ExpiresAt.Since(e.Token.IssuedAt).Truncate(time.Second)
 			r.Next = "nothing is wrong: it was to live for " + config.Duration(life).String() + "; the client refreshes"
 		}
-	case grant.KeyMismatch: // what is bound is judged with its key
+	case grant.KeyMismatch: // a bound text is judged as if its key were proven
 		r.Why, r.Next = "it is bound to no key, and the client's registration demands one (--dpop required)", "the user logs in again, with proofs; or register the client with --dpop allowed: mintage client update ID"
-	case grant.ScopeTooWide: // without a request, nothing was asked for
+	case grant.ScopeTooWide: // no request has asked for a scope
 		r.Why, r.Next = "the client is no longer registered for any scope of the grant", "register the scope again (mintage client update ID --add-scope), or have the user authorize anew"
 	case grant.AccessRevoked:
 		if e.Grant == nil {
@@ -248,7 +248,7 @@ func (v *Explained) detail(r *adminapi.Reading) {
 	}
 }
 
-// ending is the event that ended the grant, if it is recorded.
+// ending returns the event that ended the grant, or nil if it is not recorded.
 func (v *Explained) ending() *store.Event {
 	for i, e := range slices.Backward(v.Events) {
 		switch e.Name {
@@ -259,10 +259,10 @@ func (v *Explained) ending() *store.Event {
 	return nil
 }
 
-// replayAdvice is for a replay that has happened.
+// replayAdvice is the advice after a replay has ended the grant.
 const replayAdvice = "see the events below for the address and the request: is it one client that keeps an old token (several workers, a restored disk, a cache), or somebody else? The user logs in again"
 
-// staleness says why a spent refresh token is no safe retry.
+// staleness returns why a spent refresh token is no safe retry.
 func (v *Explained) staleness() string {
 	e := v.Explanation
 	g := e.Grant
@@ -279,7 +279,7 @@ func (v *Explained) staleness() string {
 
 const toldOfAccess = `{"active": false} at introspection, 401 invalid_token at tokeninfo and verify`
 
-// unavailable is HTTP's status for it.
+// unavailable is the status 503 Service Unavailable: the client may try again.
 const unavailable = 503
 
 // told returns the answer that a client receives for a refusal.
@@ -305,7 +305,7 @@ func (v *Explained) told(why grant.Refusal) string {
 	return text
 }
 
-// notGenuine says why a text is no authentic token of this server.
+// notGenuine returns why a text is no authentic token of this server.
 func (v *Explained) notGenuine(next string) (why, advice string) {
 	e := v.Explanation
 	if e.JWT != nil {
@@ -365,7 +365,7 @@ func jwtWords(j *JWTFacts, d keys.Diagnosis, otherwise string) (why, next string
 	return w.why, w.next
 }
 
-// reasonWords say why a grant was revoked.
+// reasonWords describe why a grant was revoked.
 var reasonWords = map[grant.Reason]string{
 	grant.ReasonCodeReplayed:    "its code was presented a second time",
 	grant.ReasonRefreshReplayed: "a spent refresh token was presented",
