@@ -63,7 +63,7 @@ func checkClients(_ context.Context, p *Deployment) (f findings) {
 	}
 	for _, c := range list {
 		name := clientName(c)
-		// A public client needs it whatever its registration says (RFC 9700 section 2.1.1).
+		// A public client needs PKCE whatever its registration says (RFC 9700 section 2.1.1).
 		if !c.Public() && !c.RequiresPKCE() && c.MayUse(store.GrantAuthorizationCode) && len(c.RedirectURIs) > 0 {
 			f.note("%s does not need PKCE at the authorization endpoint", name)
 		}
@@ -126,8 +126,9 @@ func (f *findings) judgeSelfRegistration(p *Deployment) {
 	}
 }
 
-// judgeDevice reports clients whose devices cannot sign anybody in, and those whose
-// programs must authenticate when a device asks, which golang.org/x/oauth2 does not.
+// judgeDevice reports clients with the device grant if users cannot sign in, and
+// confidential ones: their devices must authenticate at /device_authorization, too, which
+// golang.org/x/oauth2 does not do by itself.
 func (f *findings) judgeDevice(p *Deployment, c store.Client) {
 	switch {
 	case !c.MayUse(store.GrantDeviceCode):
@@ -160,7 +161,8 @@ func (f *findings) judgeAPIs(p *Deployment, c store.Client, window time.Duration
 	}
 }
 
-// judgeExchange reports what the token exchange of a client names and is gone.
+// judgeExchange reports APIs and clients that a client's token exchange names, and that do
+// not exist.
 func (f *findings) judgeExchange(p *Deployment, c store.Client, present map[string]bool) {
 	for _, text := range slices.Concat(c.ServesAPIs, c.ExchangeAPIs, c.ExchangeBeyond) {
 		if a, err := store.ReadAllowedAPI(text); err == nil && p.Changes.FindAPI(a.ID) == nil {
@@ -178,7 +180,7 @@ func (f *findings) judgeExchange(p *Deployment, c store.Client, present map[stri
 }
 
 // judgeServiceScope reports scopes of APIs that a client has without the API: the tokens
-// that it gets for itself have its own audience, which the API refuses.
+// that the client gets for itself have its own audience, and the API refuses them.
 func (f *findings) judgeServiceScope(p *Deployment, c store.Client) {
 	if !c.MayUse(store.GrantClientCredentials) {
 		return

@@ -70,7 +70,7 @@ const (
 	walWarning  = 512 << 20
 )
 
-// judgeFile is about the embedded store.
+// judgeFile judges the embedded store: its settings, its disk and its write-ahead log.
 func (f *findings) judgeFile(c store.FileCondition) {
 	if c.JournalMode != "wal" {
 		f.fault("stop what has changed it; a start of the server sets it", "journal_mode is %s, and must be wal", c.JournalMode)
@@ -92,7 +92,7 @@ func (f *findings) judgeFile(c store.FileCondition) {
 	}
 }
 
-// badSettings are values of PostgreSQL's settings that endanger what was answered,
+// badSettings are values of PostgreSQL's settings that endanger acknowledged responses,
 // or the table of grants.
 var badSettings = []struct{ name, value, level, text, advice string }{
 	{"transaction_read_only", "on", levelFault, "the server only reads: it is a standby, or was set so", "name the primary's host in the store's URL, too"},
@@ -107,7 +107,7 @@ var badSettings = []struct{ name, value, level, text, advice string }{
 	{"autovacuum", "off", levelFault, "autovacuum is off: the table of grants grows without end", "autovacuum = on in postgresql.conf"},
 }
 
-// judgeServer judges a PostgreSQL server by what is known of it.
+// judgeServer judges a PostgreSQL server by its settings, privileges and dead rows.
 func (f *findings) judgeServer(c store.ServerCondition) {
 	for _, bad := range badSettings {
 		if value, known := c.Settings[bad.name]; known && value == bad.value || c.Standby && bad.name == "transaction_read_only" {
@@ -169,8 +169,9 @@ func checkIssuer(ctx context.Context, p *Deployment) (f findings) {
 	return f
 }
 
-// lostKEK reports whether no server has the key-encryption key of an embedded store. One
-// that runs may have it as a credential of its service, which commands do not see.
+// lostKEK reports whether the key-encryption key of an embedded store is missing and no
+// server runs: a running server may have it as a credential of its service, which commands
+// cannot read.
 func (p *Deployment) lostKEK(ctx context.Context) bool {
 	var realms adminapi.Realms
 	return errors.Is(p.KEKErr, fs.ErrNotExist) && p.Config.Store == config.StoreSQLite && p.Admin(ctx, http.MethodGet, "/admin/v1/realms", &realms) != nil

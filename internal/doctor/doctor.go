@@ -34,11 +34,11 @@ const (
 // A Finding is one line of the report.
 type Finding = adminapi.Finding
 
-// findings are those of one check.
+// findings are the findings of one check.
 type findings []Finding
 
-// add adds a finding. Like the methods below, it returns all of them, for a check
-// that ends with it.
+// add adds a finding. Like the methods below, it returns all findings of the check, so
+// that the check can end with it.
 func (f *findings) add(level, advice, format string, args ...any) findings {
 	*f = append(*f, Finding{Level: level, Text: show.OneLine(fmt.Sprintf(format, args...)), Advice: advice})
 	return *f
@@ -59,9 +59,9 @@ func (f *findings) fault(advice, format string, args ...any) findings {
 	return f.add(levelFault, advice, format, args...)
 }
 
-// denied reports whether err is for want of a permission that the server's user may have,
-// and this process's user has not: that is no fault of the deployment. If so, it adds a
-// finding that names the server's user.
+// denied reports whether err is about a permission that this process's user lacks, but the
+// server's user may have, which is no fault of the deployment. If so, it adds a finding
+// that names the server's user.
 func (f *findings) denied(p *Deployment, err error) bool {
 	if p.Server == "" || !errors.Is(err, fs.ErrPermission) {
 		return false
@@ -84,8 +84,8 @@ type Deployment struct {
 	Realm  string
 	Now    grant.Instant
 	Dev    bool   // the server runs with --dev
-	Beside bool   // the server examines itself: what reads the whole store is left out
-	Server string // the server's user, if the checks run as another one, who may be refused
+	Beside bool   // the server examines itself, without reading the whole store
+	Server string // the server's user, if the checks run as another user, who may lack permissions
 
 	// The store, or why it cannot be used; its directory, with the last uses of
 	// secrets; and one of Embedded and Database.
@@ -110,11 +110,11 @@ type Deployment struct {
 	// answer into out.
 	Admin func(ctx context.Context, method, path string, out any) error
 
-	// As a client: an address to connect to instead of where the name leads, and
-	// a file with certificate authorities instead of the system's.
+	// For requests to the public address: an address to connect to instead of the one in
+	// DNS, and a file with certificate authorities instead of the system's.
 	Connect, CAFile string
 
-	seen        *publicAnswer // by the check of the public address, for those that follow
+	seen        *publicAnswer // set by the check of the public address, for later checks
 	plainPort   string        // where http:// would be, if not at 80
 	kernelClock func() (synchronised, known bool)
 }
@@ -213,8 +213,8 @@ func (p *Deployment) Examine(ctx context.Context, offline bool, report func(Find
 	return list
 }
 
-// realms returns the deployment as it is for each realm, first p itself, of which only
-// the clients and APIs of the default realm are left.
+// realms returns the deployment of each realm. The first is p itself, whose clients and
+// APIs it reduces to those of the default realm.
 func (p *Deployment) realms() []*Deployment {
 	list := []*Deployment{p}
 	whole := p.Changes

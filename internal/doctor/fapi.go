@@ -18,13 +18,13 @@ import (
 // This file checks what the FAPI 2.0 Security Profile demands of the deployment, where a
 // client or the configuration follows it.
 
-// followsFAPI reports whether something of the deployment follows the profile.
+// followsFAPI reports whether the configuration or a client follows the profile.
 func (p *Deployment) followsFAPI() bool {
 	return p.Config.Authorization.Profile == config.ProfileFAPI2 || slices.ContainsFunc(p.enabled(), func(c store.Client) bool { return c.FAPI() })
 }
 
-// judgeProfile reports clients that do not follow the profile which every client must,
-// and settings that weaken it for those that do.
+// judgeProfile reports clients without the profile if authorization.profile demands it of
+// every client, and otherwise settings that weaken it for clients that follow it.
 func (f *findings) judgeProfile(p *Deployment) {
 	if !p.followsFAPI() {
 		return

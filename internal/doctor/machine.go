@@ -75,8 +75,8 @@ func checkFiles(_ context.Context, p *Deployment) (f findings) {
 	return f.unless("the data directory %s and the files with secrets are for the server alone", p.Config.Data)
 }
 
-// exposed reports a file that others than the server can read or change, at a level
-// if everybody can.
+// exposed reports a file that others than the server can read or change: at the given level
+// if everybody can, and as a warning otherwise.
 func (f *findings) exposed(p *Deployment, user secretfile.User, path, level string, anyGroup bool) {
 	switch e, err := user.Exposure(path, anyGroup); {
 	case f.denied(p, err):

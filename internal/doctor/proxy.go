@@ -18,8 +18,8 @@ import (
 	"github.com/mintage/mintage/internal/show"
 )
 
-// This file asks the running server how a request to the public address arrives,
-// because only the server sees what proxies change.
+// This file compares requests to the public address with what arrives at the running
+// server, because only the server sees what proxies change.
 
 // probes is the number of requests before the check reports that they go elsewhere:
 // several nodes may share one address.
@@ -96,7 +96,7 @@ func (p *Deployment) probe(ctx context.Context, client *http.Client, name string
 		Error oauth.ErrorCode `json:"error"`
 	}
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxPublic))
-	_ = json.Unmarshal(body, &told) // no JSON is no code
+	_ = json.Unmarshal(body, &told) // a body without JSON has no error code
 	seen.status, seen.code = resp.StatusCode, told.Error
 	seen.noStore = strings.Contains(resp.Header.Get("Cache-Control"), "no-store")
 	seen.requestID, seen.contentType = resp.Header.Get("X-Request-Id"), resp.Header.Get("Content-Type")

@@ -183,7 +183,7 @@ func (f *findings) judgeTLS(state *tls.ConnectionState) {
 	}
 }
 
-// judgeMetadata compares the document with the configuration.
+// judgeMetadata compares the fetched metadata with the configuration.
 func (f *findings) judgeMetadata(p *Deployment, resp *http.Response, body []byte) {
 	const elsewhere = "does the address lead to this server, with this configuration? Restart it if the configuration is newer"
 	if resp.StatusCode != http.StatusOK {
@@ -246,8 +246,8 @@ func checkPlainHTTP(ctx context.Context, p *Deployment) (f findings) {
 	return f
 }
 
-// checkPublishedKeys compares the published keys with those of the store: others
-// mean that the address leads to another deployment, or a cache is too old.
+// checkPublishedKeys compares the published keys with those of the store. If they differ,
+// the address leads to another deployment, or a cache is too old.
 func checkPublishedKeys(ctx context.Context, p *Deployment) (f findings) {
 	if p.seen == nil || p.seen.jwks == "" {
 		return f.unknown("see public address", "could not be checked: there is no metadata to find them by")

@@ -16,7 +16,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// sweepLate is the age of the last complete sweep that is reported. A sweep scans a
+// sweepLate is the age from which the last complete sweep is reported. A sweep scans a
 // million rows in four minutes.
 const sweepLate = 6 * time.Hour
 
@@ -141,7 +141,7 @@ func (f *findings) compareNodes(ctx context.Context, nodes func(context.Context)
 func (f *findings) compareClocks(before, after []store.Node, now grant.Instant, most time.Duration) int {
 	list := store.Running(before, after)
 	for _, n := range list {
-		// Its time is up to the pause old.
+		// The node's clock was read up to clockPause ago.
 		if off := max(n.Clock.Since(now), now.Since(n.Clock)-clockPause); off > most {
 			f.fault("set both clocks by NTP", "the clock of node %s differs from this machine's by %s", n.Name, show.Roughly(off))
 		}

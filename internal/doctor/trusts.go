@@ -51,7 +51,8 @@ func checkTrusts(_ context.Context, p *Deployment) (f findings) {
 	return f.unless("%s, each with its client and its APIs", show.Count(len(list), "trust", "trusts"))
 }
 
-// aroundRestore is how far a trust that a restore has disabled is from it.
+// aroundRestore limits the time between a restore and the update of a trust that it
+// disabled.
 const aroundRestore = time.Hour
 
 // judgeDisabled distinguishes a trust that a restore has disabled, because it changed after
@@ -110,7 +111,7 @@ func (f *findings) judgeTrusted(p *Deployment, t store.Trust) {
 }
 
 // checkIssuerKeys fetches the keys of trusted issuers, as the server does for an assertion
-// if it has none, or none that are fresh.
+// if it has no fresh ones.
 func checkIssuerKeys(ctx context.Context, p *Deployment) (f findings) {
 	cache, whole := keyset.NewCache(time.Now, nil, nil), func(keyset.Set) bool { return true }
 	tried := map[[2]string]bool{}
