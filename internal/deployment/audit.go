@@ -27,8 +27,8 @@ func HostName() string {
 	return host
 }
 
-// An Anchor says, in the store, how far the audit log had got and what was removed
-// of it: lines that are cut off its end do not show in the chain.
+// An Anchor records in the store how far the audit log reached and what was removed from
+// it: the chain alone does not show that lines were cut off its end.
 type Anchor struct {
 	Chain string `json:"chain"`
 	Node  string `json:"node"`
@@ -47,8 +47,8 @@ func (a Anchor) Of(directory string) bool {
 	return a.Node == HostName() && a.Directory == DirectoryName(directory)
 }
 
-// DirectoryName is the name of an audit log's directory in anchors, however it is spelled
-// in the configuration.
+// DirectoryName returns the name of an audit log's directory in anchors, however it is
+// spelled in the configuration.
 func DirectoryName(directory string) string {
 	if path, err := filepath.EvalSymlinks(directory); err == nil {
 		directory = path
@@ -62,7 +62,7 @@ func DirectoryName(directory string) string {
 // AnchorTime bounds the reading and the writing of anchors.
 const AnchorTime = 2 * time.Second
 
-// Anchors are all that the store has.
+// Anchors returns all anchors of the store.
 func Anchors(ctx context.Context, st store.Store) (list []Anchor, err error) {
 	for d, err := range store.EachDocument(ctx, st, store.DocumentFilter{Kind: store.DocumentAuditHead}) {
 		if err != nil {
@@ -86,8 +86,8 @@ type notingStore struct {
 }
 
 // CommandAudit opens the audit log for a command, or returns nil if none is configured.
-// It creates no file before the first event. Lines have MACs if the key ring can be
-// opened, with its records and the key-encryption key.
+// It creates no file before the first event. Lines have MACs if the key-encryption key can
+// be read, and opens the records of the keys.
 func CommandAudit(cfg config.Config, records func() ([]keys.Stored, error)) *audit.Log {
 	if cfg.AuditDirectory() == "" {
 		return nil
@@ -128,8 +128,8 @@ func Audited(cfg config.Config, st store.Store) store.Store {
 	return notingStore{audit.NewStore(st, auditLog, cfg.RealmOfRecords()), auditLog, os.Stderr}
 }
 
-// Close writes the records. If it cannot, it warns the operator: what is stored stays, and
-// the command says whether that is.
+// Close closes the store and writes the records. If it cannot write them, it only warns the
+// operator: the command itself reports whether its changes are stored.
 func (s notingStore) Close() error {
 	err := s.Store.Close()
 	if missing := s.auditLog.Close(); missing != nil {

@@ -72,12 +72,12 @@ func ReadSecretFile(path string) (string, error) {
 }
 
 // ReplaceFile replaces a file atomically and durably (write, fsync, rename, fsync of
-// the directory). What root writes belongs to the owner of the file that it replaces, or
-// else of the first of like.
+// the directory). A file that root writes gets the owner of the file that it replaces, or
+// else of the first file of like that exists.
 func ReplaceFile(path string, text []byte, mode fs.FileMode, like ...string) error {
 	tmp := path + ".new"
-	// Remove the remainder of a crash. Anything else under this name is neither
-	// removed nor, as a link, followed.
+	// Remove the temporary file of a crashed process. A link or another special file under
+	// this name is neither removed nor followed.
 	if info, err := os.Lstat(tmp); err == nil && info.Mode().IsRegular() {
 		if err := os.Remove(tmp); err != nil {
 			return err
@@ -203,8 +203,8 @@ func NewLogger(w io.Writer, c config.Log) (*slog.Logger, *slog.LevelVar) {
 	return slog.New(slog.NewJSONHandler(w, opt)), level
 }
 
-// LogOptions returns the options of a handler, by which errors of several lines are
-// written as one: a handler would write \n.
+// LogOptions returns the options of a handler that write errors of several lines as one
+// line: a handler alone would write \n.
 func LogOptions(level slog.Leveler) *slog.HandlerOptions {
 	return &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if err, ok := a.Value.Any().(error); ok {
@@ -216,7 +216,7 @@ func LogOptions(level slog.Leveler) *slog.HandlerOptions {
 	}}
 }
 
-// SetLevel sets the level that the configuration names. Check has accepted it.
+// SetLevel sets level to that of the configuration, which Check has accepted.
 func SetLevel(level *slog.LevelVar, c config.Log) {
 	var l slog.Level
 	_ = l.UnmarshalText([]byte(c.Level))

@@ -32,10 +32,10 @@ func OpenStore(ctx context.Context, cfg config.Config) (store.Store, error) {
 	return postgres.Open(ctx, Database(cfg))
 }
 
-// OpenAlone opens the store for a command where no server runs: an embedded one under
-// the lock that a server takes. Nodes lists the servers of other machines, and is nil
-// if there can be none. The error is ErrLocked, with the process, if another process
-// has the lock. The caller closes the store and then releases the lock.
+// OpenAlone opens the store for a command that must run without a server: for an embedded
+// store, it takes the lock that a server takes. Nodes lists the servers of other machines,
+// and is nil if there can be none. The error is ErrLocked, with the process, if another
+// process has the lock. The caller closes the store and then releases the lock.
 func OpenAlone(ctx context.Context, cfg config.Config) (st store.Store, nodes func(context.Context) ([]store.Node, error), release func(), err error) {
 	release = func() {}
 	if cfg.Store == config.StoreSQLite && cfg.CheckStore() == nil {
@@ -58,7 +58,7 @@ func OpenAlone(ctx context.Context, cfg config.Config) (st store.Store, nodes fu
 	return st, nodes, release, nil
 }
 
-// ErrLocked says that another process has the lock of the data directory.
+// ErrLocked means that another process has the lock of the data directory.
 var ErrLocked = errors.New("the data directory is in use")
 
 // LockTime bounds how long a command waits for the lock.
@@ -81,14 +81,14 @@ func CreateStore(ctx context.Context, cfg config.Config, dev bool) (store.Store,
 	return sqlite.Create(ctx, cfg.Data)
 }
 
-// FirstStart returns the path of the file by which an installation says that the next
-// start is the first and may create the store. The server removes it when it has one.
+// FirstStart returns the path of the file with which an installation marks the next start
+// as the first, which may create the store. The server removes it when it has a store.
 func FirstStart(cfg config.Config) string { return filepath.Join(cfg.Data, "new-store") }
 
 // lostStore returns an error unless a store may be created: with new_store always,
-// otherwise at a first start of which neither a key-encryption key nor an audit log
-// shows that there was a store before. An empty store in place of a lost one, or of one
-// whose disk is not mounted, would log out every client and user.
+// otherwise at a first start, if neither a key-encryption key nor an audit log shows that
+// there was a store before. An empty store in place of a lost one, or of one whose disk is
+// not mounted, would log out every client and user.
 func lostStore(cfg config.Config, dev bool) error {
 	if cfg.NewStore {
 		return nil
@@ -166,12 +166,12 @@ func KeySchedule(cfg config.Config) keys.Schedule {
 	}
 }
 
-// Policy returns what the use cases of operators have to know of a realm's tokens.
+// Policy returns the lifetimes of a realm's tokens, for the use cases of operators.
 func Policy(cfg config.Config) grant.Policy {
 	return grant.Policy{AccessLifetime: cfg.AccessTokenLifetime.Std(), CodeLifetime: cfg.CodeLifetime.Std(), RetryWindow: max(cfg.RetryWindow, cfg.RetryWindowPublic).Std(), RefreshLifetime: cfg.RefreshTokenLifetime.Std(), GrantLifetime: cfg.GrantLifetime.Std(), MaxSkew: cfg.Skew()}
 }
 
-// Policies returns those of all realms, by their names.
+// Policies returns the Policy of each realm, by its name.
 func Policies(cfg config.Config) map[string]grant.Policy {
 	of := map[string]grant.Policy{}
 	for _, c := range cfg.Each() {
@@ -201,7 +201,7 @@ func ReadKEK(cfg config.Config) (*keys.KEK, error) {
 		if dir := os.Getenv("CREDENTIALS_DIRECTORY"); ours && dir != "" {
 			advice += "; systemd has given no credential " + filepath.Join(dir, "kek")
 		} else if ours {
-			// Commands run outside of the service's unit.
+			// Commands run outside of the service's unit, and have no access to its credentials.
 			advice += "; of a systemd credential, name the file of the unit's LoadCredential="
 		}
 		return nil, Hint(fmt.Errorf("the key-encryption key is missing: %w", err), advice)
@@ -225,8 +225,8 @@ func KEKIsAbsent(cfg config.Config) bool {
 	return ours && errors.Is(err, fs.ErrNotExist)
 }
 
-// HoldsStore reports whether the data directory holds the embedded store, and not one
-// whose first start has not finished: that may lack keys, and the next start makes them.
+// HoldsStore reports whether the data directory holds an embedded store whose first start
+// has finished. Until then, the store may lack keys, which the next start creates.
 func HoldsStore(cfg config.Config) bool {
 	if _, err := os.Lstat(FirstStart(cfg)); cfg.Store != config.StoreSQLite || cfg.NewStore || err == nil {
 		return false
@@ -236,14 +236,14 @@ func HoldsStore(cfg config.Config) bool {
 }
 
 // MakeKEK creates a key-encryption key in the data directory, unless the store has
-// keys, which only the missing one unwraps.
+// keys, which only the missing key-encryption key unwraps.
 func MakeKEK(ctx context.Context, cfg config.Config, st store.Store) (*keys.KEK, error) {
 	held, err := st.Changes(ctx, 0)
 	if err != nil {
 		return nil, err
 	}
 	if len(held.Keys) == 0 {
-		// The caller holds the lock of the data directory.
+		// No other process does the same: the caller holds the lock of the data directory.
 		path, _ := KEKPath(cfg)
 		if err := ReplaceFile(path, []byte(keys.NewKEKText()), 0o600); err != nil {
 			return nil, fmt.Errorf("make the key-encryption key: %w", err)
