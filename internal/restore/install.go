@@ -22,8 +22,8 @@ import (
 //
 //	prepare   the backup is copied beside the store, checked, and brought to the
 //	          newest schema
-//	declare   what has ended since is ended in the copy, and the restore is
-//	          recorded in it
+//	declare   what has ended since the backup ends in the copy as well, and the
+//	          restore is recorded in it
 //	fold      the store's log is checkpointed into its file, which no other
 //	          process may have open
 //	keep      the store's file gets a second name
@@ -85,8 +85,8 @@ func Prepare(ctx context.Context, dir string, b *backup.File, report func(backup
 	return r, errors.Join(err, db.Close())
 }
 
-// copy copies the backup to the directory. Its owner matters: SQLite gives a log the
-// owner of its file.
+// copy copies the backup to the directory and gives the copy the owner of the store:
+// SQLite creates a log with the owner of its file.
 func (r *Replacement) copy(ctx context.Context, b *backup.File, report func(backup.CopyProgress)) error {
 	from, err := os.Open(b.File)
 	if err != nil {
@@ -177,11 +177,11 @@ func (r *Replacement) sync() error {
 // lock folds the store and locks it exclusively until release. A process that
 // waits for the lock then finds that the file was replaced, and fails or opens the
 // new one (see sqlite.OpenFile). Nothing is written to the old file: SQLite would
-// create a log for it under the name of the new store's. What is no store, or is
+// create a log for it under the name of the new store's. A file that is no store, or is
 // too damaged to be folded, is not locked: no process can use it.
 func (r *Replacement) lock(ctx context.Context) (release func(), err error) {
 	release = func() {}
-	// Do not open what is no store: SQLite would delete its log.
+	// Do not open a file that is no store: SQLite would delete its log.
 	if unfinished, err := isThere(r.marker()); err != nil || unfinished || !sqlite.IsStore(ctx, r.path()) {
 		return release, err
 	}
@@ -242,7 +242,7 @@ func (r *Replacement) replace(ctx context.Context, aside string) (kept []string,
 		}
 		kept = nil
 	}()
-	// SQLite would apply a log that is left to the new file.
+	// SQLite would apply a remaining log of the old store to the new file.
 	logs := append([]string{"-shm"}, sqlite.Logs...)
 	several, err := isThere(r.marker())
 	for _, end := range logs {

@@ -23,7 +23,7 @@ type Lost struct {
 	Refreshed int64 // grants of the backup that were refreshed since; their clients continue
 	Made      int64 // grants that the backup lacks
 	MadeBy    []MadeBy
-	Ended     int64 // grants that are active in the backup; see EachEnded
+	Ended     int64 // grants that are active in the backup and were revoked since; see EachEnded
 	Cutoffs   []store.Cutoff
 	Clients   []ClientChange
 	APIs      []APIChange
@@ -44,8 +44,8 @@ type MadeBy struct {
 	Grants   int64
 }
 
-// A Changed record is one in the backup and now, either of which may be marked as
-// deleted. Was is nil if the backup lacks it.
+// A Changed is a record that differs between the backup (Was) and the present store (Is).
+// Either may be marked as deleted; Was is nil if the backup lacks the record.
 type Changed[T any] struct{ Was, Is *T }
 
 type (
@@ -56,7 +56,7 @@ type (
 )
 
 // changed returns a function that reads two JSON texts, of which the first may be
-// NULL, and appends what they hold.
+// NULL, and appends them to list as a Changed.
 func changed[T any](list *[]Changed[T]) func(store.Scanner) error {
 	return func(row store.Scanner) error {
 		var was, is []byte
@@ -80,7 +80,7 @@ func lists(kind string) string {
 	return fmt.Sprintf("SELECT "+body+", "+body, "b", kind, "main", kind)
 }
 
-// bothLists returns a function that reads what lists selects.
+// bothLists returns a function that reads the row that lists selects.
 func bothLists(was, is any) func(store.Scanner) error {
 	return func(row store.Scanner) error {
 		var before, now []byte
@@ -103,9 +103,9 @@ func CompareWith(ctx context.Context, b *backup.File, dir string) (l Lost, err e
 	return l, err
 }
 
-// EachEnded calls f with each grant that is active in the backup and was revoked in
-// the store of a data directory, or whose access tokens were. Like CompareWith, it
-// does not change the store. It may call f again with the same grants.
+// EachEnded calls f with each grant that is active in the backup, and that the store of a
+// data directory has revoked since, or whose access tokens it has revoked. Like
+// CompareWith, it does not change the store. It may call f twice with the same grants.
 func EachEnded(ctx context.Context, b *backup.File, dir string, f func(grant.Grant) error) error {
 	path := filepath.Join(dir, sqlite.FileName)
 	return readUntouched(ctx, path, func(db *sql.DB) error {
@@ -152,8 +152,8 @@ func compare(ctx context.Context, b *backup.File, path string, db *sql.DB) (l Lo
 	if l.Issued, err = backup.IssuedIn(ctx, db, "main.grants"); err != nil {
 		return l, err
 	}
-	// After the restore of an earlier backup, another change may have the same version:
-	// what is stored is compared.
+	// Compare the content, not the version: after the restore of an earlier backup,
+	// another change may have the same version.
 	queries := []struct {
 		text string
 		scan func(store.Scanner) error
@@ -184,7 +184,7 @@ func compare(ctx context.Context, b *backup.File, path string, db *sql.DB) (l Lo
 			(SELECT count(*) FROM main.keys WHERE id NOT IN (SELECT id FROM b.keys))`, func(rows store.Scanner) error {
 			return rows.Scan(&l.Sessions, &l.Keys)
 		}},
-		// The first version of a session's document is its only one, until it is over.
+		// The document of a session has version 1 until the session is over.
 		{`SELECT id FROM b.documents d WHERE kind = 'session' AND version = 1 AND NOT EXISTS (SELECT 1 FROM main.documents p WHERE p.id = d.id AND p.version = 1) ORDER BY id`, func(rows store.Scanner) error {
 			var id []byte
 			err := rows.Scan(&id)

@@ -16,9 +16,9 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// InAuditLog finds what has happened since a backup in the entries of audit
-// logs, in the order of their time. The function reports whether the backup has a
-// grant; nil if that is unknown.
+// InAuditLog finds the changes since a backup in entries of audit logs, which are sorted
+// by time. Has reports whether the backup holds a grant as active; it is nil if that is
+// unknown.
 func InAuditLog(ctx context.Context, entries []audit.Entry, has func(context.Context, grant.ID) (bool, error)) (Since, error) {
 	r := replay{
 		has: has, known: map[grant.ID]int{}, cutOffs: map[[3]string]bool{}, clients: map[[2]string]*admin.EndedClient{}, users: map[[2]string]bool{},
@@ -72,7 +72,7 @@ func (r *replay) grant(ctx context.Context, e audit.Entry) error {
 	return nil
 }
 
-// entry notes an event that is about no grant alone.
+// entry notes an event that names no grant.
 func (r *replay) entry(e audit.Entry) {
 	word, rest, _ := strings.Cut(e.Detail, " ")
 	switch name := store.EventName(e.Event); {
@@ -110,7 +110,7 @@ func (r *replay) entry(e audit.Entry) {
 	case name == store.EventUserDisabled:
 		r.users[[2]string{e.Realm, e.Subject}] = true
 		r.cutOff(e) // its grants ended
-	case name == store.EventUserEnabled && r.users[[2]string{e.Realm, e.Subject}]: // else the backup has a disabled one
+	case name == store.EventUserEnabled && r.users[[2]string{e.Realm, e.Subject}]: // otherwise the user was disabled before the backup
 		r.users[[2]string{e.Realm, e.Subject}] = false
 	case name == store.EventPasswordChanged && strings.Contains(e.Detail, "grants ended"):
 		r.cutOff(e)
@@ -120,8 +120,8 @@ func (r *replay) entry(e audit.Entry) {
 	}
 }
 
-// clientChanged notes the state of a client. The detail is the changes of the
-// registration, or the state, or both with a semicolon between them.
+// clientChanged notes the state of a client. The detail contains the changes of the
+// registration, or the new state, or both, separated by a semicolon.
 func (r *replay) clientChanged(e audit.Entry) {
 	state := e.Detail[strings.LastIndex(e.Detail, "; ")+1:]
 	switch store.ClientState(strings.TrimSpace(state)) {
@@ -129,7 +129,7 @@ func (r *replay) clientChanged(e audit.Entry) {
 		r.client(e).State = store.ClientDisabled
 	case store.ClientEnabled:
 		if r.client(e).State == "" {
-			state = "" // the backup has a disabled one
+			state = "" // the client was disabled before the backup
 		}
 		r.client(e).State = ""
 	default:
@@ -140,8 +140,8 @@ func (r *replay) clientChanged(e audit.Entry) {
 	}
 }
 
-// cutOff notes a cutoff. What a merge recorded is later than what it repeats, which may
-// be in another audit log.
+// cutOff notes a cutoff. It skips one that a merge has recorded again (MergedDetail) if
+// the original was noted, which may be in another audit log: the repetition is dated later.
 func (r *replay) cutOff(e audit.Entry) {
 	of := [3]string{e.Realm, e.Subject, e.ClientID}
 	if e.Subject+e.ClientID != "" && !(e.Detail == admin.MergedDetail && r.cutOffs[of]) {
@@ -163,7 +163,7 @@ func (r *replay) miss(e audit.Entry) {
 	r.since.miss(e.Realm, "%s: %s %s, by %s", e.Time.Format(time.RFC3339), e.Event, about, e.Actor)
 }
 
-// result returns what the entries said, clients and users in the order of their names.
+// result returns the outcome of all entries, with clients and users sorted by name.
 func (r *replay) result() Since {
 	s := r.since
 	for _, of := range sorted(r.clients) {
@@ -190,8 +190,8 @@ func sorted[V any](m map[[2]string]V) [][2]string {
 	return slices.SortedFunc(maps.Keys(m), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
 }
 
-// reasonOf is the reason of a grant's end by the event of the audit log. One event
-// stands for operators and clients.
+// reasonOf maps an event of the audit log to the reason why it ended a grant.
+// EventGrantRevoked stands for operators and clients alike.
 var reasonOf = map[store.EventName]grant.Reason{
 	store.EventCodeReplayed: grant.ReasonCodeReplayed, store.EventRefreshReplayed: grant.ReasonRefreshReplayed, store.EventGrantRevoked: grant.ReasonOperator,
 }

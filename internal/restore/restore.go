@@ -37,15 +37,15 @@ var Lasting = []audit.Name{
 	audit.Name(store.EventOperatorAdded), audit.Name(store.EventOperatorRemoved),
 }
 
-// Since holds what has happened since a backup and lasts.
+// Since holds the lasting changes since a backup.
 type Since struct {
 	Ended       admin.Ended // what a restored store ends as well
 	EndedGrants int64       // grants of the backup that were revoked
 	Missing     []string    // changes that the operator has to repeat, each in one line
 }
 
-// InStore finds what has happened since a backup in the store that is to be
-// replaced. The function calls its argument for each grant that has ended.
+// InStore finds the changes since a backup in the store that is to be replaced. Grants
+// calls its argument for each grant that has ended.
 func InStore(l Lost, grants func(context.Context, func(grant.Grant) error) error) Since {
 	s := Since{EndedGrants: l.Ended, Ended: admin.Ended{
 		Keys: l.Withdrawn, Cutoffs: l.Cutoffs, Sessions: l.SignedOut, Grants: grants,
@@ -67,8 +67,8 @@ func InStore(l Lost, grants func(context.Context, func(grant.Grant) error) error
 	return s
 }
 
-// ofTokens compares the tokens of the admin API. One that has the name of another is
-// another one.
+// ofTokens compares the tokens of the admin API. Tokens of the same name with different
+// digests are different tokens.
 func (s *Since) ofTokens(was, is []admin.Token) {
 	gone, added := differences(was, is, func(a, b admin.Token) bool { return bytes.Equal(a.Digest, b.Digest) })
 	for _, t := range gone {
@@ -79,8 +79,8 @@ func (s *Since) ofTokens(was, is []admin.Token) {
 	}
 }
 
-// ofOperators compares the operators of the console. One who was removed and added again
-// may have another role.
+// ofOperators compares the operators of the console. An operator who was removed and added
+// again counts as another one, who may have another role.
 func (s *Since) ofOperators(was, is []operator.Operator) {
 	gone, added := differences(was, is, func(a, b operator.Operator) bool { return a.Name == b.Name && a.CreatedAt == b.CreatedAt })
 	for _, o := range gone {
@@ -91,7 +91,7 @@ func (s *Since) ofOperators(was, is []operator.Operator) {
 	}
 }
 
-// differences returns what one of two lists has and the other has not.
+// differences returns the items of was that is lacks, and those of is that was lacks.
 func differences[T any](was, is []T, same func(a, b T) bool) (gone, added []T) {
 	without := func(list, other []T) []T {
 		return slices.DeleteFunc(slices.Clone(list), func(a T) bool {
@@ -207,8 +207,9 @@ func (s *Since) ofTrust(c TrustChange) {
 	}
 }
 
-// miss notes a change that the operator has to repeat. A command, which ends the format,
-// gets the realm. Control characters in stored text cannot break its line.
+// miss notes a change that the operator has to repeat. If the format ends with a command,
+// miss adds the flag of the realm. It replaces control characters, which could break the
+// line.
 func (s *Since) miss(realm, format string, args ...any) {
 	if realm = store.OtherRealm(realm); realm != "" {
 		if strings.Contains(format, ": mintage ") {

@@ -13,7 +13,8 @@ import (
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
-// A fileState holds what a write to a file changes; nil if it is absent.
+// A fileState holds the attributes of a file that a write changes; info is nil if there is
+// no file.
 type fileState struct{ info fs.FileInfo }
 
 func stateOf(path string) (s fileState, err error) {
@@ -79,7 +80,7 @@ func readUntouched(ctx context.Context, path string, read func(*sql.DB) error) e
 			if !sqlite.IsCode(err, lib.SQLITE_READONLY) {
 				return err
 			}
-			// Another process uses it, and a read-only reader found no free read mark
+			// Another process uses the store, and a read-only reader found no free read mark
 			// in the index. That process changes the index all the time anyway.
 		}
 		return readAs(path, "&mode=ro", read)

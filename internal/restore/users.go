@@ -9,8 +9,8 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// ofUser compares a built-in user in the backup and in the present store. Of a login, which
-// also changes the record, there is nothing to say.
+// ofUser compares a built-in user in the backup and in the present store. It ignores the
+// changes that a login makes to the record.
 func (s *Since) ofUser(c UserChange) {
 	was, now := c.Was, c.Is
 	name, realm := now.Username, now.Realm
