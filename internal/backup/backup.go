@@ -42,12 +42,12 @@ type Manifest struct {
 	Format int `json:"format"`
 	// At is the instant of the backup, which holds every write acknowledged before.
 	At grant.Instant `json:"at"`
-	// Version is that of the program which made it. Issuer is the store's issuer
+	// Version is that of the program which made the backup. Issuer is the store's issuer
 	// identifier, if it was known.
 	Version string `json:"version"`
 	Issuer  string `json:"issuer,omitempty"`
 	Schema  int    `json:"schema"`
-	// KEK is the fingerprint of the key-encryption key that wraps its keys.
+	// KEK is the fingerprint of the key-encryption key that wraps the backup's keys.
 	KEK  string           `json:"kek"`
 	Keys []string         `json:"keys"`
 	Rows map[string]int64 `json:"rows"`
@@ -67,7 +67,7 @@ type CopyProgress struct {
 	Done, Total int64 // bytes
 }
 
-// A Job is the order for a backup.
+// A Job describes a backup to make.
 type Job struct {
 	Dir  string // the data directory
 	File string // the backup, which must not exist
@@ -78,7 +78,7 @@ type Job struct {
 }
 
 // Make makes a backup of one instant while servers and commands use the store.
-// What they write meanwhile stays in the store's log until the copy is complete.
+// Their writes stay in the store's write-ahead log until the copy is complete.
 // The file appears under its name when it is complete, verified and durable. After
 // an error, nothing is left.
 func (b Job) Make(ctx context.Context) (m Manifest, err error) {

@@ -49,8 +49,8 @@ func findOnce(f io.ReaderAt, text string) (int64, error) {
 	return found, nil
 }
 
-// digestOf computes the digest of a file that holds it, or will, in the place of a text.
-// It returns the offset of the text.
+// digestOf computes the digest of a file with noDigest in the place of text, which is the
+// digest that the file holds, or noDigest. It also returns the offset of text.
 func digestOf(f *os.File, text string) (digest string, at int64, err error) {
 	info, err := f.Stat()
 	if err == nil {

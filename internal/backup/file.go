@@ -22,7 +22,7 @@ type File struct {
 	// Manifest describes the backup. It is zero for a store's file that was copied
 	// by other means: the operator must then give the instant.
 	Manifest Manifest
-	// Size is that of the file in bytes.
+	// Size is the size of the file in bytes.
 	Size int64
 
 	db     *sql.DB
@@ -94,7 +94,7 @@ func Open(ctx context.Context, file string) (_ *File, err error) {
 	return b, nil
 }
 
-// damaged explains an error of SQLite for a file to which nothing is written.
+// damaged explains an error of SQLite about a file that no process writes.
 func damaged(err error) error {
 	switch {
 	case sqlite.IsCode(err, lib.SQLITE_NOTADB):
@@ -111,8 +111,8 @@ func (b *File) Close() error { return b.db.Close() }
 // Made reports whether a Job has made the file: it has a manifest.
 func (b *File) Made() bool { return b.Manifest.Format > 0 }
 
-// CheckCopy returns an error if a file that was copied from the backup differs from
-// what its Job has made.
+// CheckCopy returns an error if a file that was copied from the backup does not have the
+// digest that the Job has written, if a Job made the backup.
 func (b *File) CheckCopy(name string) error {
 	if !b.Made() {
 		return nil
@@ -150,7 +150,7 @@ func (b *File) Check(ctx context.Context, report func(CopyProgress)) error {
 	return nil
 }
 
-// KeyRecords returns its wrapped keys in the order of their use.
+// KeyRecords returns the backup's wrapped keys in the order of their use.
 func (b *File) KeyRecords(ctx context.Context) ([]keys.Stored, error) {
 	list, err := readKeys(ctx, b.db)
 	if err != nil {
@@ -159,7 +159,7 @@ func (b *File) KeyRecords(ctx context.Context) ([]keys.Stored, error) {
 	return list, nil
 }
 
-// Issued summarises the refresh tokens that its grants have issued.
+// Issued summarises the refresh tokens that the backup's grants have issued.
 func (b *File) Issued(ctx context.Context) (i grant.Issued, err error) {
 	if i, err = IssuedIn(ctx, b.db, "grants"); err != nil {
 		err = fmt.Errorf("backup %s: %w", b.File, damaged(err))

@@ -62,7 +62,7 @@ func removePartials(dir string) error {
 		if ours, _ := filepath.Match(partials, e.Name()); ours && err == nil {
 			err = removePartial(filepath.Join(dir, e.Name()))
 		}
-		// Those of another user do not prevent a backup.
+		// Partial files of another user do not prevent a backup.
 		if errors.Is(err, fs.ErrPermission) {
 			err = nil
 		}
