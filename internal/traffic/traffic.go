@@ -1,7 +1,7 @@
-// Package traffic keeps what the nodes have answered in the last week, in steps of five
-// minutes. Each process writes its counts into the store, as one document for two hours;
-// what is shown is the sum. So it outlives restarts, and costs a week's sum of memory
-// only while somebody looks.
+// Package traffic counts the responses of all nodes in the last week, in steps of five
+// minutes. Each process stores its counts, as one document for two hours, and Sum adds up
+// the documents. So the counts outlive restarts, and a node keeps a week of them in memory
+// only while it responds to a request for them.
 package traffic
 
 import (
@@ -16,8 +16,8 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// Names are what is counted: first what went well, then errors by their cause. The set is
-// closed, and so is the size of all that is kept.
+// Names are the names of the counts: first successes, then errors by their cause. The set
+// is closed, which limits the size of the documents.
 var Names = []string{
 	"requests", "refreshes", "codes", "logins",
 	"invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "unsupported_grant_type", "invalid_scope", "invalid_target",
@@ -28,17 +28,18 @@ var Names = []string{
 // Errors are the causes of errors among Names.
 var Errors = Names[4:]
 
-// Step is the time that one count is of.
+// Step is the period that one count covers.
 const Step = 5 * time.Minute
 
 const (
 	perBlock = 24 // steps of a document
 	block    = perBlock * Step
-	// kept is how long a document is: a week is read with the block that it begins in.
+	// kept is how long a document is stored: a Sum of a week also reads the block in which
+	// the week begins.
 	kept = 7*24*time.Hour + 2*block
-	// maxBlocks bounds what one answer reads: 50 nodes, or as many processes.
+	// maxBlocks limits the documents that one Sum reads: a week of 50 processes.
 	maxBlocks = 50 * 7 * 12
-	// maxUnwritten bounds what a process remembers while the store cannot be written.
+	// maxUnwritten limits the blocks that a process keeps while the store cannot be written.
 	maxUnwritten = 12
 )
 
@@ -51,21 +52,22 @@ type Recorder struct {
 
 	mu     sync.Mutex
 	last   map[string]uint64
-	blocks map[int64]*counts // by the number of the block; those that are not written for good
+	blocks map[int64]*counts // by number; those that are not over, or not stored yet
 }
 
-// counts are those of a block: for each step, by name. Names that are not there are 0.
+// counts holds the counts of a block: for each step, one for each of Names. A name that is
+// not listed counts 0.
 type counts struct {
 	Names []string   `json:"names"`
 	Steps [][]uint64 `json:"steps"`
 }
 
-// New makes a Recorder. Totals returns what has happened since the start of the process.
+// New returns a Recorder. Totals returns the counts since the start of the process, by name.
 func New(st store.Store, totals func() map[string]uint64, now func() time.Time) *Recorder {
 	return &Recorder{store: st, totals: totals, now: now, id: string(keys.NewSecret()), last: map[string]uint64{}, blocks: map[int64]*counts{}}
 }
 
-// Tick adds what has happened since the last Tick to the present step.
+// Tick adds the counts since the last Tick to the current step.
 func (r *Recorder) Tick() {
 	totals, step := r.totals(), r.now().Unix()/int64(Step/time.Second)
 	r.mu.Lock()
@@ -95,7 +97,7 @@ func (r *Recorder) Tick() {
 	}
 }
 
-// Write writes what was counted. A block that is over is then forgotten.
+// Write stores the counts. It then removes the blocks that are over from memory.
 func (r *Recorder) Write(ctx context.Context) error {
 	r.Tick()
 	r.mu.Lock()
@@ -121,8 +123,8 @@ func (r *Recorder) Write(ctx context.Context) error {
 	return err
 }
 
-// write replaces the document of a block. Its last write may have been applied without an
-// answer, so that its version is read.
+// write replaces the document of a block. It reads the document's version: an earlier
+// write may have been applied without an acknowledgement.
 func (r *Recorder) write(ctx context.Context, number int64, body []byte) error {
 	began := beginning(number)
 	d, err := r.store.Document(ctx, store.KeyAt(began, r.id))
@@ -170,7 +172,7 @@ func (r *Recorder) Sum(ctx context.Context, of, step time.Duration) (Sum, error)
 		}
 		var b counts
 		if own[d.Key] || json.Unmarshal(d.Body, &b) != nil {
-			continue // what this process has counted is newer than what it has written
+			continue // r.blocks holds newer counts of this process
 		}
 		s.add(int64(d.ExpiresAt.Add(-kept).Time().Unix())/int64(block/time.Second), b)
 		if read++; read == maxBlocks {
