@@ -17,28 +17,27 @@ import (
 
 // An Access says who may call the admin API.
 type Access struct {
-	Socket     bool   // whoever may open it; otherwise bearers of tokens
+	Socket     bool   // every process that may open the socket; otherwise bearers of tokens
 	Configured string // the token of admin.token_file; "": there is none
 }
 
-// configuredToken is the name of the token of the configuration. No other has it: their
-// names have no dot.
+// configuredToken is the name of the token of the configuration. No other token can have
+// this name, because their names contain no dot.
 const configuredToken = "admin.token_file"
 
-// maxLookups bounds the tokens that are looked up at once: a caller need not have one,
-// and the look-up is a read of the store.
+// maxLookups limits the tokens that are looked up at once, because unauthenticated callers
+// cause look-ups, and each reads the store.
 const maxLookups = 4
 
-// authenticate finds out who makes a request: the actor of the context, which is the user
-// of the process at the other end of the socket or an operator of the console; elsewhere,
-// the bearer of a token.
+// authenticate sets the actor of a request: the actor of its context (see WithActor), such
+// as an operator of the console; otherwise, the bearer of a token.
 func (a *API) authenticate(x *call) *Problem {
 	if actor, known := x.Context().Value(actorKey{}).(admin.Actor); known {
 		x.actor = actor
 		return nil
 	}
 	if a.access.Socket {
-		x.actor = admin.ByUser("unknown") // not every operating system says who
+		x.actor = admin.ByUser("unknown") // not every operating system names the user
 		return nil
 	}
 	scheme, sent, _ := strings.Cut(x.Header.Get("Authorization"), " ")
@@ -55,7 +54,7 @@ func (a *API) authenticate(x *call) *Problem {
 	case <-x.Context().Done():
 		return problem(store.Unavailable(x.Context().Err()))
 	}
-	u := a.cases // of nobody yet
+	u := a.cases // without an actor
 	token, err := u.Tokens().Find(x.Context(), sent)
 	switch {
 	case err != nil:
@@ -69,19 +68,21 @@ func (a *API) authenticate(x *call) *Problem {
 	return a.refuse(x, token.Actor().String()+" has expired", fmt.Sprintf("the token %q expired on %s", token.Name, token.ExpiresAt.Time().Format(time.RFC3339)))
 }
 
-// isConfigured compares digests, so that neither length nor content shows in time.
+// isConfigured compares digests, so that its duration reveals neither length nor content.
 func (a *API) isConfigured(sent string) bool {
 	have, want := sha256.Sum256([]byte(sent)), sha256.Sum256([]byte(a.access.Configured))
 	return subtle.ConstantTimeCompare(have[:], want[:]) == 1 && a.access.Configured != ""
 }
 
-// refuse is the answer to a caller who is nobody, for a reason.
+// refuse returns the answer to an unauthenticated caller, and records the reason in the
+// audit log.
 func (a *API) refuse(x *call, reason, detail string) *Problem {
 	a.audit(x, audit.Event{Name: audit.AdminAuthFailed, Outcome: audit.Refused, Detail: reason})
 	return &Problem{Problem: adminapi.Problem{Title: "admin token required", Status: http.StatusUnauthorized, Detail: detail}}
 }
 
-// forbidden is the answer to an actor without the role that a route needs.
+// forbidden returns the answer to an actor without the role that a route needs, and
+// records the request in the audit log.
 func (a *API) forbidden(x *call, rt Route) *Problem {
 	a.audit(x, audit.Event{Name: audit.AdminForbidden, Outcome: audit.Refused, Actor: x.actor.String(), Detail: rt.Method + " " + rt.Path})
 	return &Problem{Problem: adminapi.Problem{
@@ -91,9 +92,9 @@ func (a *API) forbidden(x *call, rt Route) *Problem {
 	}}
 }
 
-// reaches reports whether an actor may use a route here: one of a realm uses what that
-// realm has, and nothing else. Operators of the console are users of the default realm:
-// whoever changes them operates the deployment.
+// reaches reports whether an actor may use a route of this realm. An actor of one realm
+// may use only what belongs to that realm. Operators of the console are users of the
+// default realm, so that only actors of the deployment may change those users.
 func (a *API) reaches(actor admin.Actor, rt Route) bool {
 	switch {
 	case actor.Realm == "":
@@ -104,8 +105,8 @@ func (a *API) reaches(actor admin.Actor, rt Route) bool {
 	return a.ConsoleURL == "" || a.cases.Realm != oauth.DefaultRealm || rt.Needs == admin.RoleAuditor || !rt.about("users", "imports")
 }
 
-// elsewhere is the answer to an actor of one realm at what another realm or the
-// deployment has.
+// elsewhere returns the answer to an actor of one realm that requests something of another
+// realm or of the deployment, and records the request in the audit log.
 func (a *API) elsewhere(x *call, rt Route) *Problem {
 	own := strings.TrimPrefix(x.actor.Realm, "/")
 	a.audit(x, audit.Event{Name: audit.AdminForbidden, Outcome: audit.Refused, Actor: x.actor.String(), Detail: rt.Method + " " + rt.Path + ", outside of the realm " + own})

@@ -26,9 +26,9 @@ import (
 )
 
 // API answers the administrator's listener. On a Unix socket, the file's
-// permissions say who may call; over TCP, a bearer token does.
+// permissions determine who may call; over TCP, callers need a bearer token.
 type API struct {
-	cases  admin.Admin    // of nobody yet
+	cases  admin.Admin    // without an actor; see as
 	issuer *issuer.Issuer // nil: no server runs, a command has opened the store
 	logins *login.Authorizer
 	log    *slog.Logger
@@ -39,43 +39,43 @@ type API struct {
 	Audit *audit.Log
 	// Outage combines the lines about failures of the store, set before first use.
 	Outage *store.Outage
-	// Probes are those of the public endpoints, set before first use.
+	// Probes are the probes of the public endpoints, set before first use.
 	Probes *server.Probes
 	// Service is what authenticator apps call this service, set before first use.
 	Service string
 	// ConsoleURL is the address of the console, set before first use; "": there is none.
 	ConsoleURL string
-	// Version is that of the server, for commands, set before first use.
+	// Version is the server's version, for commands, set before first use.
 	Version string
 
 	// AuditDirectory is where the audit log is, set before first use; "": there is none.
 	AuditDirectory string
-	// Explain explains a text with what the audit log has of realms, or of all if there is
-	// none, set before first use; nil: no server runs.
+	// Explain explains a text with the audit records of realms; empty: of all realms. It is
+	// set before first use; nil: no server runs.
 	Explain func(ctx context.Context, in adminapi.ExplainRequest, realms []string) (any, error)
 
 	// Traffic adds up what all nodes have answered, set before first use; nil: no server runs.
 	Traffic func(ctx context.Context, of, step time.Duration) (adminapi.Traffic, error)
 
-	// Checkup returns the last checkup of the server, and starts another one if it is to, set
-	// before first use; nil: no server runs.
+	// Checkup returns the last checkup of the server, and begins another one if start is set,
+	// set before first use; nil: no server runs.
 	Checkup func(start bool) adminapi.Checkup
 
-	// Watch returns what a client of the realm has sent since the first look, set before
-	// first use; nil: no server runs.
+	// Watch returns the requests of a client of the realm since it was first called for the
+	// client, set before first use; nil: no server runs.
 	Watch func(store.Client) (w adminapi.Watch, ok bool)
 
-	// Settings returns those with which the server runs, set before first use; nil: no server
-	// runs.
+	// Settings returns the settings with which the server runs, set before first use; nil: no
+	// server runs.
 	Settings func() adminapi.Settings
 
 	// Assertions verifies assertions as grants, set before first use; nil: no server runs.
 	Assertions *client.Authenticator
 
-	// Pages are those on which users agree, set before first use; nil: there are none.
+	// Pages contains the consent page, set before first use; nil: there is none.
 	Pages *pages.Set
 
-	// Realm is the realm of all that is not the deployment's, set before first use.
+	// Realm is the realm whose clients, users and so on the API manages, set before first use.
 	Realm adminapi.Realm
 
 	realms  []adminapi.Realm
@@ -85,8 +85,8 @@ type API struct {
 	searches chan struct{} // and of searches of the audit log
 }
 
-// NewAPI makes the API of a server. Logins is nil where users do not log in by way of
-// it: login.mode is not handoff.
+// NewAPI makes the API of a server. Logins is nil unless login.mode is handoff: only then
+// does a login page use the API.
 func NewAPI(cases admin.Admin, iss *issuer.Issuer, logins *login.Authorizer, access Access, log *slog.Logger) *API {
 	a := newAPI(cases, log)
 	a.issuer, a.logins, a.access = iss, logins, access
@@ -213,8 +213,8 @@ func (a *API) serve(x *call, routes []Route) (int, any, *Problem) {
 	return 0, nil, &Problem{Problem: adminapi.Problem{Title: "no such resource", Status: http.StatusNotFound}}
 }
 
-// pathOfNothing stands in the log for a path that is no route's: the path may be
-// anything, even a secret.
+// pathOfNothing returns the text for the log in place of a path that no route has: the
+// path may contain a secret.
 func pathOfNothing(r *http.Request) string {
 	if strings.HasPrefix(r.URL.Path, loginsPath) {
 		return loginsPath + "{challenge}"
@@ -225,16 +225,16 @@ func pathOfNothing(r *http.Request) string {
 const loginsPath = "/admin/v1/logins/"
 
 // Route is one method of one resource. A part of its path in braces
-// stands for any.
+// matches any text.
 type Route struct {
 	Method, Path string
 	Needs        admin.Role // at least
 	handle       handler
-	absent       *Problem // why it is not there in this deployment
+	absent       *Problem // the answer if the deployment has no such route; else nil
 }
 
-// Routes is the whole API. Each operation declares the role that it needs, whatever its
-// method: a POST can read.
+// Routes returns the whole API. Each operation declares the role that it needs, whatever
+// its method: a POST can read.
 func (a *API) Routes() []Route {
 	var absent *Problem
 	if a.logins == nil {
@@ -318,8 +318,8 @@ func (a *API) Routes() []Route {
 	}
 }
 
-// matches reports whether a path is the route's, and what stands for the parts in
-// braces. A part may have any byte, percent-encoded.
+// matches reports whether a path is the route's, and returns the parts that braces
+// match. A part may have any byte, percent-encoded.
 func (rt Route) matches(escaped string) (names []string, ok bool) {
 	want, got := strings.Split(rt.Path, "/"), strings.Split(escaped, "/")
 	if len(want) != len(got) {
@@ -337,7 +337,7 @@ func (rt Route) matches(escaped string) (names []string, ok bool) {
 	return names, true
 }
 
-// problem is what an error of the use cases means here.
+// problem returns the answer to an error of a use case.
 func problem(err error) *Problem {
 	var invalid *oauth.Invalid
 	switch {
@@ -359,7 +359,7 @@ func problem(err error) *Problem {
 }
 
 // record logs a refusal: a missing token as a warning, a mistake at a lower level. It
-// logs nothing of the request's content, which names a person.
+// logs nothing of the request's content, which may name a person.
 func (a *API) record(x *call, p *Problem) {
 	level, message := slog.LevelInfo, "admin request refused"
 	switch {
@@ -384,7 +384,7 @@ func (a *API) record(x *call, p *Problem) {
 	a.log.LogAttrs(context.Background(), level, message, attrs...)
 }
 
-// monotonic returns the time for intervals between lines of the log.
+// monotonic returns the time by which intervals between log lines are measured.
 func (a *API) monotonic() time.Time {
 	if a.issuer == nil {
 		return a.cases.Now()
@@ -392,8 +392,8 @@ func (a *API) monotonic() time.Time {
 	return a.issuer.Monotonic()
 }
 
-// peerAddress is where a request comes from, which is nowhere for one on a
-// Unix socket.
+// peerAddress returns the address of a request's peer; "" for a request on a Unix
+// socket.
 func peerAddress(r *http.Request) string {
 	if peer := server.PeerOf(r); peer.IsValid() {
 		return peer.String()
@@ -427,7 +427,7 @@ func (a *API) audit(x *call, e audit.Event) {
 	a.Audit.Record(e)
 }
 
-// auditCode records a code that an operator's program asked for.
+// auditCode records a code that an operator's program has requested.
 func (a *API) auditCode(x *call, req adminapi.CodeRequest, code issuer.IssuedCode) {
 	a.audit(x, audit.Event{
 		Name: audit.CodeIssued, Realm: a.cases.Realm, ClientID: req.ClientID, Subject: req.Subject, GrantID: code.GrantID.String(),

@@ -16,13 +16,13 @@ import (
 const auditPath = "/admin/v1/audit"
 
 const (
-	// maxSearches bounds the searches of the audit log that run at once: each may read
-	// all of it.
+	// maxSearches limits the searches of the audit log that run at once: each may read
+	// the whole log.
 	maxSearches = 2
 	searchTime  = 4 * time.Second
 )
 
-// searching limits an action that reads the audit log.
+// searching limits the time and the concurrency of an action that reads the audit log.
 func (a *API) searching(act action) action {
 	return func(x *call, u *admin.Admin) (any, error) {
 		ctx, cancel := context.WithTimeout(x.Context(), searchTime)
@@ -38,7 +38,8 @@ func (a *API) searching(act action) action {
 	}
 }
 
-// explain answers with what the server knows of a text.
+// explain answers with the server's explanation of a text, from records that the actor
+// may read.
 func (a *API) explain(x *call, u *admin.Admin, in adminapi.ExplainRequest) (any, error) {
 	if in.Text == "" {
 		return nil, &oauth.Invalid{Field: "text", Message: "is empty"}
@@ -49,13 +50,13 @@ func (a *API) explain(x *call, u *admin.Admin, in adminapi.ExplainRequest) (any,
 	var realms []string
 	if x.actor.Realm != "" {
 		if realms = []string{u.Realm}; len(a.realms) == 1 {
-			realms = append(realms, "") // records then name none
+			realms = append(realms, "") // records name no realm if there is only one
 		}
 	}
 	return a.Explain(x.Context(), in, realms)
 }
 
-// auditOff is the problem of a deployment, or of a command, without an audit log.
+// auditOff returns the problem of a deployment, or of a command, without an audit log.
 func auditOff() *Problem {
 	return &Problem{Problem: adminapi.Problem{Type: "urn:mintage:problem:no-audit-log", Title: "no audit log", Status: http.StatusConflict,
 		Detail: "no server runs here, or its audit log is off", Advice: "see audit.directory, or use: mintage audit show"}}

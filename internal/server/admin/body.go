@@ -19,8 +19,8 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 )
 
-// readBody reads the body of a request of a route, before it takes a slot: a slow sender
-// holds none.
+// readBody reads the body of a request of a route. Call it before the request takes a slot,
+// so that a slow sender holds no slot.
 func (x *call) readBody(rt Route) *Problem {
 	limit := maxAdminBody
 	switch {
@@ -38,7 +38,7 @@ func (x *call) readBody(rt Route) *Problem {
 	return nil
 }
 
-// read decodes the body: one JSON value with no member that v has not, and none twice.
+// read decodes the body into v: one JSON value, without unknown or duplicate members.
 func (x *call) read(v any) *Problem {
 	if !utf8.Valid(x.text) {
 		return malformed("the body is not UTF-8 text (RFC 8259 section 8.1)") // the decoder would replace what is not
@@ -66,8 +66,8 @@ func (x *call) read(v any) *Problem {
 	return nil
 }
 
-// wrongTime returns the name of a member that is no time and should be one, which the error
-// of the decoder does not name; "" if there is none.
+// wrongTime returns the name of a member that should be a time and is none, or "". The
+// error of the decoder does not name the member.
 func wrongTime(text []byte) string {
 	var members map[string]json.RawMessage
 	_ = json.Unmarshal(text, &members)
@@ -79,9 +79,10 @@ func wrongTime(text []byte) string {
 	return ""
 }
 
-// emptyMember returns the name of an empty member that would confine what ends, or a role,
-// to one subject, client, session or realm; "" if there is none. In a script, it is a
-// variable that is not set: all would end, or the role would be for the deployment.
+// emptyMember returns the name of an empty member that should limit what ends, or a role,
+// to one subject, client, session or realm; "" if there is none. A script sends it if a
+// variable is not set: without the limit, everything would end, or the role would be for
+// the deployment.
 func (x *call) emptyMember() string {
 	var members map[string]any
 	if !slices.Contains([]string{sessionsPath + "/end", cutoffsPath, tokensPath, operatorsPath}, x.path) || json.Unmarshal(x.text, &members) != nil {
@@ -99,9 +100,8 @@ func malformed(detail string) *Problem {
 	return &Problem{Problem: adminapi.Problem{Title: "malformed request", Status: http.StatusBadRequest, Detail: detail}}
 }
 
-// duplicate returns a name that an object within a JSON text has twice, compared as
-// encoding/json compares the names of fields: without case. It reads up to the first
-// fault of the text.
+// duplicate returns a name that an object within a JSON text has twice. It ignores case,
+// as encoding/json does for the names of fields, and stops at the first syntax error.
 func duplicate(text []byte) (name string, twice bool) {
 	type value struct {
 		seen  map[string]bool // nil: no object
@@ -147,7 +147,7 @@ func foldRune(r rune) rune {
 
 // An Ask is a request of the admin API.
 type Ask struct {
-	Realm   string // whose API is asked; "": the default one's
+	Realm   string // whose API receives the request; "": the default realm
 	Method  string
 	Path    []string // below /admin/v1
 	Query   url.Values
@@ -155,7 +155,7 @@ type Ask struct {
 	In      any    // the body; nil: none
 }
 
-// Request returns the request of the admin API at an address.
+// Request returns the HTTP request to the admin API at an address.
 func (a Ask) Request(ctx context.Context, address string) (*http.Request, error) {
 	address += "/admin/v1"
 	if a.Realm != "" {

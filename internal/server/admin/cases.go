@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// maxChanges bounds the changes that run at once: a password or an imported
-	// secret is hashed in 19 MiB.
+	// maxChanges limits the changes that run at once, because hashing a password or an
+	// imported secret takes 19 MiB.
 	maxChanges = 4
 
 	defaultPage = 100 // items, unless limit says otherwise
@@ -40,8 +40,8 @@ type (
 	causeKey struct{}
 )
 
-// WithActor returns the context of a connection whose caller is known: the operating
-// system says who it is, or it is this process.
+// WithActor returns a context with the actor of requests that need no token: the operating
+// system names the caller of a socket, or the caller is this process.
 func WithActor(ctx context.Context, actor admin.Actor) context.Context {
 	return context.WithValue(ctx, actorKey{}, actor)
 }
@@ -61,8 +61,8 @@ type action func(x *call, u *admin.Admin) (any, error)
 // A handler returns the status and the body of a success, or an error.
 type handler func(x *call) (int, any, error)
 
-// do makes a handler of an action whose success has a status, and whose query may
-// have the parameters.
+// do returns a handler that runs an action. A success has the status, and the query may
+// have the parameters params.
 func (a *API) do(status int, act action, params ...string) handler {
 	return func(x *call) (int, any, error) {
 		if err := x.readQuery(params); err != nil {
@@ -92,8 +92,8 @@ func (a *API) do(status int, act action, params ...string) handler {
 	}
 }
 
-// direct makes a handler of an action that calls no use case: it needs no slot of changes,
-// and ignores the query.
+// direct returns a handler that runs an action which calls no use case. It needs no slot of
+// changes, and ignores the query.
 func direct(status int, act action) handler {
 	return func(x *call) (int, any, error) {
 		body, err := act(x, nil)
@@ -101,7 +101,7 @@ func direct(status int, act action) handler {
 	}
 }
 
-// with makes an action of one that takes a body.
+// with returns an action that decodes the body and passes it to act.
 func with[In any](act func(x *call, u *admin.Admin, in In) (any, error)) action {
 	return func(x *call, u *admin.Admin) (any, error) {
 		var in In
@@ -112,7 +112,7 @@ func with[In any](act func(x *call, u *admin.Admin, in In) (any, error)) action 
 	}
 }
 
-// may makes an action of one that takes a body which may be absent.
+// may is with for a body that is optional: act receives the zero In in its place.
 func may[In any](act func(x *call, u *admin.Admin, in In) (any, error)) action {
 	return func(x *call, u *admin.Admin) (any, error) {
 		if len(x.text) == 0 {
@@ -122,7 +122,7 @@ func may[In any](act func(x *call, u *admin.Admin, in In) (any, error)) action {
 	}
 }
 
-// bare makes an action that takes no member in a body.
+// bare returns an action that accepts no body, or an empty object.
 func bare(act action) action {
 	return may(func(x *call, u *admin.Admin, _ struct{}) (any, error) { return act(x, u) })
 }
@@ -162,14 +162,14 @@ func (x *call) page() (adminapi.Page, error) {
 	return p, nil
 }
 
-// A list is a page of items under the name of what they are.
+// A list is a page of items, and the name of the JSON member that contains them.
 type list struct {
 	name  string
 	items any
 	next  string // the value of after for the next page; "" on the last one
 }
 
-// all makes an action that lists everything which a use case reads, under a name.
+// all returns an action that lists everything that a use case reads, under a name.
 func all[U, V any](name string, of func(*admin.Admin) U, read func(U, context.Context) ([]V, error)) action {
 	return func(x *call, u *admin.Admin) (any, error) {
 		items, err := read(of(u), x.Context())
@@ -177,25 +177,25 @@ func all[U, V any](name string, of func(*admin.Admin) U, read func(U, context.Co
 	}
 }
 
-// named makes an action of a use case about what has the name in the path.
+// named returns an action that passes the name in the path to act.
 func named[U any](of func(*admin.Admin) U, act func(U, context.Context, string) error) action {
 	return func(x *call, u *admin.Admin) (any, error) { return nil, act(of(u), x.Context(), x.names[0]) }
 }
 
-// shown makes an action that views what has the name in the path.
+// shown returns an action that reads the resource named in the path, and views it.
 func shown[U, T any](of func(*admin.Admin) U, read func(U, context.Context, string) (T, error), view func(T, error) (any, error)) action {
 	return func(x *call, u *admin.Admin) (any, error) { return view(read(of(u), x.Context(), x.names[0])) }
 }
 
-// changed makes an action that changes what has the name in the path, unless the request
-// names another entity tag, and views the result.
+// changed returns an action that changes the resource named in the path, unless the
+// request's If-Match names another entity tag, and views the result.
 func changed[U, T any](of func(*admin.Admin) U, act func(U, context.Context, string, string) (T, error), view func(T, error) (any, error)) action {
 	return func(x *call, u *admin.Admin) (any, error) {
 		return view(act(of(u), x.Context(), x.names[0], x.ifMatch()))
 	}
 }
 
-// gone is the view of what was removed.
+// gone is the view of a removed resource: the answer has no body.
 func gone[T any](_ T, err error) (any, error) { return nil, err }
 
 // pageOf returns the page of a list that the request asks for.
@@ -230,25 +230,26 @@ func (l list) MarshalJSON() ([]byte, error) {
 	return append(text, '}'), err
 }
 
-// A tagged body has the ETag of what it shows.
+// A tagged body has the ETag of the resource that it shows.
 type tagged struct {
 	body     any
 	etag     string
-	location string // of what was made
+	location string // of a new resource; otherwise ""
 }
 
 // ifMatch returns the entity tag that the resource must still have (RFC 9110
-// section 13.1.1); "" if any will do. What is no strong tag matches nothing.
+// section 13.1.1); "" if it may have any. A text that is no strong tag matches nothing.
 func (x *call) ifMatch() string {
 	return strings.Trim(strings.TrimSpace(strings.Join(x.Header.Values("If-Match"), ",")), `"`)
 }
 
-// condition returns an error if the change that a request wants would ignore its If-Match.
+// condition returns an error if the request's If-Match is empty, or if the change would
+// ignore it.
 func (x *call) condition(rt Route) error {
 	switch {
 	case !x.changes || x.Header.Values("If-Match") == nil:
 		return nil
-	case x.ifMatch() == "": // a tag that was lost is not any tag
+	case x.ifMatch() == "": // the caller has lost the tag, and does not mean every tag
 		return &oauth.Invalid{Field: "If-Match", Message: "is empty: send the ETag of an earlier answer, or leave the header out"}
 	case !rt.tagged():
 		return &oauth.Invalid{Field: "If-Match", Message: "is ignored by this change, because what it changes has no ETag: leave the header out"}
@@ -272,7 +273,7 @@ func (x *call) problem(err error) *Problem {
 		return x.failure(failed)
 	}
 	p := problem(err)
-	// Settings are named by their flags below.
+	// The use cases name settings by their flags.
 	if i := slices.IndexFunc(client.Settings, func(s client.Setting) bool { return s.Flag == p.Field }); i >= 0 {
 		p.Field = client.Settings[i].Member
 	}
@@ -327,10 +328,10 @@ type call struct {
 	*http.Request
 	id    string
 	actor admin.Actor // the zero value: nobody
-	path  string      // with names in the place of what it names, which may be a secret
+	path  string      // the path of the route, because a name in it may be a secret
 
-	names   []string   // what stands for the parts of the route's path in braces
-	changes bool       // the route does
+	names   []string   // the parts of the path that braces in the route's path match
+	changes bool       // the route changes something
 	params  url.Values // of the query
 	log     *slog.Logger
 	w       http.ResponseWriter

@@ -12,14 +12,14 @@ import (
 
 const clientsPath = "/admin/v1/clients"
 
-// viewClient returns the answer about a client, unless there is an error.
+// viewClient returns a function that makes the answer about a client, and returns err.
 func viewClient(u *admin.Admin) func(store.Client, error) (any, error) {
 	return func(c store.Client, err error) (any, error) {
 		return tagged{body: admin.ViewClient(c, grant.At(u.Now())), etag: admin.ClientETag(c)}, err
 	}
 }
 
-// viewNewClient returns the answer to a registration, unless there is an error.
+// viewNewClient returns a function that makes the answer to a registration, and returns err.
 func viewNewClient(u *admin.Admin) func(store.Client, oauth.Secret, error) (any, error) {
 	return func(c store.Client, secret oauth.Secret, err error) (any, error) {
 		view := admin.ViewClient(c, grant.At(u.Now()))
@@ -92,12 +92,12 @@ func revokeSecret(x *call, u *admin.Admin) (any, error) {
 
 const apisPath = "/admin/v1/apis"
 
-// viewAPI returns the answer about an API, unless there is an error.
+// viewAPI returns the answer about an API, and err.
 func viewAPI(api store.API, err error) (any, error) {
 	return tagged{body: admin.ViewAPI(api), etag: admin.APIETag(api)}, err
 }
 
-// viewNewAPI returns the answer to a registration.
+// viewNewAPI returns the answer to the registration of an API, and err.
 func viewNewAPI(api store.API, err error) (any, error) {
 	return tagged{body: admin.ViewAPI(api), etag: admin.APIETag(api), location: apisPath + "/" + url.PathEscape(api.ID)}, err
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/mintage/mintage/internal/pages"
 )
 
-// previewConsent answers with what the consent page says if an application asks for all
-// scopes of an API.
+// previewConsent answers with the texts of the consent page for an application that
+// requests all scopes of an API.
 func (a *API) previewConsent(x *call, u *admin.Admin) (any, error) {
 	api, err := u.APIs().Read(x.Context(), x.names[0])
 	if err != nil {
@@ -38,5 +38,5 @@ func (a *API) previewConsent(x *call, u *admin.Admin) (any, error) {
 	return v, err
 }
 
-// usage answers with what users have allowed a client.
+// usage answers with a summary of what users have allowed a client.
 func usage(x *call, u *admin.Admin) (any, error) { return u.Grants().Usage(x.Context(), x.names[0]) }

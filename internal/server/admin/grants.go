@@ -32,7 +32,7 @@ func listGrants(x *call, u *admin.Admin) (any, error) {
 	return pageOf(x, "grants", read, func(g grant.Grant) string { return g.ID.String() }, func(g grant.Grant) any { return u.Grants().View(g, view) })
 }
 
-// grantID reads the id of a grant in the path; nothing else is one.
+// grantID parses the id of a grant in the path. It returns NotFound if that fails.
 func (x *call) grantID() (grant.ID, error) {
 	id, err := grant.ParseID(x.names[0])
 	if err != nil {
@@ -104,7 +104,7 @@ func cutOff(x *call, u *admin.Admin, in adminapi.CutoffRequest) (any, error) {
 	return adminapi.NewCutoff{Cutoff: admin.ViewCutoff(cut), Grants: x.covered(u, cut)}, nil
 }
 
-// covered counts the grants that a cutoff covers; nil if it cannot.
+// covered returns the number of grants that a cutoff covers; nil if counting fails.
 func (x *call) covered(u *admin.Admin, cut store.Cutoff) *int {
 	n, err := u.Grants().Covered(x.Context(), cut)
 	if err != nil {
@@ -123,7 +123,7 @@ func listEvents(x *call, u *admin.Admin) (any, error) {
 		about = store.AboutSubject(subject)
 	}
 	events, err := u.Events(x.Context(), about)
-	if x.actor.Realm != "" { // a name in the default realm may be that of something of the deployment
+	if x.actor.Realm != "" { // events of the deployment may be about the same name
 		events = slices.DeleteFunc(events, func(e adminapi.Event) bool { return store.EventName(e.Name).OfDeployment() })
 	}
 	return list{name: "events", items: events}, err

@@ -37,7 +37,7 @@ func withdrawKeys(x *call, u *admin.Admin, in adminapi.WithdrawRequest) (any, er
 	return answer, nil
 }
 
-// takeTime lifts the limit of time for an answer that reads every grant.
+// takeTime removes the write deadline, for an answer that requires reading every grant.
 func (x *call) takeTime() { _ = http.NewResponseController(x.w).SetWriteDeadline(time.Time{}) }
 
 // uncounted logs that a change succeeded, but that the grants which it ends could not be

@@ -15,7 +15,7 @@ import (
 	"github.com/mintage/mintage/internal/openid"
 )
 
-// maxReason bounds a reason, in bytes.
+// maxReason is the longest reason of a rejection, in bytes.
 const maxReason = 200
 
 func (a *API) loginRequest(x *call, _ *admin.Admin) (any, error) {
@@ -37,7 +37,7 @@ func (a *API) loginRequest(x *call, _ *admin.Admin) (any, error) {
 	return l, nil
 }
 
-// prompts are the words that the client has sent.
+// prompts returns the values of the parameter prompt that the client has sent.
 func prompts(p oauth.Prompt) (list []string) {
 	for _, word := range []struct {
 		sent bool
@@ -63,7 +63,7 @@ func (a *API) acceptLogin(x *call, _ *admin.Admin, req adminapi.AcceptRequest) (
 			return nil, &oauth.Invalid{Field: "auth_time", Message: "is before 1970"}
 		}
 	}
-	if x.actor.Realm != "" { // whoever says that a user is an operator operates the deployment
+	if x.actor.Realm != "" { // only an actor of the deployment may sign in an operator
 		it, _, err := a.logins.Login(x.Context(), x.names[0])
 		if err != nil {
 			return nil, err

@@ -12,8 +12,8 @@ import (
 
 const realmsPath = "/admin/v1/realms"
 
-// Realms returns the handler of the admin APIs of all realms, the default one first,
-// whose paths name no realm. Those of another are below /admin/v1/realms/{realm}/.
+// Realms returns the handler of the admin APIs of all realms, the default one first. The
+// paths of other realms are below /admin/v1/realms/{realm}/.
 func Realms(list []*API) http.Handler {
 	others := map[string]http.Handler{}
 	var realms []adminapi.Realm
@@ -45,13 +45,13 @@ func Realms(list []*API) http.Handler {
 func (a *API) listRealms(x *call, _ *admin.Admin) (any, error) {
 	list := a.realms
 	if x.actor.Realm != "" {
-		list = []adminapi.Realm{a.Realm} // its own: it reaches no other here
+		list = []adminapi.Realm{a.Realm} // its own realm: see reaches
 	}
 	return adminapi.Realms{Realms: list}, nil
 }
 
-// ofRealm reports whether the route is about what one realm has. All else is the
-// deployment's, and so is a new route until it is listed here.
+// ofRealm reports whether the route is about what one realm has. Every other route is the
+// deployment's, also a new one until it is listed here.
 func (rt Route) ofRealm() bool {
 	return rt.about("clients", "apis", "trusts", "assertions", "users", "imports", "grants", "sessions", "cutoffs", "events", "codes", "logins", "explain") || rt.Path == realmsPath || rt.Path == auditPath
 }

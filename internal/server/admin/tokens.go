@@ -12,7 +12,7 @@ import (
 
 const tokensPath = "/admin/v1/admin-tokens"
 
-// hasRealm returns an error unless there is the realm with a name, or no name.
+// hasRealm returns an error if name is not empty and no realm has it.
 func (a *API) hasRealm(name string) error {
 	if name == "" || slices.ContainsFunc(a.realms, func(r adminapi.Realm) bool { return r.Name == strings.TrimPrefix(name, "/") }) {
 		return nil

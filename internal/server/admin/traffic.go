@@ -8,12 +8,12 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 )
 
-// noServer is the problem of a command without a server, which alone has the answer.
+// noServer returns the problem of a command that needs a running server.
 func noServer(advice string) *Problem {
 	return &Problem{Problem: adminapi.Problem{Type: "urn:mintage:problem:no-server", Title: "no server", Status: 409, Detail: "no server runs here", Advice: advice}}
 }
 
-// traffic answers with what all nodes have answered in a period.
+// traffic answers with the numbers of requests that all nodes have answered in a period.
 func (a *API) traffic(x *call, _ *admin.Admin) (any, error) {
 	p, ok := adminapi.Periods[cmp.Or(x.params.Get("period"), "day")]
 	switch {
@@ -25,8 +25,8 @@ func (a *API) traffic(x *call, _ *admin.Admin) (any, error) {
 	return a.Traffic(x.Context(), p[0], p[1])
 }
 
-// checkup answers with the last checkup of this server, and starts another one if it is
-// to: nothing of the deployment changes.
+// checkup answers with the last checkup of this server, and begins another one if start is
+// set. It changes nothing, so that auditors may use it.
 func (a *API) checkup(start bool) action {
 	return func(*call, *admin.Admin) (any, error) {
 		if a.Checkup == nil {
@@ -38,8 +38,8 @@ func (a *API) checkup(start bool) action {
 	}
 }
 
-// watchClient answers with what a client has sent to this server since somebody began to
-// look.
+// watchClient answers with the requests of a client to this server since an operator
+// began to watch it.
 func (a *API) watchClient(x *call, u *admin.Admin) (any, error) {
 	c, err := u.Clients().Read(x.Context(), x.names[0])
 	switch {

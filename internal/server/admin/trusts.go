@@ -35,8 +35,8 @@ func deleteTrust(x *call, u *admin.Admin) (any, error) {
 	return nil, u.Trusts().Delete(x.Context(), x.names[0], x.ifMatch())
 }
 
-// judge says what would become of an assertion. It reads the issuer's keys, which a
-// running server keeps.
+// judge reports whether the server would accept an assertion, and why not. It requires a
+// running server, which has the keys of issuers.
 func (a *API) judge(x *call, _ *admin.Admin, in adminapi.AssertionRequest) (any, error) {
 	if a.Assertions == nil {
 		return nil, &oauth.Invalid{Field: "assertion", Message: "a server must run: it fetches the keys of issuers"}

@@ -14,7 +14,7 @@ import (
 
 const usersPath = "/admin/v1/users"
 
-// viewUser returns the answer about a user, unless there is an error.
+// viewUser returns the answer about a user, and err.
 func viewUser(user account.User, err error) (any, error) {
 	return tagged{body: admin.ViewUser(user), etag: admin.UserETag(user)}, err
 }
@@ -29,7 +29,8 @@ func createUser(x *call, u *admin.Admin, d adminapi.UserDocument) (any, error) {
 	return tagged{body: adminapi.NewPassword{Password: password, User: admin.ViewUser(user)}, etag: admin.UserETag(user), location: usersPath + "/" + url.PathEscape(user.Username)}, err
 }
 
-// importUsers creates the users of a list as a whole, or names the one that is wrong.
+// importUsers creates the users of a list that do not exist. If one of the list is not
+// valid, it creates none, and the answer names the invalid one.
 func importUsers(x *call, u *admin.Admin, in adminapi.ImportRequest) (any, error) {
 	if len(in.Users) > adminapi.MaxImport {
 		return nil, &oauth.Invalid{Field: "users", Message: fmt.Sprintf("are more than %d", adminapi.MaxImport)}
@@ -51,7 +52,7 @@ func importUsers(x *call, u *admin.Admin, in adminapi.ImportRequest) (any, error
 }
 
 func updateUser(x *call, u *admin.Admin, patch adminapi.UserPatch) (any, error) {
-	// To decode a null is to leave the claims as they are (RFC 7396 section 2 removes them).
+	// Decoding would ignore a null, but RFC 7396 section 2 removes the claims: refuse it.
 	if given := map[string]json.RawMessage{}; json.Unmarshal(x.text, &given) == nil && string(given["claims"]) == "null" {
 		return nil, &oauth.Invalid{Field: "claims", Message: "is null: name each claim that is to be removed, and set it to null"}
 	}
@@ -73,7 +74,7 @@ func setPassword(x *call, u *admin.Admin, in adminapi.PasswordRequest) (any, err
 func (a *API) setTOTP(x *call, u *admin.Admin) (any, error) {
 	user, secret, err := u.Users().SetTOTP(x.Context(), x.names[0], x.ifMatch())
 	service := a.Service
-	if "/"+a.Realm.Name != oauth.DefaultRealm { // which may have users of the same names
+	if "/"+a.Realm.Name != oauth.DefaultRealm { // the default realm may have a user of that name
 		service += " " + a.Realm.Name
 	}
 	return tagged{body: adminapi.NewSecondFactor{Secret: account.TOTPText(secret), URI: user.TOTPURI(service, secret), User: admin.ViewUser(user)}, etag: admin.UserETag(user)}, err
