@@ -1,5 +1,5 @@
-// Command apidoc makes of docs/reference/openapi.yaml, which is written by hand,
-// what the server serves and a page for people. It is run at the root.
+// Command apidoc generates the JSON that the server serves, and a page for people, from
+// docs/reference/openapi.yaml, which is written by hand. Run it at the root.
 package main
 
 import (
@@ -27,7 +27,7 @@ func main() {
 	}
 }
 
-// generate is the text of each file that is made, by its name.
+// generate returns the text of each generated file by its name.
 func generate(root string) (map[string][]byte, error) {
 	text, err := os.ReadFile(filepath.Join(root, source))
 	if err != nil {

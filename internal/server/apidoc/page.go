@@ -17,7 +17,7 @@ type pageWriter struct {
 
 func (w *pageWriter) line(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
 
-// write is the page.
+// write returns the text of http-api.md.
 func write(api *value) string {
 	w := &pageWriter{api: api}
 	w.line("# HTTP API\n\n<!-- Generated from openapi.yaml by: go run ./internal/server/apidoc -->\n")
@@ -39,7 +39,7 @@ func write(api *value) string {
 	return w.String()
 }
 
-// each lists the operations of a tag.
+// each calls f for each operation of a tag.
 func (w *pageWriter) each(tag string, f func(method, path string, item, op *value)) {
 	w.api.at("paths").each(func(path string, item *value) {
 		for _, method := range methods {
@@ -54,7 +54,7 @@ func (w *pageWriter) table(tag string) {
 	w.line("| | | answers |\n|---|---|---|")
 	w.each(tag, func(method, path string, item, op *value) {
 		if method == "head" {
-			return // said in the line of GET
+			return // the row of GET names it
 		}
 		verb := strings.ToUpper(method)
 		switch {
@@ -67,7 +67,8 @@ func (w *pageWriter) table(tag string) {
 	})
 }
 
-// An operation that is a second address of another one is only in the table.
+// operation writes the section of an operation, unless it is a second address of another
+// one: that is only in the table.
 func (w *pageWriter) operation(method, path string, item, op *value) {
 	id := op.at("operationId").text()
 	if method == "head" || strings.Contains(id, "OtherAddress") || strings.HasPrefix(id, "metadataBy") || id == "verifyBelow" {
@@ -86,8 +87,8 @@ func (w *pageWriter) operation(method, path string, item, op *value) {
 	w.answers(op.at("responses"))
 }
 
-// answers is a table of those that are this operation's alone, and links to the
-// others.
+// answers writes a table of the answers that only this operation has, and links to
+// the shared ones.
 func (w *pageWriter) answers(responses *value) {
 	var others []string
 	header := "| status | | headers | body |\n|---|---|---|---|"
@@ -127,7 +128,7 @@ func (w *pageWriter) bodies(r *value) string {
 	return strings.Join(list, "<br>")
 }
 
-// shared are the answers of many operations.
+// shared writes the answers that many operations have.
 func (w *pageWriter) shared() {
 	w.line("\n## Answers of many\n\nEach has `X-Request-Id`.\n\n| | | headers | body |\n|---|---|---|---|")
 	w.api.at("components", "responses").each(func(name string, r *value) {
@@ -135,7 +136,7 @@ func (w *pageWriter) shared() {
 	})
 }
 
-// keys is the names of an object that may be absent.
+// keys returns the names of an object's members; v may be nil.
 func (v *value) keys() []string {
 	if v == nil {
 		return nil
@@ -188,7 +189,7 @@ func (w *pageWriter) shape(s *value) string {
 	return ""
 }
 
-// schemas are the objects, a table each.
+// schemas writes a table for each object, and a paragraph for every other schema.
 func (w *pageWriter) schemas() {
 	w.line("\n## Objects\n\nMembers that are not marked may be absent.")
 	w.api.at("components", "schemas").each(func(name string, s *value) {
@@ -215,7 +216,7 @@ func (w *pageWriter) schemas() {
 	})
 }
 
-// bounds says what values a schema allows, in few words.
+// bounds describes in few words which values a schema allows.
 func (w *pageWriter) bounds(s *value) string {
 	var parts []string
 	if s.at("const") != nil {
@@ -251,7 +252,7 @@ func (w *pageWriter) bounds(s *value) string {
 
 var pageName = regexp.MustCompile(`\b([a-z-]+\.md)\b`)
 
-// prose makes links of the names of pages.
+// prose turns the names of pages into links.
 func prose(text string) string { return pageName.ReplaceAllString(text, "[$1]($1)") }
 
 func space(text string) string {

@@ -10,8 +10,8 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// A value is one of JSON's, whose members keep the order in which they are
-// written: a document for people has one.
+// A value is a JSON value. Its members keep the order in which they are written,
+// because people read the document.
 type value struct {
 	names   []string // of an object
 	members map[string]*value
@@ -19,8 +19,8 @@ type value struct {
 	scalar  string // JSON text, of everything else
 }
 
-// parse reads YAML, with aliases and merges resolved, and without the members
-// x-headers that only serve them.
+// parse reads YAML, and resolves aliases and merges. It removes the member x-headers,
+// which only contains what aliases refer to.
 func parse(text []byte) (*value, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
@@ -64,7 +64,7 @@ func convert(n *yaml.Node) (*value, error) {
 					return nil, fmt.Errorf("line %d: %s is there twice", n.Content[i].Line, name)
 				}
 			default:
-				defer func() { // what is written beside a merge goes over it
+				defer func() { // members beside a merge take precedence over it
 					for _, name := range x.names {
 						v.set(name, x.members[name])
 					}
@@ -89,7 +89,7 @@ func marshal(x any) (string, error) {
 	return strings.TrimSuffix(b.String(), "\n"), err
 }
 
-// set adds a member, if there is none of that name.
+// set adds a member. It returns false if there is one of that name.
 func (v *value) set(name string, x *value) bool {
 	if _, there := v.members[name]; there {
 		return false
@@ -104,7 +104,7 @@ func (v *value) remove(name string) {
 	delete(v.members, name)
 }
 
-// at follows names into v; nil if there is nothing.
+// at returns the member at a path of names below v, or nil.
 func (v *value) at(path ...string) *value {
 	for _, name := range path {
 		if v == nil {
@@ -115,7 +115,7 @@ func (v *value) at(path ...string) *value {
 	return v
 }
 
-// text is a string's value, and "" of anything else.
+// text returns the value of a string, and "" for anything else.
 func (v *value) text() (s string) {
 	if v != nil {
 		json.Unmarshal([]byte(v.scalar), &s)
@@ -123,7 +123,7 @@ func (v *value) text() (s string) {
 	return s
 }
 
-// each lists an object's members in order.
+// each calls f for each member of an object, in order.
 func (v *value) each(f func(name string, x *value)) {
 	if v == nil {
 		return
@@ -133,7 +133,7 @@ func (v *value) each(f func(name string, x *value)) {
 	}
 }
 
-// json writes v, indented. What is short stays on one line.
+// json returns v as indented JSON. A short value stays on one line.
 func (v *value) json(depth int) string {
 	if one := v.line(); len(one) <= 120 {
 		return one
