@@ -9,8 +9,8 @@ import (
 	"github.com/mintage/mintage/internal/server"
 )
 
-// keySet is the JWKS (RFC 7517 section 5). A key is in it before its first use
-// for longer than anybody may keep the set.
+// keySet returns the JWKS (RFC 7517 section 5). It contains a key before the key's
+// first use, for longer than verifiers may cache the set.
 func (e *Endpoints) keySet(context.Context, *server.Request) (server.Publication, error) {
 	list, err := e.Issuer.Signer().PublicKeys()
 	if err != nil {
@@ -20,7 +20,7 @@ func (e *Endpoints) keySet(context.Context, *server.Request) (server.Publication
 	return server.Publication{Media: "application/json", Body: body, MaxAge: e.Directory.Schedule.MaxAge}, err
 }
 
-// keyFile is one key of the set in PEM, for verifiers that read no JWKS.
+// keyFile returns one key of the set in PEM, for verifiers that read no JWKS.
 func (e *Endpoints) keyFile(_ context.Context, r *server.Request) (server.Publication, error) {
 	kid, isPEM := strings.CutSuffix(r.PathValue("file"), ".pem")
 	if !isPEM {
@@ -33,14 +33,14 @@ func (e *Endpoints) keyFile(_ context.Context, r *server.Request) (server.Public
 	return server.Publication{Media: "application/x-pem-file", Body: text, MaxAge: e.Directory.Schedule.MaxAge}, err
 }
 
-// A published list is large, asked for often, and the same for all who ask
-// within a second: its bytes and its tag are made once and shared.
+// A publishedList is a signed list of revocations and its entity tag. Requests share
+// them, because the list is large, requested often, and the same within a second.
 type publishedList struct {
 	text string
 	server.Publication
 }
 
-// revocations is the signed list of what was revoked lately.
+// revocations returns the signed list of recent revocations.
 func (e *Endpoints) revocations(ctx context.Context, _ *server.Request) (server.Publication, error) {
 	text, err := e.Issuer.Revocations(ctx)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/mintage/mintage/internal/server"
 )
 
-// introspection is the answer about a living token (RFC 7662 section 2.2).
+// introspection is the answer about an active token (RFC 7662 section 2.2).
 type introspection struct {
 	Active    bool        `json:"active"`
 	Scope     oauth.Scope `json:"scope"`
@@ -36,20 +36,20 @@ type introspection struct {
 	issuer.Delegation                      // RFC 8693 section 4
 }
 
-// inactive is the whole answer about a token that is not active for its caller, who does
-// not learn the reason (RFC 7662 section 2.2).
+// inactive is the whole answer about a token that is not active for the caller. It does
+// not contain the reason (RFC 7662 section 2.2).
 var inactive = []byte(`{"active":false}`)
 
-// introspect is the introspection endpoint. Beside JSON it speaks two forms of
-// JWT, if the caller prefers one: the signed answer of RFC 9701, and the token
-// itself as a JWT, for gateways that keep opaque tokens outside.
+// introspect is the introspection endpoint. It answers in JSON or, if the caller
+// prefers, as a JWT: the signed answer of RFC 9701, or the token itself as a JWT, for
+// gateways that replace opaque tokens by JWTs.
 func (e *Endpoints) introspect(ctx context.Context, r *server.Request) (a server.Answer, rec server.Report, err error) {
 	c, p, rec, err := r.AboutToken(ctx)
 	if err != nil {
 		return a, rec, err
 	}
 	if c.Public() {
-		return a, rec, client.WrongMethod // RFC 7662 section 2.1: anybody could ask in its name
+		return a, rec, client.WrongMethod // RFC 7662 section 2.1: anybody can use a public client's id
 	}
 	t, err := e.Issuer.Introspect(ctx, c, p["token"])
 	if refused, ok := errors.AsType[*grant.Refused](err); ok && refused.Why != grant.StoreBehind {
@@ -73,9 +73,9 @@ func (e *Endpoints) introspect(ctx context.Context, r *server.Request) (a server
 	case dead:
 		return server.Answer{Body: inactive}, rec, nil
 	case form == mediaJWT && t.Kind == issuer.AccessToken && t.MayBeAskedBy(c):
-		// A client that introspects its own token gets no JWT: a verifier that never asks
-		// would accept the JWT of an opaque token until it expires, even after a
-		// revocation.
+		// A client that introspects its own token gets no JWT: a verifier that does not
+		// introspect would accept the JWT of an opaque token until it expires, even after
+		// a revocation.
 		body, err := e.Issuer.Signer().Phantom(ctx, t)
 		return server.Answer{Body: []byte(body), Header: contentType(mediaJWT)}, rec, err
 	}
@@ -87,9 +87,9 @@ const (
 	mediaJWT              = "application/jwt"
 )
 
-// preferred is the form that an Accept header asks for before JSON: of the
-// media types that are written here, the one of the highest weight, and of
-// equals the first (RFC 9110 section 12.5.1). Whatever else it says is JSON.
+// preferred returns the media type with the highest weight in an Accept header, of
+// those that introspect distinguishes; of equal weights, the first (RFC 9110 section
+// 12.5.1). Any result other than the two JWT types stands for JSON.
 func preferred(accept []string) string {
 	best, weight := "", 0.0
 	for part := range strings.SplitSeq(strings.Join(accept, ","), ",") {

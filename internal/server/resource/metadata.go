@@ -18,8 +18,8 @@ import (
 
 // Well-known names of metadata: of OpenID Connect Discovery section 4, and of RFC
 // 8414 section 7.3. Clients of OpenAM-style deployments look for the first below
-// /oauth2. In the form whose path names the realm, it is what section 4 makes of
-// the default issuer; some clients append the second one too.
+// /oauth2. Below /oauth2/{realm}, it is where section 4 puts the metadata of the
+// default issuer; some clients append the second name there, too.
 const (
 	metadataPath       = ".well-known/openid-configuration"
 	serverMetadataPath = ".well-known/oauth-authorization-server"
@@ -30,8 +30,8 @@ const metadataMaxAge = 5 * time.Minute
 // metadataLocations returns the paths of an issuer's metadata: before its path
 // (RFC 8414 section 3.1, and section 5 for the other name), after it (OpenID
 // Connect Discovery section 4, and clients that treat both names alike), and
-// without it, for clients that look at the host alone: this server has one
-// issuer. The host is for the network to choose.
+// without it, for clients that use the host alone: this server has one issuer.
+// Every host that leads here serves them.
 func metadataLocations(issuer string) []string {
 	u, err := url.Parse(issuer)
 	if err != nil || strings.Contains(u.EscapedPath(), "%") || u.Path != "" && (u.Path == "/" || path.Clean(u.Path) != u.Path) {
@@ -45,8 +45,8 @@ func metadataLocations(issuer string) []string {
 }
 
 // memberOrder is the order in which metadata lists its members (RFC 8414 section
-// 2); further ones follow by name. Each is there because a route adds it, except
-// those of base.
+// 2); all others follow by name. Routes add the members, except a few that
+// describe adds itself.
 var memberOrder = []string{
 	"issuer", "authorization_endpoint", "token_endpoint", "jwks_uri", "introspection_endpoint", "revocation_endpoint", "revocations_uri", "userinfo_endpoint", "registration_endpoint", "pushed_authorization_request_endpoint", "require_pushed_authorization_requests",
 	"scopes_supported", "grant_types_supported", "response_types_supported", "response_modes_supported",
@@ -65,9 +65,9 @@ type description struct {
 	body   []byte
 }
 
-// describe makes the document: the members of all routes, and those that describe
-// codes, whose absence would have another meaning than that there are none. Nothing
-// in it comes from a request.
+// describe returns the document: the members of all routes, and those about codes
+// even if no route issues codes, because RFC 8414 gives their absence another
+// meaning. Nothing in it comes from a request.
 func (e *Endpoints) describe(scopes []string) []byte {
 	members := map[string]any{
 		"issuer": e.Issuer.ID, "response_types_supported": []string{"code"}, "response_modes_supported": []string{"query"},
@@ -105,8 +105,8 @@ func rank(member string) int {
 	return len(memberOrder)
 }
 
-// metadata serves the document. It is made again when a client with another scope
-// has come or gone.
+// metadata serves the document. It makes a new one when the list of supported scopes
+// has changed.
 func (e *Endpoints) metadata(context.Context, *server.Request) (server.Publication, error) {
 	scopes := e.ScopesSupported
 	if len(scopes) == 0 {

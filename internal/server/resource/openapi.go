@@ -11,8 +11,8 @@ import (
 	"github.com/mintage/mintage/internal/server"
 )
 
-// openapiPath is where the description of the public endpoints is, after the
-// base.
+// openapiPath is the path of the description of the public endpoints, below
+// BasePath.
 const openapiPath = "/openapi.json"
 
 // openapiSource describes every listener, with the addresses of an example. It
@@ -27,12 +27,12 @@ const (
 	openapiIssuerPath = "/oauth2/api"
 )
 
-// describeAPI is the description of what this server has: its own addresses, and
-// nothing that is on another listener or switched off.
+// describeAPI returns the description of the public endpoints that this server has, with
+// its own addresses. It leaves out endpoints of other listeners, or switched off.
 func (e *Endpoints) describeAPI() []byte {
 	var doc map[string]any
 	if err := json.Unmarshal(openapiSource, &doc); err != nil {
-		panic(err) // a test reads it
+		panic(err) // the embedded file is JSON
 	}
 	have := map[string]bool{}
 	for pattern := range e.Server.Patterns() {
@@ -75,7 +75,7 @@ func (e *Endpoints) describeAPI() []byte {
 }
 
 // atHome returns a list of servers with this deployment's addresses in the place
-// of the example's. The base of the one without a path is rootBase.
+// of the example's. A server without a path gets the base path rootBase.
 func (e *Endpoints) atHome(servers any, rootBase string) []any {
 	list := servers.([]any)
 	for _, server := range list {
@@ -90,7 +90,7 @@ func (e *Endpoints) atHome(servers any, rootBase string) []any {
 	return list
 }
 
-// openapi serves it. It is made when it is first asked for.
+// openapi serves the description, which it makes for the first request.
 func (e *Endpoints) openapi() server.Handler {
 	made := sync.OnceValue(e.describeAPI)
 	return server.Published(func(context.Context, *server.Request) (server.Publication, error) {

@@ -1,5 +1,5 @@
-// Package resource is the endpoints of resource servers and verifiers: what a
-// token allows, and the documents by which tokens are verified.
+// Package resource implements the endpoints for resource servers and verifiers: what
+// a token allows, and the documents by which tokens are verified.
 package resource
 
 import (
@@ -24,7 +24,7 @@ type Endpoints struct {
 	Directory       *directory.Directory
 	ScopesSupported []string // in the metadata; none: all that clients are registered for
 	TokenInfoQuery  bool     // compat.tokeninfo_query
-	// Claims returns what is known about a subject; nil if nobody logs in here.
+	// Claims returns the claims about a subject; nil if users do not log in at this server.
 	Claims func(ctx context.Context, subject string) (claims.Claims, error)
 
 	description atomic.Pointer[description]   // the metadata; nil before the first request
@@ -47,7 +47,7 @@ func (e *Endpoints) Routes() []server.Route {
 			Member: "introspection_endpoint", Metadata: introspection},
 		{Name: "token info", Paths: []string{"tokeninfo"}, Methods: get, Class: overload.Check, Handle: e.tokenInfo, Refusals: slog.LevelDebug, Protected: true},
 		userinfo,
-		// Envoy appends the path of the request that it asks about.
+		// Envoy appends the path of the request that it verifies.
 		{Name: "verification", Paths: []string{"verify", "verify/{rest...}"}, Class: overload.Check, Handle: e.verify, Refusals: slog.LevelDebug, Unadmitted: true},
 		{Name: "keys", Paths: []string{"jwks", "connect/jwk_uri"}, Methods: get, Handle: server.Published(e.keySet), Public: true, Member: "jwks_uri"},
 		{Name: "keys", Paths: []string{"jwks/{file}"}, Methods: get, Handle: server.Published(e.keyFile), Public: true},

@@ -10,9 +10,9 @@ import (
 	"github.com/mintage/mintage/internal/server"
 )
 
-// userInfo answers what the client of an access token may learn about its user:
-// the subject, the claims that the token's scope asks for, and those that its
-// authorization request has named (OpenID Connect Core sections 5.3 to 5.5).
+// userInfo answers with the claims about the user of an access token: the subject, the
+// claims that the token's scope covers, and those that its authorization request has
+// named (OpenID Connect Core sections 5.3 to 5.5).
 func (e *Endpoints) userInfo(ctx context.Context, r *server.Request) (a server.Answer, rec server.Report, err error) {
 	text, err := e.presented(r)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/mintage/mintage/internal/server"
 )
 
-// alive returns what an access token of a request allows. Whether the request may
-// present it, Request.Presented says.
+// alive returns an active access token, with what it allows. It does not check whether
+// the request may present the token: call Request.Presented.
 func (e *Endpoints) alive(ctx context.Context, r *server.Request, text string) (t issuer.Token, rec server.Report, err error) {
 	if err = r.Enter(r.Route.Class); err != nil {
 		return t, rec, err
@@ -84,8 +84,8 @@ func (e *Endpoints) verify(ctx context.Context, r *server.Request) (a server.Ans
 	return a, rec, nil
 }
 
-// actorText is an actor in a header. The issuer of a party of another issuer stands
-// before a space, which no client's id contains.
+// actorText returns an actor as the text of a header. For an actor of another issuer, the
+// issuer comes first, then a space, which no client's id contains.
 func actorText(a grant.Actor) string {
 	if a.Issuer == "" {
 		return headerText(a.Subject)
@@ -93,7 +93,7 @@ func actorText(a grant.Actor) string {
 	return headerText(a.Issuer) + " " + headerText(a.Subject)
 }
 
-// A demand is what a token must be good for, where a proxy asks.
+// A demand is what a proxy requires of a token.
 type demand struct {
 	scope    oauth.Scope
 	audience string
@@ -102,14 +102,14 @@ type demand struct {
 	at       target
 }
 
-// A freshness is how the user must have signed in (RFC 9470), and the error of one who
-// has not.
+// A freshness is how the user must have signed in (RFC 9470), and the error of a token
+// whose user has not.
 type freshness struct {
 	maxAge time.Duration // 0: at any time
 	server.WeakLogin
 }
 
-// freshnessOf reads acr and max_age. No login is younger than max_age=0.
+// freshnessOf reads acr and max_age. It refuses max_age=0, which no login could meet.
 func freshnessOf(p oauth.Params) (f freshness, err error) {
 	f.ACRValues, f.MaxAge = p["acr"], p["max_age"]
 	if !server.IsVisible(f.ACRValues) || strings.ContainsAny(f.ACRValues, `"\`) {
@@ -130,13 +130,12 @@ const (
 	actorRefused  = "refused"
 )
 
-// requirements are the names that a proxy's query may have. Another one is misspelled, and
-// ignoring it would admit what it should keep out.
+// requirements are the parameters that a proxy's query may have. Any other is an error: if
+// it is misspelled, ignoring it would admit requests that it should keep out.
 var requirements = []string{"scope", "aud", "dpop", "actor", "acr", "max_age", "resource_metadata"}
 
-// demands reads which scope and audience a token must have, and sets the metadata that
-// r's challenges name. It refuses whatever is unclear, so that a proxy's mistake admits
-// nobody.
+// demands reads what the proxy requires of a token, and sets r.Challenge. It refuses an
+// unclear requirement, so that a proxy's mistake does not admit any request.
 func demands(r *server.Request) (d demand, err error) {
 	for name := range r.Header {
 		if isAlias(name) {
@@ -145,8 +144,8 @@ func demands(r *server.Request) (d demand, err error) {
 	}
 	query := r.URL.RawQuery
 	if r.PathValue("rest") != "" {
-		// The query belongs to the client's path. Of a path that is only a slash, it may
-		// be the proxy's, whose address has one slash too many.
+		// The query belongs to the client's path. If rest is empty, it may be the proxy's,
+		// configured with a slash too many.
 		query = ""
 	}
 	p, err := r.Query(query)
@@ -211,17 +210,17 @@ func demands(r *server.Request) (d demand, err error) {
 	return d, err
 }
 
-// isWebAddress reports whether clients can fetch what is at an address.
+// isWebAddress reports whether a text is an http or https address.
 func isWebAddress(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != ""
 }
 
 // A target is the method and the address of the request that a proxy asks about.
-// The origin is what the proxy says of the API, "" if it says nothing.
+// The origin is that of the API, from the proxy's parameter dpop, or "".
 type target struct{ method, uri, origin string }
 
-// told describes, for the log, where the address of the request comes from.
+// told describes, for the log, which origin the proxy has sent.
 func (t target) told() string {
 	switch {
 	case t.origin == "":
@@ -234,8 +233,9 @@ func (t target) told() string {
 
 // originalOf returns the method and the address that a proxy reports of the request that
 // it asks about. The origin comes from the proxy's configuration; method and path from
-// headers that it sets: those of Traefik and Caddy, or those that the pages of other
-// proxies name. If a proxy leaves them out, no proof is verified: there is no address.
+// headers that it sets: those of Traefik and Caddy, or those that the how-to pages of other
+// proxies name; without them, it returns an error. Without an origin, the target is empty,
+// and no proof is valid for it.
 func originalOf(r *server.Request, origin string) (target, error) {
 	if origin == "" {
 		return target{}, nil
@@ -283,8 +283,8 @@ func isAlias(name string) bool {
 	return strings.HasPrefix(name, "x-auth-") || strings.HasPrefix(name, "x-required-")
 }
 
-// headerText makes any text fit for a header: what is not visible ASCII, and
-// the percent sign, is percent-encoded.
+// headerText returns a text in a form that a header can contain: it percent-encodes
+// all characters but visible ASCII, and the percent sign.
 func headerText(s string) string {
 	const digits = "0123456789ABCDEF"
 	if server.IsVisible(s) && !strings.ContainsAny(s, " %") {
@@ -320,7 +320,7 @@ func (e *Endpoints) tokenInfo(ctx context.Context, r *server.Request) (a server.
 	if err == nil {
 		t, rec, err = e.alive(ctx, r, text)
 	}
-	if err == nil && t.JKT.Bound() { // who asks here cannot verify proofs
+	if err == nil && t.JKT.Bound() { // callers of this endpoint cannot verify proofs
 		err = oauth.ErrInvalidToken
 	}
 	if err != nil {
@@ -334,9 +334,9 @@ func (e *Endpoints) tokenInfo(ctx context.Context, r *server.Request) (a server.
 		TokenType   string   `json:"token_type"`
 		ExpiresIn   int64    `json:"expires_in"`
 		ClientID    string   `json:"client_id"`
-		// OpenAM 10 to 16 names no subject, PingAM in these two members. A
-		// program that takes this for OpenID Connect's userinfo reads sub, and
-		// without it lets everybody in under one empty name.
+		// PingAM names the subject in these two members; OpenAM 10 to 16 does not.
+		// A program that mistakes the answer for OpenID Connect's userinfo reads
+		// sub: without it, the program would log in all users under one empty name.
 		Subject     string `json:"sub"`
 		SubjectName string `json:"subname"`
 	}{text, t.GrantType(), t.Scope.Tokens(), e.Server.Realm, "Bearer", e.Issuer.ExpiresIn(t), t.ClientID, t.Subject, t.Subject})
