@@ -71,9 +71,9 @@ func (e *Endpoints) device(ctx context.Context, r *server.Request) (a server.Ans
 	return a, rec, err
 }
 
-// mayAsk reports whether a client may have device codes. The document of one that
-// describes itself is fetched when its user comes, and the grant type is checked then. A
-// sealed id says itself what its client has registered.
+// mayAsk reports whether a client may request device codes. A sealed id contains the
+// metadata of its client. If the id is the address of a metadata document, the document
+// is fetched, and the grant type checked, only when the user enters the code.
 func (e *Endpoints) mayAsk(c *store.Client) bool {
 	if keys.IsRegistration(c.ID) && c.SelfRegistered() {
 		registered, err := e.Registrations.Client(c.ID, "")
@@ -83,7 +83,7 @@ func (e *Endpoints) mayAsk(c *store.Client) bool {
 }
 
 // notHere is the failed authentication of a client that has sent only its id, as
-// golang.org/x/oauth2 does here. The answer names the remedy of a confidential client.
+// golang.org/x/oauth2 does at this endpoint. The answer, ErrDeviceClient, says what to do.
 type notHere struct{ error }
 
 func (e *notHere) Unwrap() []error { return []error{e.error, oauth.ErrDeviceClient} }

@@ -57,8 +57,8 @@ func checkExchange(p oauth.Params) error {
 	return nil
 }
 
-// exchangeTokens answers a token exchange (RFC 8693). Its parameter audience names an API
-// as resource does, and both have to name the same.
+// exchangeTokens answers a token exchange (RFC 8693). The parameter audience names an API,
+// as resource does. A request with both must name the same API twice.
 func (e *Endpoints) exchangeTokens(ctx context.Context, c *store.Client, p oauth.Params, from grant.Origin) (issuer.Tokens, error) {
 	if asksIDJAG(p) {
 		return issuer.Exchanges{Issuer: e.Issuer}.IDJAG(ctx, c, issuer.IDJAGRequest{
@@ -79,8 +79,8 @@ func (e *Endpoints) exchangeTokens(ctx context.Context, c *store.Client, p oauth
 	})
 }
 
-// appendExchanged appends the member that answers of an exchange have beside others (RFC
-// 8693 section 2.2.1).
+// appendExchanged appends issued_token_type, which answers to a token exchange have beside
+// the usual members (RFC 8693 section 2.2.1).
 func appendExchanged(b []byte, x *issuer.Exchanged) []byte {
 	kind := typeAccessToken
 	if x.AsJWT {
@@ -89,8 +89,8 @@ func appendExchanged(b []byte, x *issuer.Exchanged) []byte {
 	return append(append(b, `","issued_token_type":"`...), kind...)
 }
 
-// idJAGAnswer is the answer with an identity assertion. It is no access token: its
-// token_type is N_A (RFC 8693 section 2.2.1).
+// idJAGAnswer returns the answer with an identity assertion. The token_type is N_A,
+// because the assertion is no access token (RFC 8693 section 2.2.1).
 func idJAGAnswer(t issuer.Tokens) ([]byte, error) {
 	return json.Marshal(struct {
 		IssuedType string      `json:"issued_token_type"`

@@ -12,8 +12,8 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// A Pusher checks and stores the authorization request of a client (RFC 9126), whose
-// credentials were verified if it is known, and returns its request_uri.
+// A Pusher checks and stores the authorization request of a client (RFC 9126), and returns
+// its request_uri. Known reports whether the client's credentials were verified.
 type Pusher func(ctx context.Context, r *server.Request, req oauth.AuthorizationRequest, form string, known bool) (requestURI string, err error)
 
 // push is the endpoint for pushed authorization requests (RFC 9126 section 2). The
@@ -45,7 +45,7 @@ func (e *Endpoints) push(ctx context.Context, r *server.Request) (a server.Answe
 	}
 	form := oauth.PushedForm(r.Posted(), id)
 	if r.HasProof() && (c == nil || c.DPoP != store.DPoPOff) {
-		// The key of the proof is that of the code (RFC 9449 section 10.1).
+		// The proof's key is the one to bind the code to (RFC 9449 section 10.1).
 		key, err := r.OwnProof("")
 		switch {
 		case err != nil:

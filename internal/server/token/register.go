@@ -11,8 +11,8 @@ import (
 	"github.com/mintage/mintage/internal/server"
 )
 
-// register is the registration endpoint (RFC 7591 section 3). It writes nothing, and
-// each address has its share.
+// register is the registration endpoint (RFC 7591 section 3). It stores nothing, and
+// JSONBody limits how much each address may register.
 func (e *Endpoints) register(_ context.Context, r *server.Request) (a server.Answer, rec server.Report, err error) {
 	if err = r.Early(); err != nil {
 		return a, rec, err

@@ -1,5 +1,5 @@
-// Package token is the endpoints at which clients register themselves, and obtain and
-// end tokens.
+// Package token implements the endpoints at which clients register themselves, and obtain
+// and revoke tokens.
 package token
 
 import (
@@ -24,12 +24,12 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// Endpoints are the endpoints at which clients obtain and end tokens.
+// Endpoints are the endpoints at which clients obtain and revoke tokens.
 type Endpoints struct {
 	Issuer                       *issuer.Issuer
 	Assertions                   *client.Authenticator // verifies assertions as grants
 	Registrations                *client.Registrations // nil: clients may not register themselves
-	Push                         Pusher                // nil: nobody logs in here
+	Push                         Pusher                // nil: users do not log in at this server
 	PushedLifetime               time.Duration
 	RequirePAR                   bool   // authorization.require_par
 	DevicePage                   string // address where users enter the codes of devices; "": there is no device grant
@@ -37,7 +37,7 @@ type Endpoints struct {
 	InvalidRequestForDeadRefresh bool   // compat.invalid_request_for_dead_refresh
 }
 
-// Routes returns the token and revocation endpoints.
+// Routes returns the routes of the endpoints that are enabled.
 func (e *Endpoints) Routes() []server.Route {
 	post := []string{http.MethodPost}
 	supported := slices.Clone(store.AllGrantTypes)
@@ -208,14 +208,14 @@ func (e *Endpoints) refresh(ctx context.Context, c *store.Client, p oauth.Params
 	return t, err
 }
 
-// dead reports whether a refusal is answered invalid_request in place of
-// invalid_grant.
+// dead reports whether the answer to a refused request is invalid_request in place of
+// invalid_grant (compat.invalid_request_for_dead_refresh).
 func (e *Endpoints) dead(grantType string, why grant.Refusal) bool {
 	return e.InvalidRequestForDeadRefresh && grantType == store.GrantRefreshToken && why == grant.TokenUnknown
 }
 
-// Told returns the status and the error code with which a refused request of a
-// grant type is answered.
+// Told returns the status and the error code of the answer to a refused request of a
+// grant type.
 func (e *Endpoints) Told(grantType string, why grant.Refusal) (status int, code oauth.ErrorCode) {
 	if e.dead(grantType, why) {
 		return http.StatusBadRequest, oauth.ErrDeadRefreshToken.Code
@@ -223,10 +223,10 @@ func (e *Endpoints) Told(grantType string, why grant.Refusal) (status int, code 
 	return server.Refusal(why)
 }
 
-// tokenAnswer is a success, with its members in the order that clients of
-// OpenAM-style deployments know. Nothing in it needs escaping: scopes exclude
-// the quote and the backslash (RFC 6749 appendix A.4), and tokens are made of
-// URL-safe characters.
+// tokenAnswer returns a successful answer, with its members in the order that clients
+// of OpenAM-style deployments expect. Nothing in it needs escaping: scopes exclude the
+// quote and the backslash (RFC 6749 appendix A.4), and tokens are made of URL-safe
+// characters.
 func tokenAnswer(t issuer.Tokens) []byte {
 	b := make([]byte, 0, 128+len(t.Scope)+len(t.RefreshToken)+len(t.AccessToken)+len(t.IDToken))
 	b = append(append(b, `{"scope":"`...), t.Scope...)
@@ -249,7 +249,7 @@ func tokenAnswer(t issuer.Tokens) []byte {
 	return append(b, `"}`...)
 }
 
-// refusalOf is why a request was refused; Allowed if its grant was not the reason.
+// refusalOf returns why a grant was refused; Allowed if err has another cause.
 func refusalOf(err error) grant.Refusal {
 	if refused, ok := errors.AsType[*grant.Refused](err); ok {
 		return refused.Why
@@ -257,8 +257,8 @@ func refusalOf(err error) grant.Refusal {
 	return grant.Allowed
 }
 
-// countToken counts a token request, and a replay that ended a grant. No other endpoint
-// counts replays: only here does the token's own client present it.
+// countToken counts a token request, and a replay that ended a grant. Other endpoints do
+// not count replays: their callers need not be the token's client.
 func countToken(m *metrics.Metrics, o *server.Outcome) {
 	switch refusalOf(o.Err) {
 	case grant.RefreshReplayed:
