@@ -16,9 +16,9 @@ type Proxies struct {
 	PlainHTTP bool
 }
 
-// address is where a request comes from: the peer, or, if that is a declared
-// proxy, the last address of X-Forwarded-For that is not one. What another
-// caller writes into the header is never read.
+// address returns the client's address: that of the peer or, if the peer is a
+// trusted proxy, the last address in X-Forwarded-For that is not a trusted
+// proxy's. It ignores the header of any other peer.
 func (p Proxies) address(r *http.Request) netip.Addr {
 	addr := PeerOf(r)
 	if !p.trusted(addr) {
@@ -50,8 +50,8 @@ func parseHop(text string) (netip.Addr, error) {
 	return a.Unmap(), err
 }
 
-// alike reports whether this may be the address of an undeclared proxy on this machine,
-// so that all clients seem to have it.
+// alike reports whether a may be an undeclared proxy on this machine, behind which all
+// clients seem to have the same address.
 func (p Proxies) alike(a netip.Addr) bool {
 	return p.PlainHTTP && len(p.TrustedProxies) == 0 && a.IsLoopback()
 }
@@ -62,7 +62,7 @@ func contains(networks []netip.Prefix, a netip.Addr) bool {
 	return slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(a) })
 }
 
-// PeerOf is the address at the other end of the connection; invalid if it is unknown.
+// PeerOf returns the address at the other end of the connection; invalid if unknown.
 func PeerOf(r *http.Request) netip.Addr {
 	peer, _ := netip.ParseAddrPort(r.RemoteAddr)
 	return peer.Addr().Unmap()
@@ -81,8 +81,8 @@ func (p Proxies) encrypted(r *http.Request) bool {
 	return r.TLS != nil || r.Header["X-Forwarded-Proto"] != nil && len(p.TrustedProxies) > 0 && p.secure(r)
 }
 
-// secure reports whether the request came over TLS, to us or to a declared proxy. There
-// is never a redirect to https: the secret would already have been sent.
+// secure reports whether the request came over TLS, to us or to a declared proxy. The
+// server never redirects to https: by then, the client has sent its secret in the clear.
 func (p Proxies) secure(r *http.Request) bool {
 	if r.TLS != nil {
 		return true

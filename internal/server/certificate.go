@@ -22,7 +22,7 @@ import (
 
 // loadPair reads a certificate and its key. It refuses a weak key or signature (RFC 9325
 // sections 4.4 and 4.5), as clients do or should, and a key file that everybody can read.
-// A group may read it, as other secrets.
+// A group may read it, as with other secret files.
 func loadPair(certFile, keyFile string) (tls.Certificate, error) {
 	if err := private(keyFile); err != nil {
 		return tls.Certificate{}, err
@@ -73,19 +73,19 @@ func strong(c *x509.Certificate) error {
 	return nil
 }
 
-// ExpiryWarning is how long before its end a certificate should have been replaced.
-// Certificates that live for ninety days are renewed a month before their end.
+// ExpiryWarning is the remaining lifetime at which the renewal of a certificate is
+// overdue: certificates of ninety days are renewed a month before they expire.
 const ExpiryWarning = 21 * 24 * time.Hour
 
-// ExpiresSoon reports whether a certificate should have been replaced. One that lives for
-// less than twelve weeks has until a quarter of its life is left: programs renew it when a
-// third is.
+// ExpiresSoon reports whether the renewal of a certificate is overdue. If its lifetime is
+// less than twelve weeks, the renewal is overdue when a quarter of it is left, because
+// renewal programs act when a third is left.
 func ExpiresSoon(c *x509.Certificate, now time.Time) bool {
 	return c.NotAfter.Sub(now) < min(ExpiryWarning, c.NotAfter.Sub(c.NotBefore)/4)
 }
 
-// doubts lists what may be wrong with a certificate although some clients may accept it;
-// each item says what to do. Host is the name that clients use, "" if it is unknown.
+// doubts lists probable faults of a certificate, even if some clients accept it; each
+// item says what to do. Host is the name that clients use, or "" if unknown.
 func doubts(pair *tls.Certificate, host string, now time.Time) (list []string) {
 	leaf := pair.Leaf
 	switch {
@@ -109,14 +109,14 @@ func doubts(pair *tls.Certificate, host string, now time.Time) (list []string) {
 		below = above
 	}
 	if len(pair.Certificate) == 1 && !slices.Equal(leaf.RawIssuer, leaf.RawSubject) && leaf.IssuingCertificateURL != nil {
-		// A public authority signs with an intermediate, and says where it is.
+		// A public authority signs with an intermediate, and gives its URL in the leaf.
 		list = append(list, "tls.cert holds no intermediate certificate: give the whole chain (fullchain.pem), or clients cannot verify it")
 	}
 	return list
 }
 
-// worse returns an error for a certificate that clients refuse now, if they accept the
-// one in service or if that one expires later.
+// worse returns an error if next must not replace the certificate in service: next has
+// expired and the other expires later, or next is not valid yet and the other is.
 func (c *Certificate) worse(next *x509.Certificate, now time.Time) error {
 	have := c.current.Leaf
 	switch {
@@ -128,15 +128,15 @@ func (c *Certificate) worse(next *x509.Certificate, now time.Time) error {
 	return nil
 }
 
-// Refused reports whether the files were rejected when they were last read, so that the
-// certificate before them is still in service.
+// Refused reports whether the files were rejected when they were last read, so that an
+// earlier certificate is still in service.
 func (c *Certificate) Refused() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.refused != ""
 }
 
-// Doubts lists what may be wrong with the certificate in service, for clients that use
+// Doubts lists probable faults of the certificate in service, for clients that use
 // publicURL.
 func (c *Certificate) Doubts(publicURL string) []string {
 	host := ""
@@ -157,15 +157,15 @@ func (c *Certificate) Expect(publicURL string) {
 	c.warn()
 }
 
-// warn logs what is doubtful about the certificate in service.
+// warn logs the doubts about the certificate in service.
 func (c *Certificate) warn() {
 	for _, doubt := range doubts(c.current, c.host, time.Now()) {
 		c.log.Warn(doubt, "certificate", c.certFile)
 	}
 }
 
-// A Certificate is a certificate and its key in two files. A handshake looks for new
-// files if the last look was a second ago or longer.
+// A Certificate is a certificate and its key in two files. Handshakes check for new
+// files, at most once a second.
 type Certificate struct {
 	certFile, keyFile string
 	log               *slog.Logger
@@ -193,8 +193,8 @@ func LoadCertificate(certFile, keyFile string, log *slog.Logger) (*Certificate, 
 	return c, nil
 }
 
-// Current is the certificate to present. Files that cannot be used leave the
-// last good one in service, and are tried again at the next look.
+// Current returns the certificate to present. If the files cannot be used, the
+// previous certificate stays in service until a later check accepts them.
 func (c *Certificate) Current() *tls.Certificate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -205,8 +205,8 @@ func (c *Certificate) Current() *tls.Certificate {
 	return c.current
 }
 
-// private returns an error if everybody on the machine can read or change a file
-// with a private key. A file that is missing is reported by its reader.
+// private returns an error if every user of the machine can read or change a file with
+// a private key. It ignores a missing file, which the caller fails to read.
 func private(keyFile string) error {
 	info, err := os.Stat(keyFile)
 	if err != nil || info.Mode().Perm()&0o006 == 0 {

@@ -11,44 +11,45 @@ import (
 	"time"
 )
 
-// connection is an open connection. For each request of HTTP/1.1, net/http sets nine
-// deadlines, and starts a read beside the handler to notice a disconnect. That costs
-// timers, system calls and switches of goroutines. A connection saves most of them:
-//   - A deadline that only moves later, as with each request, is not set until the one
-//     before it has passed.
-//   - Nothing is read between a request that has a slot and its answer. A disconnect does
-//     not cancel the work on it; see deadlines.
+// connection is an open connection. For each HTTP/1.1 request, net/http sets nine
+// deadlines and reads in parallel to the handler to detect a disconnect, which costs
+// timers, system calls and goroutine switches. A connection saves most of them:
+//   - It sets a later deadline, as net/http requests for each request, only after the
+//     earlier one has expired (lazyDeadline).
+//   - It suspends reads while a request with a slot is processed (hold). A disconnect
+//     does not cancel the work on the request; see deadlines.
 type connection struct {
 	net.Conn
 	in      *Connections
 	address netip.Prefix
-	counted *group // of its address; nil for a proxy
+	counted *group // the connections of its address; nil for a proxy
 	gone    bool
-	// Requests of HTTP/2, and those of them that were read.
+	// HTTP/2 requests in progress, and those of them whose bodies are not being read.
 	streams, answering int
-	// Its places among the connections whose clients the server waits for.
+	// Its links in the queues of connections whose clients the server waits for.
 	inAll, inAddress link
 
-	mu            sync.Mutex // of what follows
+	mu            sync.Mutex // guards the fields below
 	reads, writes lazyDeadline
 	reading       bool
-	held          bool          // nothing is read
-	aborted       chan struct{} // has a message when net/http ends the read that waits
+	held          bool          // reads are suspended; see hold
+	aborted       chan struct{} // receives a message when net/http ends a suspended read
 }
 
-// Close closes the connection and uncounts it.
+// Close closes the connection and removes it from the counts.
 func (m *connection) Close() error {
 	m.in.leave(m)
 	return m.Conn.Close()
 }
 
-// lazyDeadline is a deadline of reads or writes. Zero times are none.
+// lazyDeadline is a deadline for reads or writes. A zero time means no deadline.
 type lazyDeadline struct {
 	wanted time.Time
-	set    time.Time // on the connection below; not after wanted
+	set    time.Time // on the underlying connection; not after wanted
 }
 
-// want sets the deadline to t. It calls set only if the one that is set is later.
+// want changes the deadline to t. It calls set only if no earlier deadline is set on
+// the underlying connection.
 func (l *lazyDeadline) want(t time.Time, set func(time.Time) error) error {
 	l.wanted = t
 	if t.IsZero() || !l.set.IsZero() && !t.Before(l.set) {
@@ -58,8 +59,8 @@ func (l *lazyDeadline) want(t time.Time, set func(time.Time) error) error {
 	return set(t)
 }
 
-// early reports whether err is of a deadline that is set and not wanted, and sets the
-// wanted one.
+// early reports whether err is the timeout of a deadline that a later one has replaced.
+// If so, it sets the later one on the underlying connection.
 func (m *connection) early(l *lazyDeadline, err error, set func(time.Time) error) bool {
 	if timeout, ok := errors.AsType[net.Error](err); !ok || !timeout.Timeout() {
 		return false
@@ -73,14 +74,14 @@ func (m *connection) early(l *lazyDeadline, err error, set func(time.Time) error
 	return set(l.set) == nil
 }
 
-// Read reads from the connection. While nothing may be read, it waits until net/http ends
-// the read by a deadline in the past.
+// Read reads from the connection. While reads are suspended, it waits until net/http ends
+// the read by setting a deadline in the past.
 func (m *connection) Read(b []byte) (n int, err error) {
 	m.mu.Lock()
 	if m.held {
 		m.mu.Unlock()
 		<-m.aborted
-		return 0, context.DeadlineExceeded // a net.Error, as of a deadline
+		return 0, context.DeadlineExceeded // a net.Error, as after a deadline
 	}
 	m.reading = true
 	m.mu.Unlock()
@@ -133,8 +134,8 @@ func (m *connection) SetDeadline(t time.Time) error {
 	return errors.Join(m.SetReadDeadline(t), m.SetWriteDeadline(t))
 }
 
-// hold stops reads of the connection of r until the answer is sent. The request must have
-// been read completely. A read that has begun continues.
+// hold suspends reads of the connection of r until the answer is sent. The request must
+// have been read completely. If a read has begun, hold does nothing.
 func hold(r *http.Request) {
 	m := connectionOf(r)
 	if m == nil || r.ProtoMajor > 1 {
@@ -145,7 +146,7 @@ func hold(r *http.Request) {
 	m.held = !m.reading
 }
 
-// release allows reads again, after the answer to the request that hold got.
+// release resumes reads, after the answer to the request of hold was sent.
 func (m *connection) release() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -165,8 +166,8 @@ type alarm struct {
 
 const alarmEvery = 10 * time.Second
 
-// ring counts an event. It returns how many there were since it last returned a number,
-// or zero if it did so less than ten seconds ago.
+// ring counts an event. It returns the number of events since its last nonzero result,
+// or zero if that was less than ten seconds ago.
 func (a *alarm) ring(now time.Time) int64 {
 	a.n.Add(1)
 	last := a.last.Load()

@@ -18,13 +18,13 @@ import (
 // and how many of them from one address. Zero: no limit.
 type ConnectionLimits struct {
 	All, OfAddress int
-	// Proxies are not counted by address: all of their clients share one.
-	// Neither is this machine, if LoopbackIsProxy is set.
+	// Proxies are not counted by address, because all of their clients share one.
+	// If LoopbackIsProxy is set, loopback addresses are not counted either.
 	Proxies         []netip.Prefix
 	LoopbackIsProxy bool
 }
 
-// Reasons of closing a connection, as the hook receives them.
+// Reasons for closing a connection, as onShed receives them.
 const (
 	shedConnections          = "connections"
 	shedConnectionsOfAddress = "connections_of_address"
@@ -33,14 +33,14 @@ const (
 // Connections limits the connections of a listener. A connection over the limit
 // replaces the one on which the server has waited longest for its client: for a
 // handshake, a request, or the rest of one. A flood of silent or slow connections
-// thus evicts itself, while an honest client has its answer long before its turn,
-// or reconnects. Only if all connections are being answered, the new one is closed.
+// thus evicts itself, while an honest client gets its answer long before it would be
+// evicted, or reconnects. If the server waits for no client, the new one is closed.
 //
-// The requests of HTTP/2, of which one connection brings many, have the same limits
-// and the same rule: the server waits for the client of a connection while it
-// answers none of its requests, and a request over the limit evicts the connection
-// with requests that was waited for longest. Its methods are safe for concurrent
-// use.
+// HTTP/2 requests, of which one connection carries many, have the same limits: a
+// request over the limit evicts the connection on which the server has waited
+// longest, of those with requests in progress. The server waits for a client while
+// it answers none of the requests on its connection. The methods are safe for
+// concurrent use.
 type Connections struct {
 	log  *slog.Logger
 	shed func(what string)
@@ -116,13 +116,13 @@ func (c *Connections) Bound(l net.Listener, srv *http.Server) net.Listener {
 
 type connectionKey struct{}
 
-// connectionOf is the connection of a request; nil if its listener has no limits.
+// connectionOf returns the connection of a request; nil if its listener has no limits.
 func connectionOf(r *http.Request) *connection {
 	m, _ := r.Context().Value(connectionKey{}).(*connection)
 	return m
 }
 
-// member is the connection that net/http knows as conn.
+// member returns the connection inside a net.Conn of net/http, or nil.
 func member(conn net.Conn) *connection {
 	if secure, ok := conn.(*tls.Conn); ok {
 		conn = secure.NetConn()
@@ -150,14 +150,15 @@ func (l *boundListener) Accept() (net.Conn, error) {
 	}
 }
 
-// group counts connections and lists those whose clients the server waits for, the
-// longest first.
+// group counts connections and queues those whose clients the server waits for, the
+// longest wait first.
 type group struct {
 	n       int
 	waiting queue
 }
 
-// longest is the one that has waited longest for its client, or nil.
+// longest returns the connection on which the server has waited longest for its client,
+// or nil.
 func (c *group) longest() *connection {
 	if c.waiting.first == nil {
 		return nil
@@ -200,7 +201,7 @@ func (c *Connections) enter(conn net.Conn) *connection {
 		c.all.n++
 		if m.counted != nil {
 			m.counted.n++
-			c.ofAddress[m.address] = m.counted // it is new, or the one that went was the last
+			c.ofAddress[m.address] = m.counted // new, or removed with its only connection, pushed
 		}
 		c.wait(m)
 	}
@@ -224,7 +225,7 @@ func (c *Connections) note(what string) {
 	}
 }
 
-// set notes whether the server waits for the connection's client.
+// set records whether the server waits for the connection's client.
 func (c *Connections) set(m *connection, waits bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -258,7 +259,7 @@ func (c *Connections) remove(m *connection) {
 	}
 }
 
-// wait notes that the server begins to wait for m's client.
+// wait records that the server begins to wait for m's client.
 func (c *Connections) wait(m *connection) {
 	c.all.waiting.push(&m.inAll)
 	if m.counted != nil {
@@ -273,8 +274,8 @@ func (c *Connections) stopWaiting(m *connection) {
 	}
 }
 
-// reading notes that the server waits for the rest of a request, and returns its
-// connection for stopReading.
+// reading records that the server waits for the rest of a request, and returns the
+// request's connection for stopReading.
 func reading(r *http.Request) *connection {
 	m := connectionOf(r)
 	switch {
@@ -287,7 +288,8 @@ func reading(r *http.Request) *connection {
 	return m
 }
 
-// stopReading ends what reading noted of m, which may be nil.
+// stopReading records that the server no longer waits for the rest of r. The connection
+// m may be nil.
 func stopReading(m *connection, r *http.Request) {
 	switch {
 	case m == nil:
@@ -298,8 +300,8 @@ func stopReading(m *connection, r *http.Request) {
 	}
 }
 
-// answering counts the requests of a connection of HTTP/2 that are being
-// answered.
+// answering adds change to the number of requests that the server is answering on an
+// HTTP/2 connection.
 func (c *Connections) answering(m *connection, change int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -317,7 +319,8 @@ func (c *Connections) answered(m *connection, change int) {
 	}
 }
 
-// stream counts a request of HTTP/2 until leave is called.
+// stream counts an HTTP/2 request until leave is called. It returns false if the
+// request is over a limit, or its connection is gone.
 func (c *Connections) stream(r *http.Request) (leave func(), ok bool) {
 	m := connectionOf(r)
 	if m == nil {
@@ -354,15 +357,15 @@ func (c *Connections) stream(r *http.Request) (leave func(), ok bool) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if m.gone {
-			return // and is not counted any more
+			return // remove has uncounted the request
 		}
 		c.countStreams(m, -1)
 		c.answered(m, -1)
 	}, true
 }
 
-// longestWithRequests returns the connection with requests that has waited longest for
-// its client, or nil. It scans the list only when there are too many requests.
+// longestWithRequests returns what longest does, of the connections with requests in
+// progress. It scans the queue, but is called only when there are too many requests.
 func (c *group) longestWithRequests() *connection {
 	for l := c.waiting.first; l != nil; l = l.after {
 		if l.of.streams > 0 {
@@ -383,12 +386,12 @@ func (c *Connections) countStreams(m *connection, change int) {
 	}
 }
 
-// queue is a linked list of connections, the one that was added first in front.
+// queue is a linked list of connections, the earliest added first.
 // The zero queue is empty.
 type queue struct{ first, last *link }
 
-// link is the place of a connection in one queue. It is part of the connection,
-// which changes its place twice for each request: container/list would allocate.
+// link is the element of a connection in one queue. It is part of the connection,
+// which moves twice for each request: container/list would allocate each time.
 type link struct {
 	of            *connection
 	in            bool
@@ -405,7 +408,7 @@ func (q *queue) push(l *link) {
 	q.last = l
 }
 
-// remove takes l out of the queue, if it is in it.
+// remove removes l from the queue, if it is there.
 func (q *queue) remove(l *link) {
 	if !l.in {
 		return

@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// headerVaryOrigin is shared so that none is allocated.
+// headerVaryOrigin is shared by all answers, which saves an allocation.
 var headerVaryOrigin = []string{"Origin"}
 
 // cors lets scripts read the answer (Fetch standard, CORS protocol). Scripts of any origin
-// may read public documents and userinfo. Those of a public client's redirect URIs, or of
-// cors.origins, may read the answers of the token and revocation endpoints. Credentials of
-// the browser are not allowed, and these endpoints read no cookie: a script can read only
-// what its own request is authorized to.
+// may read public documents and userinfo. Scripts from the origin of a public client's
+// redirect URI, or from cors.origins, may read the answers of the token and revocation
+// endpoints. The browser must not send its credentials, and these endpoints read no
+// cookie: a script can read only what its own request is authorized to.
 func (s *Server) cors(h http.Header, r *Request) {
 	origin, exposed, allowed := "*", "WWW-Authenticate, Retry-After, X-Request-Id", "Authorization, Content-Type, DPoP"
 	if r.HasProof() || r.nonce != "" {
-		exposed += ", DPoP-Nonce" // what the others get is as before
+		exposed += ", DPoP-Nonce" // other answers have no nonce
 	}
 	switch {
 	case r.Route.Public || r.Route.AnyOrigin:
@@ -28,8 +28,8 @@ func (s *Server) cors(h http.Header, r *Request) {
 	case !r.Route.Scripts:
 		return
 	default:
-		// The answers of these endpoints are not stored by caches, so that answers to
-		// other callers need no Vary.
+		// Caches do not store the answers of these endpoints, so that answers to requests
+		// without Origin need no Vary.
 		if origin = r.Header.Get("Origin"); origin == "" && len(s.CORSOrigins) == 0 {
 			return
 		}

@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// Publication is the same for every caller, and may be cached for a while.
+// Publication is a document that is the same for every caller and may be cached.
 type Publication struct {
 	Media  string
 	Body   []byte
 	MaxAge time.Duration
-	Tag    string // EntityTag of Body; "" to have it made
+	Tag    string // EntityTag of Body; "": Published computes it
 }
 
 // Published serves a public document with conditional requests (RFC 9110 section 13).
-// The query does not change the response, but a malformed one is an error, and so is one
-// with another realm.
+// The query does not change the response, but a malformed query, or one that names
+// another realm, is an error.
 func Published(load func(context.Context, *Request) (Publication, error)) Handler {
 	return func(ctx context.Context, r *Request) (a Answer, rec Report, err error) {
 		if _, err = r.Query(r.URL.RawQuery); err != nil {
@@ -56,8 +56,8 @@ func EntityTag(body []byte) string {
 	return `"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"`
 }
 
-// matches compares weakly, as RFC 9110 section 13.1.2 has it: a proxy that
-// compresses weakens a tag. Ours hold no comma.
+// matches compares entity tags weakly (RFC 9110 section 13.1.2), because a proxy that
+// compresses weakens them. It can split the header at commas: EntityTag returns none.
 func matches(ifNoneMatch []string, etag string) bool {
 	for _, line := range ifNoneMatch {
 		for tag := range strings.SplitSeq(line, ",") {

@@ -20,9 +20,8 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// wireError maps an error to the status and the error of the answer. The status of a
-// defect of the request is 400; others are for requests that were not checked, for faults
-// of the server, and for a failed Authorization header.
+// wireError maps an error to the status and the OAuth error of the answer. The status is
+// that of statusOf, except for some failed client authentications.
 func (s *Server) wireError(r *Request, err error) (status int, wire *oauth.Error) {
 	var refused *grant.Refused
 	switch {
@@ -38,7 +37,7 @@ func (s *Server) wireError(r *Request, err error) (status int, wire *oauth.Error
 	default:
 		wire = oauth.ErrInternal
 	}
-	// Clients that registered themselves do so again only after 401.
+	// Self-registered clients register again only after a 401.
 	if wire == oauth.ErrClient && errors.Is(err, client.ErrUnregistered) {
 		return http.StatusUnauthorized, wire
 	}
@@ -48,7 +47,7 @@ func (s *Server) wireError(r *Request, err error) (status int, wire *oauth.Error
 	return statusOf(wire), wire
 }
 
-// statuses are those other than 400.
+// statuses maps the errors whose status is not 400.
 var statuses = map[*oauth.Error]int{
 	oauth.ErrMethod:            http.StatusMethodNotAllowed,
 	oauth.ErrNotGet:            http.StatusMethodNotAllowed,
@@ -71,8 +70,8 @@ var statuses = map[*oauth.Error]int{
 
 func statusOf(wire *oauth.Error) int { return cmp.Or(statuses[wire], http.StatusBadRequest) }
 
-// refusal is the error of a refused grant. The client's remedy is always the same: it
-// sends the user to log in again.
+// refusal returns the error for a refused grant. Most reasons share ErrGrant, because
+// the remedy is the same: the client sends the user to log in again.
 func refusal(why grant.Refusal) *oauth.Error {
 	switch why {
 	case grant.StoreBehind:
@@ -85,7 +84,7 @@ func refusal(why grant.Refusal) *oauth.Error {
 	return oauth.ErrGrant
 }
 
-// Refusal is the status and the error code of the answer about a refused grant.
+// Refusal returns the status and the error code of the answer about a refused grant.
 func Refusal(why grant.Refusal) (status int, code oauth.ErrorCode) {
 	wire := refusal(why)
 	return statusOf(wire), wire.Code
@@ -98,14 +97,15 @@ func (e *MissingScope) Error() string { return oauth.ErrInsufficientScope.Error(
 func (e *MissingScope) Unwrap() error { return oauth.ErrInsufficientScope }
 
 // A WeakLogin is the error of an access token whose user must sign in again (RFC 9470
-// section 3). Its fields are the members of the challenge that names it.
+// section 3). Its fields are parameters of the challenge.
 type WeakLogin struct{ ACRValues, MaxAge string }
 
 func (e *WeakLogin) Error() string { return oauth.ErrInsufficientLogin.Error() }
 func (e *WeakLogin) Unwrap() error { return oauth.ErrInsufficientLogin }
 
-// challenge is the WWW-Authenticate header of the Bearer scheme (RFC 6750 section 3),
-// or of DPoP (RFC 9449 section 7.1). Scopes hold no quote and no backslash.
+// challenge returns the WWW-Authenticate header of the Bearer scheme (RFC 6750 section
+// 3), or of DPoP (RFC 9449 section 7.1). Scopes need no escaping: they contain no quote
+// and no backslash.
 func (s *Server) challenge(r *Request, wire *oauth.Error, err error) string {
 	c := `Bearer realm="` + s.Realm + `"`
 	if r.dpop {
@@ -135,7 +135,7 @@ func retryAfter(status int, err error) string {
 	case status == http.StatusTooManyRequests && errors.As(err, &early):
 		return InSeconds(early.Wait)
 	case status == http.StatusTooManyRequests:
-		return "60" // a minute restores the limits of failures
+		return "60" // the limits of failures are per minute
 	case errors.Is(err, overload.ErrShed):
 		return strconv.Itoa(1 + rand.IntN(shedSpread))
 	}
@@ -146,16 +146,17 @@ func retryAfter(status int, err error) string {
 // seconds: requests that were shed together come back at different times.
 const shedSpread = 8
 
-// InSeconds returns a wait in the form of Retry-After. It rounds up: a caller that waits
-// so long is let in.
+// InSeconds returns a wait in the form of Retry-After. It rounds up, so that the limit
+// allows a request after that time.
 func InSeconds(wait time.Duration) string { return strconv.Itoa(int(math.Ceil(wait.Seconds()))) }
 
-// aboutTokens are the errors whose answers are challenges on every route.
+// aboutTokens are the errors about access tokens: their answers contain a challenge on
+// every route.
 var aboutTokens = []*oauth.Error{oauth.ErrNoBearer, oauth.ErrInvalidToken, oauth.ErrInsufficientScope, oauth.ErrInsufficientLogin,
 	oauth.ErrNoActor, oauth.ErrActor, oauth.ErrBearer, oauth.ErrTwoTokens, oauth.ErrTokenProof, oauth.ErrTokenNonce}
 
-// oauthError is the answer about an error as RFC 6749 section 5.2 has it, with the
-// headers that its kind needs.
+// oauthError returns the JSON answer about an error (RFC 6749 section 5.2), and sets the
+// headers that its status requires.
 func (s *Server) oauthError(h http.Header, r *Request, _ Report, err error) Answer {
 	status, wire := s.wireError(r, err)
 	switch {

@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// readyTime bounds what /readyz finds out.
+// readyTime limits the checks that /readyz makes.
 const readyTime = 3 * time.Second
 
-// Health is the management listener: it reports whether the process is alive, and whether
-// it should receive requests.
+// Health serves the management listener: it reports whether the process is alive, and
+// whether it should receive requests.
 type Health struct {
 	ready    func(context.Context) error
 	draining atomic.Bool
@@ -26,7 +26,7 @@ type Health struct {
 // NewHealth makes a Health that is ready when ready returns nil.
 func NewHealth(ready func(context.Context) error) *Health { return &Health{ready: ready} }
 
-// Drain makes the node not ready, for load balancers to notice before it stops.
+// Drain makes the node not ready, so that load balancers remove it before it stops.
 func (h *Health) Drain() { h.draining.Store(true) }
 
 // Ready returns the reason why this node must not be sent requests, or nil.
@@ -41,10 +41,9 @@ func (h *Health) Ready(ctx context.Context) error {
 
 var errStopping = errors.New("stopping")
 
-// Handler is the route table of the management listener, with the metrics unless they are
-// nil, and Go's profiles if pprof is set. Requests must name a host that isOwn accepts,
-// or one of names: under any other, as after DNS rebinding, a browser would let scripts
-// of another site read the answers.
+// Handler returns the handler of the management listener, with metrics unless nil, and
+// with Go's profiles if profiles is set. The Host header must pass isOwn: otherwise, after
+// DNS rebinding, a browser would let scripts of another site read the answers.
 func (h *Health) Handler(metrics http.Handler, profiles bool, names []string) http.Handler {
 	mux := http.NewServeMux()
 	if metrics != nil {
@@ -55,7 +54,7 @@ func (h *Health) Handler(metrics http.Handler, profiles bool, names []string) ht
 		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	}
-	// Alive is about the process only: restarting it does not mend a store.
+	// /livez is about the process only: restarting it does not repair a store.
 	alive := func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok\n") }
 	mux.HandleFunc("GET /livez", alive)
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
@@ -69,8 +68,8 @@ func (h *Health) Handler(metrics http.Handler, profiles bool, names []string) ht
 		}
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// A probe under a foreign host name gets the status alone: it must not make a
-		// healthy node look dead.
+		// Answer probes under every host name, but with the status alone: a wrong name must
+		// not make a healthy node look dead.
 		if r.URL.Path != "/livez" && r.URL.Path != "/readyz" && !isOwn(r.Host, names) {
 			plain(w, http.StatusMisdirectedRequest, "this listener does not have the name of the Host header: call it by its address, or add the name to management.hosts\n")
 			return

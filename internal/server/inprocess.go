@@ -12,7 +12,8 @@ type InProcess struct{ http.Handler }
 
 // RoundTrip implements http.RoundTripper.
 func (p InProcess) RoundTrip(r *http.Request) (*http.Response, error) {
-	// The connection of the request that r is made for is not r's: see hold.
+	// r's context may contain the connection of an outer request. Remove it, so that r
+	// does not suspend reads of that connection (see hold).
 	if r = r.Clone(context.WithValue(r.Context(), connectionKey{}, nil)); r.Body == nil {
 		r.Body = http.NoBody
 	}
@@ -21,7 +22,7 @@ func (p InProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: w.status, Status: http.StatusText(w.status), Header: w.header, Body: io.NopCloser(&w.body), Request: r}, nil
 }
 
-// An answer is what a handler has written.
+// An answer is an http.ResponseWriter that keeps the response in memory.
 type answer struct {
 	header http.Header
 	status int

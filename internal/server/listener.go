@@ -13,8 +13,8 @@ import (
 	"github.com/mintage/mintage/internal/overload"
 )
 
-// HTTPServer sets the bounds of a listener: how long headers and bodies may
-// take, how long a connection may idle, how large headers may be.
+// HTTPServer returns a server for h with the limits of a listener: how long headers and
+// bodies may take, how long a connection may idle, how large headers may be.
 func HTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           h,
@@ -23,11 +23,11 @@ func HTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 		WriteTimeout:      20 * time.Second,
 		IdleTimeout:       75 * time.Second,
 		MaxHeaderBytes:    16 << 10,
-		// It would answer "OPTIONS *" with 200 in place of the handler.
+		// Otherwise, net/http itself would answer "OPTIONS *" with 200.
 		DisableGeneralOptionsHandler: true,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: 100, // the least that RFC 9113 section 6.5.2 recommends
-			// A form is small, and so is what one connection may have in flight.
+			// Forms are small: limit what one connection may have in flight.
 			MaxReadFrameSize: 16 << 10, MaxReceiveBufferPerStream: 64 << 10, MaxReceiveBufferPerConnection: 256 << 10,
 		},
 		ErrorLog: stdlog.New(faultLog{log}, "", 0),
@@ -39,7 +39,7 @@ func HTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 // the rest, such as too many open files, as a warning for the operator.
 type faultLog struct{ log *slog.Logger }
 
-// causedByClients begin the messages about what a client sends, or does not.
+// causedByClients are the prefixes of messages about what a client sends, or fails to send.
 var causedByClients = []string{
 	"http: TLS handshake error from", "http: URL query contains semicolon",
 	"http2: server: error reading preface from client", "http2: server connection error from",
@@ -74,8 +74,8 @@ func TLSConfig(c *Certificate) *tls.Config {
 	}
 }
 
-// NewQueue returns a queue that logs that it sheds requests, at most every ten
-// seconds, and calls onShed with the reason for each, unless that is nil.
+// NewQueue returns a queue that calls onShed, unless nil, with the reason for each
+// request that it sheds, and logs at most every ten seconds that it sheds.
 func NewQueue(c overload.Capacity, onShed func(why string), log *slog.Logger) *overload.Queue {
 	var busy alarm
 	return overload.NewQueue(c, func(why string) {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// ProbeAgent begins the User-Agent of a probe, which every proxy passes on; the
-// probe's name follows.
+// ProbeAgent is the prefix of a probe's User-Agent, a header that every proxy passes
+// on; the probe's name follows.
 const ProbeAgent = "mintage-doctor/"
 
 const (
@@ -18,11 +18,11 @@ const (
 	maxProbes = 8
 )
 
-// Probes are requests that an administrator sends to the public address, to see how they
-// arrive through the proxies before it. Only a probe that the admin API has announced is
-// noted. The zero value is ready; it is safe for concurrent use.
+// Probes records how requests arrive that an administrator sends to the public address to
+// test the proxies before it. It records only probes that the admin API has announced.
+// The zero value is ready; it is safe for concurrent use.
 type Probes struct {
-	open atomic.Int32 // so that other requests cost nothing
+	open atomic.Int32 // the length of list, read without the lock by every request
 	mu   sync.Mutex
 	list []*probe // the oldest first
 }
@@ -39,7 +39,7 @@ type Arrival struct {
 	Arrived  int    `json:"arrived"` // times; what follows is about the last one
 	Peer     string `json:"peer,omitempty"`
 	Declared bool   `json:"peer_declared"`       // the peer is one of trusted_proxies
-	RemoteIP string `json:"remote_ip,omitempty"` // what the client's address is taken for
+	RemoteIP string `json:"remote_ip,omitempty"` // the client's address, as determined by Proxies
 	Secure   bool   `json:"secure"`              // it counts as sent over TLS
 	TLS      bool   `json:"tls"`                 // it came to this server over TLS
 	Protocol string `json:"protocol,omitempty"`
@@ -71,13 +71,13 @@ func (p *Probes) Announce(now time.Time) string {
 	return p.list[len(p.list)-1].name
 }
 
-// forget drops what is over.
+// forget removes expired probes.
 func (p *Probes) forget(now time.Time) {
 	p.list = slices.DeleteFunc(p.list, func(x *probe) bool { return now.After(x.until) })
 	p.open.Store(int32(len(p.list)))
 }
 
-// Arrival is how a probe has arrived so far.
+// Arrival returns how a probe has arrived so far, or false if the name is unknown.
 func (p *Probes) Arrival(name string, now time.Time) (Arrival, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

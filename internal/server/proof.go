@@ -10,12 +10,12 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 )
 
-// Proofs says how proofs of clients' keys (RFC 9449) are verified. The memory of seen
-// proofs is the node's, whatever the configuration.
+// Proofs says how DPoP proofs of clients' keys (RFC 9449) are verified. Seen belongs to
+// the node: a reload of the configuration does not replace it.
 type Proofs struct {
 	Seen *dpop.Seen
-	// Nonces makes the nonces that the proofs of public clients must have, or all proofs.
-	// Nil: no proof needs one.
+	// Nonces makes the nonces that proofs of public clients, or of all clients if OfAll is
+	// set, must contain. Nil: no proof needs one.
 	Nonces dpop.Nonces
 	OfAll  bool
 	Now    func() time.Time
@@ -24,13 +24,13 @@ type Proofs struct {
 // HasProof reports whether the request has a DPoP header.
 func (r *Request) HasProof() bool { return len(r.Header["Dpop"]) > 0 }
 
-// AskNonce refuses a proof that lacks a nonce, before anything is used that can be used
-// once (RFC 9449 section 8). It verifies nothing else of the proof.
+// AskNonce returns an error if the proof lacks a required nonce (RFC 9449 section 8). Call
+// it before consuming anything that can be used once. It verifies nothing else of the proof.
 func (r *Request) AskNonce(p oauth.Params) error {
 	cred, err := r.credentials(p)
-	alone := r.onlyAsserts(p) // whether it names a client or not
+	alone := r.onlyAsserts(p) // with or without a client_id
 	if !r.HasProof() || err != nil && !alone {
-		return nil // a defect of the credentials is reported in its turn
+		return nil // Client reports defects of the credentials later
 	}
 	return r.askNonce(alone || cred.Method == oauth.AuthNone)
 }
@@ -48,9 +48,9 @@ func (r *Request) askNonce(public bool) error {
 	return oauth.ErrProofNonce
 }
 
-// OfferNonce puts a nonce into the answer if the proof of the client must have one. An
-// answer to a request that lacks a proof has it too: that saves the client a request (RFC
-// 9449 section 8).
+// OfferNonce adds a nonce to the answer and returns true if proofs of clients that are
+// public, or are not, must contain one. It does so even if the request has no proof, which
+// saves the client a request (RFC 9449 section 8).
 func (r *Request) OfferNonce(public bool) bool {
 	of := r.server.Proofs
 	if of.Nonces == nil || !public && !of.OfAll {
@@ -60,8 +60,8 @@ func (r *Request) OfferNonce(public bool) bool {
 	return true
 }
 
-// Proof returns the key that has signed the request's proof, which must be for a method
-// and an address and, unless it is "", for an access token; zero if there is none.
+// Proof verifies the request's proof for a method, an address and, unless token is "", an
+// access token. It returns the key that signed the proof; zero if there is no proof.
 func (r *Request) Proof(method, uri, token string) (oauth.JKT, error) {
 	if !r.HasProof() {
 		return oauth.JKT{}, nil
@@ -85,26 +85,26 @@ func (r *Request) Proof(method, uri, token string) (oauth.JKT, error) {
 	return proof.Key, nil
 }
 
-// OwnProof is Proof for this very request.
+// OwnProof is Proof for the method and the address of r itself.
 func (r *Request) OwnProof(token string) (oauth.JKT, error) {
 	if !r.HasProof() {
-		return oauth.JKT{}, nil // most requests: their address is not put together
+		return oauth.JKT{}, nil // most requests: do not build their address
 	}
 	return r.Proof(r.Method, r.OwnURI(), token)
 }
 
-// OwnURI returns the address of the request as its client knows it, without the query.
+// OwnURI returns the address to which the client has sent the request, without the query.
 // It reads RequestURI, because the routing by realm may have rewritten r.URL.
 func (r *Request) OwnURI() string {
 	path, _, _ := strings.Cut(r.RequestURI, "?")
 	if !strings.HasPrefix(path, "/") {
-		path = r.URL.Path // of a request of this process, or one in absolute form
+		path = r.URL.Path // the request is from this process, or in absolute form
 	}
 	return r.server.PublicURL + path
 }
 
-// Presented verifies that an access token that is bound to a key, or to none, came with
-// a proof of that key (RFC 9449 section 7), for a method and an address.
+// Presented verifies that an access token came with a proof of the key to which it is
+// bound, for a method and an address (RFC 9449 section 7), or without if bound is zero.
 func (r *Request) Presented(token string, bound oauth.JKT, method, uri string) error {
 	if bound.Bound() && !r.HasProof() {
 		r.OfferNonce(true)
@@ -134,7 +134,8 @@ func (r *Request) Presented(token string, bound oauth.JKT, method, uri string) e
 // maxBearer is the longest access token that is read, in characters.
 const maxBearer = 8192
 
-// Token is Bearer for the DPoP scheme too (RFC 9449 section 7.1); see Presented.
+// Token is Bearer, but also accepts the DPoP scheme (RFC 9449 section 7.1). Call Presented
+// to verify the proof.
 func (r *Request) Token() (text string, err error) {
 	if h := r.Header["Authorization"]; len(h) == 1 {
 		scheme, rest, _ := strings.Cut(h[0], " ")

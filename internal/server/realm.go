@@ -56,8 +56,8 @@ func (all *sites) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.Handler().ServeHTTP(w, r)
 }
 
-// choose returns the server of a request, and the request as it reaches it. The default
-// realm's is main.
+// choose returns the server of a request, and the request, rewritten to that server's
+// base path if necessary. Main is the server of the default realm.
 func (at *site) choose(r *http.Request, main *Server) (*Server, *http.Request) {
 	s := at.ofPath(r.URL.Path)
 	if strings.Contains(r.URL.Path, "/.well-known/") {
@@ -71,7 +71,7 @@ func (at *site) choose(r *http.Request, main *Server) (*Server, *http.Request) {
 	}
 	query := r.URL.RawQuery
 	if rest, behind := strings.CutPrefix(below, "verify/"); behind && rest != "" {
-		query = "" // that of the client whose request a proxy asks about
+		query = "" // it belongs to the request that a proxy is verifying
 	}
 	other := s
 	if name, _, deeper := strings.Cut(strings.TrimPrefix(below, "realms/root/realms/"), "/"); deeper && at.byName["/"+name] != nil {
@@ -82,7 +82,7 @@ func (at *site) choose(r *http.Request, main *Server) (*Server, *http.Request) {
 	if other == s {
 		return s, r
 	}
-	// There, the path and the query name the realm of the address.
+	// Replace the base path alone: the other server finds its realm in the rest and the query.
 	next, u := *r, *r.URL
 	u.Path = other.BasePath + strings.TrimPrefix(u.Path, s.BasePath)
 	if u.RawPath != "" {
@@ -93,8 +93,8 @@ func (at *site) choose(r *http.Request, main *Server) (*Server, *http.Request) {
 }
 
 // ofMetadata returns the server whose metadata is at a path. The issuer determines the
-// path, which need not be below the base path. It returns s if that is s's, or no
-// server's.
+// path, which need not be below the base path. It returns s if s or no server has
+// metadata there.
 func (at *site) ofMetadata(s *Server, path string) *Server {
 	if _, own := s.patterns[path]; own {
 		return s
@@ -107,7 +107,7 @@ func (at *site) ofMetadata(s *Server, path string) *Server {
 	return s
 }
 
-// ofPath returns the server with the longest base path that a path has.
+// ofPath returns the server whose base path is the longest prefix of a path.
 func (at *site) ofPath(path string) *Server {
 	best, end := at.byBase[""], 0
 	for range at.depth {

@@ -24,7 +24,7 @@ func (s *Server) record(r *Request, took time.Duration) {
 	s.count(r, took)
 	rec, status, err := &r.outcome.Report, r.outcome.Status, r.outcome.Err
 	if err == nil && !rec.Tokens.Repeated && !rec.Tokens.Shared && !s.log.Enabled(context.Background(), slog.LevelDebug) {
-		return // nearly every request: its message is not made
+		return // nearly every request: skip building a line that is not logged
 	}
 	level, message := severity(r, rec, status, err)
 	level = DuringOutage(s.Outage, time.Now(), level, err)
@@ -59,7 +59,7 @@ func (s *Server) record(r *Request, took time.Duration) {
 	s.log.LogAttrs(context.Background(), level, message, attrs...)
 }
 
-// withGrant adds the id of a grant, if a token is of one and it is known.
+// withGrant adds the id of a grant unless it is zero.
 func withGrant(attrs []slog.Attr, id grant.ID) []slog.Attr {
 	if id == (grant.ID{}) {
 		return attrs
@@ -67,8 +67,8 @@ func withGrant(attrs []slog.Attr, id grant.ID) []slog.Attr {
 	return append(attrs, slog.String("grant_id", id.String()))
 }
 
-// DuringOutage returns the level of a line about a failure: debug for an error that an
-// outage of the store causes, which the outage counts.
+// DuringOutage returns the level of a line about a failure: debug if an outage of the
+// store causes the error, because o counts such errors and logs the first.
 func DuringOutage(o *store.Outage, now time.Time, level slog.Level, err error) slog.Level {
 	if level == slog.LevelError && o.Combines(err, now) {
 		return slog.LevelDebug
@@ -83,7 +83,7 @@ func severity(r *Request, rec *Report, status int, err error) (slog.Level, strin
 	case rec.Tokens.Shared:
 		return slog.LevelInfo, "token request with an earlier refresh token answered"
 	case rec.Tokens.Repeated:
-		// A caller that has stolen the client's secret causes the same record.
+		// Log it at info: the caller may also have stolen the client's secret.
 		return slog.LevelInfo, "token request repeated, same pair answered"
 	}
 	return slog.LevelDebug, r.Route.Name + " answered"
@@ -94,7 +94,7 @@ func severityOfFault(r *Request, rec *Report, status int, err error) (slog.Level
 	var bug *panicError
 	switch {
 	case errors.Is(err, overload.ErrShed):
-		return slog.LevelDebug, r.Route.Name + " shed" // the alarm is for all of them
+		return slog.LevelDebug, r.Route.Name + " shed" // NewQueue logs all of them together
 	case errors.As(err, &bug):
 		return slog.LevelError, "bug"
 	case !rec.Fault && (errors.Is(err, oauth.ErrPending) || errors.Is(err, oauth.ErrSlowDown)):
@@ -118,7 +118,7 @@ func knownGrantType(s string) string {
 	return "unsupported"
 }
 
-// Printable bounds what a caller sent and the log holds.
+// Printable shortens a text that a caller sent, for the log.
 func Printable(s string) string {
 	if len(s) > 64 {
 		return s[:64] + "..."
@@ -126,8 +126,8 @@ func Printable(s string) string {
 	return s
 }
 
-// known returns a client id for the log. An id of no client may be a secret in the wrong
-// field, and is left out.
+// known returns a client id for the log. It replaces an id that no client has, which may
+// be a secret in the wrong field.
 func (s *Server) known(id string) string {
 	_, registered := s.directory.Latest().Registered(s.Realm, id)
 	if id == "" || registered || s.directory.Admits(s.Realm, id) {
@@ -156,7 +156,7 @@ func (s *Server) count(r *Request, took time.Duration) {
 	r.Route.Count(m, o)
 }
 
-// countRefusal counts refusals that matter whatever the route.
+// countRefusal counts the refusals that are counted on every route.
 func countRefusal(m *metrics.Metrics, err error) {
 	var refused *grant.Refused
 	var fault client.AuthFault
@@ -181,7 +181,7 @@ func (s *Server) originOf(ctx context.Context, r *Request) context.Context {
 	return audit.With(ctx, audit.Origin{RequestID: r.ID, RemoteIP: r.Address})
 }
 
-// Note records an event of a request. It leaves out the id of a client if no client has it.
+// Note records an event of a request. It replaces a client id that no client has; see known.
 func (s *Server) Note(r *Request, e audit.Event) {
 	e.Realm, e.ClientID, e.RequestID, e.RemoteIP = s.Realm, s.known(e.ClientID), r.ID, r.Address
 	s.Audit.Record(e)
@@ -269,14 +269,14 @@ func (s *Server) auditRefusal(r *Request, rec *Report, refused *grant.Refused) {
 	if refused.GrantID != (grant.ID{}) {
 		e.GrantID = refused.GrantID.String()
 	}
-	// Only a request with a known grant type reaches a grant: the type is no text of the
-	// caller.
+	// Only a request with a known grant type reaches a grant, so that rec.GrantType is not
+	// an arbitrary text.
 	e.Detail = refused.Why.String() + ", " + strings.TrimSpace(rec.GrantType+" "+r.Route.Name)
 	s.Note(r, e)
 }
 
-// AuditThrottled records that an address is refused, at most once a minute for
-// each.
+// AuditThrottled records that a request is refused because of its address, at most once
+// a minute for each network.
 func (s *Server) AuditThrottled(r *Request, clientID string) {
 	if s.Audit == nil || !s.throttled.First(r.Address, time.Now()) {
 		return
@@ -284,7 +284,7 @@ func (s *Server) AuditThrottled(r *Request, clientID string) {
 	s.Note(r, audit.Event{Name: audit.Throttled, Outcome: audit.Refused, ClientID: clientID, Detail: r.Route.Name + "; further ones within a minute are not recorded"})
 }
 
-// noteProbe keeps how a request has arrived, if it is an announced probe.
+// noteProbe records how a request has arrived, if it is an announced probe.
 func (s *Server) noteProbe(r *Request) {
 	p := s.Probes
 	if p == nil || p.open.Load() == 0 {
@@ -319,8 +319,8 @@ func (s *Server) noteProbe(r *Request) {
 	}
 }
 
-// watch keeps the request for whoever watches its client. A request costs one atomic read
-// while nobody does.
+// watch records the request if an operator watches its client. While nobody watches any
+// client, this costs one atomic read.
 func (s *Server) watch(r *Request) {
 	rec := &r.outcome.Report
 	if s.Watches == nil || s.Watches.watched.Load() == 0 || rec.ClientID == "" {

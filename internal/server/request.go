@@ -18,11 +18,11 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// Origin is the request as changes record it.
+// Origin returns the address and the id of the request, for the records of changes.
 func (r *Request) Origin() grant.Origin { return grant.Origin{Address: r.Address, RequestID: r.ID} }
 
-// admit checks what needs no look at the body: method, transport, length, failures
-// of the address.
+// admit makes the checks that do not need the body: method, transport, length, failed
+// authentications of the address.
 func (r *Request) admit() error {
 	if methods := r.Route.Methods; methods != nil && !slices.Contains(methods, r.Method) {
 		switch get := slices.Contains(methods, http.MethodGet); {
@@ -78,9 +78,9 @@ func (s *Server) noticeProxy(r *http.Request) {
 // Early sheds the request, before its body is read, if Enter would shed it.
 func (r *Request) Early() error { return r.server.Queue.Early() }
 
-// Begin makes the first phases of an endpoint at which clients ask for something: the
-// limit of the address, an early look at the queue, and then the form, to which the query
-// belongs if queryAllowed.
+// Begin runs the first phases of a token, device or pushed request: it checks the rate
+// limit of the address and the length of the queue, and then reads the form. Parameters
+// may also be in the query if queryAllowed.
 func (r *Request) Begin(queryAllowed bool) (oauth.Params, error) {
 	if err := r.server.Throttle.RequestOfAddress(r.Counted); err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func (r *Request) Begin(queryAllowed bool) (oauth.Params, error) {
 }
 
 // CountClient counts the request against the limit of its authenticated client.
-// Anybody can use the name of a public client, so each address is one of its own.
+// Anybody can use the name of a public client, so it has a limit for each address.
 func (r *Request) CountClient(c *store.Client) error {
 	if c.Public() {
 		return r.server.Throttle.RequestOfClientFrom(r.Counted, r.limited(c.ID))
@@ -100,8 +100,8 @@ func (r *Request) CountClient(c *store.Client) error {
 	return r.server.Throttle.RequestOfClient(r.limited(c.ID))
 }
 
-// limited is what limits call a client of the request's realm: another realm may have one
-// of the same id.
+// limited returns the key of a client in the Throttle. It contains the realm, because
+// another realm may have a client of the same id.
 func (r *Request) limited(clientID string) string { return store.InRealm(r.server.Realm, clientID) }
 
 // Enter takes a slot for the work on the request, until its answer is known. Call
@@ -132,8 +132,8 @@ func (r *Request) EnterFor(c overload.Class, p oauth.Params) error {
 	return r.Enter(c)
 }
 
-// Served notes that a client is authentic: by its credentials or, if it is public, by the
-// grant for which it got tokens.
+// Served records that an operator's client is authentic (Queue.Operator): by its
+// credentials or, if it is public, by the grant for which it received tokens.
 func (r *Request) Served(c *store.Client) {
 	if !c.SelfRegistered() {
 		r.server.Queue.Operator()
@@ -156,7 +156,7 @@ func (r *Request) credentials(p oauth.Params) (oauth.Credentials, error) {
 }
 
 // Form reads the request's parameters, also from the query if queryAllowed, and
-// checks its realm. Clients that send all in the query send no body, which has no type.
+// checks its realm. A client that sends all in the query sends no body and no type.
 func (r *Request) Form(queryAllowed bool) (oauth.Params, error) {
 	var body string
 	var err error
@@ -184,8 +184,8 @@ func (r *Request) Form(queryAllowed bool) (oauth.Params, error) {
 // Posted returns the undecoded form that Form has read.
 func (r *Request) Posted() string { return r.form }
 
-// Query parses the parameters of a request that has no form. It may leave the
-// realm out, and must not name another.
+// Query parses the parameters of a request that has no form. The parameter realm is
+// optional, and must not name another realm.
 func (r *Request) Query(raw string) (oauth.Params, error) {
 	p, _, err := oauth.ParseParams(raw, "", false)
 	if err != nil {
@@ -219,7 +219,7 @@ func (r *Request) Client(ctx context.Context, p oauth.Params) (c *store.Client, 
 		if r.Asserts {
 			cred.Grant = oauth.Secret(p["assertion"])
 		}
-		if r.class == overload.Own { // its keys may be at a slow host
+		if r.class == overload.Own { // fetching its keys may wait for a slow host
 			ctx = r.server.Queue.Aside(ctx, r.network, cred.ClientID, &r.slot)
 		}
 		if c, err = r.server.Clients.Authenticate(ctx, cred, r.Counted); err == nil {
@@ -235,9 +235,9 @@ func (r *Request) Client(ctx context.Context, p oauth.Params) (c *store.Client, 
 	return nil, cred.ClientID, err
 }
 
-// ClientOrNew is Client, but for a client that may have registered itself and to which
-// no user has agreed: without an authentication, it could send a browser here with the
-// same request. Its client is nil.
+// ClientOrNew is Client, but returns nil without authentication for a self-registered
+// client to which no user has agreed yet. Authentication would protect nothing: the
+// client could send a browser here with the same request.
 func (r *Request) ClientOrNew(ctx context.Context, p oauth.Params) (c *store.Client, id string, err error) {
 	cred, err := r.credentials(p)
 	if err != nil || !client.NamesItself(cred.ClientID) {
@@ -268,14 +268,14 @@ func (r *Request) DeviceClient(ctx context.Context, p oauth.Params) (c *store.Cl
 	return r.Client(ctx, p)
 }
 
-// onlyAsserts reports whether an assertion as a grant is all that proves the client: the
-// request has no credentials of one.
+// onlyAsserts reports whether the request has no client credentials, so that the
+// assertion that is its grant must also authenticate the client.
 func (r *Request) onlyAsserts(p oauth.Params) bool {
 	return r.Asserts && len(r.Header["Authorization"]) == 0 && p["client_secret"] == "" && p["client_assertion"] == ""
 }
 
-// assertingClient returns the client of the trust that an assertion as a grant fits, whose
-// keys prove it: the request has no credentials of a client.
+// assertingClient authenticates the client by the assertion that is the request's grant:
+// it returns the client of the trust whose issuer has signed the assertion.
 func (r *Request) assertingClient(ctx context.Context, p oauth.Params) (c *store.Client, id string, err error) {
 	id = p["client_id"]
 	a, err := r.server.Clients.Assertion(ctx, id, false, oauth.Secret(p["assertion"]))
@@ -293,19 +293,19 @@ func (r *Request) assertingClient(ctx context.Context, p oauth.Params) (c *store
 	case !ok:
 		return nil, a.Trust.ClientID, client.ClientInactive
 	case c.FAPI():
-		return nil, c.ID, client.WrongMethod // another issuer's word is no authentication of its own
+		return nil, c.ID, client.WrongMethod // FAPI: the client must authenticate itself
 	default:
 		return c, c.ID, nil
 	}
 }
 
-// Charge charges the address for a login that it begins, of so many kilobytes. It
-// returns false if the address has begun too much.
+// Charge counts so many kilobytes, of a login or registration that begins, against the
+// limit of the address. It returns false if the address is over its limit.
 func (r *Request) Charge(kilobytes int) bool { return r.server.Throttle.Begin(r.Counted, kilobytes) }
 
 // AboutToken reads a request about the token in parameter token and authenticates
-// its client, in the order of the token endpoint's checks. token_type_hint is not
-// needed: a token names its kind.
+// its client, in the order of the token endpoint's checks. It ignores token_type_hint,
+// because a token contains its type.
 func (r *Request) AboutToken(ctx context.Context) (c *store.Client, p oauth.Params, rec Report, err error) {
 	if err = r.Early(); err != nil {
 		return nil, nil, rec, err
@@ -355,7 +355,7 @@ func (r *Request) FormBody() (string, error) {
 }
 
 // JSONBody returns the body of a request whose content is declared to be JSON, or
-// oauth.ErrMetadataType. It charges the address as for a login that begins.
+// oauth.ErrMetadataType. It charges the body to the address; see Charge.
 func (r *Request) JSONBody() (string, error) {
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || media != "application/json" {
@@ -379,8 +379,8 @@ func returnForm(buffer *[usualForm]byte, used []byte) {
 	forms.Put(buffer)
 }
 
-// readBody reads at most oauth.MaxForm bytes, which the caller has compared
-// with a length that is declared.
+// readBody reads at most oauth.MaxForm bytes. The caller has checked that a declared
+// length is not greater.
 func readBody(r *http.Request) (string, error) {
 	defer stopReading(reading(r), r)
 	var b []byte
@@ -408,8 +408,8 @@ func readBody(r *http.Request) (string, error) {
 	return string(b), nil
 }
 
-// IsVisible reports whether s holds only what a state may (RFC 6749 appendix
-// A.5).
+// IsVisible reports whether s holds only characters that a state may have (RFC 6749
+// appendix A.5).
 func IsVisible(s string) bool {
 	return !strings.ContainsFunc(s, func(c rune) bool { return c < 0x20 || c > 0x7e })
 }

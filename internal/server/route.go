@@ -78,9 +78,9 @@ func (s *Server) Patterns() map[string]Route { return s.patterns }
 func (s *Server) Handler() http.Handler { return s.handler }
 
 // exactPaths answers notFound for every spelling of a path but the registered one. The
-// mux would redirect some of them, and clients would send their secrets twice. A path
-// below a prefix in anything is another server's, and passes in any spelling. A path
-// without a variable part is looked up in whole, because the mux takes a microsecond.
+// mux would redirect some of them, and clients would send their secrets twice. The rest of
+// a path below a prefix in anything is another server's, so any spelling passes. Paths
+// without a variable part are looked up in whole, because the mux takes a microsecond.
 func exactPaths(mux *http.ServeMux, whole, anything map[string]http.Handler, notFound, notPath http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if h := whole[r.URL.Path]; h != nil && r.URL.RawPath == "" {
@@ -88,7 +88,7 @@ func exactPaths(mux *http.ServeMux, whole, anything map[string]http.Handler, not
 			return
 		}
 		if !strings.HasPrefix(r.URL.Path, "/") {
-			notPath.ServeHTTP(w, r) // of OPTIONS and CONNECT (RFC 9112 section 3.2)
+			notPath.ServeHTTP(w, r) // OPTIONS * or CONNECT (RFC 9112 section 3.2)
 			return
 		}
 		if r.URL.RawPath == "" && path.Clean(r.URL.Path) == r.URL.Path {
@@ -106,12 +106,12 @@ func exactPaths(mux *http.ServeMux, whole, anything map[string]http.Handler, not
 	})
 }
 
-// javaAccept begins the Accept header that Java's HttpURLConnection sends unless
-// its program sets another.
+// javaAccept is the prefix of the Accept header that Java's HttpURLConnection sends
+// by default.
 const javaAccept = "text/html, image/gif, image/jpeg, *"
 
-// wantsPage reports whether the Accept header names HTML. Every browser's does where it
-// shows the answer; of OAuth clients, only plain Java's does.
+// wantsPage reports whether the Accept header names HTML. A browser names it if it shows
+// the answer as a page; among OAuth clients, only plain Java does.
 func wantsPage(r *http.Request) bool {
 	accept := strings.Join(r.Header["Accept"], ",")
 	if strings.HasPrefix(accept, javaAccept) {
@@ -189,9 +189,9 @@ func (s *Server) respond(w http.ResponseWriter, r *Request, a Answer) int {
 	s.cors(h, r)
 	maps.Copy(h, r.Route.Headers)
 	if len(r.TransferEncoding) > 0 {
-		// With a Content-Length beside it, a proxy and this server could disagree about
-		// where this request ends (RFC 9112 section 6.1), and net/http hides that header.
-		// Nothing that follows on the connection is read.
+		// The request may also have a Content-Length, which net/http hides: a proxy and this
+		// server could disagree about where it ends (RFC 9112 section 6.1). Close the
+		// connection, so that nothing after it is read as a request.
 		h["Connection"] = headerClose
 	}
 	if err := r.outcome.Err; err != nil {
@@ -211,10 +211,10 @@ func (s *Server) respond(w http.ResponseWriter, r *Request, a Answer) int {
 	case 0:
 		a.Status = http.StatusOK
 	case http.StatusNoContent:
-		delete(h, "Content-Type") // of what is not there
+		delete(h, "Content-Type") // there is no body
 	}
 	if len(a.Body) > 2048 {
-		h["Content-Length"] = []string{strconv.Itoa(len(a.Body))} // net/http counts no more than that
+		h["Content-Length"] = []string{strconv.Itoa(len(a.Body))} // net/http sets it for shorter bodies only
 	}
 	w.WriteHeader(a.Status)
 	if r.Method != http.MethodHead && len(a.Body) > 0 {

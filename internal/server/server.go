@@ -1,7 +1,7 @@
 // Package server is the HTTP transport of the public endpoints: it limits,
 // parses and authenticates requests, and writes answers, errors, log lines,
-// metrics and audit records. It names no endpoint: what is mounted is a list of
-// routes, which the packages below it export.
+// metrics and audit records. It defines no endpoint: the packages below it export
+// routes, which Mount sets.
 package server
 
 import (
@@ -38,7 +38,7 @@ type Options struct {
 	// BasicAuthStatus is the status for a failed Authorization header: 401,
 	// or 400 for an acceptance test that reads the specification literally.
 	BasicAuthStatus int
-	CORSOrigins     []string // beside those of public clients' redirect URIs
+	CORSOrigins     []string // in addition to those of public clients' redirect URIs
 
 	Queue    *overload.Queue
 	Throttle *overload.Throttle
@@ -60,8 +60,8 @@ type Site struct {
 	Realm     string // like "/api"
 }
 
-// Endpoint is the address of a route's path, in the form whose path names the
-// realm: RFC 6749 section 3.2 allows a query, and many client libraries drop it.
+// Endpoint returns the address of a route's path. The path names the realm, and not
+// the query: RFC 6749 section 3.2 allows a query, but many client libraries drop it.
 func (s Site) Endpoint(path string) string {
 	return s.PublicURL + s.BasePath + "/oauth2" + s.Realm + "/" + path
 }
@@ -85,13 +85,13 @@ type Server struct {
 	directory *directory.Directory
 	log       *slog.Logger
 	deadlines deadlines
-	strict    bool // browsers are told to use https alone
+	strict    bool // answers have Strict-Transport-Security
 
 	routes   []Route
 	patterns map[string]Route
 	handler  http.Handler
 
-	undeclared sync.Once            // warns of a proxy
+	undeclared sync.Once            // logs that a proxy is not declared
 	throttled  overload.OnceAMinute // networks whose throttling is recorded
 }
 
@@ -106,8 +106,8 @@ func New(d *directory.Directory, opt Options, log *slog.Logger) *Server {
 type Route struct {
 	Name string // in the log, metrics and traces
 	// Paths without a leading slash are below {base}/oauth2/, where the query may
-	// name the realm, and below the two longer forms whose path names it. Paths
-	// with one are as they are. "/" stands for browsers on paths of no route.
+	// name the realm, and below the two longer forms whose path names it. Other
+	// paths are complete. "/" answers browsers on paths that no route has.
 	Paths   []string
 	Methods []string // nil: any
 	Class   overload.Class
@@ -122,8 +122,8 @@ type Route struct {
 	// Count counts the outcomes of requests with a method of the route. It may be
 	// nil; what all routes have in common is counted anyway.
 	Count func(*metrics.Metrics, *Outcome)
-	// Refusals is the level at which refusals are logged: debug where invalid
-	// tokens of unauthenticated callers are everyday.
+	// Refusals is the level at which refusals are logged: debug where
+	// unauthenticated callers often send invalid tokens.
 	Refusals slog.Level
 
 	NeedsRealm bool // the short form of the paths requires the realm parameter
@@ -134,10 +134,10 @@ type Route struct {
 	Page       bool // people see it; its requests share capacity by network
 	Unadmitted bool // its handler makes the checks of admit that it needs
 
-	Headers http.Header // of every answer, in place of those of JSON
+	Headers http.Header // of every answer; they replace the headers of a JSON answer
 
 	allow string         // Methods, as the Allow header lists them
-	realm string         // named by the path, or the only one there is
+	realm string         // "": the request must name it in a parameter
 	meter *metrics.Route // nil if nothing is counted
 }
 
@@ -147,8 +147,8 @@ type Handler func(context.Context, *Request) (Answer, Report, error)
 // ErrorWriter makes the answer about an error. It may set headers.
 type ErrorWriter func(http.Header, *Request, Report, error) Answer
 
-// Answer is a response to send. The zero Status is 200. Header replaces what every
-// response carries. Cookies are set with an error's answer, too.
+// Answer is a response to send. The zero Status is 200. Header replaces the headers of
+// every response. Cookies are also set if the handler returns an error.
 type Answer struct {
 	Status  int
 	Body    []byte
@@ -163,12 +163,12 @@ type Request struct {
 	Route   *Route
 	ID      string
 	Address netip.Addr // of the client
-	// Counted is the Address that limits count. It is the zero address, for which nothing
-	// is counted, if all clients may seem to have one address.
+	// Counted is the address that rate limits count: Address or, if all clients may seem to
+	// have the same, the zero address, for which nothing is counted.
 	Counted netip.Addr
 	// Challenge is appended to a Bearer challenge: ", name=value" or nothing.
 	Challenge string
-	// Asserts is set if it presents an assertion as a grant, whose trust may name the client.
+	// Asserts is set if the grant is an assertion, whose trust may name the client.
 	Asserts bool
 
 	server  *Server
@@ -191,18 +191,18 @@ type Request struct {
 	ids     [1]string // ID as the value of a header
 }
 
-// Report is what a handler reports about a request beside its answer. The log
-// line, the metrics, the audit log and the page about an error are made of it.
+// Report is what a handler reports about a request beside its answer, for the log
+// line, the metrics, the audit log and the page about an error.
 type Report struct {
-	ClientID  string // as the request named it; written down if there is such a client
+	ClientID  string // as the request named it; see known
 	Own       bool   // the client has authenticated, and registered itself
-	GrantType string // as the request named it; written down if it is one
+	GrantType string // as the request named it; see knownGrantType
 	Tokens    issuer.Tokens
 	GrantID   grant.ID // of the token that the request was about
-	// ServiceRevoked reports that the token was one of a client for itself, which has
-	// no grant whose revocation the store records.
+	// ServiceRevoked reports that the request has revoked a token which a client got for
+	// itself or by an exchange: no grant records this revocation.
 	ServiceRevoked bool
-	Inactive       error // why that token is not active, where the caller is not told
+	Inactive       error // why the token is not active, if the answer does not say
 
 	// Fault reports that a fault of the server caused a redirect, whose status does not
 	// show it.
@@ -217,10 +217,10 @@ type Outcome struct {
 	Report
 	Status int
 	Err    error           // nil: success
-	Code   oauth.ErrorCode // of Err, as the client is told
+	Code   oauth.ErrorCode // of Err, as in the answer
 }
 
-// panicError is a bug, caught.
+// panicError is a recovered panic, which is a bug.
 type panicError struct {
 	value any
 	stack []byte
@@ -228,7 +228,7 @@ type panicError struct {
 
 func (p *panicError) Error() string { return fmt.Sprint("panic: ", p.value) }
 
-// RequestID is 64 random bits. It names a request and is no secret.
+// RequestID returns 64 random bits in hexadecimal. They name a request and are no secret.
 func RequestID() string {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], rand.Uint64())
@@ -237,7 +237,7 @@ func RequestID() string {
 	return string(text[:])
 }
 
-// Headers that every answer carries, shared so that none is allocated.
+// Headers of every answer, shared to save allocations.
 var (
 	headerJSON    = []string{"application/json"}
 	headerNoStore = []string{"no-store"}
@@ -250,8 +250,8 @@ var (
 const (
 	// requestTime bounds the work on one request, from its last header on.
 	requestTime = 5 * time.Second
-	// requestSpan is how much later it may end: requests that begin within it share a
-	// deadline, because one for each request costs ten times as much.
+	// requestSpan is how much longer the work may take: requests that begin within it share
+	// a deadline, because a deadline for each request costs ten times as much.
 	requestSpan = 100 * time.Millisecond
 )
 
@@ -266,7 +266,7 @@ type deadline struct {
 	_ context.CancelFunc
 }
 
-// of is the context of a request that begins now.
+// of returns the context of a request that begins now.
 func (d *deadlines) of(now time.Time) context.Context {
 	latest := d.latest.Load()
 	if latest != nil && now.Sub(latest.began) < requestSpan {

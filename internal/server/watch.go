@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Watches keeps the last requests of the clients that operators watch on this node: from
-// the first look at a client until ten minutes after the last. Nothing is kept of others.
+// Watches records the first 50 requests of each client that operators watch on this node:
+// from the first look at the client until ten minutes after the last.
 type Watches struct {
 	watched atomic.Int32
 	mu      sync.Mutex
@@ -22,7 +22,7 @@ type watch struct {
 	seen  []Sighting
 }
 
-// Limits of what is watched: each sighting is below 1 KB.
+// Limits of Watches. Each Sighting takes less than 1 KB.
 const (
 	maxWatched = 20
 	maxSeen    = 50
@@ -34,16 +34,16 @@ type Sighting struct {
 	At        time.Time
 	RequestID string
 	Endpoint  string
-	GrantType string // one that is known
+	GrantType string // see knownGrantType
 	Err       error  // nil: answered
-	Repeated  bool   // the same pair again
-	Unknown   bool   // it names no client
+	Repeated  bool   // answered with the same pair of tokens again
+	Unknown   bool   // its client id is no client's
 }
 
 const unknownClient = "(unknown)"
 
-// Look returns the requests of a client since the first look, and goes on watching it. It
-// returns false if too many others are watched.
+// Look returns the recorded requests of a client, and extends or begins its watch. It
+// returns false if too many other clients are watched.
 func (w *Watches) Look(realm, clientID string, now time.Time) ([]Sighting, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -69,8 +69,9 @@ func (w *Watches) Look(realm, clientID string, now time.Time) ([]Sighting, bool)
 	return slices.Clone(of.seen), true
 }
 
-// note keeps a request if its client is watched. An id of no client may be meant for any
-// that is, and may be a secret: it is not kept.
+// note records a request of a watched client. It records a request with an unknown id for
+// every watched client of the realm, because any may have sent it, and without the id,
+// which may be a secret.
 func (w *Watches) note(realm, clientID string, s Sighting) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
