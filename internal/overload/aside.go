@@ -5,12 +5,12 @@ import (
 	"net/netip"
 )
 
-// asideKey is the key of a context's value that lets Await give a slot back.
+// asideKey is the context key of the function with which Await returns a slot.
 type asideKey struct{}
 
-// Aside returns a context for a request of class Own: while Await waits, the request has
-// no slot, as held then says, so that a slow host of one client does not keep the others
-// waiting. One client and one network have their share of the requests that wait so.
+// Aside returns a context for a request of class Own. With it, Await returns the request's
+// slot while it waits, so that a client's slow host does not block the others, and sets
+// held accordingly. Fair limits such requests of one client and of one network.
 func (q *Queue) Aside(ctx context.Context, of netip.Prefix, client string, held *bool) context.Context {
 	return context.WithValue(ctx, asideKey{}, func(wait func() error) error {
 		if !q.stepAside(of, client, 1) {
@@ -29,8 +29,8 @@ func (q *Queue) Aside(ctx context.Context, of netip.Prefix, client string, held 
 	})
 }
 
-// Await waits until done is closed or ctx ends. If ctx is one of Aside, the slot is given
-// back meanwhile; after ErrShed, do not go on.
+// Await waits until done is closed or ctx ends. If ctx is from Aside, it returns the slot
+// before it waits, and takes one afterwards. After ErrShed, stop working on the request.
 func Await(ctx context.Context, done <-chan struct{}) error {
 	wait := func() error {
 		select {
@@ -46,8 +46,8 @@ func Await(ctx context.Context, done <-chan struct{}) error {
 	return wait()
 }
 
-// stepAside counts one more request that waits without a slot, if there is room, or one
-// less.
+// stepAside adds n, which is 1 or -1, to the number of requests that have returned their
+// slots in Await. It returns false if the client or the network has its share of them.
 func (q *Queue) stepAside(of netip.Prefix, client string, n int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

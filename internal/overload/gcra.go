@@ -13,7 +13,7 @@ type Limit struct {
 	Every time.Duration
 }
 
-// PerMinute is the limit of n events per minute, with a burst of n. Zero: no limit.
+// PerMinute returns a limit of n events per minute, with a burst of n. Zero: no limit.
 func PerMinute(n int) Limit {
 	if n <= 0 {
 		return Limit{}
@@ -51,8 +51,8 @@ func NewLimiter[K comparable](l Limit) Limiter[K] {
 	return Limiter[K]{limit: l, seed: maphash.MakeSeed()}
 }
 
-// Change replaces the limit and keeps what was counted: a key that has used up one
-// minute's limit has used up the other.
+// Change replaces the limit and keeps what was counted: a key that has used up a limit
+// per minute has also used up the new one.
 func (b *Limiter[K]) Change(l Limit) {
 	b.limit = l
 	if b.seed == (maphash.Seed{}) {
@@ -63,10 +63,10 @@ func (b *Limiter[K]) Change(l Limit) {
 	}
 }
 
-// Wait is the time until key is allowed another event; zero if it is now.
+// Wait returns the time until key is allowed another event; zero if it is allowed now.
 func (b *Limiter[K]) Wait(key K, now time.Time) time.Duration { return b.WaitFor(key, 1, now) }
 
-// WaitFor is Wait for an event that counts weight times, at most as a burst.
+// WaitFor is Wait for an event that counts weight times, but at most Burst times.
 func (b *Limiter[K]) WaitFor(key K, weight int, now time.Time) time.Duration {
 	if b.Len() == 0 {
 		return 0
@@ -78,7 +78,7 @@ func (b *Limiter[K]) WaitFor(key K, weight int, now time.Time) time.Duration {
 // Add counts an event.
 func (b *Limiter[K]) Add(key K, now time.Time) { b.AddWeight(key, 1, now) }
 
-// AddWeight counts an event weight times, at most as a burst.
+// AddWeight counts an event weight times, but at most Burst times.
 func (b *Limiter[K]) AddWeight(key K, weight int, now time.Time) {
 	if b.limit.Every == 0 {
 		return
@@ -91,7 +91,7 @@ func (b *Limiter[K]) AddWeight(key K, weight int, now time.Time) {
 	b.young[id] = at
 }
 
-// GiveBack uncounts an event of a weight.
+// GiveBack takes back an event of a weight that AddWeight has counted.
 func (b *Limiter[K]) GiveBack(key K, weight int) {
 	if b.Len() == 0 {
 		return
@@ -105,7 +105,7 @@ func (b *Limiter[K]) GiveBack(key K, weight int) {
 	}
 }
 
-// Len is the number of keys held, at most 2*MaxKeys.
+// Len returns the number of keys held, at most 2*MaxKeys.
 func (b *Limiter[K]) Len() int { return len(b.young) + len(b.old) }
 
 func (b *Limiter[K]) id(key K) uint64 { return maphash.Comparable(b.seed, key) }
@@ -121,8 +121,8 @@ func (b *Limiter[K]) forgiven(id uint64, now int64) int64 {
 	return min(max(at, now), now+int64(b.limit.Burst)*int64(b.limit.Every))
 }
 
-// OnceAMinute says of which events of a network there is to be a record, so that nobody
-// fills a log. The zero value is ready, and it is safe for concurrent use.
+// OnceAMinute selects one event a minute of each network for a log, so that nobody can fill
+// the log. The zero value is ready, and it is safe for concurrent use.
 type OnceAMinute struct {
 	mu       sync.Mutex
 	recorded Limiter[netip.Prefix]
@@ -141,9 +141,8 @@ func (o *OnceAMinute) First(a netip.Addr, now time.Time) bool {
 	return true
 }
 
-// Fair reports whether a party that holds some of what many share may take
-// more: all that it holds may be a part (a third, if part is 3) of what is free,
-// by a dynamic threshold (Choudhury and Hahne, 1998). So n parties, each of which
-// takes all it may, leave (part/(part+1))^n of it: less for each that comes, and
-// something for one more.
+// Fair reports whether a party may take more of a shared resource, by a dynamic
+// threshold (Choudhury and Hahne, 1998): it may hold a fraction of what is free, such
+// as a third if part is 3. If n parties each take all they may, (part/(part+1))^n of
+// the resource stays free, so that there is always something for one more.
 func Fair(held, take, free, part int) bool { return held+take <= (free+part-1)/part }

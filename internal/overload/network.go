@@ -2,7 +2,8 @@ package overload
 
 import "net/netip"
 
-// Network is an IPv4 address, or so many bits of an IPv6 address.
+// Network returns the network of an IPv4 address alone, or of the first bits of an IPv6
+// address.
 func Network(a netip.Addr, bits int) netip.Prefix {
 	a = a.Unmap()
 	if !a.Is6() {
@@ -12,9 +13,9 @@ func Network(a netip.Addr, bits int) netip.Prefix {
 	return p
 }
 
-// Party is the largest network that one party gets without effort: 24 bits of an
-// IPv4 address, 48 of an IPv6 address (RFC 6177). What many share is divided
-// among these.
+// Party returns the largest network that one party gets without effort: 24 bits of an
+// IPv4 address, 48 of an IPv6 address (RFC 6177). Shared resources are divided among
+// these networks; see Fair.
 func Party(a netip.Addr) netip.Prefix {
 	if a = a.Unmap(); a.Is4() {
 		p, _ := a.Prefix(24)
@@ -29,11 +30,11 @@ type Level struct {
 	Weight  int
 }
 
-// LevelScale is by how much the limit of one address is to be multiplied for the
-// weights of Levels.
+// LevelScale is the weight of an event at its own address. A limit for Levels must be
+// that many times the limit of one address.
 const LevelScale = 4
 
-// Levels are the networks in which an event at an address counts: an IPv4
+// Levels returns the networks in which an event at an address counts: an IPv4
 // address; or the 64, 56 and 48 bits of IPv6, of which a rented machine, a home
 // and a site have their own (RFC 6177). A /56 may do twice as much as a /64, and
 // a /48 four times.

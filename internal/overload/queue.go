@@ -1,6 +1,6 @@
-// Package overload decides what a server does when more is asked than it can
-// do: a priority queue with load shedding (Queue), and rate limits by address
-// and client (Throttle, Limiter). It sees classes and keys, never a request.
+// Package overload protects a server from more requests than it can process: by a
+// priority queue with load shedding (Queue), and by rate limits by address and client
+// (Throttle, Limiter). It handles classes and keys, never a request.
 package overload
 
 import (
@@ -19,10 +19,10 @@ type Class int
 
 const (
 	Check   Class = iota // introspection, verification, token info, userinfo: reads only
-	Refresh              // refreshing or revoking a token that the client holds
-	Code                 // redeeming a code, or asking for one
+	Refresh              // refreshing, revoking or exchanging tokens; assertions; device polls
+	Code                 // authorization requests, redeeming a code, client credentials
 	Login                // pages and logins, which may wait for another provider
-	Own                  // what a client that registered itself asks for at the token endpoint
+	Own                  // requests of self-registered clients, except for pages
 	classes
 )
 
@@ -30,8 +30,8 @@ const (
 	// slotsPerProcessor fills the batches of a store's commits; more requests at
 	// once would only wait longer for the processor.
 	slotsPerProcessor = 16
-	// With more slots, refreshes of a server at four times its capacity wait as long
-	// as codes: what has a slot has no priority any more.
+	// With many more slots, refreshes of a server at four times its capacity wait as
+	// long as codes, because priority counts only in the queue.
 	minSlots = 64
 	maxSlots = 1024
 	// defaultWaiting is the default limit of connections: a queued request costs
@@ -40,23 +40,22 @@ const (
 	// MaxWait is how long a request is queued. Together with the work on it, an
 	// answer comes within a second if the server serves 500 requests a second.
 	MaxWait = 500 * time.Millisecond
-	// lowTurn is how often a queued request of a low class (Code, Login) goes
-	// first: one turn in so many, so that those classes do not starve.
+	// In one of lowTurn turns, a queued request of a low class (Code, Login) goes
+	// first, so that those classes do not starve.
 	lowTurn = 8
 	// penalty moves a queued request back in its class, for each request that its
 	// network has running or queued: other networks go first.
 	penalty = MaxWait / 8
-	// ownSlots is the part of the slots that Own may use, and ownWaiting the part of
-	// the queue. Beside requests of operators' clients, of which one proved
-	// within ownPause who it is, that keeps them from waiting for the processor; alone, Own may use as
-	// many slots as they.
+	// Own may use 1/ownSlots of the slots, so that operators' clients do not wait for
+	// the processor. If none of these has authenticated within ownPause, Own may use as
+	// many slots as they. It may always fill 1/ownWaiting of the queue.
 	ownSlots, ownWaiting = 32, 8
 	ownPause             = time.Second
-	// ownRest is how long a slot of Own then stays empty after each use. Requests that
-	// need the processor alone, and not the disk, would otherwise follow one another in
-	// it without an end, and take what operators' clients wait for.
+	// ownRest is how long a slot of Own stays empty after each use while operators'
+	// clients are active. Requests that need only the processor, and not the disk, would
+	// otherwise follow one another without a pause, and keep the processor from them.
 	ownRest = 4 * time.Millisecond
-	// networkShare is the part of the free capacity that one network may have.
+	// networkShare: one network may have a third of the free capacity; see Fair.
 	networkShare = 3
 )
 
@@ -73,8 +72,8 @@ var ErrShed = errors.New("too much to do")
 // ones that may be queued. Zero stands for a default that suits every machine.
 type Capacity struct{ Requests, Waiting int }
 
-// Queue bounds the requests that run at once and queues a bounded number of
-// further ones by priority; it sheds the rest. Its methods are safe for
+// Queue limits the requests that run at once and queues a limited number of further
+// ones by priority; it sheds the rest (load shedding). Its methods are safe for
 // concurrent use.
 type Queue struct {
 	mu       sync.Mutex
@@ -85,14 +84,13 @@ type Queue struct {
 	turns    uint
 	resting  int // slots of Own that are empty for ownRest, and not free
 	networks map[netip.Prefix]network
-	slow     int // slots in which another provider is waited for
-	// aside counts the requests of class Own that wait without a slot, by client, and
-	// asides all of them.
+	slow     int // requests with a slot that wait for another provider
+	// aside counts the requests of class Own that have returned their slots in Await, by
+	// client, and asides all of them.
 	aside  map[string]int
 	asides int
-	// operators is when an operator's client proved last who it is, in nanoseconds since
-	// the queue began, by a clock that nobody moves. Each request of one writes it, without
-	// the lock.
+	// operators is when an operator's client last authenticated, in nanoseconds since began
+	// by the monotonic clock. Each request of such a client writes it, without the lock.
 	operators atomic.Int64
 	began     time.Time
 	shed      func(why string)
@@ -108,7 +106,7 @@ type network struct {
 // it sheds.
 func NewQueue(c Capacity, shed func(why string)) *Queue {
 	q := &Queue{shed: shed, networks: map[netip.Prefix]network{}, aside: map[string]int{}, began: time.Now()}
-	q.operators.Store(-int64(ownPause)) // none has
+	q.operators.Store(-int64(ownPause)) // no operator's client has authenticated
 	q.SetCapacity(c)
 	return q
 }
@@ -159,8 +157,8 @@ func (q *Queue) Early() error {
 }
 
 // free reports whether a request of a class may have a slot. An eighth of the
-// slots is reserved for Check, which goes on when nothing can be written, and
-// Login may use half of them.
+// slots is reserved for Check, which succeeds even if the store cannot be written,
+// and Login may use half of them.
 func (q *Queue) free(c Class) bool {
 	writers := q.used[Refresh] + q.used[Code] + q.used[Login] + q.used[Own]
 	switch {
@@ -184,19 +182,19 @@ func (q *Queue) queued() (all, low int) {
 	return q.queues[Check].Len() + q.queues[Refresh].Len() + q.queues[Own].Len() + low, low
 }
 
-// ownRoom is how many requests of class Own may be queued.
+// ownRoom returns how many requests of class Own may be queued.
 func (q *Queue) ownRoom() int { return max(1, q.waiting/ownWaiting) }
 
-// Operator notes that an operator's client has proved who it is: a claim alone would let
-// anybody slow down the clients of class Own.
+// Operator records that an operator's client has authenticated. A client's id alone must
+// not count, because anybody could send it to slow down the clients of class Own.
 func (q *Queue) Operator() { q.operators.Store(int64(time.Since(q.began))) }
 
-// busy reports whether an operator's client has proved within ownPause who it is.
+// busy reports whether an operator's client has authenticated within ownPause.
 func (q *Queue) busy() bool { return time.Since(q.began)-time.Duration(q.operators.Load()) < ownPause }
 
 // Enter takes a slot, which Leave returns, and waits for one if none is free. Code and
-// Login may fill half of the queue, Own an eighth, and one network its share of what is
-// free of that, unless it is the zero network. After an error, do not work on the
+// Login may fill half of the queue, Own an eighth, and one network a share of what is
+// free of that; the zero network has no such limit. After an error, do not work on the
 // request: its client may send it again.
 func (q *Queue) Enter(ctx context.Context, c Class, of netip.Prefix) error {
 	q.mu.Lock()
@@ -264,9 +262,9 @@ func (q *Queue) release(c Class) {
 	q.dispatch()
 }
 
-// Slow notes that a request of class Login, which has a slot, waits for another
-// provider until done is called: one network may not have more than its share of
-// the slots in that way.
+// Slow records that a request of class Login, which has a slot, waits for another
+// provider until done is called. It returns ErrShed if such requests of the network
+// have their share of the slots.
 func (q *Queue) Slow(of netip.Prefix) (done func(), err error) {
 	q.mu.Lock()
 	ok := Fair(q.networks[of].slow, 1, q.loginSlots()-q.slow, networkShare)
@@ -287,7 +285,7 @@ func (q *Queue) Slow(of netip.Prefix) (done func(), err error) {
 	}, nil
 }
 
-// count adds to what is counted of a network; the zero network is not counted.
+// count adds more to the counts of a network; the zero network is not counted.
 func (q *Queue) count(of netip.Prefix, more network) {
 	if !of.IsValid() {
 		return
@@ -340,9 +338,9 @@ func (q *Queue) dispatch() {
 	}
 }
 
-// next is the class whose turn it is: of Check and Refresh the one whose first
-// request was queued first, and then of Code and Login, which also have one turn
-// in lowTurn. Own has the turns that none of these takes.
+// next returns the class whose turn it is: Check and Refresh precede Code and Login,
+// and these precede Own. Within a pair, the earliest queued request decides. In one of
+// lowTurn turns, Check and Refresh come last.
 func (q *Queue) next() (best Class, ok bool) {
 	best, ok = q.longest(Check, Refresh)
 	if !ok || q.turns%lowTurn == lowTurn-1 {
@@ -355,8 +353,8 @@ func (q *Queue) next() (best Class, ok bool) {
 	return best, ok
 }
 
-// longest is the class among these whose first request was queued first, of those
-// that may have a slot.
+// longest returns the class among these whose first request was queued first, of
+// those that may have a slot.
 func (q *Queue) longest(these ...Class) (best Class, ok bool) {
 	for _, c := range these {
 		w := q.first(c)
@@ -367,7 +365,7 @@ func (q *Queue) longest(these ...Class) (best Class, ok bool) {
 	return best, ok
 }
 
-// first is the queued request of a class that is next, or nil.
+// first returns the first queued request of a class, or nil.
 func (q *Queue) first(c Class) *waiter {
 	front := q.queues[c].Front()
 	if front == nil {
@@ -379,7 +377,7 @@ func (q *Queue) first(c Class) *waiter {
 // waiter is a queued request.
 type waiter struct {
 	came  time.Time
-	since time.Time     // came, and the penalty of its network: the order within its class
+	since time.Time     // came plus the penalty of its network; the order within its class
 	turn  chan struct{} // closed when it has a slot
 	place *list.Element // in the queue of its class; nil once it is out
 	of    netip.Prefix

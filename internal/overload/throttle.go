@@ -39,7 +39,7 @@ type Throttle struct {
 	met      func(limit string)
 }
 
-// key is what a limit counts by.
+// key identifies what a limit counts: a network, a client, or a client in a network.
 type key struct {
 	network netip.Prefix
 	client  string
@@ -124,7 +124,7 @@ func (t *Throttle) Begin(a netip.Addr, weight int) bool {
 	return true
 }
 
-// GiveBack uncounts an interaction of weight 1.
+// GiveBack takes back an interaction of weight 1 that Begin has counted.
 func (t *Throttle) GiveBack(a netip.Addr) {
 	if !a.IsValid() {
 		return
@@ -146,8 +146,8 @@ func (t *Throttle) ClientBlocked(a netip.Addr, client string) bool {
 	return a.IsValid() && t.any(byClientFailures) && t.blocked(byClientFailures, key{Network(a, 64), client})
 }
 
-// Failed counts a failed authentication of a client at an address. Wider networks
-// are not counted: right credentials from a neighbour's /64 are answered.
+// Failed counts a failed authentication of a client at an address. It does not count
+// wider networks, so that failures do not block clients in a neighbouring /64.
 func (t *Throttle) Failed(a netip.Addr, client string) {
 	if !a.IsValid() {
 		return
