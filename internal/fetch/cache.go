@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// pause is the least time between a fetch of an address that failed, or did not
-	// bring what was needed, and the next.
+	// pause is the least time between two fetches of an address if the first failed, or
+	// its document did not contain what a caller needed.
 	pause = time.Minute
 	// maxHeld limits the bodies of the documents that a cache holds, in bytes.
 	maxHeld = 16 << 20
-	// maxFlights limits the fetches at once; flightsPart is which part of what is
-	// free one network may have.
+	// maxFlights limits the fetches at once. One network may have a fraction of those
+	// that are free: one in flightsPart; see overload.Fair.
 	maxFlights, flightsPart = 64, 4
 	// perNetwork limits the fetches that one network causes in a minute.
 	perNetwork = 60
@@ -29,11 +29,11 @@ const (
 // too much is fetched. The same request can succeed within a minute.
 var ErrLater = errors.New("not fetched now; try again in a moment")
 
-// A Cache holds what was read from the documents at addresses. Failures are not
-// held, and limit the fetches of their address. Its methods are safe for concurrent
-// use.
+// A Cache holds values that were read from the documents at addresses. It does not hold
+// failures: a failure delays the next fetch of its address by a minute. Its methods are
+// safe for concurrent use.
 type Cache[T any] struct {
-	// Stale is how long after its time a document serves while it cannot be fetched.
+	// Stale is how long an expired document is still used while it cannot be fetched.
 	Stale time.Duration
 	// Done, if set, is called after each fetch.
 	Done func(address string, err error)
@@ -52,7 +52,7 @@ type Cache[T any] struct {
 	networks overload.Limiter[netip.Prefix]
 }
 
-// A document is what one address held.
+// A document is the value of the document at one address.
 type document[T any] struct {
 	address        string
 	value          T
@@ -78,7 +78,7 @@ func NewCache[T any](get func(context.Context, string) (Answer, error), read fun
 	}
 }
 
-// Held returns what is held of an address, however old. It fetches nothing.
+// Held returns the held value of an address, however old. It fetches nothing.
 func (c *Cache[T]) Held(address string) (T, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -89,15 +89,16 @@ func (c *Cache[T]) Held(address string) (T, bool) {
 	return none, false
 }
 
-// Get returns what is at an address: from memory if that is fresh and, with enough,
-// has what the caller needs; otherwise it is fetched, for the caller's network. What
-// was fetched within the last minute is returned even if it is not enough. The zero
-// network has no share of its own.
+// Get returns the value of the document at an address. It fetches the document unless
+// the held one is fresh and has what the caller needs, which enough reports. A document
+// that was fetched within the last minute is returned in any case. The fetch counts for
+// the network from, whose share is limited; the zero network has no such limit.
 func (c *Cache[T]) Get(ctx context.Context, address string, from netip.Prefix, enough func(T) bool) (T, error) {
 	return c.GetSince(ctx, address, time.Time{}, from, enough)
 }
 
-// GetSince is Get without what was fetched before an instant that is over.
+// GetSince is Get, but ignores a document that was fetched before since, unless since is
+// in the future.
 func (c *Cache[T]) GetSince(ctx context.Context, address string, since time.Time, from netip.Prefix, enough func(T) bool) (T, error) {
 	var none T
 	now := c.now()
@@ -153,7 +154,7 @@ func (c *Cache[T]) join(ctx context.Context, address string, from netip.Prefix, 
 	f := &flight[T]{done: make(chan struct{})}
 	c.flights[address] = f
 	c.of[from]++
-	// Not under ctx: others may wait, too.
+	// The end of ctx must not end the fetch: other callers may wait for it, too.
 	go c.fly(context.WithoutCancel(ctx), f, address, from)
 	return f, nil
 }
@@ -190,7 +191,7 @@ func (c *Cache[T]) fly(ctx context.Context, f *flight[T], address string, from n
 	close(f.done)
 }
 
-// hold keeps a document, and drops those that were not used for longest.
+// hold adds a document, and drops the least recently used ones (LRU) above maxHeld.
 func (c *Cache[T]) hold(d *document[T]) {
 	if e := c.held[d.address]; e != nil {
 		c.drop(e)

@@ -1,6 +1,6 @@
-// Package fetch reads small JSON documents from addresses that anybody may have
-// named, and keeps them. It connects to globally reachable addresses only, unless
-// its caller allows others (CWE-918).
+// Package fetch fetches small JSON documents from addresses that unauthenticated
+// callers may have named, and caches them. It connects to globally reachable
+// addresses only, unless its caller allows others (CWE-918).
 package fetch
 
 import (
@@ -77,8 +77,8 @@ func (c *Client) Get(ctx context.Context, address string) (Answer, error) {
 	}
 	r.Header.Set("Accept", "application/json")
 	r.Header.Set("User-Agent", "mintage")
-	// A transport of its own for each request: no connection outlives the check of
-	// its address, or ctx. The transport's own context of a dial does.
+	// Each request has its own transport, so that no connection outlives the check of
+	// its address. Dial with ctx: the context that the transport passes outlives it.
 	t := &http.Transport{
 		DialContext:       func(_ context.Context, _, hostPort string) (net.Conn, error) { return c.dial(ctx, hostPort) },
 		TLSClientConfig:   &tls.Config{RootCAs: c.Roots, MinVersion: tls.VersionTLS12},
@@ -110,8 +110,8 @@ func checkURL(u *url.URL) error {
 }
 
 // checkHost refuses spellings of IPv4 addresses that only some programs read as
-// addresses, such as 2130706433, 0x7f.1 and 0177.0.0.1: the last label of a name
-// is no number (WHATWG URL, "ends in a number").
+// addresses, such as 2130706433, 0x7f.1 and 0177.0.0.1: names whose last label is
+// a number (WHATWG URL, "ends in a number").
 func checkHost(host string) error {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return nil
@@ -124,8 +124,8 @@ func checkHost(host string) error {
 	return nil
 }
 
-// dial resolves a host once, checks every address, and connects to one that was
-// checked: a name that changes its answer (DNS rebinding) changes nothing.
+// dial resolves a host once, checks every address, and connects to one of them, so
+// that DNS rebinding has no effect.
 func (c *Client) dial(ctx context.Context, hostPort string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(hostPort)
 	if err != nil {
@@ -151,7 +151,8 @@ func (c *Client) dial(ctx context.Context, hostPort string) (net.Conn, error) {
 	for _, a := range addresses {
 		var conn net.Conn
 		if conn, err = c.connect(ctx, netip.AddrPortFrom(a, uint16(number))); err == nil {
-			// TLS would wait five more seconds for a peer that does not read its goodbye.
+			// Closing the TLS connection could take five more seconds, if the peer does not
+			// read the close_notify alert.
 			context.AfterFunc(ctx, func() { conn.Close() })
 			return conn, nil
 		}
@@ -162,9 +163,8 @@ func (c *Client) dial(ctx context.Context, hostPort string) (net.Conn, error) {
 	return nil, err
 }
 
-// resolve returns the addresses of a host, one at least. Resolvers return IPv4
-// addresses in their mapped form as well; a mapped address that was written as such
-// stays one.
+// resolve returns the addresses of a host, at least one. It unmaps IPv4-mapped addresses
+// that resolvers return. It does not unmap an address that is the host itself.
 func (c *Client) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
 	if a, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{a}, nil
@@ -243,8 +243,8 @@ func freshness(h http.Header) time.Duration {
 	return min(max(fresh-age, minFresh), maxFresh)
 }
 
-// seconds parses a number of seconds: 0 if it is none, and far more than any limit if it
-// overflows.
+// seconds parses a number of seconds. It returns 0 if text is no number, and far more
+// than any limit if the number is too large.
 func seconds(text string) time.Duration {
 	n, _ := strconv.ParseUint(text, 10, 31)
 	return time.Duration(n) * time.Second
