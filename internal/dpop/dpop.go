@@ -1,5 +1,5 @@
 // Package dpop reads and verifies DPoP proofs (RFC 9449 section 4): JWTs by which a
-// client shows, with one request, that it holds the private key of a public one. It does
+// client proves, for one request, that it holds the private key to a public key. It does
 // no I/O, and the time is passed in. The server and package resource use it.
 package dpop
 
@@ -19,8 +19,8 @@ import (
 	"github.com/go-jose/go-jose/v4/json"
 )
 
-// Algorithms are those that may sign a proof. RS256 is not among them (FAPI 2.0 section
-// 5.4.1).
+// Algorithms are the signature algorithms of proofs. RS256 is not among them (FAPI 2.0
+// section 5.4.1).
 var Algorithms = []string{"ES256", "EdDSA", "PS256"}
 
 // Window is how far the iat of a proof may be from the verifier's clock, either way.
@@ -39,11 +39,11 @@ type Fault string
 
 func (f Fault) Error() string { return "DPoP proof: " + string(f) }
 
-// A Proof is a proof that was read. Nothing in it counts before Verify.
+// A Proof is a parsed proof. Do not trust its contents before Verify.
 type Proof struct {
 	// Key is the SHA-256 thumbprint of its public key (RFC 7638).
 	Key [sha256.Size]byte
-	// ID is its jti, and Nonce that of a server, or "".
+	// ID is its jti, and Nonce its nonce, which a server has made, or "".
 	ID, Nonce string
 
 	method, uri, tokenHash string
@@ -57,7 +57,7 @@ type header struct {
 	Type string          `json:"typ"`
 	Alg  string          `json:"alg"`
 	Key  json.RawMessage `json:"jwk"`
-	// None of these is understood, and no certificate vouches for a key.
+	// A proof with any of these is rejected: extensions and certificates are not supported.
 	Crit   json.RawMessage `json:"crit"`
 	B64    json.RawMessage `json:"b64"`
 	Zip    json.RawMessage `json:"zip"`
@@ -76,7 +76,8 @@ type payload struct {
 }
 
 // read reads the proof in the DPoP header fields of a request, of which there must be
-// one (RFC 9449 section 4.3). keyOf reads its encoded header. Its errors are Faults.
+// one (RFC 9449 section 4.3). keyOf returns the key in the encoded header. The errors of
+// read are Faults.
 func read(fields []string, keyOf func(text string) (key, error)) (*Proof, error) {
 	if len(fields) != 1 {
 		return nil, Fault("there is more than one DPoP header, or none")
@@ -112,7 +113,7 @@ func read(fields []string, keyOf func(text string) (key, error)) (*Proof, error)
 	}, nil
 }
 
-// A key is what the header of a proof says.
+// A key is the public key in the header of a proof, and its thumbprint.
 type key struct {
 	public crypto.PublicKey
 	print  [sha256.Size]byte
@@ -179,7 +180,8 @@ func (p *Proof) verifies() bool {
 	return false
 }
 
-// jwk is a public key (RFC 7517). The members of a private one are refused.
+// jwk is a public key (RFC 7517). The members of private keys, and certificates, are
+// there to be refused.
 type jwk struct {
 	Kty string `json:"kty"`
 	Crv string `json:"crv"`
@@ -196,8 +198,8 @@ type jwk struct {
 	URL   json.RawMessage `json:"x5u"`
 }
 
-// readKey returns the public key of a proof and its thumbprint, over the members in
-// the order of RFC 7638 section 3.2: each has one spelling only.
+// readKey returns the public key of a proof and its thumbprint, over the members in the
+// order of RFC 7638 section 3.2. It accepts one encoding only of each member.
 func readKey(alg string, text json.RawMessage) (public crypto.PublicKey, print [sha256.Size]byte, err error) {
 	var k jwk
 	if json.Unmarshal(text, &k) != nil {
@@ -237,15 +239,15 @@ func readKey(alg string, text json.RawMessage) (public crypto.PublicKey, print [
 	return public, sha256.Sum256([]byte(canonical)), nil
 }
 
-// decode decodes base64url in its one spelling.
+// decode decodes base64url, of which it accepts only the canonical encoding.
 func decode(text string) ([]byte, bool) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	// The decoder skips line breaks.
+	// The decoder skips line breaks: compare the length to find them.
 	return b, err == nil && base64.RawURLEncoding.EncodedLen(len(b)) == len(text)
 }
 
-// decodeJSON reads a JSON object in base64url. Names are compared exactly, and
-// duplicates refused.
+// decodeJSON reads a JSON object in base64url. It compares names exactly, and refuses
+// duplicates.
 func decodeJSON(text string, into any) bool {
 	b, ok := decode(text)
 	return ok && json.Unmarshal(b, into) == nil

@@ -20,11 +20,11 @@ const (
 )
 
 // Seen remembers the proofs of the last minutes, so that each counts once (RFC 9449
-// section 11.1): those of one node, in memory. If there are more than 200,000 in two
-// minutes, it forgets the oldest first. What it forgets, and what another node has seen,
-// server nonces limit. It remembers the keys of their headers, too, so that reading the
-// next proof of a client costs less. The zero value is ready; it is safe for concurrent
-// use.
+// section 11.1). It is in the memory of one node. If there are more than 200,000 proofs in
+// two minutes, it forgets the oldest first. Server nonces limit replays of a proof that it
+// has forgotten, or that another node has seen. It also remembers the keys in the headers,
+// so that reading the next proof of a client costs less. The zero value is ready; it is
+// safe for concurrent use.
 type Seen struct {
 	mu               sync.Mutex
 	began            time.Time
@@ -33,8 +33,8 @@ type Seen struct {
 }
 
 // Read reads the proof in the DPoP header fields of a request, of which there must be
-// one (RFC 9449 section 4.3). It remembers the key of a header that a verified proof had.
-// Its errors are Faults.
+// one (RFC 9449 section 4.3). If an earlier proof with the same header was verified, Read
+// does not parse the header again. Its errors are Faults.
 func (s *Seen) Read(fields []string) (*Proof, error) {
 	return read(fields, func(header string) (key, error) {
 		s.mu.Lock()
@@ -66,7 +66,7 @@ func (s *Seen) First(p *Proof, now time.Time) bool {
 	return s.present.add(id) && !before
 }
 
-// nextPeriod forgets the period before the present one, and uses its memory again.
+// nextPeriod begins a period. It forgets the last but one, whose memory it uses again.
 func (s *Seen) nextPeriod(now time.Time) {
 	s.last, s.present, s.began = s.present, s.last, now
 	s.keysOfLast, s.keys = s.keys, map[string]key{}
@@ -76,8 +76,8 @@ func (s *Seen) nextPeriod(now time.Time) {
 	s.present.clear()
 }
 
-// ids is a set. A map of Go takes twice as much memory, of which a server takes five
-// times what it holds, until it collects garbage.
+// ids is a set. A Go map would take twice as much memory, and the process up to five
+// times the memory of the map, until garbage is collected.
 type ids struct {
 	shards [1024][]uint64
 	count  int
@@ -87,7 +87,7 @@ func (s *ids) shard(id uint64) *[]uint64 { return &s.shards[id%uint64(len(s.shar
 
 func (s *ids) holds(id uint64) bool { return slices.Contains(*s.shard(id), id) }
 
-// add reports whether the id was not there.
+// add adds an id, and reports whether it is new.
 func (s *ids) add(id uint64) bool {
 	if s.holds(id) {
 		return false
@@ -108,8 +108,8 @@ func (s *ids) clear() {
 var idSeed = maphash.MakeSeed()
 
 // idOf returns the hash of a proof's key and id. Nobody outside the process knows the
-// seed, so nobody can make a proof with the hash of another one. Two of 400,000 have the
-// same by chance once in 200 million times.
+// seed, so nobody can make a proof with the hash of another one. The probability that two
+// of 400,000 proofs have the same hash by chance is 1 in 200 million.
 func idOf(p *Proof) uint64 {
 	var h maphash.Hash
 	h.SetSeed(idSeed)
@@ -127,8 +127,8 @@ func (n Nonces) At(now time.Time) string {
 	return base64.RawURLEncoding.EncodeToString(n(now.Unix() / 60)[:16])
 }
 
-// Valid reports whether a nonce is that of this minute or of the one before. It accepts that
-// of the next minute, too: another node's clock may be ahead.
+// Valid reports whether a nonce is that of this minute or of the one before. It also
+// accepts the nonce of the next minute, because another node's clock may be ahead.
 func (n Nonces) Valid(nonce string, now time.Time) bool {
 	for _, at := range []time.Duration{0, -time.Minute, time.Minute} {
 		if subtle.ConstantTimeCompare([]byte(n.At(now.Add(at))), []byte(nonce)) == 1 {

@@ -18,7 +18,7 @@ func sameURI(htu, address string) bool {
 	return okA && okB && a == b
 }
 
-// normalize returns the one spelling of an absolute http address.
+// normalize returns the canonical form of an absolute https or http address.
 func normalize(uri string) (string, bool) {
 	u, err := url.Parse(uri)
 	if err != nil || u.Hostname() == "" || u.User != nil {
@@ -37,8 +37,8 @@ func normalize(uri string) (string, bool) {
 	return scheme + "://" + strings.TrimSuffix(host, ":") + path, true
 }
 
-// unreserved decodes what needs no percent-encoding, and writes the rest in upper case
-// (RFC 3986 sections 6.2.2.1 and 6.2.2.2).
+// unreserved decodes percent-encoded unreserved characters, and writes the other
+// percent-encodings in upper case (RFC 3986 sections 6.2.2.1 and 6.2.2.2).
 func unreserved(path string) string {
 	var b strings.Builder
 	for i := 0; i < len(path); i++ {
