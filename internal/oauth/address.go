@@ -50,7 +50,7 @@ func CheckClientAddress(id string) error {
 }
 
 // splitURI returns the scheme of a URI in lower case, and its authority (RFC 3986
-// section 3.2) as it is written: nothing is decoded.
+// section 3.2) as written: it decodes nothing.
 func splitURI(uri string) (scheme, authority string) {
 	scheme, rest, _ := strings.Cut(uri, ":")
 	if rest, ok := strings.CutPrefix(rest, "//"); ok {
@@ -63,8 +63,8 @@ func splitURI(uri string) (scheme, authority string) {
 }
 
 // checkAuthority returns why the scheme and the authority of a URI are not in the form
-// to which browsers bring them (WHATWG URL section 3.5), or nil: in any other, a user
-// would be shown one address and sent to another.
+// to which browsers normalize them (WHATWG URL section 3.5), or nil. In another form, a
+// page could show the user one address and the browser go to another.
 func checkAuthority(uri string) error {
 	scheme, authority := splitURI(uri)
 	host := authority
@@ -101,15 +101,15 @@ func checkAuthority(uri string) error {
 	return nil
 }
 
-// agents are private-use schemes without a dot that clients which registered
-// themselves may use: those of editors that are agents.
+// agents are the private-use schemes without a dot that self-registered clients may use:
+// those of code editors that act as agents.
 var agents = []string{"cursor", "kiro", "vscode", "vscode-insiders", "vscodium", "windsurf", "windsurf-next", "zed"}
 
 // CheckOwnRedirectURI returns why uri is not accepted of a client that registered
-// itself, or nil. It is CheckRedirectURI for native clients, and private-use schemes
-// begin with a top-level domain (RFC 8252 section 7.1), or are those of known agents
-// or among more. All others could make the system open, call or install something, as
-// Windows does for microsoft.windows.camera.
+// itself, or nil. It is CheckRedirectURI for native clients, but a private-use scheme
+// must begin with a top-level domain (RFC 8252 section 7.1), or be one of agents or
+// more. Any other scheme could make the operating system open, call or install
+// something, as Windows does for microsoft.windows.camera.
 func CheckOwnRedirectURI(uri string, more ...string) error {
 	err := CheckRedirectURI(uri, true)
 	if err != nil && !errors.As(err, new(*schemeError)) {
@@ -139,7 +139,7 @@ func CheckProgramScheme(scheme string) error {
 	return nil
 }
 
-// foreign reports whether a scheme is not a program's own.
+// foreign reports whether browsers or operating systems give a scheme a meaning.
 func foreign(scheme string) bool {
 	begins := func(prefix string) bool { return strings.HasPrefix(scheme, prefix) }
 	return slices.ContainsFunc([]string{"http", "web+", "ms-", "microsoft-edge", "googlechrome", "x-apple", "itms", "chrome"}, begins) || slices.Contains([]string{
@@ -150,9 +150,9 @@ func foreign(scheme string) bool {
 	}, scheme)
 }
 
-// Host returns what a user can judge an address by: the host of an https or http
-// address with its port, unless that is the default one, and of any other the scheme
-// and a colon, because its host means nothing to anybody but the program.
+// Host returns the part of an address by which a user can judge it. For https and http,
+// this is the host with its port, unless the port is the default one. For another
+// scheme, it is the scheme and a colon, because only the program interprets the host.
 func Host(uri string) string {
 	switch scheme, authority := splitURI(uri); {
 	case !strings.Contains(uri, ":"):
@@ -166,8 +166,8 @@ func Host(uri string) string {
 	}
 }
 
-// IsRemote reports whether a redirect URI names a host of the Web: any other leads to
-// a program on the user's device, and any program there could have made the request
+// IsRemote reports whether a redirect URI leads to a web server. Any other leads to a
+// program on the user's device, where any other program could have made the request
 // (RFC 8252 section 8.6).
 func IsRemote(redirectURI string) bool {
 	scheme, _ := splitURI(redirectURI)
@@ -180,8 +180,8 @@ func IsLoopback(redirectURI string) bool {
 	return err == nil && u.Scheme == "http" && isLoopback(u.Hostname())
 }
 
-// HostOf returns the host of an https address as PlainHost has it, by which realms are told
-// apart. What is no address is returned as it is.
+// HostOf returns the PlainHost of an https address, by which requests are routed to realms.
+// It returns a text that is no URL unchanged.
 func HostOf(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -190,6 +190,6 @@ func HostOf(address string) string {
 	return PlainHost(u.Host)
 }
 
-// PlainHost returns a host in lower case and without the default port of https: browsers
-// send either.
+// PlainHost returns a host in lower case and without the default port of https, which
+// clients may send or leave out.
 func PlainHost(host string) string { return strings.TrimSuffix(strings.ToLower(host), ":443") }

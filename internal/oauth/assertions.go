@@ -6,10 +6,11 @@ package oauth
 const (
 	// GrantJWTBearer is the grant type of an assertion of another issuer.
 	GrantJWTBearer = "urn:ietf:params:oauth:grant-type:jwt-bearer"
-	// TypeIDJAG is the token type by which a client asks for an ID-JAG (RFC 8693
+	// TypeIDJAG is the token type by which a client requests an ID-JAG (RFC 8693
 	// section 3), and JWTIDJAG the typ of its header.
 	TypeIDJAG = "urn:ietf:params:oauth:token-type:id-jag"
 	JWTIDJAG  = "oauth-id-jag+jwt"
-	// ProfileIDJAG is the grant profile that metadata name (section 7.2 of the draft).
+	// ProfileIDJAG is the grant profile in the server's metadata (section 7.2 of the
+	// draft).
 	ProfileIDJAG = "urn:ietf:params:oauth:grant-profile:id-jag"
 )

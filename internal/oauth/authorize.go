@@ -8,7 +8,7 @@ import (
 )
 
 // A Prompt holds the values of the parameter prompt (OpenID Connect Core section
-// 3.1.2.1). None excludes the others.
+// 3.1.2.1). If None is set, no other field is.
 type Prompt struct {
 	None          bool `json:"none,omitempty"`
 	Login         bool `json:"login,omitempty"`
@@ -31,7 +31,7 @@ type AuthorizationRequest struct {
 	Asked     Scope  `json:"asked,omitempty"` // the scope as sent, if Scope is less, for the log
 	Challenge string `json:"challenge,omitempty"`
 	Nonce     string `json:"nonce,omitempty"` // for the id_token; "" without the scope openid
-	// Pushed is the id of the pushed request that this is (RFC 9126), or "".
+	// Pushed is the id of the request if it was pushed (RFC 9126), or "".
 	Pushed    string   `json:"pushed,omitempty"`
 	Prompt    Prompt   `json:"prompt"`
 	MaxAge    *int     `json:"max_age,omitempty"` // seconds since the login
@@ -39,23 +39,24 @@ type AuthorizationRequest struct {
 	ACRValues string   `json:"acr_values,omitempty"`
 	UILocales string   `json:"ui_locales,omitempty"`
 	Resources []string `json:"resources,omitempty"` // RFC 8707
-	// Audience is another resource, from a client that is registered to send it so.
+	// Audience is a resource in the parameter audience, which some clients may send.
 	Audience string `json:"-"`
-	// Of OpenID Connect, as sent: what they demand is in Subjects and Classes.
+	// Parameters of OpenID Connect, as sent. Subjects, Classes, InUserInfo and InIDToken
+	// hold what they demand.
 	IDTokenHint string `json:"-"`
 	Claims      string `json:"-"`
-	// Subjects are those of whom one must be signed in; none for anybody.
+	// Subjects are the users of whom one must be signed in; empty: any user may be.
 	Subjects []string `json:"subjects,omitempty"`
-	// Classes are those of which one must be the login's acr, "" for none; nil for any.
+	// Classes are the accepted values of the login's acr, with "" for no acr; nil: any.
 	Classes []string `json:"classes,omitempty"`
-	// InUserInfo and InIDToken are the claims that it asks for by name, and may have,
-	// as grant.Facts hold them.
+	// InUserInfo and InIDToken are the claims that it requests by name, and may have, as
+	// bits in the form of grant.Facts.
 	InUserInfo uint32 `json:"in_userinfo,omitempty"`
 	InIDToken  uint32 `json:"in_id_token,omitempty"`
 	// JKT is the key that alone may redeem the code (RFC 9449 section 10), or zero.
 	JKT JKT `json:"dpop_jkt,omitzero"`
-	// Device: a device asks, which polls for its answer (RFC 8628). There is no redirect
-	// URI.
+	// Device is set if a device makes the request, and polls for the answer (RFC 8628).
+	// There is no redirect URI.
 	Device bool `json:"device,omitempty"`
 	// Defect is the first defect beside those of client and redirect URI. It is
 	// sent to the client once both are verified.
@@ -68,7 +69,7 @@ var maxAuthorization = map[string]int{
 	"client_id": 255, "redirect_uri": 2048, "state": 8192, "scope": 1024,
 	"response_type": 255, "response_mode": 255, "code_challenge": 255, "code_challenge_method": 255,
 	"dpop_jkt": 255, "prompt": 255, "max_age": 20, "login_hint": 255, "acr_values": 1024, "ui_locales": 255, "resource": 2048,
-	"request": 1 << 20, "request_uri": 1 << 20, // refused whatever they are
+	"request": 1 << 20, "request_uri": 1 << 20, // refused, whatever their length
 }
 
 // maxAgeLimit is longer than any session, in seconds. A larger value would
@@ -76,12 +77,12 @@ var maxAuthorization = map[string]int{
 const maxAgeLimit = 1_000_000_000
 
 // ParseAuthorization reads an authorization request from a form body and the
-// query of its URL. A parameter in both is repeated. The realm is returned
-// apart, as ParseParams does.
+// query of its URL. A parameter in both counts as repeated. The realm is returned
+// apart, as by ParseParams.
 //
-// Of a request that was pushed, only the client and the id are returned. An error means
-// that the client or the redirect URI is unknown, so that the browser must not be
-// redirected. Every other defect is the request's Defect.
+// For a request that was pushed, r has only the client and the id. An error means that
+// the client or the redirect URI is unknown, so that the browser must not be redirected.
+// Every other defect is in r.Defect.
 func ParseAuthorization(body, rawQuery string) (r AuthorizationRequest, realm string, err error) {
 	inBody, err := readPairs(make([]pair, 0, usualPairs), body)
 	if err != nil {
@@ -129,7 +130,7 @@ func ParseAuthorization(body, rawQuery string) (r AuthorizationRequest, realm st
 		return r, realm, ErrAuthorizationClient
 	}
 	if id, ok := strings.CutPrefix(p["request_uri"], PushedPrefix); ok {
-		// Nothing else in the address counts (RFC 9126 section 4, RFC 9101 section 6.3).
+		// All other parameters are ignored (RFC 9126 section 4, RFC 9101 section 6.3).
 		return AuthorizationRequest{ClientID: r.ClientID, Pushed: id}, realm, nil
 	}
 	if r.RedirectURI = p["redirect_uri"]; r.RedirectURI == "" {
@@ -153,7 +154,7 @@ func (r *AuthorizationRequest) note(defect *Error) {
 // parse reads the parameters that have a syntax, in the order in which defects are
 // reported.
 func (r *AuthorizationRequest) parse(p Params) {
-	// A program of the user's device with a scheme of its own takes no form.
+	// A browser cannot post a form to a program with a private-use scheme.
 	r.FormPost = p["response_mode"] == "form_post" && (strings.HasPrefix(r.RedirectURI, "https://") || strings.HasPrefix(r.RedirectURI, "http://"))
 	switch {
 	case p["request"] != "":
@@ -193,8 +194,8 @@ func (r *AuthorizationRequest) parse(p Params) {
 	}
 }
 
-// ParsePKCE reads the challenge of a request, and accepts only S256. A challenge without a method would mean plain (RFC
-// 7636 section 4.3), whose verifier is in the request.
+// ParsePKCE reads the challenge of a request, and accepts only S256. A challenge without a
+// method would mean plain (RFC 7636 section 4.3), whose challenge is the verifier itself.
 func (r *AuthorizationRequest) ParsePKCE(challenge, method string) {
 	if challenge == "" && method == "" {
 		return
@@ -213,9 +214,9 @@ func (r *AuthorizationRequest) ParsePKCE(challenge, method string) {
 // MaxNonce is the longest nonce in bytes: the code carries it.
 const MaxNonce = 255
 
-// parseNonce keeps the nonce unless the request can get no id_token: then it is an
-// unknown parameter. Of one that is too long it keeps enough to tell: a request
-// without a scope may get one, which the client's registration decides.
+// parseNonce keeps the nonce if the request may get an id_token: it has the scope openid,
+// or no scope, which leaves the decision to the client's registration. It cuts a longer
+// nonce at MaxNonce+1 bytes: enough to reject it once an id_token is due.
 func (r *AuthorizationRequest) parseNonce(nonce string) {
 	if r.Scope == "" || r.Scope.Has(OpenID) {
 		r.Nonce = nonce[:min(len(nonce), MaxNonce+1)]
@@ -272,8 +273,8 @@ func ParseCallback(rawQuery string) (Params, error) {
 const PushedPrefix = "urn:ietf:params:oauth:request_uri:"
 
 // PushedForm returns the authorization request in the body of a pushed one, for
-// ParseAuthorization: without the credentials of its client, which it names, and without
-// what has no value, so that the server can add it.
+// ParseAuthorization. It names the client, and leaves out the client's credentials. It also
+// leaves out parameters without a value, so that the server can add one, such as dpop_jkt.
 func PushedForm(body, clientID string) string {
 	var b strings.Builder
 	b.WriteString("client_id=" + url.QueryEscape(clientID))
@@ -286,8 +287,8 @@ func PushedForm(body, clientID string) string {
 	return b.String()
 }
 
-// isCredential reports whether a parameter is about the client or the address of the
-// request alone.
+// isCredential reports whether a parameter belongs to the pushed request, and not to the
+// authorization request in it: client authentication and realm.
 func isCredential(name string) bool {
 	return slices.Contains([]string{"client_id", "client_secret", "client_assertion", "client_assertion_type", "realm"}, name)
 }

@@ -43,8 +43,8 @@ type Credentials struct {
 const jwtBearer = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 // ParseCredentials finds the client in a request's Authorization headers and
-// parameters. A header that cannot be used, Basic or not, is ErrClient with
-// Header set; every other defect is 400.
+// parameters. An unusable header, Basic or not, is ErrClient with Header set;
+// every other defect has the status 400.
 func ParseCredentials(authorization []string, p Params) (Credentials, error) {
 	c := Credentials{ClientID: p["client_id"], Secret: Secret(p["client_secret"]), Method: AuthNone}
 	if c.Secret != "" {
@@ -73,8 +73,8 @@ func ParseCredentials(authorization []string, p Params) (Credentials, error) {
 		}
 		if raw == "" {
 			// Some programs (golang.org/x/oauth2, oidc-agent) send the header
-			// for public clients as well: an empty secret is none, in the header
-			// as in the form (RFC 6749 section 2.3.1).
+			// for public clients as well: an empty secret counts as none, in the
+			// header as in the form (RFC 6749 section 2.3.1).
 			return Credentials{ClientID: id, Method: AuthNone, Header: true}, nil
 		}
 		return Credentials{ClientID: id, Secret: Secret(secret), RawSecret: Secret(raw), Method: AuthBasic, Header: true}, nil
@@ -97,7 +97,7 @@ func ParseCredentials(authorization []string, p Params) (Credentials, error) {
 // 6749 section 2.3.1). The standard library's BasicAuth does not undo that.
 func parseBasic(s string) (id, secret, rawSecret string, ok bool) {
 	b, err := base64.StdEncoding.Strict().DecodeString(s)
-	// The decoder skips line breaks, which a header cannot hold; be sure.
+	// The decoder skips line breaks. A header cannot contain any; check nevertheless.
 	if err != nil || strings.ContainsAny(s, "\r\n") {
 		return "", "", "", false
 	}
@@ -112,7 +112,7 @@ func parseBasic(s string) (id, secret, rawSecret string, ok bool) {
 	secret, err = url.QueryUnescape(rawSecret)
 	if err != nil {
 		// The program does not encode at all, and the imported secret has a
-		// percent sign (100%sure). It is compared as it is.
+		// percent sign (100%sure). Compare it as sent.
 		secret = rawSecret
 	}
 	if !clean(secret) {
@@ -124,7 +124,7 @@ func parseBasic(s string) (id, secret, rawSecret string, ok bool) {
 	return id, secret, rawSecret, true
 }
 
-// A Secret does not print itself: not by fmt, not in JSON, not in a log.
+// A Secret is a string that fmt, JSON and logs show as [secret].
 type Secret string
 
 func (Secret) String() string               { return "[secret]" }

@@ -1,6 +1,6 @@
 // Package oauth parses and compares the strings of the protocol: error codes, form
 // bodies, client credentials, scopes, redirect URIs and PKCE. It keeps no state,
-// does no I/O and does not know grants.
+// does no I/O and does not depend on grants.
 package oauth
 
 import (
@@ -11,8 +11,8 @@ import (
 )
 
 // An ErrorCode is a registered value of the "error" member (RFC 6749 section
-// 5.2). The last two are borrowed from section 4.1.2.1 for answers with a 5xx
-// or 429 status, where section 5.2 has no code.
+// 5.2). ServerError and TemporarilyUnavailable are borrowed from section 4.1.2.1
+// for answers with a 5xx or 429 status, for which section 5.2 has no code.
 type ErrorCode string
 
 const (
@@ -58,7 +58,7 @@ type Error struct {
 	Description string
 }
 
-// maxSent bounds what Quoted writes of a value.
+// maxSent is how many bytes of a value Quoted writes.
 const maxSent = 120
 
 // Sent returns an error about a parameter with the value that was sent, bounded and in
@@ -77,7 +77,7 @@ func Quoted(value string) string {
 
 // LoggedURI returns a URI for the log, with scheme, host and path: without userinfo, the
 // values of its query and its fragment, which may be secrets that were put there by
-// mistake. A client may have encoded it once too often, or not made it a URI at all.
+// mistake. The text may be percent-encoded once too often, or no URI at all.
 func LoggedURI(text string) string {
 	u, err := url.Parse(text)
 	first, _, hierarchical := strings.Cut(text, ":/")
@@ -101,8 +101,8 @@ func LoggedURI(text string) string {
 	return text
 }
 
-// ends returns where each character of marks ends in text, as it is or percent-encoded.
-// It finds "%" only if that is encoded.
+// ends returns the end of each character in text that is one of marks, plain or
+// percent-encoded. It finds "%" only if that is encoded.
 func ends(text, marks string) (list []int) {
 	for i := range len(text) {
 		if c := text[i]; c != '%' && strings.IndexByte(marks, c) >= 0 {
@@ -166,7 +166,8 @@ var (
 )
 
 // The errors for a client that polls for its device (RFC 8628 section 3.5), besides
-// ErrDenied. ErrDeviceClient is for one that may not request device authorization.
+// ErrDenied. ErrDeviceClient is for one that requests device codes without credentials,
+// and is not registered as public.
 var (
 	ErrPending       = &Error{AuthorizationPending, "the user has not answered yet"}
 	ErrSlowDown      = &Error{SlowDown, "polled too soon: wait 5 seconds more between polls"}
@@ -188,7 +189,7 @@ var (
 	ErrNoAudience    = &Error{InvalidRequest, "audience missing: the issuer of the server that is to accept the id-jag"}
 )
 
-// The defects of requests about tokens and with them.
+// The defects of requests that are about a token, or present one.
 var (
 	ErrNotGet            = &Error{InvalidRequest, "method must be GET"}
 	ErrNotGetOrPost      = &Error{InvalidRequest, "method must be GET or POST"}
@@ -219,8 +220,8 @@ var (
 	ErrManyRedirects    = &Error{InvalidRedirectURI, "more than 5 redirect URIs"}
 )
 
-// The defects of an authorization request. The first four are never told to
-// the client: nobody knows yet that the redirect URI is its own.
+// The defects of an authorization request. Those of the first group are never sent
+// to the client, because its redirect URI is not verified yet.
 var (
 	ErrAuthorizationClient   = &Error{InvalidRequest, "client_id missing or repeated"}
 	ErrAuthorizationRedirect = &Error{InvalidRequest, "redirect_uri missing or repeated"}
@@ -255,7 +256,7 @@ var (
 	ErrAccountSelection = &Error{AccountSelectionRequired, "account selection required"}
 )
 
-// Invalid is the error of an input that cannot be accepted, for people.
+// Invalid is the error about an input that is not valid, for the person who made it.
 type Invalid struct {
 	Field   string // as the caller spells it
 	Message string

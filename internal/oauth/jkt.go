@@ -30,10 +30,10 @@ func ParseJKT(text string) (j JKT, ok bool) {
 	return j, err == nil && n == len(j) && j.Bound()
 }
 
-// MarshalText returns what String does.
+// MarshalText returns the text of String.
 func (j JKT) MarshalText() ([]byte, error) { return []byte(j.String()), nil }
 
-// UnmarshalText reads what MarshalText writes: no text is no key.
+// UnmarshalText reads what MarshalText writes. An empty text is the zero JKT.
 func (j *JKT) UnmarshalText(text []byte) error {
 	key, ok := ParseJKT(string(text))
 	if !ok && len(text) > 0 {

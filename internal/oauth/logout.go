@@ -3,8 +3,8 @@ package oauth
 import "slices"
 
 // A LogoutRequest is a client's request to end the session of a user (OpenID Connect
-// RP-Initiated Logout 1.0 section 2). Its parameter logout_hint is read by nobody:
-// the browser's session says who is signed in.
+// RP-Initiated Logout 1.0 section 2). The parameter logout_hint is ignored: the
+// browser's session determines who is signed in.
 type LogoutRequest struct {
 	IDTokenHint string
 	ClientID    string

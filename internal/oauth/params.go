@@ -43,8 +43,8 @@ var maxLength = map[string]int{
 	"requested_token_type":  255,
 }
 
-// SeveralResources begins the parameter resource if the form has several (RFC 8707
-// section 2): the text is then the id of no API.
+// SeveralResources is the prefix of the parameter resource if the form has several (RFC
+// 8707 section 2): with it, the text is the id of no API.
 const SeveralResources = " "
 
 // Params are the parameters of one request: those with a value, each once.
@@ -56,11 +56,11 @@ type Params map[string]string
 // (compat.query_parameters); otherwise a known one there is ErrQuery.
 //
 // The standard library's parser is not used because it merges body and query,
-// takes the first of duplicates, and keeps the good pairs of a bad body.
-// The realm is returned apart: it belongs to the endpoint's address, so only
-// the query's counts, and two of them are ErrRealm.
+// takes the first of duplicates, and keeps the valid pairs of a malformed body.
+// The realm is returned apart: it belongs to the endpoint's address, so that only
+// the query may contain it, and two of them are ErrRealm.
 //
-// For ErrRepeated, ErrQuery and ErrRealm, p holds what was sent once.
+// For ErrRepeated, ErrQuery and ErrRealm, p holds the parameters that were sent once.
 func ParseParams(body, rawQuery string, queryAllowed bool) (p Params, realm string, err error) {
 	inBody, err := parsePairs(make([]pair, 0, usualPairs), body)
 	if err != nil {
@@ -132,14 +132,14 @@ func (p Params) CheckLengths() error {
 	return nil
 }
 
-// A pair is a parameter as it was sent. A foul one holds what no parameter may
-// (RFC 6749 appendix A).
+// A pair is a parameter as it was sent. It is foul if it contains a character that no
+// parameter may have (RFC 6749 appendix A).
 type pair struct {
 	name, value string
 	foul        bool
 }
 
-// usualPairs is how many pairs a caller makes room for, which nearly every form fits.
+// usualPairs is the initial capacity of a list of pairs; nearly every form fits.
 const usualPairs = 8
 
 // parsePairs parses s and appends its pairs to an empty list. A foul pair is an error.
@@ -211,6 +211,7 @@ func named(pairs []pair, name string) bool {
 	return slices.ContainsFunc(pairs, func(kv pair) bool { return kv.name == name })
 }
 
-// DefaultRealm is the realm of a deployment that configures no other. Stores from before
-// there were others hold its rows alone. It is a name, as OpenAM's parameter realm has it.
+// DefaultRealm is the realm of a deployment that configures no other. A store from before
+// there were several realms holds only its rows. It has the form of OpenAM's parameter
+// realm, with a slash.
 const DefaultRealm = "/api"

@@ -30,8 +30,8 @@ func IsVerifier(s string) bool {
 	return len(s) >= 43 && len(s) <= 128 && strings.Trim(s, unreserved) == ""
 }
 
-// VerifyS256 reports whether verifier answers challenge. A text that is no
-// verifier never does, even if its hash fits.
+// VerifyS256 reports whether challenge is the S256 challenge of verifier. It returns
+// false if verifier does not have the form of a verifier, even if the hash is the same.
 func VerifyS256(verifier string, challenge [sha256.Size]byte) bool {
 	if !IsVerifier(verifier) {
 		return false

@@ -41,14 +41,14 @@ func CheckRedirectURI(uri string, native bool) error {
 	return (*schemeError)(&u.Scheme)
 }
 
-// outsideURI reports whether no URI has c unless it is percent-encoded (RFC 3986).
+// outsideURI reports whether c must be percent-encoded in a URI (RFC 3986).
 func outsideURI(c rune) bool {
 	return c <= 0x20 || c >= 0x7f || strings.ContainsRune(`"<>\^{|}*`+"`", c)
 }
 
 // ParseRedirectURI parses a URI in the one spelling that this server, browsers and
-// people read alike, whatever its scheme is (CWE-451). Who may register it is
-// CheckRedirectURI's question.
+// people read alike, whatever its scheme is (CWE-451). It does not check who may
+// register the URI: CheckRedirectURI does.
 func ParseRedirectURI(uri string) (*url.URL, error) {
 	if i := strings.IndexFunc(uri, outsideURI); i >= 0 {
 		return nil, fmt.Errorf("redirect URI holds the character %q: write it percent-encoded; wildcards are not supported", uri[i])
@@ -79,7 +79,7 @@ func ParseRedirectURI(uri string) (*url.URL, error) {
 	return u, nil
 }
 
-// A schemeError is a redirect URI's scheme that no operator can register.
+// A schemeError is the scheme of a redirect URI, which is not allowed.
 type schemeError string
 
 func (e *schemeError) Error() string {
@@ -89,14 +89,15 @@ func (e *schemeError) Error() string {
 // MatchRedirectURI reports whether uri is one of the registered ones, byte for
 // byte (RFC 9700 section 2.1). Of a registered loopback address, any port matches,
 // and nothing else (RFC 8252 section 7.3). Of localhost, any port matches if the
-// registered URI names none. The registered URI decides: what kind of client may
-// register it is CheckRedirectURI's question.
+// registered URI names none. The kind of client does not matter: CheckRedirectURI
+// decides which clients may register such a URI.
 func MatchRedirectURI(registered []string, uri string) bool {
 	return slices.ContainsFunc(registered, func(r string) bool { return r == uri || sameButPort(r, uri) })
 }
 
-// sameButPort works on the bytes themselves: parsing would accept spellings of
-// a host that browsers resolve to somewhere else.
+// sameButPort reports whether uri is a registered loopback URI but for the port. It
+// compares bytes: parsing would accept spellings of a host that browsers resolve to
+// somewhere else.
 func sameButPort(registered, uri string) bool {
 	for _, prefix := range []string{"http://127.0.0.1", "http://[::1]"} {
 		if strings.HasPrefix(registered, prefix) && strings.HasPrefix(uri, prefix) {

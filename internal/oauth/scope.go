@@ -70,7 +70,7 @@ func (s Scope) Covers(sub Scope) bool {
 	return ok
 }
 
-// All is the bitmap of every token of s.
+// All returns the bitmap of every token of s.
 func (s Scope) All() uint64 {
 	if s == "" {
 		return 0
@@ -78,7 +78,7 @@ func (s Scope) All() uint64 {
 	return ^uint64(0) >> (MaxScopes - 1 - strings.Count(string(s), " "))
 }
 
-// Bits is the bitmap of sub's tokens by their position in s. It reports false
+// Bits returns the bitmap of sub's tokens by their position in s. It returns false
 // if s does not cover sub.
 func (s Scope) Bits(sub Scope) (bitmap uint64, ok bool) {
 	if s == sub {
@@ -117,7 +117,7 @@ func (s Scope) Common(other Scope) Scope {
 	return s.filter(other, true)
 }
 
-// Union lists the tokens of s, and behind them those of other that s lacks.
+// Union lists the tokens of s, followed by those of other that s lacks.
 func (s Scope) Union(other Scope) Scope {
 	if more := other.Without(s); s == "" || more == "" {
 		return s + more

@@ -35,7 +35,7 @@ func CanonicalTarget(uri string) string {
 		} else {
 			end += 2
 		}
-		// User information has a case.
+		// User information is case-sensitive.
 		at := strings.LastIndexByte(rest[:end], '@') + 1
 		rest = rest[:at] + strings.ToLower(rest[at:end]) + rest[end:]
 	}

@@ -21,15 +21,15 @@ func ShowUserCode(letters string) string {
 	return strings.Join(append(groups, letters), "-")
 }
 
-// ReadUserCode returns a user code as it was shown, of what a user has typed: in any
-// case, with or without hyphens, also in the full-width forms that a Japanese keyboard
-// types. It reports whether the text has the form of one.
+// ReadUserCode returns the user code that a user has typed, in the form of ShowUserCode.
+// It accepts any case, missing hyphens, and the full-width forms of a Japanese keyboard.
+// It returns false if the text does not have the form of a user code.
 func ReadUserCode(text string) (string, bool) {
 	letters := strings.ToUpper(strings.Map(func(r rune) rune {
 		if '\uff01' <= r && r <= '\uff5e' { // full-width ASCII
 			r -= '\uff01' - '!'
 		}
-		// U+30FC is on the key of the hyphen.
+		// U+30FC is on the hyphen's key of a Japanese keyboard.
 		if strings.ContainsRune("- \t\u2010\u2011\u2013\u2212\u3000\u30fc", r) {
 			return -1
 		}
