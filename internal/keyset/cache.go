@@ -46,8 +46,8 @@ func NewCache(now func() time.Time, own *fetch.Client, done func(address string,
 	return c
 }
 
-// discovered fetches the key set of an issuer by its metadata: of OpenID Connect
-// Discovery or, if there are none, of RFC 8414.
+// discovered fetches the key set that the metadata of an issuer name: those of OpenID
+// Connect Discovery or, if they cannot be fetched, those of RFC 8414.
 func discovered(ctx context.Context, c *fetch.Client, issuer string) (fetch.Answer, error) {
 	u, err := url.Parse(issuer)
 	if err != nil {
@@ -75,13 +75,13 @@ func discovered(ctx context.Context, c *fetch.Client, issuer string) (fetch.Answ
 	return c.Get(ctx, m.KeysURI)
 }
 
-// stale is how long keys serve after their time if they cannot be fetched.
+// stale is how long expired keys are still used while they cannot be fetched.
 const stale = 24 * time.Hour
 
-// Registered returns the key set at an address that an operator has registered,
-// which may be private, with certificates (PEM) to trust there beside the system's. A
-// set that is not enough is fetched anew, at most once a minute, and returned as it is
-// until then. One that was fetched before since does not count.
+// Registered returns the key set at an address that an operator has registered, which
+// may be private. Ca is PEM certificates to trust beside the system's. If enough reports
+// false for the set, it is fetched again, at most once a minute; within the minute, it is
+// returned in any case. A set that was fetched before since is ignored.
 func (c *Cache) Registered(ctx context.Context, uri, ca string, since time.Time, enough func(Set) bool) (Set, error) {
 	return c.registered.GetSince(ctx, uri+"\n"+ca, since, netip.Prefix{}, enough)
 }
@@ -91,8 +91,8 @@ func (c *Cache) Discovered(ctx context.Context, issuer, ca string, since time.Ti
 	return c.discovered.GetSince(ctx, issuer+"\n"+ca, since, netip.Prefix{}, enough)
 }
 
-// SelfRegistered is Registered for an address that a client has given itself: it is
-// fetched, for the network of who uses it, only if it is globally reachable.
+// SelfRegistered is Registered for an address that a client has registered itself, which
+// must be globally reachable. The fetch counts for the network from.
 func (c *Cache) SelfRegistered(ctx context.Context, uri string, from netip.Prefix, enough func(Set) bool) (Set, error) {
 	return c.own.Get(ctx, uri, from, enough)
 }

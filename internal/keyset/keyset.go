@@ -1,5 +1,5 @@
-// Package keyset reads the public keys by which signatures of others are verified
-// (RFC 7517 section 5).
+// Package keyset reads sets of public keys (RFC 7517 section 5), by which signatures of
+// clients and other issuers are verified.
 package keyset
 
 import (
@@ -17,18 +17,18 @@ import (
 )
 
 // Algorithms are the accepted signature algorithms. The HS family is not among
-// them: whoever could verify could sign.
+// them, because every party that can verify can also sign.
 var Algorithms = []jose.SignatureAlgorithm{jose.ES256, jose.EdDSA, jose.PS256, jose.RS256}
 
 const (
-	// maxKeys bounds a key set, keys that are of no use here included. maxFetched is
-	// how many keys of a set from an address may verify signatures.
+	// maxKeys limits the keys of a set, including those that cannot verify signatures.
+	// maxFetched limits the keys of a fetched set that can.
 	maxKeys, maxFetched = 100, 10
-	// minRSA and maxRSA are the bits of RSA keys (RFC 7518 section 3.3). maxRSA and the
-	// exponents are for keys that are fetched, and for those that are registered now.
+	// minRSA and maxRSA limit the bits of RSA keys (RFC 7518 section 3.3). maxRSA and the
+	// exponents apply to fetched keys and new registrations, not to keys registered earlier.
 	minRSA, maxRSA = 2048, 4096
-	// exponent is that of nearly every RSA key. A large one would make each
-	// verification slow. Keys that operators register may have 3.
+	// exponent is the public exponent of nearly every RSA key. A large exponent makes
+	// verification slow. Keys that operators register may also have operatorsExponent.
 	exponent, operatorsExponent = 65537, 3
 )
 
@@ -68,13 +68,13 @@ func Parse(body []byte) (Set, error) {
 	return set, nil
 }
 
-// ErrNone is the error about a set of which no key is accepted.
+// ErrNone is the error about a set without an accepted key.
 var ErrNone = errors.New("the key set has no public key for ES256, EdDSA, PS256 or RS256 (RSA keys have 2048 to 4096 bits and the exponent 65537)")
 
 // ParseFetched is Parse for a key set that a client, or its provider, publishes. It
-// fails if too many keys verify signatures. The set may be the member jwks of a client's
-// metadata document (RFC 7591 section 2). RSA keys have exponent 3 only at an address
-// that an operator has registered.
+// fails if more than maxFetched keys can verify signatures. Operators reports whether an
+// operator has registered the address: RSA keys may then have the exponent 3. Otherwise,
+// body may be a client's metadata document with the member jwks (RFC 7591 section 2).
 func ParseFetched(body []byte, operators bool) (Set, error) {
 	var document struct {
 		Keys json.RawMessage `json:"jwks"`
@@ -96,7 +96,8 @@ func ParseFetched(body []byte, operators bool) (Set, error) {
 	return set, nil
 }
 
-// Bounded returns the keys with which verification is cheap, and those that are in before.
+// Bounded returns s without RSA keys that are slow to verify with, unless they are in
+// before. It modifies s.
 func (s Set) Bounded(operators bool, before Set) Set {
 	return slices.DeleteFunc(s, func(key jose.JSONWebKey) bool {
 		k, ok := key.Key.(*rsa.PublicKey)
