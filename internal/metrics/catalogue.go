@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A Kind is what the numbers of a family are.
+// A Kind is the type of a family.
 type Kind string
 
 const (
@@ -25,7 +25,7 @@ type Family struct {
 	Worry  string // when to act, for people; empty: for analysis only
 }
 
-// Names of the families, each used where it is made.
+// Names of the families.
 const (
 	httpDuration     = "http_server_request_duration_seconds"
 	tokenRequests    = "mintage_token_requests_total"
@@ -73,16 +73,16 @@ const (
 	buildInformation = "mintage_build_info"
 )
 
-// ofRealms are the families that have the label realm as well, where there are several.
+// ofRealms are the families that also have the label realm, if there are several realms.
 var ofRealms = []string{
 	httpDuration, tokenRequests, tokensIssued, refreshes, refreshRepeats, refreshShared, replays, proofs, storeBehind, revocations, introspections,
 	authFailures, logins, devices, logouts, logoutTokens, logoutFailing, logoutWaiting, throttled, clientRequests, secretExpiry,
 }
 
-// OfRealms reports whether a family has the label realm as well, where there are several.
+// OfRealms reports whether a family also has the label realm, if there are several realms.
 func (f Family) OfRealms() bool { return slices.Contains(ofRealms, f.Name) }
 
-// families is the reference, in the order in which people read it.
+// families are all families, in the order of the reference page.
 var families = []Family{
 	{httpDuration, Histogram, []string{"http_route", "http_request_method", "http_response_status_code"},
 		"Duration of requests to the public listener, by the name of the endpoint.",
@@ -225,7 +225,8 @@ func family(name string) Family {
 // A Label documents the values of a label.
 type Label struct{ Family, Label, Values string }
 
-// Labels lists them in the order of Families. Closed sets are those of counted.
+// Labels lists the labels of all families in the order of Families. The values of closed
+// sets are from counted.
 func Labels() (list []Label) {
 	said := map[string][]string{
 		httpDuration:  {"the names of the endpoints, as in the log: `token request`, `introspection`, `authorization` ...; `request` is any other path", "`GET`, `HEAD`, `POST`, `OPTIONS`, `_OTHER`", "the status"},

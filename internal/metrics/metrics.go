@@ -1,8 +1,8 @@
 // Package metrics counts what a server does, for Prometheus. It has no global
 // state: a server has one Metrics.
 //
-// Labels have values of closed sets only, and every counter exists from the start:
-// a rule that looks for growth also finds the first event.
+// Callers cannot create values of labels. A counter whose labels have closed sets of
+// values exists from the start, so that a rule about growth also finds the first event.
 package metrics
 
 import (
@@ -18,9 +18,9 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// A Metrics is all counters of one server, or of one of its realms if it has several.
-// Its methods are safe for concurrent use, and a nil one counts nothing: tests and
-// commands need none.
+// A Metrics holds all counters of one server, or of one of its realms if it has several.
+// Its methods are safe for concurrent use. A nil Metrics counts nothing, for tests and
+// commands.
 type Metrics struct {
 	*shared
 	realm string // its label; "" if there is none
@@ -46,8 +46,8 @@ type shared struct {
 	state atomic.Pointer[func() State]
 }
 
-// realmLabel is the label of what is counted for each realm, if there are several. Its
-// values are those of the log and the audit log, which have a slash.
+// realmLabel is the label that names a realm, if there are several. Its values have a
+// slash, as in the log and the audit log.
 const realmLabel = "realm"
 
 // Values of labels. Any other value is counted as Other.
@@ -78,8 +78,8 @@ const (
 
 // What is shed; see Shed.
 const (
-	ShedRequests             = "requests"               // too many waited
-	ShedLate                 = "late"                   // waited for too long
+	ShedRequests             = "requests"               // the queue was full
+	ShedLate                 = "late"                   // queued for too long
 	ShedConnections          = "connections"            // too many at once
 	ShedConnectionsOfAddress = "connections_of_address" // of one address
 )
@@ -105,13 +105,13 @@ const (
 const (
 	LoginOK        = "ok"
 	LoginWrong     = "wrong"     // password or code of an app
-	LoginThrottled = "throttled" // not looked at
-	LoginRejected  = "rejected"  // by the system that authenticates the users, or because of what it says of them
+	LoginThrottled = "throttled" // rejected without a check
+	LoginRejected  = "rejected"  // by the system that authenticates the users, or because of its answer
 	LoginFailed    = "failed"    // by a fault, of ours or of theirs
 )
 
-// MalformedCredentials is the reason of ClientAuthFailed that is none of
-// issuer.AuthFault.
+// MalformedCredentials is a reason of ClientAuthFailed, beside those of
+// client.AuthFault.
 const MalformedCredentials = "malformed"
 
 var authReasons = []string{"unknown_client", "client_disabled", "wrong_method", "wrong_secret", "expired_secret", "wrong_assertion", MalformedCredentials}
@@ -126,7 +126,7 @@ var (
 	}
 )
 
-// counted are the counters with the values of their labels, in the order of the labels.
+// counted maps each counter to the values of its labels, in the order of the labels.
 var counted = map[string][]set{
 	tokenRequests:  {{grantTypes, otherGrantType}, {tokenResults, Other}},
 	tokensIssued:   {{values: []string{"access", "refresh"}}, {values: []string{string(store.TokenOpaque), string(store.TokenJWT)}}},
@@ -150,9 +150,9 @@ var counted = map[string][]set{
 	sweepRemoved:   {{values: sweptTables}},
 }
 
-// New makes the Metrics of a program's version. Clients is how many clients
-// have labels of their own; 0: none, and no metric of clients. Several realms have
-// counters of their own (Realm), with a label that one realm alone has not.
+// New makes the Metrics of a program's version. Clients is how many clients have labels
+// of their own; 0: none, and no metric by client. If there are several realms, each has
+// its own counters, with the label realm (see Realm).
 func New(version string, clients int, realms ...string) *Metrics {
 	s := &shared{registry: prometheus.NewRegistry(), totals: prometheus.NewRegistry(), realms: map[string]*Metrics{}}
 	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -175,7 +175,7 @@ func New(version string, clients int, realms ...string) *Metrics {
 			}
 		}
 	}
-	m.durations = durations // of no realm: nothing is observed unless there is one alone
+	m.durations = durations // with several realms, only the Metrics of realms observe
 	for _, of := range s.realms {
 		of.durations = durations.MustCurryWith(of.labels())
 	}
@@ -201,7 +201,7 @@ func newMetrics(s *shared, realm string) *Metrics {
 	return &Metrics{shared: s, realm: realm, routes: map[string]*Route{}, tables: map[string]table{}}
 }
 
-// Realm returns the Metrics of what belongs to a realm: m itself if there is only one.
+// Realm returns the Metrics of a realm: m itself if there is only one realm.
 func (m *Metrics) Realm(name string) *Metrics {
 	if m == nil || len(m.realms) == 0 {
 		return m
@@ -214,7 +214,7 @@ func (m *Metrics) labels() prometheus.Labels { return prometheus.Labels{realmLab
 // byRealm reports whether a family is counted for each realm.
 func (s *shared) byRealm(name string) bool { return len(s.realms) > 0 && family(name).OfRealms() }
 
-// labelsOf returns the labels of a family here.
+// labelsOf returns the labels of a family, with the label realm if necessary.
 func (s *shared) labelsOf(name string) []string {
 	if s.byRealm(name) {
 		return append(slices.Clone(family(name).Labels), realmLabel)
@@ -244,14 +244,14 @@ func (s *shared) register(name string, c prometheus.Collector) {
 	}
 }
 
-// A set is the values that a label can have. Rest, unless it is empty, stands
-// for whatever else a request may bring.
+// A set is the values that a label can have. Rest, unless it is empty, replaces
+// every value that is not among them.
 type set struct {
 	values []string
 	rest   string
 }
 
-// all are the values of a label.
+// all returns the values of a label, with rest.
 func (s set) all() []string {
 	if s.rest == "" {
 		return s.values
@@ -259,8 +259,8 @@ func (s set) all() []string {
 	return append(slices.Clone(s.values), s.rest)
 }
 
-// A table is the counters of a family with up to two labels, made beforehand:
-// to find one allocates nothing.
+// A table holds the counters of a family with up to two labels. They are made in
+// advance, so that finding one allocates nothing.
 type table struct {
 	cells map[[2]string]prometheus.Counter
 	rest  [2]string
@@ -299,7 +299,7 @@ func (m *Metrics) add(name string, n float64, values ...string) {
 	}
 }
 
-// cell is the counter of a combination of values, or nil.
+// cell returns the counter of a combination of values, or nil.
 func (m *Metrics) cell(name string, values ...string) prometheus.Counter {
 	t, v := m.tables[name], [2]string{}
 	copy(v[:], values)

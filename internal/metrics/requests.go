@@ -15,13 +15,13 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// A Route is the durations of one endpoint. To observe one allocates nothing,
-// once a request with its method and status has been there.
+// A Route observes the durations of requests to one endpoint. This allocates nothing,
+// except for the first request with a method and status.
 type Route struct {
 	name string
 	of   prometheus.ObserverVec
-	// known is copied on write: every request reads it, and it grows by one entry
-	// for each status of the endpoint.
+	// known is copied on write: every request reads it, and it only grows by one entry
+	// for each method and status of the endpoint.
 	known atomic.Pointer[map[ending]prometheus.Observer]
 }
 
@@ -30,7 +30,7 @@ type ending struct {
 	status int
 }
 
-// Route returns the Route of an endpoint's name, which is never a path of a
+// Route returns the Route of an endpoint by its name, which must not be the path of a
 // request.
 func (m *Metrics) Route(name string) *Route {
 	if m == nil {
@@ -47,7 +47,7 @@ func (m *Metrics) Route(name string) *Route {
 	return r
 }
 
-// Answered counts a request that was answered after so long.
+// Answered counts a request, and observes how long its answer took.
 func (r *Route) Answered(method string, status int, took time.Duration) {
 	if r == nil {
 		return
@@ -76,7 +76,7 @@ type TokenRequest struct {
 	GrantType string // as the request has it
 	Error     string // the error code of the answer; empty: tokens were issued
 	Format    store.TokenFormat
-	Repeated  bool   // the same pair again
+	Repeated  bool   // with the same pair of tokens again
 	Shared    bool   // to a second holder of the token
 	ClientID  string // as the request has it
 	Own       bool   // it is a client that registered itself
@@ -97,14 +97,15 @@ func (m *Metrics) TokenRequest(r TokenRequest) {
 	}
 }
 
-// An issuance is how a request got tokens. What each counts is looked up once.
+// An issuance is a kind of successful token request. Its counters are looked up only
+// once; see issuances.
 type issuance struct {
 	grantType        string
 	format           store.TokenFormat
 	repeated, shared bool
 }
 
-// issuances returns the counters of each issuance that there can be.
+// issuances returns the counters of each possible issuance.
 func (m *Metrics) issuances() map[issuance][]prometheus.Counter {
 	all := map[issuance][]prometheus.Counter{}
 	for _, grantType := range store.GrantTypes {
@@ -162,7 +163,7 @@ func (m *Metrics) StoreBehind() { m.inc(storeBehind) }
 func (m *Metrics) Introspection(alive bool) { m.inc(introspections, strconv.FormatBool(alive)) }
 
 // ClientAuthFailed counts a client that was not authenticated, for a reason of
-// issuer.AuthFault or because its credentials are malformed.
+// client.AuthFault or because its credentials are malformed.
 func (m *Metrics) ClientAuthFailed(reason string) { m.inc(authFailures, reason) }
 
 // Login counts a user's attempt to log in, by one of the results LoginOK...
@@ -185,14 +186,14 @@ func (m *Metrics) Fetched(outcome string) { m.inc(fetches, outcome) }
 // ShedRequests...
 func (m *Metrics) Shed(what string) { m.inc(shed, what) }
 
-// LogoutToken counts an attempt to tell a client of a logout, by the state that
-// package logout gives it.
+// LogoutToken counts an attempt to notify a client of a logout, by its state in package
+// logout.
 func (m *Metrics) LogoutToken(state string) { m.inc(logoutTokens, state) }
 
 // clients counts token requests by client. Only clients that have received tokens
 // have a label of their own, so that callers cannot make labels up. The first max
-// clients keep theirs until the process ends: a counter never changes its meaning.
-// Those that registered themselves share one, and take none from an operator's.
+// clients keep theirs until the process ends: a counter never changes its meaning. All
+// self-registered clients share one label, which does not count towards max.
 type clients struct {
 	vec *prometheus.CounterVec
 	max int

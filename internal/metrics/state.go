@@ -19,7 +19,7 @@ type State struct {
 	Secrets      []Secret
 	Certificate  time.Time // end of the public listener's; zero: none
 	RestoreUntil time.Time // zero: no restore is in force
-	// Requests that are worked on, and that wait.
+	// Requests that are processed, and requests that are queued.
 	Working, Waiting int
 	Load             store.Load
 
@@ -54,7 +54,7 @@ type Key struct {
 	Expiry      time.Time // zero: unknown
 }
 
-// A Secret is a client's secret that runs out.
+// A Secret is a client's secret that expires.
 type Secret struct {
 	Realm, ClientID, ID string
 	Expiry              time.Time

@@ -14,7 +14,8 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// An operation of the store that is timed: those of requests, and the poll.
+// An operation is a timed operation of the store: those of requests, the poll and the
+// heartbeat.
 type operation int
 
 const (
@@ -27,10 +28,10 @@ const (
 	opHeartbeat
 )
 
-// operations are the values of the label, by operation.
+// operations are the values of the label operation, by operation.
 var operations = []string{"grant", "create_grant", "update_grant", "document", "put_document", "changes", "meet"}
 
-// sweptTables are those of the labels.
+// sweptTables are the values of the label table.
 var sweptTables = []string{string(store.SweptGrants), string(store.SweptDocuments)}
 
 func (m *Metrics) addStore() {
@@ -47,7 +48,7 @@ type Store struct {
 	m *Metrics
 }
 
-// Store returns st with metrics. The sweep's lag counts from here.
+// Store returns st with metrics. It is the start of the sweep's lag.
 func (m *Metrics) Store(st store.Store) *Store {
 	for i := range m.swept {
 		m.swept[i].completed()
@@ -55,7 +56,7 @@ func (m *Metrics) Store(st store.Store) *Store {
 	return &Store{st, m}
 }
 
-// A walked is when a table was last swept to its end.
+// A walked holds the time when a table was last swept to its end.
 type walked struct{ at atomic.Pointer[time.Time] }
 
 func (w *walked) completed() {
@@ -63,7 +64,7 @@ func (w *walked) completed() {
 	w.at.Store(&now)
 }
 
-// lag is the time since then, or zero if nothing is swept here.
+// lag returns the time since the last completed sweep, or zero if there is none.
 func (w *walked) lag() time.Duration {
 	if at := w.at.Load(); at != nil {
 		return time.Since(*at)
@@ -71,7 +72,7 @@ func (w *walked) lag() time.Duration {
 	return 0
 }
 
-// done times an operation and counts its fault. It is deferred.
+// done times an operation and counts its fault. Call it with defer.
 func (s *Store) done(op operation, began time.Time, err *error) {
 	s.m.operations[op].Observe(time.Since(began).Seconds())
 	s.fault(*err)
@@ -111,8 +112,9 @@ func (s *Store) UpdateGrant(ctx context.Context, id grant.ID, decide store.Decid
 	return err
 }
 
-// A hearing is a decision whose events are counted. They are used again, each with
-// the function that it is for the store: a closure for each refresh would be allocated.
+// A hearing wraps a store.Decide to count the events that it returns. Hearings are
+// pooled together with the function on, which the store calls, because a new closure
+// for each refresh would be allocated.
 type hearing struct {
 	decide store.Decide
 	realm  string
@@ -135,7 +137,8 @@ func (s *Store) Document(ctx context.Context, key store.DocumentKey) (d store.Do
 	return s.Store.Document(ctx, key)
 }
 
-// Commit times a change that stores documents: any other is an administrator's.
+// Commit times a change that stores documents, and counts the grants that it ends. It does
+// neither for any other change, because only administrators make those.
 func (s *Store) Commit(ctx context.Context, c store.Change) (err error) {
 	if len(c.Documents) == 0 {
 		return s.Store.Commit(ctx, c)
@@ -167,8 +170,8 @@ func (s *Store) Sweep(ctx context.Context, table store.SweptTable, after string,
 	return next, deleted, err
 }
 
-// ended counts the events that end a grant early. If its realm is "", what the events are
-// about names it.
+// ended counts the events that end a grant early. If realm is "", each event's About
+// contains the realm.
 func (s *Store) ended(realm string, events []store.Event) {
 	for _, e := range events {
 		named, _ := store.SplitRealm(e.About)

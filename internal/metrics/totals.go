@@ -2,11 +2,12 @@ package metrics
 
 import "github.com/mintage/mintage/internal/oauth"
 
-// inTotals are the families that totalOf knows.
+// inTotals are the families from which totalOf counts.
 var inTotals = []string{httpDuration, refreshes, throttled, shed, logins, tokenRequests}
 
-// Totals returns how often what traffic.Names names has happened in all realms since the
-// start. A result that a client expects, such as authorization_pending, is no error.
+// Totals returns the numbers of events in all realms since the start, by the names in
+// traffic.Names. It leaves out results that a client expects, such as
+// authorization_pending.
 func (m *Metrics) Totals() map[string]uint64 {
 	totals := map[string]uint64{}
 	if m == nil {
@@ -30,7 +31,7 @@ func (m *Metrics) Totals() map[string]uint64 {
 	return totals
 }
 
-// totalOf returns what a sample of a family counts towards; "": nothing.
+// totalOf returns the name in Totals for which a sample of a family counts; "": none.
 func totalOf(family string, labels map[string]string) string {
 	switch family {
 	case httpDuration:
