@@ -32,14 +32,14 @@ type exporter struct {
 	client *http.Client
 	log    *slog.Logger
 
-	// The batcher calls one method at a time.
+	// No lock is needed: the batcher calls one method at a time.
 	failed time.Time // when a failure was last logged; zero if the last batch was accepted
 }
 
 const (
-	// tries is how often one batch is sent. Meanwhile others wait.
+	// tries is how often one batch is sent at most. Meanwhile, other batches wait.
 	tries = 3
-	// sayAgain is how often an unreachable collector is logged.
+	// sayAgain is the least time between two log lines about an unreachable collector.
 	sayAgain = 10 * time.Minute
 	// maxAnswer is how much of a collector's answer is read.
 	maxAnswer = 64 << 10
@@ -55,8 +55,8 @@ func newExporter(s settings, log *slog.Logger) *exporter {
 	}}
 }
 
-// ExportSpans sends one batch, or drops it. It always returns nil: it logs its
-// errors here, and the batcher would log them again.
+// ExportSpans sends one batch, or drops it. It logs its errors, and always returns nil,
+// because the batcher would log them again.
 func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	body, err := proto.Marshal(request(spans))
 	if err == nil && e.gzip {
@@ -80,13 +80,14 @@ func (e *exporter) say(err error, spans int) {
 	}
 }
 
-// Shutdown has nothing left to send: the batcher has done so.
+// Shutdown closes idle connections. The batcher has already sent all spans.
 func (e *exporter) Shutdown(context.Context) error {
 	e.client.CloseIdleConnections()
 	return nil
 }
 
-// deliver sends a body until it is taken, or refused for good.
+// deliver sends a body until the collector accepts it, rejects it for good, or has
+// failed tries times.
 func (e *exporter) deliver(ctx context.Context, body []byte) error {
 	for try := 1; ; try++ {
 		wait, err := e.post(ctx, body)
@@ -105,7 +106,7 @@ func (e *exporter) deliver(ctx context.Context, body []byte) error {
 }
 
 // post sends a body once. With an error it returns how long to wait before the
-// next try: 0 if the collector has named no time, negative for no other try.
+// next try: 0 if the collector has named no time, negative if the error is permanent.
 func (e *exporter) post(ctx context.Context, body []byte) (wait time.Duration, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, e.endpoint, bytes.NewReader(body))
 	if err != nil {
@@ -146,15 +147,15 @@ func compressed(b []byte) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// quiet sends OpenTelemetry's messages, which go to standard error by default, to
-// the log.
+// quiet sends OpenTelemetry's errors to the log, and discards its other messages: by
+// default, both go to standard error.
 func quiet(log *slog.Logger) {
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("tracing", "error", err) }))
 	otel.SetLogger(logr.Discard())
 }
 
-// request is the OTLP form of spans of one Tracer: they have one resource and
-// one scope.
+// request returns spans of one Tracer, which have the same resource and scope, as an
+// OTLP request.
 func request(spans []sdk.ReadOnlySpan) *collector.ExportTraceServiceRequest {
 	if len(spans) == 0 {
 		return &collector.ExportTraceServiceRequest{}

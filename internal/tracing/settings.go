@@ -21,7 +21,7 @@ type settings struct {
 	header   http.Header // may hold a secret
 	timeout  time.Duration
 	gzip     bool
-	tls      *tls.Config // nil: the machine's
+	tls      *tls.Config // nil: the defaults
 }
 
 const (
@@ -55,7 +55,7 @@ func readSettings(getenv func(string) string) (*settings, error) {
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return nil, fmt.Errorf("%s: it must be like http://collector:4318; credentials belong in %sHEADERS", from, general)
 	}
-	// One for all signals is a base; one for traces is used as it is.
+	// A general endpoint is a base to append the path to; one for traces is complete.
 	if from == general+"ENDPOINT" {
 		u.Path = strings.TrimSuffix(u.Path, "/") + tracesPath
 	}

@@ -1,6 +1,6 @@
-// Package tracing sends traces of requests to a collector, by OpenTelemetry. It is
-// off, and costs nothing, unless the environment names a collector. Traces contain
-// names, statuses and times: no token, no secret and no query.
+// Package tracing sends traces of requests to an OpenTelemetry collector. It is off,
+// and costs nothing, unless the environment names a collector. Traces contain names,
+// statuses and times: no token, no secret and no query.
 //
 // A slow or unreachable collector delays no request: spans wait in a queue of
 // limited length, and are dropped when it is full.
@@ -48,13 +48,13 @@ func Open(ctx context.Context, version string, getenv func(string) string, log *
 		return nil, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
 	quiet(log)
-	// Sampler, limits and the queue are those of OTEL_TRACES_SAMPLER, OTEL_SPAN_...
-	// and OTEL_BSP_...
+	// The SDK reads the sampler, the limits and the queue from the environment:
+	// OTEL_TRACES_SAMPLER, OTEL_SPAN_... and OTEL_BSP_...
 	p := sdk.NewTracerProvider(sdk.WithBatcher(newExporter(*s, log)), sdk.WithResource(about))
 	return &Tracer{tracer: p.Tracer(scope, trace.WithInstrumentationVersion(version)), provider: p}, nil
 }
 
-// Close sends what waits, until ctx ends, and ends the Tracer.
+// Close sends the queued spans, until ctx ends, and stops the Tracer.
 func (t *Tracer) Close(ctx context.Context) {
 	if t == nil {
 		return
@@ -84,7 +84,7 @@ func (t *Tracer) Request(ctx context.Context, h http.Header, method, route strin
 	return ctx, &Span{span}
 }
 
-// ID is the id of the trace, in hexadecimal digits; empty without one.
+// ID returns the id of the trace, in hexadecimal digits; empty without one.
 func (s *Span) ID() string {
 	if s == nil {
 		return ""
@@ -115,11 +115,12 @@ type Store struct {
 	engine string
 }
 
-// Store has the tracer follow st, an engine by its name. The tracer is not nil.
+// Store returns st, whose operations t traces under the name of an engine. T must not
+// be nil.
 func (t *Tracer) Store(st store.Store, engine string) *Store { return &Store{st, t.tracer, engine} }
 
-// begin begins a span below that of the request. There are none of their own:
-// a server polls and sweeps all day.
+// begin begins a child span of the request's span. Outside of a traced request, it begins
+// none, because a server polls and sweeps all day.
 func (s *Store) begin(ctx context.Context, operation string) (context.Context, trace.Span) {
 	above := trace.SpanFromContext(ctx)
 	if !above.IsRecording() {
@@ -129,7 +130,7 @@ func (s *Store) begin(ctx context.Context, operation string) (context.Context, t
 		trace.WithAttributes(attribute.String("db.system.name", s.engine), attribute.String("db.operation.name", operation)))
 }
 
-// end ends a span with the result of its operation. It is deferred.
+// end ends a span with the result of its operation. Call it with defer.
 func end(span trace.Span, result *error) {
 	if span == nil {
 		return
@@ -146,7 +147,7 @@ func end(span trace.Span, result *error) {
 	span.End()
 }
 
-// outcome is a word for an error. Its text stays in the log.
+// outcome returns a word for an error, whose text is only for the log.
 func outcome(err error) string {
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -183,8 +184,8 @@ func (s *Store) Document(ctx context.Context, key store.DocumentKey) (d store.Do
 	return s.Store.Document(ctx, key)
 }
 
-// Commit is a span if the change stores documents: any other is an
-// administrator's.
+// Commit has a span if the change stores documents. It has none for any other change,
+// because only administrators make those.
 func (s *Store) Commit(ctx context.Context, c store.Change) (err error) {
 	if len(c.Documents) == 0 {
 		return s.Store.Commit(ctx, c)
