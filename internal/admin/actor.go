@@ -1,16 +1,16 @@
 package admin
 
-// An Actor is who reads or changes something, and how they came.
+// An Actor is the user, operator or token that reads or changes something.
 type Actor struct {
 	Via  Via
 	Name string
 	Role Role
-	// Realm is the only realm for which the role is, with its slash; "": it is for the
+	// Realm is the only realm that the role covers, with its slash; "": the role covers the
 	// deployment and every realm.
 	Realm string
 }
 
-// A Via says how an actor came, and so what its name is the name of.
+// A Via is the interface that an actor uses, and thereby what kind of name Actor.Name is.
 type Via string
 
 const (
@@ -23,7 +23,7 @@ const (
 // ByUser returns the actor that is a user of this machine.
 func ByUser(name string) Actor { return Actor{Via: ViaMachine, Name: name, Role: RoleAdmin} }
 
-// String returns the form in events.
+// String returns the form that events record, such as "token:ci".
 func (a Actor) String() string { return string(a.Via) + ":" + a.Name }
 
 // A Role is what an actor may do.

@@ -25,7 +25,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// Languages are those of the pages, in which scopes have texts.
+// Languages are the languages of the pages. A scope may have a text in each.
 var Languages = pages.Locales
 
 // An Admin changes and reads the store for one operator. Keys are opened only to
@@ -36,14 +36,14 @@ type Admin struct {
 	Whole  store.Store // of all realms, for keys and restores; nil: Store
 	Realm  string
 	Issuer string // the issuer identifier of the realm
-	// OperatorRealm is the one whose built-in users operators of the console are. "": they
-	// sign in elsewhere, or by invitation alone.
+	// OperatorRealm is the realm whose built-in users sign in as operators of the console.
+	// "": operators sign in at another system, or by invitation only.
 	OperatorRealm string
 	Actor         Actor // in events
 	Policy        grant.Policy
-	Policies      map[string]grant.Policy // of all realms, for what ends in each
+	Policies      map[string]grant.Policy // by realm, to count what a withdrawal of keys ends
 	Schedule      keys.Schedule
-	// Profile is the one that every client must follow which gets tokens; "": none.
+	// Profile is the profile that every client which gets tokens must follow; "": none.
 	Profile store.Profile
 	Now     func() time.Time
 	KEK     func(context.Context) (*keys.KEK, error)
@@ -65,7 +65,7 @@ type Admin struct {
 	Settle func(context.Context)
 }
 
-// A Code says how a use case failed.
+// A Code is the kind of failure of a use case.
 type Code string
 
 const (
@@ -78,10 +78,10 @@ const (
 	Conflict Code = "conflict"
 )
 
-// An Error says that nothing was done, to what, and why.
+// An Error reports why a use case did nothing.
 type Error struct {
 	Code     Code
-	Kind, ID string // of what it is about, such as client
+	Kind, ID string // of the object that the error is about; a Kind is "client", for example
 	Message  string
 }
 
@@ -129,7 +129,7 @@ func (e *Error) Advice() string {
 	return fmt.Sprintf("see: mintage %s show %s", e.Kind, e.ID)
 }
 
-// What errors call an operator and a token of the admin API.
+// The Error.Kind of an operator of the console, and of a token of the admin API.
 const (
 	operatorKind = "operator"
 	tokenKind    = "admin token"
@@ -208,8 +208,8 @@ func (a *Admin) event(at grant.Instant, name store.EventName, about, detail stri
 	return store.Event{At: at, Name: name, About: about, Actor: a.Actor.String(), Detail: detail}
 }
 
-// commit stores a change with its event, unless it is a dry run, and calls the hook if
-// the change is one of the directory.
+// commit stores a change with its event, and calls Changed if the change is one of the
+// directory. A dry run does neither.
 func (a *Admin) commit(ctx context.Context, c store.Change, e store.Event) error {
 	if a.DryRun {
 		return nil
@@ -222,7 +222,7 @@ func (a *Admin) commit(ctx context.Context, c store.Change, e store.Event) error
 	return a.announce(ctx, err)
 }
 
-// announce calls the hook after a change of the directory that was made.
+// announce calls Changed unless err is the error of the change, and returns err.
 func (a *Admin) announce(ctx context.Context, err error) error {
 	if err == nil && a.Changed != nil {
 		a.Changed(ctx)
@@ -230,8 +230,8 @@ func (a *Admin) announce(ctx context.Context, err error) error {
 	return err
 }
 
-// storable returns an error about a text that no name in the store can equal, and
-// for which PostgreSQL refuses to look.
+// storable returns an error about a text with NUL or invalid UTF-8: no name in the store
+// equals such a text, and PostgreSQL rejects it in queries.
 func storable(field, text string) error {
 	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
 		return &oauth.Invalid{Field: field, Message: "is not UTF-8 text"}
@@ -239,7 +239,7 @@ func storable(field, text string) error {
 	return nil
 }
 
-// Of what is recorded, the last so many events are shown.
+// Events reads at most readEvents events, and returns the last shownEvents of them.
 const (
 	shownEvents = 100
 	readEvents  = 10000
@@ -253,7 +253,7 @@ func (a *Admin) Events(ctx context.Context, about string) ([]adminapi.Event, err
 	}
 	views := []adminapi.Event{}
 	if realm, _ := store.SplitRealm(about); realm != "" {
-		return views, nil // of another realm: no name begins so
+		return views, nil // it names another realm: no name of this realm begins like that
 	}
 	list, err := a.Store.Events(ctx, about, readEvents)
 	if err != nil {
@@ -265,7 +265,7 @@ func (a *Admin) Events(ctx context.Context, about string) ([]adminapi.Event, err
 	return views, nil
 }
 
-// Positive parses a duration that is longer than nothing; 0 if there is none.
+// Positive parses a duration, which must be greater than zero. For "", it returns 0.
 func Positive(field, text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
@@ -280,7 +280,7 @@ func Positive(field, text string) (time.Duration, error) {
 	return d.Std(), nil
 }
 
-// matches reports whether one of the texts contains what p selects.
+// matchesPage reports whether one of the texts contains p.Match, in any case.
 func matchesPage(p adminapi.Page, texts ...string) bool {
 	match := strings.ToLower(p.Match)
 	return match == "" || slices.ContainsFunc(texts, func(text string) bool {
@@ -288,8 +288,8 @@ func matchesPage(p adminapi.Page, texts ...string) bool {
 	})
 }
 
-// pick returns the page of a sorted list, and whether more follows. The list begins
-// after the item of p.After; it need not be selected, but must be in the list.
+// pick returns the first p.Limit selected items of rest, and whether more follow. rest is
+// what follows the item p.After in a sorted list; nil: the list does not have that item.
 func pick[T any](p adminapi.Page, rest iter.Seq[T], selected func(T) bool) (shown []T, more bool, err error) {
 	if rest == nil {
 		return nil, false, &oauth.Invalid{Field: "after", Message: fmt.Sprintf("%q is not in the list", p.After)}

@@ -46,7 +46,7 @@ func ViewAPI(a store.API) adminapi.API {
 }
 
 // APIETag identifies an API's registration: what a caller can set, and the number, which
-// another API of the same id would not have.
+// differs if the API was deleted and registered again.
 func APIETag(a store.API) string {
 	v := ViewAPI(a)
 	text, err := json.Marshal([]any{v.Name, v.Scopes, v.TokenFormat, v.AccessTokenLifetime, v.SelfRegistered, v.DefaultScope, a.Number})
@@ -141,8 +141,8 @@ func checkScope(a store.API, s adminapi.APIScope) error {
 	return &oauth.Invalid{Field: "scopes", Message: fault}
 }
 
-// accessLifetime reads the lifetime of an API's access tokens: a repeated answer
-// must contain one that has not expired. window is the longest retry window.
+// accessLifetime parses the lifetime of an API's access tokens. It must exceed window, the
+// longest retry window: an answer that is repeated to a retry contains a valid token.
 func accessLifetime(text string, window time.Duration) (*store.Milliseconds, error) {
 	life, err := Positive("access_token_lifetime", text)
 	if err != nil {
@@ -155,8 +155,8 @@ func accessLifetime(text string, window time.Duration) (*store.Milliseconds, err
 	return store.InMilliseconds(life), nil
 }
 
-// conflicts returns an error if a scope of an API is that of another one, or is
-// allowed to clients without an API.
+// conflicts returns an error if a scope of an API belongs to another API, or if clients are
+// allowed the scope without an API.
 func conflicts(a store.API, view *directory.View) error {
 	direct := false
 	for _, s := range a.Scopes {
@@ -244,9 +244,9 @@ func (a APIs) changed(v adminapi.API, old store.API, view *directory.View) (stor
 	return next, record{name: store.EventAPIChanged, detail: changes, none: changes == ""}, nil
 }
 
-// Apply makes an API be as v says: it registers the API if there is none with the
-// id, and changes it otherwise. Nothing is written if the API is like that
-// already. With an ETag, the API must be there and as it was.
+// Apply registers the API v if there is none with the id, and otherwise changes the
+// existing one to v. It writes nothing if v equals the existing API. With an ETag, the API
+// must exist and be unchanged.
 func (a APIs) Apply(ctx context.Context, id, etag string, v adminapi.API) (next store.API, created bool, err error) {
 	if v.ID != "" && oauth.CanonicalTarget(v.ID) != oauth.CanonicalTarget(id) {
 		return next, false, &oauth.Invalid{Field: "id", Message: fmt.Sprintf("%q is another API", v.ID)}
@@ -292,9 +292,9 @@ func deletedAPI(a store.API) store.API {
 	return a
 }
 
-// checkAPIs returns an error if a client's registration, which was old, names an API or
-// a client that is not there, a scope that the API has not, or without an API a scope
-// that one has.
+// checkAPIs returns an error if the registration c adds to old an API or a client that
+// does not exist, a scope that the API does not have, or, without naming an API, a scope
+// that belongs to one.
 func (a Clients) checkAPIs(ctx context.Context, c, old store.Client) error {
 	lists := []struct {
 		flag        string
@@ -318,7 +318,7 @@ func (a Clients) checkAPIs(ctx context.Context, c, old store.Client) error {
 		for _, text := range l.now {
 			allowed, err := store.ReadAllowedAPI(text)
 			switch api, ok := view.API(a.Realm, allowed.ID); {
-			case err != nil || slices.Contains(l.before, text): // it was right when it was given
+			case err != nil || slices.Contains(l.before, text): // it was valid when it was added
 			case !ok:
 				return &oauth.Invalid{Field: l.flag, Message: fmt.Sprintf("there is no API %q (see: mintage api list)", allowed.ID)}
 			case !api.Scope().Covers(allowed.Scope):

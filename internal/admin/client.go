@@ -39,7 +39,7 @@ func (a Clients) Create(ctx context.Context, r client.Registration, state store.
 	if err = a.checkAPIs(ctx, c, store.Client{}); err != nil {
 		return c, "", err
 	}
-	// It takes the place of one that registered itself, also of one that is disabled.
+	// The client replaces one of the same id that registered itself, even a disabled one.
 	if old, err := a.Store.Client(ctx, c.ID); err == nil && old.SelfRegistered() && old.State != store.ClientDeleted {
 		c.Version = old.Version + 1
 	}
@@ -54,7 +54,7 @@ func (a Clients) Create(ctx context.Context, r client.Registration, state store.
 	return c, secret, err
 }
 
-// checkState returns an error about a state that no client is given.
+// checkState returns an error unless a state is enabled or disabled: only Delete deletes.
 func checkState(state store.ClientState) error {
 	if state != store.ClientEnabled && state != store.ClientDisabled {
 		return &oauth.Invalid{Field: "state", Message: "is neither enabled nor disabled"}
@@ -71,8 +71,8 @@ func (a Clients) follows(c store.Client) error {
 	return &oauth.Invalid{Field: "profile", Message: fmt.Sprintf("authorization.profile demands of every client that gets tokens that it is registered with --profile %s", a.Profile)}
 }
 
-// noSubject returns an error if a built-in user's subject is the id of a new client:
-// it is the sub of the client's own tokens.
+// noSubject returns an error if a built-in user's subject is the id of a new client: the
+// id is the sub of the client's own tokens.
 func (a Clients) noSubject(ctx context.Context, id string) error {
 	users, err := a.Store.Documents(ctx, store.DocumentFilter{Kind: store.DocumentUser, Owner: store.OwnerOf(a.Realm, id), Limit: 1})
 	if err == nil && len(users) > 0 {
@@ -114,9 +114,9 @@ func (a Clients) unrecorded(ctx context.Context, id string) string {
 	return fmt.Sprintf(": it is a registration of %s, by the name %q and with %s, and no user has agreed to it, or not lately", show.Instant(s.At), s.Name, show.Count(len(s.Redirects), "redirect URI", "redirect URIs"))
 }
 
-// List returns the clients that operators registered, sorted by name, with the
-// last uses of their secrets, and whether more follow. Deleted ones are among them
-// only if the page's state says so, or all is true.
+// List returns the clients that operators registered, sorted by name, with the last uses
+// of their secrets, and whether more follow. It includes deleted clients only if p.State
+// selects them or all is true.
 func (a Clients) List(ctx context.Context, p adminapi.Page, all bool) (list []store.Client, more bool, err error) {
 	if err := p.Check(adminapi.ClientStates...); err != nil {
 		return nil, false, err
@@ -138,8 +138,9 @@ func (a Clients) List(ctx context.Context, p adminapi.Page, all bool) (list []st
 	return list, more, err
 }
 
-// SetState enables or disables a client. One that registered itself is disabled by
-// an entry of the directory, which takes the place of its record on every node.
+// SetState enables or disables a client. For a client that registered itself, it writes an
+// entry of the directory. While the client is disabled, the entry overrides its record on
+// every node.
 func (a Clients) SetState(ctx context.Context, id, etag string, state store.ClientState) (store.Client, error) {
 	return a.changeAny(ctx, id, etag, func(c store.Client, _ grant.Instant) (store.Client, record, error) {
 		same := c.State == state
@@ -157,7 +158,7 @@ func (a Clients) Delete(ctx context.Context, id, etag string) (store.Client, err
 	})
 }
 
-// change is changeAny for what an operator registers.
+// change is changeAny, but rejects clients that registered themselves.
 func (a Clients) change(ctx context.Context, id, etag string, apply func(c store.Client, now grant.Instant) (store.Client, record, error)) (store.Client, error) {
 	return a.changeAny(ctx, id, etag, func(c store.Client, now grant.Instant) (store.Client, record, error) {
 		if c.SelfRegistered() {
@@ -167,8 +168,8 @@ func (a Clients) change(ctx context.Context, id, etag string, apply func(c store
 	})
 }
 
-// changeAny reads a client, changes it and writes it back. With an ETag, the client
-// must be as it was when that was made.
+// changeAny reads a client, changes it and writes it back. With an ETag, the client must
+// not have changed since the ETag was made.
 func (a Clients) changeAny(ctx context.Context, id, etag string, apply func(c store.Client, now grant.Instant) (store.Client, record, error)) (store.Client, error) {
 	c, err := a.Read(ctx, id)
 	if err != nil {
@@ -256,10 +257,10 @@ func (a Clients) RevokeSecret(ctx context.Context, clientID, id string, force bo
 	return err
 }
 
-// Apply makes a client be as the document says: it registers the client if
-// there is none with the id, and changes it otherwise. Nothing is written if the
-// client is like that already, also if its imported secret was used since. With an
-// ETag, the client must be there and as it was.
+// Apply registers the client d if no operator has registered one with the id, and
+// otherwise changes the existing one to d. It writes nothing if d equals the existing
+// client; the first use of an imported secret is no difference. With an ETag, the client
+// must exist and be unchanged.
 func (a Clients) Apply(ctx context.Context, id, etag string, d adminapi.Client) (c store.Client, secret oauth.Secret, created bool, err error) {
 	if d.ID != "" && d.ID != id {
 		return c, "", false, &oauth.Invalid{Field: "id", Message: fmt.Sprintf("%q is another client", d.ID)}

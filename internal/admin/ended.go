@@ -40,7 +40,7 @@ type Ended struct {
 type EndedClient struct {
 	Realm   string // "": the default one
 	ID      string
-	State   store.ClientState // disabled or deleted; "": it goes on
+	State   store.ClientState // disabled or deleted; "": neither
 	Secrets []string          // the ids of those that were revoked
 	// Own is the entry of one that registered itself, which the backup may lack.
 	Own *store.Client
@@ -51,28 +51,28 @@ type EndedAPI struct {
 	Realm   string // "": the default one
 	ID      string
 	Deleted bool          // also if it was registered again: that is another API
-	At      grant.Instant // when it was deleted, if that is known: one that was registered later goes on
+	At      grant.Instant // of the deletion, 0 if unknown: Merge leaves an API that was registered later
 	Closed  bool          // to clients that registered themselves
 	Scope   oauth.Scope   // that was removed
 }
 
-// An EndedTrust is what has ended of one trust: it was deleted, or disabled. One that was
-// changed is disabled in a restored store, which may allow more than an operator has left.
+// An EndedTrust is a trust that was deleted, disabled or changed. Merge disables a changed
+// trust in the restored store, because the trust of the backup may allow more.
 type EndedTrust struct {
 	Realm   string // "": the default one
 	ID      string
 	Deleted bool
-	At      grant.Instant // when, if that is known: one that was created later goes on
+	At      grant.Instant // of the end, 0 if unknown: Merge leaves a trust that was created later
 }
 
 // An EndedUser is what has ended of one built-in user.
 type EndedUser struct {
 	Realm    string // "": the default one
 	Username string
-	Subject  string // in place of a username that is not known
+	Subject  string // identifies the user if Username is ""
 	Disabled bool
 	// Now is the user's present record, if it is known: its password and its
-	// second factor end those of the backup.
+	// second factor replace those of the backup.
 	Now *account.User
 }
 
@@ -80,16 +80,17 @@ type EndedUser struct {
 // who was removed.
 type EndedEntry struct {
 	Name string
-	At   grant.Instant // when, if that is known: one that was created later goes on
+	At   grant.Instant // of the end, 0 if unknown: Merge leaves an entry that was created later
 }
 
-// ended reports whether a list has an entry that was created at an instant.
+// ended reports whether a list contains the token or the operator with a name that was
+// created at an instant.
 func ended(list []EndedEntry, name string, created grant.Instant) bool {
 	return slices.ContainsFunc(list, func(e EndedEntry) bool { return e.Name == name && (e.At == 0 || created <= e.At) })
 }
 
-// Merge ends in st, the restored store, what has ended since. It may be called again
-// after an error, and skips what the store does not hold. Only keys, and users with
+// Merge ends in st, the restored store, everything that e lists. The caller may repeat it
+// after an error. It skips what the store does not contain. Only keys, and users with
 // their present record, need the key-encryption key. Events name the actor.
 func (e Ended) Merge(ctx context.Context, st store.Store, kek *keys.KEK, actor string, clock func() time.Time) error {
 	now := grant.At(clock())
@@ -167,7 +168,8 @@ func (e Ended) Merge(ctx context.Context, st store.Store, kek *keys.KEK, actor s
 // MergedDetail is the detail of the events that Merge records.
 const MergedDetail = "had ended since the backup"
 
-// withdraw withdraws the keys that the copy holds and does not know as withdrawn.
+// withdraw withdraws the keys of e that the restored store holds and that are not
+// withdrawn there.
 func (e Ended) withdraw(ctx context.Context, st store.Store, kek *keys.KEK, actor string, clock func() time.Time) error {
 	ch, err := st.Changes(ctx, 0)
 	if err != nil {
@@ -230,7 +232,8 @@ func (e EndedClient) merge(ctx context.Context, st *store.RealmStore, now grant.
 	return st.Commit(ctx, store.Change{Entries: []store.Entry{c.Entry()}, Cutoffs: cutoffs, Events: events})
 }
 
-// own returns the client that registered itself, to be barred by its first entry.
+// own returns a client that registered itself and has no entry in the directory. The
+// entry that the caller writes disables or deletes the client.
 func (e EndedClient) own(ctx context.Context, st *store.RealmStore) (store.Client, error) {
 	if e.Own != nil {
 		c := e.Own.Clone()
@@ -317,7 +320,8 @@ func (e EndedUser) find(ctx context.Context, st *store.RealmStore) (account.User
 	return account.User{}, cmp.Or(err, store.ErrNotFound)
 }
 
-// mergers is how many grants are ended at once: the store commits them together.
+// mergers is the number of goroutines that end grants: the store commits concurrent
+// updates together (group commit).
 const mergers = 64
 
 func (e Ended) mergeGrants(ctx context.Context, st store.Store, event eventOf) error {

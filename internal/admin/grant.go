@@ -92,7 +92,7 @@ func (a Grants) CutOff(ctx context.Context, subject, client string) (cut store.C
 	cut = store.Cutoff{Realm: a.Realm, Subject: subject, ClientID: client, At: a.cutoffAt()}
 	change := store.Change{Cutoffs: []store.Cutoff{cut}}
 	if client == "" {
-		// No token is left that could read what logins said about the subject.
+		// No token is left that could read the claims that logins stored about the subject.
 		change.Delete = []store.DocumentKey{store.ClaimsKey(a.Realm, subject)}
 		change.Documents = []store.Document{a.endOfAll(subject, cut.At)}
 	}
@@ -139,8 +139,8 @@ func ViewCutoff(c store.Cutoff) adminapi.Cutoff {
 	return adminapi.Cutoff{Subject: c.Subject, ClientID: c.ClientID, At: show.JSONInstant(c.At)}
 }
 
-// Covered counts the grants that a cutoff covers, whatever their state is: none is
-// perhaps a name that was mistyped.
+// Covered counts the grants that a cutoff covers, in any state, up to adminapi.MaxCovered.
+// If there are none, the operator may have mistyped a name.
 func (a Grants) Covered(ctx context.Context, cut store.Cutoff) (covered int, err error) {
 	for g, err := range store.EachGrant(ctx, a.Store, store.GrantFilter{Realm: cut.Realm, Subject: cut.Subject, ClientID: cut.ClientID}) {
 		if err != nil || covered >= adminapi.MaxCovered {
@@ -153,8 +153,8 @@ func (a Grants) Covered(ctx context.Context, cut store.Cutoff) (covered int, err
 	return covered, nil
 }
 
-// List returns the sessions of a subject, the latest first: those that go on,
-// and those that have ended and made grants whose rows are kept.
+// List returns the sessions of a subject, the latest first: the active ones, and those
+// that have ended but whose grants are still stored.
 func (a Sessions) List(ctx context.Context, subject string) ([]adminapi.Session, error) {
 	list, err := a.stored(ctx, subject)
 	if err != nil {
@@ -198,9 +198,9 @@ func (a Sessions) viewSession(ctx context.Context, r login.StoredSession, view *
 	return v, err
 }
 
-// End ends a session of a subject together with the grants that it made, and
-// returns how many those are. A session that has ended already may have made grants that
-// go on. It can be repeated.
+// End ends a session of a subject, revokes the grants that the session made, and returns
+// how many it revoked. A session that has ended may still have active grants, which End
+// revokes. It can be repeated.
 func (a Sessions) End(ctx context.Context, subject, session string) (grants int, err error) {
 	list, err := a.stored(ctx, subject)
 	if err != nil {
@@ -211,8 +211,8 @@ func (a Sessions) End(ctx context.Context, subject, session string) (grants int,
 		return 0, &Error{NotFound, "session", session, fmt.Sprintf("subject %q has no session %q", subject, session)}
 	}
 	r := list[i]
-	// The session first: it makes no grant after that, but for codes that are not
-	// redeemed yet. A server ends those later: see issuer.Ends.
+	// The session ends first, so that it makes no more grants, except from codes that are
+	// not redeemed yet. A server revokes those grants later: see issuer.Ends.
 	event := a.event(a.now(), store.EventSessionEnded, store.AboutSubject(subject), "session "+r.Name+" with its grants")
 	end := issuer.SessionEnd{Subject: r.Subject, Reference: r.Reference, Grants: true, Actor: a.Actor.String(), Detail: "with session " + r.Name}
 	err = login.CommitEnd(ctx, a.Store, func(c *store.Change) (err error) {
@@ -231,8 +231,9 @@ func (a Sessions) End(ctx context.Context, subject, session string) (grants int,
 	return a.revoke(ctx, r.Grants, end)
 }
 
-// revoke ends the grants of a session that has ended, and counts those that ended because
-// of it, although a server may be faster. before are those listed before the end.
+// revoke revokes the grants of a session that has ended. It counts the grants that this end
+// has revoked, also those that a server revoked first. before lists the grants as they were
+// before the end.
 func (a Sessions) revoke(ctx context.Context, before []grant.Grant, e issuer.SessionEnd) (revoked int, err error) {
 	if e.Reference == [16]byte{} {
 		return 0, nil

@@ -19,8 +19,8 @@ import (
 	"github.com/mintage/mintage/internal/show"
 )
 
-// List returns all keys. An active key without a successor ends when that is due. A
-// retired signing key ends when the servers publish it no more.
+// List returns all keys. An active key without a successor ends when the successor is due.
+// A retired signing key ends when the servers stop publishing it.
 func (a Keys) List(ctx context.Context) ([]adminapi.Key, error) {
 	view, err := a.view(ctx)
 	if err != nil {
@@ -55,8 +55,8 @@ func (a Keys) Records(ctx context.Context) ([]keys.Stored, error) {
 	return ch.Keys, err
 }
 
-// Rotate makes successors of the keys with the purposes, or of all. They are
-// used after in, or if that is zero as soon as every verifier can know them.
+// Rotate makes successors of the keys with the purposes, or of all. They become active
+// after in, or if in is zero as soon as every verifier can have fetched them.
 func (a Keys) Rotate(ctx context.Context, purposes []string, in time.Duration) ([]keys.Stored, error) {
 	list, err := purposesIn(a.Schedule, purposes)
 	if err != nil {
@@ -86,7 +86,8 @@ func (a Keys) Rewrap(ctx context.Context, kek *keys.KEK) (int, error) {
 	return n, a.announce(ctx, err)
 }
 
-// purposesIn returns the purposes with the names, whose keys s rotates.
+// purposesIn returns the purposes with the names, or an error if s does not rotate the
+// keys of one.
 func purposesIn(s keys.Schedule, names []string) (list []keys.Purpose, err error) {
 	var known []string
 	for _, p := range s.Rotating() {
@@ -114,7 +115,7 @@ func (a Keys) Withdrawal(ids, purposes []string, all bool) (w directory.Withdraw
 		return w, &oauth.Invalid{Field: "all", Message: "name keys, purposes or both; or all"}
 	}
 	s := a.Schedule
-	s.Registrations = true // if that is off now, their keys may still be there
+	s.Registrations = true // if registration is off now, its keys may still be there
 	if w.Purposes, err = purposesIn(s, purposes); err != nil {
 		return w, err
 	}
@@ -148,7 +149,7 @@ func (a Keys) Withdraw(ctx context.Context, w directory.Withdrawal, dry bool) (d
 	return done, a.announce(ctx, err)
 }
 
-// View returns the view of a withdrawal, before what it ends is counted.
+// View returns the view of a withdrawal, without the number of grants that it ends.
 func (a Keys) View(done directory.Withdrawn) adminapi.Withdrawal {
 	text := func(d time.Duration) string { return config.Duration(d).String() }
 	var longest grant.Policy

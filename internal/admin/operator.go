@@ -16,7 +16,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// consoleSessionKind is what errors call a session of the console.
+// consoleSessionKind is the Error.Kind of a session of the console.
 const consoleSessionKind = "console session"
 
 // Console has the use cases of operators, invitations and sessions of the console.
@@ -25,8 +25,8 @@ type Console struct{ *Admin }
 // Console returns the use cases of the console.
 func (a *Admin) Console() Console { return Console{a} }
 
-// Operators returns the operators of the console, sorted by name, and then those who have
-// signed in by a rule of the configuration, as their sessions have it.
+// Operators returns the operators of the console, sorted by name, and then those who are
+// signed in by a rule of the configuration (console.operators), from their sessions.
 func (a Console) Operators(ctx context.Context) ([]adminapi.Operator, error) {
 	list, err := operator.List(ctx, a.whole())
 	views := []adminapi.Operator{}
@@ -50,7 +50,8 @@ func viewOperator(o operator.Operator) adminapi.Operator {
 	return adminapi.Operator{Name: o.Name, Role: o.Role, Realm: strings.TrimPrefix(o.Realm, "/"), CreatedBy: o.CreatedBy, CreatedAt: show.JSONInstant(o.CreatedAt), SeenAt: show.JSONInstant(o.SeenAt)}
 }
 
-// AddOperator adds an operator of the console. The caller knows that the realm of r exists.
+// AddOperator adds an operator of the console. The caller has checked that the realm of r
+// exists.
 func (a Console) AddOperator(ctx context.Context, r adminapi.OperatorRequest) (adminapi.Operator, error) {
 	o := operator.Operator{Name: operator.Fold(r.Name), Role: r.Role, Realm: realmOf(r.Realm), CreatedBy: show.Bounded(a.Actor.String()), CreatedAt: a.now()}
 	switch {
@@ -65,8 +66,8 @@ func (a Console) AddOperator(ctx context.Context, r adminapi.OperatorRequest) (a
 	return viewOperator(o), operatorError(o.Name, operator.Add(ctx, a.whole(), o))
 }
 
-// signsIn returns an oauth.Invalid about a field if no operator with a name can sign in:
-// where users are built in, there has to be one of that name, who is enabled.
+// signsIn returns an oauth.Invalid about a field if an operator with a name could not sign
+// in: if OperatorRealm is set, an enabled built-in user of that name must exist.
 func (a Console) signsIn(ctx context.Context, field, name string) error {
 	if a.OperatorRealm == "" {
 		return nil
@@ -81,9 +82,9 @@ func (a Console) signsIn(ctx context.Context, field, name string) error {
 	return err
 }
 
-// keepsAdmin returns an error if a user who is to be disabled is the last admin who can
-// sign in. What disables an operator is committed with the documents: of two that are
-// disabled or removed at once, each has read that the other can sign in (write skew).
+// keepsAdmin returns an error if u, who is to be disabled, is the last admin who can sign
+// in. The caller commits the returned documents with the change, so that two concurrent
+// changes conflict: each has read that the other admin can still sign in (write skew).
 func (a Console) keepsAdmin(ctx context.Context, u account.User) ([]store.Document, error) {
 	if u.Realm != a.OperatorRealm || u.State != account.Enabled {
 		return nil, nil
@@ -157,7 +158,7 @@ func (a Console) EndConsoleSession(ctx context.Context, id string) error {
 	return err
 }
 
-// operatorError returns the error about an operator.
+// operatorError turns an error of package operator into an Error or an oauth.Invalid.
 func operatorError(name string, err error) error {
 	code, message := Conflict, ""
 	switch {

@@ -14,27 +14,27 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// Records holds the texts by which clients that registered themselves are found. A search
-// of 100,000 reads those that have changed since the last one, and not all of them. It is
-// safe for concurrent use; a nil one holds nothing.
+// Records caches the texts by which clients that registered themselves are found, so that
+// a search reads only the records that have changed since the last search, not all 100,000.
+// It is safe for concurrent use. A nil *Records caches nothing.
 type Records struct {
 	mu        sync.Mutex
 	list      []recordTexts // in the order of the keys
-	whole, at grant.Instant // when all were read, and when what had changed was; zero: never
+	whole, at grant.Instant // when all records were read last, and when the changed ones; zero: never
 	many      bool          // there are more than recordsHeld: each search reads all of them
 }
 
 type recordTexts struct {
 	key  store.DocumentKey
-	text string // in lower case, one in a line
+	text string // in lower case, one text in a line
 }
 
 const (
-	// recordsHeld limits the memory: about 200 bytes for each.
+	// recordsHeld is the largest number of cached records, about 200 bytes each.
 	recordsHeld = 200_000
-	// recordsKept is how long the copy is updated before all records are read again, which
-	// drops those that a sweep deleted. Until then, the copy lacks a record whose timestamp
-	// is more than recordSlack before its commit, as by a wrong clock.
+	// recordsKept is how long the cache is updated before all records are read again, which
+	// drops those that a sweep deleted. Until then, the cache lacks a record whose timestamp
+	// a wrong clock has set to more than recordSlack before its commit.
 	recordsKept = time.Hour
 	recordSlack = 2 * time.Minute
 	// recordsAtOnce is how many are read in one statement.
@@ -42,7 +42,7 @@ const (
 )
 
 // find is Documents for records, but may leave out those of clients that match does not
-// select. In place of a record that has gone since is one that has expired.
+// select. For a record that was deleted meanwhile, it returns an expired one.
 func (r *Records) find(ctx context.Context, st store.Store, f store.DocumentFilter, match string, now grant.Instant) (docs []store.Document, err error) {
 	if r == nil || match == "" {
 		return st.Documents(ctx, f)
@@ -76,14 +76,14 @@ func (r *Records) find(ctx context.Context, st store.Store, f store.DocumentFilt
 	return docs, nil
 }
 
-// search returns the place of a key among the first n.
+// search returns the index of a key among the first n records, and whether it is there.
 func (r *Records) search(key store.DocumentKey, n int) (int, bool) {
 	return slices.BinarySearchFunc(r.list[:n], recordTexts{key: key}, recordTexts.compare)
 }
 
 func (t recordTexts) compare(o recordTexts) int { return bytes.Compare(t.key[:], o.key[:]) }
 
-// update reads what may have changed since the last time.
+// update reads the records that may have changed since the last update, or all of them.
 func (r *Records) update(ctx context.Context, st store.Store, now grant.Instant) error {
 	whole, owners := r.whole, []store.Owner{{}} // all
 	switch {
@@ -94,7 +94,7 @@ func (r *Records) update(ctx context.Context, st store.Store, now grant.Instant)
 	default:
 		owners = store.RecordOwners(r.at.Add(-recordSlack), now.Add(recordSlack))
 	}
-	r.whole = 0 // if it fails, all is read again
+	r.whole = 0 // if this update fails, the next one reads all records
 	sorted := len(r.list)
 	for _, owner := range owners {
 		f := store.DocumentFilter{Kind: store.DocumentClient, Owner: owner, Limit: recordsAtOnce}
@@ -131,7 +131,8 @@ func (r *Records) update(ctx context.Context, st store.Store, now grant.Instant)
 	return nil
 }
 
-// recorded returns the client of a record, without what APIs offered it at that time.
+// recorded returns the client of a record, without the scopes and APIs that it could use
+// when the record was written.
 func recorded(d store.Document) (store.Client, error) {
 	c, err := d.ClientRecord()
 	c.Scope, c.APIs = "", nil

@@ -15,10 +15,10 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// AboutStore is what events are about that concern all of the store.
+// AboutStore is the About of events that concern the whole store.
 const AboutStore = "store"
 
-// reportedGrants is after how many grants a reader of all reports.
+// reportedGrants is the number of grants after which issuedIn reports its progress again.
 const reportedGrants = 5000
 
 // Declare declares that the store was restored by other means from a backup
@@ -47,7 +47,8 @@ func (a Restores) Declare(ctx context.Context, backup grant.Instant, ended Ended
 	return r, seen, err
 }
 
-// merge ends in the store, which servers use, what had ended since a backup.
+// merge ends in the store what had ended since a backup. It retries after a conflict,
+// because servers are using the store.
 func (a Restores) merge(ctx context.Context, ended Ended) (err error) {
 	var kek *keys.KEK
 	if len(ended.Keys) > 0 {
@@ -65,7 +66,7 @@ func (a Restores) merge(ctx context.Context, ended Ended) (err error) {
 
 // Restored returns the restore that is recorded at an instant of this machine's clock. Its
 // At is after the issue of every known token, unless this clock is behind. Its Until is
-// after the expiry of the last token from before, whatever lifetime that token has.
+// after the expiry of every token from before the restore, whatever its lifetime is.
 func Restored(p grant.Policy, backup, now grant.Instant, seen grant.Issued) grant.Restore {
 	at := now.Add(p.MaxSkew)
 	if !ClockIsBehind(now, seen) {
@@ -80,8 +81,8 @@ func Restored(p grant.Policy, backup, now grant.Instant, seen grant.Issued) gran
 // reached it, and resource servers tolerate a clock difference of a minute.
 const behindMost = time.Minute
 
-// ClockIsBehind reports whether this machine's clock is too far behind to restore
-// by: clients with tokens that were issued after the restore are answered 503.
+// ClockIsBehind reports whether this machine's clock is too far behind for a restore:
+// lost tokens that are dated after the restore's At are answered 503 until they expire.
 func ClockIsBehind(now grant.Instant, seen grant.Issued) bool {
 	return seen.Latest.Since(now) > behindMost
 }
@@ -106,8 +107,8 @@ func ViewRestore(r grant.Restore, now grant.Instant) adminapi.Restore {
 	return adminapi.Restore{At: show.JSONInstant(r.At), Backup: show.JSONInstant(r.Backup), Until: show.JSONInstant(r.Until), InForce: r.InForce(now)}
 }
 
-// List returns the restores that were declared. A later one explains what an
-// earlier one does, for as long as the last of them (see directory.View).
+// List returns the restores that were declared. Only the latest can be in force; it lasts
+// until all of them have ended (see directory.View.Restore).
 func (a Restores) List(ctx context.Context) ([]adminapi.Restore, error) {
 	view, err := a.view(ctx)
 	if err != nil {

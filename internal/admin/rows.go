@@ -13,13 +13,14 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// This file is what APIs and trusts share: rows of the directory that depend on others.
+// This file holds what APIs and trusts share: both are rows of the directory that depend
+// on other rows.
 
 // rowAttempts is how often a change of a row is tried while others change the directory.
 const rowAttempts = 5
 
-// rewrite stores the row that write makes of the directory as it is, whose id in its event
-// is that of about. The change requires that nothing else in the directory has changed.
+// rewrite stores the row that write makes from the present directory, with an event about
+// about(row). The commit requires an unchanged directory; after a conflict, rewrite retries.
 func rewrite[T interface{ Entry() store.Entry }](ctx context.Context, a *Admin, kind, id string, about func(T) string, write func(*directory.View) (T, record, error)) (next T, err error) {
 	for range rowAttempts {
 		view, err := a.view(ctx)
@@ -39,8 +40,8 @@ func rewrite[T interface{ Entry() store.Entry }](ctx context.Context, a *Admin, 
 }
 
 // list returns a page of rows, and whether more follow. The argument follow returns the
-// rows after p.After, and whether that row exists. The filters of p are compared with what
-// texts returns of a row.
+// rows after p.After, and whether that row exists. p.Match must be contained in one of the
+// texts that texts returns for a row.
 func list[T any](ctx context.Context, a *Admin, p adminapi.Page, follow func(*directory.View) (iter.Seq[*T], bool), texts func(*T) []string) (rows []T, more bool, err error) {
 	if err := p.Check(); err != nil {
 		return nil, false, err
@@ -60,7 +61,7 @@ func list[T any](ctx context.Context, a *Admin, p adminapi.Page, follow func(*di
 	return rows, more, err
 }
 
-// isGone reports whether a use case failed because there is no such thing.
+// isGone reports whether a use case failed because its object does not exist.
 func isGone(err error) bool {
 	var gone *Error
 	return errors.As(err, &gone) && gone.Code == NotFound
@@ -75,15 +76,15 @@ func etagOf(text []byte) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:18])
 }
 
-// matches reports whether a change for an ETag may be made (RFC 9110 section
+// matches reports whether If-Match with an ETag permits a change (RFC 9110 section
 // 13.1.1); "" is no condition.
 func matches(etag, present string) bool { return etag == "" || etag == "*" || etag == present }
 
-// A record says how a change of a client is recorded.
+// A record says how a change is recorded: its event, and what is committed with it.
 type record struct {
 	name    store.EventName
 	detail  string
 	cutoffs []store.Cutoff
-	held    []store.Document // stored with it
+	held    []store.Document // committed with the change
 	none    bool             // nothing has to be written
 }

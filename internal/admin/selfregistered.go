@@ -12,11 +12,11 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// find returns a client in any state: what the directory holds, or the record of one
-// that registered itself, with the version of its entry.
+// find returns a client in any state: its entry of the directory or, if it registered
+// itself and the entry does not decide, its record with the version of the entry.
 func (a Clients) find(ctx context.Context, id string) (store.Client, error) {
 	entry, err := a.Store.Client(ctx, id)
-	if err == nil && entry.Realm != a.Realm { // of one that the configuration does not name
+	if err == nil && entry.Realm != a.Realm { // of a realm that the configuration does not name
 		return store.Client{}, store.ErrNotFound
 	}
 	if err == nil && entry.Decides() || err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -32,8 +32,8 @@ func (a Clients) find(ctx context.Context, id string) (store.Client, error) {
 }
 
 // ListSelfRegistered returns the clients that registered themselves and to which a user
-// has agreed, in no order that means anything, and whether more follow. Deleted ones are
-// among them as in Clients.
+// has agreed, in no particular order, and whether more follow. It includes deleted clients
+// as List does.
 func (a Clients) ListSelfRegistered(ctx context.Context, p adminapi.Page, all bool) (list []store.Client, more bool, err error) {
 	if err := cmp.Or(p.Check(adminapi.ClientStates...), storable("after", p.After)); err != nil {
 		return nil, false, err
@@ -42,14 +42,14 @@ func (a Clients) ListSelfRegistered(ctx context.Context, p adminapi.Page, all bo
 	if err != nil {
 		return nil, false, err
 	}
-	// Their order is that of the keys of their records, which may have gone.
+	// Clients are sorted by the keys of their records, even if a record was deleted.
 	type keyed struct {
 		key store.DocumentKey
 		store.Client
 	}
 	ordered := func(a, b keyed) int { return bytes.Compare(a.key[:], b.key[:]) }
 	f := store.DocumentFilter{Kind: store.DocumentClient, Limit: recordPage}
-	if p.Match == "" || a.Records != nil { // most records that are read are in the answer
+	if p.Match == "" || a.Records != nil { // the answer contains most records that are read
 		f.Limit = min(recordPage, p.Limit+1)
 	}
 	if p.After != "" {
@@ -78,7 +78,7 @@ func (a Clients) ListSelfRegistered(ctx context.Context, p adminapi.Page, all bo
 			if err != nil {
 				return nil, false, err
 			}
-			// An entry of the directory takes the place of the record.
+			// An entry of the directory overrides the record.
 			if _, decided := view.Registered(a.Realm, c.ID); decided || c.Realm != a.Realm {
 				continue
 			}

@@ -23,7 +23,7 @@ const (
 
 	// maxTokens fit into one document.
 	maxTokens        = 50
-	tokenLifetime    = 90 * 24 * time.Hour // unless another one is asked for
+	tokenLifetime    = 90 * 24 * time.Hour // unless the request has another one
 	maxTokenLifetime = 366 * 24 * time.Hour
 	// useInterval is how often the last use of a token is written.
 	useInterval = time.Hour
@@ -34,7 +34,7 @@ const (
 type Token struct {
 	Name      string        `json:"name"`
 	Role      Role          `json:"role"`
-	Realm     string        `json:"realm,omitempty"` // to which it is confined; "": none
+	Realm     string        `json:"realm,omitempty"` // the only one that it is for; "": all
 	Digest    []byte        `json:"digest"`
 	CreatedBy string        `json:"by"`
 	CreatedAt grant.Instant `json:"created"`
@@ -45,7 +45,7 @@ type Token struct {
 // Expired reports whether the token is of no use any more.
 func (t Token) Expired(now grant.Instant) bool { return now >= t.ExpiresAt }
 
-// Actor returns who uses the token.
+// Actor returns the actor of requests with the token.
 func (t Token) Actor() Actor { return Actor{ViaToken, t.Name, t.Role, t.Realm} }
 
 // ViewToken returns the view of a token.
@@ -60,10 +60,10 @@ func ViewToken(t Token, now grant.Instant) adminapi.Token {
 	}
 }
 
-// tokens are those of the admin API, sorted by name.
+// tokens is the stored list of tokens of the admin API, sorted by name.
 const tokens = store.List[Token](store.DocumentAdminTokens)
 
-// aboutTokens is what events of tokens are about; no client's id has a space.
+// aboutTokens is the About of events of tokens. It is no client's id: those have no space.
 const aboutTokens = "admin tokens"
 
 // List returns the tokens of the admin API, sorted by name.
@@ -76,12 +76,12 @@ func (a Tokens) List(ctx context.Context) ([]adminapi.Token, error) {
 	return views, err
 }
 
-// tokenNames are the characters of names. They have no dot, unlike the name of the token of
-// the configuration.
+// tokenNames are the characters of names of tokens. A dot is none of them: the name of the
+// token of the configuration has one.
 const tokenNames = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
 
-// Create creates a token of the admin API and returns its text, which is nowhere
-// else. The caller knows that the realm of r exists.
+// Create creates a token of the admin API and returns its text, of which only a digest is
+// stored. The caller has checked that the realm of r exists.
 func (a Tokens) Create(ctx context.Context, r adminapi.TokenRequest) (v adminapi.NewToken, err error) {
 	lifetime, err := Positive("expires_in", r.ExpiresIn)
 	switch {
@@ -126,7 +126,7 @@ func realmOf(name string) string {
 	return "/" + strings.TrimPrefix(name, "/")
 }
 
-// described returns the role, and where it is valid.
+// described returns the role, and the realm that it is confined to.
 func (t Token) described() string {
 	if t.Realm == "" {
 		return string(t.Role)
@@ -147,11 +147,11 @@ func (a Tokens) Revoke(ctx context.Context, name string) error {
 	})
 }
 
-// errNoToken says that there is nothing to change.
+// errNoToken ends noteUse if the token was revoked, or if a later use is stored.
 var errNoToken = errors.New("there is no such admin token")
 
-// Find returns the token with a text, which may have expired, or nil. It notes the
-// use of one that has not.
+// Find returns the token with a text, or nil. The token may have expired; otherwise, Find
+// notes its use.
 func (a Tokens) Find(ctx context.Context, text string) (*Token, error) {
 	if !strings.HasPrefix(text, TokenPrefix) {
 		return nil, nil
@@ -177,8 +177,8 @@ func (a Tokens) Find(ctx context.Context, text string) (*Token, error) {
 	return found, nil
 }
 
-// noteUse writes the last use of a token. If it cannot be written now, the next
-// use is.
+// noteUse writes the last use of a token. It ignores a failure, because the next use
+// writes again.
 func (a Tokens) noteUse(ctx context.Context, name string, now grant.Instant) {
 	ctx, cancel := context.WithTimeout(ctx, useTime)
 	defer cancel()

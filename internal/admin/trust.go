@@ -85,11 +85,11 @@ func (a Trusts) build(v adminapi.Trust, old store.Trust, view *directory.View, n
 	return next, nil
 }
 
-// apisOf checks the client of a trust, and for which APIs it is: those that the client
-// is allowed.
+// apisOf checks the client of a trust, and returns the trust's APIs. The client must be
+// allowed each of them.
 func (a Trusts) apisOf(v adminapi.Trust, old store.Trust, view *directory.View) (list []string, err error) {
 	c, ok := view.Registered(a.Realm, v.ClientID)
-	own := oauth.IsClientAddress(v.ClientID) && (!ok || c.SelfRegistered()) // its document says the rest
+	own := oauth.IsClientAddress(v.ClientID) && (!ok || c.SelfRegistered()) // described by its metadata document
 	switch {
 	case own && store.TrustKind(v.Kind) == store.TrustWorkload:
 		return nil, &oauth.Invalid{Field: "client_id", Message: "a client that describes itself is for --kind id-jag: it signs for itself, by private_key_jwt"}
@@ -112,7 +112,7 @@ func (a Trusts) apisOf(v adminapi.Trust, old store.Trust, view *directory.View) 
 		switch {
 		case err != nil:
 			return nil, &oauth.Invalid{Field: "apis", Message: fmt.Sprintf("%q is not the id of an API with scopes behind it", text)}
-		case slices.Contains(old.APIs, text): // it was right when it was given
+		case slices.Contains(old.APIs, text): // it was valid when it was added
 		case !ok:
 			return nil, &oauth.Invalid{Field: "apis", Message: fmt.Sprintf("there is no API %q (see: mintage api list)", l.ID)}
 		case !api.Scope().Covers(l.Scope):
@@ -161,8 +161,8 @@ func (a Trusts) write(ctx context.Context, id string, write func(old store.Trust
 
 func trustID(t store.Trust) string { return t.ID }
 
-// endGrants revokes the grants of a trust that has ended, so that resource servers which
-// verify tokens offline learn of it. All others find that the trust has ended.
+// endGrants revokes the grants of a trust that has ended, for resource servers that verify
+// tokens offline: they receive revocations of grants, but not the end of a trust.
 func (a Trusts) endGrants(ctx context.Context, t store.Trust) error {
 	for g, err := range store.EachGrant(ctx, a.Store, store.GrantFilter{Realm: a.Realm, ClientID: t.ClientID}) {
 		if err == nil && g.Trust == t.ID && g.State == grant.Active {
@@ -199,7 +199,7 @@ func (a Trusts) List(ctx context.Context, p adminapi.Page) ([]store.Trust, bool,
 	}, func(t *store.Trust) []string { return []string{t.ID, t.Issuer, t.ClientID, string(t.Kind)} })
 }
 
-// Change makes a trust be as v says. With an ETag, the trust must be as it was.
+// Change changes a trust to v. With an ETag, the trust must be unchanged.
 func (a Trusts) Change(ctx context.Context, id, etag string, v adminapi.Trust) (store.Trust, error) {
 	return a.write(ctx, id, func(old store.Trust, view *directory.View) (store.Trust, record, error) {
 		switch {
@@ -222,8 +222,8 @@ func (a Trusts) Change(ctx context.Context, id, etag string, v adminapi.Trust) (
 	})
 }
 
-// Delete deletes a trust. What was issued by it is inactive at once, also if the trust is
-// created again. With an ETag, the trust must still be as it was.
+// Delete deletes a trust. Tokens issued by it are inactive at once, and stay inactive if
+// the trust is created again. With an ETag, the trust must be unchanged.
 func (a Trusts) Delete(ctx context.Context, id, etag string) error {
 	_, err := a.write(ctx, id, func(old store.Trust, _ *directory.View) (store.Trust, record, error) {
 		switch {

@@ -10,7 +10,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// maxUsage bounds the grants of which a usage is made.
+// maxUsage is the number of grants after which Usage stops reading.
 const maxUsage = 10_000
 
 // Usage returns what users have allowed a client.

@@ -27,9 +27,9 @@ func ViewUser(u account.User) adminapi.User {
 	}
 }
 
-// UserETag identifies what an operator can change of a user. The version of the
-// document would not do: each login with a one-time code writes it anew. A new
-// password and a new second factor begin another epoch.
+// UserETag identifies what an operator can change of a user. It does not use the version
+// of the document, which each login with a one-time code changes. The epoch covers the
+// password and the second factor: a new one begins another epoch.
 func UserETag(u account.User) string {
 	return etagOf(fmt.Appendf(nil, "%q %q %q %q %s %d %t", u.Username, u.Name, u.Subject, u.Claims, u.State, u.Epoch, u.TOTP != nil))
 }
@@ -110,9 +110,8 @@ func (a Users) Read(ctx context.Context, username string) (account.User, error) 
 	return u, err
 }
 
-// Update changes what people call a user, unless name is nil, and the claims
-// that the patch names; a null value removes a claim (claims.Merge). It can be
-// repeated.
+// Update changes the display name of a user, unless name is nil, and the claims that the
+// patch names; a null value removes a claim (claims.Merge). It can be repeated.
 func (a Users) Update(ctx context.Context, username, etag string, name *string, patch claims.Claims) (account.User, error) {
 	return a.change(ctx, username, etag, func(u account.User, now grant.Instant) (account.User, record, error) {
 		next, err := u.SetProfile(name, patch, now)
@@ -210,8 +209,8 @@ func (a Users) RemoveTOTP(ctx context.Context, username, etag string) (account.U
 	})
 }
 
-// change reads a user, changes it and writes it back. With an ETag, the user
-// must be as it was when that was made.
+// change reads a user, changes it and writes it back. With an ETag, the user must not have
+// changed since the ETag was made.
 func (a Users) change(ctx context.Context, username, etag string, apply func(u account.User, now grant.Instant) (account.User, record, error)) (account.User, error) {
 	u, err := a.Read(ctx, username)
 	if err != nil {

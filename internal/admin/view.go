@@ -8,8 +8,8 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// ClientETag identifies a client's registration and state. The version of its row would
-// not do: the first use of an imported secret writes the row anew.
+// ClientETag identifies a client's registration and state. It does not use the version of
+// the row, which the first use of an imported secret changes.
 func ClientETag(c store.Client) string {
 	text, err := adminapi.Client{Registration: client.Registered(c), State: c.State}.MarshalJSON()
 	if err != nil {
