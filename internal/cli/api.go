@@ -46,7 +46,7 @@ func (f *apiFlags) register(set *pflag.FlagSet, scope string) {
 // apply changes the settings of v whose flags were given.
 func (f *apiFlags) apply(cmd *cobra.Command, v *adminapi.API) error {
 	set := cmd.Flags()
-	f.lists.lost = nil // of a try before
+	f.lists.lost = nil // of an earlier attempt
 	if set.Changed("name") {
 		v.Name = f.name
 	}
@@ -74,7 +74,7 @@ func (f *apiFlags) apply(cmd *cobra.Command, v *adminapi.API) error {
 	return nil
 }
 
-// applyScopes changes the scopes of v and those that are the default.
+// applyScopes changes the scopes and the default scope of v.
 func (f *apiFlags) applyScopes(cmd *cobra.Command, v *adminapi.API) {
 	set, old, defaults := cmd.Flags(), v.Scopes, oauth.Scope(v.DefaultScope)
 	if set.Changed("scope") {
@@ -115,7 +115,7 @@ func (f *apiFlags) applyScopes(cmd *cobra.Command, v *adminapi.API) {
 }
 
 // withText adds a scope as it is typed, NAME or NAME=TEXT, to a list or changes its
-// text. The other texts are those of old.
+// English text. A scope that old has keeps its other texts.
 func withText(list []adminapi.APIScope, typed string, old []adminapi.APIScope) []adminapi.APIScope {
 	name, text, given := strings.Cut(typed, "=")
 	i := slices.IndexFunc(list, func(s adminapi.APIScope) bool { return s.Name == name })
@@ -191,7 +191,7 @@ func newAPIList(s *settings) *cobra.Command {
 	})
 }
 
-// lifetime is that of an API's access tokens; "" for the server's.
+// lifetime returns the lifetime of an API's access tokens; "": the server's.
 func lifetime(v adminapi.API) string {
 	if v.AccessTokenLifetime == nil {
 		return ""

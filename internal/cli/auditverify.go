@@ -74,7 +74,7 @@ does a rewritten log.`,
 	return cmd
 }
 
-// A verification compares an audit log with what the store and --head say of it.
+// A verification compares an audit log with the anchors in the store and with --head.
 type verification struct {
 	check    audit.Check
 	verdict  audit.Verdict
@@ -83,9 +83,9 @@ type verification struct {
 	restores []grant.Restore
 	dir      string
 	alone    bool     // the store has one audit log: it serves one machine
-	absent   []string // chains that need not be here
-	unread   error    // why the store's anchors are not known
-	locked   error    // why the keys are not known
+	absent   []string // chains that --absent names
+	unread   error    // why the store's anchors could not be read
+	locked   error    // why the keys could not be opened
 	compared bool     // with the store's anchor of this log
 	notes    []string
 }
@@ -195,9 +195,9 @@ func (v *verification) judge(heads []string) error {
 	return nil
 }
 
-// restoredAfter reports whether the store was restored since an instant, from an
-// earlier backup: it then lacks what it recorded at that instant, and a line with a
-// MAC is believed instead.
+// restoredAfter reports whether the store was restored since an instant, from an earlier
+// backup. The store then lacks what it recorded at that instant, and the lines of the log
+// count instead, if they have MACs.
 func (v *verification) restoredAfter(t time.Time) bool {
 	at := grant.At(t)
 	return v.verdict.MACs > 0 && slices.ContainsFunc(v.restores, func(r grant.Restore) bool { return r.Backup <= at && at <= r.At })
@@ -214,7 +214,7 @@ func brokenAuditLog(err error) error {
 	return err
 }
 
-// text is the verdict for people: err is why the audit log is not intact.
+// text writes the verdict for people. err is nil if the audit log is intact.
 func (v *verification) text(w io.Writer, err error) error {
 	compared, macs, d := "", "", v.verdict
 	if v.compared {

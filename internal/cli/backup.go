@@ -113,8 +113,8 @@ func makeBackup(cmd *cobra.Command, s *settings, cfg config.Config, file string,
 	return err
 }
 
-// unusable adds advice to the error of a backup that is damaged: that of printError is
-// for the store.
+// unusable adds advice to the error of a damaged backup. The advice that printError adds
+// otherwise is about the store.
 func unusable(err error, advice string) error {
 	if isCorrupt(err) {
 		return deployment.Hint(err, advice)
@@ -210,7 +210,7 @@ func age(at grant.Instant) string {
 	return grant.At(time.Now()).Since(at).Round(time.Second).String()
 }
 
-// text is the backup for people.
+// text describes the backup for people. configuration is the file to keep beside it, or "".
 func (v backupView) text(configuration string) text {
 	rows := []string{}
 	for _, table := range []string{"grants", "clients", "documents", "cutoffs", "events"} {

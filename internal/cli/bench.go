@@ -35,7 +35,7 @@ type benchFlags struct {
 	asJSON      bool
 }
 
-// benchCodes is how many codes are redeemed if nothing else is said.
+// benchCodes is the default of --requests for --operation code.
 const benchCodes = 20_000
 
 func newBench(s *settings) *cobra.Command {
@@ -152,7 +152,7 @@ func (b *benchFlags) run(cmd *cobra.Command, cfg config.Config) (err error) {
 	if r == nil {
 		return err
 	}
-	// What was measured until an interruption is worth seeing.
+	// Print what was measured, even if the run was interrupted.
 	if printErr := output(cmd, b.asJSON, r.View(l), fields(r.Fields(l))); err == nil {
 		err = printErr
 	}
@@ -165,7 +165,7 @@ func (b *benchFlags) run(cmd *cobra.Command, cfg config.Config) (err error) {
 	return err
 }
 
-// prepareDev aims at the --dev server, and gets codes and tokens from it.
+// prepareDev makes the --dev server the target, and gets codes and tokens from it.
 func (b *benchFlags) prepareDev(ctx context.Context, errOut io.Writer, cfg config.Config, l *bench.Load) error {
 	dev, err := deployment.ReadDevFile(cfg)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -212,7 +212,7 @@ func (b *benchFlags) prepareDev(ctx context.Context, errOut io.Writer, cfg confi
 	return l.Redeem(ctx, codes)
 }
 
-// prepareForeign aims at any server.
+// prepareForeign makes the server of --token-endpoint the target, and reads the tokens.
 func (b *benchFlags) prepareForeign(l *bench.Load) (err error) {
 	l.Target = bench.Target{Endpoint: b.endpoint, ClientID: b.clientID, MaxExpiresIn: b.maxExpires}
 	if b.caFile != "" {

@@ -44,7 +44,7 @@ func exitStatus(err error) int {
 	return 1
 }
 
-// A subcommand is one of mintage. If ofRealm is set, it is about what is in a realm.
+// A subcommand is a command below mintage. If ofRealm is set, it has the flag --realm.
 type subcommand struct {
 	name    string
 	make    func(*settings) *cobra.Command
@@ -65,8 +65,8 @@ func Root(version string) *cobra.Command {
 	return rootFor(version, nil)
 }
 
-// rootFor returns the command mintage for a command line. If that begins with the name
-// of a subcommand, there is no other: making all of them takes a sixth of a start.
+// rootFor returns the command mintage for a command line. If args begin with the name of a
+// subcommand, it makes only that one: making all of them takes a sixth of a start.
 func rootFor(version string, args []string) *cobra.Command {
 	s := &settings{}
 	root := &cobra.Command{

@@ -112,7 +112,7 @@ func warnOfConsent(cmd *cobra.Command, c adminapi.Client) {
 	}
 }
 
-// readLine reads one line from standard input. What names it in messages.
+// readLine reads one line from standard input. Messages call the line what.
 func readLine(cmd *cobra.Command, what string) (string, error) {
 	if deployment.IsTerminal(os.Stdin) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "mintage: type the %s and press enter (it will be visible)\n", what)
@@ -165,7 +165,8 @@ which a user has agreed: by a document (their id is its address) or by request
 	})
 }
 
-// clientRow is a client in a list of those like it.
+// clientRow returns the row of a client in a list. The columns differ for clients that
+// registered themselves.
 func clientRow(c adminapi.Client) []string {
 	if own := c.SelfRegistered; own != nil {
 		return []string{c.ID, fmt.Sprintf("%q", c.Name), string(c.State), string(own.By),
@@ -266,7 +267,7 @@ for a removed redirect URI can still be redeemed.`,
 	return s.changes(cmd, func(cmd *cobra.Command, a *adminclient.Client, args []string) (string, error) {
 		old, c, err := adminclient.Update(cmd.Context(), a, func(c *adminapi.Client) error {
 			if c.SelfRegistered != nil {
-				return nil // the server says why it cannot be changed
+				return nil // the server rejects the change, with the reason
 			}
 			if cmd.Flags().Changed("pkce") {
 				c.NoPKCE = store.Waiver(!pkce)

@@ -125,7 +125,7 @@ func (s *settings) runningSettings(cmd *cobra.Command, changed bool) error {
 			}
 			delete(changes, x.Name)
 		}
-		// What is left is a realm, or a setting that a realm gets for itself.
+		// The remaining names are of realms, or of settings that a realm did not set before.
 		for _, name := range slices.Sorted(maps.Keys(changes)) {
 			rows = append(rows, []string{name, "", "", changes[name]})
 		}

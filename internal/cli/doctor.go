@@ -51,7 +51,7 @@ unknowns, and 2 for a wrong command line.`,
 			if err != nil {
 				return err
 			}
-			// Production has an address: without one, a directory of --dev is meant.
+			// In production, public_url is set. Without it, use the deployment of serve --dev.
 			if dev, err := asDev(cfg); err == nil && (p.Dev || cfg.PublicURL == "") {
 				cfg, p.Dev = dev, true
 			} else if p.Dev {
@@ -88,7 +88,7 @@ unknowns, and 2 for a wrong command line.`,
 	return cmd
 }
 
-// lastCheckup prints what the server has found.
+// lastCheckup prints the findings of the server's last checkup.
 func (s *settings) lastCheckup(cmd *cobra.Command, asJSON bool) error {
 	return s.calls(func(cmd *cobra.Command, a *adminclient.Client, _ []string) error {
 		var v adminapi.Checkup
@@ -108,7 +108,7 @@ func (s *settings) lastCheckup(cmd *cobra.Command, asJSON bool) error {
 	})(cmd, nil)
 }
 
-// asDev sets what serve --dev sets.
+// asDev returns cfg with the settings that serve --dev sets.
 func asDev(cfg config.Config) (config.Config, error) {
 	info, err := deployment.ReadDevFile(cfg)
 	if err != nil {
@@ -127,8 +127,8 @@ func asDev(cfg config.Config) (config.Config, error) {
 	return cfg, nil
 }
 
-// fillDeployment sets what the checks read, except for flags. The caller closes the
-// store, if it was opened.
+// fillDeployment sets the fields of p that the checks read and that are no flags. The
+// caller closes p.Store, if it was opened.
 func fillDeployment(ctx context.Context, cfg config.Config, p *doctor.Deployment) {
 	node.DescribeDeployment(cfg, p)
 	p.StoreErr = openDeployment(ctx, cfg, p)

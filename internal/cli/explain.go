@@ -166,8 +166,8 @@ func readUnseen(ctx context.Context, stdin *os.File, stderr io.Writer) ([]byte, 
 	}
 }
 
-// ofDev sets the address of a --dev server, which chooses it itself, unless one is
-// configured.
+// ofDev returns cfg with the address that a --dev server has chosen, unless cfg has an
+// address.
 func ofDev(cfg config.Config) config.Config {
 	if cfg.PublicURL == "" && cfg.Issuer == "" {
 		if dev, err := asDev(cfg); err == nil {
@@ -177,14 +177,14 @@ func ofDev(cfg config.Config) config.Config {
 	return cfg
 }
 
-// explain explains what is asked in a realm. If none is named, it is the one that has made
-// the text, or in which the grant is; or else the default one.
+// explain explains the input in the named realm. Without a name, it chooses the realm that
+// made the token or code, or that has the grant, or else the default realm.
 func (a *opened) explain(ctx context.Context, asked explain.Asked, log *explain.Log, named string) (first *explain.Explained, err error) {
 	cfg := ofDev(a.cfg)
 	kek, locked := deployment.ReadKEK(cfg)
 	known, err := directory.Read(ctx, a.Store, kek, deployment.KeySchedule(cfg), time.Now)
 	if err != nil && kek != nil {
-		// It may be the key of another store.
+		// The key may be of another store: continue without it.
 		locked = err
 		known, err = directory.Read(ctx, a.Store, nil, deployment.KeySchedule(cfg), time.Now)
 	}
@@ -257,7 +257,7 @@ func linkedLog(cfg config.Config, requestID string) (*explain.Log, error) {
 	if err != nil {
 		return nil, nil
 	}
-	// A pipe would keep the command waiting.
+	// Reading a pipe would block the command.
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
 		return nil, nil
 	}

@@ -202,7 +202,7 @@ cutoff within two seconds, as grant revoke --subject does.`,
   mintage session end --subject alice --all`,
 		Args: cobra.MaximumNArgs(1),
 		PreRunE: func(cmd *cobra.Command, args []string) error {
-			if (len(args) == 1) == all || !all && args[0] == "" { // without a name, the API ends all
+			if (len(args) == 1) == all || !all && args[0] == "" { // for "", the API ends all sessions
 				return deployment.Usage(deployment.Hint(errors.New("name one session, or --all"), "see: "+cmd.CommandPath()+" --help"))
 			}
 			return nil

@@ -115,7 +115,7 @@ uses a copy needs a new one before a key that the copy lacks is used.`,
 			case format == "jwks":
 				return show.JSON(cmd.OutOrStdout(), set)
 			}
-			// Readers of PEM (RFC 7468) skip the line over each key.
+			// Parsers of PEM (RFC 7468) skip the line before each key.
 			for _, k := range set.Keys {
 				der, err := x509.MarshalPKIXPublicKey(k.Key)
 				if err != nil {
@@ -239,9 +239,9 @@ command. A node without the new key answers 503 until it has it.`,
 	}
 }
 
-// kekAdvice returns the advice about a kek file that the command cannot write: byHand, or
-// what is better. The server's user may not write a directory such as /etc/mintage; a file
-// that root replaces keeps its owner. On a full disk, an editor would leave an empty file.
+// kekAdvice returns advice about a kek file that the command cannot write: byHand, unless
+// there is better advice. On a full disk, an editor would leave an empty file. If this user
+// may not write the directory, such as /etc/mintage, root may, and keeps the file's owner.
 func kekAdvice(err error, user int, byHand string) string {
 	switch {
 	case errors.Is(err, syscall.ENOSPC):
@@ -305,7 +305,7 @@ func (a *opened) rotateKEK(cmd *cobra.Command) error {
 			return err
 		}
 		fmt.Fprintf(out, "key-encryption key %s was added to %s, beside %s\n", kek.Next().Fingerprint(), path, kek.Fingerprint())
-		// Under a name of the command's own, a server may read a copy, as of a systemd
+		// If --kek-file names the file, a server may read a copy of it, such as a systemd
 		// credential.
 		if a.cfg.Store != config.StoreSQLite || cmd.Flags().Changed("kek-file") {
 			fmt.Fprintln(out, "copy the file to every node (restart a service that has it as a systemd credential), then give the same command again")

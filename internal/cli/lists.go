@@ -15,7 +15,7 @@ import (
 )
 
 // listFlags are the flags of an update that change lists: --add-NAME and --remove-NAME
-// beside each --NAME, and --replace, without which --NAME drops nothing.
+// beside each --NAME, and --replace, which lets --NAME drop values without confirmation.
 type listFlags struct {
 	add, remove map[string]*[]string // by NAME
 	replace     bool
@@ -38,15 +38,15 @@ func (l *listFlags) register(f *pflag.FlagSet, name, title string, whole bool) {
 	group(f, title, "add-"+name, "remove-"+name)
 }
 
-// drops notes what the flag of a list would drop.
+// drops records the items that the flag --name would drop from its list.
 func (l *listFlags) drops(name string, items []string) {
 	if len(items) > 0 {
 		l.lost = append(l.lost, "--"+name+" removes "+strings.Join(items, ", "))
 	}
 }
 
-// missing prints a note that --remove-NAME names what is not in the list: once, also if
-// the change is tried again.
+// missing prints a note that --remove-NAME names an item that is not in the list. It prints
+// each note once, even if the change is tried again.
 func (l *listFlags) missing(cmd *cobra.Command, name, item string) {
 	note := fmt.Sprintf("mintage: --remove-%s: %s was not there", name, item)
 	if !slices.Contains(l.noted, note) {
@@ -72,8 +72,8 @@ func (l *listFlags) confirm(cmd *cobra.Command) error {
 	return deployment.Usage(deployment.Hint(fmt.Errorf("nothing was changed: %s", lost), "to keep what there is, use --add-NAME instead of --NAME; to remove it, add --replace"))
 }
 
-// change applies --add-NAME and --remove-NAME to a list setting of a client, whose items
-// were as given before --NAME was applied.
+// change applies --add-NAME and --remove-NAME to a list setting of a client. before is the
+// list before --NAME was applied.
 func (l *listFlags) change(cmd *cobra.Command, s client.Setting, r *client.Registration, before []string) error {
 	typed := func(values map[string]*[]string) []string {
 		if list := *values[s.Flag]; !s.Words {

@@ -247,14 +247,14 @@ func (m *migration) takeBack(cmd *cobra.Command) error {
 	return err
 }
 
-// declareUndo is the command after the undo of a finished move. The tokens that were
+// declareUndo is the command that must follow the undo of a finished move: tokens that were
 // rotated in the database are ahead of the store that is served again.
 const declareUndo = "mintage restore --declare --backup-time INSTANT --yes, with the time at which the server was stopped for the move"
 
 // beats is longer than the interval of a node's heartbeats.
 const beats = 3 * time.Second
 
-// unused returns an error if servers run on the database: they would continue.
+// unused returns an error if servers run on the database: they would continue to use it.
 func unused(ctx context.Context, to *postgres.Moving) error {
 	before, err := to.Nodes(ctx)
 	if err != nil {

@@ -61,7 +61,7 @@ func newOperatorRemove(s *settings) *cobra.Command {
 	})
 }
 
-// roleOf returns a role, and the realm for which it is alone.
+// roleOf describes a role, with the only realm that it covers, if there is one.
 func roleOf(role, realm string) string {
 	if realm != "" {
 		role += " of " + realm

@@ -16,8 +16,8 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// registerSettings adds a flag for each setting of a new client or, with the flags that
-// change lists, for each that can be changed.
+// registerSettings adds a flag for each setting of a new client. If lists is not nil, it
+// adds a flag for each setting that an update can change.
 func registerSettings(f *pflag.FlagSet, lists *listFlags) {
 	var r client.Registration
 	if lists == nil {
@@ -56,7 +56,7 @@ func registerSettings(f *pflag.FlagSet, lists *listFlags) {
 // client.
 func applySettings(cmd *cobra.Command, lists *listFlags, r *client.Registration) error {
 	if lists != nil {
-		lists.lost = nil // of a try before
+		lists.lost = nil // of an earlier attempt
 	}
 	if f := cmd.Flag("profile"); f.Changed {
 		r.Profile = store.Profile(f.Value.String())
@@ -88,7 +88,7 @@ func applySetting(s client.Setting, r *client.Registration, flag pflag.Value) (e
 		}
 		text = string(body)
 	}
-	// JSON would replace other bytes.
+	// JSON would replace bytes that are not UTF-8.
 	if err := checkText(s.Flag, text); err != nil {
 		return err
 	}
@@ -110,11 +110,11 @@ func applySetting(s client.Setting, r *client.Registration, flag pflag.Value) (e
 	return err
 }
 
-// isDefault reports whether a flag asks for what the server has by default.
+// isDefault reports whether the value of a flag stands for the server's default.
 func isDefault(text string) bool { return text == "default" || text == "" }
 
-// readFile reads the file that a flag names. No error has its content: it may be a private
-// key that was given by mistake.
+// readFile reads the file that a flag names. Its errors do not quote the content, which may
+// be a private key that was given by mistake.
 func readFile(flag, name string) ([]byte, error) {
 	body, err := os.ReadFile(name)
 	switch {

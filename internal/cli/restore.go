@@ -293,7 +293,8 @@ func lockStore(dir, advice string) (release func(), err error) {
 	return release, err
 }
 
-// fitsKEK opens the backup's keys, if the key-encryption key does.
+// fitsKEK returns the configured key-encryption key and the backup's key ring, or an error
+// if the key does not unwrap the ring.
 func fitsKEK(cfg config.Config, records []keys.Stored) (*keys.KEK, *keys.Ring, error) {
 	kek, err := deployment.ReadKEK(cfg)
 	if err != nil {
@@ -368,11 +369,11 @@ type plan struct {
 	present    bool // there is a store to replace
 	unreadable error
 	lost       restore.Lost
-	auditLog   []audit.Entry // instead, if the store cannot be read
+	auditLog   []audit.Entry // in place of lost, if the store cannot be read
 	auditFault error
-	auditLast  time.Time // of the last record of the configuration's; zero: there is none
+	auditLast  time.Time // of the last record in the configured audit log; zero: there is none
 	auditNotes []string
-	seen       grant.Issued // by the backup and by the present store
+	seen       grant.Issued // of the backup and of the present store
 
 	restore.Since
 	revive bool // leave out what has ended since

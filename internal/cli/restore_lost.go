@@ -22,9 +22,9 @@ import (
 	"github.com/mintage/mintage/internal/show"
 )
 
-// readAuditLog reads the changes since the backup from the audit log of the
-// configuration, and from those in further directories, if their chains hold. What
-// a restored store lacks in keys is no break.
+// readAuditLog reads the changes since the backup from the audit log of the configuration,
+// and from those in further directories, if their chains hold. A line whose key the restored
+// store lacks does not break the chain.
 func (p *plan) readAuditLog(ctx context.Context, further []string) (err error) {
 	check := audit.Check{Restored: true, Progress: p.progress.verified}
 	if p.ring != nil && p.ring.HasAudit() {
@@ -34,7 +34,7 @@ func (p *plan) readAuditLog(ctx context.Context, further []string) (err error) {
 	if own != "" {
 		further = append([]string{own}, further...)
 	}
-	var begins time.Time // of the earliest
+	var begins time.Time // of the earliest log
 	for _, dir := range further {
 		verdict, err := check.Verify(dir)
 		if first := verdict.First.Time; begins.IsZero() || !first.IsZero() && first.Before(begins) {
@@ -82,7 +82,7 @@ func (p *plan) readAuditLog(ctx context.Context, further []string) (err error) {
 // shownLines limits the printed lines of a list.
 const shownLines = 20
 
-// print prints what the restore costs.
+// print prints what continues after the restore, and what is lost or ended.
 func (p *plan) print(w io.Writer) error {
 	m := p.backup.Manifest
 	fmt.Fprintf(w, "Restore %s, of %s (%s ago), into %s\n", p.backup.File, show.Instant(p.at), age(p.at), p.cfg.Data)
@@ -119,8 +119,8 @@ func (p *plan) print(w io.Writer) error {
 	return nil
 }
 
-// printSince lists what has ended since the backup and is ended in the restored store as
-// well, what is missing there, and what the audit log, its source, lacks.
+// printSince lists what has ended since the backup, what the operator must repeat after the
+// restore, and notes about the audit log.
 func (p *plan) printSince(w io.Writer) {
 	title := "Ended since the backup, and ended in the restored store as well:"
 	if p.revive {
@@ -245,8 +245,8 @@ func (p *plan) printKeys(w io.Writer) {
 	}
 }
 
-// neededKEK says which key-encryption key the restored store needs, if the command names
-// one: the server reads the file of its configuration, which may be of after a rotation.
+// neededKEK names the key-encryption key that the restored store needs, if --kek-file was
+// given: the file that the server reads may already contain the key of a later rotation.
 func neededKEK(cmd *cobra.Command, cfg config.Config, kek *keys.KEK) string {
 	if !cmd.Flags().Changed("kek-file") {
 		return ""

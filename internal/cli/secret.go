@@ -19,7 +19,7 @@ used, and revoke that.`, newSecretAdd(s), newSecretList(s), newSecretRevoke(s))
 	return cmd
 }
 
-// secrets is a table of them.
+// secrets returns a table of secrets.
 func secrets(list []adminapi.Secret) text {
 	var rows [][]string
 	for _, v := range list {

@@ -25,7 +25,7 @@ import (
 // settings reads the configuration, with the flags of the command line.
 type settings struct {
 	file       string
-	realm      string           // of what a command is about; "": the default one
+	realm      string           // that the command is about; "": the default one
 	verbose    bool             // name the admin API that is called
 	named      bool             // the command line names the deployment
 	stderr     func() io.Writer // of the command; nil: it prints nothing
@@ -65,8 +65,8 @@ func (s *settings) load() (config.Config, error) {
 	return cfg, deployment.Unreadable(err)
 }
 
-// noteAnother says which deployment a command uses, if the command line does not name
-// it and another one is near: a server that runs in this directory.
+// noteAnother prints which deployment a command uses, if the command line names none and
+// the server of another deployment runs in this directory.
 func (s *settings) noteAnother(cfg config.Config) {
 	near := config.Default().Data
 	if s.named || !serverRuns(near) {
@@ -168,7 +168,8 @@ func exactly(n int, what string) cobra.PositionalArgs {
 	}
 }
 
-// ofCommand lists the values of flags that are not settings.
+// ofCommand lists the values of flags that are not settings, for completion, by command and
+// flag.
 var ofCommand = map[string]map[string][]string{
 	"mintage client list": {"state": {"enabled", "disabled", "deleted"}},
 	"mintage user list":   {"state": {"enabled", "disabled"}},
@@ -218,7 +219,7 @@ func (s *settings) complete(root *cobra.Command) {
 		case len(words) > 1 && (words[1] == "CLIENT" || words[1] == "ID" && cmd.Parent().Name() == "client"):
 			cmd.ValidArgsFunction = s.clientIDs
 		default:
-			// Neither known words nor files.
+			// There is nothing to complete, and file names would be wrong.
 			cmd.ValidArgsFunction = cobra.NoFileCompletions
 		}
 		if cmd.PersistentFlags().Lookup("realm") != nil {
@@ -256,7 +257,7 @@ func walk(cmd *cobra.Command, f func(*cobra.Command)) {
 	}
 }
 
-// clientIDs are the clients of the configured store, with their names, for the
+// clientIDs completes the ids of clients of the configured store, with their names, for the
 // first argument or for a flag.
 func (s *settings) clientIDs(cmd *cobra.Command, args []string, _ string) (list []string, _ cobra.ShellCompDirective) {
 	const nothing = cobra.ShellCompDirectiveNoFileComp
@@ -283,8 +284,7 @@ func (s *settings) clientIDs(cmd *cobra.Command, args []string, _ string) (list 
 	return list, nothing
 }
 
-// The flags of a command stand in groups, in its help and in the
-// page about all commands.
+// The help of a command, and the page about all commands, show flags in groups.
 
 // groupAnnotation marks a flag with the title of its group.
 const groupAnnotation = "group"
@@ -323,8 +323,8 @@ func FlagGroups(set *pflag.FlagSet) (groups []FlagGroup) {
 	return groups
 }
 
-// flagUsages is what the help of a command says of its flags. Those that every
-// command has are described once, in the help of the program.
+// flagUsages returns the part about flags of a command's help. The flags that every command
+// has are described once, in the help of the program.
 func flagUsages(cmd *cobra.Command) string {
 	var b strings.Builder
 	for _, g := range FlagGroups(cmd.LocalFlags()) {
@@ -338,7 +338,7 @@ func flagUsages(cmd *cobra.Command) string {
 	return b.String()
 }
 
-// groupFlags has the help of every command below root show its flags in groups.
+// groupFlags makes the help of every command below root show its flags in groups.
 func groupFlags(root *cobra.Command) {
 	cobra.AddTemplateFunc("flagUsages", flagUsages)
 	text := root.UsageTemplate()

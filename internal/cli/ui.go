@@ -35,13 +35,13 @@ const sqliteCorrupt = 11
 // A text writes a command's result for people.
 type text func(io.Writer) error
 
-// table is a list as a table.
+// table returns a text that writes rows as a table.
 func table(heading string, rows [][]string) text {
 	return func(w io.Writer) error { return show.Table(w, heading, rows) }
 }
 
-// listed is the result of a command that lists: JSON, or a row of a table for each item.
-// It reports on standard error that a list which could be read is empty, if it may be.
+// listed returns the result of a command that lists: the list for JSON, or a table with a
+// row for each item. For an empty list, it prints empty, unless "", on standard error.
 func listed[T any](cmd *cobra.Command, list []T, err error, empty, heading string, row func(T) []string) (any, text, error) {
 	if empty != "" {
 		noteEmpty(cmd, list, err, empty)
@@ -53,7 +53,7 @@ func listed[T any](cmd *cobra.Command, list []T, err error, empty, heading strin
 	return list, table(heading, rows), err
 }
 
-// fields is a list of names and values, followed by other texts.
+// fields returns a text that writes names and values, followed by other texts.
 func fields(list [][2]string, more ...text) text {
 	return func(w io.Writer) error {
 		err := show.Fields(w, list)
@@ -69,7 +69,7 @@ func fields(list [][2]string, more ...text) text {
 func (s *settings) calls(run func(cmd *cobra.Command, a *adminclient.Client, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		for _, name := range []string{"realm", "subject", "client"} {
-			// In a script, it is a variable that is not set: the command would be about all.
+			// In a script, it is an unset variable, and the command would apply to everything.
 			if f := cmd.Flags().Lookup(name); f != nil && f.Changed && f.Value.String() == "" {
 				return deployment.Usage(fmt.Errorf("--%s is empty: name one, or leave the flag out", name))
 			}
@@ -114,7 +114,7 @@ func (s *settings) shows(cmd *cobra.Command, run func(cmd *cobra.Command, a *adm
 		if err := read(cmd, args); err != nil {
 			return err
 		}
-		return output(cmd, *asJSON, value, forPeople) // a pager may read slowly: the store is closed
+		return output(cmd, *asJSON, value, forPeople) // after the store is closed: a pager may read slowly
 	}
 	return cmd
 }
@@ -139,7 +139,7 @@ func updated(what, changes string) string {
 	return what + " is changed: " + changes
 }
 
-// otherFlags are the flags of members whose name is another one.
+// otherFlags maps members of the admin API to flags, where the names differ.
 var otherFlags = map[string]string{"keys": "key", "purposes": "purpose", "claims": "claim", "scopes": "scope", "client_secret": "secret-stdin", "password": "password-stdin", "client_id": "client", "subjects": "subject", "email_domains": "email-domain"}
 
 // flagged returns an error about a member of the admin API as one about the flag of a
@@ -172,7 +172,7 @@ func output(cmd *cobra.Command, asJSON bool, value any, forPeople text) error {
 	return forPeople(cmd.OutOrStdout())
 }
 
-// when formats an instant of a value for programs.
+// when formats an instant of an answer for a table; "-" for none.
 func when(t *time.Time) string { return show.OrDash(instant(t)) }
 
 // instant formats an instant of an answer for people; "" for none.
@@ -194,13 +194,13 @@ func given(pairs ...string) url.Values {
 	return query
 }
 
-// line is a single line.
+// line returns a text that writes one line.
 func line(format string, args ...any) text {
 	return func(w io.Writer) error { _, err := fmt.Fprintf(w, format+"\n", args...); return err }
 }
 
-// secretFields are fields with a secret, which are preceded by advice on standard
-// error unless the secret is empty.
+// secretFields is fields for a list with a secret. Unless the secret is empty, it first
+// prints advice on standard error.
 func secretFields(cmd *cobra.Command, secret, advice string, list [][2]string) text {
 	return func(w io.Writer) error {
 		if secret != "" {
@@ -290,7 +290,7 @@ func readList[T any](cmd *cobra.Command, a *adminclient.Client, name string, l l
 	return list, err
 }
 
-// events is a table below another one, if there is anything in it.
+// events returns a text that writes a table of events below other output; none for no event.
 func events(list []adminapi.Event) text {
 	return func(w io.Writer) error {
 		if len(list) == 0 {
@@ -310,8 +310,8 @@ const (
 	logPace      = 5 * time.Second
 )
 
-// A progress shows how far long work is: in one line of a terminal, or else in a
-// line every few seconds. Short work shows nothing.
+// A progress reports on long work: in one line of a terminal, or else in a line every few
+// seconds. It reports nothing on short work.
 type progress struct {
 	w        io.Writer
 	terminal bool
@@ -356,7 +356,7 @@ func (p *progress) report(phase string, done, total int64, ending bool, text fun
 	p.width = len(line)
 }
 
-// end leaves the line of the terminal.
+// end moves the terminal to the next line.
 func (p *progress) end() {
 	if p.width > 0 {
 		fmt.Fprintln(p.w)
@@ -405,8 +405,8 @@ func parent(use, short, long string, commands ...*cobra.Command) *cobra.Command 
 	return cmd
 }
 
-// onlySubcommands runs a parent: without arguments it shows the help, and with an
-// argument it fails, because that is no subcommand.
+// onlySubcommands runs a parent: without arguments it shows the help, and with an argument
+// it fails, because no subcommand has that name.
 func onlySubcommands(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return cmd.Help()

@@ -50,8 +50,8 @@ func (p *passwordFlag) register(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&p.stdin, "password-stdin", false, "read the password from standard input, one line, instead of generating one")
 }
 
-// read returns "" to have a password generated. It is called before the command
-// connects: nobody else can use the store while this process has it open.
+// read reads the password, or returns "", for which the server generates one. Call it
+// before the command connects: nobody else can use the store while this process has it open.
 func (p *passwordFlag) read(cmd *cobra.Command) (password string, err error) {
 	if !p.stdin {
 		return "", nil
@@ -224,7 +224,7 @@ of the console is not disabled.`,
 		cuts, _, err := adminclient.List[adminapi.Cutoff](cmd.Context(), a, "cutoffs", adminapi.Page{Limit: adminapi.MaxLimit}, given("subject", u.Subject))
 		i := slices.IndexFunc(cuts, func(c adminapi.Cutoff) bool { return c.ClientID == "" })
 		if err != nil || i < 0 {
-			return done + "now is refused", nil // it has happened: an error would have it repeated
+			return done + "now is refused", nil // the user is disabled: an error would be misleading
 		}
 		return done + instant(cuts[i].At) + " is refused", nil
 	})
@@ -272,7 +272,7 @@ known the old password.`,
   printf %s "$PASSWORD" | mintage user password alice --password-stdin --end-grants`,
 		Args: exactly(1, "one username"),
 		PreRunE: func(cmd *cobra.Command, args []string) (err error) {
-			if p.stdin { // whether there is the user is seen before a password is typed
+			if p.stdin { // check that the user exists before a password is typed
 				err = s.calls(func(cmd *cobra.Command, a *adminclient.Client, args []string) error {
 					_, err := a.Get(cmd.Context(), nil, nil, "users", args[0])
 					return err

@@ -136,7 +136,7 @@ func (i *userImport) add(n int, text []byte) error {
 	return nil
 }
 
-// flush has the batch stored.
+// flush sends the batch, counts the users and empties the batch.
 func (i *userImport) flush() error {
 	if len(i.batch) == 0 {
 		return nil

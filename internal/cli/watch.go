@@ -13,7 +13,7 @@ import (
 	"github.com/mintage/mintage/internal/show"
 )
 
-// watchInterval is how often a watch looks.
+// watchInterval is the time between two requests of client watch to the admin API.
 const watchInterval = time.Second
 
 func newClientWatch(s *settings) *cobra.Command {

@@ -98,13 +98,13 @@ func (p *page) text(s string) {
 	}
 }
 
-// escape makes roff print a text as it is: a hyphen that is copied with a
-// command line must be one.
+// escape makes roff print a text as it is. A hyphen, for example, stays an ASCII hyphen
+// when a reader copies a command line.
 func escape(s string) string {
 	return strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", `\(ga`, "^", `\(ha`, "~", `\(ti`).Replace(s)
 }
 
-// plain is a line of text that begins with no control character.
+// plain escapes a line so that it does not begin with a control character of roff.
 func plain(line string) string {
 	line = escape(line)
 	if strings.HasPrefix(line, ".") {

@@ -12,7 +12,7 @@ import (
 	"github.com/mintage/mintage/internal/config"
 )
 
-// referencePage is the page, in Markdown.
+// referencePage returns docs/reference/cli.md.
 func referencePage(root *cobra.Command) string {
 	var b strings.Builder
 	b.WriteString(`# Commands
@@ -56,8 +56,8 @@ done, 2 if the command line or the configuration is wrong. Results are on standa
 	return b.String()
 }
 
-// ownFlags are those of a command that are no settings, and whether it has some
-// that are.
+// ownFlags returns the flags of a command that are not settings, and whether the command
+// also has flags that are.
 func ownFlags(c *cobra.Command) (own *pflag.FlagSet, settings bool) {
 	meaning := map[string]string{} // of settings; a client's own flag may have the name of one
 	for _, k := range config.Keys() {
@@ -74,7 +74,7 @@ func ownFlags(c *cobra.Command) (own *pflag.FlagSet, settings bool) {
 	return own, settings
 }
 
-// writeHelp writes a help text: what is indented in it stays as it is.
+// writeHelp writes a help text. Indented lines stay as they are, in a code block.
 func writeHelp(b *strings.Builder, help string) {
 	literal := false
 	for line := range strings.SplitSeq(strings.TrimSpace(help), "\n") {
@@ -135,7 +135,7 @@ func writeFlag(b *strings.Builder, f *pflag.Flag) {
 	fmt.Fprintf(b, "| `%s` | %s | %s |\n", name, def, cell(f.Usage))
 }
 
-// cell is a text that a table can hold.
+// cell escapes a text for a cell of a Markdown table.
 func cell(s string) string {
 	return strings.NewReplacer("|", `\|`, "<", `\<`, "*", `\*`).Replace(strings.ReplaceAll(s, "\n", " "))
 }
