@@ -17,7 +17,7 @@ import (
 
 // A Problem is an error answer (RFC 9457).
 type Problem struct {
-	Type   string `json:"type,omitempty"` // absent: the status says it all
+	Type   string `json:"type,omitempty"` // absent: about:blank, so that Status is all
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail,omitempty"`
@@ -25,15 +25,15 @@ type Problem struct {
 	Field  string `json:"field,omitempty"`  // the member or parameter that is wrong
 }
 
-// jsonTypes are the types of JSON, by their names in errors of encoding/json and by the
-// kinds of Go.
+// jsonTypes describes types of JSON for people. Its keys are the names that errors of
+// encoding/json contain, and kinds of package reflect.
 var jsonTypes = map[string]string{
 	"string": "a string", "number": "a number", "bool": "true or false",
 	"array": "an array", "slice": "an array", "object": "an object", "struct": "an object", "map": "an object",
 }
 
-// Misread says in the words of JSON why encoding/json cannot decode a text: which member
-// has a value of the wrong type, and what it must be. Whole stands for the text itself.
+// Misread describes in terms of JSON why encoding/json cannot decode a text: which member
+// has a value of the wrong type, and what it must be. whole is the name of the text itself.
 func Misread(whole string, err error) string {
 	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
 	if !ok {
@@ -97,7 +97,7 @@ type CodeRequest struct {
 	Resource []string `json:"resource,omitempty"`
 }
 
-// A CodeAnswer is its answer.
+// A CodeAnswer is the answer to a CodeRequest.
 type CodeAnswer struct {
 	Code        string    `json:"code"`
 	CallbackURL string    `json:"callback_url"`
@@ -106,17 +106,17 @@ type CodeAnswer struct {
 	GrantID     string    `json:"grant_id"`
 }
 
-// A Login is a login that was handed off: which client asks for it, and how it has
-// to be.
+// A Login is a login that was handed off to the provider's own login page: the client that
+// requested it, and what the login must fulfil.
 type Login struct {
-	ClientID     string      `json:"client_id,omitempty"` // absent: the user asks, for the account pages
+	ClientID     string      `json:"client_id,omitempty"` // absent: the login is for the account pages
 	ClientName   string      `json:"client_name,omitempty"`
 	RedirectHost string      `json:"redirect_host,omitempty"`
 	Scope        oauth.Scope `json:"scope,omitempty"`
 	Prompt       []string    `json:"prompt,omitempty"`
 	MaxAge       *int        `json:"max_age,omitempty"` // seconds
 	LoginHint    string      `json:"login_hint,omitempty"`
-	Subjects     []string    `json:"subjects,omitempty"`   // whom the client expects: one of them
+	Subjects     []string    `json:"subjects,omitempty"`   // the client accepts only one of these
 	ACRValues    []string    `json:"acr_values,omitempty"` // that the login should have, the best first
 	UILocales    string      `json:"ui_locales,omitempty"`
 	// Fresh means that the user must log in now: an existing session is not enough.
@@ -129,7 +129,7 @@ type Login struct {
 type AcceptRequest struct {
 	Subject  string          `json:"subject"`
 	AuthTime time.Time       `json:"auth_time,omitzero"` // now if absent
-	Name     string          `json:"name,omitempty"`     // to greet the user by
+	Name     string          `json:"name,omitempty"`     // of the user, for greetings
 	Claims   json.RawMessage `json:"claims,omitempty"`   // an object
 	ACR      string          `json:"acr,omitempty"`      // of the login, for id_tokens
 	AMR      []string        `json:"amr,omitempty"`
@@ -141,7 +141,7 @@ type RejectRequest struct {
 	Reason string          `json:"reason,omitempty"` // for the log
 }
 
-// A ContinueAnswer is the answer to both.
+// A ContinueAnswer is the answer to an AcceptRequest or a RejectRequest.
 type ContinueAnswer struct {
 	ContinueURL string `json:"continue_url"` // where the browser goes
 }
@@ -162,7 +162,7 @@ type Restore struct {
 	Backup  *time.Time `json:"backup"`
 	Until   *time.Time `json:"until"`
 	InForce bool       `json:"in_force"`
-	// ClockIsBehind says, in the answer to a declaration, that the server's clock is
+	// ClockIsBehind reports, in the answer to a RestoreRequest, that the server's clock is
 	// behind by more than a restore tolerates.
 	ClockIsBehind bool `json:"clock_is_behind,omitempty"`
 }

@@ -22,7 +22,7 @@ type API struct {
 	DefaultScope   string     `json:"default_scope,omitempty"`
 	CreatedAt      *time.Time `json:"created_at,omitempty"`
 	UpdatedAt      *time.Time `json:"updated_at,omitempty"`
-	Events         []Event    `json:"events,omitempty"` // of a command
+	Events         []Event    `json:"events,omitempty"` // only in the output of a command
 }
 
 // An APIScope is a scope of an API, with its texts by language.
@@ -59,7 +59,7 @@ func (a API) Changes(old API) string {
 	return strings.Join(list, "; ")
 }
 
-// settings returns names and values of what can be set, but for the scopes.
+// settings returns names and values of the settings, except the scopes.
 func (a API) settings() [][2]string {
 	lifetime := ""
 	if a.AccessTokenLifetime != nil {
@@ -69,8 +69,8 @@ func (a API) settings() [][2]string {
 		{"self registered clients", fmt.Sprint(a.SelfRegistered)}, {"default scope", a.DefaultScope}}
 }
 
-// A ConsentPreview is what the consent page says to a user of whom an application asks all
-// scopes of an API.
+// A ConsentPreview is the text of the consent page for a client that requests all scopes of
+// an API.
 type ConsentPreview struct {
 	Locale string `json:"locale"`
 	Words  []Word `json:"words"`

@@ -21,9 +21,9 @@ import (
 // ClientStates are the states that a client can have.
 var ClientStates = []string{string(store.ClientEnabled), string(store.ClientDisabled), string(store.ClientDeleted)}
 
-// A Client is a client as an answer shows it, without anything secret, or as a request
-// wants it to be. What a request leaves out has its default. Its Secret is only in
-// requests; the fields behind the state are only in answers, and ignored in requests.
+// A Client is a client in an answer, without its secrets, or in a request. A setting that a
+// request leaves out gets its default. The Secret is only in requests. The fields after
+// State are only in answers; in requests they are ignored.
 type Client struct {
 	client.Registration
 	State          store.ClientState
@@ -31,17 +31,17 @@ type Client struct {
 	UpdatedAt      *time.Time
 	Secrets        []Secret        // nil: it is a request
 	SelfRegistered *SelfRegistered // nil: an operator registered it
-	Events         []Event         // of a command
+	Events         []Event         // only in the output of a command
 }
 
-// SelfRegistered is what is known of a client that registered itself, beside what it
-// says of itself: its name and its redirect URIs, of the last agreement.
+// SelfRegistered holds what the server knows about a client that registered itself. The
+// client's own statements, its name and redirect URIs, are those of the last agreement.
 type SelfRegistered struct {
 	By            store.Registrar `json:"by"`
 	RedirectHosts []string        `json:"redirect_hosts"`
 	FirstAgreedAt *time.Time      `json:"first_agreement_at"`
 	LastAgreedAt  *time.Time      `json:"last_agreement_at"` // null: it is disabled
-	KeptUntil     *time.Time      `json:"kept_until"`        // unless it gets tokens; null: for good
+	KeptUntil     *time.Time      `json:"kept_until"`        // later if it gets tokens; null: for good
 }
 
 // A NewClient is the answer to the registration of a client.
@@ -64,7 +64,8 @@ func (c Client) MarshalJSON() ([]byte, error) {
 		b.WriteByte(':')
 		failed = errors.Join(failed, err, enc.Encode(value))
 	}
-	// What a reader would take from the profile is written, so that a contradiction is refused.
+	// A value that the profile would replace when the client is read is written, even if it is
+	// the default: the reader then rejects the contradiction.
 	followed := c.Registration
 	followed.Follow()
 	write("id", c.ID)
@@ -81,7 +82,7 @@ func (c Client) MarshalJSON() ([]byte, error) {
 		}
 	}
 	if c.Secret != "" {
-		write("client_secret", string(c.Secret)) // which does not show itself
+		write("client_secret", string(c.Secret)) // oauth.Secret would marshal as "[secret]"
 	}
 	if c.Secrets != nil {
 		write("created_at", c.CreatedAt)
@@ -98,15 +99,15 @@ func (c Client) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), failed
 }
 
-// UnmarshalJSON reads the members, and refuses unknown ones: a server could not do what
-// they say, and a command would lose them when it sends the client back.
+// UnmarshalJSON decodes the members, and rejects unknown ones: a server could not apply
+// them, and a command would lose them when it sends the client back.
 func (c *Client) UnmarshalJSON(text []byte) error {
 	*c = Client{Registration: client.Registration{Settings: store.Settings{Auth: store.AuthEither}}, State: store.ClientEnabled}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(text, &members); err != nil || members == nil {
 		return errors.Join(errors.New("not a JSON object"), err)
 	}
-	if raw, ok := members["profile"]; ok { // its values come before those that are given
+	if raw, ok := members["profile"]; ok { // first, so that given members override its values
 		if err := json.Unmarshal(raw, &c.Profile); err != nil {
 			return &oauth.Invalid{Field: "profile", Message: Misread("", err)}
 		}
@@ -208,7 +209,7 @@ func (c Client) Changes(old Client) string {
 		switch before, after := text(old), text(c); {
 		case before != after:
 			list = append(list, fmt.Sprintf("%s %q, was %q", name, after, before))
-		case !reflect.DeepEqual(s.Value(&old.Registration), s.Value(&c.Registration)): // other keys may have the same names
+		case !reflect.DeepEqual(s.Value(&old.Registration), s.Value(&c.Registration)): // different keys may have the same names
 			list = append(list, name+" replaced")
 		}
 	}
@@ -225,8 +226,8 @@ func missing(lead string, list, other []string) (texts []string) {
 	return texts
 }
 
-// A Usage is what users have allowed a client, of the active ones among at most 10,000
-// grants.
+// A Usage summarizes what users have allowed a client, by the active grants among the
+// first 10,000.
 type Usage struct {
 	Grants     int        `json:"grants"`
 	Users      int        `json:"users"`

@@ -6,12 +6,12 @@ import (
 	"github.com/mintage/mintage/internal/audit"
 )
 
-// An ExplainRequest is the body of POST /admin/v1/explain. It is a body, and no part of
-// an address, because the text may be a secret.
+// An ExplainRequest is the body of POST /admin/v1/explain. The text is not in the URL,
+// because it may be a secret.
 type ExplainRequest struct {
 	Text    string `json:"text"`              // a token, a code or an id, or what contains one
 	Subject string `json:"subject,omitempty"` // whose session the text names
-	Recent  bool   `json:"recent,omitempty"`  // read the end of the audit log alone
+	Recent  bool   `json:"recent,omitempty"`  // read only the end of the audit log
 }
 
 // An Explanation explains a token, a code, a request, a grant or a session. Nothing
@@ -42,7 +42,7 @@ type Reading struct {
 	Next    string `json:"next"`           // what to do
 }
 
-// An ExplainedRequest is what is recorded of a request.
+// An ExplainedRequest is what the audit log and the server's log contain about a request.
 type ExplainedRequest struct {
 	ID      string        `json:"id"`
 	Refusal string        `json:"refusal,omitempty"`
@@ -70,12 +70,12 @@ type LogLine struct {
 	TraceID   string  `json:"trace_id,omitempty"`
 }
 
-// An ExplainedToken is what a token says, or the row of its grant.
+// An ExplainedToken is what a token contains, or else what the row of its grant does.
 type ExplainedToken struct {
 	Key        string     `json:"key,omitempty"`
 	Fault      string     `json:"fault,omitempty"`
-	Actors     []string   `json:"actors,omitempty"` // who act by it, the present one first
-	ID         string     `json:"id,omitempty"`     // of an exchanged one
+	Actors     []string   `json:"actors,omitempty"` // clients that act by it, the present one first
+	ID         string     `json:"id,omitempty"`     // of an exchanged token
 	GrantID    string     `json:"grant_id,omitempty"`
 	Generation uint32     `json:"generation,omitempty"`
 	Standing   string     `json:"standing,omitempty"`
@@ -101,14 +101,14 @@ type ExplainedCode struct {
 	ExpiresAt   *time.Time `json:"expires_at"`
 }
 
-// An ExplainedClient is the client of what is explained.
+// An ExplainedClient is the client of an explained token, code or grant.
 type ExplainedClient struct {
 	ID    string `json:"id"`
 	Name  string `json:"name"`
 	State string `json:"state"`
 }
 
-// An ExplainedSession is a session, and what its clients were told of its end.
+// An ExplainedSession is a session, and the notifications of its end to clients.
 type ExplainedSession struct {
 	Session   string            `json:"session,omitempty"` // absent: there is none
 	Subject   string            `json:"subject"`
@@ -120,7 +120,7 @@ type ExplainedSession struct {
 	Logouts   []ExplainedLogout `json:"logouts,omitempty"`
 }
 
-// An ExplainedLogout is what one client was told of a logout.
+// An ExplainedLogout is the notification of a logout to one client (back-channel logout).
 type ExplainedLogout struct {
 	EndedAt  *time.Time `json:"ended_at"`
 	All      bool       `json:"all_sessions"`
@@ -131,7 +131,7 @@ type ExplainedLogout struct {
 	Next     *time.Time `json:"next_attempt_at,omitempty"`
 }
 
-// A LifeEntry is something that happened to a grant, or will.
+// A LifeEntry is a past or future event in the life of a grant.
 type LifeEntry struct {
 	At     *time.Time `json:"at"` // null if unknown
 	What   string     `json:"what"`

@@ -22,9 +22,9 @@ type Grant struct {
 	RotatedAt    *time.Time      `json:"rotated_at"`
 	ExpiresAt    *time.Time      `json:"expires_at"`
 	DeleteAfter  *time.Time      `json:"delete_after"`
-	Key          string          `json:"key,omitempty"` // that made its tokens; of a single grant
+	Key          string          `json:"key,omitempty"` // that made its tokens; not in lists
 	Cutoff       *time.Time      `json:"cutoff,omitempty"`
-	Events       []Event         `json:"events,omitempty"` // of a command
+	Events       []Event         `json:"events,omitempty"` // only in the output of a command
 }
 
 // A Session is a session of a subject with the grants that it made.
@@ -45,12 +45,12 @@ type SessionRequest struct {
 	Session string `json:"session,omitempty"` // all if absent
 }
 
-// EndedSessions is its answer.
+// EndedSessions is the answer to a SessionRequest.
 type EndedSessions struct {
 	Subject string `json:"subject"`
 	Session string `json:"session,omitempty"` // absent: all
-	// Grants is how many were active and ended; of a cutoff those that it covers, at most
-	// MaxCovered. It is absent if they could not be counted.
+	// Grants is the number of active grants that ended or, for a cutoff, of those that it
+	// covers, at most MaxCovered. It is absent if they could not be counted.
 	Grants *int       `json:"grants,omitempty"`
 	Cutoff *time.Time `json:"cutoff,omitempty"`
 }
@@ -75,5 +75,5 @@ type NewCutoff struct {
 	Grants *int `json:"grants,omitempty"`
 }
 
-// MaxCovered bounds how many grants of a cutoff are counted.
+// MaxCovered is the number of grants at which the count of those that a cutoff covers ends.
 const MaxCovered = 10000

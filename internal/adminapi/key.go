@@ -2,7 +2,7 @@ package adminapi
 
 import "time"
 
-// A Key is a key of the ring, without its text.
+// A Key is a key of the ring, without its key material.
 type Key struct {
 	ID        string     `json:"id"`
 	Purpose   string     `json:"purpose"`
@@ -24,7 +24,7 @@ type KeyChange struct {
 // A RotateRequest is the body of POST /admin/v1/keys/rotate.
 type RotateRequest struct {
 	Purposes []string `json:"purposes,omitempty"` // all that rotate if absent
-	In       string   `json:"in,omitempty"`       // as soon as every verifier can know them if absent
+	In       string   `json:"in,omitempty"`       // absent: as soon as every verifier can have them
 }
 
 // A WithdrawRequest is the body of POST /admin/v1/keys/withdraw.
@@ -32,10 +32,10 @@ type WithdrawRequest struct {
 	Keys     []string `json:"keys,omitempty"`
 	Purposes []string `json:"purposes,omitempty"`
 	All      bool     `json:"all,omitempty"`
-	DryRun   bool     `json:"dry_run,omitempty"` // do nothing but to count
+	DryRun   bool     `json:"dry_run,omitempty"` // only count what would end
 }
 
-// A Withdrawal says what a withdrawal ends, or would end.
+// A Withdrawal lists and counts what a withdrawal ends, or would end.
 type Withdrawal struct {
 	Withdrawn []KeyChange `json:"withdrawn"`
 	Added     []KeyChange `json:"added"`
@@ -49,7 +49,7 @@ type Withdrawal struct {
 	JWTGrants *int `json:"jwt_grants,omitempty"`
 }
 
-// A Secret is a secret of a client as it is listed: never its text.
+// A Secret is a secret of a client in a list, which never contains its text.
 type Secret struct {
 	ID         string     `json:"id"`
 	Stored     string     `json:"stored"`
@@ -66,7 +66,7 @@ type SecretRequest struct {
 	ExpiresIn string `json:"expires_in,omitempty"` // such as 90d; until it is revoked if absent
 }
 
-// A NewSecret is its answer: the only one that has the secret.
+// A NewSecret is the answer to a SecretRequest: the only one that contains the secret.
 type NewSecret struct {
 	ClientID string `json:"client_id"`
 	SecretID string `json:"secret_id"`

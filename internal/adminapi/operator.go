@@ -6,7 +6,7 @@ import "time"
 type Operator struct {
 	Name      string     `json:"name"`
 	Role      string     `json:"role"`
-	Realm     string     `json:"realm,omitempty"` // the only one that it is for
+	Realm     string     `json:"realm,omitempty"` // the only realm that the role covers
 	CreatedBy string     `json:"created_by"`
 	CreatedAt *time.Time `json:"created_at"`
 	SeenAt    *time.Time `json:"last_sign_in_at"` // null: never
@@ -16,7 +16,7 @@ type Operator struct {
 type OperatorRequest struct {
 	Name  string `json:"name"`
 	Role  string `json:"role"`
-	Realm string `json:"realm,omitempty"` // the only one that it is for
+	Realm string `json:"realm,omitempty"` // the only realm that the role covers
 }
 
 // An InvitationRequest is the body of POST /admin/v1/console/invitations.
@@ -24,7 +24,7 @@ type InvitationRequest struct {
 	Operator string `json:"operator"`
 }
 
-// A NewInvitation is its answer: the only one that has the link.
+// A NewInvitation is the answer to an InvitationRequest: the only one with the link.
 type NewInvitation struct {
 	Operator  string     `json:"operator"`
 	URL       string     `json:"url"`
@@ -46,7 +46,7 @@ type ConsoleSession struct {
 type Token struct {
 	Name       string     `json:"name"`
 	Role       string     `json:"role"`
-	Realm      string     `json:"realm,omitempty"` // the only one that it is for
+	Realm      string     `json:"realm,omitempty"` // the only realm that the role covers
 	State      string     `json:"state"`           // active or expired
 	CreatedBy  string     `json:"created_by"`
 	CreatedAt  *time.Time `json:"created_at"`
@@ -58,11 +58,11 @@ type Token struct {
 type TokenRequest struct {
 	Name      string `json:"name"`
 	Role      string `json:"role"`
-	Realm     string `json:"realm,omitempty"`      // the only one that it is for
-	ExpiresIn string `json:"expires_in,omitempty"` // such as 90d, which it is if absent
+	Realm     string `json:"realm,omitempty"`      // the only realm that the role covers
+	ExpiresIn string `json:"expires_in,omitempty"` // such as 90d, the default
 }
 
-// A NewToken is its answer: the only one that has the text.
+// A NewToken is the answer to a TokenRequest: the only one with the token's text.
 type NewToken struct {
 	Token     string     `json:"token"`
 	Name      string     `json:"name"`

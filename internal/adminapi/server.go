@@ -18,11 +18,11 @@ type Realms struct {
 	Realms []Realm `json:"realms"`
 }
 
-// Settings are those with which the server that answers runs. Passwords are left out.
+// Settings are the settings of the server that answers. Passwords are left out.
 type Settings struct {
 	Settings []SettingValue `json:"settings"`
-	// Of the configuration as it is now on the server's machine: what a reload and what a
-	// restart would change, or why it could not be used.
+	// OnReload and OnRestart name what a reload and a restart would change, by the present
+	// configuration on the server's machine. Faults are why that cannot be used.
 	OnReload  []string `json:"on_reload"`
 	OnRestart []string `json:"on_restart"`
 	Faults    []string `json:"faults"`
@@ -41,7 +41,7 @@ type SettingValue struct {
 // A Checkup is what the server that answers found when it last examined the deployment, as
 // mintage doctor does.
 type Checkup struct {
-	Running  bool       `json:"running"`           // another one is
+	Running  bool       `json:"running"`           // another checkup is running
 	At       *time.Time `json:"at,omitempty"`      // nil: there was none since the start
 	Verdict  string     `json:"verdict,omitempty"` // the level of the worst finding
 	Findings []Finding  `json:"findings"`
@@ -55,7 +55,7 @@ type Finding struct {
 	Advice string `json:"advice,omitempty"`
 }
 
-// Traffic is what all nodes have answered in a period, in equal steps.
+// Traffic counts what all nodes have answered in a period, in equal steps.
 type Traffic struct {
 	From   time.Time `json:"from"`
 	Step   int       `json:"step_seconds"`
@@ -71,7 +71,7 @@ type Series struct {
 	Counts []uint64 `json:"counts"` // one for each step, the earliest first
 }
 
-// Periods are those that traffic is asked about: how long each is, and its step.
+// Periods are the periods of Traffic: the length of each, and its step.
 var Periods = map[string][2]time.Duration{
 	"hour": {time.Hour, 5 * time.Minute}, "day": {24 * time.Hour, 5 * time.Minute}, "week": {7 * 24 * time.Hour, time.Hour},
 }
@@ -92,29 +92,29 @@ type AuditHead struct {
 	Hash  string `json:"hash"`
 }
 
-// A Watch is what a client has sent to the server that answers since somebody began to
-// look. It ends ten minutes after the last look.
+// A Watch lists the requests of a client to the server that answers, since an operator
+// began to watch. It ends ten minutes after it was last read.
 type Watch struct {
 	Stages   []Stage          `json:"stages"`
 	Requests []WatchedRequest `json:"requests"` // at most 50, the earliest first
 	Finished bool             `json:"finished"` // every stage is done
 }
 
-// A Stage is something that a client of its kind does first.
+// A Stage is a first request that a new client of its kind must complete.
 type Stage struct {
 	Name string `json:"name"` // authorize, device, token or refresh
 	Done bool   `json:"done"`
 }
 
-// A WatchedRequest is one request.
+// A WatchedRequest is one request of a Watch.
 type WatchedRequest struct {
 	At        time.Time `json:"at"`
 	RequestID string    `json:"request_id"`
 	Endpoint  string    `json:"endpoint"`
 	GrantType string    `json:"grant_type,omitempty"`
 	Answered  bool      `json:"answered"`
-	Repeated  bool      `json:"repeated,omitempty"` // the same pair again
-	Unknown   bool      `json:"unknown,omitempty"`  // its client_id is that of no client
+	Repeated  bool      `json:"repeated,omitempty"` // the answer was the same token pair again
+	Unknown   bool      `json:"unknown,omitempty"`  // no client has its client_id
 	Why       string    `json:"why,omitempty"`      // why it was refused
 	Next      string    `json:"next,omitempty"`     // what to do
 }

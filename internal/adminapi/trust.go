@@ -17,7 +17,7 @@ type Trust struct {
 	ClientID string   `json:"client_id"`
 	Disabled bool     `json:"disabled"`
 	APIs     []string `json:"apis"`
-	// The keys are JWKS, or at JWKSURI, or else where the issuer's metadata say.
+	// The keys are JWKS, or at JWKSURI, or else at the jwks_uri of the issuer's metadata.
 	JWKS         json.RawMessage `json:"jwks,omitempty"`
 	JWKSURI      string          `json:"jwks_uri,omitempty"`
 	JWKSCA       string          `json:"jwks_ca,omitempty"`
@@ -29,7 +29,7 @@ type Trust struct {
 	EmailDomains []string        `json:"email_domains,omitempty"`
 	CreatedAt    *time.Time      `json:"created_at,omitempty"`
 	UpdatedAt    *time.Time      `json:"updated_at,omitempty"`
-	Events       []Event         `json:"events,omitempty"` // of a command
+	Events       []Event         `json:"events,omitempty"` // only in the output of a command
 }
 
 // Changes describes in one line how t differs from old, "" if it does not.
@@ -50,14 +50,14 @@ func (t Trust) Changes(old Trust) string {
 	return strings.Join(list, "; ")
 }
 
-// Settings returns names and values of what can be set, but for keys and certificates.
+// Settings returns names and values of the settings, except keys and certificates.
 func (t Trust) Settings() [][2]string {
 	return [][2]string{{"disabled", fmt.Sprint(t.Disabled)}, {"apis", strings.Join(t.APIs, ", ")}, {"jwks uri", t.JWKSURI}, {"audience", t.Audience},
 		{"max lifetime", t.MaxLifetime}, {"tenant", t.Tenant}, {"subjects", strings.Join(t.Subjects, ", ")}, {"subject from", t.SubjectFrom},
 		{"email domains", strings.Join(t.EmailDomains, ", ")}}
 }
 
-// An AssertionRequest asks what would become of an assertion.
+// An AssertionRequest is the body of POST /admin/v1/assertions, which tests an assertion.
 type AssertionRequest struct {
 	Assertion string `json:"assertion"`
 }
@@ -66,7 +66,7 @@ type AssertionRequest struct {
 // presented it now. Nothing is recorded.
 type Judgement struct {
 	Accepted bool             `json:"accepted"`
-	Trust    *Trust           `json:"trust"` // null: none is for it
+	Trust    *Trust           `json:"trust"` // null: no trust covers the assertion
 	Subject  string           `json:"subject,omitempty"`
 	Scope    string           `json:"scope,omitempty"` // that its client would get
 	Findings []JudgementClaim `json:"findings"`

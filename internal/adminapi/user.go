@@ -15,13 +15,13 @@ type User struct {
 	Username      string        `json:"username"`
 	Name          string        `json:"name"`
 	Subject       string        `json:"subject"`
-	Claims        claims.Claims `json:"claims,omitempty"` // apart from the names
+	Claims        claims.Claims `json:"claims,omitempty"` // without Username and Name
 	State         string        `json:"state"`
 	SecondFactor  bool          `json:"second_factor"`
 	SessionsEnded *time.Time    `json:"sessions_ended_at"`
 	CreatedAt     *time.Time    `json:"created_at"`
 	UpdatedAt     *time.Time    `json:"updated_at"`
-	Events        []Event       `json:"events,omitempty"` // of a command
+	Events        []Event       `json:"events,omitempty"` // only in the output of a command
 }
 
 // A UserDocument is the body of POST /admin/v1/users.
@@ -31,7 +31,7 @@ type UserDocument struct {
 	Subject  string        `json:"subject,omitempty"` // the username if absent
 	Claims   claims.Claims `json:"claims,omitempty"`
 	Password string        `json:"password,omitempty"` // generated if absent
-	// PasswordHash is argon2id in PHC text, of another system.
+	// PasswordHash is a hash from another system: argon2id in PHC format.
 	PasswordHash string `json:"password_hash,omitempty"`
 }
 
@@ -54,14 +54,14 @@ type ImportedUser struct {
 	PasswordHash string        `json:"password_hash,omitempty"` // argon2id in PHC text
 }
 
-// Imported says how many users of an ImportRequest were created, and exist.
+// Imported counts the users of an ImportRequest that were created, and that existed.
 type Imported struct {
 	Created  int `json:"created"`
 	Existing int `json:"existing"`
 }
 
-// A UserPatch is the body of PATCH: a merge patch (RFC 7396), in which null removes
-// what it names.
+// A UserPatch is the body of PATCH .../users/{username}: a merge patch (RFC 7396), in which
+// null removes a member.
 type UserPatch struct {
 	Name   json.RawMessage `json:"name,omitempty"`
 	Claims claims.Claims   `json:"claims,omitempty"`
