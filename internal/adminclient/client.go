@@ -1,6 +1,6 @@
-// Package adminclient calls the admin API for commands: of the server that runs on
-// the data directory, of one on another machine, or of this process, where no server
-// runs.
+// Package adminclient calls the admin API for commands. The API is that of the server on
+// the data directory or of a server on another machine. If no server runs, it is a handler
+// in this process, with the store open.
 package adminclient
 
 import (
@@ -27,10 +27,10 @@ import (
 
 // A Client calls one admin API.
 type Client struct {
-	at      string // for people
+	at      string // where the API is, for people
 	url     string
 	token   string
-	file    string // that has the token
+	file    string // that contains the token
 	version string // of the command; "" of other callers
 	realm   string // whose API is called; "": the default one
 	client  http.Client
@@ -38,7 +38,7 @@ type Client struct {
 	close   func() // nil: there is nothing to close
 }
 
-// At says for people where the admin API is.
+// At describes for people where the admin API is.
 func (a *Client) At() string { return a.at }
 
 // InRealm makes the client call the API of a realm.
@@ -62,9 +62,9 @@ func (a *Client) Post(ctx context.Context, in, out any, path ...string) error {
 	return err
 }
 
-// Update reads a resource, has it changed, and writes it unless somebody else has changed
-// it since; then it begins again. Confirm is called before a change that can be made: its
-// error stops it. Update returns the resource as it was and is.
+// Update reads a resource, changes it, and writes it with If-Match. If somebody else has
+// changed the resource meanwhile, it begins again. It calls confirm after a successful dry
+// run, and writes nothing if confirm fails. It returns the resource before and after.
 func Update[T any](ctx context.Context, a *Client, change func(*T) error, confirm func() error, path ...string) (old, next T, err error) {
 	for n := 1; ; n++ {
 		var text json.RawMessage
@@ -135,8 +135,8 @@ func List[T any](ctx context.Context, a *Client, name string, p adminapi.Page, f
 	}
 }
 
-// Items reads the list of a name that one answer has, and the key of its last item if
-// more follow.
+// Items reads one answer, and returns its member name, which is a list, and the key of the
+// list's last item if more follow.
 func Items[T any](ctx context.Context, a *Client, name string, query url.Values, path ...string) (list []T, next string, err error) {
 	var answer map[string]json.RawMessage
 	if _, err := a.Get(ctx, &answer, query, path...); err != nil {
@@ -223,8 +223,8 @@ func (a *Client) problem(resp *http.Response) error {
 	return deployment.Hint(errors.New(text), "see the server's log, request "+resp.Header.Get("X-Request-Id"))
 }
 
-// otherVersion adds to an error about a request that the server does not know that
-// its version is another one. It reads strictly: it has done nothing.
+// otherVersion adds advice to the error of a rejected request if the server's version
+// differs. The server has changed nothing: it rejects requests that it does not know.
 func (a *Client) otherVersion(err error, resp *http.Response) error {
 	theirs := resp.Header.Get(adminapi.Version)
 	if a.version == "" || theirs == a.version {

@@ -31,24 +31,24 @@ import (
 )
 
 const (
-	// dialTime bounds how long a command looks for a server.
+	// dialTime limits a connection attempt, and the TLS handshake after it.
 	dialTime = 5 * time.Second
-	// answerTime bounds how long a command waits for an answer to begin: some answers
-	// read every grant.
+	// answerTime limits the wait for the header of an answer: for some answers, the server
+	// reads every grant.
 	answerTime = 5 * time.Minute
-	// lockInterval is how often a command looks for the lock and for a server.
+	// lockInterval is how often a command tries to connect, or else to lock the store.
 	lockInterval = 50 * time.Millisecond
 )
 
-// Connect returns a client of the configured deployment, for a command of a version:
-// of the server at its admin socket or its address, or of this process if no server
-// runs, unless the operator has named a server: then only that one will do. The caller
-// closes it.
+// Connect returns a client of the configured deployment for a command with a version. The
+// client calls the server at the admin socket or address or, if no server runs, a handler
+// in this process. If the operator has named a server (named), only that server will do.
+// The caller closes the client.
 func Connect(ctx context.Context, cfg config.Config, version string, named bool) (*Client, error) {
 	return connect(ctx, cfg, version, named, deployment.LockTime)
 }
 
-// connect waits so long for the lock.
+// connect is Connect with a limit of the wait for the lock.
 func connect(ctx context.Context, cfg config.Config, version string, named bool, wait time.Duration) (*Client, error) {
 	for end := time.Now().Add(wait); ; {
 		a, err := running(ctx, cfg, named)
@@ -89,18 +89,18 @@ func running(ctx context.Context, cfg config.Config, named bool) (*Client, error
 		conn.Close()
 		a, err := Open(cfg, "")
 		if err == nil {
-			a.client.Timeout = 0 // a count can take long; the command can be stopped
+			a.client.Timeout = 0 // counting grants can take long; the operator can stop it
 		}
 		return a, err
 	}
 	refused := errors.Is(err, syscall.ECONNREFUSED)
 	switch {
 	case unix && (refused || errors.Is(err, fs.ErrNotExist)):
-		return nil, nil // or its socket was left by a server that was killed
+		return nil, nil // no server, or the socket of one that was killed
 	case unix && errors.Is(err, fs.ErrPermission):
 		info, hidden := os.Lstat(path)
 		if hidden != nil {
-			return nil, nil // nor can the store be opened
+			return nil, nil // inProcess reports the error, because it cannot open the store
 		}
 		return nil, deployment.Hint(fmt.Errorf("the admin socket %s refuses this user: %w", path, err), admitted(info))
 	case !unix && refused && !named && isLocal(address):
@@ -109,7 +109,7 @@ func running(ctx context.Context, cfg config.Config, named bool) (*Client, error
 	return nil, deployment.Hint(fmt.Errorf("no server answers on %s: %w", address, err), "start it with `mintage serve`, or name another deployment with --config, --data or --admin-listen")
 }
 
-// admitted says who may use a socket.
+// admitted advises how to get access to a socket.
 func admitted(socket fs.FileInfo) string {
 	owner, ok := socket.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -142,7 +142,8 @@ func isLocal(address string) bool {
 	return true
 }
 
-// reachable returns the address at which a server listens.
+// reachable returns the address to dial for a listener: a listener on every address is
+// reached at localhost.
 func reachable(listen string) (string, error) {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
@@ -184,9 +185,9 @@ func Open(cfg config.Config, caFile string) (*Client, error) {
 	return a, err
 }
 
-// adminRoots are the authorities of the file, or else those of the system and, if they are
-// there, of the data directory's --dev server and the certificate that the configuration
-// has for the server.
+// adminRoots returns the certificate authorities of caFile. Without caFile, it returns those
+// of the system and, if this user can read them, that of the data directory's --dev server
+// and the certificate of tls.cert.
 func adminRoots(cfg config.Config, caFile string) (*x509.CertPool, error) {
 	roots, files := x509.NewCertPool(), []string{caFile}
 	if caFile == "" {
@@ -208,8 +209,8 @@ func adminRoots(cfg config.Config, caFile string) (*x509.CertPool, error) {
 	return roots, nil
 }
 
-// inProcess opens the store and returns a client of the handler that a server has. It
-// reads no key before a request needs one, so that an operator without the
+// inProcess opens the store and returns a client of the same handler that a server runs.
+// It reads no key before a request needs one, so that an operator without the
 // key-encryption key can look, disable and revoke.
 func inProcess(ctx context.Context, cfg config.Config) (*Client, error) {
 	opened, nodes, release, err := deployment.OpenAlone(ctx, cfg)
@@ -221,7 +222,7 @@ func inProcess(ctx context.Context, cfg config.Config) (*Client, error) {
 		behind := sync.OnceValue(func() time.Duration { return directory.Behind(context.WithoutCancel(ctx), nodes, cfg.Skew()) })
 		now = func() time.Time { return time.Now().Add(behind()) }
 	}
-	// Of several requests of a command, the first reads all of the directory.
+	// The first request of a command reads the whole directory, and later ones the changes.
 	known := sync.OnceValues(func() (*directory.Directory, error) {
 		return directory.Read(context.WithoutCancel(ctx), st, nil, deployment.KeySchedule(cfg), time.Now)
 	})
