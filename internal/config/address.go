@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// checkAddresses checks the TCP addresses of the listeners, each alone and against
-// those before it: an address has one listener.
+// checkAddresses checks the form of each listener's TCP address, and that no two listeners
+// share an address.
 func checkAddresses(c *Config, bad report) {
 	type address struct{ key, text, form, host, port string }
 	var taken []address
@@ -38,8 +38,8 @@ func checkAddresses(c *Config, bad report) {
 	}
 }
 
-// sameHost reports whether two hosts have an address in common. A host that stands for
-// every address of the machine, of IPv4 and of IPv6 (package net), has one with each.
+// sameHost reports whether two hosts have an address in common. An unspecified host stands
+// for every address of the machine, of IPv4 and of IPv6 (package net).
 func sameHost(a, b string) bool {
 	x, y := hostAddress(a), hostAddress(b)
 	return a == b || x == y && x.IsValid() || x.IsUnspecified() || y.IsUnspecified()

@@ -17,15 +17,15 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 )
 
-// maxRequests is what may wait in a store at once.
+// maxRequests is the length of a store's own queue.
 const maxRequests = 4096
 
-// maxLoginFailures is so low that the limits which derive from it fit in nanoseconds
-// (see package account): a larger number would refuse every login.
+// maxLoginFailures keeps the limits that package account derives from it from overflowing
+// a time.Duration, which would reject every login.
 const maxLoginFailures = 1_000_000
 
-// maxThrottle is one event in some 60 ns: a burst of far more would overflow nanoseconds
-// (see overload.Limit), and refuse every request.
+// maxThrottle is one event in some 60 ns. A far larger burst would overflow a time.Duration
+// (see overload.Limit), which would reject every request.
 const maxThrottle = 1_000_000_000
 
 // minAuditSize leaves room for some files of the audit log: the last is never
@@ -90,7 +90,7 @@ func (c *Config) Weakens(profile string) (list []Weakness) {
 	return list
 }
 
-// checkIssuer checks the addresses that clients know.
+// checkIssuer checks public_url, base_path and issuer.
 func (c *Config) checkIssuer(report report) {
 	faulty := false
 	bad := func(key, format string, args ...any) {
@@ -107,7 +107,7 @@ func (c *Config) checkIssuer(report report) {
 		bad("base_path", "%q must be empty or like /openam", c.BasePath)
 	}
 	if u, err := url.Parse(c.IssuerID()); c.Issuer == "" && faulty {
-		// It derives from what is reported above.
+		// The issuer derives from the settings whose faults are reported above.
 	} else if err != nil || u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" || strings.HasSuffix(c.IssuerID(), "/") {
 		bad("issuer", "%q must be an https URL without query, fragment and trailing slash (RFC 8414 section 2)", c.IssuerID())
 	} else if c.Issuer != "" && (u.Host == "" || u.User != nil || strings.ContainsAny(c.IssuerID(), "?#") || strings.Contains(u.EscapedPath(), "%") || u.Path != "" && path.Clean(u.Path) != u.Path) {
@@ -115,7 +115,7 @@ func (c *Config) checkIssuer(report report) {
 	}
 }
 
-// checkListeners checks where the server listens, and what protects that.
+// checkListeners checks the addresses of the listeners, and the TLS that protects them.
 func (c *Config) checkListeners(bad report) {
 	checkAddresses(c, bad)
 	c.checkConsole(bad)
@@ -195,7 +195,7 @@ func (c *Config) checkLifetimes(bad report) {
 	if c.Store != StoreSQLite && c.MaxSkew > 0 && c.MaxSkew < Duration(500*time.Millisecond) {
 		bad("max_skew", "%s is less than 500ms: nodes would take the time of a slow commit for that of a clock", c.MaxSkew)
 	}
-	// The rest of the lead is for the nodes, which poll keys within seconds.
+	// The 15 seconds are for the nodes, which poll keys within seconds.
 	if least := c.JWKSMaxAge.Std() + c.Skew() + 15*time.Second; c.KeyLead.Std() < least {
 		bad("key_lead", "%s is shorter than jwks_max_age + max_skew + 15s: verifiers would meet keys that they cannot know yet", c.KeyLead)
 	} else if c.KeyLifetime >= Duration(time.Second) && c.KeyLead > 10*c.KeyLifetime {
@@ -203,7 +203,7 @@ func (c *Config) checkLifetimes(bad report) {
 	}
 }
 
-// checkLimits checks the limits of load, and what scopes and origins are named.
+// checkLimits checks the limits of load, scopes_supported and cors.origins.
 func (c *Config) checkLimits(bad report) {
 	for _, name := range c.ScopesSupported {
 		// RFC 6749 section 3.3
@@ -279,8 +279,8 @@ func (c *Config) DocumentsAdmitted() []string {
 	return c.ClientMetadata.Documents
 }
 
-// checkConsole checks where the console is. Its pages need TLS unless only this machine
-// reaches them.
+// checkConsole checks console.listen and console.url. The console needs TLS unless only
+// this machine reaches it.
 func (c *Config) checkConsole(bad report) {
 	if c.Console.Listen == "" {
 		if c.Console.URL != "" {
@@ -317,9 +317,9 @@ func (c *Config) OnLoopback() bool {
 	return true
 }
 
-// Unheard says that clients connect to another port than the server listens on, or
-// is "". That is correct behind a proxy, which trusted_proxies names, and for a
-// forwarded port, as of a container.
+// Unheard returns a warning if clients connect to another port than the server listens on,
+// or else "". Another port is correct behind a proxy, which trusted_proxies names, and for
+// a forwarded port, such as that of a container.
 func (c Config) Unheard() string {
 	u, err := url.Parse(c.PublicURL)
 	_, port, listenErr := net.SplitHostPort(c.Listen)
@@ -333,7 +333,7 @@ func (c Config) Unheard() string {
 	return fmt.Sprintf("clients connect to port %s of public_url, and the server listens on %s: nobody answers there, unless port %s is forwarded to it", clients, c.Listen, clients)
 }
 
-// checkLogin checks the settings of login.mode.
+// checkLogin checks pages.name, and the settings that login.mode needs.
 func (c *Config) checkLogin(bad report) {
 	if n := c.Pages.Name; utf8.RuneCountInString(n) > 60 || !utf8.ValidString(n) || strings.ContainsFunc(n, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		bad("pages.name", "%q must be one line of at most 60 printable characters", n)
@@ -370,13 +370,13 @@ func (c *Config) checkLogin(bad report) {
 // UpstreamRedirectURL is where the OpenID Connect provider sends browsers back.
 func (c *Config) UpstreamRedirectURL() string { return c.PublicURL + c.BasePath + "/oauth2/callback" }
 
-// isSafeURL reports whether nobody on the network can read what is sent there.
+// isSafeURL reports whether TLS protects requests to u, or they stay on this machine.
 func isSafeURL(u *url.URL) bool {
 	return u.Host != "" && u.User == nil && (u.Scheme == "https" || u.Scheme == "http" && IsLoopback(u.Hostname()))
 }
 
-// CheckStore is the part of Check about where grants and clients are kept. Its errors never quote
-// the URL, which may hold a password.
+// CheckStore is the part of Check about store and store_password_file. Its errors never
+// quote the URL, which may contain a password.
 func (c *Config) CheckStore() error {
 	if c.Store == StoreSQLite {
 		if c.StorePasswordFile != "" {

@@ -27,10 +27,10 @@ import (
 //	credential  the systemd credential that is used if nothing else is given
 //	doc         its meaning
 type Config struct {
-	// Realm is the name of the realm of which the settings are, with a slash.
+	// Realm is the name of the realm that the settings are for, with a slash.
 	Realm string `yaml:"-"`
-	// Realms are the settings of all other realms: the section realms of the file. What a
-	// realm does not set is as here.
+	// Realms are the settings of all other realms: the section realms of the file. A realm
+	// inherits from here what it does not set.
 	Realms []Config `yaml:"-"`
 
 	Data    string `yaml:"data" group:"Store and files" reload:"no" doc:"data directory: the store, its lock, the key-encryption key, the admin socket"`
@@ -96,7 +96,7 @@ type Management struct {
 	Listen string `yaml:"listen" reload:"no" doc:"address of /livez, /readyz and /metrics; never expose it to the public"`
 	// Hosts are names of the listener; see server.Health.
 	Hosts []string `yaml:"hosts" reload:"no" doc:"names by which Prometheus may call that listener, beside IP addresses, localhost, names without a dot, this machine's name and that of management.listen; under another name, as after DNS rebinding, there are no metrics, and /livez and /readyz say no reason"`
-	// MetricsClients is first of all a bound: each client is some ten series.
+	// MetricsClients limits the number of series: each client has some ten.
 	MetricsClients int  `yaml:"metrics_clients" reload:"no" doc:"count token requests by client: so many clients, the first to receive tokens, have metrics of their own, and all others share one; 0: off"`
 	Pprof          bool `yaml:"pprof" reload:"no" doc:"serve Go's profiles at /debug/pprof/ there, to find where time and memory are spent"`
 }
@@ -129,11 +129,13 @@ const (
 type ClientMetadata struct {
 	Documents []string `yaml:"documents" reload:"yes" realm:"yes" doc:"clients that may describe themselves by a document at their client_id, as agents do (Client ID Metadata Documents): off (default), any, or a list of hosts and of whole addresses"`
 	Schemes   []string `yaml:"schemes" reload:"no" doc:"private-use schemes of redirect URIs that these clients may have, beside those that begin with a domain (com.example.app) and those of known editors (cursor, kiro, vscode, vscode-insiders, vscodium, windsurf, windsurf-next, zed); without the colon"`
-	// Its keys are made at the start. The file follows it: a reload that took over the
-	// file alone would open registration to everybody when both are removed.
+	// Registration needs a restart, because its keys are made at the start. So does
+	// RegistrationTokenFile: if both are removed, a reload that applied the removal of the
+	// file alone would open registration to everybody.
 	Registration          bool   `yaml:"registration" reload:"no" realm:"yes" doc:"let clients register themselves (RFC 7591), as agents without a document do; nothing is stored until a user agrees"`
 	RegistrationTokenFile string `yaml:"registration_token_file" reload:"no" realm:"yes" credential:"registration_token" doc:"file with the initial access token that registrations need, 32 characters or more; default: none is needed. A reload reads its content again; a first or another file takes a restart"`
-	// An operator's client can have a grace of its own, and these clients cannot.
+	// ReuseGrace is for clients that registered themselves: only an operator's client can
+	// have a grace of its own.
 	ReuseGrace Duration `yaml:"reuse_grace" reload:"yes" realm:"yes" doc:"how long after its issue a spent refresh token of a client that registered itself is treated as the present one: its processes share a token file, and nobody can say otherwise of each; 0s: never, at most 24h"`
 }
 
@@ -334,8 +336,8 @@ func (c Config) IssuerID() string {
 	return cmp.Or(c.Issuer, c.PublicURL+c.BasePath+"/oauth2"+c.Realm)
 }
 
-// ServiceName is what an authenticator app calls this service, and what its pages do
-// unless pages.name is set.
+// ServiceName is the name of this service in authenticator apps and, unless pages.name is
+// set, on its pages.
 func (c Config) ServiceName() string {
 	if u, err := url.Parse(c.PublicURL); err == nil && u.Hostname() != "" {
 		return u.Hostname()
@@ -343,8 +345,8 @@ func (c Config) ServiceName() string {
 	return "Mintage"
 }
 
-// Departures lists where the configuration leaves the service's specification
-// or switches a compatibility on, for the start-up log.
+// Departures lists, for the start-up log, where the configuration deviates from the
+// service's specification or enables a setting of compat.
 func (c Config) Departures() (list []string) {
 	list = c.departures()
 	for _, r := range c.Realms {

@@ -71,7 +71,8 @@ func parse(text []byte) (*yaml.Node, error) {
 	return doc.Content[0], nil
 }
 
-// inPlainWords says where a text is not YAML, and names the usual cause.
+// inPlainWords adds the line to the error of a text that is not YAML, and replaces the
+// message if the cause is a tab.
 func inPlainWords(err error, text []byte) error {
 	var at *yaml.LoadError
 	if !errors.As(err, &at) {
@@ -91,7 +92,7 @@ func inPlainWords(err error, text []byte) error {
 	return fmt.Errorf("line %d: this is not YAML: %s", at.Mark.Line, at.Message)
 }
 
-// A fileReader takes the settings of one file, or those of one realm in it.
+// A fileReader reads the settings of one file, or those of one realm in the file.
 type fileReader struct {
 	file   string
 	all    []Key
@@ -103,15 +104,15 @@ type fileReader struct {
 	faults []error
 }
 
-// A realmSection is what the file says of a realm.
+// A realmSection is the section of a realm in the file.
 type realmSection struct {
 	name string
 	line int
-	node *yaml.Node // nil: nothing
+	node *yaml.Node // a mapping, or a null scalar if the section is empty
 }
 
 // readFile reads the settings of the deployment into c. It returns the sections of the
-// realms, which are read when c is complete.
+// realms, which loader.readRealms reads when c is complete.
 func readFile(c *Config, all []Key, from Sources, file string) ([]realmSection, []error) {
 	text, err := readText(file)
 	if err != nil {
@@ -132,7 +133,7 @@ func readFile(c *Config, all []Key, from Sources, file string) ([]realmSection, 
 	return r.realms, r.faults
 }
 
-// readRealms takes the section of each realm.
+// readRealms collects the section of each realm.
 func (r *fileReader) readRealms(line int, n *yaml.Node) {
 	switch {
 	case n.Kind == yaml.ScalarNode && n.Tag == "!!null":
@@ -210,8 +211,8 @@ func (r *fileReader) walk(n *yaml.Node, prefix string) {
 	}
 }
 
-// unknown reports an unknown section. It names the settings in it, so that the
-// section is recognised.
+// unknown reports an unknown section. It names the settings in the section, by which the
+// operator recognises it.
 func (r *fileReader) unknown(name string, line int, section *yaml.Node) {
 	if len(section.Content) == 0 {
 		if k := r.find(name); k != nil {
@@ -254,7 +255,7 @@ func (r *fileReader) isSection(name string) bool {
 func (r *fileReader) take(name string, n *yaml.Node) {
 	found := r.find(name)
 	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" && (found != nil || r.isSection(name)) {
-		return // nothing is set, as where all that is below is commented out
+		return // nothing is set, for example because everything below it is commented out
 	}
 	if found == nil {
 		if r.isSection(name) {
@@ -307,9 +308,9 @@ func (e *Exposed) Error() string {
 	return fmt.Sprintf("%s: everybody on this machine can read or change it (mode %04o)", e.Path, e.Mode)
 }
 
-// ReadSecret reads a file with a secret. One that is Exposed is refused. A group
-// may read it: systemd and Kubernetes give secrets to a service that way (0440,
-// owned by root).
+// ReadSecret reads a file with a secret. It returns an Exposed error if every user can read
+// or change the file. A group may read it: systemd and Kubernetes give secrets to a service
+// that way (0440, owned by root).
 func ReadSecret(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {

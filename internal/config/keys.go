@@ -45,8 +45,8 @@ type Key struct {
 // Keys lists every setting in the order of Config.
 func Keys() []Key { return slices.Clone(keys()) }
 
-// keys are read from the tags once: a program that only prints its version needs them,
-// too, for its flags.
+// keys reads the settings from the tags of Config, once: every command needs them for its
+// flags, even one that only prints the version.
 var keys = sync.OnceValue(func() []Key { return keysOf(reflect.TypeFor[Config](), reflect.ValueOf(Default()), Key{}, nil) })
 
 // keysOf lists the settings below a section.
@@ -86,8 +86,8 @@ func keysOf(t reflect.Type, def reflect.Value, section Key, path []int) (keys []
 // value is the key's field of c.
 func (k Key) value(c *Config) reflect.Value { return reflect.ValueOf(c).Elem().FieldByIndex(k.field) }
 
-// Text is the key's value as it can be given: a list's items are separated by
-// commas.
+// Text returns the key's value in the form of flags and variables: the items of a list are
+// separated by commas.
 func (k Key) Text(c Config) string {
 	return strings.Join(k.items(&c), ",")
 }
@@ -156,7 +156,7 @@ func (k Key) set(c *Config, text string) error {
 			if v.Addr().Is4In6() { // peers are compared as IPv4 addresses
 				return fmt.Errorf("%s matches no proxy: write an IPv4 address as %s", quoted(item), v.Addr().Unmap())
 			}
-			// One who means a proxy must not trust every host of a network with it.
+			// An operator who means one proxy must not trust its whole network by mistake.
 			if v != v.Masked() {
 				return fmt.Errorf("%s is ambiguous: write %s for one address, or %s for the network", quoted(item), v.Addr(), v.Masked())
 			}
@@ -214,7 +214,7 @@ func suggest(name string, all []Key, of func(Key) string) string {
 	return fmt.Sprintf(" (did you mean %s?)", best)
 }
 
-// distance is the number of characters to insert, delete or replace.
+// distance is the Levenshtein distance: the number of bytes to insert, delete or replace.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -260,7 +260,7 @@ func (s Size) String() string {
 	return strconv.FormatInt(int64(s), 10)
 }
 
-// ParseSize reads what String writes of whole KiB.
+// ParseSize parses 0 and whole numbers of a unit, such as 512MiB.
 func ParseSize(text string) (Size, error) {
 	if text == "0" {
 		return 0, nil
@@ -294,7 +294,8 @@ func (d Duration) String() string {
 	return s.String()
 }
 
-// ParseDuration reads what String writes, and what time.ParseDuration reads.
+// ParseDuration parses days, such as 31d, and what time.ParseDuration accepts in whole
+// milliseconds.
 func ParseDuration(s string) (Duration, error) {
 	if n, ok := strings.CutSuffix(s, "d"); ok {
 		days, err := strconv.Atoi(n)
@@ -317,7 +318,7 @@ const (
 	realmsKey = "realms"
 	// realmsEnv begins the variables of their settings: MINTAGE_REALMS_STAFF_BASE_PATH.
 	realmsEnv = "MINTAGE_REALMS_"
-	// maxRealms is more than one server is for.
+	// maxRealms is more realms than one server is meant for.
 	maxRealms = 1000
 )
 

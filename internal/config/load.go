@@ -64,8 +64,8 @@ type loader struct {
 	faults []error
 }
 
-// set sets a key from text, or from the file that text names, unless err is the
-// fault of this source.
+// set sets a key from text, or from the file that text names. If err is not nil, set
+// reports err as the fault of this source instead.
 func (l *loader) set(k Key, s Source, text string, isFile bool, err error) {
 	if err == nil && isFile {
 		text, err = readValue(text)
@@ -73,8 +73,8 @@ func (l *loader) set(k Key, s Source, text string, isFile bool, err error) {
 	l.setOf(&l.config, k.Name, k, s, text, err)
 }
 
-// setOf sets a key of a realm's settings, which has the name there, from text, unless
-// err is the fault of this source.
+// setOf sets a key of c, the settings of a realm, from text. The whole name of the setting
+// is name. If err is not nil, setOf reports err as the fault of this source instead.
 func (l *loader) setOf(c *Config, name string, k Key, s Source, text string, err error) {
 	l.from[name] = s
 	if err == nil {
@@ -140,8 +140,8 @@ func (l *loader) readCredentials(environ []string) {
 	}
 }
 
-// Reloaded returns c with the values of wanted for the settings that a reload
-// applies. changed names those; kept names settings that differ but require a
+// Reloaded returns c with the values of wanted for the settings that a reload applies.
+// changed names the settings that it has changed, and kept those that differ but require a
 // restart.
 func (c Config) Reloaded(wanted Config) (next Config, changed, kept []string) {
 	next, changed, kept = c.reloaded(wanted)
@@ -166,8 +166,8 @@ func (c Config) reloaded(wanted Config) (next Config, changed, kept []string) {
 	return next, changed, kept
 }
 
-// readRealms reads the settings of the further realms when those of the deployment are
-// complete: what a realm does not set is as there.
+// readRealms reads the settings of the further realms. Those of the deployment must be
+// complete, because a realm inherits from them what it does not set.
 func (l *loader) readRealms(file string, sections []realmSection, environ []string) {
 	if more := len(sections) - maxRealms; more > 0 {
 		l.faults = append(l.faults, &Fault{realmsKey, Source{File: file, Line: sections[maxRealms].line}, fmt.Errorf("there are %d realms too many: at most %d", more, maxRealms)})
@@ -225,9 +225,9 @@ func (l *loader) readRealmsEnv(realms []Config, keys []Key, environ []string) {
 	}
 }
 
-// inheritLess resets what a realm does not set and must not have from outside of realms:
-// the issuer; what is for the deployment's OpenID Connect provider, its secret too, if the
-// realm has a provider of its own; a token for registration, if the realm has none.
+// inheritLess resets settings that a realm must not inherit: the issuer; all of
+// login.upstream, which includes the client secret, if the realm has an OpenID Connect
+// provider of its own; the token for registration, if the realm has no registration.
 func (c *Config) inheritLess(keys []Key, from Sources) {
 	def := Default()
 	given := func(name string) bool { _, ok := from[c.inRealm(name)]; return ok }
@@ -243,7 +243,7 @@ func (c *Config) inheritLess(keys []Key, from Sources) {
 }
 
 // reloadRealms sets next.Realms to the realms that run, with their reloadable settings
-// from wanted. The deployment's own settings in next are complete before.
+// from wanted. The deployment's own settings in next must be complete.
 func (c Config) reloadRealms(next *Config, wanted Config) (changed, kept []string) {
 	next.Realms = nil
 	for _, r := range c.Realms {
@@ -253,7 +253,7 @@ func (c Config) reloadRealms(next *Config, wanted Config) (changed, kept []strin
 			then = r
 		}
 		after, own, same := r.reloaded(then)
-		// What a realm has from outside of realms is reported once.
+		// A setting that a realm inherits is reported once, for the deployment.
 		for _, name := range own {
 			if k := keyNamed(name); k.OfRealm && !sameValue(k.value(next), k.value(&after)) {
 				changed = append(changed, r.inRealm(name))

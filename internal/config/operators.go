@@ -53,7 +53,7 @@ func (r OperatorRule) Fits(claims map[string]json.RawMessage) bool {
 	return json.Unmarshal(claims[r.Claim], &list) == nil && slices.Contains(list, r.Value)
 }
 
-// Rules returns the items of console.operators, which Check has read.
+// Rules returns the items of console.operators. It skips invalid ones, which Check rejects.
 func (c Console) Rules() (list []OperatorRule) {
 	for _, text := range c.Operators {
 		if r, err := ParseOperatorRule(text); err == nil {
@@ -63,12 +63,13 @@ func (c Console) Rules() (list []OperatorRule) {
 	return list
 }
 
-// ByLogin reports whether operators sign in at the system that has the users.
+// ByLogin reports whether operators sign in to the console by login.mode handoff or
+// upstream.
 func (c *Config) ByLogin() bool {
 	return c.Console.Listen != "" && (c.Login.Mode == LoginHandoff || c.Login.Mode == LoginUpstream) && len(c.Console.SecondFactor.ACR)+len(c.Console.SecondFactor.AMR) > 0
 }
 
-// checkOperators checks how operators sign in at the system that has the users.
+// checkOperators checks console.second_factor and console.operators.
 func checkOperators(c *Config, bad report) {
 	factors := slices.Concat(c.Console.SecondFactor.ACR, c.Console.SecondFactor.AMR)
 	switch given := len(factors)+len(c.Console.Operators) > 0; {

@@ -5,15 +5,15 @@ import (
 	"path/filepath"
 )
 
-// Where the pages of the documentation are: in the packages, and for everybody.
+// Locations of the documentation: in the packages, and on the web.
 const (
 	packagedPages  = "/usr/share/doc/mintage/docs"
 	publishedPages = "https://github.com/mintage/mintage/blob/main/docs/"
 )
 
-// Page returns where a reader of this machine finds a page, such as
-// "reference/errors.md": in the package or beside the program, as in the archive. If
-// it is in neither, Page returns its address.
+// Page returns the location of a page of the documentation, such as "reference/errors.md":
+// its file in the package or, as in the archive, beside the program. If there is no file,
+// Page returns its address on the web.
 func Page(name string) string {
 	program, _ := os.Executable()
 	return pageIn(name, packagedPages, filepath.Join(filepath.Dir(program), "docs"))

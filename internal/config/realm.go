@@ -36,8 +36,8 @@ func (c Config) Of(realm string) (Config, bool) {
 	return Config{}, false
 }
 
-// RealmOfRecords returns the realm that records of the default one name, or "" where
-// there is no other from which to tell it apart.
+// RealmOfRecords returns the realm that audit records of the default realm name: "" if the
+// deployment has no other realm.
 func (c Config) RealmOfRecords() string {
 	if len(c.Realms) == 0 {
 		return ""
@@ -53,8 +53,8 @@ func (c Config) LongestRefresh() (longest time.Duration) {
 	return longest
 }
 
-// Named returns err with the faults of a further realm's settings under their whole
-// names.
+// Named returns err with each Fault under the whole name of its setting, which begins with
+// realms.NAME if c is a further realm.
 func (c Config) Named(err error) error {
 	if c.Realm == oauth.DefaultRealm {
 		return err
@@ -69,11 +69,11 @@ func (c Config) Named(err error) error {
 	return errors.Join(list...)
 }
 
-// realmName is what a realm may be called: the name is a part of paths, cookies and keys.
+// realmName matches names of realms, which are parts of paths, cookies and keys.
 var realmName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,39}$`) })
 
-// ReservedRealms are the first parts of paths, at the base path or below /oauth2/, that
-// another part follows. As the name of a realm, such a part would be ambiguous.
+// ReservedRealms are names that no realm may have, because paths would be ambiguous: they
+// are segments of paths, at the base path or below /oauth2/, with further segments.
 var ReservedRealms = []string{"account", "connect", "demo", "jwks", "oauth2", "realms", "token", "verify"}
 
 // inRealm returns the name of a setting of a realm.
@@ -81,8 +81,8 @@ func (c *Config) inRealm(key string) string {
 	return realmsKey + "." + strings.TrimPrefix(c.Realm, "/") + "." + key
 }
 
-// Share sets what a realm does not have of its own to the deployment's value, where that
-// was changed after Load.
+// Share copies to the realms the settings that no realm has of its own, and public_url to
+// realms without one. Call it if these settings were changed after Load.
 func (c *Config) Share() {
 	for i := range c.Realms {
 		r := &c.Realms[i]
@@ -95,8 +95,8 @@ func (c *Config) Share() {
 	}
 }
 
-// checkRealms checks the further realms. What is wrong with all of the deployment is
-// among the faults, and is not reported again.
+// checkRealms checks the further realms. It does not report again what faults, those of the
+// deployment, already contain.
 func (c *Config) checkRealms(faults []error) (list []error) {
 	keys := Keys()
 	ofRealm := func(name string) bool {
@@ -143,8 +143,8 @@ func (c *Config) checkRealms(faults []error) (list []error) {
 }
 
 // unusedLogins returns a fault for each realm that sets login.upstream or login.handoff_url
-// and has another login.mode: its users would log in by that mode. Outside of realms, the
-// settings may also be for a realm of their mode.
+// but has another login.mode, by which its users would log in instead. Outside of realms,
+// the settings may be for a realm that has their mode.
 func unusedLogins(c *Config) (faults []error) {
 	def := Default()
 	for _, mode := range []string{LoginHandoff, LoginUpstream} {

@@ -56,7 +56,7 @@ func Show(w io.Writer, c Config, from Sources, changed bool) error {
 	return err
 }
 
-// inherits says where a realm has the value of a setting from that it does not set.
+// inherits describes the source of a setting that the realm c does not set itself.
 func (c *Config) inherits(k Key, deployment Config, from Sources) string {
 	if s, given := from[k.Name]; given && sameValue(k.value(c), k.value(&deployment)) {
 		return "outside of realms: " + s.String()
@@ -102,7 +102,8 @@ func (k Key) shown(c Config) (n *yaml.Node, comment string) {
 	return n, comment
 }
 
-// scalar is a text; the encoder quotes what would be read as something else.
+// scalar returns the node of a text. The encoder quotes the text if it would otherwise be
+// read as another type.
 func scalar(text string) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}
 }
@@ -158,8 +159,8 @@ var (
 
 const intKind = reflect.Int
 
-// durationPattern is how durations are written. It is stricter than
-// ParseDuration, for people.
+// durationPattern matches durations as people write them. ParseDuration accepts further
+// forms.
 const durationPattern = `^([0-9]{1,6}d|([0-9]+(\.[0-9]+)?(ms|s|m|h))+|0)$`
 
 const sizePattern = `^([0-9]+(KiB|MiB|GiB|TiB)|0)$`
@@ -203,7 +204,7 @@ func Schema() []byte {
 	return append(text, '\n')
 }
 
-// add adds a setting to the section that its name says.
+// add adds a setting to its section: dots separate the sections in its name.
 func (s *schema) add(name string, setting *schema) {
 	for {
 		first, rest, nested := strings.Cut(name, ".")

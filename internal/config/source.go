@@ -30,8 +30,8 @@ func (s Source) String() string {
 	return "default"
 }
 
-// Sources holds where each setting comes from, by its name. Those that are not
-// there have their default.
+// Sources holds the source of each setting by its name. A setting without a source has its
+// default.
 type Sources map[string]Source
 
 // A Fault is what is wrong with one setting or with the settings of a section.
@@ -93,10 +93,10 @@ func (from Sources) of(name string) Source {
 			return s
 		}
 	}
-	return from[strings.TrimSuffix(realm, ".")] // the realm is there, and not the setting
+	return from[strings.TrimSuffix(realm, ".")] // the file has the realm, but not the setting
 }
 
-// apart takes joined errors apart.
+// apart returns the errors that err joins.
 func apart(err error) []error {
 	if err == nil {
 		return nil
@@ -112,8 +112,8 @@ func apart(err error) []error {
 	return list
 }
 
-// Faults takes an error of Load or Check apart. It returns false if something
-// else than settings is wrong: a file that cannot be read.
+// Faults returns the faults that an error of Load or Check joins. all is false if there are
+// other errors, such as a file that cannot be read.
 func Faults(err error) (faults []*Fault, all bool) {
 	all = true
 	for _, e := range apart(err) {
