@@ -54,7 +54,7 @@ func Fields(w io.Writer, fields [][2]string) error {
 	return t.Flush()
 }
 
-// Instant is how people see an instant; "" for none.
+// Instant formats an instant for people (RFC 3339); "" for zero.
 func Instant(i grant.Instant) string {
 	if i == 0 {
 		return ""
@@ -62,7 +62,7 @@ func Instant(i grant.Instant) string {
 	return i.Time().Format(time.RFC3339)
 }
 
-// JSONInstant is an instant in JSON; null for none.
+// JSONInstant converts an instant for JSON. It returns nil, which is null, for zero.
 func JSONInstant(i grant.Instant) *time.Time {
 	if i == 0 {
 		return nil
@@ -79,7 +79,7 @@ func OrDash(s string) string {
 	return s
 }
 
-// Quote is a text as one word of a shell.
+// Quote returns a text as one word for a shell, in quotes if necessary.
 func Quote(s string) string {
 	if strings.ContainsFunc(s, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+@:", r))
@@ -98,8 +98,8 @@ func Bounded(s string) string {
 	return Printable(s)
 }
 
-// OneLine joins the lines of an error, of which one for each host of a database is an
-// example, to one.
+// OneLine joins the lines of an error to one line. A database driver, for example, returns
+// a line for each host.
 func OneLine(s string) string {
 	if !strings.Contains(s, "\n") {
 		return s
@@ -119,9 +119,8 @@ func OneLine(s string) string {
 	return joined
 }
 
-// Printable is s with everything escaped that a terminal would not show as a
-// character: what moves its cursor, begins a line, or turns the direction of
-// text (CWE-150).
+// Printable returns s with unprintable characters escaped, such as those that move a
+// terminal's cursor, begin a line, or turn the direction of text (CWE-150).
 func Printable(s string) string {
 	if strings.IndexFunc(s, unprintable) < 0 {
 		return s
@@ -140,7 +139,7 @@ func Printable(s string) string {
 
 func unprintable(r rune) bool { return !unicode.IsPrint(r) }
 
-// Ago is how long before or after now an instant is.
+// Ago describes how long before or after now an instant is, such as "5 min ago".
 func Ago(now, at grant.Instant) string {
 	if at > now {
 		return "in " + Roughly(at.Since(now))
@@ -148,8 +147,8 @@ func Ago(now, at grant.Instant) string {
 	return Roughly(now.Since(at)) + " ago"
 }
 
-// Roughly is a duration in the unit that matters. What another node's clock has dated a
-// moment ahead is of now.
+// Roughly formats a duration in its largest useful unit. A negative duration, from another
+// node's clock that is ahead, is 0 ms.
 func Roughly(d time.Duration) string {
 	switch {
 	case d < time.Second:
@@ -164,7 +163,7 @@ func Roughly(d time.Duration) string {
 	return fmt.Sprintf("%d days", int(d.Hours()/24))
 }
 
-// Count is a number of things.
+// Count formats a number with its noun: one is the singular, more the plural.
 func Count(n int, one, more string) string {
 	if n == 1 {
 		return "1 " + one
@@ -184,7 +183,7 @@ func Whom(subject, client, between string) string {
 	return strings.Join(parts, between)
 }
 
-// Bytes is a size.
+// Bytes formats a size, such as "1.5 MiB".
 func Bytes(n int64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
 	size, unit := float64(n), 0
@@ -197,8 +196,8 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%.1f %s", size, units[unit])
 }
 
-// GrantAt is how a grant stands now under p, without its events. Of ch, the APIs and the
-// cutoffs that are about the grant count.
+// GrantAt returns the view of a grant at now under p, without its events. It reads only the
+// APIs and cutoffs of ch, and applies the cutoffs that cover the grant.
 func GrantAt(g grant.Grant, ch store.Changes, p grant.Policy, now grant.Instant) adminapi.Grant {
 	g.ExpiresAt = p.Expiry(g)
 	v := adminapi.Grant{
@@ -224,8 +223,9 @@ func GrantAt(g grant.Grant, ch store.Changes, p grant.Policy, now grant.Instant)
 	return v
 }
 
-// APIs returns the ids of the APIs with these numbers, in their order: "issuer" for
-// the built-in one, "client audience" for that of the client's registration, and "deleted API N" for one that is not among the registered.
+// APIs returns the ids of the APIs with these numbers, in their order: "issuer" for the
+// built-in API, "client audience" for the audience of the client's registration, and
+// "deleted API N" for a number that no registered API has.
 func APIs(numbers []uint16, realm string, registered []store.API) (ids []string) {
 	for _, n := range numbers {
 		i := slices.IndexFunc(registered, func(a store.API) bool { return a.Number == n && a.Realm == realm && !a.Deleted })
