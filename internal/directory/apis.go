@@ -11,16 +11,16 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// apis are the registered APIs of a View. It does not change.
+// apis holds the registered APIs of a View. It is immutable.
 type apis struct {
 	byID     table[apiName, *store.API] // also deleted ones
 	byNumber table[apiNumber, *store.API]
 	owner    table[apiName, *store.API] // by the name of a scope
-	sorted   order[*store.API]          // by realm and id; has the text of ids and names
-	open     order[*store.API]          // of sorted, those of clients that registered themselves
-	timed    order[*store.API]          // those with a lifetime of their own, the shortest first
-	last     map[string]uint16          // the highest number of a realm
-	longest  time.Duration              // that access tokens of an API ever lived
+	sorted   order[*store.API]          // by realm and id; searchable by id and name
+	open     order[*store.API]          // the APIs that are open to clients which registered themselves
+	timed    order[*store.API]          // the APIs with a lifetime of their own, the shortest first
+	last     map[string]uint16          // the highest number of an API, by realm
+	longest  time.Duration              // the longest lifetime that an API ever gave its access tokens
 }
 
 type apiName struct{ realm, name string }
@@ -43,7 +43,7 @@ func noAPIs() *apis {
 	return &apis{sorted: order[*store.API]{compare: compareAPIs, text: text}, open: order[*store.API]{compare: compareAPIs}, timed: order[*store.API]{compare: compareLifetimes}}
 }
 
-// with returns the APIs with those that have changed.
+// with returns a copy of a with the changed APIs in place of their predecessors.
 func (a *apis) with(changed []store.API) *apis {
 	byID, byNumber, owner := a.byID.change(), a.byNumber.change(), a.owner.change()
 	sorted, open, timed := a.sorted.change(), a.open.change(), a.timed.change()
@@ -90,8 +90,8 @@ func (a *apis) with(changed []store.API) *apis {
 	return next
 }
 
-// apisOf lists the APIs of a realm, after an id. With a text in small letters, it leaves out
-// most that have it neither in the id nor in the name.
+// apisOf lists the APIs of a realm that follow an id. With a lower-case text, it skips most
+// APIs without the text in id or name; the caller must filter the rest.
 func apisOf(sorted order[*store.API], realm, after, text string) iter.Seq[*store.API] {
 	past := func(api *store.API) int {
 		return cmp.Or(strings.Compare(api.Realm, realm), strings.Compare(api.ID, after), -1)

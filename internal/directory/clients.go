@@ -13,8 +13,8 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// clients are the clients of a View, and what is counted of them, so that nothing has
-// to read all of them. It does not change.
+// clients holds the clients of a View, and counts that would otherwise need a scan of all
+// clients. It is immutable.
 type clients struct {
 	byID    table[clientName, *registration]
 	sorted  order[*registration]   // by realm, name and id
@@ -29,13 +29,13 @@ type clients struct {
 	longest time.Duration
 }
 
-// A Mark is a property that few clients have: they are found without reading all.
+// A Mark is a property that few clients have. A table finds them without a scan of all.
 type Mark int
 
 const (
 	Barred   Mark = iota // registered itself, and an operator has disabled or deleted it
-	beyond               // may have more than the users of others agree to
-	Notified             // is told of logouts, if it is enabled
+	beyond               // may exchange users' tokens for more than the users agreed to
+	Notified             // is notified of logouts, if it is enabled
 	Ending               // its grants end with the session
 	Stopped              // is disabled or deleted
 	departed             // deviates from the specification
@@ -77,7 +77,7 @@ type uses struct {
 	noted map[*use]bool // those that may be newer than the stored ones
 }
 
-// A use is the last use of a secret. written is what the store has.
+// A use is the last use of a secret: at in memory, and written in the store.
 type use struct {
 	id          string
 	all         *uses
@@ -96,7 +96,7 @@ func (u *uses) of(secret string) *use {
 	return found
 }
 
-// An allowedClient is a client with what it may have of APIs.
+// An allowedClient is a client with the scopes in its Scope that it is allowed of apis.
 type allowedClient struct {
 	store.Client
 	apis *apis
@@ -123,8 +123,8 @@ func noClients() *clients {
 	}
 }
 
-// with returns the clients with those that have changed, which must not be written any
-// more.
+// with returns a copy of c with the changed clients in place of their predecessors. The
+// caller must not write to changed any more.
 func (c *clients) with(changed []store.Client, uses *uses) *clients {
 	byID, sorted, expiring := c.byID.change(), c.sorted.change(), c.expiring.change()
 	origins, known, offered, windows := c.origins.change(), c.known.change(), c.offered.change(), c.windows.change()
@@ -172,7 +172,7 @@ func (c *clients) with(changed []store.Client, uses *uses) *clients {
 			made = append(made, &registration{Client: client, key: strings.ToLower(client.Name) + client.ID, origins: scriptOrigins(client)})
 		}
 	}
-	// At a start, one processor sorts them while another counts.
+	// At the start of a node, one processor sorts all clients while another counts.
 	var sorting sync.WaitGroup
 	sorting.Go(func() { sorted.insertAll(made) })
 	for _, r := range made {
@@ -221,8 +221,8 @@ func scriptOrigins(c *store.Client) (list []originName) {
 	return list
 }
 
-// An ExpiringSecret is a secret of an enabled client that expires, or has expired
-// within lately.
+// An ExpiringSecret is a secret of an enabled client that expires, or has expired in the
+// last seven days (lately).
 type ExpiringSecret struct {
 	Realm, ClientID string
 	store.Secret
@@ -243,9 +243,9 @@ func (r *registration) expiring() (list []ExpiringSecret) {
 	return list
 }
 
-// at returns the client as it stands with the APIs of a view: a scope of an API that a
-// client may have is in its Scope. It is computed once for each set of APIs, when the
-// client is used, so that a change of an API does not visit every client.
+// at returns the client with the scopes in its Scope that it is allowed of apis. The result
+// is computed when the client is used and cached until apis changes, so that a change of an
+// API does not scan every client.
 func (r *registration) at(apis *apis) *store.Client {
 	if len(r.APIs) == 0 {
 		return r.Client

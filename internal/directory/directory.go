@@ -49,8 +49,8 @@ type Directory struct {
 	// the store's keys. It must be set before Run.
 	ReadKEK func() (*keys.KEK, error)
 
-	// Outage, if not nil, combines the lines about failures of the store; whoever sets
-	// it logs the end. It must be set before Run.
+	// Outage, if not nil, combines log lines about failures of the store. The code that sets
+	// it logs the end of an outage. It must be set before Run.
 	Outage *store.Outage
 
 	store store.Store
@@ -68,11 +68,11 @@ type Directory struct {
 	polled atomic.Int64 // when the last good poll began: nanoseconds since origin
 	// clockFault is set while this node's clock is wrong, which makes it not ready.
 	clockFault atomic.Pointer[error]
-	missing    atomic.Int64 // number of the newest forms that a node does not read; see OlderNodes
+	missing    atomic.Int64 // how many of the newest forms some node cannot read; see OlderNodes
 	admits     atomic.Pointer[func(realm, id string) bool]
 	origin     time.Time
 
-	learning sync.Mutex    // for what follows
+	learning sync.Mutex    // guards the fields that follow
 	learnt   time.Duration // theoretical arrival time of the next poll by Learn, since origin
 	absent   grant.KeyID   // the key that the last such poll did not find
 	absentAt time.Duration // when that began, since origin; 0: never
@@ -202,8 +202,8 @@ func (d *Directory) wait(ctx context.Context) error {
 
 func (d *Directory) done() { <-d.turn }
 
-// apply returns the view after changes. It costs what has changed, however much the
-// view holds: an empty directory and one of 100,000 clients take the same change alike.
+// apply returns the view after changes. Its cost depends on the number of changes and not
+// on the size of the view: 100,000 clients make a change no slower.
 func (d *Directory) apply(old *View, ch store.Changes) (*View, error) {
 	v := *old
 	v.version = ch.Version
@@ -254,8 +254,8 @@ func (d *Directory) apply(old *View, ch store.Changes) (*View, error) {
 	return &v, nil
 }
 
-// openRing unwraps records, unless there is no key-encryption key. It reads that again
-// if another process has replaced it.
+// openRing unwraps records, unless there is no key-encryption key. It reads the
+// key-encryption key again if another process has replaced it.
 func (d *Directory) openRing(records []keys.Stored) (*keys.Ring, error) {
 	if d.kek.Load() == nil {
 		return keys.LockedRing(records), nil
@@ -275,8 +275,8 @@ func (d *Directory) openRing(records []keys.Stored) (*keys.Ring, error) {
 	return ring, err
 }
 
-// View returns the view of the last poll. It fails if that is stale, and while this
-// node's clock is wrong: by it, a valid grant may have expired, or a retry be a replay.
+// View returns the view of the last poll. It fails if the view is stale, and while this
+// node's clock is wrong: a valid grant might seem expired, or a retry a replay.
 func (d *Directory) View() (*View, error) {
 	if d.clock().Sub(d.origin)-time.Duration(d.polled.Load()) > StaleAfter {
 		return nil, ErrStale
@@ -287,8 +287,8 @@ func (d *Directory) View() (*View, error) {
 	return d.view.Load(), nil
 }
 
-// Ring returns the key ring of the last poll, however old, for work that old keys do
-// better than none.
+// Ring returns the key ring of the last poll, however old, for callers to which an old ring
+// is better than none.
 func (d *Directory) Ring() *keys.Ring { return d.view.Load().Ring }
 
 // KEK returns the key-encryption key that wraps the keys as the store has them now: a
@@ -300,8 +300,8 @@ func (d *Directory) KEK(ctx context.Context) (*keys.KEK, error) {
 	return d.kek.Load(), nil
 }
 
-// Latest returns the view of the last poll, however old, for work that an old view does
-// better than none.
+// Latest returns the view of the last poll, however old, for callers to which an old view
+// is better than none.
 func (d *Directory) Latest() *View { return d.view.Load() }
 
 // ClockFault returns an error if this node's clock is wrong, and the node therefore
@@ -317,11 +317,11 @@ func (d *Directory) ClockFault() error {
 // send a text that names a key.
 const learnPolls = 32
 
-// Learn polls if a text names a key that view lacks, and returns the newer view, or nil
-// if there is no such key. After a withdrawal, other nodes use the new key before this
-// one has polled. A key that a poll did not find does not appear later, because nobody
-// names a key before it exists. An error means that the store could not be read, or not
-// again so soon: the key may exist.
+// Learn polls if a text names a key that view lacks, and returns the newer view. It returns
+// nil if view has the key, or if a recent poll did not find it: nobody names a key before it
+// exists, so that it does not appear later. Learn is for withdrawals, after which other
+// nodes use the new key before this node has polled. An error means that the store could not
+// be read, or not again so soon: the key may exist.
 func (d *Directory) Learn(ctx context.Context, view *View, text string) (*View, error) {
 	id, unknown := view.Ring.UnknownKey(text)
 	if !unknown {
@@ -350,8 +350,8 @@ func (d *Directory) Learn(ctx context.Context, view *View, text string) (*View, 
 	return fresh, nil
 }
 
-// mayLearn reports whether a poll did not find a key, and otherwise whether the
-// store may be asked (GCRA).
+// mayLearn reports whether a recent poll did not find a key, and otherwise whether Learn
+// may poll again (GCRA).
 func (d *Directory) mayLearn(id grant.KeyID, now time.Duration) (absent, ask bool) {
 	d.learning.Lock()
 	defer d.learning.Unlock()

@@ -111,7 +111,8 @@ func (d *Directory) firstKeys(ctx context.Context) error {
 	}
 }
 
-// addKeys adds records if the directory has a version, and records who did it.
+// addKeys adds records if the directory is still at a version, with events that name the
+// actor.
 func addKeys(ctx context.Context, st store.Store, version int64, records []keys.Stored, actor string, now grant.Instant) error {
 	return st.Commit(ctx, store.Change{Expect: version, Keys: records, Events: addedEvents(records, actor, now)})
 }
@@ -129,8 +130,8 @@ func addedEvents(records []keys.Stored, actor string, now grant.Instant) (events
 // A Rotation is an operator's order to schedule the next keys now.
 type Rotation struct {
 	Purposes []keys.Purpose // none: all that rotate
-	// In is the time until the successors are used. Zero: as soon as every verifier
-	// can have them.
+	// In is the time until the successors are used. Zero: the shortest time after which
+	// every verifier can have them.
 	In    time.Duration
 	Actor string
 }
@@ -153,7 +154,7 @@ func RotateKeys(ctx context.Context, st store.Store, kek *keys.KEK, s keys.Sched
 	var records []keys.Stored
 	err = changeKeys(ctx, st, clock, func(ch store.Changes, now grant.Instant) (store.Change, error) {
 		records = nil
-		// A key that another key-encryption key wraps would stop every node.
+		// Check kek: a key that a wrong key-encryption key wraps would stop every node.
 		if _, err := keys.Open(kek, ch.Keys); err != nil {
 			return store.Change{}, err
 		}
@@ -170,8 +171,9 @@ func RotateKeys(ctx context.Context, st store.Store, kek *keys.KEK, s keys.Sched
 	return records, err
 }
 
-// changeKeys commits the change that make returns for the present directory, and
-// again if the directory has changed meanwhile. Without keys it commits nothing.
+// changeKeys commits the change that make returns for the present directory. If the
+// directory has changed meanwhile, it calls make again. If the change has no keys, it
+// commits nothing.
 func changeKeys(ctx context.Context, st store.Store, clock func() time.Time, make func(ch store.Changes, now grant.Instant) (store.Change, error)) error {
 	for {
 		ch, err := st.Changes(ctx, 0)
@@ -225,8 +227,8 @@ func purposesOf(due []keys.Successor) (list []keys.Purpose) {
 
 // A Withdrawal is an operator's order to distrust keys, in an emergency.
 type Withdrawal struct {
-	Purposes []keys.Purpose // all keys of these
-	Keys     []grant.KeyID  // and these
+	Purposes []keys.Purpose // all keys of these purposes
+	Keys     []grant.KeyID  // further single keys
 	Actor    string
 }
 
@@ -243,7 +245,7 @@ func WithdrawKeys(ctx context.Context, st store.Store, kek *keys.KEK, w Withdraw
 	var done Withdrawn
 	err := changeKeys(ctx, st, clock, func(ch store.Changes, now grant.Instant) (c store.Change, err error) {
 		done = Withdrawn{}
-		// A key that another key-encryption key wraps would stop every node.
+		// Check kek: a key that a wrong key-encryption key wraps would stop every node.
 		ring, err := keys.Open(kek, ch.Keys)
 		if err != nil {
 			return c, err
@@ -301,12 +303,12 @@ func (w Withdrawal) Choose(records []keys.Stored) (list []keys.Stored, err error
 
 // An Ended counts what the withdrawal of keys ends.
 type Ended struct {
-	Grants int // whose refresh tokens, or whose client's sealed id, are by withdrawn keys
-	JWTs   int // grants of which a JWT by a withdrawn key may be alive
+	Grants int // whose refresh tokens, or whose client's sealed id, a withdrawn key has made
+	JWTs   int // grants with a JWT, signed by a withdrawn key, that may not have expired
 }
 
-// CountEnded counts what the withdrawal of keys ends, or would end. It reads every
-// grant, each of which lives by the policy of its realm.
+// CountEnded counts what the withdrawal of keys ends, or would end. It reads every grant,
+// and applies the policy of the grant's realm.
 func CountEnded(ctx context.Context, st store.Store, records []keys.Stored, policies map[string]grant.Policy, now grant.Instant) (n Ended, err error) {
 	made := map[grant.KeyID]bool{}
 	signed := map[keys.Purpose]bool{}

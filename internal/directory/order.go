@@ -10,23 +10,23 @@ import (
 // blockLength is the number of items at which a block of an order is divided.
 const blockLength = 256
 
-// An order is a sorted list of distinct items that does not change: an orderChange
-// makes the next one, which shares all blocks but those that were written
-// (copy-on-write). It is what lists are paged through.
+// An order is an immutable sorted list of distinct items: an orderChange makes the next
+// order, which shares all blocks but those that were written (copy-on-write). Lists are
+// paged through it (keyset pagination).
 type order[T any] struct {
 	compare func(a, b T) int
 	blocks  []*block[T] // none is empty
-	// text, if not nil, is what a search looks for in an item.
+	// text, if not nil, returns the text of an item, in which a search looks.
 	text func(T) string
 }
 
 type block[T any] struct {
 	items []T
-	texts atomic.Pointer[string] // of all items, from the first search on
+	texts atomic.Pointer[string] // of all items, joined; nil before the first search
 }
 
-// has reports whether an item may have a text. One text of 256 items is searched much
-// faster than each of theirs, which is somewhere else in memory.
+// has reports whether an item may contain a text. It searches one joined text, which is much
+// faster than searching the texts of up to 256 items all over memory.
 func (b *block[T]) has(text string, of func(T) string) bool {
 	texts := b.texts.Load()
 	if texts == nil {
@@ -45,15 +45,15 @@ func (b *block[T]) has(text string, of func(T) string) bool {
 // position does not decrease along the list.
 func (o order[T]) from(position func(T) int) iter.Seq[T] { return o.having("", position, nil) }
 
-// having is from, leaves out most items whose text lacks a text, and ends before the first
-// item of which within, if not nil, reports false.
+// having is from, but skips most items whose text does not contain text, and ends before
+// the first item for which within, if not nil, returns false.
 func (o order[T]) having(text string, position func(T) int, within func(T) bool) iter.Seq[T] {
 	return func(yield func(T) bool) {
-		// The last block that begins before it, and those that follow.
+		// Begin in the last block that begins before the first item to list.
 		b, _ := slices.BinarySearchFunc(o.blocks, 0, func(b *block[T], _ int) int { return atLeast(position(b.items[0])) })
 		for n, block := range o.blocks[max(0, b-1):] {
 			if n > 0 && within != nil && !within(block.items[0]) {
-				return // before the texts of what nobody asks for are put together
+				return // before has joins the texts of a block that no caller needs
 			}
 			if text != "" && !block.has(text, o.text) {
 				continue
@@ -91,8 +91,8 @@ func atLeast(position int) int {
 	return 1
 }
 
-// An orderChange makes an order from another one. It belongs to one goroutine, and the
-// order is complete when nothing more is written.
+// An orderChange makes an order from another one. Only one goroutine may use it. After the
+// last write, its order is complete.
 type orderChange[T any] struct {
 	order[T]
 	copied map[*block[T]]bool
@@ -103,7 +103,7 @@ func (o order[T]) change() *orderChange[T] {
 	return &orderChange[T]{order: o, copied: map[*block[T]]bool{}}
 }
 
-// find returns the place of an item, or the one to which it belongs.
+// find returns the block and the index of an item, or those at which to insert it.
 func (c *orderChange[T]) find(item T) (b, i int, found bool) {
 	b, found = slices.BinarySearchFunc(c.blocks, item, func(b *block[T], item T) int { return c.compare(b.items[0], item) })
 	if !found {
@@ -113,10 +113,11 @@ func (c *orderChange[T]) find(item T) (b, i int, found bool) {
 	return b, i, found
 }
 
-// writable returns a block, which is no longer shared.
+// writable returns a block that no other order shares: it copies the block before the first
+// write.
 func (c *orderChange[T]) writable(b int) *block[T] {
 	if !c.copied[c.blocks[b]] {
-		// Room for one more: most changes are of one item.
+		// Leave room for one more item, because most changes insert one.
 		was := c.blocks[b].items
 		c.blocks[b] = &block[T]{items: append(make([]T, 0, len(was)+1), was...)}
 		c.copied[c.blocks[b]] = true

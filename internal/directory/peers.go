@@ -16,12 +16,12 @@ import (
 // may be due to a slow write.
 const suspicion = 3
 
-// ended is the age of a heartbeat from which on its node serves no longer: a node that
-// cannot write heartbeats stops after StaleAfter. The rest allows for max_skew.
+// ended is the age of a heartbeat after which its node no longer serves. A node that cannot
+// write heartbeats stops serving after StaleAfter; the rest allows for max_skew.
 const ended = 3 * StaleAfter
 
-// OlderNodes reports whether a node runs that does not read these forms of codes,
-// tokens and rows (store.Forms): until it has ended, no node may write one.
+// OlderNodes reports whether a node runs that cannot read these forms of codes, tokens and
+// rows (store.Forms). Until that node has ended, no node may write the forms.
 func (d *Directory) OlderNodes(forms int64) bool { return store.Forms-d.missing.Load() < forms }
 
 // peers holds what a node knows about the other nodes' clocks.
@@ -30,8 +30,8 @@ type peers struct {
 	joined   time.Time                // first heartbeat, by the monotonic clock
 	began    time.Time                // of the last comparison
 	last     map[store.NodeID]bearing // the other nodes at that comparison
-	outvoted int                      // comparisons in a row
-	others   int                      // the same, of those that found others' clocks off
+	outvoted int                      // comparisons in a row that found this node outvoted
+	others   int                      // comparisons in a row that found only others' clocks off
 }
 
 // Join makes this process a node with a name for people: from now on, polls send
@@ -46,16 +46,16 @@ func (d *Directory) Join(ctx context.Context, name string) error {
 	return d.poll(ctx, true)
 }
 
-// heartbeat writes this node's heartbeat. If it is the one of a tick, it compares
-// the clocks of the other nodes: between two ticks every running node has written
-// one.
+// heartbeat writes this node's heartbeat. At a tick, it also compares the clocks of the
+// other nodes: between two ticks, every running node has written a heartbeat.
 func (d *Directory) heartbeat(ctx context.Context, tick bool) error {
 	p, began := d.peers, d.clock()
 	if p.joined.IsZero() {
 		p.joined, p.began = time.Now(), began
 	}
 	p.self.Clock = grant.At(began)
-	// Its start, by the clock of now: a clock that is put forward makes no node older.
+	// Since is the start by the present clock: a clock that is put forward makes no node
+	// older.
 	p.self.Since = p.self.Clock.Add(-time.Since(p.joined))
 	nodes, err := d.store.Heartbeat(ctx, p.self)
 	if err != nil {
@@ -172,8 +172,8 @@ func (p *peers) compare(nodes []store.Node, began, now time.Time, skew time.Dura
 }
 
 const (
-	// SettleTime bounds the wait for what servers have not written yet. A node
-	// that does not reach the store for so long answers no request.
+	// SettleTime limits the wait until servers have written the uses of secrets. A node that
+	// cannot reach the store for so long serves no request.
 	SettleTime = 6 * time.Second
 	// running is the age of a heartbeat, by another machine's clock, up to which its node
 	// may still be running.
@@ -233,10 +233,10 @@ func AwaitHeartbeats(ctx context.Context, list func(context.Context) ([]store.No
 	}
 }
 
-// Behind returns by how much the clock of this process is behind those of the nodes that
-// run, of which it takes the one in the middle, if one is ahead of it by more than skew. A
-// command dates by its clock what nodes compare with theirs: a cutoff in the past would
-// spare what was authorized since.
+// Behind returns by how much the clock of this process is behind the median clock of the
+// running nodes; zero if no node is ahead by more than skew. A command dates cutoffs by its
+// clock, and nodes compare them with theirs: a cutoff in the past would spare what was
+// authorized since.
 func Behind(ctx context.Context, list func(context.Context) ([]store.Node, error), skew time.Duration) time.Duration {
 	ahead := func(n store.Node) time.Duration { return n.Clock.Since(grant.At(time.Now())) }
 	before, err := list(ctx)
@@ -252,7 +252,7 @@ func Behind(ctx context.Context, list func(context.Context) ([]store.Node, error
 	return max(0, ahead(running[(len(running)-1)/2]))
 }
 
-// Pause waits, and reports whether ctx goes on.
+// Pause waits for d. It returns false at once if ctx ends.
 func Pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():

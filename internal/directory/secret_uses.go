@@ -30,8 +30,8 @@ func (d *Directory) FlushUses(ctx context.Context) {
 	}
 }
 
-// unwritten returns the uses that are newer than the stored ones, by older at
-// least.
+// unwritten returns the uses that are newer than the stored ones by at least the duration
+// older.
 func (d *Directory) unwritten(older time.Duration) map[string]grant.Instant {
 	changed := map[string]grant.Instant{}
 	d.uses.mu.Lock()

@@ -7,9 +7,9 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// AdmitSelfRegistered sets which ids are those of clients that may register themselves
-// in a realm. It applies from the next request on, also to clients with a record: a
-// client that is no longer admitted receives no tokens.
+// AdmitSelfRegistered sets the function that reports whether a client with an id may
+// register itself in a realm. It applies from the next request on, also to clients with a
+// record: a client that is no longer admitted receives no tokens.
 func (d *Directory) AdmitSelfRegistered(admits func(realm, id string) bool) { d.admits.Store(&admits) }
 
 // Admits reports whether an id is one of a client that may have registered itself in a
@@ -19,10 +19,9 @@ func (d *Directory) Admits(realm, id string) bool {
 	return admits != nil && (*admits)(realm, id)
 }
 
-// Client returns an enabled client of a realm, or nil: one of v, or one that
-// registered itself and to which a user has agreed, whose record is read from the
-// store. An operator's client of the same id, in any state, takes the place of the
-// record.
+// Client returns an enabled client of a realm, or nil. If v has no client with the id, in
+// any state, Client reads the record of a client that registered itself and to which a user
+// has agreed from the store.
 func (d *Directory) Client(ctx context.Context, v *View, realm, id string) (*store.Client, error) {
 	if c, ok := v.Client(realm, id); ok {
 		return c, nil
@@ -42,8 +41,8 @@ func (d *Directory) Client(ctx context.Context, v *View, realm, id string) (*sto
 }
 
 // Unrecorded returns a stand-in for a client that may register itself and has no record
-// yet, or nil. Nothing is known of it but its id, and nothing is fetched: the device
-// code, which is sealed for it, is all that it proves.
+// yet, or nil. The server knows only its id, and fetches nothing: all that the client proves
+// is that it has a device code, which is sealed for it.
 func (d *Directory) Unrecorded(ctx context.Context, realm, id string) (*store.Client, error) {
 	if _, known := d.Latest().Registered(realm, id); known || !d.Admits(realm, id) {
 		return nil, nil
@@ -64,7 +63,8 @@ func (v *View) OpenAPIs(realm string) []*store.API {
 	return slices.Collect(apisOf(v.apis.open, realm, "", ""))
 }
 
-// Offer adds the open APIs to what a client that registered itself may have.
+// Offer sets the APIs of a client that registered itself to the open ones of its realm, and
+// its Scope to theirs if the realm has APIs.
 func (v *View) Offer(c *store.Client) {
 	if c.APIs = nil; !v.HasAPIs(c.Realm) {
 		return

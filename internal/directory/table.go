@@ -5,14 +5,14 @@ import (
 	"maps"
 )
 
-// shardCount divides a table, so that a change copies a small part of it.
+// shardCount is the number of shards of a table. A change copies only some shards.
 const shardCount = 256
 
 var shardSeed = maphash.MakeSeed()
 
-// A table is a map that does not change: a tableChange makes the next one, which
-// shares all shards but those that were written (copy-on-write). A View of 100,000
-// clients then costs a change no more than one of a hundred.
+// A table is an immutable map: a tableChange makes the next table, which shares all shards
+// but those that were written (copy-on-write). A change of a View of 100,000 clients then
+// costs no more than a change of a View of a hundred.
 type table[K comparable, V any] struct{ shards *[shardCount]map[K]V }
 
 func shardOf[K comparable](key K) uint64 { return maphash.Comparable(shardSeed, key) % shardCount }
@@ -42,12 +42,12 @@ func (t table[K, V]) all(yield func(K, V) bool) {
 	}
 }
 
-// A tableChange makes a table from another one. It belongs to one goroutine, and the
-// table is complete when nothing more is written.
+// A tableChange makes a table from another one. Only one goroutine may use it. After the
+// last write, its table is complete.
 type tableChange[K comparable, V any] struct {
 	table[K, V]
 	copied [shardCount]bool
-	room   int // for as many more keys in a shard
+	room   int // how many keys a copied shard has room for, beside the present ones
 }
 
 func (t table[K, V]) change() *tableChange[K, V] {
@@ -58,7 +58,8 @@ func (t table[K, V]) change() *tableChange[K, V] {
 	return next
 }
 
-// writable returns the shard of a key, which is no longer shared.
+// writable returns the shard of a key. It copies the shard before the first write, because
+// other tables share it.
 func (c *tableChange[K, V]) writable(key K) map[K]V {
 	n := shardOf(key)
 	if !c.copied[n] {

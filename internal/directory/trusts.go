@@ -7,7 +7,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// trusts are those of a View. They do not change.
+// trusts holds the trusts of a View. It is immutable.
 type trusts struct {
 	byID     table[trustName, *store.Trust] // also deleted ones
 	sorted   order[*store.Trust]            // by realm and id
@@ -27,7 +27,7 @@ func noTrusts() *trusts {
 	}
 }
 
-// with returns the trusts with those that have changed.
+// with returns a copy of t with the changed trusts in place of their predecessors.
 func (t *trusts) with(changed []store.Trust) *trusts {
 	byID, sorted, byIssuer := t.byID.change(), t.sorted.change(), t.byIssuer.change()
 	for i := range changed {

@@ -62,7 +62,7 @@ func (v *View) Cutoff(realm, subject, client string) grant.Instant {
 	)
 }
 
-// HasCutoff reports whether there is a cutoff of just this name.
+// HasCutoff reports whether there is a cutoff of exactly this subject and client.
 func (v *View) HasCutoff(realm, subject, client string) bool {
 	return v.cutoffs.get(cutoffName{realm, subject, client}) != 0
 }
@@ -85,9 +85,9 @@ func (v *View) Restores() []grant.Restore { return v.restores }
 // than those from before the latest.
 func (v *View) Restore() grant.Restore { return v.restore }
 
-// scopesOf returns the scopes that enabled clients of each realm may ask for, sorted. If
-// it has APIs, they are those of OpenID Connect and of open APIs: some clients ask for
-// every scope of the metadata.
+// scopesOf returns the scopes that enabled clients of each realm may request, sorted. For a
+// realm with APIs, it returns only those of OpenID Connect and of open APIs, because some
+// clients request every scope that the metadata list.
 func (v *View) scopesOf() map[string][]string {
 	lists := map[string][]string{}
 	for name := range v.clients.offered.all {
@@ -112,8 +112,8 @@ func (v *View) KnowsScope(realm, name string) bool {
 	return ofAPI || v.ClientsHave(realm, name)
 }
 
-// Client returns an enabled client of a realm. Its Scope includes what it may have
-// of APIs.
+// Client returns an enabled client of a realm. Its Scope includes the scopes that it is
+// allowed of APIs.
 func (v *View) Client(realm, id string) (*store.Client, bool) {
 	r := v.clients.find(realm, id)
 	if r == nil || r.State != store.ClientEnabled {
@@ -122,8 +122,8 @@ func (v *View) Client(realm, id string) (*store.Client, bool) {
 	return r.at(v.apis), true
 }
 
-// Registered returns a client of a realm in any state. Its Scope includes what it may
-// have of APIs.
+// Registered returns a client of a realm in any state. Its Scope includes the scopes that
+// it is allowed of APIs.
 func (v *View) Registered(realm, id string) (*store.Client, bool) {
 	r := v.clients.find(realm, id)
 	if r == nil {
@@ -132,13 +132,13 @@ func (v *View) Registered(realm, id string) (*store.Client, bool) {
 	return r.at(v.apis), true
 }
 
-// Clients lists the clients of a realm in any state as they are registered, sorted by
-// name: in any case, and those of one name by id.
+// Clients lists the clients of a realm in any state as they are registered, sorted by name,
+// ignoring case, and then by id.
 func (v *View) Clients(realm string) iter.Seq[*store.Client] { return v.clients.after(realm, "", "") }
 
-// ClientsAfter lists what follows a client in the list of Clients, and reports whether
-// the client is in it. An empty id is before the first. With a text in small letters, it
-// leaves out most clients that have it neither in the name nor in the id.
+// ClientsAfter lists the clients that follow the client with an id in the order of Clients,
+// and reports whether that client exists. An empty id is before the first client. With a
+// lower-case text, it skips most clients without the text in name or id.
 func (v *View) ClientsAfter(realm, id, text string) (iter.Seq[*store.Client], bool) {
 	if id == "" {
 		return v.clients.after(realm, "", text), true
@@ -169,8 +169,8 @@ func (v *View) AnyMarked(m Mark, realm string) bool {
 	return false
 }
 
-// Beyond lists the clients that may have more than the users of a client agree to, by
-// exchanging their tokens, sorted by name.
+// Beyond lists, sorted by name, the clients that may exchange tokens of the users of a
+// client for more than the users agreed to.
 func (v *View) Beyond(realm, id string) (list []*store.Client) {
 	for c := range v.Marked(beyond, realm) {
 		if slices.Contains(c.ExchangeFrom, id) || slices.Contains(c.ExchangeFrom, grant.EveryClient) {
@@ -227,8 +227,9 @@ func (v *View) APIOfScope(realm, scope string) (*store.API, bool) {
 // APIs returns the registered APIs of a realm, sorted by id.
 func (v *View) APIs(realm string) []*store.API { return slices.Collect(v.APIsAfter(realm, "", "")) }
 
-// APIsAfter lists the registered APIs of a realm in the order of their ids, after one. With
-// a text in small letters, it leaves out most that have it neither in the id nor in the name.
+// APIsAfter lists the registered APIs of a realm that follow an id, sorted by id. With a
+// lower-case text, it skips most APIs without the text in id or name; the caller must filter
+// the rest.
 func (v *View) APIsAfter(realm, id, text string) iter.Seq[*store.API] {
 	return apisOf(v.apis.sorted, realm, id, text)
 }
@@ -250,14 +251,14 @@ func (v *View) LastAPI(realm string) uint16 {
 	return v.apis.last[realm]
 }
 
-// LongestAccess returns the longest lifetime that access tokens have, or had for an
-// API, if the deployment's is life.
+// LongestAccess returns the longest lifetime that access tokens have, or had for an API.
+// life is the deployment's lifetime.
 func (v *View) LongestAccess(life time.Duration) time.Duration {
 	return max(life, v.apis.longest)
 }
 
-// ShortestAccess returns the shortest lifetime that access tokens of a realm have if its
-// own is life.
+// ShortestAccess returns the shortest lifetime that access tokens of a realm have. life is
+// the realm's own lifetime.
 func (v *View) ShortestAccess(realm string, life time.Duration) time.Duration {
 	from := func(api *store.API) int { return strings.Compare(api.Realm, realm) }
 	for api := range v.apis.timed.having("", from, func(api *store.API) bool { return api.Realm == realm }) {
@@ -282,7 +283,7 @@ func (v *View) Trust(realm, issuer string, kind store.TrustKind, clientID string
 	return t, t != nil && !t.Deleted
 }
 
-// TrustsAfter lists the trusts of a realm in the order of their ids, after one.
+// TrustsAfter lists the trusts of a realm that follow an id, sorted by id.
 func (v *View) TrustsAfter(realm, id string) iter.Seq[*store.Trust] {
 	past := func(t *store.Trust) int {
 		return cmp.Or(strings.Compare(t.Realm, realm), strings.Compare(t.ID, id), -1)
