@@ -1,6 +1,5 @@
-// Package secretfile judges who can read or change a file of the server, and
-// advises how to shut out everybody else. Its advice never takes a file from the
-// server.
+// Package secretfile checks who can read or change a file of the server, and advises how
+// to exclude everybody else. After the advised command, the server can still read the file.
 package secretfile
 
 import (
@@ -15,16 +14,16 @@ import (
 	"github.com/mintage/mintage/internal/show"
 )
 
-// A User is the user as which the server runs, by numbers.
+// A User is the user that the server runs as, by numeric ids.
 type User struct {
 	users  []int // this process's, or the data directory's owner; empty if neither is known
 	own    []int // groups that are its own, the primary one first
 	member []int // other groups that it is in
 }
 
-// UserOf returns the user of the server on a data directory: the directory's owner,
-// whoever runs this process, perhaps for the server. If there is no directory, or it is
-// root's, that is the user of this process, unless root runs it. Data may be "".
+// UserOf returns the user that the server on a data directory runs as: the directory's
+// owner, even if another user runs this process. If there is no directory, or root owns it,
+// UserOf returns the user of this process, unless that is root. data may be "".
 func UserOf(data string) (s User) {
 	return userOf(os.Geteuid(), data)
 }
@@ -62,8 +61,8 @@ func userOf(process int, data string) (s User) {
 	return s
 }
 
-// Other returns the name of the server's user if this process's is another one, and not
-// root: it may be refused what the server may do. Otherwise it returns "".
+// Other returns the name of the server's user if this process runs as another user who is
+// not root: that user may lack the server's access to files. Otherwise it returns "".
 func (s User) Other() string { return s.otherThan(os.Geteuid()) }
 
 func (s User) otherThan(process int) string {
@@ -80,7 +79,7 @@ func ownerOf(info fs.FileInfo) (uid, gid int) {
 	return -1, -1
 }
 
-// An Exposure says to whom a file is open, and how to close it.
+// An Exposure describes who else can read or change a file, and how to prevent that.
 type Exposure struct {
 	Everybody bool // or else a group
 	Mode      fs.FileMode
@@ -116,8 +115,8 @@ func (s User) Exposure(path string, anyGroup bool) (*Exposure, error) {
 }
 
 // Close returns the command that makes a change of a file's or a directory's mode,
-// such as "g=,o=". If the server would lose it by that, the command also gives it to
-// the server.
+// such as "g=,o=". If the server would lose access by the change, the command also gives
+// the server's user or group access.
 func (s User) Close(path, change string) string {
 	quoted := show.Quote(path)
 	info, err := os.Stat(path)
