@@ -1,23 +1,6 @@
 package keys
 
-import (
-	"encoding/hex"
-
-	"github.com/mintage/mintage/internal/grant"
-)
-
-// Fingerprint names the key-encryption key in backups and errors. It is part of a
-// hash of the key and reveals nothing about it.
-func (k *KEK) Fingerprint() string { return hex.EncodeToString(k.id[:]) }
-
-// WrappedBy returns the Fingerprint of the key-encryption key that wraps r, or ""
-// if this version cannot read r.
-func (r Stored) WrappedBy() string {
-	if len(r.Wrapped) < 5 || r.Wrapped[0] != inUse && r.WithdrawnAt() == 0 {
-		return ""
-	}
-	return hex.EncodeToString(r.Wrapped[1:5])
-}
+import "github.com/mintage/mintage/internal/grant"
 
 // CompleteUntil returns how long a copy of the ring, made at the instant made, stays
 // complete: until the schedule may bring a key into use that the copy lacks. It

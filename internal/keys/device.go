@@ -7,9 +7,6 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 )
 
-// DevicePrefix begins device codes (RFC 8628 section 3.2).
-const DevicePrefix = "mintage_dc_"
-
 // A DeviceCode holds the fields of a device code, which are sealed into its text.
 type DeviceCode struct {
 	GrantID   grant.ID // of the grant that it is redeemed for

@@ -152,23 +152,27 @@ func (r *Ring) fault(d Diagnosis, realm, text string, of form, head []byte, firs
 	return NoFault
 }
 
-// record finds a key, wrapped or not.
-func (t Timeline) record(id grant.KeyID) (Stored, bool) {
-	for _, line := range t.lines {
-		for _, r := range line {
-			if r.ID == id {
-				return r, true
+// UnknownKey returns the key that a text in one of our forms names, and whether
+// the ring lacks it. The text may be forged.
+func (r *Ring) UnknownKey(text string) (id grant.KeyID, unknown bool) {
+	for _, prefix := range []string{RefreshPrefix, AccessPrefix, CodePrefix, ServicePrefix, DevicePrefix} {
+		if body, ok := strings.CutPrefix(text, prefix); ok {
+			if len(body) < 8 {
+				return 0, false
 			}
+			head, err := base64.RawURLEncoding.DecodeString(body[:8])
+			if err != nil || head[0] < version || head[0] > exchangedService { // each form has some of these versions
+				return 0, false
+			}
+			id = grant.KeyID(binary.BigEndian.Uint32(head[1:]))
+			return id, !r.Has(id)
 		}
 	}
-	return Stored{}, false
-}
-
-// Life returns the phase of a key, if there is such a key.
-func (t Timeline) Life(id grant.KeyID, now grant.Instant, s Schedule) (Life, bool) {
-	r, known := t.record(id)
-	if !known {
-		return Life{}, false
+	header64, _, _ := strings.Cut(text, ".")
+	header, err := decodeSegment(header64)
+	if err != nil {
+		return 0, false
 	}
-	return t.life(r, now, s), true
+	alg, id, _, ok := parseHeader(string(header))
+	return id, ok && alg.Signs() && !r.Has(id)
 }

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -78,24 +79,6 @@ func (k *KEK) Of(records []Stored) *KEK {
 		return k.next
 	}
 	return k
-}
-
-// The wrapped form of a key is: version 1, fingerprint (4), nonce (12), ciphertext
-// and tag. A withdrawn key has version 2 and, after the fingerprint, the instant
-// (8); earlier versions of the program refuse it. The record's fields are
-// associated data, so that an attacker with access to the store cannot turn one
-// kind of key into another.
-const (
-	inUse     = 1
-	withdrawn = 2
-)
-
-// WithdrawnAt returns when the key was declared untrusted, or zero.
-func (r Stored) WithdrawnAt() grant.Instant {
-	if len(r.Wrapped) < 13 || r.Wrapped[0] != withdrawn {
-		return 0
-	}
-	return grant.Instant(binary.BigEndian.Uint64(r.Wrapped[5:]))
 }
 
 func (k *KEK) wrap(r Stored, material []byte, withdrawnAt grant.Instant) []byte {
@@ -173,3 +156,7 @@ func (r Stored) binding(head []byte) []byte {
 	}
 	return b
 }
+
+// Fingerprint names the key-encryption key in backups and errors. It is part of a
+// hash of the key and reveals nothing about it.
+func (k *KEK) Fingerprint() string { return hex.EncodeToString(k.id[:]) }

@@ -7,26 +7,17 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/oauth"
 )
 
-// Registration is the purpose of keys that seal the registrations of clients which
-// registered themselves (RFC 7591). Its keys are kept for RegistrationRetention after
-// their successor key came into use.
-const Registration Purpose = "registration"
-
 // RegistrationPrefix begins the id of a client that registered itself.
 const RegistrationPrefix = "mintage_ci_"
 
 // IsRegistration reports whether an id has the form of a sealed registration.
 func IsRegistration(id string) bool { return strings.HasPrefix(id, RegistrationPrefix) }
-
-// RegistrationRetention is how long the ids that a retired key sealed stay valid.
-const RegistrationRetention = 365 * 24 * time.Hour
 
 // Limits of a sealed registration: its text has at most 255 characters.
 const (

@@ -8,57 +8,14 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash"
-	"slices"
-	"strings"
 	"sync"
 
 	"github.com/mintage/mintage/internal/grant"
 )
-
-// A Purpose is the one use of a key.
-type Purpose string
-
-const (
-	MAC    Purpose = "mac"    // refresh and opaque access tokens
-	Seal   Purpose = "seal"   // authorization codes, device codes and boxes
-	Pepper Purpose = "pepper" // stored secrets and HMAC tags; never rotates
-	Audit  Purpose = "audit"  // lines of the audit log
-
-	// The signing keys, by the name of their algorithm in a JWS (RFC 7518
-	// section 3.1, RFC 8037 section 3.1).
-	ES256 Purpose = "ES256"
-	EdDSA Purpose = "EdDSA"
-	RS256 Purpose = "RS256"
-)
-
-// Purposes lists the purposes that every ring must have. A ring of an earlier
-// version has no Audit key until a server has made one.
-var Purposes = []Purpose{MAC, Seal, Pepper}
-
-// SigningAlgorithms lists the purposes of signing keys: the only algorithms
-// that a JWT may name. The first one is the default.
-var SigningAlgorithms = []Purpose{ES256, EdDSA, RS256}
-
-// Signs reports whether p is the purpose of a signing key.
-func (p Purpose) Signs() bool { return slices.Contains(SigningAlgorithms, p) }
-
-// Stored is a key as the store has it, wrapped by the key-encryption key. Its instants never
-// change. The wrapped form changes if the key is withdrawn or the key-encryption
-// key is replaced.
-type Stored struct {
-	ID        grant.KeyID
-	Purpose   Purpose
-	CreatedAt grant.Instant
-	// ActiveAt is when the key is first used for new tokens. It is used until the
-	// next key's ActiveAt.
-	ActiveAt grant.Instant
-	Wrapped  []byte
-}
 
 // A Draft is a key without instants. The generation of an RSA key takes so long
 // that its instants are set afterwards.
@@ -152,31 +109,6 @@ func (r *Ring) Maker(id grant.KeyID) grant.Maker {
 func (r *Ring) SpentByOther(g grant.Grant, id grant.KeyID) bool {
 	spent := g.SpentKey()
 	return spent != id && r.lookup(spent, MAC) != nil
-}
-
-// UnknownKey returns the key that a text in one of our forms names, and whether
-// the ring lacks it. The text may be forged.
-func (r *Ring) UnknownKey(text string) (id grant.KeyID, unknown bool) {
-	for _, prefix := range []string{RefreshPrefix, AccessPrefix, CodePrefix, ServicePrefix, DevicePrefix} {
-		if body, ok := strings.CutPrefix(text, prefix); ok {
-			if len(body) < 8 {
-				return 0, false
-			}
-			head, err := base64.RawURLEncoding.DecodeString(body[:8])
-			if err != nil || head[0] < version || head[0] > exchangedService { // each form has some of these versions
-				return 0, false
-			}
-			id = grant.KeyID(binary.BigEndian.Uint32(head[1:]))
-			return id, !r.Has(id)
-		}
-	}
-	header64, _, _ := strings.Cut(text, ".")
-	header, err := decodeSegment(header64)
-	if err != nil {
-		return 0, false
-	}
-	alg, id, _, ok := parseHeader(string(header))
-	return id, ok && alg.Signs() && !r.Has(id)
 }
 
 // Has reports whether the ring holds the key.

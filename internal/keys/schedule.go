@@ -60,6 +60,9 @@ func (s Schedule) Rotating() []Purpose {
 	return list
 }
 
+// RegistrationRetention is how long the ids that a retired key sealed stay valid.
+const RegistrationRetention = 365 * 24 * time.Hour
+
 // retention returns how long after its last use a key still has tokens to verify, or
 // 0 for ever.
 func (s Schedule) retention(p Purpose) time.Duration {
@@ -166,10 +169,31 @@ func (t Timeline) Lives(now grant.Instant, s Schedule) []Life {
 	return list
 }
 
+// Life returns the phase of a key, if there is such a key.
+func (t Timeline) Life(id grant.KeyID, now grant.Instant, s Schedule) (Life, bool) {
+	r, known := t.record(id)
+	if !known {
+		return Life{}, false
+	}
+	return t.life(r, now, s), true
+}
+
 // Phase returns the phase of a key, or "" if there is no such key.
 func (t Timeline) Phase(id grant.KeyID, now grant.Instant, s Schedule) Phase {
 	l, _ := t.Life(id, now, s)
 	return l.Phase
+}
+
+// record finds a key, wrapped or not.
+func (t Timeline) record(id grant.KeyID) (Stored, bool) {
+	for _, line := range t.lines {
+		for _, r := range line {
+			if r.ID == id {
+				return r, true
+			}
+		}
+	}
+	return Stored{}, false
 }
 
 // place returns the index of a key, or -1.

@@ -17,6 +17,7 @@ const (
 	CodePrefix    = "mintage_ac_"
 	RefreshPrefix = "mintage_rt_"
 	AccessPrefix  = "mintage_at_"
+	DevicePrefix  = "mintage_dc_" // of device codes (RFC 8628 section 3.2)
 )
 
 const (
