@@ -32,8 +32,8 @@ func (a Authentication) valid() error {
 	return nil
 }
 
-// Check returns an error that wraps ErrInsufficientLogin unless the user of p has signed
-// in as a requires. It is for callers of [Verifier.Verify].
+// Check returns an error that wraps ErrInsufficientLogin unless the login of p's user meets
+// the requirements of a. It is for callers of [Verifier.Verify].
 func (a Authentication) Check(p Principal, now time.Time) error {
 	switch {
 	case a.MaxAge != 0 && (p.AuthTime.IsZero() || now.Sub(p.AuthTime) > a.MaxAge):

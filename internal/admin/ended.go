@@ -36,7 +36,7 @@ type Ended struct {
 	Grants func(context.Context, func(grant.Grant) error) error
 }
 
-// An EndedClient is what has ended of one client.
+// An EndedClient is a client that was disabled or deleted, or that had secrets revoked.
 type EndedClient struct {
 	Realm   string // "": the default one
 	ID      string

@@ -64,8 +64,8 @@ func (a Restores) merge(ctx context.Context, ended Ended) (err error) {
 	return err
 }
 
-// Restored returns the restore that is recorded at an instant of this machine's clock. Its
-// At is after the issue of every known token, unless this clock is behind. Its Until is
+// Restored returns the Restore to record when this machine's clock shows now. Its At is
+// after the instant of issue of every known token, unless this clock is behind. Its Until is
 // after the expiry of every token from before the restore, whatever its lifetime is.
 func Restored(p grant.Policy, backup, now grant.Instant, seen grant.Issued) grant.Restore {
 	at := now.Add(p.MaxSkew)

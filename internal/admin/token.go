@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// TokenPrefix begins the tokens of the admin API, for people and for programs that
-	// look for secrets.
+	// TokenPrefix begins every token of the admin API, so that people and secret scanners
+	// recognize one.
 	TokenPrefix = "mintage_op_"
 
 	// maxTokens fit into one document.

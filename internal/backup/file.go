@@ -19,8 +19,8 @@ import (
 // A File is a backup that is open for reading. Nothing is written to it.
 type File struct {
 	File string
-	// Manifest describes the backup. It is zero for a store's file that was copied
-	// by other means: the operator must then give the instant.
+	// Manifest describes the backup. It has only the Schema if no Job made the file, but a
+	// store's file was copied: the operator must then give the instant at which the copy began.
 	Manifest Manifest
 	// Size is the size of the file in bytes.
 	Size int64
@@ -111,8 +111,8 @@ func (b *File) Close() error { return b.db.Close() }
 // Made reports whether a Job has made the file: it has a manifest.
 func (b *File) Made() bool { return b.Manifest.Format > 0 }
 
-// CheckCopy returns an error if a file that was copied from the backup does not have the
-// digest that the Job has written, if a Job made the backup.
+// CheckCopy returns an error if a copy of the backup does not match the digest in the backup.
+// It checks nothing if no Job made the backup, because there is no digest.
 func (b *File) CheckCopy(name string) error {
 	if !b.Made() {
 		return nil

@@ -208,8 +208,8 @@ func (c Claims) Select(set Set) Claims {
 	return chosen
 }
 
-// Assign adds a claim as it is typed to a patch: NAME=VALUE, where a dot names a
-// member of the address, and an empty value removes the claim.
+// Assign adds a claim to c, which is a patch. The argument typed has the form NAME=VALUE. A
+// dot in NAME separates the address from its member. An empty VALUE removes the claim.
 func (c Claims) Assign(typed string) error {
 	name, value, ok := strings.Cut(typed, "=")
 	if !ok {

@@ -125,7 +125,8 @@ func (s *settings) runningSettings(cmd *cobra.Command, changed bool) error {
 			}
 			delete(changes, x.Name)
 		}
-		// The remaining names are of realms, or of settings that a realm did not set before.
+		// The remaining names are not in v.Settings: they are realms, and settings that a realm
+		// does not set yet.
 		for _, name := range slices.Sorted(maps.Keys(changes)) {
 			rows = append(rows, []string{name, "", "", changes[name]})
 		}

@@ -34,8 +34,8 @@ type Registration struct {
 	kept store.Settings
 }
 
-// A Setting is one field of a client's registration: its flag, its JSON member,
-// its place in what people see, and its check.
+// A Setting describes one field of a client's registration: its flag, its JSON member, its
+// name in texts for people, and its check.
 type Setting struct {
 	Name     string // for people; "" if the text of another setting includes it
 	Change   string // in a list of changes, if it is not Name

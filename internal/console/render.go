@@ -69,8 +69,8 @@ func localeOf(r *http.Request) string {
 	return "en"
 }
 
-// press executes templates for one request at a time: the functions in them read its
-// language and realm. A page takes about a millisecond.
+// press holds the request for which templates are executed, one request at a time: template
+// functions read its language and realm. Executing a page takes about a millisecond.
 var press struct {
 	sync.Mutex
 	*request

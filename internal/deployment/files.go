@@ -203,8 +203,8 @@ func NewLogger(w io.Writer, c config.Log) (*slog.Logger, *slog.LevelVar) {
 	return slog.New(slog.NewJSONHandler(w, opt)), level
 }
 
-// LogOptions returns the options of a handler that write errors of several lines as one
-// line: a handler alone would write \n.
+// LogOptions returns handler options that join the lines of an error to one line. Without
+// them, a handler would write each line break as \n.
 func LogOptions(level slog.Leveler) *slog.HandlerOptions {
 	return &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if err, ok := a.Value.Any().(error); ok {

@@ -128,8 +128,9 @@ func (x *Explainer) audited(ctx context.Context, v *Explained, f audit.Filter) (
 	return list
 }
 
-// ofService reports whether the id of a record is that of a client's token for itself. If
-// such a token was issued for an assertion, its id names the trust.
+// ofService reports whether the GrantID of an audit record is the id of a token that a client
+// got for itself, and not of a grant. If such a token was issued for an assertion, its id
+// contains the id of the trust.
 func ofService(a audit.Entry) bool {
 	id, _ := grant.ParseID(a.GrantID)
 	return a.Event == audit.ServiceTokenIssued || a.Event == audit.ServiceTokenRevoked ||
@@ -144,7 +145,7 @@ func (q *requestFacts) lines() []adminapi.LogLine {
 	return q.log.Lines
 }
 
-// refusal returns the reason that the records of a request name, or "".
+// refusal returns why a request was refused, from the log or the audit log, or "".
 func (q *requestFacts) refusal() string {
 	for _, l := range q.lines() {
 		if reason := strings.TrimPrefix(l.Reason, "refused: "); reason != "" {
@@ -163,9 +164,9 @@ func (q *requestFacts) refusal() string {
 	return ""
 }
 
-// defect returns the error of a request without a grant from the log, such as
-// "invalid_request: code_challenge missing", or the detail in the audit log about a
-// failed client authentication or assertion, or "".
+// defect returns the error of a request that failed for a reason other than its grant. It is
+// the error of a line in the log, such as "invalid_request: code_challenge missing", or else
+// the detail of the audit record of a failed client authentication or assertion, or "".
 func (q *requestFacts) defect() string {
 	for _, l := range q.lines() {
 		if l.Error != "" && l.Reason == "" {

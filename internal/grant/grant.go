@@ -273,8 +273,8 @@ func (g Grant) Refresh(r Refresh, p Policy, now Instant) Decision {
 	}
 	older, ahead := r.Generation < g.Generation, g.RefreshAhead(r.Generation, r.IssuedAt)
 	present := !older && !ahead
-	// After a restore, a token from before it can have a higher generation than the row
-	// and an earlier issue: the client has refreshed the grant with another token since.
+	// After a restore, a token from before it can have a higher generation than the row,
+	// although it was issued before the row's last rotation: another token rotated the grant.
 	repeats, shared := older && g.repeats(r, p, now), (older || r.IssuedAt < g.RotatedAt) && g.shared(r, p, now)
 	disowned := r.Maker.disowns(r.IssuedAt, max(g.RotatedAt, r.Restore.At), p, now)
 	switch {

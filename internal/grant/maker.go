@@ -56,10 +56,10 @@ func (m Maker) expiry(claimed Instant, life time.Duration, p Policy) Instant {
 	return min(claimed, m.Until.Add(p.MaxSkew+life+time.Second))
 }
 
-// NewAttempt returns the Attempt of a rotation: random bits, and in the lower
-// half the key of the token that the rotation spends. A retry presents that
-// token, so its key must be the same. If the access token is bound to a key, 16 of the
-// random bits are replaced by bits of its thumbprint.
+// NewAttempt returns the Attempt of a rotation: random bits and, in the lower half, the id of
+// the key that made the token that the rotation spends. A retry presents the same token, so
+// that id must be the same. If the access token is bound to a client's key (RFC 9449), bits
+// of that key's thumbprint replace 16 of the random bits.
 func NewAttempt(random uint64, spent KeyID, bound oauth.JKT) uint64 {
 	if bound.Bound() {
 		random = random&^(0xffff<<32) | uint64(binary.BigEndian.Uint16(bound[:]))<<32

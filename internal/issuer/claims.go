@@ -195,8 +195,8 @@ func checkText(s string) error {
 	return nil
 }
 
-// AddClaims adds claims that CheckClaims returned to a JSON object with at least
-// one member. It omits claims whose names this version has registered.
+// AddClaims adds claims to a JSON object that has at least one member. The claims are a
+// result of CheckClaims. AddClaims omits claims whose names are registered in this version.
 func AddClaims(object []byte, claims string) []byte {
 	if claims == "" {
 		return object

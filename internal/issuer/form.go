@@ -79,9 +79,10 @@ type Token struct {
 	Actors []grant.Actor
 	// MayAct is the only client that may act with the token (RFC 8693 section 4.4), or "".
 	MayAct string
-	// Serial is the own id of an exchanged token (RFC 8693), by which it is revoked alone;
-	// zero for other tokens. ExchangedAt is the instant of the exchange, dated after every
-	// cutoff of the client. GrantedTo is the client of the grant.
+	// Serial is the id of an exchanged token (RFC 8693), with which the token is revoked
+	// without its grant; zero for other tokens. ExchangedAt is the instant of the exchange, or
+	// a later one, so that no cutoff of the client from before the exchange ends the token.
+	// GrantedTo is the client of the grant.
 	Serial      grant.ID
 	ExchangedAt grant.Instant
 	GrantedTo   string
@@ -271,8 +272,8 @@ type AccessClaims struct {
 	Delegation
 }
 
-// A Delegation holds the claims of a token by which others act for its subject (RFC 8693
-// section 4), and the client of its grant, if the token is another client's.
+// A Delegation holds the claims act and may_act of a token (RFC 8693 section 4) and, if the
+// token was exchanged, the client of its grant.
 type Delegation struct {
 	Actor     *Actor `json:"act,omitempty"`
 	MayAct    *Actor `json:"may_act,omitempty"`

@@ -49,7 +49,7 @@ type Form struct {
 // error is a *Refusal if another system rejects the login.
 type Check func(context.Context, *Interaction) (Proof, error)
 
-// A Refusal is a login that was rejected by the system which has the users.
+// A Refusal is a login that the external login system rejected.
 type Refusal struct {
 	Code  oauth.ErrorCode // for the client
 	Cause error
@@ -58,10 +58,11 @@ type Refusal struct {
 func (r *Refusal) Error() string { return r.Cause.Error() }
 func (r *Refusal) Unwrap() error { return r.Cause }
 
-// A Departure sends a browser to the system that has the users.
+// A Departure redirects a browser to the external login system: the OpenID provider, or the
+// login page at login.handoff_url.
 type Departure struct {
 	URL string
-	// Keep is stored for comparison with the system's answer; nil: nothing new.
+	// Keep is stored for comparison with the system's response; nil: nothing new.
 	Keep json.RawMessage
 }
 

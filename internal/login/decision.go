@@ -221,7 +221,7 @@ func (co *Consents) consentDocument(ctx context.Context, st *Stage, d Decision, 
 	if have.Terms != terms(st.Client, r.RedirectURI) {
 		have = Consent{}
 	}
-	// Remember, or forget, only what the page has shown.
+	// Remember or forget only the claims that the consent page has shown.
 	shown := named(r)
 	next := Consent{Scope: union(r.Scope, have.Scope), Remembered: have.Remembered.Without(r.Scope), At: d.AuthorizedAt,
 		Claims: shown | have.Claims, RememberedClaims: have.RememberedClaims &^ shown}

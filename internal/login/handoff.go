@@ -18,8 +18,8 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// Login returns the interaction of a challenge with its client, which is nil for the
-// account pages and the console.
+// Login returns the interaction of a challenge, and its client. The client is nil if the
+// interaction is for the account pages or the console.
 func (a *Authorizer) Login(ctx context.Context, challenge string) (*Interaction, *store.Client, error) {
 	it, err := a.load(ctx, challenge)
 	switch {

@@ -25,7 +25,7 @@ type Interactions struct {
 
 const interactionBox = "interaction"
 
-// NewBrowser draws the content of a browser's cookie.
+// NewBrowser returns a random value for a browser's cookie.
 func NewBrowser() string { return newID() }
 
 // weight is how much of the store the request takes, in kilobytes. The state is

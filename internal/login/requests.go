@@ -105,8 +105,8 @@ func ShownName(c *store.Client) string {
 // grant type, but its list is not nil.
 func isUnread(c *store.Client) bool { return c.SelfRegistered() && c.GrantTypes == nil }
 
-// readClient reads a client that registered itself into st, and returns its request with
-// the scope that is allowed. It changes nothing if the client is read for signed-in users
+// readClient sets st.Client to a client that registered itself, and returns r with the scope
+// that the client may get. It changes nothing if the client is looked up for signed-in users
 // only and nobody is signed in.
 func (rs *Requests) readClient(ctx context.Context, st *Stage, r oauth.AuthorizationRequest, v Visitor) (oauth.AuthorizationRequest, error) {
 	c, err := rs.SelfRegistered(ctx, r, v.Network, st.Session != nil)

@@ -49,9 +49,9 @@ type Session struct {
 	Identity
 	Began     grant.Instant `json:"began"`
 	ExpiresAt grant.Instant `json:"-"`
-	// Over is overMoved or overEnded once the document is not the session's any more. The
-	// document is kept until a sweep, so that a login that continues the session and a
-	// concurrent logout conflict in its version.
+	// Over is "" while the session uses this document. Afterwards it is overMoved or
+	// overEnded, and the document is kept until a sweep: a login that continues the session
+	// and a concurrent logout both write it, so that one of them gets a version conflict.
 	Over string `json:"over,omitempty"`
 
 	id       sessionID

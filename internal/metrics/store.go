@@ -112,9 +112,9 @@ func (s *Store) UpdateGrant(ctx context.Context, id grant.ID, decide store.Decid
 	return err
 }
 
-// A hearing wraps a store.Decide to count the events that it returns. Hearings are
-// pooled together with the function on, which the store calls, because a new closure
-// for each refresh would be allocated.
+// A hearing wraps a store.Decide to count the events that it returns. The store calls the
+// closure in the field on. Hearings are pooled with their closures, because a new closure for
+// each refresh would cost an allocation.
 type hearing struct {
 	decide store.Decide
 	realm  string

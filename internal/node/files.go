@@ -176,10 +176,11 @@ func watchStore(ctx context.Context, present func() error, log *slog.Logger) {
 // five seconds (directory.StaleAfter).
 const provenReady = 10
 
-// watchOutage logs that an outage of the store has ended, and how much has failed: once
-// nothing fails and the node is ready, or once the node has been ready for provenReady
-// seconds. Without the second condition, requests that fail for another reason, which
-// anyone may be able to send, could keep real faults out of the log.
+// watchOutage ends an outage of the store, and logs the number of failures. An outage ends
+// once nothing fails and the node is ready, or once the node has been ready for provenReady
+// seconds. During an outage, failures are counted and not logged (see store.Outage). Without
+// the second condition, requests that fail for another reason, which anyone may be able to
+// send, could prolong the outage and so keep real faults out of the log.
 func watchOutage(ctx context.Context, o *store.Outage, ready func(context.Context) error, log *slog.Logger) {
 	for wasReady := 0; directory.Pause(ctx, time.Second); {
 		if !o.Quiet(time.Now(), 0) || ready(ctx) != nil {

@@ -318,8 +318,9 @@ func (n *node) warn(ctx context.Context) {
 	}
 }
 
-// checked returns an error with every fault of the configuration and its source, and the
-// faults of files, which a first start reports before it makes a store.
+// checked returns an error that lists every fault of cfg with its source, and files: the
+// faults of the files that cfg names. It returns nil if there is none. Serve calls it before
+// it creates a store.
 func checked(cfg *config.Config, from config.Sources, files ...error) error {
 	faults, _ := config.Faults(from.Explain(errors.Join(cfg.Check(), errors.Join(files...))))
 	return Faulty(faults)

@@ -55,8 +55,8 @@ const (
 
 func (e Error) Error() string { return string(e) }
 
-// ValidName reports whether an operator can have a name: a built-in user's name, which
-// may be an address.
+// ValidName reports whether s can be the name of an operator. It allows the characters of
+// built-in usernames, which may be email addresses.
 func ValidName(s string) bool {
 	return s != "" && len(s) <= 64 && !strings.Contains("._@+-", s[:1]) && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789._@+-") == ""
 }

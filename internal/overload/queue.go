@@ -143,7 +143,7 @@ func (q *Queue) Queued(c Class) int {
 	return q.queues[c].Len()
 }
 
-// Early sheds a request that Enter would shed, whatever its class.
+// Early sheds a request before it calls Enter, if the queue is full for all classes.
 func (q *Queue) Early() error {
 	q.mu.Lock()
 	all, _ := q.queued()

@@ -66,7 +66,7 @@ var builtInScopes = sync.OnceValues(func() (map[string]map[string]string, error)
 	return ReadScopes(bytes.NewReader(openIDScopes))
 })
 
-// withOpenID returns own with the built-in texts of the scopes that own does not have.
+// withOpenID returns the texts in own and, for scopes that are not in own, the built-in ones.
 func withOpenID(own map[string]map[string]string) (map[string]map[string]string, error) {
 	all, err := builtInScopes()
 	if err != nil {

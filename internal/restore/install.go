@@ -181,7 +181,7 @@ func (r *Replacement) sync() error {
 // too damaged to be folded, is not locked: no process can use it.
 func (r *Replacement) lock(ctx context.Context) (release func(), err error) {
 	release = func() {}
-	// Do not open a file that is no store: SQLite would delete its log.
+	// Do not open a file that is no store: SQLite would delete the write-ahead log beside it.
 	if unfinished, err := isThere(r.marker()); err != nil || unfinished || !sqlite.IsStore(ctx, r.path()) {
 		return release, err
 	}

@@ -168,7 +168,8 @@ type Request struct {
 	Counted netip.Addr
 	// Challenge is appended to a Bearer challenge: ", name=value" or nothing.
 	Challenge string
-	// Asserts is set if the grant is an assertion, whose trust may name the client.
+	// Asserts is set if the request's grant is an assertion (RFC 7523). If the request has no
+	// client credentials, the client is that of the assertion's trust.
 	Asserts bool
 
 	server  *Server

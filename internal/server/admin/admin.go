@@ -120,8 +120,8 @@ func (p *Problem) Error() string { return p.Title }
 const (
 	// maxAdminBody is far more than most requests need.
 	maxAdminBody = 16 << 10
-	// maxLongBody is more than a client with the most addresses needs, or an API with the
-	// most scopes, which have texts in every language.
+	// maxLongBody is more than the longest client or API needs: a client with the most URIs,
+	// or an API with the most scopes and their texts in every language.
 	maxLongBody = 128 << 10
 	// maxImportBody is more than the longest import needs: 100 lines of 16 KiB, if each
 	// character is escaped.

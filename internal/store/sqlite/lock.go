@@ -73,7 +73,8 @@ func lock(dir, kind string) (release func(), err error) {
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			text, _ := io.ReadAll(io.LimitReader(f, 64))
 			pid, command := strings.CutSuffix(strings.TrimSpace(string(text)), ofCommand)
-			// Without a process id, the process has just begun or is about to end.
+			// If the file has no process id, the lock is new or about to be released. Treat
+			// its holder as a command, so that Lock tries again.
 			return nil, &LockedError{Directory: dir, Process: cmp.Or(pid, "?"), command: command || pid == ""}
 		}
 		return nil, fmt.Errorf("lock %s: %w", path, err)
