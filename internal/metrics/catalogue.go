@@ -160,7 +160,7 @@ var families = []Family{
 		"Writes per group commit.", ""},
 	{storeQueue, Gauge, nil,
 		"Operations that are queued for the store.",
-		"It stays in the thousands: above 4096, operations are rejected."},
+		"It stays near limits.requests: the store is slow, or gets more than it can do."},
 	{sweepLag, Gauge, []string{"table"},
 		"Time since expired rows were last removed from the whole table, or since the start.",
 		"More than a few hours: the table grows. While a restore is in force, nothing is removed."},
