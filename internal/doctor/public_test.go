@@ -309,6 +309,8 @@ func TestTheRunningServerIsAskedHowItIs(t *testing.T) {
 		{"records that wait", "ok", "mintage_audit_fault 1\n", levelFault, "cannot write its audit log"},
 		{"records without room", "ok", "mintage_audit_left_out_total{reason=\"space\"} 3\n", levelWarning, "3 audit records of everyday events were left out"},
 		{"sampled records", "ok", "mintage_audit_left_out_total{reason=\"rate\"} 3\n", levelNote, "3 audit records were left out since the start: one grant"},
+		{"lost commits", "ok", "mintage_store_behind_total 7\n", levelFault, "has lost commits: 7 requests"},
+		{"lost commits of a realm", "ok", "mintage_store_behind_total{realm=\"/api\"} 0\nmintage_store_behind_total{realm=\"/staff\"} 7\n", levelFault, "has lost commits: 7 requests"},
 		{"a certificate that cannot be used", "ok", "mintage_certificate_refused 1\n", levelFault, "an earlier certificate is in service"},
 	} {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -328,6 +330,18 @@ func TestTheRunningServerIsAskedHowItIs(t *testing.T) {
 		s.Close()
 		expect(t, checkServer(t.Context(), p), levelUnknown, "no server answers")
 	}
+}
+
+// The count of a server that was not restarted stays.
+func TestADeclaredRestoreExplainsLostCommits(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "mintage_store_behind_total 7") }))
+	defer s.Close()
+	p := &Deployment{Config: healthyConfig(""), Now: grant.At(time.Now())}
+	p.Config.Management.Listen = s.Listener.Addr().String()
+	expect(t, checkServer(t.Context(), p), levelFault, "has lost commits")
+	p.Changes.Restores = []grant.Restore{{At: p.Now, Until: p.Now + 1}}
+	expect(t, checkServer(t.Context(), p), levelOK, "ready, on")
 }
 
 func TestADatabaseServerIsJudgedByItsSettings(t *testing.T) {
