@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -387,6 +388,8 @@ func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 		return conn, nil
 	case s.closed.Load():
 		return nil, errClosed
+	case errors.Is(err, context.DeadlineExceeded) && s.hosts.unconfirmed.Load():
+		err = fmt.Errorf("%w: %w", errUnconfirmed, err) // the caller has less time than a connection
 	}
 	return nil, unwritten(oneLine{err})
 }

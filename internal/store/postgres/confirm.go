@@ -73,7 +73,7 @@ func (h *hosts) usable(ctx context.Context, conn *pgconn.PgConn) bool {
 	}
 	now, cancel := context.WithTimeout(ctx, confirmTime)
 	defer cancel()
-	err := confirmPrimary(now, conn)
+	err := h.noteConfirmation(func() error { return confirmPrimary(now, conn) })
 	if err != nil && ctx.Err() == nil {
 		h.epoch.Add(1) // other connections are to the same server
 	}

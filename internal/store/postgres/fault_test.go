@@ -222,6 +222,20 @@ func TestAServerThatConfirmsNothingIsNotReadFrom(t *testing.T) {
 			t.Fatal("it is read from for ever")
 		}
 	}
+	// Both have less time than a new connection has for its write.
+	for name, try := range map[string]func(context.Context) error{
+		"Ready": st.Ready,
+		"Heartbeat": func(ctx context.Context) error {
+			_, err := st.Heartbeat(ctx, store.Node{Since: base, Clock: base + 1})
+			return err
+		},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		if err := try(ctx); err == nil || !strings.Contains(err.Error(), "has confirmed no write in time") || !errors.Is(err, store.ErrBusy) {
+			t.Errorf("%s = %v, want the cause", name, err)
+		}
+		cancel()
+	}
 	awaitStandby(t, own, "")
 	holds(t, st, g)
 }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net/netip"
 	"slices"
 	"sync/atomic"
@@ -19,6 +20,9 @@ type hosts struct {
 	last  atomic.Pointer[place]
 	epoch atomic.Int64 // grows when all connections are abandoned
 	trust atomic.Int64 // in nanoseconds
+	// unconfirmed is set while a server is to confirm a write, and after it did not
+	// do so in time.
+	unconfirmed atomic.Bool
 }
 
 type place struct {
@@ -45,9 +49,21 @@ func (h *hosts) watch(c *pgxpool.Config) {
 		h.prepare(cc)
 		return nil
 	}
+	validate := c.ConnConfig.ValidateConnect
+	c.ConnConfig.ValidateConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
+		return h.noteConfirmation(func() error { return validate(ctx, conn) })
+	}
 	c.PrepareConn = func(ctx context.Context, conn *pgx.Conn) (bool, error) { return h.usable(ctx, conn.PgConn()), nil }
 	// PrepareConn replaces the ping.
 	c.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
+}
+
+// noteConfirmation keeps unconfirmed during a confirmation.
+func (h *hosts) noteConfirmation(confirm func() error) error {
+	h.unconfirmed.Store(true)
+	err := confirm()
+	h.unconfirmed.Store(errors.Is(err, errUnconfirmed) || errors.Is(err, context.DeadlineExceeded))
+	return err
 }
 
 // prepare makes a connection try the last confirmed host first: a host before it
