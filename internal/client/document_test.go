@@ -89,6 +89,8 @@ func TestNamesThatClientsGiveThemselves(t *testing.T) {
 		"Agent": "Agent", " Agent ": "Agent", "エージェント": "エージェント", "": "agent.example", "   ": "agent.example", "a\nb": "agent.example",
 		"evil\u202egnp": "agent.example", "zero\u200bwidth": "agent.example", "\u2066x": "agent.example", "x❞ is checked. ❝y": "agent.example", "x🙷 y": "agent.example", "x˶ y": "agent.example",
 		"\u3164": "agent.example", "\u2800\u2800": "agent.example", strings.Repeat("x", 101): "agent.example", "a\x00": "agent.example",
+		"A" + strings.Repeat("\u0489", 59): "agent.example", "A\u0301\u0301": "agent.example", "A\u0300\u0301\u0302\u0303\u0304": "agent.example", strings.Repeat("\u0301\u0336", 28): "agent.example",
+		"Tie\u0302\u0301ng Vie\u0323\u0302t": "Tie\u0302\u0301ng Vie\u0323\u0302t", "ที่นี่": "ที่นี่", "שִׁ֣מְעָה": "שִׁ֣מְעָה", "हिन्दी": "हिन्दी", "မြန်မာ": "မြန်မာ",
 	} {
 		if got := client.OwnName(name, address); got != want {
 			t.Errorf("%q: %q, want %q", name, got, want)

@@ -58,10 +58,28 @@ func OwnName(name any, address string) string {
 		return unicode.Is(unicode.Quotation_Mark, r) && r != '\'' && r != '’' || strings.ContainsRune("ʺˮ״″‶〃˝˵˶‴‷⁗❛❜❝❞🙶🙷🙸", r)
 	}
 	if text == "" || !oauth.IsText(text, 4*maxOwnName) || utf8.RuneCountInString(text) > maxOwnName ||
-		strings.ContainsFunc(text, invisible) || strings.ContainsFunc(text, quote) || strings.Contains(text, "''") || strings.Contains(text, "’’") {
+		strings.ContainsFunc(text, invisible) || strings.ContainsFunc(text, quote) || strings.Contains(text, "''") || strings.Contains(text, "’’") || piled(text) {
 		return oauth.Host(address)
 	}
 	return text
+}
+
+// piled reports whether a text has marks on marks as no language does: they would cover the
+// words around it, or make it wider than its page. The rules are those of UTS #39 section
+// 5.4: not the same nonspacing mark twice in a row, and not more than four.
+func piled(text string) bool {
+	n, last := 0, rune(-1)
+	for _, r := range text {
+		if !unicode.In(r, unicode.Mn, unicode.Me) {
+			n, last = 0, -1
+			continue
+		}
+		if n++; n > 4 || r == last {
+			return true
+		}
+		last = r
+	}
+	return false
 }
 
 // OwnRedirectURIs returns the redirect URIs that are accepted of those that a client
