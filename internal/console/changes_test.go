@@ -817,8 +817,10 @@ func TestPagesLeadOn(t *testing.T) {
 	r := open(t)
 	r.staff()
 	r.console.Users = r.users
-	if _, _, err := r.cases.Users().Create(t.Context(), account.Registration{Username: "alice"}); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"alice", "bob"} {
+		if _, _, err := r.cases.Users().Create(t.Context(), account.Registration{Username: name}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	u, _, err := r.cases.Users().SetTOTP(t.Context(), "alice", "")
 	if err != nil {
@@ -833,7 +835,7 @@ func TestPagesLeadOn(t *testing.T) {
 		"/clients?match=an+agent":  {`href="/clients?own=1&amp;match=an%20agent"`},
 		"/operators":               {`href="/users/alice"`, "mintage console invite NAME"},
 		"/users/alice":             {"For a phone that is lost", `href="/users/alice/factor"`},
-		"/users/alice?done=factor": {"mintage console invite alice"},
+		"/users/bob?done=factor":   {"mintage console invite bob"},
 		"/grants/" + g.ID.String(): {`href="/audit?grant=` + g.ID.String() + `"`},
 		"/keys":                    {`href="/keys/rotate"`},
 		"/keys/rotate":             {"mintage keys rotate"},

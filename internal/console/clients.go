@@ -164,6 +164,7 @@ func (c clientPages) client(ctx context.Context, r *request) (reply, error) {
 	if err := c.get(ctx, r, &p.Client, nil, "clients", r.PathValue("client")); err != nil {
 		return reply{}, err
 	}
+	p.holds(string(p.State))
 	if p.Done == "disabled" || p.Done == "enabled" {
 		p.Command = r.mintage("client "+strings.TrimSuffix(p.Done, "d"), quote(p.ID))
 	}

@@ -154,6 +154,14 @@ func (r *request) view(command string) view {
 	return view{r.admin(), r.URL.Query().Get("done"), command}
 }
 
+// holds drops what was done, if it was done to the state and the state is another one now:
+// the back button shows the page again, and a link can lead to it.
+func (v *view) holds(state string) {
+	if (v.Done == "enabled" || v.Done == "disabled") && v.Done != state {
+		v.Done = ""
+	}
+}
+
 // A frame is what the layout shows around a page.
 type frame struct {
 	Locale  string

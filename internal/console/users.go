@@ -76,6 +76,9 @@ type userPage struct {
 func (c userPages) user(ctx context.Context, r *request) (reply, error) {
 	p := userPage{Once: newForm().Once, view: r.view(r.mintage("user show", quote(r.PathValue("user"))))}
 	err := c.get(ctx, r, &p.User, nil, "users", r.PathValue("user"))
+	if p.holds(p.State); p.Done == "factor" && p.SecondFactor {
+		p.Done = "" // another one is set up
+	}
 	p.Invite = "mintage console invite " + quote(p.Username)
 	if did := map[string]string{"disabled": "disable", "enabled": "enable", "factor": "totp --remove"}[p.Done]; did != "" {
 		p.Command = r.mintage("user "+did, quote(p.Username))
