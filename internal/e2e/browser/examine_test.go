@@ -3,6 +3,7 @@
 package browser
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -43,6 +44,7 @@ func (b *tab) examine(t *testing.T, name string) {
 		}
 		do(b.ctx, t, look(as.scheme, as.width, 800))
 		axe(b.ctx, t)
+		placeholders(b.ctx, t)
 		if as.width == narrow {
 			noOverflow(b.ctx, t)
 		}
@@ -62,5 +64,23 @@ func (b *tab) examine(t *testing.T, name string) {
 	do(b.ctx, t, look("light", wide, 900))
 	if t.Failed() {
 		t.Fatalf("the page %s fails", name)
+	}
+}
+
+// placeholders holds the texts in empty fields, at which axe does not look, to the contrast
+// of all text (WCAG 2.2, 1.4.3).
+func placeholders(ctx context.Context, t *testing.T) {
+	t.Helper()
+	for _, faint := range evaluate[[]string](ctx, t, `(() => {
+		const luminance = color => {
+			const [r, g, b] = color.match(/[\d.]+/g).map(v => v / 255).map(v => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4);
+			return .2126 * r + .7152 * g + .0722 * b + .05;
+		};
+		return [...document.querySelectorAll('[placeholder]')].map(e => {
+			const pair = [luminance(getComputedStyle(e, '::placeholder').color), luminance(getComputedStyle(e).backgroundColor)];
+			return [e.placeholder, Math.max(...pair) / Math.min(...pair)];
+		}).filter(([, contrast]) => !(contrast >= 4.5)).map(([text, contrast]) => text + ': ' + contrast.toFixed(2));
+	})()`) {
+		t.Errorf("a placeholder is too faint: %s", faint)
 	}
 }
