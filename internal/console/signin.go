@@ -27,13 +27,18 @@ type signInPage struct {
 	Minutes   int // until another try; 0: at once
 	SignedOut bool
 	Ended     bool // a form was sent after its session had ended
+	Cookies   bool // a session has begun, and the browser has not kept its cookie
 }
 
 func (c entrance) signInPage(_ context.Context, r *request) (reply, error) {
-	if r.who != nil {
+	q := r.URL.Query()
+	switch {
+	case r.who != nil:
 		return reply{to: "/"}, nil
+	case r.session != nil && q.Has("in"):
+		return reply{to: "/factor"}, nil
 	}
-	return reply{page: signInPage{BuiltIn: c.Users != nil, Elsewhere: c.Elsewhere != nil, SignedOut: r.URL.Query().Has("out"), Ended: r.URL.Query().Has("ended")}}, nil
+	return reply{page: signInPage{BuiltIn: c.Users != nil, Elsewhere: c.Elsewhere != nil, SignedOut: q.Has("out"), Ended: q.Has("ended"), Cookies: q.Has("in")}}, nil
 }
 
 // signIn checks a password and a code. Only an operator who has a second factor can sign
@@ -91,7 +96,8 @@ func (c *Console) signIn(ctx context.Context, r *request) (reply, error) {
 // minutes returns the minutes until the next try is possible, rounded up.
 func minutes(t *account.Throttled) int { return int(t.RetryAfter/time.Minute) + 1 }
 
-// begin begins a session, and ends the one that the browser had.
+// begin begins a session, and ends the one that the browser had. Then the sign-in page
+// redirects, unless the browser has not kept the cookie.
 func (c entrance) begin(ctx context.Context, r *request, s operator.Session) (reply, error) {
 	if r.session != nil {
 		if err := r.session.End(ctx, c.Store); err != nil {
@@ -103,11 +109,7 @@ func (c entrance) begin(ctx context.Context, r *request, s operator.Session) (re
 	if err != nil {
 		return reply{}, err
 	}
-	to := "/"
-	if s.Pending {
-		to = "/factor"
-	}
-	return reply{to: to, cookie: c.cookie(cookie)}, nil
+	return reply{to: "/sign-in?in", cookie: c.cookie(cookie)}, nil
 }
 
 func (c entrance) signOut(ctx context.Context, r *request) (reply, error) {
