@@ -208,8 +208,11 @@ func TestAUserSignsOutEverywhere(t *testing.T) {
 	}) {
 		t.Errorf("events %+v, %v", events, err)
 	}
-	// Nobody is signed in: there is nothing to end.
-	b.post(logoutURL, "everywhere=yes").gone(t, b, logoutURL)
+	// Nobody is signed in: whose sessions are to end is not known, and the page says so.
+	if s := b.post(logoutURL, "everywhere=yes"); s.StatusCode != http.StatusConflict || !strings.Contains(s.body, "You were signed out in this browser before.") {
+		t.Errorf("without a session: status %d\n%s", s.StatusCode, s.body)
+	}
+	b.post(logoutURL).gone(t, b, logoutURL)
 	d.signIn(b, username)
 	d.alive(c, b.signsIn(d, c).RefreshToken)
 }

@@ -148,7 +148,11 @@ type EndSession struct {
 }
 
 // SignedOut says that the session has ended.
-type SignedOut struct{}
+type SignedOut struct {
+	// Before is set if the user wanted to sign out everywhere, and the session had ended
+	// before: whose other sessions are meant is not known.
+	Before bool
+}
 
 // Bounce shows an error in a client's request to a user who is not signed in. The user
 // decides whether to return to the client with the error (RFC 9700 section 4.11.2).

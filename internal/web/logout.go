@@ -174,10 +174,14 @@ func (s logouts) ofAccount(ctx context.Context, r *http.Request, x *exchange) (s
 		if err != nil {
 			return server.Answer{}, err
 		}
-		if session != nil && isOther(session, p) {
+		everywhere := p["everywhere"] == "yes" && s.EndAll != nil
+		switch {
+		case session != nil && isOther(session, p):
 			return s.ask(x, session)
+		case session == nil && everywhere:
+			return s.page(x, http.StatusConflict, pages.SignedOut{Before: true})
 		}
-		ended, detail, err := s.sessions(ctx, v, p["everywhere"] == "yes")
+		ended, detail, err := s.sessions(ctx, v, everywhere)
 		if err != nil {
 			return server.Answer{}, err
 		}
@@ -221,7 +225,7 @@ func (s logouts) ask(x *exchange, session *login.Session) (server.Answer, error)
 // sessions ends the session of a browser, and returns it. With everywhere, it ends all
 // sessions and grants of the session's user.
 func (s logouts) sessions(ctx context.Context, v login.Visitor, everywhere bool) (session *login.Session, detail string, err error) {
-	if everywhere && s.EndAll != nil {
+	if everywhere {
 		if session, err = s.Authorizer.Session(ctx, v.Session); err != nil {
 			return nil, "", err
 		}
