@@ -75,7 +75,7 @@ func Samples() []Sample {
 		list = append(list, Sample{"message-" + string(key), Message{Key: key, Client: client, Code: "invalid_request", Detail: "redirect_uri not registered", RequestID: "4CKX2RN7", RetryMinutes: 3}})
 	}
 	back := Message{Key: InteractionExpired, Client: client, RequestID: "4CKX2RN7", Back: "https://print.example/callback?error=access_denied"}
-	return append(list, Sample{"message-back", back}, Sample{"message-bare", Message{Key: Internal}}, Sample{"message-wait", Message{Key: TooMany}})
+	return append(list, Sample{"message-back", back}, Sample{"message-again", Message{Key: InteractionExpired, RequestID: "4CKX2RN7", Again: "account/connections"}}, Sample{"message-bare", Message{Key: Internal}}, Sample{"message-wait", Message{Key: TooMany}})
 }
 
 // fields maps the name of a page to the fields that its form must have.

@@ -197,6 +197,9 @@ type Message struct {
 	// Back is the address with which the user can return to Client: its verified redirect URI
 	// with an error, or "".
 	Back string
+	// Again is the path of the page of ours to which the user came, and not from a client,
+	// without a slash before it; or "".
+	Again string
 }
 
 // A MessageKey identifies a message about a problem.

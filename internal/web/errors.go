@@ -87,25 +87,34 @@ func (f *Front) redirects(e *login.ClientError) bool {
 	return true
 }
 
-// A stuckError ends an interaction on a page that links to the client.
+// A stuckError ends an interaction on a page that links to the client, or to the page of
+// ours to which the user came.
 type stuckError struct {
 	error
-	back string
+	back, again string
 }
 
 func (e *stuckError) Unwrap() error { return e.error }
 
-// withWayBack adds a link back to the client to an error that ends a login, if there is a
-// safe one.
+// withWayBack adds a link to an error that ends a login: to the client, if there is a safe
+// one, or to the page of ours to which the user came.
 func (s *endpoints) withWayBack(x *exchange, err error) error {
 	if err == nil || x.found == nil {
 		return err
 	}
-	switch _, key, _ := s.pageProblem(err); key {
-	case pages.InteractionExpired, pages.UserSwitched, pages.UpstreamFailed:
+	_, key, _ := s.pageProblem(err)
+	own := x.found.OfAccount() && x.found.Console == ""
+	switch {
+	case own && slices.Contains([]pages.MessageKey{pages.InteractionExpired, pages.UpstreamFailed, pages.Rejected}, key):
+		again := connectionsPath
+		if x.found.Device != nil {
+			again = DevicePath
+		}
+		return &stuckError{err, "", again[1:]}
+	case slices.Contains([]pages.MessageKey{pages.InteractionExpired, pages.UserSwitched, pages.UpstreamFailed}, key):
 		if c, back := s.Authorizer.WayBack(x.found); back != "" {
 			x.ClientName = c.Name
-			return &stuckError{err, back}
+			return &stuckError{err, back, ""}
 		}
 	}
 	return err
@@ -151,7 +160,7 @@ func (s *endpoints) pageAnswer(h http.Header, r *server.Request, rec server.Repo
 			message.Detail = public.Description
 		}
 		if stuck, ok := errors.AsType[*stuckError](err); ok {
-			message.Back = stuck.back
+			message.Back, message.Again = stuck.back, stuck.again
 		}
 		view = message
 	}
