@@ -50,6 +50,8 @@ func (w *world) device(t *testing.T) {
 	polls(typed, "authorization_pending")
 	polled := time.Now()
 	b.click("#same")
+	b.enter() // in the box: neither allows nor denies
+	b.stays()
 	b.click("#allow")
 	b.reads("You can go back to your device")
 	b.wait("the end of the interval", func() bool { return time.Since(polled) > 5*time.Second }) // a poll before it is too soon, but for the first second

@@ -101,6 +101,8 @@ func (w *world) wholeStory(t *testing.T) {
 	b.open(shop.origin)
 	b.click("#sign-in")
 	b.click("#remember")
+	b.enter() // in the box: neither allows nor denies
+	b.stays()
 	b.click("#allow")
 	b.sees("#refresh")
 	if scope := b.text("#scope"); scope != "read" {
@@ -138,6 +140,8 @@ func (w *world) wholeStory(t *testing.T) {
 		t.Errorf("what is known is said so: %q", known)
 	}
 	b.click("#remember")
+	b.enter() // in the box: neither allows nor denies
+	b.stays()
 	b.click("#allow")
 	b.sees("#refresh")
 	if scope := b.text("#scope"); scope != "read write" {

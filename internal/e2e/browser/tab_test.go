@@ -336,6 +336,20 @@ func (b *tab) enter() {
 	b.act(chromedp.KeyEvent("\r"))
 }
 
+// stays fails the test if the page is left: after some turns of the page, a form that an
+// input event has submitted is on its way.
+func (b *tab) stays() {
+	b.t.Helper()
+	for range 20 {
+		b.until("another turn of the page", "true")
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.pending) > 0 {
+		b.t.Errorf("the page is left for %v", slices.Collect(maps.Values(b.pending)))
+	}
+}
+
 // back is the browser's button. The page may come from the server, or from the
 // browser's memory.
 func (b *tab) back() {
