@@ -255,7 +255,7 @@ func ParseMapping(list []string) (map[string]string, error) {
 		case theirs == "":
 			return nil, fmt.Errorf("%q names no claim of the provider", entry)
 		case mapping[name] != "":
-			return nil, fmt.Errorf("%s is there twice", name)
+			return nil, fmt.Errorf("%s is given twice", name)
 		}
 		mapping[name] = theirs
 	}

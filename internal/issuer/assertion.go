@@ -218,7 +218,7 @@ func (iss Assertions) firstRecord(ctx context.Context, c *store.Client, now gran
 	}
 	err := iss.Store.Commit(ctx, store.Change{
 		Documents: []store.Document{c.Record(now, iss.RecordUntil(now))},
-		Events:    []store.Event{{At: now, Name: store.EventClientRecorded, About: c.ID, Actor: c.ID, Detail: strconv.Quote(c.Name) + ", by a trust"}},
+		Events:    []store.Event{{At: now, Name: store.EventClientRecorded, About: c.ID, Actor: c.ID, Detail: strconv.Quote(c.Name) + ", recorded because of a trust"}},
 	})
 	if errors.Is(err, store.ErrConflict) {
 		return nil // another request has done so

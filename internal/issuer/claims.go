@@ -3,6 +3,7 @@ package issuer
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -57,7 +58,7 @@ func SplitClaims(object json.RawMessage) (standard, carried string, err error) {
 		case !claims.IsStandard(name):
 			rest = append(append(append(append(rest, ','), quoted...), ':'), values[i]...)
 		case patch[name] != nil:
-			return "", "", &oauth.Invalid{Field: "claims", Message: fmt.Sprintf("member %q is there twice", name)}
+			return "", "", &oauth.Invalid{Field: "claims", Message: fmt.Sprintf("member %q is repeated", name)}
 		default:
 			patch[name] = values[i]
 		}
@@ -84,7 +85,7 @@ func SplitClaims(object json.RawMessage) (standard, carried string, err error) {
 func members(object json.RawMessage) (names []string, values []json.RawMessage, err error) {
 	dec := json.NewDecoder(bytes.NewReader(object))
 	if first, err := dec.Token(); err != nil || first != json.Delim('{') || !json.Valid(object) {
-		return nil, nil, fmt.Errorf("no object: %w", err)
+		return nil, nil, errors.New("not a JSON object")
 	}
 	for dec.More() {
 		name, err := dec.Token()
@@ -115,7 +116,7 @@ func CheckClaims(claims json.RawMessage) (string, error) {
 		return refuse("malformed JSON: %v", err)
 	}
 	if n := text.Len(); n > MaxClaims {
-		return refuse("%d bytes without spaces, and %d are allowed", n, MaxClaims)
+		return refuse("%d bytes without spaces: the limit is %d", n, MaxClaims)
 	}
 	var members map[string]json.RawMessage
 	switch s := text.String(); {
@@ -137,9 +138,9 @@ func CheckClaims(claims json.RawMessage) (string, error) {
 	for name := range members {
 		switch {
 		case isStandard(name):
-			return refuse("%q is not for tokens: clients read it at userinfo, after a login that says it", name)
+			return refuse("%q is a standard claim and cannot be in a token: clients read it at userinfo", name)
 		case isRegistered(name):
-			return refuse("%q is not for claims: the server says it, or verifiers decide by it", name)
+			return refuse("%q is reserved: the server sets it, or verifiers depend on it", name)
 		}
 	}
 	return text.String(), nil
@@ -172,7 +173,7 @@ func checkValue(dec *json.Decoder) error {
 					return err
 				}
 				if text == "" || names[text] {
-					return fmt.Errorf("member %q is empty or there twice", text)
+					return fmt.Errorf("member name %q is empty or repeated", text)
 				}
 				names[text] = true
 			}
@@ -190,7 +191,7 @@ func checkValue(dec *json.Decoder) error {
 // decoded.
 func checkText(s string) error {
 	if strings.ContainsFunc(s, func(r rune) bool { return oauth.IsControl(r) || r == utf8.RuneError }) {
-		return fmt.Errorf("%q has a control character, or one that is none", s)
+		return fmt.Errorf("%q contains a control character or an invalid character", s)
 	}
 	return nil
 }

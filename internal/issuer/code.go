@@ -138,7 +138,7 @@ func (iss *Issuer) keepRecord(ctx context.Context, c *store.Client, now grant.In
 	}
 	err := iss.Store.Commit(ctx, store.Change{Documents: []store.Document{c.Record(now, until)}})
 	if err != nil && !errors.Is(err, store.ErrConflict) { // else another request has done so
-		iss.Log.Warn("cannot keep the record of a client; its next request tries again", "client_id", c.ID, "error", err)
+		iss.Log.Warn("cannot extend the record of a client; trying again at its next request", "client_id", c.ID, "error", err)
 	}
 }
 
@@ -166,7 +166,7 @@ func (iss Codes) Issue(ctx context.Context, a Authorization) (IssuedCode, error)
 		return IssuedCode{}, &oauth.Invalid{Field: "client_id", Message: "no such client, or it is disabled (see: mintage client list)"}
 	}
 	if c.FAPI() {
-		return IssuedCode{}, &oauth.Invalid{Field: "client_id", Message: "the client follows the FAPI 2.0 Security Profile: it gets codes for pushed requests alone, at the authorization endpoint (section 5.3.2.2-3)"}
+		return IssuedCode{}, &oauth.Invalid{Field: "client_id", Message: "the client follows the FAPI 2.0 Security Profile: it can get codes only for pushed requests, from the authorization endpoint (section 5.3.2.2-3)"}
 	}
 	if c.RequiresPKCE() && !c.Public() && a.Challenge == "" {
 		// A code without a challenge can be redeemed without a verifier (RFC 9700
@@ -265,13 +265,13 @@ func (iss Codes) check(view *directory.View, c *store.Client, a Agreement) (code
 	}
 	if _, taken := view.Registered(iss.Realm, a.Subject); taken {
 		// The sub of a client's own tokens is its id (RFC 9068 section 5).
-		return invalid("subject", "it is the id of a client, whose own tokens have it as their sub")
+		return invalid("subject", "is the id of a client, which is the sub of that client's own tokens")
 	}
 	named := a.Resolved
 	if named == nil {
 		of, err := iss.Resources(view, c, a.Resources, oauth.Scope(a.Scope))
 		if err != nil {
-			return invalid("resource", "neither it nor the scope is of one to %d APIs that are registered and allowed to the client (see: mintage api list)", grant.MaxAPIs)
+			return invalid("resource", "resource and scope must name 1 to %d registered APIs that the client may use (see: mintage api list)", grant.MaxAPIs)
 		}
 		named = &of
 	}
@@ -285,7 +285,7 @@ func (iss Codes) check(view *directory.View, c *store.Client, a Agreement) (code
 	case !oauth.IsSubject(a.Subject):
 		return invalid("subject", "1 to %d bytes of UTF-8 without control characters", oauth.MaxSubject)
 	case !a.Device && a.Challenge == "" && c.Public():
-		return invalid("code_challenge", "a public client needs one (RFC 9700 section 2.1.1): nothing else ties the code to it")
+		return invalid("code_challenge", "required for a public client (RFC 9700 section 2.1.1)")
 	}
 	code = grant.Code{
 		GrantID: a.GrantID, Realm: iss.Realm, ClientID: c.ID, Subject: a.Subject, AuthorizedAt: a.AuthorizedAt, ExpiresAt: a.ExpiresAt,
@@ -296,7 +296,7 @@ func (iss Codes) check(view *directory.View, c *store.Client, a Agreement) (code
 	}
 	if code.Scope = code.Scope.Without(oauth.OfflineAccess); code.Scope == "" {
 		if code.Scope, err = oauth.ParseScope(string(named.Default)); err != nil || code.Scope == "" {
-			return invalid("scope", "the client has too many scopes to get all of them, or none: name some")
+			return invalid("scope", "the request names no scope, and the client's default is empty or too long: name scopes")
 		}
 	}
 	if !named.Scope.Covers(code.Scope) {

@@ -38,7 +38,7 @@ const (
 )
 
 // ErrManyDevices means that too many device codes are open: the device must retry later.
-var ErrManyDevices = fmt.Errorf("%w: device codes that are open", oauth.ErrTooManyRequests)
+var ErrManyDevices = fmt.Errorf("%w: too many open device codes", oauth.ErrTooManyRequests)
 
 // Devices counts the open device codes, polls and wrong user codes of one node, in
 // bounded memory. The zero value is ready; it is safe for concurrent use.

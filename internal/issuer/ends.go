@@ -164,7 +164,7 @@ func (e *Ends) Run(ctx context.Context) {
 			continue
 		}
 		if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrConflict) && e.waiting && !e.Outage.Combines(err, e.Lease.Monotonic()) {
-			e.Log.Warn("cannot end the grants of sessions at present; trying again", "error", err)
+			e.Log.Warn("cannot revoke the grants of ended sessions; trying again", "error", err)
 		}
 		directory.Pause(ctx, endsInterval)
 	}

@@ -148,7 +148,7 @@ func TestTheRecordOfAClientOutlivesItsLastGrantByAMonth(t *testing.T) {
 	s.Faulty.Inject(storetest.CommitDocument, 1, storetest.Lost)
 	tokens = s.Must(s.Refresh(t.Context(), c, issuer.RefreshRequest{RefreshToken: tokens.RefreshToken}))
 	s.Faulty.Heal()
-	if s.Logged.Count("cannot keep the record") != 1 {
+	if s.Logged.Count("cannot extend the record") != 1 {
 		t.Error("the fault was not logged")
 	}
 }

@@ -283,7 +283,7 @@ func (iss services) revoke(ctx context.Context, view *directory.View, c *store.C
 		change = store.Change{
 			Cutoffs: []store.Cutoff{{Realm: iss.Realm, Subject: c.ID, ClientID: c.ID, At: max(now, t.AuthorizedAt, t.ExchangedAt)}},
 			Events: []store.Event{{At: now, Name: store.EventCutoff, About: c.ID, Actor: c.ID,
-				Detail: fmt.Sprintf("all of its own and exchanged tokens: it has revoked more than %d that have not expired", maxServiceRevoked)}},
+				Detail: fmt.Sprintf("ended all its own and exchanged tokens: it revoked more than %d that had not expired", maxServiceRevoked)}},
 		}
 	}
 	err = iss.Store.Commit(ctx, change)

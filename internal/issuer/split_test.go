@@ -35,6 +35,15 @@ func TestSplitClaims(t *testing.T) {
 	}
 }
 
+func TestMembersOfSomethingElse(t *testing.T) {
+	t.Parallel()
+	for _, object := range []string{``, `[]`, `7`, `null`, `{"a":1`, `{"a":1} {}`} {
+		if _, _, err := members(json.RawMessage(object)); err == nil || err.Error() != "not a JSON object" {
+			t.Errorf("%q: %v", object, err)
+		}
+	}
+}
+
 // A token never carries what only the user's consent to a scope opens.
 func TestNoTokenCarriesStandardClaims(t *testing.T) {
 	t.Parallel()

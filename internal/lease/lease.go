@@ -111,6 +111,6 @@ func (l *Lease) Release(ctx context.Context) {
 		return
 	}
 	if err := store.PutDocument(ctx, l.Store, d, leaseBody{}); err != nil {
-		l.Log.Debug("the lease runs out by itself", "error", err)
+		l.Log.Debug("cannot release the lease; it expires by itself", "error", err)
 	}
 }

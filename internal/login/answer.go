@@ -68,7 +68,7 @@ type Departure struct {
 
 var (
 	// ErrForm means that a form is not one of this server's pages.
-	ErrForm = errors.New("form of no page")
+	ErrForm = errors.New("form or link not made by this server")
 	// ErrRejected means that the deployment's own login page has called RejectLogin.
 	ErrRejected = errors.New("login rejected")
 )

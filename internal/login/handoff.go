@@ -61,9 +61,9 @@ func (a *Authorizer) AcceptLogin(ctx context.Context, challenge string, who Iden
 		return "", &oauth.Invalid{Field: "auth_time", Message: "is in the future"}
 	case who.AuthTime == 0:
 	case it.Fresh && who.AuthTime < fresh:
-		return "", &oauth.Invalid{Field: "auth_time", Message: "the client asks for a login of now: let the user log in again"}
+		return "", &oauth.Invalid{Field: "auth_time", Message: "is too old: the client requires a new login, so let the user log in again"}
 	case it.Request.MaxAge != nil && who.AuthTime < fresh.Add(-time.Duration(*it.Request.MaxAge)*time.Second):
-		return "", &oauth.Invalid{Field: "auth_time", Message: "is longer ago than the client's max_age: let the user log in again"}
+		return "", &oauth.Invalid{Field: "auth_time", Message: "is too old for the max_age of the client: let the user log in again"}
 	}
 	return a.sayLogin(ctx, it, Outcome{Identity: &who, At: now})
 }
@@ -104,7 +104,7 @@ func (a *Authorizer) RejectLogin(ctx context.Context, challenge string, code oau
 		for _, e := range refusals {
 			known = append(known, string(e.Code))
 		}
-		return "", &oauth.Invalid{Field: "error", Message: "is none of " + strings.Join(known, ", ")}
+		return "", &oauth.Invalid{Field: "error", Message: "must be one of " + strings.Join(known, ", ")}
 	}
 	it, err := a.load(ctx, challenge)
 	if err != nil {

@@ -380,7 +380,7 @@ func CommitEnd(ctx context.Context, st store.Store, add func(c *store.Change) er
 // which is durable: issuer.Ends revokes the grants later.
 func (ss *Sessions) ended(ctx context.Context, s *Session) {
 	if _, err := ss.Issuer.EndGrants(ctx, s.end.SessionEnd); err != nil {
-		ss.Issuer.Log.Warn("cannot end the grants of a session yet", "error", err)
+		ss.Issuer.Log.Warn("cannot revoke the grants of an ended session yet; trying again", "error", err)
 	}
 }
 

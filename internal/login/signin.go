@@ -93,7 +93,7 @@ func (a *Authorizer) checkSubject(subject string) error {
 		return err
 	}
 	if _, taken := view.Registered(a.Realm, subject); taken {
-		return fmt.Errorf("%w: %w", ErrSubject, &oauth.Invalid{Field: "subject", Message: "it is the id of a client, whose own tokens have it as their sub"})
+		return fmt.Errorf("%w: %w", ErrSubject, &oauth.Invalid{Field: "subject", Message: "is the id of a client, which is the sub of that client's own tokens"})
 	}
 	return nil
 }

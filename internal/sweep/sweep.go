@@ -74,7 +74,7 @@ func (s *Sweeper) Run(ctx context.Context) {
 		}
 		if drift := steady(); drift.Abs() > sweepDrift {
 			if !moved {
-				s.Log.Error("the clock was moved: expired grants are kept until it is back, or the server is started again with the right time", "by", drift.String())
+				s.Log.Error("the clock was moved: expired grants and documents are kept until it is moved back; if it is right now, restart the server", "by", drift.String())
 			}
 			moved, next.wait = true, sweepRest
 			continue

@@ -351,7 +351,7 @@ func problem(err error) *Problem {
 			Detail: "the user took too long: let the user start again at the application"}}
 	case errors.Is(err, login.ErrAnswered):
 		return &Problem{Problem: adminapi.Problem{Title: "login answered before", Status: http.StatusConflict,
-			Detail: "something else was said about this login, or it has gone on: let the user start again at the application"}}
+			Detail: "the login was already accepted or rejected, or is over: let the user start again at the application"}}
 	case store.Interrupted(err):
 		return &Problem{Problem: adminapi.Problem{Title: "try again later", Status: http.StatusServiceUnavailable, Detail: err.Error()}, cause: err}
 	}
