@@ -152,7 +152,7 @@ func (o *Outbox) lead(ctx context.Context) {
 			more, err = o.turn(leading)
 		}
 		if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrConflict) && o.waiting() && !o.Outage.Combines(err, o.Monotonic()) {
-			o.Log.Warn("cannot deliver logouts at present; trying again", "error", err)
+			o.Log.Warn("cannot deliver logout tokens; retrying", "error", err)
 		}
 		switch {
 		case leads && more && err == nil:
@@ -195,7 +195,7 @@ func (o *Outbox) turn(ctx context.Context) (more bool, err error) {
 	now := o.Monotonic()
 	if now.Sub(o.scanned) >= rescan {
 		if unread {
-			o.Log.Error("a logout in the store cannot be read: its clients are not told", "error", err)
+			o.Log.Error("cannot decode a stored logout: its clients are not notified", "error", err)
 		}
 		o.scanned = now
 		o.mu.Lock()

@@ -47,7 +47,7 @@ func (q *queue) next() time.Time {
 func (o *Outbox) serve(ctx context.Context, iss *issuer.Issuer, clientID string, q *queue) {
 	more, err := o.deliver(ctx, iss, clientID, q)
 	if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrConflict) && !o.Outage.Combines(err, o.Monotonic()) {
-		o.Log.Warn("cannot deliver logouts to a client at present; trying again", "client_id", clientID, "error", err)
+		o.Log.Warn("cannot deliver logout tokens to a client; retrying", "client_id", clientID, "error", err)
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -157,7 +157,7 @@ func (o *Outbox) settle(ctx context.Context, iss *issuer.Issuer, q *queue, d sto
 	o.tried(q, d.Key)
 	t, err := decode[Token](d)
 	if err != nil {
-		o.Log.Error("a logout token in the store cannot be read, and is not sent", "error", err)
+		o.Log.Error("cannot decode a stored logout token: it is not sent", "error", err)
 		return true, nil
 	}
 	o.mu.Lock()
@@ -174,7 +174,7 @@ func (o *Outbox) settle(ctx context.Context, iss *issuer.Issuer, q *queue, d sto
 			return false, err
 		}
 		if newer {
-			t.State, t.Answer = Dropped, "the user has signed in there again since: the sessions that ended are named instead"
+			t.State, t.Answer = Dropped, "replaced by one token for each ended session, because the user has signed in again"
 			if err := o.commit(ctx, instead, func() {}); err != nil {
 				return false, err
 			}

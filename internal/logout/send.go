@@ -161,11 +161,11 @@ func (o *Outbox) record(t Token) {
 	switch t.State {
 	case Pending:
 		if t.Attempts == 1 {
-			o.Log.Warn("a client cannot be told of a logout; trying again for a day", "client_id", t.ClientID, "answer", t.Answer)
+			o.Log.Warn("cannot notify a client of a logout; retrying for 24 hours", "client_id", t.ClientID, "answer", t.Answer)
 		}
 		return
 	case GivenUp:
-		o.Log.Error("a client was not told of a logout, and is not going to be", "client_id", t.ClientID, "attempts", t.Attempts, "answer", t.Answer)
+		o.Log.Error("gave up notifying a client of a logout after 24 hours", "client_id", t.ClientID, "attempts", t.Attempts, "answer", t.Answer)
 	case Refused:
 		o.Log.Warn("a client has refused a logout token", "client_id", t.ClientID, "answer", t.Answer)
 	case Dropped:
