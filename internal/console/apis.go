@@ -199,7 +199,7 @@ func (c *Console) declareRestore(ctx context.Context, r *request) (reply, error)
 	}
 	at, err := time.Parse(time.RFC3339, p.Backup)
 	if err != nil {
-		p.Field, p.Problem = "backup_time", "is no time such as 2026-11-21T03:00:00Z"
+		p.Field, p.Problem = "backup_time", "is not a time in RFC 3339, such as 2026-11-21T03:00:00Z"
 		return reply{status: http.StatusUnprocessableEntity, page: p}, nil
 	}
 	if again, err := p.refused(c.post(ctx, r, adminapi.RestoreRequest{BackupTime: at}, nil, "restores")); again || err != nil {

@@ -298,7 +298,7 @@ func TestARefusedFormKeepsWhatWasEntered(t *testing.T) {
 	r.shop("Shop", "shop")
 	w := alice.post("/clients/shop/edit", url.Values{"once": {operator.NewForm()}, "name": {"Other"}, "retry_window": {"5 min"}, "id_token_lifetime": {"1 h"}, "redirect_uris": {"https://shop.example/two"}, "scope": {"write"}, "auth_method": {"either"}, "jwks": {"{bad"}})
 	page := w.Body.String()
-	for _, text := range []string{`value="5 min"`, `value="1 h"`, `value="Other"`, `value="write"`, ">https://shop.example/two</textarea>", ">{bad</textarea>", "retry_window &#34;5 min&#34; is not", "; id_token_lifetime &#34;1 h&#34; is not", "; jwks is no JSON"} {
+	for _, text := range []string{`value="5 min"`, `value="1 h"`, `value="Other"`, `value="write"`, ">https://shop.example/two</textarea>", ">{bad</textarea>", "retry_window &#34;5 min&#34; is not", "; id_token_lifetime &#34;1 h&#34; is not", "; jwks is not valid JSON"} {
 		if !strings.Contains(page, text) {
 			t.Errorf("%d, and the page lacks %s", w.Code, text)
 		}
@@ -367,7 +367,7 @@ func TestShowingACommandChangesNothing(t *testing.T) {
 // server: a client was deleted that a link to the next page begins after, for example.
 func TestARefusedRequestIsNoFaultOfTheServer(t *testing.T) {
 	alice := open(t).operator("alice", operator.Admin)
-	for path, says := range map[string]string{"/clients?after=gone": "is not in the list", "/users?after=gone": "is not in the list", "/grants?subject=%00": "subject is not UTF-8 text", "/audit?before=x": "before is no number of a record", "/audit?event=none": "event is no event"} {
+	for path, says := range map[string]string{"/clients?after=gone": "is not in the list", "/users?after=gone": "is not in the list", "/grants?subject=%00": "subject is not UTF-8 text", "/audit?before=x": "before is not the number of a record", "/audit?event=none": "event is no event"} {
 		w := alice.get(path)
 		if body := w.Body.String(); w.Code != http.StatusUnprocessableEntity || !strings.Contains(body, "This cannot be answered") || !strings.Contains(body, says) {
 			t.Errorf("%s: %d\n%s", path, w.Code, body)

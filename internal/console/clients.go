@@ -294,7 +294,7 @@ func readSettings(form url.Values, v *adminapi.Client) (wrong []string, why stri
 			case text == "":
 				*field = nil
 			case !json.Valid([]byte(text)):
-				unread(s.Member, "is no JSON")
+				unread(s.Member, "is not valid JSON")
 			default:
 				*field = json.RawMessage(text)
 			}

@@ -45,7 +45,7 @@ func (f *form) stale(err error) bool {
 	if !errors.As(err, &p) || p.Status != http.StatusPreconditionFailed {
 		return false
 	}
-	f.Problem, f.Advice = "somebody else has changed this since you opened the form", "The command at the end of the page has what differs now: Save would change that"
+	f.Problem, f.Advice = "somebody else has changed this since you opened the form", "The command at the end of the page shows what Save would change now"
 	return true
 }
 

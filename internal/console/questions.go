@@ -12,15 +12,15 @@ type question struct{ ID, Heading, Note, Button string }
 
 var (
 	endGrantQuestion     = question{"end", "End this grant?", "The client loses this access, and the user has to sign in again to give it back.", "End the grant"}
-	endGrantsQuestion    = question{"end", "End all of these grants?", "Codes that were not redeemed end too.", "End them"}
+	endGrantsQuestion    = question{"end", "End all of these grants?", "Codes that were not redeemed become invalid too.", "End them"}
 	userSessionQuestion  = question{"end", "End this session?", "The user is signed out in that browser.", "End the session"}
 	sessionQuestion      = question{"end", "End this session?", "The browser is signed out with its next request.", "End the session"}
-	disableUserQuestion  = question{"disable", "Disable this user?", "The user cannot sign in, and is signed out everywhere. Enabling gives no grant back.", "Disable the user"}
+	disableUserQuestion  = question{"disable", "Disable this user?", "The user cannot sign in, and is signed out everywhere. Enabling the user again does not restore grants.", "Disable the user"}
 	resetFactorQuestion  = question{"remove", "Remove the second factor?", "The user then signs in with the password alone, until another factor is set up, and is signed out of the console. Make sure that it is the user who asks.", "Remove it"}
-	revokeSecretQuestion = question{"revoke", "Revoke this secret?", "A program that still has it is refused from then on. It cannot be brought back.", "Revoke the secret"}
-	rotateQuestion       = question{"rotate", "Rotate the keys now?", "Each key gets a successor, which is used as soon as everybody can know it. What the present keys have made stays valid until it expires.", "Rotate them"}
-	deleteClientQuestion = question{"delete", "Delete this client?", "It cannot be brought back, and its id is never given again.", "Delete for good"}
-	deleteAPIQuestion    = question{"delete", "Delete this API?", "Access tokens that name it are refused at once, also if it is registered again. Grants go on for their other APIs.", "Delete for good"}
+	revokeSecretQuestion = question{"revoke", "Revoke this secret?", "A program that still has it is refused from then on. The secret cannot be restored.", "Revoke the secret"}
+	rotateQuestion       = question{"rotate", "Rotate the keys now?", "Each key gets a successor, which is used once all nodes and clients can have it. Tokens made with the present keys stay valid until they expire.", "Rotate them"}
+	deleteClientQuestion = question{"delete", "Delete this client?", "It cannot be restored, and its id is never used again.", "Delete for good"}
+	deleteAPIQuestion    = question{"delete", "Delete this API?", "Access tokens that name it are refused at once, also if it is registered again. Grants stay valid for their other APIs.", "Delete for good"}
 
 	questions = []question{endGrantQuestion, endGrantsQuestion, userSessionQuestion, sessionQuestion, disableUserQuestion, resetFactorQuestion, revokeSecretQuestion, rotateQuestion, deleteClientQuestion, deleteAPIQuestion}
 )

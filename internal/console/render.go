@@ -251,8 +251,8 @@ func (f frame) Current(path string) template.HTMLAttr {
 // Errors that have a page of their own.
 var (
 	errNotFound = errors.New("there is no such page")
-	errForged   = errors.New("a form that no page of the console has sent")
-	errTooLarge = errors.New("a form of more than 64 KiB")
+	errForged   = errors.New("the form was not sent by a page of the console")
+	errTooLarge = errors.New("the form has more than 64 KiB")
 )
 
 // A failurePage says what went wrong, and what to do.
