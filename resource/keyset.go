@@ -113,7 +113,7 @@ func (v *Verifier) open(ctx context.Context, text string, types ...string) ([]by
 	// The type keeps tokens of one purpose from being used for another (RFC 8725
 	// section 3.11).
 	if typ, _ := h.ExtraHeaders[jose.HeaderType].(string); !slices.Contains(types, typ) {
-		return nil, invalid("not of the type that is expected")
+		return nil, invalid("unexpected typ header")
 	}
 	k, err := v.key(ctx, h.KeyID)
 	if err != nil {

@@ -27,7 +27,7 @@ func (v *Verifier) parseMetadata(body []byte) (m metadata, err error) {
 	}
 	// RFC 8414 section 3.3: the document of another issuer must not be used.
 	if m.Issuer != v.cfg.Issuer {
-		return m, fmt.Errorf("the server calls itself %.200q, and not %q as Config.Issuer does", m.Issuer, v.cfg.Issuer)
+		return m, fmt.Errorf("the server's issuer is %.200q, but Config.Issuer is %q", m.Issuer, v.cfg.Issuer)
 	}
 	m.Revocations = cmp.Or(m.Revocations, v.cfg.Issuer+"/revocations")
 	if m.JWKS == "" {

@@ -201,7 +201,7 @@ func (f *follower) check(ctx context.Context, c *claims) error {
 	}
 	id, ok := parseTokenID(c.ID)
 	if !ok || id.exchanged != (c.GrantedTo != "") {
-		return invalid("its jti is not one that the list of revocations could name")
+		return invalid("its jti does not have the format that Mintage gives such a token")
 	}
 	if reason, dead := l.revoked(id, c); dead {
 		return invalid(reason)
@@ -215,7 +215,7 @@ func (f *follower) list(ctx context.Context) (*revocations, error) {
 	}
 	l := f.present()
 	if l == nil || !time.Now().Before(l.ExpiresAt.time().Add(f.v.cfg.StaleRevocations)) {
-		return nil, unavailable(errors.New("there is no list of revocations that has not ended"))
+		return nil, unavailable(errors.New("no current list of revocations"))
 	}
 	return l, nil
 }

@@ -104,7 +104,7 @@ func (v *Verifier) verify(ctx context.Context, token string) (Principal, error) 
 	case strings.Count(token, ".") == 2: // an opaque token of the server has no dots
 		return v.verifyJWT(ctx, token)
 	case v.lookups == nil:
-		return Principal{}, invalid("not a JWT, and without Config.ClientID no other can be looked up")
+		return Principal{}, invalid("not a JWT; other tokens require Config.ClientID")
 	}
 	return v.lookups.get(ctx, token)
 }

@@ -33,7 +33,7 @@ func checkPassword(password, username string) error {
 	case simple == username:
 		return &oauth.Invalid{Field: "password", Message: "it is the username"}
 	case slices.Contains(commonPasswords, simple) || oneCharacter(simple):
-		return &oauth.Invalid{Field: "password", Message: "it is among the first that a guesser tries"}
+		return &oauth.Invalid{Field: "password", Message: "it is a common password or a repeated character"}
 	}
 	return nil
 }

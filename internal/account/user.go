@@ -153,7 +153,7 @@ func (u User) SetProfile(name *string, patch claims.Claims, now grant.Instant) (
 // ofRecord maps claims that other fields of the record hold to the reason why they cannot
 // be set.
 var ofRecord = map[string]string{
-	"name": "it is what people call the user", "preferred_username": "it is the username", "updated_at": "the server sets it",
+	"name": "set the name of the user (--name) instead", "preferred_username": "it is the username", "updated_at": "the server sets it",
 }
 
 func (u User) mergeClaims(patch claims.Claims) (claims.Claims, error) {

@@ -79,7 +79,7 @@ func (p *Provider) userInfo(ctx context.Context, m *metadata, accessToken string
 		return nil, invalid("userinfo: no JSON object with a sub")
 	}
 	if theirs != ours {
-		return nil, invalid("userinfo: it is about another user")
+		return nil, invalid("userinfo: sub differs from that of the ID token")
 	}
 	return answer, nil
 }

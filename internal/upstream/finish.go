@@ -101,7 +101,7 @@ func tokenError(err error) error {
 	case errors.As(err, &refused) && refused.ErrorCode != "":
 		return refusal(fmt.Sprintf("token endpoint answered %d", refused.Response.StatusCode), refused.ErrorCode)
 	case errors.As(err, &refused):
-		return invalid("token endpoint answered %d and no error of OAuth", refused.Response.StatusCode)
+		return invalid("token endpoint answered %d without an OAuth error code", refused.Response.StatusCode)
 	case errors.Is(err, errTooLarge):
 		return invalid("token endpoint: %w", errTooLarge)
 	}

@@ -377,7 +377,7 @@ func TestAnswersOfTheTokenEndpointThatCannotBeUsed(t *testing.T) {
 		if !errors.Is(err, c.want) || errors.Is(err, upstream.ErrInvalid) && errors.Is(err, upstream.ErrUnavailable) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
-		if name == "a page of error" && !strings.Contains(err.Error(), "answered 403 and no error of OAuth") {
+		if name == "a page of error" && !strings.Contains(err.Error(), "answered 403 without an OAuth error code") {
 			t.Errorf("%s: %v", name, err)
 		}
 		if len(err.Error()) > 500 {
