@@ -395,7 +395,7 @@ func TestACommandThatComesDuringTheSwitchDoesNotWriteToTheOldStore(t *testing.T)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := <-opened; err != nil && !strings.Contains(err.Error(), "took its place at this moment") {
+	if err := <-opened; err != nil && !strings.Contains(err.Error(), "the file was replaced while it was") {
 		t.Error(err)
 	}
 	h.isNew()

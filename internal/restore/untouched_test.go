@@ -127,7 +127,7 @@ func TestTheLogOfAnEmptyFileIsKept(t *testing.T) {
 	h := newHouse(t)
 	log := h.emptied()
 	for name, try := range map[string]func(context.Context, string) (*sqlite.Store, error){"server": sqlite.Create, "command": sqlite.Open} {
-		if st, err := try(t.Context(), h.dir); err == nil || !strings.Contains(err.Error(), "put both aside and restore a backup") {
+		if st, err := try(t.Context(), h.dir); err == nil || !strings.Contains(err.Error(), "move both files away and restore a backup") {
 			t.Errorf("%s: %v", name, err)
 			st.Close()
 		}

@@ -51,11 +51,11 @@ func (c Change) Checked() (Change, error) {
 	for i, d := range c.Documents {
 		switch {
 		case len(d.Body) > MaxDocument:
-			return c, fmt.Errorf("write document: the %s has %d bytes, and %d are allowed", d.Kind, len(d.Body), MaxDocument)
+			return c, fmt.Errorf("write document: %s has %d bytes, the limit is %d", d.Kind, len(d.Body), MaxDocument)
 		case d.Version < 1:
-			return c, fmt.Errorf("write document: there is no version %d", d.Version)
+			return c, fmt.Errorf("write document: invalid version %d", d.Version)
 		case i > 0 && d.Key == c.Documents[i-1].Key, slices.Contains(c.Delete, d.Key):
-			return c, fmt.Errorf("write document: the %s is in the change twice", d.Kind)
+			return c, fmt.Errorf("write document: the change contains the %s twice", d.Kind)
 		}
 		c.Documents[i].Body = append([]byte{}, d.Body...)
 	}

@@ -121,7 +121,7 @@ func portable(t store.Table, row store.Row) error {
 		case c.Kind == store.Evidence:
 			row[i].Text = strings.ReplaceAll(strings.ToValidUTF8(text, "\ufffd"), "\x00", "\ufffd")
 		default:
-			return fmt.Errorf("the %s of %s is no text: %q", c.Name, describe(t, row), text)
+			return fmt.Errorf("the %s of %s is not valid text: %q", c.Name, describe(t, row), text)
 		}
 	}
 	return nil

@@ -164,7 +164,7 @@ func TestWhatNoTextCanHoldIsNamedAndNotChanged(t *testing.T) {
 	}
 	_, url := server.Schema(t)
 	_, err := moving.Run(t.Context(), openSource(t, dir), openDestination(t, url), silent)
-	if want := `copy grants: the subject of grants 80000000000000000000000000000000 is no text: "a\x00b"`; err == nil || err.Error() != want {
+	if want := `copy grants: the subject of grants 80000000000000000000000000000000 is not valid text: "a\x00b"`; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
 }

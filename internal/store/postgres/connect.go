@@ -134,7 +134,7 @@ func dialer() (pgconn.DialFunc, pgconn.AfterConnectFunc) {
 
 // errUnconfirmed is the error of a server that can be reached, but is not known to be
 // the primary.
-var errUnconfirmed = errors.New("the server has confirmed no write in time")
+var errUnconfirmed = errors.New("the server did not confirm a write in time")
 
 // explain adds what an operator can do about an error at the start.
 func explain(err error) error {
@@ -158,9 +158,9 @@ func explain(err error) error {
 	case errors.Is(err, errUnconfirmed):
 		hint = ": does it wait for a synchronous standby that is not connected (pg_stat_replication)?"
 	case errors.As(err, new(*tls.CertificateVerificationError)):
-		hint = ": name the server as its certificate does, and the authority that issued it in sslrootcert"
+		hint = ": use the host name in the server's certificate, and set sslrootcert to the authority that issued it"
 	case errors.As(err, &refusal) && strings.Contains(err.Error(), "server refused TLS connection"):
-		hint = ": the server speaks no TLS, which sslmode demands: set ssl = on there"
+		hint = ": the server does not support TLS, which sslmode requires: set ssl = on there"
 	case errors.As(err, &refusal):
 		hint = ": is the server running, and can it be reached from here?"
 	}

@@ -14,7 +14,7 @@ import (
 
 var (
 	errClosed   = errors.New("store is closed")
-	errNotBegun = fmt.Errorf("%w: not begun when the request's time was over", store.ErrBusy)
+	errNotBegun = fmt.Errorf("%w: timed out or canceled before the operation began", store.ErrBusy)
 )
 
 // notWritten is the error of an operation that failed before anything was written. It wraps

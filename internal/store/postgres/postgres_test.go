@@ -113,8 +113,8 @@ func TestAFaultAtTheStartTellsWhatToDoAndNoPassword(t *testing.T) {
 	for url, want := range map[string]string{
 		server.URL("nowhere"): "createdb",
 		"postgres://mintage:s3cret@127.0.0.1:1/mintage?sslmode=disable":                      "is the server running",
-		strings.ReplaceAll(server.URL("postgres"), "sslmode=disable", "sslmode=verify-full"): "the server speaks no TLS",
-		"postgres://mintage:s3cret@" + withTLS(t) + "/mintage?sslmode=verify-full":           "in sslrootcert",
+		strings.ReplaceAll(server.URL("postgres"), "sslmode=disable", "sslmode=verify-full"): "the server does not support TLS",
+		"postgres://mintage:s3cret@" + withTLS(t) + "/mintage?sslmode=verify-full":           "set sslrootcert to the authority",
 		"postgres://mintage:s3cret@127.0.0.1:port/mintage":                                   "must look like postgres://",
 		"mysql://mintage:s3cret@127.0.0.1/mintage":                                           "must look like postgres://",
 		"postgres://mintage:s3cret@127.0.0.1/mintage?sslmode=nonsense":                       "sslmode",

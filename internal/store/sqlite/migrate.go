@@ -116,7 +116,7 @@ func Fold(ctx context.Context, path string) error {
 	})
 	switch {
 	case isBusy(err):
-		return fmt.Errorf("another program has %s open: let it end first (a mintage command, a backup)", path)
+		return fmt.Errorf("another program has %s open: wait until it ends (a mintage command, a backup)", path)
 	case err != nil && ctx.Err() == nil, err == nil && mode != "delete":
 		return errors.Join(ErrDamaged, err)
 	}

@@ -203,7 +203,7 @@ func open(ctx context.Context, path string, timeout time.Duration) (_ *Store, er
 	// waited for the lock while a restore replaced the file would write to the old
 	// one.
 	if err != nil || !os.SameFile(before, s.files[path]) {
-		return nil, errors.Join(errors.New("a backup took its place at this moment: try again"), err)
+		return nil, errors.Join(errors.New("the file was replaced while it was being opened, as in a restore: try again"), err)
 	}
 	return s, nil
 }
@@ -246,7 +246,7 @@ func Explain(path string, err error) error {
 	}
 	switch {
 	case errors.As(err, &coded) && coded.Code() == lib.SQLITE_READONLY_DBMOVED:
-		hint = ": another file took its place at this moment, as in a restore: try again"
+		hint = ": the file was replaced while it was open, as in a restore: try again"
 	case errors.Is(err, fs.ErrPermission):
 		hint = ": run this as the server's user, to whom the directory and its files must belong"
 	case errors.Is(err, syscall.EROFS), IsCode(err, lib.SQLITE_READONLY, lib.SQLITE_CANTOPEN):
@@ -254,7 +254,7 @@ func Explain(path string, err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		hint = ": the data directory does not exist"
 	case errors.Is(err, ErrEmpty):
-		hint = ": what it held is in its log at most; put both aside and restore a backup"
+		hint = ": its data, if any, is only in the -wal file; move both files away and restore a backup"
 	case IsCode(err, lib.SQLITE_BUSY):
 		hint = ": another process holds its lock; is a backup or a second program using it?"
 	case IsCode(err, lib.SQLITE_FULL):

@@ -120,7 +120,7 @@ func (w *writer) do(ctx context.Context, op *operation) error {
 
 var (
 	errClosed   = errors.New("store is closed")
-	errNotBegun = fmt.Errorf("%w: not begun when the request's time was over", store.ErrBusy)
+	errNotBegun = fmt.Errorf("%w: timed out or canceled before the operation began", store.ErrBusy)
 )
 
 func (w *writer) run() {
