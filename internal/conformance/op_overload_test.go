@@ -111,8 +111,8 @@ func TestOP07_WhatIsTooMuchIsTurnedAwayAtOnceAndCostsNothing(t *testing.T) {
 	d.faulty.Heal()
 	d.mustIssue(d.post(d.a.redeem(code)))
 	d.alive(d.a, a.RefreshToken)
-	if n := strings.Count(d.log.String(), `"msg":"too much to do: requests are answered 503"`); n != 1 {
-		t.Errorf("the log says %d times that there is too much to do", n)
+	if n := strings.Count(d.log.String(), `"msg":"overloaded: shedding requests with 503"`); n != 1 {
+		t.Errorf("the log says %d times that the node is overloaded", n)
 	}
 	if strings.Contains(d.log.String(), `"level":"ERROR"`) {
 		t.Error("an overload is logged as a fault")

@@ -70,7 +70,7 @@ func discovered(ctx context.Context, c *fetch.Client, issuer string) (fetch.Answ
 	case err != nil:
 		return a, fmt.Errorf("%w: %w", fetch.ErrAnswer, err)
 	case m.Issuer != issuer: // OpenID Connect Discovery section 4.3
-		return a, fmt.Errorf("%w: the metadata are those of another issuer", fetch.ErrAnswer)
+		return a, fmt.Errorf("%w: the metadata name another issuer", fetch.ErrAnswer)
 	}
 	return c.Get(ctx, m.KeysURI)
 }

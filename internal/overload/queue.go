@@ -66,7 +66,7 @@ const (
 )
 
 // ErrShed is the error of a request that was shed.
-var ErrShed = errors.New("too much to do")
+var ErrShed = errors.New("overloaded")
 
 // Capacity is the number of requests that run at once, and the number of further
 // ones that may be queued. Zero stands for a default that suits every machine.

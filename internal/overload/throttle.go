@@ -201,5 +201,5 @@ type TooMany struct {
 }
 
 func (e *TooMany) Error() string {
-	return fmt.Sprintf("throttle.%s: free in %s", throttleNames[e.of], e.Wait.Round(time.Millisecond))
+	return fmt.Sprintf("throttle.%s exceeded: retry in %s", throttleNames[e.of], e.Wait.Round(time.Millisecond))
 }

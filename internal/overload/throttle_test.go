@@ -237,7 +237,7 @@ func TestRequestsCountByAddressAndByClient(t *testing.T) {
 			{from(six, "a"), ""}, {from(same, "a"), "client_requests"}, {from(next, "a"), ""},
 			{throttle.RequestOfClient("a"), ""}, {throttle.RequestOfClient("a"), "client_requests"},
 		} {
-			if got := fmt.Sprint(c.err); c.want == "" && c.err != nil || c.want != "" && got != "throttle."+c.want+": free in 1m0s" {
+			if got := fmt.Sprint(c.err); c.want == "" && c.err != nil || c.want != "" && got != "throttle."+c.want+" exceeded: retry in 1m0s" {
 				t.Errorf("%d: %s, want %q", i, got, c.want)
 			}
 		}

@@ -30,7 +30,7 @@ func loadPair(certFile, keyFile string) (tls.Certificate, error) {
 	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
 	if err != nil {
 		if text, _ := os.ReadFile(keyFile); bytes.Contains(text, []byte("ENCRYPTED")) {
-			err = fmt.Errorf("%s is encrypted, and a server knows no passphrase: decrypt it with openssl pkey", keyFile)
+			err = fmt.Errorf("%s is encrypted, and the server cannot enter a passphrase: decrypt it with openssl pkey", keyFile)
 		}
 		if errors.Is(err, fs.ErrPermission) {
 			err = fmt.Errorf("%w: let the server's user or its group read it", err)
@@ -57,18 +57,18 @@ func strong(c *x509.Certificate) error {
 	switch key := c.PublicKey.(type) {
 	case *rsa.PublicKey:
 		if key.N.BitLen() < 2048 {
-			return fmt.Errorf("its RSA key has %d bits, and 2048 are the least: make another key, and have it certified", key.N.BitLen())
+			return fmt.Errorf("its RSA key has %d bits, and at least 2048 are required: create a new key and a certificate for it", key.N.BitLen())
 		}
 	case *ecdsa.PublicKey:
 		if key.Curve.Params().BitSize < 256 {
-			return fmt.Errorf("its key is of the curve %s, and P-256 is the least: make another key, and have it certified", key.Curve.Params().Name)
+			return fmt.Errorf("its key is of the curve %s, and at least P-256 is required: create a new key and a certificate for it", key.Curve.Params().Name)
 		}
 	case ed25519.PublicKey:
 	default:
-		return errors.New("its key is of a kind that clients do not know: use ECDSA (P-256), RSA (2048 bits) or Ed25519")
+		return errors.New("its key is of a type that clients do not support: use ECDSA (P-256), RSA (2048 bits) or Ed25519")
 	}
 	if slices.Contains(weakSignatures, c.SignatureAlgorithm) && c.CheckSignatureFrom(c) != nil && !slices.Equal(c.RawIssuer, c.RawSubject) {
-		return fmt.Errorf("it is signed with %s, which clients refuse: have it certified again", c.SignatureAlgorithm)
+		return fmt.Errorf("it is signed with %s, which clients refuse: renew it", c.SignatureAlgorithm)
 	}
 	return nil
 }
@@ -92,9 +92,9 @@ func doubts(pair *tls.Certificate, host string, now time.Time) (list []string) {
 	case now.After(leaf.NotAfter):
 		list = append(list, "the certificate has expired at "+leaf.NotAfter.UTC().Format(time.RFC3339)+": renew it")
 	case now.Before(leaf.NotBefore):
-		list = append(list, "the certificate is good from "+leaf.NotBefore.UTC().Format(time.RFC3339)+" on only: check this machine's clock")
+		list = append(list, "the certificate is not valid before "+leaf.NotBefore.UTC().Format(time.RFC3339)+": check this machine's clock")
 	case ExpiresSoon(leaf, now):
-		list = append(list, "the certificate expires at "+leaf.NotAfter.UTC().Format(time.RFC3339)+": does its renewal work?")
+		list = append(list, "the certificate expires at "+leaf.NotAfter.UTC().Format(time.RFC3339)+": check its renewal")
 	}
 	if host != "" && leaf.VerifyHostname(host) != nil {
 		list = append(list, "the certificate is not for "+host+", the host of public_url: clients that connect directly refuse it")
@@ -123,7 +123,7 @@ func (c *Certificate) worse(next *x509.Certificate, now time.Time) error {
 	case now.After(next.NotAfter) && have.NotAfter.After(next.NotAfter):
 		return errors.New("it has expired at " + next.NotAfter.UTC().Format(time.RFC3339) + ": renew it")
 	case now.Before(next.NotBefore) && !now.Before(have.NotBefore) && now.Before(have.NotAfter):
-		return errors.New("it is good from " + next.NotBefore.UTC().Format(time.RFC3339) + " on only: it is used then; or check this machine's clock")
+		return errors.New("it is not valid before " + next.NotBefore.UTC().Format(time.RFC3339) + ": the server loads it then; check this machine's clock if it should be valid now")
 	}
 	return nil
 }

@@ -110,8 +110,8 @@ func TestTL05_WeakKeysAreRefused(t *testing.T) {
 	}{
 		"P-256":                   {issue(t, p256(t), root), []*signer{root}, ""},
 		"Ed25519":                 {issue(t, ed, root), []*signer{root}, ""},
-		"RSA 1024":                {issue(t, weak, root), nil, "its RSA key has 1024 bits, and 2048 are the least"},
-		"P-224":                   {issue(t, small, root), nil, "its key is of the curve P-224, and P-256 is the least"},
+		"RSA 1024":                {issue(t, weak, root), nil, "its RSA key has 1024 bits, and at least 2048 are required"},
+		"P-224":                   {issue(t, small, root), nil, "its key is of the curve P-224, and at least P-256 is required"},
 		"RSA 1024 above the leaf": {issue(t, p256(t), nil), []*signer{issue(t, weak, nil, authority)}, "certificate 2 of the chain: its RSA key has 1024 bits"},
 	} {
 		cert, key := storePair(t, c.leaf, c.chain...)
@@ -167,11 +167,11 @@ func TestTL05_DoubtsAboutChainNameAndDatesAreTold(t *testing.T) {
 		"another name":           {issue(t, p256(t), root), nil, "id.example.com", now, "is not for id.example.com"},
 		"expired":                {issue(t, p256(t), root), nil, host, now.Add(61 * 24 * time.Hour), "has expired"},
 		"not yet good":           {issue(t, p256(t), root), nil, host, now.Add(-2 * time.Hour), "check this machine's clock"},
-		"soon over, short life":  {issue(t, p256(t), root, func(c *x509.Certificate) { c.NotAfter = now.Add(6 * 24 * time.Hour) }), nil, host, now.Add(5 * 24 * time.Hour), "does its renewal work?"},
+		"soon over, short life":  {issue(t, p256(t), root, func(c *x509.Certificate) { c.NotAfter = now.Add(6 * 24 * time.Hour) }), nil, host, now.Add(5 * 24 * time.Hour), "check its renewal"},
 		"16 days of 60 are left": {issue(t, p256(t), root), nil, host, now.Add(44 * 24 * time.Hour), ""},
-		"14 days of 60 are left": {issue(t, p256(t), root), nil, host, now.Add(46 * 24 * time.Hour), "does its renewal work?"},
+		"14 days of 60 are left": {issue(t, p256(t), root), nil, host, now.Add(46 * 24 * time.Hour), "check its renewal"},
 		"22 days before its end": {issue(t, p256(t), root, func(c *x509.Certificate) { c.NotAfter = now.Add(90 * 24 * time.Hour) }), nil, host, now.Add(68 * 24 * time.Hour), ""},
-		"20 days before its end": {issue(t, p256(t), root, func(c *x509.Certificate) { c.NotAfter = now.Add(90 * 24 * time.Hour) }), nil, host, now.Add(70 * 24 * time.Hour), "does its renewal work?"},
+		"20 days before its end": {issue(t, p256(t), root, func(c *x509.Certificate) { c.NotAfter = now.Add(90 * 24 * time.Hour) }), nil, host, now.Add(70 * 24 * time.Hour), "check its renewal"},
 		"another's chain":        {issue(t, p256(t), root), []*signer{other}, host, now, "the chain is out of order"},
 		"no intermediate there":  {issue(t, p256(t), root, func(c *x509.Certificate) { c.IssuingCertificateURL = []string{"http://ca.example/i.der"} }), nil, host, now, "fullchain.pem"},
 	} {

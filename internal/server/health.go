@@ -71,7 +71,7 @@ func (h *Health) Handler(metrics http.Handler, profiles bool, names []string) ht
 		// Answer probes under every host name, but with the status alone: a wrong name must
 		// not make a healthy node look dead.
 		if r.URL.Path != "/livez" && r.URL.Path != "/readyz" && !isOwn(r.Host, names) {
-			plain(w, http.StatusMisdirectedRequest, "this listener does not have the name of the Host header: call it by its address, or add the name to management.hosts\n")
+			plain(w, http.StatusMisdirectedRequest, "the Host header names another host: use the listener's IP address, or add the name to management.hosts\n")
 			return
 		}
 		mux.ServeHTTP(w, r)

@@ -83,7 +83,7 @@ func NewQueue(c overload.Capacity, onShed func(why string), log *slog.Logger) *o
 			onShed(why)
 		}
 		if n := busy.ring(time.Now()); n > 0 {
-			log.Warn("too much to do: requests are answered 503", "times", n)
+			log.Warn("overloaded: shedding requests with 503", "times", n)
 		}
 	})
 }

@@ -98,7 +98,7 @@ func severityOfFault(r *Request, rec *Report, status int, err error) (slog.Level
 	case errors.As(err, &bug):
 		return slog.LevelError, "bug"
 	case !rec.Fault && (errors.Is(err, oauth.ErrPending) || errors.Is(err, oauth.ErrSlowDown)):
-		return slog.LevelDebug, r.Route.Name + " of a device that waits" // every few seconds
+		return slog.LevelDebug, r.Route.Name + " of a polling device, authorization pending" // every few seconds
 	case status >= 500 && errors.As(err, &refused):
 		return slog.LevelError, "an authentic token has no record: the store has lost commits; was an older backup or a replica put in place?"
 	case errors.As(err, new(*store.Elsewhere)):

@@ -72,10 +72,10 @@ func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) er
 func (e *exporter) say(err error, spans int) {
 	switch {
 	case err == nil && !e.failed.IsZero():
-		e.log.Info("the collector takes traces again")
+		e.log.Info("the collector accepts traces again")
 		e.failed = time.Time{}
 	case err != nil && time.Since(e.failed) > sayAgain:
-		e.log.Warn("cannot send traces to the collector; they are dropped, and requests go on", "error", err, "spans", spans)
+		e.log.Warn("cannot send traces to the collector; dropping them", "error", err, "spans", spans)
 		e.failed = time.Now()
 	}
 }

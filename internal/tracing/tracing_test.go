@@ -220,7 +220,7 @@ func TestACollectorThatIsGoneIsWorthALineNowAndThen(t *testing.T) {
 		to.answers = []func(http.ResponseWriter){status(200), status(200)}
 		e.ExportSpans(t.Context(), nil)
 		e.ExportSpans(t.Context(), nil)
-		if n, again := strings.Count(log.String(), "cannot send"), strings.Count(log.String(), "takes traces again"); n != 2 || again != 1 {
+		if n, again := strings.Count(log.String(), "cannot send"), strings.Count(log.String(), "accepts traces again"); n != 2 || again != 1 {
 			t.Errorf("%d and %d lines:\n%s", n, again, &log)
 		}
 	})

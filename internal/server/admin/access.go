@@ -111,12 +111,12 @@ func (a *API) elsewhere(x *call, rt Route) *Problem {
 	own := strings.TrimPrefix(x.actor.Realm, "/")
 	a.audit(x, audit.Event{Name: audit.AdminForbidden, Outcome: audit.Refused, Actor: x.actor.String(), Detail: rt.Method + " " + rt.Path + ", outside of the realm " + own})
 	p := &Problem{Problem: adminapi.Problem{
-		Type: "urn:mintage:problem:realm", Title: "another realm's, or the deployment's", Status: http.StatusForbidden,
-		Detail: fmt.Sprintf("%s is for the realm %s alone, and this belongs to the realm %s", x.actor, own, a.Realm.Name),
+		Type: "urn:mintage:problem:realm", Title: "belongs to another realm or to the deployment", Status: http.StatusForbidden,
+		Detail: fmt.Sprintf("%s may use only the realm %s, and this resource belongs to the realm %s", x.actor, own, a.Realm.Name),
 		Advice: "name the realm: --realm " + own + ", or " + realmsPath + "/" + own + "/ in a path",
 	}}
 	if !rt.ofRealm() || x.actor.Realm == a.cases.Realm {
-		p.Detail = fmt.Sprintf("%s is for the realm %s alone, and this belongs to the deployment", x.actor, own)
+		p.Detail = fmt.Sprintf("%s may use only the realm %s, and this resource belongs to the deployment", x.actor, own)
 		p.Advice = "ask somebody who operates the deployment"
 	}
 	return p

@@ -85,14 +85,14 @@ func (a *API) listAudit(x *call, u *admin.Admin) (any, error) {
 	for name, at := range map[string]*time.Time{"since": &f.Since, "until": &f.Until} {
 		if text := x.params.Get(name); text != "" {
 			if *at, err = time.Parse(time.RFC3339, text); err != nil {
-				return nil, &oauth.Invalid{Field: name, Message: "is no time such as 2026-11-21T09:30:00Z"}
+				return nil, &oauth.Invalid{Field: name, Message: "is not a time in RFC 3339, such as 2026-11-21T09:30:00Z"}
 			}
 		}
 	}
 	var before uint64
 	if text := x.params.Get("before"); text != "" {
 		if before, err = strconv.ParseUint(text, 10, 64); err != nil {
-			return nil, &oauth.Invalid{Field: "before", Message: "is no number of a record"}
+			return nil, &oauth.Invalid{Field: "before", Message: "is not the number of a record"}
 		}
 	}
 	answer := adminapi.AuditRecords{Records: []audit.Entry{}}

@@ -44,7 +44,7 @@ func (x *call) read(v any) *Problem {
 		return malformed("the body is not UTF-8 text (RFC 8259 section 8.1)") // the decoder would replace what is not
 	}
 	if name, twice := duplicate(x.text); twice {
-		return problem(&oauth.Invalid{Field: name, Message: "is there twice (in whatever case)", Unknown: true})
+		return problem(&oauth.Invalid{Field: name, Message: "occurs twice (names are compared without case)", Unknown: true})
 	}
 	dec := json.NewDecoder(bytes.NewReader(x.text))
 	dec.DisallowUnknownFields()
@@ -53,7 +53,7 @@ func (x *call) read(v any) *Problem {
 	} else if errors.Is(err, io.EOF) {
 		return malformed("the body is missing: send a JSON object")
 	} else if name := wrongTime(x.text); err != nil && name != "" {
-		return malformed(name + " is no time such as 2026-11-21T09:30:00Z")
+		return malformed(name + " is not a time in RFC 3339, such as 2026-11-21T09:30:00Z")
 	} else if err != nil {
 		return malformed(adminapi.Misread("the body", err))
 	}

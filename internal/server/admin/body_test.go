@@ -34,7 +34,7 @@ func TestABodyWithAMemberTwiceIsRefused(t *testing.T) {
 		r.Header.Set("Authorization", "Bearer "+adminToken)
 		w := httptest.NewRecorder()
 		a.handler.ServeHTTP(w, r)
-		if text := w.Body.String(); w.Code != http.StatusUnprocessableEntity || !strings.Contains(text, `"field":"`+c.field+`"`) || !strings.Contains(text, "is there twice") {
+		if text := w.Body.String(); w.Code != http.StatusUnprocessableEntity || !strings.Contains(text, `"field":"`+c.field+`"`) || !strings.Contains(text, "occurs twice") {
 			t.Errorf("%s: %d %s", name, w.Code, text)
 		}
 	}
@@ -62,10 +62,10 @@ func TestABodyThatCannotBeReadIsNamed(t *testing.T) {
 		{400, "PATCH", "/users/bob", "{\"name\":\"J\xfcrgen\"}", "the body is not UTF-8 text (RFC 8259 section 8.1)"},
 		{400, "POST", "/users", "", "the body is missing: send a JSON object"},
 		{400, "POST", "/users", `{"name":"` + strings.Repeat("x", 17<<10) + `"}`, "the body has more than 16384 bytes"},
-		{400, "POST", "/restores", `{"backup_time":"yesterday"}`, "backup_time is no time such as 2026-11-21T09:30:00Z"},
-		{400, "POST", "/restores", `{"backup_time":7}`, "backup_time is no time such as 2026-11-21T09:30:00Z"},
+		{400, "POST", "/restores", `{"backup_time":"yesterday"}`, "backup_time is not a time in RFC 3339, such as 2026-11-21T09:30:00Z"},
+		{400, "POST", "/restores", `{"backup_time":7}`, "backup_time is not a time in RFC 3339, such as 2026-11-21T09:30:00Z"},
 		{400, "POST", "/restores", `{"backup_time":"2026-11-21T09:30:00Z","x":1}`, `unknown field "x"`},
-		{400, "POST", "/apis", `{"created_at":"yesterday"}`, "created_at is no time such as 2026-11-21T09:30:00Z"},
+		{400, "POST", "/apis", `{"created_at":"yesterday"}`, "created_at is not a time in RFC 3339, such as 2026-11-21T09:30:00Z"},
 		{400, "POST", "/users", `{"username":7}`, "username has a number where a string must be"},
 		{400, "POST", "/users", `["bob"]`, "the body has an array where an object must be"},
 		{400, "POST", "/users", `{"username":"eve","claims":true}`, "claims has true or false where an object must be"},

@@ -134,7 +134,7 @@ func (x *call) readQuery(names []string) (err error) {
 	}
 	for name, values := range x.params {
 		if !slices.Contains(names, name) || len(values) > 1 {
-			return &oauth.Invalid{Field: name, Message: "is no parameter of this resource, or there twice", Unknown: true}
+			return &oauth.Invalid{Field: name, Message: "is not a parameter of this resource, or occurs twice", Unknown: true}
 		}
 	}
 	return nil

@@ -21,11 +21,11 @@ func (a *API) previewConsent(x *call, u *admin.Admin) (any, error) {
 	}
 	if a.Pages == nil {
 		return nil, &Problem{Problem: adminapi.Problem{Type: "urn:mintage:problem:no-consent-page", Title: "no consent page", Status: http.StatusConflict,
-			Detail: "no server runs here, or its users do not sign in by way of it", Advice: "start the server, and see login.mode"}}
+			Detail: "no server runs here, or its login.mode is off", Advice: "start the server, or set login.mode"}}
 	}
 	v := adminapi.ConsentPreview{Locale: cmp.Or(x.params.Get("locale"), pages.Locales[0])}
 	if !slices.Contains(pages.Locales, v.Locale) {
-		return nil, &oauth.Invalid{Field: "locale", Message: "is none of " + strings.Join(pages.Locales, ", ")}
+		return nil, &oauth.Invalid{Field: "locale", Message: "must be one of " + strings.Join(pages.Locales, ", ")}
 	}
 	page := pages.Consent{Client: "Example", Host: "client.example", Username: "alice"}
 	for _, s := range api.Scopes {

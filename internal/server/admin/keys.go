@@ -43,5 +43,5 @@ func (x *call) takeTime() { _ = http.NewResponseController(x.w).SetWriteDeadline
 // uncounted logs that a change succeeded, but that the grants which it ends could not be
 // counted. The response reports success: after an error, the caller would repeat the change.
 func (x *call) uncounted(err error) {
-	x.log.Warn("cannot count what a change ends", "request_id", x.id, "path", x.path, "error", err)
+	x.log.Warn("cannot count the grants that a change ends", "request_id", x.id, "path", x.path, "error", err)
 }

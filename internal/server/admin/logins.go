@@ -69,8 +69,8 @@ func (a *API) acceptLogin(x *call, _ *admin.Admin, req adminapi.AcceptRequest) (
 			return nil, err
 		}
 		if it.Console != "" {
-			return nil, &Problem{Problem: adminapi.Problem{Type: "urn:mintage:problem:realm", Title: "the deployment's", Status: http.StatusForbidden,
-				Detail: "an operator signs in to the console, and " + x.actor.String() + " is for one realm alone", Advice: "give the login page a token without a realm"}}
+			return nil, &Problem{Problem: adminapi.Problem{Type: "urn:mintage:problem:realm", Title: "belongs to the deployment", Status: http.StatusForbidden,
+				Detail: "console logins require an actor of the deployment, and " + x.actor.String() + " belongs to one realm", Advice: "give the login page a token without a realm"}}
 		}
 	}
 	url, err := a.logins.AcceptLogin(x.Context(), x.names[0], who)

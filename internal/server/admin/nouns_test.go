@@ -335,7 +335,7 @@ func TestAnEndIsNoFailureBecauseItCannotBeCounted(t *testing.T) {
 		if ended, _ := a.call(t, status, "POST", path, `{"subject":"alice"}`); ended["cutoff"] == nil && ended["at"] == nil || ended["grants"] != nil {
 			t.Errorf("%s: %v", path, ended)
 		}
-		if !strings.Contains(a.log.String(), "cannot count what a change ends") {
+		if !strings.Contains(a.log.String(), "cannot count the grants that a change ends") {
 			t.Errorf("%s: logged %s", path, a.log.String())
 		}
 		if ended, _ := a.call(t, status, "POST", path, `{"subject":"alice"}`); ended["grants"] != 1.0 {
@@ -346,7 +346,7 @@ func TestAnEndIsNoFailureBecauseItCannotBeCounted(t *testing.T) {
 	for _, dry := range []bool{true, false} { // a dry run has nothing else to say
 		a.faulty.Inject(storetest.Grants, 1, storetest.Lost)
 		status, _ := a.as(t, adminToken, "POST", "/keys/withdraw", fmt.Sprintf(`{"purposes":["mac"],"dry_run":%t}`, dry))
-		if dry != (status >= 500) || !strings.Contains(a.log.String(), "cannot count what a change ends") {
+		if dry != (status >= 500) || !strings.Contains(a.log.String(), "cannot count the grants that a change ends") {
 			t.Errorf("a withdrawal, dry %t: %d, %s", dry, status, a.log.String())
 		}
 	}

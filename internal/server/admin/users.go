@@ -60,7 +60,7 @@ func updateUser(x *call, u *admin.Admin, patch adminapi.UserPatch) (any, error) 
 	if patch.Name != nil {
 		name = new(string)
 		if err := json.Unmarshal(patch.Name, name); err != nil {
-			return nil, &oauth.Invalid{Field: "name", Message: "is no text"}
+			return nil, &oauth.Invalid{Field: "name", Message: "is not a string"}
 		}
 	}
 	return viewUser(u.Users().Update(x.Context(), x.names[0], x.ifMatch(), name, patch.Claims))

@@ -21,7 +21,7 @@ func (w *pageWriter) line(format string, args ...any) { fmt.Fprintf(w, format+"\
 func write(api *value) string {
 	w := &pageWriter{api: api}
 	w.line("# HTTP API\n\n<!-- Generated from openapi.yaml by: go run ./internal/server/apidoc -->\n")
-	w.line("Every address of a server. The same for programs is [openapi.yaml](openapi.yaml), in OpenAPI 3.1; a server has it, with its own addresses, at")
+	w.line("Every address of a server. The machine-readable form is [openapi.yaml](openapi.yaml), in OpenAPI 3.1; a server has it, with its own addresses, at")
 	w.line("`{base}/openapi.json`.\n")
 	w.line("%s\n", prose(api.at("info", "description").text()))
 	w.line("| below | |\n|---|---|")
@@ -130,7 +130,7 @@ func (w *pageWriter) bodies(r *value) string {
 
 // shared writes the answers that many operations have.
 func (w *pageWriter) shared() {
-	w.line("\n## Answers of many\n\nEach has `X-Request-Id`.\n\n| | | headers | body |\n|---|---|---|---|")
+	w.line("\n## Shared answers\n\nEach has `X-Request-Id`.\n\n| | | headers | body |\n|---|---|---|---|")
 	w.api.at("components", "responses").each(func(name string, r *value) {
 		w.line("| <a id=%q></a>%s | %s | %s | %s |", strings.ToLower(name), name, prose(r.at("description").text()), w.headers(r), w.bodies(r))
 	})
