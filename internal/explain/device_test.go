@@ -81,7 +81,7 @@ func TestExplainForeseesThePollOfADevice(t *testing.T) {
 	}
 	s.says("revoked", allowed.DeviceCode, "invalid_grant", "the grant was revoked")
 	s.Clock.Advance(issuer.DeviceLifetime)
-	s.says("expired", waits.DeviceCode, "expired_token", "no user has answered until")
+	s.says("expired", waits.DeviceCode, "expired_token", "no user had answered by")
 }
 
 // A token of an exchange is explained with who acts, and with what it rests on.

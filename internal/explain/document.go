@@ -155,7 +155,7 @@ func (v *Explained) headline() string {
 }
 
 var verdictWords = map[string]string{
-	"answered": "It would be answered now", "refused": "It would be refused now", "retry": "The client would be told to try again", "unknown": "What would become of it is not known",
+	"answered": "It would be answered now", "refused": "It would be refused now", "retry": "The client would get 503 and should retry", "unknown": "The outcome is unknown",
 }
 
 func (v *Explained) verdictPart() part {

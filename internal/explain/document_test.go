@@ -192,7 +192,7 @@ func TestWhatPeopleAndProgramsRead(t *testing.T) {
 			map[string]string{"kind": "grant", "genuine": "-", "grant/state": "active", "token": "-"},
 		}},
 		{"a grant that is not there", s.read(s.explainerOf(), strings.Repeat("ab", 16)), document{
-			"A grant. What would become of it is not known.", map[string]string{"grant row": "there is none in this store", "grant id": strings.Repeat("ab", 16)}, map[string]string{"now/verdict": "unknown", "grant": "-"},
+			"A grant. The outcome is unknown.", map[string]string{"grant row": "there is none in this store", "grant id": strings.Repeat("ab", 16)}, map[string]string{"now/verdict": "unknown", "grant": "-"},
 		}},
 	} {
 		c.is.wants(t, c.name, c.want)

@@ -76,7 +76,7 @@ func TestATokenOfAClientForItselfHasAHistory(t *testing.T) {
 			t.Fatal(err)
 		}
 		(&testkit.Service{Kit: *k}).Restored()
-		say(tokens.AccessToken, "refused now: restored_lost", "nobody can tell whether it was revoked", "the client requests another one")
+		say(tokens.AccessToken, "refused now: restored_lost", "it is unknown whether it was revoked", "the client requests another one")
 	}
 }
 

@@ -112,7 +112,7 @@ func (v *Explained) sessionParts() []part {
 // told lists which clients were notified that the session has ended, which were not, and
 // why.
 func (s *sessionFacts) told(now grant.Instant) (list []adminapi.ExplainedLogout, t table) {
-	t.columns = "ENDED|OF|CLIENT|TOLD|ATTEMPTS|ANSWER|NEXT"
+	t.columns = "ENDED|OF|CLIENT|STATE|ATTEMPTS|ANSWER|NEXT"
 	for _, of := range s.logouts {
 		what := "the session"
 		if of.Session == "" {

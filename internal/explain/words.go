@@ -25,7 +25,7 @@ var refusalWords = map[grant.Refusal]words{
 	grant.Allowed:          {"nothing is wrong with it", "nothing; if the client was refused, explain the request id of its answer"},
 	grant.OtherClient:      {"it was issued to another client", "find out how this client came by another's token"},
 	grant.RedirectMismatch: {"the redirect_uri of the request is not the one of the code", "have the client send the redirect_uri that it began with, character by character"},
-	grant.ProofMismatch:    {"the code_verifier is missing, wrong, or unasked for", "have the client send the verifier of the challenge that it began with (RFC 7636), and none if it sent no challenge"},
+	grant.ProofMismatch:    {"the code_verifier is missing, wrong, or sent without a challenge", "have the client send the verifier of the challenge that it began with (RFC 7636), and none if it sent no challenge"},
 	grant.CodeExpired:      {"the code has expired", "send the user through the authorization endpoint again; if it happens often, look for what delays the client, or set code_lifetime"},
 	grant.CodeReplayed: {"the code was redeemed before: a code works once (RFC 6749 section 4.1.2)",
 		"have the client redeem each code once, and never send the user's browser to the callback twice; the user logs in again"},
@@ -33,19 +33,19 @@ var refusalWords = map[grant.Refusal]words{
 	grant.CutOff:          {"everything authorized until the cutoff was ended: the subject, the client, or the pair", "the user may authorize anew, which makes a new grant"},
 	grant.GrantExpired:    {"it has expired", "send the user through the authorization endpoint again; a client that refreshes in time never gets here"},
 	grant.RefreshReplayed: {"it is a spent refresh token: thief and client look alike, so the grant ends for both (RFC 9700 section 4.14.2)", "look below at who presented what from where; the user logs in again"},
-	grant.KeyRetired: {"it names an instant at which its key was not in use: somebody else made it, with a copy of that key",
+	grant.KeyRetired: {"it names an instant at which its key was not in use: it was made with a copy of that key",
 		"treat the key as stolen: mintage keys withdraw, and find out who had the store and the key-encryption key"},
 	grant.KeyWithdrawn: {"an operator has withdrawn the key that made it",
 		"log in again: what the key made is refused for good"},
 	grant.StoreBehind: {"it is authentic, and the store has no record of what issued it: the store has lost commits",
-		"was an older backup or a replica put in place? If so, declare it: mintage restore --declare. Until then the client is told to retry, and loses nothing"},
+		"was an older backup or a replica put in place? If so, declare it: mintage restore --declare. Until then clients get 503 and retry, and lose nothing"},
 	grant.ScopeTooWide: {"the request asks for a scope beyond those of the grant for which the client is still registered, or beyond what the trust of an assertion allows; or none of them is left",
 		"have the client ask for less, or leave scope out; a scope that it has lost: mintage client update ID --add-scope; one that the user has not agreed to: have the user authorize anew; of an assertion: mintage trust show ID"},
 	grant.TokenUnknown: {"it was not issued here, was altered on its way, or is of another kind than the parameter is for",
 		"compare what the client sends with what it received: whole, unchanged, from this server and this realm, and no access token or code as the refresh_token"},
 	grant.AccessRevoked:  {"the access tokens that the grant had given until then were revoked", "have the client refresh: the refresh token lives on"},
 	grant.ClientDisabled: {"its client is disabled, deleted or not registered for this", "if that was not meant: mintage client enable"},
-	grant.RestoredLost: {"the store was put back to a backup, and the grant was made after that backup",
+	grant.RestoredLost: {"the store was restored from a backup, and the grant was made after that backup",
 		"the user logs in again: nothing of that grant is left"},
 	grant.TargetUnknown: {"the resource of the request is none of the APIs that the user, or the trust of an assertion, agreed to, or nothing of the scope belongs to it",
 		"have the client name, as resource, one of the APIs that it named at the authorization endpoint (see: mintage client show, mintage api list); of an assertion, one of those that its trust, its client and itself allow: mintage trust show ID"},
@@ -69,7 +69,7 @@ var refusalWords = map[grant.Refusal]words{
 		"if that was not meant: mintage trust show; then have the client present a new assertion"},
 	grant.UserBarred: {"its subject is that of a built-in user, whom the issuer may not name, or who is disabled, or the id of a client",
 		"if the issuer is to name the users of this server: mintage trust update ID --subject-from aud_sub; see also mintage user show"},
-	grant.CodeBeforeRestore: {"the store was put back to a backup after the code was issued, and nobody can tell whether it was redeemed", "the user logs in again, which makes a new code"},
+	grant.CodeBeforeRestore: {"the store was restored from a backup after the code was issued, and it is unknown whether it was redeemed", "the user logs in again, which makes a new code"},
 }
 
 // read describes the outcome of a request with the text now.
@@ -84,7 +84,7 @@ func (v *Explained) read() adminapi.Reading {
 	case e.As == AsGrant && e.Grant == nil:
 		return adminapi.Reading{Verdict: "unknown", Why: "there is no grant of this id in the store", Next: "it never began (its code was not redeemed), or its last token has expired and its row was removed; is this the right store? " + v.by.Config.StoreName()}
 	case !a.Known:
-		return adminapi.Reading{Verdict: "unknown", Why: "it cannot be told", Next: "see below"}
+		return adminapi.Reading{Verdict: "unknown", Why: "the outcome cannot be predicted", Next: "see below"}
 	}
 	w := refusalWords[a.Why]
 	r := adminapi.Reading{Verdict: "answered", Why: w.why, Next: w.next}
@@ -114,7 +114,7 @@ func (v *Explained) read() adminapi.Reading {
 		case grant.AccessRevoked:
 			r.Why = "its client has revoked it, or a scope or an API of it is gone"
 		case grant.RestoredLost:
-			r.Why = "the store was put back to a backup after the token was issued, and nobody can tell whether it was revoked"
+			r.Why = "the store was restored from a backup after the token was issued, and it is unknown whether it was revoked"
 		}
 	}
 	if e.asserted() && (a.Why == grant.GrantExpired || a.Why == grant.AccessRevoked) {
@@ -169,7 +169,7 @@ func (v *Explained) readAllowed(r *adminapi.Reading) {
 	case a.Repeats:
 		r.Why = "it is spent, its successor is unused, and the retry window is open until " + show.Instant(a.WindowEnds) + ": the same pair again, as for a client that lost the answer"
 	case a.CatchesUp:
-		r.Why = "it is ahead of its row, which the restore of " + show.Instant(e.Restore.At) + " explains: it would carry the grant on"
+		r.Why = "it is ahead of its row, which the restore of " + show.Instant(e.Restore.At) + " explains: a refresh would bring the row up to date"
 	case e.As == AsCode:
 		r.Why = "it was not redeemed and is in force until " + show.Instant(e.Code.ExpiresAt)
 		r.Next = "the request must come from client " + e.Code.ClientID + " with redirect_uri " + show.OrDash(e.RedirectURI)
@@ -268,7 +268,7 @@ func (v *Explained) staleness() string {
 	g := e.Grant
 	switch behind := g.Generation - e.Token.Generation; {
 	case e.Token.Generation >= g.Generation:
-		return "it does not continue what the store knows since the restore"
+		return "the restored grant has another refresh token"
 	case behind > 1:
 		return fmt.Sprintf("it is generation %d and the grant is at %d: its successor has been used", e.Token.Generation, g.Generation)
 	case e.Answer.WindowEnds == 0:
@@ -314,7 +314,7 @@ func (v *Explained) notGenuine(next string) (why, advice string) {
 	d := e.Diagnosis
 	switch d.Fault {
 	case keys.Unlike:
-		return fmt.Sprintf("it is none of what this server makes: those begin with %s, %s, %s, %s or %s, or are JWTs", keys.RefreshPrefix, keys.AccessPrefix, keys.ServicePrefix, keys.CodePrefix, keys.DevicePrefix),
+		return fmt.Sprintf("it has no form of a token of this server: those begin with %s, %s, %s, %s or %s, or are JWTs", keys.RefreshPrefix, keys.AccessPrefix, keys.ServicePrefix, keys.CodePrefix, keys.DevicePrefix),
 			"is it another server's, an id token, or a client secret? An id of a grant has 32 hexadecimal digits, that of a request 16; a client's id, such as mintage_ci_...: mintage client show ID"
 	case keys.WrongCharacters:
 		return fmt.Sprintf("its character %d is %q, which no token has", d.Place, d.Character), "look for what has encoded or quoted it on its way: each token is one word of A-Z a-z 0-9 - _"
@@ -324,12 +324,12 @@ func (v *Explained) notGenuine(next string) (why, advice string) {
 		}
 		return fmt.Sprintf("something was added to it: %d characters, and there should be %s", d.Length, lengths(d)), next
 	case keys.WrongVersion:
-		return "it is of a form that this version does not know, or altered at its beginning", "was it made by a later version? Run that one"
+		return "it is of a form that this version does not support, or altered at its beginning", "was it made by a later version? Run that one"
 	case keys.UnknownKey:
 		return fmt.Sprintf("it names key %s, which this store has never had: another deployment's, or of after the backup that this store was restored from, or altered", d.KeyID),
 			"is this the store that issued it? See: mintage keys list"
 	case keys.WrongPurpose:
-		return fmt.Sprintf("it names key %s, which makes other things: it was altered, or made up", d.KeyID), next
+		return fmt.Sprintf("it names key %s, which has another purpose: it was altered, or made up", d.KeyID), next
 	case keys.WrongSeal:
 		if e.MadeIn != "" {
 			return fmt.Sprintf("the realm %s has made it, and this is %s", e.MadeIn, v.by.Realm), "find the client that takes it to the endpoints of this realm; for the rest: mintage explain --realm " + e.MadeIn[1:]
@@ -357,7 +357,7 @@ func jwtWords(j *JWTFacts, d keys.Diagnosis, otherwise string) (why, next string
 		JWTKeyWithdrawn: {fmt.Sprintf("an operator has withdrawn key %s, which signed it", d.KeyID), again},
 		JWTWrongSeal:    {fmt.Sprintf("the signature is not by key %s: it was altered, or made up", d.KeyID), otherwise},
 		JWTOtherType:    {fmt.Sprintf("it was made here for another use: its type is %q", show.Bounded(j.Type)), "have the client send an access token: an id_token tells the client itself who has signed in"},
-		JWTOtherMeaning: {"the signature is good, and the grant says otherwise: this server has not made it with these claims", refusalWords[grant.KeyRetired].next},
+		JWTOtherMeaning: {"the signature verifies, but the claims contradict the grant: this server has not made it with these claims", refusalWords[grant.KeyRetired].next},
 	}[j.Fault]
 	if !known {
 		return refusalWords[grant.TokenUnknown].why, otherwise
