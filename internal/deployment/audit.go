@@ -70,7 +70,7 @@ func Anchors(ctx context.Context, st store.Store) (list []Anchor, err error) {
 		}
 		var a Anchor
 		if err := json.Unmarshal(d.Body, &a); err != nil {
-			return nil, fmt.Errorf("how far an audit log was, in the store: %w", err)
+			return nil, fmt.Errorf("read the anchor of an audit log in the store: %w", err)
 		}
 		list = append(list, a)
 	}

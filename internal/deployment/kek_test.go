@@ -21,7 +21,7 @@ func TestAMissingKeyIsPutBackBeforeANewOneIsMade(t *testing.T) {
 		t.Fatalf("no advice: %v", err)
 	}
 	text := hinted.Hint
-	back, made := strings.Index(text, "if there is a store, put the file back"), strings.Index(text, "openssl rand")
+	back, made := strings.Index(text, "if there is a store, restore the file"), strings.Index(text, "openssl rand")
 	if back < 0 || made < back {
 		t.Errorf("the advice does not begin with the key that exists: %s", text)
 	}

@@ -111,7 +111,7 @@ func lostStore(cfg config.Config, dev bool) error {
 		if _, err := os.Lstat(FirstStart(cfg)); dev || err == nil {
 			return nil
 		}
-		return Hint(fmt.Errorf("refuse to make a new store: there is none in %s, and nothing says that this is a first start", place),
+		return Hint(fmt.Errorf("refuse to make a new store: there is none in %s, and no file announces a first start", place),
 			"if there was a store: "+lost+"; if this is a first start: start once with --new-store, or run: touch "+show.Quote(FirstStart(cfg)))
 	}
 	return Hint(fmt.Errorf("refuse to make a new store: there is none in %s, but there is %s of one that was used", place, strings.Join(found, " and ")),
@@ -194,9 +194,9 @@ func ReadKEK(cfg config.Config) (*keys.KEK, error) {
 	path, ours := KEKPath(cfg)
 	text, err := ReadSecretFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		advice := "the store's keys cannot be used without it: put the file back, or name it with --kek-file"
+		advice := "the store's keys cannot be used without it: restore the file, or name it with --kek-file"
 		if cfg.Store != config.StoreSQLite {
-			advice = "if there is a store, put the file back: its keys cannot be used without it; every other node than the first: copy that file, or name it with --kek-file; the first node of a new store: make one with: (umask 077; openssl rand -base64 32 > " + show.Quote(path) + "), give it to the server's user, and start once with --new-store"
+			advice = "if there is a store, restore the file: its keys cannot be used without it; every other node than the first: copy that file, or name it with --kek-file; the first node of a new store: make one with: (umask 077; openssl rand -base64 32 > " + show.Quote(path) + "), give it to the server's user, and start once with --new-store"
 		}
 		if dir := os.Getenv("CREDENTIALS_DIRECTORY"); ours && dir != "" {
 			advice += "; systemd has given no credential " + filepath.Join(dir, "kek")

@@ -19,11 +19,11 @@ func TestAStoreIsMadeOnlyAtADeclaredFirstStart(t *testing.T) {
 		files    []string
 		refused  string // a part of the error; "" if the store is made
 	}{
-		{"empty, in production", false, false, nil, "nothing says that this is a first start"},
+		{"empty, in production", false, false, nil, "no file announces a first start"},
 		{"empty, with --dev", true, false, nil, ""},
 		{"empty, with new_store", false, true, nil, ""},
 		{"empty, with the installation's file", false, false, []string{"new-store"}, ""},
-		{"only a lock", false, false, []string{"serve.lock"}, "nothing says that this is a first start"},
+		{"only a lock", false, false, []string{"serve.lock"}, "no file announces a first start"},
 		{"a key, with --dev", true, false, []string{"kek"}, "a key-encryption key"},
 		{"a key, and the installation's file", false, false, []string{"kek", "new-store"}, "a key-encryption key"},
 		{"an audit log, and the installation's file", false, false, []string{"audit/1.jsonl", "new-store"}, "an audit log"},

@@ -76,7 +76,7 @@ func (f *findings) judgeFile(c store.FileCondition) {
 		f.fault("stop what has changed it; a start of the server sets it", "journal_mode is %s, and must be wal", c.JournalMode)
 	}
 	if c.Synchronous != 2 {
-		f.fault("stop what has changed it", "synchronous is %d, and must be 2 (FULL): what was answered could be lost", c.Synchronous)
+		f.fault("stop what has changed it", "synchronous is %d, and must be 2 (FULL): acknowledged commits could be lost", c.Synchronous)
 	}
 	if c.Network != "" {
 		f.fault("move the data directory to a local disk, or use PostgreSQL", "the store is on a network file system (%s): its log needs shared memory, and its locks hold on one machine", c.Network)
@@ -99,9 +99,9 @@ var badSettings = []struct{ name, value, level, text, advice string }{
 	{"fsync", "off", levelFault, "fsync is off: a power cut can destroy the database", "fsync = on in postgresql.conf"},
 	{"full_page_writes", "off", levelFault, "full_page_writes is off: a power cut can destroy the database",
 		"full_page_writes = on in postgresql.conf, unless the file system never writes half a page (ZFS)"},
-	{"synchronous_commit", "off", levelFault, "synchronous_commit is off: tokens that were answered can be lost with the server",
+	{"synchronous_commit", "off", levelFault, "synchronous_commit is off: acknowledged commits can be lost in a crash",
 		"synchronous_commit = on for mintage's user: ALTER ROLE ... SET synchronous_commit = on"},
-	{"synchronous_commit", "local", levelWarning, "synchronous_commit is local: no standby confirms what is answered", "synchronous_commit = on"},
+	{"synchronous_commit", "local", levelWarning, "synchronous_commit is local: no standby confirms commits", "synchronous_commit = on"},
 	{"synchronous_standby_names", "", levelWarning, "no standby confirms commits (synchronous_standby_names is empty)",
 		"set synchronous_standby_names if a standby is ever to take over: an unsynchronised one that is promoted is a restore (" + config.Page("how-to/high-availability.md") + ")"},
 	{"autovacuum", "off", levelFault, "autovacuum is off: the table of grants grows without end", "autovacuum = on in postgresql.conf"},
@@ -155,14 +155,14 @@ func checkIssuer(ctx context.Context, p *Deployment) (f findings) {
 	}
 	switch {
 	case err != nil:
-		f.unknown("see database", "the issuer that the store remembers cannot be read: %v", err)
+		f.unknown("see database", "the stored issuer cannot be read: %v", err)
 	case is == "" || p.Config.PublicURL == "" && p.Config.Issuer == "":
 		f.unknown("give doctor the server's configuration", "no issuer is configured")
 	case was == "":
-		f.note("the store remembers none yet: the next start of a server notes it")
+		f.note("the store has none yet: the next start of a server stores it")
 	case was != is:
-		f.fault("put the old issuer (or public_url, base_path) back; if the change is meant: "+accept,
-			"the issuer was %s and is %s: clients and resource servers that know the old one refuse what this server says", was, is)
+		f.fault("set the old issuer (or public_url, base_path) again; if the change is meant: "+accept,
+			"the issuer was %s and is %s: clients and resource servers that expect the old one reject this server's tokens", was, is)
 	default:
 		f.ok("%s, as it has always been", is)
 	}
@@ -185,11 +185,11 @@ func checkKeys(ctx context.Context, p *Deployment) (f findings) {
 		return f.fault("start the server: it creates them", "the store has no keys yet")
 	}
 	if p.lostKEK(ctx) {
-		f.fault("put the file back from its copy, or name it with --kek-file: the server does not start without it", "%v", p.KEKErr)
+		f.fault("restore the file from its copy, or name it with --kek-file: the server does not start without it", "%v", p.KEKErr)
 	} else if p.KEKErr != nil {
 		f.unknown("run this as the server's user, or name the file with --kek-file; a copy of it belongs in a safe place apart from the store's backups", "%v", p.KEKErr)
 	} else if _, err := keys.Open(p.KEK, records); err != nil {
-		f.fault("put back the key-encryption key that belongs to this store: without it, every token is dead at the next start", "%v", err)
+		f.fault("restore the key-encryption key that belongs to this store: without it, the server does not start again", "%v", err)
 	}
 	line := keys.NewTimeline(records)
 	// A running server creates keys within seconds after they are due.

@@ -66,7 +66,7 @@ func (f *findings) denied(p *Deployment, err error) bool {
 	if p.Server == "" || !errors.Is(err, fs.ErrPermission) {
 		return false
 	}
-	f.unknown("run this as "+p.Server+" (sudo -u "+p.Server+")", "this user may not look: %v", err)
+	f.unknown("run this as "+p.Server+" (sudo -u "+p.Server+")", "this user lacks the permission: %v", err)
 	return true
 }
 

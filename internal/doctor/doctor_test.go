@@ -182,7 +182,7 @@ func TestEachCheckFindsItsFaultAndNothingElse(t *testing.T) {
 			p.change(t, func(c *store.Client) { c.Secrets[0].ExpiresAt = p.Now.Add(-hour) })
 		}, levelFault, "has no secret that is in force"},
 
-		{"console", "for nobody", func(_ *testing.T, p *Deployment) { p.Config.Console.Listen = "127.0.0.1:8445" }, levelWarning, "nobody is an operator"},
+		{"console", "for nobody", func(_ *testing.T, p *Deployment) { p.Config.Console.Listen = "127.0.0.1:8445" }, levelWarning, "the console has no operator"},
 		{"console", "by invitation alone", func(t *testing.T, p *Deployment) {
 			p.Config.Console.Listen, p.Config.Login.Mode, p.Config.Login.HandoffURL = "127.0.0.1:8445", config.LoginHandoff, "https://login.example/"
 			must(t, operator.Add(t.Context(), p.Store, operator.Operator{Name: "alice", Role: operator.Admin}))
@@ -204,7 +204,7 @@ func TestEachCheckFindsItsFaultAndNothingElse(t *testing.T) {
 		{"audit log", "for everybody", func(t *testing.T, p *Deployment) { must(t, os.Chmod(p.Config.AuditDirectory(), 0o755)) }, levelWarning, "can look into the audit log"},
 
 		{"clock", "not synchronised", func(_ *testing.T, p *Deployment) { p.kernelClock = func() (bool, bool) { return false, true } }, levelWarning, "not synchronised"},
-		{"clock", "nobody knows", func(_ *testing.T, p *Deployment) { p.kernelClock = func() (bool, bool) { return false, false } }, levelNote, "does not tell"},
+		{"clock", "nobody knows", func(_ *testing.T, p *Deployment) { p.kernelClock = func() (bool, bool) { return false, false } }, levelNote, "does not report"},
 		{"clock", "the public address has another time", func(_ *testing.T, p *Deployment) {
 			p.seen = &publicAnswer{date: p.Now.Time().Add(-10 * time.Second), at: p.Now.Time()}
 		}, levelWarning, "differs from this one by -10s"},

@@ -55,7 +55,7 @@ func (f *findings) judgeProfileOfTLS(ctx context.Context, p *Deployment, header 
 	}
 	const advice = "limit TLS at the proxy to versions 1.3 and 1.2, the latter with ECDHE and AES-GCM or ChaCha20-Poly1305; this server itself does"
 	if header.Get("Strict-Transport-Security") == "" {
-		f.fault("have the proxy pass Strict-Transport-Security on, or set it", "browsers are not told to keep to https (Strict-Transport-Security): FAPI 2.0 section 5.2.3 demands it")
+		f.fault("have the proxy pass Strict-Transport-Security on, or set it", "the header Strict-Transport-Security, which keeps browsers to https, is missing: FAPI 2.0 section 5.2.3 demands it")
 	}
 	if p.handshake(ctx, &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}) == nil {
 		f.fault(advice, "the public address accepts TLS 1.1 or 1.0: FAPI 2.0 section 5.2.1 demands 1.2 or later")

@@ -81,7 +81,7 @@ func (f *findings) exposed(p *Deployment, user secretfile.User, path, level stri
 	switch e, err := user.Exposure(path, anyGroup); {
 	case f.denied(p, err):
 	case err != nil:
-		f.unknown("is the path right, and may this user look there?", "%v", err)
+		f.unknown("check the path, and the permissions of this user", "%v", err)
 	case e != nil && e.Everybody:
 		f.add(level, e.Advice, "everybody on this machine can read or change %s (mode %04o)", path, e.Mode)
 	case e != nil:
@@ -109,7 +109,7 @@ func checkCertificate(_ context.Context, p *Deployment) (f findings) {
 			f.warn("have a certificate issued for "+u.Hostname()+", unless a proxy in front has its own", "the certificate is not for the host of public_url: %v", err)
 		}
 	}
-	return f.unless("%s is good until %s", p.Config.TLS.Cert, pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
+	return f.unless("%s is valid until %s", p.Config.TLS.Cert, pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
 }
 
 func (f *findings) validity(c *x509.Certificate, now time.Time) {
@@ -128,7 +128,7 @@ func (f *findings) validity(c *x509.Certificate, now time.Time) {
 func checkListeners(_ context.Context, p *Deployment) (f findings) {
 	if exposedAddress(p.Config.Management.Listen) {
 		f.warn("management.listen: an address that only your monitoring reaches, such as 127.0.0.1:9000, or a firewall",
-			"the management listener is on %s: whoever reaches it reads metrics and the state of the server", p.Config.Management.Listen)
+			"the management listener is on %s: anyone who reaches it can read metrics and the state of the server", p.Config.Management.Listen)
 		if p.Config.Management.Pprof {
 			f.fault("management.pprof: false, or another management.listen", "Go's profiles are served on %s: they cost processor time, and show what is in memory", p.Config.Management.Listen)
 		}
@@ -167,7 +167,7 @@ func checkConsole(ctx context.Context, p *Deployment) (f findings) {
 	case err != nil:
 		return f.unknown("see database", "the operators cannot be read: %v", err)
 	case len(list)+len(p.Config.Console.Operators) == 0:
-		return f.warn("mintage operator add NAME --role admin, and mintage console invite NAME", "nobody is an operator of the console")
+		return f.warn("mintage operator add NAME --role admin, and mintage console invite NAME", "the console has no operator")
 	case !p.Config.ByLogin() && p.Config.Login.Mode != config.LoginUsers:
 		f.note("operators get in by invitation alone: console.second_factor is not set")
 	}
@@ -196,7 +196,7 @@ func checkDemo(_ context.Context, p *Deployment) (f findings) {
 func checkAudit(_ context.Context, p *Deployment) (f findings) {
 	dir := p.Config.AuditDirectory()
 	if dir == "" {
-		return f.warn("audit.directory: leave it out", "the audit log is switched off: nobody can tell later who did what")
+		return f.warn("audit.directory: leave it out", "the audit log is switched off: it is not recorded who did what")
 	}
 	info, err := os.Stat(dir)
 	if f.denied(p, err) {

@@ -46,7 +46,7 @@ func checkProxy(ctx context.Context, p *Deployment) (f findings) {
 	var announced adminapi.Probe
 	err := p.Admin(ctx, http.MethodPost, "/admin/v1/probes", &announced)
 	if err != nil {
-		return f.unknown("run doctor where the server runs, as its user, while it runs", "how requests arrive cannot be asked: %v", err)
+		return f.unknown("run doctor where the server runs, as its user, while it runs", "cannot ask the server how requests arrive: %v", err)
 	}
 	var seen probed
 	client, err := p.client(&seen.local)
@@ -58,7 +58,7 @@ func checkProxy(ctx context.Context, p *Deployment) (f findings) {
 			return f.fault("see public address", "a token request does not get through: %s", cause(err))
 		}
 		if err := p.Admin(ctx, http.MethodGet, "/admin/v1/probes/"+announced.Probe, &seen.Arrival); err != nil {
-			return f.unknown("try again", "how requests arrive cannot be asked: %v", err)
+			return f.unknown("try again", "cannot ask the server how requests arrive: %v", err)
 		}
 		if seen.Arrived > 0 {
 			f.judgeProbe(p, seen)

@@ -155,7 +155,7 @@ func (f *findings) unreachable(address string, err error) {
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		f.fault("renew it, and have the server or the proxy load it", "the certificate at %s has expired, or is not valid yet: %v", address, invalid)
 	case errors.As(err, &unknown):
-		f.fault("serve the whole chain (the certificate, and then those of the intermediate authorities); if the authority is your own, name it with --ca-file", "the certificate at %s is by nobody whom clients trust: %v", address, unknown)
+		f.fault("serve the whole chain (the certificate, and then those of the intermediate authorities); if the authority is your own, name it with --ca-file", "the certificate at %s is signed by an authority that clients do not trust: %v", address, unknown)
 	case errors.As(err, &alert):
 		f.fault("let TLS end there, at a proxy or at this server", "what answers at %s does not speak TLS", address)
 	default:
@@ -231,7 +231,7 @@ func checkPlainHTTP(ctx context.Context, p *Deployment) (f findings) {
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	resp, err := client.Do(req)
 	if err != nil {
-		return f.ok("nobody answers over plain HTTP")
+		return f.ok("no server answers over plain HTTP")
 	}
 	resp.Body.Close()
 	switch {

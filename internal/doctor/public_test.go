@@ -109,7 +109,7 @@ func TestThePublicAddressIsLookedAtAsAClientDoes(t *testing.T) {
 				right(p)(w, r)
 			}
 		}, levelWarning, "status 404"},
-		{"an authority that nobody knows", func(t *testing.T, _ *Deployment, at *place) { _, _, at.ca = certify(t, "auth.example.com", day) }, levelFault, "by nobody whom clients trust"},
+		{"an authority that nobody knows", func(t *testing.T, _ *Deployment, at *place) { _, _, at.ca = certify(t, "auth.example.com", day) }, levelFault, "signed by an authority that clients do not trust"},
 		{"a certificate for another name", func(t *testing.T, _ *Deployment, at *place) {
 			at.cert, at.key, at.ca = certify(t, "www.example.com", day)
 		}, levelFault, "is for another name"},
@@ -238,7 +238,7 @@ func TestPlainHTTPMustNotServeTheTokenEndpoint(t *testing.T) {
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	l.Close()
 	p := &Deployment{Config: healthyConfig(""), Connect: "127.0.0.1:443", plainPort: port}
-	expect(t, checkPlainHTTP(t.Context(), p), levelOK, "nobody answers")
+	expect(t, checkPlainHTTP(t.Context(), p), levelOK, "no server answers")
 }
 
 func TestWhatAProxyMakesOfARequestIsJudged(t *testing.T) {
@@ -303,7 +303,7 @@ func TestTheRunningServerIsAskedHowItIs(t *testing.T) {
 		{"well", "ok", "# HELP x\nmintage_sweep_lag_seconds{table=\"grants\"} 60\nmintage_clock_fault 0\nmintage_audit_lost_total 0\n", levelOK, "ready, on"},
 		{"not ready", "clock: off\nstore: disk full\n", "", levelFault, "the server is not ready: clock: off; store: disk full"},
 		{"the sweep is late", "ok", "mintage_sweep_lag_seconds{table=\"grants\"} 30000\n", levelWarning, "the last complete sweep was 8 h ago"},
-		{"a wrong clock", "ok", "mintage_clock_fault 1\n", levelFault, "clock is off"},
+		{"a wrong clock", "ok", "mintage_clock_fault 1\n", levelFault, "clock differs"},
 		{"keys that are due", "ok", "mintage_keys_due 2\n", levelWarning, "2 keys are due"},
 		{"lost records", "ok", "mintage_audit_lost_total 3\n", levelWarning, "3 audit records could not be written"},
 		{"records that wait", "ok", "mintage_audit_fault 1\n", levelFault, "cannot write its audit log"},

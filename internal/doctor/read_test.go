@@ -24,7 +24,7 @@ func TestWhatIsWellIsSaid(t *testing.T) {
 		"issuer":         "ok: https://auth.example.com/oauth2/api, as it has always been",
 		"keys":           "ok: the key-encryption key opens all 7 keys; 7 are in use, and each successor is created 7d ahead",
 		"audit log":      "ok: 2 records in the last file of ",
-		"clock":          "ok: synchronised, as far as this machine knows (NTP servers are not asked)",
+		"clock":          "ok: synchronised, as far as this machine knows (NTP servers are not queried)",
 		"public address": "note: left out: --offline",
 	} {
 		if !strings.HasPrefix(said[check], want) {

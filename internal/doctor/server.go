@@ -50,7 +50,7 @@ func checkServer(ctx context.Context, p *Deployment) (f findings) {
 		case strings.HasPrefix(name, "mintage_store_behind_total") && value > 0 && !p.restoring():
 			f.fault("find the cause; if a backup was restored, or a standby was promoted that lacked commits: mintage restore --declare", "the store has lost commits: %d requests since the start had an authentic token of which it has no record", int64(value))
 		case name == "mintage_clock_fault" && value > 0:
-			f.fault("set the clock by NTP", "this node's clock is off by what most other nodes say")
+			f.fault("set the clock by NTP", "this node's clock differs from those of most other nodes")
 		case name == "mintage_keys_due" && value > 0:
 			f.warn("see the server's log for what keeps it from creating them", "%d keys are due, and were not created yet", int64(value))
 		case name == `mintage_audit_left_out_total{reason="space"}` && value > 0:
@@ -106,9 +106,9 @@ func checkClock(ctx context.Context, p *Deployment) (f findings) {
 	}
 	switch synchronised, known := ask(); {
 	case !known:
-		f.note("this system does not tell whether its clock is synchronised")
+		f.note("this system does not report whether its clock is synchronised")
 	case !synchronised:
-		f.warn("run an NTP client, such as chrony or systemd-timesyncd", "the kernel says that this machine's clock is not synchronised")
+		f.warn("run an NTP client, such as chrony or systemd-timesyncd", "the kernel reports that this machine's clock is not synchronised")
 	}
 	if p.Database != nil {
 		n, err := f.compareNodes(ctx, p.Database.Nodes, max(p.Config.Skew(), time.Second))
@@ -123,7 +123,7 @@ func checkClock(ctx context.Context, p *Deployment) (f findings) {
 			f.warn("set both clocks by NTP", "the clock behind the public address differs from this one by %s", off.Round(time.Second))
 		}
 	}
-	return f.unless("synchronised, as far as this machine knows (NTP servers are not asked)")
+	return f.unless("synchronised, as far as this machine knows (NTP servers are not queried)")
 }
 
 // compareNodes compares this machine's clock with those of the running nodes.

@@ -217,9 +217,9 @@ func noteIssuer(ctx context.Context, cfg config.Config, st store.Store, log *slo
 	was, err := directory.RememberIssuer(ctx, st, cfg.Realm, cfg.IssuerID())
 	switch {
 	case err != nil:
-		log.Warn("cannot have the store remember the issuer", "error", err)
+		log.Warn("cannot read or store the issuer", "error", err)
 	case was != cfg.IssuerID():
-		log.Error("the issuer has changed: clients and resource servers that know the old one refuse what this server says",
-			"was", was, "is", cfg.IssuerID(), "advice", "put the old issuer (or public_url, base_path) back; if the change is meant: mintage doctor --accept-issuer")
+		log.Error("the issuer has changed: clients and resource servers that expect the old one reject this server's tokens",
+			"was", was, "is", cfg.IssuerID(), "advice", "set the old issuer (or public_url, base_path) again; if the change is meant: mintage doctor --accept-issuer")
 	}
 }

@@ -56,7 +56,7 @@ func TestOP02_WithoutItsKEKNothingStarts(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	refused("the key-encryption key is missing", "put the file back, or name it with --kek-file", "of a systemd credential, name the file of the unit's LoadCredential=")
+	refused("the key-encryption key is missing", "restore the file, or name it with --kek-file", "of a systemd credential, name the file of the unit's LoadCredential=")
 	if _, err := os.Stat(path); !os.IsNotExist(err) {
 		t.Errorf("a new key-encryption key was made for an old store (%v)", err)
 	}
