@@ -358,7 +358,7 @@ func TestAWrongClockRemovesNoRecords(t *testing.T) {
 			if err != nil || len(list) != c.left {
 				t.Errorf("%d segments are left, and %d are expected: %v", len(list), c.left, err)
 			}
-			if logged := strings.Count(w.log.String(), "the clock was moved"); logged != 1 && c.moved > 0 || logged != 0 && c.moved == 0 {
+			if logged := strings.Count(w.log.String(), "the clock was set"); logged != 1 && c.moved > 0 || logged != 0 && c.moved == 0 {
 				t.Errorf("logged: %s", w.log.String())
 			}
 		})

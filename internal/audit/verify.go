@@ -278,7 +278,7 @@ func (w *verifier) mac(text []byte, e Entry, number int) error {
 		case errors.Is(err, keys.ErrUnknownKey):
 			return w.breaks(number, "its mac is by key %s, which the store does not hold: the line was made up, or the store is another one, or was restored from a backup of before that key", mac[:8])
 		case errors.Is(err, keys.ErrOutOfUse):
-			return w.breaks(number, "its mac is by key %s, which was out of use at %s: somebody has a copy of that key", mac[:8], e.Time.Format(time.RFC3339))
+			return w.breaks(number, "its mac is by key %s, which was out of use at %s: the line was made with a copy of that key", mac[:8], e.Time.Format(time.RFC3339))
 		case err != nil:
 			return w.breaks(number, "its mac is wrong: the line was changed or made up")
 		}
@@ -320,12 +320,12 @@ func (w *verifier) finish() error {
 	switch {
 	case w.Ring == nil:
 	case w.v.MACs == 0:
-		w.v.Notes = append(w.v.Notes, "no record has a mac: whoever could write the files could have made them")
+		w.v.Notes = append(w.v.Notes, "no record has a mac: anyone with write access to the files could have forged them")
 	case w.v.WithoutMAC > 0:
-		w.v.Notes = append(w.v.Notes, fmt.Sprintf("%d records have no mac: commands wrote them without the key-encryption key, or whoever could write the files", w.v.WithoutMAC))
+		w.v.Notes = append(w.v.Notes, fmt.Sprintf("%d records have no mac: commands wrote them without the key-encryption key, or anyone with write access to the files forged them", w.v.WithoutMAC))
 	}
 	if w.lacking > 0 {
-		w.v.Notes = append(w.v.Notes, fmt.Sprintf("%d records have a mac by a key that the restored store lacks: whoever could write the files could have made them", w.lacking))
+		w.v.Notes = append(w.v.Notes, fmt.Sprintf("%d records have a mac by a key that the restored store lacks: anyone with write access to the files could have forged them", w.lacking))
 	}
 	if w.beganAt == nil {
 		return nil
@@ -342,7 +342,7 @@ func (w *verifier) finish() error {
 		}
 	}
 	if w.part {
-		w.v.Notes = append(w.v.Notes, fmt.Sprintf("this begins with seq %d; what came before was not given", w.beganAt.seq+1))
+		w.v.Notes = append(w.v.Notes, fmt.Sprintf("the given files begin with seq %d; earlier files were not given", w.beganAt.seq+1))
 		return nil
 	}
 	return w.breaks(0, "the audit log begins with seq %d, and no record says that what came before was removed by the retention or the limit of its size", w.beganAt.seq+1)

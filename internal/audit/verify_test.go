@@ -162,7 +162,7 @@ func TestFilesGivenByNameNeedNoBeginning(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	note := fmt.Sprintf("this begins with seq %d; what came before was not given", first.Seq)
+	note := fmt.Sprintf("the given files begin with seq %d; earlier files were not given", first.Seq)
 	for _, paths := range [][]string{{w.path(2)}, {w.path(2), w.path(3)}} {
 		v, err := Check{}.VerifyFiles(paths)
 		if err != nil || v.First.Seq != first.Seq || v.Segments != len(paths) || !slices.Equal(v.Notes, []string{note}) || v.Removed != 0 {

@@ -131,7 +131,7 @@ func (w *writer) judge(now time.Time) (again time.Duration) {
 	before := w.moved
 	w.moved = by.Abs() > clockDrift
 	if w.keep = w.moved || ran < clockSettle; w.moved && !before && w.opt.Retention > 0 {
-		w.opt.Log.Error("the clock was moved: audit records are kept until it is back, or the server is started again with the right time", "by", by.String())
+		w.opt.Log.Error("the clock was set: audit records are kept until it is right again, or the server is restarted with the right time", "by", by.String())
 	}
 	if ran < clockSettle {
 		return clockSettle - ran
@@ -149,7 +149,7 @@ func (w *writer) do(t *task, retry time.Duration, f func() error) {
 	err := f()
 	switch {
 	case err != nil && !t.failed:
-		w.opt.Log.Error("cannot "+t.name+" the audit log; requests go on, and it is tried again", "directory", w.opt.Directory, "error", err)
+		w.opt.Log.Error("cannot "+t.name+" the audit log; requests are still served; retrying", "directory", w.opt.Directory, "error", err)
 	case err == nil && t.failed:
 		w.opt.Log.Info("the audit log works again", "lost", w.Numbers().Lost)
 	}
@@ -327,7 +327,7 @@ func (w *writer) lockFile() error {
 	_, err := os.Lstat(filepath.Join(w.opt.Directory, openName))
 	if err == nil {
 		err = w.append(Event{Name: Gap, Outcome: Failed, Time: w.opt.Now(),
-			Detail: "the server before ended without a stop: what it recorded in its last second may be missing"})
+			Detail: "the previous server was killed, or the machine crashed: records of its last second may be missing"})
 	} else if errors.Is(err, os.ErrNotExist) {
 		var f *os.File
 		if f, err = w.dir.create(openName, os.O_WRONLY); err == nil {

@@ -115,9 +115,9 @@ func (a *anchoring) put(ctx context.Context) {
 	switch {
 	case err == nil || combined || a.failing:
 	case errors.Is(err, errRewritten):
-		a.log.Error("the audit log is not the one that the store knows; see: mintage audit verify", "error", err)
+		a.log.Error("the audit log does not contain the record that its anchor in the store names; see: mintage audit verify", "error", err)
 	default:
-		a.log.Warn("cannot note in the store how far the audit log is; trying again", "error", err)
+		a.log.Warn("cannot store the anchor of the audit log; retrying", "error", err)
 	}
 	if a.failing = err != nil && !combined; err == nil {
 		a.last = head
@@ -131,7 +131,7 @@ func (a *anchoring) remove(last audit.Head) error {
 	return a.write(ctx, a.auditLog.Head(), last.Seq)
 }
 
-var errRewritten = errors.New("a record that the store knows is not there")
+var errRewritten = errors.New("the record of the anchor is missing")
 
 // write stores the head of the audit log, and the seq of the last removed record, or 0
 // if no more was removed.
@@ -179,7 +179,7 @@ func (a *anchoring) compare(ctx context.Context, head audit.Head, was *deploymen
 		}
 		for _, k := range known {
 			if k.Of(a.dir) {
-				a.log.Error("the audit log begins anew, and the one that the store knows is not there; see: mintage audit verify", "chain", k.Chain, "records", k.Seq, "until", show.Instant(k.At))
+				a.log.Error("a new audit log begins, and the one that an anchor in the store names is missing; see: mintage audit verify", "chain", k.Chain, "records", k.Seq, "until", show.Instant(k.At))
 			}
 		}
 	}

@@ -91,7 +91,7 @@ func TestAnAuditLogThatIsGoneIsLogged(t *testing.T) {
 	if err := os.RemoveAll(cfg.AuditDirectory()); err != nil {
 		t.Fatal(err)
 	}
-	if text := run(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "the one that the store knows is not there") {
+	if text := run(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "the one that an anchor in the store names is missing") {
 		t.Errorf("of an audit log that was removed: %q", text)
 	}
 	if text := run(); text != "" {
@@ -147,7 +147,7 @@ func TestAWriteThatBreaksIsOfTheOutage(t *testing.T) {
 	cfg, st := storeAndAudit(t)
 	for fault, want := range map[error]string{
 		store.Unavailable(errors.New("connection refused")): "operations on the store fail",
-		nil: "cannot note in the store how far the audit log is",
+		nil: "cannot store the anchor of the audit log",
 	} {
 		var out bytes.Buffer
 		log := slog.New(slog.NewTextHandler(&out, nil))

@@ -142,7 +142,7 @@ func warnOfDemo(cfg config.Config, dir *directory.Directory, log *slog.Logger) {
 		return
 	}
 	if err != nil {
-		log.Warn("cannot tell which client is the demo client of --dev", "file", deployment.DevFile(cfg), "error", err)
+		log.Warn("cannot determine which client is the demo client of --dev", "file", deployment.DevFile(cfg), "error", err)
 		return
 	}
 	view, err := dir.View()

@@ -94,7 +94,7 @@ const flushTime = time.Second
 func openTracer(ctx context.Context, version string, log *slog.Logger) *tracing.Tracer {
 	t, err := tracing.Open(ctx, version, os.Getenv, log)
 	if err != nil {
-		log.Error("the environment asks for traces, and there are none", "error", err)
+		log.Error("the environment configures tracing, but no trace is sent", "error", err)
 	}
 	return t
 }

@@ -146,7 +146,7 @@ const (
 // tell calls notify, and logs an error.
 func tell(log *slog.Logger, state, status string) {
 	if err := notify(state, status); err != nil {
-		log.Warn("the service manager was not told", "state", state, "error", err)
+		log.Warn("cannot notify the service manager", "state", state, "error", err)
 	}
 }
 

@@ -212,7 +212,7 @@ func (w *world) stop() string {
 
 // sporadic are log lines that not every run has: a server that is stopped in the
 // moment in which it writes to the store by itself.
-var sporadic = regexp.MustCompile(`how far the audit`)
+var sporadic = regexp.MustCompile(`the anchor of the audit`)
 
 func (w *world) auditLog() string {
 	text := w.shell("mintage audit show --json --limit 0", w.names.replace)
