@@ -85,7 +85,7 @@ func checkDigest(name, digest string) error {
 	defer f.Close()
 	have, _, err := digestOf(f, digest)
 	if err == nil && have != digest {
-		err = errors.New("its checksum does not fit: a disk or the way here has changed it")
+		err = errors.New("checksum mismatch: the file was damaged on disk or in transit")
 	}
 	return err
 }

@@ -53,7 +53,7 @@ func Open(ctx context.Context, file string) (_ *File, err error) {
 	_ = f.Close()
 	for _, end := range sqlite.Logs {
 		if log, err := os.Stat(file + end); err == nil && log.Size() > 0 {
-			return nil, fmt.Errorf("it is a store that somebody uses, or a copy of one: %s%s holds changes that it lacks", file, end)
+			return nil, fmt.Errorf("it is a store in use, or a copy of one: %s%s holds changes that it lacks", file, end)
 		}
 	}
 	db, err := sql.Open("sqlite", sqlite.URL(file, "query_only = ON", "trusted_schema = OFF", "temp_store = MEMORY")+"&mode=ro&immutable=1")
@@ -89,7 +89,7 @@ func Open(ctx context.Context, file string) (_ *File, err error) {
 		return nil, damaged(err)
 	}
 	if f := b.Manifest.Format; f < 1 || f > backupFormat {
-		return nil, fmt.Errorf("its form is %d and this program knows %d: run the version of mintage that made it (%s), or a later one", f, backupFormat, b.Manifest.Version)
+		return nil, fmt.Errorf("its format is %d and this program supports %d: run the version of mintage that made it (%s), or a later one", f, backupFormat, b.Manifest.Version)
 	}
 	return b, nil
 }
@@ -136,7 +136,7 @@ func (b *File) Check(ctx context.Context, report func(CopyProgress)) error {
 	}
 	for table, n := range b.Manifest.Rows {
 		if rows[table] != n {
-			return fmt.Errorf("backup %s: it has %d rows in %s, and says %d", b.File, rows[table], table, n)
+			return fmt.Errorf("backup %s: table %s has %d rows, but the manifest says %d", b.File, table, rows[table], n)
 		}
 	}
 	b.Manifest.Rows = rows

@@ -239,7 +239,7 @@ func (a *Authenticator) upgradeSecret(ctx context.Context, clientID, secretID st
 		err = a.Directory.Poll(ctx)
 	}
 	if err != nil && !errors.Is(err, store.ErrConflict) {
-		a.Log.Warn("cannot keep an imported secret in its fast form; the next use tries again", "client_id", clientID, "error", err)
+		a.Log.Warn("cannot store the fast form of an imported secret; retrying at its next use", "client_id", clientID, "error", err)
 	}
 }
 

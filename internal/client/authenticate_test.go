@@ -266,7 +266,7 @@ func TestAnUpgradeThatFailsIsTriedAgainAtTheNextUse(t *testing.T) {
 				if s.upgraded() {
 					t.Fatal("upgraded by a write that did not happen")
 				}
-				if s.Logged.Count("cannot keep an imported secret") != 1 {
+				if s.Logged.Count("cannot store the fast form") != 1 {
 					t.Error("the fault was not logged")
 				}
 				s.proven("old", "correct horse", true)

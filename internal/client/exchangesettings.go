@@ -129,7 +129,7 @@ func checkIDJAGs(r *Registration) error {
 		case seen[of]:
 			return fmt.Errorf("%q is there twice", p.Audience)
 		case p.Public != (r.Auth == store.AuthNone):
-			return fmt.Errorf("the word public is for a public client, which needs it: whoever has a user's id_token gets an assertion in its name")
+			return fmt.Errorf("the word public is for a public client, which needs it: anyone with a user's id_token could get an assertion as this client")
 		default:
 			seen[of] = true
 		}
