@@ -104,7 +104,7 @@ func (a APIs) build(v adminapi.API, old store.API, view *directory.View, now gra
 	}
 	var err error
 	if next.DefaultScope, err = oauth.ParseScope(v.DefaultScope); err != nil || !next.Scope().Covers(next.DefaultScope) {
-		return invalid("default_scope", "has other scopes than those of the API")
+		return invalid("default_scope", "contains scopes that the API does not have")
 	}
 	if v.AccessTokenLifetime != nil {
 		if next.AccessLifetime, err = accessLifetime(*v.AccessTokenLifetime, max(a.Policy.RetryWindow, view.LongestRetryWindow(a.Realm))); err != nil {
@@ -124,7 +124,7 @@ func checkScope(a store.API, s adminapi.APIScope) error {
 	case err != nil || len(one.Tokens()) != 1 || string(one) != s.Name || len(s.Name) > maxScopeName || strings.Contains(s.Name, "="):
 		fault = fmt.Sprintf("%q is not one scope of at most %d characters without =", s.Name, maxScopeName)
 	case twice:
-		fault = fmt.Sprintf("%q is there twice", s.Name)
+		fault = fmt.Sprintf("%q is listed twice", s.Name)
 	case oauth.OpenIDScopes.Has(s.Name) || s.Name == oauth.OfflineAccess:
 		fault = fmt.Sprintf("%q belongs to the issuer", s.Name)
 	}

@@ -105,11 +105,11 @@ func (a Clients) unrecorded(ctx context.Context, id string) string {
 	}
 	ring, err := a.Ring(ctx)
 	if err != nil {
-		return fmt.Sprintf(": whether it is a registration that no user has agreed to is unknown: %v", err)
+		return fmt.Sprintf(": cannot check whether it is a registration that no user has agreed to: %v", err)
 	}
 	s, err := ring.Registrations(a.Realm).Open(id, a.now())
 	if err != nil {
-		return ": it looks like a registration, and is none of this server, or of a key that was withdrawn or has ended"
+		return ": it looks like a registration, but not one of this server, or its key was withdrawn or has expired"
 	}
 	return fmt.Sprintf(": it is a registration of %s, by the name %q and with %s, and no user has agreed to it, or not lately", show.Instant(s.At), s.Name, show.Count(len(s.Redirects), "redirect URI", "redirect URIs"))
 }

@@ -81,7 +81,7 @@ func (a Grants) CutOff(ctx context.Context, subject, client string) (cut store.C
 		return cut, err
 	}
 	if len(subject) > oauth.MaxSubject {
-		return cut, &oauth.Invalid{Field: "subject", Message: fmt.Sprintf("is longer than any subject is: at most %d bytes", oauth.MaxSubject)}
+		return cut, &oauth.Invalid{Field: "subject", Message: fmt.Sprintf("is longer than the longest subject, %d bytes", oauth.MaxSubject)}
 	}
 	about := client
 	if client == "" {

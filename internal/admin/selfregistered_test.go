@@ -289,7 +289,7 @@ func TestARegistrationThatNobodyAgreedToIsDescribed(t *testing.T) {
 	changed := id[:len(id)-4] + "AAAA"
 	for id, want := range map[string]string{
 		id:        fmt.Sprintf("it is a registration of %s, by the name \"Agent\" and with 2 redirect URIs, and no user has agreed to it, or not lately", show.Instant(at)),
-		changed:   "it looks like a registration, and is none of this server",
+		changed:   "it looks like a registration, but not one of this server",
 		"billing": `there is no client "billing"`,
 	} {
 		_, err := a.Clients().Read(t.Context(), id)
@@ -298,7 +298,7 @@ func TestARegistrationThatNobodyAgreedToIsDescribed(t *testing.T) {
 		}
 	}
 	a.Ring = func(context.Context) (*keys.Ring, error) { return nil, errors.New("no key-encryption key") }
-	if _, err := a.Clients().Read(t.Context(), id); codeOf(err) != admin.NotFound || !strings.Contains(err.Error(), "is unknown: no key-encryption key") {
+	if _, err := a.Clients().Read(t.Context(), id); codeOf(err) != admin.NotFound || !strings.Contains(err.Error(), "agreed to: no key-encryption key") {
 		t.Error(err)
 	}
 }

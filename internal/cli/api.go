@@ -40,7 +40,7 @@ func (f *apiFlags) register(set *pflag.FlagSet, scope string) {
 	set.StringVar(&f.format, "token-format", "", "opaque, jwt, or \"\" for what each client is registered for")
 	set.StringVar(&f.lifetime, "access-token-lifetime", "", "how long its access tokens live; \"default\": the server's access_token_lifetime")
 	set.BoolVar(&f.open, "self-registered-clients", false, "let clients that registered themselves ask for it")
-	set.StringVar(&f.defaults, "default-scope", "", "what such a client gets that asks for no scope, separated by spaces")
+	set.StringVar(&f.defaults, "default-scope", "", "scopes that such a client gets if it requests none, separated by spaces")
 }
 
 // apply changes the settings of v whose flags were given.

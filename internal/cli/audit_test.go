@@ -87,7 +87,7 @@ func TestARemovalIsBelievedUpToWhatTheStoreSays(t *testing.T) {
 		hash := audit.Hash{1}
 		v := &verification{restores: c.restores, anchors: []deployment.Anchor{{Chain: "c", Node: deployment.HostName(), Seq: 120, Hash: hash.String(), Removed: c.removed}},
 			verdict: audit.Verdict{Head: audit.Head{Chain: "c", Seq: 130}, Removed: 100, RemovedAt: at, MACs: c.macs, Anchors: map[audit.Hash]uint64{hash: 120}}}
-		if err := v.judge(nil); (err == nil) != c.holds || err != nil && !strings.Contains(err.Error(), "removed by somebody else") {
+		if err := v.judge(nil); (err == nil) != c.holds || err != nil && !strings.Contains(err.Error(), "somebody else removed the others") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -164,7 +164,7 @@ func TestAChainThatTheStoreKnowsMustBeHere(t *testing.T) {
 		"another one was moved":      {node: deployment.HostName(), in: "/var/lib/mintage/audit", absent: []string{"other"}},
 	} {
 		v := &verification{alone: c.alone, absent: c.absent, dir: "/var/lib/mintage/audit", anchors: []deployment.Anchor{{Chain: "gone", Node: c.node, Directory: c.in, Seq: 12}}, verdict: audit.Verdict{Head: audit.Head{Chain: "c", Seq: 130}}}
-		if err := v.judge(nil); (err == nil) != c.holds || err != nil && !strings.Contains(err.Error(), "the store knows chain gone") {
+		if err := v.judge(nil); (err == nil) != c.holds || err != nil && !strings.Contains(err.Error(), "the store has a record of chain gone") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -269,7 +269,7 @@ func TestFollowingBeginsWithTheLastRecords(t *testing.T) {
 func TestAnUnreadableAuditLogIsNoBrokenOne(t *testing.T) {
 	unread := &os.PathError{Op: "open", Path: "00000001.jsonl", Err: os.ErrPermission}
 	for err, broken := range map[error]bool{unread: false, audit.ErrNone: false, &audit.Break{File: "00000001.jsonl", Why: "no JSON"}: true, errors.New("cut off"): true} {
-		if got := brokenAuditLog(err); strings.Contains(got.Error(), "does not hold") != broken {
+		if got := brokenAuditLog(err); strings.Contains(got.Error(), "is not intact") != broken {
 			t.Errorf("%v: %v", err, got)
 		}
 	}

@@ -169,17 +169,17 @@ func (v *verification) judge(heads []string) error {
 		case a.Chain != v.verdict.Head.Chain && slices.Contains(v.absent, a.Chain):
 			v.notes = append(v.notes, fmt.Sprintf("chain %s, of %d records until %s, is not here, as --absent says", a.Chain, a.Seq, show.Instant(a.At)))
 		case a.Chain != v.verdict.Head.Chain && (v.alone || a.Of(v.dir)):
-			return deployment.Hint(fmt.Errorf("the audit log does not hold: the store knows chain %s of %s, of %d records until %s, which is not here: it was removed, or written anew under another name", a.Chain, a.Node, a.Seq, show.Instant(a.At)),
+			return deployment.Hint(fmt.Errorf("the audit log is not intact: the store has a record of chain %s of %s (%d records until %s), which is missing here: it was removed, or written anew under another name", a.Chain, a.Node, a.Seq, show.Instant(a.At)),
 				"keep the files as they are, and look for its copy; if it was moved elsewhere on purpose, or the store came from another machine: --absent "+a.Chain)
 		case a.Chain != v.verdict.Head.Chain:
 		case v.verdict.Removed > a.Removed && !v.restoredAfter(v.verdict.RemovedAt):
-			return brokenAuditLog(fmt.Errorf("the records up to seq %d are not here, and the server has removed those up to seq %d, as the store knows: the others were removed by somebody else", v.verdict.Removed, a.Removed))
+			return brokenAuditLog(fmt.Errorf("the records up to seq %d are missing, and by the store's record, the server has removed those up to seq %d: somebody else removed the others", v.verdict.Removed, a.Removed))
 		case found || a.Seq <= v.verdict.Removed:
 			known = true
 		case a.Seq > v.verdict.Head.Seq:
-			return brokenAuditLog(fmt.Errorf("the log ends with seq %d, and the store knows of seq %d at %s: its end was cut off", v.verdict.Head.Seq, a.Seq, show.Instant(a.At)))
+			return brokenAuditLog(fmt.Errorf("the log ends with seq %d, and the store has recorded seq %d at %s: its end was cut off", v.verdict.Head.Seq, a.Seq, show.Instant(a.At)))
 		default:
-			return brokenAuditLog(fmt.Errorf("seq %d is not the record that the store knows by this number, of %s: the log was rewritten", a.Seq, show.Instant(a.At)))
+			return brokenAuditLog(fmt.Errorf("the record with seq %d is not the one that the store has recorded, of %s: the log was rewritten", a.Seq, show.Instant(a.At)))
 		}
 	}
 	v.compared = known
@@ -190,7 +190,7 @@ func (v *verification) judge(heads []string) error {
 	case v.unread != nil:
 		v.notes = append(v.notes, fmt.Sprintf("its end, its macs and what was removed were not compared with the store: %v", v.unread))
 	case !known && len(heads) == 0:
-		v.notes = append(v.notes, "its end was not compared: the store knows nothing of this log yet")
+		v.notes = append(v.notes, "its end was not compared: the store has no record of this log yet")
 	}
 	return nil
 }
@@ -209,7 +209,7 @@ func brokenAuditLog(err error) error {
 	var b *audit.Break
 	var unread *os.PathError
 	if errors.As(err, &b) || !errors.As(err, &unread) && !errors.Is(err, audit.ErrNone) {
-		return deployment.Hint(fmt.Errorf("the audit log does not hold: %w", err), "keep the files as they are, and compare them with a copy that was shipped or backed up; everything before this place is intact")
+		return deployment.Hint(fmt.Errorf("the audit log is not intact: %w", err), "keep the files as they are, and compare them with a copy that was shipped or backed up; everything before this place is intact")
 	}
 	return err
 }
@@ -268,7 +268,7 @@ func (v *verification) view(err error) verdictView {
 		out.From, out.Until = &d.First.Time, &d.Last.Time
 	}
 	if err != nil {
-		out.Why = strings.TrimPrefix(err.Error(), "the audit log does not hold: ")
+		out.Why = strings.TrimPrefix(err.Error(), "the audit log is not intact: ")
 	}
 	if b, ok := errors.AsType[*audit.Break](err); ok {
 		out.File, out.Line = b.File, b.Line

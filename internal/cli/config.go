@@ -56,7 +56,7 @@ need a restart.`,
 			for _, w := range warnings {
 				fmt.Fprintln(cmd.ErrOrStderr(), "mintage: warning:", w)
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "the configuration is good; %d settings are given\n", len(from)-len(cfg.Realms))
+			fmt.Fprintf(cmd.OutOrStdout(), "the configuration is valid; %d settings are given\n", len(from)-len(cfg.Realms))
 			return nil
 		},
 	}
@@ -100,7 +100,7 @@ configuration file.`,
 		},
 	}
 	cmd.Flags().BoolVar(&changed, "changed", false, "leave out settings with their default")
-	cmd.Flags().BoolVar(&running, "running", false, "show those with which the server runs, as a table, and what a reload or a restart would change; from any machine")
+	cmd.Flags().BoolVar(&running, "running", false, "show the settings of the running server, as a table, and what a reload or a restart would change; from any machine")
 	return cmd
 }
 

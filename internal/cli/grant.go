@@ -131,7 +131,7 @@ max_skew, are refused too: their issuer's clock may be ahead.`,
 			}
 			text := covers(cut.Grants)
 			if *cut.Grants == 0 {
-				text = "no grant: is the name right? (it also covers codes that were not redeemed yet, and tokens that are of no grant)"
+				text = "no grant: is the name right? (it also covers codes that were not redeemed yet, and tokens without a grant)"
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), "in the store, it covers "+text)
 			return nil
@@ -170,10 +170,9 @@ func newSessionList(s *settings) *cobra.Command {
 	return s.shows(bySubject(&cobra.Command{
 		Use:   "list --subject S",
 		Short: "List the sessions of a subject and their grants",
-		Long: `List the sessions of a subject, the latest first: those that go on, and those that
-have ended and made grants whose rows are kept. A session is active until it
-expires or ends; whether its browser has been idle for too long, the store cannot
-tell.`,
+		Long: `List the sessions of a subject, the latest first: active ones, and ended ones whose
+grants are still stored. A session is active until it expires or ends. The store
+does not record whether its browser has been idle for too long.`,
 		Example: `  mintage session list --subject alice`,
 	}, &subject), func(cmd *cobra.Command, a *adminclient.Client, _ []string) (any, text, error) {
 		list, _, err := adminclient.Items[adminapi.Session](cmd.Context(), a, "sessions", url.Values{"subject": {subject}}, "sessions")

@@ -162,7 +162,7 @@ func adviseMove(ctx context.Context, err error, from string) error {
 		return err
 	case errors.As(err, &differences):
 		return deployment.Hint(fmt.Errorf("%w; nothing was lost: the source is as it was, and servers are kept from the copy", err),
-			"somebody has written to the copy, or a disk is faulty. Undo: "+undo+"; then move again")
+			"another program has written to the copy, or a disk is faulty. Undo: "+undo+"; then move again")
 	case ctx.Err() != nil:
 		return deployment.Hint(errors.New("stopped; the move is not finished, and neither store can be served"), "the same command starts again; to undo: "+undo)
 	}
@@ -226,7 +226,7 @@ func (m *migration) takeBack(cmd *cobra.Command) error {
 		}
 	}
 	if used && !m.yes {
-		return deployment.Usage(deployment.Hint(fmt.Errorf("nothing was done: all that has happened in %s since the move would be lost; codes that were redeemed there could be redeemed again, and tokens that were revoked there would be good again", state.Elsewhere),
+		return deployment.Usage(deployment.Hint(fmt.Errorf("nothing was done: all that has happened in %s since the move would be lost; codes that were redeemed there could be redeemed again, and tokens that were revoked there would be valid again", state.Elsewhere),
 			"add --yes to do it; then start the server, and declare the restore: "+declareUndo))
 	}
 	was, err := moving.Undo(cmd.Context(), from, to, m.gone)

@@ -114,7 +114,7 @@ func (r *restoration) backupInstant(now time.Time) (grant.Instant, error) {
 // warnOfClock warns about the effect of a lagging clock on clients.
 func warnOfClock(w io.Writer, now grant.Instant, seen grant.Issued) {
 	if admin.ClockIsBehind(now, seen) {
-		fmt.Fprintf(w, "\nThis machine's clock is at %s, and the store has a token of %s. Unless that one\nis wrong, set the clock first: tokens that were issued after the restore, by this\nclock, are answered 503 until they expire.\n",
+		fmt.Fprintf(w, "\nThis machine's clock is at %s, and the store has a token of %s. Unless that date\nis wrong, set the clock first: lost tokens that are dated after the restore are\nanswered 503 until they expire.\n",
 			show.Instant(now), show.Instant(seen.Latest))
 	}
 }
@@ -146,7 +146,7 @@ func (r *restoration) declareOnly(cmd *cobra.Command) error {
 		if a.cfg.Store != config.StoreSQLite && !r.undo && r.auditLogs == nil {
 			advice = "with several nodes, name the audit logs of the others, of which nothing is listed: --audit-log DIRECTORY; " + advice
 		}
-		return deployment.Usage(deployment.Hint(errors.New("nothing was declared: this ends what had ended since the backup, and lets clients go on that are ahead of the store"), advice))
+		return deployment.Usage(deployment.Hint(errors.New("nothing was declared: this accepts tokens that are newer than their grant in the store, and ends again what had ended since the backup (unless --undo-revocations is given)"), advice))
 	}
 	now, seen, err := a.Restores().Declare(cmd.Context(), backup, p.Ended, func(read int) {
 		progress.report("", 0, 0, false, func(time.Duration) string { return fmt.Sprintf("looking for the last token: %d grants read", read) })

@@ -64,7 +64,7 @@ func (p *plan) readAuditLog(ctx context.Context, further []string) (err error) {
 		}
 	}
 	if p.auditFault != nil && !p.revive {
-		return deployment.Hint(fmt.Errorf("nothing was done: the audit log does not hold: %w", p.auditFault),
+		return deployment.Hint(fmt.Errorf("nothing was done: the audit log is not intact: %w", p.auditFault),
 			"put a copy in its place that was shipped or backed up; without one, give --undo-revocations, and then end again by hand what this lists and you know to be true: mintage audit show --since "+show.Instant(p.at))
 	}
 	if begins.After(p.at.Time()) {
@@ -108,7 +108,7 @@ func (p *plan) print(w io.Writer) error {
 	if !p.present || p.unreadable != nil {
 		switch {
 		case p.auditFault != nil:
-			fmt.Fprintf(w, "  the audit log in %s does not hold: %v\n", p.cfg.AuditDirectory(), p.auditFault)
+			fmt.Fprintf(w, "  the audit log in %s is not intact: %v\n", p.cfg.AuditDirectory(), p.auditFault)
 		case p.auditLast.IsZero():
 			fmt.Fprintln(w, "  there is no audit log that lists them")
 		default:

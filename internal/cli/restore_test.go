@@ -99,7 +99,7 @@ func TestARestoreSaysWhatItCosts(t *testing.T) {
 		"audit log":      {func(p *plan) { p.auditLast = time.Unix(1_700_000_000, 0).UTC() }, "  the audit log in /data/audit has 0 changes since; its last record is of 2023-11-14T22:13:20Z\n", "no audit log"},
 		"ended since":    {func(p *plan) { p.Missing = []string{"client new"} }, "Missing afterwards; repeat it:\n  client new\n", "set the clock"},
 		"clock":          {func(p *plan) { p.seen.Latest = grant.At(time.Now().Add(time.Hour)) }, "set the clock first", "Missing"},
-		"broken log":     {func(p *plan) { p.auditFault = errors.New("a gap") }, "  the audit log in /data/audit does not hold: a gap\n", "no audit log"},
+		"broken log":     {func(p *plan) { p.auditFault = errors.New("a gap") }, "  the audit log in /data/audit is not intact: a gap\n", "no audit log"},
 		"to compare": {func(p *plan) {
 			p.present, p.lost = true, restore.Lost{Refreshed: 2, Made: 5, MadeBy: made, Sessions: 3, Keys: 1}
 		}, "  9 grants, of which 2 were refreshed since: their clients continue with their tokens\n\nLost for good:\n" +

@@ -41,7 +41,7 @@ func (f *trustFlags) register(set *pflag.FlagSet) {
 	set.StringVar(&f.lifetime, "max-lifetime", "", "how long an assertion may live; default: 5m, at most 1h, for id-jag; 70m, at most 24h, for workload")
 	set.StringVar(&f.tenant, "tenant", "", "claim tenant that assertions must have; default: none may have one")
 	set.StringArrayVar(&f.subjects, "subject", nil, "sub that assertions may have, in which * stands for characters other than colon and slash; default for id-jag: all; repeatable")
-	set.StringVar(&f.mapped, "subject-from", "", "what names users here: sub (ISSUER|SUB), aud_sub, email, or upstream as logins at the provider do; default: sub")
+	set.StringVar(&f.mapped, "subject-from", "", "how the subject of users is formed: sub (ISSUER|SUB), aud_sub, email, or upstream (as for logins at the provider); default: sub")
 	set.StringArrayVar(&f.domains, "email-domain", nil, "domain of which email may be, for --subject-from email; repeatable")
 }
 
@@ -217,7 +217,7 @@ again.`,
 func newTrustTest(s *settings) *cobra.Command {
 	return s.shows(&cobra.Command{
 		Use:   "test ASSERTION",
-		Short: "Say claim by claim what would become of an assertion",
+		Short: "Say claim by claim whether an assertion would be accepted",
 		Long: `Say claim by claim what the running server would decide about an assertion, as if
 the client of its trust presented it now. Nothing is issued or recorded. A - reads
 the assertion from standard input. An assertion is a secret as long as it lives.`,

@@ -134,7 +134,7 @@ func (s *settings) changes(cmd *cobra.Command, run func(cmd *cobra.Command, a *a
 // updated says what an update has changed.
 func updated(what, changes string) string {
 	if changes == "" {
-		return what + " is like that already"
+		return what + " is unchanged: it has these settings already"
 	}
 	return what + " is changed: " + changes
 }

@@ -201,7 +201,7 @@ Clients see the change when they next read userinfo.`,
 		}
 		err = a.Patch(cmd.Context(), in, &u, "users", args[0])
 		if err == nil && reflect.DeepEqual(u.UpdatedAt, was.UpdatedAt) {
-			return fmt.Sprintf("user %s is like that already", u.Username), nil
+			return fmt.Sprintf("user %s is unchanged: it has these values already", u.Username), nil
 		}
 		return fmt.Sprintf("user %s is updated", u.Username), err
 	})

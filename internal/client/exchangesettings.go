@@ -127,7 +127,7 @@ func checkIDJAGs(r *Registration) error {
 		case !oauth.IsText(text, maxIDJAG):
 			return fmt.Errorf("at most %d characters each", maxIDJAG)
 		case seen[of]:
-			return fmt.Errorf("%q is there twice", p.Audience)
+			return fmt.Errorf("%q is listed twice", p.Audience)
 		case p.Public != (r.Auth == store.AuthNone):
 			return fmt.Errorf("the word public is for a public client, which needs it: anyone with a user's id_token could get an assertion as this client")
 		default:

@@ -356,7 +356,7 @@ func checkAPIs(list []string) error {
 		case !oauth.IsTarget(a.ID):
 			return fmt.Errorf("%q is not the id of an API, and scopes behind it after spaces", text)
 		case seen[name]:
-			return fmt.Errorf("%q is there twice", a.ID)
+			return fmt.Errorf("%q is listed twice", a.ID)
 		default:
 			seen[name] = true
 		}

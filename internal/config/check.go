@@ -197,9 +197,9 @@ func (c *Config) checkLifetimes(bad report) {
 	}
 	// The 15 seconds are for the nodes, which poll keys within seconds.
 	if least := c.JWKSMaxAge.Std() + c.Skew() + 15*time.Second; c.KeyLead.Std() < least {
-		bad("key_lead", "%s is shorter than jwks_max_age + max_skew + 15s: verifiers would meet keys that they cannot know yet", c.KeyLead)
+		bad("key_lead", "%s is shorter than jwks_max_age + max_skew + 15s: verifiers would receive tokens of keys that they cannot have fetched yet", c.KeyLead)
 	} else if c.KeyLifetime >= Duration(time.Second) && c.KeyLead > 10*c.KeyLifetime {
-		bad("key_lead", "%s is longer than ten times key_lifetime: as many keys would wait for their use", c.KeyLead)
+		bad("key_lead", "%s is longer than ten times key_lifetime: more than ten successor keys would exist before the first is used", c.KeyLead)
 	}
 }
 
@@ -220,7 +220,7 @@ func (c *Config) checkLimits(bad report) {
 		}
 	}
 	if c.Limits.Requests < 0 || c.Limits.Requests > maxRequests {
-		bad("limits.requests", "%d is not 0, which goes by the processors, or up to %d, which is what a store's own queue holds", c.Limits.Requests, maxRequests)
+		bad("limits.requests", "%d must be 0 (chosen by the number of processors) or 1 to %d, the length of a store's queue", c.Limits.Requests, maxRequests)
 	}
 	if c.Limits.Connections > 0 && c.Limits.ConnectionsPerAddress > c.Limits.Connections {
 		bad("limits.connections_per_address", "%d is more than limits.connections, %d", c.Limits.ConnectionsPerAddress, c.Limits.Connections)
@@ -330,7 +330,7 @@ func (c Config) Unheard() string {
 	if clients == port {
 		return ""
 	}
-	return fmt.Sprintf("clients connect to port %s of public_url, and the server listens on %s: nobody answers there, unless port %s is forwarded to it", clients, c.Listen, clients)
+	return fmt.Sprintf("clients connect to port %s of public_url, and the server listens on %s: connections fail unless port %s is forwarded to it", clients, c.Listen, clients)
 }
 
 // checkLogin checks pages.name, and the settings that login.mode needs.

@@ -95,7 +95,7 @@ type TLS struct {
 type Management struct {
 	Listen string `yaml:"listen" reload:"no" doc:"address of /livez, /readyz and /metrics; never expose it to the public"`
 	// Hosts are names of the listener; see server.Health.
-	Hosts []string `yaml:"hosts" reload:"no" doc:"names by which Prometheus may call that listener, beside IP addresses, localhost, names without a dot, this machine's name and that of management.listen; under another name, as after DNS rebinding, there are no metrics, and /livez and /readyz say no reason"`
+	Hosts []string `yaml:"hosts" reload:"no" doc:"names by which Prometheus may call that listener, beside IP addresses, localhost, names without a dot, this machine's name and that of management.listen; under another name, for example after DNS rebinding, there are no metrics, and /livez and /readyz give no reason"`
 	// MetricsClients limits the number of series: each client has some ten.
 	MetricsClients int  `yaml:"metrics_clients" reload:"no" doc:"count token requests by client: so many clients, the first to receive tokens, have metrics of their own, and all others share one; 0: off"`
 	Pprof          bool `yaml:"pprof" reload:"no" doc:"serve Go's profiles at /debug/pprof/ there, to find where time and memory are spent"`
@@ -136,7 +136,7 @@ type ClientMetadata struct {
 	RegistrationTokenFile string `yaml:"registration_token_file" reload:"no" realm:"yes" credential:"registration_token" doc:"file with the initial access token that registrations need, 32 characters or more; default: none is needed. A reload reads its content again; a first or another file takes a restart"`
 	// ReuseGrace is for clients that registered themselves: only an operator's client can
 	// have a grace of its own.
-	ReuseGrace Duration `yaml:"reuse_grace" reload:"yes" realm:"yes" doc:"how long after its issue a spent refresh token of a client that registered itself is treated as the present one: its processes share a token file, and nobody can say otherwise of each; 0s: never, at most 24h"`
+	ReuseGrace Duration `yaml:"reuse_grace" reload:"yes" realm:"yes" doc:"how long after its issue a spent refresh token of a client that registered itself is treated as the present one, because processes of such clients may share a token file; 0s: never, at most 24h"`
 }
 
 // Values of login.mode: where users authenticate.

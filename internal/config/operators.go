@@ -76,7 +76,7 @@ func checkOperators(c *Config, bad report) {
 	case given && c.Console.Listen == "":
 		bad("console.second_factor", "there is no console: set console.listen")
 	case given && (c.Login.Mode == LoginUsers || c.Login.Mode == LoginOff):
-		bad("console.second_factor", "login.mode is %s, and no other system says what a login was like: leave it and console.operators out, and add operators by name (mintage operator add)", c.Login.Mode)
+		bad("console.second_factor", "login.mode is %s, so that no other system reports how a user logged in: leave this and console.operators out, and add operators by name (mintage operator add)", c.Login.Mode)
 	case given && len(factors) == 0:
 		bad("console.second_factor", "missing: name the values of acr or amr that a login with a second factor has")
 	}

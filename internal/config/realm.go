@@ -134,7 +134,7 @@ func (c *Config) checkRealms(faults []error) (list []error) {
 			case r.BasePath == o.BasePath:
 				fault("base_path", "%q is that of the realm %s too, at the same public_url: give the realm one of its own, such as /%s, or a public_url", r.BasePath, o.Realm[1:], r.Realm[1:])
 			case within(r, o) || within(o, r):
-				fault("base_path", "%q and that of the realm %s, %q, are in each other's way", r.BasePath, o.Realm[1:], o.BasePath)
+				fault("base_path", "%q overlaps with the base_path of the realm %s, %q", r.BasePath, o.Realm[1:], o.BasePath)
 			}
 		}
 		earlier = append(earlier, r)

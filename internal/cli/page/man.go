@@ -207,8 +207,8 @@ func settingsPage(version, date string) []byte {
 	p.WriteString("mintage.yaml \\- settings of the OAuth 2.0 token service mintage\n")
 	p.macro("SH", "DESCRIPTION")
 	p.text(`A YAML file, named with --config. Each setting can also be given in the environment or as a flag of
-mintage serve; a flag goes over the environment and that over the file. A dot in a name is a level of
-the file. What the program does not know is an error. A list is written [a, b] in the file, and a,b elsewhere.`)
+mintage serve. A flag overrides the environment, and the environment overrides the file. A dot in a name is
+a level of the file. Unknown settings are errors. A list is written [a, b] in the file, and a,b elsewhere.`)
 	p.macro("SH", "SETTINGS")
 	for _, k := range config.Keys() {
 		fmt.Fprintf(p, ".TP\n\\fB%s\\fR (%s, \\fB%s\\fR)\n%s", escape(k.Name), escape(k.Env), escape("--"+k.Flag), plain(k.Doc))
