@@ -100,8 +100,11 @@ func TestOperatorsSignInByHandoff(t *testing.T) {
 	}
 	s.administer("GET", "/admin/v1/logins/"+challenge, "", http.StatusConflict)
 	_, to = b.get(to)
-	if status, to := b.get(to); status != http.StatusSeeOther || to != "/" {
+	if status, to := b.get(to); status != http.StatusSeeOther || to != "/sign-in?in" {
 		t.Fatalf("the console: %d to %q", status, to)
+	}
+	if status, to := b.get("https://" + consoleHost + "/sign-in?in"); status != http.StatusSeeOther || to != "/" {
+		t.Fatalf("the console, with the cookie: %d to %q", status, to)
 	}
 	if status, _ := b.get("https://" + consoleHost + "/operators"); status != http.StatusOK {
 		t.Errorf("the page of operators: %d", status)
