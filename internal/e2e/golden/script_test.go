@@ -74,6 +74,9 @@ func (w *world) do(step []string) string {
 		for i, line := range step {
 			step[i] = w.names.expand(w.t, strings.TrimPrefix(strings.TrimPrefix(line, ">"), " "))
 		}
+		if strings.HasSuffix(step[0], "/audit/head") && w.server != nil {
+			w.awaitAudit()
+		}
 		return w.request(step)
 	}
 	verb, rest, _ := strings.Cut(w.names.expand(w.t, text[2:]), " ")

@@ -104,8 +104,11 @@ func (a *API) listAudit(x *call, u *admin.Admin) (any, error) {
 // auditHead answers with the last record that this server has written.
 func (a *API) auditHead(*call, *admin.Admin) (any, error) {
 	h := a.Audit.Head()
-	if h.Seq == 0 {
+	switch {
+	case a.Audit == nil:
 		return nil, auditOff()
+	case h.Seq == 0:
+		return nil, &Problem{Problem: adminapi.Problem{Title: "try again later", Status: http.StatusServiceUnavailable, Detail: "this server has written no record since its start"}}
 	}
 	return adminapi.AuditHead{Chain: h.Chain, Seq: h.Seq, Hash: h.Hash.String()}, nil
 }

@@ -87,6 +87,15 @@ func TestTheAuditLogIsSearched(t *testing.T) {
 	}
 }
 
+// A server that has written no record yet has an audit log.
+func TestTheFirstRecordIsWaitedFor(t *testing.T) {
+	a := withAuditLog(t)
+	log := audit.Open(audit.Options{Directory: t.TempDir(), Node: "b", Now: a.cases().Now, Log: slog.New(slog.DiscardHandler)})
+	t.Cleanup(func() { log.Close() })
+	a.api.Audit = log
+	a.call(t, http.StatusServiceUnavailable, "GET", "/audit/head", "")
+}
+
 // An explanation is asked for in a body, and needs a server.
 func TestExplanationsNeedAServer(t *testing.T) {
 	a := withAuditLog(t)
