@@ -231,7 +231,7 @@ func TestAServerThatConfirmsNothingIsNotReadFrom(t *testing.T) {
 		},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		if err := try(ctx); err == nil || !strings.Contains(err.Error(), "has confirmed no write in time") || !errors.Is(err, store.ErrBusy) {
+		if err := try(ctx); err == nil || !strings.Contains(err.Error(), "did not confirm a write in time") || !errors.Is(err, store.ErrBusy) {
 			t.Errorf("%s = %v, want the cause", name, err)
 		}
 		cancel()
