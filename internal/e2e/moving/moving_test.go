@@ -170,7 +170,7 @@ func TestLiveTokensGoOnAfterTheStoreHasMoved(t *testing.T) {
 	says(t, out, "had moved before to postgres://127.0.0.1:")
 
 	const gone = "it has moved to postgres://127.0.0.1:"
-	says(t, binary.StartRefused(t, old.Dir), gone, "name that with --store")
+	says(t, binary.StartRefused(t, old.Dir), gone, "use that store (--store)")
 	_, text = command(t, 1, "client", "create", "--data", old.Dir, "--name", "A", "--redirect-uri", "https://a.example/cb", "--scope", "read")
 	says(t, text, gone)
 
@@ -267,7 +267,7 @@ func TestAnInterruptedMoveSaysHowToGoOnAndCanBeGivenUp(t *testing.T) {
 	says(t, text.String(), "mintage: stopped; the move is not finished", "the same command starts again", "mintage migrate-store --undo --from "+from)
 	says(t, binary.StartRefused(t, s.Dir, "--store", to), "is not finished: run the same migrate-store command again")
 	_, elsewhere := command(t, 1, "migrate-store", "--from", from, "--to", database.URL(database.Database(t)))
-	says(t, elsewhere, "is being moved to postgres://127.0.0.1:", "to move to another database instead, first run: mintage migrate-store --undo --from "+from)
+	says(t, elsewhere, "is already being moved to postgres://127.0.0.1:", "to move to another database instead, first run: mintage migrate-store --undo --from "+from)
 
 	out, _ := command(t, 0, "migrate-store", "--undo", "--from", from)
 	says(t, out, from+" can be served again")
