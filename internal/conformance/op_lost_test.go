@@ -36,8 +36,15 @@ func TestOP13_ARecordThatIsLostIsLoggedCountedAndRecorded(t *testing.T) {
 	if alarms != 1 {
 		t.Errorf("%d alarms in the log:\n%s", alarms, d.log.String())
 	}
+	// One line a minute is enough to alarm somebody: the next request is at debug.
+	next := d.send(newRequest(d.a.refresh(pair.RefreshToken)))
+	want(t, next, 503, "temporarily_unavailable")
+	lines := strings.Count(d.log.String(), `"level":"ERROR"`)
+	if lines != 1 || !strings.Contains(d.log.String(), `"level":"DEBUG","msg":"an authentic token has no record`) || !strings.Contains(d.log.String(), next.header["X-Request-Id"][0]) {
+		t.Errorf("%d errors in the log after another request:\n%s", lines, d.log.String())
+	}
 	counted := testkit.Series(t, m)["mintage_store_behind_total"]
-	if counted != 1 {
-		t.Errorf("%v are counted, want 1", counted)
+	if counted != 2 {
+		t.Errorf("%v are counted, want 2", counted)
 	}
 }

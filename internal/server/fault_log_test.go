@@ -5,7 +5,32 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 )
+
+// A store that has lost commits gets one line a minute, which says how many requests had
+// none.
+func TestAStoreThatIsBehindIsLoggedOnceAMinute(t *testing.T) {
+	at := time.Unix(1_800_000_000, 0)
+	var b behind
+	for _, want := range []struct {
+		after   time.Duration
+		level   slog.Level
+		counted int
+	}{
+		{0, slog.LevelError, 0},
+		{time.Second, slog.LevelDebug, 0},
+		{time.Minute - 1, slog.LevelDebug, 0},
+		{time.Minute, slog.LevelError, 2},
+		{time.Minute + time.Second, slog.LevelDebug, 0},
+		{time.Hour, slog.LevelError, 1},
+		{2 * time.Hour, slog.LevelError, 0},
+	} {
+		if level, counted := b.level(at.Add(want.after)); level != want.level || counted != want.counted {
+			t.Errorf("after %s: level %s and %d requests, want %s and %d", want.after, level, counted, want.level, want.counted)
+		}
+	}
+}
 
 func TestFaultsOfNetHTTPAreLoggedByWhoseTheyAre(t *testing.T) {
 	for line, level := range map[string]string{

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/mintage/mintage/internal/audit"
@@ -28,6 +29,11 @@ func (s *Server) record(r *Request, took time.Duration) {
 	}
 	level, message := severity(r, rec, status, err)
 	level = DuringOutage(s.Outage, time.Now(), level, err)
+	var refused *grant.Refused
+	counted := 0
+	if level == slog.LevelError && errors.As(err, &refused) && refused.Why == grant.StoreBehind {
+		level, counted = s.behind.level(time.Now())
+	}
 	if !s.log.Enabled(context.Background(), level) {
 		return
 	}
@@ -39,7 +45,9 @@ func (s *Server) record(r *Request, took time.Duration) {
 	if r.trace != "" {
 		attrs = append(attrs, slog.String("trace_id", r.trace))
 	}
-	var refused *grant.Refused
+	if counted > 0 {
+		attrs = append(attrs, slog.Int("since_last_line", counted))
+	}
 	var bug *panicError
 	switch {
 	case rec.Inactive != nil:
@@ -76,6 +84,27 @@ func DuringOutage(o *store.Outage, now time.Time, level slog.Level, err error) s
 	return level
 }
 
+// behind selects the lines about a store that has lost commits: the first, and then one a
+// minute, however many clients come with tokens that it does not know.
+type behind struct {
+	mu     sync.Mutex
+	logged time.Time // when the last line was logged as an error
+	count  int       // requests since
+}
+
+// level returns the level of the next line: error if none was within the last minute, with
+// the number of requests whose lines had the level debug since.
+func (b *behind) level(now time.Time) (level slog.Level, counted int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.logged.IsZero() && now.Sub(b.logged) < time.Minute {
+		b.count++
+		return slog.LevelDebug, 0
+	}
+	counted, b.logged, b.count = b.count, now, 0
+	return slog.LevelError, counted
+}
+
 func severity(r *Request, rec *Report, status int, err error) (slog.Level, string) {
 	switch {
 	case err != nil:
@@ -100,7 +129,7 @@ func severityOfFault(r *Request, rec *Report, status int, err error) (slog.Level
 	case !rec.Fault && (errors.Is(err, oauth.ErrPending) || errors.Is(err, oauth.ErrSlowDown)):
 		return slog.LevelDebug, r.Route.Name + " of a polling device, authorization pending" // every few seconds
 	case status >= 500 && errors.As(err, &refused):
-		return slog.LevelError, "an authentic token has no record: the store has lost commits; was an older backup or a replica put in place?"
+		return slog.LevelError, "an authentic token has no record: the store has lost commits; was an older backup or a replica put in place? for a minute, further ones are counted, and logged at level debug"
 	case errors.As(err, new(*store.Elsewhere)):
 		return slog.LevelWarn, r.Route.Name + " failed"
 	case status >= 500, rec.Fault:

@@ -93,6 +93,7 @@ type Server struct {
 
 	undeclared sync.Once            // logs that a proxy is not declared
 	throttled  overload.OnceAMinute // networks whose throttling is recorded
+	behind     behind               // lines about a store that has lost commits
 }
 
 // New returns a Server without routes; see Mount.
