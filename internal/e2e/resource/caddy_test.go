@@ -13,26 +13,31 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// startCaddy runs Debian's Caddy with the site that the page shows. The
-// options before it keep it away from the ports and the administration address
-// of a Caddy that this machine may have.
+// startCaddy runs Debian's Caddy with the site that the page shows.
 func startCaddy(t *testing.T, w *world, mintage string, behind *api) *front {
 	t.Helper()
 	address := binary.FreeAddress(t, "127.0.0.1")
-	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		t.Fatal(err)
-	}
 	cert, key, _ := w.ca.certify(t, "api.example.com")
 	site := here(t, shown(t, proxies, "/etc/caddy/Caddyfile"),
 		"forward_auth https://auth.example.com", "forward_auth https://"+mintage,
 		"127.0.0.1:8080", behind.address,
 		"/etc/ssl/api.example.com.crt", cert, "/etc/ssl/private/api.example.com.key", key)
+	runCaddy(t, w.ca, address, site)
+	return newFront(w, "Caddy", address, behind)
+}
+
+// runCaddy runs a site. The options before it keep it away from the ports and the
+// administration address of a Caddy that this machine may have.
+func runCaddy(t *testing.T, ca *authority, address, site string) {
+	t.Helper()
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
 	dir := t.TempDir()
 	options := fmt.Sprintf("{\n\tadmin off\n\tauto_https disable_redirects\n\tdefault_bind 127.0.0.1\n\thttps_port %s\n\tskip_install_trust\n}\n", port)
 	cmd := exec.Command("caddy", "run", "--adapter", "caddyfile", "--config", write(t, filepath.Join(dir, "Caddyfile"), options+site))
 	// The authority that has certified Mintage is one of the system's.
-	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir, "SSL_CERT_FILE="+w.ca.file)
+	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir, "SSL_CERT_FILE="+ca.file)
 	binary.Serve(t, cmd, address)
-	return newFront(w, "Caddy", address, behind)
 }
