@@ -28,6 +28,7 @@ type gate struct {
 func gates(t *testing.T, ca *authority, mintage string) []gate {
 	t.Helper()
 	cert, key, both := ca.certify(t, "auth.example.com")
+	caddy := caddyGate(t, ca, mintage, mintage)
 	nginx := binary.FreeAddress(t, "127.0.0.1")
 	runNginx(t, nginx, "", here(t, shown(t, "proxy.md", "/etc/nginx/conf.d/auth.conf"),
 		"listen 443 ssl", "listen "+nginx+" ssl", "10.0.0.5:8443", mintage, "/etc/ssl/certs/ca-certificates.crt", ca.file,
@@ -38,7 +39,7 @@ func gates(t *testing.T, ca *authority, mintage string) []gate {
 		"bind :443 ", "bind "+haproxy+" ", "10.0.0.5:8443", mintage, "/etc/ssl/certs/ca-certificates.crt", ca.file,
 		"/etc/ssl/private/auth.example.com.pem", both)
 	binary.Serve(t, exec.Command("/usr/sbin/haproxy", "-db", "-f", write(t, filepath.Join(t.TempDir(), "haproxy.cfg"), around+site)), haproxy)
-	return []gate{{"nginx", nginx}, {"HAProxy", haproxy}}
+	return []gate{{"nginx", nginx}, {"HAProxy", haproxy}, caddy}
 }
 
 // theClient is where requests come from: not where the proxies are.
