@@ -103,7 +103,7 @@ func (n *realm) answer(cfg, all config.Config) (*answering, error) {
 	adminAPI.Outage, adminAPI.Version, adminAPI.ConsoleURL = n.outage, n.version, cfg.ConsoleURL()
 	adminAPI.Realm = adminapi.Realm{Name: strings.TrimPrefix(cfg.Realm, "/"), Issuer: cfg.IssuerID(), Login: cfg.Login.Mode}
 	srv := server.New(n.directory, server.Options{
-		Site:            server.Site{PublicURL: cfg.PublicURL, BasePath: cfg.BasePath, Realm: n.name},
+		Site:            server.Site{PublicURL: cfg.PublicURL, BasePath: cfg.BasePath, Realm: n.name, Issuer: cfg.IssuerID()},
 		Proxies:         server.Proxies{TrustedProxies: cfg.TrustedProxies, PlainHTTP: cfg.TLS.Cert == ""},
 		BasicAuthStatus: cfg.Errors.BasicAuthStatus, CORSOrigins: cfg.CORS.Origins,
 		Clients: n.clients, Proofs: n.proofs(cfg), Queue: n.queue, Throttle: n.throttle, Outage: n.outage, Probes: &n.probes, Watches: &n.watches, Audit: n.auditLog, Metrics: n.metrics, Tracer: n.tracer,

@@ -16,7 +16,7 @@ func Realms(servers []*Server) http.Handler {
 	if len(servers) == 1 {
 		return servers[0].Handler()
 	}
-	all := &sites{byHost: map[string]*site{}}
+	all := &sites{byHost: map[string]*site{}, byIssuer: map[string]*Server{}}
 	for _, s := range servers {
 		host := oauth.HostOf(s.PublicURL)
 		if all.byHost[host] == nil {
@@ -26,6 +26,9 @@ func Realms(servers []*Server) http.Handler {
 		at.list = append(at.list, s)
 		at.byBase[s.BasePath], at.byName[s.Realm] = s, s
 		at.depth = max(at.depth, strings.Count(s.BasePath, "/"))
+		if u, err := url.Parse(s.Issuer); err == nil && all.byIssuer[oauth.PlainHost(u.Host)+u.Path] == nil {
+			all.byIssuer[oauth.PlainHost(u.Host)+u.Path] = s
+		}
 	}
 	all.main, all.first = servers[0], all.byHost[oauth.HostOf(servers[0].PublicURL)]
 	return all
@@ -33,9 +36,10 @@ func Realms(servers []*Server) http.Handler {
 
 // sites are the public addresses of several realms.
 type sites struct {
-	byHost map[string]*site
-	first  *site
-	main   *Server // of the default realm
+	byHost   map[string]*site
+	byIssuer map[string]*Server // by host and path of the issuer
+	first    *site
+	main     *Server // of the default realm
 }
 
 // A site is the realms at one host.
@@ -48,12 +52,34 @@ type site struct {
 
 // ServeHTTP implements http.Handler.
 func (all *sites) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	at := all.byHost[oauth.PlainHost(r.Host)]
+	host := oauth.PlainHost(r.Host)
+	if s := all.ofIssuer(host, r.URL.Path); s != nil {
+		s.Handler().ServeHTTP(w, r)
+		return
+	}
+	at := all.byHost[host]
 	if at == nil {
 		at = all.first // a proxy has put another host into the request
 	}
 	s, r := at.choose(r, all.main)
 	s.Handler().ServeHTTP(w, r)
+}
+
+// ofIssuer returns the server at whose issuer a path is that of its metadata (RFC 8414
+// section 3.1, OpenID Connect Discovery section 4), or nil. Another server may have the
+// path, too, for clients that do not know the issuer.
+func (all *sites) ofIssuer(host, path string) *Server {
+	if !strings.Contains(path, "/.well-known/") {
+		return nil
+	}
+	for _, name := range []string{"/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"} {
+		for _, issuer := range []string{strings.TrimPrefix(path, name), strings.TrimSuffix(path, name)} {
+			if s := all.byIssuer[host+issuer]; s != nil && issuer != path {
+				return s
+			}
+		}
+	}
+	return nil
 }
 
 // choose returns the server of a request, and the request, rewritten to that server's

@@ -58,6 +58,7 @@ type Site struct {
 	PublicURL string // scheme and host that clients use
 	BasePath  string // "" or like "/openam"
 	Realm     string // like "/api"
+	Issuer    string // the realm's issuer identifier
 }
 
 // Endpoint returns the address of a route's path. The path names the realm, and not
