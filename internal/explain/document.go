@@ -296,7 +296,11 @@ func (v *Explained) grantPart() part {
 	p := part{head: "grant", name: "grant"}
 	if g == nil {
 		if e.Named && e.Code == nil {
-			p.facts = []fact{row("id", e.Token.GrantID.String()), row("row", "there is none in this store")}
+			where := "store"
+			if e.MadeIn != "" {
+				where = "realm"
+			}
+			p.facts = []fact{row("id", e.Token.GrantID.String()), row("row", "there is none in this "+where)}
 		}
 		return p
 	}

@@ -142,7 +142,7 @@ type Explanation struct {
 	// JWT, contains the reason, and what the text claims is not proven.
 	Genuine   bool
 	Diagnosis keys.Diagnosis
-	MadeIn    string     // the realm that has made the text, if that is another one
+	MadeIn    string     // the realm that has made the text, or has the grant, if that is another one
 	JWT       *JWTFacts  // of a JWT
 	Key       *keys.Life // that the text names, if this store has it
 

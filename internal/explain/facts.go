@@ -85,7 +85,11 @@ func (x *Explainer) Grant(ctx context.Context, id grant.ID) (Explanation, error)
 		return Explanation{}, err
 	}
 	e := Explanation{As: AsGrant, Now: x.now(), Named: true, Genuine: true, Token: issuer.Token{GrantID: id}, Directory: directoryOf(view, x.Realm)}
-	if err := x.lookUp(ctx, view, &e); err != nil || e.Grant == nil {
+	if err := x.lookUp(ctx, view, &e); err != nil {
+		return e, err
+	}
+	if e.Grant == nil {
+		e.MadeIn, err = x.heldIn(ctx, id)
 		return e, err
 	}
 	g := *e.Grant
@@ -95,6 +99,20 @@ func (x *Explainer) Grant(ctx context.Context, id grant.ID) (Explanation, error)
 	}
 	x.answerRefresh(view, &e)
 	return e, nil
+}
+
+// heldIn returns the other realm that has a grant, or "". It looks only for somebody who may
+// read the records of all realms.
+func (x *Explainer) heldIn(ctx context.Context, id grant.ID) (string, error) {
+	own, one := x.Store.(*store.RealmStore)
+	if !one || x.Audited != nil {
+		return "", nil
+	}
+	g, err := own.Store.Grant(ctx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return "", nil
+	}
+	return g.Realm, err
 }
 
 // lookUp reads the grant, the events, the client and the cutoffs of e from the store.

@@ -102,3 +102,17 @@ func TestATokenOfAWorkloadNamesItsTrust(t *testing.T) {
 	s.read(x, got.AccessToken).wants(t, "ended", document{head + "It would be refused now: trust_ended.",
 		map[string]string{"next": "nothing: the client presents a new assertion; if the trust has ended: mintage trust show " + trust.ID}, nil})
 }
+
+// Of a grant of another realm, an explanation names the realm, but not to somebody who may
+// read the records of one realm alone.
+func TestAGrantOfAnotherRealmIsNotSaidToBeMissing(t *testing.T) {
+	t.Parallel()
+	s := withAPIs(t)
+	id := s.Login().GrantID.String()
+	x := s.explainerOf()
+	x.Realm, x.Realms, x.Store = "/staff", []string{realm, "/staff"}, &store.RealmStore{Store: s.Engine, Name: "/staff"}
+	s.read(x, id).wants(t, "whole", document{"A grant. The outcome is unknown.", map[string]string{
+		"why": "the realm " + realm + " has the grant, and this is /staff", "grant row": "there is none in this realm", "next": "name its realm: mintage explain --realm " + realm[1:]}, nil})
+	x.Audited = []string{"/staff"}
+	s.read(x, id).wants(t, "confined", document{"A grant. The outcome is unknown.", map[string]string{"why": "there is no grant of this id in the store"}, nil})
+}

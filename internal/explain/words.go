@@ -81,6 +81,8 @@ func (v *Explained) read() adminapi.Reading {
 		return adminapi.Reading{Verdict: "unknown", Why: "it cannot be checked: " + firstLine(v.by.Locked), Next: "run this where the server's key-encryption key can be read, or name its file with --kek-file"}
 	case e.As == AsGrant && e.Grant == nil && v.service:
 		return adminapi.Reading{Verdict: "unknown", Why: "it is no grant: it is the id of a token that a client got for itself, of which nothing is stored", Next: "explain the token itself; see the history below"}
+	case e.As == AsGrant && e.Grant == nil && e.MadeIn != "":
+		return adminapi.Reading{Verdict: "unknown", Why: fmt.Sprintf("the realm %s has the grant, and this is %s", e.MadeIn, v.by.Realm), Next: "name its realm: mintage explain --realm " + e.MadeIn[1:]}
 	case e.As == AsGrant && e.Grant == nil:
 		return adminapi.Reading{Verdict: "unknown", Why: "there is no grant of this id in the store", Next: "it never began (its code was not redeemed), or its last token has expired and its row was removed; is this the right store? " + v.by.Config.StoreName()}
 	case !a.Known:
