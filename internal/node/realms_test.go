@@ -305,6 +305,10 @@ func TestARequestChoosesItsRealm(t *testing.T) {
 		{main + ":443/near/oauth2/introspect", []string{"near"}},
 		{main + "/near/oauth2/near/introspect", []string{"near"}},
 		{other + "/oauth2/introspect", []string{"far"}},
+		// A dot at the end makes a host name absolute (RFC 3986 section 3.2.2).
+		{other + "./oauth2/introspect", []string{"far"}},
+		{other + ".:443/oauth2/far/introspect", []string{"far"}},
+		{main + "./near/oauth2/introspect", []string{"near"}},
 		{other + "/oauth2/far/introspect?realm=far", []string{"far"}},
 		// A realm at another host, an unknown one, and two that differ are none.
 		{main + "/oauth2/introspect?realm=far", nil},

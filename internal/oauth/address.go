@@ -190,6 +190,9 @@ func HostOf(address string) string {
 	return PlainHost(u.Host)
 }
 
-// PlainHost returns a host in lower case and without the default port of https, which
-// clients may send or leave out.
-func PlainHost(host string) string { return strings.TrimSuffix(strings.ToLower(host), ":443") }
+// PlainHost returns a host in lower case, without the default port of https and without a
+// dot at the end of its name, which clients may send or leave out.
+func PlainHost(host string) string {
+	host = strings.Replace(strings.ToLower(host), ".:", ":", 1)
+	return strings.TrimSuffix(strings.TrimSuffix(host, ":443"), ".")
+}
