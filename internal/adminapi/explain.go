@@ -35,11 +35,11 @@ type Explanation struct {
 
 // A Reading is an explanation in words.
 type Reading struct {
-	Verdict string `json:"verdict"` // answered, refused, retry (503) or unknown
-	Refusal string `json:"refusal,omitempty"`
-	Why     string `json:"why"`
-	Told    string `json:"told,omitempty"` // the answer to the client
-	Next    string `json:"next"`           // what to do
+	Verdict  string `json:"verdict"` // answered, refused, retry (503) or unknown
+	Refusal  string `json:"refusal,omitempty"`
+	Why      string `json:"why"`
+	Response string `json:"told,omitempty"` // the answer to the client
+	Next     string `json:"next"`           // what to do
 }
 
 // An ExplainedRequest is what the audit log and the server's log contain about a request.

@@ -202,7 +202,7 @@ func (a *opened) explain(ctx context.Context, asked explain.Asked, log *explain.
 		tokens := token.Endpoints{InvalidRequestForDeadRefresh: of.Compat.InvalidRequestForDeadRefresh}
 		x := &explain.Explainer{
 			Config: of, Realm: of.Realm, Realms: cfg.RealmNames(), Store: st, Directory: known, Now: time.Now, MaxSkew: of.Skew(),
-			Issuer: node.NewIssuer(of, st, known, nil, slog.New(slog.DiscardHandler)), Locked: locked, Told: tokens.Told,
+			Issuer: node.NewIssuer(of, st, known, nil, slog.New(slog.DiscardHandler)), Locked: locked, ResponseTo: tokens.ErrorAnswer,
 		}
 		v, err := x.Explain(ctx, asked, log)
 		if err != nil || v.Found() {

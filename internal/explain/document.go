@@ -164,7 +164,7 @@ func (v *Explained) verdictPart() part {
 	if r.Refusal != "" {
 		head += ": " + r.Refusal
 	}
-	facts := []fact{member("verdict", r.Verdict), member("refusal", r.Refusal), both("why", "why", r.Why), both("told", "told", r.Told), both("next", "next", r.Next)}
+	facts := []fact{member("verdict", r.Verdict), member("refusal", r.Refusal), both("why", "why", r.Why), both("told", "told", r.Response), both("next", "next", r.Next)}
 	return part{head: head + ".\n\n", name: "now", facts: append(facts, v.pasted()...)}
 }
 

@@ -99,7 +99,7 @@ func (s *service) read(x *explain.Explainer, text string, lines ...adminapi.LogL
 func (s *service) explainerOf() *explain.Explainer {
 	x := explainer(s.Issuer, s.Engine)
 	x.Config.Realm, x.Config.Audit.Directory = realm, config.AuditOff
-	x.Told = func(string, grant.Refusal) (int, oauth.ErrorCode) { return 400, oauth.InvalidGrant }
+	x.ResponseTo = func(string, grant.Refusal) (int, oauth.ErrorCode) { return 400, oauth.InvalidGrant }
 	return x
 }
 

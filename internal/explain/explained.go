@@ -33,8 +33,8 @@ type Explainer struct {
 	Issuer    *issuer.Issuer // decides what would become of a request
 	// Locked is the reason why tokens cannot be verified, or nil.
 	Locked error
-	// Told returns the token endpoint's answer to a refused request of a grant type.
-	Told func(grantType string, why grant.Refusal) (status int, code oauth.ErrorCode)
+	// ResponseTo returns the token endpoint's answer to a refused request of a grant type.
+	ResponseTo func(grantType string, why grant.Refusal) (status int, code oauth.ErrorCode)
 }
 
 // now returns the instant of an explanation.

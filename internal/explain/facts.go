@@ -424,8 +424,8 @@ func readDevice(ctx context.Context, iss *issuer.Issuer, view *directory.View, t
 // readDevice explains the response that a poll with the device code would receive now.
 func (v *Explained) readDevice() adminapi.Reading {
 	e, d := v.Explanation, v.Explanation.Device
-	refused := func(told *oauth.Error, why, next string) adminapi.Reading {
-		return adminapi.Reading{Verdict: "refused", Refusal: string(told.Code), Told: "400 " + string(told.Code), Why: why, Next: next}
+	refused := func(answer *oauth.Error, why, next string) adminapi.Reading {
+		return adminapi.Reading{Verdict: "refused", Refusal: string(answer.Code), Response: "400 " + string(answer.Code), Why: why, Next: next}
 	}
 	again := "the user starts again at the device"
 	switch {
@@ -441,7 +441,7 @@ func (v *Explained) readDevice() adminapi.Reading {
 	case d.Code == "" && e.Now >= d.ExpiresAt:
 		return refused(oauth.ErrExpiredDevice, "no user had answered by "+show.Instant(d.ExpiresAt), again+", and enters the code within ten minutes")
 	case d.Code == "":
-		return adminapi.Reading{Verdict: "answered", Told: "400 " + string(oauth.AuthorizationPending), Why: fmt.Sprintf("no user has answered yet; it was requested on %s from %s, and expires on %s", show.Instant(d.RequestedAt), d.From, show.Instant(d.ExpiresAt)),
+		return adminapi.Reading{Verdict: "answered", Response: "400 " + string(oauth.AuthorizationPending), Why: fmt.Sprintf("no user has answered yet; it was requested on %s from %s, and expires on %s", show.Instant(d.RequestedAt), d.From, show.Instant(d.ExpiresAt)),
 			Next: "the user enters the user code at " + v.by.Config.PublicURL + v.by.Config.BasePath + "/device"}
 	}
 	return adminapi.Reading{Verdict: "answered", Why: "a user has allowed it, and the device has not polled since", Next: "the device polls: is it running, and does it send the code_verifier if it sent a code_challenge?"}

@@ -94,14 +94,14 @@ func (v *Explained) sessionParts() []part {
 		grants = append(grants, at)
 		made.rows = append(made.rows, []string{at.ID, at.State, at.ClientID, at.Scope, show.Instant(g.AuthorizedAt), show.Instant(v.by.lives().Expiry(g))})
 	}
-	logouts, told := s.told(now)
+	logouts, notified := s.notifications(now)
 	p.facts = append(append(p.facts, member("grants", grants), member("logouts", logouts)), v.pasted()...)
 	parts := []part{p}
 	if !alone {
 		return parts
 	}
-	if len(told.rows) > 0 {
-		parts = append(parts, part{head: "logouts", table: told})
+	if len(notified.rows) > 0 {
+		parts = append(parts, part{head: "logouts", table: notified})
 	}
 	if len(grants) == 0 {
 		return append(parts, part{head: "no grant: only those whose scope has openid refer to a session"})
@@ -109,9 +109,9 @@ func (v *Explained) sessionParts() []part {
 	return append(parts, part{head: "grants", table: made})
 }
 
-// told lists which clients were notified that the session has ended, which were not, and
+// notifications lists which clients were notified that the session has ended, which were not, and
 // why.
-func (s *sessionFacts) told(now grant.Instant) (list []adminapi.ExplainedLogout, t table) {
+func (s *sessionFacts) notifications(now grant.Instant) (list []adminapi.ExplainedLogout, t table) {
 	t.columns = "ENDED|OF|CLIENT|STATE|ATTEMPTS|ANSWER|NEXT"
 	for _, of := range s.logouts {
 		what := "the session"
@@ -119,12 +119,12 @@ func (s *sessionFacts) told(now grant.Instant) (list []adminapi.ExplainedLogout,
 			what = "all sessions"
 		}
 		for _, token := range of.Tokens {
-			told, next := adminapi.ExplainedLogout{EndedAt: show.JSONInstant(of.At), All: of.Session == "", ClientID: token.ClientID, State: string(token.State), Attempts: token.Attempts, Answer: token.Answer}, ""
+			notification, next := adminapi.ExplainedLogout{EndedAt: show.JSONInstant(of.At), All: of.Session == "", ClientID: token.ClientID, State: string(token.State), Attempts: token.Attempts, Answer: token.Answer}, ""
 			if token.State == logout.Pending {
-				told.Next = show.JSONInstant(token.Next)
+				notification.Next = show.JSONInstant(token.Next)
 				next = show.Ago(now, max(token.Next, now)) + ", or with the client's next logout"
 			}
-			list = append(list, told)
+			list = append(list, notification)
 			t.rows = append(t.rows, []string{show.Instant(of.At), what, token.ClientID, string(token.State), fmt.Sprint(token.Attempts), show.Bounded(token.Answer), next})
 		}
 		rest := ""

@@ -61,7 +61,7 @@ func TestExplainDatesAnExpiry(t *testing.T) {
 	} {
 		x := explainer(s.Issuer, s.Engine)
 		x.Config.Audit.Directory, x.Config.GrantLifetime = config.AuditOff, config.Duration(time.Hour)
-		x.Told = func(string, grant.Refusal) (int, oauth.ErrorCode) { return 400, oauth.InvalidGrant }
+		x.ResponseTo = func(string, grant.Refusal) (int, oauth.ErrorCode) { return 400, oauth.InvalidGrant }
 		v, err := x.Explain(t.Context(), explain.Parse(text), nil)
 		if err != nil {
 			t.Fatal(err)

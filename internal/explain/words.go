@@ -100,7 +100,7 @@ func (v *Explained) read() adminapi.Reading {
 		v.readAllowed(&r)
 		return r
 	}
-	r.Verdict, r.Refusal, r.Told = "refused", a.Why.String(), v.told(a.Why)
+	r.Verdict, r.Refusal, r.Response = "refused", a.Why.String(), v.response(a.Why)
 	if a.Why == grant.StoreBehind {
 		r.Verdict = "retry"
 	}
@@ -135,10 +135,10 @@ func (v *Explained) readClient() adminapi.Reading {
 	switch e.Answer.Client {
 	case string(store.ClientDisabled):
 		r.Why, r.Next = "client "+id+" is disabled since "+show.Instant(e.Client.UpdatedAt), "if that was not meant: mintage client enable "+id
-		r.Told = "invalid_client (401 after an Authorization header, 400 otherwise)"
+		r.Response = "invalid_client (401 after an Authorization header, 400 otherwise)"
 	case string(store.ClientDeleted):
 		r.Why, r.Next = "client "+id+" was deleted on "+show.Instant(e.Client.UpdatedAt), "register a new one: ids never come back"
-		r.Told = "invalid_client (401 after an Authorization header, 400 otherwise)"
+		r.Response = "invalid_client (401 after an Authorization header, 400 otherwise)"
 	default:
 		kind := store.GrantRefreshToken
 		if e.As == AsCode {
@@ -148,10 +148,10 @@ func (v *Explained) readClient() adminapi.Reading {
 			kind = store.GrantDeviceCode
 		}
 		r.Why, r.Next = "client "+id+" is not registered for the "+kind+" grant", "grant types never change: register another client, with --grant-types authorization_code,refresh_token"
-		r.Told = "400 " + string(oauth.UnauthorizedClient)
+		r.Response = "400 " + string(oauth.UnauthorizedClient)
 	}
 	if e.As == AsAccess || e.As == AsJWT {
-		r.Told = toldOfAccess
+		r.Response = accessResponse
 	}
 	if w := e.Answer.Why; w != grant.Allowed && w != grant.ClientDisabled {
 		r.Why += "; besides, " + refusalWords[w].why + " (" + w.String() + ")"
@@ -279,27 +279,27 @@ func (v *Explained) staleness() string {
 	return "its successor exists, and the retry window ended " + show.Ago(e.Now, e.Answer.WindowEnds)
 }
 
-const toldOfAccess = `{"active": false} at introspection, 401 invalid_token at tokeninfo and verify`
+const accessResponse = `{"active": false} at introspection, 401 invalid_token at tokeninfo and verify`
 
 // unavailable is the status 503 Service Unavailable: the client may try again.
 const unavailable = 503
 
-// told returns the answer that a client receives for a refusal.
-func (v *Explained) told(why grant.Refusal) string {
+// response returns the answer that a client receives for a refusal.
+func (v *Explained) response(why grant.Refusal) string {
 	e := v.Explanation
 	grantType := store.GrantRefreshToken
 	switch e.As {
 	case AsAccess, AsJWT, AsUnknown:
 		if why != grant.StoreBehind {
 			if e.As == AsUnknown {
-				return "400 invalid_grant as a code or refresh token, " + toldOfAccess
+				return "400 invalid_grant as a code or refresh token, " + accessResponse
 			}
-			return toldOfAccess
+			return accessResponse
 		}
 	case AsCode:
 		grantType = store.GrantAuthorizationCode
 	}
-	status, code := v.by.Told(grantType, why)
+	status, code := v.by.ResponseTo(grantType, why)
 	text := fmt.Sprintf("%d %s", status, code)
 	if status == unavailable {
 		text += " with Retry-After: keep the token and try again"

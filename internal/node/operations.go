@@ -18,7 +18,7 @@ import (
 // explain explains a text for requests of the realm under cfg, with the audit log's records
 // of the listed realms, or of all if realms is nil.
 func (n *realm) explain(ctx context.Context, cfg config.Config, iss *issuer.Issuer, tokens *token.Endpoints, in adminapi.ExplainRequest, realms []string) (*explain.Explained, error) {
-	x := explain.Explainer{Config: cfg, Realm: n.name, Store: n.store, Directory: n.directory, Now: time.Now, MaxSkew: cfg.Skew(), Issuer: iss, Told: tokens.Told, Audited: realms, Recent: in.Recent}
+	x := explain.Explainer{Config: cfg, Realm: n.name, Store: n.store, Directory: n.directory, Now: time.Now, MaxSkew: cfg.Skew(), Issuer: iss, ResponseTo: tokens.ErrorAnswer, Audited: realms, Recent: in.Recent}
 	for _, r := range n.realms {
 		x.Realms = append(x.Realms, r.name)
 	}

@@ -214,9 +214,9 @@ func (e *Endpoints) dead(grantType string, why grant.Refusal) bool {
 	return e.InvalidRequestForDeadRefresh && grantType == store.GrantRefreshToken && why == grant.TokenUnknown
 }
 
-// Told returns the status and the error code of the answer to a refused request of a
+// ErrorAnswer returns the status and the error code of the answer to a refused request of a
 // grant type.
-func (e *Endpoints) Told(grantType string, why grant.Refusal) (status int, code oauth.ErrorCode) {
+func (e *Endpoints) ErrorAnswer(grantType string, why grant.Refusal) (status int, code oauth.ErrorCode) {
 	if e.dead(grantType, why) {
 		return http.StatusBadRequest, oauth.ErrDeadRefreshToken.Code
 	}
