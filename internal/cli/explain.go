@@ -57,20 +57,20 @@ cannot verify tokens, and explains the rest.`,
   journalctl -u mintage -o cat | mintage explain 5f2b6c0e9a1d4473 --log -`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			asked, err := readAsked(cmd, args, logFile)
+			in, err := readInput(cmd, args, logFile)
 			if err == nil {
 				err = checkText("subject", subject)
 			}
 			if err != nil {
 				return err
 			}
-			asked.Subject = subject
+			in.Subject = subject
 			a, err := s.open(cmd.Context())
 			if err != nil {
 				return err
 			}
 			defer a.Close()
-			log, err := findLog(cmd, a.cfg, logFile, asked)
+			log, err := findLog(cmd, a.cfg, logFile, in)
 			if err != nil {
 				return err
 			}
@@ -82,7 +82,7 @@ cannot verify tokens, and explains the rest.`,
 				}
 				named = of.Realm
 			}
-			v, err := a.explain(cmd.Context(), asked, log, named)
+			v, err := a.explain(cmd.Context(), in, log, named)
 			if err != nil {
 				return err
 			}
@@ -98,8 +98,8 @@ cannot verify tokens, and explains the rest.`,
 // maxPasted is larger than any token with its context.
 const maxPasted = 64 << 10
 
-// readAsked reads the input from the argument or from standard input.
-func readAsked(cmd *cobra.Command, args []string, logFile string) (explain.Asked, error) {
+// readInput reads the input from the argument or from standard input.
+func readInput(cmd *cobra.Command, args []string, logFile string) (explain.Input, error) {
 	if len(args) == 1 && args[0] != "-" {
 		a := explain.Parse(args[0])
 		if a.Secret() {
@@ -108,7 +108,7 @@ func readAsked(cmd *cobra.Command, args []string, logFile string) (explain.Asked
 		return a, nil
 	}
 	if logFile == "-" {
-		return explain.Asked{}, deployment.Usage(deployment.Hint(errors.New("standard input holds the log: name the request id as an argument"), "see: mintage explain --help"))
+		return explain.Input{}, deployment.Usage(deployment.Hint(errors.New("standard input holds the log: name the request id as an argument"), "see: mintage explain --help"))
 	}
 	var text []byte
 	var err error
@@ -119,11 +119,11 @@ func readAsked(cmd *cobra.Command, args []string, logFile string) (explain.Asked
 	}
 	switch {
 	case err != nil:
-		return explain.Asked{}, fmt.Errorf("read standard input: %w", err)
+		return explain.Input{}, fmt.Errorf("read standard input: %w", err)
 	case len(text) > maxPasted:
-		return explain.Asked{}, deployment.Usage(fmt.Errorf("standard input holds more than one token, code or id: more than %d bytes", maxPasted))
+		return explain.Input{}, deployment.Usage(fmt.Errorf("standard input holds more than one token, code or id: more than %d bytes", maxPasted))
 	case strings.TrimSpace(string(text)) == "":
-		return explain.Asked{}, deployment.Usage(deployment.Hint(errors.New("nothing to explain on standard input"), "see: mintage explain --help"))
+		return explain.Input{}, deployment.Usage(deployment.Hint(errors.New("nothing to explain on standard input"), "see: mintage explain --help"))
 	}
 	return explain.Parse(string(text)), nil
 }
@@ -179,7 +179,7 @@ func ofDev(cfg config.Config) config.Config {
 
 // explain explains the input in the named realm. Without a name, it chooses the realm that
 // made the token or code, or that has the grant, or else the default realm.
-func (a *opened) explain(ctx context.Context, asked explain.Asked, log *explain.Log, named string) (first *explain.Explained, err error) {
+func (a *opened) explain(ctx context.Context, in explain.Input, log *explain.Log, named string) (first *explain.Explained, err error) {
 	cfg := ofDev(a.cfg)
 	kek, locked := deployment.ReadKEK(cfg)
 	known, err := directory.Read(ctx, a.Store, kek, deployment.KeySchedule(cfg), time.Now)
@@ -204,7 +204,7 @@ func (a *opened) explain(ctx context.Context, asked explain.Asked, log *explain.
 			Config: of, Realm: of.Realm, Realms: cfg.RealmNames(), Store: st, Directory: known, Now: time.Now, MaxSkew: of.Skew(),
 			Issuer: node.NewIssuer(of, st, known, nil, slog.New(slog.DiscardHandler)), Locked: locked, ResponseTo: tokens.ErrorAnswer,
 		}
-		v, err := x.Explain(ctx, asked, log)
+		v, err := x.Explain(ctx, in, log)
 		if err != nil || v.Found() {
 			return v, err
 		}
@@ -218,14 +218,14 @@ func (a *opened) explain(ctx context.Context, asked explain.Asked, log *explain.
 // findLog reads the lines about a request: from the file that --log names, or else
 // from the file that receives the server's standard error, to which the server has left
 // a link in the data directory. It returns nil if there is neither.
-func findLog(cmd *cobra.Command, cfg config.Config, named string, asked explain.Asked) (*explain.Log, error) {
+func findLog(cmd *cobra.Command, cfg config.Config, named string, input explain.Input) (*explain.Log, error) {
 	switch {
-	case named != "" && !asked.IsRequest():
+	case named != "" && !input.IsRequest():
 		return nil, deployment.Usage(deployment.Hint(errors.New("--log is for a request id"), "a request id is the 16 hexadecimal digits of an answer's X-Request-Id"))
-	case !asked.IsRequest():
+	case !input.IsRequest():
 		return nil, nil
 	case named == "":
-		return linkedLog(cfg, asked.Text)
+		return linkedLog(cfg, input.Text)
 	}
 	in := cmd.InOrStdin()
 	if named != "-" {
@@ -236,7 +236,7 @@ func findLog(cmd *cobra.Command, cfg config.Config, named string, asked explain.
 		defer f.Close()
 		in = f
 	}
-	log, err := readLog(in, named, asked.Text)
+	log, err := readLog(in, named, input.Text)
 	if err == nil && log.Read == 0 {
 		err = deployment.Hint(fmt.Errorf("log %s: there is nothing in it", named), "the server writes its log to standard error; with systemd: journalctl -u mintage -o cat")
 	}

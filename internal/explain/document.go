@@ -30,7 +30,7 @@ func (v *Explained) parts() []part {
 	if e != nil && e.As != AsGrant && (e.Answer.Known || e.Genuine) {
 		genuine = &e.Genuine
 	}
-	list := []part{{facts: []fact{member("kind", kind), member("realm", v.otherRealm()), member("genuine", genuine), member("notes", v.asked.notes)}}}
+	list := []part{{facts: []fact{member("kind", kind), member("realm", v.otherRealm()), member("genuine", genuine), member("notes", v.input.notes)}}}
 	if q != nil {
 		list = append(list, v.requestParts()...)
 	}

@@ -18,20 +18,20 @@ import (
 )
 
 // Explain explains its input. The log is used for a request only, and may be nil.
-func (x *Explainer) Explain(ctx context.Context, a Asked, log *Log) (*Explained, error) {
-	v := &Explained{by: x, asked: a}
+func (x *Explainer) Explain(ctx context.Context, a Input, log *Log) (*Explained, error) {
+	v := &Explained{by: x, input: a}
 	var e Explanation
 	var err error
 	switch a.kind {
-	case askedRequest:
+	case inputRequest:
 		if err := x.findRequest(ctx, v, log); err != nil {
 			return nil, err
 		}
 		return v, x.completeLife(ctx, v)
-	case askedGrant:
+	case inputGrant:
 		id, _ := grant.ParseID(a.Text)
 		e, err = x.Grant(ctx, id)
-	case askedSession:
+	case inputSession:
 		return v, x.findSession(ctx, v, a.Subject, func(reference [16]byte) bool { return grant.SessionName(reference) == a.Text })
 	default:
 		if hint, err := x.Issuer.Hint(a.Text); err == nil {
@@ -72,8 +72,8 @@ func named(name string) func() *regexp.Regexp {
 }
 
 // Parse extracts the token, code or id from a pasted text.
-func Parse(text string) Asked {
-	var a Asked
+func Parse(text string) Input {
+	var a Input
 	note := func(changed bool, text string) {
 		if changed && !slices.Contains(a.notes, text) {
 			a.notes = append(a.notes, text)
@@ -117,15 +117,15 @@ func Parse(text string) Asked {
 	note(joined != text, "spaces and line breaks in it were left out: sent with them, it is refused")
 	text = joined
 
-	a.kind, a.Text = askedText, text
+	a.kind, a.Text = inputText, text
 	hex := strings.Trim(text, "0123456789abcdefABCDEF") == ""
 	switch {
 	case hex && len(text) == 32, uuidForm().MatchString(text):
-		a.kind, a.Text = askedGrant, strings.ToLower(strings.ReplaceAll(text, "-", ""))
+		a.kind, a.Text = inputGrant, strings.ToLower(strings.ReplaceAll(text, "-", ""))
 	case hex && len(text) == 16:
-		a.kind, a.Text = askedRequest, strings.ToLower(text)
+		a.kind, a.Text = inputRequest, strings.ToLower(text)
 	case hex && len(text) == 24:
-		a.kind, a.Text = askedSession, strings.ToLower(text)
+		a.kind, a.Text = inputSession, strings.ToLower(text)
 	}
 	return a
 }

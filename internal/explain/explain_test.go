@@ -27,28 +27,28 @@ func TestTheOneThingThatWasPastedIsFound(t *testing.T) {
 		kind, text   string
 		note         string // part of the only one; "" for none
 	}{
-		{"a token", refresh, askedText, refresh, ""},
-		{"with a line's end", refresh + "\r\n", askedText, refresh, ""},
-		{"quoted", `"` + refresh + `"`, askedText, refresh, "quotes around it"},
-		{"a header", "Authorization: Bearer " + refresh, askedText, refresh, "the word Bearer"},
-		{"broken by a mail", refresh[:12] + "\n  " + refresh[12:], askedText, refresh, "spaces and line breaks"},
-		{"encoded", "abc%2Bdef", askedText, "abc+def", "percent-encoding"},
-		{"an answer", `{"access_token":"mintage_at_x","refresh_token":"` + refresh + `"}`, askedText, refresh, "the member refresh_token"},
-		{"an answer without a token", `{"error":"invalid_grant"}`, askedText, `{"error":"invalid_grant"}`, ""},
-		{"a callback", "https://client.example/cb?code=" + code + "&state=x", askedText, code, "the parameter code"},
-		{"a form", "grant_type=refresh_token&refresh_token=" + refresh, askedText, refresh, "the parameter refresh_token"},
-		{"a fragment", "https://client.example/cb#access_token=" + refresh, askedText, refresh, "the parameter access_token"},
-		{"a grant", strings.ToUpper(id), askedGrant, id, ""},
-		{"a grant like a UUID", "0f3c9a50-c1d2-4e6f-8b7a-6c5d4e3f2a1b", askedGrant, id, ""},
-		{"a request", "5F2B6C0E9A1D4473", askedRequest, "5f2b6c0e9a1d4473", ""},
-		{"a request's header", "X-Request-Id: 5f2b6c0e9a1d4473", askedRequest, "5f2b6c0e9a1d4473", ""},
-		{"anything else", "SomethingElse", askedText, "SomethingElse", ""},
+		{"a token", refresh, inputText, refresh, ""},
+		{"with a line's end", refresh + "\r\n", inputText, refresh, ""},
+		{"quoted", `"` + refresh + `"`, inputText, refresh, "quotes around it"},
+		{"a header", "Authorization: Bearer " + refresh, inputText, refresh, "the word Bearer"},
+		{"broken by a mail", refresh[:12] + "\n  " + refresh[12:], inputText, refresh, "spaces and line breaks"},
+		{"encoded", "abc%2Bdef", inputText, "abc+def", "percent-encoding"},
+		{"an answer", `{"access_token":"mintage_at_x","refresh_token":"` + refresh + `"}`, inputText, refresh, "the member refresh_token"},
+		{"an answer without a token", `{"error":"invalid_grant"}`, inputText, `{"error":"invalid_grant"}`, ""},
+		{"a callback", "https://client.example/cb?code=" + code + "&state=x", inputText, code, "the parameter code"},
+		{"a form", "grant_type=refresh_token&refresh_token=" + refresh, inputText, refresh, "the parameter refresh_token"},
+		{"a fragment", "https://client.example/cb#access_token=" + refresh, inputText, refresh, "the parameter access_token"},
+		{"a grant", strings.ToUpper(id), inputGrant, id, ""},
+		{"a grant like a UUID", "0f3c9a50-c1d2-4e6f-8b7a-6c5d4e3f2a1b", inputGrant, id, ""},
+		{"a request", "5F2B6C0E9A1D4473", inputRequest, "5f2b6c0e9a1d4473", ""},
+		{"a request's header", "X-Request-Id: 5f2b6c0e9a1d4473", inputRequest, "5f2b6c0e9a1d4473", ""},
+		{"anything else", "SomethingElse", inputText, "SomethingElse", ""},
 	} {
 		a := Parse(c.pasted)
 		if a.kind != c.kind || a.Text != c.text {
 			t.Errorf("%s: %s %q", c.name, a.kind, a.Text)
 		}
-		if a.Secret() != (c.kind == askedText) || a.IsRequest() != (c.kind == askedRequest) {
+		if a.Secret() != (c.kind == inputText) || a.IsRequest() != (c.kind == inputRequest) {
 			t.Errorf("%s: secret %t, request %t", c.name, a.Secret(), a.IsRequest())
 		}
 		if c.note == "" && len(a.notes) > 0 || c.note != "" && (len(a.notes) != 1 || !strings.Contains(a.notes[0], c.note)) {

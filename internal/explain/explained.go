@@ -59,7 +59,7 @@ func (x *Explainer) madeIn(ring *keys.Ring, text string) string {
 type Explained struct {
 	*Explanation // nil for a request that is about no grant
 	by           *Explainer
-	asked        Asked
+	input        Input
 	session      *sessionFacts // of a session, or of the session that made the grant
 	request      *requestFacts
 	life         []adminapi.LifeEntry
@@ -87,7 +87,7 @@ func (v *Explained) holders() string {
 
 // pasted returns notes on how the token was extracted from the pasted text.
 func (v *Explained) pasted() (facts []fact) {
-	for _, n := range v.asked.notes {
+	for _, n := range v.input.notes {
 		facts = append(facts, row("pasted", n))
 	}
 	return facts
@@ -95,14 +95,14 @@ func (v *Explained) pasted() (facts []fact) {
 
 // Kinds of input, recognised by form.
 const (
-	askedText    = "text" // a token or a code, or any other text
-	askedGrant   = "grant"
-	askedRequest = "request"
-	askedSession = "session"
+	inputText    = "text" // a token or a code, or any other text
+	inputGrant   = "grant"
+	inputRequest = "request"
+	inputSession = "session"
 )
 
-// An Asked is the input of Explain. Its text may be a secret.
-type Asked struct {
+// An Input is what Explain explains. Its text may be a secret.
+type Input struct {
 	Text string
 	kind string
 	// Subject is the user whose session the text names: a session is looked up by its
@@ -114,10 +114,10 @@ type Asked struct {
 }
 
 // IsRequest reports whether the text is the id of a request.
-func (a Asked) IsRequest() bool { return a.kind == askedRequest }
+func (a Input) IsRequest() bool { return a.kind == inputRequest }
 
 // Secret reports whether the text may be a secret: it is no id.
-func (a Asked) Secret() bool { return a.kind == askedText }
+func (a Input) Secret() bool { return a.kind == inputText }
 
 // ExplainedAs is what an Explanation is about.
 type ExplainedAs string

@@ -65,7 +65,7 @@ func ReadLog(r io.Reader, requestID string) (*Log, error) {
 // findRequest collects the records of a request, and explains the grant that they
 // name.
 func (x *Explainer) findRequest(ctx context.Context, v *Explained, log *Log) error {
-	q := &requestFacts{id: v.asked.Text, log: log}
+	q := &requestFacts{id: v.input.Text, log: log}
 	v.request = q
 	q.audit = x.audited(ctx, v, audit.Filter{RequestID: q.id})
 	var ids []string

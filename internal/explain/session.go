@@ -46,7 +46,7 @@ func (x *Explainer) findSession(ctx context.Context, v *Explained, subject strin
 
 // findHinted finds the session that an id_token names.
 func (x *Explainer) findHinted(ctx context.Context, v *Explained, hint openid.Hint) error {
-	v.asked.notes = append(v.asked.notes, fmt.Sprintf("it is an id_token that client %q got at %s; what follows is its session", hint.ClientID, show.Instant(hint.IssuedAt)))
+	v.input.notes = append(v.input.notes, fmt.Sprintf("it is an id_token that client %q got at %s; what follows is its session", hint.ClientID, show.Instant(hint.IssuedAt)))
 	return x.findSession(ctx, v, hint.Subject, func(reference [16]byte) bool {
 		return hint.SessionID != "" && openid.SessionID(reference, hint.ClientID) == hint.SessionID
 	})

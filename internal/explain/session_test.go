@@ -44,7 +44,7 @@ func TestAGrantHasItsSessionAndASessionItsGrants(t *testing.T) {
 	name := grant.SessionName(reference)
 	x := explainer(k.Issuer, k.Engine)
 	x.Config.Audit.Directory = config.AuditOff
-	say := func(a explain.Asked) (text string, program map[string]any) {
+	say := func(a explain.Input) (text string, program map[string]any) {
 		t.Helper()
 		v, err := x.Explain(t.Context(), a, nil)
 		if err != nil {
@@ -73,7 +73,7 @@ func TestAGrantHasItsSessionAndASessionItsGrants(t *testing.T) {
 	}
 	named := explain.Parse(strings.ToUpper(name))
 	named.Subject = "alice"
-	for question, a := range map[string]explain.Asked{"a session's name": named, "an id_token": explain.Parse(tokens["billing"].IDToken)} {
+	for question, a := range map[string]explain.Input{"a session's name": named, "an id_token": explain.Parse(tokens["billing"].IDToken)} {
 		text, program := say(a)
 		grants, _ := of(program)["grants"].([]any)
 		if program["kind"] != "session" || len(grants) != 2 || !strings.Contains(text, tokens["shop"].GrantID.String()) || !strings.Contains(text, tokens["billing"].GrantID.String()) {
@@ -144,9 +144,9 @@ func TestASessionEndsWithTheEpochOfItsUser(t *testing.T) {
 			}
 			k.Clock.Advance(time.Second)
 			c.change(k, u)
-			asked := explain.Parse(grant.SessionName(reference))
-			asked.Subject = "alice"
-			v, err := explainer(k.Issuer, k.Engine).Explain(t.Context(), asked, nil)
+			in := explain.Parse(grant.SessionName(reference))
+			in.Subject = "alice"
+			v, err := explainer(k.Issuer, k.Engine).Explain(t.Context(), in, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -191,11 +191,11 @@ func TestASessionShowsWhichClientsWereToldOfItsEnd(t *testing.T) {
 	}
 	x := explainer(k.Issuer, k.Engine)
 	x.Config.Audit.Directory = config.AuditOff
-	asked := explain.Parse(grant.SessionName(reference))
-	asked.Subject = "alice"
+	in := explain.Parse(grant.SessionName(reference))
+	in.Subject = "alice"
 	say := func(want ...string) *explain.Explained {
 		t.Helper()
-		v, err := x.Explain(t.Context(), asked, nil)
+		v, err := x.Explain(t.Context(), in, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
