@@ -17,20 +17,20 @@ type ExplainRequest struct {
 // An Explanation explains a token, a code, a request, a grant or a session. Nothing
 // secret of the text is in it.
 type Explanation struct {
-	Kind    string            `json:"kind"`
-	Realm   string            `json:"realm,omitempty"` // unless it is the default one
-	Genuine *bool             `json:"genuine,omitempty"`
-	Now     *Reading          `json:"now,omitempty"`
-	Notes   []string          `json:"notes,omitempty"`
-	Request *ExplainedRequest `json:"request,omitempty"`
-	Token   *ExplainedToken   `json:"token,omitempty"`
-	Code    *ExplainedCode    `json:"code,omitempty"`
-	Client  *ExplainedClient  `json:"client,omitempty"`
-	Grant   *Grant            `json:"grant,omitempty"`
-	Session *ExplainedSession `json:"session,omitempty"`
-	Holders string            `json:"holders,omitempty"`
-	Life    []LifeEntry       `json:"life,omitempty"`
-	Trail   string            `json:"trail,omitempty"` // why the audit log could not be read to its end
+	Kind      string            `json:"kind"`
+	Realm     string            `json:"realm,omitempty"` // unless it is the default one
+	Authentic *bool             `json:"genuine,omitempty"`
+	Now       *Reading          `json:"now,omitempty"`
+	Notes     []string          `json:"notes,omitempty"`
+	Request   *ExplainedRequest `json:"request,omitempty"`
+	Token     *ExplainedToken   `json:"token,omitempty"`
+	Code      *ExplainedCode    `json:"code,omitempty"`
+	Client    *ExplainedClient  `json:"client,omitempty"`
+	Grant     *Grant            `json:"grant,omitempty"`
+	Session   *ExplainedSession `json:"session,omitempty"`
+	Holders   string            `json:"holders,omitempty"`
+	Life      []LifeEntry       `json:"life,omitempty"`
+	Trail     string            `json:"trail,omitempty"` // why the audit log could not be read to its end
 }
 
 // A Reading is an explanation in words.

@@ -79,7 +79,7 @@ func open(t *testing.T) *room {
 			return adminapi.Explanation{Kind: "grant", Grant: &adminapi.Grant{ID: in.Text, State: "active", ClientID: "shop", Subject: "alice"}, Life: []adminapi.LifeEntry{{What: "authorized"}}}, nil
 		}
 		if in.Text == "forged" {
-			return adminapi.Explanation{Kind: "refresh_token", Genuine: new(bool), Now: &adminapi.Reading{Verdict: "refused", Why: "its MAC is wrong", Next: "look elsewhere"}}, nil
+			return adminapi.Explanation{Kind: "refresh_token", Authentic: new(bool), Now: &adminapi.Reading{Verdict: "refused", Why: "its MAC is wrong", Next: "look elsewhere"}}, nil
 		}
 		if in.Text == "a session" {
 			return adminapi.Explanation{Kind: "session", Session: &adminapi.ExplainedSession{State: "unknown"}}, nil

@@ -29,9 +29,9 @@ type explainedPage struct {
 // Origin says whether the realm issued the text, "" if that is unknown.
 func (p explainedPage) Origin() string {
 	switch {
-	case p.Genuine == nil:
+	case p.Authentic == nil:
 		return ""
-	case *p.Genuine:
+	case *p.Authentic:
 		return "authentic"
 	}
 	return "not authentic"

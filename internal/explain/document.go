@@ -19,7 +19,7 @@ import (
 // parts returns the explanation in the order in which it is shown.
 func (v *Explained) parts() []part {
 	e, s, q := v.Explanation, v.session, v.request
-	kind, genuine := "request", (*bool)(nil)
+	kind, authentic := "request", (*bool)(nil)
 	switch {
 	case q != nil:
 	case e != nil:
@@ -27,10 +27,10 @@ func (v *Explained) parts() []part {
 	case s != nil:
 		kind = "session"
 	}
-	if e != nil && e.As != AsGrant && (e.Answer.Known || e.Genuine) {
-		genuine = &e.Genuine
+	if e != nil && e.As != AsGrant && (e.Answer.Known || e.Authentic) {
+		authentic = &e.Authentic
 	}
-	list := []part{{facts: []fact{member("kind", kind), member("realm", v.otherRealm()), member("genuine", genuine), member("notes", v.input.notes)}}}
+	list := []part{{facts: []fact{member("kind", kind), member("realm", v.otherRealm()), member("genuine", authentic), member("notes", v.input.notes)}}}
 	if q != nil {
 		list = append(list, v.requestParts()...)
 	}
@@ -132,7 +132,7 @@ func (v *Explained) headline() string {
 	case v.request != nil:
 		return "\nThe grant behind it, as it is now."
 	case e.As == AsGrant || e.As == AsUnknown:
-	case e.Genuine:
+	case e.Authentic:
 		if e.As == AsJWT {
 			name = "an access token (JWT)"
 		}
@@ -188,7 +188,7 @@ func (v *Explained) keyText() string {
 
 // claims labels a value as not proven, unless the token is authentic.
 func (v *Explained) claims(text string) string {
-	if text == "" || v.Genuine {
+	if text == "" || v.Authentic {
 		return text
 	}
 	return show.Bounded(text) + " (as it says; not proven)"
@@ -206,7 +206,7 @@ func (v *Explained) tokenPart() part {
 		facts = append(facts, fact{"issuer", v.claims(j.Issuer), "issuer", j.Issuer}, row("type", show.Bounded(j.Type)), row("algorithm", show.Bounded(j.Algorithm)),
 			row("client", v.claims(j.ClientID)), row("subject", v.claims(j.Subject)), row("audience", v.claims(strings.Join(j.Audience, " "))), member("audience", e.Audience))
 	} else {
-		if e.Genuine {
+		if e.Authentic {
 			facts = append(facts, row("realm", v.by.Realm))
 		}
 		if e.own() && e.Client != nil {

@@ -209,7 +209,7 @@ func TestAdviceFitsTheRequest(t *testing.T) {
 		JWTOtherType: "an access token", JWTOtherMeaning: "mintage keys withdraw", "none": "compare",
 	} {
 		v := Explained{Explanation: &Explanation{JWT: &JWTFacts{Fault: fault}}}
-		if why, next := v.notGenuine("compare"); why == "" || !strings.Contains(next, want) {
+		if why, next := v.notAuthentic("compare"); why == "" || !strings.Contains(next, want) {
 			t.Errorf("%s: %q, %q", fault, why, next)
 		}
 	}

@@ -74,7 +74,7 @@ type Explained struct {
 
 // Found reports whether the realm has made the text, or has the grant.
 func (v *Explained) Found() bool {
-	return v.Explanation != nil && v.Genuine && (v.As != AsGrant || v.Grant != nil)
+	return v.Explanation != nil && v.Authentic && (v.As != AsGrant || v.Grant != nil)
 }
 
 // holders returns the line about a refresh token that several processes hold, or "".
@@ -138,9 +138,9 @@ const (
 type Explanation struct {
 	As  ExplainedAs
 	Now grant.Instant
-	// Genuine reports that this deployment issued the text. Otherwise Diagnosis, or
+	// Authentic reports that this deployment issued the text. Otherwise Diagnosis, or
 	// JWT, contains the reason, and what the text claims is not proven.
-	Genuine   bool
+	Authentic bool
 	Diagnosis keys.Diagnosis
 	MadeIn    string     // the realm that has made the text, or has the grant, if that is another one
 	JWT       *JWTFacts  // of a JWT
@@ -177,7 +177,7 @@ type Explanation struct {
 }
 
 // own reports whether the text is a token of a client for itself, which has no grant.
-func (e *Explanation) own() bool { return e.Genuine && e.Token.Own() }
+func (e *Explanation) own() bool { return e.Authentic && e.Token.Own() }
 
 // bound returns the key that a request with the text must prove (RFC 9449), or the zero key.
 func (e *Explanation) bound() oauth.JKT {
@@ -228,7 +228,7 @@ const (
 )
 
 // JWTFacts are the header and the claims of a JWT. They are proven only if the
-// explanation is Genuine.
+// explanation is Authentic.
 type JWTFacts struct {
 	Fault         JWTFault
 	Locked        bool // the signature cannot be checked: keys are wrapped

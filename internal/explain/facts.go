@@ -34,7 +34,7 @@ func (x *Explainer) Token(ctx context.Context, text string) (Explanation, error)
 	}
 	e := Explanation{As: AsUnknown, Now: x.now(), Diagnosis: view.Ring.Diagnose(x.Realm, text), Directory: directoryOf(view, x.Realm)}
 	token, err := x.Issuer.Read(view, text)
-	e.Genuine = err == nil
+	e.Authentic = err == nil
 	e.MadeIn = x.madeIn(view.Ring, text)
 	switch e.Diagnosis.Form {
 	case keys.RefreshForm:
@@ -54,14 +54,14 @@ func (x *Explainer) Token(ctx context.Context, text string) (Explanation, error)
 		}
 	}
 	switch {
-	case e.Genuine:
+	case e.Authentic:
 		e.Token, e.Named, e.Scope = token, !token.Own(), string(token.Scope)
 	case e.As == AsCode && e.Diagnosis.Fault == keys.NoFault:
 		code, err := view.Ring.OpenCode(x.Realm, text)
 		if err != nil {
 			return e, err
 		}
-		e.Code, e.Named, e.Genuine = &code, true, true
+		e.Code, e.Named, e.Authentic = &code, true, true
 		e.Token.GrantID = code.GrantID
 	case e.As == AsDevice && e.Diagnosis.Fault == keys.NoFault:
 		if err := readDevice(ctx, x.Issuer, view, text, &e); err != nil {
@@ -84,7 +84,7 @@ func (x *Explainer) Grant(ctx context.Context, id grant.ID) (Explanation, error)
 	if err != nil {
 		return Explanation{}, err
 	}
-	e := Explanation{As: AsGrant, Now: x.now(), Named: true, Genuine: true, Token: issuer.Token{GrantID: id}, Directory: directoryOf(view, x.Realm)}
+	e := Explanation{As: AsGrant, Now: x.now(), Named: true, Authentic: true, Token: issuer.Token{GrantID: id}, Directory: directoryOf(view, x.Realm)}
 	if err := x.lookUp(ctx, view, &e); err != nil {
 		return e, err
 	}
@@ -142,7 +142,7 @@ func (x *Explainer) lookUp(ctx context.Context, view *directory.View, e *Explana
 		if err == nil {
 			e.Grant = &g
 			clientID, subject, authorized = g.ClientID, g.Subject, g.AuthorizedAt
-			if e.As == AsAccess && e.Genuine {
+			if e.As == AsAccess && e.Authentic {
 				e.Token = e.Token.Of(g)
 				e.Scope, e.APIs = string(e.Token.Scope), show.APIs(e.Token.APIs, g.Realm, e.Directory.APIs)
 			}
@@ -158,7 +158,7 @@ func (x *Explainer) lookUp(ctx context.Context, view *directory.View, e *Explana
 		return err
 	}
 	e.Cutoffs = cutoffsOf(view, x.Realm, subject, clientID, authorized, x.MaxSkew)
-	if e.Genuine && e.Token.Exchanged() {
+	if e.Authentic && e.Token.Exchanged() {
 		for _, a := range append([]grant.Actor{{Subject: e.Token.ClientID}}, e.Token.Actors...) {
 			e.Cutoffs = append(e.Cutoffs, cutoffsOf(view, x.Realm, subject, a.Subject, e.Token.ExchangedAt, x.MaxSkew)...)
 			e.Cutoffs = append(e.Cutoffs, cutoffsOf(view, x.Realm, a.Subject, a.Subject, e.Token.ExchangedAt, x.MaxSkew)...)
@@ -215,7 +215,7 @@ func cutoffsOf(v *directory.View, realm, subject, client string, authorized gran
 
 // answer sets the outcome of a request with the text now, by the rules of the endpoints.
 func (x *Explainer) answer(ctx context.Context, view *directory.View, text string, e *Explanation) error {
-	if !e.Genuine {
+	if !e.Authentic {
 		// The endpoints reject the text as unknown. The outcome is open if a key that is
 		// locked here may have made it.
 		if e.Diagnosis.Fault != keys.Locked && (e.JWT == nil || !e.JWT.Locked) {
@@ -352,7 +352,7 @@ func (e *Explanation) refusedBy() (list []string) {
 	return list
 }
 
-// readJWT reads a text that may be a JWT into e, whose Genuine is set already.
+// readJWT reads a text that may be a JWT into e, whose Authentic is set already.
 func (x *Explainer) readJWT(view *directory.View, text string, e *Explanation) {
 	parts := strings.Split(text, ".")
 	if len(parts) != 3 || len(text) > keys.MaxJWT {
@@ -392,7 +392,7 @@ func (x *Explainer) readJWT(view *directory.View, text string, e *Explanation) {
 	life, known := view.Ring.Life(e.Diagnosis.KeyID, e.Now, x.Directory.Schedule)
 	_, _, _, signed := view.Ring.Verify(text)
 	switch {
-	case e.Genuine:
+	case e.Authentic:
 	case c.Issuer != x.Issuer.ID:
 		facts.Fault = JWTOtherIssuer
 	case !e.Diagnosis.NamesKey || !known:
@@ -416,7 +416,7 @@ func readDevice(ctx context.Context, iss *issuer.Issuer, view *directory.View, t
 	if err != nil {
 		return err
 	}
-	e.Genuine, e.Named, e.Device = true, true, d
+	e.Authentic, e.Named, e.Device = true, true, d
 	e.Token = issuer.Token{GrantID: code.GrantID, ClientID: code.ClientID, IssuedAt: code.IssuedAt, ExpiresAt: code.ExpiresAt}
 	return nil
 }

@@ -160,9 +160,9 @@ func TestExplainForeseesARefresh(t *testing.T) {
 			s := newService(t)
 			token := c.make(s)
 			e := s.explainToken(token)
-			if !e.Genuine || e.As != explain.AsRefresh || !e.Answer.Known || e.Answer.Why != c.want ||
+			if !e.Authentic || e.As != explain.AsRefresh || !e.Answer.Known || e.Answer.Why != c.want ||
 				e.Answer.Repeats != c.repeats || e.Answer.Revokes != c.revokes || e.Standing() != c.standing {
-				t.Errorf("explained: genuine %t, %s, standing %q, %+v", e.Genuine, e.As, e.Standing(), e.Answer)
+				t.Errorf("explained: genuine %t, %s, standing %q, %+v", e.Authentic, e.As, e.Standing(), e.Answer)
 			}
 			if c.name == "ahead of its row, after a restore" && (!e.Answer.CatchesUp || e.Restore.At == 0) {
 				t.Errorf("the restore is not told: %+v", e.Answer)
@@ -227,7 +227,7 @@ func TestExplainForeseesARedemption(t *testing.T) {
 			s := newService(t)
 			code := c.make(s)
 			e := s.explainToken(code)
-			if !e.Genuine || e.As != explain.AsCode || e.Code == nil || e.RedirectURI != redirectURI || e.Answer.Why != c.want || e.Answer.Revokes != c.revokes {
+			if !e.Authentic || e.As != explain.AsCode || e.Code == nil || e.RedirectURI != redirectURI || e.Answer.Why != c.want || e.Answer.Revokes != c.revokes {
 				t.Errorf("explained: %+v, %+v", e, e.Answer)
 			}
 			if _, err := s.Redeem(code); testkit.RefusalOf(t, err) != c.want {
@@ -270,8 +270,8 @@ func TestExplainForeseesAnIntrospection(t *testing.T) {
 				first := s.Login()
 				c.do(s, first)
 				e := s.explainToken(first.AccessToken)
-				if !e.Genuine || e.Answer.Why != c.want || e.Standing() != c.standing || e.Scope != allScopes || (e.JWT != nil) != (form == store.TokenJWT) {
-					t.Errorf("explained: genuine %t, standing %q, scope %q, %+v", e.Genuine, e.Standing(), e.Scope, e.Answer)
+				if !e.Authentic || e.Answer.Why != c.want || e.Standing() != c.standing || e.Scope != allScopes || (e.JWT != nil) != (form == store.TokenJWT) {
+					t.Errorf("explained: genuine %t, standing %q, scope %q, %+v", e.Authentic, e.Standing(), e.Scope, e.Answer)
 				}
 				if _, err := s.Inspect(t.Context(), first.AccessToken); testkit.RefusalOf(t, err) != c.want {
 					t.Errorf("introspection: %v, want %s", err, c.want)
@@ -331,8 +331,8 @@ func TestExplainTellsHowATextIsNotGenuine(t *testing.T) {
 		{"something else", "c29tZXRoaW5nIGVsc2UgdGhhdCBpcyBubyB0b2tlbg", keys.Unlike, false},
 	} {
 		e := s.explainToken(c.text)
-		if e.Genuine || e.Diagnosis.Fault != c.want || e.Named != c.named || !e.Answer.Known || e.Answer.Why != grant.TokenUnknown {
-			t.Errorf("%s: genuine %t, fault %q, named %t, %+v", c.name, e.Genuine, e.Diagnosis.Fault, e.Named, e.Answer)
+		if e.Authentic || e.Diagnosis.Fault != c.want || e.Named != c.named || !e.Answer.Known || e.Answer.Why != grant.TokenUnknown {
+			t.Errorf("%s: genuine %t, fault %q, named %t, %+v", c.name, e.Authentic, e.Diagnosis.Fault, e.Named, e.Answer)
 		}
 		if _, err := s.Renew(c.text); testkit.RefusalOf(t, err) != grant.TokenUnknown {
 			t.Errorf("%s: the token endpoint: %v", c.name, err)
@@ -400,10 +400,10 @@ func TestExplainWithoutTheKeyTellsWhatItCan(t *testing.T) {
 	}
 	locked := &service{Service: &testkit.Service{Kit: testkit.Kit{T: t, Issuer: issuer.New(issuer.Issuer{Realm: realm, ID: s.ID, Store: s.Engine, Directory: dir, Policy: s.Policy, Now: s.Clock.Now})}}}
 	e := locked.explainToken(pair.RefreshToken)
-	if e.Genuine || e.Answer.Known || e.Diagnosis.Fault != keys.Locked || e.Grant == nil || e.Grant.Generation != 2 || e.Standing() != "spent" {
+	if e.Authentic || e.Answer.Known || e.Diagnosis.Fault != keys.Locked || e.Grant == nil || e.Grant.Generation != 2 || e.Standing() != "spent" {
 		t.Errorf("a refresh token: %+v", e)
 	}
-	if e := locked.explainToken(code); e.Genuine || e.Answer.Known || e.Diagnosis.Fault != keys.Locked || e.Code != nil {
+	if e := locked.explainToken(code); e.Authentic || e.Answer.Known || e.Diagnosis.Fault != keys.Locked || e.Code != nil {
 		t.Errorf("a code: %+v", e)
 	}
 	e, err = explainer(locked.Issuer, locked.Issuer.Store).Grant(t.Context(), pair.GrantID)
@@ -495,7 +495,7 @@ func TestExplainTellsOfServiceTokens(t *testing.T) {
 		check := func(what string, want grant.Refusal) {
 			t.Helper()
 			e := s.explainToken(text)
-			if !e.Genuine || !e.Token.Own() || e.Named || !e.Answer.Known || e.Answer.Why != want || e.Client == nil || e.Client.ID != "orders-service" || e.Scope != "orders.read orders.write" {
+			if !e.Authentic || !e.Token.Own() || e.Named || !e.Answer.Known || e.Answer.Why != want || e.Client == nil || e.Client.ID != "orders-service" || e.Scope != "orders.read orders.write" {
 				t.Errorf("%s, %s: %+v", format, what, e)
 			}
 		}
@@ -509,7 +509,7 @@ func TestExplainTellsOfServiceTokens(t *testing.T) {
 	}
 	s := newService(t)
 	_, text := s.machine("")
-	if e := s.explainToken(text[:len(text)-4]); e.Genuine || e.Answer.Why != grant.TokenUnknown || e.Diagnosis.Form != "service_token" {
+	if e := s.explainToken(text[:len(text)-4]); e.Authentic || e.Answer.Why != grant.TokenUnknown || e.Diagnosis.Form != "service_token" {
 		t.Errorf("cut short: %+v", e)
 	}
 }

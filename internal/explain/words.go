@@ -93,7 +93,7 @@ func (v *Explained) read() adminapi.Reading {
 	if a.Client != "" {
 		return v.readClient()
 	}
-	if e.As == AsDevice && e.Genuine {
+	if e.As == AsDevice && e.Authentic {
 		return v.readDevice()
 	}
 	if a.Why == grant.Allowed {
@@ -202,7 +202,7 @@ func (v *Explained) detail(r *adminapi.Reading) {
 	e := v.Explanation
 	switch e.Answer.Why {
 	case grant.TokenUnknown:
-		r.Why, r.Next = v.notGenuine(r.Next)
+		r.Why, r.Next = v.notAuthentic(r.Next)
 	case grant.GrantRevoked, grant.CodeReplayed, grant.RefreshReplayed:
 		if g := e.Grant; g != nil && g.State == grant.Revoked {
 			r.Why = "the grant was revoked: " + cmp.Or(reasonWords[g.Reason], g.Reason.String())
@@ -307,8 +307,8 @@ func (v *Explained) response(why grant.Refusal) string {
 	return text
 }
 
-// notGenuine returns why a text is no authentic token of this server.
-func (v *Explained) notGenuine(next string) (why, advice string) {
+// notAuthentic returns why a text is no authentic token of this server.
+func (v *Explained) notAuthentic(next string) (why, advice string) {
 	e := v.Explanation
 	if e.JWT != nil {
 		return jwtWords(e.JWT, e.Diagnosis, next)

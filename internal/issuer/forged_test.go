@@ -153,8 +153,8 @@ func TestARetiredSigningKeyMakesNoTokensOfLaterForIntrospection(t *testing.T) {
 	s.Clock.Advance(testkit.Quick().Retention)
 	s.RotateKeys()
 	e, err := (&explain.Explainer{Realm: s.Realm, Store: s.Store, Directory: s.Directory, Now: s.Now, Issuer: s.Issuer}).Token(t.Context(), sign(map[string]any{"exp": s.At().Add(time.Hour) / 1000}))
-	if err != nil || e.Genuine || e.JWT == nil || e.JWT.Fault != explain.JWTKeyGone || e.Answer.Why != grant.TokenUnknown {
-		t.Errorf("a JWT by a key that is gone: genuine %t, %+v, %s, %v", e.Genuine, e.JWT, e.Answer.Why, err)
+	if err != nil || e.Authentic || e.JWT == nil || e.JWT.Fault != explain.JWTKeyGone || e.Answer.Why != grant.TokenUnknown {
+		t.Errorf("a JWT by a key that is gone: genuine %t, %+v, %s, %v", e.Authentic, e.JWT, e.Answer.Why, err)
 	}
 }
 
