@@ -125,14 +125,14 @@ const (
 
 // A fault is a condition that must not hold, and the text of the error if it does.
 type fault struct {
-	there bool
+	holds bool
 	text  string
 }
 
 // firstOf returns the text of the first fault whose condition holds, or "".
 func firstOf(list ...fault) string {
 	for _, f := range list {
-		if f.there {
+		if f.holds {
 			return f.text
 		}
 	}
