@@ -18,7 +18,7 @@ func (e *Endpoints) userInfo(ctx context.Context, r *server.Request) (a server.A
 	if err != nil {
 		return a, rec, err
 	}
-	t, rec, err := e.alive(ctx, r, text)
+	t, rec, err := e.activeToken(ctx, r, text)
 	if err != nil {
 		return a, rec, err
 	}

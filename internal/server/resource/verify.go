@@ -18,9 +18,9 @@ import (
 	"github.com/mintage/mintage/internal/server"
 )
 
-// alive returns an active access token, with what it allows. It does not check whether
+// activeToken returns an active access token, with what it allows. It does not check whether
 // the request may present the token: call Request.Presented.
-func (e *Endpoints) alive(ctx context.Context, r *server.Request, text string) (t issuer.Token, rec server.Report, err error) {
+func (e *Endpoints) activeToken(ctx context.Context, r *server.Request, text string) (t issuer.Token, rec server.Report, err error) {
 	if err = r.Enter(r.Route.Class); err != nil {
 		return t, rec, err
 	}
@@ -49,13 +49,13 @@ func (e *Endpoints) verify(ctx context.Context, r *server.Request) (a server.Ans
 	if err != nil {
 		return a, rec, err
 	}
-	t, rec, err := e.alive(ctx, r, text)
+	t, rec, err := e.activeToken(ctx, r, text)
 	if err != nil {
 		return a, rec, err
 	}
 	if err = r.Presented(text, t.JKT, d.at.method, d.at.uri); err != nil {
 		if errors.Is(err, oauth.ErrTokenProof) && r.HasProof() { // perhaps it is the proxy's mistake
-			err = fmt.Errorf("%w; %s", err, d.at.told())
+			err = fmt.Errorf("%w; %s", err, d.at.describe())
 		}
 		return a, rec, err
 	}
@@ -220,8 +220,8 @@ func isWebAddress(text string) bool {
 // The origin is that of the API, from the proxy's parameter dpop, or "".
 type target struct{ method, uri, origin string }
 
-// told describes, for the log, which origin the proxy has sent.
-func (t target) told() string {
+// describe returns, for the log, which origin the proxy has sent.
+func (t target) describe() string {
 	switch {
 	case t.origin == "":
 		return "the proxy names no dpop=ORIGIN, without which no proof is valid"
@@ -318,7 +318,7 @@ func (e *Endpoints) tokenInfo(ctx context.Context, r *server.Request) (a server.
 		text, err = r.Token()
 	}
 	if err == nil {
-		t, rec, err = e.alive(ctx, r, text)
+		t, rec, err = e.activeToken(ctx, r, text)
 	}
 	if err == nil && t.JKT.Bound() { // callers of this endpoint cannot verify proofs
 		err = oauth.ErrInvalidToken
