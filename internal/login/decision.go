@@ -270,7 +270,7 @@ func (a *Authorizer) answer(ctx context.Context, st Stage) (Stage, error) {
 		GrantID:       id, Nonce: nonce, KeyID: d.KeyID, AuthorizedAt: d.AuthorizedAt, ExpiresAt: d.ExpiresAt,
 	})
 	if err != nil {
-		return st, a.clientError(st.Client, it.Request, faultTold(err), true, err)
+		return st, a.clientError(st.Client, it.Request, publicError(err), true, err)
 	}
 	st.URL = a.callback(it.Request, st.Client, code)
 	return st, nil
@@ -334,7 +334,7 @@ func (a *Authorizer) next(ctx context.Context, st *Stage, r oauth.AuthorizationR
 	case err == nil && st.Client != nil && st.Session != nil && (step == StepConsent || step == StepAnswered && st.Interaction == nil):
 		// Make the code before asking, so that a request for which none can be made fails.
 		if st.code, err = a.Issuer.Codes().IssueTo(st.Client, authorization(r, st.Session.Identity, st.targets)); err != nil {
-			err = a.clientError(st.Client, r, faultTold(err), true, err)
+			err = a.clientError(st.Client, r, publicError(err), true, err)
 		}
 	}
 	return step, err

@@ -44,8 +44,8 @@ var (
 	ErrLimited = errors.New("too many interactions of one address")
 )
 
-// faultTold returns the error that is sent to the client for a fault.
-func faultTold(err error) *oauth.Error {
+// publicError returns the error that is sent to the client for a fault.
+func publicError(err error) *oauth.Error {
 	var invalid *oauth.Invalid
 	switch {
 	case errors.Is(err, store.ErrUnavailable):
