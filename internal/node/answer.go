@@ -67,7 +67,7 @@ func (n *realm) upstreamSubject(issuer string, claims map[string]json.RawMessage
 
 // answer builds the handlers of each realm for cfg. It reads the files that cfg names,
 // and changes nothing that is in use.
-func (n *node) answer(cfg config.Config) (list []*answering, err error) {
+func (n *node) answer(cfg config.Config) (list []*handlers, err error) {
 	for i, of := range cfg.Each() {
 		a, answerErr := n.realms[i].answer(of, cfg)
 		list, err = append(list, a), errors.Join(err, of.Named(answerErr))
@@ -77,7 +77,7 @@ func (n *node) answer(cfg config.Config) (list []*answering, err error) {
 
 // answer builds the handlers of the realm for cfg, its configuration. All is the
 // configuration of the deployment: restores and withdrawals of keys concern all realms.
-func (n *realm) answer(cfg, all config.Config) (*answering, error) {
+func (n *realm) answer(cfg, all config.Config) (*handlers, error) {
 	iss := NewIssuer(cfg, n.store, n.directory, n.feed, n.log)
 	iss.Devices = &n.devices
 	front, err := n.newFront(cfg, iss)
@@ -125,7 +125,7 @@ func (n *realm) answer(cfg, all config.Config) (*answering, error) {
 		tokens.DevicePage = cfg.PublicURL + cfg.BasePath + web.DevicePath
 	}
 	resources := &resource.Endpoints{Server: srv, Issuer: iss, Directory: n.directory, ScopesSupported: cfg.ScopesSupported, TokenInfoQuery: cfg.Compat.TokenInfoQuery}
-	a := &answering{issuer: iss, directory: n.directory, front: front, server: srv, admin: adminAPI, documents: n.documentsOf(cfg), registrations: registrations}
+	a := &handlers{issuer: iss, directory: n.directory, front: front, server: srv, admin: adminAPI, documents: n.documentsOf(cfg), registrations: registrations}
 	if front != nil {
 		front.EndAll, adminAPI.Pages = n.endAll(cases), front.Pages
 		resources.Claims, iss.Claims = front.Claims, front.Claims
@@ -174,7 +174,7 @@ func NewIssuer(cfg config.Config, st store.Store, directory *directory.Directory
 
 // use puts the handlers of list into use: they serve every further request. Running
 // requests finish with the handlers that they began with.
-func (n *node) use(cfg config.Config, list []*answering) {
+func (n *node) use(cfg config.Config, list []*handlers) {
 	n.cfg = cfg
 	n.checkups.use(cfg)
 	admits := map[string]func(id string) bool{}

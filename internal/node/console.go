@@ -24,7 +24,7 @@ import (
 
 // consoleHandler returns the handler of the console's listener. Operators are users of the
 // default realm.
-func (n *node) consoleHandler(cfg config.Config, a *answering, api http.Handler) http.Handler {
+func (n *node) consoleHandler(cfg config.Config, a *handlers, api http.Handler) http.Handler {
 	c := &console.Console{
 		URL: cfg.ConsoleURL(), Service: cfg.ServiceName(), Dev: n.dev, API: api, Store: n.store, Now: time.Now, Log: n.log, Audit: n.auditLog, Elsewhere: elsewhere(cfg),
 	}

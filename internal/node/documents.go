@@ -99,12 +99,12 @@ func registrationsOf(cfg config.Config, d *directory.Directory) (r *client.Regis
 }
 
 // admits reports whether an id can be that of a client that registered itself.
-func (a *answering) admits(id string) bool {
+func (a *handlers) admits(id string) bool {
 	return a.registrations.Admits(id) || a.documents.Admits(id)
 }
 
 // selfRegistered returns the client that makes a request, if it registered itself.
-func (a *answering) selfRegistered(ctx context.Context, r oauth.AuthorizationRequest, from netip.Prefix, signedIn bool) (*store.Client, error) {
+func (a *handlers) selfRegistered(ctx context.Context, r oauth.AuthorizationRequest, from netip.Prefix, signedIn bool) (*store.Client, error) {
 	switch {
 	case !a.admits(r.ClientID):
 		return nil, oauth.ErrUnknownClient

@@ -92,12 +92,12 @@ type realm struct {
 	feed       *issuer.Feed
 	discovered upstream.Discovered
 	provider   atomic.Pointer[upstream.Provider] // where users sign in since the last reload, or nil
-	current    *answering                        // since the last reload
+	current    *handlers                         // since the last reload
 }
 
-// An answering holds what serves one realm. A reload makes another one, for the new
+// A handlers value holds what serves one realm. A reload makes another one, for the new
 // configuration.
-type answering struct {
+type handlers struct {
 	issuer    *issuer.Issuer
 	directory *directory.Directory
 	front     *web.Front // nil if there is none

@@ -63,7 +63,7 @@ func openForTest(t *testing.T, cfg config.Config, lines *logLines, dev bool) *no
 		err = n.equip(cfg)
 	}
 	n.documents = fetch.NewCache(publish, func(address string, body []byte) (client.Document, error) { return client.ReadDocument(address, body) }, time.Now)
-	var list []*answering
+	var list []*handlers
 	if err == nil {
 		list, err = n.answer(cfg)
 	}

@@ -81,7 +81,7 @@ func (n *node) reloadOn(ctx context.Context, h hangups, load func() (config.Conf
 			stop()
 			return
 		}
-		tell(n.log, stateReloading, "reading the configuration again")
+		notifyOrLog(n.log, stateReloading, "reading the configuration again")
 		cfg, from, err := load()
 		if err == nil {
 			err = from.Explain(n.reload(cfg, from))
@@ -89,7 +89,7 @@ func (n *node) reloadOn(ctx context.Context, h hangups, load func() (config.Conf
 		if err != nil {
 			n.log.Error("the configuration cannot be used; nothing has changed", "faults", strings.Split(err.Error(), "\n"))
 		}
-		tell(n.log, stateReady, "serving "+n.cfg.IssuerID())
+		notifyOrLog(n.log, stateReady, "serving "+n.cfg.IssuerID())
 	}
 }
 
@@ -143,8 +143,8 @@ const (
 	stateStopping  = "STOPPING=1"
 )
 
-// tell calls notify, and logs an error.
-func tell(log *slog.Logger, state, status string) {
+// notifyOrLog calls notify, and logs an error.
+func notifyOrLog(log *slog.Logger, state, status string) {
 	if err := notify(state, status); err != nil {
 		log.Warn("cannot notify the service manager", "state", state, "error", err)
 	}

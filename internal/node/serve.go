@@ -132,7 +132,7 @@ func Serve(ctx context.Context, from Source) (err error) {
 	running.Go(func() {
 		n.reloadOn(background, hangups, load, stop)
 	})
-	tell(log, stateReady, "serving "+cfg.IssuerID())
+	notifyOrLog(log, stateReady, "serving "+cfg.IssuerID())
 	started = true
 	return runAndDrain(ctx, listeners, n.health, log)
 }
@@ -158,7 +158,7 @@ func runAndDrain(ctx context.Context, list []listener, health *server.Health, lo
 	select {
 	case err = <-failed:
 	case <-ctx.Done():
-		tell(log, stateStopping, "running requests finish")
+		notifyOrLog(log, stateStopping, "running requests finish")
 		log.Info("stopping: no new connections, running requests finish", "at_most", drainTime.String())
 	}
 	health.Drain()
