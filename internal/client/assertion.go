@@ -100,7 +100,7 @@ func verifyWith(ctx context.Context, signed *jose.JSONWebSignature, set keyset.S
 	candidates := set.Find(header.KeyID, jose.SignatureAlgorithm(header.Algorithm))
 	switch {
 	case len(candidates) == 0:
-		return was(header.KeyID, "kid", fmt.Sprintf("names none of the %s's keys for %s", signer, header.Algorithm))
+		return wrongClaimWithValue(header.KeyID, "kid", fmt.Sprintf("names none of the %s's keys for %s", signer, header.Algorithm))
 	case published && header.KeyID == "" && len(candidates) > 1:
 		return wrongClaim("kid", fmt.Sprintf("is missing, and more than one of the %s's keys fits", signer))
 	case published:

@@ -45,7 +45,7 @@ func (f *AssertionFault) Unwrap() error { return WrongAssertion }
 
 func wrongClaim(claim, why string) error { return &AssertionFault{claim, why} }
 
-// was is wrongClaim with the value, for the log.
-func was(value, claim, why string) error {
+// wrongClaimWithValue is wrongClaim with the value, for the log.
+func wrongClaimWithValue(value, claim, why string) error {
 	return wrongClaim(claim, why+": it is "+oauth.Quoted(value))
 }

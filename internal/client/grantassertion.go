@@ -140,9 +140,9 @@ func (j *judgement) typ(context.Context) error {
 	case exact == oauth.JWTIDJAG:
 		j.kind = store.TrustIDJAG
 	case typ == oauth.JWTIDJAG:
-		return was(exact, "typ", "is not written "+oauth.JWTIDJAG)
+		return wrongClaimWithValue(exact, "typ", "is not written "+oauth.JWTIDJAG)
 	case other:
-		return was(exact, "typ", "is that of another kind of token")
+		return wrongClaimWithValue(exact, "typ", "is that of another kind of token")
 	}
 	return nil
 }
@@ -176,7 +176,7 @@ func (j *judgement) fitting() (*store.Trust, error) {
 	if j.client != "" {
 		t, ok := j.view.Trust(j.a.Realm, j.claims.Issuer, j.kind, j.client)
 		if !ok {
-			return nil, j.untrusted(was(j.claims.Issuer, "iss", fmt.Sprintf("has no %s trust for the client", j.kind)))
+			return nil, j.untrusted(wrongClaimWithValue(j.claims.Issuer, "iss", fmt.Sprintf("has no %s trust for the client", j.kind)))
 		}
 		return t, nil
 	}
@@ -211,7 +211,7 @@ func (j *judgement) untrusted(err error) error {
 	}
 	switch {
 	case j.kind == store.TrustWorkload && has(store.TrustIDJAG):
-		return was(exact, "typ", "is not "+oauth.JWTIDJAG+", and the client's trust is for ID-JAGs")
+		return wrongClaimWithValue(exact, "typ", "is not "+oauth.JWTIDJAG+", and the client's trust is for ID-JAGs")
 	case j.kind == store.TrustIDJAG && has(store.TrustWorkload):
 		return wrongClaim("typ", "is "+exact+", and the client's trust is for workloads")
 	}
@@ -247,7 +247,7 @@ func (a *Authenticator) trustedKeys(ctx context.Context, t *store.Trust, enough 
 
 func (j *judgement) forClient(context.Context) error {
 	if j.kind == store.TrustIDJAG && j.claims.ClientID != j.client {
-		return was(j.claims.ClientID, "client_id", "is not the client that presents it")
+		return wrongClaimWithValue(j.claims.ClientID, "client_id", "is not the client that presents it")
 	}
 	return nil
 }
@@ -265,7 +265,7 @@ func (j *judgement) audience(context.Context) error {
 	case j.kind == store.TrustIDJAG:
 		why = "is not the issuer of this server"
 	}
-	return was(strings.Join(list, " "), "aud", why)
+	return wrongClaimWithValue(strings.Join(list, " "), "aud", why)
 }
 
 // aimed reports whether the audience is the one that a trust requires. A slash at the end

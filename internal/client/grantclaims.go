@@ -122,7 +122,7 @@ func (j *judgement) sub(context.Context) error {
 	case j.claims.Subject == "":
 		return wrongClaim("sub", "is missing")
 	case !matches(j.out.Trust, j.claims.Subject):
-		return was(j.claims.Subject, "sub", "is not one of the subjects of the trust")
+		return wrongClaimWithValue(j.claims.Subject, "sub", "is not one of the subjects of the trust")
 	}
 	return nil
 }
@@ -139,7 +139,7 @@ func (j *judgement) tenant(context.Context) error {
 	case j.out.Trust.Tenant != "" && !given:
 		return wrongClaim("tenant", "is missing, and the trust has one")
 	case given && j.claims.Tenant != j.out.Trust.Tenant:
-		return was(j.claims.Tenant, "tenant", "is not that of the trust")
+		return wrongClaimWithValue(j.claims.Tenant, "tenant", "is not that of the trust")
 	}
 	return nil
 }
@@ -243,7 +243,7 @@ func (j *judgement) subject(context.Context) error {
 		case c.EmailVerified != true:
 			return wrongClaim("email", "is not email_verified")
 		case !slices.Contains(t.Domains, oauth.InSmallLetters(domain)):
-			return was(domain, "email", "is of a domain that the trust does not list")
+			return wrongClaimWithValue(domain, "email", "is of a domain that the trust does not list")
 		}
 		j.out.Subject = oauth.InSmallLetters(c.Email)
 	case store.SubjectUpstream:
