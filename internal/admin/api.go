@@ -334,7 +334,7 @@ func (a Clients) checkAPIs(ctx context.Context, c, old store.Client) error {
 		return &oauth.Invalid{Field: flag, Message: fmt.Sprintf("there is no client %q (see: mintage client list)", id)}
 	}
 	for _, id := range c.ExchangeFrom {
-		if id != grant.EveryClient && !client.NamesItself(id) && !slices.Contains(old.ExchangeFrom, id) && absent(id) {
+		if id != grant.EveryClient && !client.IsSelfRegisteredID(id) && !slices.Contains(old.ExchangeFrom, id) && absent(id) {
 			return noClient("exchange-from", id)
 		}
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// NamesItself reports whether an id has the form of one of a client that registered
+// IsSelfRegisteredID reports whether an id has the form of one of a client that registered
 // itself.
-func NamesItself(id string) bool { return keys.IsRegistration(id) || oauth.IsClientAddress(id) }
+func IsSelfRegisteredID(id string) bool { return keys.IsRegistration(id) || oauth.IsClientAddress(id) }
 
 // ownClient returns a client that registered itself, with one redirect URI or, for the
 // device grant alone, none.

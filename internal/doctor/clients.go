@@ -170,7 +170,7 @@ func (f *findings) judgeExchange(p *Deployment, c store.Client, present map[stri
 		}
 	}
 	for _, id := range c.ExchangeFrom {
-		if id != grant.EveryClient && !client.NamesItself(id) && !present[id] {
+		if id != grant.EveryClient && !client.IsSelfRegisteredID(id) && !present[id] {
 			f.warn("mintage client update ID --remove-exchange-from CLIENT", "%s may exchange tokens of the client %s, which does not exist or is disabled", clientName(c), id)
 		}
 	}

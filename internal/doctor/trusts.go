@@ -72,7 +72,7 @@ func (f *findings) judgeTrusted(p *Deployment, t store.Trust) {
 	if i := slices.IndexFunc(p.Changes.Clients, func(c store.Client) bool { return c.ID == t.ClientID }); i >= 0 {
 		c = &p.Changes.Clients[i]
 	}
-	own := client.NamesItself(t.ClientID) && (c == nil || c.SelfRegistered())
+	own := client.IsSelfRegisteredID(t.ClientID) && (c == nil || c.SelfRegistered())
 	gone := "mintage trust delete ID"
 	if c != nil && c.State == store.ClientDisabled { // a deleted one does not come back
 		gone += ", or mintage client enable ID"

@@ -124,7 +124,7 @@ func (r *Request) Enter(c overload.Class) error {
 // themselves have a class of their own. The name is not verified yet: a caller that uses
 // another client's name fails to authenticate later.
 func (r *Request) EnterFor(c overload.Class, p oauth.Params) error {
-	if cred, err := r.credentials(p); err == nil && client.NamesItself(cred.ClientID) {
+	if cred, err := r.credentials(p); err == nil && client.IsSelfRegisteredID(cred.ClientID) {
 		if named, ok := r.server.directory.Latest().Registered(r.server.Realm, cred.ClientID); !ok || named.SelfRegistered() {
 			c = overload.Own
 		}
@@ -240,7 +240,7 @@ func (r *Request) Client(ctx context.Context, p oauth.Params) (c *store.Client, 
 // client could send a browser here with the same request.
 func (r *Request) ClientOrNew(ctx context.Context, p oauth.Params) (c *store.Client, id string, err error) {
 	cred, err := r.credentials(p)
-	if err != nil || !client.NamesItself(cred.ClientID) {
+	if err != nil || !client.IsSelfRegisteredID(cred.ClientID) {
 		return r.Client(ctx, p)
 	}
 	directory := r.server.directory
@@ -260,7 +260,7 @@ func (r *Request) ClientOrNew(ctx context.Context, p oauth.Params) (c *store.Cli
 // DeviceClient is Client for the device grant. A client that registers itself has no
 // record until its user has agreed: until then, its id is enough.
 func (r *Request) DeviceClient(ctx context.Context, p oauth.Params) (c *store.Client, id string, err error) {
-	if cred, err := r.credentials(p); err == nil && client.NamesItself(cred.ClientID) {
+	if cred, err := r.credentials(p); err == nil && client.IsSelfRegisteredID(cred.ClientID) {
 		if c, err = r.server.directory.Unrecorded(ctx, r.server.Realm, cred.ClientID); c != nil || err != nil {
 			return c, cred.ClientID, err
 		}

@@ -34,7 +34,7 @@ func (e *Endpoints) device(ctx context.Context, r *server.Request) (a server.Ans
 	}
 	c, id, err := r.DeviceClient(ctx, p)
 	rec.ClientID = id
-	if errors.Is(err, client.ErrClient) && !client.NamesItself(id) && p["client_id"] != "" && p["client_secret"] == "" && p["client_assertion"] == "" && len(r.Header["Authorization"]) == 0 {
+	if errors.Is(err, client.ErrClient) && !client.IsSelfRegisteredID(id) && p["client_id"] != "" && p["client_secret"] == "" && p["client_assertion"] == "" && len(r.Header["Authorization"]) == 0 {
 		err = &notHere{err}
 	}
 	if err != nil {
