@@ -188,7 +188,7 @@ func Find(dir string, h Head) (p Place, err error) {
 	var in segment
 	for _, s := range list {
 		first, err := s.firstEntry()
-		if hardlyBegun(err) {
+		if noCompleteLine(err) {
 			continue
 		}
 		if err != nil {
@@ -210,7 +210,7 @@ func Find(dir string, h Head) (p Place, err error) {
 	for lines := newLines(f); !p.Found; {
 		line, err := lines.next()
 		switch {
-		case hardlyBegun(err):
+		case noCompleteLine(err):
 			return p, nil
 		case err != nil && !errors.Is(err, errLongLine):
 			return p, err

@@ -280,9 +280,9 @@ func parseRemoval(detail string) (r removal, ok bool) {
 	return r, ok
 }
 
-// hardlyBegun reports whether a process was killed before it had written the first
-// line of a segment.
-func hardlyBegun(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, errUnfinished) }
+// noCompleteLine reports whether an error of reading a line means that there is no complete
+// one: the process was killed before it had written the first line of a segment.
+func noCompleteLine(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, errUnfinished) }
 
 // removalOf describes the removal of the first n segments. It fails if the next
 // segment does not continue them: the removal would hide a manipulation.

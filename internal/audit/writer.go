@@ -416,7 +416,7 @@ func (w *writer) excess(list []segment, now time.Time) (n int, why string, err e
 		}
 		total -= sizes[i-1]
 		next, err := list[i].firstEntry()
-		if hardlyBegun(err) {
+		if noCompleteLine(err) {
 			continue
 		}
 		if err != nil {
