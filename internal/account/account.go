@@ -60,7 +60,7 @@ func NewGuard(failures int) *Guard {
 	// Use at most half of the processors to hash passwords.
 	pool := keys.NewSlowPool(max(1, runtime.GOMAXPROCS(0)/2), hashersWaiting)
 	return &Guard{
-		dummy: keys.NoSlow(), pool: pool, match: pool.Match,
+		dummy: keys.UnmatchableHash(), pool: pool, match: pool.Match,
 		passwords: newThrottle(passwordLimits(failures)), codes: newThrottle(codeLimits(failures)),
 	}
 }

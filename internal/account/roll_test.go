@@ -15,7 +15,7 @@ func TestTheRollIsReadAgainOnlyAfterAChange(t *testing.T) {
 	_, st := testkit.Store(t)
 	add := func(realm, name string) User {
 		t.Helper()
-		u, err := NewUser(Registration{Realm: realm, Username: name, PasswordHash: keys.NoSlow()}, started)
+		u, err := NewUser(Registration{Realm: realm, Username: name, PasswordHash: keys.UnmatchableHash()}, started)
 		if err == nil {
 			err = Create(t.Context(), st, u)
 		}
@@ -57,7 +57,7 @@ func BenchmarkTheRollOfManyUsers(b *testing.B) {
 	_, st := testkit.Store(b)
 	var users []User
 	for i := range 8000 {
-		u, err := NewUser(Registration{Realm: realm, Username: fmt.Sprintf("user-%06d", i), Name: fmt.Sprintf("Person %06d", i), PasswordHash: keys.NoSlow()}, started)
+		u, err := NewUser(Registration{Realm: realm, Username: fmt.Sprintf("user-%06d", i), Name: fmt.Sprintf("Person %06d", i), PasswordHash: keys.UnmatchableHash()}, started)
 		if err != nil {
 			b.Fatal(err)
 		}

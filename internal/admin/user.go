@@ -85,7 +85,7 @@ func (a Users) Import(ctx context.Context, list []account.Registration) (created
 	users := make([]account.User, len(list))
 	for i, r := range list {
 		if r.Realm = a.Realm; r.PasswordHash == "" {
-			r.PasswordHash = keys.NoSlow()
+			r.PasswordHash = keys.UnmatchableHash()
 		}
 		if users[i], err = account.NewUser(r, now); err != nil {
 			return 0, &ImportError{i, err}

@@ -41,7 +41,7 @@ func furnish(t *testing.T) *furnished {
 	f := &furnished{room: open(t)}
 	f.alice = f.operator("alice", operator.Admin)
 	c := f.shop("Shop", "shop")
-	if _, _, err := f.cases.Users().Create(t.Context(), account.Registration{Username: "erin", PasswordHash: keys.NoSlow()}); err != nil {
+	if _, _, err := f.cases.Users().Create(t.Context(), account.Registration{Username: "erin", PasswordHash: keys.UnmatchableHash()}); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := f.cases.Users().SetTOTP(t.Context(), "erin", ""); err != nil {

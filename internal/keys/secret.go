@@ -79,8 +79,8 @@ func slowText(salt, sum []byte) string {
 		enc.EncodeToString(salt), enc.EncodeToString(sum))
 }
 
-// NoSlow returns a random hash, which matches no known password.
-func NoSlow() string {
+// UnmatchableHash returns a random hash, which matches no known password.
+func UnmatchableHash() string {
 	var b [slowSalt + slowSum]byte
 	rand.Read(b[:])
 	return slowText(b[:slowSalt], b[slowSalt:])

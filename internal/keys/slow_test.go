@@ -40,14 +40,14 @@ func TestMatchTellsWhichSpellingHasTheHash(t *testing.T) {
 func TestADummyCostsAsMuchAndMatchesNothing(t *testing.T) {
 	t.Parallel()
 	cost := func(phc string) string { return phc[:strings.LastIndex(phc[:strings.LastIndex(phc, "$")], "$")] }
-	dummy := keys.NoSlow()
+	dummy := keys.UnmatchableHash()
 	if real := keys.HashSlow("secret"); cost(dummy) != cost(real) || len(dummy) != len(real) {
 		t.Errorf("the dummy is of %s, and a hash of %s", cost(dummy), cost(real))
 	}
 	if ok, err := keys.MatchSlow(dummy, ""); ok || err != nil {
 		t.Errorf("the empty secret: %t, %v", ok, err)
 	}
-	if keys.NoSlow() == dummy {
+	if keys.UnmatchableHash() == dummy {
 		t.Error("two dummies are equal")
 	}
 }
@@ -117,7 +117,7 @@ func TestAMatchThatIsGivenUpLeavesItsPlaceAndItsTurn(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			var waiting sync.WaitGroup
 			waiting.Go(func() {
-				if i, err := pool.Match(ctx, keys.NoSlow(), []oauth.Secret{"x"}); i != -1 || !errors.Is(err, context.Canceled) {
+				if i, err := pool.Match(ctx, keys.UnmatchableHash(), []oauth.Secret{"x"}); i != -1 || !errors.Is(err, context.Canceled) {
 					t.Errorf("%d, %v", i, err)
 				}
 			})
