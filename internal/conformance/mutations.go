@@ -301,7 +301,7 @@ var tokenMutations = []Mutation{
 	},
 	{
 		Name: "right to a phantom token", In: "Endpoints.introspect",
-		Old: "&& t.MayBeAskedBy(c):", New: ":",
+		Old: "&& t.IntrospectableBy(c):", New: ":",
 		Test: here + "TestIN14",
 	},
 	{
@@ -377,12 +377,12 @@ var tokenMutations = []Mutation{
 		Test: here + "TestIN12",
 	},
 	{
-		Name: "permission to introspect", In: "Token.MayBeAskedBy",
+		Name: "permission to introspect", In: "Token.IntrospectableBy",
 		Old: "return caller.Introspect && (", New: "return (",
 		Test: here + "TestIN03",
 	},
 	{
-		Name: "audience at introspection", In: "Token.MayBeAskedBy",
+		Name: "audience at introspection", In: "Token.IntrospectableBy",
 		Old: "(len(limits) == 0 || t.IsFor", New: "(len(limits) >= 0 || t.IsFor",
 		Test: here + "TestIN11",
 	},

@@ -235,7 +235,7 @@ var machineMutations = []Mutation{
 	},
 	{
 		Name: "userinfo of an exchanged token", In: "Endpoints.userInfo",
-		Old: "if t.Own() || t.Exchanged() {", New: "if t.Own() {",
+		Old: "if t.IsService() || t.Exchanged() {", New: "if t.IsService() {",
 		Test: here + "TestTX02",
 	},
 	{

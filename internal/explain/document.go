@@ -42,7 +42,7 @@ func (v *Explained) parts() []part {
 	}
 	life := part{head: "life", table: lifeTable(v.life), name: "life", value: v.life}
 	note := part{facts: []fact{member("holders", v.holders()), member("trail", v.auditNote)}}
-	if e != nil && (e.Named || e.own()) {
+	if e != nil && (e.Named || e.isService()) {
 		note.head = v.auditNote
 	}
 	return append(list, life, note)
@@ -137,9 +137,9 @@ func (v *Explained) headline() string {
 			name = "an access token (JWT)"
 		}
 		switch {
-		case e.own() && e.Trust != "":
+		case e.isService() && e.Trust != "":
 			name += " of a client for itself (trust " + e.Trust + ")"
-		case e.own():
+		case e.isService():
 			name += " of a client for itself (client_credentials)"
 		}
 		if e.Token.Exchanged() {
@@ -209,7 +209,7 @@ func (v *Explained) tokenPart() part {
 		if e.Authentic {
 			facts = append(facts, row("realm", v.by.Realm))
 		}
-		if e.own() && e.Client != nil {
+		if e.isService() && e.Client != nil {
 			facts = append(facts, row("client", e.Client.ID))
 		}
 		if t.Exchanged() {
@@ -226,7 +226,7 @@ func (v *Explained) tokenPart() part {
 	}
 	issued := ""
 	switch {
-	case e.own():
+	case e.isService():
 		facts = append(facts, both("id", "grant_id", t.GrantID.String()))
 	case e.Named:
 		generation := fmt.Sprint(t.Generation)

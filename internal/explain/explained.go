@@ -176,8 +176,8 @@ type Explanation struct {
 	Answer  Answer
 }
 
-// own reports whether the text is a token of a client for itself, which has no grant.
-func (e *Explanation) own() bool { return e.Authentic && e.Token.Own() }
+// isService reports whether the text is a token of a client for itself, which has no grant.
+func (e *Explanation) isService() bool { return e.Authentic && e.Token.IsService() }
 
 // bound returns the key that a request with the text must prove (RFC 9449), or the zero key.
 func (e *Explanation) bound() oauth.JKT {

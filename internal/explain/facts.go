@@ -55,7 +55,7 @@ func (x *Explainer) Token(ctx context.Context, text string) (Explanation, error)
 	}
 	switch {
 	case e.Authentic:
-		e.Token, e.Named, e.Scope = token, !token.Own(), string(token.Scope)
+		e.Token, e.Named, e.Scope = token, !token.IsService(), string(token.Scope)
 	case e.As == AsCode && e.Diagnosis.Fault == keys.NoFault:
 		code, err := view.Ring.OpenCode(x.Realm, text)
 		if err != nil {
@@ -123,7 +123,7 @@ func (x *Explainer) lookUp(ctx context.Context, view *directory.View, e *Explana
 	if e.As == AsDevice {
 		clientID = e.Token.ClientID
 	}
-	if e.own() {
+	if e.isService() {
 		clientID, subject, authorized = e.Token.ClientID, e.Token.Subject, e.Token.AuthorizedAt
 		e.APIs = show.APIs(e.Token.APIs, x.Realm, e.Directory.APIs)
 		if t := view.TrustOfToken(x.Realm, e.Token.GrantID); t != nil {

@@ -27,7 +27,7 @@ const readEvents = 10000
 // from its row, the events and the audit log.
 func (x *Explainer) completeLife(ctx context.Context, v *Explained) error {
 	e := v.Explanation
-	if e == nil || !e.Named && !e.own() {
+	if e == nil || !e.Named && !e.isService() {
 		return nil
 	}
 	add := func(at grant.Instant, what, actor, detail string) {

@@ -495,7 +495,7 @@ func TestExplainTellsOfServiceTokens(t *testing.T) {
 		check := func(what string, want grant.Refusal) {
 			t.Helper()
 			e := s.explainToken(text)
-			if !e.Authentic || !e.Token.Own() || e.Named || !e.Answer.Known || e.Answer.Why != want || e.Client == nil || e.Client.ID != "orders-service" || e.Scope != "orders.read orders.write" {
+			if !e.Authentic || !e.Token.IsService() || e.Named || !e.Answer.Known || e.Answer.Why != want || e.Client == nil || e.Client.ID != "orders-service" || e.Scope != "orders.read orders.write" {
 				t.Errorf("%s, %s: %+v", format, what, e)
 			}
 		}

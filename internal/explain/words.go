@@ -108,7 +108,7 @@ func (v *Explained) read() adminapi.Reading {
 	if e.Token.Exchanged() && a.Why == grant.AccessRevoked {
 		r.Why, r.Next = "its client has revoked it, or the access tokens that its grant had given until then were revoked", "nothing: the client exchanges the user's present token again"
 	}
-	if e.own() {
+	if e.isService() {
 		if r.Next = "nothing: the client requests another one (client_credentials)"; e.Trust != "" {
 			r.Next = "nothing: the client presents a new assertion; if the trust has ended: mintage trust show " + e.Trust
 		}

@@ -45,7 +45,7 @@ func (iss Exchanges) ExchangeToken(ctx context.Context, c *store.Client, r Excha
 	ends := subject.ExpiresAt
 	if r.ActorToken != "" {
 		actor, err := iss.Inspect(ctx, r.ActorToken)
-		if err == nil && (!actor.Own() || actor.ClientID != c.ID || r.ActorJWT && actor.Form != JWT) {
+		if err == nil && (!actor.IsService() || actor.ClientID != c.ID || r.ActorJWT && actor.Form != JWT) {
 			err = &grant.Refused{Why: grant.OtherClient}
 		}
 		if err != nil {
@@ -118,13 +118,13 @@ func unacceptable(told *oauth.Error, err error) error {
 
 // subject returns the active access token of a user that is to be exchanged, and the
 // records on which the token depends.
-func (iss Exchanges) subject(ctx context.Context, view *directory.View, r ExchangeRequest) (Token, rests, *directory.View, error) {
+func (iss Exchanges) subject(ctx context.Context, view *directory.View, r ExchangeRequest) (Token, tokenRecords, *directory.View, error) {
 	t, view, err := iss.open(ctx, view, r.SubjectToken, AccessToken)
 	if err != nil {
-		return t, rests{}, view, err
+		return t, tokenRecords{}, view, err
 	}
-	if t.Own() || r.SubjectJWT && t.Form != JWT {
-		return t, rests{}, view, &grant.Refused{Why: grant.TokenUnknown} // a token about no user, or not the declared JWT
+	if t.IsService() || r.SubjectJWT && t.Form != JWT {
+		return t, tokenRecords{}, view, &grant.Refused{Why: grant.TokenUnknown} // a token about no user, or not the declared JWT
 	}
 	t, on, why, err := iss.inspectOfGrant(ctx, view, t)
 	if err == nil && why != grant.Allowed {
@@ -137,7 +137,7 @@ func (iss Exchanges) subject(ctx context.Context, view *directory.View, r Exchan
 // available there: the token's own for an API of the subject token, and the granted scope
 // for another API of the grant. An operator may allow more (Beyond). The scope is "" if
 // the client may not exchange tokens for the API.
-func (e entitlements) exchanged(uri string, subject Token, on rests) (*store.API, oauth.Scope) {
+func (e entitlements) exchanged(uri string, subject Token, on tokenRecords) (*store.API, oauth.Scope) {
 	if uri == "" && len(subject.Audience) == 1 {
 		uri = subject.Audience[0]
 	}

@@ -47,7 +47,7 @@ type Token struct {
 	Key  grant.KeyID // that made it
 
 	// GrantID and Generation are those of the token's grant. The GrantID of a token
-	// without a grant is the token's own id; see Own.
+	// without a grant is the token's own id; see IsService.
 	GrantID    grant.ID
 	Generation uint32
 
@@ -93,9 +93,11 @@ type Token struct {
 	apis   uint8  // of the form OfGrant: positions in the grant's APIs
 }
 
-// Own reports whether the client got the token for itself (RFC 6749 section 4.4):
+// IsService reports whether the client got the token for itself (RFC 6749 section 4.4):
 // there is no user and no grant, and GrantID is the token's own id.
-func (t Token) Own() bool { return t.Generation == 0 && (t.Form == SelfContained || t.Form == JWT) }
+func (t Token) IsService() bool {
+	return t.Generation == 0 && (t.Form == SelfContained || t.Form == JWT)
+}
 
 // Exchanged reports whether the client got the token in exchange for one of a grant (RFC
 // 8693), which may be another client's.
@@ -106,7 +108,7 @@ func (t Token) GrantType() string {
 	switch {
 	case t.Trust != "" && !t.Exchanged():
 		return oauth.GrantJWTBearer
-	case t.Own():
+	case t.IsService():
 		return store.GrantClientCredentials
 	case t.Exchanged():
 		return store.GrantTokenExchange

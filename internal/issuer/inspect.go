@@ -27,7 +27,7 @@ func (iss *Issuer) Inspect(ctx context.Context, text string) (Token, error) {
 	}
 	var active Token
 	var why grant.Refusal
-	if t.Own() {
+	if t.IsService() {
 		active, why, err = services{iss}.inspect(ctx, view, t)
 	} else {
 		active, _, why, err = iss.inspectOfGrant(ctx, view, t)
@@ -41,17 +41,17 @@ func (iss *Issuer) Inspect(ctx context.Context, text string) (Token, error) {
 	return active, nil
 }
 
-// rests holds the records on which an access token of a grant depends: the grant's row,
+// tokenRecords holds the records on which an access token of a grant depends: the grant's row,
 // and its client.
-type rests struct {
+type tokenRecords struct {
 	grant  grant.Grant
 	client *store.Client
 }
 
 // inspectOfGrant verifies an access token of a grant. It returns the token with the fields
 // that the grant and the client's registration hold.
-func (iss *Issuer) inspectOfGrant(ctx context.Context, view *directory.View, t Token) (Token, rests, grant.Refusal, error) {
-	var on rests
+func (iss *Issuer) inspectOfGrant(ctx context.Context, view *directory.View, t Token) (Token, tokenRecords, grant.Refusal, error) {
+	var on tokenRecords
 	now, policy, presented := iss.now(), iss.longest(view), iss.presented(view, t, "")
 	if presented.Expired(policy, now) {
 		return t, on, grant.GrantExpired, nil // without reading the store
@@ -75,7 +75,7 @@ func (iss *Issuer) inspectOfGrant(ctx context.Context, view *directory.View, t T
 	if why != grant.Allowed {
 		return t, on, why, nil
 	}
-	on = rests{g, c}
+	on = tokenRecords{g, c}
 	var trust *store.Trust
 	if g.Trust != "" {
 		if trust = view.TrustRow(iss.Realm, g.Trust); !trust.Permits(g.RotatedAt) {
@@ -118,7 +118,7 @@ func (iss *Issuer) inspectOfGrant(ctx context.Context, view *directory.View, t T
 
 // inspect verifies an exchanged token whose grant is active: its API, the clients that
 // act, their cutoffs, and that the token itself was not revoked.
-func (iss Exchanges) inspect(ctx context.Context, view *directory.View, t Token, on rests) (Token, grant.Refusal, error) {
+func (iss Exchanges) inspect(ctx context.Context, view *directory.View, t Token, on tokenRecords) (Token, grant.Refusal, error) {
 	if t.Form == JWT && (t.Subject != on.grant.Subject || t.GrantedTo != on.grant.ClientID) || t.ExchangedAt == 0 {
 		return t, grant.TokenUnknown, nil // this server did not sign it
 	}
@@ -176,15 +176,15 @@ func (iss *Issuer) Introspect(ctx context.Context, caller *store.Client, text st
 	if t.ClientID == caller.ID {
 		return t, nil
 	}
-	if !t.MayBeAskedBy(caller) {
+	if !t.IntrospectableBy(caller) {
 		return Token{}, &grant.Refused{Why: grant.OtherClient, GrantID: t.GrantID}
 	}
 	return t, nil
 }
 
-// MayBeAskedBy reports whether caller may introspect t as a resource server: any token, or
+// IntrospectableBy reports whether caller may introspect t as a resource server: any token, or
 // only those for its IntrospectAudience if that is set.
-func (t Token) MayBeAskedBy(caller *store.Client) bool {
+func (t Token) IntrospectableBy(caller *store.Client) bool {
 	limits := caller.IntrospectAudience
 	return caller.Introspect && (len(limits) == 0 || t.IsFor(limits...))
 }

@@ -84,7 +84,7 @@ func TestServiceTokens(t *testing.T) {
 			t.Errorf("%s: the token begins with %.12s", format, got.AccessToken)
 		}
 		in, err := s.Inspect(t.Context(), got.AccessToken)
-		if err != nil || in.Subject != machineID || in.ClientID != machineID || !in.Own() || fmt.Sprint(in.Audience) != "[https://orders.example]" || in.ID() == "" || in.AuthTime != 0 {
+		if err != nil || in.Subject != machineID || in.ClientID != machineID || !in.IsService() || fmt.Sprint(in.Audience) != "[https://orders.example]" || in.ID() == "" || in.AuthTime != 0 {
 			t.Errorf("%s: %+v, %v", format, in, err)
 		}
 		if format == store.TokenJWT { // RFC 9068 section 2.2: sub is the client

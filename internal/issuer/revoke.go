@@ -30,7 +30,7 @@ func (iss *Issuer) Revoke(ctx context.Context, c *store.Client, text string, fro
 		return Token{}, nil
 	case err != nil:
 		return Token{}, err
-	case t.Own(), t.Exchanged():
+	case t.IsService(), t.Exchanged():
 		return t, services{iss}.revoke(ctx, view, c, t)
 	}
 	presented, refresh := iss.presented(view, t, c.ID), t.Kind == RefreshToken

@@ -169,12 +169,12 @@ func (iss services) inspect(ctx context.Context, view *directory.View, t Token) 
 	if !iss.of(view, c).ownTargets(&t) {
 		return t, grant.AccessRevoked, nil
 	}
-	why, err := iss.standing(ctx, t.own())
+	why, err := iss.standing(ctx, t.revocationID())
 	return t, why, err
 }
 
-// own is the id under which a token is revoked alone.
-func (t Token) own() grant.ID {
+// revocationID is the id under which a token is revoked alone.
+func (t Token) revocationID() grant.ID {
 	if t.Exchanged() {
 		return t.Serial
 	}
@@ -269,7 +269,7 @@ func (iss services) revoke(ctx context.Context, view *directory.View, c *store.C
 		return store.Unavailable(err)
 	}
 	now := iss.now()
-	id := t.own().String()
+	id := t.revocationID().String()
 	body, err := json.Marshal(serviceRevocation{id, now, store.OtherRealm(iss.Realm)})
 	if err != nil {
 		return err

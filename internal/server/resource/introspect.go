@@ -72,7 +72,7 @@ func (e *Endpoints) introspect(ctx context.Context, r *server.Request) (a server
 		return server.Answer{Body: []byte(body), Header: contentType(mediaIntrospectionJWT)}, rec, err
 	case dead:
 		return server.Answer{Body: inactive}, rec, nil
-	case form == mediaJWT && t.Kind == issuer.AccessToken && t.MayBeAskedBy(c):
+	case form == mediaJWT && t.Kind == issuer.AccessToken && t.IntrospectableBy(c):
 		// A client that introspects its own token gets no JWT: a verifier that does not
 		// introspect would accept the JWT of an opaque token until it expires, even after
 		// a revocation.

@@ -25,7 +25,7 @@ func (e *Endpoints) userInfo(ctx context.Context, r *server.Request) (a server.A
 	if err = r.Presented(text, t.JKT, r.Method, r.OwnURI()); err != nil {
 		return a, rec, err
 	}
-	if t.Own() || t.Exchanged() {
+	if t.IsService() || t.Exchanged() {
 		return a, rec, oauth.ErrInvalidToken // about no user, or for APIs: claims are for the client of the login
 	}
 	if t.Restricted && !t.ForClient && !t.IsFor(e.Issuer.ID) {

@@ -280,7 +280,7 @@ func (e *Endpoints) revoke(ctx context.Context, r *server.Request) (server.Answe
 		return server.Answer{}, rec, err
 	}
 	t, err := e.Issuer.Revoke(ctx, c, p["token"], r.Origin())
-	rec.GrantID, rec.ServiceRevoked = t.GrantID, err == nil && (t.Own() || t.Exchanged())
+	rec.GrantID, rec.ServiceRevoked = t.GrantID, err == nil && (t.IsService() || t.Exchanged())
 	return server.Answer{Body: []byte(`{}`)}, rec, err
 }
 
