@@ -113,7 +113,7 @@ var trustMutations = []Mutation{
 		Test: asserted + "TestAssertions$",
 	},
 	{
-		Name: "built-in users are not named by others", In: "Assertions.mayBe",
+		Name: "built-in users are not named by others", In: "Assertions.checkSubject",
 		Old: "case known && (t.SubjectFrom != store.SubjectAudSub || !enabled):", New: "case known && enabled && t == nil:",
 		Test: asserted + "TestAssertionsAboutBuiltInUsers",
 	},

@@ -70,7 +70,7 @@ func (iss Assertions) AssertionToken(ctx context.Context, c *store.Client, r Ass
 	if trust.Kind == store.TrustWorkload {
 		return iss.workload(e, trust, apis, scope, asked, r, now)
 	}
-	if err := iss.mayBe(ctx, view, trust, r.Subject); err != nil {
+	if err := iss.checkSubject(ctx, view, trust, r.Subject); err != nil {
 		return Tokens{}, err
 	}
 	a := grant.Assertion{
@@ -106,7 +106,7 @@ func (iss Assertions) Foreseen(ctx context.Context, r AssertionRequest) (oauth.S
 	}
 	_, scope, err := iss.of(view, c).asserted(r.Trust, r)
 	if err == nil && r.Trust.Kind == store.TrustIDJAG {
-		err = iss.mayBe(ctx, view, r.Trust, r.Subject)
+		err = iss.checkSubject(ctx, view, r.Trust, r.Subject)
 	}
 	return scope, err
 }
@@ -145,11 +145,11 @@ func (e entitlements) asserted(t *store.Trust, r AssertionRequest) (apis []*stor
 	return apis, scope, nil
 }
 
-// mayBe returns an error if no token about a subject may be issued by a trust. It rejects
+// checkSubject returns an error if no token about a subject may be issued by a trust. It rejects
 // the id of a client, because the client's own tokens have that sub (RFC 9068 section 5).
 // It rejects the subject of a built-in user, unless the trust's issuer may name subjects
 // of this server (SubjectAudSub) and the user is enabled.
-func (iss Assertions) mayBe(ctx context.Context, view *directory.View, t *store.Trust, subject string) error {
+func (iss Assertions) checkSubject(ctx context.Context, view *directory.View, t *store.Trust, subject string) error {
 	if _, taken := view.Registered(iss.Realm, subject); taken {
 		return &grant.Refused{Why: grant.UserBarred}
 	}

@@ -106,9 +106,9 @@ func (d Device) GrantID() grant.ID {
 // Decided reports whether a user has answered.
 func (d Device) Decided() bool { return d.Denied || d.Code != "" }
 
-// present returns the client of a token that was found active a moment ago. It fails if
+// clientOf returns the client of a token that was found active a moment ago. It fails if
 // the client was disabled meanwhile.
-func (iss *Issuer) present(ctx context.Context, view *directory.View, id string) (*store.Client, error) {
+func (iss *Issuer) clientOf(ctx context.Context, view *directory.View, id string) (*store.Client, error) {
 	c, err := iss.Directory.Client(ctx, view, iss.Realm, id)
 	if c == nil && err == nil {
 		err = store.Unavailable(fmt.Errorf("client %s was disabled a moment ago", id))

@@ -28,7 +28,7 @@ func (iss Signer) Phantom(ctx context.Context, t Token) (string, error) {
 	if err != nil {
 		return "", store.Unavailable(err)
 	}
-	c, err := iss.present(ctx, view, t.ClientID)
+	c, err := iss.clientOf(ctx, view, t.ClientID)
 	if err != nil {
 		return "", err
 	}
@@ -115,7 +115,7 @@ func (iss Signer) UserInfo(ctx context.Context, clientID string, about claims.Cl
 	if err != nil {
 		return "", store.Unavailable(err)
 	}
-	c, err := iss.present(ctx, view, clientID)
+	c, err := iss.clientOf(ctx, view, clientID)
 	if err != nil {
 		return "", err
 	}
