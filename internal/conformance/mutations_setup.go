@@ -128,7 +128,7 @@ var setupMutations = []Mutation{
 		Test: "go test ./internal/console -run TestATicketIsForOneBrowser",
 	},
 	{
-		Name: "the login of the account that opens the console", In: "Authorizer.visit",
+		Name: "the login of the account that opens the console", In: "Authorizer.resume",
 		Old: "return st, nil // whoever is signed in", New: "st.Session, err = a.Session(ctx, v.Session)\n\t\treturn st, err",
 		Test: "go test ./internal/web -run TestAnOperatorSignsIn",
 	},

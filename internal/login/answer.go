@@ -193,7 +193,7 @@ func (t *turn) look(ctx context.Context) error {
 		}
 		t.v.Session = t.st.Login.Cookie
 	}
-	st, err := t.a.visit(ctx, t.it, t.v)
+	st, err := t.a.resume(ctx, t.it, t.v)
 	if err == nil {
 		st, err = t.a.proceed(ctx, st)
 	}

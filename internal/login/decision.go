@@ -14,9 +14,9 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// visit begins every request about an interaction. It checks the client and its redirect
+// resume loads the stage of an interaction for a request about it. It checks the client and its redirect
 // URI again, which may have changed since the interaction began (RFC 9700 section 4.1).
-func (a *Authorizer) visit(ctx context.Context, it *Interaction, v Visitor) (st Stage, err error) {
+func (a *Authorizer) resume(ctx context.Context, it *Interaction, v Visitor) (st Stage, err error) {
 	st.Interaction = it
 	if st.view, err = a.view(); err != nil {
 		return st, err
@@ -85,7 +85,7 @@ func (a *Authorizer) proceed(ctx context.Context, st Stage) (Stage, error) {
 
 // allow records the user's agreement, and answers the client.
 func (a *Authorizer) allow(ctx context.Context, it *Interaction, v Visitor, remember bool) (Stage, error) {
-	st, err := a.visit(ctx, it, v)
+	st, err := a.resume(ctx, it, v)
 	switch {
 	case err != nil:
 		return st, err
@@ -122,7 +122,7 @@ func (a *Authorizer) WayBack(it *Interaction) (c *store.Client, address string) 
 // deny records that the user, at any step, or the system that has the users has refused,
 // and answers the client. The code is one of RFC 6749 section 4.1.2.1.
 func (a *Authorizer) deny(ctx context.Context, it *Interaction, v Visitor, code oauth.ErrorCode) (Stage, error) {
-	st, err := a.visit(ctx, it, v)
+	st, err := a.resume(ctx, it, v)
 	switch {
 	case err != nil:
 		return st, err

@@ -35,7 +35,7 @@ func TestUserCodesAreCountedBeforeTheyAreLookedUp(t *testing.T) {
 			t.Fatal(err)
 		}
 		go func() {
-			_, err := h.visit(t.Context(), it, v)
+			_, err := h.resume(t.Context(), it, v)
 			if errors.Is(err, ErrManyCodes) {
 				g.arrived <- false
 			}
@@ -69,7 +69,7 @@ func TestUserCodesOfAnotherRealmDoNotCount(t *testing.T) {
 	enter := func(h *house, v Visitor) error {
 		it, err := h.BeginDevice(t.Context(), v, "BCDF-GHJK")
 		if err == nil {
-			_, err = h.visit(t.Context(), it, v)
+			_, err = h.resume(t.Context(), it, v)
 		}
 		return err
 	}

@@ -145,7 +145,7 @@ func (h *house) again(it *Interaction, v Visitor) *Interaction {
 
 // Proceed looks at an interaction.
 func (h *house) Proceed(ctx ctx, it *Interaction, v Visitor) (Stage, error) {
-	st, err := h.visit(ctx, it, v)
+	st, err := h.resume(ctx, it, v)
 	if err != nil {
 		return st, err
 	}

@@ -257,10 +257,10 @@ func (ss *Sessions) Refresh(s *Session) string {
 	return sessionCookie(view.Ring, s.id, now)
 }
 
-// leave sets who.Reference, the reference of the new session: that of the browser's
+// replaceSession sets who.Reference, the reference of the new session: that of the browser's
 // session of the same subject, or a new one. It adds to c that the document of the old
 // cookie is over (CWE-384). A session of another subject ends, and is returned.
-func (ss *Sessions) leave(ctx context.Context, who *Identity, old string, c *store.Change) (ends *Session, err error) {
+func (ss *Sessions) replaceSession(ctx context.Context, who *Identity, old string, c *store.Change) (ends *Session, err error) {
 	s, err := ss.find(ctx, old)
 	if err != nil {
 		return nil, err

@@ -33,7 +33,7 @@ func (a *Authorizer) SignIn(ctx context.Context, it *Interaction, who Identity, 
 	who.Standard = ""
 	var ends *Session
 	err = a.identify(ctx, it, who, func(who *Identity, c *store.Change) (err error) {
-		if ends, err = a.leave(ctx, who, v.Session, c); err != nil {
+		if ends, err = a.replaceSession(ctx, who, v.Session, c); err != nil {
 			return err
 		}
 		var session store.Document
