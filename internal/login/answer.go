@@ -98,9 +98,9 @@ var steps = map[Step]step{
 //
 // Even with an error, the stage has the interaction, the client and the login attempt, as
 // far as they are known.
-func (a *Authorizer) Answer(ctx context.Context, v Visitor, said Answer) (Stage, error) {
-	it, err := a.Interaction(ctx, said.Interaction, v)
-	t := &turn{a: a, v: v, said: said, it: it}
+func (a *Authorizer) Answer(ctx context.Context, v Visitor, answer Answer) (Stage, error) {
+	it, err := a.Interaction(ctx, answer.Interaction, v)
+	t := &turn{a: a, v: v, answer: answer, it: it}
 	t.st.Interaction = it
 	if err == nil {
 		err = t.take(ctx)
@@ -117,32 +117,32 @@ func (a *Authorizer) Answer(ctx context.Context, v Visitor, said Answer) (Stage,
 
 // A turn is one answer to an interaction, and the stage that follows.
 type turn struct {
-	a    *Authorizer
-	v    Visitor
-	said Answer
-	it   *Interaction
-	st   Stage
+	a      *Authorizer
+	v      Visitor
+	answer Answer
+	it     *Interaction
+	st     Stage
 }
 
 func (t *turn) take(ctx context.Context) error {
-	said, it := t.said, t.it
-	switch said.From {
+	answer, it := t.answer, t.it
+	switch answer.From {
 	case FromProvider:
 		return t.provider(ctx)
 	case FromBrowser:
 		return t.look(ctx)
 	}
 	switch {
-	case said.Step == StepConsent && (said.Decision == "allow" || said.Decision == "deny"):
+	case answer.Step == StepConsent && (answer.Decision == "allow" || answer.Decision == "deny"):
 		return t.consent(ctx, step{}) // also the same form again, after the decision
-	case said.Action == "cancel":
+	case answer.Action == "cancel":
 		return t.deny(ctx)
-	case said.Step != it.Step:
+	case answer.Step != it.Step:
 		return t.again(nil)
-	case said.Action == "switch":
+	case answer.Action == "switch":
 		return t.restart(ctx, true)
 	}
-	of, ok := steps[said.Step]
+	of, ok := steps[answer.Step]
 	if !ok {
 		return ErrForm
 	}
@@ -165,10 +165,10 @@ func (t *turn) reached(ctx context.Context, st Stage, err error) error {
 	switch {
 	case errors.Is(err, ErrStep):
 		return t.again(nil)
-	case err != nil || st.URL != "" || t.it.Step != StepLogin || t.said.Elsewhere == nil || t.it.OfAccount() && st.Session != nil:
+	case err != nil || st.URL != "" || t.it.Step != StepLogin || t.answer.Elsewhere == nil || t.it.OfAccount() && st.Session != nil:
 		return err
 	}
-	to, err := t.said.Elsewhere(ctx, t.it)
+	to, err := t.answer.Elsewhere(ctx, t.it)
 	switch {
 	case err != nil && t.st.Login == nil:
 		t.st.Login = &Attempt{Err: err}
@@ -181,14 +181,14 @@ func (t *turn) reached(ctx context.Context, st Stage, err error) error {
 
 // look continues with the recorded interaction, and with the result of a handoff.
 func (t *turn) look(ctx context.Context) error {
-	said, err := t.a.TakeLogin(t.it, t.said.Verifier)
+	outcome, err := t.a.TakeLogin(t.it, t.answer.Verifier)
 	switch {
 	case err != nil:
 		return err
-	case said != nil && said.Identity == nil:
-		return t.rejected(ctx, ErrRejected, said.Refused)
-	case said != nil:
-		if err := t.signIn(ctx, Proof{Identity: *said.Identity}); err != nil || t.st.URL != "" {
+	case outcome != nil && outcome.Identity == nil:
+		return t.rejected(ctx, ErrRejected, outcome.Refused)
+	case outcome != nil:
+		if err := t.signIn(ctx, Proof{Identity: *outcome.Identity}); err != nil || t.st.URL != "" {
 			return err
 		}
 		t.v.Session = t.st.Login.Cookie
@@ -202,7 +202,7 @@ func (t *turn) look(ctx context.Context) error {
 
 // prove checks what a built-in user has typed.
 func (t *turn) prove(ctx context.Context, of step) error {
-	if t.said.Check == nil {
+	if t.answer.Check == nil {
 		return ErrForm
 	}
 	owed := t.it.Username != "" // an earlier step was passed
@@ -211,7 +211,7 @@ func (t *turn) prove(ctx context.Context, of step) error {
 			return err
 		}
 	}
-	who, err := t.said.Check(ctx, t.it)
+	who, err := t.answer.Check(ctx, t.it)
 	switch {
 	case errors.Is(err, ErrSignedOut):
 		return err
@@ -260,20 +260,20 @@ func (t *turn) admit(ctx context.Context, who Proof) error {
 
 // choose continues with the user who is signed in.
 func (t *turn) choose(ctx context.Context, _ step) error {
-	if t.said.Action != "continue" {
+	if t.answer.Action != "continue" {
 		return ErrForm
 	}
-	return t.again(t.a.keep(ctx, t.it, t.v, t.said.Session))
+	return t.again(t.a.keep(ctx, t.it, t.v, t.answer.Session))
 }
 
 // consent records the user's decision.
 func (t *turn) consent(ctx context.Context, _ step) error {
-	switch t.said.Decision {
+	switch t.answer.Decision {
 	case "allow":
-		if t.it.Request.Device && !t.said.Same {
+		if t.it.Request.Device && !t.answer.Same {
 			return t.again(nil)
 		}
-		st, err := t.a.allow(ctx, t.it, t.v, t.said.Remember)
+		st, err := t.a.allow(ctx, t.it, t.v, t.answer.Remember)
 		st.ByUser = true
 		return t.reached(ctx, st, err)
 	case "deny":
@@ -297,14 +297,14 @@ func (t *turn) provider(ctx context.Context) error {
 	if t.it.Step != StepLogin || t.it.Upstream == nil {
 		return t.again(nil) // the back button: the answer was used
 	}
-	if t.said.Enter != nil {
-		leave, err := t.said.Enter()
+	if t.answer.Enter != nil {
+		leave, err := t.answer.Enter()
 		if err != nil {
 			return err
 		}
 		defer leave()
 	}
-	who, err := t.said.Check(ctx, t.it)
+	who, err := t.answer.Check(ctx, t.it)
 	var refused *Refusal
 	switch {
 	case errors.As(err, &refused):

@@ -175,8 +175,8 @@ func TestAllowOfWhatWasChangedMeanwhile(t *testing.T) {
 		"another signed in": {func(h *house, it *Interaction) error { return h.identify(h.t.Context(), it, h.identity("bob"), nil) }, ErrSwitched},
 		"denied": {func(h *house, it *Interaction) error {
 			_, err := h.deny(h.t.Context(), it, h.signedIn("alice"), oauth.AccessDenied)
-			var said *ClientError
-			if errors.As(err, &said) {
+			var public *ClientError
+			if errors.As(err, &public) {
 				return nil
 			}
 			return err

@@ -65,7 +65,7 @@ func (a *Authorizer) AcceptLogin(ctx context.Context, challenge string, who Iden
 	case it.Request.MaxAge != nil && who.AuthTime < fresh.Add(-time.Duration(*it.Request.MaxAge)*time.Second):
 		return "", &oauth.Invalid{Field: "auth_time", Message: "is too old for the max_age of the client: let the user log in again"}
 	}
-	return a.sayLogin(ctx, it, Outcome{Identity: &who, At: now})
+	return a.recordOutcome(ctx, it, Outcome{Identity: &who, At: now})
 }
 
 // rehearseLogin makes the code that would follow from a login by another system, so that
@@ -110,18 +110,18 @@ func (a *Authorizer) RejectLogin(ctx context.Context, challenge string, code oau
 	if err != nil {
 		return "", err
 	}
-	return a.sayLogin(ctx, it, Outcome{Refused: code, At: a.now()})
+	return a.recordOutcome(ctx, it, Outcome{Refused: code, At: a.now()})
 }
 
-func (ins *Interactions) sayLogin(ctx context.Context, it *Interaction, said Outcome) (string, error) {
+func (ins *Interactions) recordOutcome(ctx context.Context, it *Interaction, outcome Outcome) (string, error) {
 	err := ins.change(ctx, it, nil, func(it *Interaction) error {
 		switch {
-		case it.Login != nil && sameLogin(*it.Login, said):
+		case it.Login != nil && sameLogin(*it.Login, outcome):
 			return errUnchanged
 		case it.Login != nil, it.Decision != nil, it.Step != StepLogin:
 			return ErrAnswered
 		}
-		it.Login = &said
+		it.Login = &outcome
 		return nil
 	})
 	switch {
@@ -147,11 +147,11 @@ func (ins *Interactions) loginVerifier(it *Interaction) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	said, err := json.Marshal(it.Login)
+	outcome, err := json.Marshal(it.Login)
 	if err != nil {
 		return "", err
 	}
-	return base64.RawURLEncoding.EncodeToString(view.Ring.Tag("login of an interaction", []byte(it.ID), said)), nil
+	return base64.RawURLEncoding.EncodeToString(view.Ring.Tag("login of an interaction", []byte(it.ID), outcome)), nil
 }
 
 // TakeLogin returns the outcome that AcceptLogin or RejectLogin has recorded, to a browser
@@ -168,13 +168,13 @@ func (ins *Interactions) TakeLogin(it *Interaction, verifier string) (*Outcome, 
 	if subtle.ConstantTimeCompare([]byte(verifier), []byte(want)) != 1 {
 		return nil, ErrInteraction
 	}
-	said := *it.Login
-	if said.Identity != nil && said.Identity.AuthTime == 0 {
-		who := *said.Identity
-		who.AuthTime = said.At // the other system has just authenticated the user
-		said.Identity = &who
+	outcome := *it.Login
+	if outcome.Identity != nil && outcome.Identity.AuthTime == 0 {
+		who := *outcome.Identity
+		who.AuthTime = outcome.At // the other system has just authenticated the user
+		outcome.Identity = &who
 	}
-	return &said, nil
+	return &outcome, nil
 }
 
 // checkIdentity rejects an identity that cannot be in a token, and splits its claims into

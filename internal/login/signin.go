@@ -29,7 +29,7 @@ func (a *Authorizer) SignIn(ctx context.Context, it *Interaction, who Identity, 
 	if who.Name == "" && who.Username == "" {
 		who.Name = who.Subject // better than nobody: users see whose answer they give
 	}
-	said := who
+	reported := who
 	who.Standard = ""
 	var ends *Session
 	err = a.identify(ctx, it, who, func(who *Identity, c *store.Change) (err error) {
@@ -41,10 +41,10 @@ func (a *Authorizer) SignIn(ctx context.Context, it *Interaction, who Identity, 
 			return err
 		}
 		c.Documents = append(c.Documents, session)
-		if err := a.noteProvider(ctx, said, session, c); err != nil {
+		if err := a.noteProvider(ctx, reported, session, c); err != nil {
 			return err
 		}
-		return a.noteClaims(ctx, said, c)
+		return a.noteClaims(ctx, reported, c)
 	})
 	if err != nil {
 		return "", err
@@ -53,7 +53,7 @@ func (a *Authorizer) SignIn(ctx context.Context, it *Interaction, who Identity, 
 		a.ended(ctx, ends)
 	}
 	// Look for ends after the commit: an end that is stored later finds the new session.
-	over, err := a.endsAtProvider(ctx, said, it.SeenEnds)
+	over, err := a.endsAtProvider(ctx, reported, it.SeenEnds)
 	if err != nil || len(over) == 0 {
 		return cookie, err
 	}

@@ -12,7 +12,7 @@ import (
 // named claims as the provider sends them. It reads each from the ID token or, if absent
 // there, from userinfo (OIDC Core section 5.3). It omits a value that is invalid for its
 // standard claim.
-func (p *Provider) known(ctx context.Context, m *metadata, token map[string]json.RawMessage, accessToken string, named []string) (standard, said string, err error) {
+func (p *Provider) known(ctx context.Context, m *metadata, token map[string]json.RawMessage, accessToken string, named []string) (standard, reported string, err error) {
 	var more map[string]json.RawMessage
 	value := func(theirs string) json.RawMessage {
 		of, ok := token[theirs]
@@ -43,9 +43,9 @@ func (p *Provider) known(ctx context.Context, m *metadata, token map[string]json
 		return "", "", invalid("claims: %w; map fewer in login.upstream.claims", err)
 	}
 	if standard, err = object(found); err == nil {
-		said, err = object(raw)
+		reported, err = object(raw)
 	}
-	return standard, said, err
+	return standard, reported, err
 }
 
 // object returns a JSON object, "" for one without members.

@@ -171,7 +171,7 @@ func (p *Provider) identity(ctx context.Context, m *metadata, token *oidc.IDToke
 	if id.Claims, id.Said, err = p.known(ctx, m, claims, accessToken, pending.Claims); err != nil {
 		return Identity{}, err
 	}
-	id.Name, id.Login, id.IssuedAt = name(claims), said(claims), token.IssuedAt
+	id.Name, id.Login, id.IssuedAt = name(claims), reportedLogin(claims), token.IssuedAt
 	if sid, err := text(claims, "sid"); err == nil && oauth.IsText(sid, maxSessionID) {
 		id.SessionID = sid
 	}
@@ -181,8 +181,8 @@ func (p *Provider) identity(ctx context.Context, m *metadata, token *oidc.IDToke
 // authTime returns when the user was authenticated. If the login required it, it
 // must be present and recent.
 func authTime(claims map[string]json.RawMessage, now, after time.Time) (time.Time, error) {
-	raw, said := claims["auth_time"]
-	if !said || string(raw) == "null" {
+	raw, present := claims["auth_time"]
+	if !present || string(raw) == "null" {
 		if !after.IsZero() {
 			return time.Time{}, invalid("id_token: no auth_time, which max_age and prompt=login require (OIDC Core section 2)")
 		}
@@ -247,9 +247,9 @@ func text(claims map[string]json.RawMessage, name string) (string, error) {
 	return s, nil
 }
 
-// said returns acr and amr as the provider states them. It leaves out malformed and
+// reportedLogin returns acr and amr as the provider states them. It leaves out malformed and
 // overlong values.
-func said(claims map[string]json.RawMessage) (l openid.Login) {
+func reportedLogin(claims map[string]json.RawMessage) (l openid.Login) {
 	if acr, err := text(claims, "acr"); err == nil && openid.IsACR(acr) {
 		l.SaidACR = acr
 	}

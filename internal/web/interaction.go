@@ -18,16 +18,16 @@ func (s *endpoints) interaction(ctx context.Context, r *http.Request, x *exchang
 	if err != nil {
 		return server.Answer{}, err
 	}
-	who, said := s.charged(x, s.visitor(r)), s.said(r, x, p)
-	st, err := s.Authorizer.Answer(ctx, who, said)
+	who, answer := s.charged(x, s.visitor(r)), s.answerOf(r, x, p)
+	st, err := s.Authorizer.Answer(ctx, who, answer)
 	if st.Interaction == nil && errors.Is(err, login.ErrInteraction) {
 		return logouts{s}.kept(ctx, r, x, p) // logouts use the same address
 	}
 	return s.reached(ctx, x, st, err)
 }
 
-// said returns the answer that a request contains to a step of an interaction.
-func (s *endpoints) said(r *http.Request, x *exchange, p oauth.Params) login.Answer {
+// answerOf returns the answer that a request contains to a step of an interaction.
+func (s *endpoints) answerOf(r *http.Request, x *exchange, p oauth.Params) login.Answer {
 	a := login.Answer{Interaction: p["id"], Elsewhere: s.elsewhere()}
 	if r.Method == http.MethodGet {
 		a.Verifier = p["verifier"]

@@ -79,11 +79,11 @@ func (s provider) callback(ctx context.Context, r *http.Request, x *exchange) (s
 		return server.Answer{}, err
 	}
 	v := s.charged(x, s.visitor(r))
-	said := login.Answer{Interaction: p["state"], From: login.FromProvider, Check: s.check(x, p), Elsewhere: s.elsewhere()}
+	answer := login.Answer{Interaction: p["state"], From: login.FromProvider, Check: s.check(x, p), Elsewhere: s.elsewhere()}
 	if x.Counted.IsValid() {
-		said.Enter = func() (func(), error) { return s.enter(x.Counted) }
+		answer.Enter = func() (func(), error) { return s.enter(x.Counted) }
 	}
-	st, err := s.Authorizer.Answer(ctx, v, said)
+	st, err := s.Authorizer.Answer(ctx, v, answer)
 	return s.reached(ctx, x, st, cookieless(v, err))
 }
 
