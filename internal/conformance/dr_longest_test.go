@@ -41,7 +41,7 @@ func TestDR10_TheLongestRequestGetsTokens(t *testing.T) {
 	}
 	cookie, err := d.authorizer.SignIn(context.Background(), it, login.Identity{
 		Subject: strings.Repeat("s", oauth.MaxSubject), Claims: `{"x":"` + strings.Repeat("y", 120) + `"}`, AuthTime: grant.At(d.now()),
-		Login: openid.Login{SaidACR: strings.Repeat("a", grant.MaxSaidACR), SaidAMR: strings.Repeat("m", grant.MaxSaidAMR)},
+		Login: openid.Login{ReportedACR: strings.Repeat("a", grant.MaxReportedACR), ReportedAMR: strings.Repeat("m", grant.MaxReportedAMR)},
 	}, v)
 	if err != nil {
 		t.Fatal(err)

@@ -27,9 +27,9 @@ type Facts struct {
 	// SaysACR: the request named acr_values, so that access tokens contain the acr of
 	// the login (RFC 9470 section 6).
 	SaysACR bool
-	// SaidACR and SaidAMR are the acr and amr that another system reported about the
+	// ReportedACR and ReportedAMR are the acr and amr that another system reported about the
 	// login; spaces separate the values of amr.
-	SaidACR, SaidAMR string
+	ReportedACR, ReportedAMR string
 	// InUserInfo and InIDToken are the claims that the request asked for by name
 	// (OpenID Connect Core section 5.5): a bit for each claim, as package claims
 	// numbers them. InUserInfo has only those that the scope does not bring.
@@ -55,10 +55,10 @@ const MaxAPIs = 5
 // room for one more: the audience of the client's registration.
 type APIs [MaxAPIs + 1]uint16
 
-// The longest SaidACR and SaidAMR, in bytes.
+// The longest ReportedACR and ReportedAMR, in bytes.
 const (
-	MaxSaidACR = 80
-	MaxSaidAMR = 64
+	MaxReportedACR = 80
+	MaxReportedAMR = 64
 )
 
 // The facts beside Claims are Session, ACR and AMR, and then a field for each other
@@ -67,15 +67,15 @@ const (
 const (
 	factsSize = 16 + 1 + 1
 
-	tagSaidACR   = 1
-	tagSaidAMR   = 2
-	tagRequested = 3 // InUserInfo 4 | InIDToken 4
-	tagAPIs      = 4 // number 2, for each
-	tagJKT       = 5
-	tagDevice    = 6 // 1
-	tagSaysACR   = 7 // 1
-	tagTrust     = 8
-	tagActing    = 9
+	tagReportedACR = 1
+	tagReportedAMR = 2
+	tagRequested   = 3 // InUserInfo 4 | InIDToken 4
+	tagAPIs        = 4 // number 2, for each
+	tagJKT         = 5
+	tagDevice      = 6 // 1
+	tagSaysACR     = 7 // 1
+	tagTrust       = 8
+	tagActing      = 9
 )
 
 // ActorsText returns actors in the form of Facts.Acting: for each, length 1 | issuer |
@@ -127,8 +127,8 @@ func (f Facts) Append(b []byte) []byte {
 		return b
 	}
 	b = append(append(b, f.Session[:]...), f.ACR, f.AMR)
-	b = appendField(b, tagSaidACR, f.SaidACR)
-	b = appendField(b, tagSaidAMR, f.SaidAMR)
+	b = appendField(b, tagReportedACR, f.ReportedACR)
+	b = appendField(b, tagReportedAMR, f.ReportedAMR)
 	if f.InUserInfo|f.InIDToken != 0 {
 		b = binary.BigEndian.AppendUint32(append(b, tagRequested, 8), f.InUserInfo)
 		b = binary.BigEndian.AppendUint32(b, f.InIDToken)
@@ -175,10 +175,10 @@ func (f *Facts) Read(b []byte) error {
 		tag, value := b[0], b[2:2+int(b[1])]
 		b = b[2+len(value):]
 		switch {
-		case tag == tagSaidACR:
-			f.SaidACR = string(value)
-		case tag == tagSaidAMR:
-			f.SaidAMR = string(value)
+		case tag == tagReportedACR:
+			f.ReportedACR = string(value)
+		case tag == tagReportedAMR:
+			f.ReportedAMR = string(value)
 		case tag == tagRequested && len(value) == 8:
 			f.InUserInfo, f.InIDToken = binary.BigEndian.Uint32(value), binary.BigEndian.Uint32(value[4:])
 		case tag == tagJKT && len(value) == len(f.JKT):

@@ -15,8 +15,8 @@ func TestFactsText(t *testing.T) {
 		{ACR: 1},
 		{AMR: 0xff},
 		{Claims: `{"a":{"b":"{"}}`, Session: session, ACR: 2, AMR: 7},
-		{SaidACR: "https://refeds.org/profile/mfa"},
-		{SaidAMR: "pwd otp"},
+		{ReportedACR: "https://refeds.org/profile/mfa"},
+		{ReportedAMR: "pwd otp"},
 		{InUserInfo: 1 << 31},
 		{APIs: APIs{1}},
 		{JKT: [32]byte{31: 1}},
@@ -25,7 +25,7 @@ func TestFactsText(t *testing.T) {
 		{Trust: "t1"},
 		{Acting: "\x00\x05agent"},
 		{Session: session, APIs: APIs{1, 2, 0xffff, 4, 5, 0xfffe}, Claims: `{"tenant":"t1"}`},
-		{Claims: `{"tenant":"t1"}`, Session: session, SaidACR: strings.Repeat("a", 80), SaidAMR: strings.Repeat("m", 64), InUserInfo: 1<<32 - 1, InIDToken: 1<<32 - 2, JKT: [32]byte{0: 0xff, 31: 1}, Device: true},
+		{Claims: `{"tenant":"t1"}`, Session: session, ReportedACR: strings.Repeat("a", 80), ReportedAMR: strings.Repeat("m", 64), InUserInfo: 1<<32 - 1, InIDToken: 1<<32 - 2, JKT: [32]byte{0: 0xff, 31: 1}, Device: true},
 	} {
 		text := f.Text()
 		if back, err := ParseFacts(text); err != nil || back != f {
@@ -67,7 +67,7 @@ func TestFactsOfALaterVersion(t *testing.T) {
 }
 
 func TestFactsRefused(t *testing.T) {
-	for _, text := range []string{"AAAA", `AAAA{"tenant":"t1"}`, "not base64", strings.Repeat("A", 22), Facts{ACR: 1, SaidACR: "a"}.Text()[:26], Facts{ACR: 1}.Text() + "AQ"} {
+	for _, text := range []string{"AAAA", `AAAA{"tenant":"t1"}`, "not base64", strings.Repeat("A", 22), Facts{ACR: 1, ReportedACR: "a"}.Text()[:26], Facts{ACR: 1}.Text() + "AQ"} {
 		if f, err := ParseFacts(text); err == nil {
 			t.Errorf("%q is read as %+v", text, f)
 		}

@@ -319,7 +319,7 @@ func (iss Codes) check(view *directory.View, c *store.Client, a Agreement) (code
 	// Without the scope openid, tokens contain the acr of the login only if the request
 	// asked for it, and nothing else about the login.
 	if code.SaysACR = a.SaysACR && a.Login.Class() != ""; code.SaysACR {
-		code.ACR, code.SaidACR = a.Login.ACR, a.Login.SaidACR
+		code.ACR, code.ReportedACR = a.Login.ACR, a.Login.ReportedACR
 	}
 	if !iss.speaksOpenID(code.Scope) {
 		return code, nil
@@ -331,7 +331,7 @@ func (iss Codes) check(view *directory.View, c *store.Client, a Agreement) (code
 		return invalid("nonce", "at most 255 bytes")
 	}
 	code.Nonce, code.Session = a.Authorization.Nonce, a.Session
-	code.ACR, code.AMR, code.SaidACR, code.SaidAMR = a.Login.ACR, a.Login.AMR, a.Login.SaidACR, a.Login.SaidAMR
+	code.ACR, code.AMR, code.ReportedACR, code.ReportedAMR = a.Login.ACR, a.Login.AMR, a.Login.ReportedACR, a.Login.ReportedAMR
 	code.InUserInfo, code.InIDToken = a.InUserInfo, a.InIDToken
 	return code, nil
 }

@@ -157,7 +157,7 @@ func ClassOf(f grant.Facts) string {
 	if !f.SaysACR {
 		return ""
 	}
-	return openid.Login{ACR: f.ACR, SaidACR: f.SaidACR}.Class()
+	return openid.Login{ACR: f.ACR, ReportedACR: f.ReportedACR}.Class()
 }
 
 // Authenticated reports whether the subject of t was authenticated within maxAge, unless

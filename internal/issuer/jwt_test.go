@@ -294,7 +294,7 @@ func TestAccessTokensOfARegistrationAreChecked(t *testing.T) {
 
 // Access tokens say the class of the login to those alone who asked for it.
 func TestTheClassOfALogin(t *testing.T) {
-	for want, f := range map[string]grant.Facts{"": {ACR: 2, SaidACR: "x"}, "urn:mintage:2": {ACR: 2, SaysACR: true}, "gold": {SaidACR: "gold", SaysACR: true}} {
+	for want, f := range map[string]grant.Facts{"": {ACR: 2, ReportedACR: "x"}, "urn:mintage:2": {ACR: 2, SaysACR: true}, "gold": {ReportedACR: "gold", SaysACR: true}} {
 		if got := issuer.ClassOf(f); got != want {
 			t.Errorf("%+v: %q", f, got)
 		}

@@ -256,7 +256,7 @@ func TestCodeOfAnAuthenticationRequest(t *testing.T) {
 	}
 	// An upstream provider says more about the login, and nothing that tokens carry.
 	said := longest
-	said.Facts = grant.Facts{Session: [16]byte{0xff}, SaidACR: strings.Repeat("a", grant.MaxSaidACR), SaidAMR: strings.Repeat("m", grant.MaxSaidAMR), InUserInfo: 1<<32 - 1, InIDToken: 1, APIs: longest.APIs, JKT: oauth.JKT{0xff}}
+	said.Facts = grant.Facts{Session: [16]byte{0xff}, ReportedACR: strings.Repeat("a", grant.MaxReportedACR), ReportedAMR: strings.Repeat("m", grant.MaxReportedAMR), InUserInfo: 1<<32 - 1, InIDToken: 1, APIs: longest.APIs, JKT: oauth.JKT{0xff}}
 	// More than any authorization has: every field is as long as it can be.
 	most := said
 	most.Claims, most.ACR, most.AMR = longest.Claims, 0xff, 0xff

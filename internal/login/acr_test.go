@@ -51,7 +51,7 @@ func TestAnotherSystemSaysACRAndAMR(t *testing.T) {
 	const gold, silver = "https://refeds.org/profile/mfa", "urn:mace:incommon:iap:silver"
 	said := func(acr string) Identity {
 		who := h.identity("alice")
-		who.Login = openid.Login{SaidACR: acr, SaidAMR: "pwd hwk"}
+		who.Login = openid.Login{ReportedACR: acr, ReportedAMR: "pwd hwk"}
 		return who
 	}
 	v := someone()

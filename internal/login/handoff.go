@@ -188,8 +188,8 @@ func (a *Authorizer) checkIdentity(who *Identity) (err error) {
 		return &oauth.Invalid{Field: "subject", Message: fmt.Sprintf("1 to %d bytes of UTF-8 without control characters", oauth.MaxSubject)}
 	case !oauth.IsText(who.Name, oauth.MaxName):
 		return &oauth.Invalid{Field: "name", Message: fmt.Sprintf("at most %d bytes of UTF-8 without control characters", oauth.MaxName)}
-	case who.Login.SaidACR != "" && !openid.IsACR(who.Login.SaidACR):
-		return &oauth.Invalid{Field: "acr", Message: fmt.Sprintf("at most %d ASCII characters without spaces and quotes", grant.MaxSaidACR)}
+	case who.Login.ReportedACR != "" && !openid.IsACR(who.Login.ReportedACR):
+		return &oauth.Invalid{Field: "acr", Message: fmt.Sprintf("at most %d ASCII characters without spaces and quotes", grant.MaxReportedACR)}
 	}
 	return a.checkSubject(who.Subject)
 }

@@ -31,20 +31,20 @@ func IsSubject(s string) bool {
 }
 
 // A Login is how a subject was authenticated, in the form of grant.Facts: ACR and AMR
-// for built-in users, SaidACR and SaidAMR as another system reported them for its users.
+// for built-in users, ReportedACR and ReportedAMR as another system reported them for its users.
 type Login struct {
-	ACR     uint8  `json:"acr,omitempty"`
-	AMR     uint8  `json:"amr,omitempty"`
-	SaidACR string `json:"said_acr,omitempty"`
-	SaidAMR string `json:"said_amr,omitempty"` // values with spaces between them
+	ACR         uint8  `json:"acr,omitempty"`
+	AMR         uint8  `json:"amr,omitempty"`
+	ReportedACR string `json:"said_acr,omitempty"`
+	ReportedAMR string `json:"said_amr,omitempty"` // values with spaces between them
 }
 
 // LoginMembers are the members of a login in the order of its fields.
 var LoginMembers = []plain.Member[Login]{
 	plain.At("acr", func(p *plain.Reader, l *Login) { l.ACR = plain.Unsigned[uint8](p) }),
 	plain.At("amr", func(p *plain.Reader, l *Login) { l.AMR = plain.Unsigned[uint8](p) }),
-	plain.At("said_acr", func(p *plain.Reader, l *Login) { l.SaidACR = p.Text() }),
-	plain.At("said_amr", func(p *plain.Reader, l *Login) { l.SaidAMR = p.Text() }),
+	plain.At("said_acr", func(p *plain.Reader, l *Login) { l.ReportedACR = p.Text() }),
+	plain.At("said_amr", func(p *plain.Reader, l *Login) { l.ReportedAMR = p.Text() }),
 }
 
 // Logins of built-in users.
@@ -68,14 +68,14 @@ var Classes = []string{"urn:mintage:1", "urn:mintage:2"}
 // Class returns the acr claim, or "" if the class is unknown.
 func (l Login) Class() string {
 	if l.ACR == 0 || int(l.ACR) > len(Classes) {
-		return l.SaidACR
+		return l.ReportedACR
 	}
 	return Classes[l.ACR-1]
 }
 
 // Methods returns the amr claim.
 func (l Login) Methods() []string {
-	list := strings.Fields(l.SaidAMR)
+	list := strings.Fields(l.ReportedAMR)
 	for i, m := range methods {
 		if l.AMR&(1<<i) != 0 {
 			list = append(list, m)
@@ -86,13 +86,13 @@ func (l Login) Methods() []string {
 
 // IsACR reports whether text can be the acr of another system: one value of acr_values,
 // in which spaces separate the values.
-func IsACR(text string) bool { return isWord(text) && len(text) <= grant.MaxSaidACR }
+func IsACR(text string) bool { return isWord(text) && len(text) <= grant.MaxReportedACR }
 
-// JoinAMR returns the form of a list in Login.SaidAMR, and whether the list can be
+// JoinAMR returns the form of a list in Login.ReportedAMR, and whether the list can be
 // the amr of another system.
 func JoinAMR(list []string) (text string, ok bool) {
 	text = strings.Join(list, " ")
-	return text, len(text) <= grant.MaxSaidAMR && !slices.ContainsFunc(list, func(m string) bool { return !isWord(m) })
+	return text, len(text) <= grant.MaxReportedAMR && !slices.ContainsFunc(list, func(m string) bool { return !isWord(m) })
 }
 
 // isWord reports whether text is of printable ASCII without spaces, quotes and
@@ -141,7 +141,7 @@ type claims struct {
 }
 
 // LoginOf returns how the subject of facts was authenticated.
-func LoginOf(f grant.Facts) Login { return Login{f.ACR, f.AMR, f.SaidACR, f.SaidAMR} }
+func LoginOf(f grant.Facts) Login { return Login{f.ACR, f.AMR, f.ReportedACR, f.ReportedAMR} }
 
 // Claims returns the claims of an id_token that is signed by an algorithm. Equal
 // arguments give equal bytes.

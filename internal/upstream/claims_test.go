@@ -22,9 +22,9 @@ func TestTheProviderSaysACRAndAMR(t *testing.T) {
 		want   openid.Login
 	}{
 		"nothing":    {nil, openid.Login{}},
-		"both":       {object{"acr": "gold", "amr": []string{"pwd", "hwk"}}, openid.Login{SaidACR: "gold", SaidAMR: "pwd hwk"}},
-		"a number":   {object{"acr": 1, "amr": []string{"pwd"}}, openid.Login{SaidAMR: "pwd"}},
-		"one method": {object{"acr": "0", "amr": "pwd"}, openid.Login{SaidACR: "0"}},
+		"both":       {object{"acr": "gold", "amr": []string{"pwd", "hwk"}}, openid.Login{ReportedACR: "gold", ReportedAMR: "pwd hwk"}},
+		"a number":   {object{"acr": 1, "amr": []string{"pwd"}}, openid.Login{ReportedAMR: "pwd"}},
+		"one method": {object{"acr": "0", "amr": "pwd"}, openid.Login{ReportedACR: "0"}},
 		"too long":   {object{"acr": strings.Repeat("a", 81), "amr": []string{strings.Repeat("m", 65)}}, openid.Login{}},
 		"spaces":     {object{"acr": "a b", "amr": []string{"a b"}}, openid.Login{}},
 		"quotes":     {object{"acr": `a"`, "amr": []string{"pwd", `"`}}, openid.Login{}},

@@ -251,12 +251,12 @@ func text(claims map[string]json.RawMessage, name string) (string, error) {
 // overlong values.
 func reportedLogin(claims map[string]json.RawMessage) (l openid.Login) {
 	if acr, err := text(claims, "acr"); err == nil && openid.IsACR(acr) {
-		l.SaidACR = acr
+		l.ReportedACR = acr
 	}
 	var amr []string
 	if json.Unmarshal(claims["amr"], &amr) == nil {
 		if joined, ok := openid.JoinAMR(amr); ok {
-			l.SaidAMR = joined
+			l.ReportedAMR = joined
 		}
 	}
 	return l

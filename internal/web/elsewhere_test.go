@@ -85,7 +85,7 @@ func TestWhatTheProviderSaysOfTheUser(t *testing.T) {
 		t.Fatalf("status %d to %q", s.StatusCode, s.to())
 	}
 	s := must(r.Authorizer.Session(t.Context(), b.cookies[sessionName]))
-	if s == nil || s.Subject != "people:42" || s.Name != "Ulla" || !s.AuthTime.Time().Equal(authTime) || s.Login != (openid.Login{SaidACR: "gold", SaidAMR: "hwk pin"}) {
+	if s == nil || s.Subject != "people:42" || s.Name != "Ulla" || !s.AuthTime.Time().Equal(authTime) || s.Login != (openid.Login{ReportedACR: "gold", ReportedAMR: "hwk pin"}) {
 		t.Fatalf("session %+v", s)
 	}
 	if c := must(r.Claims(t.Context(), "people:42")); string(c["email"]) != `"u@people.example"` {

@@ -53,9 +53,9 @@ func prompts(p oauth.Prompt) (list []string) {
 func (a *API) acceptLogin(x *call, _ *admin.Admin, req adminapi.AcceptRequest) (any, error) {
 	who := login.Identity{Subject: req.Subject, Name: req.Name, Claims: string(req.Claims)}
 	var ok bool
-	if who.Login.SaidACR = req.ACR; len(req.AMR) > 0 {
-		if who.Login.SaidAMR, ok = openid.JoinAMR(req.AMR); !ok {
-			return nil, &oauth.Invalid{Field: "amr", Message: fmt.Sprintf("words of ASCII without spaces and quotes, together at most %d characters", grant.MaxSaidAMR)}
+	if who.Login.ReportedACR = req.ACR; len(req.AMR) > 0 {
+		if who.Login.ReportedAMR, ok = openid.JoinAMR(req.AMR); !ok {
+			return nil, &oauth.Invalid{Field: "amr", Message: fmt.Sprintf("words of ASCII without spaces and quotes, together at most %d characters", grant.MaxReportedAMR)}
 		}
 	}
 	if !req.AuthTime.IsZero() {

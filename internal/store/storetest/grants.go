@@ -174,7 +174,7 @@ func extremes() []grant.Grant {
 		Generation: math.MaxUint32, Version: 1, RotatedAt: farAway, KeyID: math.MaxUint32, ExpiresAt: farAway,
 		DeleteAfter: farAway, AccessFloor: farAway, State: grant.Revoked, Reason: grant.ReasonOperator, Attempt: math.MaxUint64,
 		AuthTime: farAway, Facts: grant.Facts{Claims: `{"` + strings.Repeat("ü", 60) + `":""}`, Session: [16]byte{0xff, 15: 0xff}, ACR: 0xff, AMR: 0xff,
-			SaidACR: strings.Repeat("a", grant.MaxSaidACR), SaidAMR: strings.Repeat("m", grant.MaxSaidAMR), InUserInfo: 1<<32 - 1, InIDToken: 1, Device: true, SaysACR: true},
+			ReportedACR: strings.Repeat("a", grant.MaxReportedACR), ReportedAMR: strings.Repeat("m", grant.MaxReportedAMR), InUserInfo: 1<<32 - 1, InIDToken: 1, Device: true, SaysACR: true},
 	}
 	topBit := newGrant(1 << 63)
 	topBit.Generation, topBit.KeyID = 1<<31, 1<<31
