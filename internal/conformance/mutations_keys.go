@@ -5,13 +5,13 @@ const decisions = "go test ./internal/grant -run "
 // keyMutations are about keys that were copied, retired or withdrawn.
 var keyMutations = []Mutation{
 	{
-		Name: "a retired key's period", In: "Maker.disowns",
+		Name: "a retired key's period", In: "Maker.rejects",
 		Old: "\treturn KeyRetired\n", New: "\treturn Allowed\n",
 		Test: decisions + "TestARetiredKeyMakesNoAccessTokensOfLater",
 	},
 	{
 		Name: "a code by a retired key", In: "Code.Redeem",
-		Old: "if why := r.Maker.disowns(c.AuthorizedAt, forced, p, now); why != Allowed {", New: "if why := r.Maker.disowns(c.AuthorizedAt, forced, p, now); why == KeyWithdrawn {",
+		Old: "if why := r.Maker.rejects(c.AuthorizedAt, forced, p, now); why != Allowed {", New: "if why := r.Maker.rejects(c.AuthorizedAt, forced, p, now); why == KeyWithdrawn {",
 		Test: decisions + "TestARetiredKeySealsNoCodesOfLater",
 	},
 	{
@@ -65,12 +65,12 @@ var keyMutations = []Mutation{
 		Test: "go test ./internal/issuer -run TestARepeatOfARotationByAnEarlierVersion",
 	},
 	{
-		Name: "a key that is withdrawn", In: "Maker.disowns",
+		Name: "a key that is withdrawn", In: "Maker.rejects",
 		Old: "case m.Withdrawn:", New: "case m.Withdrawn && m.Until != 0:",
 		Test: decisions + "TestARetiredKeyMakesNoAccessTokensOfLater",
 	},
 	{
-		Name: "what lies ahead because of a row", In: "Maker.disowns",
+		Name: "what lies ahead because of a row", In: "Maker.rejects",
 		Old: "case issuedAt <= forced && forced > now.Add(p.MaxSkew):", New: "case issuedAt <= forced:",
 		Test: decisions + "TestARetiredKeySealsNoCodesOfLater",
 	},

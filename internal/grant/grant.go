@@ -200,7 +200,7 @@ func (c Code) Redeem(r Redemption, p Policy, now Instant) Decision {
 	// A new AuthorizedAt is later than every cutoff and the latest restore, even
 	// if those were dated by a clock that was ahead.
 	forced := max(r.Restore.At, r.Cutoff.Add(p.MaxSkew)+1)
-	if why := r.Maker.disowns(c.AuthorizedAt, forced, p, now); why != Allowed {
+	if why := r.Maker.rejects(c.AuthorizedAt, forced, p, now); why != Allowed {
 		return refuse(why)
 	}
 	switch {
@@ -276,7 +276,7 @@ func (g Grant) Refresh(r Refresh, p Policy, now Instant) Decision {
 	// After a restore, a token from before it can have a higher generation than the row,
 	// although it was issued before the row's last rotation: another token rotated the grant.
 	repeats, shared := older && g.repeats(r, p, now), (older || r.IssuedAt < g.RotatedAt) && g.shared(r, p, now)
-	disowned := r.Maker.disowns(r.IssuedAt, max(g.RotatedAt, r.Restore.At), p, now)
+	disowned := r.Maker.rejects(r.IssuedAt, max(g.RotatedAt, r.Restore.At), p, now)
 	switch {
 	case g.ClientID != r.ClientID || g.Realm != r.Realm:
 		return g.refuse(OtherClient)

@@ -35,7 +35,7 @@ func (t Presented) disowned(forced Instant, p Policy, now Instant) Refusal {
 	if t.Generation == 0 || t.ExpiresAt > t.IssuedAt.Add(MaxAccessLifetime+time.Second) {
 		return TokenUnknown
 	}
-	return t.Maker.disowns(t.IssuedAt, forced, p, now)
+	return t.Maker.rejects(t.IssuedAt, forced, p, now)
 }
 
 // InspectService returns why an access token without a grant is not active, or
@@ -52,7 +52,7 @@ func (t Presented) InspectService(authorizedAt Instant, p Policy, now Instant) R
 	case t.Restore.explains(authorizedAt, now):
 		return RestoredLost
 	}
-	return t.Maker.disowns(t.IssuedAt, t.Restore.At, p, now)
+	return t.Maker.rejects(t.IssuedAt, t.Restore.At, p, now)
 }
 
 // Inspect returns why an access token of g is not active, or Allowed. It changes

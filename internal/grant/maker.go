@@ -28,14 +28,14 @@ const MaxAccessLifetime = 24 * time.Hour
 
 // Signed reports whether m can have signed a text that names issuedAt.
 func (m Maker) Signed(issuedAt Instant, p Policy) bool {
-	return m.disowns(issuedAt, 0, p, 0) == Allowed
+	return m.rejects(issuedAt, 0, p, 0) == Allowed
 }
 
-// disowns returns why m cannot have made a token that names issuedAt, or Allowed.
+// rejects returns why m cannot have made a token that names issuedAt, or Allowed.
 // A row, a cutoff or a restore dated by a clock that was ahead forces later
 // tokens to be dated ahead as well, up to forced. Such a token is accepted and
 // expires with its key; see expiry.
-func (m Maker) disowns(issuedAt, forced Instant, p Policy, now Instant) Refusal {
+func (m Maker) rejects(issuedAt, forced Instant, p Policy, now Instant) Refusal {
 	switch {
 	case m.Withdrawn:
 		return KeyWithdrawn

@@ -101,7 +101,7 @@ func TestARetiredKeySealsNoCodesOfLater(t *testing.T) {
 			t.Errorf("%s: %s, want %s", tt.name, d.Refusal, tt.want)
 		}
 	}
-	if grant.CodeExpired.Disowned() || !grant.KeyRetired.Disowned() || !grant.KeyWithdrawn.Disowned() {
+	if grant.CodeExpired.KeyRejected() || !grant.KeyRetired.KeyRejected() || !grant.KeyWithdrawn.KeyRejected() {
 		t.Error("a code that has only expired proves a replay, and one by a key that is not believed proves nothing")
 	}
 }

@@ -74,9 +74,9 @@ func (r Refusal) Foreign() bool {
 	return r == OtherClient || r == RedirectMismatch || r == ProofMismatch || r == KeyMismatch
 }
 
-// Disowned reports that the key cannot have made the token, or is not trusted. The
+// KeyRejected reports that the key cannot have made the token, or is not trusted. The
 // token then proves nothing, not even a replay.
-func (r Refusal) Disowned() bool { return r == KeyRetired || r == KeyWithdrawn }
+func (r Refusal) KeyRejected() bool { return r == KeyRetired || r == KeyWithdrawn }
 
 // A Reason is why a grant was revoked.
 type Reason uint8

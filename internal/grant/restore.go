@@ -41,7 +41,7 @@ func (r Refresh) Unrecorded(p Policy, now Instant) Refusal {
 	if r.Generation == 0 {
 		return TokenUnknown
 	}
-	if why := r.Maker.disowns(r.IssuedAt, r.Restore.At, p, now); why != Allowed {
+	if why := r.Maker.rejects(r.IssuedAt, r.Restore.At, p, now); why != Allowed {
 		return why
 	}
 	return r.Restore.Unrecorded(r.IssuedAt, r.ExpiresAt, now)

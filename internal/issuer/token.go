@@ -61,7 +61,7 @@ func (iss *Issuer) redeem(ctx context.Context, view *directory.View, c *store.Cl
 	}
 	d := code.Redeem(req, policy, now)
 	refused := &grant.Refused{Why: d.Refusal, GrantID: code.GrantID}
-	if d.Refusal.Foreign() || d.Refusal.Disowned() {
+	if d.Refusal.Foreign() || d.Refusal.KeyRejected() {
 		return Tokens{}, refused
 	}
 	if d.Refusal == grant.Allowed {
