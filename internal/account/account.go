@@ -146,7 +146,7 @@ func (u *Users) Password(ctx context.Context, username, password string, v Visit
 	switch {
 	case errors.Is(err, keys.ErrPoolFull) || err != nil && ctx.Err() != nil:
 		giveBack()
-		return Account{}, &store.Elsewhere{Cause: err}
+		return Account{}, &store.ExternalFault{Cause: err}
 	case err != nil:
 		giveBack()
 		return Account{}, fmt.Errorf("the password of %q: %w", name, err)

@@ -202,7 +202,7 @@ func (m *migration) takeBack(cmd *cobra.Command) error {
 	case m.to != "" && m.gone:
 		return deployment.Usage(deployment.Hint(errors.New("--to and --destination-is-gone exclude each other"), "see: mintage migrate-store --help"))
 	case state.State == store.Left && m.to == "" && !m.gone:
-		return deployment.Usage(deployment.Hint(fmt.Errorf("the move to %s was finished, and servers may be using it", state.Elsewhere),
+		return deployment.Usage(deployment.Hint(fmt.Errorf("the move to %s was finished, and servers may be using it", state.OtherStore),
 			"name it with --to, so that they are kept from it; or add --destination-is-gone"))
 	}
 	var to moving.Destination
@@ -226,7 +226,7 @@ func (m *migration) takeBack(cmd *cobra.Command) error {
 		}
 	}
 	if used && !m.yes {
-		return deployment.Usage(deployment.Hint(fmt.Errorf("nothing was done: all that has happened in %s since the move would be lost; codes that were redeemed there could be redeemed again, and tokens that were revoked there would be valid again", state.Elsewhere),
+		return deployment.Usage(deployment.Hint(fmt.Errorf("nothing was done: all that has happened in %s since the move would be lost; codes that were redeemed there could be redeemed again, and tokens that were revoked there would be valid again", state.OtherStore),
 			"add --yes to do it; then start the server, and declare the restore: "+declareUndo))
 	}
 	was, err := moving.Undo(cmd.Context(), from, to, m.gone)
@@ -240,7 +240,7 @@ func (m *migration) takeBack(cmd *cobra.Command) error {
 		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is not being moved, and has not moved: there is nothing to undo\n", from.Name())
 		return err
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s can be served again; %s can not\n", from.Name(), was.Elsewhere)
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s can be served again; %s can not\n", from.Name(), was.OtherStore)
 	if err == nil && was.State == store.Left {
 		_, err = fmt.Fprintf(cmd.OutOrStdout(), "Clients that have refreshed there get 503 until you start the server and declare the restore:\n  %s\n", declareUndo)
 	}

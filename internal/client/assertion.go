@@ -88,7 +88,7 @@ func (a *Authenticator) verify(ctx context.Context, c *store.Client, signed *jos
 	}
 	set, err := a.keySet(ctx, c, header.KeyID, alg, from)
 	if err != nil {
-		return &store.Elsewhere{Cause: err}
+		return &store.ExternalFault{Cause: err}
 	}
 	return verifyWith(ctx, signed, set, "client", c.SelfRegistered() || c.Assertion.KeysURI != "")
 }
@@ -189,7 +189,7 @@ func (a *Authenticator) described(ctx context.Context, view *directory.View, cre
 	}
 	c, err := a.Described(ctx, cred.ClientID, networkOf(from))
 	if err != nil {
-		return nil, &store.Elsewhere{Cause: fmt.Errorf("fetch the document of client %s: %w", cred.ClientID, err)}
+		return nil, &store.ExternalFault{Cause: fmt.Errorf("fetch the document of client %s: %w", cred.ClientID, err)}
 	}
 	view.Offer(c)
 	return c, nil
@@ -272,7 +272,7 @@ func (a *Authenticator) use(ctx context.Context, c *store.Client, claims asserti
 		began = seconds(now) - a.Running().Seconds()
 	}
 	if !a.Shared && issued+1 < began { // times are in whole seconds
-		return &store.Elsewhere{Cause: errors.New("a client assertion was issued before this server began: it may have been used")}
+		return &store.ExternalFault{Cause: errors.New("a client assertion was issued before this server began: it may have been used")}
 	}
 	if a.Shared || issued > seconds(now) || issued < began+assertionAhead.Seconds() {
 		expires := grant.At(time.UnixMilli(int64(*claims.ExpiresAt * 1000)))
@@ -294,7 +294,7 @@ func (a *Authenticator) use(ctx context.Context, c *store.Client, claims asserti
 	case full && c.SelfRegistered():
 		return oauth.ErrTooManyRequests
 	case full:
-		return &store.Elsewhere{Cause: errors.New("too many client assertions are remembered")}
+		return &store.ExternalFault{Cause: errors.New("too many client assertions are remembered")}
 	case !first:
 		return replayed
 	}

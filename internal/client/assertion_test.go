@@ -442,7 +442,7 @@ func TestARestartForgetsNoAssertion(t *testing.T) {
 	text := b.signer.sign(b.claims(nil))
 	b.Clock.Advance(3 * time.Second)
 	again := b.authenticator()
-	if err := b.present(again, text); !errors.As(err, new(*store.Elsewhere)) || errors.Is(err, client.ErrClient) {
+	if err := b.present(again, text); !errors.As(err, new(*store.ExternalFault)) || errors.Is(err, client.ErrClient) {
 		t.Errorf("an assertion from before the start: %v", err)
 	}
 	if err := b.present(again, b.signer.sign(b.claims(nil))); err != nil {
@@ -583,7 +583,7 @@ func TestFaultsOfOursAreNoFaultsOfTheClient(t *testing.T) {
 		return set, fault
 	}
 	fault = errors.New("no answer")
-	if err := b.present(b.auth, b.signer.sign(b.claims(nil))); !errors.As(err, new(*store.Elsewhere)) || !errors.Is(err, store.ErrUnavailable) || errors.Is(err, client.ErrClient) {
+	if err := b.present(b.auth, b.signer.sign(b.claims(nil))); !errors.As(err, new(*store.ExternalFault)) || !errors.Is(err, store.ErrUnavailable) || errors.Is(err, client.ErrClient) {
 		t.Errorf("the keys cannot be fetched: %v", err)
 	}
 	fault = nil

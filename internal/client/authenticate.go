@@ -211,7 +211,7 @@ func (a *Authenticator) checkSlow(ctx context.Context, hash string, cred oauth.C
 	i, err := a.Slow.Match(ctx, hash, spellings, shares...)
 	switch {
 	case errors.Is(err, keys.ErrPoolFull) || err != nil && ctx.Err() != nil:
-		return "", &store.Elsewhere{Cause: err}
+		return "", &store.ExternalFault{Cause: err}
 	case err != nil || i < 0:
 		return "", err
 	}

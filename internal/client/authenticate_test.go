@@ -401,7 +401,7 @@ func TestASlowSecretCheckWaitsNoLongerThanItsRequest(t *testing.T) {
 	release := s.Clients.Slow.Pause()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.Clients.Authenticate(ctx, oauth.Credentials{ClientID: "old", Secret: "correct horse", Method: oauth.AuthPost}, netip.Addr{}); !errors.As(err, new(*store.Elsewhere)) {
+	if _, err := s.Clients.Authenticate(ctx, oauth.Credentials{ClientID: "old", Secret: "correct horse", Method: oauth.AuthPost}, netip.Addr{}); !errors.As(err, new(*store.ExternalFault)) {
 		t.Errorf("a check that never got its turn: %v, want ErrUnavailable", err)
 	}
 	release()

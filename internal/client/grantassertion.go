@@ -226,7 +226,7 @@ func (j *judgement) signature(ctx context.Context) error {
 	}
 	set, err := j.a.trustedKeys(ctx, t, func(s keyset.Set) bool { return s.Has(header.KeyID, alg) })
 	if err != nil {
-		return &store.Elsewhere{Cause: fmt.Errorf("fetch keys of trust %s: %w", t.ID, err)}
+		return &store.ExternalFault{Cause: fmt.Errorf("fetch keys of trust %s: %w", t.ID, err)}
 	}
 	return verifyWith(ctx, j.signed, set, "issuer", len(t.Keys) == 0)
 }

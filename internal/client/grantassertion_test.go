@@ -456,7 +456,7 @@ func TestATrustVouchesForADocument(t *testing.T) {
 		t.Errorf("a public one: %v", err)
 	}
 	failure = errors.New("no document")
-	if err := present(idp); !errors.As(err, new(*store.Elsewhere)) {
+	if err := present(idp); !errors.As(err, new(*store.ExternalFault)) {
 		t.Errorf("a document that cannot be read: %v", err)
 	}
 }

@@ -39,7 +39,7 @@ var trustMutations = []Mutation{
 	},
 	{
 		Name: "keys of an issuer that cannot be fetched", In: "judgement.signature",
-		Old: "return &store.Elsewhere{Cause: fmt.Errorf(\"fetch keys of trust %s: %w\", t.ID, err)}", New: "return wrongClaim(\"kid\", \"\")",
+		Old: "return &store.ExternalFault{Cause: fmt.Errorf(\"fetch keys of trust %s: %w\", t.ID, err)}", New: "return wrongClaim(\"kid\", \"\")",
 		Test: "go test ./internal/client -run TestKeysOfAnIssuerThatCannotBeFetched",
 	},
 	{

@@ -32,14 +32,14 @@ type Console struct {
 	// Enrolled returns the change to commit when a user enrols a second factor.
 	Enrolled func(by admin.Actor, u account.User, at grant.Instant) store.Change
 	Dev      bool // serve --dev: an invitation suffices to sign in
-	// Elsewhere is where operators sign in if users are not built in; nil: by invitation
+	// LoginSystem is where operators sign in if users are not built in; nil: by invitation
 	// only.
-	Elsewhere *Elsewhere
-	API       http.Handler // the admin API
-	Store     store.Store
-	Now       func() time.Time
-	Log       *slog.Logger
-	Audit     *audit.Log // nil: nothing is recorded
+	LoginSystem *LoginSystem
+	API         http.Handler // the admin API
+	Store       store.Store
+	Now         func() time.Time
+	Log         *slog.Logger
+	Audit       *audit.Log // nil: nothing is recorded
 
 	slots    chan struct{} // for concurrent requests
 	streams  chan struct{} // for concurrent streams
@@ -49,8 +49,8 @@ type Console struct {
 	throttled overload.OnceAMinute // networks whose throttling was recorded within a minute
 }
 
-// An Elsewhere is the login system that manages the users. Operators sign in there.
-type Elsewhere struct {
+// A LoginSystem is the one that manages the users. Operators sign in there.
+type LoginSystem struct {
 	URL      string // begins a login
 	At       string // names the system
 	ACR, AMR []string
@@ -186,7 +186,7 @@ func (c *Console) identify(ctx context.Context, r *request) error {
 	if err != nil {
 		return err
 	}
-	if s.At != "" && (c.Elsewhere == nil || s.At != c.Elsewhere.At) || s.How == operator.ByPassword && c.Users == nil {
+	if s.At != "" && (c.LoginSystem == nil || s.At != c.LoginSystem.At) || s.How == operator.ByPassword && c.Users == nil {
 		return nil // the session is of an earlier configuration of logins
 	}
 	o, _, err := c.operatorOf(ctx, s.Operator, s.Rule)
@@ -218,14 +218,14 @@ func (c *Console) identify(ctx context.Context, r *request) error {
 // configuration still has. It returns operator.ErrUnknown if there is neither.
 func (c *Console) operatorOf(ctx context.Context, name, rule string) (o operator.Operator, byRule bool, err error) {
 	o, err = operator.Find(ctx, c.Store, name)
-	if !errors.Is(err, operator.ErrUnknown) || c.Elsewhere == nil {
+	if !errors.Is(err, operator.ErrUnknown) || c.LoginSystem == nil {
 		return o, false, err
 	}
-	i := slices.IndexFunc(c.Elsewhere.Rules, func(r config.OperatorRule) bool { return r.String() == rule })
+	i := slices.IndexFunc(c.LoginSystem.Rules, func(r config.OperatorRule) bool { return r.String() == rule })
 	if i < 0 {
 		return o, false, err
 	}
-	r := c.Elsewhere.Rules[i]
+	r := c.LoginSystem.Rules[i]
 	if o = (operator.Operator{Name: name, Role: r.Role}); r.Realm != "" {
 		o.Realm = "/" + r.Realm
 	}

@@ -18,7 +18,7 @@ import (
 )
 
 // Claims returns the claims that the rules name, except for the subject.
-func (e *Elsewhere) Claims() (names []string) {
+func (e *LoginSystem) Claims() (names []string) {
 	for _, r := range e.Rules {
 		if r.Claim != "sub" && !slices.Contains(names, r.Claim) {
 			names = append(names, r.Claim)
@@ -30,7 +30,7 @@ func (e *Elsewhere) Claims() (names []string) {
 // Ticket returns the document of a ticket for a login, and the address to which the
 // browser takes it. console is the URL of the console; each of the claims is a JSON object
 // or "".
-func (e *Elsewhere) Ticket(console string, t operator.Ticket, now grant.Instant, claims ...string) (d store.Document, address string, err error) {
+func (e *LoginSystem) Ticket(console string, t operator.Ticket, now grant.Instant, claims ...string) (d store.Document, address string, err error) {
 	all := map[string]json.RawMessage{}
 	for _, object := range claims {
 		if err := json.Unmarshal([]byte(object), &all); object != "" && err != nil {
@@ -54,13 +54,13 @@ func (c *Console) verifierName() string { return c.cookieName() + "_login" }
 // leave redirects a browser to the login system. A cookie holds the verifier of the
 // challenge, so that the ticket of the login is invalid in another browser (CWE-352).
 func (c entrance) leave(context.Context, *request) (reply, error) {
-	if c.Elsewhere == nil {
+	if c.LoginSystem == nil {
 		return reply{}, errNotFound
 	}
 	verifier := operator.NewVerifier()
 	cookie := c.cookie(verifier)
 	cookie.Name = c.verifierName()
-	return reply{to: c.Elsewhere.URL + "?code_challenge=" + oauth.ChallengeOf(verifier), cookie: cookie}, nil
+	return reply{to: c.LoginSystem.URL + "?code_challenge=" + oauth.ChallengeOf(verifier), cookie: cookie}, nil
 }
 
 // An arrivedPage opens the next page at once. Browsers send a SameSite=Strict cookie with
@@ -82,7 +82,7 @@ type refusedPage struct {
 
 // enter begins a session for an operator who has signed in elsewhere.
 func (c entrance) enter(ctx context.Context, r *request) (reply, error) {
-	if c.Elsewhere == nil {
+	if c.LoginSystem == nil {
 		return reply{}, errNotFound
 	}
 	t, err := operator.SpendTicket(ctx, c.Store, r.PathValue("ticket"), c.now())
@@ -94,7 +94,7 @@ func (c entrance) enter(ctx context.Context, r *request) (reply, error) {
 	}
 	refused := func(why, detail string) (reply, error) {
 		c.record(r, audit.LoginFailed, t.Subject, "console: "+detail)
-		p := refusedPage{Why: why, Subject: t.Subject, ACR: c.Elsewhere.ACR, AMR: c.Elsewhere.AMR}
+		p := refusedPage{Why: why, Subject: t.Subject, ACR: c.LoginSystem.ACR, AMR: c.LoginSystem.AMR}
 		if r.who != nil {
 			p.Present = r.who.Name
 		}
@@ -105,7 +105,7 @@ func (c entrance) enter(ctx context.Context, r *request) (reply, error) {
 		return refused("ticket", "the login began in another browser")
 	}
 	_, byRule, err := c.operatorOf(ctx, t.Subject, t.Rule)
-	switch strong := slices.Contains(c.Elsewhere.ACR, t.ACR) || slices.ContainsFunc(t.AMR, func(m string) bool { return slices.Contains(c.Elsewhere.AMR, m) }); {
+	switch strong := slices.Contains(c.LoginSystem.ACR, t.ACR) || slices.ContainsFunc(t.AMR, func(m string) bool { return slices.Contains(c.LoginSystem.AMR, m) }); {
 	case errors.Is(err, operator.ErrUnknown):
 		return refused("operator", "no operator")
 	case err != nil:
@@ -115,7 +115,7 @@ func (c entrance) enter(ctx context.Context, r *request) (reply, error) {
 	case r.who != nil && r.who.Name != t.Subject:
 		return refused("other", r.who.Name+" is signed in in this browser")
 	}
-	s := operator.Session{Operator: t.Subject, How: operator.ByLogin, At: c.Elsewhere.At}
+	s := operator.Session{Operator: t.Subject, How: operator.ByLogin, At: c.LoginSystem.At}
 	if byRule {
 		s.Rule = t.Rule
 	}

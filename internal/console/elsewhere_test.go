@@ -21,7 +21,7 @@ const verifierName = "__Host-mintage_console_login"
 // elsewhere has operators of r sign in at another system, by rules.
 func (r *room) elsewhere(rules ...string) {
 	r.t.Helper()
-	e := &console.Elsewhere{URL: "https://auth.example/account/console", At: "https://login.example", ACR: []string{"gold"}, AMR: []string{"mfa", "hwk"}}
+	e := &console.LoginSystem{URL: "https://auth.example/account/console", At: "https://login.example", ACR: []string{"gold"}, AMR: []string{"mfa", "hwk"}}
 	for _, text := range rules {
 		rule, err := config.ParseOperatorRule(text)
 		if err != nil {
@@ -29,7 +29,7 @@ func (r *room) elsewhere(rules ...string) {
 		}
 		e.Rules = append(e.Rules, rule)
 	}
-	r.console.Elsewhere = e
+	r.console.LoginSystem = e
 }
 
 // A login is what the other system says of a user.
@@ -54,7 +54,7 @@ func (b *browser) departs() (verifier *http.Cookie, challenge string) {
 // ticket returns the path to which a login leads, for the browser with a challenge.
 func (r *room) ticket(challenge string, l loginThere) string {
 	r.t.Helper()
-	d, address, err := r.console.Elsewhere.Ticket(origin, operator.Ticket{Challenge: challenge, Subject: l.subject, ACR: l.acr, AMR: strings.Fields(l.amr)}, grant.At(r.now), "", l.claims)
+	d, address, err := r.console.LoginSystem.Ticket(origin, operator.Ticket{Challenge: challenge, Subject: l.subject, ACR: l.acr, AMR: strings.Fields(l.amr)}, grant.At(r.now), "", l.claims)
 	if err == nil {
 		err = r.store.Commit(r.t.Context(), store.Change{Documents: []store.Document{d}})
 	}
@@ -182,7 +182,7 @@ func TestATicketIsForOneBrowserOnce(t *testing.T) {
 		t.Errorf("refresh %q", w.Header().Get("Refresh"))
 	}
 
-	r.console.Elsewhere = nil
+	r.console.LoginSystem = nil
 	for _, path := range []string{"/sign-in/elsewhere", "/signed-in/x"} {
 		if w := (&browser{room: r}).get(path); w.Code != http.StatusNotFound {
 			t.Errorf("%s where nobody signs in elsewhere: %d", path, w.Code)
@@ -233,9 +233,9 @@ func TestARuleIsReadAtEachRequest(t *testing.T) {
 		"its role is changed":      func() { r.elsewhere("auditor groups=a") },
 		"its realm is changed":     func() { r.elsewhere("admin@staff groups=a") },
 		"its value is changed":     func() { r.elsewhere("admin groups=A") },
-		"another system has users": func() { r.console.Elsewhere.At = "https://other.example" },
-		"nobody comes from there":  func() { r.console.Elsewhere = nil },
-		"users are built in":       func() { r.console.Elsewhere, r.console.Users = nil, r.users },
+		"another system has users": func() { r.console.LoginSystem.At = "https://other.example" },
+		"nobody comes from there":  func() { r.console.LoginSystem = nil },
+		"users are built in":       func() { r.console.LoginSystem, r.console.Users = nil, r.users },
 	} {
 		r.console.Users = nil
 		r.elsewhere("auditor x=y", "admin groups=a")

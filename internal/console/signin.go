@@ -38,7 +38,7 @@ func (c entrance) signInPage(_ context.Context, r *request) (reply, error) {
 	case r.session != nil && q.Has("in"):
 		return reply{to: "/factor"}, nil
 	}
-	return reply{page: signInPage{BuiltIn: c.Users != nil, Elsewhere: c.Elsewhere != nil, SignedOut: q.Has("out"), Ended: q.Has("ended"), Cookies: q.Has("in")}}, nil
+	return reply{page: signInPage{BuiltIn: c.Users != nil, Elsewhere: c.LoginSystem != nil, SignedOut: q.Has("out"), Ended: q.Has("ended"), Cookies: q.Has("in")}}, nil
 }
 
 // signIn checks a password and a code. Only an operator who has a second factor can sign

@@ -282,7 +282,7 @@ func (d *Directory) View() (*View, error) {
 		return nil, ErrStale
 	}
 	if fault := d.ClockFault(); fault != nil {
-		return nil, &store.Elsewhere{Cause: fault}
+		return nil, &store.ExternalFault{Cause: fault}
 	}
 	return d.view.Load(), nil
 }
@@ -334,7 +334,7 @@ func (d *Directory) Learn(ctx context.Context, view *View, text string) (*View, 
 	if absent, ask := d.mayLearn(id, now); absent {
 		return nil, nil
 	} else if !ask {
-		return nil, &store.Elsewhere{Cause: fmt.Errorf("key %s is unknown here, and the store was asked for %d others in the last second", id, learnPolls)}
+		return nil, &store.ExternalFault{Cause: fmt.Errorf("key %s is unknown here, and the store was asked for %d others in the last second", id, learnPolls)}
 	}
 	ctx, cancel := context.WithTimeout(ctx, heartbeatTime)
 	defer cancel()

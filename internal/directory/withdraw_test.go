@@ -128,7 +128,7 @@ func TestATokenWhoseKeyMayExistIsNotRefusedForGood(t *testing.T) {
 
 	flooded.Unavailable(flooded.Renew(fresh.RefreshToken))
 	// It is no outage of the store: an unauthenticated caller has caused it.
-	if _, err := flooded.Inspect(t.Context(), fresh.AccessToken); !errors.Is(err, store.ErrUnavailable) || !errors.As(err, new(*store.Elsewhere)) {
+	if _, err := flooded.Inspect(t.Context(), fresh.AccessToken); !errors.Is(err, store.ErrUnavailable) || !errors.As(err, new(*store.ExternalFault)) {
 		t.Errorf("introspection: %v", err)
 	}
 	if _, err := flooded.Revoke(t.Context(), flooded.Listed(clientID), fresh.RefreshToken, testkit.Origin); !errors.Is(err, store.ErrUnavailable) {

@@ -128,7 +128,7 @@ func (iss *Issuer) viewFor(key oauth.JKT) (*directory.View, error) {
 	return iss.Directory.View()
 }
 
-var errOlderNodes = &store.Elsewhere{Cause: errors.New("a node of an earlier version, which does not support this kind of token, is still running: upgrade or stop it")}
+var errOlderNodes = &store.ExternalFault{Cause: errors.New("a node of an earlier version, which does not support this kind of token, is still running: upgrade or stop it")}
 
 // A Feed caches the last list of revocations. Issuers of one realm that replace one
 // another share it.

@@ -49,7 +49,7 @@ func (a *Authorizer) Push(ctx context.Context, r oauth.AuthorizationRequest, for
 	case errors.Is(err, ErrLimited):
 		return "", oauth.ErrTooManyRequests
 	case err != nil:
-		return "", &store.Elsewhere{Cause: err}
+		return "", &store.ExternalFault{Cause: err}
 	}
 	id := newID()
 	p, until := pushed{ClientID: r.ClientID, Form: form, Until: now.Add(PushedLifetime)}, now.Add(PushedLifetime+a.Interactions.Lifetime+time.Minute)

@@ -26,7 +26,7 @@ import (
 // default realm.
 func (n *node) consoleHandler(cfg config.Config, a *handlers, api http.Handler) http.Handler {
 	c := &console.Console{
-		URL: cfg.ConsoleURL(), Service: cfg.ServiceName(), Dev: n.dev, API: api, Store: n.store, Now: time.Now, Log: n.log, Audit: n.auditLog, Elsewhere: elsewhere(cfg),
+		URL: cfg.ConsoleURL(), Service: cfg.ServiceName(), Dev: n.dev, API: api, Store: n.store, Now: time.Now, Log: n.log, Audit: n.auditLog, LoginSystem: elsewhere(cfg),
 	}
 	if a.front != nil {
 		c.Users = a.front.Users
@@ -42,11 +42,11 @@ func (n *node) consoleHandler(cfg config.Config, a *handlers, api http.Handler) 
 
 // elsewhere returns where operators sign in if users are not built in, or nil if they get
 // in by invitation alone.
-func elsewhere(cfg config.Config) *console.Elsewhere {
+func elsewhere(cfg config.Config) *console.LoginSystem {
 	if !cfg.ByLogin() {
 		return nil
 	}
-	e := &console.Elsewhere{URL: cfg.PublicURL + cfg.BasePath + web.ConsolePath, At: cfg.Login.HandoffURL, ACR: cfg.Console.SecondFactor.ACR, AMR: cfg.Console.SecondFactor.AMR, Rules: cfg.Console.Rules()}
+	e := &console.LoginSystem{URL: cfg.PublicURL + cfg.BasePath + web.ConsolePath, At: cfg.Login.HandoffURL, ACR: cfg.Console.SecondFactor.ACR, AMR: cfg.Console.SecondFactor.AMR, Rules: cfg.Console.Rules()}
 	if cfg.Login.Mode == config.LoginUpstream {
 		e.At = cfg.Login.Upstream.Issuer
 	}

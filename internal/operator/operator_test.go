@@ -317,12 +317,12 @@ func TestASessionFromElsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for at := began; at < began.Add(operator.Elsewhere); at = at.Add(20 * time.Minute) {
+	for at := began; at < began.Add(operator.ExternalLifetime); at = at.Add(20 * time.Minute) {
 		if _, err := operator.Open(ctx, st, cookie, at); err != nil {
 			t.Fatalf("used after %s: %v", at.Since(began), err)
 		}
 	}
-	if _, err := operator.Open(ctx, st, cookie, began.Add(operator.Elsewhere)); !errors.Is(err, operator.ErrNoSession) {
+	if _, err := operator.Open(ctx, st, cookie, began.Add(operator.ExternalLifetime)); !errors.Is(err, operator.ErrNoSession) {
 		t.Errorf("after two hours: %v", err)
 	}
 	if _, err := operator.Begin(ctx, st, operator.Session{Operator: "eve", How: operator.ByLogin, At: "https://login.example", BeganAt: began}); !errors.Is(err, operator.ErrUnknown) {

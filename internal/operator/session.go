@@ -20,9 +20,9 @@ import (
 const (
 	Idle     = 30 * time.Minute
 	Lifetime = 12 * time.Hour
-	// Elsewhere is the lifetime of a session of an operator who signed in at another system:
+	// ExternalLifetime is the lifetime of a session of an operator who signed in at another system:
 	// a change of the account there takes effect only at the next sign-in.
-	Elsewhere = 2 * time.Hour
+	ExternalLifetime = 2 * time.Hour
 	// fresh is the age up to which a sign-in suffices for actions that require a fresh one.
 	fresh = 5 * time.Minute
 	// useInterval is the minimum time between two writes of a session's last use.
@@ -73,7 +73,7 @@ func (s Session) Fresh(now grant.Instant) bool { return now.Since(s.FreshAt).Abs
 func (s Session) EndsAt() grant.Instant {
 	most := Lifetime
 	if s.At != "" {
-		most = Elsewhere
+		most = ExternalLifetime
 	}
 	return min(s.UsedAt.Add(Idle), s.BeganAt.Add(most))
 }

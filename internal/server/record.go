@@ -130,7 +130,7 @@ func severityOfFault(r *Request, rec *Report, status int, err error) (slog.Level
 		return slog.LevelDebug, r.Route.Name + " of a polling device, authorization pending" // every few seconds
 	case status >= 500 && errors.As(err, &refused):
 		return slog.LevelError, "an authentic token has no record: the store has lost commits; was an older backup or a replica put in place? for a minute, further ones are counted, and logged at level debug"
-	case errors.As(err, new(*store.Elsewhere)):
+	case errors.As(err, new(*store.ExternalFault)):
 		return slog.LevelWarn, r.Route.Name + " failed"
 	case status >= 500, rec.Fault:
 		return slog.LevelError, r.Route.Name + " failed"

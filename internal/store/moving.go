@@ -93,8 +93,8 @@ type Migration struct {
 	// names the copy: the destination chooses it, and the source stores it when it has
 	// left, so that no other copy can be opened from then on.
 	Source, Move, Claim string
-	// Elsewhere is the location of the other store, for people.
-	Elsewhere string
+	// OtherStore is the location of the other store, for people.
+	OtherStore string
 }
 
 // Displaced is the error for a store that must not be used because of a move.
@@ -115,11 +115,11 @@ func (m Migration) Displaced(place string) error {
 func (d *Displaced) Error() string {
 	switch d.Migration.State {
 	case Leaving:
-		return "it is being moved to " + d.Migration.Elsewhere + ": run the same migrate-store command again to continue, or cancel the move with: mintage migrate-store --undo --from " + d.Place
+		return "it is being moved to " + d.Migration.OtherStore + ": run the same migrate-store command again to continue, or cancel the move with: mintage migrate-store --undo --from " + d.Place
 	case Left:
-		return "it has moved to " + d.Migration.Elsewhere + ": use that store (--store); to move back, see: mintage migrate-store --help"
+		return "it has moved to " + d.Migration.OtherStore + ": use that store (--store); to move back, see: mintage migrate-store --help"
 	case Arriving:
-		return "the move from " + d.Migration.Elsewhere + " to this store is not finished: run the same migrate-store command again"
+		return "the move from " + d.Migration.OtherStore + " to this store is not finished: run the same migrate-store command again"
 	}
-	return "this copy was abandoned with --undo, and the store is at " + d.Migration.Elsewhere + " again: use that store, or delete this copy and move again"
+	return "this copy was abandoned with --undo, and the store is at " + d.Migration.OtherStore + " again: use that store, or delete this copy and move again"
 }

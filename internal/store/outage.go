@@ -26,7 +26,7 @@ func Interrupted(err error) bool { return errors.Is(err, ErrUnavailable) || erro
 // caller then logs nothing. Combines itself logs the first failure of an outage, as an
 // error.
 func (o *Outage) Combines(err error, now time.Time) bool {
-	if o == nil || !Interrupted(err) || errors.As(err, new(*Elsewhere)) {
+	if o == nil || !Interrupted(err) || errors.As(err, new(*ExternalFault)) {
 		return false
 	}
 	o.mu.Lock()

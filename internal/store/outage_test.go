@@ -26,7 +26,7 @@ func TestAnOutageHasOneBeginningAndOneEnd(t *testing.T) {
 		if !o.Combines(fmt.Errorf("a task: %w", gone), after(time.Duration(n)*100*time.Millisecond)) {
 			t.Errorf("failure %d is not of the outage", n)
 		}
-		elsewhere := store.Unavailable(&store.Elsewhere{Cause: errors.New("fetch keys: no answer")})
+		elsewhere := store.Unavailable(&store.ExternalFault{Cause: errors.New("fetch keys: no answer")})
 		if o.Combines(errors.New("a document that cannot be read"), after(time.Hour)) || o.Combines(nil, after(time.Hour)) || o.Combines(elsewhere, after(time.Hour)) {
 			t.Error("the outage combines what it does not cause")
 		}

@@ -403,7 +403,7 @@ func (r Reader) Migration(ctx context.Context) (m Migration, err error) {
 // ReadMigration reads the migration state.
 func ReadMigration(q Query) (m Migration, err error) {
 	err = q(func(row Scanner) error {
-		return row.Scan((*string)(&m.State), &m.Source, &m.Move, &m.Claim, &m.Elsewhere)
+		return row.Scan((*string)(&m.State), &m.Source, &m.Move, &m.Claim, &m.OtherStore)
 	}, `SELECT state, source, move, claim, elsewhere FROM moves WHERE id = 1`)
 	if err != nil {
 		err = fmt.Errorf("read the migration state: %w", err)

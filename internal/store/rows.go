@@ -35,12 +35,12 @@ func Unavailable(err error) error {
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
-// An Elsewhere is an ErrUnavailable whose cause is not the store, such as a client's keys
+// An ExternalFault is an ErrUnavailable whose cause is not the store, such as a client's keys
 // that cannot be fetched, or a full pool. An Outage does not count it.
-type Elsewhere struct{ Cause error }
+type ExternalFault struct{ Cause error }
 
-func (e *Elsewhere) Error() string   { return ErrUnavailable.Error() + ": " + e.Cause.Error() }
-func (e *Elsewhere) Unwrap() []error { return []error{ErrUnavailable, e.Cause} }
+func (e *ExternalFault) Error() string   { return ErrUnavailable.Error() + ": " + e.Cause.Error() }
+func (e *ExternalFault) Unwrap() []error { return []error{ErrUnavailable, e.Cause} }
 
 // Decide returns the next state of a grant, and the events to record.
 type Decide = func(g grant.Grant) (next grant.Grant, events []Event)

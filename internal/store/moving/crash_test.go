@@ -251,7 +251,7 @@ func TestAFinishedMoveIsUndoneWithoutADestinationThatIsGone(t *testing.T) {
 	from, to := openSource(t, newSource(t, 10)), openDestination(t, url)
 	mustMove(t, from, to)
 	was, err := moving.Undo(t.Context(), from, nil, true)
-	if err != nil || was.State != store.Left || was.Elsewhere != to.Name() {
+	if err != nil || was.State != store.Left || was.OtherStore != to.Name() {
 		t.Errorf("%+v, %v", was, err)
 	}
 	if source, _ := served(t, from, to); !source {

@@ -149,7 +149,7 @@ func Run(ctx context.Context, from Source, to Destination, report func(Progress)
 		}
 	}
 	if next <= begin {
-		leaving := store.Migration{State: store.Leaving, Source: m.there.Source, Move: m.here.Move, Elsewhere: to.Name()}
+		leaving := store.Migration{State: store.Leaving, Source: m.there.Source, Move: m.here.Move, OtherStore: to.Name()}
 		if err := setMigration(ctx, m.from, &m.there, leaving); err != nil {
 			return o, err
 		}
@@ -162,7 +162,7 @@ func Run(ctx context.Context, from Source, to Destination, report func(Progress)
 			return o, err
 		}
 		left := m.there
-		left.State, left.Claim, left.Elsewhere = store.Left, m.here.Claim, to.Name()
+		left.State, left.Claim, left.OtherStore = store.Left, m.here.Claim, to.Name()
 		if err := setMigration(ctx, m.from, &m.there, left); err != nil {
 			return o, err
 		}
@@ -200,7 +200,7 @@ func (m *move) arrive(ctx context.Context) error {
 			}
 		}
 	}
-	next := store.Migration{State: store.Arriving, Source: m.there.Source, Move: cmp.Or(m.there.Move, rand.Text()), Claim: rand.Text(), Elsewhere: m.from.Name()}
+	next := store.Migration{State: store.Arriving, Source: m.there.Source, Move: cmp.Or(m.there.Move, rand.Text()), Claim: rand.Text(), OtherStore: m.from.Name()}
 	if err := m.to.Claim(ctx, m.here, next); err != nil {
 		if errors.Is(err, store.ErrConflict) {
 			err = errors.New("another program has begun to use it")

@@ -30,7 +30,7 @@ func plan(there, here store.Migration, empty bool, from, to string) (step, error
 	case "", store.Returned, store.Leaving:
 	case store.Left:
 		if !same || here.Claim != there.Claim {
-			return 0, refuse("name that destination with --to, or undo the move with --undo", "%s has already moved to %s, not to %s", from, there.Elsewhere, to)
+			return 0, refuse("name that destination with --to, or undo the move with --undo", "%s has already moved to %s, not to %s", from, there.OtherStore, to)
 		}
 		switch here.State {
 		case store.Arriving:
@@ -46,10 +46,10 @@ func plan(there, here store.Migration, empty bool, from, to string) (step, error
 	switch {
 	case here.State == store.Arriving && same && there.State == store.Leaving:
 		return claim, nil
-	case there.State == store.Leaving && there.Elsewhere != to:
-		return 0, refuse(undoAdvice+from, "%s is already being moved to %s, not to %s", from, there.Elsewhere, to)
+	case there.State == store.Leaving && there.OtherStore != to:
+		return 0, refuse(undoAdvice+from, "%s is already being moved to %s, not to %s", from, there.OtherStore, to)
 	case here.State == store.Arriving && !ours:
-		return 0, refuse("finish that move, or name an empty database", "%s holds the incomplete copy of another store, which is being moved from %s", to, here.Elsewhere)
+		return 0, refuse("finish that move, or name an empty database", "%s holds the incomplete copy of another store, which is being moved from %s", to, here.OtherStore)
 	case here.State == store.Arriving, here.State == "" && empty:
 		if there.State == store.Leaving {
 			return claim, nil
@@ -95,7 +95,7 @@ func Undo(ctx context.Context, from Source, to Destination, gone bool) (was stor
 			return was, ErrNoDestination
 		case to == nil:
 		case !ours || here.Claim != there.Claim:
-			return was, refuse("name that destination with --to", "%s has moved to %s, not to %s", from.Name(), there.Elsewhere, to.Name())
+			return was, refuse("name that destination with --to", "%s has moved to %s, not to %s", from.Name(), there.OtherStore, to.Name())
 		case here.State == store.Arrived:
 			// The destination comes first: otherwise both could be used for an instant.
 			undone := here

@@ -25,9 +25,9 @@ func TestWhatARunBeginsWith(t *testing.T) {
 	}{
 		{"never moved", store.Migration{}},
 		{"returned", store.Migration{State: store.Returned, Source: a}},
-		{"leaving for here", store.Migration{State: store.Leaving, Source: a, Move: m1, Elsewhere: to}},
-		{"leaving for elsewhere", store.Migration{State: store.Leaving, Source: a, Move: m1, Elsewhere: us}},
-		{"left for here", store.Migration{State: store.Left, Source: a, Move: m1, Claim: c1, Elsewhere: to}},
+		{"leaving for here", store.Migration{State: store.Leaving, Source: a, Move: m1, OtherStore: to}},
+		{"leaving for elsewhere", store.Migration{State: store.Leaving, Source: a, Move: m1, OtherStore: us}},
+		{"left for here", store.Migration{State: store.Left, Source: a, Move: m1, Claim: c1, OtherStore: to}},
 	}
 	destinations := []struct {
 		name  string

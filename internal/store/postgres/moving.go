@@ -95,7 +95,7 @@ func (m *Moving) SetMigration(ctx context.Context, was, next store.Migration) er
 
 func setMigration(ctx context.Context, tx pgx.Tx, was, next store.Migration) error {
 	values := func(m store.Migration) []any {
-		return []any{string(m.State), m.Source, m.Move, m.Claim, m.Elsewhere}
+		return []any{string(m.State), m.Source, m.Move, m.Claim, m.OtherStore}
 	}
 	if was == (store.Migration{}) {
 		return one(tx.Exec(ctx, insertMigrationSQL, values(next)...))

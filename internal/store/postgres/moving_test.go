@@ -62,7 +62,7 @@ func TestAStoreIsOpenedOnlyWhereItCounts(t *testing.T) {
 		{store.Arrived, ""},
 		{store.Undone, "this copy was abandoned with --undo, and the store is at sqlite:/a again"},
 	} {
-		next := store.Migration{State: c.state, Source: "s", Move: "m", Claim: "c", Elsewhere: "sqlite:/a"}
+		next := store.Migration{State: c.state, Source: "s", Move: "m", Claim: "c", OtherStore: "sqlite:/a"}
 		if err := m.SetMigration(t.Context(), was, next); err != nil {
 			t.Fatal(err)
 		}

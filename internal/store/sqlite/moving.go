@@ -84,7 +84,7 @@ func (m *Moving) SetMigration(ctx context.Context, was, next store.Migration) er
 	case have != was:
 		return store.ErrConflict
 	}
-	if _, err := tx.Exec(putMigrationSQL, string(next.State), next.Source, next.Move, next.Claim, next.Elsewhere); err != nil {
+	if _, err := tx.Exec(putMigrationSQL, string(next.State), next.Source, next.Move, next.Claim, next.OtherStore); err != nil {
 		return fmt.Errorf("write the migration state: %w", err)
 	}
 	return tx.Commit()

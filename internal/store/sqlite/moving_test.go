@@ -83,7 +83,7 @@ func TestAStoreIsOpenedOnlyWhereItCounts(t *testing.T) {
 		{store.Left, "it has moved to postgres://db/a: use that store (--store)"},
 		{store.Returned, ""},
 	} {
-		next := store.Migration{State: c.state, Source: "s", Move: "m", Claim: "c", Elsewhere: "postgres://db/a"}
+		next := store.Migration{State: c.state, Source: "s", Move: "m", Claim: "c", OtherStore: "postgres://db/a"}
 		if err := m.SetMigration(t.Context(), was, next); err != nil {
 			t.Fatal(err)
 		}
@@ -127,7 +127,7 @@ func TestACommandThatWasOpenBeforeAMoveWritesNothingBehindIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := toMove(t, dir)
-	leaving := store.Migration{State: store.Leaving, Move: "m", Elsewhere: "postgres://db/a"}
+	leaving := store.Migration{State: store.Leaving, Move: "m", OtherStore: "postgres://db/a"}
 	if err := m.SetMigration(t.Context(), store.Migration{}, leaving); err != nil {
 		t.Fatal(err)
 	}
