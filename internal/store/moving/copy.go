@@ -26,7 +26,7 @@ func (m *move) copy(ctx context.Context) error {
 		var batch []store.Row
 		size := 0
 		send := func() error {
-			if err := m.to.Append(ctx, t, batch, m.here); err != nil {
+			if err := m.to.Append(ctx, t, batch, m.destination); err != nil {
 				return err
 			}
 			progress(len(batch))

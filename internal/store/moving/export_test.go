@@ -3,8 +3,8 @@ package moving
 import "github.com/mintage/mintage/internal/store"
 
 // Plan is plan with the name of the step.
-func Plan(there, here store.Migration, empty bool, from, to string) (string, error) {
-	s, err := plan(there, here, empty, from, to)
+func Plan(source, destination store.Migration, empty bool, from, to string) (string, error) {
+	s, err := plan(source, destination, empty, from, to)
 	return map[step]string{begin: "begin", claim: "claim", open: "open", nothing: "nothing"}[s], err
 }
 

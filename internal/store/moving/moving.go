@@ -117,11 +117,11 @@ func Run(ctx context.Context, from Source, to Destination, report func(Progress)
 			err = fmt.Errorf("%w: %w", stopped, err)
 		}
 	}()
-	there, err := from.Migration(ctx)
+	source, err := from.Migration(ctx)
 	if err != nil {
 		return o, err
 	}
-	here, err := to.Migration(ctx)
+	destination, err := to.Migration(ctx)
 	if err != nil {
 		return o, err
 	}
@@ -129,17 +129,17 @@ func Run(ctx context.Context, from Source, to Destination, report func(Progress)
 	if err != nil {
 		return o, err
 	}
-	next, err := plan(there, here, empty, from.Name(), to.Name())
+	next, err := plan(source, destination, empty, from.Name(), to.Name())
 	if err != nil {
 		return o, err
 	}
-	m := &move{from: from, to: to, there: there, here: here, report: report}
+	m := &move{from: from, to: to, source: source, destination: destination, report: report}
 	if next == nothing {
 		o.Already = true
 		return o, nil
 	}
-	if there.Source == "" {
-		if err := setMigration(ctx, m.from, &m.there, store.Migration{State: store.Returned, Source: rand.Text()}); err != nil {
+	if source.Source == "" {
+		if err := setMigration(ctx, m.from, &m.source, store.Migration{State: store.Returned, Source: rand.Text()}); err != nil {
 			return o, err
 		}
 	}
@@ -149,8 +149,8 @@ func Run(ctx context.Context, from Source, to Destination, report func(Progress)
 		}
 	}
 	if next <= begin {
-		leaving := store.Migration{State: store.Leaving, Source: m.there.Source, Move: m.here.Move, OtherStore: to.Name()}
-		if err := setMigration(ctx, m.from, &m.there, leaving); err != nil {
+		leaving := store.Migration{State: store.Leaving, Source: m.source.Source, Move: m.destination.Move, OtherStore: to.Name()}
+		if err := setMigration(ctx, m.from, &m.source, leaving); err != nil {
 			return o, err
 		}
 	}
@@ -161,23 +161,23 @@ func Run(ctx context.Context, from Source, to Destination, report func(Progress)
 		if o.Tables, err = m.compare(ctx); err != nil {
 			return o, err
 		}
-		left := m.there
-		left.State, left.Claim, left.OtherStore = store.Left, m.here.Claim, to.Name()
-		if err := setMigration(ctx, m.from, &m.there, left); err != nil {
+		left := m.source
+		left.State, left.Claim, left.OtherStore = store.Left, m.destination.Claim, to.Name()
+		if err := setMigration(ctx, m.from, &m.source, left); err != nil {
 			return o, err
 		}
 	}
-	arrived := m.here
+	arrived := m.destination
 	arrived.State = store.Arrived
-	return o, setMigration(ctx, m.to, &m.here, arrived)
+	return o, setMigration(ctx, m.to, &m.destination, arrived)
 }
 
 // A move is one run of Run or Undo.
 type move struct {
-	from        Source
-	to          Destination
-	there, here store.Migration // of the source and of the destination
-	report      func(Progress)
+	from                Source
+	to                  Destination
+	source, destination store.Migration // their states
+	report              func(Progress)
 }
 
 // setMigration stores the next migration state of a store, and sets *present to it.
@@ -192,21 +192,21 @@ func setMigration(ctx context.Context, of Source, present *store.Migration, next
 // arrive claims the destination. It first deletes what an interrupted or undone
 // move of the same source left there: servers never used it.
 func (m *move) arrive(ctx context.Context) error {
-	if m.here.State == store.Arriving {
+	if m.destination.State == store.Arriving {
 		for _, t := range store.Tables {
 			m.report(Progress{Phase: Clearing, Table: t.Name})
-			if err := m.to.Clear(ctx, t, m.here); err != nil {
+			if err := m.to.Clear(ctx, t, m.destination); err != nil {
 				return fmt.Errorf("delete the rows of an earlier copy: %w", err)
 			}
 		}
 	}
-	next := store.Migration{State: store.Arriving, Source: m.there.Source, Move: cmp.Or(m.there.Move, rand.Text()), Claim: rand.Text(), OtherStore: m.from.Name()}
-	if err := m.to.Claim(ctx, m.here, next); err != nil {
+	next := store.Migration{State: store.Arriving, Source: m.source.Source, Move: cmp.Or(m.source.Move, rand.Text()), Claim: rand.Text(), OtherStore: m.from.Name()}
+	if err := m.to.Claim(ctx, m.destination, next); err != nil {
 		if errors.Is(err, store.ErrConflict) {
 			err = errors.New("another program has begun to use it")
 		}
 		return fmt.Errorf("claim %s: %w", m.to.Name(), err)
 	}
-	m.here = next
+	m.destination = next
 	return nil
 }

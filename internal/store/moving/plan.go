@@ -23,16 +23,16 @@ const (
 )
 
 // plan returns the step at which a run begins, by the states of both sides.
-func plan(there, here store.Migration, empty bool, from, to string) (step, error) {
-	ours := here.Source != "" && here.Source == there.Source
-	same := ours && here.Move == there.Move
-	switch there.State {
+func plan(source, destination store.Migration, empty bool, from, to string) (step, error) {
+	ours := destination.Source != "" && destination.Source == source.Source
+	same := ours && destination.Move == source.Move
+	switch source.State {
 	case "", store.Returned, store.Leaving:
 	case store.Left:
-		if !same || here.Claim != there.Claim {
-			return 0, refuse("name that destination with --to, or undo the move with --undo", "%s has already moved to %s, not to %s", from, there.OtherStore, to)
+		if !same || destination.Claim != source.Claim {
+			return 0, refuse("name that destination with --to, or undo the move with --undo", "%s has already moved to %s, not to %s", from, source.OtherStore, to)
 		}
-		switch here.State {
+		switch destination.State {
 		case store.Arriving:
 			return open, nil
 		case store.Arrived:
@@ -40,18 +40,18 @@ func plan(there, here store.Migration, empty bool, from, to string) (step, error
 		}
 		return 0, refuse("run mintage migrate-store --undo again, then move into an empty database", "an undo of this move has begun")
 	default:
-		return 0, refuse("", "%s is itself the destination of a move (%s)", from, there.State)
+		return 0, refuse("", "%s is itself the destination of a move (%s)", from, source.State)
 	}
 
 	switch {
-	case here.State == store.Arriving && same && there.State == store.Leaving:
+	case destination.State == store.Arriving && same && source.State == store.Leaving:
 		return claim, nil
-	case there.State == store.Leaving && there.OtherStore != to:
-		return 0, refuse(undoAdvice+from, "%s is already being moved to %s, not to %s", from, there.OtherStore, to)
-	case here.State == store.Arriving && !ours:
-		return 0, refuse("finish that move, or name an empty database", "%s holds the incomplete copy of another store, which is being moved from %s", to, here.OtherStore)
-	case here.State == store.Arriving, here.State == "" && empty:
-		if there.State == store.Leaving {
+	case source.State == store.Leaving && source.OtherStore != to:
+		return 0, refuse(undoAdvice+from, "%s is already being moved to %s, not to %s", from, source.OtherStore, to)
+	case destination.State == store.Arriving && !ours:
+		return 0, refuse("finish that move, or name an empty database", "%s holds the incomplete copy of another store, which is being moved from %s", to, destination.OtherStore)
+	case destination.State == store.Arriving, destination.State == "" && empty:
+		if source.State == store.Leaving {
 			return claim, nil
 		}
 		return begin, nil
@@ -68,25 +68,25 @@ var ErrNoDestination = fmt.Errorf("the move was finished, and servers may be usi
 // if the source has not left. Undo returns the source's previous state, which is
 // empty if there was nothing to undo. The caller holds the source's lock.
 func Undo(ctx context.Context, from Source, to Destination, gone bool) (was store.Migration, err error) {
-	there, err := from.Migration(ctx)
+	source, err := from.Migration(ctx)
 	if err != nil {
 		return was, err
 	}
-	var here store.Migration
+	var destination store.Migration
 	if to != nil {
-		if here, err = to.Migration(ctx); err != nil {
+		if destination, err = to.Migration(ctx); err != nil {
 			return was, err
 		}
 	}
-	m := &move{from: from, to: to, there: there, here: here}
-	ours := here.Source == there.Source && here.Move == there.Move
-	switch there.State {
+	m := &move{from: from, to: to, source: source, destination: destination}
+	ours := destination.Source == source.Source && destination.Move == source.Move
+	switch source.State {
 	case "", store.Returned:
 		return was, nil
 	case store.Leaving:
 		// This package never makes this state, but the source's directory may
 		// have been restored from a backup.
-		if ours && here.State == store.Arrived {
+		if ours && destination.State == store.Arrived {
 			return was, refuse("this directory may be a restored backup: use the store in the database", "%s says that the move is finished, but %s does not", to.Name(), from.Name())
 		}
 	case store.Left:
@@ -94,19 +94,19 @@ func Undo(ctx context.Context, from Source, to Destination, gone bool) (was stor
 		case to == nil && !gone:
 			return was, ErrNoDestination
 		case to == nil:
-		case !ours || here.Claim != there.Claim:
-			return was, refuse("name that destination with --to", "%s has moved to %s, not to %s", from.Name(), there.OtherStore, to.Name())
-		case here.State == store.Arrived:
+		case !ours || destination.Claim != source.Claim:
+			return was, refuse("name that destination with --to", "%s has moved to %s, not to %s", from.Name(), source.OtherStore, to.Name())
+		case destination.State == store.Arrived:
 			// The destination comes first: otherwise both could be used for an instant.
-			undone := here
+			undone := destination
 			undone.State = store.Undone
-			if err := setMigration(ctx, m.to, &m.here, undone); err != nil {
+			if err := setMigration(ctx, m.to, &m.destination, undone); err != nil {
 				return was, err
 			}
 		}
 	default:
-		return was, refuse("", "%s is itself the destination of a move (%s)", from.Name(), there.State)
+		return was, refuse("", "%s is itself the destination of a move (%s)", from.Name(), source.State)
 	}
-	was = there
-	return was, setMigration(ctx, m.from, &m.there, store.Migration{State: store.Returned, Source: there.Source})
+	was = source
+	return was, setMigration(ctx, m.from, &m.source, store.Migration{State: store.Returned, Source: source.Source})
 }
