@@ -46,7 +46,7 @@ var nodeMutations = []Mutation{
 	},
 	{
 		Name: "a store that has moved", In: "Store.Heartbeat",
-		Old: "err = s.stays(ctx)", New: "_ = s.stays(ctx)",
+		Old: "err = s.checkUsable(ctx)", New: "_ = s.checkUsable(ctx)",
 		Test: engine + "TestAServerLearnsThatItsStoreHasMoved",
 	},
 	{

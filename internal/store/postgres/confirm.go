@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// trust is how long a connection's server counts as the primary after it has
+	// confirmedFor is how long a connection's server counts as the primary after it has
 	// confirmed a write.
-	trust = 4 * time.Second
+	confirmedFor = 4 * time.Second
 	// confirmTime limits a confirmation on an existing connection.
 	confirmTime = 2 * time.Second
 
@@ -68,7 +68,7 @@ func (h *hosts) usable(ctx context.Context, conn *pgconn.PgConn) bool {
 	if conn.IsClosed() || !h.current(conn) {
 		return false
 	}
-	if at, noted := conn.CustomData()[confirmedKey].(time.Time); noted && time.Since(at) < time.Duration(h.trust.Load()) {
+	if at, noted := conn.CustomData()[confirmedKey].(time.Time); noted && time.Since(at) < time.Duration(h.confirmedFor.Load()) {
 		return true
 	}
 	now, cancel := context.WithTimeout(ctx, confirmTime)

@@ -108,7 +108,7 @@ func (s *Store) Closing() bool {
 func (s *Store) Singly(lanes int) { s.updates.limit, s.updates.lanes = 1, lanes }
 
 // Trust is how long a connection's server is believed from now on.
-func (s *Store) Trust(d time.Duration) { s.hosts.trust.Store(int64(d)) }
+func (s *Store) Trust(d time.Duration) { s.hosts.confirmedFor.Store(int64(d)) }
 
 // Judge is what a fault says about a write.
 func Judge(err error) string {

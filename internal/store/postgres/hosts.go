@@ -17,9 +17,9 @@ import (
 // to any other host are not used: it may have been replaced, and its data may be
 // out of date.
 type hosts struct {
-	last  atomic.Pointer[place]
-	epoch atomic.Int64 // grows when all connections are abandoned
-	trust atomic.Int64 // in nanoseconds
+	last         atomic.Pointer[place]
+	epoch        atomic.Int64 // grows when all connections are abandoned
+	confirmedFor atomic.Int64 // in nanoseconds
 	// unconfirmed is set while a server is to confirm a write, and after it did not
 	// do so in time.
 	unconfirmed atomic.Bool

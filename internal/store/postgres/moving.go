@@ -77,9 +77,9 @@ func placeOf(c *pgx.ConnConfig) string {
 	return "postgres://" + strings.Join(hosts, ",") + "/" + c.Database + query
 }
 
-// stays returns an error if the store must not be used because a move has begun or
+// checkUsable returns an error if the store must not be used because a move has begun or
 // is complete.
-func (s *Store) stays(ctx context.Context) error {
+func (s *Store) checkUsable(ctx context.Context) error {
 	state, err := s.Migration(ctx)
 	if err != nil {
 		return err

@@ -36,7 +36,7 @@ func (s *Store) Heartbeat(ctx context.Context, self store.Node) (others []store.
 	})
 	if err == nil {
 		// A running server detects here that the store has moved.
-		err = s.stays(ctx)
+		err = s.checkUsable(ctx)
 	}
 	var all []store.Node
 	if err == nil {

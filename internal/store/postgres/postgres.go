@@ -116,7 +116,7 @@ func openToUse(ctx context.Context, d Database, prepare func(context.Context, *p
 	if err != nil {
 		return nil, err
 	}
-	if err := s.stays(ctx); err != nil {
+	if err := s.checkUsable(ctx); err != nil {
 		s.Close()
 		return nil, explain(err)
 	}
@@ -129,7 +129,7 @@ func open(ctx context.Context, d Database, prepare func(context.Context, *pgxpoo
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 	known := &hosts{}
-	known.trust.Store(int64(trust))
+	known.confirmedFor.Store(int64(confirmedFor))
 	known.watch(c)
 	pool, err := pgxpool.NewWithConfig(ctx, c)
 	if err != nil {

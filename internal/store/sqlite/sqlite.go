@@ -194,8 +194,8 @@ func open(ctx context.Context, path string, timeout time.Duration) (_ *Store, er
 		return nil, err
 	}
 	s.writer = w
-	if w.stays = s.Present; timeout == commandTimeout {
-		w.stays = func() error { return Displaced(context.Background(), path, db) }
+	if w.checkUsable = s.Present; timeout == commandTimeout {
+		w.checkUsable = func() error { return Displaced(context.Background(), path, db) }
 	}
 	s.files, err = openedFiles(path)
 	go w.run()

@@ -28,14 +28,14 @@ const (
 type writer struct {
 	conn    *connection
 	timeout time.Duration // of waiting for another process's write lock
-	// stays returns an error if what is written now would be lost. In a server, it is
+	// checkUsable returns an error if what is written now would be lost. In a server, it is
 	// Present. In a process that does not hold the directory's lock, it is Displaced:
 	// a move can begin after the store was opened. No other process writes while this
 	// one has the write lock.
-	stays   func() error
-	failing atomic.Bool // a write has failed, and transact has not succeeded since
-	full    atomic.Bool // a write has failed on the disk, and no test write has succeeded since
-	batches store.BatchCounter
+	checkUsable func() error
+	failing     atomic.Bool // a write has failed, and transact has not succeeded since
+	full        atomic.Bool // a write has failed on the disk, and no test write has succeeded since
+	batches     store.BatchCounter
 
 	checkpoint *checkpointer
 	inbox[*operation]
@@ -248,7 +248,7 @@ func (w *writer) lock() error {
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
-	if err = w.stays(); err != nil {
+	if err = w.checkUsable(); err != nil {
 		w.rollback.exec()
 	}
 	return err

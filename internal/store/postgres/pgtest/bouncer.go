@@ -85,7 +85,7 @@ func StartBouncer(s *Server, settings ...string) (_ *Bouncer, err error) {
 	}
 	b.ended = make(chan error, 1)
 	go func() { b.ended <- b.process.Wait() }()
-	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(serverTimeout); ; time.Sleep(10 * time.Millisecond) {
 		if conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", b.port)); err == nil {
 			return b, conn.Close()
 		}

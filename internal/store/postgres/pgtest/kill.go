@@ -33,7 +33,7 @@ func (s *Server) Kill() error {
 	}
 	<-s.ended
 	s.killed = true
-	for end := time.Now().Add(patience); len(living(list)) > 0; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(serverTimeout); len(living(list)) > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			return fmt.Errorf("processes %v survive SIGKILL", living(list))
 		}

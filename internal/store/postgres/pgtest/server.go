@@ -28,8 +28,8 @@ import (
 // programs is the directory of the server's programs on Debian.
 const programs = "/usr/lib/postgresql/15/bin/"
 
-// patience is how long a server may take to start or to stop on a busy machine.
-const patience = 60 * time.Second
+// serverTimeout is how long a server may take to start or to stop on a busy machine.
+const serverTimeout = 60 * time.Second
 
 // A Server is a running PostgreSQL.
 type Server struct {
@@ -115,7 +115,7 @@ func (s *Server) launch() error {
 	}
 	s.ended, s.killed = make(chan error, 1), false
 	go func() { s.ended <- s.process.Wait() }()
-	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(serverTimeout); ; time.Sleep(20 * time.Millisecond) {
 		if conn, err := s.connect("postgres"); err == nil {
 			return conn.Close(context.Background())
 		}
@@ -141,7 +141,7 @@ func (s *Server) Stop() error {
 	select {
 	case err := <-s.ended:
 		return errors.Join(err, os.RemoveAll(s.dir))
-	case <-time.After(patience):
+	case <-time.After(serverTimeout):
 		return errors.Join(errors.New("the server does not stop"), s.process.Process.Kill())
 	}
 }

@@ -52,7 +52,7 @@ func synchronize(primary *Server) error {
 			return err
 		}
 	}
-	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(serverTimeout); ; time.Sleep(20 * time.Millisecond) {
 		state, err := primary.query("postgres", `SELECT sync_state FROM pg_stat_replication WHERE state = 'streaming'`)
 		if err != nil {
 			return err
