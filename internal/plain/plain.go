@@ -13,8 +13,8 @@ import (
 
 // A Reader reads the values of a text one after another.
 type Reader struct {
-	rest  string // not read yet
-	other bool   // the text has another form
+	rest     string // not read yet
+	mismatch bool   // the text has another form
 }
 
 // A Member reads the value of a member of an object.
@@ -39,13 +39,13 @@ func Unmarshal[T any](list []Member[T], body []byte, into *T) error {
 func Decode[T any](list []Member[T], text string, into *T) (ok bool) {
 	p := &Reader{rest: text}
 	Object(p, list, into)
-	return !p.other && p.rest == ""
+	return !p.mismatch && p.rest == ""
 }
 
 // Object reads an object, whose members are some of list, in the order of list.
 func Object[T any](p *Reader, list []Member[T], into *T) {
 	p.expect("{")
-	for first := true; !p.other && !p.skip("}"); first = false {
+	for first := true; !p.mismatch && !p.skip("}"); first = false {
 		if !first {
 			p.expect(",")
 		}
@@ -55,7 +55,7 @@ func Object[T any](p *Reader, list []Member[T], into *T) {
 			list = list[1:]
 		}
 		if len(list) == 0 {
-			p.other = true
+			p.mismatch = true
 			return
 		}
 		list[0].Read(p, into)
@@ -78,7 +78,7 @@ func List[T any](p *Reader, item func(*Reader) T) []T {
 	}
 	p.expect("[")
 	list := []T{}
-	for first := true; !p.other && !p.skip("]"); first = false {
+	for first := true; !p.mismatch && !p.skip("]"); first = false {
 		if !first {
 			p.expect(",")
 		}
@@ -94,7 +94,7 @@ func (p *Reader) skip(text string) (found bool) {
 
 func (p *Reader) expect(text string) {
 	if !p.skip(text) {
-		p.other = true
+		p.mismatch = true
 	}
 }
 
@@ -108,19 +108,19 @@ func (p *Reader) Text() string {
 			text := p.rest[:i]
 			p.rest = p.rest[i+1:]
 			if !ascii && !utf8.ValidString(text) {
-				p.other = true
+				p.mismatch = true
 			}
 			return text
 		case c == '\\':
 			return p.escaped()
 		case c < ' ':
-			p.other = true
+			p.mismatch = true
 			return ""
 		case c >= utf8.RuneSelf:
 			ascii = false
 		}
 	}
-	p.other = true
+	p.mismatch = true
 	return ""
 }
 
@@ -132,13 +132,13 @@ func (p *Reader) escaped() (text string) {
 			i++
 		case '"':
 			if json.Unmarshal([]byte(`"`+p.rest[:i+1]), &text) != nil {
-				p.other = true
+				p.mismatch = true
 			}
 			p.rest = p.rest[i+1:]
 			return text
 		}
 	}
-	p.other = true
+	p.mismatch = true
 	return ""
 }
 
@@ -152,7 +152,7 @@ func Map[T any](p *Reader, value func(*Reader) T) map[string]T {
 	}
 	p.expect("{")
 	values := map[string]T{}
-	for first := true; !p.other && !p.skip("}"); first = false {
+	for first := true; !p.mismatch && !p.skip("}"); first = false {
 		if !first {
 			p.expect(",")
 		}
@@ -167,7 +167,7 @@ func Map[T any](p *Reader, value func(*Reader) T) map[string]T {
 func (p *Reader) Bytes() []byte {
 	b, err := base64.StdEncoding.DecodeString(p.Text())
 	if err != nil {
-		p.other = true
+		p.mismatch = true
 	}
 	return b
 }
@@ -185,7 +185,7 @@ func (p *Reader) Bool() bool {
 func (p *Reader) Number() int64 {
 	n, err := strconv.ParseInt(p.digits(), 10, 64)
 	if err != nil {
-		p.other = true
+		p.mismatch = true
 	}
 	return n
 }
@@ -194,7 +194,7 @@ func (p *Reader) Number() int64 {
 func Unsigned[T ~uint8 | ~uint16 | ~uint32 | ~uint64](p *Reader) T {
 	n, err := strconv.ParseUint(p.digits(), 10, 64)
 	if err != nil || uint64(T(n)) != n {
-		p.other = true
+		p.mismatch = true
 	}
 	return T(n)
 }
@@ -204,7 +204,7 @@ func Unsigned[T ~uint8 | ~uint16 | ~uint32 | ~uint64](p *Reader) T {
 func (p *Reader) digits() string {
 	end := strings.IndexAny(p.rest, ",}]")
 	if end <= 0 || p.rest[0] == '+' || p.rest[:end] != "0" && strings.HasPrefix(strings.TrimPrefix(p.rest[:end], "-"), "0") {
-		p.other = true
+		p.mismatch = true
 		return ""
 	}
 	digits := p.rest[:end]
