@@ -158,13 +158,13 @@ var setupMutations = []Mutation{
 		Test: "go test ./internal/console -run TestUndoAndDelete",
 	},
 	{
-		Name: "the end of a growing page with its session", In: "growth.look",
+		Name: "the end of a growing page with its session", In: "streamResponse.poll",
 		Old: "g.r.session, g.r.who, g.r.now = nil, nil, g.now()", New: "g.r.now = g.now()",
 		Test: "go test ./internal/console -run TestAGrowingPageEnds",
 	},
 	{
-		Name: "a growing page that is no use of a session", In: "growth.looks",
-		Old: "g.r.byItself = true\n", New: "\n",
+		Name: "a growing page that is no use of a session", In: "streamResponse.pollLoop",
+		Old: "g.r.polled = true\n", New: "\n",
 		Test: "go test ./internal/console -run TestAGrowingPageKeepsNobodySignedIn",
 	},
 	{

@@ -74,9 +74,9 @@ type request struct {
 	address netip.Addr
 	session *operator.Session  // nil: nobody has signed in
 	who     *operator.Operator // nil: nobody has signed in, or the second factor is unchecked
-	// byItself is set if the page polls, without the operator: that does not extend the
+	// polled is set if the page polls, without the operator: that does not extend the
 	// session.
-	byItself bool
+	polled bool
 }
 
 // A reply is a page, a redirect, a file or a stream.
@@ -176,7 +176,7 @@ func (c *Console) identify(ctx context.Context, r *request) error {
 		return nil
 	}
 	open := operator.Open
-	if r.byItself {
+	if r.polled {
 		open = operator.Look
 	}
 	s, err := open(ctx, c.Store, list[0].Value, c.now())

@@ -69,9 +69,9 @@ func localeOf(r *http.Request) string {
 	return "en"
 }
 
-// press holds the request for which templates are executed, one request at a time: template
+// templateRequest holds the request for which templates are executed, one request at a time: template
 // functions read its language and realm. Executing a page takes about a millisecond.
-var press struct {
+var templateRequest struct {
 	sync.Mutex
 	*request
 }
@@ -79,18 +79,18 @@ var press struct {
 // templates are parsed for the first page. Commands show no page, and need not parse them.
 var templates = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
-		"t":       func(text string, args ...any) string { return press.say(text, args...) },
-		"at":      func(path string, segments ...string) string { return press.at(path, segments...) },
-		"mintage": func(verb string) string { return press.mintage(verb) },
+		"t":       func(text string, args ...any) string { return templateRequest.say(text, args...) },
+		"at":      func(path string, segments ...string) string { return templateRequest.at(path, segments...) },
+		"mintage": func(verb string) string { return templateRequest.mintage(verb) },
 		"when":    when, "whenExactly": pages.Time, "shown": shown, "rows": rows, "more": func() template.HTML { return more }, "script": func() string { return "/assets/" + scriptName }, "asset": func() string { return "/assets/" + styleName },
 	}).ParseFS(sources, "templates/*.html"))
 })
 
 // execute executes a template.
 func (r *request) execute(to *bytes.Buffer, name string, data any) error {
-	press.Lock()
-	defer press.Unlock()
-	press.request = r
+	templateRequest.Lock()
+	defer templateRequest.Unlock()
+	templateRequest.request = r
 	return templates().ExecuteTemplate(to, name, data)
 }
 

@@ -127,7 +127,7 @@ func (c *Console) serve(rt route) http.Handler {
 		ctx, cancel := context.WithTimeout(hr.Context(), requestTime)
 		defer cancel()
 		hr.Body = http.MaxBytesReader(w, hr.Body, maxForm)
-		r := &request{Request: hr.WithContext(ctx), outer: hr.Context(), id: server.RequestID(), now: c.now(), locale: localeOf(hr), byItself: asksForEvents(hr), address: server.PeerOf(hr)}
+		r := &request{Request: hr.WithContext(ctx), outer: hr.Context(), id: server.RequestID(), now: c.now(), locale: localeOf(hr), polled: asksForEvents(hr), address: server.PeerOf(hr)}
 		w.Header().Set("X-Request-Id", r.id)
 		a, err := c.answer(ctx, rt, r)
 		if err != nil {
@@ -149,7 +149,7 @@ func (c *Console) serve(rt route) http.Handler {
 			return
 		}
 		if a.stream != nil {
-			if g := (growth{c, w, r, a.stream}); r.byItself {
+			if g := (streamResponse{c, w, r, a.stream}); r.polled {
 				g.events()
 			} else {
 				g.page(a.page)

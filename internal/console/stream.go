@@ -21,8 +21,8 @@ const (
 	streamInterval = time.Second
 )
 
-// A growth is the response of a page with a stream.
-type growth struct {
+// A streamResponse is the response of a page with a stream.
+type streamResponse struct {
 	*Console
 	w http.ResponseWriter
 	r *request
@@ -30,7 +30,7 @@ type growth struct {
 }
 
 // page sends a page, with the items of its stream as they come.
-func (g growth) page(page any) {
+func (g streamResponse) page(page any) {
 	whole, err := g.render(g.r, page)
 	if err != nil {
 		g.broken(g.w, g.r, err)
@@ -41,7 +41,7 @@ func (g growth) page(page any) {
 		if !send(head) {
 			return
 		}
-		finished, gone := g.looks(0, func(text []byte, _ uint64) bool { return send(text) })
+		finished, gone := g.pollLoop(0, func(text []byte, _ uint64) bool { return send(text) })
 		var text bytes.Buffer
 		if err := g.r.execute(&text, g.end, finished); err == nil && !gone {
 			send(append(text.Bytes(), tail...))
@@ -55,14 +55,14 @@ const eventStream = "text/event-stream"
 
 // events sends the items of a stream as server-sent events. If the response ends early,
 // the browser requests it again, with the number of the last event in Last-Event-ID.
-func (g growth) events() {
+func (g streamResponse) events() {
 	last, _ := strconv.ParseUint(g.r.Header.Get("Last-Event-ID"), 10, 64)
 	g.answer(eventStream, func(send func([]byte) bool) {
 		// Send a first byte: until then, the browser does not open the event stream.
 		if !send([]byte(":\n\n")) {
 			return
 		}
-		finished, gone := g.looks(last, func(text []byte, last uint64) bool {
+		finished, gone := g.pollLoop(last, func(text []byte, last uint64) bool {
 			return send(event("id: "+strconv.FormatUint(last, 10)+"\n", text))
 		})
 		var text bytes.Buffer
@@ -84,7 +84,7 @@ func event(fields string, text []byte) []byte {
 
 // answer begins the response, and calls body with a function that writes to it. It answers
 // with status 429 if maxStreams others are open.
-func (g growth) answer(kind string, body func(send func([]byte) bool)) {
+func (g streamResponse) answer(kind string, body func(send func([]byte) bool)) {
 	if !g.begin() {
 		g.write(g.w, g.r, reply{status: http.StatusTooManyRequests, page: failurePage{Kind: "busy", RequestID: g.r.id}})
 		return
@@ -105,7 +105,7 @@ func (g growth) answer(kind string, body func(send func([]byte) bool)) {
 // begin takes a stream slot, and waits at most one interval for it: the stream that a
 // reload replaces ends late. It tries without waiting first, because select chooses one of
 // two ready cases at random.
-func (g growth) begin() bool {
+func (g streamResponse) begin() bool {
 	select {
 	case g.streams <- struct{}{}:
 		return true
@@ -119,19 +119,19 @@ func (g growth) begin() bool {
 	}
 }
 
-// looks polls for new items and sends them, until the stream is complete, something fails,
+// pollLoop polls for new items and sends them, until the stream is complete, something fails,
 // or streamTime has passed. It returns whether the stream is complete, and whether the
 // browser has closed the connection.
-func (g growth) looks(last uint64, send func(text []byte, last uint64) bool) (finished, gone bool) {
+func (g streamResponse) pollLoop(last uint64, send func(text []byte, last uint64) bool) (finished, gone bool) {
 	ctx, cancel := context.WithTimeout(g.r.outer, streamTime)
 	defer cancel()
 	every := time.NewTicker(g.interval)
 	defer every.Stop()
-	g.r.byItself = true
+	g.r.polled = true
 	for {
 		var items []any
 		done := false
-		err := g.look(ctx, func(ctx context.Context) (err error) {
+		err := g.poll(ctx, func(ctx context.Context) (err error) {
 			items, last, done, err = g.next(ctx, last)
 			return err
 		})
@@ -155,9 +155,9 @@ func (g growth) looks(last uint64, send func(text []byte, last uint64) bool) (fi
 	}
 }
 
-// look polls once for a stream. It authenticates the operator again, so that a session
+// poll polls once for a stream. It authenticates the operator again, so that a session
 // that has ended receives nothing more.
-func (g growth) look(ctx context.Context, next func(ctx context.Context) error) error {
+func (g streamResponse) poll(ctx context.Context, next func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
 	free, err := g.slot(ctx)
