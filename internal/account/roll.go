@@ -7,10 +7,10 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// A Roll caches the decoded users of a realm, for the lists and searches of operators:
+// A UserCache caches the decoded users of a realm, for the lists and searches of operators:
 // decoding the users takes longer than searching them. It is safe for concurrent use; a
-// nil Roll caches nothing.
-type Roll struct{ last atomic.Pointer[reading] }
+// nil UserCache caches nothing.
+type UserCache struct{ last atomic.Pointer[reading] }
 
 // A reading holds users, and the tally of users and versions before they were read.
 type reading struct {
@@ -21,7 +21,7 @@ type reading struct {
 // List returns what the function List does, but reads the users only if the tally has
 // changed: users are never deleted, and each change adds a version. The caller must not
 // change the list.
-func (r *Roll) List(ctx context.Context, st store.Store, realm string) ([]User, error) {
+func (r *UserCache) List(ctx context.Context, st store.Store, realm string) ([]User, error) {
 	if r == nil {
 		return List(ctx, st, realm)
 	}

@@ -24,7 +24,7 @@ func TestTheRollIsReadAgainOnlyAfterAChange(t *testing.T) {
 		}
 		return u
 	}
-	var roll Roll
+	var roll UserCache
 	shows := func(what, want string, read bool) {
 		t.Helper()
 		st.Calls()
@@ -71,8 +71,8 @@ func BenchmarkTheRollOfManyUsers(b *testing.B) {
 	}
 	for _, way := range []struct {
 		name string
-		roll *Roll
-	}{{"each time", nil}, {"known", &Roll{}}} {
+		roll *UserCache
+	}{{"each time", nil}, {"known", &UserCache{}}} {
 		b.Run(way.name, func(b *testing.B) {
 			if _, err := way.roll.List(b.Context(), st, realm); err != nil {
 				b.Fatal(err)

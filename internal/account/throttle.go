@@ -37,7 +37,7 @@ type throttle struct {
 	known   failures
 }
 
-type failures = overload.Limiter[whose]
+type failures = overload.Limiter[bucketKey]
 
 type limits struct{ address, network, account, known overload.Limit }
 
@@ -81,8 +81,8 @@ func (t *throttle) limit(to limits) {
 	t.known.Change(to.known)
 }
 
-// whose is the key of a bucket. Each kind of bucket sets other fields of it.
-type whose struct {
+// bucketKey is the key of a bucket. Each kind of bucket sets other fields of it.
+type bucketKey struct {
 	account store.DocumentKey
 	network netip.Prefix
 	nonce   string
@@ -90,7 +90,7 @@ type whose struct {
 
 type bucket struct {
 	of     *failures
-	key    whose
+	key    bucketKey
 	weight int
 }
 
@@ -100,15 +100,15 @@ type bucket struct {
 func (t *throttle) take(account store.DocumentKey, from netip.Addr, nonce []byte, now grant.Instant) (giveBack func(), err error) {
 	var all []bucket
 	if nonce != nil {
-		all = []bucket{{&t.known, whose{account: account, nonce: string(nonce)}, 1}}
+		all = []bucket{{&t.known, bucketKey{account: account, nonce: string(nonce)}, 1}}
 	} else {
-		all = []bucket{{&t.account, whose{account: account}, 1}}
+		all = []bucket{{&t.account, bucketKey{account: account}, 1}}
 	}
 	if nonce == nil && from.IsValid() {
-		all = append(all, bucket{&t.network, whose{account: account, network: overload.Network(from, 48)}, 1})
+		all = append(all, bucket{&t.network, bucketKey{account: account, network: overload.Network(from, 48)}, 1})
 		levels, n := overload.Levels(from)
 		for _, l := range levels[:n] {
-			all = append(all, bucket{&t.address, whose{network: l.Network}, l.Weight})
+			all = append(all, bucket{&t.address, bucketKey{network: l.Network}, l.Weight})
 		}
 	}
 	at := now.Time()

@@ -51,8 +51,8 @@ type Admin struct {
 	// Current returns the directory as the store has it now. Nil: each use case that
 	// needs it reads all of it.
 	Current func(context.Context) (*directory.View, error)
-	// Roll holds the users for the next page. Nil: each page reads all of them.
-	Roll *account.Roll
+	// UserCache holds the users for the next page. Nil: each page reads all of them.
+	UserCache *account.UserCache
 	// Records finds clients that registered themselves. Nil: each search reads all of them.
 	Records *Records
 	// DryRun checks changes of clients and APIs, and makes none.

@@ -133,7 +133,7 @@ func (a Users) List(ctx context.Context, p adminapi.Page) ([]account.User, bool,
 	if err := p.Check(adminapi.UserStates...); err != nil {
 		return nil, false, err
 	}
-	list, err := a.Roll.List(ctx, a.Store, a.Realm)
+	list, err := a.UserCache.List(ctx, a.Store, a.Realm)
 	if err != nil {
 		return nil, false, err
 	}

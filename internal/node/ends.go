@@ -28,7 +28,7 @@ func (n *realm) useCases(cfg config.Config) admin.Admin {
 			}
 			return view.Ring, nil
 		},
-		Current: n.directory.Current, Roll: &account.Roll{}, Records: &admin.Records{},
+		Current: n.directory.Current, UserCache: &account.UserCache{}, Records: &admin.Records{},
 		// If this fails, the node reads the change at its next poll, within a second.
 		Changed: func(ctx context.Context) { _, _ = n.directory.Current(ctx) },
 		Settle:  n.directory.Settle,
