@@ -47,7 +47,7 @@ need a restart.`,
 			}
 			var warnings []string
 			for _, c := range cfg.Each() {
-				for _, text := range append(node.CertificateDoubts(c), c.Unheard()) {
+				for _, text := range append(node.CertificateDoubts(c), c.PortWarning()) {
 					if text != "" && !slices.Contains(warnings, text) {
 						warnings = append(warnings, text)
 					}

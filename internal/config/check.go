@@ -317,10 +317,10 @@ func (c *Config) OnLoopback() bool {
 	return true
 }
 
-// Unheard returns a warning if clients connect to another port than the server listens on,
+// PortWarning returns a warning if clients connect to another port than the server listens on,
 // or else "". Another port is correct behind a proxy, which trusted_proxies names, and for
 // a forwarded port, such as that of a container.
-func (c Config) Unheard() string {
+func (c Config) PortWarning() string {
 	u, err := url.Parse(c.PublicURL)
 	_, port, listenErr := net.SplitHostPort(c.Listen)
 	if err != nil || listenErr != nil || u.Host == "" || len(c.TrustedProxies) > 0 {

@@ -30,7 +30,7 @@ func TestAPublicURLWhosePortNobodyListensOnIsNoticed(t *testing.T) {
 		if c.proxy {
 			cfg.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
 		}
-		if text := cfg.Unheard(); (text == "") != (c.unheard == "") || !strings.Contains(text, c.unheard) {
+		if text := cfg.PortWarning(); (text == "") != (c.unheard == "") || !strings.Contains(text, c.unheard) {
 			t.Errorf("%s on %s: %q, want %q", c.public, c.listen, text, c.unheard)
 		}
 	}

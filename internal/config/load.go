@@ -188,7 +188,7 @@ func (l *loader) readRealms(file string, sections []realmSection, environ []stri
 	}
 	l.readRealmsEnv(realms, keys, environ)
 	for i := range realms {
-		realms[i].inheritLess(keys, l.from)
+		realms[i].resetUninherited(keys, l.from)
 	}
 	if len(realms) > 0 {
 		l.config.Realms = realms
@@ -225,10 +225,10 @@ func (l *loader) readRealmsEnv(realms []Config, keys []Key, environ []string) {
 	}
 }
 
-// inheritLess resets settings that a realm must not inherit: the issuer; all of
+// resetUninherited resets settings that a realm must not inherit: the issuer; all of
 // login.upstream, which includes the client secret, if the realm has an OpenID Connect
 // provider of its own; the token for registration, if the realm has no registration.
-func (c *Config) inheritLess(keys []Key, from Sources) {
+func (c *Config) resetUninherited(keys []Key, from Sources) {
 	def := Default()
 	given := func(name string) bool { _, ok := from[c.inRealm(name)]; return ok }
 	const provider = "login.upstream."

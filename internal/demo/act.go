@@ -27,13 +27,13 @@ const (
 	atMistaken stage = "mistaken" // an answer that the demo did not expect
 )
 
-// A wrong is a problem with the response of the authorization endpoint.
-type wrong string
+// A responseFault is a problem with the response of the authorization endpoint.
+type responseFault string
 
 const (
-	wrongError   wrong = "error"
-	wrongState   wrong = "state"
-	wrongNothing wrong = "nothing"
+	wrongError   responseFault = "error"
+	wrongState   responseFault = "state"
+	wrongNothing responseFault = "nothing"
 )
 
 // A page holds the data of a page of the demo.
@@ -42,7 +42,7 @@ type page struct {
 	Stage stage
 	User  string // who signs in
 
-	Wrong       wrong
+	Wrong       responseFault
 	Detail      string
 	Code, From  string     // of the authorization endpoint
 	Sent        *message   // to the token endpoint

@@ -145,7 +145,7 @@ func checkListeners(_ context.Context, p *Deployment) (f findings) {
 	if p.Config.TLS.Cert == "" && exposedAddress(p.Config.Listen) {
 		f.note("the public listener %s speaks plain HTTP, for the proxies in trusted_proxies alone", p.Config.Listen)
 	}
-	if text := p.Config.Unheard(); text != "" && !p.Dev {
+	if text := p.Config.PortWarning(); text != "" && !p.Dev {
 		f.note("%s", text)
 	}
 	return f.unless("only the public listener %s is open to others", p.Config.Listen)

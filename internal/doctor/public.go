@@ -110,7 +110,7 @@ func checkPublic(ctx context.Context, p *Deployment) (f findings) {
 	began := time.Now()
 	resp, body, err := get(ctx, client, p.endpoint(".well-known/openid-configuration"))
 	if err != nil {
-		if text := p.Config.Unheard(); errors.Is(err, syscall.ECONNREFUSED) && text != "" {
+		if text := p.Config.PortWarning(); errors.Is(err, syscall.ECONNREFUSED) && text != "" {
 			return f.fault("set listen to the port of public_url (on the package's unit, 443 takes its drop-in port-443.conf), or put the port that is served into public_url, or have a proxy or a firewall forward it",
 				"%s does not answer: %s", p.Config.PublicURL, text)
 		}

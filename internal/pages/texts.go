@@ -53,9 +53,9 @@ func readTexts(locale string) (texts, error) {
 	return all, nil
 }
 
-// retired maps the keys of former built-in texts to the texts that replace them. Templates
+// replacedTexts maps the keys of former built-in texts to the texts that replace them. Templates
 // of operators may still refer to the former keys.
-var retired = map[string]string{"consent.host": "consent.trust", "consent.local": "consent.goes_program"}
+var replacedTexts = map[string]string{"consent.host": "consent.trust", "consent.local": "consent.goes_program"}
 
 var placeholder = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{([a-z]+)\}`) })
 
@@ -63,7 +63,7 @@ var placeholder = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompi
 // isolates each value (bdi), so that right-to-left text or direction marks in it cannot
 // reorder the words around it.
 func (t texts) fill(key string, values ...any) (template.HTML, error) {
-	text, ok := t[cmp.Or(retired[key], key)]
+	text, ok := t[cmp.Or(replacedTexts[key], key)]
 	if !ok {
 		return "", fmt.Errorf("there is no text %q", key)
 	}
