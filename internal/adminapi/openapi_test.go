@@ -16,7 +16,7 @@ import (
 // described are the types with the name of their schema. Optional members of requests
 // may be required here only if the schema requires them, and the other way round.
 var described = map[string]any{
-	"Problem": Problem{}, "API": API{}, "Trust": Trust{}, "AssertionRequest": AssertionRequest{}, "Judgement": Judgement{}, "SecretRequest": SecretRequest{}, "NewSecret": NewSecret{}, "User": User{}, "UserDocument": UserDocument{}, "UserPatch": UserPatch{},
+	"Problem": Problem{}, "API": API{}, "Trust": Trust{}, "AssertionRequest": AssertionRequest{}, "Judgement": AssertionVerdict{}, "SecretRequest": SecretRequest{}, "NewSecret": NewSecret{}, "User": User{}, "UserDocument": UserDocument{}, "UserPatch": UserPatch{},
 	"ImportRequest": ImportRequest{}, "ImportedUser": ImportedUser{}, "Imported": Imported{}, "PasswordRequest": PasswordRequest{}, "NewPassword": NewPassword{}, "NewSecondFactor": NewSecondFactor{}, "KeyChange": KeyChange{},
 	"RotateRequest": RotateRequest{}, "WithdrawRequest": WithdrawRequest{}, "Withdrawal": Withdrawal{}, "Grant": Grant{}, "Session": Session{},
 	"SessionRequest": SessionRequest{}, "EndedSessions": EndedSessions{}, "CutoffRequest": CutoffRequest{}, "NewCutoff": NewCutoff{},

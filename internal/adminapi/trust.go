@@ -62,18 +62,18 @@ type AssertionRequest struct {
 	Assertion string `json:"assertion"`
 }
 
-// A Judgement is the outcome that an assertion would have if the client of its trust
+// An AssertionVerdict is the outcome that an assertion would have if the client of its trust
 // presented it now. Nothing is recorded.
-type Judgement struct {
-	Accepted bool             `json:"accepted"`
-	Trust    *Trust           `json:"trust"` // null: no trust covers the assertion
-	Subject  string           `json:"subject,omitempty"`
-	Scope    string           `json:"scope,omitempty"` // that its client would get
-	Findings []JudgementClaim `json:"findings"`
+type AssertionVerdict struct {
+	Accepted bool               `json:"accepted"`
+	Trust    *Trust             `json:"trust"` // null: no trust covers the assertion
+	Subject  string             `json:"subject,omitempty"`
+	Scope    string             `json:"scope,omitempty"` // that its client would get
+	Findings []AssertionFinding `json:"findings"`
 }
 
-// A JudgementClaim is the result of one rule for an assertion. The first fault decides.
-type JudgementClaim struct {
+// An AssertionFinding is the result of one rule for an assertion. The first fault decides.
+type AssertionFinding struct {
 	Claim string `json:"claim"`
 	Fault string `json:"fault,omitempty"`
 }

@@ -232,7 +232,7 @@ the assertion from standard input. An assertion is a secret as long as it lives.
 			}
 			in.Assertion = strings.TrimSpace(string(typed))
 		}
-		var v adminapi.Judgement
+		var v adminapi.AssertionVerdict
 		err := a.Post(cmd.Context(), in, &v, "assertions")
 		var rows [][]string
 		for _, f := range v.Findings {

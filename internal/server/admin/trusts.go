@@ -45,10 +45,10 @@ func (a *API) judge(x *call, _ *admin.Admin, in adminapi.AssertionRequest) (any,
 	if err != nil {
 		return nil, err
 	}
-	j := adminapi.Judgement{Accepted: true, Findings: []adminapi.JudgementClaim{}}
+	j := adminapi.AssertionVerdict{Accepted: true, Findings: []adminapi.AssertionFinding{}}
 	for _, f := range findings {
 		j.Accepted = j.Accepted && f.Fault == ""
-		j.Findings = append(j.Findings, adminapi.JudgementClaim(f))
+		j.Findings = append(j.Findings, adminapi.AssertionFinding(f))
 	}
 	if out.Trust != nil {
 		v := admin.ViewTrust(*out.Trust)
@@ -60,7 +60,7 @@ func (a *API) judge(x *call, _ *admin.Admin, in adminapi.AssertionRequest) (any,
 	scope, err := issuer.Assertions{Issuer: a.issuer}.Foreseen(x.Context(), issuer.AssertionRequest{
 		Trust: out.Trust, Subject: out.Subject, Named: out.Scope, NamesAny: out.Scoped, Resources: out.Resources,
 	})
-	granted := adminapi.JudgementClaim{Claim: "granted"}
+	granted := adminapi.AssertionFinding{Claim: "granted"}
 	switch {
 	case errors.Is(err, store.ErrUnavailable):
 		return nil, err
