@@ -249,7 +249,7 @@ list: if that would remove something, the command says what, and does it only wi
 		Example: `  mintage api update https://api.example.com/orders --add-scope "orders:cancel=Cancel your orders"
   mintage api update https://api.example.com/orders --scope-text "ja orders:read=注文を見る"`,
 		Args:    exactly(1, "one API's id"),
-		PreRunE: asksForAChange,
+		PreRunE: requireFlag,
 	}
 	f.register(cmd.Flags(), "scope, instead of all that there were; one that stays keeps its texts: SCOPE= removes the English one; repeatable")
 	for _, name := range []string{"scope", "default-scope"} {
@@ -272,7 +272,7 @@ registered again. Grants go on for the other APIs that they have.`,
 		Example: `  mintage api delete https://api.example.com/orders --yes`,
 		Args:    exactly(1, "one API's id"),
 	}
-	deletesForGood(cmd)
+	requireYes(cmd)
 	return s.changes(cmd, func(cmd *cobra.Command, a *adminclient.Client, args []string) (string, error) {
 		var v adminapi.API
 		if _, err := a.Get(cmd.Context(), &v, nil, "apis", args[0]); err != nil {

@@ -165,7 +165,7 @@ the environment overrides the file. SIGHUP reloads the configuration.`,
   mintage serve --config /etc/mintage/mintage.yaml --new-store   # the first start
   mintage serve --config /etc/mintage/mintage.yaml`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s.apart = dev
+			s.ignorePackagedFile = dev
 			return node.Serve(cmd.Context(), node.Source{Read: s.read, Dev: dev, Version: cmd.Root().Version})
 		},
 	}

@@ -252,7 +252,7 @@ for a removed redirect URI can still be redeemed.`,
   mintage client update billing --redirect-uri https://billing.example/new/callback --replace`,
 		Args: exactly(1, "one client id"),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
-			if err := asksForAChange(cmd, nil); err != nil {
+			if err := requireFlag(cmd, nil); err != nil {
 				return err
 			}
 			if given := cmd.Flags().Changed; given("pkce") && given("no-pkce") {
@@ -306,7 +306,7 @@ stop a client for a while, disable it instead.`,
   mintage client delete billing --yes`,
 		Args: exactly(1, "one client id"),
 	}
-	deletesForGood(cmd)
+	requireYes(cmd)
 	return s.changes(cmd, func(cmd *cobra.Command, a *adminclient.Client, args []string) (string, error) {
 		return fmt.Sprintf("client %s is deleted", args[0]), a.Delete(cmd.Context(), nil, "clients", args[0])
 	})

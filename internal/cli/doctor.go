@@ -43,7 +43,7 @@ unknowns, and 2 for a wrong command line.`,
   mintage doctor --config /etc/mintage/mintage.yaml --connect 10.0.0.2:443   # this proxy, whatever DNS says
   mintage doctor --dev --data mintage-data`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s.apart = p.Dev
+			s.ignorePackagedFile = p.Dev
 			if last {
 				return s.lastCheckup(cmd, asJSON)
 			}

@@ -82,7 +82,7 @@ is read from the audit log of this machine; name those of other machines with
 			case len(args) != 1:
 				return deployment.Usage(deployment.Hint(fmt.Errorf("expected one backup file, got %d arguments", len(args)), see))
 			}
-			return r.putBack(cmd, args[0])
+			return r.restoreFile(cmd, args[0])
 		},
 	}
 	cmd.Flags().BoolVar(&r.yes, "yes", false, "confirm")
@@ -215,8 +215,8 @@ func (r *restoration) printStatus(cmd *cobra.Command) error {
 	return output(cmd, r.json, restores, list)
 }
 
-// putBack restores the embedded store from a file.
-func (r *restoration) putBack(cmd *cobra.Command, file string) error {
+// restoreFile restores the embedded store from a file.
+func (r *restoration) restoreFile(cmd *cobra.Command, file string) error {
 	cfg, err := r.load()
 	if err != nil {
 		return err

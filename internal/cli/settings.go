@@ -24,14 +24,14 @@ import (
 
 // settings reads the configuration, with the flags of the command line.
 type settings struct {
-	file       string
-	realm      string           // that the command is about; "": the default one
-	verbose    bool             // name the admin API that is called
-	named      bool             // the command line names the deployment
-	stderr     func() io.Writer // of the command; nil: it prints nothing
-	apart      bool             // this command does not use the packaged file
-	flags      []*pflag.Flag
-	everywhere []string // flags that every command has
+	file               string
+	realm              string           // that the command is about; "": the default one
+	verbose            bool             // name the admin API that is called
+	named              bool             // the command line names the deployment
+	stderr             func() io.Writer // of the command; nil: it prints nothing
+	ignorePackagedFile bool             // this command does not use the packaged file
+	flags              []*pflag.Flag
+	everywhere         []string // flags that every command has
 }
 
 // register adds flags for the named settings, which every command has, or without
@@ -131,14 +131,14 @@ func (s *settings) findFile(given map[string]string) string {
 			return ""
 		}
 	}
-	if _, err := os.Stat(packagedFile); s.apart || errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(packagedFile); s.ignorePackagedFile || errors.Is(err, fs.ErrNotExist) {
 		return ""
 	}
 	return packagedFile
 }
 
-// deletesForGood gives a command the flag --yes, without which it deletes nothing.
-func deletesForGood(cmd *cobra.Command) {
+// requireYes gives a command the flag --yes, without which it deletes nothing.
+func requireYes(cmd *cobra.Command) {
 	yes := cmd.Flags().Bool("yes", false, "really do it")
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		if !*yes {
@@ -148,8 +148,8 @@ func deletesForGood(cmd *cobra.Command) {
 	}
 }
 
-// asksForAChange returns an error if the command line has no flag of the command.
-func asksForAChange(cmd *cobra.Command, _ []string) error {
+// requireFlag returns an error if the command line has no flag of the command.
+func requireFlag(cmd *cobra.Command, _ []string) error {
 	asked := false
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) { asked = asked || f.Changed })
 	if !asked {

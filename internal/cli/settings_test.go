@@ -49,7 +49,7 @@ func TestCommandsFindThePackagedConfiguration(t *testing.T) {
 			if name, value, given := strings.Cut(c.env, "="); given {
 				t.Setenv(name, value)
 			}
-			s := &settings{apart: c.apart}
+			s := &settings{ignorePackagedFile: c.apart}
 			cmd := &cobra.Command{Use: "x"}
 			s.register(cmd.Flags(), "data", "store")
 			s.register(cmd.Flags())

@@ -188,7 +188,7 @@ if it is enabled again (--disabled=false).`,
 		Example: `  mintage trust update 3f2a90c15b7de804 --api "https://mcp.example.com/mcp tickets" --max-lifetime 10m
   mintage trust update 3f2a90c15b7de804 --disabled`,
 		Args:    exactly(1, "one trust's id"),
-		PreRunE: asksForAChange,
+		PreRunE: requireFlag,
 	}
 	f.register(cmd.Flags())
 	cmd.Flags().BoolVar(&f.disabled, "disabled", false, "accept nothing by it, and end what it has issued")
@@ -208,7 +208,7 @@ again.`,
 		Example: `  mintage trust delete 3f2a90c15b7de804 --yes`,
 		Args:    exactly(1, "one trust's id"),
 	}
-	deletesForGood(cmd)
+	requireYes(cmd)
 	return s.changes(cmd, func(cmd *cobra.Command, a *adminclient.Client, args []string) (string, error) {
 		return fmt.Sprintf("trust %s is deleted", args[0]), a.Delete(cmd.Context(), nil, "trusts", args[0])
 	})
