@@ -105,13 +105,13 @@ var keyMutations = []Mutation{
 		Test: "go test ./internal/keys -run TestAWithdrawalCannotBeAltered",
 	},
 	{
-		Name: "a successor key before this node has polled", In: "Directory.Learn",
+		Name: "a successor key before this node has polled", In: "Directory.PollForKey",
 		Old: "if !unknown {", New: "if unknown || true {",
 		Test: "go test ./internal/directory -run TestAWithdrawalEndsWhatTheKeysMade",
 	},
 	{
-		Name: "polls for keys that unauthenticated callers name", In: "Directory.Learn",
-		Old: "if absent, ask := d.mayLearn(id, now); absent {", New: "if absent, ask := false, true; absent {",
+		Name: "polls for keys that unauthenticated callers name", In: "Directory.PollForKey",
+		Old: "if absent, ask := d.mayPoll(id, now); absent {", New: "if absent, ask := false, true; absent {",
 		Test: "go test ./internal/directory -run TestAKeyThatIsUnknown",
 	},
 	{

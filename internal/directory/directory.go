@@ -72,10 +72,10 @@ type Directory struct {
 	admits     atomic.Pointer[func(realm, id string) bool]
 	origin     time.Time
 
-	learning sync.Mutex    // guards the fields that follow
-	learnt   time.Duration // theoretical arrival time of the next poll by Learn, since origin
-	absent   grant.KeyID   // the key that the last such poll did not find
-	absentAt time.Duration // when that began, since origin; 0: never
+	keyPolling sync.Mutex    // guards the fields that follow
+	nextPoll   time.Duration // theoretical arrival time of the next poll by PollForKey, since origin
+	absent     grant.KeyID   // the key that the last such poll did not find
+	absentAt   time.Duration // when that began, since origin; 0: never
 }
 
 // ErrStale means that the last successful poll is so old that the node may have
@@ -313,16 +313,16 @@ func (d *Directory) ClockFault() error {
 	return nil
 }
 
-// learnPolls limits the polls of Learn in a PollInterval: an unauthenticated caller can
+// maxKeyPolls limits the polls of PollForKey in a PollInterval: an unauthenticated caller can
 // send a text that names a key.
-const learnPolls = 32
+const maxKeyPolls = 32
 
-// Learn polls if a text names a key that view lacks, and returns the newer view. It returns
+// PollForKey polls if a text names a key that view lacks, and returns the newer view. It returns
 // nil if view has the key, or if a recent poll did not find it: nobody names a key before it
-// exists, so that it does not appear later. Learn is for withdrawals, after which other
+// exists, so that it does not appear later. PollForKey is for withdrawals, after which other
 // nodes use the new key before this node has polled. An error means that the store could not
 // be read, or not again so soon: the key may exist.
-func (d *Directory) Learn(ctx context.Context, view *View, text string) (*View, error) {
+func (d *Directory) PollForKey(ctx context.Context, view *View, text string) (*View, error) {
 	id, unknown := view.Ring.UnknownKey(text)
 	if !unknown {
 		return nil, nil
@@ -331,10 +331,10 @@ func (d *Directory) Learn(ctx context.Context, view *View, text string) (*View, 
 		return fresh, nil // another request has polled
 	}
 	now := d.clock().Sub(d.origin)
-	if absent, ask := d.mayLearn(id, now); absent {
+	if absent, ask := d.mayPoll(id, now); absent {
 		return nil, nil
 	} else if !ask {
-		return nil, &store.ExternalFault{Cause: fmt.Errorf("key %s is unknown here, and the store was asked for %d others in the last second", id, learnPolls)}
+		return nil, &store.ExternalFault{Cause: fmt.Errorf("key %s is unknown here, and the store was asked for %d others in the last second", id, maxKeyPolls)}
 	}
 	ctx, cancel := context.WithTimeout(ctx, heartbeatTime)
 	defer cancel()
@@ -343,26 +343,26 @@ func (d *Directory) Learn(ctx context.Context, view *View, text string) (*View, 
 	}
 	fresh := d.view.Load()
 	if !fresh.Ring.Has(id) {
-		d.learning.Lock()
+		d.keyPolling.Lock()
 		d.absent, d.absentAt = id, now
-		d.learning.Unlock()
+		d.keyPolling.Unlock()
 	}
 	return fresh, nil
 }
 
-// mayLearn reports whether a recent poll did not find a key, and otherwise whether Learn
+// mayPoll reports whether a recent poll did not find a key, and otherwise whether PollForKey
 // may poll again (GCRA).
-func (d *Directory) mayLearn(id grant.KeyID, now time.Duration) (absent, ask bool) {
-	d.learning.Lock()
-	defer d.learning.Unlock()
+func (d *Directory) mayPoll(id grant.KeyID, now time.Duration) (absent, ask bool) {
+	d.keyPolling.Lock()
+	defer d.keyPolling.Unlock()
 	if d.absentAt != 0 && d.absent == id && now-d.absentAt < PollInterval {
 		return true, false
 	}
-	next := max(d.learnt, now) + PollInterval/learnPolls
+	next := max(d.nextPoll, now) + PollInterval/maxKeyPolls
 	if next > now+PollInterval {
 		return false, false
 	}
-	d.learnt = next
+	d.nextPoll = next
 	return false, true
 }
 

@@ -239,7 +239,7 @@ type Withdrawn struct{ Keys, Added []keys.Stored }
 // WithdrawKeys declares keys untrusted from now on. Nodes stop trusting them at
 // their next poll. If a key in use is withdrawn, the same transaction adds its
 // successor, which is used at once, before verifiers and other nodes have it (see
-// Directory.Learn).
+// Directory.PollForKey).
 func WithdrawKeys(ctx context.Context, st store.Store, kek *keys.KEK, w Withdrawal, clock func() time.Time) (Withdrawn, error) {
 	drafts := drafts{}
 	var done Withdrawn

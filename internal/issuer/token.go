@@ -321,7 +321,7 @@ func reread[T any](ctx context.Context, iss *Issuer, view *directory.View, text 
 	if err == nil {
 		return t, view, nil
 	}
-	fresh, unread := iss.Directory.Learn(ctx, view, text)
+	fresh, unread := iss.Directory.PollForKey(ctx, view, text)
 	if unread != nil {
 		return t, view, store.Unavailable(unread)
 	}
