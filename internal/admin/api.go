@@ -187,19 +187,19 @@ func conflicts(a store.API, view *directory.View) error {
 
 // Create registers an API.
 func (a APIs) Create(ctx context.Context, v adminapi.API) (store.API, error) {
-	return a.write(ctx, v.ID, func(old *store.API, view *directory.View) (store.API, record, error) {
+	return a.write(ctx, v.ID, func(old *store.API, view *directory.View) (store.API, changeRecord, error) {
 		if old != nil {
-			return *old, record{}, &Error{Taken, "api", old.ID, fmt.Sprintf("the API %s exists", old.ID)}
+			return *old, changeRecord{}, &Error{Taken, "api", old.ID, fmt.Sprintf("the API %s exists", old.ID)}
 		}
 		next, err := a.build(v, view.APIRow(a.Realm, v.ID), view, a.now())
-		return next, record{name: store.EventAPICreated, detail: v.Name}, err
+		return next, changeRecord{name: store.EventAPICreated, detail: v.Name}, err
 	})
 }
 
 // write stores the API that its argument write returns; old is nil if there is none with
 // the id. The commit requires an unchanged directory, which keeps scopes and numbers unique.
-func (a APIs) write(ctx context.Context, id string, write func(old *store.API, view *directory.View) (store.API, record, error)) (store.API, error) {
-	return rewrite(ctx, a.Admin, "api", id, apiID, func(view *directory.View) (store.API, record, error) {
+func (a APIs) write(ctx context.Context, id string, write func(old *store.API, view *directory.View) (store.API, changeRecord, error)) (store.API, error) {
+	return rewrite(ctx, a.Admin, "api", id, apiID, func(view *directory.View) (store.API, changeRecord, error) {
 		old, _ := view.API(a.Realm, id)
 		return write(old, view)
 	})
@@ -231,17 +231,17 @@ func (a APIs) List(ctx context.Context, p adminapi.Page) ([]store.API, bool, err
 	}, func(api *store.API) []string { return []string{api.ID, api.Name} })
 }
 
-func (a APIs) changed(v adminapi.API, old store.API, view *directory.View) (store.API, record, error) {
+func (a APIs) changed(v adminapi.API, old store.API, view *directory.View) (store.API, changeRecord, error) {
 	v.ID = old.ID
 	next, err := a.build(v, old, view, a.now())
 	if err != nil {
-		return old, record{}, err
+		return old, changeRecord{}, err
 	}
 	changes := ViewAPI(next).Changes(ViewAPI(old))
 	if changes == "" {
 		next = old
 	}
-	return next, record{name: store.EventAPIChanged, detail: changes, none: changes == ""}, nil
+	return next, changeRecord{name: store.EventAPIChanged, detail: changes, none: changes == ""}, nil
 }
 
 // Apply registers the API v if there is none with the id, and otherwise changes the
@@ -251,17 +251,17 @@ func (a APIs) Apply(ctx context.Context, id, etag string, v adminapi.API) (next 
 	if v.ID != "" && oauth.CanonicalTarget(v.ID) != oauth.CanonicalTarget(id) {
 		return next, false, &oauth.Invalid{Field: "id", Message: fmt.Sprintf("%q is another API", v.ID)}
 	}
-	next, err = a.write(ctx, id, func(old *store.API, view *directory.View) (store.API, record, error) {
+	next, err = a.write(ctx, id, func(old *store.API, view *directory.View) (store.API, changeRecord, error) {
 		if created = old == nil && etag == ""; created {
 			v.ID = id
 			next, err := a.build(v, view.APIRow(a.Realm, id), view, a.now())
-			return next, record{name: store.EventAPICreated, detail: v.Name}, err
+			return next, changeRecord{name: store.EventAPICreated, detail: v.Name}, err
 		}
 		if old == nil {
-			return store.API{}, record{}, noAPI(id)
+			return store.API{}, changeRecord{}, noAPI(id)
 		}
 		if !matches(etag, APIETag(*old)) {
-			return *old, record{}, changed("api", old.ID)
+			return *old, changeRecord{}, changed("api", old.ID)
 		}
 		return a.changed(v, *old, view)
 	})
@@ -271,17 +271,17 @@ func (a APIs) Apply(ctx context.Context, id, etag string, v adminapi.API) (next 
 // Delete deletes an API. Access tokens that name it are inactive at once. With an
 // ETag, the API must still be as it was.
 func (a APIs) Delete(ctx context.Context, id, etag string) (store.API, error) {
-	return a.write(ctx, id, func(old *store.API, _ *directory.View) (store.API, record, error) {
+	return a.write(ctx, id, func(old *store.API, _ *directory.View) (store.API, changeRecord, error) {
 		if old == nil {
-			return store.API{}, record{}, noAPI(id)
+			return store.API{}, changeRecord{}, noAPI(id)
 		}
 		if !matches(etag, APIETag(*old)) {
-			return *old, record{}, changed("api", old.ID)
+			return *old, changeRecord{}, changed("api", old.ID)
 		}
 		next := deletedAPI(*old)
 		next.UpdatedAt = a.now()
 		next.Version++
-		return next, record{name: store.EventAPIDeleted, detail: old.Name}, nil
+		return next, changeRecord{name: store.EventAPIDeleted, detail: old.Name}, nil
 	})
 }
 

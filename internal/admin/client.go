@@ -142,27 +142,27 @@ func (a Clients) List(ctx context.Context, p adminapi.Page, all bool) (list []st
 // entry of the directory. While the client is disabled, the entry overrides its record on
 // every node.
 func (a Clients) SetState(ctx context.Context, id, etag string, state store.ClientState) (store.Client, error) {
-	return a.changeAny(ctx, id, etag, func(c store.Client, _ grant.Instant) (store.Client, record, error) {
+	return a.changeAny(ctx, id, etag, func(c store.Client, _ grant.Instant) (store.Client, changeRecord, error) {
 		same := c.State == state
 		c.State = state
-		return c, record{name: store.EventClientChanged, detail: string(state), none: same}, nil
+		return c, changeRecord{name: store.EventClientChanged, detail: string(state), none: same}, nil
 	})
 }
 
 // Delete deletes a client for good and ends its grants.
 func (a Clients) Delete(ctx context.Context, id, etag string) (store.Client, error) {
-	return a.changeAny(ctx, id, etag, func(c store.Client, _ grant.Instant) (store.Client, record, error) {
+	return a.changeAny(ctx, id, etag, func(c store.Client, _ grant.Instant) (store.Client, changeRecord, error) {
 		c.State, c.Secrets = store.ClientDeleted, []store.Secret{}
 		cut := store.Cutoff{Realm: c.Realm, ClientID: c.ID, At: a.cutoffAt()}
-		return c, record{name: store.EventClientDeleted, detail: c.Name, cutoffs: []store.Cutoff{cut}}, nil
+		return c, changeRecord{name: store.EventClientDeleted, detail: c.Name, cutoffs: []store.Cutoff{cut}}, nil
 	})
 }
 
 // change is changeAny, but rejects clients that registered themselves.
-func (a Clients) change(ctx context.Context, id, etag string, apply func(c store.Client, now grant.Instant) (store.Client, record, error)) (store.Client, error) {
-	return a.changeAny(ctx, id, etag, func(c store.Client, now grant.Instant) (store.Client, record, error) {
+func (a Clients) change(ctx context.Context, id, etag string, apply func(c store.Client, now grant.Instant) (store.Client, changeRecord, error)) (store.Client, error) {
+	return a.changeAny(ctx, id, etag, func(c store.Client, now grant.Instant) (store.Client, changeRecord, error) {
 		if c.SelfRegistered() {
-			return c, record{}, &Error{Conflict, "client", id, fmt.Sprintf("client %q registered itself: it can be disabled, enabled and deleted, but not changed", id)}
+			return c, changeRecord{}, &Error{Conflict, "client", id, fmt.Sprintf("client %q registered itself: it can be disabled, enabled and deleted, but not changed", id)}
 		}
 		return apply(c, now)
 	})
@@ -170,7 +170,7 @@ func (a Clients) change(ctx context.Context, id, etag string, apply func(c store
 
 // changeAny reads a client, changes it and writes it back. With an ETag, the client must
 // not have changed since the ETag was made.
-func (a Clients) changeAny(ctx context.Context, id, etag string, apply func(c store.Client, now grant.Instant) (store.Client, record, error)) (store.Client, error) {
+func (a Clients) changeAny(ctx context.Context, id, etag string, apply func(c store.Client, now grant.Instant) (store.Client, changeRecord, error)) (store.Client, error) {
 	c, err := a.Read(ctx, id)
 	if err != nil {
 		return c, err
@@ -206,7 +206,7 @@ func (a Clients) AddSecret(ctx context.Context, clientID string, expires time.Du
 	if err != nil {
 		return "", "", err
 	}
-	_, err = a.change(ctx, clientID, "", func(c store.Client, now grant.Instant) (store.Client, record, error) {
+	_, err = a.change(ctx, clientID, "", func(c store.Client, now grant.Instant) (store.Client, changeRecord, error) {
 		var end grant.Instant
 		if expires != 0 {
 			end = now.Add(expires)
@@ -218,7 +218,7 @@ func (a Clients) AddSecret(ctx context.Context, clientID string, expires time.Du
 			err = &Error{Full, "client", clientID, fmt.Sprintf("client %q gets no secret: %s", clientID, invalid.Message)}
 		}
 		id = added.ID
-		return c, record{name: store.EventSecretAdded, detail: "secret " + id}, err
+		return c, changeRecord{name: store.EventSecretAdded, detail: "secret " + id}, err
 	})
 	return id, text, err
 }
@@ -242,17 +242,17 @@ func (a Clients) RevokeSecret(ctx context.Context, clientID, id string, force bo
 	if _, err := a.InUse(ctx, clientID); err != nil {
 		return err
 	}
-	_, err := a.change(ctx, clientID, "", func(c store.Client, now grant.Instant) (store.Client, record, error) {
+	_, err := a.change(ctx, clientID, "", func(c store.Client, now grant.Instant) (store.Client, changeRecord, error) {
 		i := slices.IndexFunc(c.Secrets, func(s store.Secret) bool { return s.ID == id })
 		if i < 0 {
-			return c, record{}, &Error{NotFound, "secret", clientID, fmt.Sprintf("client %q has no secret %q", clientID, id)}
+			return c, changeRecord{}, &Error{NotFound, "secret", clientID, fmt.Sprintf("client %q has no secret %q", clientID, id)}
 		}
 		if why := client.SecretVerdict(c, c.Secrets[i], now); why != "" && !force {
-			return c, record{}, &Error{InUse, "secret", id, fmt.Sprintf("secret %s was not revoked: %s", id, why)}
+			return c, changeRecord{}, &Error{InUse, "secret", id, fmt.Sprintf("secret %s was not revoked: %s", id, why)}
 		}
 		c = c.Clone()
 		c.Secrets = slices.Delete(c.Secrets, i, i+1)
-		return c, record{name: store.EventSecretRevoked, detail: "secret " + id}, nil
+		return c, changeRecord{name: store.EventSecretRevoked, detail: "secret " + id}, nil
 	})
 	return err
 }
@@ -280,7 +280,7 @@ func (a Clients) Apply(ctx context.Context, id, etag string, d adminapi.Client) 
 		}
 		d.Secret = ""
 	}
-	c, err = a.change(ctx, id, etag, func(c store.Client, _ grant.Instant) (store.Client, record, error) {
+	c, err = a.change(ctx, id, etag, func(c store.Client, _ grant.Instant) (store.Client, changeRecord, error) {
 		next, err := d.Change(c, a.Policy)
 		if err == nil {
 			err = cmp.Or(checkState(d.State), a.follows(next))
@@ -294,7 +294,7 @@ func (a Clients) Apply(ctx context.Context, id, etag string, d adminapi.Client) 
 		default:
 			detail += "; " + string(d.State)
 		}
-		return next, record{name: store.EventClientChanged, detail: detail, none: detail == ""}, err
+		return next, changeRecord{name: store.EventClientChanged, detail: detail, none: detail == ""}, err
 	})
 	return c, "", false, err
 }

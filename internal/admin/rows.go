@@ -21,13 +21,13 @@ const rowAttempts = 5
 
 // rewrite stores the row that write makes from the present directory, with an event about
 // about(row). The commit requires an unchanged directory; after a conflict, rewrite retries.
-func rewrite[T interface{ Entry() store.Entry }](ctx context.Context, a *Admin, kind, id string, about func(T) string, write func(*directory.View) (T, record, error)) (next T, err error) {
+func rewrite[T interface{ Entry() store.Entry }](ctx context.Context, a *Admin, kind, id string, about func(T) string, write func(*directory.View) (T, changeRecord, error)) (next T, err error) {
 	for range rowAttempts {
 		view, err := a.view(ctx)
 		if err != nil {
 			return next, err
 		}
-		var how record
+		var how changeRecord
 		if next, how, err = write(view); err != nil || how.none {
 			return next, err
 		}
@@ -80,8 +80,8 @@ func etagOf(text []byte) string {
 // 13.1.1); "" is no condition.
 func matches(etag, present string) bool { return etag == "" || etag == "*" || etag == present }
 
-// A record says how a change is recorded: its event, and what is committed with it.
-type record struct {
+// A changeRecord says how a change is recorded: its event, and what is committed with it.
+type changeRecord struct {
 	name    store.EventName
 	detail  string
 	cutoffs []store.Cutoff

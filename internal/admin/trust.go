@@ -130,12 +130,12 @@ func (a Trusts) apisOf(v adminapi.Trust, old store.Trust, view *directory.View) 
 // Create creates a trust.
 func (a Trusts) Create(ctx context.Context, v adminapi.Trust) (store.Trust, error) {
 	id := store.TrustID(v.Issuer, store.TrustKind(v.Kind), v.ClientID)
-	return a.write(ctx, id, func(old store.Trust, view *directory.View) (store.Trust, record, error) {
+	return a.write(ctx, id, func(old store.Trust, view *directory.View) (store.Trust, changeRecord, error) {
 		if old.Version != 0 && !old.Deleted {
-			return old, record{}, &Error{Taken, trustKind, id, fmt.Sprintf("there is a trust of this issuer, kind and client: %s", id)}
+			return old, changeRecord{}, &Error{Taken, trustKind, id, fmt.Sprintf("there is a trust of this issuer, kind and client: %s", id)}
 		}
 		next, err := a.build(v, old, view, a.now())
-		return next, record{name: store.EventTrustCreated, detail: fmt.Sprintf("%s of %s for client %s: %s", next.Kind, next.Issuer, next.ClientID, ViewTrust(next).Changes(adminapi.Trust{}))}, err
+		return next, changeRecord{name: store.EventTrustCreated, detail: fmt.Sprintf("%s of %s for client %s: %s", next.Kind, next.Issuer, next.ClientID, ViewTrust(next).Changes(adminapi.Trust{}))}, err
 	})
 }
 
@@ -145,8 +145,8 @@ const trustKind = "trust"
 // none with the id. The commit requires an unchanged directory, because a trust names APIs
 // and a client. Once the trust is disabled or deleted, its grants are revoked, also those
 // that an interrupted call before this one left.
-func (a Trusts) write(ctx context.Context, id string, write func(old store.Trust, view *directory.View) (store.Trust, record, error)) (store.Trust, error) {
-	next, err := rewrite(ctx, a.Admin, trustKind, id, trustID, func(view *directory.View) (store.Trust, record, error) {
+func (a Trusts) write(ctx context.Context, id string, write func(old store.Trust, view *directory.View) (store.Trust, changeRecord, error)) (store.Trust, error) {
+	next, err := rewrite(ctx, a.Admin, trustKind, id, trustID, func(view *directory.View) (store.Trust, changeRecord, error) {
 		var old store.Trust
 		if row := view.TrustRow(a.Realm, id); row != nil {
 			old = *row
@@ -201,41 +201,41 @@ func (a Trusts) List(ctx context.Context, p adminapi.Page) ([]store.Trust, bool,
 
 // Change changes a trust to v. With an ETag, the trust must be unchanged.
 func (a Trusts) Change(ctx context.Context, id, etag string, v adminapi.Trust) (store.Trust, error) {
-	return a.write(ctx, id, func(old store.Trust, view *directory.View) (store.Trust, record, error) {
+	return a.write(ctx, id, func(old store.Trust, view *directory.View) (store.Trust, changeRecord, error) {
 		switch {
 		case old.Version == 0 || old.Deleted:
-			return old, record{}, noTrust(id)
+			return old, changeRecord{}, noTrust(id)
 		case !matches(etag, TrustETag(old)):
-			return old, record{}, changed(trustKind, id)
+			return old, changeRecord{}, changed(trustKind, id)
 		case store.TrustID(v.Issuer, store.TrustKind(v.Kind), v.ClientID) != id:
-			return old, record{}, &oauth.Invalid{Field: "issuer", Message: "the issuer, the kind and the client of a trust never change: delete it, and create another one"}
+			return old, changeRecord{}, &oauth.Invalid{Field: "issuer", Message: "the issuer, the kind and the client of a trust never change: delete it, and create another one"}
 		}
 		next, err := a.build(v, old, view, a.now())
 		if err != nil {
-			return old, record{}, err
+			return old, changeRecord{}, err
 		}
 		changes := ViewTrust(next).Changes(ViewTrust(old))
 		if changes == "" {
 			next = old
 		}
-		return next, record{name: store.EventTrustChanged, detail: changes, none: changes == ""}, nil
+		return next, changeRecord{name: store.EventTrustChanged, detail: changes, none: changes == ""}, nil
 	})
 }
 
 // Delete deletes a trust. Tokens issued by it are inactive at once, and stay inactive if
 // the trust is created again. With an ETag, the trust must be unchanged.
 func (a Trusts) Delete(ctx context.Context, id, etag string) error {
-	_, err := a.write(ctx, id, func(old store.Trust, _ *directory.View) (store.Trust, record, error) {
+	_, err := a.write(ctx, id, func(old store.Trust, _ *directory.View) (store.Trust, changeRecord, error) {
 		switch {
 		case old.Version == 0 || old.Deleted:
-			return old, record{}, noTrust(id)
+			return old, changeRecord{}, noTrust(id)
 		case !matches(etag, TrustETag(old)):
-			return old, record{}, changed(trustKind, id)
+			return old, changeRecord{}, changed(trustKind, id)
 		}
 		next := old
 		next.Deleted, next.UpdatedAt = true, a.now()
 		next.Version++
-		return next, record{name: store.EventTrustDeleted, detail: fmt.Sprintf("%s of %s for client %s", old.Kind, old.Issuer, old.ClientID)}, nil
+		return next, changeRecord{name: store.EventTrustDeleted, detail: fmt.Sprintf("%s of %s for client %s", old.Kind, old.Issuer, old.ClientID)}, nil
 	})
 	return err
 }

@@ -113,7 +113,7 @@ func (a Users) Read(ctx context.Context, username string) (account.User, error) 
 // Update changes the display name of a user, unless name is nil, and the claims that the
 // patch names; a null value removes a claim (claims.Merge). It can be repeated.
 func (a Users) Update(ctx context.Context, username, etag string, name *string, patch claims.Claims) (account.User, error) {
-	return a.change(ctx, username, etag, func(u account.User, now grant.Instant) (account.User, record, error) {
+	return a.change(ctx, username, etag, func(u account.User, now grant.Instant) (account.User, changeRecord, error) {
 		next, err := u.SetProfile(name, patch, now)
 		var changed []string
 		if next.Name != u.Name {
@@ -124,7 +124,7 @@ func (a Users) Update(ctx context.Context, username, etag string, name *string, 
 				changed = append(changed, claim)
 			}
 		}
-		return next, record{name: store.EventUserChanged, detail: strings.Join(changed, ", "), none: len(changed) == 0}, err
+		return next, changeRecord{name: store.EventUserChanged, detail: strings.Join(changed, ", "), none: len(changed) == 0}, err
 	})
 }
 
@@ -145,16 +145,16 @@ func (a Users) List(ctx context.Context, p adminapi.Page) ([]account.User, bool,
 // Disable locks a user out and ends everything that the user has granted, unless it is the
 // last admin of the console. It can be repeated.
 func (a Users) Disable(ctx context.Context, username, etag string) (account.User, error) {
-	return a.change(ctx, username, etag, func(u account.User, now grant.Instant) (account.User, record, error) {
+	return a.change(ctx, username, etag, func(u account.User, now grant.Instant) (account.User, changeRecord, error) {
 		held, err := a.Console().keepsAdmin(ctx, u)
-		return u.Disable(now), record{name: store.EventUserDisabled, detail: "grants ended", cutoffs: []store.Cutoff{u.Cutoff(a.cutoffAt())}, held: held}, err
+		return u.Disable(now), changeRecord{name: store.EventUserDisabled, detail: "grants ended", cutoffs: []store.Cutoff{u.Cutoff(a.cutoffAt())}, held: held}, err
 	})
 }
 
 // Enable lets a disabled user log in again.
 func (a Users) Enable(ctx context.Context, username, etag string) (account.User, error) {
-	return a.change(ctx, username, etag, func(u account.User, now grant.Instant) (account.User, record, error) {
-		return u.Enable(now), record{name: store.EventUserEnabled, none: u.State == account.Enabled}, nil
+	return a.change(ctx, username, etag, func(u account.User, now grant.Instant) (account.User, changeRecord, error) {
+		return u.Enable(now), changeRecord{name: store.EventUserEnabled, none: u.State == account.Enabled}, nil
 	})
 }
 
@@ -166,9 +166,9 @@ func (a Users) SetPassword(ctx context.Context, username, etag, password string,
 		generated = account.GeneratePassword()
 		password = generated
 	}
-	u, err = a.change(ctx, username, etag, func(u account.User, now grant.Instant) (account.User, record, error) {
+	u, err = a.change(ctx, username, etag, func(u account.User, now grant.Instant) (account.User, changeRecord, error) {
 		next, err := u.SetPassword(password, now)
-		how := record{name: store.EventPasswordChanged, detail: "sessions ended"}
+		how := changeRecord{name: store.EventPasswordChanged, detail: "sessions ended"}
 		if endGrants {
 			how.detail, how.cutoffs = "sessions and grants ended", []store.Cutoff{u.Cutoff(a.cutoffAt())}
 		}
@@ -186,9 +186,9 @@ func (a Users) SetTOTP(ctx context.Context, username, etag string) (u account.Us
 	if err != nil {
 		return u, nil, err
 	}
-	u, err = a.change(ctx, username, etag, func(u account.User, now grant.Instant) (account.User, record, error) {
+	u, err = a.change(ctx, username, etag, func(u account.User, now grant.Instant) (account.User, changeRecord, error) {
 		u, secret = u.SetTOTP(ring, now)
-		return u, record{name: store.EventTOTPSet}, nil
+		return u, changeRecord{name: store.EventTOTPSet}, nil
 	})
 	return u, secret, err
 }
@@ -204,14 +204,14 @@ func (a Users) Enrolled(u account.User, at grant.Instant) store.Change {
 
 // RemoveTOTP takes a user's second factor away.
 func (a Users) RemoveTOTP(ctx context.Context, username, etag string) (account.User, error) {
-	return a.change(ctx, username, etag, func(u account.User, now grant.Instant) (account.User, record, error) {
-		return u.RemoveTOTP(now), record{name: store.EventTOTPRemoved, none: u.TOTP == nil}, nil
+	return a.change(ctx, username, etag, func(u account.User, now grant.Instant) (account.User, changeRecord, error) {
+		return u.RemoveTOTP(now), changeRecord{name: store.EventTOTPRemoved, none: u.TOTP == nil}, nil
 	})
 }
 
 // change reads a user, changes it and writes it back. With an ETag, the user must not have
 // changed since the ETag was made.
-func (a Users) change(ctx context.Context, username, etag string, apply func(u account.User, now grant.Instant) (account.User, record, error)) (account.User, error) {
+func (a Users) change(ctx context.Context, username, etag string, apply func(u account.User, now grant.Instant) (account.User, changeRecord, error)) (account.User, error) {
 	u, err := a.Read(ctx, username)
 	if err != nil {
 		return u, err
