@@ -129,7 +129,7 @@ func TestAProxyOnThisMachineThatIsNotDeclared(t *testing.T) {
 		if got := s.secure(r); got != c.secure {
 			t.Errorf("%s: secure %t, want %t", name, got, c.secure)
 		}
-		if got := s.alike(s.address(r)); got != c.alike {
+		if got := s.maybeUndeclaredProxy(s.address(r)); got != c.alike {
 			t.Errorf("%s: alike %t, want %t", name, got, c.alike)
 		}
 		// With TLS of our own, or a declared proxy, there is nothing to say.
@@ -137,7 +137,7 @@ func TestAProxyOnThisMachineThatIsNotDeclared(t *testing.T) {
 		for _, opt := range []Proxies{{}, {PlainHTTP: true, TrustedProxies: proxies}} {
 			quiet := &Server{Options: Options{Proxies: opt}, log: s.log}
 			quiet.noticeProxy(r)
-			if log.Len() != 0 || quiet.alike(netip.MustParseAddr("192.0.2.1")) || quiet.alike(netip.MustParseAddr("127.0.0.1")) {
+			if log.Len() != 0 || quiet.maybeUndeclaredProxy(netip.MustParseAddr("192.0.2.1")) || quiet.maybeUndeclaredProxy(netip.MustParseAddr("127.0.0.1")) {
 				t.Errorf("%s, with %+v: logged %q", name, opt, log.String())
 			}
 		}

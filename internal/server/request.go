@@ -61,7 +61,7 @@ func (s *Server) noticeProxy(r *http.Request) {
 		return
 	}
 	peer := PeerOf(r)
-	if !s.alike(peer) {
+	if !s.maybeUndeclaredProxy(peer) {
 		return
 	}
 	for _, name := range []string{"X-Forwarded-For", "X-Forwarded-Proto", "Forwarded"} {

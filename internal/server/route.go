@@ -134,7 +134,7 @@ func (s *Server) endpoint(rt Route) http.Handler {
 		began := time.Now()
 		r := &Request{Request: hr, Route: &rt, ID: RequestID(), Address: s.address(hr), server: s}
 		r.ids[0] = r.ID
-		if !s.alike(r.Address) {
+		if !s.maybeUndeclaredProxy(r.Address) {
 			r.Counted = r.Address
 		}
 		s.noteProbe(r)

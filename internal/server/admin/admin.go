@@ -133,7 +133,7 @@ const (
 func (a *API) Handler() http.Handler {
 	routes := a.Routes()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		x := &call{Request: r, id: server.RequestID(), path: pathOfNothing(r), log: a.log, w: w}
+		x := &call{Request: r, id: server.RequestID(), path: unknownPath(r), log: a.log, w: w}
 		w.Header().Set("X-Request-Id", x.id)
 		var status int
 		var body any
@@ -213,9 +213,9 @@ func (a *API) serve(x *call, routes []Route) (int, any, *Problem) {
 	return 0, nil, &Problem{Problem: adminapi.Problem{Title: "no such resource", Status: http.StatusNotFound}}
 }
 
-// pathOfNothing returns the text for the log in place of a path that no route has: the
+// unknownPath returns the text for the log in place of a path that no route has: the
 // path may contain a secret.
-func pathOfNothing(r *http.Request) string {
+func unknownPath(r *http.Request) string {
 	if strings.HasPrefix(r.URL.Path, loginsPath) {
 		return loginsPath + "{challenge}"
 	}

@@ -35,7 +35,7 @@ func (e *Endpoints) device(ctx context.Context, r *server.Request) (a server.Ans
 	c, id, err := r.DeviceClient(ctx, p)
 	rec.ClientID = id
 	if errors.Is(err, client.ErrClient) && !client.IsSelfRegisteredID(id) && p["client_id"] != "" && p["client_secret"] == "" && p["client_assertion"] == "" && len(r.Header["Authorization"]) == 0 {
-		err = &notHere{err}
+		err = &missingCredentials{err}
 	}
 	if err != nil {
 		return a, rec, err
@@ -82,11 +82,11 @@ func (e *Endpoints) mayAsk(c *store.Client) bool {
 	return c.SelfRegistered() || c.MayUse(store.GrantDeviceCode)
 }
 
-// notHere is the failed authentication of a client that has sent only its id, as
+// missingCredentials is the failed authentication of a client that has sent only its id, as
 // golang.org/x/oauth2 does at this endpoint. The answer, ErrDeviceClient, says what to do.
-type notHere struct{ error }
+type missingCredentials struct{ error }
 
-func (e *notHere) Unwrap() []error { return []error{e.error, oauth.ErrDeviceClient} }
+func (e *missingCredentials) Unwrap() []error { return []error{e.error, oauth.ErrDeviceClient} }
 
 // poll answers a device (RFC 8628 section 3.4).
 func (e *Endpoints) poll(ctx context.Context, c *store.Client, p oauth.Params, from grant.Origin) (issuer.Tokens, error) {
