@@ -41,7 +41,7 @@ type shared struct {
 	clients  *clients             // nil if there are no labels of clients
 
 	operations []prometheus.Observer // by operation
-	swept      [2]walked             // of sweptTables
+	swept      [2]lastSweep          // of sweptTables
 
 	state atomic.Pointer[func() State]
 }

@@ -56,16 +56,16 @@ func (m *Metrics) Store(st store.Store) *Store {
 	return &Store{st, m}
 }
 
-// A walked holds the time when a table was last swept to its end.
-type walked struct{ at atomic.Pointer[time.Time] }
+// A lastSweep holds the time when a table was last swept to its end.
+type lastSweep struct{ at atomic.Pointer[time.Time] }
 
-func (w *walked) completed() {
+func (w *lastSweep) completed() {
 	now := time.Now()
 	w.at.Store(&now)
 }
 
 // lag returns the time since the last completed sweep, or zero if there is none.
-func (w *walked) lag() time.Duration {
+func (w *lastSweep) lag() time.Duration {
 	if at := w.at.Load(); at != nil {
 		return time.Since(*at)
 	}
@@ -101,29 +101,29 @@ func (s *Store) CreateGrant(ctx context.Context, g grant.Grant) (err error) {
 
 func (s *Store) UpdateGrant(ctx context.Context, id grant.ID, decide store.Decide) (err error) {
 	defer s.done(opUpdateGrant, time.Now(), &err)
-	h := hearings.Get().(*hearing)
+	h := countedDecisions.Get().(*countedDecision)
 	h.decide = decide
 	err = s.Store.UpdateGrant(ctx, id, h.on)
 	if err == nil { // otherwise decide may still be running
 		s.ended(h.realm, h.events)
 		h.decide, h.realm, h.events = nil, "", nil
-		hearings.Put(h)
+		countedDecisions.Put(h)
 	}
 	return err
 }
 
-// A hearing wraps a store.Decide to count the events that it returns. The store calls the
-// closure in the field on. Hearings are pooled with their closures, because a new closure for
+// A countedDecision wraps a store.Decide to count the events that it returns. The store calls the
+// closure in the field on. Decisions are pooled with their closures, because a new closure for
 // each refresh would cost an allocation.
-type hearing struct {
+type countedDecision struct {
 	decide store.Decide
 	realm  string
 	events []store.Event
 	on     store.Decide
 }
 
-var hearings = sync.Pool{New: func() any {
-	h := &hearing{}
+var countedDecisions = sync.Pool{New: func() any {
+	h := &countedDecision{}
 	h.on = func(g grant.Grant) (grant.Grant, []store.Event) {
 		next, events := h.decide(g)
 		h.realm, h.events = g.Realm, events
