@@ -69,8 +69,9 @@ func localeOf(r *http.Request) string {
 	return "en"
 }
 
-// templateRequest holds the request for which templates are executed, one request at a time: template
-// functions read its language and realm. Executing a page takes about a millisecond.
+// templateRequest holds the request for which templates are executed, one request at a
+// time: template functions read its language and realm. Executing a page takes about a
+// millisecond.
 var templateRequest struct {
 	sync.Mutex
 	*request

@@ -109,8 +109,8 @@ func (v *Explained) sessionParts() []part {
 	return append(parts, part{head: "grants", table: made})
 }
 
-// notifications lists which clients were notified that the session has ended, which were not, and
-// why.
+// notifications lists which clients were notified that the session has ended, which were
+// not, and why.
 func (s *sessionFacts) notifications(now grant.Instant) (list []adminapi.ExplainedLogout, t table) {
 	t.columns = "ENDED|OF|CLIENT|STATE|ATTEMPTS|ANSWER|NEXT"
 	for _, of := range s.logouts {

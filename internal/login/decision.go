@@ -14,8 +14,9 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// resume loads the stage of an interaction for a request about it. It checks the client and its redirect
-// URI again, which may have changed since the interaction began (RFC 9700 section 4.1).
+// resume loads the stage of an interaction for a request about it. It checks the client
+// and its redirect URI again, which may have changed since the interaction began (RFC 9700
+// section 4.1).
 func (a *Authorizer) resume(ctx context.Context, it *Interaction, v Visitor) (st Stage, err error) {
 	st.Interaction = it
 	if st.view, err = a.view(); err != nil {

@@ -50,8 +50,8 @@ func parseHop(text string) (netip.Addr, error) {
 	return a.Unmap(), err
 }
 
-// maybeUndeclaredProxy reports whether a may be an undeclared proxy on this machine, behind which all
-// clients seem to have the same address.
+// maybeUndeclaredProxy reports whether a may be an undeclared proxy on this machine, behind
+// which all clients seem to have the same address.
 func (p Proxies) maybeUndeclaredProxy(a netip.Addr) bool {
 	return p.PlainHTTP && len(p.TrustedProxies) == 0 && a.IsLoopback()
 }
