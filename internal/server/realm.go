@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"strings"
@@ -16,7 +17,7 @@ func Realms(servers []*Server) http.Handler {
 	if len(servers) == 1 {
 		return servers[0].Handler()
 	}
-	all := &sites{byHost: map[string]*site{}, byIssuer: map[string]*Server{}}
+	all := &sites{byHost: map[string]*site{}, byMetadata: map[string]*Server{}}
 	for _, s := range servers {
 		host := oauth.HostOf(s.PublicURL)
 		if all.byHost[host] == nil {
@@ -26,8 +27,8 @@ func Realms(servers []*Server) http.Handler {
 		at.list = append(at.list, s)
 		at.byBase[s.BasePath], at.byName[s.Realm] = s, s
 		at.depth = max(at.depth, strings.Count(s.BasePath, "/"))
-		if u, err := url.Parse(s.Issuer); err == nil && all.byIssuer[oauth.PlainHost(u.Host)+u.Path] == nil {
-			all.byIssuer[oauth.PlainHost(u.Host)+u.Path] = s
+		for _, address := range metadataOf(s.Issuer) {
+			all.byMetadata[address] = cmp.Or(all.byMetadata[address], s)
 		}
 	}
 	all.main, all.first = servers[0], all.byHost[oauth.HostOf(servers[0].PublicURL)]
@@ -36,10 +37,10 @@ func Realms(servers []*Server) http.Handler {
 
 // sites are the public addresses of several realms.
 type sites struct {
-	byHost   map[string]*site
-	byIssuer map[string]*Server // by host and path of the issuer
-	first    *site
-	main     *Server // of the default realm
+	byHost     map[string]*site
+	byMetadata map[string]*Server // by host and path of the metadata of its issuer
+	first      *site
+	main       *Server // of the default realm
 }
 
 // A site is the realms at one host.
@@ -53,9 +54,12 @@ type site struct {
 // ServeHTTP implements http.Handler.
 func (all *sites) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	host := oauth.PlainHost(r.Host)
-	if s := all.ofIssuer(host, r.URL.Path); s != nil {
-		s.Handler().ServeHTTP(w, r)
-		return
+	if strings.Contains(r.URL.Path, "/.well-known/") {
+		// Another server may have the path, too, for clients that do not know the issuer.
+		if s := all.byMetadata[host+r.URL.Path]; s != nil {
+			s.Handler().ServeHTTP(w, r)
+			return
+		}
 	}
 	at := all.byHost[host]
 	if at == nil {
@@ -65,21 +69,16 @@ func (all *sites) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.Handler().ServeHTTP(w, r)
 }
 
-// ofIssuer returns the server at whose issuer a path is that of its metadata (RFC 8414
-// section 3.1, OpenID Connect Discovery section 4), or nil. Another server may have the
-// path, too, for clients that do not know the issuer.
-func (all *sites) ofIssuer(host, path string) *Server {
-	if !strings.Contains(path, "/.well-known/") {
+// metadataOf returns host and path of each address at which clients look for the metadata of
+// an issuer (RFC 8414 section 3.1, OpenID Connect Discovery section 4).
+func metadataOf(issuer string) []string {
+	u, err := url.Parse(issuer)
+	if err != nil {
 		return nil
 	}
-	for _, name := range []string{"/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"} {
-		for _, issuer := range []string{strings.TrimPrefix(path, name), strings.TrimSuffix(path, name)} {
-			if s := all.byIssuer[host+issuer]; s != nil && issuer != path {
-				return s
-			}
-		}
-	}
-	return nil
+	host := oauth.PlainHost(u.Host)
+	const server, openID = "/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"
+	return []string{host + server + u.Path, host + u.Path + server, host + openID + u.Path, host + u.Path + openID}
 }
 
 // choose returns the server of a request, and the request, rewritten to that server's
