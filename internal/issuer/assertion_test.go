@@ -24,8 +24,8 @@ const (
 	theirUser = idp + "|u-1"
 )
 
-// withTrusts makes a service with two APIs, an agent that an identity provider is trusted
-// for, and a job that a platform is trusted for.
+// withTrusts makes a service with two APIs and three clients: "agent", for which an
+// identity provider is trusted, and "job" and "both", for which a platform is trusted.
 func withTrusts(t *testing.T, change ...func(*issuer.Issuer)) *service {
 	t.Helper()
 	s := withAPIs(t, change...)
@@ -39,7 +39,8 @@ func withTrusts(t *testing.T, change ...func(*issuer.Issuer)) *service {
 	return s
 }
 
-// users is the trust in the identity provider. It is for one scope of the first API.
+// users is the trust in the identity provider. It names two scopes of the orders API, and
+// none of the other.
 func users() store.Trust {
 	return store.Trust{Issuer: idp, Kind: store.TrustIDJAG, ClientID: "agent", APIs: []string{orders + " orders:read orders:write", invoices}, SubjectFrom: store.SubjectSub}
 }
@@ -48,7 +49,7 @@ func jobs(clientID string) store.Trust {
 	return store.Trust{Issuer: platform, Kind: store.TrustWorkload, ClientID: clientID, APIs: []string{orders + " orders:read", invoices}, Subjects: []string{"ns:shop:a"}}
 }
 
-// assertion is a good one about a user.
+// assertion returns a valid assertion about a user.
 func (s *service) assertion(jti string) issuer.AssertionRequest {
 	trust := users()
 	trust.ID = store.TrustID(trust.Issuer, trust.Kind, trust.ClientID)
@@ -57,7 +58,7 @@ func (s *service) assertion(jti string) issuer.AssertionRequest {
 	}
 }
 
-// ofJob is a good one of a workload.
+// ofJob returns a valid assertion of a workload.
 func (s *service) ofJob(clientID string) issuer.AssertionRequest {
 	trust := jobs(clientID)
 	trust.ID = store.TrustID(trust.Issuer, trust.Kind, trust.ClientID)
@@ -68,7 +69,8 @@ func (s *service) assert(ctx context.Context, clientID string, r issuer.Assertio
 	return issuer.Assertions{Issuer: s.Issuer}.AssertionToken(ctx, s.Listed(clientID), r)
 }
 
-// granted says what came of an assertion: "refusal", "code", or "subject scope [APIs]".
+// granted describes the result of an assertion: "refusal", "code", or "subject scope
+// [APIs]".
 func (s *service) granted(got issuer.Tokens, err error) string {
 	s.T.Helper()
 	var told *oauth.Error
@@ -95,7 +97,7 @@ func (s *service) granted(got issuer.Tokens, err error) string {
 	return fmt.Sprintf("%s %s %s", in.Subject, in.Scope, apis)
 }
 
-// What an assertion, its trust, the client and the request allow together.
+// The tokens depend on the assertion, its trust, the client and the request together.
 func TestAssertions(t *testing.T) {
 	s := withTrusts(t)
 	type request = issuer.AssertionRequest
@@ -151,8 +153,8 @@ func TestAssertions(t *testing.T) {
 	}
 }
 
-// The same assertion gets another access token of the same grant; another one of its jti
-// gets none, and neither does another client.
+// The same assertion gets another access token of the same grant. Another assertion with
+// the same jti gets none, and neither does another client.
 func TestAnAssertionIsPresentedAgain(t *testing.T) {
 	s := withTrusts(t)
 	r := s.assertion("once")
@@ -197,9 +199,9 @@ func TestAnAssertionIsPresentedAgain(t *testing.T) {
 	}
 }
 
-// An assertion that is presented again after its trust has changed gets tokens for the APIs
-// of its grant, whatever their order in the trust now is, and no scope that the trust no
-// longer allows. While the grant cannot be read, it is not refused.
+// An assertion that is presented again after its trust has changed gets tokens for the
+// APIs of its grant, in whatever order the trust now has them, and no scope that the trust
+// no longer allows. While the grant cannot be read, the answer is an error, not a refusal.
 func TestAnAssertionIsPresentedAgainAfterAChangeOfItsTrust(t *testing.T) {
 	s := withTrusts(t)
 	r := s.assertion("changed")
@@ -223,7 +225,7 @@ func TestAnAssertionIsPresentedAgainAfterAChangeOfItsTrust(t *testing.T) {
 	}
 }
 
-// Two nodes take the same assertion at once: one grant comes of it.
+// Two nodes receive the same assertion at the same time: they make one grant.
 func TestAnAssertionAtTwoNodes(t *testing.T) {
 	s := withTrusts(t)
 	other := *s.Service
@@ -236,8 +238,8 @@ func TestAnAssertionAtTwoNodes(t *testing.T) {
 	}
 }
 
-// Whatever ends the grant, the user, the client, the API or the trust ends both forms of
-// its tokens at the next check on another node, and no assertion of before brings it back.
+// The end of the grant, the user, the client, the API or the trust ends both forms of the
+// tokens at the next check on another node, and no earlier assertion revives them.
 func TestEndsOfAssertions(t *testing.T) {
 	put := func(change func(*store.Trust)) func(*service, grant.ID) {
 		return func(s *service, _ grant.ID) {
@@ -256,7 +258,7 @@ func TestEndsOfAssertions(t *testing.T) {
 	for name, end := range map[string]struct {
 		do    func(*service, grant.ID)
 		want  grant.Refusal
-		again string // what the same assertion gets then
+		again string // what the same assertion gets afterwards
 		of    int
 	}{
 		"the grant is revoked": {func(s *service, id grant.ID) {
@@ -331,7 +333,8 @@ func TestEndsOfAssertions(t *testing.T) {
 	}
 }
 
-// A client that may have tokens for itself keeps those that it got without the trust.
+// The end of a trust leaves the tokens valid that the client got for itself, without the
+// trust.
 func TestATrustEndsItsOwnTokensAlone(t *testing.T) {
 	s := withTrusts(t)
 	own, err1 := s.ServiceToken(t.Context(), s.Listed("both"), issuer.ServiceRequest{Resource: orders})
@@ -348,8 +351,8 @@ func TestATrustEndsItsOwnTokensAlone(t *testing.T) {
 	}
 }
 
-// An issuer names no built-in user, unless it is trusted to, and none that is disabled. It
-// never names a client: that would be a user whose tokens look like those of the client.
+// An assertion about a built-in user needs a trust that allows it, and an enabled user. No
+// assertion is about a client: tokens of such a user would look like those of the client.
 func TestAssertionsAboutBuiltInUsers(t *testing.T) {
 	s := withTrusts(t, func(iss *issuer.Issuer) {
 		iss.Users = func(_ context.Context, subject string) (known, enabled bool, err error) {
@@ -382,7 +385,7 @@ func TestAssertionsAboutBuiltInUsers(t *testing.T) {
 	}
 }
 
-// Who acts by an assertion is in its tokens, with the issuer, in every form.
+// The actors of an assertion, with their issuers, are in its tokens of every form.
 func TestActorsOfAssertions(t *testing.T) {
 	s := withTrusts(t)
 	r := s.assertion("acts")
@@ -400,7 +403,7 @@ func TestActorsOfAssertions(t *testing.T) {
 	}
 }
 
-// A commit whose answer was lost makes no replay of the same assertion.
+// After a failed or unacknowledged commit, the same assertion is not a replay.
 func TestALostAnswerAboutAnAssertion(t *testing.T) {
 	s := withTrusts(t)
 	for name, fault := range map[string]storetest.Fault{"unanswered": storetest.Unanswered, "lost": storetest.Lost, "full": storetest.Full} {
@@ -415,8 +418,8 @@ func TestALostAnswerAboutAnAssertion(t *testing.T) {
 	}
 }
 
-// A client that describes itself, for which a trust vouches, is recorded with its first
-// grant: its tokens are checked by the record.
+// A self-registered client for which a trust vouches is recorded with its first grant. Its
+// tokens are checked against the record.
 func TestAnAssertionRecordsItsClient(t *testing.T) {
 	s := withTrusts(t)
 	s.Directory.AdmitSelfRegistered(func(_, id string) bool { return id == testkit.AgentID })
@@ -454,8 +457,8 @@ func TestAnAssertionRecordsItsClient(t *testing.T) {
 	}
 }
 
-// TestAssertionsOfTheSecondsBeforeACutoffsDate: the iat is of another clock, and does not say
-// on which side of the command the assertion was issued.
+// TestAssertionsOfTheSecondsBeforeACutoffsDate: another clock sets the iat, so the iat
+// does not prove that the assertion was issued before or after the command.
 func TestAssertionsOfTheSecondsBeforeACutoffsDate(t *testing.T) {
 	for name, cut := range map[string]store.Cutoff{"the user": {Subject: theirUser}, "the client": {ClientID: "agent"}} {
 		s := withTrusts(t)

@@ -84,8 +84,8 @@ func TestBoundTokensOfEveryForm(t *testing.T) {
 	}
 }
 
-// The refresh token of a public client is bound, that of a confidential client is the
-// client's, whose key may change (RFC 9449 section 5).
+// The refresh token of a public client is bound to its key. That of a confidential client
+// is bound to the client, whose key may change (RFC 9449 section 5).
 func TestRefreshTokensAndKeys(t *testing.T) {
 	s := newService(t)
 	for name, c := range boundClients(s) {
@@ -105,7 +105,7 @@ func TestRefreshTokensAndKeys(t *testing.T) {
 		if got, err := s.Inspect(t.Context(), first.AccessToken); err != nil || got.JKT != otherKey {
 			t.Errorf("%s: bound to %q, %v", name, got.JKT, err)
 		}
-		s.Refused(grant.KeyMismatch)(with(aKey)) // the same pair, for another key
+		s.Refused(grant.KeyMismatch)(with(aKey)) // a repetition with another key
 		if again := s.Must(with(otherKey)); again.RefreshToken != first.RefreshToken || !again.Repeated {
 			t.Errorf("%s: the same request again gets another pair", name)
 		}
@@ -116,7 +116,7 @@ func TestRefreshTokensAndKeys(t *testing.T) {
 	}
 }
 
-// A grant of a public client that began without a key stays without.
+// The grant of a public client that began without a key stays unbound.
 func TestAnUnboundGrantOfAPublicClientStaysUnbound(t *testing.T) {
 	s := newService(t)
 	c := boundClients(s)["public"]
@@ -127,7 +127,8 @@ func TestAnUnboundGrantOfAPublicClientStaysUnbound(t *testing.T) {
 	}
 }
 
-// Nothing is bound as long as a node of an earlier version would take it for unbound.
+// No token is bound as long as a node of an earlier version would accept it as an unbound
+// one.
 func TestNothingIsBoundBesideAnEarlierVersion(t *testing.T) {
 	testkit.InCluster(t, func(t *testing.T, s *testkit.Service, h *testkit.Cluster) {
 		m := h.Join(t, s, "new", 0)
@@ -144,6 +145,6 @@ func TestNothingIsBoundBesideAnEarlierVersion(t *testing.T) {
 		if _, err := s.Codes().IssueTo(s.Listed(testkit.ClientID), issuer.Authorization{ClientID: testkit.ClientID, RedirectURI: testkit.RedirectURI, Subject: "a", JKT: aKey}); err == nil {
 			t.Error("a code is bound")
 		}
-		s.Must(s.Renew(tokens.RefreshToken)) // and whoever needs no key is served
+		s.Must(s.Renew(tokens.RefreshToken)) // requests without a key still succeed
 	})
 }

@@ -63,7 +63,7 @@ func (s *service) authenticated(at time.Time, claims string) issuer.Tokens {
 	return s.Must(s.Redeem(code.Code))
 }
 
-func TestWhatIsSaidOfTheSubjectIsInEveryTokenOfTheGrant(t *testing.T) {
+func TestClaimsOfTheCodeAreInEveryTokenOfTheGrant(t *testing.T) {
 	s := newResource(t)
 	at := s.Clock.Now().Add(-90 * time.Minute)
 	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
@@ -124,7 +124,7 @@ func TestTheTimeOfAuthenticationIsPastOrCorrectedToNow(t *testing.T) {
 	a.Claims = json.RawMessage(`{"sub":"mallory"}`)
 	var invalid *oauth.Invalid
 	if code, err := s.Codes().Issue(t.Context(), a); !errors.As(err, &invalid) || invalid.Field != "claims" || code.Code != "" {
-		t.Errorf("a claim that is not one: %v, want it refused", err)
+		t.Errorf("invalid claims: %v, want a refusal", err)
 	}
 }
 
@@ -147,7 +147,8 @@ func TestAClaimNeverReplacesARegisteredMember(t *testing.T) {
 			}
 		}
 	}
-	// A row could have such claims from a version that knew fewer members.
+	// An earlier version, with fewer registered members, could have stored such claims in
+	// a row.
 	for i, claim := range claims {
 		code := grant.Code{
 			Realm: realm, ClientID: clientID, Subject: subject, Scope: allScopes, RedirectHash: grant.HashRedirectURI(redirectURI),

@@ -25,7 +25,7 @@ func TestACutoffRefusesWhatWasAuthorizedAtOrBefore(t *testing.T) {
 				s := newService(t, func(iss *issuer.Issuer) { iss.Policy.MaxSkew = skew })
 				authorized := s.At()
 				unredeemed, tokens := s.NewCode(), s.Login()
-				// A rotation or a redemption later does not launder it.
+				// A later rotation or redemption does not lift the cutoff.
 				s.Clock.Advance(30 * time.Second)
 				tokens = s.Must(s.Renew(tokens.RefreshToken))
 				late := s.Must(s.Redeem(unredeemed))
@@ -49,7 +49,7 @@ func TestACutoffRefusesWhatWasAuthorizedAtOrBefore(t *testing.T) {
 	}
 }
 
-// codeAuthorizedAt is a code that was issued then, and not redeemed yet.
+// codeAuthorizedAt returns a code that was issued at that instant and is not redeemed yet.
 func (s *service) codeAuthorizedAt(at grant.Instant) string {
 	s.T.Helper()
 	now := s.Clock.Now()
@@ -58,7 +58,7 @@ func (s *service) codeAuthorizedAt(at grant.Instant) string {
 	return s.NewCode()
 }
 
-func TestConsentIsGivenAfterAnyCutoffThatItMeets(t *testing.T) {
+func TestALoginIsDatedAfterAnyEarlierCutoff(t *testing.T) {
 	t.Parallel()
 	for name, cutoff := range applying {
 		for _, skew := range []time.Duration{0, 2 * time.Second} {
@@ -75,7 +75,7 @@ func TestConsentIsGivenAfterAnyCutoffThatItMeets(t *testing.T) {
 				}
 				s.Must(s.Renew(tokens.RefreshToken))
 				s.Refused(grant.CutOff)(s.Renew(before.RefreshToken))
-				// The next cutoff ends this one, too.
+				// The next cutoff ends this grant, too.
 				s.Clock.Advance(10 * time.Second)
 				cutoff.At = s.At()
 				s.CutOff(cutoff)
@@ -101,8 +101,8 @@ func TestACutoffOfOthersRefusesNothing(t *testing.T) {
 }
 
 func TestACutoffIsNotAReasonToRevoke(t *testing.T) {
-	// A replay of what was cut off tells nothing new: ownership, then state,
-	// then cutoffs, and only then replay.
+	// A replay of a cut-off token is no reason to revoke: the checks are of ownership,
+	// then state, then cutoffs, and only then of replay.
 	s := newService(t)
 	first := s.Login()
 	second := s.Must(s.Renew(first.RefreshToken))

@@ -11,7 +11,7 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// A client of another realm is another one, also if it has the same id.
+// A client of another realm is a different client, even with the same id.
 func TestCodesOfDevicesOfAnotherRealmDoNotCount(t *testing.T) {
 	s := testkit.New(t)
 	tv, _ := s.Register(client.Registration{ID: "tv", Settings: store.Settings{Name: "TV", Auth: store.AuthNone, Scope: "read", GrantTypes: []string{store.GrantDeviceCode}}})

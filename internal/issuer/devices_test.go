@@ -45,7 +45,7 @@ func TestOpenDeviceCodesAreBounded(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	// A decided code is not counted, nor is one that could not be stored.
+	// Decided codes do not count, and neither do codes that could not be stored.
 	d.Decided(Device{key: key})
 	o, err := d.open(devicesAt, network(2), "c")
 	if err != nil {
@@ -68,8 +68,9 @@ func TestOpenDeviceCodesAreBounded(t *testing.T) {
 	}
 }
 
-// Nobody uses up what a public client may have: each network gets two codes.
-func TestAClientIsNotClosedForOthers(t *testing.T) {
+// One network cannot use up the codes of a public client: each other network still gets
+// two.
+func TestOneNetworkCannotUseUpTheDeviceCodesOfAClient(t *testing.T) {
 	d := &Devices{}
 	for i := range maxDevicesOfClient {
 		if _, err := opened(t, d, devicesAt, i%10, "cli"); err != nil {
@@ -92,8 +93,8 @@ func TestAClientIsNotClosedForOthers(t *testing.T) {
 	}
 }
 
-// Codes that a clock was ahead for do not keep those of afterwards counted until it has
-// come back to where it was.
+// A code that was issued while the clock was ahead does not keep later codes counted
+// beyond their own expiry.
 func TestDeviceCodesExpireAfterTheClockWasPutBack(t *testing.T) {
 	d := &Devices{}
 	d.SetLimit(200)
@@ -134,7 +135,7 @@ func TestPollsAreBounded(t *testing.T) {
 	if n := len(d.polls[0]) + len(d.polls[1]); n > 2*maxPolls {
 		t.Errorf("%d polls are remembered", n)
 	}
-	// A clock that went back slows nobody down.
+	// A clock that was set back does not make a poll too early.
 	key := store.KeyAt(1)
 	d.tooSoon(key, devicesAt)
 	if d.tooSoon(key, devicesAt.Add(-time.Hour)) {
@@ -142,8 +143,9 @@ func TestPollsAreBounded(t *testing.T) {
 	}
 }
 
-// What guessing gains, with the limits of this server, for the page about devices: 100
-// networks that each use up their limit for a year.
+// Computes the success of guessing user codes within the limits of this server, as the
+// documentation about devices states it: 100 networks that each use up their limit for a
+// year.
 func TestGuessingUserCodes(t *testing.T) {
 	const networks = 100
 	guesses := networks * guessesOfNetwork

@@ -19,7 +19,8 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// An endsBench has a client whose grants end with their session, and one that keeps them.
+// An endsBench is the fixture with two clients: "ends", whose grants end with their
+// session, and "keeps", whose grants outlive it.
 type endsBench struct {
 	*testkit.Kit
 }
@@ -36,7 +37,7 @@ func newEndsBench(t *testing.T) endsBench {
 	return b
 }
 
-// node makes the worker of one of several nodes, on its own view of the store.
+// node makes the worker of one node. Each node may have its own view of the store.
 func (b endsBench) node(st store.Store) *issuer.Ends {
 	iss := *b.Issuer
 	iss.Store = st
@@ -61,7 +62,7 @@ func (b endsBench) grant(clientID string, session [16]byte, n byte) grant.ID {
 	return g.ID
 }
 
-// end stores the end of a session, as the commit does that ends it.
+// end stores a session end, like the commit that ends the session.
 func (b endsBench) end(ctx context.Context, change ...func(*issuer.SessionEnd)) {
 	b.T.Helper()
 	e := issuer.SessionEnd{Subject: "alice", Reference: endedSession, Actor: "subject:alice", Detail: "the user has signed out"}
@@ -81,7 +82,7 @@ func byOperator(e *issuer.SessionEnd) {
 	e.Grants, e.Actor, e.Detail = true, "operator:root", "with the session"
 }
 
-// look lets a node work until nothing is due.
+// look runs a node's worker until nothing is due.
 func (b endsBench) look(e *issuer.Ends) {
 	b.T.Helper()
 	for more := true; more; {
@@ -92,7 +93,7 @@ func (b endsBench) look(e *issuer.Ends) {
 	}
 }
 
-// want checks the states of grants, and that each that is revoked was recorded once.
+// want checks the states of grants, and that the revocation of each was recorded once.
 func (b endsBench) want(state grant.State, ids ...grant.ID) {
 	b.T.Helper()
 	for _, id := range ids {
@@ -107,7 +108,7 @@ func (b endsBench) want(state grant.State, ids ...grant.ID) {
 	}
 }
 
-// left is how many ends are not finished.
+// left counts the session ends that are not finished.
 func (b endsBench) left() int {
 	b.T.Helper()
 	list, err := b.Engine.Documents(b.T.Context(), store.DocumentFilter{Kind: store.DocumentSessionEnd, Limit: 1000})
@@ -117,8 +118,8 @@ func (b endsBench) left() int {
 	return len(list)
 }
 
-// The process that ends the session dies after the commit: whichever node is next revokes
-// the grants, and those of codes that were in flight.
+// The process that ends the session dies after the commit. The next node revokes the
+// grants, including those of codes that were in flight.
 func TestEndsRevokeGrantsAtOnceAndAgain(t *testing.T) {
 	b := newEndsBench(t)
 	first, kept, other := b.grant("ends", endedSession, 1), b.grant("keeps", endedSession, 2), b.grant("ends", [16]byte{2}, 3)
@@ -143,9 +144,9 @@ func TestEndsRevokeGrantsAtOnceAndAgain(t *testing.T) {
 	}
 }
 
-// An operator ends a session with all grants, whatever clients are registered for.
-// Whichever process revokes a grant, it records who has ended the session, why, and by
-// which request.
+// The session end of an operator ends all its grants, whatever the registrations of their
+// clients. Each revocation records who ended the session, why, and by which request,
+// whichever process revokes the grant.
 func TestEndsRecordWhoAndWhy(t *testing.T) {
 	b := newEndsBench(t)
 	st := &withOrigins{Store: b.Engine}
@@ -185,8 +186,8 @@ func (w *withOrigins) UpdateGrant(ctx context.Context, id grant.ID, decide store
 
 var errKilled = errors.New("killed")
 
-// killed is the store of a node that dies at its nth write: it does not happen, or it
-// happens and nobody learns of it. Everything after it fails.
+// killed is the store of a node that dies at its nth write: before the write happens, or
+// after it and before the node gets the answer. Every later call fails.
 type killed struct {
 	store.Store
 	mu     sync.Mutex
@@ -264,12 +265,13 @@ func TestEndsOfANodeThatDies(t *testing.T) {
 	}
 }
 
-// While one node works, no other does. If that one dies, its lease runs out.
+// Only one node works at a time. If it dies, another takes over when its lease has run
+// out.
 func TestOneNodeEndsGrantsAtATime(t *testing.T) {
 	b := newEndsBench(t)
 	id := b.grant("ends", endedSession, 1)
 	b.end(t.Context())
-	st := &killed{Store: b.Engine, n: 2} // it takes the lease, and nothing else
+	st := &killed{Store: b.Engine, n: 2} // the node dies after taking the lease
 	x, y := b.node(st), b.node(b.Engine)
 	if _, err := x.Look(t.Context()); !errors.Is(err, errKilled) {
 		t.Fatal(err)
@@ -281,7 +283,7 @@ func TestOneNodeEndsGrantsAtATime(t *testing.T) {
 	}
 	b.look(y)
 	b.want(grant.Revoked, id)
-	// One that has finished hands over at once.
+	// A node that has finished releases the lease at once.
 	b.Clock.Advance(b.InFlight())
 	b.end(t.Context())
 	next := b.grant("ends", endedSession, 2)
@@ -289,8 +291,8 @@ func TestOneNodeEndsGrantsAtATime(t *testing.T) {
 	b.want(grant.Revoked, next)
 }
 
-// Ends that wait for their second look, and a document that cannot be read, hold up no
-// other; nor does a clock that is set back.
+// An end that waits for its second look does not hold up others. Neither does a document
+// that cannot be read, or a clock that is set back.
 func TestEndsDoNotWaitForEachOther(t *testing.T) {
 	b := newEndsBench(t)
 	b.end(t.Context())
@@ -315,8 +317,8 @@ func TestEndsDoNotWaitForEachOther(t *testing.T) {
 	b.want(grant.Revoked, id)
 }
 
-// A node whose clock is ahead leaves the ends to others: it would look at them once, and
-// what a code that is not redeemed yet becomes would go on.
+// A node whose clock is ahead leaves session ends to other nodes: it would finish them
+// before all codes in flight have expired, and miss the grants of those codes.
 func TestAClockAheadEndsNoGrants(t *testing.T) {
 	b := newEndsBench(t)
 	b.end(t.Context())
@@ -331,7 +333,7 @@ func TestAClockAheadEndsNoGrants(t *testing.T) {
 	b.want(grant.Revoked, id)
 }
 
-// What cannot be revoked now is revoked later.
+// A revocation that fails is tried again.
 func TestEndsGoOnAfterAnOutage(t *testing.T) {
 	b := newEndsBench(t)
 	id := b.grant("ends", endedSession, 1)
@@ -350,8 +352,8 @@ func TestEndsGoOnAfterAnOutage(t *testing.T) {
 	b.want(grant.Revoked, id)
 }
 
-// A device may fetch what its user has allowed until its code expires: long after the
-// session of that user has ended.
+// A device may redeem its code until the code expires: long after the session of the user
+// who approved the device has ended.
 func TestEndsRevokeGrantsOfDevices(t *testing.T) {
 	b := newEndsBench(t)
 	b.IDTokenLifetime = 5 * time.Minute // else codes name no session

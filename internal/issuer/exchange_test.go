@@ -21,7 +21,7 @@ import (
 
 const stock = "https://api.example/stock"
 
-// exchangers are the clients of the tests: by name, what they may exchange.
+// exchangers maps the ids of the tests' clients to what they may exchange.
 var exchangers = map[string]store.Settings{
 	"gateway":  {ExchangeFrom: []string{"shop"}, ServesAPIs: []string{orders}, ExchangeAPIs: []string{orders, invoices}},
 	"mesh":     {ExchangeFrom: []string{"*"}, ServesAPIs: []string{invoices, stock}, ExchangeAPIs: []string{invoices, stock, orders + " orders:read"}},
@@ -53,20 +53,20 @@ func withExchangers(t *testing.T, change ...func(*issuer.Issuer)) *service {
 	return s
 }
 
-// ExchangeToken is the request of a client.
+// ExchangeToken sends the token exchange of a client.
 func (s *service) ExchangeToken(ctx context.Context, c *store.Client, r issuer.ExchangeRequest) (issuer.Tokens, error) {
 	return issuer.Exchanges{Issuer: s.Issuer}.ExchangeToken(ctx, c, r)
 }
 
-// tokenOf returns an access token of a client's grant for all of some scopes, and narrowed
-// to an API, and to a scope of it.
+// tokenOf returns an access token of a new grant of the client: for all its APIs and
+// scopes, or narrowed to one API and to scopes of it.
 func (s *service) tokenOf(clientID, api, scope string) string {
 	s.T.Helper()
 	resources, all := []string{orders, invoices}, "openid orders:read orders:write invoices"
 	switch clientID {
 	case "till":
 		resources, all = []string{orders, stock}, "orders:read stock:read stock:count"
-	case "kiosk": // whose users agree to less than it may ask for
+	case "kiosk": // its users agree to less than it may request
 		resources, all = []string{orders, stock}, "orders:read stock:read"
 	case "selfish":
 		all = "orders:read orders:write invoices"
@@ -101,7 +101,7 @@ func (s *service) chain(text string) string {
 	return s.extend(s.tokenOf(step(first)), rest)
 }
 
-// extend exchanges a token, step after step.
+// extend exchanges a token by each of the steps.
 func (s *service) extend(token, text string) string {
 	s.T.Helper()
 	for part := range strings.SplitSeq(text, " > ") {
@@ -118,7 +118,8 @@ func (s *service) extend(token, text string) string {
 	return token
 }
 
-// outcome says what came of an exchange: "code refusal", or "API scope [actors] form".
+// outcome describes the result of an exchange: "code refusal", or "API scope [actors]
+// form".
 func (s *service) outcome(got issuer.Tokens, err error) string {
 	s.T.Helper()
 	var told *oauth.Error
@@ -154,12 +155,12 @@ func (s *service) outcome(got issuer.Tokens, err error) string {
 	return fmt.Sprintf("%s %s %s of %s by %s", strings.TrimPrefix(in.Audience[0], "https://api.example/"), in.Scope, form, in.ClientID, actors)
 }
 
-// Who exchanges whose token for what, and what comes out. A chain is of the grant's
-// client and of those that have exchanged before.
+// Each row has a chain, which begins with the client of the grant and goes on with the
+// clients that have exchanged before; the client that now exchanges; and the outcome.
 func TestExchanges(t *testing.T) {
 	s := withExchangers(t)
 	for _, row := range []struct{ subject, by, want string }{
-		// What may be asked for: it only narrows.
+		// An exchange only narrows the scope.
 		{"shop orders", "gateway invoices", "invoices invoices jwt of gateway by [gateway]"},
 		{"shop orders", "gateway invoices invoices", "invoices invoices jwt of gateway by [gateway]"},
 		{"shop orders", "gateway orders", "orders orders:read orders:write opaque of gateway by [gateway]"},
@@ -178,7 +179,7 @@ func TestExchanges(t *testing.T) {
 		{"shop -", "gateway", "target_unknown"}, // it is for two APIs, and the request names none
 		{"shop -", "gateway invoices", "invoices invoices jwt of gateway by [gateway]"},
 		{"shop -", "gateway orders orders:read", "orders orders:read opaque of gateway by [gateway]"},
-		// Whose tokens: those of the clients that the registration names.
+		// A client may exchange the tokens of the clients that its registration names.
 		{"till orders", "gateway orders", "invalid_request not_exchanged"},
 		{"till orders", "stranger orders", "invalid_request may_not_act"},
 		{"shop orders", "stranger orders", "invalid_request not_exchanged"},
@@ -186,7 +187,7 @@ func TestExchanges(t *testing.T) {
 		{"selfish orders", "selfish invoices", "invoices invoices jwt of selfish by [selfish]"},
 		{"selfish orders", "selfish orders orders:read", "orders orders:read opaque of selfish by [selfish]"},
 		{"shop orders", "selfish orders", "invalid_request not_exchanged"},
-		// Only tokens for an API that the client serves, or its own.
+		// A client may exchange tokens for an API that it serves, and its own.
 		{"shop invoices", "gateway orders", "invalid_request not_served"},
 		{"shop invoices", "gateway invoices", "invalid_request not_served"},
 		{"shop orders", "mesh orders", "invalid_request not_served"},
@@ -197,16 +198,17 @@ func TestExchanges(t *testing.T) {
 		{"shop -", "mesh invoices", "invoices invoices jwt of mesh by [mesh]"},
 		{"selfish invoices", "mesh orders", "orders orders:read opaque of mesh by [mesh]"},
 		{"till stock", "mesh orders", "invalid_request may_not_act"},
-		// May_act.
+		// The may_act claim limits who may exchange the token (RFC 8693 section 4.4).
 		{"till orders", "counter stock", "stock stock:read stock:count jwt of counter by [counter]"},
 		{"till orders", "counter stock stock:count", "stock stock:count jwt of counter by [counter]"},
 		{"till stock", "counter stock", "invalid_request not_served"},
 		{"till orders", "counter orders", "target_unknown"},
 		{"till orders", "counter invoices", "target_unknown"},
-		// For another API, what the user has agreed to.
+		// The scope at another API is limited to what the user has agreed to.
 		{"kiosk orders", "counter stock", "stock stock:read jwt of counter by [counter]"},
 		{"kiosk orders", "counter stock stock:count", "scope_too_wide"},
-		// Beyond what the user has agreed to, what an operator allows expressly.
+		// ExchangeBeyond: an operator expressly allows scopes to which the user has not
+		// agreed.
 		{"shop orders", "counter stock", "stock stock:read jwt of counter by [counter]"},
 		{"shop orders", "counter stock stock:count", "scope_too_wide"},
 		{"shop orders", "counter invoices", "invoices invoices jwt of counter by [counter]"},
@@ -218,7 +220,7 @@ func TestExchanges(t *testing.T) {
 		{"shop orders > gateway invoices", "ghost orders", "invalid_request hides_actor"},
 		{"shop orders > ghost invoices", "ghost orders", "orders orders:read orders:write opaque of ghost by []"},
 		{"shop orders > ghost invoices", "mesh orders", "orders orders:read opaque of mesh by [mesh]"},
-		// Chains: they never shrink, and are of the client of the grant.
+		// Chains of actors only grow, and the token remains one of the grant's client.
 		{"shop orders > gateway invoices", "mesh orders", "orders orders:read opaque of mesh by [mesh gateway]"},
 		{"shop orders > gateway invoices", "mesh stock", "target_unknown"},
 		{"shop orders > gateway invoices", "gateway orders", "orders orders:read orders:write opaque of gateway by [gateway gateway]"},
@@ -228,7 +230,7 @@ func TestExchanges(t *testing.T) {
 		{"shop orders > counter stock", "mesh stock", "stock stock:read jwt of mesh by [mesh counter]"},
 		{"shop orders > counter stock", "gateway orders", "invalid_request not_served"},
 		{"till orders > counter stock stock:read", "mesh stock stock:count", "scope_too_wide"},
-		{"till orders > counter stock", "mesh orders", "orders orders:read opaque of mesh by [mesh counter]"}, // the claim is of the counter's token
+		{"till orders > counter stock", "mesh orders", "orders orders:read opaque of mesh by [mesh counter]"}, // the till's may_act does not apply to the counter's token
 		{"shop orders > gateway invoices > mesh orders", "gateway orders", "orders orders:read opaque of gateway by [gateway mesh gateway]"},
 		{"shop orders > gateway orders > gateway orders > gateway orders", "gateway orders", "orders orders:read orders:write opaque of gateway by [gateway gateway gateway gateway]"},
 		{"shop orders > gateway orders > gateway orders > gateway orders > gateway orders", "gateway orders", "invalid_request many_actors"},
@@ -243,8 +245,8 @@ func TestExchanges(t *testing.T) {
 	}
 }
 
-// What is no active access token of a user, or not of the type that the request says, is
-// refused, and so is an actor token that is not the client's own.
+// A subject token must be an active access token of a user, of the type that the request
+// states. An actor token must be the client's own.
 func TestTokensOfAnExchange(t *testing.T) {
 	s := withExchangers(t)
 	gateway, good := s.Listed("gateway"), s.chain("shop orders")
@@ -275,10 +277,10 @@ func TestTokensOfAnExchange(t *testing.T) {
 		}
 	}
 	if got := s.outcome(s.ExchangeToken(t.Context(), gateway, issuer.ExchangeRequest{SubjectToken: good, Resource: orders, AsJWT: true})); got != "invalid_request" {
-		t.Errorf("a JWT for an API that has none: %s", got)
+		t.Errorf("a JWT for an API whose tokens are opaque: %s", got)
 	}
 	if got := s.outcome(s.ExchangeToken(t.Context(), gateway, issuer.ExchangeRequest{SubjectToken: good, Resource: invoices, AsJWT: true})); got != "invoices invoices jwt of gateway by [gateway]" {
-		t.Errorf("a JWT for an API that has them: %s", got)
+		t.Errorf("a JWT for an API whose tokens are JWTs: %s", got)
 	}
 	if got := s.outcome(s.ExchangeToken(t.Context(), s.Listed("ghost"), issuer.ExchangeRequest{SubjectToken: good, Resource: orders, ActorToken: service("ghost")})); got != "orders orders:read orders:write opaque of ghost by [ghost]" {
 		t.Errorf("an impersonator with an actor token: %s", got)
@@ -294,8 +296,7 @@ func TestTokensOfAnExchange(t *testing.T) {
 	}
 }
 
-// A resource server reads in a JWT who may act by it, and what the code has said of the
-// user, whether the token was exchanged or not.
+// A JWT has the may_act claim and the claims of its code, whether it was exchanged or not.
 func TestJWTsSayWhoMayActAndCarryTheClaims(t *testing.T) {
 	s := withExchangers(t)
 	code, err := s.Codes().Issue(t.Context(), issuer.Authorization{
@@ -318,8 +319,8 @@ func TestJWTsSayWhoMayActAndCarryTheClaims(t *testing.T) {
 	}
 }
 
-// The token ends with the earliest of its API's lifetime, the subject token and the actor
-// token.
+// The exchanged token expires with the API's lifetime, the subject token or the actor
+// token, whichever is earliest.
 func TestAnExchangedTokenEndsWithTheFirst(t *testing.T) {
 	s := withExchangers(t)
 	good := s.chain("shop orders")
@@ -356,8 +357,8 @@ func TestAnExchangedTokenEndsWithTheFirst(t *testing.T) {
 	s.Dead(grant.GrantExpired)(s.Inspect(t.Context(), got.AccessToken))
 }
 
-// Whatever ends the grant, the user, a client, the API or the tokens ends every form of
-// an exchanged token, at the next check on another node.
+// The end of the grant, the user, a client, the API or the tokens ends every form of an
+// exchanged token, at the next check on another node.
 func TestEndsOfExchangedTokens(t *testing.T) {
 	cutoff := func(subject, clientID string) func(*service, string) {
 		return func(s *service, _ string) {
@@ -385,7 +386,7 @@ func TestEndsOfExchangedTokens(t *testing.T) {
 	for name, end := range map[string]struct {
 		do   func(*service, string)
 		want grant.Refusal
-		only string // the form that ends; "": both
+		only string // the form that ends, or "" for both
 	}{
 		"the grant is revoked":                  {revoke(true), grant.GrantRevoked, ""},
 		"the subject token is revoked":          {revoke(false), grant.AccessRevoked, ""},
@@ -431,7 +432,7 @@ func TestEndsOfExchangedTokens(t *testing.T) {
 					case end.only == "" || end.only == form:
 						s.Dead(end.want)(in, err)
 					case err != nil:
-						t.Errorf("%s on %s: %v, and it rests on something else", form, node, err)
+						t.Errorf("%s on %s: %v, although the token does not depend on it", form, node, err)
 					}
 				}
 			}
@@ -439,8 +440,8 @@ func TestEndsOfExchangedTokens(t *testing.T) {
 	}
 }
 
-// A client revokes an exchanged token alone: neither the grant, nor the subject token, nor
-// another exchanged one, and nobody else's.
+// A client may revoke a token that it exchanged, and no other client may. The revocation
+// ends neither the grant, nor the subject token, nor other exchanged tokens.
 func TestRevokingAnExchangedToken(t *testing.T) {
 	s := withExchangers(t)
 	subject := s.chain("shop orders")
@@ -494,8 +495,7 @@ func TestAnExchangeWritesNothing(t *testing.T) {
 	}
 }
 
-// A scope beyond what the user has agreed to holds for grants that are made later, each
-// from when it was set.
+// A change of ExchangeBeyond applies to grants made after the change only.
 func TestBeyondHoldsForLaterGrants(t *testing.T) {
 	s := withExchangers(t)
 	old := s.chain("shop orders")

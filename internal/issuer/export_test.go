@@ -2,7 +2,7 @@ package issuer
 
 import "context"
 
-// SetFeedLimit bounds the grants, and the cutoffs, of the list of revocations.
+// SetFeedLimit limits the number of grants, and of cutoffs, in the list of revocations.
 func (iss *Issuer) SetFeedLimit(n int) { iss.Feed.limit = n }
 
 // Look is what Run does at each interval.

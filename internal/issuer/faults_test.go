@@ -14,8 +14,8 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// windows are retry windows with which every fault of a write is tried: what
-// becomes of a write does not depend on them.
+// windows are the retry windows with which every write fault is tested: the result must
+// not depend on them.
 var windows = map[string]func(*issuer.Issuer){
 	"retry window of two minutes": func(iss *issuer.Issuer) { iss.Policy.RetryWindow = 2 * time.Minute },
 	"no retry window":             testkit.NoRetryWindow,
@@ -48,7 +48,7 @@ func TestARedemptionThatFailedAndHappenedIsSuccess(t *testing.T) {
 		tokens := s.Must(s.Redeem(code))
 		s.WantActive(tokens.GrantID, 1)
 		s.Must(s.Renew(tokens.RefreshToken))
-		// RFC 6749 section 4.1.2: the answer of a code is not repeatable.
+		// RFC 6749 section 4.1.2: a code is used once, so no answer is repeated.
 		s.Refused(grant.CodeReplayed)(s.Redeem(code))
 		s.revoked(tokens.GrantID, grant.ReasonCodeReplayed, store.EventCodeReplayed)
 	})
@@ -109,7 +109,7 @@ func TestTheSearchForAWriteOfUnknownOutcomeEndsWithTheRequest(t *testing.T) {
 			})
 			s.Unavailable(s.Refresh(s.ShortContext(), s.Listed(clientID), issuer.RefreshRequest{RefreshToken: tokens.RefreshToken, From: testkit.Origin}))
 			s.Faulty.Heal()
-			// Whatever had become of it, the client has lost nothing.
+			// Whatever the write's outcome, the client still refreshes with its token.
 			tokens = s.Must(s.Renew(tokens.RefreshToken))
 		})
 	}
@@ -120,7 +120,7 @@ func TestAWriteOfUnknownOutcomeIsNotTakenForAReplay(t *testing.T) {
 	tokens := s.Login()
 	var second issuer.Tokens
 	s.Faulty.Inject(storetest.UpdateGrant, 1, func(context.Context, func() error) error {
-		// It did not happen, but the same request through another node did.
+		// The write did not happen, but the same request through another node succeeded.
 		second = s.Must(s.Renew(tokens.RefreshToken))
 		return storetest.ErrInjected
 	})
@@ -128,7 +128,7 @@ func TestAWriteOfUnknownOutcomeIsNotTakenForAReplay(t *testing.T) {
 	s.WantActive(tokens.GrantID, 2)
 	s.SamePair(second, s.Must(s.Renew(tokens.RefreshToken)))
 
-	// It happened, and its successor was used since.
+	// The write happened, and its successor has been used since.
 	tokens = s.Login()
 	s.Faulty.Inject(storetest.UpdateGrant, 1, func(_ context.Context, do func() error) error {
 		err := do()
@@ -207,7 +207,7 @@ func TestARefreshThatLosesToARevocationIsRefused(t *testing.T) {
 	}
 }
 
-func TestARefreshWhoseGrantIsSweptInThisMoment(t *testing.T) {
+func TestARefreshWhoseGrantIsSweptDuringTheRequest(t *testing.T) {
 	s := newService(t)
 	tokens := s.Login()
 	s.Faulty.Inject(storetest.UpdateGrant, 1, storetest.Meanwhile(func() {
@@ -215,29 +215,30 @@ func TestARefreshWhoseGrantIsSweptInThisMoment(t *testing.T) {
 			t.Errorf("swept %d, %v", deleted, err)
 		}
 	}))
-	// Rows outlast tokens: this one must not have been deleted.
+	// Rows are kept longer than their tokens live, so a missing row means that the store
+	// has lost commits.
 	s.Refused(grant.StoreBehind)(s.Renew(tokens.RefreshToken))
 }
 
-func TestAFullStoreIsNotAskedAgain(t *testing.T) {
+func TestAFullStoreIsNotCalledAgain(t *testing.T) {
 	s := newService(t)
 	tokens := s.Login()
 	s.Faulty.Calls()
 	s.Faulty.Inject(storetest.UpdateGrant, 1, storetest.Full)
 	s.Unavailable(s.Renew(tokens.RefreshToken))
 	if calls := s.Faulty.Calls(); calls[storetest.Grant] != 0 || calls[storetest.UpdateGrant] != 1 {
-		t.Errorf("calls %v: what was surely not written needs no search", calls)
+		t.Errorf("calls %v: a write that surely failed must not be searched for", calls)
 	}
 	code := s.NewCode()
 	s.Faulty.Inject(storetest.CreateGrant, 1, storetest.Full)
 	s.Unavailable(s.Redeem(code))
 	if calls := s.Faulty.Calls(); calls[storetest.Grant] != 0 || calls[storetest.CreateGrant] != 1 {
-		t.Errorf("calls %v: a grant that was surely not created needs no search", calls)
+		t.Errorf("calls %v: a grant that was surely not created must not be searched for", calls)
 	}
 }
 
-// The store may decide still, on another goroutine, when the request's time is
-// over: what it has decided until then must not be read.
+// The store may still run the decision, on another goroutine, when the request's context
+// has ended: the request must not read the decision's results.
 func TestAWriteIsNotSearchedForOnceItsRequestHasEnded(t *testing.T) {
 	s := newService(t)
 	tokens := s.Login()
@@ -280,7 +281,7 @@ func TestAPanicInTheStoreLeavesNoLockBehind(t *testing.T) {
 	}
 }
 
-func TestIssuingACodeNeedsNothingOfTheStore(t *testing.T) {
+func TestIssuingACodeCallsNoStore(t *testing.T) {
 	s := newService(t)
 	for _, m := range storetest.Methods {
 		s.Faulty.Inject(m, 10, storetest.Lost)
@@ -290,8 +291,8 @@ func TestIssuingACodeNeedsNothingOfTheStore(t *testing.T) {
 	s.Must(s.Redeem(code))
 }
 
-// A store that does not respond in time may decide later, when other refreshes have come
-// and gone: it still decides about the request that it was asked about.
+// A store that responds too late may run the decision after other refreshes have begun and
+// ended: the decision must apply to its own request.
 func TestALateDecisionIsAboutItsOwnRequest(t *testing.T) {
 	s := newService(t)
 	slow, other := s.Login(), s.Login()

@@ -15,7 +15,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// A list is what a follower reads.
+// A list has the members of the list of revocations that a subscriber reads.
 type list struct {
 	Issuer    string           `json:"iss"`
 	IssuedAt  int64            `json:"iat"`
@@ -25,7 +25,7 @@ type list struct {
 	Cutoffs   map[string]int64 `json:"cutoffs"`
 }
 
-// A jwtToken is what a follower reads of an access token.
+// A jwtToken has the claims of an access token that a subscriber reads.
 type jwtToken struct {
 	Subject  string `json:"sub"`
 	ClientID string `json:"client_id"`
@@ -33,7 +33,8 @@ type jwtToken struct {
 	ID       string `json:"jti"`
 }
 
-// The names of the list, written down once more as its page has them.
+// grantName and cutoffName compute entries of the list independently, as
+// docs/reference/revocations.md defines them.
 
 func grantName(id []byte) string { return short("mintage/grant\x00" + string(id)) }
 
@@ -46,7 +47,8 @@ func short(text string) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 
-// refuses is the rule by which a follower refuses a token that has not expired.
+// refuses reports whether a subscriber refuses an unexpired token: because it is listed,
+// or because it is older than the list covers.
 func (l list) refuses(tok jwtToken) (listed, tooOld bool) {
 	id, err := base64.RawURLEncoding.DecodeString(tok.ID)
 	if err != nil || len(id) != 32 {
@@ -66,7 +68,7 @@ func (l list) refuses(tok jwtToken) (listed, tooOld bool) {
 }
 
 // The example of docs/reference/revocations.md.
-func TestNamesOfTheListAreThoseOfItsPage(t *testing.T) {
+func TestTheListHasTheNamesOfItsDocumentation(t *testing.T) {
 	s := newFeed(t)
 	at := s.At()
 	s.CutOff(store.Cutoff{Realm: realm, Subject: "alice", At: at})
@@ -94,8 +96,8 @@ func TestNamesOfTheListAreThoseOfItsPage(t *testing.T) {
 	}
 }
 
-// A list is of one issuer, so its names are the same in each realm: a subscriber knows
-// the issuer, and not what its realm is called.
+// A list is of one issuer, so its entries contain no name of a realm: a subscriber reads
+// the issuer's id, and not the realm's name.
 func TestNamesOfTheListAreTheSameInEachRealm(t *testing.T) {
 	s := newFeed(t, func(iss *issuer.Issuer) { iss.Realm = "/staff" })
 	at := s.At()
@@ -149,7 +151,7 @@ func TestFeedWithTooManyEntriesCoversLess(t *testing.T) {
 	if passing < 18 || passing > 21 {
 		t.Errorf("%d live tokens pass, want those of the last 20 seconds", passing)
 	}
-	// It is whole again when that is over.
+	// The list is complete again when the tokens have expired.
 	s.Clock.Advance(6 * time.Minute)
 	if l := s.list(); len(l.Grants) != 0 || l.Covers != (5*time.Minute+time.Second).Milliseconds() {
 		t.Errorf("afterwards: %d grants, %d ms", len(l.Grants), l.Covers)
@@ -177,7 +179,7 @@ func TestFeedWithTooManyCutoffsCoversLess(t *testing.T) {
 	}
 }
 
-func TestFeedThatCannotHoldAMomentIsUnavailable(t *testing.T) {
+func TestFeedIsUnavailableIfOneInstantExceedsItsLimit(t *testing.T) {
 	s := newFeed(t)
 	s.SetFeedLimit(5)
 	for range 6 {
@@ -190,7 +192,7 @@ func TestFeedThatCannotHoldAMomentIsUnavailable(t *testing.T) {
 	s.list()
 }
 
-// What introspection refuses, a follower of the list refuses, and nothing else.
+// A subscriber to the list refuses exactly the tokens that introspection refuses.
 func TestFollowersOfTheFeedAgreeWithIntrospection(t *testing.T) {
 	t.Parallel()
 	for _, skew := range []time.Duration{0, 2 * time.Second} {
@@ -260,7 +262,7 @@ func TestFollowersOfTheFeedAgreeWithIntrospection(t *testing.T) {
 			}
 		}
 		if dead < 500 || alive < 500 {
-			t.Errorf("%d answers about dead tokens and %d about live ones prove little", dead, alive)
+			t.Errorf("only %d answers about dead tokens and %d about live ones were compared", dead, alive)
 		}
 	}
 }

@@ -37,7 +37,7 @@ func newFeed(t *testing.T, change ...func(*issuer.Issuer)) *service {
 	return s
 }
 
-// verified reads a JWT by the published keys, as a third party does.
+// verified reads a JWT with the published keys, like a resource server.
 func (s *service) verified(text string, claims any) (typ string) {
 	s.T.Helper()
 	keys, err := s.Signer().PublicKeys()
@@ -72,7 +72,7 @@ func (s *service) listText() string {
 	return text
 }
 
-// list is the list as it is a second later, when no copy is left.
+// list returns the list a second later, when the cached copy has expired.
 func (s *service) list() (l list) {
 	s.T.Helper()
 	s.Clock.Advance(time.Second)
@@ -99,7 +99,7 @@ func (s *service) refreshJWT(tokens issuer.Tokens) (issuer.Tokens, error) {
 	return s.Refresh(s.T.Context(), s.Listed(jwtClient), issuer.RefreshRequest{RefreshToken: tokens.RefreshToken, From: testkit.Origin})
 }
 
-// revoke ends what a token of the JWT client stands for.
+// revoke revokes a token of the JWT client.
 func (s *service) revoke(text string) {
 	s.T.Helper()
 	if _, err := s.Revoke(s.T.Context(), s.Listed(jwtClient), text, testkit.Origin); err != nil {
@@ -147,9 +147,9 @@ func TestFeedListsWhatEndedWithinASecond(t *testing.T) {
 		if floor != want {
 			t.Errorf("%s: floor %d, want %d", name, floor, want)
 		}
-		// Or else a follower could take the list that knows less for the newer.
+		// Otherwise a subscriber could mistake the older list for the newer one.
 		if l.IssuedAt <= before.IssuedAt {
-			t.Errorf("%s: the list that knows it is of %d, and the one before of %d", name, l.IssuedAt, before.IssuedAt)
+			t.Errorf("%s: the list with the revocation is dated %d, the list before it %d", name, l.IssuedAt, before.IssuedAt)
 		}
 		if added := len(l.Grants) - len(before.Grants); added != 1 || len(l.Cutoffs) != 0 {
 			t.Errorf("%s: %d more grants and %d cutoffs, want 1 and none", name, added, len(l.Cutoffs))
@@ -224,8 +224,8 @@ func TestFeedForgetsWhatHasExpired(t *testing.T) {
 			t.Fatalf("%d s before the token expires: listed: %t, %d cutoffs", tok.Expires-s.Clock.Now().Unix(), listed, len(l.Cutoffs))
 		}
 	}
-	// One second to which expiry is rounded, one period of the list, and for
-	// cutoffs the time in which another node may not have heard of it.
+	// 22 s cover the second to which expiry is rounded, one period of the list, and the
+	// time until another node has the cutoff.
 	s.Clock.Advance(22 * time.Second)
 	if l := s.list(); len(l.Grants)+len(l.Cutoffs) != 0 {
 		t.Errorf("%d grants and %d cutoffs are listed after their tokens have expired", len(l.Grants), len(l.Cutoffs))
@@ -247,16 +247,16 @@ func TestFeedIsMadeAtMostOnceASecond(t *testing.T) {
 	s.Clock.Advance(999 * time.Millisecond)
 	s.listText()
 	if n := s.Faulty.Calls()[storetest.Revocations]; n != 1 {
-		t.Errorf("the store was asked %d times in a second", n)
+		t.Errorf("the store was called %d times in a second", n)
 	}
 	s.Clock.Advance(time.Millisecond)
 	s.listText()
 	if n := s.Faulty.Calls()[storetest.Revocations]; n != 1 {
-		t.Errorf("the store was asked %d times after a second", n)
+		t.Errorf("the store was called %d times after a second", n)
 	}
 }
 
-// node is another one on the same store.
+// node opens another node on the same store.
 func (s *service) node() *issuer.Issuer {
 	s.T.Helper()
 	directory, err := directory.Open(s.T.Context(), s.Engine, s.KEK, testkit.Schedule(), s.Log, s.Uptime.Now)
@@ -268,17 +268,18 @@ func (s *service) node() *issuer.Issuer {
 	return issuer.New(other)
 }
 
-// A node may answer for five seconds without news.
-func TestFeedListsACutoffAsLongAsTheTokensOfANodeThatHadNotHeardOfIt(t *testing.T) {
+// A node may serve for five seconds without polling the directory, and so issue tokens
+// that a new cutoff ends.
+func TestFeedListsACutoffAsLongAsTheTokensOfANodeThatHasNotPolledIt(t *testing.T) {
 	s := newFeed(t)
 	node, tokens := s.node(), s.loginJWT(subject)
-	// So that a period of the list begins in the token's last seconds.
+	// This makes a period of the list begin in the token's last seconds.
 	s.Clock.Advance(27*time.Second - time.Duration(s.At()%15_000)*time.Millisecond)
 	s.CutOff(store.Cutoff{Realm: realm, Subject: subject, At: s.At()})
 	s.Clock.Advance(4900 * time.Millisecond)
 	tokens, err := node.Refresh(t.Context(), s.Listed(jwtClient), issuer.RefreshRequest{RefreshToken: tokens.RefreshToken, From: testkit.Origin})
 	if err != nil {
-		t.Fatalf("the other node knows: %v", err)
+		t.Fatalf("the other node has the cutoff already: %v", err)
 	}
 	tok := s.token(tokens.AccessToken)
 	for s.Clock.Now().Unix() < tok.Expires-1 {
@@ -323,7 +324,7 @@ func TestFeedIsUnavailableRatherThanOld(t *testing.T) {
 		}
 	}
 	if n := s.Faulty.Calls()[storetest.Revocations]; n != 1 {
-		t.Errorf("a store that fails was asked %d times in a second", n)
+		t.Errorf("a store that fails was called %d times in a second", n)
 	}
 	s.Clock.Advance(time.Second)
 	s.listText()
@@ -333,8 +334,9 @@ func TestFeedIsUnavailableRatherThanOld(t *testing.T) {
 	}
 }
 
-// A caller whose time ends does not wait for a store that hangs for another.
-func TestFeedLetsACallerGo(t *testing.T) {
+// A caller that waits for another caller's read of the store stops when its own context
+// ends.
+func TestACallerOfTheFeedStopsWithItsContext(t *testing.T) {
 	s := newFeed(t)
 	release := make(chan struct{})
 	asked := make(chan struct{})
@@ -351,14 +353,14 @@ func TestFeedLetsACallerGo(t *testing.T) {
 	})
 	<-asked
 	if _, err := s.Revocations(s.ShortContext()); !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("while another's look hangs: %v", err)
+		t.Errorf("while the read of another caller hangs: %v", err)
 	}
 	close(release)
 	first.Wait()
 }
 
-// A token of a clock that is ahead is issued later, and expires later by another
-// one that is behind: the list must reach back for both.
+// A clock that is ahead dates a token later, and a clock that is behind accepts it longer:
+// the list must cover both.
 func TestTheListCoversTokensByClocksThatDiffer(t *testing.T) {
 	for _, skew := range []time.Duration{0, 2 * time.Second} {
 		s := newFeed(t, func(iss *issuer.Issuer) { iss.Policy.MaxSkew = skew })

@@ -11,7 +11,7 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// What is foreseen of an assertion is what comes of it.
+// ForeseenScopes predicts the outcome of an assertion.
 func TestForeseenScopes(t *testing.T) {
 	s := withTrusts(t, func(iss *issuer.Issuer) {
 		iss.Users = func(_ context.Context, subject string) (known, enabled bool, err error) {
@@ -42,10 +42,11 @@ func TestForeseenScopes(t *testing.T) {
 			continue
 		}
 		if why == nil || err == nil || why.Error() != err.Error() || errors.Is(why, store.ErrUnavailable) != (name == "no answer about the user") {
-			t.Errorf("%s: %q, %v is foreseen, and %q, %v comes", name, scope, why, got.Scope, err)
+			t.Errorf("%s: predicted %q, %v, and got %q, %v", name, scope, why, got.Scope, err)
 		}
 	}
-	// Of a client that describes itself, also before it has come.
+	// The prediction for a self-registered client is the same before and after it is
+	// recorded.
 	s.Directory.AdmitSelfRegistered(func(_, id string) bool { return id == agentID })
 	api := testkit.OrdersAPI()
 	api.Open = true
@@ -58,12 +59,12 @@ func TestForeseenScopes(t *testing.T) {
 		r := s.assertion("described")
 		r.Trust = &trust
 		if scope, err := foreseen(t.Context(), r); err != nil || scope != "orders:read orders:write" {
-			t.Errorf("%q, %v is foreseen for a client that describes itself", scope, err)
+			t.Errorf("predicted %q, %v for a self-registered client", scope, err)
 		}
 		s.Agent()
 	}
 	s.Administer("agent", func(c *store.Client) { c.State = store.ClientDisabled })
 	if scope, err := foreseen(t.Context(), s.assertion("later")); err == nil {
-		t.Errorf("%q is foreseen for a client that is disabled", scope)
+		t.Errorf("predicted %q for a disabled client", scope)
 	}
 }

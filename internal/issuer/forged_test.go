@@ -15,8 +15,8 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// A thief has copied the store and the key-encryption key before the keys were
-// rotated: ring is what he has.
+// A thief has copied the store and the key-encryption key before a key rotation. ring
+// holds the keys that the thief has.
 type thief struct {
 	s    *service
 	ring *keys.Ring
@@ -25,7 +25,7 @@ type thief struct {
 
 func (s *service) copied() thief { return thief{s, s.View().Ring, s.At()} }
 
-// access is an access token by the copied key.
+// access forges an access token with the copied key.
 func (x thief) access(tok keys.Token) string {
 	x.s.T.Helper()
 	text, err := x.ring.SealAccess(x.ring.Current(keys.MAC, x.at), realm, tok)
@@ -60,7 +60,7 @@ func (x thief) code(authorizedAt, expiresAt grant.Instant) string {
 	return text
 }
 
-func TestWhoeverCopiedTheKeysForgesNothingAfterARotation(t *testing.T) {
+func TestCopiedKeysForgeNothingAfterARotation(t *testing.T) {
 	s := newNodes(t, testkit.Quick(), 1)[0]
 	s.Administer(clientID, func(c *store.Client) { c.TokenFormat = store.TokenOpaque })
 	mine := s.Login()
@@ -94,24 +94,25 @@ func TestWhoeverCopiedTheKeysForgesNothingAfterARotation(t *testing.T) {
 	s.Refused(grant.KeyRetired)(s.Renew(x.refresh(keys.Token{GrantID: grant.ID{1}, Generation: 9, IssuedAt: now, ExpiresAt: grant.Never})))
 	s.WantActive(g.ID, 2)
 
-	// What is dated in the key's period dies with the last that it can have made.
+	// A forged token that is dated in the key's period expires no later than the last
+	// authentic one.
 	s.Clock.Advance(5*time.Minute + 2*time.Second)
 	s.RotateKeys()
 	forged(grant.GrantExpired, keys.Token{Generation: 1, IssuedAt: end - 1, ExpiresAt: end.Add(day)})
 	s.Refused(grant.CodeExpired)(s.Redeem(x.code(end-1, grant.Never)))
 
-	// The owner goes on; and a thief who takes the client's next rotation for an
-	// answer that was lost gets no pair: both end.
+	// The owner's refresh token still works. If the thief forges the spent token to get
+	// the answer of the last rotation repeated, the grant is revoked.
 	mine = s.Must(s.Renew(mine.RefreshToken))
 	s.Refused(grant.RefreshReplayed)(s.Renew(x.refresh(keys.Token{GrantID: g.ID, Generation: 2, IssuedAt: end - 1, ExpiresAt: grant.Never})))
 	s.revoked(g.ID, grant.ReasonRefreshReplayed, store.EventRefreshReplayed)
 }
 
-// keysSettle is until when what the key before has made may be dated, after its
-// period.
+// keysSettle is how long after its period a key's tokens may still be dated.
 const keysSettle = 10 * time.Second
 
-// A JWT by a retired signing key, of which verifiers still hold the public part.
+// Introspection refuses a JWT that a retired signing key signed later, although verifiers
+// still hold the public key.
 func TestARetiredSigningKeyMakesNoTokensOfLaterForIntrospection(t *testing.T) {
 	s := newNodes(t, testkit.Quick(), 1)[0]
 	s.Administer(clientID, func(c *store.Client) { c.TokenFormat = store.TokenJWT })
@@ -149,7 +150,7 @@ func TestARetiredSigningKeyMakesNoTokensOfLaterForIntrospection(t *testing.T) {
 	}
 	s.Dead(grant.KeyRetired)(s.inspect(sign(nil)))
 	s.Dead(grant.TokenUnknown)(s.inspect(sign(map[string]any{"exp": 253402300799})))
-	// It is gone later, and is not even read.
+	// After its retention the key is deleted, and the JWT cannot even be verified.
 	s.Clock.Advance(testkit.Quick().Retention)
 	s.RotateKeys()
 	e, err := (&explain.Explainer{Realm: s.Realm, Store: s.Store, Directory: s.Directory, Now: s.Now, Issuer: s.Issuer}).Token(t.Context(), sign(map[string]any{"exp": s.At().Add(time.Hour) / 1000}))
@@ -158,9 +159,8 @@ func TestARetiredSigningKeyMakesNoTokensOfLaterForIntrospection(t *testing.T) {
 	}
 }
 
-// Nothing authentic is refused on either side of a rotation, an answer repeated
-// across it is the same bytes, and tokens that were not refreshed for long are
-// good as ever.
+// No authentic token is refused on either side of a rotation. An answer that is repeated
+// across a rotation has the same bytes, and old refresh tokens remain valid.
 func TestNothingAuthenticIsRefusedAroundARotation(t *testing.T) {
 	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
 		s := newNodes(t, testkit.Quick(), 1)[0]
@@ -195,13 +195,13 @@ func TestNothingAuthenticIsRefusedAroundARotation(t *testing.T) {
 		s.Clock.Advance(20 * 24 * time.Hour)
 		s.RotateKeys()
 		s.Must(s.Renew(idle.RefreshToken))
-		// A spent token by a retired key is a replay, as ever.
+		// A spent token by a retired key still counts as a replay.
 		s.Refused(grant.RefreshReplayed)(s.Renew(spent[0].RefreshToken))
 	}
 }
 
-// A client whose refresh tokens do not rotate holds one by a key that is long
-// retired; its access tokens are by today's.
+// A client without refresh token rotation holds a refresh token by a long-retired key. Its
+// access tokens are by the current key.
 func TestAccessTokensWithoutRotationAreByTodaysKey(t *testing.T) {
 	s := newNodes(t, testkit.Quick(), 1)[0]
 	s.Administer(clientID, func(c *store.Client) { c.TokenFormat, c.NoRotation = store.TokenOpaque, true })
@@ -221,8 +221,8 @@ func TestAccessTokensWithoutRotationAreByTodaysKey(t *testing.T) {
 	}
 }
 
-// The access floor can lie after a rotation, and the answer that is repeated
-// before it.
+// The access floor may lie after a key rotation, and the answer that is repeated before
+// it.
 func TestARepeatAboveTheAccessFloorIsByTheKeyOfItsInstant(t *testing.T) {
 	s := newNodes(t, testkit.Quick(), 1)[0]
 	s.Administer(clientID, func(c *store.Client) { c.TokenFormat = store.TokenOpaque })
@@ -249,8 +249,8 @@ func TestARepeatAboveTheAccessFloorIsByTheKeyOfItsInstant(t *testing.T) {
 	s.Dead(grant.AccessRevoked)(s.inspect(second.AccessToken))
 }
 
-// A clock that was a year ahead has dated rows: their clients go on after it was
-// set right, and through later rotations.
+// A clock that was a year ahead has dated rows: the grants still work after the clock was
+// set right, and through later key rotations.
 func TestAGrantThatAWrongClockDatedGoesOnThroughRotations(t *testing.T) {
 	for name, look := range map[string]func(*service){"and made keys": (*service).RotateKeys, "and made none": (*service).Poll} {
 		t.Run(name, func(t *testing.T) { wrongClock(t, look) })
@@ -286,8 +286,8 @@ func wrongClock(t *testing.T, look func(*service)) {
 	}
 }
 
-// Nodes whose clocks differ change keys at different moments, and take each
-// other's codes and tokens all the same.
+// Nodes whose clocks differ change keys at different instants, and still accept each
+// other's codes and tokens.
 func TestNodesWithSkewAcceptEachOthersTokensAroundARotation(t *testing.T) {
 	sched := testkit.Quick()
 	sched.MaxSkew = 2 * time.Second
@@ -319,7 +319,8 @@ func TestNodesWithSkewAcceptEachOthersTokensAroundARotation(t *testing.T) {
 	}
 }
 
-// A cutoff that a command makes lies ahead, and a code of then is dated after it.
+// A command dates a cutoff ahead. A code that is issued meanwhile is dated after the
+// cutoff.
 func TestACodeDatedAfterACutoffIsRedeemedAcrossARotation(t *testing.T) {
 	s := newNodes(t, testkit.Quick(), 1)[0]
 	s.Clock.Advance(59*time.Minute + 59*time.Second)
@@ -334,8 +335,8 @@ func TestACodeDatedAfterACutoffIsRedeemedAcrossARotation(t *testing.T) {
 	s.Must(s.Redeem(code))
 }
 
-// A row that a version before has written says nothing of the key that made the
-// spent token: its client's repetition gets the pair.
+// A row of an earlier version does not name the key that made the spent token: a repeated
+// request still gets the same pair.
 func TestARepeatOfARotationByAnEarlierVersionIsAnswered(t *testing.T) {
 	s := newNodes(t, testkit.Quick(), 1)[0]
 	s.Clock.Advance(59*time.Minute + 55*time.Second)

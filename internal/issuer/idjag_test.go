@@ -23,8 +23,8 @@ const (
 	policy = chat + " client=there resource=https://api.chat.example/ resource=https://files.chat.example scope=chat.read scope=chat.write alg=ES256"
 )
 
-// asserting is a service whose client may get identity assertions for the chat, and the
-// tokens of a login there. The session lives until ended is set.
+// asserting returns a service whose client may get identity assertions for the chat
+// application, and the tokens of a login. The session lives until *ended is set.
 func asserting(t *testing.T) (s *service, tokens issuer.Tokens, ended *bool) {
 	t.Helper()
 	ended = new(bool)
@@ -45,7 +45,7 @@ func (s *service) asserts(r issuer.IDJAGRequest) (issuer.Tokens, error) {
 	return issuer.Exchanges{Issuer: s.Issuer}.IDJAG(s.T.Context(), s.Listed(clientID), r)
 }
 
-// whyNot asks for an assertion and returns why there is none.
+// whyNot requests an assertion and returns the reason of the refusal.
 func (s *service) whyNot(r issuer.IDJAGRequest) grant.Refusal {
 	s.T.Helper()
 	_, err := s.asserts(r)
@@ -104,15 +104,16 @@ func TestClaimsOfAnIdentityAssertion(t *testing.T) {
 	if _, c := s.claims(bound.AccessToken); text(t, c["cnf"]) != text(t, issuer.ConfirmationOf(oauth.JKT{1})) {
 		t.Errorf("cnf %v", c["cnf"])
 	}
-	// This server takes it for nothing.
+	// The server accepts an identity assertion neither as a hint, nor as a token, nor as a
+	// subject token.
 	if _, err := s.Hint(bound.AccessToken); !errors.Is(err, openid.ErrHint) {
-		t.Errorf("it is a hint: %v", err)
+		t.Errorf("accepted as a hint: %v", err)
 	}
 	if _, err := s.Read(s.View(), bound.AccessToken); !errors.Is(err, keys.ErrNotAuthentic) {
-		t.Errorf("it is a token: %v", err)
+		t.Errorf("accepted as a token: %v", err)
 	}
 	if _, err := s.asserts(issuer.IDJAGRequest{SubjectToken: bound.AccessToken}); !errors.Is(err, oauth.ErrSubjectToken) {
-		t.Errorf("it is a subject token: %v", err)
+		t.Errorf("accepted as a subject token: %v", err)
 	}
 }
 
@@ -179,7 +180,8 @@ func TestWhoGetsIdentityAssertions(t *testing.T) {
 	check("cut off, refresh token", issuer.IDJAGRequest{SubjectToken: tokens.RefreshToken, Refresh: true}, oauth.ErrSubjectToken, grant.CutOff)
 }
 
-// The refresh token is read alone, unless it is a replay.
+// A request for an assertion reads the refresh token without spending it, but a replay
+// ends the grant.
 func TestIdentityAssertionsOfRefreshTokens(t *testing.T) {
 	s, tokens, _ := asserting(t)
 	ask := func(token string, key oauth.JKT) grant.Refusal {
@@ -212,7 +214,7 @@ func TestIdentityAssertionsOfRefreshTokens(t *testing.T) {
 		t.Errorf("the row after a replay: %v %v", g.State, g.Reason)
 	}
 
-	// A bound grant needs its key.
+	// A bound grant requires proof of its key.
 	s.Administer(clientID, func(c *store.Client) { c.Auth, c.IDJAGs = store.AuthNone, []string{policy + " public"} })
 	bound := s.authenticatesWith(oauth.JKT{7})
 	if why := ask(bound.RefreshToken, oauth.JKT{}); why != grant.KeyMismatch {
@@ -223,7 +225,7 @@ func TestIdentityAssertionsOfRefreshTokens(t *testing.T) {
 	}
 }
 
-// authenticatesWith is the login of a public client that proves a key.
+// authenticatesWith logs a public client in with proof of a key.
 func (s *service) authenticatesWith(key oauth.JKT) issuer.Tokens {
 	s.T.Helper()
 	a := authentication("openid read")
@@ -243,8 +245,8 @@ func TestIdentityAssertionsNeedTheStore(t *testing.T) {
 	}
 }
 
-// TestIdentityAssertionsOfALoginAfterACutoff: a cutoff is dated ahead. It ends the id_tokens
-// of logins before it, and not those after it.
+// TestIdentityAssertionsOfALoginAfterACutoff: a cutoff is dated ahead. It ends the
+// id_tokens of earlier logins, and not those of logins after the command.
 func TestIdentityAssertionsOfALoginAfterACutoff(t *testing.T) {
 	for name, cut := range map[string]store.Cutoff{"subject": {Subject: subject}, "client": {ClientID: clientID}, "pair": {Subject: subject, ClientID: clientID}} {
 		s, before, _ := asserting(t)
@@ -271,7 +273,7 @@ func TestIdentityAssertionsOfALoginAfterACutoff(t *testing.T) {
 		if _, c := s.claims(s.authenticates(authentication("openid read")).IDToken); c["authorized_at"] != nil {
 			t.Errorf("%s: authorized_at is there after the cutoff's date: %v", name, c)
 		}
-		// Another cutoff ends it, also one of the very next moment.
+		// Another cutoff ends this login, even one made in the next millisecond.
 		after = s.authenticates(authentication("openid read"))
 		revoke()
 		again := s.authenticates(authentication("openid read"))

@@ -21,8 +21,8 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// newProvider is a service whose client may ask for openid, and gets id_tokens by
-// ES256: RSA keys take long to make.
+// newProvider returns a service whose client may request openid. Its id_tokens are signed
+// by ES256, because generating RSA keys is slow.
 func newProvider(t *testing.T, change ...func(*issuer.Issuer)) *service {
 	t.Helper()
 	s := newService(t, append([]func(*issuer.Issuer){func(iss *issuer.Issuer) {
@@ -32,7 +32,7 @@ func newProvider(t *testing.T, change ...func(*issuer.Issuer)) *service {
 	return s
 }
 
-// session is that of a login.
+// session is the session of the logins.
 var session = [16]byte{1, 2, 3}
 
 func authentication(scope string) issuer.Authorization {
@@ -69,7 +69,7 @@ func TestACodeWithOpenIDGivesAnIDToken(t *testing.T) {
 	}
 }
 
-// text is v as JSON, with members in their order.
+// text returns v as JSON.
 func text(t *testing.T, v any) string {
 	t.Helper()
 	b, err := json.Marshal(v)
@@ -79,12 +79,12 @@ func text(t *testing.T, v any) string {
 	return string(b)
 }
 
-// Requests without openid cost what they do where there is no OpenID Connect at all: one
-// write each, no read, and as many allocations.
-func TestRequestsWithoutOpenIDCostWhatTheyDid(t *testing.T) {
+// Requests without openid cost as much as without OpenID Connect: one write each, no read,
+// and the same allocations.
+func TestOpenIDConnectCostsOtherRequestsNothing(t *testing.T) {
 	none := func(iss *issuer.Issuer) { iss.IDTokenLifetime = 0 }
-	// once counts one round. What other goroutines allocate meanwhile is counted too:
-	// of takes the least of a few rounds.
+	// once measures one round. Allocations of other goroutines count too, so of takes the
+	// least of a few rounds.
 	once := func(s *service, a issuer.Authorization) (exchanging, refreshing float64) {
 		const runs = 20
 		codes := make([]string, 0, runs+1)
@@ -124,14 +124,14 @@ func TestRequestsWithoutOpenIDCostWhatTheyDid(t *testing.T) {
 	if e1 > e0*1.05 || r1 > r0*1.05 {
 		t.Errorf("%v and %v allocations for an exchange and a refresh, and %v and %v without OpenID Connect", e1, r1, e0, r0)
 	}
-	// An id_token is seen by this.
+	// This measurement must notice the allocations of an id_token.
 	if e2, r2 := of(newProvider(t), authentication("openid read")); e2 < e0*1.2 || r2 < r0*1.2 {
-		t.Errorf("%v and %v allocations with an id_token, and %v and %v without: the counter does not count", e2, r2, e0, r0)
+		t.Errorf("%v and %v allocations with an id_token, and %v and %v without: the measurement does not notice id_tokens", e2, r2, e0, r0)
 	}
 }
 
-// Without the scope openid, codes, rows and answers are those of the version
-// before, whatever the login was.
+// Without the scope openid, codes, rows and answers contain nothing of OpenID Connect,
+// whatever the login.
 func TestWithoutOpenIDNothingIsAdded(t *testing.T) {
 	s := newProvider(t)
 	with, err := s.Codes().Issue(s.T.Context(), authentication("read"))
@@ -151,15 +151,16 @@ func TestWithoutOpenIDNothingIsAdded(t *testing.T) {
 	if again := s.Must(s.Renew(tokens.RefreshToken)); again.IDToken != "" {
 		t.Error("a refresh without openid returns an id_token")
 	}
-	// Where nobody can log in, openid is a scope like others.
+	// With login off, openid is a scope like others.
 	off := newProvider(t, func(iss *issuer.Issuer) { iss.IDTokenLifetime = 0 })
 	if tokens := off.authenticates(authentication("openid read")); tokens.IDToken != "" || tokens.Scope != "openid read" {
 		t.Errorf("an id_token of %d characters with login.mode off, scope %q", len(tokens.IDToken), tokens.Scope)
 	}
 }
 
-// An answer whose scope has openid has an id_token: without a nonce, of the instant
-// of the rotation, and else as at the login (OpenID Connect Core section 12.2).
+// An answer whose scope has openid has an id_token. At a refresh it has no nonce, its iat
+// is the instant of the rotation, and the rest is as at the login (OpenID Connect Core
+// section 12.2).
 func TestARefreshReturnsAnIDToken(t *testing.T) {
 	s := newProvider(t)
 	first := s.authenticates(authentication("openid read"))
@@ -192,7 +193,7 @@ func TestARefreshReturnsAnIDToken(t *testing.T) {
 	}
 }
 
-// A repeated answer has the same id_token, also if another key signs by then.
+// A repeated answer has the same id_token, even if another key signs new ones by then.
 func TestARepeatedAnswerHasTheSameIDToken(t *testing.T) {
 	s := newProvider(t)
 	for _, alg := range []keys.Purpose{keys.ES256, keys.EdDSA} {
@@ -239,7 +240,8 @@ func TestAKeyIsPublishedForTheLongestLifetimeOfWhatItSigns(t *testing.T) {
 	s := newProvider(t)
 	day := store.Milliseconds(24 * time.Hour / time.Millisecond)
 	s.Administer(clientID, func(to *store.Client) { to.IDTokenLifetime = &day })
-	// It is shortened at once: id_tokens of a day are out there.
+	// The key stays published, although the lifetime is shortened at once: id_tokens that
+	// live for a day have been issued.
 	c, err := s.Store.Client(t.Context(), clientID)
 	if err != nil {
 		t.Fatal(err)
@@ -301,15 +303,15 @@ func TestSubjectsThatCannotBeInAnIDToken(t *testing.T) {
 	}
 }
 
-// An id_token is no access token, and never was one.
+// An id_token is never accepted as an access token.
 func TestAnIDTokenIsNoAccessToken(t *testing.T) {
 	s := newProvider(t)
 	tokens := s.authenticates(authentication("openid read"))
 	s.Dead(grant.TokenUnknown)(s.inspect(tokens.IDToken))
 }
 
-// Hints are what this server signed as id_tokens: expired ones too, and those
-// whose key is no longer published.
+// Id_tokens of this server are valid hints, even expired ones and those whose key is no
+// longer published.
 func TestHints(t *testing.T) {
 	s := newProvider(t)
 	s.Register(client.Registration{ID: "other", Settings: store.Settings{Name: "Other", RedirectURIs: []string{redirectURI}, Scope: "openid", Auth: store.AuthEither, NoPKCE: true, IDTokenAlg: keys.EdDSA}})
@@ -375,8 +377,8 @@ func TestHints(t *testing.T) {
 	s.Clock.Advance(24 * time.Hour)
 	good("expired")
 
-	// The next key is in use. What the old one signs now is forged, and what it
-	// signed before is a hint until nobody's session or grant can be of then.
+	// The next key is in use. A new signature by the old key is forged. An id_token that
+	// the old key signed before is a hint until no session or grant can be that old.
 	key, err := keys.New(s.KEK, keys.ES256, s.At(), s.At()+1)
 	if err != nil {
 		t.Fatal(err)

@@ -10,8 +10,8 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// BenchmarkInspect verifies an active access token of each form, of a grant and of a
-// client for itself, as introspection and verification do.
+// BenchmarkInspect verifies an active access token of each form, of a grant and of the
+// client itself, like introspection and verification.
 func BenchmarkInspect(b *testing.B) {
 	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
 		k := testkit.New(b, func(s *testkit.Setup) {

@@ -18,8 +18,8 @@ import (
 
 const apiID = "invoices-api"
 
-// newResource is a service with a resource server that may ask about tokens
-// for some audiences, or all.
+// newResource returns a service with a resource server that may introspect tokens for the
+// given audiences, or for all.
 func newResource(t *testing.T, audiences ...string) *service {
 	t.Helper()
 	s := newService(t, testkit.Named)
@@ -42,7 +42,7 @@ func (s *service) introspect(caller, text string) (issuer.Token, error) {
 	return s.Introspect(s.T.Context(), s.Listed(caller), text)
 }
 
-func TestATokenSaysTheSameInBothForms(t *testing.T) {
+func TestATokenHasTheSameContentInBothForms(t *testing.T) {
 	s := newResource(t)
 	ids := map[string]bool{}
 	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
@@ -64,8 +64,8 @@ func TestATokenSaysTheSameInBothForms(t *testing.T) {
 				t.Errorf("%s: audience %q, id %q", format, got.Audience, got.ID())
 			}
 			ids[got.ID()] = true
-			// An opaque token tells milliseconds; a JWT's exp is whole seconds,
-			// to which every expiry is rounded up when it is issued.
+			// An opaque token has milliseconds. A JWT's exp is in whole seconds: every
+			// expiry is rounded up to seconds at issuance.
 			if got.IssuedAt != s.At() || got.ExpiresAt != 1_700_000_301_000 || s.ExpiresIn(got) != 300 {
 				t.Errorf("%s: issued at %d, expires at %d, in %d", format, got.IssuedAt, got.ExpiresAt, s.ExpiresIn(got))
 			}
@@ -117,7 +117,7 @@ func TestTheBudgetOfStoreCallsAtIntrospectionAndRevocation(t *testing.T) {
 	}
 }
 
-func TestARefreshTokenIsAliveWhileItWouldBeAnsweredAndAskingChangesNothing(t *testing.T) {
+func TestARefreshTokenIsActiveWhileItWorksAndIntrospectionChangesNothing(t *testing.T) {
 	s := newResource(t)
 	first := s.Login()
 	tok, err := s.introspect(clientID, first.RefreshToken)
@@ -129,11 +129,11 @@ func TestARefreshTokenIsAliveWhileItWouldBeAnsweredAndAskingChangesNothing(t *te
 	before := s.Row(first.GrantID)
 	s.Dead(grant.RefreshReplayed)(s.introspect(clientID, first.RefreshToken))
 	if _, err := s.introspect(clientID, second.RefreshToken); err != nil {
-		t.Errorf("one that would be repeated: %v", err)
+		t.Errorf("a spent token within the retry window: %v", err)
 	}
 	s.Dead(grant.OtherClient)(s.introspect(apiID, third.RefreshToken))
 	if s.Row(first.GrantID) != before {
-		t.Error("asking changed the grant")
+		t.Error("introspection changed the grant")
 	}
 	s.Clock.Advance(2*time.Minute + time.Millisecond)
 	s.Dead(grant.RefreshReplayed)(s.introspect(clientID, second.RefreshToken))
@@ -168,8 +168,7 @@ func TestAudiencesLimitAResourceServer(t *testing.T) {
 	s.Dead(grant.OtherClient)(s.introspect(apiID, s.Login().AccessToken))
 }
 
-// another is a node of its own on the same database: only what is stored do
-// the two have in common.
+// another opens another node on the same database: the two share only what is stored.
 func (s *service) another() *issuer.Issuer {
 	s.T.Helper()
 	directory, err := directory.Open(s.T.Context(), s.Engine, s.KEK, testkit.Schedule(), slog.New(slog.DiscardHandler), s.Uptime.Now)
@@ -209,7 +208,7 @@ func TestIN12_RV17_WhatOneNodeEndsIsDeadOnTheNextCallAtAnother(t *testing.T) {
 				t.Errorf("%s, %s: still alive at the other node", name, format)
 			}
 		}
-		// What is in the directory follows with its poll.
+		// Changes of the directory apply at the other node after its poll.
 		for name, cutoff := range applying {
 			s.Clock.Advance(time.Second)
 			tokens := s.Login()
@@ -248,8 +247,8 @@ func TestInspectingDuringAFault(t *testing.T) {
 		if _, err := s.inspect(tokens.AccessToken); err != nil {
 			t.Errorf("afterwards: %v", err)
 		}
-		// A row that is gone while its tokens are not is a store that has lost
-		// commits: nobody is told that the tokens are dead.
+		// A missing row of a live token means that the store has lost commits:
+		// introspection must not report the token as inactive.
 		if _, deleted, err := s.Engine.Sweep(t.Context(), store.SweptGrants, "", 1<<47, 100); err != nil || deleted == 0 {
 			t.Fatalf("swept %d, %v", deleted, err)
 		}

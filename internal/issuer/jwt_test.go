@@ -82,7 +82,8 @@ func TestAJWTHasItsClientsTypeAlgorithmAndAudience(t *testing.T) {
 	}
 }
 
-// A verifier that follows the list of revocations reads the jti.
+// The jti contains the grant, the generation and the instants: verifiers that subscribe to
+// the list of revocations read it.
 func TestTheTokenIdIsGrantGenerationAndInstants(t *testing.T) {
 	s := newResource(t)
 	s.format(store.TokenJWT)
@@ -110,7 +111,7 @@ func TestTheTokenIdIsGrantGenerationAndInstants(t *testing.T) {
 	}
 }
 
-// JWTs outlive their key's use: another key signs what is new.
+// JWTs outlive their key: another key signs new ones, and the old ones remain valid.
 func TestAJWTIsGoodAfterItsKeyIsRetired(t *testing.T) {
 	s := newResource(t)
 	s.format(store.TokenJWT)
@@ -172,11 +173,9 @@ func TestASignedIntrospectionIsForItsCallerAndNoAccessToken(t *testing.T) {
 	s.mustRevoke(text)
 }
 
-// Whatever else our keys sign, now or later, is no access token, even with the
-// claims of one (RFC 8725 section 3.11).
-// Whoever stole a signing key can make the service's own signatures. A grant's
-// row still bounds what such a token is good for.
-func TestAGenuineSignatureIsBoundedByTheGrant(t *testing.T) {
+// A thief of a signing key can sign like the service. The grant's row still limits the use
+// of such a token.
+func TestAValidSignatureIsLimitedByTheGrant(t *testing.T) {
 	s := newResource(t)
 	s.format(store.TokenJWT)
 	typ, claims := s.claims(s.Login().AccessToken)
@@ -203,7 +202,7 @@ func TestAGenuineSignatureIsBoundedByTheGrant(t *testing.T) {
 	}
 }
 
-func TestOnlyTheTypesOfAccessTokensAreOnes(t *testing.T) {
+func TestOnlyJWTsTypedAsAccessTokensAreAccepted(t *testing.T) {
 	s := newResource(t)
 	s.format(store.TokenJWT)
 	_, good := s.claims(s.Login().AccessToken)
@@ -237,7 +236,8 @@ func TestOnlyTheTypesOfAccessTokensAreOnes(t *testing.T) {
 			t.Errorf("%s: %+v", name, tok)
 		}
 	}
-	// The id of a grant that never was: we have signed it, so we have lost it.
+	// A valid signature over the id of an unknown grant means that the store has lost the
+	// grant.
 	id, err := base64.RawURLEncoding.DecodeString(good["jti"].(string))
 	if err != nil {
 		t.Fatal(err)
@@ -279,20 +279,20 @@ func TestAccessTokensOfARegistrationAreChecked(t *testing.T) {
 			t.Errorf("%+v: %v, want a fault of %s", r, err, c.field)
 		}
 	}
-	// A resource server needs neither callbacks nor scopes, and can do nothing
-	// but ask.
+	// A resource server needs neither callbacks nor scopes, and may only introspect.
 	c, secret, err := client.Registration{Settings: store.Settings{Name: "x", Introspect: true, Auth: store.AuthEither}}.Client(realm, s.View().Ring, s.Policy, s.At())
 	if err != nil || secret == "" || !c.Introspect || len(c.GrantTypes) != 0 || c.MayUse(store.GrantAuthorizationCode) {
 		t.Errorf("a resource server: %+v, %v", c, err)
 	}
-	// What is registered is what describes it, also for a resource server.
+	// Changing a client to its own registration changes nothing, also for a resource
+	// server.
 	again, err := client.Registered(c).Change(c, s.Policy)
 	if err != nil || len(again.GrantTypes) != 0 || !again.Introspect {
 		t.Errorf("unchanged: %+v, %v", again, err)
 	}
 }
 
-// Access tokens say the class of the login to those alone who asked for it.
+// An access token has the acr claim only if the client requested it.
 func TestTheClassOfALogin(t *testing.T) {
 	for want, f := range map[string]grant.Facts{"": {ACR: 2, ReportedACR: "x"}, "urn:mintage:2": {ACR: 2, SaysACR: true}, "gold": {ReportedACR: "gold", SaysACR: true}} {
 		if got := issuer.ClassOf(f); got != want {

@@ -12,8 +12,8 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// The end of a session reaches the grants that it made at clients which are registered
-// for it, and a code that was in flight when it ended, at a later look; nothing else.
+// The end of a session ends its grants at clients that are registered for this. A later
+// look ends the grant of a code that was in flight. No other grant ends.
 func TestEndGrantsEndsThoseOfTheSession(t *testing.T) {
 	k := testkit.New(t, func(s *testkit.Setup) { s.Schedule.Algorithms = []keys.Purpose{keys.ES256} })
 	k.Issuer.IDTokenLifetime = 5 * time.Minute
@@ -54,7 +54,7 @@ func TestEndGrantsEndsThoseOfTheSession(t *testing.T) {
 	end(0)
 	late := redeem(ends, inFlight)
 	end(1)
-	// A disabled client may be enabled again: its grants end, too.
+	// A disabled client may be enabled again, so its grants end, too.
 	ofDisabled := redeem(ends, issue(ends, "alice", 1))
 	k.Administer("ends", func(c *store.Client) { c.State = store.ClientDisabled })
 	end(1)
@@ -67,7 +67,7 @@ func TestEndGrantsEndsThoseOfTheSession(t *testing.T) {
 	if n, err := k.Issuer.EndGrants(t.Context(), issuer.SessionEnd{Subject: "alice", Grants: true}); n != 0 || err != nil {
 		t.Errorf("no session: %d, %v", n, err)
 	}
-	// An operator ends a session with all that it has granted.
+	// The session end of an operator ends all grants of the session.
 	if n, err := k.Issuer.EndGrants(t.Context(), issuer.SessionEnd{Subject: "alice", Reference: [16]byte{1}, Grants: true, Actor: "operator:root", Detail: "with the session"}); n != 1 || err != nil {
 		t.Errorf("by an operator: %d grants, %v", n, err)
 	}

@@ -20,7 +20,7 @@ import (
 
 const machineID = "orders-service"
 
-// machine registers a client that gets tokens for itself.
+// machine registers a client that gets tokens for itself (client_credentials).
 func (s *service) machine(change func(*client.Registration)) *store.Client {
 	s.T.Helper()
 	r := client.Registration{ID: machineID, Settings: store.Settings{Name: "Orders", Scope: "orders.read orders.write", GrantTypes: []string{store.GrantClientCredentials}, Auth: store.AuthEither}}
@@ -49,7 +49,7 @@ func (s *service) serviceToken(scope, resource string) issuer.Tokens {
 	return t
 }
 
-// why is why a token is not active.
+// why returns the reason why a token is not active.
 func (s *service) why(text string) grant.Refusal {
 	s.T.Helper()
 	_, err := s.Inspect(s.T.Context(), text)
@@ -63,8 +63,8 @@ func (s *service) why(text string) grant.Refusal {
 	return refused.Why
 }
 
-// TestServiceTokens: RFC 6749 section 4.4: a token for the client itself, of which
-// nothing is stored.
+// TestServiceTokens: RFC 6749 section 4.4: a token for the client itself, which is not
+// stored.
 func TestServiceTokens(t *testing.T) {
 	t.Parallel()
 	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
@@ -109,7 +109,8 @@ func TestServiceTokens(t *testing.T) {
 	}
 }
 
-// TestServiceTokensDieWithWhatTheyRestOn: each of these ends tokens at the next check.
+// TestServiceTokensDieWithWhatTheyRestOn: each of these changes ends the tokens at the
+// next check.
 func TestServiceTokensDieWithWhatTheyRestOn(t *testing.T) {
 	t.Parallel()
 	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
@@ -149,7 +150,7 @@ func TestServiceTokensDieWithWhatTheyRestOn(t *testing.T) {
 	}
 }
 
-// TestRevokedServiceTokens: RFC 7009, for tokens that are not stored.
+// TestRevokedServiceTokens: RFC 7009, for tokens that have no row.
 func TestRevokedServiceTokens(t *testing.T) {
 	t.Parallel()
 	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
@@ -162,9 +163,9 @@ func TestRevokedServiceTokens(t *testing.T) {
 			t.Errorf("%s: revoked by another client: %v", format, err)
 		}
 		if why := s.why(first); why != grant.Allowed {
-			t.Errorf("%s: then it is %s", format, why)
+			t.Errorf("%s: after that, the token is %s", format, why)
 		}
-		for range 2 { // the second time it is so already
+		for range 2 { // the second revocation changes nothing
 			if _, err := s.Revoke(t.Context(), c, first, grant.Origin{}); err != nil {
 				t.Fatal(err)
 			}
@@ -186,7 +187,7 @@ func TestRevokedServiceTokens(t *testing.T) {
 	}
 }
 
-// TestARevokedServiceTokenIsDeadAtOnceAtAnotherNode: which has not polled since.
+// TestARevokedServiceTokenIsDeadAtOnceAtAnotherNode: the other node has not polled since.
 func TestARevokedServiceTokenIsDeadAtOnceAtAnotherNode(t *testing.T) {
 	t.Parallel()
 	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
@@ -207,8 +208,8 @@ func TestARevokedServiceTokenIsDeadAtOnceAtAnotherNode(t *testing.T) {
 	}
 }
 
-// revokeMore stores n revocations beside one that is stored: they differ from it in
-// their tokens alone. To make each by a request would take a minute for a thousand.
+// revokeMore stores n copies of a stored revocation, for other tokens. A thousand requests
+// would take a minute.
 func (s *service) revokeMore(n int) {
 	s.T.Helper()
 	stored, err := s.Engine.Documents(s.T.Context(), store.DocumentFilter{Kind: store.DocumentServiceRevoked, Owner: store.OwnerOf(realm, machineID), Limit: 2000})
@@ -241,8 +242,9 @@ func (s *service) revokeMore(n int) {
 	}
 }
 
-// TestManyRevocationsBecomeACutoff: what one client can store is bounded, and only the
-// revocation beyond that is a change of the directory, which wakes every node.
+// TestManyRevocationsBecomeACutoff: the number of stored revocations of a client is
+// limited. A revocation beyond the limit becomes a cutoff, which changes the directory and
+// wakes every node.
 func TestManyRevocationsBecomeACutoff(t *testing.T) {
 	t.Parallel()
 	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
@@ -297,8 +299,8 @@ func TestManyRevocationsBecomeACutoff(t *testing.T) {
 	}
 }
 
-// TestARevokedServiceTokenTakesItsJWTsAlong: the JWTs that introspection made of an
-// opaque token have its id, which introspection and the list of revocations know.
+// TestARevokedServiceTokenTakesItsJWTsAlong: JWTs that introspection made from an opaque
+// token share its id, by which introspection and the list of revocations refuse them.
 func TestARevokedServiceTokenTakesItsJWTsAlong(t *testing.T) {
 	t.Parallel()
 	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
@@ -331,12 +333,12 @@ func TestARevokedServiceTokenTakesItsJWTsAlong(t *testing.T) {
 		if listed, old := l.refuses(s.token(other)); listed || old || s.why(other) != grant.Allowed {
 			t.Errorf("%s: the JWT of another token: listed %t, too old %t, %s", format, listed, old, s.why(other))
 		}
-		// The other way round: what revokes the JWT revokes the token.
+		// Conversely, a revocation of the JWT revokes the token.
 		text, signed = phantom()
 		if _, err := s.Revoke(t.Context(), c, signed, grant.Origin{}); err != nil || s.why(text) != grant.AccessRevoked {
 			t.Errorf("%s: after the revocation of its JWT the token is %s, %v", format, s.why(text), err)
 		}
-		// The entries go with the tokens.
+		// The entries leave the list when the tokens have expired.
 		s.Clock.Advance(30 * time.Minute)
 		if l := s.list(); len(l.Grants) != 0 {
 			t.Errorf("%s: the list still names %d", format, len(l.Grants))
@@ -381,7 +383,7 @@ func TestAFullListRefusesWhatItCannotName(t *testing.T) {
 	}
 }
 
-// TestForgedServiceTokens: nothing but what was issued is accepted, and no token of
+// TestForgedServiceTokens: only tokens that were issued are accepted, and no token of
 // another kind.
 func TestForgedServiceTokens(t *testing.T) {
 	t.Parallel()
@@ -490,9 +492,9 @@ func TestServiceTokensOfAPIs(t *testing.T) {
 	}
 }
 
-// TestAServiceTokenHasABound: a token for all that a client may have of several APIs
-// would not be read again.
-func TestAServiceTokenHasABound(t *testing.T) {
+// TestAServiceTokenHasALengthLimit: a token with the scopes of many APIs would be too long to be
+// read again.
+func TestAServiceTokenHasALengthLimit(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	var entries []store.Entry
@@ -518,9 +520,9 @@ func TestAServiceTokenHasABound(t *testing.T) {
 	}
 }
 
-// TestNoUserIsCalledAsAClient: RFC 9068 section 5: the sub of a user and of a client
-// never collide.
-func TestNoUserIsCalledAsAClient(t *testing.T) {
+// TestNoSubjectEqualsTheIDOfAClient: RFC 9068 section 5: the sub of a user never equals the id
+// of a client.
+func TestNoSubjectEqualsTheIDOfAClient(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	s.machine(nil)
@@ -537,8 +539,8 @@ func TestNoUserIsCalledAsAClient(t *testing.T) {
 	}
 }
 
-// TestServiceTokensAreOfOperatorsClientsOnly: nobody vouches for a client that
-// registered itself, and a public client proves nothing, whatever their rows say.
+// TestServiceTokensAreOfOperatorsClientsOnly: no operator vouches for a self-registered
+// client, and a public client does not authenticate, whatever their rows contain.
 func TestServiceTokensAreOfOperatorsClientsOnly(t *testing.T) {
 	t.Parallel()
 	c := store.Client{Settings: store.Settings{Auth: store.AuthPrivateKeyJWT, GrantTypes: store.GrantTypes}}
@@ -557,8 +559,9 @@ func TestServiceTokensAreOfOperatorsClientsOnly(t *testing.T) {
 	}
 }
 
-// TestServiceTokensFollowTheirAPI: lifetime and format are the API's, of several the
-// shortest and a JWT only of all, and offline_access is no scope.
+// TestServiceTokensFollowTheirAPI: lifetime and format are the API's. For several APIs the
+// shortest lifetime applies, and JWT only if all of them have it. offline_access is not a
+// scope.
 func TestServiceTokensFollowTheirAPI(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
@@ -596,7 +599,7 @@ func TestServiceTokensFollowTheirAPI(t *testing.T) {
 	}
 }
 
-// TestServiceTokensLoseTheScopesThatTheirClientHasLost: at the next check.
+// TestServiceTokensLoseTheScopesThatTheirClientHasLost: from the next check on.
 func TestServiceTokensLoseTheScopesThatTheirClientHasLost(t *testing.T) {
 	t.Parallel()
 	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
@@ -610,8 +613,8 @@ func TestServiceTokensLoseTheScopesThatTheirClientHasLost(t *testing.T) {
 	}
 }
 
-// TestARevocationOutlivesItsServiceToken: on a node whose clock is behind, although one
-// whose clock is ahead sweeps.
+// TestARevocationOutlivesItsServiceToken: a node whose clock is behind still refuses the
+// token after a node whose clock is ahead has swept.
 func TestARevocationOutlivesItsServiceToken(t *testing.T) {
 	t.Parallel()
 	const skew = 5 * time.Second
@@ -632,8 +635,8 @@ func TestARevocationOutlivesItsServiceToken(t *testing.T) {
 	}
 }
 
-// TestExpiredRevocationsDoNotCount: a client that revokes each of its tokens is cut off
-// for those of a token's life, and not for all of them.
+// TestExpiredRevocationsDoNotCount: only revocations of tokens that have not expired count
+// towards the limit of a client.
 func TestExpiredRevocationsDoNotCount(t *testing.T) {
 	t.Parallel()
 	s := newService(t)

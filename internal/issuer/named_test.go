@@ -11,9 +11,9 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// An id_token has the claims that the request named for it (OpenID Connect Core
-// section 5.5): as they are now, at a refresh too, and only as long as the client is
-// registered for their scope and the token is not narrowed to others.
+// An id_token has the claims that the request named for it (OpenID Connect Core section
+// 5.5) with their current values, also at a refresh, as long as the client is registered
+// for their scope and the token's scope includes it.
 func TestAnIDTokenHasTheClaimsThatTheRequestNamed(t *testing.T) {
 	known := claims.Claims{"email": json.RawMessage(`"a@example.com"`), "name": json.RawMessage(`"Alice"`), "nickname": json.RawMessage(`"Al"`)}
 	var fault error
@@ -40,7 +40,7 @@ func TestAnIDTokenHasTheClaimsThatTheRequestNamed(t *testing.T) {
 	}
 	expect("none named", s.authenticates(asks("openid email profile")), nil, nil)
 	if reads != 0 {
-		t.Error("claims are read that nobody asks for")
+		t.Error("claims are read that no request named")
 	}
 	tokens := s.authenticates(asks("openid email read", "email", "name"))
 	expect("named", tokens, "a@example.com", "Alice")
@@ -52,7 +52,7 @@ func TestAnIDTokenHasTheClaimsThatTheRequestNamed(t *testing.T) {
 	s.Administer(clientID, func(c *store.Client) { c.Scope = "openid email read" })
 	expect("no longer registered for profile", s.Must(s.Renew(narrow.RefreshToken)), "new@example.com", nil)
 
-	// A fault leaves the code and the refresh token as they were.
+	// A failure to read the claims spends neither the code nor the refresh token.
 	fault = store.Unavailable(errors.New("no store"))
 	code, err := s.Codes().Issue(t.Context(), asks("openid email", "email"))
 	if err != nil {

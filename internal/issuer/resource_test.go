@@ -33,7 +33,7 @@ func minutes(n int) *store.Milliseconds {
 	return &ms
 }
 
-// names checks what an access token is for, in every form.
+// names checks the audience, scope, lifetime and format of an access token.
 func (s *service) names(tokens issuer.Tokens, format store.TokenFormat, expiresIn int64, scope oauth.Scope, audience ...string) {
 	s.T.Helper()
 	got, err := s.Inspect(s.T.Context(), tokens.AccessToken)
@@ -48,8 +48,8 @@ func (s *service) names(tokens issuer.Tokens, format store.TokenFormat, expiresI
 
 func TestATokenIsForOneAPIOfItsGrantOrForAll(t *testing.T) {
 	s := withAPIs(t)
-	// A slash behind an id, and the case of its host, do not matter, and aud is the
-	// id as it is registered.
+	// A trailing slash of an id, and the case of its host, do not matter. aud is the id as
+	// registered.
 	t1 := s.loginFor("", "HTTPS://API.example/orders/", invoices)
 	all := oauth.Scope("openid orders:read orders:write invoices")
 	s.names(t1, store.TokenOpaque, 300, all, orders, invoices) // the shortest lifetime, and no JWT unless both are
@@ -59,7 +59,7 @@ func TestATokenIsForOneAPIOfItsGrantOrForAll(t *testing.T) {
 	s.names(t3, store.TokenJWT, 600, "openid invoices", invoices)
 	t4 := s.Must(s.RefreshAt(t3.RefreshToken, "orders:read invoices", ""))
 	s.names(t4, store.TokenOpaque, 300, "orders:read invoices", orders, invoices)
-	// Nothing that is refused costs the token.
+	// A refused request does not spend the refresh token.
 	s.Refused(grant.TargetUnknown)(s.RefreshAt(t4.RefreshToken, "", "https://api.example/other"))
 	s.Refused(grant.TargetUnknown)(s.RefreshAt(t4.RefreshToken, "", oauth.SeveralResources+orders))
 	s.Refused(grant.ScopeTooWide)(s.RefreshAt(t4.RefreshToken, "invoices", orders))
@@ -73,7 +73,7 @@ func TestNothingLeftForAnAPIIsAnUnknownTarget(t *testing.T) {
 	t1 := s.loginFor("orders:read", orders, invoices)
 	s.Refused(grant.TargetUnknown)(s.RefreshAt(t1.RefreshToken, "", invoices))
 	s.names(s.Must(s.RefreshAt(t1.RefreshToken, "", orders)), store.TokenOpaque, 300, "orders:read", orders)
-	// An API that the user has not agreed to is none of the grant.
+	// An API that the user has not agreed to is not part of the grant.
 	t2 := s.loginFor("orders:read", orders)
 	s.Refused(grant.TargetUnknown)(s.RefreshAt(t2.RefreshToken, "", invoices))
 }
@@ -85,7 +85,7 @@ func TestARepeatedRequestMayNameAnotherAPI(t *testing.T) {
 	s.Clock.Advance(time.Second)
 	again := s.Must(s.RefreshAt(t1.RefreshToken, "", orders))
 	if !again.Repeated || again.AccessToken != t2.AccessToken || again.RefreshToken != t2.RefreshToken {
-		t.Error("the same request has another answer")
+		t.Error("the same request got a different answer")
 	}
 	other := s.Must(s.RefreshAt(t1.RefreshToken, "", invoices))
 	if !other.Repeated || other.RefreshToken != t2.RefreshToken || other.ExpiresIn != 599 {
@@ -94,9 +94,9 @@ func TestARepeatedRequestMayNameAnotherAPI(t *testing.T) {
 	s.names(other, store.TokenJWT, 599, "openid invoices", invoices)
 }
 
-// TestScopesNameTheirAPIs: most clients send a scope and no resource. What a token is
-// for, its format and its lifetime follow from the scope; scopes of no API keep the
-// client's audience, which decides neither format nor lifetime.
+// TestScopesNameTheirAPIs: most clients send a scope and no resource. The scope determines
+// the APIs of a token, its format and its lifetime. Scopes that belong to no API keep the
+// client's audience, which affects neither format nor lifetime.
 func TestScopesNameTheirAPIs(t *testing.T) {
 	for _, audience := range [][]string{nil, {"https://legacy.example", "legacy"}} {
 		s := withAPIs(t, func(iss *issuer.Issuer) { iss.ID = issuerID })
@@ -127,10 +127,12 @@ func TestScopesNameTheirAPIs(t *testing.T) {
 				scope = "openid free orders:read orders:write invoices"
 			}
 			s.names(t1, c.format, c.lifetime, scope, c.audience...)
-			// The same for a client that names nothing at a refresh either.
+			// The same applies to a client that sends neither scope nor resource at a
+			// refresh.
 			s.names(s.Must(s.RefreshAt(t1.RefreshToken, "", "")), c.format, c.lifetime, scope, c.audience...)
 		}
-		// One of them at a refresh: the client's audience has what belongs to no API.
+		// A refresh for one resource: the scopes that belong to no API are at the client's
+		// audience.
 		t1 := s.loginFor("openid free invoices")
 		t2 := s.Must(s.RefreshAt(t1.RefreshToken, "", invoices))
 		s.names(t2, store.TokenJWT, 600, "openid invoices", invoices)
@@ -140,7 +142,7 @@ func TestScopesNameTheirAPIs(t *testing.T) {
 		s.Refused(grant.ScopeTooWide)(s.RefreshAt(t3.RefreshToken, "invoices", mine[0]))
 		t4 := s.Must(s.RefreshAt(t3.RefreshToken, "invoices", ""))
 		s.names(t4, store.TokenJWT, 600, "invoices", with(invoices)...)
-		// A resource that is the client's audience has no scope of an API.
+		// A resource that is the client's audience has no scopes of an API.
 		if audience != nil {
 			s.names(s.loginFor("", "legacy"), store.TokenOpaque, 300, "openid free", mine...)
 			if _, err := s.AuthorizeAt("orders:read", "legacy"); err == nil {
@@ -150,20 +152,22 @@ func TestScopesNameTheirAPIs(t *testing.T) {
 	}
 }
 
-// TestAClientWithoutAPIsGetsWhatItGot: no API that is registered changes it, and it may
-// send what it likes.
-func TestAClientWithoutAPIsGetsWhatItGot(t *testing.T) {
+// TestAnAPIDoesNotChangeTheTokensOfClientsWithoutAPIs: whatever is registered, and
+// whatever resource such a client sends.
+func TestAnAPIDoesNotChangeTheTokensOfClientsWithoutAPIs(t *testing.T) {
 	s := withAPIs(t)
 	before := s.Login()
 	s.names(before, store.TokenOpaque, 300, allScopes, s.ID)
-	// Neither does one that claims its scope, which only a race can register.
+	// Not even an API with one of the client's scopes, which only a race can register,
+	// changes its tokens.
 	s.PutAPI(store.API{ID: "https://api.example/claims", Number: 7, Scopes: []store.APIScope{{Name: "read", Number: 1}}})
 	after := s.Login()
 	s.names(after, store.TokenOpaque, 300, allScopes, s.ID)
 	if len(before.AccessToken) != len(after.AccessToken) || s.Row(after.GrantID).APIs != (grant.APIs{}) {
 		t.Error("the access token has another form")
 	}
-	// Nor has a client the scope of an API that it may not have tokens for.
+	// If a client may not use an API, its scope of the same name is of the client's
+	// audience.
 	s.Administer("shop", func(c *store.Client) { c.Scope += " read" })
 	s.names(s.loginFor("read orders:read"), store.TokenOpaque, 300, "read orders:read", orders, s.ID)
 	if _, err := s.Refresh(t.Context(), s.Listed(clientID), issuer.RefreshRequest{RefreshToken: s.Login().RefreshToken, Resource: "anything", From: testkit.Origin}); err != nil {
@@ -213,7 +217,8 @@ func TestAnAuthorizationNamesOneToFiveAPIsOfTheClient(t *testing.T) {
 	}
 }
 
-// TestFiveAPIsLeaveRoomForTheClientsAudience: the sixth place of a grant is its own.
+// TestFiveAPIsLeaveRoomForTheClientsAudience: a grant has five places for APIs and a sixth
+// for the client's audience.
 func TestFiveAPIsLeaveRoomForTheClientsAudience(t *testing.T) {
 	s := withAPIs(t)
 	list, ids := []string{orders, invoices}, []string{}
@@ -236,8 +241,8 @@ func TestFiveAPIsLeaveRoomForTheClientsAudience(t *testing.T) {
 	}
 }
 
-// TestAGrantFromBeforeItsAPIKeepsItsAudience: an API that is registered later, and
-// allowed with the scopes that the client had, changes new grants only.
+// TestAGrantFromBeforeItsAPIKeepsItsAudience: an API that is registered later, with scopes
+// that the client already had, changes new grants only.
 func TestAGrantFromBeforeItsAPIKeepsItsAudience(t *testing.T) {
 	s := newService(t)
 	old := s.Login()
@@ -248,7 +253,8 @@ func TestAGrantFromBeforeItsAPIKeepsItsAudience(t *testing.T) {
 	s.names(s.Login(), store.TokenOpaque, 300, "write admin read", "https://api.example/read", s.ID)
 }
 
-// TestTheClientsAudienceGoesOnWithoutItsAPIs: a deleted API takes its scopes along.
+// TestTheClientsAudienceGoesOnWithoutItsAPIs: the scopes of a deleted API are no longer
+// granted.
 func TestTheClientsAudienceGoesOnWithoutItsAPIs(t *testing.T) {
 	s := withAPIs(t)
 	t1 := s.loginFor("openid free invoices")
@@ -261,8 +267,8 @@ func TestTheClientsAudienceGoesOnWithoutItsAPIs(t *testing.T) {
 	s.names(s.Must(s.RefreshAt(t1.RefreshToken, "", "")), store.TokenOpaque, 300, "openid free", s.ID)
 }
 
-// TestAnAgreementWithOtherAPIsHasAnotherNonce: a repeated answer is sealed again, and two
-// codes under one nonce would open the way to forged ones.
+// TestAnAgreementWithOtherAPIsHasAnotherNonce: a repeated answer is sealed again. Two
+// different codes sealed under one nonce would make forgery possible.
 func TestAnAgreementWithOtherAPIsHasAnotherNonce(t *testing.T) {
 	s := withAPIs(t)
 	nonces := map[string]bool{}
@@ -311,7 +317,7 @@ func TestADeletedAPIEndsItsTokens(t *testing.T) {
 		s.names(t2, store.TokenOpaque, 300, "openid orders:read orders:write", orders)
 	}
 	check("deleted")
-	// A new API of that id is another one.
+	// A new API with that id is not the deleted one.
 	anew := testkit.InvoicesAPI()
 	anew.Number, anew.Scopes = 3, []store.APIScope{{Name: "invoices", Number: 2}}
 	s.PutAPI(anew)
@@ -335,7 +341,7 @@ func TestKeysAndTheFeedOutliveTheLongestTokenOfAnAPI(t *testing.T) {
 	s.PutAPI(a)
 	token := s.Must(s.RefreshAt(s.loginFor("", invoices).RefreshToken, "", ""))
 	s.names(token, store.TokenJWT, 20*3600, "openid invoices", invoices)
-	// Shorter now, and a token from before lives on.
+	// The lifetime is now shorter, but a token from before keeps its expiry.
 	a.AccessLifetime = minutes(5)
 	s.PutAPI(a)
 	for range 19 {
@@ -407,9 +413,10 @@ func TestClientsThatRegisteredThemselvesGetOpenAPIs(t *testing.T) {
 	b := testkit.InvoicesAPI()
 	b.Open = true
 	s.PutAPI(b)
-	ask(refused, "", "") // which of the two?
+	ask(refused, "", "") // the request does not select one of the two open APIs
 	ask(invoices, "invoices", "", invoices)
-	// Their scopes say it, and nothing of a closed API: it lies beside open ones.
+	// The scopes select the APIs. No scope selects a closed API, even beside scopes of
+	// open ones.
 	askScope := func(scope oauth.Scope, want ...uint16) {
 		t.Helper()
 		r, err := s.Resources(s.View(), agent, nil, scope)
@@ -430,7 +437,7 @@ func TestClientsThatRegisteredThemselvesGetOpenAPIs(t *testing.T) {
 	}
 	ask(refused, "", "", "https://api.example/closed")
 	ask(refused, "", "", orders, "https://api.example/closed")
-	// The issuer is closed until an operator opens it, also if it is registered.
+	// The issuer's own API is closed until an operator opens it, even if it is registered.
 	s.PutAPI(store.API{ID: s.ID, Number: 9})
 	ask(refused, "", "", s.ID)
 	ask(invoices, "invoices", "", invoices)

@@ -26,11 +26,11 @@ func TestOP13_ARestoreLogsNobodyOutAndAReplayIsStillOne(t *testing.T) {
 
 	s.Refused(grant.StoreBehind)(s.Renew(third.RefreshToken)) // nobody has said why
 	if _, err := s.Inspect(t.Context(), third.AccessToken); err == nil {
-		t.Error("an access token is alive that the store knows nothing of")
+		t.Error("an access token is active of which the store has no row")
 	}
 	s.Restored()
 	if tok, err := s.Inspect(t.Context(), third.AccessToken); err != nil || tok.Subject != subject {
-		t.Errorf("the access token of before: %v", err)
+		t.Errorf("the access token from before the backup: %v", err)
 	}
 	fourth := s.Must(s.Renew(third.RefreshToken))
 	if fourth.Generation != 4 {
@@ -97,7 +97,7 @@ func TestOP13_ALaterRestoreThatEndsEarlierCutsNoneShort(t *testing.T) {
 	second := s.Must(s.Renew(first.RefreshToken))
 	s.RowAgain(old)
 	earlier := s.Restored()
-	// By somebody who has lowered the lifetime of refresh tokens.
+	// An operator with a lower lifetime of refresh tokens runs the later restore.
 	s.Clock.Advance(time.Hour)
 	later := grant.Restore{Backup: earlier.Backup, At: s.At(), Until: s.At().Add(time.Hour)}
 	if err := s.Engine.Commit(t.Context(), store.Change{Restores: []grant.Restore{later}}); err != nil {
@@ -119,7 +119,7 @@ func TestOP13_ALaterRestoreThatEndsEarlierCutsNoneShort(t *testing.T) {
 	s.Must(s.Renew(second.RefreshToken))
 }
 
-// recorded are the events of a grant.
+// recorded returns the audit events of a grant.
 func (s *service) recorded(id grant.ID) []store.Event {
 	s.T.Helper()
 	list, err := s.Engine.Events(s.T.Context(), id.String(), 100)
@@ -129,7 +129,8 @@ func (s *service) recorded(id grant.ID) []store.Event {
 	return list
 }
 
-// A restore may have lost that the grant of an assertion ended, or that it was presented.
+// A restore may have lost that the grant of an assertion ended, or that the assertion was
+// presented.
 func TestAnAssertionOfBeforeTheRestoreIsRefused(t *testing.T) {
 	s := withTrusts(t)
 	once, never := s.assertion("once"), s.assertion("never")

@@ -56,7 +56,7 @@ func TestRevokingAnAccessTokenIsRecordedAndTheRefreshTokenLivesOn(t *testing.T) 
 		if _, err := s.inspect(second.AccessToken); err != nil {
 			t.Errorf("the next access token: %v", err)
 		}
-		// A repeat has a new access token in place of the dead one.
+		// The repeated answer has a new access token in place of the revoked one.
 		s.mustRevoke(second.AccessToken)
 		again := s.Must(s.Renew(first.RefreshToken))
 		if again.RefreshToken != second.RefreshToken || again.AccessToken == second.AccessToken {
@@ -86,7 +86,7 @@ func TestAnotherClientsTokenIsNotRevoked(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeRevoked(t *testing.T) {
+func TestRevocationOfTextsThatAreNoTokens(t *testing.T) {
 	s := newResource(t)
 	code := s.NewCode()
 	for _, text := range []string{code, "mintage_ac_made-up"} {
@@ -114,7 +114,7 @@ func TestARevocationIsDurableBeforeItIsAnswered(t *testing.T) {
 					t.Errorf("got %v, want temporarily unavailable", err)
 				}
 				if _, err := s.inspect(tokens.AccessToken); err != nil {
-					t.Errorf("dead by a write that did not happen: %v", err)
+					t.Errorf("the token is inactive, although the write did not happen: %v", err)
 				}
 				s.mustRevoke(pick(tokens))
 				if _, err := s.inspect(tokens.AccessToken); err == nil {
@@ -125,7 +125,8 @@ func TestARevocationIsDurableBeforeItIsAnswered(t *testing.T) {
 	}
 }
 
-// A store that hangs has not written: the request ends with its time.
+// A revocation ends with its request's context when the store hangs, and nothing was
+// written.
 func TestARevocationEndsWithItsRequest(t *testing.T) {
 	s := newResource(t)
 	tokens := s.Login()
@@ -138,8 +139,8 @@ func TestARevocationEndsWithItsRequest(t *testing.T) {
 	s.WantActive(tokens.GrantID, 1)
 }
 
-// An undecided store loses the next write after it was decided, and lets
-// somebody else write in its place.
+// undecided is a store that loses the first write after its decision, and lets another
+// writer store a row instead.
 type undecided struct {
 	store.Store
 	instead func(before grant.Grant)
@@ -159,8 +160,8 @@ func (u *undecided) UpdateGrant(ctx context.Context, id grant.ID, decide store.D
 	return storetest.ErrInjected
 }
 
-// Two revocations of one row differ in nothing but the floor. That of another
-// node whose clock is behind must not be taken for our own.
+// Two revocations of one row differ only in the access floor. A revocation by another node
+// whose clock is behind must not be mistaken for this node's own.
 func TestAnotherNodesRevocationIsNotTakenForOurOwn(t *testing.T) {
 	u := &undecided{}
 	s := newService(t, testkit.Named, func(iss *issuer.Issuer) { u.Store, iss.Store = iss.Store, u })
@@ -186,7 +187,7 @@ func TestAnotherNodesRevocationIsNotTakenForOurOwn(t *testing.T) {
 	s.Dead(grant.AccessRevoked)(s.inspect(late.AccessToken))
 }
 
-func TestRevokingWhatTheStoreHasLostIsNoSuccess(t *testing.T) {
+func TestRevokingATokenWithoutARowFails(t *testing.T) {
 	s := newResource(t)
 	tokens := s.Login()
 	if _, deleted, err := s.Engine.Sweep(t.Context(), store.SweptGrants, "", 1<<47, 100); err != nil || deleted != 1 {

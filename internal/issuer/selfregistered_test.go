@@ -13,8 +13,8 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// TestSelfRegisteredClientsGetNoTokensForThemselves: nobody authenticates such a
-// client, and a user has agreed to what it does for that user.
+// TestSelfRegisteredClientsGetNoTokensForThemselves: no operator vouches for such a
+// client. It acts for users only, with their consent.
 func TestSelfRegisteredClientsGetNoTokensForThemselves(t *testing.T) {
 	s := newService(t)
 	s.Directory.AdmitSelfRegistered(func(_, id string) bool { return id == agentID })
@@ -40,7 +40,7 @@ func TestSelfRegisteredClientsGetNoTokensForThemselves(t *testing.T) {
 func TestAClientThatRegisteredItselfIsFoundByItsRecord(t *testing.T) {
 	s := newService(t)
 	if c := s.Agent(); c != nil {
-		t.Fatal("found although none is admitted")
+		t.Fatal("found, although no self-registered client is admitted")
 	}
 	admitted := true
 	s.Directory.AdmitSelfRegistered(func(_, id string) bool { return admitted && id == agentID })
@@ -62,12 +62,13 @@ func TestAClientThatRegisteredItselfIsFoundByItsRecord(t *testing.T) {
 	admitted = false // the operator allows it no longer
 	active(grant.ClientDisabled)
 	if s.FoundAgent() != nil {
-		t.Error("found although it is admitted no longer")
+		t.Error("found, although the operator no longer admits the client")
 	}
 	admitted = true
 	active(grant.Allowed)
 
-	// A fault is no refusal, and an operator's client reads nothing.
+	// A failed read is not a refusal, and the lookup of an operator's client reads no
+	// document.
 	s.Faulty.Calls()
 	s.Faulty.Inject(storetest.Document, 1, storetest.Lost)
 	if _, err := s.Directory.Client(t.Context(), s.View(), realm, agentID); !errors.Is(err, store.ErrUnavailable) {
@@ -78,7 +79,7 @@ func TestAClientThatRegisteredItselfIsFoundByItsRecord(t *testing.T) {
 	}
 	s.Faulty.Heal()
 
-	// An entry that says that it registered itself bars it while it is disabled.
+	// A disabled entry with RegisteredBy set to the client's own document bars the client.
 	barred := *c
 	barred.Version, barred.State = 1, store.ClientDisabled
 	if err := s.Engine.Commit(t.Context(), store.Change{Entries: []store.Entry{barred.Entry()}}); err != nil {
@@ -99,7 +100,7 @@ func TestAClientThatRegisteredItselfIsFoundByItsRecord(t *testing.T) {
 		t.Errorf("enabled again: %+v", c)
 	}
 
-	// An operator's registration takes its place, in any state.
+	// An operator's registration replaces the self-registered client, in any state.
 	own := *c
 	own.RegisteredBy, own.Version, own.State = store.ByOperator, 3, store.ClientDisabled
 	if err := s.Engine.Commit(t.Context(), store.Change{Entries: []store.Entry{own.Entry()}}); err != nil {
@@ -138,11 +139,11 @@ func TestTheRecordOfAClientOutlivesItsLastGrantByAMonth(t *testing.T) {
 	if c := s.FoundAgent(); c.Version != 2 || c.RecordedUntil != s.RecordUntil(first.Add(24*time.Hour)) {
 		t.Errorf("a day later: version %d, until %s", c.Version, c.RecordedUntil.Time())
 	}
-	// Its end is a month after that of the refresh token.
+	// The record outlives the refresh token by at least a month.
 	if got := s.FoundAgent().RecordedUntil.Since(s.Row(tokens.GrantID).ExpiresAt); got < 31*24*time.Hour {
 		t.Errorf("the record ends %s after the grant", got)
 	}
-	// A record that cannot be written costs nobody a token.
+	// A record that cannot be written does not prevent the refresh.
 	s.Clock.Advance(48 * time.Hour)
 	c = s.FoundAgent()
 	s.Faulty.Inject(storetest.CommitDocument, 1, storetest.Lost)
@@ -153,8 +154,8 @@ func TestTheRecordOfAClientOutlivesItsLastGrantByAMonth(t *testing.T) {
 	}
 }
 
-// The processes of a client that registered itself share a token file, unless its
-// registration says otherwise.
+// The processes of a self-registered client share a token file, so it gets a reuse grace
+// unless its registration sets another one.
 func TestAClientThatRegisteredItselfHasAReuseGrace(t *testing.T) {
 	s := newService(t)
 	iss := *s.Issuer
@@ -174,7 +175,7 @@ func TestAClientThatRegisteredItselfHasAReuseGrace(t *testing.T) {
 	}
 }
 
-// Agents ask for every scope that they have read of, at a refresh as well.
+// Agents request every scope that they have found in metadata, even at a refresh.
 func TestAClientThatRegisteredItselfGetsTheCoveredPartAtARefresh(t *testing.T) {
 	s := newService(t)
 	s.Directory.AdmitSelfRegistered(func(_, _ string) bool { return true })
@@ -200,7 +201,7 @@ func TestAClientThatRegisteredItselfGetsTheCoveredPartAtARefresh(t *testing.T) {
 		want            oauth.Scope
 	}{
 		{"orders:write orders:read mcp:all offline_access", "", "orders:read"},
-		{"mcp:all", "", "orders:read invoices"}, // nothing is left: as if none was asked for
+		{"mcp:all", "", "orders:read invoices"}, // no scope is left, as if the request named none
 		{"invoices orders:read", orders + "/", "orders:read"},
 		{"orders:read", invoices, "invoices"},
 		{"invoices", "", "invoices"},

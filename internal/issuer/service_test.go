@@ -24,7 +24,7 @@ const (
 	day         = testkit.Day
 )
 
-// A service is the fixture, with what these tests add.
+// A service is testkit.Service with the helpers of these tests.
 type service struct{ *testkit.Service }
 
 func newService(t *testing.T, change ...func(*issuer.Issuer)) *service {
@@ -45,7 +45,7 @@ func withAPIs(t *testing.T, change ...func(*issuer.Issuer)) *service {
 	return &service{testkit.WithAPIs(t, change...)}
 }
 
-// revoked checks that a grant was ended for a reason, and that one event tells.
+// revoked checks that a grant was revoked for a reason, and that one event records it.
 func (s *service) revoked(id grant.ID, why grant.Reason, name store.EventName) {
 	s.T.Helper()
 	if g := s.Row(id); g.State != grant.Revoked || g.Reason != why {
@@ -58,6 +58,6 @@ func (s *service) revoked(id grant.ID, why grant.Reason, name store.EventName) {
 	if len(events) != 1 || events[0].Name != name || events[0].Actor != clientID {
 		s.T.Errorf("events %+v, want one %s of %s", events, name, clientID)
 	} else if d := events[0].Detail; !strings.Contains(d, "192.0.2.7") || !strings.Contains(d, "c0ffee") || strings.Contains(d, "mintage_") {
-		s.T.Errorf("the event tells %q, want where the request came from and no token", d)
+		s.T.Errorf("the event's detail is %q, want the origin of the request and no token", d)
 	}
 }

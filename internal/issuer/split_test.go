@@ -44,7 +44,7 @@ func TestMembersOfSomethingElse(t *testing.T) {
 	}
 }
 
-// A token never carries what only the user's consent to a scope opens.
+// A token never contains claims that only the user's consent to a scope releases.
 func TestNoTokenCarriesStandardClaims(t *testing.T) {
 	t.Parallel()
 	for _, object := range []string{`{"email":"a@example.com"}`, `{"NAME":"Alice"}`, `{"address":1}`} {

@@ -57,7 +57,7 @@ func TestARepeatedRefreshGetsTheSamePairUntilItsSuccessorIsUsed(t *testing.T) {
 	repeated := s.Must(s.Renew(first.RefreshToken))
 	s.SamePair(second, repeated)
 	if second.Repeated || !repeated.Repeated {
-		t.Error("the answers do not tell which is the repeated one")
+		t.Error("Repeated is wrong")
 	}
 	if second.ExpiresIn != 300 || repeated.ExpiresIn != 210 {
 		t.Errorf("expires_in %d, then %d after 90 seconds", second.ExpiresIn, repeated.ExpiresIn)
@@ -69,8 +69,8 @@ func TestARepeatedRefreshGetsTheSamePairUntilItsSuccessorIsUsed(t *testing.T) {
 	s.Refused(grant.GrantRevoked)(s.Renew(second.RefreshToken))
 }
 
-// Two holders of copies of one token get one chain: the store is written once for
-// each rotation, whoever asks, and an older token ends the grant.
+// Two holders of copies of one token share one chain: each rotation writes to the store
+// once, whichever holder sends it, and an older token ends the grant.
 func TestCopiesOfOneTokenShareOneChain(t *testing.T) {
 	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
 		t.Run(string(format), func(t *testing.T) {
@@ -101,8 +101,8 @@ func TestCopiesOfOneTokenShareOneChain(t *testing.T) {
 	}
 }
 
-// A client keeps the window that it was registered with when the service's
-// tokens lived longer.
+// A client keeps the retry window that it was registered with when the service's tokens
+// lived longer.
 func TestARetryWindowEndsAMinuteBeforeTheAccessToken(t *testing.T) {
 	hour := store.Milliseconds(time.Hour.Milliseconds())
 	for lifetime, window := range map[time.Duration]time.Duration{5 * time.Minute: 4 * time.Minute, 90 * time.Second: 30 * time.Second, time.Minute: 0} {
@@ -176,9 +176,8 @@ func atOnce(n int, f func() (issuer.Tokens, error)) ([]issuer.Tokens, []error) {
 	return answers, errs
 }
 
-// oneWon is the only answer; all others must be refused.
-// Whatever else would have it refused, a code that was redeemed before ends what
-// it has produced (RFC 6749 section 4.1.2).
+// A code that is presented again ends its grant, whatever else would refuse the code (RFC
+// 6749 section 4.1.2).
 func TestACodePresentedAgainEndsItsGrantWhateverElseRefusesIt(t *testing.T) {
 	t.Parallel()
 	for name, after := range map[string]func(*service){
@@ -235,7 +234,8 @@ func (s *service) oneWon(answers []issuer.Tokens, errs []error) (won issuer.Toke
 func TestACodeWorksOnce(t *testing.T) {
 	for name, later := range map[string]time.Duration{
 		"at once": 0,
-		// An expired code never makes a grant, and still ends the one it made.
+		// An expired code never makes a grant, but presented again it still ends the grant
+		// that it made.
 		"after its expiry": time.Hour,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -278,7 +278,7 @@ func TestACodeWhoseGrantWasSweptIsExpired(t *testing.T) {
 	s.Refused(grant.GrantExpired)(s.Renew(tokens.RefreshToken))
 }
 
-func TestACodeWhoseGrantIsSweptInThisMomentIsExpired(t *testing.T) {
+func TestACodeWhoseGrantIsSweptDuringTheRequestIsExpired(t *testing.T) {
 	s := newService(t)
 	// The id is taken when the code is redeemed, and free when the row is read.
 	s.Faulty.Inject(storetest.CreateGrant, 1, storetest.Conflicts)
@@ -307,7 +307,7 @@ func TestARequestThatIsNotTheOwnersChangesNothing(t *testing.T) {
 	s.Must(s.Renew(second.RefreshToken))
 }
 
-func TestAGenuineTokenWithoutARecordIsOurLoss(t *testing.T) {
+func TestAnAuthenticTokenWithoutARowShowsThatTheStoreLostCommits(t *testing.T) {
 	s := newService(t)
 	row := s.Row(s.Login().GrantID)
 	later := row.ExpiresAt.Add(time.Hour)
@@ -334,7 +334,7 @@ func TestAGenuineTokenWithoutARecordIsOurLoss(t *testing.T) {
 	}
 }
 
-func TestARowOfAKeyThatThisNodeHasNotHeardOfIsUnavailableUntilItHas(t *testing.T) {
+func TestARowByAKeyThatThisNodeHasNotPolledIsUnavailable(t *testing.T) {
 	s := newService(t)
 	first := s.Login()
 	key, err := keys.New(s.KEK, keys.MAC, s.At(), s.At()+1_000_000)
@@ -380,11 +380,11 @@ func TestScopeFollowsTheGrantAndTheClientsRegistration(t *testing.T) {
 	}
 	s.Administer(clientID, func(c *store.Client) { c.Scope = "other" })
 	s.Refused(grant.ScopeTooWide)(s.Renew(tokens.RefreshToken))
-	// None of that cost the client its token, and the grant was not narrowed.
+	// None of these requests spent the refresh token or narrowed the grant.
 	s.Administer(clientID, func(c *store.Client) { c.Scope = allScopes + " more" })
 	expect("", allScopes)
 
-	// A code that was issued before the registration shrank gives no more.
+	// A code from before the registration shrank gives only the scopes that remain.
 	code := s.NewCode()
 	s.Administer(clientID, func(c *store.Client) { c.Scope = "read" })
 	if tokens := s.Must(s.Redeem(code)); tokens.Scope != "read" {
@@ -392,8 +392,8 @@ func TestScopeFollowsTheGrantAndTheClientsRegistration(t *testing.T) {
 	}
 }
 
-// A login portal that leaves the challenge of a request out would make a code
-// that anybody with the client's secret redeems, PKCE required or not.
+// If a login portal forgets the challenge of a request, the code has no PKCE protection.
+// Such a code must not be issued to a client that must use PKCE.
 func TestACodeOfAClientThatMustUsePKCEHasAChallenge(t *testing.T) {
 	s := newService(t)
 	const challenge = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
@@ -411,7 +411,7 @@ func TestACodeOfAClientThatMustUsePKCEHasAChallenge(t *testing.T) {
 	}
 }
 
-// The registration may have changed since the user was asked.
+// The registration may have changed since the consent of the user.
 func TestACodeIsForAGrantTypeOfItsClient(t *testing.T) {
 	s := newService(t)
 	for _, has := range []string{store.GrantAuthorizationCode, store.GrantDeviceCode} {

@@ -15,7 +15,8 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// relying makes the house's issuer make id_tokens, and its client ask for them.
+// relying gives the fixture a client that requests id_tokens, and an issuer that makes
+// them.
 func (h *house) relying() {
 	h.t.Helper()
 	h.Issuer.IDTokenLifetime = 5 * time.Minute
@@ -28,7 +29,7 @@ func essentialACR(values string) func(*oauth.AuthorizationRequest) {
 	}
 }
 
-// payload is what an id_token says.
+// payload returns the claims of an id_token.
 func payload(t *testing.T, idToken string) (c map[string]any) {
 	t.Helper()
 	_, rest, _ := strings.Cut(idToken, ".")
@@ -43,9 +44,9 @@ func payload(t *testing.T, idToken string) (c map[string]any) {
 	return c
 }
 
-// Who authenticates the user says acr and amr. An essential acr is enforced with
-// what was said (OpenID Connect Core section 5.5.1.1).
-func TestAnotherSystemSaysACRAndAMR(t *testing.T) {
+// The system that authenticates the user reports acr and amr. The server enforces an
+// essential acr against the reported one (OpenID Connect Core section 5.5.1.1).
+func TestAnotherSystemReportsACRAndAMR(t *testing.T) {
 	h := newHouse(t)
 	h.relying()
 	const gold, silver = "https://refeds.org/profile/mfa", "urn:mace:incommon:iap:silver"
@@ -75,12 +76,12 @@ func TestAnotherSystemSaysACRAndAMR(t *testing.T) {
 	if c := payload(t, tokens.IDToken); c["acr"] != gold || !slices.Equal(c["amr"].([]any), []any{"pwd", "hwk"}) {
 		t.Errorf("the id_token says %v", c)
 	}
-	// The session reaches it, and another it does not.
+	// The session satisfies a request for its acr, and no request for another one.
 	st, err := h.Authorize(t.Context(), asking(h.c, essentialACR(`"`+silver+`","`+gold+`"`)), v)
 	h.code(st, err)
 	it = h.begin(asking(h.c, essentialACR(`"`+silver+`"`)), v, StepLogin)
 	if !it.Fresh {
-		t.Error("a session of before does for another acr")
+		t.Error("the earlier session is accepted for another acr")
 	}
 	v.Session = h.session(said(gold))
 	if err := h.identify(t.Context(), it, said(gold), nil); err != nil {
@@ -89,12 +90,13 @@ func TestAnotherSystemSaysACRAndAMR(t *testing.T) {
 	if _, err := h.Proceed(t.Context(), it, v); told(t, err) != oauth.UnmetRequirements {
 		t.Errorf("%v, although the login did not reach the acr", err)
 	}
-	// Nobody can say such an acr, so that nobody is asked to log in.
+	// No system can report such an acr, so the user is not sent to log in.
 	if _, err := h.Authorize(t.Context(), asking(h.c, essentialACR(`"a b"`)), someone()); told(t, err) != oauth.UnmetRequirements {
 		t.Error(err)
 	}
-	// acr_values names what the login should reach, with openid and without. A system that
-	// says another acr has not; one that says none need not know any.
+	// acr_values names the classes that the login should reach, with openid or without. A
+	// login with another acr does not satisfy the request. A login without an acr does:
+	// its system need not support any.
 	for _, scope := range []oauth.Scope{"openid", "a"} {
 		wish := func(r *oauth.AuthorizationRequest) { r.Scope, r.ACRValues = scope, gold+" "+silver }
 		it = h.begin(asking(h.c, wish), someone(), StepLogin)
@@ -112,7 +114,7 @@ func TestAnotherSystemSaysACRAndAMR(t *testing.T) {
 	}
 }
 
-func TestWhatCanBeSaidOfALogin(t *testing.T) {
+func TestSyntaxOfACRAndAMR(t *testing.T) {
 	for acr, want := range map[string]bool{
 		"0": true, "urn:mintage:1": true, strings.Repeat("a", 80): true, "": false, strings.Repeat("a", 81): false, "a b": false, `a"`: false, `a\`: false, "ä": false, "a\x7f": false,
 	} {

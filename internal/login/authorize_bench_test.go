@@ -11,8 +11,8 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// BenchmarkAuthorize answers the request of a client whose user is signed in: with a code
-// where the user is not asked, or else with an interaction. Then it redeems codes.
+// BenchmarkAuthorize answers authorization requests of a signed-in user: with a code if
+// consent is remembered, otherwise with an interaction. Then it redeems the codes.
 func BenchmarkAuthorize(b *testing.B) {
 	const verifier, challenge = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk", "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM" // of RFC 7636 appendix B
 	k := testkit.New(b, func(s *testkit.Setup) { s.ID = "https://auth.example/oauth2/api" })
@@ -47,7 +47,7 @@ func BenchmarkAuthorize(b *testing.B) {
 		for b.Loop() {
 			if st, err := a.Authorize(b.Context(), other, v); err == nil && st.Interaction == nil {
 				b.Fatal("nothing is asked")
-			} // or too many are asked
+			} // keeps the number of pending interactions below its limit
 		}
 	})
 	view, _ := k.Directory.View()

@@ -12,7 +12,7 @@ import (
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
-// handOff logs a subject in as another system says, and returns the visitor.
+// handOff logs a subject in by handoff, with claims, and returns the visitor.
 func (h *house) handOff(subject, claims string) Visitor {
 	h.t.Helper()
 	v := someone()
@@ -45,7 +45,7 @@ func (h *house) known(subject string) string {
 	return string(text)
 }
 
-func TestTheLastLoginSaysTheClaims(t *testing.T) {
+func TestTheLatestLoginSetsTheClaims(t *testing.T) {
 	h := newHouse(t)
 	version := func() int64 {
 		t.Helper()
@@ -81,12 +81,12 @@ func TestTheLastLoginSaysTheClaims(t *testing.T) {
 	}
 	h.kit.Faulty.Inject(storetest.Document, 1, storetest.Lost)
 	if c, err := h.Claims(t.Context(), "alice"); c != nil || err == nil {
-		t.Errorf("from a store that fails: %v, %v", c, err)
+		t.Errorf("while the store fails: %v, %v", c, err)
 	}
 }
 
-// A login that says claims makes the same durable writes as any other, and its
-// session holds what tokens carry and nothing more.
+// A login with claims makes as many durable writes as any other. Its session holds only
+// the claims that tokens contain.
 func TestClaimsOfALoginCostNoWrite(t *testing.T) {
 	h := newHouse(t)
 	count := func(claims string) (writes int) {
@@ -119,7 +119,8 @@ func TestClaimsAreSealedForTheirSubject(t *testing.T) {
 	if err != nil || strings.Contains(string(d.Body), "alice") || d.Owner != store.OwnerOf(realm, "alice") || d.Kind != store.DocumentClaims {
 		t.Fatalf("%+v, %v", d, err)
 	}
-	// Another's document, and one whose key is gone, say nothing; the next login mends it.
+	// A document of another subject, or one whose key is deleted, has no effect. The next
+	// login replaces it.
 	d.Key, d.Owner = store.ClaimsKey(realm, "bob"), store.OwnerOf(realm, "bob")
 	if err := h.kit.Engine.Commit(t.Context(), store.Change{Documents: []store.Document{d}}); err != nil {
 		t.Fatal(err)
@@ -152,7 +153,7 @@ func TestABuiltInUserHasNoDocumentOfClaims(t *testing.T) {
 	}
 }
 
-// An interleaved store lets something else happen before a commit of claims.
+// An interleaved store calls before ahead of a commit of claims.
 type interleaved struct {
 	store.Store
 	before func()
@@ -166,8 +167,8 @@ func (s *interleaved) Commit(ctx context.Context, c store.Change) error {
 	return s.Store.Commit(ctx, c)
 }
 
-// Two logins at once both succeed, and one of them is the last.
-func TestTwoLoginsSayClaimsAtOnce(t *testing.T) {
+// Two concurrent logins both succeed, and the claims are those of one of them.
+func TestConcurrentLoginsWithClaims(t *testing.T) {
 	h := newHouse(t)
 	h.handOff("alice", `{"email":"a@example.com"}`)
 	between := &interleaved{h.Issuer.Store, func() { h.handOff("alice", `{"email":"b@example.com"}`) }}
@@ -178,7 +179,8 @@ func TestTwoLoginsSayClaimsAtOnce(t *testing.T) {
 	}
 }
 
-// A session that began when a claim's name was free for tokens still gets codes.
+// A session may be older than the rule that tokens contain no standard claim. It still
+// gets codes, without such claims.
 func TestASessionOfAnEarlierVersionLosesStandardClaims(t *testing.T) {
 	h := newHouse(t)
 	v := someone()

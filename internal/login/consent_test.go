@@ -16,7 +16,7 @@ import (
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
-// record notes a consent, as an allowed interaction does.
+// record stores a consent, like an interaction that the user allows.
 func (h *house) record(subject, clientID string, scope oauth.Scope, remember bool) {
 	h.t.Helper()
 	it := &Interaction{Step: StepConsent, Identity: &Identity{Subject: subject}, Request: oauth.AuthorizationRequest{ClientID: clientID, Scope: scope}}
@@ -76,29 +76,31 @@ func TestRecordConsentAddsToWhatWasAgreedTo(t *testing.T) {
 	if c := h.recorded("alice", "shop"); !c.Scope.Covers("a b") {
 		t.Errorf("another client's consent changes this one's: %+v", c)
 	}
-	// Agreed to without a tick: shown as known, and asked again.
+	// Consent without the "remember" box: the page shows the scope as granted before, and
+	// the user is still asked.
 	h.record("alice", "shop", "c", false)
 	if c := h.recorded("alice", "shop"); !c.Scope.Covers("a b c") || !c.Remembered.Covers("a b") || c.Remembered.Covers("c") {
 		t.Errorf("%+v", c)
 	}
-	// Without the tick, what was on the page is asked again.
+	// Without the box, the scopes that the page showed are no longer remembered.
 	h.record("alice", "shop", "a", false)
 	if c := h.recorded("alice", "shop"); !c.Scope.Covers("a b c") || c.Remembered != "b" {
 		t.Errorf("%+v", c)
 	}
-	// With it, nothing is remembered that was not on the page.
+	// With the box, only scopes that the page showed are remembered.
 	h.record("alice", "shop", "c", true)
 	if c := h.recorded("alice", "shop"); !c.Scope.Covers("a b c") || !c.Remembered.Covers("b c") || c.Remembered.Covers("a") {
 		t.Errorf("%+v", c)
 	}
-	// What a cutoff has ended is not added to.
+	// A consent that a cutoff has ended is not extended.
 	h.cutOff(store.Cutoff{Subject: "alice", ClientID: "shop"})
 	h.step(time.Second)
 	h.record("alice", "shop", "c", true)
 	if c := h.recorded("alice", "shop"); c.Scope != "c" {
 		t.Errorf("after a cutoff: %+v", c)
 	}
-	// A union that is too long for any request falls back to what was decided.
+	// If the union of the scopes is too long for any request, the latest consent replaces
+	// it.
 	long := oauth.Scope(strings.Repeat("x", 200))
 	h.record("alice", "shop", long, true)
 	h.record("alice", "shop", oauth.Scope(strings.Repeat("y", 200)), true)
@@ -107,7 +109,7 @@ func TestRecordConsentAddsToWhatWasAgreedTo(t *testing.T) {
 	}
 }
 
-// Two tabs that agree at the same time: both are recorded.
+// Two tabs consent at the same time: both consents are recorded.
 func TestRecordConsentTogether(t *testing.T) {
 	h := newHouse(t)
 	bank := h.client(client.Registration{ID: "bank", Settings: store.Settings{Name: "Bank"}})
@@ -122,8 +124,8 @@ func TestRecordConsentTogether(t *testing.T) {
 	}
 }
 
-// A decision and its consent are one write: if it fails, nothing is recorded, and
-// the user presses again.
+// A decision and its consent are one write. If the write fails, nothing is recorded, and
+// the user can submit again.
 func TestAllowIsUnavailableIfTheConsentCannotBeKept(t *testing.T) {
 	h := newHouse(t)
 	v := h.signedIn("alice")
@@ -170,7 +172,7 @@ func TestConnectionsAndDisconnect(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.step(time.Minute)
-	connect(bank, true, "b") // remembered, and nothing redeemed
+	connect(bank, true, "b") // remembered, but its code is not redeemed
 	connect(idle, false, "c")
 	h.step(time.Minute)
 	waiting := h.code(h.Authorize(t.Context(), asking(h.c, scope("a")), v))
@@ -199,7 +201,8 @@ func TestConnectionsAndDisconnect(t *testing.T) {
 		t.Errorf("left are %+v, %v", list, err)
 	}
 	it := h.begin(asking(h.c, scope("a")), v, StepConsent)
-	// Connected again at the same instant: it is not ended by what was before.
+	// A connection that is made again at the same instant is not ended by the
+	// disconnection.
 	if _, err := h.redeem(h.code(h.allow(t.Context(), it, v, true))); err != nil {
 		t.Errorf("connected again: %v", err)
 	}
@@ -207,11 +210,11 @@ func TestConnectionsAndDisconnect(t *testing.T) {
 	if err != nil || len(events) != 1 || events[0].Name != store.EventDisconnected || !strings.Contains(events[0].Detail, `"shop"`) {
 		t.Errorf("events %+v, %v", events, err)
 	}
-	// Others' are as they were.
+	// Consents of other subjects are unchanged.
 	if _, ok := h.living(h.kit.View(), consents{Of: map[string]Consent{"shop": {At: started}}}, "bob", "shop"); !ok {
 		t.Error("another subject's consent has ended")
 	}
-	// A name that no client has leaves nothing behind.
+	// Disconnecting an unknown client writes nothing.
 	h.kit.Faulty.Calls()
 	if err := h.Disconnect(t.Context(), s, "thought up", grant.Origin{}); err != nil {
 		t.Error(err)

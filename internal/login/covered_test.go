@@ -8,7 +8,8 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// TestTheCallersResourcesStay: the parameter audience is added to a list of its own.
+// TestTheCallersResourcesStay: the parameter audience is appended to a copy, not to the
+// caller's list.
 func TestTheCallersResourcesStay(t *testing.T) {
 	t.Parallel()
 	list := []string{"https://a.example", "https://b.example"}

@@ -16,7 +16,7 @@ import (
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
-// A user who is signed in and has agreed costs two reads and no write.
+// The request of a signed-in user with remembered consent costs two reads and no write.
 func TestAuthorizeWithoutAskingWritesNothing(t *testing.T) {
 	h := newHouse(t)
 	v := h.signedIn("alice")
@@ -79,8 +79,8 @@ func TestAllowGivesOneCode(t *testing.T) {
 	}
 }
 
-// A second submit gives the code of the first, by the key that the decision
-// names. Today's key would seal another code of the same grant.
+// A second submit gets the same code as the first, because the decision names the sealing
+// key. The current key would seal a different code of the same grant.
 func TestAllowGivesOneCodeAcrossARotationOfTheSealingKey(t *testing.T) {
 	h := newHouse(t)
 	v := h.signedIn("alice")
@@ -101,8 +101,8 @@ func TestAllowGivesOneCodeAcrossARotationOfTheSealingKey(t *testing.T) {
 	}
 }
 
-// Nodes compute a decision's grant id for themselves: it is the same for each submit,
-// and begins with the decision's time, so that new rows share pages of an index.
+// Nodes compute the grant id of a decision independently. It is the same for each submit,
+// and begins with the decision's time so that new rows share index pages.
 func TestTheGrantIDOfADecisionBeginsWithItsTime(t *testing.T) {
 	h := newHouse(t)
 	v := h.signedIn("alice")
@@ -145,9 +145,9 @@ func TestTheSecondClickDoesNotAgreeAgain(t *testing.T) {
 	}
 }
 
-// The store cannot say whether it has written the decision: the next click
-// finds out, and gives the same code.
-func TestAllowWhoseAnswerIsLost(t *testing.T) {
+// If the outcome of writing the decision is unknown, the next submit finds the decision
+// and gets its code.
+func TestAllowAfterAWriteOfUnknownOutcome(t *testing.T) {
 	h := newHouse(t)
 	v := h.signedIn("alice")
 	it := h.begin(asking(h.c), v, StepConsent)
@@ -161,9 +161,9 @@ func TestAllowWhoseAnswerIsLost(t *testing.T) {
 	}
 }
 
-// Between the reading of an interaction and the record of its decision,
-// another tab may have changed whose it is.
-func TestAllowOfWhatWasChangedMeanwhile(t *testing.T) {
+// Between reading an interaction and recording its decision, another tab may restart it,
+// answer it, or sign another user in.
+func TestAllowAfterAnotherTabChangedTheInteraction(t *testing.T) {
 	for name, c := range map[string]struct {
 		meanwhile func(h *house, it *Interaction) error
 		want      error
@@ -194,13 +194,13 @@ func TestAllowOfWhatWasChangedMeanwhile(t *testing.T) {
 			t.Errorf("%s meanwhile: %v, sent on: %t; want %v", name, err, st.URL != "", c.want)
 		}
 		if got := h.recorded("alice", "shop"); got.At != 0 {
-			t.Errorf("%s: a consent is recorded that did not count", name)
+			t.Errorf("%s: the consent is recorded, although the decision was refused", name)
 		}
 	}
 }
 
-// A session that has ended means to sign in again; one of another user is
-// somebody else's.
+// If the session has ended, the answer is ErrSignedOut; if another user is signed in,
+// ErrSwitched.
 func TestDecisionsNeedTheUserWhoSignedIn(t *testing.T) {
 	h := newHouse(t)
 	alice, bob := h.signedIn("alice"), h.signedIn("bob")
@@ -224,18 +224,18 @@ func TestDecisionsNeedTheUserWhoSignedIn(t *testing.T) {
 	}
 	code := h.code(h.allow(t.Context(), h.again(it, alice), alice, false))
 	if _, err := h.allow(t.Context(), h.again(it, bob), bob, false); err != ErrSwitched {
-		t.Errorf("the code for another: %v", err)
+		t.Errorf("another user's submit after the decision: %v", err)
 	}
 	if _, err := h.redeem(code); err != nil {
 		t.Error(err)
 	}
 	if err := h.keep(t.Context(), h.begin(asking(h.c), someone(), StepLogin), nobody, ""); err != ErrSignedOut {
-		t.Errorf("to keep nobody: %v", err)
+		t.Errorf("keep without a session: %v", err)
 	}
 }
 
-// A login in another tab is as good as one in this, but not one that is too
-// old for the client, nor where the client asks for a new one.
+// A login in another tab counts, unless it is too old for the client or the client
+// requested a new one.
 func TestProceedWithTheLoginOfAnotherTab(t *testing.T) {
 	h := newHouse(t)
 	for name, c := range map[string]struct {
@@ -259,8 +259,8 @@ func TestProceedWithTheLoginOfAnotherTab(t *testing.T) {
 	}
 }
 
-// Deny at any step, with the codes that RFC 6749 and OpenID Connect know.
-func TestDenyTellsTheClientOnceAndAgain(t *testing.T) {
+// The user may deny at any step. The error codes are those of RFC 6749 and OpenID Connect.
+func TestARepeatedDenyGivesTheSameError(t *testing.T) {
 	h := newHouse(t)
 	v := someone()
 	for _, refusal := range refusals {
@@ -284,7 +284,7 @@ func TestDenyTellsTheClientOnceAndAgain(t *testing.T) {
 	}
 }
 
-// A code whose grant a cutoff ends between the consent and its redemption.
+// A cutoff between the consent and the redemption of its code ends the code.
 func TestCutoffBetweenConsentAndRedemption(t *testing.T) {
 	h := newHouse(t)
 	v := h.signedIn("alice")
@@ -307,19 +307,19 @@ func TestInteractionsAreBounded(t *testing.T) {
 	add := func(at grant.Instant) bool { return p.add(at, lifetime, nowhere, 1, maxPending) == nil }
 	for i := range maxPending {
 		if i == maxPendingGuest && p.add(at, lifetime, nowhere, 1, maxPendingGuest) == nil {
-			t.Error("strangers take the room of those who are signed in")
+			t.Error("guests use up the room of signed-in users")
 		}
 		if !add(at) {
 			t.Fatalf("the %dth is refused", i+1)
 		}
 	}
 	if add(at) || add(at+grant.Instant(lifetime)) {
-		t.Error("one more than there may be, now or while the first are alive")
+		t.Error("more than the limit, now or while the first are pending")
 	}
 	if !add(at + grant.Instant(2*lifetime)) {
 		t.Error("refused when all are over")
 	}
-	// A clock that jumps, or a lifetime of nothing, locks nobody out.
+	// Neither a clock that jumps nor a lifetime of zero causes refusals.
 	p.young, p.older = begun{kilobytes: maxPending}, begun{kilobytes: maxPending}
 	if !add(at) || !add(at+1000*grant.Instant(lifetime)) || (&Pending{}).add(at, 0, nowhere, 1, 1) != nil {
 		t.Error("refused after the clock has jumped")
@@ -335,15 +335,15 @@ func TestInteractionsAreBounded(t *testing.T) {
 	if _, err := h.BeginAccount(t.Context(), someone()); err != ErrCrowded {
 		t.Errorf("%v", err)
 	}
-	// Strangers leave room for those who are signed in.
+	// Guests leave room for signed-in users.
 	h.Pending = &Pending{stretch: int64(h.now()) / lifetime, young: begun{kilobytes: maxPendingGuest}}
 	if _, err := h.Authorize(t.Context(), asking(h.c), someone()); !errors.As(err, &client) || client.Cause != ErrCrowded {
-		t.Errorf("a stranger: %v", err)
+		t.Errorf("a guest: %v", err)
 	}
 	h.begin(asking(h.c), h.signedIn("alice"), StepConsent)
 }
 
-// What is stored of an interaction opens as no other, and is not readable.
+// A stored interaction is encrypted, and opens only for its own id and browser.
 func TestInteractionIsOfItsBrowserAlone(t *testing.T) {
 	h := newHouse(t)
 	v := someone()
@@ -364,7 +364,7 @@ func TestInteractionIsOfItsBrowserAlone(t *testing.T) {
 	if _, err := h.Interaction(t.Context(), it.ID, v); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("a store that fails: %v", err)
 	}
-	// What can be no id is none, whether the store answers or not.
+	// An id of invalid form is unknown, whether or not the store responds.
 	h.kit.Faulty.Inject(storetest.Document, 100, storetest.Lost)
 	for _, id := range []string{"", "x", it.ID[:42], it.ID + "A", it.ID[:42] + "%", " " + it.ID[1:]} {
 		if _, err := h.Interaction(t.Context(), id, v); err != ErrInteraction {

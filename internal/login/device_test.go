@@ -8,7 +8,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// gate holds up the look-ups of user codes until it is opened.
+// gate blocks the look-ups of user codes until it is opened.
 type gate struct {
 	store.Store
 	arrived chan bool
@@ -21,8 +21,8 @@ func (g *gate) Document(ctx context.Context, key store.DocumentKey) (store.Docum
 	return g.Store.Document(ctx, key)
 }
 
-// Codes that a user enters at once are counted before they are looked up: else all of
-// them would pass.
+// User codes that are entered concurrently are counted before they are looked up.
+// Otherwise all of them would pass the limit.
 func TestUserCodesAreCountedBeforeTheyAreLookedUp(t *testing.T) {
 	h := newHouse(t)
 	const guesses, allowed = 30, 10
@@ -59,7 +59,7 @@ func TestUserCodesAreCountedBeforeTheyAreLookedUp(t *testing.T) {
 	}
 }
 
-// A user of another realm with the same subject is somebody else.
+// A user of another realm with the same subject is a different user.
 func TestUserCodesOfAnotherRealmDoNotCount(t *testing.T) {
 	h := newHouse(t)
 	iss := *h.kit.Issuer

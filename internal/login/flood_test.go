@@ -15,9 +15,9 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 )
 
-// Five networks, each of which begins ten of the heaviest interactions a second for
-// an hour, leave room for the logins of others, now and in a new configuration; a
-// sixth, which comes when the others have all that they may, finds some too.
+// Five networks that each begin ten of the heaviest interactions a second, for an hour,
+// leave room for the logins of others, even after a reload of the configuration. A sixth
+// network still finds room when the five are at their limits.
 func TestFiveNetworksDoNotKeepOthersFromLoggingIn(t *testing.T) {
 	t.Parallel()
 	lifetime := (10 * time.Minute).Milliseconds()
@@ -40,7 +40,7 @@ func TestFiveNetworksDoNotKeepOthersFromLoggingIn(t *testing.T) {
 			}
 		}
 		if err := p.add(at, lifetime, network(100+second%1000), 1, maxPendingGuest); err != nil {
-			t.Fatalf("after %d seconds, somebody elsewhere: %v", second, err)
+			t.Fatalf("after %d seconds, another network: %v", second, err)
 		}
 		at = at.Add(time.Second)
 		if second == 300 {
@@ -55,17 +55,17 @@ func TestFiveNetworksDoNotKeepOthersFromLoggingIn(t *testing.T) {
 	if began[0] < maxPendingGuest/5 || began[1] < maxPendingGuest/20 {
 		t.Errorf("the five began %d kilobytes, and a sixth %d", began[0], began[1])
 	}
-	// Those behind a proxy that is not declared cannot be told apart.
+	// Requests behind an undeclared proxy have no network: they cannot be told apart, and
+	// have no limit of their own.
 	if err := p.add(at, lifetime, netip.Prefix{}, heaviest, maxPendingGuest); err != nil {
 		t.Error(err)
 	}
 	if err := p.add(at, lifetime, network(0), 1<<20, 2<<20); !errors.Is(err, ErrLimited) {
-		t.Errorf("a network that has its share is told %v", err)
+		t.Errorf("a network that has used up its limit gets %v", err)
 	}
 }
 
-// An address is charged for all that is stored of a request, and before anything
-// is.
+// An address is charged for the stored size of a request, before anything is stored.
 func TestAnInteractionIsChargedByItsWeight(t *testing.T) {
 	h := newHouse(t)
 	v := someone()
@@ -78,7 +78,7 @@ func TestAnInteractionIsChargedByItsWeight(t *testing.T) {
 	h.begin(asking(h.c, func(r *oauth.AuthorizationRequest) { r.State = make([]byte, MaxGuestState) }), v, StepLogin)
 	may = false
 	if _, err := h.Authorize(t.Context(), asking(h.c), v); !errors.Is(err, ErrLimited) {
-		t.Errorf("one that may not: %v", err)
+		t.Errorf("a request beyond the limit: %v", err)
 	}
 	if !slices.Equal(charged, []int{1, 6, 1}) {
 		t.Errorf("charged %v", charged)
@@ -92,9 +92,9 @@ func TestAnInteractionIsChargedByItsWeight(t *testing.T) {
 	}
 }
 
-// Nothing long is kept for somebody of whom nothing is known. The client hears
-// why, with its state.
-func TestAStateIsBoundedForWhoIsNotSignedIn(t *testing.T) {
+// No long state is stored for a user who is not signed in. The client receives an error
+// with its state.
+func TestTheStateOfAGuestIsLimited(t *testing.T) {
 	h := newHouse(t)
 	of := func(n int) func(r *oauth.AuthorizationRequest) {
 		return func(r *oauth.AuthorizationRequest) { r.State = bytes.Repeat([]byte{'s'}, n) }
@@ -110,7 +110,7 @@ func TestAStateIsBoundedForWhoIsNotSignedIn(t *testing.T) {
 	}
 	v := h.signedIn("alice")
 	it := h.begin(asking(h.c, of(8192)), v, StepConsent)
-	// The session that ends meanwhile changes nothing.
+	// A session that ends later does not apply the limit to the running interaction.
 	if _, err := h.restart(t.Context(), it, someone(), false); err != nil {
 		t.Error(err)
 	}

@@ -25,8 +25,8 @@ const (
 	started     = testkit.Started
 )
 
-// A house is the Authorizer of a kit's issuer with one client. Others know its
-// users, until users is called.
+// A house is the fixture of these tests: the Authorizer of a kit's issuer, with one
+// client. Another system authenticates its users, unless the test calls users.
 type house struct {
 	*Authorizer
 	t   *testing.T
@@ -69,7 +69,7 @@ func (h *house) cutOff(c store.Cutoff) {
 	h.kit.CutOff(c)
 }
 
-// asking is a good request of a client.
+// asking returns a valid request of a client.
 func asking(c store.Client, choose ...func(*oauth.AuthorizationRequest)) oauth.AuthorizationRequest {
 	r := oauth.AuthorizationRequest{ClientID: c.ID, RedirectURI: c.RedirectURIs[0], State: []byte("st"), Scope: c.Scope}
 	for _, f := range choose {
@@ -88,10 +88,10 @@ func maxAge(seconds int) func(*oauth.AuthorizationRequest) {
 
 func login(r *oauth.AuthorizationRequest) { r.Prompt.Login = true }
 
-// someone is a browser in which nobody has signed in.
+// someone returns the visitor of a new browser, without a session.
 func someone() Visitor { return Visitor{Browser: NewBrowser()} }
 
-// signedIn is a browser of a subject.
+// signedIn returns the visitor of a new browser with a session of the subject.
 func (h *house) signedIn(subject string) Visitor {
 	h.t.Helper()
 	v := someone()
@@ -120,7 +120,7 @@ func (h *house) identity(subject string) Identity {
 	return who
 }
 
-// begin makes a request that is not answered at once.
+// begin sends a request that starts an interaction at the step want.
 func (h *house) begin(r oauth.AuthorizationRequest, v Visitor, want Step) *Interaction {
 	h.t.Helper()
 	st, err := h.Authorize(h.t.Context(), r, v)
@@ -133,7 +133,7 @@ func (h *house) begin(r oauth.AuthorizationRequest, v Visitor, want Step) *Inter
 	return st.Interaction
 }
 
-// again is an interaction as another request finds it.
+// again reads an interaction like another request.
 func (h *house) again(it *Interaction, v Visitor) *Interaction {
 	h.t.Helper()
 	found, err := h.Interaction(h.t.Context(), it.ID, v)
@@ -143,7 +143,7 @@ func (h *house) again(it *Interaction, v Visitor) *Interaction {
 	return found
 }
 
-// Proceed looks at an interaction.
+// Proceed resumes an interaction, and stores the step that follows.
 func (h *house) Proceed(ctx ctx, it *Interaction, v Visitor) (Stage, error) {
 	st, err := h.resume(ctx, it, v)
 	if err != nil {
@@ -152,7 +152,7 @@ func (h *house) Proceed(ctx ctx, it *Interaction, v Visitor) (Stage, error) {
 	return h.proceed(ctx, st)
 }
 
-// code is the code of a stage that ends at the client.
+// code returns the code of a stage that redirects to the client.
 func (h *house) code(st Stage, err error) string {
 	h.t.Helper()
 	if err != nil {
@@ -170,15 +170,14 @@ func (h *house) redeem(code string) (issuer.Tokens, error) {
 	return h.Issuer.Exchange(h.t.Context(), &h.c, issuer.CodeRequest{Code: code, RedirectURI: redirectURI})
 }
 
-// users has built-in users, all of whose sessions may go on but those of the
-// ones listed.
+// users switches to built-in users. The listed users have signed out everywhere.
 func (h *house) users(signedOut ...string) {
 	h.Alive = func(_ context.Context, username string, _ int64) (bool, error) {
 		return !slices.Contains(signedOut, username), nil
 	}
 }
 
-// told is the error that the client hears.
+// told returns the code of the error that the client receives.
 func told(t *testing.T, err error) oauth.ErrorCode {
 	t.Helper()
 	var client *ClientError
@@ -190,7 +189,8 @@ func told(t *testing.T, err error) oauth.ErrorCode {
 
 type ctx = context.Context
 
-// fuzzKEK opens the ring of fuzz targets, whose processes have to have the same.
+// fuzzKEK opens the key ring of the fuzz targets: it must be the same in all their
+// processes.
 const fuzzKEK = "M8jJ+nvL8emcy/6Jc4l7Vf52OHJbr51p3ffew/ZN8EY=\n"
 
 func fuzzRing(t testing.TB, kek *keys.KEK) *keys.Ring {

@@ -15,7 +15,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// A login of which nobody says when it was does not meet a client's max_age.
+// A login without a known time does not satisfy a client's max_age.
 func TestALoginOfUnknownTimeIsStale(t *testing.T) {
 	h := newHouse(t)
 	v := someone()
@@ -32,7 +32,7 @@ func TestALoginOfUnknownTimeIsStale(t *testing.T) {
 	if err != nil || st.Interaction == nil || st.Interaction.Step != StepLogin || !st.Interaction.Fresh {
 		t.Errorf("%+v, %v", st, err)
 	}
-	// It is good for a client that does not ask, and the tokens do not say it.
+	// It is accepted for a client without max_age, and the tokens have no auth_time.
 	stage, err := h.Proceed(t.Context(), h.again(it, v), v)
 	if err != nil || stage.Interaction.Step != StepConsent {
 		t.Fatalf("%+v, %v", stage, err)
@@ -47,7 +47,7 @@ func TestALoginOfUnknownTimeIsStale(t *testing.T) {
 	}
 }
 
-// What the page shows is what the client gets, also if the client has been
+// The client gets the scope that the consent page shows, even if the client has been
 // registered for more since.
 func TestTheScopeIsFixedWhenTheUserIsAsked(t *testing.T) {
 	h := newHouse(t)
@@ -69,8 +69,8 @@ func TestTheScopeIsFixedWhenTheUserIsAsked(t *testing.T) {
 	}
 }
 
-// A page on which one user was asked is not answered by the next, although
-// the same browser has begun the same interaction again.
+// A consent page that was shown to one user cannot be answered by the next user of the
+// browser, who has restarted the same interaction.
 func TestAPageIsNotAnsweredByTheNextUser(t *testing.T) {
 	h := newHouse(t)
 	v := h.signedIn("alice")
@@ -83,23 +83,23 @@ func TestAPageIsNotAnsweredByTheNextUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := h.Interaction(t.Context(), shown.ID, v); err != ErrMoved {
-		t.Errorf("the page of before: %v", err)
+		t.Errorf("the earlier page: %v", err)
 	}
 	if st, err := h.allow(t.Context(), shown, v, true); err == nil || st.URL != "" {
 		t.Errorf("answered: %v", err)
 	}
 	if got := h.recorded("bob", "shop"); got.At != 0 {
-		t.Error("a consent of bob's is recorded")
+		t.Error("a consent is recorded for bob")
 	}
 	if _, err := h.restart(t.Context(), shown, v, true); err != ErrMoved {
-		t.Errorf("begun again twice: %v", err)
+		t.Errorf("restarted twice: %v", err)
 	}
 	if again, err := h.restart(t.Context(), h.again(next, v), v, false); err != nil || !again.Fresh {
-		t.Errorf("a session of another tab counts once more (%v)", err)
+		t.Errorf("the restarted interaction accepts a session of another tab (%v)", err)
 	}
 }
 
-// A client may begin a grant at each login: the dead ones hide no living one.
+// A client may begin a grant at each login: many dead grants must not hide an active one.
 func TestDeadGrantsHideNoConnection(t *testing.T) {
 	h := newHouse(t)
 	v := h.signedIn("alice")
@@ -132,7 +132,7 @@ func TestDeadGrantsHideNoConnection(t *testing.T) {
 	if err != nil || len(list) != 1 || list[0].ClientID != "bank" {
 		t.Errorf("%+v, %v", list, err)
 	}
-	// Where there is nothing to end, nothing is written.
+	// If there is nothing to end, nothing is written.
 	before := h.kit.View()
 	if err := h.Disconnect(t.Context(), s, "nothing", grant.Origin{}); err != nil {
 		t.Error(err)
@@ -179,8 +179,8 @@ func TestTheLongestRequestCanBeStored(t *testing.T) {
 	}
 }
 
-// Anybody can send a request that is too large for the store, which is not at fault: a
-// fault would be logged as an outage.
+// Any caller can send a request that is too large for the store. The error must not count
+// as a fault of the store, which would be logged as an outage.
 func TestARequestThatIsTooLargeIsNoFaultOfTheStore(t *testing.T) {
 	h := newHouse(t)
 	large := asking(h.c, func(r *oauth.AuthorizationRequest) { r.LoginHint = strings.Repeat("x", store.MaxDocument) })
@@ -197,7 +197,7 @@ func TestARequestThatIsTooLargeIsNoFaultOfTheStore(t *testing.T) {
 	}
 }
 
-// Whoever may begin nothing now is still served where nothing must be asked.
+// A visitor whose limit is used up still gets a code when no interaction is needed.
 func TestALimitedVisitor(t *testing.T) {
 	h := newHouse(t)
 	v := h.signedIn("alice")

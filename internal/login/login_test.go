@@ -15,7 +15,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// accept says who the user of an interaction is, and returns the verifier.
+// accept hands over the user of an interaction, and returns the verifier.
 func (h *house) accept(it *Interaction, who Identity) string {
 	h.t.Helper()
 	to, err := h.AcceptLogin(h.t.Context(), it.ID, who)
@@ -50,10 +50,10 @@ func TestAcceptLoginOnceAndAgain(t *testing.T) {
 	verifier := h.accept(it, who)
 	h.step(time.Minute)
 	if again := h.accept(it, who); again != verifier {
-		t.Error("to say the same again gives another address")
+		t.Error("accepting the same login again gives another address")
 	}
 	if compact := (Identity{Subject: "alice", Name: "Alice", Claims: `{"tenant":"t1"}`}); h.accept(it, compact) != verifier {
-		t.Error("the same claims in another spelling are another login")
+		t.Error("the same claims with other white space count as another login")
 	}
 	for name, other := range map[string]Identity{
 		"subject": {Subject: "bob", Name: "Alice", Claims: who.Claims}, "name": {Subject: "alice", Claims: who.Claims},
@@ -84,18 +84,19 @@ func TestAcceptLoginOnceAndAgain(t *testing.T) {
 	refusesField(t, err, "error")
 }
 
-// The verifier is what only the back end learns.
+// TakeLogin requires the verifier, which AcceptLogin returns to the system that hands the
+// login over and which the browser then presents.
 func TestTakeLoginNeedsTheVerifier(t *testing.T) {
 	h := newHouse(t)
 	v := someone()
 	it := h.begin(asking(h.c), v, StepLogin)
 	if l, err := h.TakeLogin(it, strings.Repeat("A", 43)); l != nil || err != nil {
-		t.Errorf("before anything is said: %v, %v", l, err)
+		t.Errorf("before the handoff: %v, %v", l, err)
 	}
 	verifier := h.accept(it, Identity{Subject: "alice"})
 	it = h.again(it, v)
 	if l, err := h.TakeLogin(it, ""); l != nil || err != nil {
-		t.Errorf("without it, the login is %v, %v; want none, and to be asked again", l, err)
+		t.Errorf("without the verifier: %v, %v; want no login and no error", l, err)
 	}
 	other := h.begin(asking(h.c), v, StepLogin)
 	foreign := h.accept(other, Identity{Subject: "alice"})
@@ -108,8 +109,8 @@ func TestTakeLoginNeedsTheVerifier(t *testing.T) {
 	if err != nil || l == nil || l.Identity.Subject != "alice" {
 		t.Fatalf("%v, %v", l, err)
 	}
-	// It is for one login: afterwards, and after one begun again, it is worth
-	// nothing.
+	// The verifier is valid for one login. It is invalid after the login, and for a
+	// restarted interaction.
 	cookie, err := h.SignIn(t.Context(), it, *l.Identity, v)
 	if err != nil {
 		t.Fatal(err)
@@ -127,10 +128,10 @@ func TestTakeLoginNeedsTheVerifier(t *testing.T) {
 		t.Errorf("begun again: %v, %v", l, err)
 	}
 	if moved, err := h.Interaction(t.Context(), it.ID, v); err != ErrMoved || moved.Next != next.ID {
-		t.Errorf("the one before: %+v, %v", moved, err)
+		t.Errorf("the interaction before the restart: %+v, %v", moved, err)
 	}
 	if _, err := h.AcceptLogin(t.Context(), it.ID, Identity{Subject: "bob"}); err != ErrAnswered {
-		t.Errorf("a login for the one before: %v", err)
+		t.Errorf("a login for the interaction before the restart: %v", err)
 	}
 	if _, err := h.AcceptLogin(t.Context(), next.ID, Identity{Subject: "bob"}); err != nil {
 		t.Errorf("another login after it was begun again: %v", err)
@@ -204,8 +205,8 @@ func TestAcceptLoginRefusesWhatNoCodeHolds(t *testing.T) {
 		_, err := h.AcceptLogin(t.Context(), it.ID, Identity{Subject: "alice", Claims: claims})
 		refusesField(t, err, "claims")
 	}
-	// Each is short enough by itself, and together they are too long for a
-	// code: whoever can help it hears of it, and not the user.
+	// Each value is short enough by itself, but together they are too long for a code: the
+	// system that hands the login over gets the error, not the user.
 	wide := h.client(client.Registration{ID: strings.Repeat("w", 64), Settings: store.Settings{Name: "Wide", Scope: oauth.Scope(strings.Repeat("s", 250))}})
 	it = h.begin(asking(wide), v, StepLogin)
 	_, err = h.AcceptLogin(t.Context(), it.ID, Identity{Subject: strings.Repeat("s", 255), Claims: `{"x":"` + strings.Repeat("y", 120) + `"}`})
@@ -218,8 +219,8 @@ func TestAcceptLoginRefusesWhatNoCodeHolds(t *testing.T) {
 	}
 }
 
-// Whoever hands a login over hears at once that an id_token cannot name the subject
-// (OpenID Connect Core section 2).
+// The system that hands a login over gets an error at once if an id_token cannot contain
+// the subject (OpenID Connect Core section 2).
 func TestASubjectThatNoIDTokenCanNameIsNotHandedOver(t *testing.T) {
 	h := newHouse(t)
 	h.relying()
@@ -279,7 +280,7 @@ func TestLoginOfAnUnknownOrOldChallenge(t *testing.T) {
 	}
 }
 
-// The password of a built-in user must still be one when the code is typed.
+// A password that was changed while the second factor was pending no longer counts.
 
 func TestPasswordStands(t *testing.T) {
 	h := newHouse(t)
@@ -300,8 +301,8 @@ func TestPasswordStands(t *testing.T) {
 	}
 }
 
-// TestNobodySignsInAsAClient: a client's own tokens have its id as their sub (RFC 9068
-// section 5), whichever system says who the user is.
+// TestNobodySignsInAsAClient: the sub of a client's own tokens is its id (RFC 9068 section
+// 5), so no user may have that subject, whichever system authenticates the user.
 func TestNobodySignsInAsAClient(t *testing.T) {
 	for name, who := range map[string]func(h *house) Identity{
 		"built-in":  func(h *house) Identity { h.users(); return h.identity("shop") },
@@ -319,8 +320,8 @@ func TestNobodySignsInAsAClient(t *testing.T) {
 			refusesField(t, err, "subject")
 		}
 	}
-	// The handoff is told at once, also where no code can be tried: for a client that
-	// registered itself, which is read when the user has signed in.
+	// The handoff fails at once, even for a self-registered client, of which no code can
+	// be tried because its document is read after the login.
 	h := newHouse(t)
 	h.agents(redirectURI)
 	h.api("https://mcp.example", 1, true, "use", "use")

@@ -59,7 +59,7 @@ func TestNext(t *testing.T) {
 		"in another tab, but not for this":      {plain, noMaxAge, shop, true, nil, alice, agreed("a"), &Interaction{Step: StepLogin, Fresh: true}, StepLogin, nil},
 		"in another tab, and may be another":    {asksAccount, noMaxAge, shop, true, nil, alice, agreed("a"), waits(StepLogin), StepLogin, nil},
 
-		// What the user agrees to.
+		// The user's consent.
 		"consents decide, and are not read":      {plain, noMaxAge, shop, true, nil, alice, none, nil, StepReadConsents, nil},
 		"not read, of a question":                {plain, noMaxAge, shop, true, nil, alice, none, of(alice), StepReadConsents, nil},
 		"remembered":                             {plain, noMaxAge, shop, true, nil, alice, agreed("a b"), nil, StepAnswered, nil},
@@ -77,7 +77,7 @@ func TestNext(t *testing.T) {
 		"signed out since":                       {plain, noMaxAge, shop, true, nil, nil, none, of(alice), "", ErrSignedOut},
 		"another user has signed in since":       {plain, noMaxAge, shop, true, nil, bob, none, of(alice), "", ErrSwitched},
 
-		// What is over, and the account pages.
+		// Decided interactions, and the account pages.
 		"decided, whoever is signed in":        {plain, noMaxAge, shop, true, oauth.ErrScope, bob, none, decided, StepAnswered, nil},
 		"decided, and nobody is":               {plain, noMaxAge, shop, true, nil, nil, none, decided, StepAnswered, nil},
 		"the account pages, to sign in":        {plain, noMaxAge, nil, true, nil, nil, none, waits(StepLogin), StepLogin, nil},
@@ -97,8 +97,8 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// A client may say whom it expects (OpenID Connect Core section 3.1.2.1,
-// id_token_hint), and how the user has logged in (section 5.5.1.1).
+// A client may name the user whom it expects (OpenID Connect Core section 3.1.2.1,
+// id_token_hint), and the acr that the login must have (section 5.5.1.1).
 func TestNextWithAnExpectedUser(t *testing.T) {
 	at := started
 	user := func(name string) *Session { return &Session{Identity: Identity{Subject: name, AuthTime: at}} }
@@ -155,8 +155,8 @@ func TestNextWithAnExpectedUser(t *testing.T) {
 	}
 }
 
-// With serve --dev, a first-party client on this machine is not asked for consent: every
-// program of the machine is the developer's.
+// With serve --dev, a first-party client on this machine needs no consent: all programs on
+// the machine belong to the developer.
 func TestNextOnADevelopersMachine(t *testing.T) {
 	alice := &Session{Identity: Identity{Subject: "alice", AuthTime: started}}
 	ours, others := &store.Client{Settings: store.Settings{FirstParty: true, Native: true}}, &store.Client{Settings: store.Settings{Native: true}}

@@ -17,14 +17,14 @@ import (
 
 const agentID = "https://agent.example/client.json"
 
-// A described is what an agent's document says, and how often it was read.
+// described is the metadata document of an agent, with a count of its reads.
 type described struct {
 	c     store.Client
 	err   error
 	reads int
 }
 
-// agents lets an agent register itself, whose redirect URI is given.
+// agents lets an agent with the given redirect URI register itself.
 func (h *house) agents(redirectURI string) *described {
 	h.t.Helper()
 	d := &described{c: store.Client{
@@ -47,7 +47,7 @@ func (h *house) agents(redirectURI string) *described {
 	return d
 }
 
-// api registers an API that is open to agents, or not.
+// api registers an API, which is open to agents if open is true.
 func (h *house) api(id string, number uint16, open bool, standard oauth.Scope, scopes ...string) {
 	h.t.Helper()
 	a := store.API{ID: id, Realm: realm, Name: id, Number: number, Open: open, DefaultScope: standard, Version: 1}
@@ -77,7 +77,7 @@ func TestOnlyASignedInBrowserHasADocumentRead(t *testing.T) {
 	if d.reads != 0 {
 		t.Fatal("read for a stranger")
 	}
-	// Nothing that is wrong sends a stranger to an address that nobody has checked.
+	// No error redirects a guest to an address that has not been checked.
 	for name, change := range map[string]func(*oauth.AuthorizationRequest){
 		"nobody may be asked": func(r *oauth.AuthorizationRequest) { r.Prompt.None = true },
 		"a defect":            func(r *oauth.AuthorizationRequest) { r.Defect = oauth.ErrResponseType },
@@ -95,9 +95,9 @@ func TestOnlyASignedInBrowserHasADocumentRead(t *testing.T) {
 	}
 	h.kit.Directory.AdmitSelfRegistered(func(_, _ string) bool { return true })
 	if d.reads != 0 {
-		t.Fatal("read for a stranger, or one that is not admitted")
+		t.Fatal("the document was read for a guest, or for a client that is not admitted")
 	}
-	// Once the user has signed in, it is read, and the redirect URI compared.
+	// After the login the document is read, and the redirect URI compared.
 	cookie, err := h.SignIn(t.Context(), it, h.identity("alice"), v)
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +137,7 @@ func TestARecordComesWithTheFirstAgreement(t *testing.T) {
 	if record() != nil {
 		t.Error("a record before anybody has agreed")
 	}
-	// The answer is about what was shown, whatever the document says now.
+	// The decision applies to the client as shown, whatever the document now contains.
 	d.c.Name = "Bank"
 	if st, err = h.allow(t.Context(), h.again(it, v), v, true); err != nil || !strings.HasPrefix(st.URL, redirectURI+"?code=") {
 		t.Fatalf("%q, %v", st.URL, err)
@@ -149,8 +149,8 @@ func TestARecordComesWithTheFirstAgreement(t *testing.T) {
 		t.Errorf("%+v, %v", events, err)
 	}
 
-	// Asked again after a change of the name, of the host of the redirect URI, of
-	// jwks_uri, and without a record; not otherwise.
+	// The user is asked again after a change of the name, of the redirect URI's host or of
+	// jwks_uri, and if there is no record. Otherwise not.
 	d.c.Name = "Agent"
 	asks := func(what, redirect string, want bool) {
 		t.Helper()
@@ -195,8 +195,8 @@ func TestAProgramOfTheDeviceIsNeverRemembered(t *testing.T) {
 	}
 }
 
-// What real agents ask for is answered with what the open APIs cover.
-func TestTheCoveredPartOfAWish(t *testing.T) {
+// A request of a typical agent gets the scopes that the open APIs cover.
+func TestAnAgentGetsTheCoveredScopes(t *testing.T) {
 	h := newHouse(t)
 	h.agents(redirectURI)
 	const mcp, files, closed = "https://mcp.example/mcp", "https://files.example", "https://bank.example"
@@ -235,7 +235,7 @@ func TestTheCoveredPartOfAWish(t *testing.T) {
 			t.Errorf("%s: %q for %q, %v", name, scope, resources, err)
 		}
 	}
-	// Of two that are open, one must be named, by resource or by its scope.
+	// With two open APIs, the request must name one, by resource or by scope.
 	h.api(files, 3, true, "", "files:read")
 	var told *ClientError
 	for _, scope := range []oauth.Scope{"", "pay", "openid other"} {
@@ -256,9 +256,9 @@ func TestTheCoveredPartOfAWish(t *testing.T) {
 	}
 }
 
-// The log has the scope and the redirect URI that were refused as they were sent, also of
-// a client that registered itself, and after a login.
-func TestARefusalSaysWhatWasSent(t *testing.T) {
+// The log contains the refused scope and redirect URI as they were sent, also for a
+// self-registered client, and after a login.
+func TestARefusalLogsWhatWasSent(t *testing.T) {
 	const files = "https://files.example"
 	wish := func(r *oauth.AuthorizationRequest) { r.Scope, r.Resources = "openid secret pay", []string{files} }
 	for name, c := range map[string]struct {
@@ -291,14 +291,14 @@ func TestARefusalSaysWhatWasSent(t *testing.T) {
 			if v.Session, err = h.SignIn(t.Context(), st.Interaction, h.identity("alice"), v); err != nil {
 				t.Fatal(err)
 			}
-			for range 2 { // the second time of what is recorded
+			for range 2 { // the second time, the error is from the recorded interaction
 				if _, err := h.Proceed(t.Context(), h.again(st.Interaction, v), v); err == nil || !strings.HasSuffix(err.Error(), c.want) {
 					t.Errorf("after the login: %v", err)
 				}
 			}
 		})
 	}
-	// What is no scope at all.
+	// A scope with invalid syntax.
 	h := newHouse(t)
 	r, _, err := oauth.ParseAuthorization("", "client_id=shop&response_type=code&redirect_uri="+url.QueryEscape(redirectURI)+"&scope=a%22+b")
 	if err != nil {
@@ -307,7 +307,7 @@ func TestARefusalSaysWhatWasSent(t *testing.T) {
 	if _, err := h.Authorize(t.Context(), r, h.signedIn("alice")); err == nil || err.Error() != `invalid_scope: scope not allowed: it was "? b"` {
 		t.Errorf("no scope: %v", err)
 	}
-	// Of an operator's client whose redirect URI goes while its user signs in.
+	// An operator's client that loses its redirect URI during the login.
 	v := someone()
 	it := h.begin(asking(h.c), v, StepLogin)
 	h.kit.Administer(h.c.ID, func(c *store.Client) { c.RedirectURIs = []string{"https://client.example/new"} })
@@ -358,8 +358,8 @@ func TestWhatAUserIsShownOfAnAgentSurvivesAnotherLogin(t *testing.T) {
 	}
 }
 
-// A handed-over login of which no code can be made is refused to the system that hands
-// it over, although the client's description is read only afterwards.
+// If no code can hold a handed-over login, the system that hands it over gets the error,
+// although the client's document is read only afterwards.
 func TestALoginThatNoCodeCanHoldIsRefusedBeforeTheDescriptionIsRead(t *testing.T) {
 	h := newHouse(t)
 	h.Issuer.IDTokenLifetime = 5 * time.Minute
@@ -374,7 +374,8 @@ func TestALoginThatNoCodeCanHoldIsRefusedBeforeTheDescriptionIsRead(t *testing.T
 	both := func(r *oauth.AuthorizationRequest) {
 		r.Scope, r.Resources = "openid use", []string{"https://mcp.example"}
 	}
-	// The client does not get openid: there is no id_token that had to name the user.
+	// The client does not get openid, so there is no id_token that would have to name the
+	// user.
 	if err := accept("jürgen", both); err != nil {
 		t.Errorf("openid is not open to it: %v", err)
 	}
@@ -389,7 +390,7 @@ func TestALoginThatNoCodeCanHoldIsRefusedBeforeTheDescriptionIsRead(t *testing.T
 	if err := accept("jürgen", func(r *oauth.AuthorizationRequest) { r.Scope, r.Resources = "use", []string{"https://mcp.example"} }); err != nil {
 		t.Errorf("without openid: %v", err)
 	}
-	// What is wrong with the request is the client's to read, and not the portal's.
+	// Defects of the request are reported to the client, not to the portal.
 	for name, choose := range map[string]func(*oauth.AuthorizationRequest){
 		"no challenge": func(r *oauth.AuthorizationRequest) { r.Challenge = "" },
 		"another API":  func(r *oauth.AuthorizationRequest) { r.Resources = []string{"https://other.example"} },
@@ -400,9 +401,9 @@ func TestALoginThatNoCodeCanHoldIsRefusedBeforeTheDescriptionIsRead(t *testing.T
 	}
 }
 
-// A user who has signed in with a subject that is not ASCII is not asked to agree to an
-// id_token, which cannot name them: the client is told at once.
-func TestNobodyIsAskedAboutACodeThatCannotBeMade(t *testing.T) {
+// A user whose subject is not ASCII is not asked for consent to an id_token, which cannot
+// contain the subject. The client gets the error at once.
+func TestNoConsentPageForACodeThatCannotBeMade(t *testing.T) {
 	h := newHouse(t)
 	h.Issuer.IDTokenLifetime = 5 * time.Minute
 	shop := h.client(client.Registration{ID: "openid", Settings: store.Settings{Name: "OpenID", Scope: "openid a"}})
@@ -413,7 +414,7 @@ func TestNobodyIsAskedAboutACodeThatCannotBeMade(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	h.begin(asking(shop, scope("a")), v, StepConsent)
-	// So it is for an agent, once its description is read.
+	// The same applies to an agent, once its document is read.
 	h.agents(redirectURI)
 	h.api("https://mcp.example", 1, true, "use", "use")
 	h.api(h.Issuer.ID, 2, true, "")
@@ -425,9 +426,8 @@ func TestNobodyIsAskedAboutACodeThatCannotBeMade(t *testing.T) {
 	}
 }
 
-// Two users agree to a client for the first time at once: it is recorded once, and the
-// event is there once.
-func TestTwoFirstAgreementsRecordOneEvent(t *testing.T) {
+// Two users consent to a new client at the same time: there is one record, and one event.
+func TestConcurrentFirstConsentsRecordOneEvent(t *testing.T) {
 	h := newHouse(t)
 	h.agents(redirectURI)
 	h.api("https://mcp.example", 1, true, "use", "use")
@@ -442,7 +442,7 @@ func TestTwoFirstAgreementsRecordOneEvent(t *testing.T) {
 	}
 }
 
-// overtaken is a store before whose first commit another one is made.
+// overtaken is a store that makes another commit before its first commit.
 type overtaken struct {
 	store.Store
 	first func()
@@ -456,8 +456,8 @@ func (s *overtaken) Commit(ctx context.Context, c store.Change) error {
 	return s.Store.Commit(ctx, c)
 }
 
-// TestADocumentWithoutCodesGetsNone: RFC 6749 section 4.1.2.1. A list without any grant type
-// of this server is no unread document.
+// TestADocumentWithoutCodesGetsNone: RFC 6749 section 4.1.2.1. A document whose grant
+// types are all unknown here is not an unread document.
 func TestADocumentWithoutCodesGetsNone(t *testing.T) {
 	h := newHouse(t)
 	d := h.agents(redirectURI)
@@ -468,7 +468,7 @@ func TestADocumentWithoutCodesGetsNone(t *testing.T) {
 		if st, err := h.Authorize(t.Context(), asAgent(redirectURI), h.signedIn("alice")); !errors.As(err, &told) || told.Public.Code != oauth.UnauthorizedClient || st.Interaction != nil {
 			t.Errorf("%q: %v", types, err)
 		}
-		// It is the same for a user who signs in first.
+		// The same applies to a user who signs in first.
 		v := someone()
 		it := h.begin(asAgent(redirectURI), v, StepLogin)
 		var err error

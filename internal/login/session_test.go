@@ -49,7 +49,7 @@ func TestSessionCookieIsRefusedIfItIsNotOurs(t *testing.T) {
 			t.Errorf("byte %d can be changed", i)
 		}
 	}
-	// Nor in another spelling of the same bytes.
+	// Another encoding of the same bytes is not accepted either.
 	for name, text := range map[string]string{
 		"nothing": "", "cut": v.Session[:71], "longer": v.Session + "A", "padded": v.Session[:70] + "==",
 		"base64": strings.NewReplacer("-", "+", "_", "/").Replace(v.Session) + " ", "another deployment's": newHouse(t).signedIn("alice").Session,
@@ -77,7 +77,8 @@ func TestSessionWritesNothing(t *testing.T) {
 	}
 }
 
-// The stamp travels with the cookie: an old copy is idle for longer.
+// The cookie contains the time stamp of its last use, so an old copy counts as idle for
+// longer.
 func TestSessionIdleTimeGoesByTheStamp(t *testing.T) {
 	h := newHouse(t)
 	old := h.signedIn("alice").Session
@@ -131,16 +132,16 @@ func TestSessionEndsWithItsSubjectsCutoff(t *testing.T) {
 	if h.is(alice.Session) != "" || h.is(bob.Session) != "bob" {
 		t.Error("a cutoff does not end its subject's sessions, or ends others'")
 	}
-	// At the same millisecond, by a clock that stands: the new session is
-	// after it.
+	// In the same millisecond, with a clock that stands still: the new session counts as
+	// later than the cutoff.
 	if again := h.signedIn("alice"); h.is(again.Session) != "alice" {
 		t.Error("a login right after a cutoff is ended by it")
 	}
 }
 
-func TestSessionIsOfTheWayToSignInThatThereIs(t *testing.T) {
+func TestSessionsOfAnotherWayToSignInAreRefused(t *testing.T) {
 	h := newHouse(t)
-	other := h.signedIn("alice").Session // somebody else knows the users
+	other := h.signedIn("alice").Session // another system authenticates the users
 	h.users("disabled")
 	own, gone := h.signedIn("alice").Session, h.signedIn("disabled").Session
 	if h.is(own) != "alice" || h.is(gone) != "" || h.is(other) != "" {
@@ -172,8 +173,8 @@ func TestSignInEndsTheSessionBefore(t *testing.T) {
 	}
 }
 
-// The frozen ring and cookie: the mark is a function of the deployment's pepper
-// alone, and each process of the fuzzer has to have the same.
+// The ring and the cookie are constants: the HMAC tag depends on the deployment's pepper
+// alone, which must be the same in each process of the fuzzer.
 func FuzzSessionCookie(f *testing.F) {
 	kek, err := keys.ParseKEK(fuzzKEK)
 	if err != nil {
@@ -193,12 +194,13 @@ func FuzzSessionCookie(f *testing.F) {
 		case ok && (text != genuine || gotID != id || used != started):
 			t.Fatal("a cookie is accepted that was not made")
 		case !ok && (text == genuine || gotID != (sessionID{}) || used != 0):
-			t.Fatal("a refused cookie says something, or a good one is refused")
+			t.Fatal("a refused cookie returns a value, or the authentic one is refused")
 		}
 	})
 }
 
-// Whoever has signed out since a backup was made is signed in there.
+// Restoring a backup must not revive the sessions of users who signed out after it was
+// made.
 func TestARestoreEndsTheSessionsOfBefore(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -221,11 +223,11 @@ func TestARestoreEndsTheSessionsOfBefore(t *testing.T) {
 	}
 	h.kit.Poll()
 	if s, err := h.Session(t.Context(), cookie); s != nil || err != nil {
-		t.Errorf("a session of before goes on: %v, %v", s, err)
+		t.Errorf("a session from before the restore continues: %v, %v", s, err)
 	}
-	// And nobody is told of it, also when the browser signs out.
+	// No client is notified of the end, even when the browser signs out.
 	if s, err := h.EndSession(t.Context(), cookie); s != nil || err != nil || ended {
-		t.Errorf("%v, %v, told: %t", s, err, ended)
+		t.Errorf("%v, %v, notified: %t", s, err, ended)
 	}
 	cookie, d, err = h.newSession(Identity{Subject: "alice", AuthTime: h.now()})
 	if err != nil {
@@ -239,8 +241,8 @@ func TestARestoreEndsTheSessionsOfBefore(t *testing.T) {
 	}
 }
 
-// Documents are read as encoding/json reads them.
-func TestSessionsAndConsentsAreReadPlain(t *testing.T) {
+// plain must decode these documents like encoding/json.
+func TestSessionsAndConsentsDecodeLikeEncodingJSON(t *testing.T) {
 	plaintest.Members(t, sessionMembers)
 	plaintest.Members(t, consentsMembers)
 	plaintest.Members(t, consentMembers)
@@ -251,6 +253,6 @@ func TestSessionsAndConsentsAreReadPlain(t *testing.T) {
 		t.Errorf("%+v, %v", s, err)
 	}
 	if plain.Decode(sessionMembers, `{"login":{"acr":256}}`, new(Session)) || plain.Unmarshal(sessionMembers, []byte(`{"login":{"acr":256}}`), new(Session)) == nil {
-		t.Error("256 in eight bits")
+		t.Error("acr 256 is decoded into eight bits")
 	}
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
-// granted redeems a code for the user of a browser, and returns the grant's row.
+// granted redeems a code for the signed-in user of a browser, and returns the stored
+// session with its grants.
 func (h *house) granted(v Visitor) (r StoredSession) {
 	h.t.Helper()
 	s, err := h.Session(h.t.Context(), v.Session)
@@ -43,7 +44,7 @@ func (h *house) sessionOf(subject, name string) StoredSession {
 	return StoredSession{}
 }
 
-// documents counts the documents of a session that has not ended.
+// documents counts the documents of a session that are not marked as ended.
 func (h *house) documents(r StoredSession) (n int) {
 	h.t.Helper()
 	for d, err := range store.EachDocument(h.t.Context(), h.kit.Engine, store.DocumentFilter{Kind: store.DocumentSession, Owner: store.OwnerOf(realm, r.Subject)}) {
@@ -97,7 +98,7 @@ func TestSessionsOfASubjectAndTheGrantsThatTheyMade(t *testing.T) {
 	if list != 2 {
 		t.Errorf("%d grants", list)
 	}
-	// After its end, the grants still refer to it.
+	// After the session has ended, the grants still refer to it.
 	if _, err := h.EndSession(t.Context(), laptop.Session); err != nil {
 		t.Fatal(err)
 	}
@@ -109,11 +110,11 @@ func TestSessionsOfASubjectAndTheGrantsThatTheyMade(t *testing.T) {
 	}
 }
 
-// openIDClient is a client whose grants refer to sessions.
+// openIDClient is a client with openid: its grants refer to sessions.
 var openIDClient = client.Registration{ID: "app", Settings: store.Settings{Name: "App", Scope: "openid a b", FirstParty: true, IDTokenAlg: keys.ES256}}
 
-// A new login of the same subject in the same browser has a new cookie and auth_time,
-// and is the same session for clients.
+// A new login of the same subject in the same browser has a new cookie and auth_time. For
+// clients, it is the same session.
 func TestANewLoginOfTheSameSubjectKeepsTheReference(t *testing.T) {
 	h := newHouse(t)
 	h.Issuer.IDTokenLifetime = 5 * time.Minute
@@ -135,7 +136,7 @@ func TestANewLoginOfTheSameSubjectKeepsTheReference(t *testing.T) {
 	}
 }
 
-// Whoever logs in at a browser where another subject is signed in ends that session.
+// A login in a browser where another subject is signed in ends that subject's session.
 func TestAnotherSubjectsLoginEndsTheSessionWithItsLogouts(t *testing.T) {
 	h := newHouse(t)
 	var ended []End
@@ -177,9 +178,9 @@ func TestAnotherSubjectsLoginEndsTheSessionWithItsLogouts(t *testing.T) {
 	}
 }
 
-// A session that has been idle for too long, or has reached its absolute lifetime, was
-// ended by nobody: no client is told.
-func TestNobodyIsToldOfASessionThatExpires(t *testing.T) {
+// A session that expires, by idle time or by absolute lifetime, has not been ended by
+// anyone: no client is notified.
+func TestNoClientIsNotifiedOfAnExpiredSession(t *testing.T) {
 	t.Parallel()
 	for _, used := range []bool{false, true} {
 		h := newHouse(t)
@@ -205,12 +206,12 @@ func TestNobodyIsToldOfASessionThatExpires(t *testing.T) {
 		}
 		h.signInAs("bob", v)
 		if len(ended) != 0 {
-			t.Errorf("used %t: clients are told of %+v", used, ended)
+			t.Errorf("used %t: clients are notified of %+v", used, ended)
 		}
 	}
 }
 
-// Two tabs can have one session in two documents: both end.
+// Two tabs can have one session in two documents: a logout ends both.
 func TestEndSessionEndsTheSessionInEveryTab(t *testing.T) {
 	h := newHouse(t)
 	v := h.signInAs("alice", someone())
@@ -224,10 +225,9 @@ func TestEndSessionEndsTheSessionInEveryTab(t *testing.T) {
 	}
 }
 
-// Of a logout and a login that continues the session, in another tab at the same moment,
-// the later one knows of the other: what has ended does not go on, and what goes on was
-// not said to have ended.
-func TestALoginOfTheSameSubjectAtTheMomentOfALogout(t *testing.T) {
+// A logout and a login that continues the session run concurrently in two tabs. The later
+// commit sees the earlier one: a session that was reported as ended does not continue.
+func TestALoginOfTheSameSubjectDuringALogout(t *testing.T) {
 	t.Parallel()
 	for _, first := range []string{"login", "logout"} {
 		t.Run(first+" first", func(t *testing.T) {
@@ -249,7 +249,7 @@ func TestALoginOfTheSameSubjectAtTheMomentOfALogout(t *testing.T) {
 			logout := func() error {
 				s, err := h.EndSession(t.Context(), v.Session)
 				if err == nil && s == nil {
-					t.Error("it was no logout")
+					t.Error("EndSession ended no session")
 				}
 				return err
 			}
@@ -274,14 +274,14 @@ func TestALoginOfTheSameSubjectAtTheMomentOfALogout(t *testing.T) {
 				t.Errorf("the session goes on: %t", goesOn)
 			}
 			if s != nil && s.reference() == ended[0].Reference {
-				t.Error("what was said to have ended goes on")
+				t.Error("a session that was reported as ended continues")
 			}
 		})
 	}
 }
 
-// A browser that has not got the cookie of its latest login yet signs out of the session
-// that this login continues, and another login continues it too.
+// A browser without the cookie of its latest login yet can still end the session that this
+// login continues. Another login with the old cookie continues the session, too.
 func TestTheCookieBeforeTheLatestLogin(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -304,8 +304,8 @@ func TestTheCookieBeforeTheLatestLogin(t *testing.T) {
 	}
 }
 
-// A page that was shown in a session that has ended since is answered in another one
-// of the same subject: the grant belongs to that one.
+// A page that was shown in an ended session is answered in a new session of the same
+// subject: the grant belongs to the new session.
 func TestAGrantBelongsToTheSessionThatAnswers(t *testing.T) {
 	h := newHouse(t)
 	h.Issuer.IDTokenLifetime = 5 * time.Minute
@@ -332,8 +332,8 @@ func TestAGrantBelongsToTheSessionThatAnswers(t *testing.T) {
 	}
 }
 
-// The client's page comes next, and may show what other clients know: it waits for them, but
-// not for long.
+// The redirect to the client waits for the other clients to be notified, because the
+// client's page may show their state, but it waits for a second at most.
 func TestARedirectAfterALogoutWaitsASecondAtMost(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -356,8 +356,8 @@ func TestARedirectAfterALogoutWaitsASecondAtMost(t *testing.T) {
 	}
 }
 
-// An earlier version stored a logout that asks as an interaction with a step. Its page is
-// one that is unknown now: nobody is asked to log in because of it.
+// An earlier version stored a logout that asks the user as an interaction with a step.
+// Such an interaction is unknown now: it must not lead to a login page.
 func TestALogoutOfAnEarlierVersionIsUnknown(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

@@ -13,7 +13,8 @@ import (
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
-// signInBy signs a subject in by a session of a provider, and returns the cookie.
+// signInBy signs a subject in with a session of an upstream provider, and returns the
+// cookie.
 func (h *house) signInBy(t *testing.T, subject, provider string) string {
 	t.Helper()
 	v, who := someone(), h.identity(subject)
@@ -39,7 +40,7 @@ func TestAProviderEndsSessions(t *testing.T) {
 	if n, err := logout("j0", "iss\x00s1", "bob"); n != 0 || err != nil || h.is(phone) != "alice" {
 		t.Errorf("a session of another subject: %d, %v", n, err)
 	}
-	again := signIn("alice", "iss\x00s1") // in another tab, at the same moment
+	again := signIn("alice", "iss\x00s1") // in another tab, at the same instant
 	if n, err := logout("j1", "iss\x00s1", "alice"); n != 2 || err != nil || h.is(again)+h.is(phone) != "" || h.is(laptop) != "alice" || h.is(bob) != "bob" {
 		t.Errorf("%d, %v", n, err)
 	}
@@ -57,7 +58,7 @@ func TestAProviderEndsSessions(t *testing.T) {
 	if n, err := logout("j3", "", "alice"); n != 1 || err != nil || h.is(laptop) != "" || h.is(bob) != "bob" {
 		t.Errorf("all of alice: %d, %v", n, err)
 	}
-	// Two tabs of a browser have logged in at once: one session has two documents.
+	// Two concurrent logins in tabs of one browser give one session two documents.
 	v := someone()
 	v.Session = signIn("carol", "iss\x00s4")
 	for range 2 {
@@ -75,17 +76,18 @@ func TestAProviderEndsSessions(t *testing.T) {
 		t.Errorf("a session that has expired: %d, %v", n, err)
 	}
 	if len(told) != 4 {
-		t.Errorf("clients are told of %d ends: %+v", len(told), told)
+		t.Errorf("clients are notified of %d ends: %+v", len(told), told)
 	}
 }
 
-// A logout that was not stored is no replay: the provider hears that it may try again.
+// A logout that could not be stored does not make its token a replay: the provider gets an
+// error that lets it try again.
 func TestALogoutOfAProviderThatIsNotStoredIsNoReplay(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	cookie := h.signInBy(t, "alice", "iss\x00s1")
 	l := ProviderLogout{Session: "iss\x00s1", ID: "j1", ExpiresAt: h.now().Add(2 * time.Minute)}
-	h.kit.Faulty.Inject(storetest.CommitDocument, attempts, storetest.Conflicts) // something else of the change was in the way
+	h.kit.Faulty.Inject(storetest.CommitDocument, attempts, storetest.Conflicts) // each attempt conflicts with another change
 	if _, err := h.EndProviderSession(t.Context(), l); errors.Is(err, ErrReplayed) || !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("not stored: %v", err)
 	}
@@ -94,9 +96,9 @@ func TestALogoutOfAProviderThatIsNotStoredIsNoReplay(t *testing.T) {
 	}
 }
 
-// A fault of the store at any step of a provider's logout is one: the session goes on, and
+// A store fault at any step of a provider's logout is reported: the session continues, and
 // the same token ends it later.
-func TestALogoutOfAProviderThatMeetsAFaultMayComeAgain(t *testing.T) {
+func TestALogoutOfAProviderMayBeRepeatedAfterAFault(t *testing.T) {
 	t.Parallel()
 	for name, l := range map[string]ProviderLogout{"of the session": {Session: "iss\x00s1"}, "of the subject": {Subject: "alice"}} {
 		for _, method := range []storetest.Method{storetest.Document, storetest.Documents, storetest.CommitDocument} {
@@ -125,7 +127,7 @@ func TestALogoutOfAProviderThatMeetsAFaultMayComeAgain(t *testing.T) {
 	}
 }
 
-// Grants that end with their session end at once, and not only when a worker comes.
+// Grants that end with their session end at once, before a worker runs.
 func TestALogoutOfAProviderEndsGrantsAtOnce(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -150,8 +152,8 @@ func TestALogoutOfAProviderEndsGrantsAtOnce(t *testing.T) {
 	}
 }
 
-// A logout token whose commit is repeated after a conflict is one end: a login is
-// refused for it only once.
+// If the commit of a logout token is repeated after a conflict, it still counts as one
+// end: only one login is refused for it.
 func TestALogoutOfAProviderNotesOneEndWhateverItsAttempts(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -167,21 +169,21 @@ func TestALogoutOfAProviderNotesOneEndWhateverItsAttempts(t *testing.T) {
 	if ended, err := h.EndProviderSession(t.Context(), l); len(ended) != 1 || err != nil || attempted != 2 {
 		t.Fatalf("%d ended after %d attempts, %v", len(ended), attempted, err)
 	}
-	// It is remembered for as long as any clock here accepts it: a sweep by one that is
-	// ahead leaves it.
+	// The token's document is kept for as long as any node's clock accepts the token, so
+	// that a sweep by a clock that is ahead leaves it.
 	id := store.KeyOf(store.DocumentProviderLogout, h.Issuer.Realm, l.ID)
 	if d, err := h.kit.Engine.Document(t.Context(), id); err != nil || d.ExpiresAt < l.ExpiresAt.Add(h.Issuer.Policy.MaxSkew+time.Minute) {
 		t.Errorf("remembered until %d, and it expires at %d, %v", d.ExpiresAt, l.ExpiresAt, err)
 	}
 	var at grant.Instant
 	if d, err := h.document(t.Context(), store.DocumentProviderLogout, h.endKey(l.Session, l.Subject), &at); d.Version != 1 || at != l.IssuedAt || err != nil {
-		t.Errorf("noted %d times, at %d in place of %d, %v", d.Version, at, l.IssuedAt, err)
+		t.Errorf("stored %d times, at %d instead of %d, %v", d.Version, at, l.IssuedAt, err)
 	}
 }
 
-// A login that the provider answered before the logout does not survive it, whichever is
-// committed first.
-func TestALoginAtTheMomentOfAProvidersLogout(t *testing.T) {
+// A login that the provider answered before the logout does not survive the logout,
+// whichever is committed first.
+func TestALoginDuringALogoutOfAProvider(t *testing.T) {
 	t.Parallel()
 	for name, token := range map[string]ProviderLogout{
 		"of the session":  {Session: "iss\x00s1"},
@@ -205,7 +207,7 @@ func TestALoginAtTheMomentOfAProvidersLogout(t *testing.T) {
 					_, err := h.EndProviderSession(t.Context(), token)
 					return err
 				}
-				before, after := signIn, logout // which is about to be committed when before happens
+				before, after := signIn, logout // before runs while after is about to be committed
 				if order == "logout first" {
 					before, after = logout, signIn
 				}
@@ -226,7 +228,7 @@ func TestALoginAtTheMomentOfAProvidersLogout(t *testing.T) {
 				if h.is(cookie) != "" {
 					t.Error("the login survives the logout")
 				}
-				// Later, the user may log in again.
+				// A later login succeeds.
 				v, who.SaidAt = someone(), token.IssuedAt.Add(time.Second)
 				it = h.begin(asking(h.c), v, StepLogin)
 				if err := signIn(); err != nil || h.is(cookie) != "alice" {
@@ -237,10 +239,10 @@ func TestALoginAtTheMomentOfAProvidersLogout(t *testing.T) {
 	}
 }
 
-// The provider's instants have seconds only. A login in the second of a logout may be the
-// one that the provider has ended, and is refused; the next one, which was asked for
-// afterwards, is not, although it comes in the same second: the browser is sent to the
-// provider once more, and not again and again until the second is over.
+// The provider's time stamps have seconds only. A login in the second of a logout may be
+// the one that the provider ended, so it is refused. The next login, which began after the
+// logout, is accepted even in the same second. So the browser goes back to the provider
+// once, and not until the second is over.
 func TestALoginInTheSecondOfAProvidersLogoutIsRefusedOnce(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]ProviderLogout{
@@ -281,17 +283,17 @@ func TestALoginInTheSecondOfAProvidersLogoutIsRefusedOnce(t *testing.T) {
 			first, other := h.begin(asking(h.c), v, StepLogin), h.begin(asking(h.c), v, StepLogin)
 			logout("j1")
 			if err := signIn(first); !errors.Is(err, ErrProviderEnded) {
-				t.Fatalf("the login that was under way: %v", err)
+				t.Fatalf("the login that began before the logout: %v", err)
 			}
 			next := again(first)
 			if err := signIn(next); err != nil {
 				t.Fatalf("the login that began after the logout: %v", err)
 			}
-			// What another tab has asked before the logout is as old as the first.
+			// A login that another tab began before the logout is refused like the first.
 			if err := signIn(other); !errors.Is(err, ErrProviderEnded) {
 				t.Errorf("a login of another tab: %v", err)
 			}
-			// A further logout in the same second is another one.
+			// Another logout in the same second refuses logins again.
 			late := again(other)
 			logout("j2")
 			if err := signIn(late); !errors.Is(err, ErrProviderEnded) {
