@@ -46,8 +46,8 @@ func field(body, name string) string {
 	return html.UnescapeString(m[1])
 }
 
-// forms are what a valid form of each page that changes something has. Those that are not
-// here have nothing.
+// forms returns a valid form for each page that changes something. Pages that are not in
+// the map need no fields.
 func forms(once string, c store.Client) map[string]url.Values {
 	return map[string]url.Values{
 		"/new/client":                               {"once": {once}, "kind": {"web"}, "name": {"Shop"}, "redirect_uris": {"https://shop.example/cb"}, "scope": {"read"}},
@@ -68,11 +68,12 @@ func forms(once string, c store.Client) map[string]url.Values {
 	}
 }
 
-// reading are the POSTs that change nothing: their text may be a secret.
+// reading lists the POSTs that change nothing. They are POSTs because their text may be a
+// secret.
 var reading = []string{"/explain", "/checkup"}
 
-// An auditor tries every change of the console with a valid form, and nothing is written.
-// Each form that comes from elsewhere is refused to an admin too.
+// An auditor who sends a valid form for every change of the console changes nothing.
+// Cross-site forms are refused, even an admin's.
 func TestEveryChangeIsForAdminsAndOfThisOrigin(t *testing.T) {
 	r := open(t)
 	alice, bob := r.operator("alice", operator.Admin), r.operator("bob", operator.Auditor)
@@ -124,7 +125,7 @@ func TestEveryChangeIsForAdminsAndOfThisOrigin(t *testing.T) {
 		}
 	}
 	if tried < 18 {
-		t.Errorf("%d changes were tried: this test looks in the wrong place", tried)
+		t.Errorf("only %d changes were tried: the test does not find the routes", tried)
 	}
 	after, err := r.store.Changes(t.Context(), 0)
 	if err != nil || after.Version != before.Version {
@@ -133,7 +134,7 @@ func TestEveryChangeIsForAdminsAndOfThisOrigin(t *testing.T) {
 	if now, err := r.store.Grant(t.Context(), g.ID); err != nil || now.State != grant.Active {
 		t.Errorf("the grant is %v, %v", now.State, err)
 	}
-	// What an auditor sees offers no change.
+	// Pages offer an auditor no change.
 	for _, page := range []string{"/clients", "/clients/shop", "/users/erin", "/apis", "/apis/https:%2F%2Forders.example", "/grants?subject=alice", "/grants/" + g.ID.String(), "/operators"} {
 		body := bob.get(page).Body.String()
 		if found := regexp.MustCompile(`href="[^"]*/(end|delete|edit|revoke|disable|factor)"|href="/new/|method="post" action="/(clients|new|grants|users|apis)`).FindString(body); found != "" {
@@ -142,8 +143,8 @@ func TestEveryChangeIsForAdminsAndOfThisOrigin(t *testing.T) {
 	}
 }
 
-// A client is created once, however often its form is sent, and its secret is in the
-// answer alone.
+// A client is created once, however often its form is sent. Only the response contains the
+// secret.
 func TestAClientIsCreatedOnce(t *testing.T) {
 	r := open(t)
 	alice := r.operator("alice", operator.Admin)
@@ -179,7 +180,7 @@ func TestAClientIsCreatedOnce(t *testing.T) {
 			t.Errorf("%s has the secret", page)
 		}
 	}
-	// A second secret, and the end of the first.
+	// A second secret, and the revocation of the first.
 	page := alice.get("/clients/shop").Body.String()
 	w = alice.post("/clients/shop/secrets", url.Values{"once": {field(page, "once")}, "expires": {"90d"}})
 	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "The secrets of before stay valid") || !strings.Contains(w.Body.String(), "--expires-in 90d shop") {
@@ -196,7 +197,7 @@ func TestAClientIsCreatedOnce(t *testing.T) {
 	if w := alice.post(revoke(0), nil); w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/clients/shop?done=revoked" {
 		t.Errorf("an unused secret is revoked: %d", w.Code)
 	}
-	// The last one wants the name typed.
+	// Revoking the last secret requires typing the client's id.
 	if w := alice.post(revoke(1), url.Values{"typed": {"shopp"}}); w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), "only secret") {
 		t.Errorf("without its name: %d", w.Code)
 	}
@@ -205,7 +206,7 @@ func TestAClientIsCreatedOnce(t *testing.T) {
 	}
 }
 
-// A secret is shown once, whatever fails after it was made.
+// A new secret is shown, whatever fails after it was made.
 func TestASecretIsShownWhateverFailsAfterIt(t *testing.T) {
 	r := open(t)
 	alice := r.operator("alice", operator.Admin)
@@ -229,8 +230,8 @@ func TestASecretIsShownWhateverFailsAfterIt(t *testing.T) {
 	}
 }
 
-// Settings that somebody else has changed since the form was opened are not overwritten,
-// and those that the form leaves alone stay.
+// A form does not overwrite settings that another operator has changed since the form was
+// opened. A saved form keeps the settings that it does not contain.
 func TestAStaleFormChangesNothing(t *testing.T) {
 	r := open(t)
 	alice, carol := r.operator("alice", operator.Admin), r.operator("carol", operator.Admin)
@@ -258,7 +259,7 @@ func TestAStaleFormChangesNothing(t *testing.T) {
 	if stale.Code != http.StatusPreconditionFailed {
 		t.Errorf("the stale one: %d", stale.Code)
 	}
-	// The page of the refusal, loaded again, does not say that the change was made.
+	// If the conflict page is reloaded, it does not report the change as made.
 	if w := carol.post("/clients/shop/edit", form); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "nothing was done this time") {
 		t.Errorf("the stale one again: %d\n%s", w.Code, w.Body)
 	}
@@ -266,7 +267,8 @@ func TestAStaleFormChangesNothing(t *testing.T) {
 	if err != nil || now.Name != "Alice's" || now.Scope != c.Scope || !slices.Equal(now.RedirectURIs, c.RedirectURIs) || now.Auth != c.Auth || len(now.Secrets) != 1 || now.NoPKCE != c.NoPKCE {
 		t.Errorf("the client is %+v, %v", now.Settings, err)
 	}
-	// The page of the refusal has what was entered, and says what it would change.
+	// The conflict page has the values that were entered, and shows what they would
+	// change.
 	page := stale.Body.String()
 	for _, text := range []string{`value="Carol&#39;s"`, "somebody else has changed this", "client update --name &#39;Carol"} {
 		if !strings.Contains(page, text) {
@@ -278,8 +280,8 @@ func TestAStaleFormChangesNothing(t *testing.T) {
 	}
 }
 
-// The program of a service is one request: it signs nobody in.
-func TestAServiceIsNotToldOfASignIn(t *testing.T) {
+// A service only sends a token request: the program that its page shows has no sign-in.
+func TestTheProgramOfAServiceHasNoSignIn(t *testing.T) {
 	r := open(t)
 	alice := r.operator("alice", operator.Admin)
 	for kind, whole := range map[string]bool{"web": true, "service": false} {
@@ -290,8 +292,8 @@ func TestAServiceIsNotToldOfASignIn(t *testing.T) {
 	}
 }
 
-// A form with a value that cannot be read is shown again as it was sent: nothing that was
-// entered is lost, neither there nor in the fields that follow.
+// A form with an invalid value is shown again as it was sent: no entered value is lost,
+// neither the invalid one nor those of later fields.
 func TestARefusedFormKeepsWhatWasEntered(t *testing.T) {
 	r := open(t)
 	alice := r.operator("alice", operator.Admin)
@@ -311,8 +313,8 @@ func TestARefusedFormKeepsWhatWasEntered(t *testing.T) {
 	}
 }
 
-// Certificates have lines: a field of one line would lose them, and no setting of their
-// client could be saved. Browsers send the lines with other ends.
+// Certificates have several lines: a single-line field would lose them, and then no
+// setting of the client could be saved. Browsers send the lines with other line ends.
 func TestCertificatesStayAsTheyAre(t *testing.T) {
 	r := open(t)
 	alice := r.operator("alice", operator.Admin)
@@ -337,8 +339,8 @@ func TestCertificatesStayAsTheyAre(t *testing.T) {
 	}
 }
 
-// A crafted form that asks for its command changes nothing, also where a page has no such
-// button: its id was not spent.
+// A crafted form with show=1 changes nothing, even on pages without the button that shows
+// the command.
 func TestShowingACommandChangesNothing(t *testing.T) {
 	r := open(t)
 	alice := r.operator("alice", operator.Admin)
@@ -363,8 +365,9 @@ func TestShowingACommandChangesNothing(t *testing.T) {
 	}
 }
 
-// What the admin API refuses of an address or a form is said as that, and is no fault of the
-// server: a client was deleted that a link to the next page begins after, for example.
+// A request that the admin API refuses is shown as the caller's error, and not as a fault
+// of the server. For example, the client with which the next page of a list begins has
+// been deleted.
 func TestARefusedRequestIsNoFaultOfTheServer(t *testing.T) {
 	alice := open(t).operator("alice", operator.Admin)
 	for path, says := range map[string]string{"/clients?after=gone": "is not in the list", "/users?after=gone": "is not in the list", "/grants?subject=%00": "subject is not UTF-8 text", "/audit?before=x": "before is not the number of a record", "/audit?event=none": "event is no event"} {
@@ -375,8 +378,8 @@ func TestARefusedRequestIsNoFaultOfTheServer(t *testing.T) {
 	}
 }
 
-// What can be undone takes one click, and so does undoing it. What cannot be wants the
-// name typed, and the number that was seen.
+// A change that can be undone takes one click, and so does undoing it. A deletion requires
+// typing the name, and the number that was shown.
 func TestUndoAndDelete(t *testing.T) {
 	r := open(t)
 	alice := r.operator("alice", operator.Admin)
@@ -419,7 +422,8 @@ func TestUndoAndDelete(t *testing.T) {
 	}
 }
 
-// Grants are found by their subject, and end when the number that was seen is still right.
+// Grants are listed by subject. They are ended only if the number that was shown is still
+// right.
 func TestGrantsEnd(t *testing.T) {
 	r := open(t)
 	alice := r.operator("alice", operator.Admin)
@@ -459,7 +463,8 @@ func TestGrantsEnd(t *testing.T) {
 	}
 }
 
-// Ids and names lead to their pages; nothing of another text is shown again.
+// Ids and names redirect to their pages. Any other text, which may be a token, is not
+// repeated.
 func TestLookUp(t *testing.T) {
 	r := open(t)
 	alice := r.operator("alice", operator.Auditor)
@@ -485,8 +490,8 @@ func TestLookUp(t *testing.T) {
 	}
 }
 
-// Names that mean something to a browser, a shell, a terminal or a reader are shown as
-// what they are on every page, and the command of a page does what it says.
+// Names with special characters for a browser, a shell, a terminal or a reader are shown
+// literally on every page, and the commands of a page still work.
 func TestHostileNamesOfClients(t *testing.T) {
 	r := open(t)
 	alice := r.operator("alice", operator.Admin)
@@ -510,7 +515,7 @@ func TestHostileNamesOfClients(t *testing.T) {
 	pages["a search"] = alice.get("/clients?match=" + url.QueryEscape("\x1b[31m$(id)'\u202e")).Body.String()
 	for name, body := range pages {
 		for _, bad := range []string{"<script", "<img", "\u202e", "</title><h1>", "\x1b"} {
-			// What can be edited is as it is.
+			// Values of form fields contain the name unchanged.
 			if strings.Contains(regexp.MustCompile(` value="[^"]*"`).ReplaceAllString(body, ""), bad) {
 				t.Errorf("%s has %q", name, bad)
 			}
@@ -525,7 +530,7 @@ func TestHostileNamesOfClients(t *testing.T) {
 	}
 }
 
-// A list leads to its next page, and back.
+// A list links to its next page and its previous page.
 func TestPagesOfAList(t *testing.T) {
 	r := open(t)
 	alice := r.operator("alice", operator.Auditor)
@@ -558,7 +563,7 @@ func TestPagesOfAList(t *testing.T) {
 				}
 			}
 			if link(body, "previous") != "" {
-				t.Error("there is a page before the first one")
+				t.Error("the first page links to a previous page")
 			}
 		}
 	}
@@ -567,8 +572,8 @@ func TestPagesOfAList(t *testing.T) {
 	}
 }
 
-// The life of a built-in user, as an operator sees it. A factor is removed only by whoever
-// has signed in a moment ago.
+// The life of a built-in user, as an operator sees it. Removing a second factor requires a
+// fresh sign-in.
 func TestUsers(t *testing.T) {
 	r := open(t)
 	alice := r.operator("alice", operator.Admin)
@@ -619,7 +624,7 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// Texts in other languages survive a form that has the English ones alone.
+// A form with English texts only keeps the texts in other languages.
 func TestAPIs(t *testing.T) {
 	r := open(t)
 	alice := r.operator("alice", operator.Admin)
@@ -668,8 +673,8 @@ func TestAPIs(t *testing.T) {
 	}
 }
 
-// A form shows the command that does what it would do, and saves nothing; what is saved
-// comes with the command too.
+// A form shows the command with the same effect, without saving anything. The page after
+// saving shows the command too.
 func TestTheCommandOfAForm(t *testing.T) {
 	r := open(t)
 	alice := r.operator("alice", operator.Admin)
@@ -721,9 +726,9 @@ func TestTheCommandOfAForm(t *testing.T) {
 			t.Errorf("an API: %s, want %s", got, want)
 		}
 	}
-	// The id of the form was not spent.
+	// Showing the command has not used up the id of the form.
 	if w := alice.post("/clients/shop/state", url.Values{"state": {"disabled"}}); shownCommand(alice.get(w.Header().Get("Location"))) != "mintage client disable shop" {
-		t.Error("what disables a client is not shown")
+		t.Error("the page does not show the command that disables a client")
 	}
 	if w := alice.post("/new/user", url.Values{"once": {once}, "username": {"erin"}}); shownCommand(w) != "mintage user create erin" {
 		t.Error("a user is created with another command")
@@ -733,8 +738,8 @@ func TestTheCommandOfAForm(t *testing.T) {
 	}
 }
 
-// A client that registered itself is shown with where its answers go and what users have
-// allowed it, and blocked with one click.
+// The page of a self-registered client shows its redirect hosts and its users, and blocks
+// the client with one click.
 func TestAClientThatRegisteredItself(t *testing.T) {
 	r := open(t)
 	alice := r.operator("alice", operator.Admin)
@@ -759,7 +764,7 @@ func TestAClientThatRegisteredItself(t *testing.T) {
 		t.Error("it is among those that operators registered")
 	}
 	page := "/clients/" + url.PathEscape(c.ID)
-	// Only clients that registered themselves are found by the host that their answers go to.
+	// Only self-registered clients are searched by redirect host.
 	for path, label := range map[string]string{"/clients": "Name or id", "/clients?own=1": "Name, id or redirect host"} {
 		if body := alice.get(path).Body.String(); !strings.Contains(body, `<label for="match">`+label+`</label>`) {
 			t.Errorf("%s does not search by %s:\n%s", path, label, body)
@@ -782,7 +787,8 @@ func TestAClientThatRegisteredItself(t *testing.T) {
 	}
 }
 
-// The consent page is shown in its words and languages, with nothing to send.
+// The preview of the consent page has its texts and languages, and no form that can be
+// sent.
 func TestTheConsentPageIsPreviewed(t *testing.T) {
 	r := open(t)
 	bob := r.operator("bob", operator.Auditor)
@@ -811,9 +817,9 @@ func TestTheConsentPageIsPreviewed(t *testing.T) {
 	}
 }
 
-// What people look for in the wrong place leads on: an agent among the clients, a lost
-// phone among the operators, and what became of a grant.
-func TestPagesLeadOn(t *testing.T) {
+// Pages link to what people look for on the wrong page: an agent among the clients, a lost
+// phone among the operators, and the history of a grant.
+func TestPagesLinkToRelatedPages(t *testing.T) {
 	r := open(t)
 	r.staff()
 	r.console.Users = r.users
@@ -840,7 +846,8 @@ func TestPagesLeadOn(t *testing.T) {
 		"/keys":                    {`href="/keys/rotate"`},
 		"/keys/rotate":             {"mintage keys rotate"},
 		"/":                        {`<a href="/clients">`, `<a href="/operators">`},
-		// What belongs to no realm: another user of the realm may have the operator's name.
+		// Pages of the deployment do not link into a realm, where another user may have
+		// the operator's name.
 		"/realms/staff/operators": {`href="/users/alice"`},
 		"/realms/staff/keys":      {`href="/audit?event=key_added"`},
 	} {

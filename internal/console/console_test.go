@@ -33,8 +33,8 @@ import (
 
 const origin = "https://console.example:8445"
 
-// A room is a console on a store of its own, where users are not built in: invitations
-// let in.
+// A room is the fixture: a console on its own store, without built-in users. Operators
+// sign in by invitation.
 type room struct {
 	t       *testing.T
 	data    string // directory of the store
@@ -45,12 +45,12 @@ type room struct {
 	now     time.Time
 	cases   admin.Admin
 
-	checkups int // that were asked for
+	checkups int // number of check-ups
 	watch    func() adminapi.Watch
 
 	auditDirectory string
 	audit          *audit.Log
-	users          *account.Users // of the realm; the console does not know them unless a test says so
+	users          *account.Users // of the realm; a test that needs them sets console.Users
 }
 
 func open(t *testing.T) *room {
@@ -73,7 +73,7 @@ func open(t *testing.T) *room {
 	r.audit = audit.Open(audit.Options{Directory: r.auditDirectory, Node: "a", Now: now, Log: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() { r.audit.Close() })
 	api.Audit, api.AuditDirectory = r.audit, r.auditDirectory
-	// What explanations say is tested where they are made.
+	// The contents of explanations are tested in internal/explain.
 	api.Explain = func(_ context.Context, in adminapi.ExplainRequest, _ []string) (any, error) {
 		if _, err := grant.ParseID(in.Text); err == nil {
 			return adminapi.Explanation{Kind: "grant", Grant: &adminapi.Grant{ID: in.Text, State: "active", ClientID: "shop", Subject: "alice"}, Life: []adminapi.LifeEntry{{What: "authorized"}}}, nil
@@ -124,8 +124,8 @@ func open(t *testing.T) *room {
 	return r
 }
 
-// operator adds an operator, perhaps of one realm, and returns a browser in which it is
-// signed in.
+// operator adds an operator, of one realm if it is given, and returns a browser in which
+// the operator is signed in.
 func (r *room) operator(name, role string, realm ...string) *browser {
 	r.t.Helper()
 	if err := operator.Add(r.t.Context(), r.store, operator.Operator{Name: name, Role: role, Realm: strings.Join(realm, "")}); err != nil {
@@ -170,7 +170,7 @@ func (r *room) invitation(name string) string {
 type browser struct {
 	*room
 	cookie *http.Cookie
-	known  []*http.Cookie // the one that outlives sessions
+	known  []*http.Cookie // cookies that outlive sessions
 }
 
 func (b *browser) do(method, path string, form url.Values, change func(*http.Request)) *httptest.ResponseRecorder {
@@ -210,7 +210,7 @@ func (b *browser) post(path string, form url.Values) *httptest.ResponseRecorder 
 	return b.do(http.MethodPost, path, form, nil)
 }
 
-// pagesOfOperators are those that need a session.
+// pagesOfOperators are the pages that require a session.
 var pagesOfOperators = []string{"/", "/?period=week", "/checkup", "/realms", "/settings", "/keys", "/operators", "/clients", "/new/client", "/new/client?kind=web", "/grants", "/grants?subject=alice", "/audit", "/audit/export", "/explain", "/users", "/new/user", "/keys/rotate", "/apis", "/new/api", "/restores", "/new/restore"}
 
 func TestNobodySeesAnythingWithoutASession(t *testing.T) {
@@ -237,7 +237,7 @@ func TestTheCookieIsForTheConsoleAlone(t *testing.T) {
 	}
 }
 
-// A form is accepted from a page of the console alone (CWE-352).
+// A form is accepted only from a page of the console (CWE-352).
 func TestForgedForms(t *testing.T) {
 	r := open(t)
 	alice := r.operator("alice", operator.Admin)
@@ -259,7 +259,8 @@ func TestForgedForms(t *testing.T) {
 	}
 }
 
-// Whoever sends a form after the session has ended reads that it has changed nothing.
+// A form that is sent after the session has ended leads to a page that says that nothing
+// was changed.
 func TestAFormAfterTheSession(t *testing.T) {
 	r := open(t)
 	alice := r.operator("alice", operator.Admin)
@@ -269,11 +270,11 @@ func TestAFormAfterTheSession(t *testing.T) {
 		t.Errorf("%d to %s", w.Code, to)
 	}
 	if body := alice.get(alice.get("/clients").Header().Get("Location")).Body.String(); strings.Contains(body, "nothing was changed") {
-		t.Error("a page was asked for, and no form sent")
+		t.Error("the page says so although no form was sent")
 	}
 }
 
-// Whoever pastes too much has not sent a forged form.
+// A form that is too large gets an error of its own, and is not reported as forged.
 func TestALargeForm(t *testing.T) {
 	alice := open(t).operator("alice", operator.Admin)
 	w := alice.post("/explain", url.Values{"text": {strings.Repeat("x", 64<<10)}})
@@ -282,8 +283,9 @@ func TestALargeForm(t *testing.T) {
 	}
 }
 
-// After DNS rebinding, a page of another site reaches the console under its own name.
-func TestTheConsoleAnswersUnderItsOwnNameAlone(t *testing.T) {
+// DNS rebinding: a page of another site can reach the console's address, but only under
+// its own host name.
+func TestTheConsoleAnswersOnlyUnderItsOwnHostName(t *testing.T) {
 	alice := open(t).operator("alice", operator.Admin)
 	for _, host := range []string{"evil.example:8445", "127.0.0.1:8445", "console.example", "console.example:8443", ""} {
 		w := alice.do(http.MethodGet, "/", nil, func(r *http.Request) { r.Host = host })
@@ -313,8 +315,8 @@ func TestHeadersOfEveryPage(t *testing.T) {
 	}
 }
 
-// A wrong password, a user without a second factor, one who is no operator and a user whom
-// nobody knows get the same answer: whoever guesses passwords learns nothing.
+// A wrong password, a user without a second factor, a user who is not an operator and an
+// unknown user get the same answer, so that guessing passwords gives no information.
 func TestARefusedSignInDoesNotSayWhatWasRight(t *testing.T) {
 	r := open(t)
 	r.console.Users, r.console.Audit = r.users, r.audit
@@ -346,7 +348,8 @@ func TestARefusedSignInDoesNotSayWhatWasRight(t *testing.T) {
 			t.Errorf("%s is answered with\n%s", name, got)
 		}
 	}
-	// The audit log names operators alone: what somebody types may be a password.
+	// The audit log contains only names of operators: any other text may be a password
+	// that was typed into the wrong field.
 	if err := r.audit.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -357,7 +360,7 @@ func TestARefusedSignInDoesNotSayWhatWasRight(t *testing.T) {
 	}
 }
 
-// Whoever goes on after too many failures is in the audit log too, once a minute.
+// Throttled attempts are in the audit log too, at most one a minute.
 func TestThrottledSignInsAreRecorded(t *testing.T) {
 	r := open(t)
 	r.console.Users, r.console.Audit = r.users, r.audit
@@ -386,7 +389,8 @@ func TestThrottledSignInsAreRecorded(t *testing.T) {
 	}
 }
 
-// Failures elsewhere do not throttle a browser in which the operator has signed in before.
+// Failures in other browsers do not throttle a browser in which the operator has signed in
+// before.
 func TestABrowserThatIsKnownIsNotThrottledWithOthers(t *testing.T) {
 	r := open(t)
 	r.console.Users = r.users
@@ -424,8 +428,8 @@ func TestABrowserThatIsKnownIsNotThrottledWithOthers(t *testing.T) {
 	}
 }
 
-// The requests that run at once are few: whoever sends a form slowly is not among them.
-func TestASlowFormHoldsNobodyUp(t *testing.T) {
+// The number of concurrent requests is limited. A form that is sent slowly does not count.
+func TestASlowFormTakesNoSlot(t *testing.T) {
 	r := open(t)
 	r.console.Users = r.users
 	server := httptest.NewServer(r.handler)
@@ -445,7 +449,7 @@ func TestASlowFormHoldsNobodyUp(t *testing.T) {
 				resp.Body.Close()
 			}
 		}()
-		if _, err := end.Write([]byte("username=a")); err != nil { // the request is under way
+		if _, err := end.Write([]byte("username=a")); err != nil { // the request has begun
 			t.Fatal(err)
 		}
 	}
@@ -454,11 +458,12 @@ func TestASlowFormHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-// nobody is who of a list of operators cannot sign in.
+// nobody reports that every operator of a list can sign in.
 func nobody([]operator.Operator) ([]string, error) { return nil, nil }
 
-// A role is read at each request, and so is whether there is an operator.
-func TestALostRoleCountsAtTheNextRequest(t *testing.T) {
+// The role of an operator is read at each request, and so is whether the operator still
+// exists.
+func TestARemovedRoleIsLostAtTheNextRequest(t *testing.T) {
 	r := open(t)
 	r.operator("carol", operator.Admin)
 	alice := r.operator("alice", operator.Admin)
@@ -479,8 +484,8 @@ func TestALostRoleCountsAtTheNextRequest(t *testing.T) {
 	}
 }
 
-// A session of a built-in user ends with another password, another or no second factor,
-// and with the user.
+// A session of a built-in user ends when the password or the second factor changes, and
+// when the user is deleted.
 func TestAChangedUserIsSignedOut(t *testing.T) {
 	r := open(t)
 	ctx := t.Context()
@@ -525,7 +530,8 @@ func TestAChangedUserIsSignedOut(t *testing.T) {
 	}
 }
 
-// An auditor can end no session but the own one, whatever form is sent; an admin can.
+// An auditor can end only the auditor's own session, whatever form is sent. An admin can
+// end any.
 func TestAnAuditorChangesNothing(t *testing.T) {
 	r := open(t)
 	alice, bob := r.operator("alice", operator.Admin), r.operator("bob", operator.Auditor)
@@ -554,7 +560,7 @@ func TestAnAuditorChangesNothing(t *testing.T) {
 	}
 }
 
-// A link that was seen by a program that opens links still works, once.
+// An invitation still works once after a program has opened its link.
 func TestInvitations(t *testing.T) {
 	r := open(t)
 	alice := r.operator("alice", operator.Admin)
@@ -583,7 +589,7 @@ func TestInvitations(t *testing.T) {
 		t.Errorf("a guess: %d", w.Code)
 	}
 
-	// Somebody else's link, opened in the browser of alice.
+	// The link of another operator is opened in the browser of alice.
 	r.operator("bob", operator.Auditor)
 	theirs, mine := r.invitation("bob"), alice.cookie.Value
 	if w := alice.get(theirs); !strings.Contains(w.Body.String(), "another operator is signed in") {
@@ -600,8 +606,8 @@ func TestInvitations(t *testing.T) {
 	}
 }
 
-// Whoever has lost the password or the phone gets in again by an invitation: the factor
-// that is enrolled ends the sessions of the user, but not the one that begins with it.
+// An operator who has lost the password or the phone signs in by an invitation. The newly
+// enrolled factor ends the user's other sessions, and not the session that enrolls it.
 func TestAnInvitedOperatorEnrolsASecondFactor(t *testing.T) {
 	r := open(t)
 	r.console.Users = r.users
@@ -641,9 +647,9 @@ func TestAnInvitedOperatorEnrolsASecondFactor(t *testing.T) {
 		if w := b.get("/"); w.Code != http.StatusOK {
 			t.Errorf("after the code: %d, to %s", w.Code, w.Header().Get("Location"))
 		}
-		for who, to := range map[*browser]string{b: "/", {room: r}: "/sign-in?ended"} { // neither has a code to give
+		for who, to := range map[*browser]string{b: "/", {room: r}: "/sign-in?ended"} { // neither owes a code
 			if w := who.post("/factor", url.Values{"code": {"000000"}}); w.Code != http.StatusSeeOther || w.Header().Get("Location") != to {
-				t.Errorf("a code without need: %d, to %s", w.Code, w.Header().Get("Location"))
+				t.Errorf("a code that is not due: %d, to %s", w.Code, w.Header().Get("Location"))
 			}
 		}
 		after, err := users.Read(ctx, "alice")
@@ -657,7 +663,8 @@ func TestAnInvitedOperatorEnrolsASecondFactor(t *testing.T) {
 	}
 }
 
-// Of two browsers that enrol a factor at once, the second reads that it has changed nothing.
+// If two browsers enroll a factor at the same time, the second one's attempt changes
+// nothing.
 func TestTwoBrowsersEnrolASecondFactorAtOnce(t *testing.T) {
 	r := open(t)
 	r.console.Users = r.users
@@ -691,7 +698,7 @@ func TestTwoBrowsersEnrolASecondFactorAtOnce(t *testing.T) {
 		t.Errorf("the second: %d, to %q", w.Code, w.Header().Get("Location"))
 	}
 	if to := second.get("/factor").Header().Get("Location"); to != "/sign-in?ended" {
-		t.Errorf("and then to %q", to)
+		t.Errorf("the second browser is sent to %q", to)
 	}
 	third := &browser{room: r}
 	third.post(r.invitation("alice"), nil)
@@ -703,8 +710,8 @@ func TestTwoBrowsersEnrolASecondFactorAtOnce(t *testing.T) {
 	}
 }
 
-// hostile are names that mean something to a browser, a spreadsheet, a shell, a terminal
-// or a reader.
+// hostile are names with special characters for a browser, a spreadsheet, a shell, a
+// terminal or a reader.
 var hostile = []string{`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `=HYPERLINK("http://evil.example")`, `$(touch /tmp/x)`, "safe\u202eelbat", `</title><h1>`}
 
 func TestHostileNames(t *testing.T) {
@@ -715,7 +722,7 @@ func TestHostileNames(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%d: %v", i, err)
 		}
-		// A secret that ends soon is named by the overview.
+		// The overview names a secret that expires soon.
 		if _, _, err := r.cases.Clients().AddSecret(t.Context(), c.ID, time.Hour); err != nil {
 			t.Fatal(err)
 		}
@@ -734,7 +741,7 @@ func TestHostileNames(t *testing.T) {
 		}
 	}
 	if !strings.Contains(body, `\u202e`) {
-		t.Error("the page hides that a name changes the direction")
+		t.Error("the page hides a character that changes the text direction")
 	}
 }
 
@@ -748,7 +755,8 @@ func TestJapanese(t *testing.T) {
 	}
 }
 
-// Pages that are made at once are each in the language and the realm of their request.
+// Pages that are rendered concurrently have the language and the realm of their own
+// requests.
 func TestPagesAtOnce(t *testing.T) {
 	r := open(t)
 	r.staff()

@@ -9,8 +9,8 @@ import (
 	"github.com/mintage/mintage/internal/operator"
 )
 
-// TestABrowserThatKeepsNoCookies: whoever comes in reads why they are not in, and others
-// are led on.
+// TestABrowserThatKeepsNoCookies: after a sign-in whose cookie the browser has not kept,
+// the page says so. Other visitors do not see this text.
 func TestABrowserThatKeepsNoCookies(t *testing.T) {
 	r := open(t)
 	if err := operator.Add(t.Context(), r.store, operator.Operator{Name: "alice", Role: operator.Admin}); err != nil {
@@ -37,11 +37,11 @@ func TestABrowserThatKeepsNoCookies(t *testing.T) {
 			t.Errorf("kept %t: to %q\n%s", kept, to, w.Body)
 		}
 		if body := b.get("/sign-in").Body.String(); strings.Contains(body, "has not kept the cookie") {
-			t.Error("nobody has tried to come in")
+			t.Error("the sign-in page says so before any sign-in")
 		}
 	}
 	r.console.Users = r.users // with a second factor
 	if b, page := enter(true); b.get(page).Header().Get("Location") != "/factor" {
-		t.Error("whoever owes a second factor is not asked for it")
+		t.Error("the console does not ask for the second factor that the user owes")
 	}
 }

@@ -11,8 +11,9 @@ import (
 	"github.com/mintage/mintage/internal/operator"
 )
 
-// TestFieldsAreDescribed: each hint, and the error of a field that is wrong, is connected
-// to its field, so that a screen reader reads it there (WCAG 2.2, 1.3.1 and 3.3.1).
+// TestFieldsAreDescribed: aria-describedby connects each hint, and the error of an invalid
+// field, to its field, so that a screen reader reads them there (WCAG 2.2, 1.3.1 and
+// 3.3.1).
 func TestFieldsAreDescribed(t *testing.T) {
 	r := open(t)
 	r.shop("Shop", "shop")
@@ -46,7 +47,7 @@ func TestFieldsAreDescribed(t *testing.T) {
 			}
 			for _, id := range by {
 				if !strings.Contains(page, ` id="`+id+`"`) {
-					t.Errorf("%s: nothing is called %s", name, id)
+					t.Errorf("%s: no element has the id %s", name, id)
 				}
 			}
 			described = append(described, by...)

@@ -9,9 +9,10 @@ import (
 	"github.com/mintage/mintage/internal/operator"
 )
 
-// TestWhatWasDoneStillHolds: a page says that a client or a user is disabled only as long
-// as it is. The back button, a reload or a link shows the page again after a change.
-func TestWhatWasDoneStillHolds(t *testing.T) {
+// TestPagesReportChangesOnlyWhileTheyHold: a page says "disabled" about a client or a user only while it
+// is true. The back button, a reload or a link may show the page again after another
+// change.
+func TestPagesReportChangesOnlyWhileTheyHold(t *testing.T) {
 	r := open(t)
 	r.shop("Shop", "shop")
 	alice := r.operator("alice", operator.Admin)
@@ -32,18 +33,18 @@ func TestWhatWasDoneStillHolds(t *testing.T) {
 	w := alice.post("/clients/shop/state", url.Values{"state": {"disabled"}})
 	page := w.Header().Get("Location")
 	if !says(page, disabled) || says("/clients/shop?done=enabled", "The client is enabled.") {
-		t.Error("a client that is disabled is not said to be, or to be enabled")
+		t.Error("the page of a disabled client does not say so, or says that it is enabled")
 	}
 	alice.post("/clients/shop/state", url.Values{"state": {"enabled"}})
 	if says(page, disabled) || says(page, "mintage client disable") {
-		t.Error("a client that is enabled again is said to be disabled")
+		t.Error("the page of a client that is enabled again says that it is disabled")
 	}
 	if says("/users/erin?done=disabled", userDisabled) || says("/users/erin?done=factor", removed) {
-		t.Error("a link says of a user what is not so")
+		t.Error("a link makes the page say something false about a user")
 	}
 	alice.post("/users/erin/factor", url.Values{"typed": {"erin"}})
 	alice.post("/users/erin/disable", url.Values{"counted": {"0"}})
 	if !says("/users/erin?done=disabled", userDisabled) || !says("/users/erin?done=factor", removed) || says("/users/erin?done=enabled", "The user is enabled.") {
-		t.Error("what was done to a user is not said")
+		t.Error("the page does not report the change of the user")
 	}
 }

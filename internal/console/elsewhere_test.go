@@ -18,7 +18,8 @@ import (
 
 const verifierName = "__Host-mintage_console_login"
 
-// elsewhere has operators of r sign in at another system, by rules.
+// elsewhere configures the room so that operators sign in at another system, with roles by
+// the rules.
 func (r *room) elsewhere(rules ...string) {
 	r.t.Helper()
 	e := &console.LoginSystem{URL: "https://auth.example/account/console", At: "https://login.example", ACR: []string{"gold"}, AMR: []string{"mfa", "hwk"}}
@@ -32,12 +33,12 @@ func (r *room) elsewhere(rules ...string) {
 	r.console.LoginSystem = e
 }
 
-// A login is what the other system says of a user.
+// A loginThere is what the other system reports about a login.
 type loginThere struct {
 	subject, acr, amr, claims string
 }
 
-// departs begins to sign in, and returns the verifier that the browser keeps and its
+// departs begins a sign-in at the other system. It returns the verifier cookie and its
 // challenge.
 func (b *browser) departs() (verifier *http.Cookie, challenge string) {
 	b.t.Helper()
@@ -51,7 +52,8 @@ func (b *browser) departs() (verifier *http.Cookie, challenge string) {
 	return verifier, challenge
 }
 
-// ticket returns the path to which a login leads, for the browser with a challenge.
+// ticket returns the console's path for a finished login, for the browser with the
+// challenge.
 func (r *room) ticket(challenge string, l loginThere) string {
 	r.t.Helper()
 	d, address, err := r.console.LoginSystem.Ticket(origin, operator.Ticket{Challenge: challenge, Subject: l.subject, ACR: l.acr, AMR: strings.Fields(l.amr)}, grant.At(r.now), "", l.claims)
@@ -64,8 +66,8 @@ func (r *room) ticket(challenge string, l loginThere) string {
 	return strings.TrimPrefix(address, origin)
 }
 
-// arrives brings a ticket to the console with a verifier, and follows the page that leads
-// on by itself. It returns the status, and the page.
+// arrives presents a ticket and a verifier to the console, and follows the page that
+// refreshes itself. It returns the status and the page.
 func (b *browser) arrives(path string, verifier *http.Cookie) (int, string) {
 	b.t.Helper()
 	w := b.get(path)
@@ -100,8 +102,8 @@ func TestOperatorsSignInElsewhere(t *testing.T) {
 	const admins = `{"groups":["people","mintage-admins"]}`
 	for name, c := range map[string]struct {
 		login   loginThere
-		refused string // what the page says
-		role    string // that the pages show
+		refused string // the text of the error page
+		role    string // the role that the pages show
 	}{
 		"an admin by a group":             {loginThere{"bob", "", "pwd mfa", admins}, "", "admin"},
 		"by an acr":                       {loginThere{"bob", "gold", "", admins}, "", "admin"},
@@ -133,7 +135,7 @@ func TestOperatorsSignInElsewhere(t *testing.T) {
 	if _, page := (&browser{room: r}).signsIn(loginThere{"bob", "", "", admins}); !strings.Contains(page, "acr gold") || !strings.Contains(page, "amr hwk") {
 		t.Errorf("the page does not name what would do:\n%s", page)
 	}
-	// Those who came by a rule are listed as long as their session is there.
+	// Operators by a rule are listed while their sessions exist.
 	list, err := r.cases.Console().Operators(t.Context())
 	roles := map[string]string{}
 	for _, o := range list {
@@ -144,9 +146,9 @@ func TestOperatorsSignInElsewhere(t *testing.T) {
 	}
 }
 
-// The ticket of a login is for the browser that has begun at the console, once, and soon
-// (CWE-352, CWE-294).
-func TestATicketIsForOneBrowserOnce(t *testing.T) {
+// The ticket of a login is valid once, for a short time, and in the browser that began at
+// the console (CWE-352, CWE-294).
+func TestATicketIsValidOnceInOneBrowser(t *testing.T) {
 	r := open(t)
 	r.elsewhere("admin sub=bob")
 	bob := loginThere{subject: "bob", acr: "gold"}
@@ -190,8 +192,8 @@ func TestATicketIsForOneBrowserOnce(t *testing.T) {
 	}
 }
 
-// A fresh sign-in is that of the operator who is signed in, and its session takes the place
-// of the one before.
+// A fresh sign-in must be of the operator who is signed in. The new session replaces the
+// old one.
 func TestAFreshSignInElsewhere(t *testing.T) {
 	r := open(t)
 	r.elsewhere("admin groups=a")
@@ -224,8 +226,8 @@ func TestAFreshSignInElsewhere(t *testing.T) {
 	}
 }
 
-// A rule that was removed or changed is lost at the next request, and so is a session from
-// another system. A role that was added counts before a rule.
+// Removing or changing a rule takes effect at the next request, and so does removing the
+// other system. An added operator's role takes precedence over a rule.
 func TestARuleIsReadAtEachRequest(t *testing.T) {
 	r := open(t)
 	for name, change := range map[string]func(){
@@ -241,7 +243,7 @@ func TestARuleIsReadAtEachRequest(t *testing.T) {
 		r.elsewhere("auditor x=y", "admin groups=a")
 		b := &browser{room: r}
 		b.signsIn(loginThere{"bob", "gold", "", `{"groups":["a"]}`})
-		r.elsewhere("auditor x=z", "admin groups=a") // others do not matter
+		r.elsewhere("auditor x=z", "admin groups=a") // other rules have no effect
 		if w := b.get("/operators"); w.Code != http.StatusOK {
 			t.Fatalf("before %s: %d", name, w.Code)
 		}
@@ -262,7 +264,8 @@ func TestARuleIsReadAtEachRequest(t *testing.T) {
 	}
 }
 
-// A rule for one realm confines to it, as an operator is confined.
+// A rule for one realm confines the operator to the realm, like the operator's own entry
+// would.
 func TestARuleOfOneRealm(t *testing.T) {
 	r := open(t)
 	r.staff()
@@ -278,13 +281,13 @@ func TestARuleOfOneRealm(t *testing.T) {
 			t.Errorf("%s: %d", path, w.Code)
 		}
 	}
-	// From the pages of a realm, the way is the same.
+	// Sign-ins that begin on a page of a realm go the same way.
 	if w := (&browser{room: r}).get("/realms/staff/sign-in/elsewhere"); !strings.HasPrefix(w.Header().Get("Location"), "https://auth.example/account/console?code_challenge=") {
 		t.Errorf("to %q", w.Header().Get("Location"))
 	}
 }
 
-// What the audit log says of sign-ins elsewhere.
+// The audit log records sign-ins at the other system.
 func TestSignInsElsewhereAreRecorded(t *testing.T) {
 	r := open(t)
 	r.console.Audit = r.audit

@@ -6,7 +6,8 @@ import (
 	"github.com/mintage/mintage/internal/adminapi"
 )
 
-// Routes returns method and path of each page, and whether it needs nobody to be signed in.
+// Routes returns the method and path of each page, and whether it is public (needs no
+// session).
 func (c *Console) Routes() (list []Route) {
 	for _, rt := range c.routes() {
 		list = append(list, Route{rt.method, rt.path, rt.public})
@@ -23,8 +24,8 @@ type Route struct {
 // ExportPages sets how many pages an export reads.
 func (c *Console) ExportPages(n int) { c.export = n * adminapi.MaxPage }
 
-// Hurry sets how often a page that grows looks.
+// Hurry sets how often a growing page polls.
 func (c *Console) Hurry(interval time.Duration) { c.interval = interval }
 
-// Shown returns a text of others as pages show it.
+// Shown returns foreign text in the form in which pages show it.
 func Shown(text string) string { return shown(text) }

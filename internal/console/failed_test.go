@@ -11,9 +11,8 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// TestAFailureIsNamed: each page about an error says what it was, with the status of its
-// kind.
-func TestAFailureIsNamed(t *testing.T) {
+// TestEachErrorPageNamesItsError: each error page names the kind of the error, and has its status.
+func TestEachErrorPageNamesItsError(t *testing.T) {
 	t.Parallel()
 	c, r := &Console{Log: slog.New(slog.DiscardHandler)}, &request{Request: httptest.NewRequest(http.MethodGet, "/", nil), outer: t.Context(), id: "a1", locale: "en"}
 	titles := map[string]string{}

@@ -10,8 +10,8 @@ import (
 	"github.com/mintage/mintage/internal/operator"
 )
 
-// Each key has its bars on one axis: before its use, in use until its successor comes,
-// and verifying until its end.
+// Each key has bars on one time axis: before its use, in use until its successor is, and
+// verifying until its end.
 func TestTheLifeOfKeysIsDrawn(t *testing.T) {
 	now := time.Date(2026, 11, 25, 0, 0, 0, 0, time.UTC)
 	api := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -29,7 +29,8 @@ func TestTheLifeOfKeysIsDrawn(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := a.page.(keysPage)
-	// 180 days back, and 20 ahead with a tenth of all more: 220 days.
+	// The axis has 180 days back, 20 days ahead, and a tenth of these 200 days more: 220
+	// days.
 	if p.From != now.AddDate(0, 0, -180) || p.To != now.AddDate(0, 0, 40) || p.Now != 818 {
 		t.Errorf("the axis is from %s to %s, now at %d", p.From, p.To, p.Now)
 	}

@@ -27,8 +27,8 @@ import (
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
-// commands are the commands that do what the operations of the admin API do that the
-// console calls.
+// commands maps the operations of the admin API that the console calls to the commands
+// with the same effect.
 var commands = map[string]string{
 	"GET clients": "client list", "POST clients": "client create", "GET clients/{}": "client show", "PUT clients/{}": "client update", "DELETE clients/{}": "client delete",
 	"POST clients/{}/disable": "client disable", "POST clients/{}/enable": "client enable", "POST clients/{}/secrets": "client secret add", "DELETE clients/{}/secrets/{}": "client secret revoke",
@@ -43,16 +43,17 @@ var commands = map[string]string{
 	"GET traffic": "traffic", "GET checkup": "doctor", "POST checkup": "doctor", "GET settings": "config show",
 }
 
-// A visit is an answer of the console, and the operations of the admin API that it took.
+// A visit is a response of the console, with the operations of the admin API that were
+// called for it.
 type visit struct {
 	status     int
 	body       string
 	operations []string
 }
 
-// visit sends each route of the console a valid request of an admin, changes after all
-// that only reads, and what ends something last. A client has the id, and all things have
-// the name, as far as they can.
+// visit sends a valid request of an admin to each route of the console: first those that
+// only read, then changes, and last those that end something (see rank). id is the id of
+// the client, and name the name of everything that can have one.
 func (r *room) visit(id, name string) map[string]visit {
 	r.t.Helper()
 	r.watch = func() adminapi.Watch { return adminapi.Watch{Finished: true} }
@@ -113,7 +114,7 @@ func (r *room) visit(id, name string) map[string]visit {
 		ctx, cancel := context.WithCancel(r.t.Context())
 		w := &reader{httptest.NewRecorder(), func(string) {
 			if rt.Path == "/audit/follow" {
-				cancel() // it would go on
+				cancel() // otherwise the page would keep growing
 			}
 		}}
 		hr := httptest.NewRequestWithContext(ctx, rt.Method, origin+path, strings.NewReader(form.Encode()))
@@ -130,7 +131,8 @@ func (r *room) visit(id, name string) map[string]visit {
 	return all
 }
 
-// operationOf returns the entry of commands that a request is of, or what the request is.
+// operationOf returns the key in commands that matches a request, or else the request's
+// method and path.
 func operationOf(method, path string) string {
 	is := method + " " + path
 	if commands[is] != "" {
@@ -147,7 +149,7 @@ func operationOf(method, path string) string {
 	return is
 }
 
-// rank orders what is visited.
+// rank orders the routes for visit.
 func rank(rt console.Route) int {
 	switch {
 	case rt.Method == http.MethodGet:
@@ -160,8 +162,8 @@ func rank(rt console.Route) int {
 	return 1
 }
 
-// All that the console does is an operation of the admin API and a command, and what it
-// shows of others is text.
+// Everything that the console does is an operation of the admin API and has a command.
+// Foreign text is escaped on its pages.
 func TestEveryPage(t *testing.T) {
 	reference, err := os.ReadFile("../../docs/reference/cli.md")
 	if err != nil {
@@ -170,7 +172,7 @@ func TestEveryPage(t *testing.T) {
 	documented := func(command string) bool { return strings.Contains(string(reference), "\n## mintage "+command+"\n") }
 	all := open(t).visit("$(reboot)/'<b>", hostile[1]+hostile[4]+hostile[5])
 	if len(all) < 55 {
-		t.Fatalf("%d pages were visited: this test looks in the wrong place", len(all))
+		t.Fatalf("only %d pages were visited: the test does not find the routes", len(all))
 	}
 	used := map[string]bool{}
 	for page, v := range all {
@@ -191,7 +193,8 @@ func TestEveryPage(t *testing.T) {
 		checkHostile(t, page, v.body)
 	}
 	for operation := range maps.Keys(commands) {
-		// The one is the form of disable, with another value; the other is of clients that registered themselves.
+		// Enabling uses the form of disabling with another value, and usage is shown for
+		// self-registered clients only.
 		if !used[operation] && operation != "POST clients/{}/enable" && operation != "GET clients/{}/usage" {
 			t.Errorf("no page calls %s", operation)
 		}
@@ -200,16 +203,16 @@ func TestEveryPage(t *testing.T) {
 
 var (
 	fields = regexp.MustCompile(` value="[^"]*"|(?s)<textarea.*?</textarea>`)
-	// ours is what a page that grows may run.
+	// ours matches the script of a growing page.
 	ours    = regexp.MustCompile(`<script type="module" async src="/assets/grow-[0-9a-f]+\.js"></script>`)
 	command = regexp.MustCompile(`<code lang="en">((?:mintage|CLIENT_ID=\S+ \w+) [^<]*)</code>`)
 )
 
-// checkHostile checks that a page has nothing of hostile names but text, and that a shell
-// reads its commands as commands.
+// checkHostile checks that a page shows hostile names as text only, and that a shell
+// parses its commands correctly.
 func checkHostile(t *testing.T, page, body string) {
 	t.Helper()
-	shown := fields.ReplaceAllString(ours.ReplaceAllString(body, ""), "") // what can be edited is as it is
+	shown := fields.ReplaceAllString(ours.ReplaceAllString(body, ""), "") // form fields have their values unchanged
 	for _, bad := range []string{"<script", "<img", "\u202e", "</title><h1>", "\x1b", "<b>"} {
 		if strings.Contains(shown, bad) {
 			t.Errorf("%s has %q", page, bad)
@@ -220,7 +223,8 @@ func checkHostile(t *testing.T, page, body string) {
 	}
 }
 
-// wordsOf returns the words of a command as a shell reads it, which runs nothing else.
+// wordsOf returns the words into which a shell splits a command, and fails if the shell
+// runs anything else.
 func wordsOf(t *testing.T, text string) []string {
 	t.Helper()
 	out, err := exec.Command("sh", "-c", "mintage() { printf '%s\\0' \"$@\"; }; node() { :; }; java() { :; }; reboot() { echo REBOOTED >&2; }\n"+text).CombinedOutput()
@@ -230,10 +234,9 @@ func wordsOf(t *testing.T, text string) []string {
 	return strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
 }
 
-// Names that mean something to a browser, a spreadsheet, a shell, a terminal or a reader
-// are text on every page that shows them, in the export, and in the commands, where they
-// are one word.
-func TestNamesThatAttack(t *testing.T) {
+// Names with special characters for a browser, a spreadsheet, a shell, a terminal or a
+// reader are text on every page and in the export. In commands they are a single word.
+func TestHostileNamesAreTextOnEveryPage(t *testing.T) {
 	ids := []string{`"><script>alert(1)</script>`, "=1+1", "$(reboot)`reboot`';reboot;'", "-rf\\%s"}
 	names := []string{`<script>alert(1)</script>`, "=HYPERLINK(\"http://evil.example\")\x1b[31mred\x1b]0;t\x07", "$(reboot)`reboot`'; reboot '-%s\\", "safe\u202eelbat\u2066x\u200b\u00adb\U000e0041"}
 	for i, name := range names {
@@ -259,7 +262,7 @@ func TestNamesThatAttack(t *testing.T) {
 			}
 		}
 		if shown < 3 {
-			t.Errorf("%q is on %d pages: this test looks in the wrong place", name, shown)
+			t.Errorf("%q is on %d pages only: the test does not find the names", name, shown)
 		}
 		export := (&browser{room: r, cookie: r.cookieOf("alice")}).get("/audit/export").Body.String()
 		if bad := strings.IndexFunc(export, func(c rune) bool { return c != '\n' && (unicode.IsControl(c) || unicode.Is(unicode.Cf, c)) }); bad >= 0 {

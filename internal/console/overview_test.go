@@ -8,8 +8,8 @@ import (
 	"github.com/mintage/mintage/internal/operator"
 )
 
-// The overview names what is wrong, the worst first, and draws what was answered. An
-// auditor may have the server examined.
+// The overview lists problems, the worst first, and charts the responses. An auditor may
+// run a check-up.
 func TestOverview(t *testing.T) {
 	r := open(t)
 	bob := r.operator("bob", operator.Auditor)
@@ -31,7 +31,7 @@ func TestOverview(t *testing.T) {
 		}
 	}
 	if body := bob.get("/checkup").Body.String(); !strings.Contains(body, "all is well") {
-		t.Error("the page of findings lacks what is well")
+		t.Error("the page of findings lacks the passed checks")
 	}
 	if w := bob.post("/checkup", nil); w.Code != http.StatusSeeOther || r.checkups != 1 {
 		t.Errorf("check now: %d, %d", w.Code, r.checkups)
@@ -43,7 +43,7 @@ func TestOverview(t *testing.T) {
 	}
 }
 
-// The settings name their source, and what the configuration would change.
+// The settings show their sources, and what a reload of the configuration would change.
 func TestSettings(t *testing.T) {
 	body := open(t).operator("bob", operator.Auditor).get("/settings").Body.String()
 	for _, text := range []string{"/var/lib/&lt;mintage&gt;", "--data", "a reload changes it", "mintage config show --running"} {

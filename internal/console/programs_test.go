@@ -10,8 +10,8 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// What the console shows is what the page "Connect your application" has, whose programs
-// tests run; and each literal that is another client's is there, once or more.
+// The console shows the programs of the page "Connect your application", which tests run.
+// Each literal that must be replaced by the client's value occurs in them.
 func TestProgramsAreThoseOfTheDocumentation(t *testing.T) {
 	page, err := os.ReadFile("../../docs/how-to/connect.md")
 	if err != nil {

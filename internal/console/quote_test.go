@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// A shell reads what quote has written as the text, and a terminal acts on none of it.
-func TestQuotedArgumentsAreWhatTheyWere(t *testing.T) {
+// A shell parses the output of quote as the original text, and the output contains no
+// character that a terminal acts on.
+func TestAShellParsesQuotedArgumentsAsTheOriginal(t *testing.T) {
 	for _, text := range []string{
 		"shop", "a b", "it's", "$(touch /tmp/x)", "`id`", `a"b\c`, "50%", "\x1b[31mred", "safe\u202eelbat", "zero\u200bwidth", "new\nline", "\x00"[:0], "-rf", "日本語", "%s\x07", `\033\x1b`, "a\u00a0b", "tab\t'q'",
 	} {

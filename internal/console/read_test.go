@@ -13,8 +13,8 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// TestAllGrantsOfASubjectAreSeen: page by page, each grant once. The question whether one
-// is to end says which one it is, and so does what comes after it.
+// TestAllGrantsOfASubjectAreSeen: the pages show each grant once. The question before
+// ending a grant names the grant, and the page after it lists its subject's grants.
 func TestAllGrantsOfASubjectAreSeen(t *testing.T) {
 	r := open(t)
 	alice := r.operator("alice", operator.Admin)
@@ -52,7 +52,7 @@ func TestAllGrantsOfASubjectAreSeen(t *testing.T) {
 		t.Errorf("the end leads to %s", to)
 	}
 	if w := alice.get("/nowhere"); w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), "There is nothing here") {
-		t.Errorf("an address of no page: %d\n%s", w.Code, w.Body)
+		t.Errorf("an unknown address: %d\n%s", w.Code, w.Body)
 	}
 }
 

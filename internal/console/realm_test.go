@@ -20,7 +20,7 @@ import (
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
-// staff gives r a second realm, and returns its use cases.
+// staff adds a second realm, and returns its use cases.
 func (r *room) staff() admin.Admin {
 	own := r.cases
 	own.Store, own.Whole, own.Realm = &store.RealmStore{Store: r.store, Name: "/staff"}, r.store, "/staff"
@@ -32,8 +32,8 @@ func (r *room) staff() admin.Admin {
 	return own
 }
 
-// fill makes one thing of each kind in a realm, and returns the paths of the console with
-// their names.
+// fill creates one thing of each kind in a realm, and returns a function that puts their
+// names into the paths of the console.
 func fill(r *room, u admin.Admin, name string) (store.Client, func(console.Route) string) {
 	r.t.Helper()
 	c, _, err := u.Clients().Create(r.t.Context(), client.Registration{ID: name, Settings: store.Settings{Name: name, RedirectURIs: []string{"https://" + name + ".example/cb"}, Scope: "read", Auth: store.AuthEither}}, store.ClientEnabled)
@@ -66,14 +66,14 @@ func fill(r *room, u admin.Admin, name string) (store.Client, func(console.Route
 }
 
 var (
-	// forNobody are pages that show nothing of anybody: empty forms.
+	// forNobody are pages that contain no data: empty forms.
 	forNobody = []string{"/new/client", "/new/user", "/new/api", "/new/restore", "/explain", "/audit/follow"}
-	// ofDeployment are the beginnings of pages of what belongs to no realm.
+	// ofDeployment matches the pages of the deployment, which belong to no realm.
 	ofDeployment = regexp.MustCompile(`^/(keys|settings|operators|restores|new/restore|checkup)`)
 )
 
-// An operator of one realm tries every page and every change: of another realm, and of the
-// deployment.
+// An operator of one realm is refused every page and every change of another realm, and of
+// the deployment.
 func TestAnOperatorOfOneRealmStaysInIt(t *testing.T) {
 	r := open(t)
 	r.watch = func() adminapi.Watch { return adminapi.Watch{Finished: true} }
@@ -112,7 +112,7 @@ func TestAnOperatorOfOneRealmStaysInIt(t *testing.T) {
 		t.Errorf("something was written: version %d, was %d, %v", after.Version, before.Version, err)
 	}
 	if tried < 65 {
-		t.Errorf("%d pages were tried: this test looks in the wrong place", tried)
+		t.Errorf("only %d pages were tried: the test does not find the routes", tried)
 	}
 	for _, rt := range r.console.Routes() {
 		if rt.Public || rt.Method != http.MethodGet || ofDeployment.MatchString(rt.Path) || rt.Path == "/audit/follow" || rt.Path == "/sessions/end" {
@@ -136,7 +136,8 @@ func TestAnOperatorOfOneRealmStaysInIt(t *testing.T) {
 	}
 }
 
-// Whoever operates the deployment opens each realm, whose pages lead nowhere else.
+// An operator of the deployment may open each realm. The pages of a realm link only to
+// pages of that realm.
 func TestThePagesOfARealm(t *testing.T) {
 	r := open(t)
 	r.watch = func() adminapi.Watch { return adminapi.Watch{Finished: true} }
@@ -166,7 +167,7 @@ func TestThePagesOfARealm(t *testing.T) {
 		}
 	}
 	if followed < 300 {
-		t.Errorf("%d links: this test looks in the wrong place", followed)
+		t.Errorf("only %d links: the test does not find them", followed)
 	}
 	w := alice.post("/realms/staff/clients/desk/state", url.Values{"state": {"disabled"}})
 	if w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/realms/staff/clients/desk?done=disabled" {

@@ -28,12 +28,12 @@ import (
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
-// A furnished room has one thing of each kind, and an admin who looks at it.
+// A furnished room has one thing of each kind, and an admin's browser.
 type furnished struct {
 	*room
 	alice *browser
 	names *strings.Replacer // of the paths of its pages
-	ids   []string          // random ones, each before a name for it
+	ids   []string          // pairs of a random id and a name that replaces it
 }
 
 func furnish(t *testing.T) *furnished {
@@ -69,13 +69,13 @@ func furnish(t *testing.T) *furnished {
 	return f
 }
 
-// answer answers a command as the server does that it finds on its data directory. The
-// caller has the name of the admin, so that what is recorded is the same.
+// answer answers the request of a command like the server. The actor has the admin's name,
+// so that the audit records are equal.
 func (f *furnished) answer(w http.ResponseWriter, r *http.Request) {
 	f.console.API.ServeHTTP(w, r.WithContext(serveradmin.WithActor(r.Context(), admin.Actor{Via: admin.ViaConsole, Name: "alice", Role: operator.Admin})))
 }
 
-// run runs a command as a shell passes it on.
+// run runs a command as a shell would.
 func (f *furnished) run(command string) {
 	f.t.Helper()
 	words := wordsOf(f.t, command)
@@ -93,8 +93,8 @@ func (f *furnished) run(command string) {
 	}
 }
 
-// state returns what the admin API shows of all things and events, one a line, without
-// random ids.
+// state returns everything that the admin API lists, including events, as one line each,
+// without random ids.
 func (f *furnished) state() []string {
 	f.t.Helper()
 	var all []string
@@ -141,12 +141,12 @@ func (f *furnished) state() []string {
 	return all
 }
 
-// but returns the lines of one list that another lacks.
+// but returns the lines of list that other lacks.
 func but(list, other []string) string {
 	return strings.Join(slices.DeleteFunc(slices.Clone(list), func(line string) bool { return slices.Contains(other, line) }), "\n")
 }
 
-// last returns the last command of a page.
+// last returns the last command on a page.
 func (f *furnished) last(w *httptest.ResponseRecorder) string {
 	f.t.Helper()
 	m := command.FindAllStringSubmatch(w.Body.String(), -1)
@@ -156,7 +156,7 @@ func (f *furnished) last(w *httptest.ResponseRecorder) string {
 	return html.UnescapeString(m[len(m)-1][1])
 }
 
-// settled is a value of each setting of a client that a form can change, apart from those
+// settled has a value for each setting of a client that a form can change, except those
 // that a command reads from a file.
 var settled = url.Values{
 	"name": {"It's $(id), 50%"}, "auth_method": {"post"}, "native": {"1"}, "require_pkce": {"1"}, "require_pushed_authorization_requests": {"1"}, "dpop": {"required"}, "first_party": {"1"},
@@ -166,11 +166,11 @@ var settled = url.Values{
 	"backchannel_logout_session_required": {"1"}, "apis": {"https://orders.example a"}, "audience_parameter": {"1"}, "introspect": {"1"}, "introspect_audience": {"https://a.example\nb"},
 }
 
-// plain is a form of a client that has nothing but what it must have.
+// plain is the form of a client with only the required fields.
 var plain = url.Values{"name": {"Shop"}, "redirect_uris": {"https://shop.example/cb"}, "scope": {"read"}, "auth_method": {"either"}}
 
-// A form and the command that its page shows do the same: the one to a store, and the
-// other to a store that is like it.
+// A form and the command that its page shows have the same effect: the test sends one to a
+// store, and runs the other on an equal store.
 func TestAFormDoesWhatItsCommandDoes(t *testing.T) {
 	kind := func(name string, more url.Values) url.Values {
 		form := url.Values{"kind": {name}, "id": {"new"}, "name": {"It's new"}}
@@ -224,7 +224,8 @@ func TestAFormDoesWhatItsCommandDoes(t *testing.T) {
 			byForm, byCommand := furnish(t), furnish(t)
 			for _, c := range changes {
 				path := byForm.names.Replace(c.path)
-				// The page shows its command before anything is changed, unless the change is one click.
+				// The page shows its command before the change, unless the change takes
+				// one click.
 				form, command := url.Values{"show": {"1"}}, ""
 				for name, value := range c.form {
 					form[name] = value

@@ -19,7 +19,7 @@ import (
 	"github.com/mintage/mintage/internal/operator"
 )
 
-// A page waits for a client's first requests: it grows by each, with what to do about a
+// A page follows the first requests of a client: it grows with each, shows how to fix a
 // refusal, and ends when the client has refreshed.
 func TestTheFirstRequest(t *testing.T) {
 	r := open(t)
@@ -56,8 +56,8 @@ func TestTheFirstRequest(t *testing.T) {
 	}
 }
 
-// The script of a page that grows reads the same items as events. It begins with the first
-// and goes on after the one that it names.
+// The script of a growing page reads the same items as server-sent events, from the first
+// or after the Last-Event-ID.
 func TestAGrowingPageHasEvents(t *testing.T) {
 	r := open(t)
 	bob := r.operator("bob", operator.Auditor)
@@ -105,8 +105,8 @@ func TestAGrowingPageHasEvents(t *testing.T) {
 	}
 }
 
-// What a page asks for by itself is no use of a session, which otherwise would never be
-// idle.
+// Requests that a page sends by itself do not count as use of a session. Otherwise the
+// session would never be idle.
 func TestAGrowingPageKeepsNobodySignedIn(t *testing.T) {
 	r := open(t)
 	bob := r.operator("bob", operator.Auditor)
@@ -126,7 +126,7 @@ func TestAGrowingPageKeepsNobodySignedIn(t *testing.T) {
 	}
 }
 
-// Few pages grow at once. One more is told so.
+// The number of growing pages is limited. A page beyond the limit says so.
 func TestGrowingPagesAreFew(t *testing.T) {
 	r := open(t)
 	bob := r.operator("bob", operator.Auditor)
@@ -152,8 +152,8 @@ func TestGrowingPagesAreFew(t *testing.T) {
 	all.Wait()
 }
 
-// A page for which there is a place takes it, however late it is looked for.
-func TestAGrowingPageTakesAFreePlace(t *testing.T) {
+// A growing page gets a free slot, however long it takes to look.
+func TestAGrowingPageGetsAFreeSlot(t *testing.T) {
 	r := open(t)
 	bob := r.operator("bob", operator.Auditor)
 	r.shop("Shop", "shop")
@@ -166,7 +166,7 @@ func TestAGrowingPageTakesAFreePlace(t *testing.T) {
 	}
 }
 
-// A page that grows is an operator's as long as the session lasts.
+// A growing page ends with the operator's session.
 func TestAGrowingPageEndsWithTheSession(t *testing.T) {
 	r := open(t)
 	r.operator("carol", operator.Admin)
@@ -187,7 +187,7 @@ func TestAGrowingPageEndsWithTheSession(t *testing.T) {
 	}
 }
 
-// A reader of a page that grows does something at each flush.
+// A reader records the response of a growing page, and calls flushed at each flush.
 type reader struct {
 	*httptest.ResponseRecorder
 	flushed func(body string)
@@ -195,7 +195,7 @@ type reader struct {
 
 func (r *reader) Flush() { r.flushed(r.Body.String()) }
 
-// Records of the audit log are added as they are written, each once.
+// The page adds audit records as they are written, each once.
 func TestFollowTheAuditLog(t *testing.T) {
 	r := open(t)
 	bob := r.operator("bob", operator.Auditor)
@@ -229,8 +229,8 @@ func TestFollowTheAuditLog(t *testing.T) {
 	}
 }
 
-// A page that began with no record shows all that come at once, and not only as many as a
-// page begins with.
+// A page that began without records shows all new records, even more than the number with
+// which a page begins.
 func TestFollowShowsEachOfManyRecords(t *testing.T) {
 	r := open(t)
 	bob := r.operator("bob", operator.Auditor)
@@ -241,12 +241,12 @@ func TestFollowShowsEachOfManyRecords(t *testing.T) {
 		if begun > 0 {
 			begun++
 		}
-		switch begun { // in the second or third look, and some looks after that
+		switch begun { // in the second or third poll, and some polls later
 		case 8:
 			for i := range 15 {
 				r.audit.Record(audit.Event{Name: audit.LoginSucceeded, Realm: "/api", Subject: fmt.Sprintf("user-%d", i)})
 			}
-			if err := r.audit.Close(); err != nil { // all are written
+			if err := r.audit.Close(); err != nil { // this writes all queued records
 				t.Error(err)
 			}
 		case 30:
@@ -263,7 +263,7 @@ func TestFollowShowsEachOfManyRecords(t *testing.T) {
 	}
 }
 
-// An export that ends before the log does is announced by the page that leads to it.
+// The page that links to an export says if the export ends before the log does.
 func TestAnExportHasALimit(t *testing.T) {
 	r := open(t)
 	r.console.ExportPages(2)
@@ -286,8 +286,8 @@ func TestAnExportHasALimit(t *testing.T) {
 	}
 }
 
-// The pages of a search lead on to its earlier records and back to the latest, and name the
-// last record, with which a copy of the log is verified.
+// The pages of a search link to earlier records and to the latest ones, and show the last
+// record, with which a copy of the log is verified.
 func TestPagesOfTheAuditLog(t *testing.T) {
 	r := open(t)
 	bob := r.operator("bob", operator.Auditor)

@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// values are texts that the templates say by a value.
+// values are texts that the templates translate through a variable.
 var values = []string{"enabled", "disabled", "admin", "auditor", "active", "expired", "clients", "operators", "tokens", "invitation", "password and code", "login", "requests", "refreshes", "logins", "hour", "day", "week"}
 
-// Every text of the templates has a translation with the same verbs, and none is left
-// over.
+// Every text of the templates has a translation with the same verbs, and there is no
+// unused translation.
 func TestEveryTextIsTranslated(t *testing.T) {
 	used := map[string]bool{}
 	for _, text := range values {
