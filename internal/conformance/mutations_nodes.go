@@ -47,7 +47,7 @@ var nodeMutations = []Mutation{
 	{
 		Name: "a store that has moved", In: "Store.Heartbeat",
 		Old: "err = s.checkUsable(ctx)", New: "_ = s.checkUsable(ctx)",
-		Test: engine + "TestAServerLearnsThatItsStoreHasMoved",
+		Test: engine + "TestAHeartbeatReportsThatTheStoreHasMoved",
 	},
 	{
 		Name: "heartbeat before a poll counts", In: "Directory.poll",

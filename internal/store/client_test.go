@@ -10,8 +10,8 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// Stores hold clients in this form: a member that changes its name or its meaning is
-// lost for every client that is registered.
+// Stores contain clients in this form. If a member changed its name or its meaning, every
+// registered client would lose it.
 func TestTheStoredFormOfAClientStays(t *testing.T) {
 	for text, want := range map[string]store.Client{
 		`{"id":"billing","realm":"/api","name":"Billing","state":"enabled","auth_method":"either","require_pkce":true,"grant_types":["authorization_code"],` +
@@ -45,7 +45,7 @@ func TestTheStoredFormOfAClientStays(t *testing.T) {
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s\nis read as %+v, %v", text, got, err)
 		}
-		var before, after map[string]any // the order of members means nothing
+		var before, after map[string]any // the order of members does not matter
 		if err := json.Unmarshal([]byte(text), &before); err != nil {
 			t.Fatal(err)
 		}

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// During an upgrade, a node of the version before writes rows that have members of the
-// later one.
+// During an upgrade, a node of the previous version writes rows that have members of the
+// later version. It must keep those members.
 func TestMembersOfLaterVersionsStay(t *testing.T) {
 	written := func(text string) map[string]any {
 		var v map[string]any
@@ -36,7 +36,7 @@ func TestMembersOfLaterVersionsStay(t *testing.T) {
 	} {
 		want := written(string(c.body))
 		if kind == EntryTrust {
-			delete(want, "name") // it has none
+			delete(want, "name") // a trust has no member "name"
 		}
 		text, err := json.Marshal(want)
 		if err != nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// An outage has one beginning, and ends with its length and the number of failures.
+// The log has one line for the beginning of an outage, and one for its end, with its
+// length and the number of failures.
 func TestAnOutageHasOneBeginningAndOneEnd(t *testing.T) {
 	at := time.Unix(1_800_000_000, 0)
 	after := func(d time.Duration) time.Time { return at.Add(d) }

@@ -10,9 +10,9 @@ import (
 	"github.com/mintage/mintage/internal/testkit/plaintest"
 )
 
-// Each member of a client or an API is read as encoding/json reads it, alone and beside all
-// others, and those of the tables are read without it, in the order in which they are
-// written.
+// Each member of a client or an API is decoded like by encoding/json, alone and together
+// with all others. Members of the tables are decoded without encoding/json if they are in
+// the order in which they are written.
 func TestPlain(t *testing.T) {
 	testPlain(t, clientMembers, Entry.Client)
 	testPlain(t, apiMembers, Entry.API)
@@ -71,7 +71,7 @@ func testPlain[T interface{ Entry() Entry }](t *testing.T, list []plain.Member[T
 	try("an escape", all, true)
 }
 
-// What is read without encoding/json is what encoding/json reads.
+// Whatever plain decodes must equal the result of encoding/json.
 func FuzzPlain(f *testing.F) {
 	f.Add(string(Client{ID: "a", Settings: Settings{Name: "Ä", GrantTypes: DefaultGrantTypes}, Secrets: []Secret{{ID: "s", Digest: []byte{1, 2}}}}.Entry().Body))
 	f.Add(string(API{ID: "https://a.example", Number: 1, Scopes: []APIScope{{Name: "b", Number: 1, Texts: map[string]string{"en": "Read", "ja": "読む"}}}}.Entry().Body))

@@ -15,8 +15,8 @@ import (
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
-// together lets n operations of a kind wait in their order, and then go at
-// once. It returns their outcomes.
+// together queues n operations of a kind in order, lets them run in one batch, and returns
+// their outcomes.
 func together(t *testing.T, st *postgres.Store, kind postgres.Kind, n int, do func(n int) error) []error {
 	t.Helper()
 	release := st.Hold(kind)
@@ -31,10 +31,11 @@ func together(t *testing.T, st *postgres.Store, kind postgres.Kind, n int, do fu
 	return errs
 }
 
-// calls counts how often the server has run statements that begin with a text.
+// calls counts the executions of statements that begin with a text, as pg_stat_statements
+// reports them.
 func calls(t *testing.T, database, text string) int { return statements(t, database, "calls", text) }
 
-// statements sums up what the server has counted of statements that begin with a
+// statements sums a column of pg_stat_statements over the statements that begin with a
 // text.
 func statements(t *testing.T, database, what, text string) (n int) {
 	t.Helper()
@@ -46,7 +47,7 @@ func statements(t *testing.T, database, what, text string) (n int) {
 	return n
 }
 
-func TestThoseWhoWaitTravelInOneStatement(t *testing.T) {
+func TestQueuedOperationsShareOneStatement(t *testing.T) {
 	st, database := fresh(t)
 	server.Run(t, "postgres", `CREATE EXTENSION IF NOT EXISTS pg_stat_statements`)
 	for _, c := range []struct{ operations, statements int }{
@@ -92,7 +93,7 @@ func TestOperationsOnOneGrantNeverShareABatch(t *testing.T) {
 	g := newGrant(0)
 	for n, err := range together(t, st, postgres.Creations, 10, func(n int) error {
 		mine := g
-		mine.Attempt = uint64(n / 2) // two and two are the same
+		mine.Attempt = uint64(n / 2) // each two are equal
 		return st.CreateGrant(t.Context(), mine)
 	}) {
 		if won := n < 2; won != (err == nil) || !won && !errors.Is(err, store.ErrConflict) {
@@ -121,7 +122,8 @@ func TestAnOperationThatFailsDoesNotUndoItsNeighbours(t *testing.T) {
 	t.Parallel()
 	name, url := server.Schema(t)
 	st := open(t, url)
-	// The attempt 666 fails in the row itself, an event named "bad" after it.
+	// Rows with attempt 666 and events named "bad" fail. The event is written after its
+	// row.
 	server.Run(t, "postgres", strings.ReplaceAll(`
 		CREATE FUNCTION S.bad() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'bad'; END $$;
 		CREATE TRIGGER bad_grant BEFORE INSERT OR UPDATE ON S.grants FOR EACH ROW WHEN (NEW.attempt = 666) EXECUTE FUNCTION S.bad();
@@ -153,7 +155,7 @@ func TestAnOperationThatFailsDoesNotUndoItsNeighbours(t *testing.T) {
 		case 7:
 			events[0].Name = "bad"
 		case 8, 9:
-			next[n].Version++ // a loser among them
+			next[n].Version++ // an operation that loses to a conflict
 		}
 		return storetest.Replace(t.Context(), st, next[n], events...)
 	})
@@ -162,7 +164,7 @@ func TestAnOperationThatFailsDoesNotUndoItsNeighbours(t *testing.T) {
 		if readErr != nil {
 			t.Fatal(readErr)
 		}
-		want, recorded := grants[n], 0 // both or neither
+		want, recorded := grants[n], 0 // the row and its event are both written, or neither
 		switch n {
 		case 4, 5, 7:
 			if err == nil || errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrBusy) {
@@ -238,7 +240,8 @@ func TestChangesOfTheDirectoryShareATransaction(t *testing.T) {
 			}
 		}
 	}
-	// One of the two equal changes was made, and the other recognised as made.
+	// Of the two equal changes, one was made. The other one was recognized as already
+	// made.
 	if made := version() - began; made != n-3 {
 		t.Errorf("%d changes were made, want %d", made, n-3)
 	}
@@ -269,15 +272,15 @@ func TestMoreThanTheQueueHoldsAreBusy(t *testing.T) {
 	for range postgres.QueueLength {
 		done.Go(func() {
 			if err := st.UpdateGrant(ctx, id, keep); !errors.Is(err, store.ErrBusy) {
-				t.Errorf("one that gave up waiting: %v, want ErrBusy", err)
+				t.Errorf("a queued operation whose caller gave up: %v, want ErrBusy", err)
 			}
 		})
 	}
 	soon(t, "a full queue", func() bool { return st.Waiting(postgres.Updates) == postgres.QueueLength })
 	if err := st.UpdateGrant(t.Context(), id, keep); !errors.Is(err, store.ErrBusy) {
-		t.Errorf("one too many: %v, want ErrBusy", err)
+		t.Errorf("an operation beyond the limit of the queue: %v, want ErrBusy", err)
 	}
-	create(t, st, newGrant(2)) // others go on beside them
+	create(t, st, newGrant(2)) // creations have a queue of their own
 	cancel()
 	done.Wait()
 	release()

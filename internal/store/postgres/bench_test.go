@@ -17,13 +17,13 @@ import (
 	"github.com/mintage/mintage/internal/store/postgres"
 )
 
-// BenchmarkRotations shows what it is worth that those who wait travel together.
-// Each iteration is a round that runs every form in turn.
+// BenchmarkRotations compares rotations that share batches with single statements. Each
+// iteration is a round that runs every form in turn.
 func BenchmarkRotations(b *testing.B) {
 	const grants, callers, length = 10_000, 64, time.Second
 	forms := []struct {
 		unit  string
-		lanes int // 0: together
+		lanes int // 0: in batches
 		rates []float64
 	}{{unit: "together/s"}, {unit: "singly-2/s", lanes: 2}, {unit: "singly-16/s", lanes: 16}, {unit: "singly-64/s", lanes: 64}}
 	stores := make([]*postgres.Store, len(forms))
@@ -55,7 +55,7 @@ func BenchmarkRotations(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// rotationRate is how many grants so many callers rotate in a second.
+// rotationRate returns the number of rotations per second with this many callers.
 func rotationRate(b *testing.B, st *postgres.Store, ids []grant.ID, callers int, length time.Duration) float64 {
 	var n atomic.Int64
 	var done sync.WaitGroup
@@ -78,9 +78,9 @@ func rotationRate(b *testing.B, st *postgres.Store, ids []grant.ID, callers int,
 	return float64(n.Load()) / time.Since(begin).Seconds()
 }
 
-// What prepared statements save: pairs of runs, in turn and in both orders, on stores that
-// differ in nothing else. Reported are the medians of the ratios within each pair, of
-// processor time for a rotation, and their smallest and largest.
+// BenchmarkPreparedRotations measures what prepared statements save: it runs pairs of
+// runs, in both orders, on two stores that differ only in this setting. It reports the
+// median, smallest and largest ratio, within a pair, of the processor time for a rotation.
 func BenchmarkPreparedRotations(b *testing.B) {
 	const grants, callers, length = 10_000, 64, 500 * time.Millisecond
 	_, url := server.Schema(b)
@@ -114,8 +114,8 @@ func BenchmarkPreparedRotations(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// processorTime returns what the database's processes of this schema's connections have
-// used so far, and what this process has.
+// processorTime returns the processor time used so far by the database processes of this
+// schema's connections, and by this process.
 func processorTime(b *testing.B, st *postgres.Store) (server, node time.Duration) {
 	b.Helper()
 	err := st.Run(b.Context(), false, func(q store.Query) error {

@@ -11,7 +11,7 @@ import (
 	"github.com/mintage/mintage/internal/store/postgres/pgtest"
 )
 
-// throughBouncer starts a pgbouncer before the package's server.
+// throughBouncer starts a pgbouncer in front of the package's server.
 func throughBouncer(t *testing.T, settings ...string) *pgtest.Bouncer {
 	t.Helper()
 	b, err := pgtest.StartBouncer(server, settings...)
@@ -29,9 +29,9 @@ func throughBouncer(t *testing.T, settings ...string) *pgtest.Bouncer {
 	return b
 }
 
-// A batch's statements are prepared on connections to the server itself, and never
-// where a pooler stands between, or where the operator has chosen another mode.
-func TestStatementsArePreparedWhereNoPoolerForbidsIt(t *testing.T) {
+// Batch statements are prepared on direct connections to the server. They are not prepared
+// behind a pooler, or if the operator has chosen another mode.
+func TestStatementsArePreparedUnlessThereIsAPooler(t *testing.T) {
 	t.Parallel()
 	_, direct := server.Schema(t, "pool_max_conns=1")
 	_, chosen := server.Schema(t, "pool_max_conns=1", "default_query_exec_mode=cache_describe")
@@ -63,7 +63,8 @@ func TestStatementsArePreparedWhereNoPoolerForbidsIt(t *testing.T) {
 	}
 }
 
-// Without this, the test above could pass although nothing stands between.
+// This shows that the pooler is really in between. Otherwise the test above would prove
+// nothing.
 func TestPreparedStatementsFailThroughAPoolerInTransactionMode(t *testing.T) {
 	t.Parallel()
 	b := throughBouncer(t, "default_pool_size=1")
@@ -75,8 +76,8 @@ func TestPreparedStatementsFailThroughAPoolerInTransactionMode(t *testing.T) {
 	defer first.Close()
 	g := newGrant(1)
 	create(t, first, g)
-	// On the one connection to the server is now what the first has prepared, under the
-	// names that the driver makes of the texts.
+	// The only connection to the server now has the first store's prepared statements,
+	// under the names that the driver derives from the texts.
 	second, err := postgres.Create(t.Context(), postgres.Database{URL: url + "&default_query_exec_mode=cache_statement"}, nil)
 	if err == nil {
 		err = second.CreateGrant(t.Context(), newGrant(2))

@@ -8,12 +8,13 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// Four operators make clients at a time, each one after the other.
+// BenchmarkClientsAreCreated has four operators create clients concurrently, each one
+// after the other.
 func BenchmarkClientsAreCreated(b *testing.B) {
 	_, url := server.Schema(b)
 	st := open(b, url)
 	var made atomic.Int64
-	b.SetParallelism(2) // of two processors
+	b.SetParallelism(2) // four operators on two processors
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			c := store.Client{ID: fmt.Sprint("client-", made.Add(1)), Realm: "/api", Version: 1, State: store.ClientEnabled, CreatedAt: base, UpdatedAt: base}

@@ -13,8 +13,9 @@ import (
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
-// An operator may have set either level of isolation. The ordinary suite tests one of them
-// with the server itself and the other through a pooler, the long one both with both.
+// An operator may have set either isolation level. The ordinary suite tests one level with
+// the server itself and the other through a pooler. The long suite tests all four
+// combinations.
 func TestStoreKeepsItsPromises(t *testing.T) {
 	keepsItsPromises(t, "read committed", func(t *testing.T) string {
 		_, url := server.Schema(t)

@@ -10,7 +10,7 @@ import (
 	"github.com/mintage/mintage/internal/store/postgres"
 )
 
-func TestExamineTellsWhatTheServerSaysOfItself(t *testing.T) {
+func TestExamineReportsTheServersSettings(t *testing.T) {
 	t.Parallel()
 	_, url := server.Schema(t)
 	st := open(t, url)
@@ -38,7 +38,7 @@ func TestExamineTellsWhatTheServerSaysOfItself(t *testing.T) {
 	}
 }
 
-// guest makes a user that owns nothing, and returns the URL with it.
+// guest creates a user that owns nothing, and returns a URL with that user.
 func guest(t *testing.T, schema, url, rights string) string {
 	t.Helper()
 	server.Run(t, "postgres", "CREATE ROLE guest_"+schema+" LOGIN; GRANT USAGE ON SCHEMA "+schema+" TO guest_"+schema+"; "+strings.ReplaceAll(rights, "GUEST", "guest_"+schema))
@@ -56,7 +56,7 @@ func TestExamineNamesTablesThatTheUserMayNotChange(t *testing.T) {
 	}
 }
 
-func TestARefusalAtTheStartSaysWhatTheServerLacks(t *testing.T) {
+func TestARefusalAtTheStartNamesWhatTheServerLacks(t *testing.T) {
 	t.Parallel()
 	schema, url := server.Schema(t)
 	open(t, url)
@@ -74,7 +74,8 @@ func TestARefusalAtTheStartSaysWhatTheServerLacks(t *testing.T) {
 	refused(guest(t, schema, url, ""), "needs SELECT, INSERT, UPDATE and DELETE on the tables")
 	refused(url+"&default_transaction_read_only=on", "default_transaction_read_only is on")
 
-	// A commit that waits for its standby, as one that waits for a lock, is not confirmed.
+	// A commit that waits for its standby is not confirmed, like one that waits for a
+	// lock.
 	c, err := pgx.Connect(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)

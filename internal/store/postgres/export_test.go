@@ -32,9 +32,9 @@ const (
 	ListOwnerSQL       = listOwnerSQL
 )
 
-// hold keeps the lanes from starting, so that operations wait in the queue,
-// until release is called. A lane that still runs, after the last outcome, would
-// take them.
+// hold keeps lanes from starting until release is called, so that operations stay in the
+// queue. It waits for running lanes to end, because a lane would take the queued
+// operations.
 func hold[K comparable, M member[K]](b *batcher[K, M]) (release func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -55,7 +55,7 @@ func hold[K comparable, M member[K]](b *batcher[K, M]) (release func()) {
 // Connecting reports whether a connection is being made.
 func (s *Store) Connecting() bool { return s.pool.Stat().ConstructingConns() > 0 }
 
-// A Kind names operations that travel together.
+// A Kind is a kind of operations that share batches.
 type Kind int
 
 const (
@@ -81,7 +81,7 @@ func (s *Store) Hold(k Kind) (release func()) {
 	return hold(s.grantReads)
 }
 
-// Waiting is how many operations of a kind wait.
+// Waiting returns the number of queued operations of a kind.
 func (s *Store) Waiting(k Kind) int {
 	switch k {
 	case Updates:
@@ -103,20 +103,19 @@ func (s *Store) Closing() bool {
 	return s.updates.closed
 }
 
-// Singly lets each update go by itself, at most so many at once. Call it before
-// anything else.
+// Singly makes each update a batch of its own, with at most this many lanes. Call it
+// before any operation.
 func (s *Store) Singly(lanes int) { s.updates.limit, s.updates.lanes = 1, lanes }
 
-// Trust is how long a connection's server is believed from now on.
+// Trust sets how long a confirmed connection is trusted.
 func (s *Store) Trust(d time.Duration) { s.hosts.confirmedFor.Store(int64(d)) }
 
-// Judge is what a fault says about a write.
+// Judge returns the name of the verdict about an error.
 func Judge(err error) string {
 	return map[verdict]string{fine: "fine", unknown: "unknown", refused: "refused", outrun: "outrun", unsent: "unsent"}[judge(err)]
 }
 
-// SettledTwice is what a caller is answered whose operation has one outcome, and
-// then another.
+// SettledTwice returns the result of an operation whose outcome is set twice.
 func SettledTwice(first, second error) error {
 	s := seat{result: make(chan struct{})}
 	s.settle(first)

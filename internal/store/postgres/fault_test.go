@@ -18,8 +18,7 @@ import (
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
-// ambiguous fails the test unless err says neither that a write has happened
-// nor that it has not.
+// ambiguous fails the test unless err leaves open whether the write happened.
 func ambiguous(t *testing.T, err error) {
 	t.Helper()
 	if err == nil || errors.Is(err, store.ErrBusy) || errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrNotFound) {
@@ -27,11 +26,10 @@ func ambiguous(t *testing.T, err error) {
 	}
 }
 
-// others are the sessions of a database that do something with a statement, or
-// are idle.
+// others selects from the other sessions of the database. The caller appends a condition.
 const others = ` FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND `
 
-// ownServer is for tests that break it.
+// ownServer starts a server for a test that breaks it.
 func ownServer(t *testing.T) *pgtest.Server {
 	t.Helper()
 	s, err := pgtest.Start()
@@ -51,7 +49,8 @@ func TestAConnectionLostWithinAStatementLeavesTheOutcomeUnknown(t *testing.T) {
 	st, database := fresh(t)
 	g := newGrant(1)
 	create(t, st, g)
-	// An update in another session makes ours wait, until it is cut off.
+	// An update in another session holds the row's lock, so ours waits until its
+	// connection is cut.
 	end := make(chan struct{})
 	go func() {
 		defer close(end)
@@ -97,7 +96,7 @@ func TestADatabaseThatBecomesReadOnlyIsBusyUntilItIsWritableAgain(t *testing.T) 
 	}
 	server.Run(t, database, `ALTER DATABASE `+database+` SET default_transaction_read_only = on`)
 	server.Run(t, database, `SELECT pg_terminate_backend(pid)`+others+`true`)
-	// What it shows is not believed either: it may be a standby by now.
+	// Reads are refused too: the server may be an outdated standby by now.
 	if _, err := st.Grant(t.Context(), g.ID); !errors.Is(err, store.ErrBusy) {
 		t.Errorf("Grant: %v, want ErrBusy", err)
 	}
@@ -106,7 +105,7 @@ func TestADatabaseThatBecomesReadOnlyIsBusyUntilItIsWritableAgain(t *testing.T) 
 		"UpdateGrant": storetest.Replace(t.Context(), st, rotated(g, 2)),
 		"a cutoff":    st.Commit(t.Context(), store.Change{Cutoffs: []store.Cutoff{{Realm: "/api", Subject: "alice", At: base}}}),
 	} {
-		// Certainly not written: nobody needs to find out.
+		// The write surely did not happen, so there is no need to find its outcome.
 		if !errors.Is(err, store.ErrBusy) {
 			t.Errorf("%s: %v, want ErrBusy", name, err)
 		}
@@ -135,7 +134,7 @@ func TestAServerThatIsGoneIsBusyAtOnceAndServesAgainAfterItsReturn(t *testing.T)
 	if err := own.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	// The first one may find out by a connection that breaks under its hands.
+	// The first write may only detect the failure by a connection that breaks.
 	_ = storetest.Replace(t.Context(), st, rotated(g, 2))
 	began := time.Now()
 	for range 10 {
@@ -172,8 +171,8 @@ func TestAServerThatIsGoneIsBusyAtOnceAndServesAgainAfterItsReturn(t *testing.T)
 	}
 }
 
-// awaitStandby has commits of a server wait for a standby, until the end of the
-// test at most: nothing more could be done there.
+// awaitStandby makes the server's commits wait for a standby, until the end of the test at
+// most, because until then nothing else can be written.
 func awaitStandby(t *testing.T, own *pgtest.Server, name string) {
 	t.Helper()
 	own.Run(t, "postgres", `ALTER SYSTEM SET synchronous_standby_names = '`+name+`'`)
@@ -183,8 +182,8 @@ func awaitStandby(t *testing.T, own *pgtest.Server, name string) {
 		return
 	}
 	t.Cleanup(func() { awaitStandby(t, own, "") })
-	// Commits wait once the checkpointer has read the setting, too, which no statement
-	// shows.
+	// Commits wait only after the checkpointer has read the setting, and no statement
+	// shows when.
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	conn, err := pgx.Connect(ctx, own.URL("postgres"))
@@ -201,8 +200,8 @@ func awaitStandby(t *testing.T, own *pgtest.Server, name string) {
 	})
 }
 
-// A server that was replaced may go on showing what it has, for as long as its
-// connections stand. Whoever reads all the time finds out, too.
+// A server that has been replaced can still answer reads on open connections. Reads must
+// detect this, too, even if they never stop.
 func TestAServerThatConfirmsNothingIsNotReadFrom(t *testing.T) {
 	t.Parallel()
 	own := ownServer(t)
@@ -219,10 +218,10 @@ func TestAServerThatConfirmsNothingIsNotReadFrom(t *testing.T) {
 		case err != nil || got != g || refused > 0:
 			t.Fatalf("Grant = %v, %v after %d refusals", got, err, refused)
 		case time.Since(began) > time.Minute:
-			t.Fatal("it is read from for ever")
+			t.Fatal("reads never fail")
 		}
 	}
-	// Both have less time than a new connection has for its write.
+	// Both have less time than a new connection has for confirming a write.
 	for name, try := range map[string]func(context.Context) error{
 		"Ready": st.Ready,
 		"Heartbeat": func(ctx context.Context) error {
@@ -240,8 +239,8 @@ func TestAServerThatConfirmsNothingIsNotReadFrom(t *testing.T) {
 	holds(t, st, g)
 }
 
-// Somebody leaves a transaction open in which the directory was changed, or the
-// machine stops with one: connections can still be made.
+// A transaction that changed the directory is left open, for example because its machine
+// has stopped. New connections must still be possible.
 func TestALockOnTheDirectoryKeepsNobodyFromConnecting(t *testing.T) {
 	t.Parallel()
 	st, database := fresh(t)
@@ -265,20 +264,20 @@ func TestALockOnTheDirectoryKeepsNobodyFromConnecting(t *testing.T) {
 	}
 }
 
-// A commit that waits for a standby is not yet there for anybody. It must
-// neither be acknowledged nor shown before the standby has it: if the primary
-// were lost now, so would be the commit.
+// A commit that waits for its standby must neither be acknowledged nor be visible: if the
+// primary were lost now, the commit would be lost with it.
 func TestACommitThatNoStandbyHasConfirmedIsNeitherAcknowledgedNorShown(t *testing.T) {
 	t.Parallel()
 	own := ownServer(t)
 	database := own.Database(t)
-	// Connections from before: while no standby answers, there are no new ones.
+	// These connections were made before, because there are no new ones while no standby
+	// answers.
 	const idle = 6
 	open(t, own.URL(database)) // so that there is something to confirm
 	url := own.URL(database, fmt.Sprint("pool_min_idle_conns=", idle))
 	st, other := open(t, url), open(t, url)
 	for _, s := range []*postgres.Store{st, other} {
-		s.Trust(time.Hour) // even so
+		s.Trust(time.Hour) // the result does not depend on this trust
 	}
 	g, second := newGrant(1), newGrant(2)
 	create(t, st, g, second)
@@ -300,7 +299,8 @@ func TestACommitThatNoStandbyHasConfirmedIsNeitherAcknowledgedNorShown(t *testin
 	cancel()
 	ambiguous(t, <-outcome)
 	holds(t, other, g)
-	// Nor does a transaction whose connection is given up become visible.
+	// A transaction whose connection is closed by its caller must not become visible
+	// either.
 	ctx, cancel = context.WithCancel(t.Context())
 	go func() {
 		outcome <- st.Commit(ctx, store.Change{Cutoffs: []store.Cutoff{{Realm: "/api", Subject: "alice", At: base}}})
@@ -313,23 +313,23 @@ func TestACommitThatNoStandbyHasConfirmedIsNeitherAcknowledgedNorShown(t *testin
 	}
 	soon(t, "both still waiting", waits("2"))
 	began := time.Now()
-	// What this server shows to a new connection may be lost with it, too.
+	// A new connection is not trusted either: what it reads may be lost with the server.
 	if st, err := postgres.Open(t.Context(), postgres.Database{URL: own.URL(database)}); err == nil {
 		st.Close()
-		t.Error("a server without its standby was believed")
+		t.Error("a server without its standby was trusted")
 	}
 
-	// Somebody cancels the wait: the server reports success, with a warning.
+	// An administrator cancels the wait: the server reports success, with a warning.
 	go func() { outcome <- storetest.Replace(t.Context(), st, rotated(second, 3)) }()
 	soon(t, "a third commit that waits", waits("3"))
 	own.Run(t, database, `SELECT pg_cancel_backend(pid)`+others+`wait_event = 'SyncRep' AND query LIKE 'UPDATE grants%'`)
 	ambiguous(t, <-outcome)
-	soon(t, "the commit whose wait was cancelled", func() bool { // the warning can come before others see it
+	soon(t, "the commit whose wait was cancelled", func() bool { // the warning can precede the visibility of the commit
 		got, err := other.Grant(t.Context(), second.ID)
 		return err == nil && got == rotated(second, 3)
 	})
 
-	// The other commit still waits when the time of its batch, five seconds, has ended.
+	// The batch has a timeout of five seconds. The other commit still waits after that.
 	for ; !time.Now().After(began.Add(6 * time.Second)); time.Sleep(100 * time.Millisecond) {
 		if own.Run(t, database, `SELECT count(*)`+others+`wait_event = 'SyncRep' AND query = 'commit'`) != "1" {
 			t.Fatal("the wait of a commit was cancelled")
@@ -347,11 +347,12 @@ func TestACommitThatNoStandbyHasConfirmedIsNeitherAcknowledgedNorShown(t *testin
 	}
 }
 
-func TestATransactionThatIsOutrunGoesAgainWithinItsTime(t *testing.T) {
+func TestASerializationFailureIsRetriedUntilTheTimeout(t *testing.T) {
 	t.Parallel()
 	name, url := server.Schema(t)
 	st := open(t, url)
-	// The first three tries of each attempt fail as a distributed engine's do.
+	// The first three tries of each attempt fail with serialization errors, like those of
+	// a distributed engine.
 	server.Run(t, "postgres", `
 		CREATE SEQUENCE `+name+`.tried;
 		CREATE FUNCTION `+name+`.outrun() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
@@ -379,7 +380,7 @@ func TestATransactionThatIsOutrunGoesAgainWithinItsTime(t *testing.T) {
 		defer cancel()
 		began := time.Now()
 		if err := storetest.Replace(ctx, st, rotated(g, 1)); err == nil || errors.Is(err, store.ErrConflict) {
-			t.Errorf("one that is outrun for ever: %v", err)
+			t.Errorf("an update that always fails with a serialization error: %v", err)
 		}
 		d := time.Since(began) - span
 		if d <= 2*time.Second {

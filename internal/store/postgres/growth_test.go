@@ -15,11 +15,11 @@ import (
 	"github.com/mintage/mintage/internal/store/postgres"
 )
 
-// A table grows for a while at first, until its free space is spread over all
-// pages. Then it must not: whoever is refreshed for years costs no more room.
+// A table grows at first, until its free space is spread over all pages. After that,
+// rotations must not make it grow.
 func TestATableOfGrantsDoesNotGrowWithItsRotations(t *testing.T) {
 	grants, warmUp, rotations := binary.Scaled(3000, 10_000), binary.Scaled(5000, 100_000), binary.Scaled(10_000, 1_000_000)
-	// Where nothing is cleaned, an ordinary run's table doubles.
+	// Without vacuum, the table doubles in an ordinary run.
 	const margin = 15 // percent
 	database := server.Database(t)
 	if on := server.Run(t, database, `SHOW autovacuum`); on != "on" {
@@ -96,8 +96,7 @@ func atOnce(t testing.TB, n int, do func(i int) error) {
 	}
 }
 
-// A size is what the grants take on disk, and what the server's log has taken
-// so far.
+// A size is the disk space of the grants, and the WAL that the server has written so far.
 type size struct{ table, indexes, wal, images, syncs, vacuums int }
 
 func sizeOf(t *testing.T, database string) (s size) {

@@ -18,8 +18,8 @@ import (
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
-// silent is a host that accepts connections and never answers, as one whose
-// machine hangs; asked counts them.
+// silent is a host that accepts connections and never answers, like a machine that hangs.
+// asked counts the connections.
 func silent(t *testing.T) (address string, asked *atomic.Int64) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -41,7 +41,7 @@ func silent(t *testing.T) (address string, asked *atomic.Int64) {
 	return l.Addr().String(), asked
 }
 
-// A pair is two lines to the server, as if it were two: hosts of one URL.
+// pair starts two proxies to the server, which act as two hosts of one URL.
 func pair(t *testing.T) (first, second *pgtest.Proxy, hosts string) {
 	t.Helper()
 	for _, p := range []**pgtest.Proxy{&first, &second} {
@@ -61,7 +61,7 @@ func TestConnectionsBeginWithTheHostThatServedLast(t *testing.T) {
 	_, url := server.Schema(t, "connect_timeout=2", "target_session_attrs=read-write")
 	st := open(t, strings.Replace(url, server.Address(), dead+","+hosts, 1))
 	if asked.Load() == 0 {
-		t.Error("the first host of the URL was not asked first")
+		t.Error("the first host of the URL was not tried first")
 	}
 	g := newGrant(1)
 	create(t, st, g)
@@ -74,19 +74,19 @@ func TestConnectionsBeginWithTheHostThatServedLast(t *testing.T) {
 		}
 		holds(t, st, g)
 	}
-	// An attempt that is under way when the line breaks would go on to the next host,
-	// which then is the last.
+	// If a connection is being made when the line breaks, the attempt continues with the
+	// next host, which then counts as the host that served last.
 	settle := func() {
 		for st.Connecting() {
 			runtime.Gosched()
 		}
 	}
 	const times = 4
-	// On a busy machine an attempt may time out, and go on too.
+	// On a busy machine an attempt may time out and go on to the next host.
 	spared := func() {
 		t.Helper()
 		if n := asked.Load() - known; n > times/2 {
-			t.Errorf("the host that does not answer was asked %d times in %d new beginnings", n, times)
+			t.Errorf("the host that does not answer was tried %d times for %d new connections", n, times)
 		}
 	}
 	for range times {
@@ -97,13 +97,13 @@ func TestConnectionsBeginWithTheHostThatServedLast(t *testing.T) {
 	spared()
 	settle()
 	known = asked.Load()
-	// The one that served last serves no more: all others are asked, in order.
+	// The host that served last is gone: all others are tried, in order.
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
 	replace()
 	if n := asked.Load(); n == known {
-		t.Error("the first host of the URL was not asked again")
+		t.Error("the first host of the URL was not tried again")
 	}
 	settle()
 	known = asked.Load()
@@ -115,8 +115,8 @@ func TestConnectionsBeginWithTheHostThatServedLast(t *testing.T) {
 	spared()
 }
 
-// occupied has a store make all the connections that it may, each for an
-// operation that waits until release is called.
+// occupied makes a store open all its connections, each for an operation that waits until
+// release is called.
 func occupied(t *testing.T, st *postgres.Store, database string) (release func()) {
 	t.Helper()
 	server.Run(t, database, `CREATE TABLE enough (row BIGINT)`)
@@ -149,18 +149,18 @@ func occupied(t *testing.T, st *postgres.Store, database string) (release func()
 	}
 }
 
-// Its standby may have taken its place, and what can be read there is out of
-// date: that the nodes have met elsewhere must be news for all connections.
+// A standby may have replaced the first host, whose data is then outdated: a heartbeat
+// that was confirmed by another host must invalidate all connections to the first.
 func TestConnectionsToAnotherHostThanTheLatestAreNotUsed(t *testing.T) {
 	t.Parallel()
 	first, _, hosts := pair(t)
 	database := server.Database(t)
 	st := open(t, strings.Replace(server.URL(database, "connect_timeout=60"), server.Address(), hosts, 1))
 	create(t, st, newGrant(1))
-	first.Target("127.0.0.1:1") // connections stand, and no more can be made
+	first.Target("127.0.0.1:1") // open connections stay, and new ones fail
 	occupied(t, st, database)()
 	first.Cut()
-	defer first.Heal() // or else the store would wait for its end
+	defer first.Heal() // otherwise closing the store would wait for the cut connections
 	var reading sync.WaitGroup
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second)
@@ -174,7 +174,7 @@ func TestConnectionsToAnotherHostThanTheLatestAreNotUsed(t *testing.T) {
 	}
 	reading.Wait()
 	if d := time.Since(began); d > 40*time.Second {
-		t.Errorf("it took %v: somebody has asked the first host", d)
+		t.Errorf("it took %v: an operation used the first host", d)
 	}
 }
 
@@ -185,14 +185,14 @@ func TestAServerThatHangsCostsOneAttempt(t *testing.T) {
 	st := open(t, strings.Replace(server.URL(database, "connect_timeout=3"), server.Address(), hosts, 1))
 	occupied(t, st, database)()
 	first.Cut()
-	defer first.Heal() // or else the store would wait for its end
+	defer first.Heal() // otherwise closing the store would wait for the cut connections
 	self := store.Node{Name: "a", Since: base, Clock: base + 1}
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	if _, err := st.Heartbeat(ctx, self); err == nil {
 		t.Error("a write was confirmed over a line that is cut")
 	}
-	// However many connections there were, none of them is tried.
+	// None of the old connections is tried, however many there are.
 	ctx, cancel = context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	if _, err := st.Heartbeat(ctx, self); err != nil {

@@ -16,8 +16,7 @@ import (
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
-// Only an answer that says that the server has undone a write makes it one that
-// has not happened.
+// A write surely did not happen only if the server reports that it was undone.
 func TestOnlyARefusalSaysThatNothingWasWritten(t *testing.T) {
 	for _, c := range []struct{ code, severity, want string }{
 		{"23505", "ERROR", "refused"}, // unique violation
@@ -29,7 +28,7 @@ func TestOnlyARefusalSaysThatNothingWasWritten(t *testing.T) {
 		{"55P03", "ERROR", "outrun"},
 		{"25006", "ERROR", "unsent"},  // read-only
 		{"40003", "ERROR", "unknown"}, // statement completion unknown
-		{"23505", "FATAL", "unknown"}, // the session ends: perhaps as it waits for a standby
+		{"23505", "FATAL", "unknown"}, // the session ends, perhaps while the commit waits for a standby
 		{"P0001", "PANIC", "unknown"},
 		{"53100", "", "unknown"},
 		{"08006", "ERROR", "unknown"},
@@ -52,18 +51,18 @@ func TestOnlyARefusalSaysThatNothingWasWritten(t *testing.T) {
 	}
 }
 
-// What was written before a batch failed is written.
-func TestWhoHasAnOutcomeKeepsItWhenTheBatchFails(t *testing.T) {
+// An operation that was written before its batch failed keeps its outcome.
+func TestAWrittenOperationKeepsItsOutcomeWhenItsBatchFails(t *testing.T) {
 	t.Parallel()
 	if err := postgres.SettledTwice(nil, errors.New("the batch's")); err != nil {
-		t.Errorf("a write that was done is answered with %v", err)
+		t.Errorf("a write that happened returned %v", err)
 	}
 	name, url := server.Schema(t)
 	st := open(t, url)
 	plain, recorded := newGrant(1), newGrant(2)
 	create(t, st, plain, recorded)
-	// The plain updates of a batch go before those with events, which fail in a way
-	// that leaves their outcome open.
+	// The plain updates of a batch run before those with events. The latter fail with an
+	// unknown outcome.
 	server.Run(t, "postgres", `CREATE FUNCTION `+name+`.fault() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'fault' USING ERRCODE = '40003'; END $$;
 		CREATE TRIGGER fault BEFORE INSERT ON `+name+`.events FOR EACH ROW EXECUTE FUNCTION `+name+`.fault()`)
 	errs := together(t, st, postgres.Updates, 2, func(n int) error {
@@ -73,14 +72,15 @@ func TestWhoHasAnOutcomeKeepsItWhenTheBatchFails(t *testing.T) {
 		return storetest.Replace(t.Context(), st, rotated(recorded, 3), store.Event{At: base, Name: store.EventGrantRevoked, About: recorded.ID.String()})
 	})
 	if errs[0] != nil {
-		t.Errorf("a write that was done is answered with %v", errs[0])
+		t.Errorf("a write that happened returned %v", errs[0])
 	}
 	ambiguous(t, errs[1])
 	holds(t, st, rotated(plain, 3))
 	holds(t, st, recorded)
 }
 
-// Whoever changes something while the disk is full learns that it was not the request.
+// A change that fails because the disk is full gets an error that does not blame the
+// request.
 func TestAFullDiskIsAnOutageForChanges(t *testing.T) {
 	t.Parallel()
 	name, url := server.Schema(t)
@@ -93,8 +93,8 @@ func TestAFullDiskIsAnOutageForChanges(t *testing.T) {
 	}
 }
 
-// A node is not ready after a change of several documents has found the disk full, until
-// a test write finds room.
+// If a change of several documents finds the disk full, the node is not ready until a test
+// write finds room.
 func TestAFullDiskOfATransactionMakesTheStoreUnready(t *testing.T) {
 	t.Parallel()
 	name, url := server.Schema(t)
@@ -117,8 +117,8 @@ func TestAFullDiskOfATransactionMakesTheStoreUnready(t *testing.T) {
 	}
 }
 
-// A lock_timeout, which an operator may set for the user, ends statements that the next
-// attempt completes.
+// An operator may set a lock_timeout for the user. Statements that it ends are tried
+// again.
 func TestAChangeOutlastsLockTimeouts(t *testing.T) {
 	t.Parallel()
 	name, url := server.Schema(t, "lock_timeout=20ms")
@@ -146,8 +146,8 @@ func TestAChangeOutlastsLockTimeouts(t *testing.T) {
 	}
 }
 
-// A row that changes between the sweep's look and its deletion stays, also if it
-// is still due.
+// A row that changes between the sweep's select and its delete stays, even if it is still
+// due.
 func TestTheSweepLeavesAGrantThatHasChangedSinceItLooked(t *testing.T) {
 	t.Parallel()
 	st, database := fresh(t)

@@ -10,7 +10,7 @@ import (
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
-func TestTheLoadTellsOfThoseWhoWaitAndOfBatches(t *testing.T) {
+func TestTheLoadReportsQueuedOperationsAndBatches(t *testing.T) {
 	t.Parallel()
 	_, url := server.Schema(t)
 	st := open(t, url)

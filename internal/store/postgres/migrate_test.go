@@ -12,7 +12,7 @@ import (
 	"github.com/mintage/mintage/internal/store/postgres"
 )
 
-// steps reads the migrations, without their comments, in their order.
+// steps returns the migrations in order, without their comments.
 func steps(t *testing.T) (names, texts []string) {
 	t.Helper()
 	files, err := os.ReadDir("migrations")
@@ -43,9 +43,8 @@ func TestMigrationFilesAreNumberedWithoutAGap(t *testing.T) {
 	}
 }
 
-// Some engines change the schema only one statement at a time, and not within a
-// transaction that does anything else. And a step is done again if its node has
-// died before it could say that it was done.
+// Some engines allow only one schema statement at a time, and not in a transaction with
+// others. And a step runs again if its node died before recording that it was done.
 func TestEachMigrationIsOneStatementThatAddsAndCanBeDoneTwice(t *testing.T) {
 	adds := regexp.MustCompile(`^(CREATE (TABLE|INDEX|UNIQUE INDEX) IF NOT EXISTS|ALTER TABLE \w+ ADD COLUMN IF NOT EXISTS|ALTER TABLE \w+ SET \(|INSERT INTO .* ON CONFLICT)`)
 	names, texts := steps(t)
@@ -73,7 +72,7 @@ func TestAnEmptySchemaIsBroughtToTheNewestVersionAndADeadNodesStepsAreDoneAgain(
 		server.Run(t, "postgres", `UPDATE `+name+`.mintage_schema SET version = `+earlier)
 		holds(t, open(t, url), g)
 	}
-	// As if it had died before it could write its row.
+	// The node died before it recorded the step.
 	server.Run(t, "postgres", `DELETE FROM `+name+`.mintage_schema`)
 	holds(t, open(t, url), g)
 	if v := version(); v != strconv.Itoa(len(names)) {
@@ -128,7 +127,7 @@ func TestSchemasOfOthersAreRefusedAndLeftAlone(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		sql  string
-		text string // "" if it is not refused
+		text string // "" if it is accepted
 	}{
 		"another program's":                      {`CREATE TABLE S.grants (id TEXT)`, "tables of some other program"},
 		"a later version's that needs a program": {`UPDATE S.mintage_schema SET version = 99, needs = 98`, "version 99 and this program knows"},
@@ -154,7 +153,7 @@ func TestSchemasOfOthersAreRefusedAndLeftAlone(t *testing.T) {
 				return
 			}
 			if err == nil || !strings.Contains(err.Error(), c.text) {
-				t.Errorf("%v, want a refusal that tells %q", err, c.text)
+				t.Errorf("%v, want a refusal that contains %q", err, c.text)
 			}
 			if after := server.Run(t, "postgres", tables); after != before {
 				t.Errorf("%s tables, were %s", after, before)
@@ -163,8 +162,8 @@ func TestSchemasOfOthersAreRefusedAndLeftAlone(t *testing.T) {
 	}
 }
 
-// A node of the version before works on beside this one: it neither reads nor
-// writes the columns that this version has added.
+// A node of the previous version runs beside this one. It neither reads nor writes the
+// columns that this version has added.
 func TestAnOlderNodesStatementsWorkOnTheNewestSchema(t *testing.T) {
 	t.Parallel()
 	name, url := server.Schema(t)

@@ -4,7 +4,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// PlaceOf is the place of the store that a URL names.
+// PlaceOf returns the place of the store with this URL.
 func PlaceOf(url string) (string, error) {
 	c, err := settings(Database{URL: url})
 	if err != nil {
@@ -13,7 +13,7 @@ func PlaceOf(url string) (string, error) {
 	return placeOf(c.ConnConfig), nil
 }
 
-// MovingSQL are the statements that a move makes for a table.
+// MovingSQL returns the statements with which a move reads and writes a table.
 func MovingSQL(t store.Table) []string {
 	return []string{appendSQL(t), rowsSQL(t, false, false), rowsSQL(t, true, false), rowsSQL(t, true, true)}
 }

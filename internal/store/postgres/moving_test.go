@@ -20,12 +20,12 @@ func toMove(t *testing.T, url string) *postgres.Moving {
 	return m
 }
 
-// A column that is added to a table must not be forgotten by a move.
+// A move must copy every column, including those that are added to a table later.
 func TestAMoveKnowsEveryColumn(t *testing.T) {
 	t.Parallel()
 	name, url := server.Schema(t)
 	toMove(t, url)
-	known := []string{"directory.id", "directory.version"} // which a move handles apart
+	known := []string{"directory.id", "directory.version"} // which a move handles separately
 	for _, table := range store.Tables {
 		for _, c := range table.Columns {
 			known = append(known, table.Name+"."+c.Name)
@@ -35,7 +35,7 @@ func TestAMoveKnowsEveryColumn(t *testing.T) {
 		WHERE table_schema = '`+name+`' AND table_name NOT IN ('mintage_schema', 'moves', 'nodes', 'pulse')`))
 	slices.Sort(known)
 	if slices.Sort(have); !slices.Equal(have, known) {
-		t.Errorf("the schema has\n%v\nand a move knows\n%v", have, known)
+		t.Errorf("the schema has\n%v\nand a move copies\n%v", have, known)
 	}
 }
 
@@ -49,7 +49,7 @@ func TestStatementsOfAMoveArePortable(t *testing.T) {
 	}
 }
 
-func TestAStoreIsOpenedOnlyWhereItCounts(t *testing.T) {
+func TestAStoreThatMovedElsewhereIsNotOpened(t *testing.T) {
 	t.Parallel()
 	_, url := server.Schema(t)
 	m := toMove(t, url)
@@ -70,7 +70,7 @@ func TestAStoreIsOpenedOnlyWhereItCounts(t *testing.T) {
 			t.Errorf("%+v, %v; want %+v", have, err, next)
 		}
 		if err := m.SetMigration(t.Context(), was, next); !errors.Is(err, store.ErrConflict) {
-			t.Errorf("%s, set by somebody who has not seen it: %v", c.state, err)
+			t.Errorf("%s, overwritten by a writer with an outdated state: %v", c.state, err)
 		}
 		was = next
 		server, err := postgres.Create(t.Context(), postgres.Database{URL: url}, nil)
@@ -92,8 +92,8 @@ func TestAStoreIsOpenedOnlyWhereItCounts(t *testing.T) {
 	}
 }
 
-// A move that was interrupted before it copied the keys is one to finish. The
-// advice for a lost store, to make a new one, would be wrong.
+// A move that was interrupted before it copied the keys must be finished. The advice for a
+// lost store, to create a new one, would be wrong here.
 func TestTheDestinationOfAMoveIsNoLostStore(t *testing.T) {
 	t.Parallel()
 	_, url := server.Schema(t)
@@ -103,7 +103,7 @@ func TestTheDestinationOfAMoveIsNoLostStore(t *testing.T) {
 	_, err := postgres.Create(t.Context(), postgres.Database{URL: url}, func() error { return errors.New("it is lost") })
 	var displaced *store.Displaced
 	if !errors.As(err, &displaced) {
-		t.Errorf("got %v, want that a move is not finished", err)
+		t.Errorf("got %v, want a Displaced error", err)
 	}
 }
 
@@ -141,7 +141,7 @@ func TestRowsAreWrittenOnlyUnderTheirMigrationState(t *testing.T) {
 	}
 }
 
-func TestThePlaceOfAStoreTellsNoPassword(t *testing.T) {
+func TestThePlaceOfAStoreContainsNoPassword(t *testing.T) {
 	for url, want := range map[string]string{
 		"postgres://mintage:s3cret@db.example.com/tokens":                                         "postgres://db.example.com:5432/tokens",
 		"postgres://mintage@a:5433,b:5434/tokens?sslmode=disable&password=s3cret":                 "postgres://a:5433,b:5434/tokens",

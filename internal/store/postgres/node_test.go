@@ -13,7 +13,7 @@ import (
 	"github.com/mintage/mintage/internal/store/postgres"
 )
 
-func TestNodesMeet(t *testing.T) {
+func TestHeartbeatsReturnTheOtherNodes(t *testing.T) {
 	t.Parallel()
 	_, url := server.Schema(t)
 	st, other := open(t, url), open(t, url)
@@ -33,12 +33,12 @@ func TestNodesMeet(t *testing.T) {
 	meet(st, a, b)
 	b.Clock += 1200
 	meet(other, b, a)
-	// Its start follows its clock, which was put forward.
+	// Since follows the node's clock, which was set forward.
 	a.Clock, a.Since = a.Clock+5000, a.Since+5000
 	meet(st, a, b)
 	meet(other, b, a)
-	// Whoever starts forgets those that have been silent for an hour, or whose
-	// clock was far ahead of its own.
+	// A node that starts deletes the rows of nodes that have been silent for an hour, or
+	// whose clocks were far ahead of its own.
 	hour := grant.Instant(time.Hour.Milliseconds())
 	far := store.Node{ID: store.NodeID{3}, Name: "far", Since: base + 3*hour, Clock: base + 3*hour}
 	meet(other, far)
@@ -46,7 +46,7 @@ func TestNodesMeet(t *testing.T) {
 	meet(st, c)
 }
 
-// Of the hosts of a URL, the one that confirms a write is the primary.
+// The primary is the host of the URL that confirms a write.
 func TestHostsThatConfirmNoWriteArePassedOver(t *testing.T) {
 	t.Parallel()
 	own := ownServer(t)
@@ -65,7 +65,7 @@ func TestHostsThatConfirmNoWriteArePassedOver(t *testing.T) {
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// Nothing but a write that is not confirmed tells that it was replaced.
+	// An unconfirmed write is the only sign that the first host was replaced.
 	for setting, value := range map[string]string{"default_transaction_read_only": "on", "synchronous_standby_names": "absent"} {
 		set := func(text, want string) {
 			t.Helper()
@@ -90,7 +90,7 @@ func TestHostsThatConfirmNoWriteArePassedOver(t *testing.T) {
 	}
 }
 
-func TestAPasswordIsAskedForEachConnection(t *testing.T) {
+func TestThePasswordIsReadForEachConnection(t *testing.T) {
 	t.Parallel()
 	_, url := server.Schema(t)
 	asked := 0
@@ -107,7 +107,7 @@ func TestAPasswordIsAskedForEachConnection(t *testing.T) {
 	}
 	defer st.Close()
 	if asked != 1 {
-		t.Errorf("asked %d times for one connection", asked)
+		t.Errorf("the password function was called %d times for one connection", asked)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
@@ -116,11 +116,11 @@ func TestAPasswordIsAskedForEachConnection(t *testing.T) {
 		other.Close()
 	}
 	if !errors.Is(err, fails) {
-		t.Errorf("%v, want the reason why there is no password", err)
+		t.Errorf("%v, want the error of the password function", err)
 	}
 }
 
-func TestOpenMakesNothing(t *testing.T) {
+func TestOpenCreatesNothing(t *testing.T) {
 	t.Parallel()
 	name, url := server.Schema(t)
 	st, err := postgres.Open(t.Context(), postgres.Database{URL: url})
@@ -128,7 +128,7 @@ func TestOpenMakesNothing(t *testing.T) {
 		st.Close()
 	}
 	if err == nil || !strings.Contains(err.Error(), "holds no store") {
-		t.Errorf("%v, want that there is none", err)
+		t.Errorf("%v, want that there is no store", err)
 	}
 	if n := server.Run(t, "postgres", `SELECT count(*) FROM pg_class WHERE relnamespace = '`+name+`'::regnamespace`); n != "0" {
 		t.Errorf("it made %s objects", n)
@@ -140,8 +140,9 @@ func TestOpenMakesNothing(t *testing.T) {
 	st.Close()
 }
 
-// A move that was undone while a server ran: what it holds counts no more.
-func TestAServerLearnsThatItsStoreHasMoved(t *testing.T) {
+// A store whose move was undone while a server ran is no longer valid: the server's
+// heartbeat fails.
+func TestAHeartbeatReportsThatTheStoreHasMoved(t *testing.T) {
 	t.Parallel()
 	name, url := server.Schema(t)
 	st := open(t, url)
@@ -153,6 +154,6 @@ func TestAServerLearnsThatItsStoreHasMoved(t *testing.T) {
 		VALUES (1, 'undone', 's', 'm', 'c', 'sqlite:/var/lib/mintage', '', '', 0)`)
 	var displaced *store.Displaced
 	if _, err := st.Heartbeat(t.Context(), self); !errors.As(err, &displaced) || !strings.Contains(err.Error(), "sqlite:/var/lib/mintage") {
-		t.Errorf("%v, want where what counts is", err)
+		t.Errorf("%v, want the place of the store that is valid", err)
 	}
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
-// unportable finds what engines that speak PostgreSQL's dialect do not have, or
-// cannot do for a table that is spread over several nodes: keys that one node
-// counts, checks across tables, code in the database, locks that a statement
-// takes for later ones, and clocks of their own.
+// unportable matches SQL that other engines with PostgreSQL's dialect lack, or cannot do
+// for a table that is spread over several nodes: keys from a counter on one node,
+// constraints across tables, code in the database, explicit locks, and the database's
+// clock.
 var unportable = regexp.MustCompile(`(?i)\b(` + strings.Join([]string{
 	`(SMALL|BIG)?SERIAL\d?`, `SEQUENCE`, `NEXTVAL`, `IDENTITY`, `GENERATED`,
 	`FOREIGN\s+KEY`, `REFERENCES`, `CASCADE`,
@@ -25,12 +25,12 @@ var unportable = regexp.MustCompile(`(?i)\b(` + strings.Join([]string{
 	`JSONB?`, `UUID`, `TIMESTAMPTZ?`, `INTEGER`, `INT[248]?`, `NUMERIC`, `DECIMAL`, `REAL`, `DOUBLE`, `VARCHAR`, `CHAR`, `ENUM`, `HSTORE`,
 }, "|") + `)\b`)
 
-// column finds a column's type in a table's definition.
+// column matches the type of a column in a table's definition.
 var column = regexp.MustCompile(`(?m)^\s+[a-z_]+\s+([A-Z]+)\s+NOT NULL`)
 
 var types = []string{"BYTEA", "TEXT", "BIGINT", "BOOLEAN", "SMALLINT"}
 
-// defects lists what is not portable in a statement.
+// defects returns the unportable parts of a statement.
 func defects(text string) []string {
 	list := unportable.FindAllString(text, -1)
 	for _, m := range column.FindAllStringSubmatch(text, -1) {
@@ -70,18 +70,18 @@ func TestSQLIsPortable(t *testing.T) {
 	for i, name := range names {
 		statements[name] = texts[i]
 		if dialect := strings.HasSuffix(name, ".dialect.sql"); dialect != strings.Contains(texts[i], "fillfactor") {
-			t.Errorf("%s: a storage parameter, and nothing else, is a step that an engine may refuse", name)
+			t.Errorf("%s: .dialect.sql is for steps with a storage parameter, which an engine may refuse, and for no others", name)
 		}
 	}
 	for place, text := range statements {
 		if text == postgres.ExamineTableSQL || text == postgres.ExamineServerSQL || text == postgres.BackendSQL {
-			continue // of PostgreSQL itself: nothing is stored or found by it, and engines may refuse it
+			continue // about PostgreSQL itself: an engine that refuses it still stores and finds everything
 		}
 		for _, d := range defects(text) {
 			t.Errorf("%s: %q in: %s", place, d, text)
 		}
 	}
-	// The lint sees what it is meant to see.
+	// The lint checks the statements that it must check.
 	for _, text := range []string{postgres.SelectGrantsSQL, postgres.InsertGrantsSQL, postgres.UpdateGrantsSQL, postgres.DeleteGrantsSQL,
 		postgres.SelectDocumentsSQL, postgres.UpdateDocumentsSQL, postgres.SweepDocumentsSQL} {
 		found := false
@@ -134,8 +134,8 @@ func TestNoIndexHoldsAColumnThatARotationChanges(t *testing.T) {
 	if slices.Sort(indexed); !slices.Equal(indexed, []string{"client", "id", "id", "id", "subject"}) {
 		t.Errorf("indexed: %v", indexed)
 	}
-	// A row enters and leaves a partial index by its predicate's columns, and no
-	// update of those is HOT.
+	// The columns of a partial index's predicate count as indexed, so their updates are
+	// never HOT.
 	if n := server.Run(t, "postgres", fmt.Sprintf(`SELECT count(*) FROM pg_index WHERE indrelid = '%s.grants'::regclass AND (indpred IS NOT NULL OR indexprs IS NOT NULL)`, name)); n != "0" {
 		t.Errorf("%s indexes of grants are partial, or over expressions", n)
 	}

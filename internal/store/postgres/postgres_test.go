@@ -66,7 +66,8 @@ func absent(t testing.TB, st *postgres.Store, g grant.Grant) {
 	}
 }
 
-// soon waits until something that happens outside of this process is seen.
+// soon polls until the condition seen is true of an event outside this process, and fails
+// the test after a minute.
 func soon(t testing.TB, what string, seen func() bool) {
 	t.Helper()
 	end := time.Now().Add(time.Minute)
@@ -78,8 +79,7 @@ func soon(t testing.TB, what string, seen func() bool) {
 	}
 }
 
-// withTLS returns the address of a server that answers a request for TLS, with a
-// certificate that nobody trusts.
+// withTLS returns the address of a server that accepts TLS with an untrusted certificate.
 func withTLS(t testing.TB) string {
 	t.Helper()
 	s := httptest.NewUnstartedServer(nil)
@@ -108,7 +108,7 @@ func withTLS(t testing.TB) string {
 	return l.Addr().String()
 }
 
-func TestAFaultAtTheStartTellsWhatToDoAndNoPassword(t *testing.T) {
+func TestAnErrorAtTheStartSaysWhatToDoAndNoPassword(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string]string{
 		server.URL("nowhere"): "createdb",
@@ -127,7 +127,7 @@ func TestAFaultAtTheStartTellsWhatToDoAndNoPassword(t *testing.T) {
 			continue
 		}
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%q does not tell %q", err, want)
+			t.Errorf("%q does not contain %q", err, want)
 		}
 		if strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q quotes the password, or has several lines", err)
@@ -182,8 +182,9 @@ func TestASmallPoolIsEnough(t *testing.T) {
 	}
 }
 
-// A node adds what it hears to its key ring.
-func TestAChangeOfTheDirectoryIsToldOnce(t *testing.T) {
+// Each change is returned by exactly one poll: a node adds every key that it receives to
+// its ring.
+func TestAChangeOfTheDirectoryIsReturnedOnce(t *testing.T) {
 	t.Parallel()
 	_, url := server.Schema(t)
 	writer, reader := open(t, url), open(t, url)
@@ -228,7 +229,7 @@ func TestAChangeOfTheDirectoryIsToldOnce(t *testing.T) {
 	}
 	for n := range rounds {
 		if times := heard[grant.KeyID(n+1)]; times != 1 {
-			t.Errorf("key %d was told %d times", n+1, times)
+			t.Errorf("key %d was returned %d times", n+1, times)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/mintage/mintage/internal/store/postgres"
 )
 
-// What a refresh costs is counted by the server itself.
+// The server's own statistics show the cost of a refresh.
 func TestARefreshIsOneUpdateAndOneReadByThePrimaryKey(t *testing.T) {
 	const grants, rotations, workers = 10_000, 20_000, 64
 	database := server.Database(t)
@@ -45,7 +45,7 @@ func TestARefreshIsOneUpdateAndOneReadByThePrimaryKey(t *testing.T) {
 		ids[i] = g.ID
 		return st.CreateGrant(t.Context(), g)
 	})
-	// Sessions tell what they have done once a second, and when they end.
+	// Sessions report their statistics once a second, and at their end.
 	if err := st.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestARefreshIsOneUpdateAndOneReadByThePrimaryKey(t *testing.T) {
 	if st, err = postgres.Create(t.Context(), postgres.Database{URL: server.URL(database)}, nil); err != nil {
 		t.Fatal(err)
 	}
-	// Its snapshots keep dead rows for a moment, on a slow machine a long one.
+	// The snapshots of autovacuum would keep dead rows, on a slow machine for long.
 	server.Run(t, database, `ALTER TABLE grants SET (autovacuum_enabled = off)`)
 	everybody(rotations, func(i int) error {
 		return st.UpdateGrant(t.Context(), ids[rand.IntN(grants)], func(g grant.Grant) (grant.Grant, []store.Event) {
@@ -81,7 +81,7 @@ func TestARefreshIsOneUpdateAndOneReadByThePrimaryKey(t *testing.T) {
 	case took.scans != 0:
 		t.Errorf("%d times the whole table was read", took.scans)
 	case took.searches > 2*rotations:
-		// One to read the row, one to find it again in the update.
+		// One search reads the row, and one finds it again for the update.
 		t.Errorf("%d searches in the primary key for %d rotations", took.searches, rotations)
 	case took.others != 0:
 		t.Errorf("%d rows of other tables or indexes were touched", took.others)
@@ -92,12 +92,12 @@ func TestARefreshIsOneUpdateAndOneReadByThePrimaryKey(t *testing.T) {
 			t.Errorf("%s: %d rows, want %d", text, rows, want)
 		}
 		if n := calls(t, database, text); n > rotations/2 {
-			t.Errorf("%s: %d statements for %d operations of %d workers: they do not travel together", text, n, rotations, workers)
+			t.Errorf("%s: %d statements for %d operations of %d workers: they do not share batches", text, n, rotations, workers)
 		}
 	}
 }
 
-// A count is what the server has done with the tables of a database.
+// A count is the work of the server on the tables of a database.
 type count struct{ updated, hot, inserted, deleted, scans, searches, others int }
 
 func (c count) since(b count) count {
@@ -121,7 +121,7 @@ func TestStatementsFindTheirRowsByAnIndex(t *testing.T) {
 	t.Parallel()
 	name, url := server.Schema(t)
 	open(t, url)
-	// Enough rows that a walk of the table would not be cheaper.
+	// With this many rows, a sequential scan costs more than an index.
 	server.Run(t, "postgres", strings.ReplaceAll(`
 		INSERT INTO S.grants SELECT sha256(n::text::bytea), '/api', 'c', 'subject ' || n, 's', 1, 1, '', 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 FROM generate_series(1, 50000) AS n;
 		INSERT INTO S.documents SELECT sha256(n::text::bytea), CASE WHEN n % 1000 = 0 THEN 'user' ELSE 'session' END, 1, 1, 'body' FROM generate_series(1, 50000) AS n;
@@ -143,7 +143,7 @@ func TestStatementsFindTheirRowsByAnIndex(t *testing.T) {
 		store.TallyUsersSQL:         "documents_by_kind",
 		store.EventsSQL:             "events_by_about",
 	} {
-		// The plan for 64 rows that are known when it is made.
+		// This is the plan for 64 rows whose keys are known when the plan is made.
 		out := server.Run(t, "postgres", `SET search_path = `+name+`; PREPARE p AS `+text+`; EXPLAIN EXECUTE p`+arguments(text))
 		if !strings.Contains(out, want) || strings.Contains(out, "Seq Scan") {
 			t.Errorf("%s\nplan, want one by %s:\n%s", text, want, out)

@@ -7,7 +7,8 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// The error of a write that has surely not happened says why, not that a store is busy.
+// The error of a write that surely did not happen states the cause, and not that the store
+// is busy.
 func TestAnErrorBeforeAWriteSaysThatNothingWasWritten(t *testing.T) {
 	cause := errors.New("connection refused")
 	err := unwritten(cause)

@@ -2,8 +2,8 @@ package postgres_test
 
 import "testing"
 
-// PostgreSQL says so at the start of each connection, until somebody has made
-// the indexes anew.
+// After an upgrade of the collation library, PostgreSQL warns at the start of each
+// connection, until the indexes have been rebuilt.
 func TestAServerThatWarnsAtEachConnectionsStartIsUsed(t *testing.T) {
 	t.Parallel()
 	const database = "of_an_older_system"
@@ -16,14 +16,14 @@ func TestAServerThatWarnsAtEachConnectionsStartIsUsed(t *testing.T) {
 	holds(t, st, g)
 }
 
-// As some engines do that ignore the storage parameter.
-func TestAMigrationThatDrawsAWarningSpoilsNoLaterWrite(t *testing.T) {
+// Some engines ignore the storage parameter with a warning.
+func TestAWriteAfterAMigrationWithAWarningSucceeds(t *testing.T) {
 	t.Parallel()
 	database := server.Database(t)
 	server.Run(t, database, `CREATE SCHEMA other;
 		CREATE FUNCTION other.warn() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN RAISE WARNING 'ignored'; END $$;
 		CREATE EVENT TRIGGER warn ON ddl_command_end EXECUTE FUNCTION other.warn()`)
-	// One connection, so that the write meets the one that was warned.
+	// With a single connection, the write uses the connection that got the warning.
 	st := open(t, server.URL(database, "pool_max_conns=1"))
 	g := newGrant(1)
 	create(t, st, g)

@@ -17,7 +17,7 @@ import (
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
-// queued waits until n operations wait behind the one that holds the writer.
+// queued waits until n operations are queued behind the one that holds the writer.
 func queued(t *testing.T, st *sqlite.Store, n int) {
 	t.Helper()
 	end := time.Now().Add(time.Minute)
@@ -29,8 +29,8 @@ func queued(t *testing.T, st *sqlite.Store, n int) {
 	}
 }
 
-// together puts n operations into the queue in their order, behind one that
-// holds the writer, lets go, and returns their outcomes.
+// together queues n operations in order behind one that holds the writer, releases the
+// writer, and returns their outcomes.
 func together(t *testing.T, st *sqlite.Store, n int, do func(n int) error) []error {
 	t.Helper()
 	release, held := st.Hold(t.Context())
@@ -49,7 +49,7 @@ func together(t *testing.T, st *sqlite.Store, n int, do func(n int) error) []err
 	return errs
 }
 
-func TestThoseWhoWaitAreCommittedTogether(t *testing.T) {
+func TestQueuedOperationsShareOneCommit(t *testing.T) {
 	t.Parallel()
 	st := create(t, t.TempDir())
 	take := st.Watch(t)
@@ -85,13 +85,13 @@ func TestOperationsOnOneGrantInOneBatchSeeEachOther(t *testing.T) {
 		do   func() error
 		want error
 	}{
-		{func() error { return storetest.Replace(t.Context(), st, second) }, store.ErrConflict}, // nothing there yet
+		{func() error { return storetest.Replace(t.Context(), st, second) }, store.ErrConflict}, // the grant does not exist yet
 		{func() error { return st.CreateGrant(t.Context(), g) }, nil},
 		{func() error { return st.CreateGrant(t.Context(), other) }, store.ErrConflict},
-		{func() error { return st.CreateGrant(t.Context(), g) }, nil}, // exactly the same
+		{func() error { return st.CreateGrant(t.Context(), g) }, nil}, // an equal creation succeeds again
 		{func() error { return storetest.Replace(t.Context(), st, second) }, nil},
 		{func() error { return storetest.Replace(t.Context(), st, late) }, store.ErrConflict},
-		{func() error { return storetest.Replace(t.Context(), st, second) }, nil}, // exactly the same
+		{func() error { return storetest.Replace(t.Context(), st, second) }, nil}, // an equal update succeeds again
 		{func() error { return storetest.Replace(t.Context(), st, third) }, nil},
 		{func() error { return storetest.Replace(t.Context(), st, second) }, store.ErrConflict},
 		{func() error { return st.CreateGrant(t.Context(), g) }, store.ErrConflict},
@@ -113,7 +113,8 @@ func TestAnOperationThatFailsDoesNotUndoItsNeighbours(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			dir := t.TempDir()
 			st := create(t, dir)
-			// The attempt 666 fails in the row itself, an event named "bad" after it.
+			// Rows with attempt 666 and events named "bad" fail. The event is written
+			// after its row.
 			db := raw(t, dir)
 			run(t, db, fmt.Sprintf(`CREATE TRIGGER bad_grant BEFORE UPDATE ON grants WHEN NEW.attempt = 666 BEGIN SELECT RAISE(%s, 'bad grant'); END`, how))
 			run(t, db, fmt.Sprintf(`CREATE TRIGGER bad_event BEFORE INSERT ON events WHEN NEW.name = 'bad' BEGIN SELECT RAISE(%s, 'bad event'); END`, how))
@@ -134,7 +135,7 @@ func TestAnOperationThatFailsDoesNotUndoItsNeighbours(t *testing.T) {
 				case 7:
 					e.Name = "bad"
 				case 9:
-					next[n].Version++ // a loser among them
+					next[n].Version++ // an operation that loses to a conflict
 				}
 				return storetest.Replace(t.Context(), st, next[n], e)
 			})
@@ -162,7 +163,7 @@ func TestAnOperationThatFailsDoesNotUndoItsNeighbours(t *testing.T) {
 					}
 					continue
 				}
-				// Both or neither.
+				// The row and its event are both written, or neither.
 				holds(t, st, grants[n])
 				if len(events) != 0 {
 					t.Errorf("operation %d did not happen, and left %d events", n, len(events))
@@ -191,7 +192,7 @@ func TestAnOperationThatIsTooLargeFailsAloneAndEveryTime(t *testing.T) {
 	}
 	holds(t, st, g)
 	absent(t, st, large)
-	// What comes after them suffers nothing, however much is left behind.
+	// Later operations are unaffected, however many have failed before.
 	if err := st.CreateGrant(t.Context(), newGrant(3)); err != nil {
 		t.Errorf("a creation after those that failed: %v", err)
 	}
@@ -217,14 +218,14 @@ func TestMoreThanTheQueueHoldsAreBusy(t *testing.T) {
 		grants[i] = newGrant(uint64(i))
 		done.Go(func() {
 			if err := st.CreateGrant(t.Context(), grants[i]); err != nil {
-				t.Errorf("one that waits: %v", err)
+				t.Errorf("a queued operation: %v", err)
 			}
 		})
 	}
 	queued(t, st, sqlite.QueueLength)
 	late := newGrant(1)
 	if err := st.CreateGrant(t.Context(), late); !errors.Is(err, store.ErrBusy) {
-		t.Errorf("one too many: %v, want ErrBusy", err)
+		t.Errorf("an operation beyond the limit of the queue: %v, want ErrBusy", err)
 	}
 	if _, err := st.Grant(t.Context(), late.ID); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("reads go on beside a full queue: %v, want ErrNotFound", err)
@@ -277,9 +278,8 @@ func TestAnOperationGivenUpBeforeItsTurnNeverHappens(t *testing.T) {
 	}
 }
 
-// A request whose time ends while another process holds the lock is answered
-// 503. If its code were redeemed afterwards, the client's next try would be a
-// replay.
+// A request whose context ends while another process holds the lock gets a 503 response.
+// If its code were redeemed later, the client's next attempt would count as a replay.
 func TestAnOperationGivenUpWhileAnotherProcessHoldsTheLockNeverHappens(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -310,7 +310,7 @@ func TestAnOperationWhoseTimeEndsWhileItRunsHasAnUnknownOutcome(t *testing.T) {
 		t.Errorf("cancelled while it ran: %v", err)
 	}
 	release()
-	// The writer has suffered nothing.
+	// The writer still works.
 	g := newGrant(1)
 	if err := st.CreateGrant(t.Context(), g); err != nil {
 		t.Fatal(err)
@@ -358,7 +358,7 @@ func TestARowThatChangesBetweenTheSweepsWalkAndItsDeletionSurvives(t *testing.T)
 			t.Fatal(err)
 		}
 	}
-	// It is rotated, but by a node whose clock is behind: it is still due.
+	// The grant is rotated by a node whose clock is behind, so it is still due.
 	now := rescued.DeleteAfter + 1_000_000_000
 	next := rotated(rescued, 3)
 	deleted := 0
@@ -376,7 +376,8 @@ func TestARowThatChangesBetweenTheSweepsWalkAndItsDeletionSurvives(t *testing.T)
 	absent(t, st, dead)
 }
 
-// Copies of the files stand for a process that ends at that moment.
+// A copy of the files contains what a process that is killed at that instant leaves
+// behind.
 func TestWhatIsAcknowledgedIsInTheFiles(t *testing.T) {
 	dir := t.TempDir()
 	st := create(t, dir)

@@ -68,7 +68,7 @@ func newGrantWithID(id grant.ID) grant.Grant {
 	return g
 }
 
-// eachAtOnce calls f for every grant, many at the same moment.
+// eachAtOnce calls f for every grant, on 256 goroutines.
 func eachAtOnce(t testing.TB, grants []grant.Grant, f func(g *grant.Grant) error) {
 	t.Helper()
 	const workers = 256
@@ -86,7 +86,7 @@ func eachAtOnce(t testing.TB, grants []grant.Grant, f func(g *grant.Grant) error
 	done.Wait()
 }
 
-func TestNothingGrowsWithRotations(t *testing.T) {
+func TestRotationsDoNotGrowTheStore(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	st := create(t, dir)
@@ -107,8 +107,8 @@ func TestNothingGrowsWithRotations(t *testing.T) {
 		return float64(bytes) / float64(len(grants)), number(t, db, "PRAGMA page_count"), rows
 	}
 	fresh, _, _ := measure()
-	// Numbers take more bytes as they grow, three at most until eight million.
-	// Begin there, so that growth cannot hide behind it.
+	// SQLite stores larger numbers in more bytes: numbers below eight million in at most
+	// three. The test begins with large numbers, so that they cannot hide a growth.
 	run(t, db, "UPDATE grants SET generation = 100000, version = 100000")
 	for i := range grants {
 		grants[i].Generation, grants[i].Version = 100_000, 100_000
@@ -123,8 +123,8 @@ func TestNothingGrowsWithRotations(t *testing.T) {
 		}
 		return nil
 	})
-	// 80,000 rotations fill the log more than once. The commits that
-	// cross the limit are in it too, whole.
+	// 80,000 rotations fill the log more than once. The log also contains the whole of the
+	// batches that cross its limit.
 	info, err := os.Stat(filepath.Join(dir, sqlite.FileName+"-wal"))
 	if err != nil {
 		t.Fatal(err)
@@ -145,8 +145,8 @@ func TestNothingGrowsWithRotations(t *testing.T) {
 	}
 }
 
-// New grants have ids of one time, and share pages: random ones would take a page
-// each, in the log and at the checkpoint.
+// Ids of new grants begin with their time, so new rows share pages. With random ids, each
+// row would write a page of its own to the log and at the checkpoint.
 func TestNewGrantsSharePages(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -187,7 +187,7 @@ func TestNewGrantsSharePages(t *testing.T) {
 	}
 }
 
-// BenchmarkRefreshPath is what a refresh asks of the store.
+// BenchmarkRefreshPath runs the store operations of a refresh.
 func BenchmarkRefreshPath(b *testing.B) {
 	st := create(b, b.TempDir())
 	grants := make([]grant.Grant, 1000)

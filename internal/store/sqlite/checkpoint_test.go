@@ -13,7 +13,7 @@ import (
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
-// many makes n grants.
+// many creates n grants.
 func many(t *testing.T, st *sqlite.Store, n int) []grant.Grant {
 	t.Helper()
 	grants := make([]grant.Grant, n)
@@ -56,7 +56,7 @@ func TestANewStoreHasPagesOf1024Bytes(t *testing.T) {
 	}
 }
 
-func TestTheLogIsHalfOfTheMainFileWhenItIsMoved(t *testing.T) {
+func TestACheckpointIsDueAtHalfOfTheMainFile(t *testing.T) {
 	const least = 200
 	dir := t.TempDir()
 	st := create(t, dir)
@@ -79,7 +79,7 @@ func TestTheLogIsHalfOfTheMainFileWhenItIsMoved(t *testing.T) {
 	}
 }
 
-func TestALogThatALongReadLetGrowIsCut(t *testing.T) {
+func TestALogThatGrewDuringALongReadIsTruncated(t *testing.T) {
 	const least = 200
 	dir := t.TempDir()
 	st := create(t, dir)
@@ -111,7 +111,7 @@ func TestALogThatALongReadLetGrowIsCut(t *testing.T) {
 	}
 }
 
-func TestTheWriterWaitsForAMoveThatIsSlowerThanIt(t *testing.T) {
+func TestTheWriterWaitsForASlowCheckpoint(t *testing.T) {
 	st := create(t, t.TempDir())
 	many(t, st, 300)
 	pages, err := st.LogPages(t.Context())
@@ -122,11 +122,11 @@ func TestTheWriterWaitsForAMoveThatIsSlowerThanIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		committed(pages + 1)
 		if len(due) != 0 {
-			t.Fatal("a move is due before the log has reached its limit")
+			t.Fatal("a checkpoint is due before the log has reached its limit")
 		}
 		committed(pages)
 		ended := <-due
-		committed(pages) // goes on beside the move
+		committed(pages) // does not wait for the checkpoint
 		went := make(chan struct{})
 		go func() {
 			committed(pages / 2)
@@ -135,7 +135,7 @@ func TestTheWriterWaitsForAMoveThatIsSlowerThanIt(t *testing.T) {
 		synctest.Wait()
 		select {
 		case <-went:
-			t.Fatal("the writer went on with a log of twice its limit")
+			t.Fatal("the writer did not wait with a log of twice its limit")
 		default:
 		}
 		close(ended)
@@ -144,6 +144,6 @@ func TestTheWriterWaitsForAMoveThatIsSlowerThanIt(t *testing.T) {
 	many(t, st, 1)
 	committed(pages)
 	if len(due) != 0 {
-		t.Error("another move is due although the log has begun anew")
+		t.Error("another checkpoint is due although the log starts over")
 	}
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
-// BenchmarkCheckpointCycles rotates grants in random order until the log has been moved
-// into the file six times, and reports what a rotation writes and costs, with the
-// checkpoints (docs/explanation/performance-history.md).
+// BenchmarkCheckpointCycles rotates grants in random order until there have been six
+// checkpoints. It reports what a rotation writes and costs, checkpoints included
+// (docs/explanation/performance-history.md).
 func BenchmarkCheckpointCycles(b *testing.B) {
 	const grants, rotations = 100_000, 200_000
 	dir := b.TempDir()
@@ -56,7 +56,7 @@ func BenchmarkCheckpointCycles(b *testing.B) {
 	b.ReportMetric(float64(info.Size())/grants, "file-B/grant")
 }
 
-// eachOf calls f for each number below n, 64 at once.
+// eachOf calls f for each number below n, on 64 goroutines.
 func eachOf(b *testing.B, n int, f func(i int) error) {
 	var all sync.WaitGroup
 	var next atomic.Int64

@@ -15,7 +15,7 @@ import (
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
-// newDocument is a session as large as most are.
+// newDocument returns a session document of typical size.
 func newDocument(n int) store.Document {
 	d := store.Document{Kind: store.DocumentSession, Version: 1, ExpiresAt: base + 1000, Body: bytes.Repeat([]byte{byte(n)}, 200)}
 	rand.Read(d.Key[:])
@@ -101,17 +101,17 @@ func TestOperationsOnOneDocumentInOneBatchSeeEachOther(t *testing.T) {
 		do   func() error
 		want error
 	}{
-		{put(second), store.ErrConflict}, // nothing there yet
+		{put(second), store.ErrConflict}, // the document does not exist yet
 		{remove, nil},
 		{put(d), nil},
-		{put(d), nil}, // exactly the same
+		{put(d), nil}, // an equal creation succeeds again
 		{put(again), store.ErrConflict},
 		{put(third), store.ErrConflict},
 		{put(second), nil},
 		{put(other), store.ErrConflict},
 		{put(second), nil},
 		{put(d), store.ErrConflict},
-		{func() error { return st.CreateGrant(t.Context(), g) }, nil}, // with grants among them
+		{func() error { return st.CreateGrant(t.Context(), g) }, nil}, // an operation on a grant between those on documents
 		{put(third), nil},
 		{remove, nil},
 		{put(third), store.ErrConflict},
@@ -197,7 +197,7 @@ func TestADocumentThatFailsDoesNotUndoItsNeighbours(t *testing.T) {
 	}
 }
 
-func TestADocumentThatIsTooLargeTellsItsSize(t *testing.T) {
+func TestTheErrorOfATooLargeDocumentStatesItsSize(t *testing.T) {
 	st := create(t, t.TempDir())
 	d := newDocument(1)
 	d.Body = make([]byte, store.MaxDocument+1)
@@ -205,7 +205,7 @@ func TestADocumentThatIsTooLargeTellsItsSize(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "session") || !strings.Contains(err.Error(), "16385") || !strings.Contains(err.Error(), "16384") {
 		t.Errorf("%v, want the kind and both sizes", err)
 	}
-	// A kind that is no word of ours fails as a large subject does: alone.
+	// A kind that is too large for a row fails alone, like a subject that is too large.
 	d = newDocument(2)
 	d.Kind = store.DocumentKind(strings.Repeat("k", 20_000))
 	for range 50 {
@@ -234,7 +234,7 @@ func TestAGrantAndADocumentAreReadInOneTransaction(t *testing.T) {
 	if gotGrant != g || gotDocument.Key != d.Key || !bytes.Equal(gotDocument.Body, d.Body) {
 		t.Error("not what was written")
 	}
-	// One that is absent takes nothing from its neighbour.
+	// An absent row does not affect the other one.
 	if _, gotGrant, _, err := st.ReadBoth(g.ID, store.DocumentKey{}); !errors.Is(err, store.ErrNotFound) || gotGrant != g {
 		t.Errorf("beside a document that is absent: %v", err)
 	}
@@ -264,7 +264,8 @@ func TestADocumentThatChangesBetweenTheSweepsWalkAndItsDeletionSurvives(t *testi
 		}
 	}
 	now := dead.ExpiresAt + 1
-	// One goes on; the other goes, and comes again as it was, but later.
+	// rescued gets a new version. reborn is deleted and created again with the same
+	// version, but a later expiry.
 	next := successor(rescued, 4)
 	again := reborn
 	again.ExpiresAt = now

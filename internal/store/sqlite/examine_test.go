@@ -10,7 +10,7 @@ import (
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
-func TestExamineTellsTheSettingsThatAreInForce(t *testing.T) {
+func TestExamineReportsTheEffectiveSettings(t *testing.T) {
 	t.Parallel()
 	st, err := sqlite.Create(t.Context(), t.TempDir())
 	if err != nil {
@@ -30,7 +30,7 @@ func TestExamineTellsTheSettingsThatAreInForce(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := st.QuickCheck(ended); err == nil {
-		t.Error("a check whose time has ended says that all is well")
+		t.Error("a check whose context has ended reports no damage")
 	}
 }
 
@@ -41,7 +41,7 @@ func TestQuickCheckFindsADamagedPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Its body goes on in pages at the end of the file.
+	// The body continues in overflow pages at the end of the file.
 	d := store.Document{Kind: store.DocumentConsents, Key: store.DocumentKey{1}, Version: 1, Body: make([]byte, 10<<10)}
 	if err := st.Commit(t.Context(), store.Change{Documents: []store.Document{d}}); err != nil {
 		t.Fatal(err)
@@ -54,7 +54,8 @@ func TestQuickCheckFindsADamagedPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Each begins with the number of the next one, and the body is zero.
+	// An overflow page begins with the number of the next one. The loop damages these
+	// numbers; the rest of the pages is zero.
 	for page := len(text) - 8*1024; page < len(text); page += 1024 {
 		for i := range 4 {
 			text[page+i] = 0xff

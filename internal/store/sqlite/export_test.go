@@ -46,7 +46,7 @@ func (s *Store) alone(ctx context.Context, f func() error) error {
 	return s.writer.do(ctx, &operation{alone: f})
 }
 
-// Fill lets the file of the store grow no more.
+// Fill prevents the store's file from growing.
 func (s *Store) Fill(ctx context.Context) error {
 	return s.alone(ctx, func() error {
 		_, err := s.writer.conn.exec("PRAGMA max_page_count = 1")
@@ -54,8 +54,8 @@ func (s *Store) Fill(ctx context.Context) error {
 	})
 }
 
-// Hold keeps the writer in an operation of ctx until release is called, so
-// that others wait in its queue. The channel tells what became of it.
+// Hold keeps the writer in an operation until release is called, so that others wait in
+// its queue. The channel receives the outcome of the operation.
 func (s *Store) Hold(ctx context.Context) (release func(), outcome <-chan error) {
 	begun, end, result := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
@@ -69,8 +69,8 @@ func (s *Store) Hold(ctx context.Context) (release func(), outcome <-chan error)
 	return sync.OnceFunc(func() { close(end) }), result
 }
 
-// LimitLog has the log moved after this many pages, if the main file is not more
-// than twice as large.
+// LimitLog sets the number of pages after which a checkpoint is due. A log is allowed half
+// the size of the main file if that is more.
 func (s *Store) LimitLog(ctx context.Context, pages int) error {
 	return s.alone(ctx, func() error {
 		s.writer.checkpoint.least, s.writer.checkpoint.limit = pages, pages
@@ -78,7 +78,7 @@ func (s *Store) LimitLog(ctx context.Context, pages int) error {
 	})
 }
 
-// LogLimit is the present limit of the log, in pages.
+// LogLimit returns the present limit of the log, in pages.
 func (s *Store) LogLimit(ctx context.Context) (pages int, err error) {
 	err = s.alone(ctx, func() error {
 		pages = s.writer.checkpoint.limit
@@ -87,7 +87,7 @@ func (s *Store) LogLimit(ctx context.Context) (pages int, err error) {
 	return pages, err
 }
 
-// LogPages is how many pages are in the log.
+// LogPages returns the number of pages in the log.
 func (s *Store) LogPages(ctx context.Context) (pages int, err error) {
 	err = s.alone(ctx, func() error {
 		pages, _, err = s.writer.conn.checkpoint(noCheckpoint)
@@ -96,9 +96,9 @@ func (s *Store) LogPages(ctx context.Context) (pages int, err error) {
 	return pages, err
 }
 
-// Moves stands in for the checkpointer of a store that nobody uses: each move
-// that begins is sent on due, and committed is what the writer does after a
-// commit, with a limit of the log in pages.
+// Moves replaces the checkpointer of an idle store: due receives each checkpoint that
+// becomes due, and committed does what the writer does after a commit, with a limit of the
+// log in pages.
 func (s *Store) Moves(t testing.TB) (due <-chan chan struct{}, committed func(limit int)) {
 	conn, err := connect(s.path, 0, Pragmas)
 	if err != nil {
@@ -112,20 +112,19 @@ func (s *Store) Moves(t testing.TB) (due <-chan chan struct{}, committed func(li
 	}
 }
 
-// Waiting is the number of operations in the writer's queue.
+// Waiting returns the number of operations in the writer's queue.
 func (s *Store) Waiting() int { return len(s.writer.queue) }
 
-// Closing is closed when Close has begun.
+// Closing returns a channel that is closed when Close begins.
 func (s *Store) Closing() <-chan struct{} { return s.writer.closed }
 
-// WithoutReaders is a store whose readers are so busy that they serve nobody,
-// and with whom one caller may wait.
+// WithoutReaders returns a store that serves no reads, and whose queue has room for one.
 func WithoutReaders() *Store {
 	return &Store{reader: &reader{inbox: inbox[*lookup]{queue: make(chan *lookup, 1), closed: make(chan struct{}), done: make(chan struct{})}}}
 }
 
-// ReadTogether serves lookups that wait at the same moment by one reader, and
-// counts the runs of its statements.
+// ReadTogether serves lookups that are queued together with one reader, and counts the
+// runs of its statements.
 func (s *Store) ReadTogether(ids ...grant.ID) (statements map[string]int, list []grant.Grant, err error) {
 	r, err := newReader(s.path)
 	if err != nil {
@@ -144,8 +143,7 @@ func (s *Store) ReadTogether(ids ...grant.ID) (statements map[string]int, list [
 	return counts(map[string]*statement{"select grant": r.selectGrant, "begin": r.begin, "commit": r.commit}), list, err
 }
 
-// ReadBoth serves lookups of a grant and of a document that wait at the same
-// moment.
+// ReadBoth serves a lookup of a grant and a lookup of a document that are queued together.
 func (s *Store) ReadBoth(id grant.ID, key store.DocumentKey) (statements map[string]int, g grant.Grant, d store.Document, err error) {
 	r, err := newReader(s.path)
 	if err != nil {
@@ -158,8 +156,8 @@ func (s *Store) ReadBoth(id grant.ID, key store.DocumentKey) (statements map[str
 	return statements, batch[0].grant, batch[1].document, errors.Join(batch[0].err, batch[1].err)
 }
 
-// EachConnection lets f query every kind of connection: the writer's, a
-// reader's, and some that are opened for administration.
+// EachConnection calls f with a query function for each kind of connection: the writer's,
+// a reader's, and those of administration.
 func (s *Store) EachConnection(ctx context.Context, f func(kind string, query func(text string) string)) error {
 	err := s.alone(ctx, func() error {
 		f("writer", s.writer.conn.ask)
@@ -197,19 +195,17 @@ func (c *connection) ask(text string) string {
 	return cmp.Or(value, fmt.Sprint(err))
 }
 
-// A Tally counts what the writer did for grants and documents.
+// A Tally counts the writer's statements and the rows that it wrote.
 type Tally struct {
-	Statements map[string]int // runs of the prepared ones, by their names
+	Statements map[string]int // runs of the prepared statements, by name
 	Rows       int            // written
 }
 
-// Watch counts from now on. The function it returns takes what was counted
-// since it was last called.
+// Watch starts counting. The returned function returns the counts since its last call.
 func (s *Store) Watch(t testing.TB) (take func() Tally) {
 	written := 0
 	take = func() (tally Tally) {
-		// On the writer's own goroutine, which is the only one that may touch
-		// these.
+		// This runs on the writer's goroutine, the only one that may use these.
 		err := s.alone(t.Context(), func() error {
 			w := s.writer
 			tally.Statements = counts(map[string]*statement{
@@ -231,8 +227,8 @@ func (s *Store) Watch(t testing.TB) (take func() Tally) {
 	return take
 }
 
-// counts is how often SQLite has begun to run each statement since it was last
-// asked; those that it has not are left out.
+// counts returns how often SQLite has started each statement since the last call, without
+// statements that it has not started.
 func counts(statements map[string]*statement) map[string]int {
 	list := map[string]int{}
 	for name, st := range statements {
@@ -243,10 +239,10 @@ func counts(statements map[string]*statement) map[string]int {
 	return list
 }
 
-// CheckReferences has the writer's connections check foreign keys.
+// CheckReferences makes the writer's connection check foreign keys.
 func (s *Store) CheckReferences(t testing.TB) {
 	t.Helper()
-	// On the writer's own goroutine, which is the only one that may touch this.
+	// This runs on the writer's goroutine, the only one that may use the connection.
 	if err := s.alone(t.Context(), func() error { return s.writer.conn.run("PRAGMA foreign_keys = ON") }); err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
-func TestTheLoadTellsOfThoseWhoWaitAndOfBatches(t *testing.T) {
+func TestTheLoadReportsQueuedOperationsAndBatches(t *testing.T) {
 	t.Parallel()
 	st, err := sqlite.Create(t.Context(), t.TempDir())
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
-// lockVariable names the directory that this program, started once more by a
-// test, locks until it is killed.
+// lockVariable names the directory that a second process of this test program locks until
+// it is killed.
 const lockVariable = "MINTAGE_TEST_LOCK"
 
 func TestMain(m *testing.M) {
@@ -87,7 +87,7 @@ func TestTheLockEndsWithItsProcess(t *testing.T) {
 	release()
 }
 
-func TestLockTellsWhatIsWrongWithTheDirectory(t *testing.T) {
+func TestTheErrorOfLockNamesTheFaultOfTheDirectory(t *testing.T) {
 	if _, err := sqlite.Lock(t.TempDir() + "/absent"); err == nil || !strings.Contains(err.Error(), "the data directory does not exist") {
 		t.Errorf("Lock in no directory: %v", err)
 	}
@@ -95,7 +95,7 @@ func TestLockTellsWhatIsWrongWithTheDirectory(t *testing.T) {
 
 func TestTheLockNamesItsProcess(t *testing.T) {
 	dir := t.TempDir()
-	// A longer id of a process before it does not shine through.
+	// A longer process id that the file contained before is overwritten completely.
 	if err := os.WriteFile(filepath.Join(dir, "serve.lock"), []byte("123456789012\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,8 @@ func TestTheLockNamesItsProcess(t *testing.T) {
 	}
 }
 
-// Root locks the directory of the server's user, who could have put a link there.
+// The server's user owns the directory and could put a link there: a lock by root must not
+// write through the link.
 func TestALockIsNotWrittenThroughALink(t *testing.T) {
 	dir, other := t.TempDir(), filepath.Join(t.TempDir(), "roots")
 	if err := os.WriteFile(other, []byte("text"), 0o600); err != nil {
@@ -128,8 +129,8 @@ func TestALockIsNotWrittenThroughALink(t *testing.T) {
 	}
 }
 
-// A command has the directory for a moment: a server that starts awaits it, and two
-// commands take turns.
+// A command locks the directory for a short time. A server that starts waits for it, and a
+// second command is refused.
 func TestAServerAwaitsACommand(t *testing.T) {
 	dir := t.TempDir()
 	release, err := sqlite.LockForCommand(dir)
@@ -154,8 +155,8 @@ func TestAServerAwaitsACommand(t *testing.T) {
 	}
 }
 
-// A command that has just taken the lock has not written so yet: the file still names the
-// server before, and one that starts in this moment waits all the same.
+// A command that has just taken the lock has not yet written its id: the file still names
+// the previous server. A server that starts at this instant must still wait.
 func TestAServerAwaitsACommandThatHasJustBegun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -175,10 +176,10 @@ func TestAServerAwaitsACommandThatHasJustBegun(t *testing.T) {
 			}
 			server <- err
 		}()
-		synctest.Wait() // until the pause after its first look
+		synctest.Wait() // until Lock pauses after its first attempt
 		select {
 		case err := <-server:
-			t.Fatalf("it did not wait: %v", err)
+			t.Fatalf("the server did not wait: %v", err)
 		default:
 		}
 		if err := errors.Join(os.WriteFile(f.Name(), []byte("4712 command\n"), 0o600), f.Close()); err != nil {

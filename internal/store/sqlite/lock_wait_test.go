@@ -8,8 +8,8 @@ import (
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
-// lockedStore is a store whose write lock another connection holds until
-// release is called.
+// lockedStore returns a store whose write lock another connection holds until release is
+// called.
 func lockedStore(t *testing.T) (dir string, st *sqlite.Store, release func()) {
 	t.Helper()
 	dir = t.TempDir()
@@ -63,7 +63,7 @@ func TestACommandWaitsLongerForTheWriteLockThanAServer(t *testing.T) {
 	mine, theirs := newGrant(1), newGrant(2)
 	done := make(chan error, 1)
 	go func() { done <- command.CreateGrant(t.Context(), mine) }()
-	// The server gives up while the lock is held.
+	// The server's busy timeout ends while the lock is held.
 	if err := server.CreateGrant(t.Context(), theirs); err == nil {
 		t.Error("the server wrote through another's lock")
 	}

@@ -179,7 +179,7 @@ func TestFilesOfOthersAreRefusedAndLeftAlone(t *testing.T) {
 				}
 				for _, text := range append(c.text, filepath.Join(dir, sqlite.FileName)) {
 					if !strings.Contains(err.Error(), text) {
-						t.Errorf("error %q does not tell %q", err, text)
+						t.Errorf("error %q does not contain %q", err, text)
 					}
 				}
 			}
@@ -237,11 +237,11 @@ func TestADamagedFileFailsAndIsNeverTakenForAnEmptyOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	st = create(t, dir)
-	// "Not found" would tell the client to throw its token away.
+	// "Not found" would make the client discard its token.
 	if got, err := st.Grant(t.Context(), g.ID); err == nil || strings.Contains(err.Error(), "not found") || !strings.Contains(err.Error(), "malformed") || !strings.Contains(err.Error(), "restore a backup") {
 		t.Errorf("Grant from a damaged page: %+v, %v", got, err)
 	}
-	// The code would redeem twice.
+	// Success would let the code be redeemed twice.
 	if err := st.CreateGrant(t.Context(), g); err == nil {
 		t.Error("CreateGrant into a damaged page succeeded")
 	}

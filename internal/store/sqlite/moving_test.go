@@ -21,11 +21,12 @@ func toMove(t *testing.T, dir string) *sqlite.Moving {
 	return m
 }
 
-// A column that is added to a table must not be forgotten by a move.
+// A move must copy every column, including those that are added to a table later.
 func TestAMoveKnowsEveryColumn(t *testing.T) {
 	dir := t.TempDir()
 	create(t, dir)
-	// A prefix is the beginning of its id; the directory is handled apart.
+	// The column prefix is derived from the id, and the table directory is handled
+	// separately.
 	known := []string{"directory.id", "directory.version", "grants.prefix"}
 	for _, table := range store.Tables {
 		for _, c := range table.Columns {
@@ -47,7 +48,7 @@ func TestAMoveKnowsEveryColumn(t *testing.T) {
 	}
 	slices.Sort(known)
 	if slices.Sort(have); !slices.Equal(have, known) || rows.Err() != nil {
-		t.Errorf("the schema has\n%v\nand a move knows\n%v\n%v", have, known, rows.Err())
+		t.Errorf("the schema has\n%v\nand a move copies\n%v\n%v", have, known, rows.Err())
 	}
 }
 
@@ -68,14 +69,14 @@ func TestAMoveReadsEachTableByItsKey(t *testing.T) {
 	}
 }
 
-func TestAStoreIsOpenedOnlyWhereItCounts(t *testing.T) {
+func TestAStoreThatMovedElsewhereIsNotOpened(t *testing.T) {
 	dir := t.TempDir()
 	create(t, dir)
 	m := toMove(t, dir)
 	var was store.Migration
 	for _, c := range []struct {
 		state store.MoveState
-		text  string // "" if it is opened
+		text  string // "" if Open succeeds
 	}{
 		{store.Leaving, "it is being moved to postgres://db/a: run the same migrate-store command again to continue, or cancel the move with: mintage migrate-store --undo --from sqlite:" + dir},
 		{store.Returned, ""},
@@ -91,7 +92,7 @@ func TestAStoreIsOpenedOnlyWhereItCounts(t *testing.T) {
 			t.Errorf("%+v, %v; want %+v", have, err, next)
 		}
 		if err := m.SetMigration(t.Context(), was, next); was != next && !errors.Is(err, store.ErrConflict) {
-			t.Errorf("%s, set by somebody who has not seen it: %v", c.state, err)
+			t.Errorf("%s, overwritten by a writer with an outdated state: %v", c.state, err)
 		}
 		was = next
 		server, err := sqlite.Create(t.Context(), dir)
@@ -113,8 +114,9 @@ func TestAStoreIsOpenedOnlyWhereItCounts(t *testing.T) {
 	}
 }
 
-// A command may have waited for a password since before the move began.
-func TestACommandThatWasOpenBeforeAMoveWritesNothingBehindIt(t *testing.T) {
+// A command may have opened the store before the move began, for example while it waited
+// for a password.
+func TestAStoreOpenedBeforeAMoveRefusesWritesAfterIt(t *testing.T) {
 	dir := t.TempDir()
 	create(t, dir)
 	st, err := sqlite.Open(t.Context(), dir)

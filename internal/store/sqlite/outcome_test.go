@@ -12,8 +12,8 @@ import (
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
-// On the disk, a commit that failed may be whole or not: it is neither success
-// nor said to be unwritten, for any operation of its batch.
+// A commit that failed may be complete on the disk, or not at all. So no operation of its
+// batch succeeds or is reported as not written.
 func TestACommitThatFailedHasAnUnknownOutcome(t *testing.T) {
 	dir := t.TempDir()
 	st := create(t, dir)
@@ -23,7 +23,7 @@ func TestACommitThatFailedHasAnUnknownOutcome(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// A constraint that is checked at the commit.
+	// This constraint fails at the commit only.
 	run(t, raw(t, dir), `CREATE TABLE parents (id INTEGER PRIMARY KEY);
 		CREATE TABLE children (parent INTEGER REFERENCES parents (id) DEFERRABLE INITIALLY DEFERRED);
 		CREATE TRIGGER orphan AFTER UPDATE ON grants BEGIN INSERT INTO children VALUES (1); END;
@@ -59,8 +59,8 @@ func TestACommitThatFailedHasAnUnknownOutcome(t *testing.T) {
 	}
 }
 
-// sweepBehind has a sweep look at the table, and then others write before it
-// deletes. It returns how many it has deleted.
+// sweepBehind queues a sweep with other writes between its select and its delete. It
+// returns the number of deleted rows.
 func sweepBehind(t *testing.T, st *sqlite.Store, now grant.Instant, writes ...func() error) int {
 	t.Helper()
 	release, held := st.Hold(t.Context())
@@ -88,8 +88,8 @@ func sweepBehind(t *testing.T, st *sqlite.Store, now grant.Instant, writes ...fu
 	return deleted
 }
 
-// A row that has changed since the sweep has looked stays, also if it is still
-// due: the next sweep decides on what it is by then.
+// A row that has changed since the sweep selected it stays, even if it is still due: the
+// next sweep decides about its new content.
 func TestTheSweepLeavesAGrantThatHasChangedSinceItLooked(t *testing.T) {
 	st := create(t, t.TempDir())
 	g := newGrant(1)
@@ -104,8 +104,8 @@ func TestTheSweepLeavesAGrantThatHasChangedSinceItLooked(t *testing.T) {
 	holds(t, st, next)
 }
 
-// A grant that was deleted by another sweep and made again has the version of
-// the old one, and is not due.
+// A grant that was deleted by another sweep and created again has the version of the old
+// one, but is not due.
 func TestTheSweepLeavesAGrantThatWasMadeAgainSinceItLooked(t *testing.T) {
 	st := create(t, t.TempDir())
 	g := newGrant(1)
@@ -128,8 +128,8 @@ func TestTheSweepLeavesAGrantThatWasMadeAgainSinceItLooked(t *testing.T) {
 	holds(t, st, again)
 }
 
-// A caller that gives up leaves its operation in the queue. The writer drops it, and takes
-// no later one for it.
+// A caller that gives up leaves its operation in the queue. The writer drops that
+// operation, and does not confuse it with a later one.
 func TestAnOperationThatWasGivenUpIsNotUsedAgain(t *testing.T) {
 	st := create(t, t.TempDir())
 	g := newGrant(1)
@@ -156,6 +156,6 @@ func TestAnOperationThatWasGivenUpIsNotUsedAgain(t *testing.T) {
 	queued(t, st, 2)
 	release()
 	if err := errors.Join(<-held, <-outcomes); err != nil || first.Load() != 0 || second.Load() != 1 {
-		t.Errorf("%v; asked %d and %d times, want 0 and 1", err, first.Load(), second.Load())
+		t.Errorf("%v; decided %d and %d times, want 0 and 1", err, first.Load(), second.Load())
 	}
 }

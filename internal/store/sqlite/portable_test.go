@@ -14,10 +14,9 @@ import (
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
-// unportable finds what the engines that a second one must run on do not have,
-// or cannot do for a table that is spread over several nodes: keys that one
-// node counts, checks across tables, code in the database, locks that a
-// statement takes for later ones, and clocks of their own.
+// unportable matches SQL that the engines of a second store would lack, or cannot do for a
+// table that is spread over several nodes: keys from a counter on one node, constraints
+// across tables, code in the database, explicit locks, and the database's clock.
 var unportable = regexp.MustCompile(`(?i)\b(` + strings.Join([]string{
 	`AUTOINCREMENT`, `SERIAL`, `SEQUENCE`, `NEXTVAL`, `LAST_INSERT_ROWID`, `IDENTITY`,
 	`FOREIGN\s+KEY`, `REFERENCES`, `CASCADE`,
@@ -27,9 +26,10 @@ var unportable = regexp.MustCompile(`(?i)\b(` + strings.Join([]string{
 	`INSERT\s+OR`, `REPLACE\s+INTO`, `UPDATE\s+OR`, `(?:OID|_ROWID_)`, `GLOB`, `INDEXED\s+BY`, `JSON_\w+\s*\(`,
 }, "|") + `)`)
 
-// defects lists what is not portable in a statement.
+// defects returns the unportable parts of a statement.
 func defects(text string) []string {
-	// A table without hidden row numbers is the opposite of using them.
+	// WITHOUT ROWID means that a table has no hidden row numbers, so it is not a use of
+	// them.
 	text = regexp.MustCompile(`(?i)WITHOUT\s+ROWID`).ReplaceAllString(text, "")
 	list := unportable.FindAllString(text, -1)
 	return append(list, regexp.MustCompile(`(?i)\bROWID\b`).FindAllString(text, -1)...)
@@ -63,7 +63,7 @@ func TestSQLIsPortable(t *testing.T) {
 			t.Errorf("%s: %q in: %s", place, d, text)
 		}
 	}
-	// The lint sees what it is meant to see.
+	// The lint checks the statements that it must check.
 	for _, text := range []string{sqlite.SelectGrantSQL, sqlite.InsertGrantSQL, sqlite.UpdateGrantSQL, sqlite.DeleteGrantSQL,
 		sqlite.SelectDocumentSQL, sqlite.UpdateDocumentSQL, sqlite.SweepDocumentSQL} {
 		found := false
@@ -79,8 +79,7 @@ func TestSQLIsPortable(t *testing.T) {
 	}
 }
 
-// sqlTexts finds every statement in the package's own files and migrations, by
-// its place.
+// sqlTexts returns every statement in the package's files and migrations, by its place.
 func sqlTexts(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
@@ -106,8 +105,8 @@ func TestHotStatementsTouchOneTableByItsPrimaryKey(t *testing.T) {
 		sqlite.SelectGrantSQL: {"SEARCH grants USING INTEGER PRIMARY KEY (rowid=?)"},
 		sqlite.UpdateGrantSQL: {"SEARCH grants USING INTEGER PRIMARY KEY (rowid=?)"},
 		sqlite.DeleteGrantSQL: {"SEARCH grants USING INTEGER PRIMARY KEY (rowid=?)"},
-		sqlite.InsertGrantSQL: nil, // it looks for nothing
-		// Not hot, but never a walk of the whole table.
+		sqlite.InsertGrantSQL: nil, // an insert searches for nothing
+		// These are not hot, but must never scan the whole table.
 		sqlite.WalkGrantsSQL:  {"SEARCH grants USING INTEGER PRIMARY KEY (rowid>?)"},
 		sqlite.ListSubjectSQL: {"SEARCH grants USING INDEX grants_by_subject (subject=? AND rowid>?)"},
 		sqlite.ListClientSQL:  {"SEARCH grants USING INDEX grants_by_client (client=? AND rowid>?)"},
@@ -133,7 +132,7 @@ func TestDocumentsAreFoundByTheirKeys(t *testing.T) {
 		sqlite.WalkDocumentsSQL:  {byKey + "(id>?)"},
 		sqlite.ListDocumentsSQL:  {"SEARCH documents USING INDEX documents_by_kind (kind=? AND id>?)"},
 		sqlite.ListOwnerSQL:      {"SEARCH documents USING INDEX documents_by_owner (owner=? AND id>?)"},
-		sqlite.InsertDocumentSQL: nil, // it looks for nothing
+		sqlite.InsertDocumentSQL: nil, // an insert searches for nothing
 		store.TallyUsersSQL:      {"SEARCH documents USING COVERING INDEX documents_of_users (kind=?)"},
 	} {
 		if got := plan(t, dir, text); !slices.Equal(got, want) {

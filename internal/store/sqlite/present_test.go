@@ -11,8 +11,8 @@ import (
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
-// A store whose files are gone acknowledges no write and is not ready, and is again
-// when the same files are back.
+// A store whose files are gone acknowledges no write and is not ready. Both change when
+// the same files are back.
 func TestAStoreWhoseFilesAreGoneTakesNoWrite(t *testing.T) {
 	ctx := t.Context()
 	parent := t.TempDir()
@@ -26,7 +26,7 @@ func TestAStoreWhoseFilesAreGoneTakesNoWrite(t *testing.T) {
 	}
 	defer s.Close()
 	n := 0
-	// Every kind of write, each of something new.
+	// One write of each kind, each of a new row.
 	writes := map[string]func() error{
 		"a document": func() error {
 			n++

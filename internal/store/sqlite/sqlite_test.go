@@ -60,7 +60,7 @@ func TestEveryConnectionHasTheSettingsThatDurabilityNeeds(t *testing.T) {
 		switch kind {
 		case "writer":
 			want["cache_size"] = "-6000"
-			want["busy_timeout"] = "0" // it waits in a way of its own
+			want["busy_timeout"] = "0" // the store has its own waiting loop
 		case "administrator's writer":
 			want["busy_timeout"] = "0"
 		case "reader":
@@ -123,7 +123,8 @@ func TestAnyDirectoryNameWorks(t *testing.T) {
 	holds(t, again, g)
 }
 
-// Who is not the server's user is told so, and not to open the directory to more users.
+// The error tells another user to run the command as the server's user, and not to open
+// the directory to more users.
 func TestADirectoryOfAnotherUser(t *testing.T) {
 	dir := t.TempDir()
 	t.Cleanup(func() { _ = os.Chmod(dir, 0o700) })
@@ -139,8 +140,8 @@ func TestADirectoryOfAnotherUser(t *testing.T) {
 	}
 }
 
-// SQLite reports no more than that it cannot open a file. That this user may not is no
-// fault of the store.
+// SQLite only reports that it cannot open a file. A missing permission must not be
+// reported as a fault of the store.
 func TestAFileOfAnotherUserInADirectoryThatShowsIt(t *testing.T) {
 	path := filepath.Join(t.TempDir(), sqlite.FileName)
 	if err := os.WriteFile(path, nil, 0o400); err != nil {
@@ -165,7 +166,7 @@ type cannotOpen struct{}
 func (cannotOpen) Error() string { return "unable to open database file (14)" }
 func (cannotOpen) Code() int     { return 14 }
 
-func TestOpenMakesNothing(t *testing.T) {
+func TestOpenCreatesNothing(t *testing.T) {
 	dir := t.TempDir()
 	_, err := sqlite.Open(t.Context(), dir)
 	if err == nil || !strings.Contains(err.Error(), "no store at") || !strings.Contains(err.Error(), "--data") {
@@ -178,7 +179,7 @@ func TestOpenMakesNothing(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "the data directory does not exist") {
 		t.Errorf("Create in no directory: %v", err)
 	}
-	// An empty file may be all that is left of a store that was lost.
+	// An empty file may be the remains of a lost store.
 	empty := filepath.Join(t.TempDir(), sqlite.FileName)
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -187,7 +188,7 @@ func TestOpenMakesNothing(t *testing.T) {
 		t.Errorf("an empty file: %v", err)
 	}
 	if err := sqlite.Exists(filepath.Dir(empty)); err == nil || !strings.Contains(err.Error(), "no store at") {
-		t.Errorf("an empty file that is to move: %v", err)
+		t.Errorf("an empty file that is to be moved: %v", err)
 	}
 	if info, err := os.Stat(empty); err != nil || info.Size() != 0 {
 		t.Errorf("the empty file is now %v, %v", info, err)
@@ -224,7 +225,7 @@ func TestReadsThatWaitTogetherAreOneTransaction(t *testing.T) {
 	if want := map[string]int{"select grant": 1}; err != nil || !maps.Equal(statements, want) || !slices.Equal(list, grants[:1]) {
 		t.Errorf("one alone: %v, %d grants, %v; want %v", statements, len(list), err, want)
 	}
-	// One that is absent takes nothing from its neighbours.
+	// An absent row does not affect the others.
 	_, list, err = st.ReadTogether(ids[0], grant.ID{1}, ids[2])
 	if !errors.Is(err, store.ErrNotFound) || !slices.Equal(list, []grant.Grant{grants[0], {}, grants[2]}) {
 		t.Errorf("beside one that is absent: %v", err)
@@ -242,8 +243,8 @@ func TestAnotherProcessHoldsTheWriteLock(t *testing.T) {
 	other := raw(t, dir)
 	run(t, other, "BEGIN IMMEDIATE")
 
-	// Reads go on. A write waits for the lock, and is not called a conflict:
-	// that would make a replay of it.
+	// Reads still work. A write waits for the lock. Its failure is not a conflict, because
+	// a conflict would count as a replay.
 	result := make(chan error, 1)
 	go func() { result <- storetest.Replace(t.Context(), st, rotated(g, 2)) }()
 	holds(t, st, g)
@@ -257,7 +258,7 @@ func TestAnotherProcessHoldsTheWriteLock(t *testing.T) {
 	}
 }
 
-func TestAStoreThatIsLockedWholeIsNotOpened(t *testing.T) {
+func TestAStoreWithAnExclusiveLockIsNotOpened(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	st, err := sqlite.Create(t.Context(), dir)
@@ -276,21 +277,22 @@ func TestAStoreThatIsLockedWholeIsNotOpened(t *testing.T) {
 	}
 }
 
-func TestTwoIDsThatBeginAlikeAreToldApart(t *testing.T) {
+func TestIDsWithACommonPrefixAreNotConfused(t *testing.T) {
 	st := create(t, t.TempDir())
 	g, twin := newGrant(1), newGrant(2)
 	copy(twin.ID[:8], g.ID[:8])
 	if err := st.CreateGrant(t.Context(), g); err != nil {
 		t.Fatal(err)
 	}
-	// It cannot be stored, and is not taken for the other: neither for a
-	// conflict, which would be a replay, nor by any way to name a grant.
+	// The second grant cannot be stored. It is never confused with the first: the failure
+	// is not a conflict, which would count as a replay, and no method finds the first
+	// grant by the id of the second.
 	if err := st.CreateGrant(t.Context(), twin); err == nil || errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrBusy) {
 		t.Errorf("CreateGrant: %v", err)
 	}
 	absent(t, st, twin)
 	err := st.UpdateGrant(t.Context(), twin.ID, func(g grant.Grant) (grant.Grant, []store.Event) {
-		t.Error("asked about another grant")
+		t.Error("the decision was called for the other grant")
 		return g, nil
 	})
 	if !errors.Is(err, store.ErrNotFound) {

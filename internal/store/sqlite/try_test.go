@@ -13,10 +13,9 @@ import (
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
-// TestReadinessIsFoundByAWriteThatReachesTheLog holds that a store is asked by a
-// write that SQLite makes: one that leaves all values as they are goes nowhere,
-// and succeeds on a full disk.
-func TestReadinessIsFoundByAWriteThatReachesTheLog(t *testing.T) {
+// TestReadyWritesToTheLog checks that Ready writes to the log: a
+// write that changes no value would reach no file, and succeed on a full disk.
+func TestReadyWritesToTheLog(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	st, err := sqlite.Create(t.Context(), dir)
@@ -50,8 +49,7 @@ func TestReadinessIsFoundByAWriteThatReachesTheLog(t *testing.T) {
 	}
 }
 
-// TestReadyWritesOnceASecond holds that those who ask often do not keep the disk
-// busy.
+// TestReadyWritesOnceASecond checks that frequent calls of Ready do not load the disk.
 func TestReadyWritesOnceASecond(t *testing.T) {
 	t.Parallel()
 	st, err := sqlite.Create(t.Context(), t.TempDir())
@@ -67,12 +65,12 @@ func TestReadyWritesOnceASecond(t *testing.T) {
 		}
 	}
 	if n, most := st.Load().Batches.Count, 1+uint64(time.Since(began)/time.Second); n > most {
-		t.Errorf("%d writes for %d questions within %s, want at most %d", n, asked, time.Since(began), most)
+		t.Errorf("%d writes for %d calls of Ready within %s, want at most %d", n, asked, time.Since(began), most)
 	}
 }
 
-// TestAWriteToAFullDiskMaySucceedLater holds for each kind of write, alone and in a
-// batch, and that the error says what is wrong.
+// TestAWriteToAFullDiskMaySucceedLater checks each kind of write, alone and in a batch,
+// and that the error states the cause.
 func TestAWriteToAFullDiskMaySucceedLater(t *testing.T) {
 	t.Parallel()
 	st, err := sqlite.Create(t.Context(), t.TempDir())

@@ -14,8 +14,8 @@ import (
 	lib "modernc.org/sqlite/lib"
 )
 
-// systemCalls is what a log asks of the system, and fullAt the first byte for which there
-// is no room.
+// systemCalls records the calls to the operating system, and fullAt is the first byte for
+// which the disk has no room.
 var (
 	systemCalls []string
 	fullAt      int64
@@ -54,7 +54,7 @@ func systemClose(*libc.TLS, uintptr) int32 {
 	return lib.SQLITE_OK
 }
 
-func TestALogIsWrittenAtOnceBeforeItIsUsed(t *testing.T) {
+func TestCollectedWritesReachTheLogBeforeItsNextUse(t *testing.T) {
 	if _, err := collectingVFS(); err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,8 @@ func TestALogIsWrittenAtOnceBeforeItIsUsed(t *testing.T) {
 	syncLog(tls, file, 2)
 	expect("write 0 headerpageheader", "sync")
 
-	// The system has made the name of the file durable: its data is enough from now on.
+	// The first sync made the file's name durable: from now on, syncing its data is
+	// enough.
 	write(16, "x")
 	if rc := syncLog(tls, file, 2); rc != lib.SQLITE_OK {
 		t.Errorf("a sync of data: %d", rc)
@@ -113,14 +114,14 @@ func TestALogIsWrittenAtOnceBeforeItIsUsed(t *testing.T) {
 	*descriptor = int32(data.Fd())
 
 	write(16, "a")
-	write(20, "b") // not where the one before ends
+	write(20, "b") // this does not begin where the last write ends
 	expect("write 16 a")
 	readLog(tls, file, 0, 4, 0)
 	expect("write 20 b", "read 0 4")
 	write(21, "c")
 	sizeOfLog(tls, file, 0)
 	expect("write 21 c", "size")
-	write(0, "d") // the log begins again
+	write(0, "d") // the log starts over
 	truncateLog(tls, file, 8)
 	expect("write 0 d", "truncate 8")
 
@@ -131,7 +132,7 @@ func TestALogIsWrittenAtOnceBeforeItIsUsed(t *testing.T) {
 	write(2+collected, most+"y")
 	expect("write 2 "+most, fmt.Sprintf("write %d %sy", 2+collected, most))
 
-	// A disk that is full fails the commit. What was collected is not written later.
+	// A full disk fails the commit. The collected writes are dropped.
 	fullAt = 30
 	defer func() { fullAt = 0 }()
 	write(20, strings.Repeat("f", 20))

@@ -250,7 +250,7 @@ var commitPromises = []promise{
 			t.Errorf("%d keys", n)
 		}
 	}},
-	{"the store keeps no hold of the lists of a change", func(t *testing.T, db Database) {
+	{"the store keeps no reference to the lists of a change", func(t *testing.T, db Database) {
 		st := open(t, db)
 		c := whole(changes(t, st, 0).Version, 1)
 		commit(t, st, c)
@@ -320,7 +320,7 @@ func next(c store.Change, expect int64) store.Change {
 	return n
 }
 
-// other is an entry with another body.
+// other returns an entry with a different body.
 func other(e store.Entry) store.Entry {
 	c, err := e.Client()
 	if err != nil {

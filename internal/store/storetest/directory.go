@@ -79,7 +79,7 @@ var directoryPromises = []promise{
 		only(next(), 0, 0, 1)
 		only(changes(t, st, 0), 2, 1, 1)
 	}},
-	{"a restore is told once, and stands", func(t *testing.T, db Database) {
+	{"a restore is returned once, and is never replaced", func(t *testing.T, db Database) {
 		st := open(t, db)
 		version := changes(t, st, 0).Version
 		first := grant.Restore{Backup: base - 7, At: base, Until: base + 1000}
@@ -101,13 +101,13 @@ var directoryPromises = []promise{
 		}
 		nothingNew(t, st, version)
 		if ch := changes(t, open(t, db), 0); len(ch.Restores) != 2 || !slices.Contains(ch.Restores, first) || !slices.Contains(ch.Restores, later) {
-			t.Errorf("another process hears of %v", ch.Restores)
+			t.Errorf("another process reads %v", ch.Restores)
 		}
 		if list := recorded(t, st, "store"); len(list) != 2 {
 			t.Errorf("%d events of 2 restores", len(list))
 		}
 	}},
-	{"nobody who polls misses a change", followChanges},
+	{"no poll misses a change", followChanges},
 	{"Commit keeps the later instant of one name", func(t *testing.T, db Database) {
 		st := open(t, db)
 		names := []store.Cutoff{
@@ -115,7 +115,7 @@ var directoryPromises = []promise{
 			{Realm: "/api", Subject: "alice", ClientID: "billing"}, {Realm: "/other", Subject: "alice"},
 			{Realm: "/api", Subject: "billing"}, // a subject with a client's name
 		}
-		// Later, earlier and equal instants, in mixed order.
+		// The instants are later, earlier and equal ones, in mixed order.
 		for _, at := range []grant.Instant{base + 5, base + 4, base + 7, base + 7, base + 1} {
 			for i, c := range names {
 				c.At = at + grant.Instant(i)
@@ -286,7 +286,7 @@ func followChanges(t *testing.T, db Database) {
 		for i := range writers {
 			id := string(rune('a' + i))
 			if heard[n][id] != each+1 || cutoffs[n][id] != base+each-1 {
-				t.Errorf("heard of version %d and cutoff %d of a client at version %d and cutoff %d",
+				t.Errorf("received version %d and cutoff %d of a client at version %d and cutoff %d",
 					heard[n][id], cutoffs[n][id], each+1, base+each-1)
 			}
 		}

@@ -126,7 +126,7 @@ var documentPromises = []promise{
 		holdsDocument(t, st, gone)
 	}},
 	{"Documents lists one kind in the order of the keys, after a key, at most limit", listedDocuments},
-	{"CountDocuments counts those of one kind", func(t *testing.T, db Database) {
+	{"CountDocuments counts the documents of one kind", func(t *testing.T, db Database) {
 		st := open(t, db)
 		for _, d := range []store.Document{
 			{Kind: store.DocumentUser, Key: store.DocumentKey{1}, Version: 1, Body: []byte("{}")},
@@ -155,8 +155,8 @@ var documentPromises = []promise{
 			}
 		}
 	}},
-	{"Documents lists those of one owner and kind, which a later version may have got", ownedDocuments},
-	{"the store keeps no hold of a body that it was given or gave", func(t *testing.T, db Database) {
+	{"Documents lists the documents of one owner and kind, even if a later version set the owner", ownedDocuments},
+	{"the store keeps no reference to a body that it received or returned", func(t *testing.T, db Database) {
 		st := open(t, db)
 		d, listed := newDocument(1), newDocument(2)
 		for n, d := range []store.Document{d, listed} {

@@ -39,7 +39,7 @@ var documentsTogetherPromises = []promise{
 			t.Errorf("%d events, want 1", n)
 		}
 	}},
-	{"a put that loses, or is refused, never undoes its neighbours", documentLosersAndNeighbours},
+	{"a put that conflicts, or is refused, never undoes the others of its batch", documentLosersAndNeighbours},
 	{"every change in a compare-and-swap loop is counted once, beside deletions of others", func(t *testing.T, db Database) {
 		handles := []store.Store{open(t, db), open(t, db)}
 		d := newDocument(0)
@@ -198,11 +198,11 @@ func sweepDocuments(t *testing.T, st store.Store, now grant.Instant, limit int) 
 			return total
 		}
 		if next <= from {
-			t.Fatalf("the walk went from %x to %x", from, next)
+			t.Fatalf("the sweep went from %x to %x", from, next)
 		}
 		from = next
 	}
-	t.Fatal("the walk does not end")
+	t.Fatal("the sweep does not end")
 	return total
 }
 
@@ -282,12 +282,12 @@ func walkDocuments(t *testing.T, db Database) {
 			}
 			if next == "" {
 				if walked != len(all) {
-					t.Errorf("limit %d: the walk ended after %d documents of %d", limit, walked, len(all))
+					t.Errorf("limit %d: the sweep ended after %d documents of %d", limit, walked, len(all))
 				}
 				break
 			}
 			if len(slice) < limit || next != string(slice[len(slice)-1].Key[:]) {
-				t.Fatalf("limit %d: after %d documents the walk goes on from %x", limit, walked, next)
+				t.Fatalf("limit %d: after %d documents the sweep continues from %x", limit, walked, next)
 			}
 			from = next
 		}

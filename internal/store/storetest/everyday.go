@@ -7,8 +7,8 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 )
 
-// Everyday returns a grant with fields of the lengths that are usual in a deployment,
-// as the redemption of its code with an attempt creates it.
+// Everyday returns a grant whose fields have the usual lengths. It is as the redemption of
+// a code creates it with this attempt.
 func Everyday(attempt uint64) grant.Grant {
 	g := grant.Grant{
 		Realm: "/api", ClientID: "Zk3vQ8xYb1Tz0KfW7mNcR2Lp", Subject: "7d0c1a52-93be-4d8f-a6f1-2b7e5c904e13",

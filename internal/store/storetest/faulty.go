@@ -32,7 +32,7 @@ func NewFaulty(st store.Store) *Faulty {
 	return &Faulty{store: st, faults: map[Method][]Fault{}, calls: map[Method]int{}}
 }
 
-// A Method is a method of store.Store, by its name and what it is about.
+// A Method names a method of store.Store, and for some methods the kind of record.
 type Method string
 
 const (
@@ -183,7 +183,7 @@ func (f *Faulty) call(ctx context.Context, m Method, do func() error) error {
 	return do()
 }
 
-// hooked is call with the hooks around do.
+// hooked is like call, and runs the hooks around do.
 func (f *Faulty) hooked(ctx context.Context, m Method, g grant.Grant, do func() error) error {
 	if fault := f.fault(m); fault != nil {
 		return fault(ctx, func() error { return f.between(m, g, do) })
@@ -191,7 +191,8 @@ func (f *Faulty) hooked(ctx context.Context, m Method, g grant.Grant, do func() 
 	return f.between(m, g, do)
 }
 
-// fault counts a call, and takes its fault from the queue; nil if there is none.
+// fault counts a call of m, and takes the next fault from its queue. It returns nil if
+// there is none.
 func (f *Faulty) fault(m Method) (fault Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -222,8 +223,8 @@ func (f *Faulty) between(m Method, g grant.Grant, do func() error) error {
 	return err
 }
 
-// read is call for methods that also return a value. With an error, it returns the zero
-// value.
+// read is like call, for methods that also return a value. With an error, it returns the
+// zero value.
 func read[T any](f *Faulty, ctx context.Context, m Method, do func() (T, error)) (T, error) {
 	var value, none T
 	err := f.call(ctx, m, func() (err error) {

@@ -76,11 +76,11 @@ var grantPromises = []promise{
 		}
 	}},
 	{"UpdateGrant returns an error if the version is not the next, and writes nothing", wrongVersion},
-	{"UpdateGrant returns ErrNotFound if there is no such row, and does not ask decide", func(t *testing.T, db Database) {
+	{"UpdateGrant returns ErrNotFound if there is no such row, and does not call decide", func(t *testing.T, db Database) {
 		st := open(t, db)
 		id := newID()
 		err := st.UpdateGrant(t.Context(), id, func(g grant.Grant) (grant.Grant, []store.Event) {
-			t.Errorf("asked about %+v", g)
+			t.Errorf("decide was called with %+v", g)
 			return g, nil
 		})
 		if !errors.Is(err, store.ErrNotFound) {

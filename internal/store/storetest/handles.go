@@ -109,7 +109,7 @@ var handlePromises = []promise{
 			t.Errorf("last use %d, %v", got.Secrets[0].LastUsedAt, err)
 		}
 	}},
-	{"an operation whose context ends while it waits or runs has an outcome, and spoils nothing", endedMeanwhile},
+	{"an operation whose context ends while it waits or runs has an outcome, and affects no other operation", endedMeanwhile},
 	{"Close waits for running operations: each returned write is there", closedMeanwhile},
 	{"after Close every method returns an error, and Close may be called again", func(t *testing.T, db Database) {
 		st, err := db(t.Context())

@@ -60,7 +60,7 @@ var listingPromises = []promise{
 		create(t, st, g, other)
 		about := g.ID.String()
 		var want []store.Event
-		// Not written in the order of their instants: nodes' clocks differ.
+		// The order differs from that of the instants, as with nodes whose clocks differ.
 		for n, at := range []grant.Instant{30, 10, 20, 50, 40} {
 			e := event(about, base+at, n)
 			want = append(want, e)

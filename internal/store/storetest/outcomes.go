@@ -52,8 +52,8 @@ var outcomePromises = []promise{
 			t.Errorf("%d events, want 1", len(list))
 		}
 	}},
-	{"an operation that loses never undoes its neighbours", losersAndNeighbours},
-	{"an update that loses records no event, and one that wins records its own", eventsOfWinners},
+	{"an operation that conflicts never undoes the others of its batch", losersAndNeighbours},
+	{"an update that conflicts records no event, and one that succeeds records its own", eventsOfWinners},
 	{"every rotation of a chain of compare-and-swap loops is counted once", countedOnce},
 	{"concurrent decisions on one grant, through several handles, each see the one before", func(t *testing.T, db Database) {
 		handles := []store.Store{open(t, db), open(t, db)}
@@ -160,7 +160,7 @@ func losersAndNeighbours(t *testing.T, db Database) {
 				err = Replace(t.Context(), st, rotated(stale, 99), event(stale.ID.String(), base, n))
 			default:
 				if err := st.CreateGrant(t.Context(), fresh[n]); err != nil {
-					t.Errorf("CreateGrant beside losers: %v", err)
+					t.Errorf("CreateGrant beside operations that conflict: %v", err)
 				}
 				return
 			}

@@ -43,7 +43,7 @@ var realmPromises = []promise{
 			t.Errorf("the whole store holds %d clients, %d APIs, %d cutoffs", len(ch.Clients), len(ch.APIs), len(ch.Cutoffs))
 		}
 	}},
-	{"no name in the default realm leads to what another realm has", func(t *testing.T, db Database) {
+	{"no name in the default realm finds a record of another realm", func(t *testing.T, db Database) {
 		st, a, b := realms(t, db)
 		other := newClient("billing")
 		other.Realm, other.Secrets = "/b", []store.Secret{}
@@ -60,7 +60,7 @@ var realmPromises = []promise{
 			t.Errorf("the whole store has these events of %q: %+v", key, list)
 		}
 	}},
-	{"a realm finds no grant of another by its id, lists none, and changes none", func(t *testing.T, db Database) {
+	{"a realm does not find, list or change a grant of another realm", func(t *testing.T, db Database) {
 		st, a, b := realms(t, db)
 		own, other := newGrant(1), newGrant(2)
 		other.Realm = "/b"

@@ -27,7 +27,7 @@ var revocationPromises = []promise{
 			store.Revocation{Realm: "/api", GrantID: second.ID, Floor: grant.Never, At: base + 30})
 		sameRevocations(t, other, base+42, 10, base+42)
 	}},
-	{"Revocations lists a grant once, as it is by now", func(t *testing.T, db Database) {
+	{"Revocations lists a grant once, in its present state", func(t *testing.T, db Database) {
 		st := open(t, db)
 		g := newGrant(1)
 		create(t, st, g)
@@ -38,7 +38,7 @@ var revocationPromises = []promise{
 		end(t, st, g, store.EventGrantRevoked, base+30)
 		sameRevocations(t, st, base, 10, base, store.Revocation{Realm: "/api", GrantID: g.ID, Floor: grant.Never, At: base + 30})
 	}},
-	{"Revocations tells of other events nothing", func(t *testing.T, db Database) {
+	{"Revocations ignores other events", func(t *testing.T, db Database) {
 		st := open(t, db)
 		if err := st.Commit(t.Context(), store.Change{Entries: []store.Entry{newClient("a").Entry()}, Events: []store.Event{{At: base + 1, Name: store.EventClientCreated, About: "a"}}}); err != nil {
 			t.Fatal(err)
@@ -70,7 +70,7 @@ var revocationPromises = []promise{
 			store.Revocation{Realm: "/api", GrantID: often.ID, Floor: base + 39, At: base + 39},
 			store.Revocation{Realm: "/api", GrantID: other.ID, Floor: grant.Never, At: base + 10})
 	}},
-	{"Revocations lists no more grants than it may, and says from when on it knows all", func(t *testing.T, db Database) {
+	{"Revocations lists at most the given number of grants, and returns the instant since which the list is complete", func(t *testing.T, db Database) {
 		st := open(t, db)
 		var newest []store.Revocation
 		for n := range 5 {
@@ -118,7 +118,7 @@ func sameRevocations(t *testing.T, st store.Store, since grant.Instant, limit in
 		t.Fatalf("Revocations: %v", err)
 	}
 	if got != from {
-		t.Errorf("all is known from base%+d on, want base%+d", got-base, from-base)
+		t.Errorf("the list is complete since base%+d, want base%+d", got-base, from-base)
 	}
 	if !slices.Equal(list, want) {
 		t.Errorf("%d revocations %+v, want %d: %+v", len(list), list, len(want), want)

@@ -83,7 +83,7 @@ func newID() (id grant.ID) {
 	return id
 }
 
-// newGrant is an everyday grant after its redemption.
+// newGrant returns an everyday grant after its redemption.
 func newGrant(attempt uint64) grant.Grant {
 	return grant.Grant{
 		ID: newID(), Realm: "/api", ClientID: "billing", Subject: "alice", Scope: "read write",
@@ -93,7 +93,7 @@ func newGrant(attempt uint64) grant.Grant {
 	}
 }
 
-// rotated is g after one rotation.
+// rotated returns g after one rotation.
 func rotated(g grant.Grant, attempt uint64) grant.Grant {
 	g.Generation++
 	g.Version++
@@ -113,9 +113,9 @@ func create(t *testing.T, st store.Store, list ...grant.Grant) {
 	}
 }
 
-// Replace is a compare-and-swap made of UpdateGrant: it stores g if version
-// g.Version-1 is there, or returns store.ErrConflict. It succeeds if the store already
-// holds exactly g.
+// Replace is a compare-and-swap by UpdateGrant: it stores g if the stored version is
+// g.Version-1, and returns store.ErrConflict otherwise. It also succeeds if the store
+// already has exactly g.
 func Replace(ctx context.Context, st store.Store, g grant.Grant, events ...store.Event) error {
 	var lost atomic.Bool // decide may outlive a call whose context ends
 	err := st.UpdateGrant(ctx, g.ID, func(have grant.Grant) (grant.Grant, []store.Event) {
@@ -159,7 +159,7 @@ func recorded(t *testing.T, st store.Store, about string) []store.Event {
 	return list
 }
 
-// newClient is an everyday client with two secrets.
+// newClient returns an everyday client with two secrets.
 func newClient(id string) store.Client {
 	return store.Client{
 		ID: id, Realm: "/api", State: store.ClientEnabled, Settings: store.Settings{Name: "Billing", Auth: store.AuthEither,

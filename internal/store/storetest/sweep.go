@@ -58,7 +58,8 @@ var sweepPromises = []promise{
 	}},
 	{"Sweep does not delete a grant that changes meanwhile", rescuedFromTheSweep},
 	{"a grant's id can be taken again once it was swept", func(t *testing.T, db Database) {
-		// A code remains single-use nevertheless: the row outlives its code.
+		// A code remains single-use although the id is free again, because the row
+		// outlives its code.
 		st := open(t, db)
 		g := newGrant(1)
 		create(t, st, g)
@@ -102,7 +103,7 @@ func sweepAll(t *testing.T, st store.Store, now grant.Instant, limit int) (total
 		}
 		from = next
 	}
-	t.Fatal("the walk does not end")
+	t.Fatal("the sweep does not end")
 	return total
 }
 
@@ -144,7 +145,7 @@ func walkInSlices(t *testing.T, db Database) {
 			}
 			if next == "" {
 				if walked != len(all) {
-					t.Errorf("limit %d: the walk ended after %d rows of %d", limit, walked, len(all))
+					t.Errorf("limit %d: the sweep ended after %d rows of %d", limit, walked, len(all))
 				}
 				break
 			}
