@@ -1,20 +1,20 @@
 package testkit
 
-// An Address is a redirect URI that somebody asks for, and what becomes of it.
+// An Address is a redirect URI, with what the server must do about it.
 type Address struct {
 	URI      string
 	Operator bool // an operator may register it for a native client
 	Own      bool // a client that registers itself may have it, by document or by request
-	// Shown is what pages show of it, if anybody may have it: its host, or the scheme of
-	// a program and a colon.
+	// Shown is the part that pages show if any client may have the URI: the host, or for a
+	// program the scheme with a colon.
 	Shown string
-	// Browser is what Chromium makes of it: protocol and host of new URL(URI), or "" if
-	// that fails.
+	// Browser is how Chromium parses the URI: protocol and host of new URL(URI), or "" if
+	// parsing fails.
 	Browser string
 }
 
-// Addresses are good ones, and those by which a client could show one address and
-// receive the answer at another.
+// Addresses are valid redirect URIs, and those by which a client could show one address
+// and receive the response at another.
 var Addresses = []Address{
 	// The Web.
 	{"https://client.example/cb", true, true, "client.example", "https:client.example"},
@@ -81,7 +81,7 @@ var Addresses = []Address{
 	{"http://client.example/cb", false, false, "", "http:client.example"},
 	{"http://LOCALHOST:3000/cb", false, false, "", "http:localhost:3000"},
 	{"http://localhost.evil.example/cb", false, false, "", "http:localhost.evil.example"},
-	// What is no program's own, or not in its spelling.
+	// Schemes that do not belong to one program, and other spellings of schemes.
 	{"microsoft.windows.camera:/cb", true, false, "microsoft.windows.camera:", "microsoft.windows.camera:"},
 	{"COM.example.app:/cb", false, false, "", "com.example.app:"},
 	{"Cursor://anysphere.cursor-mcp/cb", false, false, "", "cursor:anysphere.cursor-mcp"},

@@ -10,13 +10,13 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// The APIs of WithAPIs.
+// Orders and Invoices are the ids of the APIs of WithAPIs.
 const (
 	Orders   = "https://api.example/orders"
 	Invoices = "https://api.example/invoices"
 )
 
-// AgentID is the client that Agent registers.
+// AgentID is the id of the client that Agent registers.
 const AgentID = "https://agent.example/client.json"
 
 func minutes(n int) *store.Milliseconds {
@@ -40,12 +40,12 @@ func (s *Service) PutAPI(a store.API) {
 	}
 }
 
-// OrdersAPI is a registration of Orders.
+// OrdersAPI returns a registration of Orders.
 func OrdersAPI() store.API {
 	return store.API{ID: Orders, Number: 1, Scopes: []store.APIScope{{Name: "orders:read", Number: 1}, {Name: "orders:write", Number: 2}}}
 }
 
-// InvoicesAPI is a registration of Invoices, whose tokens are JWTs.
+// InvoicesAPI returns a registration of Invoices, whose tokens are JWTs.
 func InvoicesAPI() store.API {
 	return store.API{ID: Invoices, Number: 2, Scopes: []store.APIScope{{Name: "invoices", Number: 1}},
 		TokenFormat: store.TokenJWT, AccessLifetime: minutes(10), LongestLifetime: *minutes(10)}
@@ -66,13 +66,13 @@ func (s *Service) AuthorizeAt(scope string, resources ...string) (issuer.IssuedC
 	return s.Codes().Issue(s.T.Context(), issuer.Authorization{ClientID: "shop", RedirectURI: RedirectURI, Subject: Subject, Scope: scope, Resources: resources})
 }
 
-// RefreshAt presents a refresh token of the client of WithAPIs, and asks for a token for one resource.
+// RefreshAt refreshes a token of the client of WithAPIs, with a scope and one resource.
 func (s *Service) RefreshAt(token, scope, resource string) (issuer.Tokens, error) {
 	s.T.Helper()
 	return s.Refresh(s.T.Context(), s.Listed("shop"), issuer.RefreshRequest{RefreshToken: token, Scope: scope, Resource: resource, From: Origin})
 }
 
-// Agent stores the record of a client that registered itself, and that a user has agreed to.
+// Agent stores the record of a self-registered client to which a user has consented.
 func (s *Service) Agent() *store.Client {
 	s.T.Helper()
 	c := store.Client{
@@ -85,7 +85,7 @@ func (s *Service) Agent() *store.Client {
 	return s.FoundAgent()
 }
 
-// FoundAgent is the agent as the token endpoint finds it, or nil.
+// FoundAgent returns the agent as the token endpoint finds it, or nil.
 func (s *Service) FoundAgent() *store.Client {
 	s.T.Helper()
 	c, err := s.Directory.Client(s.T.Context(), s.View(), Realm, AgentID)

@@ -24,7 +24,7 @@ func Exec(t testing.TB, db *sql.DB, text string) {
 	}
 }
 
-// Holds demands that a store has a grant as it is.
+// Holds fails the test unless a store has exactly g.
 func Holds(t testing.TB, st *sqlite.Store, g grant.Grant) {
 	t.Helper()
 	if got, err := st.Grant(t.Context(), g.ID); err != nil || got != g {
@@ -32,7 +32,7 @@ func Holds(t testing.TB, st *sqlite.Store, g grant.Grant) {
 	}
 }
 
-// Lacks demands that a store does not have a grant.
+// Lacks fails the test if a store has g.
 func Lacks(t testing.TB, st *sqlite.Store, g grant.Grant) {
 	t.Helper()
 	if _, err := st.Grant(t.Context(), g.ID); !errors.Is(err, store.ErrNotFound) {
@@ -40,7 +40,7 @@ func Lacks(t testing.TB, st *sqlite.Store, g grant.Grant) {
 	}
 }
 
-// MakeBackup makes a backup of the store in a directory.
+// MakeBackup makes a backup of the store in dir.
 func MakeBackup(t testing.TB, dir, file string) backup.Manifest {
 	t.Helper()
 	m, err := backup.Job{Dir: dir, File: file, Version: "v1", Issuer: "https://a.example", Now: time.Now, Report: func(backup.CopyProgress) {}}.Make(t.Context())
@@ -61,7 +61,7 @@ func OpenBackup(t testing.TB, file string) *backup.File {
 	return b
 }
 
-// OnlyFiles demands what is in a directory.
+// OnlyFiles fails the test unless a directory contains exactly these files.
 func OnlyFiles(t testing.TB, dir string, want ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -77,7 +77,7 @@ func OnlyFiles(t testing.TB, dir string, want ...string) {
 	}
 }
 
-// AddKey stores a MAC key, as active since 2023.
+// AddKey stores a MAC key that has been active since 2023.
 func AddKey(t testing.TB, st *sqlite.Store, kek *keys.KEK) keys.Stored {
 	t.Helper()
 	const since grant.Instant = 1_700_000_000_000

@@ -1,5 +1,5 @@
-// Package testkit makes what most tests stand on: an issuer on the embedded
-// engine, with clocks that stand still and a store that fails on demand.
+// Package testkit makes the fixtures of most tests: an issuer on the embedded engine, with
+// clocks that stand still and a store that fails on demand.
 package testkit
 
 import (
@@ -25,38 +25,38 @@ import (
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
-// Realm is that of every kit.
+// Realm is the realm of every kit.
 const Realm = "/api"
 
-// A Kit is an Issuer, and all that it was made of.
+// A Kit is an Issuer, with everything that it was made of.
 type Kit struct {
 	*issuer.Issuer
 	T testing.TB
-	// Faulty is what the issuer and the directory see of Engine. Another process
-	// sees Engine.
+	// Faulty wraps Engine for the issuer and the directory. Tests use Engine like another
+	// process.
 	Faulty *storetest.Faulty
 	Engine *sqlite.Store
-	Dir    string // of Engine
+	Dir    string // data directory of Engine
 	KEK    *keys.KEK
 	// Clock is the time of day, Uptime the age of the directory.
 	Clock, Uptime *Clock
 	Logged        *Log
 }
 
-// A Setup is what a test can change before its kit is made. The issuer's
-// Directory is made after that.
+// A Setup has what a test can change before its kit is made. The kit sets the issuer's
+// Directory afterwards.
 type Setup struct {
 	issuer.Issuer
 	Schedule      keys.Schedule
 	Clock, Uptime *Clock
 }
 
-// Schedule has no RSA, whose keys take long to make, and rotates nothing.
+// Schedule has no RSA, because generating RSA keys is slow, and no rotation.
 func Schedule() keys.Schedule {
 	return keys.Schedule{MaxAge: time.Hour, Retention: time.Hour + 6*time.Minute, Algorithms: []keys.Purpose{keys.ES256, keys.EdDSA}}
 }
 
-// Started is when the clocks of a kit stand still at first.
+// Started is the instant at which the clocks of a kit stand.
 const Started = grant.Instant(1_700_000_000_123)
 
 // New makes a kit that lives until the test ends.
@@ -88,7 +88,7 @@ func New(t testing.TB, change ...func(*Setup)) *Kit {
 	return k
 }
 
-// Store makes a new store, and a view of it that fails on demand.
+// Store makes a new store, and a wrapper of it that fails on demand.
 func Store(t testing.TB) (*sqlite.Store, *storetest.Faulty) {
 	t.Helper()
 	st := Create(t, t.TempDir())
@@ -110,7 +110,7 @@ func Create(t testing.TB, dir string) *sqlite.Store {
 	return st
 }
 
-// Raw opens the file of a store as any SQLite program would.
+// Raw opens the file of a store like any SQLite program.
 func Raw(t testing.TB, dir string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", filepath.Join(dir, sqlite.FileName))
@@ -135,7 +135,7 @@ func Tables(t testing.TB, dir string) string {
 	return text.String()
 }
 
-// column returns what a query for one column finds.
+// column returns the values that a query for one column finds.
 func column(t testing.TB, db *sql.DB, query string) (list []string) {
 	t.Helper()
 	rows, err := db.Query(query)
@@ -166,10 +166,10 @@ func KEK(t testing.TB) *keys.KEK {
 	return kek
 }
 
-// At is the time of the kit's clock.
+// At returns the time of the kit's clock.
 func (k *Kit) At() grant.Instant { return grant.At(k.Clock.Now()) }
 
-// View is the directory at present.
+// View returns the current view of the directory.
 func (k *Kit) View() *directory.View {
 	k.T.Helper()
 	view, err := k.Directory.View()
@@ -179,7 +179,7 @@ func (k *Kit) View() *directory.View {
 	return view
 }
 
-// Poll has the directory read what is new.
+// Poll makes the directory read all changes.
 func (k *Kit) Poll() {
 	k.T.Helper()
 	if err := k.Directory.Poll(k.T.Context()); err != nil {
@@ -187,7 +187,7 @@ func (k *Kit) Poll() {
 	}
 }
 
-// Register makes a client in another process, and polls.
+// Register registers a client like another process, and polls.
 func (k *Kit) Register(r client.Registration) (store.Client, oauth.Secret) {
 	k.T.Helper()
 	c, secret, err := r.Client(Realm, k.View().Ring, k.Policy, k.At())
@@ -198,7 +198,7 @@ func (k *Kit) Register(r client.Registration) (store.Client, oauth.Secret) {
 	return c, secret
 }
 
-// Client is a client as the store has it.
+// Client returns a client as it is stored.
 func (k *Kit) Client(id string) store.Client {
 	k.T.Helper()
 	c, err := k.Engine.Client(k.T.Context(), id)
@@ -208,7 +208,7 @@ func (k *Kit) Client(id string) store.Client {
 	return c
 }
 
-// Administer changes a client in another process, and polls.
+// Administer changes a client like another process, and polls.
 func (k *Kit) Administer(id string, change func(*store.Client), cutoffs ...store.Cutoff) {
 	k.T.Helper()
 	c := k.Client(id).Clone()
@@ -217,7 +217,7 @@ func (k *Kit) Administer(id string, change func(*store.Client), cutoffs ...store
 	k.commit(store.Change{Entries: []store.Entry{c.Entry()}, Cutoffs: cutoffs})
 }
 
-// CutOff adds a cutoff in another process, and polls.
+// CutOff adds a cutoff like another process, and polls.
 func (k *Kit) CutOff(c store.Cutoff) {
 	k.T.Helper()
 	k.commit(store.Change{Cutoffs: []store.Cutoff{c}})
@@ -241,7 +241,7 @@ func NewClock() *Clock {
 	return c
 }
 
-// Now is what the clock shows.
+// Now returns the time of the clock.
 func (c *Clock) Now() time.Time { return time.Unix(0, c.now.Load()) }
 
 // Set makes the clock show t.
@@ -250,7 +250,7 @@ func (c *Clock) Set(t time.Time) { c.now.Store(t.UnixNano()) }
 // Advance moves the clock.
 func (c *Clock) Advance(d time.Duration) { c.now.Add(int64(d)) }
 
-// A Log keeps what is logged. It may be used by several goroutines.
+// A Log keeps all log lines. Several goroutines may use it.
 type Log struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -269,5 +269,5 @@ func (l *Log) String() string {
 	return l.text.String()
 }
 
-// Count is how often something was logged.
+// Count returns how often text occurs in the log.
 func (l *Log) Count(text string) int { return strings.Count(l.String(), text) }

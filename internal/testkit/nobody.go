@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// AsNobody runs do as a user who may read no file of the tests, where they run as root, who
-// may read everything.
+// AsNobody runs do. If the tests run as root, do runs as a user who may not read the
+// tests' files, because root may read everything.
 func AsNobody(do func() error) error {
 	result := make(chan error)
 	go func() {

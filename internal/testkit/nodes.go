@@ -35,7 +35,7 @@ func NewNodes(t *testing.T, sched keys.Schedule, n int) []*Service {
 	return list
 }
 
-// Reopen gives the node the directory of a process that starts now.
+// Reopen gives the node a new directory, as after a restart.
 func (s *Service) Reopen(sched keys.Schedule) {
 	s.T.Helper()
 	log := slog.New(slog.NewTextHandler(s.Logged, nil))
@@ -49,7 +49,7 @@ func (s *Service) Reopen(sched keys.Schedule) {
 	s.Use(d)
 }
 
-// RotateKeys is what Run does within a second.
+// RotateKeys does what Directory.Run does within a second.
 func (s *Service) RotateKeys() {
 	s.T.Helper()
 	s.Poll()
@@ -59,7 +59,7 @@ func (s *Service) RotateKeys() {
 	s.Poll()
 }
 
-// Lives are the keys of a purpose as the node knows them.
+// Lives returns the keys of a purpose as the node has them.
 func (s *Service) Lives(p keys.Purpose) (list []keys.Life) {
 	s.T.Helper()
 	for _, l := range s.View().Ring.Lives(s.At(), s.Directory.Schedule) {
@@ -79,7 +79,7 @@ func Phases(list []keys.Life) string {
 	return strings.Join(text, " ")
 }
 
-// Rotating is the default schedule without RSA, whose keys take long to make.
+// Rotating is the default schedule without RSA, because generating RSA keys is slow.
 var Rotating = keys.Schedule{
 	Lifetime: 90 * Day, Lead: 7 * Day, MaxAge: time.Hour, Retention: 66 * time.Minute,
 	Algorithms: []keys.Purpose{keys.ES256, keys.EdDSA},
@@ -88,7 +88,7 @@ var Rotating = keys.Schedule{
 // Day is a day.
 const Day = 24 * time.Hour
 
-// Quick rotates keys every hour.
+// Quick returns a schedule that rotates keys every hour.
 func Quick() keys.Schedule {
 	s := Rotating
 	s.Lifetime, s.Lead, s.MaxAge = time.Hour, time.Minute, time.Second
@@ -96,7 +96,7 @@ func Quick() keys.Schedule {
 	return s
 }
 
-// A Cluster is a store with the heartbeats of several nodes.
+// A Cluster is a store that keeps the heartbeats of several nodes in memory.
 type Cluster struct {
 	store.Store
 	Mu    sync.Mutex
@@ -112,7 +112,7 @@ func (h *Cluster) Heartbeat(_ context.Context, self store.Node) ([]store.Node, e
 	return slices.Collect(maps.Values(others)), nil
 }
 
-// A Node is a node with a clock of its own.
+// A Node is a node with its own clock, which is Ahead of time.Now.
 type Node struct {
 	*directory.Directory
 	Name  string
@@ -121,7 +121,7 @@ type Node struct {
 	Stop  func()
 }
 
-// Join starts a node whose clock is ahead of the others'.
+// Join starts a node whose clock is ahead by the given duration.
 func (h *Cluster) Join(t *testing.T, s *Service, name string, ahead time.Duration) *Node {
 	t.Helper()
 	m := &Node{Log: &Log{}}

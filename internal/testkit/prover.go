@@ -13,7 +13,7 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 )
 
-// A Prover has an ES256 key, and makes DPoP proofs (RFC 9449) by it.
+// A Prover has an ES256 key, and makes DPoP proofs (RFC 9449) with it.
 type Prover struct {
 	JKT oauth.JKT
 
@@ -49,8 +49,8 @@ func (p *Prover) json(v any) []byte {
 	return b
 }
 
-// Proof makes a proof for a request, and an access token or "". Each edit changes its
-// claims.
+// Proof makes a proof for a request, with an access token if token is not "". Each edit
+// changes the proof's claims.
 func (p *Prover) Proof(method, uri, token string, at time.Time, edit ...func(claims map[string]any)) string {
 	p.t.Helper()
 	claims := map[string]any{"jti": rand.Text(), "htm": method, "htu": uri, "iat": at.Unix()}
@@ -70,7 +70,7 @@ func (p *Prover) Proof(method, uri, token string, at time.Time, edit ...func(cla
 	return text + "." + inBase64(append(r.FillBytes(make([]byte, 32)), s.FillBytes(make([]byte, 32))...))
 }
 
-// WithNonce puts a server's nonce into a proof.
+// WithNonce returns an edit that adds a server's nonce to a proof.
 func WithNonce(nonce string) func(map[string]any) {
 	return func(claims map[string]any) { claims["nonce"] = nonce }
 }

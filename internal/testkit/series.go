@@ -7,8 +7,8 @@ import (
 	"github.com/mintage/mintage/internal/metrics"
 )
 
-// Series is what a scrape sees: the value of each series, by its name and labels as in
-// name{label=value}; of a histogram, its count.
+// Series returns the value of each series of a scrape, by name and labels, such as
+// name{label=value}. The value of a histogram is its count.
 func Series(t testing.TB, m *metrics.Metrics) map[string]float64 {
 	t.Helper()
 	families, err := m.Gatherer().Gather()

@@ -16,7 +16,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// What every Service has.
+// These are the same in every Service.
 const (
 	IssuerID    = "https://auth.example.com/oauth2/api"
 	ClientID    = "billing"
@@ -26,7 +26,7 @@ const (
 )
 
 // A Service is a Kit with one confidential client, ClientID, and the requests that a
-// server would pass on.
+// server would pass to the issuer.
 type Service struct {
 	Kit
 	Clients *client.Authenticator
@@ -52,13 +52,13 @@ func NewService(t *testing.T, change ...func(*issuer.Issuer)) *Service {
 // NoRetryWindow switches the retry window off.
 func NoRetryWindow(iss *issuer.Issuer) { iss.Policy.RetryWindow = 0 }
 
-// Use has the service use another directory.
+// Use replaces the directory of the service.
 func (s *Service) Use(d *directory.Directory) {
 	s.Directory = d
 	s.Clients = &client.Authenticator{Realm: Realm, Store: s.Store, Directory: d, Now: s.Now, Log: s.Issuer.Log, Slow: client.NewSlowPool()}
 }
 
-// Listed is a client as the directory has it.
+// Listed returns a client as the directory has it.
 func (s *Service) Listed(id string) *store.Client {
 	s.T.Helper()
 	c, ok := s.View().Client(Realm, id)
@@ -78,12 +78,12 @@ func (s *Service) NewCode() string {
 	return code.Code
 }
 
-// Authorization is what NewCode asks for.
+// Authorization returns the authorization for which NewCode issues a code.
 func Authorization() issuer.Authorization {
 	return issuer.Authorization{ClientID: ClientID, RedirectURI: RedirectURI, Subject: Subject}
 }
 
-// Origin is where the client's requests come from.
+// Origin is the origin of the client's requests.
 var Origin = grant.Origin{Address: netip.MustParseAddr("192.0.2.7"), RequestID: "c0ffee"}
 
 // Redeem exchanges a code.
@@ -98,7 +98,7 @@ func (s *Service) Renew(token string) (issuer.Tokens, error) {
 	return s.RenewScope(token, "")
 }
 
-// RenewScope presents a refresh token, and asks for a scope.
+// RenewScope presents a refresh token with a scope.
 func (s *Service) RenewScope(token, scope string) (issuer.Tokens, error) {
 	s.T.Helper()
 	return s.Refresh(s.T.Context(), s.Listed(ClientID), issuer.RefreshRequest{RefreshToken: token, Scope: scope, From: Origin})
@@ -110,7 +110,7 @@ func (s *Service) Login() issuer.Tokens {
 	return s.Must(s.Redeem(s.NewCode()))
 }
 
-// Must fails the test unless a request was answered with tokens.
+// Must fails the test if err is not nil, and returns the tokens.
 func (s *Service) Must(tokens issuer.Tokens, err error) issuer.Tokens {
 	s.T.Helper()
 	if err != nil {
@@ -122,7 +122,8 @@ func (s *Service) Must(tokens issuer.Tokens, err error) issuer.Tokens {
 	return tokens
 }
 
-// Refused checks that a request was refused for one reason, and gave nothing.
+// Refused returns a check that a request was refused for the reason want, and returned no
+// tokens.
 func (s *Service) Refused(want grant.Refusal) func(issuer.Tokens, error) {
 	return func(tokens issuer.Tokens, err error) {
 		s.T.Helper()
@@ -136,8 +137,8 @@ func (s *Service) Refused(want grant.Refusal) func(issuer.Tokens, error) {
 	}
 }
 
-// Unavailable checks that a request failed in a way that keeps the client's
-// tokens alive.
+// Unavailable checks that a request failed without a refusal, so that the client keeps its
+// tokens.
 func (s *Service) Unavailable(tokens issuer.Tokens, err error) {
 	s.T.Helper()
 	var refused *grant.Refused
@@ -149,7 +150,7 @@ func (s *Service) Unavailable(tokens issuer.Tokens, err error) {
 	}
 }
 
-// SamePair checks that two answers carry the same tokens.
+// SamePair checks that two answers have the same tokens.
 func (s *Service) SamePair(a, b issuer.Tokens) {
 	s.T.Helper()
 	if a.RefreshToken != b.RefreshToken || a.AccessToken != b.AccessToken || a.Scope != b.Scope {
@@ -157,7 +158,7 @@ func (s *Service) SamePair(a, b issuer.Tokens) {
 	}
 }
 
-// Row is a grant as the store has it.
+// Row returns a grant as it is stored.
 func (s *Service) Row(id grant.ID) grant.Grant {
 	s.T.Helper()
 	g, err := s.Engine.Grant(s.T.Context(), id)
@@ -180,7 +181,8 @@ func (s *Service) Authenticate(id string, secret oauth.Secret) (*store.Client, e
 	return s.Clients.Authenticate(s.T.Context(), oauth.Credentials{ClientID: id, Secret: secret, Method: oauth.AuthPost}, netip.Addr{})
 }
 
-// ShortContext is a request's time, short for tests that wait for its end.
+// ShortContext returns the context of a request with a short timeout, for tests that wait
+// for its end.
 func (s *Service) ShortContext() context.Context {
 	ctx, cancel := context.WithTimeout(s.T.Context(), 50*time.Millisecond)
 	s.T.Cleanup(cancel)
@@ -190,8 +192,8 @@ func (s *Service) ShortContext() context.Context {
 // Named gives the issuer its identifier, which JWTs need.
 func Named(iss *issuer.Issuer) { iss.ID = IssuerID }
 
-// Dead checks that a token is refused for one reason, and that nothing of it is
-// told.
+// Dead returns a check that a token is refused for the reason want, and that nothing about
+// it is returned.
 func (s *Service) Dead(want grant.Refusal) func(issuer.Token, error) {
 	return func(tok issuer.Token, err error) {
 		s.T.Helper()
@@ -200,12 +202,12 @@ func (s *Service) Dead(want grant.Refusal) func(issuer.Token, error) {
 			s.T.Errorf("got %v, want refused: %s", err, want)
 		}
 		if tok.ClientID != "" || tok.Subject != "" || tok.Scope != "" || tok.Audience != nil || tok.ID() != "" || tok.Claims != "" || tok.AuthTime != 0 {
-			s.T.Error("a dead token is described")
+			s.T.Error("a refused token has content")
 		}
 	}
 }
 
-// RowAgain makes a grant's row what it was once.
+// RowAgain replaces a grant's row with an earlier one.
 func (s *Service) RowAgain(old grant.Grant) {
 	s.T.Helper()
 	err := s.Engine.UpdateGrant(s.T.Context(), old.ID, func(g grant.Grant) (grant.Grant, []store.Event) {
@@ -217,7 +219,7 @@ func (s *Service) RowAgain(old grant.Grant) {
 	}
 }
 
-// Restored declares a restore that has just happened.
+// Restored records a restore that has just happened.
 func (s *Service) Restored() grant.Restore {
 	s.T.Helper()
 	s.Clock.Advance(time.Second)
@@ -229,7 +231,7 @@ func (s *Service) Restored() grant.Restore {
 	return r
 }
 
-// RefusalOf is why a request was refused; Allowed if it was not.
+// RefusalOf returns the reason of a refusal, or Allowed if err is nil.
 func RefusalOf(t *testing.T, err error) grant.Refusal {
 	t.Helper()
 	var refused *grant.Refused
@@ -237,12 +239,12 @@ func RefusalOf(t *testing.T, err error) grant.Refusal {
 		return grant.Allowed
 	}
 	if !errors.As(err, &refused) {
-		t.Fatalf("neither answered nor refused: %v", err)
+		t.Fatalf("neither success nor a refusal: %v", err)
 	}
 	return refused.Why
 }
 
-// AddKey adds a key in another process.
+// AddKey adds a key like another process.
 func (s *Service) AddKey(key keys.Stored) {
 	s.T.Helper()
 	ch, err := s.Engine.Changes(s.T.Context(), 0)

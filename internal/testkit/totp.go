@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// OneTimeCode returns what an authenticator app shows for a secret (RFC 6238, RFC 4226
-// section 5.3).
+// OneTimeCode returns the code that an authenticator app shows for a secret (RFC 6238, RFC
+// 4226 section 5.3).
 func OneTimeCode(secret []byte, at time.Time) string {
 	h := hmac.New(sha1.New, secret)
 	h.Write(binary.BigEndian.AppendUint64(nil, uint64(at.Unix()/30)))

@@ -10,15 +10,15 @@ import (
 	"syscall"
 )
 
-// Reserve returns a port of a host on which nobody listens. It is below those that the
-// kernel gives to connections: until the program listens, and while it is down, no
-// connection takes it. No other test gets the port, of whatever process, before release
-// is called or this process ends: a socket outside of the file system has its number.
-// Nor does any test get the port two above it, where a server of --dev has its console.
+// Reserve returns a port of host on which no process listens. It is below the kernel's
+// range of ports for connections, so that no connection takes it before the program
+// listens or while it is down. An abstract socket reserves the port among all test
+// processes until release is called or this process ends. No test gets the port two above
+// it, where a server of --dev has its console.
 func Reserve(host string) (port int, release func(), err error) {
 	for range 1000 {
 		port = 11_000 + rand.IntN(5_000)*4 + rand.IntN(2)
-		// Not a net.Listener, which the garbage collector closes.
+		// A net.Listener would be closed by the garbage collector.
 		fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 		if err != nil {
 			return 0, nil, err
@@ -37,8 +37,8 @@ func Reserve(host string) (port int, release func(), err error) {
 	return 0, nil, errors.New("no free port between 11000 and 31000")
 }
 
-// try listens for a moment in which this process starts no other one: that would hold
-// the socket, too, until its program runs.
+// try listens briefly on address. It prevents this process from starting another one
+// meanwhile, which would inherit the socket until it runs its program.
 func try(address string) error {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()

@@ -1,4 +1,4 @@
-// Package plaintest compares what package plain reads with what encoding/json reads.
+// Package plaintest compares the results of package plain with those of encoding/json.
 package plaintest
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/mintage/mintage/internal/plain"
 )
 
-// Filled returns a value of a type that is not the zero value.
+// Filled returns a value of a type, other than the zero value.
 func Filled(t *testing.T, of reflect.Type) reflect.Value {
 	v := reflect.New(of).Elem()
 	switch of.Kind() {
@@ -44,8 +44,9 @@ func Filled(t *testing.T, of reflect.Type) reflect.Value {
 	return v
 }
 
-// Members reads each member of T alone, and all of the list together. Those of the list
-// must be read as encoding/json reads them; the others are named.
+// Members decodes each member of T alone, and all members of the list together. Members of
+// the list must be decoded like by encoding/json. The names of all other members are in
+// others.
 func Members[T any](t *testing.T, list []plain.Member[T], others ...string) {
 	t.Helper()
 	var all, none T
@@ -81,7 +82,7 @@ func Members[T any](t *testing.T, list []plain.Member[T], others ...string) {
 		name, _, _ := strings.Cut(tag, ",")
 		want, known := members[name]
 		if !known {
-			t.Errorf("%s is in no list", name)
+			t.Errorf("%s is neither in list nor in others", name)
 			continue
 		}
 		delete(members, name)
