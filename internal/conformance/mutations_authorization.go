@@ -269,7 +269,7 @@ var authorizationMutations = []Mutation{
 	{
 		Name: "max_age at the provider", In: "provider.send",
 		Old: "MaxAge: it.Request.MaxAge,", New: "",
-		Test: "go test ./internal/web -run TestTheProviderGetsWhatTheClientAsks|TestAnOldLoginAtTheProviderIsNone",
+		Test: "go test ./internal/web -run TestTheClientsParametersReachTheProvider|TestAnOldLoginAtTheProviderIsRefused",
 	},
 	{
 		Name: "a link that says of a connected client that it is none", In: "connections.shown",
@@ -294,12 +294,12 @@ var authorizationMutations = []Mutation{
 	{
 		Name: "a slot for each page", In: "endpoints.entered",
 		Old: "return p, x.Enter(x.Route.Class)", New: "return p, nil",
-		Test: "go test ./internal/web -run TestAPageHoldsASlotWhileItWorks",
+		Test: "go test ./internal/web -run TestAPageHoldsASlotUntilItResponds",
 	},
 	{
 		Name: "the charge of an interaction", In: "endpoints.charged",
 		Old: "v.Charge = func(kilobytes int) bool { return s.Throttle.Begin(x.Counted, kilobytes) }", New: "",
-		Test: "go test ./internal/web -run TestEveryBeginningIsChargedToItsAddress",
+		Test: "go test ./internal/web -run TestInteractionsOfAGuestAreLimitedByAddress",
 	},
 	{
 		Name: "user of a consent", In: "sameUser",

@@ -21,7 +21,8 @@ import (
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
-// storeAndAudit makes a store, and names a directory beside it for an audit log.
+// storeAndAudit creates a store, and returns a configuration with an audit log directory
+// beside it.
 func storeAndAudit(t *testing.T) (config.Config, store.Store) {
 	t.Helper()
 	dir := t.TempDir()
@@ -33,7 +34,7 @@ func storeAndAudit(t *testing.T) (config.Config, store.Store) {
 	return config.Config{Data: dir, Audit: config.Audit{Directory: filepath.Join(dir, "audit")}}, st
 }
 
-// ended writes some records, and returns the audit log once it is closed.
+// ended writes a number of records, and returns the closed audit log.
 func ended(t *testing.T, cfg config.Config, log *slog.Logger, records int) *audit.Log {
 	t.Helper()
 	auditLog := audit.Open(audit.Options{Directory: cfg.AuditDirectory(), Now: time.Now, Log: log})
@@ -46,8 +47,8 @@ func ended(t *testing.T, cfg config.Config, log *slog.Logger, records int) *audi
 	return auditLog
 }
 
-// A server that starts on an audit log which was written anew does not note its end:
-// what the store knew would be lost.
+// If the audit log has been rewritten, a server that starts must not store an anchor for
+// it: the stored anchor would be lost.
 func TestAnAnchorIsNotMovedToAnAuditLogThatWasWrittenAnew(t *testing.T) {
 	cfg, st := storeAndAudit(t)
 	run := func() error {
@@ -67,15 +68,16 @@ func TestAnAnchorIsNotMovedToAnAuditLogThatWasWrittenAnew(t *testing.T) {
 	}
 	rewrite(t, filepath.Join(cfg.AuditDirectory(), "00000001.jsonl"))
 	if err := run(); !errors.Is(err, errRewritten) {
-		t.Errorf("the end of the audit log is noted: %v", err)
+		t.Errorf("the end of the audit log is stored: %v", err)
 	}
 	if after, err := deployment.Anchors(t.Context(), st); err != nil || after[0].Seq != 9 || after[0].Hash != before[0].Hash {
 		t.Errorf("%+v, %v", after, err)
 	}
 }
 
-// A server that starts without the audit log that the store knows says so.
-func TestAnAuditLogThatIsGoneIsLogged(t *testing.T) {
+// A server that starts without the audit log to which the stored anchors belong logs a
+// warning.
+func TestAMissingAuditLogIsLogged(t *testing.T) {
 	cfg, st := storeAndAudit(t)
 	run := func() string {
 		var out bytes.Buffer
@@ -92,16 +94,16 @@ func TestAnAuditLogThatIsGoneIsLogged(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text := run(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "the one that an anchor in the store names is missing") {
-		t.Errorf("of an audit log that was removed: %q", text)
+		t.Errorf("after the audit log was removed, the log is %q", text)
 	}
 	if text := run(); text != "" {
 		t.Errorf("it is logged again: %s", text)
 	}
 }
 
-// A stop interrupts what the server notes about the audit log: that is neither a failure
-// nor an outage, and it is noted later.
-func TestAStopIsNoOutage(t *testing.T) {
+// A shutdown interrupts the storing of an anchor. That is neither a failure nor an outage,
+// and the anchor is stored later.
+func TestAShutdownIsNoOutage(t *testing.T) {
 	cfg, st := storeAndAudit(t)
 	var out bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&out, nil))
@@ -122,8 +124,7 @@ func TestAStopIsNoOutage(t *testing.T) {
 	}
 }
 
-// breaking is a store that goes away in the middle of a write: whether that succeeded
-// is not known.
+// breaking is a store that fails during a write, with unknown outcome.
 type breaking struct {
 	store.Store
 	gone, fault error
@@ -143,7 +144,7 @@ func (b *breaking) Document(ctx context.Context, key store.DocumentKey) (store.D
 
 // If a connection breaks while an anchor is written, the failure is counted as part of an
 // outage if the store is gone, and logged as a failure of its own if the store responds.
-func TestAWriteThatBreaksIsOfTheOutage(t *testing.T) {
+func TestABrokenWriteCountsAsPartOfTheOutage(t *testing.T) {
 	cfg, st := storeAndAudit(t)
 	for fault, want := range map[error]string{
 		store.Unavailable(errors.New("connection refused")): "operations on the store fail",
@@ -161,7 +162,7 @@ func TestAWriteThatBreaksIsOfTheOutage(t *testing.T) {
 	}
 }
 
-// rewrite changes the first record of a file and chains the others to it again.
+// rewrite changes the first record of a file, and renews the hash chain of the others.
 func rewrite(t *testing.T, path string) {
 	text, err := os.ReadFile(path)
 	if err != nil {

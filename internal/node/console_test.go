@@ -15,13 +15,13 @@ import (
 
 const consoleHost = "console.example:8445"
 
-// byHandoff has operators sign in at a login page of the provider's own.
+// byHandoff makes operators sign in at a handoff login page.
 func byHandoff(c *config.Config) {
 	c.Login.Mode, c.Login.HandoffURL = config.LoginHandoff, "https://login.example/"
 	c.Console = config.Console{Listen: "127.0.0.1:0", URL: "https://" + consoleHost, SecondFactor: config.SecondFactor{ACR: []string{"gold"}}, Operators: []string{"admin groups=a", "auditor@near groups=b"}}
 }
 
-// consoleVisit is a browser that reaches the console, too.
+// consoleVisit returns a browser that also reaches the console.
 func (s *realms) consoleVisit() visit {
 	v := s.visit()
 	public := v.Transport
@@ -40,7 +40,7 @@ func (s *realms) consoleVisit() visit {
 	return v
 }
 
-// get opens a page, and returns its status and where it leads.
+// get requests a page, and returns its status and the address of a redirect.
 func (v visit) get(address string) (status int, to string) {
 	v.s.t.Helper()
 	resp, err := v.Get(address)
@@ -54,7 +54,8 @@ func (v visit) get(address string) (status int, to string) {
 	return resp.StatusCode, resp.Header.Get("Location")
 }
 
-// challenge begins to sign in to the console, and returns the challenge at the login page.
+// challenge begins a sign-in to the console, and returns the challenge that the login page
+// receives.
 func (v visit) challenge() string {
 	v.s.t.Helper()
 	_, to := v.get("https://" + consoleHost + "/sign-in/elsewhere")
@@ -67,18 +68,19 @@ func (v visit) challenge() string {
 	return u.Query().Get("challenge")
 }
 
-// An operator signs in at the login page of the provider's own: it learns that it is for the
-// console, and the console lets in. No other session begins, and none helps.
+// An operator signs in to the console at a handoff login page, which receives "Console" as
+// the client. The login begins no session on the server, and an existing session is not
+// enough.
 func TestOperatorsSignInByHandoff(t *testing.T) {
 	s := newRealms(t, byHandoff)
 	b := s.consoleVisit()
 	challenge := b.challenge()
 	asked := s.administer("GET", "/admin/v1/logins/"+challenge, "", http.StatusOK)
 	if asked["client_name"] != "Console" || asked["client_id"] != nil || asked["fresh"] != true || len(asked["acr_values"].([]any)) != 1 {
-		t.Errorf("the login page learns %v", asked)
+		t.Errorf("the login page receives %v", asked)
 	}
 	const accepted = `{"subject":"bob","acr":"gold","claims":{"groups":["a"]}}`
-	// Whoever acts in one realm makes nobody an operator of the deployment.
+	// A token for one realm may not accept a login of an operator of the deployment.
 	portal := httptest.NewRequest("POST", "/admin/v1/logins/"+challenge+"/accept", strings.NewReader(accepted))
 	portal.Header.Set("Content-Type", "application/json")
 	w := httptest.NewRecorder()
@@ -109,14 +111,14 @@ func TestOperatorsSignInByHandoff(t *testing.T) {
 	if status, _ := b.get("https://" + consoleHost + "/operators"); status != http.StatusOK {
 		t.Errorf("the page of operators: %d", status)
 	}
-	// Nobody is signed in at the account pages.
+	// The account pages have no session.
 	for _, c := range b.Jar.Cookies(&url.URL{Scheme: "https", Host: defaultHost, Path: "/"}) {
 		if strings.Contains(c.Name, "session") {
 			t.Errorf("the login has given the cookie %s", c.Name)
 		}
 	}
 
-	// A user who is signed in there still has to sign in, and is not let in by it.
+	// A user with a session of the account pages must still sign in for the console.
 	user := s.consoleVisit()
 	_, to = user.get("https://" + defaultHost + "/account/connections")
 	_, to = user.get(to)
@@ -128,7 +130,8 @@ func TestOperatorsSignInByHandoff(t *testing.T) {
 	}
 	challenge = user.challenge()
 
-	// A login that is rejected, and one that began under another configuration.
+	// The console refuses a rejected login, and a login that began under another
+	// configuration.
 	answer = s.administer("POST", "/admin/v1/logins/"+challenge+"/reject", `{}`, http.StatusOK)
 	if status, to := user.get(answer["continue_url"].(string)); status != http.StatusForbidden || to != "" {
 		t.Errorf("rejected: %d to %q", status, to)
@@ -143,7 +146,7 @@ func TestOperatorsSignInByHandoff(t *testing.T) {
 	}
 	s.n.use(cfg, list)
 	if status, to := user.get(answer["continue_url"].(string)); status < 400 || to != "" {
-		t.Errorf("after operators no longer sign in so: %d to %q", status, to)
+		t.Errorf("after the reload without handoff: %d to %q", status, to)
 	}
 	for _, address := range []string{"https://" + defaultHost + "/account/console?code_challenge=" + strings.Repeat("A", 43), "https://" + consoleHost + "/sign-in/elsewhere"} {
 		if status, _ := user.get(address); status != http.StatusNotFound {
@@ -151,12 +154,13 @@ func TestOperatorsSignInByHandoff(t *testing.T) {
 		}
 	}
 	if status, to := b.get("https://" + consoleHost + "/operators"); status != http.StatusSeeOther || to != "/sign-in" {
-		t.Errorf("whoever signed in so before: %d to %q", status, to)
+		t.Errorf("a session from before the reload: %d to %q", status, to)
 	}
 }
 
-// What the way to the console consists of opens nothing else, and nothing else opens it.
-func TestTheWayToTheConsoleIsForTheConsoleAlone(t *testing.T) {
+// Tickets and challenges of the console are accepted nowhere else, and the console accepts
+// no others.
+func TestTicketsOfTheConsoleAreForTheConsoleOnly(t *testing.T) {
 	s := newRealms(t, byHandoff)
 	shop := s.register("api")
 	b := s.consoleVisit()
@@ -181,7 +185,7 @@ func TestTheWayToTheConsoleIsForTheConsoleAlone(t *testing.T) {
 	if status, _ := b.get(code); status != http.StatusGone {
 		t.Errorf("the code of a client at the console: %d", status)
 	}
-	// There is no client: no endpoint knows one of the console's names.
+	// The console is not a client: no endpoint accepts one of its names.
 	for _, id := range []string{"console", "Console", "mintage-console"} {
 		for _, path := range []string{"/access_token", "/par", "/device_authorization", "/introspect"} {
 			if status, answer, _ := s.send(endpoints+path, url.Values{"grant_type": {"authorization_code"}, "code": {ticket}, "client_id": {id}, "token": {ticket}, "redirect_uri": {"https://" + consoleHost + "/signed-in"}}, ""); answer["error"] != "invalid_client" {
@@ -189,7 +193,7 @@ func TestTheWayToTheConsoleIsForTheConsoleAlone(t *testing.T) {
 			}
 		}
 	}
-	// Other realms let no operators in, and no challenge is none.
+	// Other realms have no sign-in for operators, and a challenge is required.
 	for address, want := range map[string]int{
 		"https://" + defaultHost + "/near/account/console?code_challenge=" + strings.Repeat("A", 43): http.StatusNotFound,
 		"https://" + otherHost + "/account/console?code_challenge=" + strings.Repeat("A", 43):        http.StatusNotFound,
@@ -200,7 +204,7 @@ func TestTheWayToTheConsoleIsForTheConsoleAlone(t *testing.T) {
 			t.Errorf("%s: %d to %q, want %d", address, status, to, want)
 		}
 	}
-	// The ticket is still good for its browser.
+	// The ticket is still valid for its browser.
 	_, to = b.get(to)
 	if status, _ := b.get(to); status != http.StatusSeeOther {
 		t.Errorf("the ticket at the console: %d", status)

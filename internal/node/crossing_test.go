@@ -19,16 +19,16 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// A crossing is something that a realm gives out or accepts. It is made in a realm, and
-// use presents it in that realm or in another: is it honoured there?
+// A crossing is a test of something that a realm issues or accepts. It is made in the
+// realm from. use presents it in a realm and reports whether that realm honours it.
 type crossing func(s *inhabited, from string) (use func(at string) (honoured bool, saw any))
 
 // inhabited are realms, each with the same clients and the user alice.
 type inhabited struct {
 	*realms
 	all      map[string]inhabitant
-	signer   jose.SigningKey // of the client keyed
-	provider *provider       // of realms whose users log in there
+	signer   jose.SigningKey // signs for the client "keyed"
+	provider *provider       // the provider at which users log in
 }
 
 const password = "correct horse battery"
@@ -86,7 +86,7 @@ func sign(t *testing.T, key jose.SigningKey, typ string, claims map[string]any) 
 	return text
 }
 
-// base is the address before /oauth2/ of a realm.
+// base returns the address of a realm up to /oauth2/.
 func base(realm string) string {
 	return strings.TrimSuffix(ofRealms[realm].endpoints, "/oauth2/"+realm)
 }
@@ -94,7 +94,7 @@ func base(realm string) string {
 func authorizationURL(realm, clientID, more string) string {
 	scope := "read openid"
 	if clientID != sharedID {
-		scope = "agent:read" // of the API that is open to clients which registered themselves
+		scope = "agent:read" // of the API that is open to self-registered clients
 	}
 	return ofRealms[realm].endpoints + "/authorize?" + url.Values{
 		"response_type": {"code"}, "client_id": {clientID}, "redirect_uri": {callback}, "scope": {scope}, "state": {"s"},
@@ -102,7 +102,7 @@ func authorizationURL(realm, clientID, more string) string {
 	}.Encode() + more
 }
 
-// signIn signs alice in, for a client; it returns the id of the page of consent.
+// signIn signs alice in for a client, and returns the id of the consent page.
 func (v visit) signIn(realm, clientID string) (id string) {
 	v.s.t.Helper()
 	_, _, id = v.open(authorizationURL(realm, clientID, ""), nil)
@@ -113,7 +113,7 @@ func (v visit) signIn(realm, clientID string) (id string) {
 	return id
 }
 
-// consent agrees on a page of consent, for ever.
+// consent submits the remembered consent on a consent page.
 func (v visit) consent(realm, id string) (location string) {
 	v.s.t.Helper()
 	_, location, _ = v.open(base(realm)+"/oauth2/interaction", url.Values{"id": {id}, "step": {"consent"}, "decision": {"allow"}, "remember": {"yes"}})
@@ -127,7 +127,7 @@ func (v visit) isSignedIn(realm string) bool {
 	return !strings.Contains(location, "error=login_required")
 }
 
-// ofUsers are the crossings of realms with users of their own.
+// ofUsers are the crossings of realms with built-in users.
 var ofUsers = map[string]crossing{
 	"an assertion": func(s *inhabited, from string) func(string) (bool, any) {
 		text := s.assertion(from, rand.Text())
@@ -143,7 +143,7 @@ var ofUsers = map[string]crossing{
 			return page != "", page
 		}
 	},
-	// Its user agrees in one realm: there, the token endpoint knows the client.
+	// The user consents in one realm. Only its token endpoint accepts the client.
 	"the consent to a client that registered itself": func(s *inhabited, from string) func(string) (bool, any) {
 		return s.agreed(from, s.registered(from))
 	},
@@ -165,7 +165,7 @@ var ofUsers = map[string]crossing{
 			return status == http.StatusOK, answer
 		}
 	},
-	// One address, at which the parameter realm chooses.
+	// Two realms share this address, and the parameter realm selects one.
 	"a proof for an address of several realms": func(s *inhabited, from string) func(string) (bool, any) {
 		shared := func(realm string) string {
 			u, _ := url.Parse(ofRealms[realm].endpoints)
@@ -212,14 +212,14 @@ var ofUsers = map[string]crossing{
 	},
 }
 
-// assertion is one of the client keyed, for a realm. A node that started a moment ago knows
-// no earlier ones, so that its iat is a little ahead.
+// assertion signs an assertion of the client "keyed" for a realm. Its iat is slightly
+// ahead, because a node that has just started refuses assertions from before its start.
 func (s *inhabited) assertion(realm, jti string) string {
 	s.t.Helper()
 	return sign(s.t, s.signer, "", map[string]any{"iss": "keyed", "sub": "keyed", "aud": ofRealms[realm].endpoints, "jti": jti, "iat": time.Now().Unix() + 2, "exp": time.Now().Add(time.Minute).Unix()})
 }
 
-// asserted sends an assertion to the token endpoint.
+// asserted authenticates with an assertion at the token endpoint.
 func (s *inhabited) asserted(at, assertion string) (int, map[string]any) {
 	s.t.Helper()
 	status, answer, _ := s.send(ofRealms[at].endpoints+"/access_token", url.Values{
@@ -242,8 +242,8 @@ func (s *inhabited) registered(realm string) string {
 	return id
 }
 
-// agreed has alice agree to a client in a realm. It is honoured where the token endpoint
-// then knows the client.
+// agreed has alice consent to a client in a realm. A realm honours the consent if its
+// token endpoint then accepts the client.
 func (s *inhabited) agreed(from, clientID string) func(string) (bool, any) {
 	s.t.Helper()
 	b := s.visit()
@@ -256,7 +256,7 @@ func (s *inhabited) agreed(from, clientID string) func(string) (bool, any) {
 	}
 }
 
-// proven sends a proof with a token request of the client shop.
+// proven sends a token request of the client "shop" with a DPoP proof.
 func (s *inhabited) proven(at, address, proof string) (int, map[string]any) {
 	s.t.Helper()
 	r := httptest.NewRequest("POST", address, strings.NewReader(url.Values{
@@ -268,7 +268,7 @@ func (s *inhabited) proven(at, address, proof string) (int, map[string]any) {
 	return status, answer
 }
 
-// nonce is that for proofs of a realm.
+// nonce returns a nonce for DPoP proofs of a realm.
 func (s *inhabited) nonce(realm string) string {
 	s.t.Helper()
 	to := ofRealms[realm].endpoints + "/access_token"
@@ -284,7 +284,8 @@ func (s *inhabited) nonce(realm string) string {
 
 const loginPage = "https://shop.example/login" // where a visit stops
 
-// begun begins a login, and returns the browser and what the login system receives.
+// begun begins a login, and returns the browser and the parameters that the login system
+// receives.
 func (s *inhabited) begun(realm string) (b visit, received url.Values) {
 	s.t.Helper()
 	b = s.visit()
@@ -296,7 +297,7 @@ func (s *inhabited) begun(realm string) (b visit, received url.Values) {
 	return b, to.Query()
 }
 
-// ofHandoffs are the crossings of realms whose users log in at a system of their own.
+// ofHandoffs are the crossings of realms whose users log in by handoff.
 var ofHandoffs = map[string]crossing{
 	"the challenge of a handoff": func(s *inhabited, from string) func(string) (bool, any) {
 		_, received := s.begun(from)
@@ -333,7 +334,7 @@ func (s *inhabited) tell(at, challenge string) (int, map[string]any) {
 	return s.call("POST", ofRealms[at].admin+"/logins/"+challenge+"/accept", `{"subject":"alice"}`)
 }
 
-// ofProviders are the crossings of realms that are one client of one provider.
+// ofProviders are the crossings of realms that use the same client of one provider.
 var ofProviders = map[string]crossing{
 	"the state of a login at a provider": func(s *inhabited, from string) func(string) (bool, any) {
 		b, received := s.begun(from)
@@ -347,7 +348,8 @@ var ofProviders = map[string]crossing{
 			return id != "", []any{status, location}
 		}
 	},
-	// The realms' sessions come from one at the provider, whose end one realm learns.
+	// The realms' sessions began with one session at the provider. Its logout token is
+	// sent to one realm only.
 	"the end of a session at a provider": func(s *inhabited, from string) func(string) (bool, any) {
 		session, browsers := rand.Text(), map[string]visit{}
 		for name := range ofRealms {
@@ -368,7 +370,7 @@ var ofProviders = map[string]crossing{
 	},
 }
 
-// A provider is an OpenID Connect provider. Its codes are the nonce and the session.
+// A provider is an OpenID Connect provider. Its codes contain the nonce and the session.
 type provider struct {
 	t   *testing.T
 	url string
@@ -408,14 +410,14 @@ func (p *provider) logoutToken(session string) string {
 	}))
 }
 
-// returns has a browser bring back the provider's answer to what it has received.
+// returns sends a browser back with the provider's answer to a login.
 func (s *inhabited) returns(b visit, at string, received url.Values, session string) (status int, location, id string) {
 	s.t.Helper()
 	return b.open(base(at)+"/oauth2/callback?"+url.Values{"state": received["state"], "code": {received.Get("nonce") + " " + session}}.Encode(), nil)
 }
 
-// cross tries each crossing from each realm in each other one, at every node, and then
-// where it was made: there it must still be honoured.
+// cross presents each crossing of each realm in every other realm, at every node. Then it
+// checks that its own realm still honours it.
 func cross(s *inhabited, nodes []*node, table map[string]crossing) {
 	for name, make := range table {
 		for from := range ofRealms {
@@ -438,8 +440,8 @@ func cross(s *inhabited, nodes []*node, table map[string]crossing) {
 	}
 }
 
-// An assertion counts once in its realm, at whichever node. Another realm's client of the
-// same id may have used its jti.
+// An assertion is accepted once in its realm, at whichever node. A client with the same id
+// in another realm may have used the same jti.
 func (s *inhabited) useJTI(nodes []*node) {
 	jti := rand.Text()
 	for name := range ofRealms {
@@ -452,7 +454,7 @@ func (s *inhabited) useJTI(nodes []*node) {
 	}
 }
 
-func TestOP20_NothingThatIsGivenOutCrossesRealms(t *testing.T) {
+func TestOP20_NothingIssuedCrossesRealms(t *testing.T) {
 	server, err := pgtest.Start("fsync=off")
 	if err != nil {
 		t.Fatal(err)

@@ -7,8 +7,8 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 )
 
-// Only a --dev server has the pages of the demo client, and only in one realm.
-func TestDemoPagesAreOfDevAlone(t *testing.T) {
+// Only a --dev server serves the pages of the demo client, and only in the default realm.
+func TestOnlyADevServerHasDemoPages(t *testing.T) {
 	for _, r := range []*realm{{node: &node{}, name: oauth.DefaultRealm}, {node: &node{dev: true}, name: "/other"}} {
 		if r.demoPages(config.Default(), nil, nil) != nil {
 			t.Errorf("dev %t, realm %s: there are demo pages", r.dev, r.name)

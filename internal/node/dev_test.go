@@ -10,8 +10,8 @@ import (
 	"github.com/mintage/mintage/internal/show"
 )
 
-// A program that go run or go test has built is in no PATH: commands to paste
-// name its file.
+// A program built by go run or go test is not in the PATH, so printed commands name its
+// file.
 func TestPrintedCommandsRunThisProgram(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -24,7 +24,7 @@ func TestPrintedCommandsRunThisProgram(t *testing.T) {
 	}
 }
 
-// The steps are numbered without a gap, also where nobody can sign in.
+// The steps are numbered without a gap, even if there is no demo page.
 func TestPrintedStepsAreNumbered(t *testing.T) {
 	for page, want := range map[string][]string{"": {"1. R", "2. R", "3. Open"}, "https://127.0.0.1/demo": {"1. R", "2. R", "3. Or", "4. Open"}} {
 		var b strings.Builder

@@ -7,7 +7,8 @@ import (
 	"github.com/mintage/mintage/internal/deployment"
 )
 
-// A file that is not configured is not the present directory.
+// If no token file is configured, the commands must not name the current directory in its
+// place.
 func TestPrintedCommandsNameNoTokenFileThatIsNotConfigured(t *testing.T) {
 	var cfg config.Config
 	cfg.Admin.Listen = "127.0.0.1:8444"

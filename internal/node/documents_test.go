@@ -12,7 +12,8 @@ import (
 	"github.com/mintage/mintage/internal/fetch"
 )
 
-// Only a --dev server whose listeners are all on loopback reads documents there.
+// Only a --dev server whose listeners are all on loopback fetches documents from loopback
+// addresses.
 func TestDocumentsOnLoopbackAreForDevelopment(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))

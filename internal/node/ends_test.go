@@ -11,8 +11,8 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// The commit that ends a session stores it for the outbox if a client receives logouts,
-// and for the issuer's worker if grants of a client end with it.
+// The commit that ends a session stores a document for the outbox if a client receives
+// logouts, and one for the issuer's worker if grants of a client end with the session.
 func TestTheEndOfASessionIsStored(t *testing.T) {
 	for _, c := range []struct {
 		name        string

@@ -14,7 +14,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// A store that is gone is one line in the log, however long, and one when it is back.
+// A missing store is one line in the log, however long it lasts, and its return another.
 func TestAStoreThatIsGoneIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text strings.Builder
@@ -36,7 +36,7 @@ func TestAStoreThatIsGoneIsLoggedOnce(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if strings.Count(text.String(), "level=ERROR") != 1 {
-			t.Errorf("a second later, there is no line: %s", text.String())
+			t.Errorf("a second later, the log has not one error: %s", text.String())
 		}
 		time.Sleep(time.Minute)
 		gone.Store(false)
@@ -49,8 +49,8 @@ func TestAStoreThatIsGoneIsLoggedOnce(t *testing.T) {
 	})
 }
 
-// An outage ends with its failures. Requests that fail while the node is ready are no
-// outage: they hide no fault for long.
+// An outage ends when its failures end. Failures while the node is ready are not an
+// outage, so that they hide no other error for long.
 func TestFailuresBesideAReadyNodeAreNoOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text strings.Builder
@@ -85,7 +85,7 @@ func TestFailuresBesideAReadyNodeAreNoOutage(t *testing.T) {
 		text.Reset()
 		down.Store(true)
 		fail(1)
-		time.Sleep(time.Minute) // nothing asks for the store
+		time.Sleep(time.Minute) // no request uses the store
 		down.Store(false)
 		time.Sleep(5 * time.Second)
 		synctest.Wait()

@@ -14,8 +14,8 @@ import (
 	"github.com/mintage/mintage/internal/pages"
 )
 
-// A setting that nobody reads changes nothing: the switch must reach whoever
-// makes the callback.
+// The switch must be passed on to the code that makes the callback; otherwise the setting
+// has no effect.
 func TestCallbackParametersReachTheAuthorizationEndpoint(t *testing.T) {
 	for _, on := range []bool{false, true} {
 		cfg := config.Default()
@@ -31,8 +31,8 @@ func TestCallbackParametersReachTheAuthorizationEndpoint(t *testing.T) {
 	}
 }
 
-// id_tokens live as the configuration says, and are hints for as long as a session or a
-// refresh token of then can be alive.
+// id_tokens live as long as configured. They are hints for as long as a session or a
+// refresh token from the same login can live.
 func TestLifetimesOfIDTokensReachTheIssuer(t *testing.T) {
 	cfg := config.Default()
 	cfg.Login.Mode, cfg.AccessTokenLifetime = config.LoginUsers, config.Duration(7*time.Minute)
@@ -46,8 +46,8 @@ func TestLifetimesOfIDTokensReachTheIssuer(t *testing.T) {
 	}
 }
 
-// The node keeps the interactions under way, the failures of logins, and the list of
-// revocations, so that a reload forgets none.
+// The node keeps pending interactions, failed logins and the list of revocations across a
+// reload.
 func TestCountsAndCachesOutliveAReload(t *testing.T) {
 	n := realm{node: &node{directory: &directory.Directory{}, guard: account.NewGuard(account.DefaultFailures)}, feed: issuer.NewFeed()}
 	cfg := config.Default()
@@ -59,12 +59,12 @@ func TestCountsAndCachesOutliveAReload(t *testing.T) {
 			t.Fatal(err)
 		}
 		if a.front.Authorizer.Pending != &n.pending || a.issuer.Feed != n.feed || a.front.Users != nil && a.front.Users.Guard != n.guard {
-			t.Error("a reload begins to count anew")
+			t.Error("a reload does not keep the counts and caches")
 		}
 	}
 }
 
-// pages.name is on the pages, or else where they are.
+// The pages show pages.name, or else the host.
 func TestPagesNameTheService(t *testing.T) {
 	for name, want := range map[string]string{"Example Bank": "Example Bank", "": "auth.example"} {
 		cfg := config.Default()
@@ -85,7 +85,7 @@ func TestPagesNameTheService(t *testing.T) {
 	}
 }
 
-// pages.locale takes exactly the languages that there are.
+// pages.locale accepts exactly the languages of the pages.
 func TestEveryLanguageOfThePagesCanBeTheDefault(t *testing.T) {
 	for locale, want := range map[string]bool{"en": true, "de": true, "es": true, "fr": true, "ja": true, "pt": false} {
 		cfg := config.Default()

@@ -8,7 +8,7 @@ import (
 	"github.com/mintage/mintage/internal/config"
 )
 
-// The reuse grace of clients that registered themselves is 24 hours, and a setting.
+// The reuse grace of self-registered clients is configurable, and 24 hours by default.
 func TestTheReuseGraceOfClientsThatRegisteredThemselvesIsASetting(t *testing.T) {
 	t.Parallel()
 	for _, grace := range []time.Duration{24 * time.Hour, time.Hour, 0} {

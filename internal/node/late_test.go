@@ -12,7 +12,8 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// On a busy machine, a start takes longer than what was read at its begin is current.
+// On a busy machine a start may take so long that the directory is outdated before its
+// end.
 func TestAStartThatTakesLongReadsTheDemoClient(t *testing.T) {
 	st, now := testkit.Create(t, t.TempDir()), time.Now()
 	dir, err := directory.Open(t.Context(), st, testkit.KEK(t), testkit.Schedule(), slog.New(slog.DiscardHandler), func() time.Time { return now })

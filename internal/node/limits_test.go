@@ -22,7 +22,7 @@ func TestConnectionsLeaveFilesForTheStore(t *testing.T) {
 	}
 }
 
-func TestAPortThatTakesAPrivilegeComesWithAdvice(t *testing.T) {
+func TestTheErrorOfAPrivilegedPortContainsAdvice(t *testing.T) {
 	for err, privilege := range map[error]bool{syscall.EACCES: true, syscall.EADDRINUSE: false} {
 		advice := addressAdvice(&net.OpError{Op: "listen", Err: os.NewSyscallError("bind", err)}, "listen")
 		if strings.Contains(advice, "CAP_NET_BIND_SERVICE") != privilege || !strings.Contains(advice, "choose another address with --listen") {
@@ -31,7 +31,7 @@ func TestAPortThatTakesAPrivilegeComesWithAdvice(t *testing.T) {
 	}
 }
 
-func TestMemoryIsBoundedByTheConnectionsThatThereMayBe(t *testing.T) {
+func TestTheMemoryLimitFollowsTheConnectionLimit(t *testing.T) {
 	for connections, want := range map[int]int64{0: math.MaxInt64, 1: 512 << 20, 4096: 512 << 20, 40960: 5 << 30} {
 		if got := memoryLimit(connections); got != want {
 			t.Errorf("%d connections: %d bytes, want %d", connections, got, want)
@@ -39,9 +39,9 @@ func TestMemoryIsBoundedByTheConnectionsThatThereMayBe(t *testing.T) {
 	}
 }
 
-// The limit of open files of the test process is what it is: the configuration
-// asks for more.
-func TestFewerOpenFilesThanConnectionsAreWarnedOfAndBound(t *testing.T) {
+// The test cannot change its limit of open files, so the configuration requests more
+// connections than the limit allows.
+func TestTooFewOpenFilesLowerTheConnectionLimit(t *testing.T) {
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
 		t.Fatal(err)
@@ -57,15 +57,15 @@ func TestFewerOpenFilesThanConnectionsAreWarnedOfAndBound(t *testing.T) {
 		cfg.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
 		l := connectionLimits(cfg, slog.New(slog.NewTextHandler(&text, nil)))
 		if l.All != c.want || l.OfAddress != 5 || len(l.Proxies) != 1 || l.LoopbackIsProxy {
-			t.Errorf("%d are asked for: %+v", c.asked, l)
+			t.Errorf("%d are configured: %+v", c.asked, l)
 		}
 		if warned := strings.Contains(text.String(), "LimitNOFILE"); warned != c.warned {
-			t.Errorf("%d are asked for: warned %t: %s", c.asked, warned, text.String())
+			t.Errorf("%d are configured: warned %t: %s", c.asked, warned, text.String())
 		}
 	}
 	cfg := config.Default()
 	cfg.TLS.Cert = ""
 	if l := connectionLimits(cfg, slog.New(slog.DiscardHandler)); !l.LoopbackIsProxy {
-		t.Error("without TLS and without declared proxies, a proxy on this machine is a stranger")
+		t.Error("without TLS and without declared proxies, a proxy on this machine is not a trusted proxy")
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/mintage/mintage/internal/deployment"
 )
 
-// Where the log goes to a file, the data directory has a link to it; a link that
-// is not true any more goes, and what is no link of ours stays.
+// If the log goes to a file, the data directory has a link to it. An outdated link is
+// removed, and a file that is not a link stays.
 func TestTheDataDirectoryLinksToTheLog(t *testing.T) {
 	dir := t.TempDir()
 	cfg := config.Config{Data: dir}
@@ -58,15 +58,14 @@ func TestTheDataDirectoryLinksToTheLog(t *testing.T) {
 	linkLog(cfg, false, own, log, slog.LevelInfo)
 	linkLog(cfg, false, file, log, slog.LevelInfo)
 	if info, err := os.Lstat(link); err != nil || !info.Mode().IsRegular() {
-		t.Errorf("a file of somebody else's has gone: %v", err)
+		t.Errorf("a file that is not a link was removed: %v", err)
 	}
 	if warnings.Len() > 0 {
 		t.Errorf("warned: %s", &warnings)
 	}
 }
 
-// The log of a --dev server on a terminal is also in a file, whose size is
-// limited.
+// The log of a --dev server on a terminal also goes to a file of limited size.
 func TestADevServerOnATerminalKeepsItsLog(t *testing.T) {
 	cfg := config.Config{Data: t.TempDir()}
 	_, pipe, err := os.Pipe()

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestTheServiceManagerIsToldOneStateInOneDatagram(t *testing.T) {
+func TestTheServiceManagerGetsEachStateInOneDatagram(t *testing.T) {
 	for name, address := range map[string]string{
 		"at a path":   filepath.Join(t.TempDir(), "notify"),
 		"in no place": "@mintage-notify-test-" + filepath.Base(t.TempDir()) + time.Now().Format("150405.000000000"),
@@ -34,14 +34,14 @@ func TestTheServiceManagerIsToldOneStateInOneDatagram(t *testing.T) {
 	}
 }
 
-func TestWithoutAServiceManagerNobodyIsTold(t *testing.T) {
+func TestWithoutAServiceManagerNothingIsSent(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", "")
 	if err := notify(stateStopping, "stopping"); err != nil {
 		t.Error(err)
 	}
 	t.Setenv("NOTIFY_SOCKET", filepath.Join(t.TempDir(), "gone"))
 	if notify(stateStopping, "stopping") == nil {
-		t.Error("a service manager that is gone was told")
+		t.Error("a service manager that is gone was notified")
 	}
 	t.Setenv("NOTIFY_SOCKET", "vsock:2:1234")
 	if notify(stateStopping, "stopping") == nil {

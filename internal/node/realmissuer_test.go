@@ -5,9 +5,10 @@ import (
 	"testing"
 )
 
-// Clients that know an issuer find its metadata there, also where those of the first realm
-// are for clients that know only the host. A proxy at another host forwards such requests.
-func TestMetadataAreWhereTheIssuerOfTheirRealmSays(t *testing.T) {
+// Metadata is at the address that a realm's issuer determines, and also where clients that
+// have only the host look for the first realm's. A proxy at another host forwards such
+// requests.
+func TestMetadataIsAtTheAddressOfTheRealmsIssuer(t *testing.T) {
 	const main, first = "https://" + defaultHost, "https://" + defaultHost + "/oauth2/api"
 	for _, issuer := range []string{main, main + "/oauth2", main + "/near", "https://issuer.example"} {
 		s := newRealms(t)
@@ -32,7 +33,7 @@ func TestMetadataAreWhereTheIssuerOfTheirRealmSays(t *testing.T) {
 				"https://" + otherHost + name: "https://" + otherHost + "/oauth2/far",
 			} {
 				if _, answer, _ := s.send(address, nil, ""); answer["issuer"] != want {
-					t.Errorf("with the issuer %s, the metadata at %s are of %v, want %s", issuer, address, answer["issuer"], want)
+					t.Errorf("with the issuer %s, the metadata at %s has the issuer %v, want %s", issuer, address, answer["issuer"], want)
 				}
 			}
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/mintage/mintage/internal/audit"
 )
 
-// logLines is a log that a test reads.
+// logLines collects log lines.
 type logLines struct {
 	sync.Mutex
 	text bytes.Buffer
@@ -25,8 +25,8 @@ func (l *logLines) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
-// realmsOf returns the realms of the lines with a message, each as often as it has the
-// member.
+// realmsOf returns the realms of the lines with a message. A line that has the member
+// twice counts twice.
 func (l *logLines) realmsOf(t *testing.T, message string) (list []string) {
 	t.Helper()
 	l.Lock()
@@ -47,8 +47,8 @@ func (l *logLines) realmsOf(t *testing.T, message string) (list []string) {
 	return list
 }
 
-// With several realms, lines of the log, records of the audit log and metrics name the
-// realm of what they are about, also the default one.
+// With several realms, log lines, audit records and metrics name their realm, even the
+// default one.
 func TestRecordsNameTheirRealm(t *testing.T) {
 	s := newRealms(t)
 	want := []string{"/api", "/far", "/near"}

@@ -8,8 +8,8 @@ import (
 	"github.com/mintage/mintage/internal/config"
 )
 
-// Clients of two realms that have one id have nothing in common: what one uses up of a
-// limit by client is not used up for the other.
+// Clients with one id in two realms share nothing: the limits of one do not affect the
+// other.
 func TestOP20_LimitsOfClientsDoNotCrossRealms(t *testing.T) {
 	s := newRealms(t, func(c *config.Config) { c.Throttle.ClientRequests, c.Throttle.ClientFailures = 10, 5 })
 	near, far := s.register("near"), s.register("far")

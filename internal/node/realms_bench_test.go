@@ -13,8 +13,9 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// The start of a node on a store with 100 realms of 1,000 clients each, to the first
-// answer of the last realm, and the memory that it holds then: seconds and MB.
+// BenchmarkStartOfManyRealms starts a node on a store with 100 realms of 1,000 clients
+// each. It reports the seconds until the first answer of the last realm, and the memory
+// then in use, in MB.
 func BenchmarkStartOfManyRealms(b *testing.B) {
 	const realms, clients = 100, 1000
 	cfg := config.Default()

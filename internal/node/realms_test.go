@@ -21,11 +21,11 @@ import (
 	"github.com/mintage/mintage/internal/fetch"
 )
 
-// realms is a node with the default realm, one at the same host, and one at a host of its
-// own.
+// realms is a node with the default realm, a realm at the same host, and one at another
+// host.
 type realms struct {
 	t   *testing.T
-	n   *node // that answers
+	n   *node // the node that serves the requests
 	log *logLines
 }
 
@@ -74,7 +74,7 @@ func openForTest(t *testing.T, cfg config.Config, lines *logLines, dev bool) *no
 	return n
 }
 
-// publish answers for the host of every client that describes itself.
+// publish serves the metadata document of every self-registered client.
 func publish(_ context.Context, address string) (fetch.Answer, error) {
 	body, err := json.Marshal(map[string]any{"client_id": address, "client_name": "Agent", "redirect_uris": []string{callback}, "token_endpoint_auth_method": "none"})
 	return fetch.Answer{Body: body, Fresh: time.Hour}, err
@@ -109,7 +109,8 @@ func (s *realms) answer(r *http.Request) (int, map[string]any, http.Header) {
 	return w.Code, answer, w.Header()
 }
 
-// poll does what the node does each second: after five without news, it answers 503.
+// poll polls the directory, like the node does each second. After five seconds without a
+// poll, the node responds 503.
 func (s *realms) poll() {
 	s.t.Helper()
 	if err := s.n.directory.Poll(s.t.Context()); err != nil {
@@ -142,14 +143,15 @@ func (s *realms) call(method, path, body string) (int, map[string]any) {
 	return w.Code, answer
 }
 
-// ofRealms are the ways to each realm: of its admin API, and the endpoints.
+// ofRealms has the addresses of each realm: of its admin API and of its endpoints.
 var ofRealms = map[string]struct{ admin, endpoints string }{
 	"api":  {"/admin/v1", "https://" + defaultHost + "/oauth2/api"},
 	"near": {"/admin/v1/realms/near", "https://" + defaultHost + "/near/oauth2/near"},
 	"far":  {"/admin/v1/realms/far", "https://" + otherHost + "/oauth2/far"},
 }
 
-// An inhabitant is what one realm has: all have a client of the same id.
+// An inhabitant has the credentials and tokens of one realm. Each realm has a client with
+// the same id.
 type inhabitant struct {
 	realm, secret   string
 	access, refresh string
@@ -201,8 +203,8 @@ func (s *realms) redeem(at string, i inhabitant, code string) (int, map[string]a
 	}, "")
 }
 
-// Nothing of one realm has any effect at an endpoint of another, although both have a
-// client of the same id.
+// Nothing from one realm has an effect at an endpoint of another realm, although both have
+// a client with the same id.
 func TestTC28_AZ71_OP20_NothingCrossesRealms(t *testing.T) {
 	s := newRealms(t)
 	all := map[string]inhabitant{}
@@ -220,11 +222,11 @@ func TestTC28_AZ71_OP20_NothingCrossesRealms(t *testing.T) {
 				status, answer, _ := s.send(to+path, form, "")
 				return status, answer
 			}
-			// The credentials of the other realm's client are wrong here.
+			// The other realm has another secret for this client id.
 			if status, answer := post("/access_token", url.Values{"grant_type": {"refresh_token"}, "refresh_token": {theirs.refresh}, "client_secret": {theirs.secret}}); status != 400 || answer["error"] != "invalid_client" {
 				t.Errorf("the secret of %s at %s: %d %v", from, at, status, answer)
 			}
-			// Its code and its tokens are no code and no tokens for the client of here.
+			// The other realm's code and tokens are invalid for this realm's client.
 			code := s.code(from)
 			if status, answer, _ := s.redeem(at, own, code); status != 400 || answer["error"] != "invalid_grant" {
 				t.Errorf("a code of %s at %s: %d %v", from, at, status, answer)
@@ -255,14 +257,14 @@ func TestTC28_AZ71_OP20_NothingCrossesRealms(t *testing.T) {
 			if _, _, h := s.send(to+"/connect/endSession?"+hint.Encode(), nil, ""); strings.HasPrefix(h.Get("Location"), "https://shop.example") {
 				t.Errorf("an id_token of %s leads from the logout of %s to %s", from, at, h.Get("Location"))
 			}
-			// Its grants, by their ids, and its users are not there.
+			// The other realm's grants, by id, and its users do not exist in this realm.
 			grants := s.administer("GET", ofRealms[from].admin+"/grants?subject=alice", "", 200)["grants"].([]any)
 			id := grants[0].(map[string]any)["id"].(string)
 			s.administer("GET", ofRealms[at].admin+"/grants/"+id, "", 404)
 			s.administer("DELETE", ofRealms[at].admin+"/grants/"+id, "", 404)
 		}
 	}
-	// All that was tried has ended nothing.
+	// None of the attempts has ended a token of the other realm.
 	for name, i := range all {
 		for _, token := range []string{i.access, i.service, i.jwt} {
 			if status, answer, _ := s.send(ofRealms[name].endpoints+"/introspect", url.Values{"token": {token}, "client_id": {sharedID}, "client_secret": {i.secret}}, ""); status != 200 || answer["active"] != true {
@@ -270,7 +272,7 @@ func TestTC28_AZ71_OP20_NothingCrossesRealms(t *testing.T) {
 			}
 		}
 	}
-	// A cutoff of one realm ends nothing of the others.
+	// A cutoff of one realm ends no token of the others.
 	s.administer("POST", ofRealms["near"].admin+"/cutoffs", `{"subject":"alice"}`, 201)
 	for name, want := range map[string]bool{"api": true, "near": false, "far": true} {
 		_, answer, _ := s.send(ofRealms[name].endpoints+"/introspect", url.Values{"token": {all[name].access}, "client_id": {sharedID}, "client_secret": {all[name].secret}}, "")
@@ -284,7 +286,7 @@ func TestTC28_AZ71_OP20_NothingCrossesRealms(t *testing.T) {
 	s.administer("GET", "/admin/v1/realms/unknown/clients", "", 404)
 }
 
-// An address, a path or the parameter realm chooses the realm of a request, as in OpenAM.
+// The host, the path or the parameter realm selects the realm of a request, as in OpenAM.
 func TestARequestChoosesItsRealm(t *testing.T) {
 	s := newRealms(t)
 	all := map[string]inhabitant{}
@@ -310,7 +312,8 @@ func TestARequestChoosesItsRealm(t *testing.T) {
 		{other + ".:443/oauth2/far/introspect", []string{"far"}},
 		{main + "./near/oauth2/introspect", []string{"near"}},
 		{other + "/oauth2/far/introspect?realm=far", []string{"far"}},
-		// A realm at another host, an unknown one, and two that differ are none.
+		// A realm at another host, an unknown realm, and two different ones select no
+		// realm.
 		{main + "/oauth2/introspect?realm=far", nil},
 		{main + "/oauth2/introspect?realm=unknown", nil},
 		{main + "/oauth2/introspect?realm=near&realm=api", nil},
@@ -353,9 +356,9 @@ func TestARequestChoosesItsRealm(t *testing.T) {
 	}
 }
 
-// Behind verify, path and query are those of the client whose request a proxy asks about:
-// it cannot choose the realm that verifies its token.
-func TestOP20_AClientChoosesNoRealmThatVerifies(t *testing.T) {
+// A client cannot select the realm that verifies its token: behind verify, the path and
+// query are those of the client's request, which a proxy forwards.
+func TestOP20_AClientCannotSelectTheVerifyingRealm(t *testing.T) {
 	s := newRealms(t)
 	own, theirs := s.register("api"), s.register("near")
 	const verify = "https://" + defaultHost + "/oauth2/verify"
@@ -368,7 +371,7 @@ func TestOP20_AClientChoosesNoRealmThatVerifies(t *testing.T) {
 		{verify + "/-/reports?realm=/near", own, 200},
 		{verify + "/-/reports", theirs, 401},
 		{verify + "/-/reports?realm=/near", theirs, 401},
-		{verify + "?realm=/near", theirs, 200}, // the proxy's own
+		{verify + "?realm=/near", theirs, 200}, // the parameter of the proxy itself
 		{verify + "/?realm=/near", theirs, 200},
 		{"https://" + defaultHost + "/oauth2/near/verify/-/reports?realm=/api", theirs, 200},
 		{"https://" + defaultHost + "/oauth2/near/verify/-/.well-known/reports", theirs, 200},
@@ -380,8 +383,8 @@ func TestOP20_AClientChoosesNoRealmThatVerifies(t *testing.T) {
 	}
 }
 
-// No realm has a name that is the beginning of a path with more parts.
-func TestNamesOfRealmsAreNoPaths(t *testing.T) {
+// No realm may be named like the first part of a path of the server.
+func TestRealmsAreNotNamedLikePaths(t *testing.T) {
 	s := newRealms(t)
 	for _, rt := range s.n.realms[0].current.server.Routes() {
 		for _, path := range rt.Paths {
@@ -426,8 +429,9 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 
 var hiddenID = regexp.MustCompile(`name="id" value="([^"]*)"`)
 
-// open opens a page, or sends it a form, and follows redirects for as long as they stay
-// at the server. It returns where they lead, and the id of the interaction on the page.
+// open requests a page, or sends a form to it, and follows redirects while they stay on
+// the server. It returns the address of the last redirect, and the id of the interaction
+// on the page.
 func (v visit) open(address string, form url.Values) (status int, location, id string) {
 	v.s.t.Helper()
 	for range 10 {
@@ -461,8 +465,8 @@ func (v visit) open(address string, form url.Values) (status int, location, id s
 	return 0, "", ""
 }
 
-// take gives the browser the cookies of another one, as those of a realm, at its host: all,
-// or the one that says which browser it is.
+// take gives the browser the cookies of another browser, renamed for another realm: all of
+// them, or only the cookie that identifies the browser.
 func (v visit) take(theirs visit, from, at string, all bool) {
 	there, _ := url.Parse(ofRealms[from].endpoints)
 	here, _ := url.Parse(ofRealms[at].endpoints)
@@ -480,8 +484,8 @@ func (v visit) take(theirs visit, from, at string, all bool) {
 	v.Jar.SetCookies(here, list)
 }
 
-// A session, an interaction, a consent and a logout of one realm are none of another,
-// whatever name and host a cookie is given.
+// A session, an interaction, a consent and a logout of one realm are not valid in another,
+// whatever name and host their cookies get.
 func TestOP20_NoLoginCrossesRealms(t *testing.T) {
 	s := newRealms(t)
 	ask := func(realm, more string) string {
@@ -516,7 +520,7 @@ func TestOP20_NoLoginCrossesRealms(t *testing.T) {
 			if from == at {
 				continue
 			}
-			// The password of one realm is wrong in another.
+			// A user's password in one realm is wrong in another.
 			b := s.visit()
 			_, _, id := b.open(ask(at, ""), nil)
 			if _, location, _ := b.open(interactions(at), url.Values{"id": {id}, "step": {"login"}, "username": {"alice"}, "password": {"correct horse battery of " + from}}); location != "" {
@@ -525,16 +529,16 @@ func TestOP20_NoLoginCrossesRealms(t *testing.T) {
 			if _, location, _ := b.open(ask(at, "&prompt=none"), nil); !strings.Contains(location, "error=login_required") {
 				t.Errorf("the password of %s signs in at %s: %s", from, at, location)
 			}
-			// Its session, with the consent that is remembered there.
+			// The session of the other realm, with the consent that is remembered there.
 			b = s.visit()
 			b.take(signedIn[from], from, at, true)
 			if _, location, _ := b.open(ask(at, "&prompt=none"), nil); !strings.Contains(location, "error=login_required") {
 				t.Errorf("the session of %s at %s: %s", from, at, location)
 			}
-			// Its logout.
+			// A logout in this realm, with that session.
 			b.open(ofRealms[at].endpoints+"/connect/endSession", nil)
 			b.open(strings.TrimSuffix(ofRealms[at].endpoints, "/oauth2/"+at)+"/account/logout", url.Values{})
-			// Its interaction, by the id and the cookie of its browser.
+			// The interaction of the other realm, by its id and the cookie of its browser.
 			b = s.visit()
 			b.open(ask(from, ""), nil)
 			b.take(signedIn[from], from, at, true)

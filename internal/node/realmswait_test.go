@@ -9,8 +9,8 @@ import (
 
 const deviceGrant = "urn:ietf:params:oauth:grant-type:device_code"
 
-// What waits for a user in one realm, a pushed request or a device, is nowhere else.
-func TestOP20_NothingThatWaitsCrossesRealms(t *testing.T) {
+// A pushed request or a device code of one realm does not exist in another.
+func TestOP20_PendingRequestsDoNotCrossRealms(t *testing.T) {
 	s := newRealms(t)
 	all, devices := map[string]inhabitant{}, map[string]string{}
 	for name, of := range ofRealms {
@@ -27,7 +27,7 @@ func TestOP20_NothingThatWaitsCrossesRealms(t *testing.T) {
 		_, location, id = s.visit().open(ofRealms[at].endpoints+"/authorize?"+url.Values{"client_id": {sharedID}, "request_uri": {uri}}.Encode(), nil)
 		return location, id
 	}
-	// enter signs a user in who enters a user code, and returns the status of the page.
+	// enter enters a user code, signs the user in, and returns the status of the page.
 	enter := func(at, code string) int {
 		b, base := s.visit(), strings.TrimSuffix(ofRealms[at].endpoints, "/oauth2/"+at)
 		_, _, id := b.open(base+"/device", url.Values{"user_code": {code}})
@@ -59,7 +59,7 @@ func TestOP20_NothingThatWaitsCrossesRealms(t *testing.T) {
 				t.Errorf("a user code of %s at %s: status %d", from, at, status)
 			}
 		}
-		// There, all of it is still what it was.
+		// In their own realm, they are still unchanged.
 		if answer := poll(from, code); answer != "authorization_pending" {
 			t.Errorf("a device code of %s in its own realm: %v", from, answer)
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/mintage/mintage/internal/config"
 )
 
-// A load balancer that finds the port open sends requests. And a start that is
-// stopped has not failed.
+// A load balancer sends requests as soon as the port is open. A start that is stopped must
+// not count as failed.
 func TestNoConnectionIsAcceptedBeforeTheStartHasFinished(t *testing.T) {
 	t.Setenv("GOMAXPROCS", "2") // serve sets these otherwise, for the whole process
 	t.Setenv("GOGC", "100")
@@ -44,7 +44,7 @@ func TestNoConnectionIsAcceptedBeforeTheStartHasFinished(t *testing.T) {
 	select {
 	case err := <-ended:
 		t.Fatalf("the start has ended: %v", err)
-	case conn := <-arrived: // and now it waits for an answer
+	case conn := <-arrived: // the start now waits for the database
 		defer conn.Close()
 	}
 	if conn, err := net.Dial("tcp", public); err == nil {
@@ -53,6 +53,6 @@ func TestNoConnectionIsAcceptedBeforeTheStartHasFinished(t *testing.T) {
 	}
 	stop()
 	if err := <-ended; err != nil {
-		t.Errorf("stopped while it started: %v", err)
+		t.Errorf("a start that was stopped: %v", err)
 	}
 }

@@ -22,7 +22,8 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// socketPath is short: a socket's path has at most 107 characters.
+// socketPath returns a short path, because the path of a socket has at most 107
+// characters.
 func socketPath(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "socket")
@@ -33,7 +34,7 @@ func socketPath(t *testing.T) string {
 	return filepath.Join(dir, "admin.sock")
 }
 
-// deadSocket is what a server leaves that was killed.
+// deadSocket leaves a socket like a killed server.
 func deadSocket(t *testing.T, path string) {
 	t.Helper()
 	l, err := net.Listen("unix", path)
@@ -60,7 +61,7 @@ func TestAdminSocketIsForItsOwnerAloneWhateverTheUmask(t *testing.T) {
 	old := syscall.Umask(0)
 	defer syscall.Umask(old)
 	path := socketPath(t)
-	deadSocket(t, path) // is open to all, and replaced
+	deadSocket(t, path) // this one is open to all, and gets replaced
 	mustListen(t, path)
 	info, err := os.Lstat(path)
 	if err != nil || info.Mode() != fs.ModeSocket|0o600 {
@@ -79,7 +80,7 @@ func TestAdminSocketOfAnotherServerIsLeftAlone(t *testing.T) {
 	}
 	conn, err := net.Dial("unix", path)
 	if err != nil {
-		t.Fatalf("the first one cannot be reached any more: %v", err)
+		t.Fatalf("the first server cannot be reached any more: %v", err)
 	}
 	conn.Close()
 	if err := first.Close(); err != nil {
@@ -110,7 +111,7 @@ func TestAdminSocketNeverReplacesAFile(t *testing.T) {
 			t.Errorf("%s: it is gone: %v", name, err)
 		}
 	}
-	// A datagram socket is one, but no server that was killed left it here.
+	// A datagram socket is a socket, but not one that a killed server has left.
 	l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {
 		t.Fatal(err)
@@ -132,7 +133,7 @@ func TestAStopRemovesOnlyTheServersOwnSocket(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	mustListen(t, path) // another server, in its place
+	mustListen(t, path) // another server replaces the socket
 	for range 2 {
 		if err := first.Close(); err != nil {
 			t.Error(err)
@@ -181,7 +182,8 @@ func TestTheAdminSocketIsForItsGroupToo(t *testing.T) {
 	}
 }
 
-// Whatever program calls, the operating system says for whom.
+// The actor of an event is the user whom the operating system reports for the connection,
+// whatever program calls.
 func TestTheUserAtTheOtherEndOfTheAdminSocketIsRecorded(t *testing.T) {
 	path := socketPath(t)
 	st := testkit.Create(t, t.TempDir())

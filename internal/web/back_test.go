@@ -10,8 +10,8 @@ import (
 	"github.com/mintage/mintage/internal/web"
 )
 
-// TestAnExpiredLoginOfOurOwnPagesLeadsBackThere: whoever came from no application is not
-// sent back to one.
+// TestAnExpiredLoginOfOurOwnPagesLeadsBackThere: an expired login for one of the server's
+// own pages leads back to that page, and not to an application.
 func TestAnExpiredLoginOfOurOwnPagesLeadsBackThere(t *testing.T) {
 	r := newRoom(t)
 	b := r.browser()
@@ -25,7 +25,7 @@ func TestAnExpiredLoginOfOurOwnPagesLeadsBackThere(t *testing.T) {
 		if s.StatusCode != http.StatusGone || !strings.Contains(s.body, `<a id="again" class="button primary" href="`+strings.TrimPrefix(to, publicURL)+`">Sign in again</a>`) || strings.Contains(s.body, "Go back to the application") {
 			t.Errorf("%d\n%s", s.StatusCode, s.body)
 		}
-		// In another browser, nobody is told what it was.
+		// In another browser, the page does not show what the login was for.
 		if other := r.browser().get(interactionURL + "?id=" + page.field("id")); strings.Contains(other.body, `id="again"`) {
 			t.Errorf("in another browser: %d\n%s", other.StatusCode, other.body)
 		}

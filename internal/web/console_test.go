@@ -10,8 +10,9 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// An operator who signs in at the provider is asked for what the console wants, and sent on
-// with what the provider says. No session begins here.
+// An operator who signs in to the console at the provider is sent there with the console's
+// requirements, and back to the console with what the provider reports. No session begins
+// on this server.
 func TestAnOperatorSignsInAtTheProvider(t *testing.T) {
 	t.Parallel()
 	const consoleURL, challenge = "https://console.example/signed-in?ticket=t", "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
@@ -27,12 +28,12 @@ func TestAnOperatorSignsInAtTheProvider(t *testing.T) {
 		}}
 	})
 	begun := r.kit.Clock.Now()
-	b := r.signedIn("alice") // whoever is signed in
+	b := r.signedIn("alice") // an existing session does not matter
 	session := b.cookies[sessionName]
 	s := b.open(publicURL + "/account/console?code_challenge=" + challenge)
 	state := p.sent(s)
 	if q := s.query(); q.Get("prompt") != "login" || q.Get("max_age") != "0" || q.Get("acr_values") != "gold silver" {
-		t.Errorf("the provider is asked %v", q)
+		t.Errorf("the provider gets the parameters %v", q)
 	}
 	p.claims = map[string]any{"auth_time": p.now().Unix(), "acr": "gold", "amr": []string{"hwk"}, "groups": []string{"a", "b"}, "name": "Ulla"}
 	if s := r.browser().get(callbackURL + "?code=c&state=" + state); s.StatusCode < 400 || len(admitted) != 0 {
@@ -47,7 +48,7 @@ func TestAnOperatorSignsInAtTheProvider(t *testing.T) {
 	if _, err := r.kit.Engine.Document(t.Context(), store.KeyOf(store.DocumentConsoleTicket, "", "t")); err != nil {
 		t.Errorf("the ticket: %v", err)
 	}
-	// The same answer again, and the page of the login, let nobody in once more.
+	// Neither the same answer again nor the page of the login issues another ticket.
 	for _, address := range []string{callbackURL + "?code=c&state=" + state, interactionURL + "?id=" + state} {
 		if s := b.open(address); s.StatusCode != http.StatusConflict || len(admitted) != 1 {
 			t.Errorf("again: status %d to %q", s.StatusCode, s.to())
@@ -56,13 +57,14 @@ func TestAnOperatorSignsInAtTheProvider(t *testing.T) {
 	if b.cookies[sessionName] != session || must(r.Authorizer.Session(t.Context(), session)).Subject != "s-alice" {
 		t.Error("the session of the account has changed")
 	}
-	// Claims of operators are asked for operators alone.
+	// The claims of operators are requested for operators only.
 	c := r.browser()
 	c.get(callbackURL + "?code=c&state=" + p.sent(c.open(asking(r.shop))))
 	if !c.isSignedIn() || len(admitted) != 1 {
-		t.Error("a user who signs in at a client goes to the console")
+		t.Error("a user who signs in for a client is sent to the console")
 	}
-	// An old login at the provider, and none.
+	// A login at the provider that is too old is refused, and so is one that the provider
+	// denies.
 	p.claims["auth_time"] = p.now().Add(-time.Hour).Unix()
 	state = p.sent(b.open(publicURL + "/account/console?code_challenge=" + challenge))
 	if s := b.get(callbackURL + "?code=c&state=" + state); s.StatusCode != http.StatusBadGateway || len(admitted) != 1 {
@@ -84,7 +86,7 @@ func TestAnOperatorSignsInAtTheProvider(t *testing.T) {
 	}
 }
 
-// Nor does one begin for an operator who signs in at a login page of the provider's own.
+// A login at a handoff login page does not begin a session either.
 func TestAnOperatorSignsInAtAPortal(t *testing.T) {
 	t.Parallel()
 	const consoleURL = "https://console.example/signed-in?ticket=t"

@@ -15,7 +15,7 @@ func CountLogin(m *metrics.Metrics, err error) {
 	events{s}.countLogin(err)
 }
 
-// EnterUpstream begins a callback from an address.
+// EnterUpstream begins a provider's callback from an address.
 func EnterUpstream(t *overload.Throttle, q *overload.Queue, from netip.Addr) (done func(), err error) {
 	return provider{(&endpoints{Server: &server.Server{Options: server.Options{Throttle: t, Queue: q}}})}.enter(from)
 }
@@ -23,7 +23,7 @@ func EnterUpstream(t *overload.Throttle, q *overload.Queue, from netip.Addr) (do
 // Metadata returns the members of the authorization endpoint.
 func (f *Front) Metadata() map[string]any { return f.metadata() }
 
-// Charged is a visitor at an address who may begin an interaction.
+// Charged returns a visitor at an address, with the limits on beginning interactions.
 func Charged(from netip.Addr) login.Visitor {
 	return new(endpoints).charged(&exchange{Request: &server.Request{Counted: from}}, login.Visitor{})
 }

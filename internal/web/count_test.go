@@ -17,7 +17,7 @@ import (
 	"github.com/mintage/mintage/internal/web"
 )
 
-func TestALoginIsCountedByWhatBecameOfIt(t *testing.T) {
+func TestALoginIsCountedByItsResult(t *testing.T) {
 	m := metrics.New("v1", 0)
 	for _, c := range []struct {
 		err  error
@@ -46,19 +46,19 @@ func TestALoginIsCountedByWhatBecameOfIt(t *testing.T) {
 	}
 }
 
-// A logout that another site posts is stored as a login is: whoever is charged for
-// an interaction has the share of the network, too.
-func TestWhoeverBeginsAnInteractionHasTheShareOfTheNetwork(t *testing.T) {
+// A logout that another site posts is stored, like a login. It counts towards the limits
+// of its address and of its network.
+func TestAnInteractionCountsForItsAddressAndNetwork(t *testing.T) {
 	if v := web.Charged(netip.MustParseAddr("192.0.2.1")); v.Charge == nil || v.Network != overload.Party(netip.MustParseAddr("192.0.2.1")) {
 		t.Errorf("charged %t, of the network %s", v.Charge != nil, v.Network)
 	}
 	if v := web.Charged(netip.Addr{}); v.Charge != nil || v.Network.IsValid() {
-		t.Errorf("one of no address is charged, or of the network %s", v.Network)
+		t.Errorf("a visitor without an address is charged, or counts for the network %s", v.Network)
 	}
 }
 
-// What an address may begin in a minute is not used up by callbacks that its
-// network has no slot for: they come again.
+// A callback that is shed for lack of a slot does not count towards the limit of its
+// address, because the browser sends it again.
 func TestACallbackThatIsShedIsNotCharged(t *testing.T) {
 	throttle := overload.NewThrottle(overload.RateLimits{Interactions: 3}, func(string) {})
 	queue := overload.NewQueue(overload.Capacity{Requests: 6}, func(string) {})
@@ -69,7 +69,7 @@ func TestACallbackThatIsShedIsNotCharged(t *testing.T) {
 	}
 	for range 10 {
 		if _, err := web.EnterUpstream(throttle, queue, from); !errors.Is(err, overload.ErrShed) {
-			t.Fatalf("beside another of its network: %v", err)
+			t.Fatalf("beside another callback of the same network: %v", err)
 		}
 	}
 	done()

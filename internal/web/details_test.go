@@ -19,8 +19,8 @@ import (
 	"github.com/mintage/mintage/internal/upstream"
 )
 
-// Requests without TLS, and those of an address with too many failures, go no further.
-func TestNothingIsServedWithoutTLSOrToAGuesser(t *testing.T) {
+// Requests without TLS are refused, and so are those of an address with too many failures.
+func TestRequestsWithoutTLSOrAfterFailuresAreRefused(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
 	r := newRoom(t, atProvider(p), func(_ *room, c *choice) { c.limits.AddressFailures = 1 })
@@ -46,8 +46,8 @@ func TestNothingIsServedWithoutTLSOrToAGuesser(t *testing.T) {
 	try("to a guesser", http.StatusTooManyRequests)
 }
 
-// A login says how and when the user was authenticated, by which record.
-func TestWhatASessionSaysOfItsLogin(t *testing.T) {
+// A session records how and when the user was authenticated, and by which user record.
+func TestASessionRecordsItsLogin(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
 	session := func(b *browser) *login.Session {
@@ -67,7 +67,7 @@ func TestWhatASessionSaysOfItsLogin(t *testing.T) {
 	}
 	r.change("alice", func(u account.User) account.User { return must(u.SetPassword("a third long password", r.kit.At())) })
 	if b.isSignedIn() {
-		t.Error("a session outlives the password by which it began")
+		t.Error("a session is valid after a change of its password")
 	}
 	code := r.secondFactor("alice")
 	r.kit.Clock.Advance(time.Minute)
@@ -78,7 +78,8 @@ func TestWhatASessionSaysOfItsLogin(t *testing.T) {
 	}
 }
 
-// Who has failed too often is told for how long, and not that the password is wrong.
+// After too many failures, the form says how long the user must wait, and not that the
+// password is wrong.
 func TestTheThrottledFormSaysForHowLong(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, func(_ *room, c *choice) { c.Users.SetFailures(1) })
@@ -107,7 +108,7 @@ func TestTheThrottledFormSaysForHowLong(t *testing.T) {
 	}
 }
 
-// The page about an error names the client, if it is known who asks.
+// An error page names the client if the request identifies it.
 func TestThePageAboutAnErrorNamesTheClient(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -129,8 +130,8 @@ func TestThePageAboutAnErrorNamesTheClient(t *testing.T) {
 	}
 }
 
-// An error that a client takes by POST, and that is not sent before the user has seen it,
-// is a form on the page.
+// An error page shows an error response with response_mode=form_post as a form, which the
+// user submits.
 func TestAnErrorThatAClientTakesByPOST(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, func(_ *room, c *choice) { c.ErrorPage = true })
@@ -143,8 +144,8 @@ func TestAnErrorThatAClientTakesByPOST(t *testing.T) {
 	}
 }
 
-// What was agreed to before stands beside what is new, each once.
-func TestTheConsentPageTellsNewFromKnown(t *testing.T) {
+// The consent page lists new scopes and those granted before, each once.
+func TestTheConsentPageMarksNewScopes(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
 	c := r.client(client.Registration{ID: "c", Settings: store.Settings{Name: "C", Scope: "alpha bravo charlie"}})
@@ -162,7 +163,7 @@ func TestTheConsentPageTellsNewFromKnown(t *testing.T) {
 	}
 }
 
-// A connection says when it was used last.
+// The list of connections shows when each was last used.
 func TestAConnectionSaysWhenItWasUsed(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -176,7 +177,7 @@ func TestAConnectionSaysWhenItWasUsed(t *testing.T) {
 	}
 }
 
-// Who logs in at the provider ends the session that another user had in the browser.
+// A login at the provider ends the session of another user in the browser.
 func TestALoginAtTheProviderEndsTheSessionOfAnotherUser(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
@@ -198,21 +199,21 @@ func TestALoginAtTheProviderEndsTheSessionOfAnotherUser(t *testing.T) {
 	}
 	now := b.cookies[sessionName]
 	if b.cookies[sessionName] = before; b.isSignedIn() {
-		t.Error("the session of another user goes on")
+		t.Error("the session of the other user is still valid")
 	}
 	if b.cookies[sessionName] = now; !b.isSignedIn() {
 		t.Error("nobody is signed in")
 	}
-	// The consent page's form may lead to the client, and to the provider.
+	// The consent page's form may redirect to the client, and to the provider.
 	consent := b.open(asking(r.shop)).at(t, login.StepConsent)
 	if csp := consent.Header.Get("Content-Security-Policy"); !strings.Contains(csp, "form-action 'self' https: "+p.url+";") {
 		t.Errorf("policy %q", csp)
 	}
 }
 
-// A subject that becomes the sub of an id_token is of ASCII (OpenID Connect Core section
-// 2); others may have any.
-func TestASubjectOfTheProviderThatCanBeNoSub(t *testing.T) {
+// A subject that becomes the sub of an id_token must be ASCII (OpenID Connect Core section
+// 2). Without openid, any subject is allowed.
+func TestASubjectOfTheProviderThatIsNotASCII(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
 	r := newRoom(t, atProvider(p, func(c *upstream.Config) { c.SubjectPrefix = "" }))
@@ -226,8 +227,8 @@ func TestASubjectOfTheProviderThatCanBeNoSub(t *testing.T) {
 	}
 }
 
-// A logout token about a session and a subject ends the session if it is that subject's,
-// and is kept for as long as it could come again.
+// A logout token with a session and a subject ends the session only if it is the
+// subject's. The token is remembered for as long as it could be replayed.
 func TestALogoutTokenAboutAnotherSubject(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
@@ -249,7 +250,7 @@ func TestALogoutTokenAboutAnotherSubject(t *testing.T) {
 	}
 	d := must(r.kit.Engine.Document(t.Context(), store.KeyOf(store.DocumentProviderLogout, testkit.Realm, p.url+"\x00j2")))
 	if until := grant.At(p.now().Add(2 * time.Minute)); d.ExpiresAt < until {
-		t.Errorf("remembered for %v", d.ExpiresAt.Since(r.kit.At()))
+		t.Errorf("the token is remembered for %v", d.ExpiresAt.Since(r.kit.At()))
 	}
 	b, session = signedIn(), ""
 	if s := send("j3", "42"); s.StatusCode != http.StatusOK || b.isSignedIn() {
@@ -257,7 +258,7 @@ func TestALogoutTokenAboutAnotherSubject(t *testing.T) {
 	}
 }
 
-// A logout that is passed on is stored once, and charged.
+// A logout that is forwarded to the provider is stored once, and counts towards the limit.
 func TestALogoutThatIsPassedOnIsStoredOnce(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
@@ -275,16 +276,16 @@ func TestALogoutThatIsPassedOnIsStoredOnce(t *testing.T) {
 	r = newRoom(t, passing, func(_ *room, c *choice) { c.limits.Interactions = 3 })
 	for i, want := range []string{p.url, p.url, afterLogout} {
 		b := r.signedIn("alice")
-		hint := b.hint(r.shop) // the first begins an interaction, too: to agree
+		hint := b.hint(r.shop) // the first login also begins an interaction, for the consent
 		if s := b.get(endSessionURL + "?id_token_hint=" + hint + "&post_logout_redirect_uri=" + afterLogout); !strings.HasPrefix(s.to(), want) {
 			t.Errorf("logout %d: to %q", i+1, s.to())
 		}
 	}
 }
 
-// A fault of ours for which the browser is sent to the client is logged as a fault: the
-// status does not show it.
-func TestAFaultThatTheClientHearsIsLoggedAsOne(t *testing.T) {
+// A server fault that redirects the browser to the client must be logged as an error,
+// because the status does not show it.
+func TestAFaultThatIsReportedToTheClientIsLogged(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
 	b := r.signedIn("alice")
@@ -298,8 +299,9 @@ func TestAFaultThatTheClientHearsIsLoggedAsOne(t *testing.T) {
 	}
 }
 
-// Of two cookies of one name, neither is believed; what is no cookie of ours is none.
-func TestCookiesThatAreNotOurs(t *testing.T) {
+// If a request has two cookies of one name, both are ignored. So is a cookie of invalid
+// form.
+func TestDuplicateAndMalformedCookies(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
 	b := r.signedIn("alice")
@@ -317,9 +319,9 @@ func TestCookiesThatAreNotOurs(t *testing.T) {
 	}
 }
 
-// The page about an error has what an operator needs to find it, and the way back to a
-// client where there is a safe one.
-func TestWhatThePageAboutAnErrorSays(t *testing.T) {
+// An error page has the request's id, by which an operator finds its log lines. It leads
+// back to the client if that is safe.
+func TestContentsOfTheErrorPage(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
 	for name, c := range map[string]struct {

@@ -15,8 +15,8 @@ import (
 	"github.com/mintage/mintage/internal/web"
 )
 
-// A user of a provider or of a portal enters the code of a device first, signs in there,
-// and is asked here: neither can answer for the user, nor leave the question out.
+// A user of a provider or of a handoff login page enters the user code first, then signs
+// in there, and is then asked for consent here. The other system cannot give the consent.
 func TestADeviceOfAUserWhoSignsInElsewhere(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
@@ -24,7 +24,7 @@ func TestADeviceOfAUserWhoSignsInElsewhere(t *testing.T) {
 		choose  func(*room, *choice)
 		signIn  func(r *room, b *browser, s sight) sight
 		subject string
-		at      string // of the login, in the policy of forms
+		at      string // address of the login in the form-action policy
 	}{
 		"provider": {atProvider(p), func(_ *room, b *browser, s sight) sight {
 			return b.follow(b.get(callbackURL + "?code=c&state=" + p.sent(s)))
@@ -44,7 +44,8 @@ func TestADeviceOfAUserWhoSignsInElsewhere(t *testing.T) {
 				return devices.DeviceToken(t.Context(), &cli, issuer.CodeRequest{Code: asked.DeviceCode, From: testkit.Origin})
 			}
 			b := r.browser()
-			// Chromium holds the policy against the redirect to the login, too.
+			// Chromium applies form-action to redirects of a form too, so the policy must
+			// allow the login.
 			for name, s := range map[string]sight{"the first": b.get(publicURL + web.DevicePath), "after a wrong code": b.post(publicURL+web.DevicePath, "user_code=x")} {
 				if csp := s.Header.Get("Content-Security-Policy"); !strings.Contains(csp, "form-action 'self' https:"+elsewhere.at+";") {
 					t.Errorf("the form of the code, %s: %s", name, csp)
@@ -53,7 +54,7 @@ func TestADeviceOfAUserWhoSignsInElsewhere(t *testing.T) {
 			page := elsewhere.signIn(r, b, b.follow(b.post(publicURL+web.DevicePath, "user_code="+asked.UserCode))).at(t, login.StepConsent)
 			for _, shown := range []string{asked.UserCode, "Terminal", "192.0.2.7", `name="same"`} {
 				if !strings.Contains(page.body, shown) {
-					t.Errorf("the page does not show %s", shown)
+					t.Errorf("the page does not contain %s", shown)
 				}
 			}
 			if _, err := poll(); err != oauth.ErrPending {
@@ -64,7 +65,7 @@ func TestADeviceOfAUserWhoSignsInElsewhere(t *testing.T) {
 			if err != nil || tokens.Subject != elsewhere.subject || tokens.IDToken == "" {
 				t.Fatalf("after the answer: subject %q, %v", tokens.Subject, err)
 			}
-			// Signed in, the user is asked about the next device all the same.
+			// A signed-in user is still asked about the next device.
 			asked = must(devices.DeviceAuthorization(t.Context(), &cli, issuer.DeviceRequest{Scope: "openid a"}))
 			b.follow(b.post(publicURL+web.DevicePath, "user_code="+asked.UserCode)).at(t, login.StepConsent)
 			if _, err := poll(); err != oauth.ErrPending {

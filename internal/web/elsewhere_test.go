@@ -13,8 +13,8 @@ import (
 	"github.com/mintage/mintage/internal/upstream"
 )
 
-// What a client asks about the login reaches the OpenID Connect provider.
-func TestTheProviderGetsWhatTheClientAsks(t *testing.T) {
+// The client's parameters about the login are passed on to the OpenID Connect provider.
+func TestTheClientsParametersReachTheProvider(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
 	r := newRoom(t, atProvider(p))
@@ -38,14 +38,14 @@ func TestTheProviderGetsWhatTheClientAsks(t *testing.T) {
 			}
 		}
 	}
-	// Another account is asked for: the one of before does not do.
+	// For another account, the present session is not enough.
 	b := r.signedIn("alice")
 	page := b.open(asking(r.shop)).at(t, login.StepConsent)
 	s := b.follow(b.post(interactionURL, "id="+page.field("id"), "step=consent", "action=switch"))
 	if q := s.query(); q.Get("prompt") != "login" || q.Get("max_age") != "0" {
 		t.Errorf("another account: %v", q)
 	}
-	// Two tabs of one interaction have the same request, so that each may bring the answer.
+	// Two tabs of one interaction send the same request, so either may bring the answer.
 	b = r.browser()
 	first := b.open(asking(r.shop))
 	if again := b.get(interactionURL + "?id=" + p.sent(first)); again.to() != first.to() {
@@ -53,9 +53,9 @@ func TestTheProviderGetsWhatTheClientAsks(t *testing.T) {
 	}
 }
 
-// A login that is older than the client's max_age is none, although the provider lets
-// the user in.
-func TestAnOldLoginAtTheProviderIsNone(t *testing.T) {
+// A login that is older than the client's max_age is refused, although the provider
+// accepts it.
+func TestAnOldLoginAtTheProviderIsRefused(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
 	r := newRoom(t, atProvider(p))
@@ -69,8 +69,8 @@ func TestAnOldLoginAtTheProviderIsNone(t *testing.T) {
 	}
 }
 
-// What the provider says of the user is in the session and in the claims.
-func TestWhatTheProviderSaysOfTheUser(t *testing.T) {
+// The session and the claims contain what the provider reports about the user.
+func TestTheSessionContainsTheProvidersClaims(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
 	r := newRoom(t, atProvider(p, func(c *upstream.Config) { c.Claims = map[string]string{"email": "mail"} }))
@@ -91,11 +91,12 @@ func TestWhatTheProviderSaysOfTheUser(t *testing.T) {
 	if c := must(r.Claims(t.Context(), "people:42")); string(c["email"]) != `"u@people.example"` {
 		t.Errorf("claims %s", c)
 	}
-	// The same answer again leads on, and so does one without a login here.
+	// The same answer again redirects to the interaction.
 	if s := b.get(callbackURL + "?code=c&state=" + state); s.to() != interactionURL+"?id="+state {
 		t.Errorf("the back button: status %d to %q", s.StatusCode, s.to())
 	}
-	// The session at the provider is that which its logout ends.
+	// A logout token for the provider's session ends this session, and one for another
+	// session does not.
 	r.browser().post(publicURL+"/oauth2/backchannel_logout", "logout_token="+p.logoutToken("j1", "s2"))
 	if !b.isSignedIn() {
 		t.Error("a logout of another session at the provider has ended this one")
@@ -104,7 +105,7 @@ func TestWhatTheProviderSaysOfTheUser(t *testing.T) {
 	if b.isSignedIn() {
 		t.Error("a logout of the session at the provider has not ended this one")
 	}
-	// Without an auth_time, the login was now.
+	// Without auth_time, the time of the login is the present.
 	delete(p.claims, "auth_time")
 	delete(p.claims, "sid")
 	c := r.browser()
@@ -114,8 +115,8 @@ func TestWhatTheProviderSaysOfTheUser(t *testing.T) {
 	}
 }
 
-// The answer of the provider counts in the browser whose login it is, and is no login
-// of another (RFC 9700 section 4.7).
+// The provider's answer is accepted only in the browser that began the login (RFC 9700
+// section 4.7).
 func TestAnAnswerOfTheProviderInAnotherBrowser(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
@@ -136,13 +137,13 @@ func TestAnAnswerOfTheProviderInAnotherBrowser(t *testing.T) {
 			t.Errorf("%s: status %d to %q", name, s.StatusCode, s.to())
 		}
 	}
-	// After a fault, the next try is a new login at the provider.
+	// After a failure, the next attempt is a new login at the provider.
 	b.get(callbackURL + "?state=" + state)
 	p.sent(b.get(interactionURL + "?id=" + state))
 	if p.nonce == before {
-		t.Error("the next try sends what was spent")
+		t.Error("the next attempt uses the same nonce")
 	}
-	// One that was begun again leads on.
+	// An answer to a restarted interaction redirects to its successor.
 	must(r.Authorizer.Answer(t.Context(), login.Visitor{Browser: b.cookies[browserName]}, login.Answer{Interaction: state, From: login.FromForm, Form: login.Form{Step: login.StepLogin, Action: "switch"}}))
 	if s := b.get(callbackURL + "?code=c&state=" + state); s.StatusCode != http.StatusSeeOther || !strings.HasPrefix(s.to(), interactionURL) || s.to() == interactionURL+"?id="+state {
 		t.Errorf("begun again: status %d to %q", s.StatusCode, s.to())
@@ -169,7 +170,7 @@ func TestALogoutTokenOfTheProvider(t *testing.T) {
 	r.kit.Clock.Advance(2 * time.Minute) // its keys are read once a minute
 	p.renew()
 	if s := send("logout_token=" + p.logoutToken("j0", "s1")); s.StatusCode != http.StatusServiceUnavailable || !b.isSignedIn() {
-		t.Errorf("its keys cannot be read: status %d", s.StatusCode)
+		t.Errorf("while its keys cannot be read: status %d", s.StatusCode)
 	}
 	p.down = false
 	r.kit.Clock.Advance(2 * time.Minute)
@@ -182,7 +183,8 @@ func TestALogoutTokenOfTheProvider(t *testing.T) {
 	}
 }
 
-// A portal gets the challenge and the language, and the browser brings back the proof.
+// A handoff login page receives the challenge and the language, and the browser returns
+// with the verifier.
 func TestAPortal(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, handoff)
@@ -207,16 +209,16 @@ func TestAPortal(t *testing.T) {
 		t.Errorf("another browser: status %d", s.StatusCode)
 	}
 	if s := b.get(next).at(t, login.StepConsent); !strings.Contains(s.body, "Ulla") || s.Header.Get("Set-Cookie") == "" {
-		t.Error("the consent page does not say whose answer it takes")
+		t.Error("the consent page does not name the user")
 	}
 	if c := must(r.Claims(t.Context(), "42")); string(c["email"]) != `"u@people.example"` {
 		t.Errorf("claims %s", c)
 	}
-	// A login at a portal cannot be done by a form of ours.
+	// A password form is refused for a login at a handoff login page.
 	if s := b.post(interactionURL, "id="+b.open(asking(r.shop, "prompt=login")).query().Get("challenge"), "step=login", "username=alice", "password="+password); s.StatusCode != http.StatusBadRequest {
 		t.Errorf("a password: status %d", s.StatusCode)
 	}
-	// The pages' forms may lead there.
+	// The forms of these pages may redirect to the login page.
 	if csp := b.get(connectionsURL).Header.Get("Content-Security-Policy"); !strings.Contains(csp, "form-action 'self' https:;") {
 		t.Errorf("the policy is %q", csp)
 	}
@@ -233,7 +235,8 @@ func TestClaimsOfABuiltInUser(t *testing.T) {
 	}
 }
 
-// A response by form_post is a page of fields, whose script and target its policy allows.
+// A response with form_post is a page with fields. Its policy allows its script and the
+// target of the form.
 func TestAResponseByPOST(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -281,13 +284,13 @@ func TestHeadersOfEveryPage(t *testing.T) {
 			t.Errorf("the style sheet of %s: status %d, %v", name, css.StatusCode, css.Header)
 		}
 	}
-	// The consent page's form may lead to the client.
+	// The consent page's form may redirect to the client.
 	if csp := consent.Header.Get("Content-Security-Policy"); !strings.Contains(csp, "form-action 'self' https:;") {
 		t.Errorf("the policy of the consent page is %q", csp)
 	}
 }
 
-func TestTheWayFromTheAddressAlone(t *testing.T) {
+func TestRedirectsByTheAddressAlone(t *testing.T) {
 	t.Parallel()
 	b := newRoom(t).browser()
 	b.header["Accept"] = "text/html"
@@ -299,7 +302,7 @@ func TestTheWayFromTheAddressAlone(t *testing.T) {
 	}
 }
 
-// The page to sign out offers what there is, and ends the session that it was about.
+// The logout page offers what is configured, and ends only the session that it shows.
 func TestThePageToSignOut(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
@@ -322,7 +325,7 @@ func TestThePageToSignOut(t *testing.T) {
 		if !strings.Contains(s.body, "User alice") || strings.Contains(s.body, `name="everywhere"`) != c.everywhere || !strings.Contains(s.Header.Get("Content-Security-Policy"), c.policy) {
 			t.Errorf("%s: status %d, policy %q", name, s.StatusCode, s.Header.Get("Content-Security-Policy"))
 		}
-		// Somebody else has signed in since: the page is shown again, about them.
+		// If another user has signed in since, the page is shown again with that user.
 		mark := s.field("session")
 		if r.Users != nil {
 			r.user("bob")
@@ -341,16 +344,16 @@ func TestThePageToSignOut(t *testing.T) {
 	b := r.signedIn("alice")
 	page := b.open(endSessionURL+"?client_id=shop").at(t, stepLogout)
 	if !strings.Contains(page.body, "Shop") || !strings.Contains(page.body, "User alice") {
-		t.Error("the page says neither who asks nor whose session it is")
+		t.Error("the page does not name both the client and the user")
 	}
 	b.cookies[sessionName] = r.signedIn("bob").cookies[sessionName]
 	if s := b.post(interactionURL, "id="+page.field("id"), "step=logout", "action=logout", "session="+page.field("session")); s.StatusCode != http.StatusOK || !strings.Contains(s.body, "User bob") || !b.isSignedIn() {
-		t.Errorf("a client asked, and another user has signed in: status %d", s.StatusCode)
+		t.Errorf("a client's logout, and another user has signed in: status %d", s.StatusCode)
 	}
 }
 
-// A logout that a client has asked for goes to the provider and comes back to the
-// client; what fails at the provider is no fault of the logout.
+// A logout that a client requests goes to the provider, and back to the client. If the
+// provider fails, the logout still succeeds.
 func TestALogoutGoesByTheProvider(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
@@ -370,7 +373,7 @@ func TestALogoutGoesByTheProvider(t *testing.T) {
 	if s := b.get(logoutURL + "?state=a%26b"); s.to() != interactionURL+"?id=a%26b" {
 		t.Errorf("a state that is none: to %q", s.to())
 	}
-	// Nobody was signed in: there is nothing to pass on.
+	// Without a session, no logout is forwarded to the provider.
 	if s := b.get(endSessionURL + "?post_logout_redirect_uri=" + afterLogout + "&client_id=shop"); s.to() != afterLogout {
 		t.Errorf("nobody is signed in: to %q", s.to())
 	}
@@ -391,9 +394,9 @@ func TestALogoutGoesByTheProvider(t *testing.T) {
 			t.Errorf("%s: logged %d times", name, n)
 		}
 	}
-	// Another page of ours has no state.
+	// Without a provider, the logout page ignores state.
 	plain := newRoom(t)
 	if s := plain.browser().get(logoutURL + "?state=x"); s.StatusCode != http.StatusOK {
-		t.Errorf("without a provider, state is nothing: status %d to %q", s.StatusCode, s.to())
+		t.Errorf("without a provider, state has an effect: status %d to %q", s.StatusCode, s.to())
 	}
 }

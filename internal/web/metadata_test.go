@@ -10,7 +10,7 @@ import (
 	"github.com/mintage/mintage/internal/web"
 )
 
-// The metadata promise no claim that the way of login cannot say.
+// The metadata lists only claims that the login mode can provide.
 func TestClaimsInTheMetadataFollowTheWayOfLogin(t *testing.T) {
 	t.Parallel()
 	provider := func(mapped map[string]string) *web.Front {
@@ -48,7 +48,7 @@ func TestClaimsInTheMetadataFollowTheWayOfLogin(t *testing.T) {
 	}
 }
 
-// Absent means no; clients of documents fall back to registration.
+// The member is absent if documents are off: clients then register dynamically instead.
 func TestDocumentsAreInTheMetadataIfTheyAreOn(t *testing.T) {
 	t.Parallel()
 	for _, on := range []bool{false, true} {

@@ -23,39 +23,39 @@ func codeRequest(code string) issuer.CodeRequest {
 	return issuer.CodeRequest{Code: code, RedirectURI: redirectURI}
 }
 
-// handoff has the users of a room log in at a page of the provider's own.
+// handoff makes the users of a room log in at a handoff login page.
 func handoff(_ *room, c *choice) {
 	c.Users, c.Authorizer.Alive, c.Handoff = nil, nil, "https://portal.example/login?a=b"
 }
 
-// everywhere offers to end all sessions of alice, which ends so.
+// everywhere offers to end all sessions of alice. The attempt returns err.
 func everywhere(err error) func(*room, *choice) {
 	return func(r *room, c *choice) {
 		c.EndAll = func(_ context.Context, subject string) error {
 			if subject != "s-alice" {
-				r.t.Errorf("everything of %s ends", subject)
+				r.t.Errorf("the sessions of %s end", subject)
 			}
 			return err
 		}
 	}
 }
 
-// An outcome is how a login, a consent or a logout ends: what the browser gets, what the
-// audit log records, and what is counted. Each happens once.
+// An outcome is the result of a login, a consent or a logout: the response, the audit
+// records and the metrics. Each record and count happens once.
 type outcome struct {
 	name    string
 	choose  []func(*room, *choice)
 	prepare func(r *room) *browser // not looked at; nil: a browser of a stranger
 	do      func(r *room, b *browser) sight
 	status  int
-	to      string   // the beginning of the address to which the browser is sent
+	to      string   // prefix of the redirect's address
 	audit   []string // event|outcome|subject|client|detail
 	counted []string
 }
 
 const users, atHandoff, elsewhere = "built-in users", "login page of the provider", "OpenID Connect provider"
 
-// outcomes lists every way in which a login, a consent or a logout ends.
+// outcomes lists every possible result of a login, a consent or a logout.
 func outcomes(t *testing.T) []outcome {
 	signedIn := func(r *room) *browser { return r.signedIn("alice") }
 	consenting := func(decision ...string) func(*room, *browser) sight {
@@ -84,7 +84,7 @@ func outcomes(t *testing.T) []outcome {
 			return s
 		}
 	}
-	// told is a login at the portal about which it says something.
+	// told is a login at the handoff login page, which calls say to report the result.
 	told := func(say func(r *room, challenge string) (string, error)) func(*room, *browser) sight {
 		return func(r *room, b *browser) sight {
 			s := b.open(asking(r.shop))
@@ -97,7 +97,8 @@ func outcomes(t *testing.T) []outcome {
 			return s
 		}
 	}
-	// at is a login at an OpenID Connect provider, which answers with a query.
+	// at is a login at an OpenID Connect provider, which answers with the query that
+	// change returns.
 	at := func(change func(r *room, p *provider) (query string), account ...bool) (func(*room, *choice), func(*room, *browser) sight) {
 		p := newProvider(t)
 		return atProvider(p), func(r *room, b *browser) sight {
@@ -205,7 +206,7 @@ func outcomes(t *testing.T) []outcome {
 			return b.post(interactionURL, "id="+page.field("id"), "step=account", "action=continue")
 		}, status: 303, to: interactionURL},
 
-		// Logins at a portal.
+		// Logins at a handoff login page.
 		{name: "a portal accepts", choose: []func(*room, *choice){handoff}, do: told(func(r *room, challenge string) (string, error) {
 			return r.Authorizer.AcceptLogin(r.t.Context(), challenge, login.Identity{Subject: "42"})
 		}), status: 200, audit: []string{"login_succeeded|success|42|shop|" + atHandoff}, counted: []string{"login ok +1"}},
@@ -351,7 +352,7 @@ func outcomes(t *testing.T) []outcome {
 		}, do: func(r *room, b *browser) sight {
 			s := r.browser().post(publicURL+"/oauth2/backchannel_logout", "logout_token="+ending.logoutToken("j1", "s1"))
 			if b.isSignedIn() {
-				r.t.Error("the session goes on")
+				r.t.Error("the session continues")
 			}
 			return s
 		}, status: 200, audit: []string{"logged_out|success|people:42||at the OpenID Connect provider"}, counted: []string{"logout ended +1"}},
@@ -364,8 +365,8 @@ func outcomes(t *testing.T) []outcome {
 	}
 }
 
-// meanwhile runs f once, when next somebody's session is looked at: between the moment
-// at which a request has read an interaction and the moment at which it changes it.
+// meanwhile runs f once, when the next session is checked: after a request has read an
+// interaction, and before it changes the interaction.
 func (r *room) meanwhile(f func()) {
 	alive := r.Authorizer.Alive
 	r.Authorizer.Alive = func(ctx context.Context, username string, epoch int64) (bool, error) {
@@ -397,7 +398,7 @@ func TestTwoClicksAtOnceAreOneConsent(t *testing.T) {
 	}
 }
 
-// must is for what cannot fail in a test.
+// must returns v, and panics if err is not nil.
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)

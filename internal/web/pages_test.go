@@ -58,7 +58,8 @@ func TestRoutesOfThePages(t *testing.T) {
 	}
 }
 
-// A form of another site changes nothing. What clients send by POST is no form of ours.
+// A form from another site changes nothing. Clients, in contrast, may send authorization
+// requests and logouts by POST.
 func TestAFormOfAnotherSiteChangesNothing(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -89,7 +90,7 @@ func TestAFormOfAnotherSiteChangesNothing(t *testing.T) {
 		}
 	}
 	if !b.isSignedIn() || stranger.isSignedIn() {
-		t.Error("another site has signed somebody in or out")
+		t.Error("another site has signed a user in or out")
 	}
 	b.header = map[string]string{"Origin": publicURL}
 	if s := b.get(connectionsURL); !strings.Contains(s.body, "Shop") {
@@ -106,9 +107,9 @@ func TestAFormOfAnotherSiteChangesNothing(t *testing.T) {
 	}
 }
 
-// A request that looks into the store, or asks a provider, holds a slot meanwhile, and
-// returns it.
-func TestAPageHoldsASlotWhileItWorks(t *testing.T) {
+// A request that uses the store, or calls a provider, holds a slot meanwhile, and releases
+// it.
+func TestAPageHoldsASlotUntilItResponds(t *testing.T) {
 	t.Parallel()
 	var r *room
 	seen := -1
@@ -165,8 +166,8 @@ func TestAPageHoldsASlotWhileItWorks(t *testing.T) {
 	}
 }
 
-// Whatever is stored for a stranger is charged to the stranger's address.
-func TestEveryBeginningIsChargedToItsAddress(t *testing.T) {
+// Everything that is stored for a guest counts towards the limit of the guest's address.
+func TestInteractionsOfAGuestAreLimitedByAddress(t *testing.T) {
 	t.Parallel()
 	few := func(n int) func(*room, *choice) {
 		return func(_ *room, c *choice) { c.limits.Interactions = n }
@@ -197,10 +198,10 @@ func TestEveryBeginningIsChargedToItsAddress(t *testing.T) {
 			t.Errorf("%s: status %d", name, s.StatusCode)
 		}
 		if name == "another account" {
-			continue // the second click leads on
+			continue // the second click redirects to the new interaction
 		}
 		if s := do(); s.StatusCode != http.StatusTooManyRequests || s.Header.Get("Retry-After") == "" {
-			t.Errorf("%s, once too often: status %d", name, s.StatusCode)
+			t.Errorf("%s, beyond the limit: status %d", name, s.StatusCode)
 		}
 		b := r.browser()
 		if b.from = "198.51.100.7:1"; b.get(asking(r.shop)).StatusCode != http.StatusSeeOther {
@@ -209,12 +210,12 @@ func TestEveryBeginningIsChargedToItsAddress(t *testing.T) {
 	}
 	r := newRoom(t, few(1))
 	if s := again(r, r.signedIn("alice"))(); s.StatusCode != http.StatusTooManyRequests {
-		t.Errorf("another account, once too often: status %d", s.StatusCode)
+		t.Errorf("another account, beyond the limit: status %d", s.StatusCode)
 	}
 }
 
-// Logins and logouts that a provider vouches for are not throttled, however many come
-// from one address; what is made up is.
+// Logins and logouts that a provider has confirmed do not count towards the limit of their
+// address. Forged ones do.
 func TestGoodAnswersOfAProviderAreNotCharged(t *testing.T) {
 	t.Parallel()
 	const n = 4
@@ -254,11 +255,12 @@ func TestGoodAnswersOfAProviderAreNotCharged(t *testing.T) {
 		t.Errorf("a made-up answer: status %d", s.StatusCode)
 	}
 	if s := b.get(callbackURL + "?code=c&state=" + state); s.StatusCode != http.StatusTooManyRequests {
-		t.Errorf("a made-up answer too many: status %d", s.StatusCode)
+		t.Errorf("a forged answer beyond the limit: status %d", s.StatusCode)
 	}
 }
 
-// A request by POST is sent once more by GET, which browsers send with their cookies.
+// The server redirects an authorization request by POST to the same request by GET, with
+// which browsers send their cookies.
 func TestAnAuthorizationByPOSTIsRepeatedByGET(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -273,7 +275,7 @@ func TestAnAuthorizationByPOSTIsRepeatedByGET(t *testing.T) {
 	if to := b.post(interactionURL, "id="+q.field("id"), "step=consent", "decision=allow"); to.query().Get("state") != "ä b&c" {
 		t.Errorf("state %q", to.query().Get("state"))
 	}
-	// What an address cannot hold as it is.
+	// Parameters that a URL cannot contain unchanged are percent-encoded.
 	if s := b.send("POST", publicURL+"/oauth2/authorize", "state=ä\x7f&"+query); !strings.Contains(s.to(), "state=%C3%A4%7F&") {
 		t.Errorf("to %q", s.to())
 	}
@@ -287,8 +289,8 @@ func TestAnAuthorizationByPOSTIsRepeatedByGET(t *testing.T) {
 	}
 }
 
-// The language is that which the client names, on every page of its request, or else
-// that of the browser.
+// Pages are in the language that the client requests, on every page of its request.
+// Otherwise they are in the language of the browser.
 func TestPagesAreInTheLanguageThatWasAskedFor(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -315,8 +317,8 @@ func TestPagesAreInTheLanguageThatWasAskedFor(t *testing.T) {
 	}
 }
 
-// What is connected is shown, and so is what has just been disconnected: but never that
-// of a client which is connected, whatever a link says.
+// The page lists the connections, and confirms a disconnection. It never says that a
+// connected client is disconnected, even if a link claims so.
 func TestConnections(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -361,14 +363,14 @@ func TestConnections(t *testing.T) {
 	stranger := r.browser()
 	s = stranger.post(connectionsURL, "client_id=other")
 	if s.StatusCode != http.StatusSeeOther || !strings.HasPrefix(s.to(), interactionURL) || stranger.cookies[browserName] == "" {
-		t.Errorf("a stranger: status %d to %q", s.StatusCode, s.to())
+		t.Errorf("a guest: status %d to %q", s.StatusCode, s.to())
 	}
 	if s := stranger.follow(stranger.logIn(stranger.follow(s).at(t, login.StepLogin), "alice", password)); s.StatusCode != http.StatusOK || count(s, "Other") == 0 {
 		t.Errorf("after the login: status %d", s.StatusCode)
 	}
 }
 
-// The step's page has what its form needs, and says who asks.
+// The page of a step has the fields of its form, and names the client.
 func TestWhatThePagesOfAnInteractionShow(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -415,7 +417,7 @@ func TestWhatThePagesOfAnInteractionShow(t *testing.T) {
 	}
 }
 
-// A form of another step than the present one, or of nobody, decides nothing.
+// A form for a step other than the current one, or without a session, changes nothing.
 func TestFormsOfOtherSteps(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -445,7 +447,7 @@ func TestFormsOfOtherSteps(t *testing.T) {
 	b.get(at).at(t, login.StepAccount)
 }
 
-// Whoever chooses the account of a page gets that one: if another user has signed in since,
+// The account page applies to the user whom it shows: if another user has signed in since,
 // in another tab, the page is shown again with that user.
 func TestAnAccountIsChosenAsItWasShown(t *testing.T) {
 	t.Parallel()
@@ -464,9 +466,9 @@ func TestAnAccountIsChosenAsItWasShown(t *testing.T) {
 	b.follow(b.post(interactionURL, "id="+choice.field("id"), "step=account", "session="+choice.field("session"), "action=continue")).at(t, login.StepConsent)
 }
 
-// Who has signed out meanwhile signs in again, in a new interaction; the old one leads
-// there.
-func TestWhoHasSignedOutMeanwhileSignsInAgain(t *testing.T) {
+// A user who has signed out meanwhile signs in again in a new interaction. The old
+// interaction redirects to the new one.
+func TestAUserWhoSignedOutMeanwhileSignsInAgain(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
 	b := r.signedIn("alice")
@@ -478,16 +480,16 @@ func TestWhoHasSignedOutMeanwhileSignsInAgain(t *testing.T) {
 		t.Fatalf("status %d to %q", s.StatusCode, s.to())
 	}
 	if again := b.get(old); again.to() != s.to() {
-		t.Errorf("the old one leads to %q, not %q", again.to(), s.to())
+		t.Errorf("the old interaction redirects to %q, not %q", again.to(), s.to())
 	}
 	page := b.follow(b.logIn(b.follow(s).at(t, login.StepLogin), "alice", password)).at(t, login.StepConsent)
-	// Another account, on purpose: who is signed in does not do.
+	// If the user asks for another account, the present session is not enough.
 	next := b.post(interactionURL, "id="+page.field("id"), "step=consent", "action=switch")
 	b.follow(next).at(t, login.StepLogin)
 }
 
-// A browser in which a user has signed in before keeps its own tries when others have
-// used up theirs.
+// A browser in which a user has signed in before keeps attempts of its own when other
+// browsers have used up theirs.
 func TestABrowserThatIsKnownIsNotThrottledWithOthers(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, func(_ *room, c *choice) { c.Users.SetFailures(1) })
@@ -507,7 +509,7 @@ func TestABrowserThatIsKnownIsNotThrottledWithOthers(t *testing.T) {
 	theirs := stranger.open(asking(r.shop)).at(t, login.StepLogin)
 	stranger.logIn(theirs, "alice", "wrong")
 	if s := stranger.logIn(theirs, "alice", password); s.StatusCode != http.StatusTooManyRequests {
-		t.Fatalf("a stranger: status %d", s.StatusCode)
+		t.Fatalf("a new browser: status %d", s.StatusCode)
 	}
 	delete(b.cookies, sessionName)
 	if s := b.logIn(b.open(asking(r.shop)).at(t, login.StepLogin), "alice", password); s.StatusCode != http.StatusSeeOther {
@@ -515,7 +517,8 @@ func TestABrowserThatIsKnownIsNotThrottledWithOthers(t *testing.T) {
 	}
 }
 
-// The password of before is none when the code comes, whoever has changed it and when.
+// If the password changes before the second factor's code is checked, the login starts
+// over, however the change is timed.
 func TestAPasswordThatIsChangedBeforeTheCode(t *testing.T) {
 	t.Parallel()
 	for name, during := range map[string]bool{"before the code is sent": false, "while it is compared": true} {
@@ -545,7 +548,7 @@ func TestAPasswordThatIsChangedBeforeTheCode(t *testing.T) {
 	}
 }
 
-// Whoever is asked for a code of a second factor that was removed meanwhile begins again, and
+// If the second factor is removed before its code is sent, the login starts over, and
 // needs the password alone.
 func TestASecondFactorThatIsRemovedBeforeTheCode(t *testing.T) {
 	t.Parallel()
@@ -563,7 +566,7 @@ func TestASecondFactorThatIsRemovedBeforeTheCode(t *testing.T) {
 	}
 }
 
-// A session's use is noted in its cookie, on each page that uses it.
+// Each page that uses a session renews the time stamp in its cookie.
 func TestUseKeepsASessionAlive(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -571,7 +574,7 @@ func TestUseKeepsASessionAlive(t *testing.T) {
 	b.agree(asking(r.shop))
 	leaving := endSessionURL + "?client_id=shop"
 	id := b.open(asking(r.shop, "prompt=select_account")).at(t, login.StepAccount).field("id")
-	b.post(interactionURL, "id="+id, "step=account", "action=continue") // what is left is the way to the client
+	b.post(interactionURL, "id="+id, "step=account", "action=continue") // the interaction is answered and redirects to the client
 	for name, use := range map[string]func() sight{
 		"connections": func() sight { return b.get(connectionsURL) },
 		"authorize":   func() sight { return b.get(asking(r.shop)) },
@@ -586,8 +589,8 @@ func TestUseKeepsASessionAlive(t *testing.T) {
 	}
 }
 
-// What the store cannot answer is a page that says so, and no end of a session.
-func TestAStoreThatDoesNotAnswerIsNoLogout(t *testing.T) {
+// If the store fails, the page says so, and the session continues.
+func TestAFailingStoreEndsNoSession(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
 	b := r.signedIn("alice")

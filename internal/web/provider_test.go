@@ -15,18 +15,18 @@ import (
 	"github.com/mintage/mintage/internal/upstream"
 )
 
-// A provider is a small OpenID Connect provider, at which users of a room log in.
+// A provider is a small OpenID Connect provider at which users of a room log in.
 type provider struct {
 	t      *testing.T
 	url    string
 	key    *ecdsa.PrivateKey
 	now    func() time.Time
-	nonce  string         // of the login under way
+	nonce  string         // nonce of the present login
 	claims map[string]any // of the id_token, beside those that it must have
-	down   bool           // whatever it is asked, it answers 502
+	down   bool           // all its responses are 502
 	refuse string         // error of its token endpoint
 	asked  func(path string)
-	// endless: it has no endpoint for logouts.
+	// endless means that the provider has no logout endpoint.
 	endless bool
 }
 
@@ -67,7 +67,7 @@ func newProvider(t *testing.T) *provider {
 	return p
 }
 
-// renew gives p another key.
+// renew replaces the provider's key.
 func (p *provider) renew() {
 	p.t.Helper()
 	var err error
@@ -78,7 +78,7 @@ func (p *provider) renew() {
 
 func (p *provider) keyID() string { return p.key.X.Text(36) }
 
-// sign signs claims, with those of p and those that every token has.
+// sign signs the claims, together with p.claims and the registered ones.
 func (p *provider) sign(typ jose.ContentType, claims map[string]any) string {
 	p.t.Helper()
 	all := map[string]any{"iss": p.url, "aud": "mintage", "sub": "42", "iat": p.now().Unix()}
@@ -108,7 +108,7 @@ func (p *provider) sign(typ jose.ContentType, claims map[string]any) string {
 	return text
 }
 
-// logoutToken is one about a session of the provider.
+// logoutToken returns a logout token for a session of the provider.
 func (p *provider) logoutToken(id, session string) string {
 	p.t.Helper()
 	return p.sign("logout+jwt", map[string]any{
@@ -117,7 +117,7 @@ func (p *provider) logoutToken(id, session string) string {
 	})
 }
 
-// atProvider has the users of a room log in at p.
+// atProvider makes the users of a room log in at p.
 func atProvider(p *provider, change ...func(*upstream.Config)) func(*room, *choice) {
 	return func(r *room, c *choice) {
 		p.now = r.kit.Clock.Now
@@ -129,7 +129,7 @@ func atProvider(p *provider, change ...func(*upstream.Config)) func(*room, *choi
 	}
 }
 
-// sent expects that the browser is sent to p to log in, and returns the state.
+// sent checks that the browser is redirected to p for a login, and returns the state.
 func (p *provider) sent(s sight) (state string) {
 	p.t.Helper()
 	q := s.query()

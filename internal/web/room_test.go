@@ -49,9 +49,8 @@ const (
 	knownName   = "__Host-mintage_known"
 )
 
-// A room is the pages of a server, mounted and called without a network, with what
-// they write: audit records, metrics and the log. Its users are built in, unless
-// the test chooses otherwise.
+// A room is the fixture: the pages of a server, called without a network, with their audit
+// log, metrics and log. Users are built in unless the test chooses otherwise.
 type room struct {
 	*web.Front
 	t        *testing.T
@@ -64,14 +63,14 @@ type room struct {
 	shop     store.Client
 }
 
-// A choice is what a test can change about its room.
+// A choice has what a test can change about its room.
 type choice struct {
 	*web.Front
 	limits   overload.RateLimits
 	capacity overload.Capacity
 }
 
-// templates are the same in every room.
+// templates are shared by all rooms.
 var templates = sync.OnceValues(func() (*pages.Set, error) { return pages.New(pages.Options{}) })
 
 func newRoom(t *testing.T, choose ...func(*room, *choice)) *room {
@@ -112,7 +111,7 @@ func newRoom(t *testing.T, choose ...func(*room, *choice)) *room {
 	return r
 }
 
-// client registers one that needs neither a secret nor PKCE.
+// client registers a client that needs neither a secret nor PKCE.
 func (r *room) client(of client.Registration) store.Client {
 	r.t.Helper()
 	of.Auth, of.NoPKCE, of.IDTokenAlg = store.AuthEither, true, keys.ES256
@@ -122,7 +121,7 @@ func (r *room) client(of client.Registration) store.Client {
 	return c
 }
 
-// user registers a built-in user, whose password is cheap to compare.
+// user registers a built-in user with a cheap password hash.
 func (r *room) user(name string) {
 	r.t.Helper()
 	salt, enc := []byte("sixteen bytes ok"), base64.RawStdEncoding
@@ -136,7 +135,7 @@ func (r *room) user(name string) {
 	}
 }
 
-// change changes a user in another process.
+// change changes a user like another process.
 func (r *room) change(name string, alter func(account.User) account.User) {
 	r.t.Helper()
 	u, err := account.Find(r.t.Context(), r.kit.Engine, testkit.Realm, name)
@@ -148,7 +147,8 @@ func (r *room) change(name string, alter func(account.User) account.User) {
 	}
 }
 
-// secondFactor gives a user an authenticator app, and returns what it shows.
+// secondFactor adds an authenticator app for a user, and returns a function that computes
+// its codes.
 func (r *room) secondFactor(name string) (code func() string) {
 	r.t.Helper()
 	var secret []byte
@@ -159,8 +159,8 @@ func (r *room) secondFactor(name string) (code func() string) {
 	return func() string { return testkit.OneTimeCode(secret, r.kit.Clock.Now()) }
 }
 
-// counts returns the counters that have changed since the last call: name{label} and by
-// how much.
+// counts returns the counters that have changed since the last call, with the differences:
+// "name label +n".
 func (r *room) counts() []string {
 	r.t.Helper()
 	families, err := r.metrics.Gatherer().Gather()
@@ -189,7 +189,7 @@ func (r *room) counts() []string {
 	return changed
 }
 
-// recorded ends the audit log, and returns its records since then: event, outcome,
+// recorded closes the audit log, and returns its records since an instant: event, outcome,
 // subject, client and detail.
 func (r *room) recorded(since time.Time) (list []string) {
 	r.t.Helper()
@@ -204,7 +204,7 @@ func (r *room) recorded(since time.Time) (list []string) {
 			continue
 		}
 		if e.RequestID == "" || e.RemoteIP != "192.0.2.1" || e.Realm != testkit.Realm {
-			r.t.Errorf("%s does not say whose request it was: %+v", e.Event, e)
+			r.t.Errorf("%s does not contain the origin of the request: %+v", e.Event, e)
 		}
 		if e.Event == audit.CodeIssued && e.GrantID == "" {
 			r.t.Errorf("no grant: %+v", e)
@@ -214,7 +214,7 @@ func (r *room) recorded(since time.Time) (list []string) {
 	return list
 }
 
-// A browser keeps cookies, and follows no redirect by itself.
+// A browser keeps cookies. It follows redirects only in open and follow.
 type browser struct {
 	r       *room
 	cookies map[string]string
@@ -227,7 +227,7 @@ func (r *room) browser() *browser {
 	return &browser{r, map[string]string{}, map[string]string{"Sec-Fetch-Site": "same-origin"}, "192.0.2.1:1234", false}
 }
 
-// A sight is what a browser gets.
+// A sight is a response with its body.
 type sight struct {
 	*http.Response
 	body string
@@ -278,7 +278,7 @@ func (b *browser) post(address string, pairs ...string) sight {
 	return b.do("POST", address, form)
 }
 
-// open goes to an address, and after redirects as long as they stay on our pages.
+// open requests an address, and follows redirects while they stay on the server's pages.
 func (b *browser) open(address string) sight { b.r.t.Helper(); return b.follow(b.get(address)) }
 
 func (b *browser) follow(s sight) sight {
@@ -293,10 +293,10 @@ func (b *browser) follow(s sight) sight {
 	return s
 }
 
-// to is where the answer sends the browser.
+// to returns the address of a redirect.
 func (s sight) to() string { return s.Header.Get("Location") }
 
-// query is that of the address to which the answer sends the browser.
+// query returns the query of the redirect's address.
 func (s sight) query() url.Values {
 	u, err := s.Location()
 	if err != nil {
@@ -305,7 +305,7 @@ func (s sight) query() url.Values {
 	return u.Query()
 }
 
-// field is the value of a hidden field of the page, or "".
+// field returns the value of a hidden field of the page, or "".
 func (s sight) field(name string) string {
 	m := regexp.MustCompile(`name="` + name + `" value="([^"]*)"`).FindStringSubmatch(s.body)
 	if m == nil {
@@ -314,10 +314,10 @@ func (s sight) field(name string) string {
 	return m[1]
 }
 
-// stepLogout is the step of the form that asks about a logout.
+// stepLogout is the step of the form that confirms a logout.
 const stepLogout login.Step = "logout"
 
-// at expects the page of a step, and returns it.
+// at fails the test unless the page is that of a step, and returns the page.
 func (s sight) at(t *testing.T, step login.Step) sight {
 	t.Helper()
 	if s.field("step") != string(step) {
@@ -342,7 +342,8 @@ func (b *browser) logIn(page sight, name, password string) sight {
 	return b.post(interactionURL, "id="+page.field("id"), "step=login", "username="+name, "password="+password)
 }
 
-// signedIn is a browser of a user, who has signed in without a request.
+// signedIn returns a browser with a session of the user, which was stored without a
+// request.
 func (r *room) signedIn(name string, change ...func(*login.Identity)) *browser {
 	r.t.Helper()
 	who := login.Identity{Subject: "s-" + name, Name: "User " + name, AuthTime: r.kit.At()}
@@ -373,7 +374,7 @@ func (b *browser) isSignedIn() bool {
 	return s != nil
 }
 
-// hint is an id_token of the browser's session.
+// hint returns an id_token of the browser's session.
 func (b *browser) hint(c store.Client) string {
 	b.r.t.Helper()
 	code := b.agree(asking(c, "scope=openid")).query().Get("code")
@@ -384,7 +385,7 @@ func (b *browser) hint(c store.Client) string {
 	return tokens.IDToken
 }
 
-// agree gives the user's consent, and remembers it.
+// agree requests an address and gives the remembered consent.
 func (b *browser) agree(address string) sight {
 	b.r.t.Helper()
 	s := b.open(address)
