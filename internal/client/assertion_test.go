@@ -42,7 +42,7 @@ type signer struct {
 	alg jose.SignatureAlgorithm
 	kid string
 	typ string
-	// more are further members of the header.
+	// more has further members of the header.
 	more map[jose.HeaderKey]any
 }
 
@@ -79,7 +79,7 @@ func (s *signer) set() json.RawMessage {
 	return b
 }
 
-// private is the set with the private key, which nobody should send.
+// private returns the set with the private key, which a client must not register.
 func (s *signer) private() json.RawMessage {
 	b, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: s.key, KeyID: s.kid}}})
 	if err != nil {
@@ -117,7 +117,7 @@ func (s *signer) sign(claims map[string]any) oauth.Secret {
 	return oauth.Secret(text)
 }
 
-// A bench is an authenticator and a client that signs assertions for it.
+// A bench is the fixture: an authenticator, and a client that signs assertions for it.
 type bench struct {
 	*testkit.Kit
 	auth   *client.Authenticator
@@ -141,7 +141,8 @@ func (b *bench) authenticator() *client.Authenticator {
 	}
 }
 
-// claims are those of a good assertion, but for the changes: nil takes one away.
+// claims returns the claims of a valid assertion with changes. A nil value removes a
+// claim.
 func (b *bench) claims(change map[string]any) map[string]any {
 	b.jti++
 	now := b.Clock.Now().Unix()
@@ -159,7 +160,8 @@ func (b *bench) present(a *client.Authenticator, text oauth.Secret) error {
 	return err
 }
 
-// failed is the claim that was wrong, "" if the client was authenticated.
+// failed returns the claim for which an assertion was refused, or "" if the client was
+// authenticated.
 func failed(t testing.TB, err error) string {
 	t.Helper()
 	if err == nil {
@@ -167,13 +169,13 @@ func failed(t testing.TB, err error) string {
 	}
 	var fault *client.AssertionFault
 	if !errors.As(err, &fault) || !errors.Is(err, client.ErrClient) {
-		t.Errorf("got %v, which is no fault of an assertion", err)
+		t.Errorf("got %v, which is not an AssertionFault", err)
 		return "another error"
 	}
 	return fault.Claim
 }
 
-// TestAssertions: RFC 7523 section 3, with this service's limits.
+// TestAssertions: RFC 7523 section 3, and the limits of this service.
 func TestAssertions(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -223,8 +225,8 @@ func TestAssertions(t *testing.T) {
 	}
 }
 
-// TestAssertionHeaders: the registration pins the algorithm, and tokens of other
-// kinds are no assertions (RFC 8725 sections 3.1 and 3.11).
+// TestAssertionHeaders: the registration determines the algorithm, and tokens of other
+// types are not assertions (RFC 8725 sections 3.1 and 3.11).
 func TestAssertionHeaders(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -256,7 +258,7 @@ func TestAssertionHeaders(t *testing.T) {
 		typed.typ = typ
 		check("typ "+typ, typed.sign(b.claims(nil)), wrong)
 	}
-	// Extensions, which a verifier must understand or refuse (RFC 7515 section 4.1.11).
+	// A verifier must support these extensions or refuse them (RFC 7515 section 4.1.11).
 	for member, value := range map[jose.HeaderKey]any{"b64": true, "crit": []string{}, "zip": "DEF"} {
 		extended := *b.signer
 		extended.more = map[jose.HeaderKey]any{member: value}
@@ -274,7 +276,7 @@ func flip(s string) string {
 	return "A" + s[1:]
 }
 
-// TestAssertionAlgorithms: each of the four is accepted, by its own key alone.
+// TestAssertionAlgorithms: each of the four algorithms is accepted with its own key only.
 func TestAssertionAlgorithms(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -285,7 +287,7 @@ func TestAssertionAlgorithms(t *testing.T) {
 			t.Errorf("%s: the fault is %q", alg, got)
 		}
 	}
-	// RS256 with the key of PS256 is another algorithm.
+	// RS256 with the key of PS256 is refused.
 	s := newSigner(t, jose.RS256)
 	b.Administer("orders", func(c *store.Client) { c.Assertion.Alg = string(jose.PS256) })
 	if got := failed(t, b.present(b.auth, s.sign(b.claims(nil)))); got != "alg" {
@@ -293,9 +295,9 @@ func TestAssertionAlgorithms(t *testing.T) {
 	}
 }
 
-// TestPublishedKeysAndTheirKids: of what a client or its provider publishes, a kid says
-// which key is meant, at most two keys of one kid are tried, and none after the end of
-// the request.
+// TestPublishedKeysAndTheirKids: a kid selects the key among the published keys of a
+// client or its provider. At most two keys with the same kid are tried, and none after the
+// request has ended.
 func TestPublishedKeysAndTheirKids(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -330,14 +332,14 @@ func TestPublishedKeysAndTheirKids(t *testing.T) {
 		}
 	}
 	publish(b.signer)
-	b.Clock.Advance(2 * time.Minute) // after that, the store is not asked
+	b.Clock.Advance(2 * time.Minute) // after this time, no call of the store is needed
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	cred := oauth.Credentials{ClientID: "orders", Assertion: b.signer.sign(b.claims(nil)), Method: oauth.AuthPrivateKeyJWT}
 	if _, err := b.auth.Authenticate(ended, cred, from); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, client.ErrClient) {
 		t.Errorf("after the end of the request: %v", err)
 	}
-	// Keys that an operator registered by value are what the operator knows of.
+	// Keys that an operator registered by value may have no kid: all of them are tried.
 	set, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: others[0].key.Public()}, {Key: others[1].key.Public()}, {Key: b.signer.key.Public()}}})
 	if err != nil {
 		t.Fatal(err)
@@ -350,7 +352,7 @@ func TestPublishedKeysAndTheirKids(t *testing.T) {
 	}
 }
 
-// TestAnAssertionIsUsedOnce: RFC 7523 section 3 item 7, in memory and in the store.
+// TestAnAssertionIsUsedOnce: RFC 7523 section 3 item 7, in memory and with the store.
 func TestAnAssertionIsUsedOnce(t *testing.T) {
 	t.Parallel()
 	for _, shared := range []bool{false, true} {
@@ -361,9 +363,9 @@ func TestAnAssertionIsUsedOnce(t *testing.T) {
 			nodes[1] = b.authenticator()
 			nodes[1].Shared = true
 		}
-		b.Clock.Advance(2 * time.Minute) // the store remembers those of the first minute, too
+		b.Clock.Advance(2 * time.Minute) // in the first minute after the start, the store is used, too
 		claims := b.claims(nil)
-		// A failure before does not spend the jti.
+		// A failed attempt does not spend the jti.
 		bad := maps.Clone(claims)
 		bad["aud"] = "https://other.example"
 		if got := failed(t, b.present(nodes[0], b.signer.sign(bad))); got != "aud" {
@@ -392,14 +394,14 @@ func TestAnAssertionIsUsedOnce(t *testing.T) {
 	}
 }
 
-// TestAnAssertionCostsOneWrite: where other nodes use the store, which is then all that
-// a token for the client itself writes.
+// TestAnAssertionCostsOneWrite: only if other nodes use the store. A token for the client
+// itself needs no other write.
 func TestAnAssertionCostsOneWrite(t *testing.T) {
 	t.Parallel()
 	for shared, want := range map[bool]int{false: 0, true: 1} {
 		b := newBench(t)
 		b.auth.Shared = shared
-		b.Clock.Advance(2 * time.Minute) // the store remembers those of the first minute, too
+		b.Clock.Advance(2 * time.Minute) // in the first minute after the start, the store is used, too
 		b.Faulty.Calls()
 		if err := b.present(b.auth, b.signer.sign(b.claims(nil))); err != nil {
 			t.Fatal(err)
@@ -414,8 +416,7 @@ func TestAnAssertionCostsOneWrite(t *testing.T) {
 	}
 }
 
-// TestUsedAssertionsOutliveTheirPeriod: memory forgets an assertion only after its
-// end.
+// TestUsedAssertionsOutliveTheirPeriod: an assertion stays in memory until it has expired.
 func TestUsedAssertionsOutliveTheirPeriod(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -434,8 +435,9 @@ func TestUsedAssertionsOutliveTheirPeriod(t *testing.T) {
 	}
 }
 
-// TestARestartForgetsNoAssertion: what was issued before the server began may have
-// been used, so that it is neither accepted nor called wrong.
+// TestARestartForgetsNoAssertion: an assertion from before the start may have been used,
+// so it is not accepted. The error is that of an unavailable service, because the
+// assertion may be right.
 func TestARestartForgetsNoAssertion(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -448,20 +450,20 @@ func TestARestartForgetsNoAssertion(t *testing.T) {
 	if err := b.present(again, b.signer.sign(b.claims(nil))); err != nil {
 		t.Errorf("one of afterwards: %v", err)
 	}
-	// A store that other nodes use has not forgotten it.
+	// A store that other nodes use has a record of used assertions.
 	again.Shared = true
 	if err := b.present(again, text); err != nil {
-		t.Errorf("one of several nodes has started: %v", err)
+		t.Errorf("with a shared store, an assertion from before the start: %v", err)
 	}
 	if got := failed(t, b.present(again, text)); got != "jti" {
 		t.Errorf("once more: the fault is %q", got)
 	}
 }
 
-// TestTheStartIsByTheClockOfNow: a machine starts with a wrong clock, and NTP sets it. That
-// is no reason to refuse assertions for as long as it was ahead, or to accept those again
-// that were used before the start, if it was behind.
-func TestTheStartIsByTheClockOfNow(t *testing.T) {
+// TestTheInstantOfTheStartFollowsTheCorrectedClock: a machine starts with a wrong clock, which NTP then sets.
+// A clock that was ahead must not cause refusals until that time is reached, and one that
+// was behind must not let assertions from before the start be used again.
+func TestTheInstantOfTheStartFollowsTheCorrectedClock(t *testing.T) {
 	t.Parallel()
 	for _, off := range []time.Duration{time.Hour, -time.Hour} {
 		b := newBench(t)
@@ -479,8 +481,8 @@ func TestTheStartIsByTheClockOfNow(t *testing.T) {
 	}
 }
 
-// TestARestartForgetsNoAssertionOfAClockAhead: an assertion whose iat is ahead of our
-// clock is in time after a restart as well, and is remembered by the store.
+// TestARestartForgetsNoAssertionOfAClockAhead: an assertion whose iat is ahead of the
+// server's clock looks newer than a restart, so the store must remember it.
 func TestARestartForgetsNoAssertionOfAClockAhead(t *testing.T) {
 	t.Parallel()
 	for name, ahead := range map[string]map[string]any{
@@ -498,7 +500,7 @@ func TestARestartForgetsNoAssertionOfAClockAhead(t *testing.T) {
 				t.Errorf("%s: accepted again %s after the last restart", name, after)
 			}
 		}
-		// Without a restart, and with one long ago.
+		// Without a restart, long after the start.
 		b = newBench(t)
 		b.auth.Running = func() time.Duration { return time.Hour }
 		text = b.signer.sign(b.claims(ahead))
@@ -509,7 +511,8 @@ func TestARestartForgetsNoAssertionOfAClockAhead(t *testing.T) {
 		if got := failed(t, b.present(b.auth, text)); got != "jti" {
 			t.Errorf("%s: two minutes later, the fault is %q", name, got)
 		}
-		// Restarted once, and presented later than the store is asked in any case.
+		// With one restart, and presented again after the time in which the store is
+		// always used.
 		b = newBench(t)
 		text = b.signer.sign(b.claims(ahead))
 		if err := b.present(b.auth, text); err != nil {
@@ -521,7 +524,7 @@ func TestARestartForgetsNoAssertionOfAClockAhead(t *testing.T) {
 		if got := failed(t, b.present(again, text)); got != "jti" {
 			t.Errorf("%s: two minutes after a restart, the fault is %q", name, got)
 		}
-		// Used long after a start, when the store is asked only for such an assertion, and
+		// Used long after the start, when only such assertions go to the store, and
 		// presented again after a restart.
 		b = newBench(t)
 		b.auth.Running = func() time.Duration { return time.Hour }
@@ -540,8 +543,8 @@ func TestARestartForgetsNoAssertionOfAClockAhead(t *testing.T) {
 	}
 }
 
-// TestAnAssertionOutlivesASweepByAClockAhead: nodes' clocks differ, and a node whose
-// clock is ahead deletes what has expired.
+// TestAnAssertionOutlivesASweepByAClockAhead: a node whose clock is ahead deletes expired
+// documents early by the other nodes' clocks.
 func TestAnAssertionOutlivesASweepByAClockAhead(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -560,9 +563,9 @@ func TestAnAssertionOutlivesASweepByAClockAhead(t *testing.T) {
 	}
 }
 
-// TestFaultsOfOursAreNoFaultsOfTheClient: clients throw their credentials away on
-// invalid_client.
-func TestFaultsOfOursAreNoFaultsOfTheClient(t *testing.T) {
+// TestFaultsOfTheServerAreNotInvalidClient: a client that gets invalid_client may discard
+// its credentials.
+func TestFaultsOfTheServerAreNotInvalidClient(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.auth.Shared = true
@@ -578,7 +581,7 @@ func TestFaultsOfOursAreNoFaultsOfTheClient(t *testing.T) {
 	var fault error
 	b.auth.Keys = func(_ context.Context, uri, _ string, since time.Time, enough func(keyset.Set) bool) (keyset.Set, error) {
 		if uri != "https://orders.example/jwks" || !since.Equal(time.UnixMilli(5000)) || !enough(set) {
-			t.Errorf("asked for %s, of %s or later", uri, since)
+			t.Errorf("fetched %s, since %s", uri, since)
 		}
 		return set, fault
 	}

@@ -20,13 +20,13 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// proven checks that a secret authenticates a client, or does not.
+// proven checks whether a secret authenticates a client.
 func (s *service) proven(id string, secret oauth.Secret, want bool) {
 	s.T.Helper()
 	c, err := s.Authenticate(id, secret)
 	switch {
 	case want && (err != nil || c == nil || c.ID != id):
-		s.T.Errorf("a good secret of client %s: %v", id, err)
+		s.T.Errorf("a valid secret of client %s: %v", id, err)
 	case !want && (!errors.Is(err, client.ErrClient) || c != nil):
 		s.T.Errorf("a bad secret of client %s: %v, want ErrClient", id, err)
 	}
@@ -53,8 +53,8 @@ func TestOnlyAnEnabledClientOfTheRealmAuthenticates(t *testing.T) {
 	s.proven(s.elsewhere(), s.Secret, false)
 }
 
-// elsewhere registers the fixture's client in another realm, with its secret and under
-// another id, which it returns.
+// elsewhere registers the fixture's client in another realm, with the same secret. It
+// returns the new id.
 func (s *service) elsewhere() string {
 	s.T.Helper()
 	c := s.Client(clientID).Clone()
@@ -110,8 +110,8 @@ func TestEachOfSeveralSecretsWorksUntilItsExpiry(t *testing.T) {
 	s.proven(clientID, s.Secret, false)
 }
 
-// A secret that was used at a node whose clock is a moment ahead was used now.
-func TestASecretWasUsedAtNoNegativeAge(t *testing.T) {
+// A secret that was used at a node whose clock is slightly ahead counts as used now.
+func TestTheLastUseOfASecretIsNotInTheFuture(t *testing.T) {
 	t.Parallel()
 	now := testkit.Started
 	used := store.Secret{ID: "a", LastUsedAt: now.Add(1500 * time.Millisecond)}
@@ -121,8 +121,8 @@ func TestASecretWasUsedAtNoNegativeAge(t *testing.T) {
 	}
 }
 
-// The shortest of many runs is what the processor needs when nothing disturbs
-// it; on a busy machine that takes many.
+// The shortest of many runs is the time without disturbance. A busy machine needs many
+// runs.
 func TestAnUnknownClientCostsTheWorkOfAWrongSecret(t *testing.T) {
 	s := newService(t)
 	work := func(id string) time.Duration {
@@ -144,7 +144,7 @@ func TestAnUnknownClientCostsTheWorkOfAWrongSecret(t *testing.T) {
 	t.Errorf("200 wrong secrets take %s, 200 unknown clients %s", wrong, unknown)
 }
 
-// imported is a client whose secret somebody else made.
+// imported registers the client "old" with an imported secret.
 func (s *service) imported(secret oauth.Secret) {
 	s.T.Helper()
 	s.importedAs("old", secret)
@@ -155,7 +155,7 @@ func (s *service) importedAs(id string, secret oauth.Secret) {
 	s.Register(client.Registration{ID: id, Secret: secret, Settings: store.Settings{Name: "Imported", RedirectURIs: []string{redirectURI}, Scope: allScopes, Auth: store.AuthEither, NoPKCE: true}})
 }
 
-// upgraded tells whether the imported secret is in its fast form.
+// upgraded reports whether the imported secret is in its fast form.
 func (s *service) upgraded() bool {
 	s.T.Helper()
 	secret := s.Client("old").Secrets[0]
@@ -165,7 +165,7 @@ func (s *service) upgraded() bool {
 	return secret.Slow == ""
 }
 
-// fast checks that the secret authenticates although no slow check can run.
+// fast checks that the secret authenticates while no slow check can run.
 func (s *service) fast(cred oauth.Credentials) {
 	s.T.Helper()
 	release := s.Clients.Slow.Pause()
@@ -201,7 +201,7 @@ func TestAnImportedSecretIsCheckedSlowlyOnceAndFastAfterwards(t *testing.T) {
 
 // Many programs send Basic credentials without the form encoding of RFC 6749
 // section 2.3.1.
-func TestAnImportedSecretMayBeSpelledRawInABasicHeader(t *testing.T) {
+func TestAnImportedSecretMayBeUnencodedInABasicHeader(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ registered, decoded, raw oauth.Secret }{
 		"raw":     {"50%25+secret", "50% secret", "50%25+secret"},
@@ -284,7 +284,7 @@ func TestAnUpgradeThatFailsIsTriedAgainAtTheNextUse(t *testing.T) {
 		if !s.upgraded() {
 			t.Error("the write happened")
 		}
-		// Until the next poll, this node does not know; it checks slowly.
+		// Until its next poll, this node has the slow form and checks slowly.
 		s.proven("old", "correct horse", true)
 		s.Poll()
 		s.fast(oauth.Credentials{ClientID: "old", Secret: "correct horse", Method: oauth.AuthPost})
@@ -300,7 +300,7 @@ func TestAnUpgradeThatFailsIsTriedAgainAtTheNextUse(t *testing.T) {
 		}))
 		s.proven("old", "correct horse", true)
 		if s.upgraded() || s.Client("old").Name != "Renamed" {
-			t.Error("the upgrade went over an administrator's change")
+			t.Error("the upgrade overwrote an administrator's change")
 		}
 		s.proven("old", "correct horse", true)
 		if !s.upgraded() || s.Client("old").Name != "Renamed" {
@@ -328,7 +328,7 @@ func TestSlowSecretChecksAreBounded(t *testing.T) {
 		var waiting sync.WaitGroup
 		last := len(ids) - 1
 		for n, id := range ids[:last] {
-			// A stranger's guesses for one client take the place of no other.
+			// Wrong guesses for one client leave the slots of the other clients free.
 			for range client.SlowChecksOfOne {
 				waiting.Go(func() { s.proven(id, "a guess", false) })
 			}
@@ -342,12 +342,12 @@ func TestSlowSecretChecksAreBounded(t *testing.T) {
 			t.Errorf("%d slow checks wait, want %d", n, client.SlowChecks)
 		}
 		full(ids[last], "one too many")
-		// Clients with generated secrets do not feel it.
+		// Clients with generated secrets are not affected.
 		s.proven(clientID, s.Secret, true)
 		release()
 		waiting.Wait()
 		if n := s.Clients.Slow.Taken(); n != 0 {
-			t.Errorf("%d places are still taken", n)
+			t.Errorf("%d slots are still taken", n)
 		}
 		for _, id := range ids {
 			s.proven(id, "correct horse", true)
@@ -355,8 +355,8 @@ func TestSlowSecretChecksAreBounded(t *testing.T) {
 	})
 }
 
-// One network, whatever clients it names and whatever addresses it has, leaves
-// places for the owners of imported secrets.
+// One network leaves slots for the owners of imported secrets, whatever clients it names
+// and whatever addresses it uses.
 func TestOneNetworkDoesNotFillThePoolOfSlowSecretChecks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -379,7 +379,7 @@ func TestOneNetworkDoesNotFillThePoolOfSlowSecretChecks(t *testing.T) {
 			synctest.Wait()
 		}
 		if n := s.Clients.Slow.Taken(); n > client.SlowChecks/3 {
-			t.Errorf("one network has %d of %d places", n, client.SlowChecks)
+			t.Errorf("one network has %d of %d slots", n, client.SlowChecks)
 		}
 		for _, id := range ids[:3] {
 			flood.Go(func() {
@@ -406,13 +406,13 @@ func TestASlowSecretCheckWaitsNoLongerThanItsRequest(t *testing.T) {
 	}
 	release()
 	if n := s.Clients.Slow.Taken(); n != 0 {
-		t.Errorf("%d places are still taken", n)
+		t.Errorf("%d slots are still taken", n)
 	}
 }
 
-func TestSecretsOfAnotherStoreProveNothing(t *testing.T) {
+func TestSecretsOfAnotherStoreAreRefused(t *testing.T) {
 	s, other := newService(t), newService(t)
-	// The same text under another pepper.
+	// The same secret has another digest under another pepper.
 	digest := other.View().Ring.Digest(s.Secret)
 	s.Administer(clientID, func(c *store.Client) { c.Secrets[0].Digest = digest })
 	s.proven(clientID, s.Secret, false)
@@ -424,7 +424,7 @@ func TestSecretsOfAnotherStoreProveNothing(t *testing.T) {
 	}
 }
 
-func TestAnOperatorLearnsWhyAClientWasNotAuthenticated(t *testing.T) {
+func TestAuthenticateReturnsTheAuthFault(t *testing.T) {
 	s := newService(t)
 	check := func(id string, secret oauth.Secret, method oauth.AuthMethod, want client.AuthFault) {
 		t.Helper()

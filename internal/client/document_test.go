@@ -17,8 +17,7 @@ import (
 
 const address = "https://agent.example/client.json"
 
-// What agents serve in 2026.
-// The key of RFC 7517 appendix A.1.
+// oneKeySet is the key of RFC 7517 appendix A.1.
 const oneKeySet = `{"keys":[{"kty":"EC","crv":"P-256","x":"MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4","y":"4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM","kid":"1"}]}`
 
 func TestDocumentsOfAgents(t *testing.T) {
@@ -162,8 +161,8 @@ func TestDocumentsThatBindTokens(t *testing.T) {
 	}
 }
 
-// TestGrantTypesOfADocument: RFC 7591 section 2. A document has no answer that could say
-// that the client gets more than it lists.
+// TestGrantTypesOfADocument: RFC 7591 section 2. Unlike with registration, there is no
+// response that could tell the client of more grant types than it listed.
 func TestGrantTypesOfADocument(t *testing.T) {
 	t.Parallel()
 	const code, refresh, device = store.GrantAuthorizationCode, store.GrantRefreshToken, store.GrantDeviceCode

@@ -12,8 +12,9 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// Who registers itself is no service: of a public client, anybody knows the id.
-func TestClientsThatRegisterThemselvesAreNoServices(t *testing.T) {
+// A self-registered client gets no tokens for itself: anyone may use the id of a public
+// client.
+func TestSelfRegisteredClientsGetNoTokensForThemselvesByTheirDocument(t *testing.T) {
 	t.Parallel()
 	d := client.Documents{Realm: "/api", Now: time.Now, Fetch: func(context.Context, string, netip.Prefix) (client.Document, error) {
 		return client.Document{Name: "Agent", Auth: store.AuthNone, GrantTypes: store.DefaultGrantTypes, RedirectURIs: []string{"https://agent.example/cb"}}, nil
@@ -32,8 +33,8 @@ func TestWithoutRegistrationNoIDIsAdmitted(t *testing.T) {
 	}
 }
 
-// TestSealedNamesAreCheckedAgain: an earlier version sealed names that close the quotation
-// marks around them.
+// TestSealedNamesAreCheckedAgain: an earlier version sealed names with quotation marks,
+// which end the quotation on pages.
 func TestSealedNamesAreCheckedAgain(t *testing.T) {
 	t.Parallel()
 	b := testkit.New(t, func(s *testkit.Setup) { s.Schedule.Registrations = true })

@@ -14,7 +14,7 @@ import (
 
 const stock = "https://api.example/stock"
 
-// many returns n texts of a form with a number.
+// many returns n strings of a format with a number.
 func many(n int, form string) (list []string) {
 	for i := range n {
 		list = append(list, fmt.Sprintf(form, i))
@@ -22,8 +22,9 @@ func many(n int, form string) (list []string) {
 	return list
 }
 
-// What a registration may say of exchanges, and of the tokens of others that it may read.
-func TestWhatAClientMayDoWithTokensOfOthers(t *testing.T) {
+// The settings of a registration about token exchange, and about reading tokens of other
+// clients.
+func TestSettingsAboutTokensOfOtherClients(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*client.Registration)
 		field  string // that is refused; "": none

@@ -18,8 +18,8 @@ import (
 
 const clusterIssuer = "https://kubernetes.default.svc.cluster.local"
 
-// TestFederatedAssertions: tokens of another issuer, as Kubernetes, SPIFFE and CI
-// providers make them, with the claim that is wrong.
+// TestFederatedAssertions: tokens of other issuers, like those of Kubernetes, SPIFFE and
+// CI providers, and the claim for which each is refused.
 func TestFederatedAssertions(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -82,12 +82,12 @@ func TestFederatedAssertions(t *testing.T) {
 	if got := present(map[string]any{"exp": now + 86400}, "JWT"); got != "" {
 		t.Errorf("a day, for a client that may: the fault is %q", got)
 	}
-	// Our own tokens authenticate nobody.
+	// Tokens of this server itself authenticate no client.
 	b.Administer("shop", func(c *store.Client) { c.Assertion.Issuer = issuerID })
 	if got := present(map[string]any{"iss": issuerID}, "JWT"); got != "iss" {
 		t.Errorf("our own issuer: the fault is %q", got)
 	}
-	// A client's own assertion is none of the issuer that it trusts.
+	// A client may not sign its assertion instead of the issuer that it trusts.
 	if got := failed(t, b.presentAs("shop", cluster.sign(map[string]any{"iss": "shop", "sub": "shop", "aud": issuerID, "jti": "2", "exp": now + 60}))); got != "iss" {
 		t.Errorf("signed by the client: the fault is %q", got)
 	}
@@ -121,7 +121,7 @@ func TestSubjectPatterns(t *testing.T) {
 	}
 }
 
-// TestAssertionSettings: what cannot work is refused when it is registered.
+// TestAssertionSettings: settings that cannot work are refused at registration.
 func TestAssertionSettings(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -167,8 +167,8 @@ func TestAssertionSettings(t *testing.T) {
 	}
 }
 
-// TestSubjectsWithAnyOwnerAreRefused: at a platform where everybody can have workloads, a
-// pattern names whose they are.
+// TestSubjectsWithAnyOwnerAreRefused: on a platform where everyone may have workloads, a
+// pattern must name the owner.
 func TestSubjectsWithAnyOwnerAreRefused(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -187,7 +187,7 @@ func TestSubjectsWithAnyOwnerAreRefused(t *testing.T) {
 			t.Errorf("%s: %v", subject, err)
 		}
 	}
-	// One that an earlier version has registered stays, until it is changed.
+	// A pattern that an earlier version accepted stays, until it is changed.
 	before := b.Client("orders")
 	before.Auth, before.Assertion.Alg, before.Assertion.Issuer, before.Assertion.Subject = store.AuthFederated, "ES256", clusterIssuer, "repo:*/shop:*"
 	r := client.Registered(before)
@@ -201,8 +201,8 @@ func TestSubjectsWithAnyOwnerAreRefused(t *testing.T) {
 	}
 }
 
-// TestRegisteredKeysStay: the bounds of keys are for new ones. Who has registered others
-// under an earlier version authenticates, and can be changed.
+// TestRegisteredKeysStay: the limits apply to new keys. A client with larger keys from an
+// earlier version still authenticates, and may be changed.
 func TestRegisteredKeysStay(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -246,7 +246,7 @@ func TestRegisteredKeysStay(t *testing.T) {
 	}
 }
 
-// TestReuseGraceIsADayAtMost: after that, an earlier refresh token is a replay.
+// TestReuseGraceIsADayAtMost: a longer grace is refused.
 func TestReuseGraceIsADayAtMost(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

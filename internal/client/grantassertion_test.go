@@ -20,7 +20,7 @@ import (
 
 const idp = "https://idp.example"
 
-// A trusting is a bench with trusts in an identity provider and a platform.
+// A trusting is a bench with trusts in an identity provider and in a platform.
 type trusting struct {
 	*bench
 	idp, platform, other *signer
@@ -40,7 +40,7 @@ func newTrusting(t *testing.T) *trusting {
 	return b
 }
 
-// idjag are the claims of a good ID-JAG of a client, but for the changes.
+// idjag returns the claims of a client's valid ID-JAG, with changes.
 func (b *trusting) idjag(clientID string, change map[string]any) map[string]any {
 	c := b.claims(map[string]any{"iss": idp, "sub": "u-1", "client_id": clientID, "scope": "orders:read", "resource": "https://api.example/orders"})
 	for name, value := range change {
@@ -61,7 +61,7 @@ func (b *trusting) workload(change map[string]any) map[string]any {
 	return c
 }
 
-// refused is the claim that was wrong, "" if the assertion was accepted.
+// refused returns the claim for which the assertion was refused, or "" if it was accepted.
 func refused(t testing.TB, err error) string {
 	t.Helper()
 	var fault *client.GrantFault
@@ -74,7 +74,7 @@ func refused(t testing.TB, err error) string {
 	return err.Error()
 }
 
-// reason is refused with what is wrong with the claim.
+// reason returns the claim like refused, followed by what is wrong with it.
 func reason(t testing.TB, err error) string {
 	t.Helper()
 	var fault *client.GrantFault
@@ -84,8 +84,9 @@ func reason(t testing.TB, err error) string {
 	return refused(t, err)
 }
 
-// TestRefusedAssertions: what is forged, stale, misaddressed or overreaching, and the
-// claim that says why: to "mintage trust test", and of a request to "mintage explain".
+// TestRefusedAssertions: forged, stale, misaddressed and overreaching assertions, with the
+// reason that "mintage trust test" shows for the assertion, and "mintage explain" for the
+// request.
 func TestRefusedAssertions(t *testing.T) {
 	t.Parallel()
 	b := newTrusting(t)
@@ -108,7 +109,7 @@ func TestRefusedAssertions(t *testing.T) {
 		claims map[string]any
 		want   string
 	}{
-		// What is right, so that the others are refused for what they say.
+		// Valid assertions, so that the others are refused for their differences.
 		"an ID-JAG":                      {"orders", b.idp, jag(nil), ""},
 		"of the issuer with a slash":     {"orders", b.idp, jag(changes{"aud": issuerID + "/"}), ""},
 		"an audience of a list of one":   {"orders", b.idp, jag(changes{"aud": []string{issuerID}}), ""},
@@ -226,7 +227,7 @@ func TestRefusedAssertions(t *testing.T) {
 		if !strings.HasPrefix(because, row.want) || (because == "") != (row.want == "") {
 			t.Errorf("%s: %q, want %q: %v", name, because, row.want, err)
 		}
-		// What "mintage trust test" prints says the same, where the assertion names its client.
+		// "mintage trust test" gives the same reason, if the assertion names its client.
 		if row.by == b.idp && row.claims["client_id"] == row.client {
 			findings, _, err := b.auth.Findings(t.Context(), text)
 			if err != nil || first(findings) != because {
@@ -240,7 +241,7 @@ func TestRefusedAssertions(t *testing.T) {
 	at.explain()
 	findings, _, err := b.auth.Findings(t.Context(), typed(b.idp, "JWT").sign(jag(nil)))
 	if want := "typ is not oauth-id-jag+jwt"; err != nil || !strings.HasPrefix(first(findings), want) {
-		t.Errorf("found of another type: %q, %v, want %s", first(findings), err, want)
+		t.Errorf("a token of another type: found %q, %v, want %s", first(findings), err, want)
 	}
 	for name, text := range map[string]string{"nothing": "", "no JWT": "x", "two dots": "..", "unsigned": "eyJhbGciOiJub25lIn0.e30.", "by a secret": "eyJhbGciOiJIUzI1NiJ9.e30.AAAA"} {
 		if _, err := b.auth.Assertion(t.Context(), "orders", true, oauth.Secret(text)); refused(t, err) != "alg" {
@@ -249,8 +250,8 @@ func TestRefusedAssertions(t *testing.T) {
 	}
 }
 
-// FAPI 2.0 section 5.4.1 is about every JWT that is processed.
-func TestAClientOfFAPIPresentsNothingThatRS256Signed(t *testing.T) {
+// FAPI 2.0 section 5.4.1 applies to every JWT that the server processes.
+func TestAFAPIClientMayNotPresentRS256Assertions(t *testing.T) {
 	t.Parallel()
 	b := newTrusting(t)
 	bank := client.Registration{ID: "bank", Settings: store.Settings{Name: "Bank", Scope: "read", RedirectURIs: []string{"https://bank.example/cb"}, Profile: store.ProfileFAPI2, Assertion: store.AssertionRule{Keys: b.signer.set()}}}
@@ -280,7 +281,7 @@ func chain(n int) map[string]any {
 	return act
 }
 
-// first is the first fault.
+// first returns the first fault.
 func first(findings []client.Finding) string {
 	for _, f := range findings {
 		if f.Fault != "" {
@@ -290,8 +291,8 @@ func first(findings []client.Finding) string {
 	return ""
 }
 
-// What an assertion says becomes what is granted.
-func TestWhatAnAssertionSays(t *testing.T) {
+// The contents of an assertion become the contents of its grant.
+func TestContentsOfAnAssertion(t *testing.T) {
 	t.Parallel()
 	b := newTrusting(t)
 	for name, row := range map[string]struct {
@@ -320,8 +321,8 @@ func TestWhatAnAssertionSays(t *testing.T) {
 	}
 }
 
-// Without the name of a client, one trust must fit; an ID-JAG needs a client that has
-// authenticated.
+// If the request does not name a client, exactly one trust must fit. An ID-JAG requires an
+// authenticated client.
 func TestWorkloadsWithoutAClient(t *testing.T) {
 	t.Parallel()
 	b := newTrusting(t)
@@ -353,10 +354,10 @@ func TestWorkloadsWithoutAClient(t *testing.T) {
 	}
 	for _, name := range []string{"", "orders"} {
 		if _, err := b.auth.Assertion(t.Context(), name, false, b.idp.sign(b.idjag("orders", nil))); !errors.Is(err, oauth.ErrClient) {
-			t.Errorf("an ID-JAG of nobody, as client %q: %v", name, err)
+			t.Errorf("an ID-JAG without an authenticated client, as client %q: %v", name, err)
 		}
 	}
-	// A trust that is disabled fits nothing; as often as it lives, the token is good.
+	// A disabled trust does not fit. A valid token may be presented repeatedly.
 	text := b.platform.sign(b.workload(nil))
 	for range 3 {
 		if _, err := b.auth.Assertion(t.Context(), "", false, text); err != nil {
@@ -367,15 +368,15 @@ func TestWorkloadsWithoutAClient(t *testing.T) {
 	if _, err := b.auth.Assertion(t.Context(), "", false, text); !strings.HasPrefix(reason(t, err), "iss is one whose trust is disabled") {
 		t.Errorf("disabled: %v", err)
 	}
-	// One that names no subjects is for none.
+	// A trust without subjects fits no token.
 	b.Put(store.Trust{Issuer: "https://platform.example", Kind: store.TrustWorkload, ClientID: "job", Audience: tokenEndpoint, Keys: b.platform.set()})
 	if _, err := b.auth.Assertion(t.Context(), "job", false, text); refused(t, err) != "sub" {
 		t.Errorf("without subjects: %v", err)
 	}
 }
 
-// The keys of an issuer that cannot be fetched are a fault of the server: the client keeps
-// its assertion, and tries again.
+// If an issuer's keys cannot be fetched, the fault is the server's: the client keeps its
+// assertion and tries again.
 func TestKeysOfAnIssuerThatCannotBeFetched(t *testing.T) {
 	t.Parallel()
 	b := newTrusting(t)
@@ -394,7 +395,7 @@ func TestKeysOfAnIssuerThatCannotBeFetched(t *testing.T) {
 		b.auth.Keys, b.auth.Discovered, failure = fetch, fetch, nil
 		b.Put(trust)
 		if _, err := b.auth.Assertion(t.Context(), "orders", true, b.idp.sign(b.idjag("orders", nil))); err != nil || asked != want || !since.Equal(trust.Since.Time()) {
-			t.Errorf("%s: asked %s for keys since %s: %v", want, asked, since, err)
+			t.Errorf("%s: fetched %s for keys since %s: %v", want, asked, since, err)
 		}
 		failure = errors.New("no answer")
 		if _, err := b.auth.Assertion(t.Context(), "orders", true, b.idp.sign(b.idjag("orders", nil))); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, oauth.ErrGrant) {
@@ -407,9 +408,9 @@ func TestKeysOfAnIssuerThatCannotBeFetched(t *testing.T) {
 	}
 }
 
-// A client that registers by its metadata document authenticates without a user's consent
-// if a trust in the issuer of its ID-JAG names the client. The documents of other clients
-// are not fetched.
+// A self-registered client authenticates by the document at its id, without a user's
+// consent, if a trust in the issuer of its ID-JAG names the client. Documents of other
+// clients are not fetched.
 func TestATrustVouchesForADocument(t *testing.T) {
 	t.Parallel()
 	b := newTrusting(t)
@@ -461,7 +462,7 @@ func TestATrustVouchesForADocument(t *testing.T) {
 	}
 }
 
-// No text makes the reader panic, and none is accepted that its issuer has not signed.
+// No input causes a panic, and only assertions that their issuer signed are accepted.
 func FuzzGrantAssertion(f *testing.F) {
 	key := newSigner(f, jose.ES256)
 	key.typ = oauth.JWTIDJAG
@@ -481,7 +482,7 @@ func FuzzGrantAssertion(f *testing.F) {
 	})
 }
 
-// Trusts that no operator may have.
+// Trusts that no operator may create.
 func TestTrustsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	key := newSigner(t, jose.ES256)

@@ -20,7 +20,8 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// An endpoint is the token endpoint in front of a bench with trusts, with an audit log.
+// An endpoint is the token endpoint of a server with a bench with trusts, and its audit
+// log.
 type endpoint struct {
 	*trusting
 	server   *server.Server
@@ -30,7 +31,7 @@ type endpoint struct {
 	requests []presented
 }
 
-// A presented is a request with an assertion that was refused.
+// A presented is a request whose assertion was refused.
 type presented struct{ name, id, text, because string }
 
 func newEndpoint(b *trusting) *endpoint {
@@ -50,7 +51,7 @@ func newEndpoint(b *trusting) *endpoint {
 	return e
 }
 
-// present sends an assertion that is to be refused for a reason.
+// present sends an assertion that must be refused for the reason because.
 func (e *endpoint) present(name, clientID string, text oauth.Secret, because string) {
 	e.T.Helper()
 	form := url.Values{"grant_type": {oauth.GrantJWTBearer}, "client_id": {clientID}, "assertion": {string(text)}}
@@ -71,8 +72,8 @@ func (e *endpoint) present(name, clientID string, text oauth.Secret, because str
 	e.requests = append(e.requests, presented{name, w.Header().Get("X-Request-Id"), string(text), because})
 }
 
-// explain checks that explain names the reason of each request by the audit log alone,
-// which holds nothing of the assertion but a value.
+// explain checks that "mintage explain" finds the reason of each refusal in the audit log,
+// which contains no part of the assertion except one value.
 func (e *endpoint) explain() {
 	e.T.Helper()
 	if err := e.audit.Close(); err != nil {

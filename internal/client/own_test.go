@@ -19,8 +19,8 @@ import (
 
 const ownKeys = "https://agent.example/jwks.json"
 
-// agent puts the record of a client that its document describes, and has its key set
-// fetched by keys.
+// agent describes a client with a jwks_uri. keys is called at each fetch of the key set,
+// and returns the error of the fetch.
 func (b *bench) agent(methods, more string, keys func(from netip.Prefix, enough bool) error) {
 	b.T.Helper()
 	b.describe(fmt.Appendf(nil, `{"client_id":%q,"redirect_uris":["https://agent.example/cb"],"token_endpoint_auth_methods_supported":%s,"jwks_uri":%q%s}`, address, methods, ownKeys, more))
@@ -29,7 +29,7 @@ func (b *bench) agent(methods, more string, keys func(from netip.Prefix, enough 
 		b.T.Fatal(err)
 	}
 	b.auth.Keys = func(context.Context, string, string, time.Time, func(keyset.Set) bool) (keyset.Set, error) {
-		b.T.Error("the keys of a client that registered itself are fetched from where an operator's may be")
+		b.T.Error("the keys of a self-registered client are fetched by the function for operators' clients")
 		return nil, errors.New("no")
 	}
 	b.auth.OwnKeys = func(_ context.Context, uri string, from netip.Prefix, enough func(keyset.Set) bool) (keyset.Set, error) {
@@ -40,7 +40,7 @@ func (b *bench) agent(methods, more string, keys func(from netip.Prefix, enough 
 	}
 }
 
-// describe puts the record of a client that its document describes.
+// describe stores the record of a client from its metadata document.
 func (b *bench) describe(document []byte) {
 	b.T.Helper()
 	doc, err := client.ReadDocument(address, document)
@@ -64,8 +64,8 @@ func (b *bench) own(change map[string]any) map[string]any {
 	return c
 }
 
-// TestClientsThatRegisteredThemselvesSignAssertions: what ChatGPT does, whose document
-// has both methods.
+// TestClientsThatRegisteredThemselvesSignAssertions: ChatGPT's document lists both
+// methods.
 func TestClientsThatRegisteredThemselvesSignAssertions(t *testing.T) {
 	t.Parallel()
 	for methods, public := range map[string]bool{`["none","private_key_jwt"]`: true, `["private_key_jwt"]`: false} {
@@ -117,7 +117,8 @@ func TestClientsThatRegisteredThemselvesSignAssertions(t *testing.T) {
 	}
 }
 
-// TestKeysInADocument: they are read where they are, so that the client can replace them.
+// TestKeysInADocument: keys are read from the current document, so that the client can
+// replace them.
 func TestKeysInADocument(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -145,7 +146,8 @@ func TestKeysInADocument(t *testing.T) {
 	}
 }
 
-// TestTheAlgorithmOfADocumentIsPinned: a document without one leaves it to its keys.
+// TestTheAlgorithmOfADocumentIsPinned: if the document names no algorithm, the keys
+// determine it.
 func TestTheAlgorithmOfADocumentIsPinned(t *testing.T) {
 	t.Parallel()
 	for more, want := range map[string]string{`,"token_endpoint_auth_signing_alg":"RS256"`: "alg", `,"token_endpoint_auth_signing_alg":"ES256"`: "", "": ""} {
@@ -162,7 +164,8 @@ func TestTheAlgorithmOfADocumentIsPinned(t *testing.T) {
 	}
 }
 
-// TestKeysThatCannotBeFetchedAreNoFaultOfTheClient: it would throw its tokens away.
+// TestKeysThatCannotBeFetchedAreNoFaultOfTheClient: after invalid_client, the client would
+// discard its tokens.
 func TestKeysThatCannotBeFetchedAreNoFaultOfTheClient(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -179,8 +182,8 @@ func TestKeysThatCannotBeFetchedAreNoFaultOfTheClient(t *testing.T) {
 	}
 }
 
-// TestAForeignTokenDoesNotNameTheClient: the sub of a platform's token may be the id of
-// a client that trusts the platform; who sends it says which client it is for.
+// TestAForeignTokenDoesNotNameTheClient: the sub of a platform's token may equal the id of
+// a client that trusts the platform, so the request must name the client.
 func TestAForeignTokenDoesNotNameTheClient(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -14,9 +14,9 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// Who may have which redirect URI. What pages show of those, TestCM24 reads, and what a
-// browser makes of all of them, TestRedirectURIsAreWhatABrowserMakesOfThem.
-func TestWhoMayHaveWhichRedirectURI(t *testing.T) {
+// TestCM24 tests how pages show these redirect URIs, and
+// TestRedirectURIsAreWhatABrowserMakesOfThem how a browser parses them.
+func TestRedirectURIsByKindOfClient(t *testing.T) {
 	t.Parallel()
 	if len(testkit.Addresses) < 60 {
 		t.Fatalf("only %d redirect URIs", len(testkit.Addresses))
@@ -44,12 +44,12 @@ func TestWhoMayHaveWhichRedirectURI(t *testing.T) {
 	}
 }
 
-// An operator may admit a scheme.
+// An operator may admit further schemes.
 func TestSchemesThatAnOperatorAdmits(t *testing.T) {
 	t.Parallel()
 	const body = `{"client_id":"https://agent.example/client.json","redirect_uris":["example-agent://cb"]}`
 	if _, err := client.ReadDocument(address, []byte(body)); err == nil {
-		t.Error("a scheme that nobody has admitted")
+		t.Error("a scheme that no operator has admitted was accepted")
 	}
 	if doc, err := client.ReadDocument(address, []byte(body), "other", "example-agent"); err != nil || len(doc.RedirectURIs) != 1 {
 		t.Errorf("%+v, %v", doc, err)
@@ -61,8 +61,8 @@ func TestSchemesThatAnOperatorAdmits(t *testing.T) {
 	}
 }
 
-// A program takes the port that is free, of localhost too: the port in a document is an
-// example.
+// A native program listens on any free port, also on localhost: the port in a document is
+// an example.
 func TestAnyPortOfLocalhostInADocument(t *testing.T) {
 	t.Parallel()
 	doc, err := client.ReadDocument(address, []byte(`{"client_id":"https://agent.example/client.json","redirect_uris":["http://localhost:8787/cb"]}`))
@@ -81,9 +81,9 @@ func TestAnyPortOfLocalhostInADocument(t *testing.T) {
 	}
 }
 
-// What was right when it was registered stays: an update of something else is no reason
-// to break a client.
-func TestRegisteredAddressesInAnotherSpellingStay(t *testing.T) {
+// An address that was valid when it was registered stays: changing another setting must
+// not break the client.
+func TestRegisteredAddressesStayValid(t *testing.T) {
 	s := newService(t)
 	const old, logout = "HTTPS://Client.example/cb", "https://b%C3%BCcher.example/logout"
 	before := s.Client(clientID)
@@ -99,7 +99,7 @@ func TestRegisteredAddressesInAnotherSpellingStay(t *testing.T) {
 			t.Errorf("%s is added", uri)
 		}
 	}
-	// An address stays what it is.
+	// An existing address may not be moved to another setting.
 	before.Native, before.RedirectURIs = true, []string{"com.example.app:/cb"}
 	for flag, change := range map[string]func(*client.Registration){
 		"backchannel-logout-uri":   func(r *client.Registration) { r.LogoutURI = "com.example.app:/cb" },

@@ -40,9 +40,9 @@ func TestAClientIsChangedByTheRulesForANewOne(t *testing.T) {
 	}
 }
 
-func TestAChangeLeavesWhatItDoesNotName(t *testing.T) {
+func TestAChangeKeepsUnnamedSettings(t *testing.T) {
 	s := newService(t)
-	// A window that was good when it was given stays, although today's bound
+	// A retry window that was valid when it was registered stays, although today's limit
 	// is lower.
 	wide := store.Milliseconds((time.Hour).Milliseconds())
 	s.Administer(clientID, func(c *store.Client) { c.RetryWindow, c.NoRotation, c.NoPKCE = &wide, true, true })
@@ -66,9 +66,9 @@ func TestAChangeLeavesWhatItDoesNotName(t *testing.T) {
 	}
 }
 
-// TestWhoEndsExchangesReadsWhatElseToEmpty: in an incident, the flag of which the page speaks
-// comes first.
-func TestWhoEndsExchangesReadsWhatElseToEmpty(t *testing.T) {
+// TestEndingExchangesNamesTheOtherFlagsToEmpty: in an incident, an operator first removes
+// --exchange-from. The error names the other flags that must be emptied too.
+func TestEndingExchangesNamesTheOtherFlagsToEmpty(t *testing.T) {
 	s := newService(t)
 	r := client.Registered(s.Client(clientID))
 	r.ExchangeFrom, r.ServesAPIs, r.ExchangeAPIs = nil, []string{"https://api.example"}, []string{"https://api.example"}

@@ -10,9 +10,9 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// What is remembered of assertions is bounded, for all clients and for each: one that
-// floods the server leaves room for the others, and nothing that was used is forgotten
-// while it could be presented again.
+// The memory of used assertions is limited, in total and per client. A client that floods
+// the server leaves room for others, and a used assertion is not forgotten while it could
+// be presented again.
 func TestUsedAssertionsAreBounded(t *testing.T) {
 	t.Parallel()
 	var u used
@@ -31,7 +31,7 @@ func TestUsedAssertionsAreBounded(t *testing.T) {
 		note(clientID, "0", false, false)
 	}
 	if len(u.present) != maxUsed {
-		t.Errorf("%d are remembered, and %d are the bound", len(u.present), maxUsed)
+		t.Errorf("%d are remembered, and %d is the limit", len(u.present), maxUsed)
 	}
 	note("e", "0", false, true)
 	now = now.Add(usedPeriod)
@@ -39,12 +39,12 @@ func TestUsedAssertionsAreBounded(t *testing.T) {
 	note("a", "0", false, false)
 	note("a", "one more", true, false)
 	now = now.Add(usedPeriod)
-	note("a", "0", true, false) // every assertion of then has expired
+	note("a", "0", true, false) // all assertions from that period have expired
 }
 
-// Clients that registered themselves share what is theirs: they take nothing from an
-// operator's client, and leave something for one more of them.
-func TestAssertionsOfClientsThatRegisteredThemselvesHaveAPoolOfTheirOwn(t *testing.T) {
+// Self-registered clients share a pool of their own: they use no room of an operator's
+// client, and leave room for one more self-registered client.
+func TestAssertionsOfSelfRegisteredClientsHaveTheirOwnPool(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	a := &Authenticator{Running: func() time.Duration { return time.Hour }}
@@ -62,7 +62,7 @@ func TestAssertionsOfClientsThatRegisteredThemselvesHaveAPoolOfTheirOwn(t *testi
 			}
 		}
 		if err := use(id, by, n); !errors.Is(err, oauth.ErrTooManyRequests) || errors.Is(err, ErrClient) || errors.Is(err, store.ErrUnavailable) {
-			t.Errorf("one too many of %s: %v", id, err)
+			t.Errorf("one of %s beyond the limit: %v", id, err)
 		}
 		if n < 1000 {
 			t.Errorf("%s was left only %d", id, n)
@@ -70,7 +70,7 @@ func TestAssertionsOfClientsThatRegisteredThemselvesHaveAPoolOfTheirOwn(t *testi
 		all += n
 	}
 	if len(a.ownUsed.present) != all || all > maxOwnUsed {
-		t.Errorf("%d of %d are remembered, and %d are the bound", len(a.ownUsed.present), all, maxOwnUsed)
+		t.Errorf("%d of %d are remembered, and %d is the limit", len(a.ownUsed.present), all, maxOwnUsed)
 	}
 	for i := range 50_000 {
 		if err := use("orders", store.ByOperator, i); err != nil {
@@ -79,9 +79,9 @@ func TestAssertionsOfClientsThatRegisteredThemselvesHaveAPoolOfTheirOwn(t *testi
 	}
 }
 
-// A client that has used all that is remembered is asked to come back, and is not told
-// that its assertion is wrong: the limits are those of docs/reference/token-endpoint.md.
-func TestAnAssertionTooManyIsNoWrongOne(t *testing.T) {
+// A client that has used up its room gets "temporarily unavailable", and not an error
+// about its assertion. The limits are those of docs/reference/token-endpoint.md.
+func TestAnAssertionBeyondTheLimitIsNotInvalid(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	a := &Authenticator{Running: func() time.Duration { return time.Hour }}
@@ -95,7 +95,7 @@ func TestAnAssertionTooManyIsNoWrongOne(t *testing.T) {
 		}
 	}
 	if err := use("a", "one more"); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, ErrClient) {
-		t.Errorf("one too many: %v", err)
+		t.Errorf("one beyond the limit: %v", err)
 	}
 	if err := use("a", "0"); !errors.Is(err, ErrClient) {
 		t.Errorf("one that was used: %v", err)

@@ -12,7 +12,7 @@ const (
 	allScopes   = testkit.AllScopes
 )
 
-// A service is the fixture, with what these tests add.
+// A service is testkit.Service with the helpers of these tests.
 type service struct {
 	*testkit.Service
 }
