@@ -12,7 +12,8 @@ var (
 	otherKey = oauth.JKT{0: 0xbb, 1: 0x02, 31: 2}
 )
 
-// Whose key redeems a code, and what the grant is bound to (RFC 9449 sections 5 and 10).
+// The client and the keys of a code and a proof decide whether the code is redeemed, and
+// to which key the grant is bound (RFC 9449 sections 5 and 10).
 func TestRedeemWithAKey(t *testing.T) {
 	none := oauth.JKT{}
 	for name, c := range map[string]struct {
@@ -38,13 +39,13 @@ func TestRedeemWithAKey(t *testing.T) {
 			t.Errorf("%s: %s, bound to %q", name, d.Refusal, d.Next.JKT)
 		}
 		if d.Refusal != grant.Allowed && !d.Refusal.Foreign() {
-			t.Errorf("%s: the grant of a code would be ended by whoever lacks its key", name)
+			t.Errorf("%s: a request without the code's key would end the grant", name)
 		}
 	}
 }
 
-// A refresh token of a bound grant is worth nothing without the key, and does nothing:
-// not even a replay ends the grant.
+// A refresh token of a bound grant has no effect without a proof of the key: not even a
+// replay ends the grant.
 func TestRefreshOfABoundGrant(t *testing.T) {
 	g := third()
 	g.JKT = aKey
@@ -70,8 +71,8 @@ func TestRefreshOfABoundGrant(t *testing.T) {
 	}
 }
 
-// A confidential client may change its key with each refresh, but the same pair again is
-// bound as it was.
+// A confidential client may change its key at each refresh, but a repeated answer keeps
+// the key to which it was bound.
 func TestRepeatedRefreshOfAConfidentialClientKeepsItsKey(t *testing.T) {
 	g := third()
 	r := presents(g, 3)

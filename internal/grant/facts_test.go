@@ -37,7 +37,8 @@ func TestFactsText(t *testing.T) {
 	}
 }
 
-// An issuer or a subject of 255 bytes fits; two of them are more than a fact holds.
+// An issuer or a subject of 255 bytes fits, but two of this length exceed the size of a
+// fact.
 func TestActorsText(t *testing.T) {
 	long := strings.Repeat("x", 254)
 	for _, c := range []struct {
@@ -57,7 +58,7 @@ func TestActorsText(t *testing.T) {
 	}
 }
 
-// Rows of a later version are readable after a return to this one.
+// A row of a later version is readable, so that a downgrade works.
 func TestFactsOfALaterVersion(t *testing.T) {
 	f := Facts{Session: [16]byte{1}, ACR: 1, AMR: 1}
 	longer := f
@@ -74,7 +75,7 @@ func TestFactsRefused(t *testing.T) {
 	}
 }
 
-// A refresh of a grant without further facts reads its row as cheaply as before.
+// Reading the facts of a row without a session allocates nothing, and otherwise once.
 func TestFactsAllocateNothing(t *testing.T) {
 	for _, text := range []string{"", `{"tenant":"t1"}`, Facts{Session: [16]byte{1}}.Text()} {
 		most := 0.0

@@ -24,7 +24,7 @@ const (
 
 const (
 	redirectURI = "https://shop.example/cb"
-	// The example of RFC 7636 appendix B.
+	// This is the example of RFC 7636 appendix B.
 	verifier  = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
 	challenge = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
 )
@@ -47,7 +47,7 @@ func aRedemption() grant.Redemption {
 	}
 }
 
-// issued is the grant that aCode becomes when it is redeemed at the instant.
+// issued returns the grant that a redemption of aCode at the instant creates.
 func issued(at grant.Instant) grant.Grant {
 	return grant.Grant{
 		ID: grant.ID{1, 2, 3}, Realm: "/api", ClientID: "shop", Subject: "alice", Scope: "read write admin",
@@ -205,8 +205,8 @@ func TestRedeem(t *testing.T) {
 	}
 }
 
-// A stranger must learn nothing from a refusal, so whose code it is comes
-// before whether it is still good: token endpoint, inside step G.
+// A refusal must not tell another client whether a code is valid, so the client, the
+// redirect URI and the proof are checked before the expiry.
 func TestRedeemRefusesInOrder(t *testing.T) {
 	type request struct {
 		c   grant.Code
@@ -292,7 +292,7 @@ func TestRevoke(t *testing.T) {
 		t.Errorf("ended grant: decision\n%+v\nwant no change", got)
 	}
 	if got := g.Revoke(grant.ReasonOperator).Next.DeleteAfter; got != g.DeleteAfter {
-		t.Errorf("revoking moved DeleteAfter by %s: a replay of its code would find no row", got.Since(g.DeleteAfter))
+		t.Errorf("revoking changed DeleteAfter by %s: a replay of its code would find no row", got.Since(g.DeleteAfter))
 	}
 }
 

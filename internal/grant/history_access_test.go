@@ -6,20 +6,20 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 )
 
-// An accessToken is what an access token says.
+// An accessToken has the contents of an access token.
 type accessToken struct {
 	ID         grant.ID
 	Generation uint32
 	IssuedAt   grant.Instant
 	ExpiresAt  grant.Instant
-	// revoked tells that its client revoked it, or another of its grant later.
+	// revoked means that its client revoked it, or a later one of its grant.
 	revoked bool
-	// kept tells that the refresh token stayed: its row does not know when this
-	// one was issued.
+	// kept means that the refresh token did not rotate: the row does not contain the
+	// instant at which this token was issued.
 	kept bool
 }
 
-// revokeRefresh lets a client, perhaps another one, revoke a refresh token.
+// revokeRefresh revokes a refresh token, by its client or by another one.
 func (h *history) revokeRefresh(t *rapid.T) {
 	if len(h.handed) == 0 || rapid.IntRange(0, 19).Draw(t, "luck") != 0 {
 		return
@@ -40,7 +40,7 @@ func (h *history) revokeRefresh(t *rapid.T) {
 	h.commit(t, before, d, p.ClientID)
 }
 
-// revokeAccess lets a client, perhaps another one, revoke an access token.
+// revokeAccess revokes an access token, by its client or by another one.
 func (h *history) revokeAccess(t *rapid.T) {
 	if len(h.given) == 0 || rapid.IntRange(0, 4).Draw(t, "luck") != 0 {
 		return
@@ -53,7 +53,7 @@ func (h *history) revokeAccess(t *rapid.T) {
 	if d.Refusal == grant.Allowed && d.Next != before {
 		h.seen["access token revoked"]++
 		if d.Next.State != before.State || d.Next.Generation != before.Generation || d.Next.ExpiresAt != before.ExpiresAt {
-			t.Fatalf("revoking an access token touched the refresh token:\n%+v\nto\n%+v", before, d.Next)
+			t.Fatalf("revoking an access token changed the refresh token:\n%+v\nto\n%+v", before, d.Next)
 		}
 		for i, other := range h.given {
 			if other.ID == tok.ID && (!other.kept || other.IssuedAt <= max(h.now, before.RotatedAt, tok.IssuedAt)) {
@@ -71,8 +71,8 @@ func (h *history) presented(tok accessToken) grant.Presented {
 	}
 }
 
-// lookAtAccess asks which access tokens are alive, and compares with what has
-// been done to them.
+// lookAtAccess inspects every access token, and compares the result with what was done to
+// it.
 func (h *history) lookAtAccess(t *rapid.T) {
 	for _, tok := range h.given {
 		g := h.rows[tok.ID]

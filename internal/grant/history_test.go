@@ -13,32 +13,32 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 )
 
-// A history is what a random sequence of requests has made of two grants, one
-// of each client, and what was handed out on the way.
+// A history is the state after a random sequence of requests about two grants of two
+// clients, with all tokens that were issued.
 type history struct {
 	policy grant.Policy
 	now    grant.Instant
 	codes  [2]grant.Code
 	rows   map[grant.ID]grant.Grant
-	// handed holds every refresh token that an answer carried or, because the
-	// answer was lost, should have carried. A thief may present any of them.
+	// handed has every refresh token that was issued, including those whose answer was
+	// lost. A thief may present any of them.
 	handed []refreshToken
-	// given holds every access token, also those that are dead.
+	// given has every access token that was issued, even if it is no longer valid.
 	given   []accessToken
 	pairs   map[pairName]refreshToken
 	access  map[accessName]grant.Access
 	cutoffs map[string]grant.Instant // by subject
 	attempt uint64
-	seen    map[string]int // outcomes of all histories, by name
+	seen    map[string]int // number of outcomes of all histories, by name
 }
 
-// A flag on the command line still has the last word.
+// These are defaults: flags on the command line override them.
 func init() {
 	flag.Set("rapid.checks", "2000")
 	flag.Set("rapid.steps", "100")
 }
 
-// A refreshToken is what a refresh token says; its text is a function of it.
+// A refreshToken has the contents of a refresh token, which determine its text.
 type refreshToken struct {
 	ID         grant.ID
 	Generation uint32
@@ -52,7 +52,7 @@ type pairName struct {
 	generation uint32
 }
 
-// An accessName is everything that a repeated access token may depend on.
+// An accessName has everything on which a repeated access token may depend.
 type accessName struct {
 	row            grant.Grant
 	asked, allowed oauth.Scope
@@ -81,12 +81,13 @@ func newHistory(t *rapid.T, seen map[string]int) *history {
 	return h
 }
 
-// commit checks what every decision owes, whoever asked, and applies it.
+// commit checks the invariants of every decision, whichever client presented the token,
+// and applies the decision.
 func (h *history) commit(t *rapid.T, before grant.Grant, d grant.Decision, presenter string) {
 	after := d.Next
 	h.seen[d.Refusal.String()]++
 	if before.Version != 0 && presenter != before.ClientID && (after != before || d.Refusal != grant.OtherClient) {
-		t.Fatalf("%s is answered %s for the grant of %s, which becomes\n%+v", presenter, d.Refusal, before.ClientID, after)
+		t.Fatalf("client %s got %s for the grant of %s, which becomes\n%+v", presenter, d.Refusal, before.ClientID, after)
 	}
 	if after == before {
 		return
@@ -109,11 +110,11 @@ func (h *history) commit(t *rapid.T, before grant.Grant, d grant.Decision, prese
 		fixed.Generation, fixed.Version, fixed.RotatedAt, fixed.KeyID, fixed.ExpiresAt = before.Generation, before.Version, before.RotatedAt, before.KeyID, before.ExpiresAt
 		fixed.DeleteAfter, fixed.AccessFloor, fixed.State, fixed.Reason, fixed.Attempt = before.DeleteAfter, before.AccessFloor, before.State, before.Reason, before.Attempt
 		if fixed != before {
-			t.Fatalf("a change touched what never changes:\n%+v\nto\n%+v", before, after)
+			t.Fatalf("a change altered a constant field:\n%+v\nto\n%+v", before, after)
 		}
 	}
 	if after.RotatedAt < before.RotatedAt || after.DeleteAfter < before.DeleteAfter || after.Generation < before.Generation {
-		t.Fatalf("something went back:\n%+v\nto\n%+v", before, after)
+		t.Fatalf("an instant or the generation decreased:\n%+v\nto\n%+v", before, after)
 	}
 	if before.State == grant.Revoked && after.State != grant.Revoked {
 		t.Fatal("a revoked grant is alive again")
@@ -121,7 +122,7 @@ func (h *history) commit(t *rapid.T, before grant.Grant, d grant.Decision, prese
 	h.rows[after.ID] = after
 }
 
-// answered checks an answer with tokens and hands it out.
+// answered checks an answer with tokens, and adds them to the history.
 func (h *history) answered(t *rapid.T, before grant.Grant, d grant.Decision, asked, allowed oauth.Scope) {
 	g, a := d.Next, d.Access
 	if d.Repeated {
@@ -138,11 +139,11 @@ func (h *history) answered(t *rapid.T, before grant.Grant, d grant.Decision, ask
 	case d.Repeated && h.policy.RetryWindow == 0:
 		t.Fatal("a repeat was answered without a window")
 	case a.IssuedAt <= g.AccessFloor:
-		t.Fatal("an access token was issued under the floor, inactive from the first")
+		t.Fatal("an access token was issued below the floor, and so is never active")
 	case a.ExpiresAt > g.ExpiresAt:
 		t.Fatal("the access token outlives the refresh token")
 	case g.DeleteAfter < max(g.ExpiresAt, a.ExpiresAt).Add(time.Hour+2*h.policy.MaxSkew):
-		t.Fatal("the row goes before its tokens")
+		t.Fatal("the row is deleted before its tokens expire")
 	case h.policy.GrantLifetime != 0 && g.ExpiresAt > g.AuthorizedAt.Add(h.policy.GrantLifetime):
 		t.Fatal("a token outlives the grant's lifetime")
 	case !g.Scope.Covers(a.Scope) || !allowed.Covers(a.Scope) || asked != "" && !asked.Covers(a.Scope) || a.Scope == "":
@@ -178,7 +179,7 @@ func (h *history) answered(t *rapid.T, before grant.Grant, d grant.Decision, ask
 func (h *history) redeem(t *rapid.T) {
 	code := rapid.SampledFrom(h.codes[:]).Draw(t, "code")
 	if h.rows[code.GrantID].Version != 0 && rapid.IntRange(0, 19).Draw(t, "luck") != 0 {
-		return // or few grants would get old
+		return // otherwise few grants would get old
 	}
 	h.attempt++
 	r := grant.Redemption{
@@ -191,7 +192,7 @@ func (h *history) redeem(t *rapid.T) {
 	d := code.Redeem(r, h.policy, h.now)
 	if d.Refusal.Foreign() {
 		if d != (grant.Decision{Refusal: d.Refusal}) {
-			t.Fatalf("a foreign redemption brings a grant: %+v", d)
+			t.Fatalf("a foreign redemption creates a grant: %+v", d)
 		}
 		return
 	}
@@ -201,7 +202,7 @@ func (h *history) redeem(t *rapid.T) {
 	if before.Version == 0 {
 		if d.Refusal != grant.Allowed {
 			if d != (grant.Decision{Refusal: d.Refusal}) {
-				t.Fatalf("a refused redemption brings a grant: %+v", d)
+				t.Fatalf("a refused redemption creates a grant: %+v", d)
 			}
 			return
 		}
@@ -237,7 +238,7 @@ func (h *history) refresh(t *rapid.T) {
 	}
 	d := before.Refresh(r, h.policy, h.now)
 	if d.Refusal == grant.StoreBehind {
-		t.Fatal("a token that was handed out is called unrecorded")
+		t.Fatal("a token that was issued counts as unrecorded")
 	}
 	if d != before.Refresh(r, h.policy, h.now) {
 		t.Fatal("deciding twice gives two decisions")
@@ -248,7 +249,7 @@ func (h *history) refresh(t *rapid.T) {
 	}
 }
 
-// lookAround asks what every token that was ever handed out could still do.
+// lookAround checks what each issued token would still do.
 func (h *history) lookAround(t *rapid.T) {
 	h.lookAtAccess(t)
 	rotates := map[grant.ID]int{}
@@ -316,7 +317,7 @@ func TestRandomHistories(t *testing.T) {
 			"":               h.lookAround,
 		})
 	})
-	// Histories in which nothing happens would prove nothing.
+	// Histories without certain outcomes would prove nothing.
 	t.Log(seen)
 	for _, outcome := range []string{
 		"allowed", "repeated", "other_client", "code_replayed", "grant_revoked", "cut_off", "grant_expired",

@@ -7,8 +7,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 )
 
-// carried is the access token that came with g's present pair, as its client
-// presents it.
+// carried returns the access token of g's present pair, as presented by its client.
 func carried(g grant.Grant) grant.Presented {
 	return grant.Presented{
 		Realm: g.Realm, ClientID: g.ClientID, Generation: g.Generation, IssuedAt: g.RotatedAt, ExpiresAt: g.RotatedAt + 5*minute,
@@ -42,7 +41,7 @@ func TestAnAccessTokenIsAliveOrDeadForOneReason(t *testing.T) {
 		{"of a generation that the row has not reached", third(), func(p *grant.Presented) { p.Generation++ }, rotated, grant.StoreBehind},
 		{"of a rotation that the row has not made", third(), func(p *grant.Presented) { p.IssuedAt-- }, rotated, grant.StoreBehind},
 		{"of a later answer of the same generation", third(), func(p *grant.Presented) { p.IssuedAt += second }, rotated, grant.Allowed},
-		// What says less to the outside comes first.
+		// The reasons that reveal less come first.
 		{"expired and unrecorded", third(), func(p *grant.Presented) { p.Generation++ }, rotated + 5*minute, grant.GrantExpired},
 		{"of a revoked grant, unrecorded", revoked, func(p *grant.Presented) { p.Generation++ }, rotated, grant.GrantRevoked},
 		{"under the floor, unrecorded", floored, func(p *grant.Presented) { p.Generation++ }, rotated, grant.AccessRevoked},
@@ -99,7 +98,7 @@ func TestAnyGenerationsRefreshTokenRevokesTheGrantForItsClientAlone(t *testing.T
 	}
 }
 
-func TestNobodyElseRevokes(t *testing.T) {
+func TestOtherClientsAndRealmsRevokeNothing(t *testing.T) {
 	p := specification()
 	for _, foreign := range []func(*grant.Presented){
 		func(tok *grant.Presented) { tok.ClientID = "bank" },
@@ -138,7 +137,7 @@ func TestRevokingAnAccessTokenEndsTheAccessTokensSoFarAndNothingElse(t *testing.
 		if again := d.Next.RevokeAccess(tok, p, now+second); again.Refusal != grant.Allowed || again.Next != d.Next {
 			t.Errorf("%s, again: %s, %+v", name, again.Refusal, again.Next)
 		}
-		// What comes afterwards is good, in the same millisecond too.
+		// Tokens issued afterwards are valid, even in the same millisecond.
 		next := d.Next.Refresh(presents(d.Next, 3), p, now)
 		if next.Refusal != grant.Allowed || next.Access.IssuedAt <= d.Next.AccessFloor {
 			t.Fatalf("%s: a refresh afterwards: %s, issued at %d", name, next.Refusal, next.Access.IssuedAt-rotated)
@@ -154,8 +153,8 @@ func TestRevokingAnAccessTokenEndsTheAccessTokensSoFarAndNothingElse(t *testing.
 	}
 }
 
-// The pair of generation 3 is later than the token of generation 2 that is
-// revoked, and than a clock that was put back.
+// The present pair, of generation 3, was issued after the revoked token of generation 2,
+// and later than the time of the clock, which was set back.
 func TestRevokingAnEarlierAccessTokenEndsThePresentOneToo(t *testing.T) {
 	tok := carried(third())
 	tok.Generation, tok.IssuedAt = 2, rotated-minute
@@ -172,9 +171,9 @@ func TestRevokingADeadAccessTokenChangesNothing(t *testing.T) {
 	if d := third().RevokeAccess(tok, p, tok.ExpiresAt+2*second); d.Refusal != grant.Allowed || d.Next != third() {
 		t.Errorf("expired: %s, %+v", d.Refusal, d.Next)
 	}
-	// Its skew is not over: on some node it is still alive.
+	// With the clock skew, the token may still be active on some node.
 	if d := third().RevokeAccess(tok, p, tok.ExpiresAt+2*second-1); d.Next == third() {
-		t.Error("one that lives for a millisecond was left alive")
+		t.Error("a token that is active for another millisecond was not revoked")
 	}
 	revoked := third().Revoke(grant.ReasonOperator).Next
 	if d := revoked.RevokeAccess(tok, p, rotated); d.Refusal != grant.Allowed || d.Next != revoked {
@@ -182,7 +181,7 @@ func TestRevokingADeadAccessTokenChangesNothing(t *testing.T) {
 	}
 }
 
-// A restored backup has not heard of the token; the end holds all the same.
+// The row from a restored backup is older than the token; the revocation still applies.
 func TestAnAccessTokenAheadOfItsRowCanBeRevoked(t *testing.T) {
 	tok := carried(third())
 	tok.Generation, tok.IssuedAt = 9, rotated+minute

@@ -8,7 +8,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 )
 
-func TestExpiresInIsWhatIsLeft(t *testing.T) {
+func TestExpiresInIsTheRemainingLifetime(t *testing.T) {
 	p := specification()
 	for _, tt := range []struct {
 		name string
@@ -32,7 +32,7 @@ func TestExpiresInIsWhatIsLeft(t *testing.T) {
 	}
 }
 
-func TestFreshTokenReadsItsWholeLifetimeAndRepeatReadsLess(t *testing.T) {
+func TestExpiresInOfAFreshAndOfARepeatedToken(t *testing.T) {
 	p := specification()
 	for offset := range grant.Instant(2000) {
 		now := rotated + hour + offset
@@ -55,7 +55,7 @@ func TestFreshTokenReadsItsWholeLifetimeAndRepeatReadsLess(t *testing.T) {
 	}
 }
 
-func TestUnrecordedTokenIsOurLossUntilItExpires(t *testing.T) {
+func TestAnUnrecordedTokenMeansALossUntilItExpires(t *testing.T) {
 	for _, tt := range []struct {
 		now  grant.Instant
 		want grant.Refusal

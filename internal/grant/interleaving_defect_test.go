@@ -7,7 +7,8 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 )
 
-// A walk that finds nothing is worth nothing unless it finds what is there.
+// This shows that the exploration would find defects: it must find each of these seeded
+// ones.
 func TestInterleavingsFindSeededDefects(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -79,7 +80,7 @@ func TestInterleavingsFindSeededDefects(t *testing.T) {
 				return c.Redeem(q, p, now)
 			}
 		}, "under a cutoff"},
-		{"restore that nobody heard of", func(r *rules) {
+		{"restore that no node has", func(r *rules) {
 			r.refresh = func(g grant.Grant, q grant.Refresh, p grant.Policy, now grant.Instant) grant.Decision {
 				q.Restore = grant.Restore{}
 				return g.Refresh(q, p, now)
@@ -103,7 +104,7 @@ func TestInterleavingsFindSeededDefects(t *testing.T) {
 				}
 				return g.Refresh(q, p, now)
 			}
-		}, "two tokens of before the restore"},
+		}, "two tokens from before the restore"},
 		{"restore that takes a token's generation for the token", func(r *rules) {
 			r.refresh = func(g grant.Grant, q grant.Refresh, p grant.Policy, now grant.Instant) grant.Decision {
 				if q.Generation == g.Generation {
@@ -111,7 +112,7 @@ func TestInterleavingsFindSeededDefects(t *testing.T) {
 				}
 				return g.Refresh(q, p, now)
 			}
-		}, "two tokens of before the restore"},
+		}, "two tokens from before the restore"},
 		{"rotation that seems older than the restore", func(r *rules) {
 			r.refresh = func(g grant.Grant, q grant.Refresh, p grant.Policy, now grant.Instant) grant.Decision {
 				d := g.Refresh(q, p, now)
@@ -123,7 +124,7 @@ func TestInterleavingsFindSeededDefects(t *testing.T) {
 				}
 				return d
 			}
-		}, "two tokens of before the restore"},
+		}, "two tokens from before the restore"},
 		{"sweep that does not wait for the end of a restore", func(r *rules) { r.sweepAlways = true }, "refused as restored_lost for nothing"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

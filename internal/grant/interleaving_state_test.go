@@ -1,6 +1,6 @@
 package grant_test
 
-// This file keeps the worlds of interleaving_world_test.go few and small.
+// This file reduces the number and the size of the worlds of interleaving_world_test.go.
 
 // A table gives every value a small number, so that worlds are compared and
 // hashed fast. The zero value of T has number 0.
@@ -23,7 +23,7 @@ func (t *table[T]) of(v T) int32 {
 	return n
 }
 
-// arrange brings the slots into one order: which is which does not matter.
+// arrange sorts the slots, because their order does not matter.
 func (w *world) arrange() {
 	for i := range w.slots {
 		for j := i; j > 0 && w.slots[j-1].less(w.slots[j]); j-- {

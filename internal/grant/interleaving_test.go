@@ -8,7 +8,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 )
 
-// A scenario bounds what may happen; the walk visits everything within.
+// A scenario limits what may happen. walk explores everything within these limits.
 type scenario struct {
 	name  string
 	left  budget
@@ -22,9 +22,9 @@ var (
 	theWindow  = jump{by: window, long: true}
 	pastWindow = jump{by: window + skew + 1, long: true}
 	pastCode   = jump{by: codeLife, long: true}
-	// Expired for one node and not for the other.
+	// The row has expired for one node, and not for the other.
 	almostPast = jump{by: 3600*second - second, long: true}
-	// The row's tokens have expired and nothing but the sweep waits.
+	// The row's tokens have expired, and only the sweep is still due.
 	pastTokens = jump{by: 3600*second + hour + 4*second + 2*codeLife, long: true}
 )
 
@@ -83,7 +83,7 @@ var scenarios = []scenario{
 	},
 }
 
-// A step is what led from one world to the next.
+// A step describes the transition from one world to the next.
 type step struct {
 	verb             string
 	slot, other      int8 // as the world before it has them
@@ -93,7 +93,7 @@ type step struct {
 
 type visit = func(s step, w world)
 
-// follow visits every world that may come after w. Each is a copy.
+// follow calls next for each world that may follow w. Each is a copy.
 func (m *model) follow(w world, next visit) {
 	free, busy := -1, false
 	for i := range w.slots {
@@ -167,7 +167,7 @@ func (m *model) continuations(w world, i int, next visit) {
 		settle(&v)
 		next(step{verb: verb, slot: int8(i)}, v)
 		if learned != w.learned {
-			// The answer is lost on its way to the owner.
+			// The answer to the owner is lost.
 			v.learned, v.held, v.sent, v.sentAt, v.heldLost = w.learned, w.held, w.sent, w.sentAt, w.heldLost
 			settle(&v)
 			next(step{verb: verb + ", answer lost", slot: int8(i)}, v)
@@ -203,8 +203,8 @@ func (m *model) continuations(w world, i int, next visit) {
 	}
 }
 
-// batch commits two requests' writes in one transaction. Its outcome may be
-// unknown to both; then it happened whole or not at all.
+// batch commits the writes of two requests in one transaction. Its outcome may be unknown
+// to both, but the transaction happened as a whole or not at all.
 func (m *model) batch(w world, i, j int, next visit) {
 	v := w
 	first, second := m.apply(&v, i), m.apply(&v, j)
@@ -276,8 +276,8 @@ func (m *model) surroundings(w world, busy bool, next visit) {
 	}
 }
 
-// walk visits every world of the scenario, nearest first, and stops at one
-// that breaks a promise, telling how it came about.
+// walk explores every world of the scenario, breadth first. It stops at a world that
+// breaks a promise, and returns the steps that led to it.
 func (m *model) walk(s scenario) (worlds int, trace string) {
 	type origin struct {
 		from int32

@@ -6,12 +6,13 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 )
 
-// This file is a model of everything around the decisions: two nodes, a store,
-// and those who send requests. Its requests take the steps of a use case in
-// the order in which package issuer takes them; between any two steps of one
-// request, anything else may happen. interleaving_test.go walks all of it.
+// This file models everything around the decisions: two nodes, a store and the senders of
+// requests. The requests take the steps of package issuer in the same order. Between two
+// steps of one request, anything else may happen. interleaving_test.go explores all
+// possibilities.
 
-// The model's policy. The durations are short, because only their order counts.
+// modelPolicy returns the policy of the model. The durations are short, because only their
+// order matters.
 func modelPolicy() grant.Policy {
 	return grant.Policy{
 		AccessLifetime: 300e9, RefreshLifetime: 3600e9, RetryWindow: 10e9, MaxSkew: 2e9,
@@ -45,38 +46,38 @@ const (
 	resolving              // does not know whether its write happened
 )
 
-// A request is one slot of the world. All of its fields are small, so that
-// millions of worlds fit into memory.
+// A request is one slot of the world. Its fields are small, so that millions of worlds fit
+// into memory.
 type request struct {
 	who        actor
 	phase      phase
 	node       uint8
-	generation uint8 // presented; 0 is the code
-	lost       bool  // what is presented was issued after the backup that was put back
+	generation uint8 // of the presented token; 0 is the code
+	lost       bool  // the presented token was issued after the restored backup
 	creating   bool  // the write is that of a redemption
 	why        grant.Refusal
 	attempt    uint8
 	at         int32 // the node's clock, as read before the load
-	cutoff     bool  // the node had heard of the cutoff when the request began
+	cutoff     bool  // the node had the cutoff when the request began
 	late       bool  // it began after a revocation had been committed
 	decision   int32 // interned; of phase writing and resolving
 }
 
-// A world is one state of the model. Finished requests leave nothing but what
-// the promises need to be judged by.
+// A world is one state of the model. Of finished requests, it contains only what is needed
+// to check the promises.
 type world struct {
 	now   int32 // true time since t0; node 0 is right
 	ahead int32 // of node 1's clock, which may step between skew and 0
 	row   int32 // interned grant; 0 is none
 	slots [slots]request
 
-	// The owner's knowledge.
+	// The owner's state.
 	held, learned uint8 // generation it presents, and the latest it was given
 	sent          bool  // has presented held, at sentAt for the first time
 	sentAt        int32
 	gaveUp        bool // was told that its grant is over
 
-	// What happened so far.
+	// What has happened so far.
 	pairs       [generations]int32 // interned pair that a generation was answered with
 	codeAnswers uint8
 	created     uint8
@@ -87,26 +88,26 @@ type world struct {
 	cutTaken    bool
 	heard       [nodes]bool
 
-	// The backup, and what the store lost when it was put back.
+	// The backup, and what its restore removed from the store.
 	backedUp   bool
 	backup     int32 // interned grant
 	restored   bool
 	restoredAt int32
 	lost       [generations]int32 // pairs answered after the backup
-	heldLost   bool               // the owner's token is of those
-	carried    bool               // a token of before the restore has carried the grant on
+	heldLost   bool               // the owner's token is one of the lost pairs
+	carried    bool               // a token from before the restore has continued the grant
 
 	// What may still happen.
 	left budget
 }
 
-// A budget bounds a scenario.
+// A budget limits the steps of a scenario.
 type budget struct {
 	owner, codes, thief, stranger, operator, cutoff, unknown, clock, backup, restore uint8
 	jumps                                                                            [2]uint8 // by index of scenario.jumps
 }
 
-// A pair is all that the tokens of an answer depend on.
+// A pair has everything on which the tokens of an answer depend.
 type pair struct {
 	token  refreshToken
 	access grant.Access
@@ -131,7 +132,7 @@ func soundRules() rules {
 	return rules{redeem: grant.Code.Redeem, replay: grant.Grant.Replay, refresh: grant.Grant.Refresh}
 }
 
-// A model knows how worlds follow one another.
+// A model determines which worlds may follow a world.
 type model struct {
 	rules
 	policy    grant.Policy
@@ -140,11 +141,12 @@ type model struct {
 	grants    *table[grant.Grant]
 	decisions *table[grant.Decision]
 	pairs     *table[pair]
-	seen      map[string]int // outcomes, to show that the walk was not idle
+	seen      map[string]int // outcomes, to show that the exploration reached them
 	broken    string         // the promise that the last world breaks
 }
 
-// A jump lets time pass. A long one needs the deadline of every request.
+// A jump lets time pass. A long jump exceeds the deadline of a request, so it is possible
+// only while no request runs.
 type jump struct {
 	by   grant.Instant
 	long bool
@@ -155,7 +157,7 @@ func newModel(r rules, jumps []jump) *model {
 		rules: r, policy: modelPolicy(), code: aCode(), jumps: jumps, seen: map[string]int{},
 		grants: newTable[grant.Grant](), decisions: newTable[grant.Decision](), pairs: newTable[pair](),
 	}
-	// Issued by the node that is ahead.
+	// The node whose clock is ahead has issued the code.
 	m.code.AuthorizedAt, m.code.ExpiresAt = t0+skew, t0+skew+codeLife
 	return m
 }
@@ -179,7 +181,7 @@ func (m *model) redemption(w *world, r *request) grant.Redemption {
 	return q
 }
 
-// restore is what every node knows: none was running when it happened.
+// restore returns the declared restore, which all nodes have: none was running during it.
 func (m *model) restore(w *world) grant.Restore {
 	if !w.restored {
 		return grant.Restore{}
@@ -188,7 +190,7 @@ func (m *model) restore(w *world) grant.Restore {
 	return grant.Restore{At: at, Until: at + 3600*second}
 }
 
-// presented is the token of a request.
+// presented returns the token of a request.
 func (m *model) presented(w *world, r *request) refreshToken {
 	if r.lost {
 		return m.pairs.values[w.lost[r.generation]].token
@@ -196,7 +198,7 @@ func (m *model) presented(w *world, r *request) refreshToken {
 	return m.pairs.values[w.pairs[r.generation]].token
 }
 
-// putBack stops the nodes, puts the backup back, and declares it.
+// putBack stops the nodes, restores the backup, and declares the restore.
 func (m *model) putBack(w *world) {
 	g := m.grants.values[w.backup]
 	w.restored, w.restoredAt = true, w.now+int32(skew)+1
@@ -214,8 +216,8 @@ func (m *model) cutoff(w *world, r *request) grant.Instant {
 	return t0 + grant.Instant(w.cutAt)
 }
 
-// begin is the first step of a request. Opening the token's text needs no
-// store, and of a code it tells all that Redeem asks for.
+// begin takes the first step of a request. Opening the token's text needs no store. For a
+// code, the text contains all that Redeem needs.
 func (m *model) begin(w *world, i int, who actor, node, generation uint8, lost bool) {
 	w.slots[i] = request{
 		who: who, node: node, generation: generation, lost: lost, attempt: m.unused(w), at: clock(w, node),
@@ -235,8 +237,8 @@ func (m *model) begin(w *world, i int, who actor, node, generation uint8, lost b
 	}
 }
 
-// unused draws an attempt that nothing alive has. Attempts are only compared,
-// so that worlds which differ in nothing but their numbers become one.
+// unused returns an attempt that no request and no row has. Attempts are only compared, so
+// worlds that differ only in their numbers become one world.
 func (m *model) unused(w *world) uint8 {
 	attempt := uint8(1)
 	for {
@@ -299,7 +301,7 @@ func (m *model) unrecorded(w *world, r *request, now grant.Instant) grant.Refusa
 	return m.restore(w).Unrecorded(tok.IssuedAt, tok.ExpiresAt, now)
 }
 
-// apply is what the store does with a write.
+// apply applies a request's write to the store.
 func (m *model) apply(w *world, i int) (done bool) {
 	r := &w.slots[i]
 	d := m.decisions.values[r.decision]
@@ -326,10 +328,10 @@ func (m *model) apply(w *world, i int) (done bool) {
 	return true
 }
 
-// write is a commit whose outcome becomes known.
+// write commits a write with a known outcome.
 func (m *model) write(w *world, i int) { m.told(w, i, m.apply(w, i)) }
 
-// told continues a request that knows what became of its write.
+// told continues a request whose write has a known outcome.
 func (m *model) told(w *world, i int, done bool) {
 	r := &w.slots[i]
 	if done {
@@ -340,7 +342,7 @@ func (m *model) told(w *world, i int, done bool) {
 	r.phase, r.at = loading, clock(w, r.node)
 }
 
-// resolve finds out what became of a write of unknown outcome.
+// resolve finds the outcome of a write after an unknown outcome.
 func (m *model) resolve(w *world, i int) {
 	r := &w.slots[i]
 	d := m.decisions.values[r.decision]
@@ -389,7 +391,7 @@ func (m *model) refuse(w *world, i int, why grant.Refusal) {
 	}
 }
 
-// answer hands out a pair. Whether the owner receives it is decided by lose.
+// answer issues a pair. continuations decides whether the owner receives it.
 func (m *model) answer(w *world, i int, d grant.Decision) {
 	r := w.slots[i]
 	g := d.Next
@@ -399,7 +401,7 @@ func (m *model) answer(w *world, i int, d grant.Decision) {
 	}
 	if w.restored && r.generation != 0 && !d.Repeated && m.presented(w, &r).IssuedAt < m.restore(w).At {
 		if w.carried {
-			m.breaks("two tokens of before the restore carry the grant on")
+			m.breaks("two tokens from before the restore continue the grant")
 		}
 		w.carried = true
 		if r.lost {
@@ -416,7 +418,7 @@ func (m *model) answer(w *world, i int, d grant.Decision) {
 	case r.late:
 		m.breaks("answered a request that began after the revocation")
 	case r.cutoff:
-		m.breaks("answered under a cutoff that the node had heard of")
+		m.breaks("answered under a cutoff that the node had")
 	case w.codeAnswers > 1:
 		m.breaks("a code was answered twice")
 	case first != 0 && first != p:
@@ -429,9 +431,9 @@ func (m *model) answer(w *world, i int, d grant.Decision) {
 	}
 }
 
-// settle lets the owner go on to the latest token that it was given, once
-// nothing of what it sent is under way. Without that patience its own late
-// duplicate could not be told from a theft, and ends the grant.
+// settle gives the owner its latest token, once none of its requests is running. An owner
+// that continued earlier would present late duplicates, which look like theft and end the
+// grant.
 func settle(w *world) {
 	for i := range w.slots {
 		if w.slots[i].who == owner {

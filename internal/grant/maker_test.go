@@ -7,13 +7,13 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 )
 
-// retiredAt is when the key of these tests was no longer used by any node.
+// retiredAt is the instant from which no node uses the key of these tests.
 const retiredAt = rotated + hour
 
 func retired() grant.Maker { return grant.Maker{Key: 7, Until: retiredAt} }
 
-// An access token by a retired key is believed about the key's own period alone,
-// and dies as long after it as an access token lives.
+// An access token by a retired key is accepted only if it is dated in the key's period. It
+// expires no later than the lifetime of an access token after that period.
 func TestARetiredKeyMakesNoAccessTokensOfLater(t *testing.T) {
 	p := specification()
 	p.MaxSkew = 2e9
@@ -57,11 +57,12 @@ func TestARetiredKeyMakesNoAccessTokensOfLater(t *testing.T) {
 		if got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}
-		// What is no token of ours moves no floor.
+		// A text that is not an authentic token moves no access floor.
 		if d := tt.g.RevokeAccess(q, p, tt.now); (d.Next != tt.g) != (tt.want == grant.Allowed) {
 			t.Errorf("%s: revoking it makes %+v", tt.name, d.Next)
 		}
-		// Without a row, only what is believed is a loss of the store.
+		// If there is no row, only an authentic token means that the store has lost
+		// commits.
 		lost := q.Unrecorded(p, tt.now)
 		if lost == grant.StoreBehind && got != grant.Allowed || got == grant.Allowed && tt.g == g && lost != grant.StoreBehind && lost != grant.GrantExpired {
 			t.Errorf("%s, without a row: %s", tt.name, lost)
@@ -102,12 +103,12 @@ func TestARetiredKeySealsNoCodesOfLater(t *testing.T) {
 		}
 	}
 	if grant.CodeExpired.KeyRejected() || !grant.KeyRetired.KeyRejected() || !grant.KeyWithdrawn.KeyRejected() {
-		t.Error("a code that has only expired proves a replay, and one by a key that is not believed proves nothing")
+		t.Error("an expired code must count as a replay, and a code by a retired key must not")
 	}
 }
 
-// The row says which key made its refresh token, which one made the token before,
-// and when: a retired key makes no other.
+// The row names the key of its refresh token, the key of the spent token, and the instant
+// between: a retired key can make no other token.
 func TestARetiredKeyMakesNoRefreshTokens(t *testing.T) {
 	g := third()
 	g.KeyID = 8 // since retiredAt
@@ -171,8 +172,9 @@ func TestARetiredKeyMakesNoRefreshTokens(t *testing.T) {
 	}
 }
 
-// Without rotation, the token that has carried the grant on stays the row's own.
-func TestAfterARestoreTheRowNamesTheKeyOfTheTokenThatCarriedItOn(t *testing.T) {
+// Without rotation, the token that continued the grant after the restore remains valid,
+// and the row names its key.
+func TestAfterARestoreTheRowNamesTheKeyOfTheContinuingToken(t *testing.T) {
 	g := third()
 	p := specification()
 	p.NoRotation = true
@@ -184,15 +186,16 @@ func TestAfterARestoreTheRowNamesTheKeyOfTheTokenThatCarriedItOn(t *testing.T) {
 		t.Fatalf("%s, %+v", d.Refusal, d.Next)
 	}
 	if d.Next.ExpiresAt != r.Restore.Until {
-		t.Errorf("the grant lives until %s: no token of before outlives the restore", d.Next.ExpiresAt.Time())
+		t.Errorf("the grant lives until %s: no token from before outlives the restore", d.Next.ExpiresAt.Time())
 	}
 	if again := d.Next.Refresh(r, p, putBackAt+2*hour); again.Refusal != grant.Allowed || again.Next != d.Next {
 		t.Errorf("again: %s, %+v", again.Refusal, again.Next)
 	}
 }
 
-// Instants of a grant never go back: what is ahead of a row was issued after it.
-func TestAfterARestoreNothingOlderThanTheRowCarriesTheGrantOn(t *testing.T) {
+// The instants of a grant never decrease: a token of a later generation than its row has
+// no earlier date.
+func TestAfterARestoreNoOlderTokenContinuesTheGrant(t *testing.T) {
 	g := third()
 	r := presents(g, 9)
 	r.Restore, r.IssuedAt, r.ExpiresAt, r.Maker = putBack(), g.RotatedAt-1, grant.Never, retired()
@@ -202,6 +205,6 @@ func TestAfterARestoreNothingOlderThanTheRowCarriesTheGrantOn(t *testing.T) {
 	}
 	r.IssuedAt = g.RotatedAt
 	if d := g.Refresh(r, specification(), putBackAt+hour); d.Refusal != grant.Allowed {
-		t.Errorf("one that was issued with the row or after it: %s", d.Refusal)
+		t.Errorf("a token that was issued with the row or later: %s", d.Refusal)
 	}
 }

@@ -45,7 +45,7 @@ func TestRedeemedDeviceCodes(t *testing.T) {
 			t.Errorf("%s: %+v", name, d)
 		}
 	}
-	// Access tokens that were revoked stay so.
+	// Revoked access tokens stay revoked.
 	g := made
 	g.AccessFloor = at.Add(time.Second)
 	if d := g.Redeemed(request, policy, at.Add(2*time.Second)); d.Refusal != Allowed || d.Access.IssuedAt <= g.AccessFloor {

@@ -11,15 +11,15 @@ import (
 
 const rotated = t0 + 2*hour
 
-// third is a grant in its third generation.
+// third returns a grant in its third generation.
 func third() grant.Grant {
 	g := issued(rotated)
 	g.Generation, g.Version, g.Attempt = 3, 3, 33
 	return g
 }
 
-// presents is the owner's request with the refresh token of a generation.
-// Older tokens were issued earlier; younger ones the row has not heard of.
+// presents returns the owner's request with the refresh token of a generation. Tokens of
+// earlier generations are older. The row does not have later generations yet.
 func presents(g grant.Grant, generation uint32) grant.Refresh {
 	issuedAt := g.RotatedAt + (grant.Instant(generation)-grant.Instant(g.Generation))*hour
 	return grant.Refresh{
@@ -28,7 +28,7 @@ func presents(g grant.Grant, generation uint32) grant.Refresh {
 	}
 }
 
-// next is g after a rotation at an instant.
+// next returns g after a rotation at an instant.
 func next(g grant.Grant, at grant.Instant) grant.Grant {
 	g.Generation++
 	g.Version++
@@ -276,8 +276,9 @@ func TestRefresh(t *testing.T) {
 	}
 }
 
-// The order is that of the token endpoint inside step G: G3, G8, G10, G4, G2,
-// S. Only the replay may change the grant.
+// The checks are made in the order of the steps G of
+// internal/conformance/section3_grant_test.go: G3, G8, G10, G4, G2, and then the scope.
+// Only a replay may change the grant.
 func TestRefreshRefusesInOrder(t *testing.T) {
 	type request struct {
 		g   grant.Grant

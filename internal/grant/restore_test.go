@@ -6,22 +6,22 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 )
 
-// putBackAt is when the store of these tests was put back to what it was when
-// third's pair was new. The clients had gone on until then.
+// putBackAt is the instant at which the store was restored to a backup from the time of
+// third's pair. Until then, the clients had continued.
 const putBackAt = rotated + 10*hour
 
 func putBack() grant.Restore {
 	return grant.Restore{Backup: rotated + minute, At: putBackAt, Until: putBackAt + 31*day}
 }
 
-func TestOP13_AfterARestoreTheFirstTokenOfBeforeCarriesTheGrantOn(t *testing.T) {
+func TestOP13_AfterARestoreTheFirstEarlierTokenContinuesTheGrant(t *testing.T) {
 	g := third()
 	at := putBackAt + hour
 	since := next(g, at-minute) // rotated after the restore
 	idle := g                   // expired by the row, which has not heard of later rotations
 	idle.ExpiresAt = rotated + hour
 	lived := func(r grant.Restore) func(*grant.Refresh) { return func(q *grant.Refresh) { q.Restore = r } }
-	// carried is what becomes of g when a token of a generation carries it on.
+	// carried returns g after a token of a generation has continued it.
 	carried := func(generation uint32, at grant.Instant) grant.Grant {
 		want := next(g, at)
 		want.Generation = generation + 1
@@ -50,8 +50,8 @@ func TestOP13_AfterARestoreTheFirstTokenOfBeforeCarriesTheGrantOn(t *testing.T) 
 		{"older than the row is a replay, as ever", g, 2, nil, at, grant.RefreshReplayed, revoked(g, grant.ReasonRefreshReplayed)},
 		{"a second holder, ahead of a row that has gone on", since, 9, func(q *grant.Refresh) { q.IssuedAt = putBackAt - hour }, at, grant.RefreshReplayed, revoked(since, grant.ReasonRefreshReplayed)},
 		{"a second holder, of the same generation", since, 4, func(q *grant.Refresh) { q.IssuedAt = putBackAt - hour }, at, grant.RefreshReplayed, revoked(since, grant.ReasonRefreshReplayed)},
-		// After a restore of a store that was restored before, two rotations of
-		// one generation are both older than the later restore.
+		// If the store had been restored before, two tokens of one generation may be from
+		// before the later restore.
 		{"a second holder of the row's generation, rotated later", g, 3, func(q *grant.Refresh) { q.IssuedAt = rotated + minute }, at, grant.RefreshReplayed, revoked(g, grant.ReasonRefreshReplayed)},
 		{"a second holder of the row's generation, rotated earlier", g, 3, func(q *grant.Refresh) { q.IssuedAt = rotated - minute }, at, grant.RefreshReplayed, revoked(g, grant.ReasonRefreshReplayed)},
 		{"a second holder who comes after the expiry is caught all the same", since, 9,
@@ -81,14 +81,14 @@ func TestOP13_AfterARestoreTheFirstTokenOfBeforeCarriesTheGrantOn(t *testing.T) 
 				t.Errorf("%s,\n%+v\nwant %s,\n%+v", d.Refusal, d.Next, tt.want, want)
 			}
 			if tt.want == grant.Allowed && !d.Repeated && d.Access.IssuedAt != want.RotatedAt {
-				t.Errorf("the access token is issued %d ms beside its pair", d.Access.IssuedAt-want.RotatedAt)
+				t.Errorf("the access token is dated %d ms from its pair", d.Access.IssuedAt-want.RotatedAt)
 			}
 		})
 	}
 }
 
-// A client whose refresh tokens do not rotate keeps the one that it holds.
-func TestOP13_WithoutRotationTheTokenOfBeforeStaysGood(t *testing.T) {
+// A client without rotation keeps its refresh token across the restore.
+func TestOP13_WithoutRotationAnEarlierTokenStaysValid(t *testing.T) {
 	g := third()
 	p := specification()
 	p.NoRotation = true
@@ -100,7 +100,7 @@ func TestOP13_WithoutRotationTheTokenOfBeforeStaysGood(t *testing.T) {
 		t.Fatalf("first: %s, %+v", d.Refusal, d.Next)
 	}
 	if d.Next.DeleteAfter < r.ExpiresAt {
-		t.Error("the row may go before its token")
+		t.Error("the row may be deleted before its token expires")
 	}
 	again := d.Next.Refresh(r, p, putBackAt+2*hour)
 	if again.Refusal != grant.Allowed || again.Next != d.Next {
@@ -108,7 +108,7 @@ func TestOP13_WithoutRotationTheTokenOfBeforeStaysGood(t *testing.T) {
 	}
 }
 
-func TestOP13_ACodeOfBeforeTheRestoreIsRefused(t *testing.T) {
+func TestOP13_ACodeFromBeforeTheRestoreIsRefused(t *testing.T) {
 	restored := grant.Restore{Backup: t0 - hour, At: t0 + 10*second, Until: t0 + 31*day}
 	for _, tt := range []struct {
 		name         string
@@ -135,11 +135,11 @@ func TestOP13_ACodeOfBeforeTheRestoreIsRefused(t *testing.T) {
 	c, r := aCode(), aRedemption()
 	c.AuthorizedAt, r.Restore = t0+10*second, restored
 	if d := c.Redeem(r, specification(), t0); d.Next.RotatedAt != restored.At {
-		t.Errorf("a clock behind the restore issues at %d ms of it", d.Next.RotatedAt-restored.At)
+		t.Errorf("a clock behind the restore dates a token %d ms from it", d.Next.RotatedAt-restored.At)
 	}
 }
 
-func TestOP13_AnAccessTokenAheadOfItsRowIsAliveIfItIsOfBefore(t *testing.T) {
+func TestOP13_AnAccessTokenAheadOfItsRowIsActiveIfOlderThanTheRestore(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
 		generation uint32
@@ -164,7 +164,7 @@ func TestOP13_AnAccessTokenAheadOfItsRowIsAliveIfItIsOfBefore(t *testing.T) {
 	}
 }
 
-func TestOP13_ATokenWithoutARowIsLostForGoodOnceThatWasDeclared(t *testing.T) {
+func TestOP13_ATokenWithoutARowIsRefusedOnceARestoreIsDeclared(t *testing.T) {
 	for _, tt := range []struct {
 		issuedAt, expiresAt, now grant.Instant
 		want                     grant.Refusal

@@ -7,7 +7,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 )
 
-// graced is the policy of a client whose processes share a token file.
+// graced returns the policy of a client whose processes share a token file.
 func graced() grant.Policy {
 	p := specification()
 	p.RetryWindow, p.ReuseGrace = time.Minute, 24*time.Hour
@@ -15,7 +15,7 @@ func graced() grant.Policy {
 }
 
 // An earlier token gets what the present one would get, and never more.
-func TestReuseGraceTreatsAnEarlierTokenAsThePresentOne(t *testing.T) {
+func TestReuseGraceAcceptsAnEarlierTokenLikeThePresentOne(t *testing.T) {
 	g := third()
 	g.Generation = 9
 	issuedAt := func(at grant.Instant) func(*grant.Refresh) {
@@ -108,8 +108,8 @@ func TestReuseGraceTreatsAnEarlierTokenAsThePresentOne(t *testing.T) {
 	}
 }
 
-// After a restore, each holder has a token that the row has lost. The first carries
-// the grant on, and the others are earlier tokens, whatever their generation.
+// After a restore, each holder may have a token that the row has lost. The first one
+// continues the grant. The others count as earlier tokens, whatever their generation.
 func TestReuseGraceHoldsAcrossARestore(t *testing.T) {
 	lost := func(g grant.Grant, generation uint32, at grant.Instant) grant.Refresh {
 		r := presents(g, generation)

@@ -13,7 +13,7 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-func TestOP13_ARestoreLogsNobodyOutAndAReplayIsStillOne(t *testing.T) {
+func TestOP13_ARestoreEndsNoGrantAndAReplayIsStillDetected(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	first := s.Login()
@@ -60,7 +60,7 @@ func TestOP13_OfTwoHoldersOfTokensOfBeforeTheSecondEndsTheGrant(t *testing.T) {
 	s.Refused(grant.GrantRevoked)(s.Renew(third.RefreshToken))
 }
 
-func TestOP13_AGrantOfAfterTheBackupIsLostForGood(t *testing.T) {
+func TestOP13_AGrantMadeAfterTheBackupIsLost(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	tokens := s.Login()
