@@ -10,9 +10,9 @@ import (
 
 const auditLine = `{"seq":1,"event":"login_succeeded"`
 
-// Only a holder of the audit key makes the MAC of a line, and only while that
-// key is in use.
-func TestLineMACProvesWhoWroteALineAndWhen(t *testing.T) {
+// Only a holder of the audit key can compute the MAC of a line, and only while the key is
+// in use.
+func TestLineMACProvesTheWriterAndTheTimeOfALine(t *testing.T) {
 	kek := parseKEK(t, frozenKEK)
 	rotated := frozenAt.Add(30 * 24 * time.Hour)
 	first, second := newKey(t, kek, keys.Audit, frozenAt), newKey(t, kek, keys.Audit, rotated)
@@ -49,7 +49,7 @@ func TestLineMACProvesWhoWroteALineAndWhen(t *testing.T) {
 	}{
 		"by the key of then":                             {ring, byFirst, auditLine, -time.Second, nil},
 		"by the key of now":                              {ring, bySecond, auditLine, 0, nil},
-		"dated before its key":                           {ring, bySecond, auditLine, -time.Hour, nil}, // it was queued
+		"dated before its key":                           {ring, bySecond, auditLine, -time.Hour, nil}, // the line was queued before
 		"late, by a node that is slow":                   {ring, byFirst, auditLine, time.Hour, nil},
 		"by a key out of use":                            {ring, byFirst, auditLine, time.Hour + time.Second, keys.ErrOutOfUse},
 		"by a key before its withdrawal":                 {withdrawn, bySecond, auditLine, 0, nil},

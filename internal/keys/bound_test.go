@@ -8,7 +8,7 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 )
 
-// The key is in the text of a bound token, under its MAC.
+// A bound token contains the key's thumbprint under its MAC.
 func TestBoundTokens(t *testing.T) {
 	r := newRing(t)
 	id := r.Current(keys.MAC, frozenAt)

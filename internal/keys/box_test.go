@@ -12,7 +12,7 @@ import (
 
 const boxLabel = "interaction"
 
-// Both were made once by the frozen ring.
+// frozenBox and frozenTag were made once with the frozen ring.
 const (
 	frozenBox = "0142305e7f412d6805f833b1dda4b3113c94b3768f98204220b378bbed4dd9fc32355ffb624198f85e50489c43f4c84deddc0f"
 	frozenTag = "3a312990ab082b6a0aa12adea0fd7039064b65fe893a5628eae719cb7d39d9f0"
@@ -30,12 +30,12 @@ func TestBoxRoundTrip(t *testing.T) {
 			t.Errorf("a box of %d bytes shows what is in it", len(plain))
 		}
 		if again := r.SealBox(boxLabel, plain, frozenAt); bytes.Equal(again, box) {
-			t.Error("the same text sealed twice gives the same box: it tells that both are equal")
+			t.Error("the same text sealed twice gives the same box, which shows that both are equal")
 		}
 	}
 }
 
-// A secret of one user must not open as another's, nor a second factor as an
+// A secret of one user must not open as the secret of another, nor a second factor as an
 // interaction.
 func TestBoxOpensOnlyUnderItsLabel(t *testing.T) {
 	r := frozenRing(t)
@@ -70,8 +70,7 @@ func TestBoxTamperedWithIsRefused(t *testing.T) {
 	}
 }
 
-// What was sealed before a rotation is read after it, for as long as the old
-// key is kept, and not after.
+// A box from before a rotation opens as long as the old key is kept.
 func TestBoxOfAnOlderKeyOpensAfterRotation(t *testing.T) {
 	kek := parseKEK(t, frozenKEK)
 	fresh := newKey(t, kek, keys.Seal, frozenAt+1000)
@@ -97,7 +96,7 @@ func TestBoxOfAnOlderKeyOpensAfterRotation(t *testing.T) {
 	}
 }
 
-// A key of another purpose opens nothing, whatever the box claims.
+// A key of another purpose opens no box, whatever key id the box contains.
 func TestBoxUnderAKeyOfAnotherPurposeIsRefused(t *testing.T) {
 	r := frozenRing(t)
 	box := r.SealBox(boxLabel, []byte("x"), frozenAt)
@@ -112,8 +111,8 @@ func TestBoxUnderAKeyOfAnotherPurposeIsRefused(t *testing.T) {
 	}
 }
 
-// A box and a code are under keys of different labels: neither opens as the
-// other, though both begin alike.
+// Boxes and codes use keys of different labels: neither opens as the other, although they
+// begin with the same bytes.
 func TestBoxIsNoCode(t *testing.T) {
 	r := frozenRing(t)
 	box := r.SealBox(boxLabel, oldRecord(theCode()), frozenAt)
@@ -122,9 +121,9 @@ func TestBoxIsNoCode(t *testing.T) {
 	}
 }
 
-// What was written once is read for ever: sessions and second factors outlive
-// releases.
-func TestFrozenBoxAndMark(t *testing.T) {
+// Boxes and tags from earlier releases must be readable for ever: sessions and second
+// factors are stored with them.
+func TestFrozenBoxAndTag(t *testing.T) {
 	r := frozenRing(t)
 	box, err := hex.DecodeString(frozenBox)
 	if err != nil {
@@ -134,11 +133,11 @@ func TestFrozenBoxAndMark(t *testing.T) {
 		t.Errorf("%q, %v", plain, err)
 	}
 	if got := hex.EncodeToString(r.Tag("session", []byte("one"), []byte("two"))); got != frozenTag {
-		t.Errorf("the mark is %s", got)
+		t.Errorf("the tag is %s", got)
 	}
 }
 
-func TestMarkTellsPartsAndLabelsApart(t *testing.T) {
+func TestTagsDifferByPartsAndLabel(t *testing.T) {
 	r := frozenRing(t)
 	b := func(s string) []byte { return []byte(s) }
 	marks := map[string]string{}
@@ -159,33 +158,32 @@ func TestMarkTellsPartsAndLabelsApart(t *testing.T) {
 		"another deployment":  newRing(t).Tag("l", b("ab")),
 	} {
 		if len(m) != keys.TagSize {
-			t.Errorf("%s: a mark of %d bytes", name, len(m))
+			t.Errorf("%s: a tag of %d bytes", name, len(m))
 		}
 		if other, ok := marks[string(m)]; ok {
-			t.Errorf("%q and %q have one mark", name, other)
+			t.Errorf("%q and %q have the same tag", name, other)
 		}
 		marks[string(m)] = name
 	}
 	if !bytes.Equal(r.Tag("l", b("ab")), frozenRing(t).Tag("l", b("ab"))) {
-		t.Error("a mark is not the same twice")
+		t.Error("two tags of the same input differ")
 	}
 }
 
-// A mark does not depend on the keys that rotate: a browser is known for a
-// year.
-func TestMarkOutlivesRotation(t *testing.T) {
+// Tags do not depend on the keys that rotate: a known browser is recognized for a year.
+func TestTagsDoNotChangeWithRotations(t *testing.T) {
 	kek := parseKEK(t, frozenKEK)
 	r, err := keys.Open(kek, append(frozenRecords(), newKey(t, kek, keys.Seal, frozenAt), newKey(t, kek, keys.MAC, frozenAt)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(r.Tag("l", []byte("x")), frozenRing(t).Tag("l", []byte("x"))) {
-		t.Error("another sealing key changes marks")
+		t.Error("another sealing key changes tags")
 	}
 }
 
-// Each process of the fuzzer runs what is before f.Fuzz, so the genuine box is
-// the frozen one.
+// Each process of the fuzzer runs the setup before f.Fuzz, so the authentic box must be a
+// constant.
 func FuzzOpenBox(f *testing.F) {
 	r := frozenRing(f)
 	genuine, err := hex.DecodeString(frozenBox)
@@ -203,7 +201,7 @@ func FuzzOpenBox(f *testing.F) {
 		case err == nil && (label != "totp/alice" || !bytes.Equal(box, genuine) || string(plain) != "frozen"):
 			t.Fatal("a box opens that was not sealed so")
 		case err != nil && (err != keys.ErrNotAuthentic || plain != nil):
-			t.Fatalf("a refused box says %d bytes, %v", len(plain), err)
+			t.Fatalf("a refused box returns %d bytes, %v", len(plain), err)
 		}
 	})
 }

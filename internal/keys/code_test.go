@@ -13,7 +13,7 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 )
 
-// frozenSums are the first bytes of the SHA-256 of what the frozen ring seals.
+// frozenSums are the first bytes of the SHA-256 of the texts that the frozen ring seals.
 var frozenSums = map[string]string{
 	"refresh token":         "\xde\xa0\xc6\x8b",
 	"access token":          "\x56\x1c\xc9\xf3",
@@ -21,7 +21,7 @@ var frozenSums = map[string]string{
 	"code":                  "\x8b\x5c\x5f\xac",
 }
 
-// fullCode has what a code can also say.
+// fullCode returns a code with the optional members.
 func fullCode() grant.Code {
 	c := theCode()
 	c.AuthTime, c.Claims = frozenAt-5000, `{"tenant":"t1"}`
@@ -41,7 +41,7 @@ func TestCodeRoundTrip(t *testing.T) {
 	}
 	zeroChallenge := theCode()
 	zeroChallenge.Challenged = true
-	// At most 128 bytes of claims, for a subject as most providers name them.
+	// The limit is 128 bytes of claims, with a subject of the usual length.
 	full := longest
 	full.Subject, full.AuthTime, full.Claims = strings.Repeat("s", 160), lastTime, fullCode().Claims+strings.Repeat("x", 128-len(fullCode().Claims))
 	timed, claiming := theCode(), theCode()
@@ -65,8 +65,7 @@ func TestCodeRoundTrip(t *testing.T) {
 	}
 }
 
-// A code that would not fit is a clear error, never a text that clients or
-// proxies cut off.
+// Sealing a code that is too long is an error: clients or proxies could truncate it.
 func TestCodeThatDoesNotFit(t *testing.T) {
 	r := newRing(t)
 	id := r.Current(keys.Seal, frozenAt)
@@ -104,8 +103,8 @@ func TestCodeThatDoesNotFit(t *testing.T) {
 	}
 }
 
-// oldRecord is what codes held before they could say how their subject was
-// authenticated, written out by hand.
+// oldRecord builds a code's record by hand, in the layout before codes had auth_time and
+// claims.
 func oldRecord(c grant.Code) []byte {
 	rec := []byte{0}
 	if c.Challenged {
@@ -138,7 +137,7 @@ func TestCodesOfTheOldLayoutOpenAndAreWrittenAsTheyWere(t *testing.T) {
 		if got, err := r.OpenCode(want.Realm, old); err != nil || got != want {
 			t.Errorf("read as %+v, %v", got, err)
 		}
-		// Without the new members not a byte is added.
+		// Without the new members, not a byte is added.
 		if text, err := r.SealCode(frozenSeal, want, nonce); err != nil || text != old {
 			t.Errorf("%d characters, %v; want the %d of the old layout", len(text), err, len(old))
 		}
@@ -165,7 +164,7 @@ func TestRecordsThatAreCutOrOfALaterVersionAreRefused(t *testing.T) {
 	for _, flag := range []byte{8, 16, 32, 64, 128} {
 		later := append([]byte{rec[0] | flag}, rec[1:]...)
 		if c, err := r.OpenCode("/api", r.SealRecord(frozenSeal, "/api", later, nonce)); err != keys.ErrNotAuthentic || c != (grant.Code{}) {
-			t.Errorf("flag %d, which has no meaning yet: %+v, %v", flag, c, err)
+			t.Errorf("flag %d, which is undefined: %+v, %v", flag, c, err)
 		}
 	}
 }
@@ -196,7 +195,7 @@ func TestCodesWithDifferentNoncesShareNothing(t *testing.T) {
 	r := newRing(t)
 	id := r.Current(keys.Seal, frozenAt)
 	other := nonce
-	other[0]++ // selects another key
+	other[0]++ // derives another key
 	third := nonce
 	third[23]++ // GCM's own nonce
 	var texts []string
@@ -222,7 +221,7 @@ func TestCodesWithDifferentNoncesShareNothing(t *testing.T) {
 	}
 }
 
-// A code tells nothing to whoever reads it in a log or a Referer.
+// A code reveals nothing to a reader of a log or a Referer header.
 func TestCodeIsSealed(t *testing.T) {
 	r := newRing(t)
 	text, err := r.SealCode(r.Current(keys.Seal, frozenAt), fullCode(), nonce)
@@ -241,9 +240,9 @@ func TestCodeIsSealed(t *testing.T) {
 	}
 }
 
-// A code with the scope openid also carries a nonce and facts, and with all of them
-// at their longest it stays below MaxOpenIDCode. Without the scope, no code is
-// longer than before.
+// A code with the scope openid also has a nonce and facts. With all of them at their
+// maximum length it stays below MaxOpenIDCode. Without the scope, no code is longer than
+// before.
 func TestCodeOfAnAuthenticationRequest(t *testing.T) {
 	r := newRing(t)
 	id := r.Current(keys.Seal, frozenAt)
@@ -254,16 +253,17 @@ func TestCodeOfAnAuthenticationRequest(t *testing.T) {
 		Nonce: strings.Repeat("n", 255),
 		Facts: grant.Facts{Claims: "{" + strings.Repeat("x", 127), Session: [16]byte{0xff}, ACR: 0xff, AMR: 0xff, InUserInfo: 1, InIDToken: 1, APIs: grant.APIs{1, 2, 3, 4, 5, 0xfffe}},
 	}
-	// An upstream provider says more about the login, and nothing that tokens carry.
+	// With an upstream provider, the facts have more about the login, but nothing that
+	// tokens contain.
 	said := longest
 	said.Facts = grant.Facts{Session: [16]byte{0xff}, ReportedACR: strings.Repeat("a", grant.MaxReportedACR), ReportedAMR: strings.Repeat("m", grant.MaxReportedAMR), InUserInfo: 1<<32 - 1, InIDToken: 1, APIs: longest.APIs, JKT: oauth.JKT{0xff}}
-	// More than any authorization has: every field is as long as it can be.
+	// This is more than any authorization has: every field has its maximum length.
 	most := said
 	most.Claims, most.ACR, most.AMR = longest.Claims, 0xff, 0xff
-	// APIs make room too, without openid.
+	// Codes with APIs get more room too, even without openid.
 	apis := longest
 	apis.Scope, apis.Nonce, apis.Facts = oauth.Scope(strings.Repeat("x", oauth.MaxScopeLength)), "", grant.Facts{Claims: longest.Claims, APIs: longest.APIs}
-	// So does a key, and openid without either.
+	// So do codes with a key, and codes with openid but with neither.
 	bound, openID := apis, longest
 	bound.APIs, bound.JKT, openID.APIs = grant.APIs{}, oauth.JKT{0xff}, grant.APIs{}
 	nonceOnly, factsOnly := theCode(), theCode()

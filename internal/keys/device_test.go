@@ -40,11 +40,11 @@ func TestDeviceCodes(t *testing.T) {
 	}
 }
 
-// sealedDeviceCode is theDeviceCode as it was sealed once: each process that fuzzes has
-// the same text.
+// sealedDeviceCode is theDeviceCode, sealed once: all processes of the fuzzer need the
+// same text.
 const sealedDeviceCode = keys.DevicePrefix + "AUIwXn-Sc87J2yQDCMI7euilz8BRq0dwLg2dxkXqET0z2QGicFRYC33Wcs8IH3zvJhz7I0odQsiNTD_xYpcSB1OgY7SnRg7HsofeTYDs8uA1lWN-Y2ImtgKMAteEdjuavS1FZ75TxXOlf3Fe"
 
-// No other text is a device code, and no other spelling of this one.
+// No other text is accepted as a device code, not even another encoding of this one.
 func FuzzOpenDeviceCode(f *testing.F) {
 	r := frozenRing(f)
 	if got, err := keys.OpenDeviceCode(r, "/api", sealedDeviceCode); err != nil || got != theDeviceCode() {

@@ -10,8 +10,8 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 )
 
-// What a token that was exchanged says comes back as it was sealed, bound or not, and no
-// other text does.
+// The contents of an exchanged token are read as they were sealed, bound or not, and no
+// altered text is accepted.
 func TestExchangedTokens(t *testing.T) {
 	r := newRing(t)
 	id := r.Current(keys.MAC, frozenAt)
@@ -47,6 +47,6 @@ func TestExchangedTokens(t *testing.T) {
 	}
 	token.Scope = oauth.Scope(strings.Repeat("s", 2048))
 	if _, err := r.SealService(id, "/api", token); err == nil {
-		t.Error("a token is sealed that nobody could open")
+		t.Error("a token was sealed that cannot be opened")
 	}
 }

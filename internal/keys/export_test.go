@@ -6,7 +6,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 )
 
-// SignHeader is a JWT by a key of the ring, under any header.
+// SignHeader signs a JWT with a key of the ring and any header.
 func (r *Ring) SignHeader(id grant.KeyID, header string, claims []byte) (string, error) {
 	enc := base64.RawURLEncoding
 	text := enc.EncodeToString([]byte(header)) + "." + enc.EncodeToString(claims)
@@ -14,7 +14,7 @@ func (r *Ring) SignHeader(id grant.KeyID, header string, claims []byte) (string,
 	return text + "." + enc.EncodeToString(signature), err
 }
 
-// SealRecord is a code that holds any record.
+// SealRecord seals any record as a code.
 func (r *Ring) SealRecord(id grant.KeyID, realm string, rec []byte, nonce [NonceSize]byte) string {
 	return CodePrefix + base64.RawURLEncoding.EncodeToString(r.byID[id].seal(codes, realm, rec, nonce))
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 )
 
-// The ring is the frozen one, so that a finding can be repeated.
+// FuzzOpenToken uses the frozen ring, so that a finding is reproducible.
 
 func FuzzOpenToken(f *testing.F) {
 	r := frozenRing(f)
@@ -30,14 +30,14 @@ func FuzzOpenToken(f *testing.F) {
 			t.Fatal("a refresh token is accepted that was not sealed")
 		}
 		if err != nil && (err != keys.ErrNotAuthentic || tok != keys.Token{}) {
-			t.Fatalf("a refused refresh token says %+v, %v", tok, err)
+			t.Fatalf("a refused refresh token returns %+v, %v", tok, err)
 		}
 		accessTok, accessErr := r.OpenAccess(realm, text)
 		if accessErr == nil && (realm != "/api" || !slices.Contains(sealed, text)) {
 			t.Fatal("an access token is accepted that was not sealed")
 		}
 		if accessErr != nil && (accessErr != keys.ErrNotAuthentic || accessTok != keys.Token{}) {
-			t.Fatalf("a refused access token says %+v, %v", accessTok, accessErr)
+			t.Fatalf("a refused access token returns %+v, %v", accessTok, accessErr)
 		}
 		if err == nil && accessErr == nil {
 			t.Fatal("one text is of two kinds")
@@ -78,8 +78,8 @@ func FuzzOpenCode(f *testing.F) {
 	})
 }
 
-// Whatever can be sealed is read back, and whatever a record of an allowed length
-// says can be sealed again.
+// Whatever can be sealed is read back. Whatever is read from a record of an allowed length
+// can be sealed again.
 func FuzzCodeRecord(f *testing.F) {
 	r := frozenRing(f)
 	f.Add(oldRecord(theCode()))
@@ -94,13 +94,13 @@ func FuzzCodeRecord(f *testing.F) {
 		c, err := r.OpenCode("/api", r.SealRecord(frozenSeal, "/api", rec, nonce))
 		if err != nil {
 			if err != keys.ErrNotAuthentic || c != (grant.Code{}) {
-				t.Fatalf("a refused record says %+v, %v", c, err)
+				t.Fatalf("a refused record returns %+v, %v", c, err)
 			}
 			return
 		}
 		text, err := r.SealCode(frozenSeal, c, nonce)
 		if long := r.SealRecord(frozenSeal, "/api", rec, nonce); err != nil && len(long) > keys.MaxCode {
-			return // sealing keeps the limit, and this record is above it
+			return // this record is longer than sealing allows
 		}
 		if err != nil {
 			t.Fatalf("what was read cannot be sealed: %v", err)
@@ -113,7 +113,7 @@ func FuzzCodeRecord(f *testing.F) {
 
 func FuzzVerify(f *testing.F) {
 	r := signingRing(f, nil, keys.SigningAlgorithms...)
-	signed := map[string]bool{} // without the signature: one of ECDSA has a twin
+	signed := map[string]bool{} // without the signature: an ECDSA signature has a second valid form
 	for _, alg := range keys.SigningAlgorithms {
 		text := sign(f, r, alg)
 		dot := strings.LastIndexByte(text, '.')
@@ -132,7 +132,7 @@ func FuzzVerify(f *testing.F) {
 			t.Fatal("a JWT is accepted that was not signed")
 		}
 		if err != nil && (err != keys.ErrNotAuthentic || typ != "" || claims != nil) {
-			t.Fatalf("a refused JWT says %q, %d bytes, %v", typ, len(claims), err)
+			t.Fatalf("a refused JWT returns %q, %d bytes, %v", typ, len(claims), err)
 		}
 	})
 }

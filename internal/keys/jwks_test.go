@@ -18,7 +18,8 @@ import (
 	"github.com/mintage/mintage/internal/keys"
 )
 
-// fourKeys are the frozen ES256 key and three followers of it, an hour apart.
+// fourKeys returns a ring with the frozen ES256 key and three successor keys, an hour
+// apart.
 func fourKeys(t *testing.T) (*keys.Ring, []grant.KeyID) {
 	t.Helper()
 	ids := []grant.KeyID{signingRecords(t, keys.ES256)[0].ID}
@@ -61,7 +62,7 @@ func TestJWKSHoldsWhatIsNextActiveAndRetired(t *testing.T) {
 		if got := kids(r.JWKS(tt.now, noRotation)); !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", tt.name, got, want)
 		}
-		// PEM has the same keys and no others.
+		// PublicPEM has the same keys, and no others.
 		for _, id := range es {
 			if _, found := r.PublicPEM(id.String(), tt.now, noRotation); found != slices.Contains(want, id.String()) {
 				t.Errorf("%s: PEM of %s: %t", tt.name, id, found)

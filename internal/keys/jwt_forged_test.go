@@ -33,8 +33,7 @@ func notGenuine(t *testing.T, r *keys.Ring, name, text string) {
 	}
 }
 
-// Each of these headers stands over a signature that is good: what is wrong is
-// the header alone.
+// Each of these headers has a valid signature: only the header is wrong.
 func TestHeadersOfAnotherFormAreRefused(t *testing.T) {
 	r := signingRing(t, nil, keys.SigningAlgorithms...)
 	id := func(alg keys.Purpose) string { return r.Current(alg, frozenAt).String() }
@@ -104,8 +103,7 @@ func TestHeadersOfAnotherFormAreRefused(t *testing.T) {
 	notGenuine(t, r, "RS256 over ES256's kid", signed(keys.RS256, strings.Replace(good, "ES256", "RS256", 1)))
 }
 
-// The public key is public: it must not serve as a secret (RFC 8725 section
-// 2.1).
+// The public key must not be accepted as an HMAC secret (RFC 8725 section 2.1).
 func TestThePublicKeyIsNoSecret(t *testing.T) {
 	r := signingRing(t, nil, keys.SigningAlgorithms...)
 	for _, k := range r.JWKS(frozenAt, noRotation) {
@@ -189,7 +187,8 @@ func TestOddSignaturesAreRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// ASN.1, as most libraries give signatures, is not the form of a JWS.
+		// ASN.1, the form in which most libraries return signatures, is not the form of a
+		// JWS.
 		der := derOf(signature)
 		digest := sha256.Sum256([]byte(text[:dot]))
 		if !ecdsa.VerifyASN1(k.(*ecdsa.PublicKey), digest[:], der) {
@@ -209,7 +208,7 @@ func publicDER(t *testing.T, r *keys.Ring, id grant.KeyID) []byte {
 	return block.Bytes
 }
 
-// derOf writes r and s, whose first bits may be set, as ASN.1 integers.
+// derOf encodes r and s as ASN.1 integers, with a zero byte if their first bit is set.
 func derOf(signature []byte) []byte {
 	var body []byte
 	for _, half := range [][]byte{signature[:32], signature[32:]} {
@@ -254,8 +253,8 @@ func TestEveryChangeOfAJWTIsRefused(t *testing.T) {
 	}
 }
 
-// Nobody makes the server read long texts: no JWT that it issues is as long.
-func TestALongTextIsRefusedUnread(t *testing.T) {
+// A text that is longer than any JWT of the server is refused without reading it.
+func TestALongTextIsRefusedWithoutReadingIt(t *testing.T) {
 	r := signingRing(t, nil, keys.ES256)
 	longest, shortest := 0, 1<<20
 	for size := range 200 {

@@ -27,7 +27,7 @@ var libraryAlgorithms = []jose.SignatureAlgorithm{jose.ES256, jose.EdDSA, jose.R
 // noRotation is a schedule under which a retired key is kept for an hour.
 var noRotation = keys.Schedule{Retention: 3600e9}
 
-// signingRecords are the frozen keys of the algorithms, or of all.
+// signingRecords returns the frozen keys of the algorithms, or of all.
 func signingRecords(t testing.TB, algorithms ...keys.Purpose) (list []keys.Stored) {
 	t.Helper()
 	for line := range strings.Lines(frozenSigning) {
@@ -47,8 +47,8 @@ func signingRecords(t testing.TB, algorithms ...keys.Purpose) (list []keys.Store
 	return list
 }
 
-// signingRing is the frozen ring with a signing key of each of the algorithms,
-// and more records.
+// signingRing returns the frozen ring with a signing key of each algorithm, and more
+// records.
 func signingRing(t testing.TB, more []keys.Stored, algorithms ...keys.Purpose) *keys.Ring {
 	t.Helper()
 	r, err := keys.Open(parseKEK(t, frozenKEK), append(append(frozenRecords(), signingRecords(t, algorithms...)...), more...))
@@ -89,8 +89,8 @@ func TestJWTRoundTrip(t *testing.T) {
 	}
 }
 
-// Another implementation agrees about every byte.
-func TestJWTIsWhatTheLibraryReads(t *testing.T) {
+// The JOSE library verifies every JWT, and reads the same claims.
+func TestTheLibraryReadsTheSameJWTs(t *testing.T) {
 	r := signingRing(t, nil, keys.SigningAlgorithms...)
 	set := jose.JSONWebKeySet{Keys: r.JWKS(frozenAt, noRotation)}
 	for _, alg := range keys.SigningAlgorithms {
@@ -113,7 +113,7 @@ func TestJWTIsWhatTheLibraryReads(t *testing.T) {
 	}
 }
 
-// What the frozen keys sign never changes: verifiers in the field have it.
+// The signatures of the frozen keys never change, because verifiers have the public keys.
 func TestFrozenJWTs(t *testing.T) {
 	r := signingRing(t, nil, keys.SigningAlgorithms...)
 	for alg, want := range map[keys.Purpose]string{
@@ -164,7 +164,7 @@ func TestSignWithoutAKeyOrWithAnOddType(t *testing.T) {
 	}
 }
 
-// A key signs for the algorithm of its purpose and for no other.
+// A key opens only under its own purpose, and so signs only for its algorithm.
 func TestAKeyOfAnotherTypeDoesNotOpen(t *testing.T) {
 	kek := parseKEK(t, frozenKEK)
 	for _, tt := range []struct{ made, called keys.Purpose }{
@@ -182,7 +182,8 @@ func TestAKeyOfAnotherTypeDoesNotOpen(t *testing.T) {
 	}
 }
 
-// A verifier that keeps keys apart by time takes what was signed before.
+// VerifyAt accepts a JWT for as long as the retention of its key, and so does a verifier
+// with an old key set.
 func TestVerifyUntilTheKeyIsGone(t *testing.T) {
 	follower := newKey(t, parseKEK(t, frozenKEK), keys.ES256, frozenAt+1000)
 	r := signingRing(t, []keys.Stored{follower}, keys.ES256)
@@ -194,7 +195,7 @@ func TestVerifyUntilTheKeyIsGone(t *testing.T) {
 		if _, _, _, err := r.VerifyAt(text, now, noRotation); err != want {
 			t.Errorf("at %d: %v, want %v", now, err, want)
 		}
-		// Whether it is in force is another question.
+		// Verify does not check whether the key is in force.
 		if _, _, _, err := r.Verify(text); err != nil {
 			t.Errorf("at %d: %v", now, err)
 		}

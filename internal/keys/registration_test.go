@@ -10,7 +10,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 )
 
-// registrationKeys has a key of each purpose, that for registrations last.
+// registrationKeys returns a key of each purpose. The last one is for registrations.
 func registrationKeys(t *testing.T, at grant.Instant) (*KEK, []Stored) {
 	t.Helper()
 	kek, err := ParseKEK(NewKEKText())
@@ -28,8 +28,8 @@ func registrationKeys(t *testing.T, at grant.Instant) (*KEK, []Stored) {
 	return kek, records
 }
 
-// registrationRing has two keys for registrations: the second is used a day after the
-// first.
+// registrationRing returns a ring with two keys for registrations. The second is used a
+// day after the first.
 func registrationRing(t *testing.T, at grant.Instant) *Ring {
 	t.Helper()
 	kek, records := registrationKeys(t, at)
@@ -78,7 +78,7 @@ func TestARegistrationIsItsClientID(t *testing.T) {
 		if err != nil || secret != again || len(secret) < 43 || strings.Contains(id, string(secret)) {
 			t.Errorf("secret: %v, %d characters", err, len(secret))
 		}
-		// Its key is retired after a day, and forgotten a year later.
+		// The key is retired after a day, and deleted a year later.
 		if _, err := ring.Registrations("/api").Open(id, at.Add(24*time.Hour+RegistrationRetention)); err != nil {
 			t.Errorf("after a year: %v", err)
 		}
@@ -98,9 +98,9 @@ func TestARegistrationIsItsClientID(t *testing.T) {
 	}
 }
 
-// Whoever has got a key that is withdrawn or retired makes neither registrations nor
-// device codes of now.
-func TestNothingIsMadeByAKeyThatIsOutOfUse(t *testing.T) {
+// A thief of a withdrawn or retired key can make neither registrations nor device codes
+// with a current date.
+func TestAKeyOutOfUseMakesNothingWithACurrentDate(t *testing.T) {
 	const at grant.Instant = 1_800_000_000_000
 	const later = at + 3_600_000
 	kek, records := registrationKeys(t, at)

@@ -10,8 +10,8 @@ import (
 	"github.com/mintage/mintage/internal/keys"
 )
 
-// The frozen ring was written once, and deployments hold such rings: it must
-// open for ever, and so must what it sealed.
+// The frozen ring was written once. Deployments have such rings, so the ring and
+// everything that it sealed must open for ever.
 const frozenKEK = "M8jJ+nvL8emcy/6Jc4l7Vf52OHJbr51p3ffew/ZN8EY=\n"
 
 const (
@@ -57,7 +57,7 @@ func frozenRing(t testing.TB) *keys.Ring {
 	return r
 }
 
-// newRing makes a ring of new keys.
+// newRing returns a ring of new keys.
 func newRing(t testing.TB) *keys.Ring {
 	t.Helper()
 	kek := parseKEK(t, keys.NewKEKText())
@@ -139,8 +139,8 @@ func TestDamagedRecordIsRefused(t *testing.T) {
 	}
 }
 
-// Whoever can write the store, and nothing else, must not turn one key into
-// another.
+// A thief with write access to the store, but without the key-encryption key, must not be
+// able to replace one key by another.
 func TestRecordsFieldsAreBoundToTheKey(t *testing.T) {
 	kek := parseKEK(t, frozenKEK)
 	for name, edit := range map[string]func(r []keys.Stored){
@@ -200,7 +200,7 @@ func TestCurrentKey(t *testing.T) {
 	if got := r.Current(keys.Seal, frozenAt+1_000_000); got != frozenSeal {
 		t.Errorf("key for sealing: %s", got)
 	}
-	// Every key verifies at any time, also one that is not active yet.
+	// Every key verifies at any time, even before it is active.
 	for _, id := range []grant.KeyID{past.ID, frozenMAC, future.ID} {
 		text, err := r.SealRefresh(id, "/api", keys.Token{Generation: 1})
 		if err != nil {

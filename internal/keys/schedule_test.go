@@ -13,12 +13,12 @@ import (
 
 const day = 24 * time.Hour
 
-// quarterly is the schedule of the defaults.
+// quarterly is the default schedule.
 var quarterly = keys.Schedule{
 	Lifetime: 90 * day, Lead: 7 * day, MaxAge: time.Hour, Retention: 66 * time.Minute, Algorithms: keys.SigningAlgorithms,
 }
 
-// record is a key by its number, without anything in it.
+// record returns a key record with a number, and without key material.
 func record(id grant.KeyID, p keys.Purpose, activeAt grant.Instant) keys.Stored {
 	return keys.Stored{ID: id, Purpose: p, CreatedAt: frozenAt, ActiveAt: activeAt}
 }
@@ -100,12 +100,12 @@ func TestOfTwoKeysOfOneInstantTheLargerIDIsUsed(t *testing.T) {
 func TestDue(t *testing.T) {
 	only := quarterly
 	only.Algorithms = []keys.Purpose{keys.ES256}
-	const ahead = time.Hour + 10*time.Second // of a key that comes late
+	const ahead = time.Hour + 10*time.Second // notice for a successor key that is created late
 	for _, tt := range []struct {
 		name  string
-		there []time.Duration // when the keys are used
+		there []time.Duration // start of use of the existing keys
 		now   time.Duration
-		want  []time.Duration // when their followers are
+		want  []time.Duration // start of use of their successor keys
 	}{
 		{"young", []time.Duration{0}, 83*day - time.Millisecond, nil},
 		{"at the lead", []time.Duration{0}, 83 * day, []time.Duration{90 * day}},
@@ -142,7 +142,8 @@ func TestEveryPurposeRotatesButThePepper(t *testing.T) {
 	late := frozenAt.Add(365 * day)
 	s := quarterly
 	s.MaxSkew = 2 * time.Second
-	// Nobody keeps copies of keys that are not published.
+	// No copies are kept of keys that are not published, so their successor keys need less
+	// notice.
 	soon, later := late+12_000, late.Add(time.Hour)+12_000
 	want := []keys.Successor{{keys.MAC, soon}, {keys.Seal, soon}, {keys.Audit, soon}, {keys.ES256, later}, {keys.EdDSA, later}, {keys.RS256, later}}
 	if got := keys.NewTimeline(records).Due(late, s); !slices.Equal(got, want) {
@@ -152,16 +153,16 @@ func TestEveryPurposeRotatesButThePepper(t *testing.T) {
 	if got := keys.NewTimeline(records).Due(late, s); len(got) != 0 {
 		t.Errorf("without a lifetime: %v", got)
 	}
-	// The first of its kind is used at once, whatever the lifetime.
+	// The first key of a purpose is used at once, whatever the lifetime.
 	want = []keys.Successor{{keys.EdDSA, late}, {keys.RS256, late}}
 	if got := keys.NewTimeline(records[:5]).Due(late, s); !slices.Equal(got, want) {
 		t.Errorf("where there are none: %v, want %v", got, want)
 	}
 }
 
-// Nodes that look now and then, operators who rotate, and times in which all
-// are off: whatever happens, no verifier meets a key that it cannot know, and
-// none that it needs is taken away.
+// Nodes poll at times, operators rotate keys, and sometimes all nodes are down. Still, no
+// verifier meets a key that its key set cannot have, and no key is deleted while its
+// tokens are valid.
 func TestKeysArePublishedBeforeUseAndKeptAfterIt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seconds := func(name string, least, most int) time.Duration {
@@ -175,7 +176,7 @@ func TestKeysArePublishedBeforeUseAndKeptAfterIt(t *testing.T) {
 		published := map[grant.KeyID]grant.Instant{}
 		used := map[grant.KeyID]grant.Instant{} // when something was last signed
 		records := []keys.Stored{record(1, keys.MAC, frozenAt), record(2, keys.Seal, frozenAt), record(3, keys.ES256, frozenAt), record(4, keys.Audit, frozenAt)}
-		now, steady := frozenAt, frozenAt // steady: since when somebody looks every second
+		now, steady := frozenAt, frozenAt // steady: since when a node polls every second
 		planned := 0
 		add := func(p keys.Purpose, activeAt grant.Instant) {
 			records = append(records, record(grant.KeyID(len(records)+1), p, activeAt))
@@ -201,9 +202,10 @@ func TestKeysArePublishedBeforeUseAndKeptAfterIt(t *testing.T) {
 			}
 			line = keys.NewTimeline(records)
 			if again := line.Due(now, s); len(again) != 0 {
-				t.Fatalf("after %d followers were made, %d more are due", len(due), len(again))
+				t.Fatalf("after %d successor keys were added, %d more are due", len(due), len(again))
 			}
-			// Nodes whose clocks differ, and hear of a key after seven seconds.
+			// The clocks of nodes differ, and a node has a new key after at most seven
+			// seconds.
 			slow, fast := now.Add(-s.MaxSkew), now.Add(s.MaxSkew)
 			waiting := 0
 			for _, r := range records {
@@ -241,15 +243,15 @@ func TestKeysArePublishedBeforeUseAndKeptAfterIt(t *testing.T) {
 	})
 }
 
-// Ids of clients that registered themselves are verified for a year.
+// Client ids of self-registered clients are valid for a year after their key.
 func TestKeysOfRegistrations(t *testing.T) {
 	s := quarterly
 	if slices.Contains(s.Rotating(), keys.Registration) {
-		t.Error("a key where clients may not register themselves")
+		t.Error("a key is due although clients may not register themselves")
 	}
 	s.Registrations = true
 	if !slices.Contains(s.Rotating(), keys.Registration) {
-		t.Error("no key where clients may register themselves")
+		t.Error("no key is due although clients may register themselves")
 	}
 	next := frozenAt.Add(90 * day)
 	line := keys.NewTimeline([]keys.Stored{record(1, keys.Registration, frozenAt), record(2, keys.Registration, next)})

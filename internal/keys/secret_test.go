@@ -36,8 +36,8 @@ func TestRandomTextIsEven(t *testing.T) {
 		}
 		chi += (n - draws/62) * (n - draws/62) / (draws / 62)
 	}
-	// 61 degrees of freedom: above 140 once in ten million runs. A byte taken
-	// modulo 62 gives over 4,000.
+	// There are 61 degrees of freedom: a value above 140 happens once in ten million runs.
+	// A byte modulo 62 would give over 4,000.
 	if chi > 140 {
 		t.Errorf("chi-square %.1f", chi)
 	}
@@ -72,7 +72,7 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// The pepper never rotates: a later one must not lock every client out.
+// The pepper never rotates: another pepper would lock every client out.
 func TestDigestKeepsTheFirstPepper(t *testing.T) {
 	kek := parseKEK(t, frozenKEK)
 	for _, activeAt := range []grant.Instant{frozenAt + 1, frozenAt + 1_000_000} {
@@ -101,8 +101,8 @@ func TestHashSlow(t *testing.T) {
 	}
 }
 
-// A damaged hash is an error, not a match and not the exhaustion of memory.
-// A prefix of the hash is not the hash.
+// A damaged hash is an error, and neither matches nor exhausts the memory. A prefix of the
+// hash does not match.
 func TestMatchSlowComparesTheWholeHash(t *testing.T) {
 	t.Parallel()
 	salt, enc := []byte("0123456789abcdef"), base64.RawStdEncoding
@@ -155,21 +155,21 @@ func TestMatchSlowRefusesDamage(t *testing.T) {
 	}
 }
 
-// A hash of another system must not make every login expensive.
-func TestHashesThatCanBeImported(t *testing.T) {
+// An imported hash must not make every login expensive.
+func TestWhichHashesCanBeImported(t *testing.T) {
 	const rest = "$c29tZXNhbHQxMjM0NTY3OA$/GwkAA8EEtr1ulDkyGxUfW0FDR0Tx6mN6ZSATCOyoxM"
 	for phc, want := range map[string]bool{
 		keys.HashSlow("x"): true, keys.UnmatchableHash(): true,
 		"$argon2id$v=19$m=65536,t=4,p=4" + rest: true, "$argon2id$v=19$m=65537,t=1,p=1" + rest: false, "$argon2id$v=19$m=65536,t=5,p=1" + rest: false,
 		"$argon2i$v=19$m=64,t=1,p=1" + rest: false, "$argon2id$v=16$m=64,t=1,p=1" + rest: false, "$2y$10$abcdefghijklmnopqrstuv": false, "": false,
 		"$argon2id$v=19$m=64,t=1,p=1$c29tZQ$c2hvcnQ":    false,
-		"$argon2id$v=19$m=64,t=1,p=1,keyid=a2V5" + rest: false, // made with a key that is not here
+		"$argon2id$v=19$m=64,t=1,p=1,keyid=a2V5" + rest: false, // made with a key that the server does not have
 	} {
 		if err := keys.CheckSlow(phc); (err == nil) != want {
 			t.Errorf("%s: %v", phc, err)
 		}
 	}
 	if ok, err := keys.MatchSlow(keys.UnmatchableHash(), ""); ok || err != nil {
-		t.Errorf("a password that nobody knows is %t, %v", ok, err)
+		t.Errorf("the unmatchable hash matches: %t, %v", ok, err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 )
 
-func TestMatchTellsWhichSpellingHasTheHash(t *testing.T) {
+func TestMatchReturnsWhichSecretMatches(t *testing.T) {
 	t.Parallel()
 	pool := keys.NewSlowPool(1, 0)
 	hash := keys.HashSlow("correct horse")
@@ -33,11 +33,11 @@ func TestMatchTellsWhichSpellingHasTheHash(t *testing.T) {
 		t.Errorf("a damaged hash: %v", err)
 	}
 	if n := pool.Taken(); n != 0 {
-		t.Errorf("%d places are still taken", n)
+		t.Errorf("%d slots are still taken", n)
 	}
 }
 
-func TestADummyCostsAsMuchAndMatchesNothing(t *testing.T) {
+func TestADummyHashCostsAsMuchAndMatchesNothing(t *testing.T) {
 	t.Parallel()
 	cost := func(phc string) string { return phc[:strings.LastIndex(phc[:strings.LastIndex(phc, "$")], "$")] }
 	dummy := keys.UnmatchableHash()
@@ -52,13 +52,13 @@ func TestADummyCostsAsMuchAndMatchesNothing(t *testing.T) {
 	}
 }
 
-func TestAPoolBoundsWhatRunsAndWaitsAndWhatIsForOneName(t *testing.T) {
+func TestAPoolLimitsRunningAndQueuedCallsInTotalAndByShare(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		pool := keys.NewSlowPool(1, 4)
 		resume := pool.Pause()
 		var waiting sync.WaitGroup
-		// Cheap, and nobody's.
+		// The hash is cheap to compute, and matches no secret.
 		const hash = "$argon2id$v=19$m=8,t=1,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 		match := func(shares ...keys.Share) error {
 			_, err := pool.Match(t.Context(), hash, []oauth.Secret{"guess"}, shares...)
@@ -88,11 +88,11 @@ func TestAPoolBoundsWhatRunsAndWaitsAndWhatIsForOneName(t *testing.T) {
 		}
 		enter()
 		if err := match(); !errors.Is(err, keys.ErrPoolFull) || pool.Taken() != 5 {
-			t.Errorf("a sixth: %v, with %d places taken", err, pool.Taken())
+			t.Errorf("a sixth: %v, with %d slots taken", err, pool.Taken())
 		}
 		resume()
 		waiting.Wait()
-		// What was refused has left nothing behind in any share.
+		// Refused calls take no slots.
 		resume = pool.Pause()
 		for range 2 {
 			enter(b)
@@ -101,14 +101,14 @@ func TestAPoolBoundsWhatRunsAndWaitsAndWhatIsForOneName(t *testing.T) {
 		resume()
 		waiting.Wait()
 		if n := pool.Taken(); n != 0 {
-			t.Errorf("%d places are still taken", n)
+			t.Errorf("%d slots are still taken", n)
 		}
 	})
 }
 
-// Whoever gives up, before its turn or at the moment of it, leaves both its place and its
-// turn to others: the test would hang.
-func TestAMatchThatIsGivenUpLeavesItsPlaceAndItsTurn(t *testing.T) {
+// A call that ends early, before it gets a slot or at that instant, frees both its slot
+// and its place in the queue. Otherwise the test would hang.
+func TestACancelledMatchFreesItsSlot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		pool := keys.NewSlowPool(1, 1)
@@ -129,7 +129,7 @@ func TestAMatchThatIsGivenUpLeavesItsPlaceAndItsTurn(t *testing.T) {
 			resume()
 			waiting.Wait()
 			if n := pool.Taken(); n != 0 {
-				t.Errorf("%d places are still taken", n)
+				t.Errorf("%d slots are still taken", n)
 			}
 		}
 	})

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// alphabet is what the texts may hold, and no program escapes.
+	// alphabet has the characters of all texts: none of them needs escaping.
 	alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_."
 	lastTime = grant.Instant(1<<48 - 1)
 )
@@ -37,7 +37,7 @@ func theCode() grant.Code {
 
 var nonce = [keys.NonceSize]byte{1, 2, 3, 23: 24}
 
-// A kind is one of the three texts, with its own way to be opened.
+// A kind is one of the three kinds of texts, with the function that opens it.
 type kind struct {
 	name, prefix, text string
 	open               func(r *keys.Ring, realm, text string) error
@@ -60,7 +60,7 @@ func kinds(t testing.TB, r *keys.Ring) []kind {
 			func(r *keys.Ring, realm, text string) error {
 				got, err := r.OpenAccess(realm, text)
 				if err == nil && got.APIs != 0 {
-					err = keys.ErrNotAuthentic // it is for APIs
+					err = keys.ErrNotAuthentic // the token is for APIs
 				}
 				return err
 			}},
@@ -70,7 +70,7 @@ func kinds(t testing.TB, r *keys.Ring) []kind {
 			func(r *keys.Ring, realm, text string) error {
 				got, err := r.OpenAccess(realm, text)
 				if err == nil && got.APIs == 0 {
-					err = keys.ErrNotAuthentic // it is of the other kind
+					err = keys.ErrNotAuthentic // the token is of the other kind
 				}
 				return err
 			}},
@@ -104,7 +104,7 @@ func TestTokenRoundTrip(t *testing.T) {
 	}
 }
 
-func TestTextsAreWhatClientsCanCarry(t *testing.T) {
+func TestTextsNeedNoEscaping(t *testing.T) {
 	for _, k := range kinds(t, newRing(t)) {
 		most := 255
 		if k.name == "code" {
@@ -126,7 +126,7 @@ func TestEqualInputsGiveEqualTexts(t *testing.T) {
 		if k.text != again[i].text {
 			t.Errorf("%s: two texts of one input", k.name)
 		}
-		// A changed digest means that every text in the field dies.
+		// If the digest changes, every text that was issued before becomes invalid.
 		sum := sha256.Sum256([]byte(k.text))
 		if got, want := sum[:4], frozenSums[k.name]; string(got) != want {
 			t.Errorf("%s: format has changed: digest begins %x", k.name, got)
@@ -175,7 +175,7 @@ func TestKindsAreNeverConfused(t *testing.T) {
 	}
 }
 
-func TestOtherRealmOtherRingAndOtherKey(t *testing.T) {
+func TestTextsOfAnotherRealmRingOrKeyAreRefused(t *testing.T) {
 	r := newRing(t)
 	for _, k := range kinds(t, r) {
 		for _, realm := range []string{"", "/", "/ap", "/apI", "/api/", "/api\x00", "/other"} {
@@ -233,7 +233,8 @@ func TestOtherSpellingsAreRefused(t *testing.T) {
 					t.Fatalf("%s with %q put in at %d: %v", k.name, extra, i, err)
 				}
 			}
-			// The decoder skips line breaks: the same length with fewer bytes.
+			// The decoder skips line breaks: the text has the same length, but fewer
+			// bytes.
 			if err := k.open(r, "/api", k.text[:i]+"\n"+k.text[i+1:]); err != keys.ErrNotAuthentic {
 				t.Fatalf("%s with a line break at %d: %v", k.name, i, err)
 			}

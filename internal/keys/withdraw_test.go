@@ -12,8 +12,8 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 )
 
-// kekPair is an old key-encryption key, a new one, and what a file holds while
-// the new one takes the old one's place.
+// kekPair returns an old key-encryption key, a new one, and the contents of the key file
+// while the new one replaces the old one.
 func kekPair(t *testing.T) (old, fresh, both *keys.KEK) {
 	t.Helper()
 	a, b := keys.NewKEKText(), keys.NewKEKText()
@@ -31,7 +31,7 @@ func kekPair(t *testing.T) (old, fresh, both *keys.KEK) {
 	return list[0], list[1], list[2]
 }
 
-// wrappedRing is a key of each purpose that a ring needs, in use since now.
+// wrappedRing returns a key of each purpose that a ring needs, in use since frozenAt.
 func wrappedRing(t *testing.T, kek *keys.KEK) (records []keys.Stored) {
 	t.Helper()
 	for _, p := range []keys.Purpose{keys.MAC, keys.Seal, keys.Pepper, keys.ES256} {
@@ -56,7 +56,7 @@ func TestKeysAreRewrappedByANewKeyEncryptionKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	if both.Of(records).Fingerprint() != old.Fingerprint() || both.Of(nil).Fingerprint() != old.Fingerprint() {
-		t.Error("what is added before the keys are rewrapped is for nodes that may have the old key alone")
+		t.Error("keys that are added before the rewrapping must be wrapped by the old key, because some nodes may have only that")
 	}
 	records[3], err = old.Withdraw(records[3], frozenAt+5)
 	if err != nil {
@@ -64,7 +64,7 @@ func TestKeysAreRewrappedByANewKeyEncryptionKey(t *testing.T) {
 	}
 	var wrapped []keys.Stored
 	for i, r := range records {
-		// Also what was rewrapped before a crash.
+		// A second time, because a rewrapping may be repeated after a crash.
 		for range 2 {
 			if r, err = both.Next().Rewrap(both, r); err != nil {
 				t.Fatal(err)
@@ -79,7 +79,7 @@ func TestKeysAreRewrappedByANewKeyEncryptionKey(t *testing.T) {
 		wrapped = append(wrapped, r)
 	}
 	if both.Of(wrapped).Fingerprint() != fresh.Fingerprint() {
-		t.Error("what is added afterwards is wrapped by the old key")
+		t.Error("a key that is added after the rewrapping is wrapped by the old key")
 	}
 	for name, kek := range map[string]*keys.KEK{"the new key": fresh, "a file with both": both} {
 		ring, err := keys.Open(kek, wrapped)
@@ -107,8 +107,8 @@ func TestAFileOfKeyEncryptionKeysHoldsOneOrTwo(t *testing.T) {
 	}
 }
 
-// The mark of a withdrawal is authenticated: whoever can write the store alone
-// cannot make one, move one, or turn one into another.
+// A withdrawal is authenticated: a thief with write access to the store alone can neither
+// create nor move nor change one.
 func TestAWithdrawalCannotBeAlteredWithoutTheKeyEncryptionKey(t *testing.T) {
 	old, _, _ := kekPair(t)
 	r := wrappedRing(t, old)[0]
@@ -136,7 +136,7 @@ func TestAWithdrawalCannotBeAlteredWithoutTheKeyEncryptionKey(t *testing.T) {
 	}
 }
 
-func TestAWithdrawnKeyIsFollowedAtOnceAndMakesNothingAgain(t *testing.T) {
+func TestAWithdrawnKeyHasASuccessorAtOnceAndMakesNothing(t *testing.T) {
 	old, _, _ := kekPair(t)
 	at := frozenAt.Add(time.Hour)
 	newKey := func(activeAt grant.Instant) keys.Stored {
@@ -172,7 +172,7 @@ func TestAWithdrawnKeyIsFollowedAtOnceAndMakesNothingAgain(t *testing.T) {
 		t.Errorf("the key before: %+v", m)
 	}
 	if m := ring.Maker(second.ID); !m.Withdrawn {
-		t.Error("the withdrawn key makes things")
+		t.Error("the withdrawn key seals or signs")
 	}
 	if m := ring.Maker(successor.ID); m.Withdrawn || m.Until != 0 {
 		t.Errorf("the successor: %+v; a key that was withdrawn before its use does not follow it", m)
@@ -213,7 +213,7 @@ func TestATextNamesAKeyThatTheRingLacks(t *testing.T) {
 			t.Errorf("%s: %t, and its own ring %t", k.name, names(r, k.text), names(other, k.text))
 		}
 	}
-	// The forms of bound and of exchanged tokens have versions of their own.
+	// Bound tokens and service tokens have format versions of their own.
 	mac, key := other.Current(keys.MAC, frozenAt), oauth.JKT{1}
 	for name, seal := range map[string]func() (string, error){
 		"bound access token": func() (string, error) { return other.SealAccess(mac, "/api", keys.Token{JKT: key}) },
