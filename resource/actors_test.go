@@ -12,7 +12,7 @@ import (
 	"github.com/mintage/mintage/resource"
 )
 
-// exchangedJTI is that of a token of a grant that was exchanged.
+// exchangedJTI returns the jti of an exchanged token of a grant.
 func exchangedJTI(grant, own byte, issued, authorized, exchanged time.Time) string {
 	b, err := base64.RawURLEncoding.DecodeString(jti(grant, issued, authorized))
 	if err != nil {
@@ -32,7 +32,8 @@ func act(subject string, before any) map[string]any {
 	return a
 }
 
-// A principal names who acts, in both forms of a token; an API may demand or refuse it.
+// A principal has the actors of a token of either form. An API may require or refuse
+// actors.
 func TestActors(t *testing.T) {
 	timed(t, func(t *testing.T, s *authServer) {
 		chain := map[string]any{"act": act("gateway", map[string]any{"iss": "https://idp.example", "sub": "agent"}), "client_id": "gateway", "granted_client_id": "shop"}
@@ -79,7 +80,7 @@ func TestActors(t *testing.T) {
 	})
 }
 
-// A refusal because of actors names no scope: the token may have all of them.
+// A refusal because of actors names no scope, because the token may have all scopes.
 func TestRefusalsOfActorsNameNoScope(t *testing.T) {
 	timed(t, func(t *testing.T, s *authServer) {
 		for rule, c := range map[resource.ActorRule]struct{ token, text string }{
@@ -104,9 +105,9 @@ func TestRefusalsOfActorsNameNoScope(t *testing.T) {
 	})
 }
 
-// An exchanged token ends with its own id, its grant, the grant's client and each client
-// that acts.
-func TestListDecidesWhichExchangedTokensAreDead(t *testing.T) {
+// The list refuses an exchanged token by its own id, its grant, the grant's client, or a
+// client among its actors.
+func TestTheListDecidesWhichExchangedTokensAreRevoked(t *testing.T) {
 	timed(t, func(t *testing.T, s *authServer) {
 		now := time.Now()
 		authorized := now.Add(-time.Hour)

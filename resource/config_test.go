@@ -10,7 +10,7 @@ import (
 	"github.com/mintage/mintage/resource"
 )
 
-func TestConfigThatCannotBeMeantIsRefused(t *testing.T) {
+func TestInvalidConfigIsRefused(t *testing.T) {
 	good := newAuthServer().config()
 	for _, tt := range []struct {
 		names  string
@@ -48,7 +48,7 @@ func TestConfigThatCannotBeMeantIsRefused(t *testing.T) {
 		{"StaleRevocations", func(c *resource.Config) { c.StaleRevocations = 1 }},
 		{"Leeway", func(c *resource.Config) { c.Leeway = time.Minute + 1 }},
 		{"NonceKey", func(c *resource.Config) { c.NonceKey = make([]byte, 31) }},
-		{"NonceKey", func(c *resource.Config) { c.NonceKey = []byte("") }}, // of a variable that is not set
+		{"NonceKey", func(c *resource.Config) { c.NonceKey = []byte("") }}, // like the value of an unset environment variable
 	} {
 		cfg := good
 		tt.change(&cfg)
@@ -70,7 +70,7 @@ func TestConfigThatCannotBeMeantIsRefused(t *testing.T) {
 		}
 		v.Close()
 	}
-	// The zero value of all that is not required.
+	// Every field that is not required has its zero value.
 	v, err := resource.New(resource.Config{Issuer: issuer, Audience: audience})
 	if err != nil {
 		t.Fatal(err)
@@ -78,8 +78,8 @@ func TestConfigThatCannotBeMeantIsRefused(t *testing.T) {
 	v.Close()
 }
 
-// RFC 8414 section 3.1: the well-known part comes before the issuer's path.
-func TestMetadataAreWhereRFC8414Says(t *testing.T) {
+// RFC 8414 section 3.1: the well-known part precedes the path of the issuer.
+func TestMetadataIsAtTheAddressOfRFC8414(t *testing.T) {
 	for issuer, want := range map[string]string{
 		"https://auth.example.com":                       "/.well-known/oauth-authorization-server",
 		"https://auth.example.com/oauth2/api":            "/.well-known/oauth-authorization-server/oauth2/api",
@@ -117,7 +117,7 @@ func TestPrincipalAndContext(t *testing.T) {
 		}
 	}
 	if p, ok := resource.FromContext(t.Context()); ok || p.Subject != "" {
-		t.Error("a context without principal has one")
+		t.Error("a principal was found in a context without one")
 	}
 	if got, ok := resource.FromContext(resource.NewContext(t.Context(), p)); !ok || got.Subject != "alice" {
 		t.Errorf("%+v, %t", got, ok)

@@ -17,9 +17,8 @@ import (
 	"github.com/mintage/mintage/resource"
 )
 
-// What a token meets when the server's documents are not as they should be:
-// whoever is to blame, it is not the one who brings the token.
-func TestDocumentsThatCannotBeTrustedAreNoReasonToRefuse(t *testing.T) {
+// If the server's documents are faulty, the verifier must not report the token as invalid.
+func TestFaultyDocumentsDoNotMakeTokensInvalid(t *testing.T) {
 	text := func(body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, body) }
 	}
@@ -96,7 +95,7 @@ func TestDocumentsThatCannotBeTrustedAreNoReasonToRefuse(t *testing.T) {
 	}
 }
 
-func TestKeysThatAreNotUnderstoodArePassedOver(t *testing.T) {
+func TestUnsupportedKeysAreIgnored(t *testing.T) {
 	timed(t, func(t *testing.T, s *authServer) {
 		s.answerWith(jwksPath, func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprintf(w, `{"keys":[{"kty":"AKP","kid":"pq","alg":"ML-DSA-99","pub":"AA"},{"kty":"EC","crv":"P-256","kid":"off","x":"AA","y":"AA"},7,%s]}`,

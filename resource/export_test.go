@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// For fuzzing: what reads a stranger's text.
+// These functions parse untrusted text. They are exported for fuzzing.
 
 func BearerToken(h http.Header) (string, error) {
 	token, _, err := presentedToken(h)
@@ -17,7 +17,8 @@ func ParseTokenID(jti string) (grant [16]byte, issuedAt, authorizedAt int64, ok 
 	return id.grant, id.issuedAt, id.authorizedAt, ok
 }
 
-// PutBackClock has the verifier's list be from before the clocks were put back.
+// PutBackClock changes the verifier's list as if it were from before the clocks were set
+// back.
 func (v *Verifier) PutBackClock(by time.Duration) {
 	l := *v.revocations.current.Load()
 	l.IssuedAt += numericDate(by.Milliseconds())

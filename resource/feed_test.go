@@ -12,7 +12,7 @@ import (
 // never is the floor of a grant that was revoked.
 const never = 253402300799999
 
-// A feed is the server's list of revocations.
+// A feed is the list of revocations of the test server.
 type feed struct {
 	grants, cutoffs map[string]any
 	maxAge          int // seconds
@@ -21,7 +21,7 @@ type feed struct {
 	typ             string
 	by              *signer // instead of the server's key
 	lag             time.Duration
-	conditional     []string // what each request had in If-None-Match
+	conditional     []string // the If-None-Match of each request
 }
 
 func newFeed() feed {
@@ -41,8 +41,8 @@ func (f *feed) cutOff(subject, client string, at time.Time) {
 	f.cutoffs[blinded("mintage/cutoff", "/api", subject, client)] = at.UnixMilli()
 }
 
-// serve answers as the server does: the list is made anew each second, and its
-// entity tag changes when its entries do.
+// serve responds like the server: it issues the list anew each second, and the entity tag
+// changes with the entries.
 func (f *feed) serve(w http.ResponseWriter, r *http.Request, k signer, issuer string) {
 	if f.by != nil {
 		k = *f.by

@@ -12,7 +12,7 @@ import (
 	"github.com/mintage/mintage/resource"
 )
 
-// Whatever a header holds, it is refused, or is one token that stands in it.
+// A header is refused, or contains exactly one token.
 func FuzzAuthorization(f *testing.F) {
 	for _, seed := range []string{"", "Bearer", "Bearer ", "Bearer a", "bearer  a.b.c==", "Bearer a b", "Bearer a,b", "Basic YTpi", "Bearer\ta", " Bearer a", "Bearer =", "Bearer a=b"} {
 		f.Add(seed)
@@ -35,7 +35,7 @@ func FuzzAuthorization(f *testing.F) {
 	})
 }
 
-// A jti has one spelling, and says what it was made of.
+// A jti has one encoding, and its fields are read as they were written.
 func FuzzTokenID(f *testing.F) {
 	f.Add(jti(1, time.UnixMilli(1<<40), time.UnixMilli(1)))
 	f.Add(strings.Repeat("A", 43))
@@ -55,15 +55,15 @@ func FuzzTokenID(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// jti makes the first 15 bytes of the grant, and the generation, itself. An
-		// exchanged token has fields behind these.
+		// jti itself sets the first 15 bytes of the grant, and the generation. The jti of
+		// an exchanged token has more fields after these.
 		if string(grant[:]) != string(b[:16]) || issued < 0 || authorized < 0 || string(again[20:]) != string(b[20:len(again)]) {
 			t.Fatalf("%q: grant %x, issued %d, authorized %d", text, grant, issued, authorized)
 		}
 	})
 }
 
-// No text that the server did not make is a token.
+// Only texts that the server has made are accepted as tokens.
 func FuzzToken(f *testing.F) {
 	s := newAuthServer()
 	plain := httptest.NewServer(s)

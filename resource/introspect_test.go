@@ -31,7 +31,7 @@ func TestOpaqueTokenIsLookedUp(t *testing.T) {
 			t.Errorf("%s with %v", q.Method, q.Header)
 		}
 		if q.PostForm.Get("token") != token || q.PostForm.Get("token_type_hint") != "access_token" || len(q.PostForm) != 2 || q.URL.RawQuery != "" {
-			t.Errorf("the question has %d parameters", len(q.PostForm))
+			t.Errorf("the request has %d parameters", len(q.PostForm))
 		}
 		// RFC 6749 section 2.3.1: form-encoded, and then Basic.
 		user, password, ok := q.BasicAuth()
@@ -44,7 +44,7 @@ func TestOpaqueTokenIsLookedUp(t *testing.T) {
 	})
 }
 
-func TestWhatTheServerSaysOfATokenDecides(t *testing.T) {
+func TestTheIntrospectionResponseDecides(t *testing.T) {
 	timed(t, func(t *testing.T, s *authServer) {
 		v := verifier(t, s.config())
 		wants(t, "a good token", v, s.issue("good"), nil)
@@ -74,14 +74,14 @@ func TestWhatTheServerSaysOfATokenDecides(t *testing.T) {
 			wants(t, what, v, token, resource.ErrInvalidToken)
 		}
 		if n := s.times(lookupPath) - asked; n != 0 {
-			t.Errorf("the server was asked %d times about what cannot be a token", n)
+			t.Errorf("the server was called %d times for texts that cannot be tokens", n)
 		}
 		wants(t, "8 KiB", v, s.issue(strings.Repeat("x", 8192)), nil)
 		wants(t, "padded", v, s.issue("abc=="), nil)
 	})
 }
 
-func TestFailedLookUpIsNoReasonToRefuse(t *testing.T) {
+func TestAFailedLookUpDoesNotMakeATokenInvalid(t *testing.T) {
 	text := func(code int, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(code)
@@ -156,7 +156,7 @@ func TestWithoutClientIDOnlyJWTsAreAccepted(t *testing.T) {
 		wants(t, "opaque", v, s.issue("opaque"), resource.ErrInvalidToken)
 		wants(t, "JWT", v, s.token(), nil)
 		if s.times(lookupPath) != 0 {
-			t.Error("the server was asked")
+			t.Error("the server was called")
 		}
 	})
 }

@@ -53,13 +53,13 @@ func TestClaimsMayHaveTheirOtherForms(t *testing.T) {
 			wants(t, what, v, s.token(change), nil)
 		}
 		if _, err := v.Verify(t.Context(), s.token(map[string]any{"scope": nil}), "read"); kinds(err) != 1 || !strings.Contains(err.Error(), "scope") {
-			t.Errorf("a token without scope was enough for read: %v", err)
+			t.Errorf("a token without scope is accepted for read: %v", err)
 		}
 	})
 }
 
-// forged makes, from a good token's header and claims, every token that must
-// not be accepted. Each differs from a good one in one thing.
+// forged derives invalid tokens from the header and claims of a valid one. Each differs
+// from it in one respect.
 func forged(s *authServer) map[string]string {
 	k := s.keys[0]
 	h, c := k.header(), s.claims()
@@ -84,7 +84,7 @@ func forged(s *authServer) map[string]string {
 		"stray bits in the signature":        stray(k.compact(h, c)),
 		"padded":                             k.compact(h, c) + "=",
 	}
-	// Algorithm confusion: the public key, which everybody has, as an HMAC key.
+	// Algorithm confusion: the public key is used as an HMAC key.
 	for what, material := range map[string][]byte{
 		"DER": public, "PEM": pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}), "JWK": mustJSON(k.jwk()), "empty": {},
 	} {
@@ -102,7 +102,7 @@ func forged(s *authServer) map[string]string {
 	} {
 		list[what] = sign(header, nil)
 	}
-	// The forger brings the key along.
+	// The forged token contains or names the forger's own key.
 	mallory := newES256("mallory")
 	list["its own key, in jwk"] = mallory.compact(altered(h, map[string]any{"kid": "mallory", "jwk": mallory.jwk()}), c)
 	list["its own key, in jwk, by our name"] = mallory.compact(altered(h, map[string]any{"jwk": mallory.jwk()}), c)
@@ -138,7 +138,7 @@ func swapPart(token string, i int, part string) string {
 	return strings.Join(parts, ".")
 }
 
-// stray sets a bit of the last character that decodes to nothing.
+// stray sets an unused bit of the last character. The decoded bytes stay the same.
 func stray(token string) string {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 	last := strings.IndexByte(alphabet, token[len(token)-1])
@@ -153,18 +153,18 @@ func TestTK09_ForgedJWTsAreRefused(t *testing.T) {
 		wants(t, "the good token", v, good, nil)
 		for what, token := range forged(s) {
 			if token == good {
-				t.Errorf("%s: no different from the good token", what)
+				t.Errorf("%s: equal to the valid token", what)
 			}
 			wants(t, what, v, token, resource.ErrInvalidToken)
 		}
 		wants(t, "the good token, afterwards", v, good, nil)
 		if n := s.times(lookupPath); n != 0 {
-			t.Errorf("the server was asked %d times about tokens that look like JWTs", n)
+			t.Errorf("the server was called %d times for tokens that look like JWTs", n)
 		}
 	})
 }
 
-func TestPlainJWTTypeIsForThoseWhoAllowIt(t *testing.T) {
+func TestPlainJWTTypeMustBeAllowed(t *testing.T) {
 	timed(t, func(t *testing.T, s *authServer) {
 		k := s.keys[0]
 		plain := altered(k.header(), map[string]any{"typ": "JWT"})
@@ -189,7 +189,7 @@ func TestPlainJWTTypeIsForThoseWhoAllowIt(t *testing.T) {
 	})
 }
 
-func TestLeewayIsForBothEndsAndNoMore(t *testing.T) {
+func TestLeewayAppliesToBothEnds(t *testing.T) {
 	for _, tt := range []struct {
 		leeway, want time.Duration
 	}{{0, 5 * time.Second}, {-1, 0}, {time.Second, time.Second}, {time.Minute, time.Minute}} {

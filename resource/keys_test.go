@@ -12,7 +12,7 @@ import (
 	"github.com/mintage/mintage/resource"
 )
 
-func TestKeysAreFetchedOnceForAllWhoWait(t *testing.T) {
+func TestWaitingRequestsShareOneFetchOfKeys(t *testing.T) {
 	timed(t, func(t *testing.T, s *authServer) {
 		s.answerWith(jwksPath, s.slowly(time.Second))
 		v := verifier(t, s.config())
@@ -26,7 +26,7 @@ func TestKeysAreFetchedOnceForAllWhoWait(t *testing.T) {
 			wants(t, "with the keys at hand", v, token, nil)
 		}
 		if s.times(metadataPath) != 1 || s.times(jwksPath) != 1 {
-			t.Errorf("asked %d times for the metadata and %d times for the keys", s.times(metadataPath), s.times(jwksPath))
+			t.Errorf("fetched the metadata %d times and the keys %d times", s.times(metadataPath), s.times(jwksPath))
 		}
 	})
 }
@@ -36,7 +36,7 @@ func TestBusyVerifierNeverWaitsForKeys(t *testing.T) {
 		v := verifier(t, s.config())
 		wants(t, "the first", v, s.token(), nil)
 		s.answerWith(jwksPath, s.slowly(4*time.Second))
-		for range 3 * 60 { // three hours, three lifetimes of the key set
+		for range 3 * 60 { // three hours, the maximum age of three key sets
 			began := time.Now()
 			wants(t, "one a minute", v, s.token(), nil)
 			if d := time.Since(began); d != 0 {
@@ -45,7 +45,7 @@ func TestBusyVerifierNeverWaitsForKeys(t *testing.T) {
 			time.Sleep(time.Minute)
 		}
 		if n := s.times(jwksPath); n != 4 && n != 5 {
-			t.Errorf("the keys were fetched %d times in 3 hours; they may be kept for 1, and are renewed after 45 minutes", n)
+			t.Errorf("the keys were fetched %d times in 3 hours; they may be cached for an hour, and are renewed after 45 minutes", n)
 		}
 	})
 }
@@ -85,7 +85,7 @@ func TestKeysAreNotUsedLongerThanTheServerAllows(t *testing.T) {
 	}
 }
 
-// fixedHeader lets an answer have these headers and no others.
+// fixedHeader makes a response have exactly these headers.
 type fixedHeader struct {
 	http.ResponseWriter
 	fixed http.Header
@@ -115,7 +115,7 @@ func TestKeyThatIsPublishedIsFoundAtOnce(t *testing.T) {
 	})
 }
 
-func TestFloodOfUnknownKeysAsksLittle(t *testing.T) {
+func TestUnknownKeysCauseFewFetches(t *testing.T) {
 	timed(t, func(t *testing.T, s *authServer) {
 		v := verifier(t, s.config())
 		good := s.token(map[string]any{"exp": time.Now().Unix() + 600})
@@ -133,7 +133,7 @@ func TestFloodOfUnknownKeysAsksLittle(t *testing.T) {
 		}
 		wg.Wait()
 		if n := s.times(jwksPath); n < 2 || n > 1+60/5+1 {
-			t.Errorf("3000 tokens of unknown keys in a minute made the keys be fetched %d times", n)
+			t.Errorf("for 3000 tokens of unknown keys in a minute, the keys were fetched %d times", n)
 		}
 		wants(t, "a good token, afterwards", v, good, nil)
 	})
@@ -193,7 +193,7 @@ func TestKeysServeForAnHourWhileTheServerIsDown(t *testing.T) {
 	}
 }
 
-func TestServerThatIsDownIsNotAskedForEachToken(t *testing.T) {
+func TestAServerThatIsDownIsNotCalledForEachToken(t *testing.T) {
 	timed(t, func(t *testing.T, s *authServer) {
 		s.answerWith(metadataPath, status(500))
 		v := verifier(t, s.config())
@@ -204,13 +204,13 @@ func TestServerThatIsDownIsNotAskedForEachToken(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		if n := s.times(metadataPath); n < 10 || n > 13 {
-			t.Errorf("1200 tokens in a minute asked %d times", n)
+			t.Errorf("for 1200 tokens in a minute, the server was called %d times", n)
 		}
 	})
 }
 
-// Keys are published as long before their use as the set may be kept, and
-// withdrawn when nothing that they signed is alive.
+// Keys are published before their use for as long as the set may be cached, and removed
+// when no token signed by them is valid.
 func TestNoTokenIsRefusedWhileKeysRotate(t *testing.T) {
 	timed(t, func(t *testing.T, s *authServer) {
 		s.maxAge = 1

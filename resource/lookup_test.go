@@ -12,8 +12,8 @@ import (
 	"github.com/mintage/mintage/resource"
 )
 
-// held makes look-ups read what they will answer at once, and answer when they
-// are let go.
+// held makes introspection determine its answers at once, and send them after release is
+// called.
 func (s *authServer) held() (release func()) {
 	gate := make(chan struct{})
 	s.answerWith(lookupPath, func(w http.ResponseWriter, r *http.Request) {
@@ -26,7 +26,7 @@ func (s *authServer) held() (release func()) {
 	return func() { close(gate) }
 }
 
-func TestEachRequestAsksByDefault(t *testing.T) {
+func TestEachRequestIsLookedUpByDefault(t *testing.T) {
 	timed(t, func(t *testing.T, s *authServer) {
 		v := verifier(t, s.config())
 		token := s.issue("opaque")
@@ -36,7 +36,7 @@ func TestEachRequestAsksByDefault(t *testing.T) {
 		s.issue(token, map[string]any{"active": false})
 		wants(t, "revoked", v, token, resource.ErrInvalidToken)
 		if n := s.times(lookupPath); n != 11 {
-			t.Errorf("11 requests asked %d times", n)
+			t.Errorf("11 requests caused %d look-ups", n)
 		}
 		if n := s.times(metadataPath); n != 1 {
 			t.Errorf("the metadata were fetched %d times", n)
@@ -63,7 +63,7 @@ func TestRevocationBeforeARequestIsSeenByIt(t *testing.T) {
 		release()
 		wg.Wait()
 		if n := s.times(lookupPath); n != 2 {
-			t.Errorf("21 requests asked %d times; the 20 that came together share one", n)
+			t.Errorf("21 requests caused %d look-ups; the 20 concurrent ones share one", n)
 		}
 	})
 }
@@ -85,7 +85,7 @@ func TestAnswersAreKeptAsLongAsConfigured(t *testing.T) {
 		wg.Wait()
 		s.answerWith(lookupPath, nil)
 		if n := s.times(lookupPath); n != 1 {
-			t.Errorf("50 requests at one time asked %d times", n)
+			t.Errorf("50 concurrent requests caused %d look-ups", n)
 		}
 		s.issue(token, map[string]any{"active": false})
 		time.Sleep(29*time.Second - time.Millisecond) // 30 from the question
@@ -142,7 +142,7 @@ func TestCacheHoldsTenThousandAnswers(t *testing.T) {
 		for i := range 10_000 {
 			wants(t, name(i), v, s.issue(name(i)), nil)
 		}
-		for i := range 500 { // strangers displace nobody
+		for i := range 500 { // unknown tokens displace no cached answer
 			wants(t, "made up", v, fmt.Sprint("stranger-", i), resource.ErrInvalidToken)
 		}
 		asked := s.times(lookupPath)
@@ -166,7 +166,7 @@ func TestCacheHoldsTenThousandAnswers(t *testing.T) {
 			wants(t, name(i), v, name(i), nil)
 		}
 		if n := s.times(lookupPath) - asked; n != 10 {
-			t.Errorf("%d of the oldest 10 answers were gone: the cache has no bound", n)
+			t.Errorf("%d of the oldest 10 answers were gone: the cache has no limit", n)
 		}
 	})
 }
@@ -189,7 +189,7 @@ func TestAThousandTokensAreLookedUpAtOneTime(t *testing.T) {
 	})
 }
 
-func TestRequestThatGoesAwayTakesNothingFromOthers(t *testing.T) {
+func TestACancelledRequestDoesNotAffectOthers(t *testing.T) {
 	timed(t, func(t *testing.T, s *authServer) {
 		cfg := s.config()
 		cfg.IntrospectionCache = time.Second
@@ -209,7 +209,7 @@ func TestRequestThatGoesAwayTakesNothingFromOthers(t *testing.T) {
 	})
 }
 
-func TestPrincipalIsTheCallersOwn(t *testing.T) {
+func TestEachCallerGetsItsOwnPrincipal(t *testing.T) {
 	timed(t, func(t *testing.T, s *authServer) {
 		cfg := s.config()
 		cfg.IntrospectionCache = time.Minute

@@ -14,8 +14,8 @@ import (
 	"github.com/mintage/mintage/resource"
 )
 
-// An api is one behind the middleware, and its authorization server, each at
-// its end of a real connection.
+// An api is an API behind the middleware, with its authorization server, on real
+// connections.
 type api struct {
 	server *authServer
 	tls    *httptest.Server
@@ -27,7 +27,7 @@ func newAPI(t *testing.T, change func(*authServer, *resource.Config)) *api {
 	t.Helper()
 	a := &api{server: newAuthServer()}
 	a.tls = httptest.NewUnstartedServer(a.server)
-	a.tls.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // of handshakes that a test wants to fail
+	a.tls.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // hides failed TLS handshakes that a test expects
 	a.tls.StartTLS()
 	t.Cleanup(a.tls.Close)
 	a.server.origin = a.tls.URL
@@ -133,7 +133,7 @@ func TestTL21_AnswersAreThoseOfRFC6750(t *testing.T) {
 				t.Errorf("%s: headers %v", tt.what, resp.Header)
 			}
 			if strings.Contains(body+fmt.Sprint(resp.Header), "alice") || strings.Contains(body+fmt.Sprint(resp.Header), "xxx") || strings.Contains(body, jwt[:20]) {
-				t.Errorf("%s: the answer holds something of the token", tt.what)
+				t.Errorf("%s: the response contains a part of the token", tt.what)
 			}
 		}
 	}
@@ -160,7 +160,7 @@ func TestServerThatIsDownIs503AndNever401(t *testing.T) {
 			t.Errorf("%s: %d, %v", what, resp.StatusCode, resp.Header)
 		}
 		if strings.Contains(body, "alice") || strings.Contains(body, "500") {
-			t.Errorf("%s: %q tells too much", what, body)
+			t.Errorf("%s: %q reveals too much", what, body)
 		}
 	}
 	if resp, _ := a.ask(t, "GET", "/read"); resp.StatusCode != 401 {
@@ -199,18 +199,18 @@ func TestErrorsMayHaveTheAPIsForm(t *testing.T) {
 			t.Errorf("%v: headers %v", tt.want, resp.Header)
 		}
 		if len(got) != 1 || !errors.Is(got[0], tt.want) || kinds(got[0]) != 1 {
-			t.Errorf("the handler was told %v, want %v", got, tt.want)
+			t.Errorf("the error handler got %v, want %v", got, tt.want)
 		}
 	}
 }
 
-func TestRequireRefusesWhatIsNoScope(t *testing.T) {
+func TestRequireRefusesInvalidScopes(t *testing.T) {
 	v := verifier(t, newAuthServer().config())
 	for _, scope := range []string{"", "a b", `a"b`, `a\b`, "a\nb", "ü"} {
 		func() {
 			defer func() {
 				if recover() == nil {
-					t.Errorf("%q is taken for a scope", scope)
+					t.Errorf("%q is accepted as a scope", scope)
 				}
 			}()
 			v.Require("read", scope)

@@ -22,16 +22,16 @@ func exampleServer() (issuer string, client *http.Client, tokenFor func(subject,
 	return s.issuer, &http.Client{Transport: s}, tokenFor
 }
 
-// The first block of Go of a page is its example, so that what readers paste is
-// what was compiled and run.
+// The first Go block of a page must equal the example's code, so that readers copy code
+// that was compiled and run.
 func TestPageShowsTheExample(t *testing.T) {
 	pageShows(t, "../docs/how-to/go-api.md", "example_test.go", 3)
 	pageShows(t, "../docs/how-to/mcp.md", "example_agents_test.go", 1)
 	pageShows(t, "../docs/how-to/step-up.md", "example_login_test.go", 3)
 }
 
-// The commands by which the page adds the package to a module work today, with a
-// checkout and without a published module.
+// The page's commands that add the package to a module work with a checkout, without a
+// published module.
 func TestThePackageCanBeUsedFromACheckout(t *testing.T) {
 	page := string(must(os.ReadFile("../docs/how-to/go-api.md")))
 	_, block, found := strings.Cut(page, "```sh\ngit clone https://github.com/mintage/mintage ../mintage\n")
@@ -52,9 +52,9 @@ func main() { _, _ = resource.New(resource.Config{}) }
 	checkout := must(filepath.Abs(".."))
 	cmd := exec.Command("sh", "-euc", "go mod init example.com/api\n"+strings.ReplaceAll(block, "../mintage", checkout)+"go vet .")
 	cmd.Dir = dir
-	// What the module depends on is in the cache: this test was compiled with it.
-	// With cgo, which the race detector needs, or with other flags, the standard library
-	// would be compiled once more.
+	// The module's dependencies are in the cache, because this test was compiled with
+	// them. With cgo, which the race detector needs, or with other flags, the standard
+	// library would be compiled again.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOPROXY=off", "GOSUMDB=off")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)

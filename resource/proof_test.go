@@ -20,7 +20,7 @@ import (
 	"github.com/mintage/mintage/resource"
 )
 
-// prove makes a DPoP proof by s, for GET of this address and a token.
+// prove makes a DPoP proof for GET of uri with a token, with changes to the claims.
 func (s signer) prove(uri, token string, changes ...map[string]any) string {
 	sum := sha256.Sum256([]byte(token))
 	claims := map[string]any{"jti": rand.Text(), "htm": "GET", "htu": uri, "iat": time.Now().Unix(), "ath": base64.RawURLEncoding.EncodeToString(sum[:])}
@@ -32,7 +32,7 @@ func (s signer) cnf() map[string]any {
 	return map[string]any{"jkt": base64.RawURLEncoding.EncodeToString(print)}
 }
 
-// ask sends a request to the handler, with lines of headers.
+// askHandler sends a request with these header lines to the handler.
 func askHandler(h http.Handler, lines ...string) *http.Response {
 	r := httptest.NewRequest("GET", "http://backend:8080/any?page=2", nil)
 	for _, line := range lines {
@@ -46,7 +46,7 @@ func askHandler(h http.Handler, lines ...string) *http.Response {
 
 const at = audience + "/any"
 
-// A bound token of either form passes with a proof of its key, for this request, once.
+// A bound token of either form is accepted once with a proof of its key for this request.
 func TestBoundTokensPassWithAProof(t *testing.T) {
 	timed(t, func(t *testing.T, s *authServer) {
 		client, thief := newES256("client"), newES256("thief")
@@ -114,9 +114,9 @@ func TestBoundTokensPassWithAProof(t *testing.T) {
 	})
 }
 
-// The htu of a proof is compared with the encoded path of the request, of which only the
-// unreserved characters may be written otherwise (RFC 9449 section 4.3, check 9; RFC 3986
-// section 6.2.2).
+// The htu of a proof is compared with the encoded path of the request. Only unreserved
+// characters may be encoded differently (RFC 9449 section 4.3, check 9; RFC 3986 section
+// 6.2.2).
 func TestProofsNameTheEncodedPath(t *testing.T) {
 	timed(t, func(t *testing.T, s *authServer) {
 		client := newES256("client")
@@ -149,7 +149,8 @@ func TestProofsNameTheEncodedPath(t *testing.T) {
 	})
 }
 
-// A handler that is mounted under a prefix sees a path without it, which no client knows.
+// A handler that is mounted under a prefix gets a path without the prefix, but clients use
+// the whole path.
 func TestProofsNameThePathBeforeAPrefixIsStripped(t *testing.T) {
 	timed(t, func(t *testing.T, s *authServer) {
 		client := newES256("client")
@@ -168,8 +169,8 @@ func TestProofsNameThePathBeforeAPrefixIsStripped(t *testing.T) {
 	})
 }
 
-// Proofs cannot name an API whose audience is no address: New and the refusal say so,
-// until Config.Origin does.
+// If the audience is not a URL, a proof's htu cannot be checked. New logs this, and the
+// refusal says so, until Config.Origin is set.
 func TestProofsNeedTheAddressOfTheAPI(t *testing.T) {
 	timed(t, func(t *testing.T, s *authServer) {
 		client := newES256("client")
@@ -198,7 +199,7 @@ func TestProofsNeedTheAddressOfTheAPI(t *testing.T) {
 	})
 }
 
-// With a key for nonces, every instance makes the same ones, and proofs need them.
+// With Config.NonceKey, all instances make the same nonces, and proofs require one.
 func TestNoncesOfAResource(t *testing.T) {
 	timed(t, func(t *testing.T, s *authServer) {
 		client := newES256("client")

@@ -10,7 +10,7 @@ import (
 	"github.com/mintage/mintage/resource"
 )
 
-// publishing is a verifier that publishes metadata, and its authorization server.
+// publishing returns a verifier that publishes metadata, and its authorization server.
 func publishing(t *testing.T, api string) (*resource.Verifier, *authServer) {
 	t.Helper()
 	s := newAuthServer()
@@ -78,7 +78,7 @@ func TestChallengesNameTheMetadata(t *testing.T) {
 	if got := ask(token("https://other.example")); got != `Bearer realm="`+api+`", error="invalid_token", scope="admin"`+metadata {
 		t.Error(got)
 	}
-	// A slash behind the audience makes no other API.
+	// A trailing slash of the audience does not matter.
 	for _, aud := range []string{api, api + "/"} {
 		if got := ask(token(aud)); got != `Bearer realm="`+api+`", error="insufficient_scope", scope="admin"`+metadata {
 			t.Errorf("%s: %s", aud, got)

@@ -12,7 +12,7 @@ import (
 	"github.com/mintage/mintage/resource"
 )
 
-// following is a verifier that follows the list, and has it.
+// following returns a verifier that has loaded the list of revocations.
 func following(t *testing.T, s *authServer, changes ...func(*resource.Config)) *resource.Verifier {
 	t.Helper()
 	cfg := s.config()
@@ -25,7 +25,7 @@ func following(t *testing.T, s *authServer, changes ...func(*resource.Config)) *
 	return v
 }
 
-func TestListDecidesWhichTokensAreDead(t *testing.T) {
+func TestTheListDecidesWhichTokensAreRevoked(t *testing.T) {
 	timed(t, func(t *testing.T, s *authServer) {
 		now := time.Now()
 		authorized := now.Add(-time.Hour)
@@ -71,7 +71,8 @@ func TestListDecidesWhichTokensAreDead(t *testing.T) {
 	})
 }
 
-// A list from before the clocks were put back would be the newest until they reach it.
+// After the clocks were set back, an older list has a later date. It must not be kept
+// until the clocks reach that date.
 func TestListFromTheFutureIsNotKept(t *testing.T) {
 	timed(t, func(t *testing.T, s *authServer) {
 		v := following(t, s)
@@ -102,7 +103,7 @@ func TestRevocationIsKnownSevenSecondsLater(t *testing.T) {
 	}
 }
 
-func TestListIsAskedForAsOftenAsItSays(t *testing.T) {
+func TestTheListIsFetchedAtItsMaxAge(t *testing.T) {
 	for _, tt := range []struct {
 		header http.Header
 		each   time.Duration
@@ -115,19 +116,19 @@ func TestListIsAskedForAsOftenAsItSays(t *testing.T) {
 		{http.Header{}, 5 * time.Second},
 	} {
 		timed(t, func(t *testing.T, s *authServer) {
-			s.list.maxAge = 60 // for the end of the list
+			s.list.maxAge = 60 // a long life of the list, so that the header determines the interval
 			s.answerWith(listPath, func(w http.ResponseWriter, r *http.Request) {
 				s.answer(&fixedHeader{ResponseWriter: w, fixed: tt.header}, r)
 			})
 			v := following(t, s)
 			time.Sleep(2*time.Minute - time.Millisecond)
 			if got, want := s.times(listPath), int(2*time.Minute/tt.each); got != want {
-				t.Errorf("%v: asked %d times in 2 minutes, want %d", tt.header, got, want)
+				t.Errorf("%v: fetched %d times in 2 minutes, want %d", tt.header, got, want)
 			}
 			v.Close()
 			time.Sleep(2 * time.Minute)
 			if got, want := s.times(listPath), int(2*time.Minute/tt.each); got != want {
-				t.Errorf("asked after Close")
+				t.Errorf("fetched after Close")
 			}
 		})
 	}
@@ -151,7 +152,7 @@ func TestUnchangedListIsNotSentAgainUntilItNearsItsEnd(t *testing.T) {
 			}
 		}
 		if n := len(conditional); n < 60 || whole < 5 || whole > 15 {
-			t.Errorf("of %d times, the list was asked for %d times whether it has changed or not", n, whole)
+			t.Errorf("of %d requests for the list, %d were unconditional", n, whole)
 		}
 	})
 }
@@ -187,7 +188,7 @@ func TestListThatHasEndedIsUsedOnlyAsLongAsConfigured(t *testing.T) {
 	}
 }
 
-func TestListThatLagsBringsNoTokenBack(t *testing.T) {
+func TestAnOlderListRevivesNoToken(t *testing.T) {
 	timed(t, func(t *testing.T, s *authServer) {
 		v := following(t, s)
 		dead := s.token()
@@ -200,7 +201,7 @@ func TestListThatLagsBringsNoTokenBack(t *testing.T) {
 	})
 }
 
-// With leeway, a token is looked at when its revocation has left the list.
+// With leeway, a token could be accepted after its revocation has left the list.
 func TestLeewayDoesNotOutliveTheList(t *testing.T) {
 	timed(t, func(t *testing.T, s *authServer) {
 		v := following(t, s, func(c *resource.Config) { c.Leeway = time.Minute })
@@ -208,13 +209,13 @@ func TestLeewayDoesNotOutliveTheList(t *testing.T) {
 		s.change(func() { s.list.revoke(1, never) })
 		time.Sleep(301 * time.Second)
 		wants(t, "revoked", v, token, resource.ErrInvalidToken)
-		s.change(func() { s.list = newFeed() }) // it reaches back 300 seconds
+		s.change(func() { s.list = newFeed() }) // the new list covers 300 seconds
 		time.Sleep(10 * time.Second)
 		wants(t, "within the leeway", v, token, resource.ErrInvalidToken)
 	})
 }
 
-func TestTokenThatTheListCannotNameIsRefused(t *testing.T) {
+func TestAMalformedJTIIsRefusedWithTheList(t *testing.T) {
 	timed(t, func(t *testing.T, s *authServer) {
 		v := following(t, s)
 		good := jti(1, time.Now(), time.Now())

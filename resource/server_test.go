@@ -30,7 +30,7 @@ const (
 	secret   = "s3cret+/ü"
 )
 
-// The paths of the authorization server.
+// These are the paths of the authorization server.
 const (
 	metadataPath = "/.well-known/oauth-authorization-server/oauth2/api"
 	jwksPath     = "/oauth2/jwks"
@@ -38,8 +38,8 @@ const (
 	listPath     = "/oauth2/api/revocations"
 )
 
-// An authServer is an authorization server whose every answer a test can
-// change. Its clock is the test's.
+// An authServer is an authorization server with the test's clock. A test can replace any
+// of its responses.
 type authServer struct {
 	mu        sync.Mutex
 	issuer    string
@@ -72,7 +72,7 @@ func (s *authServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.answer(w, r)
 }
 
-// answer is what the server says if nothing is wrong.
+// answer responds like a server without faults.
 func (s *authServer) answer(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,14 +108,14 @@ func (s *authServer) metadata() map[string]any {
 	return map[string]any{"issuer": s.issuer, "jwks_uri": s.origin + jwksPath, "introspection_endpoint": s.origin + lookupPath}
 }
 
-// change lets f change the server between two requests.
+// change calls f while no request is being answered.
 func (s *authServer) change(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f()
 }
 
-// answerWith replaces an endpoint; nil puts it back.
+// answerWith replaces the handler of an endpoint, or restores it if h is nil.
 func (s *authServer) answerWith(path string, h http.HandlerFunc) {
 	s.change(func() { s.instead[path] = h })
 }
@@ -126,8 +126,7 @@ func (s *authServer) times(path string) int {
 	return s.asked[path]
 }
 
-// jti is as the server makes it, of a grant that was authorized at one instant
-// and a token issued at another.
+// jti returns the jti of a token of a grant, in the server's format.
 func jti(grant byte, issued, authorized time.Time) string {
 	b := append(make([]byte, 15), grant, 0, 0, 0, 1)
 	for _, at := range []time.Time{issued, authorized} {
@@ -138,7 +137,7 @@ func jti(grant byte, issued, authorized time.Time) string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// claims are those of a token of grant 1 that was issued now.
+// claims returns the claims of a token of grant 1 that is issued now.
 func (s *authServer) claims() map[string]any {
 	now := time.Now()
 	return map[string]any{
@@ -147,8 +146,8 @@ func (s *authServer) claims() map[string]any {
 	}
 }
 
-// token is a JWT access token by the latest key, with changes to the claims of
-// a good one; a nil value leaves a claim out.
+// token returns a JWT access token by the latest key, with changes to valid claims. A nil
+// value removes a claim.
 func (s *authServer) token(changes ...map[string]any) string {
 	s.mu.Lock()
 	k := s.keys[len(s.keys)-1]
@@ -168,15 +167,15 @@ func altered(m map[string]any, changes ...map[string]any) map[string]any {
 	return m
 }
 
-// issue makes the server know an opaque token.
+// issue makes the server accept an opaque token.
 func (s *authServer) issue(text string, changes ...map[string]any) string {
 	known := altered(s.claims(), append([]map[string]any{{"active": true, "token_type": "Bearer"}}, changes...)...)
 	s.change(func() { s.opaque[text] = known })
 	return text
 }
 
-// RoundTrip is the network: the server is called without one, so that a test
-// whose clock stands still while something happens can wait for it.
+// RoundTrip calls the server without a network, so that the fake clock of synctest can
+// advance while a request waits.
 func (s *authServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	done := make(chan *http.Response, 1)
 	go func() {
@@ -199,8 +198,8 @@ func (s *authServer) config() resource.Config {
 	}
 }
 
-// timed runs a test whose clock is its own: it begins in the year 2000, and
-// moves when all wait. It also fails if anything is left running at its end.
+// timed runs a test with a fake clock: it begins in the year 2000, and advances when all
+// goroutines wait. The test fails if a goroutine is still running at its end.
 func timed(t *testing.T, f func(t *testing.T, s *authServer)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { f(t, newAuthServer()) })
@@ -216,7 +215,7 @@ func verifier(t *testing.T, cfg resource.Config) *resource.Verifier {
 	return v
 }
 
-// wants checks an error, and that it holds nothing of the token.
+// wants checks the error of Verify, and that the error contains no part of the token.
 func wants(t *testing.T, what string, v *resource.Verifier, token string, want error) {
 	t.Helper()
 	wantsIn(t.Context(), t, what, v, token, want)
@@ -239,7 +238,7 @@ func wantsIn(ctx context.Context, t *testing.T, what string, v *resource.Verifie
 	}
 }
 
-// kinds counts of which of the package's errors err is.
+// kinds counts how many of the package's errors err matches.
 func kinds(err error) (n int) {
 	for _, k := range []error{resource.ErrNoToken, resource.ErrInvalidRequest, resource.ErrInvalidToken, resource.ErrInsufficientScope, resource.ErrInvalidProof, resource.ErrUseNonce, resource.ErrUnavailable} {
 		if errors.Is(err, k) {
@@ -249,7 +248,7 @@ func kinds(err error) (n int) {
 	return n
 }
 
-// A logBuffer is a log that can be read while it is written.
+// A logBuffer is a log that a test may read while others write to it.
 type logBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer

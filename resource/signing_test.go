@@ -19,7 +19,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// A signer signs as the authorization server does, or as a forger would.
+// A signer signs like the authorization server, or like a forger.
 type signer struct {
 	kid string
 	alg string
@@ -37,7 +37,7 @@ func newES256(kid string) signer {
 	return signer{kid, "ES256", must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))}
 }
 
-// RSA keys are slow to make. These protect nothing.
+// Generating RSA keys is slow. These test keys are not secret.
 var (
 	rsaKey  = sync.OnceValue(func() *rsa.PrivateKey { return readRSA("testdata/rsa2048.pem") })
 	weakRSA = sync.OnceValue(func() *rsa.PrivateKey { return readRSA("testdata/rsa1024.pem") })
@@ -60,19 +60,19 @@ func (s signer) jwk() jose.JSONWebKey {
 	return jose.JSONWebKey{Key: s.public(), KeyID: s.kid, Algorithm: s.alg, Use: "sig"}
 }
 
-// header is what a token signed by s begins with.
+// header returns the header of a token signed by s.
 func (s signer) header() map[string]any {
 	return map[string]any{"alg": s.alg, "kid": s.kid, "typ": "at+jwt"}
 }
 
 func encode(v any) string {
-	if text, ok := v.(string); ok { // JSON that no encoder would make
+	if text, ok := v.(string); ok { // raw JSON, which an encoder would not make
 		return base64.RawURLEncoding.EncodeToString([]byte(text))
 	}
 	return base64.RawURLEncoding.EncodeToString(must(json.Marshal(v)))
 }
 
-// compact signs whatever it is given.
+// compact signs any header and claims as a compact JWS.
 func (s signer) compact(header map[string]any, claims any) string {
 	text := encode(header) + "." + encode(claims)
 	return text + "." + base64.RawURLEncoding.EncodeToString(s.signature(text))

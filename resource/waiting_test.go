@@ -11,7 +11,7 @@ import (
 	"github.com/mintage/mintage/resource"
 )
 
-// slowly answers as the server does, after a while.
+// slowly returns a handler that responds like the server, after a delay.
 func (s *authServer) slowly(d time.Duration) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		select {
@@ -40,7 +40,7 @@ func TestServerThatHangsCostsFiveSeconds(t *testing.T) {
 	}
 }
 
-func TestWhoeverGoesAwayTakesNothingFromOthers(t *testing.T) {
+func TestACancelledWaitDoesNotAffectOthers(t *testing.T) {
 	timed(t, func(t *testing.T, s *authServer) {
 		s.answerWith(jwksPath, s.slowly(3*time.Second))
 		v := verifier(t, s.config())

@@ -14,7 +14,7 @@ import (
 	"github.com/mintage/mintage/resource"
 )
 
-func TestServerWithAnUnknownCertificateIsNotBelieved(t *testing.T) {
+func TestAServerWithAnUnknownCertificateIsNotTrusted(t *testing.T) {
 	a := newAPI(t, func(_ *authServer, c *resource.Config) { c.HTTPClient = nil })
 	for _, token := range []string{a.server.token(), a.server.issue("opaque")} {
 		if resp, _ := a.ask(t, "GET", "/any", "Bearer "+token); resp.StatusCode != 503 {
@@ -24,11 +24,11 @@ func TestServerWithAnUnknownCertificateIsNotBelieved(t *testing.T) {
 	a.server.mu.Lock()
 	defer a.server.mu.Unlock()
 	if len(a.server.asked) != 0 {
-		t.Errorf("it was asked: %v", a.server.asked)
+		t.Errorf("the server was called: %v", a.server.asked)
 	}
 }
 
-// Plain http is for a server on this machine, where nobody else listens.
+// Plain HTTP is allowed for a server on loopback.
 func TestServerOnLoopbackMayDoWithoutTLS(t *testing.T) {
 	s := newAuthServer()
 	plain := httptest.NewServer(s)
@@ -41,8 +41,7 @@ func TestServerOnLoopbackMayDoWithoutTLS(t *testing.T) {
 	wants(t, "opaque", v, s.issue("opaque"), nil)
 }
 
-// A server closes idle connections when it likes, also while a question is on
-// its way.
+// A server may close an idle connection at any time, even while a request is being sent.
 func TestLookUpSurvivesConnectionsThatClose(t *testing.T) {
 	s := newAuthServer()
 	plain := httptest.NewServer(s)
@@ -65,7 +64,7 @@ func TestAPIUnderLoad(t *testing.T) {
 	want := map[string]int{
 		a.server.token(): 200, a.server.issue("opaque-1"): 200, a.server.issue("opaque-2"): 200, "unknown": 401, dead: 401,
 	}
-	// The first list was fetched before the grant was revoked, perhaps.
+	// The first list may have been fetched before the grant was revoked.
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		if resp, _ := a.ask(t, "GET", "/read", "Bearer "+dead); resp.StatusCode == 401 {
 			break
@@ -96,12 +95,12 @@ func TestCookiesAreNotKept(t *testing.T) {
 		cfg.HTTPClient.Jar = jar
 		wants(t, "JWT", verifier(t, cfg), s.token(), nil)
 		if jar.used != 0 || cfg.HTTPClient.CheckRedirect != nil {
-			t.Error("the client that was given is used as it is, or was changed")
+			t.Error("the given HTTP client is used directly, or was changed")
 		}
 	})
 }
 
-func TestLogTellsOfAnOutageOnceAndOfNoToken(t *testing.T) {
+func TestTheLogHasAnOutageOnceAndNoToken(t *testing.T) {
 	timed(t, func(t *testing.T, s *authServer) {
 		var log logBuffer
 		cfg := s.config()
@@ -114,7 +113,7 @@ func TestLogTellsOfAnOutageOnceAndOfNoToken(t *testing.T) {
 		wants(t, "unknown", v, "unknown-token", resource.ErrInvalidToken)
 		wants(t, "forged", v, stray(jwt), resource.ErrInvalidToken)
 		if log.String() != "" {
-			t.Errorf("nothing is wrong, and the log says %q", log.String())
+			t.Errorf("without a fault, the log has %q", log.String())
 		}
 		paths := []string{metadataPath, jwksPath, lookupPath, listPath}
 		for _, path := range paths {
@@ -157,7 +156,7 @@ func TestLogTellsOfAnOutageOnceAndOfNoToken(t *testing.T) {
 	})
 }
 
-// A countingJar counts how often it is asked for, or given, cookies.
+// A countingJar counts its calls.
 type countingJar struct{ used int }
 
 func (j *countingJar) SetCookies(*url.URL, []*http.Cookie)    { j.used++ }
