@@ -86,7 +86,7 @@ func TestChallengesNameTheMetadata(t *testing.T) {
 	}
 }
 
-func TestMetadataNeedAnAddress(t *testing.T) {
+func TestPublishedMetadataRequiresAURLAsAudience(t *testing.T) {
 	for _, c := range []resource.Config{
 		{Audience: "urn:api", PublishMetadata: true}, {Audience: "http://api.example.com", PublishMetadata: true},
 		{Audience: "https://api.example.com/?x", PublishMetadata: true}, {Audience: "https://api.example.com", ScopesSupported: []string{"read"}},

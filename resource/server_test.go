@@ -48,7 +48,7 @@ type authServer struct {
 	maxAge    int // of the JWKS, seconds
 	instead   map[string]http.HandlerFunc
 	asked     map[string]int
-	opaque    map[string]map[string]any // what introspection says of a token
+	opaque    map[string]map[string]any // introspection response by token
 	list      feed
 	lastQuery *http.Request // of an introspection, its form parsed
 }

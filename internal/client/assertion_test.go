@@ -460,9 +460,10 @@ func TestARestartForgetsNoAssertion(t *testing.T) {
 	}
 }
 
-// TestTheInstantOfTheStartFollowsTheCorrectedClock: a machine starts with a wrong clock, which NTP then sets.
-// A clock that was ahead must not cause refusals until that time is reached, and one that
-// was behind must not let assertions from before the start be used again.
+// TestTheInstantOfTheStartFollowsTheCorrectedClock: a machine starts with a wrong clock,
+// which NTP then sets. A clock that was ahead must not cause refusals until that time is
+// reached, and one that was behind must not let assertions from before the start be used
+// again.
 func TestTheInstantOfTheStartFollowsTheCorrectedClock(t *testing.T) {
 	t.Parallel()
 	for _, off := range []time.Duration{time.Hour, -time.Hour} {

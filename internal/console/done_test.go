@@ -9,9 +9,9 @@ import (
 	"github.com/mintage/mintage/internal/operator"
 )
 
-// TestPagesReportChangesOnlyWhileTheyHold: a page says "disabled" about a client or a user only while it
-// is true. The back button, a reload or a link may show the page again after another
-// change.
+// TestPagesReportChangesOnlyWhileTheyHold: a page says "disabled" about a client or a user
+// only while it is true. The back button, a reload or a link may show the page again after
+// another change.
 func TestPagesReportChangesOnlyWhileTheyHold(t *testing.T) {
 	r := open(t)
 	r.shop("Shop", "shop")

@@ -11,7 +11,8 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// TestEachErrorPageNamesItsError: each error page names the kind of the error, and has its status.
+// TestEachErrorPageNamesItsError: each error page names the kind of the error, and has its
+// status.
 func TestEachErrorPageNamesItsError(t *testing.T) {
 	t.Parallel()
 	c, r := &Console{Log: slog.New(slog.DiscardHandler)}, &request{Request: httptest.NewRequest(http.MethodGet, "/", nil), outer: t.Context(), id: "a1", locale: "en"}

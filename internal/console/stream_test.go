@@ -127,7 +127,7 @@ func TestAGrowingPageKeepsNobodySignedIn(t *testing.T) {
 }
 
 // The number of growing pages is limited. A page beyond the limit says so.
-func TestGrowingPagesAreFew(t *testing.T) {
+func TestGrowingPagesAreLimited(t *testing.T) {
 	r := open(t)
 	bob := r.operator("bob", operator.Auditor)
 	r.shop("Shop", "shop")

@@ -181,7 +181,7 @@ func TestRevokingADeadAccessTokenChangesNothing(t *testing.T) {
 	}
 }
 
-// The row from a restored backup is older than the token; the revocation still applies.
+// A token may be ahead of its row after a restore. Its revocation still applies.
 func TestAnAccessTokenAheadOfItsRowCanBeRevoked(t *testing.T) {
 	tok := carried(third())
 	tok.Generation, tok.IssuedAt = 9, rotated+minute

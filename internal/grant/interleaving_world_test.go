@@ -75,7 +75,7 @@ type world struct {
 	held, learned uint8 // generation it presents, and the latest it was given
 	sent          bool  // has presented held, at sentAt for the first time
 	sentAt        int32
-	gaveUp        bool // was told that its grant is over
+	gaveUp        bool // its grant has ended, by an answer
 
 	// What has happened so far.
 	pairs       [generations]int32 // interned pair that a generation was answered with
@@ -120,7 +120,7 @@ type rules struct {
 	refresh func(grant.Grant, grant.Refresh, grant.Policy, grant.Instant) grant.Decision
 
 	ignoreVersion bool // the store's update does not compare
-	batchByID     bool // a batch tells both creators of one id that they won
+	batchByID     bool // a batch reports success to both creators of one id
 	refuseFirst   bool // the use case refuses without committing
 	assumeLost    bool // the use case decides again after a write of unknown outcome
 	deleteEarly   bool // the sweep looks at ExpiresAt instead of DeleteAfter

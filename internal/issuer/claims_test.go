@@ -18,7 +18,7 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-func TestClaimsAreKeptCompactAndRefusedWhereReadersWouldNotAgree(t *testing.T) {
+func TestClaimsAreStoredCompactlyAndAmbiguousOnesRefused(t *testing.T) {
 	long := `{"tenant":"` + strings.Repeat("t", 115) + `"}`
 	for _, c := range []struct{ claims, want string }{
 		{"", ""}, {" \n", ""}, {"null", ""}, {"{}", ""}, {" { } ", ""},

@@ -334,7 +334,7 @@ func TestAClockAheadEndsNoGrants(t *testing.T) {
 }
 
 // A revocation that fails is tried again.
-func TestEndsGoOnAfterAnOutage(t *testing.T) {
+func TestEndsContinueAfterAnOutage(t *testing.T) {
 	b := newEndsBench(t)
 	id := b.grant("ends", endedSession, 1)
 	b.end(t.Context())

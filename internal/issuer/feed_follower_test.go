@@ -67,7 +67,7 @@ func (l list) refuses(tok jwtToken) (listed, tooOld bool) {
 	return listed, issued < l.IssuedAt*1000-l.Covers
 }
 
-// The example of docs/reference/revocations.md.
+// The list has the entries of the example in docs/reference/revocations.md.
 func TestTheListHasTheNamesOfItsDocumentation(t *testing.T) {
 	s := newFeed(t)
 	at := s.At()
@@ -151,7 +151,7 @@ func TestFeedWithTooManyEntriesCoversLess(t *testing.T) {
 	if passing < 18 || passing > 21 {
 		t.Errorf("%d live tokens pass, want those of the last 20 seconds", passing)
 	}
-	// The list is complete again when the tokens have expired.
+	// The list covers every unexpired token again when the listed ones have expired.
 	s.Clock.Advance(6 * time.Minute)
 	if l := s.list(); len(l.Grants) != 0 || l.Covers != (5*time.Minute+time.Second).Milliseconds() {
 		t.Errorf("afterwards: %d grants, %d ms", len(l.Grants), l.Covers)
@@ -193,7 +193,7 @@ func TestFeedIsUnavailableIfOneInstantExceedsItsLimit(t *testing.T) {
 }
 
 // A subscriber to the list refuses exactly the tokens that introspection refuses.
-func TestFollowersOfTheFeedAgreeWithIntrospection(t *testing.T) {
+func TestSubscribersToTheFeedAgreeWithIntrospection(t *testing.T) {
 	t.Parallel()
 	for _, skew := range []time.Duration{0, 2 * time.Second} {
 		s := newFeed(t, func(iss *issuer.Issuer) { iss.Policy.MaxSkew = skew })

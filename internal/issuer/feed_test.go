@@ -306,7 +306,7 @@ func TestFeedsTextChangesWithItsContentAndEveryFifteenSeconds(t *testing.T) {
 		}
 		s.Clock.Advance(time.Second)
 	}
-	// 0 to 14, 15 to 19, 20 to 29, 30 to 44, 45 to 59.
+	// The text changes at 15, 30 and 45 seconds, and at 20 with the revocation.
 	if len(texts) != 5 {
 		t.Errorf("%d texts in a minute with one revocation, want 5: %v", len(texts), texts)
 	}

@@ -113,7 +113,7 @@ const keysSettle = 10 * time.Second
 
 // Introspection refuses a JWT that a retired signing key signed later, although verifiers
 // still hold the public key.
-func TestARetiredSigningKeyMakesNoTokensOfLaterForIntrospection(t *testing.T) {
+func TestIntrospectionRefusesLaterJWTsByARetiredKey(t *testing.T) {
 	s := newNodes(t, testkit.Quick(), 1)[0]
 	s.Administer(clientID, func(c *store.Client) { c.TokenFormat = store.TokenJWT })
 	x := s.copied()
@@ -251,7 +251,7 @@ func TestARepeatAboveTheAccessFloorIsByTheKeyOfItsInstant(t *testing.T) {
 
 // A clock that was a year ahead has dated rows: the grants still work after the clock was
 // set right, and through later key rotations.
-func TestAGrantThatAWrongClockDatedGoesOnThroughRotations(t *testing.T) {
+func TestAGrantDatedByAWrongClockSurvivesRotations(t *testing.T) {
 	for name, look := range map[string]func(*service){"and made keys": (*service).RotateKeys, "and made none": (*service).Poll} {
 		t.Run(name, func(t *testing.T) { wrongClock(t, look) })
 	}

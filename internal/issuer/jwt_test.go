@@ -136,7 +136,7 @@ func TestAJWTIsGoodAfterItsKeyIsRetired(t *testing.T) {
 	}
 }
 
-func TestThePhantomOfATokenIsThatToken(t *testing.T) {
+func TestAPhantomTokenIsRevokedWithItsToken(t *testing.T) {
 	s := newResource(t)
 	s.Administer(clientID, func(c *store.Client) { c.Audience = []string{"https://one.example"} })
 	tokens := s.Login()

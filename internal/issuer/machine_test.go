@@ -109,9 +109,9 @@ func TestServiceTokens(t *testing.T) {
 	}
 }
 
-// TestServiceTokensDieWithWhatTheyRestOn: each of these changes ends the tokens at the
-// next check.
-func TestServiceTokensDieWithWhatTheyRestOn(t *testing.T) {
+// TestChangesThatEndServiceTokens: each of these changes ends the tokens at the next
+// check.
+func TestChangesThatEndServiceTokens(t *testing.T) {
 	t.Parallel()
 	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
 		var text string
@@ -346,9 +346,9 @@ func TestARevokedServiceTokenTakesItsJWTsAlong(t *testing.T) {
 	}
 }
 
-// TestAFullListRefusesWhatItCannotName: of more revocations than fit, the list has the
+// TestAFullListRefusesTokensThatItCannotName: of more revocations than fit, the list has the
 // latest, and refuses every token from before them.
-func TestAFullListRefusesWhatItCannotName(t *testing.T) {
+func TestAFullListRefusesTokensThatItCannotName(t *testing.T) {
 	t.Parallel()
 	s := newFeed(t)
 	s.SetFeedLimit(5)
@@ -492,8 +492,8 @@ func TestServiceTokensOfAPIs(t *testing.T) {
 	}
 }
 
-// TestAServiceTokenHasALengthLimit: a token with the scopes of many APIs would be too long to be
-// read again.
+// TestAServiceTokenHasALengthLimit: a token with the scopes of many APIs would be too long
+// to be read again.
 func TestAServiceTokenHasALengthLimit(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
@@ -520,8 +520,8 @@ func TestAServiceTokenHasALengthLimit(t *testing.T) {
 	}
 }
 
-// TestNoSubjectEqualsTheIDOfAClient: RFC 9068 section 5: the sub of a user never equals the id
-// of a client.
+// TestNoSubjectEqualsTheIDOfAClient: RFC 9068 section 5: the sub of a user never equals
+// the id of a client.
 func TestNoSubjectEqualsTheIDOfAClient(t *testing.T) {
 	t.Parallel()
 	s := newService(t)

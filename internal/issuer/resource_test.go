@@ -166,8 +166,8 @@ func TestAnAPIDoesNotChangeTheTokensOfClientsWithoutAPIs(t *testing.T) {
 	if len(before.AccessToken) != len(after.AccessToken) || s.Row(after.GrantID).APIs != (grant.APIs{}) {
 		t.Error("the access token has another form")
 	}
-	// If a client may not use an API, its scope of the same name is of the client's
-	// audience.
+	// The client "shop" may not use the API with the scope "read", so its own scope "read"
+	// belongs to its audience.
 	s.Administer("shop", func(c *store.Client) { c.Scope += " read" })
 	s.names(s.loginFor("read orders:read"), store.TokenOpaque, 300, "read orders:read", orders, s.ID)
 	if _, err := s.Refresh(t.Context(), s.Listed(clientID), issuer.RefreshRequest{RefreshToken: s.Login().RefreshToken, Resource: "anything", From: testkit.Origin}); err != nil {

@@ -24,7 +24,7 @@ func TestOP13_ARestoreEndsNoGrantAndAReplayIsStillDetected(t *testing.T) {
 	third := s.Must(s.Renew(second.RefreshToken))
 	s.RowAgain(old)
 
-	s.Refused(grant.StoreBehind)(s.Renew(third.RefreshToken)) // nobody has said why
+	s.Refused(grant.StoreBehind)(s.Renew(third.RefreshToken)) // no restore is declared
 	if _, err := s.Inspect(t.Context(), third.AccessToken); err == nil {
 		t.Error("an access token is active of which the store has no row")
 	}
@@ -46,7 +46,7 @@ func TestOP13_ARestoreEndsNoGrantAndAReplayIsStillDetected(t *testing.T) {
 	}
 }
 
-func TestOP13_OfTwoHoldersOfTokensOfBeforeTheSecondEndsTheGrant(t *testing.T) {
+func TestOP13_TheSecondHolderOfAnEarlierTokenEndsTheGrant(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	first := s.Login()
@@ -75,7 +75,7 @@ func TestOP13_AGrantMadeAfterTheBackupIsLost(t *testing.T) {
 	}
 }
 
-func TestOP13_ACodeOfBeforeTheRestoreIsRefusedAndOneOfAfterIsGood(t *testing.T) {
+func TestOP13_ACodeFromBeforeTheRestoreIsRefusedAndALaterOneAccepted(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	code := s.NewCode()
@@ -88,7 +88,7 @@ func TestOP13_ACodeOfBeforeTheRestoreIsRefusedAndOneOfAfterIsGood(t *testing.T) 
 	}
 }
 
-func TestOP13_ALaterRestoreThatEndsEarlierCutsNoneShort(t *testing.T) {
+func TestOP13_AShorterLaterRestoreDoesNotShortenTheEarlierOne(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	first := s.Login()
@@ -131,7 +131,7 @@ func (s *service) recorded(id grant.ID) []store.Event {
 
 // A restore may have lost that the grant of an assertion ended, or that the assertion was
 // presented.
-func TestAnAssertionOfBeforeTheRestoreIsRefused(t *testing.T) {
+func TestAnAssertionFromBeforeTheRestoreIsRefused(t *testing.T) {
 	s := withTrusts(t)
 	once, never := s.assertion("once"), s.assertion("never")
 	if _, err := s.assert(t.Context(), "agent", once); err != nil {

@@ -100,7 +100,7 @@ func TestAClientThatRegisteredItselfIsFoundByItsRecord(t *testing.T) {
 		t.Errorf("enabled again: %+v", c)
 	}
 
-	// An operator's registration replaces the self-registered client, in any state.
+	// An operator's registration of the same id takes precedence, even if it is disabled.
 	own := *c
 	own.RegisteredBy, own.Version, own.State = store.ByOperator, 3, store.ClientDisabled
 	if err := s.Engine.Commit(t.Context(), store.Change{Entries: []store.Entry{own.Entry()}}); err != nil {

@@ -35,7 +35,7 @@ func TestSplitClaims(t *testing.T) {
 	}
 }
 
-func TestMembersOfSomethingElse(t *testing.T) {
+func TestTextsThatAreNotJSONObjectsAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, object := range []string{``, `[]`, `7`, `null`, `{"a":1`, `{"a":1} {}`} {
 		if _, _, err := members(json.RawMessage(object)); err == nil || err.Error() != "not a JSON object" {

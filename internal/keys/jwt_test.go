@@ -182,8 +182,7 @@ func TestAKeyOfAnotherTypeDoesNotOpen(t *testing.T) {
 	}
 }
 
-// VerifyAt accepts a JWT for as long as the retention of its key, and so does a verifier
-// with an old key set.
+// VerifyAt accepts a JWT by a retired key until the key's retention has passed.
 func TestVerifyUntilTheKeyIsGone(t *testing.T) {
 	follower := newKey(t, parseKEK(t, frozenKEK), keys.ES256, frozenAt+1000)
 	r := signingRing(t, []keys.Stored{follower}, keys.ES256)

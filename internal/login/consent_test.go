@@ -63,7 +63,7 @@ func TestConsentsForgetTheOldestWhenFull(t *testing.T) {
 	}
 }
 
-func TestRecordConsentAddsToWhatWasAgreedTo(t *testing.T) {
+func TestAConsentExtendsTheEarlierOne(t *testing.T) {
 	h := newHouse(t)
 	h.record("alice", "shop", "a", true)
 	h.step(time.Second)
@@ -110,7 +110,7 @@ func TestRecordConsentAddsToWhatWasAgreedTo(t *testing.T) {
 }
 
 // Two tabs consent at the same time: both consents are recorded.
-func TestRecordConsentTogether(t *testing.T) {
+func TestConcurrentConsentsAreBothRecorded(t *testing.T) {
 	h := newHouse(t)
 	bank := h.client(client.Registration{ID: "bank", Settings: store.Settings{Name: "Bank"}})
 	v := h.signedIn("alice")

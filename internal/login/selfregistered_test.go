@@ -335,7 +335,7 @@ func TestAnOperatorsRegistrationOfAnAddressIsNotRead(t *testing.T) {
 	}
 }
 
-func TestWhatAUserIsShownOfAnAgentSurvivesAnotherLogin(t *testing.T) {
+func TestARestartedInteractionKeepsTheDescriptionOfItsAgent(t *testing.T) {
 	h := newHouse(t)
 	h.agents(redirectURI)
 	h.api("https://mcp.example", 1, true, "use", "use")

@@ -201,7 +201,7 @@ func FuzzSessionCookie(f *testing.F) {
 
 // Restoring a backup must not revive the sessions of users who signed out after it was
 // made.
-func TestARestoreEndsTheSessionsOfBefore(t *testing.T) {
+func TestARestoreEndsEarlierSessions(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	cookie, d, err := h.newSession(Identity{Subject: "alice", AuthTime: h.now()})

@@ -154,7 +154,7 @@ func TestALogoutOfAProviderEndsGrantsAtOnce(t *testing.T) {
 
 // If the commit of a logout token is repeated after a conflict, it still counts as one
 // end: only one login is refused for it.
-func TestALogoutOfAProviderNotesOneEndWhateverItsAttempts(t *testing.T) {
+func TestARepeatedCommitOfAProvidersLogoutCountsOnce(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.signInBy(t, "alice", "iss\x00s1")
@@ -242,7 +242,7 @@ func TestALoginDuringALogoutOfAProvider(t *testing.T) {
 // The provider's time stamps have seconds only. A login in the second of a logout may be
 // the one that the provider ended, so it is refused. The next login, which began after the
 // logout, is accepted even in the same second. So the browser goes back to the provider
-// once, and not until the second is over.
+// once, and not again and again until the second is over.
 func TestALoginInTheSecondOfAProvidersLogoutIsRefusedOnce(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]ProviderLogout{

@@ -14,7 +14,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// A missing store is one line in the log, however long it lasts, and its return another.
+// A missing store is logged once, however long it is missing, and its return once.
 func TestAStoreThatIsGoneIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text strings.Builder

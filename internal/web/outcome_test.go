@@ -45,7 +45,7 @@ func everywhere(err error) func(*room, *choice) {
 type outcome struct {
 	name    string
 	choose  []func(*room, *choice)
-	prepare func(r *room) *browser // not looked at; nil: a browser of a stranger
+	prepare func(r *room) *browser // its effects are not checked; nil: a new browser
 	do      func(r *room, b *browser) sight
 	status  int
 	to      string   // prefix of the redirect's address

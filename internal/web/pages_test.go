@@ -371,7 +371,7 @@ func TestConnections(t *testing.T) {
 }
 
 // The page of a step has the fields of its form, and names the client.
-func TestWhatThePagesOfAnInteractionShow(t *testing.T) {
+func TestContentsOfThePagesOfAnInteraction(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
 	b := r.browser()

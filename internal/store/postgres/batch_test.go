@@ -260,7 +260,7 @@ func TestChangesOfTheDirectoryShareATransaction(t *testing.T) {
 	}
 }
 
-func TestMoreThanTheQueueHoldsAreBusy(t *testing.T) {
+func TestOperationsBeyondTheQueueLimitAreBusy(t *testing.T) {
 	t.Parallel()
 	_, url := server.Schema(t)
 	st := open(t, url)

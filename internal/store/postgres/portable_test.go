@@ -81,7 +81,7 @@ func TestSQLIsPortable(t *testing.T) {
 			t.Errorf("%s: %q in: %s", place, d, text)
 		}
 	}
-	// The lint checks the statements that it must check.
+	// The lint must cover at least these statements.
 	for _, text := range []string{postgres.SelectGrantsSQL, postgres.InsertGrantsSQL, postgres.UpdateGrantsSQL, postgres.DeleteGrantsSQL,
 		postgres.SelectDocumentsSQL, postgres.UpdateDocumentsSQL, postgres.SweepDocumentsSQL} {
 		found := false

@@ -207,7 +207,7 @@ func TestAnOperationThatIsTooLargeFailsAloneAndEveryTime(t *testing.T) {
 	}
 }
 
-func TestMoreThanTheQueueHoldsAreBusy(t *testing.T) {
+func TestOperationsBeyondTheQueueLimitAreBusy(t *testing.T) {
 	t.Parallel()
 	st := create(t, t.TempDir())
 	release, held := st.Hold(t.Context())

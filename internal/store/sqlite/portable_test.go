@@ -63,7 +63,7 @@ func TestSQLIsPortable(t *testing.T) {
 			t.Errorf("%s: %q in: %s", place, d, text)
 		}
 	}
-	// The lint checks the statements that it must check.
+	// The lint must cover at least these statements.
 	for _, text := range []string{sqlite.SelectGrantSQL, sqlite.InsertGrantSQL, sqlite.UpdateGrantSQL, sqlite.DeleteGrantSQL,
 		sqlite.SelectDocumentSQL, sqlite.UpdateDocumentSQL, sqlite.SweepDocumentSQL} {
 		found := false

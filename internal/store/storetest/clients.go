@@ -180,7 +180,7 @@ var clientPromises = []promise{
 			c := newClient(fmt.Sprintf("client%d", n))
 			for i := range c.Secrets {
 				c.Secrets[i].ID = fmt.Sprintf("%d of %s", i, c.ID)
-				c.Secrets[i].LastUsedAt = base + 1000000 // what the caller believed
+				c.Secrets[i].LastUsedAt = base + 1000000 // the outdated value of the caller
 			}
 			uses[c.Secrets[0].ID] = base + grant.Instant(n)
 			clients = append(clients, c)

@@ -189,7 +189,7 @@ func readBack(t *testing.T, db Database) {
 		create(t, st, g)
 		holds(t, st, g)
 	}
-	// The same again through an update, which writes other columns.
+	// Updates store the same extremes: they write other columns than creations.
 	for _, g := range extremes() {
 		first := newGrant(5)
 		first.ID[0] = 0x55
