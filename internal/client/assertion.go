@@ -30,8 +30,11 @@ const maxCandidates = 2
 // has no client_id (RFC 7521 section 4.2). It verifies nothing.
 func Named(text oauth.Secret) (id string, err error) {
 	_, a, err := parseAssertion(text)
-	if err != nil || a.Subject == "" || len(a.Subject) > oauth.MaxClientAddress {
-		return "", oauth.ErrClient
+	switch {
+	case err != nil:
+		return "", err
+	case a.Subject == "" || len(a.Subject) > oauth.MaxClientAddress:
+		return "", wrongClaim("sub", "is missing or too long, and the form has no client_id")
 	}
 	return a.Subject, nil
 }

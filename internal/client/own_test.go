@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -208,6 +209,25 @@ func TestAForeignTokenDoesNotNameTheClient(t *testing.T) {
 		_, err = b.auth.Authenticate(t.Context(), cred, from)
 		if got := failed(t, err); got != want {
 			t.Errorf("client_id %q in the form: the fault is %q, want %q", form["client_id"], got, want)
+		}
+	}
+}
+
+// TestAnUnreadableAssertionNamesItsDefect: also if the form does not name the client, so
+// that no registration is found.
+func TestAnUnreadableAssertionNamesItsDefect(t *testing.T) {
+	t.Parallel()
+	s := newSigner(t, jose.ES256)
+	for text, want := range map[oauth.Secret]string{
+		"not a JWT":                                             "alg",
+		"eyJhbGciOiJIUzI1NiJ9.e30.c2lnbmF0dXJl":                 "alg", // HS256
+		s.sign(map[string]any{"sub": 7}):                        "sub",
+		s.sign(map[string]any{"iss": "shop"}):                   "sub",
+		s.sign(map[string]any{"sub": strings.Repeat("a", 256)}): "sub",
+	} {
+		id, err := client.Named(text)
+		if got := failed(t, err); id != "" || got != want {
+			t.Errorf("%q names the client %q, and its fault is %q, want %q", string(text), id, got, want)
 		}
 	}
 }

@@ -137,6 +137,22 @@ func TestAdviceOnClientsThatWereNotAuthenticated(t *testing.T) {
 	}
 }
 
+// TestAdviceOnAnUnreadableHeader: with the texts of the log and of the audit log. Another
+// defect has other advice.
+func TestAdviceOnAnUnreadableHeader(t *testing.T) {
+	t.Parallel()
+	for defect, want := range map[string]bool{
+		oauth.ErrClient.Error():         true,
+		"token request, malformed":      true,
+		oauth.ErrMalformedValue.Error(): false,
+		"token request, wrong_secret":   false,
+	} {
+		if got := adviceOn(defect); strings.Contains(got, "one Authorization header") != want {
+			t.Errorf("%s: %s", defect, got)
+		}
+	}
+}
+
 // TestAWrongAssertionIsExplained: its sender is not told which claim is wrong, and the
 // operator is, with the log or without.
 func TestAWrongAssertionIsExplained(t *testing.T) {

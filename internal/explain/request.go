@@ -260,7 +260,7 @@ var defectAdvice = map[*oauth.Error]string{
 	oauth.ErrClientGrantType:  "mintage client show ID lists what it is registered for. Grant types never change: register another client, with --grant-types. A client may exchange tokens with --add-exchange-from alone, and present assertions if a trust names it: mintage trust list",
 	oauth.ErrPushed:           "have the client push the request again when the user's browser is there, and use each request_uri once, with its own client_id",
 	oauth.ErrNoProof:          "have the client send a proof (DPoP) by its key, as the code, the token or its registration requires: mintage client show ID, and " + config.Page("how-to/bind-tokens.md"),
-	oauth.ErrClient:           "compare the client's id, secret and way to authenticate with: mintage client show ID",
+	oauth.ErrClient:           headerAdvice,
 }
 
 // faultAdvice is the advice for a client that was not authenticated, by client.AuthFault:
@@ -271,7 +271,11 @@ var faultAdvice = map[string]string{
 	"wrong_method":    "have the client authenticate in the way that it is registered for: mintage client show ID",
 	"wrong_secret":    newSecretAdvice,
 	"expired_secret":  newSecretAdvice,
+	", malformed":     headerAdvice,
 }
+
+// headerAdvice is the advice for an Authorization header that names no client.
+const headerAdvice = "have the client authenticate in the form, or by one Authorization header: Basic, a space, and the base64 of ID:SECRET without a control character. Often the line break at the end of the secret's file was sent along, or a bearer token"
 
 const newSecretAdvice = "have the client send a secret that it has now (mintage client secret list ID), or give it another one: mintage client secret add ID"
 
