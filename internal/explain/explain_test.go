@@ -207,11 +207,13 @@ func TestARefusedAssertionIsExplained(t *testing.T) {
 func TestAdviceFitsTheRequest(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[error]string{
-		&grant.Refused{Why: grant.ScopeTooWide}: "have the client ask for less",
-		&grant.Refused{Why: grant.TokenUnknown}: "no access token or code as the refresh_token",
-		oauth.ErrClientGrantType:                "--add-exchange-from",
-		oauth.ErrPushed:                         "push the request again",
-		oauth.ErrNoProof:                        "send a proof (DPoP)",
+		&grant.Refused{Why: grant.ScopeTooWide}:  "have the client ask for less",
+		&grant.Refused{Why: grant.ScopeTooWide}:  "--add-exchange-api",
+		&grant.Refused{Why: grant.TargetUnknown}: "--add-exchange-api",
+		&grant.Refused{Why: grant.TokenUnknown}:  "no access token or code as the refresh_token",
+		oauth.ErrClientGrantType:                 "--add-exchange-from",
+		oauth.ErrPushed:                          "push the request again",
+		oauth.ErrNoProof:                         "send a proof (DPoP)",
 	} {
 		if _, next := Remedy(err); !strings.Contains(next, want) {
 			t.Errorf("%v: %q", err, next)
