@@ -261,6 +261,7 @@ var defectAdvice = map[*oauth.Error]string{
 	oauth.ErrPushed:           "have the client push the request again when the user's browser is there, and use each request_uri once, with its own client_id",
 	oauth.ErrNoProof:          "have the client send a proof (DPoP) by its key, as the code, the token or its registration requires: mintage client show ID, and " + config.Page("how-to/bind-tokens.md"),
 	oauth.ErrClient:           headerAdvice,
+	oauth.ErrMalformedValue:   "have the client send values in UTF-8 without control characters: often the line break at the end of a file with a secret or a token was sent along. At verify, it is the proxy that sends a wrong requirement: " + config.Page("reference/checking-tokens.md"),
 }
 
 // faultAdvice is the advice for a client that was not authenticated, by client.AuthFault:
