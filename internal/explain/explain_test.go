@@ -212,6 +212,7 @@ func TestAdviceFitsTheRequest(t *testing.T) {
 		&grant.Refused{Why: grant.TargetUnknown}: "--add-exchange-api",
 		&grant.Refused{Why: grant.TokenUnknown}:  "no access token or code as the refresh_token",
 		oauth.ErrClientGrantType:                 "--add-exchange-from",
+		oauth.ErrScope:                           "mintage trust show ID",
 		oauth.ErrMalformedValue:                  "line break",
 		oauth.ErrPushed:                          "push the request again",
 		oauth.ErrNoProof:                         "send a proof (DPoP)",

@@ -253,7 +253,7 @@ var defectAdvice = map[*oauth.Error]string{
 	oauth.ErrDisabledClient:   "the client registered itself, and an operator has disabled it; if that was not meant: mintage client enable ID",
 	oauth.ErrTarget:           "have the client name an API that it may have (mintage api list; mintage client show ID); clients that describe themselves may have those with --self-registered-clients only. Of an identity assertion, audience and resource are those of its --id-jag",
 	oauth.ErrRedirectMismatch: "have the client send a redirect_uri that is registered, character by character (mintage client show ID), or register it: mintage client update ID --add-redirect-uri URI",
-	oauth.ErrScope:            "have the client ask for scopes that it is registered for (mintage client show ID), or register more: mintage client update ID --add-scope. Of an identity assertion, the scopes are those of its --id-jag",
+	oauth.ErrScope:            "have the client ask for scopes that it is registered for (mintage client show ID), or register more: mintage client update ID --add-scope. Of an identity assertion, the scopes are those of its --id-jag; of an assertion of another issuer, those of the trust: mintage trust show ID",
 	oauth.ErrLogoutHint:       "have the client send the id_token that it received from this issuer, as it is, or no id_token_hint: the user is then asked",
 	oauth.ErrLogoutClient:     "have the client send its own client_id beside its id_token, or none",
 	oauth.ErrLogoutRedirect:   "have the client send a post_logout_redirect_uri that is registered, character by character (mintage client show ID), or register it: mintage client update ID --add-post-logout-redirect-uri URI",
