@@ -12,8 +12,9 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// The browser goes where the pages say: it reads each redirect URI that anybody may have
-// as the address that a user is shown. The others show why nobody may have them.
+// TestRedirectURIsAreWhatABrowserMakesOfThem: the browser must parse each allowed
+// redirect URI as the address that the pages show to the user. The other URIs show why
+// none of them may be registered.
 func TestRedirectURIsAreWhatABrowserMakesOfThem(t *testing.T) {
 	t.Parallel()
 	var sent []string

@@ -23,8 +23,8 @@ import (
 
 const mcpServer = "https://mcp.example/mcp"
 
-// openAgentsWorld is a server with an API that is open to agents, and whose documents
-// may be anywhere on this machine.
+// openAgentsWorld starts a server with an API for self-registered clients, whose metadata
+// documents may be at any address, including this machine's.
 func openAgentsWorld(t *testing.T) *world {
 	t.Helper()
 	w := openWorld(t, t.TempDir(), binary.FreeAddress(t, mintageHost), "--client-metadata-documents", "any")
@@ -32,15 +32,15 @@ func openAgentsWorld(t *testing.T) *world {
 	return w
 }
 
-// An agent signs its user in by a document, on a loopback redirect URI with a port of
-// its own.
+// TestAnAgentSignsInByItsDocument signs a user in to an agent with a client ID metadata
+// document and a loopback redirect URI with a port.
 func TestAnAgentSignsInByItsDocument(t *testing.T) {
 	t.Parallel()
 	w := openAgentsWorld(t)
 	password := w.user(t, "alice", "Alice Cooper")
 	var answered atomic.Value
 	callback := serveHTTP(t, "127.0.0.1:0", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/callback" { // and not its icon
+		if r.URL.Path == "/callback" { // the browser also requests the icon
 			answered.Store(r.URL.Query())
 		}
 		io.WriteString(rw, "<p>You can close this page.</p>")
@@ -61,7 +61,7 @@ func TestAnAgentSignsInByItsDocument(t *testing.T) {
 	b.open(address)
 	b.reads("to continue to " + mintageHost + ":" + port)
 	if reads.Load() != 0 {
-		t.Error("the document was read for a stranger")
+		t.Error("the document was fetched before the user had signed in")
 	}
 	b.fill("#username", "alice")
 	b.fill("#password", password)
@@ -99,9 +99,9 @@ func TestAnAgentSignsInByItsDocument(t *testing.T) {
 	form = url.Values{"grant_type": {"refresh_token"}, "client_id": {id}, "refresh_token": {tokens.Refresh}}
 	redeem()
 	if reads.Load() != 1 {
-		t.Errorf("the token endpoint had the document read: %d", reads.Load())
+		t.Errorf("the token endpoint fetched the document: %d fetches", reads.Load())
 	}
-	// A user who denies it goes back at once; an error of the request does not.
+	// A denial is redirected to the agent at once; an error of the request is not.
 	b.open(address)
 	b.click("#deny")
 	b.reads("You can close this page.")
@@ -117,7 +117,8 @@ func TestAnAgentSignsInByItsDocument(t *testing.T) {
 	}
 }
 
-// Every authorization scenario of the Model Context Protocol's judge passes.
+// TestMCPConformance runs every authorization scenario of the Model Context Protocol's
+// conformance suite.
 func TestMCPConformance(t *testing.T) {
 	t.Parallel()
 	const folder = "mcp/node_modules"

@@ -19,11 +19,11 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// A client of the Model Context Protocol's SDK calls the server of docs/how-to/mcp.md by
-// the assertion of an issuer that is trusted for it: of a company's identity provider,
-// which is another Mintage, at which its user has signed in with a browser
-// (enterprise-managed authorization), and of the platform on which it runs (workload
-// identity).
+// TestClientsOfMCPPresentAssertions: clients of the Model Context Protocol's SDK call the
+// server of docs/how-to/mcp.md with assertions of trusted issuers. One issuer is a
+// company's identity provider, another Mintage, at which the user has signed in with a
+// browser (enterprise-managed authorization); the other is the platform on which the
+// client runs (workload identity).
 func TestClientsOfMCPPresentAssertions(t *testing.T) {
 	t.Parallel()
 	w := openWorld(t, t.TempDir(), binary.FreeAddress(t, mintageHost))
@@ -36,7 +36,7 @@ func TestClientsOfMCPPresentAssertions(t *testing.T) {
 	w.Run(t, "trust", "create", "--issuer", platform, "--kind", "workload", "--client", job.ID, "--api", address+" tickets:read", "--jwks-ca", w.CAFile,
 		"--subject", "system:serviceaccount:shop:orders")
 	callback := serveHTTP(t, "127.0.0.1:0", http.HandlerFunc(landing)) + "/callback"
-	w.waitFor(t, w.register(t, "Last", "https://last.example/cb")) // a server that knows it knows the trusts
+	w.waitFor(t, w.register(t, "Last", "https://last.example/cb")) // the trusts were created before, so the server knows them, too
 
 	t.Run("company", func(t *testing.T) {
 		t.Parallel()
@@ -60,7 +60,7 @@ func TestClientsOfMCPPresentAssertions(t *testing.T) {
 		if want := "tickets of " + user; len(got) != 2 || got[0].Text != want || got[1].Text != want {
 			t.Errorf("%+v, and not of %s", got, user)
 		}
-		if n := w.grants(t, user); n != 2 { // each assertion made one
+		if n := w.grants(t, user); n != 2 { // one per assertion
 			t.Errorf("%d grants", n)
 		}
 	})
@@ -78,8 +78,8 @@ func TestClientsOfMCPPresentAssertions(t *testing.T) {
 	})
 }
 
-// asserts runs asserting.mjs with what the client has, and returns what it got: a scope
-// of the trust, and no refresh token.
+// asserts runs asserting.mjs with the client's settings and returns its report: the scope
+// must be one of the trust, without a refresh token.
 func (w *world) asserts(t *testing.T, address string, has map[string]string) (got []agentReport) {
 	t.Helper()
 	context, err := json.Marshal(has)
@@ -103,9 +103,9 @@ func (w *world) asserts(t *testing.T, address string, has map[string]string) (go
 	return got
 }
 
-// servePlatform is a platform of workloads, which publishes its keys. It returns its
-// issuer, and what signs the token of a workload, as a cluster of Kubernetes does, with
-// claims by name and value.
+// servePlatform serves the keys of a workload platform. It returns the platform's issuer,
+// and a function that signs a workload's token as a Kubernetes cluster does, with claims
+// as name and value pairs.
 func servePlatform(t *testing.T) (issuer string, token func(claims ...string) string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -13,13 +13,13 @@ import (
 	"github.com/mintage/mintage/internal/pages"
 )
 
-// narrow is the width that WCAG 2.2 names (1.4.10): a window of 1280 pixels at
-// four times its size. It includes the 640 that remain at twice the size.
+// narrow is the width of WCAG 2.2, 1.4.10: a window of 1280 pixels at 400 %. It is
+// narrower than the 640 pixels at 200 %, and so covers them.
 const (
 	narrow = 320
 	wide   = 1280
-	// least is the least width at which the console's tables have columns. A window of
-	// 1280 pixels at one and a half times its size is little wider.
+	// least is the smallest width at which the console's tables have columns. A window of
+	// 1280 pixels at 150 % is little wider.
 	least = 769
 )
 
@@ -60,21 +60,22 @@ func axe(ctx context.Context, t *testing.T) {
 	}
 }
 
-// Every page in every state, in three languages, light and dark, wide and
-// narrow: no rule of WCAG 2.2 at level AA is broken that a program can check,
-// nothing has to be scrolled sideways, and the keyboard is enough.
+// TestPagesAreAccessible shows every page in every state, in three languages, light and
+// dark, wide and narrow. No automatically checkable rule of WCAG 2.2 AA may be violated,
+// nothing may need horizontal scrolling, and the keyboard must suffice.
 func TestPagesAreAccessible(t *testing.T) {
 	g := openGallery(t)
 	for _, sample := range samples() {
 		t.Run("en/"+sample.Name, func(t *testing.T) {
 			do(g.tab, t, look("light", wide, 900), chromedp.Navigate(g.address+"/en/"+sample.Name))
-			// A browser moves the focus before it draws.
+			// Wait for two frames: the browser applies autofocus before it draws.
 			if !evaluate[bool](g.tab, t, `new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(drawn)))
 				.then(() => document.activeElement === (document.querySelector('[autofocus]') ?? document.body))`) {
 				t.Error("the focus is not where the user goes on")
 			}
 			g.take(t, "en", sample.Name)
-			// Colours do not depend on the width: dark is examined narrow.
+			// Colours do not depend on the width, so the dark scheme is checked only at
+			// the narrow one.
 			scheme, whole := "light", !isOfMany(sample.Name)
 			if whole {
 				axe(g.tab, t)
@@ -91,10 +92,9 @@ func TestPagesAreAccessible(t *testing.T) {
 			}
 		})
 	}
-	// In another language the elements are the same, and the words may not fit.
-	// Written over one another into one document, pages need no new start of
-	// the rules, which is what takes the time.
-	// German has the longest words, and Japanese no spaces.
+	// Another language has the same elements, but its words may not fit. German has the
+	// longest words, and Japanese no spaces. The pages are written into one document in
+	// turn, because starting the rules anew for each would take most of the time.
 	for _, locale := range []string{"de", "ja"} {
 		do(g.tab, t, look("dark", narrow, 640), chromedp.Navigate(g.address+"/"+locale+"/login"))
 		for _, sample := range samples() {
@@ -111,14 +111,14 @@ func TestPagesAreAccessible(t *testing.T) {
 	t.Run("a spoiled page is found", func(t *testing.T) { spoil(t, g) })
 }
 
-// isOfMany reports whether a sample is a message whose rules another one shows: they are
-// one page with other words.
+// isOfMany reports whether a sample is a message page that differs from message-too_many
+// only in its words, so that the rules need not be checked again.
 func isOfMany(name string) bool {
 	return strings.HasPrefix(name, "message-") && name != "message-too_many"
 }
 
-// denyIsAsEasy: UI-14. Both buttons are beside each other, of one size, and have the
-// same letters. That which allows is filled, and that which denies has an outline.
+// denyIsAsEasy checks UI-14: both buttons are side by side and equal in size and
+// lettering. The button that allows is filled; the one that denies has an outline.
 func denyIsAsEasy(ctx context.Context, t *testing.T) {
 	t.Helper()
 	buttons := evaluate[[]map[string]string](ctx, t, `['deny', 'allow'].map(id => {
@@ -144,7 +144,7 @@ func noOverflow(ctx context.Context, t *testing.T) {
 	}
 }
 
-// focused tells which control has the focus, -1 if none, and whether one sees it.
+// focused returns which control has the focus, or -1, and whether the focus is visible.
 const focused = `(() => {
 	const e = document.activeElement, style = getComputedStyle(e);
 	return {index: controls.indexOf(e), name: e.tagName + '#' + e.id,
@@ -157,14 +157,13 @@ type focus struct {
 	Visible bool   `json:"visible"`
 }
 
-// keyboard goes through the page with the tab key, from its beginning to its
-// last control: every control is reached, in the order in which it is written,
-// and is seen to be reached. It does not go around, because the browser takes the
-// focus from the page at its end and returns it at a time of its own. It leaves
-// everything unfolded.
+// keyboard presses the tab key from the beginning of the page to its last control. It
+// must reach every control in document order, with a visible focus. It does not go round:
+// at the end, the browser takes the focus from the page and returns it at an
+// unpredictable time. keyboard leaves every details element open.
 func keyboard(ctx context.Context, t *testing.T) {
 	t.Helper()
-	// autofocus takes effect with a later frame: the walk starts after it.
+	// autofocus takes effect in a later frame: start after it.
 	count := evaluate[int](ctx, t, `new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => {
 		document.querySelectorAll('details').forEach(e => e.open = true);
 		window.controls = [...document.querySelectorAll('a[href], button, input, summary, select, textarea')]
@@ -180,13 +179,13 @@ func keyboard(ctx context.Context, t *testing.T) {
 			t.Errorf("the tab key leads to %d (%s) where control %d is next", at.Index, at.Name, want)
 		}
 		if at.Index >= 0 && !at.Visible {
-			t.Errorf("%s has the focus, and one does not see it", at.Name)
+			t.Errorf("the focus on %s is not visible", at.Name)
 		}
 	}
 	evaluate[bool](ctx, t, `document.body.removeAttribute('tabindex'), true`)
 }
 
-// spoil breaks a page in ways that the rules have to find.
+// spoil breaks a page in ways that axe must find.
 func spoil(t *testing.T, g *gallery) {
 	do(g.tab, t, look("light", narrow, 640))
 	for rule, change := range map[string]string{

@@ -27,8 +27,8 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// clocked serves the token endpoint and userinfo by a clock that the test moves, to
-// proofs with nonces alone, and returns the origin.
+// clocked serves the token endpoint and userinfo with a clock that the test sets. They
+// accept only DPoP proofs with nonces. It returns the origin.
 func clocked(t *testing.T, kit *testkit.Kit, handler *http.Handler, origin string) {
 	t.Helper()
 	iss, log := kit.Issuer, slog.New(slog.DiscardHandler)
@@ -45,9 +45,9 @@ func clocked(t *testing.T, kit *testkit.Kit, handler *http.Handler, origin strin
 	*handler = srv.Handler()
 }
 
-// A page of bind-tokens.md keeps a key that cannot be exported, and refreshes with it for
-// an hour: each access token lives five minutes and passes with a proof, a reload in
-// between keeps the key, and the tokens are of no use without it.
+// TestAPageKeepsAKeyForAnHour runs a page of bind-tokens.md, which keeps a non-exportable
+// key and refreshes with it for an hour. Each access token lives five minutes and is
+// accepted with a proof, a reload keeps the key, and the tokens are useless without it.
 func TestAPageKeepsAKeyForAnHour(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../../docs/how-to/bind-tokens.md")
@@ -71,7 +71,7 @@ func TestAPageKeepsAKeyForAnHour(t *testing.T) {
 	kit.Register(registry.Registration{ID: "page", Settings: store.Settings{Name: "Page", Auth: store.AuthNone, RedirectURIs: []string{app + "/callback"}, Scope: "read"}})
 
 	b := newWindow(t)
-	// The page's clock is the server's.
+	// Give the page the server's clock.
 	script := func(body string) string {
 		t.Helper()
 		set := fmt.Sprintf("Date.now = () => %d;", kit.Clock.Now().UnixMilli())
@@ -110,7 +110,8 @@ func TestAPageKeepsAKeyForAnHour(t *testing.T) {
 		if len(part) != 3 || part[0] != "DPoP" {
 			t.Fatalf("minute %d: %s", minute, got)
 		}
-		// An API behind a proxy takes it with the proof, once, and not as Bearer.
+		// An API behind a proxy accepts the token with its proof, once, and not as
+		// Bearer.
 		for i, want := range []int{http.StatusUnauthorized, http.StatusOK, http.StatusUnauthorized, http.StatusUnauthorized} {
 			scheme, proof := "DPoP ", part[2]
 			switch i {

@@ -1,8 +1,7 @@
 //go:build e2e
 
-// Package browser looks at the pages, and uses them, in a real browser:
-// Chromium without a window, which `make tools` installs. Its tests fail where
-// there is none.
+// Package browser uses the pages in a real browser: headless Chromium, which `make tools`
+// installs. The tests fail without it.
 package browser
 
 import (
@@ -17,12 +16,12 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// patience bounds what a test may ask of one browser; a machine that is busy
-// with other tests is slow to start one.
+// patience limits the time that a test may use one browser; on a machine that is busy
+// with other tests, a browser starts slowly.
 const patience = 10 * time.Minute
 
-// program is the one process that the tests share, and running is it, once a
-// test has needed it.
+// program starts the browser process that the tests share, and running is that process
+// once a test has needed it.
 var (
 	program = sync.OnceValues(func() (ctx context.Context, err error) {
 		running, err = launch(context.Background())
@@ -31,9 +30,9 @@ var (
 	running context.Context
 )
 
-// start opens a browser that knows nothing of any other: its cookies, its cache
-// and its history are its own. It is there until the test ends. The context is
-// its first tab, for chromedp.Do and chromedp.Run.
+// start opens a browser context that is isolated from all others: it has its own cookies,
+// cache and history, and is closed at the end of the test. The result is its first tab,
+// for chromedp.Do and chromedp.Run.
 func start(t *testing.T) context.Context {
 	t.Helper()
 	all, err := program()
@@ -50,8 +49,8 @@ func start(t *testing.T) context.Context {
 	return ctx
 }
 
-// launch runs the program with an empty profile, or as the options say, until
-// parent is done.
+// launch runs Chromium with an empty profile, or with other options, until parent is
+// done.
 func launch(parent context.Context, options ...chromedp.ExecAllocatorOption) (context.Context, error) {
 	path := ""
 	for _, name := range []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"} {
@@ -66,17 +65,17 @@ func launch(parent context.Context, options ...chromedp.ExecAllocatorOption) (co
 	all := []chromedp.ExecAllocatorOption{
 		chromedp.ExecPath(path),
 		chromedp.Headless, chromedp.DisableGPU, chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck,
-		// Containers that run tests offer no user namespaces, and what is
-		// opened are our own pages.
+		// Containers that run tests offer no user namespaces, and the tests open only
+		// their own pages.
 		chromedp.NoSandbox,
 		chromedp.Flag("disable-dev-shm-usage", true),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
 		chromedp.Flag("disable-features", "PasswordManagerOnboarding,Translate,SpareRendererForSitePerProcess"), chromedp.Flag("password-store", "basic"),
 		chromedp.Flag("font-render-hinting", "none"),
-		chromedp.Flag("site-per-process", true), // as browsers with windows do
-		// The names of the tests are this machine; what holds the tests' key is
-		// trusted, and nothing else.
+		chromedp.Flag("site-per-process", true), // as in a browser with windows
+		// The names of the tests resolve to this machine. The browser trusts only
+		// certificates with the tests' key.
 		chromedp.Flag("host-resolver-rules", "MAP *.example 127.0.0.1"),
 		chromedp.Flag("ignore-certificate-errors-spki-list", pin()),
 		chromedp.WSURLReadTimeout(time.Minute),

@@ -12,7 +12,7 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// The page for a browser in docs/how-to/connect.md, as it stands there.
+// TestThePageOfConnect runs the unchanged page for a browser of docs/how-to/connect.md.
 func TestThePageOfConnect(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../../docs/how-to/connect.md")
@@ -33,7 +33,7 @@ func TestThePageOfConnect(t *testing.T) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		fmt.Fprint(w, page)
 	}))
-	// The name, not the address: it is what developers use.
+	// Use the name localhost instead of the address, as developers do.
 	origin := strings.Replace(address, "127.0.0.1", "localhost", 1)
 	w := openWorld(t, t.TempDir(), binary.FreeAddress(t, mintageHost))
 	page = strings.ReplaceAll(html, "https://127.0.0.1:8443/oauth2/api", w.Issuer)
@@ -57,7 +57,7 @@ func TestThePageOfConnect(t *testing.T) {
 		t.Errorf("%d grants", n)
 	}
 
-	// What no login of this tab led to is not redeemed.
+	// A callback that belongs to no login of this tab must not be redeemed.
 	b.open(origin + "/?code=x&state=forged&iss=" + w.Issuer)
 	b.reads("not a login of ours")
 }

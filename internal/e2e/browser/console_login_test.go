@@ -18,7 +18,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// logins are what the provider of operators says, by the link that the user clicks.
+// logins are the claims of the operators' provider, by the link that the user clicks.
 var logins = map[string]map[string]any{
 	"strong": {"sub": "alice", "groups": []string{"people", "admins"}, "amr": []string{"pwd", "mfa"}},
 	"weak":   {"sub": "alice", "groups": []string{"people", "admins"}, "amr": []string{"pwd"}},
@@ -26,7 +26,7 @@ var logins = map[string]map[string]any{
 	"nobody": {"sub": "auth0|eve", "groups": []string{"people"}, "amr": []string{"mfa"}},
 }
 
-// startProvider starts an OpenID Connect provider, at a site of its own.
+// startProvider starts an OpenID Connect provider on another site than the console.
 func startProvider(t *testing.T) (issuer string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -77,8 +77,9 @@ func startProvider(t *testing.T) (issuer string) {
 	return issuer
 }
 
-// Operators sign in at the provider of the users, with a second factor, by a rule about a
-// claim. The provider is at another site, from where no cookie that is SameSite=Strict comes.
+// TestConsoleSignInAtTheProvider: operators sign in at the users' provider, with a second
+// factor, and get their role by a rule about a claim. The provider is on another site, so
+// redirects from it carry no SameSite=Strict cookies.
 func TestConsoleSignInAtTheProvider(t *testing.T) {
 	t.Parallel()
 	issuer := startProvider(t)

@@ -18,19 +18,19 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// grows waits for a text of a page that is not complete yet.
+// grows waits for a text on a page that is still loading.
 func (b *tab) grows(text string) {
 	b.t.Helper()
 	b.until(fmt.Sprintf("the text %q", text), fmt.Sprintf("document.body.innerText.includes(%q)", text))
 }
 
-// Of RFC 7636 appendix B.
+// The example of RFC 7636 appendix B.
 const verifier, challenge = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk", "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
 
 const redirect = "https://shop.example/callback"
 
-// trusting returns a client of servers with the certificate of these tests, which follows
-// no redirect.
+// trusting returns an HTTP client that trusts the tests' certificate and follows no
+// redirect.
 func trusting(t *testing.T) http.Client {
 	t.Helper()
 	leaf, err := x509.ParseCertificate(certificate().Certificate[0])
@@ -43,7 +43,7 @@ func trusting(t *testing.T) http.Client {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// token sends a request for tokens, and returns the refresh token of the answer, "" if it is
+// token sends a token request, and returns the refresh token, or "" if the request is
 // refused.
 func (w *consoleWorld) token(t *testing.T, id, secret string, form url.Values) string {
 	t.Helper()
@@ -66,7 +66,7 @@ func (w *consoleWorld) token(t *testing.T, id, secret string, form url.Values) s
 	return pair.Refresh
 }
 
-// redeem makes a grant of alice for a client, and returns its refresh token.
+// redeem creates a grant of alice for a client, and returns its refresh token.
 func (w *consoleWorld) redeem(t *testing.T, id, secret, scope string) (refresh string) {
 	t.Helper()
 	code, err := binary.Command(t, "code", "issue", "--client", id, "--redirect-uri", redirect, "--subject", "alice", "--scope", scope, "--code-challenge", challenge, "--data", w.dir).Output()
@@ -76,9 +76,10 @@ func (w *consoleWorld) redeem(t *testing.T, id, secret, scope string) (refresh s
 	return w.token(t, id, secret, url.Values{"grant_type": {"authorization_code"}, "code": {strings.TrimSpace(string(code))}, "redirect_uri": {redirect}, "code_verifier": {verifier}})
 }
 
-// A new client comes with a program, and a page shows its first requests as they come:
-// a mistake with its remedy, and each stage to the first refresh. The audit log can be
-// followed likewise. With a script, the list goes on after a lost connection.
+// TestConsoleFirstRequest: the page of a new client shows a sample program and then the
+// client's first requests live: a mistake with its remedy, and each stage up to the first
+// refresh. The audit log can be followed live, too. With a script, the list continues
+// after a lost connection.
 func TestConsoleFirstRequest(t *testing.T) {
 	t.Parallel()
 	t.Run("with script", func(t *testing.T) {
@@ -100,7 +101,7 @@ func firstRequest(t *testing.T, script bool) {
 		b = b.another().withoutScripts()
 	}
 	examine := func(name string) {
-		if script { // which the rules need
+		if script { // axe needs scripts
 			b.examine(t, name)
 		}
 	}
@@ -150,7 +151,7 @@ func firstRequest(t *testing.T, script bool) {
 		b.grows("secret_added")
 		const rows = `[...document.querySelectorAll("[data-grows] tr")].map(r => r.outerHTML)`
 		if b.holds(rows+".length !== new Set("+rows+").size") || b.holds("!"+rows+`.some(r => r.includes("client_changed"))`) {
-			t.Errorf("a record is there twice, or not at all:\n%s", b.text("main"))
+			t.Errorf("a record is missing, or shown twice:\n%s", b.text("main"))
 		}
 		examine("console-follow")
 	} else if b.holds(complete) {
@@ -160,9 +161,9 @@ func firstRequest(t *testing.T, script bool) {
 	b.reads("Export")
 }
 
-// The days of an admin: a first client, another secret for it and the end of the first,
-// a change, a mistake that is undone, what the audit log says of it, and an explanation.
-// The browser runs no script.
+// TestConsoleClients performs an admin's tasks in a browser without scripts: creates a
+// client, adds a secret and revokes the first, changes a setting, undoes a mistake, reads
+// the audit log about it, and uses explain.
 func TestConsoleClients(t *testing.T) {
 	t.Parallel()
 	w := openConsole(t)
@@ -241,9 +242,9 @@ func TestConsoleClients(t *testing.T) {
 	}
 }
 
-// The days of a help desk, with scripts switched off: a grant is found by its user and
-// ended, its refresh token is then explained, and the audit log has it. An API shows what
-// its users read.
+// TestConsoleHelpDesk performs a help desk's tasks in a browser without scripts: finds a
+// user's grant, revokes it, has its refresh token explained, and reads the audit log. An
+// API's page shows what its users read.
 func TestConsoleHelpDesk(t *testing.T) {
 	t.Parallel()
 	w := openConsole(t)

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// What operators come for, with nothing but the screens: each task begins on the overview
-// and goes on by what the page before offers.
+// TestConsoleTasks performs operators' main tasks with nothing but the screens: each one
+// begins on the overview and follows only links and forms that the pages offer.
 func TestConsoleTasks(t *testing.T) {
 	t.Parallel()
 	const tools = "https://tools.example/mcp"
@@ -95,11 +95,11 @@ func TestConsoleTasks(t *testing.T) {
 		ID string `json:"client_id"`
 	}
 	if err := json.NewDecoder(resp.Body).Decode(&agent); err != nil || resp.StatusCode != http.StatusCreated {
-		t.Fatalf("%d, %v", resp.StatusCode, err)
+		t.Fatalf("token request: %d, %v", resp.StatusCode, err)
 	}
 	code := make(chan string, 1)
 	callback := serveHTTP(t, "127.0.0.1:0", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/callback" { // and not its icon
+		if r.URL.Path == "/callback" { // the browser also requests the icon
 			code <- r.URL.Query().Get("code")
 		}
 		io.WriteString(rw, "<p>You can close this page.</p>")

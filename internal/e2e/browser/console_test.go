@@ -14,8 +14,8 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// A consoleWorld is a server with a console. It runs without --dev, with which an
-// invitation alone lets in.
+// A consoleWorld is a server with a console. It runs without --dev, so that an operator
+// first needs an invitation.
 type consoleWorld struct {
 	url    string // of the console
 	public string // the address of the server
@@ -42,7 +42,7 @@ func (w *consoleWorld) start(t *testing.T, args ...string) {
 	binary.Serve(t, w.server, strings.TrimPrefix(w.url, "https://"))
 }
 
-// restart kills the server, calls meanwhile, and starts it again.
+// restart kills the server, calls meanwhile, and starts the server again.
 func (w *consoleWorld) restart(t *testing.T, meanwhile func()) {
 	t.Helper()
 	if err := w.server.Process.Kill(); err != nil {
@@ -60,7 +60,7 @@ func (w *consoleWorld) restart(t *testing.T, meanwhile func()) {
 	w.start(t)
 }
 
-// run runs a command, and reads its JSON into out unless that is nil.
+// run runs a command, and decodes its JSON into out, unless out is nil.
 func (w *consoleWorld) run(t *testing.T, out any, args ...string) {
 	t.Helper()
 	args = append(args, "--data", w.dir)
@@ -78,7 +78,7 @@ func (w *consoleWorld) run(t *testing.T, out any, args ...string) {
 	}
 }
 
-// user creates a built-in user, who is an operator with a role, and returns the password.
+// operator creates a built-in user with an operator's role, and returns the password.
 func (w *consoleWorld) operator(t *testing.T, name, role string) (password string) {
 	t.Helper()
 	var made struct{ Password string }
@@ -87,7 +87,7 @@ func (w *consoleWorld) operator(t *testing.T, name, role string) (password strin
 	return made.Password
 }
 
-// invite makes an invitation.
+// invite creates an invitation and returns its link.
 func (w *consoleWorld) invite(t *testing.T, name string) (link string) {
 	t.Helper()
 	var v struct{ URL string }
@@ -97,7 +97,8 @@ func (w *consoleWorld) invite(t *testing.T, name string) (link string) {
 	return v.URL
 }
 
-// enters lets an operator in who has no second factor yet.
+// enters lets an operator without a second factor sign in by invitation, and returns the
+// secret of the new factor.
 func (w *consoleWorld) enters(t *testing.T, b *tab, name string) (secret string) {
 	t.Helper()
 	b.open(w.invite(t, name))
@@ -109,8 +110,8 @@ func (w *consoleWorld) enters(t *testing.T, b *tab, name string) (secret string)
 	return secret
 }
 
-// The whole way in: an invitation, a second factor that is set up with it, the pages, a
-// way out, and a sign-in with password and code.
+// TestConsole tests the whole sign-in: an invitation, the second factor that is set up
+// with it, the pages, a sign-out, and a sign-in with password and code.
 func TestConsole(t *testing.T) {
 	t.Parallel()
 	w := openConsole(t)
@@ -123,7 +124,7 @@ func TestConsole(t *testing.T) {
 	b.open(link)
 	b.reads("You are invited to the console")
 	b.examine(t, "console-invitation")
-	b.open(link) // again: opening has spent nothing
+	b.open(link) // opening the link has not spent it
 	b.click("#enter")
 	b.reads("Set up a second factor")
 	b.examine(t, "console-factor")
@@ -168,7 +169,7 @@ func TestConsole(t *testing.T) {
 		other.open(link)
 		other.reads("It was used already")
 		other.answered(410)
-		// The user has a second factor now, and an invitation asks for a code of it.
+		// The user now has a second factor, so an invitation asks for its code.
 		other.open(w.invite(t, "alice"))
 		other.click("#enter")
 		other.reads("Enter the code from your app")

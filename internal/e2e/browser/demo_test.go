@@ -14,7 +14,7 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// demoOf is what dev.json says of the demo page.
+// demoOf returns what dev.json contains about the demo page.
 func (w *world) demoOf(t *testing.T) (demo struct {
 	Page     string `json:"demo_page"`
 	Username string `json:"username"`
@@ -31,8 +31,9 @@ func (w *world) demoOf(t *testing.T) (demo struct {
 	return demo
 }
 
-// The mission in one browser window: a sign-in, a code, a pair, a refresh, the same
-// refresh again, and a replay, which ends the grant; and what the API says of it.
+// TestDemoPage runs the whole demo in one browser window: a sign-in, a code, a pair, a
+// refresh, the same refresh again, and a replay, which revokes the grant. The page also
+// shows the API's responses.
 func TestDemoPage(t *testing.T) {
 	t.Parallel()
 	w := openWorld(t, t.TempDir(), binary.FreeAddress(t, mintageHost))
@@ -51,7 +52,7 @@ func (w *world) demoStory(t *testing.T, scripts bool) {
 	examine := b.examine
 	if !scripts {
 		b.withoutScripts()
-		examine = func(*testing.T, string) {} // the rules are a script
+		examine = func(*testing.T, string) {} // axe is a script
 	}
 	b.open(demo.Page)
 	b.reads("From a sign-in to a replay")
@@ -92,7 +93,7 @@ func (w *world) demoStory(t *testing.T, scripts bool) {
 	b.click("#replay")
 	b.reads("The replay has ended the grant")
 	b.reads("invalid_grant")
-	b.reads("refresh_replayed") // of explain
+	b.reads("refresh_replayed") // in the output of explain
 	examine(t, "demo-replay")
 	b.click("#call")
 	b.reads("The API refuses the token")
@@ -102,13 +103,13 @@ func (w *world) demoStory(t *testing.T, scripts bool) {
 	b.reads("From a sign-in to a replay")
 }
 
-// token is what the page shows as a token.
+// token returns the token of a kind that the page shows.
 func (b *tab) token(kind string) string {
 	b.t.Helper()
 	return evaluate[string](b.ctx, b.t, `[...document.querySelectorAll('.token')].find(e => e.querySelector('h3').innerText.startsWith('`+kind+`')).querySelector('.text').innerText`)
 }
 
-// demoRefusals are requests that the demo page did not cause.
+// demoRefusals sends requests that the demo page did not cause.
 func (w *world) demoRefusals(t *testing.T) {
 	demo := w.demoOf(t)
 	b := newWindow(t).knowsAxe()

@@ -11,7 +11,7 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// device has a user type the code of a device, and open the link of another one, in a
+// device enters the code of one device and opens the link of another one, as a user in a
 // browser without scripts.
 func (w *world) device(t *testing.T) {
 	t.Parallel()
@@ -50,11 +50,11 @@ func (w *world) device(t *testing.T) {
 	polls(typed, "authorization_pending")
 	polled := time.Now()
 	b.click("#same")
-	b.enter() // in the box: neither allows nor denies
+	b.enter() // Enter in the check box neither allows nor denies
 	b.stays()
 	b.click("#allow")
 	b.reads("You can go back to your device")
-	b.wait("the end of the interval", func() bool { return time.Since(polled) > 5*time.Second }) // a poll before it is too soon, but for the first second
+	b.wait("the end of the interval", func() bool { return time.Since(polled) > 5*time.Second }) // an earlier poll gets slow_down, except within the first second
 	polls(typed, "")
 
 	b.open(linked.Page + "?user_code=" + linked.UserCode)
@@ -66,7 +66,7 @@ func (w *world) device(t *testing.T) {
 		return err == nil && a.Error == "access_denied"
 	})
 	if broken := b.broken(); len(broken) > 0 {
-		t.Errorf("broken: %q", broken)
+		t.Errorf("violations: %q", broken)
 	}
 	if n := w.grants(t, "dana"); n != 1 {
 		t.Errorf("there are %d grants", n)

@@ -15,22 +15,22 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// knowsAxe makes every page that the tab opens from now on examinable.
+// knowsAxe injects axe into every page that the tab opens from now on.
 func (b *tab) knowsAxe() *tab {
 	b.t.Helper()
 	script, err := os.ReadFile(axeFile)
 	if err != nil {
 		b.t.Fatalf("%v: run make tools", err)
 	}
-	// By the debugging protocol, which no content security policy stops.
+	// Inject it by the debugging protocol, which no content security policy blocks.
 	call(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: string(script)})
 	return b
 }
 
-// examine holds the page that the tab shows to the rules of accessibility, light and
-// wide, dark and narrow, and has nothing to be scrolled sideways. Colours do not depend
-// on the width: the other two pairs are for the long form, and for pictures, which it
-// writes if SCREENSHOTS names a directory.
+// examine checks the tab's page with the rules of accessibility, light and wide as well
+// as dark and narrow, and for horizontal scrolling. Colours do not depend on the width,
+// so the other two pairs are only for the long form, and for screenshots, which it takes
+// if SCREENSHOTS names a directory.
 func (b *tab) examine(t *testing.T, name string) {
 	t.Helper()
 	dir := os.Getenv("SCREENSHOTS")
@@ -67,8 +67,8 @@ func (b *tab) examine(t *testing.T, name string) {
 	}
 }
 
-// placeholders holds the texts in empty fields, at which axe does not look, to the contrast
-// of all text (WCAG 2.2, 1.4.3).
+// placeholders checks the contrast of texts in empty fields, which axe ignores (WCAG 2.2,
+// 1.4.3).
 func placeholders(ctx context.Context, t *testing.T) {
 	t.Helper()
 	for _, faint := range evaluate[[]string](ctx, t, `(() => {

@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// UI-01, UI-02, UI-26: what our own pages have not sent is refused, whoever is
-// signed in, even with an interaction that is really under way.
+// forgery checks UI-01, UI-02 and UI-26: the server refuses requests that its own pages
+// have not sent, even if a user is signed in, and even with the id of a pending
+// interaction.
 func (w *world) forgery(t *testing.T) {
 	t.Parallel()
 	password := w.user(t, "fiona", "Fiona")
@@ -53,6 +54,6 @@ func (w *world) forgery(t *testing.T) {
 	b.open(w.origin + "/account/connections")
 	b.reads("Signed in as Fiona")
 	if list := b.text(".card h2"); list != "Connected" {
-		t.Errorf("what is connected is %q", list)
+		t.Errorf("the connected applications are %q", list)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// evil serves what an attacker shows people: at /within, somebody else's page
-// within this one, in two ways, and at /form, a form that goes to somebody else.
+// evil serves an attacker's pages: /within embeds another page in two ways, and /form
+// posts a form to another address.
 func evil(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	fmt.Fprint(w, "<!DOCTYPE html><title>Evil</title><p>Win a prize</p>")
@@ -35,8 +35,8 @@ func evil(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// attackers are where evil pages are: another site, and the same site on
-// another port, whose requests Lax cookies go with.
+// attackers returns the origins of evil pages: another site, and another port of the same
+// site, whose requests carry Lax cookies.
 func attackers(t *testing.T) map[string]string {
 	t.Helper()
 	return map[string]string{
@@ -45,7 +45,7 @@ func attackers(t *testing.T) map[string]string {
 	}
 }
 
-// UI-06: no page of another origin shows ours within itself.
+// frames checks UI-06: no page of another origin can embed a page of Mintage.
 func (w *world) frames(t *testing.T) {
 	t.Parallel()
 	c := w.register(t, "Framed", "https://client.example:1/callback")
@@ -75,7 +75,7 @@ func (w *world) frames(t *testing.T) {
 	}
 }
 
-// framed is what the pages within the page show: none that the browser has
+// framed returns the texts of the embedded pages, without those that the browser has
 // refused to show.
 func (b *tab) framed() (shown []string) {
 	b.t.Helper()
@@ -84,19 +84,19 @@ func (b *tab) framed() (shown []string) {
 		b.t.Fatal(err)
 	}
 	for _, info := range all {
-		// A frame of another site has a process of its own.
+		// A frame of another site is a target (a process) of its own.
 		if info.Type != "iframe" || info.BrowserContextID != chromedp.FromContext(b.ctx).BrowserContextID {
 			continue
 		}
 		ctx, cancel := chromedp.NewContext(b.ctx, chromedp.WithTargetID(info.TargetID), chromedp.WithDetachOnCancel())
-		// The address of what the browser says itself is its own.
+		// A page that the browser itself shows has its own address.
 		text, err := chromedp.Run(ctx, chromedp.Evaluate[string](`location.protocol === 'chrome-error:' ? '' : document.body.innerText`))
 		cancel()
 		if err == nil && text != "" {
 			shown = append(shown, text)
 		}
 	}
-	// One of the same site has not.
+	// A frame of the same site is in the tab's frame tree.
 	for _, child := range call(b, page.GetFrameTree, cdp.Empty{}).FrameTree.ChildFrames {
 		if child.Frame.UnreachableURL == "" && strings.HasPrefix(child.Frame.URL, "http") {
 			shown = append(shown, "a frame at "+bare(child.Frame.URL))

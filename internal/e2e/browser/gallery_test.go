@@ -21,12 +21,11 @@ import (
 	"github.com/mintage/mintage/internal/pages"
 )
 
-// policy is the content security policy of the server's pages. Whoever relies
-// on something that it blocks finds the page broken here too.
+// policy is the content security policy of the server's pages. A page that depends on
+// something it blocks is broken here, too.
 const policy = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 
-// samples are all pages in all their states, and what they look like when
-// others have chosen long names.
+// samples returns all pages in all their states, also with extremely long names.
 func samples() []pages.Sample {
 	long := strings.Repeat("Donaudampfschifffahrtsgesellschaft", 6)
 	address := strings.Repeat("long-", 10) + "name.print.example"
@@ -40,18 +39,18 @@ func samples() []pages.Sample {
 	)
 }
 
-// axeFile is what `make tools` installs.
+// axeFile is the copy of axe that `make tools` installs.
 const axeFile = "js/node_modules/axe-core/axe.min.js"
 
-// A gallery is a server of samples, and a tab to look at them.
+// A gallery is a server of samples, and a tab that shows them.
 type gallery struct {
 	set     *pages.Set
 	address string
 	tab     context.Context
 }
 
-// openGallery starts a browser that knows the rules on every page it opens,
-// and a server that answers /LOCALE/NAME with a sample, as the real one would.
+// openGallery opens a tab that injects axe into every page, and starts a server that
+// answers /LOCALE/NAME with a sample, as the real server would.
 func openGallery(t *testing.T) *gallery {
 	t.Helper()
 	script, err := os.ReadFile(axeFile)
@@ -69,7 +68,7 @@ func openGallery(t *testing.T) *gallery {
 	server := httptest.NewServer(g.handler())
 	t.Cleanup(server.Close)
 	g.address = server.URL
-	// By the debugging protocol, which no content security policy stops.
+	// Inject axe by the debugging protocol, which no content security policy blocks.
 	if _, err := chromedp.Call(g.tab, page.AddScriptToEvaluateOnNewDocument,
 		page.AddScriptToEvaluateOnNewDocumentParams{Source: string(script)}); err != nil {
 		t.Fatal(err)
@@ -106,7 +105,7 @@ func (g *gallery) handler() http.Handler {
 	return mux
 }
 
-// write puts another page into the document, under the policy that it has.
+// write replaces the document's content by another page, under the same policy.
 func (g *gallery) write(t *testing.T, locale string, view any) {
 	t.Helper()
 	body, err := g.set.Render(locale, view)
@@ -125,8 +124,8 @@ func (g *gallery) write(t *testing.T, locale string, view any) {
 	})`)
 }
 
-// look sets the colours that the user prefers, and how wide the window is.
-// Nothing moves: a colour in between would be measured.
+// look sets the preferred colour scheme and the width of the window. It disables
+// animations, because axe would measure an intermediate colour.
 func look(scheme string, width, height int64) chromedp.Action[chromedp.Void] {
 	media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
 		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
@@ -140,8 +139,8 @@ func look(scheme string, width, height int64) chromedp.Action[chromedp.Void] {
 	)
 }
 
-// take writes pictures of the page, if SCREENSHOTS names a directory: light and
-// dark, wide and narrow.
+// take saves screenshots of the page, if SCREENSHOTS names a directory: light and dark,
+// wide and narrow.
 func (g *gallery) take(t *testing.T, locale, name string) {
 	dir := os.Getenv("SCREENSHOTS")
 	if dir == "" {

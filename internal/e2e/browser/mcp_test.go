@@ -24,7 +24,7 @@ import (
 	"github.com/mintage/mintage/resource"
 )
 
-// nodeProgram runs a program with the Node and the libraries of the MCP tests.
+// nodeProgram returns a Node program that uses the libraries of the MCP tests.
 func nodeProgram(t *testing.T, w *world, args ...string) *exec.Cmd {
 	t.Helper()
 	const folder = "mcp"
@@ -38,7 +38,8 @@ func nodeProgram(t *testing.T, w *world, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// serverOfThePage is server.mjs of docs/how-to/mcp.md with other addresses.
+// serverOfThePage returns server.mjs of docs/how-to/mcp.md with the addresses of this
+// test.
 func serverOfThePage(t *testing.T, issuer, address, port string) string {
 	t.Helper()
 	page, err := os.ReadFile("../../../docs/how-to/mcp.md")
@@ -59,8 +60,8 @@ func serverOfThePage(t *testing.T, issuer, address, port string) string {
 	return program
 }
 
-// serveTools runs the MCP server of docs/how-to/mcp.md, whose API is open to agents, and
-// returns its address.
+// serveTools runs the MCP server of docs/how-to/mcp.md with an API for self-registered
+// clients, and returns its address.
 func serveTools(t *testing.T, w *world) string {
 	t.Helper()
 	behind := binary.FreeAddress(t, "127.0.0.1")
@@ -69,7 +70,7 @@ func serveTools(t *testing.T, w *world) string {
 			r.SetURL(&url.URL{Scheme: "http", Host: behind})
 			r.Out.Host = r.In.Host
 		},
-		ErrorLog: log.New(io.Discard, "", 0), // agents that go away
+		ErrorLog: log.New(io.Discard, "", 0), // agents close connections early
 	})
 	address := "https://" + mintageHost + ":" + port + "/mcp"
 	w.Run(t, "api", "create", "--id", address, "--name", "Ticket tools", "--scope", "tickets:read=Read your tickets", "--scope", "tickets:write=Write tickets",
@@ -79,8 +80,9 @@ func serveTools(t *testing.T, w *world) string {
 	return address
 }
 
-// The MCP server of docs/how-to/mcp.md verifies no proofs: it lets a bearer token in, and
-// no token that is bound to a key (RFC 9449 section 7.1).
+// TestTheMCPServerRefusesBoundTokens: the MCP server of docs/how-to/mcp.md verifies no
+// proofs. It accepts a bearer token, and no token that is bound to a key (RFC 9449
+// section 7.1).
 func TestTheMCPServerRefusesBoundTokens(t *testing.T) {
 	t.Parallel()
 	w := openWorld(t, t.TempDir(), binary.FreeAddress(t, mintageHost))
@@ -123,8 +125,9 @@ func TestTheMCPServerRefusesBoundTokens(t *testing.T) {
 	}
 }
 
-// The client of the protocol's SDK signs its user in at the MCP server of
-// docs/how-to/mcp.md, calls a tool, and gets another token when its own has ended.
+// TestTheSDKOfMCPSignsInByItsDocument: the client of the MCP SDK signs its user in for
+// the MCP server of docs/how-to/mcp.md, calls a tool, and gets a new token when the old
+// one has expired.
 func TestTheSDKOfMCPSignsInByItsDocument(t *testing.T) {
 	t.Parallel()
 	w := openWorld(t, t.TempDir(), binary.FreeAddress(t, mintageHost), "--client-metadata-documents", "any")
@@ -145,8 +148,8 @@ func TestTheSDKOfMCPSignsInByItsDocument(t *testing.T) {
 	}
 }
 
-// The same client without a document registers itself first (RFC 7591): as a public
-// client, and with a secret by either method.
+// TestTheSDKOfMCPSignsInByRegistration: without a metadata document, the same client
+// registers itself (RFC 7591), as a public client and with a secret by either method.
 func TestTheSDKOfMCPSignsInByRegistration(t *testing.T) {
 	t.Parallel()
 	w := openWorld(t, t.TempDir(), binary.FreeAddress(t, mintageHost), "--client-metadata-registration")
@@ -161,7 +164,7 @@ func TestTheSDKOfMCPSignsInByRegistration(t *testing.T) {
 	}
 }
 
-// An agentReport is what agent.mjs prints at its end.
+// An agentReport is the last output of agent.mjs.
 type agentReport struct {
 	ClientID  string `json:"client_id"`
 	Text      string `json:"text"`
@@ -170,8 +173,8 @@ type agentReport struct {
 	Refreshed bool   `json:"refreshed"`
 }
 
-// signInAgent runs an agent and does in a browser what it asks of its user, who is
-// shown what the scope means.
+// signInAgent runs an agent and performs its sign-in in a browser. The consent page must
+// show what the scope means.
 func signInAgent(t *testing.T, w *world, password, scope string, agent *exec.Cmd) (report agentReport) {
 	t.Helper()
 	var stderr strings.Builder
@@ -211,8 +214,8 @@ func signInAgent(t *testing.T, w *world, password, scope string, agent *exec.Cmd
 	return report
 }
 
-// The Model Context Protocol's judge of clients accepts proving.mjs, with nonces and
-// without, and asserting.mjs with either assertion.
+// TestTheJudgeOfMCPAcceptsTheAgents: MCP's conformance suite for clients accepts
+// proving.mjs, with and without nonces, and asserting.mjs with either assertion.
 func TestTheJudgeOfMCPAcceptsTheAgents(t *testing.T) {
 	t.Parallel()
 	folder, err := filepath.Abs("mcp")
@@ -234,9 +237,9 @@ func TestTheJudgeOfMCPAcceptsTheAgents(t *testing.T) {
 	}
 }
 
-// The agent that proves its key signs its user in at Mintage, calls an MCP server in Go,
-// which demands proofs with nonces of its own or none, refreshes and calls it again. A
-// server that gets its token as Bearer refuses it.
+// TestAnAgentOfMCPProvesItsKey: an agent that proves its key signs its user in at
+// Mintage, calls an MCP server in Go that requires proofs, with nonces of its own or
+// without, refreshes and calls again. The server refuses the same token as Bearer.
 func TestAnAgentOfMCPProvesItsKey(t *testing.T) {
 	t.Parallel()
 	for _, nonces := range []string{"off", "all"} {
@@ -254,8 +257,8 @@ func TestAnAgentOfMCPProvesItsKey(t *testing.T) {
 	}
 }
 
-// serveProvenTools runs an MCP server with one tool, whose tokens may be bound to keys,
-// and returns its address.
+// serveProvenTools runs an MCP server with one tool that accepts key-bound tokens, and
+// returns its address.
 func serveProvenTools(t *testing.T, w *world, nonces bool) string {
 	t.Helper()
 	var handler http.Handler

@@ -13,27 +13,26 @@ import (
 	"testing"
 )
 
-// landing is a client's callback: it tells what it got.
+// landing is a client's callback that shows the parameters it received.
 func landing(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	q := r.FormValue
 	fmt.Fprintf(w, "<!DOCTYPE html><title>Landed</title><p>state: %s<p>error: %s<p>code: %t", q("state"), q("error"), q("code") != "")
 }
 
-// onward is a callback that sends the browser on to another origin, with what
-// it got.
+// onward is a callback that redirects the browser to another origin with the same
+// parameters.
 func onward(to string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, to+"?"+r.URL.RawQuery, http.StatusFound)
 	}
 }
 
-// private is a redirect URI of a program on the user's device (RFC 8252 section
-// 7.1).
+// private is a private-use scheme redirect URI (RFC 8252 section 7.1).
 const private = "com.example.app:/callback"
 
-// UI-05: Chromium holds the policy of a page with a form against every redirect
-// that follows the form.
+// finalRedirect checks UI-05: Chromium applies the form-action policy of a page with a
+// form to every redirect that follows the form.
 func (w *world) finalRedirect(t *testing.T) {
 	t.Parallel()
 	password := w.user(t, "rita", "Rita")
@@ -60,7 +59,7 @@ func (w *world) finalRedirect(t *testing.T) {
 		landing string
 	}
 	all := []landed{{"https, and on to another origin", web, elsewhere}, {"http on IPv4 loopback", at(v4), v4}}
-	// There are machines without the address; where it is, it must work.
+	// Not every machine has the IPv6 loopback address.
 	if l, err := net.Listen("tcp", "[::1]:0"); err == nil {
 		l.Close()
 		v6 := serveHTTP(t, "[::1]:0", http.HandlerFunc(landing)) + "/callback"
@@ -84,8 +83,8 @@ func (w *world) finalRedirect(t *testing.T) {
 			b.open(w.authorizeURL(at(private), nil))
 			b.visited()
 			b.click(button)
-			// No program of this machine knows the scheme: Chromium asks for it,
-			// and nothing else happens.
+			// No program of this machine handles the scheme: Chromium only tries to open
+			// it.
 			b.wait("the way to the program", func() bool { return slices.Contains(b.been(), private) })
 			if q := b.last(private).Query(); q.Get("state") != "the state" || q.Get(want) == "" {
 				t.Errorf("the program gets no %s, or not its state", want)
@@ -94,7 +93,7 @@ func (w *world) finalRedirect(t *testing.T) {
 	})
 }
 
-// signIn fills in the page of the login.
+// signIn fills in and submits the login page.
 func (b *tab) signIn(username, password string) {
 	b.t.Helper()
 	b.fill("#username", username)
@@ -103,7 +102,7 @@ func (b *tab) signIn(username, password string) {
 	b.sees("#allow")
 }
 
-// What stops the redirect must be seen to do so.
+// TestViolationsAreFound: the tests must notice when a policy blocks a redirect.
 func TestViolationsAreFound(t *testing.T) {
 	t.Parallel()
 	elsewhere := serveHTTP(t, "127.0.0.1:0", http.HandlerFunc(landing)) + "/landing"
@@ -125,13 +124,13 @@ func TestViolationsAreFound(t *testing.T) {
 			return slices.ContainsFunc(b.broken(), func(v string) bool { return strings.HasPrefix(v, "form-action stops ") })
 		})
 		if slices.Contains(b.been(), to) {
-			t.Errorf("a redirect to %s is said to be stopped, and is not", to)
+			t.Errorf("a redirect to %s was reported as blocked, but followed", to)
 		}
 	}
 }
 
-// OC-17: a browser posts the response by itself, without script by the button, and
-// follows the client's redirect after it, to another origin too.
+// formPost checks OC-17: the browser posts the response by script, or without scripts by
+// a button. It also follows the client's next redirect to another origin.
 func (w *world) formPost(t *testing.T) {
 	t.Parallel()
 	password := w.user(t, "paula", "Paula")

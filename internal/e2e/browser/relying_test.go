@@ -23,14 +23,14 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// A relyingParty is an application that signs its users in with OpenID Connect:
-// one of others, or a small one over a library of others. Its page shows the
-// user's email address in #email, and links to #refresh and #logout. It has
-// #sign-in unless it signs in whoever opens it.
+// A relyingParty is an application that signs its users in with OpenID Connect: a
+// third-party one, or a small one over a third-party library. Its page shows the user's
+// email address in #email, and links to #refresh and #logout. It has #sign-in, unless it
+// redirects every visitor to the login.
 type relyingParty struct {
 	redirect string // the path of its redirect URI
-	protects bool   // it signs in whoever opens it
-	asked    bool   // it sends no id_token: Mintage asks before a logout
+	protects bool   // redirects every visitor to the login
+	asked    bool   // sends no id_token_hint, so Mintage asks before a logout
 	receives string // the path to which logout tokens go, or ""
 	start    func(t *testing.T, w *world, c client, origin string)
 }
@@ -43,9 +43,9 @@ var relyingParties = map[string]relyingParty{
 	"oauth2-proxy":     {redirect: "/oauth2/callback", protects: true, asked: true, start: startOAuth2Proxy},
 }
 
-// Unmodified applications and libraries, which are given the issuer, the
-// client's id and its secret, and read all else from the metadata, sign a user
-// in with a browser, read the claims, refresh, and sign the user out.
+// TestRelyingParties configures unmodified applications and libraries with only the
+// issuer, the client's id and its secret; they read the rest from the metadata. Each
+// signs a user in with a browser, reads the claims, refreshes, and signs the user out.
 func TestRelyingParties(t *testing.T) {
 	t.Parallel()
 	w := openWorld(t, t.TempDir(), binary.FreeAddress(t, mintageHost))
@@ -87,8 +87,8 @@ func TestRelyingParties(t *testing.T) {
 			if n := w.generation(t, name); n < 2 {
 				t.Errorf("the grant is of generation %d: nothing was refreshed", n)
 			}
-			// The session has ended at Mintage too, and the browser is back: to sign in
-			// again, the user needs the password.
+			// The logout also ends the session at Mintage and returns to the application:
+			// the next sign-in needs the password.
 			b.click("#logout")
 			if rp.asked {
 				b.click("button#logout[value=logout]")
@@ -104,7 +104,7 @@ func TestRelyingParties(t *testing.T) {
 			if rp.receives == "" {
 				return
 			}
-			// A logout at Mintage reaches the application, whose own session ends.
+			// A logout at Mintage notifies the application, whose own session ends.
 			b.signIn(name, password)
 			b.click("#allow")
 			b.reads("new." + name + "@example.com")
@@ -125,7 +125,7 @@ func (w *world) setEmail(t *testing.T, username, address string) {
 	w.Run(t, "user", "update", username, "--claim", "email="+address, "--claim", "email_verified=true")
 }
 
-// generation is that of the only grant of a subject.
+// generation returns the generation of a subject's only grant.
 func (w *world) generation(t *testing.T, subject string) int {
 	t.Helper()
 	var list []struct {
@@ -157,7 +157,7 @@ func startSignin(t *testing.T, w *world, c client, origin string) {
 		"-listen", strings.TrimPrefix(origin, "http://"), "-origin", origin), "Open ")
 }
 
-// startNode starts an application over a library of npm.
+// startNode returns a function that starts an application over an npm library.
 func startNode(library string) func(*testing.T, *world, client, string) {
 	return func(t *testing.T, w *world, c client, origin string) {
 		cmd := exec.Command("node", "relying.mjs", library, w.Issuer, c.ID, c.Secret, origin)
@@ -167,8 +167,8 @@ func startNode(library string) func(*testing.T, *world, client, string) {
 	}
 }
 
-// shown is the file that a how-to page shows with this name in its first line,
-// with addresses and places of this machine, in pairs. Each must occur.
+// shown returns the file of a how-to page with this name in its first line. pairs are
+// texts to replace with this machine's addresses and paths; each must occur.
 func shown(t *testing.T, page, name string, pairs ...string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("../../../docs/how-to", page))
@@ -190,9 +190,9 @@ func shown(t *testing.T, page, name string, pairs ...string) string {
 }
 
 // startApache runs Debian's Apache and mod_auth_openidc with the configuration of
-// apache.md. The page is rendered by Apache, from the environment.
+// apache.md. Apache itself renders the page, from environment variables.
 func startApache(t *testing.T, w *world, c client, origin string) {
-	// Apache serves nothing as root, so that everybody must be able to read this.
+	// Apache's workers do not run as root: they must be able to read this directory.
 	dir, err := os.MkdirTemp("", "mintage-apache-")
 	if err != nil {
 		t.Fatal(err)
@@ -244,10 +244,10 @@ OIDCCABundlePath %[4]s
 	binary.Serve(t, cmd, strings.TrimPrefix(origin, "http://"))
 }
 
-// nobody is Debian's user, and nogroup its group.
+// nobody is the id of Debian's user nobody and of its group nogroup.
 const nobody = 65534
 
-// buildApp builds a program of others, whose go.mod is in apps.
+// buildApp builds a third-party program of the module in apps.
 func buildApp(name string) func() (string, error) {
 	return sync.OnceValues(func() (string, error) {
 		dir, err := samplePrograms()
@@ -256,7 +256,7 @@ func buildApp(name string) func() (string, error) {
 		}
 		cmd := exec.Command("go", "build", "-o", dir+"/", "tool")
 		cmd.Dir = filepath.Join("apps", name)
-		// With other flags, the standard library would be compiled once more.
+		// Other flags would compile the standard library once more.
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS="+os.Getenv("GOFLAGS")+" -buildvcs=false")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return "", fmt.Errorf("go build of %s: %w\n%s", name, err, out)
@@ -290,8 +290,8 @@ func startOAuth2Proxy(t *testing.T, w *world, c client, origin string) {
 	binary.Serve(t, exec.Command(program, "--config", writeFile(t, t.TempDir(), "oauth2-proxy.cfg", config)), strings.TrimPrefix(origin, "http://"))
 }
 
-// kubelogin signs a user in for kubectl, and refreshes id_tokens, which an API
-// server verifies by go-oidc.
+// TestKubectl: kubelogin signs a user in for kubectl, and refreshes id_tokens, which an
+// API server verifies with go-oidc.
 func TestKubectl(t *testing.T) {
 	t.Parallel()
 	program, err := buildKubelogin()

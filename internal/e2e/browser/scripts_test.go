@@ -10,8 +10,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// TG-38, MD-21: a page of a public client does the whole exchange by itself, and
-// a page elsewhere reads nothing but what is public.
+// scripts checks TG-38 and MD-21: a page of a public client does the whole exchange by
+// script, and a page of another origin can read only public responses.
 func (w *world) scripts(t *testing.T) {
 	t.Parallel()
 	app := "https://app.example:" + serveHTTPS(t, "127.0.0.1:0", http.HandlerFunc(landing))
@@ -34,7 +34,8 @@ func (w *world) scripts(t *testing.T) {
 	}
 	const life = `
 		const issuer = %q, id = %q, code = %q, redirect = %q
-		// A header that is not safelisted has the browser ask first.
+		// A header that is not safelisted makes the browser send a preflight request
+		// first.
 		const metadata = await (await fetch(issuer + '/.well-known/oauth-authorization-server', {headers: {'MCP-Protocol-Version': '2025-11-25'}})).json()
 		const post = (to, form) => fetch(to, {method: 'POST', body: new URLSearchParams({client_id: id, ...form})})
 		const ask = async form => (await post(metadata.token_endpoint, form)).json()

@@ -18,7 +18,7 @@ import (
 
 const loginPassword = "correct horse battery"
 
-// TestHandoff has the sample login page as a process, at a site of its own.
+// TestHandoff runs the sample login page as a process on its own site.
 func TestHandoff(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -32,7 +32,7 @@ func TestHandoff(t *testing.T) {
 	t.Run("an answer taken to another browser", func(t *testing.T) { w.takenAnswer(t, shop, page) })
 }
 
-// logIn fills in the sample's page.
+// logIn fills in and submits the sample's page.
 func (b *tab) logIn(password string) {
 	b.t.Helper()
 	b.reads("Log in")
@@ -61,7 +61,7 @@ func (w *world) handoffStory(t *testing.T, shop *shop, page string) {
 
 	b.open(shop.origin)
 	b.click("#sign-in")
-	b.sees("#allow") // the session is there
+	b.sees("#allow") // the session exists: no login page
 	b.click("#switch")
 	b.logIn(loginPassword)
 	b.click("#remember")
@@ -81,11 +81,11 @@ func (w *world) handoffStory(t *testing.T, shop *shop, page string) {
 	}
 
 	b.open(w.origin + "/account/connections")
-	b.reads("Signed in as alice") // the subject: the login page tells no name
+	b.reads("Signed in as alice") // the subject, because the login page sends no name
 	if list := b.text(".card h2"); list != "Handoff Shop" {
-		t.Errorf("what is connected is %q", list)
+		t.Errorf("the connected applications are %q", list)
 	}
-	// The session ends before the form is sent, which then leads to the login.
+	// The session ends before the form is sent: the form then leads to the login.
 	b.forget(w.origin, "__Host-mintage_session")
 	b.click(".card summary")
 	b.click(".card .danger")
@@ -96,8 +96,8 @@ func (w *world) handoffStory(t *testing.T, shop *shop, page string) {
 	b.reads("Handoff Shop has been disconnected.")
 }
 
-// sentChallenge is an attack: the attacker begins, sends the address of the
-// login page to a victim, and waits for the victim's login to be his.
+// sentChallenge is a session fixation attack: the attacker begins a login, sends the
+// address of the login page to a victim, and waits for the victim to log in there.
 func (w *world) sentChallenge(t *testing.T, shop *shop, page string) {
 	t.Parallel()
 	attacker, victim := newWindow(t), newWindow(t)
@@ -105,7 +105,7 @@ func (w *world) sentChallenge(t *testing.T, shop *shop, page string) {
 	attacker.click("#sign-in")
 	attacker.reads("Log in")
 	sent := attacker.last(page)
-	victim.open(shop.origin) // as somebody who uses the client too
+	victim.open(shop.origin) // the victim also uses the client
 	victim.click("#sign-in")
 	victim.reads("Log in")
 	victim.open(sent.String())
@@ -115,7 +115,8 @@ func (w *world) sentChallenge(t *testing.T, shop *shop, page string) {
 	if victim.cookie(w.origin, "__Host-mintage_session") {
 		t.Error("the victim has got a session")
 	}
-	// The attacker has his interaction's id, and the login was accepted.
+	// The attacker has the interaction's id, whose login was accepted, but not the
+	// verifier.
 	attacker.visited()
 	attacker.open(w.origin + "/oauth2/interaction?id=" + url.QueryEscape(sent.Query().Get("challenge")))
 	attacker.until("a page of the login", "document.title === 'Log in'")
@@ -129,7 +130,8 @@ func (w *world) sentChallenge(t *testing.T, shop *shop, page string) {
 	attacker.sees("#sign-in")
 }
 
-// takenAnswer opens the address of the answer where the login was not begun.
+// takenAnswer opens the accepted login's address in another browser than the one that
+// began it.
 func (w *world) takenAnswer(t *testing.T, shop *shop, page string) {
 	t.Parallel()
 	own, other := newWindow(t), newWindow(t)
@@ -137,7 +139,7 @@ func (w *world) takenAnswer(t *testing.T, shop *shop, page string) {
 	own.click("#sign-in")
 	own.reads("Log in")
 	answer := w.accept(t, own.last(page).Query().Get("challenge"), "bruno")
-	other.open(shop.origin) // a browser with cookies, as others are
+	other.open(shop.origin) // with cookies of its own
 	other.click("#sign-in")
 	other.reads("Log in")
 	other.open(answer)
@@ -152,8 +154,8 @@ func (w *world) takenAnswer(t *testing.T, shop *shop, page string) {
 	own.sees("#refresh")
 }
 
-// accept tells the server who the user is, as a login page does, and returns
-// where the browser goes.
+// accept reports the user to the admin API as a login page does, and returns the address
+// to which the browser is sent.
 func (w *world) accept(t *testing.T, challenge, subject string) (continueURL string) {
 	t.Helper()
 	admin := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {

@@ -14,11 +14,11 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// provider is the directory of a real OpenID Connect provider, which the tests
-// of internal/e2e/upstream are about.
+// provider is the directory of a real OpenID Connect provider, shared with the tests of
+// internal/e2e/upstream.
 const provider = "../upstream/js"
 
-// TestUpstream logs in at the pages of npm's oidc-provider.
+// TestUpstream logs in at the pages of the npm package oidc-provider.
 func TestUpstream(t *testing.T) {
 	t.Parallel()
 	const secret = "a secret of the tests: 100%"
@@ -54,7 +54,7 @@ func TestUpstream(t *testing.T) {
 	b.fill("input[name=login]", "alice")
 	b.fill("input[name=password]", "any")
 	b.click("button[type=submit]")
-	b.sees("input[name=prompt][value=consent] ~ button") // of the provider
+	b.sees("input[name=prompt][value=consent] ~ button") // a page of the provider
 	b.click("button[type=submit]")
 	b.reads("Allow Upstream Shop to access your account?")
 	b.reads("User alice")
@@ -63,7 +63,7 @@ func TestUpstream(t *testing.T) {
 
 	b.open(shop.origin)
 	b.click("#sign-in")
-	b.sees("#allow") // the session is there
+	b.sees("#allow") // the session exists: no login page
 	b.click("#switch")
 	b.until("the provider's page", "location.origin === '"+issuer+"'")
 	b.fill("input[name=login]", "bettina")
@@ -90,7 +90,7 @@ func TestUpstream(t *testing.T) {
 			t.Errorf("the way was by %s", v)
 		}
 	}
-	// A logout is one at the provider too, which asks, and leads back.
+	// A logout also leads to the provider, which asks, and redirects back.
 	b.open(w.origin + "/account/logout")
 	b.click("#logout")
 	b.until("the provider's page", "location.origin === '"+issuer+"'")
@@ -100,5 +100,5 @@ func TestUpstream(t *testing.T) {
 	b.click("#forget")
 	b.click("#sign-in")
 	b.until("the provider's page", "location.origin === '"+issuer+"'")
-	b.sees("input[name=login]") // its session has ended
+	b.sees("input[name=login]") // the provider's session has ended
 }

@@ -23,7 +23,7 @@ write:
   ja: お客様に代わってのレポートの提出
 `
 
-// openUsersWorld is a server that knows its users itself.
+// openUsersWorld starts a server with built-in users.
 func openUsersWorld(t *testing.T) *world {
 	t.Helper()
 	words := filepath.Join(t.TempDir(), "scopes.yaml")
@@ -50,7 +50,7 @@ func TestUsers(t *testing.T) {
 	t.Run("a device", w.device)
 }
 
-// wholeStory is told in a browser without scripts.
+// wholeStory runs all pages of a user's life in a browser without scripts.
 func (w *world) wholeStory(t *testing.T) {
 	t.Parallel()
 	password := w.user(t, "alice", "Alice Cooper")
@@ -93,7 +93,7 @@ func (w *world) wholeStory(t *testing.T) {
 	b.reads("see your reports")
 	b.reads("Your answer goes to " + strings.TrimPrefix(shop.origin, "https://"))
 	if strings.Contains(b.text("main"), "file reports") {
-		t.Error("the page speaks of a scope that is not asked for")
+		t.Error("the page shows a scope that was not requested")
 	}
 	b.click("#deny")
 	b.reads("Not signed in: access_denied")
@@ -101,7 +101,7 @@ func (w *world) wholeStory(t *testing.T) {
 	b.open(shop.origin)
 	b.click("#sign-in")
 	b.click("#remember")
-	b.enter() // in the box: neither allows nor denies
+	b.enter() // Enter in the check box neither allows nor denies
 	b.stays()
 	b.click("#allow")
 	b.sees("#refresh")
@@ -113,7 +113,7 @@ func (w *world) wholeStory(t *testing.T) {
 	b.click("#refresh")
 	b.until("a refresh", "document.querySelector('#renewed')?.innerText === '1'")
 
-	// Signed in and remembered: no page of Mintage.
+	// Signed in and remembered: the browser sees no page of Mintage.
 	b.click("#forget")
 	b.sees("#sign-in")
 	b.visited()
@@ -124,7 +124,7 @@ func (w *world) wholeStory(t *testing.T) {
 		t.Errorf("the way was %s", strings.Join(been, " "))
 	}
 
-	// The client has learned something new, and Japanese.
+	// The client now requests one more scope, and Japanese.
 	shop.stop()
 	shop.start(t, "--api", api, "--scope", "read write", "--extra", "ui_locales=ja")
 	b.open(shop.origin)
@@ -134,13 +134,13 @@ func (w *world) wholeStory(t *testing.T) {
 		t.Errorf("the page is in %q", lang)
 	}
 	if asked := b.text("ul[aria-labelledby=asks]"); asked != "お客様に代わってのレポートの提出 新規" {
-		t.Errorf("what is new is said so: %q", asked)
+		t.Errorf("the new scopes are shown as %q", asked)
 	}
 	if known := b.text("ul[aria-labelledby=known]"); known != "レポートの閲覧" {
-		t.Errorf("what is known is said so: %q", known)
+		t.Errorf("the known scopes are shown as %q", known)
 	}
 	b.click("#remember")
-	b.enter() // in the box: neither allows nor denies
+	b.enter() // Enter in the check box neither allows nor denies
 	b.stays()
 	b.click("#allow")
 	b.sees("#refresh")
@@ -167,7 +167,7 @@ func (w *world) wholeStory(t *testing.T) {
 	b.click("#refresh")
 	b.reads("No longer connected: 400 invalid_grant")
 
-	// The session has not ended with it.
+	// The disconnection has not ended the session.
 	b.click("#sign-in")
 	b.sees("#allow")
 	b.open(w.origin + "/account/connections")
@@ -182,7 +182,7 @@ func (w *world) wholeStory(t *testing.T) {
 	b.sees("#password")
 }
 
-// wrongCode is good at no time near now.
+// wrongCode returns a code that is valid at no time near now.
 func wrongCode(t *testing.T, secret string) string {
 	t.Helper()
 	var good []string

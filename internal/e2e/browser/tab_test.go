@@ -25,7 +25,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// TestMain ends the browser, which would leave its profile behind otherwise.
+// TestMain ends the browser, which would otherwise leave its profile behind.
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if running != nil {
@@ -35,32 +35,32 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// within is how long a tab may take to get somewhere on a machine that is busy with other
+// within limits the wait for a page or an element, on a machine that is busy with other
 // tests.
 const within = 45 * time.Second
 
-// A tab is used as a person would: with a mouse and a keyboard. What breaks a
-// content security policy in it fails the test.
+// A tab is used as by a person, with mouse and keyboard. Any violation of a content
+// security policy fails the test.
 type tab struct {
 	t    *testing.T
 	ctx  context.Context
-	main string // its frame
+	main string // the id of its main frame
 
 	mu         sync.Mutex
-	visits     []string          // what the main frame asked for: URLs, redirects too
-	status     int64             // of its last answer
-	pending    map[string]string // what it asked for and has not got, by the protocol's ids
+	visits     []string          // the URLs that the main frame requested, redirects included
+	status     int64             // of the last response
+	pending    map[string]string // requests without a complete response, by the protocol's ids
 	violations []string
-	allowed    bool // violations are what the test is about
+	allowed    bool // the test expects violations
 }
 
-// newWindow opens a browser with a tab in it.
+// newWindow opens a browser context with one tab.
 func newWindow(t *testing.T) *tab {
 	t.Helper()
 	return newTab(t, start(t))
 }
 
-// during makes the tab serve a subtest, until the result is called.
+// during reports the tab's failures to a subtest, until done is called.
 func (b *tab) during(t *testing.T) (done func()) {
 	whole := b.t
 	b.t = t
@@ -72,7 +72,7 @@ func (b *tab) another() *tab {
 	b.t.Helper()
 	ctx, cancel := chromedp.NewContext(b.ctx)
 	b.t.Cleanup(cancel)
-	if err := chromedp.Do(ctx); err != nil { // its life is that of the first context
+	if err := chromedp.Do(ctx); err != nil { // the first context ends this tab, too
 		b.t.Fatalf("open a tab: %v", err)
 	}
 	return newTab(b.t, ctx)
@@ -86,7 +86,7 @@ func newTab(t *testing.T, ctx context.Context) *tab {
 		t.Fatal(err)
 	}
 	call(b, audits.Enable, cdp.Empty{})
-	// Several tabs have the focus at once: tests share the program.
+	// Give every tab the focus: parallel tests share the browser process.
 	call(b, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
 	t.Cleanup(func() {
 		b.mu.Lock()
@@ -98,13 +98,13 @@ func newTab(t *testing.T, ctx context.Context) *tab {
 	return b
 }
 
-// keepsNoCookies has the browser forget every cookie before it goes on with the answer that
-// sets it: without windows, it has no settings that refuse them.
+// keepsNoCookies clears the browser's cookies before each response is processed, because
+// headless Chromium has no setting that refuses cookies.
 func (b *tab) keepsNoCookies() {
 	b.t.Helper()
 	err := chromedp.Listen(b.ctx, func(event any) {
 		if e, ok := event.(*fetch.EventRequestPaused); ok {
-			go func() { // a listener must not wait; what fails here leaves the tab where it is
+			go func() { // a listener must not block; an error leaves the tab where it is
 				if _, err := chromedp.Call(b.ctx, network.ClearBrowserCookies, cdp.Empty{}); err == nil {
 					chromedp.Call(b.ctx, fetch.ContinueResponse, fetch.ContinueResponseParams{RequestID: e.RequestID})
 				}
@@ -117,7 +117,7 @@ func (b *tab) keepsNoCookies() {
 	call(b, fetch.Enable, fetch.EnableParams{Patterns: []*fetch.RequestPattern{{RequestStage: fetch.RequestStageResponse}}})
 }
 
-// notice keeps what the protocol tells.
+// notice records the protocol's events.
 func (b *tab) notice(event any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -152,14 +152,15 @@ func (b *tab) notice(event any) {
 	}
 }
 
-// broken is what has broken a policy so far.
+// broken returns the policy violations so far.
 func (b *tab) broken() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.violations)
 }
 
-// been is where the tab has been, without queries, since visited was called.
+// been returns the addresses that the tab visited since the last call of visited, without
+// queries.
 func (b *tab) been() (list []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -169,7 +170,7 @@ func (b *tab) been() (list []string) {
 	return list
 }
 
-// visited is been, and forgets it.
+// visited returns been and clears it.
 func (b *tab) visited() []string {
 	list := b.been()
 	b.mu.Lock()
@@ -178,8 +179,8 @@ func (b *tab) visited() []string {
 	return list
 }
 
-// last finds the last address that the tab asked for and that begins so, with
-// its query, which is not for any log.
+// last returns the last requested address with a prefix, with its query, which must not
+// be logged.
 func (b *tab) last(prefix string) *url.URL {
 	b.t.Helper()
 	b.mu.Lock()
@@ -188,7 +189,7 @@ func (b *tab) last(prefix string) *url.URL {
 		if strings.HasPrefix(v, prefix) {
 			u, err := url.Parse(v)
 			if err != nil {
-				b.t.Fatal("an address that is none")
+				b.t.Fatal("the address is invalid")
 			}
 			return u
 		}
@@ -197,7 +198,7 @@ func (b *tab) last(prefix string) *url.URL {
 	return nil
 }
 
-// bare is an address without what may be secret in it.
+// bare returns an address without the parts that may be secret.
 func bare(address string) string {
 	address, _, _ = strings.Cut(address, "?")
 	address, _, _ = strings.Cut(address, "#")
@@ -215,7 +216,7 @@ func call[P, R any](b *tab, command cdp.Command[P, R], params P) R {
 	return r
 }
 
-// act does what takes no arguments that a log must not hold.
+// act performs steps whose arguments may be logged.
 func (b *tab) act(steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, within)
@@ -223,8 +224,8 @@ func (b *tab) act(steps ...chromedp.Action[chromedp.Void]) {
 	do(ctx, b.t, steps...)
 }
 
-// holds evaluates a condition. A page that is just going away holds nothing, and may
-// never answer: there is time to ask the next one.
+// holds evaluates a condition on the page. It is false while a page unloads. Such a page
+// may never answer, so the timeout leaves time to try the next page.
 func (b *tab) holds(condition string) bool {
 	ctx, cancel := context.WithTimeout(b.ctx, within/4)
 	defer cancel()
@@ -242,12 +243,12 @@ func (b *tab) wait(what string, done func() bool) {
 	b.t.Helper()
 	for deadline := time.Now().Add(within); !done(); time.Sleep(15 * time.Millisecond) {
 		if time.Now().After(deadline) || b.ctx.Err() != nil {
-			b.t.Fatalf("waited in vain for %s%s", what, b.dump())
+			b.t.Fatalf("timeout while waiting for %s%s", what, b.dump())
 		}
 	}
 }
 
-// dump tells what the tab shows, and no address with its query.
+// dump describes what the tab shows, without queries of addresses.
 func (b *tab) dump() string {
 	text, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](
 		`document.title + ' (' + document.readyState + ', ' + document.visibilityState + ', focus on ' + (document.activeElement?.id || 'nothing') + ')\n' + document.body.innerText.slice(0, 2000)`))
@@ -261,7 +262,7 @@ func (b *tab) dump() string {
 	return fmt.Sprintf("\nat %s (status %d), after %s\nwaits for %v\n%s", bare(where), b.status, been, slices.Collect(maps.Values(b.pending)), text)
 }
 
-// open goes to an address and waits until the page is there.
+// open navigates to an address and waits until the page has loaded.
 func (b *tab) open(address string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, within)
@@ -277,20 +278,20 @@ func (b *tab) sees(selector string) {
 	b.until(selector, fmt.Sprintf("document.readyState === 'complete' && document.querySelector(%q)?.checkVisibility()", selector))
 }
 
-// reads waits for a text that people see.
+// reads waits for a visible text.
 func (b *tab) reads(text string) {
 	b.t.Helper()
 	b.until(fmt.Sprintf("the text %q", text), fmt.Sprintf("document.readyState === 'complete' && document.body.innerText.includes(%q)", text))
 }
 
-// text is what an element shows.
+// text returns the visible text of an element.
 func (b *tab) text(selector string) string {
 	b.t.Helper()
 	b.sees(selector)
 	return evaluate[string](b.ctx, b.t, fmt.Sprintf("[...document.querySelectorAll(%q)].map(e => e.innerText).join('\\n')", selector))
 }
 
-// answered checks the status of the page that is shown.
+// answered checks the status of the current page.
 func (b *tab) answered(status int64) {
 	b.t.Helper()
 	b.mu.Lock()
@@ -301,8 +302,8 @@ func (b *tab) answered(status int64) {
 	}
 }
 
-// point is the middle of an element, brought into view. A link may go over several lines,
-// with nothing of it between them: it is that of the first.
+// point scrolls to an element and returns its middle. For a link over several lines it is
+// the middle of the first line, because the middle of all may be outside the link.
 func (b *tab) point(selector string) (x, y float64) {
 	b.t.Helper()
 	b.sees(selector)
@@ -315,14 +316,14 @@ func (b *tab) point(selector string) (x, y float64) {
 	return at[0], at[1]
 }
 
-// click presses an element with the mouse.
+// click clicks an element with the mouse.
 func (b *tab) click(selector string) {
 	b.t.Helper()
 	x, y := b.point(selector)
 	b.act(chromedp.MouseClickXY(x, y))
 }
 
-// fill types into a field, in place of what is in it.
+// fill replaces the content of a field by typing.
 func (b *tab) fill(selector, text string) {
 	b.t.Helper()
 	b.click(selector)
@@ -330,14 +331,14 @@ func (b *tab) fill(selector, text string) {
 	call(b, input.InsertText, input.InsertTextParams{Text: text})
 }
 
-// enter is the key.
+// enter presses the Enter key.
 func (b *tab) enter() {
 	b.t.Helper()
 	b.act(chromedp.KeyEvent("\r"))
 }
 
-// stays fails the test if the page is left: after some turns of the page, a form that an
-// input event has submitted is on its way.
+// stays fails the test if the page is being left. A form that an input event submits has
+// sent its request after some turns of the page's event loop.
 func (b *tab) stays() {
 	b.t.Helper()
 	for range 20 {
@@ -350,8 +351,8 @@ func (b *tab) stays() {
 	}
 }
 
-// back is the browser's button. The page may come from the server, or from the
-// browser's memory.
+// back presses the browser's back button. The page may come from the server or from the
+// back/forward cache.
 func (b *tab) back() {
 	b.t.Helper()
 	history := call(b, page.GetNavigationHistory, cdp.Empty{})
@@ -359,25 +360,25 @@ func (b *tab) back() {
 	call(b, page.NavigateToHistoryEntry, page.NavigateToHistoryEntryParams{EntryID: history.Entries[to].ID})
 	b.wait("the page before", func() bool {
 		now, err := chromedp.Call(b.ctx, page.GetNavigationHistory, cdp.Empty{})
-		return err == nil && now.CurrentIndex == to // there is no page while it is exchanged
+		return err == nil && now.CurrentIndex == to // it fails while the page is being replaced
 	})
 }
 
-// reload is the browser's button.
+// reload presses the browser's reload button.
 func (b *tab) reload() {
 	b.t.Helper()
 	b.act(chromedp.Reload())
 }
 
-// withoutScripts is a browser in which scripts are switched off. The protocol
-// can still look.
+// withoutScripts disables scripts of pages. The debugging protocol can still evaluate
+// expressions.
 func (b *tab) withoutScripts() *tab {
 	b.t.Helper()
 	call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
 	return b
 }
 
-// forget removes a cookie of the server, as its end would.
+// forget deletes a cookie of the server, as if it had expired.
 func (b *tab) forget(origin, name string) {
 	b.t.Helper()
 	call(b, network.DeleteCookies, network.DeleteCookiesParams{Name: name, URL: origin + "/"})
@@ -386,7 +387,7 @@ func (b *tab) forget(origin, name string) {
 	}
 }
 
-// cookie reports whether the browser has one for the server.
+// cookie reports whether the browser has a cookie for the server.
 func (b *tab) cookie(origin, name string) bool {
 	b.t.Helper()
 	cookies := call(b, network.GetCookies, network.GetCookiesParams{URLs: []string{origin + "/"}}).Cookies

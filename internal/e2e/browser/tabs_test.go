@@ -11,7 +11,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// UI-21: the back button leads to no page of the past.
+// backButton checks UI-21: the back button never shows an outdated page that still works.
 func (w *world) backButton(t *testing.T) {
 	t.Parallel()
 	password := w.user(t, "beth", "Beth")
@@ -21,12 +21,12 @@ func (w *world) backButton(t *testing.T) {
 	b.click("#sign-in")
 	b.signIn("beth", password)
 	b.back()
-	b.sees("#allow") // where things stand, and no form for a password
+	b.sees("#allow") // the current state, and no password form
 	b.click("#allow")
 	b.sees("#refresh")
 	b.back()
 	if b.sees("main"); b.holds("document.querySelector('#allow')") {
-		b.click("#allow") // the browser has kept the page
+		b.click("#allow") // the page came from the back/forward cache
 	}
 	b.reads("This is already done")
 	b.answered(http.StatusConflict)
@@ -37,7 +37,7 @@ func (w *world) backButton(t *testing.T) {
 	}
 }
 
-// AZ-62: who clicks twice has agreed once.
+// doubleClick checks AZ-62: a double click consents once.
 func (w *world) doubleClick(t *testing.T) {
 	t.Parallel()
 	password := w.user(t, "dora", "Dora")
@@ -48,8 +48,8 @@ func (w *world) doubleClick(t *testing.T) {
 	b.signIn("dora", password)
 	x, y := b.point("#allow")
 	b.act(chromedp.MouseClickXY(x, y), chromedp.MouseClickXY(x, y, chromedp.ClickCount(2)))
-	// The second answer is the first once more, or says that the first has
-	// been given.
+	// The second click's response is either the same redirect, or the page that says it
+	// is done.
 	b.until("the client, or a page that explains",
 		fmt.Sprintf("location.origin === %q || document.body.innerText.includes('This is already done')", shop.origin))
 	b.open(shop.origin)
@@ -61,8 +61,8 @@ func (w *world) doubleClick(t *testing.T) {
 	}
 }
 
-// AZ-61: two tabs ask for the same at the same time, and each gets its own
-// answer.
+// twoTabs checks AZ-61: two tabs make the same authorization request simultaneously, and
+// each gets its own response.
 func (w *world) twoTabs(t *testing.T) {
 	t.Parallel()
 	password := w.user(t, "tina", "Tina")
@@ -80,13 +80,13 @@ func (w *world) twoTabs(t *testing.T) {
 	one.click("#allow")
 	one.sees("#refresh")
 	two.click("#allow")
-	two.sees("#refresh") // with its own state, which the client checks
+	two.sees("#refresh") // the client checks that the state belongs to this tab
 	if n := w.grants(t, "tina"); n != 2 {
 		t.Errorf("there are %d grants of two consents", n)
 	}
 }
 
-// UI-13: what one user is asked, another cannot answer.
+// switchedUser checks UI-13: another user cannot answer one user's consent page.
 func (w *world) switchedUser(t *testing.T) {
 	t.Parallel()
 	passwords := map[string]string{"uma": w.user(t, "uma", "Uma"), "udo": w.user(t, "udo", "Udo")}
@@ -106,7 +106,7 @@ func (w *world) switchedUser(t *testing.T) {
 	two.reads("code: true")
 }
 
-// A browser that takes no cookies is told so, and goes round in no circle.
+// cookiesOff: a browser that refuses cookies gets an explanation, and no redirect loop.
 func (w *world) cookiesOff(t *testing.T) {
 	t.Parallel()
 	c := w.register(t, "Cookieless", "https://client.example:1/callback")

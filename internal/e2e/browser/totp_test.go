@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// totp is the code of an authenticator app (RFC 6238).
+// totp returns the code of an authenticator app (RFC 6238).
 func totp(t *testing.T, secret string, at time.Time) string {
 	t.Helper()
 	key, err := base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(strings.ReplaceAll(secret, " ", ""))

@@ -21,8 +21,8 @@ import (
 	"time"
 )
 
-// certificate is that of every server of the tests: Chromium is told its key
-// when it starts, and trusts no other.
+// certificate is the certificate of every test server. Chromium gets its key at the
+// start, and trusts no other.
 var certificate = sync.OnceValue(func() tls.Certificate {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -41,11 +41,11 @@ var certificate = sync.OnceValue(func() tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 })
 
-// mintageHost is where the servers under test are: another site than the
-// clients at 127.0.0.1.
+// mintageHost is the address of the servers under test, on another site than the clients
+// at 127.0.0.1.
 const mintageHost = "127.0.0.2"
 
-// pin is the key of certificate, as Chromium wants to hear it.
+// pin returns the certificate's key hash in the form of Chromium's flag.
 func pin() string {
 	parsed, err := x509.ParseCertificate(certificate().Certificate[0])
 	if err != nil {
@@ -55,7 +55,7 @@ func pin() string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// certificateFiles are the certificate and its key for a program.
+// certificateFiles writes the certificate and its key to files for a program.
 func certificateFiles(t *testing.T) (certFile, keyFile string) {
 	t.Helper()
 	key, err := x509.MarshalPKCS8PrivateKey(certificate().PrivateKey)

@@ -28,14 +28,14 @@ import (
 	"github.com/mintage/mintage/resource"
 )
 
-// A world is the built server, and who uses it.
+// A world is the built server with an HTTP client for it.
 type world struct {
 	*binary.Server
 	origin string
 	post   *http.Client // trusts the server, and follows no redirect
 }
 
-// openWorld starts the server at an address, which is free.
+// openWorld starts the server at a free address.
 func openWorld(t *testing.T, dir, address string, args ...string) *world {
 	t.Helper()
 	cert, key := certificateFiles(t)
@@ -47,7 +47,7 @@ func openWorld(t *testing.T, dir, address string, args ...string) *world {
 	return w
 }
 
-// A client is one that is registered.
+// A client is a registered client.
 type client struct {
 	ID       string `json:"client_id"`
 	Secret   string `json:"client_secret"`
@@ -69,7 +69,7 @@ func (w *world) create(t *testing.T, redirect string, args ...string) client {
 	return c
 }
 
-// waitFor waits until the server knows a client that was just registered.
+// waitFor waits until the server knows a newly registered client.
 func (w *world) waitFor(t *testing.T, c client) {
 	t.Helper()
 	for deadline := time.Now().Add(within); ; time.Sleep(20 * time.Millisecond) {
@@ -87,8 +87,8 @@ func (w *world) waitFor(t *testing.T, c client) {
 	}
 }
 
-// authorizeURL is a request of a client with the challenge of RFC 7636 appendix
-// B.
+// authorizeURL returns an authorization request of a client, with the challenge of RFC
+// 7636 appendix B.
 func (w *world) authorizeURL(c client, more url.Values) string {
 	q := url.Values{"response_type": {"code"}, "client_id": {c.ID}, "redirect_uri": {c.redirect}, "state": {"the state"},
 		"code_challenge": {"E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"}, "code_challenge_method": {"S256"}}
@@ -110,7 +110,7 @@ func (w *world) user(t *testing.T, username, name string) (password string) {
 	return made.Password
 }
 
-// grants counts what a subject has granted and is alive.
+// grants counts the active grants of a subject.
 func (w *world) grants(t *testing.T, subject string) (active int) {
 	t.Helper()
 	var list []struct {
@@ -127,7 +127,7 @@ func (w *world) grants(t *testing.T, subject string) (active int) {
 	return active
 }
 
-// startAPI is a small API that needs the scope read.
+// startAPI starts a small API that requires the scope read.
 func (w *world) startAPI(t *testing.T) (address string) {
 	t.Helper()
 	own := w.create(t, "", "--name", "Reports API", "--introspect")
@@ -145,14 +145,14 @@ func (w *world) startAPI(t *testing.T) (address string) {
 	})))
 }
 
-// serveHTTP answers at an address until the test ends.
+// serveHTTP serves h at an address until the test ends.
 func serveHTTP(t *testing.T, address string, h http.Handler) (origin string) {
 	t.Helper()
 	return "http://" + listen(t, address, h, nil)
 }
 
-// serveHTTPS is serveHTTP with the certificate that Chromium trusts. It returns
-// the port: the certificate has more than one name.
+// serveHTTPS is serveHTTP with the certificate that Chromium trusts. It returns the port,
+// because the certificate has several names.
 func serveHTTPS(t *testing.T, address string, h http.Handler) (port string) {
 	t.Helper()
 	_, port, err := net.SplitHostPort(listen(t, address, h, &tls.Config{Certificates: []tls.Certificate{certificate()}}))
@@ -180,7 +180,7 @@ func listen(t *testing.T, address string, h http.Handler, encrypted *tls.Config)
 	return l.Addr().String()
 }
 
-// samplePrograms builds what is in examples, once, into samplesDirectory.
+// samplePrograms builds the programs in examples, once, into samplesDirectory.
 var (
 	samplePrograms = sync.OnceValues(func() (dir string, err error) {
 		if dir, err = os.MkdirTemp("", "mintage-samples-"); err != nil {
@@ -197,8 +197,8 @@ var (
 	samplesDirectory string
 )
 
-// run starts a program, waits for the line that begins with a prefix, and
-// returns its rest. The program ends with the test, or by stop.
+// run starts a program, waits for the line that begins with a prefix, and returns the
+// rest of the line. The program ends with the test, or by stop.
 func run(t *testing.T, cmd *exec.Cmd, prefix string) (rest string, stop func()) {
 	t.Helper()
 	stdout, err := cmd.StdoutPipe()
@@ -216,7 +216,7 @@ func run(t *testing.T, cmd *exec.Cmd, prefix string) (rest string, stop func()) 
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
-		// It is read to its end: a full pipe would stop the program.
+		// Read to the end: a full pipe would block the program.
 		for lines := bufio.NewScanner(stdout); lines.Scan(); {
 			if text, ok := strings.CutPrefix(lines.Text(), prefix); ok && len(said) == 0 {
 				said <- text
@@ -241,7 +241,7 @@ func run(t *testing.T, cmd *exec.Cmd, prefix string) (rest string, stop func()) 
 	}
 	if rest == "" {
 		stop()
-		t.Fatalf("%s does not say %q:\n%s", name, prefix, &stderr)
+		t.Fatalf("%s does not print %q:\n%s", name, prefix, &stderr)
 	}
 	return rest, stop
 }
@@ -255,8 +255,8 @@ func sampleCommand(t *testing.T, name string, args ...string) *exec.Cmd {
 	return exec.Command(filepath.Join(dir, name), args...)
 }
 
-// A shop is the sample client as a process. It speaks no HTTPS: as elsewhere, a
-// proxy in front of it does.
+// A shop is the sample client as a process. It speaks plain HTTP; a proxy in front of it
+// speaks HTTPS, as in a deployment.
 type shop struct {
 	client
 	origin string
@@ -273,7 +273,7 @@ func (w *world) openShop(t *testing.T, name string, args ...string) *shop {
 			r.SetURL(&url.URL{Scheme: "http", Host: address})
 			r.Out.Host = r.In.Host
 		},
-		ErrorLog: log.New(io.Discard, "", 0), // browsers that go away
+		ErrorLog: log.New(io.Discard, "", 0), // browsers close connections early
 	}
 	origin := "https://shop.example:" + serveHTTPS(t, "127.0.0.1:0", proxy)
 	s := &shop{client: w.register(t, name, origin+"/callback"), origin: origin}
@@ -287,7 +287,7 @@ func (w *world) openShop(t *testing.T, name string, args ...string) *shop {
 	return s
 }
 
-// start runs the program, again if it was stopped.
+// start runs the program, also again after a stop.
 func (s *shop) start(t *testing.T, args ...string) {
 	t.Helper()
 	line, stop := run(t, sampleCommand(t, "client", append(append([]string{}, s.args...), args...)...), "Open ")
