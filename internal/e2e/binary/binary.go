@@ -1,5 +1,5 @@
-// Package binary builds the mintage program and runs it for end-to-end tests,
-// as its users would: over TLS, with files in a directory, stopped by signals.
+// Package binary builds the mintage program and runs it for end-to-end tests as its users
+// would: over TLS, with files in a directory, stopped by signals.
 package binary
 
 import (
@@ -29,8 +29,8 @@ import (
 
 var build = sync.OnceValues(func() (string, error) {
 	removeLeftovers()
-	// Linking takes some seconds, and there are twenty packages of tests: "make
-	// e2e" has built it for all of them.
+	// Linking takes some seconds, and twenty packages have such tests: "make e2e" builds
+	// the program once for all of them.
 	if path := os.Getenv("E2E_PROGRAM"); path != "" && os.Getenv("E2E_RACE") == "" {
 		return filepath.Abs(path)
 	}
@@ -39,8 +39,8 @@ var build = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "mintage")
-	// As a release is built, whatever the test is built with: with cgo beside
-	// it, the same sources would be compiled once more.
+	// Build it as for a release, however the test is built: with cgo, the same sources
+	// would be compiled again.
 	args, cgo := []string{"build", "-o", path}, "0"
 	if os.Getenv("E2E_RACE") != "" {
 		args, cgo = append(args, "-race"), "1"
@@ -54,7 +54,7 @@ var build = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// Path builds the program once for the test process and returns where it is.
+// Path builds the program once per test process and returns its path.
 func Path(t testing.TB) string {
 	t.Helper()
 	path, err := build()
@@ -67,8 +67,7 @@ func Path(t testing.TB) string {
 // Soak reports whether the long form of the suite runs (make soak).
 func Soak() bool { return os.Getenv("SOAK") != "" }
 
-// Scaled is how often something is repeated: the first number in the ordinary
-// suite, the second in the soak.
+// Scaled returns its first argument in the ordinary suite and its second one in the soak.
 func Scaled(ordinary, soak int) int {
 	if Soak() {
 		return soak
@@ -76,7 +75,7 @@ func Scaled(ordinary, soak int) int {
 	return ordinary
 }
 
-// Dev is DIR/dev.json.
+// Dev is the content of DIR/dev.json.
 type Dev struct {
 	Issuer        string `json:"issuer"`
 	TokenEndpoint string `json:"token_endpoint"`
@@ -88,38 +87,38 @@ type Dev struct {
 	Management    string `json:"management"`
 }
 
-// A Server is a running `mintage serve`, with --dev or as another node of one.
+// A Server is a running `mintage serve`, either with --dev or as another node of such a
+// server.
 type Server struct {
 	Dev
 	Dir string
-	// Program is what Restart runs; "" is what is built from this source.
+	// Program is the program that Restart runs; "" is the one built from this source.
 	Program string
 	args    []string
-	peer    []string // the flags that make it a node of another one
+	peer    []string // of a Peer, the flags that make it a node of another server
 	cmd     *exec.Cmd
 	log     *Output
 	done    chan error
 
-	// Leaks are the secrets of the tests, which nothing that is produced may
-	// hold. It is searched for them at the end of the test.
+	// Leaks are the secrets of the tests. At the end of the test, everything that the
+	// server has produced is searched for them.
 	Leaks *Leaks
-	// Verifier is the PKCE verifier of each code, whose client is public; "": the client
-	// has a secret.
+	// Verifier is the PKCE verifier of each code, for a public client. It is "" for a
+	// client with a secret.
 	Verifier string
-	exempt   []string // files
-	logged   []byte   // by runs before the present one
+	exempt   []string // files that may contain secrets
+	logged   []byte   // the log of earlier processes
 	metrics  []byte
 }
 
-// Start runs `mintage serve --dev` on a data directory and waits until it is
-// ready. Ports are free ones unless args name others. It is killed at the end
-// of the test.
+// Start runs `mintage serve --dev` on a data directory and waits until it is ready. It
+// uses free ports unless args name others. The server is killed at the end of the test.
 func Start(t testing.TB, dir string, args ...string) *Server {
 	t.Helper()
 	return StartProgram(t, "", dir, args...)
 }
 
-// StartProgram is Start for another mintage, such as an older one.
+// StartProgram is Start with another mintage program, such as an older one.
 func StartProgram(t testing.TB, program, dir string, args ...string) *Server {
 	t.Helper()
 	s := &Server{Dir: dir, Program: program, args: args, Leaks: &Leaks{}}
@@ -130,10 +129,10 @@ func StartProgram(t testing.TB, program, dir string, args ...string) *Server {
 	return s
 }
 
-// Peer runs another node on the store of s, which must be PostgreSQL: without
-// --dev, with a data directory, a port and an admin socket of its own, and with
-// the certificate, the key-encryption key, the issuer and the demo client of s.
-// Args are those of s, --store among them, and further ones.
+// Peer runs another node on the store of s, which must be PostgreSQL. The node has its
+// own data directory, port and admin socket and no --dev. It shares the certificate, the
+// key-encryption key, the issuer and the demo client of s. Args are those of s, including
+// --store, and further ones.
 func (s *Server) Peer(t testing.TB, args ...string) *Server {
 	t.Helper()
 	u, err := url.Parse(s.TokenEndpoint)
@@ -162,7 +161,7 @@ func (s *Server) Restart(t testing.TB) error {
 	}
 	listen := u.Host
 	if listen == "" {
-		listen = FreeAddress(t, "127.0.0.1") // a restart finds it free too
+		listen = FreeAddress(t, "127.0.0.1") // reserved, so that a restart can use it again
 	}
 	args := []string{"serve", "--data", s.Dir, "--listen", listen, "--management-listen", "127.0.0.1:0"}
 	if s.peer == nil {
@@ -246,12 +245,12 @@ func (s *Server) wait() error {
 // PID is the process id.
 func (s *Server) PID() int { return s.cmd.Process.Pid }
 
-// Log is what the program has written to standard error so far. The line about
-// a request may come after its answer.
+// Log returns the program's standard error so far. A request's line may be written after
+// its response.
 func (s *Server) Log() string { return s.log.String() }
 
-// Logged waits until the program has written a line behind so many bytes of its
-// log, and returns what it has written there.
+// Logged waits until the program has written a line after the first behind bytes of its
+// log, and returns what follows them.
 func (s *Server) Logged(t testing.TB, behind int) string {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
@@ -263,8 +262,9 @@ func (s *Server) Logged(t testing.TB, behind int) string {
 	return ""
 }
 
-// Transport trusts the server's certificate. Local, if valid, is the address
-// that connections come from: each of 127.0.0.0/8 is a client of its own.
+// Transport returns a transport that trusts the server's certificate. local, unless "",
+// is the source address of its connections: each address of 127.0.0.0/8 counts as a
+// client of its own.
 func (s *Server) Transport(t testing.TB, local string) *http.Transport {
 	t.Helper()
 	pem, err := os.ReadFile(s.CAFile)
@@ -283,7 +283,7 @@ func (s *Server) Transport(t testing.TB, local string) *http.Transport {
 	}
 }
 
-// commandFlags tell a command which server it is about.
+// commandFlags returns the flags with which commands find the server.
 func (s *Server) commandFlags() []string {
 	flags := []string{"--data", s.Dir}
 	if i := slices.Index(s.args, "--store"); i >= 0 {
@@ -295,8 +295,8 @@ func (s *Server) commandFlags() []string {
 	return flags
 }
 
-// Code issues a code for the demo client, or as args say, by command. Its scope is "read
-// write", unless args say more.
+// Code issues a code by command, for the demo client unless args name another one. Its
+// scope is "read write", unless args say more.
 func (s *Server) Code(t testing.TB, subject string, args ...string) string {
 	t.Helper()
 	all := append([]string{"code", "issue", "--data", s.Dir, "--client", s.ClientID, "--redirect-uri", s.RedirectURI, "--subject", subject}, args...)
@@ -310,8 +310,8 @@ func (s *Server) Code(t testing.TB, subject string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// FastCode issues a code for the demo client through the admin socket, for
-// tests that need many.
+// FastCode issues a code for the demo client through the admin socket, for tests that
+// need many codes.
 func (s *Server) FastCode(ctx context.Context, subject string) (string, error) {
 	client := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		var d net.Dialer
@@ -345,19 +345,19 @@ func (s *Server) FastCode(ctx context.Context, subject string) (string, error) {
 	return answer.Code, nil
 }
 
-// ExchangeForm is the body that redeems a code for the demo client.
+// ExchangeForm returns the form that redeems a code for the demo client.
 func (s *Server) ExchangeForm(code string) url.Values {
 	return url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {s.RedirectURI},
 		"client_id": {s.ClientID}, "client_secret": {s.ClientSecret}, "code_verifier": {s.Verifier}}
 }
 
-// RefreshForm is the body that refreshes for the demo client.
+// RefreshForm returns the form that refreshes a token for the demo client.
 func (s *Server) RefreshForm(token string) url.Values {
 	return url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token},
 		"client_id": {s.ClientID}, "client_secret": {s.ClientSecret}}
 }
 
-// An Answer is what the token endpoint said.
+// An Answer is a response of the token endpoint.
 type Answer struct {
 	Status       int
 	RetryAfter   string  `json:"-"`
@@ -371,13 +371,14 @@ type Answer struct {
 	Description  string  `json:"error_description"`
 }
 
-// Post sends a form to the token endpoint. The error is the transport's: no
-// whole answer was received.
+// Post sends a form to the token endpoint. An error means that no complete response was
+// received.
 func (s *Server) Post(ctx context.Context, client *http.Client, form url.Values) (a Answer, err error) {
 	return s.PostProven(ctx, client, form, "")
 }
 
-// PostProven is Post with a proof of the client's key (RFC 9449), unless it is "".
+// PostProven is Post with a DPoP proof of the client's key (RFC 9449), or without if
+// proof is "".
 func (s *Server) PostProven(ctx context.Context, client *http.Client, form url.Values, proof string) (a Answer, err error) {
 	if id := form.Get("client_id"); id != s.ClientID {
 		s.Leaks.KnowClient(id, form.Get("client_secret"))
@@ -425,7 +426,7 @@ func (w *waiter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// read is what was written until the needle was seen.
+// read returns what was written until needle was seen.
 func (w *waiter) read() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

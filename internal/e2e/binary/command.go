@@ -14,12 +14,12 @@ import (
 	"time"
 )
 
-// leftovers is how the names of directories with a built program begin; the
-// process id of their test follows.
+// leftovers is the name's prefix of directories with a built program; the process id of
+// their test follows.
 const leftovers = "mintage-e2e-pid"
 
-// removeLeftovers removes what test processes that are gone have built: a test
-// process has no end at which it could do so itself.
+// removeLeftovers removes what former test processes have built: a test process has no
+// hook at its end to do that itself.
 func removeLeftovers() {
 	dirs, _ := filepath.Glob(filepath.Join(os.TempDir(), leftovers+"*"))
 	for _, dir := range dirs {
@@ -30,12 +30,12 @@ func removeLeftovers() {
 	}
 }
 
-// Command is the program with the given arguments, not yet started. It dies
-// with the test process.
+// Command returns the program with the given arguments, not yet started. It is killed
+// when the test process dies.
 func Command(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(Path(t), args...)
-	// Settings of whoever runs the tests are not the tests'.
+	// Remove MINTAGE_ settings of the person who runs the tests.
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "MINTAGE_") })
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return cmd
@@ -89,6 +89,6 @@ func StartRefused(t testing.TB, dir string, args ...string) string {
 	return text.String()
 }
 
-// Wait waits for the end of a server that was told to stop, and returns the
-// exit error.
+// Wait waits for the end of a server that was signalled to stop, and returns the exit
+// error.
 func (s *Server) Wait() error { return s.wait() }

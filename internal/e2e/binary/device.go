@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// A DeviceUser is a user at a browser who enters the codes of devices.
+// A DeviceUser is a user with a browser who enters the codes of devices.
 type DeviceUser struct {
 	name     string
 	browser  http.Client
@@ -23,7 +23,8 @@ type DeviceUser struct {
 	password string
 }
 
-// DeviceUser creates a user of the server, who signs in with the first code.
+// DeviceUser creates a user of the server. The user signs in when the first code is
+// entered.
 func (s *Server) DeviceUser(t testing.TB, name string) *DeviceUser {
 	t.Helper()
 	u := &DeviceUser{name: name, origin: strings.TrimSuffix(s.Issuer, "/oauth2/api"), password: "Correct-Horse-1 on a terminal"}
@@ -46,7 +47,8 @@ func (s *Server) DeviceUser(t testing.TB, name string) *DeviceUser {
 
 var interactionID = regexp.MustCompile(`name="id" value="([^"]*)"`)
 
-// Allow enters the code of a device, signs in if that is asked, compares and allows.
+// Allow enters the code of a device, signs in if necessary, confirms the comparison and
+// allows the request.
 func (u *DeviceUser) Allow(page, code string) error {
 	at, err := url.Parse(page)
 	if err != nil {
@@ -81,7 +83,7 @@ func (u *DeviceUser) answer(page, step string, pairs ...string) (string, error) 
 	return u.send("/oauth2/interaction", form)
 }
 
-// send sends a form. A user whose server is busy tries again.
+// send sends a form, and retries while the server is busy.
 func (u *DeviceUser) send(path string, form url.Values) (text string, err error) {
 	status := http.StatusServiceUnavailable
 	for tries := 0; tries < 10 && err == nil && status == http.StatusServiceUnavailable; tries++ {
@@ -112,7 +114,7 @@ func (u *DeviceUser) sendOnce(path string, form url.Values) (string, int, error)
 	return string(text), res.StatusCode, err
 }
 
-// A Device is a program that waits for its user.
+// A Device is a program that waits for its user's approval.
 type Device struct {
 	DeviceCode string `json:"device_code"`
 	UserCode   string `json:"user_code"`
@@ -120,7 +122,7 @@ type Device struct {
 	ClientID   string `json:"-"`
 }
 
-// Device asks for the codes of a device, as a public client.
+// Device requests the codes of a device, as a public client.
 func (s *Server) Device(client *http.Client, clientID string) (d Device, err error) {
 	res, err := client.PostForm(strings.Replace(s.TokenEndpoint, "access_token", "device_authorization", 1), url.Values{"client_id": {clientID}})
 	if err != nil {
@@ -140,7 +142,7 @@ func (s *Server) Device(client *http.Client, clientID string) (d Device, err err
 	return d, err
 }
 
-// PollForm is the body of a poll.
+// PollForm returns the form of a poll.
 func (d Device) PollForm() url.Values {
 	return url.Values{"grant_type": {"urn:ietf:params:oauth:grant-type:device_code"}, "device_code": {d.DeviceCode}, "client_id": {d.ClientID}}
 }

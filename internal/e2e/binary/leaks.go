@@ -18,13 +18,11 @@ import (
 	"time"
 )
 
-// This file searches whatever a run of the program has produced for secrets:
-// everything that it logs, counts and stores is produced in the end-to-end
-// tests, and none of it may hold one.
+// This file searches everything that the program logs, counts and stores in the
+// end-to-end tests for secrets, of which it must not contain any.
 
-// Leaks are secrets that must not be found; nil knows none but by their form. What mintage makes has a form by
-// which it is known; of what somebody else has made, or has no form, the text
-// must be told.
+// Leaks are secrets that must not be found. Those that mintage generates are recognized
+// by their form, even by a nil Leaks; other secrets must be registered with Know.
 type Leaks struct {
 	mu    sync.Mutex
 	known map[string]string // text to kind
@@ -33,13 +31,13 @@ type Leaks struct {
 // A Leak is a secret that was found.
 type Leak struct {
 	Kind string
-	Text string // its beginning
+	Text string // the beginning of the secret
 }
 
 func (l Leak) String() string { return fmt.Sprintf("%s, beginning with %q", l.Kind, l.Text) }
 
-// shapes are the forms of what mintage makes. The word in front is looked for
-// first, because it is found faster.
+// shapes are the forms of the secrets that mintage generates. The search looks for the
+// fixed prefix first, because that is faster.
 var shapes = []struct {
 	kind, begins string
 	shape        *regexp.Regexp
@@ -52,10 +50,10 @@ var shapes = []struct {
 	{"a private key", "-----BEGIN ", regexp.MustCompile(`^-----BEGIN [A-Z ]*PRIVATE KEY-----`)},
 }
 
-// leastKnown is the length from which on a text is no word of a log.
+// leastKnown is the length from which a text cannot be an ordinary word of a log.
 const leastKnown = 8
 
-// Know adds secrets of a kind. Shorter ones than eight characters are left out.
+// Know adds secrets of a kind. It ignores those shorter than eight characters.
 func (l *Leaks) Know(kind string, texts ...string) {
 	if l == nil {
 		return
@@ -72,7 +70,7 @@ func (l *Leaks) Know(kind string, texts ...string) {
 	}
 }
 
-// KnowClient adds a client's secret, and the Basic credentials with it.
+// KnowClient adds a client's secret, and its Basic credentials.
 func (l *Leaks) KnowClient(id, secret string) {
 	l.Know("a client secret", secret)
 	if len(secret) >= leastKnown {
@@ -109,16 +107,16 @@ func (l *Leaks) Search(text []byte) (found []Leak) {
 	return found
 }
 
-// mayHold are the files of a data directory that hold secrets on purpose, each
-// readable by its owner alone.
+// mayHold are the files of a data directory that contain secrets on purpose. Only their
+// owner may read each of them.
 var mayHold = []string{
 	"kek",         // the key-encryption key
-	"dev.json",    // of --dev: the demo client's secret, and the demo user's password
-	"dev-key.pem", // of --dev: the key of the certificate
-	"tokens.json", // where commands of the documentation put an answer
+	"dev.json",    // by --dev: the demo client's secret, and the demo user's password
+	"dev-key.pem", // by --dev: the private key of the certificate
+	"tokens.json", // a response that commands of the documentation store
 }
 
-// searchFiles searches all files below a directory but those that are named.
+// searchFiles searches all files below a directory except the named ones.
 func (l *Leaks) searchFiles(dir string, except []string) (found []string, err error) {
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() || slices.Contains(except, d.Name()) {
@@ -146,7 +144,7 @@ func ignoreGone(err error) error {
 // Exempt names a file that a test itself puts into the data directory.
 func (s *Server) Exempt(name string) { s.exempt = append(s.exempt, name) }
 
-// learn takes over the secrets that a start has made.
+// learn adds the secrets that a start has generated.
 func (s *Server) learn() {
 	if kek, err := os.ReadFile(filepath.Join(s.Dir, "kek")); err == nil {
 		s.Leaks.Know("the key-encryption key", string(kek))
@@ -164,7 +162,7 @@ func (s *Server) learn() {
 	s.Leaks.KnowClient(s.ClientID, s.ClientSecret)
 }
 
-// scrape keeps what the management listener says, to be searched.
+// scrape saves the responses of the management listener for the search.
 func (s *Server) scrape() {
 	if s.Management == "" {
 		return
@@ -172,14 +170,14 @@ func (s *Server) scrape() {
 	client := http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Get(s.Management + "/metrics")
 	if err != nil {
-		return // it has ended, or was made to hang
+		return // the server has ended, or a test has made it hang
 	}
 	defer resp.Body.Close()
 	text, _ := io.ReadAll(resp.Body)
 	s.metrics = append(s.metrics, text...)
 }
 
-// leaks lists the secrets that a server which has ended has left anywhere.
+// leaks lists the secrets that a stopped server has left anywhere.
 func (s *Server) leaks() (found []string, err error) {
 	s.learn()
 	for what, text := range map[string][]byte{"the log": s.Written(), "/metrics": s.metrics} {
@@ -191,8 +189,7 @@ func (s *Server) leaks() (found []string, err error) {
 	return append(found, files...), err
 }
 
-// Written is what all runs have written to standard error. Call it after the end
-// of the program.
+// Written returns the standard error of all runs. Call it after the end of the program.
 func (s *Server) Written() []byte {
 	text := slices.Clone(s.logged)
 	if s.log != nil {
@@ -201,7 +198,7 @@ func (s *Server) Written() []byte {
 	return text
 }
 
-// finish ends the server and searches what it has left.
+// finish ends the server and searches everything that it has left.
 func (s *Server) finish(t testing.TB) {
 	s.Kill()
 	found, err := s.leaks()
@@ -213,7 +210,7 @@ func (s *Server) finish(t testing.TB) {
 	}
 }
 
-// prints tells which commands print a secret on purpose.
+// prints lists the commands that print a secret on purpose.
 var prints = [][]string{
 	{"client", "create"}, {"client", "secret"}, // the secret, once
 	{"user", "create"}, {"user", "passwd"}, {"user", "password"}, {"user", "totp"}, // likewise
@@ -225,11 +222,11 @@ func printsSecret(args []string) bool {
 	return slices.ContainsFunc(prints, func(p []string) bool { return len(args) >= len(p) && slices.Equal(args[:len(p)], p) })
 }
 
-// generated is the form of what commands generate and print.
+// generated is the form of the secrets that commands generate and print.
 var generated = regexp.MustCompile(`\b[A-Za-z0-9]{43}\b`)
 
-// searchCommand searches what a command has written, or learns of the secrets
-// that it was to print.
+// searchCommand searches a command's output for secrets. If the command prints secrets on
+// purpose, it adds them instead.
 func (s *Server) searchCommand(t testing.TB, args []string, stdout, stderr []byte) {
 	t.Helper()
 	if printsSecret(args) {

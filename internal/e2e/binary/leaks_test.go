@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// planted is a secret of each kind, and what it is planted as.
+// planted returns for each kind of secret a text that contains one.
 func planted(l *Leaks) map[string]string {
 	long := strings.Repeat("Ab3_-", 20)
 	secret := strings.Repeat("k7Qz", 10) + "abc"
@@ -39,8 +39,9 @@ func written(text string) *Output {
 	return o
 }
 
-// A search that finds nothing because it looks nowhere would pass every test:
-// each kind of secret is planted in each place, and has to be found there.
+// TestEveryKindOfSecretIsFoundWhereverItIs guards against a search that passes every test
+// because it looks nowhere: it plants each kind of secret in each place, where the search
+// must find it.
 func TestEveryKindOfSecretIsFoundWhereverItIs(t *testing.T) {
 	noise := strings.Repeat(`{"msg":"token request refused","client_id":"billing","prefix":"mintage_rt_","x":"eyJ.eyJ.x"}`+"\n", 500)
 	for kind, text := range planted(&Leaks{}) {
@@ -75,14 +76,14 @@ func TestEveryKindOfSecretIsFoundWhereverItIs(t *testing.T) {
 				t.Errorf("%s in %s: found %q, %v", kind, place, found, err)
 			}
 			if strings.Contains(strings.Join(found, "\n"), text) && kind != "a private key" {
-				t.Errorf("%s in %s: the report holds it", kind, place)
+				t.Errorf("%s in %s: the report contains the secret", kind, place)
 			}
 		}
 	}
 }
 
-// Of the files that may hold a secret, each is named, and no other is passed
-// over.
+// TestOnlyNamedFilesMayHoldASecret: only the named files may contain a secret; the search
+// skips no other file.
 func TestOnlyNamedFilesMayHoldASecret(t *testing.T) {
 	s := &Server{Dir: t.TempDir(), Leaks: &Leaks{}}
 	token := []byte("mintage_rt_" + strings.Repeat("a", 40))
@@ -90,7 +91,7 @@ func TestOnlyNamedFilesMayHoldASecret(t *testing.T) {
 	for _, name := range append(mayHold, "mine.txt", "kek.old", "dev.json.new") {
 		text := token
 		if name == "kek" {
-			text = []byte("mintage_rt_" + strings.Repeat("b", 40)) // which is searched for, whatever it is
+			text = []byte("mintage_rt_" + strings.Repeat("b", 40)) // searched for in any test
 		}
 		if err := os.WriteFile(filepath.Join(s.Dir, name), text, 0o600); err != nil {
 			t.Fatal(err)
@@ -101,8 +102,8 @@ func TestOnlyNamedFilesMayHoldASecret(t *testing.T) {
 	}
 }
 
-// A command's output is searched, unless it is to print a secret; then that is
-// one that must not be found afterwards.
+// TestWhatACommandPrintsIsSearchedOrLearnt: a command's output is searched, unless the
+// command prints a secret on purpose. That secret must then not occur anywhere else.
 func TestWhatACommandPrintsIsSearchedOrLearnt(t *testing.T) {
 	secret := strings.Repeat("k7Qz", 10) + "abc"
 	s := &Server{Dir: t.TempDir(), Leaks: &Leaks{}, log: written("secret " + secret)}

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Lines are open TLS connections to the token endpoints of one server, or of
-// several nodes in turn.
+// Lines are open TLS connections to the token endpoints of one server, or round-robin of
+// several nodes.
 type Lines []line
 
 type line struct {
@@ -42,8 +42,9 @@ func Connect(t *testing.T, n int, servers ...*Server) (list Lines) {
 	return list
 }
 
-// Together sends the form on every line. Each request lacks its last byte
-// until all have been read so far, and then all get it at once.
+// Together sends the form on every line simultaneously. It sends each request without its
+// last byte, waits until the server has read all of them so far, and then sends the last
+// bytes.
 func (list Lines) Together(t *testing.T, form url.Values) (all []Answer) {
 	t.Helper()
 	body := form.Encode()
@@ -55,7 +56,7 @@ func (list Lines) Together(t *testing.T, form url.Values) (all []Answer) {
 		}
 	}
 	for _, l := range list {
-		// The handler is running: it has asked for the body.
+		// The 100 response shows that the handler has begun to read the body.
 		if first, err := l.answers.ReadString('\n'); err != nil || !strings.Contains(first, " 100 ") {
 			t.Fatalf("%q, %v instead of 100 Continue", first, err)
 		}
@@ -93,7 +94,7 @@ func (list Lines) Together(t *testing.T, form url.Values) (all []Answer) {
 	return all
 }
 
-// OneWinner finds the only 200 among answers that are otherwise invalid_grant.
+// OneWinner returns the only 200 response; all others must be invalid_grant.
 func OneWinner(t *testing.T, all []Answer) Answer {
 	t.Helper()
 	var winners []Answer
@@ -111,7 +112,7 @@ func OneWinner(t *testing.T, all []Answer) Answer {
 	return winners[0]
 }
 
-// OnePair demands that everybody was answered 200 with the same pair.
+// OnePair requires that all responses are 200 with the same pair.
 func OnePair(t *testing.T, all []Answer) Answer {
 	t.Helper()
 	for _, a := range all {
@@ -121,7 +122,7 @@ func OnePair(t *testing.T, all []Answer) Answer {
 		if a.ExpiresIn < 290 || a.ExpiresIn > 300 {
 			t.Errorf("expires_in %v", a.ExpiresIn)
 		}
-		// Seconds may have passed between two answers.
+		// Ignore the difference: seconds may pass between two responses.
 		a.ExpiresIn = all[0].ExpiresIn
 		if a != all[0] {
 			t.Fatal("two answers hold different pairs")

@@ -13,7 +13,7 @@ import (
 	"github.com/mintage/mintage/internal/testkit/freeport"
 )
 
-// An Output is what a program writes. It is safe for concurrent use.
+// An Output collects the output of a program. It is safe for concurrent use.
 type Output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -31,8 +31,8 @@ func (o *Output) String() string {
 	return o.text.String()
 }
 
-// FreeAddress is an address of host that nobody listens on, for a program that cannot
-// choose one itself. It is reserved until the end of the test.
+// FreeAddress returns a free address of host, for a program that cannot choose one
+// itself. It is reserved until the end of the test.
 func FreeAddress(t testing.TB, host string) string {
 	t.Helper()
 	port, release, err := freeport.Reserve(host)
@@ -43,9 +43,9 @@ func FreeAddress(t testing.TB, host string) string {
 	return net.JoinHostPort(host, strconv.Itoa(port))
 }
 
-// Serve starts a program, waits until something listens on the address, and
-// ends the program with the test. What it writes is shown if the test fails. A
-// program that is not installed fails it.
+// Serve starts a program, waits until something listens on the address, and ends the
+// program with the test. If the test fails, it logs the program's output. A program that
+// is not installed fails the test.
 func Serve(t testing.TB, cmd *exec.Cmd, address string) {
 	t.Helper()
 	out, done := &Output{}, make(chan struct{})

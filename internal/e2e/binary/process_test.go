@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// A program takes a moment until it listens, and one that was killed listens no more.
+// TestNoTwoTestsGetTheSameFreeAddress: nobody listens at a reserved address until the
+// program has started, or after it was killed.
 func TestNoTwoTestsGetTheSameFreeAddress(t *testing.T) {
 	taken := map[int]string{}
 	for range 500 {

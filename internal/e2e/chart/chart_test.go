@@ -1,6 +1,6 @@
-// Package chart renders the Helm chart with Helm itself and reads the result as
-// the Kubernetes API would. What was rendered is kept in testdata/rendered, where
-// the tests of the main module look at it, which do not have Helm.
+// Package chart renders the Helm chart with Helm itself and decodes the result as
+// strictly as the Kubernetes API. The rendered files are kept in testdata/rendered, for
+// the tests of the main module, which does not depend on Helm.
 package chart
 
 import (
@@ -32,7 +32,7 @@ var update = flag.Bool("update", false, "write what is rendered to testdata/rend
 
 const source = "../../../packaging/helm/mintage"
 
-// releases are value files, and the name of the release each is for.
+// releases are the value files, each with the name of its release.
 var releases = map[string]string{"sqlite": "mintage", "postgresql": "auth"}
 
 func values(t *testing.T, text string) map[string]any {
@@ -53,7 +53,7 @@ func load(t *testing.T) *chart.Chart {
 	return c
 }
 
-// render is what `helm template` and `helm install` do.
+// render renders the chart as `helm template` and `helm install` do.
 func render(c *chart.Chart, release string, given map[string]any) (map[string]string, error) {
 	return renderAs(c, chartutil.ReleaseOptions{Name: release, Namespace: "auth", Revision: 1, IsInstall: true}, given)
 }
@@ -68,7 +68,7 @@ func renderAs(c *chart.Chart, release chartutil.ReleaseOptions, given map[string
 	return engine.Render(c, v)
 }
 
-// documents are the objects of all rendered files, in order.
+// documents returns the objects of all rendered files, in order.
 func documents(t *testing.T, files map[string]string) (list []string) {
 	t.Helper()
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -121,7 +121,7 @@ func TestTheChartIsRenderedAsItIsKept(t *testing.T) {
 			}
 			before, err := os.ReadFile(kept)
 			if err != nil || string(before) != all {
-				t.Errorf("%s is not what is rendered (%v); run: make chart", kept, err)
+				t.Errorf("%s differs from the rendered chart (%v); run: make chart", kept, err)
 			}
 		})
 	}
@@ -133,12 +133,12 @@ func TestTheChartIsRenderedAsItIsKept(t *testing.T) {
 		}
 	}
 	if before, err := os.ReadFile(kept); err != nil || string(before) != digest {
-		t.Errorf("%s is not that of the chart (%v); run: make chart", kept, err)
+		t.Errorf("%s is not the digest of the chart (%v); run: make chart", kept, err)
 	}
 }
 
-// An installation may make a store, and an upgrade may not: it would replace a lost one
-// by an empty one.
+// TestOnlyAnInstallationMayMakeAStore: an installation may create a store; an upgrade may
+// not, because it would replace a lost store by an empty one.
 func TestOnlyAnInstallationMayMakeAStore(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("testdata", "sqlite.yaml"))
 	if err != nil {
@@ -156,8 +156,8 @@ func TestOnlyAnInstallationMayMakeAStore(t *testing.T) {
 	}
 }
 
-// digest is of all files of the chart and of the values. The tests of the main
-// module compute it in the same way.
+// digest is a hash of all files of the chart and of the values. The tests of the main
+// module compute the same one.
 func digest(t *testing.T) string {
 	t.Helper()
 	sum := sha256.New()
@@ -184,7 +184,7 @@ func digest(t *testing.T) string {
 	return fmt.Sprintf("%x\n", sum.Sum(nil))
 }
 
-// decode reads an object with nothing unknown in it, and returns its kind.
+// decode decodes an object strictly, without unknown fields, and returns its kind.
 func decode(t *testing.T, doc string) string {
 	t.Helper()
 	var kind struct{ Kind string }
@@ -198,7 +198,7 @@ func decode(t *testing.T, doc string) string {
 		"ServiceMonitor":      &serviceMonitor{},
 	}[kind.Kind]
 	if into == nil {
-		t.Fatalf("an object of the kind %q:\n%s", kind.Kind, doc)
+		t.Fatalf("an object of the unexpected kind %q:\n%s", kind.Kind, doc)
 	}
 	if err := yaml.UnmarshalStrict([]byte(doc), into); err != nil {
 		t.Errorf("%s: %v\n%s", kind.Kind, err, doc)
@@ -212,7 +212,8 @@ func decode(t *testing.T, doc string) string {
 	return kind.Kind
 }
 
-// A serviceMonitor is as much of the operator's type as the chart uses.
+// A serviceMonitor holds the fields of the Prometheus Operator's type that the chart
+// uses.
 type serviceMonitor struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -233,8 +234,8 @@ type serviceMonitor struct {
 	} `json:"spec"`
 }
 
-// restricted demands what the pod security standard of this name does, and that
-// what a container mounts is there.
+// restricted requires what the pod security standard "restricted" requires, and that
+// every mounted volume exists.
 func restricted(t *testing.T, pod core.PodTemplateSpec, selector map[string]string, claims int) {
 	t.Helper()
 	for k, v := range selector {
@@ -258,7 +259,7 @@ func restricted(t *testing.T, pod core.PodTemplateSpec, selector map[string]stri
 		there++
 	}
 	if len(c.VolumeMounts) != there {
-		t.Errorf("%d volumes, and %d are mounted", there, len(c.VolumeMounts))
+		t.Errorf("%d volumes and %d mounts", there, len(c.VolumeMounts))
 	}
 	for _, m := range c.VolumeMounts {
 		if m.Name == "data" && claims == 1 {
@@ -269,7 +270,7 @@ func restricted(t *testing.T, pod core.PodTemplateSpec, selector map[string]stri
 		}
 	}
 	if c.ReadinessProbe.HTTPGet.Path != "/readyz" || c.LivenessProbe.HTTPGet.Path != "/livez" {
-		t.Error("a probe asks for something else")
+		t.Error("a probe requests another path or port")
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// programOf is the block of a how-to page whose first line names it.
+// programOf returns the block of a how-to page whose first line is the comment "// name".
 func programOf(t *testing.T, page, name string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../../docs/how-to/" + page)
@@ -32,8 +32,8 @@ func programOf(t *testing.T, page, name string) string {
 	return program + "\n"
 }
 
-// compiled builds a program of a page, in a directory of this module so that its
-// libraries are those of go.mod.
+// compiled builds a program of a page in a directory of this module, so that it uses the
+// library versions of go.mod.
 func compiled(t *testing.T, page, name string) string {
 	t.Helper()
 	source, err := os.MkdirTemp(".", "program")
@@ -51,9 +51,9 @@ func compiled(t *testing.T, page, name string) string {
 	return program
 }
 
-// The programs of bind-tokens.md, as they stand there: clients in Node and Go get tokens
-// that are bound to a key, with nonces of the server, and call the API, which has nonces
-// of its own.
+// TestTheProgramsOfBoundTokens runs the unchanged programs of bind-tokens.md: clients in
+// Node and Go get tokens that are bound to a key, with DPoP nonces of the server, and
+// call the API, which issues nonces of its own.
 func TestTheProgramsOfBoundTokens(t *testing.T) {
 	install(t)
 	const page = "bind-tokens.md"
@@ -79,7 +79,7 @@ func TestTheProgramsOfBoundTokens(t *testing.T) {
 	api := exec.Command(compiled(t, page, "api.go"))
 	api.Env = environment
 	binary.Serve(t, api, listen)
-	// Beside the libraries of npm, which Node finds by the place of the program.
+	// Write the program into js, where Node finds node_modules.
 	file := filepath.Join("js", "bound.mjs")
 	if err := os.WriteFile(file, []byte(programOf(t, page, "client.mjs")), 0o600); err != nil {
 		t.Fatal(err)

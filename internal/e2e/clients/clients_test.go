@@ -1,8 +1,8 @@
 //go:build e2e
 
-// Package clients runs client software that others wrote, unmodified, against
-// the built program over TLS: what it takes for a success, a success must be,
-// and what it makes of a refusal must be right.
+// Package clients runs unmodified third-party client software against the built program
+// over TLS. What a library reports as a success must be one, and it must interpret each
+// refusal correctly.
 package clients
 
 import (
@@ -25,8 +25,8 @@ func demo(s *binary.Server) registered {
 
 const redirect = "https://client.example/callback"
 
-// register creates a client by command, on standard input an existing secret
-// if there is one.
+// register creates a client with the command. existing is an existing secret, which the
+// command reads from standard input, or "".
 func register(t *testing.T, s *binary.Server, existing string, args ...string) registered {
 	t.Helper()
 	all := append([]string{"client", "create", "--data", s.Dir, "--json", "--name", t.Name(), "--redirect-uri", redirect, "--scope", "read write", "--no-pkce"}, args...)
@@ -55,8 +55,8 @@ func code(t *testing.T, s *binary.Server, c registered, args ...string) string {
 	return s.Code(t, "alice", append([]string{"--client", c.id, "--redirect-uri", c.redirect}, args...)...)
 }
 
-// addresses are the spellings of the token endpoint that deployments of this
-// shape have: the realm in the query or in the path.
+// addresses are the forms of the token endpoint's address that such deployments use: the
+// realm in the query or in the path.
 func addresses(s *binary.Server) map[string]string {
 	root := strings.TrimSuffix(s.Issuer, "/oauth2/api")
 	return map[string]string{

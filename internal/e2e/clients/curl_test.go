@@ -11,7 +11,7 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// curl sends one request and returns the answer's members and its status.
+// curl sends one request and returns the members of the response and its status.
 func curl(t *testing.T, s *binary.Server, args ...string) (members map[string]any, status string) {
 	t.Helper()
 	all := append([]string{"--silent", "--show-error", "--cacert", s.CAFile, "--write-out", "\n%{http_code} %{content_type}"}, args...)
@@ -26,7 +26,8 @@ func curl(t *testing.T, s *binary.Server, args ...string) (members map[string]an
 	return members, status
 }
 
-// The five parameters of the service's specification, and nothing else.
+// TestCurlDoesBothOperations sends only the five parameters of the service's
+// specification.
 func TestCurlDoesBothOperations(t *testing.T) {
 	s := binary.Start(t, t.TempDir())
 	credentials := map[string][]string{

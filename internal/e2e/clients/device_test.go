@@ -21,8 +21,9 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// The programs of sign-in-from-a-terminal.md, as they stand there: golang.org/x/oauth2
-// without an AuthStyle, which sends each poll in two forms, and a shell.
+// TestSignInFromATerminal runs the unchanged programs of sign-in-from-a-terminal.md: a
+// shell script, and golang.org/x/oauth2 without an AuthStyle, which sends each poll in
+// two forms.
 func TestSignInFromATerminal(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/how-to/sign-in-from-a-terminal.md")
 	if err != nil {
@@ -40,7 +41,8 @@ func TestSignInFromATerminal(t *testing.T) {
 		}
 		return string(m[1])
 	}
-	// In a directory of this module, so that the library is the one of go.mod.
+	// In a directory of this module, so that the program uses the library version of
+	// go.mod.
 	source, err := os.MkdirTemp(".", "terminal")
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +74,7 @@ func TestSignInFromATerminal(t *testing.T) {
 			lines.Scan()
 			m := regexp.MustCompile(`^Open (\S+) and enter (\S+)$`).FindStringSubmatch(lines.Text())
 			if m == nil {
-				t.Fatalf("the program says %q", lines.Text())
+				t.Fatalf("the program prints %q", lines.Text())
 			}
 			if err := user.Allow(m[1], m[2]); err != nil {
 				t.Fatal(err)
@@ -87,7 +89,7 @@ func TestSignInFromATerminal(t *testing.T) {
 	}
 }
 
-// deviceClients are clients for the device grant, by how they authenticate.
+// deviceClients returns clients for the device grant, by their authentication method.
 func deviceClients(t *testing.T, s *binary.Server) map[string]registered {
 	t.Helper()
 	grants := []string{"--grant-types", "device_code,refresh_token", "--scope", "openid read"}
@@ -98,8 +100,9 @@ func deviceClients(t *testing.T, s *binary.Server) map[string]registered {
 	}
 }
 
-// The device grant with each library as its documentation shows it: discovery, codes,
-// polls until the user has allowed it, the id_token with its signature, and a refresh.
+// TestNodeLibrariesSignInADevice performs the device grant with each library as its
+// documentation shows it: discovery, codes, polls until the user approves, signature of
+// the id_token, and a refresh.
 func TestNodeLibrariesSignInADevice(t *testing.T) {
 	install(t)
 	s := binary.Start(t, t.TempDir())
@@ -152,8 +155,9 @@ func TestNodeLibrariesSignInADevice(t *testing.T) {
 	}
 }
 
-// golang.org/x/oauth2 without an AuthStyle: it names the client alone when it asks for
-// codes, unless a program adds the line that the refusal shows, and polls in two forms.
+// TestOAuth2LibrarySignsInADevice uses golang.org/x/oauth2 without an AuthStyle. The
+// library requests codes without the client's secret, unless the program adds the line
+// that the error description shows; it sends each poll in two forms.
 func TestOAuth2LibrarySignsInADevice(t *testing.T) {
 	s := binary.Start(t, t.TempDir())
 	user := s.DeviceUser(t, "alice")
@@ -175,7 +179,7 @@ func TestOAuth2LibrarySignsInADevice(t *testing.T) {
 				if method != "client_secret_basic" {
 					t.Fatal(err)
 				}
-				return // the library sends no header here: such a client registers "either" or "post"
+				return // the library never sends the header here: such a client registers "either" or "post"
 			}
 			s.Leaks.Know("device code", codes.DeviceCode)
 			before := n.requests.Load()
@@ -189,13 +193,13 @@ func TestOAuth2LibrarySignsInADevice(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !token.Valid() || token.RefreshToken == "" {
-				t.Error("the library takes the token for invalid")
+				t.Error("the library reports an invalid token")
 			}
 		})
 	}
 }
 
-// afterPolls calls then after a number of requests: the polls before it are pending.
+// afterPolls calls then after a number of requests; until then, the polls are pending.
 type afterPolls struct {
 	http.RoundTripper
 	n    *counter

@@ -30,7 +30,7 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// machine registers a service, and returns its secret, if it has one.
+// machine registers a service, and returns its secret, or "" if it has none.
 func machine(t *testing.T, s *binary.Server, id string, args ...string) (secret string) {
 	t.Helper()
 	out := s.Run(t, append([]string{"client", "create", "--json", "--id", id, "--name", id, "--grant-types", "client_credentials", "--scope", "stock:read"}, args...)...)
@@ -70,9 +70,9 @@ func sign(t *testing.T, alg jose.SignatureAlgorithm, key any, claims map[string]
 	return text
 }
 
-// TestServicesGetTokens: golang.org/x/oauth2, openid-client and oauth4webapi get a
-// token for the service, by secret, by an assertion of its own, and by the projected
-// token of a platform.
+// TestServicesGetTokens gets a token for a service with golang.org/x/oauth2,
+// openid-client and oauth4webapi: by secret, by a client assertion of the service, and by
+// a platform's projected token.
 func TestServicesGetTokens(t *testing.T) {
 	install(t)
 	s := binary.Start(t, t.TempDir())
@@ -136,9 +136,9 @@ func TestServicesGetTokens(t *testing.T) {
 
 const jwtBearer = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
-// TestAWorkloadGetsATokenWithoutASecret: the projected token of a cluster, whose keys
-// are behind its own CA at a private address, authenticates a client again and again.
-// While the keys cannot be fetched, the answer is 503; explain names a wrong claim.
+// TestAWorkloadGetsATokenWithoutASecret authenticates a client repeatedly with the
+// projected token of a cluster, whose keys are at a private address behind its own CA.
+// While the server cannot fetch the keys, it answers 503; explain names a wrong claim.
 func TestAWorkloadGetsATokenWithoutASecret(t *testing.T) {
 	s := binary.Start(t, t.TempDir())
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -203,7 +203,7 @@ func TestAWorkloadGetsATokenWithoutASecret(t *testing.T) {
 	}
 	status, code, request := ask("orders", projected(map[string]any{"aud": []string{"vault"}}))
 	if status != http.StatusBadRequest || code != "invalid_client" {
-		t.Errorf("another audience: %d %s", status, code)
+		t.Errorf("a token for another audience: %d %s", status, code)
 	}
 	if out := s.Run(t, "explain", request); !strings.Contains(out, "aud is not the audience that the client is registered for") {
 		t.Errorf("explain says\n%s", out)
@@ -213,6 +213,6 @@ func TestAWorkloadGetsATokenWithoutASecret(t *testing.T) {
 		t.Errorf("while the keys cannot be fetched: %d %s", status, code)
 	}
 	if status, code, _ := ask("orders", token); status != http.StatusOK {
-		t.Errorf("with keys of before: %d %s", status, code)
+		t.Errorf("with the keys fetched before: %d %s", status, code)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// A job is what a program in js is told.
+// A job is the input of a program in js.
 type job struct {
 	Issuer        string `json:"issuer"`
 	TokenEndpoint string `json:"token_endpoint"`
@@ -31,7 +31,7 @@ type job struct {
 	WrongSecret   string `json:"wrong_secret,omitempty"`
 }
 
-// A pair is a success as the library passes it on.
+// A pair is a successful token response as the library returns it.
 type pair struct {
 	Scope        string `json:"scope"`
 	ExpiresIn    int    `json:"expires_in"`
@@ -40,7 +40,7 @@ type pair struct {
 	AccessToken  string `json:"access_token"`
 }
 
-// A refusal is what the library's error says.
+// A refusal is an error as the library returns it.
 type refusal struct {
 	Status      int    `json:"status"`
 	Error       string `json:"error"`
@@ -113,8 +113,8 @@ func readJSON(t *testing.T, file string, v any) {
 	}
 }
 
-// run gives j to the program of a library. Node trusts the server's authority
-// besides those that it has.
+// run passes j to the program of a library. Node trusts the server's authority in
+// addition to its own.
 func run(t *testing.T, s *binary.Server, library string, j job) report {
 	t.Helper()
 	in, err := json.Marshal(j)
@@ -151,7 +151,7 @@ func TestNodeLibrariesLiveAGrant(t *testing.T) {
 			for _, pkce := range []string{"no pkce", "pkce"} {
 				method, _, _ := strings.Cut(name, ",")
 				if method == "none" && pkce == "no pkce" {
-					continue // no code is issued: internal/cli/testdata/code.txtar
+					continue // the server issues no code for it: internal/cli/testdata/code.txtar
 				}
 				t.Run(library+"/"+name+"/"+pkce, func(t *testing.T) {
 					t.Parallel()
@@ -191,7 +191,7 @@ func TestNodeLibrariesReachEveryAddress(t *testing.T) {
 	}
 }
 
-// check compares what every life of a grant has in common.
+// check checks what every test of a grant has in common.
 func (r report) check(t *testing.T) {
 	t.Helper()
 	for name, p := range map[string]pair{"exchanged": r.Exchanged, "refreshed": r.Refreshed, "repeated": r.Repeated, "again": r.Again} {

@@ -16,7 +16,7 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// A counter counts the requests that a library really sends.
+// A counter counts the HTTP requests of a library, its retries included.
 type counter struct {
 	http.RoundTripper
 	requests atomic.Int64
@@ -27,7 +27,7 @@ func (c *counter) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.RoundTripper.RoundTrip(r)
 }
 
-// library is golang.org/x/oauth2 as a program would set it up.
+// library configures golang.org/x/oauth2 as a program would.
 func library(t *testing.T, s *binary.Server, c registered, address string, style oauth2.AuthStyle) (*oauth2.Config, context.Context, *counter) {
 	t.Helper()
 	n := &counter{RoundTripper: s.Transport(t, "")}
@@ -79,7 +79,7 @@ func liveGrant(t *testing.T, conf *oauth2.Config, ctx context.Context, code stri
 	}
 	wantToken(t, first)
 
-	// The library refreshes what it takes for expired.
+	// The library refreshes a token that looks expired.
 	expired := *first
 	expired.Expiry = time.Now().Add(-time.Minute)
 	second, err := conf.TokenSource(ctx, &expired).Token()
@@ -91,8 +91,8 @@ func liveGrant(t *testing.T, conf *oauth2.Config, ctx context.Context, code stri
 		t.Error("a refresh must bring two new tokens")
 	}
 
-	// A second process of the same client has not heard of it yet, and gets
-	// the same pair.
+	// A second process of the same client still has the old token, and gets the same
+	// pair.
 	same, err := conf.TokenSource(ctx, &expired).Token()
 	if err != nil {
 		t.Fatalf("repeated refresh: %v", err)
@@ -101,7 +101,8 @@ func liveGrant(t *testing.T, conf *oauth2.Config, ctx context.Context, code stri
 		t.Error("a repeated refresh must bring the same pair")
 	}
 
-	// RFC 6749 section 4.1.2: a code that is used twice ends what it began.
+	// RFC 6749 section 4.1.2: a code that is used twice revokes the tokens it was
+	// redeemed for.
 	wantRefused(t, conf, ctx, code, "invalid_grant", opts...)
 	gone := *second
 	gone.Expiry = time.Now().Add(-time.Minute)
@@ -112,7 +113,7 @@ func liveGrant(t *testing.T, conf *oauth2.Config, ctx context.Context, code stri
 func wantToken(t *testing.T, tok *oauth2.Token) {
 	t.Helper()
 	if !tok.Valid() {
-		t.Error("the library takes the token for invalid")
+		t.Error("the library reports an invalid token")
 	}
 	if got := tok.Type(); got != "Bearer" {
 		t.Errorf("token type %q, want Bearer", got)
@@ -121,7 +122,7 @@ func wantToken(t *testing.T, tok *oauth2.Token) {
 		t.Errorf("scope %v, want read write", got)
 	}
 	if left := time.Until(tok.Expiry); left < 290*time.Second || left > 300*time.Second {
-		t.Errorf("the library reckons with %s until the expiry, want 300 s", left)
+		t.Errorf("the library computes %s until the expiry, want 300 s", left)
 	}
 	if !strings.HasPrefix(tok.AccessToken, "mintage_at_") || !strings.HasPrefix(tok.RefreshToken, "mintage_rt_") {
 		t.Error("the tokens have lost their prefixes")
@@ -146,7 +147,8 @@ func wantError(t *testing.T, err error, errorCode string, status int) {
 	}
 }
 
-// The library tries the header first and then the form, with the same code.
+// TestOAuth2LibraryDetectsTheMethodWithoutBurningTheCode: the library sends the code with
+// the header first, and then with the form.
 func TestOAuth2LibraryDetectsTheMethodWithoutBurningTheCode(t *testing.T) {
 	s := binary.Start(t, t.TempDir())
 	for _, test := range []struct {
@@ -191,8 +193,8 @@ func TestOAuth2LibraryWithWrongCredentialsBurnsNothing(t *testing.T) {
 	}
 }
 
-// A secret that exists already may hold characters that the form encoding of
-// RFC 6749 section 2.3.1 changes; the library does that encoding.
+// TestOAuth2LibraryWithAnImportedSecret: an imported secret may contain characters that
+// the form encoding of RFC 6749 section 2.3.1 changes; the library does that encoding.
 func TestOAuth2LibraryWithAnImportedSecret(t *testing.T) {
 	s := binary.Start(t, t.TempDir())
 	for how, style := range styles {

@@ -15,9 +15,9 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// The description in the repository, of all listeners, and the one that a server
-// serves pass a linter of others: tools that generate clients refuse what it
-// calls an error.
+// TestALinterFindsNoErrorInTheDescriptionOfTheAPI lints the OpenAPI description in the
+// repository, which covers all listeners, and the one that a server returns. Client
+// generators refuse descriptions with errors.
 func TestALinterFindsNoErrorInTheDescriptionOfTheAPI(t *testing.T) {
 	install(t)
 	s := binary.Start(t, t.TempDir())
@@ -42,7 +42,7 @@ func TestALinterFindsNoErrorInTheDescriptionOfTheAPI(t *testing.T) {
 	for name, file := range map[string]string{"the source": "../../../server/resource/openapi.json", "what is served": served} {
 		cmd := exec.CommandContext(t.Context(), filepath.Join("node_modules", ".bin", "redocly"), "lint", "--format=json", "--max-problems=1000", file)
 		cmd.Dir, cmd.Env = "js", append(os.Environ(), "REDOCLY_TELEMETRY=off", "REDOCLY_SUPPRESS_UPDATE_NOTICE=true")
-		out, err := cmd.Output() // fails if there is an error
+		out, err := cmd.Output() // fails if the linter reports an error
 		var report struct {
 			Totals   struct{ Errors, Warnings int }
 			Problems []struct{ RuleID, Severity, Message string }
@@ -59,7 +59,7 @@ func TestALinterFindsNoErrorInTheDescriptionOfTheAPI(t *testing.T) {
 			t.Errorf("%s: %d errors: %v", name, report.Totals.Errors, err)
 		}
 		if report.Totals.Warnings == 0 {
-			t.Errorf("%s: no warning of the server's address either: was anything read?", name)
+			t.Errorf("%s: the linter gives not even its warning about the server's address: it may have read nothing", name)
 		}
 	}
 }

@@ -17,18 +17,19 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// relying registers a client whose codes give id_tokens by an algorithm.
+// relying registers a client whose id_tokens are signed with alg.
 func relying(t *testing.T, s *binary.Server, alg string) registered {
 	t.Helper()
 	return register(t, s, "", "--scope", "openid email", "--post-logout-redirect-uri", goodbye, "--id-token-signing-alg", alg)
 }
 
-// goodbye is where users go after they have signed out.
+// goodbye is the post_logout_redirect_uri of the client.
 const goodbye = "https://client.example/goodbye"
 
 var idTokenAlgorithms = []string{"RS256", "ES256", "EdDSA"}
 
-// go-oidc and x/oauth2 need the issuer, the id and the secret, and nothing else.
+// TestGoOIDCSignsAUserIn configures go-oidc and x/oauth2 with only the issuer, the id and
+// the secret.
 func TestGoOIDCSignsAUserIn(t *testing.T) {
 	s := binary.Start(t, t.TempDir())
 	ctx := oidc.ClientContext(t.Context(), &http.Client{Transport: s.Transport(t, "")})
@@ -66,7 +67,7 @@ func TestGoOIDCSignsAUserIn(t *testing.T) {
 		if info, err := provider.UserInfo(ctx, oauth2.StaticTokenSource(fresh)); err != nil || info.Subject != "alice" {
 			t.Errorf("%s: userinfo %+v, %v", alg, info, err)
 		}
-		// Nobody is signed in: the browser comes back at once.
+		// Nobody is signed in: the server redirects the browser back at once.
 		var endpoints struct {
 			EndSession string `json:"end_session_endpoint"`
 		}
@@ -81,7 +82,7 @@ func TestGoOIDCSignsAUserIn(t *testing.T) {
 		}
 		res.Body.Close()
 		if res.Header.Get("Location") != goodbye+"?state=s" {
-			t.Errorf("%s: the logout is answered %d to %q", alg, res.StatusCode, res.Header.Get("Location"))
+			t.Errorf("%s: the logout response is %d to %q", alg, res.StatusCode, res.Header.Get("Location"))
 		}
 	}
 }

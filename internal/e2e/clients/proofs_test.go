@@ -25,20 +25,19 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// A boundReport is what proofs.mjs prints at its end. The libraries write token types in
-// lower case.
+// A boundReport is the last output of proofs.mjs. The libraries lower-case token types.
 type boundReport struct {
 	Types         []string `json:"types"`
 	RefreshTokens []string `json:"refreshTokens"`
 	AccessToken   string   `json:"accessToken"`
 	Subject       string   `json:"subject"`
-	Thief         string   `json:"thief"` // a refresh by another key: the error, or the token type
+	Thief         string   `json:"thief"` // a refresh with another key: the error, or the token type
 }
 
-// Unmodified libraries, which are given the issuer, the client's id and its key, push
-// their request, prove a key with it, redeem the code, refresh and read userinfo: with
-// nonces and without, as a public client, by assertions, and by the FAPI 2.0 Security
-// Profile.
+// TestLibrariesGetTokensThatAreBoundToAKey configures unmodified libraries with the
+// issuer, the client's id and its key. They push their request, prove possession of a
+// DPoP key, redeem the code, refresh and read userinfo: with and without nonces, as a
+// public client, with client assertions, and by the FAPI 2.0 Security Profile.
 func TestLibrariesGetTokensThatAreBoundToAKey(t *testing.T) {
 	install(t)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -91,7 +90,8 @@ func checkBound(t *testing.T, name string, r boundReport) {
 	}
 }
 
-// liveBound gives a job to proofs.mjs, and does in a browser what the program asks of it.
+// liveBound passes a job to proofs.mjs, and opens in a browser the address that the
+// program prints.
 func liveBound(t *testing.T, s *binary.Server, job map[string]any) (r boundReport) {
 	t.Helper()
 	text, err := json.Marshal(job)
@@ -130,7 +130,7 @@ func liveBound(t *testing.T, s *binary.Server, job map[string]any) (r boundRepor
 
 const password = "Correct-Horse-1 with a key"
 
-// withUser creates alice, who has that password.
+// withUser creates the user alice with a password.
 func withUser(t *testing.T, s *binary.Server) {
 	t.Helper()
 	add := binary.Command(t, "user", "create", "alice", "--data", s.Dir, "--password-stdin")
@@ -142,8 +142,8 @@ func withUser(t *testing.T, s *binary.Server) {
 
 var hiddenField = regexp.MustCompile(`<input type="hidden" name="([a-z_]+)" value="([^"]*)">`)
 
-// allowInBrowser is alice: she signs in at an address and allows what the page asks. It
-// returns where the browser is sent, which is the client's.
+// allowInBrowser signs alice in at an address and approves the request. It returns the
+// client's callback address to which the browser is redirected.
 func allowInBrowser(t *testing.T, s *binary.Server, address string) (callback string) {
 	t.Helper()
 	jar, err := cookiejar.New(nil)

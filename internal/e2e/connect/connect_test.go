@@ -1,8 +1,8 @@
 //go:build e2e
 
-// Package connect runs the programs of docs/how-to/connect.md, as they stand
-// there, against the built server, with the tests in the place of the user's
-// browser. The page for a browser is run in package browser.
+// Package connect runs the unchanged programs of docs/how-to/connect.md against the built
+// server; the tests play the user's browser. Package browser runs the page's program for
+// a browser.
 package connect
 
 import (
@@ -23,8 +23,8 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// program is a block of connect.md, with the addresses of this test instead of
-// those of the page.
+// program returns a block of connect.md, with the addresses of this test in place of the
+// page's addresses.
 func program(t *testing.T, s *binary.Server, language, begins string, replace ...string) string {
 	t.Helper()
 	page, err := os.ReadFile("../../../docs/how-to/connect.md")
@@ -48,7 +48,7 @@ func write(t *testing.T, dir, name, text string) {
 	}
 }
 
-// register registers a client as the page does, but for the port.
+// register registers a client as the page does, but with another port.
 func register(t *testing.T, s *binary.Server, args ...string) (secret string) {
 	t.Helper()
 	var c struct {
@@ -85,7 +85,7 @@ func run(t *testing.T, dir string, env []string, name string, args ...string) (*
 	return cmd, in, bufio.NewScanner(out)
 }
 
-// await reads lines until one contains the text, and returns what follows it.
+// await reads lines until one contains the text, and returns the rest of that line.
 func await(t *testing.T, out *bufio.Scanner, text string) string {
 	t.Helper()
 	for out.Scan() {
@@ -97,13 +97,13 @@ func await(t *testing.T, out *bufio.Scanner, text string) string {
 	return ""
 }
 
-// A person is a browser with somebody at it, who signs in and agrees.
+// A person is a browser with a user, who signs in and consents.
 type person struct {
 	*http.Client
 	t                  *testing.T
 	username, password string
-	left               string // where a scheme of an app's own begins
-	consents           int    // that were asked for
+	left               string // the redirect to an app's private-use scheme
+	consents           int    // how many consents the server has asked for
 }
 
 func newPerson(t *testing.T, s *binary.Server) *person {
@@ -162,8 +162,7 @@ var (
 	isForm = regexp.MustCompile(`name="(password|decision)"`)
 )
 
-// signIn opens an address, signs in and agrees, and returns the page that it
-// ends at.
+// signIn opens an address, signs in and consents, and returns the last page.
 func (p *person) signIn(address string) (body string) {
 	p.t.Helper()
 	body, at, _ := p.send(http.NewRequest("GET", address, nil))

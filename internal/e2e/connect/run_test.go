@@ -16,8 +16,9 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// webApplication drives a web application on a port: somebody signs in, the
-// tokens are refreshed, and answers that no login of theirs led to are refused.
+// webApplication tests a web application on a port: a user signs in, the tokens are
+// refreshed, and the application rejects callbacks that belong to no login of this
+// browser.
 func webApplication(t *testing.T, s *binary.Server, port string) {
 	t.Helper()
 	app := "http://localhost:" + port
@@ -31,7 +32,7 @@ func webApplication(t *testing.T, s *binary.Server, port string) {
 	if body, status := p.get(app + "/callback?code=x&state=forged&iss=" + s.Issuer); status != http.StatusBadRequest || !strings.Contains(body, "not a login of ours") {
 		t.Errorf("a forged state: %d %q", status, body)
 	}
-	// The answer to another browser's login (RFC 9700 section 4.7).
+	// The callback of another browser's login (RFC 9700 section 4.7).
 	victim, thief := newPerson(t, s), newPerson(t, s)
 	thief.Client.CheckRedirect = func(r *http.Request, via []*http.Request) error {
 		if r.URL.Host == "localhost:"+port && len(via) > 0 {
@@ -69,8 +70,9 @@ func TestNode(t *testing.T) {
 	webApplication(t, s, port)
 }
 
-// The demo client is ready for a program under development: at any port, and nobody is
-// asked for consent, although any program of the machine could pretend to be it.
+// TestTheDemoClientSignsItsUserInWithoutConsent: the demo client is ready for a program
+// under development. It accepts any port, and its user is asked for no consent, although
+// any program of the machine could impersonate it.
 func TestTheDemoClientSignsItsUserInWithoutConsent(t *testing.T) {
 	t.Parallel()
 	s := binary.Start(t, t.TempDir())
@@ -107,7 +109,7 @@ func TestPython(t *testing.T) {
 	dir := t.TempDir()
 	register(t, s, "--id", "python-app", "--name", "Python", "--public", "--native", "--redirect-uri", "http://127.0.0.1/callback")
 	write(t, dir, "connect.py", program(t, s, "python", "import"))
-	// BROWSER=true: the program that opens nothing and succeeds.
+	// BROWSER=true makes Python open the program `true`, which does nothing.
 	_, _, out := run(t, dir, []string{"SSL_CERT_FILE=" + s.CAFile, "BROWSER=true"}, "python3", "connect.py")
 	address := await(t, out, "opening ")
 	if body := newPerson(t, s).signIn(address); body != "You can close this window." {
@@ -119,8 +121,9 @@ func TestPython(t *testing.T) {
 	await(t, out, "refreshed for 300 seconds")
 }
 
-// The app's own part of a login, with the test in the place of the telephone's
-// system: it follows the browser to the private-use scheme and hands that over.
+// TestMobile runs the app's own part of a login. The test plays the telephone's system:
+// it follows the redirects up to the private-use scheme and passes that address to the
+// app.
 func TestMobile(t *testing.T) {
 	t.Parallel()
 	s := binary.Start(t, t.TempDir())
@@ -142,7 +145,7 @@ func TestMobile(t *testing.T) {
 		fmt.Fprintln(in, p.left)
 		if forged {
 			if out.Scan(); strings.Contains(out.Text(), "signed in") {
-				t.Error("another login's answer is taken")
+				t.Error("the callback of another login is accepted")
 			}
 			continue
 		}
@@ -153,7 +156,8 @@ func TestMobile(t *testing.T) {
 	}
 }
 
-// The page registers the clients as the tests do.
+// TestThePageRegistersTheClientsOfTheTests compares the page's registrations with those
+// of the tests.
 func TestThePageRegistersTheClientsOfTheTests(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/how-to/connect.md")
 	if err != nil {

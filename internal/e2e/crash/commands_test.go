@@ -42,13 +42,14 @@ func onEachEngine(t *testing.T, run func(t *testing.T, s *binary.Server, flags .
 	})
 }
 
-// An operator calls the admin API at the socket of a server, to prepare and to look.
+// operator calls the admin API at the socket of a server, to prepare and to inspect its
+// state.
 type operator struct {
 	t *testing.T
 	s *binary.Server
 }
 
-// call returns the status, and reads the answer of a success into out.
+// call sends a request, returns the status, and decodes a 2xx response into out.
 func (o operator) call(method, path, body string, out any) int {
 	o.t.Helper()
 	client := http.Client{Transport: &http.Transport{Dial: func(string, string) (net.Conn, error) { return net.Dial("unix", o.s.AdminSocket) }, DisableKeepAlives: true}}
@@ -77,8 +78,8 @@ func (o operator) call(method, path, body string, out any) int {
 	return resp.StatusCode
 }
 
-// events counts the events with a name and a detail that contains a text, about a client,
-// a key or the admin tokens, or about a subject.
+// events counts the events that have a given name and whose detail contains a text. of
+// selects the audit records: by client, key or "admin tokens", or by subject.
 func (o operator) events(of url.Values, name, detail string) (n int) {
 	o.t.Helper()
 	var list struct{ Events []adminapi.Event }
@@ -101,10 +102,10 @@ func (o operator) keys() []adminapi.Key {
 func client(id string) url.Values    { return url.Values{"client_id": {id}} }
 func subject(name string) url.Values { return url.Values{"subject": {name}} }
 
-// A change is what a command does. Its effects are stored together, or not at all.
+// A change is a command whose effects are stored together or not at all.
 type change struct {
 	command func(o operator, n string) []string
-	// effects returns how often each effect is there: all of them equally often.
+	// effects returns how often each effect has been stored. All counts must be equal.
 	effects func(o operator, n string) []int
 }
 
@@ -115,8 +116,8 @@ func count(is bool) int {
 	return 0
 }
 
-// changes are the commands, each with the effects that belong together: most are the
-// state and the event about it.
+// changes are the commands with their effects: mostly the changed state and its audit
+// event.
 var changes = map[string]change{
 	"client create": {
 		func(_ operator, n string) []string {
@@ -173,7 +174,7 @@ var changes = map[string]change{
 				o.t.Fatal(err)
 			}
 			if a, err := o.s.Post(o.t.Context(), &http.Client{Transport: o.s.Transport(o.t, "")}, o.s.ExchangeForm(code)); err != nil || a.Status != http.StatusOK {
-				o.t.Fatalf("%d, %v", a.Status, err)
+				o.t.Fatalf("issue a grant: status %d, %v", a.Status, err)
 			}
 			return []string{"grant", "revoke", o.grant(n).ID}
 		},
@@ -226,7 +227,7 @@ var changes = map[string]change{
 	},
 	"admin token create": {
 		func(o operator, n string) []string {
-			// There can be fifty: those of earlier rounds go.
+			// A store holds at most fifty tokens: delete those of earlier rounds.
 			var list struct {
 				Tokens []adminapi.Token `json:"admin_tokens"`
 			}
@@ -248,7 +249,7 @@ var changes = map[string]change{
 			return []int{made, o.events(client("admin tokens"), "admin_token_created", n+":")}
 		},
 	},
-	// Each commit of an import has a hundred users.
+	// An import commits a hundred users at a time.
 	"user import": {
 		func(o operator, n string) []string {
 			var lines strings.Builder
@@ -270,7 +271,7 @@ var changes = map[string]change{
 			}
 			whole := len(list.Users)
 			if whole != 0 && whole != 100 && whole != 150 {
-				whole = -1 // part of a commit, or a list that was read while one was made
+				whole = -1 // part of a commit, or the list was read during an import
 			}
 			return []int{len(list.Users), events, whole}
 		},
@@ -293,19 +294,19 @@ func cutoffOf(o operator, n string) []int {
 	return []int{len(list.Cutoffs), o.events(subject(n), "cutoff", "")}
 }
 
-// alike reports whether each effect is there as often as the others.
+// alike reports whether all counts are equal.
 func alike(effects []int) bool { return len(slices.Compact(slices.Clone(effects))) <= 1 }
 
-// TestKilledCommandsLeaveNothingHalfDone kills commands at random moments, or the server
-// beside them: what each changes is there as a whole or not at all, and the command can
-// be given again.
+// TestKilledCommandsLeaveNothingHalfDone kills commands, and in every other round the
+// server too, at random moments. Each change is stored as a whole or not at all, and the
+// command can be repeated.
 func TestKilledCommandsLeaveNothingHalfDone(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, s *binary.Server, flags ...string) {
 		o := operator{t, s}
 		done, undone := 0, 0
 		began := time.Now()
 		s.Run(t, "client", "list")
-		usual := time.Since(began) // of a command on this machine
+		usual := time.Since(began) // the duration of a command on this machine
 		for round := range binary.Scaled(2, 60) {
 			for name, c := range changes {
 				n := fmt.Sprintf("%s-%d", strings.NewReplacer(" ", "", "-", "").Replace(name), round)
@@ -326,22 +327,23 @@ func TestKilledCommandsLeaveNothingHalfDone(t *testing.T) {
 					restart(t, s)
 				}
 				after := c.effects(o, n)
-				// A server that was left alive may do what the command had sent while
-				// its effects are read, one after the other. What is half done stays so.
+				// A server that was not killed may still execute the command's request
+				// while its effects are read one by one. A change that is really half
+				// done stays unequal.
 				for range 3 {
 					if !beside && !alike(after) {
 						after = c.effects(o, n)
 					}
 				}
 				if !alike(after) {
-					t.Errorf("mintage %s: of its effects there are %v, and were %v", name, after, before)
+					t.Errorf("mintage %s: effects are stored %v times, and were before %v", name, after, before)
 				}
 				if fmt.Sprint(after) == fmt.Sprint(before) {
 					undone++
 					out, err := binary.Command(t, args...).CombinedOutput()
-					// A server that was left alive may still have had the request to do.
+					// The surviving server may have executed the first request meanwhile.
 					if err != nil && (beside || fmt.Sprint(c.effects(o, n)) == fmt.Sprint(before)) {
-						t.Errorf("mintage %s, given again: %v\n%s", name, err, out)
+						t.Errorf("repeat mintage %s: %v\n%s", name, err, out)
 					}
 				} else {
 					done++

@@ -13,9 +13,9 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// TestDV07_KilledBetweenApprovalAndPoll kills the server while devices poll for what their
-// user has allowed. After the restart each device has its pair, the one that it had before
-// if it was answered, and there are as many grants as devices.
+// TestDV07_KilledBetweenApprovalAndPoll kills the server while devices poll for tokens
+// that their user has approved. After the restart each device gets its tokens: the same
+// pair, if its first poll was answered. There are as many grants as devices.
 func TestDV07_KilledBetweenApprovalAndPoll(t *testing.T) {
 	const devices = 4
 	s := binary.Start(t, t.TempDir())
@@ -23,7 +23,7 @@ func TestDV07_KilledBetweenApprovalAndPoll(t *testing.T) {
 	user := s.DeviceUser(t, "alice")
 	client := &http.Client{Transport: s.Transport(t, "")}
 	lost, round := 0, 0
-	for ; round < binary.Scaled(3, 25) || lost == 0 && round < 30; round++ { // until a kill comes in time
+	for ; round < binary.Scaled(3, 25) || lost == 0 && round < 30; round++ { // more rounds until a kill has cost a device its answer
 		var list [devices]binary.Device
 		var first [devices]binary.Answer
 		for i := range list {
@@ -38,7 +38,8 @@ func TestDV07_KilledBetweenApprovalAndPoll(t *testing.T) {
 		var polling sync.WaitGroup
 		for i, d := range list {
 			polling.Go(func() {
-				// Some poll before the kill, some at it: an error is a lost answer.
+				// Some polls precede the kill, some coincide with it: an error is a lost
+				// answer.
 				time.Sleep(time.Duration(rand.IntN(25)) * time.Millisecond)
 				first[i], _ = s.Post(t.Context(), client, d.PollForm())
 			})
@@ -63,7 +64,7 @@ func TestDV07_KilledBetweenApprovalAndPoll(t *testing.T) {
 			form.Set("client_id", "terminal")
 			form.Del("client_secret")
 			if a, err := s.Post(t.Context(), client, form); err != nil || a.Status != http.StatusOK {
-				t.Errorf("its refresh: %d %s, %v", a.Status, a.Error, err)
+				t.Errorf("refresh of a device's token: %d %s, %v", a.Status, a.Error, err)
 			}
 		}
 	}

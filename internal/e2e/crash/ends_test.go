@@ -12,12 +12,12 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// TestANodeThatDiesLeavesNoGrantOfAnEndedSession kills the node at which a user signs out, or
-// an operator ends a session, from just before its answer to just after it. The client's grants end with the session:
-// another node revokes them, or the same one after a restart.
+// TestANodeThatDiesLeavesNoGrantOfAnEndedSession kills a node at random moments while a
+// user signs out there, or an operator ends a session. The client's grants end with the
+// session: another node revokes them, or the same node after its restart.
 func TestANodeThatDiesLeavesNoGrantOfAnEndedSession(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, s *binary.Server, store ...string) {
-		other := s // that is asked, and that goes on
+		other := s // the node that is queried and not killed; with SQLite, the same one
 		if store != nil {
 			other = s.Peer(t)
 		}
@@ -55,11 +55,11 @@ func TestANodeThatDiesLeavesNoGrantOfAnEndedSession(t *testing.T) {
 			var acknowledged bool
 			if round%2 == 0 {
 				acknowledged = v.leave(s)
-			} else { // an operator ends one
+			} else { // an operator ends the first session
 				args := append([]string{"session", "end", "--subject", "demo", both[0], "--data", s.Dir}, store...)
 				acknowledged = binary.Command(t, args...).Run() == nil
 			}
-			if round == 0 { // once, surely behind the answer
+			if round == 0 { // the first kill always follows the answer
 				kill()
 			}
 			<-killed
@@ -97,12 +97,12 @@ func TestANodeThatDiesLeavesNoGrantOfAnEndedSession(t *testing.T) {
 		}
 		for until := time.Now().Add(60 * time.Second); !revoked(); time.Sleep(50 * time.Millisecond) {
 			if time.Now().After(until) {
-				t.Fatalf("a session has ended, and its grant goes on: %+v\n%s", sessions(), other.Log())
+				t.Fatalf("a session has ended, and its grant is not revoked: %+v\n%s", sessions(), other.Log())
 			}
 		}
 		for id, v := range sessions() {
 			if going[id] && (v.State != "active" || len(v.Grants) != 1 || v.Grants[0].State != "active") {
-				t.Errorf("the session %s goes on, and is %+v", id, v)
+				t.Errorf("the session %s did not end, and is now %+v", id, v)
 			}
 		}
 		t.Logf("%d sessions ended, %d went on", len(left), len(going))

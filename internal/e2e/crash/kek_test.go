@@ -16,11 +16,10 @@ import (
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
-// TestKilledKEKRotationLosesNoKey kills mintage kek rotate at random moments,
-// beside a server that it kills too: all keys of the store are wrapped by one of
-// the key-encryption keys that are left, never by some of each; the server starts
-// with the file as it is, and client, secret and refresh token are what they
-// were. In the end the command finishes what the killed ones have begun.
+// TestKilledKEKRotationLosesNoKey kills mintage kek rotate at random moments, and then
+// the server too. One of the remaining key-encryption keys always opens all keys of the
+// store; the server starts with the file as it is; client, secret and refresh token stay
+// valid. At the end the command completes the interrupted rotations.
 func TestKilledKEKRotationLosesNoKey(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "kek")
@@ -63,7 +62,7 @@ func TestKilledKEKRotationLosesNoKey(t *testing.T) {
 		if killed {
 			kills++
 		} else {
-			whole = took // the first one may have taken longer
+			whole = took // the first rotation may have been unusually slow
 		}
 		s.Kill()
 		oneKEK(t, s, file)
@@ -84,9 +83,9 @@ func TestKilledKEKRotationLosesNoKey(t *testing.T) {
 	}
 }
 
-// TestAServerWithACopyOfTheKEKGetsTheNewOneFirst replaces a key-encryption key of which
-// the server has a copy, as a service has of a systemd credential: the keys are wrapped
-// by the new one when the server has it, and not before.
+// TestAServerWithACopyOfTheKEKGetsTheNewOneFirst rotates a key-encryption key of which
+// the server reads a copy, such as a systemd credential. The store's keys are wrapped by
+// the new key only when the server has it.
 func TestAServerWithACopyOfTheKEKGetsTheNewOneFirst(t *testing.T) {
 	dir, original := t.TempDir(), filepath.Join(t.TempDir(), "kek")
 	s := binary.Start(t, dir)
@@ -110,7 +109,7 @@ func TestAServerWithACopyOfTheKEKGetsTheNewOneFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out, err := binary.Command(t, "kek", "rotate", "--data", dir).CombinedOutput(); err == nil || !strings.Contains(string(out), "name it with --kek-file") {
-		t.Errorf("without the key's file: %v\n%s", err, out)
+		t.Errorf("kek rotate without the key's file: %v\n%s", err, out)
 	}
 	s = binary.Start(t, dir, "--kek-file", credential)
 	rotate := func() string {
@@ -126,7 +125,7 @@ func TestAServerWithACopyOfTheKEKGetsTheNewOneFirst(t *testing.T) {
 	}
 	deliver(original, credential)
 	if out := rotate(); !strings.Contains(out, "were wrapped") {
-		t.Fatalf("after it has:\n%s", out)
+		t.Fatalf("after the server has the new key:\n%s", out)
 	}
 	if err := s.Stop(); err != nil {
 		t.Error(err)
@@ -134,8 +133,8 @@ func TestAServerWithACopyOfTheKEKGetsTheNewOneFirst(t *testing.T) {
 	restart(t, s)
 }
 
-// oneKEK demands that one of the key-encryption keys in a file, and in those
-// beside it, opens all keys of the store.
+// oneKEK requires that at least one of the key-encryption keys in a file, and in the
+// files beside it, opens all keys of the store.
 func oneKEK(t *testing.T, s *binary.Server, file string) {
 	t.Helper()
 	st, err := sqlite.Open(t.Context(), s.Dir)

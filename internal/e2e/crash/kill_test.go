@@ -1,7 +1,7 @@
 //go:build e2e
 
 // Package crash kills the built server under load, and sends it many requests
-// at one moment.
+// simultaneously.
 package crash
 
 import (
@@ -24,21 +24,22 @@ import (
 
 const clients = 16
 
-// TestOP01_KilledServerKeepsItsWord kills the server at random moments of a
-// mixed load: after each restart, what clients were told is still true.
+// TestOP01_KilledServerKeepsItsWord kills the server at random moments of a mixed load.
+// After each restart, every acknowledged response is still valid.
 func TestOP01_KilledServerKeepsItsWord(t *testing.T) {
 	killLoop(t, binary.Scaled(5, 50), history.Habit{TwiceCode: 4, TwiceRefresh: 15, Replay: 3, Generations: 12})
 }
 
-// TestKilledServerKeepsItsWordToBoundClients is the same with public clients whose
-// refresh tokens are bound to keys: others present them too, and gain and end nothing.
+// TestKilledServerKeepsItsWordToBoundClients is TestOP01_KilledServerKeepsItsWord with
+// public clients whose refresh tokens are bound to keys. Thieves present the tokens with
+// other keys: they get no token and end no grant.
 func TestKilledServerKeepsItsWordToBoundClients(t *testing.T) {
 	killLoop(t, binary.Scaled(3, 30), history.Habit{TwiceCode: 4, TwiceRefresh: 15, Replay: 3, Steal: 20, Generations: 12, Proofs: true})
 }
 
-// TestTC22_KilledRedemptionSpendsItsCodeOrDoesNothing does nothing but redeem
-// codes. One whose answer was lost is redeemed by the next request or has been
-// spent; there is no token without a spent code.
+// TestTC22_KilledRedemptionSpendsItsCodeOrDoesNothing only redeems codes. A code whose
+// answer was lost is either spent, or the next request redeems it; no token exists whose
+// code is not spent.
 func TestTC22_KilledRedemptionSpendsItsCodeOrDoesNothing(t *testing.T) {
 	l := killLoop(t, binary.Scaled(3, 25), history.Habit{Generations: 1})
 	if l.LostCodes.Load() == 0 {
@@ -46,9 +47,9 @@ func TestTC22_KilledRedemptionSpendsItsCodeOrDoesNothing(t *testing.T) {
 	}
 }
 
-// TestTR25_KilledRotationIsWholeOrDidNotHappen does nothing but refresh: after
-// a kill either the old token is the newest one or its successor exists, and
-// the client that repeats its request cannot tell.
+// TestTR25_KilledRotationIsWholeOrDidNotHappen only refreshes tokens. After a kill the
+// old token is still the newest one, or its successor is stored; a client that repeats
+// its request sees no difference.
 func TestTR25_KilledRotationIsWholeOrDidNotHappen(t *testing.T) {
 	l := killLoop(t, binary.Scaled(3, 25), history.Habit{TwiceRefresh: 20, Generations: 1 << 20})
 	if l.LostRefreshes.Load() == 0 {
@@ -56,13 +57,13 @@ func TestTR25_KilledRotationIsWholeOrDidNotHappen(t *testing.T) {
 	}
 	for _, c := range l.Finished() {
 		if c.Generations() < 3 && !c.Ended() {
-			t.Error("a chain of refreshes stood still")
+			t.Error("a chain of refreshes made no progress")
 		}
 	}
 }
 
-// TestOP01_KilledFirstStartIsStartedAgain kills the server while it makes its
-// data directory: what is half made is no obstacle.
+// TestOP01_KilledFirstStartIsStartedAgain kills the server while it creates its data
+// directory. The next start completes a half-created directory.
 func TestOP01_KilledFirstStartIsStartedAgain(t *testing.T) {
 	for range binary.Scaled(8, 100) {
 		dir := t.TempDir()
@@ -94,12 +95,12 @@ func killLoop(t *testing.T, kills int, h history.Habit) *history.Load {
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	dir := t.TempDir()
-	// The longest window there is: a repeat after a restart is inside it.
+	// The longest retry window allowed: a repeat after a restart is still inside it.
 	s := binary.Start(t, dir, "--retry-window", "4m", "--code-lifetime", "10m")
 	l := history.NewLoad(t, h, s)
 	l.Killed = true
 
-	// Inside t.Context, so that a failed test does not leave them at work.
+	// Derived from t.Context, so that the clients also stop when the test fails.
 	ctx, stop := context.WithCancel(t.Context())
 	var working sync.WaitGroup
 	for i := range clients {
@@ -119,12 +120,12 @@ func killLoop(t *testing.T, kills int, h history.Habit) *history.Load {
 		recent := finished[max(verified, len(finished)-60):]
 		verified = len(finished)
 		checkIntegrity(t, dir)
-		if rng.IntN(3) == 0 { // also while it recovers
+		if rng.IntN(3) == 0 { // kill the server during its recovery, too
 			killAtStart(t, dir, time.Duration(rng.IntN(80))*time.Millisecond)
 			checkIntegrity(t, dir)
 		}
 		restart(t, s)
-		// Beside the load: what was answered last before the kill.
+		// Under load, verify what was acknowledged last before the kill.
 		l.Verify(verifier, recent)
 	}
 	stop()
@@ -149,8 +150,8 @@ func killLoop(t *testing.T, kills int, h history.Habit) *history.Load {
 	return l
 }
 
-// restart starts the server again. Its port may be another connection's for a
-// moment, because it was not reserved while nobody listened.
+// restart starts the server again, and retries: nobody reserved its port, which another
+// connection may occupy for a moment.
 func restart(t *testing.T, s *binary.Server) {
 	t.Helper()
 	var err error
@@ -165,8 +166,8 @@ func restart(t *testing.T, s *binary.Server) {
 	}
 }
 
-// checkIntegrity looks at a copy of what a dead server has left, so that the
-// server itself meets the files as they were.
+// checkIntegrity checks a copy of the killed server's files, so that the server itself
+// recovers from the unchanged originals.
 func checkIntegrity(t *testing.T, dir string) {
 	t.Helper()
 	copied := t.TempDir()

@@ -27,13 +27,14 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// told are the sessions, or the subjects all of whose sessions have ended, whose logout a
-// client has accepted. Half of the calls find the client killed: before it has read them, or before its answer.
+// told is a relying party that counts the logout tokens it has read, by session or,
+// without one, by subject. Until up is set, it fails half of the calls: before it has
+// read the token, or before its answer.
 type told struct {
 	t  *testing.T
 	mu sync.Mutex
 	of map[string]int
-	up bool // it is no longer killed
+	up bool // no call fails any more
 }
 
 func (r *told) ServeHTTP(w http.ResponseWriter, req *http.Request) {
@@ -54,7 +55,7 @@ func (r *told) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		json.Unmarshal(payload, &claims)
 	}
 	if claims.Events["http://schemas.openid.net/event/backchannel-logout"] == nil {
-		r.t.Errorf("%s %s is no logout", req.Method, req.URL)
+		r.t.Errorf("%s %s is not a logout token", req.Method, req.URL)
 	}
 	r.of[cmp.Or(claims.Session, claims.Subject)]++
 	if fate == 1 && !r.up {
@@ -74,8 +75,8 @@ type visit struct {
 	hint, sid string
 }
 
-// relying registers a relying party that receives logouts, and returns what signs the demo
-// user in to it.
+// relying registers a relying party that receives logouts, and returns a function that
+// signs the demo user in to it.
 func relying(t *testing.T, s *binary.Server, receiver string) func() visit {
 	t.Helper()
 	const address, verifier = "https://app.example/cb", "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
@@ -113,8 +114,8 @@ func relying(t *testing.T, s *binary.Server, receiver string) func() visit {
 		if m := regexp.MustCompile(`name="id" value="([^"]*)"`).FindSubmatch(page); m != nil {
 			form.Set("id", string(m[1]))
 		}
-		// Where the machine is so busy that a password takes more than five seconds, the
-		// answer is 503, and the same form may be sent again.
+		// On a busy machine a password check may exceed five seconds. The answer is then
+		// 503, and the same form may be sent again.
 		for try := 0; try == 0 || try < 10 && resp.StatusCode == http.StatusServiceUnavailable; try++ {
 			r, _ := http.NewRequest(http.MethodPost, base+"/oauth2/interaction", strings.NewReader(form.Encode()))
 			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -157,8 +158,8 @@ func relying(t *testing.T, s *binary.Server, receiver string) func() visit {
 	}
 }
 
-// leave ends the session at the end-session endpoint, and reports whether that was
-// acknowledged.
+// leave ends the session at the end-session endpoint, and reports whether the server
+// acknowledged it.
 func (v visit) leave(s *binary.Server) bool {
 	end := strings.SplitN(s.TokenEndpoint, "/oauth2/", 2)[0] + "/oauth2/end_session?id_token_hint=" + v.hint
 	resp, err := v.Get(end)
@@ -169,9 +170,9 @@ func (v visit) leave(s *binary.Server) bool {
 	return resp.StatusCode == http.StatusSeeOther
 }
 
-// TestKillsLoseNoLogout kills the server, and the client that it calls, at random
-// moments: the client is told of every end of sessions that was acknowledged, and of
-// none for a session that goes on.
+// TestKillsLoseNoLogout kills the server at random moments, while the client that it
+// notifies fails, too. The client receives a logout for every acknowledged end of a
+// session, and none for a session that has not ended.
 func TestKillsLoseNoLogout(t *testing.T) {
 	client := &told{t: t, of: map[string]int{}}
 	receiver := httptest.NewUnstartedServer(client)
@@ -217,7 +218,7 @@ func TestKillsLoseNoLogout(t *testing.T) {
 			}
 			time.Sleep(rand.N(100 * time.Millisecond))
 		}
-		if round == 0 { // once, surely behind the answers
+		if round == 0 { // the first kill always follows the answers
 			kill()
 		}
 		<-killed
@@ -225,7 +226,7 @@ func TestKillsLoseNoLogout(t *testing.T) {
 		restart(t, s)
 	}
 	if len(ended) < kills || left == 0 {
-		t.Fatalf("only %d ends were acknowledged, %d of them of one session", len(ended), left)
+		t.Fatalf("only %d logouts were acknowledged, %d of them of single sessions", len(ended), left)
 	}
 	client.mu.Lock()
 	client.up = true
@@ -234,14 +235,14 @@ func TestKillsLoseNoLogout(t *testing.T) {
 	for _, name := range ended {
 		for client.times(name) == 0 {
 			if time.Now().After(until) {
-				t.Fatalf("the client was never told of %s\n%s", name, s.Log())
+				t.Fatalf("the client received no logout for %s\n%s", name, s.Log())
 			}
 			time.Sleep(20 * time.Millisecond)
 		}
 	}
 	for _, name := range going {
 		if n := client.times(name); n > 0 {
-			t.Errorf("the client was told %d times of %s, whose sessions go on", n, name)
+			t.Errorf("the client received %d logouts for %s, whose sessions have not ended", n, name)
 		}
 	}
 	t.Logf("%d kills, %d ends acknowledged, %d of them of one session; %d sessions or subjects went on, and none was told of", kills, len(ended), left, len(going))

@@ -12,7 +12,7 @@ import (
 
 const simultaneous = 64
 
-// A session is a server with lines to it and a client for single requests.
+// A session is a server, many open connections to it, and a client for single requests.
 type session struct {
 	*binary.Server
 	lines  binary.Lines
@@ -33,7 +33,7 @@ func (s session) code(t *testing.T) string {
 	return code
 }
 
-// post sends one request and demands its status, and invalid_grant with 400.
+// post sends one request and requires a status; with 400, also invalid_grant.
 func (s session) post(t *testing.T, form url.Values, status int) binary.Answer {
 	t.Helper()
 	a, err := s.Post(t.Context(), s.client, form)
@@ -46,9 +46,9 @@ func (s session) post(t *testing.T, form url.Values, status int) binary.Answer {
 	return a
 }
 
-// TestTC19_SimultaneousRedemptionsHaveOneWinner redeems one code many times at
-// the same moment. The others are replays, so the winner's pair is dead when
-// all is over (RFC 6749 section 4.1.2).
+// TestTC19_SimultaneousRedemptionsHaveOneWinner redeems one code many times
+// simultaneously. All but one are replays, so the winner's tokens are revoked in the end
+// (RFC 6749 section 4.1.2).
 func TestTC19_SimultaneousRedemptionsHaveOneWinner(t *testing.T) {
 	s := open(t)
 	for range binary.Scaled(20, 200) {
@@ -57,23 +57,23 @@ func TestTC19_SimultaneousRedemptionsHaveOneWinner(t *testing.T) {
 	}
 }
 
-// TestTR13_SimultaneousRefreshesGetOnePair presents one refresh token many
-// times at the same moment, inside the retry window: everybody gets the same
-// successor.
+// TestTR13_SimultaneousRefreshesGetOnePair presents one refresh token many times
+// simultaneously, inside the retry window: all requests get the same successor.
 func TestTR13_SimultaneousRefreshesGetOnePair(t *testing.T) {
 	s := open(t)
 	for range binary.Scaled(10, 100) {
 		first := s.post(t, s.ExchangeForm(s.code(t)), http.StatusOK)
 		pair := binary.OnePair(t, s.lines.Together(t, s.RefreshForm(first.RefreshToken)))
-		// One successor is alive; once it is used, the old token is a replay.
+		// The successor is valid; once a client has used it, the old token is a replay.
 		second := s.post(t, s.RefreshForm(pair.RefreshToken), http.StatusOK)
 		s.post(t, s.RefreshForm(first.RefreshToken), http.StatusBadRequest)
 		s.post(t, s.RefreshForm(second.RefreshToken), http.StatusBadRequest)
 	}
 }
 
-// TestTR11_SimultaneousRefreshesWithoutWindowHaveOneWinner is the same with
-// retry_window 0: one rotates, the others are replays and revoke the family.
+// TestTR11_SimultaneousRefreshesWithoutWindowHaveOneWinner does the same with
+// retry_window 0: one request rotates the token, the others are replays and revoke the
+// family.
 func TestTR11_SimultaneousRefreshesWithoutWindowHaveOneWinner(t *testing.T) {
 	s := open(t, "--retry-window", "0s")
 	for range binary.Scaled(10, 100) {

@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-// compare tells how an output differs from what the page promises; nil if it
-// does not. In a promise, "..." stands for anything in one line, and a line
-// that holds nothing else for any number of lines.
+// compare returns how an output differs from the page's promised output, or nil. In a
+// promise, "..." matches anything in one line; a line with nothing else matches any
+// number of lines.
 func compare(want *block, stdout, stderr string) error {
 	if want.language == "json" {
 		return compareJSON(want.text, stdout)
 	}
-	// A reader sees both streams; how they mix is a matter of chance.
+	// A reader sees both streams; their interleaving is random.
 	for _, got := range []string{stdout, stdout + stderr, stderr + stdout} {
 		if textPattern(want.text).MatchString(got) {
 			return nil
@@ -27,8 +27,8 @@ func compare(want *block, stdout, stderr string) error {
 	return fmt.Errorf("the output is\n%s%s\nand the page promises\n%s", stdout, stderr, want.text)
 }
 
-// textPattern matches a promised text. Runs of spaces are equal, because the
-// columns of a table are as wide as what they hold.
+// textPattern matches a promised text. Runs of spaces match each other, because the width
+// of a table's columns depends on the contents.
 func textPattern(want string) *regexp.Regexp {
 	var b strings.Builder
 	b.WriteString(`\A\s*`)
@@ -57,8 +57,8 @@ func textPattern(want string) *regexp.Regexp {
 	return regexp.MustCompile(b.String())
 }
 
-// compareJSON compares values, one after the other. A string of the promise
-// may hold "..."; members may be in any order.
+// compareJSON compares JSON values in order. A promised string may contain "..."; the
+// order of members is free.
 func compareJSON(want, got string) error {
 	wants, err := values(want)
 	if err != nil {
@@ -98,7 +98,7 @@ func compareValue(path string, want, got any) error {
 	switch want := want.(type) {
 	case string:
 		text, ok := got.(string)
-		// Alone, "..." is the rest of a text, which here is one line.
+		// A string that is only "..." matches any text, also of several lines.
 		if !ok || want != "..." && !textPattern(want).MatchString(text) {
 			return differ
 		}

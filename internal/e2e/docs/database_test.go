@@ -12,9 +12,8 @@ import (
 	"github.com/mintage/mintage/internal/store/postgres/pgtest"
 )
 
-// startDatabase starts a PostgreSQL for a page and returns its address. Its
-// administrator is postgres, who needs no password, as on the machine of a
-// reader; everybody else does.
+// startDatabase starts a PostgreSQL for a page and returns its address. The administrator
+// postgres needs no password, as on a reader's machine; all other roles need one.
 func startDatabase(t *testing.T) (address string, err error) {
 	server, err := pgtest.Start()
 	if err != nil {
@@ -31,7 +30,7 @@ func startDatabase(t *testing.T) (address string, err error) {
 	}
 	for _, step := range []struct{ user, text string }{
 		{"mintage", `CREATE ROLE postgres SUPERUSER LOGIN`},
-		// The page makes a user of that name.
+		// The page creates the role mintage itself.
 		{"postgres", `ALTER ROLE mintage RENAME TO made_by_initdb`},
 		{"postgres", `DO $$ BEGIN EXECUTE format('COPY (VALUES (''host all postgres 127.0.0.1/32 trust''), (''host all all 127.0.0.1/32 scram-sha-256'')) TO %L',
 			current_setting('hba_file')); END $$`},

@@ -20,10 +20,9 @@ import (
 
 const repository = "../../.."
 
-// runByCI are blocks that the continuous integration runs as its own commands,
-// and that this test, which is one of theirs, cannot. Each must exist, so that
-// the list does not outlive the page. Those of the how-to pages are run, with
-// the proxies that they are about, by the tests in internal/e2e/resource.
+// runByCI are blocks that this test cannot run, because continuous integration runs them
+// as commands of its own. Each must exist, so that the list stays current. The tests in
+// internal/e2e/resource run the how-to pages about proxies.
 var runByCI = map[string][]string{
 	"README.md":                        {"make test"},
 	"docs/how-to/verify-at-a-proxy.md": {askProxy + askWithoutScope},
@@ -68,7 +67,7 @@ func read(t *testing.T, name string) string {
 	return string(text)
 }
 
-// runPage pastes the blocks of a page, and returns how many.
+// runPage runs the blocks of a page, except elsewhere, and returns how many it has run.
 func runPage(t *testing.T, text string, elsewhere []string) (int, error) {
 	var sh *shell
 	return follow(text, elsewhere, func() (*shell, error) {
@@ -80,8 +79,8 @@ func runPage(t *testing.T, text string, elsewhere []string) (int, error) {
 	})
 }
 
-// follow pastes the blocks of a page into a shell, which is opened for the first
-// of them, and returns how many.
+// follow runs the blocks of a page, except elsewhere, in a shell, which shellOf opens at
+// the first block, and returns how many it has run.
 func follow(text string, elsewhere []string, shellOf func() (*shell, error)) (int, error) {
 	list, err := steps(text)
 	if err != nil {
@@ -115,16 +114,17 @@ func follow(text string, elsewhere []string, shellOf func() (*shell, error)) (in
 	return ran, nil
 }
 
-// course are the pages that a beginner reads one after the other, in one clone
-// of the repository.
+// course are the pages that a beginner reads in this order, in one clone of the
+// repository.
 var course = []string{"README.md", "docs/tutorials/first-token.md", "docs/tutorials/sign-users-in.md", "docs/tutorials/protect-an-api.md"}
 
-// A beginner goes on in the same terminal, with what the page before has left.
+// TestTheTutorialsCanBeFollowedOneAfterTheOther runs them all in one shell, as a beginner
+// continues in the same terminal.
 func TestTheTutorialsCanBeFollowedOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	for _, name := range pages(t) {
 		if strings.HasPrefix(name, "docs/tutorials/") && !slices.Contains(course, name) {
-			t.Errorf("%s has no place in the course", name)
+			t.Errorf("%s is missing in course", name)
 		}
 	}
 	all := ""
@@ -138,7 +138,7 @@ func TestTheTutorialsCanBeFollowedOneAfterTheOther(t *testing.T) {
 	for i, name := range course {
 		text := read(t, filepath.Join(repository, name))
 		if i > 0 && !strings.Contains(text, "stop the server of the page before") {
-			t.Errorf("%s does not say what becomes of the server that runs", name)
+			t.Errorf("%s does not say that the reader must stop the server of the page before", name)
 		}
 		ran, err := follow(text, runByCI[name], func() (*shell, error) { return sh, nil })
 		if err != nil {
@@ -150,8 +150,8 @@ func TestTheTutorialsCanBeFollowedOneAfterTheOther(t *testing.T) {
 	}
 }
 
-// tutorialTime leaves a reader of a tutorial of five minutes the greater part of
-// them, on a machine that is busy with other tests.
+// tutorialTime limits the commands of a five-minute tutorial: the reader needs most of
+// the time, and the machine is busy with other tests.
 const tutorialTime = 2 * time.Minute
 
 func TestEveryShellBlockOfTheDocumentationWorks(t *testing.T) {
@@ -162,7 +162,7 @@ func TestEveryShellBlockOfTheDocumentationWorks(t *testing.T) {
 	}
 	for _, name := range pages(t) {
 		if name == course[0] {
-			continue // nothing comes before it there
+			continue // a beginner starts with this page
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -179,10 +179,11 @@ func TestEveryShellBlockOfTheDocumentationWorks(t *testing.T) {
 	}
 }
 
-// substitution is what the shell puts in its place.
+// substitution matches a command substitution of the shell.
 var substitution = regexp.MustCompile(`\$\([^()]*\)|"\$\([^()]*\)"`)
 
-// A block that cannot run here still has to be a command line of this program.
+// TestBlocksThatAreNotRunNameRealCommands: a block that cannot run here must still be a
+// valid command line of this program.
 func TestBlocksThatAreNotRunNameRealCommands(t *testing.T) {
 	for _, name := range pages(t) {
 		list, err := steps(read(t, filepath.Join(repository, name)))
@@ -215,15 +216,15 @@ func TestBlocksThatAreNotRunNameRealCommands(t *testing.T) {
 	}
 }
 
-// commandLine begins a line that a reader would paste.
+// commandLine matches the beginning of a line that a reader would paste.
 var commandLine = regexp.MustCompile(`(?m)^(\$ )?(mintage|curl|kubectl|helm|docker|systemctl|sudo|psql|openssl|npm|go|make) [a-z-]`)
 
-// A command that is shown as text is run by nothing: it is a shell block, if need be
-// with the reason why it is not run.
+// TestCommandsAreInShellBlocks: no test runs a command that a page shows as text. It must
+// be in a shell block, which may carry a reason why it is not run.
 func TestCommandsAreInShellBlocks(t *testing.T) {
 	for _, name := range pages(t) {
 		if name == "docs/reference/cli.md" {
-			continue // made from the program's help
+			continue // generated from the program's help
 		}
 		blocks, err := parse(read(t, filepath.Join(repository, name)))
 		if err != nil {
@@ -237,12 +238,12 @@ func TestCommandsAreInShellBlocks(t *testing.T) {
 	}
 }
 
-// checkedHere are the languages whose blocks the tests of this package run, compare
-// or load; "text" is output and drawings, and mermaid draws.
+// checkedHere are the languages whose blocks the tests of this package run, compare or
+// load. Blocks of "text" are output and drawings; mermaid blocks are diagrams.
 var checkedHere = []string{"sh", "text", "json", "yaml", "mermaid"}
 
-// A block in another language is the file of another program: a test that names
-// the page must hand it to that program.
+// TestEveryBlockIsCheckedBySomething: a block in another language is a file for another
+// program. A test that names the page must run that program with it.
 func TestEveryBlockIsCheckedBySomething(t *testing.T) {
 	named := map[string]bool{}
 	for _, dir := range []string{"bench", "internal", "resource", "cmd", "examples"} {

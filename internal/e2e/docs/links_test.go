@@ -24,7 +24,7 @@ var (
 	htmlAnchor   = regexp.MustCompile(`<a (?:id|name)="([^"]+)"`)
 )
 
-// prose is a page without its fenced blocks.
+// prose returns the lines of a page without its fenced blocks.
 func prose(page string) (lines []string) {
 	var marker string
 	for line := range strings.SplitSeq(page, "\n") {
@@ -41,7 +41,7 @@ func prose(page string) (lines []string) {
 	return lines
 }
 
-// links are the targets of a page's links that lead into the repository.
+// links returns the targets of a page's links into the repository.
 func links(page string) (targets []string) {
 	text := codeSpan.ReplaceAllString(strings.Join(prose(page), "\n"), "")
 	for _, m := range markdownLink.FindAllStringSubmatch(text, -1) {
@@ -52,8 +52,8 @@ func links(page string) (targets []string) {
 	return targets
 }
 
-// anchors are what a link to a part of a page may name: GitHub's forms of its
-// headings, and the anchors that it sets itself.
+// anchors returns the fragments that a link to a page may contain: those that GitHub
+// derives from its headings, and its explicit anchors.
 func anchors(page string) (list []string) {
 	seen := map[string]int{}
 	for _, line := range prose(page) {
@@ -87,8 +87,8 @@ func slug(title string) string {
 	}, title)
 }
 
-// markdown is every page of the repository: the documentation, and what lies
-// at its root and beside the examples and the packaging.
+// markdown returns every page of the repository: the documentation, and the pages at the
+// root and beside the examples and the packaging.
 func markdown(t *testing.T) []string {
 	t.Helper()
 	list := pages(t)
@@ -110,8 +110,8 @@ func markdown(t *testing.T) []string {
 	return list
 }
 
-// deadLinks tells which links of a page lead nowhere. name is its path below
-// root.
+// deadLinks returns the links of a page whose targets do not exist. name is its path
+// below root.
 func deadLinks(root, name, page string) (dead []string) {
 	for _, target := range links(page) {
 		path, anchor, _ := strings.Cut(target, "#")
@@ -150,7 +150,7 @@ func TestEveryLinkLeadsSomewhere(t *testing.T) {
 		}
 	}
 	if found < 100 {
-		t.Errorf("%d links were found: the test does not see them any more", found)
+		t.Errorf("only %d links were found: the test may be broken", found)
 	}
 }
 
@@ -158,7 +158,8 @@ func TestEveryLinkLeadsSomewhere(t *testing.T) {
 // from outside of the repository may still lead to it; the index need not.
 var moved = regexp.MustCompile(`\A# [^\n]+\n\nThis page has moved: \[[^\n]+\]\([^\n]+\)\.\n\z`)
 
-// A page that the index does not lead to is read by nobody.
+// TestEveryPageIsReachableFromTheIndex: nobody finds a page to which the index does not
+// link.
 func TestEveryPageIsReachableFromTheIndex(t *testing.T) {
 	reached := map[string]bool{index: true}
 	for queue := []string{index}; len(queue) > 0; queue = queue[1:] {

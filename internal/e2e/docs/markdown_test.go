@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package docs runs the documentation: every shell block of README.md and of
-// docs/ is pasted into a shell, and what follows as its output is compared.
+// Package docs runs the documentation: it pastes every shell block of README.md and of
+// docs/ into a shell, and compares the output with the output that follows the block.
 package docs
 
 import (
@@ -63,9 +63,8 @@ type step struct {
 // notRunMark is a comment, which a reader of the page does not see.
 var notRunMark = regexp.MustCompile(`^<!-- not run: [^<>]+ -->$`)
 
-// steps picks the shell blocks of a page. The text or json block behind one is
-// its output, if nothing is between them but blank lines or one line that ends
-// with a colon.
+// steps returns the shell blocks of a page. The text or json block that follows one is
+// its output, if only blank lines, or one line that ends with a colon, are between them.
 func steps(page string) ([]step, error) {
 	blocks, err := parse(page)
 	if err != nil {

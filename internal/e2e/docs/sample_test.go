@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The test of the documentation is tested itself: a page that is right passes,
-// and each way of being wrong is found.
+// The samples test the checks themselves: a correct page passes, and each kind of mistake
+// is found.
 
 func TestAGoodPageIsRun(t *testing.T) {
 	ran, err := runPage(t, read(t, filepath.Join("testdata", "good.md")), []string{"make everything"})

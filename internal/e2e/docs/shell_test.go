@@ -23,8 +23,8 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// A shell is one reader's terminal: blocks are pasted into it one after the
-// other, variables live on, and a command that fails ends it.
+// A shell is a reader's terminal: it runs one block after the other, keeps variables, and
+// ends when a command fails.
 type shell struct {
 	dir    string // the reader's directory
 	notes  string // scripts and outputs
@@ -33,13 +33,13 @@ type shell struct {
 	status *bufio.Reader
 	pasted int
 	first  node
-	second node // beside the first, on the pages that have several
-	// The PostgreSQL of a page that names one, or "".
+	second node // for pages with several nodes
+	// database is the address of the PostgreSQL of a page that needs one, or "".
 	database string
 }
 
-// A node is where a server of a page listens, instead of where the page says; and
-// the process group of the one that runs.
+// A node is the address at which a server of a page really listens, and the process group
+// of its running server.
 type node struct {
 	webOnPage, opsOnPage string
 	listen, management   string
@@ -47,13 +47,14 @@ type node struct {
 }
 
 const (
-	blockTime      = 3 * time.Minute // a go build among it
+	blockTime      = 3 * time.Minute // includes a go build
 	databaseOnPage = "127.0.0.1:5432"
 )
 
 // open starts a shell in a fresh directory, with mintage in its PATH.
 func open(t *testing.T, repository, page string) (*shell, error) {
-	// A socket's path has at most 107 characters, and that of t.TempDir has the test's name.
+	// A socket's path has at most 107 characters; t.TempDir would contain the test's long
+	// name.
 	dir, err := os.MkdirTemp("", "docs")
 	if err != nil {
 		return nil, err
@@ -79,7 +80,7 @@ func open(t *testing.T, repository, page string) (*shell, error) {
 			sh.cmd.Env = append(sh.cmd.Env, kv)
 		}
 	}
-	// The caches of go are below the real home.
+	// The go caches stay below the real home directory.
 	caches, err := exec.Command("go", "env", "GOCACHE", "GOPATH", "GOMODCACHE").Output()
 	if err != nil {
 		return nil, err
@@ -116,8 +117,7 @@ func open(t *testing.T, repository, page string) (*shell, error) {
 	return sh, err
 }
 
-// copySource gives the directory what a clone of the repository has, as far as
-// `go build` needs it.
+// copySource copies the files of the repository's clone that `go build` needs.
 func copySource(from, to string) error {
 	for _, name := range []string{"go.mod", "go.sum", "bench", "cmd", "internal", "examples", "resource"} {
 		err := filepath.WalkDir(filepath.Join(from, name), func(path string, d fs.DirEntry, err error) error {
@@ -146,7 +146,7 @@ func copySource(from, to string) error {
 
 var serveCommand = regexp.MustCompile(`(?m)^(?:\S*mintage|go run \./cmd/mintage) serve(?: .*)?$`)
 
-// paste runs a block. A server at its end goes on in the background.
+// paste runs a block. A server at the end of the block continues in the background.
 func (sh *shell) paste(text string) (stdout, stderr string, err error) {
 	serving := &sh.first
 	if strings.Contains(text, "--listen "+sh.second.webOnPage) {
@@ -163,7 +163,7 @@ func (sh *shell) paste(text string) (stdout, stderr string, err error) {
 			return "", "", fmt.Errorf("a server must be the last command of its block")
 		}
 		serving.stop()
-		// In a process group of its own: `go run` passes no signal on.
+		// Use a process group of its own: `go run` does not forward signals.
 		text = fmt.Sprintf("%s{ export MINTAGE_LISTEN=%s MINTAGE_MANAGEMENT_LISTEN=%s; exec setsid %s\n} >%s.server.out 2>%s.server.err &\necho $! >%s.pid\n",
 			text[:serves[0][0]], serving.listen, serving.management, text[serves[0][0]:], name, name, name)
 	}
@@ -197,8 +197,8 @@ func (sh *shell) paste(text string) (stdout, stderr string, err error) {
 	return stdout, stderr, nil
 }
 
-// replacer puts the addresses that are into the place of those that the page
-// has, or the other way round.
+// replacer replaces the addresses of the page by the real ones, or with back, the
+// reverse.
 func (sh *shell) replacer(back bool) *strings.Replacer {
 	pairs := []string{"localhost:8443", sh.first.listen, "localhost:9000", sh.first.management}
 	if back {
@@ -221,7 +221,7 @@ func (sh *shell) replacer(back bool) *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
-// read is an output with the addresses that the page has.
+// read returns an output with the addresses of the page.
 func (sh *shell) read(name string) string {
 	text, _ := os.ReadFile(name)
 	return sh.replacer(true).Replace(string(text))
@@ -252,13 +252,13 @@ func (n *node) await(name string) error {
 	return fmt.Errorf("the server is not ready after %s", blockTime)
 }
 
-// ended reports whether a process is gone, or waits only to be noticed.
+// ended reports whether a process is gone, or is a zombie that its parent has not reaped.
 func ended(pid int) bool {
 	state, _ := status(pid)
 	return state == "" || state == "Z"
 }
 
-// status is the state of a process and its group; "" if there is none.
+// status returns the state of a process and its group, or "" without such a process.
 func status(pid int) (state string, group int) {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, rest, _ := strings.Cut(string(text), ") ")
@@ -266,8 +266,8 @@ func status(pid int) (state string, group int) {
 	return state, group
 }
 
-// gone reports whether no process of a group runs any more. The group of
-// `go run` has two: the first ends at a signal that the server still handles.
+// gone reports whether no process of a group runs any more. `go run` is a group of two
+// processes: at a signal the first one ends while the server still handles it.
 func gone(group int) bool {
 	entries, _ := os.ReadDir("/proc")
 	return !slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
@@ -280,8 +280,8 @@ func gone(group int) bool {
 	})
 }
 
-// stop ends the server, as Ctrl-C does. When it returns, another server can
-// have the directory.
+// stop ends the server as Ctrl-C does. When it returns, another server can open the
+// directory.
 func (n *node) stop() {
 	if n.group == 0 {
 		return

@@ -38,7 +38,7 @@ func write(t *testing.T, name, text string) string {
 	return name
 }
 
-// certificate is one that signs itself, in one file with its key.
+// certificate creates a self-signed certificate, in one file with its key.
 func certificate(t *testing.T) (cert, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -141,13 +141,13 @@ http {
 			}
 			check(t, json.Unmarshal(out, &told))
 			if told.Exit != status || (status == 1) != (c.level == "fault") {
-				t.Errorf("exit status %d, and it says %d; %s", status, told.Exit, out)
+				t.Errorf("exit status %d, and the report contains %d; %s", status, told.Exit, out)
 			}
 			found := false
 			for _, f := range told.Findings {
 				found = found || f.Check == c.check && f.Level == c.level && strings.Contains(f.Finding, c.text) && (f.Level == "ok" || f.Advice != "")
 				if c.level == "ok" && (f.Level == "fault" || f.Check == "issuer" && f.Level != "ok") {
-					t.Errorf("found, and nothing is wrong: %+v", f)
+					t.Errorf("a finding about a correct proxy: %+v", f)
 				}
 			}
 			if !found {

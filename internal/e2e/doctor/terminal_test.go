@@ -14,7 +14,7 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// terminal opens a pseudo-terminal: our side and that of a program.
+// terminal opens a pseudo-terminal and returns the sides of the test and of the program.
 func terminal(t *testing.T) (ours, theirs *os.File) {
 	t.Helper()
 	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
@@ -31,7 +31,8 @@ func terminal(t *testing.T) (ours, theirs *os.File) {
 	return ours, theirs
 }
 
-// What is pasted into a terminal is explained, and not shown.
+// TestExplainDoesNotShowWhatIsPasted: explain reads a pasted token from the terminal
+// without echoing it.
 func TestExplainDoesNotShowWhatIsPasted(t *testing.T) {
 	s := binary.Start(t, t.TempDir())
 	code := s.Code(t, "alice")
@@ -55,7 +56,7 @@ func TestExplainDoesNotShowWhatIsPasted(t *testing.T) {
 	}()
 	for deadline := time.Now().Add(time.Minute); !strings.Contains(shown.String(), "(not shown): "); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("nobody has asked: %q", shown)
+			t.Fatalf("the program has not prompted: %q", shown)
 		}
 	}
 	if _, err := ours.WriteString(code + "\r"); err != nil {

@@ -8,19 +8,20 @@ import (
 	"time"
 )
 
-// TestLossOfWhatWasAnsweredIsNoticed is the control of the other tests: where the
-// primary does not wait for its standby, answers are lost with it, and the
-// histories of clients tell.
+// TestLossOfWhatWasAnsweredIsNoticed is the control experiment of the other tests: when
+// the primary does not wait for its standby, acknowledged writes are lost, and the checks
+// must notice.
 func TestLossOfWhatWasAnsweredIsNoticed(t *testing.T) {
 	t.Parallel()
 	w := begin(t, 1)
 	w.old().server.Run(t, "postgres", `ALTER SYSTEM SET synchronous_standby_names = ''`)
 	w.old().server.Run(t, "postgres", `SELECT pg_reload_conf()`)
 	w.wire.Cut() // nothing more reaches the standby
-	// Until each client has had a code, and all of its tokens, since the cut.
+	// Wait until each client has completed a chain, from code to last token, since the
+	// cut.
 	for before, end := len(w.load.Finished()), time.Now().Add(patience); len(w.load.Finished()) < before+3*clients; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("the primary waits for its standby")
+			t.Fatal("the load makes no progress: the primary may wait for its standby")
 		}
 	}
 	w.stop()
@@ -35,11 +36,11 @@ func TestLossOfWhatWasAnsweredIsNoticed(t *testing.T) {
 	late := all[len(all)-clients:]
 	w.load.Replay(w.client, late)
 	if w.load.Judge() == 0 {
-		t.Error("codes were honoured twice, and their histories were accepted")
+		t.Error("codes were redeemed twice, and Judge accepted the histories")
 	}
 	broken.Store(0)
 	w.load.Verify(w.client, late)
 	if broken.Load() == 0 {
-		t.Error("tokens were forgotten, and nobody noticed")
+		t.Error("tokens were lost, and Verify did not notice")
 	}
 }

@@ -21,8 +21,9 @@ func TestKilledPrimaryIsReplaced(t *testing.T) {
 	begin(t, 3).killPrimaries(binary.Scaled(2, 10))
 }
 
-// TestKilledPrimaryIsReplacedUnderBoundClients is the same on two nodes with public
-// clients whose refresh tokens are bound to keys, and thieves who have other keys.
+// TestKilledPrimaryIsReplacedUnderBoundClients is TestKilledPrimaryIsReplaced on two
+// nodes, with public clients whose refresh tokens are bound to keys, and thieves with
+// other keys.
 func TestKilledPrimaryIsReplacedUnderBoundClients(t *testing.T) {
 	t.Parallel()
 	begin(t, 2, func(h *history.Habit) { h.Proofs, h.Steal = true, 20 }).killPrimaries(binary.Scaled(1, 4))
@@ -51,9 +52,8 @@ func (w *world) killPrimaries(rounds int) {
 	w.finish()
 }
 
-// TestPrimaryThatIsCutOffIsReplaced cuts the primary off from the nodes and from
-// its standby, while it lives. Later it is in reach again, together with all
-// that was sent to it.
+// TestPrimaryThatIsCutOffIsReplaced cuts the running primary off from the nodes and from
+// its standby. Later it is reachable again, and receives all that was sent to it.
 func TestPrimaryThatIsCutOffIsReplaced(t *testing.T) {
 	t.Parallel()
 	w := begin(t, 3)
@@ -69,7 +69,7 @@ func TestPrimaryThatIsCutOffIsReplaced(t *testing.T) {
 		w.recovered("cut off", 15*time.Second)
 		w.remembered()
 
-		// The standby has hung up: it is no standby any more.
+		// The old standby was promoted and has disconnected.
 		w.wire.Sever()
 		w.wire.Heal()
 		w.old().line.Heal()
@@ -83,14 +83,14 @@ func TestPrimaryThatIsCutOffIsReplaced(t *testing.T) {
 	w.finish()
 }
 
-// isolated cuts the primary off from its standby alone: the nodes are on the
-// wrong side, and could go on reading there for ever. Once a revocation has been
-// answered by one of them, all of them must know, however busy they are.
+// isolated cuts the primary off from its standby alone, so that the nodes still reach the
+// wrong server and could read from it for ever. Once a node has acknowledged a
+// revocation, all nodes must respect it, however busy they are.
 func (w *world) isolated() {
 	w.Helper()
 	a, err := w.nodes[0].Post(w.Context(), w.client, w.nodes[0].ExchangeForm(w.code()))
 	if err != nil || a.Status != http.StatusOK {
-		w.Fatalf("a code: %d, %v", a.Status, err)
+		w.Fatalf("redeem a code: %d, %v", a.Status, err)
 	}
 	ctx, stop := context.WithCancel(w.Context())
 	var asking sync.WaitGroup
@@ -132,10 +132,10 @@ func (w *world) isolated() {
 	time.Sleep(2 * time.Second)
 	w.remembered()
 	if alive.Load() == 0 {
-		w.Error("the token was never alive: nothing was tested")
+		w.Error("the token was never active: nothing was tested")
 	}
 	if n := late.Load(); n > 0 {
-		w.Errorf("after its revocation, a token was called active %d times", n)
+		w.Errorf("after its revocation, a token was reported active %d times", n)
 	}
 	w.wire.Sever()
 	w.wire.Heal()

@@ -10,21 +10,21 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// TestStandbyThatLagsLosesNothing has the standby fall behind in both ways: it
-// does not answer for a while, and it does not apply what it has written down.
+// TestStandbyThatLagsLosesNothing makes the standby fall behind in both ways: it does not
+// answer for a while, and it does not apply the WAL that it has received.
 func TestStandbyThatLagsLosesNothing(t *testing.T) {
 	t.Parallel()
 	w := begin(t, 3)
 	time.Sleep(time.Second)
 	w.frozen(time.Duration(binary.Scaled(8, 30)) * time.Second)
 
-	// A commit is answered when the standby has it on its disk. Whether it can
-	// be seen there makes no difference: a promotion applies all of it first.
+	// The primary acknowledges a commit when the standby has flushed it. The standby need
+	// not have applied it: a promotion applies all of its WAL first.
 	w.new().server.Run(t, "postgres", `SELECT pg_wal_replay_pause()`)
 	for end := time.Now().Add(patience); w.new().server.Run(t, "postgres",
 		`SELECT pg_last_wal_receive_lsn() - pg_last_wal_replay_lsn() > 100000`) != "t"; time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("the standby does not fall behind: nothing is tested")
+			t.Fatal("the standby does not fall behind: nothing was tested")
 		}
 	}
 	w.must(w.old().server.Kill())
@@ -38,11 +38,12 @@ func TestStandbyThatLagsLosesNothing(t *testing.T) {
 	w.finish()
 }
 
-// frozen stops the standby for a while. Commits wait for it meanwhile; nodes
-// must not pile up connections while they try.
+// frozen stops the standby for a while. Commits wait for the standby meanwhile; the nodes
+// must not pile up connections.
 func (w *world) frozen(length time.Duration) {
 	w.Helper()
-	// As many as a server takes that was left as it is delivered.
+	// The connections that a PostgreSQL with default settings accepts: 100, less 3
+	// reserved.
 	const limit = 97
 	sessions := func() int {
 		n, err := strconv.Atoi(w.old().server.Run(w, "mintage", `SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()`))
@@ -63,7 +64,8 @@ func (w *world) frozen(length time.Duration) {
 	}
 	w.must(w.new().server.Thaw())
 	w.load.Mark()
-	// Sessions that waited for the standby all commit at once, on a machine that other tests use.
+	// Sessions that waited for the standby all commit at once, while other tests use the
+	// machine.
 	w.recovered("standby thawed", 20*time.Second)
 	w.Logf("sessions on the primary: %d before, %d at most while the standby was frozen, %d after", before, most, sessions())
 	if most > limit {

@@ -12,8 +12,8 @@ import (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	// All at once: these tests wait more than they work. In the long form, one
-	// by one: it measures.
+	// Run the tests in parallel: they wait more than they compute. In the long form run
+	// them one by one, because it measures.
 	at := "4"
 	if binary.Soak() {
 		at = "1"

@@ -14,9 +14,9 @@ import (
 	"github.com/mintage/mintage/internal/store/postgres/pgtest"
 )
 
-// TestAnOutageOfTheDatabaseIsTwoLinesInTheLog takes the only database server away for
-// some seconds, while clients ask without pause: one line when it begins, one with the
-// numbers when it has ended, and nothing about logouts, of which none waits.
+// TestAnOutageOfTheDatabaseIsTwoLinesInTheLog stops the only database server for some
+// seconds, under constant requests. The server logs one line when the outage begins, and
+// one with the numbers when it ends; nothing about logouts, because none is pending.
 func TestAnOutageOfTheDatabaseIsTwoLinesInTheLog(t *testing.T) {
 	t.Parallel()
 	database, err := pgtest.Start("fsync=off")
@@ -40,7 +40,7 @@ func TestAnOutageOfTheDatabaseIsTwoLinesInTheLog(t *testing.T) {
 		}
 		a, err := s.Post(t.Context(), client, s.ExchangeForm(code))
 		if err != nil || a.Status != http.StatusOK {
-			t.Fatalf("%d, %v", a.Status, err)
+			t.Fatalf("redeem a code: %d, %v", a.Status, err)
 		}
 		tokens[i] = a.RefreshToken
 	}

@@ -1,9 +1,8 @@
 //go:build e2e
 
-// Package failover takes the database away from loaded nodes, in each way in
-// which that happens, and checks that they go on by themselves with the server
-// that takes its place, that they keep their word, and that nobody believes a
-// server which has been replaced.
+// Package failover takes the database away from loaded nodes, in each way in which that
+// happens. It checks that the nodes continue by themselves with the replacement server,
+// that all acknowledged responses stay valid, and that no node uses a replaced server.
 package failover
 
 import (
@@ -28,19 +27,19 @@ const (
 	patience = 60 * time.Second
 )
 
-// A site is a place where a database server is: one of the hosts of the nodes'
-// URL. What comes to its address goes through a line that can be cut.
+// A site is one of the hosts in the nodes' database URL. Its server is reached through a
+// connection that can be cut.
 type site struct {
 	line   *pgtest.Proxy
 	server *pgtest.Server
 }
 
-// A world is three nodes, the servers of their database, and clients at work.
+// A world is the nodes, the servers of their database, and clients that put load on them.
 type world struct {
 	*testing.T
 	sites   [2]*site
-	primary int // which of the sites
-	// wire is the line over which the standby follows the primary.
+	primary int // the index of the site
+	// wire is the replication connection from the standby to the primary.
 	wire *pgtest.Proxy
 
 	nodes    []*binary.Server
@@ -51,12 +50,11 @@ type world struct {
 	verified int
 }
 
-// begin starts everything, with some nodes.
+// begin starts a number of nodes, their database servers, and the load.
 func begin(t *testing.T, nodes int, habits ...func(*history.Habit)) *world {
 	t.Helper()
 	w := &world{T: t}
-	// Processes are killed here, and no machines: nothing is lost for want of
-	// syncing.
+	// The tests kill processes and no machines: nothing is lost without fsync.
 	first := w.server(pgtest.Start("fsync=off"))
 	first.Run(t, "postgres", "CREATE DATABASE mintage")
 	w.wire = w.proxy(first.Address())
@@ -76,7 +74,7 @@ func begin(t *testing.T, nodes int, habits ...func(*history.Habit)) *world {
 	w.load = history.NewLoad(t, habit, w.nodes...)
 	w.load.Patience = patience
 
-	// Inside t.Context, so that a failed test does not leave them at work.
+	// Derived from t.Context, so that the clients also stop when the test fails.
 	ctx, stop := context.WithCancel(t.Context())
 	w.stop = stop
 	seed := rand.Uint64()
@@ -100,7 +98,7 @@ func begin(t *testing.T, nodes int, habits ...func(*history.Habit)) *world {
 
 func end(log string) string { return log[max(0, len(log)-3000):] }
 
-// server takes care that a server ends with the test, whatever state it is in.
+// server stops a server at the end of the test, whatever state it is in.
 func (w *world) server(s *pgtest.Server, err error) *pgtest.Server {
 	w.Helper()
 	w.must(err)
@@ -132,18 +130,17 @@ func (w *world) must(err error) {
 func (w *world) old() *site { return w.sites[w.primary] }
 func (w *world) new() *site { return w.sites[1-w.primary] }
 
-// unserved checks what nodes have answered since the database went: nothing
-// good to anybody.
+// unserved checks that no node has issued tokens since Mark, while the database was away.
 func (w *world) unserved() {
 	w.Helper()
 	for i, a := range w.load.Since() {
 		if a.Issued > 0 {
-			w.Errorf("node %d answered %d requests 200 without a database", i, a.Issued)
+			w.Errorf("node %d answered %d requests 200 without a current primary", i, a.Issued)
 		}
 	}
 }
 
-// every waits until the nodes' answers since mark are all as they are expected.
+// every waits until the answers of each node since Mark satisfy as.
 func (w *world) every(what string, as func(history.Answers) bool) []history.Answers {
 	w.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
@@ -157,16 +154,15 @@ func (w *world) every(what string, as func(history.Answers) bool) []history.Answ
 	}
 }
 
-// down waits until each node has answered a request 503 that came after mark.
-// How soon depends on how busy the machine is: that is not judged.
+// down waits until each node has answered 503 to a request since Mark. The time is not
+// checked: it depends on the load of the machine.
 func (w *world) down() {
 	w.Helper()
 	w.every("not every node says that it has no database", func(a history.Answers) bool { return a.Unavailable > 0 })
 }
 
-// recovered waits until each node has answered a request 200 that came after
-// mark, and reports how long that took. The seconds are judged in the long form,
-// whose tests run one by one: beside other tests, they tell how busy the machine is.
+// recovered waits until each node has answered 200 to a request since Mark, and logs how
+// long that took. Only the long form checks the time, because its tests run one by one.
 func (w *world) recovered(what string, within time.Duration) {
 	w.Helper()
 	var took []time.Duration
@@ -180,7 +176,7 @@ func (w *world) recovered(what string, within time.Duration) {
 	}
 }
 
-// remembered checks, beside the load, that the chains which ended last go on.
+// remembered verifies, under load, the newest tokens of the chains that finished last.
 func (w *world) remembered() {
 	finished := w.load.Finished()
 	recent := finished[max(w.verified, len(finished)-60):]
@@ -197,7 +193,7 @@ func (w *world) finish() {
 	w.load.Replay(w.client, w.load.Finished())
 	w.load.Judge()
 	if w.load.LostCodes.Load()+w.load.LostRefreshes.Load() > 0 {
-		w.Error("a node gave no answer at all")
+		w.Error("a node did not answer a request")
 	}
 	for i, n := range w.nodes {
 		w.must(n.Stop())
@@ -209,14 +205,14 @@ func (w *world) finish() {
 	}
 }
 
-// standBy has a new standby of the present primary take the place of the server
-// that was lost.
+// standBy replaces the lost server by a new standby of the current primary.
 func (w *world) standBy() {
 	w.Helper()
 	lost := w.old()
 	w.must(lost.server.Kill())
 	w.primary = 1 - w.primary
-	// Whoever is held at the old address must not come out at another server.
+	// Disconnect the clients at the old address, so that none of them reaches the new
+	// server.
 	lost.line.Sever()
 	w.wire.Target(w.old().server.Address())
 	lost.server = w.server(pgtest.StartStandby(w.old().server, w.wire.Address()))

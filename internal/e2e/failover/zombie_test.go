@@ -17,13 +17,13 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// ignored checks that the old primary, which is back and takes itself for the
-// primary, is believed by nobody, also where no other server answers, if alone
-// is set.
+// ignored checks that no node uses the old primary, which is back and considers itself
+// the primary. With alone, it also checks this while no other server is reachable.
 func (w *world) ignored(alone bool) {
 	w.Helper()
 	before := w.content()
-	// The new one refuses connections for a moment, and they come here.
+	// The new primary refuses connections for a moment, so that the nodes try the old
+	// one.
 	w.new().line.Target("127.0.0.1:1")
 	w.new().line.Sever()
 	w.load.Mark()
@@ -42,27 +42,27 @@ func (w *world) ignored(alone bool) {
 		w.refused()
 	}
 	if after := w.content(); after != before {
-		w.Errorf("the old primary has accepted something: %q, before %q", after, before)
+		w.Errorf("the old primary has accepted a write: %q, before %q", after, before)
 	}
 }
 
-// content is what the old primary shows of its grants.
+// content summarizes the grants that the old primary has stored.
 func (w *world) content() string {
 	return w.old().server.Run(w, "mintage", `SELECT count(*), sum(version), sum(generation), sum(state) FROM grants`)
 }
 
-// refused cuts the new primary off, so that the old one alone can be reached,
-// and presents what is good: nobody gets an answer about it.
+// refused cuts the new primary off, so that only the old one is reachable, and presents
+// valid codes and tokens: every answer must be 503.
 func (w *world) refused() {
 	w.Helper()
-	const length = 8 * time.Second // five seconds after the last news, nodes stop altogether
+	const length = 8 * time.Second // longer than the five seconds without news after which nodes stop serving
 	type good struct {
 		token, access string
 		codes         []string
 	}
 	kept := make([]good, len(w.nodes))
 	for i, n := range w.nodes {
-		// Told to nobody else, and not yet seen by any node.
+		// The codes are known to nobody else, and no node has cached them.
 		for range 40 {
 			w.soon("a code is issued", func() error {
 				code, err := n.FastCode(w.Context(), "zombie")
@@ -109,14 +109,14 @@ func (w *world) refused() {
 			case err == nil && a.Status == http.StatusServiceUnavailable:
 				err = errors.New(a.Error)
 			case err == nil && a.Status != http.StatusOK:
-				w.Fatalf("a token that was refused for want of a database: %d %s", a.Status, a.Error)
+				w.Fatalf("refresh a token that was answered 503 without a primary: %d %s", a.Status, a.Error)
 			}
 			return err
 		})
 	}
 }
 
-// soon does something again for as long as a node may still find dead connections.
+// soon repeats do while a node may still find dead connections.
 func (w *world) soon(what string, do func() error) {
 	w.Helper()
 	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
@@ -130,17 +130,17 @@ func (w *world) soon(what string, do func() error) {
 	}
 }
 
-// endpoint is another one than the token endpoint of a node.
+// endpoint returns the address of another endpoint of a node.
 func endpoint(n *binary.Server, name string) string {
 	return strings.Replace(n.TokenEndpoint, "access_token", name, 1)
 }
 
-// about is a form that asks about a token, or revokes it.
+// about returns a form for the introspection or revocation of a token.
 func about(n *binary.Server, token string) url.Values {
 	return url.Values{"token": {token}, "client_id": {n.ClientID}, "client_secret": {n.ClientSecret}}
 }
 
-// An outcome is what a node says to a form.
+// An outcome is a node's answer to a form.
 type outcome struct {
 	status     int
 	retryAfter string
@@ -166,20 +166,19 @@ func (w *world) send(address string, form url.Values) (o outcome, err error) {
 	return o, nil
 }
 
-// unavailable sends a form that is to be answered 503, within the time of a
-// request.
+// unavailable sends a form and requires 503, within the time limit of a request.
 func (w *world) unavailable(address string, form url.Values) {
 	began := time.Now()
 	o, err := w.send(address, form)
 	if err != nil {
-		w.Errorf("where the old primary alone is in reach: %v", err)
+		w.Errorf("while only the old primary is reachable: %v", err)
 		return
 	}
 	if o.status != http.StatusServiceUnavailable || o.retryAfter == "" || o.Active {
-		w.Errorf("where the old primary alone is in reach, %s answers %+v, want 503", address, o)
+		w.Errorf("while only the old primary is reachable, %s answers %+v, want 503", address, o)
 	}
-	// A request may take five seconds, and more to come through on a busy machine.
+	// A request may take five seconds, and more on a busy machine.
 	if d := time.Since(began); d > 15*time.Second {
-		w.Errorf("where the old primary alone is in reach, an answer took %v", d)
+		w.Errorf("while only the old primary is reachable, an answer took %v", d)
 	}
 }

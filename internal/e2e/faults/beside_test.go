@@ -15,12 +15,12 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// notice is how long the server may take to follow a command: two seconds, and more on
-// a busy machine.
+// notice is how long the server may take to apply a command's change: two seconds, and
+// more on a busy machine.
 const notice = 20 * time.Second
 
-// within tries again until done. It fails if it is not done when this time has passed,
-// however long the machine takes for a try.
+// within repeats done until it returns true. It fails if that takes longer than notice,
+// or if a single try does.
 func within(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
@@ -44,7 +44,7 @@ func decode[T any](t *testing.T, text string) (v T) {
 	return v
 }
 
-// as is the client with other credentials.
+// as returns the client with other credentials.
 func (c *client) as(id, secret string) *client {
 	s := *c.Server
 	s.ClientID, s.ClientSecret = id, secret
@@ -87,7 +87,7 @@ func TestServerFollowsClientCommands(t *testing.T) {
 	within(t, "an enabled client goes on", answered(http.StatusOK, ""))
 	beside.Run(t, "client", "delete", made.ID, "--yes")
 	within(t, "a deleted client is refused", answered(http.StatusBadRequest, "invalid_client"))
-	c.must(c.redeem(c.code()), http.StatusOK) // others are not concerned
+	c.must(c.redeem(c.code()), http.StatusOK) // the revocation of another grant does not concern it
 }
 
 // TestServerFollowsSecretCommands replaces a secret beside the running server,
@@ -111,10 +111,10 @@ func TestServerFollowsSecretCommands(t *testing.T) {
 		return a.Status == http.StatusOK
 	})
 	token = second.must(second.refresh(token), http.StatusOK).RefreshToken // a repeat
-	token = c.must(c.refresh(token), http.StatusOK).RefreshToken           // the old one overlaps
+	token = c.must(c.refresh(token), http.StatusOK).RefreshToken           // the old secret is still valid during the overlap
 
 	if binary.Soak() {
-		// While it serves, a last use is written once a minute.
+		// The running server stores the time of a secret's last use once a minute.
 		for began := time.Now(); list()[0].LastUsed == nil; time.Sleep(time.Second) {
 			if time.Since(began) > 65*time.Second {
 				t.Fatal("no last use after 65 seconds")
@@ -146,8 +146,8 @@ func TestServerFollowsSecretCommands(t *testing.T) {
 	}
 }
 
-// TestServerFollowsRevocations ends one grant, which shows at once, and all of
-// a subject, which also ends codes that were not redeemed.
+// TestServerFollowsRevocations revokes one grant, which takes effect at once, and then
+// all grants of a subject, which also invalidates its unredeemed codes.
 func TestServerFollowsRevocations(t *testing.T) {
 	t.Parallel()
 	c := start(t, t.TempDir())
@@ -187,13 +187,13 @@ func TestServerFollowsRevocations(t *testing.T) {
 		c.must(c.redeem(code), http.StatusBadRequest)
 	}
 	c.must(c.refresh(other), http.StatusOK)
-	fresh := c.must(c.redeem(issue("carol")), http.StatusOK).RefreshToken // she agreed again
+	fresh := c.must(c.redeem(issue("carol")), http.StatusOK).RefreshToken // a new consent after the revocation
 	c.must(c.refresh(fresh), http.StatusOK)
 	c.must(c.refresh(token), http.StatusBadRequest)
 }
 
-// TestCommandsWriteBesideAFullLoad runs commands that write while many
-// connections refresh as fast as they can: none waits for the lock in vain.
+// TestCommandsWriteBesideAFullLoad runs commands that write while many connections
+// refresh as fast as they can. No command fails because the store is locked.
 func TestCommandsWriteBesideAFullLoad(t *testing.T) {
 	c := start(t, t.TempDir())
 	ctx, stop := context.WithCancel(t.Context())

@@ -22,8 +22,8 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// writePair writes a self-signed certificate and its key, each in one step,
-// and returns the certificate's bytes.
+// writePair writes a self-signed certificate and its key, each atomically, and returns
+// the certificate's bytes.
 func writePair(t *testing.T, certFile, keyFile string, serial int64) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -58,10 +58,10 @@ func replace(t *testing.T, name string, text []byte) {
 	}
 }
 
-// presented is the certificate of a new handshake.
+// presented returns the certificate that a new handshake presents.
 func presented(t *testing.T, host string) []byte {
 	t.Helper()
-	// Which certificate it is is the question, not whether to trust it.
+	// The test compares the certificate and need not verify it.
 	conn, err := tls.Dial("tcp", host, &tls.Config{InsecureSkipVerify: true})
 	if err != nil {
 		t.Fatal(err)
@@ -70,8 +70,8 @@ func presented(t *testing.T, host string) []byte {
 	return conn.ConnectionState().PeerCertificates[0].Raw
 }
 
-// TestTL07_CertificateIsReloaded replaces the certificate and its key while the
-// server runs. Files that cannot be used leave the last good pair in service.
+// TestTL07_CertificateIsReloaded replaces the certificate and its key while the server
+// runs. When the new files are invalid, the last valid pair stays in service.
 func TestTL07_CertificateIsReloaded(t *testing.T) {
 	t.Parallel()
 	files := t.TempDir()
@@ -83,7 +83,7 @@ func TestTL07_CertificateIsReloaded(t *testing.T) {
 		t.Fatal(err)
 	}
 	is := func(want []byte) bool { return bytes.Equal(presented(t, u.Host), want) }
-	// The handshake after the next second must show what is right.
+	// The server checks the files every second.
 	shows := func(want []byte, when string) {
 		t.Helper()
 		time.Sleep(1100 * time.Millisecond)
@@ -94,7 +94,7 @@ func TestTL07_CertificateIsReloaded(t *testing.T) {
 	if !is(first) {
 		t.Fatal("the server does not present its certificate")
 	}
-	// A connection made before goes on.
+	// An existing connection must survive the reload.
 	old, err := tls.Dial("tcp", u.Host, &tls.Config{InsecureSkipVerify: true})
 	if err != nil {
 		t.Fatal(err)
@@ -118,7 +118,7 @@ func TestTL07_CertificateIsReloaded(t *testing.T) {
 	shows(second, "no certificate")
 	third := writePair(t, certFile, keyFile, 3)
 	shows(third, "the third pair")
-	// A certificate that comes before its key waits for it.
+	// A new certificate is not used before its key is there, too.
 	kept := filepath.Join(files, "kept.pem")
 	fourth := writePair(t, certFile, kept, 4)
 	shows(third, "a certificate without its key")

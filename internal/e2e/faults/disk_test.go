@@ -15,8 +15,8 @@ import (
 
 const unavailable = http.StatusServiceUnavailable
 
-// TestOP02_FullDiskIs503 fills the disk under a running server. Nothing is
-// refused as invalid, nothing is answered without a record, and all goes on by
+// TestOP02_FullDiskIs503 fills the disk of a running server. No valid request is answered
+// 400, no response is acknowledged without being stored, and the server recovers by
 // itself when there is room again.
 func TestOP02_FullDiskIs503(t *testing.T) {
 	dir := mount(t, "-t", "tmpfs", "-o", "size=12m", "tmpfs")
@@ -28,7 +28,7 @@ func TestOP02_FullDiskIs503(t *testing.T) {
 	code := c.code()
 	empty := fill(t, dir, 0)
 
-	// The last page of the log may hold a few more commits.
+	// The last page of the write-ahead log may have room for a few more commits.
 	full := func(i int) bool {
 		a := c.must(c.refresh(tokens[i]), http.StatusOK, unavailable)
 		if a.Status == http.StatusOK {
@@ -39,7 +39,7 @@ func TestOP02_FullDiskIs503(t *testing.T) {
 	for i := range tokens {
 		for tries := 0; !full(i); tries++ {
 			if tries > 2000 {
-				t.Fatal("the full disk does not show")
+				t.Fatal("no request fails although the disk is full")
 			}
 		}
 	}
@@ -50,7 +50,7 @@ func TestOP02_FullDiskIs503(t *testing.T) {
 	}
 	says(t, text, "full")
 
-	// A crash while the disk is full loses nothing either.
+	// A crash while the disk is full must not lose anything.
 	c.Kill()
 	if err := c.Restart(t); err == nil {
 		c.must(c.refresh(tokens[0]), unavailable)
@@ -64,12 +64,11 @@ func TestOP02_FullDiskIs503(t *testing.T) {
 	for i, token := range tokens {
 		tokens[i] = c.must(c.refresh(token), http.StatusOK).RefreshToken
 	}
-	c.must(c.redeem(code), http.StatusOK) // a 503 did not spend it
+	c.must(c.redeem(code), http.StatusOK) // the 503 did not spend the code
 	c.must(c.redeem(code), http.StatusBadRequest)
 }
 
-// TestOP02_FullDiskEndsByItself is a full disk that gets room while the server
-// runs.
+// TestOP02_FullDiskEndsByItself frees space on a full disk while the server runs.
 func TestOP02_FullDiskEndsByItself(t *testing.T) {
 	dir := mount(t, "-t", "tmpfs", "-o", "size=12m", "tmpfs")
 	c := start(t, dir)
@@ -82,7 +81,7 @@ func TestOP02_FullDiskEndsByItself(t *testing.T) {
 				break
 			}
 			if token = a.RefreshToken; tries > 2000 {
-				t.Fatal("the full disk does not show")
+				t.Fatal("no request fails although the disk is full")
 			}
 		}
 		empty()
@@ -92,9 +91,9 @@ func TestOP02_FullDiskEndsByItself(t *testing.T) {
 	c.stop()
 }
 
-// TestOP02_FirstStartOnANearlyFullDisk lets the first start fail at each file
-// that it makes, and at each page of the store. It refuses, says why, and
-// leaves nothing that stands in the way of the next start.
+// TestOP02_FirstStartOnANearlyFullDisk leaves ever more free pages, so that the first
+// start fails at each file that it creates, and at each page of the store. The server
+// refuses to start, says why, and leaves nothing that prevents the next start.
 func TestOP02_FirstStartOnANearlyFullDisk(t *testing.T) {
 	room := 0
 	for enough := false; !enough; room++ {
@@ -120,8 +119,8 @@ func TestOP02_FirstStartOnANearlyFullDisk(t *testing.T) {
 	}
 }
 
-// TestOP02_RestartOnANearlyFullDisk is the same for a store that holds grants
-// and was killed.
+// TestOP02_RestartOnANearlyFullDisk restarts a killed server, whose store contains
+// grants, with ever more free pages.
 func TestOP02_RestartOnANearlyFullDisk(t *testing.T) {
 	dir := mount(t, "-t", "tmpfs", "-o", "size=8m", "tmpfs")
 	c := start(t, dir)
@@ -145,13 +144,12 @@ func TestOP02_RestartOnANearlyFullDisk(t *testing.T) {
 	}
 }
 
-// saysFull reports whether an operator can understand what is wrong.
+// saysFull reports whether a message tells the operator that the disk is full.
 func saysFull(text string) bool {
 	return strings.Contains(text, "no space left on device") || strings.Contains(text, "disk is full")
 }
 
-// TestOP02_ReadOnlyDirectoryIsRefused starts the server on a directory that it
-// cannot write.
+// TestOP02_ReadOnlyDirectoryIsRefused starts the server on a read-only directory.
 func TestOP02_ReadOnlyDirectoryIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	c := start(t, dir)
@@ -174,8 +172,8 @@ func TestOP02_ReadOnlyDirectoryIsRefused(t *testing.T) {
 	c.must(c.refresh(token), http.StatusOK)
 }
 
-// TestOP02_FileSystemThatTurnsReadOnly is what a failing disk does: the kernel
-// finds an error and refuses every write from then on.
+// TestOP02_FileSystemThatTurnsReadOnly simulates a failing disk: the kernel finds an
+// error and makes the file system read-only.
 func TestOP02_FileSystemThatTurnsReadOnly(t *testing.T) {
 	image := filepath.Join(t.TempDir(), "image")
 	if err := os.WriteFile(image, nil, 0o600); err != nil {
@@ -187,8 +185,8 @@ func TestOP02_FileSystemThatTurnsReadOnly(t *testing.T) {
 	run(t, "mkfs.ext4", "-q", image)
 	dir := mount(t, "-o", "loop,errors=remount-ro", image)
 	c := start(t, dir)
-	// What --dev prepares is not what is tested; the session is, and it must
-	// be on the disk because it was answered.
+	// Flush the files of --dev, which the test is not about. The session must be on the
+	// disk already, because the server acknowledged it.
 	run(t, "sync", "-f", dir)
 	token, code := c.session(), c.code()
 	device := loopDevice(t, dir)
@@ -209,7 +207,7 @@ func TestOP02_FileSystemThatTurnsReadOnly(t *testing.T) {
 	c.must(c.redeem(code), http.StatusOK)
 }
 
-// loopDevice is the name of the device that is mounted on a directory.
+// loopDevice returns the device that is mounted on a directory.
 func loopDevice(t *testing.T, dir string) string {
 	t.Helper()
 	text, err := os.ReadFile("/proc/mounts")

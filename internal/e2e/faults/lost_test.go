@@ -12,8 +12,9 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// TestALostStoreIsNotReplaced takes the store away and leaves what shows that there
-// was one: an empty one in its place would log every client and every user out.
+// TestALostStoreIsNotReplaced removes the store but leaves files that show that it
+// existed. An empty store in its place would invalidate every token and session, so the
+// server refuses to start.
 func TestALostStoreIsNotReplaced(t *testing.T) {
 	c := start(t, t.TempDir())
 	token := c.session()
@@ -44,7 +45,7 @@ func TestALostStoreIsNotReplaced(t *testing.T) {
 		}
 	}
 	refused("a key-encryption key ("+kek+")", "an audit log ("+filepath.Join(c.Dir, "audit")+")")
-	// The audit log alone, and the key alone.
+	// The audit log alone prevents a new store, and so does the key alone.
 	move(kek, filepath.Join(aside, "kek"))
 	refused("an audit log")
 	if _, err := os.Stat(kek); err == nil {
@@ -53,13 +54,13 @@ func TestALostStoreIsNotReplaced(t *testing.T) {
 	move(filepath.Join(c.Dir, "audit"), filepath.Join(aside, "audit"))
 	move(filepath.Join(aside, "kek"), kek)
 	refused("a key-encryption key")
-	// A file that was cut to nothing is none.
+	// A truncated, empty file does not count as a store.
 	if err := os.WriteFile(storeFile(c.Dir), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	says(t, binary.StartRefused(t, c.Dir), "refuse to make a new store")
 
-	// Back in its place, it is served as before.
+	// With its files back, the server serves the store as before.
 	for _, file := range files {
 		move(filepath.Join(aside, filepath.Base(file)), file)
 	}
@@ -67,7 +68,7 @@ func TestALostStoreIsNotReplaced(t *testing.T) {
 	c.must(c.refresh(token), http.StatusOK)
 	c.stop()
 
-	// And those who mean it get a new one.
+	// --new-store makes a new store on purpose.
 	for _, file := range files {
 		os.Remove(file)
 	}
@@ -76,8 +77,8 @@ func TestALostStoreIsNotReplaced(t *testing.T) {
 	says(t, fresh.Log(), "new_store is set")
 }
 
-// TestAStoreThatVanishesIsNotWrittenTo takes the data directory away under a running
-// server, which goes on when the same files are back.
+// TestAStoreThatVanishesIsNotWrittenTo removes the data directory of a running server.
+// The server resumes when the same files are back.
 func TestAStoreThatVanishesIsNotWrittenTo(t *testing.T) {
 	parent := t.TempDir()
 	dir, aside := filepath.Join(parent, "data"), filepath.Join(parent, "aside")

@@ -1,8 +1,8 @@
 //go:build e2e
 
-// Package faults breaks what the built server stands on - its disk, its files,
-// its lock, its certificate - and stops it, and demands that clients lose
-// nothing: a good request is never answered 400 for a fault of ours.
+// Package faults breaks what the built server depends on (disk, files, lock,
+// certificate), and stops it. Clients must not lose anything: a fault of the server never
+// makes it answer a valid request with 400.
 package faults
 
 import (
@@ -34,7 +34,7 @@ func mount(t *testing.T, args ...string) string {
 			syscall.Unmount(point, syscall.MNT_DETACH)
 		}
 	})
-	// A tmpfs lets everybody write to it, and a server refuses that.
+	// A tmpfs is world-writable, and the server refuses such a data directory.
 	if err := os.Chmod(point, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -49,8 +49,8 @@ func run(t *testing.T, name string, args ...string) {
 	}
 }
 
-// fill takes what is left of a file system, but for some pages, and returns how
-// to give it back.
+// fill fills a file system except for a number of pages, and returns a function that
+// frees the space.
 func fill(t *testing.T, dir string, pages int) (empty func()) {
 	t.Helper()
 	path := filepath.Join(dir, "filler")
@@ -76,7 +76,7 @@ func fill(t *testing.T, dir string, pages int) (empty func()) {
 	}
 }
 
-// A client uses one server's token endpoint.
+// A client calls the token endpoint of one server.
 type client struct {
 	t *testing.T
 	*binary.Server
@@ -88,7 +88,7 @@ func connect(t *testing.T, s *binary.Server) *client {
 	return &client{t, s, &http.Client{Transport: s.Transport(t, ""), Timeout: 20 * time.Second}}
 }
 
-// start runs a server with a client of it.
+// start runs a server and returns a client of it.
 func start(t *testing.T, dir string, args ...string) *client {
 	t.Helper()
 	return connect(t, binary.Start(t, dir, args...))
@@ -119,7 +119,7 @@ func (c *client) send(form map[string][]string) binary.Answer {
 	return a
 }
 
-// must demands a status, one of those given.
+// must requires one of the given statuses.
 func (c *client) must(a binary.Answer, status ...int) binary.Answer {
 	c.t.Helper()
 	if !slices.Contains(status, a.Status) {
@@ -128,13 +128,13 @@ func (c *client) must(a binary.Answer, status ...int) binary.Answer {
 	return a
 }
 
-// session makes a grant and returns its refresh token.
+// session creates a grant and returns its refresh token.
 func (c *client) session() string {
 	c.t.Helper()
 	return c.must(c.redeem(c.code()), http.StatusOK).RefreshToken
 }
 
-// again starts the server once more.
+// again restarts the server.
 func (c *client) again() {
 	c.t.Helper()
 	if err := c.Restart(c.t); err != nil {
@@ -143,7 +143,7 @@ func (c *client) again() {
 	c.http.CloseIdleConnections()
 }
 
-// stop stops the server and demands a clean end.
+// stop stops the server and requires a clean exit.
 func (c *client) stop() {
 	c.t.Helper()
 	if err := c.Stop(); err != nil {
@@ -151,7 +151,7 @@ func (c *client) stop() {
 	}
 }
 
-// says demands that a text for an operator holds every phrase.
+// says requires that a message to the operator contains every phrase.
 func says(t *testing.T, text string, phrases ...string) {
 	t.Helper()
 	for _, p := range phrases {

@@ -13,11 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// noticed is how soon /readyz must say that tokens can be issued no longer, and
-// that they can again: within five seconds, and more on a busy machine.
+// noticed limits the time until /readyz reports that tokens can no longer be issued, and
+// that they can again: five seconds, and more on a busy machine.
 const noticed = 20 * time.Second
 
-// readiness waits until /readyz answers with a status.
+// readiness waits until /readyz returns a status.
 func (c *client) readiness(status int) {
 	c.t.Helper()
 	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
@@ -39,8 +39,7 @@ func (c *client) readiness(status int) {
 	}
 }
 
-// unready demands that /readyz says no, and goes on saying so while refreshes are
-// refused.
+// unready requires that /readyz returns 503, and keeps returning it while refreshes fail.
 func (c *client) unready(token string) {
 	c.t.Helper()
 	c.readiness(unavailable)
@@ -50,7 +49,7 @@ func (c *client) unready(token string) {
 	}
 }
 
-// filesystem is a small ext4 on a loop device, mounted with further options.
+// filesystem mounts a small ext4 on a loop device, with further mount options.
 func filesystem(t *testing.T, options string) (dir string) {
 	t.Helper()
 	image := filepath.Join(t.TempDir(), "image")
@@ -64,8 +63,8 @@ func filesystem(t *testing.T, options string) (dir string) {
 	return mount(t, "-o", "loop"+options, image)
 }
 
-// occupy takes all the room of a file system, and returns how to give it back:
-// what fill does, without ext4's search for room before each write that fails.
+// occupy fills a file system by fallocate, and returns a function that frees the space.
+// Unlike fill, it avoids ext4's slow search for space before each failing write.
 func occupy(t *testing.T, dir string) (empty func()) {
 	t.Helper()
 	path := filepath.Join(dir, "filler")
@@ -88,8 +87,8 @@ func occupy(t *testing.T, dir string) (empty func()) {
 	}
 }
 
-// TestReadyzSaysNoOnAFullDiskAndYesAfterwards fills the disk of a server that is
-// sent nothing: it must notice by itself, both times.
+// TestReadyzSaysNoOnAFullDiskAndYesAfterwards fills the disk of an idle server, which
+// must notice by itself that the disk is full, and that it has room again.
 func TestReadyzSaysNoOnAFullDiskAndYesAfterwards(t *testing.T) {
 	c := start(t, filesystem(t, ""))
 	token := c.session()
@@ -106,8 +105,8 @@ func TestReadyzSaysNoOnAFullDiskAndYesAfterwards(t *testing.T) {
 	c.must(c.refresh(token), http.StatusOK)
 }
 
-// TestReadyzSaysNoOnAReadOnlyFileSystem has the file system refuse every write,
-// as the kernel has it do after a fault of the disk.
+// TestReadyzSaysNoOnAReadOnlyFileSystem makes the file system read-only, as the kernel
+// does after a fault of the disk.
 func TestReadyzSaysNoOnAReadOnlyFileSystem(t *testing.T) {
 	c := start(t, filesystem(t, ",errors=remount-ro"))
 	token := c.session()
@@ -120,11 +119,10 @@ func TestReadyzSaysNoOnAReadOnlyFileSystem(t *testing.T) {
 	c.unready(token)
 }
 
-// TestReadyzSaysNoOverQuotaAndYesAfterwards has every write of the server fail as
-// it does over a quota: with an error other than ENOSPC (EFBIG, where a quota has
-// EDQUOT), which SQLite reports as a fault of the disk and not as a full one. It
-// is a limit of the process, because the kernels that these tests run on know no
-// quotas of file systems.
+// TestReadyzSaysNoOverQuotaAndYesAfterwards makes every write of the server fail as over
+// a quota: SQLite reports a disk fault and not a full disk. The kernels of these tests
+// have no file system quotas. The test limits the file size of the process instead, whose
+// error is EFBIG where a quota's is EDQUOT.
 func TestReadyzSaysNoOverQuotaAndYesAfterwards(t *testing.T) {
 	c := start(t, t.TempDir())
 	token := c.session()

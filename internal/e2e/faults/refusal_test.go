@@ -12,8 +12,8 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// TestOP02_SecondServerIsRefused starts a second server on a directory. The
-// first does not notice.
+// TestOP02_SecondServerIsRefused starts a second server on a directory. The first server
+// is not affected.
 func TestOP02_SecondServerIsRefused(t *testing.T) {
 	c := start(t, t.TempDir())
 	token := c.session()
@@ -21,15 +21,15 @@ func TestOP02_SecondServerIsRefused(t *testing.T) {
 	code := c.Code(t, "alice") // through the socket in the directory
 	c.must(c.redeem(code), http.StatusOK)
 	token = c.must(c.refresh(token), http.StatusOK).RefreshToken
-	// Nor does the lock outlive a server that was killed.
+	// A killed server does not leave its lock behind.
 	c.Kill()
 	c.again()
 	c.must(c.refresh(token), http.StatusOK)
 }
 
-// TestOP02_WithoutItsKEKNothingStarts takes the key-encryption key away, and
-// gives wrong ones: the server says what to do, makes no new one, and goes on
-// when the right one is back.
+// TestOP02_WithoutItsKEKNothingStarts removes the key-encryption key, and replaces it by
+// wrong ones. The server says what to do, makes no new key, and starts again when the
+// right key is back.
 func TestOP02_WithoutItsKEKNothingStarts(t *testing.T) {
 	c := start(t, t.TempDir())
 	token, code := c.session(), c.code()
@@ -47,7 +47,7 @@ func TestOP02_WithoutItsKEKNothingStarts(t *testing.T) {
 			t.Error("a command makes a secret")
 		}
 		says(t, text, append(phrases, "mintage: ")...)
-		// What an incident needs goes on without it.
+		// Commands that an incident needs work without the key.
 		c.Run(t, "client", "disable", c.ClientID)
 		c.Run(t, "client", "enable", c.ClientID)
 		c.Run(t, "grant", "revoke", "--subject", "mallory")
@@ -76,7 +76,7 @@ func TestOP02_WithoutItsKEKNothingStarts(t *testing.T) {
 		}
 	}
 
-	// Elsewhere is as good as back.
+	// The key may also be at another path.
 	moved := filepath.Join(t.TempDir(), "moved")
 	if err := os.WriteFile(moved, right, 0o600); err != nil {
 		t.Fatal(err)

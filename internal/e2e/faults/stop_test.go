@@ -18,18 +18,18 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// drain is how long a stop may take, with everything that belongs to it.
+// drain limits the whole duration of a stop.
 const drain = 10 * time.Second
 
-// A pending request is one that the server has begun to handle and whose body
-// has not arrived.
+// A pending request is one whose handler has begun, and whose body has not arrived
+// completely.
 type pending struct {
 	conn    *tls.Conn
 	answers *bufio.Reader
 	rest    string
 }
 
-// begin sends a request but for the last bytes of its body.
+// begin sends a request without the last bytes of its body.
 func (c *client) begin(form url.Values) *pending {
 	c.t.Helper()
 	u, err := url.Parse(c.TokenEndpoint)
@@ -47,7 +47,7 @@ func (c *client) begin(form url.Values) *pending {
 	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/x-www-form-urlencoded\r\n"+
 		"Content-Length: %d\r\nExpect: 100-continue\r\n\r\n", u.RequestURI(), u.Host, len(body))
 	p := &pending{conn, bufio.NewReader(conn), body[half:]}
-	// The handler is running once it asks for the body.
+	// The 100 response shows that the handler has begun to read the body.
 	if line, err := p.answers.ReadString('\n'); err != nil || !strings.Contains(line, " 100 ") {
 		c.t.Fatalf("%q, %v instead of 100 Continue", line, err)
 	}
@@ -56,7 +56,7 @@ func (c *client) begin(form url.Values) *pending {
 	return p
 }
 
-// finish sends the rest and reads the answer.
+// finish sends the remaining bytes and reads the response.
 func (p *pending) finish(t *testing.T) *http.Response {
 	t.Helper()
 	fmt.Fprint(p.conn, p.rest)
@@ -85,8 +85,8 @@ func (c *client) refusesConnections() {
 	c.t.Fatalf("new connections are accepted %s after the signal", drain)
 }
 
-// TestOP03_StopFinishesWhatRuns sends SIGTERM while many requests are at work:
-// each gets its answer, and what it says holds after the next start.
+// TestOP03_StopFinishesWhatRuns sends SIGTERM while many requests are pending. Each one
+// completes, and its response is still valid after the next start.
 func TestOP03_StopFinishesWhatRuns(t *testing.T) {
 	t.Parallel()
 	c := start(t, t.TempDir())
@@ -96,7 +96,7 @@ func TestOP03_StopFinishesWhatRuns(t *testing.T) {
 		tokens = append(tokens, c.session())
 	}
 	code := c.code()
-	for _, token := range tokens { // at once: a request may take ten seconds
+	for _, token := range tokens { // all within the ten seconds that a request may take
 		running = append(running, c.begin(c.RefreshForm(token)))
 	}
 	running = append(running, c.begin(c.ExchangeForm(code)))
@@ -118,9 +118,9 @@ func TestOP03_StopFinishesWhatRuns(t *testing.T) {
 	}
 	c.again()
 	for _, token := range tokens {
-		c.must(c.refresh(token), http.StatusOK) // a repeat: same pair again
+		c.must(c.refresh(token), http.StatusOK) // a repeat returns the same pair
 	}
-	c.must(c.redeem(code), http.StatusBadRequest) // it was spent
+	c.must(c.redeem(code), http.StatusBadRequest) // the pending redemption spent the code
 }
 
 // TestOP03_StalledClientDoesNotHoldTheStop sends SIGTERM while a client has
@@ -135,14 +135,15 @@ func TestOP03_StalledClientDoesNotHoldTheStop(t *testing.T) {
 		t.Errorf("exit: %v", err)
 	}
 	if took := time.Since(began); took > drain {
-		t.Errorf("the stop took %s, at most %s are promised", took, drain)
+		t.Errorf("the stop took %s, want at most %s", took, drain)
 	}
 	stalled.conn.Close()
 	c.again()
 	c.must(c.refresh(token), http.StatusOK)
 }
 
-// TestOP03_IdleConnectionsDoNotHoldTheStop has keep-alive connections.
+// TestOP03_IdleConnectionsDoNotHoldTheStop stops a server that has keep-alive
+// connections.
 func TestOP03_IdleConnectionsDoNotHoldTheStop(t *testing.T) {
 	t.Parallel()
 	c := start(t, t.TempDir())
@@ -158,8 +159,8 @@ func TestOP03_IdleConnectionsDoNotHoldTheStop(t *testing.T) {
 	}
 }
 
-// TestAServerOutlivesTheReaderOfItsLog ends the program to which a server's log is piped:
-// the server goes on, and stops in order later.
+// TestAServerOutlivesTheReaderOfItsLog ends the program to which a server's log is piped.
+// The server continues, and stops cleanly later.
 func TestAServerOutlivesTheReaderOfItsLog(t *testing.T) {
 	reader, writer, err := os.Pipe()
 	if err != nil {
@@ -184,7 +185,7 @@ func TestAServerOutlivesTheReaderOfItsLog(t *testing.T) {
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Wait(); err != nil { // it has logged that it stops
+	if err := cmd.Wait(); err != nil { // even with the log lines it writes while it stops
 		t.Error(err)
 	}
 }

@@ -26,7 +26,7 @@ const pageSize = 1024
 
 func storeFile(dir string) string { return filepath.Join(dir, "mintage.db") }
 
-// openStore opens the server's file as another program would.
+// openStore opens the server's database file from outside.
 func openStore(t *testing.T, dir string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+storeFile(dir))
@@ -37,8 +37,8 @@ func openStore(t *testing.T, dir string) *sql.DB {
 	return db
 }
 
-// TestOP02_LockedStoreIs503 has another process hold the store's write lock
-// for longer than the server waits.
+// TestOP02_LockedStoreIs503 holds the store's write lock from another process for longer
+// than the server's busy timeout.
 func TestOP02_LockedStoreIs503(t *testing.T) {
 	c := start(t, t.TempDir())
 	token, code, other := c.session(), c.code(), c.session()
@@ -73,7 +73,7 @@ func TestOP02_LockedStoreIs503(t *testing.T) {
 	c.must(c.refresh(token), http.StatusOK)
 	c.must(c.redeem(code), http.StatusOK)
 
-	// A lock that goes in time is only waited for.
+	// If the lock is released in time, the request only waits.
 	if _, err := lock.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
 		t.Fatal(err)
 	}
@@ -81,8 +81,8 @@ func TestOP02_LockedStoreIs503(t *testing.T) {
 	c.must(c.refresh(other), http.StatusOK)
 }
 
-// TestOP02_LockedStoreAtStartIs503 starts beside somebody who holds the lock:
-// there is nothing to write at a start, and readiness tells when a write fails.
+// TestOP02_LockedStoreAtStartIs503 starts the server while another process holds the
+// lock. A start writes nothing, so it succeeds; /readyz fails once a write has failed.
 func TestOP02_LockedStoreAtStartIs503(t *testing.T) {
 	c := start(t, t.TempDir())
 	token := c.session()
@@ -117,8 +117,8 @@ func TestOP02_LockedStoreAtStartIs503(t *testing.T) {
 	c.must(c.refresh(token), http.StatusOK)
 }
 
-// TestOP02_DamagedHeaderIsRefused starts on files that are no store of ours:
-// they are refused and left as they are.
+// TestOP02_DamagedHeaderIsRefused starts on files that are no stores of Mintage: the
+// server refuses them and leaves them unchanged.
 func TestOP02_DamagedHeaderIsRefused(t *testing.T) {
 	c := start(t, t.TempDir())
 	token := c.session()
@@ -165,7 +165,7 @@ func TestOP02_DamagedHeaderIsRefused(t *testing.T) {
 			if err != nil || len(left) != len(x.content) {
 				t.Fatalf("%d bytes are left of %d (%v)", len(left), len(x.content), err)
 			}
-			// Beyond the header, in which SQLite notes its journal mode.
+			// Skip the header: SQLite changes the journal mode there.
 			if !bytes.Equal(left[100:], x.content[100:]) {
 				t.Error("the file was changed")
 			}
@@ -178,8 +178,9 @@ func TestOP02_DamagedHeaderIsRefused(t *testing.T) {
 	c.must(c.refresh(token), http.StatusOK)
 }
 
-// TestOP02_DamagedPagesAre503 damages some of the pages that hold grants: those
-// are out of service, the others go on, and no authentic token is refused.
+// TestOP02_DamagedPagesAre503 damages some of the pages with grants. Requests for grants
+// on damaged pages get 503, those for the others work, and no authentic token is answered
+// 400.
 func TestOP02_DamagedPagesAre503(t *testing.T) {
 	c := start(t, t.TempDir())
 	tokens := manySessions(t, c, binary.Scaled(1200, 12_000))
@@ -201,7 +202,7 @@ func TestOP02_DamagedPagesAre503(t *testing.T) {
 	for _, x := range []struct {
 		name   string
 		damage func(file []byte)
-		some   bool // some grants stay in service
+		some   bool // some grants stay readable
 	}{
 		{"noise in every third leaf", func(file []byte) {
 			for i := 0; i < len(leaves); i += 3 {
@@ -258,7 +259,7 @@ func TestOP02_DamagedPagesAre503(t *testing.T) {
 		})
 	}
 
-	// The grants' index is for listings only: a new grant needs it, a refresh
+	// Only listings read the index of grants. A new grant must write to it; a refresh
 	// does not.
 	damaged := append([]byte(nil), good...)
 	for _, p := range index {
@@ -275,7 +276,7 @@ func TestOP02_DamagedPagesAre503(t *testing.T) {
 		os.Remove(storeFile(c.Dir) + suffix)
 	}
 
-	// With the file put back, nobody has lost anything.
+	// When the undamaged file is back, all grants are valid.
 	if err := os.WriteFile(storeFile(c.Dir), good, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -285,7 +286,7 @@ func TestOP02_DamagedPagesAre503(t *testing.T) {
 	}
 }
 
-// manySessions makes grants on several connections.
+// manySessions creates grants over several connections.
 func manySessions(t *testing.T, c *client, n int) []string {
 	t.Helper()
 	tokens := make([]string, n)
@@ -338,7 +339,7 @@ func pages(t *testing.T, dir, name, kind string) (list []int) {
 	return list
 }
 
-// newKEK is a key-encryption key in its text form.
+// newKEK returns a key-encryption key in its text form.
 func newKEK() string {
 	b := make([]byte, 32)
 	rand.Read(b)

@@ -22,7 +22,7 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// A world is a server whose visitors come from many places.
+// A world is a server whose visitors have many different addresses.
 type world struct {
 	*binary.Server
 	t              *testing.T
@@ -30,8 +30,8 @@ type world struct {
 	user, password string
 }
 
-// proxy is the address of the declared proxy. Whatever else of 127.0.0.0/8 comes
-// to the server is a client of its own.
+// proxy is the address of the trusted proxy. Every other address of 127.0.0.0/8 is a
+// client of its own.
 const proxy = "127.0.0.1"
 
 func open(t *testing.T) *world {
@@ -53,16 +53,16 @@ func open(t *testing.T) *world {
 	return w
 }
 
-// A browser has cookies of its own and keeps one connection. Through is the
-// address that it has behind the proxy; "" if there is none between.
+// A browser has its own cookies and keeps one connection. through is the client address
+// that the proxy forwards, or "" without a proxy.
 type browser struct {
 	http.Client
 	w       *world
 	through string
-	address string // where the server sees it
+	address string // as the server sees it
 }
 
-// browser comes from an address of 127.0.0.0/8, or through the proxy.
+// browser returns a browser with an address of 127.0.0.0/8, or behind the proxy.
 func (w *world) browser(local, through string) *browser {
 	jar, err := cookiejar.New(nil)
 	if err != nil {
@@ -73,10 +73,10 @@ func (w *world) browser(local, through string) *browser {
 	}}
 }
 
-// A view is what a browser has got.
+// A view is a response to a browser.
 type view struct {
 	status int
-	to     string // where it is sent
+	to     string // the redirect's target
 	page   string
 }
 
@@ -102,8 +102,8 @@ func (b *browser) send(ctx context.Context, method, address string, form url.Val
 	return view{resp.StatusCode, resp.Header.Get("Location"), string(text)}, err
 }
 
-// ask is the address of an authorization request, with a consent: the demo client is
-// first-party.
+// ask returns the address of an authorization request. It requires consent, because the
+// server asks for none on behalf of the first-party demo client.
 func (w *world) ask(state string) string {
 	return w.origin + "/oauth2/authorize?" + url.Values{"response_type": {"code"}, "client_id": {w.ClientID},
 		"redirect_uri": {w.RedirectURI}, "scope": {"read"}, "state": {state}, "prompt": {"consent"}}.Encode()
@@ -111,7 +111,7 @@ func (w *world) ask(state string) string {
 
 var hidden = regexp.MustCompile(`<input type="hidden" name="([a-z_]+)" value="([^"]*)">`)
 
-// fill is the form of a page with what is typed into it.
+// fill adds the hidden fields of a page's form to the typed values.
 func fill(page string, typed url.Values) url.Values {
 	for _, m := range hidden.FindAllStringSubmatch(page, -1) {
 		typed.Set(m[1], m[2])
@@ -119,8 +119,8 @@ func fill(page string, typed url.Values) url.Values {
 	return typed
 }
 
-// login is the whole of a login, from the client's request to its tokens. Each
-// step must do at the first try, and within the time that people wait.
+// login performs a whole login, from the client's request to its tokens. Each step must
+// succeed at the first try, within a time for which people wait.
 func (b *browser) login() error {
 	ctx, cancel := context.WithTimeout(b.w.t.Context(), 20*time.Second)
 	defer cancel()
@@ -160,7 +160,7 @@ func (b *browser) login() error {
 	}
 	a, err := b.w.Post(ctx, &b.Client, b.w.ExchangeForm(back.Query().Get("code")))
 	if err == nil && a.Status != http.StatusOK {
-		err = fmt.Errorf("status %d", a.Status)
+		err = fmt.Errorf("token request: status %d", a.Status)
 	}
 	if err != nil {
 		return fmt.Errorf("code: %w", err)

@@ -1,11 +1,11 @@
 //go:build e2e
 
-// Package floods has attackers who do whatever strangers may, from a few
-// networks, while others log in from elsewhere: none of these may fail.
+// Package floods runs attackers that do whatever an unauthenticated client may, from a
+// few networks, while users log in from other networks: none of these logins may fail.
+//
+// The long form takes fifteen minutes:
 //
 //	SOAK=1 go test -vet=off -tags e2e -v -timeout 30m ./internal/e2e/floods
-//
-// is the long form, of fifteen minutes.
 package floods
 
 import (
@@ -23,8 +23,8 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// A tally counts the answers by their status, of the one kind of attack and the
-// other.
+// A tally counts responses by status, separately for begun interactions and for guessed
+// passwords.
 type tally struct {
 	mu      sync.Mutex
 	answers map[string]int
@@ -59,22 +59,22 @@ func (c *tally) String() string {
 	return strings.Join(list, ", ")
 }
 
-// An attacker begins interactions as heavy as may be, and guesses passwords.
+// An attacker begins interactions as expensive as possible, and guesses passwords.
 type attacker struct {
 	*browser
 	*tally
-	form url.Values // of a login page, but for what is typed
-	at   time.Time  // when it was shown
+	form url.Values // of a login page, without the typed values
+	at   time.Time  // when the form was loaded
 }
 
-// begin begins an interaction, the heaviest that a stranger may.
+// begin begins the most expensive interaction that an unauthenticated client may begin.
 func (a *attacker) begin(ctx context.Context) view {
 	v, err := a.send(ctx, http.MethodGet, a.w.ask(strings.Repeat("s", 4096)), nil)
 	a.add("begun", v, err)
 	return v
 }
 
-// page has a login page to guess at.
+// page loads a login page, whose form guess sends.
 func (a *attacker) page(ctx context.Context) {
 	v := a.begin(ctx)
 	if v.status != http.StatusSeeOther {
@@ -85,7 +85,7 @@ func (a *attacker) page(ctx context.Context) {
 	}
 }
 
-// guess tries a password. Sometimes it is for the account that others log in to.
+// guess tries a password, every tenth time for the account of the users that log in.
 func (a *attacker) guess(ctx context.Context, n int) {
 	form := maps.Clone(a.form)
 	form.Set("username", fmt.Sprint("nobody", n))
@@ -97,8 +97,8 @@ func (a *attacker) guess(ctx context.Context, n int) {
 	a.add("guessed", v, err)
 }
 
-// elsewhere has one after the other log in, each from a network of its own, until
-// ctx ends and n have tried at least. It demands that none fails.
+// elsewhere logs users in one after the other, each from its own network, until ctx ends
+// and at least n have logged in. No login may fail.
 func (w *world) elsewhere(ctx context.Context, n int, each time.Duration, from func(n int) *browser) {
 	w.t.Helper()
 	done := 0
@@ -107,7 +107,7 @@ func (w *world) elsewhere(ctx context.Context, n int, each time.Duration, from f
 		began := time.Now()
 		b := from(done)
 		if err := b.login(); err != nil {
-			w.t.Errorf("login %d from elsewhere, after %s: %v\n%s", done+1, time.Since(began), err, w.saidOf(b))
+			w.t.Errorf("login %d from elsewhere, after %s: %v\n%s", done+1, time.Since(began), err, w.logOf(b))
 		}
 		slowest = max(slowest, time.Since(began))
 		if w.t.Failed() {
@@ -121,8 +121,8 @@ func (w *world) elsewhere(ctx context.Context, n int, each time.Duration, from f
 	w.t.Logf("%d of %d logins from elsewhere succeeded, the slowest in %s", done, done, slowest.Round(time.Millisecond))
 }
 
-// saidOf is what the log says of a browser's requests.
-func (w *world) saidOf(b *browser) string {
+// logOf returns the log lines about a browser's requests.
+func (w *world) logOf(b *browser) string {
 	var lines []string
 	for line := range strings.Lines(w.Log()) {
 		if strings.Contains(line, `"remote_ip":"`+b.address+`"`) {
@@ -132,8 +132,8 @@ func (w *world) saidOf(b *browser) string {
 	return strings.Join(lines, "")
 }
 
-// TestFiveAddressesDoNotCloseTheLogin has five IPv4 addresses, each of another
-// network, send ten requests a second.
+// TestFiveAddressesDoNotCloseTheLogin sends ten requests a second from each of five IPv4
+// addresses in different networks.
 func TestFiveAddressesDoNotCloseTheLogin(t *testing.T) {
 	w := open(t)
 	length := time.Duration(binary.Scaled(8, 15*60)) * time.Second
@@ -155,7 +155,8 @@ func TestFiveAddressesDoNotCloseTheLogin(t *testing.T) {
 				case i%2 == 0:
 					attack.Go(func() { a.begin(ctx) })
 				default:
-					// At the moment of a tick, whether the one before is answered or not.
+					// Send one request at each tick, even if the previous one is not
+					// answered yet.
 					form := *a
 					attack.Go(func() { form.guess(ctx, i/2) })
 				}
@@ -167,12 +168,12 @@ func TestFiveAddressesDoNotCloseTheLogin(t *testing.T) {
 	attack.Wait()
 	t.Logf("the five were answered: %s", &answers)
 	if answers.count("begun 303") < 50 || answers.count("guessed 422")+answers.count("guessed 503") < 50 {
-		t.Error("this was no attack")
+		t.Error("the attackers sent too few requests")
 	}
 }
 
-// TestOneSiteOfIPv6DoesNotCloseTheLogin has forty connections guess passwords as
-// fast as they are answered, each time from another /64 of one /48.
+// TestOneSiteOfIPv6DoesNotCloseTheLogin guesses passwords over forty connections as fast
+// as the server answers, each time from another /64 of one /48.
 func TestOneSiteOfIPv6DoesNotCloseTheLogin(t *testing.T) {
 	w := open(t)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -3,12 +3,12 @@
 // Package golden compares everything that a user of the program can see with
 // transcripts: the commands with their output, the endpoints with all headers,
 // the metrics, the log and the audit log. A difference is a defect, or a change
-// that CHANGELOG.md announces; then
+// that CHANGELOG.md announces. In the latter case record the transcripts anew:
 //
 //	go test -tags e2e ./internal/e2e/golden -update
 //
-// writes the transcripts anew. The format is described at script, and what is
-// replaced because it differs from run to run at forms and masks.
+// The comment of world.run describes the format. Values that differ from run to
+// run are replaced; see forms and masks.
 package golden
 
 import (
@@ -38,8 +38,7 @@ func TestTranscripts(t *testing.T) {
 	for _, file := range files {
 		folder, name := filepath.Base(filepath.Dir(file)), strings.TrimSuffix(filepath.Base(file), ".txt")
 		engines := []string{folder}
-		// What callers see does not depend on the engine: one transcript
-		// holds for both.
+		// The engine makes no visible difference: one transcript holds for both.
 		if folder == "both" {
 			engines = []string{"sqlite", "postgres"}
 		}
@@ -49,7 +48,7 @@ func TestTranscripts(t *testing.T) {
 		}
 		want, ways := string(text), waysOf(string(text))
 		if *update {
-			engines, ways = engines[:1], ways[:1] // a run without -update compares the others
+			engines, ways = engines[:1], ways[:1] // update from one engine and way; a run without -update compares all
 		}
 		for _, engine := range engines {
 			for _, as := range ways {
@@ -79,8 +78,7 @@ func compare(t *testing.T, engine string, as way, file, want string) {
 		file, difference(want, got))
 }
 
-// difference lists the lines that differ, each run of them below the step to
-// which it belongs.
+// difference lists the lines that differ, each group of them below its step.
 func difference(want, got string) string {
 	a, b := strings.Split(want, "\n"), strings.Split(got, "\n")
 	var out strings.Builder
@@ -112,7 +110,7 @@ func difference(want, got string) string {
 	return out.String()
 }
 
-// resume finds the nearest lines at which both texts are equal again.
+// resume returns the nearest indices from which both texts are equal again.
 func resume(a, b []string) (i, j int) {
 	for n := range len(a) + len(b) {
 		for i := range min(n, len(a)) + 1 {
@@ -124,8 +122,8 @@ func resume(a, b []string) (i, j int) {
 	return len(a), len(b)
 }
 
-// sortedLines sorts lines and removes repeated ones: the order in which
-// background work writes is not the same in each run.
+// sortedLines sorts lines and removes duplicates, because background work writes in an
+// order that differs from run to run.
 func sortedLines(lines []string) []string {
 	slices.Sort(lines)
 	return slices.Compact(lines)

@@ -16,9 +16,9 @@ import (
 	"time"
 )
 
-// forms are the values that the program generates. Each distinct one gets a name,
-// such as <client-2>, by which a later input line can use it. What is replaced is
-// the group, here and from then on everywhere.
+// forms match the values that the program generates. Each distinct value gets a name,
+// such as <client-2>, which later input lines can use. The first group is the value,
+// which is replaced here and in all later output.
 var forms = []struct {
 	kind string
 	form *regexp.Regexp
@@ -46,7 +46,7 @@ var forms = []struct {
 	{"verifier", regexp.MustCompile(`verifier=([A-Za-z0-9_-]{43})\b`)},
 	{"ticket", regexp.MustCompile(`ticket=([A-Za-z0-9]{43})\b`)},
 	{"etag", regexp.MustCompile(`(?i)etag: ("[A-Za-z0-9_-]{22}")`)},
-	{"login", regexp.MustCompile(`\b([0-9a-f]{24})\b`)}, // a session, as operators see it
+	{"login", regexp.MustCompile(`\b([0-9a-f]{24})\b`)}, // a session, as shown to operators
 	{"grant", regexp.MustCompile(`\b([0-9a-f]{32})\b`)},
 	{"key", regexp.MustCompile(`(?:"kid": ?"|kid="|"id": "|key +|beside |kek\.|by |from |to |"fingerprint":"|is now |(?m:^))([0-9a-f]{8})\b`)},
 	{"console", regexp.MustCompile(`https://(127\.0\.0\.1:\d+)/invitation/`)},
@@ -56,7 +56,7 @@ var forms = []struct {
 	{"chain", regexp.MustCompile(`chain["':=]*\s*"?([0-9a-f]{16})\b`)},
 }
 
-// masks are values that nobody uses again.
+// masks match values that no later step uses.
 var masks = []struct {
 	form *regexp.Regexp
 	to   string
@@ -65,15 +65,15 @@ var masks = []struct {
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d[:-]?\d\d[:-]?\d\d(\.\d+)?Z`), "<time>"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`), "<time>"},
 	{regexp.MustCompile(`\b[0-9]{8}T[0-9]{6}Z\b`), "<time>"},
-	// As pages write it.
+	// Dates as the pages write them.
 	{regexp.MustCompile(`\b\d{1,2} (January|February|March|April|May|June|July|August|September|October|November|December) \d{4}\b`), "<date>"},
 	{regexp.MustCompile(`\d{4}年\d{1,2}月\d{1,2}日`), "<date>"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d\b`), "<date>"},
 	{regexp.MustCompile(`(?m)^(Date|Last-Modified|Expires): [A-Z].*`), "$1: <date>"},
 	{regexp.MustCompile(`"(exp|iat|nbf|auth_time|updated_at|client_id_issued_at)": ?\d{10}\b`), `"$1":<instant>`},
-	// Seconds may pass between the issue of a token and an answer about it.
+	// Seconds may pass between issuing a token and introspecting it.
 	{regexp.MustCompile(`"expires_in":(29[0-9]|300)\b`), `"expires_in":<300>`},
-	// How long ago something was, or how long to wait.
+	// Ages and waiting times.
 	{regexp.MustCompile(`\b[0-9.]+ ?(ms|µs|s|min) ago\b`), "<duration> ago"},
 	{regexp.MustCompile(`\b1h0m[0-9]s old\b`), "<1h> old"},
 	{regexp.MustCompile(`(again in|\(in) [0-9.]+ ?(ms|s|min)\b`), "$1 <duration>"},
@@ -100,18 +100,18 @@ var masks = []struct {
 	{regexp.MustCompile(`"(x|y|n)": ?"[A-Za-z0-9_-]{43,}"`), `"$1":"<key>"`},
 }
 
-// names replaces what differs from run to run, and finds it again by its name.
+// names replaces values that differ from run to run by names, and names by their values.
 type names struct {
 	name, value map[string]string
 	count       map[string]int
-	known       []string // values, the longest first
+	known       []string // values, longest first
 }
 
 func newNames() *names {
 	return &names{name: map[string]string{}, value: map[string]string{}, count: map[string]int{}}
 }
 
-// set gives a value a name of its own.
+// set gives a value a name.
 func (n *names) set(name, value string) {
 	if value == "" || n.name[value] != "" {
 		return
@@ -126,13 +126,13 @@ func (n *names) set(name, value string) {
 	slices.SortStableFunc(n.known, func(a, b string) int { return len(b) - len(a) })
 }
 
-// hide replaces all that differs in a text.
+// hide replaces all varying values in a text, and names new ones.
 func (n *names) hide(text string) string {
 	n.learn(text)
 	return n.replace(text)
 }
 
-// learn gives names to the generated values in a text.
+// learn names the generated values in a text.
 func (n *names) learn(text string) {
 	for _, f := range forms {
 		for _, match := range f.form.FindAllStringSubmatch(text, -1) {
@@ -144,8 +144,8 @@ func (n *names) learn(text string) {
 	}
 }
 
-// replace is hide for a text whose order is not the same in each run, such as a
-// log: what has no name yet gets none.
+// replace is hide without naming new values, for texts such as logs, whose order differs
+// from run to run.
 func (n *names) replace(text string) string {
 	var pairs []string
 	for _, v := range n.known {
@@ -165,7 +165,7 @@ func (n *names) replace(text string) string {
 
 var placeholder = regexp.MustCompile(`<[a-z]+(-\d+)?>`)
 
-// expand puts the values back into an input line.
+// expand replaces the names in an input line by their values.
 func (n *names) expand(t testing.TB, line string) string {
 	t.Helper()
 	return placeholder.ReplaceAllStringFunc(line, func(name string) string {
@@ -181,7 +181,7 @@ func (n *names) expand(t testing.TB, line string) string {
 	})
 }
 
-// otp is the present code of the second factor that was made last.
+// otp returns the current code of the most recent second factor.
 func (n *names) otp() string {
 	key, _ := base32.StdEncoding.DecodeString(n.value[fmt.Sprintf("<totp-%d>", n.count["totp"])])
 	m := hmac.New(sha1.New, key)

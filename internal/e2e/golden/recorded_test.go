@@ -28,8 +28,8 @@ var notRecorded = map[string]string{
 	"the event client_recorded":    "needs a client's document that can be fetched; TestAnAgentSignsInByItsDocument reads one",
 }
 
-// Each command, endpoint, metric and event of the reference is in a transcript:
-// what is new is recorded too.
+// TestTranscriptsContainTheReference: each command, endpoint, metric and event of the
+// reference must occur in a transcript, so that new ones are recorded, too.
 func TestTranscriptsContainTheReference(t *testing.T) {
 	files, err := filepath.Glob("testdata/*/*.txt")
 	if err != nil {
@@ -76,7 +76,7 @@ func TestTranscriptsContainTheReference(t *testing.T) {
 		endpoints++
 		method := strings.ToUpper(m[1])
 		if method == "HEAD" {
-			method = "(GET|HEAD)" // the two differ in the body alone; some are recorded
+			method = "(GET|HEAD)" // they differ only in the body: a transcript of either one suffices
 		}
 		form := regexp.MustCompile(`\\\{\w+\\\}`).ReplaceAllString(regexp.QuoteMeta(path), `[^ ?]+`)
 		request := regexp.MustCompile(`^> ((tcp)?admin |management )?` + method + ` (/openam)?(/oauth2)?` + form + `(\?.*)?$`)

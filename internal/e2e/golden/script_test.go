@@ -55,7 +55,7 @@ func (w *world) run(script string) string {
 	return out.String()
 }
 
-// firstLine begins a request.
+// firstLine matches the first line of a request.
 var firstLine = regexp.MustCompile(`^> ((tcp)?admin |management )?[A-Z]+ /`)
 
 func isInput(line string) bool {
@@ -106,7 +106,7 @@ func (w *world) do(step []string) string {
 	return ""
 }
 
-// shell runs a command line as an operator does.
+// shell runs a command line as an operator would.
 func (w *world) shell(line string, hide func(string) string) string {
 	w.t.Helper()
 	if strings.Contains(line, "mintage ") {
@@ -129,8 +129,8 @@ func (w *world) shell(line string, hide func(string) string) string {
 
 var trailing = regexp.MustCompile(`(?m)[ \t]+$`)
 
-// indent puts a mark before each line. Blanks at the end of a line are not
-// compared: an editor removes them from a transcript.
+// indent puts a mark before each line. It removes blanks at the end of lines, because
+// editors remove them from transcripts.
 func indent(mark, text string) string {
 	if text == "" {
 		return ""

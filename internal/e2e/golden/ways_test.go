@@ -10,22 +10,22 @@ import (
 	"strings"
 )
 
-// A way is how the commands of a script reach the admin API. A script runs with the
-// socket of a server beside it; one with the step "@ also" runs in the ways that this
-// names as well, and its transcript holds for all of them.
+// A way is how the commands of a script reach the admin API. By default they use the
+// socket of a running server. The step "@ also" names further ways in which the script
+// runs; its transcript holds for all of them.
 type way string
 
 const (
 	socket way = "socket" // of a server on the same machine
 	alone  way = "alone"  // in the command's process: no server runs while it does
-	remote way = "remote" // on TCP with a token, from a machine that has no more than that
+	remote way = "remote" // on TCP with a token, from a machine that has nothing else
 )
 
 var (
 	also = regexp.MustCompile(`(?m)^@ also (.*)$`)
-	// needsServer are commands that no process answers itself.
+	// needsServer matches commands that need a running server.
 	needsServer = regexp.MustCompile(`mintage code issue|--admin-listen`)
-	// onTheMachine are commands that read files of the server's machine.
+	// onTheMachine matches commands that read files of the server's machine.
 	onTheMachine = regexp.MustCompile(`mintage (audit|explain|backup|restore|kek|doctor|config)`)
 )
 
@@ -42,8 +42,8 @@ func waysOf(script string) []way {
 
 const remoteToken = "0123456789-0123456789-0123456789-01"
 
-// takeWay prepares the world for a way. What must differ is named as the socket's
-// transcript has it: who an operator is, and where the admin API listens.
+// takeWay prepares the world for a way. Differences that the way implies are replaced by
+// the socket's names: the operator, and the address of the admin API.
 func (w *world) takeWay(as way) {
 	if w.way = as; as != remote {
 		return
@@ -62,7 +62,7 @@ func (w *world) environment(line string) []string {
 	return append(env, "MINTAGE_DATA=elsewhere", "MINTAGE_ADMIN_LISTEN="+w.admin, "MINTAGE_ADMIN_TOKEN_FILE=.token", "SSL_CERT_FILE=cert.pem")
 }
 
-// serving has the server of a script run, or not, as the next step needs it.
+// serving starts or stops the server of a script, as the next step needs it.
 func (w *world) serving(needed bool) {
 	if w.way != alone || w.command == "" || needed == (w.server != nil) {
 		return
@@ -79,8 +79,8 @@ var (
 	fromWhere = regexp.MustCompile(`(scope [^;"]*); from 127\.0\.0\.1|("event":"code_issued".*),"remote_ip":"127\.0\.0\.1"|("msg":"(?:code issued|admin request refused)".*"remote_ip":")127\.0\.0\.1`)
 )
 
-// comparable returns a transcript without what must differ in another way: the width of
-// columns that hold an operator's name, and the address of requests that have one.
+// comparable removes differences that the way implies from a transcript: the width of
+// columns with operators' names, and the addresses in the log of requests over TCP.
 func (as way) comparable(transcript string) string {
 	if as == remote {
 		transcript = fromWhere.ReplaceAllString(columns.ReplaceAllString(transcript, "  "), "$1$2$3")

@@ -34,9 +34,9 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// A world is what one script runs in: a directory, a store and at most one
-// server. The directory is the working directory of all programs, so that most
-// paths are relative and do not differ.
+// A world runs one script: it has a directory, a store and at most one server. The
+// directory is the working directory of all programs, so that most paths are relative and
+// the same in each run.
 type world struct {
 	t     testing.TB
 	dir   string
@@ -48,12 +48,12 @@ type world struct {
 	admin              string        // address of the admin API, if a script asks for one
 	states             *net.UnixConn // the service manager's end of NOTIFY_SOCKET
 	way                way
-	command            string // that started the server; "" before, and after a stop
+	command            string // the command that started the server; "" while none runs
 	server             *exec.Cmd
 	stdout, log        *binary.Output
 }
 
-// version is that of the program, which all worlds share.
+// version is the program's version, which all worlds share.
 var version struct {
 	once sync.Once
 	text string
@@ -61,7 +61,8 @@ var version struct {
 
 func newWorld(t testing.TB, engine string) *world {
 	w := &world{t: t, names: newNames()}
-	// Of the same length in each run: some output is wrapped or aligned.
+	// The path has the same length in each run, because some output is wrapped or
+	// aligned.
 	w.dir = filepath.Join(os.TempDir(), "golden-"+rand.Text())
 	w.must(os.Mkdir(w.dir, 0o700))
 	t.Cleanup(func() { os.RemoveAll(w.dir) })
@@ -71,7 +72,8 @@ func newWorld(t testing.TB, engine string) *world {
 	w.listen, w.management = binary.FreeAddress(t, "127.0.0.1"), binary.FreeAddress(t, "127.0.0.1")
 	w.admin = binary.FreeAddress(t, "127.0.0.1")
 	w.certificate()
-	// As an installation leaves it: the first start may make the store.
+	// An installation leaves the data directory like this: the first start may make the
+	// store.
 	w.must(os.Mkdir(filepath.Join(w.dir, "data"), 0o700))
 	w.must(os.WriteFile(filepath.Join(w.dir, "data", "new-store"), nil, 0o600))
 	socket := filepath.Join(w.dir, ".notify")
@@ -80,7 +82,7 @@ func newWorld(t testing.TB, engine string) *world {
 	w.must(err)
 	t.Cleanup(func() { w.states.Close() })
 	w.env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + w.dir, "TZ=UTC", "LC_ALL=C", "NOTIFY_SOCKET=" + socket, "GOMAXPROCS=2",
-		"SSL_CERT_FILE=/dev/null", "SSL_CERT_DIR=" + filepath.Join(bin, "none"), // each command on TCP would read all authorities
+		"SSL_CERT_FILE=/dev/null", "SSL_CERT_DIR=" + filepath.Join(bin, "none"), // without them, each command on TCP would read all system roots
 		"MINTAGE_DATA=data", "MINTAGE_LISTEN=" + w.listen, "MINTAGE_MANAGEMENT_LISTEN=" + w.management,
 		"MINTAGE_PUBLIC_URL=https://" + w.listen, "MINTAGE_TLS_CERT=cert.pem", "MINTAGE_TLS_KEY=key.pem"}
 	if engine == "postgres" {
@@ -132,7 +134,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// certificate writes cert.pem and key.pem, for 127.0.0.1 and ten years.
+// certificate writes cert.pem and key.pem, valid for 127.0.0.1 and ten years.
 func (w *world) certificate() {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	w.must(err)
@@ -167,8 +169,8 @@ func (w *world) launch(command string) {
 	w.await("READY=1")
 }
 
-// await reads what the server reports to the service manager until it contains
-// a state.
+// await reads the server's notifications to the service manager until one contains a
+// state.
 func (w *world) await(state string) {
 	w.t.Helper()
 	w.must(w.states.SetReadDeadline(time.Now().Add(time.Minute)))
@@ -191,7 +193,7 @@ func (w *world) reload() string {
 	return ""
 }
 
-// shutDown ends the server in order.
+// shutDown stops the server cleanly.
 func (w *world) shutDown() {
 	w.must(w.server.Process.Signal(syscall.SIGTERM))
 	err := w.server.Wait()
@@ -210,8 +212,8 @@ func (w *world) stop() string {
 	return indent("  ", w.names.hide(w.stdout.String())) + indent("! ", strings.Join(sortedLines(lines), "\n"))
 }
 
-// sporadic are log lines that not every run has: a server that is stopped in the
-// moment in which it writes to the store by itself.
+// sporadic matches log lines that only some runs have: the server was stopped while it
+// wrote to the store on its own initiative.
 var sporadic = regexp.MustCompile(`the anchor of the audit`)
 
 func (w *world) auditLog() string {
@@ -219,8 +221,8 @@ func (w *world) auditLog() string {
 	return strings.Join(sortedLines(strings.SplitAfter(text, "\n")), "")
 }
 
-// awaitAudit waits until the server has written to its audit log: one that is killed
-// before has left nothing there that could be missed.
+// awaitAudit waits until the server has written to its audit log, so that a killed server
+// always leaves something there.
 func (w *world) awaitAudit() {
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		resp, err := http.Get("http://" + w.management + "/metrics")
@@ -237,8 +239,8 @@ func (w *world) awaitAudit() {
 	}
 }
 
-// metrics are the type and the series of each metric of Mintage without values,
-// and its help where it is asked for.
+// metrics returns the type and the series, without values, of each metric of Mintage;
+// with help, the help texts, too.
 func (w *world) metrics(help bool) string {
 	resp, err := http.Get("http://" + w.management + "/metrics")
 	w.must(err)
@@ -250,7 +252,7 @@ func (w *world) metrics(help bool) string {
 	for line := range strings.Lines(w.names.replace(string(text)) + "#\n") {
 		line = strings.TrimSuffix(line, "\n")
 		switch {
-		case strings.Contains(line, "go_") || strings.Contains(line, "process_"): // of Go and of the process: not ours
+		case strings.Contains(line, "go_") || strings.Contains(line, "process_"): // metrics of the Go libraries
 		case strings.HasPrefix(line, "# HELP") && !help:
 		case strings.HasPrefix(line, "#"):
 			list = append(append(list, sortedLines(series)...), line)
@@ -262,12 +264,12 @@ func (w *world) metrics(help bool) string {
 	return indent("  ", strings.Join(list[:len(list)-1], "\n"))
 }
 
-// jwt prints what a JWT says.
+// jwt prints the header and the claims of a JWT.
 func (w *world) jwt(token string) string {
 	var out strings.Builder
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
-		w.t.Errorf("no JWT: %s", token)
+		w.t.Errorf("not a JWT: %s", token)
 		return ""
 	}
 	for _, part := range parts[:2] {
@@ -278,8 +280,8 @@ func (w *world) jwt(token string) string {
 	return indent("  ", out.String())
 }
 
-// request sends the lines of a request, of which the first names the listener
-// if it is not the public one, and returns the answer byte for byte.
+// request sends a request and returns the response byte for byte. The first line names
+// the listener, unless it is the public one.
 func (w *world) request(lines []string) string {
 	w.serving(true)
 	where, method, _ := strings.Cut(lines[0], " ")
@@ -342,7 +344,7 @@ func (w *world) answer(conn net.Conn, r *http.Request) string {
 	body, err := io.ReadAll(resp.Body)
 	w.must(err)
 	head, _, _ := strings.Cut(raw.String(), "\r\n\r\n")
-	// The body is compared, and has been read by its length.
+	// The body is compared itself, and was read by this length.
 	text := contentLength.ReplaceAllString(strings.ReplaceAll(head, "\r\n", "\n"), "Content-Length: <n>")
 	if len(body) > 0 {
 		text += "\n\n" + string(body)

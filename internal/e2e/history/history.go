@@ -1,7 +1,6 @@
-// Package history puts many clients to work on the built server, on one node or
-// on several, and checks what each of them saw against the rules of a grant:
-// whatever was broken meanwhile, some order of its requests explains every
-// answer.
+// Package history runs many clients against one or several nodes of the built server. It
+// checks with a linearizability checker that some order of the requests about each grant
+// explains every answer, whatever fault was injected meanwhile.
 package history
 
 import (
@@ -15,15 +14,14 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// A request is what a client sent about one grant: its code, or the refresh
-// token of a generation.
+// A request is what a client sent about one grant: its code, or a refresh token.
 type request struct {
 	code       bool
-	generation int  // of the refresh token
-	stolen     bool // presented with a proof of another key than the grant's
+	generation int  // of the refresh token; 1 is the first
+	stolen     bool // with a proof by another key than the grant's
 }
 
-// A reply is what the client knows of the outcome.
+// A reply is the outcome as the client knows it.
 type reply struct {
 	verdict verdict
 	pair    string // digest of the pair of tokens, if issued
@@ -37,19 +35,20 @@ const (
 	lost                   // no answer, or one that says nothing about the grant
 )
 
-// A state is a grant as its rules make it. An unredeemed code has generation 0.
+// A state is the state of a grant in the model. With an unredeemed code its generation is
+// 0.
 type state struct {
 	generation int
-	pair       string // of the generation; "" while nobody has heard of it
+	pair       string // digest of the generation's pair; "" while no client has received it
 	revoked    bool
 }
 
-// never is the return of a request that may still take effect.
+// never is the return time of a request that may still take effect.
 const never = math.MaxInt64
 
-// rules says which answers a grant may give one after the other, with a retry
-// window longer than the test. A lost answer leaves two possibilities: that
-// the request took effect, and that it did not.
+// rules is the model of a grant: it defines which sequences of answers are allowed, with
+// a retry window longer than the test. After a lost answer there are two possibilities:
+// the request took effect, or it did not.
 var rules = (&porcupine.NondeterministicModel{
 	Init: func() []any { return []any{state{}} },
 	Step: func(s, in, out any) []any {
@@ -65,12 +64,12 @@ var rules = (&porcupine.NondeterministicModel{
 	},
 }).ToModel()
 
-// step returns the state after a request that was answered with r, or nothing
-// if it must not be answered so.
+// step returns the state after a request that was answered with r, or nothing if the
+// rules forbid that answer.
 func step(s state, in request, r reply) []any {
 	next := s
 	switch {
-	case in.stolen: // it is refused, and changes nothing (RFC 9449 section 5)
+	case in.stolen: // is refused and changes nothing (RFC 9449 section 5)
 		if r.verdict == issued {
 			return nil
 		}
@@ -91,7 +90,7 @@ func step(s state, in request, r reply) []any {
 		}
 		next.revoked = true
 	case in.generation > s.generation:
-		// The token was answered, and the server does not know it.
+		// A client has received this token: the server must know it.
 		return nil
 	case r.verdict == refused:
 		return nil
@@ -116,11 +115,10 @@ func checkHistory(history []porcupine.Operation) string {
 	return "no order of these requests explains the answers:\n" + describe(history)
 }
 
-// distinct leaves out requests that were not answered and may yet take effect,
-// if there are two before them that ask for the same: the first could rotate and
-// the second could end the grant, and no further one could change more. Clients
-// of a store that is down make hundreds of them, and the checker would try every
-// order.
+// distinct leaves out unanswered requests that may still take effect, if two equal ones
+// precede them: one could rotate the token and the other end the grant; a third could
+// change nothing more. While a store is down, clients make hundreds of them, and the
+// checker would try every order.
 func distinct(history []porcupine.Operation) (list []porcupine.Operation) {
 	sorted := slices.SortedStableFunc(slices.Values(history), func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
 	open := map[request]int{}

@@ -6,14 +6,14 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// TestHistoriesAreJudged shows that the checker rejects each kind of broken
-// promise, and accepts what a lost answer makes legitimate.
+// TestHistoriesAreJudged shows that the checker rejects each kind of violation, and
+// accepts what a lost answer makes possible.
 func TestHistoriesAreJudged(t *testing.T) {
 	code := request{code: true}
 	token := func(generation int) request { return request{generation: generation} }
 	gave := func(pair string) reply { return reply{issued, pair} }
 	no, gone := reply{verdict: refused}, reply{verdict: lost}
-	// Requests that follow one another, written as request, reply, request ...
+	// The steps are request, reply, request, reply, ... in sequence.
 	serial := func(steps ...any) (h []porcupine.Operation) {
 		for i := 0; i < len(steps); i += 2 {
 			h = append(h, porcupine.Operation{Input: steps[i], Output: steps[i+1], Call: int64(10 * i), Return: int64(10*i + 5)})
@@ -30,7 +30,7 @@ func TestHistoriesAreJudged(t *testing.T) {
 		h[i].Return = never
 		return h
 	}
-	// A redemption, hundreds of requests that get no answer, and then more.
+	// A redemption, hundreds of unanswered requests, and then the rest.
 	outage := func(in request, rest ...any) []porcupine.Operation {
 		h := serial(code, gave("a"))
 		for i := range 300 {

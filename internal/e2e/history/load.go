@@ -24,55 +24,56 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// A Habit is what the clients of a load do, in chances out of a hundred.
+// A Habit is how the clients of a load behave, in percent where it is a chance.
 type Habit struct {
 	TwiceCode    int // redeem a code with two requests at once
 	TwiceRefresh int // refresh with two requests at once
-	Replay       int // end the chain by presenting something spent
-	Generations  int // how long a chain gets
-	// Proofs: each grant is of a public client with a key of its own, which it proves
-	// with each request.
+	Replay       int // end the chain by presenting a spent code or token
+	Generations  int // the maximal number of refresh tokens of a chain
+	// Proofs gives each grant a public client and a key of its own, which each request
+	// proves.
 	Proofs bool
-	Steal  int // have another key present the newest refresh token first, with Proofs
-	// Pause is how long a client rests between two requests, on average.
+	Steal  int // with Proofs, first present the newest refresh token with another key
+	// Pause is the average pause of a client between two requests.
 	Pause time.Duration
 }
 
-// A Load is many clients at work, and everything that they saw.
+// A Load runs many clients and records everything that they receive.
 type Load struct {
 	Habit Habit
-	// Killed says that nodes are killed. Then a broken connection tells that
-	// its request is over; from a node that lives, it tells nothing.
+	// Killed reports that nodes are killed. A broken connection to a killed node shows
+	// that its request is over; with a live node, the request may still take effect.
 	Killed bool
-	// Patience is for how long a client repeats a request, also while nobody
-	// serves.
+	// Patience is how long a client repeats an unanswered request.
 	Patience time.Duration
-	// Fault is told of every broken promise.
+	// Fault is called for every violation.
 	Fault func(format string, args ...any)
 
 	t     *testing.T
-	nodes []binary.Server // where they answer; the programs themselves change
+	nodes []binary.Server // their addresses; the processes may be restarted
 	start time.Time
 
 	LostCodes, LostRefreshes atomic.Int64 // requests that were sent and not answered
 
-	// stuck tells that a request got no answer at all; then nobody waits.
+	// stuck is set when a request got no answer within Patience; then all clients give
+	// up.
 	stuck atomic.Bool
 
 	mu       sync.Mutex
 	finished []*Chain
-	mark     int64 // when the present period began
+	mark     int64 // when the current period began
 	period   []Answers
 }
 
-// A Chain is one grant as its client knows it. One goroutine drives it; it may
-// send two requests at once.
+// A Chain is one grant as its client sees it. One goroutine runs it; it may send two
+// requests at once.
 type Chain struct {
 	code   string
 	tokens []string // refresh tokens by generation; the first is of generation 1
-	ended  bool     // a refusal is what the client must expect
-	unsure bool     // whether it has ended depends on a request without answer
-	// key is its client's, and thief another; nil without proofs.
+	ended  bool     // the client must expect a refusal
+	unsure bool     // an unanswered request decides whether it has ended
+	// key is the key of the chain's client, and thief another key; both are nil without
+	// Proofs.
 	key, thief *testkit.Prover
 
 	mu      sync.Mutex
@@ -85,13 +86,13 @@ func (c *Chain) String() string {
 	return describe(c.history)
 }
 
-// Generations is how many refresh tokens the client has been given.
+// Generations returns how many refresh tokens the client has received.
 func (c *Chain) Generations() int { return len(c.tokens) }
 
 // Ended reports whether the client expects a refusal.
 func (c *Chain) Ended() bool { return c.ended }
 
-// NewLoad prepares clients of nodes that run.
+// NewLoad prepares the clients of running nodes.
 func NewLoad(t *testing.T, h Habit, nodes ...*binary.Server) *Load {
 	l := &Load{Habit: h, Patience: 20 * time.Second, Fault: t.Errorf, t: t, start: time.Now(), period: make([]Answers, len(nodes))}
 	for _, n := range nodes {
@@ -104,7 +105,7 @@ func NewLoad(t *testing.T, h Habit, nodes ...*binary.Server) *Load {
 }
 
 // usePublicClient registers a client whose tokens are bound to keys, and waits until
-// every node knows it.
+// every node knows the client.
 func (l *Load) usePublicClient(at *binary.Server) {
 	l.t.Helper()
 	const id = "bound"
@@ -129,7 +130,7 @@ func (l *Load) usePublicClient(at *binary.Server) {
 	}
 }
 
-// proof is one for a token request at any node: their public address is one.
+// proof returns a DPoP proof for a token request. All nodes share one public address.
 func (l *Load) proof(p *testkit.Prover) string {
 	address, _, _ := strings.Cut(l.nodes[0].TokenEndpoint, "?")
 	return p.Proof("POST", address, "", time.Now())
@@ -137,7 +138,7 @@ func (l *Load) proof(p *testkit.Prover) string {
 
 func (l *Load) now() int64 { return int64(time.Since(l.start)) }
 
-// send presents something to a node once and records what came of it.
+// send presents a code or token to a node once and records the outcome.
 func (l *Load) send(client *http.Client, node int, c *Chain, in request, form url.Values) (binary.Answer, verdict) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -156,10 +157,10 @@ func (l *Load) send(client *http.Client, node int, c *Chain, in request, form ur
 	var network *net.OpError
 	switch {
 	case errors.As(err, &network) && network.Op == "dial":
-		return a, lost // nobody serves at the moment: nothing was sent
+		return a, lost // the connection was refused: nothing was sent
 	case err != nil:
-		// The kernel closes a killed process's connections after its last
-		// instruction: what took effect has done so by now.
+		// The kernel closes a killed process's connections after its last instruction:
+		// the request has taken effect by now, or never will.
 		if in.code {
 			l.LostCodes.Add(1)
 		} else {
@@ -188,11 +189,12 @@ func (l *Load) send(client *http.Client, node int, c *Chain, in request, form ur
 	return a, out.verdict
 }
 
-// ask presents something, once or twice at once, again and again until it is
-// answered. It reports the pair, or that it was refused.
+// ask presents a code or token, once or twice simultaneously, and repeats that until an
+// answer comes. It returns the pair, or ok false for a refusal.
 func (l *Load) ask(client *http.Client, c *Chain, in request, form url.Values, twice bool) (pair binary.Answer, ok bool) {
 	for began := time.Now(); time.Since(began) < l.Patience && !l.stuck.Load(); {
-		// Each time another node, and two at once.
+		// Choose a random node each time, and two different nodes for simultaneous
+		// requests.
 		node := rand.IntN(len(l.nodes))
 		var other binary.Answer
 		second := lost
@@ -212,7 +214,7 @@ func (l *Load) ask(client *http.Client, c *Chain, in request, form url.Values, t
 		}
 		pause := 3 * time.Millisecond
 		if a.Status == http.StatusServiceUnavailable {
-			// Sooner than Retry-After asks for, but not in a storm.
+			// Retry sooner than Retry-After says, but randomly spread.
 			pause = 50*time.Millisecond + rand.N(150*time.Millisecond)
 		}
 		time.Sleep(pause)
@@ -231,13 +233,12 @@ func (l *Load) redeem(client *http.Client, c *Chain, twice bool) (binary.Answer,
 	return l.ask(client, c, request{code: true}, l.nodes[0].ExchangeForm(c.code), twice)
 }
 
-// Work runs chain after chain until ctx ends; the present one is then left as
-// it is.
+// Work runs one chain after the other until ctx ends, and then abandons the current one.
 func (l *Load) Work(ctx context.Context, client *http.Client, rng *rand.Rand) {
 	chance := func(percent int) bool { return rng.IntN(100) < percent }
 	for ctx.Err() == nil && !l.stuck.Load() {
 		code, err := l.nodes[rng.IntN(len(l.nodes))].FastCode(ctx, "load")
-		if err != nil { // nobody serves at the moment
+		if err != nil { // no node serves at the moment
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
@@ -256,8 +257,8 @@ func (l *Load) run(ctx context.Context, client *http.Client, c *Chain, chance fu
 	twice := chance(l.Habit.TwiceCode)
 	a, ok := l.redeem(client, c, twice)
 	if !ok || twice {
-		// Two requests with one code end its grant; so does one that is
-		// repeated because its answer was lost. Then the user logs in again.
+		// Two requests with one code end its grant. This includes a repeat after a lost
+		// answer. The user then logs in again.
 		c.ended = true
 		c.unsure = slices.ContainsFunc(c.history, func(op porcupine.Operation) bool { return op.Output.(reply).verdict == lost })
 	}
@@ -282,7 +283,7 @@ func (l *Load) run(ctx context.Context, client *http.Client, c *Chain, chance fu
 		}
 		a, ok := l.refresh(client, c, newest, chance(l.Habit.TwiceRefresh))
 		if !ok {
-			return // the history will say whether this was right
+			return // Judge decides whether the refusal was right
 		}
 		c.tokens = append(c.tokens, a.RefreshToken)
 	}
@@ -294,24 +295,24 @@ func (l *Load) rest() {
 	}
 }
 
-// Finished is what clients have come to an end with so far.
+// Finished returns the chains that have finished so far.
 func (l *Load) Finished() []*Chain {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.finished)
 }
 
-// Verify uses the newest token of each of some chains: it must go on, unless
-// the client has ended the chain.
+// Verify refreshes the newest token of each chain: that must succeed, unless the client
+// has ended the chain.
 func (l *Load) Verify(client *http.Client, chains []*Chain) {
 	each(chains, func(c *Chain) { l.verify(client, c) })
 }
 
-// verifiers is how many verify at once.
+// verifiers is the number of concurrent verifications.
 const verifiers = 8
 
-// Replay presents the code of each of some chains once more. What comes of it is
-// for Judge; no chain goes on after this.
+// Replay presents the code of each chain once more, which ends the chain. Judge checks
+// the outcomes.
 func (l *Load) Replay(client *http.Client, chains []*Chain) {
 	each(chains, func(c *Chain) { l.redeem(client, c, false) })
 }
@@ -344,7 +345,7 @@ func (l *Load) verify(client *http.Client, c *Chain) {
 	}
 }
 
-// Judge checks the history of every grant, and returns how many are wrong.
+// Judge checks the history of every grant, and returns how many violate the rules.
 func (l *Load) Judge() (bad int) {
 	requests := 0
 	for _, c := range l.finished {

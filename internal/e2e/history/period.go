@@ -8,8 +8,7 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// Answers are what a node has answered to requests that were sent to it since a
-// moment.
+// Answers summarizes a node's answers to the requests that were sent to it since Mark.
 type Answers struct {
 	Issued, Unavailable int
 	First               time.Duration // until the first 200
@@ -23,7 +22,7 @@ func (l *Load) Mark() {
 	clear(l.period)
 }
 
-// Since tells what each node has answered since Mark.
+// Since returns the Answers of each node since Mark.
 func (l *Load) Since() []Answers {
 	l.mu.Lock()
 	defer l.mu.Unlock()

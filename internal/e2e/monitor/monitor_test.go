@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package monitor watches the program from outside, as Prometheus and a
-// collector of traces do, and checks that strangers cannot.
+// Package monitor observes the program as Prometheus and a trace collector do, and checks
+// that unauthenticated callers cannot.
 package monitor
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/mintage/mintage/internal/metrics"
 )
 
-// A collector takes traces by OTLP over HTTP.
+// A collector receives traces by OTLP over HTTP.
 type collector struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -64,7 +64,7 @@ func (c *collector) take(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// of lists the spans of a trace.
+// of returns the spans of a trace.
 func (c *collector) of(trace string) (list []*otlp.Span) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -98,7 +98,7 @@ func attribute(s *otlp.Span, key string) string {
 	return ""
 }
 
-// A watched is a server and those who watch it.
+// watched is a server, its trace collector and its scraper.
 type watched struct {
 	*testing.T
 	*binary.Server
@@ -140,7 +140,7 @@ func (w *watched) scrape() string {
 	return text
 }
 
-// value is that of a series, which must be there.
+// value returns the value of a series, which must exist.
 func (w *watched) value(scrape, series string) float64 {
 	w.Helper()
 	m := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(series) + ` (\S+)$`).FindStringSubmatch(scrape)
@@ -172,7 +172,7 @@ func TestWhatAServerDoesIsSeenByThoseWhoWatchIt(t *testing.T) {
 	code := w.Code(t, "alice")
 	first := w.token(w.ExchangeForm(code), 200)
 
-	// A refresh, within a trace that began at the client.
+	// Refresh within a trace that the client has begun.
 	const trace, above = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.TokenEndpoint+"&x=in-the-query", strings.NewReader(w.RefreshForm(first.RefreshToken).Encode()))
 	if err != nil {
@@ -194,7 +194,7 @@ func TestWhatAServerDoesIsSeenByThoseWhoWatchIt(t *testing.T) {
 	w.checkTrace(trace, above, resp.Header.Get("X-Request-Id"))
 
 	w.token(w.RefreshForm(first.RefreshToken), 400) // a replay
-	w.token(w.RefreshForm(next.RefreshToken), 400)  // of a grant that has ended
+	w.token(w.RefreshForm(next.RefreshToken), 400)  // the grant has ended
 	wrong := w.RefreshForm(next.RefreshToken)
 	wrong.Set("client_secret", "guessed")
 	w.token(wrong, 400)
@@ -227,7 +227,7 @@ func TestWhatAServerDoesIsSeenByThoseWhoWatchIt(t *testing.T) {
 		t.Error("batches or audit records are not counted")
 	}
 	for _, f := range metrics.Families() {
-		// No secret of the demo runs out, and nothing was restored.
+		// No secret of the demo client expires, and no store was restored.
 		if f.Name != "mintage_client_secret_expiry_timestamp_seconds" && f.Name != "mintage_restore_until_timestamp_seconds" && !strings.Contains(text, "\n# TYPE "+f.Name+" "+string(f.Kind)) {
 			t.Errorf("no %s in the scrape", f.Name)
 		}
@@ -247,18 +247,18 @@ func TestWhatAServerDoesIsSeenByThoseWhoWatchIt(t *testing.T) {
 	everything += strings.Join(w.traces.bodies, "\n")
 	for _, secret := range []string{code, first.AccessToken, first.RefreshToken, next.AccessToken, next.RefreshToken, w.ClientSecret, "guessed", "wrong place", "in-the-query"} {
 		if strings.Contains(everything, secret) {
-			t.Errorf("%.12s... is in what those who watch are told", secret)
+			t.Errorf("%.12s... occurs in the metrics, the traces or the log", secret)
 		}
 	}
 	if len(w.traces.faults) > 0 || w.traces.about["service.name"] != "mintage" || w.traces.about["deployment.environment"] != "test" {
-		t.Errorf("the collector met %q, of %v", w.traces.faults, w.traces.about)
+		t.Errorf("the collector received invalid traces: %q, from %v", w.traces.faults, w.traces.about)
 	}
 	if !strings.Contains(w.Log(), `"trace_id"`) {
 		t.Error("no line of the log names its trace")
 	}
 }
 
-// checkTrace waits for the spans of one refresh.
+// checkTrace waits for the spans of one refresh and checks them.
 func (w *watched) checkTrace(trace, above, requestID string) {
 	w.Helper()
 	var spans []*otlp.Span
@@ -312,7 +312,7 @@ func TestOP10_ManagementAndAdminAreNotOnThePublicListener(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.URL.Opaque = "//" + u.Host + path // as it is spelt
+		r.URL.Opaque = "//" + u.Host + path // sent exactly as spelt
 		resp, err := w.client.Do(r)
 		if err != nil {
 			t.Fatal(err)
@@ -352,6 +352,6 @@ func TestACollectorThatIsGoneHoldsNothingUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := strings.Count(w.Log(), "cannot send traces"); n > 1 {
-		t.Errorf("the log says so %d times", n)
+		t.Errorf("the log reports the missing collector %d times", n)
 	}
 }

@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package moving moves the store of a running service from SQLite to
-// PostgreSQL, and lets its clients go on.
+// Package moving moves the store of a running service from SQLite to PostgreSQL, while
+// its clients keep their tokens.
 package moving
 
 import (
@@ -28,7 +28,7 @@ var database *pgtest.Server
 
 func TestMain(m *testing.M) { os.Exit(pgtest.Main(m, &database)) }
 
-// A service is a server and a client system of it.
+// A service is a server with one of its clients.
 type service struct {
 	*testing.T
 	*binary.Server
@@ -62,7 +62,7 @@ func (s service) refused(form url.Values) {
 	s.post(form, http.StatusBadRequest, "invalid_grant")
 }
 
-// command runs the program and demands its exit status.
+// command runs the program and requires an exit status.
 func command(t *testing.T, status int, args ...string) (stdout, stderr string) {
 	t.Helper()
 	cmd := binary.Command(t, args...)
@@ -119,7 +119,7 @@ func fill(t *testing.T, dir string, grants int) {
 }
 
 func TestLiveTokensGoOnAfterTheStoreHasMoved(t *testing.T) {
-	// The move is killed forty times in the long form, while a code waits.
+	// The long form kills the move forty times, and the code must outlive that.
 	lasting := []string{"--code-lifetime", "10m"}
 	old := binary.Start(t, t.TempDir(), lasting...)
 	s := service{t, old, &http.Client{Transport: old.Transport(t, ""), Timeout: 30 * time.Second}}
@@ -147,7 +147,7 @@ func TestLiveTokensGoOnAfterTheStoreHasMoved(t *testing.T) {
 	stopped := time.Now()
 	fill(t, old.Dir, 10_000)
 
-	// Killed again and again, at any moment.
+	// Kill the move repeatedly at random moments.
 	for range binary.Scaled(4, 40) {
 		cmd := binary.Command(t, move...)
 		if err := cmd.Start(); err != nil {
@@ -158,7 +158,7 @@ func TestLiveTokensGoOnAfterTheStoreHasMoved(t *testing.T) {
 		sourceOut, sourceErr := binary.Command(t, "client", "list", "--data", old.Dir).CombinedOutput()
 		copyOut, copyErr := binary.Command(t, "client", "list", "--data", t.TempDir(), "--store", to).Output()
 		if sourceErr == nil && copyErr == nil && bytes.Contains(copyOut, []byte(old.ClientID)) {
-			t.Errorf("both stores can be used")
+			t.Errorf("both stores are usable at the same time")
 		}
 		if sourceErr != nil && ended != nil {
 			says(t, string(sourceOut), "mintage: open store "+old.Dir, " to postgres://127.0.0.1:")
@@ -184,18 +184,18 @@ func TestLiveTokensGoOnAfterTheStoreHasMoved(t *testing.T) {
 	s.refused(s.RefreshForm(revoked))
 	s.refused(s.ExchangeForm(spent))
 	s.refused(s.RefreshForm(stolen))
-	s.refused(s.RefreshForm(daves)) // a replay ends the grant, as it did before
+	s.refused(s.RefreshForm(daves)) // the spent token is still a replay, which ends the grant
 	s.refused(s.ExchangeForm(unredeemed))
 	s.redeem(s.Code(t, "erin"))
 	if _, _, err := s.Try(t, "client", "create", "--id", "former", "--name", "Former", "--redirect-uri", "https://a.example/cb", "--scope", "read"); err == nil {
-		t.Error("the id of a deleted client came back")
+		t.Error("the id of a deleted client can be used again")
 	}
 	if n := strings.Count(s.Server.Run(t, "grant", "list", "--limit", "100000"), "\n"); n != 1+10_000/64*64+6 {
 		t.Errorf("%d lines of grants, want %d", n, 1+10_000/64*64+6)
 	}
 
-	// Back again, which costs what has happened since. A node on another machine
-	// is not seen by its lock.
+	// Undo the move, which loses the changes since then. The move does not see the lock
+	// of a node on another machine.
 	node := s.Peer(t, "--listen", "127.0.0.1:0")
 	if err := s.Stop(); err != nil {
 		t.Fatal(err)
@@ -216,7 +216,8 @@ func TestLiveTokensGoOnAfterTheStoreHasMoved(t *testing.T) {
 	says(t, binary.StartRefused(t, s.Dir, "--store", to), "the store is at "+from+" again")
 	s.Server = binary.Start(t, old.Dir, "--listen", u.Host)
 	s.redeem(s.Code(t, "frank"))
-	// alice has refreshed in the database.
+	// alice's current token was issued by the database's server after the move: the old
+	// store does not know it.
 	s.post(s.RefreshForm(live), http.StatusServiceUnavailable, "temporarily_unavailable")
 	s.Server.Run(t, "restore", "--declare", "--backup-time", stopped.UTC().Format(time.RFC3339), "--yes")
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
@@ -224,7 +225,7 @@ func TestLiveTokensGoOnAfterTheStoreHasMoved(t *testing.T) {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("a client that has refreshed in the database does not go on")
+			t.Fatal("a client that has refreshed in the database cannot refresh")
 		}
 	}
 	_, text = command(t, 1, move...)
@@ -244,7 +245,8 @@ func TestAnInterruptedMoveSaysHowToGoOnAndCanBeGivenUp(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	// As soon as it has marked the store, which doctor opens beside whoever has locked it.
+	// Wait until the move has set the migration state. doctor reads the store although
+	// the move has locked it.
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		out, _ := binary.Command(t, "doctor", "--data", s.Dir).CombinedOutput()
 		if strings.Contains(string(out), "it is being moved to postgres://127.0.0.1:") {
@@ -252,7 +254,7 @@ func TestAnInterruptedMoveSaysHowToGoOnAndCanBeGivenUp(t *testing.T) {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("the move does not begin")
+			t.Fatal("the move does not set the migration state")
 		}
 	}
 	_, second := command(t, 1, "migrate-store", "--from", from, "--to", to)

@@ -20,8 +20,8 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// TestOneAssertionOnTwoNodesIsUsedOnce sends each of some assertions to both nodes at
-// the same time, several times (RFC 7523 section 3, item 7).
+// TestOneAssertionOnTwoNodesIsUsedOnce sends each client assertion several times to both
+// nodes simultaneously (RFC 7523 section 3, item 7).
 func TestOneAssertionOnTwoNodesIsUsedOnce(t *testing.T) {
 	t.Parallel()
 	nodes := start(t, 2)
@@ -54,7 +54,7 @@ func TestOneAssertionOnTwoNodesIsUsedOnce(t *testing.T) {
 	web := make([]*http.Client, len(nodes))
 	for i, n := range nodes {
 		web[i] = &http.Client{Transport: n.Transport(t, ""), Timeout: 20 * time.Second}
-		for began, try := time.Now(), 0; ; try++ { // until that node knows the client
+		for began, try := time.Now(), 0; ; try++ { // until the node knows the client
 			a, err := n.Post(t.Context(), web[i], form(fmt.Sprintf("warm-%d-%d", i, try)))
 			if err != nil {
 				t.Fatal(err)
@@ -68,7 +68,7 @@ func TestOneAssertionOnTwoNodesIsUsedOnce(t *testing.T) {
 			time.Sleep(50 * time.Millisecond)
 		}
 	}
-	for round := range 4 { // more failures of a client are throttled
+	for round := range 4 { // few enough failures of the client to escape the throttle
 		f := form(fmt.Sprint("once-", round))
 		var mu sync.Mutex
 		var all sync.WaitGroup

@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// everywhere is within what a change is in force on every node.
+// everywhere limits the time until a change is in force on every node.
 const everywhere = 2 * time.Second
 
-// TestOP04_NodesReadEachOthersWrites hands grants from node to node.
+// TestOP04_NodesReadEachOthersWrites uses each grant at one node after the other.
 func TestOP04_NodesReadEachOthersWrites(t *testing.T) {
 	t.Parallel()
 	c := open(t, 3)
@@ -31,7 +31,7 @@ func TestOP04_NodesReadEachOthersWrites(t *testing.T) {
 	}
 }
 
-// An api is a resource server.
+// An api is a resource server that introspects tokens at every node.
 type api struct {
 	*cluster
 	ID     string `json:"client_id"`
@@ -85,7 +85,7 @@ func (a *api) introspect(t *testing.T, i int, token string) (active bool, status
 	return body.Active, resp.StatusCode
 }
 
-// isActive demands what every node says of a token.
+// isActive requires that every node reports active as want.
 func (a *api) isActive(t *testing.T, token string, want bool) {
 	t.Helper()
 	for i := range a.nodes {
@@ -95,14 +95,15 @@ func (a *api) isActive(t *testing.T, token string, want bool) {
 	}
 }
 
-// soon waits until what every node has to hear is in force. The bound is that
-// of the product, ten times, for a busy machine.
+// soon waits until a change is in force on every node. On a busy machine it may take ten
+// times the product's limit.
 func soon(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	soonBy(t, 20*time.Millisecond, what, f)
 }
 
-// soonBy is soon for a question that is not to be asked more often: a refusal may count.
+// soonBy is soon with a longer pause between tries, for failures that the server
+// throttles.
 func soonBy(t *testing.T, pause time.Duration, what string, f func() bool) {
 	t.Helper()
 	began := time.Now()
@@ -114,8 +115,8 @@ func soonBy(t *testing.T, pause time.Duration, what string, f func() bool) {
 	}
 }
 
-// TestIN12_WhatHasEndedIsInactiveOnEveryNodeAtOnce revokes on one node and asks
-// all of them, with nothing in between.
+// TestIN12_WhatHasEndedIsInactiveOnEveryNodeAtOnce revokes a token on one node and
+// introspects it at all nodes immediately.
 func TestIN12_WhatHasEndedIsInactiveOnEveryNodeAtOnce(t *testing.T) {
 	t.Parallel()
 	c := open(t, 3)
@@ -145,8 +146,8 @@ func TestIN12_WhatHasEndedIsInactiveOnEveryNodeAtOnce(t *testing.T) {
 	}
 }
 
-// TestOP18_CommandsAreInForceOnEveryNodeWithinTwoSeconds changes the directory
-// beside one node.
+// TestOP18_CommandsAreInForceOnEveryNodeWithinTwoSeconds changes clients and grants by
+// commands beside one node.
 func TestOP18_CommandsAreInForceOnEveryNodeWithinTwoSeconds(t *testing.T) {
 	t.Parallel()
 	c := open(t, 3)
@@ -154,10 +155,10 @@ func TestOP18_CommandsAreInForceOnEveryNodeWithinTwoSeconds(t *testing.T) {
 	pair := c.post(t, 0, c.nodes[0].ExchangeForm(c.code(t, 0)), http.StatusOK)
 	code := c.code(t, 1)
 
-	// By a subject: codes that were not yet redeemed die as well.
+	// Revoking by subject also invalidates unredeemed codes.
 	c.nodes[1].Run(t, "grant", "revoke", "--subject", "alice")
 	if active, status := a.introspect(t, 1, pair.AccessToken); active || status != http.StatusOK {
-		t.Errorf("on the node that the command told: active %t, status %d", active, status)
+		t.Errorf("on the node that the command called: active %t, status %d", active, status)
 	}
 	for i := range c.nodes {
 		soon(t, "the cutoff", func() bool {
@@ -168,7 +169,7 @@ func TestOP18_CommandsAreInForceOnEveryNodeWithinTwoSeconds(t *testing.T) {
 		c.post(t, i, c.nodes[0].ExchangeForm(code), http.StatusBadRequest)
 	}
 
-	// A second secret, and then the end of the first one.
+	// Add a second secret, and revoke the first one.
 	var added struct {
 		Secret string `json:"client_secret"`
 		ID     string `json:"secret_id"`
@@ -198,8 +199,8 @@ func TestOP18_CommandsAreInForceOnEveryNodeWithinTwoSeconds(t *testing.T) {
 	}
 }
 
-// TestTR35_RefreshesGoOnAfterKeyRotationAndRestarts rotates the keys of tokens
-// and restarts one node after the other.
+// TestTR35_RefreshesGoOnAfterKeyRotationAndRestarts rotates the token keys and restarts
+// one node after the other.
 func TestTR35_RefreshesGoOnAfterKeyRotationAndRestarts(t *testing.T) {
 	t.Parallel()
 	c := open(t, 3)
@@ -208,7 +209,7 @@ func TestTR35_RefreshesGoOnAfterKeyRotationAndRestarts(t *testing.T) {
 		t.Helper()
 		old := pair
 		pair = c.post(t, i, c.nodes[0].RefreshForm(pair.RefreshToken), http.StatusOK)
-		// The repeat of a client that heard nothing, at another node.
+		// Repeat a refresh at another node, as a client that lost the response would.
 		again := c.post(t, i+1, c.nodes[0].RefreshForm(old.RefreshToken), http.StatusOK)
 		if again.RefreshToken != pair.RefreshToken || again.AccessToken != pair.AccessToken {
 			t.Error("the repeat got another pair")
@@ -229,7 +230,7 @@ func TestTR35_RefreshesGoOnAfterKeyRotationAndRestarts(t *testing.T) {
 		}
 		return n
 	}
-	// It is used when every node knows it, which takes some seconds.
+	// The nodes use the new key when all of them know it, which takes some seconds.
 	for i, began := 0, time.Now(); retired() == 0; i++ {
 		refresh(i)
 		if time.Since(began) > time.Minute {
@@ -243,7 +244,7 @@ func TestTR35_RefreshesGoOnAfterKeyRotationAndRestarts(t *testing.T) {
 		if err := n.Stop(); err != nil {
 			t.Errorf("node %d: %v", i, err)
 		}
-		refresh(i + 1) // the pair of requests meets the two others
+		refresh(i + 1) // uses this node and both others
 		if err := n.Restart(t); err != nil {
 			t.Fatal(err)
 		}

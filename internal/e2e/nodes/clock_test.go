@@ -11,9 +11,9 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// TestACommandOnAMachineWhoseClockIsBehindEndsEverything runs a command in a process of
-// its own, and a node whose clock is a minute ahead of it: what the node has issued is
-// before the cutoff.
+// TestACommandOnAMachineWhoseClockIsBehindEndsEverything runs a command in its own
+// process, while a node's clock is a minute ahead. The cutoff must also cover tokens that
+// this node has issued.
 func TestACommandOnAMachineWhoseClockIsBehindEndsEverything(t *testing.T) {
 	t.Parallel()
 	schema, url := database.Schema(t)
@@ -37,7 +37,7 @@ func TestACommandOnAMachineWhoseClockIsBehindEndsEverything(t *testing.T) {
 		case out = <-done:
 			until, err := time.Parse(time.RFC3339, regexp.MustCompile(`20\S+Z`).FindString(out))
 			if err != nil || time.Until(until) < ahead {
-				t.Errorf("%v from now, %v: %s", time.Until(until), err, out)
+				t.Errorf("the cutoff is %v from now, %v: %s", time.Until(until), err, out)
 			}
 		case <-time.After(300 * time.Millisecond):
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// TestDV07_AHundredDevicesAtTwoNodes has a hundred devices wait at once. Each polls both
-// nodes at the same moment: it gets one pair, and its user one grant.
+// TestDV07_AHundredDevicesAtTwoNodes: each of a hundred waiting devices polls both nodes
+// simultaneously. It gets one pair, and its user one grant.
 func TestDV07_AHundredDevicesAtTwoNodes(t *testing.T) {
 	t.Parallel()
 	const devices = 100
@@ -21,7 +21,7 @@ func TestDV07_AHundredDevicesAtTwoNodes(t *testing.T) {
 	first := c.nodes[0]
 	first.Run(t, "client", "create", "--data", first.Dir, "--name", "Terminal", "--id", "terminal", "--public", "--grant-types", "device_code,refresh_token", "--scope", "read")
 	user := first.DeviceUser(t, "alice")
-	// A client of a command reaches each node with its next look at the store.
+	// A node knows a client that a command has created after its next poll of the store.
 	var list [devices]binary.Device
 	var err error
 	for i := range list {
@@ -47,13 +47,13 @@ func TestDV07_AHundredDevicesAtTwoNodes(t *testing.T) {
 				var got [4]binary.Answer
 				var together sync.WaitGroup
 				for i := range got {
-					together.Go(func() { got[i], _ = c.node(i).Post(t.Context(), polling, d.PollForm()) }) // without an answer, it polls again
+					together.Go(func() { got[i], _ = c.node(i).Post(t.Context(), polling, d.PollForm()) }) // after an error, the device polls again
 				}
 				together.Wait()
 				var one string
 				for _, a := range got {
 					switch a.Error {
-					case "slow_down": // a busy machine has kept it from one of the nodes
+					case "slow_down": // the polls of a busy machine may come too close together
 						pause += 5 * time.Second
 					case "authorization_pending", "temporarily_unavailable":
 					case "":
@@ -75,7 +75,7 @@ func TestDV07_AHundredDevicesAtTwoNodes(t *testing.T) {
 					return
 				}
 			}
-			t.Error("a device waits in vain")
+			t.Error("a device got no pair in time")
 		})
 	}
 	for _, d := range list {

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// The doctor looks at the database server, and compares the clocks of the nodes.
+// TestDoctorLooksAtTheDatabaseAndTheNodes: doctor checks the database server, and
+// compares the clocks of the nodes.
 func TestDoctorLooksAtTheDatabaseAndTheNodes(t *testing.T) {
 	t.Parallel()
 	nodes := start(t, 2)
@@ -30,7 +31,7 @@ func TestDoctorLooksAtTheDatabaseAndTheNodes(t *testing.T) {
 		found[f.Check+" "+f.Level] = true
 		switch {
 		case f.Level == "fault" || f.Level == "unknown":
-			t.Errorf("nothing is wrong: %+v", f)
+			t.Errorf("a finding without a fault: %+v", f)
 		case f.Check == "database" && f.Level == "warning" && !strings.Contains(f.Finding, "no standby confirms commits"):
 			t.Errorf("%+v", f)
 		case f.Check == "clock" && f.Level == "note" && !strings.Contains(f.Finding, "compared with 2 nodes"):

@@ -14,9 +14,9 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// TestTX08_EndsOfExchangedTokensOnTwoNodes ends what exchanged tokens rest on, one after
-// the other. Each ends an opaque token and a JWT on both nodes; a token that was exchanged
-// by another client for another user goes on.
+// TestTX08_EndsOfExchangedTokensOnTwoNodes ends, row by row, something on which exchanged
+// tokens depend. That ends both an opaque token and a JWT on both nodes; tokens that
+// another client exchanged for another user stay active.
 func TestTX08_EndsOfExchangedTokensOnTwoNodes(t *testing.T) {
 	t.Parallel()
 	c := open(t, 2, "--access-token-lifetime", "1h")
@@ -51,8 +51,8 @@ func TestTX08_EndsOfExchangedTokensOnTwoNodes(t *testing.T) {
 		}
 		return a
 	}
-	// chain registers an API in each form, a shop and a gateway, and returns the tokens that
-	// the gateway exchanges.
+	// chain registers an API in each token format, a shop and a gateway. It returns the
+	// tokens that the gateway gets by exchange, and the subject token.
 	chain := func(t *testing.T, n int) (tokens []string, subject string) {
 		t.Helper()
 		shop, gateway, user := fmt.Sprint("shop", n), fmt.Sprint("gateway", n), fmt.Sprint("user", n)
@@ -76,7 +76,7 @@ func TestTX08_EndsOfExchangedTokensOnTwoNodes(t *testing.T) {
 	for i, row := range []struct {
 		name    string
 		command string // "": the gateway revokes the tokens
-		ends    int    // of the two tokens, the first that does not end
+		ends    int    // how many of the two tokens end
 	}{
 		{"the user's grants", "grant revoke --subject userN", 2},
 		{"the user's grants to the shop", "grant revoke --subject userN --client shopN", 2},

@@ -18,9 +18,8 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// smallDisk mounts a file system that the database's server may enter, and makes a
-// tablespace on it. It is in memory: ext4 searches long for room before each write
-// that fails.
+// smallDisk mounts a small file system to which PostgreSQL may write, and creates a
+// tablespace on it. It is a tmpfs: ext4 searches long for room before each failing write.
 func smallDisk(t *testing.T) (dir, tablespace string) {
 	t.Helper()
 	run := func(name string, args ...string) {
@@ -47,8 +46,8 @@ func smallDisk(t *testing.T) (dir, tablespace string) {
 	return dir, tablespace
 }
 
-// TestReadyzSaysNoWhenTheDatabasesDiskIsFull holds that a write which fits into a
-// page that is there, such as a heartbeat, is not taken for one that needs room.
+// TestReadyzSaysNoWhenTheDatabasesDiskIsFull: the server must not conclude from a write
+// that fits into an existing page, such as a heartbeat, that the disk has room.
 func TestReadyzSaysNoWhenTheDatabasesDiskIsFull(t *testing.T) {
 	t.Parallel()
 	dir, tablespace := smallDisk(t)
@@ -103,10 +102,10 @@ func TestReadyzSaysNoWhenTheDatabasesDiskIsFull(t *testing.T) {
 	}
 	for tries := 0; begin() == http.StatusOK; tries++ {
 		if tries > 1000 {
-			t.Fatal("the full disk does not show")
+			t.Fatal("no request fails although the disk is full")
 		}
 	}
-	// Heartbeats succeed meanwhile, one a second.
+	// Heartbeats, one a second, succeed meanwhile.
 	for began := time.Now(); time.Since(began) < 2*time.Second; time.Sleep(200 * time.Millisecond) {
 		readiness(http.StatusServiceUnavailable)
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// TestAnEmptiedDatabaseIsNotFilledAnew starts a node that has a key-encryption key
-// on a database that holds nothing any more: no tables, or no rows.
+// TestAnEmptiedDatabaseIsNotFilledAnew starts a node that has a key-encryption key on a
+// database without tables or without rows. The node refuses to start.
 func TestAnEmptiedDatabaseIsNotFilledAnew(t *testing.T) {
 	t.Parallel()
 	schema, url := database.Schema(t)

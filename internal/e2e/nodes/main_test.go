@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package nodes runs several servers on one PostgreSQL, as a provider does that
-// may not stop.
+// Package nodes runs several servers on one PostgreSQL, as providers do who need high
+// availability.
 package nodes
 
 import (

@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// TestAClientRegistersAtOneNodeAndIsUsedAtAnother: its id is the registration, so that
-// the other node has nothing to hear of; and the user's agreement is heard of as that of
-// any client is.
+// TestAClientRegistersAtOneNodeAndIsUsedAtAnother: a registered client's id contains its
+// registration, so the other nodes need no notification of it. Nodes learn of the user's
+// consent as of any other consent.
 func TestAClientRegistersAtOneNodeAndIsUsedAtAnother(t *testing.T) {
 	t.Parallel()
 	c := open(t, 2, "--client-metadata-registration")
@@ -42,7 +42,7 @@ func TestAClientRegistersAtOneNodeAndIsUsedAtAnother(t *testing.T) {
 	name, password := c.demoUser(t)
 	for i := range 2 {
 		id, secret := register(i)
-		v := c.visitor(t) // whose every request meets another node
+		v := c.visitor(t) // a browser that uses another node for each request
 		ask := v.origin + "/oauth2/authorize?" + url.Values{"response_type": {"code"}, "client_id": {id}, "redirect_uri": {"https://agent.example/cb"},
 			"code_challenge": {"E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"}, "code_challenge_method": {"S256"}, "resource": {"https://mcp.example/mcp"}}.Encode()
 		v.leaves = "https://agent.example/cb"

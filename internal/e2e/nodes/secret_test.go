@@ -13,9 +13,9 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// TestASecretUsedSecondsAgoIsNotSafeToRevoke uses a client's older secret and asks
-// at once whether it may go, where the server that has seen the use has not
-// written it yet: one on a file, and another node than the one that is asked.
+// TestASecretUsedSecondsAgoIsNotSafeToRevoke uses a client's older secret, and
+// immediately calls a server to revoke it. The use is not stored yet: by that server
+// itself, with SQLite, or by another node.
 func TestASecretUsedSecondsAgoIsNotSafeToRevoke(t *testing.T) {
 	t.Parallel()
 	nodes := start(t, 2)
@@ -45,9 +45,9 @@ func TestASecretUsedSecondsAgoIsNotSafeToRevoke(t *testing.T) {
 		old := list()[0].ID
 		c.asked.Run(t, "client", "secret", "add", made.ID)
 		web := &http.Client{Transport: c.used.Transport(t, ""), Timeout: 20 * time.Second}
-		// A token that is none: the client is authenticated, and refused.
+		// The token is invalid: the client authenticates, and gets invalid_grant.
 		form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {"mintage_rt_none"}, "client_id": {made.ID}, "client_secret": {made.Secret}}
-		for began := time.Now(); ; time.Sleep(50 * time.Millisecond) { // until that node knows the client
+		for began := time.Now(); ; time.Sleep(50 * time.Millisecond) { // until the node knows the client
 			a, err := c.used.Post(t.Context(), web, form)
 			if err != nil {
 				t.Fatal(err)
@@ -56,7 +56,7 @@ func TestASecretUsedSecondsAgoIsNotSafeToRevoke(t *testing.T) {
 				break
 			}
 			if time.Since(began) > time.Minute {
-				t.Fatalf("%s: the client is not let in: %d %s", name, a.Status, a.Error)
+				t.Fatalf("%s: the client is not authenticated: %d %s", name, a.Status, a.Error)
 			}
 		}
 		_, text, err := c.asked.Try(t, "client", "secret", "revoke", made.ID, old)

@@ -18,13 +18,13 @@ import (
 	"testing"
 )
 
-// A visitor is a browser whose every request meets another node, as behind a
-// load balancer.
+// A visitor is a browser that uses another node for each request, as behind a load
+// balancer.
 type visitor struct {
 	*http.Client
 	t      *testing.T
 	origin string
-	leaves string // where it leaves the server
+	leaves string // the callback's prefix, at which it leaves the server
 }
 
 func (c *cluster) visitor(t *testing.T) *visitor {
@@ -72,8 +72,8 @@ func (c *cluster) demoUser(t *testing.T) (name, password string) {
 	return demo.Username, demo.Password
 }
 
-// do sends a request and returns the page that it ends at, or where it leaves
-// the server.
+// do sends a request and follows redirects. It returns the last page, or the callback
+// address that leaves the server.
 func (v *visitor) do(r *http.Request, err error) (page string, callback *url.URL) {
 	v.t.Helper()
 	if err != nil {
@@ -119,8 +119,8 @@ func (v *visitor) submit(page string, values url.Values) (string, *url.URL) {
 	return v.do(r, err)
 }
 
-// TestASignInMayMeetAnotherNodeAtEachStep logs in, consents and redeems the code,
-// each request at another node, and comes again with the session.
+// TestASignInMayMeetAnotherNodeAtEachStep logs in, consents and redeems the code, each
+// step at another node, and returns with the session.
 func TestASignInMayMeetAnotherNodeAtEachStep(t *testing.T) {
 	t.Parallel()
 	c := open(t, 3)
@@ -135,12 +135,12 @@ func TestASignInMayMeetAnotherNodeAtEachStep(t *testing.T) {
 		}
 		return callback.Query().Get("code")
 	}
-	page, _ := v.get(ask + "&prompt=consent") // the demo client is first-party
+	page, _ := v.get(ask + "&prompt=consent") // require consent: the demo client is first-party
 	page, _ = v.submit(page, url.Values{"username": {name}, "password": {password}})
 	_, callback := v.submit(page, url.Values{"decision": {"allow"}, "remember": {"yes"}})
 	first := code(callback)
 	c.post(t, 1, c.nodes[0].ExchangeForm(first), http.StatusOK)
-	for range 4 { // on whatever node: nobody is asked again
+	for range 4 { // at any node, the session suffices without a page
 		_, callback = v.get(ask)
 		again := code(callback)
 		if again == first {

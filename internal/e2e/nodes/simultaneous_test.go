@@ -11,7 +11,7 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// A cluster is some nodes, with lines to them in turn and a client for single
+// A cluster is some nodes, open connections to each of them, and a client for single
 // requests.
 type cluster struct {
 	nodes  []*binary.Server
@@ -27,7 +27,7 @@ func open(t *testing.T, n int, args ...string) *cluster {
 	return c
 }
 
-// node is one of them, whatever the number.
+// node returns the i-th node, modulo their number.
 func (c *cluster) node(i int) *binary.Server { return c.nodes[i%len(c.nodes)] }
 
 func (c *cluster) code(t *testing.T, i int) string {
@@ -39,8 +39,7 @@ func (c *cluster) code(t *testing.T, i int) string {
 	return code
 }
 
-// post sends one request to a node and demands its status, and invalid_grant
-// with 400.
+// post sends one request to a node and requires a status; with 400, also invalid_grant.
 func (c *cluster) post(t *testing.T, i int, form url.Values, status int) binary.Answer {
 	t.Helper()
 	a, err := c.node(i).Post(t.Context(), c.client, form)
@@ -63,9 +62,9 @@ func sizes(t *testing.T, args []string, f func(t *testing.T, c *cluster, rounds 
 	}
 }
 
-// TestTC20_OneCodeAtAllNodesHasOneWinner sends one code to all nodes at the same
-// moment. The others are replays, so the winner's pair is dead when all is over,
-// on every node.
+// TestTC20_OneCodeAtAllNodesHasOneWinner sends one code to all nodes simultaneously. All
+// but one request are replays, so the winner's tokens are revoked in the end, on every
+// node.
 func TestTC20_OneCodeAtAllNodesHasOneWinner(t *testing.T) {
 	t.Parallel()
 	sizes(t, nil, func(t *testing.T, c *cluster, rounds int) {
@@ -76,15 +75,16 @@ func TestTC20_OneCodeAtAllNodesHasOneWinner(t *testing.T) {
 	})
 }
 
-// TestTR12_OneRefreshTokenAtAllNodesHasOneSuccessor is about the retry window:
-// everybody gets the same pair, on whatever node.
+// TestTR12_OneRefreshTokenAtAllNodesHasOneSuccessor sends one refresh token to all nodes
+// simultaneously, inside the retry window: every node returns the same pair.
 func TestTR12_OneRefreshTokenAtAllNodesHasOneSuccessor(t *testing.T) {
 	t.Parallel()
 	sizes(t, nil, func(t *testing.T, c *cluster, rounds int) {
 		for i := range rounds {
 			first := c.post(t, i, c.nodes[0].ExchangeForm(c.code(t, i)), http.StatusOK)
 			pair := binary.OnePair(t, c.lines.Together(t, c.nodes[0].RefreshForm(first.RefreshToken)))
-			// One successor is alive; once it is used, the old token is a replay.
+			// The successor is valid; once a client has used it, the old token is a
+			// replay.
 			second := c.post(t, i+1, c.nodes[0].RefreshForm(pair.RefreshToken), http.StatusOK)
 			c.post(t, i+2, c.nodes[0].RefreshForm(first.RefreshToken), http.StatusBadRequest)
 			c.post(t, i, c.nodes[0].RefreshForm(second.RefreshToken), http.StatusBadRequest)
@@ -92,8 +92,9 @@ func TestTR12_OneRefreshTokenAtAllNodesHasOneSuccessor(t *testing.T) {
 	})
 }
 
-// TestTR12_OneRefreshTokenAtAllNodesWithoutWindowHasOneWinner is the same with
-// retry_window 0: one rotates, the others are replays and revoke the family.
+// TestTR12_OneRefreshTokenAtAllNodesWithoutWindowHasOneWinner does the same with
+// retry_window 0: one request rotates the token, the others are replays and revoke the
+// family.
 func TestTR12_OneRefreshTokenAtAllNodesWithoutWindowHasOneWinner(t *testing.T) {
 	t.Parallel()
 	sizes(t, []string{"--retry-window", "0s"}, func(t *testing.T, c *cluster, rounds int) {

@@ -22,7 +22,7 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// A kind of request.
+// A kind is a kind of request.
 type kind int
 
 const (
@@ -31,20 +31,20 @@ const (
 	kinds
 )
 
-// A line is a kept connection that makes one request at a time, as a client's
-// pool has many of. Its requests are bytes that were prepared: an HTTP client
-// would cost more than the server that is measured.
+// A line is a persistent connection that makes one request at a time; a client's pool has
+// many. Its requests are prepared bytes, because an HTTP client would use more processor
+// time than the server under test.
 type line struct {
 	kind
 	*world
 	from   *net.TCPAddr
 	conn   net.Conn
 	in     *bufio.Reader
-	secret []byte // its refresh token, or the code that it is about to redeem
+	secret []byte // the refresh token, or the next code to redeem
 	text   []byte
 }
 
-// open opens n lines of a kind, each with what it needs.
+// open opens n lines of a kind, and gives each one a secret.
 func (w *world) open(k kind, secrets []string) (list []*line) {
 	w.t.Helper()
 	list = make([]*line, len(secrets))
@@ -54,14 +54,15 @@ func (w *world) open(k kind, secrets []string) (list []*line) {
 		opening.Go(func() {
 			turns <- struct{}{}
 			defer func() { <-turns }()
-			// A crowd of clients: connections are bounded by address.
+			// Use many client addresses: the server limits the connections of each
+			// address.
 			from := &net.TCPAddr{IP: net.IPv4(127, 0, byte(1+k), byte(1+i/500))}
 			l := &line{kind: k, world: w, from: from, secret: []byte(secret)}
 			if err := l.connect(); err != nil {
 				w.t.Error(err)
 				return
 			}
-			if k == refresh { // a connection that asks for nothing is closed soon
+			if k == refresh { // the server soon closes a connection without requests
 				if a, err := l.ask(); err != nil || a.status != 200 {
 					w.t.Errorf("the first request of a connection: %d, %v", a.status, err)
 				} else if err := l.goOn(a); err != nil {
@@ -92,14 +93,14 @@ func (l *line) connect() error {
 	return nil
 }
 
-// An answer is what the generator looks at.
+// An answer holds the parts of a response that the generator needs.
 type answer struct {
 	status     int
 	retryAfter int // seconds; 0: none
 	body       []byte
 }
 
-// ask makes one request and reads its answer.
+// ask makes one request and reads the response.
 func (l *line) ask() (a answer, err error) {
 	form := l.refreshForm
 	if l.kind == exchange {
@@ -142,10 +143,11 @@ func (l *line) ask() (a answer, err error) {
 	}
 }
 
-// goOn takes what the next request of the line needs out of the answer.
+// goOn takes the line's next refresh token from the response, or its next code from the
+// prepared ones.
 func (l *line) goOn(a answer) error {
 	if a.status != 200 {
-		return nil // the same again
+		return nil // repeat the same request
 	}
 	if l.kind == exchange {
 		select {
@@ -165,16 +167,16 @@ func (l *line) goOn(a answer) error {
 	return nil
 }
 
-// A tally is what became of the requests of a run.
+// A tally counts the outcomes of a run's requests.
 type tally struct {
 	elapsed time.Duration
-	due     int64 // offered
-	unsent  int64 // of these: every line was still waiting for an answer
+	due     int64 // all requests that fell due
+	unsent  int64 // those among them for which no line was free
 	lag     bench.Histogram
 	answers [kinds]map[int]int64 // by status
-	served  bench.Histogram      // of 200, from when they were due
-	all     bench.Histogram      // of every answer
-	retry   map[int]int64        // 503 by Retry-After
+	served  bench.Histogram      // latency of 200s, from when they were due
+	all     bench.Histogram      // latency of all responses
+	retry   map[int]int64        // 503s by Retry-After
 	errors  map[string]int64
 }
 
@@ -211,7 +213,7 @@ func (t *tally) sum(status int) (n int64) {
 	return n
 }
 
-// rate is how many were answered with a status in a second.
+// rate returns the responses with a status per second.
 func (t *tally) rate(status int) float64 { return float64(t.sum(status)) / t.elapsed.Seconds() }
 
 func (t *tally) String() string {
@@ -220,15 +222,14 @@ func (t *tally) String() string {
 		t.served.Quantile(.99).Round(time.Millisecond), t.all.Quantile(.99).Round(time.Millisecond), t.lag.Quantile(.99).Round(time.Millisecond), t.errors)
 }
 
-// tooLate is when a request that found no line free is not sent any more: its
-// sender has as many requests under way as it has connections.
+// tooLate is the delay after which a due request that found no free line is dropped. Its
+// client then has as many pending requests as connections.
 const tooLate = 50 * time.Millisecond
 
-// run has requests fall due at a rate, at equal distances, whether or not those
-// before were answered; a rate of zero has each line send the next at once. A
-// line that is free takes the request that is due, so that a server which
-// answers nobody is sent nothing more than one request for each line: clients
-// have as many connections as they have. Every answer counts from when its
+// run makes requests fall due at a constant rate, whether or not earlier ones were
+// answered (an open-loop load); with rate 0 each line sends its next request at once. A
+// free line takes the next due request. A server that answers nothing therefore gets one
+// request per line, as from clients with limited connections. Latency counts from when a
 // request was due.
 func run(lines []*line, rate float64, length time.Duration) *tally {
 	var taken atomic.Int64
@@ -247,7 +248,7 @@ func run(lines []*line, rate float64, length time.Duration) *tally {
 					n := taken.Add(1) - 1
 					at = due(n)
 					if behind := time.Since(at); behind > tooLate {
-						// Whatever is too late by now is nobody's any more.
+						// Drop all due requests that are already too late.
 						skip := int64((behind - tooLate).Seconds() * rate)
 						if skip > 0 && taken.CompareAndSwap(n+1, n+1+skip) {
 							t.unsent += skip
@@ -299,7 +300,7 @@ func run(lines []*line, rate float64, length time.Duration) *tally {
 	return total
 }
 
-// world is a server and what its clients know.
+// world is a server, and the secrets of its clients.
 type world struct {
 	t                               *testing.T
 	server                          *binary.Server

@@ -2,20 +2,19 @@
 
 // Package overload gives the built server four times as much to do as it can.
 //
-// What the figures mean. The capacity is what the server answers to 64 clients
-// who each send the next request as soon as they have an answer: refreshes whose
-// access token is signed with RSA, which is the most that a refresh can cost.
-// Server and generator have a processor each, so that the generator takes nothing
-// from the server. Then requests fall due at equal distances at four times that
-// rate, whatever was answered before. They come over kept connections, as from
-// clients with pools: if each of them waits for an answer, what falls due is not
-// sent, and counts as that. Latency counts from when a request was due.
+// How to read the figures. The capacity is the rate at which 64 clients, which send each
+// request as soon as the previous one is answered, are served. The requests are refreshes
+// whose access token is signed with RSA, the most expensive kind of refresh. Server and
+// generator have a processor each, so that the generator takes nothing from the server.
+// Then requests fall due at four times that rate, at equal distances, whatever was
+// answered before. They use persistent connections, as from clients with pools: a request
+// that falls due while every connection waits for a response is not sent, and counts as
+// unsent. Latency counts from when a request was due.
 //
-// Refusing costs too: a request must be received, decrypted and read before it
-// can be refused. With tokens that are not signed, a refusal costs about half
-// of a refresh, and no server that answers every request at once could do most
-// of its work at four times its capacity. There it is the queue that holds the
-// clients back; see docs/decisions/0018-overload.md.
+// Refusing costs too: the server must receive, decrypt and parse a request before it can
+// refuse it. With unsigned tokens, a refusal costs about half of a refresh, and no server
+// that answers every request at once could do most of its work at four times its
+// capacity. There the queue slows the clients down; see docs/decisions/0018-overload.md.
 package overload
 
 import (
@@ -28,11 +27,11 @@ import (
 	"github.com/mintage/mintage/internal/overload"
 )
 
-// The bars. The ordinary suite runs beside other tests, which take the server's
-// processor away for moments, or for the whole of a run. There, what the server
-// serves is compared for each second in which it has had the processor, and a run in
-// which it has had much more or less of it than the one before is no run at four
-// times its capacity: it is repeated with a rate that is.
+// The limits. The ordinary suite runs beside other tests, which take processor time from
+// the server for moments or for a whole run. It therefore compares what the server serves
+// per second of its own processor time. A run in which the server had much more or less
+// processor time than before was not at four times its capacity: it is repeated with an
+// adjusted rate.
 const (
 	recovery = 5 * time.Second
 	// resident is the most memory that the server may take, in bytes, with up to
@@ -40,14 +39,15 @@ const (
 	resident = 384 << 20
 	// attempts limits how often a run is repeated in the ordinary suite.
 	attempts = 6
-	// enough refusals show how Retry-After is spread.
+	// enough is how many refusals show the distribution of Retry-After.
 	enough = 500
 )
 
-// bars returns the bars for a server that serves capacity requests a second. In the
-// long form, the slowest answer is the longest wait in the queue and the time in which
-// the server serves work requests: a second at 500 a second. RSA alone makes some
-// processors twice as slow as others, and what has a slot waits for it.
+// bars returns the limits for a server that serves capacity requests a second. In the
+// long form, the slowest response may take the longest wait in the queue and the time in
+// which the server serves work requests, half a second at 500 a second: a request that
+// has a slot may wait for the processor, and RSA makes some processors twice as slow as
+// others.
 func bars(capacity float64) (goodput float64, slowest time.Duration) {
 	const work = 250
 	if binary.Soak() {
@@ -56,7 +56,7 @@ func bars(capacity float64) (goodput float64, slowest time.Duration) {
 	return 0.6, 2 * time.Second
 }
 
-// serverTime is the processor time that the server has used.
+// serverTime returns the processor time that the server has used.
 func (w *world) serverTime() time.Duration {
 	w.t.Helper()
 	u, err := bench.ReadUsage(w.server.PID())
@@ -66,7 +66,7 @@ func (w *world) serverTime() time.Duration {
 	return u.CPU
 }
 
-// A measure is a run, and the processor time that the server has used for it.
+// A measure is a run with the processor time that the server used for it.
 type measure struct {
 	*tally
 	cpu time.Duration
@@ -79,17 +79,18 @@ func (w *world) measured(lines []*line, rate float64, length time.Duration) meas
 	return measure{t, w.serverTime() - before}
 }
 
-// each is how many were served for each second of the server's processor.
+// each returns the requests served per second of the server's processor time.
 func (m measure) each() float64 { return float64(m.sum(200)) / m.cpu.Seconds() }
 
-// share is how much of a processor the server has had.
+// share returns the server's share of one processor.
 func (m measure) share() float64 { return m.cpu.Seconds() / m.elapsed.Seconds() }
 
-// capacity is what a server that serves so many for each second of its processor could
-// have served in a second of the run.
+// capacity returns the rate that the server could have served in this run, if it serves
+// each requests per second of its processor time.
 func (m measure) capacity(each float64) float64 { return each * m.share() }
 
-// onlyServedOrTurnedAway demands of every answer that it is one or the other.
+// onlyServedOrTurnedAway requires that every response is 200 or 503, with Retry-After
+// from 1 to 8.
 func (w *world) onlyServedOrTurnedAway(what string, r *tally) {
 	w.t.Helper()
 	if len(r.errors) > 0 {
@@ -104,7 +105,7 @@ func (w *world) onlyServedOrTurnedAway(what string, r *tally) {
 	}
 	for after, n := range r.retry {
 		if after < 1 || after > 8 {
-			w.t.Errorf("%s: %d were told to come back after %d seconds", what, n, after)
+			w.t.Errorf("%s: %d responses have Retry-After %d", what, n, after)
 		}
 	}
 }
@@ -113,23 +114,23 @@ func seconds(ordinary, soak int) time.Duration {
 	return time.Duration(binary.Scaled(ordinary, soak)) * time.Second
 }
 
-// TestOP07_FourTimesItsCapacity loads a server whose limits are the default ones.
-// In the ordinary suite, which has fewer connections, the queue is shorter, so
-// that some of what is too much is refused at once all the same.
+// TestOP07_FourTimesItsCapacity loads a server with default limits. The ordinary suite,
+// with fewer connections, has a shorter queue, so that some of the excess is still
+// refused at once.
 func TestOP07_FourTimesItsCapacity(t *testing.T) {
 	s := binary.Start(t, t.TempDir(), "--code-lifetime", "10m", "--limits-waiting", strconv.Itoa(binary.Scaled(256, 0)))
 	w := newWorld(t, s)
 	lines := w.open(refresh, w.makeTokens(binary.Scaled(450, 1000)))
-	// From now on: before, it would only make the preparations longer.
+	// Sign access tokens only from now on, which keeps the preparations short.
 	s.Run(t, "client", "update", s.ClientID, "--access-token-format", "jwt", "--signing-alg", "RS256")
 	w.apart()
 	capacity, each := w.recoversFrom(lines)
 	w.servesHoldersFirst(lines[:100], capacity, each)
 }
 
-// recoversFrom has refreshes fall due at four times the capacity, and then at
-// half of it. It returns the capacity, in requests per second, and what the server
-// serves for each second of its processor.
+// recoversFrom offers refreshes at four times the capacity, and then at half of it. It
+// returns the capacity in requests per second, and how many requests the server serves
+// per second of its processor time.
 func (w *world) recoversFrom(lines []*line) (capacity, each float64) {
 	t := w.t
 	t.Helper()
@@ -156,7 +157,7 @@ func (w *world) recoversFrom(lines []*line) (capacity, each float64) {
 		t.Errorf("the 99th percentile of the answers took %s, want less than %s", p99, slowest)
 	}
 	if over.sum(503) == 0 {
-		t.Error("nobody was turned away: this was no overload")
+		t.Error("no request was refused: the server was not overloaded")
 	}
 
 	for began := time.Now(); ; {
@@ -168,7 +169,7 @@ func (w *world) recoversFrom(lines []*line) (capacity, each float64) {
 		if time.Since(began) > recovery+seconds(10, 0) {
 			t.Fatalf("%s after the load has fallen: %s", time.Since(began), r)
 		}
-		if !binary.Soak() { // half of what the server can do now
+		if !binary.Soak() { // half of the current capacity
 			capacity = min(capacity, run(few, 0, time.Second/2).rate(200))
 		}
 	}
@@ -183,7 +184,7 @@ func (w *world) recoversFrom(lines []*line) (capacity, each float64) {
 	return capacity, peak.each()
 }
 
-// overloaded has refreshes fall due at four times of what the server can do.
+// overloaded offers refreshes at four times what the server can serve.
 func (w *world) overloaded(lines []*line, peak measure) (over measure) {
 	t := w.t
 	t.Helper()
@@ -202,17 +203,17 @@ func (w *world) overloaded(lines []*line, peak measure) (over measure) {
 		}
 		rate *= 4 / times
 	}
-	// Those who were turned away together come back apart.
+	// Retry-After must spread the clients that were refused together.
 	for after := 1; after <= 8; after++ {
 		if n := retry[after]; n*16 < refused || n*5 > refused {
-			t.Errorf("%d of %d were told to come back after %d seconds, want about an eighth", n, refused, after)
+			t.Errorf("%d of %d refusals have Retry-After %d, want about an eighth", n, refused, after)
 		}
 	}
 	return over
 }
 
-// servesHoldersFirst redeems codes at three times the capacity, while others
-// refresh at a third of it.
+// servesHoldersFirst redeems codes at three times the capacity, while clients with grants
+// refresh at a third of it. Refreshes have priority.
 func (w *world) servesHoldersFirst(holders []*line, capacity, each float64) {
 	t := w.t
 	t.Helper()
@@ -222,7 +223,7 @@ func (w *world) servesHoldersFirst(holders []*line, capacity, each float64) {
 		t.Logf("%.1f times: refreshes: %s", times/3, held)
 		t.Logf("%.1f times: codes:     %s", times*3, stormed)
 		if !binary.Soak() && attempt < attempts && (times < 0.7 || times > 1.4) {
-			capacity /= times // there may have been too few codes
+			capacity /= times // the first rate may need more codes than were made
 			continue
 		}
 		w.onlyServedOrTurnedAway("refreshes", held)
@@ -231,23 +232,23 @@ func (w *world) servesHoldersFirst(holders []*line, capacity, each float64) {
 			t.Errorf("%.3f of the refreshes were served, want nearly all", served)
 		}
 		if stormed.sum(200) == 0 {
-			t.Error("no code was redeemed: logins wait for ever")
+			t.Error("no code was redeemed: logins starve")
 		}
 		if stormed.sum(503) == 0 {
-			t.Error("every code was redeemed: this was no storm")
+			t.Error("every code was redeemed: the server was not overloaded")
 		}
-		// With little of a processor, the time in a slot is most of both, and what was
-		// turned away shows who goes first.
+		// With little processor time, the time in a slot dominates both latencies. Then
+		// only the refusals show the priority.
 		const longestWait = time.Second / 2
 		inSlot := time.Duration(64 / (capacity / times) * float64(time.Second))
 		if quick, slow := held.served.Quantile(.5), stormed.served.Quantile(.5); inSlot < longestWait/2 && 2*quick > slow {
-			t.Errorf("half of the refreshes are answered within %s, and of the codes within %s", quick, slow)
+			t.Errorf("median latency %s of the refreshes, and %s of the codes", quick, slow)
 		}
 		return
 	}
 }
 
-// storm returns what became of refreshes and codes, and the server's processor time.
+// storm returns the tallies of refreshes and codes, and the server's processor time.
 func (w *world) storm(holders []*line, capacity float64) (held, stormed *tally, cpu time.Duration) {
 	w.t.Helper()
 	length := seconds(2, 20)

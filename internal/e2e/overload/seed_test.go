@@ -18,7 +18,7 @@ import (
 	"unsafe"
 )
 
-// makeCodes asks the admin API for codes, on connections that are kept.
+// makeCodes requests codes from the admin API, over persistent connections.
 func (w *world) makeCodes(n int) []string {
 	w.t.Helper()
 	client := &http.Client{Transport: &http.Transport{
@@ -49,7 +49,7 @@ func (w *world) makeCodes(n int) []string {
 	return codes
 }
 
-// makeTokens redeems a code for each of n refresh tokens.
+// makeTokens returns n refresh tokens, each from a code of its own.
 func (w *world) makeTokens(n int) []string {
 	w.t.Helper()
 	codes, tokens := w.makeCodes(n), make([]string, n)
@@ -68,7 +68,7 @@ func (w *world) makeTokens(n int) []string {
 	return tokens
 }
 
-// each does something n times, some at once.
+// each calls do n times, several calls concurrently.
 func (w *world) each(n int, do func(int) error) {
 	w.t.Helper()
 	var doing sync.WaitGroup
@@ -92,10 +92,9 @@ func (w *world) each(n int, do func(int) error) {
 	}
 }
 
-// apart has the server use one processor, and this process another, until the
-// end of the test: what the generator takes must not be taken from the server,
-// which would look like a server that does less under load. With one processor
-// there is nothing to part.
+// apart pins the server to one processor and this process to another until the end of the
+// test. Otherwise the generator would take time from the server, which would look slower
+// under load. With a single processor it does nothing.
 func (w *world) apart() {
 	w.t.Helper()
 	var mask [16]uint64
@@ -122,10 +121,10 @@ func (w *world) apart() {
 	w.t.Cleanup(func() { bind(w.t, os.Getpid(), all) })
 }
 
-// bind binds every thread of a process; new ones go where their makers are.
+// bind pins every thread of a process; a new thread inherits that.
 func bind(t *testing.T, pid int, mask [16]uint64) {
 	t.Helper()
-	for range 2 { // one may have been made while the first look lasted
+	for range 2 { // a thread may have started during the first scan
 		tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
 		if err != nil || len(tasks) == 0 {
 			t.Fatalf("no threads of process %d (%v)", pid, err)

@@ -16,8 +16,8 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// TestPackingTwiceGivesTheSameBytes is the quick half of reproducibility; the
-// other is `make dist-check`, which also compiles twice.
+// TestPackingTwiceGivesTheSameBytes checks that packing is reproducible. `make
+// dist-check` compiles twice as well, which takes longer.
 func TestPackingTwiceGivesTheSameBytes(t *testing.T) {
 	t.Parallel()
 	first, second := release(t), pack(t, t.TempDir())
@@ -49,7 +49,7 @@ func TestTheArchiveHasEverythingAndNothingElse(t *testing.T) {
 		}
 		if strings.HasPrefix(name, "docs/") {
 			if read(t, path) != read(t, filepath.Join(repository, name)) {
-				t.Errorf("%s is not that of the source", name)
+				t.Errorf("%s differs from the source", name)
 			}
 			texts++
 			return nil
@@ -71,7 +71,7 @@ func TestTheArchiveHasEverythingAndNothingElse(t *testing.T) {
 	list := output(t, "tar", "--list", "--verbose", "--file", filepath.Join(release(t), releasedName+".tar.gz"))
 	for line := range strings.Lines(list) {
 		if !strings.Contains(line, " 0/0 ") {
-			t.Errorf("an owner has come with it: %s", line)
+			t.Errorf("the archive contains an owner: %s", line)
 		}
 	}
 	f, err := elf.Open(filepath.Join(dir, "mintage"))
@@ -100,7 +100,7 @@ func TestTheSBOMNamesEveryModuleWithItsLicence(t *testing.T) {
 	for _, c := range doc.Components {
 		named[c.Name] = c.Version
 		if len(c.Licenses) == 0 || c.Licenses[0].License.ID == "" || !strings.HasPrefix(c.PURL, "pkg:golang/"+c.Name+"@") {
-			t.Errorf("what is known of %s: %+v", c.Name, c)
+			t.Errorf("the SBOM's entry of %s: %+v", c.Name, c)
 		}
 	}
 	modules := 0
@@ -136,7 +136,7 @@ func TestManualPagesAreWellFormed(t *testing.T) {
 	}
 }
 
-// shells are asked what may come after two command lines.
+// shells run the completion of each shell for a command line.
 var shells = map[string]func(dir, line string) *exec.Cmd{
 	"bash": func(dir, line string) *exec.Cmd {
 		return exec.Command("bash", "--norc", "--noprofile", "-c", `source /usr/share/bash-completion/bash_completion; source "$1/mintage.bash"

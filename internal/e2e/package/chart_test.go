@@ -21,9 +21,9 @@ var (
 	inChart    = regexp.MustCompile(`(?m)^  mintage\.yaml: \|\n((?:    .*\n)+)`)
 )
 
-// TestTheRenderedChartIsWhatTheProgramUnderstands takes what Helm made of the chart
-// (`make chart` and `make chart-test`, which have Helm) and gives its configuration
-// to the program.
+// TestTheRenderedChartIsWhatTheProgramUnderstands reads the chart as Helm rendered it
+// (`make chart` and `make chart-test`), and parses its configuration with the program's
+// own code.
 func TestTheRenderedChartIsWhatTheProgramUnderstands(t *testing.T) {
 	t.Parallel()
 	rendered := repository + "/internal/e2e/chart/testdata/rendered/"
@@ -58,23 +58,24 @@ func TestTheRenderedChartIsWhatTheProgramUnderstands(t *testing.T) {
 				t.Errorf("%s: %s is in no volume", name, path)
 			}
 		}
-		// A flood of connections takes as much as the garbage collector allows, 512 MiB,
-		// and the process has more than its heap.
+		// A flood of connections uses as much memory as the garbage collector allows, 512
+		// MiB, and the process needs more than its heap.
 		if !strings.Contains(text, "memory: 768Mi") {
 			t.Errorf("%s: the kernel ends the server under a flood of connections", name)
 		}
-		// Prometheus names the job by this label of the Service, or else by the Service.
+		// Prometheus takes the job's name from this label of the Service, or by default
+		// from the Service's name.
 		if strings.Contains(text, "kind: ServiceMonitor") && !strings.Contains(text, "  jobLabel: app.kubernetes.io/name\n") {
-			t.Errorf("%s: the alert rules are about another job", name)
+			t.Errorf("%s: the alert rules name another job", name)
 		}
 		if !strings.Contains(text, `args: [serve, --config, /etc/mintage/mintage.yaml]`) {
-			t.Errorf("%s: the arguments are others", name)
+			t.Errorf("%s: the arguments differ", name)
 		}
 	}
 }
 
-// chartDigest is of all files of the chart and of the values that it is rendered
-// with, as the module internal/e2e/chart computes it.
+// chartDigest is a hash of all files of the chart and of its values, the same one as in
+// the module internal/e2e/chart.
 func chartDigest(t *testing.T) string {
 	t.Helper()
 	sum := sha256.New()

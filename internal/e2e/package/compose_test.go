@@ -28,8 +28,8 @@ import (
 
 const composeFiles = repository + "/packaging/compose"
 
-// A composition is as much of the Compose specification as the files use;
-// anything else in them is an error.
+// A composition holds the parts of the Compose specification that the files use; any
+// other field is an error.
 type composition struct {
 	Name     string
 	Node     any `yaml:"x-node"`
@@ -64,7 +64,7 @@ type service struct {
 	}
 }
 
-// compose reads a file, and checks that what it refers to is there.
+// compose reads a file, and checks that all its references resolve.
 func compose(t *testing.T, name string) (c composition) {
 	t.Helper()
 	d := yaml.NewDecoder(strings.NewReader(read(t, filepath.Join(composeFiles, name))))
@@ -72,7 +72,7 @@ func compose(t *testing.T, name string) (c composition) {
 	if err := d.Decode(&c); err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
-	// What the operator makes, as the files say.
+	// The operator creates these files, as the compose files say.
 	made := []string{"./tls.crt", "./tls.key", "./tls.pem", "./kek", "./db-password"}
 	for key, s := range c.Services {
 		for _, v := range s.Volumes {
@@ -83,8 +83,8 @@ func compose(t *testing.T, name string) (c composition) {
 				t.Errorf("%s: %s mounts %s, which is nowhere", name, key, source)
 			}
 		}
-		// With on-failure, the engine starts nothing again that a shutdown of the machine
-		// has stopped.
+		// With on-failure, the container engine does not restart a container after a
+		// reboot of the machine.
 		if s.Restart != "unless-stopped" {
 			t.Errorf("%s: after a reboot, %s is down: %s", name, key, s.Restart)
 		}
@@ -94,13 +94,13 @@ func compose(t *testing.T, name string) (c composition) {
 			}
 		}
 		if strings.Contains(s.Image, "MINTAGE_IMAGE") && (!s.ReadOnly || !slices.Equal(s.CapDrop, []string{"ALL"}) || s.StopGracePeriod != "30s" || !slices.Equal(s.SecurityOpt, []string{"no-new-privileges:true"})) {
-			t.Errorf("%s: %s may do more than it needs, or is killed before it has stopped", name, key)
+			t.Errorf("%s: %s has more rights than it needs, or too short a stop_grace_period", name, key)
 		}
 	}
 	return c
 }
 
-// mounted is the file of the host that a container has at a path.
+// mounted returns the file of the host that is mounted at a path of the container.
 func (s service) mounted(path string) string {
 	for _, v := range s.Volumes {
 		if source, rest, _ := strings.Cut(v, ":"); rest == path+":ro" {
@@ -110,7 +110,7 @@ func (s service) mounted(path string) string {
 	return ""
 }
 
-// settingsOf are those of a container, as its command and its files say.
+// settingsOf returns the configuration of a container, from its command and its files.
 func settingsOf(t *testing.T, s service) (config.Config, string) {
 	t.Helper()
 	if !slices.Equal(s.Command, []string{"serve", "--config", "/etc/mintage/mintage.yaml"}) {
@@ -141,9 +141,8 @@ func TestComposeOfOneNodeIsWhatTheImageUnderstands(t *testing.T) {
 	}
 }
 
-// TestComposeOfThreeNodesServes runs what the containers of compose.nodes.yaml run,
-// with their files: three nodes, PostgreSQL, and HAProxy in front. Only addresses
-// and places are others.
+// TestComposeOfThreeNodesServes runs what compose.nodes.yaml runs, with its files: three
+// nodes, PostgreSQL, and HAProxy in front. Only addresses and paths differ.
 func TestComposeOfThreeNodesServes(t *testing.T) {
 	t.Parallel()
 	c := compose(t, "compose.nodes.yaml")
@@ -169,7 +168,7 @@ func TestComposeOfThreeNodesServes(t *testing.T) {
 	haproxy := read(t, c.Services["balancer"].mounted("/usr/local/etc/haproxy/haproxy.cfg"))
 	replace := func(old, new string) {
 		if !strings.Contains(haproxy, old) {
-			t.Errorf("haproxy.cfg has no %q", old)
+			t.Errorf("haproxy.cfg does not contain %q", old)
 		}
 		haproxy = strings.ReplaceAll(haproxy, old, new)
 	}
@@ -198,7 +197,7 @@ func TestComposeOfThreeNodesServes(t *testing.T) {
 			t.Fatalf("there is no %s", name)
 		}
 		cfg, file := settingsOf(t, s)
-		// Not in memory: the audit log is there.
+		// The data directory must persist: it contains the audit log.
 		if !slices.Contains(s.Volumes, name+":"+cfg.Data) {
 			t.Errorf("%s has no volume of its own at %s: %v", name, cfg.Data, s.Volumes)
 		}
@@ -222,7 +221,7 @@ func TestComposeOfThreeNodesServes(t *testing.T) {
 		cmd.Env = append(os.Environ(), "MINTAGE_LISTEN=127.0.0.1:"+public, "MINTAGE_MANAGEMENT_LISTEN=127.0.0.1:"+management, "MINTAGE_DATA="+data, "MINTAGE_KEK_FILE="+kek,
 			"MINTAGE_STORE="+database.URL("postgres"), "MINTAGE_STORE_PASSWORD_FILE=", "MINTAGE_TRUSTED_PROXIES=127.0.0.1",
 			"MINTAGE_PUBLIC_URL=https://127.0.0.1:"+balancerPort, "MINTAGE_ADMIN_LISTEN=unix:"+filepath.Join(dir, name+".sock"))
-		if len(nodes) == 0 { // as the page says: the key is there before the store
+		if len(nodes) == 0 { // as the page says, create the key before the store
 			cmd.Env = append(cmd.Env, "MINTAGE_NEW_STORE=true")
 		}
 		cmd.Stderr = &log
@@ -240,7 +239,7 @@ func TestComposeOfThreeNodesServes(t *testing.T) {
 		})
 		awaitReady(t, "http://127.0.0.1:"+management+"/readyz", ended, &log)
 		nodes = append(nodes, cmd)
-		if len(nodes) == 1 { // the others find it when they start
+		if len(nodes) == 1 { // the other nodes find it when they start
 			if err := json.Unmarshal(command("client", "create", "--json", "--no-pkce", "--name", "Billing", "--redirect-uri", "https://billing.example/callback", "--scope", "read"), &made); err != nil {
 				t.Fatal(err)
 			}
@@ -298,7 +297,7 @@ func TestComposeOfThreeNodesServes(t *testing.T) {
 	for range 6 {
 		refresh()
 	}
-	// The death of a node is no client's matter, once the balancer knows.
+	// When a node stops, clients notice nothing once HAProxy has noticed it.
 	nodes[0].Process.Signal(syscall.SIGTERM)
 	for range 6 {
 		refresh()

@@ -23,17 +23,17 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// An image is what the last stage of the Containerfile makes.
+// An image is the result of the last stage of the Containerfile.
 type image struct {
 	copies                   [][]string // options, source, target
 	user                     string
 	entrypoint, command      []string
 	from, signal             string
 	exposed, volumes, unread []string
-	built                    []string // RUN of the stages before
+	built                    []string // the RUN instructions of earlier stages
 }
 
-// readImage understands the instructions that the file uses, and no others.
+// readImage parses the instructions that the file uses; any other one is an error.
 func readImage(t *testing.T) (im image) {
 	t.Helper()
 	text := strings.ReplaceAll(read(t, filepath.Join(repository, "packaging/container/Containerfile")), "\\\n", " ")
@@ -72,7 +72,7 @@ func readImage(t *testing.T) (im image) {
 	return im
 }
 
-// lay makes the files of the image in an empty directory.
+// lay creates the files of the image in an empty directory.
 func (im image) lay(t *testing.T) string {
 	t.Helper()
 	root, err := os.MkdirTemp("", "mintage-image-")
@@ -129,9 +129,8 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-// TestTheImageHasAllThatTheProgramNeeds runs the program as the image does, as a
-// number without an account, where there is nothing else: no /tmp, no /dev, no
-// /proc, no /etc/passwd.
+// TestTheImageHasAllThatTheProgramNeeds runs the program as in the image: as a numeric
+// user without an account, in a root without /tmp, /dev, /proc and /etc/passwd.
 func TestTheImageHasAllThatTheProgramNeeds(t *testing.T) {
 	t.Parallel()
 	im := readImage(t)
@@ -196,7 +195,7 @@ func awaitReady(t *testing.T, url string, ended chan error, log fmt.Stringer) {
 	}
 }
 
-// certificate makes tls.crt, tls.key and both as tls.pem.
+// certificate creates tls.crt, tls.key and, with both, tls.pem.
 func certificate(t *testing.T, dir string, owner int) {
 	t.Helper()
 	output(t, "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30", "-subj", "/CN=mintage",

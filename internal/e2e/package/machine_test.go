@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package packaging checks what a release is made of: archives and packages, the
-// systemd unit in a systemd that runs, container and orchestration files.
+// Package packaging checks the contents of a release: archives and packages, the systemd
+// unit under a running systemd, and the container and orchestration files.
 package packaging
 
 import (
@@ -22,14 +22,14 @@ import (
 //go:embed testdata/boot.sh
 var bootScript string
 
-// A machine is a Debian on this one: the same files, of which it changes none,
-// with processes, network and cgroups of its own, and a systemd that has booted.
+// A machine is a Debian in namespaces of this one. It sees the same files in an overlay,
+// has its own processes, network and cgroups, and has booted systemd.
 type machine struct {
 	t    *testing.T
-	init int // its first process, as this machine counts
+	init int // the PID of its first process on this machine
 }
 
-// boot starts a machine; it is gone at the end of the test.
+// boot starts a machine and removes it at the end of the test.
 func boot(t *testing.T) *machine {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -48,7 +48,7 @@ func boot(t *testing.T) *machine {
 	})
 	m := &machine{t: t}
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		// The only child of unshare is the first process of the machine.
+		// The only child of unshare is the machine's first process.
 		children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", cmd.Process.Pid, cmd.Process.Pid))
 		m.init, _ = strconv.Atoi(strings.TrimSpace(string(children)))
 		if exe, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", m.init)); m.init != 0 && filepath.Base(exe) == "systemd" {
@@ -67,7 +67,7 @@ func (m *machine) try(script string) (stdout, stderr string, err error) {
 	return m.feed(nil, script)
 }
 
-// feed is try with something to read.
+// feed is try with standard input.
 func (m *machine) feed(in io.Reader, script string) (stdout, stderr string, err error) {
 	cmd := exec.CommandContext(m.t.Context(), "nsenter", "--target", strconv.Itoa(m.init), "--all", "--root", "sh", "-euc", "cd /\n"+script)
 	cmd.Dir = "/"
@@ -112,7 +112,7 @@ func (m *machine) put(from, to, mode string) {
 	}
 }
 
-// write makes a file in the machine.
+// write creates a file in the machine.
 func (m *machine) write(to, mode, text string) {
 	m.t.Helper()
 	if _, errText, err := m.feed(strings.NewReader(text), fmt.Sprintf("cat >%s; chmod %s %[1]s", to, mode)); err != nil {

@@ -15,15 +15,15 @@ import (
 
 const repository = "../../.."
 
-// The version of the packages that are tested, in the forms that it takes.
+// The version of the packages under test, in each of its forms.
 const (
 	released       = "v0.9.0-rc.1"
 	releasedName   = "mintage_0.9.0-rc.1_linux_amd64"
 	releasedDebian = "mintage_0.9.0~rc.1_amd64.deb"
 )
 
-// pack makes the files of one architecture from the binary that the other tests
-// use: everything about a release but its compilation, and its compression.
+// pack packs the files of one architecture, with the binary of the other tests. It omits
+// the compilation and compression of a release.
 func pack(t testing.TB, out string) string {
 	t.Helper()
 	program := binary.Path(t)
@@ -40,7 +40,7 @@ var once struct {
 	dir string
 }
 
-// release packs once for all tests of this process.
+// release packs once, for all tests of this process.
 func release(t testing.TB) string {
 	t.Helper()
 	once.Do(func() {
@@ -64,7 +64,7 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// unpacked is the archive's content.
+// unpacked extracts the archive and returns its directory.
 func unpacked(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

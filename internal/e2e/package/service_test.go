@@ -18,10 +18,9 @@ import (
 	"time"
 )
 
-// exposed is what a checker of units still finds, and may: a token service has
-// clients on the network and a database, a socket for a group to which it must
-// give it, and reads /proc/sys/net/core/somaxconn. A line of the unit that goes
-// missing adds to this list.
+// exposed lists what systemd-analyze security still reports, with reason: a token service
+// has clients on the network and a database, it gives its socket to a group, and reads
+// /proc/sys/net/core/somaxconn. Removing a line of the unit's sandbox adds to the list.
 var exposed = []string{
 	"SystemCallFilter=~@privileged", "RootDirectory=/RootImage=", "SupplementaryGroups=", "RestrictAddressFamilies=~AF_UNIX",
 	"RestrictAddressFamilies=~AF_(INET|INET6)", "ProcSubset=", "PrivateNetwork=", "PrivateUsers=", "DeviceAllow=", "IPAddressDeny=",
@@ -47,7 +46,7 @@ func TestTheUnitLeavesOpenOnlyWhatTheServiceNeeds(t *testing.T) {
 	slices.Sort(open)
 	slices.Sort(exposed)
 	if !slices.Equal(open, exposed) {
-		t.Errorf("open is\n%s\nwant\n%s", strings.Join(open, "\n"), strings.Join(exposed, "\n"))
+		t.Errorf("systemd-analyze reports\n%s\nwant\n%s", strings.Join(open, "\n"), strings.Join(exposed, "\n"))
 	}
 }
 
@@ -66,8 +65,8 @@ admin:
   listen: unix:/run/mintage/admin.sock
   group: mintage-admin
 `
-	// As a client system, with a code of the login portal: everything that the
-	// service does, and all of its state.
+	// round defines the shell function token, which sends a token request as a client, and
+	// gets a code as a login portal does.
 	round = `
 token() {
 	curl --silent --show-error --fail --cacert /etc/mintage/tls.crt "https://127.0.0.1:8443/oauth2/access_token?realm=/api${again-}" \
@@ -78,19 +77,19 @@ code=$(runuser -u portal -- curl --silent --fail --unix-socket /run/mintage/admi
 `
 )
 
-// TestThePackageIsInstalledRunUpgradedAndRemoved is the life of the Debian package
-// on a machine with systemd: the unit's sandbox is the real one.
+// TestThePackageIsInstalledRunUpgradedAndRemoved tests the whole life of the Debian
+// package on a machine with systemd, in the unit's real sandbox.
 func TestThePackageIsInstalledRunUpgradedAndRemoved(t *testing.T) {
 	t.Parallel()
 	deb := filepath.Join(release(t), releasedDebian)
 	m := boot(t)
 	m.put(deb, inMachine, "600")
 
-	// Installed: nothing runs, and what comes next is said.
+	// After the installation nothing runs, and its output names the next steps.
 	out := m.run("dpkg --force-depends --install " + inMachine)
 	for _, step := range []string{"public_url", "mintage config check", "systemctl enable --now mintage"} {
 		if !strings.Contains(out, step) {
-			t.Errorf("the installation does not say %q:\n%s", step, out)
+			t.Errorf("the installation's output does not contain %q:\n%s", step, out)
 		}
 	}
 	m.fails("systemctl is-active mintage")
@@ -115,10 +114,11 @@ func TestThePackageIsInstalledRunUpgradedAndRemoved(t *testing.T) {
 	m.run("curl --silent --fail http://127.0.0.1:9000/readyz; test ! -e /var/lib/mintage/new-store")
 	status := m.run("systemctl show mintage --property StatusText,NRestarts,ActiveState")
 	if !strings.Contains(status, "StatusText=serving https://127.0.0.1:8443/oauth2/api") || !strings.Contains(status, "NRestarts=0") {
-		t.Errorf("the service manager knows: %s", status)
+		t.Errorf("the service's status is: %s", status)
 	}
 
-	// What systemd has made of the lines that nothing else here meets.
+	// The properties that systemd derives from lines of the unit that no other check
+	// covers.
 	properties := m.run("systemctl show mintage --property Type,Restart,RestartUSec,TimeoutStartUSec,TimeoutStopUSec,LimitNOFILE,StartLimitIntervalUSec,RemoveIPC | sort")
 	if properties != "LimitNOFILE=65536\nRemoveIPC=yes\nRestart=on-failure\nRestartUSec=5s\nStartLimitIntervalUSec=0\nTimeoutStartUSec=10min\nTimeoutStopUSec=30s\nType=notify\n" {
 		t.Errorf("the service is\n%s", properties)
@@ -132,15 +132,15 @@ func TestThePackageIsInstalledRunUpgradedAndRemoved(t *testing.T) {
 		runuser -u mintage -- mintage grant list --config /etc/mintage/mintage.yaml --subject alice | grep --quiet "$id"`)
 	m.fails("runuser -u nobody -- curl --silent --fail --unix-socket /run/mintage/admin.sock http://admin/admin/v1/codes --json '{}'")
 
-	// A request is found in the journal.
+	// explain finds a request in the journal.
 	m.run(`curl --silent --cacert /etc/mintage/tls.crt --output /dev/null --write-out '%header{x-request-id}' \
 		'https://127.0.0.1:8443/oauth2/authorize?client_id=nobody' >/root/request`)
 	m.await(`journalctl --no-pager -u mintage -o cat | mintage explain --config /etc/mintage/mintage.yaml "$(cat /root/request)" --log - | grep -q '^log (-)'`)
-	// A page that it names is here, and so is what monitors need.
+	// The page that explain names is installed, and so are the files for monitoring.
 	m.run(`page=$(journalctl --no-pager -u mintage -o cat | mintage explain --config /etc/mintage/mintage.yaml "$(cat /root/request)" --log - | grep -o '/usr/share/doc/mintage/[a-z/-]*[.]md')
 		test -n "$page"; test -s "$page"
 		cd /usr/share/doc/mintage/packaging/monitoring; test -s dashboard.json; promtool test rules alerts_test.yaml`)
-	// The schedule of backups is what the page says.
+	// The scheduled backup of the page works as the page shows it.
 	m.run(`page=/usr/share/doc/mintage/docs/how-to/back-up.md
 		grep '^install --directory .*/var/backups/mintage$' $page | sh -eu
 		awk '/^\140\140\140/ { f = "" } f != "" && !/^# / { print >f } /^# .etc.systemd/ { f = $2 }' $page
@@ -160,8 +160,8 @@ func TestThePackageIsInstalledRunUpgradedAndRemoved(t *testing.T) {
 		t.Errorf("a reload has exchanged the process: %s, %s", pid, again)
 	}
 
-	// An upgrade, here to itself: the server goes on as the new program, with
-	// what its operator has set and what it has promised.
+	// Upgrade the package to itself: the server runs as a new process, with the
+	// operator's settings and all its data.
 	m.run("dpkg --force-depends --force-confold --install " + inMachine)
 	if again := m.run("systemctl show mintage --property MainPID"); again == pid {
 		t.Error("after an upgrade, the old program still runs")
@@ -170,7 +170,7 @@ func TestThePackageIsInstalledRunUpgradedAndRemoved(t *testing.T) {
 		id=$(jq --raw-output .client_id /root/client.json); secret=$(jq --raw-output .client_secret /root/client.json)` + round + `
 		token --data grant_type=refresh_token --data-urlencode "refresh_token=$(jq --raw-output .refresh_token /root/next.json)" >/root/last.json`)
 
-	// The key-encryption key away from the store.
+	// Keep the key-encryption key apart from the store.
 	m.run(`mv /var/lib/mintage/kek /etc/mintage/kek; chown root:root /etc/mintage/kek; chmod 600 /etc/mintage/kek
 		mkdir /etc/systemd/system/mintage.service.d; cp /usr/share/doc/mintage/examples/*.conf /etc/systemd/system/mintage.service.d/
 		sed -i 's/^listen:.*/listen: 127.0.0.1:443/' /etc/mintage/mintage.yaml
@@ -188,13 +188,13 @@ func TestThePackageIsInstalledRunUpgradedAndRemoved(t *testing.T) {
 	m.fails("pidof mintage")
 	out = m.run("dpkg --purge mintage; test -e /var/lib/mintage/mintage.db; test -e /etc/mintage/kek; test ! -e /etc/mintage/mintage.yaml; test ! -e /etc/systemd/system/multi-user.target.wants/mintage.service; id mintage")
 	if !strings.Contains(out, "left as they are, with the user mintage: /var/lib/mintage /etc/mintage") {
-		t.Errorf("a purge does not say what is left:\n%s", out)
+		t.Errorf("a purge does not list the directories that it leaves:\n%s", out)
 	}
 	m.run("rm -r /var/lib/mintage /etc/mintage; dpkg --force-depends --install " + inMachine + "; dpkg --purge mintage; test ! -e /etc/mintage")
 	m.fails("id mintage")
 
-	// The data is on a disk that is not mounted: nothing is made in its place, now and
-	// with an upgrade.
+	// The data directory is a link to a disk that is not mounted. Neither the
+	// installation nor an upgrade creates anything in its place.
 	m.run("ln -s /mnt/disk/mintage /var/lib/mintage")
 	for range 2 {
 		m.run("dpkg --force-depends --install " + inMachine + "; test -L /var/lib/mintage; test ! -e /mnt/disk")
@@ -206,7 +206,8 @@ func TestThePackageIsInstalledRunUpgradedAndRemoved(t *testing.T) {
 	}
 }
 
-// keepsWhatClientsHave updates a list of a client: nothing goes unseen.
+// keepsWhatClientsHave updates a list-valued setting of a client: removals must be
+// explicit.
 func (m *machine) keepsWhatClientsHave() {
 	m.t.Helper()
 	const update = "id=$(jq --raw-output .client_id /root/client.json); runuser -u mintage -- mintage client update --config /etc/mintage/mintage.yaml $id "
@@ -217,13 +218,13 @@ func (m *machine) keepsWhatClientsHave() {
 	show := m.run("id=$(jq --raw-output .client_id /root/client.json); mintage client show --config /etc/mintage/mintage.yaml $id --json")
 	for _, kept := range []string{"https://billing.example/callback", "https://billing.example/two", `"scope": "read write"`} {
 		if !strings.Contains(show, kept) {
-			m.t.Errorf("after adding, the client has no %s:\n%s", kept, show)
+			m.t.Errorf("after adding, the client lost %s:\n%s", kept, show)
 		}
 	}
 }
 
-// tellsTwoDeploymentsApart tries the program out in a directory, beside the package:
-// commands say which deployment they use, and doctor finds the one of the directory.
+// tellsTwoDeploymentsApart runs a second deployment in a directory, beside the package's.
+// Commands say which deployment they use, and doctor checks the one of the directory.
 func (m *machine) tellsTwoDeploymentsApart() {
 	m.t.Helper()
 	m.run("useradd --create-home trying; runuser -u trying -- sh -c 'cd; mintage serve --dev --listen 127.0.0.1:9443 --management-listen 127.0.0.1:9444 >serve.out 2>&1 & echo $! >pid'")
@@ -240,8 +241,9 @@ func (m *machine) tellsTwoDeploymentsApart() {
 	m.run("kill $(cat /home/trying/pid)")
 }
 
-// keepsItsKeyReadable gives the key-encryption key to the service's group, which is
-// good, and then to everybody: what doctor advises leaves it readable to the service.
+// keepsItsKeyReadable makes the key-encryption key readable by the service's group, which
+// doctor accepts, and then by everybody. Following doctor's advice leaves it readable by
+// the service.
 func (m *machine) keepsItsKeyReadable() {
 	m.t.Helper()
 	const doctor = "{ mintage doctor --config /etc/mintage/mintage.yaml --offline || :; }"
@@ -255,7 +257,7 @@ func (m *machine) keepsItsKeyReadable() {
 		m.run("chown " + owner + " /var/lib/mintage/kek; chmod 644 /var/lib/mintage/kek")
 		advice := strings.TrimSpace(m.run(doctor + " | grep -A1 'files: everybody on this machine can read' | sed -n 's/^ *do: //p'"))
 		if !strings.Contains(advice, "/var/lib/mintage/kek") {
-			m.t.Fatalf("of a key for everybody, owned by %s, doctor says %q", owner, advice)
+			m.t.Fatalf("doctor's advice for a world-readable key of %s is %q", owner, advice)
 		}
 		m.run(advice + "; runuser -u mintage -- test -r /var/lib/mintage/kek; systemctl restart mintage")
 		m.fails("runuser -u nobody -- cat /var/lib/mintage/kek")
@@ -263,7 +265,7 @@ func (m *machine) keepsItsKeyReadable() {
 	m.run("rm /var/lib/mintage/kek; cp -p /root/kek /var/lib/mintage/kek")
 }
 
-// keepsItsCertificate puts an expired certificate in the place of the good one, which
+// keepsItsCertificate replaces the valid certificate by an expired one. The valid one
 // stays in service.
 func (m *machine) keepsItsCertificate() {
 	m.t.Helper()
@@ -281,8 +283,8 @@ func (m *machine) keepsItsCertificate() {
 		curl --silent --fail http://127.0.0.1:9000/metrics | grep -q '^mintage_certificate_refused 0'`)
 }
 
-// recordsHonestTraffic repeats a request of one client until the audit log would have
-// left some out under a limit that is too low.
+// recordsHonestTraffic repeats a request of one client so often that a too low rate limit
+// would omit events from the audit log.
 func (m *machine) recordsHonestTraffic() {
 	m.t.Helper()
 	m.run(`id=$(jq --raw-output .client_id /root/client.json); secret=$(jq --raw-output .client_secret /root/client.json)` + round + `
@@ -294,7 +296,7 @@ func (m *machine) recordsHonestTraffic() {
 		grep -q '^mintage_audit_left_out_total{reason="rate"} 0' /root/metrics; grep -q 'alert: MintageAuditLeftOut' /usr/share/doc/mintage/packaging/monitoring/alerts.yaml`)
 }
 
-// expired returns a certificate that was good yesterday, with its key.
+// expired returns a certificate that expired yesterday, with its key.
 func expired(t *testing.T) (cert, key string) {
 	t.Helper()
 	pair, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -316,11 +318,11 @@ func expired(t *testing.T) (cert, key string) {
 	return text("CERTIFICATE", der), text("PRIVATE KEY", private)
 }
 
-// withoutItsDisk takes the data directory away, before a start and under a running
-// server.
+// withoutItsDisk removes the data directory, before a start and under a running server.
 func (m *machine) withoutItsDisk() {
 	m.t.Helper()
-	// An upgrade, too, takes an empty directory for a disk that is not mounted.
+	// An upgrade must not mistake an empty directory, such as an unmounted disk's, for a
+	// new installation.
 	m.run("mv /var/lib/mintage /var/lib/aside; install -d -m 700 -o mintage -g mintage /var/lib/mintage; dpkg --force-depends --force-confold --install " + inMachine)
 	m.fails("systemctl start mintage")
 	m.run(`systemctl stop mintage; test ! -e /var/lib/mintage/mintage.db; test ! -e /var/lib/mintage/new-store
@@ -336,8 +338,8 @@ func (m *machine) withoutItsDisk() {
 	m.run("systemctl stop mintage")
 }
 
-// sandboxed looks at the running server's process from outside, and tries within
-// its walls what it may do and what not.
+// sandboxed inspects the running server's process from outside, and tries inside its
+// sandbox what the unit allows and denies.
 func (m *machine) sandboxed() {
 	m.t.Helper()
 	status := m.run("cat /proc/$(systemctl show mintage --property MainPID --value)/status")
@@ -347,7 +349,7 @@ func (m *machine) sandboxed() {
 		}
 	}
 	if got := m.run("stat --format %U:%G:%a /var/lib/mintage /run/mintage /run/mintage/admin.sock"); got != "mintage:mintage:700\nmintage:mintage:755\nmintage:mintage-admin:660\n" {
-		m.t.Errorf("its places are\n%s", got)
+		m.t.Errorf("its directories and socket are\n%s", got)
 	}
 	const inside = "cd /; nsenter --target $(systemctl show mintage --property MainPID --value) --mount "
 	const asItself = inside + "--setuid $(id -u mintage) --setgid $(id -g mintage) "
@@ -357,7 +359,7 @@ func (m *machine) sandboxed() {
 	} {
 		m.run(allowed)
 	}
-	// Root within the walls may not either.
+	// Even root is denied these inside the sandbox.
 	for _, refused := range []string{
 		"touch /usr/x", "touch /etc/mintage/x", "touch /var/x", "touch /root/x", "test -e /dev/loop0", "test -e /tmp/of-others", "test -e /home/somebody",
 		"touch /sys/fs/cgroup/x", "sh -c 'echo 0 >/proc/sys/kernel/panic'",
@@ -367,7 +369,7 @@ func (m *machine) sandboxed() {
 	m.fails(asItself + "test -e /proc/1")
 }
 
-// await tries again until a script succeeds.
+// await repeats a script until it succeeds.
 func (m *machine) await(script string) {
 	m.t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {

@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package reload tests SIGHUP on the built binary: what can change is in force
-// at once, no request fails for it, and a bad file changes nothing.
+// Package reload tests SIGHUP on the built binary: changeable settings take effect at
+// once, no request fails, and an invalid file changes nothing.
 package reload
 
 import (
@@ -25,18 +25,18 @@ import (
 
 const (
 	before = "retry_window: 2m\nthrottle: {client_failures: 30}\n"
-	// Each is seen from outside, but for the last, which takes a restart.
+	// Each setting is visible to clients, except the last one, which takes a restart.
 	after = "retry_window: 0s\nthrottle: {client_failures: 3}\nlog: {level: debug}\ncors: {origins: [https://app.example]}\njwks_max_age: 2h\n"
-	// One line is wrong, and the others are not.
+	// The first setting is valid, the other two are not.
 	wrong = "cors: {origins: [https://other.example]}\nretry_window: soon\nlisen: x\n"
 )
 
-// A world is a server whose configuration is changed while it works.
+// A world is a server whose configuration the test changes while clients use it.
 type world struct {
 	*testing.T
 	*binary.Server
 	file   string
-	states *net.UnixConn // where it says what it does, as to systemd
+	states *net.UnixConn // receives the server's notifications to systemd
 }
 
 func newWorld(t *testing.T, first string) *world {
@@ -62,7 +62,7 @@ func (w *world) write(text string) {
 	}
 }
 
-// await reads what the server says of itself until it is in a state.
+// await reads the server's notifications until one contains a state.
 func (w *world) await(state string) {
 	w.Helper()
 	if err := w.states.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
@@ -80,7 +80,8 @@ func (w *world) await(state string) {
 	}
 }
 
-// reload gives the server another file and waits until it has read it.
+// reload changes the configuration file, sends SIGHUP, and waits until the server has
+// reloaded.
 func (w *world) reload(text string) {
 	w.Helper()
 	w.write(text)
@@ -91,7 +92,7 @@ func (w *world) reload(text string) {
 	w.await("READY=1")
 }
 
-// refresh fails the test if the answer is not a pair.
+// refresh refreshes a token, and fails the test unless it gets a new pair.
 func (w *world) refresh(client *http.Client, token string) string {
 	a, err := w.Post(context.Background(), client, w.RefreshForm(token))
 	if err != nil || a.Status != http.StatusOK || a.RefreshToken == "" {
@@ -100,7 +101,7 @@ func (w *world) refresh(client *http.Client, token string) string {
 	return a.RefreshToken
 }
 
-// begin redeems a new code.
+// begin redeems a new code and returns the refresh token.
 func (w *world) begin(client *http.Client, subject string) string {
 	w.Helper()
 	code, err := w.FastCode(context.Background(), subject)
@@ -114,7 +115,7 @@ func (w *world) begin(client *http.Client, subject string) string {
 	return a.RefreshToken
 }
 
-// fail authenticates with a wrong secret and returns the status.
+// fail authenticates with a wrong secret and returns the response's status.
 func (w *world) fail(client *http.Client) int {
 	w.Helper()
 	form := w.RefreshForm("x")
@@ -126,7 +127,7 @@ func (w *world) fail(client *http.Client) int {
 	return a.Status
 }
 
-// allows reports whether scripts of an origin may read the token endpoint.
+// allows reports whether CORS lets scripts of an origin read the token endpoint.
 func (w *world) allows(client *http.Client, origin string) bool {
 	w.Helper()
 	r, err := http.NewRequest(http.MethodOptions, w.TokenEndpoint, nil)
@@ -143,7 +144,7 @@ func (w *world) allows(client *http.Client, origin string) bool {
 	return resp.Header.Get("Access-Control-Allow-Origin") == origin
 }
 
-// repeats reports whether a spent refresh token gets the same pair again.
+// repeats reports whether a spent refresh token returns the same pair again.
 func (w *world) repeats(client *http.Client, subject string) bool {
 	w.Helper()
 	first := w.begin(client, subject)
@@ -160,7 +161,7 @@ func TestSIGHUPTakesTheConfigurationOverUnderLoad(t *testing.T) {
 	client := &http.Client{Transport: w.Transport(t, "")}
 	stranger := &http.Client{Transport: w.Transport(t, "127.0.0.9")}
 
-	// Refreshes that never stop, on their connections and on new ones.
+	// Refresh continuously, over persistent and over new connections.
 	stop := make(chan struct{})
 	var load sync.WaitGroup
 	var refreshes atomic.Int64
@@ -203,12 +204,12 @@ func TestSIGHUPTakesTheConfigurationOverUnderLoad(t *testing.T) {
 	}
 	w.reload(after + "revocations_max_age: 6s\n")
 	if status := w.fail(stranger); status != http.StatusTooManyRequests {
-		t.Errorf("after a reload a wrong secret is answered %d: failures are counted anew", status)
+		t.Errorf("after a reload a wrong secret is answered %d: the reload has reset the failure count", status)
 	}
 
 	w.reload(wrong)
 	if !w.allows(client, "https://app.example") || w.allows(client, "https://other.example") || w.repeats(client, "wrong") {
-		t.Error("a bad file has changed something")
+		t.Error("an invalid file has changed a setting")
 	}
 
 	for i := range binary.Scaled(10, 200) {
@@ -244,9 +245,10 @@ func (w *world) register(client *http.Client, token string) int {
 	return resp.StatusCode
 }
 
-// Whether clients may register themselves takes a restart: their keys belong to the
-// schedule. A reload neither opens registration nor takes its token away, and reads the
-// token again.
+// TestRegistrationByReloads: enabling or disabling dynamic client registration takes a
+// restart, because its keys are part of the key schedule. A reload neither enables
+// registration nor removes the requirement of an initial access token, but it reads the
+// token's file again.
 func TestRegistrationByReloads(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	give := func(token string) {
@@ -295,7 +297,7 @@ func TestRegistrationByReloads(t *testing.T) {
 	}
 }
 
-// judgeLog reads what the server has logged of the reloads.
+// judgeLog checks the log lines about the reloads.
 func (w *world) judgeLog() {
 	w.Helper()
 	var changed, kept, faults []string
@@ -322,15 +324,15 @@ func (w *world) judgeLog() {
 		}
 	}
 	if want := []string{"retry_window", "cors.origins", "throttle.client_failures", "log.level"}; !slices.Equal(changed, want) {
-		w.Errorf("the first reload is said to have changed %q, want %q", changed, want)
+		w.Errorf("the log says that the first reload changed %q, want %q", changed, want)
 	}
 	if want := []string{"jwks_max_age"}; !slices.Equal(kept, want) {
-		w.Errorf("%q are said to have kept their values, want %q", kept, want)
+		w.Errorf("the log says that %q kept their values, want %q", kept, want)
 	}
 	if len(faults) != 2 || !strings.HasPrefix(faults[0], w.file+":2: retry_window: ") || !strings.HasPrefix(faults[1], w.file+":3: unknown setting") {
-		w.Errorf("the faults of the bad file are given as %q", faults)
+		w.Errorf("the log lists the faults of the invalid file as %q", faults)
 	}
-	// The level changes a moment before the line about it is written.
+	// The new level takes effect just before the line about it is written.
 	if firstDebug != 0 && firstDebug != 1 {
 		w.Errorf("requests are logged after %d reloads, want after the first", firstDebug)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// openTerminal makes a terminal: its window, and the side of the programs.
+// openTerminal opens a pseudo-terminal: the side of its window, and the side of programs.
 func openTerminal(t *testing.T) (window, programs *os.File) {
 	t.Helper()
 	window, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
@@ -25,7 +25,7 @@ func openTerminal(t *testing.T) (window, programs *os.File) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { window.Close() })
-	// Not by window.Fd, after which its end would wait for whoever reads it.
+	// Do not use window.Fd: it makes reads blocking, and Close would wait for them.
 	conn, err := window.SyscallConn()
 	if err != nil {
 		t.Fatal(err)
@@ -45,10 +45,11 @@ func openTerminal(t *testing.T) (window, programs *os.File) {
 	return window, programs
 }
 
-// A closed window sends the same signal as whoever wants a reload.
+// TestAServerInATerminalReloadsBySIGHUPAndEndsWithItsWindow: closing a terminal's window
+// sends SIGHUP, too, the signal for a reload.
 func TestAServerInATerminalReloadsBySIGHUPAndEndsWithItsWindow(t *testing.T) {
-	// Under nohup, tests are started with SIGHUP ignored, which programs would
-	// inherit. A signal that this process handles has its default in them.
+	// Under nohup the tests start with SIGHUP ignored, which child processes would
+	// inherit. Handling it here resets it to its default in them.
 	handled := make(chan os.Signal, 1)
 	signal.Notify(handled, syscall.SIGHUP)
 	t.Cleanup(func() { signal.Stop(handled) })
@@ -78,13 +79,13 @@ func TestAServerInATerminalReloadsBySIGHUPAndEndsWithItsWindow(t *testing.T) {
 			select {
 			case line, open := <-seen:
 				if !open {
-					t.Fatalf("the server has ended without saying %q", text)
+					t.Fatalf("the server has ended without printing %q", text)
 				}
 				if strings.Contains(line, text) {
 					return
 				}
 			case <-late:
-				t.Fatalf("the server does not say %q", text)
+				t.Fatalf("the server does not print %q", text)
 			}
 		}
 	}
@@ -94,7 +95,7 @@ func TestAServerInATerminalReloadsBySIGHUPAndEndsWithItsWindow(t *testing.T) {
 	}
 	await("configuration reloaded")
 	go func() {
-		for range seen { // what it says at its end
+		for range seen { // drain what the server prints at its end
 		}
 	}()
 	window.Close()

@@ -8,10 +8,11 @@ import (
 	"testing"
 )
 
-// Behind each proxy, the API learns who acts for a user, and a client cannot say so.
+// TestProxiesPassTheActorOn: behind each proxy, the API receives the actor of an
+// exchanged token, which a client cannot forge.
 func TestProxiesPassTheActorOn(t *testing.T) {
 	w := open(t)
-	// The scopes are to be the API's, and of no client without it.
+	// Delete the other clients, so that only the API defines the scopes.
 	for _, id := range []string{w.ClientID, w.opaque.ID, w.jwt.ID, w.others[0].ID, w.others[1].ID} {
 		w.Run(t, "client", "delete", id, "--yes")
 	}
@@ -34,10 +35,10 @@ func TestProxiesPassTheActorOn(t *testing.T) {
 			for _, own := range [][]string{nil, {"X-Auth-Actor", "admin"}} {
 				o := f.ask(t, "GET", "/reports", "", append(own, bearer(a.AccessToken)...)...)
 				if o.seen == nil || len(o.seen.Header["X-Auth-Actor"]) != 1 || o.seen.Header.Get("X-Auth-Actor") != gateway.ID || o.seen.Header.Get("X-Auth-Client") != gateway.ID {
-					t.Errorf("with %q: status %d, and the API receives %v", own, o.status, o.seen)
+					t.Errorf("with %q: status %d, the API receives %v", own, o.status, o.seen)
 				}
 				if o = f.ask(t, "GET", "/reports", "", append(own, bearer(direct)...)...); o.seen == nil || o.seen.Header.Get("X-Auth-Actor") != "" {
-					t.Errorf("with %q and a token without an actor: status %d, and the API receives %v", own, o.status, o.seen)
+					t.Errorf("with %q and a token without an actor: status %d, the API receives %v", own, o.status, o.seen)
 				}
 			}
 		})

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// TestResourceServers is one test, because its tokens take a minute to expire:
-// they are issued first, and what expired tokens are worth is asked last.
+// TestResourceServers is one test, because its tokens take a minute to expire: it issues
+// them first, and presents the expired ones last.
 func TestResourceServers(t *testing.T) {
-	t.Parallel() // its waiting is others' time
+	t.Parallel() // it waits long
 	w := open(t)
 	early := map[string]string{
 		"opaque": w.pair(t, w.opaque, "read").AccessToken,

@@ -16,14 +16,14 @@ import (
 	"time"
 )
 
-// An api is a small API behind a proxy. It trusts whatever arrives, and tells
-// the client what that was.
+// An api is a small API behind a proxy. It trusts every request, and returns what it
+// received to the client.
 type api struct {
 	address string
 	reached atomic.Int64
 }
 
-// seen is what the API tells of a request.
+// seen is a request as the API received it.
 type seen struct {
 	Method string      `json:"method"`
 	URI    string      `json:"uri"`
@@ -57,10 +57,10 @@ func startAPI(t *testing.T) *api {
 // A front is a protected API as a client sees it.
 type front struct {
 	name    string
-	address string // where api.example.com is
-	api     *api   // behind it; nil if it checks by itself
+	address string // of api.example.com on this machine
+	api     *api   // behind the proxy; nil if the front itself is the API
 	client  *http.Client
-	// JWTs are checked without asking Mintage, and other tokens not at all.
+	// offline: JWTs are verified without Mintage, and opaque tokens are always refused.
 	offline bool
 }
 
@@ -76,7 +76,7 @@ func newFront(w *world, name, address string, behind *api) *front {
 
 func asIs(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// An outcome is what a client gets, and what the API behind the proxy saw.
+// An outcome is the response to a client, and the request that the API received, if any.
 type outcome struct {
 	status    int
 	challenge string
@@ -85,7 +85,7 @@ type outcome struct {
 	seen      *seen
 }
 
-// ask sends a request to the API. The header is name and value in turn.
+// ask sends a request to the API. header contains names and values in turn.
 func (f *front) ask(t *testing.T, method, path, body string, header ...string) outcome {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, audience+path, strings.NewReader(body))
@@ -93,7 +93,7 @@ func (f *front) ask(t *testing.T, method, path, body string, header ...string) o
 		t.Fatal(err)
 	}
 	for i := 0; i < len(header); i += 2 {
-		// Not in its canonical spelling.
+		// Do not canonicalize the spelling.
 		req.Header[header[i]] = append(req.Header[header[i]], header[i+1])
 	}
 	var before int64
@@ -113,10 +113,10 @@ func (f *front) ask(t *testing.T, method, path, body string, header ...string) o
 	if f.api != nil && f.api.reached.Load() > before {
 		o.seen = &seen{}
 		if method == "HEAD" {
-			return o // without the body that tells
+			return o // the API has not sent this body
 		}
 		if err := json.Unmarshal(text, o.seen); err != nil {
-			t.Fatalf("the API was reached, and its answer has become %q", text)
+			t.Fatalf("the API was reached, but its response was changed to %q", text)
 		}
 	}
 	return o
@@ -124,7 +124,7 @@ func (f *front) ask(t *testing.T, method, path, body string, header ...string) o
 
 func bearer(token string) []string { return []string{"Authorization", "Bearer " + token} }
 
-// wantRefused checks a refusal, and that the API has not heard of the request.
+// wantRefused checks a refusal, and that the API has not received the request.
 func (o outcome) wantRefused(t *testing.T, status int, challenge string) {
 	t.Helper()
 	if o.seen != nil {

@@ -18,10 +18,10 @@ import (
 	"time"
 )
 
-// An authority certifies the names that the pages use.
+// An authority certifies the host names that the pages use.
 type authority struct {
 	dir  string
-	file string // its certificate
+	file string // the path of its certificate
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 }
@@ -49,8 +49,8 @@ func newAuthority(t *testing.T) *authority {
 	return a
 }
 
-// certify writes a certificate for a name on this machine, its key, and both
-// in one file, as HAProxy wants them.
+// certify writes a certificate for a name on this machine, its key, and both in one file,
+// which HAProxy needs.
 func (a *authority) certify(t *testing.T, name string) (cert, key, both string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -93,7 +93,7 @@ func (a *authority) write(t *testing.T, name, kind string, der []byte) string {
 	return path
 }
 
-// config is that of a server with a certificate for a name.
+// config returns the TLS configuration of a server with a certificate for a name.
 func (a *authority) config(t *testing.T, name string) *tls.Config {
 	t.Helper()
 	cert, key, _ := a.certify(t, name)

@@ -13,7 +13,7 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// bound redeems a code of alice for a token that is bound to a key.
+// bound redeems a code of alice for a token that is bound to a DPoP key.
 func bound(t *testing.T, s *binary.Server, post *http.Client, c client, p *testkit.Prover, scope string) string {
 	t.Helper()
 	code := s.Code(t, "alice", "--client", c.ID, "--redirect-uri", redirect, "--scope", scope)
@@ -28,7 +28,7 @@ func bound(t *testing.T, s *binary.Server, post *http.Client, c client, p *testk
 	return a.AccessToken
 }
 
-// checkBound sends a front a token that is bound to a key, with proofs of every kind.
+// checkBound sends a key-bound token to a front, with valid and invalid proofs.
 func (f *front) checkBound(t *testing.T, w *world, c client) {
 	p, thief := testkit.NewProver(t), testkit.NewProver(t)
 	token := bound(t, w.Server, w.post, c, p, "read")
@@ -68,13 +68,13 @@ func (f *front) checkBound(t *testing.T, w *world, c client) {
 			t.Errorf("%s: status %d, challenge %q, API reached: %t", name, o.status, o.challenge, o.seen != nil)
 		}
 	}
-	// A client cannot say what its own request is.
+	// A client cannot override the method and URI of its own request by headers.
 	o = f.ask(t, "GET", path, "", "Authorization", "DPoP "+token, "DPoP", prove(p, "POST", audience+"/transfers", token),
 		"X-Original-Method", "POST", "X-Original-Uri", "/transfers", "X-Forwarded-Method", "POST", "X-Forwarded-Uri", "/transfers")
 	if o.seen != nil || o.status/100 != 4 {
 		t.Errorf("another request in headers: status %d, API reached: %t", o.status, o.seen != nil)
 	}
-	// The scope counts as it does for others.
+	// The required scope applies as for unbound tokens.
 	o = f.ask(t, "POST", path, "", "Authorization", "DPoP "+token, "DPoP", prove(p, "POST", audience+path, token))
 	if o.seen != nil || o.status != http.StatusForbidden || !strings.Contains(o.challenge, `error="insufficient_scope"`) {
 		t.Errorf("without the scope: status %d, challenge %q", o.status, o.challenge)

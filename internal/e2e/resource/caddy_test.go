@@ -13,7 +13,7 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// startCaddy runs Debian's Caddy with the site that the page shows.
+// startCaddy runs Debian's Caddy with the site of the page.
 func startCaddy(t *testing.T, w *world, mintage string, behind *api) *front {
 	t.Helper()
 	address := binary.FreeAddress(t, "127.0.0.1")
@@ -26,8 +26,8 @@ func startCaddy(t *testing.T, w *world, mintage string, behind *api) *front {
 	return newFront(w, "Caddy", address, behind)
 }
 
-// runCaddy runs a site. The options before it keep it away from the ports and the
-// administration address of a Caddy that this machine may have.
+// runCaddy runs a site. The global options avoid the ports and the admin address of a
+// Caddy that this machine may already run.
 func runCaddy(t *testing.T, ca *authority, address, site string) {
 	t.Helper()
 	_, port, err := net.SplitHostPort(address)
@@ -37,7 +37,7 @@ func runCaddy(t *testing.T, ca *authority, address, site string) {
 	dir := t.TempDir()
 	options := fmt.Sprintf("{\n\tadmin off\n\tauto_https disable_redirects\n\tdefault_bind 127.0.0.1\n\thttps_port %s\n\tskip_install_trust\n}\n", port)
 	cmd := exec.Command("caddy", "run", "--adapter", "caddyfile", "--config", write(t, filepath.Join(dir, "Caddyfile"), options+site))
-	// The authority that has certified Mintage is one of the system's.
+	// Add the tests' authority to the system's roots.
 	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir, "SSL_CERT_FILE="+ca.file)
 	binary.Serve(t, cmd, address)
 }

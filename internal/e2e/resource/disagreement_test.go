@@ -19,12 +19,12 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// A gate is a proxy in front of Mintage itself, or Mintage without one.
+// A gate is a proxy in front of Mintage, or Mintage itself.
 type gate struct {
 	name, address string
 }
 
-// gates starts what docs/how-to/proxy.md shows.
+// gates starts the proxies of docs/how-to/proxy.md.
 func gates(t *testing.T, ca *authority, mintage string) []gate {
 	t.Helper()
 	cert, key, both := ca.certify(t, "auth.example.com")
@@ -42,12 +42,12 @@ func gates(t *testing.T, ca *authority, mintage string) []gate {
 	return []gate{{"nginx", nginx}, {"HAProxy", haproxy}, caddy}
 }
 
-// theClient is where requests come from: not where the proxies are.
+// theClient is the source address of requests; it differs from the proxies' address.
 const theClient = "127.0.0.2"
 
-// send writes a request byte by byte, and a plain one behind it on the same
-// connection: who disagrees about where the first one ends answers that
-// otherwise. Status 0 is a connection that was closed without an answer.
+// send writes raw, and then a plain request on the same connection. The second response
+// is wrong if proxy and server disagree about the end of the first request. Status 0
+// means that the connection was closed without a response.
 func (g gate) send(t *testing.T, ca *authority, raw string) (status int, body answer, next int) {
 	t.Helper()
 	from := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(theClient)}}
@@ -75,21 +75,22 @@ func (g gate) send(t *testing.T, ca *authority, raw string) (status int, body an
 	return resp.StatusCode, body, next
 }
 
-// answer is what these tests read of one.
+// An answer holds the members of a response that these tests compare.
 type answer struct {
 	Error        string `json:"error"`
 	RefreshToken string `json:"refresh_token"`
 }
 
-// post is a request with a form, as a client writes it.
+// post returns a raw request with a form.
 func post(target, form string, header ...string) string {
 	lines := append([]string{"POST " + target + " HTTP/1.1", "Host: auth.example.com"}, header...)
 	lines = append(lines, "Content-Type: application/x-www-form-urlencoded", fmt.Sprintf("Content-Length: %d", len(form)))
 	return strings.Join(lines, "\r\n") + "\r\n\r\n" + form
 }
 
-// A proxy may refuse what Mintage would answer, and must never make good what
-// Mintage refuses (RFC 9700 section 4.13).
+// TestOP21_AProxyAndTheServerUnderstandTheSame: a proxy may refuse what Mintage would
+// accept, and must never turn a request that Mintage refuses into an acceptable one (RFC
+// 9700 section 4.13).
 func TestOP21_AProxyAndTheServerUnderstandTheSame(t *testing.T) {
 	ca := newAuthority(t)
 	cert, key, _ := ca.certify(t, "auth.example.com")
@@ -100,7 +101,7 @@ func TestOP21_AProxyAndTheServerUnderstandTheSame(t *testing.T) {
 	direct := gate{"Mintage itself", host}
 
 	const endpoint = "/oauth2/access_token?realm=/api"
-	// A form that is refused for its grant alone, if it is understood.
+	// With this form, a correctly parsed request gets invalid_grant, and no other error.
 	good := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {"x"}, "client_id": {s.ClientID}, "client_secret": {s.ClientSecret}}.Encode()
 	chunked := func(header ...string) string {
 		lines := append([]string{"POST " + endpoint + " HTTP/1.1", "Host: auth.example.com", "Content-Type: application/x-www-form-urlencoded"}, header...)
@@ -150,8 +151,7 @@ func TestOP21_AProxyAndTheServerUnderstandTheSame(t *testing.T) {
 	} {
 		cases[name] = raw
 	}
-	// What a proxy reads, and writes anew in its own form, means the same before
-	// and after.
+	// A proxy rewrites such a request, but its meaning stays the same.
 	mended := map[string]bool{
 		"an absolute target": true, // RFC 9112 section 3.2.2
 	}
@@ -162,9 +162,9 @@ func TestOP21_AProxyAndTheServerUnderstandTheSame(t *testing.T) {
 			got, body, next := g.send(t, ca, raw)
 			switch {
 			case body.Error == "invalid_grant" && told.Error != "invalid_grant" && !mended[name]:
-				t.Errorf("%s makes good: %s, which is %d %s without it", g.name, name, want, told.Error)
+				t.Errorf("%s makes acceptable: %s, which is %d %s without the proxy", g.name, name, want, told.Error)
 			case got != want && got != 0 && got/100 != 4 && got != http.StatusNotImplemented:
-				t.Errorf("%s, %s: %d %s, and without it %d %s", g.name, name, got, body.Error, want, told.Error)
+				t.Errorf("%s, %s: %d %s, and without the proxy %d %s", g.name, name, got, body.Error, want, told.Error)
 			case next != 0 && next != http.StatusOK:
 				t.Errorf("%s, %s: the next request on the connection is answered %d", g.name, name, next)
 			}

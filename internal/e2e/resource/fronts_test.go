@@ -19,7 +19,7 @@ const (
 	narrowText = `Bearer realm="/api", error="insufficient_scope", error_description="token lacks a scope", scope="write"`
 )
 
-// checkTokens sends a front every kind of token of one client.
+// checkTokens sends every kind of token of one client to a front.
 func (f *front) checkTokens(t *testing.T, w *world, c client) {
 	both, reading := w.pair(t, c, "read write"), w.pair(t, c, "read")
 
@@ -80,7 +80,8 @@ func (f *front) checkTokens(t *testing.T, w *world, c client) {
 	})
 }
 
-// checkMetadata is about what a client finds that knows only the API's address (RFC 9728).
+// checkMetadata checks what a client can discover that knows only the API's address (RFC
+// 9728).
 func (f *front) checkMetadata(t *testing.T, w *world) {
 	t.Run("whoever is refused finds the metadata", func(t *testing.T) {
 		o := f.ask(t, "GET", "/reports", "")
@@ -89,7 +90,7 @@ func (f *front) checkMetadata(t *testing.T, w *world) {
 			t.Errorf("status %d, challenges %q, want %q", o.status, got, want)
 		}
 		f.checkDocument(t)
-		// The path alone is open, and nobody else is challenged.
+		// Only this exact path is open, and authorized requests get no challenge.
 		f.ask(t, "GET", metadataPath+"/x", "").wantRefused(t, http.StatusUnauthorized, noToken)
 		if o := f.ask(t, "GET", "/reports", "", bearer(w.pair(t, w.jwt, "read").AccessToken)...); o.status != http.StatusOK || o.challenge != "" {
 			t.Errorf("with a good token: status %d, challenge %q", o.status, o.challenge)
@@ -97,7 +98,7 @@ func (f *front) checkMetadata(t *testing.T, w *world) {
 	})
 }
 
-// checkHeaders is about what a client can do with the headers of its request.
+// checkHeaders checks that clients cannot deceive the proxy or the API with headers.
 func (f *front) checkHeaders(t *testing.T, w *world) {
 	both, reading := w.pair(t, w.jwt, "read write"), w.pair(t, w.jwt, "read")
 
@@ -127,7 +128,7 @@ func (f *front) checkHeaders(t *testing.T, w *world) {
 	t.Run("a client cannot say who it is", func(t *testing.T) {
 		lies := []string{"X-Auth-Subject", "admin", "x-auth-client", "admin", "X-AUTH-SCOPE", "admin", "X-Auth-Expires", "9999999999", "X-Auth-Actor", "admin",
 			"X_Auth_Subject", "admin", "x_auth_client", "admin"}
-		if f.name != "nginx" { // it removes headers by their whole names only
+		if f.name != "nginx" { // nginx removes headers only by their full names
 			lies = append(lies, "X-Auth-Admin", "1")
 		}
 		f.wantGood(t, f.ask(t, "GET", "/reports", "", append(lies, bearer(reading.AccessToken)...)...), w.jwt, "read")
@@ -138,7 +139,7 @@ func (f *front) checkHeaders(t *testing.T, w *world) {
 		f.ask(t, "POST", "/reports?scope=read", "", append(wish, bearer(reading.AccessToken)...)...).wantRefused(t, http.StatusForbidden, narrowText)
 		f.wantGood(t, f.ask(t, "GET", "/reports", "", append(wish, bearer(reading.AccessToken)...)...), w.jwt, "read")
 	})
-	// RFC 9110 section 7.6.1: a proxy removes what Connection names.
+	// RFC 9110 section 7.6.1: a proxy removes the headers that Connection names.
 	t.Run("a client cannot have the proxy's headers removed", func(t *testing.T) {
 		for _, name := range []string{"X-Auth-Subject", "close, x-auth-subject, x-auth-client, x-auth-scope, x-auth-expires"} {
 			f.wantGood(t, f.ask(t, "GET", "/reports", "", append([]string{"Connection", name}, bearer(reading.AccessToken)...)...), w.jwt, "read")
@@ -163,8 +164,8 @@ func (f *front) checkHeaders(t *testing.T, w *world) {
 	})
 }
 
-// wantGood checks that a request got through, with the headers that say who
-// sent it, and none that does not come from the proxy.
+// wantGood checks that a request reached the API with the proxy's headers about the
+// client, and without such headers from the client.
 func (f *front) wantGood(t *testing.T, o outcome, c client, scope string) {
 	t.Helper()
 	if o.status != http.StatusOK || o.seen == nil {
@@ -192,8 +193,9 @@ func (f *front) wantGood(t *testing.T, o outcome, c client, scope string) {
 	}
 }
 
-// checkOpenRoute is about a proxy that leaves the metadata to the API: the path
-// alone is open, without a client's word about who it is, and a refusal names it.
+// checkOpenRoute checks a proxy that routes the metadata's path to the API. Only this
+// path needs no token, the client's identity headers are removed there, and a refusal
+// names the metadata.
 func (f *front) checkOpenRoute(t *testing.T) {
 	t.Run("whoever is refused finds the metadata", func(t *testing.T) {
 		f.ask(t, "GET", "/reports", "").wantRefused(t, http.StatusUnauthorized, noToken+`, resource_metadata="`+audience+metadataPath+`"`)
@@ -215,7 +217,7 @@ func (f *front) checkOpenRoute(t *testing.T) {
 
 const metadataPath = "/.well-known/oauth-protected-resource"
 
-// checkDocument is about the API's metadata (RFC 9728), which need no token.
+// checkDocument checks that the API's metadata (RFC 9728) need no token.
 func (f *front) checkDocument(t *testing.T) {
 	t.Helper()
 	o := f.ask(t, "GET", metadataPath, "")

@@ -22,9 +22,9 @@ import (
 
 const allSlots = 0
 
-// startHAProxy runs Debian's HAProxy with what the page shows, and with the
-// keys that the page's script has fetched: in all four files or in one, with a
-// stranger's in the others.
+// startHAProxy runs Debian's HAProxy with the configuration of the page, and with the
+// keys that the page's script has fetched. With allSlots all four key files are valid;
+// otherwise only the one of the slot is, and the others contain another authority's key.
 func startHAProxy(t *testing.T, w *world, slot int, behind *api) *front {
 	t.Helper()
 	address := binary.FreeAddress(t, "127.0.0.1")
@@ -59,7 +59,7 @@ func startHAProxy(t *testing.T, w *world, slot int, behind *api) *front {
 		"/etc/ssl/certs/ca-certificates.crt", w.ca.file,
 		"/etc/haproxy/mintage-verify.lua", write(t, filepath.Join(dir, "mintage-verify.lua"), here(t, shown(t, proxies, "/etc/haproxy/mintage-verify.lua"),
 			"url = address,", fmt.Sprintf("url = address, dst = %q,", w.host()))))
-	// What of Debian's matters here.
+	// The relevant parts of Debian's configuration.
 	around := "global\n\tlog stderr local0 warning\ndefaults\n\tlog global\n\tmode http\n\ttimeout connect 5s\n\ttimeout client 50s\n\ttimeout server 50s\n\n"
 	binary.Serve(t, exec.Command("/usr/sbin/haproxy", "-db", "-f", write(t, filepath.Join(dir, "haproxy.cfg"), around+site)), address)
 	f := newFront(w, "HAProxy", address, behind)
@@ -67,7 +67,7 @@ func startHAProxy(t *testing.T, w *world, slot int, behind *api) *front {
 	return f
 }
 
-// checkOffline is what follows from asking nobody, as the page says.
+// checkOffline checks the consequences of verifying offline, as the page states them.
 func (f *front) checkOffline(t *testing.T, w *world) {
 	t.Run("an opaque token is refused", func(t *testing.T) {
 		f.ask(t, "GET", "/reports", "", bearer(w.pair(t, w.opaque, "read").AccessToken)...).wantRefused(t, http.StatusUnauthorized, badToken)
@@ -85,11 +85,10 @@ func (f *front) checkOffline(t *testing.T, w *world) {
 	})
 }
 
-// checkKeys is about the files with keys: every one is looked at, and what is
-// in them is all that counts.
+// checkKeys checks that HAProxy reads each of the four key files, and no other.
 func (w *world) checkKeys(t *testing.T) {
 	token := w.pair(t, w.jwt, "read").AccessToken
-	for slot := 1; slot <= 5; slot++ { // there is no fifth
+	for slot := 1; slot <= 5; slot++ { // a fifth file is not read
 		f := startHAProxy(t, w, slot, startAPI(t))
 		o := f.ask(t, "GET", "/reports", "", bearer(token)...)
 		if slot <= 4 {
@@ -100,8 +99,8 @@ func (w *world) checkKeys(t *testing.T) {
 	}
 }
 
-// activeSlot is the file with the key that signs now. The script has fetched
-// the next key as well.
+// activeSlot returns the number of the file with the active signing key. The script has
+// also fetched the next key.
 func (w *world) activeSlot(t *testing.T, dir string) string {
 	t.Helper()
 	var set struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// host is where the server under test listens.
+// host returns the address of the server under test.
 func (w *world) host() string {
 	u, err := url.Parse(w.TokenEndpoint)
 	if err != nil {
@@ -21,9 +21,8 @@ func (w *world) host() string {
 	return u.Host
 }
 
-// startNginx runs Debian's nginx with the site that the page shows. Around it
-// is what Debian's own nginx.conf has, with places below a directory of the
-// test.
+// startNginx runs Debian's nginx with the site of the page. The rest of its configuration
+// is Debian's nginx.conf, with paths below a directory of the test.
 func startNginx(t *testing.T, w *world, mintage string, behind *api) *front {
 	t.Helper()
 	address := binary.FreeAddress(t, "127.0.0.1")

@@ -21,10 +21,11 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// js has the programs that use the libraries, and the libraries.
+// js is the directory of the programs that use the libraries, and of the libraries.
 const js = "../clients/js"
 
-// A session is a running program that uses a library.
+// A session is a running program that uses a library, and executes one operation per
+// line.
 type session struct {
 	in  io.Writer
 	out *bufio.Scanner
@@ -67,7 +68,7 @@ func start(t *testing.T, s *binary.Server, program string, args ...string) *sess
 	return &session{in, bufio.NewScanner(out)}
 }
 
-// A reply is what an operation of the library returns, or its error.
+// A reply is the result or the error of a library's operation.
 type reply struct {
 	Value  json.RawMessage `json:"value"`
 	Error  string          `json:"error"`
@@ -92,7 +93,7 @@ func (s *session) do(t *testing.T, command map[string]string) (r reply) {
 	return r
 }
 
-// claims are what both libraries return of a good token.
+// claims are the claims that both libraries return for a valid token.
 type claims struct {
 	Active   bool   `json:"active"`
 	Issuer   string `json:"iss"`
@@ -108,7 +109,7 @@ type claims struct {
 func (r reply) claims(t *testing.T) (c claims) {
 	t.Helper()
 	if r.Error != "" {
-		t.Errorf("a good token is refused: %s", r.Error)
+		t.Errorf("a valid token is refused: %s", r.Error)
 		return c
 	}
 	if err := json.Unmarshal(r.Value, &c); err != nil {
@@ -184,7 +185,7 @@ func (l *libraries) checkOpenIDClient(t *testing.T) {
 						t.Errorf("%s: %+v", name, got)
 					}
 					if r := introspect(server, tokens.RefreshToken); string(r.Value) != dead {
-						t.Errorf("%s: a resource server is told of a refresh token: %s%s", name, r.Value, r.Error)
+						t.Errorf("%s: a resource server can introspect a refresh token: %s%s", name, r.Value, r.Error)
 					}
 					if got := introspect(mine, tokens.RefreshToken).claims(t); !got.Active || got.Type != "" || got.Subject != "alice" {
 						t.Errorf("%s: a client's own refresh token: %+v", name, got)
@@ -192,7 +193,8 @@ func (l *libraries) checkOpenIDClient(t *testing.T) {
 					if r := introspect(server, forge(tokens.AccessToken)); string(r.Value) != dead {
 						t.Errorf("%s: a forged token: %s%s", name, r.Value, r.Error)
 					}
-					// An access token ends by itself, and with its grant.
+					// Revoking an access token ends only that token; revoking a refresh
+					// token ends the grant.
 					if r := mine.do(t, map[string]string{"op": "revoke", "token": tokens.AccessToken, "hint": "refresh_token"}); r.Error != "" {
 						t.Errorf("%s: revocation: %s", name, r.Error)
 					}
@@ -220,13 +222,13 @@ func (l *libraries) checkOpenIDClient(t *testing.T) {
 	}
 }
 
-// checkNodeAPI runs the program that the page shows.
+// checkNodeAPI runs the API program of the page.
 func (l *libraries) checkNodeAPI(t *testing.T) {
 	api := resourceServer(t, l.Server)
 	address := binary.FreeAddress(t, "127.0.0.1")
 	_, port, _ := strings.Cut(address, ":")
 	program := here(t, shown(t, "node-api.md", "api.mjs"), "https://auth.example.com/oauth2/api", l.Issuer, "listen(8080,", "listen("+port+",")
-	// Where the library is.
+	// The directory of the library.
 	cmd := node(t, l.Server, "--input-type=module", "--eval", program)
 	cmd.Env = append(cmd.Env, "MINTAGE_CLIENT_ID="+api.ID, "MINTAGE_CLIENT_SECRET="+api.Secret)
 	binary.Serve(t, cmd, address)
@@ -308,8 +310,8 @@ func (l *libraries) checkNodeAPI(t *testing.T) {
 			want(http.StatusUnauthorized, bad, "GET", bearer(good)...)
 		})
 	}
-	// A resource server that Mintage does not know any more cannot tell good
-	// from bad, and lets nobody in.
+	// A resource server whose client is disabled cannot introspect tokens: it must refuse
+	// all of them.
 	t.Run("an introspection that fails is no access", func(t *testing.T) {
 		l.Run(t, "client", "disable", api.ID)
 		c := register(t, l.Server, "late", "--audience", audience)

@@ -12,7 +12,7 @@ import (
 	"github.com/mintage/mintage/internal/store/postgres/pgtest"
 )
 
-// caddyGate runs Caddy as docs/how-to/proxy.md shows it, in front of two nodes.
+// caddyGate runs the Caddy of docs/how-to/proxy.md in front of two nodes.
 func caddyGate(t *testing.T, ca *authority, one, two string) gate {
 	t.Helper()
 	address := binary.FreeAddress(t, "127.0.0.1")
@@ -22,8 +22,8 @@ func caddyGate(t *testing.T, ca *authority, one, two string) gate {
 	return gate{"Caddy", address}
 }
 
-// Caddy sends requests to both nodes with the client's address, leaves out the one that
-// is stopped, and sends requests to it again when it is back.
+// TestCaddyInFrontOfSeveralNodes: Caddy distributes requests to both nodes with the
+// client's address, skips a stopped node, and uses it again after its restart.
 func TestCaddyInFrontOfSeveralNodes(t *testing.T) {
 	t.Parallel()
 	database, err := pgtest.Start()
@@ -74,7 +74,7 @@ func TestCaddyInFrontOfSeveralNodes(t *testing.T) {
 	both("at first")
 	for _, s := range []*binary.Server{one, two} {
 		if log := s.Log(); strings.Contains(log, "203.0.113.") || !strings.Contains(log, `"remote_ip":"`+theClient+`"`) {
-			t.Errorf("a client says where it comes from, or seems to be the proxy:\n%s", log)
+			t.Errorf("the log has an address that the client forged, or the proxy's:\n%s", log)
 		}
 	}
 

@@ -17,7 +17,8 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// context has an HTTP client that finds auth.example.com here.
+// context returns a context with an HTTP client that finds auth.example.com at this
+// server.
 func (w *world) context(t *testing.T) context.Context {
 	t.Helper()
 	var d net.Dialer
@@ -31,9 +32,9 @@ func (w *world) context(t *testing.T) context.Context {
 	return oidc.ClientContext(context.Background(), &http.Client{Transport: transport})
 }
 
-// verifier is go-oidc as a resource server sets it up: by discovery, with its
-// audience in the place of the client id. The algorithm must be named, because
-// the library looks for it in a member that is about ID tokens.
+// verifier configures go-oidc for a resource server: by discovery, with its audience in
+// place of the client id. It names the algorithm, because the library would take it from
+// a metadata member about ID tokens.
 func (w *world) verifier(t *testing.T, alg string) *oidc.IDTokenVerifier {
 	t.Helper()
 	provider, err := oidc.NewProvider(w.context(t), issuer)
@@ -51,7 +52,7 @@ func (w *world) checkGoOIDC(t *testing.T) {
 			token := w.pair(t, c, "read").AccessToken
 			got, err := verifier.Verify(t.Context(), token)
 			if err != nil {
-				t.Fatalf("a good token is refused: %v", err)
+				t.Fatalf("a valid token is refused: %v", err)
 			}
 			if got.Issuer != issuer || got.Subject != "alice" || len(got.Audience) != 1 || got.Audience[0] != audience {
 				t.Errorf("iss %q, sub %q, aud %q", got.Issuer, got.Subject, got.Audience)
@@ -61,7 +62,7 @@ func (w *world) checkGoOIDC(t *testing.T) {
 				"opaque": w.pair(t, w.opaque, "read").AccessToken,
 			} {
 				if _, err := verifier.Verify(t.Context(), bad); err == nil {
-					t.Errorf("a token that is %s is taken for good", name)
+					t.Errorf("a token that is %s is accepted", name)
 				}
 			}
 		})
@@ -74,7 +75,7 @@ func (w *world) checkGoOIDC(t *testing.T) {
 	})
 }
 
-// resign is a JWT with the same claims and key id, signed by somebody else.
+// resign returns a JWT with the same claims and key id, signed by another key.
 func resign(t *testing.T, token string) string {
 	t.Helper()
 	genuine, err := jose.ParseSigned(token, []jose.SignatureAlgorithm{jose.ES256, jose.EdDSA, jose.RS256})

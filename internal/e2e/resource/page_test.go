@@ -15,7 +15,7 @@ import (
 
 const (
 	howTo = "../../../docs/how-to"
-	// The page with the configurations of all proxies.
+	// proxies is the page with the configurations of all proxies.
 	proxies = "verify-at-a-proxy.md"
 	actors  = "act-for-a-user.md"
 	company = "let-a-company-idp-in.md"
@@ -49,7 +49,7 @@ func blocks(t *testing.T, page string) (list []block) {
 	return list
 }
 
-// shown is the file that a page shows: the block whose first line names it.
+// shown returns the block of a page whose first line contains a file's name.
 func shown(t *testing.T, page, name string) string {
 	t.Helper()
 	for _, b := range blocks(t, page) {
@@ -61,8 +61,8 @@ func shown(t *testing.T, page, name string) string {
 	return ""
 }
 
-// here is a page's file on this machine: addresses and places of files are
-// replaced, in pairs, and nothing else. Each must occur.
+// here adapts a page's file to this machine: it replaces addresses and paths, given in
+// pairs, and nothing else. Each must occur.
 func here(t *testing.T, text string, pairs ...string) string {
 	t.Helper()
 	for i := 0; i < len(pairs); i += 2 {
@@ -74,9 +74,9 @@ func here(t *testing.T, text string, pairs ...string) string {
 	return text
 }
 
-// runChecks runs the page's commands that check an installation, as they
-// stand there, and compares what they print with what the page promises.
-// connect says where the names of the commands' URLs are on this machine.
+// runChecks runs the page's commands that check an installation, unchanged, and compares
+// their output with that of the page. connect maps host names of the commands' URLs to
+// addresses on this machine.
 func runChecks(t *testing.T, w *world, page string, token string, connect map[string]string) {
 	t.Helper()
 	home := t.TempDir()
@@ -108,7 +108,8 @@ func runChecks(t *testing.T, w *world, page string, token string, connect map[st
 	}
 }
 
-// What a page shows that checks access tokens, and what it then has to show.
+// checksTokens matches a page that checks access tokens; mustShow is what such a page
+// must then show.
 var (
 	checksTokens = regexp.MustCompile(`oauth2/verify|oauth2/introspect|jwk-set-uri|resource\.New\(|jwtVerify\(|jwt_verify\(|validateJwtAccessToken\(`)
 	mustShow     = map[string]*regexp.Regexp{
@@ -118,7 +119,8 @@ var (
 	}
 )
 
-// A client of an API can only know where its tokens come from if the API says so.
+// TestEveryPageThatChecksTokensShowsTheAudienceAndTheMetadata: a client knows where to
+// get tokens for an API only if the API's metadata say so.
 func TestEveryPageThatChecksTokensShowsTheAudienceAndTheMetadata(t *testing.T) {
 	pages, err := filepath.Glob(filepath.Join(howTo, "*.md"))
 	if err != nil {
@@ -132,18 +134,18 @@ func TestEveryPageThatChecksTokensShowsTheAudienceAndTheMetadata(t *testing.T) {
 	for _, file := range append(pages, tutorials...) {
 		parts := []string{string(readFile(t, file))}
 		switch filepath.Base(file) {
-		case proofs, logins: // show one demand of an API, and name the page with the rest
+		case proofs, logins: // these pages show one detail of an API, and link to the rest
 			if !strings.Contains(parts[0], "](go-api.md)") {
 				t.Errorf("%s does not name the page of APIs", filepath.Base(file))
 			}
 			continue
-		case actors, company: // show one answer, and send whoever wants it configured to the proxies
+		case actors, company: // these pages show one response, and link to the proxies' configuration
 			if !strings.Contains(parts[0], "]("+proxies+")") {
 				t.Errorf("%s does not name the page of proxies", filepath.Base(file))
 			}
 			continue
 		case proxies:
-			parts = strings.Split(parts[0], "\n## ") // each proxy by itself
+			parts = strings.Split(parts[0], "\n## ") // check each proxy's part separately
 		}
 		for _, part := range parts {
 			if !checksTokens.MatchString(part) {

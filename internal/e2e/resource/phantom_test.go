@@ -14,8 +14,7 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// startGateway runs Debian's nginx with its JavaScript module and the files
-// that the page shows.
+// startGateway runs Debian's nginx with its JavaScript module and the files of the page.
 func startGateway(t *testing.T, w *world, mintage string) *front {
 	t.Helper()
 	behind := startAPI(t)
@@ -37,7 +36,7 @@ func startGateway(t *testing.T, w *world, mintage string) *front {
 	return newFront(w, "phantom token", address, behind)
 }
 
-// checkPhantom is that the services get a JWT, and never the token that came.
+// checkPhantom checks that the services receive a JWT, and never the client's token.
 func (f *front) checkPhantom(t *testing.T, w *world) {
 	const (
 		challenge = noToken + `, resource_metadata="` + audience + metadataPath + `"`
@@ -54,7 +53,7 @@ func (f *front) checkPhantom(t *testing.T, w *world) {
 			inside, _ := strings.CutPrefix(o.seen.Header.Get("Authorization"), "Bearer ")
 			verified, err := verifier.Verify(w.context(t), inside)
 			if err != nil {
-				t.Fatalf("what arrives is refused: %v", err)
+				t.Fatalf("the service's verifier refuses the JWT: %v", err)
 			}
 			var claims struct {
 				ClientID string `json:"client_id"`

@@ -17,10 +17,10 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// Traefik, Envoy and Spring are not run. What they are documented to send is
-// sent in their place, as the configuration on their pages has it.
+// Traefik, Envoy and Spring do not run here. Instead the tests send the requests that
+// these programs document for the configuration on their pages.
 
-// replay sends a request to the server under test, whatever name it has.
+// replay sends a request for any host name to the server under test.
 func (w *world) replay(t *testing.T, method, address, body string, header http.Header) (*http.Response, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, "https://"+w.host()+strings.TrimPrefix(address, "https://auth.example.com"), strings.NewReader(body))
@@ -53,8 +53,8 @@ func readYAML(t *testing.T, text string, v any) {
 	}
 }
 
-// wantAnswer checks the answer to a proxy, and that it has each header that
-// the proxy is configured to pass on.
+// wantAnswer checks the response to a proxy, and that it has each header that the proxy's
+// configuration passes on.
 func wantAnswer(t *testing.T, resp *http.Response, status int, challenge string, passedOn []string) {
 	t.Helper()
 	if resp.StatusCode != status || resp.Header.Get("WWW-Authenticate") != challenge {
@@ -63,7 +63,7 @@ func wantAnswer(t *testing.T, resp *http.Response, status int, challenge string,
 	names := []string{"X-Auth-Subject", "X-Auth-Client", "X-Auth-Scope", "X-Auth-Expires"}
 	for _, name := range append(names, "X-Auth-Actor") {
 		if !slices.ContainsFunc(passedOn, func(p string) bool { return strings.EqualFold(p, name) }) {
-			t.Errorf("the page does not have %s passed on", name)
+			t.Errorf("the page's configuration does not pass %s on", name)
 		}
 	}
 	for _, name := range names {
@@ -73,7 +73,7 @@ func wantAnswer(t *testing.T, resp *http.Response, status int, challenge string,
 	}
 }
 
-// traefikStatic and traefikDynamic are what Traefik reads of the page's files.
+// traefikStatic and traefikDynamic are the parts of the page's files that Traefik reads.
 type traefikStatic struct {
 	EntryPoints map[string]struct {
 		Address string
@@ -111,9 +111,9 @@ func readTraefik(t *testing.T) (static traefikStatic, page traefikDynamic) {
 	return static, page
 }
 
-// checkTraefik: ForwardAuth sends a GET without a body to the address, with the
-// headers of authRequestHeaders, and what it knows of the request in
-// X-Forwarded-*.
+// checkTraefik replays ForwardAuth: it sends a GET without a body to the address, with
+// the headers of authRequestHeaders, and with data about the original request in
+// X-Forwarded-* headers.
 func (w *world) checkTraefik(t *testing.T) {
 	_, page := readTraefik(t)
 	reading := w.pair(t, w.jwt, "read").AccessToken
@@ -145,7 +145,7 @@ func (w *world) checkTraefik(t *testing.T) {
 	}
 }
 
-// envoyManager and envoyHost are what Envoy reads of the page.
+// envoyManager and envoyHost are the parts of the page that Envoy reads.
 type envoyManager struct {
 	Options struct {
 		Underscores string `yaml:"headers_with_underscores_action"`
@@ -219,14 +219,13 @@ func readEnvoy(t *testing.T) (page envoyManager, host envoyHost) {
 	return page, host
 }
 
-// checkEnvoy: ext_authz sends the request's method, and its path and query
-// behind path_prefix, with its Host and Authorization, no body, and the headers
-// of headers_to_add.
+// checkEnvoy replays ext_authz: it sends the request's method, its path and query after
+// path_prefix, its Host and Authorization, no body, and the headers of headers_to_add.
 func (w *world) checkEnvoy(t *testing.T) {
 	page, _ := readEnvoy(t)
 	service := page.Filters[0].Config.HTTPService
 	if page.Filters[0].Config.FailureModeAllow {
-		t.Error("the page opens the door when Mintage is away")
+		t.Error("the page's configuration allows requests while Mintage does not answer")
 	}
 	var passedOn []string
 	for _, p := range service.Response.Upstream.Patterns {
@@ -272,7 +271,8 @@ func (w *world) checkEnvoy(t *testing.T) {
 	wantAnswer(t, resp, http.StatusUnauthorized, badToken, passedOn)
 }
 
-// The Java of the page is read by Java's parser, and no further: Spring is not here.
+// TestTheJavaOfTheSpringPageParsesAndNamesTheMetadata only parses the Java of the page:
+// Spring is not installed here.
 func TestTheJavaOfTheSpringPageParsesAndNamesTheMetadata(t *testing.T) {
 	for version, wants := range map[string][]string{
 		"7": {`.resource("` + audience + `")`, `.authorizationServer("` + issuer + `")`, `.tlsClientCertificateBoundAccessTokens(false)`},
@@ -297,7 +297,7 @@ func TestTheJavaOfTheSpringPageParsesAndNamesTheMetadata(t *testing.T) {
 	}
 }
 
-// checkSpring: Spring Security reads the metadata behind the issuer and the
+// checkSpring replays Spring Security: it reads the metadata behind the issuer and the
 // keys, or posts the token with Basic authentication.
 func (w *world) checkSpring(t *testing.T) {
 	var page struct {

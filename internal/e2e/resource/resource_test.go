@@ -1,9 +1,8 @@
 //go:build e2e
 
-// Package resource runs what others wrote to protect an API, unmodified,
-// against the built program: proxies with the configuration that the how-to
-// pages show, and libraries that verify, introspect and revoke. Each must let a
-// good token in and nothing else.
+// Package resource protects an API with unmodified third-party software against the built
+// program: proxies with the configuration of the how-to pages, and libraries that verify,
+// introspect and revoke tokens. Each one must accept a valid token and nothing else.
 package resource
 
 import (
@@ -17,20 +16,20 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// The names of the pages.
+// Host names and audience of the pages.
 const (
 	issuer   = "https://auth.example.com/oauth2/api"
 	audience = "https://api.example.com"
 	redirect = "https://client.example/callback"
 )
 
-// A client is one that is registered with the server under test.
+// A client is a client that is registered with the server under test.
 type client struct {
 	ID     string `json:"client_id"`
 	Secret string `json:"client_secret"`
 }
 
-// A world is the server under the names of the pages, and who uses it.
+// A world is the server under the host names of the pages, with its clients.
 type world struct {
 	*binary.Server
 	ca     *authority
@@ -41,8 +40,8 @@ type world struct {
 	others []client // get opaque tokens and JWTs for another audience
 }
 
-// open starts the server with the shortest access tokens that it issues: a
-// minute. A test that begins with a token can end when it has expired.
+// open starts the server with the shortest access token lifetime, a minute, so that a
+// test can wait until a token has expired.
 func open(t *testing.T) *world {
 	t.Helper()
 	w := &world{ca: newAuthority(t)}
@@ -57,7 +56,7 @@ func open(t *testing.T) *world {
 	for _, format := range []string{"opaque", "jwt"} {
 		w.others = append(w.others, register(t, w.Server, "Other", "--access-token-format", format, "--audience", "https://other.example.com"))
 	}
-	rotate(t, w.Server, w.post) // a key that waits for its use, as there often is
+	rotate(t, w.Server, w.post) // as often in practice, a published key is not yet in use
 	return w
 }
 
@@ -99,7 +98,7 @@ func (w *world) pair(t *testing.T, c client, scope string) binary.Answer {
 	return pair(t, w.Server, w.post, c, scope)
 }
 
-// endpoint is an address of this server.
+// endpoint returns the address of another endpoint of this server.
 func endpoint(s *binary.Server, name string) string {
 	u, err := url.Parse(s.TokenEndpoint)
 	if err != nil {
@@ -108,7 +107,7 @@ func endpoint(s *binary.Server, name string) string {
 	return "https://" + u.Host + "/oauth2/" + name
 }
 
-// revoke is RFC 7009, by the client that got the token.
+// revoke revokes a token (RFC 7009) as the client that got it.
 func (w *world) revoke(t *testing.T, c client, token string) {
 	t.Helper()
 	resp, err := w.post.PostForm(endpoint(w.Server, "revoke"), url.Values{"token": {token}, "client_id": {c.ID}, "client_secret": {c.Secret}})
@@ -121,8 +120,8 @@ func (w *world) revoke(t *testing.T, c client, token string) {
 	}
 }
 
-// forge changes a genuine token in one character: of the payload, if it is a
-// JWT, and else of its authentication.
+// forge changes one character of an authentic token: in the payload of a JWT, otherwise
+// in the MAC.
 func forge(token string) string {
 	i := len(token) - 8
 	if parts := strings.Split(token, "."); len(parts) == 3 {
@@ -135,7 +134,7 @@ func forge(token string) string {
 	return token[:i] + string(c) + token[i+1:]
 }
 
-// unsigned is a JWT with the same claims that names no algorithm.
+// unsigned returns a JWT with the same claims and the algorithm "none".
 func unsigned(jwt string) string {
 	_, rest, _ := strings.Cut(jwt, ".")
 	payload, _, _ := strings.Cut(rest, ".")

@@ -17,16 +17,16 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// libraries is a server under its own address, which the libraries find
-// without any help, with keys that verifiers may keep for a second.
+// libraries is a server under its own address, so that the libraries find it by
+// themselves. Verifiers may cache its keys for a second.
 type libraries struct {
 	*binary.Server
 	post *http.Client
 	jwt  client
 
 	before   string                // a token of the first key
-	verifier *oidc.IDTokenVerifier // had the keys before the rotation
-	session  *session              // had them before the new one was used
+	verifier *oidc.IDTokenVerifier // has cached the keys of before the rotation
+	session  *session              // has cached the keys of before the first use of the new one
 }
 
 func kid(t *testing.T, token string) string {
@@ -38,7 +38,7 @@ func kid(t *testing.T, token string) string {
 	return jws.Signatures[0].Header.KeyID
 }
 
-// noticed waits for something that the server notices by itself.
+// noticed waits until the server has applied a change on its own.
 func noticed(t *testing.T, done func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(100 * time.Millisecond) {
@@ -48,8 +48,8 @@ func noticed(t *testing.T, done func() bool) {
 	}
 }
 
-// openLibraries starts the server and the rotation of its key: the new one is
-// published at once, and used when everybody can know it.
+// openLibraries starts the server and rotates its key. The server publishes the new key
+// at once, and uses it when no verifier can lack it.
 func openLibraries(t *testing.T) *libraries {
 	t.Helper()
 	configuration := write(t, filepath.Join(t.TempDir(), "mintage.yaml"), "jwks_max_age: 1s\n")
@@ -69,13 +69,13 @@ func openLibraries(t *testing.T) *libraries {
 	}
 	rotate(t, l.Server, l.post, "--config", configuration)
 
-	// oauth4webapi keeps keys longer than it is told to: for five minutes.
+	// oauth4webapi ignores max-age and caches keys for five minutes.
 	l.session = start(t, l.Server, "validate.mjs", l.Issuer)
 	l.validate(t, l.before)
 	return l
 }
 
-// rotate makes the next ES256 key, and waits until it is published.
+// rotate creates the next ES256 key, and waits until it is published.
 func rotate(t *testing.T, s *binary.Server, get *http.Client, args ...string) {
 	t.Helper()
 	before := keys(t, s, get)
@@ -83,7 +83,7 @@ func rotate(t *testing.T, s *binary.Server, get *http.Client, args ...string) {
 	noticed(t, func() bool { return keys(t, s, get) > before })
 }
 
-// keys is how many are published.
+// keys returns the number of published keys.
 func keys(t *testing.T, s *binary.Server, get *http.Client) int {
 	t.Helper()
 	resp, err := get.Get(endpoint(s, "jwks"))
@@ -106,7 +106,7 @@ func (l *libraries) validate(t *testing.T, token string) {
 	}
 }
 
-// checkRotation waits for the first token of the new key.
+// checkRotation waits for the first token that the new key has signed.
 func (l *libraries) checkRotation(t *testing.T) {
 	var after string
 	noticed(t, func() bool {
@@ -122,10 +122,10 @@ func (l *libraries) checkRotation(t *testing.T) {
 	if r := l.session.do(t, map[string]string{"op": "sent"}); string(r.Value) != "2" {
 		t.Errorf("oauth4webapi has sent %s requests; it needs 2 if the key was published ahead of its use", r.Value)
 	}
-	// A key that nobody has published.
+	// This key was never published.
 	stranger := resign(t, after)
 	if _, err := l.verifier.Verify(t.Context(), stranger); err == nil {
-		t.Error("go-oidc takes a stranger's signature for good")
+		t.Error("go-oidc accepts a signature of an unpublished key")
 	}
 	if r := l.session.do(t, map[string]string{"op": "validate", "token": stranger, "audience": audience}); !strings.Contains(r.Error, "signature verification failed") {
 		t.Errorf("oauth4webapi: %q", r.Error)

@@ -20,9 +20,9 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// PHP and WSGI hand a program its request's headers as CGI does (RFC 3875
-// section 4.1.18): in upper case, with "_" for "-". PHP writes "_" for "." too.
-// X-Auth-Subject, X-Auth_Subject and X.AUTH.SUBJECT are one variable there.
+// PHP and WSGI pass headers to a program as CGI variables (RFC 3875 section 4.1.18): in
+// upper case, with "_" for "-". PHP also replaces ".". X-Auth-Subject, X-Auth_Subject and
+// X.AUTH.SUBJECT then become the same variable.
 const (
 	phpProgram = `<?php header("Content-Type: application/json"); echo json_encode($_SERVER);
 `
@@ -35,7 +35,7 @@ make_server("127.0.0.1", int(sys.argv[1]), program).serve_forever()
 `
 )
 
-// startCGI starts a program whose answer is the variables that it gets.
+// startCGI starts a program that returns its variables.
 func startCGI(t *testing.T, language string) *api {
 	t.Helper()
 	address := binary.FreeAddress(t, "127.0.0.1")
@@ -52,8 +52,8 @@ func startCGI(t *testing.T, language string) *api {
 	return &api{address: address}
 }
 
-// spellings lists the names that become the variable of name: with another
-// character in place of each hyphen, in several cases.
+// spellings lists names that become the same variable as name: with other characters in
+// place of the hyphens, in upper and lower case.
 func spellings(name string) (list []string) {
 	words := strings.Split(name, "-")
 	for i, first := range "-_." {
@@ -74,11 +74,11 @@ func spellings(name string) (list []string) {
 	return list
 }
 
-const forged = "forged" // the value of each header that a client makes up
+const forged = "forged" // the value of each header that the client forges
 
-// Each proxy is sent the headers that it sets or demands in every other
-// spelling. The program behind it must see what the proxy says, or nothing of
-// the request.
+// TestNoSpellingOfAVerifiedHeaderPassesAProxy sends each proxy the headers that it sets
+// or requires, in every other spelling. The program behind it must read the proxy's
+// values, or not receive the request.
 func TestNoSpellingOfAVerifiedHeaderPassesAProxy(t *testing.T) {
 	t.Parallel()
 	w := open(t)
@@ -132,19 +132,20 @@ func (f *front) checkVariables(t *testing.T, sent string, o outcome, c client) {
 	}
 }
 
-// A script is what a proxy documents.
+// A script is the documented behaviour of a proxy.
 type script struct {
-	// change does what comes before the question, and reports whether it answered.
+	// change modifies the client's request first, and reports whether it has already
+	// responded.
 	change func(http.ResponseWriter, *http.Request) bool
-	// ask makes the question; without a method, there is none.
+	// ask returns the request to Mintage; with an empty method none is sent.
 	ask func(*http.Request) (method, address string, header http.Header)
 	// refuse changes the header of a refusal.
 	refuse func(status int, header http.Header)
-	// passedOn is set from Mintage's answer, hidden is removed.
+	// passedOn are headers to copy from Mintage's response, hidden those to remove.
 	passedOn, hidden []string
 }
 
-// play is a proxy that does what another one documents.
+// play starts a proxy that behaves as the script says.
 func (w *world) play(t *testing.T, name string, behind *api, p script) *front {
 	t.Helper()
 	next := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: behind.address})
@@ -176,12 +177,11 @@ func (w *world) play(t *testing.T, name string, behind *api, p script) *front {
 	return newFront(w, name, s.Listener.Addr().String(), behind)
 }
 
-// unusual is a name with a character that many programs cannot tell from "-".
+// unusual matches names with a character that many programs treat like "-".
 var unusual = regexp.MustCompile(`[^A-Za-z0-9-]`)
 
-// playTraefik does what Traefik documents of the options on its page: the entry
-// point's aliasHeadersStrategy, customRequestHeaders with an empty value,
-// ForwardAuth.
+// playTraefik behaves as Traefik documents the options on its page: the entry point's
+// aliasHeadersStrategy, customRequestHeaders with an empty value, and ForwardAuth.
 func (w *world) playTraefik(t *testing.T, behind *api) *front {
 	t.Helper()
 	static, page := readTraefik(t)
@@ -198,7 +198,7 @@ func (w *world) playTraefik(t *testing.T, behind *api) *front {
 	isOpen := isPath && !slices.ContainsFunc(open.Middlewares, func(name string) bool { return page.HTTP.Middlewares[name].ForwardAuth != nil })
 	for name, router := range page.HTTP.Routers {
 		if name != "metadata" && router.Priority >= open.Priority {
-			t.Errorf("the page's router %s goes before that of the metadata", name)
+			t.Errorf("the page's router %s has priority over that of the metadata", name)
 		}
 	}
 	auth := page.HTTP.Middlewares["may-read"].ForwardAuth
@@ -224,15 +224,15 @@ func (w *world) playTraefik(t *testing.T, behind *api) *front {
 	}, refuse: func(int, http.Header) {}, passedOn: auth.AuthResponseHeaders, hidden: hidden})
 }
 
-// playEnvoy does what Envoy documents of the options on its page:
-// headers_with_underscores_action, early_header_mutation_extensions, ext_authz and its allowed_headers,
-// request_headers_to_remove, direct_response, and local_reply_config, which is
-// applied after the header of ext_authz's refusal is set.
+// playEnvoy behaves as Envoy documents the options on its page:
+// headers_with_underscores_action, early_header_mutation_extensions, ext_authz with
+// allowed_headers, request_headers_to_remove, direct_response, and local_reply_config,
+// which applies after ext_authz has set the headers of its refusal.
 func (w *world) playEnvoy(t *testing.T, behind *api) *front {
 	t.Helper()
 	page, host := readEnvoy(t)
 	config := page.Filters[0].Config
-	var allowed []*regexp.Regexp // RE2, and of the whole name
+	var allowed []*regexp.Regexp // RE2, matched against the whole name
 	for _, p := range config.Allowed.Patterns {
 		allowed = append(allowed, regexp.MustCompile("^(?:"+p.Safe.Regex+")$"))
 	}
@@ -274,13 +274,13 @@ func (w *world) playEnvoy(t *testing.T, behind *api) *front {
 		for _, m := range page.LocalReply.Mappers {
 			if c := m.Filter.StatusCode.Comparison; c.Op == "EQ" && c.Value.Default == status {
 				addHeaders(header, m.Add)
-				return // Envoy applies the first that fits
+				return // Envoy applies the first mapper that matches
 			}
 		}
 	}, passedOn: passedOn, hidden: host.Hosts[0].Remove})
 }
 
-// addHeaders adds headers as Envoy does unless append_action says otherwise.
+// addHeaders adds headers as Envoy does by default, without append_action.
 func addHeaders(h http.Header, list []envoyHeader) {
 	for _, add := range list {
 		h.Add(add.Header.Key, add.Header.Value)

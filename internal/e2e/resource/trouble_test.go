@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A standIn is in Mintage's place, for what cannot be had of it at will. Its
-// answers have all that a good one has, but for what its mode is about.
+// A standIn replaces Mintage to simulate faults. Its responses are those for a valid
+// token, except for the fault of its mode.
 type standIn struct {
 	address string
 	mode    atomic.Value // string
@@ -53,7 +53,7 @@ func (s *standIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if strings.HasSuffix(r.URL.Path, "/introspect") {
-		w.Write([]byte("e30.e30.e30")) // a JWT without claims
+		w.Write([]byte("e30.e30.e30")) // a JWT without claims, as base64url("{}") three times
 	}
 }
 
@@ -62,7 +62,7 @@ func startStandIn(t *testing.T, w *world) *standIn {
 	s := &standIn{}
 	s.mode.Store(good)
 	genuine, fake := w.ca.config(t, "auth.example.com"), newAuthority(t).config(t, "auth.example.com")
-	fake.SessionTicketsDisabled = true // somebody else cannot resume our sessions
+	fake.SessionTicketsDisabled = true // clients of the real server must not resume their sessions here
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		if s.mode.Load() == impostor {
 			return fake, nil
@@ -79,21 +79,21 @@ func startStandIn(t *testing.T, w *world) *standIn {
 	return s
 }
 
-// checkTrouble: whatever happens to Mintage, nothing of it is access.
+// checkTrouble checks that no fault of Mintage lets a request through.
 func checkTrouble(t *testing.T, w *world) {
 	s := startStandIn(t, w)
 	fronts := []*front{startNginx(t, w, s.address, startAPI(t)), startCaddy(t, w, s.address, startAPI(t)), startGateway(t, w, s.address)}
 	header := append(bearer("x"), "Cookie", "session=1")
 	for _, f := range fronts {
-		for range 2 { // the second on the connection of the first
+		for range 2 { // the second request reuses the first one's connection
 			if o := f.ask(t, "POST", "/reports", "body", header...); o.seen == nil {
 				t.Fatalf("%s: status %d of a good answer", f.name, o.status)
 			}
 		}
 		s.checkAsked(t, f)
 	}
-	// A proxy closes the connection that hangs, so that the impostor is met with
-	// a handshake.
+	// hanging precedes impostor: a proxy then closes its connection, and makes a new
+	// handshake with the impostor.
 	for _, mode := range []string{busy, bug, moved, hanging, impostor} {
 		s.mode.Store(mode)
 		for _, f := range fronts {
@@ -108,8 +108,8 @@ func checkTrouble(t *testing.T, w *world) {
 	}
 }
 
-// checkAsked is about what a proxy has told Mintage of its client's request:
-// nothing but the token, and over a verified connection that is used again.
+// checkAsked checks the requests of a proxy to Mintage: they contain only the token of
+// the client's request, over a verified connection that is reused.
 func (s *standIn) checkAsked(t *testing.T, f *front) {
 	t.Helper()
 	s.mu.Lock()
@@ -117,8 +117,7 @@ func (s *standIn) checkAsked(t *testing.T, f *front) {
 	connections := map[string]bool{}
 	for _, r := range s.asked {
 		connections[r.RemoteAddr] = true
-		// Caddy is told its upstream by the address here, and by the name on
-		// the page.
+		// This test configures Caddy's upstream by address; the page uses the name.
 		if r.Host != s.address && (r.Host != "auth.example.com" || r.TLS.ServerName != r.Host) {
 			t.Errorf("%s asks host %q by the name %q", f.name, r.Host, r.TLS.ServerName)
 		}

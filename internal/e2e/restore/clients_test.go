@@ -13,24 +13,23 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// A holder is a client system with one grant: it refreshes again and again, loses
-// some answers, and then asks the same again, as clients do. It remembers all
-// that it was given.
+// A holder is a client with one grant. It refreshes repeatedly, loses some responses and
+// then repeats the request. It remembers all tokens that it received.
 type holder struct {
 	pairs []binary.Answer // by generation
 }
 
 func (h *holder) newest() binary.Answer { return h.pairs[len(h.pairs)-1] }
 
-// crowd are holders at work at the same time.
+// A crowd is several holders that work concurrently.
 type crowd struct {
 	*site
 	holders []*holder
-	// lost counts answers that holders did not wait for.
+	// lost counts responses that holders discarded or did not receive.
 	lost atomic.Int64
 }
 
-// newCrowd logs so many in.
+// newCrowd creates n holders, each with a new grant.
 func (s *site) newCrowd(n int) *crowd {
 	s.Helper()
 	c := &crowd{site: s}
@@ -40,11 +39,11 @@ func (s *site) newCrowd(n int) *crowd {
 	return c
 }
 
-// patience is for how long a holder asks again, also while nobody serves.
+// patience is how long a holder repeats a request, also while no server runs.
 const patience = 30 * time.Second
 
-// once presents the newest token until it is answered. It reports false if the
-// crowd was told to stop before.
+// once presents the newest token until it gets a new pair. It returns false if ctx ends
+// before, or on a failure.
 func (c *crowd) once(ctx context.Context, h *holder, rng *rand.Rand) bool {
 	form := c.nodes[0].RefreshForm(h.newest().RefreshToken)
 	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
@@ -52,8 +51,8 @@ func (c *crowd) once(ctx context.Context, h *holder, rng *rand.Rand) bool {
 		a, err := node.Post(context.Background(), c.http, form)
 		switch {
 		case err == nil && a.Status == http.StatusOK && rng.IntN(8) == 0:
-			// It came, and the holder never sees it. A request that is given up
-			// while it runs could come late and be taken for a thief's.
+			// Discard this response: to the client it is lost. Cancelling a pending
+			// request instead could delay it until it looks like a thief's replay.
 			c.lost.Add(1)
 		case err == nil && a.Status == http.StatusOK:
 			h.pairs = append(h.pairs, a)
@@ -74,7 +73,7 @@ func (c *crowd) once(ctx context.Context, h *holder, rng *rand.Rand) bool {
 	}
 }
 
-// work has all of them refresh until ctx ends, and returns a wait for that.
+// work makes all holders refresh until ctx ends. wait waits for their end.
 func (c *crowd) work(ctx context.Context) (wait func()) {
 	var working sync.WaitGroup
 	for i, h := range c.holders {
@@ -88,7 +87,7 @@ func (c *crowd) work(ctx context.Context) (wait func()) {
 	return working.Wait
 }
 
-// workFor has all of them refresh for a while.
+// workFor makes all holders refresh for a while.
 func (c *crowd) workFor(d time.Duration) {
 	c.Helper()
 	ctx, stop := context.WithTimeout(c.Context(), d)
@@ -96,8 +95,7 @@ func (c *crowd) workFor(d time.Duration) {
 	c.work(ctx)()
 }
 
-// goOn demands that each goes on with the token that it holds, twice, and nobody
-// logs in.
+// goOn requires that each holder can refresh its newest token twice, without a new login.
 func (c *crowd) goOn() {
 	c.Helper()
 	var working sync.WaitGroup

@@ -15,12 +15,12 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// everywhere is within what a declaration is in force on every node; the bound
-// is that of the product, two seconds, ten times, for a busy machine.
+// everywhere limits the time until a declaration is in force on every node: ten times the
+// product's two seconds, for a busy machine.
 const everywhere = 20 * time.Second
 
-// TestOP13_ADatabaseThatIsPutBackIsDeclared has two nodes on a database that
-// somebody puts back to a dump of an earlier moment.
+// TestOP13_ADatabaseThatIsPutBackIsDeclared restores an older dump of the database of two
+// nodes.
 func TestOP13_ADatabaseThatIsPutBackIsDeclared(t *testing.T) {
 	t.Parallel()
 	place := database.URL(database.Database(t))
@@ -49,7 +49,8 @@ func TestOP13_ADatabaseThatIsPutBackIsDeclared(t *testing.T) {
 	}
 	stop()
 	wait()
-	// Until it is declared, nothing that is ahead is called dead, on any node.
+	// Until the restore is declared, no node refuses newer tokens as invalid: they get
+	// 503.
 	for i, h := range append(c.crowd.holders, c.shortlived...) {
 		s.post(i, first.RefreshForm(h.newest().RefreshToken), http.StatusServiceUnavailable, "temporarily_unavailable")
 	}
@@ -64,14 +65,13 @@ func TestOP13_ADatabaseThatIsPutBackIsDeclared(t *testing.T) {
 				break
 			}
 			if time.Since(declared) > everywhere {
-				t.Fatalf("node %d has not heard of the restore after %s", node, everywhere)
+				t.Fatalf("node %d does not apply the declaration after %s", node, everywhere)
 			}
 			time.Sleep(20 * time.Millisecond)
 		}
 	}
 	c.check()
-	// What had ended is ended again by the audit log, and a user who logs in gets a
-	// grant.
+	// The audit log supplies the revocations since the dump, and new logins get grants.
 	c.dead(c.revoked.newest().RefreshToken)
 	for {
 		code := s.code()
@@ -80,14 +80,14 @@ func TestOP13_ADatabaseThatIsPutBackIsDeclared(t *testing.T) {
 			break
 		}
 		if time.Since(declared) > 2*everywhere {
-			t.Fatalf("no code is good after the restore: %d %s, %v", a.Status, a.Error, err)
+			t.Fatalf("no code can be redeemed after the restore: %d %s, %v", a.Status, a.Error, err)
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
 	says(t, first.Run(t, "restore", "--status"), "in force")
 }
 
-// run has a program of PostgreSQL do its work.
+// run runs a program of PostgreSQL that must succeed.
 func run(t *testing.T, name string, args ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)

@@ -16,18 +16,19 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// scene is what a drill prepares before its backup: clients whose fates differ.
+// A scene is the set of clients that a drill prepares before its backup, with different
+// fates.
 type scene struct {
 	*site
 	crowd      *crowd
-	replayed   *holder // an old token of it is presented later
-	stolen     *holder // a thief holds a token of before the restore, and is first
-	late       *holder // the same, and the thief comes second
-	twin       *holder // the thief's is of the row's own generation
+	replayed   *holder // an old token of it is replayed after the restore
+	stolen     *holder // a thief presents an older token, before the holder
+	late       *holder // a thief presents an older token, after the holder
+	twin       *holder // a thief presents the token whose generation is in the backup
 	revoked    *holder // revoked after the backup
 	revokedID  string
-	shortlived []*holder // made after the backup
-	unredeemed string    // a code of before the restore
+	shortlived []*holder // their grants began after the backup
+	unredeemed string    // a code of after the backup
 }
 
 func (s *site) newScene(holders int) *scene {
@@ -47,7 +48,7 @@ func (s *site) newScene(holders int) *scene {
 	return c
 }
 
-// move refreshes some times.
+// move refreshes a number of times.
 func (h *holder) move(s *site, times int) {
 	s.Helper()
 	for i := range times {
@@ -55,7 +56,7 @@ func (h *holder) move(s *site, times int) {
 	}
 }
 
-// afterBackup is what happens that the backup does not know.
+// afterBackup makes the changes that the backup does not contain.
 func (c *scene) afterBackup() {
 	c.Helper()
 	for _, h := range []*holder{c.replayed, c.stolen, c.late, c.twin} {
@@ -68,7 +69,7 @@ func (c *scene) afterBackup() {
 	}
 	c.nodes[0].Run(c.T, "grant", "revoke", c.revokedID)
 	c.dead(c.revoked.newest().RefreshToken)
-	// A server that is killed loses what its audit log has not written yet.
+	// Wait for the audit log: a killed server loses events that it has not written yet.
 	for deadline := time.Now().Add(time.Minute); !strings.Contains(c.nodes[0].Run(c.T, "audit", "show", "--grant", c.revokedID), "grant_revoked"); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			c.Fatal("the audit log does not have the revocation")
@@ -77,7 +78,7 @@ func (c *scene) afterBackup() {
 	c.unredeemed = c.code()
 }
 
-// check demands what clients see after the restore was declared.
+// check requires what clients must see after the restore was declared.
 func (c *scene) check() {
 	c.Helper()
 	newest := c.crowd.holders[0].newest().AccessToken
@@ -92,11 +93,11 @@ func (c *scene) check() {
 			c.Errorf("an access token of a grant that is lost: status %d, active %t", status, active)
 		}
 	}
-	// A replay: generation 1 was spent before the backup.
+	// A replay: generation 1 was already spent in the backup.
 	c.replayed.move(c.site, 2)
 	c.dead(c.replayed.pairs[0].RefreshToken)
 	c.dead(c.replayed.newest().RefreshToken)
-	// A thief who is first, and one who is second. The backup knows generation 3.
+	// The backup contains generation 3: one thief comes before the holder, one after.
 	taken := c.refresh(0, c.stolen.pairs[4].RefreshToken)
 	c.dead(c.stolen.newest().RefreshToken)
 	c.dead(taken.RefreshToken)
@@ -119,7 +120,7 @@ func TestOP13_EveryClientOfAnOlderBackupGoesOnWithoutALogin(t *testing.T) {
 			file += "x"
 			c = s.newScene(len(c.crowd.holders))
 		}
-		// The backup is taken while clients work, and they go on.
+		// Take the backup while the clients work.
 		ctx, stop := context.WithCancel(t.Context())
 		wait := c.crowd.work(ctx)
 		time.Sleep(200 * time.Millisecond)
@@ -144,8 +145,7 @@ func TestOP13_EveryClientOfAnOlderBackupGoesOnWithoutALogin(t *testing.T) {
 			t.FailNow()
 		}
 	}
-	// A backup that has been put back once is put back again, over a store that
-	// went on from it.
+	// Restore the same backup again, over the store that has changed since.
 	c.crowd.workFor(200 * time.Millisecond)
 	server.Kill()
 	server.Run(t, "restore", file, "--yes")
@@ -170,7 +170,7 @@ func TestOP13_AnUndeclaredRestoreIsOurLossAndIsMendedByItsDeclaration(t *testing
 	c.crowd.workFor(300 * time.Millisecond)
 	c.afterBackup()
 	server.Kill()
-	// As somebody does who has never read how.
+	// Copy the file, as an operator would who has not read the manual.
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -218,7 +218,7 @@ func TestOP13_ARestoreThatIsKilledLeavesOneStoreWhole(t *testing.T) {
 		}
 		time.AfterFunc(time.Duration(mathrand.IntN(120))*time.Millisecond, func() { cmd.Process.Kill() })
 		cmd.Wait()
-		// Either the store of before, or the backup with its declaration.
+		// The store is either the previous one, or the backup with its declaration.
 		grants, _ := command(t, 0, "grant", "list", "--data", server.Dir)
 		status, _ := command(t, 0, "restore", "--status", "--data", server.Dir)
 		old, declared := strings.Count(grants, "\n") == 1+5, strings.Contains(status, "in force")

@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package restore drills what operators hope never to do: a server with clients
-// at work loses its store, an older backup is put back, and the clients go on.
+// Package restore rehearses a disaster: a server with active clients loses its store, an
+// older backup is restored, and the clients continue.
 package restore
 
 import (
@@ -22,12 +22,12 @@ var database *pgtest.Server
 
 func TestMain(m *testing.M) { os.Exit(pgtest.Main(m, &database)) }
 
-// A site is a service and those who use it.
+// A site is a service with its clients.
 type site struct {
 	*testing.T
 	nodes []*binary.Server
 	http  *http.Client
-	// A resource server.
+	// The credentials of a resource server.
 	apiID, apiSecret string
 }
 
@@ -59,7 +59,7 @@ func (s *site) post(node int, form url.Values, status int, code string) binary.A
 	return a
 }
 
-// code is one for the demo client.
+// code issues a code for the demo client.
 func (s *site) code() string {
 	s.Helper()
 	code, err := s.nodes[0].FastCode(s.Context(), "alice")
@@ -79,7 +79,7 @@ func (s *site) refresh(node int, token string) binary.Answer {
 	return s.post(node, s.nodes[0].RefreshForm(token), http.StatusOK, "")
 }
 
-// refused demands that a code or token is dead for good.
+// refused requires invalid_grant for a code or a refresh token.
 func (s *site) refused(form url.Values) {
 	s.Helper()
 	s.post(0, form, http.StatusBadRequest, "invalid_grant")
@@ -90,7 +90,7 @@ func (s *site) dead(refreshToken string) {
 	s.refused(s.nodes[0].RefreshForm(refreshToken))
 }
 
-// introspect is what a resource server hears of an access token.
+// introspect returns the response to a resource server about an access token.
 func (s *site) introspect(node int, token string) (status int, active bool) {
 	s.Helper()
 	u, err := url.Parse(s.nodes[node].TokenEndpoint)
@@ -116,7 +116,7 @@ func (s *site) introspect(node int, token string) (status int, active bool) {
 	return resp.StatusCode, body.Active
 }
 
-// grantOf finds the id of a grant by its subject.
+// grantOf returns the id of a subject's grant.
 func (s *site) grantOf(subject string) string {
 	s.Helper()
 	var list []struct {
@@ -138,7 +138,8 @@ func says(t *testing.T, text string, phrases ...string) {
 	}
 }
 
-// start restarts a node. Its port may be another connection's for a moment.
+// start restarts a node, and retries: another connection may occupy its port for a
+// moment.
 func (s *site) start(node int) {
 	s.Helper()
 	var err error

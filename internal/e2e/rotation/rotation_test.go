@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package rotation lets every key of a loaded server rotate, every two seconds or
-// by command, and checks that nobody notices.
+// Package rotation rotates every key of a loaded server, every two seconds or by command,
+// and checks that no client and no verifier notices.
 package rotation
 
 import (
@@ -21,9 +21,9 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// A verifier is as lazy as the published keys allow: it keeps them for the
-// whole max-age, and never asks again for a key that it does not know. It
-// meets the signature of an unpublished key as a refusal.
+// A verifier caches as much as it may: it keeps the published keys for the whole max-age,
+// and never fetches them early for an unknown key. It therefore refuses tokens of keys
+// that the server used too soon.
 type verifier struct {
 	*world
 	set     jose.JSONWebKeySet
@@ -33,7 +33,7 @@ type verifier struct {
 
 func (v *verifier) verify(ctx context.Context, token string) (kid string, err error) {
 	if time.Since(v.fetched) > v.maxAge {
-		// The age counts from before the request: the set is no newer.
+		// The age counts from before the request, because the set may be that old.
 		began := time.Now()
 		if v.set, v.maxAge, err = v.keys(ctx); err != nil {
 			return "", err
@@ -53,15 +53,15 @@ func (v *verifier) verify(ctx context.Context, token string) (kid string, err er
 	return kid, err
 }
 
-// A world is the server under test and what was seen of its keys.
+// A world is the server under test, and counts of the tokens that were checked.
 type world struct {
 	*binary.Server
 	base   string
 	client *http.Client
 
 	mu     sync.Mutex
-	signed map[string]int // JWTs, by their key
-	tokens int            // that were checked
+	signed map[string]int // JWTs by the key that signed them
+	tokens int            // all tokens that were checked
 }
 
 func (w *world) keys(ctx context.Context) (set jose.JSONWebKeySet, maxAge time.Duration, err error) {
@@ -82,7 +82,7 @@ func (w *world) keys(ctx context.Context) (set jose.JSONWebKeySet, maxAge time.D
 	return set, time.Duration(seconds) * time.Second, json.NewDecoder(resp.Body).Decode(&set)
 }
 
-// active asks the server itself about a token.
+// active introspects a token at the server.
 func (w *world) active(ctx context.Context, id, secret, token string) error {
 	form := url.Values{"token": {token}, "client_id": {id}, "client_secret": {secret}}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.base+"/introspect", strings.NewReader(form.Encode()))
@@ -104,8 +104,8 @@ func (w *world) active(ctx context.Context, id, secret, token string) error {
 	return nil
 }
 
-// chain redeems a code and refreshes until the end, keeping every access token
-// for a while to check it again.
+// chain redeems a code and refreshes until ctx ends. It keeps the last access tokens to
+// check them again.
 func (w *world) chain(ctx context.Context, id, secret, code string, pause time.Duration) error {
 	v := &verifier{world: w}
 	form := url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {w.RedirectURI}, "client_id": {id}, "client_secret": {secret}}
@@ -119,8 +119,8 @@ func (w *world) chain(ctx context.Context, id, secret, code string, pause time.D
 			return fmt.Errorf("%s: status %d %s, %v", form.Get("grant_type"), a.Status, a.Error, err)
 		}
 		kept = append(kept, a.AccessToken)
-		// The newest, which a key has signed that is perhaps in use for a
-		// moment only, and the oldest, whose key is long retired.
+		// Check the newest token, whose key may have just come into use, and the oldest
+		// one, whose key was retired long ago.
 		for _, token := range []string{kept[len(kept)-1], kept[0]} {
 			if err := w.check(ctx, v, id, secret, token); err != nil && ctx.Err() == nil {
 				return err
@@ -156,14 +156,14 @@ func (w *world) check(ctx context.Context, v *verifier, id, secret, token string
 	return nil
 }
 
-// A registered is a client.
+// A registered is a registered client.
 type registered struct {
 	ID     string `json:"client_id"`
 	Secret string `json:"client_secret"`
 }
 
-// oneOfEach has the demo client use JWTs, and registers one whose tokens are
-// opaque.
+// oneOfEach configures JWTs for the demo client, and registers a client with opaque
+// tokens.
 func (w *world) oneOfEach(t *testing.T) (opaque registered) {
 	t.Helper()
 	w.Run(t, "client", "update", w.ClientID, "--access-token-format", "jwt")
@@ -174,9 +174,9 @@ func (w *world) oneOfEach(t *testing.T) (opaque registered) {
 	return opaque
 }
 
-// Keys rotate every two seconds. Codes wait over several rotations of the
-// sealing key, refresh tokens over several of the MAC key, and JWTs are checked
-// by verifiers that keep the published keys as long as they may.
+// TestMD19_KeysRotateUnderLoadAndNobodyNotices rotates keys every two seconds. Codes
+// outlive several rotations of the sealing key, refresh tokens several of the MAC key,
+// and verifiers cache the published keys as long as they may.
 func TestMD19_KeysRotateUnderLoadAndNobodyNotices(t *testing.T) {
 	t.Parallel()
 	s := binary.Start(t, t.TempDir(), "--key-lifetime", "2s", "--key-lead", "16s", "--jwks-max-age", "1s")
@@ -186,8 +186,8 @@ func TestMD19_KeysRotateUnderLoadAndNobodyNotices(t *testing.T) {
 	length := time.Duration(binary.Scaled(24, 180)) * time.Second
 	ctx, cancel := context.WithTimeout(t.Context(), length+2*time.Minute)
 	defer cancel()
-	// The first rotation is eleven seconds after the start, when verifiers can know of
-	// it, and then there is one every two seconds.
+	// The first rotation is eleven seconds after the start, when all verifiers can have
+	// the key; then there is one every two seconds.
 	enough := func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -209,10 +209,10 @@ func TestMD19_KeysRotateUnderLoadAndNobodyNotices(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// One is refreshed every seven seconds: three keys later.
+		// One client refreshes every seven seconds: three keys later.
 		run(s.ClientID, s.ClientSecret, code, []time.Duration{20 * time.Millisecond, 20 * time.Millisecond, 300 * time.Millisecond, 7 * time.Second}[i])
 	}
-	// Codes that are redeemed six seconds after their issue: three keys later.
+	// Redeem codes six seconds after their issue: three keys later.
 	for end := time.Now().Add(length); ctx.Err() == nil; {
 		if time.Now().After(end) && enough() {
 			cancel()
@@ -227,21 +227,21 @@ func TestMD19_KeysRotateUnderLoadAndNobodyNotices(t *testing.T) {
 		case <-time.After(6 * time.Second):
 			a, err := s.Post(ctx, w.client, s.ExchangeForm(code))
 			if ctx.Err() == nil && (err != nil || a.Status != http.StatusOK) {
-				t.Errorf("a code of six seconds: status %d %s, %v", a.Status, a.Error, err)
+				t.Errorf("redeem a code after six seconds: status %d %s, %v", a.Status, a.Error, err)
 				cancel()
 			}
 		}
 	}
 	wg.Wait()
 	if !enough() {
-		t.Errorf("%d tokens, signed by %d keys: too few to mean anything", w.tokens, len(w.signed)-1)
+		t.Errorf("%d tokens, signed by %d keys: too few for a conclusion", w.tokens, len(w.signed)-1)
 	}
 	t.Logf("%d tokens of %d signing keys", w.tokens, len(w.signed)-1)
 }
 
-// An operator rotates all keys long before they are due, as after an incident,
-// and no client and no verifier notices: every request is answered, and what the
-// old keys made stays valid.
+// TestMD19_AnEarlyRotationUnderLoadLosesNoRequestAndNoToken rotates all keys by command
+// long before they are due, as after an incident. Every request succeeds, and tokens of
+// the old keys stay valid.
 func TestMD19_AnEarlyRotationUnderLoadLosesNoRequestAndNoToken(t *testing.T) {
 	t.Parallel()
 	s := binary.Start(t, t.TempDir(), "--key-lead", "16s", "--jwks-max-age", "1s")
@@ -268,7 +268,7 @@ func TestMD19_AnEarlyRotationUnderLoadLosesNoRequestAndNoToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	rotate := binary.Command(t, "keys", "rotate", "--data", s.Dir)
-	rotate.Env = append(rotate.Env, "MINTAGE_JWKS_MAX_AGE=1s") // as the server
+	rotate.Env = append(rotate.Env, "MINTAGE_JWKS_MAX_AGE=1s") // the server's setting
 	if out, err := rotate.CombinedOutput(); err != nil {
 		t.Fatalf("keys rotate: %v\n%s", err, out)
 	}
@@ -292,9 +292,9 @@ func TestMD19_AnEarlyRotationUnderLoadLosesNoRequestAndNoToken(t *testing.T) {
 	if !enough() {
 		t.Errorf("JWTs by %v: the new keys were not used within three minutes", w.signed)
 	}
-	// The sealing key has a successor as well.
+	// The sealing key was rotated, too.
 	if a, err := s.Post(t.Context(), w.client, s.ExchangeForm(early)); err != nil || a.Status != http.StatusOK {
-		t.Errorf("a code of before: status %d %s, %v", a.Status, a.Error, err)
+		t.Errorf("redeem a code of before the rotation: status %d %s, %v", a.Status, a.Error, err)
 	}
 	cancel()
 	wg.Wait()

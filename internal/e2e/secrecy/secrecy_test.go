@@ -1,9 +1,9 @@
 //go:build e2e
 
-// Package secrecy sends secrets of its own to every place where a request can
-// have one, right and wrong, and searches all that the program leaves for them:
-// the log, the audit log, the metrics, the store, and what it sends elsewhere.
-// The same search ends every other end-to-end test.
+// Package secrecy sends marked secrets in every place of a request that can contain one,
+// right or wrong. It then searches for them in the log, the audit log, the metrics, the
+// store, and the outgoing requests and redirects. Every other end-to-end test ends with
+// the same search.
 package secrecy
 
 import (
@@ -27,8 +27,7 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// The secrets of the test. Each text is unique, so that the search for it in what the
-// server writes finds nothing else.
+// The secrets of the test. Each text is unique, so that every occurrence is a leak.
 const (
 	importedSecret = "Marked-Imported-Secret-7f3a"
 	userPassword   = "Marked-User-Password-91c0"
@@ -45,8 +44,8 @@ type walk struct {
 	*testing.T
 	s      *binary.Server
 	client *http.Client
-	admin  []string // flags of commands that use the admin API
-	base   string   // before /oauth2
+	admin  []string // flags for commands that use the admin API
+	base   string   // the URL before /oauth2
 }
 
 func (w *walk) post(path string, form url.Values, headers ...string) string {
@@ -68,8 +67,8 @@ func (w *walk) get(path string, headers ...string) string {
 	return w.do(req, headers...)
 }
 
-// do sends a request, and searches where the answer sends the browser. Only the
-// client's own redirect URI gets a code.
+// do sends a request, and searches the redirect for secrets. Only the client's own
+// redirect URI may contain a code.
 func (w *walk) do(req *http.Request, headers ...string) string {
 	w.Helper()
 	for _, line := range headers {
@@ -134,8 +133,8 @@ func TestTK13_NoSecretIsLeftAnywhere(t *testing.T) {
 	w.operators()
 	w.strangers()
 
-	w.recorded("admin_auth_failed") // the last thing that was done
-	// What a crash leaves is searched as well, and what was written after it.
+	w.recorded("admin_auth_failed") // the last event of the test
+	// The search includes the files of a crash, and those written after it.
 	w.s.Kill()
 	if err := w.s.Restart(t); err != nil {
 		t.Fatal(err)
@@ -148,7 +147,7 @@ func TestTK13_NoSecretIsLeftAnywhere(t *testing.T) {
 	w.searched()
 }
 
-// prepare makes a client and a user whose secrets are marked.
+// prepare creates a client and a user with marked secrets.
 func (w *walk) prepare() {
 	w.Helper()
 	w.runWith(importedSecret, "client", "create", "--id", "imported", "--name", "Imported", "--no-pkce", "--redirect-uri", redirect, "--scope", "read", "--secret-stdin")
@@ -182,7 +181,7 @@ func (w *walk) must(form url.Values) binary.Answer {
 	return a
 }
 
-// tokens walks the life of a grant to its end, by replay and by revocation.
+// tokens uses grants until they end, one by replay and one by revocation.
 func (w *walk) tokens() {
 	w.Helper()
 	code := w.code()
@@ -211,7 +210,7 @@ func (w *walk) tokens() {
 	w.post("/oauth2/revoke", url.Values{"token": {other.AccessToken}, "client_id": {"imported"}, "client_secret": {importedSecret}})
 }
 
-// wrongPlaces puts secrets where they do not belong.
+// wrongPlaces sends secrets in parameters and headers where they do not belong.
 func (w *walk) wrongPlaces() {
 	w.Helper()
 	pair := w.must(w.s.ExchangeForm(w.code()))
@@ -250,7 +249,7 @@ func (w *walk) wrongPlaces() {
 	}
 }
 
-// logins signs in, wrongly at first, agrees, denies and signs out.
+// logins signs in after a wrong password, consents, denies and signs out.
 func (w *walk) logins() {
 	w.Helper()
 	ask := "/oauth2/authorize?" + url.Values{
@@ -293,7 +292,7 @@ func (w *walk) field(page, name string) string {
 	return ""
 }
 
-// follow goes on to our own pages.
+// follow follows redirects to the server's own pages.
 func (w *walk) follow(text string) string {
 	w.Helper()
 	for strings.HasPrefix(text, w.base) {
@@ -302,7 +301,7 @@ func (w *walk) follow(text string) string {
 	return text
 }
 
-// operators make secrets over HTTP: each is in one answer, and nowhere else.
+// operators generates secrets over HTTP: each may occur only in its one response.
 func (w *walk) operators() {
 	w.Helper()
 	w.s.Leaks.Know("a password set over HTTP", setPassword)
@@ -324,7 +323,7 @@ func (w *walk) operators() {
 		if err := json.Unmarshal([]byte(text), &made); err != nil {
 			w.Fatalf("%s: %v", call[0], err)
 		}
-		// Each generates one secret, but for a password that was sent.
+		// Each call returns a generated secret, except for a password that was sent.
 		if secret := made.Secret + made.TOTP + made.Password; secret != "" {
 			w.s.Leaks.Know("what the admin API made", secret)
 		} else if !strings.Contains(call[1], setPassword) {
@@ -333,7 +332,7 @@ func (w *walk) operators() {
 	}
 }
 
-// strangers send what is no request, and call the admin API without its token.
+// strangers sends malformed requests, and calls the admin API without its token.
 func (w *walk) strangers() {
 	w.Helper()
 	u, err := url.Parse(w.s.TokenEndpoint)
@@ -352,12 +351,12 @@ func (w *walk) strangers() {
 			w.Fatal(err)
 		}
 		fmt.Fprint(conn, text)
-		conn.CloseWrite() // so that nobody waits for more
+		conn.CloseWrite() // so that the server does not wait for more
 		io.Copy(io.Discard, io.LimitReader(conn, 1<<10))
 		conn.Close()
 	}
 	if conn, err := net.Dial("tcp", u.Host); err == nil {
-		fmt.Fprintf(conn, "GET /%s HTTP/1.1\r\nHost: x\r\n\r\n", pathToken) // no TLS
+		fmt.Fprintf(conn, "GET /%s HTTP/1.1\r\nHost: x\r\n\r\n", pathToken) // plain HTTP to the TLS port
 		io.Copy(io.Discard, io.LimitReader(conn, 1<<10))
 		conn.Close()
 	}
@@ -370,8 +369,8 @@ func (w *walk) strangers() {
 	}
 }
 
-// recorded waits until an event is in the audit log, which is written behind
-// the work.
+// recorded waits until an event is in the audit log, which the server writes
+// asynchronously.
 func (w *walk) recorded(event string) {
 	w.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
@@ -388,19 +387,19 @@ func (w *walk) recorded(event string) {
 	}
 }
 
-// dump makes the program write what a crash would.
+// dump makes the program write a crash's stack traces.
 func (w *walk) dump() {
 	w.Helper()
 	if err := w.s.Signal(syscall.SIGQUIT); err != nil {
 		w.Fatal(err)
 	}
 	if err := w.s.Wait(); err == nil {
-		w.Error("SIGQUIT ended the server in order")
+		w.Error("the server exited cleanly after SIGQUIT")
 	}
 }
 
-// searched makes sure that what was walked through is in what is searched: each
-// kind of end has left its traces, and they hold no secret.
+// searched makes sure that the searched files contain traces of each step, so that the
+// search is not in vain.
 func (w *walk) searched() {
 	w.Helper()
 	for _, want := range []string{"token request refused", "token request answered", "interaction", "authorization refused", "admin request refused", "goroutine "} {

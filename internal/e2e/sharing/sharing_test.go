@@ -24,13 +24,13 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// A task is what a process of the program does. It reads the token file once, as
-// many agents do, and keeps its copy in memory.
+// A task is the work of one process. Like many agents, the process reads the token file
+// once and keeps a copy in memory.
 type task struct {
 	Endpoint, CAFile, TokenFile, ClientID string
 
-	Refreshes int           // this many, one after the other
-	For       time.Duration // or for so long, when the access token has expired
+	Refreshes int           // the number of refreshes in a row
+	For       time.Duration // or the duration, refreshing when the access token has expired
 }
 
 const taskVariable = "SHARING_TASK"
@@ -102,8 +102,9 @@ func (t task) run() error {
 	return nil
 }
 
-// Two processes with copies of one token file keep their user logged in, if their
-// client has a reuse grace. Without one, the same two processes log the user out.
+// TestTwoProcessesShareATokenFile: two processes with copies of one token file stay
+// logged in if their client has a reuse grace. Without it, the same processes revoke the
+// grant.
 func TestTwoProcessesShareATokenFile(t *testing.T) {
 	s := binary.Start(t, t.TempDir(), "--access-token-lifetime", "1m", "--retry-window", "0s", "--retry-window-public", "0s")
 	work := task{Endpoint: s.TokenEndpoint, CAFile: s.CAFile, Refreshes: 100}
@@ -131,7 +132,7 @@ func TestTwoProcessesShareATokenFile(t *testing.T) {
 		first, second := <-outcome, <-outcome
 		if c.refuse {
 			if !strings.Contains(fmt.Sprint(first, second), errLoggedOut.Error()) {
-				t.Errorf("%s: nobody is logged out: %v, %v", c.id, first, second)
+				t.Errorf("%s: no process was logged out: %v, %v", c.id, first, second)
 			}
 			continue
 		}
@@ -167,7 +168,7 @@ func login(t *testing.T, s *binary.Server, work task) string {
 	return code.GrantID
 }
 
-// start runs the program as a process of its own.
+// start runs the task in a process of its own.
 func start(ctx context.Context, work task) error {
 	text, err := json.Marshal(work)
 	if err != nil {

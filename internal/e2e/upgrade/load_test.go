@@ -18,26 +18,26 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// A place is a node behind a balancer: it gets no request while it is out.
+// A place is a node behind a load balancer, which can take it out of rotation.
 type place struct {
 	*binary.Server
 	busy sync.RWMutex // held for reading by each request
 }
 
-// A load is clients that use every node in turn, step by step, and demand the
-// right answer to each request.
+// A load runs clients that use the nodes in turn, and checks the response to each
+// request.
 type load struct {
 	t           *testing.T
 	places      []*place
 	client      *http.Client
-	api, secret string // a resource server's
+	api, secret string // the client of a resource server
 	turn        atomic.Int64
 	stop        chan struct{}
 	running     sync.WaitGroup
 	rounds      atomic.Int64
 }
 
-// begin starts clients, which go on until end.
+// begin starts clients that run until end.
 func begin(t *testing.T, clients int, nodes ...*binary.Server) *load {
 	t.Helper()
 	l := &load{t: t, client: &http.Client{Transport: nodes[0].Transport(t, ""), Timeout: 30 * time.Second}, stop: make(chan struct{})}
@@ -52,7 +52,7 @@ func begin(t *testing.T, clients int, nodes ...*binary.Server) *load {
 		t.Fatal(err)
 	}
 	l.api, l.secret = made.ID, made.Secret
-	// Known on every node, two seconds later at most.
+	// Every node knows the clients after two seconds at most.
 	for i := range nodes {
 		for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 			if _, err := l.introspect(nodes[i], "x"); err == nil {
@@ -86,8 +86,8 @@ func (l *load) end() {
 	l.running.Wait()
 }
 
-// lasts lets the clients work until they have been all through their rounds, at
-// least so many times and so long.
+// lasts lets the clients work until they have completed a number of rounds, and for at
+// least d.
 func (l *load) lasts(rounds int64, d time.Duration) {
 	l.t.Helper()
 	began, from := time.Now(), l.rounds.Load()
@@ -102,8 +102,8 @@ func (l *load) lasts(rounds int64, d time.Duration) {
 	}
 }
 
-// without takes a node out, as a balancer does before a restart, does f, and puts
-// it back.
+// without takes a node out of rotation, as a load balancer does before a restart, calls
+// f, and puts the node back.
 func (l *load) without(i int, f func(n *binary.Server)) {
 	p := l.places[i]
 	p.busy.Lock()
@@ -112,7 +112,7 @@ func (l *load) without(i int, f func(n *binary.Server)) {
 	l.client.CloseIdleConnections()
 }
 
-// on sends a request to the next node that is in.
+// on sends a request to the next node in rotation.
 func (l *load) on(f func(n *binary.Server) error) error {
 	for {
 		p := l.places[int(l.turn.Add(1))%len(l.places)]
@@ -125,14 +125,14 @@ func (l *load) on(f func(n *binary.Server) error) error {
 	}
 }
 
-// post demands a pair, or invalid_grant.
+// post requires a pair if wanted, and otherwise invalid_grant.
 func (l *load) post(form url.Values, wanted bool) (a binary.Answer, err error) {
 	err = l.on(func(n *binary.Server) error {
 		if a, err = n.Post(l.t.Context(), l.client, form); err != nil {
 			return err
 		}
 		if good := a.Status == http.StatusOK; good != wanted || !good && a.Error != "invalid_grant" {
-			return fmt.Errorf("%s is answered %d %s %q; a pair is due: %t", form.Get("grant_type"), a.Status, a.Error, a.Description, wanted)
+			return fmt.Errorf("%s is answered %d %s %q; want a pair: %t", form.Get("grant_type"), a.Status, a.Error, a.Description, wanted)
 		}
 		return nil
 	})
@@ -158,7 +158,7 @@ func (l *load) introspect(n *binary.Server, token string) (active bool, err erro
 	return *body.Active, nil
 }
 
-// isActive asks some node about an access token.
+// isActive introspects an access token at the next node.
 func (l *load) isActive(token string, want bool) error {
 	return l.on(func(n *binary.Server) error {
 		active, err := l.introspect(n, token)
@@ -183,7 +183,7 @@ func (l *load) revoke(token string) error {
 	})
 }
 
-// address is an endpoint beside the token endpoint.
+// address returns another endpoint of a node.
 func address(n *binary.Server, path string) string {
 	base, _, _ := strings.Cut(n.TokenEndpoint, "access_token")
 	return base + path
@@ -199,7 +199,7 @@ func (l *load) code(subject string) (code string, err error) {
 	return code, err
 }
 
-// round is a grant's whole life, each step at another node if there are several.
+// round runs a grant's whole life, with each step at the next node.
 func (l *load) round(subject string) error {
 	demo := l.places[0].Server
 	code, err := l.code(subject)
@@ -216,7 +216,7 @@ func (l *load) round(subject string) error {
 		if pair, err = l.post(demo.RefreshForm(spent.RefreshToken), true); err != nil {
 			return err
 		}
-		// The repeat of a client that has lost the answer.
+		// Repeat the request, as a client that lost the response would.
 		again, err := l.post(demo.RefreshForm(spent.RefreshToken), true)
 		if err != nil {
 			return err
@@ -231,7 +231,7 @@ func (l *load) round(subject string) error {
 	if len(subject)%2 == 0 {
 		err = l.revoke(pair.RefreshToken)
 	} else if _, err = l.post(demo.RefreshForm(pair.RefreshToken), true); err == nil {
-		// A token that was spent before its successor was used is a replay.
+		// Once the successor was used, its spent predecessor is a replay.
 		_, err = l.post(demo.RefreshForm(spent.RefreshToken), false)
 	}
 	if err != nil {

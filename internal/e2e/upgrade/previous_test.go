@@ -1,8 +1,7 @@
 //go:build e2e
 
-// Package upgrade runs the previous release and this source on one store: beside
-// each other where there are several nodes, and one after the other where there
-// is one.
+// Package upgrade runs the previous release and this source on one store: side by side
+// with several nodes, and one after the other with a single node.
 package upgrade
 
 import (
@@ -40,8 +39,8 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// buildPrevious builds the commit that the file previous names. Its modules come
-// from the module cache, and what both have in common from the build cache.
+// buildPrevious builds the commit that the file previous names. It takes modules from the
+// module cache, and common packages from the build cache.
 func buildPrevious(dir string) (program string, err error) {
 	text, err := os.ReadFile("previous")
 	if err != nil {
@@ -75,11 +74,11 @@ func buildPrevious(dir string) (program string, err error) {
 	return program, nil
 }
 
-// programs finds the new one, too.
+// programs sets old and new.
 func programs(t *testing.T) {
 	t.Helper()
 	new = binary.Path(t)
 	if out, err := exec.Command(old, "--version").Output(); err != nil || string(out) != "mintage previous\n" {
-		t.Fatalf("the previous program says %q, %v", out, err)
+		t.Fatalf("the previous program's version is %q, %v", out, err)
 	}
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// spell is how long the clients work in each state of an upgrade.
+// spell is how long the clients work in each state of an upgrade, in rounds and time.
 func spell() (rounds int64, d time.Duration) {
 	return int64(binary.Scaled(12, 500)), time.Duration(binary.Scaled(100, 20_000)) * time.Millisecond
 }
 
-// become runs another program in the place of the one that runs.
+// become returns a function that restarts a node with another program.
 func become(t *testing.T, program string) func(*binary.Server) {
 	return func(n *binary.Server) {
 		if err := n.Stop(); err != nil {
@@ -32,8 +32,8 @@ func become(t *testing.T, program string) func(*binary.Server) {
 	}
 }
 
-// TestOP14_OldAndNewNodesServeOneStoreUnderLoad is a rolling upgrade on PostgreSQL,
-// one node after the other, and then its way back, while clients use all nodes.
+// TestOP14_OldAndNewNodesServeOneStoreUnderLoad upgrades the nodes on PostgreSQL one
+// after the other, and then downgrades them again, while clients use all nodes.
 func TestOP14_OldAndNewNodesServeOneStoreUnderLoad(t *testing.T) {
 	t.Parallel()
 	programs(t)
@@ -64,11 +64,11 @@ func TestOP14_OldAndNewNodesServeOneStoreUnderLoad(t *testing.T) {
 			l.without(step.node, become(t, step.program))
 		}
 		l.lasts(rounds, d)
-		// What was granted before it all goes on.
+		// Grants of before the upgrade must keep working.
 		if pair, err = l.post(first.RefreshForm(pair.RefreshToken), true); err != nil {
 			t.Fatalf("%s: %v", step.name, err)
 		}
-		// Commands of either program understand what the other has written.
+		// Commands of either program can read what the other one has written.
 		for _, program := range []string{old, new} {
 			cmd := exec.Command(program, "grant", "list", "--data", t.TempDir(), "--store", url, "--subject", "kept")
 			if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "active") {
@@ -79,8 +79,8 @@ func TestOP14_OldAndNewNodesServeOneStoreUnderLoad(t *testing.T) {
 	}
 }
 
-// TestOP14_ASingleNodeGoesOnAsTheNewProgram upgrades the embedded store: stop, and
-// start the new program on the same directory.
+// TestOP14_ASingleNodeGoesOnAsTheNewProgram upgrades a node with SQLite: it stops the old
+// program and starts the new one on the same directory.
 func TestOP14_ASingleNodeGoesOnAsTheNewProgram(t *testing.T) {
 	t.Parallel()
 	programs(t)
@@ -113,8 +113,7 @@ func TestOP14_ASingleNodeGoesOnAsTheNewProgram(t *testing.T) {
 		t.Errorf("a code that was redeemed at the old program: %v", err)
 	}
 
-	// The old program either works on with this store or refuses it; it does not
-	// harm it.
+	// The old program may refuse the new program's store, but must not damage it.
 	l.without(0, func(n *binary.Server) {
 		if err := n.Stop(); err != nil {
 			t.Error(err)

@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package upstream logs in at a real OpenID Connect provider: oidc-provider of
-// npm, through its own pages.
+// Package upstream logs in at a real OpenID Connect provider, the npm package
+// oidc-provider, through its own pages.
 package upstream
 
 import (
@@ -25,10 +25,10 @@ const (
 	clientID     = "mintage"
 	clientSecret = "a secret: 100% of the tests, and +more"
 	publicClient = "mintage-without-secret"
-	redirectURL  = "http://127.0.0.1:9/oauth2/callback" // never fetched: the test takes the answer out of the redirect
+	redirectURL  = "http://127.0.0.1:9/oauth2/callback" // never requested: the test reads the code from the redirect
 )
 
-// install puts the pinned version into js/node_modules, if it is not there.
+// install runs npm ci unless js/node_modules already contains the pinned version.
 func install(t *testing.T) {
 	t.Helper()
 	if installed(t) {
@@ -74,8 +74,8 @@ type process struct {
 	stop   func()
 }
 
-// start runs the provider on a port, 0 for one that is free, until the test
-// ends or stop is called.
+// start runs the provider on a port, or on a free one for 0, until the test ends or stop
+// is called.
 func start(t *testing.T, port int) *process {
 	t.Helper()
 	install(t)
@@ -107,8 +107,8 @@ func start(t *testing.T, port int) *process {
 			t.Logf("the provider wrote:\n%s", &written)
 		}
 	})
-	// It says so when it listens, or it ends. What else it writes is read too:
-	// a full pipe would stop it.
+	// The provider prints a line when it listens. Read the rest of its output, too: a
+	// full pipe would block it.
 	listening := make(chan string, 1)
 	go func() {
 		defer close(listening)

@@ -21,8 +21,8 @@ import (
 	"github.com/mintage/mintage/internal/upstream"
 )
 
-// A browser is somebody at the provider's pages: it follows redirects, keeps
-// cookies, and stops before it leaves the provider.
+// A browser is a user at the provider's pages: it follows redirects, keeps cookies, and
+// stops at the redirect that leaves the provider.
 type browser struct {
 	t    *testing.T
 	http *http.Client
@@ -42,11 +42,11 @@ func newBrowser(t *testing.T) *browser {
 	}}}
 }
 
-// A view is where the browser has got to: a page with a form, or the answer.
+// A view is the browser's current state: a page with a form, or the provider's response.
 type view struct {
 	from   *url.URL
 	page   string
-	answer url.Values // nil unless the provider has answered
+	answer url.Values // the parameters of the redirect; nil before the response
 }
 
 func (b *browser) view(resp *http.Response, err error) view {
@@ -79,7 +79,7 @@ var (
 	abortLink  = regexp.MustCompile(`<a href="([^"]+)">\s*\[ Cancel \]`)
 )
 
-// asks reports which question a page is.
+// asks reports whether the page asks for a prompt, such as login or consent.
 func (v view) asks(prompt string) bool {
 	return v.answer == nil && strings.Contains(v.page, fmt.Sprintf(`name="prompt" value="%s"`, prompt))
 }
@@ -101,8 +101,8 @@ func (b *browser) submit(v view, fields url.Values) view {
 	return b.view(b.http.PostForm(to.String(), fields))
 }
 
-// login answers what the provider asks, until it has its answer. It returns
-// how often a password was asked for.
+// login fills in the provider's pages until it has responded. It returns the response,
+// and how often a password was asked for.
 func (b *browser) login(v view, account string) (url.Values, int) {
 	b.t.Helper()
 	logins := 0
@@ -116,10 +116,10 @@ func (b *browser) login(v view, account string) (url.Values, int) {
 		case v.asks("consent"):
 			v = b.submit(v, url.Values{})
 		default:
-			b.t.Fatalf("a page that is no question:\n%s", v.page)
+			b.t.Fatalf("an unexpected page:\n%s", v.page)
 		}
 	}
-	b.t.Fatal("the provider does not stop asking")
+	b.t.Fatal("the provider shows too many pages")
 	return nil, 0
 }
 
@@ -140,14 +140,14 @@ func begin(t *testing.T, u *upstream.Provider, r upstream.Request) upstream.Pend
 	return pending
 }
 
-// answer is what the callback would pass on.
+// answer converts the parameters as the callback would pass them on.
 func answer(t *testing.T, q url.Values) upstream.Answer {
 	t.Helper()
 	if q.Get("state") != "the state of the test" {
 		t.Errorf("the state has become %q", q.Get("state"))
 	}
 	if q.Get("iss") == "" {
-		t.Error("this provider says iss (RFC 9207), and has not")
+		t.Error("the response lacks iss (RFC 9207), which this provider supports")
 	}
 	return upstream.Answer{Code: q.Get("code"), Error: q.Get("error"), Issuer: q.Get("iss")}
 }
@@ -177,7 +177,7 @@ func TestALoginAtARealProvider(t *testing.T) {
 			if err != nil || id.Subject != c.want || id.Name != "User alice" {
 				t.Fatalf("%+v, %v; want %s", id, err, c.want)
 			}
-			// The code is good once.
+			// The code can be redeemed once.
 			if _, err := u.Finish(t.Context(), answer(t, q), pending); !errors.Is(err, upstream.ErrInvalid) || !strings.Contains(err.Error(), "invalid_grant") {
 				t.Errorf("the code again: %v, want ErrInvalid", err)
 			}
@@ -253,7 +253,7 @@ func TestARealProviderProvesThatALoginIsFresh(t *testing.T) {
 		t.Fatalf("%d logins, %s ago", logins, age)
 	}
 	for time.Now().Unix() == first.AuthTime.Unix() {
-		time.Sleep(20 * time.Millisecond) // the provider counts whole seconds
+		time.Sleep(20 * time.Millisecond) // the provider's auth_time has whole seconds
 	}
 	same, logins := again(upstream.Request{MaxAge: &hour})
 	if logins != 0 || !same.AuthTime.Equal(first.AuthTime) {
@@ -267,7 +267,7 @@ func TestARealProviderProvesThatALoginIsFresh(t *testing.T) {
 		t.Errorf("prompt=login: %d logins, at %s and before at %s", logins, forced.AuthTime, first.AuthTime)
 	}
 
-	// The user takes the wish out of the URL, and comes back without a login.
+	// The user removes prompt from the URL, raises max_age, and returns without a login.
 	ahead := configuration(p.issuer)
 	ahead.Now = func() time.Time { return time.Now().Add(5 * time.Minute) }
 	later := upstream.New(ahead)
@@ -287,7 +287,7 @@ func TestARealProviderProvesThatALoginIsFresh(t *testing.T) {
 	if _, err := later.Finish(t.Context(), answer(t, q), pending); !errors.Is(err, upstream.ErrInvalid) || !strings.Contains(err.Error(), "auth_time is too long ago") {
 		t.Errorf("prompt=login taken out: %v, want ErrInvalid", err)
 	}
-	// Without max_age, this provider says no auth_time at all.
+	// Without max_age, this provider sends no auth_time.
 	query.Del("max_age")
 	tampered.RawQuery = query.Encode()
 	pending2 := pending
