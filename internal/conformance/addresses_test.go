@@ -23,13 +23,13 @@ import (
 
 var tags = regexp.MustCompile(`<[^>]*>`)
 
-// text is what a user reads on a page.
+// text returns the visible text of a page.
 func (s sight) text() string {
 	_, main, _ := strings.Cut(s.body, "<main>")
 	return strings.Join(strings.Fields(html.UnescapeString(tags.ReplaceAllString(main, ""))), " ")
 }
 
-// reads checks what a user reads on a page, and does not.
+// reads requires that the text of a page contains want, and none of never.
 func (s sight) reads(t *testing.T, what string, want string, never ...string) {
 	t.Helper()
 	text := s.text()
@@ -43,7 +43,7 @@ func (s sight) reads(t *testing.T, what string, want string, never ...string) {
 	}
 }
 
-// openAPI lets agents have something.
+// openAPI creates an API for self-registered clients.
 func (d *deployment) openAPI() {
 	d.t.Helper()
 	d.api(store.API{ID: ordersAPI, Number: 1, Open: true, DefaultScope: "orders", Scopes: []store.APIScope{{Name: "orders", Number: 1}}})
@@ -63,7 +63,7 @@ func TestCM24_WhatPagesShowOfARedirectURI(t *testing.T) {
 			if !slices.Equal(c.RedirectURIs, []string{fallback}) {
 				t.Errorf("%q is registered", r.URI)
 			}
-			// A registration of an earlier version, which accepted it.
+			// A registration by an earlier version, which accepted this redirect URI.
 			old, err := d.directory.Ring().Registrations(realm).Seal(keys.SealedRegistration{Method: 2, Name: "Agent", At: grant.At(d.now()), Redirects: [][16]byte{keys.RedirectDigest(r.URI)}})
 			if err != nil {
 				t.Fatal(err)
@@ -115,8 +115,8 @@ func TestCM24_WhatPagesShowOfARedirectURI(t *testing.T) {
 	}
 }
 
-// Of an API without a scope in the request, the user is shown nothing: what was agreed to,
-// and remembered, for another one gives no token for it.
+// An API none of whose scopes the consent page has shown is in no token, even if the
+// consent to another API is remembered.
 func TestAnAPIThatTheUserWasNotShownIsInNoToken(t *testing.T) {
 	d, b := signedIn(t, registering)
 	d.openAPI()
@@ -137,8 +137,8 @@ func TestAnAPIThatTheUserWasNotShownIsInNoToken(t *testing.T) {
 	}
 }
 
-// Words of a stranger, as an attacker has sent them, are on no page but the consent page,
-// and there in quotation marks.
+// Texts that an attacker puts into a client's name appear only on the consent page, in
+// quotation marks.
 func TestCM25_NamesAreNoMessages(t *testing.T) {
 	d, b := signedIn(t, registering)
 	d.openAPI()
@@ -157,7 +157,7 @@ func TestCM25_NamesAreNoMessages(t *testing.T) {
 		}
 		short := name == "Locked. Call +1 555 0100 now."
 		if short != (told.Name == name) || !short && told.Name != "" {
-			t.Errorf("%q is registered as %q", name, told.Name)
+			t.Errorf("the name %q is registered as %q", name, told.Name)
 		}
 		c := oauthClient{Client: store.Client{ID: told.ID, Settings: store.Settings{RedirectURIs: []string{redirect}}}}
 		page := b.open(asking(c, "prompt=consent")).at(t, "consent")
@@ -185,7 +185,7 @@ func TestCM25_NamesAreNoMessages(t *testing.T) {
 	}
 }
 
-// One user fills the store with no more than twenty records an hour.
+// One user can create at most twenty client records an hour.
 func TestCM26_OneUserMakesTwentyRecordsAnHour(t *testing.T) {
 	d, b := signedIn(t, registering)
 	d.openAPI()
@@ -202,7 +202,8 @@ func TestCM26_OneUserMakesTwentyRecordsAnHour(t *testing.T) {
 	for range 2 {
 		agree().says(t, http.StatusTooManyRequests, pages.TooManyClients)
 	}
-	// A client with a record is not counted again, and another user has their own share.
+	// Another consent to a recorded client does not count, and each user has a separate
+	// limit.
 	b.decide(b.open(asking(known, "prompt=consent")).at(t, "consent"), "allow").code(t, redirect)
 	d.user("bob")
 	alice := b

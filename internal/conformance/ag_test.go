@@ -27,7 +27,7 @@ const (
 	theirCluster = "https://cluster.example"
 )
 
-// A trusted is a deployment with an issuer of ID-JAGs, and a platform of workloads.
+// A trusted is a deployment that trusts an issuer of ID-JAGs and a workload platform.
 type trusted struct {
 	*deployment
 	key        *ecdsa.PrivateKey
@@ -51,7 +51,7 @@ func startTrusted(t *testing.T, with ...func(*options)) *trusted {
 	return d
 }
 
-// trust stores a trust in the issuer's key.
+// trust stores a trust whose key set is the issuer's key.
 func (d *trusted) trust(is store.Trust) {
 	d.t.Helper()
 	set, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: d.key.Public(), KeyID: "k"}}})
@@ -72,7 +72,7 @@ func (d *trusted) trust(is store.Trust) {
 	d.poll()
 }
 
-// signs returns an assertion with claims; a claim of nil is left out.
+// signs returns a signed assertion; a nil claim is omitted.
 func (d *trusted) signs(typ string, claims, change map[string]any) string {
 	d.t.Helper()
 	for name, value := range change {
@@ -149,7 +149,8 @@ func TestAG01_AG03_AG05_AnAssertionOfAUser(t *testing.T) {
 	if a := d.proven(d.agent.identify(asserted(d.idjag(nil))), p); a.status != http.StatusOK || a.TokenType != "DPoP" {
 		t.Errorf("with a proof: %v, %s", a, a.TokenType)
 	}
-	// It counts from when it was issued, and says when the user signed in.
+	// A cutoff of the user refuses assertions that were issued before it. The auth_time
+	// of the token is that of the assertion.
 	before, user := d.idjag(map[string]any{"sub": "u-3"}), theirIssuer+"|u-3"
 	d.step(time.Second)
 	d.cutOff(store.Cutoff{Subject: user})
@@ -159,7 +160,7 @@ func TestAG01_AG03_AG05_AnAssertionOfAUser(t *testing.T) {
 	if in := d.introspect(d.agent, after.accessToken(t)); !strings.Contains(in.body, fmt.Sprintf(`"auth_time":%d`, d.now().Unix()-60)) {
 		t.Errorf("introspection answers %s", in.body)
 	}
-	// Without a scope, the assertion is for all that its resource has.
+	// Without a scope, the assertion gives all scopes of its resource.
 	for uri, scope := range map[string]string{ordersAPI: "orders", invoicesAPI: "invoices"} {
 		if a := d.post(d.agent.identify(asserted(d.idjag(map[string]any{"resource": uri, "scope": nil})))); a.Scope != scope {
 			t.Errorf("for %s: %v, scope %s", uri, a, a.Scope)
@@ -208,7 +209,7 @@ func TestAG09_WorkloadsNeedNoClient(t *testing.T) {
 	want(t, d.post(asserted(text, "client_id", d.agent.ID)), http.StatusBadRequest, "invalid_grant")
 	want(t, d.post(asserted(d.workload(map[string]any{"nonce": "n"}))), http.StatusBadRequest, "invalid_grant")
 	want(t, d.post(asserted(d.workload(map[string]any{"sub": "ns:other:a"}))), http.StatusBadRequest, "invalid_grant")
-	// Another trust that fits: nobody says whose it is.
+	// A second trust fits as well, so the client is ambiguous.
 	other := d.client(client.Registration{Settings: store.Settings{Name: "Other", GrantTypes: []string{}, APIs: []string{ordersAPI}}})
 	d.trust(store.Trust{Issuer: theirCluster, Kind: store.TrustWorkload, ClientID: other.ID, APIs: []string{ordersAPI}, Subjects: []string{"ns:shop:a"}})
 	want(t, d.post(asserted(text)), http.StatusBadRequest, "invalid_grant")

@@ -15,8 +15,8 @@ import (
 	"github.com/mintage/mintage/internal/web"
 )
 
-// every is one answer of each kind that goes to a client, from a signed-in
-// browser.
+// every returns one error response of each kind that is redirected to a client, for a
+// signed-in browser.
 func (d *deployment) every(b *browser, redirectURI string) map[oauth.ErrorCode]sight {
 	d.t.Helper()
 	ours := d.ours(func(r *client.Registration) { r.RedirectURIs = []string{redirectURI} })
@@ -41,11 +41,11 @@ func (d *deployment) every(b *browser, redirectURI string) map[oauth.ErrorCode]s
 	}
 }
 
-// constant is the grammar of an error description (RFC 6749 section 4.1.2.1).
+// constant matches an error description (RFC 6749 section 4.1.2.1).
 var constant = regexp.MustCompile(`^[\x20-\x21\x23-\x5B\x5D-\x7E]+$`)
 
-// compat.callback_parameters adds OpenAM's members to a success, and nothing to
-// an error. A repeated submit gets the same address.
+// compat.callback_parameters adds OpenAM's parameters to a successful response, and none
+// to an error. A repeated form gets the same address.
 func TestAZ36_CallbackParametersAddScopeAndClientOnlyIfSwitchedOn(t *testing.T) {
 	for _, on := range []bool{false, true} {
 		d, b := signedIn(t, alone, func(o *options) { o.tuneFront = func(f *web.Front) { f.Authorizer.CallbackParameters = on } })
@@ -97,7 +97,8 @@ func TestAZ36_AZ37_AZ38_AZ40_AZ41_AZ46_AZ69_EveryAnswerHasTheIssuerAndTheState(t
 	}
 }
 
-// The registered query has an order, escapes and an emptiness of its own.
+// The registered query has its own order, escapes and an empty value, which must all be
+// kept.
 func TestAZ39_ARegisteredQueryIsKept(t *testing.T) {
 	d, b := signedIn(t)
 	for _, uri := range []string{
@@ -112,8 +113,8 @@ func TestAZ39_ARegisteredQueryIsKept(t *testing.T) {
 	}
 }
 
-// The messages hold nothing of what was sent: what differs in the request does
-// not differ in them.
+// Error descriptions contain nothing from the request: requests that differ get the same
+// text.
 func TestAZ69_DescriptionsEchoNothing(t *testing.T) {
 	d, b := signedIn(t)
 	c := d.ours()
@@ -126,7 +127,7 @@ func TestAZ69_DescriptionsEchoNothing(t *testing.T) {
 	}
 }
 
-// checkPage looks at what every page carries, whatever it is about.
+// checkPage checks the headers that every page has.
 func checkPage(t *testing.T, what string, s sight) {
 	t.Helper()
 	csp := s.Header.Get("Content-Security-Policy")
@@ -219,7 +220,7 @@ func TestAZ67_ThePublishedAddress(t *testing.T) {
 	if err != nil || u.Fragment != "" || u.RawQuery != "" || strings.Contains(address, "#") || u.Scheme != "https" {
 		t.Fatalf("authorization_endpoint %q", address)
 	}
-	// It is the endpoint, as it is and with the realm's query kept.
+	// The published address works as it is, and with the realm in its query.
 	query := strings.TrimPrefix(asking(d.ours()), authorizeURL+"&")
 	b.get(address+"?"+query).granted(t, redirect)
 	if without := start(t, alone).metadata(); without["authorization_endpoint"] != nil {

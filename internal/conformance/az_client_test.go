@@ -19,7 +19,7 @@ func TestAZ01_AnUnknownClientIsAPageAndSaysNothing(t *testing.T) {
 	var bodies []string
 	for _, c := range []oauthClient{unknown, disabled} {
 		for _, visitor := range []*browser{b, d.browser()} {
-			// With the cookies of earlier visits and without.
+			// Once with the cookies of earlier visits, and once without.
 			s := visitor.get(asking(c))
 			s.refusedPage(t, 400)
 			bodies = append(bodies, strings.ReplaceAll(s.body, s.Header.Get("X-Request-Id"), ""))
@@ -70,11 +70,11 @@ func TestAZ02_AZ16_AZ17_AZ18_ClientAndRedirectURIAreSentOnce(t *testing.T) {
 			t.Error("the page has a redirect URI")
 		}
 	}
-	b.get(asking(d.ours())).granted(t, redirect) // the same with both, once
+	b.get(asking(d.ours())).granted(t, redirect) // both once, for comparison
 }
 
-// The sets of OAuch and of other servers' bug reports, each percent-encoded as
-// a value of a query is, and as it stands.
+// The redirect URIs are those of OAuch and of other servers' bug reports. Each is sent
+// percent-encoded, and also unencoded.
 func TestAZ03_AZ04_AZ05_AZ06_AZ07_AZ08_AZ09_RedirectURIsAreComparedByteForByte(t *testing.T) {
 	d, b := signedIn(t)
 	c := d.ours()
@@ -112,10 +112,10 @@ func TestAZ03_AZ04_AZ05_AZ06_AZ07_AZ08_AZ09_RedirectURIsAreComparedByteForByte(t
 		s.refusedPage(t, 400)
 		said(s.body)
 		if strings.ContainsFunc(uri, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
-			continue // cannot stand in a request line
+			continue // not allowed in a request line
 		}
 		if decoded, err := url.QueryUnescape(uri); err == nil && slices.Contains(c.RedirectURIs, decoded) {
-			continue // percent-encoded as every value of a query may be
+			continue // a query value may be percent-encoded completely
 		}
 		a := d.knock(b, "GET", target(asking(c, "redirect_uri"))+"&redirect_uri="+uri)
 		a.isRefusedPage(t, uri, 400)
@@ -126,7 +126,7 @@ func TestAZ03_AZ04_AZ05_AZ06_AZ07_AZ08_AZ09_RedirectURIsAreComparedByteForByte(t
 	}
 }
 
-// compat.redirect_uri_mismatch changes the name on the page, and nothing else.
+// compat.redirect_uri_mismatch changes only the error's name on the page.
 func TestAZ03_ACompatibleNameForAMismatch(t *testing.T) {
 	for _, compatible := range []bool{false, true} {
 		d, b := signedIn(t, func(o *options) { o.RedirectURIMismatch, o.alone = compatible, compatible })
@@ -141,7 +141,7 @@ func TestAZ03_ACompatibleNameForAMismatch(t *testing.T) {
 	}
 }
 
-// native registers a native client, which is public.
+// native registers a native client, which is a public client.
 func (d *deployment) native(uris ...string) oauthClient {
 	d.t.Helper()
 	return d.client(client.Registration{Settings: store.Settings{Name: "App", RedirectURIs: uris, Native: true, Auth: store.AuthNone}})
@@ -159,7 +159,7 @@ func TestAZ10_AZ15_ANativeClientsOwnAddresses(t *testing.T) {
 		q := b.post(interactionURL, "id="+s.field("id"), "step=consent", "decision=allow").granted(t, uri)
 		form := with(c.redeem(q.Get("code")), "code_verifier", verifier)
 		if uri != c.RedirectURIs[0] {
-			want(t, d.post(form), 400, "invalid_grant") // registered, but not what was used
+			want(t, d.post(form), 400, "invalid_grant") // a registered URI, but not the one of the request
 		}
 		d.mustIssue(d.post(with(form, "redirect_uri", uri)))
 		s = b.follow(b.get(asking(c, "redirect_uri="+uri, "scope=nonsense")))
@@ -171,7 +171,7 @@ func TestAZ11_AZ15_NothingButThePortOfALoopbackAddress(t *testing.T) {
 	d, b := signedIn(t)
 	c := d.native("http://127.0.0.1/cb", "https://127.0.0.1/tls", "com.example.app:/cb")
 	local := d.native("http://localhost/cb", "http://localhost:3000/fixed")
-	// The redirect URI decides, and not the kind of the client.
+	// The redirect URI decides about the port, not the kind of the client.
 	web := d.change(d.native("http://127.0.0.1/cb", "http://[::1]/cb", "http://localhost/cb"), func(c *store.Client) { c.Native = false })
 	for uri, of := range map[string]oauthClient{
 		"http://127.0.0.1:80/other": c, "http://127.0.0.1:80/cb?x=y": c, "http://127.0.0.1:80/cb/": c, "http://127.0.0.1:80": c, "http://127.0.0.1:80/Cb": c,
@@ -196,8 +196,8 @@ func TestAZ11_AZ15_NothingButThePortOfALoopbackAddress(t *testing.T) {
 	}
 }
 
-// What cannot be registered cannot be used; what was registered by other means
-// is refused before the first redirect only if it is not the same bytes.
+// Unsafe redirect URIs cannot be registered. One that was stored by other means is still
+// compared byte for byte.
 func TestAZ12_AZ13_AZ14_AZ15_UnsafeRedirectURIsCannotBeRegistered(t *testing.T) {
 	d, b := signedIn(t)
 	for _, uri := range []string{

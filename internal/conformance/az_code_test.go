@@ -11,8 +11,8 @@ import (
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
-// Both ways to a code bind it alike: the one without a question, and the one of
-// an interaction.
+// A code is bound to the same values whether it is issued at once or after an
+// interaction.
 func TestAZ60_WhatACodeIsBoundTo(t *testing.T) {
 	d, b := signedIn(t)
 	rs := d.resourceServer()
@@ -40,7 +40,7 @@ func TestAZ60_WhatACodeIsBoundTo(t *testing.T) {
 		if m["sub"] != username || m["client_id"] != c.ID || m["scope"] != "b a" || pair.Scope != "b a" || fmt.Sprint(m["auth_time"]) != fmt.Sprint(loggedIn.Unix()) {
 			t.Errorf("%s: a token for %v, client %v, scope %v, auth_time %v (login at %d)", name, m["sub"], m["client_id"], m["scope"], m["auth_time"], loggedIn.Unix())
 		}
-		// Once: its second use ends what came of the first.
+		// The second use revokes the tokens of the first one.
 		want(t, d.post(good), 400, "invalid_grant")
 		d.wantActive(rs, false, pair.AccessToken)
 
@@ -53,8 +53,8 @@ func TestAZ60_WhatACodeIsBoundTo(t *testing.T) {
 	}
 }
 
-// A signed-in user who is not asked costs reads only: the more so as nobody
-// need be logged in at the client to cause it.
+// A code for a signed-in user whose consent is remembered only costs reads. That matters
+// because any site can trigger such requests.
 func TestAZ60_ACodeAtOnceWritesNothing(t *testing.T) {
 	d, b := signedIn(t)
 	b.agree(asking(d.a))
@@ -66,7 +66,7 @@ func TestAZ60_ACodeAtOnceWritesNothing(t *testing.T) {
 			codes[b.get(asking(c)).granted(t, redirect).Get("code")] = true
 			b.get(asking(c, "scope=nonsense")).told(t, redirect, "invalid_scope")
 			calls := d.faulty.Calls()
-			delete(calls, storetest.Changes) // the poll's, each second
+			delete(calls, storetest.Changes) // the directory's poll, each second
 			if left := slices.Collect(maps.Keys(calls)); !slices.Equal(left, []storetest.Method{storetest.Document}) || calls[storetest.Document] > 6 {
 				t.Errorf("two answers cost %v", calls)
 			}
@@ -75,7 +75,7 @@ func TestAZ60_ACodeAtOnceWritesNothing(t *testing.T) {
 	if len(codes) != 6 {
 		t.Errorf("%d codes of 6 requests", len(codes))
 	}
-	// The counter counts.
+	// Control: an interaction counts as a write.
 	b.get(asking(d.b))
 	if d.faulty.Calls()[storetest.CommitDocument] != 1 {
 		t.Error("an interaction is not counted as a write")
@@ -83,8 +83,8 @@ func TestAZ60_ACodeAtOnceWritesNothing(t *testing.T) {
 }
 
 // A login, from the client's request to its code, makes three durable writes: the
-// interaction, who the user is with the session, the decision with the consent.
-// The next one ends the session before it in the same writes.
+// interaction; the user with the session; the decision with the consent. The next login
+// ends the previous session in the same writes.
 func TestAZ60_ALoginMakesThreeWrites(t *testing.T) {
 	d, b := visitor(t)
 	login := func(pairs ...string) {
@@ -107,7 +107,7 @@ func TestAZ60_ALoginMakesThreeWrites(t *testing.T) {
 	}
 	login()
 	login("prompt=login consent")
-	// The consent is remembered, and nothing is written.
+	// With a remembered consent, nothing is written.
 	d.faulty.Calls()
 	b.get(asking(d.a)).granted(t, redirect)
 	if calls := d.faulty.Calls(); calls[storetest.CommitDocument] != 0 {
@@ -127,10 +127,10 @@ func TestAZ62_AConsentSentAgainGivesTheSameCode(t *testing.T) {
 			t.Errorf("another answer: %d, the same place %t", again.StatusCode, again.Header.Get("Location") == first.Header.Get("Location"))
 		}
 	}
-	// The other button is no answer any more.
+	// The opposite decision is no longer accepted.
 	b.post(interactionURL, "id="+id, "step=consent", "decision=deny").refusedPage(t, 409)
 	d.mustRedeem(d.a, code)
-	// A code that was used would make the client end its own grant.
+	// A second code would make the client revoke its own grant by redeeming twice.
 	for _, again := range []sight{allow(), b.get(interactionURL + "?id=" + id)} {
 		again.refusedPage(t, 409)
 	}

@@ -13,13 +13,13 @@ import (
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
-// failAfter lets the next calls of a method pass and then makes one fail.
+// failAfter lets pass calls of a method succeed and makes the next one fail.
 func failAfter(f *storetest.Faulty, m storetest.Method, pass int, fault storetest.Fault) {
 	f.Inject(m, pass, storetest.Meanwhile(func() {}))
 	f.Inject(m, 1, fault)
 }
 
-// quiet checks that an answer says nothing of what went wrong inside.
+// quiet checks that a response contains no details of an internal error.
 func quiet(t *testing.T, what string, s sight) {
 	t.Helper()
 	for _, inside := range []string{"injected", "goroutine", "panic", "sqlite", ".go:", "store"} {
@@ -29,12 +29,13 @@ func quiet(t *testing.T, what string, s sight) {
 	}
 }
 
-// Where the client is verified and the user known, the client hears of it.
+// When the client is verified and the user is known, a store failure is redirected to the
+// client as an error.
 func TestAZ68_AZ37_AStoreThatIsDownIsToldToTheClient(t *testing.T) {
 	d, b := signedIn(t)
 	for what, c := range map[string]struct {
 		method storetest.Method
-		pass   int // the session and its user are read first
+		pass   int // calls that succeed first: the session and its user
 		fault  storetest.Fault
 	}{
 		"reading the consents":    {storetest.Document, 2, storetest.Lost},
@@ -56,8 +57,8 @@ func TestAZ68_AZ37_AStoreThatIsDownIsToldToTheClient(t *testing.T) {
 	}
 }
 
-// Where nobody knows whether somebody is signed in, they see a page: it is
-// ours, so it says when to try again.
+// When the store cannot tell whether a user is signed in, the browser gets a page with
+// Retry-After.
 func TestAZ68_AStoreThatIsDownIsAPage(t *testing.T) {
 	d, b := signedIn(t)
 	stranger := d.browser()
@@ -87,12 +88,13 @@ func TestAZ68_AStoreThatIsDownIsAPage(t *testing.T) {
 		}
 		d.faulty.Heal()
 	}
-	// Nothing was decided meanwhile; the same form works.
+	// No decision was stored, so the same form still works.
 	code := b.decide(page, "allow").granted(t, redirect).Get("code")
 	d.mustRedeem(d.a, code)
 }
 
-// A decision whose commit was lost, or whose answer was, is made once.
+// If a decision's commit fails, or only its outcome is lost, then the decision is stored
+// at most once.
 func TestAZ68_AZ62_ADecisionThatMayHaveBeenStoredIsMadeOnce(t *testing.T) {
 	d, b := signedIn(t)
 	for what, fault := range map[string]storetest.Fault{"lost": storetest.Lost, "unanswered": storetest.Unanswered} {
@@ -111,7 +113,7 @@ func TestAZ68_AZ62_ADecisionThatMayHaveBeenStoredIsMadeOnce(t *testing.T) {
 			t.Errorf("%s: %d grants more", what, after-before)
 		}
 	}
-	// The decision and what is remembered of it are stored together, or neither is.
+	// The decision and the remembered consent are stored together or not at all.
 	page := b.follow(b.get(asking(d.b)))
 	allow := func() sight {
 		return b.post(interactionURL, "id="+page.field("id"), "step=consent", "decision=allow", "remember=yes")
@@ -158,7 +160,7 @@ func TestAZ70_ClientAndRedirectURIAreLookedAtAgain(t *testing.T) {
 			b.decide(before, "deny").refusedPage(t, 400)
 		}
 	}
-	// A user who was disabled, or whose every grant was ended, agrees to nothing.
+	// A disabled user, or one whose grants were all revoked, cannot consent.
 	page := b.follow(b.get(asking(d.a)))
 	d.cutOff(store.Cutoff{Subject: username})
 	if s := b.follow(b.decide(page, "allow")); s.field("step") != "login" {
@@ -190,7 +192,7 @@ func TestAZ74_NothingSecretOfAFlowIsLogged(t *testing.T) {
 	b.decide(consent, "allow").refusedPage(t, 409)
 	d.post(with(d.a.redeem(code), "code_verifier", verifier))
 
-	// Everything in the wrong place, at every endpoint, in working order and not.
+	// Send every secret to every endpoint in the wrong place, with and without faults.
 	for _, fault := range []storetest.Fault{nil, storetest.Lost, storetest.Panics} {
 		for _, secret := range secrets {
 			if fault != nil {
@@ -211,7 +213,7 @@ func TestAZ74_NothingSecretOfAFlowIsLogged(t *testing.T) {
 			d.faulty.Heal()
 		}
 	}
-	// What was sent in its place is there, to be explained.
+	// Control: the log does contain the invalid redirect URI, for explain.
 	b.get(asking(d.a, "redirect_uri=https://evil.example/cb?code=x"))
 	b.get(asking(d.a, "scope=a openid nonsense"))
 	log := d.log.String()

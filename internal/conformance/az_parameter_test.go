@@ -19,7 +19,7 @@ func TestAZ19_AZ20_NoParameterIsSentTwice(t *testing.T) {
 	at, _ := url.Parse(good)
 	for name, values := range at.Query() {
 		if name == "client_id" || name == "redirect_uri" || name == "realm" {
-			continue // AZ-02, AZ-18, AZ-72
+			continue // these are errors on a page: AZ-02, AZ-18, AZ-72
 		}
 		for _, second := range []string{values[0], "other", ""} {
 			q := b.get(good+"&"+name+"="+second).told(t, redirect, "invalid_request")
@@ -96,7 +96,7 @@ func TestAZ26_AZ27_AZ28_AZ29_Scopes(t *testing.T) {
 	for _, scope := range []string{"d", "a d", "A", "a,b", `a"`, `"`, `\`, "a\u00e9", "openid", strings.Repeat("a ", 200) + "d", strings.Repeat("x", 257)} {
 		b.get(asking(c, "scope="+scope)).told(t, redirect, "invalid_scope")
 	}
-	b.get(asking(c, "scope=a\tb")).told(t, redirect, "invalid_request") // a character that no parameter holds
+	b.get(asking(c, "scope=a\tb")).told(t, redirect, "invalid_request") // a character that no parameter may contain
 	b.get(asking(c, "scope="+strings.Repeat("a ", 600))).told(t, redirect, "invalid_request")
 	for sent, granted := range map[string]string{
 		"a": "a", "c b a": "c b a", "b a c": "b a c", " a  b ": "a b", "a a b a": "a b", "c": "c",
@@ -107,11 +107,11 @@ func TestAZ26_AZ27_AZ28_AZ29_Scopes(t *testing.T) {
 			t.Errorf("%q: %q with the tokens", sent, tokens.Scope)
 		}
 	}
-	// A consent to all covers them in any order.
+	// A consent to all scopes covers them in any order.
 	b.agree(asking(d.a))
 	b.get(asking(d.a, "scope=c b a", "prompt=none")).granted(t, redirect)
 	b.get(asking(d.a, "scope=b", "prompt=none")).granted(t, redirect)
-	// One to some does not cover more, also where none are named.
+	// A consent to some scopes does not cover more, also if the request names none.
 	b.agree(asking(d.b, "scope=a b"))
 	b.get(asking(d.b, "scope=b", "prompt=none")).granted(t, redirect)
 	for _, more := range []string{"scope=a b c", "scope=c", "scope"} {
@@ -122,7 +122,7 @@ func TestAZ26_AZ27_AZ28_AZ29_Scopes(t *testing.T) {
 	}
 }
 
-// states are what a client may send.
+// states returns values of state that a client may send.
 func states() []string {
 	every := strings.Builder{}
 	for c := byte(' '); c < 0x7f; c++ {
@@ -147,7 +147,7 @@ func TestAZ30_AZ32_AZ50_StateComesBackAsItWas(t *testing.T) {
 			}
 		}
 	}
-	// Through the whole of an interaction as well, where it is stored.
+	// Also through an interaction, which stores the state.
 	for _, state := range states() {
 		to := b.agree(asking(d.a, "state="+state, "prompt=consent", "login_hint="+strings.Repeat("<", 255), "ui_locales="+strings.Repeat("<", 255)))
 		if q := to.Query(); q.Get("state") != state || q.Get("code") == "" {
@@ -231,7 +231,7 @@ func TestAZ48_APostIsTheSameAsAGet(t *testing.T) {
 	at, _ := url.Parse(asking(c, "state=\u00fc +%", "scope=b a"))
 	form := at.Query()
 	form.Del("realm")
-	// As a form of the client's site sends it: no cookie of ours with SameSite=Lax comes along.
+	// A form that the client's site posts carries no SameSite=Lax cookies.
 	stranger := d.browser()
 	stranger.header = map[string]string{"Sec-Fetch-Site": "cross-site", "Origin": "https://client.example"}
 	s := stranger.do("POST", authorizeURL, form)
@@ -242,10 +242,10 @@ func TestAZ48_APostIsTheSameAsAGet(t *testing.T) {
 	if got := d.mustRedeem(c, q.Get("code")); q.Get("state") != "\u00fc +%" || got.Scope != "b a" {
 		t.Errorf("state %q, scope %q", q.Get("state"), got.Scope)
 	}
-	// Half in the query, half in the body.
+	// Some parameters in the query and some in the body are both read.
 	s = b.post(publicURL+"/oauth2/api/authorize?response_type=code&client_id="+c.ID, "redirect_uri="+redirect, "code_challenge="+challenge, "code_challenge_method=S256")
 	b.follow(s).granted(t, redirect)
-	// In both: twice.
+	// A parameter in both counts as repeated.
 	b.follow(b.do("POST", authorizeURL+"&scope=a", form)).told(t, redirect, "invalid_request")
 	b.do("POST", authorizeURL+"&client_id="+c.ID, form).refusedPage(t, 400)
 	b.do("POST", authorizeURL+"&realm=/api", form).refusedPage(t, 400)

@@ -8,8 +8,8 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// A challenge is good or the request is refused: none is ever taken for plain,
-// and none is ever ignored, also where a client may do without.
+// An invalid challenge is an error: it never counts as method plain, and is never
+// ignored, even for a client that need not use PKCE.
 func TestAZ51_AZ52_AZ53_AZ54_AZ55_AZ56_Challenges(t *testing.T) {
 	d, b := signedIn(t)
 	for _, c := range []oauthClient{d.ours(), d.ours(func(r *client.Registration) { r.NoPKCE = true })} {
@@ -27,7 +27,7 @@ func TestAZ51_AZ52_AZ53_AZ54_AZ55_AZ56_Challenges(t *testing.T) {
 			{"code_challenge=" + strings.Repeat("a", 128)}, {"code_challenge=" + strings.Repeat("a", 129)}, {"code_challenge=" + strings.Repeat("a", 300)},
 			{"code_challenge=" + strings.Replace(challenge, "-", "+", 1)}, {"code_challenge=" + challenge[:42] + "."}, {"code_challenge=" + challenge[:42] + "\u00e9"},
 			{"code_challenge= " + challenge[:42]}, {"code_challenge=" + challenge + " "},
-			{"code_challenge=" + challenge[:42] + "N"}, // bits beyond 256
+			{"code_challenge=" + challenge[:42] + "N"}, // bits beyond 256 are set
 		} {
 			if q := b.get(asking(c, pairs...)).told(t, redirect, "invalid_request"); q.Get("state") != "st" {
 				t.Errorf("%q: state %q", pairs, q["state"])
@@ -49,7 +49,7 @@ func TestAZ51_OnlyARegisteredExceptionDoesWithoutAChallenge(t *testing.T) {
 	q := b.get(asking(c, none...)).granted(t, redirect)
 	want(t, d.post(with(c.redeem(q.Get("code")), "code_verifier", verifier)), 400, "invalid_grant")
 	d.mustIssue(d.post(c.redeem(q.Get("code"))))
-	// One who sends a challenge is held to it.
+	// If such a client sends a challenge, it must prove it.
 	q = b.get(asking(c)).granted(t, redirect)
 	want(t, d.post(c.redeem(q.Get("code"))), 400, "invalid_grant")
 	d.mustRedeem(c, q.Get("code"))

@@ -18,8 +18,8 @@ import (
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
-// node is another server of d's deployment: the same store, and a directory, a
-// clock and an address of its own.
+// node adds another server with the same store, and with its own directory, clock and
+// address.
 func (d *deployment) node() *deployment {
 	d.t.Helper()
 	n := &deployment{t: d.t, dir: d.dir, log: d.log, store: d.store, sqlite: d.sqlite, kek: d.kek, roots: d.roots, ended: d.ended, a: d.a, b: d.b}
@@ -60,7 +60,7 @@ func (d *deployment) node() *deployment {
 	return n
 }
 
-// form is a POST of the browser to a page of ours, as text.
+// form returns a browser's POST to a page of the server, as a raw request.
 func (b *browser) form(address string, pairs ...string) *request {
 	r := newRequest(pairsOf(pairs))
 	r.target = target(address)
@@ -72,8 +72,8 @@ func (b *browser) form(address string, pairs ...string) *request {
 	return r
 }
 
-// meet holds the first n calls of a method until all have come, so that each
-// has decided on the same state before any of them writes.
+// meet holds the first n calls of a method until all have arrived, so that all decide on
+// the same state before one of them writes.
 func meet(f *storetest.Faulty, m storetest.Method, n int) {
 	var all sync.WaitGroup
 	all.Add(n)
@@ -83,8 +83,8 @@ func meet(f *storetest.Faulty, m storetest.Method, n int) {
 	}))
 }
 
-// Never two codes from one consent: fifty submissions of one form, at two nodes
-// whose clocks differ, each of which sees the question still open.
+// One consent never gives two codes: fifty submissions of one form, at two nodes with
+// different clocks, all read the interaction before it is decided.
 func TestAZ62_OneConsentGivesOneCodeHoweverOftenItIsSent(t *testing.T) {
 	const submissions = 50
 	d, b := signedIn(t)
@@ -116,18 +116,19 @@ func TestAZ62_OneConsentGivesOneCodeHoweverOftenItIsSent(t *testing.T) {
 	if list := d.grants(); len(list) != 1 || list[0].State != grant.Active {
 		t.Errorf("%d grants of one consent", len(list))
 	}
-	// Later submissions at either node do not harm it.
+	// Later submissions at either node do not end the grant.
 	for _, a := range []answer{d.send(forms(1)[0]), other.send(forms(1)[0])} {
 		a.isRefusedPage(t, "a submission after the code was used", 409)
 	}
 	d.alive(d.a, pair.RefreshToken)
-	// What was agreed to is remembered everywhere.
+	// Every node has the remembered consent.
 	b.get(asking(d.a, "prompt=none")).granted(t, redirect)
 	a := other.knock(b, "GET", target(asking(d.a, "prompt=none")))
 	granted(t, a.status, a.to(), redirect)
 }
 
-// Both buttons at once: one of them counts, and the other is told so.
+// If both buttons are sent simultaneously, one decision counts, and the other gets an
+// error page.
 func TestAZ62_AllowAndDenyAtOnce(t *testing.T) {
 	d, b := signedIn(t)
 	for range 3 {

@@ -10,8 +10,8 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// ours registers a client of the provider itself, whose users are not asked:
-// its answer follows on the request.
+// ours registers a first-party client, for which no consent is asked: the response to its
+// request is the redirect with the code.
 func (d *deployment) ours(choose ...func(*client.Registration)) oauthClient {
 	d.t.Helper()
 	r := client.Registration{Settings: store.Settings{Name: "Ours", FirstParty: true}}
@@ -21,8 +21,8 @@ func (d *deployment) ours(choose ...func(*client.Registration)) oauthClient {
 	return d.client(r)
 }
 
-// knock sends a target as it stands, with the browser's cookies if there is
-// one, on a connection of its own. Whole header lines may follow.
+// knock sends a raw request target over its own connection, with the cookies of b unless
+// that is nil, and with further header lines.
 func (d *deployment) knock(b *browser, method, target string, lines ...string) answer {
 	d.t.Helper()
 	r := newRequest(nil)
@@ -40,10 +40,10 @@ func (d *deployment) knock(b *browser, method, target string, lines ...string) a
 	return d.send(r)
 }
 
-// target is an authorization request without its scheme and host.
+// target returns an authorization request's URL without scheme and host.
 func target(address string) string { return strings.TrimPrefix(address, publicURL) }
 
-// isRefusedPage is refusedPage for what knock has got.
+// isRefusedPage is refusedPage for a response to knock.
 func (a answer) isRefusedPage(t *testing.T, what string, status int) {
 	t.Helper()
 	media := strings.Join(a.header["Content-Type"], ",")
@@ -52,10 +52,11 @@ func (a answer) isRefusedPage(t *testing.T, what string, status int) {
 	}
 }
 
-// to is where the answer sends the browser.
+// to returns the address to which the response redirects.
 func (a answer) to() string { return strings.Join(a.header["Location"], ", ") }
 
-// granted is what the client gets at its redirect URI, which must be one code.
+// granted requires a redirect to the client with exactly one code, and returns the
+// parameters.
 func (s sight) granted(t *testing.T, redirectURI string) url.Values {
 	t.Helper()
 	return granted(t, s.StatusCode, s.Header.Get("Location"), redirectURI)
@@ -78,7 +79,7 @@ func granted(t *testing.T, status int, to, redirectURI string) url.Values {
 	return q
 }
 
-// mustRedeem redeems the code of a request that asking has made.
+// mustRedeem redeems the code of a request by asking.
 func (d *deployment) mustRedeem(c oauthClient, code string) tokens {
 	d.t.Helper()
 	return d.mustIssue(d.post(with(c.redeem(code), "code_verifier", verifier)))

@@ -43,7 +43,7 @@ func TestAZ58_PromptNoneNeverShowsAPage(t *testing.T) {
 		}
 	}
 	b.get(asking(c, "prompt=none")).granted(t, redirect)
-	b.get(asking(c, "prompt=none", "max_age=0")).granted(t, redirect) // in the instant of the login
+	b.get(asking(c, "prompt=none", "max_age=0")).granted(t, redirect) // within the millisecond of the login
 	d.step(11 * time.Second)
 	b.get(asking(c, "prompt=none", "max_age=11")).granted(t, redirect)
 	b.get(asking(c, "prompt=none", "max_age=10")).told(t, redirect, "login_required")
@@ -56,7 +56,8 @@ var defects = [][]string{
 	{"scope=nonsense"}, {"response_type=token"}, {"response_type"}, {"code_challenge"}, {"resource=x"}, {"prompt=x"}, {"request=x"}, {"response_mode=jwt"},
 }
 
-// RFC 6749 section 4.1.2.1: the client of an operator hears of an error at once.
+// Errors are redirected at once to a client that an operator registered (RFC 6749 section
+// 4.1.2.1).
 func TestAZ59_AnErrorGoesToAClientThatAnOperatorRegistered(t *testing.T) {
 	d, b := signedIn(t)
 	for _, pairs := range defects {
@@ -65,24 +66,24 @@ func TestAZ59_AnErrorGoesToAClientThatAnOperatorRegistered(t *testing.T) {
 		if told.StatusCode != http.StatusSeeOther || told.location().Query().Get("error") == "" {
 			t.Fatalf("%q: a signed-in user is not sent on: %d", pairs, told.StatusCode)
 		}
-		of := func(s sight) string { // one request's id differs from the other's
+		of := func(s sight) string { // the ids of the requests differ
 			return strings.ReplaceAll(s.Header.Get("Location"), s.Header.Get("X-Request-Id"), "")
 		}
 		if stranger.StatusCode != http.StatusSeeOther || of(stranger) != of(told) || stranger.body != "" {
 			t.Errorf("%q: one who is not signed in gets %d, to %.80q", pairs, stranger.StatusCode, stranger.Header.Get("Location"))
 		}
 	}
-	// A good request takes them to the login, which is ours.
+	// A valid request redirects to the server's own login page.
 	if to := d.browser().get(asking(d.a)).Header.Get("Location"); !strings.HasPrefix(to, interactionURL) {
 		t.Errorf("sent to %.60q", to)
 	}
 }
 
-// Whoever is not signed in was perhaps sent here only to be sent on, with our
-// name, to somebody who has registered a client for that (RFC 9700 section
-// 4.11.2). A client that registered itself is never believed, and it is not even read
-// before the sign-in; with authorization.error_page no client is believed, as long as
-// nobody is signed in.
+// An attacker may send a user here only to be redirected, under the server's name, to the
+// attacker's own client (RFC 9700 section 4.11.2). For a self-registered client, the
+// error is therefore always on a page, and before the login the server does not even read
+// the client. With authorization.error_page, the error is on a page for every client
+// until the user has signed in.
 func TestAZ59_StrangersAreAskedBeforeAnErrorTakesThemToAClient(t *testing.T) {
 	for _, always := range []bool{false, true} {
 		t.Run(fmt.Sprintf("always %t", always), func(t *testing.T) {
@@ -97,7 +98,7 @@ func TestAZ59_StrangersAreAskedBeforeAnErrorTakesThemToAClient(t *testing.T) {
 				s := by.get(asking(c, pairs...))
 				s.refusedPage(t, 400)
 				checkPage(t, pairs[0], s)
-				// They may go on by themselves.
+				// The page offers a link to the client.
 				if !strings.Contains(html.UnescapeString(s.body), `href="`+redirect+`?error=`) || strings.Contains(strings.ToLower(s.body), "http-equiv") || s.Header.Get("Refresh") != "" {
 					t.Errorf("%q: no link to the client, or more than a link", pairs)
 				}
@@ -159,8 +160,8 @@ func TestAZ61_TwoTabsDoNotMix(t *testing.T) {
 	}
 }
 
-// Any program of the user's machine can use a native client's id and address
-// (RFC 8252 section 8.6); a web client's address is its own.
+// Any program of the user's machine can use a native client's id and loopback address
+// (RFC 8252 section 8.6). A web client's address is its own.
 func TestAZ63_TheUserOfANativeClientIsAskedEachTime(t *testing.T) {
 	d, b := signedIn(t)
 	app := d.client(client.Registration{
@@ -176,7 +177,8 @@ func TestAZ63_TheUserOfANativeClientIsAskedEachTime(t *testing.T) {
 		}
 		b.get(asking(app, "redirect_uri="+uri, "prompt=none")).told(t, uri, "interaction_required")
 	}
-	// An address that the system hands to this app alone tells who asks.
+	// The system opens a claimed https address only with this app, which identifies the
+	// client.
 	b.get(asking(app, "redirect_uri=https://app.example/cb")).granted(t, "https://app.example/cb")
 
 	public := d.client(client.Registration{Settings: store.Settings{Name: "Public", Auth: "none"}})
@@ -202,7 +204,7 @@ func TestAZ64_RequestObjectsAreRefusedAndNothingIsFetched(t *testing.T) {
 		"request_uri=file:///etc/passwd": "request_uri_not_supported", "request_uri=http://169.254.169.254/": "request_uri_not_supported",
 	} {
 		b.get(asking(c, value)).told(t, redirect, code)
-		// Nor does what it might hold stand in for parameters.
+		// Parameters in a request object do not replace missing ones.
 		b.get(asking(c, value, "redirect_uri")).refusedPage(t, 400)
 		d.browser().get(asking(c, value)).told(t, redirect, code)
 	}
@@ -224,7 +226,7 @@ func TestAZ20_AZ66_ResourcesAreTheClientsOwn(t *testing.T) {
 		b.get(asking(c, "resource="+resource)).told(t, redirect, "invalid_target")
 		b.get(asking(c, "resource=https://api.example/v1")+"&resource="+url.QueryEscape(resource)).told(t, redirect, "invalid_target")
 	}
-	// As the reference says, the token is for all audiences of the client.
+	// The token is for all audiences of the client, as the reference documents.
 	pair := d.mustIssue(d.post(c.challenged(b.get(asking(c, "resource=https://other.example/")).code(t, redirect))))
 	for _, audience := range c.Audience {
 		if a := d.verify(pair.AccessToken, "X-Required-Audience: "+audience); a.status != http.StatusOK {

@@ -35,10 +35,10 @@ const (
 	password = "correct horse battery staple"
 )
 
-// withFront gives the deployment an authorization endpoint with built-in users.
+// withFront enables the authorization endpoint with built-in users.
 func withFront(o *options) { o.front = true }
 
-// newFront wires what people see, with the deployment's clock.
+// newFront wires the pages, with the deployment's clock.
 func (d *deployment) newFront() *web.Front {
 	d.t.Helper()
 	set, err := pages.New(pages.Options{})
@@ -61,8 +61,7 @@ func (d *deployment) newFront() *web.Front {
 	return &web.Front{Authorizer: d.authorizer, Pages: set, Users: users}
 }
 
-// hashed is the password of every user that a test does not give one: it is
-// hashed once.
+// hashed is the slow hash of the tests' common password, computed once.
 var hashed = sync.OnceValue(func() string { return keys.HashSlow(password) })
 
 // user registers a built-in user.
@@ -81,23 +80,22 @@ func (d *deployment) user(name string, choose ...func(*account.User)) account.Us
 	return u
 }
 
-// A browser keeps cookies, says where its requests come from, and follows no
-// redirect by itself.
+// A browser keeps cookies, sends Origin and Sec-Fetch headers, and follows no redirects
+// by itself.
 type browser struct {
 	t *testing.T
 	http.Client
-	// header goes with every request; an empty value takes one away.
+	// header is sent with every request; an empty value removes a header.
 	header map[string]string
 }
 
-// A sight is what a browser gets.
+// A sight is a response to a browser.
 type sight struct {
 	*http.Response
 	body string
 }
 
-// browser makes a new one. Whatever host it asks for, it reaches the
-// deployment.
+// browser returns a new browser, which reaches the deployment under any host name.
 func (d *deployment) browser() *browser {
 	jar, err := cookiejar.New(nil)
 	if err != nil {
@@ -148,7 +146,7 @@ func (b *browser) do(method, address string, form url.Values) sight {
 
 func (b *browser) get(address string) sight { b.t.Helper(); return b.do(http.MethodGet, address, nil) }
 
-// post sends a form of name=value pairs.
+// post sends a form, given as name=value pairs.
 func (b *browser) post(address string, pairs ...string) sight {
 	b.t.Helper()
 	return b.do(http.MethodPost, address, pairsOf(pairs))
@@ -163,7 +161,7 @@ func pairsOf(pairs []string) url.Values {
 	return form
 }
 
-// follow goes after redirects for as long as they stay on our own pages.
+// follow follows redirects as long as they stay on the server's own pages.
 func (b *browser) follow(s sight) sight {
 	b.t.Helper()
 	for range 10 {
@@ -177,8 +175,8 @@ func (b *browser) follow(s sight) sight {
 	return s
 }
 
-// asking is an authorization request of c for the redirect URI, with PKCE.
-// Each pair replaces or adds a parameter; one without "=" takes it away.
+// asking returns an authorization request of c with the redirect URI and PKCE. Each pair
+// replaces or adds a parameter; a name without "=" removes it.
 func asking(c oauthClient, pairs ...string) string {
 	q := url.Values{
 		"response_type": {"code"}, "client_id": {c.ID}, "redirect_uri": {c.RedirectURIs[0]}, "state": {"st"},
@@ -194,7 +192,7 @@ func asking(c oauthClient, pairs ...string) string {
 	return authorizeURL + "&" + q.Encode()
 }
 
-// signIn gives the browser a session without its having to type a password.
+// signIn gives the browser a session without the login page.
 func (d *deployment) signIn(b *browser, name string) {
 	d.t.Helper()
 	v := login.Visitor{Browser: login.NewBrowser()}
@@ -210,8 +208,7 @@ func (d *deployment) signIn(b *browser, name string) {
 	b.Jar.SetCookies(at, []*http.Cookie{{Name: "__Host-mintage_session", Value: cookie, Path: "/", Secure: true}})
 }
 
-// agree answers the request of c with the user's consent and returns where the
-// browser is sent.
+// agree sends a request, gives the user's consent, and returns the redirect's target.
 func (b *browser) agree(address string) *url.URL {
 	b.t.Helper()
 	s := b.follow(b.get(address))
@@ -221,7 +218,7 @@ func (b *browser) agree(address string) *url.URL {
 	return s.location()
 }
 
-// location is where the answer sends the browser.
+// location returns the redirect's target.
 func (s sight) location() *url.URL {
 	u, err := s.Location()
 	if err != nil {
@@ -230,7 +227,7 @@ func (s sight) location() *url.URL {
 	return u
 }
 
-// field is the value of a hidden field of the page, or "".
+// field returns the value of a hidden field of the page, or "".
 func (s sight) field(name string) string {
 	m := regexp.MustCompile(`<input type="hidden" name="` + name + `" value="([^"]*)"`).FindStringSubmatch(s.body)
 	if m == nil {
@@ -239,14 +236,14 @@ func (s sight) field(name string) string {
 	return m[1]
 }
 
-// title is the page's.
+// title returns the page's title.
 func (s sight) title() string {
 	_, after, _ := strings.Cut(s.body, "<title>")
 	title, _, _ := strings.Cut(after, "</title>")
 	return title
 }
 
-// told is what the client hears at its redirect URI, which must be this error.
+// told requires a redirect to the client with this error, and returns the parameters.
 func (s sight) told(t *testing.T, redirectURI string, code oauth.ErrorCode) url.Values {
 	t.Helper()
 	u := s.location()
@@ -260,8 +257,7 @@ func (s sight) told(t *testing.T, redirectURI string, code oauth.ErrorCode) url.
 	return q
 }
 
-// refusedPage checks a page that tells the user that nothing goes on, and sends
-// nobody anywhere.
+// refusedPage requires an error page with a status and without a redirect.
 func (s sight) refusedPage(t *testing.T, status int) {
 	t.Helper()
 	if s.StatusCode != status || s.Header.Get("Location") != "" || !strings.HasPrefix(s.Header.Get("Content-Type"), "text/html") {
@@ -269,7 +265,8 @@ func (s sight) refusedPage(t *testing.T, status int) {
 	}
 }
 
-// signedIn is a deployment with a front, a user, and a browser of theirs.
+// signedIn starts a deployment with pages, a user and a browser in which the user is
+// signed in.
 func signedIn(t *testing.T, choose ...func(*options)) (*deployment, *browser) {
 	d := start(t, append([]func(*options){withFront}, choose...)...)
 	d.user(username)

@@ -39,11 +39,13 @@ func TestCA22_GuessingIsThrottledAndLocksNobodyOut(t *testing.T) {
 	if throttled < 15 {
 		t.Errorf("%d of the last 20 guesses were throttled", throttled)
 	}
-	// The right secret does not pass there either: a guess that hits must not show.
+	// The right secret is throttled there, too: the attacker must not see which guess is
+	// right.
 	if a := d.sendFrom(attacker, newRequest(d.a.redeem(d.code(d.a).Code))); a.status != 429 {
 		t.Errorf("the right secret from the attacker's address: %d", a.status)
 	}
-	// The owner is somewhere else; other clients behind the same address go on.
+	// The owner has another address; other clients at the attacker's address are not
+	// throttled.
 	d.mustIssue(d.send(newRequest(d.a.redeem(d.code(d.a).Code))))
 	d.mustIssue(d.sendFrom(attacker, newRequest(d.b.redeem(d.code(d.b).Code))))
 }
@@ -63,8 +65,8 @@ func TestCA22_AnAddressThatTriesManyClientsIsThrottled(t *testing.T) {
 	d.mustIssue(d.post(d.a.redeem(d.code(d.a).Code)))
 }
 
-// All clients come from one address if a proxy on this machine is not declared.
-// One of them that guesses must not shut out the rest.
+// If a proxy on this machine is not declared, all clients have one address. A client that
+// guesses there must not throttle the others.
 func TestCA22_BehindAnUndeclaredProxyNobodyIsThrottledForOthers(t *testing.T) {
 	d := start(t, func(o *options) { o.PlainHTTP, o.AddressFailures, o.ClientFailures = true, 20, 10 })
 	proxy := local()
@@ -117,7 +119,8 @@ func TestCA24_IssuedSecretsHave256Bits(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := string(text)
-		// 43 characters of 62: 256 bits; 160 by the suites' measure.
+		// 43 characters of an alphabet of 62 are 256 bits; the suites' estimate must be
+		// at least 160.
 		if len(s) != 43 || strings.ContainsFunc(s, func(r rune) bool {
 			return !strings.ContainsRune("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", r)
 		}) ||
@@ -145,7 +148,7 @@ func TestCA25_AStrangeClientIDIsNeitherEchoedNorSplitsTheLog(t *testing.T) {
 	}
 }
 
-// A token that nobody knows is of no grant: an operator who looks for an id finds none.
+// An unknown token belongs to no grant: the log must not suggest a grant id.
 func TestCA25_TheLogNamesNoGrantOfAnUnknownToken(t *testing.T) {
 	d := start(t)
 	tokens := d.mustIssue(d.post(d.a.redeem(d.code(d.a).Code)))
@@ -161,10 +164,10 @@ func TestCA25_TheLogNamesNoGrantOfAnUnknownToken(t *testing.T) {
 	}
 }
 
-// The three cases do the same work on purpose. Medians of 10,000 interleaved
-// samples of the path without the network may differ by a factor of two, which
-// leaves room for a busy machine and the race detector's bookkeeping: an early
-// return for unknown clients makes it five or more, a slow hash thousands.
+// The three cases do the same work on purpose. The medians of 10,000 interleaved samples
+// without the network may differ by a factor of two, which allows for a busy machine and
+// the race detector. An early return for unknown clients would make it five or more, a
+// slow hash thousands.
 func TestCA26_UnknownClientsAndWrongSecretsTakeTheSameTime(t *testing.T) {
 	d := start(t, alone)
 	cases := []oauth.Credentials{

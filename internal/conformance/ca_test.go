@@ -19,7 +19,7 @@ func TestCA01_AWrongSecretInTheBodyIs400WithoutAChallenge(t *testing.T) {
 	good := d.a.redeem(d.code(d.a).Code)
 	a := d.post(with(good, "client_secret", "wrong"))
 	want(t, a, 400, "invalid_client")
-	compareHeader(t, a) // no WWW-Authenticate
+	compareHeader(t, a) // compares WWW-Authenticate, which must be absent
 	d.mustIssue(d.post(good))
 }
 
@@ -86,8 +86,8 @@ func TestCA08_AFailedHeaderIs401WithAChallenge(t *testing.T) {
 	d.mustIssue(d.post(good))
 }
 
-// errors.basic_auth_status 400 is for an acceptance test that reads "400 for
-// every defect" literally. It changes nothing else.
+// errors.basic_auth_status 400 is for an acceptance test that takes "400 for every
+// defect" literally. It changes nothing else.
 func TestCA08_TheStatusOfAFailedHeaderCanBe400(t *testing.T) {
 	d := start(t, func(o *options) { o.BasicAuthStatus = 400 })
 	r := newRequest(d.a.redeem(d.code(d.a).Code))
@@ -101,19 +101,19 @@ func TestCA09_BasicCredentialsAreFormEncoded(t *testing.T) {
 	d := start(t)
 	for _, secret := range []string{"p:ss%word+/\u00fc&=", "plain-but-long", "with space"} {
 		c := d.client(client.Registration{ID: "id:%+/&=" + base64.RawURLEncoding.EncodeToString([]byte(secret))[:8], Secret: oauth.Secret(secret)})
-		for range 2 { // the second time against the fast form
+		for range 2 { // the second time against the upgraded, fast hash
 			r := newRequest(c.redeem(d.code(c).Code))
 			r.basic(c.ID, secret)
 			d.mustIssue(d.send(r))
 		}
-		// Once more encoded is another secret.
+		// Encoding twice makes another secret.
 		r := newRequest(c.redeem(d.code(c).Code))
 		r.basic(c.ID, url.QueryEscape(secret))
 		if a := d.send(r); (a.status == 200) != (url.QueryEscape(secret) == secret) {
 			t.Errorf("%q encoded twice: %v", secret, a)
 		}
 	}
-	// A raw colon in the secret is not a separator.
+	// A colon in the secret is not a separator.
 	c := d.client(client.Registration{Secret: "half:and:half"})
 	r := newRequest(with(c.redeem(d.code(c).Code), "client_id", "", "client_secret", ""))
 	r.set("Authorization", basicHeader(c.ID, "half:and:half"))
@@ -136,15 +136,15 @@ func TestCA10_CA11_MalformedBasicIs401(t *testing.T) {
 		want(t, a, 401, "invalid_client")
 		compareHeader(t, a, "Www-Authenticate: "+challengeHeader)
 	}
-	// Form credentials beside it do not stand in for it.
+	// Valid form credentials do not replace a malformed header.
 	r := newRequest(d.a.redeem(good.Get("code")))
 	r.form.Del("client_secret")
 	r.set("Authorization", "Basic ====")
 	want(t, d.send(r), 401, "invalid_client")
 }
 
-// What cannot be decoded is the secret as it was registered, or wrong. The id
-// is decoded always, so that a header never means one client by two names.
+// A secret that cannot be form-decoded is compared as it stands. The id is always
+// decoded, so that one header cannot name two clients.
 func TestCA10_ASecretThatIsNotEncodedProvesItsOwnClientAlone(t *testing.T) {
 	d := start(t)
 	c := d.client(client.Registration{Secret: "100%sure-secret"})
@@ -154,7 +154,7 @@ func TestCA10_ASecretThatIsNotEncodedProvesItsOwnClientAlone(t *testing.T) {
 		r.set("Authorization", header)
 		return d.send(r)
 	}
-	for range 2 { // the second time against the fast form
+	for range 2 { // the second time against the upgraded, fast hash
 		d.mustIssue(send(c, basicHeader(c.ID, "100%sure-secret")))
 		d.mustIssue(send(c, basicHeader(c.ID, "100%25sure-secret")))
 	}
@@ -233,7 +233,7 @@ func TestCA17_CredentialsInTheURLAreRefusedAndNotLogged(t *testing.T) {
 
 func TestCA18_CA19_TheMethodIsTheRegisteredOne(t *testing.T) {
 	d := start(t)
-	for rule, good := range map[store.AuthRule][3]bool{ // by form, by Basic, without
+	for rule, good := range map[store.AuthRule][3]bool{ // allowed by form, by Basic, without credentials
 		store.AuthEither: {true, true, false}, store.AuthPost: {true, false, false}, store.AuthBasic: {false, true, false}, store.AuthNone: {false, false, true},
 	} {
 		c := d.client(client.Registration{Settings: store.Settings{Auth: rule}})

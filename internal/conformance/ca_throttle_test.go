@@ -15,8 +15,8 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// A thousand wrong secrets for one client, from wherever they come, are throttled
-// where they come from; the owner is answered all the while.
+// A thousand wrong secrets for one client are throttled by the address from which they
+// come. The owner, at another address, is never throttled.
 func TestCA22_AThousandWrongSecretsLockNoOwnerOut(t *testing.T) {
 	limits := config.Default().Throttle
 	declared := func(o *options) {
@@ -49,16 +49,17 @@ func TestCA22_AThousandWrongSecretsLockNoOwnerOut(t *testing.T) {
 	if n := statuses[400]; n < limits.ClientFailures || n > limits.ClientFailures+30 || statuses[429] != 1000-n {
 		t.Errorf("a thousand guesses from one address: %v", statuses)
 	}
-	// From everywhere, each with a few: nothing is counted for the client alone.
+	// Each of many addresses sends a few guesses: there is no limit for the client
+	// itself.
 	for n := range 300 {
 		want(t, through(fmt.Sprintf("203.0.%d.%d", 114+n/250, 1+n%250), newRequest(guess)), 400, "invalid_client")
 	}
 	owner("after guesses from everywhere")
 }
 
-// Whoever guesses an imported secret makes the server hash slowly. That is done
-// for one at a time, and for two that wait at one client: more are told to come
-// back, and others are answered as ever.
+// Each guess at an imported secret costs a slow hash. The server computes one at a time,
+// with at most two waiting per client. Further guesses are throttled; other clients are
+// not affected.
 func TestCA22_GuessesOfImportedSecretsMakeBoundedWork(t *testing.T) {
 	d := start(t, func(o *options) { o.AddressFailures, o.ClientFailures = 600, 30 })
 	imported := d.client(client.Registration{Secret: "an imported secret of somebody"})
@@ -95,8 +96,8 @@ func TestCA22_GuessesOfImportedSecretsMakeBoundedWork(t *testing.T) {
 	d.mustIssue(d.post(imported.redeem(d.code(imported).Code)))
 }
 
-// Limits of requests are for those who are too many though they are whom they
-// say they are. Retry-After is true; whoever waits so long is let in.
+// Request limits are for authenticated clients that send too many requests. Retry-After
+// is accurate: a client that waits so long is served.
 func TestCA22_RequestsOfAClientAreLimitedOnceItHasProvenToBeOne(t *testing.T) {
 	d := start(t, func(o *options) { o.ClientRequests = 6 })
 	stranger := with(d.a.redeem("x"), "client_secret", "guess")
@@ -120,13 +121,14 @@ func TestCA22_RequestsOfAClientAreLimitedOnceItHasProvenToBeOne(t *testing.T) {
 	}
 	d.mustIssue(d.send(newRequest(d.b.redeem(d.code(d.b).Code))))
 
-	// A public client's name is no proof: an address cannot use it up.
+	// A public client's id proves nothing: the limit counts by address, so that one
+	// address cannot use up the limit of others.
 	public := d.client(client.Registration{Settings: store.Settings{Auth: store.AuthNone}})
 	attacker := local()
 	for n := range 8 {
 		status := d.sendFrom(attacker, newRequest(public.refresh("x"))).status
 		if want := map[bool]int{true: 400, false: 429}[n < 6]; status != want {
-			t.Errorf("request %d in the name of a public client: %d, want %d", n, status, want)
+			t.Errorf("request %d of a public client: %d, want %d", n, status, want)
 		}
 	}
 	want(t, d.send(newRequest(public.refresh("x"))), 400, "invalid_grant")
@@ -147,7 +149,7 @@ func TestCA22_RequestsOfAnAddressAreLimited(t *testing.T) {
 		}
 	}
 	d.mustIssue(d.send(newRequest(d.a.redeem(d.code(d.a).Code))))
-	// Documents and checks are no token requests.
+	// The limit does not apply to documents and verification.
 	r := newRequest(nil)
 	r.method, r.target = "GET", "/oauth2/jwks"
 	if a := d.sendFrom(crowd, r); a.status != 200 {
@@ -155,8 +157,8 @@ func TestCA22_RequestsOfAnAddressAreLimited(t *testing.T) {
 	}
 }
 
-// Programs that send the Basic header of a public client, with an empty secret
-// (golang.org/x/oauth2 tries that first), are that client, and guess nothing.
+// golang.org/x/oauth2 first sends the Basic header with an empty secret. For a public
+// client this is neither a failure nor a guess.
 func TestCA19_AnEmptyBasicSecretIsAPublicClientAndNoFailure(t *testing.T) {
 	d := start(t, func(o *options) { o.AddressFailures, o.ClientFailures = 2, 1 })
 	public := d.client(client.Registration{Settings: store.Settings{Auth: store.AuthNone}})
@@ -175,15 +177,15 @@ func TestCA19_AnEmptyBasicSecretIsAPublicClientAndNoFailure(t *testing.T) {
 			t.Fatalf("a public client with an empty secret: %v", pair)
 		}
 	}
-	// A secret that is none for a confidential client, and one that is sent for a
-	// public client, are failures as ever.
+	// An empty secret of a confidential client, and any secret of a public client, are
+	// still failures.
 	want(t, basic(public, "x", public.refresh(pair.tokens.RefreshToken)), 401, "invalid_client")
 	want(t, basic(public, "", public.refresh(pair.tokens.RefreshToken)), 429, "temporarily_unavailable")
 	want(t, basic(d.a, "", d.a.refresh("x")), 401, "invalid_client")
 }
 
-// Behind a proxy on this machine that is not declared, all clients have one
-// address: whoever fails there does not use up what its owner needs.
+// Behind an undeclared proxy on this machine, all clients have one address: a client that
+// fails there does not use up the owner's limit.
 func TestCA22_AnUndeclaredProxyMakesNoStrangerOfTheOwner(t *testing.T) {
 	d := start(t, func(o *options) {
 		o.PlainHTTP, o.AddressFailures, o.ClientFailures, o.ClientRequests = true, 60, 30, 200
@@ -195,14 +197,14 @@ func TestCA22_AnUndeclaredProxyMakesNoStrangerOfTheOwner(t *testing.T) {
 		want(t, d.sendFrom(proxy, newRequest(with(d.a.refresh("x"), "client_secret", "guess"))), 400, "invalid_client")
 	}
 	d.mustIssue(d.sendFrom(proxy, newRequest(d.a.refresh(pair.RefreshToken))))
-	// Nor what a public client may ask for, whose name everybody knows.
+	// Nor can anybody use up the limit of a public client, whose id is not secret.
 	for range 201 {
 		want(t, d.sendFrom(proxy, newRequest(public.refresh("x"))), 400, "invalid_grant")
 	}
 }
 
-// A /64 is one address. Its neighbours in a /48 are others, who may have right
-// credentials: guesses there do not count for them.
+// A /64 counts as one address. Its neighbours in the /48 may have valid credentials:
+// guesses of the /64 do not count against them.
 func TestCA22_GuessesInASiteLockNoNeighbourOut(t *testing.T) {
 	d := start(t, func(o *options) {
 		o.AddressFailures, o.PlainHTTP, o.TrustedProxies = 10, true, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}

@@ -20,7 +20,7 @@ func (d *deployment) machine(change func(*client.Registration)) oauthClient {
 
 func forItself() url.Values { return url.Values{"grant_type": {"client_credentials"}} }
 
-// accessToken is the one of a service's answer.
+// accessToken returns the access token of a response.
 func (a answer) accessToken(t *testing.T) string {
 	t.Helper()
 	_, rest, ok := strings.Cut(a.body, `"access_token":"`)

@@ -32,7 +32,7 @@ func TestOP22_EveryChoiceIsDocumentedAndTested(t *testing.T) {
 		delete(onPage, r.ID)
 		switch {
 		case !r.Choice && m != nil:
-			t.Errorf("the page has %s, which is no choice", r.ID)
+			t.Errorf("the page contains %s, which is no documented choice", r.ID)
 		case r.Choice && m == nil:
 			t.Errorf("the page does not have %s: %s", r.ID, r.Title)
 		}
@@ -51,14 +51,14 @@ func TestOP22_EveryChoiceIsDocumentedAndTested(t *testing.T) {
 		}
 	}
 	for id := range onPage {
-		t.Errorf("the page has %s, which is no row", id)
+		t.Errorf("the page contains %s, which is no row", id)
 	}
 	if choices < 13 {
 		t.Errorf("%d choices were compared", choices)
 	}
 }
 
-// The threat model goes through RFC 9700, and rests on tests that exist.
+// The page on threats covers every section of RFC 9700, and names tests that exist.
 func TestTheThreatModelCoversRFC9700(t *testing.T) {
 	const root = "../.."
 	tests, err := conformance.Tests(root)

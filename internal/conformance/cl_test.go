@@ -25,7 +25,7 @@ const userInfoPath = "/oauth2/userinfo"
 
 const aliceClaims = `{"email":"alice@example.com","email_verified":true,"phone_number":"+81 3 1234","birthdate":"1970-01-02","address":{"country":"JP"}}`
 
-// claimed is a deployment whose user alice has claims.
+// claimed starts a deployment whose user alice has claims.
 func claimed(t *testing.T) *deployment {
 	t.Helper()
 	d := start(t, func(o *options) { o.front = true })
@@ -39,7 +39,7 @@ func claimed(t *testing.T) *deployment {
 	return d
 }
 
-// openIDToken returns an access token of alice's for a client with a scope.
+// openIDToken returns an access token of alice for a new client with a scope.
 func (d *deployment) openIDToken(scope oauth.Scope, format store.TokenFormat) string {
 	d.t.Helper()
 	c := d.client(client.Registration{Settings: store.Settings{Scope: scope, TokenFormat: format}})
@@ -69,7 +69,7 @@ func TestCL01_UserInfoHasTheClaimsOfTheScope(t *testing.T) {
 			}
 		}
 	}
-	// What the token was narrowed to, not what the grant covers.
+	// A narrowed token has only its own claims, not all claims of the grant.
 	c := d.client(client.Registration{Settings: store.Settings{Scope: "openid email phone"}})
 	pair, _ := d.tokens(c)
 	narrow := d.mustIssue(d.post(with(c.refresh(pair.RefreshToken), "scope", "openid phone")))
@@ -78,7 +78,7 @@ func TestCL01_UserInfoHasTheClaimsOfTheScope(t *testing.T) {
 	}
 }
 
-// A change of the record applies to the tokens there are.
+// A change of the user's record applies to existing tokens.
 func TestCL01_UserInfoReadsThePresentRecord(t *testing.T) {
 	d := claimed(t)
 	token := d.openIDToken("openid email", "")
@@ -149,7 +149,7 @@ func TestCL03_UserInfoRefusesTokensWithChallenges(t *testing.T) {
 			t.Errorf("%s: %d %s", about, a.status, a.body)
 		}
 		if body == "" {
-			a.header["Content-Type"] = []string{"application/json"} // of nothing
+			a.header["Content-Type"] = []string{"application/json"} // an empty body
 		}
 		compareHeader(t, a, append(scripts, challenge)...)
 	}
@@ -198,7 +198,7 @@ func TestCL04_UserInfoTakesOneTokenAndNoneInTheQuery(t *testing.T) {
 		if a.status != http.StatusBadRequest || a.body != errorBody("invalid_request", c.description) {
 			t.Errorf("%s: %d %s", about, a.status, a.body)
 		}
-		// RFC 6750 section 3: the answer is a challenge too.
+		// Errors also come with a challenge (RFC 6750 section 3).
 		if want := []string{`Bearer realm="/api", error="invalid_request", error_description="` + c.description + `"`}; !slices.Equal(a.header["Www-Authenticate"], want) {
 			t.Errorf("%s: %q", about, a.header["Www-Authenticate"])
 		}
@@ -225,7 +225,7 @@ func TestCL05_ScriptsOfEveryOriginReadUserInfo(t *testing.T) {
 	}
 }
 
-// A token in hand costs no guess: the address is limited all the same.
+// A valid token does not exempt the address from its limit.
 func TestCL03_UserInfoIsThrottledWithTheTokenEndpoint(t *testing.T) {
 	d := start(t, func(o *options) { o.AddressFailures = 1 })
 	from := local()
@@ -237,8 +237,8 @@ func TestCL03_UserInfoIsThrottledWithTheTokenEndpoint(t *testing.T) {
 	}
 }
 
-// A client that is registered for it gets userinfo as a JWT for itself alone, which
-// is neither an id_token nor an access token.
+// With a registered algorithm, the client gets userinfo as a JWT whose audience is the
+// client. This JWT is neither an id_token nor an access token.
 func TestCL01_UserInfoIsSignedByRegistration(t *testing.T) {
 	d := claimed(t)
 	for _, alg := range []keys.Purpose{keys.ES256, keys.EdDSA} {

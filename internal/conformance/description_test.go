@@ -21,31 +21,31 @@ import (
 	"github.com/mintage/mintage/internal/server"
 )
 
-// Whatever the tests of this package are answered is held against the
-// description that the same server publishes at /openapi.json.
+// Every response in the tests of this package is validated against the description that
+// the same server publishes at /openapi.json.
 
-// A description is the published one, ready to be compared with answers.
+// A description is the published OpenAPI document, prepared for validation.
 type description struct {
 	doc      map[string]any
 	paths    []describedPath
 	compiler *jsonschema.Compiler
 	mu       sync.Mutex
-	schemas  map[string]*jsonschema.Schema // by where they are
+	schemas  map[string]*jsonschema.Schema // by their JSON pointer
 }
 
 type describedPath struct {
-	path string // in the document
+	path string // the path in the document
 	at   *regexp.Regexp
 }
 
-// descriptions are made once for each kind of deployment.
+// descriptions are created once for each kind of deployment.
 var descriptions sync.Map // of func() (*description, error), by the options that matter
 
 func describe(h http.Handler, o options) (*description, error) {
 	key := fmt.Sprint(o.PublicURL, o.BasePath, o.Front != nil, o.Front != nil && o.Front.Upstream != nil, o.Registrations != nil)
 	f, _ := descriptions.LoadOrStore(key, sync.OnceValues(func() (*description, error) {
 		r := httptest.NewRequest(http.MethodGet, o.BasePath+"/openapi.json", nil)
-		r.TLS, r.RemoteAddr = &tls.ConnectionState{}, "127.0.0.1:1" // a test reads the addresses in the log
+		r.TLS, r.RemoteAddr = &tls.ConnectionState{}, "127.0.0.1:1" // the tests' searches of the log expect addresses
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
 		return parseDescription(w.Body.Bytes(), o.PublicURL)
@@ -82,7 +82,7 @@ func parseDescription(text []byte, origin string) (*description, error) {
 	return d, nil
 }
 
-// object is an object within a document, empty if there is none.
+// object returns a nested object, or an empty one if it is missing.
 func object(v any, path ...string) map[string]any {
 	m, _ := v.(map[string]any)
 	for _, name := range path {
@@ -91,7 +91,7 @@ func object(v any, path ...string) map[string]any {
 	return m
 }
 
-// resolve follows a reference, and says where it has led.
+// resolve follows a $ref, and returns the target and its location.
 func (d *description) resolve(v any, where []string) (map[string]any, []string) {
 	if ref, ok := object(v)["$ref"].(string); ok {
 		where = strings.Split(strings.TrimPrefix(ref, "#/"), "/")
@@ -100,14 +100,15 @@ func (d *description) resolve(v any, where []string) (map[string]any, []string) 
 	return object(v), where
 }
 
-// check is what the description does not say of an answer.
+// check returns how a response departs from the description.
 func (d *description) check(r *http.Request, status int, h http.Header, body []byte) error {
 	i := slices.IndexFunc(d.paths, func(p describedPath) bool { return p.at.MatchString(r.URL.EscapedPath()) })
 	if i < 0 {
 		if notPath := !strings.HasPrefix(r.URL.Path, "/"); notPath && status == http.StatusBadRequest {
-			return nil // of OPTIONS and CONNECT
+			return nil // the description omits OPTIONS and CONNECT
 		}
-		// People who type the server's address are sent to a page that is described.
+		// The redirect of a browser at the server's address leads to a page that is
+		// described.
 		sent := strings.Contains(r.Header.Get("Accept"), "text/html") && status == http.StatusSeeOther && strings.HasSuffix(h.Get("Location"), "/account/connections")
 		if status != http.StatusNotFound && !sent {
 			return fmt.Errorf("an undescribed path is answered %d", status)
@@ -171,7 +172,7 @@ func (d *description) check(r *http.Request, status int, h http.Header, body []b
 	return nil
 }
 
-// validate holds a value against the schema that is at a place.
+// validate validates a value against the schema at a location.
 func (d *description) validate(where []string, v any) error {
 	pointer := ""
 	for _, name := range where {
@@ -190,12 +191,11 @@ func (d *description) validate(where []string, v any) error {
 	return schema.Validate(v)
 }
 
-// often is how many answers of one kind are compared in a deployment; more would
-// say the same.
+// often limits how many responses of one kind are validated in a deployment; more would
+// only repeat that.
 const often = 5
 
-// checkAnswers compares what h answers with the description, until the end of
-// the test.
+// checkAnswers validates the responses of h until the end of the test.
 func checkAnswers(t *testing.T, h http.Handler, o options) http.Handler {
 	t.Helper()
 	d, err := describe(h, o)
@@ -227,7 +227,7 @@ func checkAnswers(t *testing.T, h http.Handler, o options) http.Handler {
 	})
 }
 
-// A recorder keeps what is written through it.
+// A recorder keeps a copy of the response.
 type recorder struct {
 	http.ResponseWriter
 	status int
@@ -244,10 +244,10 @@ func (r *recorder) Write(b []byte) (int, error) {
 	return r.ResponseWriter.Write(b)
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap serves http.ResponseController.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// The comparison is compared itself: each way to depart is found.
+// A test of the validation itself: it finds each kind of departure.
 func TestADepartureFromTheDescriptionIsFound(t *testing.T) {
 	d := start(t)
 	o := options{Options: server.Options{Site: server.Site{PublicURL: publicURL}}}

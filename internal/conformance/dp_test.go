@@ -20,7 +20,7 @@ import (
 
 const tokenURL = publicURL + "/oauth2/access_token"
 
-// proven sends a token request with a proof.
+// proven sends a token request with a DPoP proof.
 func (d *deployment) proven(form url.Values, p *testkit.Prover, edit ...func(map[string]any)) answer {
 	d.t.Helper()
 	return d.withProofs(form, p.Proof("POST", tokenURL, "", d.now(), edit...))
@@ -37,7 +37,7 @@ func (d *deployment) withProofs(form url.Values, proofs ...string) answer {
 
 func nonceOf(a answer) string { return http.Header(a.header).Get("Dpop-Nonce") }
 
-// boundKinds are a client of each kind.
+// boundKinds returns a client of each kind.
 func (d *deployment) boundKinds() map[string]oauthClient {
 	return map[string]oauthClient{
 		"public":       d.client(client.Registration{Settings: store.Settings{Auth: store.AuthNone}}),
@@ -46,7 +46,7 @@ func (d *deployment) boundKinds() map[string]oauthClient {
 	}
 }
 
-// exchange is the form that redeems a new code of c.
+// exchange returns the form that redeems a new code of c.
 func (d *deployment) exchange(c oauthClient) url.Values {
 	d.t.Helper()
 	return c.challenged(d.code(c, func(a *issuer.Authorization) { a.Challenge = challenge }).Code)
@@ -71,7 +71,7 @@ func TestDP01_DP37_IN13_MD17_TokensAreBoundToTheKeyOfTheProof(t *testing.T) {
 				t.Errorf("%s %d: introspection %v", name, i, told)
 			}
 		}
-		// Without a proof, everything is as it was.
+		// Without a proof, the token is an ordinary bearer token.
 		plain := d.post(d.exchange(c))
 		told := members(t, d.introspect(reader, plain.AccessToken).body)
 		if plain.TokenType != "Bearer" || told["token_type"] != "Bearer" || told["cnf"] != nil || nonceOf(plain) != "" {
@@ -111,7 +111,7 @@ func TestDP02_DP03_DP12_DP13_DP14_DP16_DP18_DP19_DP21_TC35_TR32_ProofsOfTheToken
 	}
 	code.Set("client_secret", c.secret)
 	first := d.withProofs(code, p.Proof("POST", tokenURL+"?realm=/api#x", "", d.now().Add(-10*time.Second)))
-	if first.status != 200 { // nothing has spent the code
+	if first.status != 200 { // the failure has not spent the code
 		t.Fatal(first)
 	}
 	proof := p.Proof("POST", tokenURL, "", d.now().Add(10*time.Second))
@@ -126,7 +126,7 @@ func TestDP02_DP03_DP12_DP13_DP14_DP16_DP18_DP19_DP21_TC35_TR32_ProofsOfTheToken
 	}
 }
 
-// A client that is registered so uses no proofs.
+// Proofs of a client that is registered without DPoP are ignored.
 func TestProofsOfAClientWithoutThemAreIgnored(t *testing.T) {
 	d := start(t, withFront)
 	c := d.client(client.Registration{Settings: store.Settings{NoPKCE: true, DPoP: store.DPoPOff}})
@@ -140,8 +140,8 @@ func TestProofsOfAClientWithoutThemAreIgnored(t *testing.T) {
 	}
 }
 
-// What a device and an exchange bring is bound as well, and what a device gets is for the
-// resource that it names.
+// Tokens of the device grant and of token exchange are also bound. A device's token is
+// for the resource that the request names.
 func TestTokensOfOtherGrantsAreBoundToTheKeyOfTheProof(t *testing.T) {
 	d, b, shop, subject := shopping(t)
 	gateway := d.exchanger(shop, nil)
@@ -216,7 +216,7 @@ func TestDP26_DP27_DP28_DP29_PA23_CodesAreBoundToAKey(t *testing.T) {
 	}
 }
 
-// withNonces has the deployment demand nonces.
+// withNonces makes the deployment require nonces.
 func withNonces(all bool) func(*options) {
 	return func(o *options) {
 		o.Proofs.OfAll = all
@@ -247,7 +247,7 @@ func TestDP23_DP24_DP25_TC31_NoncesAreDemandedBeforeAnythingIsUsed(t *testing.T)
 			if a.status != 200 || nonceOf(a) == "" {
 				t.Errorf("%s with the nonce: %s", name, a)
 			}
-			d.step(time.Minute) // the nonce of the minute before
+			d.step(time.Minute) // the nonce of the previous minute is still valid
 			if a = d.proven(c.refresh(a.RefreshToken), p, testkit.WithNonce(nonce)); a.status != 200 {
 				t.Errorf("%s a minute later: %s", name, a)
 			}
@@ -275,7 +275,8 @@ func TestDP23_DP24_DP25_TC31_NoncesAreDemandedBeforeAnythingIsUsed(t *testing.T)
 	}
 }
 
-// A workload has no credentials but its assertion, so that its request may name no client.
+// A workload authenticates only with its assertion, so its request need not name a
+// client.
 func TestDP23_ANonceIsDemandedOfAWorkloadToo(t *testing.T) {
 	for _, all := range []bool{false, true} {
 		d := startTrusted(t, withNonces(all), alone)
@@ -296,12 +297,12 @@ func TestDP23_ANonceIsDemandedOfAWorkloadToo(t *testing.T) {
 	}
 }
 
-// oldNonce is one of three minutes ago.
+// oldNonce returns a nonce of three minutes ago, which has expired.
 func (d *deployment) oldNonce() string {
 	return d.server.Proofs.Nonces.At(d.now().Add(-3 * time.Minute))
 }
 
-// presenting asks at a path with an access token.
+// presenting sends a request with an access token.
 func (d *deployment) presenting(method, path, scheme, token string, lines ...string) answer {
 	d.t.Helper()
 	r := newRequest(nil)
@@ -311,8 +312,8 @@ func (d *deployment) presenting(method, path, scheme, token string, lines ...str
 	return d.send(r)
 }
 
-// A bound token is worth nothing without a proof of its key, for this request, made now,
-// and sent once.
+// A bound token is accepted only with a proof by its key, for this request, made now, and
+// not used before.
 func TestDP30_DP31_DP32_WhereBoundTokensAreAccepted(t *testing.T) {
 	d := start(t, withFront)
 	c := d.client(client.Registration{Settings: store.Settings{Scope: "openid a", NoPKCE: true}})
@@ -373,8 +374,9 @@ func TestDP30_DP31_DP32_WhereBoundTokensAreAccepted(t *testing.T) {
 			t.Errorf("%s: a bearer token: %d %s", path, a.status, a.body)
 		}
 	}
-	// A proxy that does not say what it asks about verifies no proof, and opens no door. The
-	// log says what its operator has to change.
+	// A proxy that does not pass on the original request's method and address cannot have
+	// proofs verified: every request is refused. The log says what the operator must
+	// change.
 	for path, says := range map[string]string{
 		verifyPath: "names no dpop=ORIGIN", verifyPath + "?dpop=" + origin: "must set X-Forwarded-Method and X-Forwarded-Uri", "/oauth2/tokeninfo": "",
 		verifyPath + "?dpop=https://other.example": "at dpop=https://other.example", verifyPath + "?dpop=api.example": "dpop is no address",
@@ -391,7 +393,7 @@ func TestDP30_DP31_DP32_WhereBoundTokensAreAccepted(t *testing.T) {
 	}
 }
 
-// A nonce is demanded of bound tokens too.
+// Nonces are also required with bound access tokens.
 func TestNoncesOfAccessTokens(t *testing.T) {
 	d := start(t, withFront, withNonces(true))
 	c := d.client(client.Registration{Settings: store.Settings{Scope: "openid a", NoPKCE: true}})
@@ -414,7 +416,8 @@ func TestNoncesOfAccessTokens(t *testing.T) {
 	}
 }
 
-// Whoever finds a token may end it: a proof would only keep its owner from that.
+// A thief who revokes a token does no harm: to require a proof would only hinder the
+// owner.
 func TestRV14_RevocationNeedsNoProof(t *testing.T) {
 	d := start(t)
 	c := d.boundKinds()["public"]
@@ -428,7 +431,8 @@ func TestRV14_RevocationNeedsNoProof(t *testing.T) {
 	}
 }
 
-// A client that registers itself may bind itself: then no request of its goes without.
+// A self-registered client can register for bound tokens; then each of its requests needs
+// a proof.
 func TestDP36_ARegistrationBindsItsTokens(t *testing.T) {
 	d := start(t, registering)
 	d.withAPIs()
@@ -454,7 +458,7 @@ func TestDP36_ARegistrationBindsItsTokens(t *testing.T) {
 	}
 }
 
-// The audit log says which key tokens are bound to, and which rule a proof has broken.
+// The audit log records the key of bound tokens, and the rule that a proof has violated.
 func TestTheAuditLogHasKeysAndProofs(t *testing.T) {
 	var tr auditLog
 	d := start(t, audited(t, &tr))

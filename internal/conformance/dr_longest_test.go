@@ -16,18 +16,18 @@ import (
 	"github.com/mintage/mintage/internal/web"
 )
 
-// The longest request of a client that registered itself gets a code, and tokens, for
-// the longest login: what does not fit is not left for after the login.
+// The longest request that a self-registered client may send leads to a code and tokens,
+// for the longest login. A request that would not fit must fail before the login.
 func TestDR10_TheLongestRequestGetsTokens(t *testing.T) {
 	d := start(t, registering, func(o *options) {
 		o.rsa = true
-		o.tuneFront = func(f *web.Front) { f.Users, f.Authorizer.Alive = nil, nil } // a handoff, which says more about users
+		o.tuneFront = func(f *web.Front) { f.Users, f.Authorizer.Alive = nil, nil } // with handoff, a login records more about the user
 	})
 	scope, resources := "openid", []string{issuerID}
 	d.api(store.API{ID: issuerID, Number: 60_000, Open: true})
 	for n := range grant.MaxAPIs - 1 {
 		a := store.API{ID: fmt.Sprintf("https://api%d.example/mcp", n), Number: uint16(60_001 + n), Open: true}
-		name := strings.Repeat(string(rune('a'+n)), 61+n/2) // together, oauth.MaxScopeLength
+		name := strings.Repeat(string(rune('a'+n)), 61+n/2) // all scopes together have oauth.MaxScopeLength
 		a.Scopes = []store.APIScope{{Name: name, Number: 1}}
 		d.api(a)
 		scope, resources = scope+" "+name, append(resources, a.ID)
@@ -61,7 +61,7 @@ func TestDR10_TheLongestRequestGetsTokens(t *testing.T) {
 	if got.Scope != scope || got.IDToken == "" {
 		t.Errorf("scope %q, id_token %.10q", got.Scope, got.IDToken)
 	}
-	// So it is at a refresh, which may ask for less.
+	// The same holds for a refresh, which may narrow the scope.
 	if got = d.mustIssue(d.post(c.refresh(got.RefreshToken))); got.Scope != scope || got.IDToken == "" {
 		t.Errorf("refreshed: scope %q, id_token %.10q", got.Scope, got.IDToken)
 	}

@@ -32,10 +32,11 @@ import (
 
 const registerURL = "/oauth2/register"
 
-// registering lets clients register themselves.
+// registering enables dynamic client registration.
 func registering(o *options) { o.front, o.Registrations = true, &client.Registrations{} }
 
-// selfRegistered is what a node makes of registrations; nil without any.
+// selfRegistered returns the function by which a node recognizes registrations; nil if
+// registration is off.
 func selfRegistered(of *client.Registrations) func(context.Context, oauth.AuthorizationRequest, netip.Prefix, bool) (*store.Client, error) {
 	if of == nil {
 		return nil
@@ -52,7 +53,7 @@ func selfRegistered(of *client.Registrations) func(context.Context, oauth.Author
 	}
 }
 
-// register sends a registration.
+// register sends a registration request.
 func (d *deployment) register(body string, header ...string) answer {
 	d.t.Helper()
 	r := newRequest(nil)
@@ -62,7 +63,7 @@ func (d *deployment) register(body string, header ...string) answer {
 	return d.send(r)
 }
 
-// registered is a client that registers itself.
+// registered returns a client that has registered itself.
 func (d *deployment) registered(body string) oauthClient {
 	d.t.Helper()
 	a := d.register(body)
@@ -73,7 +74,7 @@ func (d *deployment) registered(body string) oauthClient {
 	return oauthClient{store.Client{ID: got.ID, Settings: store.Settings{RedirectURIs: got.RedirectURIs}}, got.Secret}
 }
 
-// written counts what a server has written since the last call.
+// written returns how many writes the server has made since the last call.
 func (d *deployment) written() (n int) {
 	for method, calls := range d.faulty.Calls() {
 		if strings.HasPrefix(string(method), "Commit") || method == storetest.CreateGrant || method == storetest.UpdateGrant {
@@ -118,8 +119,8 @@ func TestDR01_TheAnswerAboutARegistration(t *testing.T) {
 	}
 }
 
-// The labels of metrics are for operators' clients: anybody can make up clients that
-// register themselves.
+// Metrics have a label value for each client of an operator, and one for all
+// self-registered clients, of which anybody can create any number.
 func TestDR20_MetricsCountClientsThatRegisteredThemselvesTogether(t *testing.T) {
 	m := metrics.New("test", 10)
 	d, b := signedIn(t, registering, func(o *options) { o.Metrics = m })
@@ -153,7 +154,7 @@ func TestDR02_ARegisteredClientGetsTokens(t *testing.T) {
 		}
 		return rec
 	}
-	// Before anybody has agreed, it is as unknown as any other.
+	// Before a user has consented, the client is unknown to the token endpoint.
 	want(t, d.post(c.challenged("mintage_ac_x")), http.StatusUnauthorized, "invalid_client")
 	page := b.open(asking(c, "scope=openid orders")).at(t, "consent")
 	if record() != nil || !strings.Contains(page.body, "Agent") {
@@ -171,7 +172,7 @@ func TestDR02_ARegisteredClientGetsTokens(t *testing.T) {
 	if !strings.Contains(d.log.String(), c.ID) {
 		t.Error("the log does not name the client")
 	}
-	// Both ways to send the secret are accepted, whatever was asked.
+	// Both methods of sending the secret are accepted, whichever was registered.
 	r := newRequest(c.refresh(pair.RefreshToken))
 	r.basic(c.ID, c.secret)
 	pair = d.mustIssue(d.send(r))
@@ -187,7 +188,7 @@ func TestDR02_ARegisteredClientGetsTokens(t *testing.T) {
 	want(t, d.post(form), http.StatusBadRequest, "invalid_client")
 	want(t, d.post(c.identify(forItself())), http.StatusBadRequest, "unauthorized_client")
 	d.alive(c, pair.RefreshToken)
-	// If registration is disabled, the clients that registered themselves are disabled too.
+	// Turning registration off also disables the self-registered clients.
 	d.directory.AdmitSelfRegistered(func(_, _ string) bool { return false })
 	want(t, d.post(c.refresh(pair.RefreshToken)), http.StatusUnauthorized, "invalid_client")
 	b.get(asking(c)).says(t, http.StatusBadRequest, pages.UnknownClient)
@@ -222,8 +223,8 @@ func TestDR09_AnOperatorDisablesAClientThatRegisteredItself(t *testing.T) {
 	b.open(asking(c, "scope=orders", "prompt=consent")).at(t, "consent")
 }
 
-// The record of an agreement goes after the client's last grant. The id is the
-// registration: presented again, it is as good as new.
+// A client's record is deleted after its last grant. The id contains the registration, so
+// it works again as a new client.
 func TestDR02_AnIDIsAsGoodAsNewWhenItsRecordHasGone(t *testing.T) {
 	d, b := signedIn(t, registering)
 	d.api(store.API{ID: ordersAPI, Number: 1, Open: true, DefaultScope: "orders", Scopes: []store.APIScope{{Name: "orders", Number: 1}}})
@@ -304,7 +305,8 @@ func TestDR04_AnIDByAWithdrawnKey(t *testing.T) {
 		}
 	}
 	b.get(asking(c)).says(t, http.StatusBadRequest, pages.UnknownClient)
-	// The client registers again, by the successor key, and the others go on.
+	// The client can register again under the successor key; other clients are not
+	// affected.
 	again := d.registered(body)
 	d.mustIssue(d.post(again.challenged(b.agree(asking(again)).Query().Get("code"))))
 	d.alive(d.a, operators.RefreshToken)
@@ -319,13 +321,14 @@ func TestDR05_TheInitialAccessToken(t *testing.T) {
 			t.Errorf("%s: %v", header, a)
 		}
 	}
-	// Without a token, the answer has no code (RFC 6750 section 3.1), and the log a reason.
+	// Without a token, the response has no error code (RFC 6750 section 3.1); the log has
+	// the reason.
 	if text := d.log.String(); !strings.Contains(text, `"error":"access token missing"`) || strings.Contains(text, `"error":": `) {
 		t.Error("the log does not say that the token is missing")
 	}
 }
 
-// registration is the request of a client, for a handler.
+// registration returns a registration request for a handler.
 func registration(from netip.Addr, body string) *http.Request {
 	r := httptest.NewRequest(http.MethodPost, registerURL, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
@@ -366,11 +369,11 @@ func TestDR06_AFloodOfRegistrationsLeavesNothing(t *testing.T) {
 			t.Fatalf("registration %d: %d", i, code)
 		}
 		if i%1000 == 0 {
-			d.log.Reset() // what the test itself keeps
+			d.log.Reset() // the log is kept by the test only
 		}
 	}
 	d.log.Reset()
-	// What remains are the addresses that the limit knows: tens of bytes for each.
+	// The limiter remembers addresses, at tens of bytes each.
 	if grown := int64(heap()) - int64(before); grown > 32<<20 {
 		t.Errorf("%d bytes more after %d registrations", grown, n)
 	}
@@ -379,7 +382,7 @@ func TestDR06_AFloodOfRegistrationsLeavesNothing(t *testing.T) {
 		t.Errorf("%d writes, version %d after %d; %v", writes, after.Version, version.Version, err)
 	}
 	d.alive(d.a, pair.RefreshToken)
-	// One network that asks for more than its share gets no more; others do.
+	// A network that exceeds its share is refused; other networks are not.
 	refused := 0
 	for range 1000 {
 		if register(netip.MustParseAddr("203.0.113.7")) == http.StatusTooManyRequests {
@@ -428,7 +431,7 @@ func TestDR08_RedirectURIsOfTheRegistration(t *testing.T) {
 		}
 		b.decide(s.at(t, "consent"), "allow").code(t, uri)
 	}
-	// Signed in or not, an error is on a page.
+	// Signed in or not, the user gets the error on a page.
 	for _, visitor := range []*browser{b, d.browser()} {
 		if s := visitor.get(asking(c, "redirect_uri=https://agent.example/cb", "prompt=none", "scope=none")); s.StatusCode/100 == 3 {
 			t.Errorf("redirected to %s", s.location())

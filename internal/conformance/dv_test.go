@@ -27,7 +27,7 @@ const (
 	deviceURL  = publicURL + web.DevicePath
 )
 
-// codes are the answer of the device authorization endpoint.
+// codes is the response of the device authorization endpoint.
 type codes struct {
 	DeviceCode string `json:"device_code"`
 	UserCode   string `json:"user_code"`
@@ -67,13 +67,13 @@ func (c oauthClient) polls(device codes, pairs ...string) url.Values {
 	return with(c.identify(url.Values{"grant_type": {store.GrantDeviceCode}, "device_code": {device.DeviceCode}}), pairs...)
 }
 
-// enter types a code into the page, and goes on to what comes next.
+// enter submits a user code, and follows to the next page.
 func (b *browser) enter(code string) sight {
 	b.t.Helper()
 	return b.follow(b.post(deviceURL, "user_code="+code))
 }
 
-// answer answers the page of a device.
+// answerDevice submits the decision on a device's page.
 func (b *browser) answerDevice(page sight, decision string) sight {
 	b.t.Helper()
 	return b.follow(b.post(interactionURL, "id="+page.field("id"), "step=consent", "decision="+decision, "same=yes"))
@@ -143,7 +143,7 @@ func TestDV03_WhatADeviceMayAskFor(t *testing.T) {
 	want(t, d.ask(c, "scope", `"`), 400, "invalid_scope")
 	want(t, d.ask(c, "resource", "https://unknown.example"), 400, "invalid_target")
 	want(t, d.ask(c, "resource", "no uri"), 400, "invalid_target")
-	// The parameter audience is a resource for clients that say so alone.
+	// The parameter audience means resource only for clients that are registered so.
 	d.codes(c, "audience", "https://unknown.example")
 	says := d.terminal(func(r *client.Registration) { r.AudienceParameter = true })
 	d.codes(says)
@@ -151,13 +151,13 @@ func TestDV03_WhatADeviceMayAskFor(t *testing.T) {
 	want(t, d.ask(d.a), 400, "unauthorized_client")
 	want(t, d.post(d.a.polls(d.codes(c))), 400, "unauthorized_client")
 	want(t, d.post(c.polls(codes{})), 400, "invalid_request")
-	// Without scope, it is all that the client is registered for.
+	// Without a scope, the request is for all scopes of the client.
 	device := d.codes(c)
 	b.answerDevice(b.enter(device.UserCode), "allow")
 	if pair := d.mustIssue(d.post(c.polls(device))); pair.Scope != "a b c" {
 		t.Errorf("scope %q", pair.Scope)
 	}
-	// What the client loses meanwhile, it does not get.
+	// A scope that the client loses before the poll is not granted.
 	device = d.codes(c, "scope", "a b")
 	b.answerDevice(b.enter(device.UserCode), "allow")
 	c = d.change(c, func(c *store.Client) { c.Scope = "a" })
@@ -181,7 +181,7 @@ func TestDV04_AUserCodeIsReadAsItIsTyped(t *testing.T) {
 			t.Errorf("%q: %d %q", typed(code), page.StatusCode, page.title())
 		}
 	}
-	// Strangers cannot tell a right code from a wrong one.
+	// Without a session, the response does not show whether a code is right.
 	code, stranger := d.codes(c).UserCode, d.browser()
 	right, wrong := stranger.enter(code).at(t, "login"), stranger.enter("BBBB-BBBB").at(t, "login")
 	same := func(s sight) string { return strings.ReplaceAll(s.body, s.field("id"), "") }
@@ -193,7 +193,7 @@ func TestDV04_AUserCodeIsReadAsItIsTyped(t *testing.T) {
 			t.Errorf("%q: %d %q", text, page.StatusCode, page.title())
 		}
 	}
-	// Neither form gives a code away that was decided.
+	// A code that was decided looks like an unknown one, in both forms.
 	b.answerDevice(b.enter(code), "deny")
 	if page := b.enter(code); page.StatusCode != http.StatusUnprocessableEntity || !strings.Contains(page.body, "No device is waiting") {
 		t.Errorf("%d %q", page.StatusCode, page.title())
@@ -218,7 +218,7 @@ func TestDV05_ALinkIsComparedToo(t *testing.T) {
 				t.Errorf("%s is %q", name, got)
 			}
 		}
-		// Without the tick, nothing is decided.
+		// Without the confirmation, nothing is decided.
 		again := b.follow(b.post(interactionURL, "id="+page.field("id"), "step=consent", "decision=allow", "remember=yes"))
 		if !strings.Contains(again.body, device.UserCode) {
 			t.Errorf("%d %q", again.StatusCode, again.title())
@@ -228,7 +228,7 @@ func TestDV05_ALinkIsComparedToo(t *testing.T) {
 		d.step(5 * time.Second)
 		d.mustIssue(d.post(own.polls(device)))
 	}
-	// No other site answers.
+	// A form of another site is refused.
 	device := d.codes(own)
 	page := b.enter(device.UserCode)
 	b.header["Sec-Fetch-Site"] = "cross-site"
@@ -243,7 +243,7 @@ func TestDV06_AnswersToAPoll(t *testing.T) {
 	want(t, d.post(other.polls(device)), 400, "invalid_grant")
 	want(t, d.post(c.polls(codes{DeviceCode: device.DeviceCode + "A"})), 400, "invalid_grant")
 	want(t, d.post(c.polls(codes{DeviceCode: "mintage_dc_x"})), 400, "invalid_grant")
-	// One poll in two forms of authentication is one, whatever it is answered.
+	// Two requests of one poll, with different authentication methods, count as one.
 	poll := func(after time.Duration, code string) {
 		t.Helper()
 		d.step(after)
@@ -255,9 +255,9 @@ func TestDV06_AnswersToAPoll(t *testing.T) {
 	}
 	poll(0, "authorization_pending")
 	poll(5*time.Second, "authorization_pending")
-	poll(2*time.Second, "slow_down")              // the interval is 10 s now
-	poll(6*time.Second, "slow_down")              // and 15 s
-	poll(15*time.Second, "authorization_pending") // and stays
+	poll(2*time.Second, "slow_down")              // the interval is now 10 s
+	poll(6*time.Second, "slow_down")              // and now 15 s
+	poll(15*time.Second, "authorization_pending") // it stays 15 s
 	poll(5*time.Second, "slow_down")
 	d.step(20 * time.Second)
 	b.answerDevice(b.enter(device.UserCode), "deny")
@@ -301,14 +301,14 @@ func TestDV07_ADeviceCodeIsRedeemedOnce(t *testing.T) {
 		t.Errorf("%d pairs, %d grants", len(got), len(d.grants()))
 	}
 	want(t, d.post(other.polls(device)), 400, "invalid_grant")
-	d.step(59 * time.Second) // the retry window of public clients is a minute
+	d.step(59 * time.Second) // within the minute of a public client's retry window
 	pair := d.mustIssue(d.post(c.polls(device)))
 	if got[pair.RefreshToken+pair.AccessToken] == 0 {
 		t.Error("another pair")
 	}
 	d.step(5 * time.Second)
 	next := d.alive(c, pair.RefreshToken)
-	want(t, d.post(c.polls(device)), 400, "invalid_grant") // it is in use: a replay
+	want(t, d.post(c.polls(device)), 400, "invalid_grant") // the tokens were used: a replay
 	want(t, d.post(c.refresh(next.RefreshToken)), 400, "invalid_grant")
 
 	device = d.codes(c)
@@ -327,7 +327,7 @@ func TestDV08_AChallengeIsHeldTo(t *testing.T) {
 	want(t, d.ask(c, "code_challenge", "short", "code_challenge_method", "S256"), 400, "invalid_request")
 	want(t, d.ask(c, "code_challenge_method", "S256"), 400, "invalid_request")
 	device := d.codes(c, "code_challenge", challenge, "code_challenge_method", "S256")
-	// The user has not answered yet, and need not.
+	// Even before the user has decided, a wrong verifier is an error.
 	want(t, d.post(c.polls(device)), 400, "invalid_grant")
 	want(t, d.post(c.polls(device, "code_verifier", strings.Repeat("x", 43))), 400, "invalid_grant")
 	want(t, d.post(c.polls(device, "code_verifier", verifier)), 400, "authorization_pending")
@@ -338,7 +338,7 @@ func TestDV08_AChallengeIsHeldTo(t *testing.T) {
 	d.mustIssue(d.post(c.polls(device, "code_verifier", verifier)))
 	want(t, d.post(c.polls(device)), 400, "invalid_grant")
 	d.mustIssue(d.post(c.polls(device, "code_verifier", verifier)))
-	// One that nobody asked for.
+	// A verifier without a challenge in the request is an error, too.
 	device = d.codes(c)
 	want(t, d.post(c.polls(device, "code_verifier", verifier)), 400, "invalid_grant")
 	b.answerDevice(b.enter(device.UserCode), "allow")
@@ -395,8 +395,8 @@ func TestDV10_WrongUserCodes(t *testing.T) {
 	}
 	guesser.enter("BBBB-BBBB").says(t, http.StatusTooManyRequests, pages.TooManyCodes)
 	device := d.codes(c)
-	guesser.enter(device.UserCode).says(t, http.StatusTooManyRequests, pages.TooManyCodes) // nor is a right one looked up
-	// Others of the network are not refused, even if it has used up its limit.
+	guesser.enter(device.UserCode).says(t, http.StatusTooManyRequests, pages.TooManyCodes) // even a right code is not checked now
+	// Other users of the network are not refused, even when it has used up its limit.
 	for i := range 9 {
 		other := visit("m"+string(rune('a'+i)), "192.0.2.1")
 		for range 10 {
@@ -429,7 +429,7 @@ func TestDV11_ADeviceOfAClientThatRegisteredItself(t *testing.T) {
 	}
 	c := register(`["authorization_code","refresh_token","` + store.GrantDeviceCode + `"]`)
 	device := d.codes(c)
-	want(t, d.post(c.polls(device)), 400, "authorization_pending") // nothing is recorded of it
+	want(t, d.post(c.polls(device)), 400, "authorization_pending") // nothing of the client is stored
 	page := b.enter(device.UserCode)
 	if !strings.Contains(page.body, "The application calls itself “<bdi>Agent</bdi>”") || !strings.Contains(page.body, device.UserCode) {
 		t.Fatalf("%d %q", page.StatusCode, page.title())
@@ -438,19 +438,21 @@ func TestDV11_ADeviceOfAClientThatRegisteredItself(t *testing.T) {
 	d.step(5 * time.Second)
 	pair := d.mustIssue(d.post(c.polls(device)))
 	d.alive(c, pair.RefreshToken)
-	// The record lets it ask again.
+	// With a record, the client can request further codes.
 	device = d.codes(c)
 	b.answerDevice(b.enter(device.UserCode), "allow")
 	d.mustIssue(d.post(c.polls(device)))
 
-	// One that has not asked for the grant type gets no codes, with a record or without.
+	// A client that did not register the grant type gets no codes, with or without a
+	// record.
 	c = register(`["authorization_code"]`)
 	want(t, d.ask(c), 400, "unauthorized_client")
 	b.decide(b.open(asking(c)).at(t, "consent"), "allow")
 	want(t, d.ask(c), 400, "unauthorized_client")
 	want(t, d.ask(oauthClient{Client: store.Client{ID: "mintage_ci_AAAA"}}), 401, "invalid_client")
 
-	// One whose document has not been read yet gets codes, and no user.
+	// A client whose document was not fetched yet gets codes, but its user cannot approve
+	// them.
 	const address = "https://agent.example/client.json"
 	d.directory.AdmitSelfRegistered(func(_, id string) bool { return id == address })
 	d.authorizer.SelfRegistered = func(context.Context, oauth.AuthorizationRequest, netip.Prefix, bool) (*store.Client, error) {
@@ -465,8 +467,8 @@ func TestDV11_ADeviceOfAClientThatRegisteredItself(t *testing.T) {
 	d.step(5 * time.Second)
 	want(t, d.post(c.polls(device)), 400, "authorization_pending")
 
-	// The page about one whose document names the grant type shows its host, not its name:
-	// anybody may take the name of another.
+	// If the document names the grant type, the page shows the client's host and not its
+	// name, which anybody can copy.
 	d.authorizer.SelfRegistered = func(context.Context, oauth.AuthorizationRequest, netip.Prefix, bool) (*store.Client, error) {
 		return &store.Client{ID: address, Realm: realm, State: store.ClientEnabled, RegisteredBy: store.ByDocument, Secrets: []store.Secret{},
 			Settings: store.Settings{Name: "Agent", Auth: store.AuthNone, GrantTypes: append([]string{store.GrantDeviceCode}, store.DefaultGrantTypes...)}}, nil
@@ -475,7 +477,7 @@ func TestDV11_ADeviceOfAClientThatRegisteredItself(t *testing.T) {
 		t.Errorf("%d %q\n%s", page.StatusCode, page.title(), page.body)
 	}
 
-	// So does one whose record is of before its document named the grant type.
+	// A client whose record is older than the grant type in its document gets codes, too.
 	recorded := store.Client{ID: address, Realm: realm, RegisteredBy: store.ByDocument, State: store.ClientEnabled, Settings: store.Settings{Name: "Agent", Auth: store.AuthNone, GrantTypes: store.DefaultGrantTypes}}
 	if err := d.store.Commit(t.Context(), store.Change{Documents: []store.Document{recorded.Record(grant.At(d.now()), grant.At(d.now().Add(time.Hour)))}}); err != nil {
 		t.Fatal(err)
@@ -502,10 +504,10 @@ func TestDV12_WhatEndsAGrantEndsTheDevices(t *testing.T) {
 			end(d, c)
 			d.step(5 * time.Second)
 			if a := d.post(c.polls(waits)); a.status != 400 || a.Error != "invalid_grant" && a.Error != "invalid_client" {
-				t.Errorf("one that waits: %v", a)
+				t.Errorf("a waiting device: %v", a)
 			}
 			if a := d.post(c.polls(has)); a.status != 400 || a.Error != "invalid_grant" && a.Error != "invalid_client" {
-				t.Errorf("one that was made: %v", a)
+				t.Errorf("an approved device: %v", a)
 			}
 			if in := d.introspect(d.resourceServer(), pair.AccessToken); in.body != `{"active":false}` {
 				t.Errorf("introspection answers %s", in.body)
@@ -553,7 +555,7 @@ func TestDV15_WhoAnswersForADevice(t *testing.T) {
 	c := d.terminal()
 	device := d.codes(c)
 	page := b.enter(device.UserCode)
-	// In another browser, the form is nobody's.
+	// In another browser, the form belongs to no interaction.
 	d.user("bob", cheaply)
 	other := d.browser()
 	d.signIn(other, "bob")
@@ -562,10 +564,10 @@ func TestDV15_WhoAnswersForADevice(t *testing.T) {
 		t.Errorf("another browser: %d", s.StatusCode)
 	}
 	want(t, d.post(c.polls(device)), 400, "authorization_pending")
-	// Somebody else signs in in this browser, while the page is open.
+	// Another user signs in in this browser while the page is open.
 	d.signIn(b, "bob")
 	b.answerDevice(page, "allow").says(t, http.StatusForbidden, pages.UserSwitched)
-	// Of two answers, the first counts.
+	// The first of two decisions counts.
 	other.answerDevice(mine, "deny")
 	d.signIn(b, username)
 	b.answerDevice(page, "allow").says(t, http.StatusConflict, pages.InteractionAnswered)

@@ -21,7 +21,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 )
 
-// An answer is what came back, byte for byte.
+// An answer is a response, byte for byte.
 type answer struct {
 	status int
 	header map[string][]string
@@ -49,13 +49,13 @@ func (a answer) String() string {
 	return fmt.Sprintf("%d %s", a.status, a.body)
 }
 
-// A request is a token request in parts that tests can spoil. It becomes bytes
-// as they stand, so that nothing is corrected on the way.
+// A request is a token request in parts that tests can corrupt. It is sent exactly as it
+// stands, without normalization.
 type request struct {
 	method, target, proto string
-	header                []string // whole lines
+	header                []string // complete lines
 	form                  url.Values
-	body                  *string // in place of form
+	body                  *string // replaces form unless nil
 }
 
 func newRequest(form url.Values) *request {
@@ -66,7 +66,7 @@ func newRequest(form url.Values) *request {
 	}
 }
 
-// text is what is sent.
+// text returns the bytes of the request.
 func (r *request) text() string {
 	body := r.form.Encode()
 	if r.body != nil {
@@ -87,7 +87,7 @@ func (r *request) text() string {
 	return b.String()
 }
 
-// set replaces or adds a header line; without a value, it takes the header out.
+// set replaces or adds a header line; an empty value removes it.
 func (r *request) set(name, value string) {
 	r.header = slices.DeleteFunc(r.header, func(line string) bool {
 		return strings.EqualFold(strings.SplitN(line, ":", 2)[0], name)
@@ -97,7 +97,7 @@ func (r *request) set(name, value string) {
 	}
 }
 
-// basic moves the client's credentials from the form into the header.
+// basic moves the client's credentials from the form to the Authorization header.
 func (r *request) basic(id, secret string) {
 	r.form.Del("client_id")
 	r.form.Del("client_secret")
@@ -108,8 +108,8 @@ func basicHeader(id, secret string) string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(id+":"+secret))
 }
 
-// send sends the request on a connection of its own, from an address of its
-// own, and reads the answer.
+// send sends the request over a new connection from a new address, and reads the
+// response.
 func (d *deployment) send(r *request) answer {
 	d.t.Helper()
 	return d.sendFrom(local(), r)
@@ -126,7 +126,7 @@ func (d *deployment) sendFrom(from *net.TCPAddr, r *request) answer {
 	return a
 }
 
-// post sends a form in the ordinary way, on a connection that is kept.
+// post sends a form with net/http, over a persistent connection.
 func (d *deployment) post(form url.Values) answer {
 	d.t.Helper()
 	if d.kept == nil {
@@ -139,7 +139,7 @@ func (d *deployment) post(form url.Values) answer {
 	return a
 }
 
-// converse writes text and reads one answer.
+// converse writes text and reads one response.
 func converse(conn net.Conn, text, method string) (answer, error) {
 	conn.SetDeadline(time.Now().Add(30 * time.Second))
 	if _, err := io.WriteString(conn, text); err != nil {
@@ -148,7 +148,8 @@ func converse(conn net.Conn, text, method string) (answer, error) {
 	return readAnswer(bufio.NewReader(conn), method)
 }
 
-// readAnswer keeps every header, which net/http's client does not.
+// readAnswer reads a response with all headers, some of which net/http's client would
+// remove.
 func readAnswer(r *bufio.Reader, method string) (a answer, err error) {
 	tp := textproto.NewReader(r)
 	line, err := tp.ReadLine()
@@ -187,7 +188,7 @@ func readAnswer(r *bufio.Reader, method string) (a answer, err error) {
 	return a, err
 }
 
-// httpClient keeps connections alive, for many requests at once.
+// httpClient returns a client with persistent connections, for many concurrent requests.
 func (d *deployment) httpClient() *http.Client {
 	d.t.Helper()
 	dialer := &net.Dialer{LocalAddr: local(), Timeout: 10 * time.Second}
@@ -201,7 +202,7 @@ func (d *deployment) httpClient() *http.Client {
 	}}
 }
 
-// postVia sends a form through an http.Client; for use beside other goroutines.
+// postVia sends a form with an http.Client, from any goroutine.
 func (d *deployment) postVia(c *http.Client, form url.Values) (a answer, err error) {
 	scheme := "https://"
 	if d.plain {
@@ -220,12 +221,12 @@ func (d *deployment) postVia(c *http.Client, form url.Values) (a answer, err err
 	return a, json.Unmarshal(text, &a)
 }
 
-// redeem is the form that redeems a code for the client.
+// redeem returns the form that redeems a code for the client.
 func (c oauthClient) redeem(code string) url.Values {
 	return c.identify(url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {c.RedirectURIs[0]}})
 }
 
-// refresh is the form that refreshes for the client.
+// refresh returns the form that refreshes for the client.
 func (c oauthClient) refresh(token string) url.Values {
 	return c.identify(url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token}})
 }
@@ -238,7 +239,7 @@ func (c oauthClient) identify(form url.Values) url.Values {
 	return form
 }
 
-// with is a copy of form with parameters changed; an empty value takes one out.
+// with returns a copy of form with changed parameters; an empty value removes one.
 func with(form url.Values, pairs ...string) url.Values {
 	form = maps.Clone(form)
 	for i := 0; i < len(pairs); i += 2 {
@@ -250,7 +251,7 @@ func with(form url.Values, pairs ...string) url.Values {
 	return form
 }
 
-// tokens redeems a fresh code.
+// tokens redeems a new code.
 func (d *deployment) tokens(c oauthClient) (tokens, grant.ID) {
 	d.t.Helper()
 	code := d.code(c)
@@ -274,8 +275,8 @@ func want(t *testing.T, a answer, status int, code string) {
 	}
 }
 
-// dead proves that a grant has ended: its refresh token is refused and its row
-// says so.
+// dead requires that a grant has ended: its refresh token is refused and its row says
+// why.
 func (d *deployment) dead(c oauthClient, refreshToken string, id grant.ID, why grant.Reason) {
 	d.t.Helper()
 	want(d.t, d.post(c.refresh(refreshToken)), http.StatusBadRequest, "invalid_grant")
@@ -284,7 +285,7 @@ func (d *deployment) dead(c oauthClient, refreshToken string, id grant.ID, why g
 	}
 }
 
-// alive proves that a refresh token still works.
+// alive requires that a refresh token works, and returns the new tokens.
 func (d *deployment) alive(c oauthClient, refreshToken string) tokens {
 	d.t.Helper()
 	return d.mustIssue(d.post(c.refresh(refreshToken)))

@@ -24,8 +24,8 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// A fapi is what a module of the suite's FAPI 2.0 Security Profile plan works with: two
-// clients that follow the profile, a key for proofs, and a browser whose user is signed in.
+// A fapi is the setting of a module of the suite's FAPI 2.0 Security Profile plan: two
+// clients of the profile, a key for proofs, and a browser whose user is signed in.
 type fapi struct {
 	*deployment
 	t        *testing.T
@@ -40,7 +40,8 @@ func follows(r *client.Registration) {
 	r.Follow()
 }
 
-// push pushes a request with an assertion, and a proof unless p is nil.
+// push pushes an authorization request with an assertion, and with a proof unless p is
+// nil.
 func (s *fapi) push(c *assertingClient, claims map[string]any, p *testkit.Prover, pairs ...string) answer {
 	s.t.Helper()
 	return s.pushBy(c, c.assert(claims), p, pairs...)
@@ -62,7 +63,7 @@ func (s *fapi) pushBy(c *assertingClient, assertion string, p *testkit.Prover, p
 	return s.send(r)
 }
 
-// address is where the browser goes with what was pushed.
+// address returns the authorization request for a pushed request's response.
 func (s *fapi) address(a answer) string {
 	s.t.Helper()
 	uri, _ := members(s.t, a.body)["request_uri"].(string)
@@ -72,13 +73,13 @@ func (s *fapi) address(a answer) string {
 	return brings(s.c.ID, uri)
 }
 
-// granted is the answer at the client to a request with these parameters.
+// granted performs a request and returns the parameters at the client's redirect URI.
 func (s *fapi) granted(pairs ...string) url.Values {
 	s.t.Helper()
 	return s.b.get(s.address(s.push(s.c, nil, nil, pairs...))).granted(s.t, redirect)
 }
 
-// redeem redeems a code of a client, with a proof unless p is nil.
+// redeem redeems a client's code, with a proof unless p is nil.
 func (s *fapi) redeem(c *assertingClient, code string, p *testkit.Prover, edit ...func(map[string]any)) answer {
 	s.t.Helper()
 	return s.redeemBy(c, c.assert(nil), code, verifier, p, edit...)
@@ -110,7 +111,7 @@ func (s *fapi) refresh(c *assertingClient, token string, p *testkit.Prover) answ
 	return s.tokenRequest(c, c.assert(nil), url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token}}, p)
 }
 
-// resource presents an access token to userinfo, which is a resource of this server.
+// resource presents an access token to userinfo, a resource of this server.
 func (s *fapi) resource(scheme, token string, p *testkit.Prover, edit ...func(map[string]any)) answer {
 	s.t.Helper()
 	var lines []string
@@ -120,7 +121,7 @@ func (s *fapi) resource(scheme, token string, p *testkit.Prover, edit ...func(ma
 	return s.presenting("GET", userInfoPath, scheme, token, lines...)
 }
 
-// check checks what the suite checks of each success.
+// check makes the suite's checks of every successful token response.
 func (s *fapi) check(a answer) tokens {
 	s.t.Helper()
 	got := s.mustIssue(a)
@@ -130,7 +131,7 @@ func (s *fapi) check(a answer) tokens {
 	return got
 }
 
-// flow goes the whole way with these parameters of the request.
+// flow performs the whole flow with these request parameters.
 func (s *fapi) flow(pairs ...string) (tokens, url.Values, map[string]any) {
 	s.t.Helper()
 	q := s.granted(pairs...)
@@ -142,19 +143,19 @@ func (s *fapi) flow(pairs ...string) (tokens, url.Values, map[string]any) {
 	return got, q, claims
 }
 
-// refusedPush returns a module whose pushed request must be refused.
+// refusedPush returns a module in which a pushed request must be refused.
 func refusedPush(code oauth.ErrorCode, pairs ...string) func(*fapi) {
 	return func(s *fapi) { want(s.t, s.push(s.c, nil, nil, pairs...), 400, string(code)) }
 }
 
-// refusedAssertion returns a module whose assertion must be refused, also when it comes
-// for a token.
+// refusedAssertion returns a module in which a client assertion must be refused, at the
+// push and at the token endpoint.
 func refusedAssertion(claims func(s *fapi) map[string]any) func(*fapi) {
 	return func(s *fapi) {
 		want(s.t, s.push(s.c, claims(s), nil), 400, string(oauth.InvalidClient))
 		code := s.granted().Get("code")
 		want(s.t, s.redeemBy(s.c, s.c.assert(claims(s)), code, verifier, s.p), 400, string(oauth.InvalidClient))
-		s.check(s.redeem(s.c, code, s.p)) // nothing was spent
+		s.check(s.redeem(s.c, code, s.p)) // the refusal has not spent the code
 	}
 }
 
@@ -268,7 +269,7 @@ var fapiModules = map[string]func(*fapi){
 	},
 	"ensure-request-object-without-redirect-uri-fails": refusedPush(oauth.InvalidRequest, "redirect_uri"),
 	"ensure-redirect-uri-in-authorization-request":     refusedPush(oauth.InvalidRequest, "redirect_uri"),
-	// The suite tolerates the refusal: no redirect URI that is not registered is accepted.
+	// The suite accepts this refusal: an unregistered redirect URI is never accepted.
 	"plain-fapi-tolerate-unregistered-redirect-uri": refusedPush(oauth.InvalidRequest, "redirect_uri="+redirect+"/other"),
 	"ensure-unsigned-authorization-request-without-using-par-fails": func(s *fapi) {
 		s.b.get(asking(s.c.oauthClient, "scope=openid a")).told(s.t, redirect, oauth.InvalidRequest)
@@ -376,7 +377,7 @@ var fapiModules = map[string]func(*fapi){
 		got, _, _ := s.flow()
 		want(s.t, s.refresh(s.other, got.RefreshToken, s.p), 400, string(oauth.InvalidGrant))
 		want(s.t, s.refresh(s.c, got.RefreshToken, nil), 400, string(oauth.InvalidDPoPProof))
-		for _, p := range []*testkit.Prover{s.p, testkit.NewProver(s.t), s.p} { // a confidential client's key may change
+		for _, p := range []*testkit.Prover{s.p, testkit.NewProver(s.t), s.p} { // a confidential client may change its key
 			s.step(31 * time.Second)
 			again := s.mustIssue(s.refresh(s.c, got.RefreshToken, p))
 			if again.RefreshToken != got.RefreshToken || again.AccessToken == got.AccessToken {
@@ -433,7 +434,7 @@ var fapiModules = map[string]func(*fapi){
 	"incorrect-pkce-code-verifier-rejected": func(s *fapi) {
 		want(s.t, s.redeemBy(s.c, s.c.assert(nil), s.granted().Get("code"), strings.Repeat("x", 43), s.p), 400, string(oauth.InvalidGrant))
 	},
-	"par-without-duplicate-parameters": func(s *fapi) { s.flow() }, // its address has client_id and request_uri alone
+	"par-without-duplicate-parameters": func(s *fapi) { s.flow() }, // the authorization request contains only client_id and request_uri
 	"par-test-array-as-audience-fails": refusedAssertion(func(*fapi) map[string]any { return map[string]any{"aud": []string{issuerID}} }),
 	"par-test-par-endpoint-url-as-audience-fails": refusedAssertion(func(*fapi) map[string]any {
 		return map[string]any{"aud": publicURL + pushURL}
@@ -443,7 +444,7 @@ var fapiModules = map[string]func(*fapi){
 	}),
 }
 
-// nonce goes the way with a nonce of n bytes.
+// nonce performs the flow with a nonce of n bytes.
 func (s *fapi) nonce(n int) {
 	s.t.Helper()
 	long := strings.Repeat("n", n)
@@ -452,7 +453,7 @@ func (s *fapi) nonce(n int) {
 	}
 }
 
-// proofMade has proofs be made before or after now.
+// proofMade makes proofs whose iat is before or after now.
 func (s *fapi) proofMade(by time.Duration) {
 	s.t.Helper()
 	at := claim("iat", s.now().Add(by).Unix())
@@ -462,14 +463,15 @@ func (s *fapi) proofMade(by time.Duration) {
 	}
 }
 
-// boundCode checks that another key redeems no code that is bound to that of s.
+// boundCode checks that a proof by another key cannot redeem a code that is bound to the
+// key of s.
 func (s *fapi) boundCode(code string) {
 	s.t.Helper()
 	want(s.t, s.redeem(s.c, code, testkit.NewProver(s.t)), 400, string(oauth.InvalidGrant))
 	s.check(s.redeem(s.c, code, s.p))
 }
 
-// signed is an assertion by an RSA key.
+// signed returns an assertion that an RSA key has signed.
 func (s *fapi) signed(c *assertingClient, alg jose.SignatureAlgorithm, key *rsa.PrivateKey) string {
 	s.t.Helper()
 	c.jti++
@@ -493,11 +495,11 @@ func (s *fapi) signed(c *assertingClient, alg jose.SignatureAlgorithm, key *rsa.
 	return text
 }
 
-// TestFAPISecurityProfile has a part for each module of the suite's plan that
-// conformance.Modules says is covered by it.
+// TestFAPISecurityProfile runs a subtest for each module of the suite's plan that
+// conformance.Modules assigns to it.
 func TestFAPISecurityProfile(t *testing.T) {
 	d, _ := signedIn(t)
-	d.issuer.CodeLifetime = 10 * time.Minute // the profile's minute holds whatever the configuration says
+	d.issuer.CodeLifetime = 10 * time.Minute // the profile's limit of a minute applies despite the configuration
 	named := 0
 	for _, m := range conformance.Modules {
 		if !slices.Contains(m.By, t.Name()) {
@@ -522,7 +524,7 @@ func TestFAPISecurityProfile(t *testing.T) {
 	}
 }
 
-// One word sets all that the profile demands.
+// The profile's name sets all that the profile requires.
 func TestFA01_OneWordSetsWhatTheProfileDemands(t *testing.T) {
 	d := start(t)
 	c := d.assertingClient(follows)
@@ -563,7 +565,7 @@ func TestFA02_WhatContradictsTheProfileIsRefusedByItsRule(t *testing.T) {
 			t.Errorf("%s: %v", flag, err)
 		}
 	}
-	// Without the profile, everything may be as it was.
+	// Without the profile, these settings are allowed.
 	r := client.Registered(good.Client)
 	r.Profile, r.DPoP, r.RequirePAR = "", store.DPoPAllowed, false
 	if _, err := r.Change(good.Client, d.issuer.Policy); err != nil {
@@ -571,7 +573,7 @@ func TestFA02_WhatContradictsTheProfileIsRefusedByItsRule(t *testing.T) {
 	}
 }
 
-// Nor does another issuer's word authenticate a client of the profile.
+// An assertion of another issuer does not authenticate a client of the profile.
 func TestFA10_AWorkloadOfTheProfileAuthenticates(t *testing.T) {
 	d := startTrusted(t)
 	c := d.assertingClient(func(r *client.Registration) {

@@ -9,7 +9,7 @@ import (
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
-// failing is a hook that fails the named operations.
+// failing returns a hook that makes the named operations fail.
 func failing(operations ...storetest.Method) storetest.Hook {
 	return func(op storetest.Method, _ grant.Grant) error {
 		if slices.Contains(operations, op) {
@@ -19,8 +19,8 @@ func failing(operations ...storetest.Method) storetest.Hook {
 	}
 }
 
-// panicking is a hook that panics with a text in every operation of a request: not in the
-// directory's poll, which has a goroutine of its own.
+// panicking returns a hook that panics in every operation of a request. It excludes the
+// directory's poll, which runs in its own goroutine.
 func panicking(text string) storetest.Hook {
 	return func(op storetest.Method, _ grant.Grant) error {
 		if op != storetest.Changes {
@@ -32,8 +32,8 @@ func panicking(text string) storetest.Hook {
 
 var errDown = errors.New("the disk at /var/lib/secret-place is gone")
 
-// gather is a hook that holds the first n of an operation until all have come,
-// so that each has decided on the same row before any of them writes.
+// gather returns a hook that holds the first n calls of an operation until all have
+// arrived, so that all decide on the same row before one of them writes.
 func gather(n int, operation storetest.Method) storetest.Hook {
 	var mu sync.Mutex
 	come, all := 0, make(chan struct{})

@@ -15,9 +15,8 @@ import (
 	"github.com/mintage/mintage/internal/web"
 )
 
-// A client system of an OpenAM-style deployment knows nothing of PKCE, and
-// finds code, scope, state, iss and client_id at its callback
-// (compat.callback_parameters).
+// A client for OpenAM does not support PKCE, and expects code, scope, state, iss and
+// client_id at its callback (compat.callback_parameters).
 func TestClientWithoutPKCEWorksEndToEnd(t *testing.T) {
 	d, b := visitor(t, func(o *options) { o.tuneFront = func(f *web.Front) { f.Authorizer.CallbackParameters = true } })
 	old := d.client(client.Registration{Settings: store.Settings{Name: "Old", NoPKCE: true, Scope: "read write"}})
@@ -40,9 +39,9 @@ func TestClientWithoutPKCEWorksEndToEnd(t *testing.T) {
 		t.Errorf("scope %q, type %q", pair.Scope, pair.TokenType)
 	}
 	d.alive(old, pair.RefreshToken)
-	// The others' requests without PKCE are refused all the same.
+	// Other clients' requests without PKCE are still refused.
 	b.get(asking(d.a, "code_challenge", "code_challenge_method")).told(t, redirect, oauth.InvalidRequest)
-	// One that does use it is held to it.
+	// If the client does send a challenge, it must prove it.
 	code = b.decide(b.open(asking(old, "scope=read")).at(t, "consent"), "allow").code(t, redirect)
 	want(t, d.post(old.redeem(code)), http.StatusBadRequest, "invalid_grant")
 }
@@ -52,14 +51,15 @@ func TestFirstPartyClientIsNotAskedFor(t *testing.T) {
 	own := d.client(client.Registration{Settings: store.Settings{Name: "Own", FirstParty: true}})
 	s := b.logIn(b.open(asking(own)).at(t, "login"), username, password)
 	d.mustIssue(d.post(own.challenged(s.code(t, redirect))))
-	b.get(asking(own)).code(t, redirect) // signed in: no page at all
+	b.get(asking(own)).code(t, redirect) // signed in: no page is shown
 	b.get(asking(own, "prompt=none")).code(t, redirect)
 	b.open(asking(own, "prompt=consent")).at(t, "consent")
 	b.open(asking(d.a)).at(t, "consent")
 }
 
-// Any program of the user's machine can claim a loopback address or a scheme
-// (RFC 8252 section 8.6): neither a remembered consent nor first-party counts.
+// Any program of the user's machine can use a loopback address or a private-use scheme
+// (RFC 8252 section 8.6). Neither a remembered consent nor first-party status skips the
+// question.
 func TestNativeClientIsAlwaysAskedFor(t *testing.T) {
 	d, b := signedIn(t)
 	native := d.client(client.Registration{
@@ -80,7 +80,8 @@ func TestNativeClientIsAlwaysAskedFor(t *testing.T) {
 		}
 		b.get(asking(native, "redirect_uri="+uri, "prompt=none")).told(t, uri, oauth.InteractionRequired)
 	}
-	// An address that the client's owner has proved is another thing.
+	// A claimed https redirect URI, whose domain belongs to the client's owner, is
+	// different.
 	b.get(asking(native, "redirect_uri=https://app.example/cb")).code(t, "https://app.example/cb")
 }
 
@@ -90,7 +91,8 @@ func TestRememberedConsentIsNotAskedForAgain(t *testing.T) {
 		t.Helper()
 		b.post(interactionURL, "id="+page.field("id"), "step=consent", "decision=allow", "remember="+remember).code(t, redirect)
 	}
-	// Without the tick, the user is asked again, and shown what is known.
+	// Without the check box, the user is asked again, and the page shows the earlier
+	// consent.
 	allow(b.open(asking(d.a, "scope=a")).at(t, "consent"), "")
 	page := b.open(asking(d.a, "scope=a")).at(t, "consent")
 	if !strings.Contains(page.body, "You have already allowed it to:") {
@@ -100,7 +102,8 @@ func TestRememberedConsentIsNotAskedForAgain(t *testing.T) {
 	b.get(asking(d.a, "scope=a")).code(t, redirect)
 	b.get(asking(d.a, "scope=a", "prompt=none")).code(t, redirect)
 
-	// More than that is asked for, and what is new is shown apart.
+	// If a request has more scopes, the user is asked, and the page separates new from
+	// known scopes.
 	b.get(asking(d.a, "scope=a b", "prompt=none")).told(t, redirect, oauth.ConsentRequired)
 	page = b.open(asking(d.a, "scope=a b")).at(t, "consent")
 	asked, known, both := strings.Cut(page.body, "You have already allowed it to:")
@@ -108,11 +111,11 @@ func TestRememberedConsentIsNotAskedForAgain(t *testing.T) {
 		t.Errorf("new and known are not apart: %d and %d", strings.Count(asked, "<li>"), strings.Count(known, "<li>"))
 	}
 	b.decide(page, "deny").told(t, redirect, oauth.AccessDenied)
-	b.get(asking(d.a, "scope=a")).code(t, redirect) // a refusal takes nothing back
+	b.get(asking(d.a, "scope=a")).code(t, redirect) // a denial withdraws nothing
 	allow(b.open(asking(d.a, "scope=a b")).at(t, "consent"), "yes")
 	b.get(asking(d.a, "scope=b a")).code(t, redirect)
 	b.open(asking(d.a, "scope=a", "prompt=consent")).at(t, "consent")
-	// It is this client's and this user's.
+	// The consent is for this client and this user only.
 	b.open(asking(d.b, "scope=a")).at(t, "consent")
 	d.user("bob", cheaply)
 	other := d.browser()
@@ -120,8 +123,8 @@ func TestRememberedConsentIsNotAskedForAgain(t *testing.T) {
 	other.open(asking(d.a, "scope=a")).at(t, "consent")
 }
 
-// Disconnecting ends the grants, the codes on their way, and the consent, at
-// once.
+// Disconnecting a client immediately ends its grants, its unredeemed codes and the
+// consent.
 func TestDisconnectEndsWhatTheClientHas(t *testing.T) {
 	d, b := signedIn(t)
 	pair := d.mustIssue(d.post(d.a.challenged(b.agree(asking(d.a)).Query().Get("code"))))
@@ -142,12 +145,12 @@ func TestDisconnectEndsWhatTheClientHas(t *testing.T) {
 	if strings.Contains(page.body, "already allowed") {
 		t.Error("what was taken back is shown as allowed")
 	}
-	// To connect again works at once.
+	// The client can be connected again at once.
 	d.mustIssue(d.post(d.a.challenged(b.decide(page, "allow").code(t, redirect))))
 	b.post(connectionsURL).says(t, http.StatusBadRequest, pages.BadRequest)
 }
 
-// handedOff makes another system know the users.
+// handedOff configures a login by another system.
 func handedOff(o *options) {
 	o.front = true
 	o.tuneFront = func(f *web.Front) { f.Users, f.Handoff, f.Authorizer.Alive = nil, loginURL, nil }
@@ -180,13 +183,13 @@ func TestHandedOffLogin(t *testing.T) {
 	}
 	challenge := begin()
 	to := accept(challenge, login.Identity{Subject: "u-1", Name: "Ulla", Claims: `{"tenant":"t1"}`})
-	// The challenge alone, or with a verifier that was made up, signs nobody in.
+	// The challenge alone, or with an invented verifier, signs nobody in.
 	if s := b.get(interactionURL + "?id=" + challenge); s.location().Host != "login.example" || b.cookie(sessionName) != "" {
 		t.Errorf("without the verifier: status %d, %q", s.StatusCode, s.title())
 	}
 	b.get(interactionURL+"?id="+challenge+"&verifier="+strings.Repeat("A", 43)).says(t, http.StatusForbidden, pages.InteractionUnknown)
-	// Nor does it in another browser: whoever made a user follow the address
-	// gets no session into that browser.
+	// Nor does it in another browser: an attacker cannot plant a session in a victim's
+	// browser by sending the address.
 	victim := d.browser()
 	victim.open(asking(d.a))
 	victim.get(to.String()).says(t, http.StatusForbidden, pages.InteractionUnknown)
@@ -195,13 +198,13 @@ func TestHandedOffLogin(t *testing.T) {
 	if !strings.Contains(consent.body, "<bdi>Ulla</bdi>") {
 		t.Error("the page does not say who is signed in")
 	}
-	b.open(to.String()).at(t, "consent") // reload
+	b.open(to.String()).at(t, "consent") // a reload works, too
 	d.mustIssue(d.post(d.a.challenged(b.decide(consent, "allow").code(t, redirect))))
 	if g := d.grants(); len(g) != 1 || g[0].Subject != "u-1" || g[0].Claims != `{"tenant":"t1"}` {
 		t.Errorf("%d grants", len(g))
 	}
 
-	// A login that is refused is told to the client.
+	// A refused login is redirected to the client as an error.
 	challenge = begin("prompt=login")
 	said, err := d.authorizer.RejectLogin(t.Context(), challenge, oauth.LoginRequired)
 	if err != nil {
@@ -210,7 +213,7 @@ func TestHandedOffLogin(t *testing.T) {
 	b.get(said).told(t, redirect, oauth.LoginRequired)
 	b.get(said).told(t, redirect, oauth.LoginRequired)
 
-	// For the account pages there is no client to tell.
+	// On the account pages, there is no client to redirect to.
 	b.post(logoutURL)
 	challenge = b.open(connectionsURL).location().Query().Get("challenge")
 	if said, err = d.authorizer.RejectLogin(t.Context(), challenge, ""); err != nil {
@@ -219,11 +222,11 @@ func TestHandedOffLogin(t *testing.T) {
 	if s := b.get(said); s.StatusCode != http.StatusForbidden || s.title() != "You were not signed in" {
 		t.Errorf("status %d, %q", s.StatusCode, s.title())
 	}
-	// A form for built-in users is none here.
+	// A form for built-in users has no effect here.
 	page := begin()
 	b.post(interactionURL, "id="+page, "step=login", "username="+username, "password="+password).says(t, http.StatusBadRequest, pages.BadRequest)
 
-	// Too late, for either side.
+	// After the timeout, neither accepting nor refusing works.
 	late := begin()
 	lateURL := accept(late, login.Identity{Subject: "u-1"})
 	d.step(d.authorizer.Interactions.Lifetime + time.Second)

@@ -48,22 +48,22 @@ const (
 	issuerID  = publicURL + "/oauth2/api"
 	endpoint  = "/oauth2/access_token?realm=/api"
 	redirect  = "https://client.example/cb"
-	// otherRedirect is registered for every client too.
+	// otherRedirect is also registered for every client.
 	otherRedirect = "https://client.example/other?a=1&b=2"
 )
 
-// keySchedule has no RSA, whose keys take long to make, and rotates nothing.
+// keySchedule omits RSA, whose keys take long to generate, and rotates nothing.
 var keySchedule = keys.Schedule{
 	MaxAge: time.Hour, Retention: time.Hour + 6*time.Minute, Algorithms: []keys.Purpose{keys.ES256, keys.EdDSA},
 }
 
-// A deployment is a whole server on a store of its own, with a clock that
-// tests set, reached over TLS.
+// A deployment is a whole server over TLS, with its own store and a clock that the test
+// sets.
 type deployment struct {
 	t          *testing.T
 	dir        string
 	address    string
-	store      store.Store // as the server sees it, faults and all
+	store      store.Store // as the server uses it, including faults
 	faulty     *storetest.Faulty
 	sqlite     *sqlite.Store
 	kek        *keys.KEK
@@ -75,11 +75,11 @@ type deployment struct {
 	roots      *x509.CertPool
 	plain      bool
 	kept       *http.Client
-	ended      func(func()) // runs something at the end of the test
+	ended      func(func()) // registers a function for the end of the test
 	clock      atomic.Int64 // milliseconds since 1970; it stands still
 	a, b       oauthClient
 	server     *server.Server
-	// connections is nil if they are not bounded.
+	// connections is nil if connections are not limited.
 	connections *server.Connections
 }
 
@@ -89,7 +89,7 @@ type options struct {
 	overload.Capacity
 	overload.RateLimits
 	token.Endpoints
-	Front               *web.Front // nil: no pages
+	Front               *web.Front // nil without pages
 	RedirectURIMismatch bool
 	ScopesSupported     []string
 	TokenInfoQuery      bool
@@ -98,26 +98,26 @@ type options struct {
 	retryWindowPublic time.Duration
 	wrap              func(store.Store) store.Store
 	tune              func(*http.Server)
-	monotonic         func() time.Time // of the directory
-	alone             bool             // not beside other tests
-	front             bool             // with an authorization endpoint
+	monotonic         func() time.Time // the directory's monotonic clock
+	alone             bool             // not in parallel with other tests
+	front             bool             // with the authorization endpoint
 	tuneFront         func(*web.Front)
-	rsa               bool // with an RSA key, by which id_tokens are signed by default
+	rsa               bool // with an RSA key, the default for id_tokens
 	connections       *server.ConnectionLimits
 }
 
-// An oauthClient is a registration and its secret.
+// An oauthClient is a registered client with its secret.
 type oauthClient struct {
 	store.Client
 	secret string
 }
 
-// start runs a deployment until the end of the test. Its clock stands still.
+// start runs a deployment until the end of the test. Its clock stands still until step.
 func start(t *testing.T, choose ...func(*options)) *deployment {
 	t.Helper()
 	def := config.Default()
 	o := options{
-		// Races want all of their requests at once, on the smallest machine too.
+		// Race tests send all requests at once, even on a small machine.
 		Options:     server.Options{Site: server.Site{PublicURL: publicURL}, BasicAuthStatus: def.Errors.BasicAuthStatus},
 		Capacity:    overload.Capacity{Requests: 1024},
 		retryWindow: def.RetryWindow.Std(), retryWindowPublic: def.RetryWindowPublic.Std(),
@@ -197,8 +197,8 @@ func start(t *testing.T, choose ...func(*options)) *deployment {
 		}
 		srv.TLSConfig = server.TLSConfig(cert)
 	}
-	// Production's times are shorter than what a busy machine may take for a step of a
-	// test, and than what a flood that is not held back would cost others.
+	// Longer timeouts than in production: a busy machine needs time for the steps of a
+	// test, and a timeout must not end a flood that the server itself has to hold back.
 	srv.ReadHeaderTimeout, srv.ReadTimeout, srv.WriteTimeout = time.Minute, time.Minute, time.Minute
 	if o.tune != nil {
 		o.tune(srv)
@@ -256,8 +256,8 @@ func newServer(iss *issuer.Issuer, o *options, log *slog.Logger) *server.Server 
 	return srv
 }
 
-// slow is a clock for the age of what is polled: the poller, which is not what is
-// tested, may have to wait for seconds on a busy machine.
+// slow returns a clock for the age of polled data. It runs slower than real time, because
+// on a busy machine the poll, which these tests are not about, may be late by seconds.
 func slow(start time.Time) func() time.Time {
 	return func() time.Time { return start.Add(time.Since(start) / 20) }
 }
@@ -274,7 +274,7 @@ func (d *deployment) now() time.Time {
 // step moves the deployment's clock.
 func (d *deployment) step(by time.Duration) { d.clock.Add(by.Milliseconds()) }
 
-// client registers a client, with what the registration leaves open filled in.
+// client registers a client, with defaults for omitted fields.
 func (d *deployment) client(r client.Registration) oauthClient {
 	d.t.Helper()
 	if r.Name == "" {
@@ -293,7 +293,7 @@ func (d *deployment) client(r client.Registration) oauthClient {
 		r.Auth = store.AuthEither
 	}
 	if r.IDTokenAlg == "" {
-		r.IDTokenAlg = keys.ES256 // there are no RSA keys, which take long to make
+		r.IDTokenAlg = keys.ES256 // RSA keys take long to generate
 	}
 	c, secret, err := r.Client(realm, d.ring(), d.issuer.Policy, grant.At(d.now()))
 	if err != nil {
@@ -309,7 +309,7 @@ func (d *deployment) client(r client.Registration) oauthClient {
 	return oauthClient{c, string(secret)}
 }
 
-// change writes an altered registration.
+// change stores an altered registration.
 func (d *deployment) change(c oauthClient, alter func(*store.Client)) oauthClient {
 	d.t.Helper()
 	c.Client = c.Clone()
@@ -322,7 +322,7 @@ func (d *deployment) change(c oauthClient, alter func(*store.Client)) oauthClien
 	return c
 }
 
-// selfRegistered is a client for which nobody but itself vouches.
+// selfRegistered stores a client that has registered itself.
 func (d *deployment) selfRegistered(name string) oauthClient {
 	d.t.Helper()
 	body, err := json.Marshal(map[string]any{"client_name": name, "redirect_uris": []string{redirect}})
@@ -332,7 +332,7 @@ func (d *deployment) selfRegistered(name string) oauthClient {
 	return d.registered(string(body))
 }
 
-// cutOff refuses what was authorized for a subject until now.
+// cutOff stores a cutoff and waits until it is in force.
 func (d *deployment) cutOff(c store.Cutoff) {
 	d.t.Helper()
 	c.Realm, c.At = realm, grant.At(d.now())
@@ -358,7 +358,7 @@ func (d *deployment) ring() *keys.Ring {
 	return view.Ring
 }
 
-// row is a grant as it is stored.
+// row returns a grant as it is stored.
 func (d *deployment) row(id grant.ID) grant.Grant {
 	d.t.Helper()
 	g, err := d.sqlite.Grant(context.Background(), id)
@@ -368,8 +368,8 @@ func (d *deployment) row(id grant.ID) grant.Grant {
 	return g
 }
 
-// code issues one without a challenge, also of a client that must use PKCE, as a
-// login portal was once let to.
+// code issues a code without a challenge, even for a client that must use PKCE, as login
+// portals formerly could.
 func (d *deployment) code(c oauthClient, choose ...func(*issuer.Authorization)) issuer.IssuedCode {
 	d.t.Helper()
 	a := issuer.Authorization{ClientID: c.ID, RedirectURI: c.RedirectURIs[0], Subject: "alice"}
@@ -389,7 +389,7 @@ func (d *deployment) code(c oauthClient, choose ...func(*issuer.Authorization)) 
 	rand.Read(agreed.Nonce[:])
 	registered, ok := view.Client(realm, c.ID)
 	if !ok {
-		d.t.Fatalf("client %s is not there, or disabled", c.ID)
+		d.t.Fatalf("client %s does not exist, or is disabled", c.ID)
 	}
 	code, err := d.issuer.Codes().IssueAgreed(registered, agreed)
 	if err != nil {
@@ -398,7 +398,7 @@ func (d *deployment) code(c oauthClient, choose ...func(*issuer.Authorization)) 
 	return code
 }
 
-// A lockedBuffer collects the log.
+// A lockedBuffer collects the log of concurrent writers.
 type lockedBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -430,7 +430,7 @@ var makeCertificate = sync.OnceValues(func() ([2][]byte, error) {
 	return selfSigned(key, &key.PublicKey)
 })
 
-// selfSigned is a certificate and its key, in PEM.
+// selfSigned returns a certificate and its key, in PEM.
 func selfSigned(key, public any) (files [2][]byte, err error) {
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "conformance tests"},
@@ -452,7 +452,7 @@ func selfSigned(key, public any) (files [2][]byte, err error) {
 	return files, nil
 }
 
-// certificate writes the tests' certificate into files.
+// certificate writes the tests' certificate to files.
 func certificate(t *testing.T) (certFile, keyFile string, roots *x509.CertPool) {
 	t.Helper()
 	pair, err := makeCertificate()
@@ -478,14 +478,14 @@ func writePair(t *testing.T, dir string, pair [2][]byte) (certFile, keyFile stri
 
 var lastLocal atomic.Uint32
 
-// local is an address of this machine that nobody else in the test process
-// connects from: failed authentications are counted by address.
+// local returns an address of this machine that nothing else in the test process uses,
+// because failed authentications are counted by address.
 func local() *net.TCPAddr {
 	n := lastLocal.Add(1)
 	return &net.TCPAddr{IP: net.IPv4(127, byte(1+n>>16), byte(n>>8), byte(n))}
 }
 
-// dial opens a connection from an address of its own.
+// dial opens a connection from an address.
 func (d *deployment) dial(from *net.TCPAddr) net.Conn {
 	d.t.Helper()
 	dialer := &net.Dialer{LocalAddr: from, Timeout: 10 * time.Second}

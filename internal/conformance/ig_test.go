@@ -20,7 +20,7 @@ const (
 	refreshTokenType = "urn:ietf:params:oauth:token-type:refresh_token"
 )
 
-// asserting is a client that may get identity assertions for the chat.
+// asserting registers a client that may get identity assertions for the chat.
 func (d *deployment) asserting(choose ...func(*client.Registration)) oauthClient {
 	d.t.Helper()
 	return d.leaving(append([]func(*client.Registration){func(r *client.Registration) {
@@ -28,7 +28,7 @@ func (d *deployment) asserting(choose ...func(*client.Registration)) oauthClient
 	}}, choose...)...)
 }
 
-// asserts is the request of a client for an identity assertion.
+// asserts returns a client's request for an identity assertion.
 func (c oauthClient) asserts(subject string, pairs ...string) url.Values {
 	return c.exchanges(subject, append([]string{"subject_token_type", idTokenType, "requested_token_type", oauth.TypeIDJAG, "audience", chatServer}, pairs...)...)
 }
@@ -73,7 +73,7 @@ func TestIG01_IG02_IG05_AnIdentityAssertion(t *testing.T) {
 			t.Errorf("%q: %v", row.pairs, got)
 		}
 	}
-	// It is nothing to this server.
+	// This server itself does not accept the assertion as a token.
 	if in := d.introspect(c, a.AccessToken); in.body != `{"active":false}` {
 		t.Errorf("introspection answers %s", in.body)
 	}
@@ -96,7 +96,7 @@ func TestIG03_WhoGetsIdentityAssertions(t *testing.T) {
 	want(t, d.post(other.asserts(login.RefreshToken, "subject_token_type", refreshTokenType)), http.StatusBadRequest, "invalid_request")
 	want(t, d.post(d.a.asserts(login.IDToken)), http.StatusBadRequest, "unauthorized_client")
 	want(t, d.post(oauthClient{Client: c.Client, secret: "wrong"}.asserts(login.IDToken)), http.StatusBadRequest, "invalid_client")
-	// It exchanges nothing else.
+	// The client may not exchange tokens for anything else.
 	want(t, d.post(c.exchanges(login.AccessToken)), http.StatusBadRequest, "unauthorized_client")
 	public := d.change(c, func(c *store.Client) { c.Auth = store.AuthNone })
 	public.secret = ""
@@ -107,8 +107,8 @@ func TestIG03_WhoGetsIdentityAssertions(t *testing.T) {
 	}
 }
 
-// An id_token counts until it expires or its session ends, however long the browser was
-// idle.
+// As a subject token, an id_token is valid until it expires or its session ends; the
+// session's idle timeout does not matter.
 func TestIG04_TheSessionOfAnIDToken(t *testing.T) {
 	d, b := signedIn(t)
 	c := d.asserting(func(r *client.Registration) { r.IDTokenLifetime = store.InMilliseconds(10 * time.Hour) })
@@ -130,7 +130,7 @@ func TestIG04_TheSessionOfAnIDToken(t *testing.T) {
 	}
 	b.get(leave("id_token_hint="+login.IDToken)).gone(t, b, logoutURL)
 	want(t, d.post(c.asserts(login.IDToken)), http.StatusBadRequest, "invalid_request")
-	d.signIn(b, username) // another session
+	d.signIn(b, username) // a new session
 	want(t, d.post(c.asserts(login.IDToken)), http.StatusBadRequest, "invalid_request")
 	login = b.signsIn(d, c)
 	d.changeUser(username, func(u account.User) account.User { return u.Disable(grant.At(d.now())) })

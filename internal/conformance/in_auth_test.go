@@ -15,18 +15,17 @@ import (
 
 const challengeBasic = `Www-Authenticate: Basic realm="/api", charset="UTF-8"`
 
-// A badCaller is a request of the client's that must not be believed.
+// A badCaller is a request by the client whose authentication must fail.
 type badCaller struct {
 	name      string
 	spoil     func(r *request)
 	status    int
 	body      string
-	challenge string // whole line; "" if there must be none
+	challenge string // the complete header line; "" if it must be absent
 }
 
-// badCallers are the defects of client authentication, for a client with a
-// secret. Those that only the endpoints about tokens answer in this way come
-// last.
+// badCallers returns the defects of client authentication, for a client with a secret.
+// The last ones are specific to introspection and revocation.
 func badCallers(c, other oauthClient) []badCaller {
 	failed := errorBody("invalid_client", "client authentication failed")
 	header := func(value string) func(*request) {
@@ -56,7 +55,7 @@ func badCallers(c, other oauthClient) []badCaller {
 			header(basicHeader(c.ID, c.secret))(r)
 			r.header = append(r.header, "Authorization: "+basicHeader(c.ID, c.secret))
 		}, 401, failed, challengeBasic},
-		// RFC 7662 section 2.3: the challenge is of the scheme that was used.
+		// RFC 7662 section 2.3: the challenge names the scheme that the request used.
 		{"a made-up bearer token", header("Bearer made-up"), 401, failed, challengeInvalid},
 	}
 }
@@ -129,7 +128,7 @@ func TestIN02_APublicClientMayNotAsk(t *testing.T) {
 		compareHeader(t, a)
 	}
 	d.wantActive(d.resourceServer(), true, pair.AccessToken)
-	// Nor can one be registered to.
+	// A public client cannot be registered for introspection either.
 	_, _, err := client.Registration{Settings: store.Settings{Name: "x", Auth: store.AuthNone, Introspect: true}}.Client(realm, d.ring(), d.issuer.Policy, 1)
 	if invalid, ok := err.(*oauth.Invalid); !ok || invalid.Field != "introspect" {
 		t.Errorf("a public resource server: %v", err)
@@ -149,7 +148,7 @@ func TestIN07_RV10_RV16_OnlyAPostedFormIsRead(t *testing.T) {
 			if a.status != http.StatusMethodNotAllowed || method != "HEAD" && a.body != errorBody("invalid_request", "method must be POST") {
 				t.Errorf("%s %s: %v", method, path, a)
 			}
-			a.header["Content-Length"] = []string{"0"} // RFC 9110 section 8.6: it may be left out for HEAD
+			a.header["Content-Length"] = []string{"0"} // RFC 9110 section 8.6: optional for HEAD
 			compareHeader(t, a, "Allow: POST")
 		}
 		for name, c := range map[string]struct {
@@ -202,9 +201,8 @@ func TestIN08_RV10_OtherBodiesAreRefused(t *testing.T) {
 	d.wantActive(d.a, true, pair.AccessToken)
 }
 
-// The order of checks is that of the token endpoint: cheap before expensive,
-// public before secret. Each request has the defects of its step and all
-// steps after it.
+// Checks are in the token endpoint's order: cheap before expensive, public before secret.
+// Each request has the defect of its step and those of all later steps.
 func TestIN05_RV07_ChecksHaveTheOrderOfTheTokenEndpoint(t *testing.T) {
 	d := start(t)
 	pair, _ := d.tokens(d.b)
@@ -226,11 +224,11 @@ func TestIN05_RV07_ChecksHaveTheOrderOfTheTokenEndpoint(t *testing.T) {
 	}
 	for _, path := range []string{introspectPath, revokePath} {
 		for i, step := range steps {
-			r := d.a.about(path, pair.AccessToken) // which is another client's
+			r := d.a.about(path, pair.AccessToken) // another client's token
 			r.form = maps.Clone(r.form)
 			for j, later := range steps[i:] {
 				if later.name == "length" && j > 0 {
-					continue // only what is declared is known so early
+					continue // only a declared length is known this early
 				}
 				later.spoil(r)
 			}
@@ -242,8 +240,8 @@ func TestIN05_RV07_ChecksHaveTheOrderOfTheTokenEndpoint(t *testing.T) {
 	d.wantActive(d.b, true, pair.AccessToken)
 }
 
-// The endpoints are at each of the addresses that clients of OpenAM-style
-// deployments know; a realm in the query must be the one there is.
+// The endpoints exist at each address that clients of OpenAM know; a realm in the query
+// must be the configured one.
 func TestIN03_RV01_EveryFormOfTheAddress(t *testing.T) {
 	d := start(t, func(o *options) { o.BasePath = "/openam" })
 	for _, prefix := range []string{"/openam/oauth2/", "/openam/oauth2/api/", "/openam/oauth2/realms/root/realms/api/"} {
@@ -285,8 +283,8 @@ func TestIN03_RV01_EveryFormOfTheAddress(t *testing.T) {
 	}
 }
 
-// Guessing at an endpoint about tokens counts like guessing at the token
-// endpoint.
+// Failed authentications at introspection and revocation count together with those at the
+// token endpoint.
 func TestIN01_RV05_GuessingIsThrottledTogether(t *testing.T) {
 	d := start(t, func(o *options) { o.ClientFailures = 3 })
 	from := local()

@@ -19,7 +19,7 @@ import (
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
-// exactly is an answer without what differs by chance.
+// exactly returns a response without its random parts.
 func exactly(a answer) string {
 	header := maps.Clone(a.header)
 	delete(header, "Date")
@@ -27,8 +27,8 @@ func exactly(a answer) string {
 	return fmt.Sprintf("%d\n%v\n%s", a.status, header, a.body)
 }
 
-// endings are the ways in which an access token dies that was alive, by what
-// does it to a fresh grant of c.
+// endings returns the ways in which a valid access token can end; each function applies
+// one to a new grant of c.
 func (d *deployment) endings() map[string]func(c oauthClient, code issuer.IssuedCode, pair tokens) {
 	cut := func(choose func(oauthClient) store.Cutoff) func(oauthClient, issuer.IssuedCode, tokens) {
 		return func(c oauthClient, _ issuer.IssuedCode, _ tokens) { d.cutOff(choose(c)) }
@@ -66,8 +66,8 @@ func (d *deployment) sweep() {
 	}
 }
 
-// A dead token looks like one that never was: the whole answer is the same
-// bytes, whatever it died of.
+// Whatever ended a token, the response is byte for byte the same as for a token that
+// never existed.
 func TestIN04_IN12_EveryDeadTokenHasTheSameAnswerOnTheNextCall(t *testing.T) {
 	d := start(t)
 	rs := d.resourceServer()
@@ -115,7 +115,7 @@ func TestIN04_WhatWasNeverIssuedHasTheSameAnswer(t *testing.T) {
 		return text
 	}
 	if seal(d.ring(), realm) != pair.AccessToken {
-		t.Fatal("the tokens that are made here are not like real ones")
+		t.Fatal("the invented tokens do not have the form of real ones")
 	}
 	list := map[string]string{
 		"another realm's": seal(d.ring(), "/other"), "another deployment's": seal(foreignRing(t), realm),
@@ -132,7 +132,7 @@ func TestIN04_WhatWasNeverIssuedHasTheSameAnswer(t *testing.T) {
 	d.wantActive(rs, true, pair.AccessToken, jwt.AccessToken)
 }
 
-// Every character of either form counts.
+// Changing any character makes either kind of token invalid.
 func TestIN04_AnAlteredTokenIsInactive(t *testing.T) {
 	d := start(t)
 	rs := d.resourceServer()
@@ -144,7 +144,7 @@ func TestIN04_AnAlteredTokenIsInactive(t *testing.T) {
 			if text[i] == 'A' {
 				other = "B"
 			}
-			if i%7 == 0 || i > len(text)-3 { // the rest is for the tests of package keys
+			if i%7 == 0 || i > len(text)-3 { // package keys tests the other positions
 				d.wantActive(rs, false, text[:i]+other+text[i+1:])
 			}
 		}
@@ -152,7 +152,7 @@ func TestIN04_AnAlteredTokenIsInactive(t *testing.T) {
 	}
 }
 
-// A token lives to its last millisecond, and no longer.
+// A token is valid until its last millisecond.
 func TestIN04_TK06_AnAccessTokenExpires(t *testing.T) {
 	for name, skew := range map[string]time.Duration{"one clock": 0, "clocks that differ": 2 * time.Second} {
 		t.Run(name, func(t *testing.T) {
@@ -247,14 +247,14 @@ func TestIN17_AStoreThatIsDownIsNoAnswer(t *testing.T) {
 		for _, accept := range []string{"application/token-introspection+jwt", "application/jwt"} {
 			down(rs, pair.AccessToken, "Accept: "+accept)
 		}
-		// What the store is not asked about has its answer.
+		// A token for which the store is not needed still gets its response.
 		d.wantActive(rs, false, "made-up")
 	}
 	d.faulty.Heal()
 	d.wantActive(rs, true, pair.AccessToken, jwt.AccessToken)
 
-	// An authentic token whose row is missing is our loss: the store is not what
-	// it was. It may come back, so nobody is told that the token is dead.
+	// If the row of an authentic token is missing, the store has lost it, and may get it
+	// back: the response is 503 and not "inactive".
 	d.faulty.Before(func(op storetest.Method, g grant.Grant) error {
 		if op == storetest.Grant && g.ID == id {
 			return store.ErrNotFound
@@ -269,7 +269,7 @@ func TestIN17_AStoreThatIsDownIsNoAnswer(t *testing.T) {
 	d.wantActive(d.a, false, pair.RefreshToken)
 }
 
-// A node that hears nothing might have missed a cutoff.
+// A node without news may have missed a cutoff.
 func TestIN17_ANodeWithoutNewsAnswersNothing(t *testing.T) {
 	var uptime atomic.Int64
 	d := start(t, func(o *options) {
@@ -288,7 +288,7 @@ func TestIN17_ANodeWithoutNewsAnswersNothing(t *testing.T) {
 	d.wantActive(rs, true, pair.AccessToken)
 }
 
-// No access token ever causes a write, and each costs one look at one row.
+// An access token never causes a write, and costs one read of one row.
 func TestIN16_AnAccessTokenCostsOneReadAndNeverAWrite(t *testing.T) {
 	d := start(t)
 	rs := d.resourceServer()
@@ -315,8 +315,8 @@ func TestIN16_AnAccessTokenCostsOneReadAndNeverAWrite(t *testing.T) {
 			d.faulty.Calls()
 			ask()
 			calls := d.faulty.Calls()
-			delete(calls, storetest.Heartbeat)      // the poll's, each second
-			delete(calls, storetest.Changes)        // the same
+			delete(calls, storetest.Heartbeat)      // by the poll, each second
+			delete(calls, storetest.Changes)        // by the poll, each second
 			delete(calls, storetest.NoteSecretUses) // of the caller's secret, each minute
 			reads := calls[storetest.Grant]
 			delete(calls, storetest.Grant)
@@ -325,7 +325,7 @@ func TestIN16_AnAccessTokenCostsOneReadAndNeverAWrite(t *testing.T) {
 			}
 		}
 	}
-	// The replay was only looked at.
+	// Introspecting a spent token is no replay.
 	d.wantActive(d.a, true, spent.AccessToken)
 	if err := errors.Join(d.faulty.Commit(t.Context(), store.Change{Cutoffs: []store.Cutoff{{Realm: realm, Subject: "x", At: 1}}})); err != nil || d.faulty.Calls()[storetest.CommitCutoff] != 1 {
 		t.Errorf("the counter does not count: %v", err)

@@ -13,14 +13,13 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// A signed is a JWT that a key of the published set has signed.
+// A signed is a verified JWT.
 type signed struct {
 	alg, typ string
 	claims   map[string]any
 }
 
-// verified checks a JWT as a stranger does: with a library that is not ours,
-// and the published keys.
+// verified verifies a JWT with a third-party library and the published keys.
 func (d *deployment) verified(text string) signed {
 	d.t.Helper()
 	jws, err := jose.ParseSigned(text, []jose.SignatureAlgorithm{jose.ES256, jose.EdDSA})
@@ -41,8 +40,7 @@ func (d *deployment) verified(text string) signed {
 	return signed{header.Algorithm, typ, members(d.t, string(payload))}
 }
 
-// sameMembers fails the test unless two objects have the same members, except
-// those that are named.
+// sameMembers requires that two objects have the same members, except the named ones.
 func sameMembers(t *testing.T, got, want map[string]any, except ...string) {
 	t.Helper()
 	for _, name := range except {
@@ -81,8 +79,8 @@ func TestIN14_TheAnswerAsAJWTIsSignedForTheOneWhoAsks(t *testing.T) {
 			if s.alg != c.alg || s.typ != "token-introspection+jwt" {
 				t.Errorf("alg %s, typ %s", s.alg, s.typ)
 			}
-			// RFC 9701 section 5: nothing at the top that would make it look like
-			// a token of the subject's.
+			// RFC 9701 section 5: no top-level claim may make the JWT look like an access
+			// token of the subject.
 			answer, ok := s.claims["token_introspection"].(map[string]any)
 			if !ok {
 				t.Fatalf("no answer in %v", s.claims)
@@ -90,7 +88,7 @@ func TestIN14_TheAnswerAsAJWTIsSignedForTheOneWhoAsks(t *testing.T) {
 			sameMembers(t, answer, members(t, plain.body))
 			iat := members(t, marshal(t, map[string]any{"iat": d.now().Unix()}))["iat"]
 			sameMembers(t, s.claims, map[string]any{"iss": issuerID, "aud": c.caller.ID, "iat": iat}, "token_introspection")
-			// It is no access token.
+			// It is not accepted as an access token.
 			d.wantActive(rs, false, a.body)
 			if v := d.verify(a.body); v.status != http.StatusUnauthorized {
 				t.Errorf("as an access token: %v", v)
@@ -118,7 +116,7 @@ func TestIN14_ThePhantomTokenSaysWhatTheOpaqueOneStandsFor(t *testing.T) {
 			t.Errorf("%d, alg %s, typ %s", a.status, s.alg, s.typ)
 		}
 		sameMembers(t, s.claims, plain, "active", "token_type")
-		// It is as good as the opaque one, and dies with it.
+		// The JWT is valid as long as the opaque token, and ends with it.
 		d.wantActive(rs, true, a.body)
 		if v := d.verify(a.body); v.status != http.StatusOK {
 			t.Errorf("as an access token: %v", v)
@@ -131,7 +129,7 @@ func TestIN14_ThePhantomTokenSaysWhatTheOpaqueOneStandsFor(t *testing.T) {
 		}
 		compareHeader(t, dead)
 	}
-	// A refresh token is no token to pass on.
+	// There is no phantom token for a refresh token.
 	pair, _ := d.tokens(d.a)
 	if a := d.introspect(d.a, pair.RefreshToken, "Accept: application/jwt"); !strings.HasPrefix(a.body, `{"active":true,`) {
 		t.Errorf("a refresh token: %v", a)
@@ -166,8 +164,8 @@ func TestIN14_OtherWishesGetJSON(t *testing.T) {
 	}
 }
 
-// A client with opaque tokens, whose revocation is seen at once, must not make
-// JWTs of them: those are good for who does not ask until they expire.
+// A client with opaque tokens relies on immediate revocation. It must not get JWTs for
+// them, which resource servers accept offline until they expire.
 func TestIN14_WithoutTheRightNobodyGetsAPhantomToken(t *testing.T) {
 	d := start(t)
 	const one, two = "https://one.example", "https://two.example"
@@ -184,14 +182,15 @@ func TestIN14_WithoutTheRightNobodyGetsAPhantomToken(t *testing.T) {
 			t.Errorf("%s: %v", name, a)
 		}
 	}
-	// The right for the token's audience is enough, whosever it is.
+	// The right to introspect the token's audience suffices, whichever client owns the
+	// token.
 	c := d.client(client.Registration{Settings: store.Settings{Audience: []string{one}, Introspect: true, IntrospectAudience: []string{one}}})
 	pair, _ := d.tokens(c)
 	compareHeader(t, d.introspect(c, pair.AccessToken, "Accept: application/jwt"), "Content-Type: application/jwt")
 }
 
-// A caller whose key is not there is told to come back; nothing is answered
-// unsigned or signed by another algorithm.
+// If the caller's signing key is missing, the response is 503: never unsigned, or signed
+// with another algorithm.
 func TestIN14_WithoutTheKeyThereIsNoAnswer(t *testing.T) {
 	d := start(t)
 	rs := d.client(client.Registration{Settings: store.Settings{Introspect: true, SigningAlg: keys.RS256}})

@@ -23,7 +23,7 @@ const (
 	inactive = `{"active":false}`
 )
 
-// about is a good request about a token.
+// about returns a valid request about a token.
 func (c oauthClient) about(path, token string) *request {
 	r := newRequest(c.identify(url.Values{"token": {token}}))
 	r.target = path
@@ -42,8 +42,8 @@ func (d *deployment) revoke(c oauthClient, token string) answer {
 	return d.send(c.about(revokePath, token))
 }
 
-// resourceServer registers one that may ask about every client's tokens, or
-// those for some audiences.
+// resourceServer registers a client that may introspect every client's tokens, or those
+// for some audiences.
 func (d *deployment) resourceServer(audiences ...string) oauthClient {
 	d.t.Helper()
 	return d.client(client.Registration{Settings: store.Settings{Name: "API", Introspect: true, IntrospectAudience: audiences}})
@@ -55,7 +55,7 @@ func (d *deployment) jwtClient(audiences ...string) oauthClient {
 	return d.client(client.Registration{Settings: store.Settings{Name: "JWT", TokenFormat: store.TokenJWT, Audience: audiences}})
 }
 
-// members reads a JSON object, with numbers as they were written.
+// members decodes a JSON object, and keeps the spelling of numbers.
 func members(t *testing.T, text string) map[string]any {
 	t.Helper()
 	var m map[string]any
@@ -76,7 +76,7 @@ func marshal(t *testing.T, v any) string {
 	return string(text)
 }
 
-// wantActive fails the test unless each token is as alive as is said.
+// wantActive requires that each token is introspected as active, or as inactive.
 func (d *deployment) wantActive(c oauthClient, active bool, list ...string) {
 	d.t.Helper()
 	for _, token := range list {
@@ -133,7 +133,7 @@ func TestIN03_AClientSeesItsOwnAccessTokensAndNobodyElses(t *testing.T) {
 	foreign, _ := d.tokens(d.b)
 	d.wantActive(d.a, true, own.AccessToken)
 	d.wantActive(d.a, false, foreign.AccessToken, foreign.RefreshToken)
-	// A resource server sees access tokens alone.
+	// A resource server can introspect access tokens, and no refresh tokens.
 	d.wantActive(d.resourceServer(), true, own.AccessToken, foreign.AccessToken)
 }
 
@@ -202,8 +202,8 @@ func TestIN09_OnlyTheOwnerMayAskAboutARefreshToken(t *testing.T) {
 	d.wantActive(d.a, false, pair.RefreshToken)
 }
 
-// A spent refresh token is active exactly while the token endpoint would
-// answer it, and asking is not presenting it.
+// A spent refresh token is active exactly while the token endpoint would repeat its
+// response; introspection is not a use.
 func TestIN10_ASpentRefreshTokenIsActiveWhileARepeatWouldBeAnswered(t *testing.T) {
 	d := start(t)
 	first, id := d.tokens(d.a)
@@ -220,7 +220,7 @@ func TestIN10_ASpentRefreshTokenIsActiveWhileARepeatWouldBeAnswered(t *testing.T
 		t.Errorf("asking changed the grant: version %d, %v", g.Version, g.State)
 	}
 
-	// A used successor ends it sooner.
+	// Once the successor was used, the token is inactive at once.
 	third := d.alive(d.a, second.RefreshToken)
 	d.wantActive(d.a, true, second.RefreshToken, third.RefreshToken)
 	fourth := d.alive(d.a, third.RefreshToken)
@@ -245,15 +245,15 @@ func TestIN10_OtherKindsAreInactive(t *testing.T) {
 	pair := d.mustIssue(d.post(d.a.redeem(used.Code)))
 	raw := strings.TrimPrefix
 	d.wantActive(d.a, false, fresh.Code, used.Code, d.a.secret, d.a.ID, used.GrantID.String(), "urn:ietf:params:oauth:request_uri:x",
-		// Nor under another kind's prefix.
+		// Another kind's prefix does not help.
 		keys.AccessPrefix+raw(pair.RefreshToken, keys.RefreshPrefix), keys.RefreshPrefix+raw(pair.AccessToken, keys.AccessPrefix),
 		keys.AccessPrefix+raw(fresh.Code, keys.CodePrefix))
-	// None of that was presented.
+	// Introspection of the code is not its use.
 	d.mustIssue(d.post(d.a.redeem(fresh.Code)))
 	d.wantActive(d.a, true, pair.AccessToken, pair.RefreshToken)
 }
 
-// A client that may not refresh any more has no use for its refresh token.
+// If the client loses the grant type, its refresh token is inactive.
 func TestIN10_WithoutTheGrantTypeARefreshTokenIsInactive(t *testing.T) {
 	d := start(t)
 	pair, _ := d.tokens(d.a)
@@ -287,25 +287,25 @@ func TestIN11_AResourceServerSeesOnlyWhatIsMeantForIt(t *testing.T) {
 			d.wantActive(d.resourceServer(), true, pair.AccessToken)
 		}
 	}
-	// Its own tokens it may always ask about.
+	// A client may always introspect its own tokens.
 	own, _ := d.tokens(limited)
 	d.wantActive(limited, true, own.AccessToken, own.RefreshToken)
-	// What a JWT says counts, not what its client is registered for now.
+	// A JWT's own audience counts, not the client's current registration.
 	c := d.jwtClient(one)
 	pair, _ := d.tokens(c)
 	d.change(c, func(c *store.Client) { c.Audience = []string{three} })
 	d.wantActive(limited, true, pair.AccessToken)
 }
 
-// scopeOf is the scope that an access token is introspected with.
+// scopeOf returns the scope with which an access token is introspected.
 func (d *deployment) scopeOf(c oauthClient, token string) oauth.Scope {
 	d.t.Helper()
 	scope, _ := members(d.t, d.introspect(c, token).body)["scope"].(string)
 	return oauth.Scope(scope)
 }
 
-// A scope that the client loses is not given again; what was given is good
-// until it expires.
+// If the client loses a scope, new tokens lack it; existing ones keep it until they
+// expire.
 func TestIN03_AnAccessTokenKeepsItsScope(t *testing.T) {
 	d := start(t)
 	rs := d.resourceServer()

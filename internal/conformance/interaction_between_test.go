@@ -15,9 +15,9 @@ import (
 	"github.com/mintage/mintage/internal/web"
 )
 
-// Something happens between two steps of an interaction.
+// Tests of changes between two steps of an interaction.
 
-// sessionEndings are the ways in which a session ends without its browser's doing.
+// sessionEndings returns the ways in which a session ends without the browser.
 func sessionEndings(d *deployment, b *browser) map[string]func() {
 	return map[string]func(){
 		"signed out in another tab": func() { b.post(logoutURL) },
@@ -39,8 +39,8 @@ func sessionEndings(d *deployment, b *browser) map[string]func() {
 	}
 }
 
-// Whoever is not signed in any more signs in again, and is not told that
-// somebody else has.
+// If the session ends before the consent, the user signs in again, and the page does not
+// claim that another account is signed in.
 func TestInteractionSessionEndsAtTheConsent(t *testing.T) {
 	for name := range sessionEndings(nil, nil) {
 		t.Run(name, func(t *testing.T) {
@@ -58,13 +58,14 @@ func TestInteractionSessionEndsAtTheConsent(t *testing.T) {
 			loginToo := b.open(reloaded.address()).at(t, "login")
 			b.follow(b.decide(denied, "deny")).at(t, "login")
 			b.follow(b.decide(answered, "allow")).says(t, http.StatusConflict, pages.InteractionAnswered)
-			// The form from before is for a step that is over.
+			// The earlier form belongs to a step that is over.
 			b.follow(b.decide(pressed, "allow")).at(t, "login")
 			consent := b.logIn(login, "bob", password).at(t, "consent")
-			// The page of before was another user's: it shows this one's.
+			// The earlier page was for another user: the server shows the consent page
+			// again.
 			b.follow(b.decide(pressed, "allow")).at(t, "consent")
 			b.decide(consent, "allow").code(t, redirect)
-			// The others are of whoever signs in for them.
+			// The other interactions continue with the user who signs in for them.
 			b.logIn(loginToo, "bob", password).at(t, "consent")
 			if n := len(d.grants()); n != 0 {
 				t.Errorf("%d grants, and nothing was redeemed", n)
@@ -73,12 +74,12 @@ func TestInteractionSessionEndsAtTheConsent(t *testing.T) {
 	}
 }
 
-// long gives users a day for an interaction, so that sessions end first.
+// long lets an interaction last a day, so that sessions end first.
 func long(o *options) {
 	o.tuneFront = func(f *web.Front) { f.Authorizer.Interactions.Lifetime = 24 * time.Hour }
 }
 
-// The same between the request and the login, and where an account is chosen.
+// The session ends between the request and the login, or at the choice of accounts.
 func TestInteractionSessionEndsEarlier(t *testing.T) {
 	for _, name := range []string{"signed out in another tab", "all of the subject revoked", "idle"} {
 		t.Run(name, func(t *testing.T) {
@@ -93,7 +94,7 @@ func TestInteractionSessionEndsEarlier(t *testing.T) {
 	}
 }
 
-// The password that was shown before the second factor must still be one.
+// If the password changes before the second factor is entered, the login fails.
 func TestInteractionPasswordChangesBeforeTheSecondFactor(t *testing.T) {
 	for name, end := range map[string]func(d *deployment){
 		"disabled": func(d *deployment) { d.disable("carol") },
@@ -116,13 +117,13 @@ func TestInteractionPasswordChangesBeforeTheSecondFactor(t *testing.T) {
 			end(d)
 			s := b.follow(b.post(interactionURL, "id="+page.field("id"), "step=second_factor", "code="+d.oneTimeCode(secret)))
 			if s.at(t, "login"); b.cookie(sessionName) != "" {
-				t.Error("signed in by a password of before")
+				t.Error("signed in with the old password")
 			}
 		})
 	}
 }
 
-// A user who signs out of the account pages and goes back signs in again.
+// A user who signs out on the account pages and goes back must sign in again.
 func TestInteractionOfTheAccountPages(t *testing.T) {
 	d, b := visitor(t)
 	login := b.open(connectionsURL).at(t, "login")
@@ -152,8 +153,7 @@ func TestInteractionOfTheAccountPages(t *testing.T) {
 	}
 }
 
-// The client and its redirect URI are looked at again at each step (RFC 9700
-// section 4.1).
+// Each step verifies the client and its redirect URI again (RFC 9700 section 4.1).
 func TestInteractionClientChanges(t *testing.T) {
 	for name, alter := range map[string]func(*store.Client){
 		"disabled":             func(c *store.Client) { c.State = store.ClientDisabled },
@@ -178,14 +178,14 @@ func TestInteractionClientChanges(t *testing.T) {
 			if name == "disabled" {
 				want(t, d.post(d.a.challenged(code)), http.StatusBadRequest, "invalid_client")
 			}
-			// What was not decided can go on when the client is back.
+			// A pending decision can be made when the client is back.
 			d.change(before, func(c *store.Client) { c.State, c.RedirectURIs = store.ClientEnabled, []string{redirect} })
 			other.decide(consent, "allow").code(t, redirect)
 		})
 	}
 }
 
-// A client that loses a scope, or has to use PKCE from now on, hears of it.
+// If the client loses a scope, or must now use PKCE, it gets an error.
 func TestInteractionRequestIsNotGoodAnyMore(t *testing.T) {
 	d, b := signedIn(t)
 	page := b.open(asking(d.a, "scope=a c")).at(t, "consent")
@@ -203,7 +203,7 @@ func TestInteractionOddForms(t *testing.T) {
 	id := "id=" + login.field("id")
 	post := func(pairs ...string) sight { t.Helper(); return b.follow(b.post(interactionURL, pairs...)) }
 
-	// Forms of another step lead to the present one.
+	// A form of another step redirects to the current one.
 	for _, form := range [][]string{
 		{id, "step=consent", "decision=allow"}, {id, "step=second_factor", "code=123456"}, {id, "step=account", "action=continue"},
 		{id, "step=account", "action=switch"}, {id, "step=answered"}, {id, "step=nonsense"}, {id}, {id, "step="},
@@ -211,7 +211,7 @@ func TestInteractionOddForms(t *testing.T) {
 	} {
 		post(form...).at(t, "login")
 	}
-	// Half a form is a wrong one; nothing else than its fields is looked at.
+	// An incomplete form is an error; unknown fields are ignored.
 	for _, form := range [][]string{
 		{id, "step=login"}, {id, "step=login", "username=" + username}, {id, "step=login", "password=" + password},
 	} {
@@ -240,7 +240,7 @@ func TestInteractionOddForms(t *testing.T) {
 		many = append(many, "f"+strings.Repeat("x", i)+"=1")
 	}
 	post(many...).says(t, http.StatusBadRequest, pages.BadRequest)
-	// After all that, and with fields that no form has, one can sign in.
+	// After all these forms, the user can still sign in, even with extra fields.
 	post(id, "step=login", "username="+username, "password="+password, "extra=1", "remember=yes", "submit=Sign in", "scope=x").at(t, "consent")
 
 	consent := b.open(login.address()).at(t, "consent")
@@ -254,7 +254,7 @@ func TestInteractionOddRequests(t *testing.T) {
 	d, b := signedIn(t)
 	page := b.open(asking(d.a)).at(t, "consent")
 	allow := pairsOf([]string{"id=" + page.field("id"), "step=consent", "decision=allow"})
-	// A body is no part of what GET means.
+	// The server ignores the body of a GET.
 	for _, address := range []string{interactionURL, page.address()} {
 		s := b.do(http.MethodGet, address, allow)
 		if s.StatusCode == http.StatusSeeOther || s.StatusCode >= 500 {
@@ -273,7 +273,7 @@ func TestInteractionOddRequests(t *testing.T) {
 			}
 		}
 	}
-	// A form of another kind is none.
+	// A form in another content type is refused.
 	for _, kind := range []string{"application/json", "multipart/form-data; boundary=x", "text/plain", ""} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, interactionURL, strings.NewReader(allow.Encode()))
 		if err != nil {

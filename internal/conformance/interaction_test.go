@@ -18,17 +18,17 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// These tests misuse an interaction in every way that a person, a browser or an
-// attacker can. Each ends in a page that says what happened and what to do, or
-// goes on; none gives two codes for one consent.
+// These tests misuse an interaction in every way that a person, a browser or an attacker
+// can. Each test ends on a page that says what happened and what to do, or continues; one
+// consent never gives two codes.
 
-// address is that of an interaction's page.
+// address returns the address of an interaction's page.
 func (s sight) address() string { return interactionURL + "?id=" + s.field("id") }
 
 func TestInteractionAbandoned(t *testing.T) {
 	d, b := visitor(t)
 	login := b.open(asking(d.a)).at(t, "login")
-	// To begin again is always possible, and what was left lies beside it.
+	// Beginning again is always possible, and leaves the earlier interaction alone.
 	second := b.open(asking(d.a, "state=again")).at(t, "login")
 	if login.field("id") == second.field("id") {
 		t.Fatal("two requests have one interaction")
@@ -47,7 +47,7 @@ func TestInteractionAbandoned(t *testing.T) {
 func TestInteractionForged(t *testing.T) {
 	d, b := visitor(t)
 	id := b.open(asking(d.a)).at(t, "login").field("id")
-	b.setCookie(sessionName, b.cookie(browserName)) // a cookie of another kind is no session
+	b.setCookie(sessionName, b.cookie(browserName)) // another kind of cookie is no session
 	for name, forged := range map[string]string{
 		"none": "", "short": id[:42], "long": id + "A", "very long": strings.Repeat("A", 4000), "padded": id[:42] + "=",
 		"another letter": flip(id), "zero bytes": strings.Repeat("A", 43), "path": "../../etc/passwd", "spaces": " " + id[1:],
@@ -74,8 +74,7 @@ func flip(id string) string {
 	return "A" + id[1:]
 }
 
-// Whoever learns the id of somebody's interaction can do nothing with it, in
-// no step, signed in or not.
+// An interaction's id alone is useless to others, in each step, signed in or not.
 func TestInteractionOfAnotherBrowser(t *testing.T) {
 	d, b := visitor(t)
 	d.user("mallory", cheaply)
@@ -101,7 +100,7 @@ func TestInteractionOfAnotherBrowser(t *testing.T) {
 	b.decide(consent, "allow").code(t, redirect)
 	steal()
 	d.step(d.authorizer.Interactions.Lifetime)
-	steal() // not even that it has expired
+	steal() // the response does not even show that it has expired
 }
 
 func TestInteractionWithoutCookies(t *testing.T) {
@@ -117,14 +116,14 @@ func TestInteractionWithoutCookies(t *testing.T) {
 	}
 }
 
-// Each tab keeps its own state, scope and challenge, in whatever order they are
-// answered; who has signed in in one need not do so again in the other.
+// Each tab keeps its own state, scope and challenge, in whatever order the user answers.
+// A login in one tab is valid in the other.
 func TestInteractionsInTwoTabs(t *testing.T) {
 	d, b := visitor(t)
 	one := b.open(asking(d.a, "state=one", "scope=a")).at(t, "login")
 	two := b.open(asking(d.a, "state=two", "scope=b", "redirect_uri="+otherRedirect)).at(t, "login")
 	two = b.logIn(two, username, password).at(t, "consent")
-	// The login of the first tab is done by now.
+	// The first tab's login step is already done.
 	one = b.open(one.address()).at(t, "consent")
 	for tab, want := range map[string]string{"one": "a", "two": "b"} {
 		page, to := one, redirect
@@ -140,7 +139,7 @@ func TestInteractionsInTwoTabs(t *testing.T) {
 	}
 }
 
-// The back button after each step, and the form there once more.
+// The user goes back after each step, and submits the old form again.
 func TestInteractionBackButton(t *testing.T) {
 	d := start(t, withFront)
 	secret := d.userWithCode(username)
@@ -158,7 +157,8 @@ func TestInteractionBackButton(t *testing.T) {
 	sendCode().at(t, "consent")
 	b.open(login.address()).at(t, "consent")
 	first := b.decide(consent, "allow").code(t, redirect)
-	// From the client's page back to the consent, to the login, to the request.
+	// Submit the forms of the client's redirect, the consent, the login and the second
+	// factor again.
 	for _, s := range []sight{b.decide(consent, "allow"), b.open(consent.address()), b.logIn(login, username, "x"), sendCode()} {
 		if again := s.code(t, redirect); again != first {
 			t.Error("another code of the same consent")
@@ -176,8 +176,8 @@ func TestInteractionBackButton(t *testing.T) {
 	}
 }
 
-// Clicks at the same time, as over a bad line: one code, one session, one
-// answer.
+// Simultaneous clicks, as over a slow connection, give one code, one session and one
+// response.
 func TestInteractionDoubleSubmit(t *testing.T) {
 	d := start(t, withFront)
 	d.user(username, cheaply)
@@ -201,7 +201,7 @@ func TestInteractionDoubleSubmit(t *testing.T) {
 	for _, s := range atOnce(func() sight {
 		return b.post(interactionURL, "id="+login.field("id"), "step=login", "username="+username, "password="+password)
 	}) {
-		// Some may be one too many for the throttle, whose answer is a page.
+		// The throttle may refuse some of them, with a page.
 		if s.StatusCode != http.StatusSeeOther && s.StatusCode != http.StatusTooManyRequests {
 			t.Errorf("login: status %d, %q", s.StatusCode, s.title())
 		}
@@ -222,8 +222,8 @@ func TestInteractionDoubleSubmit(t *testing.T) {
 	for _, s := range atOnce(func() sight { return b.decide(denied, "deny") }) {
 		s.told(t, redirect, oauth.AccessDenied)
 	}
-	// Both buttons at once: one decision is recorded, and the other request shows that the
-	// question has been answered.
+	// If both buttons are sent simultaneously, one decision is stored; the other request
+	// gets a page that says so.
 	torn := b.open(asking(d.a)).at(t, "consent")
 	var mu sync.Mutex
 	next := 0
@@ -289,8 +289,9 @@ func TestInteractionExpired(t *testing.T) {
 	}
 }
 
-// An error page leads back to the client where that is safe: the interaction is this
-// browser's, has no answer, and an operator registered the client and its redirect URI.
+// An error page links back to the client where that is safe: the interaction belongs to
+// this browser and is undecided, and an operator registered the client and its redirect
+// URI.
 func TestUI20_AnExpiredLoginLeadsBackToItsClient(t *testing.T) {
 	d, b := visitor(t, registering)
 	back := regexp.MustCompile(`<a id="back" [^>]*href="([^"]*)"[^>]*>Back to <bdi>([^<]*)</bdi>`)
@@ -312,13 +313,13 @@ func TestUI20_AnExpiredLoginLeadsBackToItsClient(t *testing.T) {
 	if q := to.Query(); q.Get("error") != "access_denied" || q.Get("state") != "a&b" || q.Get("iss") != d.issuer.ID || q.Has("code") {
 		t.Errorf("with %q", q)
 	}
-	// In another browser, nobody is told whose login it was.
+	// In another browser, the page does not reveal the client.
 	other := d.browser()
 	other.get(authorizeURL)
 	if page := other.open(expired); back.MatchString(page.body) || strings.Contains(page.body, d.a.Name) {
 		t.Error("another browser is led to the client")
 	}
-	// A form at the client's address takes no link.
+	// A client that expects form_post gets no link.
 	if back.MatchString(late(d.a, "response_mode=form_post").body) {
 		t.Error("a client that takes responses by POST is linked")
 	}
@@ -332,7 +333,7 @@ func TestUI20_AnExpiredLoginLeadsBackToItsClient(t *testing.T) {
 	if back.MatchString(b.open(login.address()).body) {
 		t.Error("a redirect URI that is no longer registered is linked")
 	}
-	// What has been answered, is.
+	// A decided interaction gets no link.
 	consent := b.logIn(b.open(asking(d.a)).at(t, "login"), username, password).at(t, "consent")
 	b.decide(consent, "deny").told(t, redirect, oauth.AccessDenied)
 	if page := b.decide(consent, "allow"); back.MatchString(page.body) {
@@ -340,7 +341,7 @@ func TestUI20_AnExpiredLoginLeadsBackToItsClient(t *testing.T) {
 	}
 }
 
-// The same code is given again for as long as it is good for something.
+// The same code is returned again while it is valid and unused.
 func TestInteractionResubmittedAfterItsCode(t *testing.T) {
 	d, b := signedIn(t)
 	page := b.open(asking(d.a)).at(t, "consent")
@@ -354,7 +355,7 @@ func TestInteractionResubmittedAfterItsCode(t *testing.T) {
 	b.open(page.address()).says(t, http.StatusConflict, pages.InteractionAnswered)
 	want(t, d.post(d.a.challenged(first)), http.StatusBadRequest, "invalid_grant")
 
-	// A redeemed one would make the client end its own grant.
+	// Returning a redeemed code would make the client revoke its own grant.
 	page = b.open(asking(d.a)).at(t, "consent")
 	code := b.decide(page, "allow").code(t, redirect)
 	pair := d.mustIssue(d.post(d.a.challenged(code)))

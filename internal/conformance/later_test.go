@@ -9,9 +9,9 @@ import (
 	"github.com/mintage/mintage/internal/conformance"
 )
 
-// laterAreas tells, for each area of deferred rows, whether the server has it already:
-// members of the metadata that announce it, or a request that only a server with the
-// area accepts. An area with neither is work on the repository.
+// laterAreas says for each area of deferred rows how to detect that the server already
+// supports it: by metadata members that announce it, or by a request that only such a
+// server accepts. An area with neither is work on the repository itself.
 var laterAreas = map[string]struct {
 	members []string
 	served  func(d *deployment) bool
@@ -19,14 +19,14 @@ var laterAreas = map[string]struct {
 	"operation": {},
 }
 
-// identifier is a word of a protocol, such as private_key_jwt.
+// identifier matches a protocol's identifier, such as private_key_jwt.
 var identifier = regexp.MustCompile(`^[a-z0-9]+(_[a-z0-9]+)+$`)
 
-// absent says of a row's title that the server lacks what it names.
+// absent matches a row's title that denies a feature.
 var absent = regexp.MustCompile(`is not offered|does not exist`)
 
-// A row that is deferred, or that denies a feature, and names what the metadata or the
-// routes have, misleads its reader: the page says less than the server does.
+// If a row is deferred, or denies a feature, the metadata and routes must not contain it:
+// the page would otherwise say less than the server does.
 func TestNoLaterRowNamesWhatIsServed(t *testing.T) {
 	d := start(t, registering)
 	d.withAPIs()

@@ -23,7 +23,7 @@ const (
 	afterLogout   = "https://client.example/signed-out?from=mintage"
 )
 
-// leaving is a relying party that registered where users go after a logout.
+// leaving registers a relying party with post-logout redirect URIs.
 func (d *deployment) leaving(choose ...func(*client.Registration)) oauthClient {
 	d.t.Helper()
 	r := client.Registration{Settings: store.Settings{Name: "Leaving", Scope: "openid a", FirstParty: true, IDTokenAlg: keys.ES256, PostLogoutRedirectURIs: []string{"https://client.example/other", afterLogout}}}
@@ -33,13 +33,13 @@ func (d *deployment) leaving(choose ...func(*client.Registration)) oauthClient {
 	return d.client(r)
 }
 
-// signsIn has a client sign the user in, and returns its tokens.
+// signsIn signs the user in to a client, and returns its tokens.
 func (b *browser) signsIn(d *deployment, c oauthClient) tokens {
 	b.t.Helper()
 	return d.mustRedeem(c, b.get(asking(c, "scope=openid a", "prompt=none")).granted(b.t, redirect).Get("code"))
 }
 
-// leave is a logout request.
+// leave returns a logout request.
 func leave(pairs ...string) string { return endSessionURL + "?" + pairsOf(pairs).Encode() }
 
 // isSignedIn reports whether a user is signed in at the browser.
@@ -48,7 +48,7 @@ func (b *browser) isSignedIn() bool {
 	return b.get(connectionsURL).StatusCode == http.StatusOK
 }
 
-// gone expects that the browser is sent to an address and that nobody is signed in.
+// gone requires a redirect to an address, and that nobody is signed in.
 func (s sight) gone(t *testing.T, b *browser, want string) {
 	t.Helper()
 	if s.StatusCode != http.StatusSeeOther || s.Header.Get("Location") != want || b.isSignedIn() {
@@ -60,21 +60,22 @@ func TestLO01_AHintOfThisSessionSignsTheUserOutWithoutAQuestion(t *testing.T) {
 	d, b := signedIn(t)
 	c := d.leaving()
 	hint := b.signsIn(d, c).IDToken
-	d.step(30 * time.Minute) // it has expired, and counts
+	d.step(30 * time.Minute) // an expired hint is still valid
 	b.get(leave("id_token_hint="+hint, "client_id="+c.ID, "post_logout_redirect_uri="+afterLogout, "state=a b&c", "logout_hint=x", "ui_locales=ja", "other=x")).
 		gone(t, b, afterLogout+"&state=a+b%26c")
 	if b.cookie(sessionName) != "" {
 		t.Error("the cookie is still there")
 	}
-	// Once more, when nobody is signed in: the same answer, and no question.
+	// Repeating the request without a session gives the same response, without a
+	// question.
 	b.get(leave("id_token_hint="+hint, "post_logout_redirect_uri="+afterLogout)).gone(t, b, afterLogout)
 	b.get(leave("id_token_hint="+hint)).gone(t, b, logoutURL)
 	b.get(leave()).gone(t, b, logoutURL)
-	b.get(publicURL+"/oauth2/connect/endSession").gone(t, b, logoutURL) // OpenAM's path
+	b.get(publicURL+"/oauth2/connect/endSession").gone(t, b, logoutURL) // the path in OpenAM
 }
 
-// Other sites have no id_token of the browser's session: what they send is a
-// question to the user (CWE-352).
+// Another site has no id_token of the browser's session: its requests make the server ask
+// the user (CWE-352).
 func TestLO02_EveryOtherRequestAsksTheUser(t *testing.T) {
 	d, b := signedIn(t)
 	c := d.leaving()
@@ -94,8 +95,8 @@ func TestLO02_EveryOtherRequestAsksTheUser(t *testing.T) {
 			t.Errorf("%s, and the user stays: to %q", name, stays.Header.Get("Location"))
 		}
 	}
-	// A logout ends the session of this browser, whatever session the hint names. The
-	// confirmation is accepted only from our own page.
+	// A logout ends this browser's session, whichever session the hint names. Only the
+	// server's own page can confirm it.
 	page := b.open(leave("id_token_hint="+elsewhere, "post_logout_redirect_uri="+afterLogout, "state=s"))
 	for _, from := range []map[string]string{{"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "", "Origin": "https://evil.example"}, {"Sec-Fetch-Site": ""}} {
 		b.header = from
@@ -118,8 +119,8 @@ func TestLO02_EveryOtherRequestAsksTheUser(t *testing.T) {
 	}
 }
 
-// A logout that took too long is no login that its client is told of, also where the
-// client takes both at one address.
+// An expired logout is not reported to the client as a failed login, even if the client
+// uses one address for both.
 func TestLO02_AnExpiredLogoutLeadsToNoClient(t *testing.T) {
 	d, b := signedIn(t)
 	c := d.leaving(func(r *client.Registration) { r.PostLogoutRedirectURIs = []string{redirect} })
@@ -142,7 +143,7 @@ func TestLO02_ThePageIsInTheLanguageThatTheClientNames(t *testing.T) {
 	}
 }
 
-// The button ends the session that the page has named, and no other.
+// The button ends only the session that the page has shown.
 func TestTheAnswerIsAboutTheSessionThatWasAskedAbout(t *testing.T) {
 	d, b := signedIn(t)
 	c := d.leaving()
@@ -208,7 +209,8 @@ func TestAUserSignsOutEverywhere(t *testing.T) {
 	}) {
 		t.Errorf("events %+v, %v", events, err)
 	}
-	// Nobody is signed in: whose sessions are to end is not known, and the page says so.
+	// Without a session, the server cannot know whose sessions to end, and the page says
+	// so.
 	if s := b.post(logoutURL, "everywhere=yes"); s.StatusCode != http.StatusConflict || !strings.Contains(s.body, "You were signed out in this browser before.") {
 		t.Errorf("without a session: status %d\n%s", s.StatusCode, s.body)
 	}
@@ -217,8 +219,8 @@ func TestAUserSignsOutEverywhere(t *testing.T) {
 	d.alive(c, b.signsIn(d, c).RefreshToken)
 }
 
-// A POST from the client's site comes without cookies: it is stored, and the browser
-// comes back with GET.
+// A POST from the client's site carries no cookies: the server stores the request, and
+// redirects the browser to a GET.
 func TestLO03_APostFromAnotherSite(t *testing.T) {
 	d, b := signedIn(t)
 	c := d.leaving()
@@ -231,7 +233,7 @@ func TestLO03_APostFromAnotherSite(t *testing.T) {
 		t.Fatalf("status %d to %q, cookies %v", s.StatusCode, to, s.Cookies())
 	}
 	b.get(to).gone(t, b, afterLogout+"&state=s")
-	// The same without a hint is a question.
+	// Without a hint, the user is asked.
 	d.signIn(b, username)
 	to = stranger.post(endSessionURL, "client_id="+c.ID).Header.Get("Location")
 	if page := b.get(to); page.field("step") != "logout" || !b.isSignedIn() {
@@ -247,7 +249,8 @@ func TestLO04_RedirectsGoToRegisteredAddressesOnly(t *testing.T) {
 	d, b := signedIn(t)
 	c, other := d.leaving(), d.leaving(func(r *client.Registration) { r.PostLogoutRedirectURIs = nil })
 	hint, foreign := b.signsIn(d, c).IDToken, b.signsIn(d, other).IDToken
-	// Exactly as registered; a page says so, and the session goes on.
+	// The address must match exactly; otherwise an error page is shown, and the session
+	// continues.
 	for _, uri := range []string{
 		"https://client.example/signed-out", afterLogout + "&x=y", afterLogout + "#", "https://CLIENT.example/signed-out?from=mintage", redirect, "https://evil.example/", "/signed-out", "javascript:alert(1)",
 	} {
@@ -277,13 +280,14 @@ func TestLO04_RedirectsGoToRegisteredAddressesOnly(t *testing.T) {
 	if !b.isSignedIn() {
 		t.Fatal("a refused request signed the user out")
 	}
-	// Nobody says whose address it is: the user is asked, and stays here.
+	// Without a client, the address cannot be verified: the user is asked, and not
+	// redirected.
 	page := b.open(leave("post_logout_redirect_uri="+afterLogout, "state=s"))
 	b.post(interactionURL, "id="+page.field("id"), "step=logout", "action=logout").gone(t, b, logoutURL)
-	// client_id names a client that registered the address.
+	// client_id names a client that has registered the address.
 	d.signIn(b, username)
 	page = b.open(leave("client_id="+c.ID, "post_logout_redirect_uri="+afterLogout, "state=s"))
-	// The registration changes while the user thinks.
+	// The registration changes while the page is open.
 	uris := c.PostLogoutRedirectURIs
 	c = d.change(c, func(c *store.Client) { c.PostLogoutRedirectURIs = nil })
 	b.post(interactionURL, "id="+page.field("id"), "step=logout", "action=logout").gone(t, b, logoutURL)
@@ -296,7 +300,7 @@ func TestLO04_RedirectsGoToRegisteredAddressesOnly(t *testing.T) {
 	b.post(interactionURL, "id="+page.field("id"), "step=logout", "action=logout").gone(t, b, afterLogout+"&state=s")
 }
 
-// Grants outlive a logout, because they are for when the user is away, unless the
+// Grants survive a logout, because they are also for the user's absence, unless the
 // client is registered otherwise.
 func TestLO05_GrantsSurviveALogoutUnlessTheClientSaysOtherwise(t *testing.T) {
 	d, b := signedIn(t)
@@ -310,7 +314,7 @@ func TestLO05_GrantsSurviveALogoutUnlessTheClientSaysOtherwise(t *testing.T) {
 	}
 	b.get(leave("id_token_hint="+kept.IDToken)).gone(t, b, logoutURL)
 	d.mustIssue(d.post(keeps.refresh(kept.RefreshToken)))
-	d.mustIssue(d.post(ends.refresh(there.RefreshToken))) // of another session
+	d.mustIssue(d.post(ends.refresh(there.RefreshToken))) // a grant of another session
 	want(t, d.post(ends.refresh(ended.RefreshToken)), http.StatusBadRequest, "invalid_grant")
 	list, err := d.sqlite.Grants(t.Context(), store.GrantFilter{ClientID: ends.ID, Limit: 10})
 	if err != nil || len(list) != 2 {
@@ -321,7 +325,7 @@ func TestLO05_GrantsSurviveALogoutUnlessTheClientSaysOtherwise(t *testing.T) {
 			t.Errorf("reason %s", g.Reason)
 		}
 	}
-	// Signing out on our own page does the same.
+	// Signing out on the account page does the same.
 	phone.post(logoutURL)
 	list, _ = d.sqlite.Grants(t.Context(), store.GrantFilter{ClientID: ends.ID, Limit: 10})
 	if list[0].State != grant.Revoked || list[1].State != grant.Revoked {
@@ -329,8 +333,8 @@ func TestLO05_GrantsSurviveALogoutUnlessTheClientSaysOtherwise(t *testing.T) {
 	}
 }
 
-// sid names the session to one client: it is the same for a new login in the same
-// browser, and differs by client.
+// sid identifies the session to one client: it stays the same after another login in the
+// same browser, and differs between clients.
 func TestLO06_SidNamesTheSession(t *testing.T) {
 	d, b := signedIn(t)
 	c, other := d.leaving(), d.leaving()
@@ -368,7 +372,7 @@ func TestLO07_TheMetadataNameTheEndpoint(t *testing.T) {
 	if !strings.Contains(s.body, `"end_session_endpoint":"`+issuerID+`/end_session"`) {
 		t.Errorf("%s", s.body)
 	}
-	// HEAD signs nobody out.
+	// HEAD does not sign out.
 	if s := b.do(http.MethodHead, endSessionURL, nil); s.StatusCode != http.StatusMethodNotAllowed || !b.isSignedIn() {
 		t.Errorf("HEAD: status %d", s.StatusCode)
 	}

@@ -24,7 +24,7 @@ const (
 	keysPath     = "/oauth2/jwks"
 )
 
-// fetch sends a request without a body. Each header is a line.
+// fetch sends a request without a body. Each header is a complete line.
 func (d *deployment) fetch(method, path string, header ...string) (resp *http.Response, body string) {
 	d.t.Helper()
 	if d.kept == nil {
@@ -60,7 +60,7 @@ func (d *deployment) metadata() map[string]any {
 	return members(d.t, body)
 }
 
-// list is a member of metadata that is a list of strings.
+// list returns a metadata member that must be a list of strings.
 func list(t *testing.T, m map[string]any, name string) (texts []string) {
 	t.Helper()
 	values, ok := m[name].([]any)
@@ -77,7 +77,7 @@ func list(t *testing.T, m map[string]any, name string) (texts []string) {
 	return texts
 }
 
-// at is where an endpoint of metadata is on this deployment.
+// at returns the path of a metadata endpoint on this deployment.
 func (d *deployment) at(name string) string {
 	d.t.Helper()
 	address, ok := d.metadata()[name].(string)
@@ -105,7 +105,8 @@ func TestMD02_MetadataIsBeforeTheIssuersPathOrAfterIt(t *testing.T) {
 	for _, path := range []string{
 		"/.well-known/openid-configuration/oauth2/api", "/oauth2/api/.well-known/openid-configuration",
 		"/oauth2/.well-known/openid-configuration", "/oauth2/.well-known/openid-configuration?realm=/api",
-		// Some clients append RFC 8414's name to the issuer, and some look at the host alone.
+		// Some clients append RFC 8414's suffix to the issuer, and some use only the
+		// host.
 		"/oauth2/api/.well-known/oauth-authorization-server", "/.well-known/oauth-authorization-server", "/.well-known/openid-configuration",
 	} {
 		if resp, body := d.fetch("GET", path); resp.StatusCode != 200 || body != want {
@@ -157,7 +158,7 @@ func TestMD04_NothingInADocumentComesFromTheRequest(t *testing.T) {
 	}
 }
 
-// asBy is a request about a token by one of the ways to authenticate.
+// asBy sends a request about a token with one of the authentication methods.
 func (d *deployment) asBy(c oauthClient, method, path string, form url.Values) answer {
 	d.t.Helper()
 	r := newRequest(c.identify(maps.Clone(form)))
@@ -168,8 +169,8 @@ func (d *deployment) asBy(c oauthClient, method, path string, form url.Values) a
 	return d.send(r)
 }
 
-// Some clients fail without the member. A scope is named as long as an enabled
-// client may ask for it.
+// Some clients fail without scopes_supported. It lists a scope as long as an enabled
+// client may request it.
 func TestMD14_TheScopesAreThoseThatClientsMayAskFor(t *testing.T) {
 	d := start(t)
 	named := func(want ...string) {
@@ -206,7 +207,7 @@ func TestMD05_MD10_MD15_EveryWayToAuthenticateIsNamedAndWorks(t *testing.T) {
 		"token_endpoint_auth_methods_supported":         {"client_secret_basic", "client_secret_post", "private_key_jwt", "none"},
 		"introspection_endpoint_auth_methods_supported": {"client_secret_basic", "client_secret_post", "private_key_jwt"},
 		"revocation_endpoint_auth_methods_supported":    {"client_secret_basic", "client_secret_post", "private_key_jwt", "none"},
-		// RFC 8414 section 2 requires them beside private_key_jwt.
+		// RFC 8414 section 2 requires this member with private_key_jwt.
 		"token_endpoint_auth_signing_alg_values_supported":         assertionAlgorithms,
 		"introspection_endpoint_auth_signing_alg_values_supported": assertionAlgorithms,
 		"revocation_endpoint_auth_signing_alg_values_supported":    assertionAlgorithms,
@@ -233,7 +234,7 @@ func TestMD05_MD10_MD15_EveryWayToAuthenticateIsNamedAndWorks(t *testing.T) {
 	}
 }
 
-// challengedCode is a code that needs the verifier.
+// challengedCode issues a code whose redemption needs the verifier.
 func (d *deployment) challengedCode(c oauthClient) string {
 	d.t.Helper()
 	return d.code(c, func(a *issuer.Authorization) { a.Challenge = challenge }).Code
@@ -268,7 +269,7 @@ func TestMD08_TheChallengeMethodIsS256(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	form := d.a.redeem(d.challengedCode(d.a))
-	want(t, d.post(with(form, "code_verifier", challenge)), 400, "invalid_grant") // as "plain" would have it
+	want(t, d.post(with(form, "code_verifier", challenge)), 400, "invalid_grant") // would be right for method "plain"
 	d.mustIssue(d.post(with(form, "code_verifier", verifier)))
 }
 
@@ -335,8 +336,8 @@ func TestMD12_EveryEndpointOfTheDocumentIsThere(t *testing.T) {
 	}
 }
 
-// types are those of RFC 8414 section 2, RFC 9207 section 3 and RFC 9701
-// section 7. One member is ours.
+// types are the members' types by RFC 8414 section 2, RFC 9207 section 3 and RFC 9701
+// section 7. One member is an extension of Mintage.
 var types = map[string]string{
 	"issuer": "url", "token_endpoint": "url", "jwks_uri": "url", "introspection_endpoint": "url", "revocation_endpoint": "url", "revocations_uri": "url",
 	"scopes_supported": "list", "grant_types_supported": "list", "response_types_supported": "list", "response_modes_supported": "list", "code_challenge_methods_supported": "list",

@@ -2,14 +2,14 @@ package conformance
 
 import "slices"
 
-// A Module is a test of the OpenID Foundation's conformance suite, and what
-// stands for it here.
+// A Module is a test of the OpenID Foundation's conformance suite, with the tests here
+// that correspond to it.
 type Module struct {
 	Plan, Name string
-	// By names the tests that make the module's requests and check what it
-	// checks. TestConformanceSuite has a part with the module's name.
+	// By names the tests that make the module's requests and checks. TestConformanceSuite
+	// has a subtest with the module's name.
 	By []string
-	// Reason says why no test stands for the module, or what differs.
+	// Reason says why no test corresponds to the module, or what differs.
 	Reason string
 }
 
@@ -22,8 +22,8 @@ const (
 	browserTest   = "TestRelyingParties"
 )
 
-// Modules are those of the five plans of the suite that concern this server, in
-// the order of the plans (gitlab.com/openid/conformance-suite, 2026).
+// Modules are the modules of the suite's five plans that apply to this server, in the
+// order of the plans (gitlab.com/openid/conformance-suite, 2026).
 var Modules = slices.Concat(openIDModules, fapiModules)
 
 var openIDModules = []Module{

@@ -6,9 +6,9 @@ const (
 	fapiModule = "fapi2-security-profile-final-"
 )
 
-// fapiModules are those of the plan fapi2-security-profile-final-test-plan, with
-// private_key_jwt and DPoP, in its order. Later versions of the suite have put some
-// together, and added others for profiles of countries.
+// fapiModules are the modules of the plan fapi2-security-profile-final-test-plan, with
+// private_key_jwt and DPoP, in its order. Later versions of the suite have merged some of
+// them, and added others for national profiles.
 var fapiModules = []Module{
 	{Plan: fapiOP, Name: fapiModule + "discovery-end-point-verification", By: []string{fapiSuite}},
 	{Plan: fapiOP, Name: fapiModule + "happy-flow", By: []string{fapiSuite}},

@@ -13,27 +13,26 @@ import (
 	"strings"
 )
 
-// A Mutation breaks one safety on purpose. It names the declaration that it
-// changes and no file, so that it survives moves and renames of files.
+// A Mutation removes one safeguard on purpose. It names the declaration that it changes
+// instead of a file, so that it survives moves and renames of files.
 type Mutation struct {
-	Name string // what is taken out
-	// In is a function, a method (Grant.Refresh), a variable, a constant or a
-	// type, with its package's name in front where several have the text; or the
+	Name string // the safeguard that is removed
+	// In is a function, a method (Grant.Refresh), a variable, a constant or a type,
+	// prefixed by its package's name where several declarations contain the text; or the
 	// path of a file that is not Go.
 	In   string
-	Old  string // occurs exactly once there
+	Old  string // occurs there exactly once
 	New  string
-	Test string // command that must fail, in the manner of a test
+	Test string // the command that must fail, with a failed test
 }
 
-// A Declaration is a place in a file of the repository.
+// A Declaration is the position of a declaration in a file of the repository.
 type Declaration struct {
 	file, pkg  string
 	start, end int
 }
 
-// Declarations finds the top-level declarations of the repository's code by
-// their names.
+// Declarations returns the top-level declarations of the repository by their names.
 func Declarations(root string) (map[string][]Declaration, error) {
 	all := map[string][]Declaration{}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -77,7 +76,7 @@ func Declarations(root string) (map[string][]Declaration, error) {
 	return all, err
 }
 
-// receiver is the type of a method and a dot.
+// receiver returns the type of a method's receiver, followed by a dot.
 func receiver(f *ast.FuncDecl) string {
 	if f.Recv == nil {
 		return ""
@@ -99,7 +98,7 @@ func receiver(f *ast.FuncDecl) string {
 	}
 }
 
-// Apply returns the file that m changes, below root, and its broken source.
+// Apply returns the path below root of the file that m changes, and its mutated source.
 func (m Mutation) Apply(root string, declarations map[string][]Declaration) (file string, broken []byte, err error) {
 	candidates := slices.Clone(declarations[m.In])
 	if pkg, name, ok := strings.Cut(m.In, "."); ok {
@@ -135,7 +134,7 @@ func (m Mutation) Apply(root string, declarations map[string][]Declaration) (fil
 
 const here = "go test ./internal/conformance -run "
 
-// Mutations lists what must not be taken out unnoticed.
+// Mutations lists the safeguards whose removal the tests must notice.
 var Mutations = slices.Concat(tokenMutations, authorizationMutations, nodeMutations, restoreMutations, auditMutations, setupMutations, machineMutations, limitMutations, grantMutations, keyMutations, storeMutations, fapiMutations, trustMutations)
 
 var tokenMutations = []Mutation{

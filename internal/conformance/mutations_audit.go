@@ -6,7 +6,7 @@ const (
 	inProgram = "go test ./internal/cli -run "
 )
 
-// auditMutations break what makes the audit log worth something.
+// auditMutations remove safeguards of the audit log's integrity.
 var auditMutations = []Mutation{
 	{
 		Name: "chain of the audit log", In: "verifier.line",

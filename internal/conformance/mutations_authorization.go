@@ -1,6 +1,6 @@
 package conformance
 
-// authorizationMutations are those of the authorization endpoint.
+// authorizationMutations remove safeguards of the authorization endpoint.
 var authorizationMutations = []Mutation{
 	{
 		Name: "client of a pushed request", In: "Authorizer.Pushed",

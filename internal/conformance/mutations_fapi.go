@@ -1,6 +1,6 @@
 package conformance
 
-// fapiMutations are about clients that follow the FAPI 2.0 Security Profile.
+// fapiMutations remove safeguards of clients that follow the FAPI 2.0 Security Profile.
 var fapiMutations = []Mutation{
 	{
 		Name: "a list as audience of a client of the profile", In: "Authenticator.checkOwn",

@@ -1,7 +1,7 @@
 package conformance
 
-// grantMutations are about codes that come again, registered windows, and writes
-// whose outcome is not known.
+// grantMutations remove safeguards against replayed codes, about registered windows, and
+// about writes with an unknown outcome.
 var grantMutations = []Mutation{
 	{
 		Name: "key of a bound code", In: "Code.Redeem",

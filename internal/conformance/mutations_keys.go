@@ -2,7 +2,7 @@ package conformance
 
 const decisions = "go test ./internal/grant -run "
 
-// keyMutations are about keys that were copied, retired or withdrawn.
+// keyMutations remove safeguards about copied, retired and withdrawn keys.
 var keyMutations = []Mutation{
 	{
 		Name: "a retired key's period", In: "Maker.rejects",

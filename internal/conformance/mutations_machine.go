@@ -1,7 +1,7 @@
 package conformance
 
-// machineMutations break what is checked of assertions, of clients that have tokens for
-// themselves, and of clients that registered themselves.
+// machineMutations remove safeguards about assertions, about clients that get tokens for
+// themselves, and about self-registered clients.
 var machineMutations = []Mutation{
 	{
 		Name: "audience of an assertion", In: "Authenticator.checkOwn",

@@ -2,7 +2,7 @@ package conformance
 
 const engine = "go test ./internal/store/postgres -run "
 
-// nodeMutations are about several nodes on one database.
+// nodeMutations remove safeguards of several nodes on one database.
 var nodeMutations = []Mutation{
 	{
 		Name: "compare-and-swap of a batch", In: "updateGrantsSQL",

@@ -1,6 +1,6 @@
 package conformance
 
-// restoreMutations are about a store that was put back to an older state.
+// restoreMutations remove safeguards of a store that was restored to an older state.
 var restoreMutations = []Mutation{
 	{
 		Name: "two holders after a restore", In: "Grant.Refresh",

@@ -1,6 +1,6 @@
 package conformance
 
-// setupMutations break what is checked before anything is served.
+// setupMutations remove checks that happen before the server starts to serve.
 var setupMutations = []Mutation{
 	{
 		Name: "rotation of public clients' refresh tokens", In: "generalSettings",

@@ -5,7 +5,8 @@ const (
 	inPostgres = "go test ./internal/store/postgres -run "
 )
 
-// storeMutations break what an engine says of a write, and what a sweep removes.
+// storeMutations remove safeguards of how engines report the outcome of a write, and of
+// what a sweep removes.
 var storeMutations = []Mutation{
 	{
 		Name: "a synced log that is not written", In: "syncLog",

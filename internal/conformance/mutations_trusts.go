@@ -5,7 +5,7 @@ const (
 	asserted = "go test ./internal/issuer -run "
 )
 
-// trustMutations are about assertions of other issuers as grants.
+// trustMutations remove safeguards of assertions of other issuers as grants.
 var trustMutations = []Mutation{
 	{
 		Name: "an ID-JAG is one by its type, letter by letter", In: "judgement.typ",

@@ -25,9 +25,9 @@ func TestOC20_AnIDTokenHintNamesTheUser(t *testing.T) {
 		return d.mustRedeem(c, b.agree(asking(c, "scope=openid")).Query().Get("code")).IDToken
 	}
 	hint, foreign := idToken(c), idToken(other)
-	d.step(10 * time.Minute) // it has expired, and counts
+	d.step(10 * time.Minute) // an expired hint is still valid
 	b.get(asking(c, "scope=openid", "prompt=none", "id_token_hint="+hint)).granted(t, redirect)
-	b.get(asking(c, "scope=a", "prompt=none", "id_token_hint=x")).granted(t, redirect) // an unknown parameter
+	b.get(asking(c, "scope=a", "prompt=none", "id_token_hint=x")).granted(t, redirect) // without openid, an unknown parameter
 	head, _, _ := strings.Cut(hint, ".")
 	for name, bad := range map[string]string{
 		"another client's": foreign, "no JWT": "x", "forged": hint[:len(hint)-8] + "AAAAAAAA", "without a signature": head + ".e30.",
@@ -43,7 +43,7 @@ func TestOC20_AnIDTokenHintNamesTheUser(t *testing.T) {
 	d.signIn(another, "somebody")
 	another.get(asking(c, "scope=openid", "prompt=none", "id_token_hint="+hint)).told(t, redirect, oauth.LoginRequired)
 	page := another.open(asking(c, "scope=openid", "id_token_hint="+hint)).at(t, "login")
-	// Whoever else logs in, the client gets no code.
+	// If another user logs in, the client gets login_required and no code.
 	if s := another.logIn(page, "somebody", password); s.StatusCode != http.StatusSeeOther || s.location().Query().Get("error") != "login_required" {
 		t.Errorf("another user logged in: status %d to %s", s.StatusCode, s.Header.Get("Location"))
 	}
@@ -65,7 +65,7 @@ func TestOC21_RequestedClaims(t *testing.T) {
 	} {
 		b.get(claims(text, "prompt=none")).granted(t, redirect)
 	}
-	b.get(asking(c, "scope=a", "claims=x")).granted(t, redirect) // an unknown parameter
+	b.get(asking(c, "scope=a", "claims=x")).granted(t, redirect) // without openid, an unknown parameter
 	for text, code := range map[string]oauth.ErrorCode{
 		`x`: oauth.InvalidRequest, `{"id_token":{"x":null,"x":null}}`: oauth.InvalidRequest, `{"x":"` + strings.Repeat("x", 4096) + `"}`: oauth.InvalidRequest,
 		`{"id_token":{"sub":{"value":"other"}}}`: oauth.LoginRequired, `{"id_token":{"acr":{"essential":true,"value":"urn:mintage:2"}}}`: oauth.LoginRequired,
@@ -74,7 +74,7 @@ func TestOC21_RequestedClaims(t *testing.T) {
 		b.get(claims(text, "prompt=none")).told(t, redirect, code)
 	}
 	b.get(claims(`{"id_token":{"sub":{"value":"other"}}}`, "id_token_hint="+got.IDToken)).told(t, redirect, oauth.LoginRequired)
-	// A user without a second factor logs in, and that is not enough.
+	// A login without a second factor does not satisfy the request.
 	page := b.open(claims(`{"id_token":{"acr":{"essential":true,"value":"urn:mintage:2"}}}`)).at(t, "login")
 	b.logIn(page, username, password).told(t, redirect, oauth.UnmetRequirements)
 }
@@ -94,8 +94,8 @@ func TestOC23_SelectAccountAndRequestObjects(t *testing.T) {
 	b.get(asking(c, "scope=openid", "request_uri=https://client.example/r")).told(t, redirect, oauth.RequestURINotSupported)
 }
 
-// What the scope does not bring, a client may ask for by name: the user is asked
-// about it by name, and the client's registration is the limit.
+// A client may request claims by name beyond those of its scopes. The consent page names
+// them, and only claims of the client's registration are allowed.
 func TestOC16_ClaimsThatARequestNames(t *testing.T) {
 	d := claimed(t)
 	b := d.browser()
@@ -121,7 +121,8 @@ func TestOC16_ClaimsThatARequestNames(t *testing.T) {
 	if a := d.userInfo(got.AccessToken); a.body != named {
 		t.Errorf("userinfo: %s", a.body)
 	}
-	// A refresh says the same, as does a later request: the consent is remembered.
+	// A refresh returns the same claims, and so does a later request, because the consent
+	// is remembered.
 	got = d.mustIssue(d.post(c.refresh(got.RefreshToken)))
 	if _, id := d.verifyIDToken(c, got); id["phone_number"] != "+81 3 1234" || d.userInfo(got.AccessToken).body != named {
 		t.Errorf("after a refresh: %v", id)
@@ -133,13 +134,13 @@ func TestOC16_ClaimsThatARequestNames(t *testing.T) {
 	if page := b.get(publicURL + "/account/connections"); !strings.Contains(page.body, "See your phone number") {
 		t.Error("the account pages do not name what was agreed to")
 	}
-	// An agreement to the scope covers its claims.
+	// A consent to a scope covers its claims.
 	redeem(b.agree(asking(c, "scope=openid email")))
 	both := d.mustRedeem(c, b.get(asking(c, "scope=openid email", "prompt=none", `claims={"id_token":{"email":null},"userinfo":{"email":null}}`)).granted(t, redirect).Get("code"))
 	if _, id := d.verifyIDToken(c, both); id["email"] == nil {
 		t.Errorf("the id_token says %v", id)
 	}
-	// A refresh that leaves a scope out leaves its claims out, named or not.
+	// A refresh without a scope omits the scope's claims, even those requested by name.
 	form := c.refresh(both.RefreshToken)
 	form.Set("scope", "openid")
 	both = d.mustIssue(d.post(form))
@@ -152,8 +153,8 @@ func TestOC16_ClaimsThatARequestNames(t *testing.T) {
 	}
 }
 
-// OAuth 2.0 Form Post Response Mode: answers and errors are posted by the browser,
-// by one script that the policy names, or by a button.
+// OAuth 2.0 Form Post Response Mode: the browser posts successes and errors, by one
+// script that the policy allows, or by a button.
 func TestOC17_ResponsesByFormPost(t *testing.T) {
 	d, b := signedIn(t)
 	c := d.relying()
@@ -207,15 +208,15 @@ func TestOC17_ResponsesByFormPost(t *testing.T) {
 	if got := posted(d.browser().get(by("scope=unknown"))); got.Get("error") != "invalid_scope" {
 		t.Errorf("of nobody who is signed in: posted %v", got)
 	}
-	// With authorization.error_page "always", whoever is not signed in is asked before
-	// an error is posted, and no script does it.
+	// With authorization.error_page "always", the page for an unauthenticated user posts
+	// an error only by the button, without a script.
 	careful, _ := signedIn(t, func(o *options) { o.alone, o.tuneFront = true, func(f *web.Front) { f.ErrorPage = true } })
 	bounce := careful.browser().get(asking(careful.relying(), "response_mode=form_post", "state="+bytes, "scope=unknown"))
 	if bounce.StatusCode != http.StatusBadRequest || strings.Contains(bounce.body, "<script") || bounce.field("error") != "invalid_scope" ||
 		!strings.Contains(bounce.body, `<form method="post" action="`+redirect+`"`) || !strings.Contains(bounce.Header.Get("Content-Security-Policy"), "form-action https:;") {
 		t.Errorf("status %d, %s, %s", bounce.StatusCode, bounce.Header.Get("Content-Security-Policy"), bounce.body)
 	}
-	// A scheme of the user's device takes no form.
+	// A private-use scheme cannot receive a POST.
 	native := d.client(client.Registration{Settings: store.Settings{Native: true, FirstParty: true, RedirectURIs: []string{"com.example.app:/cb"}}})
 	if s := b.get(asking(native, "redirect_uri=com.example.app:/cb", "response_mode=form_post", "prompt=none")); !strings.HasPrefix(s.Header.Get("Location"), "com.example.app:/cb?error=invalid_request") {
 		t.Errorf("status %d to %s", s.StatusCode, s.Header.Get("Location"))

@@ -27,7 +27,7 @@ func (d *deployment) relying(choose ...func(*client.Registration)) oauthClient {
 	return d.client(r)
 }
 
-// provider is what go-oidc makes of the issuer alone.
+// provider returns go-oidc's provider, which is configured with the issuer alone.
 func (d *deployment) provider() (context.Context, *oidc.Provider) {
 	d.t.Helper()
 	ctx := oidc.ClientContext(context.Background(), &d.browser().Client)
@@ -38,7 +38,7 @@ func (d *deployment) provider() (context.Context, *oidc.Provider) {
 	return ctx, p
 }
 
-// verifyIDToken verifies an id_token as its client does.
+// verifyIDToken verifies an id_token as a client would.
 func (d *deployment) verifyIDToken(c oauthClient, t tokens) (*oidc.IDToken, map[string]any) {
 	d.t.Helper()
 	ctx, p := d.provider()
@@ -88,8 +88,7 @@ func sorted(m map[string]any) (names []string) {
 	return names
 }
 
-// A nonce that is too long is an error of the request only if there would be an
-// id_token.
+// A too long nonce is an error only if the request would return an id_token.
 func TestOC03_ALongNonceIsRefusedBeforeTheLogin(t *testing.T) {
 	d := start(t, withFront)
 	d.user(username)
@@ -173,8 +172,7 @@ func TestOC02_OC08_MetadataOfAProvider(t *testing.T) {
 	}
 }
 
-// Every address that the metadata name answers, and no member is there that nobody
-// knows of.
+// Every address in the metadata responds, and every member is known.
 func TestMD12_OC08_EveryAddressOfAProviderAnswers(t *testing.T) {
 	d := start(t, registering)
 	b := d.browser()
@@ -239,7 +237,8 @@ func TestOC10_HowAndInWhichSessionAUserLoggedIn(t *testing.T) {
 	if other := login(b, two); other["sid"] == first["sid"] {
 		t.Error("two clients see the same sid")
 	}
-	// The same user logs in again: a new session cookie, and the same session for clients.
+	// After a new login of the same user, the session cookie is new, but sid stays the
+	// same.
 	d.step(time.Minute)
 	page := b.open(asking(one, "scope=openid", "prompt=login"))
 	redirected := b.logIn(page, "plain", password)
@@ -247,7 +246,7 @@ func TestOC10_HowAndInWhichSessionAUserLoggedIn(t *testing.T) {
 	if again["sid"] != first["sid"] || again["auth_time"] == first["auth_time"] {
 		t.Errorf("after a new login: sid %v, auth_time %v; before: %v, %v", again["sid"], again["auth_time"], first["sid"], first["auth_time"])
 	}
-	// Another browser is another session.
+	// Another browser has another sid.
 	c := d.browser()
 	page = c.open(asking(one, "scope=openid"))
 	step := c.logIn(page, "coded", password)
@@ -258,7 +257,7 @@ func TestOC10_HowAndInWhichSessionAUserLoggedIn(t *testing.T) {
 	}
 }
 
-// A code that a portal issues gives an id_token, too.
+// A code that a portal issues through the admin API gives an id_token, too.
 func TestOC01_ACodeOfTheAdminAPIGivesAnIDToken(t *testing.T) {
 	d := start(t, withFront)
 	c := d.relying(func(r *client.Registration) { r.NoPKCE = true })

@@ -28,7 +28,7 @@ type auditLog struct {
 	log *audit.Log
 }
 
-// audited gives a deployment an audit log. It comes after what makes stores
+// audited adds an audit log to a deployment. Apply it after options that make the store
 // fail.
 func audited(t *testing.T, tr *auditLog) func(*options) {
 	*tr = auditLog{t: t, dir: filepath.Join(t.TempDir(), "audit")}
@@ -45,7 +45,7 @@ func audited(t *testing.T, tr *auditLog) func(*options) {
 	}
 }
 
-// entries ends the audit log, verifies it, and lists what it holds.
+// entries closes and verifies the audit log, and returns its entries.
 func (tr *auditLog) entries() (list []audit.Entry) {
 	tr.t.Helper()
 	if err := tr.log.Close(); err != nil {
@@ -63,7 +63,7 @@ func (tr *auditLog) entries() (list []audit.Entry) {
 	return list
 }
 
-// of are the entries of some events.
+// of returns the entries with some event names.
 func of(list []audit.Entry, names ...audit.Name) (found []audit.Entry) {
 	for _, e := range list {
 		if slices.Contains(names, e.Event) {
@@ -73,7 +73,8 @@ func of(list []audit.Entry, names ...audit.Name) (found []audit.Entry) {
 	return found
 }
 
-// sole is the only entry of a request for an event, with what every request has.
+// sole requires that a request has exactly one entry of an event, with the members that
+// every request's entry has, and returns it.
 func sole(t *testing.T, list []audit.Entry, name audit.Name, a answer) audit.Entry {
 	t.Helper()
 	var found []audit.Entry
@@ -98,7 +99,7 @@ func TestOP08_WhoWhatAndWhenOfEveryBadEndIsRecorded(t *testing.T) {
 	pair, id := d.tokens(d.a)
 	wrong := d.send(newRequest(with(d.a.refresh(pair.RefreshToken), "client_secret", "wrong-secret-wrong-secret")))
 	want(t, wrong, 400, "invalid_client")
-	// A secret in the place of the id is no client's id.
+	// A secret that was sent as the client's id must not be recorded.
 	swapped := d.send(newRequest(with(d.a.refresh(pair.RefreshToken), "client_id", d.a.secret)))
 	want(t, swapped, 400, "invalid_client")
 	bearer := newRequest(d.a.refresh(pair.RefreshToken))
@@ -166,7 +167,7 @@ func TestOP08_WhoWhatAndWhenOfEveryBadEndIsRecorded(t *testing.T) {
 	}
 }
 
-// text is all that is in the audit log.
+// text returns the whole text of the audit log.
 func (tr *auditLog) text() string {
 	tr.t.Helper()
 	text, err := os.ReadFile(filepath.Join(tr.dir, "00000001.jsonl"))
@@ -181,7 +182,7 @@ func TestOP08_TheLifeOfAGrantCanBeRead(t *testing.T) {
 	d := start(t, audited(t, &tr))
 	pair, id := d.tokens(d.a)
 	for range 2 {
-		d.alive(d.a, pair.RefreshToken) // the second time, the same pair
+		d.alive(d.a, pair.RefreshToken) // the second request repeats the first one
 	}
 	var got []audit.Name
 	var generations []uint32
@@ -235,8 +236,8 @@ func TestOP08_LoginsAndConsentsAreRecordedAndWhatWasTypedIsNot(t *testing.T) {
 	}
 }
 
-// Whatever a stranger sends as a name becomes neither a line of the audit log nor
-// one of the log.
+// A name with line breaks from an unauthenticated caller adds no line to the audit log or
+// to the log.
 func TestOP08_TextsOfStrangersMakeNoLines(t *testing.T) {
 	var tr auditLog
 	d := start(t, audited(t, &tr))
@@ -263,9 +264,8 @@ func TestOP08_TextsOfStrangersMakeNoLines(t *testing.T) {
 	}
 }
 
-// A write that fails leaves no record of what did not happen, and an audit log that
-// cannot be written stops nothing.
-// What is sent as grant type or client id may be a secret in the wrong field.
+// A grant type or client id that does not exist may be a secret in the wrong field, so it
+// is not recorded.
 func TestOP08_WhatNamesNothingIsNotWrittenDown(t *testing.T) {
 	var tr auditLog
 	d := start(t, audited(t, &tr))
@@ -283,7 +283,7 @@ func TestOP08_WhatNamesNothingIsNotWrittenDown(t *testing.T) {
 			t.Errorf("answered %v", a)
 		}
 	}
-	want(t, d.post(d.a.refresh("x")), 400, "invalid_grant") // these are written
+	want(t, d.post(d.a.refresh("x")), 400, "invalid_grant") // a known client's id is recorded
 	recorded, err := json.Marshal(tr.entries())
 	if err != nil {
 		t.Fatal(err)
@@ -320,7 +320,7 @@ func TestOP08_TheAuditLogSaysNothingThatDidNotHappen(t *testing.T) {
 func TestOP08_AnAuditLogThatCannotBeWrittenStopsNoRequest(t *testing.T) {
 	var tr auditLog
 	choose := audited(t, &tr)
-	if err := os.WriteFile(tr.dir, nil, 0o600); err != nil { // a file in the place of the directory
+	if err := os.WriteFile(tr.dir, nil, 0o600); err != nil { // a file in place of the directory
 		t.Fatal(err)
 	}
 	d := start(t, choose)
@@ -395,8 +395,8 @@ func TestOP08_AThrottledAddressIsRecordedOnceAMinute(t *testing.T) {
 	}
 }
 
-// Every request that is logged is logged with the same members, so that it can
-// be searched for by any of them.
+// Every logged request has the same members, so that the log can be searched by each of
+// them.
 func TestOP08_EveryRequestIsLoggedWithWhatIsSearchedFor(t *testing.T) {
 	d := start(t)
 	pair, _ := d.tokens(d.a)

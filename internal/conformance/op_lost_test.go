@@ -11,8 +11,8 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// An authentic token without a row proves that the store has lost what it had
-// confirmed. Whoever runs it is told in the log, in a metric and in the audit log.
+// An authentic token without a row proves that the store has lost an acknowledged write.
+// The log, a metric and the audit log report that to the operator.
 func TestOP13_ARecordThatIsLostIsLoggedCountedAndRecorded(t *testing.T) {
 	var tr auditLog
 	m := metrics.New("test", 0)
@@ -36,7 +36,7 @@ func TestOP13_ARecordThatIsLostIsLoggedCountedAndRecorded(t *testing.T) {
 	if alarms != 1 {
 		t.Errorf("%d alarms in the log:\n%s", alarms, d.log.String())
 	}
-	// One line a minute is enough to alarm somebody: the next request is at debug.
+	// One error line a minute suffices: the next request is logged at debug level.
 	next := d.send(newRequest(d.a.refresh(pair.RefreshToken)))
 	want(t, next, 503, "temporarily_unavailable")
 	lines := strings.Count(d.log.String(), `"level":"ERROR"`)

@@ -15,8 +15,8 @@ import (
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
-// With one request at work and one that waits, the next is turned away at once,
-// whatever it is, and nothing is consumed by it.
+// With one request in the only slot and one in the queue, the server sheds the next one
+// at once, of whatever kind, and the request consumes nothing.
 func TestOP07_WhatIsTooMuchIsTurnedAwayAtOnceAndCostsNothing(t *testing.T) {
 	d := start(t, func(o *options) { o.front, o.Capacity = true, overload.Capacity{Requests: 1, Waiting: 1} })
 	pair, _ := d.tokens(d.a)
@@ -39,14 +39,14 @@ func TestOP07_WhatIsTooMuchIsTurnedAwayAtOnceAndCostsNothing(t *testing.T) {
 	working := send(newRequest(d.a.refresh(pair.RefreshToken)))
 	defer working.Close()
 	<-begun
-	// Those who send slowly hold no place, neither at work nor in the queue.
+	// Clients that send slowly hold no slot and no place in the queue.
 	slow := newRequest(d.a.refresh(pair.RefreshToken)).text()
 	for range 5 {
 		conn := d.dial(local())
 		defer conn.Close()
 		io.WriteString(conn, slow[:len(slow)-1])
 	}
-	var late chan answer // to the request that waits
+	var late chan answer // receives the queued request's response
 	wait := func() {
 		late = make(chan answer, 1)
 		waiting := send(newRequest(d.a.redeem(code)))
@@ -61,7 +61,7 @@ func TestOP07_WhatIsTooMuchIsTurnedAwayAtOnceAndCostsNothing(t *testing.T) {
 	}
 	wait()
 	eventually(t, "one request waits", func() bool {
-		if len(late) == 1 { // seen too late, on a busy machine: it waits for half a second
+		if len(late) == 1 { // on a busy machine the queued request may already be gone after half a second
 			<-late
 			wait()
 		}
@@ -87,17 +87,17 @@ func TestOP07_WhatIsTooMuchIsTurnedAwayAtOnceAndCostsNothing(t *testing.T) {
 			compareHeader(t, a, "Retry-After: "+after[0])
 		}
 		if len(seen) > 1 && time.Since(began) > 300*time.Millisecond {
-			break // the one that waits is about to give up
+			break // the queued request is about to time out
 		}
 	}
 	if len(seen) < 2 {
-		t.Errorf("all are told to come back after %v seconds", seen)
+		t.Errorf("every Retry-After is %v", seen)
 	}
-	// Who has waited half a second is told so, though nothing has moved.
+	// A request that has waited half a second without a slot is shed.
 	if a := <-late; a.status != 503 {
 		t.Errorf("the one that waited: %v", a)
 	}
-	// What costs nothing is answered all the while.
+	// Requests that need no slot are served meanwhile.
 	r := newRequest(nil)
 	r.method, r.target = "GET", "/oauth2/jwks"
 	if a := d.send(r); a.status != 200 {
@@ -119,7 +119,7 @@ func TestOP07_WhatIsTooMuchIsTurnedAwayAtOnceAndCostsNothing(t *testing.T) {
 	}
 }
 
-// However a request ends, its place is free again.
+// A request releases its slot however it ends.
 func TestOP07_EveryRequestGivesItsPlaceBack(t *testing.T) {
 	d := start(t, func(o *options) { o.front, o.Capacity = true, overload.Capacity{Requests: 1, Waiting: 1} })
 	pair, _ := d.tokens(d.a)

@@ -9,10 +9,10 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// TestOP06_RemovalMakesNothingSpentLiveAgain presents what is spent at many
-// moments of a grant's life and after it, each time to a store from which all was
-// removed that may be. As long as the grant has a living token, the replay is
-// recognised as one, and ends it.
+// TestOP06_RemovalMakesNothingSpentLiveAgain presents spent codes and tokens at many
+// moments of a grant's life and afterwards, each time to a store from which sweeps have
+// removed all that they may. As long as the grant has a valid token, the replay is
+// recognized and revokes the grant.
 func TestOP06_RemovalMakesNothingSpentLiveAgain(t *testing.T) {
 	d := start(t, strict)
 	type family struct {
@@ -59,7 +59,7 @@ func TestOP06_RemovalMakesNothingSpentLiveAgain(t *testing.T) {
 	}
 }
 
-// putBack makes a grant's row what it was at a backup.
+// putBack restores a grant's row to its state in a backup.
 func (d *deployment) putBack(old grant.Grant) {
 	d.t.Helper()
 	err := d.sqlite.UpdateGrant(d.t.Context(), old.ID, func(g grant.Grant) (grant.Grant, []store.Event) {
@@ -71,7 +71,7 @@ func (d *deployment) putBack(old grant.Grant) {
 	}
 }
 
-// declare declares that rows were put back by now.
+// declare declares that a backup was restored now.
 func (d *deployment) declare() {
 	d.t.Helper()
 	d.step(time.Second)
@@ -82,8 +82,8 @@ func (d *deployment) declare() {
 	d.poll()
 }
 
-// TestOP13_AfterARestoreWhatIsAheadGoesOnAndTwoHoldersEnd tells on the wire what
-// becomes of a grant whose row is that of an older backup.
+// TestOP13_AfterARestoreWhatIsAheadGoesOnAndTwoHoldersEnd shows the responses to clients
+// about a grant whose row was restored from an older backup.
 func TestOP13_AfterARestoreWhatIsAheadGoesOnAndTwoHoldersEnd(t *testing.T) {
 	for name, check := range map[string]func(d *deployment, id grant.ID, generations []tokens){
 		"the newest goes on, an older one of before is a replay": func(d *deployment, id grant.ID, g []tokens) {
@@ -126,7 +126,7 @@ func TestOP13_AfterARestoreWhatIsAheadGoesOnAndTwoHoldersEnd(t *testing.T) {
 				list = append(list, d.alive(d.a, list[len(list)-1].RefreshToken))
 			}
 			d.putBack(old)
-			// Until somebody says so, it is our loss.
+			// Until the restore is declared, the loss counts as the server's fault: 503.
 			a := d.post(d.a.refresh(list[4].RefreshToken))
 			want(t, a, 503, "temporarily_unavailable")
 			compareHeader(t, a, "Retry-After: N")

@@ -35,8 +35,8 @@ func TestOP05_AClockThatJumpsAcceptsNothingTwiceAndLosesNothing(t *testing.T) {
 		}
 		pair = next
 	}
-	// The code's minute is over when the clock says so, and began again when it
-	// was put back; its single use does not depend on the clock.
+	// By the clock, the code has expired; it is valid again after the clock was set back.
+	// Its single use does not depend on the clock.
 	d.step(time.Hour)
 	want(t, d.post(d.a.redeem(code.Code)), 400, "invalid_grant")
 	d.step(-time.Hour)
@@ -47,7 +47,7 @@ func TestOP05_AClockThatJumpsAcceptsNothingTwiceAndLosesNothing(t *testing.T) {
 	}
 	d.dead(d.a, made.RefreshToken, code.GrantID, grant.ReasonCodeReplayed)
 
-	// A clock far ahead removes only what nobody can present any more.
+	// A clock far ahead removes only rows whose tokens can no longer be presented.
 	sweep := func() (deleted int) {
 		t.Helper()
 		_, n, err := d.sqlite.Sweep(context.Background(), store.SweptGrants, "", grant.At(d.now()), 100)
@@ -103,7 +103,7 @@ func TestOP11_AFaultyConfigurationIsRefusedAtStart(t *testing.T) {
 		t.Error("plain http on every interface is accepted")
 	}
 
-	// Keys that do not open the store, or are none.
+	// Key-encryption keys that do not open the store, or are malformed.
 	log := slog.New(slog.DiscardHandler)
 	other, err := keys.ParseKEK(keys.NewKEKText())
 	if err != nil {
@@ -119,8 +119,7 @@ func TestOP11_AFaultyConfigurationIsRefusedAtStart(t *testing.T) {
 	}
 }
 
-// Whatever an operator ends is ended for whoever asks next, and nothing beside
-// it is.
+// An operator's revocation is in force for the next request, and affects nothing else.
 func TestOP18_EverythingOfAUserAClientOrAGrantIsEndedOnTheNextCall(t *testing.T) {
 	d := start(t)
 	rs := d.resourceServer()
@@ -170,7 +169,7 @@ func TestOP18_EverythingOfAUserAClientOrAGrantIsEndedOnTheNextCall(t *testing.T)
 					want(t, d.post(h.client.refresh(h.tokens.RefreshToken)), 400, "invalid_grant")
 				}
 			}
-			// What is agreed to afterwards is good, in the same millisecond too.
+			// What is authorized afterwards is valid, even within the same millisecond.
 			d.wantActive(rs, true, after.tokens.AccessToken)
 		}
 	}

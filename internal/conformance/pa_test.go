@@ -17,7 +17,7 @@ import (
 
 const pushURL = "/oauth2/api/par"
 
-// pushing is the pushed form of a client's request. The pairs are as in asking.
+// pushing returns a client's pushed authorization request. The pairs are as in asking.
 func pushing(c oauthClient, pairs ...string) *request {
 	u, _ := url.Parse(asking(c, pairs...))
 	form := u.Query()
@@ -27,7 +27,7 @@ func pushing(c oauthClient, pairs ...string) *request {
 	return r
 }
 
-// pushed pushes a request of c, and returns the address to which its browser goes.
+// pushed pushes a request of c, and returns the authorization request that refers to it.
 func (d *deployment) pushed(c oauthClient, pairs ...string) (address string) {
 	d.t.Helper()
 	a := d.send(pushing(c, pairs...))
@@ -102,13 +102,13 @@ func TestPA02_PA03_PA04_PA08_PA09_PA19_PA20_PA21_WhatIsNotPushed(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d %s", name, a.status, a.body, c.status, c.code)
 		}
 	}
-	// No user is asked yet.
+	// A push involves no user, so prompt=none is accepted.
 	if a := d.send(pushing(d.a, "prompt=none")); a.status != 201 {
 		t.Errorf("prompt=none: %d %s", a.status, a.body)
 	}
 }
 
-// Whoever cannot use a reference sees a page, and is sent nowhere.
+// Invalid use of a reference leads to an error page without a redirect.
 func TestPA10_PA11_PA12_PA16_PA17_AReferenceIsOneClientsForAMinuteAndOnce(t *testing.T) {
 	d, b := signedIn(t)
 	address := d.pushed(d.a)
@@ -129,7 +129,8 @@ func TestPA10_PA11_PA12_PA16_PA17_AReferenceIsOneClientsForAMinuteAndOnce(t *tes
 	if b.agree(address).Query().Get("code") == "" {
 		t.Fatal("the requests of others have used it")
 	}
-	// A used one is refused as such: that it is empty, too, is a second line of defence.
+	// A used reference is rejected as used; that its content was also deleted is a second
+	// line of defence.
 	refused := strings.Count(d.log.String(), oauth.ErrPushed.Description)
 	b.get(address).refusedPage(t, 400)
 	if strings.Count(d.log.String(), oauth.ErrPushed.Description) != refused+1 {
@@ -140,7 +141,7 @@ func TestPA10_PA11_PA12_PA16_PA17_AReferenceIsOneClientsForAMinuteAndOnce(t *tes
 	b.get(late).refusedPage(t, 400)
 }
 
-// The page may be loaded again, in any browser, until one user has answered.
+// The page may be reloaded, in any browser, until one user has decided.
 func TestPA13_PA25_AReloadGoesOnAndOneAnswerCounts(t *testing.T) {
 	d := start(t, withFront)
 	d.user(username)
@@ -198,7 +199,7 @@ func TestPA15_OnlyWhatWasPushedCounts(t *testing.T) {
 	}
 }
 
-// The registration counts when the browser comes.
+// The client's registration is checked again when the browser arrives.
 func TestPA22_ARequestIsCheckedAgain(t *testing.T) {
 	d, b := signedIn(t)
 	address := d.pushed(d.a)
@@ -233,7 +234,7 @@ func TestAZ65_MD16_RequestsMustBePushedWhereThatIsRequired(t *testing.T) {
 	}
 }
 
-// A client that registered itself may push before any user has agreed to it.
+// A self-registered client may push a request before any user has consented to it.
 func TestSelfRegisteredClientsPush(t *testing.T) {
 	d := start(t, registering)
 	d.withAPIs()

@@ -33,7 +33,7 @@ import (
 
 var assertionAlgorithms = []string{"ES256", "EdDSA", "PS256", "RS256"}
 
-// An assertingClient signs assertions, each with another jti.
+// An assertingClient signs client assertions, each with a new jti.
 type assertingClient struct {
 	oauthClient
 	d   *deployment
@@ -59,7 +59,7 @@ func (d *deployment) assertingClient(change func(*client.Registration)) *asserti
 	return &assertingClient{d.client(r), d, key, "k", 0}
 }
 
-// assert is a new assertion, with changed claims.
+// assert returns a new assertion with changed claims.
 func (c *assertingClient) assert(change map[string]any) string {
 	c.d.t.Helper()
 	c.jti++
@@ -132,15 +132,15 @@ func TestPK11_PK28_AWrongAssertionIsNotExplainedToItsSender(t *testing.T) {
 	used := c.assert(nil)
 	d.mustIssue(d.post(c.with(used, form)))
 	want(t, d.post(c.with(used, c.redemption())), 400, "invalid_client")
-	// What does not assert proves nothing (PK-23), and a secret is no assertion.
+	// Without an assertion the client is not authenticated (PK-23), and a secret is no
+	// assertion.
 	want(t, d.post(url.Values{"grant_type": {"refresh_token"}, "refresh_token": {"x"}, "client_id": {c.ID}}), 400, "invalid_client")
 	want(t, d.post(url.Values{"grant_type": {"refresh_token"}, "refresh_token": {"x"}, "client_id": {c.ID}, "client_secret": {"x"}}), 400, "invalid_client")
 	want(t, d.post(d.a.identify(c.with(c.assert(nil), url.Values{"grant_type": {"refresh_token"}, "refresh_token": {"x"}}))), 400, "invalid_request")
 }
 
-// A client throws its credentials away on invalid_client: what is our fault is 503.
-// TestPK11_AFailingRequestUsesItsAssertion: not its code, which the next request redeems with
-// another assertion.
+// A request that fails has used its assertion, but not its code: the next request redeems
+// the code with another assertion.
 func TestPK11_AFailingRequestUsesItsAssertion(t *testing.T) {
 	d := start(t)
 	c := d.assertingClient(nil)
@@ -169,7 +169,7 @@ func TestPK11_AFailingRequestUsesItsAssertion(t *testing.T) {
 
 func TestPK28_AFaultOfOursIsNoFaultOfTheClient(t *testing.T) {
 	d := start(t)
-	d.clients.Shared = true // the store remembers each jti
+	d.clients.Shared = true // the store records each jti
 	d.clients.Keys = func(context.Context, string, string, time.Time, func(keyset.Set) bool) (keyset.Set, error) {
 		return nil, errors.New("no answer")
 	}
@@ -186,8 +186,8 @@ func TestPK28_AFaultOfOursIsNoFaultOfTheClient(t *testing.T) {
 	d.mustIssue(d.post(c.with(c.assert(nil), form)))
 }
 
-// Whoever names a client with a kid that it does not have is refused as with a wrong
-// secret. Only keys that cannot be fetched are a fault of ours.
+// An unknown kid counts as a failed authentication, like a wrong secret. Only keys that
+// cannot be fetched are the server's fault.
 func TestPK29_AnUnknownKidIsCountedAndCausesNoFetches(t *testing.T) {
 	d := start(t, func(o *options) { o.AddressFailures, o.ClientFailures = 600, 30 })
 	c := d.assertingClient(nil)
@@ -229,8 +229,8 @@ func TestPK29_AnUnknownKidIsCountedAndCausesNoFetches(t *testing.T) {
 	want(t, d.post(other.with(other.assert(nil), url.Values{"grant_type": {"refresh_token"}, "refresh_token": {"x"}, "client_id": {other.ID}})), 503, "temporarily_unavailable")
 }
 
-// The host of a client that registered itself may be down, or may say so: anybody could
-// fill the log with errors.
+// If the host of a self-registered client is down, that is no error in the log: otherwise
+// anybody could fill the log with errors.
 func TestPK29_KeysOfAClientThatRegisteredItselfAreNoErrorOfOurs(t *testing.T) {
 	const id = "https://agent.example/client.json"
 	d := start(t)
@@ -247,7 +247,7 @@ func TestPK29_KeysOfAClientThatRegisteredItselfAreNoErrorOfOurs(t *testing.T) {
 	}
 }
 
-// Two clients at slow hosts leave the slots of clients that registered themselves to others.
+// Requests that wait for a slow host of a self-registered client hold no slot.
 func TestPK29_ASlowHostHoldsNoSlot(t *testing.T) {
 	d := start(t, func(o *options) { o.Capacity.Requests = 64 })
 	ids := []string{"https://slow.example/client.json", "https://slower.example/client.json", "https://agent.example/client.json"}
@@ -265,11 +265,11 @@ func TestPK29_ASlowHostHoldsNoSlot(t *testing.T) {
 		form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {"x"}, "client_id": {id}}
 		return d.post(c.with(c.assert(map[string]any{"iss": id, "sub": id}), form))
 	}
-	d.tokens(d.a) // from now on, for a second, they have two slots
+	d.tokens(d.a) // for the next second, these clients may use two slots
 	var asked sync.WaitGroup
 	for _, id := range []string{ids[0], ids[1], ids[0]} {
 		asked.Go(func() {
-			defer func() { waiting <- struct{}{} }() // also if it did not get as far
+			defer func() { waiting <- struct{}{} }() // even if the test ends early
 			if a := ask(id); a.status != 503 {
 				t.Errorf("%s: %v", id, a)
 			}
@@ -288,8 +288,8 @@ func TestPK29_ASlowHostHoldsNoSlot(t *testing.T) {
 	}
 }
 
-// Only an operator's client that proves who it is takes slots from those that registered
-// themselves.
+// Only an authenticated client of an operator takes slots from self-registered clients;
+// naming such a client does not suffice.
 func TestOP07_WhoNamesAnOperatorsClientTakesNoSlots(t *testing.T) {
 	const id = "https://agent.example/client.json"
 	d := start(t, func(o *options) { o.front, o.Capacity.Requests = true, 64 })
@@ -332,7 +332,8 @@ func TestOP07_WhoNamesAnOperatorsClientTakesNoSlots(t *testing.T) {
 	}
 }
 
-// described lets clients describe themselves, to which a user has agreed.
+// described enables client metadata documents for these ids, with a user's consent to
+// each.
 func (d *deployment) described(ids ...string) {
 	d.t.Helper()
 	d.directory.AdmitSelfRegistered(func(_, named string) bool { return slices.Contains(ids, named) })

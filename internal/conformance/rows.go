@@ -2,17 +2,17 @@ package conformance
 
 import "slices"
 
-// A Row is one rule of the catalogue, in our own words.
+// A Row is one rule of the catalogue, in the project's own words.
 type Row struct {
 	ID   string
-	Star bool // core: to be tested first
-	// Source is the section that the rule follows from, or ownRule.
+	Star bool // a core rule, to be tested first
+	// Source is the section of the specification behind the rule, or ownRule.
 	Source string
 	Title  string
-	// Choice says that the specifications leave room or disagree: the page
-	// docs/reference/choices.md has what was decided.
+	// Choice says that the specifications disagree or leave the rule open;
+	// docs/reference/choices.md documents the decision.
 	Choice bool
-	// Later names the feature or area that brings the row; empty for a row of
+	// Later names the feature or area that will add the row; it is empty for a row of
 	// this release.
 	Later string
 	// By names tests that cover the row but cannot be named after it, such as
@@ -20,18 +20,19 @@ type Row struct {
 	By []string
 }
 
-// ownRule is the source of rows that no specification asks for.
+// ownRule is the source of rows that no specification requires.
 const ownRule = "own rule"
 
-// Areas that bring later rows.
+// Areas that will add later rows.
 const (
 	operation = "operation"
 )
 
-// Rows lists the rules of the authorization endpoint (AZ) and of the pages that
-// people see (UI), of clients that describe themselves (CM), of OpenID Connect (OC) and logout (LO), of the token endpoint (TG, TC, TR), of client
-// authentication (CA), of introspection (IN), userinfo (CL) and revocation (RV), of codes and tokens (TK), of
-// metadata and keys (MD), of TLS and HTTP (TL) and of running the service (OP).
+// Rows lists the rules of the authorization endpoint (AZ) and its pages (UI), of client
+// metadata documents (CM), of OpenID Connect (OC) and logout (LO), of the token endpoint
+// (TG, TC, TR), of client authentication (CA), of introspection (IN), userinfo (CL) and
+// revocation (RV), of codes and tokens (TK), of metadata and keys (MD), of TLS and HTTP
+// (TL) and of running the service (OP).
 var Rows = slices.Concat(authorizationRows, openidRows, machineRows, pushedRows, boundRows, apiRows, documentRows, registrationRows, grantRows, fapiRows, stepUpRows, []Row{
 	{ID: "TG-01", Star: true, Source: "RFC 6749 section 5.1", Title: "a success is 200 with all five members, expires_in a number, and nothing cached"},
 	{ID: "TG-02", Star: true, Source: "RFC 6749 section 5.2", Title: "errors of every status are JSON and not cached"},

@@ -1,6 +1,6 @@
 package conformance
 
-// apiRows are the rules of APIs, which access tokens are for.
+// apiRows are the rules of APIs, the audiences of access tokens.
 var apiRows = []Row{
 	{ID: "RS-01", Star: true, Source: "RFC 8707 sections 2 and 2.2", Title: "resource narrows a token to one API at each exchange and refresh; aud follows it at introspection and verify, and in JWTs"},
 	{ID: "RS-02", Source: "RFC 3986 section 6.2.2.1; RFC 8707 section 2", Title: "scheme and host are compared without case, and one trailing slash is ignored; aud is the id as registered", By: []string{"TestATokenIsForOneAPIOfItsGrantOrForAll", "TestAPIsOfAView"}},

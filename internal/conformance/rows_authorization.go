@@ -1,7 +1,6 @@
 package conformance
 
-// authorizationRows are the rules of the authorization endpoint (AZ) and of the
-// pages that people see (UI).
+// authorizationRows are the rules of the authorization endpoint (AZ) and its pages (UI).
 var authorizationRows = []Row{
 	{ID: "AZ-01", Star: true, Source: "RFC 6749 sections 4.1.2.1 and 3.1.2.4", Title: "an unknown or disabled client gets the same page, and nobody is redirected"},
 	{ID: "AZ-02", Source: "RFC 6749 sections 3.1 and 4.1.2.1", Title: "client_id missing, empty or repeated"},

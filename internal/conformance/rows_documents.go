@@ -1,7 +1,6 @@
 package conformance
 
-// documentRows are the rules of clients whose id is the address of a document that
-// describes them.
+// documentRows are the rules of clients whose id is the URL of their metadata document.
 var documentRows = []Row{
 	{ID: "CM-01", Star: true, Source: "OAuth Client ID Metadata Document section 3", Title: "the address is https with a path, without credentials, query, fragment or dot segments, plain or encoded; at most 255 bytes, compared as bytes", By: []string{"TestAddressesOfClients"}},
 	{ID: "CM-02", Star: true, Source: "OAuth Client ID Metadata Document section 6", Title: "no address is admitted, or a list of hosts and whole addresses, or any", By: []string{"TestClientMetadataDocuments", "TestWhichAddressesAreAdmitted"}},

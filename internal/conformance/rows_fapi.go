@@ -1,6 +1,7 @@
 package conformance
 
-// fapiRows are those of the FAPI 2.0 Security Profile, as one word of a registration.
+// fapiRows are the rules of the FAPI 2.0 Security Profile, which a registration chooses
+// by its name.
 var fapiRows = []Row{
 	{ID: "FA-01", Star: true, Source: "FAPI 2.0 sections 5.3.2 and 5.4", Title: "one word of a registration sets every setting that the profile demands"},
 	{ID: "FA-02", Star: true, Source: "FAPI 2.0 sections 5.3.2 and 5.4", Title: "what contradicts the profile is refused at registration, with its rule"},
@@ -14,7 +15,7 @@ var fapiRows = []Row{
 	{ID: "FA-10", Star: true, Source: "FAPI 2.0 section 5.3.2.1-6", Title: "a client of the profile authenticates beside the assertion of a workload, too"},
 }
 
-// stepUpRows are those of logins that an API demands.
+// stepUpRows are the rules of step-up authentication, which an API requires.
 var stepUpRows = []Row{
 	{ID: "SU-01", Star: true, Source: "RFC 9470 section 3", Title: "a token whose login is too old or of another class is 401 insufficient_user_authentication, with acr_values and max_age", By: []string{"TestAnAPIDemandsALogin"}},
 	{ID: "SU-02", Source: ownRule, Title: "a demand that is empty or malformed is refused"},

@@ -1,7 +1,7 @@
 package conformance
 
-// grantRows are the rules of grants without a browser of one's own: devices (DV), token exchange
-// (TX) and identity assertions (IG).
+// grantRows are the rules of grants without a redirect: devices (DV), token exchange (TX)
+// and identity assertions (IG).
 var grantRows = []Row{
 	{ID: "DV-01", Star: true, Source: "RFC 8628 sections 3.1, 3.2, 3.4 and 3.5", Title: "a device gets its codes, authorization_pending until its user has answered, and then a pair"},
 	{ID: "DV-02", Star: true, Source: "RFC 8628 section 3.1", Title: "a confidential client authenticates at the device authorization endpoint; the refusal of one that sends its name alone says how"},
@@ -50,5 +50,5 @@ var grantRows = []Row{
 	{ID: "AG-13", Star: true, Source: "MCP enterprise-managed authorization (SEP-990) and workload identity federation (SEP-1933)", Title: "the client of the protocol's SDK, which its conformance suite accepts, calls a server by the assertion of a second Mintage, and by that of a platform", By: []string{"TestClientsOfMCPPresentAssertions", "TestTheJudgeOfMCPAcceptsTheAgents"}},
 }
 
-// draft is the version of the draft about ID-JAGs whose rules the rows follow.
+// draft is the version of the ID-JAG draft that the rows follow.
 const draft = "draft-ietf-oauth-identity-assertion-authz-grant-04"

@@ -16,7 +16,7 @@ const (
 	invoicesAPI = "https://api.example/invoices"
 )
 
-// api registers an API.
+// api stores an API.
 func (d *deployment) api(a store.API) {
 	d.t.Helper()
 	a.Realm, a.Version = "/api", 1
@@ -26,7 +26,7 @@ func (d *deployment) api(a store.API) {
 	d.poll()
 }
 
-// withAPIs registers two APIs, and a client that may have tokens for both.
+// withAPIs stores two APIs, and a client that may have tokens for both.
 func (d *deployment) withAPIs() oauthClient {
 	d.t.Helper()
 	d.api(store.API{ID: ordersAPI, Number: 1, Open: true, Scopes: []store.APIScope{{Name: "orders", Number: 1, Texts: map[string]string{"en": "Read <your> orders", "ja": "注文"}}}})
@@ -95,7 +95,7 @@ func TestRS01_RS10_ResourceNarrowsTokensToOneAPI(t *testing.T) {
 	}
 	check(narrow(two), "openid orders invoices", 401, ordersAPI, invoicesAPI)
 
-	// The issuer is an API, too.
+	// The issuer is also an API.
 	code = b.agree(asking(c, "resource="+issuerID, "scope=openid orders") + "&resource=" + url.QueryEscape(ordersAPI)).Query().Get("code")
 	own := d.mustIssue(d.post(c.challenged(code)))
 	check(own, "openid orders", 200, issuerID, ordersAPI)
@@ -104,7 +104,7 @@ func TestRS01_RS10_ResourceNarrowsTokensToOneAPI(t *testing.T) {
 	check(d.mustIssue(d.post(c.challenged(without))), "openid orders", 200, ordersAPI, issuerID)
 	plain := b.agree(asking(c, "scope=orders")).Query().Get("code")
 	check(d.mustIssue(d.post(c.challenged(plain))), "orders", 401, ordersAPI)
-	// The scopes of OpenID Connect are enough; the API has no scope to check then.
+	// The scopes of OpenID Connect suffice; such a token has no scope of the API.
 	bare := b.agree(asking(c, "resource="+ordersAPI, "scope=openid")).Query().Get("code")
 	check(d.mustIssue(d.post(c.challenged(bare))), "openid", 401, ordersAPI)
 }
@@ -154,7 +154,7 @@ func TestRS13_ScopesNameTheirAPIs(t *testing.T) {
 	}
 	many := d.client(client.Registration{Settings: store.Settings{Name: "Many", Scope: "openid", APIs: ids}})
 	b.get(asking(many, "scope=openid"+six)).told(t, redirect, "invalid_target")
-	b.get(asking(many)).told(t, redirect, "invalid_target") // all of its scopes
+	b.get(asking(many)).told(t, redirect, "invalid_target") // the scopes are of too many APIs
 	b.open(asking(many, "scope=openid"+six[:len(" p q r s u")])).at(t, "consent")
 	if page := b.open(asking(c, "scope=orders")); !strings.Contains(page.body, "Read &lt;your&gt; orders") {
 		t.Error("the consent page lacks the text of the scope")
@@ -171,7 +171,8 @@ func TestRS13_ScopesNameTheirAPIs(t *testing.T) {
 		}
 		pair = d.mustIssue(d.post(c.refresh(pair.RefreshToken)))
 	}
-	// openid is of no API: id_token, userinfo, and still a JWT.
+	// openid belongs to no API: the client gets an id_token and userinfo, and the access
+	// token is still a JWT.
 	pair = d.mustIssue(d.post(c.challenged(b.agree(asking(c, "scope=openid invoices")).Query().Get("code"))))
 	if aud := d.verified(pair.AccessToken).claims["aud"]; !slices.Equal(aud.([]any), []any{invoicesAPI, issuerID}) {
 		t.Errorf("the JWT is for %v", aud)
@@ -179,7 +180,7 @@ func TestRS13_ScopesNameTheirAPIs(t *testing.T) {
 	if a := d.userInfo(pair.AccessToken); a.status != http.StatusOK || pair.IDToken == "" {
 		t.Errorf("userinfo: %d, id_token %q", a.status, pair.IDToken)
 	}
-	// A client without APIs gets what it got.
+	// A client without APIs gets the same token as before.
 	plain := d.client(client.Registration{Settings: store.Settings{Name: "Plain", Scope: "openid a"}})
 	pair = d.mustIssue(d.post(plain.challenged(b.agree(asking(plain, "scope=openid a")).Query().Get("code"))))
 	if asked := d.introspect(plain, pair.AccessToken); !strings.Contains(asked.body, `"aud":"`+issuerID+`"`) {
@@ -231,7 +232,7 @@ func TestRS16_AudienceIsAResourceForClientsThatSaySo(t *testing.T) {
 	b.get(asking(says, "audience=no uri")).told(t, redirect, "invalid_target")
 	b.get(asking(says, "audience="+ordersAPI)+"&audience="+url.QueryEscape(invoicesAPI)).told(t, redirect, "invalid_request")
 
-	// At the token endpoint.
+	// The parameter at the token endpoint.
 	pair := login(says)
 	form := says.refresh(pair.RefreshToken)
 	form.Set("audience", ordersAPI)

@@ -10,7 +10,7 @@ import (
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
-// A success is never claimed for what may not have happened.
+// The response is never 200 if the revocation may not be stored.
 func TestRV11_AFailedRevocationIsNeverASuccess(t *testing.T) {
 	d := start(t)
 	rs := d.resourceServer()
@@ -63,8 +63,8 @@ func TestRV11_AFailedRevocationIsNeverASuccess(t *testing.T) {
 			}
 			d.wantActive(rs, true, pair.AccessToken)
 
-			// Written, but the store's word was lost. Whoever finds out that it
-			// is so may say so; nobody says so otherwise.
+			// The revocation is stored, but its outcome is unknown. The response may be
+			// 200 only if the server has verified the outcome.
 			d.faulty.After(failedAfter)
 			a := d.revoke(c, pick(pair))
 			d.faulty.Heal()
@@ -74,7 +74,7 @@ func TestRV11_AFailedRevocationIsNeverASuccess(t *testing.T) {
 				want(t, a, http.StatusServiceUnavailable, "temporarily_unavailable")
 			}
 			d.wantActive(rs, false, pair.AccessToken)
-			// The client asks again, as it was told to.
+			// The client repeats the request, as the 503 says.
 			revoked(t, d.revoke(c, pick(pair)))
 			d.wantActive(rs, false, pair.AccessToken)
 		}
@@ -82,7 +82,7 @@ func TestRV11_AFailedRevocationIsNeverASuccess(t *testing.T) {
 }
 
 func TestRV13_AHundredRevocationsAtOnceAllSucceed(t *testing.T) {
-	d := start(t, alone) // beside other tests, a hundred can take longer than a request may
+	d := start(t, alone) // in parallel with other tests, a hundred requests could exceed their timeout
 	rs := d.resourceServer()
 	for n, forced := range map[int]bool{100: false, 16: true} {
 		for kind, pick := range map[string]func(tokens) string{
@@ -91,7 +91,7 @@ func TestRV13_AHundredRevocationsAtOnceAllSucceed(t *testing.T) {
 		} {
 			pair, id := d.tokens(d.a)
 			if forced {
-				// All have come before one is decided on.
+				// All requests arrive before one is decided.
 				d.faulty.Before(gather(n, storetest.UpdateGrant))
 			}
 			for _, a := range d.together(slices.Repeat([]*request{d.a.about(revokePath, pick(pair))}, n)...) {
@@ -111,8 +111,8 @@ func TestRV13_AHundredRevocationsAtOnceAllSucceed(t *testing.T) {
 	}
 }
 
-// Whichever is first, after both nothing of the grant is alive: neither what
-// was there before nor what the refresh may have given.
+// In either order, no token of the grant is valid afterwards, including the pair that the
+// refresh may have returned.
 func TestTR27_RV13_RevocationDuringARefreshLeavesNothingAlive(t *testing.T) {
 	for name, choose := range map[string]func(*options){"without a window": strict, "inside the window": func(*options) {}} {
 		t.Run(name, func(t *testing.T) {
@@ -147,7 +147,7 @@ func TestTR27_RV13_RevocationDuringARefreshLeavesNothingAlive(t *testing.T) {
 	}
 }
 
-// Many refreshes run while the user's wish to end everything arrives.
+// Many refreshes run while all grants of the user are revoked.
 func TestTR27_RV13_ManyRefreshesDuringARevocation(t *testing.T) {
 	d := start(t)
 	rs := d.resourceServer()
@@ -170,8 +170,8 @@ func TestTR27_RV13_ManyRefreshesDuringARevocation(t *testing.T) {
 	}
 }
 
-// An access token that is given while its like are revoked is either dead or
-// was given afterwards; the refresh token lives on.
+// An access token that is issued while the grant's access tokens are revoked is either
+// invalid or was issued afterwards. The refresh token stays valid.
 func TestRV13_RevokingAnAccessTokenDuringARefresh(t *testing.T) {
 	d := start(t)
 	rs := d.resourceServer()

@@ -16,7 +16,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// revoked fails the test unless a is the answer of a revocation that is done.
+// revoked requires the response of a completed revocation.
 func revoked(t *testing.T, a answer) {
 	t.Helper()
 	if a.status != http.StatusOK || a.body != `{}` {
@@ -56,7 +56,7 @@ func TestRV02_RevokingAnAccessTokenEndsTheAccessTokensSoFar(t *testing.T) {
 		revoked(t, d.revoke(c, first.AccessToken))
 		d.wantActive(rs, false, first.AccessToken, second.AccessToken)
 		d.wantActive(rs, true, bystander.AccessToken)
-		// A repeated answer must not bring back what is dead.
+		// A repeat within the retry window must not return a revoked access token.
 		again := d.alive(c, first.RefreshToken)
 		if again.RefreshToken != second.RefreshToken || again.AccessToken == second.AccessToken {
 			t.Error("the repeat has another refresh token, or the dead access token")
@@ -75,7 +75,7 @@ func TestRV02_RevokingAnAccessTokenEndsTheAccessTokensSoFar(t *testing.T) {
 	}
 }
 
-// What the client wants is so: it is told the same whatever the token was.
+// A dead token is already revoked: the response is the same, whatever the token was.
 func TestRV03_ADeadTokenIsRevokedAlready(t *testing.T) {
 	d := start(t)
 	pair, id := d.tokens(d.a)
@@ -258,7 +258,7 @@ func TestRV12_AnyGenerationOfTheRefreshTokenEndsTheGrant(t *testing.T) {
 				d.wantActive(d.a, false, pair.AccessToken, pair.RefreshToken, stale)
 				d.dead(d.a, pair.RefreshToken, id, grant.ReasonClient)
 			}
-			// Also one that has expired, of a grant that lives on.
+			// This includes an expired generation of a grant that is still active.
 			pair, id := d.tokens(d.a)
 			d.step(30 * 24 * time.Hour)
 			next := d.alive(d.a, pair.RefreshToken)

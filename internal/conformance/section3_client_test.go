@@ -11,8 +11,8 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// Authentication failed with what the form says: 400 and no challenge, because
-// a Basic challenge would not be true (RFC 9110 section 15.5.2).
+// badForm is a failed authentication by form parameters: 400 without a challenge, because
+// a Basic challenge would be wrong (RFC 9110 section 15.5.2).
 func badForm(step, name string, spoil func(*flow)) row {
 	return row{
 		step: step, name: name, status: http.StatusBadRequest, code: "invalid_client",
@@ -20,8 +20,8 @@ func badForm(step, name string, spoil func(*flow)) row {
 	}
 }
 
-// Authentication failed with an Authorization header: 401 and a challenge (RFC
-// 6749 section 5.2).
+// badHeader is a failed authentication by the Authorization header: 401 with a challenge
+// (RFC 6749 section 5.2).
 func badHeader(step, name string, spoil func(*flow)) row {
 	return row{
 		step: step, name: name, status: http.StatusUnauthorized, code: "invalid_client",
@@ -30,7 +30,7 @@ func badHeader(step, name string, spoil func(*flow)) row {
 	}
 }
 
-// authorization sends a header in place of the form's credentials.
+// authorization sends a header instead of credentials in the form.
 func authorization(name, value string) row {
 	return badHeader("C5", name, func(x *flow) {
 		x.set("client_id", "", "client_secret", "")
@@ -165,13 +165,13 @@ var clientRows = []row{
 
 const jwtBearer = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
-// pin registers the flow's client for one method until the flow is undone.
+// pin registers the flow's client for one method until undo.
 func pin(x *flow, rule store.AuthRule) {
 	pinned := x.change(x.client, func(c *store.Client) { c.Auth = rule })
 	x.undo = func() { x.change(pinned, func(c *store.Client) { c.Auth = store.AuthEither }) }
 }
 
-// addSecret gives a client one more secret.
+// addSecret gives a client another secret.
 func (d *deployment) addSecret(c oauthClient, lifetime time.Duration) string {
 	d.t.Helper()
 	now := grant.At(d.now())

@@ -14,8 +14,7 @@ import (
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
-// badGrant is a request whose grant is refused. Clients are told one thing,
-// whatever is wrong with it.
+// badGrant is a request whose grant is refused. Every defect has the same response.
 func badGrant(step, name string, kinds []string, spoil func(*flow)) row {
 	return row{
 		step: step, name: name, kinds: kinds, status: http.StatusBadRequest, code: "invalid_grant",
@@ -23,19 +22,19 @@ func badGrant(step, name string, kinds []string, spoil func(*flow)) row {
 	}
 }
 
-// ends says that the grant cannot be used afterwards.
+// ends marks a row after which the grant cannot be used.
 func (r row) ends() row {
 	r.dies = true
 	return r
 }
 
-// revoking says that the request ended the whole grant.
+// revoking marks a row whose request revokes the grant.
 func (r row) revoking(why grant.Reason) row {
 	r.revokes = why
 	return r
 }
 
-// credential is the name of the parameter that carries the flow's grant.
+// credential returns the name of the parameter with the flow's code or token.
 func (x *flow) credential() string {
 	if x.kind == byCode {
 		return "code"
@@ -43,14 +42,15 @@ func (x *flow) credential() string {
 	return "refresh_token"
 }
 
-// alter sends the credential changed.
+// alter sends the credential with a change.
 func alter(name string, change func(s string) string) row {
 	return badGrant("G1", name, bothKinds, func(x *flow) {
 		x.set(x.credential(), change(x.good.Get(x.credential())))
 	})
 }
 
-// forge is a refresh token under our own key that was never issued.
+// forge returns a refresh token with a valid MAC of the server's key that was never
+// issued.
 func (x *flow) forge(realm string, change func(*keys.Token)) string {
 	x.t.Helper()
 	g := x.row(x.id)
@@ -87,7 +87,7 @@ func cut(name string, of func(x *flow) store.Cutoff) row {
 	}).ends()
 }
 
-// proof is a row about a code whose challenge is that of RFC 7636 appendix B.
+// proof is a row about a code with the challenge of RFC 7636 appendix B.
 func proof(name, sent string) row {
 	return badGrant("G6", name, onlyCode, func(x *flow) {
 		x.use(x.client, func(a *issuer.Authorization) { a.Challenge = challenge })
@@ -215,18 +215,18 @@ var grantRows = []row{
 	badScope("spaces only", "  "),
 }
 
-// replay spends the credential, and then lets it be sent again.
+// replay spends the credential before the request sends it again.
 func replay(name string, then func(*flow), kinds []string) row {
 	r := badGrant("G4", name, kinds, nil)
 	r.spoil = func(x *flow) {
 		x.tokens = x.mustIssue(x.post(x.good))
 		then(x)
 	}
-	// Which reason it is depends on the kind.
+	// The reason depends on the kind of the flow.
 	return r.revoking(anyReplay)
 }
 
-// anyReplay stands for the replay of the flow's own kind.
+// anyReplay stands for the replay reason of the flow's kind.
 const anyReplay grant.Reason = 255
 
 func (x *flow) replayReason() grant.Reason {
@@ -236,7 +236,7 @@ func (x *flow) replayReason() grant.Reason {
 	return grant.ReasonRefreshReplayed
 }
 
-// overtaken lets another request of the same client win between this one's
+// overtaken makes another request of the same client succeed between this request's
 // decision and its write.
 func overtaken(kinds []string, operation storetest.Method, why grant.Reason) row {
 	return badGrant("G9", "overtaken by another request", kinds, func(x *flow) {

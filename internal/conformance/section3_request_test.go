@@ -9,9 +9,9 @@ import (
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
-// table is every step that this version can reach, in order. Four steps need a
-// connection or a deployment of their own: H2 is in TestTL01, H4 in TestTL08
-// and TestTL09, H5 in TestTG27, H6 in TestCA22.
+// table contains every step that a single request to a standard deployment can reach, in
+// order. Four steps need a connection or deployment of their own: H2 is in TestTL01, H4
+// in TestTL08 and TestTL09, H5 in TestTG27, H6 in TestCA22.
 func table() []row {
 	return slices.Concat(requestRows, clientRows, grantRows, faultRows)
 }

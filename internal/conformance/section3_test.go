@@ -17,39 +17,39 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// The token endpoint's errors are one table, in the order in which a request
-// is checked: H transport, F form, P parameters, T grant type, C client, U
-// permission, G grant, S scope, E our own faults. A defect found at one step
-// costs nothing that a later step would have used.
+// The token endpoint's errors are one table, in the order of the checks: H transport, F
+// form, P parameters, T grant type, C client, U permission, G grant, S scope, E server
+// faults. A defect that one step finds consumes nothing that a later step would have
+// used.
 
-// A row is one defect of an otherwise good request and its exact answer.
+// A row is one defect of an otherwise valid request and its exact response.
 type row struct {
 	step, name string
-	kinds      []string // grant types that the defect can meet; nil for both
+	kinds      []string // the grant types to which the defect applies; nil for both
 	spoil      func(*flow)
 
 	status      int
 	code        string
 	description string
-	header      []string // beyond those of every answer
+	header      []string // in addition to those of every response
 	revokes     grant.Reason
-	// dies says that the grant cannot be used afterwards although the
-	// request changed nothing: its client or the time has ended it.
+	// dies says that the grant cannot be used afterwards although the request has not
+	// changed it: its client or its lifetime has ended it.
 	dies bool
 }
 
-// A flow is one good request, before and after it is spoiled.
+// A flow is one valid request, which a row then spoils.
 type flow struct {
 	*deployment
 	kind   string
-	client oauthClient // who sends the request
-	owner  oauthClient // whose code and token it carries
+	client oauthClient // the client that sends the request
+	owner  oauthClient // the client whose code or token is sent
 	id     grant.ID
 	code   string
 	tokens tokens // of the same grant, if kind is refresh_token
 	good   url.Values
 	req    *request
-	// undo takes away what made the request fail, apart from the request.
+	// undo removes the cause of the failure, apart from the request itself.
 	undo func()
 }
 
@@ -66,15 +66,15 @@ var (
 	bothKinds   = []string{byCode, byRefresh}
 )
 
-// newFlow prepares a good request of client A.
+// newFlow prepares a valid request of client A.
 func newFlow(d *deployment, kind string) *flow {
 	x := &flow{deployment: d, kind: kind, undo: func() {}}
 	x.use(d.client(client.Registration{Settings: store.Settings{Name: "owner"}}))
 	return x
 }
 
-// use gives the flow to a client, with a code or token of its own. A code is
-// issued without a challenge unless choose says otherwise.
+// use assigns the flow to a client, with a new code or token. A code is issued without a
+// challenge unless choose adds one.
 func (x *flow) use(c oauthClient, choose ...func(*issuer.Authorization)) {
 	code := x.deployment.code(c, choose...)
 	x.client, x.owner, x.id, x.code = c, c, code.GrantID, code.Code
@@ -86,22 +86,22 @@ func (x *flow) use(c oauthClient, choose ...func(*issuer.Authorization)) {
 	x.req = newRequest(x.good)
 }
 
-// set changes the request's form.
+// set changes the form of the request.
 func (x *flow) set(pairs ...string) { x.req.form = with(x.req.form, pairs...) }
 
-// body replaces the request's body.
+// body replaces the body of the request.
 func (x *flow) body(s string) { x.req.body = &s }
 
-// commonHeader is what every answer of the endpoint carries. The values of
-// Date and X-Request-Id are compared by form.
+// commonHeader contains the headers of every response of the endpoint. The values of Date
+// and X-Request-Id are compared by their form.
 var commonHeader = map[string]string{
 	"Content-Type": "application/json", "Cache-Control": "no-store", "Pragma": "no-cache",
 	"X-Content-Type-Options": "nosniff", "X-Request-Id": `[0-9a-f]{16}`, "Date": ".+ GMT", "Content-Length": "[0-9]+",
 	"Strict-Transport-Security": "max-age=31536000",
 }
 
-// compareHeader fails the test unless the answer has exactly the headers of
-// every answer and those in extra, each once, but none that extra takes out.
+// compareHeader requires exactly the headers of commonHeader and extra, each once. A name
+// in extra with a leading "-" removes a header of commonHeader.
 func compareHeader(t *testing.T, a answer, extra ...string) {
 	t.Helper()
 	expect := maps.Clone(commonHeader)
@@ -113,7 +113,7 @@ func compareHeader(t *testing.T, a answer, extra ...string) {
 		name, value, _ := strings.Cut(line, ": ")
 		expect[name] = regexp.QuoteMeta(value)
 		if name == "Retry-After" && value == "N" {
-			expect[name] = "[123]" // spread on purpose
+			expect[name] = "[123]" // Retry-After is random on purpose
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(expect)) {
@@ -152,7 +152,7 @@ func TestTG43_TC30_EveryDefectHasItsExactAnswerAndCostsWhatItMust(t *testing.T) 
 				body := errorBody(r.code, r.description)
 				if x.req.method == http.MethodHead {
 					body = ""
-					a.header["Content-Length"] = []string{"0"} // RFC 9110 section 8.6: it may be left out
+					a.header["Content-Length"] = []string{"0"} // RFC 9110 section 8.6: optional here
 				}
 				compareHeader(t, a, r.header...)
 				if a.body != body {
@@ -166,7 +166,8 @@ func TestTG43_TC30_EveryDefectHasItsExactAnswerAndCostsWhatItMust(t *testing.T) 
 	d.t = t
 }
 
-// prove uses the code or token of a spoiled request in a good one.
+// prove uses the code or token of the spoiled request in a valid one, to check the row's
+// consequence.
 func (x *flow) prove(r row) {
 	x.t.Helper()
 	switch {
@@ -187,8 +188,8 @@ func (x *flow) prove(r row) {
 	}
 }
 
-// Answers within a group are the same bytes, so that they tell a stranger
-// nothing about clients, and a client nothing about grants.
+// Responses within a group are byte for byte the same: an unauthenticated caller learns
+// nothing about clients from them, and a client nothing about grants.
 func TestCA02_TC02_AnswersWithinAGroupAreByteIdentical(t *testing.T) {
 	d := start(t, strict)
 	group := func(r row) string {

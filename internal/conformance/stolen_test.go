@@ -21,10 +21,11 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// A node answers requests. Two nodes have one store, and each remembers proofs of its own.
+// A node sends a request to one of two nodes. They share a store, but each remembers used
+// proofs only itself.
 type node func(*request) answer
 
-// another is a second node of the deployment.
+// another starts a second node of the deployment.
 func (d *deployment) another() node {
 	d.t.Helper()
 	o := options{
@@ -51,12 +52,12 @@ func (d *deployment) another() node {
 	}
 }
 
-// A loot is what a thief has of a victim: things by their names.
+// A loot is the set of things that a thief has stolen from a victim, by name.
 type loot map[string]bool
 
 var things = []string{"access token", "refresh token", "code", "request_uri", "proof", "nonce"}
 
-// loots are each thing alone, and each pair.
+// loots returns each thing alone, and each pair.
 func loots() (list []loot) {
 	for i, one := range things {
 		list = append(list, loot{one: true})
@@ -67,9 +68,8 @@ func loots() (list []loot) {
 	return list
 }
 
-// A victim is a client whose tokens are bound to its key, and the user of whom it has
-// them. Everything of its was used once, as a thief finds it: the proofs at the first
-// node, a moment ago.
+// A victim is a client whose tokens are bound to its key, with its user. Everything was
+// used once before the theft: the proofs a moment ago, at the first node.
 type victim struct {
 	c                                 oauthClient
 	key                               *testkit.Prover
@@ -101,10 +101,9 @@ func (d *deployment) robbed(b *browser, auth store.AuthRule) *victim {
 	return v
 }
 
-// Of all that a thief may find of a victim, alone and in pairs, nothing is honoured beyond
-// what docs/reference/dpop.md says: at a node that has not seen a proof, the request of
-// that proof counts once more, within its minute, and what comes of it is bound to the
-// victim's key.
+// A thief who has one or two of the victim's things gets nothing beyond what
+// docs/reference/dpop.md concedes: at a node that has not seen a proof, the proof's
+// request can be repeated within its minute, and its result is bound to the victim's key.
 func TestDP39_NothingStolenIsOfUse(t *testing.T) {
 	for name, auth := range map[string]store.AuthRule{"public": store.AuthNone, "confidential": store.AuthPost} {
 		d, b := signedIn(t, withNonces(true), alone)
@@ -120,10 +119,11 @@ func TestDP39_NothingStolenIsOfUse(t *testing.T) {
 				}
 			}
 			if has["request_uri"] && len(has) == 1 {
-				// The thief sees the login of the client, and another client nothing.
+				// The thief gets the client's login page, and another client an error
+				// page.
 				d.browser().get(brings(d.a.ID, v.requestURI)).refusedPage(t, 400)
 			}
-			// The owner goes on, whatever the thief has tried.
+			// The owner can still use its tokens, whatever the thief has tried.
 			v.nonce = d.server.Proofs.Nonces.At(d.now())
 			own := d.withProofs(v.c.refresh(v.refresh), v.key.Proof("POST", tokenURL, "", d.now(), testkit.WithNonce(v.nonce)))
 			if own.status != 200 && !(auth == store.AuthNone && has["refresh token"] && has["proof"]) {
@@ -133,8 +133,8 @@ func TestDP39_NothingStolenIsOfUse(t *testing.T) {
 	}
 }
 
-// proofsOf are the proofs that a thief can present: none, of their own key, with the nonce
-// if they have it, and those that were stolen.
+// proofsOf returns the proofs that a thief can present: none, one by the thief's own key,
+// with the nonce if it is stolen, and the stolen ones.
 func (v *victim) proofsOf(d *deployment, has loot, thief *testkit.Prover, method, uri, token string) map[string][]string {
 	list := map[string][]string{"no proof": nil, "the thief's proof": {thief.Proof(method, uri, token, d.now())}}
 	if has["nonce"] {
@@ -146,8 +146,8 @@ func (v *victim) proofsOf(d *deployment, has loot, thief *testkit.Prover, method
 	return list
 }
 
-// tryToken presents what a thief has at the token endpoint, without the secret of a
-// confidential client and without the verifier.
+// tryToken presents the loot at the token endpoint, without a confidential client's
+// secret and without the verifier.
 func (d *deployment) tryToken(t *testing.T, about string, v *victim, has loot, thief *testkit.Prover, send node, unseen bool) {
 	t.Helper()
 	for what, form := range map[string]url.Values{
@@ -163,7 +163,7 @@ func (d *deployment) tryToken(t *testing.T, about string, v *victim, has loot, t
 				r.header = append(r.header, "DPoP: "+p)
 			}
 			a := send(r)
-			// The proof of a token request is for any token request of its key.
+			// A token request's proof is valid for any token request with its key.
 			may := unseen && what == "refresh token" && v.c.Auth == store.AuthNone && proven == "the stolen proof of a token request"
 			if a.status != 200 {
 				continue
@@ -176,7 +176,7 @@ func (d *deployment) tryToken(t *testing.T, about string, v *victim, has loot, t
 	}
 }
 
-// tryAPI presents what a thief has at resources, by every method and scheme.
+// tryAPI presents the loot at resources, with every method and scheme.
 func (d *deployment) tryAPI(t *testing.T, about string, v *victim, has loot, thief *testkit.Prover, send node, unseen bool) {
 	t.Helper()
 	if !has["access token"] {

@@ -12,7 +12,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// steppingUp is a client without an id_token, of each format of access tokens.
+// steppingUp returns a client without id_tokens for each access token format.
 func (d *deployment) steppingUp() map[string]oauthClient {
 	made := map[string]oauthClient{}
 	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
@@ -21,8 +21,8 @@ func (d *deployment) steppingUp() map[string]oauthClient {
 	return made
 }
 
-// A client that asks for no class gets what it got before. One that does has the class in
-// its tokens, for as long as the grant lives.
+// A client that requests no class gets tokens without one. Otherwise the tokens contain
+// the class for the life of the grant.
 func TestSU03_SU04_TokensSayWhenAndHowTheUserSignedIn(t *testing.T) {
 	d, b := signedIn(t)
 	reader := d.client(client.Registration{Settings: store.Settings{Introspect: true}})
@@ -59,7 +59,7 @@ func TestSU01_SU02_SU06_AProxyDemandsALogin(t *testing.T) {
 		plain, classed := redeem(), redeem("acr_values=urn:mintage:1")
 		d.step(100 * time.Second)
 		for _, x := range []struct {
-			token, demand, challenge string // "": it passes
+			token, demand, challenge string // "" if the token is accepted
 		}{
 			{plain, "max_age=101", ""}, {classed, "acr=urn:mintage:1", ""}, {classed, "acr=x+urn:mintage:1&max_age=101", ""},
 			{plain, "max_age=99", `max_age="99"`}, {plain, "acr=urn:mintage:1", `acr_values="urn:mintage:1"`},
@@ -79,7 +79,7 @@ func TestSU01_SU02_SU06_AProxyDemandsALogin(t *testing.T) {
 		}
 		d.step(-100 * time.Second)
 	}
-	// A service's own token has no user.
+	// A client's own token has no user.
 	service := d.client(client.Registration{Settings: store.Settings{NoPKCE: true, GrantTypes: []string{store.GrantClientCredentials}, Scope: "a"}})
 	own := d.mustIssueOwn(service)
 	for _, demand := range []string{"max_age=3600", "acr=urn:mintage:1"} {
@@ -89,7 +89,7 @@ func TestSU01_SU02_SU06_AProxyDemandsALogin(t *testing.T) {
 	}
 }
 
-// mustIssueOwn returns a token of a client for itself.
+// mustIssueOwn returns a client credentials token.
 func (d *deployment) mustIssueOwn(c oauthClient) string {
 	d.t.Helper()
 	a := d.post(c.identify(url.Values{"grant_type": {"client_credentials"}}))
@@ -107,7 +107,7 @@ func TestSU05_TheSecondFactorOfTheUserFulfilsTheClass(t *testing.T) {
 	const strong = "acr_values=urn:mintage:2"
 
 	b := d.browser()
-	d.signIn(b, "coded") // by the password alone, as before the factor
+	d.signIn(b, "coded") // by password alone, as before the second factor
 	b.get(asking(c, strong, "prompt=none")).told(t, redirect, oauth.LoginRequired)
 	page := b.logIn(b.open(asking(c, strong)).at(t, "login"), "coded", password).at(t, "second_factor")
 	done := b.follow(b.post(interactionURL, "id="+page.field("id"), "step=second_factor", "code="+d.oneTimeCode(secret)))
@@ -115,14 +115,14 @@ func TestSU05_TheSecondFactorOfTheUserFulfilsTheClass(t *testing.T) {
 	if a := d.send(ask("GET", verifyPath+"?acr=urn:mintage:2", bearer(got.AccessToken))); a.status != 200 {
 		t.Errorf("with the second factor: %v", a)
 	}
-	// The session has it now, and a stronger class does for a weaker one.
+	// The session now has the second factor. A stronger class satisfies a weaker one.
 	for _, asked := range []string{strong, "acr_values=urn:mintage:1", "acr_values=urn:mintage:2 urn:mintage:1"} {
 		b.get(asking(c, asked, "prompt=none")).granted(t, redirect)
 	}
-	// A user without a second factor cannot fulfil it.
+	// A user without a second factor cannot satisfy the class.
 	b = d.browser()
 	page = b.open(asking(c, strong)).at(t, "login")
 	b.logIn(page, "plain", password).told(t, redirect, oauth.UnmetRequirements)
 	b.get(asking(c, "acr_values=urn:mintage:2 urn:mintage:1", "prompt=none")).granted(t, redirect)
-	b.get(asking(c, "acr_values=urn:mace:x", "prompt=none")).granted(t, redirect) // no class of ours: a wish
+	b.get(asking(c, "acr_values=urn:mace:x", "prompt=none")).granted(t, redirect) // an unknown class is ignored
 }

@@ -19,10 +19,10 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// A suite is what a module of the OpenID Foundation's suite works with: a
-// client with a secret and every scope, and a browser in which a user is signed
-// in. Its id_tokens are signed by ES256, because RSA keys take long to make; the
-// tests that Modules names beside this one use RS256, as the suite does.
+// A suite is the setting of a module of the OpenID Foundation's suite: a client with a
+// secret and every scope, and a browser in which a user is signed in. Its id_tokens are
+// signed with ES256, because RSA keys take long to generate; the other tests that Modules
+// names use RS256, as the suite does.
 type suite struct {
 	*deployment
 	t *testing.T
@@ -32,9 +32,9 @@ type suite struct {
 
 const allScopes = "openid profile email address phone"
 
-// login makes an authorization request that shows no page, and redeems the code.
-// What the suite checks in each module is checked here: the members of the
-// response, the signature and the claims of the id_token, and userinfo.
+// login makes an authorization request that shows no page, and redeems the code. It makes
+// the checks that the suite makes in each module: the members of the response, the
+// signature and claims of the id_token, and userinfo.
 func (s suite) login(pairs ...string) (tokens, map[string]any) {
 	s.t.Helper()
 	return s.redeem(s.b.get(asking(s.c, slices.Concat([]string{"scope=" + allScopes, "nonce=n"}, pairs)...)))
@@ -60,19 +60,19 @@ func (s suite) check(got tokens) map[string]any {
 	return claims
 }
 
-// logIn answers a request for which the user must log in again.
+// logIn makes a request after which the user must log in again.
 func (s suite) logIn(pairs ...string) (tokens, map[string]any) {
 	s.t.Helper()
 	page := s.b.open(asking(s.c, slices.Concat([]string{"scope=" + allScopes}, pairs)...)).at(s.t, "login")
 	return s.redeem(s.b.logIn(page, username, password))
 }
 
-// accepts returns a module whose parameters must not change the outcome.
+// accepts returns a module whose parameters must not change the response.
 func accepts(pairs ...string) func(suite) {
 	return func(s suite) { s.login(pairs...) }
 }
 
-// refuses returns a module whose parameters must be refused with an error.
+// refuses returns a module whose parameters must cause an error.
 func refuses(code oauth.ErrorCode, pairs ...string) func(suite) {
 	return func(s suite) {
 		if q := s.b.get(asking(s.c, slices.Concat([]string{"scope=openid"}, pairs)...)).told(s.t, redirect, code); q.Get("state") != "st" {
@@ -265,7 +265,8 @@ var modules = map[string]func(suite){
 	},
 }
 
-// codeReuse redeems a code again: that is refused, and the access token ends.
+// codeReuse redeems a code twice: the second request fails, and the access token is
+// revoked.
 func codeReuse(later time.Duration) func(suite) {
 	return func(s suite) {
 		code := s.b.get(asking(s.c, "scope=openid")).granted(s.t, redirect).Get("code")
@@ -278,14 +279,14 @@ func codeReuse(later time.Duration) func(suite) {
 	}
 }
 
-// leave asks for a logout, with the id_token of a login as hint.
+// leave requests a logout, with the id_token of a login as hint.
 func (s suite) leave(got tokens, pairs ...string) sight {
 	s.t.Helper()
 	return s.b.get(leave(slices.Concat([]string{"id_token_hint=" + got.IDToken}, pairs)...))
 }
 
-// asksBeforeLogout returns a module whose request must be answered by a question,
-// and must not send the browser to an address that nobody vouches for.
+// asksBeforeLogout returns a module whose request must lead to a question, and must not
+// redirect to an unverified address.
 func asksBeforeLogout(pairs ...string) func(suite) {
 	return func(s suite) {
 		s.login()
@@ -297,13 +298,13 @@ func asksBeforeLogout(pairs ...string) func(suite) {
 	}
 }
 
-// b2 is another client.
+// b2 returns another client.
 func (s suite) b2() oauthClient {
 	return s.client(client.Registration{Settings: store.Settings{Scope: allScopes}})
 }
 
-// TestConformanceSuite has a part for each module of the OpenID Foundation's
-// suite that conformance.Modules says is covered by it.
+// TestConformanceSuite runs a subtest for each module of the OpenID Foundation's suite
+// that conformance.Modules assigns to it.
 func TestConformanceSuite(t *testing.T) {
 	d := start(t, withFront)
 	d.user(username, func(u *account.User) {

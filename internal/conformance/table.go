@@ -1,6 +1,6 @@
-// Package conformance holds the catalogue of protocol rules and the tests named
-// after its rows, over real HTTPS and a real store. Commands beside it write
-// docs/reference/conformance.md (table) and break the program on purpose (mutate).
+// Package conformance contains the catalogue of protocol rules and the tests named after
+// its rows, which use real HTTPS and a real store. The command table writes
+// docs/reference/conformance.md, and the command mutate breaks the program on purpose.
 package conformance
 
 import (
@@ -18,9 +18,9 @@ import (
 // Page is the generated page, relative to the repository's root.
 const Page = "docs/reference/conformance.md"
 
-// Tests finds the tests of the repository at root: for each row, and for each
-// name in a row's By, the functions that cover it and their files. A test is
-// named after one row or several: TestTC19_..., TestTC14_TC16_...
+// Tests finds the tests of the repository at root. For each row, and for each name in a
+// row's By, it returns the functions that cover it with their files. A test is named
+// after one row or several: TestTC19_..., TestTC14_TC16_...
 func Tests(root string) (byRow map[string][]string, err error) {
 	byRow = map[string][]string{}
 	for _, dir := range []string{"bench", "internal", "cmd", "resource"} {
@@ -59,7 +59,7 @@ func Tests(root string) (byRow map[string][]string, err error) {
 
 var testName = regexp.MustCompile(`^(?:Test|Fuzz)((?:[A-Z]{2}[0-9]{2}_)+)[A-Z]`)
 
-// rowsOf lists the rows that a function is named after, and those that name it.
+// rowsOf returns the rows in a function's name, and those whose By contains the name.
 func rowsOf(function string) (ids []string) {
 	if m := testName.FindStringSubmatch(function); m != nil {
 		for id := range strings.SplitSeq(strings.TrimSuffix(m[1], "_"), "_") {
@@ -79,8 +79,8 @@ func rowsOf(function string) (ids []string) {
 	return ids
 }
 
-// Missing lists the starred rows of this release without a test, and the tests
-// named after rows that do not exist.
+// Missing lists the starred rows of this release without a test, and the rows in tests'
+// names that do not exist.
 func Missing(byRow map[string][]string) (faults []string) {
 	known := map[string]bool{}
 	for _, r := range Rows {
@@ -124,7 +124,7 @@ func Missing(byRow map[string][]string) (faults []string) {
 	return faults
 }
 
-// An area is a part of the page: the rows that begin with its prefix.
+// An area is a part of the page: the rows whose ids begin with its prefix.
 type area struct{ prefix, title string }
 
 var areas = []area{
@@ -158,7 +158,7 @@ var areas = []area{
 	{"OP", "Operation"},
 }
 
-// Write is the text of the page.
+// Write returns the text of the page.
 func Write(byRow map[string][]string) string {
 	var b strings.Builder
 	b.WriteString(`# Conformance

@@ -34,8 +34,8 @@ func TestTableIsCurrent(t *testing.T) {
 	}
 }
 
-// A mutation whose text is gone would prove nothing, and one that does not compile
-// would stop the run of all.
+// A mutation whose old text no longer exists proves nothing, and one that does not
+// compile would stop the whole run.
 func TestMutationsApply(t *testing.T) {
 	const root = "../.."
 	declarations, err := conformance.Declarations(root)
@@ -55,11 +55,11 @@ func TestMutationsApply(t *testing.T) {
 	}
 }
 
-// A program is the files of each package, by their directory, and where the compiler
-// has written what each exports.
+// A program is the parsed files of each package, by directory, and the compiler's export
+// data of each package.
 type program struct {
 	files, exports map[string]string
-	parsed         map[string]*ast.File // as they are
+	parsed         map[string]*ast.File // unchanged
 	set            *token.FileSet
 	importer       gotypes.Importer
 }
@@ -80,8 +80,8 @@ func listProgram(t *testing.T, root string) *program {
 	return p
 }
 
-// check returns an error if the package of a file does not compile when the file has
-// this content.
+// check returns an error if a file's package does not compile with this content of the
+// file.
 func (p *program) check(file string, content []byte) error {
 	file, err := filepath.Abs(file)
 	if err != nil {

@@ -27,14 +27,14 @@ func s256(verifier string) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// atOnce sends one form n times together.
+// atOnce sends one form n times simultaneously.
 func (d *deployment) atOnce(n int, form url.Values) []answer {
 	d.t.Helper()
 	return d.together(slices.Repeat([]*request{newRequest(form)}, n)...)
 }
 
-// together sends requests: all but the last byte of each on a connection of its
-// own, and then the last bytes at the same moment.
+// together sends each request without its last byte on its own connection, and then all
+// last bytes simultaneously.
 func (d *deployment) together(list ...*request) []answer {
 	d.t.Helper()
 	conns, last := make([]net.Conn, len(list)), make([]string, len(list))
@@ -67,7 +67,7 @@ func (d *deployment) together(list ...*request) []answer {
 	return answers
 }
 
-// winners are the successes among answers; the others must be invalid_grant.
+// winners returns the successes among answers; the others must be invalid_grant.
 func winners(t *testing.T, answers []answer) (pairs []tokens) {
 	t.Helper()
 	for _, a := range answers {
@@ -85,7 +85,7 @@ func TestTC19_ConcurrentRedemptionHasOneWinner(t *testing.T) {
 	for _, n := range []int{2, 8, 64, 100} {
 		for _, forced := range []bool{false, true} {
 			if forced {
-				// All have decided to create the grant before one does.
+				// All requests decide to create the grant before one of them does.
 				d.faulty.Before(gather(n, storetest.CreateGrant))
 			}
 			code := d.code(d.a)
@@ -94,7 +94,7 @@ func TestTC19_ConcurrentRedemptionHasOneWinner(t *testing.T) {
 			if len(pairs) != 1 {
 				t.Fatalf("%d winners of %d (forced: %v)", len(pairs), n, forced)
 			}
-			// The losers were replays: what the winner got is dead.
+			// The losers were replays, so the winner's tokens are revoked.
 			d.dead(d.a, pairs[0].RefreshToken, code.GrantID, grant.ReasonCodeReplayed)
 			if g := d.row(code.GrantID); g.Generation != 1 {
 				t.Errorf("generation %d: more than one pair was issued", g.Generation)
@@ -103,7 +103,7 @@ func TestTC19_ConcurrentRedemptionHasOneWinner(t *testing.T) {
 	}
 }
 
-// The loser sees the winner's grant before the winner has its answer.
+// The loser reads the winner's grant before the winner has its response.
 func TestTC21_ALoserRevokesWhatTheWinnerIsAboutToGet(t *testing.T) {
 	d := start(t, strict)
 	code := d.code(d.a)
@@ -136,9 +136,9 @@ func TestTC21_ALoserRevokesWhatTheWinnerIsAboutToGet(t *testing.T) {
 	d.dead(d.a, d.mustIssue(won.answer).RefreshToken, code.GrantID, grant.ReasonCodeReplayed)
 }
 
-// A code is its own proof: whether one is refused can only take longer than a
-// made-up one if the caller owns it. The test counts what each refusal costs
-// the store, which is all that a stopwatch could see.
+// Only the owner of a code may find that refusing it takes longer than refusing an
+// invented one. The test counts the store operations of each refusal, which are all that
+// timing could reveal.
 func TestTC33_AStrangersCodeNeverReachesTheStore(t *testing.T) {
 	d := start(t, strict)
 	fresh, spent, expired := d.code(d.a, pkce), d.code(d.a), d.code(d.a)
@@ -176,7 +176,7 @@ func TestTC33_AStrangersCodeNeverReachesTheStore(t *testing.T) {
 	}
 }
 
-// A write that did not happen leaves the code as good as it was.
+// A write that failed leaves the code valid.
 func TestTC22_AFailedRedemptionLeavesTheCodeWhole(t *testing.T) {
 	d := start(t, strict)
 	code := d.code(d.a)

@@ -34,7 +34,7 @@ func TestTC02_TC29_AnAlteredCodeIsNoCode(t *testing.T) {
 			t.Errorf("a code of %d characters: %v", len(text), a)
 		}
 	}
-	for i := range code { // every character counts
+	for i := range code { // every character matters
 		other := "A"
 		if code[i] == 'A' {
 			other = "B"
@@ -87,7 +87,8 @@ func TestTC06_TC07_TheRedirectURIMustBeTheSameBytes(t *testing.T) {
 	}
 	d.mustIssue(d.post(good))
 
-	// A native client's port is free at authorization, and fixed then.
+	// A native client's port is free in the authorization request, but the redemption
+	// must name the same one.
 	native := d.client(client.Registration{Settings: store.Settings{Native: true, Auth: store.AuthNone, RedirectURIs: []string{"http://127.0.0.1/cb"}}})
 	code = d.code(native, pkce, func(a *issuer.Authorization) { a.RedirectURI = "http://127.0.0.1:49152/cb" }).Code
 	good = with(native.redeem(code), "redirect_uri", "http://127.0.0.1:49152/cb", "code_verifier", verifier)
@@ -96,8 +97,8 @@ func TestTC06_TC07_TheRedirectURIMustBeTheSameBytes(t *testing.T) {
 	d.mustIssue(d.post(good))
 }
 
-// nothingConsumed sends the spoiled form, wants invalid_grant, and then redeems
-// the code.
+// nothingConsumed sends the spoiled forms, requires invalid_grant, and then redeems the
+// code.
 func nothingConsumed(t *testing.T, d *deployment, good url.Values, spoiled ...url.Values) {
 	t.Helper()
 	for _, form := range spoiled {
@@ -179,7 +180,7 @@ func TestTC15_AReplayedCodeKillsItsAccessTokens(t *testing.T) {
 			first := d.mustIssue(d.post(c.redeem(code.Code)))
 			second := d.alive(c, first.RefreshToken)
 			d.step(later)
-			// Nobody else can do it.
+			// No other client can do that.
 			want(t, d.post(d.b.redeem(code.Code)), 400, "invalid_grant")
 			d.wantActive(rs, true, first.AccessToken, second.AccessToken)
 			want(t, d.post(c.redeem(code.Code)), 400, "invalid_grant")
@@ -218,7 +219,7 @@ func TestTC18_OnlyTheOwnerCanRevokeByReplay(t *testing.T) {
 	want(t, d.post(with(owner, "redirect_uri", otherRedirect)), 400, "invalid_grant")
 	pair = d.alive(d.a, pair.RefreshToken)
 
-	// A public client's code is replayed by whoever knows its verifier.
+	// Anybody who knows the verifier can replay a public client's code.
 	public := d.client(client.Registration{Settings: store.Settings{Auth: store.AuthNone}})
 	spent := d.code(public, pkce)
 	proven := with(public.redeem(spent.Code), "code_verifier", verifier)
@@ -257,7 +258,7 @@ func TestTC23_WhatEndsBetweenCodeAndRedemptionCounts(t *testing.T) {
 		if _, err := d.sqlite.Grant(t.Context(), issued.GrantID); err != store.ErrNotFound {
 			t.Errorf("a grant exists: %v", err)
 		}
-		// What is authorized afterwards is good, in the same millisecond too.
+		// What is authorized afterwards is valid, even within the same millisecond.
 		again := d.code(owner, func(a *issuer.Authorization) { a.Subject = "bob" })
 		d.mustIssue(d.post(owner.redeem(again.Code)))
 	}
@@ -276,7 +277,7 @@ func TestTC24_TR21_TK07_NoKindIsTakenForAnother(t *testing.T) {
 	for _, text := range []string{pair.AccessToken, pair.RefreshToken, code} {
 		want(t, d.post(with(d.a.refresh(pair.RefreshToken), "client_secret", text)), 400, "invalid_client")
 	}
-	// Neither under another kind's prefix, nor by the ring itself.
+	// Another kind's prefix does not help, and the key ring itself rejects it, too.
 	kinds := map[string]string{"mintage_ac_": code, "mintage_rt_": pair.RefreshToken, "mintage_at_": pair.AccessToken}
 	for prefix := range kinds {
 		for own, text := range kinds {
@@ -306,12 +307,12 @@ func TestTC25_TC26_TheAnswerNamesTheGrantedScope(t *testing.T) {
 	if pair.Scope != "c a" {
 		t.Errorf("granted %q, answered %q", "c a", pair.Scope)
 	}
-	// RFC 6749 section 4.1.3 has no scope here.
+	// RFC 6749 section 4.1.3 has no scope parameter here: it is ignored.
 	pair = d.mustIssue(d.post(with(d.a.redeem(d.code(d.a, narrow).Code), "scope", "a b c")))
 	if pair.Scope != "c a" {
 		t.Errorf("the scope parameter made %q", pair.Scope)
 	}
-	// The client lost a scope since.
+	// The client has lost a scope in the meantime.
 	code := d.code(d.a, narrow).Code
 	less := d.change(d.a, func(c *store.Client) { c.Scope = "a b" })
 	if pair = d.mustIssue(d.post(less.redeem(code))); pair.Scope != "a" {

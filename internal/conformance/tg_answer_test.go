@@ -21,7 +21,7 @@ import (
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
-// RFC 6749 section 5.2, with two codes borrowed for 5xx and 429.
+// The error codes of RFC 6749 section 5.2, and two others for 5xx and 429.
 var registered = []string{
 	"invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "unsupported_grant_type", "invalid_scope",
 	"server_error", "temporarily_unavailable",
@@ -35,7 +35,7 @@ func TestTG33_TG34_TG35_ErrorsAreRegisteredAndEchoNothing(t *testing.T) {
 	}
 	for _, r := range table() {
 		if r.step == "H1" || r.step == "H3" {
-			continue // the request was not checked: 405 and 413
+			continue // refused before the request was parsed: 405 and 413
 		}
 		kinds := r.kinds
 		if kinds == nil {
@@ -46,7 +46,7 @@ func TestTG33_TG34_TG35_ErrorsAreRegisteredAndEchoNothing(t *testing.T) {
 		const mark = "echo-of-a-stranger"
 		if x.req.body == nil {
 			x.set("unknown", mark)
-			x.set("state", mark+"\u00fc") // not a state by RFC 6749 appendix A.5
+			x.set("state", mark+"\u00fc") // an invalid state by RFC 6749 appendix A.5
 		}
 		a := d.send(x.req)
 		d.faulty.Heal()
@@ -71,8 +71,7 @@ func TestTG33_TG34_TG35_ErrorsAreRegisteredAndEchoNothing(t *testing.T) {
 	}
 }
 
-// A state is echoed if exactly one good one was sent, for clients that expect
-// it of OpenAM-style deployments.
+// For clients of OpenAM, an error echoes the state if exactly one valid one was sent.
 func TestTG33_StateIsEchoedOnceAndOnlyInErrors(t *testing.T) {
 	d := start(t)
 	good := d.a.redeem(d.code(d.a).Code)
@@ -82,7 +81,7 @@ func TestTG33_StateIsEchoedOnceAndOnlyInErrors(t *testing.T) {
 		strings.Repeat("s", 2049): false, "": false, "\u00fc": false,
 	} {
 		r := newRequest(with(bad, "state", state))
-		r.set("Connection", "close") // a long answer is chunked otherwise
+		r.set("Connection", "close") // otherwise a long response would be chunked
 		r.proto = "HTTP/1.0"
 		if a := d.send(r); (a.State == state && state != "") != echoed || !echoed && a.State != "" {
 			t.Errorf("a state of %d bytes: echoed %d bytes, want %v", len(state), len(a.State), echoed)
@@ -118,7 +117,7 @@ func TestTG39_OldAndNewHTTPWork(t *testing.T) {
 	d.mustIssue(a)
 	compareHeader(t, a)
 
-	// The body is sent when the server asks for it.
+	// The client sends the body after the server's 100 response.
 	body := d.a.redeem(d.code(d.a).Code).Encode()
 	conn := d.dial(local())
 	defer conn.Close()
@@ -201,8 +200,8 @@ func TestTG41_AStoreThatIsDownLosesNothing(t *testing.T) {
 	d.mustIssue(d.post(d.a.redeem(code.Code)))
 }
 
-// A commit whose outcome the writer did not learn is looked up: the row names
-// the request that wrote it.
+// If the outcome of a commit is unknown, the server reads the row, which names the
+// request that wrote it.
 func TestTG41_ACommitOfUnknownOutcomeIsSettledByReading(t *testing.T) {
 	d := start(t, strict)
 	lost := func(op storetest.Method, _ grant.Grant) error {
@@ -217,7 +216,7 @@ func TestTG41_ACommitOfUnknownOutcomeIsSettledByReading(t *testing.T) {
 	d.faulty.Heal()
 	d.alive(d.a, second.RefreshToken)
 
-	// If the write did not happen either, the client keeps what it has.
+	// If the write has not happened, the client's tokens stay valid.
 	pair, _ := d.tokens(d.b)
 	d.faulty.Before(lost)
 	want(t, d.post(d.b.refresh(pair.RefreshToken)), 503, "temporarily_unavailable")
@@ -225,8 +224,8 @@ func TestTG41_ACommitOfUnknownOutcomeIsSettledByReading(t *testing.T) {
 	d.alive(d.b, pair.RefreshToken)
 }
 
-// The store goes away between the commit and the look-up, until the request's
-// time is over. The client repeats its request and has lost nothing.
+// The store is unreachable from the commit until the request's timeout. The client can
+// repeat its request, and loses nothing.
 func TestTG41_ACommitThatCannotBeSettledIsRepeatable(t *testing.T) {
 	d := start(t)
 	pair, id := d.tokens(d.a)
@@ -246,8 +245,8 @@ func TestTG41_ACommitThatCannotBeSettledIsRepeatable(t *testing.T) {
 	d.alive(d.a, next.RefreshToken)
 }
 
-// A node that has not heard from the store for five seconds may have missed a
-// cutoff: it does not answer from memory.
+// A node that has not polled the store for five seconds may have missed a cutoff: it
+// answers 503.
 func TestTG41_ANodeWithoutNewsAnswers503(t *testing.T) {
 	began := time.Now()
 	jump := make(chan time.Duration, 1)
@@ -269,8 +268,8 @@ func TestTG41_ANodeWithoutNewsAnswers503(t *testing.T) {
 	d.mustIssue(d.post(d.a.redeem(code)))
 }
 
-// The client is gone before the answer; the commit happens or not, and a
-// repeat gets the pair of the row.
+// The client disconnects before the response. Whether the commit happens or not, a repeat
+// gets the pair of the row.
 func TestTG42_AClientThatGoesAwayLeavesAConsistentGrant(t *testing.T) {
 	d := start(t)
 	pair, id := d.tokens(d.a)
@@ -301,8 +300,7 @@ func TestTG42_AClientThatGoesAwayLeavesAConsistentGrant(t *testing.T) {
 	d.alive(d.a, repeat.RefreshToken)
 }
 
-// golang.org/x/oauth2 tries Basic first and sends the same code again in the
-// body if that fails.
+// golang.org/x/oauth2 first tries Basic, and then sends the same code in the body.
 func TestTG43_TheCodeSurvivesAProbeOfTheAuthenticationMethod(t *testing.T) {
 	d := start(t)
 	c := d.client(client.Registration{Settings: store.Settings{Auth: store.AuthPost}})

@@ -27,7 +27,7 @@ func TestTG19_ChunkedBodiesAreAccepted(t *testing.T) {
 }
 
 func TestTG20_LargeBodiesAreRefusedInBoundedMemory(t *testing.T) {
-	d := start(t, alone) // the heap is everybody's
+	d := start(t, alone) // the heap is shared by all tests
 	good := d.a.redeem(d.code(d.a).Code)
 	refused := func(a answer, err error) {
 		t.Helper()
@@ -46,7 +46,7 @@ func TestTG20_LargeBodiesAreRefusedInBoundedMemory(t *testing.T) {
 	defer conn.Close()
 	refused(converse(conn, fmt.Sprintf("%sContent-Length: %d\r\n\r\n%s", head, len(exact), exact), "POST"))
 
-	// 10 MiB are announced, and none of them is read.
+	// The request announces 10 MiB, of which the server must read nothing.
 	conn = d.dial(local())
 	defer conn.Close()
 	refused(converse(conn, head+"Content-Length: 10485760\r\n\r\n", "POST"))
@@ -55,7 +55,7 @@ func TestTG20_LargeBodiesAreRefusedInBoundedMemory(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	conn = d.dial(local())
 	defer conn.Close()
-	// Endless chunks: the server must stop reading, not we stop writing.
+	// For endless chunks, the server must stop reading.
 	sent := make(chan int)
 	go func() {
 		n := 0
@@ -145,7 +145,7 @@ func TestTG26_FormsAreDecodedOnce(t *testing.T) {
 func TestTG27_ABodyCutShortIsNotARequest(t *testing.T) {
 	d := start(t)
 	good := d.a.redeem(d.code(d.a).Code)
-	// What arrives is a whole request already: only the length says otherwise.
+	// The received part is a complete form: only the length shows that it is cut.
 	body := good.Encode()
 	r := newRequest(nil)
 	r.set("Content-Length", fmt.Sprint(len(body)+10))
@@ -167,8 +167,7 @@ func TestTG27_ABodyCutShortIsNotARequest(t *testing.T) {
 	d.mustIssue(d.post(good))
 }
 
-// Injection into any language behind the endpoint: the answers are those for
-// any other wrong value, in the same bytes.
+// Attempted injections get byte for byte the response to any other wrong value.
 func TestTG44_InjectionChangesNothing(t *testing.T) {
 	d := start(t)
 	good := with(d.a.redeem(d.code(d.a, pkce).Code), "code_verifier", verifier)
@@ -189,7 +188,7 @@ func TestTG44_InjectionChangesNothing(t *testing.T) {
 
 func TestTG45_ParallelRequestsDoNotMix(t *testing.T) {
 	d := start(t, strict)
-	const n = 500 // of each: 1000 at once
+	const n = 500 // valid and as many invalid ones: 1000 simultaneous requests
 	scopes := []string{"a", "b", "c", "a b", "a c", "b c", "a b c"}
 	type one struct {
 		id   string
@@ -251,7 +250,7 @@ func TestTG37_CookiesAreIgnored(t *testing.T) {
 	r.set("Cookie", "session=alice; client_secret=x")
 	a := d.send(r)
 	d.mustIssue(a)
-	compareHeader(t, a) // no Set-Cookie
+	compareHeader(t, a) // compares Set-Cookie, which must be absent
 }
 
 func TestTG38_CORSIsForConfiguredOriginsWithoutCredentials(t *testing.T) {
@@ -270,7 +269,7 @@ func TestTG38_CORSIsForConfiguredOriginsWithoutCredentials(t *testing.T) {
 	if a.status != 204 || a.body != "" {
 		t.Errorf("preflight: %v", a)
 	}
-	a.header["Content-Length"] = []string{"0"} // 204 has none
+	a.header["Content-Length"] = []string{"0"} // a 204 has none
 	compareHeader(t, a, append(shared, "-Content-Type", "Access-Control-Allow-Methods: POST",
 		"Access-Control-Allow-Headers: Authorization, Content-Type, DPoP", "Access-Control-Max-Age: 600")...)
 
@@ -283,7 +282,7 @@ func TestTG38_CORSIsForConfiguredOriginsWithoutCredentials(t *testing.T) {
 	r = newRequest(good)
 	r.set("Origin", "https://evil.example")
 	a = d.send(r)
-	d.mustIssue(a) // the browser, not we, keeps it from the script
+	d.mustIssue(a) // only the browser keeps it from the script
 	compareHeader(t, a, "Vary: Origin")
 	preflight.set("Origin", "https://evil.example")
 	if a := d.send(preflight); a.status != 405 {

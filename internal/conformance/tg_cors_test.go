@@ -9,9 +9,9 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// readable reports whether a script of an origin may read the token and the
-// revocation endpoint's answers, in every form of their addresses, and whether
-// their preflights say the same.
+// readable reports whether a script of an origin may read the responses of the token and
+// revocation endpoints. It requires the same at each of their addresses, and in their
+// preflight responses.
 func (d *deployment) readable(origin string) bool {
 	d.t.Helper()
 	var seen []bool
@@ -56,9 +56,9 @@ func TestTG38_ScriptsOfAPublicClientsRedirectURIsReadTheAnswers(t *testing.T) {
 			t.Errorf("%s: %t, want %t", origin, got, want)
 		}
 	}
-	// What is no script is answered as ever.
+	// Requests without an Origin header get the usual response.
 	compareHeader(t, d.post(d.a.refresh("x")))
-	// Nor do others learn anything by it.
+	// The other endpoints ignore the origins.
 	for _, target := range []string{"/oauth2/introspect", "/oauth2/tokeninfo", "/oauth2/verify"} {
 		r := newRequest(url.Values{"token": {"x"}})
 		r.target = target
@@ -68,7 +68,8 @@ func TestTG38_ScriptsOfAPublicClientsRedirectURIsReadTheAnswers(t *testing.T) {
 		}
 	}
 
-	// It follows the registration: whatever another client still has, stays.
+	// The allowed origins follow the registrations: an origin stays as long as another
+	// client has it.
 	twin := d.client(client.Registration{Settings: store.Settings{Auth: store.AuthNone, RedirectURIs: []string{app + "/twin"}}})
 	c = d.change(c, func(c *store.Client) { c.RedirectURIs = []string{"https://moved.example/cb"} })
 	if !d.readable(app) || !d.readable("https://moved.example") || d.readable("https://app2.example:8443") {
@@ -89,7 +90,7 @@ func TestTG38_ScriptsOfAPublicClientsRedirectURIsReadTheAnswers(t *testing.T) {
 	}
 }
 
-// A program under development, or a desktop's, shows its page at a port of its
+// A program under development, or a desktop program, serves its page at a port of its
 // choice.
 func TestTG38_ScriptsOfALoopbackRedirectURIMayHaveThePortThatTheRedirectMayHave(t *testing.T) {
 	d := start(t)

@@ -24,7 +24,7 @@ func TestTG01_SuccessHasAllMembers(t *testing.T) {
 			t.Fatalf("got %v", a)
 		}
 		compareHeader(t, a)
-		// The order of members is that of OpenAM-style deployments.
+		// The members are in OpenAM's order.
 		shape := regexp.MustCompile(`^\{"scope":"` + scope + `","expires_in":300,"token_type":"Bearer",` +
 			`"refresh_token":"mintage_rt_[A-Za-z0-9_-]+","access_token":"mintage_at_[A-Za-z0-9_-]+"\}$`)
 		if !shape.MatchString(a.body) {
@@ -98,19 +98,19 @@ func TestTG05_ParametersInTheQueryAreRefused(t *testing.T) {
 	d.mustIssue(d.post(good))
 }
 
-// compat.query_parameters is for clients that were written so; what may be
-// repeated or not stays as it is.
+// compat.query_parameters accepts parameters in the query, for clients that need that. A
+// parameter must still be sent only once.
 func TestTG05_TheCompatibilitySwitchAcceptsParametersInTheQuery(t *testing.T) {
 	d := start(t, func(o *options) { o.QueryParameters = true })
 	good := d.a.redeem(d.code(d.a).Code)
 	r := newRequest(good)
 	r.target += "&client_id=" + d.a.ID
-	want(t, d.send(r), 400, "invalid_request") // in both places
+	want(t, d.send(r), 400, "invalid_request") // a parameter in both places
 	r = newRequest(nil)
 	r.target += "&" + good.Encode()
 	r.target = endpoint + "&" + d.a.redeem(d.code(d.a).Code).Encode()
 	r.set("Content-Type", "")
-	d.mustIssue(d.send(r)) // without a body, no type is needed
+	d.mustIssue(d.send(r)) // without a body, no Content-Type is needed
 	r = newRequest(good)
 	r.set("Content-Type", "")
 	want(t, d.send(r), 400, "invalid_request")
@@ -164,7 +164,7 @@ func TestTG07_TheRealmHasThreeSpellingsAndThreePaths(t *testing.T) {
 			t.Errorf("%s: %v", target, a)
 		}
 	}
-	// A realm in the body is beside the point, and beside one in the query a
+	// A realm in the body is ignored, unless the query has one, too: then it is a
 	// repeated parameter.
 	r := newRequest(with(d.a.redeem(d.code(d.a).Code), "realm", "/api"))
 	want(t, d.send(r), 400, "invalid_request")
@@ -234,7 +234,7 @@ func TestTG11_TG12_EmptyIsOmitted(t *testing.T) {
 		{redeem, "client_secret", "client authentication failed"},
 		{refresh, "refresh_token", "refresh_token missing"},
 	} {
-		for _, spelling := range []string{c.name + "=", c.name} { // without the sign too
+		for _, spelling := range []string{c.name + "=", c.name} { // also without "="
 			r := newRequest(nil)
 			body := with(c.form, c.name, "").Encode() + "&" + spelling
 			r.body = &body
@@ -359,7 +359,7 @@ func TestTG28_TG29_TG30_OnlyTheThreeGrantTypesAreServed(t *testing.T) {
 	} {
 		form := with(good, "grant_type", kind, "username", "alice", "password", "secret")
 		want(t, d.post(form), 400, "unsupported_grant_type")
-		// It is a property of the request: no client needs to be known for it.
+		// The error does not depend on the client, so it precedes client authentication.
 		want(t, d.post(with(form, "client_secret", "wrong")), 400, "unsupported_grant_type")
 	}
 	d.mustIssue(d.post(good))

@@ -54,14 +54,14 @@ func TestTK08_AJWTAccessTokenHasEveryClaimOfRFC9068(t *testing.T) {
 			sameMembers(t, s.claims, wanted, "jti")
 			pair = d.alive(client, pair.RefreshToken)
 		}
-		// TK-05: the header of a request is bounded.
+		// TK-05: the token must fit into a request's header.
 		if len(pair.AccessToken) > 1024 {
 			t.Errorf("a JWT of %d characters", len(pair.AccessToken))
 		}
 	}
 }
 
-// A repeated answer is the same token to the byte, ES256 too (RFC 6979).
+// A repeat returns byte for byte the same token, also with ES256 (RFC 6979).
 func TestTK08_TR13_ARepeatedAnswerHasTheSameJWT(t *testing.T) {
 	d := start(t)
 	c := d.jwtClient()
@@ -75,7 +75,7 @@ func TestTK08_TR13_ARepeatedAnswerHasTheSameJWT(t *testing.T) {
 	}
 }
 
-// The longest claims that can be registered still make a token that fits.
+// Even the longest registered claims give a token that fits.
 func TestTK08_TK05_TheLongestJWTIsUnderFourKiB(t *testing.T) {
 	d := start(t)
 	r := client.Registration{ID: strings.Repeat("i", 64), Settings: store.Settings{TokenFormat: store.TokenJWT, Scope: oauth.Scope(strings.Repeat("s", 256))}}
@@ -91,8 +91,8 @@ func TestTK08_TK05_TheLongestJWTIsUnderFourKiB(t *testing.T) {
 	d.wantActive(d.resourceServer(), true, pair.AccessToken)
 }
 
-// forgeries are texts that look like JWT access tokens and are none, made of a
-// good one.
+// forgeries returns texts derived from a valid JWT access token that must all be
+// rejected.
 func (d *deployment) forgeries(good string) map[string]string {
 	d.t.Helper()
 	enc := base64.RawURLEncoding.EncodeToString
@@ -133,7 +133,7 @@ func (d *deployment) forgeries(good string) map[string]string {
 		"no jti":                   own(map[string]any{"jti": nil}),
 		"a jti of another kind":    own(map[string]any{"jti": "0123456789"}),
 		"a longer jti":             own(map[string]any{"jti": claims["jti"].(string) + "AAAA"}),
-		// Other JWTs of ours, and an ID token as it will be (TK-07).
+		// Other JWTs of the server, including id_tokens (TK-07).
 		"an introspection":    sign(d.ring(), keys.ES256, "token-introspection+jwt", nil),
 		"a revocation list":   sign(d.ring(), keys.ES256, "revocations+jwt", nil),
 		"a type that is like": sign(d.ring(), keys.ES256, "AT+JWT", nil),
@@ -204,8 +204,7 @@ func TestTK09_IN04_TK07_AForgedJWTIsNoToken(t *testing.T) {
 	d.wantActive(rs, true, pair.AccessToken)
 }
 
-// A token for another audience is good for its own, and for no other
-// (RFC 9068 section 4).
+// A token for another audience is valid only there (RFC 9068 section 4).
 func TestTK09_AJWTForAnotherAudienceIsRefused(t *testing.T) {
 	d := start(t)
 	pair, _ := d.tokens(d.jwtClient("https://one.example"))

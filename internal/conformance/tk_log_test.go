@@ -7,8 +7,8 @@ import (
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
-// Tokens pass through the endpoints of resource servers in every part of a
-// request, good and bad, beside faults and panics.
+// Tokens are sent to the resource servers' endpoints in every part of a request, valid
+// and invalid, with faults and panics.
 func TestTK13_NoTokenIsLoggedWhereItIsChecked(t *testing.T) {
 	d := start(t, func(o *options) { o.TokenInfoQuery = true })
 	rs := d.resourceServer()
@@ -58,7 +58,7 @@ func TestTK13_NoTokenIsLoggedWhereItIsChecked(t *testing.T) {
 		}
 	}
 	for _, secret := range secrets {
-		// The signature of a JWT is the part that makes it worth something.
+		// Without its signature, a JWT is useless: search for that part.
 		if i := strings.LastIndexByte(secret, '.'); i >= 0 {
 			secret = secret[i+1:]
 		}

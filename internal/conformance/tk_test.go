@@ -20,8 +20,8 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// entropy is the measure of the conformance suites: Shannon's entropy of the
-// characters, times their number.
+// entropy is the conformance suites' measure: the Shannon entropy of the characters times
+// their number.
 func entropy(s string) float64 {
 	var count [256]int
 	for i := range len(s) {
@@ -41,8 +41,8 @@ var nLogN = func() (table [1025]float64) {
 	return table
 }()
 
-// Tokens are computed: the grant's id has 96 random bits, and the MAC 192 that
-// nobody without the key can tell from random ones.
+// Tokens are computed: the grant's id has 96 random bits, and the MAC has 192 that nobody
+// without the key can distinguish from random bits.
 func TestTK01_TK02_TK04_TK05_TR33_ValuesAreRandomEnoughUniqueAndSafeToCarry(t *testing.T) {
 	n := binary.Scaled(20_000, 100_000)
 	d := start(t)
@@ -86,7 +86,7 @@ func TestTK01_TK02_TK04_TK05_TR33_ValuesAreRandomEnoughUniqueAndSafeToCarry(t *t
 		}
 	}
 	for kind, e := range least {
-		// 128 is asked for, and 160 by the stricter suite.
+		// The specification requires 128 bits, the stricter suite 160.
 		if e <= 160 {
 			t.Errorf("%s: the least entropy of %d is %.1f bits", kind, n, e)
 		}
@@ -96,8 +96,8 @@ func TestTK01_TK02_TK04_TK05_TR33_ValuesAreRandomEnoughUniqueAndSafeToCarry(t *t
 	}
 }
 
-// One grant's tokens are no sequence either: nothing but the MAC tells them
-// apart from made-up ones.
+// The tokens of one grant are not predictable either: only the MAC distinguishes them
+// from invented ones.
 func TestTK02_SuccessiveTokensOfAGrantDifferInTheirMAC(t *testing.T) {
 	d := start(t)
 	pair, _ := d.tokens(d.a)
@@ -133,8 +133,8 @@ func TestTK05_TheLongestCodeAndTokensFit(t *testing.T) {
 	}
 }
 
-// searchFiles looks for secrets in the store's files, as text and as the bytes
-// that they spell.
+// searchFiles searches the store's files for secrets, as text and as the bytes that they
+// encode.
 func (d *deployment) searchFiles(secrets []string) {
 	d.t.Helper()
 	files, err := filepath.Glob(filepath.Join(d.dir, "*"))
@@ -161,8 +161,8 @@ func (d *deployment) searchFiles(secrets []string) {
 	}
 }
 
-// spellings are the forms in which a secret would be worth something: whole,
-// without its prefix, and the part of it that nobody can compute.
+// spellings returns the forms in which a secret is useful: the whole text, the text
+// without its prefix, and the part that nobody can compute.
 func spellings(secret string) [][]byte {
 	forms := [][]byte{[]byte(secret)}
 	for _, prefix := range []string{keys.CodePrefix, keys.RefreshPrefix, keys.AccessPrefix} {
@@ -229,8 +229,8 @@ func TestTK11_TK12_TokensSayNothingOfTheUserAndShowTheirKind(t *testing.T) {
 	}
 }
 
-// Everything that the endpoint does, at the chattiest level, with faults and
-// panics; then every secret that was sent or received is looked for.
+// Use all of the endpoint, at log level debug, with faults and panics. Then search the
+// log for every secret that was sent or received.
 func TestTK13_NoSecretIsLogged(t *testing.T) {
 	d := start(t)
 	var secrets []string
@@ -263,7 +263,7 @@ func TestTK13_NoSecretIsLogged(t *testing.T) {
 	searched := 0
 	for _, secret := range secrets {
 		if len(secret) < 16 {
-			continue // made-up values such as "wrong" are words of the log as well
+			continue // invented values such as "wrong" are also words of the log
 		}
 		searched++
 		if strings.Contains(log, secret) {

@@ -16,9 +16,9 @@ import (
 
 const strictTransport = "max-age=31536000"
 
-// RFC 6797 section 7.2: on every answer that came over TLS, and on no other.
-// About an address nothing can be said, and about localhost nothing should: it
-// would be about every other server of the machine.
+// RFC 6797 section 7.2: the header is on every response over TLS and on no other. It does
+// not apply to IP addresses, and is omitted for localhost, where it would affect every
+// other server of the machine.
 func TestTL06_HTTPSAnswersAskForHTTPSAlone(t *testing.T) {
 	proxied := func(o *options) {
 		o.PlainHTTP, o.TrustedProxies = true, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
@@ -57,7 +57,7 @@ func TestTL06_HTTPSAnswersAskForHTTPSAlone(t *testing.T) {
 	}
 }
 
-// endpoints are paths and the methods that they take.
+// endpoints are paths with the methods that they allow.
 var endpoints = map[string]string{
 	endpoint: "POST", "/oauth2/introspect": "POST", "/oauth2/revoke": "POST", "/oauth2/token/revoke": "POST",
 	"/oauth2/jwks": "GET, HEAD", metadataPath: "GET, HEAD", "/oauth2/tokeninfo": "GET, HEAD",
@@ -72,7 +72,7 @@ func TestTL13_MethodsThatAreNotForTheEndpointAreRefused(t *testing.T) {
 			r.method, r.target = m, target
 			r.set("X-Secret", "do not echo")
 			a := d.send(r)
-			if m == "CONNECT" { // its target is not a path
+			if m == "CONNECT" { // whose target is not a path
 				if a.status != 400 && a.status != 404 && a.status != 405 {
 					t.Errorf("CONNECT %s: %v", target, a)
 				}
@@ -97,7 +97,7 @@ func TestTL13_MethodsThatAreNotForTheEndpointAreRefused(t *testing.T) {
 	}
 }
 
-// A store that panics is a bug of ours, and nobody's business.
+// A panicking store is a bug, of which callers must learn nothing.
 func TestTL14_NothingIsToldOfTheProgramNorOfItsPanics(t *testing.T) {
 	d := start(t)
 	pair, _ := d.tokens(d.a)
@@ -219,7 +219,7 @@ func TestTL17_NoAnswerIsMadeOfTheHost(t *testing.T) {
 			for _, r := range []*request{named, absolute} {
 				a := d.send(r)
 				if a.status == 400 && a.Error == "" {
-					continue // no host at all by RFC 9110 section 7.2
+					continue // an invalid host by RFC 9110 section 7.2
 				}
 				if a.status != want.status || a.body != want.body || strings.Contains(fmt.Sprint(a.header), "evil") {
 					t.Errorf("%s with the host %s: %v", r.target, host, a)
@@ -234,8 +234,8 @@ func TestTL17_NoAnswerIsMadeOfTheHost(t *testing.T) {
 	}
 }
 
-// What a page or token answer holds of secrets and of the request's own text
-// cannot be guessed by its compressed length (BREACH), because none is.
+// Nothing is compressed: otherwise the length of a page or token response could reveal
+// secrets in it beside the request's own text (BREACH).
 func TestTL18_NothingIsCompressed(t *testing.T) {
 	d, b := signedIn(t)
 	code := d.code(d.a).Code
@@ -257,9 +257,8 @@ func TestTL18_NothingIsCompressed(t *testing.T) {
 	}
 }
 
-// A request that is refused before its body was read leaves the body on the
-// connection. It must never be taken for the next request (RFC 9112 section
-// 9.3).
+// If a request is refused before its body was read, the body stays on the connection. The
+// server must never parse it as the next request (RFC 9112 section 9.3).
 func TestTL19_TheBodyOfARefusedRequestIsNoRequest(t *testing.T) {
 	d := start(t, func(o *options) { o.RateLimits = overload.RateLimits{AddressRequests: 1_000_000} })
 	hidden := newRequest(d.a.redeem(d.code(d.a).Code)).text()
@@ -292,7 +291,7 @@ func TestTL19_TheBodyOfARefusedRequestIsNoRequest(t *testing.T) {
 		}()
 		reader := bufio.NewReader(conn)
 		first, err := readAnswer(reader, r.method)
-		if err != nil && name != "far too large" { // it may be cut off while it is being sent
+		if err != nil && name != "far too large" { // the server may cut the connection while the body is sent
 			t.Errorf("%s: %v", name, err)
 		}
 		second, err := readAnswer(reader, "POST")

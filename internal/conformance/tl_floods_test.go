@@ -20,14 +20,14 @@ import (
 	"github.com/mintage/mintage/internal/server"
 )
 
-// honest refreshes once, on a new connection from an address of its own, and
-// demands an answer in good time, whatever somebody else does.
+// honest refreshes once, over a new connection from its own address, and requires a
+// timely response during an attack.
 func (d *deployment) honest(what string, pair *tokens) {
 	d.t.Helper()
 	began := time.Now()
 	a, err := d.try(newRequest(d.a.refresh(pair.RefreshToken)))
 	if err != nil {
-		// Its connection was pushed out: it comes back, as clients do.
+		// The server has closed this connection to admit others: retry, as clients do.
 		a, err = d.try(newRequest(d.a.refresh(pair.RefreshToken)))
 	}
 	if err != nil || a.status != http.StatusOK {
@@ -40,7 +40,7 @@ func (d *deployment) honest(what string, pair *tokens) {
 	}
 }
 
-// try is send where the connection may be lost.
+// try is send for connections that the server may close.
 func (d *deployment) try(r *request) (answer, error) {
 	raw, err := (&net.Dialer{LocalAddr: local(), Timeout: 10 * time.Second}).Dial("tcp", d.address)
 	if err != nil {
@@ -51,20 +51,20 @@ func (d *deployment) try(r *request) (answer, error) {
 	return converse(conn, r.text(), r.method)
 }
 
-// An h2conn is a connection on which a test writes frames of HTTP/2 itself.
+// An h2conn is an HTTP/2 connection on which a test writes frames itself.
 type h2conn struct {
 	*http2.Framer
 	conn   net.Conn
 	block  bytes.Buffer
 	enc    *hpack.Encoder
-	ended  chan string // why the server has ended the connection
+	ended  chan string // why the server has closed the connection
 	mu     sync.Mutex
 	resets map[uint32]http2.ErrCode
-	heads  int         // headers of answers, also of interim ones
-	first  chan string // status of the first answer, or that its stream was reset
+	heads  int         // header blocks of responses, including interim ones
+	first  chan string // the status of the first response, or that its stream was reset
 }
 
-// speakH2 opens a connection of HTTP/2 and reads whatever comes.
+// speakH2 opens an HTTP/2 connection and reads all frames.
 func (d *deployment) speakH2(from *net.TCPAddr) *h2conn {
 	d.t.Helper()
 	raw, err := (&net.Dialer{LocalAddr: from, Timeout: 10 * time.Second}).Dial("tcp", d.address)
@@ -89,7 +89,7 @@ func (d *deployment) speakH2(from *net.TCPAddr) *h2conn {
 			if err != nil {
 				var late net.Error
 				if errors.As(err, &late) && late.Timeout() {
-					close(c.ended) // it is still open
+					close(c.ended) // the connection is still open
 					return
 				}
 				c.ended <- fmt.Sprint(reason, " ", err)
@@ -117,11 +117,11 @@ func (d *deployment) speakH2(from *net.TCPAddr) *h2conn {
 func (c *h2conn) answered(how string) {
 	select {
 	case c.first <- how:
-	default: // it is not the first
+	default: // only the first one is reported
 	}
 }
 
-// request opens a stream, whose body is to come.
+// request opens a stream whose body follows.
 func (c *h2conn) request(stream uint32, end bool, more ...hpack.HeaderField) error {
 	c.block.Reset()
 	for _, f := range append([]hpack.HeaderField{
@@ -134,7 +134,7 @@ func (c *h2conn) request(stream uint32, end bool, more ...hpack.HeaderField) err
 }
 
 // end waits until the server closes the connection, and returns the reason. The test
-// fails if only a timeout of the server would close it.
+// fails if only a timeout would close it.
 func (c *h2conn) end(t *testing.T, what string) string {
 	t.Helper()
 	select {
@@ -143,14 +143,14 @@ func (c *h2conn) end(t *testing.T, what string) string {
 			t.Errorf("%s: the connection stays open", what)
 		}
 		return reason
-	case <-time.After(30 * time.Second): // it would end by itself after a minute
+	case <-time.After(30 * time.Second): // a timeout would close it after a minute
 		t.Errorf("%s: the connection is not ended for it", what)
 		return ""
 	}
 }
 
-// CVE-2023-44487: streams that are taken back at once make work that no bound on
-// open streams holds.
+// CVE-2023-44487: streams that are reset at once cause work that a limit on open streams
+// does not limit.
 func TestTL11_RapidResetsHoldNobodyUp(t *testing.T) {
 	d := start(t)
 	pair, _ := d.tokens(d.a)
@@ -166,8 +166,8 @@ func TestTL11_RapidResetsHoldNobodyUp(t *testing.T) {
 			d.honest("in the midst of resets", &pair)
 		}
 	}
-	// The connection ends as soon as more of them wait than may be open. A server
-	// that is fast enough keeps up with all of them.
+	// The server closes the connection when more reset streams are pending than may be
+	// open. A fast server never has so many.
 	if err != nil {
 		c.end(t, "rapid resets")
 	}
@@ -204,8 +204,8 @@ func TestTL11_StreamsAreBoundedByConnectionAndByAddress(t *testing.T) {
 		t.Errorf("%d streams of a connection", n)
 	}
 	attacker := &net.TCPAddr{IP: local().IP}
-	// Each stream declares a body that does not come. A handler that waits for it
-	// says so (RFC 9110 section 10.1.1): then the stream is counted.
+	// Each stream declares a body that never comes. The 100 response (RFC 9110 section
+	// 10.1.1) shows that its handler waits, and that the stream counts.
 	open := func(n int) *h2conn {
 		c := d.speakH2(attacker)
 		for i := range n {
@@ -233,8 +233,8 @@ func TestTL11_StreamsAreBoundedByConnectionAndByAddress(t *testing.T) {
 	}
 	eventually(t, "20 of 120 streams are refused", func() bool { return refused(first) == 20 })
 	second := open(100)
-	// Their address has 150 open requests: the connection that was waited for
-	// longest goes, with all of its own.
+	// Their address has 150 pending requests: the server closes the connection that it
+	// has waited for longest, with all its streams.
 	first.end(t, "more streams from the same address")
 	third := open(100)
 	second.end(t, "still more")
@@ -251,8 +251,8 @@ func TestTL11_StreamsAreBoundedByConnectionAndByAddress(t *testing.T) {
 	}
 }
 
-// A connection of HTTP/2 whose requests do not come is waited for, however many
-// of them it has begun.
+// The server counts an HTTP/2 connection as waiting as long as its requests are
+// incomplete, however many it has begun.
 func TestTL10_TL11_SlowRequestsOfHTTP2PushThemselvesOut(t *testing.T) {
 	const all = 4
 	d := start(t, func(o *options) { o.connections = &server.ConnectionLimits{All: all} })
@@ -329,9 +329,8 @@ func TestTL09_HeadersOfHTTP2AreBounded(t *testing.T) {
 	}
 }
 
-// Connections that keep the server waiting, of one address and of many, in every
-// way of waiting. An honest client is answered, because they push each other
-// out.
+// Connections keep the server waiting in every way, from one address and from many. They
+// displace each other, so that an honest client is served.
 func TestTL10_TL11_FloodsOfConnectionsPushThemselvesOut(t *testing.T) {
 	const all, ofAddress, flood = 100, 40, 150
 	d := start(t, func(o *options) { o.connections = &server.ConnectionLimits{All: all, OfAddress: ofAddress} })
@@ -395,9 +394,9 @@ func TestTL10_TL11_FloodsOfConnectionsPushThemselvesOut(t *testing.T) {
 			d.honest(name+", at its end", &pair)
 			bound := all
 			if !many {
-				bound = ofAddress + 4 // the honest ones
+				bound = ofAddress + 4 // plus the honest clients' connections
 			}
-			// A busy server accepts some of them only now.
+			// A busy server accepts some of the connections only now.
 			for until := time.Now().Add(30 * time.Second); most < bound/2 && time.Now().Before(until); runtime.Gosched() {
 				most = max(most, d.connections.Open())
 			}

@@ -15,7 +15,7 @@ var spoofed = []string{
 	"True-Client-Ip: 203.0.113.7", "Cf-Connecting-Ip: 203.0.113.7", "X-Forwarded-Path: /evil", "Via: 1.1 evil.example",
 }
 
-// addresses are those that the log names, one for each request.
+// addresses returns the client addresses in the log, one per request.
 func (d *deployment) addresses() (list []string) {
 	d.t.Helper()
 	for line := range strings.Lines(d.log.String()) {
@@ -38,10 +38,11 @@ func TestTL12_ForwardedHeadersOfStrangersAreIgnored(t *testing.T) {
 	for _, lines := range append([][]string{spoofed, nil}, each(spoofed)...) {
 		lines := append([]string{"Host: evil.example"}, lines...)
 		hasHost := func(r *request) *request {
-			r.header = append(lines, r.header[1:]...) // in place of the harness's own Host
+			r.header = append(lines, r.header[1:]...) // replaces the harness's own Host
 			return r
 		}
-		// To the client, to a page of ours, and from a POST to its GET.
+		// A redirect to the client, one to the server's own page, and one from a POST to
+		// its GET.
 		r := b.form(asking(ours))
 		r.method, r.form = "GET", nil
 		a := d.send(hasHost(r))
@@ -54,7 +55,7 @@ func TestTL12_ForwardedHeadersOfStrangersAreIgnored(t *testing.T) {
 		if a = d.send(hasHost(b.form(asking(ours), "login_hint=x"))); a.status != 303 || !strings.HasPrefix(a.to(), publicURL+"/oauth2/authorize?") {
 			t.Errorf("%q: a POST leads, with %d, to %.60q", lines, a.status, a.to())
 		}
-		// A page has no address of another's, and a token request is answered.
+		// A page contains no forged address, and a token request is served.
 		r = b.form(asking(d.a, "client_id=x"))
 		r.method, r.form = "GET", nil
 		a = d.send(hasHost(r))
@@ -76,7 +77,7 @@ func TestTL12_ForwardedHeadersOfStrangersAreIgnored(t *testing.T) {
 	}
 }
 
-// each is every element as a list of its own.
+// each returns every element as a list of its own.
 func each(list []string) (out [][]string) {
 	for _, one := range list {
 		out = append(out, []string{one})
@@ -84,8 +85,8 @@ func each(list []string) (out [][]string) {
 	return out
 }
 
-// Nobody escapes a limit by inventing addresses, and behind a declared proxy
-// each of its clients has a limit of its own.
+// Invented addresses evade no limit, and behind a declared proxy each client has its own
+// limit.
 func TestTL12_LimitsCountTheAddressThatIsTrue(t *testing.T) {
 	const limit = 3
 	few := func(o *options) { o.Interactions = limit }
@@ -93,7 +94,7 @@ func TestTL12_LimitsCountTheAddressThatIsTrue(t *testing.T) {
 		r := newRequest(nil)
 		r.method, r.target = "GET", target(asking(d.a))
 		r.header = append([]string{"Host: auth.example"}, lines...)
-		// One address for all of them, whichever it is.
+		// Use one source address for all requests.
 		return d.sendFrom(proxyAddress, r).status
 	}
 	d := start(t, withFront, few)
@@ -116,7 +117,7 @@ func TestTL12_LimitsCountTheAddressThatIsTrue(t *testing.T) {
 			t.Errorf("behind a proxy: %d", got)
 		}
 	}
-	// What stands before the last hop is what the client said of itself.
+	// Everything before the last hop comes from the client.
 	if got := ask(behind, https, "X-Forwarded-For: 198.51.100.2, 203.0.113.1"); got != 429 {
 		t.Errorf("behind a proxy, with an address of its own invention: %d", got)
 	}

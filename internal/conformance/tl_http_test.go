@@ -19,12 +19,12 @@ import (
 	"github.com/mintage/mintage/internal/server"
 )
 
-// goesAway is the header of an answer that net/http gives before any handler.
+// goesAway contains the headers of a response that net/http itself sends.
 var goesAway = map[string][]string{"Content-Type": {"text/plain; charset=utf-8"}, "Connection": {"close"}}
 
-// What net/http refuses by itself is a 400 in plain text (step H4); transfer
-// codings other than one "chunked" are a 501 (RFC 9112 section 6.1). It never
-// reaches the endpoint, and the connection ends.
+// net/http itself refuses these with a 400 in plain text (step H4), and transfer codings
+// other than one "chunked" with a 501 (RFC 9112 section 6.1). The request never reaches
+// the endpoint, and the connection is closed.
 func TestTL08_AmbiguousFramingIsRefusedAndTheConnectionClosed(t *testing.T) {
 	d := start(t)
 	good := d.a.redeem(d.code(d.a).Code)
@@ -69,8 +69,8 @@ func TestTL08_AmbiguousFramingIsRefusedAndTheConnectionClosed(t *testing.T) {
 	d.mustIssue(d.post(good))
 }
 
-// Length and chunks together: the chunks are the body, and whatever follows on
-// the connection is never read as a request.
+// With both a length and chunks, the chunks are the body, and nothing after them is read
+// as a request.
 func TestTL08_NothingIsReadAfterAChunkedRequest(t *testing.T) {
 	d := start(t)
 	smuggled := d.a.redeem(d.code(d.a).Code)
@@ -95,8 +95,8 @@ func TestTL08_NothingIsReadAfterAChunkedRequest(t *testing.T) {
 	d.mustIssue(d.post(smuggled))
 }
 
-// Two readers could fold or split lines differently; one interpretation is
-// enough if nothing but the endpoint's own meaning comes of it.
+// Proxy and server might fold or split such lines differently. Here, none of the readings
+// changes the request's meaning.
 func TestTL08_LenientLinesHaveOneInterpretation(t *testing.T) {
 	d := start(t)
 	for name, spoil := range map[string]func(string) string{
@@ -144,8 +144,8 @@ func TestTL09_HeadersAreBounded(t *testing.T) {
 	}
 	d.mustIssue(d.post(d.a.redeem(d.code(d.a).Code)))
 
-	// The bounds that the reference names: what is accepted surely, what HTTP/1.1
-	// accepts beside that, and what it does not.
+	// The documented limits: sizes that are always accepted, those that HTTP/1.1 also
+	// accepts, and those that are refused.
 	for size, status := range map[int]int{16 << 10: 405, 20_000: 405, 20 << 10: 405, 20<<10 + 1: 431} {
 		begin := "GET " + endpoint + " HTTP/1.1\r\nHost: x\r\nX-Large: "
 		a, err := d.tooMuch("GET", begin+strings.Repeat("x", size-len(begin)-len("\r\n\r\n"))+"\r\n\r\n")
@@ -155,9 +155,9 @@ func TestTL09_HeadersAreBounded(t *testing.T) {
 	}
 }
 
-// tooMuch sends what the server answers before it has read all of it. Half a
-// second later the server closes the connection, and its reset can overtake the
-// answer if this machine is busy: then it is sent again.
+// tooMuch sends a request to which the server responds before it has read all. The server
+// closes the connection half a second later; on a busy machine, the reset can overtake
+// the response. Then tooMuch sends the request again.
 func (d *deployment) tooMuch(method, text string) (a answer, err error) {
 	for range 20 {
 		conn := d.dial(local())
@@ -184,7 +184,7 @@ func TestTL10_TG27_SlowConnectionsAreClosed(t *testing.T) {
 		t.Errorf("headers of %d bytes", production.MaxHeaderBytes)
 	}
 
-	// The same server with the same bounds, only shorter.
+	// The same server with the same limits, but shorter timeouts.
 	d := start(t, func(o *options) {
 		o.tune = func(s *http.Server) {
 			s.ReadHeaderTimeout, s.ReadTimeout, s.IdleTimeout = 3*time.Second, 4*time.Second, 3*time.Second
@@ -195,7 +195,7 @@ func TestTL10_TG27_SlowConnectionsAreClosed(t *testing.T) {
 	var waiting sync.WaitGroup
 	for name, c := range map[string]struct {
 		sent   string
-		status int // 0: closed without an answer
+		status int // 0 means closed without a response
 	}{
 		"nothing":            {"", 0},
 		"headers that stop":  {whole[:40], 400},
@@ -240,7 +240,7 @@ func TestTL13_TL14_TL15_TL16_EveryAnswerIsOursAndSaysLittle(t *testing.T) {
 			if status == 405 {
 				compareHeader(t, a, "Allow: POST")
 			} else {
-				compareHeader(t, a) // no Server, and nosniff
+				compareHeader(t, a) // compares Server, which must be absent, and nosniff
 			}
 		}
 	}
@@ -273,7 +273,7 @@ func TestTL18_TL19_KeptConnectionsStayInStep(t *testing.T) {
 	conn.SetDeadline(time.Now().Add(10 * time.Second))
 	reader := bufio.NewReader(conn)
 	for range 3 {
-		// Refused before the body is read; what follows is the next request.
+		// The request is refused before its body is read; the next request follows.
 		r := newRequest(d.a.redeem("x"))
 		r.set("Content-Type", "text/plain")
 		r.set("Accept-Encoding", "gzip")
@@ -282,7 +282,7 @@ func TestTL18_TL19_KeptConnectionsStayInStep(t *testing.T) {
 		if err != nil || a.Description != contentType {
 			t.Fatalf("%v, %v", a, err)
 		}
-		compareHeader(t, a) // never compressed
+		compareHeader(t, a) // compares Content-Encoding, which must be absent
 		good := newRequest(d.a.redeem(d.code(d.a).Code))
 		good.set("Accept-Encoding", "gzip")
 		io.WriteString(conn, good.text())

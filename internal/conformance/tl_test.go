@@ -37,7 +37,7 @@ func TestTL01_PlainHTTPIsRefusedWithoutARedirect(t *testing.T) {
 	d.mustIssue(d.post(good))
 }
 
-// Behind a declared proxy, the proxy says how the request came (step H2).
+// Behind a declared proxy, the proxy reports the scheme of the request (step H2).
 func TestTL01_BehindAProxyPlainHTTPIsRefused(t *testing.T) {
 	d := start(t, func(o *options) {
 		o.PlainHTTP = true
@@ -58,8 +58,7 @@ func TestTL01_BehindAProxyPlainHTTPIsRefused(t *testing.T) {
 	d.mustIssue(d.send(r))
 }
 
-// A proxy on this machine that nobody declared is heard when it says that a
-// request came in the clear.
+// An undeclared proxy on this machine is believed only when it reports plain HTTP.
 func TestTL01_BehindAnUndeclaredProxyPlainHTTPIsRefused(t *testing.T) {
 	d := start(t, func(o *options) { o.PlainHTTP = true })
 	good := d.a.redeem(d.code(d.a).Code)
@@ -73,7 +72,7 @@ func TestTL01_BehindAnUndeclaredProxyPlainHTTPIsRefused(t *testing.T) {
 	d.mustIssue(d.post(good))
 }
 
-// handshake connects with a client's choices.
+// handshake connects with a client's TLS configuration.
 func (d *deployment) handshake(c *tls.Config) (tls.ConnectionState, error) {
 	d.t.Helper()
 	c.RootCAs, c.ServerName = d.roots, "127.0.0.1"
@@ -97,7 +96,7 @@ func TestTL02_TL04_OnlyTLS12And13(t *testing.T) {
 			t.Errorf("%s: %s, %v", tls.VersionName(version), tls.VersionName(state.Version), err)
 		}
 	}
-	// A ClientHello of SSL 3.0 with one suite of its time.
+	// A ClientHello of SSL 3.0 with one cipher suite.
 	hello := []byte{22, 3, 0, 0, 45, 1, 0, 0, 41, 3, 0}
 	hello = append(hello, make([]byte, 32)...)
 	hello = append(hello, 0, 0, 2, 0, 0x0a, 1, 0)
@@ -158,7 +157,7 @@ func TestTL03_OnlyTheRecommendedCipherSuites(t *testing.T) {
 		}
 	}
 	slices.Sort(accepted)
-	// RFC 9325 section 4.2, and ChaCha20 (recommended by IANA).
+	// The suites of RFC 9325 section 4.2, and ChaCha20 (recommended by IANA).
 	want := []string{
 		"TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
 		"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
@@ -168,8 +167,8 @@ func TestTL03_OnlyTheRecommendedCipherSuites(t *testing.T) {
 	}
 }
 
-// Go's TLS server neither renegotiates nor compresses; what is ours is to
-// present a new certificate without a restart.
+// Go's TLS server neither renegotiates nor compresses. Mintage's part is to present a new
+// certificate without a restart.
 func TestTL07_ANewCertificateIsPresentedWithoutARestart(t *testing.T) {
 	first, err := makeCertificate()
 	if err != nil {
@@ -213,7 +212,7 @@ func TestTL07_ANewCertificateIsPresentedWithoutARestart(t *testing.T) {
 			want x509.PublicKeyAlgorithm
 		}{
 			{second, x509.RSA},
-			{[2][]byte{first[0], second[1]}, x509.RSA}, // halves that do not fit leave the last good one
+			{[2][]byte{first[0], second[1]}, x509.RSA}, // halves that do not match leave the last valid pair
 			{[2][]byte{[]byte("garbage"), nil}, x509.RSA},
 			{first, x509.ECDSA},
 		} {

@@ -13,8 +13,7 @@ import (
 
 const infoPath = "/oauth2/tokeninfo"
 
-// infoBody is the answer about a token, in the order of its members that
-// resource servers of OpenAM-style deployments know.
+// infoBody returns the response about a token, with its members in OpenAM's order.
 func infoBody(c oauthClient, token, grantType, scope string, left int) string {
 	return fmt.Sprintf(`{"access_token":%q,"grant_type":%q,"scope":["%s"],"realm":"/api","token_type":"Bearer","expires_in":%d,"client_id":%q,"sub":"alice","subname":"alice"}`,
 		token, grantType, strings.ReplaceAll(scope, " ", `","`), left, c.ID)
@@ -22,7 +21,7 @@ func infoBody(c oauthClient, token, grantType, scope string, left int) string {
 
 func TestTL21_TokenInfoTellsTheBearerWhatTheTokenIsWorth(t *testing.T) {
 	d := start(t)
-	d.step(time.Second - time.Duration(d.now().UnixMilli()%1000)*time.Millisecond) // a whole second
+	d.step(time.Second - time.Duration(d.now().UnixMilli()%1000)*time.Millisecond) // to a whole second
 	for _, c := range []oauthClient{d.a, d.jwtClient()} {
 		pair, _ := d.tokens(c)
 		a := d.tokenInfo(pair.AccessToken)
@@ -70,7 +69,7 @@ func TestTL21_TokenInfoRefusesADeadOrMissingToken(t *testing.T) {
 	if a.status != http.StatusUnauthorized || a.body != "" {
 		t.Errorf("without a token: %v", a)
 	}
-	a.header["Content-Type"] = []string{"application/json"} // of nothing
+	a.header["Content-Type"] = []string{"application/json"} // an empty body
 	compareHeader(t, a, challengeNone)
 	for _, method := range []string{"POST", "PUT", "DELETE"} {
 		a := d.send(ask(method, infoPath, bearer(pair.AccessToken)))
@@ -110,9 +109,9 @@ func TestTL20_TokenInfoReadsTheQueryOnlyIfToldTo(t *testing.T) {
 		if a.status != http.StatusOK || exactly(a) != exactly(inHeader) {
 			t.Errorf("in the query: %v", a)
 		}
-		// RFC 9700 section 4.3.2: what is in a URL must not be kept.
+		// RFC 9700 section 4.3.2: a response to a token in the URL must not be cached.
 		compareHeader(t, a)
-		// Both is two (TL-22).
+		// A token in both places counts as two (TL-22).
 		for _, line := range []string{bearer(pair.AccessToken), "Authorization: " + basicHeader("a", "b")} {
 			if a := on.send(ask("GET", inQuery(pair.AccessToken), line)); a.status != http.StatusBadRequest || a.body != misplaced {
 				t.Errorf("twice: %v", a)
@@ -136,7 +135,7 @@ func TestTL20_TokenInfoReadsTheQueryOnlyIfToldTo(t *testing.T) {
 	}
 }
 
-// The address is counted by failures elsewhere; here too it waits.
+// Failures elsewhere throttle the address here, too.
 func TestTL21_TokenInfoIsThrottledWithTheTokenEndpoint(t *testing.T) {
 	d := start(t, func(o *options) { o.AddressFailures = 2 })
 	pair, _ := d.tokens(d.client(client.Registration{}))

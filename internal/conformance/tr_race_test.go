@@ -16,7 +16,7 @@ func TestTR11_ConcurrentRefreshWithoutAWindowHasOneWinner(t *testing.T) {
 		for _, forced := range []bool{false, true} {
 			pair, id := d.tokens(d.a)
 			if forced {
-				// All have decided to rotate before one does.
+				// All requests decide to rotate before one of them does.
 				d.faulty.Before(gather(n, storetest.UpdateGrant))
 			}
 			won := winners(t, d.atOnce(n, d.a.refresh(pair.RefreshToken)))
@@ -27,7 +27,7 @@ func TestTR11_ConcurrentRefreshWithoutAWindowHasOneWinner(t *testing.T) {
 			if g := d.row(id); g.Generation != 2 {
 				t.Errorf("generation %d: more than one successor", g.Generation)
 			}
-			// The losers were replays.
+			// The losers were replays, which revoked the grant.
 			d.dead(d.a, won[0].RefreshToken, id, grant.ReasonRefreshReplayed)
 		}
 	}
@@ -54,7 +54,7 @@ func TestTR13_ConcurrentRefreshInsideTheWindowGivesOnePair(t *testing.T) {
 			if g := d.row(id); g.Generation != 2 || g.State != grant.Active {
 				t.Errorf("generation %d, %v", g.Generation, g.State)
 			}
-			// One successor: it works, and its use ends the repeating.
+			// There is one successor: it is valid, and using it ends the repeats.
 			next := d.alive(d.a, won[0].RefreshToken)
 			want(t, d.post(d.a.refresh(pair.RefreshToken)), 400, "invalid_grant")
 			d.dead(d.a, next.RefreshToken, id, grant.ReasonRefreshReplayed)

@@ -45,7 +45,7 @@ func TestTR37_CopiesOfOneTokenFileAreOneHolder(t *testing.T) {
 	want(t, d.post(agent.refresh(pair.RefreshToken)), 400, "invalid_grant")
 	d.dead(agent, next.RefreshToken, id, grant.ReasonRefreshReplayed)
 
-	// Without it, the first of these is a replay.
+	// Without a reuse grace, the second holder's first request is a replay.
 	strict := d.client(client.Registration{Settings: store.Settings{Auth: store.AuthNone}})
 	agent = strict
 	pair, id = issue()
@@ -55,8 +55,8 @@ func TestTR37_CopiesOfOneTokenFileAreOneHolder(t *testing.T) {
 	d.dead(agent, one.RefreshToken, id, grant.ReasonRefreshReplayed)
 }
 
-// A second holder may be a thief: each of its uses is in the audit log, with its
-// address, and in a metric.
+// A second holder may be a thief: the audit log records each use with the address, and a
+// metric counts it.
 func TestTR37_EachUseByASecondHolderIsRecorded(t *testing.T) {
 	var tr auditLog
 	counted := metrics.New("v1", 0)
@@ -66,7 +66,7 @@ func TestTR37_EachUseByASecondHolderIsRecorded(t *testing.T) {
 	pair := d.mustIssue(d.post(with(agent.redeem(code.Code), "code_verifier", verifier)))
 	d.alive(agent, pair.RefreshToken)
 	var answers []answer
-	for _, later := range []time.Duration{2 * time.Minute, 10 * time.Minute} { // the same pair, and the next one
+	for _, later := range []time.Duration{2 * time.Minute, 10 * time.Minute} { // the second holder gets the same pair, and then the next one
 		d.step(later)
 		a := d.send(newRequest(agent.refresh(pair.RefreshToken)))
 		d.mustIssue(a)

@@ -51,7 +51,7 @@ func TestTR03_AnAlteredTokenIsNoToken(t *testing.T) {
 			t.Errorf("a token of %d characters: %v", len(s), a)
 		}
 	}
-	for i := range text { // every character counts, also the last two bits
+	for i := range text { // every character matters, including the last two bits
 		for _, other := range []string{"A", "B"} {
 			if text[i:i+1] != other {
 				refused(text[:i] + other + text[i+1:])
@@ -61,7 +61,7 @@ func TestTR03_AnAlteredTokenIsNoToken(t *testing.T) {
 	for _, s := range []string{"x", "mintage_rt_", text[1:], text[:len(text)-1], text + "A", text + "=", " " + text, text + " ", strings.ToUpper(text)} {
 		refused(s)
 	}
-	// One that a stranger composes, with another key's MAC.
+	// A token with the MAC of another key, which anybody could compute.
 	g := d.row(id)
 	other := foreignRing(t)
 	forged, err := other.SealRefresh(other.Current(keys.MAC, g.RotatedAt), realm, keys.Token{GrantID: id, Generation: 1, IssuedAt: g.RotatedAt, ExpiresAt: g.ExpiresAt})
@@ -72,8 +72,8 @@ func TestTR03_AnAlteredTokenIsNoToken(t *testing.T) {
 	d.alive(d.a, text)
 }
 
-// compat.invalid_request_for_dead_refresh is for clients of OpenAM 13. What is
-// merely expired, spent or foreign keeps its code.
+// compat.invalid_request_for_dead_refresh is for clients of OpenAM 13. Expired, spent and
+// other clients' tokens keep the usual code.
 func TestTR03_TheCompatibilitySwitchChangesTheCodeForUnknownTokens(t *testing.T) {
 	d := start(t, strict, func(o *options) { o.InvalidRequestForDeadRefresh = true })
 	if a := d.post(d.a.refresh("unknown")); a.status != 400 || a.body != errorBody("invalid_request", "grant is invalid") {
@@ -87,7 +87,7 @@ func TestTR03_TheCompatibilitySwitchChangesTheCodeForUnknownTokens(t *testing.T)
 	want(t, d.post(d.a.refresh(next.RefreshToken)), 400, "invalid_grant")
 }
 
-// foreignRing is the key ring of another deployment.
+// foreignRing returns the key ring of another deployment.
 func foreignRing(t *testing.T) *keys.Ring {
 	t.Helper()
 	kek, err := keys.ParseKEK(keys.NewKEKText())
@@ -153,7 +153,7 @@ func TestTR08_ASpentTokenEndsTheFamilysAccessTokens(t *testing.T) {
 			third := d.alive(c, second.RefreshToken)
 			all := []string{first.AccessToken, second.AccessToken, third.AccessToken}
 			d.step(later)
-			// Nobody else can do it.
+			// No other client can do that.
 			want(t, d.post(d.b.refresh(first.RefreshToken)), 400, "invalid_grant")
 			d.wantActive(rs, true, all...)
 			want(t, d.post(c.refresh(first.RefreshToken)), 400, "invalid_grant")
@@ -282,7 +282,7 @@ func TestTR22_TK06_ARefreshTokenLivesThirtyOneDaysFromItsOwnIssue(t *testing.T) 
 	d := start(t, strict)
 	pair, id := d.tokens(d.a)
 	d.step(life - time.Second)
-	pair = d.alive(d.a, pair.RefreshToken) // and slides
+	pair = d.alive(d.a, pair.RefreshToken) // each refresh extends the lifetime
 	d.step(life - time.Second)
 	pair = d.alive(d.a, pair.RefreshToken)
 	d.step(life)
@@ -342,7 +342,7 @@ func TestTR24_AClientThatLostTheAnswerGetsTheSamePairAgain(t *testing.T) {
 	if !strings.Contains(d.log.String(), "same pair answered") {
 		t.Error("the repeat is not logged")
 	}
-	// The successor was used: from now on the old token is a replay.
+	// The successor was used: the old token is now a replay.
 	want(t, d.post(d.a.refresh(pair.RefreshToken)), 400, "invalid_grant")
 	if g := d.row(id); g.State != grant.Revoked {
 		t.Errorf("grant is %v", g.State)

@@ -18,7 +18,7 @@ const (
 	jwtType         = "urn:ietf:params:oauth:token-type:jwt"
 )
 
-// exchanger registers a client that may exchange the tokens of another one.
+// exchanger registers a client that may exchange another client's tokens.
 func (d *deployment) exchanger(of oauthClient, change func(*client.Registration)) oauthClient {
 	d.t.Helper()
 	r := client.Registration{Settings: store.Settings{Name: "Gateway", Scope: "a", GrantTypes: []string{store.GrantClientCredentials},
@@ -29,13 +29,13 @@ func (d *deployment) exchanger(of oauthClient, change func(*client.Registration)
 	return d.client(r)
 }
 
-// exchanges is the request of a client with a subject token.
+// exchanges returns a client's exchange request for a subject token.
 func (c oauthClient) exchanges(subject string, pairs ...string) url.Values {
 	return with(c.identify(url.Values{"grant_type": {store.GrantTokenExchange}, "subject_token": {subject}, "subject_token_type": {accessTokenType}}), pairs...)
 }
 
-// shopping signs a user in at a client for both APIs, and returns the browser, the client
-// and an access token for the first of them.
+// shopping signs a user in at a client for both APIs. It returns the browser, the client
+// and an access token for the first API.
 func shopping(t *testing.T) (*deployment, *browser, oauthClient, string) {
 	t.Helper()
 	d, b := signedIn(t)
@@ -67,14 +67,14 @@ func TestTX01_TX07_ParametersOfAnExchange(t *testing.T) {
 		{[]string{"subject_token_type", ""}, "invalid_request"},
 		{[]string{"subject_token_type", "urn:ietf:params:oauth:token-type:refresh_token"}, "invalid_request"},
 		{[]string{"subject_token_type", "urn:ietf:params:oauth:token-type:id_token"}, "invalid_request"},
-		{[]string{"subject_token_type", jwtType}, "invalid_request"}, // it is opaque
+		{[]string{"subject_token_type", jwtType}, "invalid_request"}, // the subject token is opaque
 		{[]string{"actor_token", own}, "invalid_request"},
 		{[]string{"actor_token_type", accessTokenType}, "invalid_request"},
 		{[]string{"actor_token", own, "actor_token_type", jwtType}, "invalid_request"},
 		{[]string{"actor_token", own, "actor_token_type", "urn:ietf:params:oauth:token-type:id_token"}, "invalid_request"},
 		{[]string{"actor_token", subject, "actor_token_type", accessTokenType}, "invalid_request"},
 		{[]string{"requested_token_type", "urn:ietf:params:oauth:token-type:saml2"}, "invalid_request"},
-		{[]string{"requested_token_type", jwtType}, "invalid_request"}, // the API has none
+		{[]string{"requested_token_type", jwtType}, "invalid_request"}, // the API has no JWTs
 		{[]string{"resource", ordersAPI, "audience", invoicesAPI}, "invalid_target"},
 		{[]string{"audience", c.ID}, "invalid_target"},
 		{[]string{"audience", shop.ID}, "invalid_target"},
@@ -105,7 +105,7 @@ func TestTX01_TX07_ParametersOfAnExchange(t *testing.T) {
 	want(t, d.post(public.exchanges(subject)), http.StatusBadRequest, "unauthorized_client")
 }
 
-// The answer, the claims, and who reads them.
+// Checks the response, the claims, and who can read them.
 func TestTX02_TX05_TX06_TX10_AnExchangedToken(t *testing.T) {
 	d, b, shop, subject := shopping(t)
 	c := d.exchanger(shop, func(r *client.Registration) { r.MayAct = "mesh" })
@@ -158,7 +158,7 @@ func TestTX02_TX05_TX06_TX10_AnExchangedToken(t *testing.T) {
 	if v := d.verify(subject); v.status != http.StatusOK {
 		t.Errorf("the subject token is gone with it: %v", v)
 	}
-	// Userinfo is for the client of the login, also where the issuer is an API.
+	// Userinfo is for the client of the login, even if the issuer is an API.
 	d.api(store.API{ID: issuerID, Number: 3, Scopes: []store.APIScope{{Name: "own", Number: 1}}})
 	shop = d.client(client.Registration{Settings: store.Settings{Name: "Shop of the issuer", Scope: "openid a", APIs: []string{ordersAPI, issuerID}}})
 	c = d.exchanger(shop, func(r *client.Registration) { r.ExchangeAPIs = []string{issuerID} })
@@ -171,8 +171,8 @@ func TestTX02_TX05_TX06_TX10_AnExchangedToken(t *testing.T) {
 	}
 }
 
-// A user agrees to what other clients may have beyond the request, and is asked again
-// when that grows.
+// The consent page names what other clients can get by exchange, and the user is asked
+// again when that grows.
 func TestTX11_TheConsentPageNamesWhatOthersMayHave(t *testing.T) {
 	d, b := signedIn(t)
 	c := d.withAPIs()
@@ -197,7 +197,8 @@ func TestTX11_TheConsentPageNamesWhatOthersMayHave(t *testing.T) {
 	}
 }
 
-// The audit log says which client exchanged whose token, and which has impersonated a user.
+// The audit log records which client exchanged whose token, and which one impersonated a
+// user.
 func TestAnExchangeIsRecorded(t *testing.T) {
 	var tr auditLog
 	d, b := signedIn(t, audited(t, &tr))

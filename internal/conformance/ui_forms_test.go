@@ -11,8 +11,8 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// The proof against forged requests is the interaction's id, which is bound to
-// the browser by a cookie, and where the request says that it comes from.
+// Two checks prevent forged requests: the interaction's id, which a cookie binds to the
+// browser, and the request's own origin headers.
 func TestUI01_ConsentNeedsTheBrowsersOwnInteraction(t *testing.T) {
 	d, b := signedIn(t)
 	page := b.open(asking(d.a)).at(t, "consent")
@@ -28,7 +28,7 @@ func TestUI01_ConsentNeedsTheBrowsersOwnInteraction(t *testing.T) {
 	}
 	b.get(interactionURL+"?id="+theirs.field("id")).says(t, http.StatusForbidden, pages.InteractionUnknown)
 
-	// Nothing of it has touched either interaction.
+	// The refused forms have changed neither interaction.
 	b.decide(page, "allow").code(t, redirect)
 	other.decide(theirs, "allow").code(t, redirect)
 }
@@ -58,9 +58,9 @@ func TestUI02_FormsOfOtherSitesAreRefused(t *testing.T) {
 	b.logIn(page, username, password).at(t, "consent")
 }
 
-// Our pages do not send "no-referrer", with which browsers send "Origin: null"
-// with their forms. If something else makes a browser do so, it still tells that
-// the form is our own.
+// The pages do not send the referrer policy "no-referrer", with which browsers send
+// "Origin: null" with forms. If something else causes that header, Sec-Fetch-Site still
+// shows that the form is the server's own.
 func TestUI03_OurOwnFormWorksWithAnOriginOfNull(t *testing.T) {
 	d, b := visitor(t)
 	for name, header := range map[string]map[string]string{
@@ -83,7 +83,7 @@ func TestUI03_OurOwnFormWorksWithAnOriginOfNull(t *testing.T) {
 	}
 }
 
-// What is agreed to is what was asked for, whatever the form says.
+// The consent is for the request, whatever the form contains.
 func TestUI12_FieldsThatAFormDoesNotHaveChangeNothing(t *testing.T) {
 	d, b := signedIn(t)
 	d.user("bob", cheaply)
@@ -97,7 +97,8 @@ func TestUI12_FieldsThatAFormDoesNotHaveChangeNothing(t *testing.T) {
 	if strings.HasPrefix(s.location().String(), otherRedirect) || q.Get("state") != "st" {
 		t.Errorf("the answer goes to %s%s with state %q", s.location().Host, s.location().Path, q.Get("state"))
 	}
-	// The challenge of the request holds: without its verifier nothing is redeemed.
+	// The request's challenge still applies: without its verifier, the code cannot be
+	// redeemed.
 	want(t, d.post(narrow.redeem(code)), http.StatusBadRequest, "invalid_grant")
 	got := d.mustIssue(d.post(narrow.challenged(code)))
 	if got.Scope != "a" {
@@ -123,7 +124,7 @@ func TestUI13_ConsentOfOneUserIsNotGivenByAnother(t *testing.T) {
 	b.get(interactionURL+"?id="+page.field("id")).says(t, http.StatusForbidden, pages.UserSwitched)
 	d.signIn(b, username)
 	b.decide(page, "allow").code(t, redirect)
-	// Nor is the code given again to somebody else.
+	// Nor is the code returned again to another user.
 	d.signIn(b, "bob")
 	b.decide(page, "allow").says(t, http.StatusForbidden, pages.UserSwitched)
 }
@@ -149,7 +150,7 @@ func TestUI14_ConsentSaysWhoAsksForWhatAndOfWhom(t *testing.T) {
 	if items != 2 {
 		t.Errorf("%d scopes are listed, want 2", items)
 	}
-	// Both are buttons of the same form: Deny takes one click, as Allow does.
+	// Deny and Allow are buttons of one form: each takes one click.
 	_, form, _ := strings.Cut(page.body, "<form")
 	form, _, _ = strings.Cut(form, "</form>")
 	if strings.Count(form, `<button type="submit"`) != strings.Count(page.body, "<button") || strings.Count(form, `name="decision"`) != 2 {
@@ -179,7 +180,7 @@ func TestUI27_CancelAtTheLoginTellsTheClient(t *testing.T) {
 	if b.cookie(sessionName) != "" {
 		t.Error("whoever cancels is signed in")
 	}
-	// It is decided: nobody signs in there afterwards.
+	// The interaction is decided: nobody can sign in there afterwards.
 	b.logIn(page, username, password).told(t, redirect, oauth.AccessDenied)
 	if b.cookie(sessionName) != "" {
 		t.Error("signed in by a form that was cancelled")

@@ -15,8 +15,8 @@ import (
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
-// The page, its status and what is read of the store are the same whether there is such a
-// user or not. The hashes are counted where they are computed: internal/account.
+// The page, its status and the reads of the store do not depend on whether the user
+// exists. The tests of internal/account count the hashes.
 func TestUI15_AWrongPasswordAndAnUnknownUserLookAlike(t *testing.T) {
 	d := start(t, withFront)
 	d.user(username)
@@ -43,7 +43,7 @@ func TestUI15_AWrongPasswordAndAnUnknownUserLookAlike(t *testing.T) {
 	if bodies[0] != bodies[1] || bodies[0] != bodies[2] {
 		t.Error("the pages differ")
 	}
-	// A disabled user's right password is as wrong as any.
+	// A disabled user's right password gets the same response as a wrong one.
 	s := b.post(interactionURL, "id="+page.field("id"), "step=login", "username=disabled", "password="+password)
 	if body := strings.ReplaceAll(s.body, `value="disabled"`, `value=""`); s.StatusCode != http.StatusUnprocessableEntity || body != bodies[0] {
 		t.Errorf("a disabled user with the right password: status %d, %q", s.StatusCode, s.title())
@@ -51,8 +51,8 @@ func TestUI15_AWrongPasswordAndAnUnknownUserLookAlike(t *testing.T) {
 }
 
 func TestUI16_GuessingIsSlowedDownAndLocksNobodyOut(t *testing.T) {
-	// The tests' browsers come from this machine, so the proxy tells where
-	// from.
+	// The tests' browsers all run on this machine, so a proxy's header gives their
+	// addresses.
 	d := start(t, withFront, func(o *options) { o.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} })
 	d.user(username, cheaply)
 	from := func(address string) *browser {
@@ -63,7 +63,7 @@ func TestUI16_GuessingIsSlowedDownAndLocksNobodyOut(t *testing.T) {
 	}
 	owner, b := from("192.0.2.1"), from("192.0.2.1")
 	login := owner.open(asking(d.a)).at(t, "login")
-	owner.logIn(login, username, password).at(t, "consent") // and is known from now on
+	owner.logIn(login, username, password).at(t, "consent") // the browser is now known
 
 	thief := from("198.51.100.7")
 	page := thief.open(asking(d.a)).at(t, "login")
@@ -72,7 +72,7 @@ func TestUI16_GuessingIsSlowedDownAndLocksNobodyOut(t *testing.T) {
 			t.Fatalf("status %d", s.StatusCode)
 		}
 	}
-	s := thief.logIn(page, username, password) // the right password, which is not checked
+	s := thief.logIn(page, username, password) // the right password, which is no longer checked
 	seconds, err := strconv.Atoi(s.Header.Get("Retry-After"))
 	if s.StatusCode != http.StatusTooManyRequests || err != nil || seconds < 1 || seconds > 3600 || thief.cookie(sessionName) != "" {
 		t.Fatalf("status %d, Retry-After %q", s.StatusCode, s.Header.Get("Retry-After"))
@@ -80,8 +80,8 @@ func TestUI16_GuessingIsSlowedDownAndLocksNobodyOut(t *testing.T) {
 	if !strings.Contains(s.body, "Too many attempts have failed. Please wait one minute") || s.field("step") != "login" {
 		t.Errorf("the page is %q", s.title())
 	}
-	// The user, in the browser that is known and in another one of home, is
-	// not kept out, even when strangers have used up what the account bears.
+	// Attackers have used up the account's limit, but the user can still sign in: in the
+	// known browser, and in another one of the same network.
 	b.logIn(b.open(asking(d.a)).at(t, "login"), username, password).at(t, "consent")
 	for i := range 60 {
 		thief.header["X-Forwarded-For"] = "203.0.113." + strconv.Itoa(i)
@@ -91,7 +91,7 @@ func TestUI16_GuessingIsSlowedDownAndLocksNobodyOut(t *testing.T) {
 		t.Errorf("after 65 failures from everywhere: status %d", s.StatusCode)
 	}
 	owner.logIn(owner.open(asking(d.a, "prompt=login")).at(t, "login"), username, password).at(t, "consent")
-	// Everybody may try again after the time that the page names.
+	// After the time that the page names, everybody may try again.
 	d.step(time.Duration(seconds) * time.Second)
 	thief.header["X-Forwarded-For"] = "198.51.100.7"
 	thief.logIn(page, username, password).at(t, "consent")
@@ -114,14 +114,14 @@ func TestUI16_CodesAreNotGuessed(t *testing.T) {
 	if s.StatusCode != http.StatusTooManyRequests || s.Header.Get("Retry-After") == "" || b.cookie(sessionName) != "" {
 		t.Errorf("the sixth: status %d, Retry-After %q", s.StatusCode, s.Header.Get("Retry-After"))
 	}
-	// To show the password again does not help.
+	// Entering the password again does not help.
 	b.logIn(b.open(asking(d.a)).at(t, "login"), "carol", password)
 	if s := send(d.oneTimeCode(secret)); s.StatusCode != http.StatusTooManyRequests {
 		t.Errorf("after the password once more: status %d", s.StatusCode)
 	}
 }
 
-// A code is good once, also for whoever saw it typed.
+// A code can be used only once, even if somebody else has seen it typed.
 func TestSecondFactorCodeIsGoodOnce(t *testing.T) {
 	d := start(t, withFront)
 	secret := d.userWithCode("carol")
@@ -135,22 +135,22 @@ func TestSecondFactorCodeIsGoodOnce(t *testing.T) {
 	send := func(b *browser, page sight, code string) sight {
 		return b.follow(b.post(interactionURL, "id="+page.field("id"), "step=second_factor", "code="+code))
 	}
-	send(b, page, code[:3]+" "+code[3:]).at(t, "consent") // as apps show it
+	send(b, page, code[:3]+" "+code[3:]).at(t, "consent") // with a space, as apps show it
 	if s := send(thief, theirs, code); s.StatusCode != http.StatusUnprocessableEntity || !strings.Contains(s.body, "it was used before") || thief.cookie(sessionName) != "" {
 		t.Errorf("the code again: status %d, %q", s.StatusCode, s.title())
 	}
-	// The second click of the same form leads on and not back.
+	// The second click on the same form leads to the next page.
 	send(b, page, code).at(t, "consent")
 	d.step(30 * time.Second)
 	send(thief, theirs, d.oneTimeCode(secret)).at(t, "consent")
-	// The step of the password alone leads nowhere.
+	// The password alone leads nowhere.
 	fresh := d.browser()
 	page = fresh.logIn(fresh.open(asking(d.a)).at(t, "login"), "carol", password).at(t, "second_factor")
 	fresh.follow(fresh.decide(page, "allow")).at(t, "second_factor")
 }
 
-// Passwords are hashed a few at a time: a flood of logins gets a page that says
-// to try again, and takes neither memory nor the machine.
+// The server hashes a few passwords at a time. A flood of logins gets a page that says to
+// try again, and costs neither memory nor all processors.
 func TestUI17_PasswordsAreHashedSlowlyAndAFewAtATime(t *testing.T) {
 	d, b := visitor(t)
 	u := d.user("dora")
@@ -158,7 +158,7 @@ func TestUI17_PasswordsAreHashedSlowlyAndAFewAtATime(t *testing.T) {
 		t.Errorf("hashed as %.30s", u.Password)
 	}
 	page := b.open(asking(d.a)).at(t, "login")
-	b.logIn(page, "dora", password+strings.Repeat("x", 300)) // too long to be one: costs no more
+	b.logIn(page, "dora", password+strings.Repeat("x", 300)) // too long for a password: costs no hash
 	var mu sync.Mutex
 	var answers []sight
 	var group sync.WaitGroup
@@ -180,7 +180,7 @@ func TestUI17_PasswordsAreHashedSlowlyAndAFewAtATime(t *testing.T) {
 	}
 	slices.Sort(statuses)
 	for _, status := range statuses {
-		// Of one network, so many wait, and so many may fail.
+		// One network has limits of queued logins and of failures.
 		if !slices.Contains([]int{http.StatusUnprocessableEntity, http.StatusTooManyRequests, http.StatusServiceUnavailable}, status) {
 			t.Errorf("statuses %v", statuses)
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// everyPage visits each page that a user of the deployment can see.
+// everyPage returns each page that a user of the deployment can see.
 func (d *deployment) everyPage(t *testing.T) map[string]sight {
 	secret := d.userWithCode("carol")
 	b := d.browser()
@@ -50,7 +50,7 @@ func (d *deployment) everyPage(t *testing.T) map[string]sight {
 	return seen
 }
 
-// UI-05 is also a test in Chromium, and so is the part of UI-06 about frames.
+// Chromium tests UI-05, too, and the part of UI-06 about frames.
 func TestUI04_UI06_EveryPageForbidsScriptsAndFrames(t *testing.T) {
 	d, _ := visitor(t, registering)
 	for name, s := range d.everyPage(t) {
@@ -64,15 +64,15 @@ func TestUI04_UI06_EveryPageForbidsScriptsAndFrames(t *testing.T) {
 		if m := regexp.MustCompile(`\son[a-z]+=`).FindString(lower); m != "" {
 			t.Errorf("%s has a handler %q", name, m)
 		}
-		// A window that has opened ours must not steer it: no page opens one,
-		// and none names a frame as its target.
+		// A window that has opened a page must not control it. No page opens a window or
+		// names a frame as its target.
 		if strings.Contains(lower, "target=") {
 			t.Errorf("%s opens another window", name)
 		}
 	}
 }
 
-// lost is what a browser gets at an address that somebody has typed.
+// lost is a browser's request for an address that the user has typed.
 func (b *browser) lost(address string) sight {
 	before := b.header
 	defer func() { b.header = before }()
@@ -103,7 +103,7 @@ func TestABrowserWithoutAWayGetsAPageAndAProgramJSON(t *testing.T) {
 			}
 		}
 	}
-	// The other endpoints of programs are what they were.
+	// The endpoints for programs still respond with JSON.
 	if s := b.lost(publicURL + endpoint); s.StatusCode != http.StatusMethodNotAllowed || s.Header.Get("Content-Type") != "application/json" {
 		t.Errorf("a browser at the token endpoint: status %d, %s", s.StatusCode, s.Header.Get("Content-Type"))
 	}
@@ -119,8 +119,7 @@ func TestADeploymentWithoutPagesAnswersABrowserJSON(t *testing.T) {
 	}
 }
 
-// With form-action 'self' alone, Chromium stops the redirect that follows a
-// form.
+// With only form-action 'self', Chromium would block the redirect after a form.
 func TestUI05_ThePolicyOfAFormAllowsTheRedirectOfThisRequest(t *testing.T) {
 	d, b := signedIn(t)
 	native := d.client(client.Registration{
@@ -140,7 +139,7 @@ func TestUI05_ThePolicyOfAFormAllowsTheRedirectOfThisRequest(t *testing.T) {
 			t.Errorf("%s: the policy is %q, want form-action %s", uri, policy, sources)
 		}
 	}
-	// A page without a form that leads to a client allows none.
+	// A page without a form for a client allows only 'self'.
 	if policy := b.get(logoutURL).Header.Get("Content-Security-Policy"); !strings.Contains(policy, "form-action 'self';") {
 		t.Errorf("the policy of the page to sign out is %q", policy)
 	}
@@ -183,7 +182,7 @@ func TestUI07_WhatOthersHaveWrittenIsEscaped(t *testing.T) {
 	}
 }
 
-// No page has an image, or any address, of a client's choosing.
+// A client cannot choose any image or address on a page.
 func TestUI08_NobodyChoosesWhereTheUserIsSent(t *testing.T) {
 	d, b := visitor(t)
 	page := b.open(asking(d.a)).at(t, "login")
@@ -202,7 +201,7 @@ func TestUI08_NobodyChoosesWhereTheUserIsSent(t *testing.T) {
 	}
 	fields := []string{"id=" + page.field("id"), "step=login", "username=" + username, "password=" + password}
 	for i, c := range choices {
-		if i%5 == 0 { // one of each name: a name twice is refused
+		if i%5 == 0 { // one per name, because a repeated parameter is refused
 			fields = append(fields, c)
 		}
 	}
@@ -212,7 +211,7 @@ func TestUI08_NobodyChoosesWhereTheUserIsSent(t *testing.T) {
 	if to := b.post(logoutURL, "goto=//evil.example", "next=https://evil.example").Header.Get("Location"); to != logoutURL {
 		t.Errorf("after the logout: %q", to)
 	}
-	// The host of a request makes no address.
+	// The Host of a request occurs in no address.
 	b.header["X-Forwarded-Host"] = "evil.example"
 	if to := b.get(asking(d.a)).Header.Get("Location"); !strings.HasPrefix(to, interactionURL+"?id=") {
 		t.Errorf("with another host: %q", to)
@@ -231,13 +230,13 @@ func TestUI18_ThePasswordIsPostedAndKeptNowhere(t *testing.T) {
 	if wrong.StatusCode != http.StatusUnprocessableEntity || strings.Contains(wrong.body, "mistyped") || wrong.Header.Get("Cache-Control") != "no-store" {
 		t.Errorf("status %d, %s, and the password in it: %t", wrong.StatusCode, wrong.Header.Get("Cache-Control"), strings.Contains(wrong.body, "mistyped"))
 	}
-	// In an address, it is ignored.
+	// In a URL, the password is ignored.
 	form := pairsOf([]string{"id=" + page.field("id"), "step=login", "username=" + username, "password=" + password})
 	b.get(interactionURL+"?"+form.Encode()).at(t, "login")
 	if b.cookie(sessionName) != "" {
 		t.Error("signed in by GET")
 	}
-	// Everything else about the user is asked in the same way.
+	// All other secrets of the user are entered in the same way.
 	secret := d.userWithCode("carol")
 	factor := b.logIn(page, "carol", password).at(t, "second_factor")
 	if !strings.Contains(factor.body, `autocomplete="one-time-code"`) || !strings.Contains(factor.body, `<form method="post"`) {
@@ -260,7 +259,7 @@ func TestUI19_UI24_PagesNeedNothingOfOthersAndNoScript(t *testing.T) {
 		for _, m := range loaded.FindAllStringSubmatch(s.body, -1) {
 			address := html.UnescapeString(m[1])
 			ours := strings.HasPrefix(address, "/") && !strings.HasPrefix(address, "//")
-			// The way back to the client is the one link that leaves.
+			// The only external link is the one back to the client.
 			if !ours && !(name == "bounce" && strings.HasPrefix(address, redirect+"?error=")) {
 				t.Errorf("%s refers to %s", name, address)
 			}
@@ -293,7 +292,7 @@ func TestUI20_ABadRedirectURIIsNoLink(t *testing.T) {
 	}
 }
 
-// Hundreds of requests under way neither fill cookies nor memory, and go away.
+// Hundreds of pending requests fill neither cookies nor memory, and expire.
 func TestUI23_StateIsKeptOnTheServerAndExpires(t *testing.T) {
 	d, b := visitor(t)
 	first := b.open(asking(d.a)).at(t, "login")
@@ -312,7 +311,7 @@ func TestUI23_StateIsKeptOnTheServerAndExpires(t *testing.T) {
 	if _, deleted, err := d.sqlite.Sweep(t.Context(), store.SweptDocuments, "", grant.At(d.now()), 10*many); err != nil || deleted != many+1 {
 		t.Errorf("%d interactions are swept, %v; want %d", deleted, err, many+1)
 	}
-	// A browser that sends far too much is told so, and not forgotten.
+	// A browser that sends too large a cookie gets an error, and keeps its session.
 	b.header["Cookie"] = "junk=" + strings.Repeat("x", 5000)
 	if s := b.open(asking(d.a)); s.StatusCode >= 500 {
 		t.Errorf("with a cookie of 5 kB: status %d", s.StatusCode)

@@ -14,7 +14,7 @@ import (
 	"github.com/mintage/mintage/internal/keys"
 )
 
-// atRest is every byte that the deployment has on disk.
+// atRest returns every byte that the deployment has on disk.
 func (d *deployment) atRest() []byte {
 	d.t.Helper()
 	var all []byte
@@ -32,8 +32,8 @@ func (d *deployment) atRest() []byte {
 	return all
 }
 
-// Whoever reads the disk, or a backup of it, gets into nobody's session and
-// interaction, and learns no secret of a user or a client.
+// Access to the disk, or to a backup, gives access to no session and no interaction, and
+// reveals no secret of a user or a client.
 func TestNothingOfABrowserIsAtRest(t *testing.T) {
 	d := start(t, withFront)
 	var secret []byte

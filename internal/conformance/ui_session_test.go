@@ -26,7 +26,8 @@ func TestUI09_CookiesAreTheHostsAndOutOfReachOfScripts(t *testing.T) {
 		if c == nil {
 			t.Fatal("a cookie is not set")
 		}
-		// Strict would not come with users who arrive from their client's site.
+		// With SameSite=Strict, the cookie would be missing when a user arrives from a
+		// client's site.
 		if !strings.HasPrefix(c.Name, "__Host-") || !c.Secure || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Path != "/" || c.Domain != "" {
 			t.Errorf("%s", strings.Replace(c.String(), c.Value, "...", 1))
 		}
@@ -45,7 +46,7 @@ func TestUI09_CookiesAreTheHostsAndOutOfReachOfScripts(t *testing.T) {
 func TestUI10_ALoginGetsASessionOfItsOwn(t *testing.T) {
 	d, b := visitor(t)
 	d.user("bob", cheaply)
-	// A planted cookie is no session, and does not become one.
+	// A planted cookie is not a session, and a login does not make it one.
 	planted := strings.Repeat("A", 72)
 	b.setCookie(sessionName, planted)
 	consent := b.logIn(b.open(asking(d.a)).at(t, "login"), username, password).at(t, "consent")
@@ -55,7 +56,7 @@ func TestUI10_ALoginGetsASessionOfItsOwn(t *testing.T) {
 	}
 	b.decide(consent, "allow").code(t, redirect)
 
-	// Who signs in again, or as somebody else, gets another; the old one is dead.
+	// Each login gets a new session; the old one ends.
 	for _, who := range []string{username, "bob"} {
 		old := b.cookie(sessionName)
 		page := b.open(asking(d.a, "prompt=login")).at(t, "login")
@@ -74,8 +75,7 @@ func TestUI10_ALoginGetsASessionOfItsOwn(t *testing.T) {
 	}
 }
 
-// hasSession reports whether a cookie signs its browser in, and to be sure that
-// it is the cookie, with a browser of its own.
+// hasSession reports whether a cookie alone signs a new browser in.
 func (d *deployment) hasSession(cookie string) bool {
 	d.t.Helper()
 	b := d.browser()
@@ -106,7 +106,7 @@ func TestUI11_LogoutEndsTheSessionOnTheServer(t *testing.T) {
 	if d.hasSession(cookie) {
 		t.Error("the session goes on for whoever has kept its cookie")
 	}
-	// Once more is no error.
+	// Signing out again is no error.
 	if s := b.follow(b.post(logoutURL)); s.title() != "You are signed out" {
 		t.Errorf("signing out twice: %q", s.title())
 	}
@@ -122,7 +122,8 @@ func TestUI21_BackAndResubmitShowNothingOldAndGiveNothingNew(t *testing.T) {
 		}
 	}
 	session := b.cookie(sessionName)
-	// The login form once more, with another password even: the step is done.
+	// Submitting the login form again, even with another password, does nothing: the step
+	// is done.
 	b.logIn(login, username, "another").at(t, "consent")
 	if b.cookie(sessionName) != session {
 		t.Error("a form that was sent before made another session")
@@ -166,8 +167,8 @@ func TestUI22_TheCodeIsOfTheAccountThatWasChosen(t *testing.T) {
 	if subjects["bob"] != 1 || subjects[username] != 1 {
 		t.Errorf("grants of %v", subjects)
 	}
-	// Who sees somebody else's name at the consent signs in instead, and the
-	// consent of before is not given in the new name.
+	// A user who sees another user's name on the consent page signs in instead. The
+	// earlier consent does not count for the new user.
 	consent = b.open(asking(d.b)).at(t, "consent")
 	login = b.follow(b.post(interactionURL, "id="+consent.field("id"), "step=consent", "action=switch")).at(t, "login")
 	b.follow(b.decide(consent, "allow")).at(t, "login")
@@ -176,7 +177,7 @@ func TestUI22_TheCodeIsOfTheAccountThatWasChosen(t *testing.T) {
 		t.Error("the consent page names another user")
 	}
 	b.decide(consent, "allow").code(t, redirect)
-	// Nobody is asked to choose where nobody is signed in.
+	// Without a session, there is no choice of accounts.
 	b.post(logoutURL)
 	b.open(asking(d.a, "prompt=select_account")).at(t, "login")
 }
@@ -186,7 +187,7 @@ func TestUI25_SessionsEndByTheServersTime(t *testing.T) {
 	idle, lifetime := d.authorizer.Idle, d.authorizer.Sessions.Lifetime
 	stolen := b.cookie(sessionName)
 
-	// Its use keeps it alive, and a copy from before its use does not.
+	// Use renews the session's stamp; a copy of the old stamp still expires.
 	d.step(idle - time.Second)
 	b.get(connectionsURL)
 	if fresh := b.cookie(sessionName); fresh == stolen {
@@ -199,14 +200,14 @@ func TestUI25_SessionsEndByTheServersTime(t *testing.T) {
 	if d.hasSession(stolen) {
 		t.Error("an old stamp is good after the idle time")
 	}
-	// Nor does anything that is sent with the old stamp extend it.
+	// A request with the expired stamp does not extend it.
 	again := d.browser()
 	again.setCookie(sessionName, stolen)
 	if s := again.get(connectionsURL); s.set(sessionName) != nil {
 		t.Error("a new stamp for an old one")
 	}
 
-	// However busy, it ends.
+	// Even with constant use, the session ends at its lifetime.
 	for began := d.now().Add(-idle - time.Second); d.now().Add(idle / 2).Before(began.Add(lifetime)); {
 		d.step(idle / 2)
 		if s := b.get(connectionsURL); s.StatusCode != http.StatusOK {
@@ -220,7 +221,7 @@ func TestUI25_SessionsEndByTheServersTime(t *testing.T) {
 	b.open(asking(d.a)).at(t, "login")
 }
 
-// A session from before a second factor was given, or replaced, has shown none.
+// A session of before a second factor was added or replaced has not used it, and ends.
 func TestUI25_ANewSecondFactorEndsTheSessions(t *testing.T) {
 	d, b := signedIn(t)
 	var secret []byte
@@ -240,7 +241,7 @@ func TestUI25_ANewSecondFactorEndsTheSessions(t *testing.T) {
 		page := b.logIn(b.open(asking(d.a)).at(t, "login"), username, password).at(t, "second_factor")
 		b.follow(b.post(interactionURL, "id="+page.field("id"), "step=second_factor", "code="+d.oneTimeCode(secret))).at(t, "consent")
 	}
-	// Without the factor, nothing is less than it was.
+	// Removing the factor ends no session.
 	d.changeUser(username, func(u account.User) account.User { return u.RemoveTOTP(grant.At(d.now())) })
 	if !d.hasSession(b.cookie(sessionName)) {
 		t.Error("a session has ended with a factor that was taken away")
@@ -254,7 +255,7 @@ func TestUI25_AClientsMaxAgeIsEnforced(t *testing.T) {
 	b.open(asking(d.a, "max_age=1000", "prompt=none")).told(t, redirect, oauth.ConsentRequired)
 	b.open(asking(d.a, "max_age=60", "prompt=none")).told(t, redirect, oauth.LoginRequired)
 	page := b.open(asking(d.a, "max_age=60")).at(t, "login")
-	// The old login does not do in the meantime either.
+	// The old login is not accepted in the meantime either.
 	b.open(interactionURL+"?id="+page.field("id")).at(t, "login")
 	consent := b.logIn(page, username, password).at(t, "consent")
 	code := b.decide(consent, "allow").code(t, redirect)
@@ -266,7 +267,7 @@ func TestUI25_AClientsMaxAgeIsEnforced(t *testing.T) {
 	}
 }
 
-// Two cookies of one name are somebody's trick: neither is believed.
+// Two cookies of one name suggest an attack: the server accepts neither.
 func TestACookieThatIsThereTwiceIsNone(t *testing.T) {
 	d, b := signedIn(t)
 	cookie := b.cookie(sessionName)

@@ -25,18 +25,18 @@ const (
 	knownName   = "__Host-mintage_known"
 )
 
-// cheaply has a user's password hashed at a ten thousandth of the cost, for
-// tests that sign in and are about something else.
+// cheaply makes a user's password hash cost a ten-thousandth, for tests that are not
+// about passwords.
 func cheaply(u *account.User) {
 	salt := []byte("sixteen bytes ok")
 	enc := base64.RawStdEncoding
 	u.Password = fmt.Sprintf("$argon2id$v=19$m=8,t=1,p=1$%s$%s", enc.EncodeToString(salt), enc.EncodeToString(argon2.IDKey([]byte(password), salt, 1, 8, 1, 32)))
 }
 
-// oneTimeCode is the code of an authenticator app at the deployment's time.
+// oneTimeCode returns an authenticator app's code at the deployment's time.
 func (d *deployment) oneTimeCode(secret []byte) string { return testkit.OneTimeCode(secret, d.now()) }
 
-// userWithCode registers a user who has a second factor.
+// userWithCode registers a user with a second factor.
 func (d *deployment) userWithCode(name string) (secret []byte) {
 	d.t.Helper()
 	d.user(name, cheaply, func(u *account.User) {
@@ -46,7 +46,7 @@ func (d *deployment) userWithCode(name string) (secret []byte) {
 	return secret
 }
 
-// changeUser stores what an administrator makes of a user.
+// changeUser stores an administrator's change of a user.
 func (d *deployment) changeUser(name string, alter func(account.User) account.User, cutoffs ...store.Cutoff) {
 	d.t.Helper()
 	u, err := account.Find(context.Background(), d.sqlite, realm, name)
@@ -66,30 +66,30 @@ func (d *deployment) disable(name string) {
 	d.changeUser(name, func(u account.User) account.User { return u.Disable(now) }, store.Cutoff{Realm: realm, Subject: name, At: now})
 }
 
-// visitor is a deployment with a front and a user, and a browser of theirs in
-// which nobody has signed in yet.
+// visitor starts a deployment with pages and a user, and returns a browser in which
+// nobody is signed in.
 func visitor(t *testing.T, choose ...func(*options)) (*deployment, *browser) {
 	d := start(t, append([]func(*options){withFront}, choose...)...)
 	d.user(username, cheaply)
 	return d, d.browser()
 }
 
-// open goes to an address and on, to the page that the user sees.
+// open goes to an address, and follows redirects to the page that the user sees.
 func (b *browser) open(address string) sight { b.t.Helper(); return b.follow(b.get(address)) }
 
-// logIn fills in the login page and goes on to what comes next.
+// logIn fills in the login page, and follows to the next page.
 func (b *browser) logIn(page sight, name, password string) sight {
 	b.t.Helper()
 	return b.follow(b.post(interactionURL, "id="+page.field("id"), "step=login", "username="+name, "password="+password))
 }
 
-// decide presses a button of the consent page.
+// decide presses a button of the consent page, and does not follow the redirect.
 func (b *browser) decide(page sight, decision string) sight {
 	b.t.Helper()
 	return b.post(interactionURL, "id="+page.field("id"), "step=consent", "decision="+decision)
 }
 
-// at checks that the page is the one that asks for a step.
+// at requires that the page is the one for a step.
 func (s sight) at(t *testing.T, step string) sight {
 	t.Helper()
 	if s.StatusCode != http.StatusOK || s.field("step") != step || s.field("id") == "" {
@@ -98,7 +98,7 @@ func (s sight) at(t *testing.T, step string) sight {
 	return s
 }
 
-// code is the code with which the browser is sent to the client.
+// code requires a redirect to the client with a code, and returns the code.
 func (s sight) code(t *testing.T, redirectURI string) string {
 	t.Helper()
 	to := s.location()
@@ -109,21 +109,21 @@ func (s sight) code(t *testing.T, redirectURI string) string {
 	return code
 }
 
-// challenged is the form that redeems a code of a request that asking made.
+// challenged returns the form that redeems the code of a request by asking.
 func (c oauthClient) challenged(code string) url.Values {
 	form := c.redeem(code)
 	form.Set("code_verifier", verifier)
 	return form
 }
 
-// heading is what the page says first.
+// heading returns the first heading of the page.
 func (s sight) heading() string {
 	_, after, _ := strings.Cut(s.body, "<h1>")
 	text, _, _ := strings.Cut(after, "</h1>")
 	return html.UnescapeString(text)
 }
 
-// messages are what the pages say has happened, and what they say to do.
+// messages are the message pages' headings and advice.
 var messages = map[pages.MessageKey][2]string{
 	pages.ClientDisabled:      {"This application has been disabled", "ask the operator of this service"},
 	pages.UnknownClient:       {"This application is not known", "tell its provider about this error"},
@@ -145,8 +145,7 @@ var messages = map[pages.MessageKey][2]string{
 	pages.Unavailable:         {"Not available right now", "Please try again in a moment"},
 }
 
-// says checks a page that tells what has happened and what to do, and sends
-// nobody anywhere.
+// says requires a message page with a status and without a redirect.
 func (s sight) says(t *testing.T, status int, key pages.MessageKey) {
 	t.Helper()
 	s.refusedPage(t, status)
@@ -160,7 +159,7 @@ func (s sight) says(t *testing.T, status int, key pages.MessageKey) {
 	s.hasPageHeaders(t)
 }
 
-// hasPageHeaders checks what every page carries, whatever it tells.
+// hasPageHeaders checks the headers that every page has.
 func (s sight) hasPageHeaders(t *testing.T) {
 	t.Helper()
 	for name, want := range map[string]string{
@@ -195,7 +194,7 @@ func (s sight) hasPageHeaders(t *testing.T) {
 	}
 }
 
-// cookie is the content of a cookie that the browser holds, or "".
+// cookie returns the value of a cookie in the browser, or "".
 func (b *browser) cookie(name string) string {
 	at, _ := url.Parse(publicURL)
 	for _, c := range b.Jar.Cookies(at) {
@@ -206,7 +205,7 @@ func (b *browser) cookie(name string) string {
 	return ""
 }
 
-// setCookie puts a cookie into the browser; one without a value is taken out.
+// setCookie sets a cookie in the browser; an empty value removes it.
 func (b *browser) setCookie(name, value string) {
 	at, _ := url.Parse(publicURL)
 	c := &http.Cookie{Name: name, Value: value, Path: "/", Secure: true}
@@ -216,7 +215,7 @@ func (b *browser) setCookie(name, value string) {
 	b.Jar.SetCookies(at, []*http.Cookie{c})
 }
 
-// set is the cookie that an answer sets, or nil.
+// set returns the cookie that the response sets, or nil.
 func (s sight) set(name string) *http.Cookie {
 	for _, c := range s.Cookies() {
 		if c.Name == name {
@@ -226,7 +225,7 @@ func (s sight) set(name string) *http.Cookie {
 	return nil
 }
 
-// grants are all that there are.
+// grants returns all grants of the deployment.
 func (d *deployment) grants() []grant.Grant {
 	d.t.Helper()
 	list, err := d.sqlite.Grants(context.Background(), store.GrantFilter{Realm: realm, Limit: 100})

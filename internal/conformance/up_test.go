@@ -22,12 +22,13 @@ import (
 	"github.com/mintage/mintage/internal/web"
 )
 
-// An upstreamProvider is the part of an OpenID Connect provider that logouts concern.
+// An upstreamProvider is the part of an OpenID Connect provider that is relevant for
+// logouts.
 type upstreamProvider struct {
 	t          *testing.T
 	url        string
 	key        *ecdsa.PrivateKey
-	endSession string // its path, "" for none
+	endSession string // the path of its end-session endpoint, or ""
 	down       bool
 }
 
@@ -61,7 +62,7 @@ func newUpstreamProvider(t *testing.T) *upstreamProvider {
 	return p
 }
 
-// logoutToken signs a logout token about a session of the provider.
+// logoutToken returns a signed logout token about a session of the provider.
 func (p *upstreamProvider) logoutToken(now time.Time, id, session string) string {
 	p.t.Helper()
 	payload, err := json.Marshal(map[string]any{
@@ -86,7 +87,7 @@ func (p *upstreamProvider) logoutToken(now time.Time, id, session string) string
 	return text
 }
 
-// atProvider is a deployment whose users log in at p.
+// atProvider starts a deployment whose users log in at p.
 func atProvider(t *testing.T, p *upstreamProvider, logoutURL string) *deployment {
 	t.Helper()
 	var d *deployment
@@ -103,7 +104,8 @@ func atProvider(t *testing.T, p *upstreamProvider, logoutURL string) *deployment
 	return d
 }
 
-// logged expects a log line of a logout token that says why, with the id of the request.
+// logged requires a log line about a logout token with a reason and the id of the
+// request.
 func logged(t *testing.T, d *deployment, why string) {
 	t.Helper()
 	for line := range strings.Lines(d.log.String()) {
@@ -114,7 +116,7 @@ func logged(t *testing.T, d *deployment, why string) {
 	t.Errorf("the log does not say %q:\n%s", why, d.log.String())
 }
 
-// signInFrom gives the browser a session that comes from one at the provider.
+// signInFrom gives the browser a session that began at a session of the provider.
 func (d *deployment) signInFrom(b *browser, p *upstreamProvider, session string) {
 	d.t.Helper()
 	v := login.Visitor{Browser: login.NewBrowser()}
@@ -137,7 +139,7 @@ func TestALogoutTokenOfTheProviderIsTakenByPost(t *testing.T) {
 	d.signInFrom(phone, p, "s1")
 	d.signInFrom(laptop, p, "s2")
 	const address = publicURL + "/oauth2/backchannel_logout"
-	other.header = nil // a server sends it: neither cookies nor an origin
+	other.header = nil // as from a server: without cookies and origin
 	send := func(name string, status int, pairs ...string) {
 		t.Helper()
 		s := other.post(address, pairs...)
@@ -186,14 +188,14 @@ func TestALogoutTokenMayComeAgainIfTheProviderWasDown(t *testing.T) {
 	}
 }
 
-// With login.upstream.logout, a logout becomes one at the provider, and leads where it
-// would have led without (OpenID Connect RP-Initiated Logout 1.0 section 2).
+// With login.upstream.logout, a logout is continued at the provider, and then redirects
+// as it would have without (OpenID Connect RP-Initiated Logout 1.0 section 2).
 func TestALogoutIsPassedOnToTheProvider(t *testing.T) {
 	p := newUpstreamProvider(t)
 	d := atProvider(t, p, logoutURL)
 	b := d.browser()
 	c := d.leaving()
-	// passed expects that the browser is sent to the provider, and returns state.
+	// passed requires a redirect to the provider, and returns the state.
 	passed := func(s sight) string {
 		t.Helper()
 		to := s.location()
@@ -206,7 +208,7 @@ func TestALogoutIsPassedOnToTheProvider(t *testing.T) {
 		}
 		return q.Get("state")
 	}
-	// The user's own: back to our page.
+	// The user's own logout returns to the server's page.
 	d.signInFrom(b, p, "s1")
 	if csp := b.get(logoutURL).Header.Get("Content-Security-Policy"); !strings.Contains(csp, "form-action 'self' https: "+p.url+";") {
 		t.Errorf("the page's form may not lead to the provider: %s", csp)
@@ -217,9 +219,9 @@ func TestALogoutIsPassedOnToTheProvider(t *testing.T) {
 	if s := b.get(logoutURL); s.StatusCode != http.StatusOK || !strings.Contains(s.title(), "signed out") {
 		t.Errorf("status %d, %q", s.StatusCode, s.title())
 	}
-	// Nobody is signed in: there is nothing to pass on.
+	// Without a session, no logout is passed on.
 	b.post(logoutURL).gone(t, b, logoutURL)
-	// A client's, without a question: back to the client.
+	// A client's logout without a question returns to the client.
 	d.signInFrom(b, p, "s1")
 	hint := b.signsIn(d, c).IDToken
 	state := passed(b.get(leave("id_token_hint="+hint, "post_logout_redirect_uri="+afterLogout, "state=a b")))
@@ -230,24 +232,24 @@ func TestALogoutIsPassedOnToTheProvider(t *testing.T) {
 	b.header["Sec-Fetch-Site"] = "cross-site"
 	back(b.get(logoutURL + "?state=" + state))
 	b.header["Sec-Fetch-Site"] = "same-origin"
-	// A client's, with one.
+	// A client's logout with a question.
 	d.signInFrom(b, p, "s1")
 	page := b.open(leave("client_id="+c.ID, "post_logout_redirect_uri="+afterLogout, "state=a b"))
 	state = passed(b.post(interactionURL, "id="+page.field("id"), "step=logout", "action=logout"))
-	// Whoever has signed in meanwhile is asked.
+	// A user who has signed in meanwhile is asked.
 	d.signInFrom(b, p, "s2")
 	if s := b.follow(b.get(logoutURL + "?state=" + state)); s.field("step") != "logout" || !b.isSignedIn() {
 		t.Errorf("another session: status %d, %q", s.StatusCode, s.title())
 	}
 	state = passed(b.post(interactionURL, "id="+state, "step=logout", "action=logout"))
 	back(b.get(logoutURL + "?state=" + state))
-	// A state that is not ours leads nowhere.
+	// An unknown state redirects nowhere.
 	if s := b.follow(b.get(logoutURL + "?state=https://evil.example/%26x")); s.StatusCode < 400 || s.Header.Get("Location") != "" {
 		t.Errorf("status %d to %q", s.StatusCode, s.Header.Get("Location"))
 	}
 }
 
-// The session here ends whatever is the matter with the provider.
+// The local session ends even if the provider fails.
 func TestALogoutIsOneWithoutTheProviderToo(t *testing.T) {
 	for name, spoil := range map[string]func(*upstreamProvider){
 		"down": func(p *upstreamProvider) { p.down = true }, "no endpoint": func(p *upstreamProvider) { p.endSession = "" },

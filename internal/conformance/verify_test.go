@@ -26,7 +26,7 @@ const (
 	challengeBad     = challengeNone + `, error="invalid_request", error_description="malformed bearer token"`
 )
 
-// ask is a request with an access token, without a body.
+// ask returns a request with an access token and without a body.
 func ask(method, target string, lines ...string) *request {
 	empty := ""
 	r := newRequest(nil)
@@ -42,25 +42,24 @@ func (d *deployment) verify(token string, lines ...string) answer {
 	return d.send(ask("GET", verifyPath, append([]string{bearer(token)}, lines...)...))
 }
 
-// forwarded fails the test unless a is a good answer with exactly the headers
-// of one.
+// forwarded requires a success with exactly its headers.
 func forwarded(t *testing.T, a answer, subject, clientID, scope string, expires int64) {
 	t.Helper()
 	if a.status != http.StatusOK || a.body != "" {
 		t.Errorf("got %d %q", a.status, a.body)
 		return
 	}
-	// There is no body that would have a type.
+	// A response without a body has no Content-Type.
 	if a.header["Content-Type"] != nil {
 		t.Errorf("Content-Type %q", a.header["Content-Type"])
 	}
 	a.header["Content-Type"] = []string{"application/json"}
-	a.header["Content-Length"] = []string{"0"} // RFC 9110 section 8.6: it may be left out for HEAD
+	a.header["Content-Length"] = []string{"0"} // RFC 9110 section 8.6: optional for HEAD
 	compareHeader(t, a, "X-Auth-Subject: "+subject, "X-Auth-Client: "+clientID, "X-Auth-Scope: "+scope, "X-Auth-Expires: "+strconv.FormatInt(expires, 10))
 }
 
-// expiry is when an access token of the present pair expires, in seconds:
-// rounded up when it was issued, so that 300 whole seconds were left.
+// expiry returns the expiry of the current pair's access token in seconds. It is rounded
+// up, so that 300 whole seconds were left when the token was issued.
 func (d *deployment) expiry(id grant.ID) int64 {
 	d.t.Helper()
 	return (int64(d.row(id).RotatedAt)+999)/1000 + 300
@@ -82,7 +81,8 @@ func TestTL21_AGoodTokenPassesWithWhatItSays(t *testing.T) {
 				}
 			}
 		}
-		// The scheme in any case (RFC 9110 section 11.1), and the body is not looked at.
+		// The scheme is case-insensitive (RFC 9110 section 11.1), and the body is
+		// ignored.
 		r := ask("POST", verifyPath, "Authorization: bEARER "+pair.AccessToken, "Content-Type: application/json", "Transfer-Encoding: chunked")
 		body := "3\r\n{\"a\r\n0\r\n\r\n"
 		r.body = &body
@@ -133,7 +133,7 @@ func TestTL21_AMissingOrDeadTokenHasItsChallenge(t *testing.T) {
 			t.Errorf("%s: %v, want %d %s", name, a, c.status, c.body)
 		}
 		if c.body == "" {
-			a.header["Content-Type"] = []string{"application/json"} // of nothing
+			a.header["Content-Type"] = []string{"application/json"} // an empty body
 		}
 		compareHeader(t, a, c.challenge)
 		head := d.send(ask("HEAD", verifyPath, c.lines...))
@@ -162,7 +162,7 @@ func TestTL21_TheScopeAndAudienceThatAreDemanded(t *testing.T) {
 	for _, c := range []struct {
 		query string
 		lines []string
-		want  []string // nil: it passes
+		want  []string // nil if the token is accepted
 	}{
 		{"", nil, nil},
 		{"?scope=b", nil, nil},
@@ -170,7 +170,7 @@ func TestTL21_TheScopeAndAudienceThatAreDemanded(t *testing.T) {
 		{"?scope=b", []string{"X-Required-Scope: b"}, nil},
 		{"?aud=" + url.QueryEscape(one), nil, nil},
 		{"?realm=/api", nil, nil},
-		{"/reports?month=5", nil, nil}, // the client's
+		{"/reports?month=5", nil, nil}, // the query of the client's own request
 		{"", []string{"X-Required-Audience: " + two}, nil},
 		{"?aud=" + url.QueryEscape(two), []string{"X-Required-Audience: " + two}, nil},
 
@@ -185,7 +185,7 @@ func TestTL21_TheScopeAndAudienceThatAreDemanded(t *testing.T) {
 		{"", []string{"X-Required-Audience: https://three.example"}, invalid},
 		{"?aud=https://three.example&scope=a", nil, invalid},
 
-		// What is unclear lets nobody in.
+		// Ambiguous requirements refuse every token.
 		{"?scope=b&scope=b", nil, refused("parameter repeated")},
 		{"?aud=" + one + "&aud=" + two, nil, refused("parameter repeated")},
 		{"?aud=" + one, []string{"X-Required-Audience: " + two}, refused("parameter repeated")},
@@ -220,15 +220,15 @@ func TestTL21_TheScopeAndAudienceThatAreDemanded(t *testing.T) {
 			compareHeader(t, a)
 		}
 	}
-	// Without a token, what is demanded is not told.
+	// Without a token, the challenge does not reveal the requirement.
 	a := d.send(ask("GET", verifyPath+"?scope=a"))
 	if a.status != 401 || a.header["Www-Authenticate"][0] != strings.TrimPrefix(challengeNone, "Www-Authenticate: ") {
 		t.Errorf("without a token: %d %q", a.status, a.header["Www-Authenticate"])
 	}
 }
 
-// RFC 9728 section 5.1: a challenge names the API's metadata if the proxy says
-// where they are. Nothing else in the response changes.
+// RFC 9728 section 5.1: a challenge names the API's metadata if the proxy says where they
+// are. Nothing else in the response changes.
 func TestTL21_AChallengeNamesTheMetadataOfTheAPI(t *testing.T) {
 	d := start(t)
 	pair, id := d.tokens(d.a)
@@ -244,7 +244,7 @@ func TestTL21_AChallengeNamesTheMetadataOfTheAPI(t *testing.T) {
 		"a scope that it lacks":  {"?scope=z&" + named, pair.AccessToken, challengeNone + `, error="insufficient_scope", error_description="token lacks a scope", scope="z"`, 403},
 		"a malformed token":      {"?" + named, "a b", challengeBad, 400},
 		"as it is, not escaped":  {"?resource_metadata=" + address, "", challengeNone, 401},
-		"an address of a client": {"/x?" + named, "", challengeNone, 401}, // not read there
+		"an address of a client": {"/x?" + named, "", challengeNone, 401}, // the path of the client's own request is not read
 	} {
 		var lines []string
 		if c.token != "" {
@@ -267,9 +267,9 @@ func TestTL21_AChallengeNamesTheMetadataOfTheAPI(t *testing.T) {
 	}
 }
 
-// RFC 3875 section 4.1.18: to a program that gets headers as variables, these
-// are the headers of verification. A proxy that sends them here, of its client,
-// would pass them on.
+// RFC 3875 section 4.1.18: a program that receives headers as CGI variables takes these
+// for the verification's headers. A proxy that passes them here from its client would
+// also pass them to the program: the request is refused.
 func TestTL21_AHeaderThatAProgramTakesForOursIsRefused(t *testing.T) {
 	d := start(t)
 	pair, _ := d.tokens(d.a)
@@ -291,8 +291,8 @@ func TestTL21_AHeaderThatAProgramTakesForOursIsRefused(t *testing.T) {
 	}
 }
 
-// A proxy that appends the path that it was asked for (Envoy) appends the
-// client's query as well: what is demanded is in headers alone then.
+// A proxy that appends the original path (Envoy) also appends the client's query. The
+// requirements are then read only from headers.
 func TestTL21_BelowVerifyThePathAndTheQueryAreTheClients(t *testing.T) {
 	d := start(t)
 	pair, _ := d.tokens(d.a)
@@ -314,13 +314,14 @@ func TestTL21_BelowVerifyThePathAndTheQueryAreTheClients(t *testing.T) {
 			want(t, d.send(ask("GET", prefix+target)), http.StatusUnauthorized, "")
 		}
 	}
-	// With nothing below, the query is read: a slash too many drops no demand.
+	// If only a slash is appended, the query is still read, so that no requirement is
+	// lost.
 	for query, status := range map[string]int{"?scope=a": 200, "?scope=z": 403, "?aud=https://other.example": 401, "?scope=": 400} {
 		if a := d.send(ask("GET", verifyPath+"/"+query, bearer(pair.AccessToken))); a.status != status {
 			t.Errorf("/%s: %v, want %d", query, a, status)
 		}
 	}
-	// Elsewhere a path has one spelling.
+	// Elsewhere, a path has only one spelling.
 	for _, target := range []string{"/oauth2/verify2", "/oauth2//verify", "/oauth2/x/../verify", "/oauth2/Verify", "/oauth2/%76erify", "/oauth2/other/verify"} {
 		want(t, d.send(ask("GET", target, bearer(pair.AccessToken))), http.StatusNotFound, "invalid_request")
 	}
@@ -362,7 +363,7 @@ func TestTL20_ATokenInTheQueryIsNotLookedAt(t *testing.T) {
 	}
 }
 
-// Whatever the subject is, it arrives whole and splits no header.
+// Any subject is passed on unchanged, and splits no header.
 func TestTL21_TheSubjectIsMadeFitForAHeader(t *testing.T) {
 	d := start(t)
 	for subject, want := range map[string]string{
@@ -421,13 +422,13 @@ func TestIN17_AStoreThatIsDownOpensNoDoor(t *testing.T) {
 	}
 }
 
-// tokenInfo asks what the bearer of a token is told.
+// tokenInfo returns the response to the bearer of a token.
 func (d *deployment) tokenInfo(token string, lines ...string) answer {
 	d.t.Helper()
 	return d.sendInfo(ask("GET", "/oauth2/tokeninfo", append([]string{bearer(token)}, lines...)...))
 }
 
-// sendInfo is send for answers whose scope is a list.
+// sendInfo is send for responses whose scope is a list.
 func (d *deployment) sendInfo(r *request) answer {
 	d.t.Helper()
 	conn := d.dial(local())

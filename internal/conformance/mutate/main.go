@@ -1,6 +1,6 @@
-// Command mutate takes the program's safeties out, one at a time in a copy of
-// the tree, and tells whether the tests notice. It is run at the root; with
-// arguments, it runs the mutations whose names hold one of them.
+// Command mutate removes the program's safeguards, one at a time in a copy of the tree,
+// and reports whether the tests fail. It runs at the root. With arguments, it runs only
+// the mutations whose names contain one of them.
 package main
 
 import (
@@ -35,8 +35,8 @@ func run(names []string) error {
 	}
 	defer os.RemoveAll(dir)
 
-	// Most mutations change the body of one function. One copy of the tree holds
-	// all of these, so that it is compiled once and not once for each.
+	// Most mutations change the body of one function. One copy of the tree contains all
+	// of these, so that it is compiled only once.
 	together := &together{dir: filepath.Join(dir, "together"), binaries: filepath.Join(dir, "binaries")}
 	alone := &alone{dir: filepath.Join(dir, "alone")}
 	var selectable, others []*mutant
@@ -84,7 +84,7 @@ func run(names []string) error {
 	return nil
 }
 
-// load makes mutants of the mutations whose names hold one of names.
+// load returns mutants of the mutations whose names contain one of names.
 func load(names []string) ([]*mutant, error) {
 	declarations, err := conformance.Declarations(".")
 	if err != nil {
@@ -104,8 +104,8 @@ func load(names []string) ([]*mutant, error) {
 	return mutants, nil
 }
 
-// sound reports an error if a test fails without a mutation: then it is not the
-// mutation that fails it. It runs the tests of a package at once.
+// sound runs the tests without a mutation, and reports an error if one of them fails:
+// such a failure would prove nothing. It runs the tests of a package together.
 func sound(mutants []*mutant, test func(pkg, pattern string) (string, error)) error {
 	patterns := map[string][]string{}
 	for _, m := range mutants {
@@ -128,7 +128,7 @@ func command(dir, env, name string, args ...string) (out string, err error) {
 	return string(text), err
 }
 
-// copyTree copies a directory, but for what version control and builds keep.
+// copyTree copies a directory, without the files of version control and builds.
 func copyTree(to, from string) error {
 	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {

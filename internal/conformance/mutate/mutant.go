@@ -14,21 +14,21 @@ import (
 const (
 	killed   = "killed"
 	survived = "SURVIVED"
-	invalid  = "INVALID" // it did not compile, or its test ended without a word
+	invalid  = "INVALID" // it did not compile, or its test ended without a result
 )
 
-// A mutant is a mutation as it applies to a file.
+// A mutant is a mutation applied to a file.
 type mutant struct {
 	id           string
 	name         string
-	file         string // below the root
-	declared     string // name of the file's package
-	broken       []byte // the whole file
+	file         string // relative to the root
+	declared     string // the file's package name
+	broken       []byte // the whole mutated file
 	pkg, pattern string // of the test
 	verdict      string
 
-	// Where the mutation is in the body of a function, the offset in the file at
-	// which that body starts, and the broken body.
+	// If the mutation is in a function's body: the offset of that body in the file, and
+	// the mutated body.
 	at   int
 	body string
 }
@@ -53,8 +53,8 @@ func newMutant(id string, m conformance.Mutation, declarations map[string][]conf
 	return x, x.findBody()
 }
 
-// findBody sets at and body, if the mutation is in a body that may stand beside
-// the original one: labels must be unique in a function.
+// findBody sets at and body if the mutation is in a function's body that can be placed
+// beside the original one. It cannot with a label, which must be unique in a function.
 func (m *mutant) findBody() error {
 	source, err := os.ReadFile(m.file)
 	if err != nil {
@@ -67,7 +67,7 @@ func (m *mutant) findBody() error {
 	}
 	m.declared = parsed.Name.Name
 	least := min(len(source), len(m.broken))
-	first, last := 0, 0 // how many bytes are the same in front of the change, and behind
+	first, last := 0, 0 // the number of equal bytes before and after the change
 	for first < least && source[first] == m.broken[first] {
 		first++
 	}
@@ -100,14 +100,14 @@ func (m *mutant) findBody() error {
 	return nil
 }
 
-// selectable reports whether the environment can select the mutant. The tests of
-// ./internal read the source, and those of ./internal/cli start the program with
-// an environment of their own.
+// selectable reports whether an environment variable can select the mutant. It cannot for
+// the tests of ./internal, which read the source, and of ./internal/cli, which start the
+// program with their own environment.
 func (m *mutant) selectable() bool {
 	return m.body != "" && m.pkg != "./internal" && m.pkg != "./internal/cli"
 }
 
-// judge tells what the test said.
+// judge interprets the test's output.
 func (m *mutant) judge(out string, err error) {
 	switch {
 	case err == nil:

@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// A together is a copy of the tree in which functions have the bodies of all
-// mutants, each where the environment selects it, and the binaries of its tests.
+// A together is a copy of the tree whose functions contain the bodies of all mutants, of
+// which the environment selects one, and the compiled tests.
 type together struct{ dir, binaries string }
 
 const variable = "MUTATION"
 
-// selector tells the functions of a package which mutant is selected.
+// selector is a file that makes the selected mutant available to a package.
 const selector = "package %s\n\nimport \"os\"\n\nvar selectedMutation = os.Getenv(\"" + variable + "\")\n"
 
 func (t *together) prepare(mutants []*mutant) error {
@@ -25,7 +25,7 @@ func (t *together) prepare(mutants []*mutant) error {
 	if err := copyTree(t.dir, "."); err != nil {
 		return err
 	}
-	// From the end of each file, so that offsets stay right.
+	// Go from the end of each file, so that offsets stay valid.
 	sorted := slices.Clone(mutants)
 	slices.SortStableFunc(sorted, func(a, b *mutant) int { return b.at - a.at })
 	for _, m := range sorted {
@@ -82,7 +82,7 @@ func (a *alone) run(pkg, pattern string) (out string, err error) {
 	return command(a.dir, "", "go", "test", "-vet=off", "-count=1", "-timeout=5m", "-run="+pattern, pkg)
 }
 
-// test puts the mutant into the tree, runs its test, and puts the source back.
+// test writes the mutant, runs its test, and restores the source.
 func (a *alone) test(m *mutant) (out string, err error) {
 	file := filepath.Join(a.dir, m.file)
 	source, err := os.ReadFile(file)
