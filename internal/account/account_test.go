@@ -45,8 +45,8 @@ func TestAUserWithoutANameIsCalledByTheUsername(t *testing.T) {
 	}
 }
 
-// No work tells whether there is such a user: one hash of the same cost is
-// compared, whatever is wrong.
+// UI-15: the work does not depend on whether the user exists. Whatever is wrong, one hash
+// of the same cost is compared.
 func TestUI15_WhateverIsWrongIsOneErrorAfterOneHashOfTheSameCost(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -138,7 +138,7 @@ func TestAttemptsAtTheSameTimeDoNotAllPass(t *testing.T) {
 	}
 }
 
-// Whoever is throttled must not learn from it whether there is such a user.
+// The throttle must not reveal whether a user exists.
 func TestUnknownUsersAreThrottledAlike(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -179,14 +179,14 @@ func TestAKnownBrowserGetsInWhileStrangersAreThrottled(t *testing.T) {
 	}
 	h.is("throttled", h.try("alice", right, Visitor{Address: home}), "a stranger")
 	h.is("right", h.try("alice", right, Visitor{Address: home, Known: cookie}), "a known browser")
-	// Also from an address that has used up its own share.
+	// This also holds at an address that has used up its own limit.
 	for n := range 100 {
 		h.try(strings.Repeat("x", n), wrong, Visitor{Address: home})
 	}
 	h.is("throttled", h.try("bob", right, Visitor{Address: home}), "another user of that address")
 	h.is("right", h.try("alice", right, Visitor{Address: home, Known: cookie}), "a known browser there")
 
-	// It may fail itself, and not for ever.
+	// The known browser may fail, too, but has its own limit.
 	for range 10 {
 		h.is("wrong", h.try("alice", wrong, Visitor{Address: home, Known: cookie}), "a known browser's failure")
 	}
@@ -295,7 +295,7 @@ func TestADamagedRecordIsNoWrongPassword(t *testing.T) {
 	}
 }
 
-// A flood of guesses takes no place from known browsers.
+// A flood of guesses does not displace known browsers.
 func TestPasswordChecksAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -323,8 +323,8 @@ func TestPasswordChecksAreBounded(t *testing.T) {
 	})
 }
 
-// One network, or five, whatever addresses they use, leave places in the pool for
-// the others, whose password is checked before most of theirs.
+// One network, or five, with whatever addresses, leave slots of the pool to other
+// networks, whose passwords are checked before most of theirs.
 func TestOneNetworkDoesNotFillThePoolOfPasswordChecks(t *testing.T) {
 	t.Parallel()
 	for name, address := range map[string]func(n int) netip.Addr{
@@ -342,7 +342,7 @@ func TestOneNetworkDoesNotFillThePoolOfPasswordChecks(t *testing.T) {
 				h.add("alice")
 				resume := h.pool.Pause()
 				var mu sync.Mutex
-				ended := 0 // of the flood
+				ended := 0 // guesses of the flood
 				var flood sync.WaitGroup
 				for n := range 40 {
 					flood.Go(func() {
@@ -359,9 +359,9 @@ func TestOneNetworkDoesNotFillThePoolOfPasswordChecks(t *testing.T) {
 					synctest.Wait()
 				}
 				if ended != 0 {
-					t.Fatalf("%d checks were made in a pool that rests", ended)
+					t.Fatalf("%d checks were made while the pool was blocked", ended)
 				}
-				let := 0 // in
+				let := 0 // logins from elsewhere
 				for n := range 3 {
 					flood.Go(func() {
 						h.is("right", h.try("alice", right, Visitor{Address: addressOf(1<<16 + 256*n)}), "somebody elsewhere")
@@ -371,7 +371,7 @@ func TestOneNetworkDoesNotFillThePoolOfPasswordChecks(t *testing.T) {
 					})
 					synctest.Wait()
 				}
-				// The pool rests again once those have had their turns.
+				// Block the pool again when the other networks have had their turns.
 				rests := make(chan func())
 				go func() { rests <- h.pool.Pause() }()
 				synctest.Wait()
@@ -391,7 +391,7 @@ func TestOneNetworkDoesNotFillThePoolOfPasswordChecks(t *testing.T) {
 	}
 }
 
-// alive returns ErrWrong for a session that does not go on.
+// alive returns ErrWrong for a session that has ended.
 func (h *house) alive(username string, epoch int64) error {
 	alive, err := h.Alive(h.t.Context(), username, epoch)
 	if err == nil && !alive {
@@ -430,8 +430,8 @@ func TestASessionLivesAsLongAsItsUserMayLogIn(t *testing.T) {
 	h.is("unavailable", alive(2), "a store that fails")
 }
 
-// The epoch is that of the record whose password was compared: the session that
-// begins with it ends with the old password.
+// A session's epoch is that of the record whose password was checked: if the password
+// changes during the check, the session ends with the old password.
 func TestAPasswordThatIsChangedDuringItsCheckBeginsNoSession(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -452,7 +452,7 @@ func TestAPasswordThatIsChangedDuringItsCheckBeginsNoSession(t *testing.T) {
 	h.is("wrong", h.alive("alice", a.Epoch), "its session")
 }
 
-// A password that a full pool has not checked was not wrong.
+// A full pool has not checked the password: that is not a failed attempt.
 func TestAPasswordThatIsNotCheckedIsNoFailure(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -467,7 +467,7 @@ func TestAPasswordThatIsNotCheckedIsNoFailure(t *testing.T) {
 	h.is("right", h.try("alice", right, Visitor{Address: home}), "afterwards")
 }
 
-// Who acts for a user with the assertion of another issuer acts for an enabled one.
+// An assertion of another issuer can only act for an enabled user.
 func TestStandingIsThatOfTheRecord(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

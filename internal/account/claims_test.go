@@ -65,7 +65,7 @@ func TestProfileOfAUser(t *testing.T) {
 
 func second(_ User, err error) error { return err }
 
-// Tokens know the subject alone.
+// Access tokens contain only the subject.
 func TestClaimsAreFoundBySubject(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -82,7 +82,7 @@ func TestClaimsAreFoundBySubject(t *testing.T) {
 	}
 	add(Registration{Username: "alice", Name: "Alice"})
 	add(Registration{Username: "bob", Subject: "u-1", Name: "Bob"})
-	add(Registration{Username: "u-2", Subject: "bob", Name: "Eve"}) // somebody else's username is the subject
+	add(Registration{Username: "u-2", Subject: "bob", Name: "Eve"}) // its username is another user's subject
 	for subject, want := range map[string]string{"alice": "Alice", "u-1": "Bob", "bob": "Eve"} {
 		if c, err := h.Claims(t.Context(), subject); err != nil || string(c["name"]) != `"`+want+`"` {
 			t.Errorf("%s: %v, %v, want %s", subject, c, err, want)

@@ -11,8 +11,8 @@ import (
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
-// factor makes the secret of a second factor for a user, and returns it sealed and with
-// the code of now.
+// factor creates the secret of a second factor for a user, and returns it sealed, with
+// the current code.
 func (h *house) factor(username string) (sealed []byte, code string) {
 	h.t.Helper()
 	sealed, err := h.NewFactor(username)
@@ -37,7 +37,7 @@ func (h *house) confirm(username string, sealed []byte, code string) error {
 	return err
 }
 
-// A user who has no second factor enrols one, once: its sessions end, and the code is spent.
+// A user without a second factor enrols one, once. Sessions end, and the code is spent.
 func TestAUserEnrolsASecondFactor(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -91,7 +91,7 @@ func TestOnlyAnEnabledUserEnrols(t *testing.T) {
 	}
 }
 
-// Whoever has an invitation guesses no more codes than whoever has a password.
+// With an invitation, codes can be guessed no more often than with a password.
 func TestCodesOfAnEnrolmentAreCounted(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

@@ -17,10 +17,10 @@ func TestFailuresCountOnUnderAnotherConfiguration(t *testing.T) {
 		t.Error("failures are forgotten")
 	}
 	if same.passwords.wait(bob, elsewhere, started) != 0 {
-		t.Error("who has not failed waits")
+		t.Error("a user without failures must wait")
 	}
 	if same.pool != old.pool {
-		t.Error("both check as many passwords at once as two")
+		t.Error("the two configurations do not share one pool of password checks")
 	}
 	fewer := New(Users{Guard: guard})
 	guard.SetFailures(1)

@@ -34,8 +34,8 @@ var (
 	elsewhere = netip.MustParseAddr("198.51.100.7")
 )
 
-// A house is the users on the real engine, with a clock that stands still, a
-// store that fails on demand, and a count of what is hashed.
+// A house is built-in users on the real engine, with a clock that stands still, a store
+// with fault injection, and a count of hash operations.
 type house struct {
 	*Users
 	t      *testing.T
@@ -43,8 +43,8 @@ type house struct {
 
 	mu     sync.Mutex
 	now    grant.Instant
-	hashes []string // the parameters of every hash that was compared
-	typed  int      // bytes of the longest password that was hashed
+	hashes []string // the parameters of every compared hash
+	typed  int      // the length of the longest password that was hashed
 	log    strings.Builder
 }
 
@@ -79,7 +79,7 @@ func newRing(t *testing.T) *keys.Ring {
 	return ring
 }
 
-// countHashes has every comparison noted, before it is made.
+// countHashes records every hash comparison before it is made.
 func (h *house) countHashes() {
 	match := h.match
 	h.match = func(ctx context.Context, phc string, spellings []oauth.Secret, shares ...keys.Share) (int, error) {
@@ -94,7 +94,7 @@ func (h *house) countHashes() {
 	}
 }
 
-// hashed takes the parameters of the hashes that were compared.
+// hashed returns and clears the parameters of the compared hashes.
 func (h *house) hashed() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -115,7 +115,7 @@ func (h *house) advance(d time.Duration) {
 	h.now = h.now.Add(d)
 }
 
-// Write keeps what is logged.
+// Write records the log.
 func (h *house) Write(b []byte) (int, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -128,8 +128,8 @@ func (h *house) logged() string {
 	return h.log.String()
 }
 
-// cheaply has passwords hashed at a ten thousandth of the cost, for tests that
-// are about something else.
+// cheaply makes password hashes cost a ten-thousandth, for tests that are not about
+// hashing.
 func (h *house) cheaply() { h.dummy = cheap("nobody's") }
 
 func cheap(password string) string {
@@ -138,7 +138,7 @@ func cheap(password string) string {
 	return fmt.Sprintf("$argon2id$v=19$m=8,t=1,p=1$%s$%s", enc.EncodeToString(salt), enc.EncodeToString(argon2.IDKey([]byte(password), salt, 1, 8, 1, 32)))
 }
 
-// add stores a user whose password is right, cheaply hashed.
+// add stores a user with the right password, cheaply hashed.
 func (h *house) add(username string) User {
 	h.t.Helper()
 	u := User{Realm: realm, Username: username, Subject: "s-" + username, State: Enabled, Password: cheap(right), CreatedAt: started}.changed(started)
@@ -167,7 +167,7 @@ func (h *house) try(username, password string, v Visitor) error {
 	return err
 }
 
-// verdict is an error as one word.
+// verdict returns an error as one word.
 func verdict(err error) string {
 	var throttled *Throttled
 	switch {
@@ -183,7 +183,7 @@ func verdict(err error) string {
 	return err.Error()
 }
 
-// is checks the verdict on an attempt.
+// is requires a verdict on an attempt.
 func (h *house) is(want string, err error, about string) {
 	h.t.Helper()
 	if got := verdict(err); got != want {

@@ -10,7 +10,7 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// Operators see every change at once, and without one no user is read again.
+// Operators see every change at once, and an unchanged list of users is not read again.
 func TestTheRollIsReadAgainOnlyAfterAChange(t *testing.T) {
 	_, st := testkit.Store(t)
 	add := func(realm, name string) User {
@@ -33,7 +33,7 @@ func TestTheRollIsReadAgainOnlyAfterAChange(t *testing.T) {
 		for _, u := range list {
 			have += fmt.Sprintf("%s %s;", u.Username, u.State)
 		}
-		// One look at how many there are, and one at the users.
+		// One call counts the users, and one more reads them.
 		if calls := st.Calls()[storetest.Documents]; err != nil || have != want || (calls > 1) != read {
 			t.Errorf("%s: %q, %v, by %d calls; want %q, read again: %v", what, have, err, calls, want, read)
 		}

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// What a user has changed since a backup holds in the restored store: a second factor that
-// was replaced lets nobody in again, and none is taken away.
+// Changes of a user since a backup also hold in the restored store: a replaced second
+// factor stays invalid, and a second factor is never removed.
 func TestARestoredUserHasTheLaterSecondFactor(t *testing.T) {
 	t.Parallel()
 	h, other := newHouse(t), newHouse(t)

@@ -12,12 +12,12 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// addressOf is the n-th of many networks.
+// addressOf returns an address in the n-th of many networks.
 func addressOf(n int) netip.Addr {
 	return netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, 0x0a000000+uint32(n))))
 }
 
-// ofSite is an address in the n-th /64 of a /48.
+// ofSite returns an address in the n-th /64 of a /48.
 func ofSite(site, n int) netip.Addr {
 	a := [16]byte{0x20, 1, 0xd, 0xb8, 0, byte(site)}
 	binary.BigEndian.PutUint16(a[6:], uint16(n))
@@ -30,13 +30,13 @@ func nameOf(n int) store.DocumentKey {
 
 var alice, bob = nameOf(1), nameOf(2)
 
-// fails counts a failure, and reports whether it could happen.
+// fails counts a failure, and reports whether the attempt was allowed.
 func (t *throttle) fails(account store.DocumentKey, from netip.Addr, now grant.Instant) bool {
 	_, err := t.take(account, from, nil, now)
 	return err == nil
 }
 
-// wait is how long an attempt would have to wait.
+// wait returns how long an attempt would have to wait.
 func (t *throttle) wait(account store.DocumentKey, from netip.Addr, now grant.Instant) time.Duration {
 	giveBack, err := t.take(account, from, nil, now)
 	var throttled *Throttled
@@ -104,7 +104,7 @@ func TestAnAddressMayFailAtAllAccountsTogetherSoOften(t *testing.T) {
 	}
 }
 
-// Whoever has a /56 or a /48 does not have as many failures as that has /64s.
+// An attacker with a /56 or a /48 does not get as many failures as that contains /64s.
 func TestANetworkOfIPv6MayFailAtAllAccountsTogetherSoOften(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -130,7 +130,7 @@ func TestANetworkOfIPv6MayFailAtAllAccountsTogetherSoOften(t *testing.T) {
 	}
 }
 
-// One party, whatever it does for a day, keeps nobody out of an account.
+// One attacker cannot lock an account, whatever it does for a day.
 func TestOnePartyCannotLockAnAccount(t *testing.T) {
 	t.Parallel()
 	parties := map[string]func(n int) netip.Addr{
@@ -168,12 +168,12 @@ func TestOnePartyCannotLockAnAccount(t *testing.T) {
 	}
 }
 
-// However many there are, they guess so often together.
+// However many attackers there are, they share a limit for each account.
 func TestGuessingFromEverywhereIsBounded(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		throttle *throttle
-		most     int // in a day
+		most     int // per day
 	}{
 		"passwords": {newThrottle(passwordLimits(5)), 50 + 24*60*5},
 		"codes":     {newThrottle(codeLimits(5)), 20 + 24*4},
@@ -182,7 +182,8 @@ func TestGuessingFromEverywhereIsBounded(t *testing.T) {
 			guesses := 0
 			now := started
 			for n := range 24 * 60 * 60 {
-				// Somebody else at each second, and everybody again at each hour.
+				// An attempt from a new network each second; each network returns after
+				// an hour.
 				if c.throttle.fails(alice, addressOf(n%3600), now) {
 					guesses++
 				}
@@ -192,7 +193,7 @@ func TestGuessingFromEverywhereIsBounded(t *testing.T) {
 				t.Errorf("%d guesses in a day, want about %d and no more", guesses, c.most)
 			}
 			if wait := c.throttle.wait(alice, home, now); wait > 15*time.Minute {
-				t.Errorf("a stranger waits %s", wait)
+				t.Errorf("an unknown browser waits %s", wait)
 			}
 		})
 	}
@@ -241,7 +242,7 @@ func TestWhatIsGivenBackWasNeverTaken(t *testing.T) {
 			returns[len(returns)-1]()
 		}
 	}
-	// Two at a time: what one gives back is not the other's.
+	// With two concurrent attempts, one cannot give back the other's failure.
 	throttle = newThrottle(passwordLimits(5))
 	for range 3 {
 		throttle.fails(alice, home, started)
@@ -278,7 +279,7 @@ func TestMemoryIsBoundedAndTheLatestFailuresAreKept(t *testing.T) {
 			t.Errorf("%s: %d buckets", name, n)
 		}
 	}
-	// A bucket that is in use outlives many others.
+	// A bucket in use survives many new ones.
 	for n := range 5 {
 		throttle.fails(alice, home, started)
 		for m := range overload.MaxKeys * 3 / 4 {
@@ -290,8 +291,8 @@ func TestMemoryIsBoundedAndTheLatestFailuresAreKept(t *testing.T) {
 	}
 }
 
-// TestTheHighestLimitIsOne: the limits that derive from the highest number of failures
-// that the configuration accepts fit in nanoseconds.
+// TestTheHighestLimitIsOne: limits that derive from the highest allowed number of
+// failures fit into nanoseconds.
 func TestTheHighestLimitIsOne(t *testing.T) {
 	t.Parallel()
 	for name, l := range map[string]limits{"passwords": passwordLimits(1_000_000), "codes": codeLimits(1_000_000)} {

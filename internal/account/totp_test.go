@@ -18,7 +18,8 @@ import (
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
-// RFC 6238 appendix B, for SHA-1. It has eight digits; ours are the last six.
+// The vectors of RFC 6238 appendix B, for SHA-1. They have eight digits, of which Mintage
+// uses the last six.
 func TestCodesAreThoseOfTheRFC(t *testing.T) {
 	t.Parallel()
 	for at, want := range map[int64]string{
@@ -42,7 +43,7 @@ func (h *house) withFactor(username string) (secret []byte) {
 	return secret
 }
 
-// code is what the user's device shows, so many steps from now.
+// code returns the code of the user's device, some steps from now.
 func (h *house) code(secret []byte, steps int) string {
 	return oneTimeCode(secret, int64(h.clock())/30_000+int64(steps))
 }
@@ -120,14 +121,14 @@ func TestACodeIsGoodOnce(t *testing.T) {
 	h.is("right", h.second("alice", now), "the first use")
 	h.is("wrong", h.second("alice", now), "the second use")
 	h.is("wrong", h.second("alice", earlier), "a code of before")
-	// It is on record, and not in this process only.
+	// The use is stored, so another process knows it, too.
 	restarted := New(Users{Realm: realm, Store: h.faulty, Ring: h.Ring, Now: h.Now, Log: h.Log})
 	_, err := restarted.SecondFactor(t.Context(), "alice", now, Visitor{Address: home})
 	h.is("wrong", err, "the second use, at another process")
 	h.is("right", h.second("alice", later), "the next code")
 	h.advance(time.Minute)
 	h.is("right", h.second("alice", h.code(secret, 0)), "a code of later")
-	// A new secret begins anew.
+	// A new secret resets it.
 	secret = h.withFactor("alice")
 	h.is("right", h.second("alice", h.code(secret, -1)), "a new secret's code of before")
 }
@@ -140,7 +141,7 @@ func TestOneOfTwoThatUseACodeAtTheSameTimeWins(t *testing.T) {
 		code := h.code(h.withFactor("alice"), 0)
 		var both sync.WaitGroup
 		verdicts := make([]string, 2)
-		// Both have read the record before either writes it.
+		// Both attempts read the record before either one writes it.
 		read := make(chan struct{})
 		var reads sync.WaitGroup
 		reads.Add(2)
@@ -166,7 +167,7 @@ func TestAnAdministratorsChangeDoesNotSpoilACode(t *testing.T) {
 		changed := h.stored("alice").changed(h.clock())
 		changed.Name = "Alice Cooper"
 		d := document(t, changed)
-		// Beside the fault that is happening.
+		// Bypass the injected fault.
 		if err := h.faulty.Commit(t.Context(), store.Change{Documents: []store.Document{d}}); err != nil {
 			t.Error(err)
 		}
@@ -194,7 +195,7 @@ func TestACodeIsNotTakenIfItsUseCannotBeRecorded(t *testing.T) {
 	h.Ring = func() (*keys.Ring, error) { return nil, errors.New("stale") }
 	h.is("unavailable", h.second("alice", h.code(secret, 0)), "without keys")
 	h.Ring = ring
-	// Nothing of that was counted as a failure.
+	// Nothing of that counted as a failure.
 	h.is("right", h.second("alice", h.code(secret, 0)), "the code at last")
 	h.faulty.Inject(storetest.CommitDocument, 1, storetest.Unanswered)
 	h.is("unavailable", h.second("alice", h.code(secret, 1)), "a write without an answer")
@@ -227,7 +228,7 @@ func TestGuessesOfACodeAreThrottled(t *testing.T) {
 	h.is("throttled", guess(Visitor{Address: elsewhere}), "a stranger's, after those of many")
 	_, err = h.SecondFactor(t.Context(), "alice", h.code(secret, 0), Visitor{Address: home, Known: cookie})
 	h.is("right", err, "a known browser's code")
-	// Guesses of codes are none of passwords.
+	// Guesses of codes do not count as guesses of passwords.
 	h.is("right", h.try("alice", right, Visitor{Address: home}), "the password")
 }
 
@@ -258,7 +259,7 @@ func TestTheSecretIsSealedForItsUser(t *testing.T) {
 			t.Error("the record holds a secret as it is")
 		}
 	}
-	// Alice's box in bob's record.
+	// Store alice's sealed secret in bob's record.
 	stolen := h.stored("bob").changed(h.clock())
 	stolen.TOTP = h.stored("alice").TOTP
 	h.put(stolen)
@@ -297,8 +298,8 @@ func TestStepsAreThoseAfterTheLast(t *testing.T) {
 	}
 }
 
-// Who has had a password without a second factor can have made any number of browsers
-// known by it: none of them is known where codes are guessed.
+// Somebody with a password but without a second factor can make any number of browsers
+// known. None of them counts as known where codes are guessed.
 func TestBrowsersOfThePasswordAloneAreUnknownWhereCodesAreGuessed(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

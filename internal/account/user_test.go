@@ -23,7 +23,7 @@ func TestWhatANewUserMayBe(t *testing.T) {
 	for _, c := range []struct {
 		about string
 		r     Registration
-		field string // that is wrong; "" if nothing is
+		field string // the invalid field, or ""
 	}{
 		{"all characters of a username", Registration{Username: "Alice.B_c-d+9@example.com", Password: right}, ""},
 		{"the longest of all", Registration{Username: strings.Repeat("x", 64), Name: strings.Repeat("x", 100), Subject: strings.Repeat("x", 255), Password: strings.Repeat("xy", 128)}, ""},
@@ -92,8 +92,8 @@ func TestAGeneratedPasswordIsGoodAndNeverTheSame(t *testing.T) {
 	}
 }
 
-// What is stored is what was meant, and each write is of the next version and
-// different from every other.
+// Each change stores the intended record, with the next version, and differs from every
+// other write.
 func TestChangesOfAUser(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -134,7 +134,7 @@ func TestChangesOfAUser(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	if _, err := u.SetPassword("short", now); err == nil {
-		t.Error("a new password goes by no rules")
+		t.Error("a new password is accepted against the rules")
 	}
 }
 
@@ -172,7 +172,7 @@ func TestTwoUsersHaveNeitherANameNorASubjectInCommon(t *testing.T) {
 	if err := create("bob", "u-1"); !errors.As(err, &invalid) || invalid.Field != "subject" {
 		t.Errorf("the same subject: %v", err)
 	}
-	// Somebody else creates the user between the look and the write.
+	// Another process creates the user between the check and the write.
 	h.faulty.Inject(storetest.CommitDocument, 1, storetest.Conflicts)
 	if err := create("carol", "u-3"); !errors.Is(err, ErrTaken) {
 		t.Errorf("at the same moment: %v", err)
@@ -205,7 +205,7 @@ func TestTwoUsersHaveNeitherANameNorASubjectInCommon(t *testing.T) {
 			t.Errorf("%d events about %s, %v, want %d", len(events), about, err, want)
 		}
 	}
-	// In another realm, all of it is free.
+	// In another realm, the names are free.
 	u := User{Realm: "/other", Username: "alice", Subject: "u-1", State: Enabled}.changed(started)
 	if err := Create(t.Context(), h.faulty, u); err != nil {
 		t.Errorf("in another realm: %v", err)
@@ -220,7 +220,7 @@ func TestAllUsersAreListedByName(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	var all sync.WaitGroup
-	const many = 1001 // two pages and one
+	const many = 1001 // two full pages and one user
 	for n := range many {
 		all.Go(func() {
 			u := User{Realm: realm, Username: fmt.Sprintf("user%04d", n), State: Enabled}.changed(started)
@@ -244,7 +244,7 @@ func TestAllUsersAreListedByName(t *testing.T) {
 	}
 }
 
-// A crowd is a store with as many users as there may be.
+// A crowd is a store with the maximal number of users.
 type crowd struct {
 	store.Store
 	docs []store.Document
@@ -283,8 +283,8 @@ func TestThereIsALimitOfUsers(t *testing.T) {
 	}
 }
 
-// A list may have a username twice: it makes one user, the first. It must not have two
-// users of one subject.
+// A list with a repeated username creates one user, the first. Two users of one subject
+// are an error.
 func TestAListOfUsersIsNoMoreThanOneOfEachName(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -312,7 +312,7 @@ func TestAListOfUsersIsNoMoreThanOneOfEachName(t *testing.T) {
 	}
 }
 
-// unlisted is a store that does not list the users.
+// unlisted is a store that cannot list users.
 type unlisted struct{ store.Store }
 
 func (u unlisted) Documents(ctx context.Context, f store.DocumentFilter) ([]store.Document, error) {
@@ -322,7 +322,7 @@ func (u unlisted) Documents(ctx context.Context, f store.DocumentFilter) ([]stor
 	return u.Store.Documents(ctx, f)
 }
 
-// What a new user costs does not grow with the number of users.
+// The cost of creating a user does not grow with the number of users.
 func TestANewUserReadsNoOther(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -359,7 +359,7 @@ func TestTwoAdministratorsDoNotOverwriteEachOther(t *testing.T) {
 	if !errors.Is(err, store.ErrConflict) {
 		t.Errorf("%v, want ErrConflict", err)
 	}
-	// Nor do two that do the very same.
+	// Nor do two identical changes.
 	u = h.stored("alice")
 	first, second := u.Enable(started), u.Enable(started)
 	h.put(first)
@@ -377,7 +377,7 @@ func TestTwoAdministratorsDoNotOverwriteEachOther(t *testing.T) {
 	}
 }
 
-// Users without claims are read as encoding/json reads them.
+// Users without claims are decoded as encoding/json would decode them.
 func TestUsersAreReadPlain(t *testing.T) {
 	plaintest.Members(t, userMembers, "claims")
 }

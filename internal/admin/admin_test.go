@@ -21,8 +21,8 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// newAdmin returns an Admin on a new store with keys, and how often its hook was
-// called.
+// newAdmin returns an Admin on a new store with keys, and the number of calls of its
+// hook.
 func newAdmin(t testing.TB) (a *admin.Admin, changes *int) {
 	t.Helper()
 	st, kek := testkit.Create(t, t.TempDir()), testkit.KEK(t)
@@ -53,8 +53,8 @@ func codeOf(err error) admin.Code {
 	return ""
 }
 
-// The server reads a change of the directory at once; users and single grants
-// are not in it.
+// The hook makes the server read a change of the directory at once. Users and single
+// grants are not in the directory.
 func TestTheHookIsCalledAfterEachChangeOfTheDirectory(t *testing.T) {
 	a, changes := newAdmin(t)
 	ctx := t.Context()
@@ -108,7 +108,7 @@ func TestTheHookIsCalledAfterEachChangeOfTheDirectory(t *testing.T) {
 	}
 }
 
-// rename gives a client another name, or none, as a command does.
+// rename changes a client's name, or attempts no change, as a command does.
 func rename(t *testing.T, a *admin.Admin, id, etag, name string) (store.Client, error) {
 	t.Helper()
 	c, err := a.Clients().Read(t.Context(), id)
@@ -121,8 +121,8 @@ func rename(t *testing.T, a *admin.Admin, id, etag, name string) (store.Client, 
 	return c, err
 }
 
-// A cutoff of a whole subject erases what logins said about it; one for a client
-// does not, because other clients still read it.
+// A cutoff of a whole subject deletes the claims of its logins. One for a single client
+// keeps them, because other clients still need them.
 func TestACutoffOfASubjectErasesItsClaims(t *testing.T) {
 	a, _ := newAdmin(t)
 	ctx := t.Context()
@@ -154,8 +154,8 @@ func TestACutoffOfASubjectErasesItsClaims(t *testing.T) {
 	}
 }
 
-// A tool that applies a registration sends the ETag of what it has read. The first
-// use of an imported secret writes the row anew, and changes no registration.
+// A tool that applies a registration sends the ETag that it has read. The first use of an
+// imported secret rewrites the row, but does not change the ETag.
 func TestAnETagIsMadeOfTheRegistration(t *testing.T) {
 	a, _ := newAdmin(t)
 	c, _, err := a.Clients().Create(t.Context(), billing(), store.ClientEnabled)
@@ -252,8 +252,8 @@ func TestEveryClientFollowsTheProfileOfTheDeployment(t *testing.T) {
 	}
 }
 
-// One realm's actor gets nothing of another realm by a name, also where the store has a
-// realm that the configuration no longer names.
+// An actor of one realm cannot name anything in another realm, even a realm that only the
+// store still has.
 func TestNoNameLeadsToAnotherRealm(t *testing.T) {
 	a, _ := newAdmin(t)
 	other := *a

@@ -10,8 +10,8 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// Tokens name APIs and scopes by number: a number that came back would make old tokens
-// valid for what was registered since.
+// Tokens name APIs and scopes by number. A reused number would make old tokens valid for
+// a later registration.
 func TestNumbersOfAPIsAndScopesNeverComeBack(t *testing.T) {
 	a, _ := newAdmin(t)
 	create := func(id string, number uint16) store.API {
@@ -59,8 +59,8 @@ func TestNumbersOfAPIsAndScopesNeverComeBack(t *testing.T) {
 	}
 }
 
-// The access token of a repeated answer must live: tokens of an API live a minute longer
-// than the longest retry window, that of the server or that of a client.
+// The access token of a repeated response must still be valid: an API's tokens live a
+// minute longer than the longest retry window, of the server or of a client.
 func TestTokensOfAnAPIOutliveEveryRetryWindow(t *testing.T) {
 	t.Parallel()
 	a, _ := newAdmin(t)

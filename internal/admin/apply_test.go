@@ -23,7 +23,7 @@ func document(t *testing.T, text string) (d adminapi.Client) {
 const invoices = `{"name": "Invoices", "redirect_uris": ["https://invoices.example/cb?a=1&b=2"], "scope": "read write", "require_pkce": false,
 	"retry_window": "30s", "access_token_format": "jwt", "audience": ["https://api.example"], "client_secret": "an imported secret"}`
 
-// A tool applies what it has in a file again and again.
+// A tool applies the contents of a file repeatedly.
 func TestTheSameClientAppliedTwiceIsWrittenOnce(t *testing.T) {
 	a, changes := newAdmin(t)
 	c, secret, created, err := a.Clients().Apply(t.Context(), "invoices", "", document(t, invoices))
@@ -48,7 +48,7 @@ func TestTheSameClientAppliedTwiceIsWrittenOnce(t *testing.T) {
 	}
 	again("after it")
 
-	// What was read can be sent back.
+	// A client that was read can be sent back unchanged.
 	text, err := json.Marshal(admin.ViewClient(used, 0))
 	if err != nil {
 		t.Fatal(err)
@@ -99,8 +99,8 @@ func TestWhatCannotBeAppliedIsNamed(t *testing.T) {
 	}
 }
 
-// Keys with the names of those before are other keys: whoever has lost the private ones
-// has to be sure that they are gone.
+// New keys with the same names as the old ones are stored: whoever has lost the private
+// keys must be able to replace them.
 func TestOtherKeysWithTheSameNamesAreStored(t *testing.T) {
 	a, changes := newAdmin(t)
 	with := func(x string) adminapi.Client {
@@ -120,7 +120,8 @@ func TestOtherKeysWithTheSameNamesAreStored(t *testing.T) {
 	}
 }
 
-// A node of the version before changes what a later one has set: during an upgrade, both run.
+// During an upgrade, a node of the previous version must keep members that a newer node
+// has stored.
 func TestChangesKeepMembersOfLaterVersions(t *testing.T) {
 	a, _ := newAdmin(t)
 	ctx := t.Context()

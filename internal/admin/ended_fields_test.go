@@ -19,8 +19,8 @@ import (
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
-// fieldsOf returns the fields of what has ended, by path, but those that only say what
-// it is about.
+// fieldsOf returns the fields of Ended, by path, except those that only identify the
+// thing that has ended.
 func fieldsOf(of reflect.Type, path string) (fields []string) {
 	for i := range of.NumField() {
 		f := of.Field(i)
@@ -35,8 +35,8 @@ func fieldsOf(of reflect.Type, path string) (fields []string) {
 	return fields
 }
 
-// Each thing that can end is ended by itself: nothing takes another's place. While any
-// call of the store fails, the merge fails, and the next one ends what is left.
+// Each kind of ended thing is ended separately; none is mistaken for another. If any call
+// of the store fails, the merge fails, and the next merge ends the rest.
 func TestEachThingThatHasEndedIsEndedOrTheMergeFails(t *testing.T) {
 	plain, kek, grants := aCopy(t)
 	st := storetest.NewFaulty(plain)
@@ -52,7 +52,7 @@ func TestEachThingThatHasEndedIsEndedOrTheMergeFails(t *testing.T) {
 		trusts = append(trusts, next)
 	}
 	must(t, st.Commit(t.Context(), store.Change{Documents: []store.Document{session("out")}}))
-	for i := range byte(150) { // more than are ended at once
+	for i := range byte(150) { // more than one commit
 		g := grants[0]
 		g.ID = grant.ID{7, i}
 		must(t, plain.CreateGrant(t.Context(), g))
@@ -111,7 +111,7 @@ func TestEachThingThatHasEndedIsEndedOrTheMergeFails(t *testing.T) {
 		{"Clients.State", admin.Ended{Clients: []admin.EndedClient{{ID: "disabled", State: store.ClientDisabled}}}, func() bool {
 			return client("disabled").State == store.ClientDisabled
 		}},
-		// Grants of the backup that another store has not, too, ended with their client.
+		// Grants of the backup that the other store lacks ended with their client.
 		{"Clients.State", admin.Ended{Clients: []admin.EndedClient{{ID: "deleted", State: store.ClientDeleted}}}, func() bool {
 			c := client("deleted")
 			return c.State == store.ClientDeleted && len(c.Secrets) == 0 && slices.Contains(changes().Cutoffs, store.Cutoff{Realm: realm, ClientID: "deleted", At: grant.At(now)})
@@ -139,7 +139,7 @@ func TestEachThingThatHasEndedIsEndedOrTheMergeFails(t *testing.T) {
 			_, err := plain.Document(t.Context(), session("out").Key)
 			return errors.Is(err, store.ErrNotFound)
 		}},
-		// One that was created later has the name of one that was revoked.
+		// A later token has the name of a revoked one.
 		{"Tokens.At", admin.Ended{Tokens: []admin.EndedEntry{{Name: "again", At: 5}, {Name: "later", At: 8}, {Name: "none"}}}, func() bool {
 			list, err := (&admin.Admin{Store: plain, Now: clock}).Tokens().List(t.Context())
 			must(t, err)
@@ -166,7 +166,7 @@ func TestEachThingThatHasEndedIsEndedOrTheMergeFails(t *testing.T) {
 		if tt.ended() {
 			t.Fatalf("%s has ended before", tt.field)
 		}
-		// The writes first: what a later call prevents would be done before it.
+		// Inject faults of writes first: when a later call fails, earlier writes are already done.
 		methods := slices.Clone(storetest.Methods)
 		slices.SortStableFunc(methods, func(a, b storetest.Method) int { return commits(b) - commits(a) })
 		failed := 0
@@ -178,13 +178,13 @@ func TestEachThingThatHasEndedIsEndedOrTheMergeFails(t *testing.T) {
 				st.Inject(m, 1, storetest.Lost)
 				err := merge()
 				if st.Calls()[m] <= call {
-					break // there is no such call
+					break // there are not so many calls
 				}
 				if failed++; !errors.Is(err, storetest.ErrInjected) {
 					t.Errorf("%s: call %d of %s failed, and the merge says %v", tt.field, call+1, m, err)
 				}
 				if tt.field == "Grants" && call == 3 {
-					call = 148 // the last one, when the list is at its end
+					call = 148 // skip to the last call, at the end of the list
 				}
 			}
 		}
@@ -195,7 +195,7 @@ func TestEachThingThatHasEndedIsEndedOrTheMergeFails(t *testing.T) {
 	}
 	for _, field := range fieldsOf(reflect.TypeFor[admin.Ended](), "") {
 		if !covered[field] {
-			t.Errorf("nothing is known of the end of %s", field)
+			t.Errorf("no test covers the end of %s", field)
 		}
 	}
 }
@@ -207,7 +207,7 @@ func commits(m storetest.Method) int {
 	return 0
 }
 
-// all returns the end of 150 grants.
+// all returns a list of 150 ended grants.
 func all(end func(*grant.Grant)) func(context.Context, func(grant.Grant) error) error {
 	return func(_ context.Context, f func(grant.Grant) error) error {
 		for i := range byte(150) {

@@ -21,7 +21,7 @@ var now = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 
 func clock() time.Time { return now }
 
-// must fails the test unless nothing went wrong.
+// must requires that all errors are nil.
 func must(t *testing.T, errs ...error) {
 	t.Helper()
 	if err := errors.Join(errs...); err != nil {
@@ -29,7 +29,7 @@ func must(t *testing.T, errs ...error) {
 	}
 }
 
-// aCopy is a store as a backup holds it: nothing has ended in it.
+// aCopy returns a store as in a backup, in which nothing has ended.
 func aCopy(t *testing.T) (store.Store, *keys.KEK, []grant.Grant) {
 	t.Helper()
 	st, err := sqlite.Create(t.Context(), t.TempDir())
@@ -99,7 +99,7 @@ func TestWhatHasEndedSinceABackupIsEndedInItsCopy(t *testing.T) {
 				f(grant.Grant{ID: grant.ID{99}, State: grant.Revoked}))
 		},
 	}
-	for range 2 { // the second time, nothing is left to do
+	for range 2 { // the second merge has nothing to do
 		must(t, e.Merge(t.Context(), st, kek, "operator:root", clock))
 	}
 
@@ -156,7 +156,7 @@ func TestWhatHasEndedSinceABackupIsEndedInItsCopy(t *testing.T) {
 	if _, err := st.Document(t.Context(), session("in").Key); err != nil {
 		t.Errorf("the session that goes on: %v", err)
 	}
-	// Each end is recorded once, so that the feed of revocations has it.
+	// Each end is recorded once, so that the revocation feed contains it.
 	for about, want := range map[string]store.EventName{
 		grants[0].ID.String(): store.EventGrantRevoked, grants[1].ID.String(): store.EventAccessRevoked, "deleted": store.EventClientDeleted,
 		"revoked": store.EventSecretRevoked, store.AboutSubject("s-alice"): store.EventUserDisabled, withdrawn.String(): store.EventKeyWithdrawn,
@@ -207,7 +207,7 @@ func TestWhatHasEndedOfAPIsSinceABackupIsEndedInItsCopy(t *testing.T) {
 	e := admin.Ended{APIs: []admin.EndedAPI{
 		{ID: "https://deleted.example", Deleted: true, At: 1}, {ID: "https://again.example", Deleted: true, At: 3}, {ID: "https://narrowed.example", Closed: true, Scope: "a gone"}, {ID: "https://young.example", Deleted: true},
 	}}
-	for range 2 { // the second time, nothing is left to do
+	for range 2 { // the second merge has nothing to do
 		must(t, e.Merge(t.Context(), st, kek, "operator:root", clock))
 	}
 	ch, err := st.Changes(t.Context(), 0)
@@ -238,7 +238,7 @@ func TestWhatHasEndedOfAPIsSinceABackupIsEndedInItsCopy(t *testing.T) {
 	}
 }
 
-// What has ended in one realm goes on in another that has the same name.
+// The end of something in one realm does not affect another realm with the same name.
 func TestEndsAreMergedIntoTheirRealm(t *testing.T) {
 	st, kek, _ := aCopy(t)
 	const other = "/staff"

@@ -16,13 +16,13 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// What ends sessions stores in the same commit that clients are to be told.
+// Whatever ends sessions stores, in the same commit, that clients must be notified.
 func TestWhatEndsSessionsIsToBeTold(t *testing.T) {
 	session := [16]byte{1, 2, 3}
 	for _, c := range []struct {
 		name string
 		do   func(a *admin.Admin) error
-		of   string // "": nothing, "all", or a session
+		of   string // "" for nothing, "all", or a session
 	}{
 		{"cut a subject off", func(a *admin.Admin) error { _, err := a.Grants().CutOff(t.Context(), "alice", ""); return err }, "all"},
 		{"cut a client off", func(a *admin.Admin) error { _, err := a.Grants().CutOff(t.Context(), "", "billing"); return err }, ""},
@@ -96,8 +96,8 @@ func TestWhatEndsSessionsIsToBeTold(t *testing.T) {
 	}
 }
 
-// A server may revoke the grants of a session before the command that ends the session
-// does. The command counts them all the same, once, and each is recorded once.
+// A server may revoke a session's grants before the command that ends the session does.
+// The command still counts them, once, and each revocation is recorded once.
 func TestEndSessionsCountsWhatAServerWasFasterWith(t *testing.T) {
 	a, _ := newAdmin(t)
 	ctx, session := t.Context(), [16]byte{1, 2, 3}
@@ -111,13 +111,13 @@ func TestEndSessionsCountsWhatAServerWasFasterWith(t *testing.T) {
 			Generation: 1, Version: 1, RotatedAt: at, ExpiresAt: at.Add(time.Hour), DeleteAfter: at.Add(time.Hour), State: grant.Active,
 		}
 		if i == 4 {
-			break // it is redeemed between the list and the end
+			break // a grant that begins between the list and the end
 		}
 		if err := a.Store.CreateGrant(ctx, late); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := a.Grants().Revoke(ctx, grant.ID{1}); err != nil { // before
+	if err := a.Grants().Revoke(ctx, grant.ID{1}); err != nil { // revoked before
 		t.Fatal(err)
 	}
 	st.ended = func() {
@@ -137,7 +137,7 @@ func TestEndSessionsCountsWhatAServerWasFasterWith(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, want := range []int{3, 0} { // 2, 4 and 5: the client itself has ended 3
+	for _, want := range []int{3, 0} { // grants 2, 4 and 5: the client itself has revoked 3
 		if n, err := a.Sessions().End(ctx, "alice", grant.SessionName(session)); err != nil || n != want {
 			t.Errorf("%d grants, %v; want %d", n, err, want)
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
-// A client's own tokens have its id as their sub, which must name no user.
+// A client's own tokens have its id as sub, which must not be a user's name.
 func TestClientsAndUsersShareNoName(t *testing.T) {
 	t.Parallel()
 	a, _ := newAdmin(t)
@@ -21,7 +21,7 @@ func TestClientsAndUsersShareNoName(t *testing.T) {
 	}
 	var user *oauth.Invalid
 	if _, _, err := a.Users().Create(t.Context(), account.Registration{Username: "billing"}); !errors.As(err, &user) || user.Field != "subject" {
-		t.Errorf("a user called as a client: %v", err)
+		t.Errorf("a user with a client's name: %v", err)
 	}
 	if _, err := a.Clients().Delete(t.Context(), "billing", ""); err != nil {
 		t.Fatal(err)
@@ -29,11 +29,11 @@ func TestClientsAndUsersShareNoName(t *testing.T) {
 	for _, a.DryRun = range []bool{true, false} { // a deleted client's tokens may still be valid
 		for _, r := range []account.Registration{{Username: "billing"}, {Username: "bob", Subject: "billing"}} {
 			if n, err := a.Users().Import(t.Context(), []account.Registration{{Username: "carol"}, r}); n != 0 || !errors.As(err, &user) || user.Field != "subject" {
-				t.Errorf("an imported user called as a client (dry: %t): %d, %v", a.DryRun, n, err)
+				t.Errorf("an imported user with a client's name (dry: %t): %d, %v", a.DryRun, n, err)
 			}
 		}
 	}
-	// A client that is registered during an import counts as well.
+	// A client that is registered during an import counts, too.
 	if n, err := a.Users().Import(t.Context(), []account.Registration{{Username: "erin"}}); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
@@ -44,7 +44,7 @@ func TestClientsAndUsersShareNoName(t *testing.T) {
 	}
 	for _, subject := range []string{"late", "billing"} {
 		if n, err := a.Users().Import(t.Context(), []account.Registration{{Username: "bob", Subject: subject}}); n != 0 || !errors.As(err, &user) || user.Field != "subject" {
-			t.Errorf("a later list has a user called as the client %s: %d, %v", subject, n, err)
+			t.Errorf("a later list has a user with the name of the client %s: %d, %v", subject, n, err)
 		}
 	}
 	if _, err := a.Users().Read(t.Context(), "carol"); codeOf(err) != admin.NotFound {
@@ -56,11 +56,11 @@ func TestClientsAndUsersShareNoName(t *testing.T) {
 	r := billing()
 	r.ID = "user-1"
 	if _, _, err := a.Clients().Create(t.Context(), r, store.ClientEnabled); !errors.As(err, &invalid) || invalid.Field != "id" {
-		t.Errorf("a client called as a user: %v", err)
+		t.Errorf("a client with a user's name: %v", err)
 	}
 }
 
-// Each of two that are created with one name at once has looked before the other is stored.
+// Two concurrent creations with one name have both checked before either one is stored.
 func TestClientsAndUsersShareNoNameAtOnce(t *testing.T) {
 	t.Parallel()
 	a, _ := newAdmin(t)
@@ -75,7 +75,7 @@ func TestClientsAndUsersShareNoNameAtOnce(t *testing.T) {
 	}))
 	var invalid *oauth.Invalid
 	if _, _, err := b.Users().Create(t.Context(), account.Registration{Username: "billing"}); !errors.As(err, &invalid) || invalid.Field != "subject" {
-		t.Errorf("a user called as a client: %v", err)
+		t.Errorf("a user with a client's name: %v", err)
 	}
 	r.ID = "orders"
 	faulty.Inject(storetest.CommitDocument, 1, storetest.Meanwhile(func() {
@@ -84,6 +84,6 @@ func TestClientsAndUsersShareNoNameAtOnce(t *testing.T) {
 		}
 	}))
 	if _, _, err := b.Clients().Create(t.Context(), r, store.ClientEnabled); !errors.As(err, &invalid) || invalid.Field != "id" {
-		t.Errorf("a client called as a user: %v", err)
+		t.Errorf("a client with a user's name: %v", err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// A counting store counts the rows of the directory that are read.
+// A counting store counts the directory rows that are read.
 type counting struct {
 	store.Store
 	rows int
@@ -27,8 +27,8 @@ func (c *counting) Changes(ctx context.Context, since int64) (store.Changes, err
 	return ch, err
 }
 
-// With thousands of clients and APIs, a creation reads the row that it made, and a page
-// or a search none: on a server, which has the directory in memory.
+// With thousands of clients and APIs, a creation reads only its own row. A page or a
+// search on a server reads none, because the directory is in memory.
 func TestManyClients(t *testing.T) {
 	const present = 2500
 	a, _ := newAdmin(t)
@@ -120,7 +120,7 @@ func TestManyClients(t *testing.T) {
 	})
 	step("a page after an API that is not there", 0, func() error {
 		if _, _, err := a.APIs().List(ctx, adminapi.Page{After: "https://api-2400.example/", Limit: 50}); err == nil {
-			return fmt.Errorf("it is not refused")
+			return fmt.Errorf("the request succeeds")
 		}
 		return nil
 	})

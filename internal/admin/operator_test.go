@@ -11,8 +11,8 @@ import (
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
-// Where users are built in, an operator is one of them, and somebody who can sign in stays
-// an admin.
+// With built-in users, every operator is one of them, and at least one admin who can sign
+// in must remain.
 func TestOperatorsAreUsersWhereUsersAreBuiltIn(t *testing.T) {
 	a, _ := newAdmin(t)
 	ctx := t.Context()
@@ -30,7 +30,7 @@ func TestOperatorsAreUsersWhereUsersAreBuiltIn(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	// Operators who were added while another system had the users.
+	// Operators who were added while another system managed the users.
 	for _, name := range []string{"other", "away"} {
 		if err := add(name); err != nil {
 			t.Fatal(err)
@@ -62,13 +62,13 @@ func TestOperatorsAreUsersWhereUsersAreBuiltIn(t *testing.T) {
 		t.Errorf("disable the only admin who can sign in: %v", err)
 	}
 	if _, err := a.Users().Disable(ctx, "away", ""); err != nil {
-		t.Errorf("repeat what was done: %v", err)
+		t.Errorf("repeat the change: %v", err)
 	}
 	if _, err := a.Users().Enable(ctx, "away", ""); err != nil {
 		t.Fatal(err)
 	}
 	if err := a.Console().RemoveOperator(ctx, "real"); err != nil {
-		t.Errorf("while another can: %v", err)
+		t.Errorf("while another admin can: %v", err)
 	}
 	if err := add("real"); err != nil {
 		t.Fatal(err)
@@ -78,8 +78,8 @@ func TestOperatorsAreUsersWhereUsersAreBuiltIn(t *testing.T) {
 	}
 }
 
-// Each of two nodes that disable or remove the last two admins at once has read that the
-// other admin can sign in.
+// Two nodes disable or remove the last two admins simultaneously, after each has read
+// that the other admin can sign in.
 func TestOneAdminStaysOfTwoWhoGoAtOnce(t *testing.T) {
 	t.Parallel()
 	disable := func(a *admin.Admin, name string) error {

@@ -20,7 +20,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// agreed records a client that registered itself, as the first agreement of a user does.
+// agreed stores a self-registered client, as a user's first consent does.
 func agreed(t *testing.T, a *admin.Admin, n int) store.Client {
 	t.Helper()
 	now := grant.At(a.Now())
@@ -35,8 +35,8 @@ func agreed(t *testing.T, a *admin.Admin, n int) store.Client {
 	return c
 }
 
-// An operator finds the clients that registered themselves, a page at a time, also those
-// that are disabled and whose record has gone.
+// Operators can list self-registered clients in pages, including disabled ones and those
+// whose record is gone.
 func TestClientsThatRegisteredThemselvesAreListed(t *testing.T) {
 	a, _ := newAdmin(t)
 	ctx := t.Context()
@@ -55,7 +55,7 @@ func TestClientsThatRegisteredThemselvesAreListed(t *testing.T) {
 	if _, err := a.Clients().Delete(ctx, ids[4], ""); err != nil {
 		t.Fatal(err)
 	}
-	// A record whose time is over is none, although no sweep has removed it yet.
+	// An expired record does not count, even if no sweep has deleted it yet.
 	expired := agreed(t, a, 25)
 	d := expired.Record(grant.At(a.Now()), grant.At(a.Now()))
 	d.Version = 2
@@ -112,7 +112,7 @@ func TestClientsThatRegisteredThemselvesAreListed(t *testing.T) {
 	}
 }
 
-// A counted store counts the documents that are read by lists.
+// A counted store counts the documents that lists read.
 type counted struct {
 	store.Store
 	documents int
@@ -124,8 +124,8 @@ func (c *counted) Documents(ctx context.Context, f store.DocumentFilter) ([]stor
 	return list, err
 }
 
-// A search reads the records that have changed since the last one, and within an hour all
-// of them: what a sweep has deleted is forgotten.
+// A search reads only the records that have changed since the last search, and all of
+// them once an hour, to notice those that a sweep has deleted.
 func TestASearchReadsWhatHasChanged(t *testing.T) {
 	a, _ := newAdmin(t)
 	reads := &counted{Store: a.Store}
@@ -171,8 +171,8 @@ func TestASearchReadsWhatHasChanged(t *testing.T) {
 	search("after the clock went back", "agent 7", 50, "Agent 7")
 }
 
-// A client that registered itself can be shown, disabled, enabled and deleted, with the
-// events of every client, and not changed; an operator can register its id.
+// A self-registered client can be shown, disabled, enabled and deleted, with the events
+// of every client, but not changed. An operator can register its id.
 func TestAClientThatRegisteredItselfIsOperated(t *testing.T) {
 	a, changes := newAdmin(t)
 	ctx := t.Context()
@@ -185,7 +185,7 @@ func TestAClientThatRegisteredItselfIsOperated(t *testing.T) {
 	if err != nil || !strings.Contains(string(text), `"self_registered":{"by":"document","redirect_hosts":["127.0.0.1"],"first_agreement_at":"2026-`) {
 		t.Errorf("%s, %v", text, err)
 	}
-	for range 2 { // the second time it is so already
+	for range 2 { // the second time changes nothing
 		for _, state := range []store.ClientState{store.ClientDisabled, store.ClientEnabled} {
 			before := *changes
 			next, err := a.Clients().SetState(ctx, c.ID, "", state)
@@ -210,7 +210,7 @@ func TestAClientThatRegisteredItselfIsOperated(t *testing.T) {
 		t.Errorf("with a secret: %v", err)
 	}
 	if _, err := a.Clients().Read(ctx, "https://none.example/client.json"); codeOf(err) != admin.NotFound {
-		t.Errorf("one to which nobody has agreed: %v", err)
+		t.Errorf("a client without any consent: %v", err)
 	}
 	events, err := a.Events(ctx, c.ID)
 	if err != nil || len(events) != 4 || events[0].Name != "client_changed" || events[0].Detail != "disabled" || events[3].Detail != "enabled" {
@@ -236,8 +236,8 @@ func TestAClientThatRegisteredItselfIsOperated(t *testing.T) {
 	}
 }
 
-// A client that was disabled since the backup stays so in the restored store, which has no
-// entry of it.
+// A client that was disabled after the backup stays disabled in the restored store, even
+// if that has no entry for it.
 func TestADisabledClientThatRegisteredItselfStaysSoAfterARestore(t *testing.T) {
 	a, _ := newAdmin(t)
 	c := agreed(t, a, 1)
@@ -267,8 +267,8 @@ func TestADisabledClientThatRegisteredItselfStaysSoAfterARestore(t *testing.T) {
 	}
 }
 
-// The id of a registration that no user has agreed to says what was sealed in it, if it
-// is one of this server.
+// The id of a self-registered client contains the registration, so even a client without
+// any consent can be described, if this server has issued the id.
 func TestARegistrationThatNobodyAgreedToIsDescribed(t *testing.T) {
 	a, _ := newAdmin(t)
 	kek, err := a.KEK(t.Context())

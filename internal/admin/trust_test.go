@@ -14,7 +14,8 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// A client that describes itself is trusted by its address, for APIs that are open to it.
+// A client with a metadata document is trusted by its URL, for APIs that allow
+// self-registered clients.
 func TestTrustsOfClientsThatDescribeThemselves(t *testing.T) {
 	a, _ := newAdmin(t)
 	const agent, open, closed = "https://agent.example/client.json", "https://open.example", "https://closed.example"
@@ -32,7 +33,7 @@ func TestTrustsOfClientsThatDescribeThemselves(t *testing.T) {
 		`there is no client "mintage_ci_x"`:    func(v *adminapi.Trust) { v.ClientID = "mintage_ci_x" },
 	} {
 		v := good
-		v.Issuer += "/" + strconv.Itoa(len(want)) // of which there is no trust yet
+		v.Issuer += "/" + strconv.Itoa(len(want)) // a new issuer each time
 		change(&v)
 		_, err := a.Trusts().Create(t.Context(), v)
 		if invalid := (*oauth.Invalid)(nil); want == "" && err != nil || want != "" && (!errors.As(err, &invalid) || !strings.Contains(err.Error(), want)) {
@@ -41,8 +42,7 @@ func TestTrustsOfClientsThatDescribeThemselves(t *testing.T) {
 	}
 }
 
-// A trust of a registered client is for APIs that the client is allowed, and for scopes
-// that these have.
+// A trust of a registered client is limited to the client's APIs and to their scopes.
 func TestATrustGivesNoMoreThanItsClientHas(t *testing.T) {
 	a, _ := newAdmin(t)
 	const orders, stock = "https://orders.example", "https://stock.example"
@@ -102,22 +102,22 @@ func TestATrustGivesNoMoreThanItsClientHas(t *testing.T) {
 		}
 	}
 	if _, err := a.Trusts().Change(t.Context(), trust.ID, `"stale"`, good); codeOf(err) != admin.Changed {
-		t.Errorf("changed as it was once: %v", err)
+		t.Errorf("changed with an old ETag: %v", err)
 	}
 	if err := a.Trusts().Delete(t.Context(), trust.ID, `"stale"`); codeOf(err) != admin.Changed {
-		t.Errorf("deleted as it was once: %v", err)
+		t.Errorf("deleted with an old ETag: %v", err)
 	}
 	if now, err := a.Trusts().Read(t.Context(), trust.ID); err != nil || now.Version != 1 || len(now.APIs) != 1 {
 		t.Errorf("it is %+v, %v", now, err)
 	}
-	// What it has issued since Since is active: another lifetime ends nothing.
+	// Changing the lifetime does not move Since, so that existing grants stay active.
 	good.MaxLifetime = "10m"
 	if now, err := a.Trusts().Change(t.Context(), trust.ID, "", good); err != nil || now.Since != trust.Since {
 		t.Errorf("changed, it is %+v, %v", now, err)
 	}
 }
 
-// A trust that is disabled again revokes the grants that were left the last time.
+// Disabling a trust again revokes the grants that remained the first time.
 func TestDisablingATrustAgainRevokesTheRest(t *testing.T) {
 	a, _ := newAdmin(t)
 	const agent, open = "https://agent.example/client.json", "https://open.example"

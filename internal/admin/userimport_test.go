@@ -10,8 +10,8 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 )
 
-// Users of another system keep their passwords. An import can be repeated, and each
-// list is stored as a whole or not at all.
+// Imported users keep their passwords. An import can be repeated, and each list is stored
+// as a whole or not at all.
 func TestUsersAreImported(t *testing.T) {
 	a, _ := newAdmin(t)
 	ctx := t.Context()
@@ -28,7 +28,7 @@ func TestUsersAreImported(t *testing.T) {
 	}
 	imports("tried", good, true, 2)
 	if _, err := a.Users().Read(ctx, "carol"); codeOf(err) != admin.NotFound {
-		t.Errorf("a trial has stored a user: %v", err)
+		t.Errorf("a dry run has stored a user: %v", err)
 	}
 	imports("imported", good, false, 2)
 	imports("again", append(good, account.Registration{Username: "erin"}), false, 1)
@@ -62,7 +62,7 @@ func TestUsersAreImported(t *testing.T) {
 	if _, err := a.Users().Read(ctx, "frank"); codeOf(err) != admin.NotFound {
 		t.Errorf("a part of a list was stored: %v", err)
 	}
-	// The API creates them one by one.
+	// The API creates users one by one.
 	u, generated, err := a.Users().Create(ctx, account.Registration{Username: "hugo", PasswordHash: keys.HashSlow(password)})
 	if err != nil || generated != "" || u.Username != "hugo" {
 		t.Fatalf("%v, %q", err, generated)

@@ -16,7 +16,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// A command reads a client, changes it and sends it back: every setting survives.
+// If a command reads a client, changes it and sends it back, every setting survives.
 func TestEverySettingOfAClientIsWrittenAndRead(t *testing.T) {
 	full := Client{State: store.ClientDisabled, CreatedAt: new(time.Unix(1700000000, 0).UTC()), Secrets: []Secret{{ID: "one", State: "active"}},
 		SelfRegistered: &SelfRegistered{By: store.ByDocument, RedirectHosts: []string{"a.example"}}}
@@ -45,7 +45,7 @@ func TestEverySettingOfAClientIsWrittenAndRead(t *testing.T) {
 	if err := json.Unmarshal(text, &got); err != nil || !reflect.DeepEqual(got, full) || got.Changes(full) != "" {
 		t.Errorf("%v\n%+v\n%+v", err, got, full)
 	}
-	// A request leaves out the members that only responses have, and lists that are nil.
+	// A request omits members that only responses have, and nil lists.
 	if text, err := json.Marshal(Client{State: store.ClientEnabled}); err != nil || strings.Contains(string(text), "secret") || strings.Contains(string(text), "_at") || strings.Contains(string(text), "grant_types") {
 		t.Errorf("%s, %v", text, err)
 	}
@@ -56,8 +56,8 @@ func TestEverySettingOfAClientIsWrittenAndRead(t *testing.T) {
 	}
 }
 
-// What changes is said, and so it is stored: also a file with the same names in it, and
-// what matters for some APIs only.
+// A change of each setting is detected and stored, including a file with other contents
+// under the same name, and settings that matter only for some APIs.
 func TestEveryOtherValueOfASettingIsAChange(t *testing.T) {
 	set := func(c *Client, s client.Setting, n int) {
 		key := fmt.Sprintf(`{"kty":"OKP","crv":"Ed25519","kid":"k","x":"%s"}`, base64.RawURLEncoding.EncodeToString(bytes.Repeat([]byte{byte(n)}, 32)))
@@ -84,7 +84,7 @@ func TestEveryOtherValueOfASettingIsAChange(t *testing.T) {
 	}
 }
 
-// The values of a profile come before those that are given beside it, in any order.
+// The values of a profile are applied before the members beside it, whatever their order.
 func TestAProfileIsFollowedBeforeOtherMembersAreRead(t *testing.T) {
 	var c Client
 	if err := json.Unmarshal([]byte(`{"name":"A","dpop":"allowed","profile":"fapi2"}`), &c); err != nil {
@@ -93,7 +93,7 @@ func TestAProfileIsFollowedBeforeOtherMembersAreRead(t *testing.T) {
 	if c.Auth != store.AuthPrivateKeyJWT || !c.RequirePAR || !c.NoRotation || c.DPoP != store.DPoPAllowed {
 		t.Errorf("%+v", c.Settings)
 	}
-	// What a request has against the profile arrives, to be refused.
+	// A member that contradicts the profile is sent, so that the server can refuse it.
 	c.RequirePAR = false
 	text, err := json.Marshal(c)
 	if err != nil || json.Unmarshal(text, &c) != nil || c.RequirePAR {

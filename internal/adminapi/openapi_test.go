@@ -13,8 +13,8 @@ import (
 	"github.com/mintage/mintage/internal/client"
 )
 
-// described are the types with the name of their schema. Optional members of requests
-// may be required here only if the schema requires them, and the other way round.
+// described are the types with the names of their schemas. A member must be optional in
+// both or required in both.
 var described = map[string]any{
 	"Problem": Problem{}, "API": API{}, "Trust": Trust{}, "AssertionRequest": AssertionRequest{}, "Judgement": AssertionVerdict{}, "SecretRequest": SecretRequest{}, "NewSecret": NewSecret{}, "User": User{}, "UserDocument": UserDocument{}, "UserPatch": UserPatch{},
 	"ImportRequest": ImportRequest{}, "ImportedUser": ImportedUser{}, "Imported": Imported{}, "PasswordRequest": PasswordRequest{}, "NewPassword": NewPassword{}, "NewSecondFactor": NewSecondFactor{}, "KeyChange": KeyChange{},
@@ -27,11 +27,11 @@ var described = map[string]any{
 	"ExplainedRequest": ExplainedRequest{}, "ExplainedToken": ExplainedToken{}, "ExplainedCode": ExplainedCode{}, "ExplainedClient": ExplainedClient{}, "ExplainedSession": ExplainedSession{}, "ExplainedLogout": ExplainedLogout{},
 }
 
-// ofCommands are members that a command adds and no answer has.
+// ofCommands are members that a command adds and no response has.
 var ofCommands = []string{"events"}
 
-// The description of the API names the members of the types, and requires those that
-// are always there.
+// The description of the API contains the members of the types, and requires those that
+// are always present.
 func TestTypesAreWhatTheDescriptionSays(t *testing.T) {
 	text, err := os.ReadFile("../../docs/reference/openapi.yaml")
 	if err != nil {
@@ -67,7 +67,7 @@ func TestTypesAreWhatTheDescriptionSays(t *testing.T) {
 	compare(t, "self_registered", own, members(reflect.TypeFor[SelfRegistered]()))
 }
 
-// compare compares a schema with the members of a type, and whether each may be left out.
+// compare compares a schema with a type's members, and whether each is optional.
 func compare(t *testing.T, name string, schema *openapi3.Schema, is map[string]bool) {
 	t.Helper()
 	for member, optional := range is {
@@ -90,7 +90,7 @@ func compare(t *testing.T, name string, schema *openapi3.Schema, is map[string]b
 	}
 }
 
-// members returns the JSON members of a type, and whether each may be left out.
+// members returns the JSON members of a type, and whether each is optional.
 func members(of reflect.Type) map[string]bool {
 	list := map[string]bool{}
 	for i := range of.NumField() {

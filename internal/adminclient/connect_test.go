@@ -28,7 +28,7 @@ import (
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
-// stored is the configuration of a deployment with an embedded store and no server.
+// stored returns the configuration of a deployment with SQLite and without a server.
 func stored(t *testing.T) config.Config {
 	t.Helper()
 	cfg := config.Default()
@@ -43,7 +43,7 @@ func stored(t *testing.T) config.Config {
 	return cfg
 }
 
-// hint returns an error with its advice.
+// hint returns an error with its hint.
 func hint(err error) string {
 	var h *deployment.Hinted
 	if errors.As(err, &h) {
@@ -52,7 +52,7 @@ func hint(err error) string {
 	return err.Error()
 }
 
-// answering listens on the admin socket with a handler.
+// answering serves a handler on the admin socket.
 func answering(t *testing.T, cfg config.Config, handler http.HandlerFunc) {
 	t.Helper()
 	l, err := net.Listen("unix", strings.TrimPrefix(cfg.AdminListen(), "unix:"))
@@ -65,8 +65,8 @@ func answering(t *testing.T, cfg config.Config, handler http.HandlerFunc) {
 	t.Cleanup(s.Close)
 }
 
-// A server that the command line names is the one that is meant: where it does not answer,
-// as behind a tunnel that is down, the store of this machine is not changed instead.
+// If the command line names a server that does not answer, for example behind a broken
+// tunnel, the command must not use the local store instead.
 func TestANamedServerIsNotReplacedByTheStoreHere(t *testing.T) {
 	cfg := stored(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -87,7 +87,7 @@ func TestANamedServerIsNotReplacedByTheStoreHere(t *testing.T) {
 
 func TestWithoutAServerTheCommandAnswersItself(t *testing.T) {
 	cfg := stored(t)
-	// A socket that a killed server left does not count.
+	// A socket file that a killed server has left does not count as a server.
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(cfg.Data, "admin.sock"), Net: "unix"})
 	if err != nil {
 		t.Fatal(err)
@@ -102,7 +102,7 @@ func TestWithoutAServerTheCommandAnswersItself(t *testing.T) {
 	if err != nil || len(list) != 0 || next != "" {
 		t.Errorf("%v, %q, %v", list, next, err)
 	}
-	// The key-encryption key is read for what needs it, and its absence is no secret here.
+	// The key-encryption key is read only by commands that need it.
 	if err := a.Post(t.Context(), nil, nil, "keys", "rotate"); err == nil || !strings.Contains(err.Error(), "the key-encryption key is missing") {
 		t.Errorf("without a key-encryption key: %v", err)
 	}
@@ -120,7 +120,7 @@ func TestWithoutAServerTheCommandAnswersItself(t *testing.T) {
 	}
 }
 
-// Where no server runs, what the settings of a realm demand holds as well.
+// Without a server, the settings of a realm apply as well.
 func TestWithoutAServerTheSettingsOfTheRealmHold(t *testing.T) {
 	cfg := stored(t)
 	path, _ := deployment.KEKPath(cfg)
@@ -220,7 +220,7 @@ func TestACommandThatWaitsInVainNamesTheProcess(t *testing.T) {
 	}
 }
 
-// A server that does not answer may have done what it was asked for.
+// A server that does not respond may have executed the request.
 func TestAServerThatHangsIsAnError(t *testing.T) {
 	cfg := stored(t)
 	end := make(chan struct{})
@@ -247,7 +247,7 @@ func TestAServerThatHangsIsAnError(t *testing.T) {
 
 func TestASocketThatRefusesTheCallerIsAnError(t *testing.T) {
 	if os.Geteuid() == 0 {
-		// Root may use every socket: the advice is all that can be seen.
+		// Root may use every socket, so only the hint can be tested.
 		path := filepath.Join(t.TempDir(), "admin.sock")
 		l, err := net.Listen("unix", path)
 		if err != nil {
@@ -311,7 +311,7 @@ func TestATokenThatIsRefusedIsNamed(t *testing.T) {
 	}
 }
 
-// A list is read in as many answers as it takes, and not beyond its limit.
+// A list is read in several responses, up to its limit.
 func TestAListIsReadInSeveralAnswers(t *testing.T) {
 	cfg := stored(t)
 	var queries []string
@@ -329,7 +329,8 @@ func TestAListIsReadInSeveralAnswers(t *testing.T) {
 	}
 }
 
-// The log of a server whose store cannot be used does not name the requests that fail.
+// The hint is doctor and not the log: a server without a usable store does not log the
+// failing requests.
 func TestAnOutageOfTheStoreLeadsToDoctorAndNotToTheLog(t *testing.T) {
 	cfg := stored(t)
 	answering(t, cfg, func(w http.ResponseWriter, r *http.Request) {
@@ -345,8 +346,8 @@ func TestAnOutageOfTheStoreLeadsToDoctorAndNotToTheLog(t *testing.T) {
 	}
 }
 
-// A change is made of what the resource is: if somebody else changes it between reading
-// and writing, it is read again.
+// An update is computed from the current resource. If another caller changes the resource
+// between reading and writing, the update reads it again.
 func TestAnUpdateBeginsAgainIfSomebodyElseWasFirst(t *testing.T) {
 	cfg := stored(t)
 	puts, others := 0, 2 // changes by others, each just before a write
@@ -385,7 +386,7 @@ func TestAnUpdateBeginsAgainIfSomebodyElseWasFirst(t *testing.T) {
 	puts, others = 0, updateAttempts
 	refuse := errors.New("no")
 	if _, _, err := Update(t.Context(), a, add, func() error { return refuse }, "apis", "a"); !errors.Is(err, refuse) || puts > 0 {
-		t.Errorf("a change that nobody agreed to: %v after %d writes", err, puts)
+		t.Errorf("a change without confirmation: %v after %d writes", err, puts)
 	}
 	if _, _, err := Update(t.Context(), a, add, agree, "apis", "a"); err == nil || err.Error() != "has changed" || puts != updateAttempts {
 		t.Errorf("%v after %d writes", err, puts)

@@ -25,7 +25,7 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// remote is a deployment whose admin API is called over TCP with tokens.
+// A remote is a deployment whose admin API is called over TCP with tokens.
 type remote struct {
 	*testkit.Kit
 	api *admin.API
@@ -45,12 +45,12 @@ func newRemote(t *testing.T) *remote {
 	return &remote{kit, api, s.URL, s.Client().Transport}
 }
 
-// as returns the client of a token.
+// as returns a client with a token.
 func (r *remote) as(token string) *Client {
 	return &Client{at: "auth.example:8443", url: r.url, token: token, file: "/etc/token", client: http.Client{Transport: r.tls}}
 }
 
-// newToken returns the text of a token that lives for an hour.
+// newToken returns a token that is valid for an hour.
 func (r *remote) newToken(t *testing.T, name, role string) string {
 	t.Helper()
 	var made adminapi.NewToken
@@ -60,7 +60,7 @@ func (r *remote) newToken(t *testing.T, name, role string) string {
 	return made.Token
 }
 
-// contents returns the names and digests of the files of an embedded store.
+// contents returns the names and hashes of the files of an embedded store.
 func contents(t *testing.T, dir string) (list string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -77,7 +77,7 @@ func contents(t *testing.T, dir string) (list string) {
 	return list
 }
 
-// What goes wrong for operators is a clear error, and nothing is written.
+// An operator's mistake causes a clear error and writes nothing.
 func TestOperatorErrorsWriteNothing(t *testing.T) {
 	for name, c := range map[string]struct {
 		try  func(t *testing.T, cfg config.Config) error
@@ -135,7 +135,7 @@ func TestOperatorErrorsWriteNothing(t *testing.T) {
 	auditor := r.as(watch)
 	changes := 0
 	var any struct{}
-	if _, err := auditor.Get(t.Context(), &any, nil, "keys"); err != nil { // writes when the token was used last
+	if _, err := auditor.Get(t.Context(), &any, nil, "keys"); err != nil { // updates the token's last use
 		t.Fatal(err)
 	}
 	before := testkit.Tables(t, r.Dir)
@@ -164,7 +164,8 @@ func TestOperatorErrorsWriteNothing(t *testing.T) {
 	}
 }
 
-// asNobody runs f as a user who may not use the admin socket: root may use every one.
+// asNobody runs f as a user without access to the admin socket, because root may use
+// every socket.
 func asNobody(t *testing.T, cfg config.Config, f func() error) error {
 	t.Helper()
 	if err := os.Chmod(filepath.Join(cfg.Data, "admin.sock"), 0o600); err != nil {
@@ -183,7 +184,7 @@ func asNobody(t *testing.T, cfg config.Config, f func() error) error {
 	}
 	result := make(chan error)
 	go func() {
-		runtime.LockOSThread() // the thread ends with the goroutine
+		runtime.LockOSThread() // the thread is not reused after the goroutine
 		if err := syscall.Setfsuid(65534); err != nil {
 			result <- err
 			return

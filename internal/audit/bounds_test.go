@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// What one client does with one grant, ten requests in a second for a quarter of an
-// hour, is recorded as a whole: nobody else is there.
+// Ten requests a second of one client with one grant for a quarter of an hour are all
+// recorded: no other client needs the room.
 func TestHonestTrafficOfOneGrantIsRecorded(t *testing.T) {
 	w := newWorld(t)
 	const n = 6000
@@ -35,8 +35,8 @@ func TestHonestTrafficOfOneGrantIsRecorded(t *testing.T) {
 	})
 }
 
-// The holder of a token that can be presented again and again does not fill the
-// disk with it, and does not push out the events of others.
+// The holder of a token that can be presented repeatedly can neither fill the disk nor
+// displace the events of others.
 func TestWhatOneGrantCausesIsBoundedAndCounted(t *testing.T) {
 	w := newWorld(t)
 	const sent = 12000
@@ -46,7 +46,7 @@ func TestWhatOneGrantCausesIsBoundedAndCounted(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		l := Open(w.options())
-		for i := range sent { // in a minute
+		for i := range sent { // within a minute
 			l.Record(fast[i%3])
 			w.step(5 * time.Millisecond)
 			time.Sleep(5 * time.Millisecond)
@@ -72,19 +72,19 @@ func TestWhatOneGrantCausesIsBoundedAndCounted(t *testing.T) {
 	for _, g := range gaps {
 		var n int
 		if _, err := fmt.Sscanf(g.Detail, "%d events since", &n); err != nil || !strings.HasSuffix(g.Detail, "left out: unauthenticated callers caused more than 20 in a second, or one grant, user or service more than 2.") {
-			t.Errorf("%q", g.Detail)
+			t.Errorf("the gap's detail is %q", g.Detail)
 		}
 		missing += n
 	}
 	if got := len(w.read(Filter{GrantID: one})) - 2 + missing; got != sent {
-		t.Errorf("recorded and told of as missing: %d of %d", got, sent)
+		t.Errorf("recorded or counted as missing: %d of %d", got, sent)
 	}
 }
 
-// A signed-in user whose browser asks for codes in a loop, or who enters wrong codes of
-// devices, a client that revokes each access token of a grant, and a service that gets,
-// exchanges or revokes tokens in a loop, push out nobody's events either. Other users are
-// recorded.
+// These also cannot displace the events of other users: a signed-in user whose browser
+// requests codes in a loop, or who enters wrong user codes; a client that revokes each
+// access token of a grant; and a service that gets, exchanges or revokes tokens in a
+// loop.
 func TestWhatOneUserCausesIsBounded(t *testing.T) {
 	w := newWorld(t)
 	loops := []func(i int) Event{
@@ -108,7 +108,7 @@ func TestWhatOneUserCausesIsBounded(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		l := Open(w.options())
-		for i := range 6000 { // in a minute
+		for i := range 6000 { // within a minute
 			for _, event := range loops {
 				l.Record(event(i))
 			}
@@ -130,20 +130,21 @@ func TestWhatOneUserCausesIsBounded(t *testing.T) {
 	}
 }
 
-// Below its reserve, the disk is left to the store: only changes are recorded.
+// When the free space is below the reserve, the rest of the disk is for the store: only
+// changes are recorded.
 func TestALittleSpaceIsKeptForChanges(t *testing.T) {
 	w := newWorld(t)
 	all := []Event{
 		{Name: TokensRefreshed}, {Name: RefreshRepeated}, {Name: TokenRefused, GrantID: "00"}, {Name: TokenRefused}, {Name: ClientAuthFailed},
 		{Name: LoginSucceeded}, {Name: "refresh_replayed"}, {Name: "grant_revoked"},
 	}
-	const total = 100 << 30 // and so 2 GB are the reserve
+	const total = 100 << 30 // the reserve is 2 GB
 	var free atomic.Uint64
 	o := w.options()
 	o.disk = func(string) (disk, error) { return disk{free.Load(), total}, nil }
 	for i, step := range []struct {
 		free   uint64
-		want   int // the last so many of all
+		want   int // the last so many of the events
 		logged string
 	}{
 		{10 << 30, 8, ""}, {1900 << 20, 3, "level=ERROR"}, {1000 << 20, 3, ""}, {2100 << 20, 3, ""}, {3 << 30, 8, "level=INFO"},
@@ -154,7 +155,7 @@ func TestALittleSpaceIsKeptForChanges(t *testing.T) {
 			w.log.text.Reset()
 			before := len(w.read(Filter{}))
 			l := Open(o)
-			l.short = i > 1 && i < 5 // as the Log of the step before has left it
+			l.short = i > 1 && i < 5 // the state that the previous Log has left
 			l.Record(Event{Name: ConfigReloaded})
 			time.Sleep(time.Second)
 			synctest.Wait()
@@ -195,7 +196,7 @@ func TestALittleSpaceIsKeptForChanges(t *testing.T) {
 	w.holds(Check{})
 }
 
-// A writer waits two seconds for another one, and tries often all the while.
+// A writer waits two seconds for another one's lock, and polls it often.
 func TestALockIsWaitedForTwoSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var locks [2]lock
@@ -242,8 +243,8 @@ func TestTheReserveIsAShareOfTheDiskAndNeverMoreThanHalf(t *testing.T) {
 	}
 }
 
-// A server removes the oldest files as soon as there is one too many, and what
-// is left holds.
+// A server removes the oldest files as soon as the audit log is too large, and the rest
+// still verifies.
 func TestTheAuditLogDoesNotGrowBeyondItsLimit(t *testing.T) {
 	w := newWorld(t)
 	o := w.options()
@@ -287,7 +288,7 @@ func TestTheAuditLogDoesNotGrowBeyondItsLimit(t *testing.T) {
 	}
 }
 
-// A file that a killed process has left empty or torn holds nothing up.
+// An empty or torn file of a killed process does not prevent removals.
 func TestSegmentsWithoutARecordAreRemovedWithTheOthers(t *testing.T) {
 	for name, o := range map[string]Options{"age": {Retention: 30 * 24 * time.Hour}, "size": {MaxSize: 1100, size: 900}} {
 		t.Run(name, func(t *testing.T) {
@@ -306,7 +307,7 @@ func TestSegmentsWithoutARecordAreRemovedWithTheOthers(t *testing.T) {
 	}
 }
 
-// A segment of a clock that was ahead does not hold up the removal of all later ones.
+// A segment from a clock that was ahead does not prevent the removal of all later ones.
 func TestASegmentOfAClockAheadIsRemovedWithTheOthers(t *testing.T) {
 	const years = 10 * 365 * 24 * time.Hour
 	w := newWorld(t)
@@ -323,11 +324,11 @@ func TestASegmentOfAClockAheadIsRemovedWithTheOthers(t *testing.T) {
 	w.holds(Check{})
 }
 
-// A clock that is wrong for a moment removes nothing for its age: what is removed is gone.
+// A temporarily wrong clock must not remove anything, because removals are final.
 func TestAWrongClockRemovesNoRecords(t *testing.T) {
 	const year = 365 * 24 * time.Hour
 	for name, c := range map[string]struct {
-		ran, moved time.Duration // of a server
+		ran, moved time.Duration // the server's running time, and the step of its clock
 		left       int
 	}{
 		"it is right":                    {ran: time.Hour, left: 2},
@@ -365,7 +366,7 @@ func TestAWrongClockRemovesNoRecords(t *testing.T) {
 	}
 }
 
-// removeOld removes as a server with these options does.
+// removeOld removes segments as a server with these options would.
 func (w *world) removeOld(with Options) {
 	w.Helper()
 	o := w.options()
@@ -377,9 +378,9 @@ func (w *world) removeOld(with Options) {
 	}
 }
 
-// A process that is killed while it removes leaves some of the files that its
-// record names. That is no break, whoever looks before the next one removes
-// them; but what the record does not name must be there.
+// A process that is killed during a removal leaves some of the files that its record
+// names. That is no break of the chain, also before the next process removes them. A file
+// that the record does not name must exist.
 func TestARemovalThatWasCutShortIsNoBreak(t *testing.T) {
 	w := newWorld(t)
 	for range 8 {
@@ -390,7 +391,7 @@ func TestARemovalThatWasCutShortIsNoBreak(t *testing.T) {
 	for n := range uint64(8) {
 		kept[n+1] = w.text(n + 1)
 	}
-	w.removeOld(Options{Retention: 6 * 24 * time.Hour}) // segments 1 to 4
+	w.removeOld(Options{Retention: 6 * 24 * time.Hour}) // removes segments 1 to 4
 	if removed := w.read(Filter{Events: []Name{Removed}}); len(removed) != 1 || !strings.HasPrefix(removed[0].Detail, "segments 1 to 4,") {
 		t.Fatalf("%+v", removed)
 	}
@@ -400,7 +401,7 @@ func TestARemovalThatWasCutShortIsNoBreak(t *testing.T) {
 			t.Errorf("with segments %d to 4 left: %+v", n, v)
 		}
 	}
-	// What is left of them is verified like all else.
+	// Remaining files are verified like all others.
 	w.replace(4, []byte(strings.Replace(string(kept[4]), "alice", "mallo", 1)))
 	var b *Break
 	if _, err := (Check{}).Verify(w.dir); !errors.As(err, &b) {

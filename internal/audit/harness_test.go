@@ -22,7 +22,7 @@ type world struct {
 	now time.Time
 }
 
-// logged is what Logs have logged.
+// logged collects the log lines of Logs.
 type logged struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -40,8 +40,8 @@ func (l *logged) String() string {
 	return l.text.String()
 }
 
-// theRing is a ring with keys for the audit log that are used from the given
-// instants on, and the rings that came before each.
+// theRing returns a ring with keys for the audit log that become active at the given
+// instants, and all rings before it.
 func theRing(t testing.TB, activeAt ...time.Time) *keys.Ring {
 	rings := rotated(t, append([]time.Time{{}}, activeAt...)...)
 	return rings[len(rings)-1]
@@ -75,7 +75,7 @@ func rotated(t testing.TB, activeAt ...time.Time) (rings []*keys.Ring) {
 	return rings
 }
 
-// by has o's lines made under the keys of a ring.
+// by returns options that make MACs with the keys of a ring.
 func (o Options) by(ring *keys.Ring) Options {
 	o.Keys = func() (*keys.Ring, bool) { return ring, true }
 	return o
@@ -101,7 +101,7 @@ func (w *world) options() Options {
 	return Options{Directory: w.dir, Node: "a", Routine: true, Now: w.clock, Log: slog.New(slog.NewTextHandler(&w.log, nil))}
 }
 
-// record writes events by a Log of its own, as a command does.
+// record writes events with a new Log, as a command does.
 func (w *world) record(events ...Event) {
 	w.Helper()
 	w.recordAs(w.options(), events...)
@@ -118,7 +118,7 @@ func (w *world) recordAs(o Options, events ...Event) {
 	}
 }
 
-// logins are n different events.
+// logins returns n different events.
 func logins(n int) (list []Event) {
 	for range n {
 		list = append(list, Event{Name: LoginSucceeded, Subject: "alice", RequestID: "1"})

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// The log is read from its end, over the borders of files and of what is read at once.
+// The log is read backwards, across the borders of files and read buffers.
 func TestLast(t *testing.T) {
 	w := newWorld(t)
 	o := w.options()
@@ -60,7 +60,7 @@ func TestLast(t *testing.T) {
 	if got, _ := pages(Filter{RequestID: want[len(want)-1]}, 10); len(got) != 1 {
 		t.Errorf("%d records of the first request", len(got))
 	}
-	// Of files before an instant, nothing is read.
+	// Files before the requested instant are not read.
 	w.replace(1, []byte("no record\n"))
 	recent := logins
 	recent.Since = w.now.Add(-90 * time.Minute)
@@ -70,7 +70,7 @@ func TestLast(t *testing.T) {
 	if got, _ := pages(logins, 1000); len(got) < len(want)/2 {
 		t.Errorf("%d records beside a damaged file", len(got))
 	}
-	// A line that is being written is none yet.
+	// An incomplete last line is ignored.
 	list, err := segments(w.dir)
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func TestLast(t *testing.T) {
 	}
 }
 
-// A search that has no more time says where it was.
+// A search that runs out of time returns its position.
 func TestAnInterruptedSearchGoesOn(t *testing.T) {
 	w := newWorld(t)
 	w.recordAs(w.small(), Event{Name: LoginSucceeded, RequestID: "first"}, Event{Name: LoginSucceeded, RequestID: "second"})
@@ -104,7 +104,8 @@ func TestAnInterruptedSearchGoesOn(t *testing.T) {
 	}
 }
 
-// The first look at a log is a short one, wherever the records are that it looks for.
+// The first search of a log is limited to a short time, wherever the matching records
+// are.
 func TestTheFirstLookIsShort(t *testing.T) {
 	defer func(was int) { firstLook = was }(firstLook)
 	firstLook = 1000

@@ -17,7 +17,8 @@ import (
 	"unicode"
 )
 
-// A server and commands write at the same time: one chain, and nothing is lost.
+// A server and commands write simultaneously: they extend one chain, and no event is
+// lost.
 func TestAllProcessesAppendToOneChain(t *testing.T) {
 	w := newWorld(t)
 	const writers, each = 8, 300
@@ -30,14 +31,14 @@ func TestAllProcessesAppendToOneChain(t *testing.T) {
 			for n := range each {
 				l.Record(Event{Name: LoginSucceeded, Subject: fmt.Sprint(n)})
 				if n%50 == 0 {
-					time.Sleep(time.Millisecond) // so that several batches meet
+					time.Sleep(time.Millisecond) // so that several batches collide
 				}
 			}
 			if err := l.Close(); err != nil {
 				t.Error(err)
 			}
 			n := l.Numbers()
-			n.Fault = false // the last try before Close may have waited for the others in vain
+			n.Fault = false // the last try before Close may have failed to get the lock
 			if n != (Numbers{Written: each}) {
 				t.Errorf("writer %d: %+v", i, n)
 			}
@@ -81,11 +82,11 @@ func TestARecordIsDurableWithinASecond(t *testing.T) {
 	}
 }
 
-// The work goes on while the audit log cannot be written: what waits is bounded, the
-// fault is logged once, and the audit log says what it lacks.
+// If the audit log cannot be written, the work continues. The queue is bounded, the fault
+// is logged once, and the audit log records what it lacks.
 func TestWhatIsLostIsCountedLoggedAndRecorded(t *testing.T) {
 	w := newWorld(t)
-	if err := os.WriteFile(w.dir, nil, 0o600); err != nil { // a file where the directory belongs
+	if err := os.WriteFile(w.dir, nil, 0o600); err != nil { // a file in place of the directory
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
@@ -121,7 +122,7 @@ func TestWhatIsLostIsCountedLoggedAndRecorded(t *testing.T) {
 		t.Errorf("gap records %+v", gaps)
 	}
 	if v := w.holds(Check{}); len(v.Notes) != 1 {
-		t.Errorf("a gap is not told of: %v", v.Notes)
+		t.Errorf("no note about the gap: %v", v.Notes)
 	}
 }
 
@@ -137,7 +138,7 @@ func TestAStopThatCannotWriteSaysSo(t *testing.T) {
 	}
 }
 
-// A disk that fills up in the middle of a write leaves no half line behind.
+// If the disk fills up during a write, no partial line remains.
 func TestAFailedWriteIsTakenBack(t *testing.T) {
 	w := newWorld(t)
 	w.record(logins(1)...)
@@ -146,7 +147,7 @@ func TestAFailedWriteIsTakenBack(t *testing.T) {
 	if err := d.write(logins(1), &author{node: "a", now: w.clock()}, segmentSize); err != nil {
 		t.Fatal(err)
 	}
-	// What the kernel has taken of a line that did not fit.
+	// Part of a line that did not fit.
 	f, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -168,7 +169,7 @@ func TestAFailedWriteIsTakenBack(t *testing.T) {
 	}
 }
 
-// Strangers cannot fill the disk, nor push out what others do.
+// Unauthenticated callers can neither fill the disk nor displace other events.
 func TestAFloodOfStrangersIsCountedAndNotRecorded(t *testing.T) {
 	w := newWorld(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -216,7 +217,7 @@ func TestNoLogRecordsNothing(t *testing.T) {
 	if err := l.Close(); err != nil || l.Numbers() != (Numbers{}) || l.Head() != (Head{}) {
 		t.Error("a nil Log does something")
 	}
-	// And one that is not used makes nothing.
+	// A Log without events creates no files.
 	w := newWorld(t)
 	w.record()
 	if _, err := os.Stat(w.dir); !os.IsNotExist(err) {
@@ -233,7 +234,7 @@ func TestAServerThatEndsWithoutAStopIsToldOf(t *testing.T) {
 	if got := w.names(); !slices.Equal(got, []Name{Segment, ServerStarted, ServerStarted}) {
 		t.Errorf("after a stop: %v", got)
 	}
-	if err := os.WriteFile(filepath.Join(w.dir, openName), nil, 0o600); err != nil { // as a kill leaves it
+	if err := os.WriteFile(filepath.Join(w.dir, openName), nil, 0o600); err != nil { // the state after a kill
 		t.Fatal(err)
 	}
 	w.recordAs(o, Event{Name: ServerStarted})
@@ -242,7 +243,7 @@ func TestAServerThatEndsWithoutAStopIsToldOf(t *testing.T) {
 	}
 }
 
-// The audit log may be outside of the data directory, in one that is root's.
+// The audit log may be in a directory of root, outside of the data directory.
 func TestWhatRootMakesBelongsToTheOwnerOfTheData(t *testing.T) {
 	w := newWorld(t)
 	owner := os.Geteuid()
@@ -264,13 +265,13 @@ func TestWhatRootMakesBelongsToTheOwnerOfTheData(t *testing.T) {
 			t.Errorf("%s belongs to %d, want %d", path, got, owner)
 		}
 	}
-	// Nothing says whose it will be: the directory that holds it.
+	// Without an owner, the file gets the owner of its directory.
 	o.Directory, o.Owner = filepath.Join(t.TempDir(), "audit"), filepath.Join(o.Owner, "absent")
 	w.recordAs(o, logins(1)...)
 }
 
-// Between the making of a file and the change of its owner, the server's user can
-// exchange it for a link to one of root's.
+// Between the creation of a file and its change of owner, the server's user could replace
+// it by a link to a file of root.
 func TestWhatHasTakenTheFilesPlaceIsNotGivenAway(t *testing.T) {
 	owner := os.Geteuid()
 	if owner == 0 {
@@ -318,8 +319,8 @@ func TestAnOldSecretIsToldOfOnceAnHour(t *testing.T) {
 	}
 }
 
-// Texts of strangers make no second line, do not move a terminal's cursor, and
-// have a bound (CWE-117); whatever they are, the line is JSON that says them.
+// Texts from unauthenticated callers cannot add a line, control a terminal, or exceed a
+// length (CWE-117); the line is always valid JSON.
 func TestTextsOfStrangersAreEscapedAndBounded(t *testing.T) {
 	for _, text := range []string{
 		"a\nb", "a\r\n{\"seq\":9}", `quote " and \ backslash`, "\x1b[2Jgone", "\u202eright to left", "\u2028line", "\x00", "\x7f", "\u009b31m",
@@ -368,7 +369,7 @@ func BenchmarkRecordOfARefresh(b *testing.B) {
 		GrantID: "5bfa17e06daeba431dc63a483b080d18", Generation: 12, RequestID: "8a1b4306b3564cc7", RemoteIP: netip.MustParseAddr("192.0.2.7"),
 	}
 	by := &author{node: "node", ring: theRing(b), now: now}
-	batch := slices.Repeat([]Event{e}, 60) // of ten milliseconds at 6000 a second
+	batch := slices.Repeat([]Event{e}, 60) // a batch of ten milliseconds at 6000 a second
 	b.ReportAllocs()
 	n := 0
 	for b.Loop() {

@@ -13,7 +13,7 @@ import (
 	"github.com/mintage/mintage/internal/keys"
 )
 
-// sealed is an audit log of three segments or more whose lines have MACs.
+// sealed returns an audit log of at least three segments whose lines have MACs.
 func sealed(t *testing.T, ring *keys.Ring) *world {
 	w := newWorld(t)
 	for range 5 {
@@ -25,8 +25,8 @@ func sealed(t *testing.T, ring *keys.Ring) *world {
 	return w
 }
 
-// rewrite writes an audit log anew as somebody does who can write its files: without
-// the entries that keep refuses, all chained again.
+// rewrite rewrites an audit log as an attacker with write access could: it removes the
+// entries that keep rejects, and chains the others again.
 func (w *world) rewrite(chain string, keep func(e *Entry) bool) {
 	w.Helper()
 	list, err := segments(w.dir)
@@ -42,7 +42,7 @@ func (w *world) rewrite(chain string, keep func(e *Entry) bool) {
 			if err := json.Unmarshal(line, &e); err != nil {
 				w.Fatal(err)
 			}
-			if seq == 0 && e.Seq > 1 { // of an audit log whose beginning was removed
+			if seq == 0 && e.Seq > 1 { // the beginning of this audit log was removed
 				seq = e.Seq - 1
 				prev, _ = ParseHash(e.Prev)
 			}
@@ -78,8 +78,8 @@ func (w *world) breaks(c Check, why string) {
 	}
 }
 
-// Records are removed, and all the others chained again, under the name of the
-// old chain or of a new one.
+// Records are removed and the others chained again, with the old chain's name or a new
+// one.
 func TestAnAuditLogThatWasChainedAnewDoesNotHold(t *testing.T) {
 	ring := theRing(t)
 	for _, chain := range []string{"", "0123456789abcdef"} {
@@ -95,7 +95,7 @@ func TestAnAuditLogThatWasChainedAnewDoesNotHold(t *testing.T) {
 			"with the mac of another line": {func(e *Entry) { e.MAC = string(ring.AppendLineMAC(nil, []byte("another"), 0)) }, "its mac is wrong"},
 		} {
 			if chain != "" && name == "without those of its end" {
-				continue // the first line has another chain's name, and with it a wrong MAC
+				continue // the first line has another chain's name, and so a wrong MAC
 			}
 			w := sealed(t, ring)
 			w.rewrite(chain, func(e *Entry) bool { c.change(e); return e.Seq != 6 })
@@ -103,7 +103,7 @@ func TestAnAuditLogThatWasChainedAnewDoesNotHold(t *testing.T) {
 				t.Errorf("%s: the chain alone: %v", name, err)
 			}
 			w.breaks(Check{Ring: ring}, c.why)
-			// A restored store may lack keys; what it has of them is verified.
+			// A restored store may lack keys; lines of the keys that it has are verified.
 			if lacks := strings.Contains(c.why, "does not hold"); !lacks {
 				w.breaks(Check{Ring: ring, Restored: true}, c.why)
 			} else if v := w.holds(Check{Ring: ring, Restored: true}); v.MACs > 0 || !strings.Contains(strings.Join(v.Notes, "\n"), fmt.Sprintf("%d records have a mac by a key that the restored store lacks", v.Records)) {
@@ -116,8 +116,8 @@ func TestAnAuditLogThatWasChainedAnewDoesNotHold(t *testing.T) {
 	}
 }
 
-// The oldest segments are deleted, and a record is forged that says that the
-// retention has removed them.
+// The oldest segments are deleted, and a forged record claims that the retention has
+// removed them.
 func TestAForgedRemovalDoesNotHold(t *testing.T) {
 	ring := theRing(t)
 	for _, mac := range []string{"", string(ring.AppendLineMAC(nil, []byte("another"), 0))} {
@@ -145,8 +145,8 @@ func TestAForgedRemovalDoesNotHold(t *testing.T) {
 	}
 }
 
-// Commands that have no key-encryption key write no MACs, before and after lines of
-// servers. A note counts them.
+// Commands without the key-encryption key write lines without MACs, before and after a
+// server's lines. A note counts them.
 func TestLinesWithoutAMACHoldAsWhatTheyAre(t *testing.T) {
 	w := newWorld(t)
 	ring := rotated(t, w.now)[0]
@@ -166,8 +166,8 @@ func TestLinesWithoutAMACHoldAsWhatTheyAre(t *testing.T) {
 	}
 }
 
-// Whoever has copied a key that is out of use cannot write lines of today, and
-// what was written under it holds for ever.
+// With a copy of a retired key nobody can write lines of today; lines that the key has
+// made stay valid.
 func TestARotatedKeyMakesNoLineOfToday(t *testing.T) {
 	w := newWorld(t)
 	rings := rotated(t, w.now, w.now.Add(time.Hour))
@@ -175,7 +175,7 @@ func TestARotatedKeyMakesNoLineOfToday(t *testing.T) {
 	w.step(time.Hour)
 	w.recordAs(w.options().by(rings[1]), logins(2)...)
 	w.step(time.Minute)
-	w.recordAs(w.options().by(rings[0]), logins(1)...) // a node that has not heard of it
+	w.recordAs(w.options().by(rings[0]), logins(1)...) // a node that has not yet read the new key
 	if v := w.holds(Check{Ring: rings[1]}); v.MACs != 6 || len(v.Notes) > 0 {
 		t.Errorf("%+v", v)
 	}
@@ -184,7 +184,8 @@ func TestARotatedKeyMakesNoLineOfToday(t *testing.T) {
 	w.breaks(Check{Ring: rings[1]}, "which was out of use at")
 }
 
-// To go on from lines that somebody has changed would vouch for them.
+// A writer must not continue after lines that somebody has changed, because that would
+// authenticate them.
 func TestAWriterDoesNotGoOnFromWhatWasChangedBehindIt(t *testing.T) {
 	ring := theRing(t)
 	for name, change := range map[string]func(w *world){
@@ -205,7 +206,7 @@ func TestAWriterDoesNotGoOnFromWhatWasChangedBehindIt(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			w.record(Event{Name: "cutoff"}) // of a command
+			w.record(Event{Name: "cutoff"}) // by a command
 			if err := d.write(logins(3), by, segmentSize); err != nil {
 				t.Fatal(err)
 			}
@@ -225,8 +226,8 @@ func TestAWriterDoesNotGoOnFromWhatWasChangedBehindIt(t *testing.T) {
 	}
 }
 
-// A copy that took the place of the file, such as one of a backup, has all later records:
-// nobody would find them in the open file that it replaced.
+// If a file is replaced, for example from a backup, the writer continues in the new file:
+// nobody would find records in the old, deleted one.
 func TestAWriterGoesOnInTheFileThatIsThere(t *testing.T) {
 	w := newWorld(t)
 	d := directory{path: w.dir}
@@ -245,8 +246,7 @@ func TestAWriterGoesOnInTheFileThatIsThere(t *testing.T) {
 	}
 }
 
-// A server has no keys before it has opened its store: what it records until
-// then waits.
+// A server has no keys before it has opened its store: its records wait until then.
 func TestAServersRecordsWaitForItsKeys(t *testing.T) {
 	w := newWorld(t)
 	ring := theRing(t)
@@ -263,7 +263,7 @@ func TestAServersRecordsWaitForItsKeys(t *testing.T) {
 	l := Open(o)
 	l.Record(Event{Name: ServerStarted})
 	<-asked
-	<-asked // and again
+	<-asked // once more
 	if list, err := segments(w.dir); err != nil || len(list) > 0 {
 		t.Errorf("%d segments, %v", len(list), err)
 	}
@@ -276,7 +276,7 @@ func TestAServersRecordsWaitForItsKeys(t *testing.T) {
 	}
 }
 
-// The store knows of a removal before it is done, or else nothing is removed.
+// A removal is stored before it happens; without that, nothing is removed.
 func TestNothingIsRemovedBeforeTheStoreKnows(t *testing.T) {
 	w := segmented(t)
 	var told []Head
@@ -300,11 +300,11 @@ func TestNothingIsRemovedBeforeTheStoreKnows(t *testing.T) {
 	sweep()
 	after, _ := segments(w.dir)
 	if len(told) != 1 || len(after) < len(before) {
-		t.Fatalf("the store was told %v; there were %d segments, and are %d", told, len(before), len(after))
+		t.Fatalf("the store has recorded %v; there were %d segments, and now there are %d", told, len(before), len(after))
 	}
 	p, err := Find(w.dir, told[0])
 	if err != nil || !p.Found || p.First != 1 || told[0].Chain != w.holds(Check{}).Head.Chain {
-		t.Errorf("what was told is at %+v, %v", p, err)
+		t.Errorf("the recorded position is %+v, %v", p, err)
 	}
 	for range 3 {
 		sweep()
@@ -317,7 +317,7 @@ func TestNothingIsRemovedBeforeTheStoreKnows(t *testing.T) {
 	sweep()
 	v := w.holds(Check{})
 	if len(told) != 2 || v.Removed != told[1].Seq || !v.RemovedAt.Equal(w.now) {
-		t.Errorf("the store was told %v; removed are %d at %s", told, v.Removed, v.RemovedAt)
+		t.Errorf("the store has recorded %v; removed are %d at %s", told, v.Removed, v.RemovedAt)
 	}
 	if p, err := Find(w.dir, told[1]); err != nil || p.Found || p.First != v.Removed+1 {
 		t.Errorf("what was removed is at %+v, %v", p, err)

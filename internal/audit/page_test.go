@@ -12,7 +12,7 @@ import (
 
 const page = "../../docs/reference/events.md"
 
-// Every event is on the page, and every event on the page is one.
+// The page and the program list the same events.
 func TestThePageListsEveryEvent(t *testing.T) {
 	text, err := os.ReadFile(page)
 	if err != nil {
@@ -37,12 +37,12 @@ func TestThePageListsEveryEvent(t *testing.T) {
 	}
 	for _, name := range listed {
 		if !slices.Contains(Names(), name) {
-			t.Errorf("the page has %s, which is no event", name)
+			t.Errorf("the page has %s, which does not exist", name)
 		}
 	}
 }
 
-// The example is what would be written.
+// The example is what the program would write.
 func TestTheExampleOfThePageIsALine(t *testing.T) {
 	text, err := os.ReadFile(page)
 	if err != nil {
@@ -52,7 +52,7 @@ func TestTheExampleOfThePageIsALine(t *testing.T) {
 	example, _, _ = strings.Cut(example, "```")
 	prev, ok := ParseHash("c1b4c2f3f4cf1e9f4e1f0d4be1ab6dc43a0e0f4a3c0f2f9f3a4e1c5d6b7a8f90")
 	if !ok {
-		t.Fatal("the test has no hash")
+		t.Fatal("the page's example has no hash")
 	}
 	want := appendLine(nil, &Event{
 		Name: "refresh_replayed", Outcome: Refused, Time: time.Date(2026, 11, 21, 9, 30, 0, 123e6, time.UTC), Realm: "/api", ClientID: "billing",

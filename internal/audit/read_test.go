@@ -32,7 +32,7 @@ func TestAFilterSelects(t *testing.T) {
 		"since":        {Filter{Since: hour(2)}, []string{"r2", "r3"}},
 		"until":        {Filter{Until: hour(2)}, []string{"", "r1"}},
 		"two of these": {Filter{GrantID: "g1", Since: hour(2)}, []string{"r2"}},
-		// What stands elsewhere in a line is not what is asked for.
+		// A text in another member of the line does not match.
 		"another member": {Filter{GrantID: "c1"}, nil},
 	} {
 		var got []string
@@ -45,7 +45,7 @@ func TestAFilterSelects(t *testing.T) {
 	}
 }
 
-// Long audit logs are not read from their beginning for what happened lately.
+// For recent events, a long audit log is not read from its beginning.
 func TestSegmentsBeforeAnInstantAreNotRead(t *testing.T) {
 	w := newWorld(t)
 	o := w.options()
@@ -101,8 +101,8 @@ func TestAnAuditLogIsFollowedIntoItsNextSegments(t *testing.T) {
 	}
 }
 
-// Whole segments go when all of their lines are old enough. What is left
-// holds, and begins where the record of it says.
+// A whole segment is removed when all of its lines are old enough. The rest verifies, and
+// begins where the record of the removal says.
 func TestRetentionRemovesWholeSegmentsAndTheRestHolds(t *testing.T) {
 	w := newWorld(t)
 	o := w.options()
@@ -126,7 +126,7 @@ func TestRetentionRemovesWholeSegmentsAndTheRestHolds(t *testing.T) {
 	if removed := w.read(Filter{Events: []Name{Removed}}); len(removed) != 1 || !strings.HasPrefix(removed[0].Detail, "segments 1 to 9,") {
 		t.Errorf("%+v", removed)
 	}
-	// A record of another removal does not do for a segment more.
+	// The record of one removal does not justify the removal of another segment.
 	list, err := segments(w.dir)
 	if err != nil {
 		t.Fatal(err)
@@ -140,7 +140,7 @@ func TestRetentionRemovesWholeSegmentsAndTheRestHolds(t *testing.T) {
 	}
 }
 
-// The removal of a segment that was changed would hide the change.
+// A changed segment is kept, because its removal would hide the change.
 func TestRetentionKeepsASegmentThatWasChanged(t *testing.T) {
 	for name, change := range map[string]func(text []byte) []byte{
 		"a line changed":     func(text []byte) []byte { return bytes.ReplaceAll(text, []byte("alice"), []byte("mallo")) },
@@ -165,7 +165,7 @@ func TestRetentionKeepsASegmentThatWasChanged(t *testing.T) {
 			}
 			var b *Break
 			if _, err := (Check{}).Verify(w.dir); !errors.As(err, &b) {
-				t.Errorf("the change is not found any more: %v", err)
+				t.Errorf("verification no longer finds the change: %v", err)
 			}
 		})
 	}

@@ -25,7 +25,7 @@ import (
 
 const base = grant.Instant(1_795_000_000_000)
 
-// An audited store is one whose changes are recorded, and that fails on demand.
+// An auditedStore is a store with fault injection whose changes are recorded.
 type auditedStore struct {
 	store.Store
 	t      *testing.T
@@ -51,7 +51,7 @@ func newAuditedStore(t *testing.T) *auditedStore {
 	return s
 }
 
-// recorded ends the Log, and lists what it has written but for the first line.
+// recorded closes the Log, and returns its entries without the first one.
 func (s *auditedStore) recorded() (list []audit.Entry) {
 	s.t.Helper()
 	if err := s.log.Close(); err != nil {
@@ -79,7 +79,8 @@ func aGrant() grant.Grant {
 	}
 }
 
-// A command may be killed as soon as it has said what it has done.
+// A command may be killed as soon as it has reported success, so the change must already
+// be recorded.
 func TestAChangeOfACommandIsRecordedBeforeItGoesOn(t *testing.T) {
 	s := newAuditedStore(t)
 	log := audit.Open(audit.Options{Directory: s.dir, AtOnce: true, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
@@ -100,7 +101,7 @@ func TestAChangeOfACommandIsRecordedBeforeItGoesOn(t *testing.T) {
 			t.Fatalf("%d records of %s when it is made", n, id)
 		}
 	}
-	// Once the audit log is closed, nothing waits for it.
+	// Once the audit log is closed, changes do not wait for it.
 	if err := log.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +110,7 @@ func TestAChangeOfACommandIsRecordedBeforeItGoesOn(t *testing.T) {
 	}
 }
 
-// Every write that takes events passes them on, with what the write is about.
+// Every write with events passes them on, with the ids of what it changes.
 func TestEveryChangeIsRecordedWithWhomItConcerns(t *testing.T) {
 	s := newAuditedStore(t)
 	ctx := audit.With(t.Context(), audit.Origin{RequestID: "r1", RemoteIP: netip.MustParseAddr("192.0.2.7")})
@@ -162,8 +163,8 @@ func TestEveryChangeIsRecordedWithWhomItConcerns(t *testing.T) {
 	}
 }
 
-// What surely did not happen is not recorded; what perhaps did, is recorded as
-// that.
+// A write that surely failed is not recorded; one with an unknown outcome is recorded as
+// such.
 func TestTheRecordIsTrueToWhatCameOfTheWrite(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault storetest.Fault
@@ -182,7 +183,7 @@ func TestTheRecordIsTrueToWhatCameOfTheWrite(t *testing.T) {
 			}
 			s.faulty.Inject(storetest.CommitEntry, 1, c.fault)
 			s.faulty.Inject(storetest.UpdateGrant, 1, func(ctx context.Context, do func() error) error {
-				// The engine has asked for a decision, whatever came of it.
+				// The engine has called the decision function, whatever the outcome.
 				do()
 				return c.fault(ctx, func() error { return nil })
 			})
@@ -211,7 +212,7 @@ func revoke(g grant.Grant) (grant.Grant, []store.Event) {
 	return g, []store.Event{event(store.EventGrantRevoked, g.ID.String())}
 }
 
-// Who revokes what is revoked changes nothing.
+// Revoking a revoked grant changes nothing.
 func TestARevocationIsRecordedOnce(t *testing.T) {
 	s := newAuditedStore(t)
 	g := aGrant()
@@ -231,7 +232,7 @@ func TestARevocationIsRecordedOnce(t *testing.T) {
 	}
 }
 
-// An engine that loses its first write to somebody else, and decides again.
+// twice is an engine that loses its first write to a concurrent one, and decides again.
 type twice struct{ store.Store }
 
 func (s twice) UpdateGrant(_ context.Context, _ grant.ID, decide store.Decide) error {
@@ -248,11 +249,11 @@ func TestTheLastDecisionCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if list := s.recorded(); len(list) != 0 {
-		t.Errorf("what was decided at first and not in the end is recorded: %+v", list)
+		t.Errorf("the first decision is recorded, although the second one was stored: %+v", list)
 	}
 }
 
-// The list of events has those of the store.
+// The list of event names contains those of the store.
 func TestNamesHasEveryEventOfTheStoreOnce(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "../store/rows.go", nil, 0)
 	if err != nil {
@@ -282,8 +283,8 @@ func TestNamesHasEveryEventOfTheStoreOnce(t *testing.T) {
 	}
 }
 
-// A store that does not respond in time may decide later: it decides as it was asked,
-// whatever was asked since.
+// If a store responds too late, it may still decide later: by its own request, whatever
+// was requested since.
 func TestALateDecisionIsTheOneThatWasAsked(t *testing.T) {
 	s := newAuditedStore(t)
 	if err := s.CreateGrant(t.Context(), aGrant()); err != nil {

@@ -10,14 +10,14 @@ import (
 	"testing"
 )
 
-// small makes segments of a few lines.
+// small returns options that make segments of a few lines.
 func (w *world) small() Options {
 	o := w.options()
 	o.size = 900
 	return o
 }
 
-// segmented is an audit log of three segments or more.
+// segmented returns an audit log of at least three segments.
 func segmented(t *testing.T) *world {
 	w := newWorld(t)
 	for range 5 {
@@ -37,8 +37,8 @@ func TestAnUntouchedAuditLogHolds(t *testing.T) {
 	}
 }
 
-// Every way to change an audit log without rewriting what follows is found, at the
-// place where it was done.
+// Every change of an audit log without rewriting the following lines is found at its
+// position.
 func TestWhatWasChangedIsFoundAtItsPlace(t *testing.T) {
 	line := func(text []byte, n int) []byte { return bytes.SplitAfter(text, []byte("\n"))[n-1] }
 	for name, c := range map[string]struct {
@@ -108,7 +108,7 @@ func TestWhatWasChangedIsFoundAtItsPlace(t *testing.T) {
 	}
 }
 
-// What the chain cannot tell, a hash that is kept elsewhere does.
+// The chain cannot show that its end was cut off; a hash that was kept elsewhere can.
 func TestAnAuditLogThatWasCutOffLacksTheHeadThatWasKept(t *testing.T) {
 	w := newWorld(t)
 	w.record(logins(5)...)
@@ -123,8 +123,8 @@ func TestAnAuditLogThatWasCutOffLacksTheHeadThatWasKept(t *testing.T) {
 	}
 }
 
-// A process was killed in the middle of a line, or of beginning a segment: what
-// it wrote stays as it is, is told of, and is no break.
+// A process was killed while it wrote a line or began a segment. Its last bytes are kept
+// and reported, and are no break.
 func TestWhatAKilledProcessHasLeftIsNoBreak(t *testing.T) {
 	for _, left := range []string{"{", `{"seq":4,"time":"2026`, strings.Repeat("x", 5000), "{\"seq\":4\x00\x00\x00", strings.Repeat("\x00", 200_000)} {
 		t.Run(fmt.Sprintf("%d bytes", len(left)), func(t *testing.T) {
@@ -144,7 +144,7 @@ func TestWhatAKilledProcessHasLeftIsNoBreak(t *testing.T) {
 			if n := len(w.read(Filter{Subject: "alice"})); n != 4 {
 				t.Errorf("%d records are read, want 4", n)
 			}
-			// It is part of what the next segment vouches for.
+			// The next segment authenticates them.
 			w.replace(1, w.text(1)[:len(w.text(1))-1])
 			var b *Break
 			if _, err := (Check{}).Verify(w.dir); !errors.As(err, &b) || b.File != w.path(2) || b.Line != 1 {
@@ -154,8 +154,8 @@ func TestWhatAKilledProcessHasLeftIsNoBreak(t *testing.T) {
 	}
 }
 
-// Files that are given by name need not be the first of their audit log: somebody
-// keeps them elsewhere, or looks at the last one alone.
+// Named files need not begin with the first segment: an operator may archive them, or
+// verify only the last one.
 func TestFilesGivenByNameNeedNoBeginning(t *testing.T) {
 	w := segmented(t)
 	first, err := segment{path: w.path(2)}.firstEntry()
@@ -189,8 +189,8 @@ func TestFilesGivenByNameNeedNoBeginning(t *testing.T) {
 	}
 }
 
-// A machine loses power in the middle of a line, and the next process is killed
-// when it has made a file and not yet written to it.
+// A machine loses power during a line, and the next process is killed after creating an
+// empty file.
 func TestATornLineBeforeAnEmptySegmentIsVouchedFor(t *testing.T) {
 	w := newWorld(t)
 	w.record(logins(2)...)
@@ -225,8 +225,8 @@ func TestASegmentThatWasHardlyBegunIsGoneOnFrom(t *testing.T) {
 	}
 }
 
-// An audit log whose end was tampered with is not continued as if nothing were
-// wrong, and recording does not end for it.
+// After a manipulated end, recording continues in a new chain, and not as if nothing had
+// happened.
 func TestADamagedEndIsNotContinued(t *testing.T) {
 	w := newWorld(t)
 	w.record(logins(2)...)

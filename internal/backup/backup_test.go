@@ -66,8 +66,8 @@ func TestABackupBesideAWriterIsOfOneMomentAndHoldsAllThatWasAnsweredBefore(t *te
 	defer stop()
 	writing.Go(func() {
 		for ctx.Err() == nil {
-			// All of them by one generation, one after the other: of any moment,
-			// no two are further apart than one.
+			// The writer rotates all grants by one generation in turn: at each moment,
+			// their generations differ by at most one.
 			for i, g := range list {
 				err := st.UpdateGrant(ctx, g.ID, func(g grant.Grant) (grant.Grant, []store.Event) { return rotated(g, uint64(i)), nil })
 				if err != nil {
@@ -81,7 +81,7 @@ func TestABackupBesideAWriterIsOfOneMomentAndHoldsAllThatWasAnsweredBefore(t *te
 		answered := generation.Load()
 		file := filepath.Join(out, string(rune('a'+n)))
 		makeBackup(t, dir, file)
-		// Read as a store, in a directory of its own.
+		// Open the backup as a store, in a directory of its own.
 		copied := t.TempDir()
 		text, err := os.ReadFile(file)
 		if err == nil {
@@ -124,7 +124,7 @@ func TestNoBackupIsOverwrittenAndAFailedOneLeavesNothing(t *testing.T) {
 	if _, err := b.Make(t.Context()); err == nil || !strings.Contains(err.Error(), "exists already, and no backup is overwritten") {
 		t.Errorf("over another file: %v", err)
 	}
-	// Somebody else makes the file meanwhile.
+	// Another process creates the file meanwhile.
 	b.File = filepath.Join(out, "late")
 	b.Report = func(backup.CopyProgress) { os.WriteFile(b.File, []byte("precious"), 0o600) }
 	if _, err := b.Make(t.Context()); !errors.Is(err, os.ErrExist) {
@@ -149,7 +149,7 @@ func TestNoBackupIsOverwrittenAndAFailedOneLeavesNothing(t *testing.T) {
 	if _, err := b.Make(t.Context()); err == nil || !strings.Contains(err.Error(), "no store at "+out) {
 		t.Errorf("without a store: %v", err)
 	}
-	b.Dir = t.TempDir() // with an empty file, of which SQLite would make a database
+	b.Dir = t.TempDir() // SQLite would turn the empty file into a database
 	empty := filepath.Join(b.Dir, sqlite.FileName)
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -161,7 +161,7 @@ func TestNoBackupIsOverwrittenAndAFailedOneLeavesNothing(t *testing.T) {
 	onlyFiles(t, out, "late", "taken")
 }
 
-// Each byte counts, wherever it is: also where SQLite would not look.
+// Every byte is covered, including those that SQLite does not check.
 func TestADamagedBackupIsFound(t *testing.T) {
 	t.Parallel()
 	dir, out := t.TempDir(), t.TempDir()

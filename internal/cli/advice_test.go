@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// A tutorial's commands name the server that the tutorial has started: on a machine that
-// has the package, they would change that deployment.
+// The commands of tutorials name the tutorial's server: on a machine with the package
+// installed, they would otherwise change the package's deployment.
 func TestTutorialsNameTheDataDirectory(t *testing.T) {
 	pages, err := filepath.Glob("../../docs/tutorials/*.md")
 	if err != nil || len(pages) < 3 {
@@ -38,7 +38,7 @@ func TestTutorialsNameTheDataDirectory(t *testing.T) {
 	}
 }
 
-// A how-to page with commands that name no deployment says which one they use.
+// A how-to page whose commands name no deployment says which one they use.
 func TestHowToPagesSayWhichDeploymentTheyUse(t *testing.T) {
 	pages, err := filepath.Glob("../../docs/how-to/*.md")
 	if err != nil || len(pages) < 30 {
@@ -71,16 +71,17 @@ func TestHowToPagesSayWhichDeploymentTheyUse(t *testing.T) {
 	}
 }
 
-// commandLine is a command line in a text, up to what cannot belong to it.
+// commandLine matches a command line in a text, up to the first character that cannot be
+// part of it.
 var commandLine = regexp.MustCompile("mintage ((?:[a-z]+ )+)[^\n`;,()|]*")
 
-// replaces lists advice that sets all of a list, with the reason.
+// replaces lists advice that intentionally replaces a whole list, with the reason.
 var replaces = map[string]string{
 	"docs/how-to/verify-at-a-proxy.md --audience": "HAProxy compares aud with one text, so there must be no second audience",
 }
 
-// Advice in messages and pages names commands and flags that exist. It never sets all of
-// a list, which would remove what others use: it adds.
+// Advice in messages and pages names existing commands and flags. It adds to a list and
+// never replaces the list, which would remove what others use.
 func TestAdviceNamesFlagsThatExistAndAdd(t *testing.T) {
 	root := Root("test")
 	looked, excused := 0, map[string]bool{}
@@ -130,7 +131,7 @@ func TestAdviceNamesFlagsThatExistAndAdd(t *testing.T) {
 	}
 	for place := range replaces {
 		if !excused[place] {
-			t.Errorf("%s is excused, and needs no excuse", place)
+			t.Errorf("%s is listed as an exception, but needs none", place)
 		}
 	}
 }

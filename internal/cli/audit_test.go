@@ -28,9 +28,9 @@ import (
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
-// scriptRechain takes the fourth record out of a file of the audit log, and
-// chains the others again under the same or a new name: as somebody does who can
-// write the files and has no key. It leaves the MACs as they are, or out.
+// scriptRechain removes the fourth record of an audit log file, and chains the others
+// again under the same or a new name, as an attacker with write access and without the
+// keys could. It keeps the MACs, or omits them.
 func scriptRechain(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(rechain(ts.MkAbs(args[0]), args[1] == "new", !slices.Contains(args, "without")))
 }
@@ -64,8 +64,8 @@ func rechain(path string, anew, macs bool) error {
 	return os.WriteFile(path, text, 0o600)
 }
 
-// What somebody with a copy of the keys writes about a removal is believed only
-// as far as the store says so, and what a store has lost that was restored.
+// An attacker with a copy of the keys can forge the record of a removal. It counts only
+// as far as the store confirms it, or a restored store has lost that.
 func TestARemovalIsBelievedUpToWhatTheStoreSays(t *testing.T) {
 	at := time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
 	day := 24 * time.Hour
@@ -93,8 +93,8 @@ func TestARemovalIsBelievedUpToWhatTheStoreSays(t *testing.T) {
 	}
 }
 
-// A server removes old files while the audit log is read: it has noted that in the
-// store meanwhile.
+// A server removes old files while the audit log is read; it has recorded the removal in
+// the store.
 func TestARemovalWhileTheAuditLogIsReadIsNoBreak(t *testing.T) {
 	ctx, cfg := t.Context(), config.Config{Data: t.TempDir(), Store: config.StoreSQLite}
 	dir := filepath.Join(cfg.Data, "audit")
@@ -119,7 +119,7 @@ func TestARemovalWhileTheAuditLogIsReadIsNoBreak(t *testing.T) {
 		return auditLog
 	}
 	var head audit.Head
-	for range 3 { // a file for each day
+	for range 3 { // one file per day
 		auditLog := record(o)
 		if err := auditLog.Close(); err != nil {
 			t.Fatal(err)
@@ -146,8 +146,8 @@ func TestARemovalWhileTheAuditLogIsReadIsNoBreak(t *testing.T) {
 	}
 }
 
-// A store of several nodes knows the audit logs of all of them: only that of this
-// machine must be here.
+// The store of several nodes records the audit logs of all of them. Only this machine's
+// must exist here.
 func TestAChainThatTheStoreKnowsMustBeHere(t *testing.T) {
 	for name, c := range map[string]struct {
 		node   string
@@ -187,7 +187,7 @@ func TestMomentsAreTimesDaysOrDurations(t *testing.T) {
 	}
 }
 
-// What a stranger has sent neither breaks a line nor moves the cursor.
+// A text from an unauthenticated caller neither breaks a line nor controls the terminal.
 func TestAnEntryIsOneLineOfATerminal(t *testing.T) {
 	var b bytes.Buffer
 	e := audit.Entry{Event: audit.LoginFailed, Outcome: audit.Refused, Subject: "a\nb\x1b[2J", Detail: "two words", ClientID: "plain", Generation: 3}
@@ -216,7 +216,7 @@ func TestVerifyingALongAuditLogShowsHowFarItIs(t *testing.T) {
 	b.Reset()
 	newProgress(&b, func() time.Time { return now }).verified(total, total)
 	if b.Len() > 0 {
-		t.Errorf("short work tells of itself: %q", b.String())
+		t.Errorf("a short verification shows progress: %q", b.String())
 	}
 }
 
@@ -265,7 +265,7 @@ func TestFollowingBeginsWithTheLastRecords(t *testing.T) {
 	}
 }
 
-// A file that cannot be read is no proof that somebody changed it.
+// An unreadable file does not prove a manipulation.
 func TestAnUnreadableAuditLogIsNoBrokenOne(t *testing.T) {
 	unread := &os.PathError{Op: "open", Path: "00000001.jsonl", Err: os.ErrPermission}
 	for err, broken := range map[error]bool{unread: false, audit.ErrNone: false, &audit.Break{File: "00000001.jsonl", Why: "no JSON"}: true, errors.New("cut off"): true} {

@@ -15,8 +15,8 @@ import (
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
-// A backup that may lack keys in use is told so, also where it is otherwise right: whoever
-// makes one each month learns of it here.
+// backup verify warns when a valid backup may lack keys that are in use, so that a
+// monthly check notices.
 func TestAnOldBackupIsTold(t *testing.T) {
 	dir := t.TempDir()
 	st, err := sqlite.Create(t.Context(), dir)
@@ -31,7 +31,7 @@ func TestAnOldBackupIsTold(t *testing.T) {
 	if _, err := old.Make(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for lifetime, want := range map[time.Duration]bool{0: false, time.Hour: true} { // 0: keys are kept
+	for lifetime, want := range map[time.Duration]bool{0: false, time.Hour: true} { // lifetime 0: keys are kept
 		cfg := config.Config{Data: dir, KeyLifetime: config.Duration(lifetime), KeyLead: config.Duration(48 * time.Hour)}
 		cmd := &cobra.Command{}
 		cmd.SetContext(t.Context())

@@ -7,8 +7,8 @@ import (
 	"github.com/mintage/mintage/internal/doctor"
 )
 
-// What the scripts cannot show, which run on machines whose clocks may not be
-// synchronised: that all is well.
+// The scripts cannot test that all is well, because they run on machines whose clocks may
+// not be synchronized.
 func TestDoctorEndsAsTheReportSays(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder

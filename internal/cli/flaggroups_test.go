@@ -10,8 +10,8 @@ import (
 	"github.com/mintage/mintage/internal/config"
 )
 
-// A help describes each flag of its command once, in groups where there are
-// many, and those of every command in that of the program alone.
+// Each command's help describes each of its flags once, in groups if there are many.
+// Global flags are only in the help of the program itself.
 func TestHelpShowsFlagsInGroups(t *testing.T) {
 	root := Root("test")
 	visit(root, func(cmd *cobra.Command) {

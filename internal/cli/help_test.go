@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// visit calls f for cmd and all commands below it that are ours.
+// visit calls f for cmd and all of Mintage's commands below it.
 func visit(cmd *cobra.Command, f func(*cobra.Command)) {
 	f(cmd)
 	for _, sub := range cmd.Commands() {
@@ -38,8 +38,8 @@ func TestHelpOfEveryCommandTeaches(t *testing.T) {
 					t.Errorf("a terminal breaks this line of %d characters: %s", len(line), line)
 				}
 			}
-			// Where a command line has several parts, an example is worth more
-			// than their description.
+			// For a command line with several arguments, an example is worth more than
+			// their description.
 			if strings.Count(cmd.Use, " ") >= 2 && cmd.Example == "" {
 				t.Errorf("%q needs an example", cmd.Use)
 			}
@@ -55,7 +55,7 @@ func TestHelpOfEveryCommandTeaches(t *testing.T) {
 			})
 		})
 	})
-	// All of those that exist, and not by accident only the first.
+	// Guard against a broken visit that finds only the first commands.
 	if commands < 18 {
 		t.Fatalf("only %d commands were looked at", commands)
 	}
@@ -87,14 +87,13 @@ func TestACommandLineMakesItsCommandAlone(t *testing.T) {
 	}
 }
 
-// An example that the program itself would refuse teaches nothing: every
-// example names an existing command, and flags that this has.
+// Every example names an existing command, with flags that this command has.
 func TestExamplesAreCommandLinesOfThisProgram(t *testing.T) {
 	examples := 0
 	visit(Root("test"), func(cmd *cobra.Command) {
 		text := strings.ReplaceAll(cmd.Example, "\\\n", " ")
 		for line := range strings.SplitSeq(text, "\n") {
-			// In a pipe, the name of the service's unit may come before.
+			// In a pipeline, an earlier command may contain the service's name.
 			if i := strings.LastIndex(line, "| mintage "); i >= 0 {
 				line = line[i:]
 			}

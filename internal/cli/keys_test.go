@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The server's user may read /etc/mintage/kek, and write nothing beside it; root may.
+// The server's user may read /etc/mintage/kek, but not write beside it; root may.
 func TestAKekFileThatTheServersUserCannotReplaceIsForRoot(t *testing.T) {
 	denied := fmt.Errorf("write: %w", &os.PathError{Op: "open", Path: "/etc/mintage/kek.new", Err: fs.ErrPermission})
 	for _, c := range []struct {
@@ -21,7 +21,7 @@ func TestAKekFileThatTheServersUserCannotReplaceIsForRoot(t *testing.T) {
 			t.Errorf("%v as user %d: %q", c.err, c.user, got)
 		}
 	}
-	// An editor on a full disk would leave an empty file in the place of the key.
+	// On a full disk, an editor would replace the key by an empty file.
 	full := fmt.Errorf("write: %w", &os.PathError{Op: "write", Path: "/etc/mintage/kek.new", Err: syscall.ENOSPC})
 	if got := kekAdvice(full, 998, "write it yourself"); strings.Contains(got, "write it yourself") || !strings.Contains(got, "make room") {
 		t.Errorf("on a full disk: %q", got)

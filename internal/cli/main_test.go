@@ -23,12 +23,12 @@ import (
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
-// The scripts in testdata type what people type. They run the program itself,
-// in a process of its own, and programs of the system (sh, curl).
+// The scripts in testdata contain what people type. They run the program in its own
+// process, and programs of the system (sh, curl).
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"mintage": func() {
-			// What this machine has installed is no part of a script.
+			// A package that is installed on this machine must not affect a script.
 			packagedFile = filepath.Join(os.Getenv("WORK"), "etc/mintage.yaml")
 			Main("test")
 		},
@@ -42,8 +42,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(e *testscript.Env) error {
-			// Every program that the race detector watches would wait a second
-			// before it ends, and there are hundreds.
+			// With the race detector, every program would wait a second before it exits.
 			e.Setenv("GORACE", "atexit_sleep_ms=10")
 			return nil
 		},
@@ -87,9 +86,9 @@ func exitOf(ts *testscript.TestScript, args []string) int {
 	return exit.ExitCode()
 }
 
-// eventually exec PROGRAM ARGS..., or eventually fails STATUS PROGRAM ARGS...,
-// tries again until it is so, for what a running server notices within two
-// seconds. (The others are for a machine that is busy.)
+// eventually exec PROGRAM ARGS..., or eventually fails STATUS PROGRAM ARGS..., repeats
+// the command until it succeeds or fails as stated. A running server applies changes
+// within two seconds; a busy machine gets a minute.
 func scriptEventually(ts *testscript.TestScript, neg bool, args []string) {
 	want := 0
 	switch {
@@ -193,7 +192,7 @@ func scriptCapture(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], text)
 }
 
-// freeport NAME keeps a loopback address that nobody listens on in a variable.
+// freeport NAME stores a free loopback address in a variable.
 func scriptFreePort(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: freeport NAME")

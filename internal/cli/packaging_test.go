@@ -8,8 +8,7 @@ import (
 	"github.com/mintage/mintage/internal/config"
 )
 
-// A shell offers the values of a setting that has a few, and those of a command's
-// own flags.
+// Shell completion offers the values of settings and flags that have a fixed choice.
 func TestAShellIsOfferedChoices(t *testing.T) {
 	offered := 0
 	for _, k := range config.Keys() {

@@ -8,7 +8,7 @@ import (
 	"github.com/mintage/mintage/internal/store/moving"
 )
 
-// reports are one batch of a thousand rows each second, in two tables.
+// reports reports a batch of a thousand rows each second, in two tables.
 func reports(p *progress, tick func()) {
 	m := moving.Progress{Phase: moving.Copying, Table: "events", Total: 3000, AllTotal: 12_000}
 	p.moved(m)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Command blocks are run (internal/e2e/docs); what a sentence names is compared
-// with the commands.
+// internal/e2e/docs runs the command blocks; this test compares the commands that
+// sentences mention with the existing ones.
 func TestCommandsThatTheDocumentationAdvisesExist(t *testing.T) {
 	t.Parallel()
 	advised, flag := regexp.MustCompile("`mintage ([a-z][^`]*)`"), regexp.MustCompile(`--[a-z][a-z-]*`)

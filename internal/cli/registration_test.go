@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A file that is given by mistake may be a private key: the error says what is wrong
-// without its content.
+// A file that is given by mistake may be a private key: the error must not contain its
+// content.
 func TestAnErrorAboutAFileHasNoneOfItsContent(t *testing.T) {
 	for name, tt := range map[string]struct{ flag, text, want string }{
 		"a key in DER":            {"jwks", "0\x82\x01secret\xff", "the file is not JSON"},

@@ -80,7 +80,7 @@ func TestALongListIsCutShort(t *testing.T) {
 	}
 }
 
-// What a restore costs is what the operator agrees to.
+// The question shows the consequences of the restore before the operator confirms it.
 func TestARestoreSaysWhatItCosts(t *testing.T) {
 	const issuer, age = "\nIt belongs to another issuer: https://a.example, and this one is https://b.example/oauth2.\n", "\nThe backup is older than key_lead allows: since 2023-11-14T22:13:20Z, keys"
 	const unknown = "  all changes since; there is no present store to compare with\n"

@@ -91,8 +91,7 @@ func scriptStart(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// halt stops the script's server as an operator does, and expects that it ends
-// well.
+// halt stops the script's server as an operator would, and requires a clean exit.
 func scriptHalt(ts *testscript.TestScript, neg bool, args []string) {
 	v, ok := running.LoadAndDelete(ts.Getenv("WORK"))
 	if neg || len(args) > 0 || !ok {
@@ -110,9 +109,8 @@ func scriptHalt(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// request sends a token request to $ENDPOINT: a client that needs no program
-// of the system. It prints the body, and the status to standard error; it
-// fails unless that is 200.
+// request sends a token request to $ENDPOINT, without a program of the system. It prints
+// the body, and the status to standard error. It fails unless the status is 200.
 func request() {
 	id := flag.String("id", "", "client id for the Authorization header")
 	basic := flag.String("basic", "", "its secret, form-encoded as RFC 6749 section 2.3.1 says")

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// TestCommandsFindThePackagedConfiguration runs a command that names none, on a
-// machine that has the package.
+// TestCommandsFindThePackagedConfiguration runs a command without --config on a machine
+// with the package installed.
 func TestCommandsFindThePackagedConfiguration(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string) string {
@@ -65,8 +65,8 @@ func TestCommandsFindThePackagedConfiguration(t *testing.T) {
 	}
 }
 
-// TestACommandSaysThatAnotherServerIsNear runs commands in a directory where a server
-// runs on mintage-data, on a machine that has the package.
+// TestACommandSaysThatAnotherServerIsNear runs commands on a machine with the package
+// installed, in a directory with a running server on mintage-data.
 func TestACommandSaysThatAnotherServerIsNear(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
@@ -90,7 +90,7 @@ func TestACommandSaysThatAnotherServerIsNear(t *testing.T) {
 		name, packaged, env string
 		runs                bool
 		args                []string
-		used                string // "": nothing is said
+		used                string // "" for no notice
 	}{
 		{"the package", "packaged.yaml", "", running, []string{"client", "list"}, "packaged.yaml"},
 		{"a change", "packaged.yaml", "", running, []string{"client", "create", "--name", "Shop", "--redirect-uri", "https://shop.example/cb", "--scope", "read"}, "packaged.yaml"},
@@ -116,7 +116,7 @@ func TestACommandSaysThatAnotherServerIsNear(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				defer l.Close() // the server may not have begun when it is closed
+				defer l.Close() // the server may not have started to listen when it is closed
 				server := &http.Server{}
 				defer server.Close()
 				go server.Serve(l)

@@ -14,8 +14,8 @@ import (
 	"github.com/mintage/mintage/internal/adminapi"
 )
 
-// A flag of a trust changes its setting and no other. Keys by value and by address take
-// each other's place.
+// Each flag of a trust changes only its own setting. Keys by value and keys by URL
+// replace each other.
 func TestFlagsOfATrust(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {
@@ -30,7 +30,7 @@ func TestFlagsOfATrust(t *testing.T) {
 	for _, c := range []struct {
 		args string
 		set  func(*adminapi.Trust)
-		keys string // as shown
+		keys string // as trust show prints them
 	}{
 		{"", func(*adminapi.Trust) {}, ""},
 		{"--api one --api two", func(v *adminapi.Trust) { v.APIs = []string{"one", "two"} }, ""},

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A damaged page lies anywhere, and is found when it is read.
+// A damaged page is found only when it is read, whatever the command.
 func TestACommandThatReadsADamagedPageAdvisesABackup(t *testing.T) {
 	var b strings.Builder
 	printError(&b, fmt.Errorf("read directory: %w", damagedPage{}))

@@ -36,8 +36,8 @@ func TestAPublicURLWhosePortNobodyListensOnIsNoticed(t *testing.T) {
 	}
 }
 
-// Settings that weaken a profile are refused where the configuration demands it of every
-// client, and none of them anywhere else.
+// If the configuration requires a profile of every client, settings that weaken it are
+// refused; otherwise they are allowed.
 func TestAConfigurationThatDemandsAProfile(t *testing.T) {
 	for name, weaken := range map[string]func(*config.Config){
 		"code_lifetime":                func(c *config.Config) { c.CodeLifetime = config.Duration(61 * time.Second) },
@@ -63,7 +63,7 @@ func TestAConfigurationThatDemandsAProfile(t *testing.T) {
 	}
 }
 
-// The server cannot listen twice on one address, nor on a port that does not exist.
+// The server cannot listen twice on one address, or on an invalid port.
 func TestListenersThatCannotOpen(t *testing.T) {
 	const public, management = "127.0.0.1:8443", "127.0.0.1:9090"
 	for _, c := range []struct{ listen, management, admin, console, fault string }{
@@ -89,8 +89,8 @@ func TestListenersThatCannotOpen(t *testing.T) {
 	}
 }
 
-// The issuer derives from public_url and base_path: their fault is no second one of the
-// issuer, and that of an issuer which is given is.
+// The issuer derives from public_url and base_path. Their fault is not reported again for
+// the issuer; the fault of an explicit issuer is.
 func TestTheFaultOfAnAddressIsReportedOnce(t *testing.T) {
 	for _, c := range []struct{ public, base, issuer, faults string }{
 		{"http://auth.example.com", "", "", "public_url"},

@@ -10,7 +10,7 @@ import (
 	"github.com/mintage/mintage/internal/config"
 )
 
-// deployed is Default with the two settings that every deployment must make.
+// deployed returns Default with the two settings that every deployment must set.
 func deployed() config.Config {
 	c := config.Default()
 	c.PublicURL = "https://auth.example.com"
@@ -50,7 +50,7 @@ func TestCheck(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		edit func(c *C)
-		want string // beginning of the only fault; "" if it is accepted
+		want string // prefix of the only fault; "" if the configuration is valid
 	}{
 		{"no public_url", func(c *C) { c.PublicURL, c.Issuer = "", "https://a.example/x" }, "public_url: missing"},
 		{"public_url over http", func(c *C) { c.PublicURL, c.Issuer = "http://a.example", "https://a.example/x" }, "public_url:"},
@@ -252,8 +252,8 @@ func TestCheckTellsAllFaultsAtOnce(t *testing.T) {
 	}
 }
 
-// id_tokens live as long as access tokens unless a setting says otherwise. Where nobody
-// can log in, there are none.
+// By default, id_tokens live as long as access tokens. With login.mode off, there are
+// none.
 func TestIDTokensLiveAsLongAsAccessTokensByDefault(t *testing.T) {
 	c := deployed()
 	c.AccessTokenLifetime = config.Duration(7 * time.Minute)

@@ -86,7 +86,7 @@ func TestFaultsOfAFileAreBounded(t *testing.T) {
 	}
 }
 
-// Whatever is nested how deeply, the answer comes, and is an error.
+// However deeply a file is nested, parsing ends with an error.
 func TestNestingIsBounded(t *testing.T) {
 	for _, text := range []string{
 		strings.Repeat("{a: ", 20_000), strings.Repeat("[", 20_000), strings.Repeat("{a: ", 9_000) + "1" + strings.Repeat("}", 9_000),
@@ -101,7 +101,7 @@ func TestNestingIsBounded(t *testing.T) {
 	}
 }
 
-// The store's URL may hold a password, wherever it stands wrongly.
+// The store's URL may contain a password, even in the wrong place.
 func TestFaultsNeverQuoteTheStore(t *testing.T) {
 	for _, text := range []string{
 		"store: mysql://u:geheim@h/d\n", "store: [\"postgres://u:geheim@h/d\"]\n", "store: !x postgres://u:geheim@h/d\n",

@@ -32,7 +32,7 @@ func TestEverySettingSaysWhetherAReloadTakesItOver(t *testing.T) {
 	}
 }
 
-// A tag with a mistake in it is no tag for reflect, and says nothing.
+// reflect silently ignores a malformed tag.
 func TestTagsOfSettingsAreWellFormed(t *testing.T) {
 	known := map[string]bool{"yaml": true, "group": true, "realm": true, "reload": true, "enum": true, "secret": true, "credential": true, "doc": true}
 	eachSetting(reflect.TypeFor[Config](), func(f reflect.StructField) {

@@ -88,7 +88,7 @@ func TestListsFromOneText(t *testing.T) {
 	if err != nil || !slices.Equal(c.CORS.Origins, []string{"https://a.example", "https://b.example"}) || len(c.TrustedProxies) != 2 {
 		t.Errorf("%+v, %v", c, err)
 	}
-	// A later source replaces a list; it does not add to it.
+	// A later source replaces a list and does not add to it.
 	c, _, err = config.Load(writeFile(t, "trusted_proxies: [10.0.0.0/8, 192.0.2.0/24]\n"), []string{"MINTAGE_TRUSTED_PROXIES="}, nil)
 	if err != nil || len(c.TrustedProxies) != 0 {
 		t.Errorf("%v, %v", c.TrustedProxies, err)
@@ -181,7 +181,7 @@ func TestKeysHaveADocAndNamesOfTheirOwn(t *testing.T) {
 			}
 			seen[name] = k.Name
 		}
-		// What is printed as a default can be given as a value.
+		// The printed default is also a valid value.
 		if k.Default != "" {
 			for _, c := range []func() (config.Config, config.Sources, error){
 				func() (config.Config, config.Sources, error) {
@@ -224,7 +224,7 @@ func FuzzLoad(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		c, from, err := config.Load(writeFile(t, text), nil, nil)
 		if err == nil {
-			// Whatever is accepted can also be checked and shown.
+			// Any valid configuration can also be checked and shown.
 			_ = c.Check()
 			for _, line := range c.Departures() {
 				if line == "" {
@@ -237,7 +237,7 @@ func FuzzLoad(f *testing.F) {
 			}
 			again, _, err := config.Load(writeFile(t, shown.String()), nil, nil)
 			if c.CheckStore() != nil {
-				c.Store, again.Store = "", "" // it may hold a password, and is not shown
+				c.Store, again.Store = "", "" // may contain a password, and is not shown
 			}
 			if err != nil || !reflect.DeepEqual(again, c) && !strings.Contains(shown.String(), "password is not shown") {
 				t.Errorf("shown as\n%s\nwhich is read as %+v, %v; want %+v", &shown, again, err, c)

@@ -8,7 +8,7 @@ import (
 	"github.com/mintage/mintage/internal/config"
 )
 
-// byLogin is a configuration with which operators sign in at a provider.
+// byLogin returns a configuration in which operators sign in at a provider.
 func byLogin() config.Config {
 	c := config.Default()
 	c.PublicURL, c.TLS = "https://auth.example.com", config.TLS{Cert: "c", Key: "k"}
@@ -21,7 +21,7 @@ func byLogin() config.Config {
 	return c
 }
 
-// logInBy sets the login.mode of every realm, and no setting of another.
+// logInBy sets the login.mode of every realm, and no other setting.
 func logInBy(c *config.Config, mode string) {
 	c.Login = config.Default().Login
 	c.Login.Mode = mode
@@ -43,7 +43,7 @@ func TestHowOperatorsSignIn(t *testing.T) {
 	}
 	for name, d := range map[string]struct {
 		change func(*config.Config)
-		want   string // "": accepted
+		want   string // "" if it is valid
 	}{
 		"without rules": {func(c *config.Config) { c.Console.Operators = nil }, ""},
 		"by acr": {func(c *config.Config) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A page is named only where it can be read.
+// A page is named by its local path only if it exists there.
 func TestAPageIsNamedWhereItIs(t *testing.T) {
 	first, second := t.TempDir(), t.TempDir()
 	const absent = "https://github.com/mintage/mintage/blob/main/docs/errors.md"

@@ -11,7 +11,7 @@ import (
 	"github.com/mintage/mintage/internal/config"
 )
 
-// withRealm returns a configuration that can be used, with a further realm.
+// withRealm returns a valid configuration with one more realm.
 func withRealm(name string, change func(*config.Config)) config.Config {
 	c := config.Default()
 	c.PublicURL, c.TLS = "https://auth.example", config.TLS{Cert: "c", Key: "k"}
@@ -26,7 +26,7 @@ func TestFaultsOfRealmsNameTheirSettings(t *testing.T) {
 	for name, c := range map[string]struct {
 		realm  string
 		change func(*config.Config)
-		want   string // "": no fault
+		want   string // "" for no fault
 	}{
 		"good":                        {"b", func(*config.Config) {}, ""},
 		"its own host":                {"b", func(c *config.Config) { c.PublicURL, c.BasePath = "https://b.example", "" }, ""},
@@ -39,7 +39,7 @@ func TestFaultsOfRealmsNameTheirSettings(t *testing.T) {
 		"default realm":               {"api", func(*config.Config) {}, "realms.api: "},
 		"name in upper case":          {"B", func(*config.Config) {}, "realms.B: "},
 		"name of a path":              {"connect", func(*config.Config) {}, "realms.connect: "},
-		"setting of the deployment":   {"b", func(c *config.Config) { c.KeyLead = 0 }, ""}, // nobody can give it to a realm
+		"setting of the deployment":   {"b", func(c *config.Config) { c.KeyLead = 0 }, ""}, // a realm cannot set it
 		"a provider for nobody":       {"b", func(c *config.Config) { c.Login.Upstream.Issuer = "https://id.example" }, "realms.b.login.upstream.issuer: is given"},
 		"authorization with no login": {"b", func(c *config.Config) { c.Login.Mode, c.ClientMetadata.Registration = config.LoginOff, true }, "realms.b.client_metadata.registration: "},
 	} {
@@ -49,7 +49,7 @@ func TestFaultsOfRealmsNameTheirSettings(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
-	// What is wrong with the deployment is no fault of each realm.
+	// A fault of the deployment is not reported for each realm.
 	cfg := withRealm("b", func(*config.Config) {})
 	cfg.Session.Idle, cfg.Realms[0].Session.Idle = 1, 1
 	if err := cfg.Check(); err == nil || strings.Contains(err.Error(), "\n") {
@@ -57,7 +57,7 @@ func TestFaultsOfRealmsNameTheirSettings(t *testing.T) {
 	}
 }
 
-// What is said of a provider outside of realms is for those which log in there.
+// A provider that is configured outside of realms is for the realms that inherit it.
 func TestAProviderIsForRealmsThatTakeItOver(t *testing.T) {
 	for _, modes := range [][2]string{{config.LoginUpstream, config.LoginOff}, {config.LoginUsers, config.LoginUpstream}} {
 		cfg := withRealm("b", func(c *config.Config) { c.Login.Mode = modes[1] })
@@ -131,7 +131,7 @@ func TestARealmOfTheFileTakesOverWhatItDoesNotSet(t *testing.T) {
 	if staff.PublicURL != "https://staff.example" || staff.BasePath != "" || staff.AccessTokenLifetime != config.Duration(10*time.Minute) || staff.CodeLifetime != config.Duration(20*time.Second) || staff.RetryWindow != config.Duration(9*time.Second) {
 		t.Errorf("staff-eu: %+v", staff)
 	}
-	// The secret for one provider is not sent to another; a token is not kept for nothing.
+	// The client secret for one provider, and an unused registration token, are not inherited.
 	if u := staff.Login.Upstream; staff.Login.Mode != config.LoginUpstream || u.ClientID != "staff" || u.ClientSecretFile != "" || u.SubjectClaim != "sub" || staff.ClientMetadata.RegistrationTokenFile != "" {
 		t.Errorf("login of staff-eu: %+v", u)
 	}

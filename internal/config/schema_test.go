@@ -25,14 +25,14 @@ func compileSchema(t *testing.T) *jsonschema.Schema {
 	if err := c.AddResource("mintage.json", doc); err != nil {
 		t.Fatal(err)
 	}
-	s, err := c.Compile("mintage.json") // which validates it by the schema of its dialect
+	s, err := c.Compile("mintage.json") // validates it against its meta-schema
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-// validate reads a file as an editor does.
+// validate validates a file as an editor does.
 func validate(t *testing.T, s *jsonschema.Schema, text string) error {
 	t.Helper()
 	var v any

@@ -10,7 +10,7 @@ import (
 	"github.com/mintage/mintage/internal/config"
 )
 
-// another is a value of k that is not its default.
+// another returns a value of k that is not its default.
 func another(k config.Key) string {
 	switch {
 	case k.Choices != nil:
@@ -26,7 +26,7 @@ func another(k config.Key) string {
 	return ""
 }
 
-// everyOther is a configuration without any default in it.
+// everyOther returns a configuration in which no setting has its default.
 func everyOther(t *testing.T) (config.Config, config.Sources) {
 	t.Helper()
 	flags := map[string]string{}
@@ -150,13 +150,13 @@ func TestReloadTakesOverWhatItCanAndNamesTheRest(t *testing.T) {
 	}
 }
 
-// These are given to what lives as long as the process: sockets, the store, the
-// directory with its keys, the identity that tokens carry.
+// These settings belong to things that live as long as the process: sockets, the store,
+// the directory with its keys, and the identity in tokens.
 func TestWhatIsFixedAtTheStartTakesARestart(t *testing.T) {
 	fixed := []string{
 		"data", "kek_file", "store", "store_password_file", "public_url", "base_path", "issuer", "listen", "tls.cert", "tls.key",
 		"management.listen", "management.pprof", "admin.listen", "max_skew", "key_lifetime", "key_lead", "jwks_max_age",
-		"access_token_lifetime", // keys are kept for as long
+		"access_token_lifetime", // keys are kept for as long as tokens live
 		"log.format",
 	}
 	reloads := []string{"retry_window", "throttle.client_failures", "cors.origins", "log.level", "trusted_proxies", "pages.directory", "admin.token_file"}

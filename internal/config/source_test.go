@@ -9,7 +9,7 @@ import (
 	"github.com/mintage/mintage/internal/config"
 )
 
-// write makes a file in dir and returns its path.
+// write creates a file in dir and returns its path.
 func write(t testing.TB, dir, name, text string, mode os.FileMode) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
@@ -50,7 +50,7 @@ func TestFaultsOfTheCheckNameTheirPlace(t *testing.T) {
 	got := from.Explain(c.Check()).Error()
 	for _, want := range []string{
 		file + ":2: retry_window: 1h is outside",
-		file + ":4: tls: cert and key belong together", // one of the section
+		file + ":4: tls: cert and key belong together", // a fault of the section
 		"environment: MINTAGE_CODE_LIFETIME: code_lifetime: 1h is outside",
 		"log.level: \"loud\" is not debug, info, warn or error",
 	} {
@@ -142,7 +142,7 @@ func TestCredentialsOfSystemdAreUsedWhereNothingElseIsGiven(t *testing.T) {
 		path := write(t, dir, k.Credential, "postgres://u@db/d\n", 0o400)
 		want := path
 		if k.EnvFile != "" {
-			want = "postgres://u@db/d" // the value itself
+			want = "postgres://u@db/d" // the variable contains the value itself
 		}
 		c, from, err := config.Load("", env, nil)
 		if err != nil || k.Text(c) != want || from[k.Name].Credential != k.Credential {
@@ -162,8 +162,8 @@ func TestCredentialsOfSystemdAreUsedWhereNothingElseIsGiven(t *testing.T) {
 	}
 }
 
-// Whatever holds a secret, or names a file that does, can be given as a
-// credential; and the other way round.
+// Settings that contain a secret, or name a file with one, can be set by a systemd
+// credential, and no other settings can.
 func TestEverySecretHasACredential(t *testing.T) {
 	seen := map[string]string{}
 	for _, k := range config.Keys() {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Of what goes over the wire, the page shows no long value whole.
+// The page shows only the beginning of long values in requests and responses.
 func TestLongValuesAreShownByTheirBeginning(t *testing.T) {
 	long := strings.Repeat("a1_-.", 20)
 	if got := longValue().ReplaceAllString(`{"token": "`+long+`", "scope": "openid profile email read write and more than that many characters"}`, `"$1…"`); strings.Contains(got, long) ||

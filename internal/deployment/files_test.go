@@ -29,8 +29,8 @@ func TestReplaceFileFollowsNoLinkAndSetsTheMode(t *testing.T) {
 		return string(text)
 	}
 
-	// A link under the temporary name is somebody's trap, also one that leads
-	// nowhere yet.
+	// A link under the temporary name may be an attack, even if its target does not exist
+	// yet.
 	for _, leads := range []string{target, filepath.Join(dir, "absent")} {
 		if err := os.Symlink(leads, path+".new"); err != nil {
 			t.Fatal(err)
@@ -46,7 +46,7 @@ func TestReplaceFileFollowsNoLinkAndSetsTheMode(t *testing.T) {
 		t.Error("the link was followed")
 	}
 
-	// What a crash left is replaced, with its mode.
+	// A file that a crash has left is replaced, together with its mode.
 	if err := os.WriteFile(path+".new", []byte("half of an earlier and longer one"), 0o666); err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestReplaceFileFollowsNoLinkAndSetsTheMode(t *testing.T) {
 			t.Errorf("mode %v, %v, text %q", info.Mode(), err, read(path))
 		}
 	}
-	// A link in the place of the file itself is replaced, and not followed.
+	// A link in place of the file itself is replaced, not followed.
 	link := filepath.Join(dir, "link")
 	if err := os.Symlink(target, link); err != nil {
 		t.Fatal(err)
@@ -101,10 +101,10 @@ func TestASecretThatTheUserMayNotReadComesWithAdvice(t *testing.T) {
 	}
 }
 
-// What root puts beside a file of the server's user, such as the key-encryption key of
-// before a rotation, belongs to that user.
+// A file that root writes beside a file of the server's user, such as a previous
+// key-encryption key, belongs to that user.
 func TestReplaceFileGivesWhatRootWritesToTheServersUser(t *testing.T) {
-	owner := [2]int{os.Getuid(), os.Getgid()} // whoever is not root is the one
+	owner := [2]int{os.Getuid(), os.Getgid()} // any other user owns the files anyway
 	if owner[0] == 0 {
 		owner = [2]int{12345, 23456}
 	}
@@ -116,7 +116,7 @@ func TestReplaceFileGivesWhatRootWritesToTheServersUser(t *testing.T) {
 	if err := os.Chown(kek, owner[0], owner[1]); err != nil {
 		t.Fatal(err)
 	}
-	for _, like := range []string{kek, dir} { // the second time, it has an owner
+	for _, like := range []string{kek, dir} { // the second time, the owner is already set
 		if err := ReplaceFile(old, []byte("old"), 0o600, like); err != nil {
 			t.Fatal(err)
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/mintage/mintage/internal/config"
 )
 
-// Whoever has lost the key of a store on PostgreSQL is told first to put it back: a new
-// one does not open that store.
+// If the key of a store on PostgreSQL is missing, the hint first says to restore the key,
+// because a new key does not open the store.
 func TestAMissingKeyIsPutBackBeforeANewOneIsMade(t *testing.T) {
 	cfg := config.Config{Store: "postgres://db/mintage", Data: t.TempDir()}
 	_, err := ReadKEK(cfg)

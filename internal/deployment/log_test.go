@@ -10,7 +10,7 @@ import (
 	"github.com/mintage/mintage/internal/deployment"
 )
 
-// The error of a database with several hosts has a line for each.
+// The error of a database with several hosts has one line for each host.
 func TestTheLogWritesAnErrorAsOneLine(t *testing.T) {
 	several := errors.Join(errors.New("connect:\n\tdb1: refused"), errors.New("db2: refused"))
 	for _, format := range []string{"text", "json"} {

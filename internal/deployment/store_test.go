@@ -10,14 +10,14 @@ import (
 	"github.com/mintage/mintage/internal/config"
 )
 
-// A server makes a store only at a first start that somebody has declared, and never
-// where another was.
+// A server creates a store only at a declared first start, and never where another store
+// was.
 func TestAStoreIsMadeOnlyAtADeclaredFirstStart(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		dev, set bool
 		files    []string
-		refused  string // a part of the error; "" if the store is made
+		refused  string // part of the error; "" if the store is created
 	}{
 		{"empty, in production", false, false, nil, "no file announces a first start"},
 		{"empty, with --dev", true, false, nil, ""},
@@ -50,7 +50,7 @@ func TestAStoreIsMadeOnlyAtADeclaredFirstStart(t *testing.T) {
 		case err != nil && (!errors.As(err, &advice) || !strings.Contains(advice.Hint, "mount its disk, or restore a backup") || !strings.Contains(advice.Hint, "--new-store")):
 			t.Errorf("%s: the advice is %+v", c.name, advice)
 		}
-		// Once there is a store, nothing has to be declared.
+		// Once a store exists, the start need not be declared.
 		if cfg.NewStore = false; c.refused == "" {
 			st, err := CreateStore(t.Context(), cfg, false)
 			if err != nil {

@@ -47,7 +47,7 @@ func TestADirectoryWithoutNewsForMoreThanFiveSecondsAnswersNothing(t *testing.T)
 		t.Errorf("store calls %v", calls)
 	}
 
-	// A poll that fails is no news.
+	// A failed poll is no news.
 	s.Faulty.Inject(storetest.Changes, 1, storetest.Lost)
 	if err := s.Directory.Poll(t.Context()); err == nil {
 		t.Error("a poll that failed says nothing")
@@ -63,7 +63,7 @@ func TestADirectoryWithoutNewsForMoreThanFiveSecondsAnswersNothing(t *testing.T)
 
 func TestTheAgeOfThePollIsThatOfItsBeginning(t *testing.T) {
 	s := newService(t)
-	// What was read may have changed since.
+	// The data may have changed since the poll began.
 	s.Faulty.Inject(storetest.Changes, 1, storetest.Meanwhile(func() { s.Uptime.Advance(4 * time.Second) }))
 	s.Poll()
 	s.Uptime.Advance(time.Second)
@@ -114,7 +114,7 @@ func TestAPollBringsWhatOtherProcessesChanged(t *testing.T) {
 	}
 }
 
-// A realm without APIs goes on as before when another one registers its first.
+// A realm without APIs is not affected when another one registers its first API.
 func TestAnAPIChangesNothingInAnotherRealm(t *testing.T) {
 	s := newService(t)
 	other, life := s.Client(clientID).Clone(), store.Milliseconds(2*time.Minute/time.Millisecond)
@@ -244,7 +244,7 @@ func TestProcessesThatStartAtOnceShareTheFirstKeys(t *testing.T) {
 		t.Errorf("%d keys, %v; want one for each purpose", len(ch.Keys), err)
 	}
 
-	// With another key-encryption key the store is not opened.
+	// Another key-encryption key does not open the store.
 	stranger, err := keys.ParseKEK(keys.NewKEKText())
 	if err != nil {
 		t.Fatal(err)
@@ -266,8 +266,8 @@ func TestAKeyThatDoesNotUnwrapIsNeverLeftOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.AddKey(key)
-	// A ring with a hole would call good tokens unknown. The last good one
-	// serves until it is too old.
+	// A ring without this key would reject valid tokens. The last complete view is used
+	// until it is too old.
 	before := len(s.Directory.Latest().Ring.Records())
 	for range 5 {
 		if err := s.Directory.Poll(t.Context()); err == nil {
@@ -284,8 +284,8 @@ func TestAKeyThatDoesNotUnwrapIsNeverLeftOut(t *testing.T) {
 	}
 }
 
-// running starts the directory's background work in a bubble of synctest,
-// whose clock is also that of the directory.
+// running starts the directory's background work in a synctest bubble, whose clock is
+// also the directory's clock.
 func running(t *testing.T) (s *service, stop func()) {
 	t.Helper()
 	s = newService(t)
@@ -333,7 +333,7 @@ func TestRunSaysOnceThatTheStoreIsAwayAndOnceThatItIsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, stop := running(t)
 		defer stop()
-		time.Sleep(1500 * time.Millisecond) // the last good poll is half a second old
+		time.Sleep(1500 * time.Millisecond) // the last successful poll is half a second old
 		s.Faulty.Inject(storetest.Changes, 8, storetest.Lost)
 		time.Sleep(4 * time.Second)
 		if err := s.Directory.Ready(); err != nil {
@@ -383,7 +383,7 @@ func TestLastUsesOfSecretsAreWrittenAtOnceThenOnceAMinuteAndAtTheEnd(t *testing.
 			}
 		}
 		time.Sleep(500 * time.Millisecond)
-		// The first use at once: the secret must not seem unused.
+		// The first use is written at once, so that the secret does not seem unused.
 		s.Clock.Advance(time.Second)
 		s.proven(clientID, s.Secret, true)
 		time.Sleep(time.Second)
@@ -401,12 +401,12 @@ func TestLastUsesOfSecretsAreWrittenAtOnceThenOnceAMinuteAndAtTheEnd(t *testing.
 		written(1)
 		lastUse(used)
 
-		// Nothing was used, nothing is written.
+		// Without a use, nothing is written.
 		s.Clock.Advance(time.Hour)
 		time.Sleep(3 * time.Minute)
 		written(0)
 
-		// A write that fails is tried again a minute later.
+		// A failed write is retried a minute later.
 		s.proven(clientID, s.Secret, true)
 		s.Faulty.Inject(storetest.NoteSecretUses, 1, storetest.Lost)
 		time.Sleep(time.Minute)
@@ -417,14 +417,14 @@ func TestLastUsesOfSecretsAreWrittenAtOnceThenOnceAMinuteAndAtTheEnd(t *testing.
 		written(1)
 		lastUse(used)
 
-		// One after a day at once, whatever was written before.
+		// A use after a day is written at once, whatever was written before.
 		s.Clock.Advance(24 * time.Hour)
 		s.proven(clientID, s.Secret, true)
 		time.Sleep(time.Second)
 		written(1)
 		lastUse(s.At())
 
-		// What is not written yet is at the end, though the context is over.
+		// At the end, pending uses are written, although the context has ended.
 		s.Clock.Advance(time.Minute)
 		s.proven(clientID, s.Secret, true)
 		stop()

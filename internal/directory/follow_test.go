@@ -14,7 +14,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// dump returns what a view says, line by line.
+// dump returns the contents of a view, line by line.
 func (d *Directory) dump(v *View) []string {
 	d.view.Store(v)
 	var list []string
@@ -73,7 +73,7 @@ func (d *Directory) dump(v *View) []string {
 	return append(list, fmt.Sprintf("id_tokens %s, access tokens %s", v.IDTokenLifetime(), v.LongestAccess(0)))
 }
 
-// plainly returns what a directory of these rows says of some of them, by looking at each.
+// plainly returns the expected contents for some of the rows, computed from all rows.
 func plainly(realm string, n int, clients map[string]store.Client, trusts map[string]store.Trust) (list []string) {
 	scope, origin, issuer, window := fmt.Sprint("s", n), fmt.Sprintf("https://o%d.example", n), fmt.Sprintf("https://i%d.example", n), time.Duration(0)
 	var has, scripts bool
@@ -106,7 +106,7 @@ func plainly(realm string, n int, clients map[string]store.Client, trusts map[st
 	return []string{fmt.Sprint(has, scripts, window), fmt.Sprint("beyond ", beyond), fmt.Sprint("of ", of), fmt.Sprint("ended ", ended)}
 }
 
-// said returns what a view says of the same.
+// said returns the contents of a view for the same rows.
 func (d *Directory) said(v *View, realm string, n int) (list []string) {
 	var beyond, of, ended []string
 	for _, c := range v.Beyond(realm, fmt.Sprint("c", n)) {
@@ -125,7 +125,7 @@ func (d *Directory) said(v *View, realm string, n int) (list []string) {
 	}
 }
 
-// A view that has followed changes says what one says that has read the last of each row.
+// A view that was updated with each change equals one that is read anew.
 func TestAViewThatFollowsIsOneThatIsRead(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
@@ -162,7 +162,7 @@ func TestAViewThatFollowsIsOneThatIsRead(t *testing.T) {
 				}
 			}
 			a.Deleted, a.Open, a.AccessLifetime, a.Scopes = r.IntN(4) == 0, often(), nil, nil
-			for n := range 4 { // a scope is of one API at a time
+			for n := range 4 { // a scope belongs to one API at a time
 				owned := false
 				for key, other := range apis {
 					owned = owned || key != a.Realm+a.ID && other.Realm == a.Realm && !other.Deleted && slices.ContainsFunc(other.Scopes, func(s store.APIScope) bool { return s.Name == fmt.Sprint("s", n) })

@@ -17,7 +17,7 @@ func TestTheFirstIssuerIsRememberedUntilAnotherIsAdopted(t *testing.T) {
 		}
 	}
 	remembered("")
-	// Several nodes start at once: one wins, and all agree.
+	// Several nodes start simultaneously: one wins, and all use the same issuer.
 	got := make([]string, 4)
 	var nodes sync.WaitGroup
 	for i := range got {

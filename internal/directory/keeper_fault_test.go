@@ -20,7 +20,7 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// each is what a store holds with n keys of each purpose that rotates.
+// each is the expected contents of a store with n keys of each rotating purpose.
 func each(n int) map[keys.Purpose]int {
 	return map[keys.Purpose]int{keys.MAC: n, keys.Seal: n, keys.Audit: n, keys.Pepper: 1, keys.ES256: n, keys.EdDSA: n}
 }
@@ -51,7 +51,7 @@ func TestANodeThatIsLateAddsNothing(t *testing.T) {
 	a.Clock.Advance(83 * day)
 	a.Poll()
 	b.Poll()
-	// The other adds the followers between this one's look and its write.
+	// The other node adds the successor keys between this node's read and its write.
 	a.Faulty.Inject(storetest.CommitKeys, 1, storetest.Meanwhile(b.RotateKeys))
 	if err := a.Directory.RotateDue(t.Context()); err != nil {
 		t.Error(err)
@@ -59,7 +59,7 @@ func TestANodeThatIsLateAddsNothing(t *testing.T) {
 	a.RotateKeys()
 	a.holds(each(2))
 
-	// And while this one makes its keys.
+	// Also while this node generates its keys.
 	a.Clock.Advance(90 * day)
 	a.Poll()
 	b.Poll()
@@ -121,7 +121,7 @@ func TestAnOperatorRotatesBeforeTheTime(t *testing.T) {
 		r.Actor = "operator:root"
 		return directory.RotateKeys(t.Context(), s.Faulty, s.KEK, testkit.Rotating, r, s.Clock.Now)
 	}
-	// All purposes, each as soon as it may be.
+	// All purposes, each at the earliest possible time.
 	added, err := rotate(directory.Rotation{})
 	if err != nil || len(added) != 5 {
 		t.Fatalf("%d keys, %v", len(added), err)
@@ -137,9 +137,9 @@ func TestAnOperatorRotatesBeforeTheTime(t *testing.T) {
 	}
 	s.holds(each(2))
 	s.RotateKeys()
-	s.holds(each(2)) // the server sees them, and makes none of its own
+	s.holds(each(2)) // the server finds them, and makes none of its own
 
-	// One purpose, at a time of the operator's.
+	// One purpose, at a time that the operator chooses.
 	added, err = rotate(directory.Rotation{Purposes: []keys.Purpose{keys.EdDSA}, In: 5 * day})
 	if err != nil || len(added) != 1 || added[0].Purpose != keys.EdDSA || added[0].ActiveAt != s.At().Add(5*day) {
 		t.Errorf("%+v, %v", added, err)
@@ -154,14 +154,14 @@ func TestAnOperatorRotatesBeforeTheTime(t *testing.T) {
 			t.Errorf("in %s: %v", r.In, err)
 		}
 	}
-	due := s.At().Add(testkit.Rotating.Notice(keys.MAC) + testkit.Rotating.Lifetime) // the successor's
+	due := s.At().Add(testkit.Rotating.Notice(keys.MAC) + testkit.Rotating.Lifetime) // when the successor itself is due to be replaced
 	late := directory.Rotation{Purposes: []keys.Purpose{keys.MAC}, In: due.Since(s.At()) + time.Millisecond}
 	if _, err := rotate(late); !errors.As(err, &invalid) || invalid.Field != "in" || !strings.Contains(invalid.Message, "too late: the schedule rotates the mac key on "+due.Time().Format(time.RFC3339)) {
 		t.Errorf("after the scheduled rotation: %v", err)
 	}
 	s.holds(before)
 
-	// Others change the directory meanwhile.
+	// Other processes change the directory meanwhile.
 	s.Faulty.Inject(storetest.CommitKeys, 3, storetest.Conflicts)
 	if _, err := rotate(directory.Rotation{Purposes: []keys.Purpose{keys.MAC}}); err != nil {
 		t.Error(err)
@@ -172,8 +172,8 @@ func TestAnOperatorRotatesBeforeTheTime(t *testing.T) {
 	}
 }
 
-// An operator can rotate at the very end of a key's time, and when that is over because
-// no server ran.
+// An operator can rotate at the very end of a key's life, and after it, if no server was
+// running.
 func TestAnOperatorRotatesInTime(t *testing.T) {
 	s := newNodes(t, testkit.Rotating, 1)[0]
 	rotate := func(in time.Duration) error {
@@ -205,9 +205,8 @@ func TestARotationUnderAnotherKeyEncryptionKeyAddsNothing(t *testing.T) {
 	s.holds(each(1))
 }
 
-// Two nodes whose keys follow each other every few seconds, and verifiers that
-// keep the published set for as long as they may: none of them ever meets a
-// token that it cannot verify.
+// Keys rotate every few seconds on two nodes, and verifiers cache the published keys as
+// long as they may. No verifier ever receives a token that it cannot verify.
 func TestVerifiersNeverMeetAKeyThatTheyCannotKnow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const maxAge, lifetime = 3 * time.Second, time.Minute
@@ -220,7 +219,7 @@ func TestVerifiersNeverMeetAKeyThatTheyCannotKnow(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		for _, s := range nodes {
-			// The clock of the bubble, which Run's own timers go by.
+			// The bubble's clock, which Run's timers use.
 			s.Now = time.Now
 			d, err := directory.Open(ctx, s.Faulty, s.KEK, sched, s.Log, time.Now)
 			if err != nil {
@@ -266,7 +265,7 @@ func TestVerifiersNeverMeetAKeyThatTheyCannotKnow(t *testing.T) {
 			for len(alive) > 0 && time.Since(alive[0].at) > lifetime {
 				alive = alive[1:]
 			}
-			// The newest tokens and the oldest that are alive.
+			// Check the newest and the oldest valid tokens.
 			for _, tok := range append([]token{alive[0]}, alive[len(alive)-2:]...) {
 				jws, err := jose.ParseSignedCompact(tok.text, []jose.SignatureAlgorithm{jose.ES256, jose.EdDSA})
 				if err != nil {
@@ -294,7 +293,7 @@ func TestVerifiersNeverMeetAKeyThatTheyCannotKnow(t *testing.T) {
 		cancel()
 		running.Wait()
 		for p, n := range nodes[0].added() {
-			// One every four seconds, those that wait, and no second one of any.
+			// One key every four seconds, those that wait, and none twice.
 			if most := 150/4 + 7; n > most {
 				t.Errorf("two nodes added %d %s keys, and %d are enough", n, p, most)
 			}

@@ -101,7 +101,7 @@ func TestAStoreThatWasOffPastTheEndOfItsKeysPublishesBeforeUse(t *testing.T) {
 		t.Fatalf("after the start: %+v", list)
 	}
 	if now := s.View().Ring.Current(keys.ES256, s.At()); now != before {
-		t.Error("the start uses a key that nobody knows")
+		t.Error("the start uses an unpublished key")
 	}
 	set, err := s.Signer().PublicKeys()
 	if err != nil || len(set) != 4 || set[0].KeyID != before.String() || set[1].KeyID != list[1].ID.String() {
@@ -110,11 +110,11 @@ func TestAStoreThatWasOffPastTheEndOfItsKeysPublishesBeforeUse(t *testing.T) {
 	s.Clock.Advance(testkit.Rotating.Notice(keys.ES256))
 	s.Poll()
 	if now := s.View().Ring.Current(keys.ES256, s.At()); now != list[1].ID {
-		t.Error("the follower is not used when every verifier knows it")
+		t.Error("the successor key is not used when every verifier has it")
 	}
 }
 
-// A store of a version that signed nothing.
+// A store of a version that had no signing keys.
 func TestMissingSigningKeysAreMadeAtTheStartAndUsedAtOnce(t *testing.T) {
 	nodes := newNodes(t, keys.Schedule{}, 1)
 	s := nodes[0]
@@ -144,7 +144,7 @@ func TestARepeatAfterARotationOfTheKeysGivesTheSamePair(t *testing.T) {
 		s.RotateKeys()
 		repeat := s.Must(s.Renew(first.RefreshToken))
 		if !repeat.Repeated {
-			t.Error("it is no repeat")
+			t.Error("the second response differs from the first one")
 		}
 		s.SamePair(second, repeat)
 	}
@@ -155,7 +155,7 @@ func TestARepeatAfterARotationOfTheKeysGivesTheSamePair(t *testing.T) {
 	if got := s.Row(third.GrantID).KeyID; got == key || got != s.View().Ring.Current(keys.MAC, s.At()) {
 		t.Errorf("the next pair is of key %s", got)
 	}
-	// A spent token of a key that is long retired is still known as a replay.
+	// A spent token of a key that was retired long ago is still recognized as a replay.
 	s.Clock.Advance(time.Hour)
 	s.RotateKeys()
 	s.Refused(grant.RefreshReplayed)(s.Renew(first.RefreshToken))
@@ -208,7 +208,7 @@ func TestAJWTVerifiesUntilItsKeyIsGone(t *testing.T) {
 	check("gone", false)
 }
 
-// added is how many keys of each purpose the store holds.
+// added returns how many keys of each purpose the store contains.
 func (s *service) added() map[keys.Purpose]int {
 	s.T.Helper()
 	ch, err := s.Engine.Changes(s.T.Context(), 0)

@@ -42,8 +42,8 @@ func holding(t *testing.T, n int) (*Directory, *View) {
 	return d, v
 }
 
-// What a change costs does not grow with what the directory holds: it is measured in
-// bytes, which are the same on every machine.
+// The cost of a change does not grow with the size of the directory. The test measures
+// allocated bytes, which are the same on every machine.
 func TestAChangeCostsWhatHasChanged(t *testing.T) {
 	changes := map[string]store.Changes{
 		"client": {Version: 2, Clients: []store.Client{clientNumber(500000)}},
@@ -67,15 +67,16 @@ func TestAChangeCostsWhatHasChanged(t *testing.T) {
 	for name, ch := range changes {
 		low, high := cost(few, ofFew, ch), cost(many, ofMany, ch)
 		t.Logf("a %s: %d bytes with 100, %d with 20,000", name, low, high)
-		// Two hundred times as many cost the index of the blocks and larger shards.
+		// A directory 200 times as large may cost more for the index of blocks and for
+		// larger shards.
 		if high > 3*low {
 			t.Errorf("a changed %s takes %d bytes with 20,000 and %d with 100", name, high, low)
 		}
 	}
 }
 
-// A client's scope follows the APIs of the view that is asked, with none of them read
-// when an API changes.
+// A client's scope is computed from the APIs of the view on demand, so that a change of
+// an API need not read the clients.
 func TestTheScopeOfAClientFollowsItsAPIs(t *testing.T) {
 	d, before := holding(t, 10)
 	api := apiNumbered(1)
@@ -84,7 +85,7 @@ func TestTheScopeOfAClientFollowsItsAPIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // a second time, the other view's was computed last
+	for range 2 { // the second time, the other view's scope was computed last
 		for v, want := range map[*View]string{before: "read write scope1", after: "read write scope1 more"} {
 			if c, ok := v.Client("/many", "client-000007"); !ok || string(c.Scope) != want {
 				t.Errorf("scope %q, want %q", c.Scope, want)
@@ -98,7 +99,7 @@ func TestTheScopeOfAClientFollowsItsAPIs(t *testing.T) {
 	}
 }
 
-// Lists go on after an item, in one order, whatever has changed meanwhile.
+// A list continues after an item in a fixed order, whatever has changed meanwhile.
 func TestListsOfAView(t *testing.T) {
 	d, v := holding(t, 700)
 	rename := clientNumber(5)
@@ -135,7 +136,8 @@ func TestListsOfAView(t *testing.T) {
 	}
 }
 
-// Clients with a mark are found without reading the others, and follow each change.
+// Clients with a given property are found without reading the others, and after each
+// change.
 func TestClientsAreFoundByTheirMarks(t *testing.T) {
 	d, v := holding(t, 3)
 	ids := func(list iter.Seq[*store.Client]) (found []string) {

@@ -11,7 +11,7 @@ import (
 )
 
 // Orders and tables are compared with a slice and a map through thousands of random
-// changes, and those of before each change must stay as they were.
+// changes. Earlier versions must not change.
 func TestOrdersAndTables(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	o, tab := order[int]{compare: func(a, b int) int { return cmp.Compare(a, b) }, text: strconv.Itoa}, table[int, int]{}
@@ -23,7 +23,7 @@ func TestOrdersAndTables(t *testing.T) {
 		before := maps.Clone(want)
 		for range 1 + random.IntN(60) {
 			n := random.IntN(3000)
-			if random.IntN(10) < 3+round/100 { // it grows to many blocks, then shrinks
+			if random.IntN(10) < 3+round/100 { // grow to many blocks, then shrink
 				nextOrder.remove(n)
 				nextTable.delete(n)
 				delete(want, n)

@@ -16,8 +16,7 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// ready fails the test unless exactly these of the nodes are ready, and the others answer
-// nothing.
+// ready requires that exactly these nodes are ready, and that the others serve nothing.
 func ready(t *testing.T, nodes []*testkit.Node, want ...bool) {
 	t.Helper()
 	for i, m := range nodes {
@@ -40,7 +39,7 @@ func TestANodeWhoseClockIsOffIsNotReady(t *testing.T) {
 			testkit.InCluster(t, func(t *testing.T, s *testkit.Service, h *testkit.Cluster) {
 				nodes := []*testkit.Node{h.Join(t, s, "one", 0)}
 				for i, ahead := range []time.Duration{300 * time.Millisecond, off} {
-					time.Sleep(300 * time.Millisecond) // they do not poll at the same moment
+					time.Sleep(300 * time.Millisecond) // the nodes poll at different moments
 					nodes = append(nodes, h.Join(t, s, fmt.Sprint("next ", i), ahead))
 				}
 				time.Sleep(6 * time.Second)
@@ -65,10 +64,10 @@ func TestANodeWhoseClockIsOffIsNotReady(t *testing.T) {
 	}
 }
 
-// A command counts no node that has ended, and waits for none whose clock is not ahead.
+// A command ignores nodes that have ended, and waits only for those whose clock is ahead.
 func TestACommandTakesTheTimeOfTheNodesThatRun(t *testing.T) {
 	for _, c := range []struct {
-		ahead []time.Duration // of the nodes that run
+		ahead []time.Duration // of the running nodes
 		want  time.Duration
 		waits bool
 	}{
@@ -110,7 +109,7 @@ func TestClocksWithinMaxSkewAreReady(t *testing.T) {
 	})
 }
 
-// With as many on both sides nobody knows who is right: service goes on.
+// With equally many nodes on both sides, no side has the majority: service continues.
 func TestOfTwoNodesWhoseClocksDifferTheOlderServesOn(t *testing.T) {
 	for _, ahead := range []time.Duration{5 * time.Second, -5 * time.Second, 2 * time.Hour, -2 * time.Hour} {
 		testkit.InCluster(t, func(t *testing.T, s *testkit.Service, h *testkit.Cluster) {
@@ -119,7 +118,7 @@ func TestOfTwoNodesWhoseClocksDifferTheOlderServesOn(t *testing.T) {
 			second := h.Join(t, s, "second", ahead)
 			time.Sleep(6 * time.Second)
 			ready(t, []*testkit.Node{first, second}, true, false)
-			// Nobody is compared with a node that has ended.
+			// Nodes that have ended are not compared.
 			first.Stop()
 			time.Sleep(6 * time.Second)
 			ready(t, []*testkit.Node{second}, true)
@@ -127,7 +126,7 @@ func TestOfTwoNodesWhoseClocksDifferTheOlderServesOn(t *testing.T) {
 	}
 }
 
-// A clock that is put forward makes no node older than it is.
+// Putting a clock forward does not make its node older.
 func TestAClockThatIsPutForwardMakesNoNodeOlder(t *testing.T) {
 	testkit.InCluster(t, func(t *testing.T, s *testkit.Service, h *testkit.Cluster) {
 		first := h.Join(t, s, "first", 0)
@@ -140,7 +139,7 @@ func TestAClockThatIsPutForwardMakesNoNodeOlder(t *testing.T) {
 	})
 }
 
-// Nobody is right more than the others: none of them has a majority.
+// If all clocks differ, there is no majority.
 func TestThreeNodesThatAllDifferServeOnButForTheYoungest(t *testing.T) {
 	testkit.InCluster(t, func(t *testing.T, s *testkit.Service, h *testkit.Cluster) {
 		var nodes []*testkit.Node
@@ -153,7 +152,7 @@ func TestThreeNodesThatAllDifferServeOnButForTheYoungest(t *testing.T) {
 	})
 }
 
-// Two and two: whoever runs longest has the right time.
+// With two against two, the node that has run longest decides.
 func TestTwoCampsOfOneSize(t *testing.T) {
 	testkit.InCluster(t, func(t *testing.T, s *testkit.Service, h *testkit.Cluster) {
 		var nodes []*testkit.Node
@@ -166,7 +165,7 @@ func TestTwoCampsOfOneSize(t *testing.T) {
 	})
 }
 
-// A write that waited for a standby makes its node's time look old.
+// A heartbeat that waited for a standby makes its node's clock look slow.
 func TestOneLateMeetingIsNoSuspicion(t *testing.T) {
 	testkit.InCluster(t, func(t *testing.T, s *testkit.Service, h *testkit.Cluster) {
 		nodes := []*testkit.Node{h.Join(t, s, "one", 0), h.Join(t, s, "two", 0), h.Join(t, s, "three", 0)}
@@ -184,8 +183,8 @@ func TestOneLateMeetingIsNoSuspicion(t *testing.T) {
 	})
 }
 
-// What can be read from a server that was replaced is old: only a node whose
-// write is confirmed is current.
+// A replaced database server returns old data: only a node whose heartbeat is confirmed
+// is current.
 func TestANodeThatDoesNotMeetTheOthersIsStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, stop := running(t)
@@ -202,12 +201,12 @@ func TestANodeThatDoesNotMeetTheOthersIsStale(t *testing.T) {
 		}
 		time.Sleep(4 * time.Second)
 		if err := s.Directory.Ready(); err != nil {
-			t.Errorf("after it met them again: %v", err)
+			t.Errorf("after a successful heartbeat: %v", err)
 		}
 	})
 }
 
-// Others poll, too: administrators' changes, and keys that are due.
+// Commands and due keys cause polls, too.
 func TestNoPollCountsWithoutAMeeting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, stop := running(t)
@@ -226,7 +225,7 @@ func TestNoPollCountsWithoutAMeeting(t *testing.T) {
 	})
 }
 
-// Polls in between find clocks that have not gone on, which says nothing.
+// A poll between heartbeats reads the same clocks again, which shows nothing.
 func TestPollsInBetweenDoNotHideAClockThatIsOff(t *testing.T) {
 	testkit.InCluster(t, func(t *testing.T, s *testkit.Service, h *testkit.Cluster) {
 		first := h.Join(t, s, "first", 0)
@@ -247,7 +246,7 @@ func TestADirectoryThatHasGoneBackIsReadAnew(t *testing.T) {
 	if err := s.Engine.Commit(t.Context(), store.Change{Cutoffs: []store.Cutoff{{Realm: realm, Subject: subject, At: 5}}}); err != nil {
 		t.Fatal(err)
 	}
-	// A backup from before the cutoff is put back.
+	// A backup from before the cutoff is restored.
 	now, err := s.Engine.Changes(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)
@@ -276,10 +275,10 @@ func TestADirectoryThatHasGoneBackIsReadAnew(t *testing.T) {
 	}
 }
 
-// An older store is one that loses its latest cutoff.
+// older is a store that loses its latest cutoff.
 type older struct {
 	store.Store
-	kept int64 // the version before it
+	kept int64 // the previous version
 	back bool
 }
 
@@ -294,8 +293,8 @@ func (o *older) Changes(ctx context.Context, since int64) (store.Changes, error)
 	return ch, err
 }
 
-// TestAFormWaitsForEveryNode: a version that writes a new form of a token or a row asks
-// OlderNodes first.
+// TestAFormWaitsForEveryNode: before a version writes a new form of a token or row, it
+// checks OlderNodes.
 func TestAFormWaitsForEveryNode(t *testing.T) {
 	testkit.InCluster(t, func(t *testing.T, s *testkit.Service, h *testkit.Cluster) {
 		m := h.Join(t, s, "new", 0)

@@ -19,7 +19,7 @@ const (
 	day         = testkit.Day
 )
 
-// A service is the fixture, with what these tests add.
+// A service is the shared fixture with additions for these tests.
 type service struct {
 	*testkit.Service
 }
@@ -37,7 +37,7 @@ func newNodes(t *testing.T, sched keys.Schedule, n int) (list []*service) {
 	return list
 }
 
-// proven checks that a secret authenticates a client, or does not.
+// proven requires that a secret authenticates a client, or does not.
 func (s *service) proven(id string, secret oauth.Secret, want bool) {
 	s.T.Helper()
 	if _, err := s.Authenticate(id, secret); (err == nil) != want || !want && !errors.Is(err, client.ErrClient) {

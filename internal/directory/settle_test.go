@@ -14,8 +14,8 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// A node that beats once a second has written its uses after two beats. One that
-// ended is not awaited, and one that hangs only until the context ends.
+// A node with a heartbeat each second has written its uses after two heartbeats. A node
+// that has ended is not awaited, and one that hangs only until the context ends.
 func TestOtherNodesAreAwaitedForTwoHeartbeats(t *testing.T) {
 	for name, c := range map[string]struct {
 		age   time.Duration // of the other node's last heartbeat
@@ -51,7 +51,8 @@ func TestOtherNodesAreAwaitedForTwoHeartbeats(t *testing.T) {
 	}
 }
 
-// beating is a store in which another node sends a heartbeat with each of ours.
+// beating is a store in which another node sends a heartbeat with each heartbeat of this
+// one.
 type beating struct {
 	store.Store
 	beats int
@@ -70,7 +71,7 @@ func TestSettleAwaitsTheOtherNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d.Settle(t.Context()); st.beats > 0 {
-		t.Errorf("%d heartbeats of a process that is no node", st.beats)
+		t.Errorf("%d heartbeats of a process that is not a node", st.beats)
 	}
 	if err := d.Join(t.Context(), "test"); err != nil {
 		t.Fatal(err)

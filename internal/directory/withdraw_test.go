@@ -28,7 +28,7 @@ func (s *service) withdraw(w directory.Withdrawal) directory.Withdrawn {
 	return done
 }
 
-// One node has heard of a withdrawal, and another one has not yet.
+// One node knows of a withdrawal, and another one does not yet.
 func TestAWithdrawalEndsWhatTheKeysMadeAndTheSuccessorsServeAtOnce(t *testing.T) {
 	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
 		nodes := newNodes(t, testkit.Quick(), 2)
@@ -53,7 +53,7 @@ func TestAWithdrawalEndsWhatTheKeysMadeAndTheSuccessorsServeAtOnce(t *testing.T)
 		}
 		s.Poll()
 
-		// What the new keys make is taken by the node that has not polled.
+		// A node that has not polled accepts tokens of the new keys.
 		fresh := s.Must(s.Redeem(s.NewCode()))
 		late.Must(late.Renew(fresh.RefreshToken))
 		if _, err := late.Inspect(t.Context(), fresh.AccessToken); err != nil {
@@ -70,7 +70,7 @@ func TestAWithdrawalEndsWhatTheKeysMadeAndTheSuccessorsServeAtOnce(t *testing.T)
 			}
 			node.Dead(why)(node.Inspect(t.Context(), old.AccessToken))
 		}
-		// Nothing is written for what proves nothing.
+		// An unverifiable token causes no write.
 		s.WantActive(moved.GrantID, 2)
 		for _, r := range done.Keys {
 			events, err := s.Engine.Events(t.Context(), r.ID.String(), 10)
@@ -78,7 +78,7 @@ func TestAWithdrawalEndsWhatTheKeysMadeAndTheSuccessorsServeAtOnce(t *testing.T)
 				t.Errorf("key %s has the events %+v, %v", r.ID, events, err)
 			}
 		}
-		// The schedule goes on from the successors.
+		// The schedule continues from the successor keys.
 		s.Clock.Advance(59 * time.Minute)
 		s.RotateKeys()
 		if got := testkit.Phases(s.Lives(keys.MAC)); got != "withdrawn active next" {
@@ -87,7 +87,7 @@ func TestAWithdrawalEndsWhatTheKeysMadeAndTheSuccessorsServeAtOnce(t *testing.T)
 	}
 }
 
-// What a node must not do for everybody who sends a text: ask the store.
+// A node must not query the store for every text that anybody sends.
 func TestAKeyThatIsUnknownIsAskedForOnceASecond(t *testing.T) {
 	s := newNodes(t, testkit.Quick(), 1)[0]
 	foreign := newNodes(t, testkit.Quick(), 1)[0].Login()
@@ -105,15 +105,14 @@ func TestAKeyThatIsUnknownIsAskedForOnceASecond(t *testing.T) {
 	}
 }
 
-// A token by the successor of a withdrawn key is not refused for good by a node
-// that has not polled: neither within a second of another poll, nor beside one,
-// nor if the poll fails. If the node may not ask the store any more, it answers
-// that the client is to try again.
+// A node that has not polled must not finally refuse a token of a withdrawn key's
+// successor: not within a second of another poll, not during one, and not if the poll
+// fails. If it may not query the store again, it answers 503.
 func TestATokenWhoseKeyMayExistIsNotRefusedForGood(t *testing.T) {
 	nodes := newNodes(t, testkit.Quick(), 3)
 	s, late, flooded := nodes[0], nodes[1], nodes[2]
 	foreign := newNodes(t, testkit.Quick(), 1)[0].Login()
-	late.Refused(grant.TokenUnknown)(late.Renew(foreign.RefreshToken)) // a poll
+	late.Refused(grant.TokenUnknown)(late.Renew(foreign.RefreshToken)) // causes a poll
 	for n := range 100 {
 		forged := []byte(foreign.RefreshToken)
 		copy(forged[len(keys.RefreshPrefix)+2:], fmt.Sprintf("%04d", n))
@@ -127,7 +126,8 @@ func TestATokenWhoseKeyMayExistIsNotRefusedForGood(t *testing.T) {
 	fresh = late.Must(late.Renew(fresh.RefreshToken))
 
 	flooded.Unavailable(flooded.Renew(fresh.RefreshToken))
-	// It is no outage of the store: an unauthenticated caller has caused it.
+	// An unauthenticated caller has caused it, so it does not count as an outage of the
+	// store.
 	if _, err := flooded.Inspect(t.Context(), fresh.AccessToken); !errors.Is(err, store.ErrUnavailable) || !errors.As(err, new(*store.ExternalFault)) {
 		t.Errorf("introspection: %v", err)
 	}
@@ -152,7 +152,7 @@ func TestAWithdrawalNamesItsKeys(t *testing.T) {
 	s.RotateKeys()
 	s.Clock.Advance(time.Minute)
 	s.RotateKeys()
-	// A key that has retired alone: what today's has made stays.
+	// Withdrawing only a retired key keeps today's tokens.
 	today := s.Login()
 	done := s.withdraw(directory.Withdrawal{Keys: []grant.KeyID{mac}})
 	if len(done.Keys) != 1 || len(done.Added) != 0 {
@@ -167,7 +167,7 @@ func TestAWithdrawalNamesItsKeys(t *testing.T) {
 	}
 }
 
-// Another change comes between; and the store fails in both ways.
+// Concurrent changes come between, and the store fails before and after the write.
 func TestAWithdrawalIsMadeOnceOrFails(t *testing.T) {
 	for name, fault := range map[string]storetest.Fault{"a conflict": storetest.Conflicts, "lost": storetest.Lost, "not answered": storetest.Unanswered} {
 		s := newNodes(t, testkit.Quick(), 1)[0]
@@ -186,13 +186,13 @@ func TestAWithdrawalIsMadeOnceOrFails(t *testing.T) {
 	}
 }
 
-// twoKEKs gives the node a kek file, and makes a new key its second line.
+// twoKEKs gives the node a kek file, and appends a new key as its second line.
 func (s *service) twoKEKs() (path, old, fresh string, both *keys.KEK) {
 	s.T.Helper()
 	old, fresh = keys.NewKEKText(), keys.NewKEKText()
 	path = filepath.Join(s.T.TempDir(), "kek")
 	s.writeKEK(path, old)
-	// The store's keys are wrapped by that of the harness: by this one first.
+	// The store's keys are wrapped by the harness's key: wrap them by this one first.
 	to, err := keys.ParseKEK(old)
 	if err != nil {
 		s.T.Fatal(err)
@@ -225,7 +225,7 @@ func (s *service) writeKEK(path, text string) {
 	}
 }
 
-// reads has the node read a kek file, as a server does.
+// reads makes the node read a kek file, as a server does.
 func (s *service) reads(path string) {
 	s.T.Helper()
 	s.Directory.ReadKEK = func() (*keys.KEK, error) {
@@ -237,8 +237,8 @@ func (s *service) reads(path string) {
 	}
 }
 
-// Between any two steps the operator's machine may die, and keys may be due:
-// nodes go on, and the same command goes on.
+// The operator's machine may fail between any two steps, and keys may become due: nodes
+// continue, and the same command resumes.
 func TestRunningNodesFollowANewKeyEncryptionKey(t *testing.T) {
 	s := newNodes(t, testkit.Quick(), 1)[0]
 	path, old, fresh, both := s.twoKEKs()
@@ -248,7 +248,7 @@ func TestRunningNodesFollowANewKeyEncryptionKey(t *testing.T) {
 	goesOn := func(step string) {
 		t.Helper()
 		s.Clock.Advance(59 * time.Minute)
-		s.RotateKeys() // which adds keys
+		s.RotateKeys() // adds keys
 		s.Clock.Advance(time.Minute)
 		s.RotateKeys()
 		tokens = s.Must(s.Renew(tokens.RefreshToken))
@@ -263,13 +263,13 @@ func TestRunningNodesFollowANewKeyEncryptionKey(t *testing.T) {
 		s.Faulty.Inject(storetest.CommitKeys, 1, fault)
 	}
 	if _, err := directory.RewrapKeys(t.Context(), s.Faulty, both, "operator:test", s.Clock.Now); err == nil {
-		t.Fatal("a lost write is said to be done")
+		t.Fatal("a lost write is reported as done")
 	}
 	goesOn("after a write that was lost")
 	if n, err := directory.RewrapKeys(t.Context(), s.Faulty, both, "operator:test", s.Clock.Now); err != nil || n < 10 {
 		t.Fatalf("%d keys, %v", n, err)
 	}
-	// What an operator asks this node for before its next poll uses the new one.
+	// Until its next poll, this node also uses the new key for an operator's requests.
 	kek, err := s.Issuer.Directory.KEK(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -290,7 +290,7 @@ func TestRunningNodesFollowANewKeyEncryptionKey(t *testing.T) {
 	if err != nil || len(events) != 1 || events[0].Name != store.EventKEKRotated {
 		t.Errorf("events %+v, %v", events, err)
 	}
-	// A process that starts now has the new key alone.
+	// A process that starts now has only the new key.
 	if s.KEK, err = keys.ParseKEK(fresh); err != nil {
 		t.Fatal(err)
 	}
@@ -298,7 +298,7 @@ func TestRunningNodesFollowANewKeyEncryptionKey(t *testing.T) {
 	s.Must(s.Renew(tokens.RefreshToken))
 }
 
-// A node without the new key answers nothing until it has it.
+// A node without the new key serves nothing until it has the key.
 func TestANodeWithoutTheNewKeyEncryptionKeyWaitsForIt(t *testing.T) {
 	s := newNodes(t, testkit.Quick(), 1)[0]
 	path, old, fresh, both := s.twoKEKs()
@@ -325,8 +325,8 @@ func TestANodeWithoutTheNewKeyEncryptionKeyWaitsForIt(t *testing.T) {
 	s.Must(s.Renew(tokens.RefreshToken))
 }
 
-// A JWT may be of an API's own format and lifetime, and clients of two realms may have one
-// id.
+// A JWT may have an API's own format and lifetime, and clients of two realms may have the
+// same id.
 func TestTheJWTsThatAWithdrawalEndsAreCountedByRealmAndAPI(t *testing.T) {
 	s := newService(t)
 	now := s.At()

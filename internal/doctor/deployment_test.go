@@ -31,9 +31,8 @@ import (
 
 const hour, day = time.Hour, 24 * time.Hour
 
-// template is the files of a deployment in which nothing is wrong: a store with
-// keys and one client, and the key-encryption key. Making keys takes long, so it
-// is made once, and copied.
+// template is the files of a deployment without faults: a store with keys and one client,
+// and the key-encryption key. Generating keys is slow, so it is done once and copied.
 var template = sync.OnceValues(func() (files map[string][]byte, err error) {
 	dir, err := os.MkdirTemp("", "mintage-doctor-")
 	if err != nil {
@@ -88,7 +87,7 @@ func makeTemplate(dir string) (err error) {
 
 const realm = "/api"
 
-// schedule is how keys live with the default configuration.
+// schedule is the key schedule of the default configuration.
 var schedule = keys.Schedule{
 	Lifetime: config.Default().KeyLifetime.Std(), Lead: config.Default().KeyLead.Std(), MaxAge: config.Default().JWKSMaxAge.Std(),
 	Retention: hour, Algorithms: keys.SigningAlgorithms,
@@ -100,8 +99,7 @@ func healthyConfig(dir string) config.Config {
 	return cfg
 }
 
-// healthy is a deployment in which nothing is wrong, with a certificate and a
-// backup on record.
+// healthy returns a deployment without faults, with a certificate and a recorded backup.
 func healthy(t *testing.T) *Deployment {
 	t.Helper()
 	files, err := template()
@@ -124,7 +122,7 @@ func healthy(t *testing.T) *Deployment {
 	return p
 }
 
-// open opens the store until the test ends.
+// open opens the store until the end of the test.
 func (p *Deployment) open(t *testing.T) {
 	t.Helper()
 	st, err := sqlite.Open(t.Context(), p.Config.Data)
@@ -151,7 +149,7 @@ func recordBackup(t *testing.T, p *Deployment, age time.Duration) {
 	}
 }
 
-// certify makes a certificate for a host that ends after a while.
+// certify creates a certificate for a host that expires after left.
 func certify(t *testing.T, host string, left time.Duration) (cert, key, ca string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -205,7 +203,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// change writes a changed client.
+// change stores a changed client.
 func (p *Deployment) change(t *testing.T, f func(*store.Client)) {
 	t.Helper()
 	c, err := p.Store.Client(t.Context(), "shop")
@@ -217,7 +215,7 @@ func (p *Deployment) change(t *testing.T, f func(*store.Client)) {
 	p.read(t)
 }
 
-// old makes the client and its secret so old.
+// old returns a change that makes the client and its secret as old as age.
 func (p *Deployment) old(age time.Duration) func(*store.Client) {
 	return func(c *store.Client) {
 		c.CreatedAt = p.Now.Add(-age)

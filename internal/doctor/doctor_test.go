@@ -21,7 +21,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// Each check finds its fault, and finds nothing in a deployment that is well.
+// Each check finds its fault, and finds nothing in a healthy deployment.
 func TestEachCheckFindsItsFaultAndNothingElse(t *testing.T) {
 	t.Parallel()
 	use := func(t *testing.T, p *Deployment, secret string, age time.Duration) {
@@ -228,18 +228,18 @@ func TestEachCheckFindsItsFaultAndNothingElse(t *testing.T) {
 			}
 			for _, f := range found {
 				if f.Level == levelOK && c.level != levelNote {
-					t.Errorf("it is said to be well: %+v", f)
+					t.Errorf("the check also reports ok: %+v", f)
 				}
 				if f.Level != levelOK && f.Level != levelNote && f.Advice == "" {
-					t.Errorf("nothing to do is said: %+v", f)
+					t.Errorf("the finding has no advice: %+v", f)
 				}
 			}
 		})
 	}
 }
 
-// Clients of a realm that the configuration no longer has, or that of another node has
-// already, are none of the realm which it has.
+// Clients of a realm that is not in the configuration, such as a removed one or one that
+// another node already has, belong to no configured realm.
 func TestClientsOfOtherRealmsAreNotExamined(t *testing.T) {
 	t.Parallel()
 	p := healthy(t)
@@ -253,7 +253,7 @@ func TestClientsOfOtherRealmsAreNotExamined(t *testing.T) {
 	}
 }
 
-// What another user than the server's may not look at is no fault of the deployment.
+// It is no fault of the deployment that a user other than the server's has no access.
 func TestAnotherUserMayNotLook(t *testing.T) {
 	t.Parallel()
 	p := healthy(t)
@@ -267,8 +267,7 @@ func TestAnotherUserMayNotLook(t *testing.T) {
 	}
 }
 
-// A key file that the server's own group may read, such as root:mintage 0640, is as it
-// should be.
+// A key file that the server's own group may read, such as root:mintage 0640, is correct.
 func TestTheServersOwnGroupMayReadTheKey(t *testing.T) {
 	t.Parallel()
 	p := healthy(t)
@@ -278,7 +277,7 @@ func TestTheServersOwnGroupMayReadTheKey(t *testing.T) {
 	}
 }
 
-// A public client needs PKCE whatever its registration says.
+// A public client must use PKCE whatever its registration says.
 func TestAPublicClientIsNotReportedForPKCE(t *testing.T) {
 	t.Parallel()
 	p := healthy(t)
@@ -315,7 +314,7 @@ func TestDoctorFindsADamagedStore(t *testing.T) {
 	t.Parallel()
 	p := healthy(t)
 	if f := checkIntegrity(t.Context(), p); len(f) != 1 || f[0].Level != levelOK {
-		t.Fatalf("a store that is whole: %+v", f)
+		t.Fatalf("an undamaged store: %+v", f)
 	}
 	d := store.Document{Kind: store.DocumentConsents, Key: store.DocumentKey{1}, Version: 1, Body: make([]byte, 10<<10)}
 	must(t, p.Store.Commit(t.Context(), store.Change{Documents: []store.Document{d}}))
@@ -323,7 +322,7 @@ func TestDoctorFindsADamagedStore(t *testing.T) {
 	text, err := os.ReadFile(p.StoreFile)
 	must(t, err)
 	for page := len(text) - 8*1024; page < len(text); page += 1024 {
-		copy(text[page:], "\xff\xff\xff\xff") // the number of the page that goes on
+		copy(text[page:], "\xff\xff\xff\xff") // the number of the overflow page
 	}
 	must(t, os.WriteFile(p.StoreFile, text, 0o600))
 	p.open(t)
@@ -352,8 +351,8 @@ func TestACheckThatHangsIsNoneThatIsOK(t *testing.T) {
 	}
 }
 
-// Without a store, what depends on it is not ok; offline, what is left out is
-// neither.
+// Without a store, the dependent checks are not ok; offline, the omitted checks are
+// neither ok nor faults.
 func TestWhatCannotBeCheckedIsSaidSo(t *testing.T) {
 	t.Parallel()
 	p := &Deployment{Config: config.Default(), StoreErr: os.ErrPermission, kernelClock: func() (bool, bool) { return true, true }, Now: grant.At(time.Now())}
@@ -467,8 +466,8 @@ func TestDoctorJudgesTokenExchange(t *testing.T) {
 	}
 }
 
-// A client that gets tokens for itself and has a scope of an API without the API gets
-// tokens that the API refuses.
+// A client with a scope of an API, but without that API, gets tokens for itself that the
+// API refuses.
 func TestDoctorNamesClientsWithTheScopeOfAnAPIAlone(t *testing.T) {
 	const orders, deleted = "https://orders.example", "https://deleted.example"
 	own := []string{store.GrantClientCredentials}
@@ -509,7 +508,7 @@ func TestDoctorNamesClientsWithTheScopeOfAnAPIAlone(t *testing.T) {
 	}
 }
 
-// TestDoctorAsksNoSecretOfMachineClients: their assertions take its place.
+// TestDoctorAsksNoSecretOfMachineClients: client assertions replace secrets.
 func TestDoctorAsksNoSecretOfMachineClients(t *testing.T) {
 	t.Parallel()
 	for _, rule := range []store.AuthRule{store.AuthPrivateKeyJWT, store.AuthFederated} {

@@ -23,15 +23,15 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// A place is what answers at the public address.
+// A place is the server at the public address.
 type place struct {
 	cert, key, ca string
-	least, most   uint16 // versions of TLS; 0: the library's
+	least, most   uint16 // versions of TLS; 0 means the library's default
 	suites        []uint16
 	answer        http.HandlerFunc
 }
 
-// metadataOf is what a server with this configuration publishes.
+// metadataOf returns the metadata of a server with this configuration.
 func metadataOf(p *Deployment) map[string]string {
 	return map[string]string{
 		"issuer": p.Config.IssuerID(), "token_endpoint": p.endpoint("api/access_token"), "jwks_uri": p.endpoint("api/jwks"),
@@ -39,7 +39,7 @@ func metadataOf(p *Deployment) map[string]string {
 	}
 }
 
-// right answers as a server of the deployment does.
+// right returns a handler that responds as a server of the deployment would.
 func right(p *Deployment) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -59,7 +59,7 @@ func right(p *Deployment) http.HandlerFunc {
 	}
 }
 
-// serve puts something at the public address of p.
+// serve starts a server at the public address of p.
 func (p *Deployment) serve(t *testing.T, at place) {
 	t.Helper()
 	s := httptest.NewUnstartedServer(at.answer)
@@ -143,7 +143,7 @@ func TestThePublicAddressIsLookedAtAsAClientDoes(t *testing.T) {
 	expect(t, checkPublic(t.Context(), p), levelFault, "")
 }
 
-// expect is one finding of a check, and that all is well only if that is it.
+// expect requires exactly one finding of a check, and no ok beside it.
 func expect(t *testing.T, found findings, level, text string) {
 	t.Helper()
 	if !slices.ContainsFunc(found, func(f Finding) bool { return f.Level == level && strings.Contains(f.Text, text) }) {
@@ -154,13 +154,13 @@ func expect(t *testing.T, found findings, level, text string) {
 			t.Errorf("beside %s %q: %+v", level, text, f)
 		}
 		if f.Level != levelOK && f.Level != levelNote && f.Advice == "" {
-			t.Errorf("nothing to do is said: %+v", f)
+			t.Errorf("the finding has no advice: %+v", f)
 		}
 	}
 }
 
-// Nobody listens at the public address, because the server listens at another
-// port: the advice names the ways to change that. Behind a proxy it would mislead.
+// Nothing listens at the public address, because the server listens on another port: the
+// hint names ways to change that. Behind a proxy, that hint would be wrong.
 func TestARefusedConnectionIsExplainedByThePortThatIsServed(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -332,7 +332,7 @@ func TestTheRunningServerIsAskedHowItIs(t *testing.T) {
 	}
 }
 
-// The count of a server that was not restarted stays.
+// The counter of a server that has not been restarted keeps its value.
 func TestADeclaredRestoreExplainsLostCommits(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "mintage_store_behind_total 7") }))
@@ -354,9 +354,9 @@ func TestADatabaseServerIsJudgedByItsSettings(t *testing.T) {
 	}
 	var f findings
 	f.judgeServer(good())
-	f.judgeServer(store.ServerCondition{Live: -1, Dead: -1}) // an engine that knows none of it
+	f.judgeServer(store.ServerCondition{Live: -1, Dead: -1}) // an engine without these values
 	if len(f) > 0 {
-		t.Errorf("a good one: %+v", f)
+		t.Errorf("a correct server: %+v", f)
 	}
 	for _, c := range []struct {
 		change      func(*store.ServerCondition)
@@ -386,7 +386,7 @@ func TestAFileIsJudgedByItsSettingsAndItsDisk(t *testing.T) {
 	good := store.FileCondition{JournalMode: "wal", Synchronous: 2, Size: 1 << 20, Free: 10 << 30}
 	var f findings
 	if f.judgeFile(good); len(f) > 0 {
-		t.Errorf("a good one: %+v", f)
+		t.Errorf("a correct file: %+v", f)
 	}
 	for _, c := range []struct {
 		change      func(*store.FileCondition)
@@ -423,7 +423,7 @@ func TestClocksOfNodesThatRunAreCompared(t *testing.T) {
 	expect(t, f, levelFault, "node ahead differs from this machine's by 29 s")
 }
 
-// followFAPI has the only client follow the profile.
+// followFAPI makes the only client follow the profile.
 func (p *Deployment) followFAPI(t *testing.T) {
 	p.change(t, func(c *store.Client) { c.Profile, c.NoRotation = store.ProfileFAPI2, true })
 }
@@ -469,5 +469,5 @@ func TestThePublicAddressOfAProfile(t *testing.T) {
 	}
 	p := healthy(t)
 	p.followFAPI(t)
-	expect(t, checkClients(t.Context(), p), levelOK, "none of them weak") // no rotation is what the profile demands
+	expect(t, checkClients(t.Context(), p), levelOK, "none of them weak") // the profile requires no rotation
 }

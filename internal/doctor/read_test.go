@@ -9,7 +9,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// TestWhatIsWellIsSaid: what a check that finds nothing has looked at.
+// TestWhatIsWellIsSaid: a check without findings reports what it has examined.
 func TestWhatIsWellIsSaid(t *testing.T) {
 	t.Parallel()
 	p := healthy(t)
@@ -33,8 +33,8 @@ func TestWhatIsWellIsSaid(t *testing.T) {
 	}
 }
 
-// TestManyFindingsOfOneKindAreCounted: of many clients with the same fault, a report shows
-// twenty, says how many more there are, and how to see them.
+// TestManyFindingsOfOneKindAreCounted: if many clients have the same fault, a report
+// shows twenty, the number of the others, and how to list them.
 func TestManyFindingsOfOneKindAreCounted(t *testing.T) {
 	t.Parallel()
 	p := healthy(t)
@@ -50,7 +50,7 @@ func TestManyFindingsOfOneKindAreCounted(t *testing.T) {
 	}
 }
 
-// TestAFindingIsPrintedWithItsAdvice: what there is to do is below it.
+// TestAFindingIsPrintedWithItsAdvice prints the advice below the finding.
 func TestAFindingIsPrintedWithItsAdvice(t *testing.T) {
 	t.Parallel()
 	for want, f := range map[string]Finding{

@@ -9,8 +9,7 @@ import (
 	"github.com/mintage/mintage/internal/audit"
 )
 
-// An audit log has several files after a day, and the last of them is looked at
-// alone.
+// After a day, an audit log has several files, of which the last one is checked alone.
 func TestAnAuditLogOfSeveralFilesIsWell(t *testing.T) {
 	t.Parallel()
 	p := healthy(t)

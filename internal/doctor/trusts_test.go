@@ -19,7 +19,7 @@ import (
 
 const idp = "https://idp.example"
 
-// A trust by which nothing is accepted is found, and no other.
+// A trust that can accept no assertion is reported, and no other one.
 func TestDoctorJudgesTrusts(t *testing.T) {
 	t.Parallel()
 	const orders, gone, agent = "https://orders.example", "https://gone.example", "https://agent.example/client.json"
@@ -78,7 +78,7 @@ func TestDoctorJudgesTrusts(t *testing.T) {
 	}
 }
 
-// The keys of each issuer are fetched once, as the server does it.
+// The keys of each issuer are fetched once, as the server fetches them.
 func TestDoctorFetchesTheKeysOfIssuers(t *testing.T) {
 	t.Parallel()
 	asked := map[string]int{}

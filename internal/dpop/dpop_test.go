@@ -22,12 +22,12 @@ import (
 
 var now = time.Unix(1_800_000_000, 0)
 
-// readOnce reads a proof without the keys of proofs before.
+// readOnce reads a proof without the cache of known keys.
 func readOnce(fields []string) (*Proof, error) { return read(fields, readHeader) }
 
 func b64(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 
-// A signer makes proofs by one key.
+// A signer makes proofs with one key.
 type signer struct {
 	alg  string
 	jwk  map[string]any
@@ -80,7 +80,7 @@ func ps256() signer {
 
 const address = "https://auth.example/oauth2/api/access_token"
 
-// proof is a good one; edit spoils header and claims before they are signed.
+// proof returns a valid proof; edit changes header and claims before they are signed.
 func (s signer) proof(edit func(h, c map[string]any)) string {
 	h := map[string]any{"typ": "dpop+jwt", "alg": s.alg, "jwk": maps.Clone(s.jwk)}
 	c := map[string]any{"jti": "one", "htm": "POST", "htu": address, "iat": now.Unix()}
@@ -180,7 +180,7 @@ func TestProofsThatAreRefused(t *testing.T) {
 		} else if fault, ok := err.(Fault); !ok || strings.Contains(string(fault), "auth.example") {
 			t.Errorf("%s: %v", name, err)
 		}
-		// A verifier that knows the key of the good proof says the same.
+		// A verifier that has cached the proof's key returns the same.
 		p, again := knowing.Read(fields)
 		if again == nil {
 			again = p.Verify(wanted, now)
@@ -284,7 +284,7 @@ func TestKeysOfVerifiedProofsAreRemembered(t *testing.T) {
 	if err != nil || len(seen.keys) != 0 {
 		t.Fatalf("%d keys before a proof was verified, %v", len(seen.keys), err)
 	}
-	for _, after := range []time.Duration{0, 3 * time.Minute} { // the second begins another period
+	for _, after := range []time.Duration{0, 3 * time.Minute} { // the second step begins another period
 		seen.First(p, now.Add(after))
 		p, err = seen.Read(text)
 		if err != nil || len(seen.keys) != 1 || p.Key != seen.keys[p.header].print || p.Verify(wanted, now) != nil {
@@ -323,7 +323,7 @@ func TestNonces(t *testing.T) {
 	}
 }
 
-// Each of these keys is refused as such: a signature that does not fit hides nothing here.
+// Each key is refused because of the key itself, before its signature is verified.
 func TestKeysThatAreRefused(t *testing.T) {
 	n, point := rsaKey().N.Bytes(), es256(t).jwk
 	x, _ := decode(point["x"].(string))
@@ -331,7 +331,7 @@ func TestKeysThatAreRefused(t *testing.T) {
 	ec := func(x, y string) string { return `{"kty":"EC","crv":"P-256","x":"` + x + `","y":"` + y + `"}` }
 	ps := func(n []byte, e string) string { return `{"kty":"RSA","n":"` + b64(n) + `","e":"` + e + `"}` }
 	for alg, texts := range map[string][]string{
-		// One key has one thumbprint.
+		// A key must have exactly one thumbprint.
 		"ES256": {ec(b64(x), b64(y)+`\n`), ec(b64(slices.Concat(x, y[:1])), b64(y[1:])), ec(b64(x[:31]), b64(slices.Concat(x[31:], y)))},
 		"EdDSA": {`{"kty":"OKP","crv":"Ed25519","x":"` + eddsa().jwk["x"].(string) + `\n"}`},
 		"PS256": {
@@ -399,7 +399,7 @@ func BenchmarkVerify(b *testing.B) {
 	}
 }
 
-// BenchmarkKnown reads a further proof of a client, without its signature.
+// BenchmarkKnown reads another proof of a client without verifying the signature.
 func BenchmarkKnown(b *testing.B) {
 	var seen Seen
 	text := []string{es256(b).proof(nil)}
@@ -415,7 +415,7 @@ func BenchmarkKnown(b *testing.B) {
 	}
 }
 
-// BenchmarkSignature is the least that a proof costs.
+// BenchmarkSignature measures the lower limit of a proof's cost.
 func BenchmarkSignature(b *testing.B) {
 	p, err := readOnce([]string{es256(b).proof(nil)})
 	if err != nil {
