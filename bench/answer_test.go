@@ -12,7 +12,7 @@ import (
 	"github.com/mintage/mintage/internal/keys"
 )
 
-func TestAnswersAreReadAlikeInEitherWay(t *testing.T) {
+func TestBothParsersReadAnAnswerEqually(t *testing.T) {
 	want := answer{scope: []byte("a b"), tokenType: []byte("Bearer"), refresh: []byte("r"), access: []byte("t"), expiresIn: 300}
 	for name, tt := range map[string]struct {
 		body string

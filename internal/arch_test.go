@@ -1,6 +1,5 @@
-// Package internal_test checks how the packages may depend on one another. The
-// arrows are the design: rules without I/O at the bottom, one place that names
-// an engine at the top.
+// Package internal_test checks which packages may import which: packages with rules and
+// without I/O are at the bottom, and one package names the store's engines at the top.
 package internal_test
 
 import (
@@ -24,10 +23,10 @@ const module = "github.com/mintage/mintage/"
 
 // A goFile is one Go file that is not a test.
 type goFile struct {
-	name    string // from the module's root, with slashes
+	name    string // relative to the module's root, with slashes
 	pkg     string // package name
 	text    []byte
-	imports []string // those of the module without its path
+	imports []string // imports from the module, without the module's path
 }
 
 func (f goFile) dir() string { return path.Dir(f.name) }
@@ -37,8 +36,8 @@ func (f goFile) in(dirs ...string) bool {
 	return slices.ContainsFunc(dirs, func(dir string) bool { return f.dir() == dir || strings.HasPrefix(f.dir(), dir+"/") })
 }
 
-// goFiles reads every Go file of the module. Files of any build tag count: the
-// imports are read from the text and not from a build.
+// goFiles returns every Go file of the module, whatever its build tags, because it parses
+// the files instead of building them.
 func goFiles(t *testing.T) (code, tests []goFile) {
 	t.Helper()
 	err := filepath.WalkDir("..", func(name string, d fs.DirEntry, err error) error {
@@ -81,7 +80,7 @@ func importsOf(f *ast.File) (list []string) {
 	for _, spec := range f.Imports {
 		p, err := strconv.Unquote(spec.Path.Value)
 		if err != nil {
-			panic(err) // the parser has accepted it
+			panic(err) // the parser has accepted this literal
 		}
 		list = append(list, strings.TrimPrefix(p, module))
 	}
@@ -93,13 +92,13 @@ func isOurs(imported string) bool {
 	return slices.Contains([]string{"bench", "cmd", "internal", "resource"}, first)
 }
 
-// isStandard goes by the dot that every other module's path has in front.
+// isStandard recognizes the standard library by the first path element, which has no dot.
 func isStandard(imported string) bool {
 	first, _, _ := strings.Cut(imported, "/")
 	return !isOurs(imported) && !strings.Contains(first, ".")
 }
 
-// pure is what a package without I/O may use of the standard library.
+// pure is what a package without I/O may import of the standard library.
 var pure = []string{
 	"bytes", "cmp", "crypto/sha256", "crypto/subtle", "encoding/base64", "encoding/binary", "encoding/hex", "errors", "fmt", "iter",
 	"maps", "math", "math/bits", "net/netip", "net/url", "slices", "strconv", "strings", "time", "unicode", "unicode/utf8",
@@ -112,8 +111,8 @@ type importRule struct {
 	not      []string
 }
 
-// mayImport lists, for every package, all that it may use of
-// the module and of others; and of the standard library, if standard is set.
+// mayImport lists for every package all that it may import from the module and from other
+// modules; and from the standard library, if standard is set.
 var mayImport = []importRule{
 	{dir: "internal/oauth", standard: pure},
 	{dir: "internal/plain", standard: []string{"encoding/base64", "encoding/json", "strconv", "strings", "unicode/utf8"}},
@@ -139,15 +138,15 @@ var mayImport = []importRule{
 	{dir: "internal/logout", others: []string{"internal/audit", "internal/directory", "internal/grant", "internal/issuer", "internal/lease", "internal/metrics", "internal/openid", "internal/store"},
 		not: []string{"database/sql", "os"}},
 	{dir: "internal/sweep", others: []string{"internal/grant", "internal/store"}, not: []string{"net/http", "database/sql", "os"}},
-	// It asks another provider over HTTP, and is asked by the server alone.
+	// It calls another provider over HTTP, and only the server imports it.
 	{dir: "internal/upstream", others: []string{"internal/claims", "internal/fetch", "internal/oauth", "internal/openid", "github.com/go-jose/go-jose/v4", "github.com/coreos/go-oidc/v3/oidc", "golang.org/x/oauth2", "golang.org/x/sync/singleflight"},
 		not: []string{"database/sql", "os", "log/slog"}},
-	// Nothing else connects to an address that anybody may have named.
+	// Only this package connects to addresses that anybody may have named.
 	{dir: "internal/fetch", others: []string{"internal/overload"}, not: []string{"database/sql", "os", "log/slog"}},
 	{dir: "internal/overload", standard: []string{"container/list", "context", "errors", "fmt", "hash/maphash", "net/netip", "runtime", "sync", "sync/atomic", "time"}},
 	{dir: "internal/account", others: []string{"internal/claims", "internal/overload", "internal/grant", "internal/keys", "internal/oauth", "internal/openid", "internal/plain", "internal/store"},
 		not: []string{"net/http", "database/sql", "os"}},
-	// It knows users by what others say of them.
+	// It identifies users by the claims of other systems.
 	{dir: "internal/login", others: []string{"internal/claims", "internal/directory", "internal/overload", "internal/grant", "internal/issuer", "internal/keys", "internal/oauth", "internal/openid", "internal/plain", "internal/store"},
 		not: []string{"net/http", "database/sql", "os"}},
 	{dir: "internal/pages", others: []string{"go.yaml.in/yaml/v4"}, not: []string{"net/http", "database/sql", "os"}},
@@ -158,9 +157,9 @@ var mayImport = []importRule{
 	{dir: "internal/web", others: []string{"internal/account", "internal/audit", "internal/claims", "internal/grant", "internal/login", "internal/metrics", "internal/oauth", "internal/openid", "internal/overload", "internal/pages",
 		"internal/server", "internal/store", "internal/upstream"},
 		not: []string{"database/sql", "os"}},
-	// Who uses the console; it knows no pages.
+	// Operators of the console, without its pages.
 	{dir: "internal/operator", others: []string{"internal/grant", "internal/keys", "internal/store"}, not: []string{"net/http", "database/sql", "os", "log/slog"}},
-	// Pages of operators. They call the admin API, and the store for sign-ins alone.
+	// The operators' pages. They call the admin API, and use the store only for sign-ins.
 	{dir: "internal/console", others: []string{"internal/account", "internal/admin", "internal/adminapi", "internal/audit", "internal/client", "internal/config", "internal/grant", "internal/oauth", "internal/operator", "internal/overload", "internal/pages", "internal/qr", "internal/server", "internal/server/admin",
 		"internal/show", "internal/store"}, not: []string{"database/sql", "os"}},
 	{dir: "internal/qr", standard: pure, others: []string{"rsc.io/qr/coding"}},
@@ -168,29 +167,29 @@ var mayImport = []importRule{
 	{dir: "internal/demo", others: []string{"internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/oauth", "internal/overload", "internal/pages", "internal/server"},
 		not: []string{"database/sql", "os", "log/slog"}},
 	{dir: "internal/traffic", others: []string{"internal/grant", "internal/keys", "internal/store"}, not: []string{"net/http", "database/sql", "os", "log/slog"}},
-	// The endpoints know the transport; it names none of them.
+	// The endpoints import the transport, which imports none of them.
 	{dir: "internal/server/token", others: []string{"internal/client", "internal/dpop", "internal/grant", "internal/issuer", "internal/keys", "internal/metrics", "internal/oauth", "internal/overload", "internal/server", "internal/store"},
 		not: []string{"database/sql", "os"}},
 	{dir: "internal/server/resource", others: []string{"internal/claims", "internal/client", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/metrics", "internal/oauth", "internal/overload", "internal/server"},
 		not: []string{"database/sql", "os"}},
 	{dir: "internal/server/admin", others: []string{"internal/account", "internal/admin", "internal/adminapi", "internal/audit", "internal/claims", "internal/client", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/login", "internal/oauth", "internal/openid",
 		"internal/pages", "internal/server", "internal/store"}, not: []string{"database/sql", "os"}},
-	// They look, and change nothing. How a request arrived, the server tells.
+	// They only read files. The server passes on how a request arrived.
 	{dir: "internal/secretfile", others: []string{"internal/show"}, not: []string{"net/http", "database/sql", "log/slog"}},
 	{dir: "internal/doctor", others: []string{"internal/adminapi", "internal/secretfile", "internal/audit", "internal/client", "internal/config", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/keyset", "internal/oauth", "internal/operator",
 		"internal/server", "internal/show", "internal/store"}, not: []string{"database/sql", "log/slog"}},
 	{dir: "internal/explain", others: []string{"internal/account", "internal/adminapi", "internal/audit", "internal/config", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/login", "internal/logout", "internal/oauth", "internal/openid",
 		"internal/show", "internal/store"}, not: []string{"net/http", "database/sql", "log/slog"}},
-	// What a configuration names is opened in one place, for commands and server.
+	// One package opens what a configuration names, for commands and server.
 	{dir: "internal/deployment", others: []string{"internal/secretfile", "internal/audit", "internal/config", "internal/grant", "internal/keys", "internal/show", "internal/store",
 		"internal/store/postgres", "internal/store/sqlite"}, not: []string{"net/http", "database/sql"}},
-	// The use cases of an operator, whoever calls them. The store is open already.
+	// An operator's use cases, whoever calls them, on an open store.
 	{dir: "internal/admin", others: []string{"internal/account", "internal/adminapi", "internal/claims", "internal/client", "internal/config", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/login", "internal/logout", "internal/oauth", "internal/operator", "internal/pages", "internal/show", "github.com/go-jose/go-jose/v4",
 		"internal/store"}, not: []string{"net/http", "database/sql", "os", "log/slog"}},
-	// Requests and answers, for both sides of the admin API.
+	// Requests and responses, for both sides of the admin API.
 	{dir: "internal/adminapi", others: []string{"internal/audit", "internal/claims", "internal/client", "internal/config", "internal/oauth", "internal/store"}, not: []string{"net/http", "database/sql", "os", "log/slog"}},
-	// Putting a backup in a store's place, and what that must not undo. Commands call it;
-	// admin ends what it finds.
+	// Replacing a store by a backup, and what that must not undo. Commands call it; admin
+	// ends what it finds.
 	{dir: "internal/restore", others: []string{"internal/account", "internal/admin", "internal/audit", "internal/backup", "internal/grant", "internal/keys", "internal/oauth", "internal/operator", "internal/show", "internal/store", "internal/store/sqlite",
 		"modernc.org/sqlite/lib"}, not: []string{"net/http", "log/slog"}},
 	{dir: "internal/adminclient", others: []string{"internal/admin", "internal/adminapi", "internal/config", "internal/deployment", "internal/directory", "internal/grant", "internal/keys", "internal/oauth", "internal/server", "internal/server/admin", "internal/store"}, not: []string{"database/sql"}},
@@ -204,7 +203,7 @@ var mayImport = []importRule{
 		"github.com/go-jose/go-jose/v4", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term"}, not: []string{"net/http", "database/sql"}},
 	{dir: "cmd/mintage", others: []string{"internal/cli"}, standard: []string{"runtime/debug"}},
 	{dir: "internal/show", others: []string{"internal/adminapi", "internal/grant", "internal/store"}, not: []string{"net/http", "database/sql", "os", "log/slog"}},
-	// They count and tell, and decide nothing.
+	// They count and report, and make no decisions.
 	{dir: "internal/metrics", others: []string{"internal/grant", "internal/oauth", "internal/store",
 		"github.com/prometheus/client_golang/prometheus", "github.com/prometheus/client_golang/prometheus/collectors"}, not: []string{"database/sql", "os"}},
 	{dir: "internal/tracing", others: []string{"internal/grant", "internal/store", "github.com/go-logr/logr", "go.opentelemetry.io/otel",
@@ -221,8 +220,8 @@ var mayImport = []importRule{
 		"github.com/jackc/pgx/v5", "github.com/jackc/pgx/v5/pgconn", "github.com/jackc/pgx/v5/pgxpool"},
 		not: []string{"net/http", "database/sql", "os"}},
 	{dir: "internal/store/moving", others: []string{"internal/store"}, not: []string{"net/http", "database/sql", "os", "log/slog"}},
-	// What others import brings nothing of the server with it: proofs are the same here and
-	// there, and their package knows neither.
+	// A package that other modules import must not bring in the server. Both verify
+	// proofs by the same package, which imports neither.
 	{dir: "resource", others: []string{"internal/dpop", "github.com/go-jose/go-jose/v4", "github.com/go-jose/go-jose/v4/json"},
 		not: []string{"database/sql", "os", "unsafe"}},
 }
@@ -252,13 +251,13 @@ func TestImportsPointDownwards(t *testing.T) {
 	}
 }
 
-// onlyIn lists what is confined to a few places.
+// onlyIn lists imports that are confined to a few places.
 var onlyIn = []struct {
-	imported string // and everything below it
+	imported string // the package and everything below it
 	dirs     []string
 	files    []string
 }{
-	// disk.go measures what the pages of a closed store's file hold.
+	// disk.go reads the page sizes of a closed store's file.
 	{imported: "database/sql", dirs: []string{"internal/store/sqlite", "internal/backup", "internal/restore", "internal/testkit"}, files: []string{"bench/suite/disk.go"}},
 	{imported: "modernc.org", dirs: []string{"internal/store/sqlite", "internal/backup", "internal/restore"}, files: []string{"bench/suite/disk.go"}},
 	{imported: "net/http", dirs: []string{"internal/server", "internal/web", "internal/console", "internal/demo", "internal/doctor", "internal/upstream", "internal/fetch", "internal/logout", "internal/metrics", "internal/tracing", "internal/adminclient", "internal/node", "internal/cli", "examples", "bench", "internal/e2e", "resource"}},
@@ -269,8 +268,8 @@ var onlyIn = []struct {
 	{imported: "internal/doctor", dirs: []string{"internal/cli", "internal/node"}},
 	{imported: "internal/explain", dirs: []string{"internal/cli", "internal/node"}},
 	{imported: "internal/show", dirs: []string{"internal/console", "internal/secretfile", "internal/admin", "internal/cli", "internal/node", "internal/deployment", "internal/doctor", "internal/explain", "internal/restore"}},
-	// listener.go notices changed certificate files, certificate.go keys that
-	// everybody may read, and request.go whether there is an audit log.
+	// listener.go detects changed certificate files, certificate.go world-readable keys,
+	// and request.go a missing audit log.
 	{imported: "os", dirs: []string{"internal/secretfile", "internal/cli", "internal/node", "internal/deployment", "internal/adminclient", "packaging", "examples", "internal/config", "internal/doctor", "internal/backup", "internal/restore", "internal/store/sqlite", "internal/store/postgres/pgtest", "internal/store/storetest", "bench", "internal/e2e", "internal/conformance", "internal/server/apidoc", "internal/audit", "internal/metrics/page", "internal/tracing", "internal/testkit"},
 		files: []string{"internal/server/listener.go", "internal/server/certificate.go", "internal/explain/request.go"}},
 	{imported: "github.com/prometheus", dirs: []string{"internal/metrics", "internal/node"}},
@@ -302,8 +301,8 @@ func TestImportsConfinedToAFewPlaces(t *testing.T) {
 	}
 }
 
-// unrestricted are directories, with all below them, whose packages may import
-// what they like: none of them is in the server.
+// unrestricted are directories whose packages may import anything, because none of them
+// is part of the server.
 var unrestricted = []string{"examples", "packaging", "bench", "internal/conformance", "internal/e2e",
 	"internal/cli/page", "internal/config/page", "internal/metrics/page", "internal/server/apidoc", "internal/store/postgres/pgtest", "internal/store/storetest", "internal/testkit"}
 
@@ -316,8 +315,8 @@ func TestImportRuleOfEveryPackage(t *testing.T) {
 	}
 }
 
-// readClock are the packages that may read the clock. To all others, the time is
-// passed in.
+// readClock are the packages that may read the clock. All others receive the time as a
+// parameter.
 var readClock = []string{"internal/adminclient", "internal/audit", "internal/backup", "internal/cli", "internal/deployment", "internal/directory", "internal/doctor", "internal/metrics", "internal/node",
 	"internal/overload", "internal/server", "internal/store/postgres", "internal/store/sqlite", "internal/tracing", "resource"}
 
@@ -342,8 +341,8 @@ func TestArchClockIsReadInAFewPackages(t *testing.T) {
 	}
 }
 
-// knowProofs are the files outside of package dpop that know what a proof of a key is
-// (RFC 9449), and what for. All others know the key alone, an oauth.JKT.
+// knowProofs are the files outside of package dpop that use proofs of a key (RFC 9449),
+// with the reason. All others use only the key, an oauth.JKT.
 var knowProofs = map[string]string{
 	"internal/server/proof.go":       "verifies the proofs of requests, for every endpoint",
 	"internal/server/errors.go":      "names the algorithms in challenges",
@@ -392,14 +391,14 @@ func TestNamesAndSizes(t *testing.T) {
 }
 
 func TestArchNothingIsLeftForLater(t *testing.T) {
-	// Put together here, so that this file does not find itself.
+	// Concatenated here, so that this file does not match itself.
 	banned := regexp.MustCompile(`\b(` + strings.Join([]string{"TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK"}, "|") + `)\b`)
 	skipped := regexp.MustCompile(`\bt\.Sk` + `ip`)
 	code, tests := goFiles(t)
 	for _, f := range slices.Concat(code, tests) {
 		for _, found := range []*regexp.Regexp{banned, skipped} {
 			if loc := found.FindIndex(f.text); loc != nil {
-				t.Errorf("%s holds %q", fmt.Sprintf("%s:%d", f.name, 1+bytes.Count(f.text[:loc[0]], []byte("\n"))), f.text[loc[0]:loc[1]])
+				t.Errorf("%s contains %q", fmt.Sprintf("%s:%d", f.name, 1+bytes.Count(f.text[:loc[0]], []byte("\n"))), f.text[loc[0]:loc[1]])
 			}
 		}
 	}

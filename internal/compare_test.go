@@ -10,20 +10,20 @@ import (
 	"testing"
 )
 
-// comparing are the packages that compare secrets with what callers present.
+// comparing are the packages that compare secrets with values from callers.
 var comparing = []string{
 	"internal/keys", "internal/oauth", "internal/grant", "internal/directory", "internal/client", "internal/issuer", "internal/explain", "internal/login", "internal/account", "internal/upstream", "internal/server", "internal/server/admin", "internal/web",
 }
 
-// inConstantTime lists how often each function compares in constant time. A
-// comparison that is taken away here is one by == or none.
+// inConstantTime lists how many constant-time comparisons each function makes. If one
+// disappears, == has replaced it, or nothing.
 var inConstantTime = map[string]int{
 	"internal/oauth/pkce.go VerifyS256":            1, // PKCE
 	"internal/keys/token.go openText":              1, // the MAC of tokens, and of ids of registrations
 	"internal/keys/secret.go MatchSlow":            1, // imported client secrets, passwords
 	"internal/keys/audit.go CheckLineMAC":          1, // lines of the audit log
 	"internal/client/authenticate.go bySecret":     2, // client secrets
-	"internal/client/authenticate.go wrong":        2, // expired ones
+	"internal/client/authenticate.go wrong":        2, // against expired secrets
 	"internal/client/authenticate.go bySealedID":   1, // secrets of clients that registered themselves
 	"internal/server/token/register.go register":   1, // the initial access token
 	"internal/login/interaction.go Interaction":    1, // a browser's cookie
@@ -36,10 +36,10 @@ var inConstantTime = map[string]int{
 	"internal/upstream/finish.go identity":         1, // the nonce of an upstream login
 }
 
-// secretWord ends the names of what proves something, or of its stored form.
+// secretWord matches the ends of names for secrets and their stored forms.
 var secretWord = regexp.MustCompile(`(?i)(secret|digest|mac|mark|sum|hash|verifier|challenge|password|nonce|seal|slow|cookie|browser)s?$`)
 
-// openly are comparisons of such names that teach nobody anything.
+// openly are comparisons of such names that reveal nothing.
 var openly = map[string]string{
 	"slices.Equal(c.RawIssuer, c.RawSubject)":           "certificates are public",
 	"slices.Equal(leaf.RawIssuer, leaf.RawSubject)":     "likewise",
@@ -58,8 +58,8 @@ var openly = map[string]string{
 	"string(stored) != who.Standard":                    "what one login says of a user, and what the last one said",
 }
 
-// The time of a comparison by == tells how much of a guess was right. No test
-// of behavior sees that, so the source is read.
+// The duration of a comparison by == reveals how much of a guess is right. No test of
+// behaviour can detect that, so this one reads the source.
 func TestSecretsAreComparedInConstantTime(t *testing.T) {
 	code, _ := goFiles(t)
 	found, used := map[string]int{}, map[string]bool{}
@@ -121,8 +121,8 @@ func TestSecretsAreComparedInConstantTime(t *testing.T) {
 	}
 }
 
-// plain reports whether a comparison with x tells nothing but what is written
-// there: a literal, a constant of another package, nil, a length.
+// plain reports whether a comparison with x reveals only the source text: x is a literal,
+// a constant of another package, nil, or a length.
 func plain(x ast.Expr) bool {
 	switch x := x.(type) {
 	case *ast.BasicLit:
@@ -140,7 +140,7 @@ func plain(x ast.Expr) bool {
 	return false
 }
 
-// secret reports whether x is named like a secret, or is bytes as a string.
+// secret reports whether x has the name of a secret, or converts bytes to a string.
 func secret(x ast.Expr) bool {
 	switch x := x.(type) {
 	case *ast.Ident:

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Every program and configuration of a how-to page that checks access tokens compares
-// their audience, or introspects as a client that learns only about its own.
+// Every program and configuration of a how-to page that verifies access tokens checks
+// their audience, or introspects as a client that gets only its own audience's tokens.
 func TestHowToPagesCheckTheAudience(t *testing.T) {
 	pages, err := filepath.Glob("../docs/how-to/*.md")
 	if err != nil {
@@ -42,7 +42,8 @@ func TestHowToPagesCheckTheAudience(t *testing.T) {
 	}
 }
 
-// No page promises a release: there is none yet. This test goes with the first.
+// No page promises a release, because none exists yet. Remove this test with the first
+// one.
 func TestPagesPromiseNoRelease(t *testing.T) {
 	promised := regexp.MustCompile(`mintage_[0-9]+\.[0-9]+\.[0-9]+|VERSION=v[0-9]|(?:pull|image:) \S*mintage:v?[0-9]|published module`)
 	pages, err := filepath.Glob("../docs/*/*.md")
@@ -60,8 +61,8 @@ func TestPagesPromiseNoRelease(t *testing.T) {
 	}
 }
 
-// The program names pages by config.Page alone, which knows where they are on a machine,
-// and each of them exists.
+// The program names pages only by config.Page, which knows their place on a machine, and
+// each of them exists.
 func TestPagesThatTheProgramNamesExist(t *testing.T) {
 	called, bare := regexp.MustCompile(`config\.Page\(([^)]*)\)`), regexp.MustCompile(`"[^"\n]*\bdocs/[a-z-]+/[a-z-]+\.md`)
 	code, _ := goFiles(t)
@@ -85,8 +86,8 @@ func TestPagesThatTheProgramNamesExist(t *testing.T) {
 	}
 }
 
-// The architecture page lists every package of the product and no other, and its
-// arrows are imports.
+// The architecture page lists every package of the product and no other, and each arrow
+// is an import.
 func TestArchPage(t *testing.T) {
 	text, err := os.ReadFile("../docs/explanation/architecture.md")
 	if err != nil {
@@ -131,7 +132,7 @@ func TestArchPage(t *testing.T) {
 		for i, right := range parts[1:] {
 			left := strings.TrimRight(parts[i], " ")
 			if strings.HasSuffix(left, "|") || strings.HasSuffix(left, "+") {
-				continue // the arrow comes from another line
+				continue // the arrow belongs to another line
 			}
 			for _, from := range packageNames(left) {
 				for _, to := range packageNames(right) {
@@ -152,8 +153,7 @@ func packageNames(text string) []string {
 	return regexp.MustCompile(`[a-z]+(/[a-z]+)?`).FindAllString(text, -1)
 }
 
-// reaches reports whether a package imports another, directly or by way of
-// others.
+// reaches reports whether a package imports another one, directly or indirectly.
 func reaches(imports map[string][]string, from, to string) bool {
 	seen, queue := map[string]bool{}, []string{from}
 	for len(queue) > 0 {

@@ -13,28 +13,28 @@ import (
 	"testing"
 )
 
-// A budget is a part of the product and the code lines that it may have. A
-// feature raises one only in a commit that says what it brought for the lines.
+// A budget is a part of the product with its maximal number of code lines. A feature
+// raises it only in a commit that says what the lines bring.
 type budget struct {
 	name string
 	max  int
 }
 
-// The budgets, from the first that a file fits: the public package, the tools of
-// operators, and all else, which serves requests.
+// The budgets. A file belongs to the first one that fits: the public package, the
+// operators' tools, and everything else, which serves requests.
 var (
 	library = budget{"resource", 1_472}
 	tools   = budget{"tools of operators", 14_865}
 	serving = budget{"serving", 47_408}
 )
 
-// notProduct are directories, with all below them, that the size does not count:
-// examples, benchmarks, test kits, generators, and what tests alone use.
+// notProduct are directories whose files do not count: examples, benchmarks, test kits,
+// generators, and packages that only tests use.
 var notProduct = []string{"examples", "packaging", "bench", "internal/conformance", "internal/e2e", "internal/testkit",
 	"internal/cli/page", "internal/config/page", "internal/metrics/page", "internal/server/apidoc", "internal/store/postgres/pgtest", "internal/store/storetest"}
 
-// operators are the packages that an operator's commands consist of. A file of
-// another package belongs to them if its name begins like one of theirs.
+// operators are the packages of operators' commands. A file of another package belongs to
+// them if its name begins like one of theirs.
 var operators = []string{"audit", "backup", "cli", "doctor", "explain", "migratestore", "moving", "restore"}
 
 func budgetOf(f goFile) budget {
@@ -48,10 +48,9 @@ func budgetOf(f goFile) budget {
 	return serving
 }
 
-// The size of the product does not grow unseen. A code line is a line of a Go
-// file with anything but blanks and comments on it: a line of a multi-line string
-// counts, a line with a comment behind code counts once. Tests do not count.
-// With -v, the test prints the size of each room in each budget.
+// TestBudgets limits the size of the product. A code line is a line of a Go file with
+// anything but blanks and comments; each line of a multi-line string counts. Tests do not
+// count. With -v, the test prints the size of each package in each budget.
 func TestBudgets(t *testing.T) {
 	code, _ := goFiles(t)
 	rooms := map[budget]map[string]int{library: {}, tools: {}, serving: {}}
@@ -73,10 +72,10 @@ func TestBudgets(t *testing.T) {
 	}
 }
 
-// maxMethods is how many methods a type may have.
+// maxMethods is the maximal number of a type's methods.
 const maxMethods = 40
 
-// No type does more and more. With -v, the test prints the largest.
+// No type may grow without limit. With -v, the test prints the largest ones.
 func TestMethods(t *testing.T) {
 	code, _ := goFiles(t)
 	methods := map[string]int{}
@@ -103,7 +102,7 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-// receiver is the name of a method's type.
+// receiver returns the name of a method's receiver type.
 func receiver(fn *ast.FuncDecl) string {
 	of := fn.Recv.List[0].Type
 	if star, ok := of.(*ast.StarExpr); ok {
@@ -118,13 +117,13 @@ func receiver(fn *ast.FuncDecl) string {
 	return "?"
 }
 
-// maxBorrowed is how often code outside of issuer may take what the issuer holds for
-// itself: what needs the directory is given the directory.
+// maxBorrowed is how often code outside of issuer may use the issuer's internal fields:
+// code that needs the directory receives the directory itself.
 const maxBorrowed = 0
 
 // With -v, the test prints which files use the issuer's store, directory, realm, clock
 // and policy.
-func TestIssuerIsNoStoreroom(t *testing.T) {
+func TestOtherPackagesDoNotUseTheIssuersFields(t *testing.T) {
 	code, _ := goFiles(t)
 	borrowed := regexp.MustCompile(`\b(?:[iI]ssuer|iss|is)\.(?:Store|Directory|Realm|Now|Policy)\b`)
 	total := 0
@@ -140,7 +139,7 @@ func TestIssuerIsNoStoreroom(t *testing.T) {
 	}
 }
 
-// codeLines counts the lines on which a token stands.
+// codeLines counts the lines that contain a token.
 func codeLines(text []byte) int {
 	set := token.NewFileSet()
 	file := set.AddFile("", -1, len(text))
@@ -153,7 +152,7 @@ func codeLines(text []byte) int {
 			return len(lines)
 		}
 		if tok == token.SEMICOLON && lit == "\n" {
-			continue // inserted at the end of a line
+			continue // a semicolon that the scanner has inserted at the end of a line
 		}
 		first := file.Line(pos)
 		for n := range 1 + strings.Count(lit, "\n") {

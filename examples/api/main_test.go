@@ -56,7 +56,7 @@ func TestTheTutorialShowsThisProgram(t *testing.T) {
 	}
 }
 
-func TestWhoeverIsRefusedFindsTheMetadata(t *testing.T) {
+func TestARefusalNamesTheMetadata(t *testing.T) {
 	verifier, err := resource.New(resource.Config{Issuer: "https://auth.example.com/oauth2/api", Audience: "http://127.0.0.1:8096", PublishMetadata: true})
 	if err != nil {
 		t.Fatal(err)

@@ -102,7 +102,7 @@ func TestTheFormSaysWhoAsksAndEscapesIt(t *testing.T) {
 	}
 }
 
-func TestTheBrowserGoesOnWhenMintageWasTold(t *testing.T) {
+func TestTheBrowserIsRedirectedAfterMintageIsNotified(t *testing.T) {
 	for name, c := range map[string]struct {
 		form url.Values
 		said string
@@ -120,7 +120,7 @@ func TestTheBrowserGoesOnWhenMintageWasTold(t *testing.T) {
 	}
 }
 
-func TestAWrongPasswordIsSaidToNobody(t *testing.T) {
+func TestAWrongPasswordIsNotReportedToMintage(t *testing.T) {
 	for _, form := range []url.Values{
 		{"challenge": {"c1"}, "username": {"alice"}, "password": {"correct horse "}},
 		{"challenge": {"c1"}, "username": {"bob"}, "password": {"correct horse"}},

@@ -139,7 +139,7 @@ func TestAttemptsAtTheSameTimeDoNotAllPass(t *testing.T) {
 }
 
 // The throttle must not reveal whether a user exists.
-func TestUnknownUsersAreThrottledAlike(t *testing.T) {
+func TestUnknownUsersAreThrottledLikeKnownOnes(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.cheaply()
@@ -165,7 +165,7 @@ func TestUnknownUsersAreThrottledAlike(t *testing.T) {
 	}
 }
 
-func TestAKnownBrowserGetsInWhileStrangersAreThrottled(t *testing.T) {
+func TestAKnownBrowserSignsInWhileOthersAreThrottled(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.cheaply()
@@ -274,7 +274,7 @@ func TestAFaultThatPassesIsNotCounted(t *testing.T) {
 	}
 }
 
-func TestADamagedRecordIsNoWrongPassword(t *testing.T) {
+func TestADamagedRecordIsNotAWrongPassword(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	u := h.add("alice")

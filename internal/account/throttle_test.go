@@ -223,7 +223,7 @@ func TestAKnownBrowserCountsForItselfAlone(t *testing.T) {
 	}
 }
 
-func TestWhatIsGivenBackWasNeverTaken(t *testing.T) {
+func TestAFailureThatIsGivenBackDoesNotCount(t *testing.T) {
 	t.Parallel()
 	throttle := newThrottle(passwordLimits(5))
 	for range 4 {

@@ -166,7 +166,7 @@ func TestEachThingThatHasEndedIsEndedOrTheMergeFails(t *testing.T) {
 		if tt.ended() {
 			t.Fatalf("%s has ended before", tt.field)
 		}
-		// Inject faults of writes first: when a later call fails, earlier writes are already done.
+		// Inject faults of writes first: when a later call fails, earlier writes are done.
 		methods := slices.Clone(storetest.Methods)
 		slices.SortStableFunc(methods, func(a, b storetest.Method) int { return commits(b) - commits(a) })
 		failed := 0

@@ -17,7 +17,7 @@ import (
 )
 
 // Whatever ends sessions stores, in the same commit, that clients must be notified.
-func TestWhatEndsSessionsIsToBeTold(t *testing.T) {
+func TestEverythingThatEndsSessionsStoresALogout(t *testing.T) {
 	session := [16]byte{1, 2, 3}
 	for _, c := range []struct {
 		name string

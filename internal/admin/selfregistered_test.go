@@ -269,7 +269,7 @@ func TestADisabledClientThatRegisteredItselfStaysSoAfterARestore(t *testing.T) {
 
 // The id of a self-registered client contains the registration, so even a client without
 // any consent can be described, if this server has issued the id.
-func TestARegistrationThatNobodyAgreedToIsDescribed(t *testing.T) {
+func TestARegistrationWithoutConsentIsDescribed(t *testing.T) {
 	a, _ := newAdmin(t)
 	kek, err := a.KEK(t.Context())
 	if err != nil {

@@ -170,7 +170,7 @@ func TestAFailedWriteIsTakenBack(t *testing.T) {
 }
 
 // Unauthenticated callers can neither fill the disk nor displace other events.
-func TestAFloodOfStrangersIsCountedAndNotRecorded(t *testing.T) {
+func TestAFloodOfUnauthenticatedRequestsIsCountedAndNotRecorded(t *testing.T) {
 	w := newWorld(t)
 	synctest.Test(t, func(t *testing.T) {
 		l := Open(w.options())
@@ -225,7 +225,7 @@ func TestNoLogRecordsNothing(t *testing.T) {
 	}
 }
 
-func TestAServerThatEndsWithoutAStopIsToldOf(t *testing.T) {
+func TestAServerThatEndedWithoutAStopIsRecorded(t *testing.T) {
 	w := newWorld(t)
 	o := w.options()
 	o.Server = true
@@ -272,7 +272,7 @@ func TestWhatRootMakesBelongsToTheOwnerOfTheData(t *testing.T) {
 
 // Between the creation of a file and its change of owner, the server's user could replace
 // it by a link to a file of root.
-func TestWhatHasTakenTheFilesPlaceIsNotGivenAway(t *testing.T) {
+func TestAReplacedFileKeepsItsOwner(t *testing.T) {
 	owner := os.Geteuid()
 	if owner == 0 {
 		owner = 65534
@@ -301,7 +301,7 @@ func TestWhatHasTakenTheFilesPlaceIsNotGivenAway(t *testing.T) {
 	}
 }
 
-func TestAnOldSecretIsToldOfOnceAnHour(t *testing.T) {
+func TestTheUseOfAnOldSecretIsRecordedOnceAnHour(t *testing.T) {
 	w := newWorld(t)
 	l := Open(w.options())
 	ctx := With(t.Context(), Origin{RequestID: "r1", RemoteIP: netip.MustParseAddr("192.0.2.7")})

@@ -60,7 +60,7 @@ func TestSegmentsBeforeAnInstantAreNotRead(t *testing.T) {
 	}
 }
 
-func TestADamagedLineIsToldOfAndPassedOver(t *testing.T) {
+func TestADamagedLineIsReportedAndSkipped(t *testing.T) {
 	w := newWorld(t)
 	w.record(logins(1)...)
 	w.replace(1, slices.Concat([]byte("damaged alice\n"), w.text(1)))
@@ -171,7 +171,7 @@ func TestRetentionKeepsASegmentThatWasChanged(t *testing.T) {
 	}
 }
 
-func TestATimeIsWrittenAsThePackageTimeWouldWriteIt(t *testing.T) {
+func TestATimeIsFormattedLikePackageTime(t *testing.T) {
 	for _, at := range []time.Time{
 		time.Date(2026, 11, 22, 3, 4, 5, 0, time.UTC), time.Date(2026, 1, 2, 23, 59, 59, 999_999_999, time.FixedZone("east", 9*3600)),
 		time.Date(1999, 12, 31, 0, 0, 0, 7_000_000, time.UTC), time.Date(12026, 1, 1, 0, 0, 0, 70_000_000, time.UTC), {},

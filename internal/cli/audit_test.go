@@ -148,7 +148,7 @@ func TestARemovalWhileTheAuditLogIsReadIsNoBreak(t *testing.T) {
 
 // The store of several nodes records the audit logs of all of them. Only this machine's
 // must exist here.
-func TestAChainThatTheStoreKnowsMustBeHere(t *testing.T) {
+func TestTheAuditLogOfThisMachineMustExist(t *testing.T) {
 	for name, c := range map[string]struct {
 		node   string
 		alone  bool
@@ -266,7 +266,7 @@ func TestFollowingBeginsWithTheLastRecords(t *testing.T) {
 }
 
 // An unreadable file does not prove a manipulation.
-func TestAnUnreadableAuditLogIsNoBrokenOne(t *testing.T) {
+func TestAnUnreadableAuditLogIsNotReportedAsBroken(t *testing.T) {
 	unread := &os.PathError{Op: "open", Path: "00000001.jsonl", Err: os.ErrPermission}
 	for err, broken := range map[error]bool{unread: false, audit.ErrNone: false, &audit.Break{File: "00000001.jsonl", Why: "no JSON"}: true, errors.New("cut off"): true} {
 		if got := brokenAuditLog(err); strings.Contains(got.Error(), "is not intact") != broken {

@@ -17,7 +17,7 @@ import (
 
 // backup verify warns when a valid backup may lack keys that are in use, so that a
 // monthly check notices.
-func TestAnOldBackupIsTold(t *testing.T) {
+func TestAnOldBackupCausesAWarning(t *testing.T) {
 	dir := t.TempDir()
 	st, err := sqlite.Create(t.Context(), dir)
 	if err != nil {

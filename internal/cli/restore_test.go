@@ -15,7 +15,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-func TestAClockThatIsTooFarBehindIsTold(t *testing.T) {
+func TestAClockTooFarBehindCausesAWarning(t *testing.T) {
 	const now = grant.Instant(1_700_000_000_000)
 	for ahead, told := range map[time.Duration]bool{-time.Hour: false, time.Minute: false, time.Minute + time.Millisecond: true} {
 		var w strings.Builder

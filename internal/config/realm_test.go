@@ -131,7 +131,8 @@ func TestARealmOfTheFileTakesOverWhatItDoesNotSet(t *testing.T) {
 	if staff.PublicURL != "https://staff.example" || staff.BasePath != "" || staff.AccessTokenLifetime != config.Duration(10*time.Minute) || staff.CodeLifetime != config.Duration(20*time.Second) || staff.RetryWindow != config.Duration(9*time.Second) {
 		t.Errorf("staff-eu: %+v", staff)
 	}
-	// The client secret for one provider, and an unused registration token, are not inherited.
+	// A client secret for another provider, and an unused registration token, are not
+	// inherited.
 	if u := staff.Login.Upstream; staff.Login.Mode != config.LoginUpstream || u.ClientID != "staff" || u.ClientSecretFile != "" || u.SubjectClaim != "sub" || staff.ClientMetadata.RegistrationTokenFile != "" {
 		t.Errorf("login of staff-eu: %+v", u)
 	}

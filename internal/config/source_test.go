@@ -116,7 +116,7 @@ func TestASecretComesFromTheFileThatItsVariableNames(t *testing.T) {
 	}
 }
 
-func TestAPasswordInTheFileIsNotForEverybody(t *testing.T) {
+func TestAFileWithAPasswordMustNotBeWorldReadable(t *testing.T) {
 	const text = "public_url: https://auth.example.com\nstore: postgres://mintage:geheim@db/mintage\n"
 	for mode, refused := range map[os.FileMode]bool{0o600: false, 0o640: false, 0o644: true} {
 		_, _, err := config.Load(write(t, t.TempDir(), "mintage.yaml", text, mode), nil, nil)

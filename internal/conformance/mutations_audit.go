@@ -72,7 +72,7 @@ var auditMutations = []Mutation{
 	{
 		Name: "chains that the store knows", In: "verification.judge",
 		Old: "(v.alone || a.Of(v.dir)):", New: "a.Node == \"\":",
-		Test: inProgram + "TestAChainThatTheStoreKnows",
+		Test: inProgram + "TestTheAuditLogOfThisMachine",
 	},
 	{
 		Name: "anchor of an audit log that was written anew", In: "anchoring.compare",

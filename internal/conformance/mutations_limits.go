@@ -10,7 +10,7 @@ var limitMutations = []Mutation{
 	{
 		Name: "limit of requests at once", In: "Queue.Enter",
 		Old: "if q.queues[c].Len() == 0 && q.free(c) {", New: "if true {",
-		Test: queue + "TestRequestsBeyondThePlaces",
+		Test: queue + "TestRequestsBeyondTheSlots",
 	},
 	{
 		Name: "limit of queued requests", In: "Queue.Enter",
@@ -25,7 +25,7 @@ var limitMutations = []Mutation{
 	{
 		Name: "refreshes before codes", In: "Queue.next",
 		Old: "if !ok || q.turns%lowTurn == lowTurn-1 {", New: "if true {",
-		Test: queue + "TestHoldersGoBeforeNewcomers",
+		Test: queue + "TestRefreshesHavePriority",
 	},
 	{
 		Name: "class of a refresh", In: "grantTypes",
@@ -101,7 +101,7 @@ var limitMutations = []Mutation{
 	{
 		Name: "places that are left for checks", In: "Queue.free",
 		Old: "case c != Check && writers >= q.slots-q.slots/8:", New: "case c == Login && writers >= q.slots-q.slots/8:",
-		Test: queue + "TestOneKindOfRequestLeavesPlaces",
+		Test: queue + "TestEachClassLeavesSlots",
 	},
 	{
 		Name: "place given back", In: "Server.safely",

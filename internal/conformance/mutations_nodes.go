@@ -52,7 +52,7 @@ var nodeMutations = []Mutation{
 	{
 		Name: "heartbeat before a poll counts", In: "Directory.poll",
 		Old: "err := d.heartbeat(try, tick)", New: "err := error(nil)\n\t\t_ = d.heartbeat(try, tick)",
-		Test: "go test ./internal/directory -run TestANodeThatDoesNotMeetTheOthersIsStale",
+		Test: "go test ./internal/directory -run TestANodeWithoutHeartbeatsIsStale",
 	},
 	{
 		Name: "clocks that are off", In: "peers.compare",

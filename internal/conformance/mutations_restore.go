@@ -50,7 +50,7 @@ var restoreMutations = []Mutation{
 	{
 		Name: "a user who was disabled since a backup", In: "Since.ofUser",
 		Old: "Disabled: disabled, ", New: "",
-		Test: "go test ./internal/restore -run TestTheStoreTellsEachThing",
+		Test: "go test ./internal/restore -run TestTheStoreShowsEachThing",
 	},
 	{
 		Name: "what has ended since a backup", In: "end",

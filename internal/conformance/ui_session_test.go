@@ -268,7 +268,7 @@ func TestUI25_AClientsMaxAgeIsEnforced(t *testing.T) {
 }
 
 // Two cookies of one name suggest an attack: the server accepts neither.
-func TestACookieThatIsThereTwiceIsNone(t *testing.T) {
+func TestADuplicateCookieIsIgnored(t *testing.T) {
 	d, b := signedIn(t)
 	cookie := b.cookie(sessionName)
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, connectionsURL, nil)

@@ -49,7 +49,7 @@ func TestTheConditionListsSecretsThatRunOutTheNextFirst(t *testing.T) {
 	}
 }
 
-func TestTheConditionTellsOfKeysThatAreDueAndOfOldNews(t *testing.T) {
+func TestTheConditionReportsDueKeysAndTheAgeOfNews(t *testing.T) {
 	s := newService(t)
 	c := s.Directory.Condition()
 	if c.Age != 0 || c.Due != 0 || c.ClockFault != nil || c.Restore != (grant.Restore{}) {

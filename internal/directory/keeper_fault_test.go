@@ -207,7 +207,7 @@ func TestARotationUnderAnotherKeyEncryptionKeyAddsNothing(t *testing.T) {
 
 // Keys rotate every few seconds on two nodes, and verifiers cache the published keys as
 // long as they may. No verifier ever receives a token that it cannot verify.
-func TestVerifiersNeverMeetAKeyThatTheyCannotKnow(t *testing.T) {
+func TestVerifiersNeverReceiveATokenOfAnUnknownKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const maxAge, lifetime = 3 * time.Second, time.Minute
 		sched := keys.Schedule{

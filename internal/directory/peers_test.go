@@ -153,7 +153,7 @@ func TestThreeNodesThatAllDifferServeOnButForTheYoungest(t *testing.T) {
 }
 
 // With two against two, the node that has run longest decides.
-func TestTwoCampsOfOneSize(t *testing.T) {
+func TestTwoAgainstTwoNodes(t *testing.T) {
 	testkit.InCluster(t, func(t *testing.T, s *testkit.Service, h *testkit.Cluster) {
 		var nodes []*testkit.Node
 		for i, ahead := range []time.Duration{time.Minute, 0, 300 * time.Millisecond, time.Minute} {
@@ -166,7 +166,7 @@ func TestTwoCampsOfOneSize(t *testing.T) {
 }
 
 // A heartbeat that waited for a standby makes its node's clock look slow.
-func TestOneLateMeetingIsNoSuspicion(t *testing.T) {
+func TestOneLateHeartbeatIsNoClockFault(t *testing.T) {
 	testkit.InCluster(t, func(t *testing.T, s *testkit.Service, h *testkit.Cluster) {
 		nodes := []*testkit.Node{h.Join(t, s, "one", 0), h.Join(t, s, "two", 0), h.Join(t, s, "three", 0)}
 		time.Sleep(3500 * time.Millisecond)
@@ -185,7 +185,7 @@ func TestOneLateMeetingIsNoSuspicion(t *testing.T) {
 
 // A replaced database server returns old data: only a node whose heartbeat is confirmed
 // is current.
-func TestANodeThatDoesNotMeetTheOthersIsStale(t *testing.T) {
+func TestANodeWithoutHeartbeatsIsStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, stop := running(t)
 		defer stop()
@@ -207,7 +207,7 @@ func TestANodeThatDoesNotMeetTheOthersIsStale(t *testing.T) {
 }
 
 // Commands and due keys cause polls, too.
-func TestNoPollCountsWithoutAMeeting(t *testing.T) {
+func TestNoPollCountsWithoutAHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, stop := running(t)
 		defer stop()

@@ -336,7 +336,7 @@ func TestDoctorFindsADamagedStore(t *testing.T) {
 	}
 }
 
-func TestACheckThatHangsIsNoneThatIsOK(t *testing.T) {
+func TestAHangingCheckIsNotOK(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
 	defer close(release)

@@ -17,7 +17,7 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// says expects texts in the explanation of a token.
+// says requires texts in the explanation of a token.
 func (s *service) says(about, text string, want ...string) {
 	s.T.Helper()
 	printed := s.explained(s.T.(*testing.T), text, adminapi.LogLine{})
@@ -31,7 +31,7 @@ func (s *service) says(about, text string, want ...string) {
 	}
 }
 
-// A device code is explained by what its next poll gets.
+// The explanation of a device code predicts the response to its next poll.
 func TestExplainForeseesThePollOfADevice(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
@@ -84,7 +84,8 @@ func TestExplainForeseesThePollOfADevice(t *testing.T) {
 	s.says("expired", waits.DeviceCode, "expired_token", "no user had answered by")
 }
 
-// A token of an exchange is explained with who acts, and with what it rests on.
+// The explanation of an exchanged token names the actor, and the grants and clients on
+// which it depends.
 func TestExplainTellsOfExchangedTokens(t *testing.T) {
 	t.Parallel()
 	s := withAPIs(t)
@@ -94,7 +95,7 @@ func TestExplainTellsOfExchangedTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	tokens := s.Must(s.Exchange(t.Context(), s.Listed("shop"), issuer.CodeRequest{Code: code.Code, RedirectURI: redirectURI, From: testkit.Origin}))
-	for _, api := range []string{orders, invoices} { // opaque, and a JWT
+	for _, api := range []string{orders, invoices} { // the tokens of one are opaque, of the other JWTs
 		got, err := issuer.Exchanges{Issuer: s.Issuer}.ExchangeToken(t.Context(), s.Listed("gateway"), issuer.ExchangeRequest{SubjectToken: tokens.AccessToken, Resource: api})
 		if err != nil {
 			t.Fatal(err)
@@ -110,7 +111,7 @@ func TestExplainTellsOfExchangedTokens(t *testing.T) {
 	}
 }
 
-// An identity assertion is nothing that this server accepts, and explain says what it is.
+// This server accepts no identity assertion, and explain says what it is.
 func TestExplainTellsOfIdentityAssertions(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
@@ -122,8 +123,8 @@ func TestExplainTellsOfIdentityAssertions(t *testing.T) {
 	s.says("assertion", got.AccessToken, "refused", `it was made here for another use: its type is "oauth-id-jag+jwt"`)
 }
 
-// TestExplainTellsOfTheGrantOfAnAssertion: it has neither code nor refresh token, and its
-// client needs no grant type for it.
+// TestExplainTellsOfTheGrantOfAnAssertion: such a grant has neither code nor refresh
+// token, and its client needs no grant type.
 func TestExplainTellsOfTheGrantOfAnAssertion(t *testing.T) {
 	t.Parallel()
 	s := withAPIs(t)
@@ -147,7 +148,7 @@ func TestExplainTellsOfTheGrantOfAnAssertion(t *testing.T) {
 		}
 		for _, w := range []string{"It would be answered now", "trust " + trust.ID, "last access token expires"} {
 			if !strings.Contains(out.String(), w) {
-				t.Errorf("%q is missing in\n%s", w, out.String())
+				t.Errorf("the explanation lacks %q:\n%s", w, out.String())
 			}
 		}
 		for _, w := range []string{"client_disabled", "code redeemed", "refresh token expires", "register another"} {

@@ -23,23 +23,23 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// Of RFC 7636 appendix B.
+// The example of RFC 7636 appendix B.
 const verifier, challenge = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk", "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
 
 // A document is an explanation as people and programs read it.
 type document struct {
-	head string            // its first line
-	rows map[string]string // by "PART LABEL", or "LABEL" above the first part; of a table by "PART EVENT"
-	json map[string]string // by the path of the member, as a/b
+	head string            // the first line
+	rows map[string]string // by "PART LABEL", or "LABEL" above the first part; rows of a table by "PART EVENT"
+	json map[string]string // by the member's path, such as a/b
 }
 
-// Of a table, the first column is an instant, the second names the row.
+// In a table, the first column is an instant, and the second one names the row.
 var (
 	cell    = regexp.MustCompile(`\s{2,}`)
 	instant = regexp.MustCompile(`^\d{4}-\d\d-\d\dT|^\?$`)
 )
 
-// read divides an explanation into its rows and members.
+// read parses an explanation into its rows and members.
 func (s *service) read(x *explain.Explainer, text string, lines ...adminapi.LogLine) document {
 	s.T.Helper()
 	v, err := x.Explain(s.T.Context(), explain.Parse(text), &explain.Log{Name: "the log", Lines: lines})
@@ -95,7 +95,7 @@ func (s *service) read(x *explain.Explainer, text string, lines ...adminapi.LogL
 	return d
 }
 
-// explainerOf returns an explainer with what a server's has.
+// explainerOf returns an explainer with the same fields as a server's.
 func (s *service) explainerOf() *explain.Explainer {
 	x := explainer(s.Issuer, s.Engine)
 	x.Config.Realm, x.Config.Audit.Directory = realm, config.AuditOff
@@ -103,9 +103,9 @@ func (s *service) explainerOf() *explain.Explainer {
 	return x
 }
 
-// TestWhatPeopleAndProgramsRead: of each kind of text, the first line, the rows by which an
-// operator recognises it, and the members that the console shows. "-" is one that must be
-// missing.
+// TestWhatPeopleAndProgramsRead checks for each kind of text the first line, the rows by
+// which an operator recognizes it, and the members that the console shows. "-" marks one
+// that must be missing.
 func TestWhatPeopleAndProgramsRead(t *testing.T) {
 	t.Parallel()
 	s := withAPIs(t)
@@ -124,7 +124,7 @@ func TestWhatPeopleAndProgramsRead(t *testing.T) {
 	}
 	second := s.Must(s.RefreshAt(first.RefreshToken, "", ""))
 	third := s.Must(s.RefreshAt(second.RefreshToken, "", ""))
-	jwt := s.Must(s.RefreshAt(third.RefreshToken, "", invoices)).AccessToken // of this API, they are JWTs
+	jwt := s.Must(s.RefreshAt(third.RefreshToken, "", invoices)).AccessToken // this API has JWTs
 	key := oauth.JKT{7}
 	bound, err := s.Codes().IssueTo(s.Listed("public"), issuer.Authorization{ClientID: "public", RedirectURI: redirectURI, Subject: "alice", Scope: "read", JKT: key, Challenge: challenge})
 	if err != nil {
@@ -199,8 +199,8 @@ func TestWhatPeopleAndProgramsRead(t *testing.T) {
 	}
 }
 
-// TestARegistrationIsTheCause: of what a token's or code's client may do now, explain says
-// what its registration has to do with it.
+// TestARegistrationIsTheCause: if a client's registration decides what a token or code
+// can do, explain says so.
 func TestARegistrationIsTheCause(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
@@ -223,7 +223,7 @@ func TestARegistrationIsTheCause(t *testing.T) {
 		map[string]string{"why": "the client is no longer registered for any scope of the grant", "next": "register the scope again (mintage client update ID --add-scope), or have the user authorize anew"}, nil})
 }
 
-// TestOneRefresh: the life of a grant counts in words.
+// TestOneRefresh: the life of a grant says "1 time", and not "1 times".
 func TestOneRefresh(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
@@ -232,7 +232,8 @@ func TestOneRefresh(t *testing.T) {
 		map[string]string{"life refreshed 1 time in all": clientID + " | this is the last time: generation 2"}, nil})
 }
 
-// wants compares an explanation with what it must have. "-" is what it must not have.
+// wants compares an explanation with the wanted parts. "-" marks one that must be
+// missing.
 func (d document) wants(t *testing.T, name string, want document) {
 	t.Helper()
 	if d.head != want.head {
@@ -247,8 +248,8 @@ func (d document) wants(t *testing.T, name string, want document) {
 	}
 }
 
-// TestTheHistoryOfAGrantAndOfItsRequests: from the row, the events of the store, the audit
-// log and the server's log.
+// TestTheHistoryOfAGrantAndOfItsRequests combines the row, the events of the store, the
+// audit log and the server's log.
 func TestTheHistoryOfAGrantAndOfItsRequests(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
@@ -299,7 +300,7 @@ func TestTheHistoryOfAGrantAndOfItsRequests(t *testing.T) {
 			"then":                "The grant behind it, as it is now. It would be refused now: grant_revoked.", "grant state": "revoked: refresh_replayed"},
 		map[string]string{"kind": "request", "request/id": request, "request/refusal": "refresh_replayed", "now/refusal": "grant_revoked", "grant/id": id}})
 	if strings.Count(d.json["life"], "what:refresh_replayed") != 1 {
-		t.Errorf("the store and the audit log have the replay, and the history has it more than once: %s", d.json["life"])
+		t.Errorf("the history lists the replay more than once, from the store and from the audit log: %s", d.json["life"])
 	}
 	instants := regexp.MustCompile(`\bat:\S{19}`).FindAllString(d.json["life"], -1)
 	if len(instants) < 9 || !slices.IsSorted(instants) {

@@ -25,7 +25,7 @@ func TestTheOneThingThatWasPastedIsFound(t *testing.T) {
 	for _, c := range []struct {
 		name, pasted string
 		kind, text   string
-		note         string // part of the only one; "" for none
+		note         string // part of the only note; "" for no note
 	}{
 		{"a token", refresh, inputText, refresh, ""},
 		{"with a line's end", refresh + "\r\n", inputText, refresh, ""},
@@ -68,7 +68,7 @@ func TestEveryRefusalHasItsWords(t *testing.T) {
 		}
 	}
 	if _, ok := wordsOf("unknown"); ok {
-		t.Error("words are found for what is none")
+		t.Error("an unknown reason has an explanation")
 	}
 }
 
@@ -100,8 +100,8 @@ Nov 21 host mintage[12]: {"msg":"token request refused","request_id":"0000000000
 	}
 }
 
-// What an agent's user sees is one page; the log says what it was, and explain what to
-// do about it.
+// An agent's user sees one general page; the log records the cause, and explain says what
+// to do about it.
 func TestAdviceOnClientsThatDescribeThemselves(t *testing.T) {
 	t.Parallel()
 	for defect, want := range map[string]string{
@@ -116,7 +116,7 @@ func TestAdviceOnClientsThatDescribeThemselves(t *testing.T) {
 	}
 }
 
-// TestAdviceOnClientsThatWereNotAuthenticated: with the texts of the log and of the audit
+// TestAdviceOnClientsThatWereNotAuthenticated uses the texts of the log and of the audit
 // log.
 func TestAdviceOnClientsThatWereNotAuthenticated(t *testing.T) {
 	t.Parallel()
@@ -153,8 +153,8 @@ func TestAdviceOnAnUnreadableHeader(t *testing.T) {
 	}
 }
 
-// TestAWrongAssertionIsExplained: its sender is not told which claim is wrong, and the
-// operator is, with the log or without.
+// TestAWrongAssertionIsExplained: only the operator is told which claim is wrong, with or
+// without the log.
 func TestAWrongAssertionIsExplained(t *testing.T) {
 	t.Parallel()
 	log := &Log{Lines: []adminapi.LogLine{{Message: "token request refused", Error: "client authentication failed: wrong_assertion: aud is not the issuer"}}}
@@ -175,8 +175,8 @@ func TestAWrongAssertionIsExplained(t *testing.T) {
 	}
 }
 
-// TestARefusedAssertionIsExplained: of another issuer's, as a grant.
-// A target and a scope may be those of an identity assertion, which no API has.
+// An assertion of another issuer, as a grant, may have the target and scope of an
+// identity assertion, which no API has.
 func TestAdviceOnIdentityAssertions(t *testing.T) {
 	for _, err := range []error{oauth.ErrTarget, oauth.Sent(oauth.ErrScope, "chat.admin")} {
 		if _, next := Remedy(err); !strings.Contains(next, "--id-jag") {
@@ -202,8 +202,8 @@ func TestARefusedAssertionIsExplained(t *testing.T) {
 	}
 }
 
-// TestAdviceFitsTheRequest: a refusal of what the request asked for is no fault of the
-// registration, and a JWT that an operator has withdrawn was not altered on its way.
+// TestAdviceFitsTheRequest: an error of the request is not blamed on the registration,
+// and a withdrawn JWT is not reported as altered.
 func TestAdviceFitsTheRequest(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[error]string{
@@ -235,8 +235,8 @@ func TestAdviceFitsTheRequest(t *testing.T) {
 	}
 }
 
-// TestAWorkloadsTokenHasNoGrant: the record of an assertion has the id of a grant, or that
-// of a workload's token, which names the trust.
+// TestAWorkloadsTokenHasNoGrant: the record of an assertion contains the id of a grant,
+// or of a workload's token, which names the trust.
 func TestAWorkloadsTokenHasNoGrant(t *testing.T) {
 	t.Parallel()
 	trust := store.Trust{ID: store.TrustID("https://cluster.example", store.TrustWorkload, "job")}

@@ -17,7 +17,7 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// explained returns what is printed of a text, with the log's line of a request.
+// explained returns the printed explanation of a text, with a log line of a request.
 func (s *service) explained(t *testing.T, text string, line adminapi.LogLine) string {
 	t.Helper()
 	x := explainer(s.Issuer, s.Engine)
@@ -37,8 +37,8 @@ func (s *service) explained(t *testing.T, text string, line adminapi.LogLine) st
 	return strings.Join(strings.Fields(b.String()), " ")
 }
 
-// Of a request that was refused, explain shows what the store has about the cause: the
-// client's secrets, and the APIs to which a scope belongs.
+// For a refused request, explain shows what the store has about the cause: the client's
+// secrets, and the APIs to which a scope belongs.
 func TestARefusedRequestShowsWhatTheStoreHas(t *testing.T) {
 	t.Parallel()
 	s := withAPIs(t)
@@ -79,7 +79,7 @@ func TestARefusedRequestShowsWhatTheStoreHas(t *testing.T) {
 	}
 }
 
-// An opaque access token shows for whom it is, and which APIs refuse it.
+// The explanation of an opaque access token shows its audience, and which APIs refuse it.
 func TestAnOpaqueTokenShowsItsAudience(t *testing.T) {
 	t.Parallel()
 	s := withAPIs(t)
@@ -96,7 +96,7 @@ func TestAnOpaqueTokenShowsItsAudience(t *testing.T) {
 	}
 }
 
-// What is shown as the cause of a refusal concerns the grant: no cutoff of before it.
+// A cutoff from before the grant is not shown as a cause.
 func TestAnOldCutoffIsNoCause(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
@@ -113,7 +113,7 @@ func TestAnOldCutoffIsNoCause(t *testing.T) {
 	}
 }
 
-// Explain says which profile the client of a grant follows.
+// The explanation names the profile of a grant's client.
 func TestTheClientOfAGrantFollowsAProfile(t *testing.T) {
 	t.Parallel()
 	s := newService(t)

@@ -16,8 +16,8 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// A token of a client for itself has no grant, and is explained with its client, its id
-// and what the audit log knows of it, alive and revoked.
+// A client's own token has no grant. Its explanation shows the client, the token's id and
+// the audit log's records, while it is active and after its revocation.
 func TestATokenOfAClientForItselfHasAHistory(t *testing.T) {
 	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
 		k := testkit.New(t)
@@ -59,7 +59,7 @@ func TestATokenOfAClientForItselfHasAHistory(t *testing.T) {
 		}
 		say := func(what string, want ...string) {
 			t.Helper()
-			for _, x.Recent = range []bool{false, true} { // a short log is read whole
+			for _, x.Recent = range []bool{false, true} { // a short log is read completely
 				said(what, want...)
 			}
 		}
@@ -80,8 +80,8 @@ func TestATokenOfAClientForItselfHasAHistory(t *testing.T) {
 	}
 }
 
-// A workload's token names the trust by which its client got it, and another one takes
-// another assertion.
+// The explanation of a workload's token names the trust, and another token has another
+// assertion.
 func TestATokenOfAWorkloadNamesItsTrust(t *testing.T) {
 	t.Parallel()
 	s := withAPIs(t)
@@ -103,8 +103,8 @@ func TestATokenOfAWorkloadNamesItsTrust(t *testing.T) {
 		map[string]string{"next": "nothing: the client presents a new assertion; if the trust has ended: mintage trust show " + trust.ID}, nil})
 }
 
-// Of a grant of another realm, an explanation names the realm, but not to somebody who may
-// read the records of one realm alone.
+// For a grant of another realm, the explanation names the realm, except to an operator
+// who may read only one realm's records.
 func TestAGrantOfAnotherRealmIsNotSaidToBeMissing(t *testing.T) {
 	t.Parallel()
 	s := withAPIs(t)

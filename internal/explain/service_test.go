@@ -18,7 +18,7 @@ const (
 	day         = testkit.Day
 )
 
-// A service is the fixture, with what these tests add.
+// A service is the shared fixture with additions for these tests.
 type service struct {
 	*testkit.Service
 }

@@ -23,8 +23,8 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// A grant shows which session made it; a session, found by its name or by an id_token
-// of one of its clients, shows its grants.
+// A grant shows the session that made it. A session, found by its id or by an id_token of
+// one of its clients, shows its grants.
 func TestAGrantHasItsSessionAndASessionItsGrants(t *testing.T) {
 	k := testkit.New(t, func(s *testkit.Setup) { s.Schedule.Algorithms = []keys.Purpose{keys.ES256} })
 	k.Issuer.IDTokenLifetime = 5 * time.Minute
@@ -83,7 +83,8 @@ func TestAGrantHasItsSessionAndASessionItsGrants(t *testing.T) {
 			t.Errorf("%s: the id_token is printed", question)
 		}
 	}
-	// Without its subject, it is not taken for a session that has ended: that has grants too.
+	// Without a subject, an unknown session is not reported as ended, because an ended
+	// session still has grants.
 	named.Subject = ""
 	if text, program := say(named); of(program)["state"] != "unknown" || strings.Contains(text, "shop") || !strings.Contains(text, "no subject is given") {
 		t.Errorf("without a subject:\n%s", text)
@@ -94,8 +95,8 @@ func TestAGrantHasItsSessionAndASessionItsGrants(t *testing.T) {
 	}
 }
 
-// A session whose document is still there has ended if its user's record is of a later
-// epoch, its subject was cut off, or the store was restored since.
+// A session with a document has still ended if its user's record has a later epoch, its
+// subject was cut off, or the store was restored since.
 func TestASessionEndsWithTheEpochOfItsUser(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -158,16 +159,16 @@ func TestASessionEndsWithTheEpochOfItsUser(t *testing.T) {
 	}
 }
 
-// An answerer is a client's server, which answers each request by the status of its host.
+// An answerer plays the clients' servers, and responds with a status by host.
 type answerer map[string]int
 
 func (a answerer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: a[r.URL.Host], Body: http.NoBody}, nil
 }
 
-// A session that has ended shows which of its clients were told, which refuse it, and
-// which are going to be told again.
-func TestASessionShowsWhichClientsWereToldOfItsEnd(t *testing.T) {
+// An ended session shows which of its clients were notified, which refuse the logout, and
+// which will be notified again.
+func TestASessionShowsWhichClientsWereNotifiedOfItsEnd(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t, func(s *testkit.Setup) {
 		s.ID, s.IDTokenLifetime, s.Schedule.Algorithms = "https://auth.example/oauth2/api", 5*time.Minute, []keys.Purpose{keys.ES256}

@@ -21,7 +21,7 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// explainer explains what an issuer has made, from a store.
+// explainer explains tokens of an issuer, from a store.
 func explainer(iss *issuer.Issuer, st store.Store) *explain.Explainer {
 	return &explain.Explainer{Realm: iss.Realm, Store: st, Directory: iss.Directory, Now: iss.Now, MaxSkew: iss.Policy.MaxSkew, Issuer: iss}
 }
@@ -32,7 +32,7 @@ func (s *service) explainToken(text string) explain.Explanation {
 	if err != nil {
 		s.T.Fatal(err)
 	}
-	// Whatever a program prints of it, the text is not in there.
+	// However a program prints the explanation, the token is not in it.
 	for _, form := range []string{fmt.Sprintf("%+v", e), fmt.Sprintf("%#v", e)} {
 		if strings.Contains(form, text) || strings.Contains(form, text[max(0, len(text)-24):]) {
 			s.T.Error("the explanation holds the text")
@@ -45,8 +45,8 @@ func (s *service) explainToken(text string) explain.Explanation {
 	return e
 }
 
-// What has expired did so before now, also if a lifetime was changed since, and lived for
-// as long as its own instants say.
+// A token's shown expiry is in the past if it has expired, even if a lifetime was changed
+// since, and its lifetime follows from its own instants.
 func TestExplainDatesAnExpiry(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
@@ -73,7 +73,7 @@ func TestExplainDatesAnExpiry(t *testing.T) {
 	}
 }
 
-// What explain says of a refresh token is what the token endpoint then does.
+// The explanation of a refresh token predicts the token endpoint's response.
 func TestExplainForeseesARefresh(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -162,15 +162,15 @@ func TestExplainForeseesARefresh(t *testing.T) {
 			e := s.explainToken(token)
 			if !e.Authentic || e.As != explain.AsRefresh || !e.Answer.Known || e.Answer.Why != c.want ||
 				e.Answer.Repeats != c.repeats || e.Answer.Revokes != c.revokes || e.Standing() != c.standing {
-				t.Errorf("explained: genuine %t, %s, standing %q, %+v", e.Authentic, e.As, e.Standing(), e.Answer)
+				t.Errorf("explained: authentic %t, %s, standing %q, %+v", e.Authentic, e.As, e.Standing(), e.Answer)
 			}
 			if c.name == "ahead of its row, after a restore" && (!e.Answer.CatchesUp || e.Restore.At == 0) {
-				t.Errorf("the restore is not told: %+v", e.Answer)
+				t.Errorf("the restore is missing: %+v", e.Answer)
 			}
 			if (e.Answer.SharedUntil != 0) != (c.name == "spent long ago, of a token file that is shared") {
 				t.Errorf("a second holder, until %d", e.Answer.SharedUntil)
 			}
-			// The truth.
+			// The actual response.
 			got, err := s.Renew(token)
 			if why := testkit.RefusalOf(t, err); why != c.want || got.Repeated != c.repeats {
 				t.Errorf("the token endpoint: %s, repeated %t", why, got.Repeated)
@@ -184,8 +184,8 @@ func TestExplainForeseesARefresh(t *testing.T) {
 	}
 }
 
-// What explain says of a code is what the token endpoint then does with the
-// request that the code is for.
+// The explanation of a code predicts the token endpoint's response to the code's own
+// request.
 func TestExplainForeseesARedemption(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -271,7 +271,7 @@ func TestExplainForeseesAnIntrospection(t *testing.T) {
 				c.do(s, first)
 				e := s.explainToken(first.AccessToken)
 				if !e.Authentic || e.Answer.Why != c.want || e.Standing() != c.standing || e.Scope != allScopes || (e.JWT != nil) != (form == store.TokenJWT) {
-					t.Errorf("explained: genuine %t, standing %q, scope %q, %+v", e.Authentic, e.Standing(), e.Scope, e.Answer)
+					t.Errorf("explained: authentic %t, standing %q, scope %q, %+v", e.Authentic, e.Standing(), e.Scope, e.Answer)
 				}
 				if _, err := s.Inspect(t.Context(), first.AccessToken); testkit.RefusalOf(t, err) != c.want {
 					t.Errorf("introspection: %v, want %s", err, c.want)
@@ -299,7 +299,7 @@ func TestExplainTellsWhyAClientCannotEvenAsk(t *testing.T) {
 	}
 }
 
-func TestExplainTellsHowATextIsNotGenuine(t *testing.T) {
+func TestExplainNamesTheFaultOfAForgedText(t *testing.T) {
 	t.Parallel()
 	s, other := newService(t, testkit.Named), newService(t, testkit.Named)
 	pair, theirs := s.Login(), other.Login()
@@ -314,7 +314,7 @@ func TestExplainTellsHowATextIsNotGenuine(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
 		want       keys.Fault
-		named      bool // it still says which grant it would be of
+		named      bool // it still names a grant
 	}{
 		{"altered in its MAC", alter(r, len(r)-9), keys.WrongSeal, true},
 		{"altered in its grant", alter(r, 30), keys.WrongSeal, true},
@@ -332,7 +332,7 @@ func TestExplainTellsHowATextIsNotGenuine(t *testing.T) {
 	} {
 		e := s.explainToken(c.text)
 		if e.Authentic || e.Diagnosis.Fault != c.want || e.Named != c.named || !e.Answer.Known || e.Answer.Why != grant.TokenUnknown {
-			t.Errorf("%s: genuine %t, fault %q, named %t, %+v", c.name, e.Authentic, e.Diagnosis.Fault, e.Named, e.Answer)
+			t.Errorf("%s: authentic %t, fault %q, named %t, %+v", c.name, e.Authentic, e.Diagnosis.Fault, e.Named, e.Answer)
 		}
 		if _, err := s.Renew(c.text); testkit.RefusalOf(t, err) != grant.TokenUnknown {
 			t.Errorf("%s: the token endpoint: %v", c.name, err)
@@ -340,7 +340,7 @@ func TestExplainTellsHowATextIsNotGenuine(t *testing.T) {
 	}
 }
 
-func TestExplainTellsHowAJWTIsNotGenuine(t *testing.T) {
+func TestExplainNamesTheFaultOfAForgedJWT(t *testing.T) {
 	t.Parallel()
 	s, other := newService(t, testkit.Named), newService(t, testkit.Named)
 	for _, x := range []*service{s, other} {
@@ -386,8 +386,8 @@ func TestExplainTellsHowAJWTIsNotGenuine(t *testing.T) {
 	}
 }
 
-// Without the key-encryption key a text is not called false, and what it says is
-// looked up.
+// Without the key-encryption key, explain does not call a text false, and looks up what
+// it says.
 func TestExplainWithoutTheKeyTellsWhatItCan(t *testing.T) {
 	t.Parallel()
 	s := newService(t, testkit.Named)
@@ -410,7 +410,7 @@ func TestExplainWithoutTheKeyTellsWhatItCan(t *testing.T) {
 	if err != nil || e.Grant == nil || !e.Answer.Known || e.Answer.Why != grant.Allowed {
 		t.Errorf("a grant: %+v, %v", e.Answer, err)
 	}
-	// One that is false all the same is told to be so.
+	// A malformed text is reported even without the key.
 	if e := locked.explainToken(pair.RefreshToken[:60]); !e.Answer.Known || e.Diagnosis.Fault != keys.WrongLength {
 		t.Errorf("one that was cut: %+v", e)
 	}
@@ -485,8 +485,8 @@ func TestExplainKnowsAClientThatRegisteredItself(t *testing.T) {
 	}
 }
 
-// TestExplainTellsOfServiceTokens: what an operator learns of them is what the
-// endpoints decide.
+// TestExplainTellsOfServiceTokens: explain and the endpoints agree about a service's
+// tokens.
 func TestExplainTellsOfServiceTokens(t *testing.T) {
 	t.Parallel()
 	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
@@ -514,7 +514,7 @@ func TestExplainTellsOfServiceTokens(t *testing.T) {
 	}
 }
 
-// machine registers a client that gets tokens for itself, and gets one.
+// machine registers a client that gets tokens for itself, and gets such a token.
 func (s *service) machine(format store.TokenFormat) (*store.Client, string) {
 	s.T.Helper()
 	s.Register(client.Registration{ID: "orders-service", Settings: store.Settings{Name: "Orders", Scope: "orders.read orders.write", GrantTypes: []string{store.GrantClientCredentials}, Auth: store.AuthEither, TokenFormat: format}})

@@ -14,7 +14,7 @@ import (
 	"github.com/mintage/mintage/internal/fetch"
 )
 
-// A shelf counts the fetches of a cache, and answers them.
+// A shelf answers the fetches of a cache, and counts them.
 type shelf struct {
 	mu     sync.Mutex
 	asked  map[string]int
@@ -54,7 +54,7 @@ func TestADocumentIsFetchedOnceForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c := newCache()
 		s.answer = func(string) (fetch.Answer, error) {
-			time.Sleep(time.Second) // of the bubble
+			time.Sleep(time.Second) // the bubble's time
 			return fetch.Answer{Body: []byte("v1"), Fresh: 10 * time.Minute}, nil
 		}
 		var all sync.WaitGroup
@@ -62,7 +62,8 @@ func TestADocumentIsFetchedOnceForAll(t *testing.T) {
 			all.Go(func() {
 				ctx := t.Context()
 				if i == 0 {
-					// Whoever begins it may give up; the others still get it.
+					// The caller that began the fetch may cancel; the others still get
+					// the result.
 					var cancel context.CancelFunc
 					ctx, cancel = context.WithTimeout(ctx, time.Millisecond)
 					defer cancel()
@@ -102,7 +103,7 @@ func TestAFailureIsNoAnswerAndLimitsTheNext(t *testing.T) {
 			err   error
 			tries int
 		}{
-			"no connection": {fetch.ErrUnreachable, 2}, // one immediate second try
+			"no connection": {fetch.ErrUnreachable, 2}, // one immediate retry
 			"bad answer":    {fetch.ErrAnswer, 1},
 			"bad address":   {fetch.ErrAddress, 1},
 		} {
@@ -124,7 +125,7 @@ func TestAFailureIsNoAnswerAndLimitsTheNext(t *testing.T) {
 		if _, err := c.Get(t.Context(), "unreadable", office, nil); !errors.Is(err, fetch.ErrAnswer) {
 			t.Errorf("unreadable: %v", err)
 		}
-		// The second try of a failed connection may succeed.
+		// The retry after a failed connection may succeed.
 		first := true
 		s.answer = func(a string) (fetch.Answer, error) {
 			if first {
@@ -139,7 +140,7 @@ func TestAFailureIsNoAnswerAndLimitsTheNext(t *testing.T) {
 	})
 }
 
-func TestWhatIsMissingIsLookedForOnceAMinute(t *testing.T) {
+func TestAMissingItemIsFetchedOnceAMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, c := newCache()
@@ -147,7 +148,7 @@ func TestWhatIsMissingIsLookedForOnceAMinute(t *testing.T) {
 		if got, err := c.Get(t.Context(), "a", office, has("v2")); got != "v1" || err != nil {
 			t.Errorf("what was just fetched: %q, %v", got, err)
 		}
-		// For a minute, what was read is all that there is.
+		// For a minute, the cached document is the only one.
 		if got, err := c.Get(t.Context(), "a", office, has("v2")); got != "v1" || err != nil || s.count("a") != 1 {
 			t.Errorf("at once again: %q, %v after %d fetches", got, err, s.count("a"))
 		}
@@ -159,7 +160,7 @@ func TestWhatIsMissingIsLookedForOnceAMinute(t *testing.T) {
 		if got, err := c.Get(t.Context(), "a", office, has("v2")); got != "v1 v2" || err != nil || s.count("a") != 2 {
 			t.Errorf("a minute later: %q, %v", got, err)
 		}
-		// Whether it has come since cannot be known.
+		// The server cannot know whether the missing item has appeared since.
 		time.Sleep(time.Minute)
 		s.answer = func(string) (fetch.Answer, error) { return fetch.Answer{}, fetch.ErrAnswer }
 		for _, want := range []error{fetch.ErrAnswer, fetch.ErrLater} {
@@ -178,10 +179,10 @@ func TestStaleDocuments(t *testing.T) {
 			c.Stale = stale
 			c.Get(t.Context(), "a", office, nil)
 			s.answer = func(string) (fetch.Answer, error) { return fetch.Answer{}, fetch.ErrUnreachable }
-			for range 2 { // the fetch fails, and then is not made
+			for range 2 { // the first fetch fails; the second is not attempted
 				time.Sleep(10 * time.Minute)
 				if got, err := c.Get(t.Context(), "a", office, nil); (err == nil) != (stale > 0) || err == nil && got != "v1" {
-					t.Errorf("stale for %s: %q, %v", stale, got, err)
+					t.Errorf("after %s: %q, %v", stale, got, err)
 				}
 				if _, err := c.Get(t.Context(), "a", office, func(string) bool { return false }); err == nil {
 					t.Error("a stale document serves although it lacks something")
@@ -204,11 +205,11 @@ func TestBoundsOfTheCache(t *testing.T) {
 		s, c := newCache()
 		big := []byte(strings.Repeat("x", 64<<10))
 		s.answer = func(string) (fetch.Answer, error) { return fetch.Answer{Body: big, Fresh: time.Hour}, nil }
-		for i := range 300 { // 18.75 MiB; 16 are held
+		for i := range 300 { // 18.75 MiB, of which 16 are kept
 			if _, err := c.Get(t.Context(), fmt.Sprint(i), netip.Prefix{}, nil); err != nil {
 				t.Fatal(err)
 			}
-			c.Get(t.Context(), "0", netip.Prefix{}, nil) // used all the time
+			c.Get(t.Context(), "0", netip.Prefix{}, nil) // used constantly
 		}
 		held := 0
 		for i := range 300 {
@@ -242,10 +243,10 @@ func TestANetworkHasItsShareOfFetches(t *testing.T) {
 		if _, err := c.Get(t.Context(), "other", other, nil); err != nil {
 			t.Errorf("another network: %v", err)
 		}
-		// Of those under way, one network has a quarter of what is free.
+		// Of the concurrent fetches, one network gets a quarter of those still free.
 		time.Sleep(time.Minute)
 		s.answer = func(string) (fetch.Answer, error) {
-			time.Sleep(time.Second) // of the bubble
+			time.Sleep(time.Second) // the bubble's time
 			return fetch.Answer{}, fetch.ErrAnswer
 		}
 		var all sync.WaitGroup
@@ -273,7 +274,7 @@ func TestANetworkHasItsShareOfFetches(t *testing.T) {
 		if under != 64 {
 			t.Errorf("%d fetches under way", under)
 		}
-		// One that ends makes room for one.
+		// The end of one fetch makes room for another.
 		time.Sleep(time.Minute)
 		s.answer = func(address string) (fetch.Answer, error) {
 			if time.Sleep(time.Millisecond); address != "quick0" {

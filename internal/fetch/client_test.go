@@ -27,9 +27,9 @@ import (
 	"github.com/mintage/mintage/internal/keyset"
 )
 
-// ways are how a visitor has an address read: as a client_id, and as the jwks_uri of
-// a document, whose keys verify an assertion. Of each, a fetch without an answer is
-// tried so often.
+// ways are the ways in which a visitor makes the server fetch an address: as a client_id,
+// and as the jwks_uri of a document whose keys verify an assertion. tries is the number
+// of attempts without a response.
 var ways = map[string]struct {
 	read  func(ctx context.Context, c *fetch.Client, address string) error
 	tries int
@@ -53,21 +53,21 @@ var ways = map[string]struct {
 	}, 2},
 }
 
-// oneKey is a key set.
+// oneKey is a key set with one key.
 const oneKey = `"keys":[{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]`
 
-// A world is an Internet with one server, at public, and a network behind it whose
-// listener counts the connections that reach it.
+// A world is an Internet with one server, at public, and a private network behind it,
+// which counts its connections.
 type world struct {
 	t      *testing.T
 	client *fetch.Client
-	answer http.HandlerFunc // of the server; nil: a JSON object
+	answer http.HandlerFunc // of the server; nil for a JSON object
 
 	mu       sync.Mutex
-	dns      map[string][][]string // answers of each host, in turn; the last stays
+	dns      map[string][][]string // successive answers for each host; the last one is repeated
 	resolved map[string]int
 	dialed   []netip.AddrPort
-	inside   atomic.Int64 // connections to what is not public
+	inside   atomic.Int64 // connections to addresses that are not public
 }
 
 var public = netip.MustParseAddr("93.184.216.34")
@@ -141,7 +141,7 @@ var notPublic = []string{
 	"5f00::1", "fc00::1", "fd00:ec2::254", "fe80::1", "fec0::1", "ff02::1", "4000::1",
 }
 
-// spellings are hosts that some programs read as addresses.
+// spellings are hosts that some programs parse as addresses.
 var spellings = []string{
 	"2130706433", "0x7f000001", "0x7f.1", "0X7F.0.0.1", "0177.0.0.1", "017700000001", "127.1", "127.0.1", "0", "127.0.0.1.", "127.0.0.01",
 	"169.254.43518", "3232235521", "1.2.3.0x", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[::ffff:8.8.8.8]", "[::1%25lo]", "[fe80::1%25eth0]",
@@ -161,7 +161,7 @@ func TestNoAddressIsReachedThatIsNotGloballyReachable(t *testing.T) {
 		if a.Is6() {
 			literal = "[" + literal + "]"
 		}
-		// The name of such an address, alone, beside a public one, and before it.
+		// A name with such an address alone, after a public address, and before one.
 		name := fmt.Sprintf("h%d.example.org", i)
 		w.dns[name], w.dns["first-"+name], w.dns["last-"+name] = [][]string{{text}}, [][]string{{text, public.String()}}, [][]string{{public.String(), text}}
 		hosts = append(hosts, literal, name, "first-"+name, "last-"+name)
@@ -182,15 +182,15 @@ func TestNoAddressIsReachedThatIsNotGloballyReachable(t *testing.T) {
 	}
 }
 
-// The same with the system's resolver and sockets: real listeners on this machine
-// are not reached.
+// The same with the system's resolver and sockets: real listeners on this machine are not
+// reached.
 func TestThisMachineIsNotReached(t *testing.T) {
 	t.Parallel()
 	var reached atomic.Int64
 	for _, address := range []string{"127.0.0.1:0", "[::1]:0"} {
 		l, err := net.Listen("tcp", address)
 		if err != nil {
-			continue // a machine without IPv6
+			continue // this machine has no IPv6
 		}
 		defer l.Close()
 		go func() {
@@ -214,7 +214,7 @@ func TestThisMachineIsNotReached(t *testing.T) {
 			if n := reached.Load(); n != 0 {
 				t.Errorf("%s: %d connections", what, n)
 			}
-			// A listener that cannot be reached at all would prove nothing.
+			// Control: the listener is reachable if the address is allowed.
 			c.Reachable = netip.Addr.IsLoopback
 			if err := way.read(t.Context(), c, "https://"+l.Addr().String()+"/"); !errors.Is(err, fetch.ErrUnreachable) || reached.Swap(0) != int64(way.tries) {
 				t.Errorf("%s: %s is not reached if it may be: %v", what, l.Addr(), err)
@@ -230,18 +230,18 @@ func TestTheConnectionGoesToTheAddressThatWasChecked(t *testing.T) {
 	t.Parallel()
 	for what, way := range ways {
 		w := newWorld(t)
-		w.dns["example.com"] = [][]string{{public.String()}, {"127.0.0.1"}} // between check and connect
+		w.dns["example.com"] = [][]string{{public.String()}, {"127.0.0.1"}} // changes between check and connect
 		if err := way.read(t.Context(), w.client, "https://example.com/a"); err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
 		if w.resolved["example.com"] != 1 || len(w.dialed) != 1 || w.dialed[0] != netip.AddrPortFrom(public, 443) {
 			t.Errorf("%s: resolved %d times, dialed %v", what, w.resolved["example.com"], w.dialed)
 		}
-		// The next fetch is checked again.
+		// The next fetch checks the address again.
 		if err := way.read(t.Context(), w.client, "https://example.com/a"); !errors.Is(err, fetch.ErrAddress) {
 			t.Errorf("%s, after the answer has changed: %v, want ErrAddress", what, err)
 		}
-		// So is the second try of a fetch.
+		// So does the retry of a fetch.
 		w.dns["twice.example.net"] = [][]string{{public.String()}, {"127.0.0.1"}}
 		if err := way.read(t.Context(), w.client, "https://twice.example.net/"); err == nil {
 			t.Errorf("%s: fetched with the certificate of another host", what)
@@ -249,7 +249,7 @@ func TestTheConnectionGoesToTheAddressThatWasChecked(t *testing.T) {
 		if n := w.inside.Load(); n != 0 || len(w.dialed) != 2 {
 			t.Errorf("%s: %d connections inside, dialed %v", what, n, w.dialed)
 		}
-		// A resolver returns IPv4 addresses in their mapped form.
+		// A resolver may return IPv4 addresses in mapped form.
 		w.dns["example.com"] = [][]string{{"::ffff:" + public.String()}}
 		if err := way.read(t.Context(), w.client, "https://example.com/a"); err != nil {
 			t.Errorf("%s, a mapped answer: %v", what, err)
@@ -261,11 +261,11 @@ func TestPublicAddresses(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"1.1.1.1", "93.184.216.34", "100.63.255.255", "100.128.0.1", "172.15.255.255", "172.32.0.1", "192.0.1.1", "198.17.0.1", "198.20.0.1", "223.255.255.255", "2606:4700::1111", "2a00:1450::1", "2001:4860:4860::8888", "3ffe::1"} {
 		if !fetch.Global(netip.MustParseAddr(text)) {
-			t.Errorf("%s is not globally reachable", text)
+			t.Errorf("%s counts as not globally reachable", text)
 		}
 	}
 	if fetch.Global(netip.Addr{}) || fetch.Global(netip.MustParseAddr("2606:4700::1111%eth0")) {
-		t.Error("no address, or one of a zone")
+		t.Error("an invalid address, or one with a zone, counts as globally reachable")
 	}
 }
 
@@ -362,7 +362,7 @@ func TestAnswers(t *testing.T) {
 
 func TestTheRequestCarriesNothing(t *testing.T) {
 	w := newWorld(t)
-	// A proxy of the environment would resolve the host itself.
+	// A proxy from the environment would resolve the host itself, without the check.
 	for _, name := range []string{"HTTPS_PROXY", "https_proxy", "ALL_PROXY", "HTTP_PROXY"} {
 		t.Setenv(name, "http://user:password@127.0.0.1:1")
 	}
@@ -387,7 +387,7 @@ func TestTheRequestCarriesNothing(t *testing.T) {
 	if len(w.dialed) != 2 || w.inside.Load() != 0 {
 		t.Errorf("dialed %v", w.dialed)
 	}
-	// A certificate of another host, or of another authority, is none.
+	// A certificate of another host or authority is not accepted.
 	w.dns["example.net"] = [][]string{{public.String()}}
 	if _, err := w.client.Get(t.Context(), "https://example.net/a"); !errors.Is(err, fetch.ErrUnreachable) {
 		t.Errorf("another host's certificate: %v", err)
@@ -433,7 +433,7 @@ func TestHowLongAnAnswerServes(t *testing.T) {
 	}
 }
 
-// A server that sends a byte a second, or nothing, is given five seconds.
+// A server that sends nothing, or a byte a second, gets five seconds.
 func TestSlowAnswers(t *testing.T) {
 	t.Parallel()
 	certificate := httptest.NewUnstartedServer(nil)
@@ -460,7 +460,7 @@ func TestSlowAnswers(t *testing.T) {
 				if _, err := io.WriteString(s, " "); err != nil {
 					return
 				}
-				time.Sleep(time.Second) // of the bubble
+				time.Sleep(time.Second) // the bubble's time
 			}
 		},
 	} {

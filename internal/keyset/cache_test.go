@@ -27,11 +27,11 @@ import (
 	"github.com/mintage/mintage/internal/keyset"
 )
 
-// A publisher is a server with a key set, and a clock.
+// A publisher is a server with a key set and a settable clock.
 type publisher struct {
 	*httptest.Server
 	fetches atomic.Int64
-	body    atomic.Pointer[[]byte] // nil: 500
+	body    atomic.Pointer[[]byte] // nil for a 500
 	now     time.Time
 }
 
@@ -70,12 +70,12 @@ func newES256(t *testing.T) *ecdsa.PublicKey {
 	return &key.PublicKey
 }
 
-// ca is the certificate of the server in PEM.
+// ca returns the server's certificate in PEM.
 func (p *publisher) ca() string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.Certificate().Raw}))
 }
 
-// outside is a client for which example.com is the publisher, at a public address.
+// outside returns a client for which example.com is the publisher, at a public address.
 func (p *publisher) outside() *fetch.Client {
 	roots := x509.NewCertPool()
 	roots.AddCert(p.Certificate())
@@ -95,7 +95,8 @@ func has(kid string) func(keyset.Set) bool {
 }
 
 // TestKeysOfClientsThatRegisteredThemselvesAreFetchedInPublicOnly: an operator's client
-// may have its keys inside; a client that anybody can make up reaches nothing there.
+// may have its keys on a private network; a self-registered client cannot make the server
+// connect there.
 func TestKeysOfClientsThatRegisteredThemselvesAreFetchedInPublicOnly(t *testing.T) {
 	t.Parallel()
 	p := newPublisher(t)
@@ -124,7 +125,7 @@ func TestKeysOfClientsThatRegisteredThemselvesAreFetchedInPublicOnly(t *testing.
 	}
 }
 
-// TestKeysAreFetchedForAnUnknownKidOnceAndServeADay: with both kinds of clients.
+// TestKeysAreFetchedForAnUnknownKidOnceAndServeADay tests both kinds of clients.
 func TestKeysAreFetchedForAnUnknownKidOnceAndServeADay(t *testing.T) {
 	t.Parallel()
 	p := newPublisher(t)
@@ -163,8 +164,8 @@ func TestKeysAreFetchedForAnUnknownKidOnceAndServeADay(t *testing.T) {
 	}
 }
 
-// TestKeysOfBeforeATrustDoNotCount: an operator deletes a trust because a key was stolen, and
-// creates it again when the issuer has another key.
+// TestKeysOfBeforeATrustDoNotCount: an operator deletes a trust because a key was stolen,
+// and creates it again when the issuer has a new key.
 func TestKeysOfBeforeATrustDoNotCount(t *testing.T) {
 	t.Parallel()
 	p := newPublisher(t)
@@ -190,7 +191,8 @@ func TestKeysOfBeforeATrustDoNotCount(t *testing.T) {
 	expect("once more, while they cannot be fetched", p.now, "new", false, 3)
 }
 
-// TestWhichKeysVerifyWhat: a key fits the algorithm of its type, and what its set says.
+// TestWhichKeysVerifyWhat: a key fits the algorithms of its type, unless its set
+// restricts them.
 func TestWhichKeysVerifyWhat(t *testing.T) {
 	t.Parallel()
 	ed, _, err := ed25519.GenerateKey(rand.Reader)
@@ -234,8 +236,8 @@ func TestWhichKeysVerifyWhat(t *testing.T) {
 	}
 }
 
-// TestSetsThatAreNone: what no client should publish, and nobody should read.
-func TestSetsThatAreNone(t *testing.T) {
+// TestInvalidKeySets: invalid key sets are rejected.
+func TestInvalidKeySets(t *testing.T) {
 	t.Parallel()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -263,8 +265,8 @@ func TestSetsThatAreNone(t *testing.T) {
 	}
 }
 
-// TestKeysByTheMetadataOfAnIssuer: the metadata must name the issuer, character by
-// character, and are found by either of the two addresses.
+// TestKeysByTheMetadataOfAnIssuer: the metadata must contain the exact issuer, and are
+// found at either of two addresses.
 func TestKeysByTheMetadataOfAnIssuer(t *testing.T) {
 	t.Parallel()
 	p := newPublisher(t)

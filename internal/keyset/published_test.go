@@ -16,8 +16,8 @@ import (
 	"github.com/mintage/mintage/internal/keyset"
 )
 
-// modulus returns an odd number of so many bits. It is no product of two primes, which
-// a verifier cannot see.
+// modulus returns an odd number of a bit length. It is not a product of two primes, but a
+// verifier cannot detect that.
 func modulus(t *testing.T, bits int) *big.Int {
 	t.Helper()
 	n, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), uint(bits-1)))
@@ -36,12 +36,13 @@ func setOf(t *testing.T, list ...jose.JSONWebKey) []byte {
 	return body
 }
 
-// TestWhichRSAKeysAreAccepted: of clients that registered themselves, at addresses that
-// operators registered, and in registrations that exist: those are bounded when they are made.
+// TestWhichRSAKeysAreAccepted tests keys of self-registered clients, at addresses that
+// operators registered, and inline in existing registrations, which are limited only when
+// they are made.
 func TestWhichRSAKeysAreAccepted(t *testing.T) {
 	t.Parallel()
 	p := newPublisher(t)
-	// Each case is another address: nothing of the one before is held.
+	// Each case uses another address, so that nothing is cached.
 	fetch := func(name string, operators bool) (keyset.Set, error) {
 		c := keyset.NewCache(func() time.Time { return p.now }, p.outside(), nil)
 		if operators {
@@ -57,7 +58,7 @@ func TestWhichRSAKeysAreAccepted(t *testing.T) {
 		"2047":            {2047, 65537, false, false, false},
 		"2048":            {2048, 65537, true, true, true},
 		"4096":            {4096, 65537, true, true, true},
-		"4097":            {4097, 65537, false, false, false}, // go-jose reads none
+		"4097":            {4097, 65537, false, false, false}, // go-jose reads no key of this size
 		"exponent-3":      {2048, 3, false, true, true},
 		"exponent-5":      {2048, 5, false, false, true},
 		"exponent-65539":  {2048, 65539, false, false, true},
@@ -81,7 +82,7 @@ func TestWhichRSAKeysAreAccepted(t *testing.T) {
 	}
 }
 
-// TestAPublishedSetHasTenKeysAtMost: keys that verify no signature do not count.
+// TestAPublishedSetHasTenKeysAtMost: keys that cannot verify a signature do not count.
 func TestAPublishedSetHasTenKeysAtMost(t *testing.T) {
 	t.Parallel()
 	var list []jose.JSONWebKey
@@ -96,8 +97,8 @@ func TestAPublishedSetHasTenKeysAtMost(t *testing.T) {
 			t.Errorf("operators' %t: eleven keys were accepted", operators)
 		}
 	}
-	// What a client once published to make each of its requests cost 0.2 s: 63 KB of
-	// RSA keys with a huge exponent, and no kid.
+	// An attack from practice: 63 KB of RSA keys with a huge exponent and without a kid
+	// made each request cost 0.2 s.
 	list = nil
 	for range 87 {
 		list = append(list, jose.JSONWebKey{Key: &rsa.PublicKey{N: modulus(t, 4096), E: math.MaxInt32}})
@@ -107,7 +108,7 @@ func TestAPublishedSetHasTenKeysAtMost(t *testing.T) {
 	}
 }
 
-// TestMembersOfNullAreAbsent: what is at an address may be a key set with other members.
+// TestMembersOfNullAreAbsent: a fetched key set may have the member "jwks" with null.
 func TestMembersOfNullAreAbsent(t *testing.T) {
 	t.Parallel()
 	body := append([]byte(`{"jwks":null,`), setOf(t, jose.JSONWebKey{Key: newES256(t), KeyID: "a"})[1:]...)

@@ -36,16 +36,16 @@ import (
 
 const issuerID = "https://auth.example/oauth2/api"
 
-// A bench is an Outbox of a kit, and receivers that answer as a test says.
+// A bench is an Outbox with a test kit, and receivers that respond as the test says.
 type bench struct {
 	*Outbox
 	t   *testing.T
 	kit *testkit.Kit
 
 	mu       sync.Mutex
-	ended    store.DocumentKey // of codeInFlight
+	ended    store.DocumentKey // the end of a session that codeInFlight has stored
 	received []received
-	answers  map[string]func(*http.Request) (*http.Response, error) // by host; nil: 200
+	answers  map[string]func(*http.Request) (*http.Response, error) // responses by host; nil for a 200
 	inside   int
 	most     int
 }
@@ -68,7 +68,7 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// node makes another node's Outbox on the same store.
+// node returns another node's Outbox on the same store.
 func (b *bench) node() *Outbox {
 	o := New(Config{Realm: testkit.Realm, Store: b.kit.Faulty, Directory: b.kit.Issuer.Directory, Now: b.kit.Issuer.Now, ClockFault: b.kit.Issuer.Directory.ClockFault, Transport: b, Log: b.kit.Log, Monotonic: b.kit.Clock.Now})
 	o.Use(b.kit.Issuer)
@@ -112,7 +112,7 @@ func status(code int, body string) func(*http.Request) (*http.Response, error) {
 	}
 }
 
-// verify checks the signature of a token by the published keys.
+// verify verifies a token's signature with the published keys.
 func (b *bench) verify(text string) (header, claims map[string]any) {
 	b.t.Helper()
 	set, err := b.kit.Signer().PublicKeys()
@@ -140,7 +140,7 @@ func (b *bench) verify(text string) (header, claims map[string]any) {
 	return header, claims
 }
 
-// takeReceived returns what has been received since, by host.
+// takeReceived returns what was received since the last call, by host.
 func (b *bench) takeReceived() map[string][]received {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -152,7 +152,7 @@ func (b *bench) takeReceived() map[string][]received {
 	return of
 }
 
-// hosts demands that each of these hosts has received one token, and no other.
+// hosts requires that each of these hosts has received one token, and no other host any.
 func (b *bench) hosts(want ...string) map[string][]received {
 	b.t.Helper()
 	got := b.takeReceived()
@@ -205,7 +205,7 @@ func (b *bench) grant(clientID, subject string, session [16]byte) grant.ID {
 	return g.ID
 }
 
-// end stores the end of a session, or of all for the zero reference.
+// end stores the end of a session, or of all sessions for the zero reference.
 func (b *bench) end(subject string, session [16]byte) store.DocumentKey {
 	b.t.Helper()
 	d := EndOfAll(testkit.Realm, subject, b.kit.At())
@@ -218,7 +218,7 @@ func (b *bench) end(subject string, session [16]byte) store.DocumentKey {
 	return d.Key
 }
 
-// run lets o do all that is due.
+// run makes o do all that is due.
 func (b *bench) run(o *Outbox) {
 	b.t.Helper()
 	for {
@@ -237,7 +237,7 @@ func (b *bench) run(o *Outbox) {
 	}
 }
 
-// pass lets time pass, and o do what is due in it, every second.
+// pass advances the clock, and makes o do what is due each second.
 func (b *bench) pass(o *Outbox, d time.Duration) {
 	b.t.Helper()
 	for ; d > 0; d -= time.Second {
@@ -307,7 +307,7 @@ func TestEachClientOfTheSessionIsToldOnce(t *testing.T) {
 			"events": map[string]any{"http://schemas.openid.net/event/backchannel-logout": map[string]any{}},
 		}
 		if !maps.EqualFunc(r.claims, want, func(x, y any) bool { return fmt.Sprint(x) == fmt.Sprint(y) }) {
-			t.Errorf("%s: %v", id, r.claims)
+			t.Errorf("%s: claims %v", id, r.claims)
 		}
 	}
 	if got["shop.example"][0].sid() == got["mail.example"][0].sid() {
@@ -426,7 +426,7 @@ func TestATokenIsGivenUpAfterADay(t *testing.T) {
 	if n := b.kit.Logged.Count("gave up notifying a client of a logout"); n != 1 {
 		t.Errorf("logged %d times", n)
 	}
-	// Even one that nobody got to for days is tried once: a backup was restored.
+	// An overdue token is tried at least once, for example after a backup was restored.
 	b.end("alice", session1)
 	b.kit.Clock.Advance(3 * 24 * time.Hour)
 	b.takeReceived()
@@ -435,9 +435,9 @@ func TestATokenIsGivenUpAfterADay(t *testing.T) {
 	b.hosts("shop.example")
 }
 
-// The audit log and the metrics have what became of each token; attempts that failed
-// are counted too.
-func TestWhatBecameOfATokenIsRecorded(t *testing.T) {
+// The outcome of each token is in the audit log and the metrics; failed attempts are
+// counted, too.
+func TestTheOutcomeOfATokenIsRecorded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	dir := t.TempDir()
@@ -509,9 +509,9 @@ func TestAClientsTokensStayInOrder(t *testing.T) {
 	}
 }
 
-// A client that failed gets a later logout at once, however long the pause after its
-// failures is, and what waits for it as soon as it answers. While it fails, new logouts
-// trigger one attempt each second at most.
+// A later logout is sent immediately to a client that has failed, however long its
+// current pause is; the queued ones follow when it responds. While the client fails, new
+// logouts cause at most one attempt each second.
 func TestAFailureHoldsUpNoLaterLogout(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -546,9 +546,9 @@ func TestAFailureHoldsUpNoLaterLogout(t *testing.T) {
 		of[r.sid()] = true
 	}
 	if len(of) < 20 {
-		t.Errorf("new logouts wait for others: %d attempts are of %d sessions", len(attempts), len(of))
+		t.Errorf("new logouts queue behind others: %d attempts are of %d sessions", len(attempts), len(of))
 	}
-	b.pass(b.Outbox, 20*time.Minute) // the next attempt is far away
+	b.pass(b.Outbox, 20*time.Minute) // the next scheduled attempt is far away
 	b.takeReceived()
 	delete(b.answers, "shop.example")
 	for i := 31; i < 40; i++ {
@@ -575,8 +575,8 @@ func TestAFailureHoldsUpNoLaterLogout(t *testing.T) {
 	b.hosts()
 }
 
-// newFailingShop is a bench at which alice and bob have sessions with a client that has
-// not answered about the end of alice's for twenty minutes.
+// newFailingShop returns a bench with sessions of alice and bob at a client that has not
+// responded about the end of alice's session for twenty minutes.
 func newFailingShop(t *testing.T) *bench {
 	t.Helper()
 	b := newBench(t)
@@ -591,8 +591,8 @@ func newFailingShop(t *testing.T) *bench {
 	return b
 }
 
-// A logout that is dated ahead, as by a command or before a clock was set back, has no
-// negative age.
+// A logout that is dated in the future, by a command or because the clock was set back,
+// has no negative age.
 func TestALogoutThatIsDatedAheadDoesNotWaitYet(t *testing.T) {
 	t.Parallel()
 	b := newFailingShop(t)
@@ -605,7 +605,7 @@ func TestALogoutThatIsDatedAheadDoesNotWaitYet(t *testing.T) {
 	}
 }
 
-// A logout that finds its client back is sent once, also if no other token lies behind it.
+// The logout whose attempt succeeds again is sent once, even if no other token is queued.
 func TestTheLogoutThatFindsItsClientBackIsSentOnce(t *testing.T) {
 	t.Parallel()
 	b := newFailingShop(t)
@@ -623,11 +623,12 @@ func TestTheLogoutThatFindsItsClientBackIsSentOnce(t *testing.T) {
 	b.hosts()
 }
 
-// A token that is dropped without a call says nothing of the client: its pauses go on.
+// Dropping a token without an attempt says nothing about the client: its pauses continue.
 func TestADroppedTokenEndsNoPause(t *testing.T) {
 	t.Parallel()
 	b := newFailingShop(t)
-	// Bob has logged in again, so the token about all his sessions is replaced.
+	// Bob has logged in again: tokens for single sessions replace the one about all his
+	// sessions.
 	b.end("bob", [16]byte{})
 	b.kit.Clock.Advance(time.Millisecond)
 	b.grant("shop", "bob", [16]byte{3})
@@ -638,7 +639,7 @@ func TestADroppedTokenEndsNoPause(t *testing.T) {
 		t.Errorf("received %v, not the logout of bob's session", got[0].claims)
 	}
 	b.pass(b.Outbox, 20*time.Minute)
-	b.hosts("shop.example") // 1024 seconds after the attempt before
+	b.hosts("shop.example") // 1024 seconds after the previous attempt
 	if clients, _ := b.Failing(); clients != 1 {
 		t.Errorf("%d clients fail, not 1", clients)
 	}
@@ -668,7 +669,7 @@ func TestNothingWaitsBeforeALogoutAndAfterItsDelivery(t *testing.T) {
 	}
 }
 
-// The token that was tried last can be anywhere in a long queue.
+// The token that was tried last may be anywhere in a long queue.
 func TestTheNextAttemptOfALongQueueIsShown(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -699,7 +700,7 @@ func TestTheNextAttemptOfALongQueueIsShown(t *testing.T) {
 	}
 }
 
-// What is shown of a token that was not tried yet has the next attempt of its client.
+// A token that was not tried yet shows its client's next attempt.
 func TestATokenThatWaitsShowsItsClientsNextAttempt(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -726,7 +727,7 @@ func TestATokenThatWaitsShowsItsClientsNextAttempt(t *testing.T) {
 	}
 }
 
-// A client that cannot take one logout gets those of all other sessions.
+// If a client always fails for one token, it still gets those of all other sessions.
 func TestATokenThatAlwaysFailsHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -770,7 +771,7 @@ func TestATokenThatAlwaysFailsHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-// Attempts and pauses are timed by the monotonic clock.
+// Attempts and pauses use the monotonic clock.
 func TestAClockThatIsSetBackStopsNothing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -792,7 +793,7 @@ func TestAClockThatIsSetBackStopsNothing(t *testing.T) {
 	delete(b.answers, "shop.example")
 	b.pass(b.Outbox, 2*time.Second)
 	b.hosts("shop.example")
-	// What another node has stored is found as before.
+	// Tokens that another node has stored are still found.
 	o := b.node()
 	if _, err := o.turn(t.Context()); err != nil {
 		t.Fatal(err)
@@ -805,7 +806,7 @@ func TestAClockThatIsSetBackStopsNothing(t *testing.T) {
 	b.hosts("shop.example", "mail.example")
 }
 
-// view is what the outbox knows of clients.
+// view returns the outbox's view of the clients.
 func (b *bench) view() *directory.View {
 	b.t.Helper()
 	v, err := b.kit.Issuer.Directory.View()
@@ -815,8 +816,8 @@ func (b *bench) view() *directory.View {
 	return v
 }
 
-// A session that was young when it ended is named once to each client, and again only
-// to one that has redeemed a code since.
+// When a young session ends, each client gets one logout for it, and another one only if
+// it has redeemed a code since.
 func TestALogoutIsSentAgainOnlyAfterACodeWasRedeemed(t *testing.T) {
 	t.Parallel()
 	for _, all := range []bool{false, true} {
@@ -839,7 +840,7 @@ func TestALogoutIsSentAgainOnlyAfterACodeWasRedeemed(t *testing.T) {
 		b.hosts("shop.example", "mail.example", "down.example", "strict.example")
 		b.pass(b.Outbox, 3*time.Second)
 		b.takeReceived()
-		// Codes of before the end are redeemed.
+		// Codes that were issued before the end are redeemed.
 		b.kit.Clock.Advance(-10 * time.Second)
 		b.grant("mail", "alice", session1)
 		b.grant("late", "alice", session1)
@@ -858,22 +859,22 @@ func TestALogoutIsSentAgainOnlyAfterACodeWasRedeemed(t *testing.T) {
 		if all {
 			continue
 		}
-		// One that was not told yet is told once.
+		// A client that was not notified yet is notified once.
 		delete(b.answers, "down.example")
 		b.pass(b.Outbox, 2*time.Minute)
 		b.hosts("down.example")
 	}
 }
 
-// codeInFlight has told one client of the end of a session. Another one has redeemed a code
-// since, which was issued at the very end.
+// codeInFlight has notified one client of the end of a session. Another client has
+// redeemed a code since that was issued just before the end.
 func codeInFlight(t *testing.T) *bench {
 	t.Helper()
 	b := newBench(t)
 	b.register("shop")
 	b.register("late")
 	b.grant("shop", "alice", session1)
-	b.run(b.Outbox) // without an end, there is no time of a second look
+	b.run(b.Outbox) // without an end, no second look is due
 	b.kit.Clock.Advance(time.Hour)
 	b.ended = b.end("alice", session1)
 	b.run(b.Outbox)
@@ -894,7 +895,7 @@ func TestACodeInFlightIsReached(t *testing.T) {
 	}
 	b.pass(b.Outbox, 2*b.kit.CodeLifetime)
 	b.hosts()
-	// After the last look, nothing looks at it again; it can be shown for a while.
+	// After the last look, no look is due; the end can still be shown for a while.
 	b.kit.Clock.Advance(issuer.DeviceLifetime)
 	b.run(b.Outbox)
 	d, err := b.kit.Engine.Document(t.Context(), b.ended)
@@ -903,8 +904,9 @@ func TestACodeInFlightIsReached(t *testing.T) {
 	}
 }
 
-// What a user has allowed a device before the end, it may fetch for ten minutes. Whoever
-// was told before is not told again, and one that fetches twice is told twice.
+// A device may fetch tokens for ten minutes that were allowed before the end. A client
+// that was notified before is not notified again; one that fetches tokens twice is
+// notified twice.
 func TestADeviceThatFetchesItsTokensLateIsReached(t *testing.T) {
 	t.Parallel()
 	for _, all := range []bool{false, true} {
@@ -947,7 +949,7 @@ func TestADeviceThatFetchesItsTokensLateIsReached(t *testing.T) {
 	}
 }
 
-// A store that fails in the middle of the second look does not end it.
+// If the store fails during the second look, the look is repeated.
 func TestASecondLookThatFailsIsRepeated(t *testing.T) {
 	t.Parallel()
 	b := codeInFlight(t)
@@ -975,8 +977,8 @@ func (b *bench) spoil(kind store.DocumentKind, owner store.Owner) {
 	}
 }
 
-// A document that cannot be read is logged, and neither ends nor tokens of others wait for it.
-func TestADocumentThatCannotBeReadHoldsUpNoOther(t *testing.T) {
+// An unreadable document is logged, and blocks neither other ends nor other tokens.
+func TestAnUnreadableDocumentBlocksNoOther(t *testing.T) {
 	t.Parallel()
 	b := codeInFlight(t)
 	b.answers["shop.example"] = status(503, "")
@@ -994,7 +996,7 @@ func TestADocumentThatCannotBeReadHoldsUpNoOther(t *testing.T) {
 	if got := b.hosts("shop.example")["shop.example"]; len(got) == 1 && got[0].claims["sub"] != "dave" {
 		t.Error(got)
 	}
-	// The second look, too, goes on behind one.
+	// The second look also continues after an unreadable document.
 	b.spoil(store.DocumentLogout, ownerLater(testkit.Realm))
 	b.end("erin", session1)
 	b.run(b.Outbox)
@@ -1040,7 +1042,7 @@ func TestEndOfAllSessions(t *testing.T) {
 			t.Errorf("strict was told of %q", sids)
 		}
 	}
-	// A later session goes on.
+	// A later session is not affected.
 	b.kit.Clock.Advance(time.Millisecond)
 	b.grant("shop", "alice", [16]byte{3})
 	b.pass(b.Outbox, 2*time.Minute)
@@ -1060,7 +1062,7 @@ func TestALaterSessionGoesOn(t *testing.T) {
 	if got := b.hosts("shop.example")["shop.example"]; got[0].sid() != "" {
 		t.Errorf("sid %q", got[0].sid())
 	}
-	// While the client was away, the user has logged in again: first at another one.
+	// While the client was away, the user has logged in again, first at another client.
 	b.kit.Clock.Advance(time.Minute)
 	b.grant("mail", "alice", session2)
 	b.kit.Clock.Advance(longestRest) // all looks are done
@@ -1073,7 +1075,7 @@ func TestALaterSessionGoesOn(t *testing.T) {
 	b.grant("shop", "alice", session2)
 	b.kit.Clock.Advance(longestRest)
 	b.answers["shop.example"] = nil
-	// The token is dropped once those that take its place are stored.
+	// The token is dropped once its replacements are stored.
 	b.kit.Faulty.Inject(storetest.CommitDocument, 1, storetest.Lost)
 	b.run(b.Outbox)
 	b.hosts()
@@ -1086,8 +1088,8 @@ func TestALaterSessionGoesOn(t *testing.T) {
 	b.hosts()
 }
 
-// TestAKilledNodeLosesNothing ends the outbox at every write that it makes, and lets
-// another one go on.
+// TestAKilledNodeLosesNothing kills the outbox at each of its writes, and lets another
+// node continue.
 func TestAKilledNodeLosesNothing(t *testing.T) {
 	t.Parallel()
 	for _, after := range []bool{false, true} {
@@ -1134,9 +1136,9 @@ func TestAKilledNodeLosesNothing(t *testing.T) {
 	}
 }
 
-// TestANodeKilledBetweenTwoPagesOfTokensRepeatsNone has a node that ends when the first
-// token of an End is stored, and the others are not. Before another node goes on, that
-// token waits, or was sent.
+// TestANodeKilledBetweenTwoPagesOfTokensRepeatsNone kills a node when the first token of
+// an end is stored, and the others are not. Before another node continues, that token is
+// queued or already sent.
 func TestANodeKilledBetweenTwoPagesOfTokensRepeatsNone(t *testing.T) {
 	t.Parallel()
 	for _, sent := range []bool{false, true} {
@@ -1180,7 +1182,7 @@ func TestANodeKilledBetweenTwoPagesOfTokensRepeatsNone(t *testing.T) {
 	}
 }
 
-// between is a store whose process ends when a part of a change is stored.
+// between is a store whose process ends when part of a change is stored.
 type between struct{ store.Store }
 
 func (s *between) Commit(ctx context.Context, c store.Change) error {
@@ -1201,7 +1203,7 @@ type dying struct {
 	store.Store
 	mu    sync.Mutex
 	dies  func() bool
-	after bool // the write has happened
+	after bool // the write has happened before
 	dead  bool
 }
 
@@ -1247,7 +1249,7 @@ func TestOneNodeLeads(t *testing.T) {
 			t.Fatal("the lease moved from a node that renews it")
 		}
 	}
-	// x is killed; its lease runs out.
+	// x is killed; its lease expires.
 	for i := range 20 {
 		b.kit.Clock.Advance(time.Second)
 		if leads(y) {
@@ -1260,12 +1262,12 @@ func TestOneNodeLeads(t *testing.T) {
 	if !leads(y) || leads(x) {
 		t.Error("nobody has taken over, or both lead")
 	}
-	// One that stops hands over at once.
+	// A node that stops releases its lease at once.
 	y.lease.Release(t.Context())
 	if !leads(x) {
 		t.Error("the lease was not released")
 	}
-	// So does one whose clock is off: clients would refuse its tokens, which is final.
+	// So does a node whose clock is wrong: clients would finally refuse its tokens.
 	x.ClockFault = func() error { return errors.New("three minutes behind") }
 	if leads(x) || !leads(y) {
 		t.Error("a node leads whose clock is off, or nobody leads in its place")
@@ -1275,7 +1277,7 @@ func TestOneNodeLeads(t *testing.T) {
 	if !leads(x) {
 		t.Error("a node whose clock is right again does not lead")
 	}
-	// A leader that cannot reach the store stops before another one takes over.
+	// A leader that cannot reach the store stops before another node takes over.
 	b.kit.Clock.Advance(4 * time.Second)
 	b.kit.Faulty.Inject(storetest.Document, 100, storetest.Lost)
 	for range 4 {
@@ -1287,8 +1289,8 @@ func TestOneNodeLeads(t *testing.T) {
 	}
 }
 
-// Clients that hang take up a number of calls that is fixed, and half of it once they
-// have failed.
+// Hanging clients occupy at most a fixed number of calls, and half of them once they have
+// failed.
 func TestDeadClientsHoldUpNobody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -1394,7 +1396,7 @@ type endless struct {
 func (e *endless) Read(b []byte) (int, error) { e.read += len(b); return len(b), nil }
 func (e *endless) Close() error               { e.closed = true; return nil }
 
-// Revoking grants is the issuer's: a client that is told nothing keeps the outbox idle.
+// The issuer revokes grants: a client without logouts keeps the outbox idle.
 func TestGrantsThatEndAreNoReasonToLead(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -1410,7 +1412,8 @@ func TestGrantsThatEndAreNoReasonToLead(t *testing.T) {
 	}
 }
 
-// A redirect waits for the first call of each client, and for nothing that may not come.
+// A redirect waits for the first call of each client, and for no call that may never
+// happen.
 func TestARedirectWaitsForTheFirstCallOfEachClient(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -1484,7 +1487,7 @@ func TestAwaitEndsWithTheFirstAttempts(t *testing.T) {
 	b.Await(t.Context(), issuer.SessionEnd{Subject: "nobody", Reference: session1}, at)
 }
 
-// What waits in the backup is delivered after a declared restore.
+// Logouts that are pending in a backup are delivered after a declared restore.
 func TestARestoreDropsNoLogoutThatWaits(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

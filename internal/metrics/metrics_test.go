@@ -19,7 +19,8 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// grown is what differs between two scrapes, apart from Go's and the process's.
+// grown returns the differences between two scrapes, without metrics of Go and the
+// process.
 func grown(before, after map[string]float64) map[string]float64 {
 	diff := map[string]float64{}
 	for name, v := range after {
@@ -144,7 +145,8 @@ func TestOnlyTheFirstClientsThatGetTokensHaveLabels(t *testing.T) {
 		want string
 	}{
 		{count("made up", "invalid_client"), "{client_id=other,result=invalid_client}"},
-		// Anybody can make up any number of these: they take no label from the others.
+		// Anybody can create any number of these clients: they take no label from the
+		// others.
 		{own("https://agent.example/1", ""), "{client_id=self_registered,result=ok}"},
 		{own("https://agent.example/2", ""), "{client_id=self_registered,result=ok}"},
 		{own("https://agent.example/2", "invalid_grant"), "{client_id=self_registered,result=invalid_grant}"},
@@ -179,12 +181,12 @@ func TestARefreshThatIsCountedAllocatesNothing(t *testing.T) {
 	}
 }
 
-// A fixedStore answers every operation with err.
+// A fixedStore returns err from every operation.
 type fixedStore struct {
 	store.Store
 	err   error
 	next  string
-	realm string // of the grant
+	realm string // the grant's realm
 }
 
 func (s *fixedStore) Grant(context.Context, grant.ID) (grant.Grant, error) {
@@ -269,7 +271,7 @@ func TestTheLagOfTheSweepGrowsUntilAWalkIsComplete(t *testing.T) {
 		under.next = "next"
 		st.Sweep(t.Context(), store.SweptGrants, "", 0, 10)
 		if lag() != 3600 {
-			t.Error("half a walk counts as a whole one")
+			t.Error("an incomplete walk counts as complete")
 		}
 		under.next, under.err = "", errors.New("disk")
 		st.Sweep(t.Context(), store.SweptGrants, "", 0, 10)
@@ -329,9 +331,9 @@ func TestTheStateIsReadWhenSomebodyAsks(t *testing.T) {
 	}
 }
 
-// Several realms count apart, with a label that one alone has not.
+// Several realms are counted separately, with a label that a single realm lacks.
 func TestRealmsAreCountedApart(t *testing.T) {
-	synctest.Test(t, testRealmsApart) // a clock that stands still
+	synctest.Test(t, testRealmsApart) // the clock stands still
 }
 
 func testRealmsApart(t *testing.T) {
@@ -341,7 +343,7 @@ func testRealmsApart(t *testing.T) {
 	wantGrown(t, m, "a refresh of a realm", func() {
 		staff.TokenRequest(metrics.TokenRequest{GrantType: "refresh_token", ClientID: "a"})
 		m.Realm("/api").TokenRequest(metrics.TokenRequest{GrantType: "refresh_token", Error: "invalid_grant", ClientID: "a"})
-		m.Realm("/api").TokenRequest(metrics.TokenRequest{GrantType: "refresh_token", ClientID: "a"}) // one client has a label, of all realms
+		m.Realm("/api").TokenRequest(metrics.TokenRequest{GrantType: "refresh_token", ClientID: "a"}) // the first client gets a label, among all realms
 	}, map[string]float64{
 		requests + ",realm=/staff,result=ok}": 1, requests + ",realm=/api,result=invalid_grant}": 1, requests + ",realm=/api,result=ok}": 1,
 		"mintage_refreshes_total{realm=/staff}": 1, "mintage_refreshes_total{realm=/api}": 1,
@@ -368,7 +370,7 @@ func testRealmsApart(t *testing.T) {
 		}
 	}, map[string]float64{
 		"mintage_revocations_total{by=client,realm=/staff}": 1, "mintage_store_operation_duration_seconds{operation=update_grant}": 1,
-		"mintage_sweep_lag_seconds{table=documents}": 0.03, "mintage_sweep_lag_seconds{table=grants}": 0.03, // what the update takes
+		"mintage_sweep_lag_seconds{table=documents}": 0.03, "mintage_sweep_lag_seconds{table=grants}": 0.03, // the duration of the update
 	})
 	expiry := time.Unix(1_800_000_000, 0)
 	wantGrown(t, m, "the state", func() {
@@ -384,7 +386,7 @@ func testRealmsApart(t *testing.T) {
 	})
 }
 
-// everything is a Metrics in which each family has a series.
+// everything returns a Metrics in which each family has a series.
 func everything() *metrics.Metrics {
 	m := metrics.New("v1", 1)
 	m.Route("token request").Answered("POST", 200, time.Millisecond)

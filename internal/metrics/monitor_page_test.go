@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// What docs/how-to/monitor.md has people write into Prometheus's configuration
-// is one that Prometheus accepts, with our rules.
+// The Prometheus configuration of docs/how-to/monitor.md is valid, with Mintage's rules.
 func TestTheConfigurationOfPrometheusIsAccepted(t *testing.T) {
 	t.Parallel()
 	_, block, found := strings.Cut(read(t, "../../docs/how-to/monitor.md"), "```prometheus\n")

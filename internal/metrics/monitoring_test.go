@@ -21,7 +21,7 @@ import (
 
 const monitoring = "../../packaging/monitoring/"
 
-// promtool is Prometheus's own checker (scripts/tools installs it).
+// promtool runs Prometheus's own checker (scripts/tools installs it).
 func promtool(t *testing.T, args ...string) {
 	t.Helper()
 	cmd := exec.Command("promtool", args...)
@@ -62,8 +62,8 @@ func rules(t *testing.T) (list []rule) {
 	return list
 }
 
-// The first replay raises an alarm, and a spike a louder one; so it is with the
-// other alerts: each fires on bad numbers, and not on good ones.
+// The first replay raises an alert, and many of them a more severe one. Each alert fires
+// on bad numbers, and not on good ones.
 func TestOP09_AlertsFireOnBadNumbersAndNotOnGoodOnes(t *testing.T) {
 	t.Parallel()
 	promtool(t, "check", "rules", "alerts.yaml")
@@ -99,7 +99,7 @@ func TestEveryAlertSaysWhatToDo(t *testing.T) {
 }
 
 // The server, config check, doctor, the alert and the dashboard warn of a certificate's
-// end at the same time.
+// expiry at the same time.
 func TestOneNumberWarnsOfACertificatesEnd(t *testing.T) {
 	t.Parallel()
 	warns := fmt.Sprintf("< %d * 86400", server.ExpiryWarning/(24*time.Hour))
@@ -113,7 +113,7 @@ func TestOneNumberWarnsOfACertificatesEnd(t *testing.T) {
 	}
 }
 
-// expressions are those of the dashboard.
+// expressions returns the PromQL expressions of the dashboard.
 func expressions(t *testing.T) (list []string) {
 	t.Helper()
 	var dashboard any
@@ -171,12 +171,12 @@ var (
 
 func TestDashboardAndAlertsNameOnlyWhatThereIs(t *testing.T) {
 	t.Parallel()
-	labels := map[string][]string{} // of each series
+	labels := map[string][]string{} // by series
 	unseen := map[string]bool{}
 	for _, f := range metrics.Families() {
 		unseen[f.Name] = true
 		if f.OfRealms() {
-			f.Labels = append(slices.Clone(f.Labels), "realm") // where there are several
+			f.Labels = append(slices.Clone(f.Labels), "realm") // with several realms
 		}
 		if f.Kind != metrics.Histogram {
 			labels[f.Name] = f.Labels

@@ -31,8 +31,8 @@ func TestParseAuthorization(t *testing.T) {
 	}
 }
 
-// Which of several defects is told, is told by this order: how it was sent,
-// then each parameter.
+// If a request has several defects, the order of these checks decides which one is
+// reported: first how it was sent, then each parameter.
 func TestParseAuthorizationDefects(t *testing.T) {
 	without := func(name string) string {
 		var left []string
@@ -84,7 +84,7 @@ func TestParseAuthorizationDefects(t *testing.T) {
 		{with("resource", "/api"), oauth.ErrTarget},
 		{with("resource", "https://api.example/%23"), oauth.ErrTarget},
 		{whole + "&resource=urn:x:y&resource=", nil},
-		// The first counts.
+		// The first defect counts.
 		{with("scope", `a"b`) + "&request=x&x=y&x=z", oauth.ErrRepeated},
 		{with("scope", `a"b`) + "&request=x", oauth.ErrRequestObject},
 		{with("scope", `a"b`) + "&response_mode=jwt", oauth.ErrResponseMode},
@@ -99,7 +99,7 @@ func TestParseAuthorizationDefects(t *testing.T) {
 	}
 }
 
-// Without client and redirect URI nobody can be told anything.
+// Without client and redirect URI, no error can be redirected.
 func TestParseAuthorizationErrors(t *testing.T) {
 	const uri = "&redirect_uri=https://shop.example/cb"
 	for query, want := range map[string]error{
@@ -132,7 +132,7 @@ func TestParseAuthorizationErrors(t *testing.T) {
 	}
 }
 
-// sent is every value of each parameter, by other means.
+// sent returns every value of each parameter, parsed independently.
 func sent(parts ...string) (url.Values, error) {
 	all := url.Values{}
 	for _, part := range parts {
@@ -175,7 +175,7 @@ func FuzzParseAuthorization(f *testing.F) {
 		if parseErr != nil {
 			t.Fatalf("accepted what the standard library refuses: %v", parseErr)
 		}
-		// The answer goes nowhere but to what was sent once and is registered.
+		// The response goes only to an address that was sent once and is registered.
 		if !slices.Equal(all["client_id"], []string{r.ClientID}) || !slices.Equal(all["redirect_uri"], []string{r.RedirectURI}) ||
 			!good([]string{r.ClientID}, 255) || !good([]string{r.RedirectURI}, 2048) {
 			t.Fatalf("client %q at %q of %q", r.ClientID, r.RedirectURI, all)
@@ -196,7 +196,7 @@ func FuzzParseAuthorization(f *testing.F) {
 		} else {
 			checkSound(t, r, all)
 		}
-		// Where a parameter stands makes no difference (RFC 6749 section 3.1).
+		// The place of a parameter makes no difference (RFC 6749 section 3.1).
 		if strings.Count(body, "&")+strings.Count(query, "&") < 60 {
 			moved, movedRealm, err := oauth.ParseAuthorization("", query+"&"+body)
 			if err != nil || movedRealm != realm || !reflect.DeepEqual(moved, r) {
@@ -206,12 +206,12 @@ func FuzzParseAuthorization(f *testing.F) {
 	})
 }
 
-// good reports whether values is one that may be used.
+// good reports whether values is a single usable value.
 func good(values []string, most int) bool {
 	return len(values) == 1 && values[0] != "" && len(values[0]) <= most && printable(values[0])
 }
 
-// checkSound checks a request without a defect against what was sent.
+// checkSound compares a request without a defect with what was sent.
 func checkSound(t *testing.T, r oauth.AuthorizationRequest, all url.Values) {
 	t.Helper()
 	for name, values := range all {
@@ -247,7 +247,7 @@ func checkSound(t *testing.T, r oauth.AuthorizationRequest, all url.Values) {
 	}
 }
 
-// What another server adds to its answer is its own affair.
+// Unknown parameters of another server's response are ignored.
 func TestParseCallback(t *testing.T) {
 	for name, c := range map[string]struct {
 		query string
@@ -281,7 +281,7 @@ func TestCanonicalTargets(t *testing.T) {
 	}
 }
 
-// Interactions of earlier versions hold requests in the same form.
+// Interactions of earlier versions contain requests in the same form.
 func TestTheStoredFormOfAKey(t *testing.T) {
 	const text = `{"client_id":"c","redirect_uri":"","prompt":{},"dpop_jkt":"0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"}`
 	var r, again oauth.AuthorizationRequest
@@ -294,7 +294,7 @@ func TestTheStoredFormOfAKey(t *testing.T) {
 	if got, err := json.Marshal(oauth.AuthorizationRequest{}); err != nil || strings.Contains(string(got), "dpop_jkt") {
 		t.Errorf("%s, %v", got, err)
 	}
-	// A decoder of base64 skips line breaks.
+	// A base64 decoder ignores line breaks.
 	for _, jkt := range []string{"short", "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4J", `0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguAA\n`, strings.Repeat("A", 43)} {
 		if err := json.Unmarshal([]byte(`{"dpop_jkt":"`+jkt+`"}`), &again); err == nil {
 			t.Errorf("read %s, which is no thumbprint", jkt)

@@ -114,7 +114,7 @@ func TestParseCredentials(t *testing.T) {
 			if err != tt.err {
 				t.Fatalf("error %v, want %v", err, tt.err)
 			}
-			// 401 is for failed headers, so Header must be right in every case.
+			// A failed header leads to 401, so Header must be right in every case.
 			if got.Header != (tt.header != nil) {
 				t.Errorf("Header = %t", got.Header)
 			}

@@ -15,7 +15,7 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 )
 
-// printable says by other means what RFC 6749 appendix A allows at most.
+// printable is an independent check of what RFC 6749 appendix A allows.
 func printable(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) || r == '\ufeff' })
 }
@@ -125,13 +125,13 @@ func FuzzParseCredentials(f *testing.F) {
 		wantID, err1 := url.QueryUnescape(id)
 		wantSecret, err2 := url.QueryUnescape(pass)
 		if err2 != nil {
-			wantSecret = pass // not encoded at all
+			wantSecret = pass // not encoded
 		}
 		if err1 != nil || c.ClientID != wantID || string(c.Secret) != wantSecret || string(c.RawSecret) != pass {
 			t.Fatalf("%q is read as client %q", raw, c.ClientID)
 		}
 		if len(wantSecret) > 1024 {
-			return // escaped it may be longer than what is accepted
+			return // escaped, it may be longer than the limit
 		}
 		again, err := oauth.ParseCredentials([]string{basic(url.QueryEscape(wantID) + ":" + url.QueryEscape(wantSecret))}, oauth.Params{})
 		if err != nil || again.ClientID != c.ClientID || again.Secret != c.Secret {
@@ -142,7 +142,7 @@ func FuzzParseCredentials(f *testing.F) {
 
 var loopback = regexp.MustCompile(`(?s)^(http://(?:127\.0\.0\.1|\[::1\]))(?::([1-9][0-9]{0,4}))?((?:[/?].*)?)$`)
 
-// differsInPort is the loopback exception by other means.
+// differsInPort is an independent check of the loopback exception.
 func differsInPort(a, b string) bool {
 	x, y := loopback.FindStringSubmatch(a), loopback.FindStringSubmatch(b)
 	if x == nil || y == nil || x[1] != y[1] || x[3] != y[3] {
@@ -182,7 +182,7 @@ func FuzzCheckRedirectURI(f *testing.F) {
 		f.Add(s, false)
 	}
 	web := regexp.MustCompile(`^https://[^/?#@]+([/?].*)?$`)
-	// A port that no request can name matches nothing but itself.
+	// An invalid port matches only itself.
 	local := regexp.MustCompile(`^http://(127\.0\.0\.1|\[::1\])(:[0-9]*)?([/?].*)?$`)
 	app := regexp.MustCompile(`^[a-z][a-z0-9+-]*\.[a-z0-9+.-]*:`)
 	f.Fuzz(func(t *testing.T, uri string, native bool) {

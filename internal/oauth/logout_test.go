@@ -8,8 +8,8 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 )
 
-// An id_token that has all claims about its user is longer than 4,096 characters, and
-// is the hint of a logout, too.
+// An id_token with all claims about its user is longer than 4,096 characters, and is
+// still a valid hint for a logout.
 func TestALogoutTakesTheLongestIDTokenAsAHint(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]error{oauth.MaxHint: nil, oauth.MaxHint + 1: oauth.ErrTooLong} {

@@ -35,8 +35,8 @@ func TestRedirectOriginIsThatOfTheBrowser(t *testing.T) {
 	}
 }
 
-// What a browser at a redirect URI sends as Origin is found under the registered
-// one, exactly where the redirect URI itself is accepted.
+// The Origin header of a browser at a redirect URI matches the registered origin exactly
+// where the redirect URI itself matches.
 func TestRedirectOriginAllowsThePortsThatTheRedirectAllows(t *testing.T) {
 	for _, host := range []string{"127.0.0.1", "[::1]", "localhost"} {
 		for _, registered := range []string{"", ":3000"} {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// toldErrors are the errors of error.go and logout.go: code and description.
+// toldErrors returns the errors of error.go and logout.go, as code and description.
 func toldErrors(t *testing.T) map[[2]string]bool {
 	t.Helper()
 	codes, errors := map[string]string{}, map[[2]string]bool{}
@@ -74,7 +74,7 @@ func TestThePageOfErrorsHasThemAllAndNoOther(t *testing.T) {
 	}
 	for what := range onPage {
 		if !told[what] {
-			t.Errorf("%s, %q is on the page, and nobody is told it", what[0], what[1])
+			t.Errorf("%s, %q is on the page, but is never sent", what[0], what[1])
 		}
 	}
 }

@@ -108,7 +108,7 @@ func manyParams(n int) oauth.Params {
 	return p
 }
 
-// P4: the maximum is accepted, a byte more is not.
+// P4: the maximal length is accepted, and one byte more is not.
 func TestCheckLengths(t *testing.T) {
 	for name, most := range map[string]int{
 		"grant_type": 255, "code": 2048, "redirect_uri": 2048, "client_id": 255, "client_secret": 1024, "refresh_token": 2048,
@@ -133,7 +133,7 @@ func TestCheckLengths(t *testing.T) {
 	}
 }
 
-// RFC 6749 section 5.2: error_description has only %x20-21 %x23-5B %x5D-7E.
+// RFC 6749 section 5.2: error_description contains only %x20-21 %x23-5B %x5D-7E.
 func TestErrorTextsAreConstantAndPrintable(t *testing.T) {
 	for _, e := range []*oauth.Error{
 		oauth.ErrMethod, oauth.ErrHTTPS, oauth.ErrTooLarge, oauth.ErrIncompleteBody, oauth.ErrTooManyRequests, oauth.ErrNotFound,
@@ -154,6 +154,6 @@ func TestErrorTextsAreConstantAndPrintable(t *testing.T) {
 		}
 	}
 	if oauth.ErrGrant.Description != oauth.ErrDeadRefreshToken.Description {
-		t.Error("two texts tell two kinds of dead grants apart")
+		t.Error("the texts of two invalid_grant errors differ")
 	}
 }

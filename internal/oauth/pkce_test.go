@@ -8,7 +8,7 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 )
 
-// RFC 7636 appendix B.
+// The example of RFC 7636 appendix B.
 const (
 	verifier  = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
 	challenge = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
@@ -25,11 +25,11 @@ func TestVerifyS256(t *testing.T) {
 			t.Errorf("verifier changed at %d is accepted", i)
 		}
 	}
-	for i := range c { // all of the hash counts
+	for i := range c { // every byte of the hash counts
 		other := c
 		other[i] ^= 1
 		if oauth.VerifyS256(verifier, other) {
-			t.Errorf("a challenge that differs in byte %d is answered", i)
+			t.Errorf("a challenge that differs in byte %d is accepted", i)
 		}
 	}
 	for _, bad := range []string{"", challenge, verifier[:42], verifier + "x", strings.ToUpper(verifier), " " + verifier} {
@@ -39,7 +39,7 @@ func TestVerifyS256(t *testing.T) {
 	}
 }
 
-// A verifier of the wrong form is refused even where its hash fits (section 4.1).
+// A malformed verifier is refused even if its hash matches (section 4.1).
 func TestVerifierForm(t *testing.T) {
 	for _, tt := range []struct {
 		verifier string

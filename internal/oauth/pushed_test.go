@@ -6,7 +6,7 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 )
 
-// Credentials are not stored, however their names are spelled.
+// Credentials are not stored, however their names are encoded.
 func TestPushedForm(t *testing.T) {
 	got := oauth.PushedForm("scope=a+b&client_secret=s&client%5Fsecret=s&client_assertion=x&client_assertion_type=y&client_id=other&realm=/api&&state=%26&resource=1&resource=2", "a&b")
 	if want := "client_id=a%26b&scope=a+b&state=%26&resource=1&resource=2"; got != want {
@@ -14,7 +14,8 @@ func TestPushedForm(t *testing.T) {
 	}
 }
 
-// What has no value counts as omitted (RFC 6749 section 3.1): the server may add it.
+// A parameter without a value counts as omitted (RFC 6749 section 3.1), so the server may
+// set it.
 func TestPushedFormWithoutWhatIsEmpty(t *testing.T) {
 	form := oauth.PushedForm("redirect_uri=https://shop.example/cb&response_type=code&dpop_jkt=&state", "shop")
 	jkt := oauth.JKT{1}

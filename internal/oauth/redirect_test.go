@@ -136,8 +136,7 @@ func TestMatchRedirectURIIsByteForByte(t *testing.T) {
 	}
 }
 
-// AZ-10, AZ-11: of a loopback address the port may differ (RFC 8252 section
-// 7.3), and nothing else.
+// AZ-10, AZ-11: for a loopback address only the port may differ (RFC 8252 section 7.3).
 func TestMatchRedirectURILoopback(t *testing.T) {
 	registered := []string{"http://127.0.0.1/cb", "http://[::1]:1234/cb?x=y", "https://127.0.0.1/tls"}
 	for _, uri := range []string{
@@ -167,8 +166,8 @@ func TestMatchRedirectURILoopback(t *testing.T) {
 	}
 }
 
-// Of localhost, any port matches where none is registered (the tools of many
-// developers take the next free one), and one that is registered is exact.
+// For localhost, any port matches if none is registered (many developers' tools use the
+// next free one); a registered port must match exactly.
 func TestMatchRedirectURILocalhost(t *testing.T) {
 	registered := []string{"http://localhost/cb", "http://localhost:3000/fixed", "http://localhost"}
 	for uri, want := range map[string]bool{
@@ -189,7 +188,7 @@ func TestMatchRedirectURILocalhost(t *testing.T) {
 	}
 }
 
-// An error that does not name the flag sends a developer to the documentation.
+// An error without the flag's name would send a developer to the documentation.
 func TestARefusedLocalRedirectNamesTheFlag(t *testing.T) {
 	for _, uri := range []string{"http://localhost:3000/cb", "http://127.0.0.1/cb", "http://[::1]/cb", "com.example.app:/cb", "http://shop.example/cb"} {
 		if err := oauth.CheckRedirectURI(uri, false); err == nil || !strings.Contains(err.Error(), "--native") {

@@ -8,8 +8,8 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 )
 
-// What was sent is in the error's text for the log, bounded and in ASCII; the error stays
-// the one that callers are told.
+// The value that was sent is in the error's text for the log, shortened and in ASCII; the
+// error for callers is unchanged.
 func TestSentIsForTheLog(t *testing.T) {
 	for value, want := range map[string]string{
 		"https://a.example/cb":      `"https://a.example/cb"`,

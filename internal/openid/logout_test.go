@@ -16,7 +16,7 @@ func TestClaimsOfALogoutToken(t *testing.T) {
 		if err != nil || string(got) != want {
 			t.Errorf("%s, %v\nwant %s", got, err, want)
 		}
-		// Whatever its type is said to be, it is no hint.
+		// With any typ, a logout token is no valid hint.
 		for _, typ := range []string{LogoutType, Type} {
 			if _, err := ReadHint(typ, got, issuerID); !errors.Is(err, ErrHint) {
 				t.Errorf("a logout token of type %q is a hint: %v", typ, err)

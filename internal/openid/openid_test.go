@@ -22,7 +22,7 @@ func fullToken() Token {
 	}
 }
 
-// The at_hash is that of OpenID Connect Core appendix A.3, with its access token.
+// The at_hash is that of OpenID Connect Core appendix A.3, for its access token.
 func TestClaimsOfAnIDToken(t *testing.T) {
 	got, err := fullToken().Claims("RS256")
 	want := `{"iss":"` + issuerID + `","sub":"alice","aud":"billing","exp":1700000300,"iat":1700000000,"auth_time":1699999000,` +
@@ -53,7 +53,7 @@ func text(t *testing.T, of Token) string {
 	return string(got)
 }
 
-// What is unknown has no member.
+// Unknown values have no member.
 func TestClaimsOfAnIDTokenWithoutALogin(t *testing.T) {
 	tok := fullToken()
 	tok.AuthTime, tok.Nonce, tok.Facts = 0, "", grant.Facts{ACR: 200, AMR: 0}
@@ -100,8 +100,8 @@ func TestSubjectsOfIDTokens(t *testing.T) {
 	}
 }
 
-// A hint is an id_token, expired or not, with nothing that access tokens or
-// logout tokens have.
+// A hint is an id_token, expired or not, without claims of access tokens or logout
+// tokens.
 func TestReadHint(t *testing.T) {
 	payload, err := fullToken().Claims("RS256")
 	if err != nil {
@@ -119,7 +119,7 @@ func TestReadHint(t *testing.T) {
 		"no subject": `"sub":""`, "no audience": `"aud":""`, "no iat": `"iat":0`, "exp before iat": `"exp":1`, "iat as text": `"iat":"1700000000"`,
 		"subject is a number": `"sub":1`,
 	} {
-		altered := strings.TrimSuffix(string(payload), "}") + "," + more + "}" // the last one counts
+		altered := strings.TrimSuffix(string(payload), "}") + "," + more + "}" // the last duplicate would count
 		if got, err := ReadHint("JWT", []byte(altered), issuerID); !errors.Is(err, ErrHint) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}

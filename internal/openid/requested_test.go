@@ -20,8 +20,8 @@ func TestReadClaims(t *testing.T) {
 		`{"id_token":{"acr":{"essential":true,"values":["x","y"]}}}`:                                {Classes: []string{"x", "y"}, IDToken: acr},
 		`{"id_token":{"acr":{"value":"x"},"auth_time":{"essential":true}}}`:                         {IDToken: []string{"acr", "auth_time"}}, // voluntary
 		`{"id_token":{"acr":{"essential":true},"sub":null}}`:                                        {IDToken: []string{"acr", "sub"}},
-		`{"userinfo":{"acr":{"essential":true,"value":"x"}}}`:                                       {UserInfo: acr}, // userinfo has none
-		`{"ID_TOKEN":{"sub":{"value":"alice"}}}`:                                                    {},              // another name
+		`{"userinfo":{"acr":{"essential":true,"value":"x"}}}`:                                       {UserInfo: acr}, // userinfo has no acr
+		`{"ID_TOKEN":{"sub":{"value":"alice"}}}`:                                                    {},              // names are case-sensitive
 	} {
 		if got, err := ReadClaims(text); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, %v; want %+v", text, got, err, want)

@@ -17,7 +17,7 @@ import (
 
 const began grant.Instant = 1_795_000_000_000
 
-// none is whom no list has that cannot sign in.
+// none is a list of operators of which all can sign in.
 func none([]operator.Operator) ([]string, error) { return nil, nil }
 
 func newStore(t *testing.T, operators ...operator.Operator) store.Store {
@@ -69,7 +69,7 @@ func TestOperatorsAreAddedOnceAndTheLastAdminStays(t *testing.T) {
 	}
 }
 
-// Of two removals at once, one removes the operator and is recorded.
+// Of two simultaneous removals, one removes the operator and is recorded.
 func TestAnOperatorIsRemovedOnce(t *testing.T) {
 	st := storetest.NewFaulty(newStore(t, operator.Operator{Name: "alice", Role: operator.Admin}, operator.Operator{Name: "bob", Role: operator.Admin}))
 	remove := func() error { return operator.Remove(t.Context(), st, "bob", "test", began, none) }
@@ -83,7 +83,7 @@ func TestAnOperatorIsRemovedOnce(t *testing.T) {
 	}
 }
 
-// Of many requests with one invitation, one gets in.
+// Of many requests with one invitation, one succeeds.
 func TestAnInvitationIsSpentOnce(t *testing.T) {
 	st := newStore(t, operator.Operator{Name: "alice", Role: operator.Admin})
 	ctx := t.Context()
@@ -91,7 +91,7 @@ func TestAnInvitationIsSpentOnce(t *testing.T) {
 	if err != nil || expires != began.Add(10*time.Minute) {
 		t.Fatalf("expires %d, %v", expires, err)
 	}
-	for range 3 { // looking spends nothing
+	for range 3 { // showing it does not spend it
 		if name, err := operator.Invited(ctx, st, text, began); name != "alice" || err != nil {
 			t.Fatalf("for %q, %v", name, err)
 		}
@@ -138,7 +138,7 @@ func TestInvitationsThatDoNotWork(t *testing.T) {
 	}
 }
 
-// A session ends after half an hour without use, and after twelve hours in any case.
+// A session ends after half an hour without use, and in any case after twelve hours.
 func TestSessionsEnd(t *testing.T) {
 	st := newStore(t, operator.Operator{Name: "alice", Role: operator.Admin})
 	ctx := t.Context()
@@ -169,7 +169,7 @@ func TestSessionsEnd(t *testing.T) {
 	}
 }
 
-// A sign-in is fresh for five minutes, also if the clock was put back since.
+// A sign-in is fresh for five minutes, even if the clock was set back since.
 func TestASignInIsFreshForFiveMinutes(t *testing.T) {
 	s := operator.Session{FreshAt: began}
 	for after, want := range map[time.Duration]bool{
@@ -181,7 +181,8 @@ func TestASignInIsFreshForFiveMinutes(t *testing.T) {
 	}
 }
 
-// An ended session stays ended, even if a request that read it before writes it after.
+// An ended session stays ended, even if a request that has read it before stores it
+// afterwards.
 func TestAnEndedSessionIsNotRevived(t *testing.T) {
 	st := newStore(t, operator.Operator{Name: "alice", Role: operator.Admin})
 	ctx := t.Context()
@@ -207,8 +208,8 @@ func TestAnEndedSessionIsNotRevived(t *testing.T) {
 	}
 }
 
-// Two nodes get one form at the same moment: both have read the session before either
-// writes, and would write the same.
+// Two nodes receive one form simultaneously: both have read the session before either one
+// writes the same change.
 func TestAFormThatTwoNodesGetAtOnceIsSpentOnce(t *testing.T) {
 	st := newStore(t, operator.Operator{Name: "alice", Role: operator.Admin})
 	cookie, err := operator.Begin(t.Context(), st, operator.Session{Operator: "alice", BeganAt: began})
@@ -252,8 +253,7 @@ func TestFormsOfASessionAreBounded(t *testing.T) {
 	}
 }
 
-// A checked factor gives the browser another cookie, so that a cookie of before is of
-// no use.
+// After a checked factor, the browser gets a new cookie, and the old one is useless.
 func TestConfirmChangesTheCookie(t *testing.T) {
 	st := newStore(t, operator.Operator{Name: "alice", Role: operator.Admin})
 	ctx := t.Context()
@@ -282,7 +282,7 @@ func TestConfirmChangesTheCookie(t *testing.T) {
 	}
 }
 
-// Of many requests with one ticket, one gets it; so does none a minute later.
+// Of many requests with one ticket, one succeeds; a minute later, none does.
 func TestATicketIsSpentOnce(t *testing.T) {
 	st := newStore(t)
 	ctx := t.Context()
@@ -308,8 +308,8 @@ func TestATicketIsSpentOnce(t *testing.T) {
 	}
 }
 
-// A session of an operator who signed in elsewhere is shorter. One by a rule needs nobody
-// to be added.
+// A session of an operator who signed in at a provider is shorter. With a rule, the
+// operator need not be added.
 func TestASessionFromElsewhere(t *testing.T) {
 	st := newStore(t)
 	ctx := t.Context()
@@ -330,8 +330,8 @@ func TestASessionFromElsewhere(t *testing.T) {
 	}
 }
 
-// spentOnce fails t unless one of eight requests at once spends something, and the others
-// get the error late.
+// spentOnce requires that one of eight simultaneous requests spends something, and the
+// others get the error late.
 func spentOnce(t *testing.T, late error, spend func() error) {
 	t.Helper()
 	const n = 8
@@ -355,7 +355,7 @@ func spentOnce(t *testing.T, late error, spend func() error) {
 	}
 }
 
-// A backup has sessions that have ended since, and invitations and tickets that were used.
+// A backup contains sessions that have ended since, and used invitations and tickets.
 func TestWhatABackupBringsBackEnds(t *testing.T) {
 	st := newStore(t, operator.Operator{Name: "alice", Role: operator.Admin})
 	ctx := t.Context()
@@ -392,7 +392,7 @@ func TestWhatABackupBringsBackEnds(t *testing.T) {
 	}
 }
 
-// recorded returns the details of the events of operators with a name, the oldest first.
+// recorded returns the details of operators' events with a name, oldest first.
 func recorded(t *testing.T, st store.Store, name store.EventName) (list []string) {
 	t.Helper()
 	events, err := st.Events(t.Context(), operator.About, 100)
@@ -408,7 +408,7 @@ func recorded(t *testing.T, st store.Store, name store.EventName) (list []string
 	return list
 }
 
-// A sign-in is recorded once, with the way and the address, when the last factor was
+// A sign-in is recorded once, with its method and address, when the last factor was
 // checked.
 func TestASignInIsRecorded(t *testing.T) {
 	st := newStore(t, operator.Operator{Name: "alice", Role: operator.Admin})
@@ -442,8 +442,8 @@ func TestASignInIsRecorded(t *testing.T) {
 	}
 }
 
-// Those who use the console are listed with the latest sign-in first, and all sessions of one
-// can be ended.
+// Operators with sessions are listed by their latest sign-in, and all sessions of one can
+// be ended.
 func TestTheSessionsOfAnOperatorEndTogether(t *testing.T) {
 	st := newStore(t, operator.Operator{Name: "alice", Role: operator.Admin}, operator.Operator{Name: "bob", Role: operator.Admin})
 	ctx := t.Context()
@@ -479,7 +479,7 @@ func TestTheSessionsOfAnOperatorEndTogether(t *testing.T) {
 	}
 }
 
-// A console that is open sends requests all the time: the last use is written each minute.
+// An open console sends requests constantly: the last use is stored once a minute.
 func TestTheUseOfASessionIsWrittenEachMinute(t *testing.T) {
 	st := storetest.NewFaulty(newStore(t, operator.Operator{Name: "alice", Role: operator.Admin}))
 	cookie, err := operator.Begin(t.Context(), st, operator.Session{Operator: "alice", BeganAt: began})
@@ -498,7 +498,7 @@ func TestTheUseOfASessionIsWrittenEachMinute(t *testing.T) {
 	}
 }
 
-// All operators fit into one document, and an auditor is never the last admin.
+// All operators fit into one document, and an auditor never counts as the last admin.
 func TestOperatorsAreNotWithoutLimit(t *testing.T) {
 	st := newStore(t, operator.Operator{Name: "alice", Role: operator.Admin})
 	for n := range 49 {

@@ -11,7 +11,7 @@ import (
 
 var began = time.UnixMilli(1_700_000_000_000)
 
-func TestAKeyBearsAsManyEventsAsItsLimitSaysAndThenOneEachInterval(t *testing.T) {
+func TestALimitAllowsABurstAndThenOneEventEachInterval(t *testing.T) {
 	t.Parallel()
 	s := NewLimiter[string](PerMinute(6))
 	for n := range 6 {
@@ -110,9 +110,9 @@ func TestMemoryIsBoundedAndKeysInUseAreKept(t *testing.T) {
 		t.Errorf("%d keys are remembered", s.Len())
 	}
 	if s.Wait(-1, began) == 0 {
-		t.Error("one that goes on was forgotten")
+		t.Error("a key in use was forgotten")
 	}
-	// What the old generation has counted can be given back, and what was never counted cannot.
+	// Counts of the old generation can be given back; without a count, nothing can.
 	s = NewLimiter[int](PerMinute(1))
 	for n := range MaxKeys + 1 {
 		s.Add(n, began)
@@ -123,14 +123,14 @@ func TestMemoryIsBoundedAndKeysInUseAreKept(t *testing.T) {
 	if s.Wait(0, began) != 0 || s.Wait(1, began) != time.Minute || s.Len() != MaxKeys+1 {
 		t.Errorf("the wait after giving back is %s, another is %s, and %d keys are remembered", s.Wait(0, began), s.Wait(1, began), s.Len())
 	}
-	// Counting again does not turn the generations over.
+	// Counting an existing key does not end the generation.
 	s = NewLimiter[int](PerMinute(50))
 	for n := range MaxKeys {
 		s.Add(n, began)
 	}
 	s.Add(7, began)
 	if s.Len() != MaxKeys {
-		t.Error("a key that was there has pushed others out")
+		t.Error("an existing key has displaced others")
 	}
 }
 
@@ -144,7 +144,7 @@ func TestAnEventCountsByItsWeight(t *testing.T) {
 	if wait := s.WaitFor("a", 3, began); wait != 10*time.Second {
 		t.Errorf("4 of 6 are counted, and 3 more wait %s", wait)
 	}
-	// What weighs more than the limit passes where nothing else does.
+	// An event heavier than the limit is allowed when nothing else is counted.
 	if wait := s.WaitFor("a", 100, began); wait != 40*time.Second {
 		t.Errorf("4 of 6 are counted, and a hundred wait %s", wait)
 	}
@@ -168,7 +168,7 @@ func TestAnEventCountsByItsWeight(t *testing.T) {
 	}
 }
 
-// However many take as much as they may, one that comes later finds a share.
+// Even if many parties take their maximal share, a later one still gets a share.
 func TestAFairShareLeavesRoomForOthers(t *testing.T) {
 	t.Parallel()
 	const all = 100_000
@@ -186,11 +186,11 @@ func TestAFairShareLeavesRoomForOthers(t *testing.T) {
 		}
 	}
 	if !Fair(0, 1, 1, 3) || Fair(0, 1, 0, 3) || Fair(1, 1, 3, 3) {
-		t.Error("the last places are for who has none")
+		t.Error("a party without a slot cannot get the last ones")
 	}
 }
 
-func TestANetworkIsWhatOnePartyHolds(t *testing.T) {
+func TestANetworkGroupsTheAddressesOfOneParty(t *testing.T) {
 	t.Parallel()
 	var got []string
 	for _, a := range []string{"192.0.2.1", "::ffff:192.0.2.1", "2001:db8:1:2:3:4:5:6", "fe80::1%eth0"} {

@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// A rush puts requests before an admission, and notes the order in which they
-// get their turns.
+// A rush sends requests to a queue, and records the order in which they get slots.
 type rush struct {
 	*Queue
 	mu    sync.Mutex
@@ -31,7 +30,7 @@ func newRush(l Capacity) *rush {
 	return r
 }
 
-// fill takes n places.
+// fill takes n slots.
 func (r *rush) fill(t *testing.T, c Class, n int) {
 	t.Helper()
 	for range n {
@@ -41,7 +40,7 @@ func (r *rush) fill(t *testing.T, c Class, n int) {
 	}
 }
 
-// come has a request of a class wait, which keeps its place.
+// come queues a request of a class, which keeps its slot.
 func (r *rush) come(ctx context.Context, c Class, name string) {
 	go func() {
 		if r.Enter(ctx, c, netip.Prefix{}) != nil {
@@ -54,15 +53,15 @@ func (r *rush) come(ctx context.Context, c Class, name string) {
 	synctest.Wait()
 }
 
-// had returns who got a turn, in order. It takes the lock: a read without it races with
-// a request that a timer wakes later.
+// had returns the requests that got slots, in order. It locks, because a timer may
+// concurrently wake a request.
 func (r *rush) had() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.turns)
 }
 
-// next gives a place of a class back, and returns whose turn it has become.
+// next releases a slot of a class, and returns the request that got it.
 func (r *rush) next(c Class) string {
 	r.Leave(c, netip.Prefix{})
 	synctest.Wait()
@@ -76,7 +75,7 @@ func (r *rush) next(c Class) string {
 	return name
 }
 
-func TestRequestsBeyondThePlacesWaitInTheirOrder(t *testing.T) {
+func TestRequestsBeyondTheSlotsQueueInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRush(Capacity{Requests: 2, Waiting: 10})
 		r.fill(t, Refresh, 2)
@@ -84,15 +83,15 @@ func TestRequestsBeyondThePlacesWaitInTheirOrder(t *testing.T) {
 			r.come(t.Context(), Refresh, name)
 		}
 		if working, waiting := r.Load(); working != 2 || waiting != 3 {
-			t.Errorf("%d are worked on and %d wait", working, waiting)
+			t.Errorf("%d run and %d are queued", working, waiting)
 		}
 		for _, want := range []string{"first", "second", "third", "nobody", "nobody"} {
 			if got := r.next(Refresh); got != want {
-				t.Errorf("the turn is %s's, want %s's", got, want)
+				t.Errorf("the next slot went to %s, want %s", got, want)
 			}
 		}
 		if working, waiting := r.Load(); working != 0 || waiting != 0 {
-			t.Errorf("at the end, %d are worked on and %d wait", working, waiting)
+			t.Errorf("at the end, %d run and %d are queued", working, waiting)
 		}
 	})
 }
@@ -103,11 +102,11 @@ func TestARequestThatWouldBeOneTooManyIsTurnedAwayAtOnce(t *testing.T) {
 		r.fill(t, Refresh, 1)
 		r.come(t.Context(), Refresh, "first")
 		if err := r.Early(); err != nil {
-			t.Errorf("with a place to wait: %v", err)
+			t.Errorf("with room in the queue: %v", err)
 		}
 		r.come(t.Context(), Check, "second")
 		if err := r.Early(); !errors.Is(err, ErrShed) {
-			t.Errorf("with no place to wait: %v", err)
+			t.Errorf("without room in the queue: %v", err)
 		}
 		began := time.Now()
 		for _, c := range []Class{Check, Refresh, Code} {
@@ -117,10 +116,10 @@ func TestARequestThatWouldBeOneTooManyIsTurnedAwayAtOnce(t *testing.T) {
 			}
 		}
 		if took := time.Since(began); took != 0 {
-			t.Errorf("they were told after %s", took)
+			t.Errorf("they were shed after %s", took)
 		}
 		if !maps.Equal(r.shed, map[string]int{"requests": 4}) {
-			t.Errorf("turned away: %v", r.shed)
+			t.Errorf("shed: %v", r.shed)
 		}
 		r.next(Refresh)
 		r.next(Refresh)
@@ -136,28 +135,28 @@ func TestWhoWaitsLongerThanTheirClientIsNotWorkedOn(t *testing.T) {
 		r.come(gone, Refresh, "gone")
 		time.Sleep(MaxWait / 2)
 		r.come(t.Context(), Refresh, "in time")
-		cancel() // the client has hung up
+		cancel() // the client has disconnected
 		synctest.Wait()
 		time.Sleep(MaxWait / 2)
 		synctest.Wait()
 		if working, waiting := r.Load(); working != 1 || waiting != 1 {
-			t.Errorf("%d are worked on and %d wait", working, waiting)
+			t.Errorf("%d run and %d are queued", working, waiting)
 		}
 		if !maps.Equal(r.shed, map[string]int{"late": 2}) {
-			t.Errorf("turned away: %v", r.shed)
+			t.Errorf("shed: %v", r.shed)
 		}
 		if !slices.Equal(r.turns, []string{"not gone", "not late"}) {
 			t.Errorf("%q", r.turns)
 		}
 		r.turns = nil
 		if got := r.next(Refresh); got != "in time" {
-			t.Errorf("the turn is %s's", got)
+			t.Errorf("the next slot went to %s", got)
 		}
 	})
 }
 
-// Whoever holds a token goes on with it; logins wait, but not for ever.
-func TestHoldersGoBeforeNewcomersAndVisitorsWhoHaveEveryEighthTurn(t *testing.T) {
+// Refreshes have priority; logins have to wait, but not for ever.
+func TestRefreshesHavePriorityExceptAtEveryEighthSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRush(Capacity{Requests: 1, Waiting: 100})
 		r.fill(t, Refresh, 1)
@@ -179,16 +178,16 @@ func TestHoldersGoBeforeNewcomersAndVisitorsWhoHaveEveryEighthTurn(t *testing.T)
 			}
 			got := r.next(last)
 			if got != want {
-				t.Errorf("turn %d is a %s's", n, got)
+				t.Errorf("slot %d went to a %s", n, got)
 			}
 			last = wait[got]
 		}
-		time.Sleep(MaxWait) // the rest is told to come back
+		time.Sleep(MaxWait) // the remaining ones are shed
 		synctest.Wait()
 	})
 }
 
-func TestChecksAndHoldersAreServedInTheOrderInWhichTheyCame(t *testing.T) {
+func TestChecksAndRefreshesAreServedInOrderOfArrival(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRush(Capacity{Requests: 1, Waiting: 100})
 		r.fill(t, Refresh, 1)
@@ -202,7 +201,7 @@ func TestChecksAndHoldersAreServedInTheOrderInWhichTheyCame(t *testing.T) {
 		last := Refresh
 		for _, want := range []string{"check 1", "holder 1", "check 2", "holder 2"} {
 			if got := r.next(last); got != want {
-				t.Errorf("the turn is %s's, want %s's", got, want)
+				t.Errorf("the next slot went to %s, want %s", got, want)
 			}
 			last = Check
 			if want[0] == 'h' {
@@ -212,9 +211,9 @@ func TestChecksAndHoldersAreServedInTheOrderInWhichTheyCame(t *testing.T) {
 	})
 }
 
-// A store that does not answer holds the requests that write; a login that is
-// somewhere else holds those of visitors. The others have places left.
-func TestOneKindOfRequestLeavesPlacesForTheOthers(t *testing.T) {
+// A hanging store holds the requests that write, and a slow provider the requests of
+// visitors. The other classes still have slots.
+func TestEachClassLeavesSlotsForTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRush(Capacity{Requests: 64, Waiting: 100})
 		count := func(c Class, most int) (n int) {
@@ -229,15 +228,15 @@ func TestOneKindOfRequestLeavesPlacesForTheOthers(t *testing.T) {
 			come, served int
 		}{{Login, 64, 32}, {Code, 4, 4}, {Refresh, 64, 20}, {Login, 1, 0}, {Code, 1, 0}, {Check, 64, 8}, {Refresh, 1, 0}} {
 			if got := count(c.Class, c.come); got != c.served {
-				t.Errorf("class %d: %d of %d have a place, want %d", c.Class, got, c.come, c.served)
+				t.Errorf("class %d: %d of %d have a slot, want %d", c.Class, got, c.come, c.served)
 			}
 		}
-		// Who redeems codes waits for nobody else.
+		// Without other requests, codes can take more slots.
 		r = newRush(Capacity{Requests: 64, Waiting: 100})
 		if got := count(Code, 64); got != 56 {
-			t.Errorf("newcomers alone have %d places, want 56", got)
+			t.Errorf("codes alone have %d slots, want 56", got)
 		}
-		// A class that has used up its share does not keep the others waiting.
+		// A class that has used up its share does not block the others.
 		r = newRush(Capacity{Requests: 64, Waiting: 100})
 		count(Login, 64)
 		r.come(t.Context(), Login, "visitor")
@@ -245,7 +244,7 @@ func TestOneKindOfRequestLeavesPlacesForTheOthers(t *testing.T) {
 		r.fill(t, Refresh, 1)
 		r.fill(t, Check, 1)
 		if r.next(Login) != "visitor" {
-			t.Error("the place of a visitor is not another's")
+			t.Error("another class cannot get a visitor's slot")
 		}
 	})
 }
@@ -264,15 +263,15 @@ func TestWhoHoldsNoTokenDoesNotFillTheQueue(t *testing.T) {
 		r.come(t.Context(), Refresh, "holder")
 		r.turns = nil
 		if got := r.next(Refresh); got != "holder" {
-			t.Errorf("the turn is %s's", got)
+			t.Errorf("the next slot went to %s", got)
 		}
 		time.Sleep(MaxWait)
 		synctest.Wait()
 	})
 }
 
-// Visitors of one network leave room in the queue for those of another, and when
-// they have gone, it is as before.
+// Visitors of one network leave room in the queue for those of another one, and when
+// these have gone, may use it again.
 func TestOneNetworkDoesNotFillTheQueueOfVisitors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRush(Capacity{Requests: 1, Waiting: 60})
@@ -303,8 +302,8 @@ func TestOneNetworkDoesNotFillTheQueueOfVisitors(t *testing.T) {
 	})
 }
 
-// A visitor whose network has nothing at work goes before those of a network that
-// has, though they came first; codes that wait with them keep their order.
+// A visitor whose network has no running request precedes earlier visitors of a network
+// that has one. Codes that are queued with them keep their order.
 func TestAVisitorGoesBeforeThoseOfANetworkThatHasMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRush(Capacity{Requests: 2, Waiting: 100})
@@ -348,8 +347,8 @@ func TestAVisitorGoesBeforeThoseOfANetworkThatHasMany(t *testing.T) {
 	})
 }
 
-// The order among visitors is no concern of codes: a visitor of a network that has
-// many still has its turn by when it came.
+// The priority among visitors does not concern codes: a visitor of a busy network still
+// precedes later codes.
 func TestVisitorsOfABusyNetworkHaveTheirTurnBesideCodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRush(Capacity{Requests: 24, Waiting: 100})
@@ -383,9 +382,9 @@ func TestVisitorsOfABusyNetworkHaveTheirTurnBesideCodes(t *testing.T) {
 	})
 }
 
-// Whoever makes up answers of another provider, which takes its time to refuse
-// them, leaves places for the visitors of other networks.
-func TestOneNetworkDoesNotHoldThePlacesOfSlowLogins(t *testing.T) {
+// Somebody who forges responses of a slow provider leaves slots for the visitors of other
+// networks.
+func TestOneNetworkDoesNotHoldAllSlotsOfSlowLogins(t *testing.T) {
 	a := newRush(Capacity{Requests: 64, Waiting: 1})
 	one, two := netip.MustParsePrefix("2001:db8:1::/48"), netip.MustParsePrefix("192.0.2.0/24")
 	var ends []func()
@@ -403,7 +402,7 @@ func TestOneNetworkDoesNotHoldThePlacesOfSlowLogins(t *testing.T) {
 		}
 	}
 	if got := []int{hold(one), hold(two), hold(one)}; !slices.Equal(got, []int{8, 6, 0}) || a.shed[shedRequests] != 3 {
-		t.Errorf("two networks hold %d of 32 places, and %v were shed", got, a.shed)
+		t.Errorf("two networks hold %d of 32 slots, and %v were shed", got, a.shed)
 	}
 	for _, Leave := range ends {
 		Leave()
@@ -413,7 +412,7 @@ func TestOneNetworkDoesNotHoldThePlacesOfSlowLogins(t *testing.T) {
 	}
 }
 
-func TestMorePlacesAreGivenToThoseWhoWait(t *testing.T) {
+func TestAddedSlotsGoToQueuedRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRush(Capacity{Requests: 1, Waiting: 4})
 		r.fill(t, Refresh, 1)
@@ -422,7 +421,7 @@ func TestMorePlacesAreGivenToThoseWhoWait(t *testing.T) {
 		r.SetCapacity(Capacity{Requests: 3, Waiting: 4})
 		synctest.Wait()
 		if working, waiting := r.Load(); working != 3 || waiting != 0 {
-			t.Errorf("%d are worked on and %d wait", working, waiting)
+			t.Errorf("%d run and %d are queued", working, waiting)
 		}
 		r.SetCapacity(Capacity{Requests: 1})
 		for range 2 {
@@ -430,7 +429,7 @@ func TestMorePlacesAreGivenToThoseWhoWait(t *testing.T) {
 		}
 		r.come(t.Context(), Refresh, "third")
 		if working, waiting := r.Load(); working != 1 || waiting != 1 {
-			t.Errorf("with fewer places, %d are worked on and %d wait", working, waiting)
+			t.Errorf("with fewer slots, %d run and %d are queued", working, waiting)
 		}
 		r.Leave(Refresh, netip.Prefix{})
 		synctest.Wait()
@@ -445,8 +444,8 @@ func TestWithoutNumbersThereAreBoundsAllTheSame(t *testing.T) {
 	}
 }
 
-// Clients that registered themselves have a few slots beside operators' clients, and as
-// many as they like if there is nobody else.
+// Self-registered clients have a few slots beside operators' clients, and any number if
+// there are no others.
 func TestClientsThatRegisteredThemselvesLeaveSlotsForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRush(Capacity{Requests: 128, Waiting: 64})
@@ -454,7 +453,7 @@ func TestClientsThatRegisteredThemselvesLeaveSlotsForOthers(t *testing.T) {
 		for range 100 {
 			r.Leave(Own, netip.Prefix{})
 		}
-		// A request of an operator's client proves nothing before it is authenticated.
+		// A request that names an operator's client does not count before authentication.
 		r.fill(t, Refresh, 1)
 		r.Leave(Refresh, netip.Prefix{})
 		r.fill(t, Own, 5)
@@ -472,19 +471,19 @@ func TestClientsThatRegisteredThemselvesLeaveSlotsForOthers(t *testing.T) {
 		r.Leave(Own, netip.Prefix{})
 		r.Leave(Code, netip.Prefix{})
 		if running, _ := r.Load(); running != 3+50+49 || r.used[Code] != 49 {
-			t.Errorf("%d run, counted with the slot that has to rest, and %d slots of codes are used", running, r.used[Code])
+			t.Errorf("%d run, counted with the reserved slot, and %d slots of codes are used", running, r.used[Code])
 		}
 		time.Sleep(ownRest - 1)
 		synctest.Wait()
 		if got := r.had(); len(got) != 0 {
-			t.Errorf("%q got a slot that has to rest", got)
+			t.Errorf("%q got a reserved slot", got)
 		}
 		time.Sleep(1)
 		synctest.Wait()
 		if got := r.had(); !slices.Equal(got, []string{"a fifth"}) {
 			t.Errorf("%q have the slot that became free", got)
 		}
-		// A second after the last request of an operator's client, the limit is over.
+		// The limit ends a second after the last request of an operator's client.
 		time.Sleep(time.Second)
 		r.come(t.Context(), Own, "later")
 		if got := r.had(); got[len(got)-1] != "later" {
@@ -493,7 +492,7 @@ func TestClientsThatRegisteredThemselvesLeaveSlotsForOthers(t *testing.T) {
 	})
 }
 
-// One network has its share of their part of the queue, and goes behind others.
+// One network gets a share of their part of the queue, and other networks precede it.
 func TestOneNetworkDoesNotFillTheQueueOfClientsThatRegisteredThemselves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRush(Capacity{Requests: 1, Waiting: 72})
@@ -532,8 +531,8 @@ func TestOneNetworkDoesNotFillTheQueueOfClientsThatRegisteredThemselves(t *testi
 	})
 }
 
-// Who waits for a client's slow host has no slot meanwhile. One client, and one network,
-// has a share of such waits.
+// A request that waits for a client's slow host holds no slot. A client and a network
+// each have a share of such waits.
 func TestASlowHostHoldsNoSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRush(Capacity{Requests: 64, Waiting: 72})
@@ -561,7 +560,7 @@ func TestASlowHostHoldsNoSlot(t *testing.T) {
 		}
 		r.Operator()
 		ask(one, "slow", 9) // a third of 9
-		ask(two, "slow", 2) // a client has its share whatever the network
+		ask(two, "slow", 2) // a client's share does not depend on the network
 		ask(one, "other", 2)
 		if len(ends) != 10 || r.asides != 3 || r.shed[shedRequests] != 10 {
 			t.Errorf("%d wait, and %d are refused at once, of which %v are counted", r.asides, len(ends), r.shed)
@@ -585,8 +584,7 @@ func TestASlowHostHoldsNoSlot(t *testing.T) {
 	})
 }
 
-// Waits for the keys of clients take nothing of what a network has for logins at another
-// provider.
+// Waiting for clients' keys does not use a network's share of logins at another provider.
 func TestWaitsForKeysTakeNoLogins(t *testing.T) {
 	q := NewQueue(Capacity{Requests: 64, Waiting: 4096}, func(string) {})
 	of := netip.MustParsePrefix("192.0.2.0/24")
@@ -602,7 +600,7 @@ func TestWaitsForKeysTakeNoLogins(t *testing.T) {
 	done()
 }
 
-// A wait ends with its request, and without Aside it is any wait.
+// A wait ends with its request; without Aside it is an ordinary wait.
 func TestAWaitEndsWithItsRequest(t *testing.T) {
 	q := NewQueue(Capacity{Requests: 8}, func(string) {})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -613,12 +611,12 @@ func TestAWaitEndsWithItsRequest(t *testing.T) {
 	held := true
 	for name, of := range map[string]context.Context{"with": q.Aside(ctx, netip.Prefix{}, "a", &held), "without": ctx} {
 		if err := Await(of, nil); !errors.Is(err, context.Canceled) || !held {
-			t.Errorf("%s a slot to give back: %v, held %t", name, err, held)
+			t.Errorf("%s after the wait: %v, held %t", name, err, held)
 		}
 	}
 }
 
-// Who finds no slot after such a wait has none to leave.
+// A request that gets no slot after such a wait has none to release.
 func TestAWaitThatFindsNoSlotAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRush(Capacity{Requests: 8, Waiting: 8})
@@ -626,7 +624,7 @@ func TestAWaitThatFindsNoSlotAgain(t *testing.T) {
 		done, end, held := make(chan struct{}), error(nil), true
 		go func() { end = Await(r.Aside(t.Context(), netip.Prefix{}, "slow", &held), done) }()
 		synctest.Wait()
-		r.fill(t, Refresh, 7) // all but that for Check
+		r.fill(t, Refresh, 7) // all slots except the one for Check
 		close(done)
 		time.Sleep(MaxWait)
 		synctest.Wait()
@@ -636,11 +634,11 @@ func TestAWaitThatFindsNoSlotAgain(t *testing.T) {
 	})
 }
 
-// They fill an eighth of the queue, and take no place in it of an operator's client.
+// They can fill an eighth of the queue, which operators' clients do not need.
 func TestClientsThatRegisteredThemselvesDoNotFillTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRush(Capacity{Requests: 16, Waiting: 16})
-		r.fill(t, Refresh, 14) // all but those for Check
+		r.fill(t, Refresh, 14) // all slots except those for Check
 		for range 10 {
 			r.come(t.Context(), Own, "own")
 		}

@@ -56,8 +56,8 @@ func TestAnAddressMayFailAsOftenAsTheLimitSaysAndThenItsShareOfAMinute(t *testin
 	})
 }
 
-// What an address begins counts by its weight, and it is counted as it is looked
-// at: requests at the same moment do not all pass.
+// The interactions of an address count by their weight, in one step with the check:
+// simultaneous requests cannot all pass.
 func TestInteractionsCountByTheirWeight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		met := map[string]int{}
@@ -73,7 +73,7 @@ func TestInteractionsCountByTheirWeight(t *testing.T) {
 			t.Errorf("%d kilobytes in the first minute, want 60 at once and 60 more", begun)
 		}
 		if met["interactions"] != 600-begun/10 {
-			t.Errorf("told of %v", met)
+			t.Errorf("logged %v", met)
 		}
 		site, far, neighbour := netip.MustParseAddr("2001:db8:1::1"), netip.MustParseAddr("2001:db8:1:ffff::1"), netip.MustParseAddr("2001:db8::1")
 		for throttle.Begin(site, 1) {
@@ -108,19 +108,19 @@ func TestAskingIsNoFailure(t *testing.T) {
 	}
 }
 
-func TestAStrangerDoesNotLockTheOwnerOut(t *testing.T) {
+func TestAnAttackerDoesNotLockTheOwnerOut(t *testing.T) {
 	throttle := failuresOf(100, 3)
 	for range 3 {
 		throttle.Failed(other, "billing")
 	}
 	if !throttle.ClientBlocked(other, "billing") {
-		t.Error("the stranger is not blocked")
+		t.Error("the guessing address is not blocked")
 	}
 	if throttle.ClientBlocked(home, "billing") {
 		t.Error("the owner's address is blocked")
 	}
 	if throttle.ClientBlocked(other, "mail") {
-		t.Error("another client from the stranger's address is blocked")
+		t.Error("another client from the guessing address is blocked")
 	}
 	if throttle.AddressBlocked(other) {
 		t.Error("the address is blocked by a client's limit")
@@ -150,8 +150,8 @@ func TestOnePartyIsOneIPv4AddressOr64BitsOfIPv6(t *testing.T) {
 	}
 }
 
-// A /48 has 65,536 networks of 64 bits, which may have as many owners: failures
-// in some of them do not refuse right credentials from another.
+// A /48 contains 65,536 networks of 64 bits, possibly of as many owners: failures in some
+// of them do not block valid credentials from another.
 func TestFailuresInASiteBlockNoNeighbour(t *testing.T) {
 	throttle := failuresOf(6, 3)
 	for n := range 100 {
@@ -183,9 +183,9 @@ func TestALimitOfZeroIsNone(t *testing.T) {
 	}
 }
 
-// A request that comes too early does not count: who waits as long as the answer
-// says is let in, also if they asked often meanwhile.
-func TestARequestBeyondItsLimitIsToldWhenItIsFree(t *testing.T) {
+// A refused request does not count: after the time in the response, the client is served,
+// even if it has sent requests meanwhile.
+func TestARequestBeyondItsLimitGetsTheTimeToWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		met := map[string]int{}
 		throttle := NewThrottle(RateLimits{AddressRequests: 12, ClientRequests: 6}, func(limit string) { met[limit]++ })
@@ -215,12 +215,12 @@ func TestARequestBeyondItsLimitIsToldWhenItIsFree(t *testing.T) {
 			t.Error("a sixth of a minute is worth two requests")
 		}
 		if met["client_requests"] != 101 || len(met) != 1 {
-			t.Errorf("told of %v", met)
+			t.Errorf("logged %v", met)
 		}
 	})
 }
 
-// A public client is counted at each address: anybody can use its name.
+// A public client is counted per address, because anybody can use its id.
 func TestRequestsCountByAddressAndByClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		throttle := NewThrottle(RateLimits{AddressRequests: 1, ClientRequests: 1}, func(string) {})
@@ -262,7 +262,7 @@ func TestNewLimitsKeepWhatWasCounted(t *testing.T) {
 }
 
 func TestAddressesThatFailDoNotFillTheMemoryNorHideThoseThatGoOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // where no time passes
+	synctest.Test(t, func(t *testing.T) { // the clock stands still
 		const limit = 50
 		throttle := failuresOf(limit, limit)
 		for range limit {
@@ -271,7 +271,7 @@ func TestAddressesThatFailDoNotFillTheMemoryNorHideThoseThatGoOn(t *testing.T) {
 		for n := range 3 * MaxKeys {
 			throttle.Failed(netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)}), fmt.Sprint("client ", n))
 			if n%(MaxKeys/2) == 0 {
-				// One that goes on failing is not forgotten with the others.
+				// A client that keeps failing is not forgotten with the others.
 				throttle.Failed(home, "billing")
 			}
 		}

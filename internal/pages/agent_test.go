@@ -7,7 +7,8 @@ import (
 	"github.com/mintage/mintage/internal/pages"
 )
 
-// What a client says of itself comes after what is certain, in quotation marks.
+// A self-registered client's own texts come after what is certain, and in quotation
+// marks.
 func TestConsentOfAClientThatDescribesItself(t *testing.T) {
 	s := newSet(t, pages.Options{})
 	const id = "https://agent.example/oauth/client.json"

@@ -9,7 +9,7 @@ import (
 	"github.com/mintage/mintage/internal/pages"
 )
 
-// dir is a brand directory of files and their texts.
+// dir returns a brand directory with files and their texts.
 func dir(files ...string) fs.FS {
 	d := fstest.MapFS{}
 	for i := 0; i < len(files); i += 2 {
@@ -70,7 +70,7 @@ func TestBrandReplacesTemplatesStylesAndImages(t *testing.T) {
 	}
 }
 
-// A template that was copied from an earlier release names texts that are no more.
+// A template from an earlier release may name texts that no longer exist.
 func TestTemplatesOfEarlierReleasesGoOnWorking(t *testing.T) {
 	s := newSet(t, pages.Options{Brand: dir("consent.html", `<h1>{{text "consent.heading" "client" .Client}}</h1><form>
 <input name="id"><input name="step"><button class="strong" name="decision">x</button></form>
@@ -88,7 +88,8 @@ const loginForm = `<form method="post" action="{{path "oauth2/interaction"}}">
 <input type="hidden" name="id" value="{{.Interaction}}"><input type="hidden" name="step" value="login">
 <input name="username"><input name=password type="password"></form>`
 
-// A server with a bad brand directory does not start, and says where to look.
+// A server with an invalid brand directory does not start, and names the place of the
+// error.
 func TestAMistakeInTheBrandDirectoryNamesItsFileAndLine(t *testing.T) {
 	for name, c := range map[string]struct {
 		files fs.FS
@@ -136,7 +137,7 @@ func TestAMistakeInTheBrandDirectoryNamesItsFileAndLine(t *testing.T) {
 			}
 		})
 	}
-	// The form by itself is right.
+	// The form itself is valid.
 	newSet(t, pages.Options{Brand: dir("login.html", loginForm)})
 }
 

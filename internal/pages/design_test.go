@@ -15,7 +15,7 @@ var contrasts = [][2]string{
 	{"alert-text", "alert-surface"}, {"done-text", "done-surface"}, {"field-line", "surface"}, {"focus", "surface"},
 }
 
-// The page about the design has the figures of the style sheet.
+// The design page contains the figures of the style sheet.
 func TestDesignPageHasTheContrastOfTheStyleSheet(t *testing.T) {
 	page, err := os.ReadFile("../../docs/explanation/design.md")
 	if err != nil {
@@ -31,7 +31,7 @@ func TestDesignPageHasTheContrastOfTheStyleSheet(t *testing.T) {
 	}
 }
 
-// The sizes of type in the style sheet are those of the page about the design.
+// The font sizes of the style sheet are those of the design page.
 func TestStyleSheetUsesTheSizesOfTheDesign(t *testing.T) {
 	scale := map[string]bool{"1": true, ".9375": true, ".875": true, ".8125": true, ".75": true, "1.125": true,
 		// The name of the service beside the logo, and a plus sign.

@@ -12,7 +12,7 @@ import (
 	"github.com/mintage/mintage/internal/pages"
 )
 
-// hostile is what others may write into a client's name, a hint, a scope.
+// hostile are texts for a client's name, a hint, or a scope.
 var hostile = []string{
 	`<script>alert(1)</script>`,
 	`"><img src=x onerror=alert(1)>`,
@@ -26,7 +26,7 @@ var hostile = []string{
 	`&lt;script&gt;`,
 }
 
-// structure is everything of a page but the text and the attributes' values.
+// structure returns a page without its text and attribute values.
 func structure(root *html.Node) string {
 	var b strings.Builder
 	for _, n := range elements(root, "") {
@@ -39,8 +39,8 @@ func structure(root *html.Node) string {
 	return b.String()
 }
 
-// fill writes text into every string of v, however deep. It leaves alone what
-// is not from outside: a message's key, and Bounce.URL and Message.Back, which were registered.
+// fill writes text into every string of v, recursively. It skips a message's key, which
+// is no input, and Bounce.URL and Message.Back, which are registered.
 func fill(v reflect.Value, text string) {
 	switch v.Kind() {
 	case reflect.String:
@@ -69,8 +69,8 @@ func filled(page any, text string) any {
 	return v.Interface()
 }
 
-// UI-07: whatever others write is text. A page has the same elements and
-// attributes as with a harmless name, in every field of every page.
+// UI-07: any input is only text. With a harmful name, in any field of any page, a page
+// has the same elements and attributes as with a harmless one.
 func TestHostileTextChangesNothingButText(t *testing.T) {
 	s := newSet(t, pages.Options{BasePath: base})
 	shown := 0
@@ -89,7 +89,7 @@ func TestHostileTextChangesNothingButText(t *testing.T) {
 		}
 	}
 	if shown < 300 {
-		t.Errorf("the texts were shown %d times: are they left out?", shown)
+		t.Errorf("the texts occur only %d times: the pages may omit them", shown)
 	}
 }
 
@@ -98,9 +98,9 @@ func TestNamesCannotRearrangeTheWordsAroundThem(t *testing.T) {
 	const override = "evil\u202eelpmaxe\u2066\u200f\x07name"
 	root := render(t, s, "en", filled(pages.Consent{Scopes: []pages.Scope{{}}, Known: []pages.Scope{{}}}, override))
 	if text := textOf(root); strings.ContainsAny(text, "\u202e\u2066\u200f\x07") || !strings.Contains(text, "evilelpmaxename") {
-		t.Errorf("marks of direction are left: %q", text)
+		t.Errorf("direction marks remain: %q", text)
 	}
-	// Each name is isolated, so that its direction ends with it.
+	// Each name is isolated, so that its text direction ends with it.
 	for _, n := range elements(root, "") {
 		own := ""
 		for c := range n.ChildNodes() {
@@ -114,7 +114,7 @@ func TestNamesCannotRearrangeTheWordsAroundThem(t *testing.T) {
 	}
 }
 
-// A host that is cut would look like another one.
+// A truncated host could look like another one.
 func TestHostsAreShownWhole(t *testing.T) {
 	s := newSet(t, pages.Options{})
 	host := strings.Repeat("bank.example.", 18) + "evil.example"

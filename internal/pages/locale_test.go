@@ -60,7 +60,7 @@ func TestAnUnknownLocaleIsTheDefault(t *testing.T) {
 	}
 }
 
-// Whoever compares an instant of a page with a log or a clock has to see its zone.
+// An instant names its time zone, so that users can compare it with a log or a clock.
 func TestInstantsNameTheirZone(t *testing.T) {
 	at := time.Date(2026, 11, 25, 3, 0, 0, 0, time.FixedZone("east", 9*3600))
 	if text := string(pages.Time(at)); text != `<time datetime="2026-11-24T18:00:00Z">24 Nov 2026, 18:00:00 UTC</time>` {

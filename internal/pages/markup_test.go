@@ -38,7 +38,8 @@ func render(t *testing.T, s *pages.Set, locale string, page any) *html.Node {
 	return root
 }
 
-// elements are all elements of a name, or all if it is empty, in their order.
+// elements returns all elements with a name, or all elements if it is "", in document
+// order.
 func elements(root *html.Node, name string) (list []*html.Node) {
 	for n := range root.Descendants() {
 		if n.Type == html.ElementNode && (name == "" || n.Data == name) {
@@ -80,7 +81,7 @@ func byID(root *html.Node, id string) *html.Node {
 	return nil
 }
 
-// everyPage runs f for each sample in each locale.
+// everyPage calls f for each sample in each locale.
 func everyPage(t *testing.T, f func(t *testing.T, locale string, sample pages.Sample, root *html.Node)) {
 	s := newSet(t, pages.Options{BasePath: base})
 	for _, locale := range pages.Locales {
@@ -164,7 +165,7 @@ func TestNoPageHoldsScriptInlineStyleOrWhatIsElsewhere(t *testing.T) {
 	})
 }
 
-// What the authorization endpoint reads of each form.
+// The fields that the authorization endpoint reads from each form.
 func TestFormsSendTheirFields(t *testing.T) {
 	s := newSet(t, pages.Options{BasePath: base})
 	for _, c := range []struct {
@@ -224,7 +225,7 @@ func TestAFailedAttemptIsAnnounced(t *testing.T) {
 	s := newSet(t, pages.Options{})
 	for _, c := range []struct {
 		page   any
-		fields []string // that the error is about
+		fields []string // the fields with the error
 		focus  string
 		says   string
 	}{
@@ -281,12 +282,13 @@ func TestConsentSaysWhoAsksWhoAnswersAndForWhat(t *testing.T) {
 	}
 }
 
-// doesNothing reports whether n is a hidden button that closes a dialog: there is none.
+// doesNothing reports whether n is the hidden button that closes a dialog which does not
+// exist.
 func doesNothing(n *html.Node) bool {
 	return attr(n, "formmethod") == "dialog" && slices.ContainsFunc(n.Attr, func(a html.Attribute) bool { return a.Key == "hidden" })
 }
 
-// The Enter key in a check box presses the first button of its form.
+// The Enter key in a check box presses the form's first button.
 func TestTheEnterKeyInACheckBoxDoesNothing(t *testing.T) {
 	everyPage(t, func(t *testing.T, _ string, _ pages.Sample, root *html.Node) {
 		for _, form := range elements(root, "form") {
@@ -300,7 +302,7 @@ func TestTheEnterKeyInACheckBoxDoesNothing(t *testing.T) {
 	})
 }
 
-// Users see whose pages these are, also among the tabs of the browser.
+// Users see whose pages these are, including in the browser's tabs.
 func TestTheNameOfTheServiceIsOnEveryPage(t *testing.T) {
 	s := newSet(t, pages.Options{Name: "Example & Bank"})
 	for _, sample := range pages.Samples() {
@@ -318,8 +320,8 @@ func TestTheNameOfTheServiceIsOnEveryPage(t *testing.T) {
 	}
 }
 
-// The account is a button, which says to everybody what it does.
-func TestTheAccountIsTheButton(t *testing.T) {
+// The account is a button with an accessible name.
+func TestTheAccountIsAButton(t *testing.T) {
 	s := newSet(t, pages.Options{})
 	for initials, a := range map[string]pages.Account{
 		"AC": {Name: "alice de la Cooper", Username: "alice"}, "B": {Username: "bob@example.com"}, "山": {Name: "山田 太郎", Username: "taro"},
@@ -342,8 +344,8 @@ func TestTheAccountIsTheButton(t *testing.T) {
 	}
 }
 
-// A user reads the request id to somebody, or copies it: it is not small print, and
-// one click selects it whole.
+// The request id is easy to read and to copy: it is not small print, and one click
+// selects it completely.
 func TestTheRequestIDOfAnErrorIsEasyToRead(t *testing.T) {
 	s := newSet(t, pages.Options{})
 	for _, page := range []any{pages.Message{Key: pages.Internal, Code: "server_error", RequestID: "4CKX2RN7"}, pages.Bounce{URL: "https://a.example/", Code: "x", RequestID: "4CKX2RN7"}} {
@@ -375,7 +377,7 @@ func TestWhoHasSignedOutCanSignInAgain(t *testing.T) {
 	}
 }
 
-// A way back is offered where the server knows one, and as a button.
+// If the server knows a safe way back, the page offers it as a button.
 func TestAnErrorLeadsBackToTheClientWhereThatIsSafe(t *testing.T) {
 	s := newSet(t, pages.Options{})
 	for address, linked := range map[string]bool{"": false, "https://print.example/cb?error=access_denied": true, "javascript:alert(1)": false} {
@@ -387,7 +389,7 @@ func TestAnErrorLeadsBackToTheClientWhereThatIsSafe(t *testing.T) {
 	}
 }
 
-// Who has agreed to all of it before is not asked as if it were new.
+// If a user has already consented to everything, the page is no new question.
 func TestConsentThatWasGivenBeforeIsAContinuation(t *testing.T) {
 	s := newSet(t, pages.Options{})
 	known := []pages.Scope{{Name: "read"}}
@@ -408,8 +410,8 @@ func TestConsentThatWasGivenBeforeIsAContinuation(t *testing.T) {
 	}
 }
 
-// Users find the way on at once, and nobody is led to agree: only the button that
-// continues is filled. Unfolding shows another.
+// Only the button that continues is filled, so that users find the way on and nobody is
+// led to consent. Unfolding shows another one.
 func TestAScreenHasOneFilledButton(t *testing.T) {
 	filled := func(n *html.Node) bool {
 		return slices.ContainsFunc(strings.Fields(attr(n, "class")), func(c string) bool { return c == "primary" || c == "danger" || c == "strong" })

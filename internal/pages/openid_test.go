@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A user reads what a client would learn in the user's own language.
+// Users read the claims that a client would get in their own language.
 func TestScopesOfOpenIDHaveTextsInEveryLanguage(t *testing.T) {
 	t.Parallel()
 	own := map[string]map[string]string{"email": {"en": "Write to you"}}
@@ -36,7 +36,7 @@ func TestScopesOfOpenIDHaveTextsInEveryLanguage(t *testing.T) {
 	}
 }
 
-// A text that is missing in one language would be shown in another one.
+// A missing text would be shown in another language.
 func TestBuiltInScopesHaveATextInEachLanguage(t *testing.T) {
 	t.Parallel()
 	all, err := withOpenID(nil)

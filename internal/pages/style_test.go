@@ -22,7 +22,7 @@ func styleSheet(t *testing.T) string {
 	return string(css)
 }
 
-// palettes are the colours of the style sheet, light and dark.
+// palettes returns the colours of the style sheet, light and dark.
 func palettes(t *testing.T) map[string]map[string]string {
 	t.Helper()
 	css := styleSheet(t)
@@ -45,7 +45,7 @@ func palettes(t *testing.T) map[string]map[string]string {
 	return map[string]map[string]string{"light": light, "dark": dark}
 }
 
-// luminance is the relative luminance of WCAG 2.2.
+// luminance returns the relative luminance of WCAG 2.2.
 func luminance(t *testing.T, hex string) float64 {
 	t.Helper()
 	n, err := strconv.ParseUint(hex, 16, 32)
@@ -78,8 +78,8 @@ func TestContrastIsMeasuredAsWCAGDefinesIt(t *testing.T) {
 	}
 }
 
-// WCAG 2.2 level AA: 4.5 for text (1.4.3), 3 for what shows where a control is
-// and which one has the focus (1.4.11).
+// WCAG 2.2 AA requires a contrast of 4.5 for text (1.4.3), and 3 for the edges and the
+// focus of controls (1.4.11).
 func TestColoursHaveContrastInLightAndDark(t *testing.T) {
 	const forText, forControls = 4.5, 3
 	for scheme, colour := range palettes(t) {
@@ -109,7 +109,8 @@ func TestColoursHaveContrastInLightAndDark(t *testing.T) {
 	}
 }
 
-// In the dark, the card stands out from the window by its colour: it has no shadow.
+// In the dark scheme, the card differs from the window by its colour, because it has no
+// shadow.
 func TestTheDarkCardIsLighterThanTheWindow(t *testing.T) {
 	dark := palettes(t)["dark"]
 	if got := contrast(t, dark["surface"], dark["background"]); got < 1.15 {

@@ -58,7 +58,7 @@ func difference(a, b []string) string {
 	return fmt.Sprint(only(a, b), only(b, a))
 }
 
-// A text that was forgotten to be translated is found by its alphabet.
+// An untranslated text is recognized by its alphabet.
 func TestJapaneseTextsAreJapanese(t *testing.T) {
 	japanese := regexp.MustCompile(`[\p{Hiragana}\p{Katakana}\p{Han}]`)
 	latin := regexp.MustCompile(`[A-Za-z]{2,}`)
@@ -79,9 +79,9 @@ func TestJapaneseTextsAreJapanese(t *testing.T) {
 	}
 }
 
-// Each language has its own marks, and addresses users formally.
+// Each language has its own punctuation, and addresses users formally.
 func TestTextsFollowTheCustomsOfTheirLanguage(t *testing.T) {
-	same := map[string]bool{"error_title": true} // "Error" in Spanish too
+	same := map[string]bool{"error_title": true} // Spanish also has "Error"
 	for locale, not := range map[string]*regexp.Regexp{
 		"de": regexp.MustCompile(`(?i)(^|\PL)(du|dein\w*|dir|dich|euch|sign|please|account)(\PL|$)|["']|\.\.\.|  `),
 		"es": regexp.MustCompile(`(?i)(^|\PL)(tú|tu|tus|te|ti|vosotros|vuestr\w*|please|account)(\PL|$)|["']|\.\.\.|  |\?.+\?`),
@@ -110,7 +110,7 @@ func TestEveryTextIsUsed(t *testing.T) {
 	for _, key := range pages.MessageKeys() {
 		used[string(key)+".title"], used[string(key)+".what"], used[string(key)+".next"] = true, true, true
 	}
-	// It says instead how long to wait.
+	// That page says how long to wait instead.
 	delete(used, "too_many.next")
 	templates, err := filepath.Glob("templates/*.html")
 	if err != nil || len(templates) < 10 {

@@ -8,8 +8,8 @@ import (
 	"github.com/mintage/mintage/internal/pages"
 )
 
-// The words of the consent page are those of the page, in each language, and names are
-// text.
+// TestWordsOfTheConsentPage: Set.Words returns the texts of the consent page in its order,
+// in each language, with names as plain text.
 func TestWordsOfTheConsentPage(t *testing.T) {
 	set, err := pages.New(pages.Options{})
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A text of each version. jsQR 1.4.0 has read each of these codes as what it is of.
+// One text for each version. jsQR 1.4.0 has decoded each of these codes.
 func TestCodesThatAnotherProgramHasRead(t *testing.T) {
 	text := "otpauth://totp/Example:alice?secret=ABCDEFGHIJKLMNOPQRSTUVWXYZ234567&issuer=Example" + strings.Repeat("x7", 100)
 	sizes := map[int]bool{}

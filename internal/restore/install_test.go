@@ -17,10 +17,10 @@ import (
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
-// A house is a data directory with a store that has gone on since its backup.
+// A house is a data directory with a store that has changed since its backup.
 type house struct {
 	dir, file  string
-	kept, lost grant.Grant // one that the backup has, and one that it lacks
+	kept, lost grant.Grant // kept is in the backup, lost is not
 	declared   grant.Restore
 	t          *testing.T
 }
@@ -42,10 +42,10 @@ func newHouse(t *testing.T) house {
 	return h
 }
 
-// invitation lets somebody into the console, once.
+// invitation is an invitation to the console.
 var invitation = store.Document{Kind: store.DocumentConsoleInvitation, Key: store.KeyOf(store.DocumentConsoleInvitation, "", "x"), Version: 1, ExpiresAt: grant.Never, Body: []byte("{}")}
 
-// twin is another house like h, for a test of its own.
+// twin returns a copy of h for another test.
 func (h house) twin(t *testing.T) house {
 	t.Helper()
 	t.Parallel()
@@ -70,10 +70,10 @@ func (h house) prepare() *restore.Replacement {
 // restored is the event of a restore.
 var restored = store.Event{At: base, Name: store.EventRestored, About: "store"}
 
-// asItIs merges nothing into a copy.
+// asItIs merges nothing into the copy.
 func asItIs(store.Store) error { return nil }
 
-// restore does all that a command does, up to the step that fails.
+// restore executes all steps of the command, up to the one that fails.
 func (h house) restore(onStep func(string) error) (kept []string, err error) {
 	h.t.Helper()
 	r := h.prepare()
@@ -90,7 +90,7 @@ func (h house) restore(onStep func(string) error) (kept []string, err error) {
 
 func always(string) error { return nil }
 
-// isOld and isNew demand which of the two states a store is in, in all it holds.
+// isOld and isNew check all of a store's contents for one of the two states.
 func (h house) isOld(dir string) {
 	h.t.Helper()
 	st := create(h.t, dir)
@@ -115,7 +115,7 @@ func (h house) isNew() {
 		h.t.Errorf("the events %v, %v", list, err)
 	}
 	if _, err := st.Document(h.t.Context(), invitation.Key); !errors.Is(err, store.ErrNotFound) {
-		h.t.Errorf("an invitation that was perhaps accepted since: %v", err)
+		h.t.Errorf("an invitation that may have been used since: %v", err)
 	}
 	if tables := tablesOf(h.t, h.dir); slices.Contains(tables, "backup") {
 		h.t.Errorf("the store has the tables %v", tables)
@@ -125,7 +125,7 @@ func (h house) isNew() {
 func tablesOf(t *testing.T, dir string) (list []string) {
 	t.Helper()
 	db := raw(t, dir)
-	defer db.Close() // whoever has it open is in a restore's way
+	defer db.Close() // an open connection would block a restore
 	rows, err := db.Query(`SELECT name FROM sqlite_schema WHERE type = 'table'`)
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +141,7 @@ func tablesOf(t *testing.T, dir string) (list []string) {
 	return list
 }
 
-// keptIsOld opens what was kept as a store of its own.
+// keptIsOld opens the files that were kept as a store.
 func (h house) keptIsOld(kept []string) {
 	h.t.Helper()
 	dir := h.t.TempDir()
@@ -161,7 +161,7 @@ func (h house) keptIsOld(kept []string) {
 	h.isOld(dir)
 }
 
-func TestABackupTakesThePlaceOfAStoreWhichIsKept(t *testing.T) {
+func TestARestoreReplacesTheStoreAndKeepsTheOldOne(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	kept, err := h.restore(always)
@@ -170,7 +170,7 @@ func TestABackupTakesThePlaceOfAStoreWhichIsKept(t *testing.T) {
 	}
 	h.isNew()
 	h.keptIsOld(kept)
-	// A second one at the same instant keeps what is there now beside it.
+	// A second restore at the same instant keeps the current store beside the first one.
 	again, err := h.restore(always)
 	if err != nil || len(again) != 1 || again[0] != kept[0]+"-2" {
 		t.Fatalf("%v, %v", again, err)
@@ -186,7 +186,7 @@ func TestABackupIsInstalledWhereThereIsNoStore(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// The log of a store that is gone would be taken for the new one's.
+	// A stale write-ahead log would be applied to the new store.
 	gone := t.TempDir()
 	put(t, create(t, gone), 20)
 	log, err := os.ReadFile(filepath.Join(gone, sqlite.FileName+"-wal"))
@@ -203,7 +203,7 @@ func TestABackupIsInstalledWhereThereIsNoStore(t *testing.T) {
 	h.isNew()
 }
 
-// steps are the names of a whole run's.
+// steps returns the names of all steps.
 func (h house) steps(t *testing.T) (list []string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -256,7 +256,7 @@ func TestACrashAtAnyStepLeavesOneStoreWholeAndTheSameCommandEndsIt(t *testing.T)
 	}
 }
 
-// damageStore makes a store of which SQLite cannot move the log into the file.
+// damageStore damages a store so that SQLite cannot checkpoint its log.
 func damageStore(h house) {
 	h.t.Helper()
 	path := filepath.Join(h.dir, sqlite.FileName)
@@ -293,7 +293,7 @@ func TestOfADamagedStoreNothingIsLostAndNobodyServesTheHalfOfIt(t *testing.T) {
 			_, noLog := os.Stat(filepath.Join(h.dir, sqlite.FileName+"-wal"))
 			_, unfinished := os.Stat(filepath.Join(h.dir, sqlite.FileName+".restore-unfinished"))
 			if string(db) == "no database at all" && noLog != nil && unfinished != nil {
-				t.Error("the store has lost its log, and can be served")
+				t.Error("the store has lost its log, and can still be opened")
 			}
 			if unfinished == nil {
 				for name, try := range map[string]func() (*sqlite.Store, error){
@@ -344,7 +344,7 @@ func TestAStoreThatACommandHasOpenIsNotReplaced(t *testing.T) {
 		_, err := r.Install(t.Context(), filepath.Join(h.dir, "aside"))
 		done <- err
 	}()
-	// It waits; what the command writes meanwhile is in the old store.
+	// Install waits; until then the command writes to the old store.
 	late := put(t, st, 1)[0]
 	select {
 	case err := <-done:
@@ -366,8 +366,7 @@ func TestAStoreThatACommandHasOpenIsNotReplaced(t *testing.T) {
 	holds(t, kept, late)
 }
 
-// A command that opens the store during the switch must not go on with the old
-// file.
+// A command that opens the store during the switch must not continue with the old file.
 func TestACommandThatComesDuringTheSwitchDoesNotWriteToTheOldStore(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -379,7 +378,7 @@ func TestACommandThatComesDuringTheSwitchDoesNotWriteToTheOldStore(t *testing.T)
 				close(begun)
 				st, err := sqlite.Open(t.Context(), h.dir)
 				if err == nil {
-					// Then it is the new one.
+					// Afterwards it reads the new one.
 					if _, e := st.Grant(t.Context(), h.lost.ID); !errors.Is(e, store.ErrNotFound) {
 						err = errors.New("it has the old store")
 					}
@@ -388,7 +387,7 @@ func TestACommandThatComesDuringTheSwitchDoesNotWriteToTheOldStore(t *testing.T)
 				opened <- err
 			}()
 			<-begun
-			time.Sleep(50 * time.Millisecond) // it waits for the lock by now
+			time.Sleep(50 * time.Millisecond) // it now waits for the lock
 		}
 		return nil
 	})

@@ -12,7 +12,7 @@ import (
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
-// owner returns the user id and the group id of a file.
+// owner returns the user and group ids of a file.
 func owner(t *testing.T, path string) [2]int {
 	t.Helper()
 	info, err := os.Stat(path)
@@ -23,7 +23,7 @@ func owner(t *testing.T, path string) [2]int {
 	return [2]int{int(s.Uid), int(s.Gid)}
 }
 
-// Whoever is not root has made all of them, and is the one.
+// A user other than root owns all files anyway.
 func TestARestoreByRootLeavesAStoreThatTheServerCanOpen(t *testing.T) {
 	t.Parallel()
 	server, other := [2]int{os.Getuid(), os.Getgid()}, [2]int{os.Getuid(), os.Getgid()}
@@ -97,7 +97,7 @@ func TestARestoreByRootLeavesAStoreThatTheServerCanOpen(t *testing.T) {
 	}
 }
 
-// Somebody would remove it as what was kept, or write to it as the store.
+// A second name could be deleted as a kept store, or written to as the store.
 func TestARestoreThatFailsLeavesNoSecondNameOfTheStore(t *testing.T) {
 	t.Parallel()
 	model := newHouse(t)

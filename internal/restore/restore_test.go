@@ -20,8 +20,8 @@ import (
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
-// An API that was deleted since the backup, or narrowed, is so in the restored store
-// as well; the rest is for the operator to repeat.
+// An API that was deleted or narrowed since the backup is so in the restored store, too;
+// the operator must repeat all other changes.
 func TestARestoreTakesNoEndOfAnAPIBack(t *testing.T) {
 	const id = "https://api.example"
 	scopes := func(names ...string) (list []store.APIScope) {
@@ -70,8 +70,9 @@ func TestARestoreTakesNoEndOfAnAPIBack(t *testing.T) {
 	}
 }
 
-// A client that registered itself and was disabled since the backup is so in the restored
-// store as well, also if that has no record of it; nothing else is asked of the operator.
+// A self-registered client that was disabled since the backup stays disabled in the
+// restored store, even if that has no record of it; the operator need not repeat
+// anything.
 func TestARestoreLetsNoClientInAgainThatRegisteredItself(t *testing.T) {
 	with := func(state store.ClientState) *store.Client {
 		return &store.Client{ID: "https://agent.example/client.json", RegisteredBy: store.ByDocument, State: state}
@@ -95,8 +96,9 @@ func TestARestoreLetsNoClientInAgainThatRegisteredItself(t *testing.T) {
 	}
 }
 
-// Whatever has ended by the audit log is ended again, by each way in which it can end.
-func TestTheAuditLogTellsAllThatHasEnded(t *testing.T) {
+// Everything that has ended by the audit log is ended again, in each way in which it can
+// end.
+func TestTheAuditLogShowsAllThatHasEnded(t *testing.T) {
 	at := time.UnixMilli(1_700_000_000_000)
 	one, two, three := grant.ID{1}, grant.ID{2}, grant.ID{3}
 	entry := func(name store.EventName, change audit.Entry) audit.Entry {
@@ -110,7 +112,7 @@ func TestTheAuditLogTellsAllThatHasEnded(t *testing.T) {
 		entry(store.EventRefreshReplayed, audit.Entry{GrantID: three.String()}),
 		entry(store.EventCutoff, audit.Entry{Subject: "alice"}),
 		entry(store.EventCutoff, audit.Entry{Subject: "alice", Detail: admin.MergedDetail}),
-		entry(store.EventCutoff, audit.Entry{Subject: "grace", Detail: admin.MergedDetail}), // of what another log has
+		entry(store.EventCutoff, audit.Entry{Subject: "grace", Detail: admin.MergedDetail}), // from another node's audit log
 		entry(store.EventDisconnected, audit.Entry{Subject: "bob", ClientID: "mail"}),
 		entry(store.EventKeyWithdrawn, audit.Entry{Detail: "key 0000002a: mac key"}),
 		entry(store.EventClientDeleted, audit.Entry{ClientID: "a", Detail: "A"}),
@@ -131,7 +133,7 @@ func TestTheAuditLogTellsAllThatHasEnded(t *testing.T) {
 		entry(store.EventAdminTokenCreated, audit.Entry{Detail: "watch: auditor, expires 2026-12-01T00:00:00Z"}),
 		entry(store.EventPasswordChanged, audit.Entry{Subject: "erin", Detail: "sessions and grants ended"}),
 		entry(store.EventPasswordChanged, audit.Entry{Subject: "frank", Detail: "sessions ended"}),
-		// What has the same name in another realm is another.
+		// The same name in another realm is another thing.
 		entry(store.EventClientChanged, audit.Entry{Realm: "/staff", ClientID: "d", Detail: "disabled"}),
 		entry(store.EventUserDisabled, audit.Entry{Realm: "/staff", Subject: "dave", Detail: "grants ended"}),
 		entry(store.EventAPIDeleted, audit.Entry{Realm: "/staff", Detail: "api https://api.example: Orders"}),
@@ -168,7 +170,7 @@ func TestTheAuditLogTellsAllThatHasEnded(t *testing.T) {
 	if len(p.Missing) != 7 || !strings.Contains(p.Missing[1], "client_changed f ") || !strings.Contains(p.Missing[2], "user_enabled heidi") || !strings.HasPrefix(p.Missing[6], "realm staff: ") {
 		t.Errorf("to be repeated: %q", p.Missing)
 	}
-	// A grant that the backup lacks has no end there.
+	// The end of a grant that the backup lacks is not needed.
 	revoked := []audit.Entry{entry(store.EventGrantRevoked, audit.Entry{GrantID: one.String()}), entry(store.EventGrantRevoked, audit.Entry{GrantID: two.String()})}
 	p, err = InAuditLog(t.Context(), revoked, func(_ context.Context, id grant.ID) (bool, error) { return id == two, nil })
 	if err != nil || p.EndedGrants != 1 {
@@ -180,9 +182,9 @@ func TestTheAuditLogTellsAllThatHasEnded(t *testing.T) {
 	}
 }
 
-// Each thing that has ended since the backup is found in the present store by itself:
-// nothing takes another's place.
-func TestTheStoreTellsEachThingThatHasEnded(t *testing.T) {
+// Each kind of thing that has ended since the backup is found in the present store
+// separately: none is mistaken for another.
+func TestTheStoreShowsEachThingThatHasEnded(t *testing.T) {
 	client := func(change func(*store.Client)) *store.Client {
 		c := &store.Client{ID: "shop", Settings: store.Settings{Name: "Shop"}, State: store.ClientEnabled, Secrets: []store.Secret{{ID: "one"}, {ID: "two"}}}
 		change(c)
@@ -272,7 +274,7 @@ func TestTheStoreTellsEachThingThatHasEnded(t *testing.T) {
 	}
 }
 
-// Whatever was made or allowed since the backup is named to the operator, once.
+// Whatever was created or allowed since the backup is listed for the operator, once.
 func TestWhatWasMadeSinceIsMissing(t *testing.T) {
 	client := store.Client{ID: "shop", State: store.ClientEnabled, Settings: store.Settings{Name: "Shop"}}
 	with := func(change func(*store.Client)) *store.Client {
@@ -298,12 +300,12 @@ func TestWhatWasMadeSinceIsMissing(t *testing.T) {
 	}
 }
 
-// A store to which another process writes while it is read is read again.
+// A store that another process writes to while it is read is read again.
 func TestAStoreThatIsWrittenToIsReadAgain(t *testing.T) {
 	for name, tt := range map[string]struct {
 		writes int
-		open   bool // afterwards, with what was written in its log
-		reads  int  // 0: it cannot be read
+		open   bool // afterwards, with the change in its write-ahead log
+		reads  int  // 0 if it cannot be read
 	}{"never": {0, false, 1}, "once": {1, false, 2}, "once, and is in use": {1, true, 2}, "always": {99, false, 0}} {
 		dir, reads := t.TempDir(), 0
 		write := func(n int) error {
@@ -337,8 +339,8 @@ func TestAStoreThatIsWrittenToIsReadAgain(t *testing.T) {
 	}
 }
 
-// What an operator has to repeat in another realm than the default one names it in the
-// command, and what ended before the backup is not listed as ended since.
+// A change that an operator must repeat in another realm names the realm in the command.
+// What ended before the backup is not listed.
 func TestWhatIsMissingInARealmIsRepeatedThere(t *testing.T) {
 	is := account.User{Realm: "/staff", Username: "bob", Name: "Bob", State: account.Disabled}
 	was := is

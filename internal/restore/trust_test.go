@@ -11,8 +11,8 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// A restore takes no end of a trust back. One that was changed is disabled: the backup may
-// allow more than an operator has left.
+// A restore does not undo the end of a trust. A changed trust is disabled, because the
+// backup may allow more than the operator wants.
 func TestARestoreTakesNoEndOfATrustBack(t *testing.T) {
 	was := store.Trust{ID: "00112233aabbccdd", Issuer: "https://idp.example", Version: 1, Since: 1, APIs: []string{"a", "b"}}
 	with := func(change func(*store.Trust)) *store.Trust {

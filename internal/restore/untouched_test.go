@@ -15,7 +15,7 @@ import (
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
-// contents are the files of a directory and what is in them.
+// contents returns the files of a directory with their contents.
 func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -33,7 +33,7 @@ func contents(t *testing.T, dir string) map[string]string {
 	return list
 }
 
-// crash makes a copy of a store in use, as it would be found after a crash.
+// crash copies a store in use, in the state after a crash.
 func crash(t *testing.T, dir string) string {
 	t.Helper()
 	copied := t.TempDir()
@@ -46,15 +46,15 @@ func crash(t *testing.T, dir string) string {
 func TestWhatARestoreWouldCostIsToldWithoutAChangeOnTheDisk(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	st := create(t, h.dir) // in use: what follows is in its log
+	st := create(t, h.dir) // in use, so what follows is in its write-ahead log
 	put(t, st, 1)
 	b := openBackup(t, h.file)
 	path := func(dir, end string) string { return filepath.Join(dir, sqlite.FileName+end) }
 	for _, tt := range []struct {
 		name   string
-		change func(dir string) error // of a store that has crashed
-		made   int64                  // of grants that are told; -1: it cannot be read
-		index  bool                   // an index of the log may be made
+		change func(dir string) error // a change of the crashed store
+		made   int64                  // grants that are reported; -1 if it cannot be read
+		index  bool                   // the log's index may be created
 	}{
 		{"crashed", func(string) error { return nil }, 2, false},
 		{"crashed, and copied without the index of its log", func(dir string) error { return os.Remove(path(dir, "-shm")) }, 2, true},
@@ -107,7 +107,7 @@ func TestWhatARestoreWouldCostIsToldWithoutAChangeOnTheDisk(t *testing.T) {
 	})
 }
 
-// emptied is a store's log, beside a file that holds nothing.
+// emptied truncates the store's file and returns its write-ahead log.
 func (h house) emptied() (log string) {
 	h.t.Helper()
 	gone := h.t.TempDir()
@@ -142,9 +142,9 @@ func TestTheLogOfAnEmptyFileIsKept(t *testing.T) {
 	h.isNew()
 }
 
-// A store that an earlier backup was restored to counts the versions of its changes anew:
-// one that the backup lacks may have the version of another one that it holds.
-func TestAChangeThatHasTheVersionOfAnotherIsTold(t *testing.T) {
+// After an earlier restore, a store counts the versions of changes anew: a change that
+// the backup lacks may have the version of another change in it.
+func TestChangesWithEqualVersionsAreReported(t *testing.T) {
 	storeWith := func(deleted bool, state store.ClientState, user string) (dir string) {
 		dir = t.TempDir()
 		st := create(t, dir)

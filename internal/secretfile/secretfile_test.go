@@ -9,11 +9,10 @@ import (
 	"testing"
 )
 
-// The numbers of users and groups that this machine does not have.
+// Ids of a user and a group that this machine does not have.
 const stranger, strangers = 4_000_000_001, 4_000_000_002
 
-// A file is shut to all but the server, and the advice never takes it from the
-// server.
+// A file may be readable only by the server, and the advice never locks the server out.
 func TestTheServersOwnGroupMayReadAndNoAdviceLocksItOut(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "kek")
@@ -26,7 +25,7 @@ func TestTheServersOwnGroupMayReadAndNoAdviceLocksItOut(t *testing.T) {
 	}
 	uid, gid := ownerOf(info)
 	owner := User{users: []int{uid}, own: []int{gid}}
-	group := User{users: []int{stranger}, own: []int{strangers, gid}} // as of root:mintage
+	group := User{users: []int{stranger}, own: []int{strangers, gid}} // as for root:mintage
 	member := User{users: []int{stranger}, own: []int{strangers}, member: []int{gid}}
 	other := User{users: []int{stranger}, own: []int{strangers}}
 	lone := User{users: []int{uid}, own: []int{strangers}}
@@ -40,7 +39,7 @@ func TestTheServersOwnGroupMayReadAndNoAdviceLocksItOut(t *testing.T) {
 		mode      fs.FileMode
 		anyGroup  bool
 		everybody bool
-		advice    string // "": nothing is wrong
+		advice    string // "" if nothing is wrong
 	}{
 		{"its own, 0600", owner, 0o600, false, false, ""},
 		{"its own group, 0640", group, 0o640, false, false, ""},
@@ -93,7 +92,7 @@ func TestTheServerIsTheOwnerOfItsDataDirectory(t *testing.T) {
 	}
 }
 
-// Somebody who looks at the server's directory as another user is not the server.
+// A process of another user that inspects the server's directory is not the server.
 func TestAnotherUsersProcessIsNotTheServer(t *testing.T) {
 	dir := t.TempDir()
 	info, err := os.Stat(dir)

@@ -13,7 +13,7 @@ import (
 
 var proxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::/32")}
 
-// request comes from a peer with headers, given as names and values.
+// request returns a request from a peer with headers, given as names and values.
 func request(peer string, headers ...string) *http.Request {
 	r := httptest.NewRequest(http.MethodPost, "/", nil)
 	r.RemoteAddr = peer
@@ -67,7 +67,7 @@ func TestTheAddressIsThePeersOrWhatDeclaredProxiesSay(t *testing.T) {
 
 func TestARequestIsSecureOverTLSAlone(t *testing.T) {
 	for name, c := range map[string]struct {
-		plain   bool // the listener does not speak TLS
+		plain   bool // the listener has no TLS
 		peer    string
 		headers []string
 		tls     bool
@@ -130,9 +130,9 @@ func TestAProxyOnThisMachineThatIsNotDeclared(t *testing.T) {
 			t.Errorf("%s: secure %t, want %t", name, got, c.secure)
 		}
 		if got := s.maybeUndeclaredProxy(s.address(r)); got != c.alike {
-			t.Errorf("%s: alike %t, want %t", name, got, c.alike)
+			t.Errorf("%s: shared %t, want %t", name, got, c.alike)
 		}
-		// With TLS of our own, or a declared proxy, there is nothing to say.
+		// With its own TLS, or a declared proxy, the server logs nothing.
 		log.Reset()
 		for _, opt := range []Proxies{{}, {PlainHTTP: true, TrustedProxies: proxies}} {
 			quiet := &Server{Options: Options{Proxies: opt}, log: s.log}

@@ -43,7 +43,7 @@ func p256(t *testing.T) crypto.Signer {
 	return mustKey(t, key, err)
 }
 
-// issue makes a certificate of a key, by itself if there is no issuer.
+// issue creates a certificate for a key, self-signed if by is nil.
 func issue(t *testing.T, key crypto.Signer, by *signer, change ...func(*x509.Certificate)) *signer {
 	t.Helper()
 	template := &x509.Certificate{
@@ -73,7 +73,7 @@ func authority(c *x509.Certificate) {
 	c.IsCA, c.BasicConstraintsValid, c.KeyUsage = true, true, x509.KeyUsageCertSign
 }
 
-// store writes the files of a certificate with its chain.
+// storePair writes the files of a certificate with its chain.
 func storePair(t *testing.T, s *signer, chain ...*signer) (cert, key string) {
 	t.Helper()
 	var text []byte
@@ -95,7 +95,7 @@ func storePair(t *testing.T, s *signer, chain ...*signer) (cert, key string) {
 }
 
 func TestTL05_WeakKeysAreRefused(t *testing.T) {
-	t.Setenv("GODEBUG", "rsa1024min=0") // the standard library makes none so short otherwise
+	t.Setenv("GODEBUG", "rsa1024min=0") // otherwise the standard library makes no such short keys
 	smallRSA, err := rsa.GenerateKey(rand.Reader, 1024)
 	weak := mustKey(t, smallRSA, err)
 	smallCurve, err := ecdsa.GenerateKey(elliptic.P224(), rand.Reader)
@@ -122,8 +122,8 @@ func TestTL05_WeakKeysAreRefused(t *testing.T) {
 	}
 }
 
-// TestAPrivateKeyThatEverybodyCanReadIsRefused also at a renewal: the old one stays
-// in service.
+// TestAPrivateKeyThatEverybodyCanReadIsRefused also at a renewal, when the old
+// certificate stays in service.
 func TestAPrivateKeyThatEverybodyCanReadIsRefused(t *testing.T) {
 	cert, key := storePair(t, issue(t, p256(t), nil))
 	for mode, refused := range map[os.FileMode]bool{0o600: false, 0o440: false, 0o644: true, 0o602: true} {
@@ -201,8 +201,8 @@ func TestAKeyThatTheUserMayNotRead(t *testing.T) {
 	}
 }
 
-// TestABadCertificateDoesNotReplaceAGoodOne exchanges the files under a running
-// server's certificate.
+// TestABadCertificateDoesNotReplaceAGoodOne replaces the certificate files of a running
+// server.
 func TestABadCertificateDoesNotReplaceAGoodOne(t *testing.T) {
 	at := func(from, to time.Duration) *signer {
 		return issue(t, p256(t), nil, func(c *x509.Certificate) { c.NotBefore, c.NotAfter = time.Now().Add(from), time.Now().Add(to) })
@@ -236,7 +236,7 @@ func TestABadCertificateDoesNotReplaceAGoodOne(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for range 3 { // looks
+		for range 3 { // the server checks the files
 			c.mu.Lock()
 			c.looked = time.Now().Add(-time.Minute)
 			c.mu.Unlock()
@@ -245,7 +245,7 @@ func TestABadCertificateDoesNotReplaceAGoodOne(t *testing.T) {
 		if used := c.Current().Leaf.Equal(step.after.cert); used != step.used || c.Refused() == step.used {
 			t.Errorf("%s: used %t, refused %t", name, used, c.Refused())
 		}
-		// The files before, with their times, are in service again.
+		// The previous files, with their times, are in service again.
 		if !step.used {
 			before, beforeKey := storePair(t, step.before)
 			for from, to := range map[string]string{before: cert, beforeKey: key} {

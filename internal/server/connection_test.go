@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// counted counts what is asked of a connection.
+// counted counts the calls of a connection.
 type counted struct {
 	net.Conn
 	reads, deadlines atomic.Int32
@@ -36,7 +36,7 @@ func (c *counted) SetWriteDeadline(t time.Time) error {
 	return c.Conn.SetWriteDeadline(t)
 }
 
-// entered is a connection as a listener returns it, and its other end.
+// entered returns a connection as from a listener, and its other end.
 func entered() (m *connection, below *counted, client net.Conn) {
 	client, far := net.Pipe()
 	below = &counted{Conn: far}
@@ -64,7 +64,7 @@ func TestADeadlineThatMovesAwayIsSetWhenItIsDue(t *testing.T) {
 		if took := time.Since(began); took != 75*time.Second+99*time.Millisecond {
 			t.Errorf("it took %v", took)
 		}
-		// No deadline: what comes much later is read.
+		// Without a deadline, later input is still read.
 		m.SetReadDeadline(time.Time{})
 		go func() {
 			time.Sleep(time.Hour)
@@ -74,7 +74,7 @@ func TestADeadlineThatMovesAwayIsSetWhenItIsDue(t *testing.T) {
 			t.Errorf("without a deadline: %d bytes, %v", n, err)
 		}
 		m.SetReadDeadline(time.Now().Add(time.Minute))
-		m.SetReadDeadline(time.Now().Add(time.Second)) // nearer
+		m.SetReadDeadline(time.Now().Add(time.Second)) // sooner than the deadline before
 		began = time.Now()
 		m.Read(make([]byte, 1))
 		if took := time.Since(began); took != time.Second {
@@ -83,7 +83,7 @@ func TestADeadlineThatMovesAwayIsSetWhenItIsDue(t *testing.T) {
 	})
 }
 
-func TestADeadlineThatPassesUnwantedSplitsNoWrite(t *testing.T) {
+func TestAPassedDeadlineSplitsNoWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, client := entered()
 		defer client.Close()
@@ -110,14 +110,13 @@ func TestADeadlineThatPassesUnwantedSplitsNoWrite(t *testing.T) {
 	})
 }
 
-// served starts a server with one connection, whose handler calls hold.
+// served starts a server with one connection, whose handler is handle.
 func served(t *testing.T, handle func(http.ResponseWriter, *http.Request)) (client net.Conn, below *counted, stop func()) {
 	client, far := net.Pipe()
 	below = &counted{Conn: far}
 	all := NewConnections(ConnectionLimits{}, nil, slog.New(slog.DiscardHandler))
 	srv := HTTPServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// The last byte is read once nothing else may be: it starts the read of net/http,
-		// which would go on if it began first.
+		// Read the last byte only after hold: that starts net/http's background read.
 		_, err := r.Body.Read(make([]byte, max(1, r.ContentLength-1)))
 		hold(r)
 		if _, rest := io.Copy(io.Discard, r.Body); err != nil || rest != nil {
@@ -139,8 +138,8 @@ func served(t *testing.T, handle func(http.ResponseWriter, *http.Request)) (clie
 	}
 }
 
-// A handler answers a browser with what it asks for in this process. That must not stop the
-// reads of the browser's connection, on which other requests of HTTP/2 arrive.
+// If a handler answers a browser by an in-process request, that must not stop reads of
+// the browser's connection, on which other HTTP/2 requests arrive.
 func TestARequestInProcessHoldsNoConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, client := entered()
@@ -173,7 +172,7 @@ func TestARequestInProcessHoldsNoConnection(t *testing.T) {
 	})
 }
 
-// single is a listener with the connections that it is given.
+// single is a listener that returns given connections.
 type single struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -220,11 +219,11 @@ func TestNothingIsReadBeforeTheAnswer(t *testing.T) {
 		})
 		defer stop()
 		answers := bufio.NewReader(client)
-		// A second request that comes before the answer of the first waits for it.
+		// A second request that arrives before the first response waits for it.
 		go client.Write([]byte(heldRequest + heldRequest))
 		for i, want := range []string{"x", "xx", "xxx"} {
 			if i == 2 {
-				time.Sleep(time.Minute) // less than a connection may idle
+				time.Sleep(time.Minute) // less than the idle timeout
 				go client.Write([]byte(heldRequest))
 			}
 			if got := answerOf(t, answers); got != want {
@@ -242,8 +241,8 @@ func TestNothingIsReadBeforeTheAnswer(t *testing.T) {
 	})
 }
 
-func TestAClientThatGoesLeavesNothingBehind(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // fails if a goroutine of the server stays
+func TestADisconnectedClientLeavesNoGoroutineBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // fails if a goroutine of the server is left
 		for _, handle := range []func(http.ResponseWriter, *http.Request){
 			func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "late") },
 			func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
@@ -259,7 +258,7 @@ func TestAClientThatGoesLeavesNothingBehind(t *testing.T) {
 			client.Close()
 			time.Sleep(10 * time.Second)
 			if !finished.Load() {
-				t.Error("the work of a client that went away was given up")
+				t.Error("the work of a client that went away was cancelled")
 			}
 			stop()
 		}

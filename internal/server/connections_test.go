@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// A told one is a connection whose address is made up.
+// A told one is a connection with an invented address.
 type told struct {
 	net.Conn
 	from   string
@@ -23,7 +23,7 @@ type told struct {
 func (c *told) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(c.from)) }
 func (c *told) Close() error         { c.closed = true; return nil }
 
-// A crowded listener takes connections without a network.
+// A crowded listener accepts connections without a network.
 type crowded struct {
 	*Connections
 	shed []string
@@ -37,7 +37,7 @@ func newCrowded(l ConnectionLimits) *crowded {
 	return c
 }
 
-// come opens a connection under a name and reports whether it has a place.
+// come opens a connection under a name and reports whether the server keeps it.
 func (c *crowded) come(name, from string) bool {
 	raw := &told{from: from}
 	m := c.enter(raw)
@@ -45,7 +45,7 @@ func (c *crowded) come(name, from string) bool {
 	return m != nil
 }
 
-// isOpen lists those that are.
+// isOpen returns the names of the open connections.
 func (c *crowded) isOpen() (names []string) {
 	for name, m := range c.all {
 		if m != nil && !m.gone && !c.raw[name].closed {
@@ -56,24 +56,24 @@ func (c *crowded) isOpen() (names []string) {
 	return names
 }
 
-func TestTheConnectionThatWaitsLongestForItsClientMakesRoom(t *testing.T) {
+func TestTheConnectionThatWaitsLongestForItsClientIsClosed(t *testing.T) {
 	c := newCrowded(ConnectionLimits{All: 3})
 	for _, name := range []string{"a", "b", "c"} {
 		if !c.come(name, "192.0.2.1:1") {
 			t.Fatalf("%s is refused", name)
 		}
 	}
-	c.set(c.all["a"], false) // it is being answered
+	c.set(c.all["a"], false) // its request is being answered
 	if !c.come("d", "192.0.2.1:1") || !slices.Equal(c.isOpen(), []string{"a", "c", "d"}) {
 		t.Errorf("open: %v", c.isOpen())
 	}
-	c.set(c.all["a"], true) // answered: now it is the last
+	c.set(c.all["a"], true) // answered: it is now the last in the queue
 	c.come("e", "192.0.2.1:1")
 	c.come("f", "192.0.2.1:1")
 	if !slices.Equal(c.isOpen(), []string{"a", "e", "f"}) {
 		t.Errorf("open: %v", c.isOpen())
 	}
-	// If all are being answered, the new one goes.
+	// If all connections are being answered, the new one is closed.
 	for _, name := range c.isOpen() {
 		c.set(c.all[name], false)
 	}
@@ -86,7 +86,7 @@ func TestTheConnectionThatWaitsLongestForItsClientMakesRoom(t *testing.T) {
 		t.Errorf("open: %v", c.isOpen())
 	}
 	if !slices.Equal(c.shed, slices.Repeat([]string{"connections"}, 4)) {
-		t.Errorf("told of %q", c.shed)
+		t.Errorf("reported %q", c.shed)
 	}
 }
 
@@ -98,7 +98,7 @@ func TestAnAddressPushesOutItsOwnConnectionsOnly(t *testing.T) {
 			t.Errorf("%s is refused", name)
 		}
 	}
-	// One machine's network of IPv6 is one address.
+	// The addresses of one IPv6 /64 count as one address.
 	for _, from := range []string{"[2001:db8:1:2::1]:1", "[2001:db8:1:2::2]:1", "[2001:db8:1:2:3::]:1"} {
 		c.come(from, from)
 	}
@@ -110,7 +110,7 @@ func TestAnAddressPushesOutItsOwnConnectionsOnly(t *testing.T) {
 		t.Errorf("open: %v, want %v", got, want)
 	}
 	if !slices.Equal(c.shed, slices.Repeat([]string{"connections_of_address"}, 3)) {
-		t.Errorf("told of %q", c.shed)
+		t.Errorf("reported %q", c.shed)
 	}
 	for _, m := range c.all {
 		m.Close()
@@ -162,8 +162,8 @@ func TestLimitsOfConnectionsChangeForThoseThatCome(t *testing.T) {
 	}
 }
 
-// What the server itself does with a connection moves it in the line: here over
-// real sockets.
+// The server's own use of a connection changes its place in the queue; here with real
+// sockets.
 func TestAConnectionWaitsForItsClientExceptWhileItIsAnswered(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -203,7 +203,7 @@ func TestAConnectionWaitsForItsClientExceptWhileItIsAnswered(t *testing.T) {
 		io.WriteString(conn, "b")
 		<-answering
 		if waits() != 0 {
-			t.Error("a request that is worked on counts as one that is waited for")
+			t.Error("a running request counts as waiting for its client")
 		}
 		release <- struct{}{}
 		answer := make([]byte, 512)
@@ -233,7 +233,7 @@ func TestAnAlarmRingsAtOnceAndThenEveryTenSeconds(t *testing.T) {
 	}
 }
 
-// len counts the connections in the queue.
+// len returns the number of connections in the queue.
 func (q *queue) len() (n int) {
 	for l := q.first; l != nil; l = l.after {
 		n++

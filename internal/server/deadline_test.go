@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestRequestsOfOneMomentShareADeadlineAndNoneHasLessThanItsTime(t *testing.T) {
+func TestConcurrentRequestsShareADeadlineAndGetTheirFullTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d deadlines
 		first := d.of(time.Now())

@@ -40,8 +40,8 @@ func TestAChallengeTellsWhatIsMissing(t *testing.T) {
 	}
 }
 
-// Who waits as long as Retry-After says is let in: it is never less than the
-// wait. Those who were turned away together come back apart.
+// A client that waits as long as Retry-After says is served: the value is never less than
+// the wait. Clients that were shed together return spread over time.
 func TestRetryAfterIsRoundedUpAndSpread(t *testing.T) {
 	for wait, want := range map[time.Duration]string{
 		time.Nanosecond: "1", time.Second: "1", time.Second + 1: "2", 1500 * time.Millisecond: "2", 59*time.Second + 999*time.Millisecond: "60", time.Minute: "60",
@@ -67,7 +67,7 @@ func TestRetryAfterIsRoundedUpAndSpread(t *testing.T) {
 		}
 		for n := 1; n <= most; n++ {
 			if seen[n]*most < 500 {
-				t.Errorf("%v: %d of 1000 are told to come back after %d of %d seconds", err, seen[n], n, most)
+				t.Errorf("%v: %d of 1000 have Retry-After %d of at most %d", err, seen[n], n, most)
 			}
 		}
 		if len(seen) != most {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A store that has lost commits gets one line a minute, which says how many requests had
-// none.
+// A store that has lost commits is logged once a minute, with the number of requests
+// since the last line.
 func TestAStoreThatIsBehindIsLoggedOnceAMinute(t *testing.T) {
 	at := time.Unix(1_800_000_000, 0)
 	var b behind

@@ -28,7 +28,7 @@ func TestLiveIsAboutTheProcessAndReadyAboutItsRequests(t *testing.T) {
 	expect("/livez", 200, "ok")
 	expect("/readyz", 200, "ok")
 	fault = errors.New("no news from the store")
-	expect("/livez", 200, "ok") // a restart does not mend a store
+	expect("/livez", 200, "ok") // a restart would not repair the store
 	expect("/readyz", 503, "no news from the store")
 	fault = nil
 	expect("/readyz", 200, "ok")
@@ -59,15 +59,15 @@ func TestHealthAnswersGETAlone(t *testing.T) {
 	}
 }
 
-// ownRequest is a request to the listener's default address.
+// ownRequest returns a request to the listener's default address.
 func ownRequest(method, path string) *http.Request {
 	r := httptest.NewRequest(method, path, nil)
 	r.Host = "127.0.0.1:9000"
 	return r
 }
 
-// A page of another site can have its name resolve to this listener (DNS rebinding), and
-// its scripts then read what a browser on this network may.
+// A page of another site can make its name resolve to this listener (DNS rebinding), so
+// that its scripts could read what a browser on this network may.
 func TestAForeignNameGetsNothingFromTheManagementListener(t *testing.T) {
 	var fault error
 	health := server.NewHealth(func(context.Context) error { return fault })
@@ -82,7 +82,7 @@ func TestAForeignNameGetsNothingFromTheManagementListener(t *testing.T) {
 	}
 	own := []string{
 		"127.0.0.1:9000", "127.0.0.1", "[::1]:9000", "[::1]", "10.1.2.3:9000", "localhost:9000", "LOCALHOST", "localhost.:9000", "a.localhost",
-		"mintage:9000", "prometheus.example.com:9000", "Prometheus.Example.com.", "", // HTTP/1.0 has no Host
+		"mintage:9000", "prometheus.example.com:9000", "Prometheus.Example.com.", "", // HTTP/1.0 has no Host header
 	}
 	foreign := []string{
 		"evil.example", "evil.example:9000", "127.0.0.1.evil.example", "localhost.evil.example:9000", "evil.localhost.example", "evil.prometheus.example.com",
@@ -101,7 +101,7 @@ func TestAForeignNameGetsNothingFromTheManagementListener(t *testing.T) {
 				t.Errorf("Host %q: %s: %d %q", host, path, code, text)
 			}
 		}
-		// Probes keep their status, whatever name they use, and get no reason.
+		// Health probes keep their status under any name, but do not get the reason.
 		fault = errors.New("no news from the store")
 		if code, text := ask(host, "/readyz"); code != http.StatusServiceUnavailable || text != "not ready\n" {
 			t.Errorf("Host %q: %d %q", host, code, text)

@@ -20,7 +20,7 @@ import (
 	"github.com/mintage/mintage/internal/server"
 )
 
-// files are a certificate's two files.
+// files are the two files of a certificate.
 type files struct{ cert, key string }
 
 func newFiles(t *testing.T) files {
@@ -28,7 +28,7 @@ func newFiles(t *testing.T) files {
 	return files{filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")}
 }
 
-// pair makes a certificate with a serial number, and its key.
+// pair creates a certificate with a serial number, and its key.
 func pair(t *testing.T, serial int64) (cert, key []byte) {
 	t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -47,8 +47,8 @@ func pair(t *testing.T, serial int64) (cert, key []byte) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})
 }
 
-// write gives each version of a file an age of its own: two within one tick of
-// the file system's clock look the same.
+// write gives each version of a file a different time, because two versions within one
+// tick of the file system's clock look the same.
 func write(t *testing.T, name string, text []byte, version int) {
 	t.Helper()
 	if err := os.WriteFile(name, text, 0o600); err != nil {
@@ -122,12 +122,12 @@ func TestFilesThatCannotBeUsedLeaveTheLastGoodCertificateInService(t *testing.T)
 				t.Errorf("%s: logged %d times, want %d", what, n, faults)
 			}
 		}
-		// Whoever renews writes one file after the other.
+		// A renewal writes one file after the other.
 		step("the new certificate with the old key", func() { write(t, f.cert, newCert, 2) }, 1, 1)
 		step("no key", func() { os.Remove(f.key) }, 1, 1)
 		step("half a key", func() { write(t, f.key, newKey[:40], 3) }, 1, 1)
 		step("still half a key", func() {}, 1, 0)
-		// A file that was read while it was written may keep its time.
+		// A file that was read during a write may keep its time.
 		step("the whole key", func() { write(t, f.key, newKey, 3) }, 2, 0)
 		step("no certificate", func() { os.Remove(f.cert) }, 2, 1)
 		step("the first again", func() { write(t, f.cert, cert, 5); write(t, f.key, key, 5) }, 1, 0)
@@ -201,7 +201,7 @@ func TestOnlyRecommendedVersionsAndCipherSuitesAreOffered(t *testing.T) {
 			continue
 		}
 		recommended := strings.HasPrefix(suite.Name, "TLS_ECDHE_") && (strings.Contains(suite.Name, "_GCM_") || strings.Contains(suite.Name, "CHACHA20_POLY1305"))
-		// The certificate has an elliptic key: only its suites can be used.
+		// The certificate has an elliptic curve key, so only its suites can be used.
 		want := recommended && strings.HasPrefix(suite.Name, "TLS_ECDHE_ECDSA_")
 		err := handshake(func(c *tls.Config) {
 			c.MaxVersion, c.CipherSuites = tls.VersionTLS12, []uint16{suite.ID}

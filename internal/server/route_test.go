@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// People get pages, and programs JSON, also those of Java that leave its header as
-// it is.
+// Browsers get pages, and programs JSON, including Java programs with their default
+// Accept header.
 func TestAPageIsForBrowsers(t *testing.T) {
 	for accept, want := range map[string]bool{
 		"text/html": true,

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Requests are kept for those who watch a client, in bounded memory, and no longer than
-// they look.
+// Requests are kept for operators who watch a client, in bounded memory, and only while
+// they watch.
 func TestWatches(t *testing.T) {
 	var w Watches
 	now := time.Date(2026, 11, 25, 9, 0, 0, 0, time.UTC)

@@ -50,7 +50,7 @@ func TestAGrantIsShownAsItStands(t *testing.T) {
 	}{
 		{"active", nil, 0, now, func(*grant.Grant) {}},
 		{"active", nil, time.Hour + 1e6, now, func(*grant.Grant) {}},
-		{"expired", nil, time.Hour, now, func(*grant.Grant) {}}, // a lifetime that was lowered
+		{"expired", nil, time.Hour, now, func(*grant.Grant) {}}, // a lifetime that was shortened since
 		{"expired", nil, 0, g.ExpiresAt, func(*grant.Grant) {}},
 		{"cut off", cut("alice", "", 0), 0, now, func(*grant.Grant) {}},
 		{"cut off", cut("", "shop", -time.Hour), 0, g.ExpiresAt, func(*grant.Grant) {}},
@@ -68,8 +68,7 @@ func TestAGrantIsShownAsItStands(t *testing.T) {
 	}
 }
 
-// What was pasted or answered by somebody else is shown, and does not write on
-// the operator's terminal by itself.
+// Texts from elsewhere are shown without control sequences for the operator's terminal.
 func TestNothingShownSpeaksToTheTerminal(t *testing.T) {
 	t.Parallel()
 	forged := "alice\n\x1b[2Jtold     it is well \u202e\u0000"

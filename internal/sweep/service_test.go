@@ -11,10 +11,10 @@ const (
 	realm = testkit.Realm
 )
 
-// A service is the fixture, with what these tests add.
+// A service is the shared fixture with additions for these tests.
 type service struct {
 	*testkit.Service
-	clockOff atomic.Bool // by the other nodes' clocks
+	clockOff atomic.Bool // set by comparison with the other nodes' clocks
 }
 
 func newService(t *testing.T) *service {

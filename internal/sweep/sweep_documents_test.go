@@ -18,7 +18,7 @@ import (
 // documentSettle is how long the sweep of documents waits before it begins.
 const documentSettle = time.Minute
 
-// document puts one with an expiry into the store.
+// document stores a document with an expiry.
 func (s *service) document(kind store.DocumentKind, n int, expiresAt grant.Instant) store.DocumentKey {
 	d := store.Document{Kind: kind, Key: store.KeyOf(kind, realm, fmt.Sprint(n)), Version: 1, ExpiresAt: expiresAt, Body: []byte("{}")}
 	if err := s.Engine.Commit(s.T.Context(), store.Change{Documents: []store.Document{d}}); err != nil {
@@ -37,8 +37,8 @@ func (s *service) there(key store.DocumentKey) bool {
 	return err == nil
 }
 
-// sweepingDocuments starts the sweep of a table with so many expired sessions,
-// a user, and a session that is alive.
+// sweepingDocuments starts the sweep of a table with a number of expired sessions, a
+// user, and a valid session.
 func sweepingDocuments(t *testing.T, expired int, prepare func(*service)) (s *service, kept []store.DocumentKey, stop func()) {
 	t.Helper()
 	s = newService(t)
@@ -62,7 +62,7 @@ func sweepingDocuments(t *testing.T, expired int, prepare func(*service)) (s *se
 	}
 }
 
-// leftSessions counts those in the table.
+// leftSessions counts the sessions in the table.
 func (s *service) leftSessions() int {
 	s.T.Helper()
 	list, err := s.Engine.Documents(s.T.Context(), store.DocumentFilter{Kind: store.DocumentSession, Limit: 10_000})
@@ -82,7 +82,7 @@ func TestExpiredSessionsGoAMinuteAfterTheStartAndGrantsAreLeftToSettle(t *testin
 			calls int
 		}{
 			{documentSettle - time.Millisecond, 0}, {time.Millisecond, 1}, {100 * time.Millisecond, 1}, {100 * time.Millisecond, 1},
-			{59 * time.Second, 0}, {time.Second, 1}, // and from the beginning
+			{59 * time.Second, 0}, {time.Second, 1}, // and again from the beginning
 			{59 * time.Second, 0}, {time.Second, 1},
 		} {
 			time.Sleep(step.wait)
@@ -167,7 +167,7 @@ func TestSessionsAreKeptWhileTheClockIsMoved(t *testing.T) {
 				})
 				defer stop()
 				alive := s.document(store.DocumentSession, 1, grant.At(time.Now().Add(10*time.Hour)))
-				synctest.Wait() // the sweep has looked at the clocks
+				synctest.Wait() // the sweep has compared the clocks
 				moved.Store(int64(by))
 				time.Sleep(time.Hour)
 				if calls := s.Faulty.Calls(); calls[storetest.SweepDocuments]+calls[storetest.SweepGrants] != 0 {

@@ -15,10 +15,10 @@ import (
 	"github.com/mintage/mintage/internal/sweep"
 )
 
-// slice is how many rows the sweep walks at once.
+// slice is how many rows the sweep reads at once.
 const slice = 500
 
-// sweeper sweeps the service's store, as a node does.
+// sweeper returns a sweeper of the service's store, as on a node.
 func (s *service) sweeper() *sweep.Sweeper {
 	return &sweep.Sweeper{
 		Store: s.Store, Restore: func() grant.Restore { return s.Directory.Latest().Restore() },
@@ -32,8 +32,7 @@ func (s *service) sweeper() *sweep.Sweeper {
 	}
 }
 
-// sweeping starts the sweep of a table with so many rows, all of which are due
-// but one.
+// sweeping starts the sweep of a table in which all rows except one have expired.
 func sweeping(t *testing.T, rows int, prepare func(*service)) (s *service, kept grant.Grant, stop func()) {
 	t.Helper()
 	s = newService(t)
@@ -90,7 +89,7 @@ func TestTheSweepWalksInSlicesAndRestsAMinuteAtTheEnd(t *testing.T) {
 			calls int
 		}{
 			{time.Millisecond, 1}, {100 * time.Millisecond, 1}, {100 * time.Millisecond, 1}, // three slices
-			{59 * time.Second, 0}, {time.Second, 1}, // and from the beginning
+			{59 * time.Second, 0}, {time.Second, 1}, // and again from the beginning
 			{59 * time.Second, 0}, {time.Second, 1},
 		} {
 			time.Sleep(step.wait)
@@ -112,7 +111,7 @@ func TestTheSweepGoesOnAfterAFault(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		fault storetest.Fault
-		left  int // after the fault: a slice, if it happened
+		left  int // rows after the fault: one slice less if the deletion happened
 	}{
 		"failed and not applied": {storetest.Lost, slice + 50},
 		"failed and applied":     {storetest.Unanswered, 50},
@@ -156,7 +155,8 @@ func TestTheSweepGoesOnAfterAStoreThatHangs(t *testing.T) {
 	})
 }
 
-// A clock that was wrong from the start has not moved: the other nodes tell.
+// A clock that was wrong from the start has not moved; only the other nodes' clocks show
+// it.
 func TestTheSweepKeepsEverythingWhileTheClockIsKnownToBeWrong(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

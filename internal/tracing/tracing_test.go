@@ -112,7 +112,7 @@ func TestAFaultOfTheEnvironmentNamesItsVariableAndNoSecret(t *testing.T) {
 	}
 }
 
-// A receiver is a collector that answers as it is told.
+// A receiver is a collector that responds as the test says.
 type receiver struct {
 	answers []func(http.ResponseWriter)
 	bodies  [][]byte
@@ -153,7 +153,7 @@ func TestABatchIsSentAgainWhileThatCanHelp(t *testing.T) {
 		answers []func(http.ResponseWriter)
 		sent    int
 		fails   string
-		least   time.Duration // that it takes
+		least   time.Duration // the least duration
 	}{
 		{"taken", []func(http.ResponseWriter){status(200)}, 1, "", 0},
 		{"taken later", []func(http.ResponseWriter){status(503), status(429, "Retry-After", "7"), status(200)}, 3, "", 8 * time.Second},
@@ -200,7 +200,7 @@ func TestABodyIsCompressedIfAskedFor(t *testing.T) {
 	}
 }
 
-func TestACollectorThatIsGoneIsWorthALineNowAndThen(t *testing.T) {
+func TestAMissingCollectorIsLoggedNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		e := newExporter(settings{endpoint: "http://c/v1/traces", header: http.Header{}}, slog.New(slog.NewTextHandler(&log, nil)))
@@ -226,7 +226,7 @@ func TestACollectorThatIsGoneIsWorthALineNowAndThen(t *testing.T) {
 	})
 }
 
-// A brokenStore fails as it is told.
+// A brokenStore returns the errors that the test sets.
 type brokenStore struct {
 	store.Store
 	err error

@@ -14,7 +14,7 @@ import (
 	"github.com/mintage/mintage/internal/traffic"
 )
 
-// A process counts, and its clock and its totals are set by the test.
+// A process counts; the test sets its clock and totals.
 type process struct {
 	*traffic.Recorder
 	totals map[string]uint64
@@ -26,7 +26,7 @@ func start(st store.Store, now *time.Time) *process {
 	return p
 }
 
-// failing refuses writes, before or after they have been applied.
+// failing makes writes fail, before or after they are applied.
 type failing struct {
 	store.Store
 	before, after bool
@@ -60,8 +60,7 @@ func total(t *testing.T, r *traffic.Recorder, name string, of, step time.Duratio
 	return n
 }
 
-// What two nodes have counted is added up, and what an earlier process has written is
-// still there after a restart.
+// The counts of two nodes are added, and those of an earlier process survive a restart.
 func TestNodesAndRestartsAddUp(t *testing.T) {
 	st := testkit.Create(t, t.TempDir())
 	now := time.Date(2026, 11, 25, 9, 57, 0, 0, time.UTC)
@@ -73,7 +72,7 @@ func TestNodesAndRestartsAddUp(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	a.totals["requests"] = 9 // not written
+	a.totals["requests"] = 9 // not stored yet
 	if n := total(t, a.Recorder, "requests", time.Hour, traffic.Step); n != 14 {
 		t.Errorf("seen by a: %d requests", n)
 	}
@@ -104,7 +103,7 @@ func TestNodesAndRestartsAddUp(t *testing.T) {
 	}
 }
 
-// A write that failed is made again, whether it was applied or not.
+// A failed write is repeated, whether it was applied or not.
 func TestAFailedWriteIsMadeAgain(t *testing.T) {
 	now := time.Date(2026, 11, 25, 9, 57, 0, 0, time.UTC)
 	for _, fault := range []failing{{before: true}, {after: true}} {
@@ -117,7 +116,7 @@ func TestAFailedWriteIsMadeAgain(t *testing.T) {
 		fault.before, fault.after = false, false
 		p.totals["requests"] = 4
 		later := now.Add(3 * time.Hour)
-		now = later // the block is over
+		now = later // the block has ended
 		if err := p.Write(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -127,7 +126,7 @@ func TestAFailedWriteIsMadeAgain(t *testing.T) {
 	}
 }
 
-// The largest block fits into a document, and a week of all names into 2 MB.
+// The largest block fits into a document, and a week with all names into 2 MB.
 func TestItIsBounded(t *testing.T) {
 	st := testkit.Create(t, t.TempDir())
 	now := time.Date(2026, 11, 25, 8, 0, 0, 0, time.UTC)
@@ -152,7 +151,7 @@ func TestItIsBounded(t *testing.T) {
 	}
 }
 
-// What the metrics count, by whatever realm, has a name here.
+// Every total of the metrics, in any realm, has a name here.
 func TestEveryTotalHasAName(t *testing.T) {
 	m := metrics.New("1", 0, "/api", "/staff")
 	staff := m.Realm("/staff")
@@ -169,7 +168,7 @@ func TestEveryTotalHasAName(t *testing.T) {
 	got := m.Totals()
 	for name, n := range got {
 		if !slices.Contains(traffic.Names, name) {
-			t.Errorf("%s is no name", name)
+			t.Errorf("%s is not in Names", name)
 		}
 		if want := map[string]uint64{"requests": 1, "refreshes": 1, "codes": 1, "logins": 1, "invalid_grant": 1, "other": 1, "login_other": 1, "throttled": 1, "overloaded": 1}[name]; n != want {
 			t.Errorf("%s: %d, want %d", name, n, want)

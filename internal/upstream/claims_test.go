@@ -11,9 +11,8 @@ import (
 	"github.com/mintage/mintage/internal/upstream"
 )
 
-// What the provider says of the login is believed as it stands; what is none of its
-// claim is left out.
-func TestTheProviderSaysACRAndAMR(t *testing.T) {
+// The provider's acr and amr are copied unchanged; malformed values are omitted.
+func TestACRAndAMROfTheProviderAreCopied(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
 	u := upstream.New(p.config())
@@ -85,8 +84,8 @@ func TestClaimsAreMappedFromTheIDTokenAndUserInfo(t *testing.T) {
 		}
 	}
 
-	// Claims that a request names are returned with the names and values of the provider,
-	// in Said. They are not among the Claims that clients get.
+	// Claims that a request names are returned with the provider's names and values, in
+	// Said. They are not among the Claims for clients.
 	before := p.claims
 	p.claims = p.claims.with(object{"groups": []string{"a"}, "none": nil})
 	u := upstream.New(p.config())
@@ -121,7 +120,7 @@ func TestClaimsAreMappedFromTheIDTokenAndUserInfo(t *testing.T) {
 		p.answers["/userinfo"], info = answer, before
 	}
 
-	// Without a safe endpoint, the ID token alone counts.
+	// Without a safe endpoint, only the ID token counts.
 	p.metadata["userinfo_endpoint"] = "ftp://example.com"
 	if id, err := p.login(upstream.New(cfg), upstream.Request{}); err != nil || id.Claims != "" {
 		t.Errorf("%+v, %v", id, err)

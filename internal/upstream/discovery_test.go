@@ -29,7 +29,7 @@ func TestTheBrowserIsSentWithEverythingTheProviderHasToKnow(t *testing.T) {
 	age := 60
 	for name, c := range map[string]struct {
 		request upstream.Request
-		want    url.Values // beside what is always there
+		want    url.Values // in addition to the constant ones
 	}{
 		"the least":       {upstream.Request{State: "s1"}, url.Values{}},
 		"hints":           {upstream.Request{State: "s&2", LoginHint: "alice@example.com", UILocales: "ja en"}, url.Values{"login_hint": {"alice@example.com"}, "ui_locales": {"ja en"}}},
@@ -44,7 +44,7 @@ func TestTheBrowserIsSentWithEverythingTheProviderHasToKnow(t *testing.T) {
 		if err != nil || address != p.url+"/auth" {
 			t.Fatalf("%s: %s, %v", name, address, err)
 		}
-		// The endpoint's own query stays (RFC 6749 section 3.1).
+		// The endpoint's own query is kept (RFC 6749 section 3.1).
 		for member, want := range map[string]string{
 			"tenant": "t1", "response_type": "code", "client_id": clientID, "redirect_uri": redirectURL, "scope": "openid email profile",
 			"state": c.request.State, "nonce": pending.Nonce, "code_challenge_method": "S256",
@@ -137,8 +137,8 @@ func TestMetadataThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-// A provider whose logout is at an unsafe address has none: no browser is sent there.
-func TestALogoutAtAnUnsafeAddressIsNone(t *testing.T) {
+// A logout endpoint at an unsafe address is ignored: no browser is sent there.
+func TestALogoutEndpointAtAnUnsafeAddressIsIgnored(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"ftp://login.example/end", "javascript://x/alert(1)", "/end", "https://user@login.example/end"} {
 		p := newProvider(t)
@@ -154,7 +154,7 @@ func TestALogoutAtAnUnsafeAddressIsNone(t *testing.T) {
 	}
 }
 
-// The code must not leave by a way that is less safe than the provider's own.
+// The code must not be sent over a less safe connection than the provider's own.
 func TestAProviderOverHTTPSHasAllItsEndpointsThere(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
@@ -174,7 +174,7 @@ func TestAProviderOverHTTPSHasAllItsEndpointsThere(t *testing.T) {
 	}
 }
 
-// rerouted sends every request to one server, whatever its address says.
+// rerouted sends every request to one server, whatever the address.
 func rerouted(to string) roundTripper {
 	return func(r *http.Request) (*http.Response, error) {
 		r = r.Clone(r.Context())
@@ -254,7 +254,7 @@ func TestAProviderThatIsDownIsAskedAgainAndOnceForAll(t *testing.T) {
 		t.Errorf("asked %d times", n)
 	}
 
-	// Old metadata are read again, and serve on while that does not work.
+	// Expired metadata are fetched again, and stay in use while that fails.
 	p.answers[discoveryPath] = down
 	p.now = p.now.Add(2 * time.Hour)
 	p.claims = p.claims.with(object{"iat": p.now.Unix(), "exp": p.now.Add(time.Minute).Unix()})
@@ -267,7 +267,7 @@ func TestAProviderThatIsDownIsAskedAgainAndOnceForAll(t *testing.T) {
 	}
 }
 
-// settled waits until something in the background is so, or for a minute.
+// settled waits until a condition holds, at most a minute.
 func settled(so func() bool) {
 	for deadline := time.Now().Add(time.Minute); !so() && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
@@ -287,7 +287,7 @@ func TestAKeyThatIsUnknownIsLookedForAndAFaultIsNoForgery(t *testing.T) {
 	if n := p.asked["/keys"].Load(); n != 1 {
 		t.Errorf("the keys were read %d times", n)
 	}
-	p.signing.Key = stranger(t) // under the kid that is known
+	p.signing.Key = stranger(t) // with the known kid
 	later := func() {
 		p.now = p.now.Add(time.Minute)
 		p.claims = p.claims.with(object{"iat": p.now.Unix(), "exp": p.now.Add(time.Minute).Unix()})
@@ -311,7 +311,7 @@ func TestAKeyThatIsUnknownIsLookedForAndAFaultIsNoForgery(t *testing.T) {
 	}
 }
 
-// Anybody can send a logout token, whose kid nobody has seen.
+// Anybody can send a logout token with an unknown kid.
 func TestUnknownKidsCauseOneFetchAMinute(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
@@ -337,15 +337,15 @@ func TestUnknownKidsCauseOneFetchAMinute(t *testing.T) {
 		p.now = p.now.Add(time.Minute)
 		p.claims = p.claims.with(object{"iat": p.now.Unix(), "exp": p.now.Add(time.Minute).Unix()})
 	}
-	// A key that is new is found all the same.
+	// A new key is still found.
 	p.signing = known
 	if _, err := p.login(u, upstream.Request{}); err != nil {
 		t.Error(err)
 	}
 }
 
-// A caller that has seen old metadata before another caller's fetch ended uses what that
-// one has brought.
+// A caller that has read expired metadata before another caller's fetch ended uses that
+// fetch's result.
 func TestALateCallerDoesNotReadTheMetadataAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -356,7 +356,7 @@ func TestALateCallerDoesNotReadTheMetadataAgain(t *testing.T) {
 			json.NewEncoder(w).Encode(object{"issuer": "https://login.example", "authorization_endpoint": "https://login.example/auth", "token_endpoint": "https://login.example/token", "jwks_uri": "https://login.example/keys"})
 			return w.Result(), nil
 		})
-		late := func() {} // runs between a caller's look at the metadata and its fetch
+		late := func() {} // runs between a caller's read of the metadata and its fetch
 		u := upstream.New(upstream.Config{Issuer: "https://login.example", ClientID: clientID, HTTP: &http.Client{Transport: answers}, Now: func() time.Time {
 			f := late
 			late = func() {}
@@ -370,7 +370,7 @@ func TestALateCallerDoesNotReadTheMetadataAgain(t *testing.T) {
 			synctest.Wait()
 		}
 		begin()
-		time.Sleep(2 * time.Hour) // of the bubble
+		time.Sleep(2 * time.Hour) // the bubble's time
 		late = begin
 		begin()
 		if asked != 2 {
@@ -394,8 +394,8 @@ func TestAProviderThatDoesNotAnswerIsGivenFiveSeconds(t *testing.T) {
 		if took := time.Since(began); took != 5*time.Second {
 			t.Errorf("after %s", took)
 		}
-		// A caller with less time does not spoil it for one with more, who
-		// comes later and waits for the same request.
+		// A caller with a shorter timeout does not end the request for a later caller
+		// with a longer one.
 		hurried, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		began = time.Now()

@@ -16,7 +16,7 @@ import (
 	"github.com/mintage/mintage/internal/upstream"
 )
 
-func TestALoginThatIsInOrderTellsWhoTheUserIs(t *testing.T) {
+func TestAValidLoginIdentifiesTheUser(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
 	loggedIn := p.now.Add(-time.Minute)
@@ -56,7 +56,7 @@ func TestAnIDTokenIsBelievedOnlyIfEveryCheckHolds(t *testing.T) {
 	claims := func(changes object) func() {
 		return func() {
 			p.claims = maps.Clone(p.claims)
-			maps.Copy(p.claims, changes) // a nonce that is nil is left out, too
+			maps.Copy(p.claims, changes) // a nil nonce is omitted, too
 		}
 	}
 	signing := func(alg jose.SignatureAlgorithm, key any) func() {
@@ -126,7 +126,7 @@ func TestAnIDTokenIsBelievedOnlyIfEveryCheckHolds(t *testing.T) {
 	if _, err := p.login(upstream.New(p.config()), upstream.Request{}); err != nil {
 		t.Errorf("without any of them: %v", err)
 	}
-	// The prefix counts.
+	// The prefix counts towards the length.
 	cfg := p.config()
 	cfg.SubjectPrefix = "corp:"
 	p.claims = p.claims.with(object{"sub": strings.Repeat("s", oauth.MaxSubject-4)})
@@ -135,8 +135,8 @@ func TestAnIDTokenIsBelievedOnlyIfEveryCheckHolds(t *testing.T) {
 	}
 }
 
-// The sub of an id_token is ASCII (OpenID Connect Core section 2): a login for a
-// client that asks for one ends here, and not when its code is made.
+// The sub of an id_token is ASCII (OpenID Connect Core section 2). For a client with
+// id_tokens, such a login fails here and not when the code is made.
 func TestASubjectThatNoIDTokenCanName(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
@@ -164,7 +164,7 @@ func TestASubjectThatNoIDTokenCanName(t *testing.T) {
 	}
 }
 
-// swapPayload puts another user's name into a signed token.
+// swapPayload replaces the user's name in a signed token.
 func swapPayload(token string) string {
 	parts := strings.Split(token, ".")
 	forged := strings.Split(unsigned([]byte(`{"sub":"bob"}`)), ".")
@@ -198,7 +198,7 @@ func TestAnAddressNamesAUserOnlyIfTheProviderHasVerifiedIt(t *testing.T) {
 	}
 }
 
-// kept is what becomes of a pending login that is stored.
+// kept returns a pending login after it was stored and read again.
 func kept(t *testing.T, pending upstream.Pending) (again upstream.Pending) {
 	t.Helper()
 	text, err := json.Marshal(pending)
@@ -220,7 +220,7 @@ func TestALoginThatHasToBeFreshIsProvedByAuthTime(t *testing.T) {
 	for name, c := range map[string]struct {
 		request  upstream.Request
 		authTime any
-		want     string // of the error; "" for none
+		want     string // the error; "" for none
 	}{
 		"any age, none said":           {upstream.Request{}, nil, ""},
 		"any age, a year":              {upstream.Request{}, begun.AddDate(-1, 0, 0).Unix(), ""},
@@ -236,7 +236,7 @@ func TestALoginThatHasToBeFreshIsProvedByAuthTime(t *testing.T) {
 		"an account, a session of old": {upstream.Request{SelectAccount: true}, begun.AddDate(0, 0, -1).Unix(), ""},
 	} {
 		pending := p.begin(u, c.request)
-		// The user takes time over what the provider asks.
+		// The user takes some time at the provider.
 		p.now = begun.Add(5 * time.Minute)
 		before := p.claims
 		p.claims = p.claims.with(object{"auth_time": c.authTime, "exp": p.now.Add(time.Minute).Unix()})
@@ -253,7 +253,7 @@ func TestAnAnswerOfAnotherIssuerIsRefusedBeforeTheCodeIsSent(t *testing.T) {
 	for name, c := range map[string]struct {
 		announced bool
 		answer    upstream.Answer
-		iss       string // "own" is the provider's
+		iss       string // "own" is the provider's issuer
 		accepted  bool
 	}{
 		"announced and right":            {true, upstream.Answer{Code: code}, "own", true},
@@ -325,8 +325,7 @@ func TestACodeIsPresentedOnceAndNeverPrinted(t *testing.T) {
 	}
 	p.silent(err)
 
-	// Whichever way of authentication the provider likes, it is not found out
-	// with the code.
+	// The provider's authentication method is not found by trying it with the code.
 	pending = p.begin(u, upstream.Request{})
 	pending.Verifier = "another verifier, of another browser, by somebody"
 	before := p.asked["/token"].Load()

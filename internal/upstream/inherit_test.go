@@ -8,7 +8,7 @@ import (
 	"github.com/mintage/mintage/internal/upstream"
 )
 
-func TestWhatAProviderHasSaidIsKnownUnderAnotherConfiguration(t *testing.T) {
+func TestMetadataOfAProviderAreKeptUnderAnotherConfiguration(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
 	cfg := p.config()
@@ -29,8 +29,8 @@ func TestWhatAProviderHasSaidIsKnownUnderAnotherConfiguration(t *testing.T) {
 	}
 }
 
-// How the client authenticates depends on its secret, which a reload may change: it is
-// no property of the provider's metadata.
+// The client's authentication method depends on its secret, which a reload may change. It
+// is not cached with the provider's metadata.
 func TestAReloadChangesHowTheClientAuthenticates(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)

@@ -71,7 +71,7 @@ func TestALogoutTokenIsBelievedOnlyIfEveryCheckHolds(t *testing.T) {
 	if got, err := u.Logout(t.Context(), sign(good)); !errors.Is(err, upstream.ErrInvalid) {
 		t.Errorf("another key: %+v, %v", got, err)
 	}
-	// Another claim names users here: sub alone names nobody.
+	// If another claim names users, sub alone names nobody.
 	cfg := p.config()
 	cfg.SubjectClaim = "email"
 	p.signing.Key = jose.JSONWebKey{Key: p.key, KeyID: "k1"}
@@ -82,7 +82,7 @@ func TestALogoutTokenIsBelievedOnlyIfEveryCheckHolds(t *testing.T) {
 	if got, err := other.Logout(t.Context(), sign(good.with(object{"sid": nil}))); !errors.Is(err, upstream.ErrInvalid) {
 		t.Errorf("sub alone: %+v, %v", got, err)
 	}
-	// A fault is no verdict.
+	// A fault of the provider does not make the token invalid.
 	p.answers[discoveryPath] = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }
 	if got, err := upstream.New(p.config()).Logout(t.Context(), sign(good)); !errors.Is(err, upstream.ErrUnavailable) {
 		t.Errorf("the provider is down: %+v, %v", got, err)

@@ -31,7 +31,7 @@ const (
 	code         = "the-code-of-this-login"
 )
 
-// An object is JSON's. A nil member is left out.
+// An object is a JSON object. A nil member is omitted.
 type object map[string]any
 
 func (o object) with(changes object) object {
@@ -46,8 +46,8 @@ func (o object) with(changes object) object {
 	return all
 }
 
-// A provider is a small OpenID Connect provider, which can be made to err in
-// every way. Each code is good once, for one challenge.
+// A provider is a small OpenID Connect provider with configurable errors. Each code is
+// valid once, for one challenge.
 type provider struct {
 	t       *testing.T
 	url     string
@@ -57,8 +57,8 @@ type provider struct {
 
 	metadata, claims object
 	sign             func(payload []byte) string
-	tokens           object // members of the token answer that differ
-	// answers go before everything else, by path.
+	tokens           object // changed members of the token response
+	// answers replace the provider's responses, by path.
 	answers map[string]http.HandlerFunc
 
 	pending  upstream.Pending
@@ -113,8 +113,8 @@ func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// token is the token endpoint, as strict as RFC 6749 section 4.1.3 and RFC
-// 7636 section 4.6 have it.
+// token is the token endpoint, as strict as RFC 6749 section 4.1.3 and RFC 7636 section
+// 4.6.
 func (p *provider) token(w http.ResponseWriter, r *http.Request) {
 	id, secret, basic := r.BasicAuth()
 	if basic {
@@ -150,7 +150,7 @@ func (p *provider) token(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// signed is what p signs with its signing key.
+// signed returns a JWT that p's signing key has signed.
 func (p *provider) signed(payload []byte) string {
 	signer, err := jose.NewSigner(p.signing, nil)
 	if err != nil {
@@ -169,13 +169,13 @@ func (p *provider) signed(payload []byte) string {
 	return text
 }
 
-// unsigned is a JWT with alg none.
+// unsigned returns a JWT with alg none.
 func unsigned(payload []byte) string {
 	encode := base64.RawURLEncoding.EncodeToString
 	return encode([]byte(`{"alg":"none"}`)) + "." + encode(payload) + "."
 }
 
-// hash is the at_hash of the access token for algorithms with SHA-256.
+// hash returns the at_hash of an access token for algorithms with SHA-256.
 func hash(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return base64.RawURLEncoding.EncodeToString(sum[:sha256.Size/2])
@@ -200,13 +200,13 @@ func (p *provider) begin(u *upstream.Provider, r upstream.Request) upstream.Pend
 	return pending
 }
 
-// login is a whole one; the user agrees to everything.
+// login performs a whole login, in which the user consents to everything.
 func (p *provider) login(u *upstream.Provider, r upstream.Request) (upstream.Identity, error) {
 	p.t.Helper()
 	return u.Finish(p.t.Context(), upstream.Answer{Code: code}, p.begin(u, r))
 }
 
-// silent checks that an error holds no secret of the login.
+// silent requires that an error contains no secret of the login.
 func (p *provider) silent(err error) {
 	p.t.Helper()
 	for _, secret := range []string{code, accessToken, clientSecret, url.QueryEscape(clientSecret), p.pending.Verifier, p.pending.Nonce} {
@@ -216,7 +216,7 @@ func (p *provider) silent(err error) {
 	}
 }
 
-// stranger is a key with the id of p's own.
+// stranger returns another key with the kid of p's key.
 func stranger(t *testing.T) crypto.PrivateKey {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -30,10 +30,10 @@ func TestOP01_KilledServerKeepsItsWord(t *testing.T) {
 	killLoop(t, binary.Scaled(5, 50), history.Habit{TwiceCode: 4, TwiceRefresh: 15, Replay: 3, Generations: 12})
 }
 
-// TestKilledServerKeepsItsWordToBoundClients is TestOP01_KilledServerKeepsItsWord with
+// TestKilledServerLosesNoResponseOfBoundClients is TestOP01_KilledServerKeepsItsWord with
 // public clients whose refresh tokens are bound to keys. Thieves present the tokens with
 // other keys: they get no token and end no grant.
-func TestKilledServerKeepsItsWordToBoundClients(t *testing.T) {
+func TestKilledServerLosesNoResponseOfBoundClients(t *testing.T) {
 	killLoop(t, binary.Scaled(3, 30), history.Habit{TwiceCode: 4, TwiceRefresh: 15, Replay: 3, Steal: 20, Generations: 12, Proofs: true})
 }
 

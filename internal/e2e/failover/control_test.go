@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// TestLossOfWhatWasAnsweredIsNoticed is the control experiment of the other tests: when
+// TestTheChecksNoticeLostWrites is the control experiment of the other tests: when
 // the primary does not wait for its standby, acknowledged writes are lost, and the checks
 // must notice.
-func TestLossOfWhatWasAnsweredIsNoticed(t *testing.T) {
+func TestTheChecksNoticeLostWrites(t *testing.T) {
 	t.Parallel()
 	w := begin(t, 1)
 	w.old().server.Run(t, "postgres", `ALTER SYSTEM SET synchronous_standby_names = ''`)

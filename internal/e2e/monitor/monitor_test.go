@@ -167,7 +167,7 @@ func (w *watched) token(form url.Values, status int) binary.Answer {
 	return a
 }
 
-func TestWhatAServerDoesIsSeenByThoseWhoWatchIt(t *testing.T) {
+func TestMetricsAndTracesShowWhatAServerDoes(t *testing.T) {
 	w := watch(t)
 	code := w.Code(t, "alice")
 	first := w.token(w.ExchangeForm(code), 200)
@@ -330,7 +330,7 @@ func TestOP10_ManagementAndAdminAreNotOnThePublicListener(t *testing.T) {
 	}
 }
 
-func TestACollectorThatIsGoneHoldsNothingUp(t *testing.T) {
+func TestAMissingCollectorDelaysNoRequest(t *testing.T) {
 	gone := httptest.NewServer(nil)
 	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", gone.URL)
 	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "20")

@@ -29,7 +29,7 @@ import (
 
 const adminToken = "0123456789abcdef0123456789abcdef"
 
-// An adminAPI is that of an issuer with one client, and what it logs.
+// An adminAPI is the admin API of an issuer with one client, and its log.
 type adminAPI struct {
 	api     *admin.API
 	handler http.Handler
@@ -80,7 +80,7 @@ func (a *adminAPI) cases() operator.Admin {
 	}
 }
 
-// A logLine is what these tests read of one.
+// A logLine contains the members of a log line that these tests read.
 type logLine struct {
 	Level     string `json:"level"`
 	Message   string `json:"msg"`
@@ -92,7 +92,7 @@ type logLine struct {
 	Path      string `json:"path"`
 }
 
-// send returns the answer and the one line that is logged about it.
+// send returns the response and the one log line about the request.
 func (a *adminAPI) send(t *testing.T, r *http.Request) (*httptest.ResponseRecorder, logLine) {
 	t.Helper()
 	a.log.Reset()
@@ -157,7 +157,7 @@ func TestEveryAnswerOfTheAdminAPIHasAnIDThatIsInTheLog(t *testing.T) {
 		if c.status != 201 && line.Path != want {
 			t.Errorf("%s: the path is logged as %q, want %q", name, line.Path, want)
 		}
-		// The subject is a person's, and the code and the token are secrets.
+		// The subject identifies a person, and the code and the token are secrets.
 		var answer adminapi.CodeAnswer
 		json.Unmarshal(w.Body.Bytes(), &answer)
 		for _, text := range []string{"alice", adminToken, answer.Code} {
@@ -180,16 +180,16 @@ func TestAFaultOfTheStoreIsInTheLogOfTheAdminAPI(t *testing.T) {
 	if line.Level != "ERROR" || line.RequestID != w.Header().Get("X-Request-Id") || !strings.Contains(a.log.String(), storetest.ErrInjected.Error()) {
 		t.Errorf("logged %q", a.log.String())
 	}
-	// Nothing was written: the same request may succeed later.
+	// Nothing was stored: the same request may succeed later.
 	a.faulty.Inject(storetest.CommitDocument, 1, storetest.Full)
 	a.call(t, 503, "PUT", "/clients/shop", invoices)
 }
 
-// A list that cannot be read is no empty list.
+// A list that cannot be read is not reported as empty.
 func TestNoAnswerHidesAFaultOfTheStore(t *testing.T) {
 	a := newAdminAPI(t)
 	id, query := a.makeGrant(t, 1, "alice"), map[string]string{"/sessions": "?subject=alice", "/events": "?subject=alice"}
-	// What needs a server or an audit log, and what the directory or this process has in memory.
+	// These need a server or an audit log, or read only the memory of this process.
 	without := regexp.MustCompile("^/(clients/billing/watch|audit.*|traffic|checkup|settings|realms|logins/.*|probes/.*)$")
 	for _, rt := range a.api.Routes() {
 		path := strings.TrimPrefix(rt.Path, "/admin/v1")
@@ -209,7 +209,8 @@ func TestNoAnswerHidesAFaultOfTheStore(t *testing.T) {
 	}
 }
 
-// Changes take turns: each may hash a password. One that is not waited for is not made.
+// Changes run one at a time, because each may hash a password. If too many wait, a change
+// is refused and not made.
 func TestChangesTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAdminAPI(t)
@@ -232,7 +233,7 @@ func TestChangesTakeTurns(t *testing.T) {
 		if status := create(ctx, "fifth"); status != http.StatusServiceUnavailable {
 			t.Errorf("a fifth change: %d", status)
 		}
-		a.call(t, 200, "GET", "/users", "") // to read takes no turn
+		a.call(t, 200, "GET", "/users", "") // reading does not wait
 		close(let)
 		for range cap(made) {
 			if status := <-made; status != http.StatusCreated {
@@ -245,7 +246,7 @@ func TestChangesTakeTurns(t *testing.T) {
 	})
 }
 
-// A patient recorder notes that the limit of time for an answer was lifted.
+// A patient recorder records that the write deadline was removed.
 type patient struct {
 	*httptest.ResponseRecorder
 	lifted bool
@@ -256,7 +257,7 @@ func (p *patient) SetWriteDeadline(at time.Time) error {
 	return nil
 }
 
-// What reads every grant may take longer than other answers.
+// Responses that depend on all grants may take longer than others.
 func TestAnswersThatMayTakeTime(t *testing.T) {
 	a := newAdminAPI(t)
 	for request, lifted := range map[[3]string]bool{

@@ -37,7 +37,7 @@ func TestTheSameAPIAppliedTwiceIsWrittenOnce(t *testing.T) {
 	if _, h := a.call(t, 200, "PUT", path, orders, "If-Match", etag); h.Get("ETag") != etag || a.row(t, id).Version != first.Version {
 		t.Errorf("ETag %s, version %d", h.Get("ETag"), a.row(t, id).Version)
 	}
-	// The answer can be sent back as it is, under another spelling of the id.
+	// The response can be sent back unchanged, under another spelling of the id.
 	shown, _ := a.call(t, 200, "GET", "/apis/"+url.PathEscape("HTTPS://API.example.com/orders/"), "")
 	if shown["id"] != id {
 		t.Errorf("%v", shown)
@@ -48,7 +48,7 @@ func TestTheSameAPIAppliedTwiceIsWrittenOnce(t *testing.T) {
 	a.refused(t, 409, "taken", "POST", "/apis", `{"id":"https://api.example.com/orders/","name":"Orders"}`)
 	a.refused(t, 409, "conflict", "POST", "/apis", `{"id":"https://api.example.com/other","name":"Other","scopes":[{"name":"orders:read"}]}`)
 	events, _ := a.call(t, 200, "GET", "/events?api="+url.QueryEscape(id), "")
-	recorded := map[any]bool{} // those of one instant are listed in any order
+	recorded := map[any]bool{} // events of one instant have no order
 	for _, e := range events.list("events") {
 		recorded[e["name"]] = e["actor"] == "token:admin.token_file"
 	}
@@ -85,8 +85,8 @@ func TestNumbersOfAPIsAndScopesAreNeverUsedAgain(t *testing.T) {
 	}
 }
 
-// Keys and rows are kept for the tokens of an API that live longest, also if its tokens
-// live shorter now, or it is deleted.
+// Keys and rows are kept for an API's longest-lived tokens, even if its tokens now live
+// shorter, or it is deleted.
 func TestTheLongestLifetimeOfAnAPIIsNeverForgotten(t *testing.T) {
 	a := newAdminAPI(t)
 	const id = "https://api.example.com/orders"
@@ -128,7 +128,7 @@ func TestAWrongAPIIsRefusedByMember(t *testing.T) {
 	}
 }
 
-// The largest registration fits into a request, but not into one of another resource.
+// The largest registration fits into a request, but would not fit for other resources.
 func TestAnAPIWithTheMostScopesIsRegistered(t *testing.T) {
 	a := newAdminAPI(t)
 	api := adminapi.API{Name: "Large"}

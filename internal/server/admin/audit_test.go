@@ -23,7 +23,7 @@ import (
 )
 
 // withAuditLog returns an admin API whose audit log has records of a realm, of another
-// one and of the deployment.
+// realm and of the deployment.
 func withAuditLog(t *testing.T) *adminAPI {
 	t.Helper()
 	a := newAdminAPI(t)
@@ -87,7 +87,7 @@ func TestTheAuditLogIsSearched(t *testing.T) {
 	}
 }
 
-// A server that has written no record yet has an audit log.
+// A server without records yet still has an audit log.
 func TestTheFirstRecordIsWaitedFor(t *testing.T) {
 	a := withAuditLog(t)
 	log := audit.Open(audit.Options{Directory: t.TempDir(), Node: "b", Now: a.cases().Now, Log: slog.New(slog.DiscardHandler)})
@@ -96,7 +96,7 @@ func TestTheFirstRecordIsWaitedFor(t *testing.T) {
 	a.call(t, http.StatusServiceUnavailable, "GET", "/audit/head", "")
 }
 
-// An explanation is asked for in a body, and needs a server.
+// An explanation is requested with a body, and needs a server.
 func TestExplanationsNeedAServer(t *testing.T) {
 	a := withAuditLog(t)
 	if answer, _ := a.call(t, http.StatusOK, "POST", "/explain", `{"text":"mintage_rt_x","subject":"alice"}`); answer["kind"] != "refresh" || !slices.Equal(answer["notes"].([]any), []any{"alice"}) {
@@ -110,8 +110,8 @@ func TestExplanationsNeedAServer(t *testing.T) {
 	a.refused(t, http.StatusConflict, "no-audit-log", "GET", "/audit/head", "")
 }
 
-// Whoever is of one realm sees its records, also in explanations, and none of the
-// deployment.
+// An actor of one realm reads that realm's records, including in explanations, and none
+// of the deployment.
 func TestRecordsOfOneRealm(t *testing.T) {
 	a := withAuditLog(t)
 	ask := func(method, path, body string) string {
@@ -133,7 +133,7 @@ func TestRecordsOfOneRealm(t *testing.T) {
 		list []*admin.API
 		want string
 	}{
-		{[]*admin.API{a.api}, `["alice","` + testkit.Realm + `",""]`}, // the only realm: records need not name it
+		{[]*admin.API{a.api}, `["alice","` + testkit.Realm + `",""]`}, // with one realm, records need not name it
 		{[]*admin.API{a.api, other}, `["alice","` + testkit.Realm + `"]`},
 	} {
 		a.handler = admin.Realms(c.list)
@@ -141,21 +141,21 @@ func TestRecordsOfOneRealm(t *testing.T) {
 			t.Errorf("explained, of %d realms: %s", len(c.list), body)
 		}
 	}
-	// The records of the deployment are with those of the default realm, and not here.
+	// The deployment's records are shown in the default realm, and not here.
 	if found, _ := a.call(t, 200, "GET", "/realms/other/audit", ""); len(found.list("records")) != 1 || found.list("records")[0]["request_id"] != "elsewhere" {
 		t.Errorf("the records of another realm: %v", found)
 	}
 }
 
-// Two searches run at once, each with the time that it may take, and others are told to
-// come back; changes wait for none. What fails is no empty answer, and only the log has the
-// reason.
+// At most two searches run at once, each with a time limit, and further ones are refused.
+// Changes do not wait for searches. A failed search is no empty result, and only the log
+// has the reason.
 func TestSearchesAreFewAndMayFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := withAuditLog(t)
 		end := make(chan struct{})
 		a.api.Explain = func(ctx context.Context, _ adminapi.ExplainRequest, _ []string) (any, error) {
-			<-ctx.Done() // it has a time
+			<-ctx.Done() // the search has a time limit
 			<-end
 			return nil, errors.New("the file is torn")
 		}
@@ -197,7 +197,7 @@ func TestSearchesAreFewAndMayFail(t *testing.T) {
 	a.call(t, http.StatusInternalServerError, "GET", "/audit", "")
 }
 
-// The audit log has who was refused what, and each code that a program has asked for.
+// The audit log records refused callers, and each code that a program has requested.
 func TestWhatTheAdminAPIRecords(t *testing.T) {
 	a := newAdminAPI(t)
 	dir := t.TempDir()

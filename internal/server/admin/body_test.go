@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 )
 
-// Programs disagree about which of two members of one name counts (RFC 8259 section 4),
-// and this one reads names in any case: what a gateway has checked could be the other one.
+// JSON decoders disagree about duplicate members (RFC 8259 section 4), and this one
+// matches names case-insensitively: a gateway could have checked the other member.
 func TestABodyWithAMemberTwiceIsRefused(t *testing.T) {
 	a := newAdminAPI(t)
 	const code = `{"client_id":"billing","redirect_uri":"https://client.example/cb","subject":"alice"`
@@ -38,7 +38,7 @@ func TestABodyWithAMemberTwiceIsRefused(t *testing.T) {
 			t.Errorf("%s: %d %s", name, w.Code, text)
 		}
 	}
-	// Objects beside one another, and names as values, are no duplicates.
+	// Equal names in different objects, or as values, are no duplicates.
 	w, _ := a.do(t, "POST", "", `{"name":"name","redirect_uris":["https://shop.example/name"],"scope":"name"}`)
 	r := httptest.NewRequest("POST", "/admin/v1/apis", strings.NewReader(`{"id":"https://a.example","name":"name","scopes":[{"name":"x","texts":{"en":"name"}},{"name":"y","texts":{"en":"name"}}]}`))
 	r.Header.Set("Authorization", "Bearer "+adminToken)
@@ -49,7 +49,7 @@ func TestABodyWithAMemberTwiceIsRefused(t *testing.T) {
 	}
 }
 
-// What a decoder would replace or leave out is refused, and the answer says what is wrong.
+// Input that a decoder would replace or ignore is refused, and the response says why.
 func TestABodyThatCannotBeReadIsNamed(t *testing.T) {
 	a := newAdminAPI(t)
 	a.call(t, 201, "POST", "/users", `{"username":"bob","name":"Bob","claims":{"nickname":"b"}}`)
@@ -87,8 +87,8 @@ func TestABodyThatCannotBeReadIsNamed(t *testing.T) {
 	}
 }
 
-// A script whose variable is not set must end nothing more than it names, and make no token
-// of the deployment.
+// A script with an unset variable must not revoke more than intended, and must not create
+// a token for the whole deployment.
 func TestAnEmptyMemberDoesNotMeanAll(t *testing.T) {
 	a := newAdminAPI(t)
 	id := a.makeGrant(t, 1, "alice")
@@ -108,12 +108,12 @@ func TestAnEmptyMemberDoesNotMeanAll(t *testing.T) {
 	if g, _ := a.call(t, 200, "GET", "/grants/"+id, ""); g["state"] != "active" {
 		t.Errorf("%v", g)
 	}
-	// Elsewhere, an empty member is one that was left out.
+	// Elsewhere, an empty member counts as omitted.
 	a.call(t, 201, "POST", "/users", `{"username":"bob","subject":""}`)
 	a.call(t, 201, "POST", "/admin-tokens", `{"name":"watch","role":"auditor","expires_in":""}`)
 }
 
-// An auditor who sends slowly must not keep others from changes and searches.
+// An auditor with a slow connection must not block changes and searches.
 func TestASlowBodyHoldsNoSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAdminAPI(t)
@@ -147,8 +147,8 @@ func TestASlowBodyHoldsNoSlot(t *testing.T) {
 	})
 }
 
-// A name that nothing has may be a secret in the wrong place: the caller learns it, and the
-// log does not.
+// An unknown name may be a secret in the wrong place: it is in the response and not in
+// the log.
 func TestANameThatIsUnknownIsNotLogged(t *testing.T) {
 	a := newAdminAPI(t)
 	for _, c := range []struct{ method, path, body string }{

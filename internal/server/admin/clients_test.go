@@ -42,7 +42,7 @@ func TestAClientIsAppliedReadAndDeleted(t *testing.T) {
 	if w.Code != http.StatusCreated || made["client_id"] != "invoices" || made["client_secret"] != nil || len(etag) < 10 || w.Header().Get("Location") != "/admin/v1/clients/invoices" {
 		t.Fatalf("%d %v %v", w.Code, w.Header(), made)
 	}
-	// The node knows it at once.
+	// The node knows the client at once.
 	view, err := a.iss.Directory.View()
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func TestAClientIsAppliedReadAndDeleted(t *testing.T) {
 			t.Errorf("%s with an old ETag: %d %v", method, w.Code, p)
 		}
 	}
-	for _, empty := range []string{"", `""`, " "} { // a script whose variable is not set has read nothing
+	for _, empty := range []string{"", `""`, " "} { // from a script whose variable is unset
 		if w, p := a.do(t, http.MethodDelete, "/invoices", "", "If-Match", empty); w.Code != http.StatusUnprocessableEntity || p["field"] != "If-Match" {
 			t.Errorf("If-Match %q: %d %v", empty, w.Code, p)
 		}
@@ -87,7 +87,7 @@ func TestAClientIsAppliedReadAndDeleted(t *testing.T) {
 	}
 }
 
-// A dry run finds what is wrong, and answers what would be.
+// A dry run reports errors, and returns the result that the change would have.
 func TestADryRunChangesNothing(t *testing.T) {
 	a := newAdminAPI(t)
 	const client, api, apis = "/clients/invoices", "/apis/https%3A%2F%2Forders.example", `{"name":"Orders","scopes":[]}`
@@ -108,7 +108,7 @@ func TestADryRunChangesNothing(t *testing.T) {
 	a.call(t, 422, "PUT", client+"?dry_run=perhaps", invoices)
 	a.call(t, 422, "GET", "/clients?deleted=perhaps", "")
 	a.refused(t, 404, "not-found", "GET", "/clients/nobody/secrets", "")
-	a.call(t, 422, "DELETE", client+"?dry_run=true", "") // which knows none
+	a.call(t, 422, "DELETE", client+"?dry_run=true", "") // DELETE has no dry run
 	if shown, now := a.call(t, 200, "GET", client, ""); shown["name"] != "Invoices" || now.Get("ETag") != h.Get("ETag") {
 		t.Errorf("afterwards: %v", shown)
 	}
@@ -141,8 +141,8 @@ func TestClientsAreListedInPages(t *testing.T) {
 	}
 }
 
-// TestClientsThatRegisteredThemselvesAreListedApart holds that the list of operators'
-// clients, which programs read, is what it was.
+// TestClientsThatRegisteredThemselvesAreListedApart also requires that the list of
+// operators' clients, which programs read, is unchanged.
 func TestClientsThatRegisteredThemselvesAreListedApart(t *testing.T) {
 	a := newAdminAPI(t)
 	list := func(query string) (ids []string) {

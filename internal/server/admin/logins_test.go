@@ -24,10 +24,10 @@ import (
 
 const browser = "a browser's cookie"
 
-// wanted is a request of the client billing.
+// wanted returns an authorization request of the client billing.
 func wanted() oauth.AuthorizationRequest {
 	return oauth.AuthorizationRequest{ClientID: "billing", RedirectURI: "https://client.example/cb", State: []byte("s1"),
-		Challenge: "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"} // of RFC 7636 appendix B
+		Challenge: "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"} // the example of RFC 7636 appendix B
 }
 
 // challenge begins a login in a browser.
@@ -40,8 +40,7 @@ func (a *adminAPI) challenge(t *testing.T, r oauth.AuthorizationRequest) string 
 	return st.Interaction.ID
 }
 
-// ask sends a request about a login and returns the answer, and what was
-// logged.
+// ask sends a request about a login and returns the response, and what was logged.
 func (a *adminAPI) ask(t *testing.T, method, below, body string) (*httptest.ResponseRecorder, string) {
 	t.Helper()
 	a.log.Reset()
@@ -52,7 +51,7 @@ func (a *adminAPI) ask(t *testing.T, method, below, body string) (*httptest.Resp
 	return w, a.log.String()
 }
 
-// verifier is that of a continue_url, which has to be the interaction's page.
+// verifier returns the verifier in a continue_url, which must be the interaction's page.
 func (a *adminAPI) verifier(t *testing.T, w *httptest.ResponseRecorder, challenge string) string {
 	t.Helper()
 	var answer adminapi.ContinueAnswer
@@ -66,7 +65,7 @@ func (a *adminAPI) verifier(t *testing.T, w *httptest.ResponseRecorder, challeng
 	return verifier
 }
 
-// taken is what the browser brings home.
+// taken returns what the browser's return completes.
 func (a *adminAPI) taken(t *testing.T, challenge, verifier string) (*login.Outcome, error) {
 	t.Helper()
 	it, err := a.logins.Interaction(t.Context(), challenge, login.Visitor{Browser: browser})
@@ -76,7 +75,7 @@ func (a *adminAPI) taken(t *testing.T, challenge, verifier string) (*login.Outco
 	return a.logins.TakeLogin(it, verifier)
 }
 
-func TestALoginThatWasHandedOffTellsWhatItHasToBe(t *testing.T) {
+func TestAHandedOffLoginShowsItsRequirements(t *testing.T) {
 	t.Parallel()
 	a := newAdminAPI(t)
 	age := 3600
@@ -127,7 +126,7 @@ func TestALoginThatWasHandedOffTellsWhatItHasToBe(t *testing.T) {
 	}
 }
 
-func TestWhoHasTheContinueURLBringsHomeWhatTheBackEndSaid(t *testing.T) {
+func TestTheBrowserWithTheContinueURLCompletesTheLogin(t *testing.T) {
 	t.Parallel()
 	a := newAdminAPI(t)
 	loggedIn := a.now.Add(-30 * time.Second).UTC()
@@ -142,7 +141,7 @@ func TestWhoHasTheContinueURLBringsHomeWhatTheBackEndSaid(t *testing.T) {
 	if who := *said.Identity; who.Subject != "alice@example.com" || who.Name != "Alice" || who.Claims != `{"tenant":"t1"}` || !who.AuthTime.Time().Equal(loggedIn) {
 		t.Errorf("it is %+v", who)
 	}
-	// Who the user is, and what lets one in, is nobody else's affair.
+	// Neither the user nor the values that complete the login may be in the log.
 	for _, text := range []string{"alice", "Alice", "t1", c, verifier} {
 		if strings.Contains(log, text) {
 			t.Errorf("the log holds %.5s...", text)
@@ -180,7 +179,7 @@ func TestWhoHasTheContinueURLBringsHomeWhatTheBackEndSaid(t *testing.T) {
 	}
 }
 
-func TestTheSameMayBeSaidOfALoginAgainAndNothingElse(t *testing.T) {
+func TestALoginMayBeAnsweredAgainOnlyInTheSameWay(t *testing.T) {
 	t.Parallel()
 	a := newAdminAPI(t)
 	const alice, bob = `{"subject":"alice","claims":{"tenant":"t1"}}`, `{"subject":"bob"}`
@@ -212,7 +211,7 @@ func TestTheSameMayBeSaidOfALoginAgainAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeSaidOfALogin(t *testing.T) {
+func TestInvalidAnswersToALogin(t *testing.T) {
 	t.Parallel()
 	a := newAdminAPI(t)
 	fresh := wanted()
@@ -243,7 +242,7 @@ func TestWhatCannotBeSaidOfALogin(t *testing.T) {
 		"an amr of two words":   {wanted(), "/accept", `{"subject":"alice","amr":["pwd otp"]}`, 422, "amr"},
 		"tomorrow":              {wanted(), "/accept", `{"subject":"alice","auth_time":"` + a.now.AddDate(0, 0, 1).UTC().Format(time.RFC3339) + `"}`, 422, "auth_time"},
 		"before all times":      {wanted(), "/accept", `{"subject":"alice","auth_time":"1969-01-01T00:00:00Z"}`, 422, "auth_time"},
-		"the first instant":     {wanted(), "/accept", `{"subject":"alice","auth_time":"1970-01-01T00:00:00Z"}`, 422, "auth_time"}, // 0 stands for now
+		"the first instant":     {wanted(), "/accept", `{"subject":"alice","auth_time":"1970-01-01T00:00:00Z"}`, 422, "auth_time"}, // 0 would mean now
 		"seconds":               {wanted(), "/accept", `{"subject":"alice","auth_time":1700000000}`, 400, ""},
 		"an old login":          {fresh, "/accept", `{"subject":"alice","auth_time":"` + hourAgo + `"}`, 422, "auth_time"},
 		"older than max_age":    {young, "/accept", `{"subject":"alice","auth_time":"` + hourAgo + `"}`, 422, "auth_time"},
@@ -272,15 +271,15 @@ func TestWhatCannotBeSaidOfALogin(t *testing.T) {
 		if strings.Contains(log, challenge) || strings.Contains(log, "alice") {
 			t.Errorf("%s: the log holds the challenge or the user", name)
 		}
-		// It is still to be answered.
+		// The login can still be accepted.
 		if w, _ := a.ask(t, "POST", challenge+"/accept", `{"subject":"alice"}`); w.Code != 200 {
 			t.Errorf("%s: and then %d %s", name, w.Code, w.Body)
 		}
 	}
 }
 
-// The back end that says who an operator is operates the deployment: an actor of one realm
-// would else sign in to the console as anybody.
+// A back end that signs operators in must be an actor of the whole deployment: an actor
+// of one realm could otherwise sign in to the console as anybody.
 func TestAnActorOfOneRealmSignsNoOperatorIn(t *testing.T) {
 	t.Parallel()
 	a := newAdminAPI(t)
@@ -313,7 +312,7 @@ func TestAnActorOfOneRealmSignsNoOperatorIn(t *testing.T) {
 	}
 }
 
-func TestALoginThatIsNotToBeHad(t *testing.T) {
+func TestUnavailableLogins(t *testing.T) {
 	t.Parallel()
 	a := newAdminAPI(t)
 	c := a.challenge(t, wanted())

@@ -19,7 +19,7 @@ import (
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
-// An object is the body of an answer.
+// An object is a JSON response.
 type object map[string]any
 
 func (o object) list(name string) (list []object) {
@@ -30,7 +30,7 @@ func (o object) list(name string) (list []object) {
 	return list
 }
 
-// call sends a request below /admin/v1, and expects a status.
+// call sends a request below /admin/v1, and requires a status.
 func (a *adminAPI) call(t *testing.T, status int, method, path, body string, header ...string) (object, http.Header) {
 	t.Helper()
 	r := httptest.NewRequest(method, "/admin/v1"+path, strings.NewReader(body))
@@ -53,7 +53,7 @@ func (a *adminAPI) call(t *testing.T, status int, method, path, body string, hea
 	return answer, w.Header()
 }
 
-// refused expects a problem of a type.
+// refused requires a problem of a type.
 func (a *adminAPI) refused(t *testing.T, status int, kind, method, path, body string, header ...string) {
 	t.Helper()
 	if p, h := a.call(t, status, method, path, body, header...); p["type"] != "urn:mintage:problem:"+kind || h.Get("Content-Type") != "application/problem+json" {
@@ -61,7 +61,7 @@ func (a *adminAPI) refused(t *testing.T, status int, kind, method, path, body st
 	}
 }
 
-// use authenticates a client with a secret, as a request for tokens does.
+// use authenticates a client with a secret, as a token request does.
 func (a *adminAPI) use(t *testing.T, auth *client.Authenticator, id, secret string) {
 	t.Helper()
 	if _, err := auth.Authenticate(t.Context(), oauth.Credentials{ClientID: id, Secret: oauth.Secret(secret), Method: oauth.AuthPost}, netip.Addr{}); err != nil {
@@ -73,7 +73,7 @@ func (a *adminAPI) authenticator() *client.Authenticator {
 	return &client.Authenticator{Realm: "/api", Store: a.faulty, Directory: a.iss.Directory, Now: a.iss.Now, Log: a.iss.Log, Slow: client.NewSlowPool()}
 }
 
-// A tool such as Terraform applies what its file says again and again.
+// A tool such as Terraform applies the same file repeatedly.
 func TestTheSameClientAppliedTwiceOverHTTPIsWrittenOnce(t *testing.T) {
 	a := newAdminAPI(t)
 	_, h := a.call(t, 201, "PUT", "/clients/invoices", invoices)
@@ -120,16 +120,16 @@ func TestAnyClientIDCanBeAddressed(t *testing.T) {
 		a.call(t, 200, "GET", path+"/secrets", "")
 		a.call(t, 204, "DELETE", path, "")
 	}
-	// A program on the way takes these for another address (RFC 3986 section 5.2.4).
+	// Some programs on the way would normalize these paths (RFC 3986 section 5.2.4).
 	for _, id := range []string{".", ".."} {
 		a.call(t, 422, "PUT", "/clients/"+url.PathEscape(id), invoices)
 		a.call(t, 422, "POST", "/clients", strings.Replace(invoices, "{", `{"id":"`+id+`",`, 1))
 		a.call(t, 422, "POST", "/users", `{"username":"`+id+`"}`)
 	}
-	// Metrics count clients that registered themselves under this label.
+	// Metrics use this label for all self-registered clients.
 	a.call(t, 422, "PUT", "/clients/self_registered", invoices)
 	a.call(t, 422, "POST", "/clients", strings.Replace(invoices, "{", `{"id":"self_registered",`, 1))
-	// No id has these bytes, and no store is asked for them.
+	// No id contains these bytes, so the store is not queried.
 	for _, id := range []string{"%00", "%ff", "%0a"} {
 		a.refused(t, 404, "not-found", "GET", "/clients/"+id, "")
 	}
@@ -158,7 +158,7 @@ func TestSecretsOfAClient(t *testing.T) {
 	if all := secrets(); len(all) != 2 || all[id]["revocation"] != "safe" || all[id]["expires_at"] == nil {
 		t.Fatalf("%v", all)
 	}
-	// The use is in the memory of the server alone.
+	// The use is only in the server's memory.
 	a.use(t, a.authenticator(), "invoices", text)
 	if all := secrets(); all[id]["revocation"] == "safe" || all[id]["last_used_at"] == nil {
 		t.Errorf("used just now: %v", all[id])
@@ -274,7 +274,7 @@ func TestUsers(t *testing.T) {
 	for _, e := range events.list("events") {
 		names = append(names, e["name"].(string))
 	}
-	slices.Sort(names) // they are of one instant
+	slices.Sort(names) // they have the same instant
 	if got := strings.Join(names, " "); got != "password_changed totp_removed totp_set totp_set user_changed user_changed user_created user_disabled user_enabled" {
 		t.Errorf("events: %s", got)
 	}
@@ -326,8 +326,9 @@ func TestKeysAreListedRotatedAndWithdrawn(t *testing.T) {
 	}
 }
 
-// What was ended is not ended again because it could not be counted.
-func TestAnEndIsNoFailureBecauseItCannotBeCounted(t *testing.T) {
+// A completed revocation is not reported as a failure because counting its effects
+// failed.
+func TestARevocationThatCannotBeCountedIsNoFailure(t *testing.T) {
 	a := newAdminAPI(t)
 	a.makeGrant(t, 1, "alice")
 	for path, status := range map[string]int{"/sessions/end": 200, "/cutoffs": 201} {
@@ -343,7 +344,7 @@ func TestAnEndIsNoFailureBecauseItCannotBeCounted(t *testing.T) {
 		}
 	}
 	a.log.Reset()
-	for _, dry := range []bool{true, false} { // a dry run has nothing else to say
+	for _, dry := range []bool{true, false} { // a dry run only counts
 		a.faulty.Inject(storetest.Grants, 1, storetest.Lost)
 		status, _ := a.as(t, adminToken, "POST", "/keys/withdraw", fmt.Sprintf(`{"purposes":["mac"],"dry_run":%t}`, dry))
 		if dry != (status >= 500) || !strings.Contains(a.log.String(), "cannot count the grants that a change ends") {
@@ -398,12 +399,12 @@ func TestGrantsAndCutoffs(t *testing.T) {
 		a.refused(t, 404, "not-found", "DELETE", "/grants/"+id, "")
 	}
 
-	// A cutoff of nobody would be one of everybody.
+	// A cutoff without a subject would affect everybody.
 	if p, _ := a.call(t, 422, "POST", "/cutoffs", `{}`); p["field"] != "subject" {
 		t.Errorf("%v", p)
 	}
 	a.refused(t, 404, "not-found", "POST", "/cutoffs", `{"client_id":"nobody"}`)
-	// What no subject is would not fit into an event.
+	// An invalid subject would not fit into an event.
 	for _, path := range []string{"/cutoffs", "/sessions/end"} {
 		if p, _ := a.call(t, 422, "POST", path, `{"subject":"`+strings.Repeat("x", 5000)+`"}`); p["field"] != "subject" {
 			t.Errorf("%s: %v", path, p)
@@ -453,8 +454,8 @@ func TestRestoresAreDeclaredAndListed(t *testing.T) {
 	}
 }
 
-// One call for an incident: a session ends with the grants that it made, and with no
-// other; or all of them.
+// For an incident, one call ends a session with its grants and no others; or all
+// sessions.
 func TestSessionsOfASubjectAreListedAndEnded(t *testing.T) {
 	a := newAdminAPI(t)
 	one, two, three := a.makeGrant(t, 1, "alice"), a.makeGrant(t, 2, "alice"), a.makeGrant(t, 3, "alice")
@@ -462,7 +463,7 @@ func TestSessionsOfASubjectAreListedAndEnded(t *testing.T) {
 		reference := [16]byte{n}
 		for _, text := range ids {
 			id, _ := grant.ParseID(text)
-			// A row's facts never change: it is made again.
+			// A row's facts never change, so the grant is stored again.
 			g, err := a.faulty.Grant(t.Context(), id)
 			if err != nil {
 				t.Fatal(err)

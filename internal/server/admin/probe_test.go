@@ -18,7 +18,7 @@ import (
 	"github.com/mintage/mintage/internal/server/token"
 )
 
-func TestAProbeTellsHowItArrivedAndNothingElse(t *testing.T) {
+func TestAProbeReportsOnlyHowItArrived(t *testing.T) {
 	a := newAdminAPI(t)
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	probes := &server.Probes{}
@@ -64,7 +64,7 @@ func TestAProbeTellsHowItArrivedAndNothingElse(t *testing.T) {
 		return w
 	}
 
-	send(server.ProbeAgent + "0123") // nobody has announced it
+	send(server.ProbeAgent + "0123") // not announced
 	var announced adminapi.Probe
 	ask(http.MethodPost, "/admin/v1/probes", http.StatusCreated, &announced)
 	at := "/admin/v1/probes/" + announced.Probe
@@ -87,7 +87,7 @@ func TestAProbeTellsHowItArrivedAndNothingElse(t *testing.T) {
 		t.Errorf("again, without headers: %+v", got)
 	}
 
-	// What is open is bounded, in number and time.
+	// Pending probes are limited in number and time.
 	for range 8 {
 		ask(http.MethodPost, "/admin/v1/probes", http.StatusCreated, nil)
 	}

@@ -17,12 +17,12 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// ofOneRealm are the first parts of the paths that an actor of one realm may use there.
-// All else is refused to it: a new resource is, until somebody decides otherwise here.
+// ofOneRealm are the first path elements of the resources that an actor of one realm may
+// use there. All others are refused, including new ones until they are added here.
 var ofOneRealm = []string{"clients", "apis", "users", "imports", "grants", "sessions", "cutoffs", "events", "codes", "logins", "realms", "trusts", "assertions", "explain", "audit"}
 
-// An actor of one realm uses what that realm has: nothing of another, and nothing of the
-// deployment, for any route that there is.
+// For every route, an actor of one realm can use that realm's resources, and nothing of
+// another realm or of the deployment.
 func TestAnActorOfOneRealmStaysInIt(t *testing.T) {
 	a := newAdminAPI(t)
 	var list []*admin.API
@@ -82,7 +82,7 @@ func TestAnActorOfOneRealmStaysInIt(t *testing.T) {
 			t.Errorf("the realms that an actor of %q sees: %s", c.of, w.Body)
 		}
 	}
-	// Operators of the console are users of the default realm, and operate all of it.
+	// Console operators are users of the default realm, and operate the whole realm.
 	for _, api := range list {
 		api.ConsoleURL = "https://console.example"
 	}
@@ -136,8 +136,9 @@ func TestATokenOfOneRealm(t *testing.T) {
 	}
 }
 
-// The address of what was created is in the realm of the request: a caller that follows it
-// would else change what has the same id in the default realm (RFC 9110 section 10.2.2).
+// The Location of a created resource is in the request's realm. A caller that follows it
+// would otherwise change the resource with the same id in the default realm (RFC 9110
+// section 10.2.2).
 func TestTheLocationOfWhatIsCreatedIsInItsRealm(t *testing.T) {
 	a := newAdminAPI(t)
 	var list []*admin.API

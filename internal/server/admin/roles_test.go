@@ -15,15 +15,14 @@ import (
 	"github.com/mintage/mintage/internal/server/admin"
 )
 
-// readingPosts are the POSTs that an auditor may send: they change nothing that anybody
-// decides.
+// readingPosts are the POSTs that an auditor may send, because they change no setting.
 var readingPosts = map[string]bool{"/admin/v1/probes": true, "/admin/v1/explain": true, "/admin/v1/checkup": true, "/admin/v1/assertions": true}
 
 func TestTheRoleForEachRoute(t *testing.T) {
 	a := newAdminAPI(t)
 	api := admin.NewAPI(a.cases(), a.iss, a.logins, admin.Access{Socket: true}, slog.New(slog.DiscardHandler))
 	handler := api.Handler()
-	// ask returns the status for an actor who sends nothing of use.
+	// ask returns the status for an actor who sends an invalid request.
 	ask := func(rt admin.Route, role cases.Role) (int, adminapi.Problem) {
 		path := regexp.MustCompile(`\{\w+\}`).ReplaceAllString(rt.Path, "none")
 		r := httptest.NewRequest(rt.Method, path, strings.NewReader(`{"no such member":1}`))
@@ -58,7 +57,7 @@ func TestTheRoleForEachRoute(t *testing.T) {
 	}
 }
 
-// A change looks at If-Match if the description says so, and is refused with it if not.
+// A change honours If-Match if the description says so, and refuses it otherwise.
 func TestIfMatchIsForTheChangesThatAreDescribedWithIt(t *testing.T) {
 	text, err := os.ReadFile("../resource/openapi.json")
 	if err != nil {
@@ -105,7 +104,7 @@ func TestIfMatchIsForTheChangesThatAreDescribedWithIt(t *testing.T) {
 	}
 }
 
-// A route whose role is forgotten is for nobody.
+// A route without a role is available to nobody.
 func TestNoRoleCoversNone(t *testing.T) {
 	for _, r := range []cases.Role{cases.RoleAuditor, cases.RoleAdmin, "", "root"} {
 		if r.Covers("") || r.Covers("root") {

@@ -73,7 +73,7 @@ func TestTokensOfTheAdminAPI(t *testing.T) {
 	if a.handler.ServeHTTP(w, r); w.Code != 401 {
 		t.Errorf("a token by another scheme: %d", w.Code)
 	}
-	// Whoever holds a token may see it expire.
+	// The holder of a token can see its expiry.
 	a.now = a.now.Add(30 * 24 * time.Hour)
 	if status, p := a.as(t, operator, "GET", "/clients", ""); status != 401 || !strings.Contains(p.Detail, `"alice" expired on`) {
 		t.Errorf("an expired token: %d %+v", status, p)
@@ -129,7 +129,7 @@ func TestRefusedTokensOfTheAdminAPI(t *testing.T) {
 	}
 }
 
-// While the store cannot be read, nobody is refused for good.
+// While the store cannot be read, no token is finally refused.
 func TestATokenIsNotRefusedBecauseOfTheStore(t *testing.T) {
 	a := newAdminAPI(t)
 	watch := a.newToken(t, `{"name":"watch","role":"auditor"}`)
@@ -142,7 +142,7 @@ func TestATokenIsNotRefusedBecauseOfTheStore(t *testing.T) {
 	}
 }
 
-// The last use is written once an hour, and a use that cannot be written is no fault.
+// The last use is stored once an hour, and a failure to store it is no error.
 func TestTheLastUseOfATokenIsWrittenOnceAnHour(t *testing.T) {
 	a := newAdminAPI(t)
 	watch := a.newToken(t, `{"name":"watch","role":"auditor"}`)
@@ -170,7 +170,7 @@ func TestTheLastUseOfATokenIsWrittenOnceAnHour(t *testing.T) {
 	}
 }
 
-// Operators are invited where there is a console, and are of a realm that there is.
+// Operators can be invited if there is a console, and only in an existing realm.
 func TestOperatorsAndInvitations(t *testing.T) {
 	a := newAdminAPI(t)
 	if p, _ := a.call(t, 422, "POST", "/operators", `{"name":"bob","role":"auditor","realm":"unknown"}`); p["field"] != "realm" {

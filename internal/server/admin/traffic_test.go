@@ -11,7 +11,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// What only a server has is answered with a problem where none runs.
+// Without a server, resources that only a server has return a problem.
 func TestWhatOnlyAServerHas(t *testing.T) {
 	a := newAdminAPI(t)
 	for _, path := range []string{"/traffic", "/checkup", "/settings", "/clients/billing/watch"} {

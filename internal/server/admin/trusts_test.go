@@ -7,7 +7,7 @@ import (
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
-// A trust is created, read, changed and removed as every other resource is.
+// A trust is created, read, changed and removed like other resources.
 func TestTrusts(t *testing.T) {
 	a := newAdminAPI(t)
 	a.call(t, 201, "PUT", "/apis/"+url.PathEscape("https://orders.example"), `{"name":"Orders","scopes":[{"name":"orders:read"}]}`)
@@ -63,7 +63,7 @@ func TestTrusts(t *testing.T) {
 	}
 }
 
-// Two changes at one moment are a conflict, and not a precondition that a caller has set.
+// Two simultaneous changes are a conflict, and no failed precondition of the caller.
 func TestAChangeThatAnotherOvertook(t *testing.T) {
 	a := newAdminAPI(t)
 	_, h := a.call(t, 201, "POST", "/users", `{"username":"alice"}`)

@@ -31,7 +31,7 @@ func TestUsersAreImportedAsAWhole(t *testing.T) {
 		count(c.users)
 	}
 	for field, body := range map[string]string{
-		"users.1.subject":       `{"users":[{"username":"frank"},{"username":"gina","subject":"billing"}]}`, // a client
+		"users.1.subject":       `{"users":[{"username":"frank"},{"username":"gina","subject":"billing"}]}`, // the id of a client
 		"users.2.password_hash": `{"users":[{"username":"frank"},{"username":"gina"},{"username":"hugo","password_hash":"x"}]}`,
 		"users":                 `{"users":[{"username":"frank"}` + strings.Repeat(`,{"username":"frank"}`, 100) + `]}`,
 	} {
@@ -49,7 +49,7 @@ func TestUsersAreImportedAsAWhole(t *testing.T) {
 		t.Errorf("the most: %v", done)
 	}
 	long := `{"users":[{"username":"frank","name":"` + strings.Repeat(" ", 100<<10) + `"}]}`
-	if p, _ := a.call(t, 422, "POST", "/imports", long); p["field"] != "users.0.name" { // it was read
+	if p, _ := a.call(t, 422, "POST", "/imports", long); p["field"] != "users.0.name" { // the list was read completely
 		t.Errorf("%v", p)
 	}
 }

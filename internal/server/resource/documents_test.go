@@ -33,8 +33,8 @@ const (
 	callback  = "https://client.example/cb"
 )
 
-// A publicSide is what everybody can reach of an issuer whose clock stands
-// still until it is moved.
+// A publicSide is the public endpoints of an issuer whose clock stands still until
+// advance.
 type publicSide struct {
 	*server.Server
 	t      testing.TB
@@ -69,21 +69,21 @@ func newPublicSide(t testing.TB, change ...func(*testkit.Setup, *server.Options)
 	return p
 }
 
-// allAlgorithms has RSA keys too, which take long to make.
+// allAlgorithms adds RSA keys, which take long to generate.
 func allAlgorithms(s *testkit.Setup, _ *server.Options) {
 	s.Schedule.Algorithms = keys.SigningAlgorithms
 }
 
 func (p *publicSide) now() time.Time { return p.kit.Clock.Now() }
 
-// advance moves the clock, and lets the node hear what is new.
+// advance moves the clock, and lets the node poll.
 func (p *publicSide) advance(d time.Duration) {
 	p.t.Helper()
 	p.kit.Clock.Advance(d)
 	p.kit.Poll()
 }
 
-// do sends a request over TLS. Each header is a line.
+// do sends a request over TLS. Each header is a complete line.
 func (p *publicSide) do(method, target string, header ...string) *http.Response {
 	p.t.Helper()
 	return p.send(httptest.NewRequest(method, target, nil), header...)
@@ -103,7 +103,7 @@ func (p *publicSide) send(r *http.Request, header ...string) *http.Response {
 	return w.Result()
 }
 
-// get fetches a document that must be there.
+// get fetches a document that must exist.
 func (p *publicSide) get(target string) (body string, header http.Header) {
 	p.t.Helper()
 	resp := p.do("GET", target)
@@ -130,8 +130,8 @@ func read[T any](t testing.TB, body string) (v T) {
 	return v
 }
 
-// documents are those that are published, each with its type and the seconds
-// for which it may be kept.
+// documents returns the published documents, each with its media type and its max-age in
+// seconds.
 func (p *publicSide) documents() map[string][2]string {
 	p.t.Helper()
 	list, err := p.kit.Signer().PublicKeys()
@@ -237,8 +237,8 @@ func TestDocumentsKnowOneRealm(t *testing.T) {
 	}
 }
 
-// Whoever guesses secrets is answered 429, and may share an address with many
-// who only want to check tokens.
+// An address that guesses secrets gets 429, but may be shared with many clients that only
+// verify tokens.
 func TestDocumentsAreNotKeptFromAnAddressThatGuessesSecrets(t *testing.T) {
 	p := newPublicSide(t)
 	guess := func() int {
@@ -265,7 +265,7 @@ func TestDocumentsAreUnavailableRatherThanOld(t *testing.T) {
 		resp := p.do("GET", path)
 		want := 503
 		if strings.Contains(path, "well-known") || path == "/openapi.json" {
-			want = 200 // nothing in it can change
+			want = 200 // this document cannot change
 		}
 		if h := resp.Header; resp.StatusCode != want || want == 503 && (h.Get("Retry-After") == "" || h.Get("Cache-Control") != "no-store" || h["Etag"] != nil) {
 			t.Errorf("%s: %d %v, want %d", path, resp.StatusCode, h, want)
@@ -300,7 +300,7 @@ func TestDocumentsAreForTLS(t *testing.T) {
 	for path := range p.documents() {
 		r := httptest.NewRequest("GET", path, nil)
 		w := httptest.NewRecorder()
-		p.Handler().ServeHTTP(w, r) // from 192.0.2.1, in plain text
+		p.Handler().ServeHTTP(w, r) // from 192.0.2.1, over plain HTTP
 		if body := w.Body.String(); w.Code != 400 || !strings.Contains(body, "https required") {
 			t.Errorf("%s: %d", path, w.Code)
 		}
@@ -325,7 +325,7 @@ func TestEveryPathIsServedByItsMethods(t *testing.T) {
 	}
 }
 
-// paths is every path at which an endpoint is, and its methods: none for any.
+// paths returns every path with an endpoint and its methods; none means any.
 func paths(s *server.Server) map[string][]string {
 	all := map[string][]string{}
 	for path, rt := range s.Patterns() {

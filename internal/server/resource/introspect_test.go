@@ -16,7 +16,7 @@ import (
 	"github.com/mintage/mintage/internal/keys"
 )
 
-// introspected asks about a token as its own client does.
+// introspected introspects a token as its own client.
 func (p *publicSide) introspected(token, accept string) string {
 	p.t.Helper()
 	form := url.Values{"token": {token}, "client_id": {"billing"}, "client_secret": {string(p.secret)}}
@@ -26,7 +26,7 @@ func (p *publicSide) introspected(token, accept string) string {
 	return text(p.t, p.send(r))
 }
 
-// payload is what a JWT of ours says.
+// payload returns the payload of a JWT.
 func (p *publicSide) payload(jwt string) string {
 	p.t.Helper()
 	signed, err := jose.ParseSigned(jwt, []jose.SignatureAlgorithm{jose.ES256})
@@ -40,7 +40,7 @@ func (p *publicSide) payload(jwt string) string {
 	return string(claims)
 }
 
-// forms are the answers about a token in every form that introspection has.
+// forms returns the responses about a token in every form of introspection.
 func (p *publicSide) forms(tokens issuer.Tokens) map[string]map[string]any {
 	p.t.Helper()
 	signed := read[struct {
@@ -54,7 +54,7 @@ func (p *publicSide) forms(tokens issuer.Tokens) map[string]map[string]any {
 	}
 }
 
-func TestIntrospectionTellsWhenTheSubjectWasAuthenticatedAndWhatWasSaidOfIt(t *testing.T) {
+func TestIntrospectionShowsTheAuthenticationAndClaimsOfTheSubject(t *testing.T) {
 	p := newPublicSide(t)
 	code, err := p.kit.Codes().Issue(t.Context(), issuer.Authorization{
 		ClientID: "billing", RedirectURI: callback, Subject: "alice",
@@ -79,7 +79,7 @@ func TestIntrospectionTellsWhenTheSubjectWasAuthenticatedAndWhatWasSaidOfIt(t *t
 	}
 }
 
-// A row could have such claims from a version that sent fewer members.
+// A version with fewer members may have stored such claims.
 func TestAClaimNeverReplacesAMemberOfAnAnswer(t *testing.T) {
 	p := newPublicSide(t)
 	view, err := p.kit.Directory.View()

@@ -74,8 +74,8 @@ func TestMD18_TheSetHasThePublicPartsOfStrongKeys(t *testing.T) {
 	}
 }
 
-// signedBy is the key of the list of revocations, which is made anew; its
-// signature must be good by the published set.
+// signedBy returns the key of the revocation list, which is signed anew; a published key
+// must verify the signature.
 func (p *publicSide) signedBy() string {
 	p.t.Helper()
 	p.advance(time.Second)
@@ -123,7 +123,7 @@ func TestMD19_AKeyIsPublishedBeforeItsUseAndKeptAfterIt(t *testing.T) {
 	retired := p.now()
 	for slices.Contains(kids(p.keySet()), old) {
 		if p.now().Sub(retired) > time.Hour {
-			t.Fatal("a key of which nothing is left is published for ever")
+			t.Fatal("a key without valid signatures stays published for ever")
 		}
 		p.advance(5 * time.Second)
 	}
@@ -175,7 +175,7 @@ func TestEachKeyOfTheSetIsThereInPEM(t *testing.T) {
 	}
 }
 
-// MAC, sealing and pepper keys are in the same ring, and never leave it.
+// MAC, sealing and pepper keys are in the same ring, and must never be published.
 func TestMD24_NoOtherKeyOfTheRingIsPublished(t *testing.T) {
 	p := newPublicSide(t)
 	ch, err := p.kit.Engine.Changes(t.Context(), 0)

@@ -13,8 +13,7 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// unnamed are the endpoints for which metadata has no name, and second names
-// of others.
+// unnamed are the endpoints without a name in the metadata, and second paths of others.
 var unnamed = map[string]string{
 	"tokeninfo":                              "OpenAM's; its clients know where it is",
 	"verify":                                 "for proxies of one's own network",
@@ -42,7 +41,7 @@ func TestMD12_TheDocumentNamesWhatIsServedAndAllOfIt(t *testing.T) {
 			if _, served := paths[address]; !ours || !served {
 				t.Errorf("%s is %s, which is not served", name, value)
 			}
-			short, ok := strings.CutPrefix(address, base+"/oauth2/api/") // many clients drop a query
+			short, ok := strings.CutPrefix(address, base+"/oauth2/api/") // many clients drop the query
 			if !ok {
 				t.Errorf("%s is %s: its path does not name the realm", name, value)
 			}
@@ -50,7 +49,7 @@ func TestMD12_TheDocumentNamesWhatIsServedAndAllOfIt(t *testing.T) {
 		}
 		forms := []string{base + "/oauth2/realms/root/realms/api/", base + "/oauth2/api/", base + "/oauth2/"}
 		for _, path := range slices.Sorted(maps.Keys(paths)) {
-			if strings.HasPrefix(path, "/.well-known/") || path == base+"/openapi.json" { // which is about all of them
+			if strings.HasPrefix(path, "/.well-known/") || path == base+"/openapi.json" { // documents about the whole server
 				continue
 			}
 			short, ok := path, false
@@ -80,7 +79,7 @@ func TestMetadataIsWhereTheIssuersPathSays(t *testing.T) {
 			"/.well-known/oauth-authorization-server/oauth2/api", "/.well-known/openid-configuration/oauth2/api", "/oauth2/api/.well-known/openid-configuration",
 			"/oauth2/api/.well-known/oauth-authorization-server", "/.well-known/oauth-authorization-server", "/.well-known/openid-configuration",
 		},
-		// Another host may pass requests on.
+		// Another host may forward requests.
 		"https://login.example.org/tenants/7": {
 			"/.well-known/oauth-authorization-server/tenants/7", "/.well-known/openid-configuration/tenants/7", "/tenants/7/.well-known/openid-configuration",
 			"/tenants/7/.well-known/oauth-authorization-server", "/.well-known/oauth-authorization-server", "/.well-known/openid-configuration",
@@ -103,7 +102,7 @@ func TestMetadataIsWhereTheIssuersPathSays(t *testing.T) {
 				t.Errorf("%s: another document at %s", id, path)
 			}
 		}
-		// And nowhere else before a path.
+		// Nowhere else before a path.
 		for path := range paths(p.Server) {
 			if strings.HasPrefix(path, "/.well-known/") && !slices.Contains(where, path) {
 				t.Errorf("%s: a document at %s too", id, path)

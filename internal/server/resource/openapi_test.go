@@ -25,7 +25,7 @@ import (
 	"github.com/mintage/mintage/internal/web"
 )
 
-// described is a server of which only the route table is used.
+// described returns a server of which only the route table is used.
 func described(site server.Site, issuerID string, front *web.Front) *Endpoints {
 	iss := &issuer.Issuer{Realm: "/api", ID: issuerID, Directory: &directory.Directory{}}
 	site.Realm = "/api"
@@ -57,7 +57,8 @@ func load(t *testing.T, text []byte) *openapi3.T {
 	return doc
 }
 
-// operations is every method of every address: of a document, by its servers.
+// operations returns every method of every address in a document, including its servers'
+// paths.
 func operations(t *testing.T, doc *openapi3.T) map[string]map[string]bool {
 	t.Helper()
 	all := map[string]map[string]bool{}
@@ -83,7 +84,7 @@ func operations(t *testing.T, doc *openapi3.T) map[string]map[string]bool {
 	return all
 }
 
-// The library holds every example against its schema, too.
+// The library validates every example against its schema, too.
 func TestTheDescriptionIsValidOpenAPI(t *testing.T) {
 	for name, text := range map[string][]byte{"the source": openapiSource, "what is served": everything().describeAPI()} {
 		doc := load(t, text)
@@ -135,8 +136,8 @@ func TestTheDescriptionAndTheRouterAgree(t *testing.T) {
 
 var managementPattern = regexp.MustCompile(`"(GET|POST) (/[^" ]*)"`)
 
-// adminAndManagement is what the other listeners serve: management as its source
-// has it, because a mux cannot be asked.
+// adminAndManagement returns what the other listeners serve. It reads the management
+// listener's source, because a mux cannot list its routes.
 func adminAndManagement(t *testing.T) map[string]map[string]bool {
 	t.Helper()
 	all := map[string]map[string]bool{}
@@ -187,14 +188,14 @@ func servedDescriptionIsOf(t *testing.T, e *Endpoints) {
 		}
 		delete(got, s.PublicURL+strings.ReplaceAll(path, "...}", "}"))
 	}
-	// Pages are switched off, and the other listeners are nobody's business.
+	// With pages off, no page is described, and the other listeners are not public.
 	if len(got) > 0 {
 		t.Errorf("it names %v, which are not there", slices.Sorted(maps.Keys(got)))
 	}
 }
 
-// A program is generated from the description: it must have every refusal that any operation
-// of the admin API can give, and every type of a problem.
+// Clients are generated from the description, so it must contain every error of each
+// admin operation, and every problem type.
 func TestTheDescriptionHasEveryRefusalOfTheAdminAPI(t *testing.T) {
 	doc := load(t, openapiSource)
 	for path, item := range doc.Paths.Map() {

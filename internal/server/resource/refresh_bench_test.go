@@ -12,8 +12,8 @@ import (
 )
 
 // BenchmarkRefresh is a refresh with signed access tokens, from the parsed headers to the
-// written answer. Its allocations say more than its time, most of which is one
-// fsync.
+// written response. Its allocations are more meaningful than its time, most of which is
+// one fsync.
 func BenchmarkRefresh(b *testing.B) {
 	p := newPublicSide(b)
 	code, err := p.kit.Codes().Issue(b.Context(), issuer.Authorization{ClientID: "billing", RedirectURI: callback, Subject: "alice"})

@@ -19,7 +19,7 @@ type revocationList struct {
 	Cutoffs map[string]int64 `json:"cutoffs"`
 }
 
-// list fetches the list of revocations, and checks it as a third party does.
+// list fetches the revocation list, and verifies it as a third party would.
 func (p *publicSide) list() (l revocationList, etag string) {
 	p.t.Helper()
 	body, header := p.get("/oauth2/revocations")
@@ -76,7 +76,7 @@ func TestListOfRevocationsTellsWithinASecond(t *testing.T) {
 		t.Errorf("after a revocation: %d grants, %d cutoffs, ETag changed: %t", len(second.Grants), len(second.Cutoffs), changed != etag)
 	}
 	if resp := p.do("GET", "/oauth2/revocations", "If-None-Match: "+etag); resp.StatusCode != 200 {
-		t.Errorf("a follower with the old list is told that nothing has changed: %d", resp.StatusCode)
+		t.Errorf("a subscriber with the old list gets 304: %d", resp.StatusCode)
 	}
 
 	if err := p.kit.Engine.Commit(t.Context(), store.Change{Cutoffs: []store.Cutoff{{Realm: "/api", Subject: "bob", At: 1_700_000_100_000}}}); err != nil {

@@ -38,7 +38,7 @@ func TestHeaderTextIsVisibleASCIIAndComesBackWhole(t *testing.T) {
 	}
 }
 
-// Whether an actor is demanded or refused is never guessed.
+// An ambiguous requirement about actors is an error.
 func TestDemandedActors(t *testing.T) {
 	var got demand
 	var err error
@@ -58,7 +58,7 @@ func TestDemandedActors(t *testing.T) {
 		{"", "actor=refused", []string{"refused"}, "refused", nil},
 		{"", "", []string{"required", "required"}, "required", nil},
 		{"/a", "actor=x", []string{"required"}, "required", nil},
-		{"/a", "actor=required", nil, "", nil}, // the query is the client's own
+		{"/a", "actor=required", nil, "", nil}, // the query of the client's own request
 
 		{"", "actor=", nil, "", oauth.ErrMalformedValue},
 		{"", "actor", nil, "", oauth.ErrMalformedValue},
@@ -84,8 +84,7 @@ func TestDemandedActors(t *testing.T) {
 	}
 }
 
-// What a proxy demands adds up; where two places contradict each other, nobody
-// passes.
+// A proxy's requirements add up; contradictory ones refuse every request.
 func TestDemandsAddUpAndAreNeverGuessed(t *testing.T) {
 	var scope oauth.Scope
 	var audience string

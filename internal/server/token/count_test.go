@@ -25,9 +25,9 @@ func counts(t *testing.T, m *metrics.Metrics) map[string]float64 {
 	return all
 }
 
-// TestWhatBecameOfARequestIsCounted: the alert MintageReplay and the panels of a dashboard
+// TestTheOutcomeOfARequestIsCounted: the alert MintageReplay and the panels of a dashboard
 // read these counters.
-func TestWhatBecameOfARequestIsCounted(t *testing.T) {
+func TestTheOutcomeOfARequestIsCounted(t *testing.T) {
 	t.Parallel()
 	refused := func(why grant.Refusal) error { return &grant.Refused{Why: why} }
 	requests := "mintage_token_requests_total{grant_type=refresh_token,result="

@@ -26,8 +26,8 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// busy is a server that has no place left. Nothing behind its queue is there: a
-// request that is worked on all the same fails otherwise than with 503.
+// busy returns a server without a free slot. Nothing exists behind its queue: a request
+// that runs in spite of that does not fail with 503.
 func busy(t *testing.T, waiting int) *server.Server {
 	t.Helper()
 	return busyWith(t, waiting, &directory.Directory{})
@@ -49,7 +49,7 @@ func busyWith(t *testing.T, waiting int, clients *directory.Directory) *server.S
 	return s
 }
 
-// asked is a request from this machine.
+// asked returns a request from this machine.
 func asked(path, form string) *http.Request {
 	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(form))
 	r.RemoteAddr = "127.0.0.1:1"
@@ -59,9 +59,8 @@ func asked(path, form string) *http.Request {
 
 const tokenEndpoint = "/oauth2/api/access_token"
 
-// Each request waits among its own, so that those who hold a token go before
-// those who want a first one; and it does so before anything is looked up or
-// compared, its client included.
+// Each request waits in its own class, so that refreshes precede codes. It waits before
+// anything is looked up or compared, including its client.
 func TestARequestWaitsInItsClassAndBeforeItsClientIsAuthenticated(t *testing.T) {
 	const who = "&client_id=shop&client_secret=guess"
 	for name, c := range map[string]struct {
@@ -102,8 +101,8 @@ func TestARequestWaitsInItsClassAndBeforeItsClientIsAuthenticated(t *testing.T) 
 	}
 }
 
-// Requests of clients that registered themselves wait in a class of their own, whether they
-// send the id in the form or in Basic.
+// Requests of self-registered clients wait in a class of their own, whether the id is in
+// the form or in Basic.
 func TestClientsThatRegisteredThemselvesWaitInAClassOfTheirOwn(t *testing.T) {
 	const document, registration = "https%3A%2F%2Fagent.example%2Fclient.json", "mintage_ci_x"
 	kit := testkit.New(t)
@@ -117,7 +116,7 @@ func TestClientsThatRegisteredThemselvesWaitInAClassOfTheirOwn(t *testing.T) {
 		"by Basic":      {tokenEndpoint, "grant_type=authorization_code&code=x&redirect_uri=x", registration + ":x", overload.Own},
 		"introspection": {"/oauth2/api/introspect", "token=x&client_secret=x&client_id=" + registration, "", overload.Own},
 		"revocation":    {"/oauth2/api/revoke", "token=x&client_id=" + document, "", overload.Own},
-		// Of an operator, whatever its id looks like.
+		// An operator's client, whatever its id looks like.
 		"an operator's": {tokenEndpoint, "grant_type=refresh_token&refresh_token=x&client_secret=x&client_id=https%3A%2F%2Fshop.example%2F", "", overload.Refresh},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -139,7 +138,7 @@ func TestClientsThatRegisteredThemselvesWaitInAClassOfTheirOwn(t *testing.T) {
 	}
 }
 
-// unread is a body of which nothing comes.
+// unread is a body that never arrives.
 type unread struct{ read bool }
 
 func (u *unread) Read([]byte) (int, error) {
@@ -147,7 +146,7 @@ func (u *unread) Read([]byte) (int, error) {
 	return 0, errors.New("read")
 }
 
-// When no request could even wait, the answer is given before the body is read.
+// If no request can be queued, the response is sent before the body is read.
 func TestAFullQueueIsNoticedBeforeTheBodyIsRead(t *testing.T) {
 	for _, path := range []string{tokenEndpoint, "/oauth2/api/introspect", "/oauth2/api/revoke"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -170,7 +169,7 @@ func TestAFullQueueIsNoticedBeforeTheBodyIsRead(t *testing.T) {
 	}
 }
 
-// One network has its share of what clients that registered themselves may queue.
+// One network gets a share of the queue for self-registered clients.
 func TestOneNetworkHasItsShareOfTheirQueue(t *testing.T) {
 	kit := testkit.New(t)
 	synctest.Test(t, func(t *testing.T) {

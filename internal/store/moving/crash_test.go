@@ -14,13 +14,13 @@ import (
 
 var errCrash = errors.New("crashed")
 
-// A crash ends a run at one of its writes: before it, or behind it, when its
+// A crash ends a run at one of its writes: before the write, or after it, so that the
 // caller does not learn that it happened.
 type crash struct {
-	at     int // the number of the write, from 1
+	at     int // the number of the write, counted from 1
 	behind bool
 	writes int
-	seen   func() // what is checked between two writes
+	seen   func() // a check between two writes
 }
 
 func (c *crash) write(f func() error) error {
@@ -73,7 +73,7 @@ func (d crashingDestination) RaiseDirectory(ctx context.Context, version int64) 
 	return d.c.write(func() error { return d.Moving.RaiseDirectory(ctx, version) })
 }
 
-// A trial is one pair of stores.
+// A trial is a pair of stores.
 type trial struct {
 	t    *testing.T
 	name string // of the schema
@@ -87,7 +87,7 @@ func newTrial(t *testing.T) *trial {
 	return &trial{t: t, name: name, to: openDestination(t, url)}
 }
 
-// again begins with an empty destination and a fresh copy of a source.
+// again starts over with an empty destination and a fresh copy of a source.
 func (w *trial) again(dir string) {
 	w.t.Helper()
 	text := `DELETE FROM ` + w.name + `.moves`
@@ -98,8 +98,8 @@ func (w *trial) again(dir string) {
 	w.from = openSource(w.t, duplicate(w.t, dir))
 }
 
-// crashed runs f so that it crashes, and reports whether it did. At no moment
-// may servers use both stores.
+// crashed runs f with a crash, and reports whether the crash happened. At no moment may
+// both stores be usable by servers.
 func (w *trial) crashed(at int, behind bool, f func(moving.Source, moving.Destination) error) bool {
 	w.t.Helper()
 	c := &crash{at: at, behind: behind, seen: func() {
@@ -115,7 +115,7 @@ func (w *trial) crashed(at int, behind bool, f func(moving.Source, moving.Destin
 	return err != nil
 }
 
-// moved checks that the store is in the destination, whole and usable, and only
+// moved requires that the store is in the destination, complete and usable, and only
 // there.
 func (w *trial) moved(grants int) {
 	w.t.Helper()
@@ -127,8 +127,8 @@ func (w *trial) moved(grants int) {
 	}
 }
 
-// Whatever write of a move is the last one of a run, the same command
-// finishes the move, and Undo gives it up.
+// Whatever write of a move is a run's last one, the same command completes the move, and
+// Undo cancels it.
 func TestAMoveCanCrashAnywhere(t *testing.T) {
 	t.Parallel()
 	const grants = 120
@@ -148,7 +148,7 @@ func TestAMoveCanCrashAnywhere(t *testing.T) {
 			}
 			points++
 			if at%2 == 1 {
-				// Give up, unless the last write has opened the destination.
+				// Cancel the move, unless the last write has opened the destination.
 				source, destination := served(t, w.from, w.to)
 				if !destination {
 					if _, err := moving.Undo(t.Context(), w.from, w.to, false); err != nil {
@@ -157,7 +157,7 @@ func TestAMoveCanCrashAnywhere(t *testing.T) {
 					if source, destination = served(t, w.from, w.to); !source || destination {
 						t.Errorf("write %d, behind it: %t: after undo, served: source %t, destination %t", at, behind, source, destination)
 					}
-					// Meanwhile the source was used.
+					// Meanwhile the source was changed.
 					if _, err := raw(t, w.from.Name()[len("sqlite:"):]).Exec(`UPDATE clients SET version = version + 1, changed = 42; UPDATE directory SET version = 42`); err != nil {
 						t.Fatal(err)
 					}
@@ -167,7 +167,7 @@ func TestAMoveCanCrashAnywhere(t *testing.T) {
 			w.moved(grants)
 		}
 	}
-	// Source, claim, source, eight tables of which one has two batches, directory,
+	// Source, claim, source, eight tables (one of them in two batches), directory,
 	// source, destination.
 	if points != 2*(3+9+3) {
 		t.Errorf("%d crashes, want %d", points, 2*(3+9+3))
@@ -181,7 +181,7 @@ func TestAnotherMoveAfterAnUndoneOneCanCrashAnywhere(t *testing.T) {
 	w := newTrial(t)
 	points := 0
 	for at, more := 1, true; more; at++ {
-		// The other half of the moments is no different from what is above.
+		// The other half of the cases adds nothing to those above.
 		for _, behind := range []bool{at%2 == 0} {
 			w.again(dir)
 			run := func(from moving.Source, to moving.Destination) error {

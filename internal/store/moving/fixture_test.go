@@ -19,16 +19,16 @@ import (
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
-// server holds every destination, each in a schema of its own.
+// server contains every destination, each in its own schema.
 var server *pgtest.Server
 
 func TestMain(m *testing.M) {
 	moving.SmallBatches()
-	// No test here ends the server, nor the machine.
+	// No test crashes the server or the machine, so it need not sync.
 	os.Exit(pgtest.Main(m, &server, "fsync=off", "full_page_writes=off"))
 }
 
-// raw opens the file of a store as any program could.
+// raw opens the file of a store as another program could.
 func raw(t testing.TB, dir string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, sqlite.FileName))
@@ -39,8 +39,8 @@ func raw(t testing.TB, dir string) *sql.DB {
 	return db
 }
 
-// newSource makes a store with so many grants and some of everything else, the
-// strangest rows among them.
+// newSource creates a store with a number of grants and some rows of each other kind,
+// including extreme ones.
 func newSource(t testing.TB, grants int) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -113,7 +113,7 @@ func newSource(t testing.TB, grants int) (dir string) {
 	return dir
 }
 
-// duplicate is another directory with the same store.
+// duplicate copies a store to another directory.
 func duplicate(t testing.TB, dir string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, sqlite.FileName))
@@ -127,7 +127,7 @@ func duplicate(t testing.TB, dir string) string {
 	return other
 }
 
-// settled closes everything that a copy of the file would lack.
+// settled closes the store, so that a copy of its file is complete.
 func settled(t testing.TB, dir string) string {
 	t.Helper()
 	if _, err := raw(t, dir).Exec(`PRAGMA wal_checkpoint(TRUNCATE)`); err != nil {
@@ -177,6 +177,6 @@ func served(t testing.TB, from, to moving.Source) (source, destination bool) {
 			t.Fatal(err)
 		}
 	}
-	// An empty database can be used by a server, but not as this store.
+	// A server can use an empty database, but not as this store.
 	return marks[0].Displaced("") == nil, marks[1].State != "" && marks[1].Displaced("") == nil
 }

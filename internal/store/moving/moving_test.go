@@ -19,8 +19,7 @@ import (
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
-// contents are all that can be read through the methods of a store, which know
-// nothing of moves.
+// contents are all that the methods of a store return, which do not depend on moves.
 type contents struct {
 	Changes   store.Changes
 	Clients   []store.Client
@@ -55,7 +54,7 @@ func read(t *testing.T, st store.Store) (c contents) {
 	slices.SortFunc(c.Changes.Clients, func(a, b store.Client) int { return strings.Compare(a.ID, b.ID) })
 	slices.SortFunc(c.Changes.Cutoffs, func(a, b store.Cutoff) int { return strings.Compare(a.Subject+a.ClientID, b.Subject+b.ClientID) })
 	for i := range c.Changes.Keys {
-		c.Changes.Keys[i].Wrapped = append([]byte{}, c.Changes.Keys[i].Wrapped...) // empty is nil in one engine
+		c.Changes.Keys[i].Wrapped = append([]byte{}, c.Changes.Keys[i].Wrapped...) // an engine may return empty for nil
 	}
 	slices.SortFunc(c.Changes.Keys, func(a, b keys.Stored) int { return cmp.Compare(a.ID, b.ID) })
 	for _, client := range c.Changes.Clients {
@@ -75,7 +74,7 @@ func read(t *testing.T, st store.Store) (c contents) {
 	check(err)
 	c.Grants, err = st.Grants(t.Context(), store.GrantFilter{Limit: 100_000})
 	check(err)
-	// The grant whose id is all zero is before every list.
+	// The grant with the zero id precedes every list.
 	first, err := st.Grant(t.Context(), grant.ID{})
 	check(err)
 	c.Grants = append(c.Grants, first)
@@ -99,7 +98,7 @@ func TestEverythingMovesAsItIs(t *testing.T) {
 			len(before.Grants), len(before.Changes.Clients), len(before.Changes.Cutoffs), len(before.Changes.Keys), len(before.Documents), len(before.Events))
 	}
 
-	// Languages have their own order of text: a-1 is not where bytes put it.
+	// In a language's collation, a-1 is not where its bytes would put it.
 	database := server.Database(t, `TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US'`)
 	url := server.URL(database)
 	o := mustMove(t, openSource(t, dir), openDestination(t, url))
@@ -122,7 +121,7 @@ func TestEverythingMovesAsItIs(t *testing.T) {
 		}
 		defer st.Close()
 		after := read(t, st)
-		// What no engine with text in UTF-8 can hold.
+		// Values that no engine with text in UTF-8 can store.
 		want := before
 		want.Events = slices.Clone(before.Events)
 		for i, e := range want.Events {
@@ -192,7 +191,7 @@ func TestACopyThatDiffersIsFoundAndNotOpened(t *testing.T) {
 			t.Parallel()
 			name, url := server.Schema(t)
 			from, to := openSource(t, duplicate(t, dir)), openDestination(t, url)
-			// When all is copied, and before it is compared.
+			// After everything is copied, and before it is compared.
 			tampered := false
 			_, err := moving.Run(t.Context(), from, tamper{to, func() {
 				tampered = true
@@ -204,7 +203,7 @@ func TestACopyThatDiffersIsFoundAndNotOpened(t *testing.T) {
 			if source, destination := served(t, from, to); source || destination {
 				t.Errorf("served: source %t, destination %t", source, destination)
 			}
-			// The error's advice: give up, and move again.
+			// Follow the error's advice: undo, and move again.
 			if _, err := moving.Undo(t.Context(), from, nil, false); err != nil {
 				t.Fatal(err)
 			}
@@ -216,7 +215,7 @@ func TestACopyThatDiffersIsFoundAndNotOpened(t *testing.T) {
 	}
 }
 
-// A tamper is a destination with which somebody else meddles behind the copy.
+// A tamper is a destination that another process changes after the copy.
 type tamper struct {
 	*postgres.Moving
 	meddle func()

@@ -10,7 +10,7 @@ import (
 	"github.com/mintage/mintage/internal/store/moving"
 )
 
-// The whole table of what a run does, by the marks of both sides.
+// The whole table of a run's first steps, by the migration states of both sides.
 func TestWhatARunBeginsWith(t *testing.T) {
 	const (
 		a, b   = "store A", "store B"
@@ -99,8 +99,8 @@ func TestWhatHoldsAStoreIsRefusedAndLeftAlone(t *testing.T) {
 	}
 }
 
-// A source that is put back from a backup taken during the move must not be
-// taken for the one that counts.
+// A source that was restored from a backup taken during the move must not count as the
+// current store.
 func TestAnOldCopyOfTheSourceIsNotTakenBackBesideItsDestination(t *testing.T) {
 	t.Parallel()
 	dir := newSource(t, 10)
