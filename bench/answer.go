@@ -8,16 +8,16 @@ import (
 	"github.com/mintage/mintage/internal/keys"
 )
 
-// An answer is what a token response says. Its texts point into the response
-// and are valid until the next one is read.
+// An answer is a token response. Its texts point into the response and are valid until
+// the next one is read.
 type answer struct {
 	scope, tokenType, refresh, access []byte
 	expiresIn                         int64
 	errorCode                         []byte
 }
 
-// A fault is why a request does not count as a success. Its kind is one of
-// few, so that faults can be counted by it.
+// A fault is the reason why a request does not count as a success. There are few kinds,
+// so that faults can be counted by kind.
 type fault struct{ kind string }
 
 func (f *fault) Error() string { return f.kind }
@@ -37,9 +37,8 @@ var (
 	errNoCode      = &fault{"answer: no redirect with a code"}
 )
 
-// parse reads a body. Nearly every answer is a flat object of plain strings
-// and integers, for which scan suffices; encoding/json reads the others, at
-// ten times the cost.
+// parse reads a body. Nearly every answer is a flat object of plain strings and integers,
+// for which scan suffices. encoding/json reads the others, at ten times the cost.
 func (a *answer) parse(body []byte) error {
 	*a = answer{}
 	if a.scan(body) {
@@ -83,7 +82,7 @@ func (a *answer) scan(body []byte) bool {
 			number, ok = s.number()
 		}
 		if isText := value != nil; !ok || isText == (string(name) == "expires_in") {
-			return false // perhaps of a wrong type: let encoding/json tell
+			return false // perhaps of a wrong type: encoding/json decides
 		}
 		switch string(name) {
 		case "scope":
@@ -155,8 +154,8 @@ func (s *scanner) number() (n int64, ok bool) {
 	return n, digits > 0
 }
 
-// check reports what is wrong with the answer to a request. Sent is the
-// refresh token of the request, or nil if it carried a code.
+// check reports what is wrong with the response to a request. sent is the refresh token
+// of the request, or nil if the request contained a code.
 func (a *answer) check(r *response, sent []byte, maxExpiresIn int64) error {
 	if r.status != 200 {
 		if len(a.errorCode) > 0 && len(a.errorCode) < 64 {
@@ -180,9 +179,9 @@ func (a *answer) check(r *response, sent []byte, maxExpiresIn int64) error {
 	}
 	grant, ours := grantOf(a.refresh, keys.RefreshPrefix)
 	if !ours {
-		return nil // another server's tokens, of which nothing is known
+		return nil // tokens of another server have an unknown form
 	}
-	// Another case means the same (RFC 6749 section 5.1), but Mintage's never changes.
+	// The case does not matter (RFC 6749 section 5.1), but Mintage's never changes.
 	if string(a.tokenType) != "Bearer" && string(a.tokenType) != "DPoP" {
 		return errTokenType
 	}
@@ -198,7 +197,7 @@ func (a *answer) check(r *response, sent []byte, maxExpiresIn int64) error {
 	return nil
 }
 
-// service checks the answer with a token for the client itself.
+// service checks the response with a token for the client itself.
 func (a *answer) service(r *response, maxExpiresIn int64) error {
 	if err := a.parse(r.body); err != nil {
 		return err
@@ -216,10 +215,10 @@ func (a *answer) service(r *response, maxExpiresIn int64) error {
 	return nil
 }
 
-// isJWT tells a JWT by its three parts.
+// isJWT recognizes a JWT by its three parts.
 func isJWT(token []byte) bool { return bytes.Count(token, []byte(".")) == 2 }
 
-// aliveJSON checks that an introspection says a token is alive.
+// aliveJSON checks that an introspection response reports an active token.
 func aliveJSON(r *response) error {
 	if !r.json {
 		return errContentType
@@ -230,7 +229,7 @@ func aliveJSON(r *response) error {
 	return nil
 }
 
-// aliveEmpty checks the answer to a proxy, which says all by its status.
+// aliveEmpty checks the response to a proxy, which only has a status.
 func aliveEmpty(r *response) error {
 	if len(r.body) != 0 {
 		return errSize
@@ -238,7 +237,7 @@ func aliveEmpty(r *response) error {
 	return nil
 }
 
-// codeAt checks that a browser is sent to the client with a code.
+// codeAt checks for a redirect to the client with a code.
 func codeAt(r *response, redirectURI string) error {
 	if r.status != 303 {
 		return &fault{fmt.Sprintf("status %d", r.status)}
@@ -249,9 +248,8 @@ func codeAt(r *response, redirectURI string) error {
 	return nil
 }
 
-// grantOf is the part of a Mintage token that only its grant decides: of the
-// base64 text of version 1, key id 4 and grant id 16 bytes, what comes after
-// the key id.
+// grantOf returns the part of a Mintage token that depends only on its grant: the base64
+// text after the version and the key id, which are 1 and 4 bytes.
 func grantOf(token []byte, prefix string) ([]byte, bool) {
 	const from, to = 7, 28
 	if len(token) < len(prefix)+to || string(token[:len(prefix)]) != prefix {

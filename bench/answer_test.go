@@ -36,7 +36,7 @@ func TestBothParsersReadAnAnswerEqually(t *testing.T) {
 	}
 }
 
-// same treats a text that is absent like an empty one.
+// same treats an absent text like an empty one.
 func same(a, b answer) bool {
 	for _, p := range []*answer{&a, &b} {
 		for _, text := range []*[]byte{&p.scope, &p.tokenType, &p.refresh, &p.access, &p.errorCode} {
@@ -86,7 +86,7 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// pair makes genuine tokens of the grant whose id is full of g.
+// pair returns authentic tokens of the grant whose id consists of bytes g.
 func pair(t testing.TB, g byte, generation uint32) (refresh, access string) {
 	t.Helper()
 	kek, err := keys.ParseKEK("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=")
@@ -121,7 +121,7 @@ func pair(t testing.TB, g byte, generation uint32) (refresh, access string) {
 
 func TestEveryAnswerIsChecked(t *testing.T) {
 	sent, _ := pair(t, 1, 1)
-	next, access := pair(t, 1, 2) // under another key: it may have rotated
+	next, access := pair(t, 1, 2) // with another key, because keys may rotate
 	other, otherAccess := pair(t, 2, 2)
 	good := func() (*answer, *response) {
 		return &answer{scope: []byte("a b"), tokenType: []byte("Bearer"), expiresIn: 300, refresh: []byte(next), access: []byte(access)},

@@ -49,7 +49,7 @@ func TestBenchLoadsTheDevServerWithEachOperation(t *testing.T) {
 		if r.Requests != 40 || len(r.Errors) != 0 || r.Latency["p50"] <= 0 || r.Latency["max"] < r.Latency["p99.9"] {
 			t.Errorf("%s: %+v", operation, r)
 		}
-		// The process was found through the admin socket.
+		// The command has found the process through the admin socket.
 		if r.Server == nil || r.Server.PID != s.PID() || r.Server.Resident == 0 {
 			t.Errorf("%s: server %+v, and it is process %d", operation, r.Server, s.PID())
 		}
@@ -66,7 +66,7 @@ func TestBenchLoadsTheDevServerWithEachOperation(t *testing.T) {
 }
 
 func TestBenchGoesOnWithTheTokensOfItsLastRun(t *testing.T) {
-	s := binary.Start(t, t.TempDir(), "--retry-window", "0s") // every replay revokes
+	s := binary.Start(t, t.TempDir(), "--retry-window", "0s") // without a window, every replay revokes
 	client := &http.Client{Transport: s.Transport(t, "")}
 	file := filepath.Join(t.TempDir(), "tokens")
 	var tokens []string
@@ -99,7 +99,7 @@ func TestBenchGoesOnWithTheTokensOfItsLastRun(t *testing.T) {
 		t.Errorf("the file holds %d tokens, or one that was used", len(after))
 	}
 
-	// A wrong answer is counted, told, and the exit status.
+	// A wrong answer is counted, reported, and leads to exit status 1.
 	if err := os.WriteFile(file, []byte(strings.Join(tokens, "\n")), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	requestTime = 30 * time.Second // how long an answer may take
-	graceTime   = time.Second      // the same after an interruption
+	requestTime = 30 * time.Second // the timeout of a response
+	graceTime   = time.Second      // the timeout after an interruption
 )
 
 // A conn is one TLS connection that speaks just enough HTTP/1.1 for a token
@@ -29,9 +29,8 @@ type conn struct {
 	stop     func() bool
 }
 
-// dial opens a connection and completes its handshake. When ctx ends, whatever
-// waits on the connection has a moment left: an answer that is lost is a
-// refresh token lost.
+// dial opens a connection and completes its handshake. When ctx ends, pending reads get a
+// little more time, because a lost response is a lost refresh token.
 func dial(ctx context.Context, addr string, cfg *tls.Config) (*conn, error) {
 	d := net.Dialer{Timeout: requestTime}
 	raw, err := d.DialContext(ctx, "tcp", addr)
@@ -54,13 +53,12 @@ func (c *conn) close() {
 	c.tls.Close()
 }
 
-// verifyOnce makes cfg verify a server's certificate when it is first seen, and
-// later only that it is the same. With a new connection for each request, the
-// client would otherwise be busier than the server. That the server holds the
-// key is proved in every handshake.
+// verifyOnce makes cfg verify a server's certificate the first time, and later only
+// compare it. Otherwise, with a new connection for each request, the client would be
+// busier than the server. Every handshake still proves that the server holds the key.
 func verifyOnce(cfg *tls.Config) {
 	var known atomic.Pointer[x509.Certificate]
-	cfg.InsecureSkipVerify = true // VerifyConnection does it
+	cfg.InsecureSkipVerify = true // VerifyConnection verifies instead
 	cfg.VerifyConnection = func(cs tls.ConnectionState) error {
 		leaf := cs.PeerCertificates[0]
 		if k := known.Load(); k != nil && k.Equal(leaf) {
@@ -78,8 +76,8 @@ func verifyOnce(cfg *tls.Config) {
 	}
 }
 
-// extend moves the deadline, but not for every request: it costs as much as
-// parsing the answer does.
+// extend moves the deadline, but not for every request, because that costs as much as
+// parsing a response.
 func (c *conn) extend(now time.Time) {
 	if c.deadline.Sub(now) < requestTime/2 {
 		c.deadline = now.Add(requestTime)
@@ -87,8 +85,8 @@ func (c *conn) extend(now time.Time) {
 	}
 }
 
-// exchange sends a request and reads its answer. What precedes the body has a write of
-// its own unless body is 0.
+// exchange sends a request and reads the response. Unless body is 0, the bytes before
+// that offset are written separately.
 func (c *conn) exchange(request []byte, body int, r *response, now time.Time) error {
 	c.extend(now)
 	if body > 0 {
@@ -109,18 +107,17 @@ type response struct {
 	json   bool // Content-Type is application/json
 	close  bool // the server ends the connection after it
 	body   []byte
-	// location is the header of that name, overwritten by the next.
+	// location is the Location header, overwritten by the next response.
 	location []byte
 }
 
-// maxBody bounds the body of an answer.
+// maxBody limits the body of a response.
 const maxBody = 1 << 20
 
 var errMalformed = errors.New("malformed HTTP response")
 
-// read reads one response. The caller sends no HEAD, so every status but 204
-// and 304 has a body (RFC 9112 section 6.3); one that ends with the connection
-// is not understood.
+// read reads one response. The caller sends no HEAD, so every status but 204 and 304 has
+// a body (RFC 9112 section 6.3). A body that ends with the connection is not supported.
 func (r *response) read(in *bufio.Reader) error {
 	*r = response{body: r.body[:0], location: r.location[:0]}
 	line, err := readLine(in)

@@ -29,7 +29,7 @@ func TestResponsesAreReadAsHTTPSays(t *testing.T) {
 		{"bare line feeds", "HTTP/1.1 200 OK\nContent-Length: 1\n\nx", response{status: 200}, "x"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			// Twice on one connection, in the smallest of reads.
+			// Two responses on one connection, read byte by byte.
 			in := bufio.NewReader(iotest.OneByteReader(strings.NewReader(tt.text + tt.text)))
 			var r response
 			for range 2 {
@@ -94,7 +94,7 @@ func TestReadingAnAnswerAllocatesNothing(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if allocs > 1 { // AllocsPerRun itself counts what other goroutines do
+	if allocs > 1 { // AllocsPerRun also counts allocations of other goroutines
 		t.Errorf("%v allocations for each answer", allocs)
 	}
 }

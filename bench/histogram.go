@@ -27,7 +27,7 @@ func (h *Histogram) Add(d time.Duration) {
 	h.max = max(h.max, d)
 }
 
-// Merge adds everything that other has counted.
+// Merge adds all durations of other.
 func (h *Histogram) Merge(other *Histogram) {
 	for i, n := range other.counts {
 		h.counts[i] += n
@@ -36,14 +36,14 @@ func (h *Histogram) Merge(other *Histogram) {
 	h.max = max(h.max, other.max)
 }
 
-// Count is how many durations were added.
+// Count returns the number of durations.
 func (h *Histogram) Count() uint64 { return h.n }
 
-// Max is the longest duration, exactly.
+// Max returns the longest duration, exactly.
 func (h *Histogram) Max() time.Duration { return h.max }
 
-// Quantile is a duration that the share q of all does not exceed, or zero if
-// there is none.
+// Quantile returns a duration that a share q of all durations does not exceed, or zero
+// without durations.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	rank := uint64(math.Ceil(q * float64(h.n)))
 	rank = min(max(rank, 1), h.n)
@@ -57,13 +57,13 @@ func (h *Histogram) Quantile(q float64) time.Duration {
 	return 0
 }
 
-// bucket keeps the first stepBits+1 significant bits of v.
+// bucket returns a bucket by the first stepBits+1 significant bits of v.
 func bucket(v uint64) int {
 	shift := max(0, bits.Len64(v)-1-stepBits)
 	return shift<<stepBits + int(v>>shift)
 }
 
-// upper is the largest value that falls into bucket i.
+// upper returns the largest value of bucket i.
 func upper(i int) uint64 {
 	shift := max(0, i>>stepBits-1)
 	return uint64(i-shift<<stepBits+1)<<shift - 1

@@ -1,7 +1,7 @@
-// Package bench puts load on a token endpoint and measures the answers. Its
-// client is lean, so that on a small machine the server is what is measured:
-// HTTP/1.1 by hand over crypto/tls, and no allocation for a request that
-// succeeds. Every answer is checked.
+// Package bench puts load on a token endpoint and measures the responses. Its client is
+// lean, so that the server is the bottleneck even on a small machine: it speaks HTTP/1.1
+// directly over crypto/tls, and does not allocate for a successful request. It checks
+// every response.
 package bench
 
 import (
@@ -29,36 +29,36 @@ const (
 	Code    Operation = "code"    // redeems a fresh code
 	Connect Operation = "connect" // refreshes, each on a new TLS connection
 
-	// Of these, Chains are access tokens, which are sent again and again, and
-	// the Target's endpoint is the one that looks at them.
+	// For these, Chains are access tokens that are sent repeatedly, and the Target's
+	// endpoint is the one that verifies them.
 	Introspect Operation = "introspect"
 	Verify     Operation = "verify" // as a proxy does, with the token in a header
 
 	// Service gets a token for the client itself; Chains are scopes.
 	Service Operation = "service"
 
-	// Poll asks as a device whose user has not answered (RFC 8628 section 3.4). Chains are
-	// device codes; each of a connection's is polled for pollMoment.
+	// Poll polls as a device whose user has not decided (RFC 8628 section 3.4). Chains
+	// are device codes; a connection polls each one for pollMoment.
 	Poll Operation = "poll"
 
 	// Exchange gets a token in exchange for another (RFC 8693). Chains are the subject
 	// tokens.
 	Exchange Operation = "exchange"
 
-	// Authorize asks for a code as a browser does whose user is signed in and
-	// has agreed before. Chains are session cookies, and the Target's endpoint
-	// is the request's whole address.
+	// Authorize requests a code as a browser whose user is signed in and has consented
+	// before. Chains are session cookies, and the Target's endpoint is the complete URL
+	// of the request.
 	Authorize Operation = "authorize"
 )
 
-// pollMoment leaves room for slow answers in the second within which all polls of a device
-// are one.
+// pollMoment leaves time for slow responses in the second in which all polls of a device
+// count as one.
 const pollMoment = 400 * time.Millisecond
 
-// PollCodes is how many device codes a connection needs for a run.
+// PollCodes returns how many device codes a connection needs for a run.
 func PollCodes(d time.Duration) int { return int(d/pollMoment) + 1 }
 
-// Operations lists those of a token endpoint.
+// Operations lists the operations of a token endpoint.
 var Operations = []Operation{Refresh, Code, Connect}
 
 // A Target is a token endpoint and the client that uses it.
@@ -69,59 +69,59 @@ type Target struct {
 	// Assertion, if set, returns a client assertion (private_key_jwt) for each request,
 	// in place of a secret.
 	Assertion func() string
-	// Proof, if set, returns a new DPoP proof (RFC 9449) for each request, which has a
-	// code or a token.
+	// Proof, if set, returns a new DPoP proof (RFC 9449) for each request with its code
+	// or token.
 	Proof       func(credential []byte) string
 	RedirectURI string // for codes
-	// From, if it is valid, is the address for which a proxy sends the requests.
+	// From, if valid, is the client address in the headers of a proxy.
 	From netip.Addr
-	TLS  *tls.Config // RootCAs; the rest is filled in
-	// Shape is how requests look; the zero Shape is this package's own.
+	TLS  *tls.Config // RootCAs; the other fields are filled in
+	// Shape is the shape of requests; the zero Shape is this package's own.
 	Shape Shape
-	// MaxExpiresIn is the largest expires_in that counts as right; zero: 300.
+	// MaxExpiresIn is the largest valid expires_in; zero means 300.
 	MaxExpiresIn int64
-	// FixedBody says that the endpoint gives every request the same body of
-	// this size, so that nothing can be said about the tokens in it: it is the
-	// yardstick of a comparison. Zero for a token endpoint.
+	// FixedBody is the size of the constant body that a yardstick returns, so that its
+	// tokens cannot be checked. It is zero for a token endpoint.
 	FixedBody int
 }
 
-// A Shape is how the requests of an HTTP client look on the wire.
+// A Shape is the form in which an HTTP client sends requests.
 type Shape struct {
-	// Header are its header lines beside Host, Content-Type and Content-Length.
+	// Header contains the header lines in addition to Host, Content-Type and
+	// Content-Length.
 	Header []string
-	// Apart sends header and body in two writes, and so in two TLS records.
+	// Apart sends header and body in separate writes, and so in two TLS records.
 	Apart bool
 }
 
-// A Load is one run. Exactly one of Chains and Codes is used, by Operation.
+// A Load is one run. It uses either Chains or Codes, depending on Operation.
 type Load struct {
 	Target      Target
 	Operation   Operation
 	Connections int
-	// The run ends after Duration or Requests, whichever comes first, or when
-	// the codes are used up. Zero means no such bound.
+	// The run ends after Duration or Requests, whichever comes first, or when the codes
+	// are used up. Zero means no limit.
 	Duration time.Duration
 	Requests int64
-	// Rate is how many requests are due each second, at equal distances. One
-	// that is late because every connection waits for an answer counts from
-	// when it was due. Zero: each connection makes the next at once.
+	// Rate is the number of requests due each second, at equal distances. If a request is
+	// late because every connection waits for a response, its latency counts from when it
+	// was due. With zero, each connection sends its next request at once.
 	Rate float64
-	// Pause is how long a connection waits when the server is down or says that it has
-	// too much to do. Zero: 20 ms.
+	// Pause is how long a connection pauses when the server is down or overloaded. Zero
+	// means 20 ms.
 	Pause time.Duration
 
 	Chains []*Chains // one for each connection
 	Codes  []string
 	// Collect keeps the refresh tokens that codes were redeemed for.
 	Collect bool
-	// PID is the server's process, if its use of the machine can be read.
+	// PID is the server's process, to read its resource usage.
 	PID      int
 	Progress func(Progress) // called each second, if set
 }
 
-// Chains are the refresh tokens of one connection, which it uses in turn. They
-// outlive a run: the next goes on with the tokens that the last one got.
+// Chains are the refresh tokens that one connection uses in turn. They outlive a run: the
+// next run continues with the last tokens.
 type Chains struct {
 	tokens [][]byte
 	next   int
@@ -130,7 +130,7 @@ type Chains struct {
 // Copy returns chains with the same tokens, for another connection.
 func (c *Chains) Copy() *Chains { return &Chains{tokens: slices.Clone(c.tokens)} }
 
-// Split deals tokens out to n connections.
+// Split distributes tokens to n connections.
 func Split(tokens []string, n int) []*Chains {
 	all := make([]*Chains, n)
 	for i := range all {
@@ -143,7 +143,7 @@ func Split(tokens []string, n int) []*Chains {
 	return all
 }
 
-// Tokens lists them as they are now.
+// Tokens returns the current tokens.
 func (c *Chains) Tokens() []string {
 	list := make([]string, 0, len(c.tokens))
 	for _, t := range c.tokens {
@@ -155,36 +155,36 @@ func (c *Chains) Tokens() []string {
 // Progress is the state of a run.
 type Progress struct {
 	Elapsed time.Duration
-	Done    int64   // right answers
-	Rate    float64 // right answers per second since the last report
+	Done    int64   // correct responses
+	Rate    float64 // correct responses per second since the last report
 	Errors  int64
 }
 
-// Usage is what a process has used: processor time since its start, and memory now and at
-// most.
+// Usage is the resource usage of a process: its processor time since its start, and its
+// current and maximal memory.
 type Usage struct {
 	CPU            time.Duration
 	Resident, Peak int64 // bytes
 }
 
-// A Result is what a run measured.
+// A Result is the result of a run.
 type Result struct {
-	Requests int64 // right answers
+	Requests int64 // correct responses
 	Errors   map[string]int64
 	Elapsed  time.Duration
-	Latency  Histogram // of right answers
+	Latency  Histogram // of correct responses
 	Tokens   []string  // see Load.Collect
-	Sample   []byte    // body of one right answer
-	// Server is what the server used during the run, CPU as a difference; nil
-	// if it could not be read.
+	Sample   []byte    // body of a correct response
+	// Server is what the server used during the run, with CPU as a difference; nil if
+	// that could not be read.
 	Server *Usage
 }
 
-// Throughput is right answers per second.
+// Throughput returns correct responses per second.
 func (r *Result) Throughput() float64 { return float64(r.Requests) / r.Elapsed.Seconds() }
 
-// CPUPerRequest is the server's processor time for one request, with that of
-// requests which went wrong spread over the others; zero if it is unknown.
+// CPUPerRequest returns the server's processor time per correct response, which includes
+// that of failed requests; zero if unknown.
 func (r *Result) CPUPerRequest() time.Duration {
 	if r.Server == nil || r.Requests == 0 {
 		return 0
@@ -192,7 +192,7 @@ func (r *Result) CPUPerRequest() time.Duration {
 	return r.Server.CPU / time.Duration(r.Requests)
 }
 
-// Failed is how many requests went wrong.
+// Failed returns the number of failed requests.
 func (r *Result) Failed() (n int64) {
 	for _, k := range r.Errors {
 		n += k
@@ -200,7 +200,7 @@ func (r *Result) Failed() (n int64) {
 	return n
 }
 
-// Kinds lists the kinds of errors, the most frequent first.
+// Kinds returns the kinds of errors, the most frequent first.
 func (r *Result) Kinds() []string {
 	return slices.SortedFunc(maps.Keys(r.Errors), func(a, b string) int {
 		return cmp.Or(cmp.Compare(r.Errors[b], r.Errors[a]), cmp.Compare(a, b))
@@ -230,10 +230,9 @@ func (l *Load) check() error {
 	return nil
 }
 
-// Run runs the load. Requests that are under way at the end are waited for and
-// count. Connections are opened before the clock starts, except for Connect.
-// The error is for a load that cannot run at all; a Result may be full of
-// errors of single requests.
+// Run runs the load. It waits for pending requests at the end and counts them.
+// Connections are opened before the clock starts, except for Connect. An error means that
+// the load cannot run at all; errors of single requests are in the Result.
 func (l Load) Run(ctx context.Context) (*Result, error) {
 	if err := l.check(); err != nil {
 		return nil, err
@@ -295,7 +294,7 @@ func (l Load) Run(ctx context.Context) (*Result, error) {
 	return res, ctx.Err()
 }
 
-// A run is what the workers of one load share.
+// A run is the shared state of a load's workers.
 type run struct {
 	*Load
 	addr  string
@@ -321,7 +320,7 @@ func newRun(l *Load) (*run, error) {
 	}
 	r.tls.ServerName = u.Hostname()
 	r.tls.NextProtos = []string{"http/1.1"}
-	r.tls.ClientSessionCache = nil // each connection pays for its own handshake
+	r.tls.ClientSessionCache = nil // each connection makes a complete handshake
 	verifyOnce(r.tls)
 	if l.Pause == 0 {
 		l.Pause = defaultPause
@@ -356,7 +355,7 @@ func newRun(l *Load) (*run, error) {
 		r.form = []byte(credentials + "&token=")
 	case Verify:
 		scheme := "Bearer "
-		if l.Target.Proof != nil { // of the request that the proxy asks about
+		if l.Target.Proof != nil { // for the request that the proxy verifies
 			scheme, common = "DPoP ", common+"X-Original-Method: GET\r\nX-Original-Uri: /\r\n"
 		}
 		r.head = []byte("GET " + common + "Authorization: " + scheme)

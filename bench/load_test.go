@@ -20,23 +20,22 @@ import (
 	"time"
 )
 
-// An endpoint is a token endpoint with one row per chain, which answers
-// wrongly where misbehave says so.
+// An endpoint is a token endpoint with one row per chain, whose responses are wrong where
+// misbehave says so.
 type endpoint struct {
 	t *testing.T
-	// misbehave is called with the number of a request, from 1. It may answer
-	// by itself and then returns true.
+	// misbehave is called with the number of a request, counted from 1. It returns true if
+	// it has sent the response.
 	misbehave func(n int64, w http.ResponseWriter) bool
 	requests  atomic.Int64
 
 	mu     sync.Mutex
-	chains map[string]string // name of a chain: its present token
+	chains map[string]string // the current token by the name of the chain
 	codes  map[string]bool
 	conns  map[string]bool // remote addresses
 }
 
-// A token is "NAME.NUMBER"; refresh tokens need escaping here and there, so
-// that escaping is tested.
+// A token is "NAME.NUMBER". Some refresh tokens contain characters that must be escaped.
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	n := e.requests.Add(1)
 	if err := r.ParseForm(); err != nil {
@@ -111,7 +110,7 @@ func TestEachChainGoesOnWithTheTokenItGot(t *testing.T) {
 	var e endpoint
 	target, tokens := e.start(t, 10)
 	load := Load{Target: target, Operation: Refresh, Connections: 4, Requests: 500, Chains: Split(tokens, 4)}
-	for run := range 2 { // the second goes on with the first one's tokens
+	for run := range 2 { // the second run continues with the first one's tokens
 		r, err := load.Run(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -198,7 +197,7 @@ func TestEveryWrongAnswerIsCountedByItsKind(t *testing.T) {
 	if r.Failed() != 6 || len(want) != 6 || r.Requests != 194 || r.Latency.Count() != 194 {
 		t.Errorf("%d right, %d latencies, errors %v, want 194 and 6 kinds once each", r.Requests, r.Latency.Count(), r.Errors)
 	}
-	// Nothing was lost by a wrong answer: the chains go on.
+	// A wrong response loses nothing: the chains continue.
 	if e.requests.Load() != 200 {
 		t.Errorf("the server saw %d requests", e.requests.Load())
 	}
@@ -307,7 +306,7 @@ func TestARunEndsWithItsDurationOrItsContext(t *testing.T) {
 		t.Errorf("%d right in %s, errors %v", r.Requests, r.Elapsed, r.Errors)
 	}
 
-	// A server that never answers does not hold up an interruption.
+	// A server that never responds does not delay an interruption.
 	held := make(chan struct{})
 	var once sync.Once
 	silent := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

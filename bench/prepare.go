@@ -17,8 +17,8 @@ import (
 
 // This file prepares a load with codes and tokens, and prints its result.
 
-// IssueCodes calls issue until it has n codes. It stops early when half of the
-// lifetime of the first one is over, because all of them are still to be used.
+// IssueCodes calls issue until it has n codes. It stops early when half of the first
+// code's lifetime is over, because all codes must still be usable.
 func IssueCodes(ctx context.Context, n int64, issue func(context.Context) (code string, expires time.Time, err error)) ([]string, error) {
 	first, expires, err := issue(ctx)
 	if err != nil {
@@ -49,7 +49,7 @@ func IssueCodes(ctx context.Context, n int64, issue func(context.Context) (code 
 	return codes, err
 }
 
-// Redeem redeems codes for the refresh tokens of the load.
+// Redeem redeems codes and uses the refresh tokens for the load.
 func (l *Load) Redeem(ctx context.Context, codes []string) error {
 	redeem := Load{Target: l.Target, Operation: Code, Connections: l.Connections, Codes: codes, Collect: true}
 	r, err := redeem.Run(ctx)
@@ -63,7 +63,7 @@ func (l *Load) Redeem(ctx context.Context, codes []string) error {
 	return nil
 }
 
-// ReadTokens reads the load's refresh tokens from a file, one in each line.
+// ReadTokens reads the load's refresh tokens from a file, one per line.
 func (l *Load) ReadTokens(file string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -82,7 +82,7 @@ func (l *Load) ReadTokens(file string) error {
 	return nil
 }
 
-// SaveTokens replaces the file by the load's present refresh tokens, in one step.
+// SaveTokens atomically replaces the file by the load's current refresh tokens.
 func (l *Load) SaveTokens(file string) error {
 	if l.Chains == nil {
 		return nil
@@ -96,7 +96,7 @@ func (l *Load) SaveTokens(file string) error {
 	return deployment.ReplaceFile(file, []byte(text.String()), 0o600)
 }
 
-// Trust returns a configuration that trusts the certificate authorities of a file.
+// Trust returns a TLS configuration that trusts the certificate authorities in a file.
 func Trust(caFile string) (*tls.Config, error) {
 	pem, err := os.ReadFile(caFile)
 	if err != nil {
@@ -109,7 +109,7 @@ func Trust(caFile string) (*tls.Config, error) {
 	return &tls.Config{RootCAs: pool}, nil
 }
 
-// Fields is the result for people.
+// Fields returns the result for people.
 func (r *Result) Fields(l Load) [][2]string {
 	fields := [][2]string{
 		{"requests", fmt.Sprintf("%d right in %.1f s on %d connections", r.Requests, r.Elapsed.Seconds(), l.Connections)},
@@ -125,7 +125,7 @@ func (r *Result) Fields(l Load) [][2]string {
 	return append(fields, [2]string{"errors", r.faults()})
 }
 
-// View is the result for programs.
+// View returns the result for programs.
 func (r *Result) View(l Load) any {
 	type usage struct {
 		PID      int     `json:"pid"`
@@ -152,10 +152,10 @@ func (r *Result) View(l Load) any {
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// cpu is the server's processor time for each request, in microseconds.
+// cpu returns the server's processor time per request, in microseconds.
 func (r *Result) cpu() float64 { return float64(r.CPUPerRequest().Nanoseconds()) / 1000 }
 
-// faults lists errors by kind, the most frequent first.
+// faults returns errors by kind, the most frequent first.
 func (r *Result) faults() string {
 	if r.Failed() == 0 {
 		return "none"

@@ -12,17 +12,17 @@ import (
 	"time"
 )
 
-// clockTick is the unit of /proc/PID/stat. Linux shows a hundred a second to
-// programs on every architecture that Go knows.
+// clockTick is the unit of /proc/PID/stat. On every architecture of Go, Linux reports 100
+// ticks per second to programs.
 const clockTick = 10 * time.Millisecond
 
-// ReadUsage reads what a process has used so far.
+// ReadUsage returns the resource usage of a process so far.
 func ReadUsage(pid int) (u Usage, err error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return u, fmt.Errorf("read the server's processor time: %w", err)
 	}
-	// The second field is the program's name, which may hold anything.
+	// The second field is the program's name, which may contain anything.
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	const user, system = 14 - 3, 15 - 3 // proc(5) counts from 1, and the name is field 2
 	if len(fields) <= system {
@@ -53,9 +53,9 @@ func ReadUsage(pid int) (u Usage, err error) {
 	return u, nil
 }
 
-// DiskWritten is how many bytes the disk of a directory has written, by all processes and
-// with the file system's own records, once nothing is left to be written. It is not known
-// for a directory that is on no disk of this machine.
+// DiskWritten returns how many bytes the disk of a directory has written, by all
+// processes and including the file system's own records, after flushing everything. It is
+// unknown for a directory that is not on a disk of this machine.
 func DiskWritten(dir string) (n int64, known bool) {
 	var st syscall.Stat_t
 	if syscall.Stat(dir, &st) != nil {
@@ -69,7 +69,8 @@ func DiskWritten(dir string) (n int64, known bool) {
 	return sectorsWritten(string(stats), uint64(st.Dev))
 }
 
-// sectorsWritten finds a device in /proc/diskstats, whose sectors have 512 bytes (proc(5)).
+// sectorsWritten finds a device in /proc/diskstats, where a sector has 512 bytes
+// (proc(5)).
 func sectorsWritten(stats string, device uint64) (n int64, known bool) {
 	major, minor := device>>8&0xfff, device&0xff|device>>12&0xfff00
 	for line := range strings.Lines(stats) {
@@ -83,7 +84,7 @@ func sectorsWritten(stats string, device uint64) (n int64, known bool) {
 	return 0, false
 }
 
-// SocketOwner is the process that listens on a Unix socket.
+// SocketOwner returns the process that listens on a Unix socket.
 func SocketOwner(path string) (pid int, err error) {
 	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {

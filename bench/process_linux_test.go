@@ -26,7 +26,7 @@ func TestAProcessCanBeMeasuredAndFoundByItsSocket(t *testing.T) {
 	if before.Resident < 1<<20 || before.Peak < before.Resident {
 		t.Errorf("memory: %+v", before)
 	}
-	// The clock of a process ticks a hundred times a second.
+	// A process's clock has a hundred ticks a second.
 	after := before
 	for deadline := time.Now().Add(10 * time.Second); after.CPU == before.CPU && time.Now().Before(deadline); {
 		for i := range 1 << 20 {

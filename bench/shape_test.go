@@ -16,8 +16,8 @@ import (
 type records struct {
 	net.Conn
 	sent   *atomic.Int64
-	header []byte // of the present record
-	rest   int    // what it still has of content
+	header []byte // of the current record
+	rest   int    // remaining bytes of its content
 }
 
 func (r *records) Read(b []byte) (int, error) {
@@ -44,8 +44,8 @@ func (c counted) Accept() (net.Conn, error) {
 	return &records{Conn: conn, sent: c.sent}, err
 }
 
-// A request has the header lines of its shape, and its body in a record of its own where
-// that is the shape.
+// A request has the header lines of its shape, and its body in a separate record if Apart
+// is set.
 func TestRequestsHaveTheShapeOfAClient(t *testing.T) {
 	const requests = 20
 	sent := map[bool]int64{}
@@ -73,7 +73,7 @@ func TestRequestsHaveTheShapeOfAClient(t *testing.T) {
 		}
 		sent[apart] = records.Load()
 	}
-	// The record that closes a connection is only counted if the server still reads it.
+	// The record that closes a connection counts only if the server still reads it.
 	if more := sent[true] - sent[false]; more < requests-1 || more > requests+1 {
 		t.Errorf("%d records with the body apart, %d without, of %d requests", sent[true], sent[false], requests)
 	}

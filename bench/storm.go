@@ -13,24 +13,24 @@ import (
 	"time"
 )
 
-// A Storm sends requests that its caller writes, as fast as they are answered, and
-// counts the answers. None of them is wrong: it is the load beside which another one is
-// measured.
+// A Storm sends requests that its caller writes, as fast as the server responds, and
+// counts the responses. It checks none of them: it is the background load of another
+// measurement.
 type Storm struct {
-	Endpoint    string // https URL, of which host and port count
+	Endpoint    string // https URL, of which only host and port are used
 	TLS         *tls.Config
 	Connections int
-	// Pause is how long a connection waits after it was refused for want of room (429
-	// and 503).
+	// Pause is how long a connection pauses after a 429 or a 503.
 	Pause time.Duration
-	// Each is how long it waits after any answer, as a person does. Zero: not at all.
+	// Each is how long a connection pauses after any response, as a person does. Zero
+	// means no pause.
 	Each time.Duration
 	// Next appends the next request of a connection to b, with FormRequest or
 	// PageRequest.
 	Next func(b []byte, connection int) []byte
 }
 
-// FormRequest appends a POST of a form to b, which a proxy sends for an address.
+// FormRequest appends a POST of a form to b, as a proxy forwards it for a client address.
 func FormRequest(b []byte, host, path string, from netip.Addr, form string) []byte {
 	b = fmt.Appendf(b, "POST %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: mintage-bench\r\nX-Forwarded-For: %s\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: ", path, host, from)
 	b = strconv.AppendInt(b, int64(len(form)), 10)
@@ -38,16 +38,16 @@ func FormRequest(b []byte, host, path string, from netip.Addr, form string) []by
 	return append(b, form...)
 }
 
-// PageRequest appends a GET by a browser that is signed in to b.
+// PageRequest appends a GET to b, as by a browser that is signed in.
 func PageRequest(b []byte, host, path string, from netip.Addr, session string) []byte {
 	return fmt.Appendf(b, "GET %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: mintage-bench\r\nX-Forwarded-For: %s\r\nCookie: __Host-mintage_session=%s\r\n\r\n", path, host, from, session)
 }
 
-// Answers are how many requests were answered with each status, and under zero how many
-// got no answer.
+// Answers are the numbers of responses by status, and under zero of requests without a
+// response.
 type Answers map[int]int64
 
-// Run sends until ctx ends.
+// Run sends requests until ctx ends.
 func (s Storm) Run(ctx context.Context) (Answers, error) {
 	u, err := url.Parse(s.Endpoint)
 	if err != nil || u.Scheme != "https" {
@@ -72,7 +72,7 @@ func (s Storm) Run(ctx context.Context) (Answers, error) {
 	return all, nil
 }
 
-// send uses one connection, and another one after it has failed.
+// send uses one connection, and opens a new one after a failure.
 func (s Storm) send(ctx context.Context, addr string, cfg *tls.Config, i int, answers Answers) {
 	var c *conn
 	var request []byte
@@ -115,9 +115,9 @@ func (s Storm) send(ctx context.Context, addr string, cfg *tls.Config, i int, an
 	}
 }
 
-// Silence opens connections from addresses of this machine in turn, and sends nothing on
-// them. One that the server closes is opened again after a second. It returns when ctx
-// ends.
+// Silence opens connections from addresses of this machine in turn, and sends nothing
+// over them. When the server closes a connection, it opens another one after a second. It
+// returns when ctx ends.
 func Silence(ctx context.Context, endpoint string, connections int, from ...netip.Addr) error {
 	u, err := url.Parse(endpoint)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// defaultPause is Load.Pause, unless that is set.
+// defaultPause is the default of Load.Pause.
 const defaultPause = 20 * time.Millisecond
 
 // A worker is one connection and what it owns.
@@ -20,7 +20,7 @@ type worker struct {
 	conn    *conn
 	chains  *Chains
 	request []byte
-	body    int // where the body begins in request, if it is sent apart
+	body    int // offset of the body in request, if it is sent separately
 	resp    response
 	answer  answer
 
@@ -84,7 +84,7 @@ func (w *worker) work(ctx context.Context) {
 		err := w.exchange(ctx, now, sent)
 		end := time.Now()
 		if err != nil && ctx.Err() != nil {
-			return // the run was interrupted, which is nobody's fault
+			return // the run was interrupted: not a fault
 		}
 		if err == nil {
 			w.latency.Add(end.Sub(now))
@@ -110,9 +110,9 @@ func (w *worker) work(ctx context.Context) {
 	}
 }
 
-// await returns the time at which a request is due, once it is, and false if that
-// is not before the load's end. The time that the system takes to wake this worker
-// up is not the server's, and drops no request.
+// await waits until a request is due and returns that time, or false if it is not due
+// before the load's end. A late wake-up by the system does not count against the server,
+// and drops no request.
 func (w *worker) await(ctx context.Context, ticket int64) (time.Time, bool) {
 	due := w.begin.Add(time.Duration(float64(ticket-1) / w.Rate * float64(time.Second)))
 	if w.Duration != 0 && due.Sub(w.begin) >= w.Duration {
@@ -158,7 +158,7 @@ func (w *worker) build(credential []byte) {
 	w.request = append(b, proof...)
 }
 
-// plain reports whether a credential is itself in a form body.
+// plain reports whether a credential needs no escaping in a form.
 func plain(b []byte) bool {
 	for _, c := range b {
 		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.') {
@@ -168,8 +168,7 @@ func plain(b []byte) bool {
 	return true
 }
 
-// exchange makes the request and checks the answer. A connection that failed
-// is closed.
+// exchange makes the request and checks the response. It closes a failed connection.
 func (w *worker) exchange(ctx context.Context, now time.Time, sent []byte) error {
 	w.resp.status = 0
 	w.answer = answer{}
@@ -214,9 +213,9 @@ func (w *worker) exchange(ctx context.Context, now time.Time, sent []byte) error
 	return w.answer.check(&w.resp, sent, w.Target.MaxExpiresIn)
 }
 
-// goOn decides what the chain does after an answer. A refused token is the end
-// of its chain. One without an answer is sent again: a server with a retry
-// window repeats the pair that was lost.
+// goOn continues a chain after a response. A refused token ends its chain. A token
+// without a response is sent again: within its retry window, the server repeats the lost
+// pair.
 func (w *worker) goOn(err error) {
 	c := w.chains
 	switch {
@@ -242,8 +241,8 @@ func (w *worker) count(err error) {
 	w.errors[kind]++
 }
 
-// transport names a failure without an answer by its cause alone: addresses
-// and ports would make each a kind of its own.
+// transport names a failure without a response by its cause alone: addresses and ports
+// would make each failure a kind of its own.
 func transport(step string, err error) error {
 	text := err.Error()
 	if i := strings.LastIndex(text, ": "); i >= 0 {

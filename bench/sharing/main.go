@@ -56,8 +56,8 @@ func login(p grant.Policy) (grant.Grant, holder) {
 
 const start grant.Instant = 1_800_000_000_000
 
-// refresh presents the holder's token at an instant. It reports whether the request
-// was answered.
+// refresh presents the holder's token at an instant. It reports whether the refresh
+// succeeded.
 func (h *holder) refresh(g *grant.Grant, p grant.Policy, now grant.Instant) bool {
 	d := g.Refresh(grant.Refresh{
 		Allowed: g.Scope, Generation: h.generation, IssuedAt: h.issuedAt, ExpiresAt: h.issuedAt.Add(p.RefreshLifetime),
@@ -74,19 +74,19 @@ func (h *holder) refresh(g *grant.Grant, p grant.Policy, now grant.Instant) bool
 // A pause draws the time until a process makes its next call.
 type pause func(*rand.Rand) time.Duration
 
-// now and then: independent calls, one every mean on average.
+// poisson makes independent calls, one every mean on average.
 func poisson(mean time.Duration) pause {
 	return func(r *rand.Rand) time.Duration { return time.Duration(r.ExpFloat64() * float64(mean)) }
 }
 
-// steady calls come exactly every interval.
+// steady makes calls exactly every interval.
 func steady(every time.Duration) pause {
 	return func(*rand.Rand) time.Duration { return every }
 }
 
-// share runs processes that read one token file and then keep their copies in
-// memory: each refreshes at its first call after the expiry of its access token. It
-// returns how long it takes until one of them is refused, or length.
+// share runs processes that read one token file and then keep their copies in memory;
+// each refreshes at its first call after the expiry of its access token. It returns the
+// time until one of them is refused, or length.
 func share(p grant.Policy, processes int, next pause, length time.Duration, r *rand.Rand) time.Duration {
 	g, first := login(p)
 	holders := slices.Repeat([]holder{first}, processes)
@@ -114,7 +114,7 @@ func share(p grant.Policy, processes int, next pause, length time.Duration, r *r
 	}
 }
 
-// sharingTable is the share of users of whom a process was refused within a day.
+// sharingTable returns the share of users for whom a process was refused within a day.
 func sharingTable() string {
 	var b strings.Builder
 	fmt.Fprint(&b, "| processes | a call every |")
@@ -156,7 +156,7 @@ func loggedOut(r rule, processes int, every time.Duration) (percent int, median 
 	return 100 * len(times) / users, times[len(times)/2]
 }
 
-// short writes a duration as people do: 20 s, 12 min, 1.5 h.
+// short formats a duration as people do: 20 s, 12 min, 1.5 h.
 func short(d time.Duration) string {
 	switch {
 	case d < time.Minute:

@@ -11,7 +11,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 )
 
-// The pages have what the program prints.
+// The pages contain the program's output.
 func TestThePagesHaveTheFigures(t *testing.T) {
 	page := func(name string) string {
 		text, err := os.ReadFile("../../docs/" + name)
@@ -36,8 +36,8 @@ func TestThePagesHaveTheFigures(t *testing.T) {
 	}
 }
 
-// Processes that share a token file, each calling in any order and at any rate, are
-// not logged out under a grace of a day; without one they are.
+// Processes that share a token file, each with calls in any order and at any rate, stay
+// logged in with a grace of a day, and not without one.
 func TestNobodyIsLoggedOutWithinTheGrace(t *testing.T) {
 	strict, graced := rules[1].policy(), rules[3].policy()
 	refused := 0
@@ -60,7 +60,7 @@ func TestNobodyIsLoggedOutWithinTheGrace(t *testing.T) {
 	}
 }
 
-// A process that comes back with a token older than the grace ends the grant.
+// A process that returns with a token older than the grace revokes the grant.
 func TestATokenOlderThanTheGraceEndsTheGrant(t *testing.T) {
 	p := rules[3].policy()
 	for _, c := range []struct {

@@ -25,7 +25,8 @@ var thefts = []theft{
 	{"a token of last week, off an old disk", func(p grant.Policy) float64 { return found(p, 7*day) }},
 }
 
-// usedOnce tries every second between two refreshes of the owner.
+// usedOnce is a thief who uses the token once; it tries every second between two
+// refreshes of the owner.
 func usedOnce(p grant.Policy) float64 {
 	noticed := 0
 	lifetime := int(p.AccessLifetime / time.Second)
@@ -53,7 +54,7 @@ func followed(p grant.Policy) float64 {
 	return 0
 }
 
-// weekend is a thief who goes on for two days without the owner.
+// weekend is a thief who continues for two days without the owner.
 func weekend(p grant.Policy) float64 {
 	g, owner := login(p)
 	thief := owner
@@ -68,7 +69,7 @@ func weekend(p grant.Policy) float64 {
 	return 0
 }
 
-// found is a thief who finds a token that was issued some time ago.
+// found is a thief who finds a token that was issued a while ago.
 func found(p grant.Policy, age time.Duration) float64 {
 	g, owner := login(p)
 	thief := owner
@@ -81,7 +82,7 @@ func found(p grant.Policy, age time.Duration) float64 {
 	return 0
 }
 
-// theftTable is the share of thefts that are noticed: the grant ends.
+// theftTable returns the share of thefts that are noticed, which end the grant.
 func theftTable() string {
 	var b strings.Builder
 	fmt.Fprint(&b, "| stolen |")

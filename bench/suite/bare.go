@@ -15,18 +15,17 @@ import (
 	"github.com/mintage/mintage/internal/server"
 )
 
-// tunedGC and tunedThreads are what `mintage serve` sets for itself. The bare
-// handler is measured as Go runs it, and again with these, which is a harder
-// yardstick: it compares only the work on a request.
+// tunedGC and tunedThreads are the settings that `mintage serve` makes for itself. The
+// bare handler is measured with Go's defaults, and again with these settings, which is a
+// harder comparison: it covers only the work on a request.
 const tunedGC = 400
 
 func tunedThreads() int { return runtime.GOMAXPROCS(0) + 1 }
 
-// bare is the yardstick, in a process of its own: a net/http handler that
-// parses the form and writes a fixed JSON body, behind the same listener, TLS
-// settings and timeouts as the real server. With signing, it also makes one
-// ES256 signature for each answer, and does nothing with it; with verifying, it
-// verifies one. It runs until it is killed.
+// bare is the yardstick, in a process of its own: a net/http handler that parses the form
+// and writes a fixed JSON body, behind the same listener, TLS settings and timeouts as
+// the real server. With signing, it also makes an unused ES256 signature for each
+// response; with verifying, it verifies one. It runs until it is killed.
 func bare(certFile, keyFile, bodyFile, mode string) error {
 	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
 	body, err := os.ReadFile(bodyFile)

@@ -21,16 +21,16 @@ import (
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
-// A child is a server process of the suite's own.
+// A child is a server process that the suite has started.
 type child struct {
 	cmd    *exec.Cmd
-	log    string // file with its standard error
+	log    string // the file with its standard error
 	done   chan struct{}
 	target bench.Target
 }
 
-// start runs a command whose standard error goes to a file. It dies with the
-// suite, and does not hear the terminal's Ctrl-C: the suite stops it.
+// start runs a command whose standard error goes to a file. The command is killed when
+// the suite dies, and does not receive the terminal's Ctrl-C: the suite stops it.
 func start(cmd *exec.Cmd, log string) (*child, error) {
 	f, err := os.Create(log)
 	if err != nil {
@@ -52,13 +52,13 @@ func start(cmd *exec.Cmd, log string) (*child, error) {
 
 func (c *child) pid() int { return c.cmd.Process.Pid }
 
-// kill ends the process, if it has not ended.
+// kill kills the process, unless it has ended.
 func (c *child) kill() {
 	c.cmd.Process.Kill()
 	<-c.done
 }
 
-// stop ends the process as an operator would, so that it closes its store.
+// stop stops the process as an operator would, so that it closes its store.
 func (c *child) stop() error {
 	c.cmd.Process.Signal(syscall.SIGTERM)
 	select {
@@ -78,7 +78,7 @@ func (c *child) failure(what string) error {
 	return fmt.Errorf("%s %s\n%s", c.cmd.Args[0], what, text[max(0, len(text)-2000):])
 }
 
-// await waits until a server is ready. It is killed if that fails.
+// await waits until a server is ready, and kills it if that fails.
 func (c *child) await(ctx context.Context, ready func() (bool, error)) error {
 	for deadline := time.Now().Add(30 * time.Second); ; {
 		done, err := ready()
@@ -104,7 +104,7 @@ func (c *child) await(ctx context.Context, ready func() (bool, error)) error {
 	}
 }
 
-// serve runs the real program on a dataset until it is ready.
+// serve runs the real program on a dataset and waits until it is ready.
 func serve(ctx context.Context, program string, d *dataset, args ...string) (*child, error) {
 	file := filepath.Join(d.dir, "dev.json")
 	c, err := start(exec.Command(program, append([]string{"serve", "--dev", "--data", d.dir, "--listen", "127.0.0.1:0",
@@ -117,7 +117,7 @@ func serve(ctx context.Context, program string, d *dataset, args ...string) (*ch
 		CAFile        string `json:"ca_file"`
 	}
 	err = c.await(ctx, func() (bool, error) {
-		// The server writes the file in one step, when it can be reached.
+		// The server writes the file atomically, when it accepts connections.
 		text, err := os.ReadFile(file)
 		if err != nil {
 			return false, nil
@@ -139,8 +139,8 @@ func serve(ctx context.Context, program string, d *dataset, args ...string) (*ch
 	return c, nil
 }
 
-// serveBare runs the yardstick with another server's certificate. Every
-// request gets body. environ adds to the environment.
+// serveBare runs the yardstick with another server's certificate. It responds to every
+// request with body. environ adds to the environment.
 func serveBare(flag string, like *child, d *dataset, body []byte, environ ...string) (*child, error) {
 	file := filepath.Join(d.dir, "bare-body.json")
 	if err := os.WriteFile(file, body, 0o600); err != nil {
@@ -184,7 +184,7 @@ func readPool(file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// commits counts the write transactions of a running server's store: the
+// commits returns the number of write transactions of a running server's store. The
 // WAL-index begins with a version, padding, and a counter of transactions
 // (https://www.sqlite.org/walformat.html#the_wal_index_header).
 func commits(dir string) (uint32, error) {

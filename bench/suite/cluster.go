@@ -19,8 +19,7 @@ import (
 	"github.com/mintage/mintage/internal/store/postgres/pgtest"
 )
 
-// A cluster is a PostgreSQL of the suite's own with two databases: the nodes' and
-// pgbench's.
+// A cluster is a PostgreSQL of the suite with two databases, the nodes' and pgbench's.
 type cluster struct {
 	server *pgtest.Server
 	admin  *pgx.Conn // to the nodes' database
@@ -33,7 +32,7 @@ const (
 
 func (k *cluster) url() string { return k.server.URL(nodesDatabase) }
 
-// open is an opener.
+// open implements opener.
 func (k *cluster) open(ctx context.Context, _ string) (store.Store, error) {
 	return postgres.Create(ctx, postgres.Database{URL: k.url()}, nil)
 }
@@ -71,13 +70,12 @@ func (k *cluster) stop() error {
 	return k.server.Stop()
 }
 
-// fillSQL makes grants that are as long as the nodes', with ids that pgbench can
-// compute.
+// fillSQL makes grants as long as the nodes', with ids that pgbench can compute.
 const fillSQL = `INSERT INTO grants (id, realm, client, subject, scope, authorized_at, auth_time, claims, generation, version, rotated_at, key_id,
 	expires_at, delete_after, access_floor, attempt, state, reason)
 	SELECT substr(sha256(n::text::bytea), 1, 16), $1, $2, repeat('s', 36), $3, n, 0, '', 1, 1, n, n, n, n, 0, n, 1, 0 FROM generate_series(1, $4) AS n`
 
-// fill makes the table of pgbench: the same one.
+// fill creates the same table for pgbench.
 func (k *cluster) fill(ctx context.Context, client string, grants int) error {
 	url := k.server.URL(pgbenchDatabase)
 	st, err := postgres.Create(ctx, postgres.Database{URL: url}, nil)
@@ -103,7 +101,7 @@ func (k *cluster) fill(ctx context.Context, client string, grants int) error {
 	return nil
 }
 
-// pgbenchScript is the update that a refresh makes, of one row by its key.
+// pgbenchScript is the update that a refresh makes: one row by its key.
 const pgbenchScript = `\set n random(1, %d)
 \set v random(1, 1000000000)
 UPDATE grants SET generation = :v, version = :v, rotated_at = :v, key_id = :v, expires_at = :v, delete_after = :v, access_floor = :v,
@@ -112,7 +110,7 @@ UPDATE grants SET generation = :v, version = :v, rotated_at = :v, key_id = :v, e
 
 func pgbenchName(clients int) string { return fmt.Sprintf("pgbench-%d", clients) }
 
-// pgbench has so many clients make the update.
+// pgbench runs the update with a number of clients.
 func (k *cluster) pgbench(ctx context.Context, clients, grants int, d time.Duration) (m measured, err error) {
 	script, err := os.CreateTemp("", "mintage-bench-")
 	if err != nil {
@@ -134,7 +132,7 @@ func (k *cluster) pgbench(ctx context.Context, clients, grants int, d time.Durat
 	return readPgbench(out)
 }
 
-// readPgbench reads what pgbench says at its end.
+// readPgbench reads the final output of pgbench.
 func readPgbench(out []byte) (m measured, err error) {
 	find := func(text string) (v float64) {
 		found := regexp.MustCompile(text).FindSubmatch(out)
@@ -160,21 +158,21 @@ func readPgbench(out []byte) (m measured, err error) {
 	return m, nil
 }
 
-// A work is what the server has done so far.
+// A work is the work that the database server has done so far.
 type work struct{ wal, images, syncs, commits int64 }
 
 func (w work) since(b work) work {
 	return work{w.wal - b.wal, w.images - b.images, w.syncs - b.syncs, w.commits - b.commits}
 }
 
-// work reads it. What a session has done may be missing while it lasts.
+// work reads the server's statistics. Those of a running session may be missing.
 func (k *cluster) work(ctx context.Context) (w work, err error) {
 	err = k.admin.QueryRow(ctx, `SELECT pg_current_wal_lsn() - '0/0', wal_fpi, wal_sync, (SELECT xact_commit FROM pg_stat_database WHERE datname = $1)
 		FROM pg_stat_wal`, nodesDatabase).Scan(&w.wal, &w.images, &w.syncs, &w.commits)
 	return w, err
 }
 
-// processors is the processor time of each process of the server.
+// processors returns the processor time of each process of the server.
 func (k *cluster) processors(ctx context.Context) (map[int]time.Duration, error) {
 	rows, err := k.admin.Query(ctx, `SELECT pid FROM pg_stat_activity`)
 	if err != nil {
@@ -186,7 +184,7 @@ func (k *cluster) processors(ctx context.Context) (map[int]time.Duration, error)
 	}
 	used := map[int]time.Duration{}
 	for _, pid := range pids {
-		// One may have ended since.
+		// The process may have ended since.
 		if u, err := bench.ReadUsage(pid); err == nil {
 			used[pid] = u.CPU
 		}
@@ -194,7 +192,7 @@ func (k *cluster) processors(ctx context.Context) (map[int]time.Duration, error)
 	return used, nil
 }
 
-// sessions is how many connections the nodes have.
+// sessions returns the number of the nodes' connections.
 func (k *cluster) sessions(ctx context.Context) (n int, err error) {
 	err = k.admin.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE datname = $1 AND pid <> pg_backend_pid()`, nodesDatabase).Scan(&n)
 	return n, err
@@ -212,7 +210,7 @@ func (k *cluster) quiet(ctx context.Context) error {
 	}
 }
 
-// rows is what the grants take on disk, in bytes.
+// rows are the bytes that the grants occupy on disk.
 type rows struct{ grants, table, key, indexes int64 }
 
 func (k *cluster) rows(ctx context.Context) (r rows, err error) {

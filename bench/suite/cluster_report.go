@@ -15,13 +15,13 @@ type clusterReport struct {
 	report
 	costs       []cost
 	rows        rows
-	connections int // of three nodes, to the database
+	connections int // of three nodes to the database
 }
 
-// A cost is what so many callers have asked of the database.
+// A cost is what the requests of a number of callers cost the database.
 type cost struct {
 	callers int
-	images  bool // begun with a checkpoint
+	images  bool // after a checkpoint
 	measured
 	work work
 }
@@ -47,7 +47,7 @@ func (r *clusterReport) rate(name string) float64 {
 	return median(list)
 }
 
-// databaseCPU is microseconds of the database's processors for each request.
+// databaseCPU returns microseconds of the database's processors per request.
 func (m measured) databaseCPU() float64 {
 	return float64(m.database.Nanoseconds()) / 1000 / float64(m.Requests)
 }
@@ -56,14 +56,14 @@ func tenths(v float64) string { return fmt.Sprintf("%.1f", v) }
 
 func (m measured) tail() float64 { return float64(m.Latency.Quantile(.99)) }
 
-// ofPgbench is the part of the throughput of pgbench that a node must reach, and ofOne
-// that of one node which several must: they share the machine's processors, and their rows
-// travel in smaller batches.
+// ofPgbench is the share of pgbench's throughput that a node must reach. ofOne is the
+// share of one node's throughput that several nodes must reach: they share the machine's
+// processors, and their rows travel in smaller batches.
 const ofPgbench = 0.92
 
 var ofOne = map[string]float64{twoNodes: 0.9, threeNodes: 0.95}
 
-// print writes Markdown.
+// print writes the report in Markdown.
 func (r *clusterReport) print(w io.Writer) {
 	if r.quick {
 		fmt.Fprintln(w, "\nA smoke test: too short for its figures to mean anything.")

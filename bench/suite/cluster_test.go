@@ -12,7 +12,7 @@ import (
 func TestAVerdictOnPostgreSQLIsWhatTheFigureSays(t *testing.T) {
 	verdicts := func(one, two, three int64, tail time.Duration) string {
 		r := clusterReport{report: newReport(options{rounds: 3}), rows: rows{grants: 1}}
-		// In each round the machine slows down, and the ratios stay.
+		// The machine is slower in each round, but the ratios are equal.
 		for slow := range int64(3) {
 			slow++
 			for name, n := range map[string]int64{

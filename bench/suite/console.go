@@ -19,17 +19,17 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// The bars of the console: how long the first byte of a page takes at p99, and how many
-// times as long refreshes take at p99 while operators click.
+// The limits of the console: the p99 of a page's first byte, and the factor by which the
+// p99 of refreshes may grow while operators click.
 const (
 	maxFirstByte = 100 * time.Millisecond
 	maxSlowdown  = 2
 )
 
-// operators are how many of them click, each once a second.
+// operators is the number of operators, who each click once a second.
 const operators = 2
 
-// fewGrants are the grants of the client whose grants an operator looks for among all.
+// fewGrants is how many grants the client has that an operator looks up among all grants.
 const fewGrants = 100
 
 // A console is a server whose operators click while clients refresh tokens.
@@ -38,19 +38,20 @@ type console struct {
 	host   *host
 	url    string
 	pages  []*page
-	few    *dataset // of the client with few grants
+	few    *dataset // the client with few grants
 	failed error
 }
 
-// A page is what an operator clicks at, and how long its first bytes took.
+// A page is a page on which operators click, and the times to its first byte.
 type page struct {
 	name, path string
 	form       url.Values // of a POST; nil: it is a GET
-	want       string     // a text of the page
+	want       string     // of a POST; nil for a GET
 	took       bench.Histogram
 }
 
-// A quiet or a busy run of refreshes, by their p50 and p99 in milliseconds.
+// latencies are the p50 and p99 of the refreshes in milliseconds, in a quiet or a busy
+// run.
 type latencies struct{ p50, p99 []float64 }
 
 func (r *latencies) add(m measured) {
@@ -58,8 +59,8 @@ func (r *latencies) add(m measured) {
 	r.p99 = append(r.p99, float64(m.Latency.Quantile(.99).Microseconds())/1000)
 }
 
-// measureConsole reports on both engines how long the pages of the console take while the
-// server is at half of its capacity, and what the refreshes lose by it.
+// measureConsole reports for both engines how long the console's pages take while the
+// server is at half of its capacity, and how much slower the refreshes become.
 func measureConsole(ctx context.Context, opt options) error {
 	rows, failed := "", error(nil)
 	err := onEachEngine(ctx, opt, func(engine string, filled crowd) error {
@@ -68,7 +69,7 @@ func measureConsole(ctx context.Context, opt options) error {
 		if c.host != nil {
 			c.host.kill()
 		}
-		if err != nil { // the other engine's figures are worth their time
+		if err != nil { // keep the other engine's figures
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", engine, err))
 		}
 		for _, l := range lines {
@@ -104,7 +105,7 @@ func (c *console) measure(ctx context.Context) (rows []string, err error) {
 		}
 		browsers = append(browsers, b)
 	}
-	// Each page once, so that what is made at its first use is no part of a figure.
+	// Open each page once, so that no figure includes work of its first use.
 	for _, p := range c.pages {
 		if _, err := c.click(ctx, browsers[0], p); err != nil {
 			return nil, err
@@ -113,7 +114,7 @@ func (c *console) measure(ctx context.Context) (rows []string, err error) {
 	var quiet, busy latencies
 	for round := range c.rounds {
 		turns := []*latencies{&quiet, &busy}
-		if round%2 == 1 { // each goes first in every second round
+		if round%2 == 1 { // the order alternates between rounds
 			slices.Reverse(turns)
 		}
 		for _, runs := range turns {
@@ -144,13 +145,13 @@ func (c *console) measure(ctx context.Context) (rows []string, err error) {
 		fmt.Sprintf("refreshes with clicks, %.2f times at p99 | %d | %.2f | %.2f | ≤ %d times | %s", slowdown, len(busy.p99), middle(busy.p50), middle(busy.p99), maxSlowdown, verdict)), nil
 }
 
-// middle is the median of a list.
+// middle returns the median of a list.
 func middle(list []float64) float64 {
 	list = slices.Sorted(slices.Values(list))
 	return (list[(len(list)-1)/2] + list[len(list)/2]) / 2
 }
 
-// row is a line about first bytes, whose p99 has a bar unless that is "".
+// row returns a line about first bytes; bar is the limit of their p99, or "".
 func row(name string, h *bench.Histogram, bar string) string {
 	verdict := ""
 	if bar != "" {
@@ -220,7 +221,7 @@ func (c *console) prepare(ctx context.Context) (err error) {
 	return nil
 }
 
-// enter makes an invitation, and returns a browser that has accepted it.
+// enter creates an invitation, and returns a browser that has accepted it.
 func (c *console) enter(ctx context.Context) (*http.Client, error) {
 	out, err := exec.CommandContext(ctx, c.program, append([]string{"console", "invite", "dev", "--json", "--data", c.dir}, c.args...)...).Output()
 	if err != nil {
@@ -241,7 +242,7 @@ func (c *console) enter(ctx context.Context) (*http.Client, error) {
 	return b, err
 }
 
-// click asks for a page, and returns how long its first byte took.
+// click opens a page, and returns the time to its first byte.
 func (c *console) click(ctx context.Context, b *http.Client, p *page) (took time.Duration, err error) {
 	method := http.MethodGet
 	if p.form != nil {
@@ -269,8 +270,8 @@ func (c *console) click(ctx context.Context, b *http.Client, p *page) (took time
 	return took, err
 }
 
-// clicking has each browser click once a second, at another page each time, until the
-// returned function is called, which returns what went wrong.
+// clicking makes each browser click once a second, on another page each time, until stop
+// is called, which returns the first error.
 func (c *console) clicking(ctx context.Context, browsers []*http.Client) (stop func() error) {
 	n := 0
 	end := every(time.Second/time.Duration(len(browsers)), func() {

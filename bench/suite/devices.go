@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// pollers is how many device codes are polled at the same moment. Those that wait are
-// limited for a client.
+// pollers is how many device codes are polled concurrently. A client's pending device
+// codes are limited.
 const pollers = 5
 
-// deviceCodes asks for the codes of devices, whose users never answer.
+// deviceCodes requests device codes whose users never decide.
 func (h *host) deviceCodes(ctx context.Context, n int) (list []string, err error) {
 	client := http.Client{Transport: &http.Transport{TLSClientConfig: h.target.TLS.Clone()}}
 	defer client.CloseIdleConnections()

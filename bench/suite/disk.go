@@ -14,16 +14,16 @@ import (
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
-// sizes is what a store's grants take on disk, in bytes.
+// sizes are the bytes that a store's grants occupy on disk.
 type sizes struct {
 	grants       int64
 	table, index int64 // pages of the table and of its indexes
-	payload      int64 // what the table's pages hold, without free space in them
+	payload      int64 // the content of the table's pages, without free space
 	file         int64
 }
 
-// readSizes reads them from a store that no server uses: its log has been
-// moved into the file (https://www.sqlite.org/dbstat.html).
+// readSizes reads the sizes from a store that no server uses, so that the log is
+// checkpointed into the file (https://www.sqlite.org/dbstat.html).
 func readSizes(ctx context.Context, dir string) (s sizes, err error) {
 	path := filepath.Join(dir, sqlite.FileName)
 	info, err := os.Stat(path)
@@ -46,7 +46,7 @@ func readSizes(ctx context.Context, dir string) (s sizes, err error) {
 		{[]any{&s.table, &s.payload}, "grants"},
 		{[]any{&s.index, new(int64)}, "grants_by_%"},
 	} {
-		// One row for the whole object, computed within SQLite.
+		// One row for the whole object, aggregated by SQLite.
 		row := db.QueryRowContext(ctx, `SELECT sum(pgsize), sum(payload) FROM dbstat WHERE name LIKE ? AND aggregate = TRUE`, q.object)
 		if err := row.Scan(q.to...); err != nil {
 			return s, fmt.Errorf("size of %s: %w", q.object, err)
@@ -55,7 +55,7 @@ func readSizes(ctx context.Context, dir string) (s sizes, err error) {
 	return s, nil
 }
 
-// probeDisk is the median time of a small write that is forced to disk.
+// probeDisk returns the median time of a small synchronous write.
 func probeDisk(dir string) (time.Duration, error) {
 	f, err := os.Create(filepath.Join(dir, "probe"))
 	if err != nil {

@@ -23,13 +23,13 @@ import (
 	"github.com/mintage/mintage/bench"
 )
 
-// defaultIterations is how often Hydra hashes a client's secret (PBKDF2) unless it is
-// configured. It does so for every request to its token endpoint. A random secret
-// needs one.
+// defaultIterations is Hydra's default number of PBKDF2 iterations for a client's secret,
+// which it computes for every request to its token endpoint. A random secret needs only
+// one.
 const defaultIterations = 25_000
 
-// hydra starts a Hydra on the kind of store of base, with the same client, and makes
-// its grants.
+// hydra starts a Hydra with the same client on the kind of store of base, and creates its
+// grants.
 func (p *peering) hydra(ctx context.Context, base *contender, iterations int) error {
 	program, err := filepath.Abs(filepath.Join(p.peers, "hydra"))
 	if err != nil {
@@ -40,7 +40,7 @@ func (p *peering) hydra(ctx context.Context, base *contender, iterations int) er
 		return fmt.Errorf("%w: run scripts/peers", err)
 	}
 	name := fmt.Sprintf("hydra_%s_%d", strings.ToLower(base.store), iterations)
-	// Its pool keeps two connections unless it is told to, and opens the others again.
+	// By default, its pool keeps two connections and opens the others again each time.
 	const pool = "max_conns=16&max_idle_conns=16"
 	dsn := "sqlite://" + filepath.Join(p.dir, name) + "?_fk=true&_journal_mode=WAL&" + pool
 	if base.store == "PostgreSQL" {
@@ -81,7 +81,7 @@ func (p *peering) hydra(ctx context.Context, base *contender, iterations int) er
 	}
 	c.target = base.targetAt("https://127.0.0.1:" + public + "/oauth2/token")
 	if c.introspection = h.address + "/admin/oauth2/introspect"; iterations != 1 {
-		// Hydra authenticates nobody there, so it would be the same.
+		// Hydra authenticates nobody at introspection, so the figure would be the same.
 		c.name, c.introspection = c.name+", secrets hashed as by default", ""
 	}
 	note("making %d grants on %s, %s", p.grants, c.name, c.store)
@@ -91,7 +91,7 @@ func (p *peering) hydra(ctx context.Context, base *contender, iterations int) er
 	return nil
 }
 
-// freePort returns a port that nobody listens on.
+// freePort returns a free port.
 func freePort() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -135,8 +135,9 @@ func (h *hydraAPI) call(ctx context.Context, method, path string, body, answer a
 	return json.Unmarshal(text, answer)
 }
 
-// seed makes the client and its grants. It brings the key for id_tokens, because Hydra
-// makes one of 4,096 bits for the first authorization, which may outlast its timeouts.
+// seed creates the client and its grants. It also imports the key for id_tokens, because
+// Hydra would generate a 4,096-bit key at the first authorization, which may exceed its
+// timeouts.
 func (h *hydraAPI) seed(ctx context.Context, c *contender, grants int) error {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -163,8 +164,8 @@ func (h *hydraAPI) seed(ctx context.Context, c *contender, grants int) error {
 	return nil
 }
 
-// grant makes a grant for a user: it follows the redirects as a browser does, and
-// decides by the admin API in place of the pages for sign-in and consent.
+// grant creates a grant for a user: it follows the redirects as a browser does, and
+// decides by the admin API instead of the pages for sign-in and consent.
 func (h *hydraAPI) grant(ctx context.Context, target bench.Target, user string) (refresh string, err error) {
 	jar, err := cookiejar.New(nil)
 	if err != nil {
@@ -203,8 +204,8 @@ func (h *hydraAPI) grant(ctx context.Context, target bench.Target, user string) 
 	return "", fmt.Errorf("authorization of %s: too many redirects", user)
 }
 
-// step reads where Hydra sends a browser: to the page for login or consent, with a
-// challenge, or to the client with a code.
+// step parses a redirect of Hydra: to the page for login or consent, with a challenge, or
+// to the client with a code.
 func step(location string) (next, value string, err error) {
 	u, err := url.Parse(location)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Command suite is `make bench`: it measures the real server against a bare
-// net/http handler on this machine, in one go, and prints a table. It exits
-// with status 1 if any answer was wrong, not if a figure misses its bar.
+// Command suite is `make bench`: it measures the real server against a bare net/http
+// handler on this machine, in one execution, and prints a table. The exit status is 1 if
+// any response was wrong, but not if a figure misses its limit.
 package main
 
 import (
@@ -33,19 +33,18 @@ type options struct {
 	entries     int // of each kind, with many or console
 	whole       bool
 	program     string
-	before      string // program to compare with
-	profile     string // file for a profile of the server
-	peers       string // directory of scripts/peers
+	before      string // the program to compare with
+	profile     string // the file for a profile of the server
+	peers       string // the directory of scripts/peers
 }
 
-// postgresGrants is how many grants are on PostgreSQL: enough that it finds each
-// by its key.
+// postgresGrants is how many grants are on PostgreSQL: enough for lookups by index.
 const postgresGrants = 10_000
 
-// smallGrants is how many grants the small store holds.
+// smallGrants is how many grants the small store contains.
 const smallGrants = 1000
 
-// The suite runs itself as the yardstick.
+// The suite runs itself with these flags as the yardstick.
 const (
 	bareFlag      = "-bare"
 	signingFlag   = "-bare-signing"
@@ -192,7 +191,7 @@ func fail(err error) {
 	os.Exit(1)
 }
 
-// build makes the program as a release would, but without its version, unless one is
+// build builds the program as for a release, but without its version, unless a program is
 // given.
 func (o options) build(ctx context.Context, dir string) (string, error) {
 	if o.program != "" {

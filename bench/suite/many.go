@@ -24,31 +24,31 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// maxAPIs is how many APIs a realm can have, less room for those that are created.
+// maxAPIs is how many APIs a realm can have, minus room for those that the run creates.
 const maxAPIs = 50_000
 
-// maxUsers is how many built-in users there are, of at most account.MaxUsers.
+// maxUsers is the number of built-in users, of at most account.MaxUsers.
 const maxUsers = account.MaxUsers - 2000
 
-// A crowd measures what the directory costs that holds many clients, APIs, users and
-// agreements of clients that registered themselves: of each as many as -entries says or
-// there can be, by the admin API of the real server, on both engines.
+// A crowd measures the cost of a directory with many clients, APIs, users and consents to
+// self-registered clients: as many of each as -entries says, up to the limits. It uses
+// the real server's admin API, on both engines.
 type crowd struct {
 	options
 	dir, program string
 	data         *dataset
 	open         opener
-	args         []string // of serve
+	args         []string // flags of serve
 	server       *child
 	admin        http.Client
 	lines        []line
 }
 
-// A line is a figure of the report. bad says that it misses its bar.
+// A line is a figure of the report. bad reports that it misses its limit.
 type line struct{ engine, name, value, bar, verdict string }
 
-// onEachEngine calls measure for each engine, whose store has a directory of its own, until
-// it returns an error.
+// onEachEngine calls measure for each engine, with a data directory of its own, until
+// measure returns an error.
 func onEachEngine(ctx context.Context, opt options, measure func(engine string, c crowd) error) (err error) {
 	dir, err := os.MkdirTemp("", "mintage-bench-")
 	if err != nil {
@@ -80,8 +80,8 @@ func onEachEngine(ctx context.Context, opt options, measure func(engine string, 
 	return nil
 }
 
-// measureMany fills a store of each engine and reports what a change, a page, a search
-// and a start take.
+// measureMany fills a store of each engine and reports how long a change, a page, a
+// search and a start take.
 func measureMany(ctx context.Context, opt options) error {
 	var lines []line
 	err := onEachEngine(ctx, opt, func(engine string, c crowd) error {
@@ -110,7 +110,7 @@ func (c *crowd) measure(ctx context.Context) (err error) {
 	if c.data, err = makeDataset(ctx, c.dir, c.open, 0); err != nil {
 		return err
 	}
-	// The first start makes certificates, and shows what a server without many entries needs.
+	// The first start makes certificates, and measures a server without many entries.
 	first, err := serve(ctx, c.program, c.data, c.args...)
 	if err != nil {
 		return err
@@ -159,7 +159,7 @@ func (c *crowd) measure(ctx context.Context) (err error) {
 	return c.spread(ctx, target)
 }
 
-// fill stores the entries, many in a commit.
+// fill stores the entries, many per commit.
 func (c *crowd) fill(ctx context.Context) (err error) {
 	st, err := c.open(ctx, c.dir)
 	if err != nil {
@@ -217,7 +217,7 @@ func (c *crowd) report(name, value, bar, verdict string) {
 	c.lines = append(c.lines, line{name: name, value: value, bar: bar, verdict: verdict})
 }
 
-// time reports durations, of which the median has a bar.
+// time reports durations; bar is the limit of their median.
 func (c *crowd) time(name string, list []time.Duration, bar time.Duration) {
 	slices.Sort(list)
 	typical, verdict := list[len(list)/2], "met"
@@ -227,7 +227,7 @@ func (c *crowd) time(name string, list []time.Duration, bar time.Duration) {
 	c.report(name, fmt.Sprintf("%s (%s)", milliseconds(typical), milliseconds(list[len(list)-1])), "≤ "+bar.String(), verdict)
 }
 
-// idle reports what polls cost that find nothing.
+// idle reports the cost of polls that find nothing.
 func (c *crowd) idle(ctx context.Context) error {
 	time.Sleep(2 * time.Second)
 	before, err := bench.ReadUsage(c.server.pid())
@@ -316,7 +316,7 @@ func (c *crowd) read(ctx context.Context) error {
 	return nil
 }
 
-// create reports how many entries can be made in a second, by four callers at a time.
+// create reports how many entries four concurrent callers can create in a second.
 func (c *crowd) create(ctx context.Context) error {
 	slow := keys.UnmatchableHash()
 	for _, kind := range []struct {
@@ -364,8 +364,8 @@ func (c *crowd) create(ctx context.Context) error {
 	return nil
 }
 
-// spread reports how long it takes until another node knows a new client; on the
-// embedded store, until this one does.
+// spread reports the time until another node knows a new client; with the embedded store,
+// until this one does.
 func (c *crowd) spread(ctx context.Context, target bench.Target) error {
 	other := c.server
 	if len(c.args) > 0 {
@@ -384,7 +384,7 @@ func (c *crowd) spread(ctx context.Context, target bench.Target) error {
 		}
 		id, _ := made["client_id"].(string)
 		secret, _ := made["client_secret"].(string)
-		for began := time.Now(); ; time.Sleep(250 * time.Millisecond) { // few attempts: the server limits failures
+		for began := time.Now(); ; time.Sleep(250 * time.Millisecond) { // few attempts, because the server limits failures
 			r, err := http.NewRequestWithContext(ctx, http.MethodPost, other.target.Endpoint, strings.NewReader("grant_type=client_credentials"))
 			if err != nil {
 				return err

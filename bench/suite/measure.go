@@ -20,7 +20,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// What is measured, in the order of a round.
+// The measurements, in the order of a round.
 const (
 	bareRefresh = "bare"
 	bareTuned   = "bare-tuned"
@@ -48,7 +48,7 @@ const (
 
 var names = []string{bareRefresh, bareTuned, refresh, introspect, verify, service, authorized, devicePoll, exchanged, bareSigning, jwt, bareVerifying, refreshBound, introspectBound, verifyBound, code, idToken, large, bareConnect, connect}
 
-// yardstick is what each measurement is compared with.
+// yardstick maps each measurement to the one it is compared with.
 var yardstick = map[string]string{
 	refresh: bareRefresh, code: bareRefresh, large: bareRefresh, introspect: bareRefresh, verify: bareRefresh, service: bareRefresh, authorized: bareRefresh, devicePoll: bareRefresh, exchanged: bareRefresh,
 	jwt: bareSigning, idToken: bareSigning, connect: bareConnect,
@@ -70,15 +70,15 @@ type suite struct {
 	began                                          func()             // called when a run begins, if set
 }
 
-// A host is a server process with the tokens that are used on it.
+// A host is a server process with the tokens that are used at it.
 type host struct {
 	*child
 	data   *dataset
 	chains []*bench.Chains
 }
 
-// measure does everything. On its way out it ends what it started and removes
-// what it wrote, however it ends.
+// measure runs the whole suite. When it returns, it has ended what it started and removed
+// what it wrote.
 func measure(ctx context.Context, opt options) (err error) {
 	dir, err := os.MkdirTemp("", "mintage-bench-")
 	if err != nil {
@@ -155,8 +155,8 @@ func (s *suite) wanted() (list []string) {
 	return list
 }
 
-// prepare makes the stores and starts the servers. Each measurement that
-// changes how many grants there are has a store of its own.
+// prepare creates the stores and starts the servers. Each measurement that changes the
+// number of grants has a store of its own.
 func (s *suite) prepare(ctx context.Context) (err error) {
 	wants := func(name string) bool { return slices.Contains(s.wanted(), name) }
 	if s.small, err = s.host(ctx, "small", smallGrants, func(r *client.Registration) { r.GrantTypes = store.GrantTypes }); err != nil {
@@ -240,12 +240,12 @@ func (s *suite) host(ctx context.Context, name string, grants int, choose ...fun
 	}
 	h := &host{child: c, data: data, chains: bench.Split(data.tokens, s.connections)}
 	if name != "small" && name != "exchanges" {
-		data.tokens = nil // the chains hold them
+		data.tokens = nil // the chains contain them
 	}
 	return h, nil
 }
 
-// A measured is a run with what the suite alone can find out.
+// A measured is a result with figures that only the suite can read.
 type measured struct {
 	*bench.Result
 	commits uint32 // write transactions of the server
@@ -253,10 +253,10 @@ type measured struct {
 	database time.Duration
 }
 
-// cpu is microseconds of the server's processors for each request.
+// cpu returns microseconds of the server's processors per request.
 func (m measured) cpu() float64 { return float64(m.CPUPerRequest().Nanoseconds()) / 1000 }
 
-// hostOf is the server of a measurement.
+// hostOf returns the server of a measurement.
 func (s *suite) hostOf(name string) *host {
 	switch name {
 	case bareRefresh, bareConnect:
@@ -281,15 +281,15 @@ func (s *suite) hostOf(name string) *host {
 	return s.small
 }
 
-// run makes one run. A wrong answer is an error.
+// run makes one run, and fails if a response is wrong.
 func (s *suite) run(ctx context.Context, name string, d time.Duration) (measured, error) {
-	// What the run before has left to be written is not this one's load.
+	// Writes that are left from the previous run must not slow this one.
 	syscall.Sync()
 	l := bench.Load{Operation: bench.Refresh, Connections: s.connections, Duration: d}
 	h := s.hostOf(name)
 	if name == code || name == idToken {
 		l.Operation = bench.Code
-		// A faster run ends with its codes, and is as good.
+		// A faster run ends when its codes are used up, and is as good.
 		rate := s.codeRate[name] * 1.5
 		if rate == 0 {
 			rate = 40_000
@@ -304,7 +304,7 @@ func (s *suite) run(ctx context.Context, name string, d time.Duration) (measured
 	}
 	l.Target, l.Chains, l.PID = h.target, h.chains, h.pid()
 	if plain, bound := strings.CutSuffix(name, "-bound"); plain == introspect || plain == verify {
-		// They live five minutes, so each run has its own.
+		// Access tokens live five minutes, so each run makes its own.
 		var key oauth.JKT
 		if bound {
 			key = s.prover.jkt
@@ -386,7 +386,7 @@ func (h *host) load(ctx context.Context, l bench.Load) (m measured, err error) {
 	return measured{Result: r, commits: after - before}, nil
 }
 
-// failures is an error if requests went wrong.
+// failures returns an error if requests have failed.
 func failures(r *bench.Result) error {
 	n := r.Failed()
 	if n == 0 {
@@ -399,7 +399,7 @@ func failures(r *bench.Result) error {
 	return fmt.Errorf("%d of %d requests went wrong: %s", n, n+r.Requests, strings.Join(kinds, "; "))
 }
 
-// rotate refreshes grants of the large store n times, not measured.
+// rotate refreshes grants of the large store n times, without measuring.
 func (s *suite) rotate(ctx context.Context, n int) (int, error) {
 	if n <= 0 {
 		return 0, nil
@@ -420,8 +420,8 @@ func (s *suite) rotate(ctx context.Context, n int) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("rotate: %w", err)
 	}
-	// These requests are not measured: what the server sheds while the disk is
-	// slow is left out, and its grants are rotated later.
+	// These requests are not measured: those that the server sheds while the disk is slow
+	// are ignored, and their grants are rotated later.
 	delete(r.Errors, "status 503 temporarily_unavailable")
 	if err := failures(r); err != nil {
 		return 0, fmt.Errorf("rotate: %w", err)
@@ -433,7 +433,7 @@ func (s *suite) rotate(ctx context.Context, n int) (int, error) {
 	return int(r.Requests), nil
 }
 
-// sample is the body of a real answer, for the yardstick to repeat.
+// sample returns the body of a real response, which the yardstick will repeat.
 func (s *suite) sample(ctx context.Context) ([]byte, error) {
 	l := bench.Load{
 		Operation: bench.Refresh, Connections: 1, Requests: 1, Target: s.small.target,

@@ -12,9 +12,8 @@ import (
 	"github.com/mintage/mintage/bench"
 )
 
-// peer runs the real program as another node of the first one, whose target is
-// given, until it is ready. It needs what every node shares: the key, and the
-// certificate.
+// peer runs the real program as another node of the first one, at target like, until it
+// is ready. It passes on what every node shares: the key and the certificate.
 func peer(ctx context.Context, program, dir string, first *dataset, like bench.Target, args ...string) (*child, error) {
 	u, err := url.Parse(like.Endpoint)
 	if err != nil {
@@ -43,7 +42,7 @@ func peer(ctx context.Context, program, dir string, first *dataset, like bench.T
 	return c, nil
 }
 
-// listening is the address that a server's log names when it serves, or "".
+// listening returns the address in the log line of a serving node, or "".
 func listening(log []byte) string {
 	for line := range bytes.Lines(log) {
 		var record struct{ Msg, Listen string }

@@ -15,20 +15,20 @@ import (
 	"strings"
 )
 
-// allocated is the metric of the Go runtime that counts the objects of a server's heap.
+// allocated is the Go runtime's metric of all objects that the server has allocated.
 const allocated = "go_memstats_mallocs_total"
 
-// An age is one of the two programs that are compared.
+// An age is one of the two programs that are compared: before and now.
 type age struct {
 	name    string
 	program string
 	suite   *suite
 	runs    map[string][]measured
-	objects map[string][]float64 // allocated for each request
+	objects map[string][]float64 // allocated objects per request
 }
 
-// measurePairs compares two programs, each with stores of its own, in runs that take
-// turns: a change of the server shows in what it costs in place of the version before.
+// measurePairs compares two programs, each with its own stores, in alternating runs, to
+// show what a change of the server costs.
 func measurePairs(ctx context.Context, opt options) (err error) {
 	dir, err := os.MkdirTemp("", "mintage-bench-")
 	if err != nil {
@@ -59,16 +59,16 @@ func measurePairs(ctx context.Context, opt options) (err error) {
 	}
 	now := ages[1]
 	names := now.suite.wanted()
-	for round := range opt.rounds + 1 { // the first warms up
+	for round := range opt.rounds + 1 { // the first round is a warm-up
 		for _, name := range names {
-			// Each goes first in every second round.
+			// The order alternates between rounds.
 			turns := slices.Clone(ages)
 			if round%2 == 1 {
 				slices.Reverse(turns)
 			}
 			for _, a := range turns {
 				if a != now && yardstick[name] == "" {
-					continue // it is the same handler
+					continue // the yardstick is the same for both
 				}
 				m, objects, err := a.run(ctx, name)
 				if err != nil {
@@ -94,7 +94,7 @@ func measurePairs(ctx context.Context, opt options) (err error) {
 	return nil
 }
 
-// row is a line of the table, with the yardstick that was measured beside now.
+// row returns a line of the table, with the yardstick of the same runs as now.
 func (a *age) row(name string, before, now *age) string {
 	values := func(runs []measured, value func(measured) float64) (list []float64) {
 		for _, m := range runs {
@@ -125,7 +125,7 @@ func (a *age) row(name string, before, now *age) string {
 		between(values(a.runs[name], func(m measured) float64 { return m.Latency.Quantile(.99).Seconds() * 1000 }), oneDigit))
 }
 
-// run makes one run, and counts what the server allocates for each request.
+// run makes one run, and returns the server's allocated objects per request.
 func (a *age) run(ctx context.Context, name string) (m measured, objects float64, err error) {
 	h := a.suite.hostOf(name)
 	before, err := h.allocated(ctx)
@@ -139,8 +139,8 @@ func (a *age) run(ctx context.Context, name string) (m measured, objects float64
 	return m, (after - before) / float64(m.Requests), err
 }
 
-// management is the address of a server's metrics, or "" for the yardstick, which has
-// none.
+// management returns the address of a server's metrics, or "" for the yardstick, which
+// has none.
 func (h *host) management() (address string, err error) {
 	log, err := os.ReadFile(h.log)
 	for line := range bytes.Lines(log) {
@@ -152,7 +152,7 @@ func (h *host) management() (address string, err error) {
 	return address, err
 }
 
-// allocated reads how many objects a server has allocated so far; 0 of the yardstick.
+// allocated returns how many objects a server has allocated so far; 0 for the yardstick.
 func (h *host) allocated(ctx context.Context) (float64, error) {
 	address, err := h.management()
 	if address == "" || err != nil {

@@ -16,24 +16,24 @@ import (
 	"github.com/mintage/mintage/bench"
 )
 
-// The other projects, as -only names them.
+// The other projects, by their names for -only.
 const (
 	peerHydra    = "hydra"
 	peerProvider = "provider"
 )
 
-// peerGrants is how many grants each server has when it is compared with others: few, since
-// Hydra makes each by several requests.
+// peerGrants is how many grants each compared server has: few, because Hydra needs
+// several requests for each.
 const peerGrants = 200
 
-// A contender is a server that is compared with others, and its store.
+// A contender is a server in the comparison, with its store.
 type contender struct {
 	name, store string
 	base        *contender // Mintage on the same kind of store; nil for itself
 	*child
-	introspection string // URL; "": it is not measured
+	introspection string // URL; "" to leave it out
 	connections   int
-	tokens        []string // the refresh token of each grant, as it is now
+	tokens        []string // the current refresh token of each grant
 	runs          map[bench.Operation][]measured
 }
 
@@ -46,7 +46,7 @@ type peering struct {
 }
 
 // measurePeers compares Mintage with Hydra and node-oidc-provider, which scripts/peers
-// has prepared.
+// has installed.
 func measurePeers(ctx context.Context, opt options) (err error) {
 	dir, err := os.MkdirTemp("", "mintage-bench-")
 	if err != nil {
@@ -72,7 +72,7 @@ func measurePeers(ctx context.Context, opt options) (err error) {
 	if err := p.prepare(ctx); err != nil {
 		return err
 	}
-	for round := range p.rounds + 1 { // the first warms up
+	for round := range p.rounds + 1 { // the first round is a warm-up
 		for _, operation := range []bench.Operation{bench.Refresh, bench.Introspect} {
 			for _, c := range p.contenders {
 				if operation == bench.Introspect && c.introspection == "" {
@@ -136,7 +136,7 @@ func (p *peering) wants(peer string) bool {
 	return len(p.only) == 0 || slices.Contains(p.only, peer)
 }
 
-// mintage starts the program that is measured, on a store of its own.
+// mintage starts the measured program on a store of its own.
 func (p *peering) mintage(ctx context.Context, store string, open opener, args ...string) (*contender, error) {
 	data, err := makeDataset(ctx, filepath.Join(p.dir, store), open, p.grants)
 	if err != nil {
@@ -152,7 +152,7 @@ func (p *peering) mintage(ctx context.Context, store string, open opener, args .
 	}), nil
 }
 
-// add adds a server that was started to those that are measured, and killed at the end.
+// add adds a started server to the comparison, to be killed at the end.
 func (p *peering) add(c *contender) *contender {
 	c.connections, c.runs = p.options.connections, map[bench.Operation][]measured{}
 	p.contenders = append(p.contenders, c)
@@ -166,8 +166,8 @@ func (c *contender) targetAt(endpoint string) bench.Target {
 	return t
 }
 
-// certificate returns the files of the certificate of c, which the servers that are compared
-// with it use as well.
+// certificate returns the certificate files of c, which the servers that are compared
+// with it also use.
 func (p *peering) certificate(c *contender) (cert, key string) {
 	dir := filepath.Join(p.dir, c.store)
 	return filepath.Join(dir, "dev-cert.pem"), filepath.Join(dir, "dev-key.pem")
@@ -208,8 +208,8 @@ func (p *peering) run(ctx context.Context, c *contender, operation bench.Operati
 	return m, err
 }
 
-// renew refreshes every grant once and returns the access tokens: the one before may
-// have ended with its refresh token.
+// renew refreshes every grant once and returns the access tokens, because earlier ones
+// may have ended with their refresh tokens.
 func (c *contender) renew(ctx context.Context) (access []string, err error) {
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: c.target.TLS.Clone()}}
 	defer client.CloseIdleConnections()

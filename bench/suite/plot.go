@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// A rate is a row of the suite's table: how many requests a second, and from how few to
-// how many in one run.
+// A rate is a row of the suite's table: requests per second, with the slowest and the
+// fastest run.
 type rate struct {
 	name              string
 	typical, low, top float64
@@ -30,7 +30,7 @@ func readRates(page string) (rates []rate, err error) {
 		return nil, fmt.Errorf("no table begins with %q", tableHead)
 	}
 	for i, line := range strings.Split(table, "\n") {
-		if i < 2 { // the rest of the head, and the line under it
+		if i < 2 { // the rest of the table's head
 			continue
 		}
 		cells := strings.Split(line, "|")
@@ -52,14 +52,14 @@ func readRates(page string) (rates []rate, err error) {
 	return rates, nil
 }
 
-// Lengths of the plot, in its own units.
+// Lengths in the plot's own units.
 const (
 	plotWidth, plotNames, plotRow, plotBar = 900, 430, 26, 14
 	plotTop                                = 34
 )
 
 // drawRates returns an SVG with a bar for each measurement, and a line from the slowest
-// to the fastest run. What Mintage is compared with is grey.
+// to the fastest run. Bars of other programs are grey.
 func drawRates(rates []rate) []byte {
 	most := 1.0
 	for _, r := range rates {
@@ -88,7 +88,7 @@ func drawRates(rates []rate) []byte {
 	return b.Bytes()
 }
 
-// plot writes the SVG of the table in a page.
+// plot writes the SVG of a page's table.
 func plot(w io.Writer, page string) error {
 	text, err := os.ReadFile(page)
 	if err != nil {

@@ -27,7 +27,7 @@ func TestRatesAreReadFromTheTable(t *testing.T) {
 	}
 }
 
-// The plot of the page shows the page's table.
+// The plot on the page is that of its table.
 func TestThePlotIsCurrent(t *testing.T) {
 	const page = "../../docs/explanation/performance.md"
 	var want bytes.Buffer

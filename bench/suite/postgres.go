@@ -14,16 +14,16 @@ import (
 	"github.com/mintage/mintage/bench"
 )
 
-// What is measured on PostgreSQL, beside the runs of pgbench.
+// The measurements on PostgreSQL, in addition to those of pgbench.
 const (
 	onSQLite     = "sqlite"
 	halfOnSQLite = "sqlite-half"
 	oneNode      = "postgres"
 	twoNodes     = "postgres-2"
 	threeNodes   = "postgres-3"
-	threeFull    = "postgres-3-full" // with as many connections to each as one has
+	threeFull    = "postgres-3-full" // with as many connections per node as a single node has
 	halfOnOne    = "postgres-half"
-	oneBefore    = "postgres-before" // a node of the program before, with -before
+	oneBefore    = "postgres-before" // a node of the previous program, with -before
 )
 
 // A contest is the state of one execution on PostgreSQL.
@@ -36,12 +36,12 @@ type contest struct {
 	embedded *host
 	data     *dataset // of the nodes
 	nodes    []*child
-	old      *child   // a node of the program before, or nil
-	tokens   []string // of the nodes, as they are now
+	old      *child   // a node of the previous program, or nil
+	tokens   []string // the nodes' current tokens
 }
 
-// measurePostgres compares nodes on a PostgreSQL of its own with pgbench and with
-// the embedded store, all on this machine.
+// measurePostgres compares nodes on a PostgreSQL of the suite with pgbench and with the
+// embedded store, all on this machine.
 func measurePostgres(ctx context.Context, opt options) (err error) {
 	dir, err := os.MkdirTemp("", "mintage-bench-")
 	if err != nil {
@@ -90,7 +90,7 @@ func measurePostgres(ctx context.Context, opt options) (err error) {
 	return nil
 }
 
-// round makes each run once. What half a load is follows from the same round.
+// round makes each run once. The half load is half of the throughput in the same round.
 func (c *contest) round(ctx context.Context, round int) error {
 	add := func(name string, m measured, err error) error {
 		if err != nil {
@@ -111,7 +111,7 @@ func (c *contest) round(ctx context.Context, round int) error {
 		}
 	}
 	full := []string{onSQLite, oneNode, twoNodes, threeNodes, threeFull}
-	if c.old != nil { // each of the two goes first in every second round
+	if c.old != nil { // the order alternates between rounds
 		full = slices.Insert(full, 1+round%2, oneBefore)
 	}
 	for _, name := range full {
@@ -183,15 +183,15 @@ func (c *contest) join(ctx context.Context, name, program string) (*child, error
 	return peer(ctx, program, filepath.Join(c.dir, name), c.data, c.nodes[0].target, "--store", c.database.url())
 }
 
-// settle finishes what the run before has left to be written.
+// settle flushes what the previous run has left to be written.
 func (c *contest) settle(ctx context.Context) error {
 	syscall.Sync()
 	_, err := c.database.admin.Exec(ctx, `CHECKPOINT`)
 	return err
 }
 
-// run makes one run on the embedded store or on some nodes, at a rate or as fast
-// as it goes.
+// run makes one run on the embedded store or on some nodes, at a given rate or at full
+// speed.
 func (c *contest) run(ctx context.Context, name string, d time.Duration, rate float64) (measured, error) {
 	if err := c.settle(ctx); err != nil {
 		return measured{}, err
@@ -227,7 +227,7 @@ func (c *contest) run(ctx context.Context, name string, d time.Duration, rate fl
 	return m, err
 }
 
-// refresh deals connections out to nodes, and the tokens to the connections.
+// refresh distributes connections to nodes, and tokens to connections.
 func (c *contest) refresh(ctx context.Context, nodes []*child, connections int, d time.Duration, rate float64) (measured, error) {
 	chains := bench.Split(c.tokens, connections)
 	defer func() {
@@ -266,9 +266,9 @@ func (c *contest) refresh(ctx context.Context, nodes []*child, connections int, 
 	return measured{Result: all}, nil
 }
 
-// costs measures what a refresh asks of the database, for so many callers at a
-// time: its sessions tell what they have done when they end, so each has a node
-// of its own.
+// costs measures what a refresh costs the database, for different numbers of callers. A
+// database session reports its statistics when it ends, so each measurement uses a new
+// node.
 func (c *contest) costs(ctx context.Context) error {
 	var err error
 	if c.report.connections, err = c.database.sessions(ctx); err != nil {
@@ -292,8 +292,8 @@ func (c *contest) costs(ctx context.Context) error {
 		}
 		c.nodes = append(c.nodes, n)
 		if i == 0 {
-			// Only now: of each page, the first change after a checkpoint is
-			// logged with the whole page.
+			// Checkpoint only now: after a checkpoint, the first change of each page logs
+			// the whole page.
 			if err := c.settle(ctx); err != nil {
 				return err
 			}

@@ -11,11 +11,11 @@ import (
 	"path/filepath"
 )
 
-// profiled are the loads by whose profile the server is compiled.
+// profiled are the loads whose profile is used to compile the server (PGO).
 var profiled = []string{refresh, introspect, verify, service, authorized, code, idToken, refreshBound, verifyBound}
 
 // recordProfile writes one CPU profile of the server under each of the loads, or of those
-// that -only names, which count alike. It measures nothing.
+// that -only names, with equal weights. It measures nothing.
 func recordProfile(ctx context.Context, opt options) (err error) {
 	dir, err := os.MkdirTemp("", "mintage-bench-")
 	if err != nil {
@@ -50,13 +50,13 @@ func recordProfile(ctx context.Context, opt options) (err error) {
 	return nil
 }
 
-// profile makes one run, and records what the server does in most of it.
+// profile makes one run, and records a profile during most of it.
 func (s *suite) profile(ctx context.Context, name, file string) error {
 	address, err := s.hostOf(name).management()
 	if err != nil {
 		return err
 	}
-	if _, err := s.run(ctx, name, s.duration/4); err != nil { // it says how many codes are needed
+	if _, err := s.run(ctx, name, s.duration/4); err != nil { // finds out how many codes are needed
 		return err
 	}
 	recorded := make(chan error, 1)
@@ -66,7 +66,7 @@ func (s *suite) profile(ctx context.Context, name, file string) error {
 	return errors.Join(err, <-recorded)
 }
 
-// fetch asks a server for a profile of the next seconds.
+// fetch requests a profile of the next seconds from a server.
 func (s *suite) fetch(ctx context.Context, address, file string) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", address, max(1, int(s.duration.Seconds())-1)), nil)
 	if err != nil {

@@ -16,15 +16,15 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 )
 
-// proxied is the origin of the API whose proxy asks for verification.
+// proxied is the origin of the API whose proxy requests verification.
 const proxied = "https://api.example.com"
 
-// A prover makes DPoP proofs (RFC 9449) by one ES256 key.
+// A prover makes DPoP proofs (RFC 9449) with one ES256 key.
 type prover struct {
 	key    *ecdsa.PrivateKey
 	jkt    oauth.JKT
 	header string // encoded
-	fixed  string // a proof for nothing
+	fixed  string // a proof for no particular request
 }
 
 func newProver() (*prover, error) {
@@ -59,13 +59,14 @@ func (p *prover) proof(method, uri, token string, at time.Time) string {
 	return text + "." + encode(append(r.FillBytes(make([]byte, 32)), s.FillBytes(make([]byte, 32))...))
 }
 
-// same returns a proof that nobody verifies, so that the requests of the yardstick are
-// as long as the others.
+// same returns a constant proof that nobody verifies, so that the yardstick's requests
+// have the same length.
 func (p *prover) same([]byte) string { return p.fixed }
 
-// ahead makes n proofs before a run, so that it does not measure their making, and
-// returns what hands them out. With chains, they are for their access tokens, in the
-// order in which each connection uses them. Further ones are made during the run.
+// ahead makes n proofs before a run, which therefore does not measure their creation, and
+// returns a function that hands them out. With chains, the proofs are for their access
+// tokens, in the order in which each connection uses these. Further proofs are made
+// during the run.
 func (p *prover) ahead(method, uri string, chains []*bench.Chains, n int) func([]byte) string {
 	now := time.Now()
 	if chains == nil {
@@ -90,7 +91,7 @@ func (p *prover) ahead(method, uri string, chains []*bench.Chains, n int) func([
 		of[t] = &queue{left: made[i*each : (i+1)*each]}
 	}
 	return func(credential []byte) string {
-		// A token is used by one connection, so that its queue is.
+		// One connection uses a token, so its queue needs no lock.
 		if q := of[string(credential)]; len(q.left) > 0 {
 			first := q.left[0]
 			q.left = q.left[1:]
@@ -103,7 +104,7 @@ func (p *prover) ahead(method, uri string, chains []*bench.Chains, n int) func([
 // A queue holds proofs for one token.
 type queue struct{ left []string }
 
-// each calls f for 0 to n-1 on all processors.
+// each calls f for 0 to n-1, on all processors.
 func (p *prover) each(n int, f func(int)) {
 	var wg sync.WaitGroup
 	var next atomic.Int64
@@ -117,7 +118,7 @@ func (p *prover) each(n int, f func(int)) {
 	wg.Wait()
 }
 
-// prove has a load send proofs, if its measurement is of them.
+// prove makes a load send proofs, if its measurement is about them.
 func (s *suite) prove(l *bench.Load, name string, d time.Duration) {
 	switch name {
 	case bareVerifying:
@@ -131,7 +132,7 @@ func (s *suite) prove(l *bench.Load, name string, d time.Duration) {
 	}
 }
 
-// proofs is how many a run will need: more than one as fast as the fastest so far.
+// proofs estimates how many proofs a run needs, from the fastest run so far.
 func (s *suite) proofs(name string, d time.Duration) int {
 	rate := s.codeRate[name] * 1.5
 	if rate == 0 {

@@ -18,10 +18,10 @@ type report struct {
 	options
 	disk    time.Duration // see probeDisk
 	runs    map[string][]measured
-	usage   map[string]bench.Usage // of each server, after all its work
-	total   int                    // rotations of the large store
-	alone   int                    // those of them beside which nothing else was written
-	written int64                  // bytes that the disk wrote for these
+	usage   map[string]bench.Usage // of each server, at the end
+	total   int                    // all rotations of the large store
+	alone   int                    // rotations during which nothing else was written
+	written int64                  // bytes that the disk wrote during these
 	sizes   *sizes                 // of the large store
 }
 
@@ -31,8 +31,8 @@ func newReport(opt options) report {
 
 func (r *report) add(name string, m measured) { r.runs[name] = append(r.runs[name], m) }
 
-// finish reads what can only be known at the end: rotations up to a million in
-// all, memory after everything, and sizes once the server has stopped.
+// finish measures what can only be known at the end: rotations up to a million in all,
+// final memory, and sizes once the server has stopped.
 func (s *suite) finish(ctx context.Context, rotated int) error {
 	if s.large != nil {
 		n, err := s.rotate(ctx, s.grants-rotated)
@@ -67,7 +67,7 @@ func (s *suite) finish(ctx context.Context, rotated int) error {
 	return err
 }
 
-// title is what people read for a measurement.
+// title returns a measurement's name in the table.
 func (r *report) title(name string) string {
 	switch name {
 	case bareRefresh:
@@ -112,7 +112,7 @@ func (r *report) title(name string) string {
 	return "refresh, new TLS connection each"
 }
 
-// print writes Markdown.
+// print writes the report in Markdown.
 func (r *report) print(w io.Writer) {
 	if r.quick {
 		fmt.Fprintln(w, "\nA smoke test: too short for its figures to mean anything.")
@@ -161,7 +161,7 @@ func (r *report) print(w io.Writer) {
 	}
 }
 
-// A bar is a figure and what it should be.
+// A bar is a figure with its limit.
 type bar struct {
 	what, measured, bar string
 	met                 bool
@@ -247,7 +247,7 @@ func (r *report) bars() (list []bar) {
 	return list
 }
 
-// leastOfSmall is the part of the small store's throughput that one with this
+// leastOfSmall returns the share of the small store's throughput that a store with this
 // many grants must reach.
 func leastOfSmall(grants int) float64 {
 	if grants > 1_000_000 {
@@ -256,7 +256,7 @@ func leastOfSmall(grants int) float64 {
 	return 0.8
 }
 
-// ratio is the median over the rounds of one measurement's value in terms of
+// ratio returns the median over the rounds of one measurement's value relative to
 // another's in the same round.
 func (r *report) ratio(name, base string, value func(measured) float64) float64 {
 	var list []float64
@@ -280,7 +280,7 @@ func median[T ~int64 | ~float64](list []T) T {
 	return (list[n/2] + list[(n-1)/2]) / 2
 }
 
-// machine describes where this runs.
+// machine describes this machine.
 func machine() string {
 	model := runtime.GOARCH
 	text, _ := os.ReadFile("/proc/cpuinfo")

@@ -8,8 +8,8 @@ import (
 	"github.com/mintage/mintage/bench"
 )
 
-// runOf is a run of one second with a number of requests, each of which took
-// so many microseconds of the server.
+// runOf returns a run of one second with a number of requests, each of which took cpu
+// microseconds of the server.
 func runOf(requests int64, cpu int64) measured {
 	return measured{Result: &bench.Result{Requests: requests, Elapsed: time.Second,
 		Server: &bench.Usage{CPU: time.Duration(requests*cpu) * time.Microsecond}}, commits: 100}
@@ -17,7 +17,7 @@ func runOf(requests int64, cpu int64) measured {
 
 func TestARatioComparesRunsOfTheSameRound(t *testing.T) {
 	r := newReport(options{})
-	// The machine slows down by half; the ratio stays.
+	// The machine is slower in each round, but the ratio is equal.
 	for _, n := range []int64{4000, 3000, 2000} {
 		r.add(bareRefresh, runOf(n, 50))
 		r.add(refresh, runOf(n/2, 75))

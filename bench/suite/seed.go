@@ -29,31 +29,29 @@ const (
 	day      = 24 * time.Hour
 )
 
-// policy is what grants are made by.
+// policy is the policy of all grants.
 var policy = grant.Policy{AccessLifetime: 5 * time.Minute, RefreshLifetime: 31 * day}
 
-// A dataset is a data directory with a client of its own and grants, made
-// without a server.
+// A dataset is a data directory with its own client and grants, created without a server.
 type dataset struct {
 	dir      string
 	clientID string
-	scope    oauth.Scope // of its grants
-	apis     grant.APIs  // of its grants
+	scope    oauth.Scope // of the grants
+	apis     grant.APIs  // of the grants
 	secret   string
 	ring     *keys.Ring
 	kek      *keys.KEK
 	tokens   []string // the refresh token of each grant
-	sessions []string // cookies of users who have agreed
+	sessions []string // session cookies of users who have consented
 }
 
-// An opener makes the store of a data directory.
+// An opener opens the store of a data directory.
 type opener func(ctx context.Context, dir string) (store.Store, error)
 
 func embedded(ctx context.Context, dir string) (store.Store, error) { return sqlite.Create(ctx, dir) }
 
-// makeDataset makes a data directory with n grants, as they would be had they
-// been redeemed at some time in the last twenty days. choose changes the client's
-// registration.
+// makeDataset creates a data directory with n grants, as if they had been redeemed at
+// some time in the last twenty days. choose changes the client's registration.
 func makeDataset(ctx context.Context, dir string, open opener, n int, choose ...func(*client.Registration)) (_ *dataset, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -103,7 +101,7 @@ func makeDataset(ctx context.Context, dir string, open opener, n int, choose ...
 	return d, d.makeGrants(ctx, st, policy)
 }
 
-// makeGrants fills the store, many at once so that they share commits.
+// makeGrants fills the store concurrently, so that grants share commits.
 func (d *dataset) makeGrants(ctx context.Context, st store.Store, p grant.Policy) error {
 	var wg sync.WaitGroup
 	var taken, made atomic.Int64
@@ -137,7 +135,7 @@ func (d *dataset) makeGrants(ctx context.Context, st store.Store, p grant.Policy
 	}
 }
 
-// makeGrant lets the domain decide what the row holds.
+// makeGrant creates the grant's row by the rules of package grant.
 func (d *dataset) makeGrant(ctx context.Context, st store.Store, p grant.Policy) (refreshToken string, err error) {
 	at := grant.At(time.Now().Add(-mrand.N(20 * day)))
 	code := d.newCode(at)
@@ -155,13 +153,13 @@ func (d *dataset) makeGrant(ctx context.Context, st store.Store, p grant.Policy)
 	return d.ring.SealRefresh(g.KeyID, realm, keys.Token{GrantID: g.ID, Generation: g.Generation, IssuedAt: g.RotatedAt, ExpiresAt: g.ExpiresAt})
 }
 
-// accessTokens makes an access token of each grant, as its first answer would
-// have held one. They are bound to a key, unless it is zero.
+// accessTokens returns an access token of each grant, as in its first response. They are
+// bound to key, unless it is zero.
 func (d *dataset) accessTokens(key oauth.JKT) ([]string, error) {
 	now := grant.At(time.Now())
 	mac := d.ring.Current(keys.MAC, now)
 	list := make([]string, len(d.tokens))
-	var apis uint8 // positions in those of the grants
+	var apis uint8 // positions in the grants' APIs
 	if d.apis[0] != 0 {
 		apis = 1
 	}
@@ -196,9 +194,8 @@ func (d *dataset) newCode(at grant.Instant) grant.Code {
 	return c
 }
 
-// codes seals n codes of which no server has a record: that is how codes are. Their
-// authorizations are spread evenly over the time before now, as those of users
-// are whose clients redeem at once.
+// codes seals n codes, of which no server needs a record. Their authorizations are spread
+// evenly over the time before now, as those of users whose clients redeem at once.
 func (d *dataset) codes(n int, over time.Duration) ([]string, error) {
 	now := time.Now()
 	key := d.ring.Current(keys.Seal, grant.At(now))

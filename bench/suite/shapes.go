@@ -24,12 +24,12 @@ type shape struct {
 	name        string
 	connections int
 	bench.Shape
-	streams int // of HTTP/2 on each connection; 0: HTTP/1.1
+	streams int // HTTP/2 streams per connection; 0 means HTTP/1.1
 }
 
-// shapes are the requests of clients as their versions of 2026 send them, and more or
-// fewer connections than the suite has elsewhere. Java's client and Python's write the
-// body apart from the header; Node's does so, too.
+// shapes are the requests of clients in their versions of 2026, and other numbers of
+// connections than elsewhere in the suite. The clients of Java, Python and Node send
+// header and body in separate writes.
 var shapes = []shape{
 	{"the suite's own", 64, bench.Shape{}, 0},
 	{"the same", 8, bench.Shape{}, 0},
@@ -42,8 +42,8 @@ var shapes = []shape{
 	{"HTTP/2, ten streams each", 8, bench.Shape{}, 10},
 }
 
-// measureShapes compares the shapes of clients. What one costs the server is divided by
-// the cost of the suite's own shape in the same round.
+// measureShapes compares the clients' shapes. The server's cost of each is relative to
+// that of the suite's own shape in the same round.
 func measureShapes(ctx context.Context, opt options) (err error) {
 	dir, err := os.MkdirTemp("", "mintage-bench-")
 	if err != nil {
@@ -66,7 +66,7 @@ func measureShapes(ctx context.Context, opt options) (err error) {
 	costs := make([][]float64, len(shapes))
 	rates := make([][]float64, len(shapes))
 	p99 := make([][]float64, len(shapes))
-	for round := range opt.rounds + 1 { // the first warms up
+	for round := range opt.rounds + 1 { // the first round is a warm-up
 		for i, shape := range shapes {
 			var r *bench.Result
 			if r, tokens, err = s.send(ctx, shape, tokens); err != nil {
@@ -110,7 +110,7 @@ func between(list []float64, format func(float64) string) string {
 	return fmt.Sprintf("%s (%s to %s)", format(middle), format(list[0]), format(list[len(list)-1]))
 }
 
-// send makes one run and returns the tokens that follow.
+// send makes one run and returns the next tokens.
 func (s *suite) send(ctx context.Context, shape shape, tokens []string) (*bench.Result, []string, error) {
 	target := s.small.target
 	target.Shape = shape.Shape
@@ -126,16 +126,16 @@ func (s *suite) send(ctx context.Context, shape shape, tokens []string) (*bench.
 	return r, tokens, err
 }
 
-// multiplex is send over HTTP/2 with several streams on each connection. Its client is
-// net/http's, which takes more of the machine than the other shapes' does: the server's
-// own processor time can be compared, the rate cannot.
+// multiplex is send over HTTP/2 with several streams per connection. It uses net/http's
+// client, which needs more processor time than the other shapes' client: only the
+// server's own processor time is comparable, not the rate.
 func (s *suite) multiplex(ctx context.Context, target bench.Target, shape shape, tokens []string) (*bench.Result, []string, error) {
 	clients := make([]http.Client, shape.connections)
 	for i := range clients {
 		clients[i].Transport = &http.Transport{TLSClientConfig: target.TLS.Clone(), ForceAttemptHTTP2: true}
 		defer clients[i].CloseIdleConnections()
 		var err error
-		if tokens[i], err = refreshOnce(ctx, &clients[i], target, tokens[i]); err != nil { // its handshake does not count
+		if tokens[i], err = refreshOnce(ctx, &clients[i], target, tokens[i]); err != nil { // the handshake does not count
 			return nil, tokens, err
 		}
 	}
@@ -154,7 +154,7 @@ func (s *suite) multiplex(ctx context.Context, target bench.Target, shape shape,
 				var latency bench.Histogram
 				var done int64
 				for time.Since(began) < s.duration {
-					i := int(next.Add(1)) % len(tokens) // far fewer streams than tokens: none is used twice at once
+					i := int(next.Add(1)) % len(tokens) // far fewer streams than tokens, so no token is used twice simultaneously
 					at := time.Now()
 					token, err := refreshOnce(ctx, &clients[c], target, tokens[i])
 					if err != nil {

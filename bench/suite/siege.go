@@ -22,13 +22,14 @@ import (
 	"github.com/mintage/mintage/bench"
 )
 
-// This file measures what clients that registered themselves can do to an operator's
-// client: two of them fill what all clients share, as fast as they are answered.
+// This file measures the effect of self-registered clients on an operator's client: two
+// of them fill the shared tables, as fast as the server responds.
 
 const (
-	// ownClients is how many of them there are.
+	// ownClients is the number of self-registered clients.
 	ownClients = 2
-	// maxShared is the bar: by how much they may multiply the operator's client's p99.
+	// maxShared is the limit of the factor by which they may raise the p99 of the
+	// operator's client.
 	maxShared = 2.0
 	// fillTime limits how long a table takes to fill.
 	fillTime = 90 * time.Second
@@ -36,12 +37,12 @@ const (
 	signedRequests = 3000
 )
 
-// A siege is a load of the clients that registered themselves.
+// A siege is a load by the self-registered clients.
 type siege struct {
 	name string
-	// signing says that the operator's client has private_key_jwt.
+	// signing reports that the operator's client uses private_key_jwt.
 	signing bool
-	// prepare makes what the load needs, once.
+	// prepare sets up the load, once.
 	prepare func(ctx context.Context, w *world) (undo func(), err error)
 	// storm is the load of one of the two clients in a round, until ctx ends.
 	storm func(ctx context.Context, w *world, k, round int) (bench.Answers, error)
@@ -49,16 +50,16 @@ type siege struct {
 	fills []table
 }
 
-// A table is a row of the threat model, and how it is known that a siege fills it.
+// A table is a row of the threat model, with the condition by which it counts as full.
 type table struct {
 	name  string
-	seen  string // what is counted
+	seen  string // the metric or count to observe
 	count func(s seen) float64
-	full  float64 // the least count when the table is full
-	smoke float64 // the least count of a smoke test, which does not take the time
+	full  float64 // the least value when the table is full
+	smoke float64 // the least value in a smoke test, which is shorter
 }
 
-// seen is what a siege has caused so far.
+// seen are the effects of a siege so far.
 type seen struct {
 	world  *world
 	before map[string]float64
@@ -73,7 +74,7 @@ func (s seen) of(series ...string) (n float64) {
 	return n
 }
 
-// answered is how many answers had a status.
+// answered returns the number of responses with a status.
 func (s seen) answered(status string) (n float64) {
 	for name, now := range s.after {
 		if strings.HasPrefix(name, "http_server_request_duration_seconds_count{") && strings.Contains(name, `http_response_status_code="`+status+`"`) {
@@ -90,7 +91,7 @@ func siegeNames() (list []string) {
 	return list
 }
 
-// few is how many connections a client uses that does not need a crowd.
+// few returns the number of connections of a client that needs no crowd.
 func (w *world) few() int { return max(1, w.connections/4) }
 
 // A world is the server with both kinds of clients.
@@ -98,18 +99,19 @@ type world struct {
 	options
 	*child
 	data       *dataset            // of the operator's client
-	signers    map[string]*dataset // of those that sign, one for each siege: the server remembers 50,000 assertions of each
+	signers    map[string]*dataset // of those that sign, one per siege, because the server remembers 50,000 assertions of each
 	own        []*dataset
 	publisher  *publisher
 	management string
 	issuer     string
-	dir        string // of the data
-	crowd      int    // connections of a client that exceeds its share of what waits
-	// chains are of the operator's clients, by id, and of the others.
+	dir        string // the data directory
+	crowd      int    // connections of a client that exceeds its share of the queue
+	// chains are of the self-registered clients, and others of the operators' clients by
+	// id.
 	chains  [ownClients][]*bench.Chains
 	chainOf map[string][]*bench.Chains
-	ids     []string                 // of clients that publish documents, for the present siege
-	sent    [ownClients]atomic.Int64 // numbers requests
+	ids     []string                 // clients with metadata documents, for the current siege
+	sent    [ownClients]atomic.Int64 // numbers of the requests
 }
 
 func newWorld(ctx context.Context, opt options, dir string) (w *world, err error) {
@@ -121,7 +123,7 @@ func newWorld(ctx context.Context, opt options, dir string) (w *world, err error
 	if w.data, err = makeDataset(ctx, w.dir, embedded, smallGrants); err != nil {
 		return nil, err
 	}
-	// More connections than the share of one network in what waits: by default, a third
+	// More connections than one network's share of the queue, which by default is a third
 	// of an eighth of 4,096.
 	w.crowd = 200
 	waiting, grants := "0", toRevoke/ownClients+smallGrants
@@ -132,7 +134,8 @@ func newWorld(ctx context.Context, opt options, dir string) (w *world, err error
 		return nil, err
 	}
 	for k, own := range w.own {
-		// The first are refreshed, the last repeated; all are revoked in the end.
+		// The first tokens are refreshed, the last ones repeated, and all revoked in the
+		// end.
 		w.chains[k] = bench.Split(own.tokens[:w.crowd], w.crowd)
 	}
 	if w.child, err = serve(ctx, program, w.data, "--client-metadata-registration", "--client-metadata-documents", "any",
@@ -157,11 +160,11 @@ func newWorld(ctx context.Context, opt options, dir string) (w *world, err error
 		w.kill()
 		return nil, err
 	}
-	time.Sleep(2 * time.Second) // the server reads its clients each second
+	time.Sleep(2 * time.Second) // the server polls its clients each second
 	return w, nil
 }
 
-// path is that of an endpoint beside the token endpoint.
+// path returns an endpoint beside the token endpoint.
 func (w *world) path(name string) string {
 	u, err := url.Parse(w.target.Endpoint)
 	if err != nil {
@@ -170,12 +173,12 @@ func (w *world) path(name string) string {
 	return strings.Replace(u.Path, "/access_token", "/"+name, 1) + "?" + u.RawQuery
 }
 
-// from is an address of the network of one of the clients, of 65,536.
+// from returns one of the 65,536 addresses of a client's network.
 func (w *world) from(k int, n int64) netip.Addr {
 	return netip.AddrFrom4([4]byte{10, byte(k + 1), byte(n >> 8), byte(n)})
 }
 
-// metrics reads the server's.
+// metrics reads the server's metrics.
 func (w *world) metrics(ctx context.Context) (map[string]float64, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, w.management+"/metrics", nil)
 	if err != nil {
@@ -198,7 +201,7 @@ func (w *world) metrics(ctx context.Context) (map[string]float64, error) {
 	return all, lines.Err()
 }
 
-// A besieged is what one siege has shown.
+// A besieged is the result of one siege.
 type besieged struct {
 	siege
 	alone, beside bench.Histogram
@@ -207,9 +210,9 @@ type besieged struct {
 	counts        []float64
 }
 
-// measureShared measures the operator's client alone and beside the others, in turn,
-// and prints a table. Its error is of a wrong answer, or of a table that is not full:
-// not of a figure.
+// measureShared measures the operator's client alone and during each siege, in turn, and
+// prints a table. It returns an error for a wrong response or a table that is not full,
+// but not for a figure.
 func measureShared(ctx context.Context, opt options) (err error) {
 	dir, err := os.MkdirTemp("", "mintage-bench-")
 	if err != nil {
@@ -237,9 +240,9 @@ func measureShared(ctx context.Context, opt options) (err error) {
 	return w.stop()
 }
 
-// operators is the load that is measured.
+// operators returns the measured load.
 func (w *world) operators(s siege) bench.Load {
-	connections := w.few() // more would measure the load's own processor time
+	connections := w.few() // more connections would measure the load generator
 	l := bench.Load{Target: w.target, Operation: bench.Refresh, Connections: connections, Duration: w.duration}
 	d := w.data
 	if s.signing {
@@ -254,8 +257,8 @@ func (w *world) operators(s siege) bench.Load {
 	return l
 }
 
-// besiege measures beside one siege: each round alone, and then beside it, once it has
-// filled its tables.
+// besiege measures one siege: each round without it, and then with it, once it has filled
+// its tables.
 func (w *world) besiege(ctx context.Context, s siege) (b *besieged, err error) {
 	if s.prepare != nil {
 		undo, err := s.prepare(ctx, w)
@@ -277,7 +280,7 @@ func (w *world) besiege(ctx context.Context, s siege) (b *besieged, err error) {
 	}
 	b = &besieged{siege: s, answers: bench.Answers{}, counts: make([]float64, len(s.fills))}
 	if !w.quick {
-		if err := measure(nil); err != nil { // warms up
+		if err := measure(nil); err != nil { // a warm-up
 			return nil, err
 		}
 	}
@@ -302,7 +305,7 @@ func (w *world) besiege(ctx context.Context, s siege) (b *besieged, err error) {
 	return b, nil
 }
 
-// begin starts the load of each client. The returned function ends it.
+// begin starts the load of each client. end stops it.
 func (w *world) begin(ctx context.Context, b *besieged, round int) (end func() error) {
 	ctx, cancel := context.WithCancel(ctx)
 	began := time.Now()
@@ -324,7 +327,7 @@ func (w *world) begin(ctx context.Context, b *besieged, round int) (end func() e
 	}
 }
 
-// await returns once the siege has filled its tables.
+// await waits until the siege has filled its tables.
 func (w *world) await(ctx context.Context, b *besieged, so *seen) (err error) {
 	for deadline := time.Now().Add(fillTime); ; {
 		if so.after, err = w.metrics(ctx); err != nil {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestEachSharedTableHasALoad: the threat model lists what both kinds of clients fill,
-// and each of it is filled here, or cannot be.
+// TestEachSharedTableHasALoad: each table in the threat model that both kinds of clients
+// fill has a load here, or a reason why it cannot be filled.
 func TestEachSharedTableHasALoad(t *testing.T) {
 	text, err := os.ReadFile("../../docs/explanation/threat-model.md")
 	if err != nil {

@@ -18,25 +18,23 @@ import (
 	"github.com/mintage/mintage/bench"
 )
 
-// This file has the loads, one or more tables of the threat model each.
+// This file contains the loads, each for one or more tables of the threat model.
 
 const (
-	// refusedPause is how long a connection of a client waits after it was refused for
-	// want of room. Attackers need not, and then cost the processor, which no table
-	// divides.
+	// refusedPause is how long a connection of a client pauses after a 429 or 503.
+	// Attackers need not pause, but then they use processor time, which no table divides.
 	refusedPause = 200 * time.Millisecond
-	// clickPause is how long a browser waits between two requests: far less than a
-	// person. Pages are no tables, and a flood of them has tests of its own
-	// (internal/e2e/floods).
+	// clickPause is how long a browser pauses between two requests, far less than a
+	// person. Pages are no tables; internal/e2e/floods tests floods of them.
 	clickPause = 100 * time.Millisecond
-	// toRevoke is what the list of revocations holds of grants.
+	// toRevoke is how many grants the revocation list contains.
 	toRevoke = 20_000
-	// keySets is how many clients with key sets of their own each party has: more than
-	// one network may fetch in a minute.
+	// keySets is how many clients with their own key sets each party has: more than one
+	// network may fetch in a minute.
 	keySets = 80
-	// fetchTime is how long the server waits for a host.
+	// fetchTime is the server's timeout for a host.
 	fetchTime = 5 * time.Second
-	// ownGrants is how many grants each client repeats refreshes of.
+	// ownGrants is the number of grants whose refreshes each client repeats.
 	ownGrants = 10
 )
 
@@ -104,13 +102,13 @@ var sieges = []siege{
 	},
 }
 
-// unfilled are the tables that such clients cannot fill.
+// unfilled are the tables that self-registered clients cannot fill.
 var unfilled = []struct{ name, why string }{
 	{"check of imported secrets", "they have no imported secrets"},
 	{"outbox of logouts, revocations of service tokens", "they have neither"},
 }
 
-// storm sends what next returns as one of the clients.
+// storm sends the requests that next returns, as one of the clients.
 func (w *world) storm(ctx context.Context, connections int, next func(b []byte, connection int) []byte) (bench.Answers, error) {
 	return w.load(connections, next).Run(ctx)
 }
@@ -127,8 +125,8 @@ func (w *world) host() string {
 	return u.Host
 }
 
-// refresh is a refresh by an assertion, of a token that nobody has: whether the client
-// proves who it is shows in the answer.
+// refresh appends a refresh with an assertion, of a token that does not exist: the
+// response shows whether the client was authenticated.
 func (w *world) refresh(b []byte, from netip.Addr, id, assertion string) []byte {
 	form := url.Values{
 		"grant_type": {"refresh_token"}, "refresh_token": {"mintage_rt_x"}, "client_id": {id},
@@ -148,8 +146,8 @@ func refreshes(ctx context.Context, w *world, k, _ int) (bench.Answers, error) {
 	return bench.Answers{200: r.Requests, 503: r.Failed()}, nil
 }
 
-// wrongSecrets sends wrong secrets. Those on the first connection come from one address,
-// and each of the others from another one.
+// wrongSecrets sends wrong secrets: on the first connection from one address, on each of
+// the others from another one.
 func wrongSecrets(ctx context.Context, w *world, k, _ int) (bench.Answers, error) {
 	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {"mintage_rt_x"}, "client_id": {w.own[k].clientID}, "client_secret": {"wrong"}}.Encode()
 	return w.storm(ctx, w.few(), func(b []byte, connection int) []byte {
@@ -161,7 +159,7 @@ func wrongSecrets(ctx context.Context, w *world, k, _ int) (bench.Answers, error
 	})
 }
 
-// repeats sends a few refresh tokens again and again, within the retry window.
+// repeats sends a few refresh tokens repeatedly, within the retry window.
 func repeats(ctx context.Context, w *world, k, round int) (bench.Answers, error) {
 	forms := make([]string, ownGrants)
 	for i := range forms {
@@ -173,8 +171,8 @@ func repeats(ctx context.Context, w *world, k, round int) (bench.Answers, error)
 	})
 }
 
-// heldAuditLog keeps the lock of the audit log, as a disk that does not answer would
-// keep its writer: events queue up.
+// heldAuditLog holds the lock of the audit log, like a hanging disk would hold its
+// writer, so that events queue up.
 func heldAuditLog(_ context.Context, w *world) (undo func(), err error) {
 	f, err := os.Open(filepath.Join(w.dir, "audit", "lock"))
 	if err != nil {
@@ -183,7 +181,7 @@ func heldAuditLog(_ context.Context, w *world) (undo func(), err error) {
 	return func() { f.Close() }, syscall.Flock(int(f.Fd()), syscall.LOCK_EX)
 }
 
-// admitted adds n clients of a kind that publish documents.
+// admitted returns a setup that adds n clients of a kind with metadata documents.
 func admitted(kind string, n int) func(context.Context, *world) (func(), error) {
 	return func(ctx context.Context, w *world) (undo func(), err error) {
 		w.ids, err = w.publisher.admit(ctx, w.dir, kind, n)
@@ -191,15 +189,15 @@ func admitted(kind string, n int) func(context.Context, *world) (func(), error) 
 	}
 }
 
-// assertions presents a new one with each request.
+// assertions presents a new assertion in each request.
 func assertions(ctx context.Context, w *world, k, _ int) (bench.Answers, error) {
 	return w.storm(ctx, w.few(), func(b []byte, _ int) []byte {
 		return w.refresh(b, w.from(k, 1), w.ids[k], sign(w.publisher.signer, w.ids[k], w.issuer))
 	})
 }
 
-// slowHosts names a client whose host does not answer: in each round another, because
-// an address is not fetched again for a minute.
+// slowHosts names a client whose host does not respond: another one in each round,
+// because an address is not fetched again for a minute.
 func slowHosts(ctx context.Context, w *world, k, _ int) (bench.Answers, error) {
 	began := time.Now()
 	first := int(w.sent[k].Add(100) - 100)
@@ -209,7 +207,8 @@ func slowHosts(ctx context.Context, w *world, k, _ int) (bench.Answers, error) {
 	})
 }
 
-// unknownKeys names keys that no set has, of many clients in turn: each is fetched.
+// unknownKeys names unknown keys of many clients in turn, so that each key set is
+// fetched.
 func unknownKeys(ctx context.Context, w *world, k, _ int) (bench.Answers, error) {
 	unknown, err := w.publisher.signerOf("unknown")
 	if err != nil {
@@ -222,7 +221,7 @@ func unknownKeys(ctx context.Context, w *world, k, _ int) (bench.Answers, error)
 	})
 }
 
-// largeSignatures has signatures refused by the largest keys, from another address each
+// largeSignatures sends wrong signatures of the largest keys, from another address each
 // time.
 func largeSignatures(ctx context.Context, w *world, k, _ int) (bench.Answers, error) {
 	assertion := forge(w.ids[k], w.issuer)
@@ -231,13 +230,13 @@ func largeSignatures(ctx context.Context, w *world, k, _ int) (bench.Answers, er
 	})
 }
 
-// signedIn signs in users, of whom each client has half.
+// signedIn signs in users, half of them for each client.
 func signedIn(ctx context.Context, w *world) (undo func(), err error) {
 	return func() {}, w.data.signIn(ctx, 2*keySets)
 }
 
-// documents asks for codes for clients of which nothing is known yet, as browsers whose
-// users are signed in.
+// documents requests codes for unknown clients with metadata documents, as browsers with
+// signed-in users.
 func documents(ctx context.Context, w *world, k, round int) (bench.Answers, error) {
 	browsers := w.load(w.few(), func(b []byte, _ int) []byte {
 		n := w.sent[k].Add(1)
@@ -261,7 +260,7 @@ func revocations(ctx context.Context, w *world, k, _ int) (bench.Answers, error)
 	})
 }
 
-// silence opens connections and sends nothing, from some addresses.
+// silence opens connections from some addresses and sends nothing.
 func silence(ctx context.Context, w *world, k, _ int) (bench.Answers, error) {
 	addresses := 2
 	if w.quick {
@@ -274,7 +273,7 @@ func silence(ctx context.Context, w *world, k, _ int) (bench.Answers, error) {
 	return nil, bench.Silence(ctx, w.target.Endpoint, addresses*1050, from...)
 }
 
-// logged is how many bytes the server has logged.
+// logged returns the size of the server's log.
 func (w *world) logged() float64 {
 	info, err := os.Stat(w.log)
 	if err != nil {
@@ -283,7 +282,7 @@ func (w *world) logged() float64 {
 	return float64(info.Size())
 }
 
-// listed is how many grants the list of revocations names.
+// listed returns the number of grants in the revocation list.
 func (w *world) listed() float64 {
 	c := http.Client{Transport: &http.Transport{TLSClientConfig: w.target.TLS.Clone(), DisableKeepAlives: true}}
 	resp, err := c.Get("https://" + w.host() + w.path("revocations"))

@@ -29,12 +29,12 @@ import (
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
-// This file makes the clients that registered themselves, and what they publish.
+// This file creates the self-registered clients, and what they publish.
 
 const sharedAPI = "https://api.example"
 
-// registerOwn adds clients that registered themselves to the store of a dataset, each
-// with n grants for an open API.
+// registerOwn adds self-registered clients to a dataset's store, each with n grants for
+// an API that allows them.
 func (d *dataset) registerOwn(ctx context.Context, n int) (list []*dataset, err error) {
 	st, err := sqlite.Open(ctx, d.dir)
 	if err != nil {
@@ -71,8 +71,8 @@ func (d *dataset) registerOwn(ctx context.Context, n int) (list []*dataset, err 
 	return list, nil
 }
 
-// A publisher serves the documents and the key sets of clients, on this machine: a
-// --dev server reads them there.
+// A publisher serves clients' metadata documents and key sets on this machine, where a
+// --dev server fetches them.
 type publisher struct {
 	origin string
 	server *http.Server
@@ -81,7 +81,7 @@ type publisher struct {
 	slow   chan struct{} // closed at the end
 }
 
-// publish serves with the certificate of a --dev server.
+// publish starts a publisher with the certificate of a --dev server.
 func publish(dir string) (*publisher, error) {
 	certificate, err := tls.LoadX509KeyPair(filepath.Join(dir, "dev-cert.pem"), filepath.Join(dir, "dev-key.pem"))
 	if err != nil {
@@ -112,8 +112,8 @@ func (p *publisher) signerOf(kid string) (jose.Signer, error) {
 	return jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: p.key, KeyID: kid}}, nil)
 }
 
-// ServeHTTP answers by the path: /KIND/ID is the document of a client, and /KIND/ID/keys
-// its key set.
+// ServeHTTP responds by path: /KIND/ID is the document of a client, and /KIND/ID/keys its
+// key set.
 func (p *publisher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	kind, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	w.Header().Set("Content-Type", "application/json")
@@ -138,7 +138,8 @@ func (p *publisher) keySet() json.RawMessage {
 	return text
 }
 
-// document describes a client: with keys at an address of their own, or of a kind.
+// document returns a client's metadata: with keys at its own address, or inline by its
+// kind.
 func (p *publisher) document(kind, address string) []byte {
 	d := map[string]any{"client_id": address, "client_name": "Stranger", "redirect_uris": []string{callback}, "token_endpoint_auth_method": "private_key_jwt"}
 	switch kind {
@@ -156,9 +157,9 @@ func (p *publisher) document(kind, address string) []byte {
 	return text
 }
 
-// largeKeys is a key set that costs as much as one may: ten keys of 4,096 bits, two for
-// each kid. Nobody has their private keys; to refuse a signature costs what it costs to
-// accept one.
+// largeKeys returns the most expensive key set allowed: ten keys of 4,096 bits, two for
+// each kid. Their private keys are unknown, but refusing a signature costs as much as
+// accepting one.
 func largeKeys() json.RawMessage {
 	var keys []map[string]string
 	for i := range 10 {
@@ -175,7 +176,7 @@ func largeKeys() json.RawMessage {
 	return text
 }
 
-// admit adds n clients of a kind to the store, as they are once a user has agreed.
+// admit adds n clients of a kind to the store, as after a user's consent.
 func (p *publisher) admit(ctx context.Context, dir, kind string, n int) (ids []string, err error) {
 	st, err := sqlite.Open(ctx, dir)
 	if err != nil {
@@ -199,7 +200,7 @@ func (p *publisher) admit(ctx context.Context, dir, kind string, n int) (ids []s
 	return ids, nil
 }
 
-// registerSigner adds an operator's client that signs assertions, with its keys at the
+// registerSigner adds an operator's client with private_key_jwt, whose keys are at the
 // publisher, and n grants.
 func (d *dataset) registerSigner(ctx context.Context, p *publisher, n int) (_ *dataset, err error) {
 	st, err := sqlite.Open(ctx, d.dir)
@@ -243,12 +244,12 @@ func sign(by jose.Signer, id, issuer string) string {
 
 func b64(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 
-// forge returns an assertion of a client with large keys, whose signature is wrong.
+// forge returns an assertion with a wrong signature, of a client with large keys.
 func forge(id, issuer string) string {
 	now := time.Now()
 	signature := make([]byte, 512)
 	rand.Read(signature)
-	signature[0] = 0 // less than any modulus
+	signature[0] = 0 // makes it less than any modulus
 	return b64([]byte(`{"alg":"RS256","kid":"0"}`)) + "." +
 		b64(fmt.Appendf(nil, `{"iss":%q,"sub":%q,"aud":%q,"jti":%q,"iat":%d,"exp":%d}`, id, id, issuer, rand.Text(), now.Unix(), now.Add(4*time.Minute).Unix())) + "." + b64(signature)
 }

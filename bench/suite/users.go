@@ -20,11 +20,11 @@ import (
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
-// challenge is of RFC 7636 appendix B.
+// The example of RFC 7636 appendix B.
 const challenge = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
 
-// request is the query of the authorization request that the users have agreed
-// to.
+// request returns the query of the authorization request to which the users have
+// consented.
 func (d *dataset) request() string {
 	return url.Values{
 		"response_type": {"code"}, "client_id": {d.clientID}, "redirect_uri": {callback}, "scope": {scope}, "state": {"af0ifjsldkj"},
@@ -32,9 +32,9 @@ func (d *dataset) request() string {
 	}.Encode()
 }
 
-// signIn makes n users, each with a browser that is signed in, and lets them
-// agree to what the client asks for. The use cases do it, beside the server
-// that runs on the store.
+// signIn creates n users, each with a browser that is signed in, who consent to the
+// client's request. It calls the use cases directly, beside the server that runs on the
+// store.
 func (d *dataset) signIn(ctx context.Context, n int) (err error) {
 	st, err := sqlite.Open(ctx, d.dir)
 	if err != nil {

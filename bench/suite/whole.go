@@ -18,15 +18,15 @@ import (
 // wholeGrants is how many grants -whole measures.
 const wholeGrants = 10_000_000
 
-// sweptAtOnce and sweptEvery are the slices and pauses of package sweep.
+// sweptAtOnce and sweptEvery are the slice size and the pause of package sweep.
 const (
 	sweptAtOnce = 500
 	sweptEvery  = 100 * time.Millisecond
 )
 
-// measureWhole measures all that an operator of a large embedded store waits and pays
-// for: refreshes in turn with those of a small store, memory, backup, start, sizes,
-// restore and sweep.
+// measureWhole measures all that an operator of a large embedded store waits or pays for:
+// refreshes in turn with those of a small store, memory, backup, start, sizes, restore
+// and sweep.
 func measureWhole(ctx context.Context, opt options) (err error) {
 	dir, err := os.MkdirTemp("", "mintage-bench-")
 	if err != nil {
@@ -47,7 +47,7 @@ func measureWhole(ctx context.Context, opt options) (err error) {
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}
-	for round := range s.rounds + 1 { // the first warms up
+	for round := range s.rounds + 1 { // the first round is a warm-up
 		for _, name := range s.wanted() {
 			r, err := s.run(ctx, name, s.duration)
 			if err != nil {
@@ -70,7 +70,7 @@ func measureWhole(ctx context.Context, opt options) (err error) {
 	return nil
 }
 
-// A whole is what is measured of the large store beside refreshes.
+// A whole is the measurement of the large store beside refreshes.
 type whole struct {
 	*suite
 	file  string // of the backup
@@ -99,7 +99,7 @@ func (w *whole) command(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// restart stops the server, calls between, and measures the start.
+// restart stops the server, calls between, and returns how long the start takes.
 func (w *whole) restart(ctx context.Context, between func() error) (time.Duration, error) {
 	target := w.large.target
 	if err := errors.Join(w.large.stop(), between()); err != nil {
@@ -160,8 +160,8 @@ func (w *whole) measure(ctx context.Context) error {
 	return w.sweep(ctx)
 }
 
-// sweep deletes what has expired at an instant, as the server does but without its
-// pauses: at first nothing, and then many of the grants.
+// sweep deletes what has expired at an instant, as the server does but without pauses:
+// first nothing, and then many of the grants.
 func (w *whole) sweep(ctx context.Context) (err error) {
 	st, err := embedded(ctx, w.large.data.dir)
 	if err != nil {
@@ -174,7 +174,7 @@ func (w *whole) sweep(ctx context.Context) (err error) {
 		when grant.Instant
 	}{
 		{"in which no grant has expired", now},
-		{"in which many have", now.Add(policy.RefreshLifetime - 10*day)}, // grants are from the last twenty days
+		{"in which many have", now.Add(policy.RefreshLifetime - 10*day)}, // the grants are from the last twenty days
 	} {
 		began, slices, deleted := time.Now(), 0, 0
 		for next := ""; slices == 0 || next != ""; slices++ {
