@@ -1,6 +1,6 @@
-// Api is a small API that lets nobody in without an access token of Mintage: a
-// list of invoices, which takes the scope read to see and the scope write to add
-// to. See docs/tutorials/protect-an-api.md.
+// Api is a small API that requires access tokens of Mintage: a list of invoices, which
+// can be read with the scope read, and extended with the scope write. See
+// docs/tutorials/protect-an-api.md.
 package main
 
 import (
@@ -52,15 +52,15 @@ func main() {
 	log.Print(server.ListenAndServe())
 }
 
-// protect is the API as clients see it, with metadata that say where it takes
-// tokens from (RFC 9728).
+// protect returns the API as clients see it, with metadata that name its authorization
+// server (RFC 9728).
 func protect(verifier *resource.Verifier) http.Handler {
 	mux := newAPI(verifier.Require)
 	mux.Handle(verifier.MetadataPath(), verifier.Metadata())
 	return mux
 }
 
-// newAPI is the API itself. Require makes middleware that asks for scopes.
+// newAPI returns the API itself. require returns middleware that requires scopes.
 func newAPI(require func(scopes ...string) func(http.Handler) http.Handler) *http.ServeMux {
 	list := &invoices{}
 	mux := http.NewServeMux()
@@ -69,7 +69,7 @@ func newAPI(require func(scopes ...string) func(http.Handler) http.Handler) *htt
 	return mux
 }
 
-// invoices are in memory, each the line that was sent.
+// invoices are stored in memory, one line each.
 type invoices struct {
 	mu    sync.Mutex
 	lines []string
@@ -98,8 +98,8 @@ func (l *invoices) add(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusCreated)
 }
 
-// trusting is an HTTP client that trusts a private certificate authority; nil,
-// which stands for the usual one, if there is none.
+// trusting returns an HTTP client that trusts a private certificate authority; nil, which
+// means the default client, without a file.
 func trusting(file string) (*http.Client, error) {
 	if file == "" {
 		return nil, nil

@@ -11,7 +11,7 @@ import (
 	"github.com/mintage/mintage/resource"
 )
 
-// holding lets requests through whose caller, alice, has the scopes.
+// holding lets requests through as alice, with the given scopes.
 func holding(have ...string) func(...string) func(http.Handler) http.Handler {
 	return func(scopes ...string) func(http.Handler) http.Handler {
 		return func(next http.Handler) http.Handler {
@@ -34,7 +34,7 @@ func ask(h http.Handler, method, body string) (int, string) {
 	return w.Code, w.Body.String()
 }
 
-// What protect-an-api.md shows is what this program does.
+// protect-an-api.md shows the code of this program.
 func TestTheTutorialShowsThisProgram(t *testing.T) {
 	page, err := os.ReadFile("../../docs/tutorials/protect-an-api.md")
 	if err != nil {

@@ -1,11 +1,11 @@
-// Client is a small web application that acts for its users at an API, by way
-// of Mintage: it sends them to the authorization endpoint, gets tokens for the
-// code that they bring back, refreshes them, and calls the API. The work is
-// done by golang.org/x/oauth2; what a client has to check itself is here: the
-// state, PKCE, and the issuer of the answer.
+// Client is a small web application that calls an API on behalf of its users: it sends
+// them to Mintage's authorization endpoint, gets tokens for the code that they bring
+// back, refreshes them, and calls the API. golang.org/x/oauth2 does most of the work;
+// this program contains what a client must check itself: the state, PKCE, and the issuer
+// of the response.
 //
-// It is a sample: sessions are in memory, and there is no HTTPS, so it belongs
-// on the loopback interface.
+// It is a sample: sessions are in memory, and there is no HTTPS, so it belongs on the
+// loopback interface.
 package main
 
 import (
@@ -110,18 +110,18 @@ type client struct {
 	http        *http.Client
 
 	mu       sync.Mutex
-	sessions map[string]*session // by the content of the cookie
+	sessions map[string]*session // by the value of the cookie
 }
 
-// A session is what is kept of one browser. The tokens stay here: the browser
-// needs none of them.
+// A session is the state of one browser. The tokens stay here, because the browser does
+// not need them.
 type session struct {
 	mu      sync.Mutex
-	pending map[string]string // the PKCE verifier of each login that is under way, by its state
+	pending map[string]string // the PKCE verifier of each pending login, by state
 	token   *oauth2.Token
 	renewed int
-	notice  string // to be shown once
-	answer  string // of the API
+	notice  string // shown once
+	answer  string // the API's response
 }
 
 // discover fills in the endpoints from the issuer's metadata (RFC 8414 section
@@ -188,17 +188,17 @@ func (c *client) session(w http.ResponseWriter, r *http.Request) *session {
 	}
 	id := rand.Text()
 	if len(c.sessions) > 1000 {
-		clear(c.sessions) // a sample's way of not growing for ever
+		clear(c.sessions) // a sample's way to limit memory
 	}
 	c.sessions[id] = &session{pending: map[string]string{}}
-	// Lax: with Strict, it would not come along when Mintage sends the browser
-	// back. Over HTTPS it would be Secure, and named __Host-.
+	// With SameSite=Strict, the cookie would be missing when Mintage redirects the
+	// browser back. Over HTTPS it would be Secure, and named __Host-.
 	http.SetCookie(w, &http.Cookie{Name: cookieName, Value: id, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode})
 	return c.sessions[id]
 }
 
-// login sends the browser to the authorization endpoint. The state ties the
-// answer to this browser, the verifier ties the code to this login.
+// login sends the browser to the authorization endpoint. The state binds the response to
+// this browser, and the verifier binds the code to this login.
 func (c *client) login(w http.ResponseWriter, r *http.Request, s *session) {
 	state, verifier := rand.Text(), oauth2.GenerateVerifier()
 	if len(s.pending) > 20 {
@@ -212,7 +212,7 @@ func (c *client) login(w http.ResponseWriter, r *http.Request, s *session) {
 	http.Redirect(w, r, c.conf.AuthCodeURL(state, options...), http.StatusSeeOther)
 }
 
-// callback takes the answer of the authorization endpoint.
+// callback handles the response of the authorization endpoint.
 func (c *client) callback(w http.ResponseWriter, r *http.Request, s *session) {
 	q := r.URL.Query()
 	verifier, ours := s.pending[q.Get("state")]
@@ -221,8 +221,8 @@ func (c *client) callback(w http.ResponseWriter, r *http.Request, s *session) {
 		return
 	}
 	delete(s.pending, q.Get("state"))
-	// RFC 9207: the code of another server must not be sent to this one. Of
-	// errors too. Mintage always says who it is.
+	// RFC 9207: a code of another server must not be sent to this one, and its errors
+	// must be ignored, too. Mintage always sends iss.
 	if q.Get("iss") != c.issuer {
 		c.show(w, http.StatusBadRequest, s, "This answer does not come from the expected issuer.")
 		return
@@ -237,11 +237,11 @@ func (c *client) callback(w http.ResponseWriter, r *http.Request, s *session) {
 		return
 	}
 	s.token, s.renewed, s.answer = token, 0, ""
-	http.Redirect(w, r, "/", http.StatusSeeOther) // the code leaves the address bar
+	http.Redirect(w, r, "/", http.StatusSeeOther) // removes the code from the address bar
 }
 
-// refresh gets a new pair of tokens. An application would let the library do
-// this when the access token has expired.
+// refresh gets a new pair of tokens. An application would let the library do that when
+// the access token has expired.
 func (c *client) refresh(w http.ResponseWriter, r *http.Request, s *session) {
 	if s.token != nil {
 		expired := *s.token
@@ -252,8 +252,8 @@ func (c *client) refresh(w http.ResponseWriter, r *http.Request, s *session) {
 			s.token = token
 			s.renewed++
 		case errorCode(err) == "invalid_grant":
-			// Only this ends a grant. After a timeout or a 503 the tokens are
-			// still good, and the same request may be sent again.
+			// Only this error ends a grant. After a timeout or a 503 the tokens are still
+			// valid, and the same request may be sent again.
 			s.token, s.notice = nil, "No longer connected: "+explain(err)
 		default:
 			s.notice = "Not refreshed: " + explain(err)
@@ -262,7 +262,7 @@ func (c *client) refresh(w http.ResponseWriter, r *http.Request, s *session) {
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
-// call asks the API.
+// call calls the API.
 func (c *client) call(w http.ResponseWriter, r *http.Request, s *session) {
 	if s.token != nil && c.api != "" {
 		s.answer = c.fetch(r.Context(), s.token)
@@ -285,21 +285,21 @@ func (c *client) fetch(ctx context.Context, token *oauth2.Token) string {
 	return resp.Status + "\n" + string(body)
 }
 
-// forget drops the tokens here. They live on at Mintage, where the user ends
-// them on the page of connections, or the client by the revocation endpoint.
+// forget deletes the tokens here. They stay valid at Mintage, where the user revokes them
+// on the page of connections, or the client at the revocation endpoint.
 func (c *client) forget(w http.ResponseWriter, r *http.Request, s *session) {
 	s.token, s.answer = nil, ""
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
-// context is that of a token request. It goes on when the browser has gone away,
-// after a second click for example: the code and the refresh token are used up
-// by then, and the new tokens must not be lost.
+// context returns the context of a token request. The request continues when the browser
+// disconnects, for example after a second click: the code or refresh token is spent by
+// then, and the new tokens must not be lost.
 func (c *client) context(ctx context.Context) context.Context {
 	return context.WithValue(context.WithoutCancel(ctx), oauth2.HTTPClient, c.http)
 }
 
-// explain is an error of the token endpoint without the body of the answer.
+// explain describes an error of the token endpoint without the response's body.
 func explain(err error) string {
 	var refused *oauth2.RetrieveError
 	if errors.As(err, &refused) {
@@ -322,8 +322,7 @@ func (c *client) home(w http.ResponseWriter, _ *http.Request, s *session) {
 	c.show(w, http.StatusOK, s, notice)
 }
 
-// show renders the only page. It says what the tokens are good for, and never
-// what they are.
+// show renders the only page. It shows what the tokens allow, and never the tokens.
 func (c *client) show(w http.ResponseWriter, status int, s *session, notice string) {
 	data := map[string]any{"Notice": notice, "API": c.api, "Answer": s.answer, "Renewed": s.renewed}
 	if t := s.token; t != nil {

@@ -16,12 +16,12 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// A mintage is the authorization server as the sample meets it.
+// A mintage is the authorization server as the sample uses it.
 type mintage struct {
 	t         *testing.T
 	url       string
 	challenge string
-	refresh   string // how refresh requests are refused; "" for not at all
+	refresh   string // how refresh requests are refused; "" for success
 	renewed   int
 }
 
@@ -93,7 +93,7 @@ func (b *browser) do(method, path string) (status int, page string, to *url.URL)
 	return resp.StatusCode, string(body), to
 }
 
-// page is where a redirect to the front page leads.
+// page returns the front page to which a request redirects.
 func (b *browser) page(method, path string) string {
 	b.t.Helper()
 	if status, _, to := b.do(method, path); status != http.StatusSeeOther || to.Path != "/" {
@@ -129,7 +129,7 @@ func newBrowser(t *testing.T, address string) *browser {
 	return &browser{t, address, &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 }
 
-// login begins one and returns its state.
+// login begins a login and returns its state.
 func (b *browser) login(m *mintage) string {
 	b.t.Helper()
 	_, _, to := b.do("GET", "/login")
@@ -142,7 +142,7 @@ func (b *browser) login(m *mintage) string {
 	return q.Get("state")
 }
 
-// callback is the answer to a login.
+// callback returns the response to a login.
 func (m *mintage) callback(state string, members ...string) string {
 	q := url.Values{"state": {state}, "iss": {m.issuer()}}
 	for i := 0; i < len(members); i += 2 {
@@ -202,7 +202,7 @@ func TestAnAnswerIsTakenOnceFromTheRightIssuerByTheRightBrowser(t *testing.T) {
 	refused("denied", b, m.callback(b.login(m), "error", "access_denied", "error_description", "<b>no</b>"), "access_denied. &lt;b&gt;no&lt;/b&gt;")
 	refused("a stolen code", b, m.callback(b.login(m), "code", "another-code"), "invalid_grant")
 
-	// Two tabs: each answer has its own verifier.
+	// With two tabs, each response has its own verifier.
 	first := b.login(m)
 	challenge := m.challenge
 	second := b.login(m)

@@ -1,10 +1,10 @@
-// Login is a login page for Mintage's login.mode handoff, as an organization
-// that has users of its own would write it. Mintage sends the browser here with
-// a challenge; this program finds out who the user is, tells Mintage through
-// the admin API, and sends the browser to the address that it gets back.
+// Login is a login page for Mintage's login.mode handoff, as an organization with its own
+// users would write it. Mintage sends the browser here with a challenge; this program
+// finds out who the user is, reports that to Mintage through the admin API, and redirects
+// the browser to the address in the response.
 //
-// It is a sample: it knows one user, whose password is on its command line.
-// What a real login page must do besides is marked with REAL.
+// It is a sample: it has one user, whose password is on its command line. REAL marks what
+// a real login page must do in addition.
 package main
 
 import (
@@ -58,7 +58,7 @@ func run(args []string, out io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(out, "login.handoff_url is http://%s/login\n", l.Addr())
-	// REAL: over HTTPS, because passwords come this way.
+	// REAL: use HTTPS, because this page receives passwords.
 	server := http.Server{Handler: (&app{api, *user, *password, json.RawMessage(*claims)}).handler(), ReadTimeout: 10 * time.Second}
 	return server.Serve(l)
 }
@@ -70,8 +70,8 @@ type app struct {
 	claims         json.RawMessage
 }
 
-// handler serves the page. Cross-origin posts are refused: another site could
-// otherwise log its visitors in here under a name of its choice.
+// handler serves the page. It refuses cross-origin posts: another site could otherwise
+// log its visitors in here under a name of its choice.
 func (a *app) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /login", a.show)
@@ -79,8 +79,8 @@ func (a *app) handler() http.Handler {
 	protected := http.NewCrossOriginProtection().Handler(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		// No form-action: Chromium applies it also to where the answer to a
-		// form redirects, which is Mintage, and then the client.
+		// No form-action: Chromium would also apply it to the redirects after the form,
+		// which lead to Mintage and then to the client.
 		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; base-uri 'none'")
 		h.Set("Referrer-Policy", "same-origin") // the challenge is in the URL
 		h.Set("Cache-Control", "no-store")
@@ -90,7 +90,7 @@ func (a *app) handler() http.Handler {
 	})
 }
 
-// show asks Mintage what the challenge is about, and the user for a password.
+// show reads what the challenge is for, and asks the user for a password.
 func (a *app) show(w http.ResponseWriter, r *http.Request) {
 	challenge := r.URL.Query().Get("challenge")
 	login, err := a.admin.login(r.Context(), challenge)
@@ -98,44 +98,43 @@ func (a *app) show(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, err)
 		return
 	}
-	// REAL: a user who has a session here need not be asked again, unless
-	// login.Fresh is set or the session began longer than login.MaxAge ago.
-	// Say then, by auth_time, when the user was really authenticated.
+	// REAL: a user with a session here need not be asked again, unless login.Fresh is set
+	// or the session began longer than login.MaxAge ago. Then send auth_time, when the
+	// user was really authenticated.
 	render(w, http.StatusOK, page{Challenge: challenge, Login: login, Username: login.LoginHint})
 }
 
-// submit takes the form. The challenge comes with it, and not from a cookie: a
-// user may have two logins open in two tabs.
+// submit handles the form. The form contains the challenge, which is not in a cookie
+// because a user may have two logins open in two tabs.
 func (a *app) submit(w http.ResponseWriter, r *http.Request) {
 	challenge, username := r.PostFormValue("challenge"), r.PostFormValue("username")
 	if r.PostFormValue("action") == "cancel" {
 		a.finish(w, r, challenge, "reject", rejection{Error: "access_denied", Reason: "cancelled by the user"})
 		return
 	}
-	// REAL: limit how often a password may be guessed, for each account and
-	// each address, so that nobody can lock others out; keep passwords as
-	// argon2id; ask for a second factor.
+	// REAL: limit guesses of passwords, for each account and each address, so that nobody
+	// can lock others out; store passwords with argon2id; ask for a second factor.
 	if !equal(username, a.user) || !equal(r.PostFormValue("password"), a.password) {
 		login, err := a.admin.login(r.Context(), challenge)
 		if err != nil {
 			a.fail(w, err)
 			return
 		}
-		// The same words whether the user exists or not.
+		// The message does not depend on whether the user exists.
 		render(w, http.StatusForbidden, page{Challenge: challenge, Login: login, Username: username, Error: "The user name or the password is wrong."})
 		return
 	}
-	// The subject is what tokens call the user. REAL: one that is never given
-	// to anybody else, such as a number; not an address, which may be.
+	// The subject identifies the user in tokens. REAL: use one that is never given to
+	// another user, such as a number, and not an email address.
 	a.finish(w, r, challenge, "accept", acceptance{Subject: a.user, Claims: a.claims})
 }
 
-// finish tells Mintage, and sends the browser on.
+// finish sends the result to Mintage, and redirects the browser.
 //
-// The address that Mintage answers holds a proof that this program was asked:
-// send this browser there, whole, and nobody else. Whoever starts a login and
-// sends its challenge to a victim never learns the proof, and so cannot have
-// the victim log in for him.
+// The address in Mintage's response contains a proof for this browser: redirect this
+// browser to the complete address, and send the address to nobody else. An attacker who
+// starts a login and sends its challenge to a victim never learns the proof, and so
+// cannot use the victim's login.
 func (a *app) finish(w http.ResponseWriter, r *http.Request, challenge, verb string, body any) {
 	continueURL, err := a.admin.answer(r.Context(), challenge, verb, body)
 	if err != nil {
@@ -145,8 +144,7 @@ func (a *app) finish(w http.ResponseWriter, r *http.Request, challenge, verb str
 	http.Redirect(w, r, continueURL, http.StatusSeeOther)
 }
 
-// fail shows what went wrong. Problems that the user can do something about
-// have a status below 500.
+// fail shows an error. Problems that the user can solve have a status below 500.
 func (a *app) fail(w http.ResponseWriter, err error) {
 	var p *problem
 	if errors.As(err, &p) && (p.Status == http.StatusNotFound || p.Status == http.StatusGone || p.Status == http.StatusConflict) {
@@ -157,13 +155,14 @@ func (a *app) fail(w http.ResponseWriter, err error) {
 	render(w, http.StatusServiceUnavailable, page{Error: "Logging in does not work at the moment. Try again in a minute."})
 }
 
-// equal takes the same time wherever the texts differ.
+// equal compares in constant time.
 func equal(a, b string) bool {
 	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
 }
 
-// A login is what Mintage tells about a challenge, as far as it is used here.
+// A login is Mintage's description of a challenge, with the members that this program
+// uses.
 type login struct {
 	ClientName   string `json:"client_name"` // "" for Mintage's own account pages
 	RedirectHost string `json:"redirect_host"`
@@ -176,18 +175,17 @@ type login struct {
 type acceptance struct {
 	Subject  string          `json:"subject"`
 	Name     string          `json:"name,omitempty"`
-	AuthTime *time.Time      `json:"auth_time,omitempty"` // now, if it is left out
+	AuthTime *time.Time      `json:"auth_time,omitempty"` // now, if omitted
 	Claims   json.RawMessage `json:"claims,omitempty"`
 }
 
-// A rejection says that the user is not let in. The reason is for Mintage's
-// log.
+// A rejection refuses the login. The reason is for Mintage's log.
 type rejection struct {
 	Error  string `json:"error"`
 	Reason string `json:"reason,omitempty"`
 }
 
-// A problem is an error answer of the admin API (RFC 9457).
+// A problem is an error response of the admin API (RFC 9457).
 type problem struct {
 	Title  string `json:"title"`
 	Status int    `json:"status"`
@@ -199,7 +197,7 @@ func (p *problem) Error() string {
 	return strings.TrimSpace(fmt.Sprintf("admin API: %d %s: %s %s", p.Status, p.Title, p.Field, p.Detail))
 }
 
-// An adminAPI is Mintage's, below its address.
+// An adminAPI is Mintage's admin API at an address.
 type adminAPI struct {
 	address, token string
 	client         *http.Client
@@ -243,7 +241,7 @@ func (a *adminAPI) login(ctx context.Context, challenge string) (login, error) {
 	return l, err
 }
 
-// answer accepts or rejects, and returns where the browser goes.
+// answer accepts or rejects a login, and returns the address for the browser.
 func (a *adminAPI) answer(ctx context.Context, challenge, verb string, body any) (string, error) {
 	var answer struct {
 		ContinueURL string `json:"continue_url"`
@@ -252,7 +250,7 @@ func (a *adminAPI) answer(ctx context.Context, challenge, verb string, body any)
 	return answer.ContinueURL, err
 }
 
-// call is one request about a login.
+// call sends one request about a login.
 func (a *adminAPI) call(ctx context.Context, method, below string, in, out any) error {
 	var body bytes.Buffer
 	if in != nil {
@@ -286,7 +284,7 @@ func (a *adminAPI) call(ctx context.Context, method, below string, in, out any) 
 	return answer.Decode(out)
 }
 
-// A page is the form, or an error alone if it has no challenge.
+// A page is the form, or only an error if it has no challenge.
 type page struct {
 	Challenge string
 	Login     login
@@ -302,9 +300,8 @@ func render(w http.ResponseWriter, status int, p page) {
 	}
 }
 
-// form is escaped by html/template: the client's name, the hint and the user
-// name are other people's words. REAL: in the languages of ui_locales, which
-// comes with the challenge.
+// html/template escapes the client's name, the hint and the user name, which come from
+// others. REAL: use the languages of ui_locales, which comes with the challenge.
 var form = template.Must(template.New("login").Parse(`<!DOCTYPE html>
 <html lang="en">
 <head>

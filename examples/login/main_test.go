@@ -15,14 +15,14 @@ import (
 
 const continueURL = "https://auth.example.com/oauth2/interaction?id=c1&verifier=v1"
 
-// A mintage is the part of the admin API that the sample uses, with one login
-// under way, whose challenge is c1.
+// A mintage is the part of the admin API that the sample uses, with one pending login,
+// whose challenge is c1.
 type mintage struct {
 	t        *testing.T
 	token    string
 	hint     string
-	status   int    // of answers to an acceptance or rejection; 200 if zero
-	said     string // verb and body of the last one
+	status   int    // of responses to an acceptance or rejection; zero means 200
+	said     string // verb and body of the last request
 	requests int
 }
 
@@ -55,7 +55,7 @@ func (m *mintage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// overSocket serves m on a Unix socket, and is the page in front of it.
+// overSocket serves m on a Unix socket, and returns the page in front of it.
 func overSocket(t *testing.T, m *mintage) http.Handler {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s")

@@ -1,11 +1,11 @@
-// Signin is a small web application that signs its users in with OpenID Connect.
-// It is given the issuer, its client id and its secret, and reads the rest from
-// the issuer's metadata. github.com/coreos/go-oidc and golang.org/x/oauth2 do
-// the work; what an application must check itself is here: state, nonce, PKCE,
-// and the issuer of the response.
+// Signin is a small web application that signs its users in with OpenID Connect. It needs
+// only the issuer, its client id and its secret, and reads the rest from the issuer's
+// metadata. github.com/coreos/go-oidc and golang.org/x/oauth2 do most of the work; this
+// program contains what an application must check itself: state, nonce, PKCE, and the
+// issuer of the response.
 //
-// It is a sample: sessions are in memory, and there is no HTTPS, so it belongs
-// on the loopback interface.
+// It is a sample: sessions are in memory, and there is no HTTPS, so it belongs on the
+// loopback interface.
 package main
 
 import (
@@ -108,19 +108,19 @@ type application struct {
 	sessions map[string]*session // by the value of the cookie
 }
 
-// A session is what the application keeps of one browser.
+// A session is the state of one browser.
 type session struct {
 	mu      sync.Mutex
-	pending map[string]login // logins that are under way, by state
+	pending map[string]login // pending logins, by state
 	token   *oauth2.Token    // nil unless a user is signed in
 	idToken string
 	user    user
 }
 
-// A login is what the response to one authorization request must match.
+// A login is what the response to an authorization request must match.
 type login struct{ verifier, nonce string }
 
-// A user is what the application learns. It knows its users by Subject: names
+// A user is the user's claims. The application identifies users by Subject, because names
 // and email addresses change.
 type user struct {
 	Subject  string `json:"sub"`
@@ -157,7 +157,7 @@ func (a *application) session(w http.ResponseWriter, r *http.Request) *session {
 		return a.sessions[cookie.Value]
 	}
 	if len(a.sessions) > 1000 {
-		clear(a.sessions) // a sample's way of not growing without limit
+		clear(a.sessions) // a sample's way to limit memory
 	}
 	id := rand.Text()
 	a.sessions[id] = &session{pending: map[string]login{}}
@@ -166,8 +166,8 @@ func (a *application) session(w http.ResponseWriter, r *http.Request) *session {
 	return a.sessions[id]
 }
 
-// login sends the browser to Mintage. The state ties the response to this
-// browser, the nonce ties the id_token to this login, and the verifier the code.
+// login sends the browser to Mintage. The state binds the response to this browser, the
+// nonce binds the id_token to this login, and the verifier binds the code.
 func (a *application) login(w http.ResponseWriter, r *http.Request, s *session) error {
 	if len(s.pending) > 20 {
 		clear(s.pending)
@@ -178,7 +178,7 @@ func (a *application) login(w http.ResponseWriter, r *http.Request, s *session) 
 	return nil
 }
 
-// callback reads the response of Mintage.
+// callback handles the response of Mintage.
 func (a *application) callback(w http.ResponseWriter, r *http.Request, s *session) error {
 	q := r.URL.Query()
 	l, ours := s.pending[q.Get("state")]
@@ -199,7 +199,7 @@ func (a *application) callback(w http.ResponseWriter, r *http.Request, s *sessio
 	if err := a.accept(s, token, l.nonce, ""); err != nil {
 		return err
 	}
-	http.Redirect(w, r, "/", http.StatusSeeOther) // the code leaves the address bar
+	http.Redirect(w, r, "/", http.StatusSeeOther) // removes the code from the address bar
 	return nil
 }
 
@@ -229,14 +229,14 @@ func (a *application) accept(s *session, token *oauth2.Token, nonce, subject str
 	return info.Claims(&s.user)
 }
 
-// refresh gets new tokens and reads the claims again. The library would do so by
-// itself when the access token has expired.
+// refresh gets new tokens and reads the claims again. The library would do so by itself
+// when the access token has expired.
 func (a *application) refresh(w http.ResponseWriter, r *http.Request, s *session) error {
 	if s.token != nil {
 		token, err := a.oauth.TokenSource(a.ctx, &oauth2.Token{RefreshToken: s.token.RefreshToken}).Token()
 		var refused *oauth2.RetrieveError
 		if errors.As(err, &refused) && refused.ErrorCode == "invalid_grant" {
-			s.token, s.idToken, s.user = nil, "", user{} // the grant has ended: no other error says so
+			s.token, s.idToken, s.user = nil, "", user{} // the grant has ended; no other error means that
 		} else if err != nil {
 			return err
 		} else if err := a.accept(s, token, "", s.user.Subject); err != nil {
