@@ -138,7 +138,7 @@ var mayImport = []importRule{
 	{dir: "internal/logout", others: []string{"internal/audit", "internal/directory", "internal/grant", "internal/issuer", "internal/lease", "internal/metrics", "internal/openid", "internal/store"},
 		not: []string{"database/sql", "os"}},
 	{dir: "internal/sweep", others: []string{"internal/grant", "internal/store"}, not: []string{"net/http", "database/sql", "os"}},
-	// It calls another provider over HTTP, and only the server imports it.
+	// Package upstream calls another provider over HTTP, and only the server imports it.
 	{dir: "internal/upstream", others: []string{"internal/claims", "internal/fetch", "internal/oauth", "internal/openid", "github.com/go-jose/go-jose/v4", "github.com/coreos/go-oidc/v3/oidc", "golang.org/x/oauth2", "golang.org/x/sync/singleflight"},
 		not: []string{"database/sql", "os", "log/slog"}},
 	// Only this package connects to addresses that anybody may have named.
@@ -146,7 +146,7 @@ var mayImport = []importRule{
 	{dir: "internal/overload", standard: []string{"container/list", "context", "errors", "fmt", "hash/maphash", "net/netip", "runtime", "sync", "sync/atomic", "time"}},
 	{dir: "internal/account", others: []string{"internal/claims", "internal/overload", "internal/grant", "internal/keys", "internal/oauth", "internal/openid", "internal/plain", "internal/store"},
 		not: []string{"net/http", "database/sql", "os"}},
-	// It identifies users by the claims of other systems.
+	// Package login identifies users by the claims of other systems.
 	{dir: "internal/login", others: []string{"internal/claims", "internal/directory", "internal/overload", "internal/grant", "internal/issuer", "internal/keys", "internal/oauth", "internal/openid", "internal/plain", "internal/store"},
 		not: []string{"net/http", "database/sql", "os"}},
 	{dir: "internal/pages", others: []string{"go.yaml.in/yaml/v4"}, not: []string{"net/http", "database/sql", "os"}},
@@ -174,7 +174,7 @@ var mayImport = []importRule{
 		not: []string{"database/sql", "os"}},
 	{dir: "internal/server/admin", others: []string{"internal/account", "internal/admin", "internal/adminapi", "internal/audit", "internal/claims", "internal/client", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/login", "internal/oauth", "internal/openid",
 		"internal/pages", "internal/server", "internal/store"}, not: []string{"database/sql", "os"}},
-	// They only read files. The server passes on how a request arrived.
+	// These packages only read. The server passes on how a request arrived.
 	{dir: "internal/secretfile", others: []string{"internal/show"}, not: []string{"net/http", "database/sql", "log/slog"}},
 	{dir: "internal/doctor", others: []string{"internal/adminapi", "internal/secretfile", "internal/audit", "internal/client", "internal/config", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/keyset", "internal/oauth", "internal/operator",
 		"internal/server", "internal/show", "internal/store"}, not: []string{"database/sql", "log/slog"}},
@@ -203,7 +203,7 @@ var mayImport = []importRule{
 		"github.com/go-jose/go-jose/v4", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term"}, not: []string{"net/http", "database/sql"}},
 	{dir: "cmd/mintage", others: []string{"internal/cli"}, standard: []string{"runtime/debug"}},
 	{dir: "internal/show", others: []string{"internal/adminapi", "internal/grant", "internal/store"}, not: []string{"net/http", "database/sql", "os", "log/slog"}},
-	// They count and report, and make no decisions.
+	// These packages count and report, and make no decisions.
 	{dir: "internal/metrics", others: []string{"internal/grant", "internal/oauth", "internal/store",
 		"github.com/prometheus/client_golang/prometheus", "github.com/prometheus/client_golang/prometheus/collectors"}, not: []string{"database/sql", "os"}},
 	{dir: "internal/tracing", others: []string{"internal/grant", "internal/store", "github.com/go-logr/logr", "go.opentelemetry.io/otel",

@@ -179,7 +179,7 @@ func TestAKnownBrowserSignsInWhileOthersAreThrottled(t *testing.T) {
 	}
 	h.is("throttled", h.try("alice", right, Visitor{Address: home}), "a stranger")
 	h.is("right", h.try("alice", right, Visitor{Address: home, Known: cookie}), "a known browser")
-	// This also holds at an address that has used up its own limit.
+	// A known browser also signs in from an address that has used up its own limit.
 	for n := range 100 {
 		h.try(strings.Repeat("x", n), wrong, Visitor{Address: home})
 	}

@@ -128,7 +128,7 @@ func TestACodeIsGoodOnce(t *testing.T) {
 	h.is("right", h.second("alice", later), "the next code")
 	h.advance(time.Minute)
 	h.is("right", h.second("alice", h.code(secret, 0)), "a code of later")
-	// A new secret resets it.
+	// With a new secret, no code counts as used.
 	secret = h.withFactor("alice")
 	h.is("right", h.second("alice", h.code(secret, -1)), "a new secret's code of before")
 }

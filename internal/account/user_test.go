@@ -359,7 +359,7 @@ func TestTwoAdministratorsDoNotOverwriteEachOther(t *testing.T) {
 	if !errors.Is(err, store.ErrConflict) {
 		t.Errorf("%v, want ErrConflict", err)
 	}
-	// Nor do two identical changes.
+	// Two identical changes do not overwrite each other either.
 	u = h.stored("alice")
 	first, second := u.Enable(started), u.Enable(started)
 	h.put(first)

@@ -81,10 +81,9 @@ func TestWhatOneGrantCausesIsBoundedAndCounted(t *testing.T) {
 	}
 }
 
-// These also cannot displace the events of other users: a signed-in user whose browser
-// requests codes in a loop, or who enters wrong user codes; a client that revokes each
-// access token of a grant; and a service that gets, exchanges or revokes tokens in a
-// loop.
+// No user can displace the events of others: not a signed-in user whose browser requests
+// codes in a loop, or who enters wrong user codes; not a client that revokes each access
+// token of a grant; and not a service that gets, exchanges or revokes tokens in a loop.
 func TestWhatOneUserCausesIsBounded(t *testing.T) {
 	w := newWorld(t)
 	loops := []func(i int) Event{

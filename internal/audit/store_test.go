@@ -283,8 +283,8 @@ func TestNamesHasEveryEventOfTheStoreOnce(t *testing.T) {
 	}
 }
 
-// If a store responds too late, it may still decide later: by its own request, whatever
-// was requested since.
+// A store that does not respond in time may run a decision later. The decision must use
+// the values of its own request, not those of a later one.
 func TestALateDecisionIsTheOneThatWasAsked(t *testing.T) {
 	s := newAuditedStore(t)
 	if err := s.CreateGrant(t.Context(), aGrant()); err != nil {

@@ -246,7 +246,7 @@ func TestABackupRemovesWhatOnesThatWereKilledHaveLeft(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// One that goes on meanwhile, to another file of the directory.
+	// Another backup runs meanwhile, to another file of the directory.
 	more := func(backup.CopyProgress) {}
 	b := backup.Job{Dir: dir, File: filepath.Join(out, "a"), Version: "v1", Now: base.Time, Report: func(p backup.CopyProgress) { more(p) }}
 	more = func(backup.CopyProgress) {

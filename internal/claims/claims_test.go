@@ -61,7 +61,7 @@ func TestClaimsAreBounded(t *testing.T) {
 	}
 }
 
-// What vouched for one address does not vouch for the next.
+// The email_verified of one address does not apply to the next one.
 func TestAChangedAddressIsNotVerified(t *testing.T) {
 	t.Parallel()
 	start, err := Parse([]byte(`{"email":"a@example.com","email_verified":true,"phone_number":"+1","phone_number_verified":true,"name":"A","address":{"country":"JP","region":"Tokyo"}}`))

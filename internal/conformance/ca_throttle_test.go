@@ -197,7 +197,7 @@ func TestCA22_AnUndeclaredProxyMakesNoStrangerOfTheOwner(t *testing.T) {
 		want(t, d.sendFrom(proxy, newRequest(with(d.a.refresh("x"), "client_secret", "guess"))), 400, "invalid_client")
 	}
 	d.mustIssue(d.sendFrom(proxy, newRequest(d.a.refresh(pair.RefreshToken))))
-	// Nor can anybody use up the limit of a public client, whose id is not secret.
+	// Nobody can use up the limit of a public client either, whose id is not secret.
 	for range 201 {
 		want(t, d.sendFrom(proxy, newRequest(public.refresh("x"))), 400, "invalid_grant")
 	}

@@ -188,8 +188,8 @@ func TestHandedOffLogin(t *testing.T) {
 		t.Errorf("without the verifier: status %d, %q", s.StatusCode, s.title())
 	}
 	b.get(interactionURL+"?id="+challenge+"&verifier="+strings.Repeat("A", 43)).says(t, http.StatusForbidden, pages.InteractionUnknown)
-	// Nor does it in another browser: an attacker cannot plant a session in a victim's
-	// browser by sending the address.
+	// The address signs in no other browser: an attacker cannot plant a session in a
+	// victim's browser by sending it.
 	victim := d.browser()
 	victim.open(asking(d.a))
 	victim.get(to.String()).says(t, http.StatusForbidden, pages.InteractionUnknown)

@@ -88,7 +88,7 @@ func TestIN14_TheAnswerAsAJWTIsSignedForTheOneWhoAsks(t *testing.T) {
 			sameMembers(t, answer, members(t, plain.body))
 			iat := members(t, marshal(t, map[string]any{"iat": d.now().Unix()}))["iat"]
 			sameMembers(t, s.claims, map[string]any{"iss": issuerID, "aud": c.caller.ID, "iat": iat}, "token_introspection")
-			// It is not accepted as an access token.
+			// The introspection JWT is not accepted as an access token.
 			d.wantActive(rs, false, a.body)
 			if v := d.verify(a.body); v.status != http.StatusUnauthorized {
 				t.Errorf("as an access token: %v", v)

@@ -325,7 +325,7 @@ func TestLO05_GrantsSurviveALogoutUnlessTheClientSaysOtherwise(t *testing.T) {
 			t.Errorf("reason %s", g.Reason)
 		}
 	}
-	// Signing out on the account page does the same.
+	// Signing out on the account page revokes the grants, too.
 	phone.post(logoutURL)
 	list, _ = d.sqlite.Grants(t.Context(), store.GrantFilter{ClientID: ends.ID, Limit: 10})
 	if list[0].State != grant.Revoked || list[1].State != grant.Revoked {

@@ -258,7 +258,8 @@ func TestRV12_AnyGenerationOfTheRefreshTokenEndsTheGrant(t *testing.T) {
 				d.wantActive(d.a, false, pair.AccessToken, pair.RefreshToken, stale)
 				d.dead(d.a, pair.RefreshToken, id, grant.ReasonClient)
 			}
-			// This includes an expired generation of a grant that is still active.
+			// An expired generation of a grant that is still active also revokes the
+			// grant.
 			pair, id := d.tokens(d.a)
 			d.step(30 * 24 * time.Hour)
 			next := d.alive(d.a, pair.RefreshToken)

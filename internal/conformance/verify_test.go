@@ -344,7 +344,8 @@ func TestTL22_TwoTokensAreRefused(t *testing.T) {
 	}
 }
 
-// RFC 9700 section 4.3.2: a URL is logged where a header is not.
+// RFC 9700 section 4.3.2: servers log URLs, but not this header, so a token in the query
+// is ignored.
 func TestTL20_ATokenInTheQueryIsNotLookedAt(t *testing.T) {
 	d := start(t)
 	pair, _ := d.tokens(d.a)

@@ -59,7 +59,7 @@ func TestANodeThatIsLateAddsNothing(t *testing.T) {
 	a.RotateKeys()
 	a.holds(each(2))
 
-	// Also while this node generates its keys.
+	// The other node also adds them while this node generates its keys.
 	a.Clock.Advance(90 * day)
 	a.Poll()
 	b.Poll()

@@ -167,7 +167,7 @@ func TestAWithdrawalNamesItsKeys(t *testing.T) {
 	}
 }
 
-// Concurrent changes come between, and the store fails before and after the write.
+// A withdrawal is made once in spite of concurrent changes, or returns the store's fault.
 func TestAWithdrawalIsMadeOnceOrFails(t *testing.T) {
 	for name, fault := range map[string]storetest.Fault{"a conflict": storetest.Conflicts, "lost": storetest.Lost, "not answered": storetest.Unanswered} {
 		s := newNodes(t, testkit.Quick(), 1)[0]
@@ -192,7 +192,8 @@ func (s *service) twoKEKs() (path, old, fresh string, both *keys.KEK) {
 	old, fresh = keys.NewKEKText(), keys.NewKEKText()
 	path = filepath.Join(s.T.TempDir(), "kek")
 	s.writeKEK(path, old)
-	// The store's keys are wrapped by the harness's key: wrap them by this one first.
+	// The store's keys are wrapped by the harness's key: wrap them by the file's first
+	// key.
 	to, err := keys.ParseKEK(old)
 	if err != nil {
 		s.T.Fatal(err)

@@ -182,8 +182,8 @@ func TestNoAddressIsReachedThatIsNotGloballyReachable(t *testing.T) {
 	}
 }
 
-// The same with the system's resolver and sockets: real listeners on this machine are not
-// reached.
+// TestThisMachineIsNotReached uses the system's resolver and sockets: real listeners on
+// this machine are not reached.
 func TestThisMachineIsNotReached(t *testing.T) {
 	t.Parallel()
 	var reached atomic.Int64
@@ -241,7 +241,7 @@ func TestTheConnectionGoesToTheAddressThatWasChecked(t *testing.T) {
 		if err := way.read(t.Context(), w.client, "https://example.com/a"); !errors.Is(err, fetch.ErrAddress) {
 			t.Errorf("%s, after the answer has changed: %v, want ErrAddress", what, err)
 		}
-		// So does the retry of a fetch.
+		// The retry of a fetch checks the address again, too.
 		w.dns["twice.example.net"] = [][]string{{public.String()}, {"127.0.0.1"}}
 		if err := way.read(t.Context(), w.client, "https://twice.example.net/"); err == nil {
 			t.Errorf("%s: fetched with the certificate of another host", what)

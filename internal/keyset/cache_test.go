@@ -125,7 +125,8 @@ func TestKeysOfClientsThatRegisteredThemselvesAreFetchedInPublicOnly(t *testing.
 	}
 }
 
-// TestKeysAreFetchedForAnUnknownKidOnceAndServeADay tests both kinds of clients.
+// TestKeysAreFetchedForAnUnknownKidOnceAndServeADay tests the keys of operators' clients
+// and of self-registered ones.
 func TestKeysAreFetchedForAnUnknownKidOnceAndServeADay(t *testing.T) {
 	t.Parallel()
 	p := newPublisher(t)

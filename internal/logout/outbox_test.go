@@ -1267,7 +1267,8 @@ func TestOneNodeLeads(t *testing.T) {
 	if !leads(x) {
 		t.Error("the lease was not released")
 	}
-	// So does a node whose clock is wrong: clients would finally refuse its tokens.
+	// A node whose clock is wrong releases its lease, too: clients would finally refuse
+	// its tokens.
 	x.ClockFault = func() error { return errors.New("three minutes behind") }
 	if leads(x) || !leads(y) {
 		t.Error("a node leads whose clock is off, or nobody leads in its place")

@@ -52,7 +52,7 @@ func TestRedirectURIsThatClientsGiveThemselves(t *testing.T) {
 			t.Errorf("%q is accepted", bad)
 		}
 	}
-	// What an operator may register has not changed.
+	// The rules for redirect URIs that an operator registers are unchanged.
 	if err := oauth.CheckRedirectURI("cursor://a/cb", true); err == nil || !strings.Contains(err.Error(), `scheme "cursor" is not allowed`) {
 		t.Error(err)
 	}

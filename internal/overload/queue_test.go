@@ -492,7 +492,8 @@ func TestClientsThatRegisteredThemselvesLeaveSlotsForOthers(t *testing.T) {
 	})
 }
 
-// One network gets a share of their part of the queue, and other networks precede it.
+// One network gets a share of the self-registered clients' part of the queue, and other
+// networks precede it.
 func TestOneNetworkDoesNotFillTheQueueOfClientsThatRegisteredThemselves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRush(Capacity{Requests: 1, Waiting: 72})
@@ -634,7 +635,8 @@ func TestAWaitThatFindsNoSlotAgain(t *testing.T) {
 	})
 }
 
-// They can fill an eighth of the queue, which operators' clients do not need.
+// Self-registered clients can fill an eighth of the queue, and displace no operator's
+// client.
 func TestClientsThatRegisteredThemselvesDoNotFillTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRush(Capacity{Requests: 16, Waiting: 16})

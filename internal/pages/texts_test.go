@@ -110,7 +110,7 @@ func TestEveryTextIsUsed(t *testing.T) {
 	for _, key := range pages.MessageKeys() {
 		used[string(key)+".title"], used[string(key)+".what"], used[string(key)+".next"] = true, true, true
 	}
-	// That page says how long to wait instead.
+	// The page too_many says instead how long to wait.
 	delete(used, "too_many.next")
 	templates, err := filepath.Glob("templates/*.html")
 	if err != nil || len(templates) < 10 {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// A told one is a connection with an invented address.
+// A told is a connection with an invented address.
 type told struct {
 	net.Conn
 	from   string

@@ -57,7 +57,7 @@ func sweeping(t *testing.T, rows int, prepare func(*service)) (s *service, kept 
 		s.sweeper().Run(ctx)
 		close(ended)
 	}()
-	// It begins when a wrong clock would have been corrected.
+	// The sweep begins when a wrong clock would have been corrected.
 	time.Sleep(sweep.Settle - time.Millisecond)
 	if n := s.Faulty.Calls()[storetest.SweepGrants]; n != 0 {
 		t.Errorf("%d slices before it settled", n)

@@ -189,7 +189,7 @@ func TestAFaultOfTheStoreIsInTheLogOfTheAdminAPI(t *testing.T) {
 func TestNoAnswerHidesAFaultOfTheStore(t *testing.T) {
 	a := newAdminAPI(t)
 	id, query := a.makeGrant(t, 1, "alice"), map[string]string{"/sessions": "?subject=alice", "/events": "?subject=alice"}
-	// These need a server or an audit log, or read only the memory of this process.
+	// These paths need a server or an audit log, or read only the memory of this process.
 	without := regexp.MustCompile("^/(clients/billing/watch|audit.*|traffic|checkup|settings|realms|logins/.*|probes/.*)$")
 	for _, rt := range a.api.Routes() {
 		path := strings.TrimPrefix(rt.Path, "/admin/v1")
