@@ -203,7 +203,6 @@ func scriptFreePort(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], l.Addr().String())
 }
 
-// fatal ends a program that scripts call.
 // agree DIRECTORY ID NAME records a client that registered itself, as the first agreement
 // of a user does.
 func scriptAgree(ts *testscript.TestScript, neg bool, args []string) {

@@ -105,8 +105,7 @@ func TestMD02_MetadataIsBeforeTheIssuersPathOrAfterIt(t *testing.T) {
 	for _, path := range []string{
 		"/.well-known/openid-configuration/oauth2/api", "/oauth2/api/.well-known/openid-configuration",
 		"/oauth2/.well-known/openid-configuration", "/oauth2/.well-known/openid-configuration?realm=/api",
-		// Some clients append RFC 8414's suffix to the issuer, and some use only the
-		// host.
+		// Some clients append RFC 8414's suffix to the issuer, others use only the host.
 		"/oauth2/api/.well-known/oauth-authorization-server", "/.well-known/oauth-authorization-server", "/.well-known/openid-configuration",
 	} {
 		if resp, body := d.fetch("GET", path); resp.StatusCode != 200 || body != want {

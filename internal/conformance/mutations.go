@@ -366,7 +366,7 @@ var tokenMutations = []Mutation{
 		Test: here + "TestIN04",
 	},
 	{
-		Name: "a lost record is no dead token", In: "Endpoints.introspect",
+		Name: "a lost record does not make a token inactive", In: "Endpoints.introspect",
 		Old: "ok && refused.Why != grant.StoreBehind {", New: "ok && refused.Why != grant.OtherClient {",
 		Test: here + "TestIN17",
 	},
@@ -406,7 +406,7 @@ var tokenMutations = []Mutation{
 		Test: here + "TestRV11",
 	},
 	{
-		Name: "a lost record is no revocation", In: "Issuer.Revoke",
+		Name: "a lost record is not answered as a revocation", In: "Issuer.Revoke",
 		Old: "why == grant.StoreBehind {", New: "why == grant.StoreBehind && false {",
 		Test: here + "TestRV11",
 	},
@@ -416,12 +416,12 @@ var tokenMutations = []Mutation{
 		Test: "go test ./internal/issuer -run TestAnotherNodes",
 	},
 	{
-		Name: "scope at the door", In: "Endpoints.verify",
+		Name: "scope that verification demands", In: "Endpoints.verify",
 		Old: "case !t.Scope.Covers(d.scope):", New: "case !t.Scope.Covers(d.scope) && false:",
 		Test: here + "TestTL21",
 	},
 	{
-		Name: "audience at the door", In: "Endpoints.verify",
+		Name: "audience that verification demands", In: "Endpoints.verify",
 		Old: `case d.audience != "" && !t.IsFor(d.audience):`, New: `case d.audience == "-" && !t.IsFor(d.audience):`,
 		Test: here + "TestTK09",
 	},

@@ -35,7 +35,7 @@ var auditMutations = []Mutation{
 		Test: inAudit + "TestTextsOfStrangers",
 	},
 	{
-		Name: "lost records told of", In: "writer.writeBatch",
+		Name: "lost events noted in the audit log", In: "writer.writeBatch",
 		Old: "if gap.any() {\n\t\tw.batch", New: "if gap.count[0] == 1<<60 {\n\t\tw.batch",
 		Test: inAudit + "TestWhatIsLost",
 	},

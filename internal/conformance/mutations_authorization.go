@@ -175,7 +175,7 @@ var authorizationMutations = []Mutation{
 		Test: "go test ./internal/node -run TestTheEndOfASessionIsStored",
 	},
 	{
-		Name: "calls at once of clients that are told of logouts", In: "Outbox.turn",
+		Name: "number of logout calls at once", In: "Outbox.turn",
 		Old:  "slots := []chan struct{}{o.slots}",
 		New:  "slots := []chan struct{}{}",
 		Test: "go test ./internal/logout -run TestDeadClientsHoldUpNobody",
@@ -223,12 +223,12 @@ var authorizationMutations = []Mutation{
 		Test: here + "TestAZ19",
 	},
 	{
-		Name: "strangers are asked first", In: "Front.redirects",
+		Name: "users who are not signed in are asked before a redirect", In: "Front.redirects",
 		Old: "return e.SignedIn || e.Request.Prompt.None", New: "return true",
 		Test: here + "TestAZ59",
 	},
 	{
-		Name: "users of clients that registered themselves are asked first", In: "Front.redirects",
+		Name: "users of clients that registered themselves are asked before a redirect", In: "Front.redirects",
 		Old: "case e.Client.SelfRegistered():", New: "case false:",
 		Test: here + "TestAZ59",
 	},
@@ -239,13 +239,13 @@ var authorizationMutations = []Mutation{
 		Test: here + "TestInteractionOfAnotherBrowser",
 	},
 	{
-		Name: "one decision", In: "Authorizer.decide",
+		Name: "one decision for each interaction", In: "Authorizer.decide",
 		Old:  "\t\tcase it.Decision != nil && it.Decision.Allow != d.Allow:\n\t\t\treturn ErrAnswered\n\t\tcase it.Decision != nil:\n\t\t\treturn errUnchanged\n",
 		New:  "",
 		Test: here + "TestAZ62",
 	},
 	{
-		Name: "same code again", In: "codeParts",
+		Name: "the same code for a consent that is sent again", In: "codeParts",
 		Old:  "recorded := it.Decision.AuthorizedAt.Append(nil)",
 		New:  "recorded := []byte(keys.NewKEKText())",
 		Test: here + "TestAZ62",
@@ -380,7 +380,7 @@ var authorizationMutations = []Mutation{
 		Test: "go test ./internal/login -run TestTakeLogin",
 	},
 	{
-		Name: "forwarded address of strangers", In: "Proxies.address",
+		Name: "forwarded address from an untrusted proxy", In: "Proxies.address",
 		Old:  "\tif !p.trusted(addr) {\n\t\treturn addr\n\t}\n\thops",
 		New:  "\thops",
 		Test: here + "TestTL12",

@@ -73,7 +73,7 @@ var limitMutations = []Mutation{
 		Test: atToken + "TestOneNetworkHasItsShare",
 	},
 	{
-		Name: "a place before the client is authenticated", In: "Endpoints.token",
+		Name: "slot taken before the client is authenticated", In: "Endpoints.token",
 		Old:  "if err = r.EnterFor(of.class, p); err != nil {\n\t\treturn a, rec, err\n\t}\n\tif err = r.AskNonce(p); err != nil {\n\t\treturn a, rec, err\n\t}\n\tauthenticate := r.Client\n\tif rec.GrantType == store.GrantDeviceCode {\n\t\tauthenticate = r.DeviceClient\n\t}\n\tc, id, err := authenticate(ctx, p)\n\trec.ClientID = id\n",
 		New:  "c, id, err := r.Client(ctx, p)\n\trec.ClientID = id\n\tif err == nil {\n\t\terr = r.EnterFor(of.class, p)\n\t}\n",
 		Test: atToken + "TestARequestWaitsInItsClass",
@@ -99,22 +99,22 @@ var limitMutations = []Mutation{
 		Test: limits + "TestRetryAfterIsRounded",
 	},
 	{
-		Name: "places that are left for checks", In: "Queue.free",
+		Name: "slots reserved for checks", In: "Queue.free",
 		Old: "case c != Check && writers >= q.slots-q.slots/8:", New: "case c == Login && writers >= q.slots-q.slots/8:",
 		Test: queue + "TestEachClassLeavesSlots",
 	},
 	{
-		Name: "place given back", In: "Server.safely",
+		Name: "slot released after the request", In: "Server.safely",
 		Old: "if r.slot {", New: "if false {",
 		Test: here + "TestOP07_EveryRequest",
 	},
 	{
-		Name: "room made by who keeps the server waiting", In: "Connections.enter",
+		Name: "the connection that has kept the server waiting longest makes room", In: "Connections.enter",
 		Old: "pushed = c.all.longest()", New: "pushed = nil",
 		Test: limits + "TestTheConnectionThatWaitsLongest",
 	},
 	{
-		Name: "address that pushes out its own", In: "Connections.enter",
+		Name: "an address at its limit replaces its own connection", In: "Connections.enter",
 		Old: "if c.limits.OfAddress > 0 && m.counted.n >= c.limits.OfAddress {", New: "if false {",
 		Test: here + "TestTL10_TL11",
 	},
@@ -144,7 +144,7 @@ var limitMutations = []Mutation{
 		Test: "go test ./internal/login -run TestFiveNetworksDoNotKeepOthers",
 	},
 	{
-		Name: "state of who is not signed in", In: "Authorizer.ask",
+		Name: "length of the state of a user who is not signed in", In: "Authorizer.ask",
 		Old: "if st.Session == nil && len(r.State) > MaxGuestState {", New: "if false {",
 		Test: "go test ./internal/login -run TestAStateIsBounded",
 	},
@@ -164,7 +164,7 @@ var limitMutations = []Mutation{
 		Test: "go test ./internal/account -run TestOneNetworkDoesNotFill",
 	},
 	{
-		Name: "turn of a network that has none before its seconds", In: "SlowPool.turn",
+		Name: "turn of a network without a running check before another's second", In: "SlowPool.turn",
 		Old: "order: p.arrivals + before*p.places,", New: "order: p.arrivals + 0*before,",
 		Test: "go test ./internal/account -run TestOneNetworkDoesNotFill",
 	},

@@ -109,7 +109,7 @@ var machineMutations = []Mutation{
 		Test: "go test ./internal/conformance -run TestDR09",
 	},
 	{
-		Name: "no user is called as a client", In: "Authorizer.checkSubject",
+		Name: "no subject is the id of a client", In: "Authorizer.checkSubject",
 		Old: "; taken {", New: "; taken && false {",
 		Test: "go test ./internal/login -run TestNobodySignsInAsAClient",
 	},

@@ -55,7 +55,7 @@ var nodeMutations = []Mutation{
 		Test: "go test ./internal/directory -run TestANodeWithoutHeartbeatsIsStale",
 	},
 	{
-		Name: "clocks that are off", In: "peers.compare",
+		Name: "clocks that deviate more than the allowed skew", In: "peers.compare",
 		Old: "case b.apart(bearing{}) <= skew:", New: "case b.apart(bearing{}) <= skew || true:",
 		Test: "go test ./internal/directory -run TestANodeWhoseClockIsOffIsNotReady",
 	},

@@ -103,7 +103,7 @@ var setupMutations = []Mutation{
 		Test: here + "TestTR01",
 	},
 	{
-		Name: "a right password without a second factor that the console's page tells", In: "Console.signIn",
+		Name: "the console's page does not reveal a correct password without a second factor", In: "Console.signIn",
 		Old: "if !user.SecondFactor {\n", New: "if !user.SecondFactor {\n			p.Minutes = 1\n			return reply{status: http.StatusUnprocessableEntity, page: p}, nil\n",
 		Test: "go test ./internal/console -run TestARefusedSignIn",
 	},

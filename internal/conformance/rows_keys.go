@@ -36,8 +36,8 @@ var boundRows = []Row{
 	{ID: "DP-32", Source: "RFC 9110 section 11.1", Title: "the scheme in any case"},
 	{ID: "DP-34", Star: true, Source: "RFC 9449 section 5", Title: "refresh tokens of public clients are bound", By: []string{"TestRefreshOfABoundGrant", "TestRefreshTokensAndKeys"}},
 	{ID: "DP-36", Star: true, Source: "RFC 9449 section 5.2", Title: "dpop_bound_access_tokens of clients that register or describe themselves", By: []string{"TestDocumentsThatBindTokens"}},
-	{ID: "DP-37", Source: "RFC 9449 section 5", Title: "an answer to a proof is bound and says so"},
-	{ID: "DP-39", Star: true, Source: "RFC 9449 section 11; RFC 9700 section 4.10", Title: "what is stolen, alone and in pairs, is of no use by another key, method, address, time and node beyond what the page says"},
+	{ID: "DP-37", Source: "RFC 9449 section 5", Title: "a token that was issued for a proof is bound to its key, and the answer says so"},
+	{ID: "DP-39", Star: true, Source: "RFC 9449 section 11; RFC 9700 section 4.10", Title: "stolen codes, tokens, proofs and the like, alone and in pairs, are of no use with another key, method, address, time and node beyond what docs/reference/dpop.md says"},
 	{ID: "DP-38", Source: "RFC 7638 section 3", Title: "the thumbprint", By: []string{"TestThumbprintOfTheRFC", "TestProofsOfEveryAlgorithm"}},
 }
 
