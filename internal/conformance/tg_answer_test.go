@@ -268,8 +268,8 @@ func TestTG41_ANodeWithoutNewsAnswers503(t *testing.T) {
 	d.mustIssue(d.post(d.a.redeem(code)))
 }
 
-// The client disconnects before the response. Whether the commit happens or not, a repeat
-// gets the pair of the row.
+// The client disconnects before the response. Whether the commit happens or not, a
+// repeated request gets the pair that the store has.
 func TestTG42_AClientThatGoesAwayLeavesAConsistentGrant(t *testing.T) {
 	d := start(t)
 	pair, id := d.tokens(d.a)

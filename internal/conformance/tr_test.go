@@ -61,7 +61,7 @@ func TestTR03_AnAlteredTokenIsNoToken(t *testing.T) {
 	for _, s := range []string{"x", "mintage_rt_", text[1:], text[:len(text)-1], text + "A", text + "=", " " + text, text + " ", strings.ToUpper(text)} {
 		refused(s)
 	}
-	// A token with the MAC of another key, which anybody could compute.
+	// A token whose MAC was made with a key that is not the server's.
 	g := d.row(id)
 	other := foreignRing(t)
 	forged, err := other.SealRefresh(other.Current(keys.MAC, g.RotatedAt), realm, keys.Token{GrantID: id, Generation: 1, IssuedAt: g.RotatedAt, ExpiresAt: g.ExpiresAt})

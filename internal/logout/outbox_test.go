@@ -605,7 +605,8 @@ func TestALogoutThatIsDatedAheadDoesNotWaitYet(t *testing.T) {
 	}
 }
 
-// The logout whose attempt succeeds again is sent once, even if no other token is queued.
+// When a client that failed answers again, the logout that found this out is not sent a
+// second time.
 func TestTheLogoutThatFindsItsClientBackIsSentOnce(t *testing.T) {
 	t.Parallel()
 	b := newFailingShop(t)

@@ -147,8 +147,8 @@ func TestASlowBodyHoldsNoSlot(t *testing.T) {
 	})
 }
 
-// An unknown name may be a secret in the wrong place: it is in the response and not in
-// the log.
+// An unknown member's name may be a secret in the wrong place: the response names it, the
+// log does not.
 func TestANameThatIsUnknownIsNotLogged(t *testing.T) {
 	a := newAdminAPI(t)
 	for _, c := range []struct{ method, path, body string }{
