@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -60,7 +61,8 @@ type Params map[string]string
 // The realm is returned apart: it belongs to the endpoint's address, so that only
 // the query may contain it, and two of them are ErrRealm.
 //
-// For ErrRepeated, ErrQuery and ErrRealm, p holds the parameters that were sent once.
+// For ErrRepeated, ErrQuery and ErrRealm, p holds the parameters that were sent once. The
+// text of an error names the parameter, if it is a known one; its value may be a secret.
 func ParseParams(body, rawQuery string, queryAllowed bool) (p Params, realm string, err error) {
 	inBody, err := parsePairs(make([]pair, 0, usualPairs), body)
 	if err != nil {
@@ -71,10 +73,10 @@ func ParseParams(body, rawQuery string, queryAllowed bool) (p Params, realm stri
 		return nil, "", err
 	}
 	p = make(Params, len(inBody))
-	repeated, misplaced, realms := false, false, 0
+	repeated, misplaced, realms := "", "", 0
 	for i, kv := range inBody {
 		if named(inBody[:i], kv.name) && kv.name != "resource" {
-			repeated = true
+			repeated = kv.name
 			delete(p, kv.name)
 		} else if kv.value != "" {
 			if kv.name == "resource" {
@@ -88,25 +90,25 @@ func ParseParams(body, rawQuery string, queryAllowed bool) (p Params, realm stri
 		_, known := maxLength[kv.name]
 		switch {
 		case named(inBody, kv.name):
-			repeated = true
+			repeated = kv.name
 			delete(p, kv.name)
 		case kv.name == "realm":
 			realm = kv.value
 			realms++
 		case named(inQuery[:i], kv.name):
-			repeated = true
+			repeated = kv.name
 			delete(p, kv.name)
 		case known && !queryAllowed:
-			misplaced = true
+			misplaced = kv.name
 		case known && kv.value != "":
 			p[kv.name] = kv.value
 		}
 	}
 	switch {
-	case repeated:
-		return p, "", ErrRepeated
-	case misplaced:
-		return p, "", ErrQuery
+	case repeated != "":
+		return p, "", naming(ErrRepeated, repeated)
+	case misplaced != "":
+		return p, "", naming(ErrQuery, misplaced)
 	case realms > 1:
 		return p, "", ErrRealm
 	}
@@ -126,10 +128,19 @@ func (p Params) AddResource(uri string) {
 func (p Params) CheckLengths() error {
 	for name, value := range p {
 		if most, known := maxLength[name]; known && len(value) > most {
-			return ErrTooLong
+			return naming(ErrTooLong, name)
 		}
 	}
 	return nil
+}
+
+// naming adds the name of a parameter to an error, for logs. A name that the endpoints do
+// not know may be any text: it is left out.
+func naming(err error, name string) error {
+	if _, known := maxLength[name]; !known {
+		return err
+	}
+	return fmt.Errorf("%w: %s", err, name)
 }
 
 // A pair is a parameter as it was sent. It is foul if it contains a character that no
@@ -145,8 +156,8 @@ const usualPairs = 8
 // parsePairs parses s and appends its pairs to an empty list. A foul pair is an error.
 func parsePairs(pairs []pair, s string) ([]pair, error) {
 	pairs, err := readPairs(pairs, s)
-	if slices.ContainsFunc(pairs, func(kv pair) bool { return kv.foul }) {
-		return nil, ErrMalformedValue
+	if i := slices.IndexFunc(pairs, func(kv pair) bool { return kv.foul }); i >= 0 {
+		return nil, naming(ErrMalformedValue, pairs[i].name)
 	}
 	return pairs, err
 }

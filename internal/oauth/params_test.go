@@ -1,6 +1,7 @@
 package oauth_test
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -85,10 +86,33 @@ func TestParseParams(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, realm, err := oauth.ParseParams(tt.body, tt.query, tt.allow)
-			if err != tt.err || realm != tt.realm || !maps.Equal(got, tt.want) {
+			if !errors.Is(err, tt.err) || realm != tt.realm || !maps.Equal(got, tt.want) {
 				t.Errorf("ParseParams = %q, realm %q, %v\nwant %q, realm %q, %v", got, realm, err, tt.want, tt.realm, tt.err)
 			}
 		})
+	}
+}
+
+// The log must say which parameter is wrong, because the answer does not. A name that no
+// endpoint knows may be a secret.
+func TestDefectsNameTheParameter(t *testing.T) {
+	for form, want := range map[string]string{
+		"code=x&client_secret=s%0A":         "invalid_request: malformed parameter value: client_secret",
+		"code=x&s%0Aecret=x":                "invalid_request: malformed parameter value",
+		"code=x&code=y":                     "invalid_request: parameter repeated: code",
+		"secret=x&secret=y":                 "invalid_request: parameter repeated",
+		"code=" + strings.Repeat("x", 2049): "invalid_request: parameter too long: code",
+	} {
+		p, _, err := oauth.ParseParams(form, "", false)
+		if err == nil {
+			err = p.CheckLengths()
+		}
+		if err == nil || err.Error() != want {
+			t.Errorf("%.40q: %v, want %s", form, err, want)
+		}
+	}
+	if _, _, err := oauth.ParseParams("", "client_secret=s", false); err == nil || err.Error() != "invalid_request: parameters belong in the request body: client_secret" {
+		t.Error(err)
 	}
 }
 
@@ -118,13 +142,13 @@ func TestCheckLengths(t *testing.T) {
 		if err := (oauth.Params{name: strings.Repeat("x", most)}).CheckLengths(); err != nil {
 			t.Errorf("%s of %d bytes: %v", name, most, err)
 		}
-		if err := (oauth.Params{name: strings.Repeat("x", most+1)}).CheckLengths(); err != oauth.ErrTooLong {
+		if err := (oauth.Params{name: strings.Repeat("x", most+1)}).CheckLengths(); !errors.Is(err, oauth.ErrTooLong) {
 			t.Errorf("%s of %d bytes: %v, want too long", name, most+1, err)
 		}
-		if err := (oauth.Params{name: strings.Repeat("ü", most)}).CheckLengths(); err != oauth.ErrTooLong {
+		if err := (oauth.Params{name: strings.Repeat("ü", most)}).CheckLengths(); !errors.Is(err, oauth.ErrTooLong) {
 			t.Errorf("%s of %d characters of two bytes: %v, want too long", name, most, err)
 		}
-		if _, _, err := oauth.ParseParams("", name+"=x", false); err != oauth.ErrQuery {
+		if _, _, err := oauth.ParseParams("", name+"=x", false); !errors.Is(err, oauth.ErrQuery) {
 			t.Errorf("%s in the query: %v", name, err)
 		}
 	}
