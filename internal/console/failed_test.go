@@ -3,6 +3,7 @@ package console
 import (
 	"errors"
 	"fmt"
+	"html/template"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -16,7 +17,7 @@ import (
 func TestEachErrorPageNamesItsError(t *testing.T) {
 	t.Parallel()
 	c, r := &Console{Log: slog.New(slog.DiscardHandler)}, &request{Request: httptest.NewRequest(http.MethodGet, "/", nil), outer: t.Context(), id: "a1", locale: "en"}
-	titles := map[string]string{}
+	titles := map[template.HTML]string{}
 	refused := func(status int, kind string) error {
 		p := &problem{}
 		p.Status, p.Type, p.Field, p.Detail, p.Advice = status, "urn:mintage:problem:"+kind, "name", "is wrong", "correct it"

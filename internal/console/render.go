@@ -216,19 +216,19 @@ func (c *Console) render(r *request, page any) ([]byte, error) {
 	err := r.execute(&whole, "layout", struct {
 		frame
 		Content template.HTML
-		Title   string
+		Title   template.HTML
 	}{f, template.HTML(content.String()), titleOf(content.String())})
 	return whole.Bytes(), err
 }
 
 // titleOf returns the heading of a page, which templates have escaped.
-func titleOf(content string) string {
+func titleOf(content string) template.HTML {
 	_, rest, _ := strings.Cut(content, "<h1>")
 	text, _, _ := strings.Cut(rest, "</h1>")
 	for _, tag := range []string{"<bdi>", "</bdi>", "<code>", "</code>"} {
 		text = strings.ReplaceAll(text, tag, "")
 	}
-	return text
+	return template.HTML(text)
 }
 
 // isKind reports whether an error is a problem of the admin API with this type.
