@@ -217,7 +217,8 @@ func (c *Console) render(r *request, page any) ([]byte, error) {
 		frame
 		Content template.HTML
 		Title   template.HTML
-	}{f, template.HTML(content.String()), titleOf(content.String())})
+		Wrong   bool // the form was refused
+	}{f, template.HTML(content.String()), titleOf(content.String()), strings.Contains(content.String(), ` id="error"`)})
 	return whole.Bytes(), err
 }
 
