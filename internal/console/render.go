@@ -83,9 +83,21 @@ var templates = sync.OnceValue(func() *template.Template {
 		"t":       func(text string, args ...any) string { return templateRequest.say(text, args...) },
 		"at":      func(path string, segments ...string) string { return templateRequest.at(path, segments...) },
 		"mintage": func(verb string) string { return templateRequest.mintage(verb) },
+		"hinted":  hinted,
 		"when":    when, "whenExactly": pages.Time, "shown": shown, "rows": rows, "more": func() template.HTML { return more }, "script": func() string { return "/assets/" + scriptName }, "asset": func() string { return "/assets/" + styleName },
 	}).ParseFS(sources, "templates/*.html"))
 })
+
+// hinted returns the attributes of a field whose hint has the id NAME-hint: its name, and
+// what screen readers say of it (WCAG 2.2, 1.3.1 and 3.3.1). A wrong field is described by
+// the error of its form too.
+func hinted(name string, wrong bool) template.HTMLAttr {
+	described, invalid := name+"-hint", ""
+	if wrong {
+		described, invalid = "error "+described, ` aria-invalid="true"`
+	}
+	return template.HTMLAttr(fmt.Sprintf(`aria-describedby="%s"%s id="%s" name="%s"`, described, invalid, name, name))
+}
 
 // execute executes a template.
 func (r *request) execute(to *bytes.Buffer, name string, data any) error {
