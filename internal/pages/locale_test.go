@@ -67,3 +67,18 @@ func TestInstantsNameTheirZone(t *testing.T) {
 		t.Error(text)
 	}
 }
+
+// Descriptions of errors are in English on every page, and a screen reader has to know that
+// (WCAG 2.2, 3.1.2).
+func TestTheDetailOfAnErrorIsEnglish(t *testing.T) {
+	s := newSet(t, pages.Options{})
+	for _, page := range []any{pages.Message{Key: pages.BadRequest, Code: "invalid_request", Detail: "scope not allowed"}, pages.Bounce{Code: "invalid_scope", Detail: "scope not allowed"}} {
+		root, marked := render(t, s, "ja", page), false
+		for _, n := range elements(root, "bdi") {
+			marked = marked || attr(n, "lang") == "en" && textOf(n) == "scope not allowed"
+		}
+		if !marked {
+			t.Errorf("%T: the detail is not marked as English", page)
+		}
+	}
+}

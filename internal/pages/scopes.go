@@ -2,7 +2,6 @@ package pages
 
 import (
 	"bytes"
-	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -80,13 +79,15 @@ func withOpenID(own map[string]map[string]string) (map[string]map[string]string,
 }
 
 // meaning returns a scope's text in the locale of the page, or else in the default
-// locale, or else in any: a text in another language says more than a name.
-func meaning(byLocale map[string]string, locale, def string) string {
-	text := cmp.Or(byLocale[locale], byLocale[def])
-	for _, other := range Locales {
-		text = cmp.Or(text, byLocale[other])
+// locale, or else in any, and that locale: a text in another language says more than a
+// name.
+func meaning(byLocale map[string]string, locale, def string) (text, in string) {
+	for _, in := range append([]string{locale, def}, Locales...) {
+		if text := byLocale[in]; text != "" {
+			return text, in
+		}
 	}
-	return text
+	return "", ""
 }
 
 // A member is one line of a YAML mapping.

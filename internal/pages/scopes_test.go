@@ -75,14 +75,23 @@ func TestAScopeIsShownInTheLocaleElseInTheDefaultElseInAnyElseByName(t *testing.
 	s := newSet(t, pages.Options{Locale: "ja", Scopes: map[string]map[string]string{
 		"both": {"en": "english", "ja": "日本語"}, "en": {"en": "english only"}, "ja": {"ja": "日本語のみ"},
 	}})
-	for _, c := range []struct{ locale, scope, want string }{
-		{"en", "both", "english"}, {"ja", "both", "日本語"},
-		{"ja", "en", "english only"}, {"en", "ja", "日本語のみ"}, {"en", "neither", "neither"},
+	for _, c := range []struct{ locale, scope, want, lang string }{
+		{"en", "both", "english", ""}, {"ja", "both", "日本語", ""},
+		{"ja", "en", "english only", "en"}, {"en", "ja", "日本語のみ", "ja"}, {"en", "neither", "neither", ""},
+		{"de", "api", "eins & <b>", ""}, {"ja", "api", "eins & <b>", "de"},
 	} {
-		root := render(t, s, c.locale, pages.Consent{Scopes: []pages.Scope{{Name: c.scope}}})
+		of := pages.Scope{Name: c.scope}
+		if c.scope == "api" {
+			of.Texts = map[string]string{"de": "eins & <b>"}
+		}
+		root := render(t, s, c.locale, pages.Consent{Scopes: []pages.Scope{of}})
 		items := elements(root, "li")
 		if len(items) != 1 || textOf(items[0]) != c.want {
 			t.Errorf("%s in %s: %d items, %q", c.scope, c.locale, len(items), textOf(items[0]))
+		}
+		// A screen reader has to know the language of each part (WCAG 2.2, 3.1.2).
+		if lang := elements(items[0], "span"); len(lang) == 0 && c.lang != "" || len(lang) > 0 && attr(lang[0], "lang") != c.lang {
+			t.Errorf("%s in %s is not marked as %q", c.scope, c.locale, c.lang)
 		}
 		if byName := len(elements(items[0], "code")) == 1; byName != (c.scope == "neither") {
 			t.Errorf("%s: shown as a name: %t", c.scope, byName)

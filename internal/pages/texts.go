@@ -61,7 +61,7 @@ var placeholder = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompi
 
 // fill returns a text as HTML, with its values, given as name, value, name, value. It
 // isolates each value (bdi), so that right-to-left text or direction marks in it cannot
-// reorder the words around it.
+// reorder the words around it. A detail is in English, in every language.
 func (t texts) fill(key string, values ...any) (template.HTML, error) {
 	text, ok := t[cmp.Or(replacedTexts[key], key)]
 	if !ok {
@@ -80,7 +80,11 @@ func (t texts) fill(key string, values ...any) (template.HTML, error) {
 		}
 		used++
 		b.WriteString(template.HTMLEscapeString(text[end:at[0]]))
-		b.WriteString("<bdi>" + template.HTMLEscapeString(value) + "</bdi>")
+		isolate := "<bdi>"
+		if text[at[2]:at[3]] == "detail" {
+			isolate = `<bdi lang="en">`
+		}
+		b.WriteString(isolate + template.HTMLEscapeString(value) + "</bdi>")
 		end = at[1]
 	}
 	if used < len(byName) || len(values)%2 != 0 {
@@ -133,11 +137,17 @@ func (l *localized) functions(opt Options, assets map[string]asset, style string
 			}
 			return l.texts.fill(prefix+".many", "minutes", strconv.Itoa(minutes))
 		},
-		"meaning": func(s Scope) string {
-			if s.Text != "" {
-				return shown(s.Text)
+		"meaning": func(s Scope) template.HTML {
+			text, in := s.Text, l.locale
+			for _, of := range []map[string]string{s.Texts, opt.Scopes[s.Name]} {
+				if text == "" {
+					text, in = meaning(of, l.locale, opt.Locale)
+				}
 			}
-			return cmp.Or(shown(meaning(s.Texts, l.locale, opt.Locale)), meaning(opt.Scopes[s.Name], l.locale, opt.Locale))
+			if text = template.HTMLEscapeString(shown(text)); text != "" && in != l.locale {
+				text = `<span lang="` + in + `">` + text + `</span>`
+			}
+			return template.HTML(text)
 		},
 		"person": func(name, username string) string {
 			switch {
