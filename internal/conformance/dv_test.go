@@ -566,11 +566,11 @@ func TestDV15_WhoAnswersForADevice(t *testing.T) {
 	want(t, d.post(c.polls(device)), 400, "authorization_pending")
 	// Another user signs in in this browser while the page is open.
 	d.signIn(b, "bob")
-	b.answerDevice(page, "allow").says(t, http.StatusForbidden, pages.UserSwitched)
+	b.answerDevice(page, "allow").says(t, http.StatusForbidden, pages.UserSwitched, `href="/device"`)
 	// The first of two decisions counts.
 	other.answerDevice(mine, "deny")
 	d.signIn(b, username)
-	b.answerDevice(page, "allow").says(t, http.StatusConflict, pages.InteractionAnswered)
+	b.answerDevice(page, "allow").says(t, http.StatusConflict, pages.InteractionAnswered, `href="/device"`)
 	d.step(5 * time.Second)
 	want(t, d.post(c.polls(device)), 400, "access_denied")
 	if len(d.grants()) != 0 {

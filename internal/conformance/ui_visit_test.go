@@ -1,6 +1,7 @@
 package conformance_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -145,14 +146,16 @@ var messages = map[pages.MessageKey][2]string{
 	pages.Unavailable:         {"Not available right now", "Please try again in a moment"},
 }
 
-// says requires a message page with a status and without a redirect.
-func (s sight) says(t *testing.T, status int, key pages.MessageKey) {
+// says requires a message page with a status and without a redirect. If no application
+// sent the user, the page has another advice.
+func (s sight) says(t *testing.T, status int, key pages.MessageKey, advice ...string) {
 	t.Helper()
 	s.refusedPage(t, status)
 	want, ok := messages[key]
 	if !ok {
 		t.Fatalf("no text for %s", key)
 	}
+	want[1] = cmp.Or(append(advice, want[1])...)
 	if s.title() != want[0] || s.heading() != want[0] || !strings.Contains(s.body, want[1]) {
 		t.Errorf("the page is %q, %q; want %q and the advice %q", s.title(), s.heading(), want[0], want[1])
 	}

@@ -6,7 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/login"
+	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/web"
 )
 
@@ -15,14 +18,14 @@ import (
 func TestAnExpiredLoginOfOurOwnPagesLeadsBackThere(t *testing.T) {
 	r := newRoom(t)
 	b := r.browser()
-	for to, begin := range map[string]func() sight{
-		connectionsURL:             func() sight { return b.follow(b.get(connectionsURL)) },
-		publicURL + web.DevicePath: func() sight { return b.follow(b.post(publicURL+web.DevicePath, "user_code=BCDF-GHJK")) },
+	for link, begin := range map[string]func() sight{
+		`href="/account/connections">Sign in again</a>`: func() sight { return b.follow(b.get(connectionsURL)) },
+		`href="/device">Connect a device</a>`:           func() sight { return b.follow(b.post(publicURL+web.DevicePath, "user_code=BCDF-GHJK")) },
 	} {
 		page := begin().at(t, login.StepLogin)
 		r.kit.Clock.Advance(11 * time.Minute)
 		s := b.post(interactionURL, "id="+page.field("id"), "step=login", "username=alice", "password=x")
-		if s.StatusCode != http.StatusGone || !strings.Contains(s.body, `<a id="again" class="button primary" href="`+strings.TrimPrefix(to, publicURL)+`">Sign in again</a>`) || strings.Contains(s.body, "Go back to the application") {
+		if s.StatusCode != http.StatusGone || !strings.Contains(s.body, `<a id="again" class="button primary" `+link) || strings.Contains(s.body, "Go back to the application") {
 			t.Errorf("%d\n%s", s.StatusCode, s.body)
 		}
 		// In another browser, the page does not show what the login was for.
@@ -34,5 +37,28 @@ func TestAnExpiredLoginOfOurOwnPagesLeadsBackThere(t *testing.T) {
 	r.kit.Clock.Advance(11 * time.Minute)
 	if s := b.open(interactionURL + "?id=" + page.field("id")); !strings.Contains(s.body, "Back to <bdi>Shop</bdi>") || !strings.Contains(s.body, "Go back to the application") {
 		t.Errorf("of an application: %d\n%s", s.StatusCode, s.body)
+	}
+}
+
+// TestAnEndedAnswerToADeviceLeadsBackThere: the user of a device came to us from a device,
+// and not from an application that can be gone back to.
+func TestAnEndedAnswerToADeviceLeadsBackThere(t *testing.T) {
+	r := newRoom(t)
+	r.user("bob")
+	cli := r.client(client.Registration{ID: "cli", Settings: store.Settings{Name: "Terminal", GrantTypes: []string{store.GrantDeviceCode, store.GrantRefreshToken}}})
+	for name, end := range map[string]func(*browser, sight){
+		"too late":     func(*browser, sight) { r.kit.Clock.Advance(11 * time.Minute) },
+		"another user": func(b *browser, _ sight) { b.post(logoutURL); b.logIn(b.open(connectionsURL), "bob", password) },
+		"answered otherwise": func(b *browser, page sight) {
+			b.post(interactionURL, "id="+page.field("id"), "step=consent", "decision=deny")
+		},
+	} {
+		asked := must(issuer.DeviceCodes{Issuer: r.kit.Issuer}.DeviceAuthorization(t.Context(), &cli, issuer.DeviceRequest{Scope: "a"}))
+		b := r.signedIn("alice")
+		page := b.follow(b.post(publicURL+web.DevicePath, "user_code="+asked.UserCode)).at(t, login.StepConsent)
+		end(b, page)
+		if s := b.post(interactionURL, "id="+page.field("id"), "step=consent", "decision=allow", "same=yes"); s.StatusCode < 400 || !strings.Contains(s.body, `href="/device"`) || strings.Contains(s.body, "Go back to the application") {
+			t.Errorf("%s: %d\n%s", name, s.StatusCode, s.body)
+		}
 	}
 }

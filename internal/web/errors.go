@@ -96,6 +96,11 @@ type stuckError struct {
 
 func (e *stuckError) Unwrap() error { return e.error }
 
+// namesApplication are the messages that send the user back to an application.
+var namesApplication = []pages.MessageKey{
+	pages.BadRequest, pages.InteractionExpired, pages.InteractionAnswered, pages.UserSwitched, pages.ClientChanged, pages.UpstreamFailed, pages.Rejected,
+}
+
 // withWayBack adds a link to an error that ends a login: to the client, if there is a safe
 // one, or to the page of ours to which the user came.
 func (s *endpoints) withWayBack(x *exchange, err error) error {
@@ -103,9 +108,9 @@ func (s *endpoints) withWayBack(x *exchange, err error) error {
 		return err
 	}
 	_, key, _ := s.pageProblem(err)
-	own := x.found.OfAccount() && x.found.Console == ""
+	own := (x.found.OfAccount() || x.found.Device != nil) && x.found.Console == ""
 	switch {
-	case own && slices.Contains([]pages.MessageKey{pages.InteractionExpired, pages.UpstreamFailed, pages.Rejected}, key):
+	case own && slices.Contains(namesApplication, key):
 		again := connectionsPath
 		if x.found.Device != nil {
 			again = DevicePath
