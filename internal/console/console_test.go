@@ -259,18 +259,24 @@ func TestForgedForms(t *testing.T) {
 	}
 }
 
-// A form that is sent after the session has ended leads to a page that says that nothing
-// was changed.
+// A form that is sent after the session has ended changes nothing, and can be sent again: the
+// answer is no redirect, because the browser would forget the form.
 func TestAFormAfterTheSession(t *testing.T) {
 	r := open(t)
+	r.shop("Shop", "shop")
 	alice := r.operator("alice", operator.Admin)
+	form := url.Values{"state": {"disabled"}}
+	session := alice.cookie
 	alice.cookie = nil
-	w := alice.post("/clients/shop/state", url.Values{"state": {"disabled"}})
-	if to := w.Header().Get("Location"); to != "/sign-in?ended" || !strings.Contains(alice.get(to).Body.String(), "nothing was changed") {
-		t.Errorf("%d to %s", w.Code, to)
+	if w := alice.post("/clients/shop/state", form); w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "Nothing was changed") || !strings.Contains(w.Body.String(), `href="/sign-in" target="_blank"`) {
+		t.Errorf("%d\n%s", w.Code, w.Body)
 	}
-	if body := alice.get(alice.get("/clients").Header().Get("Location")).Body.String(); strings.Contains(body, "nothing was changed") {
-		t.Error("the page says so although no form was sent")
+	if w := alice.get("/clients"); w.Header().Get("Location") != "/sign-in" {
+		t.Errorf("a page: %d to %s", w.Code, w.Header().Get("Location"))
+	}
+	alice.cookie = session
+	if w := alice.post("/clients/shop/state", form); w.Code != http.StatusSeeOther || !strings.Contains(w.Header().Get("Location"), "done=disabled") {
+		t.Errorf("the form again, after a sign-in: %d", w.Code)
 	}
 }
 

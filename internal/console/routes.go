@@ -191,7 +191,7 @@ func (c *Console) answer(ctx context.Context, rt route, r *request) (reply, erro
 	case r.session != nil:
 		return reply{to: "/factor"}, nil
 	case r.Method == http.MethodPost:
-		return reply{to: "/sign-in?ended"}, nil
+		return reply{status: http.StatusForbidden, page: endedPage{}}, nil
 	}
 	return reply{to: "/sign-in"}, nil
 }

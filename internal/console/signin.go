@@ -26,9 +26,13 @@ type signInPage struct {
 	Wrong     bool
 	Minutes   int // until another try; 0: at once
 	SignedOut bool
-	Ended     bool // a form was sent after its session had ended
+	Ended     bool // the session ended while a second factor was set up
 	Cookies   bool // a session has begun, and the browser has not kept its cookie
 }
+
+// An endedPage answers a form that was sent after its session had ended. It is no redirect,
+// so that the browser keeps the form: a reload sends it again.
+type endedPage struct{}
 
 func (c entrance) signInPage(_ context.Context, r *request) (reply, error) {
 	q := r.URL.Query()

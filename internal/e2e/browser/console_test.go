@@ -193,3 +193,30 @@ func TestConsole(t *testing.T) {
 		t.Error("a page of the console has a script")
 	}
 }
+
+// A form that is sent after the session has ended is not lost: the browser sends it again,
+// once its user has signed in in another tab.
+func TestConsoleFormAfterTheSession(t *testing.T) {
+	t.Parallel()
+	w := openConsole(t)
+	password := w.operator(t, "alice", "admin")
+	b := newWindow(t).knowsAxe()
+	secret := w.enters(t, b, "alice")
+	b.open(w.url + "/new/user")
+	b.fill("#username", "carol")
+	b.forget(w.url, "__Host-mintage_console")
+	b.click("#create")
+	b.reads("You are signed out")
+	b.answered(403)
+	b.examine(t, "console-ended")
+	other := b.another()
+	other.open(w.url + evaluate[string](b.ctx, t, `document.querySelector("#sign-in").getAttribute("href")`))
+	other.fill("#username", "alice")
+	other.fill("#password", password)
+	other.fill("#code", totp(t, secret, time.Now().Add(30*time.Second))) // a code works once
+	other.enter()
+	other.reads("Needs attention")
+	b.reload()
+	b.reads("The user is created")
+	b.reads("carol")
+}
