@@ -111,6 +111,22 @@ func TestPagesAreAccessible(t *testing.T) {
 	t.Run("a spoiled page is found", func(t *testing.T) { spoil(t, g) })
 }
 
+// With letters of twice the size on a narrow screen, nothing is wider than the window, and the
+// words keep most of its width: margins do not grow with the letters.
+func TestLargeLettersOnANarrowScreen(t *testing.T) {
+	g := openGallery(t)
+	do(g.tab, t, look("light", narrow, 640), chromedp.Navigate(g.address+"/en/login"))
+	for _, sample := range samples() {
+		t.Run(sample.Name, func(t *testing.T) {
+			g.write(t, "de", sample.Page)
+			if width := evaluate[float64](g.tab, t, `document.documentElement.style.fontSize = '200%', document.querySelector('h1').getBoundingClientRect().width`); width < .7*narrow {
+				t.Errorf("words have %.0f of %d pixels", width, narrow)
+			}
+			noOverflow(g.tab, t)
+		})
+	}
+}
+
 // isOfMany reports whether a sample is a message page that differs from message-too_many
 // only in its words, so that the rules need not be checked again.
 func isOfMany(name string) bool {
