@@ -45,3 +45,16 @@ func TestABrowserThatKeepsNoCookies(t *testing.T) {
 		t.Error("the console does not ask for the second factor that the user owes")
 	}
 }
+
+// The first operator has nobody to ask for an invitation.
+func TestTheSignInPageNamesTheWayIn(t *testing.T) {
+	r := open(t)
+	for _, users := range []bool{false, true} {
+		if users {
+			r.console.Users = r.users
+		}
+		if body := (&browser{room: r}).get("/sign-in").Body.String(); !strings.Contains(body, "mintage console invite NAME") || strings.Contains(body, `name="password"`) != users {
+			t.Errorf("built-in users %t:\n%s", users, body)
+		}
+	}
+}

@@ -81,7 +81,7 @@ func (c overviewPages) deployment(ctx context.Context, r *request, p *overviewPa
 			p.Attention = append(p.Attention, attention{"token", t.Name, t.ExpiresAt, tokenCommand(t)})
 		}
 	}
-	p.Counts = []count{{Kind: "operators", N: len(of.Operators)}, {Kind: "tokens", N: len(of.Tokens)}}
+	p.Counts = []count{{Kind: "operators", N: len(of.Operators)}, {Kind: "tokens of the admin API", N: len(of.Tokens)}}
 	return nil
 }
 

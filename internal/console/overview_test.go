@@ -16,7 +16,7 @@ func TestOverview(t *testing.T) {
 	body := bob.get("/?period=hour").Body.String()
 	for _, text := range []string{
 		"it has expired", "renew it", "&lt;b&gt;one&lt;/b&gt; ends soon", "Last checked 7 min ago", "mintage traffic --period hour",
-		`<svg viewBox="0 0 12 100"`, `d="M1 0h1v100h-1zM11 97h1v3h-1z"`, `<strong>201</strong>`, `<code lang="en">invalid_grant</code>`, "At most 200 in one step.",
+		`<svg viewBox="0 0 12 100"`, `d="M1 0h1v100h-1zM11 97h1v3h-1z"`, `<strong>201</strong>`, `<code lang="en">invalid_grant</code>`, "At most 200 in one step.", ">tokens of the admin API</a>",
 	} {
 		if !strings.Contains(body, text) {
 			t.Errorf("the overview lacks %s\n%s", text, body)

@@ -8,7 +8,7 @@ import (
 )
 
 // values are texts that the templates translate through a variable.
-var values = []string{"enabled", "disabled", "admin", "auditor", "active", "expired", "clients", "operators", "tokens", "invitation", "password and code", "login", "requests", "refreshes", "logins", "hour", "day", "week"}
+var values = []string{"enabled", "disabled", "admin", "auditor", "active", "expired", "clients", "operators", "tokens of the admin API", "invitation", "password and code", "login", "requests", "refreshes", "logins", "hour", "day", "week"}
 
 // Every text of the templates has a translation with the same verbs, and there is no
 // unused translation.
