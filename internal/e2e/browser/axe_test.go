@@ -83,6 +83,11 @@ func TestPagesAreAccessible(t *testing.T) {
 			}
 			do(g.tab, t, look(scheme, narrow, 640))
 			noOverflow(g.tab, t)
+			if touched := evaluate[string](g.tab, t, `[...document.querySelectorAll('.note, .alert, .done')]
+				.filter(e => e.nextElementSibling?.checkVisibility() && e.nextElementSibling.getBoundingClientRect().top - e.getBoundingClientRect().bottom < 8)
+				.map(e => e.innerText).join('; ')`); touched != "" {
+				t.Errorf("what follows touches the box: %s", touched)
+			}
 			axe(g.tab, t)
 			if whole {
 				keyboard(g.tab, t)
