@@ -188,8 +188,8 @@ func (o *Outbox) receivers(ctx context.Context, iss *issuer.Issuer, view *direct
 		if err != nil {
 			return nil, nil, err
 		}
-		c, ok := view.Client(o.Realm, g.ClientID)
-		if !ok || c.LogoutURI == "" || again && (g.AuthorizedAt < from || slices.Contains(r.Seen, g.ID.String())) {
+		c, ok := o.notifiable(view, g.ClientID)
+		if !ok || again && (g.AuthorizedAt < from || slices.Contains(r.Seen, g.ID.String())) {
 			continue
 		}
 		to := receiver{g.ClientID, g.Session}

@@ -202,7 +202,10 @@ func (o *Outbox) turn(ctx context.Context) (more bool, err error) {
 		for c := range view.Marked(directory.Notified, o.Realm) {
 			o.find(c.ID)
 		}
-		for _, q := range o.queues {
+		for clientID, q := range o.queues {
+			if _, ok := o.notifiable(view, clientID); !ok {
+				q.failed = 0 // its tokens are dropped without a call
+			}
 			if q.failed == 0 {
 				q.due = now
 			}

@@ -646,6 +646,24 @@ func TestADroppedTokenEndsNoPause(t *testing.T) {
 	}
 }
 
+// An operator who removes the address of a client that fails, or disables the client, ends
+// what waits for it without the pause before its next attempt.
+func TestWithoutAnAddressNothingWaits(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*store.Client){
+		"the address is removed": func(c *store.Client) { c.LogoutURI = "" },
+		"the client is disabled": func(c *store.Client) { c.State = store.ClientDisabled },
+	} {
+		b := newFailingShop(t)
+		b.kit.Administer("shop", change)
+		b.pass(b.Outbox, rescan)
+		b.hosts()
+		if clients, waiting := b.Failing(); clients != 0 || waiting != 0 {
+			t.Errorf("%s: %d clients fail, and a logout has waited for %s", name, clients, waiting)
+		}
+	}
+}
+
 func TestNothingWaitsBeforeALogoutAndAfterItsDelivery(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/audit"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/openid"
@@ -84,6 +85,12 @@ func pause(attempts int) time.Duration {
 	return min(firstPause<<(max(1, attempts)-1), longestRest)
 }
 
+// notifiable returns a client, and whether it is enabled and has an address to call.
+func (o *Outbox) notifiable(view *directory.View, clientID string) (*store.Client, bool) {
+	c, ok := view.Client(o.Realm, clientID)
+	return c, ok && c.LogoutURI != ""
+}
+
 // attempt sends a token once and returns its new state. After a failure, the client's
 // next attempt is due after wait.
 func (o *Outbox) attempt(ctx context.Context, iss *issuer.Issuer, t Token, wait time.Duration) (Token, error) {
@@ -91,8 +98,8 @@ func (o *Outbox) attempt(ctx context.Context, iss *issuer.Issuer, t Token, wait 
 	if err != nil {
 		return t, err
 	}
-	c, ok := view.Client(o.Realm, t.ClientID)
-	if !ok || c.LogoutURI == "" {
+	c, ok := o.notifiable(view, t.ClientID)
+	if !ok {
 		t.State, t.Answer = Dropped, "the client is disabled, or has no backchannel_logout_uri any more"
 		return t, nil
 	}
