@@ -35,15 +35,28 @@ type peers struct {
 }
 
 // Join makes this process a node with a name for people: from now on, polls send
-// heartbeats. It polls at once, so that other nodes know it before it serves.
+// heartbeats. It polls at once, so that other nodes know it before it serves. If there are
+// other nodes, or were, it also waits for their next heartbeats, and returns when its clock
+// agrees with theirs or is known to be off.
 func (d *Directory) Join(ctx context.Context, name string) error {
 	if err := d.wait(ctx); err != nil {
 		return err
 	}
-	d.peers = &peers{self: store.Node{Name: name, Forms: store.Forms}}
-	rand.Read(d.peers.self.ID[:])
+	p := &peers{self: store.Node{Name: name, Forms: store.Forms}}
+	rand.Read(p.self.ID[:])
+	d.peers = p
 	d.done()
-	return d.poll(ctx, true)
+	for compared := false; ; compared = true {
+		if err := d.poll(ctx, true); err != nil {
+			return err
+		}
+		if len(p.last) == 0 || compared && (p.outvoted == 0 || d.ClockFault() != nil) {
+			return nil
+		}
+		if !Pause(ctx, PollInterval) {
+			return ctx.Err()
+		}
+	}
 }
 
 // heartbeat writes this node's heartbeat. At a tick, it also compares the clocks of the

@@ -95,6 +95,28 @@ func TestACommandTakesTheTimeOfTheNodesThatRun(t *testing.T) {
 	}
 }
 
+// A node compares its clock with those of the nodes that run before it serves, and a node
+// that starts alone does not wait.
+func TestANodeThatStartsWithAWrongClockNeverServes(t *testing.T) {
+	for _, off := range []time.Duration{5 * time.Second, -5 * time.Second, 48 * time.Hour, -48 * time.Hour} {
+		testkit.InCluster(t, func(t *testing.T, s *testkit.Service, h *testkit.Cluster) {
+			began := time.Now()
+			nodes := []*testkit.Node{h.Join(t, s, "one", 0)}
+			if took := time.Since(began); took != 0 {
+				t.Errorf("the first node waited %s", took)
+			}
+			time.Sleep(300 * time.Millisecond)
+			began = time.Now()
+			nodes = append(nodes, h.Join(t, s, "right", time.Second))
+			if took := time.Since(began); took != directory.PollInterval {
+				t.Errorf("a node with a right clock waited %s", took)
+			}
+			nodes = append(nodes, h.Join(t, s, "wrong", off))
+			ready(t, nodes, true, true, false)
+		})
+	}
+}
+
 func TestClocksWithinMaxSkewAreReady(t *testing.T) {
 	testkit.InCluster(t, func(t *testing.T, s *testkit.Service, h *testkit.Cluster) {
 		var nodes []*testkit.Node

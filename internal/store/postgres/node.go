@@ -25,21 +25,29 @@ const (
 // Heartbeat implements store.Store. A primary that was replaced cannot commit the
 // heartbeat.
 func (s *Store) Heartbeat(ctx context.Context, self store.Node) (others []store.Node, err error) {
-	err = s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		if self.Clock == self.Since { // the first heartbeat
-			if _, err := tx.Exec(ctx, deleteNodesSQL, int64(self.Clock.Add(-nodeMemory)), int64(self.Clock.Add(nodeMemory))); err != nil {
-				return err
+	var all []store.Node
+	first := self.Clock == self.Since
+	if first {
+		// The list is read before the deletion: to a node whose clock is off by hours, all
+		// others have ended.
+		all, err = s.Nodes(ctx)
+	}
+	if err == nil {
+		err = s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+			if first {
+				if _, err := tx.Exec(ctx, deleteNodesSQL, int64(self.Clock.Add(-nodeMemory)), int64(self.Clock.Add(nodeMemory))); err != nil {
+					return err
+				}
 			}
-		}
-		_, err := tx.Exec(ctx, putNodeSQL, self.ID[:], self.Name, int64(self.Since), int64(self.Clock), self.Forms)
-		return err
-	})
+			_, err := tx.Exec(ctx, putNodeSQL, self.ID[:], self.Name, int64(self.Since), int64(self.Clock), self.Forms)
+			return err
+		})
+	}
 	if err == nil {
 		// A running server detects here that the store has moved.
 		err = s.checkUsable(ctx)
 	}
-	var all []store.Node
-	if err == nil {
+	if err == nil && !first {
 		all, err = s.Nodes(ctx)
 	}
 	if err != nil {
