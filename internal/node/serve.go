@@ -113,11 +113,11 @@ func Serve(ctx context.Context, from Source) (err error) {
 	defer running.Wait()
 	defer stopBackground()
 
-	n.warn(ctx)
 	listeners, err := listen(cfg, public, n)
 	if err != nil {
 		return err
 	}
+	n.warn(ctx) // stores the issuer, too
 	invitation := ""
 	if n.dev {
 		if invitation, err = n.makeDemo(ctx, cfg, listeners); err != nil {

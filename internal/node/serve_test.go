@@ -3,9 +3,12 @@ package node
 import (
 	"context"
 	"net"
+	"strings"
 	"testing"
 
 	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/directory"
+	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
 // A load balancer sends requests as soon as the port is open. A start that is stopped must
@@ -54,5 +57,35 @@ func TestNoConnectionIsAcceptedBeforeTheStartHasFinished(t *testing.T) {
 	stop()
 	if err := <-ended; err != nil {
 		t.Errorf("a start that was stopped: %v", err)
+	}
+}
+
+// A start that cannot listen leaves no issuer in a new store: the next one, with another
+// public_url, would be reported as a change of the issuer.
+func TestAStartThatCannotListenKeepsNoIssuer(t *testing.T) {
+	t.Setenv("GOMAXPROCS", "2") // serve sets these otherwise, for the whole process
+	t.Setenv("GOGC", "100")
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	dir := t.TempDir()
+	err = Serve(t.Context(), Source{Read: func() (config.Config, config.Sources, error) {
+		return config.Load("", nil, map[string]string{
+			"data": dir, "new-store": "true", "public-url": "https://auth.example.com", "listen": taken.Addr().String(), "management-listen": "127.0.0.1:0",
+		})
+	}})
+	if err == nil || !strings.Contains(err.Error(), "address already in use") {
+		t.Fatalf("Serve: %v", err)
+	}
+	st, err := sqlite.Open(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	const next = "https://login.example.com/oauth2/api"
+	if got, err := directory.RememberIssuer(t.Context(), st, "/api", next); err != nil || got != next {
+		t.Errorf("the store keeps the issuer %q, %v", got, err)
 	}
 }
