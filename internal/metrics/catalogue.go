@@ -64,6 +64,7 @@ const (
 	keysDue          = "mintage_keys_due"
 	secretExpiry     = "mintage_client_secret_expiry_timestamp_seconds"
 	certificate      = "mintage_certificate_expiry_timestamp_seconds"
+	certOverdue      = "mintage_certificate_overdue"
 	certRefused      = "mintage_certificate_refused"
 	restoreUntil     = "mintage_restore_until_timestamp_seconds"
 	auditWritten     = "mintage_audit_written_total"
@@ -189,6 +190,9 @@ var families = []Family{
 	{certificate, Gauge, nil,
 		"When the certificate of the public listener expires, if it uses TLS.",
 		"Within two weeks, or the time that your renewal leaves."},
+	{certOverdue, Gauge, nil,
+		"1 when that certificate should have been renewed: 21 days are left, or a quarter of its life if that is less.",
+		"1: its renewal has failed."},
 	{certRefused, Gauge, nil,
 		"1 while the files of tls.cert and tls.key cannot be used, have expired or are not valid yet, and an earlier certificate is in service.",
 		"1 for minutes."},

@@ -324,9 +324,9 @@ func TestTheStateIsReadWhenSomebodyAsks(t *testing.T) {
 			t.Errorf("%s is %v, and nobody knows it", name, v)
 		}
 	}
-	s.Ready, s.ClockFault, s.Certificate, s.RestoreUntil = false, true, expiry, expiry
+	s.Ready, s.ClockFault, s.Certificate, s.CertOverdue, s.RestoreUntil = false, true, expiry, true, expiry
 	got = testkit.Series(t, m)
-	if got["mintage_ready"] != 0 || got["mintage_clock_fault"] != 1 || got["mintage_certificate_expiry_timestamp_seconds"] != 1.8e9 || got["mintage_restore_until_timestamp_seconds"] != 1.8e9 {
+	if got["mintage_ready"] != 0 || got["mintage_certificate_overdue"] != 1 || got["mintage_clock_fault"] != 1 || got["mintage_certificate_expiry_timestamp_seconds"] != 1.8e9 || got["mintage_restore_until_timestamp_seconds"] != 1.8e9 {
 		t.Errorf("after the state has changed: %v", got)
 	}
 }

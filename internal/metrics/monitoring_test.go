@@ -98,14 +98,10 @@ func TestEveryAlertSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// The server, config check, doctor, the alert and the dashboard warn of a certificate's
-// expiry at the same time.
+// The server, config check, doctor, the metric of the alert and the dashboard warn of a
+// certificate's expiry at the same time.
 func TestOneNumberWarnsOfACertificatesEnd(t *testing.T) {
 	t.Parallel()
-	warns := fmt.Sprintf("< %d * 86400", server.ExpiryWarning/(24*time.Hour))
-	if !slices.ContainsFunc(rules(t), func(r rule) bool { return r.Alert == "MintageCertificateExpires" && strings.HasSuffix(r.Expr, warns) }) {
-		t.Errorf("MintageCertificateExpires does not end with %q", warns)
-	}
 	_, panel, _ := strings.Cut(read(t, monitoring+"dashboard.json"), `"title": "Certificate"`)
 	panel, _, _ = strings.Cut(panel, `"title"`)
 	if threshold := fmt.Sprintf(`"value": %d`, server.ExpiryWarning/time.Second); !strings.Contains(panel, threshold) {

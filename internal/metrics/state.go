@@ -23,7 +23,7 @@ type State struct {
 	Working, Waiting int
 	Load             store.Load
 
-	CertRefused bool
+	CertOverdue, CertRefused bool
 
 	AuditWritten, AuditLost         uint64
 	AuditOverRate, AuditWithoutRoom uint64 // left out on purpose
@@ -118,6 +118,7 @@ func (c stateCollector) Collect(out chan<- prometheus.Metric) {
 		instant(secretExpiry, secret.Expiry, ofRealm(secret.Realm, secret.ClientID, secret.ID, strconv.FormatBool(secret.Replaced))...)
 	}
 	if instant(certificate, s.Certificate); !s.Certificate.IsZero() {
+		gauge(certOverdue, truth(s.CertOverdue))
 		gauge(certRefused, truth(s.CertRefused))
 	}
 	instant(restoreUntil, s.RestoreUntil)

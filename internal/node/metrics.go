@@ -69,7 +69,8 @@ func (n *node) watch(certificate *server.Certificate) {
 			s.Secrets = append(s.Secrets, metrics.Secret{Realm: e.Realm, ClientID: e.ClientID, ID: e.ID, Expiry: e.ExpiresAt.Time(), Replaced: e.Replaced})
 		}
 		if certificate != nil {
-			s.Certificate, s.CertRefused = certificate.Current().Leaf.NotAfter, certificate.Refused()
+			leaf := certificate.Current().Leaf
+			s.Certificate, s.CertOverdue, s.CertRefused = leaf.NotAfter, server.ExpiresSoon(leaf, now.Time()), certificate.Refused()
 		}
 		for _, r := range n.realms {
 			failing, waiting := r.logouts.Failing()
