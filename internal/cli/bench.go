@@ -70,7 +70,7 @@ read from /proc: the process is found by the admin socket, or named with
   mintage bench --operation code --requests 5000
   mintage bench --connections 1 --requests 1000 --json
 
-  mintage bench --token-endpoint https://auth.example.com/oauth2/access_token --ca-file ca.pem \
+  mintage bench --token-endpoint https://auth.example.com/oauth2/api/access_token --ca-file ca.pem \
     --client-id billing --client-secret-file secret.txt --refresh-tokens tokens.txt --connections 8`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := b.check(cmd); err != nil {
