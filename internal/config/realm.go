@@ -105,7 +105,7 @@ func (c *Config) checkRealms(faults []error) (list []error) {
 	known := func(f *Fault) bool {
 		return slices.ContainsFunc(faults, func(other error) bool { return other.Error() == f.Error() })
 	}
-	issuers, earlier := map[string]string{c.IssuerID(): c.Realm}, []*Config{c}
+	issuers, earlier := map[string]string{plainIssuer(c): c.Realm}, []*Config{c}
 	for i := range c.Realms {
 		r := &c.Realms[i]
 		fault := func(key, format string, args ...any) {
@@ -124,10 +124,10 @@ func (c *Config) checkRealms(faults []error) (list []error) {
 				fault(f.Name, "%w", f.Err)
 			}
 		}
-		if other, taken := issuers[r.IssuerID()]; taken {
+		if other, taken := issuers[plainIssuer(r)]; taken {
 			fault("issuer", "%q is that of the realm %s too", r.IssuerID(), other[1:])
 		}
-		issuers[r.IssuerID()] = r.Realm
+		issuers[plainIssuer(r)] = r.Realm
 		for _, o := range earlier {
 			switch {
 			case oauth.HostOf(r.PublicURL) != oauth.HostOf(o.PublicURL):
@@ -140,6 +140,13 @@ func (c *Config) checkRealms(faults []error) (list []error) {
 		earlier = append(earlier, r)
 	}
 	return list
+}
+
+// plainIssuer returns the issuer with its host as requests are routed by it: the metadata
+// of two issuers that differ only in the spelling of the host have one address.
+func plainIssuer(c *Config) string {
+	host, path, _ := strings.Cut(strings.TrimPrefix(c.IssuerID(), "https://"), "/")
+	return oauth.PlainHost(host) + "/" + path
 }
 
 // unusedLogins returns a fault for each realm that sets login.upstream or login.handoff_url
