@@ -46,7 +46,7 @@ func checkServer(ctx context.Context, p *Deployment) (f findings) {
 	for name, value := range values {
 		switch {
 		case strings.HasPrefix(name, "mintage_sweep_lag_seconds{") && value > sweepLate.Seconds() && !p.restoring():
-			f.warn("see the server's log for what keeps it from removing expired rows", "%s: the last complete sweep was %s ago", name, show.Roughly(time.Duration(value)*time.Second))
+			f.warn("see the server's log for what keeps it from removing expired rows; if its clock was moved, set it right and restart the server", "%s: the last complete sweep was %s ago", name, show.Roughly(time.Duration(value)*time.Second))
 		case strings.HasPrefix(name, "mintage_store_behind_total") && value > 0 && !p.restoring():
 			f.fault("find the cause; if a backup was restored, or a standby was promoted that lacked commits: mintage restore --declare", "the store has lost commits: %d requests since the start had an authentic token of which it has no record", int64(value))
 		case name == "mintage_clock_fault" && value > 0:
