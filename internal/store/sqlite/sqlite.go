@@ -154,6 +154,9 @@ func open(ctx context.Context, path string, timeout time.Duration) (_ *Store, er
 		return nil, Explain(path, err)
 	}
 	before, err := os.Stat(path)
+	if err == nil {
+		err = syscall.Access(path, writable) // SQLite would report it at the first write
+	}
 	if err != nil {
 		return nil, Explain(path, err)
 	}

@@ -160,6 +160,34 @@ func TestAFileOfAnotherUserInADirectoryThatShowsIt(t *testing.T) {
 	}
 }
 
+// SQLite opens a file that it may only read, and fails at the first write: the file of a
+// copy that root has put in place.
+func TestAFileThatMayOnlyBeReadIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, sqlite.FileName)
+	if err := errors.Join(create(t, dir).Close(), os.Chmod(path, 0o444)); err != nil {
+		t.Fatal(err)
+	}
+	opened := make(chan error)
+	go func() {
+		runtime.LockOSThread() // the thread ends with the goroutine
+		if os.Geteuid() == 0 {
+			syscall.RawSyscall(syscall.SYS_SETRESUID, 1, 1, 1) // of this thread alone
+		}
+		st, err := sqlite.OpenFile(context.Background(), path)
+		if err == nil {
+			err = st.Close()
+		}
+		opened <- err
+	}()
+	if err := <-opened; !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "permission denied: run this as the server's user") {
+		t.Error(err)
+	}
+}
+
 // cannotOpen is SQLITE_CANTOPEN.
 type cannotOpen struct{}
 
