@@ -115,9 +115,9 @@ type importRule struct {
 // modules; and from the standard library, if standard is set.
 var mayImport = []importRule{
 	{dir: "internal/oauth", standard: pure},
-	{dir: "internal/plain", standard: []string{"encoding/base64", "encoding/json", "strconv", "strings", "unicode/utf8"}},
+	{dir: "internal/plain", standard: []string{"encoding/base64", "encoding/json", "slices", "strconv", "strings", "unicode/utf8"}},
 	{dir: "internal/grant", standard: pure, others: []string{"internal/oauth"}, not: []string{"net/url"}},
-	{dir: "internal/dpop", others: []string{"github.com/go-jose/go-jose/v4/json"},
+	{dir: "internal/dpop", others: []string{"internal/plain", "github.com/go-jose/go-jose/v4/json"},
 		standard: slices.Concat(pure, []string{"crypto", "crypto/ecdsa", "crypto/ed25519", "crypto/elliptic", "crypto/rsa", "hash/maphash", "math/big", "sync"})},
 	{dir: "internal/claims", others: []string{"internal/oauth"}, standard: slices.Concat(pure, []string{"encoding/json"})},
 	{dir: "internal/keys", others: []string{"internal/overload", "internal/grant", "internal/oauth", "github.com/go-jose/go-jose/v4", "golang.org/x/crypto/argon2"},

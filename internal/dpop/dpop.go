@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4/json"
+
+	"github.com/mintage/mintage/internal/plain"
 )
 
 // Algorithms are the signature algorithms of proofs. RS256 is not among them (FAPI 2.0
@@ -67,12 +69,32 @@ type header struct {
 }
 
 type payload struct {
-	ID        *string  `json:"jti"`
-	Method    *string  `json:"htm"`
-	URI       *string  `json:"htu"`
-	IssuedAt  *float64 `json:"iat"`
-	TokenHash string   `json:"ath"`
-	Nonce     string   `json:"nonce"`
+	ID        string  `json:"jti"`
+	Method    string  `json:"htm"`
+	URI       string  `json:"htu"`
+	IssuedAt  float64 `json:"iat"`
+	TokenHash string  `json:"ath"`
+	Nonce     string  `json:"nonce"`
+}
+
+// claims are the members of a payload, for the proofs that most clients make.
+var claims = []plain.Member[payload]{
+	plain.At("jti", func(p *plain.Reader, c *payload) { c.ID = p.Text() }),
+	plain.At("htm", func(p *plain.Reader, c *payload) { c.Method = p.Text() }),
+	plain.At("htu", func(p *plain.Reader, c *payload) { c.URI = p.Text() }),
+	plain.At("iat", func(p *plain.Reader, c *payload) { c.IssuedAt = float64(p.Number()) }),
+	plain.At("ath", func(p *plain.Reader, c *payload) { c.TokenHash = p.Text() }),
+	plain.At("nonce", func(p *plain.Reader, c *payload) { c.Nonce = p.Text() }),
+}
+
+// readPayload reads the encoded claims of a proof.
+func readPayload(text string) (c payload, ok bool) {
+	b, ok := decode(text)
+	if !ok || plain.Decode(claims, string(b), &c) {
+		return c, ok
+	}
+	c = payload{}
+	return c, json.Unmarshal(b, &c) == nil
 }
 
 // read reads the proof in the DPoP header fields of a request, of which there must be
@@ -88,19 +110,19 @@ func read(fields []string, keyOf func(text string) (key, error)) (*Proof, error)
 	if len(text) > maxProof {
 		return nil, Fault("it is too long")
 	}
-	var c payload
-	if !decodeJSON(second, &c) {
+	c, ok := readPayload(second)
+	if !ok {
 		return nil, Fault("its claims are no JSON object with members of the right types")
 	}
 	signature, ok := decode(third)
 	switch {
 	case !ok:
 		return nil, Fault("its signature is not base64url")
-	case c.ID == nil || *c.ID == "" || len(*c.ID) > maxJTI:
+	case c.ID == "" || len(c.ID) > maxJTI:
 		return nil, Fault("its jti is missing, or longer than 256 bytes")
-	case c.Method == nil || c.URI == nil:
+	case c.Method == "" || c.URI == "":
 		return nil, Fault("its htm or htu is missing")
-	case c.IssuedAt == nil:
+	case c.IssuedAt == 0:
 		return nil, Fault("its iat is missing")
 	}
 	k, err := keyOf(first)
@@ -108,7 +130,7 @@ func read(fields []string, keyOf func(text string) (key, error)) (*Proof, error)
 		return nil, err
 	}
 	return &Proof{
-		Key: k.print, ID: *c.ID, Nonce: c.Nonce, method: *c.Method, uri: *c.URI, tokenHash: c.TokenHash, issued: *c.IssuedAt,
+		Key: k.print, ID: c.ID, Nonce: c.Nonce, method: c.Method, uri: c.URI, tokenHash: c.TokenHash, issued: c.IssuedAt,
 		header: first, public: k.public, signed: []byte(text[:len(first)+1+len(second)]), signature: signature,
 	}, nil
 }
@@ -239,9 +261,11 @@ func readKey(alg string, text json.RawMessage) (public crypto.PublicKey, print [
 	return public, sha256.Sum256([]byte(canonical)), nil
 }
 
+var strict = base64.RawURLEncoding.Strict()
+
 // decode decodes base64url, of which it accepts only the canonical encoding.
 func decode(text string) ([]byte, bool) {
-	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	b, err := strict.DecodeString(text)
 	// The decoder skips line breaks: compare the length to find them.
 	return b, err == nil && base64.RawURLEncoding.EncodedLen(len(b)) == len(text)
 }

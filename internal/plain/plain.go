@@ -1,11 +1,12 @@
 // Package plain decodes JSON in the form in which this program writes most of it: without
-// blanks, with members in a fixed order. It takes an eighth of the time of encoding/json, and
+// blanks, with each member once. It takes an eighth of the time of encoding/json, and
 // accepts nothing that encoding/json decodes differently.
 package plain
 
 import (
 	"encoding/base64"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -42,8 +43,10 @@ func Decode[T any](list []Member[T], text string, into *T) (ok bool) {
 	return !p.mismatch && p.rest == ""
 }
 
-// Object reads an object, whose members are some of list, in the order of list.
+// Object reads an object, whose members are some of list, of at most 64, in any order.
 func Object[T any](p *Reader, list []Member[T], into *T) {
+	var seen uint64 // bit i: list[i]
+	next := 0       // most objects have the order of list
 	p.expect("{")
 	for first := true; !p.mismatch && !p.skip("}"); first = false {
 		if !first {
@@ -51,15 +54,20 @@ func Object[T any](p *Reader, list []Member[T], into *T) {
 		}
 		name := p.Text()
 		p.expect(":")
-		for len(list) > 0 && list[0].Name != name {
-			list = list[1:]
+		i := next
+		for i < len(list) && list[i].Name != name {
+			i++
 		}
-		if len(list) == 0 {
+		if i == len(list) {
+			i = slices.IndexFunc(list[:next], func(m Member[T]) bool { return m.Name == name })
+		}
+		if i < 0 || i >= 64 || seen&(1<<i) != 0 {
 			p.mismatch = true
 			return
 		}
-		list[0].Read(p, into)
-		list = list[1:]
+		list[i].Read(p, into)
+		seen |= 1 << i
+		next = i + 1
 	}
 }
 
