@@ -53,7 +53,7 @@ func (d *Directory) Join(ctx context.Context, name string) error {
 		if len(p.last) == 0 || compared && (p.outvoted == 0 || d.ClockFault() != nil) {
 			return nil
 		}
-		if !Pause(ctx, PollInterval) {
+		if !Pause(ctx, PollInterval+PollInterval/4) { // a heartbeat may be late
 			return ctx.Err()
 		}
 	}

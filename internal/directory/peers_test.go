@@ -108,13 +108,34 @@ func TestANodeThatStartsWithAWrongClockNeverServes(t *testing.T) {
 			time.Sleep(300 * time.Millisecond)
 			began = time.Now()
 			nodes = append(nodes, h.Join(t, s, "right", time.Second))
-			if took := time.Since(began); took != directory.PollInterval {
+			if took := time.Since(began); took != directory.PollInterval*5/4 {
 				t.Errorf("a node with a right clock waited %s", took)
 			}
 			nodes = append(nodes, h.Join(t, s, "wrong", off))
 			ready(t, nodes, true, true, false)
 		})
 	}
+}
+
+// The heartbeats of a node that runs are not exactly an interval apart: one that is late must
+// not hide the node from another that starts.
+func TestALateHeartbeatIsComparedBeforeANodeServes(t *testing.T) {
+	testkit.InCluster(t, func(t *testing.T, s *testkit.Service, h *testkit.Cluster) {
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		old := store.Node{ID: store.NodeID{1}, Name: "old", Since: grant.At(time.Now()).Add(-time.Hour), Forms: store.Forms}
+		go func() {
+			for late := 100 * time.Millisecond; ; late = -late {
+				old.Clock = grant.At(time.Now())
+				_, _ = h.Heartbeat(ctx, old)
+				if !directory.Pause(ctx, directory.PollInterval+late) {
+					return
+				}
+			}
+		}()
+		time.Sleep(50 * time.Millisecond)
+		ready(t, []*testkit.Node{h.Join(t, s, "wrong", time.Minute)}, false)
+	})
 }
 
 func TestClocksWithinMaxSkewAreReady(t *testing.T) {
