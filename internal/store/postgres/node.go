@@ -25,30 +25,25 @@ const (
 // Heartbeat implements store.Store. A primary that was replaced cannot commit the
 // heartbeat.
 func (s *Store) Heartbeat(ctx context.Context, self store.Node) (others []store.Node, err error) {
-	var all []store.Node
-	first := self.Clock == self.Since
-	if first {
-		// The list is read before the deletion: to a node whose clock is off by hours, all
-		// others have ended.
-		all, err = s.Nodes(ctx)
-	}
-	if err == nil {
-		err = s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
-			if first {
-				if _, err := tx.Exec(ctx, deleteNodesSQL, int64(self.Clock.Add(-nodeMemory)), int64(self.Clock.Add(nodeMemory))); err != nil {
-					return err
-				}
-			}
-			_, err := tx.Exec(ctx, putNodeSQL, self.ID[:], self.Name, int64(self.Since), int64(self.Clock), self.Forms)
-			return err
-		})
-	}
+	err = s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, putNodeSQL, self.ID[:], self.Name, int64(self.Since), int64(self.Clock), self.Forms)
+		return err
+	})
 	if err == nil {
 		// A running server detects here that the store has moved.
 		err = s.checkUsable(ctx)
 	}
-	if err == nil && !first {
+	var all []store.Node
+	if err == nil {
 		all, err = s.Nodes(ctx)
+	}
+	if err == nil && self.Clock == self.Since { // the first heartbeat
+		// The list is read before the deletion: to a node whose clock is off by hours, all
+		// others have ended.
+		err = s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, deleteNodesSQL, int64(self.Clock.Add(-nodeMemory)), int64(self.Clock.Add(nodeMemory)))
+			return err
+		})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("write heartbeat: %w", err)

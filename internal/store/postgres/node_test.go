@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -48,6 +50,34 @@ func TestHeartbeatsReturnTheOtherNodes(t *testing.T) {
 	meet(st, c, far)
 	c.Clock += 1000
 	meet(st, c)
+}
+
+// A node that knows of no other serves at once, so of two that start at the same time, one
+// must see the other and compare clocks.
+func TestOfTwoNodesThatStartAtOnceOneSeesTheOther(t *testing.T) {
+	t.Parallel()
+	_, url := server.Schema(t)
+	stores := []*postgres.Store{open(t, url), open(t, url)}
+	for round := range 20 {
+		var seen atomic.Int64
+		var both sync.WaitGroup
+		for n, st := range stores {
+			both.Go(func() {
+				self := store.Node{ID: store.NodeID{byte(round), byte(n), 1}, Since: base, Clock: base}
+				others, err := st.Heartbeat(t.Context(), self)
+				if err != nil {
+					t.Error(err)
+				}
+				self.ID[1] ^= 1
+				if slices.ContainsFunc(others, func(o store.Node) bool { return o.ID == self.ID }) {
+					seen.Add(1)
+				}
+			})
+		}
+		if both.Wait(); seen.Load() == 0 {
+			t.Fatal("neither saw the other")
+		}
+	}
 }
 
 // The primary is the host of the URL that confirms a write.
