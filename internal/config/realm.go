@@ -145,7 +145,8 @@ func (c *Config) checkRealms(faults []error) (list []error) {
 // plainIssuer returns the issuer with its host as requests are routed by it: the metadata
 // of two issuers that differ only in the spelling of the host have one address.
 func plainIssuer(c *Config) string {
-	host, path, _ := strings.Cut(strings.TrimPrefix(c.IssuerID(), "https://"), "/")
+	_, address, _ := strings.Cut(c.IssuerID(), "://") // the scheme may be HTTPS
+	host, path, _ := strings.Cut(address, "/")
 	return oauth.PlainHost(host) + "/" + path
 }
 

@@ -37,6 +37,7 @@ func TestFaultsOfRealmsNameTheirSettings(t *testing.T) {
 		"another's page":              {"b", func(c *config.Config) { c.BasePath = "/device" }, "realms.b.base_path: "},
 		"the same issuer":             {"b", func(c *config.Config) { c.Issuer = "https://auth.example/oauth2/api" }, "realms.b.issuer: "},
 		"that issuer, upper-case":     {"b", func(c *config.Config) { c.Issuer = "https://AUTH.example:443/oauth2/api" }, "realms.b.issuer: "},
+		"that issuer, as HTTPS":       {"b", func(c *config.Config) { c.Issuer = "HTTPS://auth.example/oauth2/api" }, "realms.b.issuer: "},
 		"an issuer of another path":   {"b", func(c *config.Config) { c.Issuer = "https://auth.example/oauth2/API" }, ""},
 		"default realm":               {"api", func(*config.Config) {}, "realms.api: "},
 		"name in upper case":          {"B", func(*config.Config) {}, "realms.B: "},
