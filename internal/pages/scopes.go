@@ -78,13 +78,15 @@ func withOpenID(own map[string]map[string]string) (map[string]map[string]string,
 	return all, nil
 }
 
-// meaning returns a scope's text in the locale of the page, or else in the default
-// locale, or else in any, and that locale: a text in another language says more than a
-// name.
-func meaning(byLocale map[string]string, locale, def string) (text, in string) {
-	for _, in := range append([]string{locale, def}, Locales...) {
-		if text := byLocale[in]; text != "" {
-			return text, in
+// meaning returns a scope's text, from the first of the sets that has one, and its locale:
+// that of the page, or else the default locale, or else any, because a text in another
+// language says more than a name.
+func meaning(locale, def string, sets ...map[string]string) (text, in string) {
+	for _, byLocale := range sets {
+		for _, in := range append([]string{locale, def}, Locales...) {
+			if text := byLocale[in]; text != "" {
+				return text, in
+			}
 		}
 	}
 	return "", ""

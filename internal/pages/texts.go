@@ -138,12 +138,7 @@ func (l *localized) functions(opt Options, assets map[string]asset, style string
 			return l.texts.fill(prefix+".many", "minutes", strconv.Itoa(minutes))
 		},
 		"meaning": func(s Scope) template.HTML {
-			text, in := s.Text, l.locale
-			for _, of := range []map[string]string{s.Texts, opt.Scopes[s.Name]} {
-				if text == "" {
-					text, in = meaning(of, l.locale, opt.Locale)
-				}
-			}
+			text, in := meaning(l.locale, opt.Locale, map[string]string{l.locale: s.Text}, s.Texts, opt.Scopes[s.Name])
 			if text = template.HTMLEscapeString(shown(text)); text != "" && in != l.locale {
 				text = `<span lang="` + in + `">` + text + `</span>`
 			}
