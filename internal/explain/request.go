@@ -181,12 +181,6 @@ func (q *requestFacts) defect() string {
 	return ""
 }
 
-// isWrongSecret reports whether a client sent a wrong or an expired secret: see
-// client.AuthFault.
-func isWrongSecret(defect string) bool {
-	return strings.Contains(defect, "wrong_secret") || strings.Contains(defect, "expired_secret")
-}
-
 // hint adds what the store has about the defect of a request: the secrets of a client
 // that sent another one, and the APIs to which a refused scope belongs.
 func (x *Explainer) hint(ctx context.Context, q *requestFacts) error {
@@ -201,7 +195,7 @@ func (x *Explainer) hint(ctx context.Context, q *requestFacts) error {
 	if err != nil || id == "" {
 		return err
 	}
-	if isWrongSecret(defect) {
+	if strings.Contains(defect, "wrong_secret") || strings.Contains(defect, "expired_secret") { // see client.AuthFault
 		c, err := x.Store.Client(ctx, id)
 		if errors.Is(err, store.ErrNotFound) {
 			return nil
