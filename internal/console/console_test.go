@@ -280,6 +280,23 @@ func TestAFormAfterTheSession(t *testing.T) {
 	}
 }
 
+// A form that was sent in an earlier session creates nothing again: the page about a client
+// with its secret is reloaded after the session has ended, and once more after a sign-in.
+func TestAFormThatAnEarlierSessionSent(t *testing.T) {
+	r := open(t)
+	alice := r.operator("alice", operator.Admin)
+	form := url.Values{"once": {operator.NewForm()}, "kind": {"web"}, "name": {"Shop"}, "redirect_uris": {"https://shop.example/cb"}, "scope": {"read"}}
+	for _, of := range []struct {
+		cookie *http.Cookie
+		status int
+	}{{alice.cookie, http.StatusOK}, {nil, http.StatusForbidden}, {r.cookieOf("alice"), http.StatusConflict}} {
+		alice.cookie = of.cookie
+		if w := alice.post("/new/client", form); w.Code != of.status {
+			t.Errorf("%d, want %d\n%s", w.Code, of.status, w.Body)
+		}
+	}
+}
+
 // A form that is too large gets an error of its own, and is not reported as forged.
 func TestALargeForm(t *testing.T) {
 	alice := open(t).operator("alice", operator.Admin)

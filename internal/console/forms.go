@@ -62,7 +62,7 @@ func (c *Console) creates(path, back string, shows bool, do handler) []route {
 		case shown && !shows:
 			return reply{}, errNotFound
 		case !shown:
-			err := r.session.SpendForm(ctx, c.Store, r.PostFormValue("once"))
+			err := operator.SpendForm(ctx, c.Store, r.PostFormValue("once"), c.now())
 			switch {
 			case errors.Is(err, operator.ErrRepeated):
 				return reply{status: http.StatusConflict, page: repeatedPage{r.named(back)}}, nil

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -53,11 +52,6 @@ type Session struct {
 	// factor that the operator is enrolling.
 	Pending bool   `json:"pending,omitempty"`
 	Factor  []byte `json:"factor,omitempty"`
-
-	// Forms are the ids of the last forms that were sent in the session.
-	Forms []string `json:"forms,omitempty"`
-	// Nonce identifies the request that has added the last of Forms (see invitation.Nonce).
-	Nonce uint64 `json:"nonce,omitempty"`
 
 	doc store.Document
 }
@@ -175,44 +169,27 @@ func (s *Session) put(ctx context.Context, st store.Store) error {
 // ErrRepeated says that a form was sent before.
 const ErrRepeated Error = "the form was sent already"
 
-// maxForms bounds Session.Forms. A browser that repeats a form does so soon.
-const maxForms = 50
+// formMemory is how long the store remembers that a form was sent. It exceeds the life of
+// sessions: a browser can send a form again after another sign-in.
+const formMemory = 30 * 24 * time.Hour
 
 // NewForm returns an id for a single-use form.
 func NewForm() string { return keys.RandomText(16) }
 
 // SpendForm records in the store that a form was sent. It returns ErrRepeated if the form
-// was sent before, and for an id that NewForm does not make.
-func (s *Session) SpendForm(ctx context.Context, st store.Store, form string) error {
+// was sent before, in any session, and for an id that NewForm does not make.
+func SpendForm(ctx context.Context, st store.Store, form string, now grant.Instant) error {
 	if len(form) != len(NewForm()) {
 		return ErrRepeated
 	}
-	const tries = 4
-	for range tries {
-		if slices.Contains(s.Forms, form) {
-			return ErrRepeated
-		}
-		next := *s
-		next.Nonce = rand.Uint64()
-		if next.Forms = append(slices.Clone(s.Forms), form); len(next.Forms) > maxForms {
-			next.Forms = next.Forms[1:]
-		}
-		err := next.put(ctx, st)
-		if !errors.Is(err, store.ErrConflict) {
-			if err == nil {
-				*s = next
-			}
-			return err
-		}
-		d, err := st.Document(ctx, s.doc.Key) // another request has changed the session
-		if err != nil {
-			return store.Unavailable(err)
-		}
-		if *s, err = parse(d); err != nil {
-			return err
-		}
+	d := store.Document{
+		Kind: store.DocumentConsoleTicket, Key: store.KeyOf(store.DocumentConsoleTicket, "form", form), Version: 1, ExpiresAt: now.Add(formMemory),
+		Body: []byte(NewForm()), // random: an equal record of another request would pass for this one
 	}
-	return store.Unavailable(store.ErrConflict)
+	if err := st.Commit(ctx, store.Change{Documents: []store.Document{d}}); !errors.Is(err, store.ErrConflict) {
+		return err
+	}
+	return ErrRepeated
 }
 
 // Confirm replaces a session whose factor was checked by another one, so that the earlier

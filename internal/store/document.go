@@ -32,8 +32,8 @@ const (
 	// Documents of the console, by a secret that only a browser or a link contains.
 	DocumentConsoleSession    DocumentKind = "console_session"
 	DocumentConsoleInvitation DocumentKind = "console_invitation"
-	DocumentConsoleTicket     DocumentKind = "console_ticket"
-	DocumentDevice            DocumentKind = "device" // a device authorization, by its user code
+	DocumentConsoleTicket     DocumentKind = "console_ticket" // or a form that was sent
+	DocumentDevice            DocumentKind = "device"         // a device authorization, by its user code
 
 	// Documents of logins at an OpenID Connect provider.
 	DocumentProviderSession DocumentKind = "provider_session" // the sessions that belong to a session at the provider, by issuer and sid
