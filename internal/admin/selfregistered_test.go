@@ -277,6 +277,9 @@ func TestARegistrationWithoutConsentIsDescribed(t *testing.T) {
 	}
 	a.Schedule.Registrations = true
 	dir, err := directory.Open(t.Context(), a.Store, kek, a.Schedule, slog.New(slog.DiscardHandler), a.Now)
+	if err == nil {
+		err = dir.RotateDue(t.Context())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -95,10 +95,6 @@ func Open(ctx context.Context, st store.Store, kek *keys.KEK, s keys.Schedule, l
 	if err != nil {
 		return nil, err
 	}
-	// If the store cannot be written now, Run tries again.
-	if err := d.RotateDue(ctx); err != nil {
-		log.Warn("cannot add the keys that are due; trying again", "error", err)
-	}
 	return d, nil
 }
 

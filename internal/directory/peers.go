@@ -36,8 +36,8 @@ type peers struct {
 
 // Join makes this process a node with a name for people: from now on, polls send
 // heartbeats. It polls at once, so that other nodes know it before it serves. If there are
-// other nodes, or were, it also waits for their next heartbeats, and returns when its clock
-// agrees with theirs or is known to be off.
+// other nodes, or were, it also waits for their next heartbeats, until its clock agrees with
+// theirs or is known to be off. Then it adds the keys that are due.
 func (d *Directory) Join(ctx context.Context, name string) error {
 	if err := d.wait(ctx); err != nil {
 		return err
@@ -51,12 +51,17 @@ func (d *Directory) Join(ctx context.Context, name string) error {
 			return err
 		}
 		if len(p.last) == 0 || compared && (p.outvoted == 0 || d.ClockFault() != nil) {
-			return nil
+			break
 		}
 		if !Pause(ctx, PollInterval+PollInterval/4) { // a heartbeat may be late
 			return ctx.Err()
 		}
 	}
+	// If the store cannot be written now, Run tries again.
+	if err := d.RotateDue(ctx); err != nil {
+		d.log.Warn("cannot add the keys that are due; trying again", "error", err)
+	}
+	return nil
 }
 
 // heartbeat writes this node's heartbeat. At a tick, it also compares the clocks of the

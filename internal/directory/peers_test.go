@@ -117,6 +117,27 @@ func TestANodeThatStartsWithAWrongClockNeverServes(t *testing.T) {
 	}
 }
 
+// Nodes with a right clock decide which keys are due: one that starts with a wrong clock adds
+// none.
+func TestANodeThatStartsWithAWrongClockAddsNoKeys(t *testing.T) {
+	testkit.InCluster(t, func(t *testing.T, s *testkit.Service, h *testkit.Cluster) {
+		one := h.Join(t, s, "one", 0)
+		time.Sleep(3 * time.Second)
+		before, schedule := len(one.Latest().Ring.Records()), testkit.Rotating
+		schedule.MaxSkew = 2 * time.Second
+		wrong, err := directory.Open(t.Context(), h, s.KEK, schedule, s.Log, func() time.Time { return time.Now().AddDate(30, 0, 0) })
+		if err == nil {
+			err = wrong.Join(t.Context(), "wrong")
+		}
+		if err != nil || wrong.Ready() == nil {
+			t.Fatalf("ready, %v", err)
+		}
+		if after := len(wrong.Latest().Ring.Records()); after != before {
+			t.Errorf("%d keys, and %d before", after, before)
+		}
+	})
+}
+
 // The heartbeats of a node that runs are not exactly an interval apart: one that is late must
 // not hide the node from another that starts.
 func TestALateHeartbeatIsComparedBeforeANodeServes(t *testing.T) {

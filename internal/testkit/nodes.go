@@ -40,6 +40,9 @@ func (s *Service) Reopen(sched keys.Schedule) {
 	s.T.Helper()
 	log := slog.New(slog.NewTextHandler(s.Logged, nil))
 	d, err := directory.Open(s.T.Context(), s.Faulty, s.KEK, sched, log, s.Clock.Now)
+	if err == nil {
+		err = d.Join(s.T.Context(), "reopened")
+	}
 	if err != nil {
 		s.T.Fatal(err)
 	}
