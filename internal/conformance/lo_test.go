@@ -195,6 +195,9 @@ func TestAUserSignsOutEverywhere(t *testing.T) {
 	}
 	b.header["Sec-Fetch-Site"] = "same-origin"
 	b.post(logoutURL, "everywhere=yes").gone(t, b, logoutURL)
+	if s := b.get(logoutURL); !strings.Contains(s.body, "You are signed out in all browsers") {
+		t.Errorf("the page does not say that all sessions have ended:\n%s", s.body)
+	}
 	if phone.isSignedIn() || !bob.isSignedIn() {
 		t.Errorf("phone %t, another user %t", phone.isSignedIn(), bob.isSignedIn())
 	}

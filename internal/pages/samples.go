@@ -62,6 +62,7 @@ func Samples() []Sample {
 		{"end-session", EndSession{Interaction: id, Client: client, Name: "Alice Example", Username: "alice"}},
 		{"end-session-unnamed", EndSession{Interaction: id, Username: "alice"}},
 		{"signed-out", SignedOut{}},
+		{"signed-out-everywhere", SignedOut{Everywhere: true}},
 		{"signed-out-before", SignedOut{Before: true}},
 		{"bounce", Bounce{Client: client, Host: host, URL: "https://print.example/callback?error=invalid_scope&state=1", Code: "invalid_scope", Detail: "scope not allowed", RequestID: "4CKX2RN7"}},
 		{"bounce-form", Bounce{Client: client, Host: host, URL: "https://print.example/callback", Fields: []Field{{"error", "invalid_scope"}, {"state", "1"}}, Code: "invalid_scope"}},

@@ -152,6 +152,8 @@ type SignedOut struct {
 	// Before is set if the user wanted to sign out everywhere, and the session had ended
 	// before: whose other sessions are meant is not known.
 	Before bool
+	// Everywhere is set if all sessions and grants of the user have ended.
+	Everywhere bool
 }
 
 // Bounce shows an error in a client's request to a user who is not signed in. The user

@@ -16,6 +16,9 @@ const (
 	browserCookie = "__Host-mintage_browser"
 	sessionCookie = "__Host-mintage_session"
 	knownCookie   = "__Host-mintage_known"
+	// everywhereCookie is set for a minute after a logout that ended all sessions: the next
+	// page says so, also if the browser visits the OpenID Connect provider first.
+	everywhereCookie = "__Host-mintage_everywhere"
 )
 
 // ofRealm returns the name of a cookie in the realm. Several realms may have one host.

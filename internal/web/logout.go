@@ -186,6 +186,9 @@ func (s logouts) ofAccount(ctx context.Context, r *http.Request, x *exchange) (s
 			return server.Answer{}, err
 		}
 		s.record(x, ended, detail)
+		if everywhere {
+			x.setCookie(s.ofRealm(everywhereCookie), "yes", 60)
+		}
 		return seeOther(s.after(ctx, x, ended, nil, "")), nil
 	}
 	state := ""
@@ -208,7 +211,7 @@ func (s logouts) ofAccount(ctx context.Context, r *http.Request, x *exchange) (s
 		return server.Answer{}, err
 	}
 	if session == nil {
-		return s.page(x, http.StatusOK, pages.SignedOut{})
+		return s.page(x, http.StatusOK, pages.SignedOut{Everywhere: cookie(r, s.ofRealm(everywhereCookie)) != ""})
 	}
 	return s.ask(x, session)
 }
