@@ -103,6 +103,7 @@ type DeviceAsked struct {
 
 // A Console is the console of operators, who sign in to it as users do.
 type Console struct {
+	URL       string   // of its overview
 	ACRValues string   // acr values for the login, the best first
 	Claims    []string // to request from the provider
 	// Admit returns the ticket to store for an operator, and the address at the console

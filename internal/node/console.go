@@ -60,7 +60,7 @@ func loginOfConsole(cfg config.Config) *login.Console {
 	if e == nil || cfg.Realm != oauth.DefaultRealm {
 		return nil
 	}
-	return &login.Console{ACRValues: strings.Join(e.ACR, " "), Claims: e.Claims(), Admit: func(challenge string, who login.Identity) (store.Document, string, error) {
+	return &login.Console{URL: cfg.ConsoleURL(), ACRValues: strings.Join(e.ACR, " "), Claims: e.Claims(), Admit: func(challenge string, who login.Identity) (store.Document, string, error) {
 		t := operator.Ticket{Challenge: challenge, Subject: who.Subject, ACR: who.Login.Class(), AMR: who.Login.Methods()}
 		return e.Ticket(cfg.ConsoleURL(), t, grant.At(time.Now()), who.Standard, who.Claims, who.Said)
 	}}

@@ -197,7 +197,7 @@ type Message struct {
 	RequestID    string // for the small print
 	RetryMinutes int    // of TooMany; 0: unknown
 	// Back is the address with which the user can return to Client: its verified redirect URI
-	// with an error, or "".
+	// with an error, the address of the console, or "".
 	Back string
 	// Again is the path of the page of ours to which the user came, and not from a client,
 	// without a slash before it; or "".

@@ -19,7 +19,7 @@ func TestAnOperatorSignsInAtTheProvider(t *testing.T) {
 	p := newProvider(t)
 	var admitted []login.Identity
 	r := newRoom(t, atProvider(p), func(r *room, c *choice) {
-		c.Authorizer.Console = &login.Console{ACRValues: "gold silver", Claims: []string{"groups"}, Admit: func(of string, who login.Identity) (store.Document, string, error) {
+		c.Authorizer.Console = &login.Console{URL: "https://console.example", ACRValues: "gold silver", Claims: []string{"groups"}, Admit: func(of string, who login.Identity) (store.Document, string, error) {
 			if of != challenge {
 				t.Errorf("the challenge is %q", of)
 			}
@@ -71,8 +71,8 @@ func TestAnOperatorSignsInAtTheProvider(t *testing.T) {
 		t.Errorf("an old login: status %d", s.StatusCode)
 	}
 	state = p.sent(b.open(publicURL + "/account/console?code_challenge=" + challenge))
-	if s := b.get(callbackURL + "?error=access_denied&state=" + state); s.StatusCode != http.StatusForbidden {
-		t.Errorf("denied: status %d to %q", s.StatusCode, s.to())
+	if s := b.get(callbackURL + "?error=access_denied&state=" + state); s.StatusCode != http.StatusForbidden || !strings.Contains(s.body, `href="https://console.example" rel="noreferrer">Back to <bdi>Console</bdi>`) {
+		t.Errorf("denied: status %d to %q, no way back to the console\n%s", s.StatusCode, s.to(), s.body)
 	}
 	var got []string
 	for _, line := range r.recorded(begun) {

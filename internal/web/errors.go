@@ -87,8 +87,8 @@ func (f *Front) redirects(e *login.ClientError) bool {
 	return true
 }
 
-// A stuckError ends an interaction on a page that links to the client, or to the page of
-// ours to which the user came.
+// A stuckError ends an interaction on a page that links to the client or the console
+// (back), or to the page of ours to which the user came (again). One of both is "".
 type stuckError struct {
 	error
 	back, again string
@@ -102,27 +102,31 @@ var namesApplication = []pages.MessageKey{
 }
 
 // withWayBack adds a link to an error that ends a login: to the client, if there is a safe
-// one, or to the page of ours to which the user came.
+// one, to the console, or to the page of ours to which the user came.
 func (s *endpoints) withWayBack(x *exchange, err error) error {
 	if err == nil || x.found == nil {
 		return err
 	}
 	_, key, _ := s.pageProblem(err)
-	own := (x.found.OfAccount() || x.found.Device != nil) && x.found.Console == ""
+	if !slices.Contains(namesApplication, key) {
+		return err
+	}
+	stuck := &stuckError{error: err}
 	switch {
-	case own && slices.Contains(namesApplication, key):
-		again := connectionsPath
-		if x.found.Device != nil {
-			again = DevicePath
+	case x.found.Console != "":
+		if c := s.Authorizer.Console; c != nil {
+			x.ClientName, stuck.back = "Console", c.URL
 		}
-		return &stuckError{err, "", again[1:]}
+	case x.found.Device != nil:
+		stuck.again = DevicePath[1:]
+	case x.found.OfAccount():
+		stuck.again = connectionsPath[1:]
 	case slices.Contains([]pages.MessageKey{pages.InteractionExpired, pages.UserSwitched, pages.UpstreamFailed}, key):
 		if c, back := s.Authorizer.WayBack(x.found); back != "" {
-			x.ClientName = c.Name
-			return &stuckError{err, back, ""}
+			x.ClientName, stuck.back = c.Name, back
 		}
 	}
-	return err
+	return stuck
 }
 
 // pageAnswer returns the page for err, or the redirect to the client that receives it.
