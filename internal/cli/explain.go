@@ -40,8 +40,9 @@ a terminal does not show it. On the command line, every process of the machine
 could read them. A callback URL, an Authorization header or a whole token response
 may be pasted as it is. Nothing of it is printed.
 
-Of an id_token, and of a session of a subject, it shows the session and the grants
-that the session made; of a grant, which session made it.
+Of an id_token, and of a session of a subject (its id or the sid of a client), it
+shows the session and the grants that the session made; of a grant, which session
+made it.
 
 A request is found by its X-Request-Id in the audit log and in the server's log:
 the file that standard error is redirected to, or --log.

@@ -15,6 +15,7 @@ import (
 	"sync"
 
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/login"
 )
 
 // Explain explains its input. The log is used for a request only, and may be nil.
@@ -32,10 +33,13 @@ func (x *Explainer) Explain(ctx context.Context, a Input, log *Log) (*Explained,
 		id, _ := grant.ParseID(a.Text)
 		e, err = x.Grant(ctx, id)
 	case inputSession:
-		return v, x.findSession(ctx, v, a.Subject, func(reference [16]byte) bool { return grant.SessionName(reference) == a.Text })
+		return v, x.findSession(ctx, v, a.Subject, func(r login.StoredSession) bool { return r.Name == a.Text })
 	default:
 		if hint, err := x.Issuer.Hint(a.Text); err == nil {
 			return v, x.findHinted(ctx, v, hint)
+		}
+		if a.Subject != "" && len(a.Text) == 22 {
+			return v, x.findSession(ctx, v, a.Subject, hasSID(a.Text))
 		}
 		e, err = x.Token(ctx, a.Text)
 	}
@@ -44,7 +48,7 @@ func (x *Explainer) Explain(ctx context.Context, a Input, log *Log) (*Explained,
 	}
 	v.Explanation = &e
 	if g := e.Grant; g != nil && g.Session != [16]byte{} {
-		if err := x.findSession(ctx, v, g.Subject, func(reference [16]byte) bool { return reference == g.Session }); err != nil {
+		if err := x.findSession(ctx, v, g.Subject, func(r login.StoredSession) bool { return r.Reference == g.Session }); err != nil {
 			return nil, err
 		}
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/mintage/mintage/internal/show"
 )
 
-// findSession finds the session of a subject whose reference fits.
-func (x *Explainer) findSession(ctx context.Context, v *Explained, subject string, fits func(reference [16]byte) bool) error {
+// findSession finds the session of a subject that fits.
+func (x *Explainer) findSession(ctx context.Context, v *Explained, subject string, fits func(login.StoredSession) bool) error {
 	view, err := x.Directory.View()
 	if err != nil {
 		return err
@@ -25,7 +25,7 @@ func (x *Explainer) findSession(ctx context.Context, v *Explained, subject strin
 		return nil // the list would have the grants of all users, and no session that is alive
 	}
 	list, err := login.ListSessions(ctx, x.Store, x.Realm, subject)
-	i := slices.IndexFunc(list, func(r login.StoredSession) bool { return fits(r.Reference) })
+	i := slices.IndexFunc(list, fits)
 	if err != nil || i < 0 {
 		return err
 	}
@@ -47,9 +47,16 @@ func (x *Explainer) findSession(ctx context.Context, v *Explained, subject strin
 // findHinted finds the session that an id_token names.
 func (x *Explainer) findHinted(ctx context.Context, v *Explained, hint openid.Hint) error {
 	v.input.notes = append(v.input.notes, fmt.Sprintf("it is an id_token that client %q got at %s; what follows is its session", hint.ClientID, show.Instant(hint.IssuedAt)))
-	return x.findSession(ctx, v, hint.Subject, func(reference [16]byte) bool {
-		return hint.SessionID != "" && openid.SessionID(reference, hint.ClientID) == hint.SessionID
+	return x.findSession(ctx, v, hint.Subject, func(r login.StoredSession) bool {
+		return hint.SessionID != "" && openid.SessionID(r.Reference, hint.ClientID) == hint.SessionID
 	})
+}
+
+// hasSID returns whether a session has a sid: each client with a grant of it has another.
+func hasSID(sid string) func(login.StoredSession) bool {
+	return func(r login.StoredSession) bool {
+		return slices.ContainsFunc(r.Grants, func(g grant.Grant) bool { return openid.SessionID(r.Reference, g.ClientID) == sid })
+	}
 }
 
 // sessionText describes the session of a grant in one line.

@@ -19,6 +19,7 @@ import (
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/logout"
+	"github.com/mintage/mintage/internal/openid"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/testkit"
 )
@@ -73,7 +74,9 @@ func TestAGrantHasItsSessionAndASessionItsGrants(t *testing.T) {
 	}
 	named := explain.Parse(strings.ToUpper(name))
 	named.Subject = "alice"
-	for question, a := range map[string]explain.Input{"a session's name": named, "an id_token": explain.Parse(tokens["billing"].IDToken)} {
+	sid := explain.Parse(openid.SessionID(reference, "billing"))
+	sid.Subject = "alice"
+	for question, a := range map[string]explain.Input{"a session's name": named, "an id_token": explain.Parse(tokens["billing"].IDToken), "a client's sid": sid} {
 		text, program := say(a)
 		grants, _ := of(program)["grants"].([]any)
 		if program["kind"] != "session" || len(grants) != 2 || !strings.Contains(text, tokens["shop"].GrantID.String()) || !strings.Contains(text, tokens["billing"].GrantID.String()) {

@@ -317,7 +317,7 @@ func (v *Explained) notAuthentic(next string) (why, advice string) {
 	switch d.Fault {
 	case keys.Unlike:
 		return fmt.Sprintf("it has no form of a token of this server: those begin with %s, %s, %s, %s or %s, or are JWTs", keys.RefreshPrefix, keys.AccessPrefix, keys.ServicePrefix, keys.CodePrefix, keys.DevicePrefix),
-			"is it another server's, an id token, or a client secret? An id of a grant has 32 hexadecimal digits, that of a request 16; a client's id, such as mintage_ci_...: mintage client show ID"
+			"is it another server's, an id token, or a client secret? An id of a grant has 32 hexadecimal digits, that of a request 16; a client's id, such as mintage_ci_...: mintage client show ID; the sid of an id_token: mintage explain --subject SUBJECT SID"
 	case keys.WrongCharacters:
 		return fmt.Sprintf("its character %d is %q, which no token has", d.Place, d.Character), "look for what has encoded or quoted it on its way: each token is one word of A-Z a-z 0-9 - _"
 	case keys.WrongLength:
