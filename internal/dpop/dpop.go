@@ -39,7 +39,7 @@ const (
 // A Fault is why a proof is not valid, for logs. It contains nothing of the proof.
 type Fault string
 
-func (f Fault) Error() string { return "DPoP proof: " + string(f) }
+func (f Fault) Error() string { return string(f) }
 
 // A Proof is a parsed proof. Do not trust its contents before Verify.
 type Proof struct {

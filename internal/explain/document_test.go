@@ -288,6 +288,8 @@ func TestTheHistoryOfAGrantAndOfItsRequests(t *testing.T) {
 	s.read(x, last.AccessToken).wants(t, "access ended", document{"An access token, authentic. It would be refused now: access_revoked.",
 		map[string]string{"why": "the access tokens that the grant had given until then were revoked (all that were issued until " + floor + ")", "grant access ended until": floor + " (0 ms ago)", "life access tokens until then ended": "- | -",
 			"told": `{"active": false} at introspection, 401 invalid_token at tokeninfo and verify`}, nil})
+	s.read(x, "00000000000000bb", adminapi.LogLine{Message: "token request refused", Reason: "refused: scope_too_wide", GrantID: id}).wants(t, "a wide scope", document{"A request.",
+		map[string]string{"then": "The grant behind it, as it is now. It would be answered now."}, map[string]string{"now/next": "nothing"}})
 	s.Refused(grant.RefreshReplayed)(s.Renew(first.RefreshToken))
 	record(audit.Event{Name: audit.Name(store.EventRefreshReplayed), Outcome: audit.Refused, RequestID: request, Detail: "again"},
 		audit.Event{Name: audit.TokenRefused, Outcome: audit.Refused, RequestID: request, Detail: "refresh_replayed, refresh_token token request"})

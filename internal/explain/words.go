@@ -183,7 +183,9 @@ func (v *Explained) readAllowed(r *adminapi.Reading) {
 	case e.As == AsGrant && e.asserted():
 		r.Why, r.Next = "the grant is alive: an assertion made it, and its access tokens are valid until they expire", "the client presents an assertion for each further access token: there is no refresh token"
 	case e.As == AsGrant:
-		r.Why = "the grant is alive: its present refresh token would be answered"
+		if r.Why = "the grant is alive: its present refresh token would be answered"; v.request != nil {
+			r.Next = "nothing" // what to do about the request is said above
+		}
 	case e.As == AsAccess || e.As == AsJWT:
 		r.Next += "; a resource server that gets active: false is not registered to ask about it: mintage client update ID --introspect --add-introspect-audience AUDIENCE"
 	}
